@@ -1,0 +1,1 @@
+"""The library behind gen_submission.py and eval.py."""
