@@ -1,0 +1,29 @@
+# demo: generate submission.py for amd-fp8-mm and run its tests on an emulated MI300X; needs no GPU.
+# test: run the tests.    lint: ruff, mypy and the import rule.
+# Each makes .venv on first use. PYTHON chooses the interpreter: make demo PYTHON=python3.12
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+READY  := $(VENV)/.ready
+
+.PHONY: demo test lint
+demo: $(READY)
+	$(PY) gen_submission.py amd-fp8-mm -o submission.py
+	$(PY) eval.py test amd-fp8-mm --submission submission.py --device gfx942
+
+test: $(READY)
+	$(PY) -m pytest
+
+lint: $(READY)
+	$(PY) -m ruff check .
+	$(PY) -m mypy cdna forge kernels reference tests eval.py gen_submission.py
+	$(PY) -m pytest -q tests/test_import_rule.py
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found: install Python 3.11 or later, or name one with PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"make: $(PYTHON) is Python {v[0]}.{v[1]}, 3.11 or later is needed: name one with PYTHON=...")'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) lacks the venv module: install it (Debian, Ubuntu: python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet -c constraints.txt setuptools
+	$(PY) -m pip install -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
