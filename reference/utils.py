@@ -256,3 +256,94 @@ class _Worst:
         if self.count > len(self._found):
             lines.append(f"and {self.count - len(self._found)} more")
         return False, lines
+
+
+# ---- MXFP4: 32 values of e2m1 to a block, each block with one power of two in e8m0 ------------------------
+
+MX_BLOCK = 32
+E2M1_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # code 0..7; bit 3 of a code is the sign
+# Halfway between neighbours. If ties go to the even code, every second of them still takes the lower code.
+E2M1_BOUNDARIES = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
+MX_CHUNK_BLOCKS = 1 << 15  # blocks quantised at a time: 4 MiB in fp32, which stays in a CPU's cache
+
+
+@torch.no_grad()
+def mxfp4_quantize(
+    x: torch.Tensor, bump_at: float = 1.75, ties: str = "even"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """MXFP4 of x along its last axis. x: [..., k], k a multiple of 32, any float type up to fp32.
+
+    Returns codes uint8 [..., k/2], even k in the low nibble, and scales uint8 [..., k/32], e8m0.
+    With 2^E the largest power of two in a block's largest magnitude, the block's scale is 2^(E-2), or 2^(E-1)
+    once that magnitude reaches bump_at * 2^E. AMD's aiter has quantisers that bump at 1.75 (its "even" mode)
+    and at 1.5, and that round ties to the even code or away from zero: a reference says which it needs.
+    """
+    if x.shape[-1] % MX_BLOCK:
+        raise ValueError(f"MXFP4 blocks need a multiple of {MX_BLOCK} columns, got shape {tuple(x.shape)}")
+    bump = {1.75: 0x200000, 1.5: 0x400000}[bump_at]  # carries into fp32's exponent field from bump_at on
+    strict = {"even": E2M1_BOUNDARIES[::2], "away": ()}[ties]
+    blocks = x.reshape(-1, MX_BLOCK)
+    codes = torch.empty((len(blocks), MX_BLOCK // 2), dtype=torch.uint8, device=x.device)
+    scales = torch.empty(len(blocks), dtype=torch.uint8, device=x.device)
+    for start in range(0, len(blocks), MX_CHUNK_BLOCKS):
+        piece = slice(start, start + MX_CHUNK_BLOCKS)
+        part = blocks[piece].float()  # [blocks, 32]
+        magnitude = part.abs()
+        exponent = (magnitude.amax(dim=1).view(torch.int32) + bump) >> 23
+        scale = (exponent - 2).clamp(0, 254).to(torch.uint8)
+        magnitude /= e8m0_to_f32(scale)[:, None]
+        code = torch.signbit(part).to(torch.uint8) << 3
+        for boundary in E2M1_BOUNDARIES:
+            code += magnitude > boundary if boundary in strict else magnitude >= boundary
+        codes[piece] = code[:, 0::2] | code[:, 1::2] << 4
+        scales[piece] = scale
+    return codes.view(*x.shape[:-1], x.shape[-1] // 2), scales.view(*x.shape[:-1], x.shape[-1] // MX_BLOCK)
+
+
+@torch.no_grad()
+def mxfp4_dequantize(codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """fp32 [..., k] of codes [..., k/2] and scales [..., k/32], as uint8 or as torch's own types for them."""
+    magnitudes = torch.tensor(E2M1_VALUES, device=codes.device)
+    values = torch.cat([magnitudes, -magnitudes])
+    pairs = torch.stack([values.repeat(16), values.repeat_interleave(16)], dim=1)  # [byte, even or odd k]
+    # One gather of eight bytes for each byte of codes: the pair travels as if it were one double.
+    packed = codes.view(torch.uint8).reshape(-1).int()
+    values = pairs.view(torch.float64).view(-1).index_select(0, packed).view(torch.float32).view(-1, MX_BLOCK)
+    values *= e8m0_to_f32(scales.view(torch.uint8)).reshape(-1, 1)
+    return values.view(*codes.shape[:-1], 2 * codes.shape[-1])
+
+
+def e8m0_to_f32(scales: torch.Tensor) -> torch.Tensor:
+    """2^(byte-127) of each uint8, in fp32. Byte 0 is the subnormal 2^-127, byte 255 NaN."""
+    bits = torch.where(scales == 0, 1 << 22, scales.int() << 23)
+    return bits.masked_fill(scales == 255, 0x7FC00000).view(torch.float32)
+
+
+def shuffle_weight(codes: torch.Tensor) -> torch.Tensor:
+    """Weights [..., n, kb] of one-byte elements in the order in which a wave of 64 lanes loads them for MFMA.
+
+    Tiles of 16 rows by 32 bytes; in a tile the first 16 bytes of every row, then the second 16 of every row.
+    So two tiles are the 16-byte loads of 64 lanes, lane by lane. Same shape and dtype: the result of aiter's
+    shuffle_weight(layout=(16, 16)), with the mark it leaves.
+    """
+    n, kb = codes.shape[-2:]
+    if n % 16 or kb % 32:
+        raise ValueError(f"weights shuffle in tiles of 16 rows by 32 bytes, got {n} rows of {kb} bytes")
+    tiles = codes.view(torch.uint8).reshape(-1, n // 16, 16, kb // 32, 2, 16)
+    shuffled = tiles.permute(0, 1, 3, 4, 2, 5).contiguous().view(codes.shape).view(codes.dtype)
+    setattr(shuffled, "is_shuffled", True)  # noqa: B010  aiter's fused_moe picks its kernel by this
+    return shuffled
+
+
+def shuffle_scale(scales: torch.Tensor) -> torch.Tensor:
+    """Scales uint8 [rows, kb] in the order in which MFMA takes them, padded to 256 rows and 8 columns: uint8
+    [rows up to 256, kb up to 8], aiter's e8m0_shuffle.
+
+    One dword holds rows r, r+16 of columns c, c+4: what lane 16*(c%4) + r%16 of a wave needs for 32 rows by
+    256 k. aiter leaves the padding uninitialised; here it is 0, on which no kernel may rely.
+    """
+    rows, kb = scales.shape
+    padded = torch.zeros((-(-rows // 256) * 256, -(-kb // 8) * 8), dtype=torch.uint8, device=scales.device)
+    padded[:rows, :kb] = scales
+    tiles = padded.view(padded.shape[0] // 32, 2, 16, padded.shape[1] // 8, 2, 4)
+    return tiles.permute(0, 3, 5, 2, 4, 1).contiguous().view(padded.shape)
