@@ -1,0 +1,100 @@
+"""amd-mixture-of-experts: a DeepSeek-style layer in fp16: softmax router, SwiGLU experts, a shared expert."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from task import input_t, output_t
+from utils import make_match_reference
+
+# Multiply-adds from which a product is taken in fp32 on a CPU, whose own fp16 product of a transposed
+# weight runs at 0.7 GFLOP/s: hours for the larger cases.
+SLOW_FP16_MACS = 1 << 26
+
+
+def generate_input(
+    dhidden: int,
+    dexpert: int,
+    nroutedexperts: int,
+    nsharedexperts: int,
+    nexpertspertoken: int,
+    bs: int,
+    seqlen: int,
+    seed: int,
+) -> input_t:
+    """Returns (x, weights, config): x fp16 [bs, seqlen, dhidden], config the sizes under their long names,
+    and weights, all fp16 and stored (in, out) except the router, which is (out, in):
+
+    router.weight                               [nroutedexperts, dhidden]
+    experts.{i}.0.weight, .1.weight             [dhidden, dexpert]    gate, up
+    experts.{i}.2.weight                        [dexpert, dhidden]    down
+    shared_experts.0.weight, .1.weight          [dhidden, dexpert * nsharedexperts]
+    shared_experts.2.weight                     [dexpert * nsharedexperts, dhidden]
+    """
+    gen = torch.Generator(device="cuda")
+    gen.manual_seed(seed)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, device="cuda", dtype=torch.float16, generator=gen)
+
+    x = normal(bs, seqlen, dhidden)
+    weights = {"router.weight": normal(nroutedexperts, dhidden) / math.sqrt(dhidden)}
+    # Every matrix is divided by the root of its output width, though the usual choice is the input's.
+    widths = {f"experts.{i}": dexpert for i in range(nroutedexperts)}
+    widths["shared_experts"] = dexpert * nsharedexperts
+    for name, width in widths.items():
+        weights[f"{name}.0.weight"] = normal(dhidden, width) / math.sqrt(width)
+        weights[f"{name}.1.weight"] = normal(dhidden, width) / math.sqrt(width)
+        weights[f"{name}.2.weight"] = normal(width, dhidden) / math.sqrt(dhidden)
+
+    config = {
+        "d_hidden": dhidden,
+        "d_expert": dexpert,
+        "n_routed_experts": nroutedexperts,
+        "n_shared_experts": nsharedexperts,
+        "n_experts_per_token": nexpertspertoken,
+        "batch_size": bs,
+        "seq_len": seqlen,
+    }
+    return x, weights, config
+
+
+def _linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """x [..., in] @ weight [out, in] transposed, accumulated in fp32 or wider, rounded to fp16 once."""
+    if x.device.type == "cpu" and x.numel() * weight.size(0) >= SLOW_FP16_MACS:
+        return F.linear(x.float(), weight.float()).half()
+    return F.linear(x, weight)
+
+
+def _expert(x: torch.Tensor, weights: dict[str, torch.Tensor], name: str) -> torch.Tensor:
+    """SwiGLU: (silu(x @ gate) * (x @ up)) @ down, each step rounded to fp16. x, result: [..., d_hidden]."""
+    gate, up, down = (weights[f"{name}.{i}.weight"].t() for i in range(3))  # (out, in)
+    return _linear(F.silu(_linear(x, gate)) * _linear(x, up), down)
+
+
+@torch.no_grad()
+def ref_kernel(data: input_t) -> output_t:
+    """Softmax over all logits, the top k not renormalised; weighted expert outputs are added up in fp16, in
+    the order of the experts, the shared expert's last. Returns fp16 [batch_size, seq_len, d_hidden]."""
+    x, weights, config = data
+    top_k = config["n_experts_per_token"]
+    tokens = x.view(-1, x.shape[-1])  # [tokens, d_hidden]
+
+    scores = _linear(x, weights["router.weight"]).softmax(dim=-1)  # fp16 [batch_size, seq_len, experts]
+    top_scores, top_experts = torch.topk(scores, k=top_k, dim=-1, sorted=False)
+    chosen = top_experts.view(-1)  # [tokens * top_k]
+    by_expert = chosen.argsort()
+    counts = chosen.bincount(minlength=config["n_routed_experts"]).tolist()
+
+    routed = torch.zeros_like(tokens)
+    for expert, places in enumerate(by_expert.split(counts)):
+        if len(places) == 0:
+            continue
+        rows = places // top_k  # a token chooses an expert once at most, so rows repeat no token
+        out = _expert(tokens[rows], weights, f"experts.{expert}")
+        routed[rows] += out * top_scores.view(-1, 1)[places]
+    return routed.view_as(x) + _expert(x, weights, "shared_experts")
+
+
+check_implementation = make_match_reference(ref_kernel, rtol=1e-2, atol=1e-2)
