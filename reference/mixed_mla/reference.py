@@ -1,0 +1,114 @@
+"""amd-mixed-mla: decode attention of DeepSeek-R1's absorbed latent form, 16 heads on one latent cache.
+
+    out = softmax(q @ k.T / sqrt(576)) @ v    k: all 576 columns of the cache, v: its first 512
+
+The leaderboard's reference is aiter's mla_decode_fwd with q and cache in fp8 e4m3fn, one scale each: scores,
+softmax and sums in fp32, result bf16. aiter also rounds the probabilities to fp8, an error far below the
+tolerance; here they stay in fp32.
+"""
+
+import torch
+
+from task import input_t, output_t
+from utils import make_match_reference, mxfp4_quantize
+
+NUM_HEADS = 16
+NUM_KV_HEADS = 1
+KV_LORA_RANK = 512
+QK_ROPE_HEAD_DIM = 64
+QK_HEAD_DIM = KV_LORA_RANK + QK_ROPE_HEAD_DIM
+V_HEAD_DIM = KV_LORA_RANK
+SM_SCALE = 1.0 / QK_HEAD_DIM**0.5
+
+ROWS_AT_ONCE = 1 << 16  # of the cache: elementwise passes over 1.2e9 elements take pieces of this many rows
+
+
+def generate_input(batchsize: int, qseqlen: int, kvseqlen: int, seed: int) -> input_t:
+    """Returns (q, kv_data, qo_indptr, kv_indptr, config):
+
+    q          bf16 [batchsize * qseqlen, 16, 576]
+    kv_data    one cache in three forms, the tokens of all requests one after another:
+               "bf16"   bf16 [tokens, 1, 576]
+               "fp8"    (e4m3fn [tokens, 1, 576], fp32 [1]: the scale to multiply by)
+               "mxfp4"  (fp4x2 [tokens, 1, 288], e8m0 [tokens up to 256, 24]: 18 scales a token, then padding)
+    qo_indptr  int32 [batchsize + 1]: request i has the queries qo_indptr[i] ... qo_indptr[i + 1] - 1
+    kv_indptr  int32 [batchsize + 1]: likewise for its tokens
+    config     the sizes and the softmax scale
+    """
+    gen = torch.Generator(device="cuda")
+    gen.manual_seed(seed)
+    shape = (batchsize * qseqlen, NUM_HEADS, QK_HEAD_DIM)
+    q = torch.randn(shape, dtype=torch.bfloat16, device="cuda", generator=gen)
+    shape = (batchsize * kvseqlen, NUM_KV_HEADS, QK_HEAD_DIM)
+    kv = torch.randn(shape, dtype=torch.bfloat16, device="cuda", generator=gen)
+    kv_data = {"bf16": kv, "fp8": quantize_fp8(kv), "mxfp4": quantize_mxfp4(kv)}
+    requests = torch.arange(0, batchsize + 1, dtype=torch.int32, device="cuda")
+    config = {
+        "batch_size": batchsize,
+        "num_heads": NUM_HEADS,
+        "num_kv_heads": NUM_KV_HEADS,
+        "qk_head_dim": QK_HEAD_DIM,
+        "kv_lora_rank": KV_LORA_RANK,
+        "qk_rope_head_dim": QK_ROPE_HEAD_DIM,
+        "v_head_dim": V_HEAD_DIM,
+        "q_seq_len": qseqlen,
+        "kv_seq_len": kvseqlen,
+        "sm_scale": SM_SCALE,
+    }
+    return q, kv_data, requests * qseqlen, requests * kvseqlen, config
+
+
+@torch.no_grad()
+def quantize_fp8(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """x bf16 -> (e4m3fn of x / scale, scale fp32 [1]) with scale = amax(x) / 448.
+
+    The scale is computed in bf16 and the quotient is rounded to bf16 before fp8: both as the organisers do.
+    """
+    limit = torch.finfo(torch.float8_e4m3fn).max
+    amax = torch.maximum(x.amax(), -x.amin())
+    scale = amax.clamp(min=1e-12) / limit
+    out = torch.empty(x.shape, dtype=torch.float8_e4m3fn, device=x.device)
+    for rows, target in zip(x.split(ROWS_AT_ONCE), out.split(ROWS_AT_ONCE)):
+        target.copy_((rows / scale).clamp(min=-limit, max=limit))
+    return out, scale.to(torch.float32).reshape(1)
+
+
+@torch.no_grad()
+def quantize_mxfp4(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """x bf16 [tokens, heads, d] -> (fp4x2 [tokens, heads, d/2], e8m0 [tokens*heads up to 256, d/32 up to 8]).
+
+    The codes are those of aiter.utility.fp4_utils at f3be04a, the version on the leaderboard's runner: unlike
+    amd-mxfp4-mm's quantiser it rounds ties away from zero (aiter #2249 changed that later, and trimmed the
+    scales' padding). The padding columns hold 0; the padding rows are uninitialised there and 0 here.
+    """
+    codes, scales = mxfp4_quantize(x, ties="away")
+    rows, columns = scales.view(-1, scales.shape[-1]).shape
+    padded = torch.zeros((-(-rows // 256) * 256, -(-columns // 8) * 8), dtype=torch.uint8, device=x.device)
+    padded[:rows, :columns] = scales.view(rows, columns)
+    return codes.view(torch.float4_e2m1fn_x2), padded.view(torch.float8_e8m0fnu)
+
+
+@torch.no_grad()
+def ref_kernel(data: input_t) -> output_t:
+    """bf16 [batchsize * qseqlen, 16, 512]. Query i of n sees the tokens up to the (n - i)-th from the end."""
+    q, kv_data, qo_indptr, kv_indptr, config = data
+    q_fp8, q_scale = quantize_fp8(q)
+    kv_fp8, kv_scale = kv_data["fp8"]
+    out = torch.empty((*q.shape[:2], config["v_head_dim"]), dtype=torch.bfloat16, device=q.device)
+    starts, ends = qo_indptr.tolist(), kv_indptr.tolist()
+    for request in range(config["batch_size"]):
+        queries = slice(starts[request], starts[request + 1])
+        tokens = slice(ends[request], ends[request + 1])
+        q32 = q_fp8[queries].float()  # [queries, 16, 576]
+        kv32 = kv_fp8[tokens, 0].float()  # [tokens, 576]
+        scores = (q32 @ kv32.T) * (q_scale * kv_scale * config["sm_scale"])  # [queries, 16, tokens]
+        n, _, n_tokens = scores.shape
+        if n > 1:
+            hidden = torch.ones((n, n_tokens), dtype=torch.bool, device=q.device).triu(n_tokens - n + 1)
+            scores.masked_fill_(hidden[:, None, :], -torch.inf)
+        values = kv32[:, : config["v_head_dim"]]
+        out[queries] = (scores.softmax(dim=-1) @ values * kv_scale).to(torch.bfloat16)
+    return out
+
+
+check_implementation = make_match_reference(ref_kernel, rtol=1e-01, atol=1e-01, tol_err_ratio=0.05)
