@@ -1,0 +1,168 @@
+"""AMDGCN assembly text, as LLVM prints it, to statements: instructions, labels, data, kernel descriptors.
+
+Understands what the AMDGPU backend emits for Triton and HIP kernels; debug sections are skipped, `.loc`
+gives each instruction its source line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import yaml
+
+from .errors import UnsupportedInstruction
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One instruction as text: mnemonic, operand text, and where it stands."""
+
+    mnemonic: str
+    operands: str
+    asm_line: int
+    source: tuple[int, int]     # (.file number, line), (0, 0) unknown
+
+
+@dataclass
+class Datum:
+    """A labelled block of a data section: bytes, and the places where addresses of symbols go."""
+
+    data: bytearray = field(default_factory=bytearray)
+    relocations: list[tuple[int, int, str]] = field(default_factory=list)  # (offset, bytes, expression)
+
+
+@dataclass
+class AsmFile:
+    """A parsed assembly file."""
+
+    target: str = ""
+    statements: list[Statement] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)           # code label -> statement index
+    data_labels: dict[str, tuple[str, int]] = field(default_factory=dict)  # data label -> (section, offset)
+    sections: dict[str, Datum] = field(default_factory=dict)
+    descriptors: dict[str, dict[str, int]] = field(default_factory=dict)  # kernel -> .amdhsa_ keys
+    metadata: dict[str, dict] = field(default_factory=dict)        # kernel -> entry of amdhsa.kernels
+    files: dict[int, str] = field(default_factory=dict)
+    symbols: dict[str, int] = field(default_factory=dict)          # .set name, value
+
+
+_DATA_SIZES = {".byte": 1, ".short": 2, ".hword": 2, ".value": 2, ".long": 4, ".int": 4, ".word": 4, ".quad": 8}
+_SKIPPED_SECTIONS = re.compile(r"\.(debug|AMDGPU|note|comment|eh_frame|llvm|symtab|strtab)")
+_LABEL = re.compile(r"^([\w.$@]+):\s*(.*)$")
+_COMMENT = re.compile(r"\s*(;|//).*$")
+
+
+def _unescape(text: str) -> bytes:
+    return bytes(text, "latin-1").decode("unicode_escape").encode("latin-1")
+
+
+def parse(text: str) -> AsmFile:
+    """Parse a whole assembly file."""
+    out = AsmFile()
+    lines = text.split("\n")
+    section, in_code, source = ".text", True, (0, 0)
+    descriptor: dict[str, int] | None = None
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        if '"' not in line:
+            line = _COMMENT.sub("", line)
+        line = line.strip()
+        if not line or line[0] == ";":
+            continue
+        label = _LABEL.match(line)
+        if label and not line.startswith("s_"):
+            name, line = label.groups()
+            if in_code:
+                out.labels[name] = len(out.statements)
+            elif section:
+                out.data_labels[name] = (section, len(out.sections[section].data))
+            if not line:
+                continue
+        if line[0] != ".":
+            if in_code:
+                mnemonic, _, operands = line.partition(" ")
+                out.statements.append(Statement(mnemonic, operands.strip(), number, source))
+            continue
+        directive, _, rest = line.replace("\t", " ").partition(" ")
+        rest = rest.strip()
+        if directive == ".loc":
+            parts = rest.split()
+            if int(parts[1]):
+                source = (int(parts[0]), int(parts[1]))
+        elif directive == ".file":
+            found = re.match(r'(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?', rest)
+            if found:
+                folder, name = found.group(2), found.group(3)
+                out.files[int(found.group(1))] = f"{folder}/{name}" if name else folder
+        elif directive in (".text", ".data", ".bss", ".section", ".rodata"):
+            section = rest.split(",")[0].strip() if directive == ".section" else directive
+            in_code = section.startswith(".text")
+            if _SKIPPED_SECTIONS.match(section):
+                section = ""
+            elif not in_code:
+                out.sections.setdefault(section, Datum())
+        elif directive == ".amdhsa_kernel":
+            descriptor = out.descriptors.setdefault(rest, {})
+        elif directive == ".end_amdhsa_kernel":
+            descriptor = None
+        elif directive.startswith(".amdhsa_") and descriptor is not None:
+            descriptor[directive[len(".amdhsa_"):]] = _evaluate(rest, out.symbols)
+        elif directive == ".amdgcn_target":
+            out.target = rest.strip('"')
+        elif directive == ".amdgpu_metadata":
+            end = next(i for i in range(number, len(lines)) if lines[i].strip() == ".end_amdgpu_metadata")
+            document = yaml.load("\n".join(lines[number:end]), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            number = end + 1
+            for kernel in document.get("amdhsa.kernels", []):
+                out.metadata[kernel[".name"]] = kernel
+        elif directive == ".set":
+            name, _, value = rest.partition(",")
+            try:
+                out.symbols[name.strip()] = _evaluate(value, out.symbols)
+            except ValueError:
+                pass  # an expression over symbols nobody reads
+        elif section and not in_code:
+            _data_directive(out, section, directive, rest, number)
+    return out
+
+
+def _evaluate(text: str, symbols: dict[str, int]) -> int:
+    text = text.strip()
+    try:
+        return int(text, 0)
+    except ValueError:
+        pass
+    if text in symbols:
+        return symbols[text]
+    raise ValueError(f"not a number: {text}")
+
+
+def _data_directive(out: AsmFile, section: str, directive: str, rest: str, number: int) -> None:
+    block = out.sections[section]
+    if directive in _DATA_SIZES:
+        size = _DATA_SIZES[directive]
+        for item in rest.split(","):
+            try:
+                block.data += (int(item, 0) & (1 << 8 * size) - 1).to_bytes(size, "little")
+            except ValueError:
+                block.relocations.append((len(block.data), size, item.strip()))
+                block.data += bytes(size)
+    elif directive in (".zero", ".skip", ".space"):
+        block.data += bytes(int(rest.split(",")[0], 0))
+    elif directive in (".ascii", ".asciz", ".string"):
+        block.data += _unescape(rest.strip()[1:-1]) + (b"" if directive == ".ascii" else b"\0")
+    elif directive in (".p2align", ".balign"):
+        amount = int(rest.split(",")[0], 0)
+        alignment = 1 << amount if directive == ".p2align" else amount
+        block.data += bytes(-len(block.data) % alignment)
+    elif directive in (".comm", ".lcomm"):
+        raise UnsupportedInstruction(f"assembly line {number}: data directive {directive} is not supported")
+
+
+def source_line(asm: AsmFile, statement: Statement) -> str:
+    """`file:line` of an instruction, or its assembly line where there is no debug information."""
+    number, line = statement.source
+    return f"{asm.files[number]}:{line}" if number in asm.files and line else f"assembly line {statement.asm_line}"

@@ -1,0 +1,109 @@
+"""Builds the engine (engine/*.cpp) once per machine, with a compiler that pip brings or the machine has.
+
+Order: $CDNA_CXX, ziglang (pip), clang++ on PATH. The result is cached under $CDNA_CACHE_DIR
+(default ~/.cache/cdna) by a hash of the sources, the compiler and the CPU's features.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from .errors import ToolchainError
+
+ENGINE_DIR = Path(__file__).parent / "engine"
+FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-fno-math-errno",
+         "-fno-sanitize=all", "-fno-stack-protector", "-Wall", "-Wno-unused-function"]
+
+
+def cache_dir() -> Path:
+    """Where built engines lie: $CDNA_CACHE_DIR, else ~/.cache/cdna."""
+    return Path(os.environ.get("CDNA_CACHE_DIR") or Path.home() / ".cache" / "cdna")
+
+
+def find_compiler() -> tuple[list[str], list[str]]:
+    """(compile command, link command) of the first usable compiler; ToolchainError where there is none."""
+    chosen = os.environ.get("CDNA_CXX")
+    if chosen:
+        if not shutil.which(chosen):
+            raise ToolchainError(f"CDNA_CXX={chosen}: no such program; point it at clang++ (17 or later), or unset it")
+        return [chosen, "-march=native"], [chosen, "-shared"]
+    zig = importlib.util.find_spec("ziglang")
+    if zig is not None and zig.origin:
+        binary = str(Path(zig.origin).parent / "zig")
+        return [binary, "c++", "-target", f"{platform.machine()}-linux-gnu", "-mcpu=native", "-nostdinc++"], \
+               [binary, "ld.lld", "-shared"]
+    clang = shutil.which("clang++")
+    if clang:
+        return [clang, "-march=native"], [clang, "-shared"]
+    raise ToolchainError("no C++ compiler for the emulated device: `pip install ziglang` (needs no root), "
+                         "or install clang++ 17 or later, or set CDNA_CXX")
+
+
+def _cpu_features() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())
+
+
+def _hash(paths: list[Path], *parts: str) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for part in parts:
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def _run(command: list[str], what: str) -> None:
+    environment = dict(os.environ, ZIG_GLOBAL_CACHE_DIR=str(cache_dir() / "zig"), ZIG_LOCAL_CACHE_DIR=str(cache_dir() / "zig"))
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    except OSError as error:
+        raise ToolchainError(f"{what}: cannot run {command[0]}: {error}") from None
+    if result.returncode:
+        raise ToolchainError(f"{what} failed with {command[0]}:\n{result.stderr.strip()[-4000:]}")
+
+
+def engine_library() -> Path:
+    """Path of the built engine, building it where the cache has none (half a minute on two cores)."""
+    compile_command, link_command = find_compiler()
+    sources, headers = sorted(ENGINE_DIR.glob("*.cpp")), sorted(ENGINE_DIR.glob("*.h"))
+    identity = " ".join(compile_command + FLAGS) + _cpu_features()
+    library = cache_dir() / f"engine-{_hash(sources + headers, identity)}.so"
+    if library.exists():
+        return library
+    try:
+        (cache_dir() / "objects").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolchainError(f"cannot create the cache folder {cache_dir()}: {error}; set CDNA_CACHE_DIR") from None
+    with open(cache_dir() / "lock", "w") as lock:  # released by the system if the builder is killed
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if library.exists():
+            return library
+        print("cdna: building the emulated device (once per machine) ...", file=sys.stderr, flush=True)
+
+        def compile_one(source: Path) -> Path:
+            output = cache_dir() / "objects" / f"{source.stem}-{_hash([source, *headers], identity)}.o"
+            if not output.exists():
+                partial = output.with_suffix(f".{os.getpid()}.o")
+                _run([*compile_command, *FLAGS, "-c", str(source), "-o", str(partial)], f"compiling {source.name}")
+                partial.rename(output)
+            return output
+
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            objects = list(pool.map(compile_one, sources))
+        partial = library.with_suffix(f".{os.getpid()}.so")
+        _run([*link_command, *map(str, objects), "-o", str(partial)], "linking the engine")
+        partial.rename(library)
+    return library

@@ -1,0 +1,77 @@
+// Program flow, waits, messages and hardware registers.
+#include "core.h"
+#include <time.h>
+
+static void branch(Wave& w, const Inst& in) { w.pc = in.offset; }
+template <int CASE> static void cbranch(Wave& w, const Inst& in) {
+  bool taken = CASE == 0 ? w.scc == 0 : CASE == 1 ? w.scc != 0 : CASE == 2 ? w.s64(VCC) == 0 : CASE == 3 ? w.s64(VCC) != 0
+             : CASE == 4 ? w.exec() == 0 : w.exec() != 0;
+  if (taken) w.pc = in.offset;
+}
+static void endpgm(Wave& w, const Inst&) { w.stop = ENDED; }
+static void barrier(Wave& w, const Inst&) { w.stop = AT_BARRIER; }
+static void sleep_(Wave& w, const Inst&) { w.stop = YIELDED; }
+static void nop(Wave&, const Inst&) {}
+static void trap(Wave& w, const Inst& in) { fault(w, "s_trap %d: the kernel trapped (an assertion or unreachable code)", in.offset); }
+
+static u64 program_address(u32 index) { return CODE_BASE + 8ull * index; }
+static void jump(Wave& w, u64 address) {
+  if (address < CODE_BASE || (address - CODE_BASE) & 7) { fault(w, "jump to 0x%llx, which is not code", (unsigned long long)address); return; }
+  w.pc = (address - CODE_BASE) / 8;
+}
+static void getpc(Wave& w, const Inst& in) { w.set_s64(in.dst[0].reg, program_address(w.pc)); }
+static void setpc(Wave& w, const Inst& in) { jump(w, w.s64(in.src[0].reg)); }
+static void swappc(Wave& w, const Inst& in) {
+  u64 target = w.s64(in.src[0].reg);
+  w.set_s64(in.dst[0].reg, program_address(w.pc));
+  jump(w, target);
+}
+static void call(Wave& w, const Inst& in) {
+  w.set_s64(in.dst[0].reg, program_address(w.pc));
+  w.pc = in.offset;
+}
+
+static void memtime(Wave& w, const Inst& in) { w.set_s64(in.dst[0].reg, __builtin_ia32_rdtsc()); }
+static void memrealtime(Wave& w, const Inst& in) {  // 100 MHz counter
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  w.set_s64(in.dst[0].reg, (u64)t.tv_sec * 100000000ull + t.tv_nsec / 10);
+}
+
+// Hardware registers by id, of CDNA3 ISA section "Hardware register values"; the immediate is id | offset<<6 | (width-1)<<11.
+enum HwReg { HW_MODE = 1, HW_STATUS = 2, HW_HW_ID = 4, HW_XCC_ID = 20 };
+static u32 hwreg(Wave& w, u32 id) {
+  switch (id) {
+    case HW_MODE: return w.mode;
+    case HW_HW_ID: return w.id & 15;
+    case HW_XCC_ID: return w.wg->linear_id % 8;  // workgroups go to the eight XCDs in turn
+    default: return 0;
+  }
+}
+static void getreg(Wave& w, const Inst& in) {
+  u32 imm = in.offset, width = (imm >> 11 & 31) + 1, value = hwreg(w, imm & 63) >> (imm >> 6 & 31);
+  w.s[in.dst[0].reg] = width == 32 ? value : value & ((1u << width) - 1);
+}
+static void setreg(Wave& w, const Inst& in) {
+  u32 imm = in.offset, offset = imm >> 6 & 31, width = (imm >> 11 & 31) + 1;
+  if ((imm & 63) != HW_MODE) return;
+  u32 field = (width == 32 ? ~0u : (1u << width) - 1) << offset;
+  w.mode = (w.mode & ~field) | (scalar32(w, in.src[0]) << offset & field);
+  apply_mode(w.mode);
+}
+
+static const OpInfo OPS[] = {
+  {"s_branch", "L", branch},
+  {"s_cbranch_scc0", "L", cbranch<0>}, {"s_cbranch_scc1", "L", cbranch<1>},
+  {"s_cbranch_vccz", "L", cbranch<2>}, {"s_cbranch_vccnz", "L", cbranch<3>},
+  {"s_cbranch_execz", "L", cbranch<4>}, {"s_cbranch_execnz", "L", cbranch<5>},
+  {"s_endpgm", "", endpgm}, {"s_barrier", "", barrier}, {"s_sleep", "I", sleep_}, {"s_nop", "I", nop},
+  {"s_waitcnt", "W", nop}, {"s_setprio", "I", nop}, {"s_sethalt", "I", nop}, {"s_icache_inv", "", nop}, {"s_dcache_wb", "", nop},
+  {"s_dcache_inv", "", nop}, {"s_ttracedata", "", nop}, {"s_sendmsg", "X", nop}, {"s_trap", "I", trap},
+  {"s_wakeup", "", nop}, {"s_code_end", "", nop}, {"s_set_gpr_idx_off", "", nop},
+  {"s_getpc_b64", "D:b64", getpc}, {"s_setpc_b64", "S:b64", setpc}, {"s_swappc_b64", "D:b64 S:b64", swappc}, {"s_call_b64", "D:b64 L", call},
+  {"s_memtime", "D:b64", memtime}, {"s_memrealtime", "D:b64", memrealtime},
+  {"s_getreg_b32", "D:b32 H", getreg}, {"s_setreg_b32", "H S:b32", setreg}, {"s_setreg_imm32_b32", "H S:b32", setreg},
+  {"buffer_wbl2", "", nop}, {"buffer_inv", "", nop}, {"buffer_wbinvl1", "", nop}, {"buffer_wbinvl1_vol", "", nop},
+};
+extern const OpTable CONTROL_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -1,0 +1,197 @@
+// Generic lane-wise execution: operand modifiers, DPP, SDWA, clamp, output modifiers and the exec mask,
+// in one place for all vector instructions.
+#include "core.h"
+
+// Source lane of each lane under a DPP control, or -1 where the pattern leaves the row or is undefined.
+// Controls: AMD CDNA3 ISA, section "DPP".
+static int dpp_lane(u32 ctrl, int lane) {
+  int row = lane & ~15, in_row = lane & 15;
+  if (ctrl < 0x100) return (lane & ~3) | (ctrl >> 2 * (lane & 3) & 3);              // quad_perm
+  if (ctrl <= 0x10f) return in_row + (ctrl & 15) > 15 ? -1 : lane + (ctrl & 15);    // row_shl
+  if (ctrl <= 0x11f) return in_row - (int)(ctrl & 15) < 0 ? -1 : lane - (ctrl & 15);  // row_shr
+  if (ctrl <= 0x12f) return row | ((in_row - (ctrl & 15)) & 15);                    // row_ror
+  switch (ctrl) {
+    case 0x130: return lane == 63 ? -1 : lane + 1;             // wave_shl
+    case 0x134: return (lane + 1) & 63;                        // wave_rol
+    case 0x138: return lane == 0 ? -1 : lane - 1;              // wave_shr
+    case 0x13c: return (lane - 1) & 63;                        // wave_ror
+    case 0x140: return row | (15 - in_row);                    // row_mirror
+    case 0x141: return (lane & ~7) | (7 - (lane & 7));         // row_half_mirror
+    case 0x142: return lane < 16 ? -1 : row - 1;               // row_bcast:15
+    case 0x143: return lane < 32 ? -1 : 31;                    // row_bcast:31
+  }
+  if (ctrl >= 0x150 && ctrl <= 0x15f) return row | (ctrl & 15);  // row_newbcast
+  return -1;
+}
+
+u64 write_mask(const Wave& w, const Inst& in) {
+  u64 mask = w.exec();
+  if (!(in.flags & DPP)) return mask;
+  for (int i = 0; i < WAVE; i++) {
+    int row = i >> 4, bank = i >> 2 & 3;
+    bool on = (in.row_mask >> row & 1) && (in.bank_mask >> bank & 1);
+    int from = dpp_lane(in.dpp_ctrl, i);
+    if (!in.bound_ctrl && (from < 0 || !(w.exec() >> from & 1))) on = false;
+    if (!on) mask &= ~(1ull << i);
+  }
+  return mask;
+}
+
+static void apply_dpp(const Wave& w, const Inst& in, u32* x, int dwords) {
+  u32 old[WAVE];
+  for (int k = 0; k < dwords; k++, x += WAVE) {
+    memcpy(old, x, sizeof old);
+    for (int i = 0; i < WAVE; i++) {
+      int from = dpp_lane(in.dpp_ctrl, i);
+      x[i] = from < 0 || !(w.exec() >> from & 1) ? 0 : old[from];  // a lane off in exec is out of bounds too
+    }
+  }
+}
+
+static void apply_sdwa(u32* x, u32 sel, bool sign) {
+  if (sel == 6) return;
+  u32 shift = sel < 4 ? 8 * sel : 16 * (sel - 4), width = sel < 4 ? 8 : 16;
+  for (int i = 0; i < WAVE; i++) {
+    u32 part = x[i] >> shift & ((1u << width) - 1);
+    x[i] = sign ? (u32)((i32)(part << (32 - width)) >> (32 - width)) : part;
+  }
+}
+
+static void apply_neg_abs(u32* x, u8 mods, int float_width) {
+  u32 sign = float_width == 16 ? 0x8000u : 0x80000000u;
+  if (float_width == 64) x += WAVE;
+  for (int i = 0; i < WAVE; i++) {
+    if (mods & ABS) x[i] &= ~sign;
+    if (mods & NEG) x[i] ^= sign;
+  }
+}
+
+// Packed operands: each half of the result picks its half of the source (op_sel, op_sel_hi), then negates.
+static void apply_packed_select(const Inst& in, int k, u32* x, int dwords) {
+  bool lo_high = in.op_sel >> k & 1, hi_high = in.op_sel_hi >> k & 1;
+  bool neg_lo = in.neg_lo >> k & 1, neg_hi = in.neg_hi >> k & 1;
+  if (dwords == 2) {  // packed f32
+    for (int i = 0; i < WAVE; i++) {
+      u32 lo = lo_high ? x[WAVE + i] : x[i], hi = hi_high ? x[WAVE + i] : x[i];
+      x[i] = lo ^ (neg_lo ? 0x80000000u : 0);
+      x[WAVE + i] = hi ^ (neg_hi ? 0x80000000u : 0);
+    }
+    return;
+  }
+  for (int i = 0; i < WAVE; i++) {
+    u32 lo = lo_high ? x[i] >> 16 : x[i] & 0xffff, hi = hi_high ? x[i] >> 16 : x[i] & 0xffff;
+    x[i] = (lo ^ (neg_lo ? 0x8000 : 0)) | (hi ^ (neg_hi ? 0x8000 : 0)) << 16;
+  }
+}
+
+const u32* modified_source(Wave& w, const Inst& in, int k, u32* tmp) {
+  const Operand& o = in.src[k];
+  int dwords = in.src_dwords[k];
+  const u32* p = lanes(w, o, tmp, dwords);
+  bool dpp = (in.flags & DPP) && k == 0;
+  u32 sel = !(in.flags & SDWA) || k > 1 ? 6 : k == 0 ? in.src0_sel : in.src1_sel;
+  bool half = (in.flags & OPSEL) && (in.op_sel >> k & 1);
+  if (!dpp && sel == 6 && !(o.mods) && !half && !(in.flags & PACKED_SEL)) return p;
+  if (p != tmp) memcpy(tmp, p, (size_t)dwords * WAVE * 4);
+  if (dpp) apply_dpp(w, in, tmp, dwords);
+  apply_sdwa(tmp, sel, o.mods & SEXT);
+  if (half) for (int i = 0; i < WAVE; i++) tmp[i] >>= 16;
+  if (in.flags & PACKED_SEL) apply_packed_select(in, k, tmp, dwords);
+  else if (o.mods & (NEG | ABS)) apply_neg_abs(tmp, o.mods, in.src_float[k] ? in.src_float[k] : 32);
+  return tmp;
+}
+
+static float scaled(float x, u32 omod) { return omod == 1 ? x * 2 : omod == 2 ? x * 4 : omod == 3 ? x / 2 : x; }
+// dx10_clamp: NaN becomes 0.
+static float clamped(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }
+
+static void apply_output_mods(const Inst& in, u32* t) {
+  bool clamp = in.flags & CLAMP;
+  for (int i = 0; i < WAVE; i++) {
+    if (in.float_type == 32) {
+      for (int k = 0; k < in.dst_dwords; k++) {
+        float x = scaled(as_f32(t[k * WAVE + i]), in.omod);
+        t[k * WAVE + i] = bits(clamp ? clamped(x) : x);
+      }
+    } else if (in.float_type == 64) {
+      double x = as_f64(pair(t, i));
+      x = in.omod == 1 ? x * 2 : in.omod == 2 ? x * 4 : in.omod == 3 ? x / 2 : x;
+      set_pair(t, i, bits(clamp ? (x > 0 ? (x < 1 ? x : 1.0) : 0.0) : x));
+    } else if (in.float_type == 16 || in.float_type == 15) {
+      u32 lo = bits((f16)(clamp ? clamped(scaled((float)as_f16(t[i]), in.omod)) : scaled((float)as_f16(t[i]), in.omod)));
+      u32 hi = t[i] >> 16;
+      if (in.float_type == 15 && clamp) hi = bits((f16)clamped((float)as_f16(hi)));
+      t[i] = lo | hi << 16;
+    }
+  }
+}
+
+static void apply_sdwa_dst(Wave& w, const Inst& in, u32* t) {
+  if (in.dst_sel == 6) return;
+  u32 shift = in.dst_sel < 4 ? 8 * in.dst_sel : 16 * (in.dst_sel - 4), width = in.dst_sel < 4 ? 8 : 16;
+  u32 field = ((1u << width) - 1) << shift;
+  const u32* old = w.vreg(in.dst[0].reg);
+  for (int i = 0; i < WAVE; i++) {
+    u32 part = t[i] << shift & field;
+    u32 rest = in.dst_unused == 2 ? old[i] & ~field                                        // PRESERVE
+             : in.dst_unused == 1 && (t[i] >> (width - 1) & 1) ? ~((field >> shift << shift) | ((1u << shift) - 1))  // SEXT
+             : 0;                                                                           // PAD
+    t[i] = part | rest;
+  }
+}
+
+void write_result(Wave& w, const Inst& in, u32* t) {
+  if (in.omod || (in.flags & CLAMP)) apply_output_mods(in, t);
+  if (in.flags & SDWA) apply_sdwa_dst(w, in, t);
+  u32* d = w.vreg(in.dst[0].reg);
+  if ((in.flags & OPSEL) && in.float_type != 15) {  // a 16-bit result keeps the other half of its register
+    bool high = in.op_sel >> 3 & 1;
+    for (int i = 0; i < WAVE; i++) t[i] = high ? (d[i] & 0xffff) | t[i] << 16 : (d[i] & 0xffff0000) | (t[i] & 0xffff);
+  }
+  u64 mask = write_mask(w, in);
+  for (int k = 0; k < in.dst_dwords; k++) blend(d + k * WAVE, t + k * WAVE, mask);
+}
+
+void lane_op(Wave& w, const Inst& in) {
+  alignas(64) u32 ta[4 * WAVE], tb[4 * WAVE], tc[4 * WAVE], t[8 * WAVE];
+  u32* tmp[3] = {ta, tb, tc};
+  const u32* p[3];
+  u32* d = w.vreg(in.dst[0].reg);
+  if (__builtin_expect(!(in.flags & SLOW), 1)) {
+    for (int k = 0; k < 3; k++) p[k] = lanes(w, in.src[k], tmp[k], in.src_dwords[k]);
+    u64 exec = w.exec();
+    if (__builtin_expect(exec == ~0ull, 1)) { in.core(d, p[0], p[1], p[2]); return; }
+    if (exec == 0) return;
+    // Accumulating instructions (v_fmac, v_cvt_pk with a kept half) read their destination through d.
+    for (int k = 0; k < in.dst_dwords; k++) memcpy(t + k * WAVE, d + k * WAVE, WAVE * 4);
+    in.core(t, p[0], p[1], p[2]);
+    for (int k = 0; k < in.dst_dwords; k++) blend(d + k * WAVE, t + k * WAVE, exec);
+    return;
+  }
+  for (int k = 0; k < 3; k++) p[k] = modified_source(w, in, k, tmp[k]);
+  for (int k = 0; k < in.dst_dwords; k++) memcpy(t + k * WAVE, d + k * WAVE, WAVE * 4);
+  in.core(t, p[0], p[1], p[2]);
+  write_result(w, in, t);
+}
+
+static u64 compare(Wave& w, const Inst& in) {
+  alignas(64) u32 ta[2 * WAVE], tb[2 * WAVE], mask[2];
+  const u32 *a, *b;
+  if (in.flags & SLOW) {
+    a = modified_source(w, in, 0, ta);
+    b = modified_source(w, in, 1, tb);
+  } else {
+    a = lanes(w, in.src[0], ta, in.src_dwords[0]);
+    b = lanes(w, in.src[1], tb, in.src_dwords[1]);
+  }
+  in.core(mask, a, b, nullptr);
+  return (mask[0] | (u64)mask[1] << 32) & w.exec();
+}
+
+void compare_op(Wave& w, const Inst& in) { w.set_s64(in.dst[0].reg, compare(w, in)); }
+
+void cmpx_op(Wave& w, const Inst& in) {
+  u64 mask = compare(w, in);
+  w.set_s64(in.dst[0].reg, mask);
+  w.set_exec(mask);
+}

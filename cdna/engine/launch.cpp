@@ -1,0 +1,396 @@
+// Programs and launches: dispatches workgroups to threads, runs their waves, reports what stopped them.
+//
+// A thread keeps a set of live workgroups. It runs one until every wave of it has ended; where all of a
+// workgroup's waves wait (s_sleep, or a long stretch without an end in sight) it sets the workgroup aside and
+// starts or resumes another, so that waves which wait for other workgroups make progress.
+#include "core.h"
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <xmmintrin.h>
+
+extern const OpTable SALU_OPS, CONTROL_OPS, VALU32_OPS, VALU16_OPS, VALU64_OPS, CONVERT_OPS, COMPARE_OPS, LANE_OPS,
+    GLOBAL_OPS, BUFFER_OPS, LDS_OPS, MATRIX_OPS;
+static const OpTable* const TABLES[] = {&SALU_OPS, &CONTROL_OPS, &VALU32_OPS, &VALU16_OPS, &VALU64_OPS, &CONVERT_OPS,
+    &COMPARE_OPS, &LANE_OPS, &GLOBAL_OPS, &BUFFER_OPS, &LDS_OPS, &MATRIX_OPS};
+
+static const OpInfo* op_info(int index) {
+  for (const OpTable* t : TABLES) {
+    if (index < t->count) return &t->ops[index];
+    index -= t->count;
+  }
+  return nullptr;
+}
+
+struct Program {
+  Inst* code;
+  u32 n_inst;
+  u32 n_vgpr;           // architectural + accumulation
+};
+
+// What the kernel descriptor (.amdhsa_*) and the launch ask for; laid out as in engine.py.
+struct Launch {
+  u32 groups[3];
+  u32 block[3];
+  u32 entry;             // instruction index
+  u32 user_sgprs;        // how many SGPRs the user data takes
+  u32 kernarg_sgpr;      // index of the pair holding the kernarg address, ~0 if none
+  u32 dispatch_sgpr;     // index of the pair holding the dispatch packet's address, ~0 if none
+  u32 preload_sgpr, preload_dwords, preload_offset;  // kernel arguments preloaded to SGPRs
+  u32 workgroup_id_mask; // bit d: the id of dimension d follows the user SGPRs
+  u32 lds_bytes, lds_limit;
+  u32 scratch_bytes;     // per lane
+  u32 mode;
+  u32 n_threads;
+  u32 max_live;          // workgroups a thread may hold at once
+  u32 n_xcc;
+  const u8* kernarg;
+  const u8* dispatch_packet;
+  u64* executed;         // [n_inst] executed wave instructions, summed over threads; may be null
+  volatile u32* cancel;  // set non-zero by the host to stop the launch
+  // results
+  u32 status;            // 0 done, 1 fault, 2 cancelled
+  u32 fault_pc, fault_wave, fault_group[3];
+  u64 fault_address;
+  char message[256];
+};
+
+struct Thread;
+static thread_local Thread* current_thread;
+
+struct Thread {
+  pthread_t handle;
+  Program* program;
+  Launch* launch;
+  volatile u32* next_group;
+  pthread_mutex_t* fault_lock;
+  u64* executed;
+  char message[256];
+  sigjmp_buf on_fault;
+  Wave* running;
+  u64 fault_address;
+  u64 clock;
+};
+
+void fault(Wave& w, const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(w.fault, 256, format, args);
+  va_end(args);
+  w.stop = FAULTED;
+}
+
+static u8* allocate(size_t bytes) {
+  void* p = nullptr;
+  return posix_memalign(&p, 64, bytes ? (bytes + 63) & ~63ull : 64) ? nullptr : (u8*)p;
+}
+
+// Registers and LDS hold arbitrary values at the start on hardware; a quiet NaN with a payload shows up in results.
+static void poison(void* p, size_t bytes) {
+  u32* x = (u32*)p;
+  for (size_t i = 0; i < bytes / 4; i++) x[i] = 0x7fc5a5a5;
+}
+
+static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id) {
+  const Launch& l = *t.launch;
+  u32* v = w.v;
+  u8* scratch = w.scratch;
+  memset((void*)&w, 0, sizeof w);
+  w.v = v;
+  w.scratch = scratch;
+  w.scratch_bytes = l.scratch_bytes;
+  w.code = t.program->code;
+  w.pc = l.entry;
+  w.mode = l.mode;
+  w.wg = &g;
+  w.id = id;
+  w.executed = t.executed;
+  w.fault = t.message;
+  for (int i = 0; i < 108; i++) w.s[i] = 0x7fc5a5a5;
+  if (l.kernarg_sgpr != ~0u) w.set_s64(l.kernarg_sgpr, (u64)l.kernarg);
+  if (l.dispatch_sgpr != ~0u) w.set_s64(l.dispatch_sgpr, (u64)l.dispatch_packet);
+  memcpy(&w.s[l.preload_sgpr], l.kernarg + l.preload_offset * 4, l.preload_dwords * 4);
+  u32 r = l.user_sgprs;
+  for (int d = 0; d < 3; d++) if (l.workgroup_id_mask >> d & 1) w.s[r++] = g.id[d];
+  w.s[M0] = 0xffffffff;
+
+  poison(w.v, (size_t)t.program->n_vgpr * WAVE * 4);
+  u32 threads = l.block[0] * l.block[1] * l.block[2];
+  u64 exec = 0;
+  for (int i = 0; i < WAVE; i++) {
+    u32 item = id * WAVE + i;
+    if (item < threads) exec |= 1ull << i;
+    u32 x = item % l.block[0], y = item / l.block[0] % l.block[1], z = item / l.block[0] / l.block[1];
+    w.v[i] = x | y << 10 | z << 20;  // packed work-item ids, as gfx90a and later pass them
+  }
+  w.set_exec(exec);
+}
+
+static Workgroup* start_group(Thread& t, Workgroup* g, u32 linear) {
+  const Launch& l = *t.launch;
+  u32 n_waves = (l.block[0] * l.block[1] * l.block[2] + WAVE - 1) / WAVE;
+  if (!g) {
+    g = (Workgroup*)calloc(1, sizeof(Workgroup));
+    g->lds = allocate(l.lds_limit + 16);
+    g->waves = (Wave*)allocate(sizeof(Wave) * n_waves);
+    u8* registers = allocate((size_t)n_waves * t.program->n_vgpr * WAVE * 4);
+    u8* scratch = allocate((size_t)n_waves * l.scratch_bytes * WAVE);
+    for (u32 i = 0; i < n_waves; i++) {
+      g->waves[i].v = (u32*)(registers + (size_t)i * t.program->n_vgpr * WAVE * 4);
+      g->waves[i].scratch = scratch + (size_t)i * l.scratch_bytes * WAVE;
+    }
+  }
+  g->linear_id = linear;
+  g->id[0] = linear % l.groups[0];
+  g->id[1] = linear / l.groups[0] % l.groups[1];
+  g->id[2] = linear / l.groups[0] / l.groups[1];
+  g->n_waves = n_waves;
+  g->n_ended = g->n_at_barrier = 0;
+  g->lds_bytes = l.lds_bytes;
+  g->launch = t.launch;
+  poison(g->lds, l.lds_bytes + 16);
+  for (u32 i = 0; i < n_waves; i++) start_wave(t, *g, g->waves[i], i);
+  return g;
+}
+
+static void free_group(Workgroup* g) {
+  free(g->waves[0].v);
+  free(g->waves[0].scratch);
+  free(g->waves);
+  free(g->lds);
+  free(g);
+}
+
+static void record_fault(Thread& t, Wave& w) {
+  Launch& l = *t.launch;
+  pthread_mutex_lock(t.fault_lock);
+  if (l.status == 0) {
+    l.status = 1;
+    l.fault_pc = w.pc - 1;
+    l.fault_wave = w.id;
+    memcpy(l.fault_group, w.wg->id, sizeof l.fault_group);
+    l.fault_address = t.fault_address;
+    memcpy(l.message, w.fault, sizeof l.message);
+  }
+  pthread_mutex_unlock(t.fault_lock);
+}
+
+static thread_local u32 applied_mode = ~0u;
+
+void apply_mode(u32 mode) {
+  // MXCSR: flush-to-zero and denormals-are-zero where the kernel flushes f32 denormals; round as MODE says.
+  applied_mode = mode;
+  static const u32 rounding[4] = {0, 2, 1, 3};  // nearest, +inf, -inf, zero -> MXCSR RC
+  u32 csr = 0x1f80 | rounding[mode & 3] << 13;
+  if (!(mode >> 4 & 1)) csr |= 0x40;     // input denormals are zero
+  if (!(mode >> 5 & 1)) csr |= 0x8000;   // output denormals are zero
+  _mm_setcsr(csr);
+}
+
+// Long enough to amortise a switch, short enough that a spinning wave soon lets others run.
+constexpr u32 QUANTUM = 20000;
+
+static void run_wave(Wave& w) {
+  const Inst* code = w.code;
+  u64* executed = w.executed;
+  u32 left = QUANTUM;
+  w.stop = RUNNING;
+  if (w.mode != applied_mode) apply_mode(w.mode);
+  while (left--) {
+    const Inst& in = code[w.pc];
+    executed[w.pc]++;
+    w.pc++;
+    in.fn(w, in);
+    if (__builtin_expect(w.stop, 0)) break;
+  }
+  w.clock += QUANTUM - left;
+}
+
+enum GroupState { GROUP_DONE, GROUP_WAITS, GROUP_FAULTED };
+
+static GroupState run_group(Thread& t, Workgroup& g) {
+  for (int round = 0; round < 64; round++) {
+    bool any_ran_out = false;
+    for (u32 i = 0; i < g.n_waves; i++) {
+      Wave& w = g.waves[i];
+      if (w.stop == ENDED || w.stop == AT_BARRIER) continue;
+      t.running = &w;
+      run_wave(w);
+      if (w.stop == FAULTED) { record_fault(t, w); return GROUP_FAULTED; }
+      if (w.stop == ENDED) g.n_ended++;
+      else if (w.stop == AT_BARRIER) g.n_at_barrier++;
+      else if (w.stop == RUNNING) any_ran_out = true;
+      // Waves that have ended no longer count for a barrier, as on hardware.
+      if (g.n_at_barrier && g.n_at_barrier + g.n_ended == g.n_waves) {
+        for (u32 k = 0; k < g.n_waves; k++) if (g.waves[k].stop == AT_BARRIER) g.waves[k].stop = RUNNING;
+        g.n_at_barrier = 0;
+        any_ran_out = true;
+      }
+    }
+    if (g.n_ended == g.n_waves) return GROUP_DONE;
+    if (!any_ran_out) return GROUP_WAITS;  // every wave sleeps or waits at a barrier
+  }
+  return GROUP_WAITS;
+}
+
+static void* thread_main(void* arg) {
+  Thread& t = *(Thread*)arg;
+  Launch& l = *t.launch;
+  u32 total = l.groups[0] * l.groups[1] * l.groups[2];
+  u32 n_live = 0, n_spare = 0, turn = 0;
+  Workgroup** live = (Workgroup**)calloc(l.max_live, sizeof(Workgroup*));
+  Workgroup** spare = (Workgroup**)calloc(l.max_live, sizeof(Workgroup*));
+  u32 saved_csr = _mm_getcsr();
+  apply_mode(l.mode);
+  current_thread = &t;
+
+  if (sigsetjmp(t.on_fault, 1)) {  // a host access fault inside a handler
+    fault(*t.running, "memory access fault at address 0x%llx", (unsigned long long)t.fault_address);
+    record_fault(t, *t.running);
+  }
+  while (l.status == 0) {
+    if (l.cancel && *l.cancel) { l.status = 2; break; }
+    bool start_new = n_live < l.max_live && *t.next_group < total && (n_live == 0 || turn >= n_live);
+    if (start_new) {
+      u32 id = __atomic_fetch_add(t.next_group, 1, __ATOMIC_RELAXED);
+      if (id >= total) { *t.next_group = total; turn = 0; continue; }
+      live[n_live] = start_group(t, n_spare ? spare[--n_spare] : nullptr, id);
+      turn = n_live++;
+    }
+    if (n_live == 0) break;
+    if (turn >= n_live) turn = 0;
+    Workgroup* g = live[turn];
+    GroupState state = run_group(t, *g);
+    if (state == GROUP_DONE) {
+      spare[n_spare++] = g;
+      live[turn] = live[--n_live];
+      turn = n_live;  // prefer a fresh workgroup over those that wait
+    } else {
+      turn++;
+    }
+  }
+  current_thread = nullptr;
+  _mm_setcsr(saved_csr);
+  applied_mode = ~0u;
+  for (u32 i = 0; i < n_live; i++) free_group(live[i]);
+  for (u32 i = 0; i < n_spare; i++) free_group(spare[i]);
+  free(live);
+  free(spare);
+  return nullptr;
+}
+
+static struct sigaction previous_segv, previous_bus;
+
+static void on_signal(int number, siginfo_t* info, void* context) {
+  Thread* t = current_thread;
+  if (t && t->running) {
+    t->fault_address = (u64)info->si_addr;
+    siglongjmp(t->on_fault, 1);
+  }
+  struct sigaction* previous = number == SIGSEGV ? &previous_segv : &previous_bus;
+  sigaction(number, previous, nullptr);  // not ours: the instruction repeats under the earlier handler
+}
+
+// Launches nest over host threads and processes, so the handlers go in once and stay.
+static void install_handlers() {
+  static int done = 0;
+  if (__atomic_exchange_n(&done, 1, __ATOMIC_SEQ_CST)) return;
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  sigaction(SIGSEGV, &action, &previous_segv);
+  sigaction(SIGBUS, &action, &previous_bus);
+}
+
+extern "C" {
+
+int cdna_op_count() {
+  int n = 0;
+  for (const OpTable* t : TABLES) n += t->count;
+  return n;
+}
+const char* cdna_op_name(int i) { return op_info(i)->name; }
+const char* cdna_op_signature(int i) { return op_info(i)->signature; }
+int cdna_inst_bytes() { return sizeof(Inst); }
+int cdna_launch_bytes() { return sizeof(Launch); }
+
+Program* cdna_program_create(const void* code, u32 n_inst, u32 n_vgpr) {
+  Program* p = (Program*)malloc(sizeof(Program));
+  p->code = (Inst*)allocate(sizeof(Inst) * n_inst);
+  memcpy((void*)p->code, code, sizeof(Inst) * n_inst);
+  for (u32 i = 0; i < n_inst; i++) {
+    const OpInfo* info = op_info(p->code[i].op);
+    p->code[i].fn = info->fn;
+    p->code[i].core = info->core;
+  }
+  p->n_inst = n_inst;
+  p->n_vgpr = n_vgpr;
+  return p;
+}
+
+void cdna_program_destroy(Program* p) { free(p->code); free(p); }
+
+// Runs one wave from instruction 0 on registers the caller holds (v: [n_vgpr][64], s: 128 dwords, exec at 126):
+// how single instructions are tested. Returns the stop reason.
+u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, u32 mode, char* message) {
+  Workgroup g;
+  memset((void*)&g, 0, sizeof g);
+  g.lds = lds;
+  g.lds_bytes = lds_bytes;
+  g.n_waves = 1;
+  Wave* w = (Wave*)allocate(sizeof(Wave));
+  memset((void*)w, 0, sizeof *w);
+  memcpy(w->s, s, sizeof w->s);
+  w->v = v;
+  w->scc = *scc;
+  w->mode = mode;
+  w->wg = &g;
+  w->code = p->code;
+  w->fault = message;
+  w->executed = (u64*)calloc(p->n_inst, sizeof(u64));
+  u32 saved_csr = _mm_getcsr();
+  applied_mode = ~0u;
+  do run_wave(*w); while (w->stop != ENDED && w->stop != FAULTED);
+  _mm_setcsr(saved_csr);
+  applied_mode = ~0u;
+  u32 stop = w->stop;
+  memcpy(s, w->s, sizeof w->s);
+  *scc = w->scc;
+  free(w->executed);
+  free(w);
+  return stop;
+}
+
+void cdna_launch(Program* p, Launch* l) {
+  install_handlers();
+  u32 total = l->groups[0] * l->groups[1] * l->groups[2];
+  u32 n = l->n_threads < total ? l->n_threads : total;
+  if (n == 0) return;
+  volatile u32 next_group = 0;
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  Thread* threads = (Thread*)allocate(sizeof(Thread) * n);
+  memset((void*)threads, 0, sizeof(Thread) * n);
+  for (u32 i = 0; i < n; i++) {
+    Thread& t = threads[i];
+    t.program = p;
+    t.launch = l;
+    t.next_group = &next_group;
+    t.fault_lock = &lock;
+    t.executed = (u64*)calloc(p->n_inst, sizeof(u64));
+  }
+  for (u32 i = 1; i < n; i++) pthread_create(&threads[i].handle, nullptr, thread_main, &threads[i]);
+  thread_main(&threads[0]);
+  for (u32 i = 1; i < n; i++) pthread_join(threads[i].handle, nullptr);
+  for (u32 i = 0; i < n; i++) {
+    if (l->executed) for (u32 k = 0; k < p->n_inst; k++) l->executed[k] += threads[i].executed[k];
+    free(threads[i].executed);
+  }
+  free(threads);
+}
+
+}

@@ -1,0 +1,5 @@
+#include "core.h"
+
+static const OpInfo OPS[] = {
+};
+extern const OpTable LDS_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -1,0 +1,21 @@
+"""What can go wrong on the emulated device; each message says what, where and what to do."""
+
+
+class CdnaError(RuntimeError):
+    """Base of every error that the emulated device reports."""
+
+
+class ToolchainError(CdnaError):
+    """No usable C++ compiler, or it failed."""
+
+
+class UnsupportedInstruction(CdnaError):
+    """The assembly holds an instruction or an operand form that the device does not implement."""
+
+
+class KernelFault(CdnaError):
+    """A running kernel did something that the hardware would answer with a fault."""
+
+
+class LaunchError(CdnaError):
+    """A launch asks for more than the arch has, or its arguments do not fit the kernel."""

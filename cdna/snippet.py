@@ -1,0 +1,69 @@
+"""Runs a few instructions on one wave with given registers: how single instructions are tested and explored.
+
+    state = run("gfx942", "v_add_u32 v2, v0, v1", v={0: range(64), 1: [5] * 64})
+    state.v[2]          # 64 dwords
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from .engine import Program, engine
+from .errors import KernelFault
+
+POISON = 0x7FC5A5A5
+DEFAULT_MODE = 0xF0  # round to nearest even, denormals kept: what compilers set for compute kernels
+
+
+@dataclass
+class State:
+    """Registers after the run: v[register][lane], s[register], as dwords."""
+
+    v: list[list[int]]
+    s: list[int]
+    scc: int
+    lds: bytes
+
+    @property
+    def vcc(self) -> int:
+        return self.s[106] | self.s[107] << 32
+
+    @property
+    def exec(self) -> int:
+        return self.s[126] | self.s[127] << 32
+
+    def s64(self, register: int) -> int:
+        return self.s[register] | self.s[register + 1] << 32
+
+
+def run(arch: str, text: str, v: Mapping[int, Iterable[int]] | None = None, s: Mapping[int, int] | None = None,
+        exec: int = (1 << 64) - 1, scc: int = 0, lds: bytes = b"", mode: int = DEFAULT_MODE, vcc: int | None = None) -> State:
+    """Execute `text` (statements, one a line) on one wave and return its registers.
+
+    v: dwords of vector registers, 64 each. s: dwords of scalar registers by encoding (106 vcc, 124 m0). Accumulation
+    registers a0.. follow the highest architectural register that the text names. KernelFault if the wave faults.
+    """
+    program = Program(f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"\n.text\nsnippet:\n{text}\ns_endpgm\n')
+    n_vgpr = max(program.n_vgpr, *(r + 1 for r in v), 1) if v else max(program.n_vgpr, 1)
+    raw = ctypes.create_string_buffer(n_vgpr * 256 + 64)
+    base = ctypes.addressof(raw) + (-ctypes.addressof(raw) % 64)
+    registers = (ctypes.c_uint32 * (n_vgpr * 64)).from_address(base)
+    registers[:] = [POISON] * (n_vgpr * 64)
+    for number, values in (v or {}).items():
+        registers[number * 64:number * 64 + 64] = [x & 0xFFFFFFFF for x in values]
+    scalars = (ctypes.c_uint32 * 128)(*[POISON] * 128)
+    scalars[126], scalars[127] = exec & 0xFFFFFFFF, exec >> 32
+    if vcc is not None:
+        scalars[106], scalars[107] = vcc & 0xFFFFFFFF, vcc >> 32
+    for number, value in (s or {}).items():
+        scalars[number] = value & 0xFFFFFFFF
+    shared = ctypes.create_string_buffer(lds, len(lds) + 64)
+    flag = ctypes.c_uint32(scc)
+    message = ctypes.create_string_buffer(256)
+    stop = engine().lib.cdna_run_wave(ctypes.c_void_p(program._handle), registers, scalars, ctypes.byref(flag), shared,
+                                      ctypes.c_uint32(len(lds)), ctypes.c_uint32(mode), message)
+    if stop == 4:
+        raise KernelFault(message.value.decode())
+    return State([list(registers[r * 64:r * 64 + 64]) for r in range(n_vgpr)], list(scalars), flag.value, shared.raw[:len(lds)])
