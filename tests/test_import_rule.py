@@ -1,4 +1,4 @@
-"""Who may import whom. The rule keeps the commands quick, `cdna` usable alone, and kernels fit for one file."""
+"""Who may import whom: this keeps the commands quick, `cdna` usable alone, and kernels fit for one file."""
 
 import ast
 import sys
@@ -58,30 +58,37 @@ def python_files() -> list[str]:
 def test_every_file_keeps_the_rule() -> None:
     files = python_files()
     assert files, f"no Python file found under {ROOT}: the test looks in the wrong place"
-    broken = [f"{path}:{line} imports {module}"
-              for path in files for module, line in imported_modules(ROOT / path) if not may_import(path, module)]
+    broken = [
+        f"{path}:{line} imports {module}"
+        for path in files
+        for module, line in imported_modules(ROOT / path)
+        if not may_import(path, module)
+    ]
     assert not broken, "imports that the layout forbids:\n" + "\n".join(broken)
 
 
-@pytest.mark.parametrize(("path", "statement", "allowed"), [
-    ("kernels/fp8_mm/triton.py", "import triton.language as tl", True),
-    ("kernels/fp8_mm/triton.py", "from kernels.common.swizzle import xcd_order", True),
-    ("kernels/fp8_mm/triton.py", "from ..common.swizzle import xcd_order", True),
-    ("kernels/fp8_mm/triton.py", "from kernels.fp8_mm.triton_tuning import TUNING", True),
-    ("kernels/fp8_mm/triton.py", "from kernels.moe.triton import moe", False),
-    ("kernels/fp8_mm/triton.py", "import numpy", False),
-    ("kernels/fp8_mm/triton.py", "def f():\n    import forge.rules", False),
-    ("reference/moe/reference.py", "from utils import verbose_allclose", True),
-    ("reference/moe/reference.py", "import aiter", False),
-    ("cdna/parser.py", "from forge import rules", False),
-    ("cdna/parser.py", "from .registers import Registers", True),
-    ("cdna/driver.py", "import triton", True),
-    ("forge/device/emulated.py", "import cdna", True),
-    ("forge/score.py", "import cdna", False),
-    ("forge/score.py", "from kernels.common import swizzle", False),
-    ("eval.py", "import forge.cases", True),
-    ("eval.py", "import cdna", False),
-])
+@pytest.mark.parametrize(
+    ("path", "statement", "allowed"),
+    [
+        ("kernels/fp8_mm/triton.py", "import triton.language as tl", True),
+        ("kernels/fp8_mm/triton.py", "from kernels.common.swizzle import xcd_order", True),
+        ("kernels/fp8_mm/triton.py", "from ..common.swizzle import xcd_order", True),
+        ("kernels/fp8_mm/triton.py", "from kernels.fp8_mm.triton_tuning import TUNING", True),
+        ("kernels/fp8_mm/triton.py", "from kernels.moe.triton import moe", False),
+        ("kernels/fp8_mm/triton.py", "import numpy", False),
+        ("kernels/fp8_mm/triton.py", "def f():\n    import forge.rules", False),
+        ("reference/moe/reference.py", "from utils import verbose_allclose", True),
+        ("reference/moe/reference.py", "import aiter", False),
+        ("cdna/parser.py", "from forge import rules", False),
+        ("cdna/parser.py", "from .registers import Registers", True),
+        ("cdna/driver.py", "import triton", True),
+        ("forge/device/emulated.py", "import cdna", True),
+        ("forge/score.py", "import cdna", False),
+        ("forge/score.py", "from kernels.common import swizzle", False),
+        ("eval.py", "import forge.cases", True),
+        ("eval.py", "import cdna", False),
+    ],
+)
 def test_the_rule_itself(tmp_path: Path, path: str, statement: str, allowed: bool) -> None:
     file = tmp_path / path
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -92,6 +99,7 @@ def test_the_rule_itself(tmp_path: Path, path: str, statement: str, allowed: boo
 def test_the_generator_starts_without_torch_and_triton() -> None:
     """`gen_submission.py` promises half a second; importing torch alone takes longer."""
     import subprocess
+
     code = "import sys, gen_submission; sys.exit(str({'torch', 'triton', 'numpy'} & set(sys.modules) or ''))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 or not done.stderr.strip(), f"gen_submission imports {done.stderr}"

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Generate submission.py for a problem from its kernel sources."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from forge.problem import ProblemError, find_problem, load_sets
+from forge.pysource import GenerationError
+from forge.render import generate, variants_of
+
+
+def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="gen_submission.py",
+        description="Make one submission file of a problem's kernel and all that it uses.",
+    )
+    parser.add_argument(
+        "problem", nargs="?", metavar="PROBLEM", help="leaderboard name, for example amd-fp8-mm"
+    )
+    parser.add_argument(
+        "--variant", metavar="V", help="which of the problem's kernels (default: the one task.yml names)"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default="submission.py",
+        help="where to write (default: submission.py; '-' for standard output)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="then compile every Triton kernel of the file for the "
+        "problem's GPU, at every configuration it can choose, and print what it takes; needs no GPU",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="list the problems, their GPUs and their variants"
+    )
+    arguments = parser.parse_args(argv)
+    if not arguments.list and arguments.problem is None:
+        parser.error("which PROBLEM? --list shows them")
+    return arguments
+
+
+def list_problems() -> None:
+    rows = [("problem", "gpu", "arch", "variants (* default)")]
+    for group in load_sets():
+        for entry in group.problems:
+            names = [name + "*" * (name == entry.variant) for name in variants_of(entry)]
+            rows.append((entry.name, " ".join(entry.gpus), entry.arch or "", ", ".join(names) or "none yet"))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Readers see the old file or the new one, never half of it."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o666 & ~umask)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise GenerationError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.list:
+        list_problems()
+        return 0
+    problem = find_problem(arguments.problem)
+    submission = generate(problem, arguments.variant)
+    report = sys.stderr if arguments.output == "-" else sys.stdout
+    if arguments.output == "-":
+        sys.stdout.write(submission.text)
+        sys.stdout.flush()
+    else:
+        write_atomically(Path(arguments.output), submission.text)
+        sources = " ".join(source.path for source in submission.sources)
+        print(f"{arguments.output}: {problem.name}, {len(submission.text.encode()):,} bytes, from {sources}")
+    if arguments.check:
+        from forge.check import check_submission  # imports more than generating needs
+
+        return check_submission(submission, problem, report)
+    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    try:
+        return run(parse_arguments(argv))
+    except (GenerationError, ProblemError) as error:
+        for line in str(error).split("\n"):
+            print(f"gen_submission.py: {line}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # `gen_submission.py ... -o - | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
