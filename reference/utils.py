@@ -1,6 +1,6 @@
 """What every reference.py, and any submission that wants it, may import: seeding, comparing, cache flushing.
 
-GPU MODE places this file beside reference.py in the run folder, so it depends on torch and numpy alone.
+GPU MODE places this file beside reference.py in the run folder, so it depends on torch alone.
 The names are those that GPU MODE's own problem sets offer, so a submission written against theirs runs here.
 The verdicts are theirs too, down to the dtype in which a tolerance is rounded, with two exceptions, both
 stricter: an output of the wrong dtype fails, and so does one of a wrong shape that would broadcast.
@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 
 # Elements compared at a time: a latent cache of 1.2 GB must not need six masks of its own size at once.
@@ -24,7 +24,8 @@ COMPARE_CHUNK = 1 << 26
 def set_seed(seed: int = 42) -> None:
     """Seeds Python's, numpy's and torch's global generators, the one of each GPU included."""
     random.seed(seed)
-    np.random.seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:  # torch loads it wherever it is installed
+        numpy.random.seed(seed)
     torch.manual_seed(seed)
     if torch.cuda.is_available():
         torch.cuda.manual_seed_all(seed)
@@ -250,7 +251,7 @@ class _Worst:
             return True, remarks
         lines.append(f"{self.count} of {expected.numel()} elements {how}")
         for rank, (_, flat) in enumerate(self._found[: max(self.count, 1)]):
-            index = tuple(int(i) for i in np.unravel_index(flat, tuple(expected.shape)))
+            index = tuple(i.item() for i in torch.unravel_index(torch.tensor(flat), expected.shape))
             got, want = received[index].item(), expected[index].item()
             lines.append(f"{'worst ' if rank == 0 else ''}at {index}: got {got:.6g}, wanted {want:.6g}")
         if self.count > len(self._found):
