@@ -1,0 +1,26 @@
+"""Lets a CPU build of torch pass for a ROCm build with emulated GPUs; docs/emulated-device.md has the limits.
+
+Nothing here knows the evaluator or the problems. `apply` is called once a process, right after torch's first
+import.
+"""
+
+from __future__ import annotations
+
+_applied = False
+
+
+def apply(arch: str) -> None:
+    """Prepare the torch of this process for cards of `arch`."""
+    global _applied
+    if _applied:
+        return
+    from forge.device.asgpu import collectives, passthrough, propagate, runtime, scaled_mm, streams, tensors
+
+    _applied = True
+    streams.apply()
+    runtime.apply(arch)
+    tensors.apply()
+    passthrough.apply()
+    scaled_mm.apply(arch)
+    collectives.apply()
+    propagate.apply()

@@ -1,0 +1,105 @@
+"""Which device a tensor claims to be on.
+
+Every tensor really lies in CPU memory. Its claim is a tag in its __dict__: the index of a GPU, or CPU. A
+tensor without a tag (made where nothing looks, such as inside autograd) counts as being on the current GPU
+and is never the reason of an error.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import torch
+from torch.utils._device import DeviceContext
+
+TAG = "_claimed_device"
+CPU = -1
+CPU_DEVICE = torch.device("cpu")
+
+# C getters, which see the device that the memory is really on.
+_REAL_DEVICE = torch._C.TensorBase.device.__get__
+
+
+class _Current(threading.local):
+    """The current GPU is a property of the thread, and starts at 0, as with a real one."""
+
+    index = 0
+
+
+current = _Current()
+_gpu_devices: list[torch.device] = []
+
+
+def device_count() -> int:
+    """Number of emulated GPUs: POPCORN_GPUS, which the leaderboard's runner sets, or 1."""
+    try:
+        return max(1, int(os.environ.get("POPCORN_GPUS", "1")))
+    except ValueError:
+        return 1
+
+
+def gpu(index: int) -> torch.device:
+    while len(_gpu_devices) <= index:
+        _gpu_devices.append(torch.device("cuda", len(_gpu_devices)))
+    return _gpu_devices[index]
+
+
+def checked(index: int) -> int:
+    """`index` if there is such a GPU."""
+    if not 0 <= index < device_count():
+        count = device_count()
+        raise RuntimeError(
+            f"HIP error: invalid device ordinal (cuda:{index}; this machine has {count} emulated "
+            f"GPU{'s' if count > 1 else ''}, set by POPCORN_GPUS)"
+        )
+    return index
+
+
+def target(device: Any) -> int | None:
+    """The tag that a `device=` argument asks for; None for a device that is neither GPU nor CPU ("meta")."""
+    if device is None:
+        device = default_device()
+    if type(device) is int:
+        return checked(device)
+    if type(device) is str:
+        device = torch.device(device)
+    if device.type == "cuda":
+        return current.index if device.index is None else checked(device.index)
+    return CPU if device.type == "cpu" else None
+
+
+def default_device() -> torch.device:
+    """Of `with torch.device(...)` or torch.set_default_device: each puts a DeviceContext on the stack."""
+    for position in range(torch._C._len_torch_function_stack() - 1, -1, -1):
+        mode = torch._C._get_function_stack_at(position)
+        if isinstance(mode, DeviceContext):
+            return mode.device
+    return CPU_DEVICE
+
+
+def real_device(tensor: torch.Tensor) -> torch.device:
+    with torch._C.DisableTorchFunction():
+        return _REAL_DEVICE(tensor)
+
+
+def tag_of(tensor: torch.Tensor) -> int | None:
+    """The tensor's tag: a GPU's index or CPU, None where it has none."""
+    return tensor.__dict__.get(TAG)
+
+
+def mark(tensor: Any, tag: int | None) -> Any:
+    """Let a tensor claim a device; returns it."""
+    if tag is not None and isinstance(tensor, torch.Tensor):
+        tensor.__dict__[TAG] = tag
+    return tensor
+
+
+def claimed(tensor: torch.Tensor) -> torch.device:
+    """The device that the tensor shows to a submission."""
+    tag = tensor.__dict__.get(TAG)
+    if tag is None:
+        real = real_device(tensor)
+        return gpu(current.index) if real.type == "cpu" else real
+    return CPU_DEVICE if tag == CPU else gpu(tag)

@@ -1,0 +1,43 @@
+"""What the evaluator knows of a device: one small interface and one exception."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+
+class DeviceError(Exception):
+    """A device cannot be used here. The message is one line: what, why, and what to do instead."""
+
+
+class Device(ABC):
+    """Where a submission runs.
+
+    The evaluator starts its workers with `environment()`; a worker, and every Python process that it spawns,
+    is then prepared by itself. `prepare()` does the same to a process that is already running.
+    """
+
+    name: str  # rocm | cuda | gfx942 | gfx950
+    arch: str  # gfx942, gfx950, sm_90, ...
+    label: str  # for people
+    emulated: bool
+    dist_backend: str  # what "nccl" runs on: nccl | gloo
+
+    def __repr__(self) -> str:
+        return f"Device({self.name!r}, arch={self.arch!r})"
+
+    @abstractmethod
+    def environment(self) -> dict[str, str]:
+        """Environment variables to add for a child process; {} where nothing is needed."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Prepare this process. May be called any number of times, before or after torch is imported."""
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, Any]:
+        """What a reader needs in order to know what a result was got on. Does not import torch."""
+
+    @abstractmethod
+    def case_report(self) -> dict[str, Any]:
+        """What the device can say about the kernels launched since the last call; {} if nothing."""

@@ -1,0 +1,62 @@
+"""An emulated GPU, as the evaluator sees it. The work is done in child processes, by hook.py and asgpu/."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from forge.device import hook
+from forge.device.base import Device
+from forge.device.cards import HIP_VERSION, Card
+from forge.device.gpu import versions
+
+SITE = Path(__file__).with_name("site")
+
+
+class EmulatedDevice(Device):
+    """gfx942 or gfx950 on CPU memory: torch runs on the CPU, kernels are executed by cdna."""
+
+    emulated = True
+    dist_backend = "gloo"
+
+    def __init__(self, card: Card) -> None:
+        self.card = card
+        self.name = self.arch = card.arch
+        self.label = f"emulated {card.arch} ({card.name})"
+
+    def environment(self) -> dict[str, str]:
+        path = [str(SITE), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), hook.VARIABLE: self.arch}
+
+    def prepare(self) -> None:
+        os.environ.update(self.environment())  # for the processes that this one will spawn
+        hook.install(self.arch)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {
+            "device": self.name,
+            "arch": self.arch,
+            "emulated": True,
+            "card": self.card.name,
+            "hip": f"{HIP_VERSION} (claimed)",
+            "cpu": _cpu_name(),
+            "python": platform.python_version(),
+            **versions(),
+        }
+
+    def case_report(self) -> dict[str, Any]:
+        cdna = sys.modules.get("cdna")  # absent until the first `import triton`
+        return dict(cdna.stats()) if cdna is not None else {}
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:  # not Linux
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,85 @@
+"""Prepares a Python process for an emulated GPU when it imports torch or triton, and no earlier.
+
+`site/sitecustomize.py` loads this file by its path into every process of an emulated run, so it may import
+nothing but the standard library and must cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+VARIABLE = "FORGE_DEVICE"  # names the emulated architecture, for a process and all it spawns
+ROOT = str(Path(__file__).resolve().parents[2])  # where the packages `forge` and `cdna` lie
+
+Action = Callable[[ModuleType], None]
+
+
+class AfterImport:
+    """A finder on sys.meta_path that finds nothing itself, but runs an action after a module is imported."""
+
+    def __init__(self, actions: dict[str, Action]) -> None:
+        self.waiting = actions
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        action = self.waiting.get(name)
+        if action is None:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                break
+        else:
+            return None
+        loader = spec.loader
+        if loader is None or not hasattr(loader, "exec_module"):
+            return spec
+        original = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            original(module)
+            if self.waiting.pop(name, None) is not None:
+                action(module)
+
+        # On this one instance: module.__loader__ stays the loader that it is.
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def install(arch: str) -> None:
+    """Arrange that torch and triton are prepared for `arch` once imported; at once if they already are."""
+    if any(type(finder).__name__ == AfterImport.__name__ for finder in sys.meta_path):
+        return
+    actions: dict[str, Action] = {
+        "torch": lambda _: _apply("forge.device.asgpu", "apply", arch, "torch"),
+        "torch.utils.cpp_extension": lambda _: _apply("forge.device.asgpu.build", "apply", arch, "torch"),
+        "triton": lambda _: _apply("cdna", "install", arch, "triton"),
+    }
+    finder = AfterImport(actions)
+    sys.meta_path.insert(0, finder)
+    for name in list(actions):
+        if (module := sys.modules.get(name)) is not None:
+            actions.pop(name)(module)
+
+
+def _apply(module: str, function: str, arch: str, package: str) -> None:
+    """Call module.function(arch), with ROOT importable for as long as that takes and not a moment longer: a
+    submission must not be able to import this checkout."""
+    sys.path.insert(0, ROOT)
+    try:
+        getattr(importlib.import_module(module), function)(arch)
+    except Exception as error:
+        version = getattr(sys.modules.get(package), "__version__", "?")
+        raise ImportError(
+            f"{package} {version} cannot be prepared for an emulated {arch}: {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        sys.path.remove(ROOT)
