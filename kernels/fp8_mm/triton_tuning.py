@@ -1,0 +1,41 @@
+"""One row a shape of amd-fp8-mm. Chosen by a model, not measured: no MI300X was at hand.
+
+The model, in microseconds, over tiles 256x128, 128x128, 64x128, 64x64 and split-K 1 to 14:
+    rounds(tiles * SPLIT_K / 304 CUs) * blocks per slice * 2 * BLOCK_M * BLOCK_N * 128 / (4096 FLOP/cycle * 2100 MHz * e)
+    + 1.5 a round of resident workgroups + (2.5 + SPLIT_K * M * N * 8 bytes / 4 TB/s where SPLIT_K > 1)
+with e, the fraction of the matrix peak assumed for a tile: 0.50, 0.45, 0.40, 0.28. Resident workgroups follow from the
+compile report (`gen_submission.py amd-fp8-mm --check`): one of 256x128 or 128x128, two of 64x128, four of 64x64 a CU.
+MFMA is the instruction's row count: 32x32x16 moves half the LDS bytes per FLOP of 16x16x32.
+"""
+
+# What a shape outside the table gets: small enough to fill the card at M = 64, and no partial sums.
+DEFAULT = {"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K": 1, "MFMA": 32, "num_warps": 4, "num_stages": 2}
+
+TUNING = {
+    # m     n     k   benchmarks
+    (1024, 1536, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  3, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (1024, 3072, 1536): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (1024,  576, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  2, "MFMA": 32, "num_warps": 4, "num_stages": 2},
+    (1024, 7168,  256): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (1024, 7168, 2048): {"BLOCK_M":  64, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 4, "num_stages": 2},
+    (1024, 4608, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (1024, 7168, 2304): {"BLOCK_M":  64, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 4, "num_stages": 2},
+    (1024,  512, 7168): {"BLOCK_M":  64, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  4, "MFMA": 32, "num_warps": 4, "num_stages": 2},
+    (1024, 4096,  512): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (6144, 1536, 7168): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (6144, 3072, 1536): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (6144,  576, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (6144, 7168,  256): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (6144, 7168, 2048): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (6144, 4608, 7168): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (6144, 7168, 2304): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (6144,  512, 7168): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  3, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (6144, 4096,  512): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    # tests that leave most of the card idle without split-K
+    (  64, 1536, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  8, "MFMA": 32, "num_warps": 4, "num_stages": 2},
+    (  64,  576, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K": 14, "MFMA": 32, "num_warps": 4, "num_stages": 2},
+    (  96, 4608, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  4, "MFMA": 32, "num_warps": 4, "num_stages": 2},
+    (  96, 7168, 2048): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  2, "MFMA": 32, "num_warps": 4, "num_stages": 2},
+    ( 128,  512, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K": 14, "MFMA": 32, "num_warps": 4, "num_stages": 2},
+    ( 512, 1536, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  7, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+}
