@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from forge.columns import aligned
 from forge.problem import ProblemError, find_problem, load_sets
 from forge.pysource import GenerationError
 from forge.render import generate, variants_of
@@ -53,9 +54,7 @@ def list_problems() -> None:
         for entry in group.problems:
             names = [name + "*" * (name == entry.variant) for name in variants_of(entry)]
             rows.append((entry.name, " ".join(entry.gpus), entry.arch or "", ", ".join(names) or "none yet"))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
+    print("\n".join(aligned(rows)))
 
 
 def write_atomically(path: Path, text: str) -> None:

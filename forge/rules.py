@@ -1,7 +1,7 @@
 """What the leaderboard refuses in a submission.
 
 Sources: kernelbot's api_utils.py (the word, the size), the pre-check KernelGuard (RUNTIME_PACKAGE_INSTALL),
-and its submission.py (directives are read from the first comment block and may not repeat).
+and kernelbot's submission.py (directives are read from the first comment block and may not repeat).
 Rules on text run on the lines taken from each source file, so that an error names the place to mend.
 """
 
