@@ -26,6 +26,9 @@ class Section:
     """What is taken from one module."""
 
     path: str
+    about: tuple[
+        str, ...
+    ]  # the lines of the module's docstring; () for the variant, whose head stands on top
     chunks: tuple[Chunk, ...]
 
 
@@ -33,13 +36,13 @@ class Section:
 class Bundle:
     head: Chunk | None  # the variant's docstring, and comments above its first import
     imports: tuple[str, ...]  # merged; groups are set apart by an empty line
-    import_lines: tuple[Chunk, ...]  # the lines they came from
+    reworded: tuple[Chunk, ...]  # what went into `imports` and `about`, as it is written
     sections: tuple[Section, ...]  # the variant's comes last
     sources: tuple[str, ...]  # paths, in the order of the sections
 
     @property
     def chunks(self) -> Iterator[Chunk]:
-        yield from self.import_lines
+        yield from self.reworded
         if self.head:
             yield self.head
         for section in self.sections:
@@ -205,15 +208,17 @@ class Bundler:
         self.keep_all()
         self.refuse_clashes()
         used = [m for m in self.modules.values() if self.kept[m.name] or self.kept_imports[m.name]]
-        sections = tuple(Section(m.path, tuple(self.chunks_of(m))) for m in used)
+        others = [m for m in used if m is not self.variant]
         imports = [i for m in used for i in self.kept_imports[m.name]]
         lines = {(m.path, i.line): chunk(m, i.line, i.line) for m in used for i in self.kept_imports[m.name]}
+        heads = [m.head for m in others if m.head]
         future = {name for m in used for name in m.future}
+        about = {m.name: tuple((m.docstring or "").splitlines()) for m in others}
         return Bundle(
             self.variant.head,
             tuple(merged_imports(imports, future)),
-            tuple(lines[key] for key in sorted(lines)),
-            sections,
+            (*heads, *(lines[key] for key in sorted(lines))),
+            tuple(Section(m.path, about.get(m.name, ()), tuple(self.chunks_of(m))) for m in used),
             tuple(m.path for m in used),
         )
 

@@ -129,7 +129,7 @@ def report(found: dict[str, Any], arch: str, out: TextIO) -> list[str]:
     """Print the table and return what is wrong, one line each."""
     compiled = merged([row for row in found["kernels"] if "error" not in row])
     failed = [row for row in found["kernels"] if "error" in row]
-    compiled.sort(key=lambda row: (row["kernel"], sorted(row["constants"].items()), row["warps"]))
+    compiled.sort(key=_order)
     if compiled:
         print(f"compiled for {arch}; modelled from the assembly, not measured", file=out)
         constant = _constant_everywhere(compiled)
@@ -159,7 +159,7 @@ def report(found: dict[str, Any], arch: str, out: TextIO) -> list[str]:
 
 
 def merged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One of lines that would read the same: a kernel is compiled anew for another alignment of an argument."""
+    """One of lines that would read the same: another alignment of an argument compiles a kernel anew."""
     by_content: dict[str, dict[str, Any]] = {}
     for row in rows:
         content = json.dumps(
@@ -190,6 +190,12 @@ def _cells(row: dict[str, Any], arch: str, constant: dict[str, set[str]]) -> tup
         "cached" if row["compile_s"] is None else f"{row['compile_s']:.2f} s",
         _some(row["cases"]),
     )
+
+
+def _order(row: dict[str, Any]) -> tuple[Any, ...]:
+    """By kernel, then by its compile-time arguments as numbers where they are numbers."""
+    values = [(0, int(v), "") if v.isdecimal() else (1, 0, v) for v in row["constants"].values()]
+    return row["kernel"], len(values), values, row["warps"], row["stages"]
 
 
 def _configuration(row: dict[str, Any], constant: dict[str, set[str]]) -> str:

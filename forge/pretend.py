@@ -1,4 +1,4 @@
-"""What check_worker.py puts in a GPU's place: enough for host code to decide what it launches, and no more."""
+"""What check_worker.py puts in a GPU's place: enough for host code to decide what it launches, no more."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ class Module:
     path: str  # relative to the root, with slashes
     name: str  # dotted: kernels.common.swizzle
     text: str
-    head: Chunk | None = None  # docstring, and comments above the first import
+    docstring: str | None = None
+    head: Chunk | None = None  # the same as it is written, and comments above the first import
     body_line: int = 1  # the first one below head and imports
     statements: list[Statement] = field(default_factory=list)  # without imports, docstring and main block
     imports: list[Import] = field(default_factory=list)
@@ -99,7 +100,8 @@ def load_module(root: Path, path: str) -> Module:
     name = ".".join(package if path.endswith("__init__.py") else (*package, Path(path).stem))
     module = Module(path, name, text)
     body = tree.body
-    if ast.get_docstring(tree, clean=False) is not None:
+    module.docstring = ast.get_docstring(tree)
+    if module.docstring is not None:
         module.body_line = (body[0].end_lineno or 1) + 1
         body = body[1:]
     head_end = (
