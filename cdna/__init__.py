@@ -1,0 +1,43 @@
+"""cdna: an emulated AMD CDNA3/CDNA4 GPU (gfx942: MI300X, gfx950: MI355X) on the CPU.
+
+    import cdna
+    with cdna.device("gfx942"):
+        kernel[grid](cpu_tensor, ...)       # any @triton.jit kernel
+
+The kernel is compiled for the arch by Triton's AMD backend; the resulting machine code's assembly is executed
+instruction by instruction. Usable alone: nothing here needs the rest of this repository.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .arch import ARCHS, Arch, get_arch
+from .engine import LaunchRecord, take_records
+from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
+
+__all__ = ["ARCHS", "Arch", "CdnaError", "KernelFault", "LaunchError", "LaunchRecord", "ToolchainError", "UnsupportedInstruction",
+           "device", "get_arch", "install", "stats"]
+
+
+@contextmanager
+def device(arch: str) -> Iterator[Arch]:
+    """Within the block, Triton kernels run on the emulated `arch` ("gfx942" or "gfx950") with CPU tensors."""
+    from .triton_driver import Installation
+    installation = Installation(arch)
+    try:
+        yield installation.driver.arch
+    finally:
+        installation.remove()
+
+
+def install(arch: str) -> Arch:
+    """Make the emulated `arch` Triton's device for the rest of the process."""
+    from .triton_driver import Installation
+    return Installation(arch).driver.arch
+
+
+def stats() -> list[LaunchRecord]:
+    """What the launches since the last call executed, one record a launch, in order."""
+    return take_records()

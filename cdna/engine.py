@@ -9,6 +9,7 @@ import ctypes
 import functools
 import os
 import struct
+from collections import deque
 from dataclasses import dataclass, field
 
 from . import asm as asm_module
@@ -78,13 +79,14 @@ class LaunchRecord:
     by_class: dict[str, int] = field(default_factory=dict)
 
 
-_records: list[LaunchRecord] = []
+# Launches since each reader last asked. Bounded: a program that never asks must not grow.
+_records: dict[str, deque[LaunchRecord]] = {name: deque(maxlen=100_000) for name in ("user", "bench")}
 
 
-def take_records() -> list[LaunchRecord]:
-    """The launches since the last call, in order."""
-    taken = _records[:]
-    _records.clear()
+def take_records(reader: str = "user") -> list[LaunchRecord]:
+    """The launches since this reader's last call, in order; readers ("user", "bench") do not take from each other."""
+    taken = list(_records[reader])
+    _records[reader].clear()
     return taken
 
 
@@ -258,5 +260,6 @@ class Kernel:
             if count:
                 by_class[name] = by_class.get(name, 0) + count
         record = LaunchRecord(self.name, grid, block, lds_bytes, sum(by_class.values()), by_class)
-        _records.append(record)
+        for records in _records.values():
+            records.append(record)
         return record
