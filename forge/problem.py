@@ -19,7 +19,7 @@ DEFAULT_TIMEOUT_S = 180  # kernelbot's own, for a task.yml that states none
 MATRIX_KINDS = ("fp8", "f16", "fp4", "none")
 RANKINGS = ("geom", "mean", "last")
 
-# A task.yml's keys: GPU MODE's, then ours. Others are let through unless they look like one of these misspelt.
+# A task.yml's keys: GPU MODE's, then ours. Others pass unless they look like one of these misspelt.
 TASK_KEYS = (
     "files lang description config templates libraries tests benchmarks test_timeout benchmark_timeout "
     "ranked_timeout ranking_by multi_gpu gpus seed "
@@ -58,7 +58,7 @@ class ProblemSet:
 
 @dataclass(frozen=True)
 class TaskFile:
-    """A line of a task.yml's `files`: `source` is copied to `name` in the run folder; None: the submission."""
+    """A line of a task.yml's `files`: `source` is copied to `name` in the run folder; None: submission."""
 
     name: str
     source: Path | None
@@ -126,7 +126,7 @@ def _read_yaml(path: Path) -> Any:
         raise ProblemError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ProblemError(f"{path}: cannot be read: {error}") from None
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one is six times faster, where it was built
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one, where built, is six times faster
     try:
         return yaml.load(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
@@ -246,7 +246,7 @@ def _published(task: _Reader, benchmarks: int) -> tuple[Published, ...]:
     for row in task.readers("published", []):
         us = row.get("us", list)
         if len(us) != benchmarks:
-            raise row.error(f"'us' has {len(us)} times for {benchmarks} benchmarks (null where there is none)")
+            raise row.error(f"'us' has {len(us)} times for {benchmarks} benchmarks (null for none)")
         if not all(v is None or (type(v) in (int, float) and v > 0) for v in us):
             raise row.error("'us' holds numbers of microseconds above 0, or null")
         by, source, clock = row.get("by", str), row.get("source", str, ""), row.get("clock", str, "")
@@ -360,7 +360,7 @@ def find_problem(name_or_path: str | Path, root: Path = ROOT) -> Problem:
 
 
 def _outside_entry(directory: Path) -> ProblemEntry:
-    """An owner's folder: a set file two folders up, where their repository keeps it, has its name and GPUs."""
+    """An owner's folder: a set file two folders up, where their repository has it, tells name and GPUs."""
     name = directory.name
     gpus: tuple[str, ...] = ()
     short = f"{directory.parent.name}/{directory.name}"

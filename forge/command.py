@@ -1,0 +1,180 @@
+"""The command for people: eval.py MODE PROBLEM. Bad input ends here, with one line and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rich.console import Console
+
+from forge import foreign, jsonfile, protocol
+from forge.cases import CaseError, CaseSpec, choose, parse_case_file, spec_of
+from forge.crew import TaskError
+from forge.device import NAMES as DEVICE_NAMES
+from forge.device import DeviceError, resolve
+from forge.evaluate import Plan, evaluate
+from forge.harness import HARNESSES, Harness, HarnessError, default_harness, harness_named, harness_of_eval
+from forge.notes import notes_for
+from forge.problem import ROOT, Problem, ProblemError, find_problem
+from forge.processes import adopt_orphans
+from forge.report import View
+from forge.results import Run
+from forge.score import FloorError
+from forge.submission import SubmissionError, read_submission
+
+MODES = ("test", "benchmark", "leaderboard", "profile")
+EXIT_PASS, EXIT_FAIL, EXIT_BAD_INPUT = 0, 1, 2
+STAND_IN_ARCH = "gfx942"  # emulated for a problem that names no GPU we know
+
+BAD_INPUT = (CaseError, DeviceError, FloorError, HarnessError, ProblemError, SubmissionError, TaskError)
+
+
+class UsageError(Exception):
+    """Arguments that make no command. One line."""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (eval.py --help says more)")
+
+
+def parser() -> Parser:
+    p = Parser(
+        prog="eval.py",
+        description="Judge a submission as the leaderboard does.",
+        epilog="With POPCORN_FD set, MODE CASESFILE speaks the official evaluator's own protocol instead.",
+    )
+    p.add_argument("mode", metavar="MODE", help=", ".join(MODES))
+    p.add_argument("problem", metavar="PROBLEM", help="a leaderboard name, or a folder in GPU MODE's format")
+    p.add_argument(
+        "--submission", metavar="FILE", type=Path, default=Path("submission.py"), help="default: %(default)s"
+    )
+    p.add_argument("--device", default="auto", help=f"{', '.join(DEVICE_NAMES)} (default: %(default)s)")
+    p.add_argument("--cases", metavar="CHOICE", default="all", help="all, smoke, or indices such as 0,3-5")
+    p.add_argument("--seed", type=int, metavar="N", help="the run's secret seed, mixed into each case's own")
+    p.add_argument("--json", metavar="FILE", type=Path, help="write everything to FILE as well")
+    p.add_argument(
+        "--timeout", type=float, metavar="S", help="seconds for each case (default: the official time-out)"
+    )
+    p.add_argument("--harness", metavar="FLAVOUR", help=f"judge as this one does: {', '.join(HARNESSES)}")
+    p.add_argument(
+        "--honest-bools", action="store_true", help="let False in a case mean false (officially: true)"
+    )
+    p.add_argument(
+        "--no-accuracy", action="store_true", help="skip the relative L2 error beside each verdict"
+    )
+    p.add_argument("--show-output", action="store_true", help="show what passing cases printed, too")
+    return p
+
+
+def main(argv: list[str]) -> int:
+    if "POPCORN_FD" in os.environ:
+        return protocol.main(argv)
+    try:
+        return _main(argv)
+    except (UsageError, *BAD_INPUT) as error:
+        print(f"eval.py: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        print("eval.py: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone; nothing can be said to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return EXIT_FAIL
+
+
+def _main(argv: list[str]) -> int:
+    args = parser().parse_args(argv)
+    plan, run_eval = make_plan(args)
+    run = Run(plan.mode, [], timed=not plan.device.emulated)
+    run.notes = notes_for(plan, official_eval=run_eval is not None)
+    signal.signal(signal.SIGTERM, _terminated)
+    adopt_orphans()
+    view = View(Console(soft_wrap=True), plan, args.show_output)
+    view.head(run.notes)
+    try:
+        with view:
+            if run_eval is not None:
+                foreign.evaluate(plan, run_eval, run, view)
+            else:
+                evaluate(plan, run, view)
+    finally:
+        exit_code = EXIT_PASS if run.passed else EXIT_FAIL
+        if args.json is not None:
+            jsonfile.write_json(args.json, jsonfile.as_json(plan, run, exit_code, ["eval.py", *argv]))
+    view.foot(run)
+    return exit_code
+
+
+def _terminated(number: int, frame: Any) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def make_plan(args: argparse.Namespace) -> tuple[Plan, Path | None]:
+    """Everything checked that can be, cheapest first. The path: an eval.py of the folder's own that must judge."""
+    if args.mode not in MODES:
+        raise UsageError(f"unknown mode {args.mode!r}: choose one of {', '.join(MODES)}")
+    if args.timeout is not None and not 0 < args.timeout < float("inf"):
+        raise UsageError(f"--timeout {args.timeout:g}: must be more than 0 seconds")
+    if args.seed is not None and args.seed < 0:
+        raise UsageError(f"--seed {args.seed}: must not be negative")
+    if args.json is not None and (args.json.is_dir() or not os.access(args.json.absolute().parent, os.W_OK)):
+        raise UsageError(f"--json {args.json}: cannot be written")
+    if args.device not in DEVICE_NAMES:
+        raise UsageError(f"unknown device {args.device!r}: choose one of {', '.join(DEVICE_NAMES)}")
+    problem = find_problem(args.problem)
+    harness, own_eval = choose_harness(problem, args.harness)
+    yaml_cases, chosen = _choose_cases(problem, args.mode, args.cases)
+    lines = [spec_of(case) for case in yaml_cases]
+    if own_eval is None:
+        specs = parse_case_file("\n".join(lines), harness, args.seed, args.honest_bools)
+    else:  # its own parser may know values that none of ours does
+        specs = [CaseSpec(i, line, case) for i, (line, case) in enumerate(zip(lines, yaml_cases))]
+    submission = read_submission(args.submission)
+    device = resolve(args.device, problem.arch or STAND_IN_ARCH)
+    if args.mode == "profile" and not harness.profile and own_eval is not None:
+        raise UsageError(
+            f"the folder's own eval.py has no profile mode; --harness {default_harness(1).name} has"
+        )
+    plan = Plan(
+        mode=args.mode,
+        problem=problem,
+        submission=submission,
+        harness=harness,
+        device=device,
+        cases=[specs[index] for index in chosen],
+        seed=args.seed,
+        limit_s=args.timeout or problem.timeouts.of_mode(args.mode),
+        accuracy=not args.no_accuracy,
+    )
+    return plan, own_eval
+
+
+def _choose_cases(problem: Problem, mode: str, choice: str) -> tuple[tuple[dict[str, Any], ...], list[int]]:
+    """The mode's whole list and the chosen indices into it."""
+    if choice == "smoke":
+        if not problem.smoke:
+            raise CaseError(
+                f"{problem.name} states no smoke cases in its task.yml; name indices instead, as in 0,3-5"
+            )
+        return problem.smoke, list(range(len(problem.smoke)))
+    cases = problem.tests if mode == "test" else problem.benchmarks
+    return cases, choose(choice, len(cases), mode)
+
+
+def choose_harness(problem: Problem, wanted: str | None) -> tuple[Harness, Path | None]:
+    """The row to judge by, and the folder's eval.py if that must judge because we do not know it."""
+    if wanted is not None:
+        return harness_named(wanted), None
+    if problem.harness is not None:
+        return harness_named(problem.harness), None
+    source = problem.source_of("eval.py")
+    default = default_harness(problem.world_size)
+    if source is None or not source.is_file() or source == ROOT / "eval.py":
+        return default, None
+    known = harness_of_eval(source)
+    return (known, None) if known is not None else (default, source)

@@ -1,0 +1,296 @@
+"""A crew: the worker processes of one run, one a rank, that outlive their cases and are replaced when one is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forge.cases import CaseSpec
+from forge.processes import Event, WorkerProcess, descendants, end_all, free_port, wait_for_events
+from forge.results import CaseResult, Status
+from forge.timing import Stats
+
+TICK_S = 0.1
+AFTER_ERROR_S = (
+    0.5  # how long other ranks may still report once one has broken off: the first cause may come second
+)
+AFTER_FAIL_S = 5.0  # the same once one has a wrong output, when all are near their end
+MAX_PROCESSES = 2000  # below one evaluation; a parallel compiler starts hundreds
+PORT_ATTEMPTS = 5
+
+# Texts of errors that say no more than that another rank is gone.
+SECOND_HAND = (
+    "Connection closed by peer",
+    "Connection reset",
+    "Broken pipe",
+    "Socket closed",
+    "NCCL",
+    "recvBytes",
+)
+PORT_TAKEN = ("EADDRINUSE", "address already in use", "Address already in use")
+
+Progress = Callable[[str, float], None]  # (phase, seconds since the case began)
+
+
+class TaskError(Exception):
+    """The problem's own files are at fault. One line."""
+
+
+@dataclass
+class Report:
+    """What one rank said about a case."""
+
+    rank: int | None
+    at_s: float
+    status: Status
+    message: str
+    phase: str
+    trace: str = ""
+    last_words: list[str] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def weight(self) -> tuple[int, float]:
+        """Sorts the likeliest first cause first: a death explains other ranks' errors, which explain hangs."""
+        second_hand = self.status is Status.ERROR and any(text in self.message for text in SECOND_HAND)
+        order = {Status.TAMPERED: 0, Status.CRASH: 1, Status.ERROR: 2, Status.FAIL: 3, Status.TIMEOUT: 5}
+        return (4 if second_hand else order[self.status], self.at_s)
+
+
+class Crew:
+    def __init__(
+        self,
+        make_folder: Callable[[], Path],
+        environment: dict[str, str],
+        setup: dict[str, Any],
+        limit_s: float,
+        progress: Progress,
+    ) -> None:
+        self.make_folder, self.environment = make_folder, environment
+        self.setup, self.limit_s, self.progress = setup, limit_s, progress
+        self.world_size: int | None = None  # None: a single-GPU case, without a process group
+        self.workers: list[WorkerProcess] = []
+        self.fingerprint: dict[str, Any] = {}
+
+    def stop(self) -> None:
+        end_all(self.workers)
+        self.workers = []
+
+    def ensure_started(self, world_size: int | None) -> Report | None:
+        """Brings the crew to the point where it waits for a case; the report of what stops it, or None."""
+        if self.workers and world_size == self.world_size:
+            return None
+        self.stop()
+        self.world_size = world_size
+        folder = self.make_folder()
+        for rank in [None] if world_size is None else range(world_size):
+            setup = {**self.setup, "rank": rank, "folder": str(folder)}
+            self.workers.append(WorkerProcess(setup["rank"], folder, self.environment, setup))
+        reports = self._gather("ready")
+        problem = _first_cause(reports)
+        if problem is None:
+            self.fingerprint = reports[0].data["fingerprint"]
+            return None
+        self.stop()
+        if problem.data.get("event") == "task-broken":
+            raise TaskError(problem.message)
+        return problem
+
+    def run(self, case: CaseSpec, kind: str, mode: str, accuracy: bool) -> CaseResult:
+        """One case on all ranks. The crew must have started; it has stopped if a rank was lost."""
+        started = time.monotonic()
+        for attempt in range(PORT_ATTEMPTS):
+            port = 0 if self.world_size is None else free_port()
+            for worker in self.workers:
+                worker.tail.clear()
+                worker.tell({"command": "run", "kind": kind, "mode": mode, "args": case.args, "port": port})
+            reports = self._gather("result")
+            problem = _first_cause(reports)
+            if attempt + 1 < PORT_ATTEMPTS and problem is not None and _port_was_taken(problem):
+                self.stop()
+                if (problem := self.ensure_started(self.world_size)) is None:
+                    continue
+            break
+        result = self._result(case, reports, problem)
+        finished = all(r.status in (Status.PASS, Status.FAIL) for r in reports) and len(reports) == len(
+            self.workers
+        )
+        if finished:
+            self._finish(result, accuracy, port)
+        else:
+            self.stop()
+        result.elapsed_s = time.monotonic() - started
+        return result
+
+    def _result(self, case: CaseSpec, reports: list[Report], problem: Report | None) -> CaseResult:
+        first = problem or reports[0]
+        stats = reports[0].data.get("stats")
+        return CaseResult(
+            index=case.index,
+            spec=case.spec,
+            status=first.status,
+            message=first.message,
+            rank=first.rank,
+            phase=first.phase,
+            trace=first.trace,
+            last_words=first.last_words,
+            stats=Stats(**stats) if stats and problem is None else None,
+            report=_sum_reports([report.data.get("report", {}) for report in reports]),
+            profile=reports[0].data.get("profile", ""),
+            output_bytes=sum(worker.tail.total_bytes for worker in self.workers),
+        )
+
+    def _finish(self, result: CaseResult, accuracy: bool, port: int) -> None:
+        """After a verdict: the comparison beside it, and the end of the process group. Neither can change it."""
+        if accuracy:
+            for worker in self.workers:
+                worker.tell({"command": "accuracy", "port": port})
+            replies = self._gather("accuracy")
+            if _first_cause(replies) is not None:
+                result.accuracy = {"problem": "the comparison with the reference did not finish"}
+                self.stop()
+                return
+            result.accuracy = _worst_accuracy([(reply.rank, reply.data) for reply in replies])
+        for worker in self.workers:
+            worker.tell({"command": "end", "port": port})
+        replies = self._gather("ended")
+        if _first_cause(replies) is not None or any(reply.data.get("error") for reply in replies):
+            self.stop()
+
+    # ------------------------------------------------------------ listening
+
+    def _gather(self, awaited: str) -> list[Report]:
+        """Waits for one `awaited` message from each rank; in rank order, the lost ones reported as such.
+
+        Once a rank has failed the others get a moment, not their whole time: they wait for the one that is gone.
+        """
+        started = time.monotonic()
+        deadline = started + self.limit_s
+        reports: dict[WorkerProcess, Report] = {}
+        next_count = started
+        while len(reports) < len(self.workers):
+            now = time.monotonic()
+            for event in wait_for_events(self.workers, min(TICK_S, max(deadline - now, 0))):
+                if event.worker in reports:
+                    continue
+                report = self._report(event, awaited, now - started)
+                if report is not None:
+                    reports[event.worker] = report
+                    patience = {Status.PASS: self.limit_s, Status.FAIL: AFTER_FAIL_S}.get(
+                        report.status, AFTER_ERROR_S
+                    )
+                    deadline = min(deadline, time.monotonic() + patience)
+            now = time.monotonic()
+            waiting = [worker for worker in self.workers if worker not in reports]
+            if waiting:
+                self.progress(_phase_text(waiting), now - started)
+            if now >= next_count:
+                next_count = now + 1.0
+                if len(descendants(self.workers[0].process.pid)) > MAX_PROCESSES:
+                    self._lost(
+                        reports,
+                        waiting,
+                        Status.CRASH,
+                        f"it started more than {MAX_PROCESSES} processes",
+                        now - started,
+                    )
+                    break
+            if now >= deadline:
+                if any(report.status is not Status.PASS for report in reports.values()):
+                    break
+                self._timed_out(reports, waiting, now - started)
+                break
+        return [reports[worker] for worker in self.workers if worker in reports]
+
+    def _report(self, event: Event, awaited: str, at_s: float) -> Report | None:
+        worker, message = event.worker, event.message
+        if event.kind == "message":
+            if message["event"] == awaited:
+                status = Status(message.get("status", "pass"))
+                if message.get("replaced"):
+                    text = (
+                        f"the submission replaced {', '.join(message['replaced'])}, with which it is judged"
+                    )
+                    return Report(worker.rank, at_s, Status.TAMPERED, text, message["phase"])
+                words = worker.tail.last_words() if status is not Status.PASS else []
+                return Report(
+                    worker.rank, at_s, status, message.get("message", ""), message.get("phase", worker.phase),
+                    message.get("trace", ""), words, message,
+                )  # fmt: skip
+            if message["event"] in ("broken", "task-broken"):
+                words = worker.tail.last_words()
+                return Report(
+                    worker.rank, at_s, Status.ERROR, message["message"], message.get("phase", worker.phase),
+                    message.get("trace", ""), words, message,
+                )  # fmt: skip
+            return None
+        if event.kind == "tampered":
+            text = f"the submission wrote to the evaluator: {event.text}"
+            return Report(
+                worker.rank, at_s, Status.TAMPERED, text, worker.phase, last_words=worker.tail.last_words()
+            )
+        place = worker.tail.stack_place(worker.folder)
+        text = f"{event.text} in {worker.phase}" + (f" ({place})" if place else "")
+        return Report(
+            worker.rank, at_s, Status.CRASH, text, worker.phase, last_words=worker.tail.last_words()
+        )
+
+    def _timed_out(
+        self, reports: dict[WorkerProcess, Report], waiting: list[WorkerProcess], at_s: float
+    ) -> None:
+        for worker in waiting:
+            place = worker.dump_stack()
+            text = f"no result after {self.limit_s:g} s in {worker.phase}" + (f" ({place})" if place else "")
+            words = worker.tail.last_words()
+            reports[worker] = Report(worker.rank, at_s, Status.TIMEOUT, text, worker.phase, last_words=words)
+
+    def _lost(
+        self,
+        reports: dict[WorkerProcess, Report],
+        waiting: list[WorkerProcess],
+        status: Status,
+        text: str,
+        at_s: float,
+    ) -> None:
+        for worker in waiting:
+            reports[worker] = Report(worker.rank, at_s, status, f"{text} in {worker.phase}", worker.phase)
+
+
+def _first_cause(reports: list[Report]) -> Report | None:
+    """The failing rank that explains the others; None if all is well."""
+    failing = [report for report in reports if report.status is not Status.PASS]
+    return min(failing, key=Report.weight) if failing else None
+
+
+def _port_was_taken(problem: Report) -> bool:
+    return problem.phase == "init_process_group" and any(text in problem.message for text in PORT_TAKEN)
+
+
+def _phase_text(waiting: list[WorkerProcess]) -> str:
+    phases = sorted({worker.phase for worker in waiting})
+    if len(waiting) == 1 and waiting[0].rank is not None:
+        return f"rank {waiting[0].rank}: {phases[0]}"
+    return ", ".join(phases)
+
+
+def _worst_accuracy(replies: list[tuple[int | None, dict[str, Any]]]) -> dict[str, Any]:
+    """The rank that is farthest off stands for all."""
+
+    def badness(reply: tuple[int | None, dict[str, Any]]) -> float:
+        value = reply[1].get("rel_l2")
+        return float("inf") if value is None else float(value)
+
+    rank, accuracy = max(replies, key=badness)
+    return {**{key: value for key, value in accuracy.items() if key != "event"}, "rank": rank}
+
+
+def _sum_reports(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """Counters of all ranks added up; anything else as rank 0 says it."""
+    total = dict(reports[0])
+    for report in reports[1:]:
+        for key, value in report.items():
+            if isinstance(value, (int, float)) and isinstance(total.get(key, 0), (int, float)):
+                total[key] = total.get(key, 0) + value
+    return total

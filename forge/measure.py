@@ -1,0 +1,213 @@
+"""The runs themselves, as a harness row says: call the kernel, check it, time it. Runs in the worker.
+
+Each function here is the counterpart of one in the official evaluators. Verdicts are the official check's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from forge.compare import copy_data, copy_to_rank
+from forge.harness import GIB, MIB, Harness, Repeats
+from forge.timing import Stats, should_stop, summarize
+
+FLUSH_SHARE = 2  # a flush takes at most half of the free memory
+
+
+def _no_gpu_to_wait_for() -> None:
+    """synchronize() where torch sees no GPU at all."""
+
+
+@dataclass
+class Task:
+    """A problem and a submission, with everything they are judged by captured before the latter was imported."""
+
+    generate_input: Callable[..., Any]
+    check_implementation: Callable[[Any, Any], Any]
+    ref_kernel: Callable[[Any], Any] | None
+    custom_kernel: Callable[[Any], Any]
+    harness: Harness
+    phase: Callable[[str], None]  # tells the evaluator what is being done
+    timed: bool  # False on an emulated device: every case runs once
+    synchronize: Callable[[], None]
+    event: Callable[..., Any] | None
+    reseed: Callable[[], None]
+    clock_ns: Callable[[], int] = time.perf_counter_ns
+
+    def data(self, args: dict[str, Any]) -> Any:
+        self.phase("generate_input")
+        self.reseed()  # for the problems that draw from torch's global generator
+        return self.generate_input(**args)
+
+    def kernel(self, data: Any) -> Any:
+        self.phase("custom_kernel")
+        self.synchronize()
+        output = self.custom_kernel(data)
+        self.synchronize()
+        return output
+
+    def check(self, data: Any, output: Any) -> tuple[bool, str]:
+        """The problem's verdict. Old problems return a text that is empty when all is well."""
+        self.phase("check_implementation")
+        verdict = self.check_implementation(data, output)
+        good, message = verdict if isinstance(verdict, tuple) else (not bool(verdict), verdict)
+        return bool(good), str(message or "")
+
+
+@dataclass
+class Outcome:
+    """What a run found. `output` is the one that was judged, for the comparison that follows."""
+
+    good: bool
+    message: str
+    output: Any
+    stats: Stats | None = None
+
+
+def synchronize_function() -> Callable[[], None]:
+    return torch.cuda.synchronize if torch.cuda.is_available() else _no_gpu_to_wait_for
+
+
+def run_test(task: Task, args: dict[str, Any]) -> Outcome:
+    data = task.data(args)
+    output = task.kernel(copy_data(data, task.harness.copy))
+    good, message = task.check(data, output)
+    return Outcome(good, message, output)
+
+
+def run_rank_test(task: Task, args: dict[str, Any], rank: int) -> Outcome:
+    data = task.data({**args, "rank": rank})
+    output = task.kernel(copy_to_rank(data, rank))
+    good, message = task.check(data, output)
+    return Outcome(good, message, output)
+
+
+def run_benchmark(task: Task, args: dict[str, Any], repeats: Repeats, recheck: bool) -> Outcome:
+    """One checked call, then timed ones: on the same data, or (recheck) on fresh data, each checked."""
+    harness = task.harness
+    args = dict(args)
+    data = task.data(args)
+    checked = copy_data(data, harness.copy)
+    output = task.kernel(data)
+    good, message = task.check(checked, output)
+    if not good or not task.timed:
+        return Outcome(good, message, output)
+    flush = _flush(harness)
+    durations: list[float] = []
+    started = task.clock_ns()
+    while True:
+        if recheck:
+            if "seed" in args:
+                args["seed"] += harness.seed_step
+            data = task.generate_input(**args)
+            checked = copy_data(data, harness.copy)
+            task.phase(f"timed run {len(durations)}")
+        flush()
+        output, duration_ns = _timed_call(task, data)
+        if recheck:
+            good, message = task.check(checked, output)
+            if not good:
+                return Outcome(False, message, output)
+        durations.append(duration_ns)
+        if should_stop(durations, (task.clock_ns() - started) / 1e9, harness, repeats):
+            return Outcome(True, message, output, summarize(durations))
+
+
+def _timed_call(task: Task, data: Any) -> tuple[Any, float]:
+    """(output, nanoseconds) of one call."""
+    task.synchronize()
+    if task.harness.clock == "events" and task.event is not None:
+        start, end = task.event(enable_timing=True), task.event(enable_timing=True)
+        start.record()
+        output = task.custom_kernel(data)
+        end.record()
+        task.synchronize()
+        return output, start.elapsed_time(end) * 1e6
+    start_ns = task.clock_ns()
+    output = task.custom_kernel(data)
+    task.synchronize()
+    return output, task.clock_ns() - start_ns
+
+
+def run_rank_benchmark(
+    task: Task, args: dict[str, Any], rank: int, repeats: Repeats, recheck: bool
+) -> Outcome:
+    """The multi-rank benchmark: rank 0's host clock from barrier to barrier, the input's copy included."""
+    import torch.distributed as dist
+
+    harness = task.harness
+    args = {**args, "rank": rank}
+    data = task.data(args)
+    checked = copy_to_rank(data, rank)
+    output = task.kernel(copy_to_rank(data, rank))
+    good, message = task.check(checked, output)
+    if not good or not task.timed:
+        return Outcome(good, message, output)
+    flush = _flush(harness)
+    durations: list[float] = []
+    started = task.clock_ns()
+    while True:
+        if recheck:
+            if "seed" in args:
+                args["seed"] += harness.seed_step
+            data = task.generate_input(**args)
+            checked = copy_to_rank(data, rank)
+            task.phase(f"timed run {len(durations)}")
+        flush()
+        task.synchronize()
+        dist.barrier()
+        start_ns = task.clock_ns()
+        output = task.custom_kernel(copy_to_rank(data, rank))
+        task.synchronize()
+        dist.barrier()
+        durations.append(task.clock_ns() - start_ns)
+        if recheck:
+            good, message = task.check(checked, output)
+        # [failed on any rank, rank 0 has enough]: all ranks leave the loop together.
+        enough = should_stop(durations, (task.clock_ns() - started) / 1e9, harness, repeats)
+        flags = torch.tensor([int(not good), int(enough and rank == 0)], device=f"cuda:{rank}")
+        dist.all_reduce(flags, op=dist.ReduceOp.MAX)
+        failed, stop = flags.tolist()
+        if failed or stop:
+            return Outcome(good, message, output, summarize(durations) if not failed else None)
+
+
+def _flush(harness: Harness) -> Callable[[], None]:
+    """Writes as many bytes as the harness does, on the current device, or as many as this GPU can spare."""
+    wanted = harness.l2_flush_bytes
+    if not wanted or not torch.cuda.is_available():
+        return lambda: None
+    size = flush_bytes(wanted, torch.cuda.mem_get_info()[0])
+
+    def flush() -> None:
+        torch.empty(size // 8, dtype=torch.int64, device="cuda").fill_(42)
+
+    return flush
+
+
+def flush_bytes(wanted: int, free: int) -> int:
+    """62.5 GiB do not fit on most cards: then half of what is free, and never less than 256 MiB."""
+    return min(wanted, max(free // FLUSH_SHARE, 256 * MIB)) if wanted > GIB else wanted
+
+
+def run_profile(task: Task, args: dict[str, Any], rank: int | None) -> tuple[Outcome, str]:
+    """One checked call under torch's profiler, and its table; on an emulated device just the call."""
+    data = task.data(args if rank is None else {**args, "rank": rank})
+    copied = copy_data(data, task.harness.copy) if rank is None else copy_to_rank(data, rank)
+    if not task.timed:
+        output = task.kernel(copied)
+        good, message = task.check(data, output)
+        return Outcome(good, message, output), ""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        output = task.kernel(copied)
+    good, message = task.check(data, output)
+    return Outcome(good, message, output), profiler.key_averages().table(
+        sort_by="self_cuda_time_total", row_limit=20
+    )

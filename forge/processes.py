@@ -1,0 +1,286 @@
+"""Starting worker processes, hearing from them, and ending them with everything that they started."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forge.channel import ChannelTampered, FrameReader, Message, open_channel, send_command
+from forge.problem import ROOT
+from forge.worker import BOOT
+
+PR_SET_CHILD_SUBREAPER = 36
+TAIL_BYTES = 64 * 1024
+CHUNK_BYTES = 1 << 20
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+STACK_LINE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')
+STACK_STARTS = ("Fatal Python error:", "Current thread ", "Thread 0x")
+
+
+def adopt_orphans() -> None:
+    """From now on a process whose parent died becomes our child, so that none can hide from `end_all`."""
+    with contextlib.suppress(OSError, AttributeError):  # not Linux: process groups must do
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(of: int) -> list[int]:
+    """Every process below `of`, from /proc; zombies left out."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # pid (name, which may hold spaces and brackets) state ppid ...
+            state, parent = entry.read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if state != "Z":
+                children.setdefault(int(parent), []).append(int(entry.parent.name))
+    found, queue = [], [of]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0) -> None:
+    """Kills the workers, their process groups and all their descendants, and waits until they are gone."""
+    workers = list(workers)
+    for worker in workers:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(worker.process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + patience_s
+    while left := descendants(os.getpid()):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    for worker in workers:
+        worker.close()
+    with contextlib.suppress(ChildProcessError):  # the orphans that we adopted
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+@dataclass
+class Tail:
+    """The end of a process's output, however much of it there is."""
+
+    data: bytearray = field(default_factory=bytearray)
+    total_bytes: int = 0
+
+    def add(self, data: bytes) -> None:
+        self.total_bytes += len(data)
+        self.data += data
+        if len(self.data) > 2 * TAIL_BYTES:
+            del self.data[:-TAIL_BYTES]
+
+    def clear(self) -> None:
+        self.data.clear()
+        self.total_bytes = 0
+
+    def lines(self) -> list[str]:
+        """Printable lines, stack dumps of faulthandler left out."""
+        text = CONTROL.sub("", bytes(self.data[-TAIL_BYTES:]).decode("utf-8", "replace").replace("\r", "\n"))
+        lines, in_stack = [], False
+        for line in text.splitlines():
+            if line.startswith((*STACK_STARTS, "Extension modules:")):
+                in_stack = True
+            elif in_stack and (STACK_LINE.match(line) or not line.strip() or line.startswith("  ...")):
+                continue
+            else:
+                in_stack = False
+                if line.strip():
+                    lines.append(line.rstrip()[:300])
+        return lines
+
+    def last_words(self, count: int = 6) -> list[str]:
+        return self.lines()[-count:]
+
+    def stack_place(self, folder: Path) -> str:
+        """Where a dumped stack is in the run folder: "submission.py:12, in custom_kernel"."""
+        text = bytes(self.data[-TAIL_BYTES:]).decode("utf-8", "replace")
+        for line in text.splitlines():
+            match = STACK_LINE.match(line)
+            if match and Path(match["file"]).parent == folder:
+                return f"{Path(match['file']).name}:{match['line']}, in {match['name']}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a worker did: sent a message, ended, or let its channel be written to."""
+
+    worker: WorkerProcess
+    kind: str  # message | exited | tampered
+    message: Message = field(default_factory=dict)
+    text: str = ""
+
+
+class WorkerProcess:
+    """One worker, its channel and its output. It leads its own session, so nothing of ours is in its reach."""
+
+    def __init__(self, rank: int | None, folder: Path, environment: dict[str, str], setup: Message) -> None:
+        self.rank, self.folder = rank, folder
+        self.phase = "start"
+        self.tail = Tail()
+        self.fingerprint: dict[str, Any] = {}
+        self.ready = False
+        self.ended = False
+        self._output_closed = False
+        self.channel, theirs, key = open_channel()
+        self.reader = FrameReader(key)
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-c", BOOT, str(ROOT), str(theirs.fileno())],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        )
+        theirs.close()
+        assert self.process.stdout is not None
+        self.output_fd = self.process.stdout.fileno()
+        os.set_blocking(self.output_fd, False)
+        self.tell(setup)
+        self.channel.setblocking(False)
+
+    def tell(self, message: Message) -> None:
+        """Sends a command. A worker that no longer listens shows as exited, so failing here says nothing new."""
+        with contextlib.suppress(OSError):
+            self.channel.setblocking(True)
+            send_command(self.channel, message)
+        with contextlib.suppress(OSError):
+            self.channel.setblocking(False)
+
+    def descriptors(self) -> list[int | socket.socket]:
+        """What to wait on: a pipe that is closed would be ready for ever."""
+        return [self.channel] if self._output_closed else [self.channel, self.output_fd]
+
+    def read_output(self) -> bool:
+        """Takes what the pipe holds, at most a chunk; False if there was nothing."""
+        try:
+            data = os.read(self.output_fd, CHUNK_BYTES)
+        except OSError:
+            return False
+        self._output_closed = not data
+        self.tail.add(data)
+        return bool(data)
+
+    def read_channel(self) -> list[Event]:
+        events: list[Event] = []
+        try:
+            while data := self.channel.recv(CHUNK_BYTES):
+                for message in self.reader.feed(data):
+                    if message["event"] == "phase":
+                        self.phase = message["phase"]
+                    else:
+                        events.append(Event(self, "message", message))
+            closed = True
+        except BlockingIOError:
+            closed = False
+        except ChannelTampered as error:
+            self.ended = True
+            return [*events, Event(self, "tampered", text=f"{error} on the result channel")]
+        except OSError:
+            closed = True
+        if closed and self.process.poll() is None and not self._dies_soon():
+            self.ended = True
+            events.append(Event(self, "tampered", text="the result channel was closed"))
+        return events
+
+    def _dies_soon(self) -> bool:
+        """A process that ends closes its descriptors a moment before it can be waited for."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=0.5)
+        return self.process.poll() is not None
+
+    def poll(self) -> list[Event]:
+        """What has happened since the last call. What a worker sent before it died comes before its end."""
+        if self.ended:
+            return []
+        self.read_output()
+        code = self.process.poll()
+        events = self.read_channel()
+        if code is None:
+            code = self.process.poll() if not events else None
+        if code is not None and not self.ended:
+            while self.read_output():
+                pass
+            self.ended = True
+            if self.reader.incomplete:
+                events.append(Event(self, "tampered", text="bytes that make no frame"))
+            else:
+                events.append(Event(self, "exited", text=describe_exit(code)))
+        return events
+
+    def dump_stack(self, wait_s: float = 0.7) -> str:
+        """Makes the worker say where it is (and end). "" if it does not answer."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, signal.SIGABRT)
+        deadline = time.monotonic() + wait_s
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if not self.read_output():
+                time.sleep(0.02)
+        while self.read_output():
+            pass
+        return self.tail.stack_place(self.folder)
+
+    def close(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=1)
+        while self.read_output():
+            pass
+        self.channel.close()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def describe_exit(code: int) -> str:
+    """A return code as subprocess gives it."""
+    if code >= 0:
+        return f"the process ended itself with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    what = {
+        "SIGSEGV": "segmentation fault",
+        "SIGABRT": "abort",
+        "SIGBUS": "bus error",
+        "SIGFPE": "arithmetic error",
+    }
+    meaning = what.get(name, "killed, as by the system when memory runs out" if name == "SIGKILL" else "")
+    return f"the process died of {name}" + (f" ({meaning})" if meaning else "")
+
+
+def wait_for_events(workers: list[WorkerProcess], timeout_s: float) -> list[Event]:
+    """Waits until a worker writes something, or the time is up, and collects what happened."""
+    readers: list[int | socket.socket] = []
+    for worker in workers:
+        if not worker.ended:
+            readers += worker.descriptors()
+    with contextlib.suppress(OSError, ValueError):
+        select.select(readers, [], [], timeout_s)
+    return [event for worker in workers for event in worker.poll()]
+
+
+def free_port() -> int:
+    """A TCP port that nobody listens on. Somebody may before we do: whoever uses it tries again then."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

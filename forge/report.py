@@ -1,0 +1,232 @@
+"""An evaluation as a person sees it: progress while it runs, one aligned line a case, the score."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from forge.cases import CaseSpec
+from forge.evaluate import Plan
+from forge.results import CaseResult, Run, Status
+from forge.score import Work, work_of
+from forge.timing import score
+
+STYLES = {
+    Status.PASS: "green",
+    Status.FAIL: "bold red",
+    Status.ERROR: "bold red",
+    Status.CRASH: "bold red",
+    Status.TIMEOUT: "bold yellow",
+    Status.TAMPERED: "bold magenta",
+    Status.NOT_RUN: "dim",
+}
+DETAIL_LINES = 12
+
+
+def case_text(spec: str) -> str:
+    """m: 64; n: 128 -> m=64 n=128."""
+    return " ".join(part.strip().replace(": ", "=") for part in spec.split(";"))
+
+
+class View:
+    """A Listener that writes to the terminal. On one it keeps a live line; elsewhere it says when a case begins."""
+
+    def __init__(self, console: Console, plan: Plan, show_output: bool) -> None:
+        self.console, self.plan, self.show_output = console, plan, show_output
+        self.timed = not plan.device.emulated and plan.mode in ("benchmark", "leaderboard")
+        texts = [case_text(case.spec) for case in plan.cases]
+        self.case_width = max(map(len, texts))
+        self.index_width = len(str(max(case.index for case in plan.cases)))
+        self.work: dict[int, Work | None] = {
+            case.index: work_of(plan.problem.floors, case.args, plan.device.arch) for case in plan.cases
+        }
+        self.position, self.count, self.label = 0, len(plan.cases), ""
+        self.phase, self.seconds = "", 0.0
+        self.started = time.monotonic()
+        self.live: Live | None = None
+
+    # ------------------------------------------------------------ live
+
+    def __enter__(self) -> View:
+        if self.console.is_terminal:
+            self.live = Live(
+                get_renderable=self._status, console=self.console, refresh_per_second=8, transient=True
+            )
+            self.live.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        if self.live is not None:
+            self.live.__exit__(*exc)
+            self.live = None
+
+    def _status(self) -> Text:
+        total = time.monotonic() - self.started
+        text = Text(
+            f"case {self.position + 1}/{self.count}  ", style="cyan", no_wrap=True, overflow="ellipsis"
+        )
+        text.append(f"{self.phase or 'starting'} {self.seconds:.1f} s, {total:.1f} s in all  ")
+        return text.append(self.label, style="dim")
+
+    def case_started(self, case: CaseSpec, position: int, count: int) -> None:
+        self.position, self.count, self.label = position, count, case_text(case.spec)
+        self.phase, self.seconds = "", 0.0
+
+    def case_progress(self, phase: str, seconds: float) -> None:
+        self.phase, self.seconds = phase, seconds
+
+    # ------------------------------------------------------------ lines
+
+    def print(self, text: Text | str, style: str = "") -> None:
+        """One line, never wrapped: wrapped columns cannot be read, and a pipe has no width."""
+        self.console.print(text, style=style or None, soft_wrap=True, highlight=False, markup=False)
+
+    def head(self, notes: list[str]) -> None:
+        plan = self.plan
+        device = plan.device.label + (
+            "" if not plan.device.emulated else ": results count, times mean nothing"
+        )
+        self.print(f"{plan.problem.name}  {plan.mode}  harness {plan.harness.name}  on {device}", "bold")
+        for note in notes:
+            self.print(f"note: {note}", "yellow")
+        self.print(self._columns("status", "case", "", self._time_heads(), "rel. L2"), "dim")
+
+    def case_finished(self, result: CaseResult) -> None:
+        line = Text()
+        values = self._time_values(result)
+        rel_l2 = (result.accuracy or {}).get("rel_l2")
+        shown = self._columns(
+            result.status.value, case_text(result.spec), str(result.index), values, number(rel_l2, 3)
+        )
+        line.append(shown[:8], style=STYLES[result.status])
+        line.append(shown[8:])
+        self.print(line)
+        for detail in details(result):
+            self.print(f"{'':8} {detail}", "red" if not result.passed else "yellow")
+        if self.show_output and result.passed:
+            for words in result.last_words:
+                self.print(f"{'':8} | {words}", "dim")
+
+    def _columns(self, status: str, case: str, index: str, values: list[str], rel_l2: str) -> str:
+        cells = [f"{status:8}", f"{index:>{self.index_width}}", f"{case:{self.case_width}}"]
+        cells += [f"{value:>{width}}" for value, width in zip(values, self._time_widths())]
+        return " ".join([*cells, f"{rel_l2:>9}"]).rstrip()
+
+    def _time_heads(self) -> list[str]:
+        if self.timed:
+            return ["us", "+- us", "TFLOP/s", "GB/s", "of light"]
+        return ["time"] if self.plan.device.emulated else []
+
+    def _time_widths(self) -> list[int]:
+        return [10, 8, 8, 8, 8] if self.timed else [9] if self.plan.device.emulated else []
+
+    def _time_values(self, result: CaseResult) -> list[str]:
+        if not self.timed:
+            shown = "emulated" if result.status is not Status.NOT_RUN else ""
+            return [shown] if self.plan.device.emulated else []
+        if result.stats is None:
+            return [""] * 5
+        work, us = self.work[result.index], result.stats.mean / 1e3
+        return [
+            number(us, 5),
+            number(result.stats.err / 1e3, 2),
+            number(work.flops / us * 1e-6 if work and work.flops else None, 4),
+            number(work.hbm_bytes / us * 1e-3 if work and work.hbm_bytes else None, 4),
+            f"{work.light_us / us:.1%}" if work and work.light_us else "",
+        ]
+
+    # ------------------------------------------------------------ the end
+
+    def foot(self, run: Run) -> None:
+        passed = sum(case.passed for case in run.cases)
+        for case in run.cases:
+            if case.profile:
+                self.print(f"profile of case {case.index}: {case_text(case.spec)}", "bold")
+                self.print(case.profile)
+            elif self.plan.mode == "profile" and case.report:
+                self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
+                for line in report_lines(case.report):
+                    self.print(f"  {line}")
+        if run.broken is not None:
+            self.print(f"the submission did not load: {run.broken.message}", "bold red")
+            for line in tail_lines(run.broken):
+                self.print(f"  {line}", "red")
+        verdict = "pass" if run.passed else "FAIL"
+        seconds = f"{run.elapsed_s:.1f} s"
+        self.print(
+            f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}",
+            "bold green" if run.passed else "bold red",
+        )
+        if (us := score_us(self.plan, run)) is not None:
+            how = {"geom": "geometric mean of the means", "mean": "mean of the means", "last": "last mean"}
+            self.print(
+                f"score: {us:.3f} us ({how[self.plan.problem.ranking_by]}, {len(run.cases)} cases)", "bold"
+            )
+        elif not run.timed and self.plan.mode in ("benchmark", "leaderboard"):
+            self.print("score: none, an emulated device measures no time", "dim")
+
+
+def score_us(plan: Plan, run: Run) -> float | None:
+    """What the leaderboard would rank, over the cases that ran; None unless all of them passed and were timed."""
+    if plan.mode not in ("benchmark", "leaderboard") or not run.passed or not run.timed:
+        return None
+    means = [case.stats.mean for case in run.cases if case.stats is not None]
+    return score(means, plan.problem.ranking_by) / 1e3 if len(means) == len(run.cases) else None
+
+
+def number(value: float | None, digits: int) -> str:
+    """Significant digits, without an exponent for what people read as a plain number."""
+    if value is None:
+        return ""
+    text = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e+" in text else text
+
+
+def details(result: CaseResult) -> list[str]:
+    """What follows a case's line: for a failing one everything that helps, for a passing one its warnings."""
+    lines = []
+    accuracy = result.accuracy or {}
+    if result.passed:
+        if accuracy.get("dtypes"):
+            lines.append(f"warning: {'; '.join(accuracy['dtypes'])}")
+        return lines
+    if result.status is Status.NOT_RUN:
+        return [result.message]
+    who = f"rank {result.rank}: " if result.rank is not None else ""
+    lines += [who + line for line in result.message.replace("\\n", "\n").splitlines()[:DETAIL_LINES]]
+    worst = accuracy.get("worst")
+    if worst:
+        of = f"rank {accuracy['rank']} " if accuracy.get("rank") is not None else ""
+        index = tuple(worst["index"])
+        lines.append(
+            f"worst: {of}{worst['where']} at {index}: got {worst['got']:.8g}, wanted {worst['wanted']:.8g}"
+        )
+    elif accuracy.get("problem"):
+        lines.append(accuracy["problem"])
+    lines += [line for line in accuracy.get("dtypes", []) if line not in result.message]
+    return lines + tail_lines(result)
+
+
+def tail_lines(result: CaseResult) -> list[str]:
+    """The trace of an exception and what the process last printed."""
+    lines = result.trace.rstrip().splitlines()[-DETAIL_LINES:]
+    if result.last_words:
+        lines += ["last words:"] + [f"| {words}" for words in result.last_words]
+    if result.output_bytes > 2**20:
+        lines.append(f"(it printed {result.output_bytes / 1e6:.0f} MB)")
+    return lines
+
+
+def report_lines(report: dict[str, Any], indent: str = "") -> list[str]:
+    """A device's report as lines of key and value."""
+    lines = []
+    for key, value in report.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{key}:", *report_lines(value, indent + "  ")]
+        else:
+            lines.append(f"{indent}{key}: {value:,}" if isinstance(value, int) else f"{indent}{key}: {value}")
+    return lines

@@ -1,0 +1,58 @@
+"""What an evaluation finds: plain data that the report, the JSON file and the protocol are written from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from forge.timing import Stats
+
+
+class Status(Enum):
+    PASS = "pass"
+    FAIL = "fail"  # wrong output
+    ERROR = "error"  # an exception
+    CRASH = "crash"  # the process died
+    TIMEOUT = "timeout"
+    TAMPERED = "tampered"  # the submission meddled with its evaluation
+    NOT_RUN = "not run"
+
+
+@dataclass
+class CaseResult:
+    index: int
+    spec: str
+    status: Status
+    message: str = ""  # one line
+    rank: int | None = None  # whose message it is
+    phase: str = ""  # what was being done: import submission, custom_kernel, ...
+    trace: str = ""
+    last_words: list[str] = field(default_factory=list)  # the end of what the process printed
+    stats: Stats | None = None
+    accuracy: dict[str, Any] | None = None  # forge.compare.Accuracy
+    report: dict[str, Any] = field(default_factory=dict)  # what the device says of the case's kernels
+    profile: str = ""
+    elapsed_s: float = 0.0
+    output_bytes: int = 0  # how much the processes printed
+
+    @property
+    def passed(self) -> bool:
+        return self.status is Status.PASS
+
+
+@dataclass
+class Run:
+    """One evaluation: its cases in order, and what holds for all of them."""
+
+    mode: str
+    cases: list[CaseResult]
+    timed: bool  # False: an emulated device, whose times mean nothing
+    notes: list[str] = field(default_factory=list)  # deviations and warnings, one line each
+    broken: CaseResult | None = None  # the submission never got as far as a case
+    fingerprint: dict[str, Any] = field(default_factory=dict)
+    elapsed_s: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.broken is None and bool(self.cases) and all(case.passed for case in self.cases)

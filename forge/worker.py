@@ -1,0 +1,305 @@
+"""A worker: the process in which one rank of a submission runs. It does what the evaluator tells it, case by case.
+
+Started by forge/supervise.py with its descriptor of the private channel. It trusts nothing that happens after the
+submission is imported, and need not clean up: the evaluator ends it, and everything it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import faulthandler
+import importlib
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from forge.channel import Message, worker_end
+
+TRACE_CHARS = 4000
+MESSAGE_CHARS = 4000
+PR_SET_PDEATHSIG = 1
+FORGE = Path(__file__).resolve().parent
+
+# Where a worker is started from: `python -c BOOT <repository root> <descriptor>`, in the run folder. The root leaves
+# sys.path again, or a submission could import kernels/, which the leaderboard does not have.
+BOOT = """
+import sys
+root, fd = sys.argv[1], int(sys.argv[2])
+sys.argv[:] = ["eval.py"]
+sys.path.insert(0, root)
+from forge.worker import main
+main(fd, root)
+"""
+
+
+class TaskBroken(Exception):
+    """The problem's own files do not import: not the submission's fault."""
+
+
+def main(fd: int, root: str) -> None:
+    send, receive = worker_end(fd)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError, AttributeError):  # not Linux
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    faulthandler.enable()
+    setup = receive()
+    if setup is not None:
+        Worker(setup, send, receive).serve(root)
+    os._exit(0)  # not sys.exit: threads that the submission left behind could hold it up
+
+
+class Worker:
+    def __init__(
+        self, setup: Message, send: Callable[[Message], None], receive: Callable[[], Message | None]
+    ) -> None:
+        self.setup, self.send, self.receive = setup, send, receive
+        self.rank: int | None = setup["rank"]
+        self.place = "start"  # the phase that the worker is in
+        self.outcome: Any = None  # of the last run, until the evaluator has asked for its accuracy
+
+    def phase(self, name: str) -> None:
+        self.place = name
+        self.send({"event": "phase", "phase": name})
+
+    def serve(self, root: str) -> None:
+        try:
+            self.phase("import torch")
+            self.prepare(root)
+        except TaskBroken as error:
+            self.send({"event": "task-broken", "message": str(error)})
+            return
+        except BaseException as error:  # SystemExit at import included
+            self.send({"event": "broken", "phase": self.place, **self.describe(error)})
+            return
+        self.send({"event": "ready", "fingerprint": self.fingerprint})
+        while (command := self.receive()) is not None:
+            {"run": self.run, "accuracy": self.accuracy, "end": self.end}[command["command"]](command)
+
+    def describe(self, error: BaseException) -> Message:
+        return describe(error, self.setup["folder"])
+
+    # ------------------------------------------------------------ getting ready
+
+    def prepare(self, root: str) -> None:
+        """Device, torch, reference, then the submission; each once."""
+        from forge.device import resolve
+        from forge.harness import harness_named
+
+        self.device = resolve(self.setup["device"], self.setup["arch"])
+        self.device.prepare()
+        import torch
+
+        from forge import compare, integrity, measure  # all of ours before its folder leaves sys.path
+
+        self.compare, self.measure = compare, measure
+        sys.path[:] = [entry for entry in sys.path if entry != root]
+        self.fingerprint = plain(self.device.fingerprint())
+        harness = harness_named(self.setup["harness"])
+        self.reseed()
+        self.phase("import reference")
+        try:
+            reference = importlib.import_module("reference")
+            generate_input, check = reference.generate_input, reference.check_implementation
+        except BaseException as error:
+            raise TaskBroken(f"reference.py does not load: {self.describe(error)['message']}") from None
+        task = {
+            "generate_input": generate_input,
+            "check_implementation": check,
+            "ref_kernel": getattr(reference, "ref_kernel", None),
+            "harness": harness,
+            "phase": self.phase,
+            "timed": self.setup["timed"],
+            "synchronize": measure.synchronize_function(),
+            "event": torch.cuda.Event if torch.cuda.is_available() else None,
+            "reseed": self.reseed,
+        }
+        self.watch = integrity.Watch()
+        self.phase("import submission")
+        submission = importlib.import_module("submission")
+        kernel = getattr(submission, "custom_kernel", None)
+        if not callable(kernel):
+            raise AttributeError("submission.py defines no custom_kernel(data)")
+        self.task = measure.Task(custom_kernel=kernel, **task)
+        self.harness = harness
+
+    def reseed(self) -> None:
+        import torch
+
+        seed = self.setup["seed"] or 42
+        random.seed(seed)
+        torch.manual_seed(seed)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed(seed % 2**32)
+
+    # ------------------------------------------------------------ one case
+
+    def run(self, command: Message) -> None:
+        """Runs one case and sends its result. A rank's process group stays until `end`."""
+        self.device.case_report()  # drop what was launched before
+        result: Message = {"event": "result", "status": "error", "message": ""}
+        started = time.monotonic()
+        try:
+            if command["port"]:
+                self.join(command["args"]["world_size"], command["port"])
+            outcome, extra = self.dispatch(command)
+            self.outcome = (command["args"], outcome)
+            result["status"] = "pass" if outcome.good else "fail"
+            result["message"] = outcome.message[:MESSAGE_CHARS]
+            if outcome.stats is not None:
+                result["stats"] = dataclasses.asdict(outcome.stats)
+            result.update(extra)
+        except BaseException as error:  # whatever a submission raises, SystemExit included, is its result
+            result.update(self.describe(error))
+        result["phase"] = self.place
+        result["elapsed_s"] = time.monotonic() - started
+        result["report"] = plain(self.device.case_report())
+        result["replaced"] = self.watch.replaced()
+        self.send(result)
+
+    def dispatch(self, command: Message) -> tuple[Any, Message]:
+        measure, task, args, kind = self.measure, self.task, command["args"], command["kind"]
+        rank = self.rank if command["port"] else None
+        if kind == "test":
+            run_test = (
+                measure.run_test(task, args) if rank is None else measure.run_rank_test(task, args, rank)
+            )
+            return run_test, {}
+        if kind == "profile":
+            outcome, table = measure.run_profile(task, args, rank)
+            return outcome, {"profile": table}
+        mode = command["mode"]
+        repeats = self.harness.warm_up(mode) if kind == "warm-up" else self.harness.repeats(mode)
+        recheck = mode == "leaderboard" and kind != "warm-up"
+        with self.no_grad():
+            if rank is None:
+                return measure.run_benchmark(task, args, repeats, recheck), {}
+            return measure.run_rank_benchmark(task, args, rank, repeats, recheck), {}
+
+    def no_grad(self) -> contextlib.AbstractContextManager[Any]:
+        import torch
+
+        return torch.no_grad() if self.harness.no_grad else contextlib.nullcontext()
+
+    def join(self, world_size: int, port: int) -> None:
+        """Makes the process group, as the official evaluator does before each case."""
+        import torch
+        import torch.distributed as dist
+
+        assert self.rank is not None
+        self.phase("init_process_group")
+        os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "127.0.0.1", str(port)
+        options: dict[str, Any] = {}
+        if self.device.dist_backend == "nccl":
+            options["device_id"] = torch.device(f"cuda:{self.rank}")
+        dist.init_process_group(
+            self.device.dist_backend,
+            init_method="env://",
+            rank=self.rank,
+            world_size=world_size,
+            **options,
+        )
+
+    def end(self, command: Message) -> None:
+        """Leaves the process group and forgets the case."""
+        self.outcome = None
+        error = ""
+        try:
+            if command["port"]:
+                import torch.distributed as dist
+
+                self.phase("destroy_process_group")
+                if dist.is_initialized():
+                    dist.destroy_process_group()
+        except BaseException as problem:
+            error = self.describe(problem)["message"]
+        self.phase("idle")
+        self.send({"event": "ended", "error": error})
+
+    # ------------------------------------------------------------ beside the verdict
+
+    def accuracy(self, command: Message) -> None:
+        """Relative L2 error of the output that was judged, and its worst element."""
+        reply: Message = {"event": "accuracy"}
+        self.phase("accuracy")
+        try:
+            args, outcome = self.outcome
+            reply.update(self.compare_output(args, outcome.output, ranks=bool(command["port"])))
+        except BaseException as error:
+            reply["problem"] = self.describe(error)["message"]
+        self.outcome = None
+        self.send(reply)
+
+    def compare_output(self, args: dict[str, Any], output: Any, ranks: bool) -> Message:
+        task, compare = self.task, self.compare
+        ref_kernel = task.ref_kernel
+        if ref_kernel is None:
+            return {"problem": "reference.py has no ref_kernel"}
+
+        def make_data() -> Any:
+            task.reseed()
+            return task.generate_input(**args, **({"rank": self.rank} if ranks else {}))
+
+        if ranks:  # one collective call, the same on every rank
+            plain_reference = best = ref_kernel(make_data())
+            kind = "reference"
+        else:
+            plain_reference, best, kind = compare.best_reference(ref_kernel, make_data)
+        accuracy = compare.accuracy_of(output, best, kind)
+        return plain({**accuracy.as_dict(), "dtypes": compare.dtype_differences(output, plain_reference)})
+
+
+def plain(value: Any) -> Any:
+    """Only what JSON knows."""
+    return json.loads(json.dumps(value, default=str))
+
+
+# ---------------------------------------------------------------- exceptions
+
+
+def describe(error: BaseException, folder: str) -> Message:
+    """An exception as a result: one line with its place in the run folder, and the trace below our own code."""
+    kind = type(error).__name__
+    if isinstance(error, SystemExit):
+        kind, text = f"sys.exit({error.code!r})", ""
+    else:
+        try:
+            text = " ".join(str(error).split())
+        except Exception:
+            text = "(its text cannot be made)"
+    place = _place(error.__traceback__, folder)
+    message = kind + (f": {text}" if text else "") + (f" ({place})" if place else "")
+    trace = "".join(traceback.format_exception(type(error), error, _below_forge(error.__traceback__)))
+    return {"status": "error", "message": message[:MESSAGE_CHARS], "trace": trace[-TRACE_CHARS:]}
+
+
+def _below_forge(trace: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback that starts with the first frame outside the evaluator."""
+    start = trace
+    while start is not None and Path(start.tb_frame.f_code.co_filename).parent == FORGE:
+        start = start.tb_next
+    while start is not None and "importlib" in start.tb_frame.f_code.co_filename:
+        start = start.tb_next
+    return start
+
+
+def _place(trace: TracebackType | None, folder: str) -> str:
+    """submission.py:12, in custom_kernel: the innermost frame in the run folder."""
+    place = ""
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if os.path.dirname(name) == folder:
+            place = f"{os.path.basename(name)}:{trace.tb_lineno}, in {trace.tb_frame.f_code.co_name}"
+        trace = trace.tb_next
+    return place
