@@ -25,7 +25,7 @@ from .operands import ACCUMULATION, NONE, TYPES, VGPR, Operand, parse_operand
 RECORD = struct.Struct("@QQ" + "BBHII" * 6 + "iiI" + "8B" + "H" + "9B" + "4B" + "B" + "4B" + "I" + "0Q")
 CLAMP, DPP, SDWA, OPSEL, GLC, LDS_DMA, OFFEN, IDXEN, SLOW, PACKED_SEL, NT, SC1 = (1 << i for i in range(12))
 _FLAG_WORDS = {"clamp": CLAMP, "glc": GLC, "sc0": GLC, "lds": LDS_DMA, "offen": OFFEN, "idxen": IDXEN, "nt": NT, "slc": NT, "sc1": SC1,
-               "scc": SC1, "dlc": 0, "high": 0, "gds": 0, "tfe": 0, "bound_ctrl": 0}
+               "scc": SC1, "bound_ctrl": 0}
 _OMOD = {"mul:2": 1, "mul:4": 2, "div:2": 3}
 _SEL = {"BYTE_0": 0, "BYTE_1": 1, "BYTE_2": 2, "BYTE_3": 3, "WORD_0": 4, "WORD_1": 5, "DWORD": 6}
 _UNUSED = {"UNUSED_PAD": 0, "UNUSED_SEXT": 1, "UNUSED_PRESERVE": 2}
@@ -162,6 +162,8 @@ class Decoder:
         if cached is not None:
             return list(cached)
         name = mnemonic if mnemonic in self.ops else _SUFFIX.sub("", mnemonic)
+        if name.startswith("buffer_load") and " lds " in f"{text} ":
+            name += " lds"  # to LDS: no data operand
         if name not in self.ops:
             raise UnsupportedInstruction(f"{mnemonic} {text}")
         number, signature = self.ops[name]

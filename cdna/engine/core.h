@@ -108,6 +108,7 @@ struct alignas(64) Wave {
   u64* executed;         // per instruction, of this thread
   char* fault;           // where a handler writes why it stopped with FAULTED (256 bytes)
   u64 clock;
+  u64 address[WAVE];     // host addresses of the last vector memory access: which lane a fault belongs to
 
   u64 exec() const { u64 x; memcpy(&x, &s[EXEC], 8); return x; }
   void set_exec(u64 x) { memcpy(&s[EXEC], &x, 8); }

@@ -1,32 +1,79 @@
-// Global, flat and scratch memory: loads, stores, atomics.
-#include "core.h"
+// Global, flat and scratch loads and stores, and loads that go straight to LDS.
+#include "memory.h"
 
-// Address of a lane: 64-bit vector address, or scalar base + 32-bit vector offset.
-static inline u64 address(Wave& w, const Inst& in, const Operand& vaddr, const Operand& saddr, int lane) {
-  const u32* v = w.vreg(vaddr.reg);
-  u64 base = saddr.kind == NONE ? pair(v, lane) : w.s64(saddr.reg) + (vaddr.kind == NONE ? 0 : v[lane]);
-  return base + (i64)in.offset;
+// A flat address may lie in LDS or in the lane's scratch: those apertures become host addresses here.
+bool flat_apertures(Wave& w, int bytes) {
+  EACH_LANE(w, i) {
+    u64& a = w.address[i];
+    u64 offset = (u32)a, size;
+    if (a >> 32 == SHARED_APERTURE >> 32) { size = w.wg->lds_bytes; a = (u64)w.wg->lds + offset; }
+    else if (a >> 32 == PRIVATE_APERTURE >> 32) { size = w.scratch_bytes; a = (u64)w.scratch + (u64)i * w.scratch_bytes + offset; }
+    else continue;
+    if (offset + bytes > size) {
+      fault(w, "lane %d: flat access of %d bytes at offset %llu of a segment of %llu bytes", i, bytes, (unsigned long long)offset,
+            (unsigned long long)size);
+      return false;
+    }
+  }
+  return true;
 }
 
-template <int DWORDS> static void load(Wave& w, const Inst& in) {
-  u32* d = w.vreg(in.dst[0].reg);
-  u32 x[DWORDS];
-  EACH_LANE(w, i) {
-    memcpy(x, (const void*)address(w, in, in.src[0], in.src[1], i), sizeof x);
-    for (int k = 0; k < DWORDS; k++) d[k * WAVE + i] = x[k];
+// Scratch offset = vector offset + scalar offset + immediate (CDNA3 ISA, "Scratch": ST, SS, SV and SVS modes).
+bool scratch_addresses(Wave& w, const Inst& in, const Operand& vaddr, const Operand& saddr, int bytes) {
+  u32 offset = (u32)in.offset + (saddr.kind == NONE ? 0 : scalar32(w, saddr));
+  const u32* v = vaddr.kind == NONE ? nullptr : w.vreg(vaddr.reg);
+  u64 base = (u64)w.scratch;
+  u32 highest = 0;
+  if (v) {
+    EACH_LANE(w, i) highest = v[i] + offset > highest ? v[i] + offset : highest;
+    LANES w.address[i] = base + (u64)i * w.scratch_bytes + (u32)(v[i] + offset);
+  } else {
+    highest = offset;
+    LANES w.address[i] = base + (u64)i * w.scratch_bytes + offset;
   }
+  if ((u64)highest + bytes <= w.scratch_bytes) return true;
+  fault(w, "scratch access of %d bytes at offset %d; the kernel reserves %u bytes a work-item", bytes, (i32)highest, w.scratch_bytes);
+  return false;
 }
-template <int DWORDS> static void store(Wave& w, const Inst& in) {
-  const u32* s = w.vreg(in.src[1].reg);
-  u32 x[DWORDS];
-  EACH_LANE(w, i) {
-    for (int k = 0; k < DWORDS; k++) x[k] = s[k * WAVE + i];
-    memcpy((void*)address(w, in, in.src[0], in.src[2], i), x, sizeof x);
-  }
+
+template <Space S, Form F> static void load(Wave& w, const Inst& in) {
+  u64 exec = w.exec();
+  if (exec && addresses<S>(w, in, in.src[0], in.src[1], form_bytes(F))) load_form<F>(w.vreg(in.dst[0].reg), w.address, exec);
 }
+template <Space S, Form F> static void store(Wave& w, const Inst& in) {
+  u64 exec = w.exec();
+  if (exec && addresses<S>(w, in, in.src[0], in.src[2], form_bytes(F))) store_form<F>(w.vreg(in.src[1].reg), w.address, exec);
+}
+
+// LDS address = M0 + immediate + lane * width; the immediate counts in the global address too (LLVM
+// IntrinsicsAMDGPU.td, global_load_lds).
+template <Space S, Form F> static void load_lds(Wave& w, const Inst& in) {
+  u64 exec = w.exec();
+  if (exec && addresses<S>(w, in, in.src[0], in.src[1], form_bytes(F))) load_to_lds<F>(w, w.s[M0] + (u32)in.offset, exec);
+}
+
+#define LOADS(NAME, SPACE, TAIL) \
+  {NAME "_load_ubyte", "D:b32 A" TAIL, load<SPACE, U8>}, {NAME "_load_sbyte", "D:b32 A" TAIL, load<SPACE, I8>}, \
+  {NAME "_load_ushort", "D:b32 A" TAIL, load<SPACE, U16>}, {NAME "_load_sshort", "D:b32 A" TAIL, load<SPACE, I16>}, \
+  {NAME "_load_ubyte_d16", "D:b32 A" TAIL, load<SPACE, U8_LO>}, {NAME "_load_ubyte_d16_hi", "D:b32 A" TAIL, load<SPACE, U8_HI>}, \
+  {NAME "_load_sbyte_d16", "D:b32 A" TAIL, load<SPACE, I8_LO>}, {NAME "_load_sbyte_d16_hi", "D:b32 A" TAIL, load<SPACE, I8_HI>}, \
+  {NAME "_load_short_d16", "D:b32 A" TAIL, load<SPACE, U16_LO>}, {NAME "_load_short_d16_hi", "D:b32 A" TAIL, load<SPACE, U16_HI>}, \
+  {NAME "_load_dword", "D:b32 A" TAIL, load<SPACE, B32>}, {NAME "_load_dwordx2", "D:b64 A" TAIL, load<SPACE, B64>}, \
+  {NAME "_load_dwordx3", "D:b96 A" TAIL, load<SPACE, B96>}, {NAME "_load_dwordx4", "D:b128 A" TAIL, load<SPACE, B128>}
+#define STORES(NAME, SPACE, TAIL) \
+  {NAME "_store_byte", "A S:b32" TAIL, store<SPACE, U8>}, {NAME "_store_byte_d16_hi", "A S:b32" TAIL, store<SPACE, U8_HI>}, \
+  {NAME "_store_short", "A S:b32" TAIL, store<SPACE, U16>}, {NAME "_store_short_d16_hi", "A S:b32" TAIL, store<SPACE, U16_HI>}, \
+  {NAME "_store_dword", "A S:b32" TAIL, store<SPACE, B32>}, {NAME "_store_dwordx2", "A S:b64" TAIL, store<SPACE, B64>}, \
+  {NAME "_store_dwordx3", "A S:b96" TAIL, store<SPACE, B96>}, {NAME "_store_dwordx4", "A S:b128" TAIL, store<SPACE, B128>}
+#define LDS_LOADS(NAME, SPACE) \
+  {NAME "_load_lds_ubyte", "A G", load_lds<SPACE, U8>}, {NAME "_load_lds_sbyte", "A G", load_lds<SPACE, I8>}, \
+  {NAME "_load_lds_ushort", "A G", load_lds<SPACE, U16>}, {NAME "_load_lds_sshort", "A G", load_lds<SPACE, I16>}, \
+  {NAME "_load_lds_dword", "A G", load_lds<SPACE, B32>}
 
 static const OpInfo OPS[] = {
-  {"global_load_dword", "D:b32 A G", load<1>},
-  {"global_store_dword", "A S:b32 G", store<1>},
+  LOADS("global", GLOBAL, " G"), LOADS("flat", FLAT, ""), LOADS("scratch", SCRATCH, " G"),
+  STORES("global", GLOBAL, " G"), STORES("flat", FLAT, ""), STORES("scratch", SCRATCH, " G"),
+  LDS_LOADS("global", GLOBAL), LDS_LOADS("scratch", SCRATCH),
+  {"global_load_lds_dwordx3", "A G", load_lds<GLOBAL, B96>}, {"global_load_lds_dwordx4", "A G", load_lds<GLOBAL, B128>},
 };
 extern const OpTable GLOBAL_OPS = {OPS, sizeof OPS / sizeof *OPS};
