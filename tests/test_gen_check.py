@@ -1,0 +1,219 @@
+"""--check: every configuration a submission can choose is compiled for the problem's GPU, without one."""
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forge.check import check_submission
+from forge.occupancy import waves_by_registers, waves_per_simd
+from forge.problem import find_problem
+from forge.render import generate
+
+TOP = """
+sets:
+  - name: toys
+    description: toys
+    problems:
+      - {name: toy-problem, directory: reference/toy, gpus: [MI300], arch: ARCH, harness: amd, variant: plain}
+"""
+TASK = """
+files: [{name: submission.py, source: "@SUBMISSION@"}, {name: reference.py, source: reference.py}]
+lang: py
+tests: [{m: 64, n: 64, seed: 1}, {m: 64, n: 65, seed: 1}]
+benchmarks: [{m: 128, n: 64, seed: 1}]
+"""
+REFERENCE = """
+import torch
+def generate_input(m, n, seed):
+    gen = torch.Generator(device="cuda")
+    gen.manual_seed(seed)
+    return torch.randn((m, n), device="cuda", dtype=torch.bfloat16, generator=gen)
+"""
+KERNEL = """
+import torch
+import triton
+import triton.language as tl
+from kernels.toy.plain_tuning import DEFAULT, TUNING
+
+
+@triton.jit
+def square(x, y, ROWS: tl.constexpr):
+    i = tl.arange(0, ROWS)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    a = tl.load(x + i)
+    tl.store(y + i, tl.dot(a, tl.trans(a)) if ROWS == 64 else a)
+
+
+@triton.autotune(
+    configs=[triton.Config({"BLOCK": 256}, num_warps=2), triton.Config({"BLOCK": 512})], key=["n"])
+@triton.jit
+def double(x, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+def custom_kernel(data):
+    m, n = data.shape
+    y = torch.empty((m, n), device=data.device, dtype=torch.float32)
+    torch.cuda.synchronize()
+    assert torch.cuda.get_device_properties(0).multi_processor_count > 0
+    row = TUNING.get((m, n), DEFAULT)
+    square[(1,)](data, y, ROWS=row["ROWS"], num_warps=row["warps"])
+    double[lambda meta: (triton.cdiv(m * n, meta["BLOCK"]),)](y, m * n)
+    return y
+"""
+TUNING = """
+DEFAULT = {"ROWS": 32, "warps": 4}
+TUNING = {
+    (64, 64): {"ROWS": 64, "warps": 4},
+    (128, 64): {"ROWS": 128, "warps": 4},
+    (9, 9): {"ROWS": 16, "warps": 1},
+}
+"""
+
+Check = Callable[..., tuple[int, list[str], str]]
+
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+    """Exit code, lines of the table and error output of checking the toy problem's kernel."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+
+    def checked(kernel: str = KERNEL, arch: str = "gfx942") -> tuple[int, list[str], str]:
+        for name, text in (
+            ("task.yml", TOP.replace("ARCH", arch)),
+            ("reference/toy/task.yml", TASK),
+            ("reference/toy/reference.py", REFERENCE),
+            ("kernels/toy/plain.py", kernel),
+            ("kernels/toy/plain_tuning.py", TUNING),
+        ):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        problem = find_problem("toy-problem", tmp_path)
+        out = io.StringIO()
+        code = check_submission(generate(problem, None, tmp_path), problem, out)
+        return code, out.getvalue().splitlines(), capsys.readouterr().err
+
+    return checked
+
+
+def test_every_row_the_default_and_every_autotuned_configuration(check: Check) -> None:
+    code, lines, errors = check()
+    assert (code, errors) == (0, "")
+    square = {re.search(r"ROWS=(\d+)", line)[1]: line for line in lines if line.startswith("square")}  # type: ignore[index]
+    assert set(square) == {
+        "16",
+        "32",
+        "64",
+        "128",
+    }  # 16: a row no case chooses; 32: DEFAULT, which test 1 takes
+    assert "row (9, 9), tried on test 0" in square["16"] and "warps=1" in square["16"]
+    assert "test 1" in square["32"] and "benchmark 0" in square["128"] and "test 0" in square["64"]
+    columns = re.split(r"\s{2,}", square["64"])
+    assert int(columns[9]) > 0 and int(columns[2]) > 0, f"matrix instructions and registers in {columns}"
+    assert re.split(r"\s{2,}", square["32"])[9] == "0"
+    double = [line for line in lines if line.startswith("double")]
+    assert any("BLOCK=256" in line and "warps=2" in line for line in double) and any(
+        "BLOCK=512" in line for line in double
+    )
+    assert not [line for line in lines if line.startswith("spills")]
+    again = check()[1]
+    assert all(" cached " in line for line in again if line.startswith(("square", "double")))
+    assert [line.split()[:8] for line in again] == [line.split()[:8] for line in lines]
+
+
+def test_what_does_not_compile_or_fit_is_an_error(check: Check) -> None:
+    kernel = KERNEL.replace("tl.dot(a, tl.trans(a)) if ROWS == 64 else a", "helper(a, ROWS)").replace(
+        "@triton.jit\ndef square",
+        "@triton.jit\ndef helper(a, ROWS: tl.constexpr):\n    if ROWS == 128:\n"
+        "        return a + absent\n    return a\n\n\n@triton.jit\ndef never(x):\n    tl.store(x, 1)\n\n\n"
+        "def unused(x):\n    never[(1,)](x)\n\n\n@triton.jit\ndef square",
+    )
+    code, lines, errors = check(kernel)
+    assert code == 1
+    assert errors.splitlines() == [
+        "gen_submission.py: square does not compile for gfx942 (benchmark 0): "
+        "CompilationError: NameError('absent is not defined') in \"return a + absent\""
+    ]
+    assert any("ROWS=64" in line for line in lines), "the others are compiled all the same"
+    assert "note: never is launched by no case and no row of the table: not compiled" in lines
+
+
+def test_lds_beyond_the_gpus(check: Check) -> None:
+    kernel = KERNEL.replace(
+        "tl.dot(a, tl.trans(a)) if ROWS == 64 else a",
+        "tl.dot(tl.load(x + tl.arange(0, 64)[:, None] * 1024 + tl.arange(0, 1024)[None, :]), "
+        "tl.load(x + tl.arange(0, 1024)[:, None] * 64 + tl.arange(0, 64)[None, :])).sum()",
+    )
+    code, _, errors = check(kernel)
+    assert code == 1 and re.search(r"takes \d+ bytes of LDS a workgroup; gfx942 has 65536", errors), errors
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("import os; os._exit(7)", "exit code 7"),
+        ("raise ValueError('early')", "cannot be imported: ValueError: early (submission.py:"),
+    ],
+)
+def test_a_submission_that_cannot_be_loaded(check: Check, line: str, words: str) -> None:
+    from forge.pysource import GenerationError
+
+    try:
+        code, _, errors = check(KERNEL + f"\n\nif True:\n    {line}\n")
+    except GenerationError as error:
+        code, errors = 1, str(error)
+    assert code == 1 and words in errors
+
+
+def test_host_code_that_reads_data_is_reported_not_guessed(check: Check) -> None:
+    code, _, errors = check(KERNEL.replace("    return y\n", "    return y * y.sum().item()\n"))
+    assert code == 1
+    assert (
+        "host code reads a tensor's values" in errors
+        and "test 0 and" in errors
+        and "submission.py:" in errors
+    )
+
+
+def test_gfx950_has_more_lds(check: Check) -> None:
+    code, lines, errors = check(arch="gfx950")
+    assert (code, errors) == (0, "") and lines[0].startswith("compiled for gfx950")
+
+
+@pytest.mark.parametrize(
+    ("vgprs", "sgprs", "waves"),
+    [
+        (64, 80, 8),
+        (65, 80, 7),
+        (72, 80, 7),
+        (128, 102, 4),
+        (129, 80, 3),
+        (256, 80, 2),
+        (257, 80, 1),
+        (512, 80, 1),
+        (8, 106, 7),
+    ],
+)
+def test_waves_that_registers_allow(vgprs: int, sgprs: int, waves: int) -> None:
+    assert waves_by_registers(vgprs, sgprs) == waves
+
+
+@pytest.mark.parametrize(
+    ("arch", "vgprs", "lds_bytes", "warps", "waves"),
+    [
+        ("gfx942", 128, 0, 4, 4),
+        ("gfx942", 128, 32768, 4, 2),
+        ("gfx942", 128, 32769, 4, 1),
+        ("gfx942", 128, 65536, 8, 2),
+        ("gfx942", 256, 0, 16, 0),
+        ("gfx942", 128, 65537, 4, 0),
+        ("gfx950", 128, 65536, 4, 2),
+        ("gfx950", 64, 81920, 2, 1),
+        ("gfx942", 512, 65536, 1, 0.25),
+    ],
+)
+def test_waves_that_lds_allows(arch: str, vgprs: int, lds_bytes: int, warps: int, waves: float) -> None:
+    assert waves_per_simd(arch, vgprs, 80, lds_bytes, warps) == waves
