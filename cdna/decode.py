@@ -7,8 +7,10 @@ operands in the assembler's order:
     A        vector address (VGPR, VGPR pair, or `off`)       G        scalar address (SGPR pair or `off`)
     M        offset of a scalar load (SGPR, constant, or both)
     L        branch target          I        immediate       W        s_waitcnt counters      H   hwreg(...)     X   ignored
+    +a,b     last: the handler honours these modifiers and no others
 
-Destinations fill Inst.dst, sources and addresses Inst.src, in order. Types are those of operands.TYPES.
+Destinations fill Inst.dst, sources and addresses Inst.src, in order. Types are those of operands.TYPES;
+`b256|b192` takes either width.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from collections.abc import Callable
 
 from .asm import AsmFile, Statement, source_line
 from .errors import UnsupportedInstruction
-from .operands import ACCUMULATION, NONE, TYPES, VGPR, Operand, parse_operand
+from .operands import ABS, ACCUMULATION, NEG, NONE, SEXT, TYPES, VGPR, Operand, parse_operand
 
-# Inst of engine/core.h: fn, core, 6 operands, offset, offset1, flags, then the byte-sized modifiers, op.
-RECORD = struct.Struct("@QQ" + "BBHII" * 6 + "iiI" + "8B" + "H" + "9B" + "4B" + "B" + "4B" + "I" + "0Q")
+# Inst of engine/core.h: fn, core, 7 operands, offset, offset1, flags, then the byte-sized modifiers, op.
+RECORD = struct.Struct("@QQ" + "BBHII" * 7 + "iiI" + "8B" + "H" + "9B" + "5B" + "B" + "5B" + "I" + "0Q")
 CLAMP, DPP, SDWA, OPSEL, GLC, LDS_DMA, OFFEN, IDXEN, SLOW, PACKED_SEL, NT, SC1 = (1 << i for i in range(12))
 _FLAG_WORDS = {"clamp": CLAMP, "glc": GLC, "sc0": GLC, "lds": LDS_DMA, "offen": OFFEN, "idxen": IDXEN, "nt": NT, "slc": NT, "sc1": SC1,
                "scc": SC1, "bound_ctrl": 0}
@@ -35,6 +37,7 @@ _DPP_FIXED = {"wave_shl:1": 0x130, "wave_rol:1": 0x134, "wave_shr:1": 0x138, "wa
 _HWREGS = {"HW_REG_MODE": 1, "HW_REG_STATUS": 2, "HW_REG_TRAPSTS": 3, "HW_REG_HW_ID": 4, "HW_REG_GPR_ALLOC": 5, "HW_REG_LDS_ALLOC": 6,
            "HW_REG_IB_STS": 7, "HW_REG_SH_MEM_BASES": 15, "HW_REG_TBA_LO": 16, "HW_REG_XCC_ID": 20}
 _MFMA_FORMATS = {"MFMA_FORMAT_FP8": 0, "MFMA_FORMAT_BF8": 1}
+_MATRIX_MODIFIERS = {"cbsz", "abid", "blgp", "matrix_a_fmt", "matrix_b_fmt"}
 _SUFFIX = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
 _SPLIT = re.compile(r",(?![^\[(]*[\])])")
 _COUNTER = re.compile(r"(vmcnt|lgkmcnt|expcnt)\((\d+)\)")
@@ -49,9 +52,11 @@ class Modifiers:
         self.op_sel_hi: int | None = None
         self.dpp_ctrl, self.row_mask, self.bank_mask, self.bound_ctrl = 0, 15, 15, 0
         self.dst_sel, self.dst_unused, self.src0_sel, self.src1_sel, self.byte_sel = 6, 0, 6, 6, 0
+        self.seen: set[str] = set()
 
     def read(self, word: str) -> bool:
         """Take one word; False if it is no modifier."""
+        self.seen.add(word.partition(":")[0])
         if word in _FLAG_WORDS:
             self.flags |= _FLAG_WORDS[word]
             return True
@@ -145,7 +150,7 @@ class Decoder:
             lines = "\n".join(f"  {what}  ({where})" for what, where in missing.items())
             raise UnsupportedInstruction(f"{self.asm.target or 'assembly'}: {len(missing)} not supported by the emulated device:\n{lines}")
         for record in records:  # accumulation registers follow the architectural ones
-            for k in range(6):
+            for k in range(7):
                 if record[2 + 5 * k] == VGPR and record[4 + 5 * k] >= ACCUMULATION:
                     record[4 + 5 * k] += self.max_vgpr + 1 - ACCUMULATION
         return b"".join(RECORD.pack(*record) for record in records)
@@ -174,6 +179,7 @@ class Decoder:
 
     def _encode(self, number: int, signature: str, mnemonic: str, text: str, index: int) -> tuple[list, bool]:
         slots = signature.split()
+        honoured = set(slots.pop()[1:].split(",")) if slots and slots[-1][0] == "+" else None
         mods = Modifiers()
         cacheable = True
         if slots and slots[0] in ("W", "X"):
@@ -209,7 +215,7 @@ class Decoder:
             elif slot[0] == "S":
                 type_name = slot[2:]
                 src.append(self._operand(word, type_name, index, mnemonic, text))
-                src_types.append(type_name)
+                src_types.append(type_name.partition("|")[0])
                 cacheable = cacheable and "@" not in word
             elif slot in ("A", "G"):
                 off = word in ("off", "null")
@@ -233,15 +239,22 @@ class Decoder:
                 mods.offset = int(word, 0)
             elif slot == "H":
                 mods.offset = _hwreg(word)
+        if honoured is None:
+            refused = mods.seen & _MATRIX_MODIFIERS
+        else:
+            refused = (mods.seen | {name for o in dst + src for bit, name in ((NEG, "-"), (ABS, "||"), (SEXT, "sext")) if o.mods & bit}) - honoured
+        if refused:
+            raise UnsupportedInstruction(f"{mnemonic} {text}: {', '.join(sorted(refused))} not supported here")
         self._note_registers(dst + src)
         return self._record(number, dst, src, dst_types, src_types, mods), cacheable
 
     def _operand(self, word: str, type_name: str, index: int, mnemonic: str, text: str, any_width: bool = False) -> Operand:
+        type_name, *others = type_name.split("|")
         try:
             operand = parse_operand(word, type_name, lambda name: self.symbol(name, index))
         except UnsupportedInstruction as error:
             raise UnsupportedInstruction(f"{mnemonic} {text}: {error}") from None
-        if operand.dwords and not any_width and operand.dwords != TYPES[type_name][0]:
+        if operand.dwords and not any_width and operand.dwords not in [TYPES[t][0] for t in (type_name, *others)]:
             raise UnsupportedInstruction(f"{mnemonic} {text}: {word} is not of type {type_name}")
         return operand
 
@@ -268,13 +281,13 @@ class Decoder:
         if flags & (CLAMP | DPP | SDWA | OPSEL | PACKED_SEL) or m.omod or any(o.mods for o in src):
             flags |= SLOW
         none = Operand(NONE)
-        operands = [*(dst + [none, none])[:2], *(src + [none] * 4)[:4]]
+        operands = [*(dst + [none, none])[:2], *(src + [none] * 5)[:5]]
         fields: list[int] = [0, 0]
         for operand in operands:
             fields += operand.packed()
         float_type = {"f16": 16, "f32": 32, "f64": 64, "p16": 15, "p32": 32}.get(dst_types[0], 0) if dst_types else 0
-        widths = [TYPES[t][0] for t in src_types[:4]] + [0] * (4 - len(src_types[:4]))
-        floats = [TYPES[t][1] for t in src_types[:4]] + [0] * (4 - len(src_types[:4]))
+        widths = [TYPES[t][0] for t in src_types[:5]] + [0] * (5 - len(src_types[:5]))
+        floats = [TYPES[t][1] for t in src_types[:5]] + [0] * (5 - len(src_types[:5]))
         return [*fields, m.offset, m.offset1, flags, m.omod, m.op_sel, op_sel_hi, m.neg_lo, m.neg_hi, m.cbsz, m.abid, m.blgp, m.dpp_ctrl,
                 m.row_mask, m.bank_mask, m.bound_ctrl, m.dst_sel, m.dst_unused, m.src0_sel, m.src1_sel, m.byte_sel,
                 TYPES[dst_types[0]][0] if dst_types else 0, *widths, float_type, *floats, number]

@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from . import asm as asm_module
-from .arch import Arch, get_arch
+from .arch import ARCHS, Arch, get_arch
 from .build import engine_library
 from .decode import RECORD, Decoder
 from .errors import CdnaError, KernelFault, LaunchError
@@ -48,12 +48,14 @@ class _Engine:
         self.lib.cdna_launch.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Launch)]
         if self.lib.cdna_inst_bytes() != RECORD.size or self.lib.cdna_launch_bytes() != ctypes.sizeof(_Launch):
             raise CdnaError("the engine's records and Python's differ in size: cdna/engine and cdna/*.py are of different versions")
-        self.ops: dict[str, tuple[int, str]] = {}
+        # arch -> mnemonic -> (op, signature); `name@gfx950` in the engine's table stands for that arch alone
+        self.ops: dict[str, dict[str, tuple[int, str]]] = {arch: {} for arch in ARCHS}
         for i in range(self.lib.cdna_op_count()):
-            name = self.lib.cdna_op_name(i).decode()
-            if name in self.ops:
-                raise CdnaError(f"the engine lists {name} twice")
-            self.ops[name] = (i, self.lib.cdna_op_signature(i).decode())
+            name, _, only = self.lib.cdna_op_name(i).decode().partition("@")
+            for arch in [only] if only else ARCHS:
+                if name in self.ops[arch]:
+                    raise CdnaError(f"the engine lists {name} twice for {arch}")
+                self.ops[arch][name] = (i, self.lib.cdna_op_signature(i).decode())
 
 
 @functools.cache
@@ -119,7 +121,7 @@ class Program:
         for name, block in self.asm.sections.items():
             self._memory[name] = ctypes.create_string_buffer(bytes(block.data), len(block.data) + 256)
         self._relocate()
-        decoder = Decoder(self.asm, engine().ops, self._symbol)
+        decoder = Decoder(self.asm, engine().ops[self.arch.name], self._symbol)
         code = decoder.decode_all()
         self.n_vgpr = decoder.n_vgpr
         self._handle = engine().lib.cdna_program_create(code, len(self.asm.statements), self.n_vgpr)

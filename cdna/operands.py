@@ -31,6 +31,7 @@ TYPES = {
     "b16": (1, 0), "i16": (1, 0), "u16": (1, 0), "f16": (1, 16), "bf16": (1, 16), "b32": (1, 0), "i32": (1, 0), "u32": (1, 0),
     "f32": (1, 32), "k16": (1, 0), "p16": (1, 0), "p32": (2, 0), "b64": (2, 0), "i64": (2, 0), "u64": (2, 0), "f64": (2, 64),
     "b96": (3, 0), "b128": (4, 0), "b192": (6, 0), "b256": (8, 0), "b512": (16, 0), "b1024": (32, 0),
+    "f64x4": (8, 64),
 }
 _REGISTER = re.compile(r"^([vsa])(?:(\d+)|\[(\d+)(?::(\d+))?\])$|^(ttmp)(?:(\d+)|\[(\d+):(\d+)\])$")
 _INTEGER = re.compile(r"^-?(0x[0-9a-fA-F]+|\d+)$")
@@ -89,7 +90,7 @@ def _constant(text: str, type_name: str) -> Operand | None:
         number = float(text)
         if text.lstrip("-").startswith("0.159154943"):  # 1/(2*pi), the one inline constant that is not exact in text
             number = 0.15915494309189532 * (-1 if text.startswith("-") else 1)
-        if type_name in ("f64", "b64", "i64", "u64"):
+        if float_width == 64 or type_name in ("b64", "i64", "u64"):
             raw = struct.unpack("<Q", struct.pack("<d", number))[0]
             return Operand(CONST, lo=raw & 0xffffffff, hi=raw >> 32)
         if type_name in ("f16", "p16", "i16", "u16", "b16"):

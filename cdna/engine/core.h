@@ -24,6 +24,7 @@ constexpr int WAVE = 64;
 
 enum OperandKind : u8 { NONE, VGPR, SGPR, CONST, SPECIAL };
 enum OperandMod : u8 { NEG = 1, ABS = 2, SEXT = 4 };
+enum BoundControl : u8 { BOUND_ZERO = 1, BOUND_FI = 2 };  // bound_ctrl and fi
 enum SpecialReg : u16 { SHARED_BASE = 235, SHARED_LIMIT, PRIVATE_BASE, PRIVATE_LIMIT, VCCZ = 251, EXECZ, SCC };
 enum ScalarReg : u16 { VCC = 106, TTMP0 = 108, M0 = 124, EXEC = 126 };
 
@@ -48,7 +49,7 @@ struct Inst {
   Handler fn;
   Core core;  // the lane-wise function of a generic handler, else null
   Operand dst[2];
-  Operand src[4];
+  Operand src[5];
   i32 offset;  // byte offset; branch target (instruction index); immediate of s_waitcnt, s_nop, ...
   i32 offset1;
   u32 flags;
@@ -60,14 +61,14 @@ struct Inst {
   u8 dst_sel, dst_unused, src0_sel, src1_sel;  // SDWA: 0-3 byte, 4-5 word, 6 dword
   u8 byte_sel;
   u8 dst_dwords;
-  u8 src_dwords[4];
+  u8 src_dwords[5];
   u8 float_type;  // of the lane-wise result, for clamp and omod: 0 integer, 16, 32, 64, 15 = packed f16
-  u8 src_float[4];  // width of a source read as a float (16, 32, 64), 0 integer: what neg and abs act on
+  u8 src_float[5];  // width of a source read as a float (16, 32, 64), 0 integer: what neg and abs act on
   u32 op;         // index into the op table
 };
 
 struct OpInfo {
-  const char* name;
+  const char* name;       // `name@gfx950`: on that arch only
   const char* signature;  // operands in the assembler's order, see decode.py
   Handler fn;
   Core core;
@@ -181,6 +182,31 @@ static inline void blend(u32* d, const u32* t, u64 mask) {
   u32 half[2] = {(u32)mask, (u32)(mask >> 32)};
   for (int h = 0; h < 2; h++)
     for (int i = 0; i < 32; i++) d[h * 32 + i] = (half[h] >> i & 1) ? t[h * 32 + i] : d[h * 32 + i];
+}
+
+// Per-lane 0/1 dwords from and to a mask of 64 bits.
+static inline void spread_mask(u32* d, u64 mask) {
+  u32 half[2] = {(u32)mask, (u32)(mask >> 32)};
+  for (int h = 0; h < 2; h++) for (int i = 0; i < 32; i++) d[h * 32 + i] = half[h] >> i & 1;
+}
+static inline u64 gather_mask(const u32* flags) {
+  typedef u32 Chunk __attribute__((ext_vector_type(16), aligned(4)));
+  typedef bool Bits __attribute__((ext_vector_type(16)));
+  u64 mask = 0;
+  for (int q = 0; q < 4; q++) {
+    Chunk x;
+    memcpy(&x, flags + 16 * q, sizeof x);
+    mask |= (u64)__builtin_bit_cast(u16, __builtin_convertvector(x != 0, Bits)) << 16 * q;
+  }
+  return mask;
+}
+
+// d[lane] = b[lane] where the mask has the lane's bit, else a[lane].
+static inline void select_lanes(u32* d, const u32* a, const u32* b, u64 mask) {
+  u32 half[2] = {(u32)mask, (u32)(mask >> 32)};
+  for (int h = 0; h < 2; h++)
+    _Pragma("clang loop vectorize(assume_safety)")
+    for (int i = 0; i < 32; i++) d[h * 32 + i] = (half[h] >> i & 1) ? b[h * 32 + i] : a[h * 32 + i];
 }
 
 #define EACH_LANE(w, lane) \
