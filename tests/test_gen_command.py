@@ -47,7 +47,7 @@ def test_every_variant_makes_a_submission(problem: str, variant: str, tmp_path: 
     assert files[0].read_bytes() == files[1].read_bytes()
     assert text.splitlines()[0] == f"#!POPCORN leaderboard {problem}"
     assert text.splitlines()[1].startswith("#!POPCORN gpu MI3")
-    assert f"kernels/{'fp8_mm' if problem == 'amd-fp8-mm' else ''}" in text
+    assert "  kernels/" in text  # a line of provenance
     assert str(ROOT) not in text and "stream" not in text.lower()
     compile(text, "submission.py", "exec")
     assert any(isinstance(n, ast.FunctionDef) and n.name == "custom_kernel" for n in ast.parse(text).body)
