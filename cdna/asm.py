@@ -51,6 +51,7 @@ _DATA_SIZES = {".byte": 1, ".short": 2, ".hword": 2, ".value": 2, ".long": 4, ".
 _SKIPPED_SECTIONS = re.compile(r"\.(debug|AMDGPU|note|comment|eh_frame|llvm|symtab|strtab)")
 _LABEL = re.compile(r"^([\w.$@]+):\s*(.*)$")
 _COMMENT = re.compile(r"\s*(;|//).*$")
+_COMMENT_OR_STRING = re.compile(r'("(?:[^"\\]|\\.)*")|\s*(?:;|//).*$')
 
 
 def _unescape(text: str) -> bytes:
@@ -67,8 +68,7 @@ def parse(text: str) -> AsmFile:
     while number < len(lines):
         line = lines[number]
         number += 1
-        if '"' not in line:
-            line = _COMMENT.sub("", line)
+        line = _COMMENT.sub("", line) if '"' not in line else _COMMENT_OR_STRING.sub(r"\1", line)
         line = line.strip()
         if not line or line[0] == ";":
             continue

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from .asm import AsmFile, Statement, source_line
 from .errors import UnsupportedInstruction
 from .operands import ABS, ACCUMULATION, NEG, NONE, SEXT, TYPES, VGPR, Operand, parse_operand
+from .swizzle import swizzle_pattern
 
 # Inst of engine/core.h: fn, core, 7 operands, offset, offset1, flags, then the byte-sized modifiers, op.
 RECORD = struct.Struct("@QQ" + "BBHII" * 7 + "iiI" + "8B" + "H" + "9B" + "5B" + "B" + "5B" + "I" + "0Q")
@@ -71,7 +72,7 @@ class Modifiers:
         if not colon:
             return False
         if name in ("offset", "offset0"):
-            self.offset = int(value, 0)
+            self.offset = swizzle_pattern(value) if value.startswith("swizzle(") else int(value, 0)
         elif name == "offset1":
             self.offset1 = int(value, 0)
         elif name in ("op_sel", "op_sel_hi", "neg_lo", "neg_hi", "neg"):
