@@ -21,7 +21,7 @@ class Device(ABC):
     arch: str  # gfx942, gfx950, sm_90, ...
     label: str  # for people
     emulated: bool
-    dist_backend: str  # what "nccl" runs on: nccl | gloo
+    dist_backend: str  # what to name in init_process_group, with device_id if it is "nccl"
 
     def __repr__(self) -> str:
         return f"Device({self.name!r}, arch={self.arch!r})"

@@ -20,7 +20,7 @@ class EmulatedDevice(Device):
     """gfx942 or gfx950 on CPU memory: torch runs on the CPU, kernels are executed by cdna."""
 
     emulated = True
-    dist_backend = "gloo"
+    dist_backend = "nccl"  # gloo, behind that name: see asgpu/collectives.py
 
     def __init__(self, card: Card) -> None:
         self.card = card
@@ -48,8 +48,8 @@ class EmulatedDevice(Device):
         }
 
     def case_report(self) -> dict[str, Any]:
-        cdna = sys.modules.get("cdna")  # absent until the first `import triton`
-        return dict(cdna.stats()) if cdna is not None else {}
+        launch = sys.modules.get("forge.device.asgpu.launch")  # absent until the first `import triton`
+        return launch.report() if launch is not None else {}
 
 
 def _cpu_name() -> str:

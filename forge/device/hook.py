@@ -61,7 +61,7 @@ def install(arch: str) -> None:
     actions: dict[str, Action] = {
         "torch": lambda _: _apply("forge.device.asgpu", "apply", arch, "torch"),
         "torch.utils.cpp_extension": lambda _: _apply("forge.device.asgpu.build", "apply", arch, "torch"),
-        "triton": lambda _: _apply("cdna", "install", arch, "triton"),
+        "triton": lambda _: _apply("forge.device.asgpu.launch", "apply", arch, "triton"),
     }
     finder = AfterImport(actions)
     sys.meta_path.insert(0, finder)

@@ -162,12 +162,12 @@ def _reducer(name: str, original: Callable[..., Any], tensors: tuple[str, ...]) 
     @functools.wraps(original)
     def reduce(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
         given = bound.arguments
         _check(name, given, tensors)
         output = given[tensors[0]]
         if output.dtype not in ACCUMULATORS:
             return original(**given)
-        bound.apply_defaults()
         group, op = given["group"], given["op"]
         if name == "all_reduce":
             output.copy_(_added(_gathered(output, group), op, output.dtype))
@@ -220,9 +220,18 @@ def get_backend(group: Any = None) -> str:
     return "nccl" if "nccl" in claim else claim
 
 
+def object_device(group: Any = None) -> Any:
+    """Where the functions that move objects put their bytes: on the GPU for an "nccl" group."""
+    group = group or dist.group.WORLD
+    return tags.gpu(tags.current.index) if _claims.get(group) == "nccl" else _object_device(group)
+
+
 _init_process_group = dist.init_process_group
 _new_group = dist.new_group
 _get_backend = dist.get_backend
+_object_device = c10d._get_object_coll_device
+
+RCCL_VERSION = (2, 27, 7)  # of ROCm 7.1
 
 
 def apply() -> None:
@@ -242,6 +251,10 @@ def apply() -> None:
             original = newer.get(name) or getattr(dist, name, None)
             if original is not None:
                 replaced[name] = wrap(name, original, tensors)
+    c10d._get_object_coll_device = object_device
+    major, minor, patch = RCCL_VERSION
+    torch._C._nccl_version = lambda: major << 32 | minor << 16 | patch
+    torch._C._nccl_version_suffix = lambda: b""
     for name, function in replaced.items():
         for module in (dist, c10d):
             setattr(module, name, function)

@@ -102,18 +102,17 @@ def _common(func: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) 
             scalar = tag
         elif first is None:
             first = tag
-        elif tag != first and not _mixes(func, name, args):
+        elif tag != first and name == "__getitem__" and first == CPU:
+            raise RuntimeError(
+                "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
+            )
+        elif tag != first and name not in _MIXES:
             known = [tags.CPU_DEVICE if one == CPU else tags.gpu(one) for one in (first, tag)]
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but found at least two devices, "
                 f"{known[0]} and {known[1]}! ({name})"
             )
     return scalar if first is None else first
-
-
-def _mixes(func: Callable[..., Any], name: str, args: Any) -> bool:
-    # A function written in Python decides for itself, and what it calls in turn is not judged either.
-    return name in _MIXES or hasattr(func, "__code__")
 
 
 _original_bootstrap = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ import torch
 from torch.utils._device import DeviceContext
 
 TAG = "_claimed_device"
+PINNED = "_claimed_pinned"
 CPU = -1
 CPU_DEVICE = torch.device("cpu")
 
@@ -94,6 +95,10 @@ def mark(tensor: Any, tag: int | None) -> Any:
     if tag is not None and isinstance(tensor, torch.Tensor):
         tensor.__dict__[TAG] = tag
     return tensor
+
+
+def is_pinned(tensor: torch.Tensor) -> bool:
+    return PINNED in tensor.__dict__
 
 
 def claimed(tensor: torch.Tensor) -> torch.device:

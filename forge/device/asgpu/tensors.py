@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import torch
+from torch.multiprocessing import reductions
 from torch.utils._device import DeviceContext
 
 from forge.device.asgpu import tags
@@ -40,7 +42,12 @@ FROM_VALUES = (
 FROM_MEMORY = ((torch, "from_numpy frombuffer from_file"),)
 
 
-class Generator(torch._C.Generator):
+class _GeneratorType(type(torch._C.Generator)):  # type: ignore[misc]
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch._C.Generator)  # torch.default_generator too
+
+
+class Generator(torch._C.Generator, metaclass=_GeneratorType):
     """A generator that claims a device. Its numbers are the CPU generator's: a GPU's differ."""
 
     claimed: torch.device
@@ -76,20 +83,26 @@ def _check_generator(generator: Any, tag: int | None) -> None:
 
 def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call a factory whose device argument has been taken out; None is a device that is not ours."""
-    kwargs.pop("pin_memory", None)  # CPU memory is as good as pinned
+    pinned = kwargs.pop("pin_memory", False)
     if kwargs.get("generator") is not None:
         _check_generator(kwargs["generator"], tag)
     if kwargs.get("out") is not None:
         return original(*args, **kwargs)
     with _quiet():
         made = original(*args, **kwargs)
-    return mark(made, tag)
+    return _pin(mark(made, tag)) if pinned else mark(made, tag)
 
 
 def _factory(original: Callable[..., Any]) -> Callable[..., Any]:
+    takes_tensors = original.__name__ in ("normal", "linspace", "logspace")  # mean and std, start and end
+
     @functools.wraps(original)
     def make(*args: Any, **kwargs: Any) -> Any:
         device = kwargs.pop("device", None)
+        if takes_tensors and device is None:
+            source = next((value for value in args if isinstance(value, torch.Tensor)), None)
+            if source is not None:
+                return _make(original, tag_of(source), args, kwargs)
         tag = target(device)
         if tag is None:
             return original(*args, device=device or tags.default_device(), **kwargs)
@@ -126,14 +139,14 @@ def _from_values(original: Callable[..., Any]) -> Callable[..., Any]:
             tag = target(device)
             if tag is None:
                 return original(*args, device=device or tags.default_device(), **kwargs)
-        kwargs.pop("pin_memory", None)
+        pinned = kwargs.pop("pin_memory", False)
         with _quiet():
             made = original(*args, **kwargs)
             if made is values and made is not None and tag is not None and tag_of(made) not in (None, tag):
                 made = made.clone()  # as_tensor hands its argument back, but this one moves
             elif source is None and tag != CPU and original.__name__ in ("as_tensor", "asarray"):
                 made = made.clone()  # a GPU's tensor shares no memory with a numpy array
-        return mark(made, tag)
+        return _pin(mark(made, tag)) if pinned else mark(made, tag)
 
     return make
 
@@ -224,16 +237,26 @@ def type_(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **k
         if name.startswith("torch.cuda."):
             with _quiet():
                 converted = _type(self, name.replace("torch.cuda.", "torch.", 1))
-            return mark(converted, tags.current.index)
+            return mark(converted.clone() if converted is self else converted, tags.current.index)
     with _quiet():
-        return mark(_type(self, dtype, non_blocking, **kwargs), tag_of(self))
+        converted = _type(self, dtype, non_blocking, **kwargs)
+    return converted if converted is self else mark(converted, tag_of(self))
 
 
 def pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
     tag = tag_of(self)
     if tag is not None and tag != CPU:
         raise RuntimeError(f"cannot pin '{type_(self)}' only dense CPU tensors can be pinned")
-    return mark(self.clone(), CPU)
+    return _pin(mark(self.clone(), CPU))
+
+
+def _pin(tensor: Any) -> Any:
+    tensor.__dict__[tags.PINNED] = True
+    return tensor
+
+
+def is_pinned(self: torch.Tensor, device: Any = None) -> bool:
+    return tags.is_pinned(self)
 
 
 def get_device(self: torch.Tensor) -> int:
@@ -265,7 +288,53 @@ def _context_torch_function(
     return _context_function(self, func, types, args, kwargs)
 
 
+_load = torch.load
+
+
+@functools.wraps(_load)
+def load(f: Any, map_location: Any = None, **kwargs: Any) -> Any:
+    """torch.load: every storage is read into CPU memory, then claims the device that was asked for."""
+    asked = None
+    if isinstance(map_location, (str, torch.device)):
+        asked = target(map_location)
+        map_location = map_location if asked is None else "cpu"
+    loaded = _load(f, map_location, **kwargs)
+    _mark_all(loaded, asked)
+    return loaded
+
+
+def _mark_all(value: Any, tag: int | None) -> None:
+    if isinstance(value, torch.Tensor):
+        mark(value, tag)
+    elif isinstance(value, dict):
+        _mark_all(list(value.values()), tag)
+    elif isinstance(value, (list, tuple)):
+        for element in value:
+            _mark_all(element, tag)
+
+
+def _reduce_shared(tensor: torch.Tensor) -> Any:
+    """How multiprocessing sends a tensor: its memory is shared, its claim goes along."""
+    rebuild, arguments = reductions.reduce_tensor(tensor)
+    return _rebuild_shared, (tag_of(tensor), rebuild, arguments)
+
+
+def _rebuild_shared(tag: int | None, rebuild: Callable[..., Any], arguments: Any) -> Any:
+    return mark(rebuild(*arguments), tag)
+
+
+def _publish(function: Callable[..., Any], module: Any) -> None:
+    """Lets pickle find a function in torch: the receiving process may not have imported this package yet."""
+    function.__module__ = module.__name__
+    setattr(module, function.__name__, function)
+
+
 def apply() -> None:
+    torch.load = load
+    for function in (_rebuild_generator, _rebuild_shared):
+        _publish(function, reductions)
+    for kind in (torch.Tensor, torch.nn.Parameter):
+        ForkingPickler.register(kind, _reduce_shared)
     wrappers = {FACTORIES: _factory, LIKE: _like, FROM_VALUES: _from_values, FROM_MEMORY: _from_memory}
     for table, wrap in wrappers.items():
         for owner, names in table:
@@ -273,7 +342,8 @@ def apply() -> None:
                 setattr(owner, name, wrap(getattr(owner, name)))
     for name, method in {
         "to": to, "cuda": cuda, "cpu": cpu, "numpy": numpy, "type": type_,
-        "pin_memory": pin_memory, "get_device": get_device, "record_stream": record_stream,
+        "pin_memory": pin_memory,
+        "is_pinned": is_pinned, "get_device": get_device, "record_stream": record_stream,
         "_make_subclass": staticmethod(make_subclass),
         "device": property(tags.claimed),
         "is_cuda": property(lambda self: tags.claimed(self).type == "cuda"),

@@ -1,0 +1,56 @@
+"""Triton on an emulated GPU: cdna launches the kernels, and what it cannot know of torch is added here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+
+import cdna
+from cdna.triton_driver import Launcher
+from forge.device.asgpu import tags
+
+# A launcher is called with the grid, the queue, the kernel, two kinds of metadata and two hooks before the
+# kernel's own arguments.
+LEADING_ARGUMENTS = 9
+
+
+class CheckedLauncher(Launcher):
+    """Refuses a tensor in host memory, as the driver of a real GPU does."""
+
+    def __call__(self, *args: Any) -> None:
+        for position, value in enumerate(args[LEADING_ARGUMENTS:]):
+            if (
+                isinstance(value, torch.Tensor)
+                and tags.tag_of(value) == tags.CPU
+                and not tags.is_pinned(value)
+            ):
+                raise ValueError(
+                    f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)"
+                )
+        super().__call__(*args)
+
+
+def apply(arch: str) -> None:
+    cdna.install(arch)
+    driver = triton.runtime.driver.active
+    driver.launcher_cls = CheckedLauncher
+    driver.get_active_torch_device = lambda: tags.gpu(tags.current.index)
+
+
+def report() -> dict[str, Any]:
+    """The kernels launched since the last call, by name, with what they executed in all launches together."""
+    kernels: dict[str, dict[str, Any]] = {}
+    for record in cdna.stats():
+        known = kernels.setdefault(record.kernel, {"launches": 0, "wave_instructions": 0, "by_class": {}})
+        known["launches"] += 1
+        known |= {
+            "grid": record.grid,
+            "block": record.block,
+            "lds_bytes": record.lds_bytes,
+        }  # of the last one
+        known["wave_instructions"] += record.wave_instructions
+        for name, count in record.by_class.items():
+            known["by_class"][name] = known["by_class"].get(name, 0) + count
+    return {"kernels": kernels} if kernels else {}

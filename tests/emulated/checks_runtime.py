@@ -1,0 +1,126 @@
+"""Run by test_device_emulated.py in a process prepared for an emulated GPU: torch.cuda and its kin."""
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import cpp_extension
+
+
+def test_identity() -> None:
+    properties = torch.cuda.get_device_properties(0)
+    assert torch.cuda.is_available() and torch.cuda.device_count() == 2  # POPCORN_GPUS
+    assert properties.gcnArchName == "gfx942:sramecc+:xnack-" and properties.multi_processor_count == 304
+    assert properties.warp_size == 64 and properties.total_memory // 2**30 == 191
+    assert torch.cuda.get_device_name() == "AMD Instinct MI300X"
+    assert torch.cuda.get_device_capability("cuda:1") == (9, 4)
+    assert torch.version.hip.startswith("7.1") and torch.version.cuda is None
+    assert torch.cuda.is_bf16_supported() and torch.cuda.get_arch_list() == ["gfx942"]
+    assert torch.accelerator.current_accelerator() == torch.device("cuda")
+    with pytest.raises(AssertionError, match="Invalid device id"):
+        torch.cuda.get_device_properties(2)
+
+
+def test_current_device() -> None:
+    assert torch.cuda.current_device() == 0
+    with torch.cuda.device(1):
+        assert torch.cuda.current_device() == 1
+        x = torch.zeros(3, device="cuda")
+        assert x.device == torch.device("cuda", 1) and (x + 1).get_device() == 1
+    assert torch.cuda.current_device() == 0 and x.cuda().device.index == 0 and x.device.index == 1
+    torch.cuda.set_device(1)
+    torch.cuda.set_device("cuda:0")
+    assert torch.cuda.current_device() == 0
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        torch.cuda.set_device(2)
+    with pytest.raises(RuntimeError, match="cuda:0 and cuda:1"):
+        torch.zeros(3, device="cuda:0") + x
+
+
+def test_events() -> None:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    with pytest.raises(ValueError, match="recorded"):
+        start.elapsed_time(end)
+    start.record()
+    torch.ones(64, 64, device="cuda") @ torch.ones(64, 64, device="cuda")
+    end.record()
+    end.synchronize()
+    torch.cuda.synchronize()
+    assert end.query() and 0 < start.elapsed_time(end) < 10_000
+    with pytest.raises(ValueError, match="enable_timing"):
+        torch.cuda.Event().elapsed_time(end)
+
+
+def test_streams() -> None:
+    side = torch.cuda.Stream()
+    assert isinstance(side.cuda_stream, int) and side != torch.cuda.default_stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        assert torch.cuda.current_stream() == side
+        done = side.record_event()
+    torch.cuda.current_stream().wait_event(done)
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+    assert torch.cuda.current_stream().cuda_stream == 0
+    with side:
+        assert torch.cuda.current_stream() == side
+    assert torch.cuda.current_stream() != side
+
+
+def test_memory() -> None:
+    free, total = torch.cuda.mem_get_info()
+    assert 0 < free <= total == torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.memory_allocated() == torch.cuda.max_memory_reserved() == 0
+    assert "PyTorch CUDA memory summary" in torch.cuda.memory_summary()
+
+
+def test_flags_do_no_harm() -> None:
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.deterministic = True
+    torch.backends.cuda.enable_flash_sdp(True)
+    torch.set_float32_matmul_precision("highest")
+    torch.cuda.nvtx.range_push("a")
+    torch.cuda.nvtx.range_pop()
+    torch.cuda.profiler.start()
+    torch.cuda.ipc_collect()
+
+
+def test_compile_runs_eagerly(capfd: pytest.CaptureFixture[str]) -> None:
+    x = torch.ones(3, device="cuda")
+
+    @torch.compile(mode="max-autotune", fullgraph=True)
+    def double(t: torch.Tensor) -> torch.Tensor:
+        return t * 2
+
+    assert torch.equal(double(x), x + x) and torch.equal(torch.compile(torch.neg)(x), -x)
+    assert capfd.readouterr().err.count("torch.compile") == 1
+
+
+def test_autocast() -> None:
+    x = torch.randn(4, 4, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert (x @ x).dtype == torch.bfloat16
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        with torch.cuda.amp.autocast():
+            assert (x @ x).dtype == torch.float16
+
+
+def test_profiler() -> None:
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        torch.ones(8, 8, device="cuda") @ torch.ones(8, 8, device="cuda")
+        torch.cuda.synchronize()
+    assert "aten::mm" in profile.key_averages().table(sort_by="self_cuda_time_total", row_limit=20)
+
+
+def test_what_is_not_emulated_says_so(tmp_path: Any) -> None:
+    with pytest.raises(NotImplementedError, match="cannot capture a graph"):
+        torch.cuda.CUDAGraph()
+    with pytest.raises(NotImplementedError, match=r"load_inline\('name'\): HIP kernels .* --device rocm"):
+        cpp_extension.load_inline("name", "", cuda_sources="__global__ void f() {}", functions=["f"])
+    with pytest.raises(NotImplementedError, match="HIP kernels"):
+        cpp_extension.load("name", [str(tmp_path / "kernel.hip")])

@@ -1,0 +1,254 @@
+"""Run by test_device_emulated.py in a process prepared for an emulated GPU: where tensors claim to be."""
+
+import copy
+import io
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+GPU = torch.device("cuda", 0)
+CPU = torch.device("cpu")
+Make = Callable[[torch.Tensor], Any]
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    return torch.randn(8, 8, device="cuda")
+
+
+@pytest.fixture
+def host() -> torch.Tensor:
+    return torch.randn(8, 8)
+
+
+def ones_fp8(rows: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.ones(rows, 32, device="cuda").to(dtype)
+
+
+ON_GPU: dict[str, Make] = {
+    "string": lambda x: torch.empty(3, device="cuda"),
+    "string with index": lambda x: torch.empty(3, device="cuda:0"),
+    "torch.device": lambda x: torch.empty(3, device=torch.device("cuda", 0)),
+    "number": lambda x: torch.empty(3, device=0),
+    "device of another": lambda x: torch.empty(3, device=x.device),
+    "tensor": lambda x: torch.tensor([1, 2], device="cuda", dtype=torch.float16),
+    "as_tensor": lambda x: torch.as_tensor([1, 2], device="cuda"),
+    "as_tensor keeps": lambda x: torch.as_tensor(x),
+    "from numpy": lambda x: torch.from_numpy(np.ones(3)).cuda(),
+    "arange": lambda x: torch.arange(3, device="cuda"),
+    "normal of tensors": lambda x: torch.normal(x, 1.0),
+    "randperm": lambda x: torch.randperm(8, device="cuda", generator=torch.Generator("cuda")),
+    "uniform_": lambda x: torch.empty(3, device="cuda").uniform_(generator=torch.Generator("cuda")),
+    "window": lambda x: torch.hann_window(4, device="cuda"),
+    "like": torch.rand_like,
+    "new": lambda x: x.new_zeros(3),
+    "new_tensor": lambda x: x.new_tensor([1, 2]),
+    "add": lambda x: x + 1,
+    "matmul": lambda x: x @ x.T,
+    "einsum": lambda x: torch.einsum("ij,jk->ik", x, x),
+    "cat": lambda x: torch.cat([x, x]),
+    "out": lambda x: torch.add(x, x, out=torch.empty_like(x)),
+    "view": lambda x: x.view(torch.int32)[1:].unbind(0)[2],
+    "index by host tensor": lambda x: x[torch.tensor([1, 2])],
+    "index by mask": lambda x: x[x > 0],
+    "scalar of the host": lambda x: torch.where(x > 0, x, torch.tensor(0.0)),
+    "topk": lambda x: torch.topk(x, 2).indices,
+    "complex": lambda x: torch.fft.fft(x).real,
+    "vmap": lambda x: torch.func.vmap(lambda row: row * 2)(x) + x,
+    "aten": lambda x: torch.ops.aten.mm(x, x),
+    "aten factory": lambda x: torch.ops.aten.empty.memory_format([3], device=torch.device("cuda")),
+    "softmax": lambda x: F.softmax(x, -1, dtype=torch.bfloat16),
+    "attention": lambda x: F.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None]),
+    "linear": lambda x: nn.Linear(8, 8, device="cuda")(x),
+    "moved module": lambda x: nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.SiLU()).to("cuda")(x),
+    "moved and cast module": lambda x: nn.Linear(8, 8).to("cuda", torch.float16).weight,
+    "batch norm": lambda x: nn.BatchNorm1d(8).cuda()(x),
+    "fp8": lambda x: x.to(torch.float8_e4m3fnuz).view(torch.uint8),
+    "fp4 pairs": lambda x: torch.empty(4, dtype=torch.uint8, device="cuda").view(torch.float4_e2m1fn_x2),
+    "deep copy": copy.deepcopy,
+    "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+    "type": lambda x: x.cpu().type("torch.cuda.HalfTensor"),
+    "dlpack": torch.from_dlpack,
+}
+ON_CPU: dict[str, Make] = {
+    "default": lambda x: torch.arange(3),
+    "cpu()": lambda x: x.cpu(),
+    "to": lambda x: x.to("cpu", torch.float16),
+    "numpy and back": lambda x: torch.from_numpy(x.cpu().numpy()),
+    "like": lambda x: torch.zeros_like(x, device="cpu"),
+    "pinned": lambda x: torch.empty(3, pin_memory=True),
+    "parameter": lambda x: nn.Linear(2, 2).weight,
+    "moved back": lambda x: nn.Linear(8, 8).cuda().cpu().weight @ torch.ones(8),
+    "copied from GPU": lambda x: torch.empty(8, 8).copy_(x),
+}
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_on_gpu(name: str, x: torch.Tensor) -> None:
+    made = ON_GPU[name](x)
+    assert made.device == GPU and made.is_cuda and not made.is_cpu and made.get_device() == 0
+
+
+@pytest.mark.parametrize("name", ON_CPU)
+def test_on_cpu(name: str, x: torch.Tensor) -> None:
+    made = ON_CPU[name](x)
+    assert made.device == CPU and not made.is_cuda
+
+
+MISMATCHES: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "add": lambda x, host: x + host,
+    "in place": lambda x, host: x.add_(host),
+    "matmul": lambda x, host: x @ host,
+    "einsum": lambda x, host: torch.einsum("ij,jk->ik", x, host),
+    "linear": F.linear,
+    "module left on the host": lambda x, host: nn.Linear(8, 8)(x),
+    "cat": lambda x, host: torch.cat([x, host]),
+    "where": lambda x, host: torch.where(x > 0, x, host),
+    "allclose": torch.allclose,
+    "out": lambda x, host: torch.add(x, x, out=host),
+    "mask": lambda x, host: F.scaled_dot_product_attention(x[None], x[None], x[None], attn_mask=host),
+    "host indexed by GPU": lambda x, host: host[torch.tensor([1], device="cuda")],
+    "generator": lambda x, host: torch.randn(3, device="cuda", generator=torch.Generator()),
+    "no such GPU": lambda x, host: torch.zeros(3, device="cuda:7"),
+}
+
+
+@pytest.mark.parametrize("name", MISMATCHES)
+def test_refuses_as_a_gpu_does(name: str, x: torch.Tensor, host: torch.Tensor) -> None:
+    with pytest.raises(RuntimeError, match=r"same device|for generator|invalid device ordinal"):
+        MISMATCHES[name](x, host)
+
+
+def test_moves_copy_and_stays_do_not(x: torch.Tensor, host: torch.Tensor) -> None:
+    assert x.cuda() is x and x.to("cuda") is x and x.to(GPU, torch.float32) is x and host.cpu() is host
+    before = host.clone()
+    host.cuda().add_(1)
+    host.to(x.device).add_(1)
+    assert torch.equal(host, before)
+    kept = x.cpu()
+    x.add_(1)
+    assert not torch.equal(kept, x.cpu())
+    array: np.ndarray = np.ones(3, dtype=np.float32)
+    torch.as_tensor(array, device="cuda").add_(1)
+    assert array[0] == 1
+
+
+def test_numpy_needs_a_move(x: torch.Tensor) -> None:
+    for convert in (lambda: x.numpy(), lambda: np.asarray(x)):
+        with pytest.raises(TypeError, match=r"Use Tensor.cpu\(\)"):
+            convert()
+
+
+def test_text(x: torch.Tensor, host: torch.Tensor) -> None:
+    assert repr(x[0, :1]).endswith("device='cuda:0')")
+    assert "device" not in repr(host)
+    assert x.type() == "torch.cuda.FloatTensor" and host.type() == "torch.FloatTensor"
+    assert f"{x[0, 0]:.3f}" == f"{x[0, 0].item():.3f}"
+
+
+def test_files(x: torch.Tensor, host: torch.Tensor) -> None:
+    file = io.BytesIO()
+    torch.save({"x": x, "host": [host]}, file)
+
+    def loaded(**options: Any) -> dict[str, Any]:
+        return torch.load(io.BytesIO(file.getvalue()), **options)
+
+    assert loaded()["x"].is_cuda and not loaded()["host"][0].is_cuda
+    assert loaded(map_location="cuda")["host"][0].is_cuda
+    assert not loaded(map_location=CPU)["x"].is_cuda
+    assert torch.equal(loaded()["x"], x)
+
+
+def test_default_device() -> None:
+    with torch.device("cuda"):
+        assert torch.zeros(3).is_cuda and torch.tensor(3).is_cuda and nn.Linear(2, 2).weight.is_cuda
+        assert not torch.zeros(3, device="cpu").is_cuda
+    assert not torch.zeros(3).is_cuda
+    torch.set_default_device("cuda")
+    try:
+        assert torch.zeros(3).is_cuda and torch.get_default_device().type == "cuda"
+    finally:
+        torch.set_default_device(None)
+    assert not torch.zeros(3).is_cuda
+    with torch.device("meta"):
+        assert torch.zeros(3).is_meta and torch.zeros(3).device.type == "meta"
+
+
+def test_training(x: torch.Tensor) -> None:
+    model = nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(x).square().mean().backward()
+    gradient = model.weight.grad
+    assert gradient is not None and (gradient + model.weight + x).is_cuda
+    optimizer.step()
+
+
+def test_threads() -> None:
+    def both() -> bool:
+        return (torch.zeros(3) + 1).device == CPU and (torch.zeros(3, device="cuda") + 1).device == GPU
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(both).result()
+    seen: list[bool] = []
+    thread = threading.Thread(target=lambda: seen.append(both()))
+    thread.start()
+    thread.join()
+    assert seen == [True]
+
+
+def test_random_numbers() -> None:
+    torch.manual_seed(5)
+    first = torch.randn(4, device="cuda")
+    torch.cuda.manual_seed_all(5)
+    assert torch.equal(first, torch.randn(4, device="cuda"))
+    generator = torch.Generator(device="cuda:0").manual_seed(5)
+    assert generator.device == GPU and isinstance(generator, torch.Generator)
+    assert torch.equal(first, torch.randn(4, device="cuda", generator=generator))
+    again = pickle.loads(pickle.dumps(generator))
+    draws = [torch.rand(3, device=GPU, generator=each) for each in (again, generator)]
+    assert torch.equal(*draws)
+
+
+def test_assert_close_sees_devices(x: torch.Tensor) -> None:
+    torch.testing.assert_close(x, x.clone())
+    with pytest.raises(AssertionError, match="device"):
+        torch.testing.assert_close(x, x.cpu())
+
+
+@pytest.mark.parametrize("out_dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("scales", ["one", "rows"])
+def test_scaled_mm(out_dtype: torch.dtype, scales: str) -> None:
+    a = torch.randn(24, 64, device="cuda").to(torch.float8_e4m3fnuz)
+    b = torch.randn(32, 64, device="cuda").to(torch.float8_e4m3fnuz)
+    scale_a = torch.rand(24, 1, device="cuda") if scales == "rows" else torch.tensor(0.5, device="cuda")
+    scale_b = torch.rand(1, 32, device="cuda") if scales == "rows" else torch.tensor(3.0, device="cuda")
+    got = torch._scaled_mm(a, b.t(), scale_a, scale_b, out_dtype=out_dtype)
+    wanted = (a.double() @ b.double().t() * scale_a * scale_b).to(out_dtype)
+    assert got.dtype == out_dtype and got.is_cuda
+    torch.testing.assert_close(got, wanted)
+    with pytest.raises(RuntimeError, match="gfx942 multiplies"):
+        other = b.view(torch.uint8).view(torch.float8_e4m3fn)
+        torch._scaled_mm(other, other.t(), scale_a, scale_b)
+    with pytest.raises(RuntimeError, match="column-major"):
+        torch._scaled_mm(a, b.t().contiguous(), scale_a, scale_b)
+
+
+def test_cost_of_a_call(x: torch.Tensor) -> None:
+    """A few us an operation, or small ones add up. Generous: machines differ."""
+    for operation in (lambda: x + x, lambda: x.shape, lambda: x.to("cuda"), lambda: x.device):
+        best_us = float("inf")
+        for _ in range(5):
+            start = time.perf_counter()
+            for _ in range(1000):
+                operation()
+            best_us = min(best_us, (time.perf_counter() - start) * 1e3)
+        assert best_us < 20

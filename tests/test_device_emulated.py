@@ -1,0 +1,125 @@
+"""Emulated GPUs from outside: what a process started with a device's environment() does.
+
+The checks of torch itself are in emulated/: they have to run in such a process.
+"""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from forge.device import resolve
+
+HERE = Path(__file__).parent
+Result = subprocess.CompletedProcess[str]
+
+
+def python(*arguments: str, arch: str = "gfx942", **more: str) -> Result:
+    """Runs Python in a process that is prepared for an emulated `arch`."""
+    device = resolve(arch, arch)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **device.environment(), **more}
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def code(text: str, **more: str) -> Result:
+    return python("-c", textwrap.dedent(text), **more)
+
+
+@pytest.mark.parametrize("checks", ["tensors", "runtime"])
+def test_torch(checks: str) -> None:
+    gpus = {"runtime": "2"}.get(checks, "1")
+    file = HERE / "emulated" / f"checks_{checks}.py"
+    run = python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), POPCORN_GPUS=gpus)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_collectives() -> None:
+    run = python(str(HERE / "emulated" / "ranks.py"), "3", POPCORN_GPUS="3")
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_gfx950_is_an_mi355x() -> None:
+    run = code(
+        """
+        import torch
+        card = torch.cuda.get_device_properties(0)
+        print(card.name, card.gcnArchName, card.multi_processor_count, card.total_memory // 2**30)
+        a = torch.ones(16, 32, device="cuda").to(torch.float8_e4m3fn)
+        one = torch.ones(1, device="cuda")
+        print(torch._scaled_mm(a, a.t(), one, one, out_dtype=torch.float32)[0, 0].item())
+        """,
+        arch="gfx950",
+    )
+    assert run.stdout == "AMD Instinct MI355X gfx950:sramecc+:xnack- 256 287\n32.0\n", run.stderr
+
+
+def test_nothing_happens_without_torch() -> None:
+    run = code(
+        """
+        import sys
+        assert not {"torch", "triton", "cdna", "forge"} & set(sys.modules)
+        assert not [path for path in sys.path if path.endswith("cdna-forge")]
+        """
+    )
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+
+
+def test_submission_cannot_import_this_checkout(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text("import torch\nimport kernels\n")
+    run = python(str(tmp_path / "main.py"))
+    assert "No module named 'kernels'" in run.stderr
+
+
+def test_hidden_sitecustomize_still_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('theirs', __name__)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert code("import sitecustomize").stdout == "theirs sitecustomize\n"
+    (tmp_path / "sitecustomize.py").write_text("1 / 0\n")
+    run = code("import torch; print(torch.cuda.is_available())")
+    assert run.stdout == "True\n" and "ZeroDivisionError" in run.stderr
+
+
+def test_pools_and_subprocesses_are_prepared(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        textwrap.dedent(
+            """
+            import multiprocessing, subprocess, sys
+            import torch
+
+            def double(x):
+                return x * 2, str(x.device), torch.cuda.get_device_name()
+
+            if __name__ == "__main__":
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    y, *names = pool.apply(double, (torch.ones(2, device="cuda"),))
+                print(y.tolist(), y.device, *names)
+                program = "import torch; print(torch.cuda.is_available())"
+                print(subprocess.check_output([sys.executable, "-c", program], text=True), end="")
+            """
+        )
+    )
+    run = python(str(tmp_path / "main.py"))
+    assert run.stdout == "[2.0, 2.0] cuda:0 cuda:0 AMD Instinct MI300X\nTrue\n", run.stderr
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_prepare_in_this_process(order: str) -> None:
+    """As a worker does it, without environment(); twice, and on either side of torch's import."""
+    steps = ["import torch", "device.prepare(); device.prepare()"]
+    program = "; ".join(
+        [
+            "from forge.device import resolve",
+            "device = resolve('gfx950', 'gfx950')",
+            *(reversed(steps) if order == "before" else steps),
+            "print(torch.ones(2, device='cuda').device, torch.cuda.get_device_name(), device.case_report())",
+        ]
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=HERE.parent, capture_output=True, text=True, timeout=60
+    )
+    assert run.stdout == "cuda:0 AMD Instinct MI355X {}\n", run.stderr
