@@ -1,0 +1,133 @@
+// What the matrix instructions share: operands to f32 tiles, the tile product, accumulators.
+//
+// Register layouts, N = 32, 16 or 4 rows (and columns), from AMD's matrix instruction calculator
+// (github.com/ROCm/amd_matrix_instruction_calculator) and the CDNA3 ISA, "Matrix Arithmetic Instructions":
+//   A, B   lane l holds row (column) l % N. 64/N lane groups share the depth: group g holds the g-th run of
+//          consecutive k; of a shape with several blocks (matrices), group g is block g.
+//   C, D   N = 16: row 4*(l/16) + r, column l % 16. N = 32: row 8*(r/4) + 4*(l/32) + r%4, column l % 32.
+//          N = 4 (16 blocks): block l/4, row r, column l % 4. Blocks of N = 16, 32 follow one another in registers.
+// EXEC has no effect on any of them.
+#pragma once
+#include <xmmintrin.h>
+#include "low_precision.h"
+
+typedef float f32x16 __attribute__((ext_vector_type(16)));
+typedef float f32x16_unaligned __attribute__((ext_vector_type(16), aligned(4)));
+
+// Matrix instructions round to nearest even and keep denormals whatever MODE says.
+struct MatrixMode {
+  u32 saved = 0;
+  explicit MatrixMode(const Wave& w) {
+    if (__builtin_expect((w.mode & 0x33) != 0x30, 0)) { saved = _mm_getcsr(); _mm_setcsr(0x1f80); }
+  }
+  ~MatrixMode() { if (__builtin_expect(saved, 0)) _mm_setcsr(saved); }
+};
+
+// Registers to out[k][row], k as above, for `registers` registers a lane. N = 4 keeps all 64 lanes: out[k][lane].
+template <class F, int N> static inline void load_tile(const u32* v, int registers, float* out) {
+  constexpr int PER = 32 / F::BITS, WIDTH = N == 4 ? WAVE : N;
+  for (int r = 0; r < registers; r++, v += WAVE)
+    for (int e = 0; e < PER; e++)
+      for (int g = 0; g < WAVE / WIDTH; g++) {
+        float* row = out + ((g * registers + r) * PER + e) * WIDTH;
+        for (int i = 0; i < WIDTH; i++) row[i] = decode<F>(v[g * WIDTH + i] >> e * F::BITS);
+      }
+}
+struct F32 { static constexpr int BITS = 32; };
+template <> inline float decode<F32>(u32 code) { return as_f32(code); }
+
+// acc[ROWS][COLUMNS*16] += a[k][0..ROWS) * b[k][...], k = 0, 1, ..., depth-1: a chain of fused multiply-adds in that order.
+// `offset(row)` is where a row lies in c and d.
+template <int N, int ROWS, int COLUMNS, class Offset>
+static inline void multiply_block(const float* a, const float* b, int depth, const float* c, float* d, Offset offset) {
+  f32x16 acc[ROWS][COLUMNS];
+#pragma unroll
+  for (int i = 0; i < ROWS; i++)
+#pragma unroll
+    for (int j = 0; j < COLUMNS; j++) acc[i][j] = *(const f32x16*)(c + offset(i) + 16 * j);
+  for (int k = 0; k < depth; k++, a += N, b += N) {
+    f32x16 column[COLUMNS];
+#pragma unroll
+    for (int j = 0; j < COLUMNS; j++) column[j] = *(const f32x16*)(b + 16 * j);
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+      f32x16 row = a[i];
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++) acc[i][j] = __builtin_elementwise_fma(row, column[j], acc[i][j]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < ROWS; i++)
+#pragma unroll
+    for (int j = 0; j < COLUMNS; j++) *(f32x16*)(d + offset(i) + 16 * j) = acc[i][j];
+}
+
+#ifdef __AVX512F__
+constexpr int BLOCK_VECTORS = 16;  // accumulators kept in registers: half of the 32
+#else
+constexpr int BLOCK_VECTORS = 4;   // a vector of 16 takes two of the 16 registers
+#endif
+
+// D = A*B + C on one block. a, b: [depth][N]; c, d in register layout, distinct or equal.
+template <int N> static inline void multiply(const float* a, const float* b, int depth, const float* c, float* d) {
+  if constexpr (N == 32) {
+    constexpr int ROWS = BLOCK_VECTORS / 2 < 4 ? 4 : BLOCK_VECTORS / 2, COLUMNS = BLOCK_VECTORS / ROWS;
+    for (int i0 = 0; i0 < 32; i0 += ROWS)
+      for (int j0 = 0; j0 < 32; j0 += 16 * COLUMNS) {
+        auto offset = [=](int i) { i += i0; return (i / 8 * 4 + i % 4) * WAVE + i / 4 % 2 * 32 + j0; };
+        multiply_block<32, ROWS, COLUMNS>(a + i0, b + j0, depth, c, d, offset);
+      }
+  } else if constexpr (N == 16) {
+    for (int i0 = 0; i0 < 16; i0 += BLOCK_VECTORS) {
+      auto offset = [=](int i) { i += i0; return i % 4 * WAVE + i / 4 * 16; };
+      multiply_block<16, BLOCK_VECTORS, 1>(a + i0, b, depth, c, d, offset);
+    }
+  } else {  // sixteen blocks of 4x4 side by side: a, b are [depth][lane]
+    for (int r = 0; r < 4; r++)
+      for (int l = 0; l < WAVE; l++) {
+        float x = c[r * WAVE + l];
+        for (int k = 0; k < depth; k++) x = __builtin_fmaf(a[k * WAVE + l / 4 * 4 + r], b[k * WAVE + l], x);
+        d[r * WAVE + l] = x;
+      }
+  }
+}
+
+// Source C: the registers themselves, or `tmp` ([registers][64]) where it is a constant or lies askew over D, whose
+// early rows would overwrite C's late ones.
+static inline const u32* accumulator(Wave& w, const Operand& c, const Operand& d, u32* tmp, int registers) {
+  if (c.kind == VGPR) {
+    int distance = (int)c.reg - (int)d.reg;
+    if (distance == 0 || distance >= registers || -distance >= registers) return w.vreg(c.reg);
+    memcpy(tmp, w.vreg(c.reg), (size_t)registers * WAVE * 4);
+    return tmp;
+  }
+  u32 x = scalar32(w, c);
+  for (int i = 0; i < registers * WAVE; i++) tmp[i] = x;
+  return tmp;
+}
+
+// Source lane of B's lanes under BLGP: broadcast half or quarter of the wave, or rotate by 16 lanes.
+static inline int blgp_lane(int blgp, int lane) {
+  switch (blgp) {
+    case 0: return lane;
+    case 1: return lane % 32;
+    case 2: return 32 + lane % 32;
+    case 3: return (lane + 16) % WAVE;
+    default: return lane % 16 + 16 * (blgp - 4);
+  }
+}
+
+// The registers of A with CBSZ and ABID applied: blocks of `width` lanes, in runs of 2^cbsz, all read block `abid` of their run.
+static inline const u32* broadcast_a(const Inst& in, const u32* v, int registers, int width, u32* tmp) {
+  if (!in.cbsz) return v;
+  int run = width << in.cbsz;
+  for (int r = 0; r < registers; r++)
+    for (int i = 0; i < WAVE; i++) tmp[r * WAVE + i] = v[r * WAVE + i / run * run + in.abid * width + i % width];
+  return tmp;
+}
+static inline const u32* permute_b(const Inst& in, const u32* v, int registers, u32* tmp) {
+  if (!in.blgp) return v;
+  for (int r = 0; r < registers; r++)
+    for (int i = 0; i < WAVE; i++) tmp[r * WAVE + i] = v[r * WAVE + blgp_lane(in.blgp, i)];
+  return tmp;
+}
