@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from forge.problem import Problem, find_problem
+from forge.score import work_of
 from tests.reference_folders import cuda_is_cpu, generate, load_reference, near, relative_error
 
 SINGLE = ("fp8_mm", "moe", "mla_decode")
@@ -57,16 +58,8 @@ SPEED_OF_LIGHT_US = {
 
 
 def test_floors_give_the_speed_of_light(problem: Problem) -> None:
-    floors = problem.floors
-    assert floors is not None
-    peak = {"fp8": 2614.9e12, "f16": 1307.4e12, "none": math.inf}[floors.matrix]
-    found = []
-    for case in problem.benchmarks:
-        names = {"min": min, "max": max, "ceil": math.ceil, **case}
-        rates = ((floors.flops, peak), (floors.hbm_bytes, 5.3e12), (floors.link_bytes, 7 * 64e9))
-        times = [eval(amount or "0", {"__builtins__": {}}, names) / rate for amount, rate in rates]
-        found.append(max(times) * 1e6)
-    assert found == pytest.approx(SPEED_OF_LIGHT_US[problem.stem], rel=3e-3)
+    work = [work_of(problem.floors, case, "gfx942") for case in problem.benchmarks]
+    assert [w and w.light_us for w in work] == pytest.approx(SPEED_OF_LIGHT_US[problem.stem], rel=3e-3)
 
 
 def test_nobody_published_a_time_below_the_floor(problem: Problem) -> None:
