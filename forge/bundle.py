@@ -231,11 +231,9 @@ class Bundler:
         for statement in module.statements:
             if id(statement) not in kept:
                 continue
-            first = statement.first_line
-            if module is self.variant and not run:
+            first = statement.comment_line
+            if module is self.variant and not run:  # sections' titles too, which stand apart
                 first = next(n for n in range(module.body_line, first + 1) if lines[n - 1].strip())
-            while first > 1 and lines[first - 2].startswith("#"):
-                first -= 1
             if run and all(not text.strip() or text.startswith("#") for text in lines[run[1] : first - 1]):
                 run[1] = statement.last_line
                 continue

@@ -33,6 +33,7 @@ class Statement:
     """A top-level statement, or several that share a line."""
 
     nodes: list[ast.stmt]
+    comment_line: int  # of the comments right above, where there are any
     first_line: int  # of the first decorator, where there is one
     last_line: int
     binds: set[str]
@@ -109,20 +110,22 @@ def load_module(root: Path, path: str) -> Module:
     )
     head = chunk(module, 1, head_end - 1)
     module.head = head if head.text.strip() else None
+    above = module.body_line - 1  # where the last statement ended
     for nodes in _by_shared_lines(body):
         if all(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes):
             if module.statements:
                 raise error_at(
                     path,
                     nodes[0].lineno,
-                    "imports stand at the top of the generated file, so this one "
-                    "would run before the statements above it: move it above them, or into a function",
+                    "imports stand at the top of the generated file, so this one would run before the "
+                    "statements above it: move it above them, or into a function",
                 )
             for node in nodes:
                 _read_import(module, package, node)
-                module.body_line = (node.end_lineno or 1) + 1
+            module.body_line = (nodes[-1].end_lineno or 1) + 1
         elif not _is_main_block(nodes[0]):
-            module.statements.append(_statement(path, nodes))
+            module.statements.append(_statement(module, nodes, above))
+        above = nodes[-1].end_lineno or 1
     return module
 
 
@@ -175,16 +178,21 @@ def _read_import(module: Module, package: tuple[str, ...], node: ast.stmt) -> No
         module.imports.append(Import(alias.asname or alias.name, source, alias.name, alias.lineno))
 
 
-def _statement(path: str, nodes: list[ast.stmt]) -> Statement:
+def _statement(module: Module, nodes: list[ast.stmt], above: int) -> Statement:
+    """`above` is the last line that belongs to an earlier statement."""
     binds: set[str] = set()
     uses: set[str] = set()
     for node in nodes:
         binds |= _bound_at_top(node)
         uses |= _used_names(node)
-        _refuse_inner_imports_of_ours(path, node)
+        _refuse_inner_imports_of_ours(module.path, node)
     decorated = getattr(nodes[0], "decorator_list", [])
     first_line = min([nodes[0].lineno, *(d.lineno for d in decorated)])
-    return Statement(nodes, first_line, nodes[-1].end_lineno or first_line, binds, uses)
+    lines = module.text.split("\n")
+    comment_line = first_line
+    while comment_line > above + 1 and lines[comment_line - 2].startswith("#"):
+        comment_line -= 1
+    return Statement(nodes, comment_line, first_line, nodes[-1].end_lineno or first_line, binds, uses)
 
 
 def _bound_at_top(node: ast.stmt) -> set[str]:

@@ -38,7 +38,7 @@ TEXT_RULES = (
         "the leaderboard's pre-check refuses submissions that install packages when they run",
     ),
     TextRule(
-        re.compile(r"^\s*(?:#|//)!POPCORN"),
+        re.compile(r"^[ \t]*(?:#|//)!POPCORN", re.MULTILINE),
         "gen_submission.py writes the #!POPCORN lines itself, and the leaderboard refuses a second set",
     ),
 )
@@ -48,11 +48,13 @@ def broken_text_rules(chunks: Iterable[Chunk]) -> list[str]:
     """One line for every source line that breaks a rule, in the order of the chunks, each once."""
     found = []
     for chunk in chunks:
-        for offset, line in enumerate(chunk.text.split("\n")):
-            for rule in TEXT_RULES:
-                match = rule.pattern.search(line)
-                if match:
-                    found.append(f"{chunk.path}:{chunk.line + offset}: {match[0].strip()!r}: {rule.reason}")
+        broken: dict[tuple[int, str], str] = {}  # by line and rule: the first match says enough
+        for rule in TEXT_RULES:
+            for match in rule.pattern.finditer(chunk.text):
+                line = chunk.line + chunk.text.count("\n", 0, match.start())
+                shown = " ".join(match[0].split())
+                broken.setdefault((line, rule.reason), f"{chunk.path}:{line}: {shown!r}: {rule.reason}")
+        found += [broken[key] for key in sorted(broken)]
     return list(dict.fromkeys(found))
 
 

@@ -25,14 +25,10 @@ def check_table(root: Path, path: str) -> None:
     values: dict[str, ast.expr] = {}
     for statement in module.statements:
         for node in statement.nodes:
-            target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-            if not isinstance(target, ast.Name) or not isinstance(node, ast.Assign):
-                raise error_at(
-                    path, node.lineno, "a tuning table holds only assignments of literals to names"
-                )
-            if target.id != "TUNING":  # which is read row by row below, to name the line
-                _literal(path, node.value)
-            values[target.id] = node.value
+            name, value = _assignment(path, node)
+            if name != "TUNING":  # which is read row by row below, to name the line
+                _literal(path, value)
+            values[name] = value
     if module.imports:
         raise error_at(path, module.imports[0].line, "a tuning table imports nothing: it holds literals only")
     for name in ("DEFAULT", "TUNING"):
@@ -56,6 +52,14 @@ def check_table(root: Path, path: str) -> None:
             raise error_at(
                 path, row.lineno, f"the row of {shape} has {_listed(found)}, DEFAULT has {_listed(columns)}"
             )
+
+
+def _assignment(path: str, node: ast.stmt) -> tuple[str, ast.expr]:
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+        return node.target.id, node.value
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id, node.value
+    raise error_at(path, node.lineno, "a tuning table holds only assignments of literals to names")
 
 
 def _literal(path: str, node: ast.expr) -> Any:

@@ -193,6 +193,16 @@ def test_the_main_block_is_dropped_and_comments_of_the_variant_are_kept(make: Ma
     assert ast.get_docstring(ast.parse(text)) == "About."
 
 
+def test_a_string_that_ends_like_a_comment_is_no_comment(make: Make) -> None:
+    names = executed(
+        make(
+            common__t='OTHER = """\n# not a comment"""\ndef f(x): return x\n',
+            toy__plain="from kernels.common.t import f\ndef custom_kernel(d): return f(d)\n",
+        )
+    )
+    assert names["custom_kernel"](3) == 3
+
+
 def test_depends_on_the_sources_alone(make: Make, tmp_path: Path) -> None:
     files = {
         "common__maths": COMMON,

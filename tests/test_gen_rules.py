@@ -54,6 +54,11 @@ def test_every_broken_line_is_named_once() -> None:
     assert [line.partition(": ")[0] for line in str(error.value).split("\n")] == ["a.py:1", "a.py:3"]
 
 
+def test_a_call_over_several_lines_is_seen() -> None:
+    chunk = Chunk("a.py", 5, 'run(["pip",\n     "install",\n     "aiter"])')
+    assert rules.broken_text_rules([chunk])[0].startswith("a.py:5: ")
+
+
 def test_size_counts_bytes_not_characters() -> None:
     head = "def custom_kernel(data): return data\n"
     room = rules.MAX_BYTES - len(head) - 4  # '#', newline, and one byte below the limit
@@ -84,6 +89,7 @@ def check(tmp_path: Path, text: str) -> None:
 
 def test_a_good_table(tmp_path: Path) -> None:
     check(tmp_path, GOOD)
+    check(tmp_path, GOOD.replace("DEFAULT", "DEFAULT: dict[str, int]"))
     check(tmp_path, "DEFAULT = (64, 4)\nTUNING = {'a': (1, 2), 'b': (3, 4)}\n")
 
 
