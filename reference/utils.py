@@ -196,8 +196,8 @@ def match_allclose(
 def match_fp8(output: torch.Tensor, expected: torch.Tensor, unequal_share: float = 0.01) -> tuple[bool, str]:
     """For outputs quantised to fp8: every element within one step of its type, and all but a share equal.
 
-    Rounding in another order before the quantisation moves some values over a boundary, by one step and seldom
-    (measured: 0.4% of the elements). Truncating instead of rounding moves half of them.
+    Rounding in another order before the quantisation moves some values over a boundary, by one step, seldom:
+    0.4% of the elements were measured. Truncating instead of rounding moves half of them.
     """
     info = torch.finfo(expected.dtype)
     step = info.smallest_normal * info.eps  # between subnormals; above them at most eps * |value|

@@ -1,4 +1,4 @@
-"""residual-rmsnorm-fp8: residual += x; out = fp8(rmsnorm(residual) * weight / scale), of Llama 3.1 405B in FP8.
+"""residual-rmsnorm-fp8: residual += x; out = fp8(rmsnorm(residual) * weight / scale), of Llama 3.1 405B.
 
 Rounded in the model's own order, as Hugging Face's LlamaRMSNorm and vLLM's fused kernel have it:
 
