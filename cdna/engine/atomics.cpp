@@ -33,15 +33,15 @@ template <class T> static void buffer_cmpswap(Wave& w, const Inst& in) {
 }
 
 // One operation in its three spaces. W and W2: type of the data (and of the result), and of value-and-compare pairs.
-#define FORMS(NAME, W, T, F) \
-  {"global_atomic_" NAME, "?D:" W " A S:" W " G", atomic<GLOBAL, T, F>}, \
-  {"flat_atomic_" NAME, "?D:" W " A S:" W, atomic<FLAT, T, F>}, \
-  {"buffer_atomic_" NAME, "S:" W " A S:b128 S:b32", buffer_atomic<T, F>}
+#define FORMS(NAME, W, T, F) FLAT_FORMS(NAME, W, T, F), {"buffer_atomic_" NAME, "S:" W " A S:b128 S:b32" BUFFER_MODS, buffer_atomic<T, F>}
+#define FLAT_FORMS(NAME, W, T, F) \
+  {"global_atomic_" NAME, "?D:" W " A S:" W " G" MEMORY_MODS, atomic<GLOBAL, T, F>}, \
+  {"flat_atomic_" NAME, "?D:" W " A S:" W MEMORY_MODS, atomic<FLAT, T, F>}
 #define INTEGER(NAME, F) FORMS(NAME, "b32", u32, Ops32::F), FORMS(NAME "_x2", "b64", u64, Ops64::F)
 #define CMPSWAP(NAME, W, W2, T) \
-  {"global_atomic_" NAME, "?D:" W " A S:" W2 " G", cmpswap<GLOBAL, T>}, \
-  {"flat_atomic_" NAME, "?D:" W " A S:" W2, cmpswap<FLAT, T>}, \
-  {"buffer_atomic_" NAME, "S:" W2 " A S:b128 S:b32", buffer_cmpswap<T>}
+  {"global_atomic_" NAME, "?D:" W " A S:" W2 " G" MEMORY_MODS, cmpswap<GLOBAL, T>}, \
+  {"flat_atomic_" NAME, "?D:" W " A S:" W2 MEMORY_MODS, cmpswap<FLAT, T>}, \
+  {"buffer_atomic_" NAME, "S:" W2 " A S:b128 S:b32" BUFFER_MODS, buffer_cmpswap<T>}
 
 static const OpInfo OPS[] = {
   INTEGER("swap", swap), INTEGER("add", add), INTEGER("sub", sub), INTEGER("umin", umin), INTEGER("umax", umax),
@@ -49,7 +49,9 @@ static const OpInfo OPS[] = {
   FORMS("smin", "b32", u32, smin32), FORMS("smax", "b32", u32, smax32),
   FORMS("smin_x2", "b64", u64, smin64), FORMS("smax_x2", "b64", u64, smax64),
   CMPSWAP("cmpswap", "b32", "b64", u32), CMPSWAP("cmpswap_x2", "b64", "b128", u64),
-  FORMS("add_f32", "b32", u32, add_f32), FORMS("pk_add_f16", "b32", u32, pk_add_f16), FORMS("pk_add_bf16", "b32", u32, pk_add_bf16),
+  FORMS("add_f32", "b32", u32, add_f32), FORMS("pk_add_f16", "b32", u32, pk_add_f16), 
+  FLAT_FORMS("pk_add_bf16", "b32", u32, pk_add_bf16),
+  {"buffer_atomic_pk_add_bf16@gfx950", "S:b32 A S:b128 S:b32" BUFFER_MODS, buffer_atomic<u32, pk_add_bf16>},
   FORMS("add_f64", "b64", u64, add_f64), FORMS("min_f64", "b64", u64, min_f64), FORMS("max_f64", "b64", u64, max_f64),
 };
 extern const OpTable ATOMIC_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -66,14 +66,14 @@ template <Space S, Form F> static void load_lds(Wave& w, const Inst& in) {
   {NAME "_store_dword", "A S:b32" TAIL, store<SPACE, B32>}, {NAME "_store_dwordx2", "A S:b64" TAIL, store<SPACE, B64>}, \
   {NAME "_store_dwordx3", "A S:b96" TAIL, store<SPACE, B96>}, {NAME "_store_dwordx4", "A S:b128" TAIL, store<SPACE, B128>}
 #define LDS_LOADS(NAME, SPACE) \
-  {NAME "_load_lds_ubyte", "A G", load_lds<SPACE, U8>}, {NAME "_load_lds_sbyte", "A G", load_lds<SPACE, I8>}, \
-  {NAME "_load_lds_ushort", "A G", load_lds<SPACE, U16>}, {NAME "_load_lds_sshort", "A G", load_lds<SPACE, I16>}, \
-  {NAME "_load_lds_dword", "A G", load_lds<SPACE, B32>}
+  {NAME "_load_lds_ubyte", "A G" MEMORY_MODS, load_lds<SPACE, U8>}, {NAME "_load_lds_sbyte", "A G" MEMORY_MODS, load_lds<SPACE, I8>}, \
+  {NAME "_load_lds_ushort", "A G" MEMORY_MODS, load_lds<SPACE, U16>}, {NAME "_load_lds_sshort", "A G" MEMORY_MODS, load_lds<SPACE, I16>}, \
+  {NAME "_load_lds_dword", "A G" MEMORY_MODS, load_lds<SPACE, B32>}
 
 static const OpInfo OPS[] = {
-  LOADS("global", GLOBAL, " G"), LOADS("flat", FLAT, ""), LOADS("scratch", SCRATCH, " G"),
-  STORES("global", GLOBAL, " G"), STORES("flat", FLAT, ""), STORES("scratch", SCRATCH, " G"),
+  LOADS("global", GLOBAL, " G" MEMORY_MODS), LOADS("flat", FLAT, MEMORY_MODS), LOADS("scratch", SCRATCH, " G" MEMORY_MODS),
+  STORES("global", GLOBAL, " G" MEMORY_MODS), STORES("flat", FLAT, MEMORY_MODS), STORES("scratch", SCRATCH, " G" MEMORY_MODS),
   LDS_LOADS("global", GLOBAL), LDS_LOADS("scratch", SCRATCH),
-  {"global_load_lds_dwordx3", "A G", load_lds<GLOBAL, B96>}, {"global_load_lds_dwordx4", "A G", load_lds<GLOBAL, B128>},
+  {"global_load_lds_dwordx3@gfx950", "A G" MEMORY_MODS, load_lds<GLOBAL, B96>}, {"global_load_lds_dwordx4@gfx950", "A G" MEMORY_MODS, load_lds<GLOBAL, B128>},
 };
 extern const OpTable GLOBAL_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -70,10 +70,10 @@ template <bool APPEND> static void append(Wave& w, const Inst& in) {
 }
 
 #define BOTH(NAME, SUFFIX, W, T, F) \
-  {"ds_" NAME SUFFIX, "S:b32 S:" W, atomic<T, F, false>}, {"ds_" NAME "_rtn" SUFFIX, "D:" W " S:b32 S:" W, atomic<T, F, true>}
+  {"ds_" NAME SUFFIX, "S:b32 S:" W DS_MODS, atomic<T, F, false>}, {"ds_" NAME "_rtn" SUFFIX, "D:" W " S:b32 S:" W DS_MODS, atomic<T, F, true>}
 #define BOTH2(NAME, SUFFIX, W, T, F) \
-  {"ds_" NAME SUFFIX, "S:b32 S:" W " S:" W, atomic2<T, F, false>}, \
-  {"ds_" NAME "_rtn" SUFFIX, "D:" W " S:b32 S:" W " S:" W, atomic2<T, F, true>}
+  {"ds_" NAME SUFFIX, "S:b32 S:" W " S:" W DS_MODS, atomic2<T, F, false>}, \
+  {"ds_" NAME "_rtn" SUFFIX, "D:" W " S:b32 S:" W " S:" W DS_MODS, atomic2<T, F, true>}
 #define INTEGER(NAME, TYPE, F) BOTH(NAME, "_" TYPE "32", "b32", u32, Ops32::F), BOTH(NAME, "_" TYPE "64", "b64", u64, Ops64::F)
 
 static const OpInfo OPS[] = {
@@ -87,13 +87,13 @@ static const OpInfo OPS[] = {
   BOTH2("mskor", "_b32", "b32", u32, masked_or<u32>), BOTH2("mskor", "_b64", "b64", u64, masked_or<u64>),
   BOTH2("cmpst", "_b32", "b32", u32, compare_store<u32>), BOTH2("cmpst", "_b64", "b64", u64, compare_store<u64>),
   BOTH2("cmpst", "_f32", "b32", u32, compare_store_f32), BOTH2("cmpst", "_f64", "b64", u64, compare_store_f64),
-  {"ds_wrap_rtn_b32", "D:b32 S:b32 S:b32 S:b32", atomic2<u32, wrap, true>},
-  {"ds_wrxchg_rtn_b32", "D:b32 S:b32 S:b32", atomic<u32, Ops32::swap, true>},
-  {"ds_wrxchg_rtn_b64", "D:b64 S:b32 S:b64", atomic<u64, Ops64::swap, true>},
-  {"ds_wrxchg2_rtn_b32", "D:b64 S:b32 S:b32 S:b32", exchange2<u32, 1>},
-  {"ds_wrxchg2st64_rtn_b32", "D:b64 S:b32 S:b32 S:b32", exchange2<u32, 64>},
-  {"ds_wrxchg2_rtn_b64", "D:b128 S:b32 S:b64 S:b64", exchange2<u64, 1>},
-  {"ds_wrxchg2st64_rtn_b64", "D:b128 S:b32 S:b64 S:b64", exchange2<u64, 64>},
-  {"ds_append", "D:b32", append<true>}, {"ds_consume", "D:b32", append<false>},
+  {"ds_wrap_rtn_b32", "D:b32 S:b32 S:b32 S:b32" DS_MODS, atomic2<u32, wrap, true>},
+  {"ds_wrxchg_rtn_b32", "D:b32 S:b32 S:b32" DS_MODS, atomic<u32, Ops32::swap, true>},
+  {"ds_wrxchg_rtn_b64", "D:b64 S:b32 S:b64" DS_MODS, atomic<u64, Ops64::swap, true>},
+  {"ds_wrxchg2_rtn_b32", "D:b64 S:b32 S:b32 S:b32" DS2_MODS, exchange2<u32, 1>},
+  {"ds_wrxchg2st64_rtn_b32", "D:b64 S:b32 S:b32 S:b32" DS2_MODS, exchange2<u32, 64>},
+  {"ds_wrxchg2_rtn_b64", "D:b128 S:b32 S:b64 S:b64" DS2_MODS, exchange2<u64, 1>},
+  {"ds_wrxchg2st64_rtn_b64", "D:b128 S:b32 S:b64 S:b64" DS2_MODS, exchange2<u64, 64>},
+  {"ds_append", "D:b32" DS_MODS, append<true>}, {"ds_consume", "D:b32" DS_MODS, append<false>},
 };
 extern const OpTable LDS_ATOMIC_OPS = {OPS, sizeof OPS / sizeof *OPS};

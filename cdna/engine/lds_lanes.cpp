@@ -63,9 +63,46 @@ static void write_addtid(Wave& w, const Inst& in) {
   store_form<B32>(w.vreg(in.src[0].reg), w.address, w.exec() & inside);
 }
 
+// Transposing reads of gfx950, in groups of 16 lanes. The group's addresses give a matrix of 16 columns, row by row: with
+// elements of 16 bits four lanes hold a row, with 8 bits two, with 4 and 6 bits one. A lane receives the column of its
+// number, top to bottom. Sources: CK-tile, amd_transpose_load_encoding.hpp (16 and 8 bits); Triton's layouts for ds_read_tr.
+template <int BITS> static void read_transposed(Wave& w, const Inst& in) {
+  constexpr int bytes = BITS == 6 ? 12 : 8, rows = bytes * 8 / BITS;
+  u64 exec = w.exec();
+  u64 inside = exec & lds_addresses(*w.wg, w.vreg(in.src[0].reg), (u32)in.offset, bytes, w.address);
+  alignas(64) u8 raw[WAVE * bytes] = {};
+  alignas(64) u32 t[bytes / 4 * WAVE];
+  if (inside == ~0ull) for (int i = 0; i < WAVE; i++) memcpy(raw + i * bytes, (void*)w.address[i], bytes);
+  else for (u64 m = inside; m; m &= m - 1) memcpy(raw + __builtin_ctzll(m) * bytes, (void*)w.address[__builtin_ctzll(m)], bytes);
+  for (int g = 0; g < WAVE; g += 16) {
+    const u8* group = raw + g * bytes;
+    alignas(64) u32 element[rows][16];  // [row][column]
+    for (int k = 0; k < rows; k++)
+      for (int n = 0; n < 16; n++) {
+        if constexpr (BITS == 16) element[k][n] = peek<u16>(group + k * 32 + n * 2);
+        if constexpr (BITS == 8) element[k][n] = group[k * 16 + n];
+        if constexpr (BITS == 4) element[k][n] = group[k * 8 + n / 2] >> n % 2 * 4 & 15;
+        if constexpr (BITS == 6) element[k][n] = (group[k * 12 + n * 6 / 8] | (n * 6 / 8 < 11 ? group[k * 12 + n * 6 / 8 + 1] : 0) << 8) >> n * 6 % 8 & 63;
+      }
+    for (int dword = 0; dword < bytes / 4; dword++) {
+      u32* column = t + dword * WAVE + g;
+      for (int n = 0; n < 16; n++) column[n] = 0;
+      for (int k = 0; k < rows; k++) {
+        int shift = k * BITS - dword * 32;
+        if (shift <= -BITS || shift >= 32) continue;
+        for (int n = 0; n < 16; n++) column[n] |= shift >= 0 ? element[k][n] << (shift & 31) : element[k][n] >> (-shift & 31);
+      }
+    }
+  }
+  u32* d = w.vreg(in.dst[0].reg);
+  for (int k = 0; k < bytes / 4; k++) blend(d + k * WAVE, t + k * WAVE, exec);
+}
+
 static const OpInfo OPS[] = {
-  {"ds_bpermute_b32", "D:b32 S:b32 S:b32", bpermute}, {"ds_permute_b32", "D:b32 S:b32 S:b32", permute},
-  {"ds_swizzle_b32", "D:b32 S:b32", swizzle},
-  {"ds_read_addtid_b32", "D:b32", read_addtid}, {"ds_write_addtid_b32", "S:b32", write_addtid},
+  {"ds_read_b64_tr_b16@gfx950", "D:b64 S:b32" DS_MODS, read_transposed<16>}, {"ds_read_b64_tr_b8@gfx950", "D:b64 S:b32" DS_MODS, read_transposed<8>},
+  {"ds_read_b64_tr_b4@gfx950", "D:b64 S:b32" DS_MODS, read_transposed<4>}, {"ds_read_b96_tr_b6@gfx950", "D:b96 S:b32" DS_MODS, read_transposed<6>},
+  {"ds_bpermute_b32", "D:b32 S:b32 S:b32" DS_MODS, bpermute}, {"ds_permute_b32", "D:b32 S:b32 S:b32" DS_MODS, permute},
+  {"ds_swizzle_b32", "D:b32 S:b32" DS_MODS, swizzle},
+  {"ds_read_addtid_b32", "D:b32" DS_MODS, read_addtid}, {"ds_write_addtid_b32", "S:b32" DS_MODS, write_addtid},
 };
 extern const OpTable LDS_LANE_OPS = {OPS, sizeof OPS / sizeof *OPS};
