@@ -85,6 +85,19 @@ void fault(Wave& w, const char* format, ...) {
   w.stop = FAULTED;
 }
 
+// Turns a host access fault into the wave's fault message, with the lane whose access it was. The host reports no
+// address where the 64 bits are none that it could map; the lane's own address is named then.
+static void memory_fault(Wave& w, u64 address) {
+  EACH_LANE(w, i) {
+    u64 a = w.address[i];
+    bool unmappable = a + (1ull << 47) >= 1ull << 48;
+    if (address - a >= 16 && !(address == 0 && unmappable)) continue;
+    fault(w, "memory access fault at address 0x%llx, lane %d", (unsigned long long)(unmappable ? a : address), i);
+    return;
+  }
+  fault(w, "memory access fault at address 0x%llx", (unsigned long long)address);
+}
+
 static u8* allocate(size_t bytes) {
   void* p = nullptr;
   return posix_memalign(&p, 64, bytes ? (bytes + 63) & ~63ull : 64) ? nullptr : (u8*)p;
@@ -250,7 +263,7 @@ static void* thread_main(void* arg) {
   current_thread = &t;
 
   if (sigsetjmp(t.on_fault, 1)) {  // a host access fault inside a handler
-    fault(*t.running, "memory access fault at address 0x%llx", (unsigned long long)t.fault_address);
+    memory_fault(*t.running, t.fault_address);
     record_fault(t, *t.running);
   }
   while (l.status == 0) {
@@ -356,7 +369,14 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   w->executed = (u64*)calloc(p->n_inst, sizeof(u64));
   u32 saved_csr = _mm_getcsr();
   applied_mode = ~0u;
-  do run_wave(*w); while (w->stop != ENDED && w->stop != FAULTED);
+  Thread t;
+  memset((void*)&t, 0, sizeof t);
+  t.running = w;
+  install_handlers();
+  current_thread = &t;
+  if (sigsetjmp(t.on_fault, 1)) memory_fault(*w, t.fault_address);
+  else do run_wave(*w); while (w->stop != ENDED && w->stop != FAULTED);
+  current_thread = nullptr;
   _mm_setcsr(saved_csr);
   applied_mode = ~0u;
   u32 stop = w->stop;
