@@ -9,6 +9,8 @@ operands in the assembler's order:
     L        branch target          I        immediate       W        s_waitcnt counters      H   hwreg(...)     X   ignored
     +a,b     last: the handler honours these modifiers and no others
 
+An op named `v_add_u32 clamp` is that instruction's saturating form: clamp means saturation to an integer result, and
+[0, 1] to a float one, which the generic handlers apply.
 Destinations fill Inst.dst, sources and addresses Inst.src, in order. Types are those of operands.TYPES;
 `b256|b192` takes either width.
 """
@@ -27,8 +29,10 @@ from .swizzle import swizzle_pattern
 # Inst of engine/core.h: fn, core, 7 operands, offset, offset1, flags, then the byte-sized modifiers, op.
 RECORD = struct.Struct("@QQ" + "BBHII" * 7 + "iiI" + "8B" + "H" + "9B" + "5B" + "B" + "5B" + "I" + "0Q")
 CLAMP, DPP, SDWA, OPSEL, GLC, LDS_DMA, OFFEN, IDXEN, SLOW, PACKED_SEL, NT, SC1 = (1 << i for i in range(12))
+_CLAMP_WORD = re.compile(r"\bclamp\b")
 _FLAG_WORDS = {"clamp": CLAMP, "glc": GLC, "sc0": GLC, "lds": LDS_DMA, "offen": OFFEN, "idxen": IDXEN, "nt": NT, "slc": NT, "sc1": SC1,
                "scc": SC1, "bound_ctrl": 0}
+_FLOAT_TYPES = {"f16": 16, "f32": 32, "f64": 64, "p16": 15, "p32": 32}  # Inst.float_type of a result
 _OMOD = {"mul:2": 1, "mul:4": 2, "div:2": 3}
 _SEL = {"BYTE_0": 0, "BYTE_1": 1, "BYTE_2": 2, "BYTE_3": 3, "WORD_0": 4, "WORD_1": 5, "DWORD": 6}
 _UNUSED = {"UNUSED_PAD": 0, "UNUSED_SEXT": 1, "UNUSED_PRESERVE": 2}
@@ -91,7 +95,11 @@ class Modifiers:
         elif name in ("row_mask", "bank_mask"):
             setattr(self, name, int(value, 0))
         elif name == "bound_ctrl":
-            self.bound_ctrl = 1  # LLVM prints the set bit as 0 in older and 1 in newer versions
+            self.bound_ctrl |= 1  # LLVM prints the set bit as 0 in older and 1 in newer versions
+        elif name == "fi":
+            self.bound_ctrl |= int(value) << 1
+        elif name == "bitop3":
+            self.offset = int(value, 0)
         elif name in ("dst_sel", "src0_sel", "src1_sel"):
             self.flags |= SDWA
             setattr(self, name, _SEL[value])
@@ -170,15 +178,17 @@ class Decoder:
         name = mnemonic if mnemonic in self.ops else _SUFFIX.sub("", mnemonic)
         if name.startswith("buffer_load") and " lds " in f"{text} ":
             name += " lds"  # to LDS: no data operand
+        if f"{name} clamp" in self.ops and _CLAMP_WORD.search(text):
+            name += " clamp"
         if name not in self.ops:
-            raise UnsupportedInstruction(f"{mnemonic} {text}")
+            raise UnsupportedInstruction(mnemonic)
         number, signature = self.ops[name]
-        record, cacheable = self._encode(number, signature, mnemonic, text, index)
+        record, cacheable = self._encode(number, signature, mnemonic, text, index, name.endswith(" clamp"))
         if cacheable:
             self._cache[key] = list(record)
         return record
 
-    def _encode(self, number: int, signature: str, mnemonic: str, text: str, index: int) -> tuple[list, bool]:
+    def _encode(self, number: int, signature: str, mnemonic: str, text: str, index: int, saturates: bool) -> tuple[list, bool]:
         slots = signature.split()
         honoured = set(slots.pop()[1:].split(",")) if slots and slots[-1][0] == "+" else None
         mods = Modifiers()
@@ -242,6 +252,8 @@ class Decoder:
                 mods.offset = _hwreg(word)
         if honoured is None:
             refused = mods.seen & _MATRIX_MODIFIERS
+            if mods.flags & CLAMP and not saturates and not (dst_types and dst_types[0] in _FLOAT_TYPES):
+                refused.add("clamp")
         else:
             refused = (mods.seen | {name for o in dst + src for bit, name in ((NEG, "-"), (ABS, "||"), (SEXT, "sext")) if o.mods & bit}) - honoured
         if refused:
@@ -286,7 +298,7 @@ class Decoder:
         fields: list[int] = [0, 0]
         for operand in operands:
             fields += operand.packed()
-        float_type = {"f16": 16, "f32": 32, "f64": 64, "p16": 15, "p32": 32}.get(dst_types[0], 0) if dst_types else 0
+        float_type = _FLOAT_TYPES.get(dst_types[0], 0) if dst_types else 0
         widths = [TYPES[t][0] for t in src_types[:5]] + [0] * (5 - len(src_types[:5]))
         floats = [TYPES[t][1] for t in src_types[:5]] + [0] * (5 - len(src_types[:5]))
         return [*fields, m.offset, m.offset1, flags, m.omod, m.op_sel, op_sel_hi, m.neg_lo, m.neg_hi, m.cbsz, m.abid, m.blgp, m.dpp_ctrl,

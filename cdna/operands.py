@@ -26,10 +26,10 @@ _SPECIAL = {
     "src_shared_base": 235, "src_shared_limit": 236, "src_private_base": 237, "src_private_limit": 238,
     "src_vccz": 251, "vccz": 251, "src_execz": 252, "execz": 252, "src_scc": 253, "scc": 253,
 }
-# dwords and float width (0: integer) of each type a signature may name; p16 and p32 are packed pairs
+# dwords and float width (0: integer) of each type a signature may name; packed pairs are 15 (16-bit) and 31 (f32)
 TYPES = {
     "b16": (1, 0), "i16": (1, 0), "u16": (1, 0), "f16": (1, 16), "bf16": (1, 16), "b32": (1, 0), "i32": (1, 0), "u32": (1, 0),
-    "f32": (1, 32), "k16": (1, 0), "p16": (1, 0), "p32": (2, 0), "b64": (2, 0), "i64": (2, 0), "u64": (2, 0), "f64": (2, 64),
+    "f32": (1, 32), "k16": (1, 0), "p16": (1, 15), "p32": (2, 31), "b64": (2, 0), "i64": (2, 0), "u64": (2, 0), "f64": (2, 64),
     "b96": (3, 0), "b128": (4, 0), "b192": (6, 0), "b256": (8, 0), "b512": (16, 0), "b1024": (32, 0),
     "f64x4": (8, 64),
 }

@@ -63,7 +63,7 @@ struct Inst {
   u8 dst_dwords;
   u8 src_dwords[5];
   u8 float_type;  // of the lane-wise result, for clamp and omod: 0 integer, 16, 32, 64, 15 = packed f16
-  u8 src_float[5];  // width of a source read as a float (16, 32, 64), 0 integer: what neg and abs act on
+  u8 src_float[5];  // width of a source read as a float (16, 32, 64), 0 integer: what neg and abs act on; packed 15, 31
   u32 op;         // index into the op table
 };
 

@@ -96,7 +96,8 @@ const u32* modified_source(Wave& w, const Inst& in, int k, u32* tmp) {
   if (dpp) apply_dpp(w, in, tmp, dwords);
   apply_sdwa(tmp, sel, o.mods & SEXT);
   if (half) for (int i = 0; i < WAVE; i++) tmp[i] >>= 16;
-  if (in.flags & PACKED_SEL) apply_packed_select(in, k, tmp, dwords);
+  if ((in.flags & PACKED_SEL) && in.src_float[k] & 1) apply_packed_select(in, k, tmp, dwords);
+  else if (in.flags & PACKED_SEL) apply_neg_abs(tmp, (in.neg_lo >> k & 1 ? NEG : 0) | (in.neg_hi >> k & 1 ? ABS : 0), 32);
   else if (o.mods & (NEG | ABS)) apply_neg_abs(tmp, o.mods, in.src_float[k] ? in.src_float[k] : 32);
   return tmp;
 }

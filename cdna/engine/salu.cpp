@@ -34,7 +34,7 @@ static void mulk(Wave& w, const Inst& in) { out32(w, in, w.s[in.dst[0].reg] * a3
 template <bool MIN, bool SIGNED> static void minmax(Wave& w, const Inst& in) {
   u32 a = a32(w, in), b = b32(w, in);
   bool less = SIGNED ? (i32)a < (i32)b : a < b;
-  w.scc = MIN ? less : (SIGNED ? (i32)a > (i32)b : a > b);
+  w.scc = MIN ? less : !less;  // equal operands: min leaves 0, max 1
   out32(w, in, w.scc ? a : b);
 }
 OP32(mul_i32, a * b)
