@@ -66,34 +66,53 @@ static void write_addtid(Wave& w, const Inst& in) {
 // Transposing reads of gfx950, in groups of 16 lanes. The group's addresses give a matrix of 16 columns, row by row: with
 // elements of 16 bits four lanes hold a row, with 8 bits two, with 4 and 6 bits one. A lane receives the column of its
 // number, top to bottom. Sources: CK-tile, amd_transpose_load_encoding.hpp (16 and 8 bits); Triton's layouts for ds_read_tr.
+// raw: what the 16 lanes read; d: the group's place in the first destination register.
+template <int BITS> static void transpose_group(const u8* raw, u32* d);
+
+template <> void transpose_group<16>(const u8* raw, u32* d) {
+  u16 row[4][16];
+  memcpy(row, raw, sizeof row);
+  for (int n = 0; n < 16; n++) d[n] = row[0][n] | (u32)row[1][n] << 16;
+  for (int n = 0; n < 16; n++) d[WAVE + n] = row[2][n] | (u32)row[3][n] << 16;
+}
+template <> void transpose_group<8>(const u8* raw, u32* d) {
+  u8 row[8][16];
+  memcpy(row, raw, sizeof row);
+  for (int h = 0; h < 2; h++)
+    for (int n = 0; n < 16; n++)
+      d[h * WAVE + n] = row[4 * h][n] | row[4 * h + 1][n] << 8 | row[4 * h + 2][n] << 16 | (u32)row[4 * h + 3][n] << 24;
+}
+template <> void transpose_group<4>(const u8* raw, u32* d) {
+  u8 pairs[8][16];  // two rows in a byte
+  for (int j = 0; j < 8; j++)
+    for (int b = 0; b < 8; b++) {
+      u8 upper = raw[16 * j + b], lower = raw[16 * j + 8 + b];
+      pairs[j][2 * b] = (upper & 15) | lower << 4;
+      pairs[j][2 * b + 1] = upper >> 4 | (lower & 0xf0);
+    }
+  transpose_group<8>(pairs[0], d);
+}
+template <> void transpose_group<6>(const u8* raw, u32* d) {
+  for (int n = 0; n < 16; n++) {
+    unsigned __int128 column = 0;
+    for (int k = 0; k < 16; k++) {
+      const u8* three = raw + k * 12 + n / 4 * 3;  // four elements
+      u32 element = (three[0] | three[1] << 8 | three[2] << 16) >> n % 4 * 6 & 63;
+      column |= (unsigned __int128)element << 6 * k;
+    }
+    for (int h = 0; h < 3; h++) d[h * WAVE + n] = (u32)(column >> 32 * h);
+  }
+}
+
 template <int BITS> static void read_transposed(Wave& w, const Inst& in) {
-  constexpr int bytes = BITS == 6 ? 12 : 8, rows = bytes * 8 / BITS;
+  constexpr int bytes = BITS == 6 ? 12 : 8;
   u64 exec = w.exec();
   u64 inside = exec & lds_addresses(*w.wg, w.vreg(in.src[0].reg), (u32)in.offset, bytes, w.address);
-  alignas(64) u8 raw[WAVE * bytes] = {};
+  static const u8 zeros[bytes] = {};
+  alignas(64) u8 raw[WAVE * bytes];
   alignas(64) u32 t[bytes / 4 * WAVE];
-  if (inside == ~0ull) for (int i = 0; i < WAVE; i++) memcpy(raw + i * bytes, (void*)w.address[i], bytes);
-  else for (u64 m = inside; m; m &= m - 1) memcpy(raw + __builtin_ctzll(m) * bytes, (void*)w.address[__builtin_ctzll(m)], bytes);
-  for (int g = 0; g < WAVE; g += 16) {
-    const u8* group = raw + g * bytes;
-    alignas(64) u32 element[rows][16];  // [row][column]
-    for (int k = 0; k < rows; k++)
-      for (int n = 0; n < 16; n++) {
-        if constexpr (BITS == 16) element[k][n] = peek<u16>(group + k * 32 + n * 2);
-        if constexpr (BITS == 8) element[k][n] = group[k * 16 + n];
-        if constexpr (BITS == 4) element[k][n] = group[k * 8 + n / 2] >> n % 2 * 4 & 15;
-        if constexpr (BITS == 6) element[k][n] = (group[k * 12 + n * 6 / 8] | (n * 6 / 8 < 11 ? group[k * 12 + n * 6 / 8 + 1] : 0) << 8) >> n * 6 % 8 & 63;
-      }
-    for (int dword = 0; dword < bytes / 4; dword++) {
-      u32* column = t + dword * WAVE + g;
-      for (int n = 0; n < 16; n++) column[n] = 0;
-      for (int k = 0; k < rows; k++) {
-        int shift = k * BITS - dword * 32;
-        if (shift <= -BITS || shift >= 32) continue;
-        for (int n = 0; n < 16; n++) column[n] |= shift >= 0 ? element[k][n] << (shift & 31) : element[k][n] >> (-shift & 31);
-      }
-    }
-  }
+  for (int i = 0; i < WAVE; i++) memcpy(raw + i * bytes, inside >> i & 1 ? (void*)w.address[i] : zeros, bytes);
+  for (int g = 0; g < WAVE; g += 16) transpose_group<BITS>(raw + g * bytes, t + g);
   u32* d = w.vreg(in.dst[0].reg);
   for (int k = 0; k < bytes / 4; k++) blend(d + k * WAVE, t + k * WAVE, exec);
 }

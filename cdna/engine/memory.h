@@ -198,6 +198,10 @@ template <Form F> static inline void store_form(const u32* s, const u64* a, u64 
 template <Form F> static inline void load_to_lds(Wave& w, u32 base, u64 active, u64 out_of_range = 0) {
   constexpr u32 width = form_dwords(F) * 4;
   const Workgroup& g = *w.wg;
+  if (form_bytes(F) >= 4 && active == ~0ull && (u64)base + WAVE * width <= g.lds_bytes) {
+    for (u32 i = 0; i < WAVE; i++) memcpy(g.lds + base + i * width, (const void*)w.address[i], width);
+    return;
+  }
   for (u64 m = active | out_of_range; m; m &= m - 1) {
     u32 lane = __builtin_ctzll(m);
     u64 at = (u64)base + lane * width;
