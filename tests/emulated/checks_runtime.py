@@ -124,3 +124,24 @@ def test_what_is_not_emulated_says_so(tmp_path: Any) -> None:
         cpp_extension.load_inline("name", "", cuda_sources="__global__ void f() {}", functions=["f"])
     with pytest.raises(NotImplementedError, match="HIP kernels"):
         cpp_extension.load("name", [str(tmp_path / "kernel.hip")])
+
+
+def test_operators_registered_for_cuda() -> None:
+    x = torch.ones(2, device="cuda")
+
+    @torch.library.custom_op("emulated::only_gpu", mutates_args=(), device_types="cuda")
+    def only_gpu(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @torch.library.custom_op("emulated::both", mutates_args=())
+    def both(x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    both.register_kernel("cuda")(lambda x: x * 4)
+    both.register_kernel("cpu")(lambda x: x * 5)
+    library = torch.library.Library("emulated", "FRAGMENT")
+    library.define("low(Tensor x) -> Tensor")
+    library.impl("low", lambda x: x * 6, "CUDA")
+    library.impl("low", lambda x: x * 7, "CPU")
+    for function, factor in ((only_gpu, 2), (both, 4), (torch.ops.emulated.low, 6)):
+        assert function(x).tolist() == [factor, factor] and function(x).is_cuda

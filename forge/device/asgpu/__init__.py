@@ -14,13 +14,23 @@ def apply(arch: str) -> None:
     global _applied
     if _applied:
         return
-    from forge.device.asgpu import collectives, passthrough, propagate, runtime, scaled_mm, streams, tensors
+    from forge.device.asgpu import (
+        collectives,
+        operators,
+        passthrough,
+        propagate,
+        runtime,
+        scaled_mm,
+        streams,
+        tensors,
+    )
 
     _applied = True
     streams.apply()
     runtime.apply(arch)
     tensors.apply()
     passthrough.apply()
+    operators.apply()
     scaled_mm.apply(arch)
     collectives.apply()
     propagate.apply()

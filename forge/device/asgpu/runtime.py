@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -92,7 +93,7 @@ class CUDAGraph:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
             "an emulated GPU cannot capture a graph (torch.cuda.CUDAGraph): "
-            "run the captured code directly when torch.cuda.graphs is not available, or test on a real GPU"
+            "catch this and run the code directly, or use --device rocm on an AMD GPU"
         )
 
 
@@ -129,6 +130,22 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 def _no_statistics(device: Any = None) -> dict[str, int]:
     """The caching allocator's counters. There is no such allocator here: each of them reads zero."""
     return collections.defaultdict(int, num_alloc_retries=0, num_ooms=0)
+
+
+# torch.cuda.tunable chooses among hipBLASLt's kernels, of which there is none here.
+TUNING: tuple[str, ...] = (
+    "enable",
+    "tuning_enable",
+    "record_untuned_enable",
+    "set_filename",
+    "set_rotating_buffer_size",
+)
+TUNING += ("set_max_tuning_duration", "set_max_tuning_iterations", "set_numerical_check_tolerances")
+
+
+def _preference(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A setter of torch.backends.cuda that only reads: a CPU build refuses to prefer a GPU's library."""
+    return lambda backend=None: original()
 
 
 def _c_functions(card: Card) -> dict[str, Any]:
@@ -203,4 +220,10 @@ def apply(arch: str) -> None:
         ),
     }.items():
         setattr(cuda, name, value)
+    backends = torch.backends.cuda
+    for name in ("preferred_blas_library", "preferred_linalg_library", "preferred_rocm_fa_library"):
+        setattr(backends, name, _preference(getattr(backends, name)))
+    for name in TUNING:
+        setattr(torch.cuda.tunable, name, _nothing)
+    torch.cuda.tunable.is_enabled = lambda: False
     cuda.is_current_stream_capturing = cuda.graphs.is_current_stream_capturing = lambda: False
