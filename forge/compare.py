@@ -61,6 +61,28 @@ def tensors_of(output: Any, path: str = "output") -> Iterator[tuple[str, torch.T
             yield from tensors_of(item, f"{path}[{key!r}]")
 
 
+def foreign_objects(output: Any, path: str = "output") -> list[str]:
+    """One phrase for each object that torch would let decide for itself how it compares, in place of a tensor."""
+    if type(output) in (torch.Tensor, torch.nn.Parameter):
+        return []
+    if isinstance(output, (tuple, list)):
+        return [text for i, item in enumerate(output) for text in foreign_objects(item, f"{path}[{i}]")]
+    if isinstance(output, dict):
+        return [text for key, item in output.items() for text in foreign_objects(item, f"{path}[{key!r}]")]
+    if isinstance(output, torch.Tensor) or hasattr(type(output), "__torch_function__"):
+        return [f"{path} is a {type(output).__name__}, not a plain torch.Tensor"]
+    return []
+
+
+def describe_output(output: Any) -> str:
+    """float32[4, 8] on cuda:0; (float32[4], NoneType)."""
+    if isinstance(output, torch.Tensor):
+        return f"{_short(output.dtype)}{list(output.shape)} on {output.device}"
+    if isinstance(output, (tuple, list)):
+        return f"({', '.join(map(describe_output, output))})"
+    return type(output).__name__
+
+
 @dataclasses.dataclass(frozen=True)
 class Worst:
     """The element farthest from its reference; one that is finite on only one side is farther than any other."""

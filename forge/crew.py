@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from forge.cases import CaseSpec
-from forge.processes import Event, WorkerProcess, descendants, end_all, free_port, wait_for_events
+from forge.processes import Event, WorkerProcess, descendants, end_all, free_port, task_count, wait_for_events
 from forge.results import CaseResult, Status
 from forge.timing import Stats
 
 TICK_S = 0.1
-AFTER_ERROR_S = (
-    0.5  # how long other ranks may still report once one has broken off: the first cause may come second
-)
-AFTER_FAIL_S = 5.0  # the same once one has a wrong output, when all are near their end
-MAX_PROCESSES = 2000  # below one evaluation; a parallel compiler starts hundreds
+LOADING_S = 300.0  # for a worker to import torch and reference.py, on a machine however busy
+# How long other ranks may still report once one has broken off (the first cause may come second), and once one
+# has a wrong output, when all are near their end.
+AFTER_ERROR_S, AFTER_FAIL_S = 0.5, 5.0
+MAX_PROCESSES = 1000  # below one evaluation; a parallel compiler starts hundreds
 PORT_ATTEMPTS = 5
 
 # Texts of errors that say no more than that another rank is gone.
@@ -167,9 +168,11 @@ class Crew:
         Once a rank has failed the others get a moment, not their whole time: they wait for the one that is gone.
         """
         started = time.monotonic()
-        deadline = started + self.limit_s
+        # Loading torch and the reference is our time; the submission's begins with its own import.
+        ours = awaited == "ready"
+        deadline = started + (LOADING_S if ours else self.limit_s)
         reports: dict[WorkerProcess, Report] = {}
-        next_count = started
+        tasks = task_count()
         while len(reports) < len(self.workers):
             now = time.monotonic()
             for event in wait_for_events(self.workers, min(TICK_S, max(deadline - now, 0))):
@@ -184,19 +187,13 @@ class Crew:
                     deadline = min(deadline, time.monotonic() + patience)
             now = time.monotonic()
             waiting = [worker for worker in self.workers if worker not in reports]
+            if ours and all(worker.phase == "import submission" for worker in waiting):
+                ours, deadline = False, min(deadline, now + self.limit_s)
             if waiting:
                 self.progress(_phase_text(waiting), now - started)
-            if now >= next_count:
-                next_count = now + 1.0
-                if len(descendants(self.workers[0].process.pid)) > MAX_PROCESSES:
-                    self._lost(
-                        reports,
-                        waiting,
-                        Status.CRASH,
-                        f"it started more than {MAX_PROCESSES} processes",
-                        now - started,
-                    )
-                    break
+            if task_count() - tasks > MAX_PROCESSES and len(descendants(os.getpid())) > MAX_PROCESSES:
+                self._lost(reports, waiting, f"it started more than {MAX_PROCESSES} processes", now - started)
+                break
             if now >= deadline:
                 if any(report.status is not Status.PASS for report in reports.values()):
                     break
@@ -240,22 +237,33 @@ class Crew:
     def _timed_out(
         self, reports: dict[WorkerProcess, Report], waiting: list[WorkerProcess], at_s: float
     ) -> None:
+        """Names where each rank is. The one that is somewhere else than most is the one they wait for."""
         for worker in waiting:
-            place = worker.dump_stack()
-            text = f"no result after {self.limit_s:g} s in {worker.phase}" + (f" ({place})" if place else "")
-            words = worker.tail.last_words()
-            reports[worker] = Report(worker.rank, at_s, Status.TIMEOUT, text, worker.phase, last_words=words)
+            worker.ask_for_stack()  # all at once: a rank that ends first would move the others
+        places: dict[str, list[WorkerProcess]] = {}
+        for worker in waiting:
+            place = worker.read_stack()
+            text = worker.phase + (f" ({place})" if place else "")
+            places.setdefault(text, []).append(worker)
+        for text, workers in places.items():
+            others = [
+                f"rank{'s' if len(group) > 1 else ''} {', '.join(str(w.rank) for w in group)} in {other}"
+                for other, group in places.items()
+                if other != text
+            ]
+            message = "; ".join([f"no result after {self.limit_s:g} s in {text}", *others])
+            for worker in workers:
+                words = worker.tail.last_words()
+                reports[worker] = Report(
+                    worker.rank, at_s + len(workers), Status.TIMEOUT, message, worker.phase, last_words=words
+                )
 
     def _lost(
-        self,
-        reports: dict[WorkerProcess, Report],
-        waiting: list[WorkerProcess],
-        status: Status,
-        text: str,
-        at_s: float,
+        self, reports: dict[WorkerProcess, Report], waiting: list[WorkerProcess], text: str, at_s: float
     ) -> None:
         for worker in waiting:
-            reports[worker] = Report(worker.rank, at_s, status, f"{text} in {worker.phase}", worker.phase)
+            message = f"{text} in {worker.phase}"
+            reports[worker] = Report(worker.rank, at_s, Status.CRASH, message, worker.phase)
 
 
 def _first_cause(reports: list[Report]) -> Report | None:

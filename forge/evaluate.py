@@ -88,7 +88,7 @@ def run_environment(plan: Plan, workspace: Workspace) -> dict[str, str]:
         kept = environment["PYTHONPATH"].split(os.pathsep)
         first = added["PYTHONPATH"].split(os.pathsep)[0]
         added = {**added, "PYTHONPATH": os.pathsep.join([first, *filter(None, kept)])}
-    environment.update(added)
+    environment.update(added, POPCORN_GPUS=str(plan.most_ranks))
     if plan.device.emulated and plan.most_ranks > 1:  # all ranks share this machine's cores
         environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // plan.most_ranks)))
     return environment
@@ -104,12 +104,21 @@ def _run_cases(plan: Plan, run: Run, crew: Crew, workspace: Workspace, listener:
         problem = crew.ensure_started(plan.ranks_of(case))
         if problem is not None:
             run.broken = CaseResult(
-                case.index, case.spec, problem.status, problem.message, problem.rank, problem.phase,
-                problem.trace, problem.last_words, elapsed_s=time.monotonic() - started,
-            )  # fmt: skip
+                case.index,
+                case.spec,
+                problem.status,
+                problem.message,
+                problem.rank,
+                problem.phase,
+                problem.trace,
+                problem.last_words,
+                elapsed_s=time.monotonic() - started,
+            )
             if changes := workspace.changed():
                 run.broken.message += f"; {', '.join(changes)}"
-            _skip(run, cases[position:], f"the submission did not load: {problem.message}", listener)
+            run.cases.append(run.broken)
+            listener.case_finished(run.broken)
+            _skip(run, cases[position + 1 :], "the submission did not load", listener)
             return
         result = None
         if not warm:

@@ -49,7 +49,7 @@ def _supervise(
 ) -> tuple[Status, str]:
     """Runs it to its end or ours: how it ended, PASS meaning by itself with exit code 0."""
     reader, writer = os.pipe()
-    environment = {**environment, "POPCORN_FD": str(writer), "POPCORN_GPUS": str(plan.problem.world_size)}
+    environment = {**environment, "POPCORN_FD": str(writer)}
     if plan.seed is not None:
         environment["POPCORN_SEED"] = str(plan.seed)
     process = subprocess.Popen(

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from forge.compare import copy_data, copy_to_rank
+from forge.compare import copy_data, copy_to_rank, describe_output, foreign_objects
 from forge.harness import GIB, MIB, Harness, Repeats
 from forge.timing import Stats, should_stop, summarize
 
@@ -51,10 +51,19 @@ class Task:
         self.synchronize()
         return output
 
+    def judge(self, data: Any, output: Any) -> tuple[bool, str]:
+        """The official check, of an output that can be trusted to be what it looks like."""
+        foreign = foreign_objects(output)
+        return (False, "; ".join(foreign)) if foreign else self.check(data, output)
+
     def check(self, data: Any, output: Any) -> tuple[bool, str]:
         """The problem's verdict. Old problems return a text that is empty when all is well."""
         self.phase("check_implementation")
-        verdict = self.check_implementation(data, output)
+        try:
+            verdict = self.check_implementation(data, output)
+        except Exception as error:  # most references take the output's type and shape for granted
+            text = f"check_implementation raised {type(error).__name__}: {error}"
+            return False, f"{text}; custom_kernel returned {describe_output(output)}"
         good, message = verdict if isinstance(verdict, tuple) else (not bool(verdict), verdict)
         return bool(good), str(message or "")
 
@@ -76,14 +85,14 @@ def synchronize_function() -> Callable[[], None]:
 def run_test(task: Task, args: dict[str, Any]) -> Outcome:
     data = task.data(args)
     output = task.kernel(copy_data(data, task.harness.copy))
-    good, message = task.check(data, output)
+    good, message = task.judge(data, output)
     return Outcome(good, message, output)
 
 
 def run_rank_test(task: Task, args: dict[str, Any], rank: int) -> Outcome:
     data = task.data({**args, "rank": rank})
     output = task.kernel(copy_to_rank(data, rank))
-    good, message = task.check(data, output)
+    good, message = task.judge(data, output)
     return Outcome(good, message, output)
 
 
@@ -94,7 +103,7 @@ def run_benchmark(task: Task, args: dict[str, Any], repeats: Repeats, recheck: b
     data = task.data(args)
     checked = copy_data(data, harness.copy)
     output = task.kernel(data)
-    good, message = task.check(checked, output)
+    good, message = task.judge(checked, output)
     if not good or not task.timed:
         return Outcome(good, message, output)
     flush = _flush(harness)
@@ -110,7 +119,7 @@ def run_benchmark(task: Task, args: dict[str, Any], repeats: Repeats, recheck: b
         flush()
         output, duration_ns = _timed_call(task, data)
         if recheck:
-            good, message = task.check(checked, output)
+            good, message = task.judge(checked, output)
             if not good:
                 return Outcome(False, message, output)
         durations.append(duration_ns)
@@ -145,7 +154,7 @@ def run_rank_benchmark(
     data = task.data(args)
     checked = copy_to_rank(data, rank)
     output = task.kernel(copy_to_rank(data, rank))
-    good, message = task.check(checked, output)
+    good, message = task.judge(checked, output)
     if not good or not task.timed:
         return Outcome(good, message, output)
     flush = _flush(harness)
@@ -167,7 +176,7 @@ def run_rank_benchmark(
         dist.barrier()
         durations.append(task.clock_ns() - start_ns)
         if recheck:
-            good, message = task.check(checked, output)
+            good, message = task.judge(checked, output)
         # [failed on any rank, rank 0 has enough]: all ranks leave the loop together.
         enough = should_stop(durations, (task.clock_ns() - started) / 1e9, harness, repeats)
         flags = torch.tensor([int(not good), int(enough and rank == 0)], device=f"cuda:{rank}")
@@ -201,13 +210,13 @@ def run_profile(task: Task, args: dict[str, Any], rank: int | None) -> tuple[Out
     copied = copy_data(data, task.harness.copy) if rank is None else copy_to_rank(data, rank)
     if not task.timed:
         output = task.kernel(copied)
-        good, message = task.check(data, output)
+        good, message = task.judge(data, output)
         return Outcome(good, message, output), ""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         output = task.kernel(copied)
-    good, message = task.check(data, output)
+    good, message = task.judge(data, output)
     return Outcome(good, message, output), profiler.key_averages().table(
         sort_by="self_cuda_time_total", row_limit=20
     )

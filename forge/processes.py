@@ -52,6 +52,14 @@ def descendants(of: int) -> list[int]:
     return found
 
 
+def task_count() -> int:
+    """Processes and threads of the whole machine: cheap enough to ask ten times a second."""
+    try:
+        return int(Path("/proc/loadavg").read_text().split()[3].split("/")[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0) -> None:
     """Kills the workers, their process groups and all their descendants, and waits until they are gone."""
     workers = list(workers)
@@ -227,10 +235,13 @@ class WorkerProcess:
                 events.append(Event(self, "exited", text=describe_exit(code)))
         return events
 
-    def dump_stack(self, wait_s: float = 0.7) -> str:
-        """Makes the worker say where it is (and end). "" if it does not answer."""
+    def ask_for_stack(self) -> None:
+        """Makes the worker print where it is, and end: faulthandler answers an abort."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.process.pid, signal.SIGABRT)
+
+    def read_stack(self, wait_s: float = 0.7) -> str:
+        """After `ask_for_stack`: the place in the run folder, "" if there is no answer in time."""
         deadline = time.monotonic() + wait_s
         while time.monotonic() < deadline and self.process.poll() is None:
             if not self.read_output():

@@ -24,7 +24,7 @@ STYLES = {
     Status.TAMPERED: "bold magenta",
     Status.NOT_RUN: "dim",
 }
-DETAIL_LINES = 12
+MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
 
 
 def case_text(spec: str) -> str:
@@ -48,6 +48,7 @@ class View:
         self.phase, self.seconds = "", 0.0
         self.started = time.monotonic()
         self.live: Live | None = None
+        self.skipped = ""
 
     # ------------------------------------------------------------ live
 
@@ -105,7 +106,10 @@ class View:
         line.append(shown[:8], style=STYLES[result.status])
         line.append(shown[8:])
         self.print(line)
-        for detail in details(result):
+        lines = details(result)
+        if result.status is Status.NOT_RUN:  # the reason is the same for all that follow: once is enough
+            lines, self.skipped = ([] if result.message == self.skipped else lines), result.message
+        for detail in lines:
             self.print(f"{'':8} {detail}", "red" if not result.passed else "yellow")
         if self.show_output and result.passed:
             for words in result.last_words:
@@ -151,10 +155,6 @@ class View:
                 self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
                 for line in report_lines(case.report):
                     self.print(f"  {line}")
-        if run.broken is not None:
-            self.print(f"the submission did not load: {run.broken.message}", "bold red")
-            for line in tail_lines(run.broken):
-                self.print(f"  {line}", "red")
         verdict = "pass" if run.passed else "FAIL"
         seconds = f"{run.elapsed_s:.1f} s"
         self.print(
@@ -197,7 +197,7 @@ def details(result: CaseResult) -> list[str]:
     if result.status is Status.NOT_RUN:
         return [result.message]
     who = f"rank {result.rank}: " if result.rank is not None else ""
-    lines += [who + line for line in result.message.replace("\\n", "\n").splitlines()[:DETAIL_LINES]]
+    lines += [who + line for line in result.message.replace("\\n", "\n").splitlines()[:MESSAGE_LINES]]
     worst = accuracy.get("worst")
     if worst:
         of = f"rank {accuracy['rank']} " if accuracy.get("rank") is not None else ""
@@ -213,7 +213,7 @@ def details(result: CaseResult) -> list[str]:
 
 def tail_lines(result: CaseResult) -> list[str]:
     """The trace of an exception and what the process last printed."""
-    lines = result.trace.rstrip().splitlines()[-DETAIL_LINES:]
+    lines = result.trace.splitlines()
     if result.last_words:
         lines += ["last words:"] + [f"| {words}" for words in result.last_words]
     if result.output_bytes > 2**20:

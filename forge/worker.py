@@ -26,7 +26,7 @@ from typing import Any
 
 from forge.channel import Message, worker_end
 
-TRACE_CHARS = 4000
+TRACE_FRAMES, TRACE_LINES, LINE_CHARS = 4, 6, 300  # of an exception: frames, lines of its text, width of each
 MESSAGE_CHARS = 4000
 PR_SET_PDEATHSIG = 1
 FORGE = Path(__file__).resolve().parent
@@ -271,17 +271,20 @@ def plain(value: Any) -> Any:
 def describe(error: BaseException, folder: str) -> Message:
     """An exception as a result: one line with its place in the run folder, and the trace below our own code."""
     kind = type(error).__name__
+    try:
+        lines = str(error).strip().splitlines() or [""]
+    except Exception:
+        lines = ["(its text cannot be made)"]
     if isinstance(error, SystemExit):
-        kind, text = f"sys.exit({error.code!r})", ""
-    else:
-        try:
-            text = " ".join(str(error).split())
-        except Exception:
-            text = "(its text cannot be made)"
+        kind, lines = f"sys.exit({error.code!r})", [""]
     place = _place(error.__traceback__, folder)
-    message = kind + (f": {text}" if text else "") + (f" ({place})" if place else "")
-    trace = "".join(traceback.format_exception(type(error), error, _below_forge(error.__traceback__)))
-    return {"status": "error", "message": message[:MESSAGE_CHARS], "trace": trace[-TRACE_CHARS:]}
+    first = lines[0].strip()[:LINE_CHARS]
+    message = kind + (f": {first}" if first else "") + (f" ({place})" if place else "")
+    frames = traceback.format_tb(_below_forge(error.__traceback__))[-TRACE_FRAMES:]
+    trace = "".join(frames).splitlines() + [f"{kind}: {lines[0]}", *lines[1:TRACE_LINES]]
+    if len(lines) > TRACE_LINES:
+        trace.append(f"... and {len(lines) - TRACE_LINES} more lines")
+    return {"status": "error", "message": message, "trace": "\n".join(line[:LINE_CHARS] for line in trace)}
 
 
 def _below_forge(trace: TracebackType | None) -> TracebackType | None:

@@ -1,0 +1,119 @@
+"""A tiny problem that doubles a vector, and the command that judges submissions for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TASK = """\
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+lang: py
+ranking_by: geom
+tests:
+  - {n: 4, seed: 1}
+  - {n: 5, seed: 2}
+  - {n: 6, seed: 3}
+benchmarks:
+  - {n: 7, seed: 1}
+  - {n: 5, seed: 2}
+  - {n: 8, seed: 3}
+smoke:
+  - {n: 3, seed: 9}
+floors: {flops: n, hbm_bytes: 8 * n}
+"""
+
+REFERENCE = """\
+import torch
+
+def generate_input(n, seed):
+    generator = torch.Generator(device="cuda")
+    generator.manual_seed(seed)
+    return torch.randn(n, device="cuda", generator=generator)
+
+def ref_kernel(x):
+    return x * 2
+
+def check_implementation(x, out):
+    good = torch.allclose(out, ref_kernel(x))
+    return good, "" if good else "values differ"
+"""
+
+RANKS_TASK = """\
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+lang: py
+multi_gpu: true
+tests:
+  - {world_size: 2, n: 4, seed: 1, flag: true}
+  - {world_size: 2, n: 5, seed: 2, flag: false}
+  - {world_size: 2, n: 6, seed: 3, flag: true}
+benchmarks:
+  - {world_size: 2, n: 4, seed: 1, flag: true}
+"""
+
+RANKS_REFERENCE = """\
+import torch
+import torch.distributed as dist
+
+def generate_input(rank, world_size, n, seed, flag):
+    generator = torch.Generator(device=f"cuda:{rank}")
+    generator.manual_seed(seed + rank)
+    offset = 1.0 if flag else 0.0
+    return torch.randn(n, device=f"cuda:{rank}", generator=generator) + offset
+
+def ref_kernel(x):
+    total = x.clone()
+    dist.all_reduce(total)
+    return total
+
+def check_implementation(x, out):
+    good = torch.allclose(out, ref_kernel(x))
+    return good, "" if good else "sums differ"
+"""
+
+RIGHT = "def custom_kernel(x):\n    return x * 2\n"
+
+
+def write_problem(folder: Path, task: str = TASK, reference: str = REFERENCE) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "task.yml").write_text(task)
+    (folder / "reference.py").write_text(reference)
+    return folder
+
+
+def run_command(*args: str | Path, cwd: Path, timeout: float = 100, **env: str) -> subprocess.CompletedProcess[str]:
+    """eval.py with these arguments, as a person would call it."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("POPCORN_")}
+    environment.update(env, OMP_NUM_THREADS="1")
+    return subprocess.run(
+        [sys.executable, str(ROOT / "eval.py"), *map(str, args)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+def judge(
+    folder: Path, submission: str, mode: str = "test", *options: str, problem: Path | None = None
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """A submission's source, judged on an emulated device: (the command's end, its JSON)."""
+    problem = problem or write_problem(folder / "problem")
+    (folder / "submission.py").write_text(submission)
+    done = run_command(mode, problem, "--device", "gfx942", "--json", "out.json", *options, cwd=folder)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done, json.loads((folder / "out.json").read_text())
+
+
+def statuses(result: dict[str, Any]) -> list[str]:
+    return [case["status"] for case in result["cases"]]
