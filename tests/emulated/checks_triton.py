@@ -1,0 +1,51 @@
+"""Run by test_device_emulated.py in a process prepared for an emulated GPU: Triton kernels on its tensors."""
+
+import threading
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from forge.device import resolve
+
+
+@triton.jit
+def _double_kernel(source, target, elements, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < elements
+    tl.store(target + offsets, tl.load(source + offsets, inside) * 2, inside)
+
+
+def double(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    _double_kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+    return y
+
+
+def test_launch_and_report() -> None:
+    device = resolve("gfx942", "gfx942")
+    device.case_report()
+    x = torch.randn(200, device=triton.runtime.driver.active.get_active_torch_device())
+    assert x.is_cuda and torch.equal(double(x), x * 2) and torch.equal(double(x[1:]), x[1:] * 2)
+    report = device.case_report()["kernels"]["_double_kernel"]
+    assert report["launches"] == 2 and report["grid"] == (4, 1, 1)
+    assert report["wave_instructions"] == sum(report["by_class"].values()) > 0
+    assert device.case_report() == {}
+
+
+def test_in_a_thread() -> None:
+    x, results = torch.randn(64, device="cuda"), []
+    thread = threading.Thread(target=lambda: results.append(double(x)))
+    thread.start()
+    thread.join()
+    assert torch.equal(results[0], x * 2)
+
+
+def test_host_tensors_are_refused() -> None:
+    x = torch.randn(64, device="cuda")
+    with pytest.raises(ValueError, match=r"Pointer argument \(at 0\) cannot be accessed from Triton"):
+        _double_kernel[(1,)](x.cpu(), x, 64, BLOCK=64)
+    pinned = x.cpu().pin_memory()  # a GPU reaches this
+    _double_kernel[(1,)](pinned, x, 64, BLOCK=64)
+    assert torch.equal(x.cpu(), pinned * 2)
