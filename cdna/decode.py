@@ -54,6 +54,7 @@ class Modifiers:
     def __init__(self) -> None:
         self.flags = self.offset = self.offset1 = self.omod = 0
         self.op_sel = self.neg_lo = self.neg_hi = self.cbsz = self.abid = self.blgp = 0
+        self.op_sel_entries = 0
         self.op_sel_hi: int | None = None
         self.dpp_ctrl, self.row_mask, self.bank_mask, self.bound_ctrl = 0, 15, 15, 0
         self.dst_sel, self.dst_unused, self.src0_sel, self.src1_sel, self.byte_sel = 6, 0, 6, 6, 0
@@ -82,6 +83,8 @@ class Modifiers:
         elif name in ("op_sel", "op_sel_hi", "neg_lo", "neg_hi", "neg"):
             bits = sum(int(bit) << i for i, bit in enumerate(value.strip("[]").split(",")))
             setattr(self, "neg_lo" if name == "neg" else name, bits)
+            if name == "op_sel":
+                self.op_sel_entries = value.count(",") + 1
         elif name in ("cbsz", "abid", "blgp"):
             setattr(self, name, int(value, 0))
         elif name in ("matrix_a_fmt", "matrix_b_fmt"):
@@ -250,6 +253,10 @@ class Decoder:
                 mods.offset = int(word, 0)
             elif slot == "H":
                 mods.offset = _hwreg(word)
+        if mods.op_sel_entries == len(src) + 1 <= 3:  # the destination's select comes last in text and is bit 3
+            mods.op_sel = mods.op_sel & (1 << len(src)) - 1 | mods.op_sel >> len(src) << 3
+        if mods.op_sel_hi is None and honoured and "op_sel_hi" in honoured:
+            mods.op_sel_hi = 7
         if honoured is None:
             refused = mods.seen & _MATRIX_MODIFIERS
             if mods.flags & CLAMP and not saturates and not (dst_types and dst_types[0] in _FLOAT_TYPES):

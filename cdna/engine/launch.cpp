@@ -15,11 +15,12 @@
 
 extern const OpTable SALU_OPS, CONTROL_OPS, VALU32_OPS, VALU16_OPS, VALU64_OPS, FLOAT32_OPS, TRANSCENDENTAL_OPS, DIVISION_OPS,
     PACKED_OPS, CONVERT_OPS, COMPARE_OPS, LANE_OPS,
-    GLOBAL_OPS, BUFFER_OPS, ATOMIC_OPS, LDS_OPS, LDS_ATOMIC_OPS, LDS_LANE_OPS, MATRIX_OPS;
+    GLOBAL_OPS, BUFFER_OPS, ATOMIC_OPS, LDS_OPS, LDS_ATOMIC_OPS, LDS_LANE_OPS, MATRIX_OPS,
+    MATRIX_INT_F64_OPS, MATRIX_SCALED_OPS, CONVERT_LOW_OPS;
 static const OpTable* const TABLES[] = {&SALU_OPS, &CONTROL_OPS, &VALU32_OPS, &VALU16_OPS, &VALU64_OPS, &FLOAT32_OPS,
     &TRANSCENDENTAL_OPS, &DIVISION_OPS, &PACKED_OPS, &CONVERT_OPS,
     &COMPARE_OPS, &LANE_OPS, &GLOBAL_OPS, &BUFFER_OPS, &ATOMIC_OPS, &LDS_OPS, &LDS_ATOMIC_OPS,
-    &LDS_LANE_OPS, &MATRIX_OPS};
+    &LDS_LANE_OPS, &MATRIX_OPS, &MATRIX_INT_F64_OPS, &MATRIX_SCALED_OPS, &CONVERT_LOW_OPS};
 
 static const OpInfo* op_info(int index) {
   for (const OpTable* t : TABLES) {
@@ -353,7 +354,7 @@ void cdna_program_destroy(Program* p) { free(p->code); free(p); }
 
 // Runs one wave from instruction 0 on registers the caller holds (v: [n_vgpr][64], s: 128 dwords, exec at 126):
 // how single instructions are tested. Returns the stop reason.
-u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, u32 mode, char* message) {
+u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, u32 scratch_bytes, u32 mode, char* message) {
   Workgroup g;
   memset((void*)&g, 0, sizeof g);
   g.lds = lds;
@@ -367,6 +368,8 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   w->mode = mode;
   w->wg = &g;
   w->code = p->code;
+  w->scratch = allocate((size_t)scratch_bytes * WAVE);
+  w->scratch_bytes = scratch_bytes;
   w->fault = message;
   w->executed = (u64*)calloc(p->n_inst, sizeof(u64));
   u32 saved_csr = _mm_getcsr();
@@ -385,6 +388,7 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   memcpy(s, w->s, sizeof w->s);
   *scc = w->scc;
   free(w->executed);
+  free(w->scratch);
   free(w);
   return stop;
 }

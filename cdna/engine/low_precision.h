@@ -60,3 +60,33 @@ template <class F> static inline u32 packed_code(const u32* v, int index, int la
   if (32 % F::BITS && shift + F::BITS > 32) x |= p[WAVE] << (32 - shift);
   return x;
 }
+
+// The code of the f32 `x` times 2^adjust. Nearest even, or stochastic: the top of `random` is added just below the result's last
+// place, and the sum cut off. Above the largest finite code: that code where `saturate` (MODE.FP16_OVFL) or the format has
+// nothing above, else infinity or NaN; an infinity stays one even where finite values saturate.
+template <class F, bool STOCHASTIC> static inline u32 encode(u32 x, int adjust, u32 random, bool saturate) {
+  u32 sign = x >> 31 << (F::BITS - 1), magnitude = x & 0x7fffffff;
+  u32 field = magnitude >> 23, m = magnitude & 0x7fffff;
+  int lead = field || !m ? 0 : __builtin_clz(m | 1) - 8;  // of an f32 denormal
+  int exponent = (field ? (int)field - 127 : -126 - lead) + adjust;
+  m = field ? m | 0x800000 : m << lead;
+  int below = 1 - F::BIAS - exponent;  // places lost to the format's denormals
+  below = below > 0 ? below : 0;
+  int shift = 23 - F::M + below;
+  shift = shift < 31 ? shift : 31;
+  u32 rounded = STOCHASTIC ? m + (u32)((u64)random >> (32 - shift)) : m + ((1u << (shift - 1)) - 1) + (m >> shift & 1);
+  int biased = exponent + F::BIAS > 1 ? exponent + F::BIAS : 1;
+  u32 code = m ? (rounded >> shift) + ((u32)(biased - 1) << F::M) : 0;  // the implicit one, or a carry, raises the exponent
+  constexpr u32 NAN_CODE = F::SPECIALS == Specials::FNUZ ? F::SIGN : F::SPECIALS == Specials::FINITE ? F::LARGEST : F::MAGNITUDE;
+  constexpr u32 OVERFLOWED = F::SPECIALS == Specials::IEEE ? F::INFINITE : NAN_CODE;
+  code = code > F::LARGEST ? (saturate ? F::LARGEST : OVERFLOWED) : code;
+  code = magnitude == 0x7f800000 ? OVERFLOWED : code;
+  code = magnitude > 0x7f800000 ? NAN_CODE : code;
+  return F::SPECIALS == Specials::FNUZ && (code == 0 || code == F::SIGN) ? code : sign | code;
+}
+
+// bf16 nearest even without a scale: what encode<BF16> gives, in fewer steps.
+static inline u32 encode_bf16(u32 x) {
+  u32 rounded = (x + 0x7fff + (x >> 16 & 1)) >> 16;
+  return (x & 0x7fffffff) > 0x7f800000 ? x >> 16 | 0x7fff : rounded;
+}

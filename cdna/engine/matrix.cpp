@@ -8,24 +8,11 @@ template <> inline float decode<XF32>(u32 x) {
   return as_f32((x & 0x7f800000) == 0x7f800000 ? x : rounded);
 }
 
-// REGISTERS: of A and of B, each. D has N*N/64 a block.
 template <int N, int BLOCKS, int REGISTERS, class FA, class FB> static void mfma(Wave& w, const Inst& in) {
-  constexpr int RUN = REGISTERS * (32 / FA::BITS), WIDTH = N == 4 ? WAVE : N;  // k that one lane holds
-  constexpr int DEPTH = N == 4 || BLOCKS > 1 ? RUN : RUN * (WAVE / N);
-  constexpr int BLOCK_REGISTERS = N == 4 ? 4 : N * N / WAVE, D_REGISTERS = N == 4 ? 4 : BLOCK_REGISTERS * BLOCKS;
-  alignas(64) float a[RUN * WAVE], b[RUN * WAVE];
-  alignas(64) u32 tmp[D_REGISTERS * WAVE], moved[REGISTERS * WAVE];
+  alignas(64) u32 tmp[D_REGISTERS<N, BLOCKS> * WAVE];
   MatrixMode mode(w);
-  load_tile<FA, N>(broadcast_a(in, w.vreg(in.src[0].reg), REGISTERS, N, moved), REGISTERS, a);
-  load_tile<FB, N>(permute_b(in, w.vreg(in.src[1].reg), REGISTERS, moved), REGISTERS, b);
-  const float* c = (const float*)accumulator(w, in.src[2], in.dst[0], tmp, D_REGISTERS);
-  float* d = (float*)w.vreg(in.dst[0].reg);
-  if constexpr (N == 4) multiply<N>(a, b, DEPTH, c, d);
-  else
-    for (int block = 0; block < BLOCKS; block++) {
-      int at = block * BLOCK_REGISTERS * WAVE, from = block * DEPTH * WIDTH;
-      multiply<N>(a + from, b + from, DEPTH, c + at, d + at);
-    }
+  const u32* c = accumulator(w, in.src[2], in.dst[0], tmp, D_REGISTERS<N, BLOCKS>);
+  tile_product<N, BLOCKS, REGISTERS, FA, FB>(w, in, (const float*)c, (float*)w.vreg(in.dst[0].reg));
 }
 
 #define D4_AB(AB, MODS) "D:b128 S:" AB " S:" AB " S:b128 " MODS

@@ -131,3 +131,22 @@ static inline const u32* permute_b(const Inst& in, const u32* v, int registers, 
     for (int i = 0; i < WAVE; i++) tmp[r * WAVE + i] = v[r * WAVE + blgp_lane(in.blgp, i)];
   return tmp;
 }
+
+// D = A*B + C over all blocks, A and B from the instruction's registers. REGISTERS: of A and of B, each.
+template <int N, int BLOCKS, int REGISTERS, class FA, class FB>
+static inline void tile_product(Wave& w, const Inst& in, const float* c, float* d) {
+  constexpr int RUN = REGISTERS * (32 / FA::BITS), WIDTH = N == 4 ? WAVE : N;  // RUN: k that one lane holds
+  constexpr int DEPTH = BLOCKS > 1 ? RUN : RUN * (WAVE / N);
+  alignas(64) float a[RUN * WAVE], b[RUN * WAVE];
+  alignas(64) u32 moved[REGISTERS * WAVE];
+  load_tile<FA, N>(broadcast_a(in, w.vreg(in.src[0].reg), REGISTERS, N, moved), REGISTERS, a);
+  load_tile<FB, N>(permute_b(in, w.vreg(in.src[1].reg), REGISTERS, moved), REGISTERS, b);
+  if constexpr (N == 4) multiply<4>(a, b, DEPTH, c, d);
+  else
+    for (int block = 0; block < BLOCKS; block++) {
+      int at = block * N * N, from = block * DEPTH * WIDTH;
+      multiply<N>(a + from, b + from, DEPTH, c + at, d + at);
+    }
+}
+
+template <int N, int BLOCKS> constexpr int D_REGISTERS = N * N * BLOCKS / WAVE;
