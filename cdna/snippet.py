@@ -38,12 +38,20 @@ class State:
         return self.s[register] | self.s[register + 1] << 32
 
 
+def split64(values: Iterable[int]) -> tuple[list[int], list[int]]:
+    """Low and high dwords of 64-bit values, such as host addresses for a pair of vector registers."""
+    values = [int(x) for x in values]
+    return [x & 0xFFFFFFFF for x in values], [x >> 32 & 0xFFFFFFFF for x in values]
+
+
 def run(arch: str, text: str, v: Mapping[int, Iterable[int]] | None = None, s: Mapping[int, int] | None = None,
-        exec: int = (1 << 64) - 1, scc: int = 0, lds: bytes = b"", mode: int = DEFAULT_MODE, vcc: int | None = None) -> State:
+        exec: int = (1 << 64) - 1, scc: int = 0, lds: bytes = b"", scratch_bytes: int = 0,
+        mode: int = DEFAULT_MODE, vcc: int | None = None) -> State:
     """Execute `text` (statements, one a line) on one wave and return its registers.
 
     v: dwords of vector registers, 64 each. s: dwords of scalar registers by encoding (106 vcc, 124 m0). Accumulation
-    registers a0.. follow the highest architectural register that the text names. KernelFault if the wave faults.
+    registers a0.. follow the highest architectural register that the text names. lds: contents of the LDS allocation.
+    scratch_bytes: scratch of each lane. KernelFault if the wave faults.
     """
     program = Program(f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"\n.text\nsnippet:\n{text}\ns_endpgm\n')
     n_vgpr = max(program.n_vgpr, *(r + 1 for r in v), 1) if v else max(program.n_vgpr, 1)
@@ -63,7 +71,8 @@ def run(arch: str, text: str, v: Mapping[int, Iterable[int]] | None = None, s: M
     flag = ctypes.c_uint32(scc)
     message = ctypes.create_string_buffer(256)
     stop = engine().lib.cdna_run_wave(ctypes.c_void_p(program._handle), registers, scalars, ctypes.byref(flag), shared,
-                                      ctypes.c_uint32(len(lds)), ctypes.c_uint32(mode), message)
+                                      ctypes.c_uint32(len(lds)), ctypes.c_uint32(scratch_bytes),
+                                      ctypes.c_uint32(mode), message)
     if stop == 4:
         raise KernelFault(message.value.decode())
     return State([list(registers[r * 64:r * 64 + 64]) for r in range(n_vgpr)], list(scalars), flag.value, shared.raw[:len(lds)])

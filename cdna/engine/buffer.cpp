@@ -67,12 +67,12 @@ static const OpInfo OPS[] = {
   {"buffer_store_dwordx3", "S:b96 A S:b128 S:b32" BUFFER_MODS, store<B96>},
   {"buffer_store_dwordx4", "S:b128 A S:b128 S:b32" BUFFER_MODS, store<B128>},
   // The decoder appends " lds" where the statement has that modifier: it takes the data operand away.
-  {"buffer_load_ubyte lds", "A S:b128 S:b32" BUFFER_MODS, load_lds<U8>},
-  {"buffer_load_sbyte lds", "A S:b128 S:b32" BUFFER_MODS, load_lds<I8>},
-  {"buffer_load_ushort lds", "A S:b128 S:b32" BUFFER_MODS, load_lds<U16>},
-  {"buffer_load_sshort lds", "A S:b128 S:b32" BUFFER_MODS, load_lds<I16>},
-  {"buffer_load_dword lds", "A S:b128 S:b32" BUFFER_MODS, load_lds<B32>},
-  {"buffer_load_dwordx3 lds@gfx950", "A S:b128 S:b32" BUFFER_MODS, load_lds<B96>},
-  {"buffer_load_dwordx4 lds@gfx950", "A S:b128 S:b32" BUFFER_MODS, load_lds<B128>},
+  {"buffer_load_ubyte lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<U8>},
+  {"buffer_load_sbyte lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<I8>},
+  {"buffer_load_ushort lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<U16>},
+  {"buffer_load_sshort lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<I16>},
+  {"buffer_load_dword lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B32>},
+  {"buffer_load_dwordx3 lds@gfx950", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B96>},
+  {"buffer_load_dwordx4 lds@gfx950", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B128>},
 };
 extern const OpTable BUFFER_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -22,7 +22,8 @@ constexpr int form_dwords(Form f) { return form_bytes(f) < 4 ? 1 : form_bytes(f)
 // a host access is coherent.
 #define CACHE_MODS "sc0,sc1,nt,glc,slc,scc"
 #define MEMORY_MODS " +offset," CACHE_MODS
-#define BUFFER_MODS " +offset,offen,idxen,lds," CACHE_MODS
+#define BUFFER_MODS " +offset,offen,idxen," CACHE_MODS
+#define BUFFER_LDS_MODS BUFFER_MODS ",lds"
 #define DS_MODS " +offset"
 #define DS2_MODS " +offset0,offset1"
 
@@ -131,12 +132,10 @@ static inline void store_all_b128(const u32* s, const u64* a) {
     u32x16 x[4], y[4];
     for (int k = 0; k < 4; k++) x[k] = peek<u32x16>(s + k * WAVE + g);
     transpose4(x, y);
-    for (int j = 0; j < 4; j++) {
-      poke((void*)a[g + j], __builtin_shufflevector(y[j], y[j], 0, 1, 2, 3));
-      poke((void*)a[g + j + 4], __builtin_shufflevector(y[j], y[j], 4, 5, 6, 7));
-      poke((void*)a[g + j + 8], __builtin_shufflevector(y[j], y[j], 8, 9, 10, 11));
-      poke((void*)a[g + j + 12], __builtin_shufflevector(y[j], y[j], 12, 13, 14, 15));
-    }
+    for (int j = 0; j < 4; j++) poke((void*)a[g + j], __builtin_shufflevector(y[j], y[j], 0, 1, 2, 3));
+    for (int j = 0; j < 4; j++) poke((void*)a[g + j + 4], __builtin_shufflevector(y[j], y[j], 4, 5, 6, 7));
+    for (int j = 0; j < 4; j++) poke((void*)a[g + j + 8], __builtin_shufflevector(y[j], y[j], 8, 9, 10, 11));
+    for (int j = 0; j < 4; j++) poke((void*)a[g + j + 12], __builtin_shufflevector(y[j], y[j], 12, 13, 14, 15));
   }
 }
 

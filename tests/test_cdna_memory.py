@@ -1,0 +1,493 @@
+"""Memory instructions of the emulated device, one at a time against a plain model of each lane's bytes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pytest
+
+from cdna.errors import KernelFault, UnsupportedInstruction
+from cdna.snippet import POISON, State, run, split64
+
+ALL = (1 << 64) - 1
+LANES = range(64)
+
+
+class Host:
+    """A block of host memory that snippets may address; `base` is its host address, 256-byte aligned."""
+
+    def __init__(self, data: bytes) -> None:
+        self._array: np.ndarray = np.zeros(len(data) + 256, np.uint8)
+        skip = -self._array.ctypes.data % 256
+        self.view = self._array[skip : skip + len(data)]
+        self.view[:] = np.frombuffer(data, np.uint8)
+        self.base = self._array.ctypes.data + skip
+
+    def bytes(self) -> bytes:
+        return self.view.tobytes()
+
+
+def masks(rng: random.Random) -> list[int]:
+    return [ALL, ALL >> 32, 1 << rng.randrange(64), rng.getrandbits(64)]
+
+
+def active(mask: int) -> list[int]:
+    return [i for i in LANES if mask >> i & 1]
+
+
+def descriptor(base: int, num_records: int, stride: int = 0, flags: int = 0x27000) -> dict[int, int]:
+    """A buffer resource in s[4:7]."""
+    return {4: base & 0xFFFFFFFF, 5: base >> 32 & 0xFFFF | stride << 16, 6: num_records, 7: flags}
+
+
+def signed(value: int, bits: int) -> int:
+    return value - (1 << bits) if value >> (bits - 1) & 1 else value
+
+
+# --- loads and stores --------------------------------------------------------------------------------
+# name -> (bytes, the register's new value from the bytes read and its old value)
+PART_LOADS: dict[str, tuple[int, Callable[[int, int], int]]] = {
+    "ubyte": (1, lambda x, old: x),
+    "sbyte": (1, lambda x, old: signed(x, 8) & 0xFFFFFFFF),
+    "ushort": (2, lambda x, old: x),
+    "sshort": (2, lambda x, old: signed(x, 16) & 0xFFFFFFFF),
+    "ubyte_d16": (1, lambda x, old: old & 0xFFFF0000 | x),
+    "sbyte_d16": (1, lambda x, old: old & 0xFFFF0000 | signed(x, 8) & 0xFFFF),
+    "short_d16": (2, lambda x, old: old & 0xFFFF0000 | x),
+    "ubyte_d16_hi": (1, lambda x, old: old & 0xFFFF | x << 16),
+    "sbyte_d16_hi": (1, lambda x, old: old & 0xFFFF | (signed(x, 8) & 0xFFFF) << 16),
+    "short_d16_hi": (2, lambda x, old: old & 0xFFFF | x << 16),
+}
+DS_PART_LOADS = {
+    "u8": "ubyte",
+    "i8": "sbyte",
+    "u16": "ushort",
+    "i16": "sshort",
+    "u8_d16": "ubyte_d16",
+    "i8_d16": "sbyte_d16",
+    "u16_d16": "short_d16",
+    "u8_d16_hi": "ubyte_d16_hi",
+    "i8_d16_hi": "sbyte_d16_hi",
+    "u16_d16_hi": "short_d16_hi",
+}
+WHOLE = {"dword": 1, "dwordx2": 2, "dwordx3": 3, "dwordx4": 4}
+DS_WHOLE = {"b32": 1, "b64": 2, "b96": 3, "b128": 4}
+PART_STORES = {
+    "byte": (1, 0),
+    "short": (2, 0),
+    "byte_d16_hi": (1, 16),
+    "short_d16_hi": (2, 16),
+}  # bytes, shift
+DS_PART_STORES = {"b8": "byte", "b16": "short", "b8_d16_hi": "byte_d16_hi", "b16_d16_hi": "short_d16_hi"}
+SPACES = ["global", "global_saddr", "flat", "buffer", "ds", "scratch"]
+
+
+def places(rng: random.Random, pattern: str, size: int, limit: int) -> list[int]:
+    """A byte offset for each lane; `anywhere` means misaligned ones too."""
+    if pattern == "contiguous":
+        return [16 + i * size for i in LANES]
+    if pattern == "shuffled":
+        return [size * i for i in rng.sample(LANES, 64)]
+    if pattern == "strided":
+        return [20 * i for i in LANES]
+    if pattern == "equal":
+        return [rng.randrange(limit - size)] * 64
+    return [rng.randrange(limit - size) for _ in LANES]
+
+
+PATTERNS = ["contiguous", "shuffled", "strided", "equal", "anywhere"]
+
+
+def access(
+    space: str,
+    verb: str,
+    what: str,
+    data: str,
+    memory: bytes,
+    offsets: list[int],
+    immediate: int,
+    mask: int,
+    v: dict[int, Iterable[int]],
+) -> tuple[State, bytes]:
+    """One load or store of `what` in a space, each lane at its offset; returns registers and memory after it.
+
+    Data registers are v[8:..]; addresses are in v[0:1].
+    """
+    host = Host(memory)
+    imm = f" offset:{immediate}" if immediate else ""
+    if space == "ds":
+        text = f"ds_{verb}_{what} " + (f"{data}, v0" if verb == "read" else f"v0, {data}") + imm
+        state = run("gfx942", text, v={0: [x - immediate for x in offsets], **v}, exec=mask, lds=memory)
+        return state, state.lds
+    if space == "buffer":
+        text = f"buffer_{verb}_{what} {data}, v0, s[4:7], s8 offen{imm}"
+        registers = {**descriptor(host.base - 64, len(memory) + 64, flags=0x27000), 8: 64}
+        state = run("gfx942", text, v={0: [x - immediate for x in offsets], **v}, s=registers, exec=mask)
+        return state, host.bytes()
+    if space == "global_saddr":
+        address, tail = "v0", ", s[4:5]"
+        base = host.base - 1000 - immediate
+        registers = {4: base & 0xFFFFFFFF, 5: base >> 32}
+        v = {0: [x + 1000 for x in offsets], **v}
+    else:
+        address, tail = "v[0:1]", "" if space == "flat" else ", off"
+        low, high = split64(host.base + x - immediate for x in offsets)
+        registers = {}
+        v = {0: low, 1: high, **v}
+    operands = f"{data}, {address}{tail}" if verb == "load" else f"{address}, {data}{tail}"
+    state = run(
+        "gfx942", f"{space.removesuffix('_saddr')}_{verb}_{what} {operands}{imm}", v=v, s=registers, exec=mask
+    )
+    return state, host.bytes()
+
+
+def immediate_for(rng: random.Random, space: str, offsets: list[int]) -> int:
+    if space.startswith("global"):
+        return rng.choice([0, 4095, -4096, rng.randrange(-4096, 4096)])
+    if space == "flat":
+        return rng.choice([0, 4095, rng.randrange(4096)])
+    return rng.choice([0, min(offsets)])  # these do not wrap below the start
+
+
+@pytest.mark.parametrize("space", [s for s in SPACES if s != "scratch"])
+def test_loads(space: str) -> None:
+    rng = random.Random(space)
+    memory = rng.randbytes(2048)
+    for name, dwords in (DS_WHOLE if space == "ds" else WHOLE).items():
+        for pattern in PATTERNS:
+            for mask in masks(rng):
+                offsets = places(rng, pattern, dwords * 4, len(memory))
+                data = f"v[8:{7 + dwords}]" if dwords > 1 else "v8"
+                immediate = immediate_for(rng, space, offsets)
+                state, _ = access(
+                    space,
+                    "read" if space == "ds" else "load",
+                    name,
+                    data,
+                    memory,
+                    offsets,
+                    immediate,
+                    mask,
+                    {},
+                )
+                for k in range(dwords):
+                    want = [
+                        int.from_bytes(memory[o + 4 * k : o + 4 * k + 4], "little")
+                        if mask >> i & 1
+                        else POISON
+                        for i, o in enumerate(offsets)
+                    ]
+                    assert state.v[8 + k] == want, (space, name, pattern, hex(mask), immediate, k)
+
+
+@pytest.mark.parametrize("space", [s for s in SPACES if s != "scratch"])
+def test_part_loads(space: str) -> None:
+    rng = random.Random(space)
+    memory = rng.randbytes(2048)
+    names = DS_PART_LOADS if space == "ds" else {name: name for name in PART_LOADS}
+    for name, meaning in names.items():
+        size, value = PART_LOADS[meaning]
+        for pattern in PATTERNS:
+            mask = rng.choice(masks(rng))
+            offsets = places(rng, pattern, size, len(memory))
+            old = [rng.getrandbits(32) for _ in LANES]
+            immediate = immediate_for(rng, space, offsets)
+            state, _ = access(
+                space,
+                "read" if space == "ds" else "load",
+                name,
+                "v8",
+                memory,
+                offsets,
+                immediate,
+                mask,
+                {8: old},
+            )
+            want = [
+                value(int.from_bytes(memory[o : o + size], "little"), old[i]) if mask >> i & 1 else old[i]
+                for i, o in enumerate(offsets)
+            ]
+            assert state.v[8] == want, (space, name, pattern, hex(mask), immediate)
+
+
+@pytest.mark.parametrize("space", [s for s in SPACES if s != "scratch"])
+def test_stores(space: str) -> None:
+    rng = random.Random(space)
+    before = rng.randbytes(2048)
+    cases = {name: (4 * n, 0) for name, n in WHOLE.items()} | PART_STORES
+    if space == "ds":
+        cases = {name: (4 * n, 0) for name, n in DS_WHOLE.items()} | {
+            n: PART_STORES[m] for n, m in DS_PART_STORES.items()
+        }
+    for name, (size, shift) in cases.items():
+        dwords = max(size // 4, 1)
+        for pattern in PATTERNS:
+            for mask in masks(rng)[: 4 if size > 2 else 2]:
+                offsets = places(rng, pattern, size, len(before))
+                values = {8 + k: [rng.getrandbits(32) for _ in LANES] for k in range(dwords)}
+                data = f"v[8:{7 + dwords}]" if dwords > 1 else "v8"
+                immediate = immediate_for(rng, space, offsets)
+                _, after = access(
+                    space,
+                    "write" if space == "ds" else "store",
+                    name,
+                    data,
+                    before,
+                    offsets,
+                    immediate,
+                    mask,
+                    dict(values),
+                )
+                want = bytearray(before)
+                for i in active(mask):  # in the order of lanes
+                    raw = b"".join(values[8 + k][i].to_bytes(4, "little") for k in range(dwords))
+                    want[offsets[i] : offsets[i] + size] = raw[shift // 8 : shift // 8 + size]
+                assert after == bytes(want), (space, name, pattern, hex(mask), immediate)
+
+
+def test_loads_may_overwrite_their_addresses_and_reach_accumulation_registers() -> None:
+    memory = Host(random.Random(1).randbytes(1024))
+    words = memory.view.view(np.uint32).tolist()
+    low, high = split64(memory.base + 16 * i for i in LANES)
+    state = run("gfx942", "global_load_dwordx4 v[0:3], v[0:1], off", v={0: low, 1: high})
+    assert [state.v[k][i] for i in LANES for k in range(4)] == words
+    state = run("gfx942", "global_load_dwordx2 a[2:3], v[0:1], off", v={0: low, 1: high})
+    assert [state.v[2 + 2 + k][i] for i in LANES for k in range(2)] == [
+        words[4 * i + k] for i in LANES for k in range(2)
+    ]
+
+
+# --- buffers -----------------------------------------------------------------------------------------
+def test_buffer_range_is_checked_by_dword() -> None:
+    host = Host(bytes(range(1, 129)))
+    offsets = [0, 52, 56, 60, 61, 62, 64, 100, 0x80000000, 0xFFFFFFF0, 0xFFFFFFFF] + [4] * 53
+    state = run(
+        "gfx942",
+        "buffer_load_dwordx4 v[8:11], v0, s[4:7], 0 offen offset:4\n"
+        "buffer_load_ushort v12, v0, s[4:7], 0 offen",
+        v={0: offsets},
+        s=descriptor(host.base, 64),
+    )
+    for i, offset in enumerate(offsets):
+        for k in range(4):
+            place = offset + 4 + 4 * k
+            want = int.from_bytes(host.bytes()[place : place + 4], "little") if place + 4 <= 64 else 0
+            assert state.v[8 + k][i] == want, (offset, k)
+        assert state.v[12][i] == (
+            int.from_bytes(host.bytes()[offset : offset + 2], "little") if offset + 2 <= 64 else 0
+        )
+    before = host.bytes()
+    run(
+        "gfx942",
+        "buffer_store_dwordx3 v[8:10], v0, s[4:7], 0 offen",
+        s=descriptor(host.base, 64),
+        v={
+            0: [56, 64, 0x80000000] + [72] * 61,
+            8: [0xA0A0A0A0] * 64,
+            9: [0xB0B0B0B0] * 64,
+            10: [0xC0C0C0C0] * 64,
+        },
+    )
+    assert host.bytes() == before[:56] + b"\xa0" * 4 + b"\xb0" * 4 + before[64:]
+
+
+def test_buffer_offsets() -> None:
+    """Scalar offset, no vector address, index and stride, and index with offset."""
+    host = Host(bytes(range(256)) * 4)
+    word = lambda at: int.from_bytes(host.bytes()[at : at + 4], "little")  # noqa: E731
+    state = run(
+        "gfx942",
+        "buffer_load_dword v2, off, s[4:7], s8 offset:12\nbuffer_load_dword v3, off, s[4:7], 16",
+        s={**descriptor(host.base, 1024), 8: 100},
+    )
+    assert set(state.v[2]) == {word(112)} and set(state.v[3]) == {word(16)}
+    state = run(
+        "gfx942", "buffer_load_dword v2, off, s[4:7], s8 offset:12", s={**descriptor(host.base, 112), 8: 100}
+    )
+    assert set(state.v[2]) == {0}  # the scalar offset counts in the check
+    state = run(
+        "gfx942",
+        "buffer_load_dword v2, v0, s[4:7], 0 idxen offset:4\n"
+        "buffer_load_dword v3, v[0:1], s[4:7], 0 idxen offen",
+        v={0: LANES, 1: [4 * (i % 3) for i in LANES]},
+        s=descriptor(host.base, 40, stride=12),
+    )
+    assert state.v[2] == [word(12 * i + 4) if i < 40 else 0 for i in LANES]
+    assert state.v[3] == [word(12 * i + 4 * (i % 3)) if i < 40 else 0 for i in LANES]
+    state = run(
+        "gfx942",
+        "buffer_load_dword v2, off, s[4:7], 0",
+        s=descriptor(host.base, 64, stride=4, flags=0x27000 | 1 << 23),
+    )  # adds the lane id
+    assert state.v[2] == [word(4 * i) if i < 16 else 0 for i in LANES]
+
+
+# --- loads to LDS ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "form,width",
+    [
+        ("dword", 4),
+        ("dwordx3", 12),
+        ("dwordx4", 16),
+        ("ubyte", 1),
+        ("sbyte", 1),
+        ("ushort", 2),
+        ("sshort", 2),
+    ],
+)
+def test_loads_to_lds(form: str, width: int) -> None:
+    rng = random.Random(form)
+    host, lds = Host(rng.randbytes(4096)), rng.randbytes(1600)
+    cell = max(width, 4)
+    for mask in masks(rng):
+        offsets = [rng.randrange(4096 - 16) for _ in LANES]
+        low, high = split64(host.base + x for x in offsets)
+        m0, immediate = rng.choice([0, 128, 700]), rng.choice([0, 16])
+        want = bytearray(lds)
+        for i in active(mask):
+            raw = host.bytes()[offsets[i] + immediate : offsets[i] + immediate + width]
+            if width < 4:
+                raw = (int.from_bytes(raw, "little", signed=form[0] == "s") & 0xFFFFFFFF).to_bytes(
+                    4, "little"
+                )
+            place = m0 + immediate + i * cell
+            if place + cell <= len(lds):
+                want[place : place + cell] = raw
+        text = f"global_load_lds_{form} v[0:1], off offset:{immediate}"
+        state = run("gfx950", text, v={0: low, 1: high}, s={124: m0}, exec=mask, lds=lds)
+        assert state.lds == bytes(want)
+        text = f"buffer_load_{form} v0, s[4:7], 0 offen offset:{immediate} sc0 lds"
+        state = run(
+            "gfx950", text, v={0: offsets}, s={124: m0, **descriptor(host.base, 4096)}, exec=mask, lds=lds
+        )
+        assert state.lds == bytes(want)
+
+
+def test_load_to_lds_out_of_range_writes_zero() -> None:
+    host = Host(bytes(range(1, 129)))
+    state = run(
+        "gfx950",
+        "buffer_load_dwordx4 v0, s[4:7], 0 offen lds",
+        v={0: [0, 56, 0x80000000] + [0] * 61},
+        s={124: 0, **descriptor(host.base, 64)},
+        exec=7,
+        lds=b"\xee" * 64,
+    )
+    assert state.lds == host.bytes()[:16] + host.bytes()[56:64] + bytes(8) + bytes(16) + b"\xee" * 16
+
+
+# --- scratch and flat apertures --------------------------------------------------------------------------
+def test_scratch_forms() -> None:
+    """Immediate, scalar, vector, and vector with scalar offsets, each lane in memory of its own."""
+    values, vector = [70000 * i + 5 for i in LANES], [i % 4 * 2 for i in LANES]
+    text = """scratch_store_dword off, v8, off offset:4
+        scratch_store_dwordx2 off, v[8:9], s33 offset:8
+        scratch_store_short v0, v8, off offset:32
+        scratch_store_byte v0, v8, s33 offset:24
+        scratch_load_dword v10, off, off offset:4
+        scratch_load_dwordx2 v[12:13], off, s33 offset:8
+        scratch_load_ushort v14, v0, s33 offset:16
+        scratch_load_ubyte v15, off, off offset:46"""
+    state = run(
+        "gfx942", text, v={0: vector, 8: values, 9: LANES, 15: [0] * 64}, s={33: 16}, scratch_bytes=48
+    )
+    assert state.v[10] == values
+    assert state.v[12] == values and state.v[13] == list(LANES)
+    assert state.v[14] == [x & 0xFFFF for x in values]
+    assert [state.v[15][i] for i in LANES if vector[i] == 6] == [
+        x & 0xFF for i, x in enumerate(values) if vector[i] == 6
+    ]
+
+
+def test_scratch_out_of_range_faults() -> None:
+    with pytest.raises(
+        KernelFault, match=r"scratch access of 8 bytes at offset 12; the kernel reserves 16 bytes"
+    ):
+        run("gfx942", "scratch_load_dwordx2 v[2:3], off, off offset:12", scratch_bytes=16)
+
+
+def test_flat_reaches_lds_and_scratch() -> None:
+    host, lds = Host(bytes(range(64)) * 4), bytes(range(100, 164)) * 4
+    text = """s_mov_b64 s[4:5], src_shared_base
+        s_mov_b64 s[6:7], src_private_base
+        scratch_store_dword off, v8, off offset:8
+        flat_load_dword v2, v[0:1] offset:8
+        flat_store_dword v[0:1], v9 offset:4
+        flat_atomic_add v3, v[0:1], v9 offset:4 sc0
+        scratch_load_dword v4, off, off offset:4"""
+    kinds = [i % 3 for i in LANES]
+    low, high = split64(
+        [host.base, 0x0001 << 48, 0x0002 << 48][k] + (8 * (i // 3) if k < 2 else 0)
+        for i, k in enumerate(kinds)
+    )
+    state = run(
+        "gfx942", text, v={0: low, 1: high, 8: range(500, 564), 9: range(900, 964)}, lds=lds, scratch_bytes=16
+    )
+    assert state.s64(4) == 0x0001 << 48 and state.s64(6) == 0x0002 << 48
+    for i, kind in enumerate(kinds):
+        place = 8 * (i // 3)
+        loaded = (
+            int.from_bytes((bytes(range(64)) * 4)[place + 8 : place + 12], "little")
+            if kind == 0
+            else int.from_bytes(lds[place + 8 : place + 12], "little")
+            if kind == 1
+            else 500 + i
+        )
+        assert state.v[2][i] == loaded and state.v[3][i] == 900 + i
+        stored = (
+            host.bytes()[place + 4 : place + 8]
+            if kind == 0
+            else state.lds[place + 4 : place + 8]
+            if kind == 1
+            else None
+        )
+        assert (state.v[4][i] if stored is None else int.from_bytes(stored, "little")) == 2 * (900 + i)
+
+
+# --- faults and refusals -------------------------------------------------------------------------------
+@pytest.mark.parametrize("address", [0x10, 0x123456789ABCDEF0])
+def test_access_fault_names_address_and_lane(address: int) -> None:
+    host = Host(bytes(256))
+    low, high = split64([host.base] * 7 + [address] + [host.base] * 56)
+    with pytest.raises(KernelFault, match=f"memory access fault at address {address:#x}, lane 7"):
+        run("gfx942", "global_load_dword v2, v[0:1], off", v={0: low, 1: high})
+
+
+def test_lanes_that_are_off_do_not_fault() -> None:
+    host = Host(bytes(range(256)))
+    low, high = split64([0x10] * 63 + [host.base])
+    state = run(
+        "gfx942",
+        "global_load_dword v2, v[0:1], off\nglobal_store_dword v[0:1], v2, off\n"
+        "global_atomic_add v[0:1], v2, off",
+        v={0: low, 1: high},
+        exec=1 << 63,
+    )
+    assert state.v[2][63] == 0x03020100
+
+
+def test_atomics_need_alignment() -> None:
+    host = Host(bytes(256))
+    low, high = split64([host.base + 2] * 64)
+    with pytest.raises(KernelFault, match="lane 0: atomic at misaligned address"):
+        run("gfx942", "global_atomic_add v[0:1], v2, off", v={0: low, 1: high})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "buffer_load_dword v0, off, s[4:7], 0 tfe",
+        "ds_gws_init v0 offset:1 gds",
+        "ds_add_u32 v0, v1 gds",
+        "global_load_dword v0, v[2:3], off clamp",
+        "buffer_store_dword v0, off, s[4:7], 0 lds",
+        "ds_read_b32 v0, v1 offset0:1",
+        "ds_swizzle_b32 v0, v1 offset:swizzle(SPIN,2)",
+        "global_load_dwordx4 v[0:1], v[2:3], off",
+    ],
+)
+def test_what_is_not_supported_is_refused(text: str) -> None:
+    with pytest.raises(UnsupportedInstruction):
+        run("gfx942", text)
