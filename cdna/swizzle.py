@@ -20,7 +20,7 @@ def swizzle_pattern(text: str) -> int:
     if mode == "BITMASK_PERM":  # from lane bit 4 down to bit 0: 0, 1, p(reserve), i(nvert)
         mask = arguments[0].strip('"')
         if len(mask) == 5 and set(mask) <= set("01pi"):
-            keep, set_bits, flip = (sum(16 >> i for i in range(5) if mask[i] in kinds) for kinds in ("pi", "1", "i"))
+            keep, set_bits, flip = (sum(16 >> i for i in range(5) if mask[i] in c) for c in ("pi", "1", "i"))
             return _bitmask(keep, set_bits, flip)
     numbers = [int(a, 0) for a in arguments if a.isdigit() or a.startswith("0x")]
     match mode, numbers:
