@@ -6,8 +6,6 @@
 
 constexpr u32 FP16_OVFL = 1u << 23;  // MODE: overflow gives the largest finite value
 
-struct F32 { static constexpr int BITS = 32; };
-
 static inline u32 next_random(u32 x) { return x << 1 ^ (x >> 31 ? 197 : 0); }  // v_prng_b32
 
 // Lanes of a source with its sign modifiers; op_sel has other meanings here than for lane_op.
@@ -19,10 +17,7 @@ static const u32* source(Wave& w, const Inst& in, int k, u32* tmp) {
 }
 
 // Bits of element `e` of a register run, as f32.
-template <class S> static inline u32 element(const u32* p, int e, int lane) {
-  if constexpr (S::BITS == 32) return p[e * WAVE + lane];
-  else return bits(decode<S>(packed_code<S>(p, e, lane)));
-}
+template <class S> static inline u32 element(const u32* p, int e, int lane) { return bits(decode<S>(packed_code<S>(p, e, lane))); }
 
 static inline int scale_field(u32 scale) { return scale >> 23 & 0xff; }
 

@@ -28,6 +28,7 @@ using BF8_OCP = Format<5, 2, 15, Specials::IEEE>;
 using FP6 = Format<2, 3, 1, Specials::FINITE>;
 using BF6 = Format<3, 2, 3, Specials::FINITE>;
 using FP4 = Format<2, 1, 1, Specials::FINITE>;
+struct F32 { static constexpr int BITS = 32; };
 
 constexpr u32 QUIET_NAN = 0x7fc00000;
 
@@ -51,6 +52,8 @@ template <class F> static inline float decode(u32 code) {
     return as_f32(x);
   }
 }
+
+template <> inline float decode<F32>(u32 code) { return as_f32(code); }
 
 // Element `index` of codes packed without gaps into registers (v: [register][64]).
 template <class F> static inline u32 packed_code(const u32* v, int index, int lane) {

@@ -33,8 +33,8 @@ template <class F, int N> static inline void load_tile(const u32* v, int registe
         for (int i = 0; i < WIDTH; i++) row[i] = decode<F>(v[g * WIDTH + i] >> e * F::BITS);
       }
 }
-struct F32 { static constexpr int BITS = 32; };
-template <> inline float decode<F32>(u32 code) { return as_f32(code); }
+struct I8 { static constexpr int BITS = 8; };
+template <> inline float decode<I8>(u32 code) { return (float)(i8)code; }
 
 // acc[ROWS][COLUMNS*16] += a[k][0..ROWS) * b[k][...], k = 0, 1, ..., depth-1: a chain of fused multiply-adds in that order.
 // `offset(row)` is where a row lies in c and d.

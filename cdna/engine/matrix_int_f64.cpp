@@ -1,9 +1,6 @@
 // Dense matrix instructions with i32 and f64 results.
 #include "matrix.h"
 
-struct I8 { static constexpr int BITS = 8; };
-template <> inline float decode<I8>(u32 code) { return (float)(i8)code; }
-
 // Sums of at most 64 products of bytes stay below 2^24, so f32 holds them exactly; C is added in i32 and wraps.
 template <int N, int BLOCKS, int REGISTERS> static void mfma_i8(Wave& w, const Inst& in) {
   constexpr int REGISTERS_D = D_REGISTERS<N, BLOCKS>;
