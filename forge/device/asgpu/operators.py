@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from torch import library
 from torch._library.custom_ops import CustomOpDef
 from torch.library import Library
 
@@ -25,9 +26,11 @@ def library_impl(
     self: Library, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", **options: Any
 ) -> None:
     key = dispatch_key or self.dispatch_key
-    operator = (self.ns, str(op_name))
+    operator = (self.ns, str(op_name).rpartition("::")[2])
     if key in KEYS:
         _with_gpu_kernel.add(operator)
+        # Older releases of torch remember each registration here, and refuse a second.
+        library._impls.discard("/".join([*operator, KEYS[key]]))
         with warnings.catch_warnings():  # it may replace a kernel for the CPU
             warnings.simplefilter("ignore")
             _library_impl(self, op_name, fn, KEYS[key], **options)

@@ -201,7 +201,7 @@ def apply(arch: str) -> None:
     cuda._initialized = True
     cuda.default_generators = (torch.default_generator,) * tags.device_count()
     cuda.is_available = lambda: True
-    cuda.device_count = tags.device_count
+    cuda.device_count = cuda.random.device_count = tags.device_count
     cuda.memory_stats = cuda.memory.memory_stats = _no_statistics
     cuda.set_stream = streams.set_stream
     cuda.CUDAGraph = cuda.graphs.CUDAGraph = CUDAGraph
