@@ -37,7 +37,7 @@ FLOAT_COMPARES(f16, float) FLOAT_COMPARES(f32, float) FLOAT_COMPARES(f64, double
 // Bit of S1's mask that a value's class selects: 0 signalling NaN, 1 quiet NaN, then from -inf (2) up to +inf (9).
 template <class U> static inline u32 class_of(U x, U least_normal) {
   bool negative = x >> (8 * sizeof(U) - 1);
-  U m = (U)(x & (U)(~(U)0 >> 1));
+  U m = (U)(x & (U)((U)~(U)0 >> 1));
   u32 positive = m == FloatBits<U>::INF ? 9 : m >= least_normal ? 8 : m ? 7 : 6;
   return is_nan(m) ? (is_snan(m) ? 0 : 1) : negative ? 11 - positive : positive;
 }

@@ -95,12 +95,14 @@ template <class T> static void div_fmas(Wave& w, const Inst& in) {
   write_result(w, in, t);
 }
 
-// The special cases of numerator S2 / denominator S1; otherwise the computed quotient S0 with their sign.
+// The special cases of numerator S2 / denominator S1; otherwise the computed quotient S0 with their sign. A NaN quotient
+// of ordinary numbers is what the steps before leave where it overflows, and hardware makes it infinite, though the
+// ISA text does not say so (found on hardware by tinygrad, test/mockgpu/amd/emu.py).
 template <class U, int MANTISSA, int UNDERFLOW> static inline U fixup(U q, U denominator, U numerator) {
   constexpr U INF = FloatBits<U>::INF, SIGN = (U)((U)1 << (8 * sizeof(U) - 1));
   U sign = (denominator ^ numerator) & SIGN, d = denominator & (U)~SIGN, n = numerator & (U)~SIGN;
   int difference = (int)(n >> MANTISSA) - (int)(d >> MANTISSA);
-  U r = (q & (U)~SIGN) | sign;
+  U r = is_nan(q) ? (U)(sign | INF) : (U)((q & (U)~SIGN) | sign);
   r = difference < UNDERFLOW ? sign : r;
   r = d == INF || n == 0 ? sign : r;
   r = d == 0 || n == INF ? (U)(sign | INF) : r;

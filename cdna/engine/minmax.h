@@ -8,7 +8,7 @@ template <> struct FloatBits<u16> { typedef i16 Signed; static constexpr u16 INF
 template <> struct FloatBits<u32> { typedef i32 Signed; static constexpr u32 INF = 0x7f800000, QUIET = 0x00400000; };
 template <> struct FloatBits<u64> { typedef i64 Signed; static constexpr u64 INF = 0x7ff0000000000000ull, QUIET = 0x0008000000000000ull; };
 
-template <class U> static inline bool is_nan(U x) { return (U)(x & (U)(~(U)0 >> 1)) > FloatBits<U>::INF; }
+template <class U> static inline bool is_nan(U x) { return (U)(x & (U)((U)~(U)0 >> 1)) > FloatBits<U>::INF; }
 template <class U> static inline bool is_snan(U x) { return is_nan(x) && !(x & FloatBits<U>::QUIET); }
 template <class U> static inline U quiet(U x) { return (U)(x | FloatBits<U>::QUIET); }
 // Integers in the order of the floats.

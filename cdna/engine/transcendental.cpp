@@ -67,7 +67,7 @@ CORE_F64(rcp_f64, 1.0 / a) CORE_F64(sqrt_f64, __builtin_sqrt(a)) CORE_F64(rsq_f6
 static const u64 TWO_OVER_PI[] = {
   0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e,
   0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7,
-  0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb1f8d5d085, 0x6033046fc7b6b8f0, 0xcf0d8a4a2e8f5b2b};
+  0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
 static void trig_preop(u32* d, const u32* pa, const u32* pb, const u32*) {
   for (int i = 0; i < WAVE; i++) {
     i32 exponent = pair(pa, i) >> 52 & 0x7ff, shift = (i32)(pb[i] & 31) * 53;
