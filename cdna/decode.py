@@ -45,6 +45,7 @@ _MFMA_FORMATS = {"MFMA_FORMAT_FP8": 0, "MFMA_FORMAT_BF8": 1}
 _MATRIX_MODIFIERS = {"cbsz", "abid", "blgp", "matrix_a_fmt", "matrix_b_fmt"}
 _SUFFIX = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
 _SPLIT = re.compile(r",(?![^\[(]*[\])])")
+_SPACE_IN_CALL = re.compile(r",\s+(?=[^()]*\))")  # hwreg(HW_REG_MODE, 23, 1) is one operand
 _COUNTER = re.compile(r"(vmcnt|lgkmcnt|expcnt)\((\d+)\)")
 
 
@@ -199,7 +200,7 @@ class Decoder:
         if slots and slots[0] in ("W", "X"):
             mods.offset = _waitcnt(text) if slots[0] == "W" else 0
             return self._record(number, [], [], [], [], mods), True
-        parts = split_operands(text) if text else []
+        parts = split_operands(_SPACE_IN_CALL.sub(",", text)) if text else []
         words: list[str] = []
         for part in parts:
             first, *rest = part.split(" ")

@@ -250,7 +250,8 @@ class Kernel:
             workgroup_id_mask=sum(1 << i for i, axis in enumerate("xyz") if d.get(f"system_sgpr_workgroup_id_{axis}", int(axis == "x"))),
             lds_bytes=lds_bytes, lds_limit=arch.lds_bytes, scratch_bytes=self.scratch_bytes,
             mode=d.get("float_round_mode_32", 0) | d.get("float_round_mode_16_64", 0) << 2
-            | d.get("float_denorm_mode_32", 0) << 4 | d.get("float_denorm_mode_16_64", 3) << 6,
+            | d.get("float_denorm_mode_32", 0) << 4 | d.get("float_denorm_mode_16_64", 3) << 6
+            | d.get("dx10_clamp", 1) << 8 | d.get("ieee_mode", 1) << 9 | d.get("fp16_overflow", 0) << 23,
             n_threads=n_threads(), max_live=256, n_xcc=arch.xcds,
             kernarg=ctypes.addressof(arguments), dispatch_packet=ctypes.addressof(packet_buffer), executed=ctypes.addressof(executed))
         engine().lib.cdna_launch(self.program._handle, ctypes.byref(launch))
