@@ -498,12 +498,14 @@ CONVERT = [
     *group("f32", "f64", {"v_cvt_f32_f64": lambda a: a}),
     *group("f32", "u32", {
         "v_cvt_f32_ubyte0": lambda a: Fraction(a & 255), "v_cvt_f32_ubyte1": lambda a: Fraction(a >> 8 & 255),
-        "v_cvt_f32_ubyte2": lambda a: Fraction(a >> 16 & 255), "v_cvt_f32_ubyte3": lambda a: Fraction(a >> 24),
+        "v_cvt_f32_ubyte2": lambda a: Fraction(a >> 16 & 255),
+        "v_cvt_f32_ubyte3": lambda a: Fraction(a >> 24),
         "v_cvt_off_f32_i4": lambda a: Fraction(signed(a & 15, 4), 16)}),
     *group("u32", "f32", {
         "v_cvt_pkrtz_f16_f32": lambda a, b: toward_zero(a) | toward_zero(b) << 16}, halves=True),
     *group("u32", "f32", {
-        "v_cvt_pk_f16_f32": lambda a, b: encode(a, "f16") | encode(b, "f16") << 16}, halves=True, arch="gfx950"),
+        "v_cvt_pk_f16_f32": lambda a, b: encode(a, "f16") | encode(b, "f16") << 16},
+        halves=True, arch="gfx950"),
     *group("u32", "f32", {
         "v_cvt_pknorm_i16_f32": lambda a, b: norm(a, -1.0, 32767) | norm(b, -1.0, 32767) << 16,
         "v_cvt_pknorm_u16_f32": lambda a, b: norm(a, 0.0, 65535) | norm(b, 0.0, 65535) << 16}),
@@ -511,7 +513,8 @@ CONVERT = [
         "v_cvt_pknorm_i16_f16": lambda a, b: norm(a, -1.0, 32767) | norm(b, -1.0, 32767) << 16,
         "v_cvt_pknorm_u16_f16": lambda a, b: norm(a, 0.0, 65535) | norm(b, 0.0, 65535) << 16}),
     *group("u16", "f16", {
-        "v_cvt_norm_i16_f16": lambda a: norm(a, -1.0, 32767), "v_cvt_norm_u16_f16": lambda a: norm(a, 0.0, 65535)}),
+        "v_cvt_norm_i16_f16": lambda a: norm(a, -1.0, 32767),
+        "v_cvt_norm_u16_f16": lambda a: norm(a, 0.0, 65535)}),
     *group("u32", "f32 u32 u32", {
         "v_cvt_pk_u8_f32": lambda a, b, c: c & ~(255 << 8 * (b & 3)) | truncated(a, 0, 255) << 8 * (b & 3)}),
     *group("u32", "f16", {"v_pack_b32_f16": lambda a, b: a | b << 16}, raw=True, signalling=True),
