@@ -401,9 +401,47 @@ def test_scratch_forms() -> None:
     ]
 
 
+def test_scratch_in_random_order() -> None:
+    """Stores and loads of every width at any offset, uniform or a lane's own, against each lane's bytes."""
+    rng = random.Random(11)
+    stores = {name: (4 * n, 0) for name, n in WHOLE.items()} | PART_STORES
+    cells: np.ndarray = np.zeros((64, 64), np.uint8)
+    lines, v, checks = [], {}, []
+    for k in range(4):  # defined contents first
+        v[4 + k] = [rng.getrandbits(32) for _ in LANES]
+        lines.append(f"scratch_store_dwordx4 off, v[4:7], off offset:{16 * k}")
+    for k in range(16):
+        cells[:, 4 * k : 4 * k + 4] = np.array(v[4 + k % 4], np.uint32).view(np.uint8).reshape(64, 4)
+    v[0] = [rng.randrange(30) for _ in LANES]
+    for step in range(40):
+        own = rng.random() < 0.5
+        name, (size, shift) = rng.choice(list(stores.items()))
+        immediate = rng.randrange(64 - size - (30 if own else 0))
+        address = "v0" if own else "off"
+        at = [immediate + (x if own else 0) for x in v[0]]
+        data = f"v[4:{3 + size // 4}]" if size > 4 else "v4"
+        lines.append(f"scratch_store_{name} {address}, {data}, off offset:{immediate}")
+        for i in LANES:
+            raw = b"".join(v[4 + k][i].to_bytes(4, "little") for k in range(4))[shift // 8 :][:size]
+            cells[i, at[i] : at[i] + size] = np.frombuffer(raw, np.uint8)
+        name, (size, value) = rng.choice(list(PART_LOADS.items()))
+        immediate = rng.randrange(64 - size - (30 if own else 0))
+        at = [immediate + (x if own else 0) for x in v[0]]
+        lines.append(f"scratch_load_{name} v{8 + step}, {address}, off offset:{immediate}")
+        checks.append(
+            [value(int.from_bytes(cells[i, at[i] : at[i] + size].tobytes(), "little"), POISON) for i in LANES]
+        )
+    lines += [
+        f"scratch_load_dwordx4 v[{48 + 4 * k}:{51 + 4 * k}], off, off offset:{16 * k}" for k in range(4)
+    ]
+    state = run("gfx942", "\n".join(lines), v=v, scratch_bytes=64)
+    assert state.v[8:48] == checks
+    assert np.array(state.v[48:64], np.uint32).T.copy().view(np.uint8).tolist() == cells.tolist()
+
+
 def test_scratch_out_of_range_faults() -> None:
     with pytest.raises(
-        KernelFault, match=r"scratch access of 8 bytes at offset 12; the kernel reserves 16 bytes"
+        KernelFault, match=r"lane 0: scratch access of 8 bytes at offset 12; the kernel reserves 16 bytes"
     ):
         run("gfx942", "scratch_load_dwordx2 v[2:3], off, off offset:12", scratch_bytes=16)
 

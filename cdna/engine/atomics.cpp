@@ -4,13 +4,17 @@
 
 template <Space S, class T, T (*F)(T, T)> static void atomic(Wave& w, const Inst& in) {
   u64 exec = w.exec();
-  if (!exec || !addresses<S>(w, in, in.src[0], in.src[2], sizeof(T))) return;
+  PrivateWindow window;
+  if (!exec || !addresses<S>(w, in, in.src[0], in.src[2], sizeof(T), window)) return;
   atomic_lanes<T, F>(w, in.flags & GLC ? w.vreg(in.dst[0].reg) : nullptr, w.vreg(in.src[1].reg), exec);
+  if (S == FLAT) close_window(w, sizeof(T), window);
 }
 template <Space S, class T> static void cmpswap(Wave& w, const Inst& in) {
   u64 exec = w.exec();
-  if (!exec || !addresses<S>(w, in, in.src[0], in.src[2], sizeof(T))) return;
+  PrivateWindow window;
+  if (!exec || !addresses<S>(w, in, in.src[0], in.src[2], sizeof(T), window)) return;
   cmpswap_lanes<T>(w, in.flags & GLC ? w.vreg(in.dst[0].reg) : nullptr, w.vreg(in.src[1].reg), exec);
+  if (S == FLAT) close_window(w, sizeof(T), window);
 }
 
 // Buffer atomics return into their data register; a lane out of range returns 0.

@@ -103,7 +103,7 @@ struct alignas(64) Wave {
   u32 mode;     // MODE register: bits 1:0 f32 rounding, 3:2 f64/f16 rounding, 5:4 f32 denormals, 7:6 f64/f16
   const Inst* code;
   Workgroup* wg;
-  u8* scratch;           // [lane][scratch_bytes]
+  u8* scratch;           // [dword of a lane's scratch][lane], see memory.h
   u32 scratch_bytes;     // per lane
   u32 id;                // within the workgroup
   u64* executed;         // per instruction, of this thread

@@ -15,11 +15,11 @@
 
 extern const OpTable SALU_OPS, CONTROL_OPS, VALU32_OPS, VALU16_OPS, VALU64_OPS, FLOAT32_OPS, TRANSCENDENTAL_OPS, DIVISION_OPS,
     PACKED_OPS, CONVERT_OPS, COMPARE_OPS, LANE_OPS,
-    GLOBAL_OPS, BUFFER_OPS, ATOMIC_OPS, LDS_OPS, LDS_ATOMIC_OPS, LDS_LANE_OPS, MATRIX_OPS,
+    GLOBAL_OPS, SCRATCH_OPS, BUFFER_OPS, ATOMIC_OPS, LDS_OPS, LDS_ATOMIC_OPS, LDS_LANE_OPS, MATRIX_OPS,
     MATRIX_INT_F64_OPS, MATRIX_SCALED_OPS, SPARSE_OPS, CONVERT_LOW_OPS;
 static const OpTable* const TABLES[] = {&SALU_OPS, &CONTROL_OPS, &VALU32_OPS, &VALU16_OPS, &VALU64_OPS, &FLOAT32_OPS,
     &TRANSCENDENTAL_OPS, &DIVISION_OPS, &PACKED_OPS, &CONVERT_OPS,
-    &COMPARE_OPS, &LANE_OPS, &GLOBAL_OPS, &BUFFER_OPS, &ATOMIC_OPS, &LDS_OPS, &LDS_ATOMIC_OPS,
+    &COMPARE_OPS, &LANE_OPS, &GLOBAL_OPS, &SCRATCH_OPS, &BUFFER_OPS, &ATOMIC_OPS, &LDS_OPS, &LDS_ATOMIC_OPS,
     &LDS_LANE_OPS, &MATRIX_OPS, &MATRIX_INT_F64_OPS, &MATRIX_SCALED_OPS, &SPARSE_OPS,
     &CONVERT_LOW_OPS};
 
@@ -369,6 +369,7 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   w->mode = mode;
   w->wg = &g;
   w->code = p->code;
+  scratch_bytes = (scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
   w->scratch = allocate((size_t)scratch_bytes * WAVE);
   w->scratch_bytes = scratch_bytes;
   w->fault = message;
@@ -396,6 +397,7 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
 
 void cdna_launch(Program* p, Launch* l) {
   install_handlers();
+  l->scratch_bytes = (l->scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
   u32 total = l->groups[0] * l->groups[1] * l->groups[2];
   u32 n = l->n_threads < total ? l->n_threads : total;
   if (n == 0) return;

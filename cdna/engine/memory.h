@@ -218,15 +218,38 @@ template <Form F> static inline void load_to_lds(Wave& w, u32 base, u64 active, 
 
 // --- addresses -----------------------------------------------------------------------------------
 
-enum Space { GLOBAL, FLAT, SCRATCH };
+enum Space { GLOBAL, FLAT };
 
-bool flat_apertures(Wave& w, int bytes);                                                       // global.cpp
-bool scratch_addresses(Wave& w, const Inst& in, const Operand& vaddr, const Operand& saddr, int bytes);
+// Scratch is interleaved by dwords, as on hardware: dword k of all lanes, then dword k + 1, so that a spill is a plain
+// copy of a register. Bytes of one lane that share a dword are next to each other.
+static inline u8* scratch_cell(const Wave& w, u32 lane, u32 offset) {
+  return w.scratch + (size_t)(offset >> 2) * WAVE * 4 + lane * 4 + (offset & 3);
+}
+static inline void scratch_read(const Wave& w, u32 lane, u32 offset, u8* data, u32 bytes) {
+  for (u32 b = 0; b < bytes; b++) data[b] = *scratch_cell(w, lane, offset + b);
+}
+static inline void scratch_write(const Wave& w, u32 lane, u32 offset, const u8* data, u32 bytes) {
+  for (u32 b = 0; b < bytes; b++) *scratch_cell(w, lane, offset + b) = data[b];
+}
+
+// Copies of the scratch bytes that lanes reach through flat addresses.
+struct PrivateWindow {
+  u64 lanes = 0;
+  u32 offset[WAVE];
+  alignas(16) u8 data[WAVE][16];
+};
+bool flat_apertures(Wave& w, u32 bytes, PrivateWindow& window);  // global.cpp
+static inline void close_window(Wave& w, u32 bytes, const PrivateWindow& window) {
+  for (u64 m = window.lanes; m; m &= m - 1) {
+    u32 i = __builtin_ctzll(m);
+    scratch_write(w, i, window.offset[i], window.data[i], bytes);
+  }
+}
 
 // Fills w.address for an access of `bytes` bytes a lane; false if it faulted. A 64-bit vector address, or a scalar
 // base with a 32-bit unsigned vector offset (CDNA3 ISA, "Flat Memory Instructions"; LLVM AMDGPUUsage, address spaces).
-template <Space S> static inline bool addresses(Wave& w, const Inst& in, const Operand& vaddr, const Operand& saddr, int bytes) {
-  if (S == SCRATCH) return scratch_addresses(w, in, vaddr, saddr, bytes);
+template <Space S>
+static inline bool addresses(Wave& w, const Inst& in, const Operand& vaddr, const Operand& saddr, u32 bytes, PrivateWindow& window) {
   u64* a = w.address;
   u64 offset = (u64)(i64)in.offset;
   const u32* v = w.vreg(vaddr.reg);
@@ -240,7 +263,7 @@ template <Space S> static inline bool addresses(Wave& w, const Inst& in, const O
     a[i] = (v[i] | (u64)v[WAVE + i] << 32) + offset;
     if (S == FLAT) top |= a[i];
   }
-  return S == GLOBAL || top >> 48 == 0 || flat_apertures(w, bytes);
+  return S == GLOBAL || top >> 48 == 0 || flat_apertures(w, bytes, window);
 }
 
 // Host addresses of `bytes` bytes at LDS offset v + offset, into a; returns the lanes that lie within the allocation.

@@ -1,0 +1,72 @@
+// Scratch loads and stores: each lane's own memory, where compilers spill registers and keep local arrays.
+#include "memory.h"
+
+// Offset of a lane = vector offset + scalar offset + immediate (CDNA3 ISA, "Scratch": ST, SS, SV and SVS modes).
+struct ScratchOffsets {
+  const u32* vector;  // null: the same for all lanes
+  u32 base;
+  u32 of(int lane) const { return vector ? vector[lane] + base : base; }
+};
+
+static bool scratch_offsets(Wave& w, const Inst& in, const Operand& vaddr, const Operand& saddr, u32 bytes, ScratchOffsets& out) {
+  out.base = (u32)in.offset + (saddr.kind == NONE ? 0 : scalar32(w, saddr));
+  out.vector = vaddr.kind == NONE ? nullptr : w.vreg(vaddr.reg);
+  EACH_LANE(w, i) {
+    if ((u64)out.of(i) + bytes > w.scratch_bytes) {
+      fault(w, "lane %d: scratch access of %u bytes at offset %d; the kernel reserves %u bytes a work-item", i, bytes, (i32)out.of(i),
+            w.scratch_bytes);
+      return false;
+    }
+    if (!out.vector) break;
+  }
+  return true;
+}
+
+template <Form F> static void load(Wave& w, const Inst& in) {
+  u64 exec = w.exec();
+  ScratchOffsets offsets;
+  if (!exec || !scratch_offsets(w, in, in.src[0], in.src[1], form_bytes(F), offsets)) return;
+  u32* d = w.vreg(in.dst[0].reg);
+  if (form_bytes(F) >= 4 && !offsets.vector && offsets.base % 4 == 0) {
+    const u32* from = (const u32*)scratch_cell(w, 0, offsets.base);
+    for (int k = 0; k < form_dwords(F); k++) blend(d + k * WAVE, from + k * WAVE, exec);
+    return;
+  }
+  for (; exec; exec &= exec - 1) {
+    int i = __builtin_ctzll(exec);
+    u8 data[16];
+    scratch_read(w, i, offsets.of(i), data, form_bytes(F));
+    load_lane<F>(d + i, data);
+  }
+}
+
+template <Form F> static void store(Wave& w, const Inst& in) {
+  u64 exec = w.exec();
+  ScratchOffsets offsets;
+  if (!exec || !scratch_offsets(w, in, in.src[0], in.src[2], form_bytes(F), offsets)) return;
+  const u32* s = w.vreg(in.src[1].reg);
+  if (form_bytes(F) >= 4 && !offsets.vector && offsets.base % 4 == 0) {
+    u32* to = (u32*)scratch_cell(w, 0, offsets.base);
+    for (int k = 0; k < form_dwords(F); k++) blend(to + k * WAVE, s + k * WAVE, exec);
+    return;
+  }
+  for (; exec; exec &= exec - 1) {
+    int i = __builtin_ctzll(exec);
+    u8 data[16];
+    store_lane<F>(s + i, data);
+    scratch_write(w, i, offsets.of(i), data, form_bytes(F));
+  }
+}
+
+#define LOAD(NAME, TYPE, FORM) {"scratch_load_" NAME, "D:" TYPE " A G" MEMORY_MODS, load<FORM>}
+#define STORE(NAME, TYPE, FORM) {"scratch_store_" NAME, "A S:" TYPE " G" MEMORY_MODS, store<FORM>}
+
+static const OpInfo OPS[] = {
+  LOAD("ubyte", "b32", U8), LOAD("sbyte", "b32", I8), LOAD("ushort", "b32", U16), LOAD("sshort", "b32", I16),
+  LOAD("ubyte_d16", "b32", U8_LO), LOAD("ubyte_d16_hi", "b32", U8_HI), LOAD("sbyte_d16", "b32", I8_LO),
+  LOAD("sbyte_d16_hi", "b32", I8_HI), LOAD("short_d16", "b32", U16_LO), LOAD("short_d16_hi", "b32", U16_HI),
+  LOAD("dword", "b32", B32), LOAD("dwordx2", "b64", B64), LOAD("dwordx3", "b96", B96), LOAD("dwordx4", "b128", B128),
+  STORE("byte", "b32", U8), STORE("byte_d16_hi", "b32", U8_HI), STORE("short", "b32", U16), STORE("short_d16_hi", "b32", U16_HI),
+  STORE("dword", "b32", B32), STORE("dwordx2", "b64", B64), STORE("dwordx3", "b96", B96), STORE("dwordx4", "b128", B128),
+};
+extern const OpTable SCRATCH_OPS = {OPS, sizeof OPS / sizeof *OPS};
