@@ -42,8 +42,6 @@ static const OpInfo OPS[] = {
   SINGLE("f32", "f32", "b32", 1, F32, F32, "2", "4", ""),
   SINGLE("f16", "f16", "b64", 2, F16, F16, "8", "16", ""),
   SINGLE("bf16", "bf16_1k", "b64", 2, BF16, BF16, "8", "16", ""),
-  {"v_mfma_f32_32x32x8_bf16_1k", D16_AB("b64", PLAIN), mfma<32, 1, 2, BF16, BF16>},
-  {"v_mfma_f32_16x16x16_bf16_1k", D4_AB("b64", PLAIN), mfma<16, 1, 2, BF16, BF16>},
   SINGLE("xf32", "xf32", "b64", 2, XF32, XF32, "4", "8", "@gfx942"),
   SINGLE("f16", "f16", "b128", 4, F16, F16, "16", "32", "@gfx950"),
   SINGLE("bf16", "bf16", "b128", 4, BF16, BF16, "16", "32", "@gfx950"),
