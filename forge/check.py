@@ -75,7 +75,12 @@ def _run_worker(submission: Submission, problem: Problem) -> dict[str, Any]:
                 shutil.copyfile(file.source, target)
         Path(folder, "submission.py").write_text(submission.text, encoding="utf-8")
         reader, writer = os.pipe()
-        request = {"arch": problem.arch, "cases": cases_of(problem), "descriptor": writer}
+        request = {
+            "arch": problem.arch,
+            "cases": cases_of(problem),
+            "descriptor": writer,
+            "ranks": problem.world_size,
+        }
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         with tempfile.TemporaryFile("w+") as words:
             worker = subprocess.Popen(

@@ -1,14 +1,24 @@
-"""What check_worker.py puts in a GPU's place: enough for host code to decide what it launches, no more."""
+"""What check_worker.py puts in a GPU's place: enough for host code to decide what it launches, no more.
+
+Tensors for "cuda" lie on the CPU, fake or real. (torch can make fake "cuda" tensors as well, but a build of
+torch without CUDA then fails where a view is taken.)
+"""
 
 from __future__ import annotations
 
 import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.overrides import TorchFunctionMode
 from triton.backends.compiler import GPUTarget
 
 from forge.device.cards import CARDS, HIP_VERSION
+
+CPU = torch.device("cpu")
 
 
 class CompileOnly:
@@ -33,14 +43,61 @@ class CompileOnly:
         return torch.cuda
 
 
+class GpuIsCpu(TorchFunctionMode):
+    """Rewrites the device that a torch function is asked for."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.Tensor.cuda:
+            return args[0]
+        if _is_gpu(kwargs.get("device")):
+            kwargs["device"] = CPU
+        if func is torch.Tensor.to:
+            args = tuple(CPU if isinstance(a, str | torch.device) and _is_gpu(a) else a for a in args)
+        return func(*args, **kwargs)
+
+
+def _is_gpu(device: Any) -> bool:
+    return device is not None and (isinstance(device, int) or torch.device(device).type == "cuda")
+
+
+@contextmanager
+def fake_tensors() -> Iterator[None]:
+    """Tensors without data, with two things that torch's own lack."""
+    data_ptr, apply = FakeTensor.data_ptr, torch.nn.Module._apply
+    # Storage is aligned as the allocator would align it; a view begins inside.
+    FakeTensor.data_ptr = lambda tensor: tensor.storage_offset() * tensor.element_size()
+    torch.nn.Module._apply = _apply_to_fake
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            yield
+    finally:
+        FakeTensor.data_ptr, torch.nn.Module._apply = data_ptr, apply
+
+
+def _apply_to_fake(module: torch.nn.Module, fn: Callable[..., Any], recurse: bool = True) -> torch.nn.Module:
+    """Module.to() and its like. torch's own swaps old and new tensors' contents, which fake ones refuse."""
+    for child in module.children():
+        child._apply(fn)
+    for name, parameter in module._parameters.items():
+        if parameter is not None:
+            module._parameters[name] = torch.nn.Parameter(fn(parameter), parameter.requires_grad)
+    for name, buffer in module._buffers.items():
+        if buffer is not None:
+            module._buffers[name] = fn(buffer)
+    return module
+
+
 def pretend_gpu(arch: str) -> None:
-    """What host code asks torch.cuda for, where fake tensors do not answer."""
+    """What host code asks torch itself for."""
     card = CARDS[arch]
     properties = types.SimpleNamespace(
         name=card.name,
         gcnArchName=card.arch_name,
         multi_processor_count=card.compute_units,
-        warp_size=64,
+        warp_size=card.warp_size,
         total_memory=card.total_memory_bytes,
         major=card.capability[0],
         minor=card.capability[1],
@@ -49,7 +106,7 @@ def pretend_gpu(arch: str) -> None:
 
     class Generator(generator):  # type: ignore[misc, valid-type]
         def __new__(cls, device: Any = "cpu") -> Any:
-            return generator()  # draws nothing: the tensors are fake
+            return generator()
 
     torch.Generator = Generator
     torch.version.hip = HIP_VERSION

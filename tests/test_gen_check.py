@@ -17,7 +17,7 @@ sets:
   - name: toys
     description: toys
     problems:
-      - {name: toy-problem, directory: reference/toy, gpus: [MI300], arch: ARCH, harness: amd, variant: plain}
+      - {name: toy-problem, directory: reference/toy, gpus: [GPUS], arch: ARCH, harness: amd, variant: plain}
 """
 TASK = """
 files: [{name: submission.py, source: "@SUBMISSION@"}, {name: reference.py, source: reference.py}]
@@ -81,11 +81,18 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     """Exit code, lines of the table and error output of checking the toy problem's kernel."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
 
-    def checked(kernel: str = KERNEL, arch: str = "gfx942") -> tuple[int, list[str], str]:
+    def checked(
+        kernel: str = KERNEL,
+        arch: str = "gfx942",
+        reference: str = REFERENCE,
+        task: str = TASK,
+        gpus: str = "MI300",
+    ) -> tuple[int, list[str], str]:
+        top = TOP.replace("ARCH", arch).replace("GPUS", gpus)
         for name, text in (
-            ("task.yml", TOP.replace("ARCH", arch)),
-            ("reference/toy/task.yml", TASK),
-            ("reference/toy/reference.py", REFERENCE),
+            ("task.yml", top),
+            ("reference/toy/task.yml", task),
+            ("reference/toy/reference.py", reference),
             ("kernels/toy/plain.py", kernel),
             ("kernels/toy/plain_tuning.py", TUNING),
         ):
@@ -142,13 +149,16 @@ def test_what_does_not_compile_or_fit_is_an_error(check: Check) -> None:
 
 
 def test_lds_beyond_the_gpus(check: Check) -> None:
-    kernel = KERNEL.replace(
-        "tl.dot(a, tl.trans(a)) if ROWS == 64 else a",
-        "tl.dot(tl.load(x + tl.arange(0, 64)[:, None] * 1024 + tl.arange(0, 1024)[None, :]), "
-        "tl.load(x + tl.arange(0, 1024)[:, None] * 64 + tl.arange(0, 64)[None, :])).sum()",
+    """A dot of two 64 KiB operands, in one of the rows."""
+    kernel = KERNEL.replace("tl.dot(a, tl.trans(a)) if", "wide(x) if").replace(
+        "@triton.jit\ndef square",
+        "@triton.jit\ndef wide(x):\n    i, k = tl.arange(0, 64), tl.arange(0, 512)\n"
+        "    a = tl.load(x + i[:, None] * 512 + k[None, :])\n"
+        "    return tl.dot(a, tl.load(x + k[:, None] * 64 + i[None, :]))\n\n\n@triton.jit\ndef square",
     )
-    code, _, errors = check(kernel)
+    code, lines, errors = check(kernel)
     assert code == 1 and re.search(r"takes \d+ bytes of LDS a workgroup; gfx942 has 65536", errors), errors
+    assert errors.count("\n") == 1 and any("ROWS=128" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -168,14 +178,44 @@ def test_a_submission_that_cannot_be_loaded(check: Check, line: str, words: str)
     assert code == 1 and words in errors
 
 
-def test_host_code_that_reads_data_is_reported_not_guessed(check: Check) -> None:
-    code, _, errors = check(KERNEL.replace("    return y\n", "    return y * y.sum().item()\n"))
-    assert code == 1
-    assert (
-        "host code reads a tensor's values" in errors
-        and "test 0 and" in errors
-        and "submission.py:" in errors
+def test_host_code_that_reads_data_is_followed_on_real_tensors(check: Check) -> None:
+    kernel = KERNEL.replace(
+        "    row = ", "    if data.abs().max().item() < 0:\n        raise ValueError\n    row = "
     )
+    code, lines, errors = check(kernel)
+    assert (code, errors) == (0, "")
+    assert {"test 0", "test 1", "benchmark 0"} <= set(re.findall(r"(?:test|benchmark) \d", "\n".join(lines)))
+
+
+def test_an_error_of_host_code_names_its_cases_and_line(check: Check) -> None:
+    kernel = KERNEL.replace(
+        "    return y\n", "    if n == 65:\n        raise ValueError('no odd widths')\n    return y\n"
+    )
+    code, _, errors = check(kernel)
+    assert code == 1
+    assert re.fullmatch(
+        r"gen_submission\.py: ValueError: no odd widths \(submission\.py:\d+\) \(test 1\)\n", errors
+    )
+
+
+def test_a_distributed_problem_as_rank_0_sees_it(check: Check) -> None:
+    reference = REFERENCE.replace("(m, n, seed)", "(m, n, seed, rank, world_size)").replace(
+        "    return",
+        "    m += 0 * torch.randint(1, 9, [1], device='cuda').item()\n    assert rank == 0\n    return",
+    )
+    kernel = (
+        KERNEL.replace("import torch\n", "import torch\nimport torch.distributed as dist\n")
+        .replace(
+            "    y = ",
+            "    everyone = data.new_empty((m * dist.get_world_size(), n))\n"
+            "    dist.all_gather_into_tensor(everyone, data)\n    dist.barrier()\n    y = ",
+        )
+        .replace("double[lambda", "square[(1,)](everyone, y, ROWS=256)\n    double[lambda")
+    )
+    task = TASK.replace("seed: 1", "world_size: 8, seed: 1")
+    code, lines, errors = check(kernel, reference=reference, task=task, gpus="MI300x8")
+    assert (code, errors) == (0, "")
+    assert any("ROWS=256" in line for line in lines)
 
 
 def test_gfx950_has_more_lds(check: Check) -> None:
