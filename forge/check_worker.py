@@ -2,10 +2,10 @@
 
 The submission is loaded as the leaderboard would load it, and its custom_kernel is called for every case on
 fake tensors: shapes, strides and types without data (torch's FakeTensorMode). Every launch of a Triton kernel
-becomes a compilation. So whatever the host code decides, its tuning table included, is decided by the host code
-itself, and pointers are as aligned as they will be. A case in which something reads a tensor's values is run
-again on real tensors, with the launches still only compiled: what its host code then reads of a kernel's output
-is whatever memory held.
+becomes a compilation. So whatever the host code decides, its tuning table included, is decided by the host
+code itself, and pointers are as aligned as they will be. A case in which something reads a tensor's values is
+run again on real tensors, with the launches still only compiled: what its host code then reads of a kernel's
+output is whatever memory held.
 
 Reads a request from standard input, writes one JSON document a line to the file descriptor that it names:
 {"progress"} many times, then {"kernels", "notes", "errors"}.

@@ -149,11 +149,11 @@ def test_what_does_not_compile_or_fit_is_an_error(check: Check) -> None:
 
 
 def test_lds_beyond_the_gpus(check: Check) -> None:
-    """A dot of two 64 KiB operands, in one of the rows."""
+    """A dot of two 128 KiB operands, in one of the rows."""
     kernel = KERNEL.replace("tl.dot(a, tl.trans(a)) if", "wide(x) if").replace(
         "@triton.jit\ndef square",
-        "@triton.jit\ndef wide(x):\n    i, k = tl.arange(0, 64), tl.arange(0, 512)\n"
-        "    a = tl.load(x + i[:, None] * 512 + k[None, :])\n"
+        "@triton.jit\ndef wide(x):\n    i, k = tl.arange(0, 64), tl.arange(0, 1024)\n"
+        "    a = tl.load(x + i[:, None] * 1024 + k[None, :])\n"
         "    return tl.dot(a, tl.load(x + k[:, None] * 64 + i[None, :]))\n\n\n@triton.jit\ndef square",
     )
     code, lines, errors = check(kernel)
