@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 
+from cdna.engine import Program
 from cdna.errors import KernelFault, UnsupportedInstruction
 from cdna.snippet import POISON, State, run, split64
 
@@ -491,6 +492,27 @@ def test_access_fault_names_address_and_lane(address: int) -> None:
     low, high = split64([host.base] * 7 + [address] + [host.base] * 56)
     with pytest.raises(KernelFault, match=f"memory access fault at address {address:#x}, lane 7"):
         run("gfx942", "global_load_dword v2, v[0:1], off", v={0: low, 1: high})
+
+
+def test_access_fault_of_a_launch_names_where() -> None:
+    program = Program(
+        """.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+        .text
+        reach:
+            s_load_dwordx2 s[4:5], s[0:1], 0x0
+            v_lshlrev_b32_e32 v0, 20, v0
+            global_store_dword v0, v0, s[4:5]
+            s_endpgm
+        .amdhsa_kernel reach
+            .amdhsa_user_sgpr_count 2
+            .amdhsa_user_sgpr_kernarg_segment_ptr 1
+        .end_amdhsa_kernel"""
+    )
+    with pytest.raises(KernelFault) as caught:
+        program.kernels["reach"].launch((3, 1, 1), (64, 1, 1), (4096 + 8).to_bytes(8, "little"))
+    message = str(caught.value)
+    assert "reach on gfx942: memory access fault at address 0x1008, lane 0" in message
+    assert "global_store_dword v0, v0, s[4:5]" in message and "workgroup" in message
 
 
 def test_lanes_that_are_off_do_not_fault() -> None:

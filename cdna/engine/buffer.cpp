@@ -21,6 +21,7 @@ template <Form F> static void store(Wave& w, const Inst& in) {
   BufferAccess b = buffer_addresses(w, in, in.src + 1, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
   if (w.stop == FAULTED) return;
   store_form<F>(s, w.address, b.whole);
+  order_store(in);
   for (u64 m = b.partly; m; m &= m - 1) {
     int i = __builtin_ctzll(m);
     for (u32 k = 0; k < b.dwords[i]; k++) poke((void*)(w.address[i] + 4 * k), s[k * WAVE + i]);

@@ -36,6 +36,7 @@ template <Space S, Form F> static void store(Wave& w, const Inst& in) {
   PrivateWindow window;
   if (!exec || !addresses<S>(w, in, in.src[0], in.src[2], form_bytes(F), window)) return;
   store_form<F>(w.vreg(in.src[1].reg), w.address, exec);
+  order_store(in);
   if (S == FLAT) close_window(w, form_bytes(F), window);
 }
 

@@ -117,7 +117,10 @@ template <int BITS> static void read_transposed(Wave& w, const Inst& in) {
   for (int k = 0; k < bytes / 4; k++) blend(d + k * WAVE, t + k * WAVE, exec);
 }
 
+static void nop(Wave&, const Inst&) {}
+
 static const OpInfo OPS[] = {
+  {"ds_nop", "", nop},
   {"ds_read_b64_tr_b16@gfx950", "D:b64 S:b32" DS_MODS, read_transposed<16>}, {"ds_read_b64_tr_b8@gfx950", "D:b64 S:b32" DS_MODS, read_transposed<8>},
   {"ds_read_b64_tr_b4@gfx950", "D:b64 S:b32" DS_MODS, read_transposed<4>}, {"ds_read_b96_tr_b6@gfx950", "D:b96 S:b32" DS_MODS, read_transposed<6>},
   {"ds_bpermute_b32", "D:b32 S:b32 S:b32" DS_MODS, bpermute}, {"ds_permute_b32", "D:b32 S:b32 S:b32" DS_MODS, permute},

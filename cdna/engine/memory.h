@@ -216,6 +216,12 @@ template <Form F> static inline void load_to_lds(Wave& w, u32 base, u64 active, 
   }
 }
 
+// A store with a scope bit is an atomic or volatile one. The host would let a later load of the same wave pass it, which
+// breaks waves that write a flag and then read the other's.
+static inline void order_store(const Inst& in) {
+  if (in.flags & (GLC | SC1)) __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 // --- addresses -----------------------------------------------------------------------------------
 
 enum Space { GLOBAL, FLAT };
