@@ -48,14 +48,8 @@ class Format:
             return self.values[codes]
         if self.dtype == "bf16":
             return (codes.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-        if self.dtype == "xf32":  # nearest even on the upper 19 bits
-            x = codes.astype(np.uint64)
-            return (
-                ((x + 0xFFF + (x >> 13 & 1)) & 0xFFFFE000)
-                .astype(np.uint32)
-                .view(np.float32)
-                .astype(np.float64)
-            )
+        if self.dtype == "xf32":  # the upper 19 bits
+            return (codes & 0xFFFFE000).astype(np.uint32).view(np.float32).astype(np.float64)
         unsigned = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[self.bits]
         return codes.astype(unsigned).view(self.dtype).astype(np.float64)
 
@@ -110,7 +104,7 @@ def pack(codes: np.ndarray, bits: int) -> np.ndarray:
 
 def operand_places(n: int, blocks: int, elements: int, kind: str) -> np.ndarray:
     """Of A or B: [element][lane] -> (block, row or column, k)."""
-    places = np.zeros((elements, LANES, 3), int)
+    places: np.ndarray = np.zeros((elements, LANES, 3), int)
     for e in range(elements):
         for lane in range(LANES):
             group = lane // n
@@ -132,7 +126,7 @@ def result_places(n: int, blocks: int, kind: str) -> np.ndarray:
     """Of C and D: [register or pair][lane] -> (block, row, column)."""
     per_block = max(1, n * n // LANES)
     registers = 4 if n == 4 and kind != "f64" else n * n * blocks // LANES
-    places = np.zeros((registers, LANES, 3), int)
+    places: np.ndarray = np.zeros((registers, LANES, 3), int)
     for r in range(registers):
         for lane in range(LANES):
             if n == 4 and kind == "f64":

@@ -52,7 +52,7 @@ def random_operands(case: Case, rng: np.random.Generator) -> Operands:
     where = result_places(case.n, case.blocks, case.result)
     if case.result == "i32":
         raw: np.ndarray = rng.integers(0, 1 << 32, where.shape[:2], dtype=np.uint64)
-        c_values = raw.astype(np.uint32).view(np.int32).astype(np.float64)
+        c_values: np.ndarray = raw.astype(np.uint32).view(np.int32).astype(np.float64)
         c_registers = raw
     elif case.result == "f64":
         c_values = rng.standard_normal(where.shape[:2])
@@ -67,7 +67,7 @@ def random_operands(case: Case, rng: np.random.Generator) -> Operands:
 
 
 def result_values(case: Case, registers: np.ndarray) -> np.ndarray:
-    raw = registers.astype(np.uint32)
+    raw: np.ndarray = registers.astype(np.uint32)
     if case.result == "f64":
         return (raw[0::2].astype(np.uint64) | raw[1::2].astype(np.uint64) << 32).view(np.float64)
     return raw.view(np.int32 if case.result == "i32" else np.float32).astype(np.float64)
@@ -383,10 +383,16 @@ def test_sparse(arch: str, case: Case, deep: bool) -> None:
         v.update({20 + r: row.tolist() for r, row in enumerate(a_registers)})
         v.update({24 + r: row.tolist() for r, row in enumerate(b_registers)})
         v[40] = index.tolist()
-        words = [span("v", 0, len(c)), span("v", 20, len(a_registers)), span("v", 24, len(b_registers)), "v40"]
+        words = [
+            span("v", 0, len(c)),
+            span("v", 20, len(a_registers)),
+            span("v", 24, len(b_registers)),
+            "v40",
+        ]
         text = f"{case.name} {', '.join(words)} cbsz:{cbsz} abid:{abid}"
         after = snippet.run(arch, text, v=v, exec=0)
-        got = scatter(operands.places, result_values(case, np.array(after.v[: len(c)], np.uint64)), (1, n, n))
+        result = result_values(case, np.array(after.v[: len(c)], np.uint64))
+        got = scatter(operands.places, result, (1, n, n))
         check(case, got, a[None], b[None], operands.c, text)
 
 
