@@ -17,14 +17,27 @@ from .arch import ARCHS, Arch, get_arch
 from .engine import LaunchRecord, take_records
 from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
 
-__all__ = ["ARCHS", "Arch", "CdnaError", "KernelFault", "LaunchError", "LaunchRecord", "ToolchainError", "UnsupportedInstruction",
-           "device", "get_arch", "install", "stats"]
+__all__ = [
+    "ARCHS",
+    "Arch",
+    "CdnaError",
+    "KernelFault",
+    "LaunchError",
+    "LaunchRecord",
+    "ToolchainError",
+    "UnsupportedInstruction",
+    "device",
+    "get_arch",
+    "install",
+    "stats",
+]
 
 
 @contextmanager
 def device(arch: str) -> Iterator[Arch]:
     """Within the block, Triton kernels run on the emulated `arch` ("gfx942" or "gfx950") with CPU tensors."""
     from .triton_driver import Installation
+
     installation = Installation(arch)
     try:
         yield installation.driver.arch
@@ -35,6 +48,7 @@ def device(arch: str) -> Iterator[Arch]:
 def install(arch: str) -> Arch:
     """Make the emulated `arch` Triton's device for the rest of the process."""
     from .triton_driver import Installation
+
     return Installation(arch).driver.arch
 
 

@@ -17,12 +17,12 @@ class Arch:
     product: str
     compute_units: int
     xcds: int
-    lds_bytes: int              # per CU, and so the most one workgroup may have
+    lds_bytes: int  # per CU, and so the most one workgroup may have
     lds_banks: int
     memory_bytes: int
     clock_mhz: int
     max_waves_per_simd: int = 8
-    vgprs_per_lane: int = 512   # architectural + accumulation, per SIMD lane
+    vgprs_per_lane: int = 512  # architectural + accumulation, per SIMD lane
     vgpr_granule: int = 8
 
 

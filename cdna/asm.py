@@ -21,7 +21,7 @@ class Statement:
     mnemonic: str
     operands: str
     asm_line: int
-    source: tuple[int, int]     # (.file number, line), (0, 0) unknown
+    source: tuple[int, int]  # (.file number, line), (0, 0) unknown
 
 
 @dataclass
@@ -38,16 +38,27 @@ class AsmFile:
 
     target: str = ""
     statements: list[Statement] = field(default_factory=list)
-    labels: dict[str, int] = field(default_factory=dict)           # code label -> statement index
+    labels: dict[str, int] = field(default_factory=dict)  # code label -> statement index
     data_labels: dict[str, tuple[str, int]] = field(default_factory=dict)  # data label -> (section, offset)
     sections: dict[str, Datum] = field(default_factory=dict)
     descriptors: dict[str, dict[str, int]] = field(default_factory=dict)  # kernel -> .amdhsa_ keys
-    metadata: dict[str, dict] = field(default_factory=dict)        # kernel -> entry of amdhsa.kernels
+    metadata: dict[str, dict] = field(default_factory=dict)  # kernel -> entry of amdhsa.kernels
     files: dict[int, str] = field(default_factory=dict)
-    symbols: dict[str, int] = field(default_factory=dict)          # .set name, value
+    symbols: dict[str, int] = field(default_factory=dict)  # .set name, value
+    sizes: dict[str, int] = field(default_factory=dict)  # .size of data
+    lds_symbols: dict[str, int] = field(default_factory=dict)  # .amdgpu_lds name -> LDS address
 
 
-_DATA_SIZES = {".byte": 1, ".short": 2, ".hword": 2, ".value": 2, ".long": 4, ".int": 4, ".word": 4, ".quad": 8}
+_DATA_SIZES = {
+    ".byte": 1,
+    ".short": 2,
+    ".hword": 2,
+    ".value": 2,
+    ".long": 4,
+    ".int": 4,
+    ".word": 4,
+    ".quad": 8,
+}
 _SKIPPED_SECTIONS = re.compile(r"\.(debug|AMDGPU|note|comment|eh_frame|llvm|symtab|strtab)")
 _LABEL = re.compile(r"^([\w.$@]+):\s*(.*)$")
 _COMMENT = re.compile(r"\s*(;|//).*$")
@@ -109,15 +120,25 @@ def parse(text: str) -> AsmFile:
         elif directive == ".end_amdhsa_kernel":
             descriptor = None
         elif directive.startswith(".amdhsa_") and descriptor is not None:
-            descriptor[directive[len(".amdhsa_"):]] = _evaluate(rest, out.symbols)
+            descriptor[directive[len(".amdhsa_") :]] = _evaluate(rest, out.symbols)
         elif directive == ".amdgcn_target":
             out.target = rest.strip('"')
         elif directive == ".amdgpu_metadata":
             end = next(i for i in range(number, len(lines)) if lines[i].strip() == ".end_amdgpu_metadata")
-            document = yaml.load("\n".join(lines[number:end]), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            document = yaml.load(
+                "\n".join(lines[number:end]), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+            )
             number = end + 1
             for kernel in document.get("amdhsa.kernels", []):
                 out.metadata[kernel[".name"]] = kernel
+        elif (
+            directive == ".amdgpu_lds"
+        ):  # dynamic LDS: begins after the static, which the compiler has laid out
+            out.lds_symbols[rest.split(",")[0].strip()] = 0
+        elif directive == ".size" and section and not in_code:
+            name, _, size = rest.partition(",")
+            if size.strip().isdigit():
+                out.sizes[name.strip()] = int(size)
         elif directive == ".set":
             name, _, value = rest.partition(",")
             try:
@@ -165,4 +186,8 @@ def _data_directive(out: AsmFile, section: str, directive: str, rest: str, numbe
 def source_line(asm: AsmFile, statement: Statement) -> str:
     """`file:line` of an instruction, or its assembly line where there is no debug information."""
     number, line = statement.source
-    return f"{asm.files[number]}:{line}" if number in asm.files and line else f"assembly line {statement.asm_line}"
+    return (
+        f"{asm.files[number]}:{line}"
+        if number in asm.files and line
+        else f"assembly line {statement.asm_line}"
+    )

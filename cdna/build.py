@@ -20,8 +20,19 @@ from pathlib import Path
 from .errors import ToolchainError
 
 ENGINE_DIR = Path(__file__).parent / "engine"
-FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-fno-math-errno",
-         "-fno-sanitize=all", "-fno-stack-protector", "-Wall", "-Wno-unused-function"]
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-sanitize=all",
+    "-fno-stack-protector",
+    "-Wall",
+    "-Wno-unused-function",
+]
 
 
 def cache_dir() -> Path:
@@ -34,18 +45,25 @@ def find_compiler() -> tuple[list[str], list[str]]:
     chosen = os.environ.get("CDNA_CXX")
     if chosen:
         if not shutil.which(chosen):
-            raise ToolchainError(f"CDNA_CXX={chosen}: no such program; point it at clang++ (17 or later), or unset it")
+            raise ToolchainError(
+                f"CDNA_CXX={chosen}: no such program; point it at clang++ (17 or later), or unset it"
+            )
         return [chosen, "-march=native"], [chosen, "-shared"]
     zig = importlib.util.find_spec("ziglang")
     if zig is not None and zig.origin:
         binary = str(Path(zig.origin).parent / "zig")
-        return [binary, "c++", "-target", f"{platform.machine()}-linux-gnu", "-mcpu=native", "-nostdinc++"], \
-               [binary, "ld.lld", "-shared"]
+        return [binary, "c++", "-target", f"{platform.machine()}-linux-gnu", "-mcpu=native", "-nostdinc++"], [
+            binary,
+            "ld.lld",
+            "-shared",
+        ]
     clang = shutil.which("clang++")
     if clang:
         return [clang, "-march=native"], [clang, "-shared"]
-    raise ToolchainError("no C++ compiler for the emulated device: `pip install ziglang` (needs no root), "
-                         "or install clang++ 17 or later, or set CDNA_CXX")
+    raise ToolchainError(
+        "no C++ compiler for the emulated device: `pip install ziglang` (needs no root), "
+        "or install clang++ 17 or later, or set CDNA_CXX"
+    )
 
 
 def _cpu_features() -> str:
@@ -66,7 +84,11 @@ def _hash(paths: list[Path], *parts: str) -> str:
 
 
 def _run(command: list[str], what: str) -> None:
-    environment = dict(os.environ, ZIG_GLOBAL_CACHE_DIR=str(cache_dir() / "zig"), ZIG_LOCAL_CACHE_DIR=str(cache_dir() / "zig"))
+    environment = dict(
+        os.environ,
+        ZIG_GLOBAL_CACHE_DIR=str(cache_dir() / "zig"),
+        ZIG_LOCAL_CACHE_DIR=str(cache_dir() / "zig"),
+    )
     try:
         result = subprocess.run(command, capture_output=True, text=True, env=environment)
     except OSError as error:
@@ -86,7 +108,9 @@ def engine_library() -> Path:
     try:
         (cache_dir() / "objects").mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ToolchainError(f"cannot create the cache folder {cache_dir()}: {error}; set CDNA_CACHE_DIR") from None
+        raise ToolchainError(
+            f"cannot create the cache folder {cache_dir()}: {error}; set CDNA_CACHE_DIR"
+        ) from None
     with open(cache_dir() / "lock", "w") as lock:  # released by the system if the builder is killed
         fcntl.flock(lock, fcntl.LOCK_EX)
         if library.exists():
@@ -97,7 +121,10 @@ def engine_library() -> Path:
             output = cache_dir() / "objects" / f"{source.stem}-{_hash([source, *headers], identity)}.o"
             if not output.exists():
                 partial = output.with_suffix(f".{os.getpid()}.o")
-                _run([*compile_command, *FLAGS, "-c", str(source), "-o", str(partial)], f"compiling {source.name}")
+                _run(
+                    [*compile_command, *FLAGS, "-c", str(source), "-o", str(partial)],
+                    f"compiling {source.name}",
+                )
                 partial.rename(output)
             return output
 

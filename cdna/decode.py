@@ -3,10 +3,10 @@
 The engine's op table is the single list of instructions: each entry has a name and a signature, the
 operands in the assembler's order:
 
-    D:type   destination            S:type   source          ?D:type  destination only if the instruction returns (sc0/glc)
+    D:type   destination     S:type   source     ?D:type  destination only if the instruction returns (sc0/glc)
     A        vector address (VGPR, VGPR pair, or `off`)       G        scalar address (SGPR pair or `off`)
     M        offset of a scalar load (SGPR, constant, or both)
-    L        branch target          I        immediate       W        s_waitcnt counters      H   hwreg(...)     X   ignored
+    L        branch target   I        immediate  W        s_waitcnt counters   H  hwreg(...)   X  ignored
     +a,b     last: the handler honours these modifiers and no others
 
 An op named `v_add_u32 clamp` is that instruction's saturating form: clamp means saturation to an integer result, and
@@ -23,24 +23,53 @@ from collections.abc import Callable
 
 from .asm import AsmFile, Statement, source_line
 from .errors import UnsupportedInstruction
-from .operands import ABS, ACCUMULATION, NEG, NONE, SEXT, TYPES, VGPR, Operand, parse_operand
+from .operands import ABS, ACCUMULATION, NEG, NONE, SEXT, TYPES, VGPR, Operand, Symbolic, parse_operand
 from .swizzle import swizzle_pattern
 
 # Inst of engine/core.h: fn, core, 7 operands, offset, offset1, flags, then the byte-sized modifiers, op.
 RECORD = struct.Struct("@QQ" + "BBHII" * 7 + "iiI" + "8B" + "H" + "9B" + "5B" + "B" + "5B" + "I" + "0Q")
 CLAMP, DPP, SDWA, OPSEL, GLC, LDS_DMA, OFFEN, IDXEN, SLOW, PACKED_SEL, NT, SC1 = (1 << i for i in range(12))
 _CLAMP_WORD = re.compile(r"\bclamp\b")
-_FLAG_WORDS = {"clamp": CLAMP, "glc": GLC, "sc0": GLC, "lds": LDS_DMA, "offen": OFFEN, "idxen": IDXEN, "nt": NT, "slc": NT, "sc1": SC1,
-               "scc": SC1, "bound_ctrl": 0}
+_FLAG_WORDS = {
+    "clamp": CLAMP,
+    "glc": GLC,
+    "sc0": GLC,
+    "lds": LDS_DMA,
+    "offen": OFFEN,
+    "idxen": IDXEN,
+    "nt": NT,
+    "slc": NT,
+    "sc1": SC1,
+    "scc": SC1,
+    "bound_ctrl": 0,
+}
 _FLOAT_TYPES = {"f16": 16, "f32": 32, "f64": 64, "p16": 15, "p32": 32}  # Inst.float_type of a result
 _OMOD = {"mul:2": 1, "mul:4": 2, "div:2": 3}
 _SEL = {"BYTE_0": 0, "BYTE_1": 1, "BYTE_2": 2, "BYTE_3": 3, "WORD_0": 4, "WORD_1": 5, "DWORD": 6}
 _UNUSED = {"UNUSED_PAD": 0, "UNUSED_SEXT": 1, "UNUSED_PRESERVE": 2}
 _DPP_ROW = {"row_shl": 0x100, "row_shr": 0x110, "row_ror": 0x120, "row_newbcast": 0x150, "row_share": 0x150}
-_DPP_FIXED = {"wave_shl:1": 0x130, "wave_rol:1": 0x134, "wave_shr:1": 0x138, "wave_ror:1": 0x13C, "row_mirror": 0x140,
-              "row_half_mirror": 0x141, "row_bcast:15": 0x142, "row_bcast:31": 0x143}
-_HWREGS = {"HW_REG_MODE": 1, "HW_REG_STATUS": 2, "HW_REG_TRAPSTS": 3, "HW_REG_HW_ID": 4, "HW_REG_GPR_ALLOC": 5, "HW_REG_LDS_ALLOC": 6,
-           "HW_REG_IB_STS": 7, "HW_REG_SH_MEM_BASES": 15, "HW_REG_TBA_LO": 16, "HW_REG_XCC_ID": 20}
+_DPP_FIXED = {
+    "wave_shl:1": 0x130,
+    "wave_rol:1": 0x134,
+    "wave_shr:1": 0x138,
+    "wave_ror:1": 0x13C,
+    "row_mirror": 0x140,
+    "row_half_mirror": 0x141,
+    "row_bcast:15": 0x142,
+    "row_bcast:31": 0x143,
+}
+_HWREGS = {
+    "HW_REG_MODE": 1,
+    "HW_REG_STATUS": 2,
+    "HW_REG_TRAPSTS": 3,
+    "HW_REG_HW_ID": 4,
+    "HW_REG_GPR_ALLOC": 5,
+    "HW_REG_LDS_ALLOC": 6,
+    "HW_REG_IB_STS": 7,
+    "HW_REG_SH_MEM_BASES": 15,
+    "HW_REG_TBA_LO": 16,
+    "HW_REG_XCC_ID": 20,
+}
 _MFMA_FORMATS = {"MFMA_FORMAT_FP8": 0, "MFMA_FORMAT_BF8": 1}
 _MATRIX_MODIFIERS = {"cbsz", "abid", "blgp", "matrix_a_fmt", "matrix_b_fmt"}
 _SUFFIX = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
@@ -143,10 +172,17 @@ def split_operands(text: str) -> list[str]:
 
 
 class Decoder:
-    """Decodes the statements of one file; `ops` maps a mnemonic to (index, signature)."""
+    """Decodes the statements of one file; `ops` maps a mnemonic to (index, signature), `symbol` a name to its value.
 
-    def __init__(self, asm: AsmFile, ops: dict[str, tuple[int, str]], symbol: Callable[[str, int], int | None]) -> None:
+    `symbolic` lists the operands whose value is an address, known only once the program is loaded: (instruction,
+    operand of Inst counted through dst and src, address).
+    """
+
+    def __init__(
+        self, asm: AsmFile, ops: dict[str, tuple[int, str]], symbol: Callable[[str], int | Symbolic | None]
+    ) -> None:
         self.asm, self.ops, self.symbol = asm, ops, symbol
+        self.symbolic: list[tuple[int, int, Symbolic]] = []
         self.max_vgpr = self.max_agpr = -1
         self._cache: dict[tuple[str, str], list] = {}
 
@@ -161,7 +197,9 @@ class Decoder:
                 missing.setdefault(str(error), source_line(self.asm, statement))
         if missing:
             lines = "\n".join(f"  {what}  ({where})" for what, where in missing.items())
-            raise UnsupportedInstruction(f"{self.asm.target or 'assembly'}: {len(missing)} not supported by the emulated device:\n{lines}")
+            raise UnsupportedInstruction(
+                f"{self.asm.target or 'assembly'}: {len(missing)} not supported by the emulated device:\n{lines}"
+            )
         for record in records:  # accumulation registers follow the architectural ones
             for k in range(7):
                 if record[2 + 5 * k] == VGPR and record[4 + 5 * k] >= ACCUMULATION:
@@ -192,7 +230,9 @@ class Decoder:
             self._cache[key] = list(record)
         return record
 
-    def _encode(self, number: int, signature: str, mnemonic: str, text: str, index: int, saturates: bool) -> tuple[list, bool]:
+    def _encode(
+        self, number: int, signature: str, mnemonic: str, text: str, index: int, saturates: bool
+    ) -> tuple[list, bool]:
         slots = signature.split()
         honoured = set(slots.pop()[1:].split(",")) if slots and slots[-1][0] == "+" else None
         mods = Modifiers()
@@ -216,7 +256,9 @@ class Decoder:
             if len(words) == len(slots) + 1 and mods.read(words[-1]):
                 words.pop()
             elif not (not slots and mnemonic.startswith("buffer_")):
-                raise UnsupportedInstruction(f"{mnemonic} {text}: expected {len(slots)} operands ({signature})")
+                raise UnsupportedInstruction(
+                    f"{mnemonic} {text}: expected {len(slots)} operands ({signature})"
+                )
         dst: list[Operand] = []
         src: list[Operand] = []
         dst_types: list[str] = []
@@ -224,17 +266,17 @@ class Decoder:
         for word, slot in zip(words, slots):
             if slot[0] in "?D":
                 type_name = slot.rpartition(":")[2]
-                operand = self._operand(word, type_name, index, mnemonic, text)
+                operand = self._operand(word, type_name, mnemonic, text)
                 dst.append(operand)
                 dst_types.append(type_name)
             elif slot[0] == "S":
                 type_name = slot[2:]
-                src.append(self._operand(word, type_name, index, mnemonic, text))
+                src.append(self._operand(word, type_name, mnemonic, text))
                 src_types.append(type_name.partition("|")[0])
                 cacheable = cacheable and "@" not in word
             elif slot in ("A", "G"):
                 off = word in ("off", "null")
-                operand = Operand() if off else self._operand(word, "b64", index, mnemonic, text, any_width=True)
+                operand = Operand() if off else self._operand(word, "b64", mnemonic, text, any_width=True)
                 src.append(operand)
                 src_types.append("b64" if operand.dwords == 2 else "b32")
             elif slot == "M":
@@ -242,7 +284,7 @@ class Decoder:
                     mods.offset += int(word, 0)
                     src.append(Operand())
                 else:
-                    src.append(self._operand(word, "b32", index, mnemonic, text))
+                    src.append(self._operand(word, "b32", mnemonic, text))
                 src_types.append("b32")
             elif slot == "L":
                 cacheable = False
@@ -254,7 +296,9 @@ class Decoder:
                 mods.offset = int(word, 0)
             elif slot == "H":
                 mods.offset = _hwreg(word)
-        if mods.op_sel_entries == len(src) + 1 <= 3:  # the destination's select comes last in text and is bit 3
+        if (
+            mods.op_sel_entries == len(src) + 1 <= 3
+        ):  # the destination's select comes last in text and is bit 3
             mods.op_sel = mods.op_sel & (1 << len(src)) - 1 | mods.op_sel >> len(src) << 3
         if mods.op_sel_hi is None and honoured and "op_sel_hi" in honoured:
             mods.op_sel_hi = 7
@@ -263,19 +307,38 @@ class Decoder:
             if mods.flags & CLAMP and not saturates and not (dst_types and dst_types[0] in _FLOAT_TYPES):
                 refused.add("clamp")
         else:
-            refused = (mods.seen | {name for o in dst + src for bit, name in ((NEG, "-"), (ABS, "||"), (SEXT, "sext")) if o.mods & bit}) - honoured
+            refused = (
+                mods.seen
+                | {
+                    name
+                    for o in dst + src
+                    for bit, name in ((NEG, "-"), (ABS, "||"), (SEXT, "sext"))
+                    if o.mods & bit
+                }
+            ) - honoured
         if refused:
-            raise UnsupportedInstruction(f"{mnemonic} {text}: {', '.join(sorted(refused))} not supported here")
+            raise UnsupportedInstruction(
+                f"{mnemonic} {text}: {', '.join(sorted(refused))} not supported here"
+            )
+        self.symbolic += [
+            (index, 2 + k, operand.symbolic) for k, operand in enumerate(src) if operand.symbolic is not None
+        ]
         self._note_registers(dst + src)
         return self._record(number, dst, src, dst_types, src_types, mods), cacheable
 
-    def _operand(self, word: str, type_name: str, index: int, mnemonic: str, text: str, any_width: bool = False) -> Operand:
+    def _operand(
+        self, word: str, type_name: str, mnemonic: str, text: str, any_width: bool = False
+    ) -> Operand:
         type_name, *others = type_name.split("|")
         try:
-            operand = parse_operand(word, type_name, lambda name: self.symbol(name, index))
+            operand = parse_operand(word, type_name, self.symbol)
         except UnsupportedInstruction as error:
             raise UnsupportedInstruction(f"{mnemonic} {text}: {error}") from None
-        if operand.dwords and not any_width and operand.dwords not in [TYPES[t][0] for t in (type_name, *others)]:
+        if (
+            operand.dwords
+            and not any_width
+            and operand.dwords not in [TYPES[t][0] for t in (type_name, *others)]
+        ):
             raise UnsupportedInstruction(f"{mnemonic} {text}: {word} is not of type {type_name}")
         return operand
 
@@ -289,7 +352,14 @@ class Decoder:
                     self.max_vgpr = max(self.max_vgpr, last)
 
     @staticmethod
-    def _record(number: int, dst: list[Operand], src: list[Operand], dst_types: list[str], src_types: list[str], m: Modifiers) -> list:
+    def _record(
+        number: int,
+        dst: list[Operand],
+        src: list[Operand],
+        dst_types: list[str],
+        src_types: list[str],
+        m: Modifiers,
+    ) -> list:
         packed = any(t in ("p16", "p32") for t in src_types)
         op_sel_hi = m.op_sel_hi if m.op_sel_hi is not None else (7 if packed else 0)
         flags = m.flags
@@ -309,9 +379,34 @@ class Decoder:
         float_type = _FLOAT_TYPES.get(dst_types[0], 0) if dst_types else 0
         widths = [TYPES[t][0] for t in src_types[:5]] + [0] * (5 - len(src_types[:5]))
         floats = [TYPES[t][1] for t in src_types[:5]] + [0] * (5 - len(src_types[:5]))
-        return [*fields, m.offset, m.offset1, flags, m.omod, m.op_sel, op_sel_hi, m.neg_lo, m.neg_hi, m.cbsz, m.abid, m.blgp, m.dpp_ctrl,
-                m.row_mask, m.bank_mask, m.bound_ctrl, m.dst_sel, m.dst_unused, m.src0_sel, m.src1_sel, m.byte_sel,
-                TYPES[dst_types[0]][0] if dst_types else 0, *widths, float_type, *floats, number]
+        return [
+            *fields,
+            m.offset,
+            m.offset1,
+            flags,
+            m.omod,
+            m.op_sel,
+            op_sel_hi,
+            m.neg_lo,
+            m.neg_hi,
+            m.cbsz,
+            m.abid,
+            m.blgp,
+            m.dpp_ctrl,
+            m.row_mask,
+            m.bank_mask,
+            m.bound_ctrl,
+            m.dst_sel,
+            m.dst_unused,
+            m.src0_sel,
+            m.src1_sel,
+            m.byte_sel,
+            TYPES[dst_types[0]][0] if dst_types else 0,
+            *widths,
+            float_type,
+            *floats,
+            number,
+        ]
 
 
 def _is_number(word: str) -> bool:

@@ -19,3 +19,7 @@ class KernelFault(CdnaError):
 
 class LaunchError(CdnaError):
     """A launch asks for more than the arch has, or its arguments do not fit the kernel."""
+
+
+class CompileError(ToolchainError):
+    """The user's source does not compile; the message has the compiler's, with the user's file and line."""

@@ -18,24 +18,70 @@ NEG, ABS, SEXT = 1, 2, 4
 ACCUMULATION = 1024  # accumulation registers are numbered from here until the program's VGPR count is known
 
 _NAMED = {  # name -> (number of the first dword, dwords)
-    "vcc": (106, 2), "vcc_lo": (106, 1), "vcc_hi": (107, 1), "exec": (126, 2), "exec_lo": (126, 1), "exec_hi": (127, 1),
-    "m0": (124, 1), "flat_scratch": (102, 2), "flat_scratch_lo": (102, 1), "flat_scratch_hi": (103, 1),
-    "xnack_mask": (104, 2), "xnack_mask_lo": (104, 1), "xnack_mask_hi": (105, 1),
+    "vcc": (106, 2),
+    "vcc_lo": (106, 1),
+    "vcc_hi": (107, 1),
+    "exec": (126, 2),
+    "exec_lo": (126, 1),
+    "exec_hi": (127, 1),
+    "m0": (124, 1),
+    "flat_scratch": (102, 2),
+    "flat_scratch_lo": (102, 1),
+    "flat_scratch_hi": (103, 1),
+    "xnack_mask": (104, 2),
+    "xnack_mask_lo": (104, 1),
+    "xnack_mask_hi": (105, 1),
 }
 _SPECIAL = {
-    "src_shared_base": 235, "src_shared_limit": 236, "src_private_base": 237, "src_private_limit": 238,
-    "src_vccz": 251, "vccz": 251, "src_execz": 252, "execz": 252, "src_scc": 253, "scc": 253,
+    "src_shared_base": 235,
+    "src_shared_limit": 236,
+    "src_private_base": 237,
+    "src_private_limit": 238,
+    "src_vccz": 251,
+    "vccz": 251,
+    "src_execz": 252,
+    "execz": 252,
+    "src_scc": 253,
+    "scc": 253,
 }
 # dwords and float width (0: integer) of each type a signature may name; packed pairs are 15 (16-bit) and 31 (f32)
 TYPES = {
-    "b16": (1, 0), "i16": (1, 0), "u16": (1, 0), "f16": (1, 16), "bf16": (1, 16), "b32": (1, 0), "i32": (1, 0), "u32": (1, 0),
-    "f32": (1, 32), "k16": (1, 0), "p16": (1, 15), "p32": (2, 31), "b64": (2, 0), "i64": (2, 0), "u64": (2, 0), "f64": (2, 64),
-    "b96": (3, 0), "b128": (4, 0), "b192": (6, 0), "b256": (8, 0), "b512": (16, 0), "b1024": (32, 0),
+    "b16": (1, 0),
+    "i16": (1, 0),
+    "u16": (1, 0),
+    "f16": (1, 16),
+    "bf16": (1, 16),
+    "b32": (1, 0),
+    "i32": (1, 0),
+    "u32": (1, 0),
+    "f32": (1, 32),
+    "k16": (1, 0),
+    "p16": (1, 15),
+    "p32": (2, 31),
+    "b64": (2, 0),
+    "i64": (2, 0),
+    "u64": (2, 0),
+    "f64": (2, 64),
+    "b96": (3, 0),
+    "b128": (4, 0),
+    "b192": (6, 0),
+    "b256": (8, 0),
+    "b512": (16, 0),
+    "b1024": (32, 0),
     "f64x4": (8, 64),
 }
 _REGISTER = re.compile(r"^([vsa])(?:(\d+)|\[(\d+)(?::(\d+))?\])$|^(ttmp)(?:(\d+)|\[(\d+):(\d+)\])$")
 _INTEGER = re.compile(r"^-?(0x[0-9a-fA-F]+|\d+)$")
 _FLOAT = re.compile(r"^-?\d+\.\d*(e[+-]?\d+)?$")
+
+
+@dataclass(frozen=True)
+class Symbolic:
+    """An address that loading fills in: how it is used (CodeRelocation of engine/image.cpp), section, offset."""
+
+    kind: int
+    section: int
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -48,6 +94,7 @@ class Operand:
     lo: int = 0
     hi: int = 0
     dwords: int = 0
+    symbolic: Symbolic | None = None
 
     def packed(self) -> tuple[int, int, int, int, int]:
         return self.kind, self.mods, self.reg, self.lo, self.hi
@@ -57,7 +104,9 @@ def _register(text: str) -> Operand | None:
     found = _REGISTER.match(text)
     if found:
         file = found.group(1) or "ttmp"
-        first = int(next(g for g in (found.group(2), found.group(3), found.group(6), found.group(7)) if g is not None))
+        first = int(
+            next(g for g in (found.group(2), found.group(3), found.group(6), found.group(7)) if g is not None)
+        )
         last = int(found.group(4) or found.group(8) or first)
         base = {"v": 0, "a": ACCUMULATION, "s": 0, "ttmp": 108}[file]
         return Operand(VGPR if file in "va" else SGPR, 0, base + first, dwords=last - first + 1)
@@ -75,24 +124,26 @@ def _constant(text: str, type_name: str) -> Operand | None:
     if _INTEGER.match(text):
         value = int(text, 0)
         inline = not text.lstrip("-").startswith("0x") and -16 <= value <= 64
-        if type_name == "k16" and value > 0x7fff:
+        if type_name == "k16" and value > 0x7FFF:
             value -= 0x10000
         if width == 1 or type_name == "p32":
-            low = value & 0xffffffff
+            low = value & 0xFFFFFFFF
             return Operand(CONST, lo=low, hi=low if type_name == "p32" else 0)
-        if float_width == 64 and not inline and 0 <= value <= 0xffffffff:
+        if float_width == 64 and not inline and 0 <= value <= 0xFFFFFFFF:
             return Operand(CONST, lo=0, hi=value)  # a literal is the high half of a double
-        if type_name == "i64" and not inline and 0x80000000 <= value <= 0xffffffff:
+        if type_name == "i64" and not inline and 0x80000000 <= value <= 0xFFFFFFFF:
             value -= 1 << 32
         value &= (1 << 64) - 1
-        return Operand(CONST, lo=value & 0xffffffff, hi=value >> 32)
+        return Operand(CONST, lo=value & 0xFFFFFFFF, hi=value >> 32)
     if _FLOAT.match(text):
         number = float(text)
-        if text.lstrip("-").startswith("0.159154943"):  # 1/(2*pi), the one inline constant that is not exact in text
+        if text.lstrip("-").startswith(
+            "0.159154943"
+        ):  # 1/(2*pi), the one inline constant that is not exact in text
             number = 0.15915494309189532 * (-1 if text.startswith("-") else 1)
         if float_width == 64 or type_name in ("b64", "i64", "u64"):
             raw = struct.unpack("<Q", struct.pack("<d", number))[0]
-            return Operand(CONST, lo=raw & 0xffffffff, hi=raw >> 32)
+            return Operand(CONST, lo=raw & 0xFFFFFFFF, hi=raw >> 32)
         if type_name in ("f16", "p16", "i16", "u16", "b16"):
             return Operand(CONST, lo=struct.unpack("<H", struct.pack("<e", number))[0])
         raw = struct.unpack("<I", struct.pack("<f", number))[0]
@@ -102,11 +153,11 @@ def _constant(text: str, type_name: str) -> Operand | None:
     return None
 
 
-def parse_operand(text: str, type_name: str, symbol: Callable[[str], int | None]) -> Operand:
+def parse_operand(text: str, type_name: str, symbol: Callable[[str], int | Symbolic | None]) -> Operand:
     """Encode one source or destination operand; `symbol` resolves names that are neither register nor number."""
     mods = 0
     while True:
-        if text.startswith("-|") or text.startswith("-v") or text.startswith("-s") or text.startswith("-a") or text.startswith("-["):
+        if text.startswith(("-|", "-v", "-s", "-a", "-[")):
             mods, text = mods ^ NEG, text[1:]
         elif text.startswith("|") and text.endswith("|"):
             mods, text = mods | ABS, text[1:-1]
@@ -125,5 +176,7 @@ def parse_operand(text: str, type_name: str, symbol: Callable[[str], int | None]
         value = symbol(text)
         if value is None:
             raise UnsupportedInstruction(f"operand {text!r} is not understood")
-        found = Operand(CONST, lo=value & 0xffffffff, hi=value >> 32 & 0xffffffff)
+        if isinstance(value, Symbolic):
+            return Operand(CONST, symbolic=value)
+        found = Operand(CONST, lo=value & 0xFFFFFFFF, hi=value >> 32 & 0xFFFFFFFF)
     return Operand(found.kind, mods, found.reg, found.lo, found.hi, found.dwords) if mods else found

@@ -1,7 +1,7 @@
 """Runs a few instructions on one wave with given registers: how single instructions are tested and explored.
 
-    state = run("gfx942", "v_add_u32 v2, v0, v1", v={0: range(64), 1: [5] * 64})
-    state.v[2]          # 64 dwords
+state = run("gfx942", "v_add_u32 v2, v0, v1", v={0: range(64), 1: [5] * 64})
+state.v[2]          # 64 dwords
 """
 
 from __future__ import annotations
@@ -44,9 +44,18 @@ def split64(values: Iterable[int]) -> tuple[list[int], list[int]]:
     return [x & 0xFFFFFFFF for x in values], [x >> 32 & 0xFFFFFFFF for x in values]
 
 
-def run(arch: str, text: str, v: Mapping[int, Iterable[int]] | None = None, s: Mapping[int, int] | None = None,
-        exec: int = (1 << 64) - 1, scc: int = 0, lds: bytes = b"", scratch_bytes: int = 0,
-        mode: int = DEFAULT_MODE, vcc: int | None = None) -> State:
+def run(
+    arch: str,
+    text: str,
+    v: Mapping[int, Iterable[int]] | None = None,
+    s: Mapping[int, int] | None = None,
+    exec: int = (1 << 64) - 1,
+    scc: int = 0,
+    lds: bytes = b"",
+    scratch_bytes: int = 0,
+    mode: int = DEFAULT_MODE,
+    vcc: int | None = None,
+) -> State:
     """Execute `text` (statements, one a line) on one wave and return its registers.
 
     v: dwords of vector registers, 64 each. s: dwords of scalar registers by encoding (106 vcc, 124 m0). Accumulation
@@ -60,7 +69,7 @@ def run(arch: str, text: str, v: Mapping[int, Iterable[int]] | None = None, s: M
     registers = (ctypes.c_uint32 * (n_vgpr * 64)).from_address(base)
     registers[:] = [POISON] * (n_vgpr * 64)
     for number, values in (v or {}).items():
-        registers[number * 64:number * 64 + 64] = [x & 0xFFFFFFFF for x in values]
+        registers[number * 64 : number * 64 + 64] = [x & 0xFFFFFFFF for x in values]
     scalars = (ctypes.c_uint32 * 128)(*[POISON] * 128)
     scalars[126], scalars[127] = exec & 0xFFFFFFFF, exec >> 32
     if vcc is not None:
@@ -70,9 +79,22 @@ def run(arch: str, text: str, v: Mapping[int, Iterable[int]] | None = None, s: M
     shared = ctypes.create_string_buffer(lds, len(lds) + 64)
     flag = ctypes.c_uint32(scc)
     message = ctypes.create_string_buffer(256)
-    stop = engine().lib.cdna_run_wave(ctypes.c_void_p(program._handle), registers, scalars, ctypes.byref(flag), shared,
-                                      ctypes.c_uint32(len(lds)), ctypes.c_uint32(scratch_bytes),
-                                      ctypes.c_uint32(mode), message)
+    stop = engine().lib.cdna_run_wave(
+        ctypes.c_void_p(program._handle),
+        registers,
+        scalars,
+        ctypes.byref(flag),
+        shared,
+        ctypes.c_uint32(len(lds)),
+        ctypes.c_uint32(scratch_bytes),
+        ctypes.c_uint32(mode),
+        message,
+    )
     if stop == 4:
         raise KernelFault(message.value.decode())
-    return State([list(registers[r * 64:r * 64 + 64]) for r in range(n_vgpr)], list(scalars), flag.value, shared.raw[:len(lds)])
+    return State(
+        [list(registers[r * 64 : r * 64 + 64]) for r in range(n_vgpr)],
+        list(scalars),
+        flag.value,
+        shared.raw[: len(lds)],
+    )

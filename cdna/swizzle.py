@@ -16,7 +16,7 @@ def _bitmask(keep: int, set_bits: int, flip: int) -> int:
 
 def swizzle_pattern(text: str) -> int:
     """`swizzle(MODE,...)` as ds_swizzle_b32's 16-bit offset."""
-    mode, *arguments = (part.strip() for part in text[len("swizzle("):].rstrip(")").split(","))
+    mode, *arguments = (part.strip() for part in text[len("swizzle(") :].rstrip(")").split(","))
     if mode == "BITMASK_PERM":  # from lane bit 4 down to bit 0: 0, 1, p(reserve), i(nvert)
         mask = arguments[0].strip('"')
         if len(mask) == 5 and set(mask) <= set("01pi"):

@@ -20,8 +20,22 @@ from .arch import Arch, get_arch
 from .engine import Kernel, Program, take_records
 from .errors import CdnaError, LaunchError
 
-_FORMATS = {"i1": "<b", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q", "u1": "<B", "u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q",
-            "fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+_FORMATS = {
+    "i1": "<b",
+    "i8": "<b",
+    "i16": "<h",
+    "i32": "<i",
+    "i64": "<q",
+    "u1": "<B",
+    "u8": "<B",
+    "u16": "<H",
+    "u32": "<I",
+    "u64": "<Q",
+    "fp16": "<e",
+    "fp32": "<f",
+    "f32": "<f",
+    "fp64": "<d",
+}
 # Costs of a launch in its class of instruction, relative to one vector instruction: what the autotuner compares.
 _RELATIVE_COST = {"matrix": 8.0, "memory": 8.0, "lds": 4.0}
 
@@ -67,8 +81,15 @@ def _pack(value: Any, type_name: str) -> bytes:
 
 def _expand_descriptor(descriptor: Any) -> list[Any]:
     """A host tensor descriptor as the arguments that Triton's AMD lowering takes for it."""
-    return [descriptor.base, *descriptor.shape, *descriptor.strides, descriptor.padding == "nan", getattr(descriptor, "round_f32_to_tf32", False),
-            *descriptor.shape, *descriptor.strides]
+    return [
+        descriptor.base,
+        *descriptor.shape,
+        *descriptor.strides,
+        descriptor.padding == "nan",
+        getattr(descriptor, "round_f32_to_tf32", False),
+        *descriptor.shape,
+        *descriptor.strides,
+    ]
 
 
 class Launcher:
@@ -80,23 +101,40 @@ class Launcher:
         self.num_warps = metadata.num_warps
         self.lds_bytes = metadata.shared
 
-    def __call__(self, grid_x: int, grid_y: int, grid_z: int, stream: int, kernel: Kernel, packed_metadata: Any, launch_metadata: Any,
-                 enter_hook: Callable | None, exit_hook: Callable | None, *args: Any) -> None:
+    def __call__(
+        self,
+        grid_x: int,
+        grid_y: int,
+        grid_z: int,
+        stream: int,
+        kernel: Kernel,
+        packed_metadata: Any,
+        launch_metadata: Any,
+        enter_hook: Callable | None,
+        exit_hook: Callable | None,
+        *args: Any,
+    ) -> None:
         if enter_hook is not None:
             enter_hook(launch_metadata)
         values: list[Any] = []
         for argument, signature in zip(args, self.signature):
-            values += _expand_descriptor(argument) if isinstance(signature, str) and signature.startswith("tensordesc") else [argument]
+            values += (
+                _expand_descriptor(argument)
+                if isinstance(signature, str) and signature.startswith("tensordesc")
+                else [argument]
+            )
         kernarg = bytearray(kernel.kernarg_bytes)
         layout = iter(kernel.arguments)
         for value, signature in zip(values, self.expanded):
             for item, type_name in _flatten(value, signature):
                 slot = next(layout)
                 data = _pack(item, type_name)
-                kernarg[slot[".offset"]:slot[".offset"] + len(data)] = data
+                kernarg[slot[".offset"] : slot[".offset"] + len(data)] = data
         grid = (int(grid_x), int(grid_y), int(grid_z))
         if min(grid) > 0:
-            kernel.launch(grid, (64 * self.num_warps, 1, 1), bytes(kernarg), self.lds_bytes - kernel.static_lds_bytes)
+            kernel.launch(
+                grid, (64 * self.num_warps, 1, 1), bytes(kernarg), self.lds_bytes - kernel.static_lds_bytes
+            )
         if exit_hook is not None:
             exit_hook(launch_metadata)
 
@@ -108,20 +146,36 @@ class _Utils:
         self.arch = arch
         self._programs: dict[bytes, Program] = {}
 
-    def load_binary(self, name: str, assembly: bytes, lds_bytes: int, device: int) -> tuple[Program, Kernel, int, int, int]:
+    def load_binary(
+        self, name: str, assembly: bytes, lds_bytes: int, device: int
+    ) -> tuple[Program, Kernel, int, int, int]:
         """(module, function, registers, spills, most work-items of a workgroup)."""
         assembly = assembly.encode() if isinstance(assembly, str) else assembly
         program = self._programs.get(assembly)
         if program is None:
             program = self._programs[assembly] = Program(assembly.decode())
         kernel = program.kernels[name]
-        return program, kernel, kernel.metadata.get(".vgpr_count", 0), kernel.metadata.get(".vgpr_spill_count", 0), 1024
+        return (
+            program,
+            kernel,
+            kernel.metadata.get(".vgpr_count", 0),
+            kernel.metadata.get(".vgpr_spill_count", 0),
+            1024,
+        )
 
     def get_device_properties(self, device: int) -> dict[str, Any]:
         """The real card's properties, as Triton asks for them."""
-        return {"max_shared_mem": self.arch.lds_bytes, "warpSize": 64, "multiprocessor_count": self.arch.compute_units, "arch": self.arch.name,
-                "sm_clock_rate": self.arch.clock_mhz * 1000, "mem_clock_rate": 0, "mem_bus_width": 8192, "max_num_regs": self.arch.vgprs_per_lane,
-                "cooperativeLaunch": 1}
+        return {
+            "max_shared_mem": self.arch.lds_bytes,
+            "warpSize": 64,
+            "multiprocessor_count": self.arch.compute_units,
+            "arch": self.arch.name,
+            "sm_clock_rate": self.arch.clock_mhz * 1000,
+            "mem_clock_rate": 0,
+            "mem_bus_width": 8192,
+            "max_num_regs": self.arch.vgprs_per_lane,
+            "cooperativeLaunch": 1,
+        }
 
 
 class Event:
@@ -145,7 +199,14 @@ class Event:
 
 def _work_ms() -> float:
     """Executed instructions since the last call, weighted by class, as a stand-in for milliseconds."""
-    return sum(count * _RELATIVE_COST.get(name, 1.0) for record in take_records("bench") for name, count in record.by_class.items()) * 1e-6
+    return (
+        sum(
+            count * _RELATIVE_COST.get(name, 1.0)
+            for record in take_records("bench")
+            for name, count in record.by_class.items()
+        )
+        * 1e-6
+    )
 
 
 class _Interface:
@@ -162,11 +223,19 @@ class _Interface:
         return 0
 
 
-def do_bench(fn: Callable[[], Any], warmup: int = 25, rep: int = 100, grad_to_none: Any = None, quantiles: Sequence[float] | None = None,
-             return_mode: str = "mean", **_: Any) -> Any:
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: int = 25,
+    rep: int = 100,
+    grad_to_none: Any = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+    **_: Any,
+) -> Any:
     """triton.testing.do_bench for a device without a clock: runs `fn` once and returns its work.
 
-    The value orders configurations (executed instructions weighted by class); it is no time and must not be reported as one.
+    The value orders configurations (executed instructions weighted by class); it is no time, and must not be
+    reported as one.
     """
     _work_ms()
     fn()
@@ -205,6 +274,7 @@ class EmulatedDriver(DriverBase):
 
     def get_active_torch_device(self) -> Any:
         import torch
+
         return torch.device("cpu")
 
     def get_device_interface(self) -> type[_Interface]:
@@ -232,8 +302,11 @@ class Installation:
     def __init__(self, arch_name: str) -> None:
         import triton
         from triton.backends import backends
+
         if "amd" not in backends:
-            raise CdnaError(f"Triton {triton.__version__} was built without its AMD backend: install the triton wheel from PyPI")
+            raise CdnaError(
+                f"Triton {triton.__version__} was built without its AMD backend: install the triton wheel from PyPI"
+            )
         self.driver = EmulatedDriver(get_arch(arch_name))
         self._triton = triton
         self._backends = backends
@@ -243,4 +316,6 @@ class Installation:
         triton.testing.do_bench = do_bench
 
     def remove(self) -> None:
-        self._triton.runtime.driver._active, self._backends["amd"], self._triton.testing.do_bench = self._previous
+        self._triton.runtime.driver._active, self._backends["amd"], self._triton.testing.do_bench = (
+            self._previous
+        )

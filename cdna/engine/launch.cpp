@@ -3,7 +3,7 @@
 // A thread keeps a set of live workgroups. It runs one until every wave of it has ended; where all of a
 // workgroup's waves wait (s_sleep, or a long stretch without an end in sight) it sets the workgroup aside and
 // starts or resumes another, so that waves which wait for other workgroups make progress.
-#include "core.h"
+#include "program.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ static const OpTable* const TABLES[] = {&SALU_OPS, &CONTROL_OPS, &VALU32_OPS, &V
     &LDS_LANE_OPS, &MATRIX_OPS, &MATRIX_INT_F64_OPS, &MATRIX_SCALED_OPS, &SPARSE_OPS,
     &CONVERT_LOW_OPS};
 
-static const OpInfo* op_info(int index) {
+const OpInfo* op_info(int index) {
   for (const OpTable* t : TABLES) {
     if (index < t->count) return &t->ops[index];
     index -= t->count;
@@ -31,44 +31,14 @@ static const OpInfo* op_info(int index) {
   return nullptr;
 }
 
-struct Program {
-  Inst* code;
-  u32 n_inst;
-  u32 n_vgpr;           // architectural + accumulation
-};
-
-// What the kernel descriptor (.amdhsa_*) and the launch ask for; laid out as in engine.py.
-struct Launch {
-  u32 groups[3];
-  u32 block[3];
-  u32 entry;             // instruction index
-  u32 user_sgprs;        // how many SGPRs the user data takes
-  u32 kernarg_sgpr;      // index of the pair holding the kernarg address, ~0 if none
-  u32 dispatch_sgpr;     // index of the pair holding the dispatch packet's address, ~0 if none
-  u32 preload_sgpr, preload_dwords, preload_offset;  // kernel arguments preloaded to SGPRs
-  u32 workgroup_id_mask; // bit d: the id of dimension d follows the user SGPRs
-  u32 lds_bytes, lds_limit;
-  u32 scratch_bytes;     // per lane
-  u32 mode;
-  u32 n_threads;
-  u32 max_live;          // workgroups a thread may hold at once
-  u32 n_xcc;
-  const u8* kernarg;
-  const u8* dispatch_packet;
-  u64* executed;         // [n_inst] executed wave instructions, summed over threads; may be null
-  volatile u32* cancel;  // set non-zero by the host to stop the launch
-  // results
-  u32 status;            // 0 done, 1 fault, 2 cancelled
-  u32 fault_pc, fault_wave, fault_group[3];
-  u64 fault_address;
-  char message[256];
-};
-
 struct Thread;
 static thread_local Thread* current_thread;
 
 struct Thread {
   pthread_t handle;
+  const KernelInfo* kernel;
+  u32 lds_bytes, scratch_bytes, max_live;
+  const u8* packet;
   Program* program;
   Launch* launch;
   volatile u32* next_group;
@@ -102,7 +72,7 @@ static void memory_fault(Wave& w, u64 address) {
   fault(w, "memory access fault at address 0x%llx", (unsigned long long)address);
 }
 
-static u8* allocate(size_t bytes) {
+u8* allocate(size_t bytes) {
   void* p = nullptr;
   return posix_memalign(&p, 64, bytes ? (bytes + 63) & ~63ull : 64) ? nullptr : (u8*)p;
 }
@@ -115,25 +85,26 @@ static void poison(void* p, size_t bytes) {
 
 static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id) {
   const Launch& l = *t.launch;
+  const KernelInfo& k = *t.kernel;
   u32* v = w.v;
   u8* scratch = w.scratch;
   memset((void*)&w, 0, sizeof w);
   w.v = v;
   w.scratch = scratch;
-  w.scratch_bytes = l.scratch_bytes;
+  w.scratch_bytes = t.scratch_bytes;
   w.code = t.program->code;
-  w.pc = l.entry;
-  w.mode = l.mode;
+  w.pc = k.entry;
+  w.mode = k.mode;
   w.wg = &g;
   w.id = id;
   w.executed = t.executed;
   w.fault = t.message;
   for (int i = 0; i < 108; i++) w.s[i] = 0x7fc5a5a5;
-  if (l.kernarg_sgpr != ~0u) w.set_s64(l.kernarg_sgpr, (u64)l.kernarg);
-  if (l.dispatch_sgpr != ~0u) w.set_s64(l.dispatch_sgpr, (u64)l.dispatch_packet);
-  memcpy(&w.s[l.preload_sgpr], l.kernarg + l.preload_offset * 4, l.preload_dwords * 4);
-  u32 r = l.user_sgprs;
-  for (int d = 0; d < 3; d++) if (l.workgroup_id_mask >> d & 1) w.s[r++] = g.id[d];
+  if (k.kernarg_sgpr != NO_SGPR) w.set_s64(k.kernarg_sgpr, (u64)l.kernarg);
+  if (k.dispatch_sgpr != NO_SGPR) w.set_s64(k.dispatch_sgpr, (u64)t.packet);
+  memcpy(&w.s[k.preload_sgpr], l.kernarg + k.preload_offset * 4, k.preload_dwords * 4);
+  u32 r = k.user_sgprs;
+  for (int d = 0; d < 3; d++) if (k.workgroup_id_mask >> d & 1) w.s[r++] = g.id[d];
   w.s[M0] = 0xffffffff;
 
   poison(w.v, (size_t)t.program->n_vgpr * WAVE * 4);
@@ -153,13 +124,13 @@ static Workgroup* start_group(Thread& t, Workgroup* g, u32 linear) {
   u32 n_waves = (l.block[0] * l.block[1] * l.block[2] + WAVE - 1) / WAVE;
   if (!g) {
     g = (Workgroup*)calloc(1, sizeof(Workgroup));
-    g->lds = allocate(l.lds_limit + 16);
+    g->lds = allocate(t.program->lds_limit + 16);
     g->waves = (Wave*)allocate(sizeof(Wave) * n_waves);
     u8* registers = allocate((size_t)n_waves * t.program->n_vgpr * WAVE * 4);
-    u8* scratch = allocate((size_t)n_waves * l.scratch_bytes * WAVE);
+    u8* scratch = allocate((size_t)n_waves * t.scratch_bytes * WAVE);
     for (u32 i = 0; i < n_waves; i++) {
       g->waves[i].v = (u32*)(registers + (size_t)i * t.program->n_vgpr * WAVE * 4);
-      g->waves[i].scratch = scratch + (size_t)i * l.scratch_bytes * WAVE;
+      g->waves[i].scratch = scratch + (size_t)i * t.scratch_bytes * WAVE;
     }
   }
   g->linear_id = linear;
@@ -168,9 +139,9 @@ static Workgroup* start_group(Thread& t, Workgroup* g, u32 linear) {
   g->id[2] = linear / l.groups[0] / l.groups[1];
   g->n_waves = n_waves;
   g->n_ended = g->n_at_barrier = 0;
-  g->lds_bytes = l.lds_bytes;
+  g->lds_bytes = t.lds_bytes;
   g->launch = t.launch;
-  poison(g->lds, l.lds_bytes + 16);
+  poison(g->lds, t.lds_bytes + 16);
   for (u32 i = 0; i < n_waves; i++) start_wave(t, *g, g->waves[i], i);
   return g;
 }
@@ -211,6 +182,8 @@ void apply_mode(u32 mode) {
 
 // Long enough to amortise a switch, short enough that a spinning wave soon lets others run.
 constexpr u32 QUANTUM = 20000;
+// Workgroups that a thread holds at once: as many as wait for others on a real card, within memory.
+constexpr u32 MAX_LIVE_GROUPS = 256;
 
 static void run_wave(Wave& w) {
   const Inst* code = w.code;
@@ -260,10 +233,10 @@ static void* thread_main(void* arg) {
   Launch& l = *t.launch;
   u32 total = l.groups[0] * l.groups[1] * l.groups[2];
   u32 n_live = 0, n_spare = 0, turn = 0;
-  Workgroup** live = (Workgroup**)calloc(l.max_live, sizeof(Workgroup*));
-  Workgroup** spare = (Workgroup**)calloc(l.max_live, sizeof(Workgroup*));
+  Workgroup** live = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
+  Workgroup** spare = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
   u32 saved_csr = _mm_getcsr();
-  apply_mode(l.mode);
+  apply_mode(t.kernel->mode);
   current_thread = &t;
 
   if (sigsetjmp(t.on_fault, 1)) {  // a host access fault inside a handler
@@ -271,8 +244,8 @@ static void* thread_main(void* arg) {
     record_fault(t, *t.running);
   }
   while (l.status == 0) {
-    if (l.cancel && *l.cancel) { l.status = 2; break; }
-    bool start_new = n_live < l.max_live && *t.next_group < total && (n_live == 0 || turn >= n_live);
+    if (l.cancel && *l.cancel) { l.status = LAUNCH_CANCELLED; break; }
+    bool start_new = n_live < t.max_live && *t.next_group < total && (n_live == 0 || turn >= n_live);
     if (start_new) {
       u32 id = __atomic_fetch_add(t.next_group, 1, __ATOMIC_RELAXED);
       if (id >= total) { *t.next_group = total; turn = 0; continue; }
@@ -337,22 +310,6 @@ const char* cdna_op_signature(int i) { return op_info(i)->signature; }
 int cdna_inst_bytes() { return sizeof(Inst); }
 int cdna_launch_bytes() { return sizeof(Launch); }
 
-Program* cdna_program_create(const void* code, u32 n_inst, u32 n_vgpr) {
-  Program* p = (Program*)malloc(sizeof(Program));
-  p->code = (Inst*)allocate(sizeof(Inst) * n_inst);
-  memcpy((void*)p->code, code, sizeof(Inst) * n_inst);
-  for (u32 i = 0; i < n_inst; i++) {
-    const OpInfo* info = op_info(p->code[i].op);
-    p->code[i].fn = info->fn;
-    p->code[i].core = info->core;
-  }
-  p->n_inst = n_inst;
-  p->n_vgpr = n_vgpr;
-  return p;
-}
-
-void cdna_program_destroy(Program* p) { free(p->code); free(p); }
-
 // Runs one wave from instruction 0 on registers the caller holds (v: [n_vgpr][64], s: 128 dwords, exec at 126):
 // how single instructions are tested. Returns the stop reason.
 u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, u32 scratch_bytes, u32 mode, char* message) {
@@ -395,12 +352,69 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   return stop;
 }
 
-void cdna_launch(Program* p, Launch* l) {
+// Fills the hidden arguments (LLVM AMDGPUUsage, "Kernel Argument Metadata") into a copy of the explicit ones.
+static u8* kernel_arguments(const KernelInfo& k, const Launch& l) {
+  u8* buffer = (u8*)calloc(1, (k.kernarg_bytes > l.kernarg_bytes ? k.kernarg_bytes : l.kernarg_bytes) + 64);
+  if (l.kernarg_bytes) memcpy(buffer, l.kernarg, l.kernarg_bytes);
+  for (u32 i = 0; i < k.n_arguments; i++) {
+    const KernelArgument& a = k.arguments[i];
+    u64 value = 0;
+    switch (a.kind) {
+      case BLOCK_COUNT_X: case BLOCK_COUNT_Y: case BLOCK_COUNT_Z: value = l.groups[a.kind - BLOCK_COUNT_X]; break;
+      case GROUP_SIZE_X: case GROUP_SIZE_Y: case GROUP_SIZE_Z: value = l.block[a.kind - GROUP_SIZE_X]; break;
+      case GRID_DIMS: value = l.groups[2] * l.block[2] > 1 ? 3 : l.groups[1] * l.block[1] > 1 ? 2 : 1; break;
+      case DYNAMIC_LDS_SIZE: value = l.dynamic_lds_bytes; break;
+      case SHARED_BASE_HI: value = SHARED_APERTURE >> 32; break;
+      case PRIVATE_BASE_HI: value = PRIVATE_APERTURE >> 32; break;
+      default: if (a.kind == EXPLICIT) continue;
+    }
+    memcpy(buffer + a.offset, &value, a.size < 8 ? a.size : 8);
+  }
+  return buffer;
+}
+
+// hsa_kernel_dispatch_packet_t (HSA system architecture specification, "Kernel dispatch packet").
+struct DispatchPacket {
+  u16 header, setup, workgroup_size[3], reserved0;
+  u32 grid_size[3], private_segment_size, group_segment_size;
+  u64 kernel_object, kernarg_address, reserved2, completion_signal;
+};
+
+static bool refused(Program* p, const KernelInfo& k, Launch* l) {
+  u32 threads = l->block[0] * l->block[1] * l->block[2], lds = k.static_lds_bytes + l->dynamic_lds_bytes;
+  if (lds > p->lds_limit)
+    snprintf(l->message, sizeof l->message, "needs %u bytes of LDS, %s has %u for a workgroup", lds, p->arch, p->lds_limit);
+  else if (threads < 1 || threads > k.max_work_items)
+    snprintf(l->message, sizeof l->message, "a workgroup of %u work-items; this kernel is compiled for 1 to %u", threads, k.max_work_items);
+  else
+    return false;
+  l->status = LAUNCH_REFUSED;
+  return true;
+}
+
+void cdna_launch(Program* p, u32 kernel, Launch* l) {
   install_handlers();
-  l->scratch_bytes = (l->scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
+  const KernelInfo& k = p->kernels[kernel];
+  l->status = LAUNCHED;
+  if (refused(p, k, l)) return;
   u32 total = l->groups[0] * l->groups[1] * l->groups[2];
   u32 n = l->n_threads < total ? l->n_threads : total;
   if (n == 0) return;
+  u8* kernarg = kernel_arguments(k, *l);
+  u32 scratch_bytes = (k.scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
+  DispatchPacket packet;
+  memset(&packet, 0, sizeof packet);
+  packet.header = 0x1502;
+  packet.setup = 3;
+  for (int d = 0; d < 3; d++) {
+    packet.workgroup_size[d] = l->block[d];
+    packet.grid_size[d] = l->groups[d] * l->block[d];
+  }
+  packet.private_segment_size = scratch_bytes;
+  packet.group_segment_size = k.static_lds_bytes + l->dynamic_lds_bytes;
+  packet.kernarg_address = (u64)kernarg;
+  const u8* given = l->kernarg;
+  l->kernarg = kernarg;
   volatile u32 next_group = 0;
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   Thread* threads = (Thread*)allocate(sizeof(Thread) * n);
@@ -408,7 +422,12 @@ void cdna_launch(Program* p, Launch* l) {
   for (u32 i = 0; i < n; i++) {
     Thread& t = threads[i];
     t.program = p;
+    t.kernel = &k;
     t.launch = l;
+    t.lds_bytes = packet.group_segment_size;
+    t.scratch_bytes = scratch_bytes;
+    t.max_live = MAX_LIVE_GROUPS;
+    t.packet = (const u8*)&packet;
     t.next_group = &next_group;
     t.fault_lock = &lock;
     t.executed = (u64*)calloc(p->n_inst, sizeof(u64));
@@ -417,10 +436,12 @@ void cdna_launch(Program* p, Launch* l) {
   thread_main(&threads[0]);
   for (u32 i = 1; i < n; i++) pthread_join(threads[i].handle, nullptr);
   for (u32 i = 0; i < n; i++) {
-    if (l->executed) for (u32 k = 0; k < p->n_inst; k++) l->executed[k] += threads[i].executed[k];
+    if (l->executed) for (u32 i2 = 0; i2 < p->n_inst; i2++) l->executed[i2] += threads[i].executed[i2];
     free(threads[i].executed);
   }
+  l->kernarg = given;
   free(threads);
+  free(kernarg);
 }
 
 }

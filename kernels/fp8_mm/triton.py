@@ -17,15 +17,16 @@ import triton.language as tl
 from kernels.common.workgroup_order import grouped_rows, xcd_contiguous
 from kernels.fp8_mm.triton_tuning import DEFAULT, TUNING
 
-N_XCD = 8          # MI300X
+N_XCD = 8  # MI300X
 SCALE_BLOCK = 128  # k (and n, for b) covered by one scale
 
 
 @triton.jit
 def dot_operand(x, NATIVE: tl.constexpr):
-    """Bytes of e4m3fnuz as a dot operand: as they are where the matrix unit reads them, else as fp16, which holds each exactly.
+    """Bytes of e4m3fnuz as a dot operand: as they are where the matrix unit reads them, else as fp16.
 
-    fnuz has exponent bias 8 and fp16 15: the byte's fields shifted into fp16's place are 2^-7 of the value. 0x80 is NaN.
+    fp16 holds each value exactly. fnuz has exponent bias 8 and fp16 15: the byte's fields shifted into fp16's place
+    are 2^-7 of the value. 0x80 is NaN.
     """
     if NATIVE:
         operand = x
@@ -38,16 +39,26 @@ def dot_operand(x, NATIVE: tl.constexpr):
 
 @triton.jit
 def fp8_mm_kernel(
-    a_ptr,        # fp8 [K][M]
-    b_ptr,        # fp8 [K][N]
+    a_ptr,  # fp8 [K][M]
+    b_ptr,  # fp8 [K][N]
     a_scale_ptr,  # fp32 [K/128][M]
     b_scale_ptr,  # fp32 [K/128][N_SCALES], N_SCALES = ceil(N/128)
-    c_ptr,        # bf16 [M][N]
+    c_ptr,  # bf16 [M][N]
     partial_ptr,  # fp32 [SPLIT_K][M][N], unused where SPLIT_K is 1
     arrived_ptr,  # int32 [tiles], zero between launches
-    M, N, K, N_SCALES,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, SPLIT_K: tl.constexpr,
-    EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, XCDS: tl.constexpr, NATIVE: tl.constexpr,
+    M,
+    N,
+    K,
+    N_SCALES,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    SPLIT_K: tl.constexpr,
+    EVEN_M: tl.constexpr,
+    EVEN_N: tl.constexpr,
+    XCDS: tl.constexpr,
+    NATIVE: tl.constexpr,
 ):
     tl.static_assert(128 % BLOCK_K == 0 and 128 % BLOCK_N == 0)
     n_tiles_m = tl.cdiv(M, BLOCK_M)
@@ -103,7 +114,9 @@ def fp8_mm_kernel(
             tl.debug_barrier()
             total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
             for other in range(SPLIT_K):
-                total += tl.load(partial_ptr + other * M * N + c_offset, mask=inside, other=0.0, cache_modifier=".cv")
+                total += tl.load(
+                    partial_ptr + other * M * N + c_offset, mask=inside, other=0.0, cache_modifier=".cv"
+                )
             tl.store(c_ptr + c_offset, total.to(tl.bfloat16), mask=inside)
             tl.store(arrived_ptr + tile, 0)
 
@@ -136,10 +149,30 @@ def fp8_mm(a, b, a_scale, b_scale, c, config):
     if not native:
         a, b = a.view(torch.uint8), b.view(torch.uint8)
     fp8_mm_kernel[(n_tiles * split_k,)](
-        a, b, a_scale, b_scale, c, partial, arrived, m, n, k, b_scale.shape[0],
-        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=config["BLOCK_K"], GROUP_M=config["GROUP_M"], SPLIT_K=split_k,
-        EVEN_M=m % block_m == 0, EVEN_N=n % block_n == 0, XCDS=N_XCD, NATIVE=native,
-        num_warps=config["num_warps"], num_stages=config["num_stages"], **options)
+        a,
+        b,
+        a_scale,
+        b_scale,
+        c,
+        partial,
+        arrived,
+        m,
+        n,
+        k,
+        b_scale.shape[0],
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=config["BLOCK_K"],
+        GROUP_M=config["GROUP_M"],
+        SPLIT_K=split_k,
+        EVEN_M=m % block_m == 0,
+        EVEN_N=n % block_n == 0,
+        XCDS=N_XCD,
+        NATIVE=native,
+        num_warps=config["num_warps"],
+        num_stages=config["num_stages"],
+        **options,
+    )
     return c
 
 

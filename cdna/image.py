@@ -1,0 +1,220 @@
+"""Program images: a decoded assembly file as one block of bytes that the engine loads without Python.
+
+Layout (little endian; read by engine/image.cpp): magic, record size, counts, arch facts; data sections; addresses to
+put into them; instruction records; addresses to put into those; kernels; data symbols; a text for each instruction.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+
+from .arch import get_arch
+from .asm import AsmFile, parse, source_line
+from .decode import RECORD, Decoder, Symbolic
+from .errors import UnsupportedInstruction
+
+MAGIC = 0x31474D4941444E43
+CODE = 0xFFFFFFFF  # "section" of an address in code; its offset counts instructions
+NO_SGPR = 0xFFFFFFFF
+_CODE_KINDS = {
+    ("abs32", "lo"): 0,
+    ("abs32", "hi"): 1,
+    ("rel32", "lo"): 2,
+    ("rel32", "hi"): 3,
+    ("gotpcrel32", "lo"): 4,
+    ("gotpcrel32", "hi"): 5,
+}
+# LLVM adds to a pc-relative address the distance from the pc that s_getpc_b64 returned to the literal.
+_LITERAL_DISTANCE = {"lo": 4, "hi": 12}
+_SYMBOLIC = re.compile(r"^([\w.$]+)@(abs32|rel32|gotpcrel32)(?:@(lo|hi))?(?:\+(\d+))?$")
+_ARGUMENT_KINDS = {
+    "hidden_block_count_x": 2,
+    "hidden_block_count_y": 3,
+    "hidden_block_count_z": 4,
+    "hidden_group_size_x": 5,
+    "hidden_group_size_y": 6,
+    "hidden_group_size_z": 7,
+    "hidden_remainder_x": 8,
+    "hidden_remainder_y": 9,
+    "hidden_remainder_z": 10,
+    "hidden_grid_dims": 11,
+    "hidden_dynamic_lds_size": 12,
+    "hidden_global_offset_x": 13,
+    "hidden_global_offset_y": 13,
+    "hidden_global_offset_z": 13,
+    "hidden_hostcall_buffer": 14,
+    "hidden_multigrid_sync_arg": 15,
+    "hidden_shared_base": 16,
+    "hidden_private_base": 17,
+}
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode() + b"\0"
+    return struct.pack("<I", len(raw)) + raw
+
+
+class ImageBuilder:
+    """Builds the image of one assembly file; `ops` is the engine's table for its arch (mnemonic -> (op, signature))."""
+
+    def __init__(self, text: str, ops_of_arch: Mapping[str, Mapping[str, tuple[int, str]]]) -> None:
+        self.asm: AsmFile = parse(text)
+        self.arch = get_arch(self.asm.target.rsplit("--", 1)[-1].split(":")[0])
+        self._sections = {name: i for i, name in enumerate(self.asm.sections)}
+        self.decoder = Decoder(self.asm, dict(ops_of_arch[self.arch.name]), self._symbol)
+
+    def build(self) -> bytes:
+        """The image; UnsupportedInstruction lists every instruction that the device does not implement."""
+        asm = self.asm
+        code = self.decoder.decode_all()
+        out = [
+            struct.pack(
+                "<QIIIII16s",
+                MAGIC,
+                RECORD.size,
+                len(asm.statements),
+                self.decoder.n_vgpr,
+                self.arch.lds_bytes,
+                self.arch.xcds,
+                self.arch.name.encode(),
+            )
+        ]
+        out.append(struct.pack("<I", len(asm.sections)))
+        for block in asm.sections.values():
+            out += [struct.pack("<I", len(block.data)), bytes(block.data)]
+        data_relocations = [
+            (name, *relocation) for name, block in asm.sections.items() for relocation in block.relocations
+        ]
+        known = [
+            (name, offset, size, target)
+            for name, offset, size, expression in data_relocations
+            if (target := self._data_target(expression)) is not None
+        ]
+        out.append(struct.pack("<I", len(known)))
+        for name, offset, size, (to, address) in known:
+            out.append(struct.pack("<IIIIq", self._sections[name], offset, size, to, address))
+        out.append(code)
+        out.append(struct.pack("<I", len(self.decoder.symbolic)))
+        for index, operand, symbolic in self.decoder.symbolic:
+            out.append(
+                struct.pack("<IIIIq", index, operand, symbolic.kind, symbolic.section, symbolic.offset)
+            )
+        out.append(struct.pack("<I", len(asm.descriptors)))
+        for name, descriptor in asm.descriptors.items():
+            out.append(self._kernel(name, descriptor))
+        out.append(struct.pack("<I", len(asm.data_labels)))
+        for name, (section, offset) in asm.data_labels.items():
+            out.append(
+                _text(name) + struct.pack("<III", self._sections[section], offset, asm.sizes.get(name, 0))
+            )
+        for statement in asm.statements:
+            out.append(_text(f"`{statement.mnemonic} {statement.operands}` ({source_line(asm, statement)})"))
+        return b"".join(out)
+
+    def _address(self, name: str) -> tuple[int, int] | None:
+        if name in self.asm.labels:
+            return CODE, self.asm.labels[name]
+        if name in self.asm.data_labels:
+            section, offset = self.asm.data_labels[name]
+            return self._sections[section], offset
+        return None
+
+    def _data_target(self, expression: str) -> tuple[int, int] | None:
+        name, _, addend = expression.partition("+")
+        address = self._address(name.strip())
+        return None if address is None else (address[0], address[1] + int(addend or "0", 0))
+
+    def _symbol(self, text: str) -> int | Symbolic | None:
+        """A symbolic operand: `name@rel32@lo+4` and its kin, LDS symbols, .set names."""
+        if "@" not in text:
+            if text in self.asm.symbols:
+                return self.asm.symbols[text]
+            return self.asm.lds_symbols.get(text)
+        found = _SYMBOLIC.match(text)
+        if not found:
+            return None
+        name, kind, half, addend = (
+            found.group(1),
+            found.group(2),
+            found.group(3) or "lo",
+            int(found.group(4) or 0),
+        )
+        if name in self.asm.lds_symbols and kind == "abs32":
+            return self.asm.lds_symbols[name] if half == "lo" else 0
+        address = self._address(name)
+        if address is None:
+            raise UnsupportedInstruction(f"symbol {name} is defined nowhere in this file")
+        extra = addend - (0 if kind == "abs32" else _LITERAL_DISTANCE[half])
+        return Symbolic(
+            _CODE_KINDS[kind, half],
+            address[0],
+            address[1] + (extra if address[0] != CODE and kind != "gotpcrel32" else 0),
+        )
+
+    def _kernel(self, name: str, d: dict[str, int]) -> bytes:
+        """A KernelInfo of engine/program.h (LLVM AMDGPUUsage, "Kernel Descriptor", "Initial Kernel Execution State")."""
+        metadata = self.asm.metadata.get(name, {})
+        used = 0
+        kernarg = dispatch = NO_SGPR
+        for key, count in (
+            ("private_segment_buffer", 4),
+            ("dispatch_ptr", 2),
+            ("queue_ptr", 2),
+            ("kernarg_segment_ptr", 2),
+            ("dispatch_id", 2),
+            ("flat_scratch_init", 2),
+            ("private_segment_size", 1),
+        ):
+            if d.get(f"user_sgpr_{key}"):
+                kernarg = used if key == "kernarg_segment_ptr" else kernarg
+                dispatch = used if key == "dispatch_ptr" else dispatch
+                used += count
+        preload = d.get("user_sgpr_kernarg_preload_length", 0)
+        ids = sum(
+            1 << i
+            for i, axis in enumerate("xyz")
+            if d.get(f"system_sgpr_workgroup_id_{axis}", int(axis == "x"))
+        )
+        mode = (
+            d.get("float_round_mode_32", 0)
+            | d.get("float_round_mode_16_64", 0) << 2
+            | d.get("float_denorm_mode_32", 0) << 4
+            | d.get("float_denorm_mode_16_64", 3) << 6
+            | d.get("dx10_clamp", 1) << 8
+            | d.get("ieee_mode", 1) << 9
+            | d.get("fp16_overflow", 0) << 23
+        )
+        arguments = [
+            (
+                a[".offset"],
+                a[".size"],
+                _ARGUMENT_KINDS.get(a[".value_kind"], 1 if a[".value_kind"].startswith("hidden_") else 0),
+            )
+            for a in metadata.get(".args", [])
+        ]
+        return (
+            struct.pack(
+                "<17I",
+                self.asm.labels[name],
+                max(used + preload, d.get("user_sgpr_count", 0)),
+                kernarg,
+                dispatch,
+                used,
+                preload,
+                d.get("user_sgpr_kernarg_preload_offset", 0),
+                ids,
+                metadata.get(".group_segment_fixed_size", d.get("group_segment_fixed_size", 0)),
+                metadata.get(".private_segment_fixed_size", d.get("private_segment_fixed_size", 0)),
+                metadata.get(".kernarg_segment_size", d.get("kernarg_size", 0)),
+                mode,
+                metadata.get(".max_flat_workgroup_size", 1024),
+                metadata.get(".vgpr_count", 0),
+                metadata.get(".agpr_count", 0),
+                metadata.get(".sgpr_count", 0),
+                len(arguments),
+            )
+            + _text(name)
+            + b"".join(struct.pack("<III", *a) for a in arguments)
+        )
