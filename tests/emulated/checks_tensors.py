@@ -213,6 +213,7 @@ def test_random_numbers() -> None:
     generator = torch.Generator(device="cuda:0").manual_seed(5)
     assert generator.device == GPU and isinstance(generator, torch.Generator)
     assert torch.equal(first, torch.randn(4, device="cuda", generator=generator))
+    assert torch.rand(3, device="cuda", generator=torch.default_generator).is_cuda
     again = pickle.loads(pickle.dumps(generator))
     draws = [torch.rand(3, device=GPU, generator=each) for each in (again, generator)]
     assert torch.equal(*draws)

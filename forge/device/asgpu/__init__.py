@@ -16,6 +16,7 @@ def apply(arch: str) -> None:
         return
     from forge.device.asgpu import (
         collectives,
+        factories,
         operators,
         passthrough,
         propagate,
@@ -28,6 +29,7 @@ def apply(arch: str) -> None:
     _applied = True
     streams.apply()
     runtime.apply(arch)
+    factories.apply()
     tensors.apply()
     passthrough.apply()
     operators.apply()

@@ -64,9 +64,6 @@ REDUCES = {
     "reduce_scatter_tensor": ("output", "input"),
 }
 
-# torch.distributed hands what it is given to Propagation, which would come back to the functions here.
-_quiet = torch._C.DisableTorchFunction
-
 # The backend that each group was asked for: what dist.get_backend answers.
 _claims: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
@@ -130,7 +127,7 @@ def _mover(name: str, original: Callable[..., Any], tensors: tuple[str, ...]) ->
                 given[argument] = _movable(value)
             elif value is not None:
                 given[argument] = [_movable(tensor) for tensor in value]
-        with _quiet():
+        with tags.quiet():
             return original(**given)
 
     return move
@@ -170,7 +167,7 @@ def _reducer(name: str, original: Callable[..., Any], tensors: tuple[str, ...]) 
         _check(name, given, tensors)
         output = given[tensors[0]]
         if output.dtype not in ACCUMULATORS:
-            with _quiet():
+            with tags.quiet():
                 return original(**given)
         group, op = given["group"], given["op"]
         if name == "all_reduce":
@@ -239,7 +236,7 @@ def all_to_all(
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Finished | None:
     """dist.barrier: a sum is known only once everyone has come. gloo's own would ask a GPU that it finds."""
-    with _quiet():
+    with tags.quiet():
         _all_reduce(torch.zeros(1), group=group)
     return Finished() if async_op else None
 

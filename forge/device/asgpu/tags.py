@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.multiprocessing import reductions
 from torch.utils._device import DeviceContext
 
 TAG = "_claimed_device"
 PINNED = "_claimed_pinned"
 CPU = -1
 CPU_DEVICE = torch.device("cpu")
+
+# Keeps Propagation out of a call, for callers that tag the result themselves. Without it, a C method that is
+# replaced in torch.Tensor would hand Propagation its replacement, and so be called twice.
+quiet = torch._C.DisableTorchFunction
 
 # C getters, which see the device that the memory is really on.
 _REAL_DEVICE = torch._C.TensorBase.device.__get__
@@ -81,7 +87,7 @@ def default_device() -> torch.device:
 
 
 def real_device(tensor: torch.Tensor) -> torch.device:
-    with torch._C.DisableTorchFunction():
+    with quiet():
         return _REAL_DEVICE(tensor)
 
 
@@ -97,6 +103,12 @@ def mark(tensor: Any, tag: int | None) -> Any:
     return tensor
 
 
+def pin(tensor: Any) -> Any:
+    """Let a tensor claim to lie in pinned host memory, which a GPU reaches; returns it."""
+    tensor.__dict__[PINNED] = True
+    return tensor
+
+
 def is_pinned(tensor: torch.Tensor) -> bool:
     return PINNED in tensor.__dict__
 
@@ -108,3 +120,9 @@ def claimed(tensor: torch.Tensor) -> torch.device:
         real = real_device(tensor)
         return gpu(current.index) if real.type == "cpu" else real
     return CPU_DEVICE if tag == CPU else gpu(tag)
+
+
+def publish(function: Callable[..., Any]) -> None:
+    """Let pickle find a function in torch: the receiving process may not have imported this package yet."""
+    function.__module__ = reductions.__name__
+    setattr(reductions, function.__name__, function)

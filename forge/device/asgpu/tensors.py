@@ -1,4 +1,4 @@
-"""Tensors that claim to be on a GPU: functions that make them, methods that move them, their attributes."""
+"""Tensors on claimed devices: their attributes, moves between devices, and ways to files and processes."""
 
 from __future__ import annotations
 
@@ -12,152 +12,9 @@ from torch.multiprocessing import reductions
 from torch.utils._device import DeviceContext
 
 from forge.device.asgpu import tags
-from forge.device.asgpu.tags import CPU, mark, tag_of, target
+from forge.device.asgpu.tags import CPU, mark, quiet, tag_of, target
 
 _BASE = torch._C.TensorBase
-# Keeps Propagation out of a call: what is called here gets its tag here. Without it, a C method that is
-# replaced in torch.Tensor would hand Propagation its replacement, and so be called twice.
-_quiet = torch._C.DisableTorchFunction
-
-# Make a tensor of nothing but numbers: the default device if none is given.
-FACTORIES = (
-    (
-        torch,
-        "empty empty_permuted empty_strided ones zeros full rand randn randint randperm normal arange range",
-    ),
-    (torch, "eye linspace logspace tril_indices triu_indices scalar_tensor"),
-    (torch, "bartlett_window blackman_window hamming_window hann_window kaiser_window"),
-    (torch.fft, "fftfreq rfftfreq"),
-)
-# Take the device of their first argument if none is given.
-LIKE = (
-    (torch, "empty_like ones_like zeros_like full_like rand_like randn_like randint_like"),
-    (torch.Tensor, "new_empty new_empty_strided new_ones new_zeros new_full"),
-)
-# Take values, which may be a tensor.
-FROM_VALUES = (
-    (torch, "tensor as_tensor asarray sparse_coo_tensor sparse_csr_tensor"),
-    (torch.Tensor, "new_tensor"),
-)
-FROM_MEMORY = ((torch, "from_numpy frombuffer from_file"),)
-
-
-class _GeneratorType(type(torch._C.Generator)):  # type: ignore[misc]
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, torch._C.Generator)  # torch.default_generator too
-
-
-class Generator(torch._C.Generator, metaclass=_GeneratorType):
-    """A generator that claims a device. Its numbers are the CPU generator's: a GPU's differ."""
-
-    claimed: torch.device
-
-    def __new__(cls, device: Any = "cpu") -> Generator:
-        made = super().__new__(cls, device="cpu")
-        tag = target(device)
-        made.claimed = tags.CPU_DEVICE if tag is None or tag == CPU else tags.gpu(tag)
-        return made
-
-    @property
-    def device(self) -> torch.device:
-        return self.claimed
-
-    def __reduce__(self) -> Any:
-        return _rebuild_generator, (str(self.claimed), self.get_state())
-
-
-def _rebuild_generator(device: str, state: torch.Tensor) -> Generator:
-    made = Generator(device)
-    made.set_state(state)
-    return made
-
-
-def _check_generator(generator: Any, tag: int | None) -> None:
-    if isinstance(generator, Generator) and tag is not None:
-        wanted = "cpu" if tag == CPU else "cuda"
-        if generator.claimed.type != wanted:
-            raise RuntimeError(
-                f"Expected a '{wanted}' device type for generator but found '{generator.claimed.type}'"
-            )
-
-
-def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Call a factory whose device argument has been taken out; None is a device that is not ours."""
-    pinned = kwargs.pop("pin_memory", False)
-    if kwargs.get("generator") is not None:
-        _check_generator(kwargs["generator"], tag)
-    if kwargs.get("out") is not None:
-        return original(*args, **kwargs)
-    with _quiet():
-        made = original(*args, **kwargs)
-    return _pin(mark(made, tag)) if pinned else mark(made, tag)
-
-
-def _factory(original: Callable[..., Any]) -> Callable[..., Any]:
-    takes_tensors = original.__name__ in ("normal", "linspace", "logspace")  # mean and std, start and end
-
-    @functools.wraps(original)
-    def make(*args: Any, **kwargs: Any) -> Any:
-        device = kwargs.pop("device", None)
-        if takes_tensors and device is None:
-            source = next((value for value in args if isinstance(value, torch.Tensor)), None)
-            if source is not None:
-                return _make(original, tag_of(source), args, kwargs)
-        tag = target(device)
-        if tag is None:
-            return original(*args, device=device or tags.default_device(), **kwargs)
-        return _make(original, tag, args, kwargs)
-
-    return make
-
-
-def _like(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def make(*args: Any, **kwargs: Any) -> Any:
-        device = kwargs.pop("device", None)
-        if device is None:
-            source = args[0] if args else kwargs.get("input")
-            return _make(original, tag_of(source) if source is not None else None, args, kwargs)
-        tag = target(device)
-        if tag is None:
-            return original(*args, device=device, **kwargs)
-        return _make(original, tag, args, kwargs)
-
-    return make
-
-
-def _from_values(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def make(*args: Any, **kwargs: Any) -> Any:
-        device = kwargs.pop("device", None)
-        method = original.__name__.startswith("new_")
-        values = args[method] if len(args) > method else kwargs.get("data", kwargs.get("obj"))
-        source = values if isinstance(values, torch.Tensor) else args[0] if method else None
-        if device is None and source is not None:
-            tag = tag_of(source)
-        else:
-            tag = target(device)
-            if tag is None:
-                return original(*args, device=device or tags.default_device(), **kwargs)
-        pinned = kwargs.pop("pin_memory", False)
-        with _quiet():
-            made = original(*args, **kwargs)
-            if made is values and made is not None and tag is not None and tag_of(made) not in (None, tag):
-                made = made.clone()  # as_tensor hands its argument back, but this one moves
-            elif source is None and tag != CPU and original.__name__ in ("as_tensor", "asarray"):
-                made = made.clone()  # a GPU's tensor shares no memory with a numpy array
-        return _pin(mark(made, tag)) if pinned else mark(made, tag)
-
-    return make
-
-
-def _from_memory(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def make(*args: Any, **kwargs: Any) -> Any:
-        return mark(original(*args, **kwargs), CPU)
-
-    return make
-
 
 _to = _BASE.to
 
@@ -168,7 +25,7 @@ def _move(tensor: torch.Tensor, tag: int, dtype: Any, copy: bool, memory_format:
     if source is None and tags.real_device(tensor).type != "cpu":
         return mark(_to(tensor, tags.CPU_DEVICE, dtype=dtype), tag)  # from "meta": torch's own error
     moves = source != tag and not (source is None and tag != CPU)
-    with _quiet():
+    with quiet():
         if memory_format is None:
             moved = _to(tensor, dtype or tensor.dtype, copy=copy or moves)
         else:
@@ -179,7 +36,7 @@ def _move(tensor: torch.Tensor, tag: int, dtype: Any, copy: bool, memory_format:
 def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     first = args[0] if args else kwargs.get("device", kwargs.get("other"))
     if first is None or isinstance(first, torch.dtype):
-        with _quiet():
+        with quiet():
             made = _to(self, *args, **kwargs)
         return made if made is self else mark(made, tag_of(self))
     if isinstance(first, torch.Tensor):
@@ -219,7 +76,7 @@ def numpy(self: torch.Tensor, *, force: bool = False) -> Any:
             f"can't convert {tags.gpu(tag)} device type tensor to numpy. "
             "Use Tensor.cpu() to copy the tensor to host memory first."
         )
-    with _quiet():
+    with quiet():
         return _numpy(self, force=force)
 
 
@@ -229,16 +86,16 @@ _type = _BASE.type
 def type_(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
     on_gpu = tags.claimed(self).type == "cuda"
     if dtype is None:
-        with _quiet():
+        with quiet():
             name = _type(self)
         return name.replace("torch.", "torch.cuda.", 1) if on_gpu else name
     if not isinstance(dtype, torch.dtype):
         name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
         if name.startswith("torch.cuda."):
-            with _quiet():
+            with quiet():
                 converted = _type(self, name.replace("torch.cuda.", "torch.", 1))
             return mark(converted.clone() if converted is self else converted, tags.current.index)
-    with _quiet():
+    with quiet():
         converted = _type(self, dtype, non_blocking, **kwargs)
     return converted if converted is self else mark(converted, tag_of(self))
 
@@ -247,12 +104,7 @@ def pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
     tag = tag_of(self)
     if tag is not None and tag != CPU:
         raise RuntimeError(f"cannot pin '{type_(self)}' only dense CPU tensors can be pinned")
-    return _pin(mark(self.clone(), CPU))
-
-
-def _pin(tensor: Any) -> Any:
-    tensor.__dict__[tags.PINNED] = True
-    return tensor
+    return tags.pin(mark(self.clone(), CPU))
 
 
 def is_pinned(self: torch.Tensor, device: Any = None) -> bool:
@@ -323,23 +175,11 @@ def _rebuild_shared(tag: int | None, rebuild: Callable[..., Any], arguments: Any
     return mark(rebuild(*arguments), tag)
 
 
-def _publish(function: Callable[..., Any], module: Any) -> None:
-    """Lets pickle find a function in torch: the receiving process may not have imported this package yet."""
-    function.__module__ = module.__name__
-    setattr(module, function.__name__, function)
-
-
 def apply() -> None:
     torch.load = load
-    for function in (_rebuild_generator, _rebuild_shared):
-        _publish(function, reductions)
+    tags.publish(_rebuild_shared)
     for kind in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(kind, _reduce_shared)
-    wrappers = {FACTORIES: _factory, LIKE: _like, FROM_VALUES: _from_values, FROM_MEMORY: _from_memory}
-    for table, wrap in wrappers.items():
-        for owner, names in table:
-            for name in names.split():
-                setattr(owner, name, wrap(getattr(owner, name)))
     for name, method in {
         "to": to, "cuda": cuda, "cpu": cpu, "numpy": numpy, "type": type_,
         "pin_memory": pin_memory,
@@ -350,5 +190,4 @@ def apply() -> None:
         "is_cpu": property(lambda self: tags.claimed(self).type == "cpu"),
     }.items():  # fmt: skip
         setattr(torch.Tensor, name, method)
-    torch.Generator = Generator
     DeviceContext.__torch_function__ = _context_torch_function
