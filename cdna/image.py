@@ -154,7 +154,7 @@ class ImageBuilder:
         )
 
     def _kernel(self, name: str, d: dict[str, int]) -> bytes:
-        """A KernelInfo of engine/program.h (LLVM AMDGPUUsage, "Kernel Descriptor", "Initial Kernel Execution State")."""
+        """A KernelInfo (LLVM AMDGPUUsage, "Kernel Descriptor" and "Initial Kernel Execution State")."""
         metadata = self.asm.metadata.get(name, {})
         used = 0
         kernarg = dispatch = NO_SGPR
