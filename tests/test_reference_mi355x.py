@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from forge.problem import find_problem
+from forge.problem import Problem, find_problem
+from forge.score import work_of
 from tests.reference_folders import cuda_is_cpu, load_reference
 
 mxfp4_mm, mixed_mla, moe_mxfp4 = (load_reference(stem) for stem in ("mxfp4_mm", "mixed_mla", "moe_mxfp4"))
@@ -324,28 +325,29 @@ def test_mixed_mla_passes_outputs_that_hardly_look_at_the_cache() -> None:
 
 
 @pytest.mark.parametrize("stem", CASES)
-def test_nobody_published_a_time_below_the_floor(stem: str) -> None:
+def test_every_case_has_a_floor_and_nobody_published_less(stem: str) -> None:
     problem = find_problem(stem)
-    floors = problem.floors
-    assert floors is not None and floors.flops is not None and floors.hbm_bytes is not None
-    peak = {"fp8": 5e15, "fp4": 10e15}[floors.matrix]
+    for case in problem.tests + problem.smoke + problem.benchmarks:
+        assert light_us(problem, case) > 0
     for case, *published in zip(problem.benchmarks, *(row.us for row in problem.published)):
-        flops = eval(floors.flops, {"__builtins__": {}}, dict(case))
-        hbm_bytes = eval(floors.hbm_bytes, {"__builtins__": {}}, dict(case))
-        floor_us = max(flops / peak, hbm_bytes / 8e12) * 1e6
+        floor_us = light_us(problem, case)
         assert all(us is None or us > floor_us for us in published), f"{case}: {published}, {floor_us=}"
 
 
-def test_floors_in_microseconds() -> None:
-    """Those of the largest case of each problem, worked out by hand from the sizes."""
-    found = {}
-    for stem in CASES:
-        problem = find_problem(stem)
-        assert problem.floors is not None and problem.floors.hbm_bytes is not None
-        case = dict(problem.benchmarks[-1])
-        found[stem] = eval(problem.floors.hbm_bytes, {"__builtins__": {}}, case) / 8e12 * 1e6
-    assert found == {
-        "mxfp4_mm": pytest.approx(0.608, abs=0.001),  # 3072 * 1536 * 17/32 + 256 * 2 * (1536 + 3072) bytes
-        "mixed_mla": pytest.approx(81.3, abs=0.1),  # 256 * 8192 * 306 bytes of cache, 8.9e6 of q and output
-        "moe_mxfp4": pytest.approx(98.3, abs=0.1),  # 33 * 3 * 7168 * 2048 * 17/32, 14.7e6 of tokens
-    }
+def light_us(problem: Problem, case: dict[str, Any]) -> float:
+    work = work_of(problem.floors, case, problem.arch)
+    assert work is not None and work.light_us is not None
+    return work.light_us
+
+
+@pytest.mark.parametrize(
+    ("stem", "floor_us"),
+    [
+        ("mxfp4_mm", 0.608),  # 3072 * 1536 * 17/32 + 256 * 2 * (1536 + 3072) bytes at 8 TB/s
+        ("mixed_mla", 81.33),  # 256 * 8192 * 306 bytes of cache, 8.9e6 of q and output
+        ("moe_mxfp4", 98.34),  # all 33 experts' 3 * 7168 * 2048 * 17/32, 14.7e6 of tokens
+    ],
+)
+def test_floor_of_the_largest_case(stem: str, floor_us: float) -> None:
+    problem = find_problem(stem)
+    assert light_us(problem, problem.benchmarks[-1]) == pytest.approx(floor_us, rel=1e-3)
