@@ -1,0 +1,1 @@
+"""HIP on the emulated device: compiling programs and kernels, and what runs them."""

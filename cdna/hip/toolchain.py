@@ -1,0 +1,281 @@
+"""Compiles HIP: device code to AMDGCN assembly, host code to objects, objects to libraries and programs.
+
+    toolchain = find()
+    assembly = toolchain.device_asm(Path("kernel.hip"), arch="gfx942")
+    host = toolchain.host_object(Path("kernel.hip"), fat_binary=..., arch="gfx942")
+    library = toolchain.link_shared([host], ["-L...", "-lamdhip64"])
+
+Every result lies in the cache folder (cdna.build.cache_dir()) under a name made of the contents it came from: source,
+every header that the compiler read, flags, compiler. A second call costs reading those files. A build that is
+killed leaves nothing behind that a later one would take for a result.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..arch import get_arch
+from ..build import cache_dir
+from ..errors import CompileError, ToolchainError
+from .compilers import Compiler, choose, environment
+from .diagnostics import explain
+
+CODE_OBJECT_VERSION = 5  # what Triton makes too: so kernels of both get their hidden arguments at the same places
+DEVICE_FLAGS = ("-O3", "-gline-tables-only", f"-mcode-object-version={CODE_OBJECT_VERSION}")
+HOST_FLAGS = ("-O2", "-fPIC")
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler with everything that HIP needs."""
+
+    compiler: Compiler
+
+    def device_asm(self, source: Path, arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
+                   std: str = "", extra: Sequence[str] = ()) -> str:
+        """AMDGCN assembly of the kernels in `source`. `defines`: NAME or NAME=VALUE; `std`: as in -std=."""
+        return self.device_asm_file(source, arch, include_dirs, defines, std, extra).read_text()
+
+    def device_asm_file(self, source: Path, arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
+                        std: str = "", extra: Sequence[str] = ()) -> Path:
+        """As device_asm; where the assembly lies in the cache."""
+        arch = _known(arch)
+        flags = ["-x", "hip", "--cuda-device-only", f"--offload-arch={arch}", *self.compiler.headers]
+        for file in (*self.compiler.bitcode, *self._control_bitcode(arch, extra)):
+            flags += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(file)]
+        flags += [*DEVICE_FLAGS, *_user_flags(include_dirs, defines, std, extra), "-S"]
+        return self._compile(source, flags, include_dirs, ".s")
+
+    def host_object(self, source: Path, fat_binary: bytes, arch: str, include_dirs: Sequence[Path] = (),
+                    defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
+        """Object of the host code in `source`, its kernels as stubs that launch; `fat_binary` is embedded."""
+        embedded = _store(fat_binary, ".hipfb")
+        flags = ["-x", "hip", "--cuda-host-only", f"--offload-arch={_known(arch)}", *self.compiler.headers,
+                 "-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(embedded), *HOST_FLAGS,
+                 *_user_flags(include_dirs, defines, std, extra), "-c"]
+        return self._compile(source, flags, include_dirs, ".o")
+
+    def link_shared(self, objects: Sequence[Path], libs: Sequence[str] = ()) -> Path:
+        """A shared library of objects. `libs`: what follows them on the command line (-L..., -lamdhip64, files)."""
+        return self._link(objects, ["-shared"], libs, ".so")
+
+    def link_executable(self, objects: Sequence[Path], libs: Sequence[str] = ()) -> Path:
+        """A program of objects."""
+        return self._link(objects, [], libs, ".exe")
+
+    # ------------------------------------------------------------ how
+
+    def _identity(self) -> str:
+        return json.dumps([self.compiler.driver, self.compiler.linker, self.compiler.version])
+
+    def _compile(self, source: Path, flags: list[str], include_dirs: Sequence[Path], suffix: str) -> Path:
+        source = Path(source).absolute()
+        if not source.is_file():
+            raise ToolchainError(f"{source}: no such file")
+        for folder in include_dirs:
+            if not Path(folder).is_dir():
+                raise ToolchainError(f"-I {folder}: no such folder")
+        command = [*self.compiler.driver, *flags, str(source)]
+        key = _digest(self._identity(), os.getcwd(), *command)
+        cached = _Results(key, suffix)
+
+        def build(output: Path) -> Iterable[Path]:
+            listed = output.with_suffix(".d")
+            # not -MD: the driver keeps that from device compilations
+            listing = ["-dependency-file", str(listed), "-MT", "output", "-sys-header-deps"]
+            through = [part for word in listing for part in ("-Xclang", word)]
+            _run([*command, *through, "-o", str(output)],
+                 lambda said: CompileError(explain(said, source, tuple(Path(d) for d in include_dirs))))
+            return _dependencies(listed)
+
+        return cached.get(build)
+
+    def _link(self, objects: Sequence[Path], flags: list[str], libs: Sequence[str], suffix: str) -> Path:
+        command = [*self.compiler.linker, *flags, *map(str, objects), *libs]
+        inputs = [Path(part) for part in (*map(str, objects), *libs) if os.path.isfile(part)]
+        inputs += _libraries(libs)
+
+        def build(output: Path) -> Iterable[Path]:
+            _run([*command, "-o", str(output)], _link_error)
+            return inputs
+
+        return _Results(_digest(self._identity(), *command), suffix).get(build)
+
+    def _control_bitcode(self, arch: str, extra: Sequence[str]) -> tuple[Path, ...]:
+        """The device library's switches as bitcode: ROCm ships them as oclc_*.bc, Triton's package does not."""
+        if not self.compiler.bitcode:
+            return ()
+        text = control_ir(arch, extra)
+
+        def build(output: Path) -> Iterable[Path]:
+            source = output.with_suffix(".ll")
+            source.write_text(text)
+            command = [*self.compiler.driver, "--target=amdgcn-amd-amdhsa", "-nogpulib", "-x", "ir",
+                       "-emit-llvm", "-c", str(source)]
+            _run([*command, "-o", str(output)], lambda said: ToolchainError(f"making {source.name}: {said.strip()}"))
+            return ()
+
+        return (_Results(_digest(self._identity(), text), ".bc").get(build),)
+
+
+@functools.cache
+def _found(wanted: str, path: str) -> Toolchain:
+    return Toolchain(choose(wanted))
+
+
+def find(wanted: str = "") -> Toolchain:
+    """The toolchain to use; ToolchainError says what to install. `wanted`: see compilers.choose."""
+    return _found(wanted or os.environ.get("CDNA_HIP_COMPILER", ""), os.environ.get("PATH", ""))
+
+
+def control_ir(arch: str, extra: Sequence[str] = ()) -> str:
+    """LLVM IR that defines the switches that the device library (ocml, ockl) reads.
+
+    Names and meanings: ROCm-Device-Libs, doc/OCML.md, "Controls"; the ISA version is 9402 for gfx942.
+    """
+    def on(flag: str, negation: str, default: bool = False) -> int:
+        given = [option for option in extra if option in (flag, negation, "-ffast-math", "-Ofast", "-fno-fast-math")]
+        return int(default if not given else given[-1] in (flag, "-ffast-math", "-Ofast"))
+
+    major, minor, stepping = arch[3:-2], int(arch[-2], 16), int(arch[-1], 16)
+    exact = "-fno-hip-fp32-correctly-rounded-divide-sqrt" not in extra
+    values = {
+        "finite_only_opt": ("i8", on("-ffinite-math-only", "-fno-finite-math-only")),
+        "unsafe_math_opt": ("i8", on("-funsafe-math-optimizations", "-fno-unsafe-math-optimizations")),
+        "correctly_rounded_sqrt32": ("i8", int(exact)),
+        "daz_opt": ("i8", int("-fgpu-flush-denormals-to-zero" in extra)),
+        "wavefrontsize64": ("i8", 1),
+        "ISA_version": ("i32", int(major) * 1000 + minor * 100 + stepping),
+        "ABI_version": ("i32", CODE_OBJECT_VERSION * 100),
+    }
+    lines = [f"@__oclc_{name} = linkonce_odr protected local_unnamed_addr addrspace(4) constant {type_} {value}"
+             for name, (type_, value) in values.items()]
+    return "\n".join(['target triple = "amdgcn-amd-amdhsa"', *lines, ""])
+
+
+def _known(arch: str) -> str:
+    try:
+        return get_arch(arch).name
+    except ValueError as error:
+        raise ToolchainError(str(error)) from None
+
+
+def _user_flags(include_dirs: Sequence[Path], defines: Sequence[str], std: str, extra: Sequence[str]) -> list[str]:
+    flags = [f"-I{Path(folder).absolute()}" for folder in include_dirs] + [f"-D{define}" for define in defines]
+    return flags + ([f"-std={std}"] if std else []) + list(extra)
+
+
+def _run(command: list[str], error: Callable[[str], ToolchainError]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment(),
+                              stdin=subprocess.DEVNULL)
+    except OSError as reason:
+        raise ToolchainError(f"cannot run {command[0]}: {reason.strerror}") from None
+    if done.returncode:
+        raise error(done.stderr)
+    if os.environ.get("CDNA_HIP_WARNINGS"):
+        sys.stderr.write(done.stderr)
+
+
+def _link_error(said: str) -> ToolchainError:
+    undefined = sorted(set(re.findall(r"undefined (?:reference to `|symbol: )([^'\n]+)", said)))
+    if undefined:
+        return ToolchainError(f"linking: undefined: {', '.join(undefined[:8])}" + (" ..." if undefined[8:] else ""))
+    lines = said.splitlines() or ["failed"]
+    telling = [line for line in lines if "error" in line or "cannot find" in line]
+    return ToolchainError(f"linking: {(telling or lines)[0].strip()}")
+
+
+def _libraries(libs: Sequence[str]) -> list[Path]:
+    """The files behind -L and -l: a library that was built anew must be linked anew."""
+    folders = [Path(part[2:]) for part in libs if part.startswith("-L")]
+    names = [part[2:] for part in libs if part.startswith("-l")]
+    return [folder / f"lib{name}.so" for name in names for folder in folders if (folder / f"lib{name}.so").is_file()]
+
+
+def _dependencies(listed: Path) -> list[Path]:
+    """The files named by a -MD file: `output: file file \\` with spaces in names escaped."""
+    text = listed.read_text().replace("\\\n", " ").partition(": ")[2]
+    return [Path(re.sub(r"\\([ #])", r"\1", name).replace("$$", "$")) for name in re.findall(r"(?:\\.|[^\s\\])+", text)]
+
+
+# ------------------------------------------------------------ cache
+
+def _digest(*parts: str | bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update((part if isinstance(part, bytes) else part.encode()) + b"\0")
+    return digest.hexdigest()[:24]
+
+
+@functools.lru_cache(maxsize=4096)
+def _content_at(path: str, modified_ns: int, size: int) -> str:
+    return _digest(Path(path).read_bytes())
+
+
+def _content(path: Path) -> str:
+    """Digest of a file's content; "" if there is none."""
+    try:
+        state = path.stat()
+        return _content_at(str(path), state.st_mtime_ns, state.st_size)
+    except OSError:
+        return ""
+
+
+def _folder() -> Path:
+    folder = cache_dir() / "hip"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolchainError(f"cannot create the cache folder {folder}: {error.strerror}; set CDNA_CACHE_DIR") from None
+    return folder
+
+
+def _store(content: bytes, suffix: str) -> Path:
+    """A file of that content, at a place of its own."""
+    path = _folder() / f"{_digest(content)}{suffix}"
+    if not path.exists():
+        with tempfile.NamedTemporaryFile(dir=_folder(), delete=False) as partial:
+            partial.write(content)
+        os.replace(partial.name, path)
+    return path
+
+
+class _Results:
+    """The results of one command: it names the files that it read last time, and their contents name the result."""
+
+    def __init__(self, key: str, suffix: str) -> None:
+        self.key, self.suffix = key, suffix
+        self.listing = _folder() / f"{key}.inputs"
+
+    def _path(self, inputs: Sequence[Path]) -> Path:
+        digest = _digest(self.key, *(f"{path}\0{_content(path)}" for path in inputs))
+        return _folder() / f"{digest}{self.suffix}"
+
+    def get(self, build: Callable[[Path], Iterable[Path]]) -> Path:
+        """The cached result, else that of `build(output)`, which returns the files that it read."""
+        try:
+            known = self._path([Path(name) for name in json.loads(self.listing.read_text())])
+            if known.exists():
+                return known
+        except (OSError, ValueError):
+            pass
+        with tempfile.TemporaryDirectory(dir=_folder(), prefix="building-") as scratch:
+            output = Path(scratch, f"out{self.suffix}")
+            inputs = sorted({path.absolute() for path in build(output)})
+            result = self._path(inputs)
+            listing = Path(scratch, "inputs")
+            listing.write_text(json.dumps([str(path) for path in inputs]))
+            os.replace(output, result)
+            os.replace(listing, self.listing)
+        return result
