@@ -1,4 +1,4 @@
-"""What every reference.py, and any submission that wants it, may import: seeding, comparing, cache flushing.
+"""What a reference.py, and any submission that wants it, may import: seeding, comparing, flushing, MXFP4.
 
 GPU MODE places this file beside reference.py in the run folder, so it depends on torch alone.
 The names are those that GPU MODE's own problem sets offer, so a submission written against theirs runs here.
