@@ -43,7 +43,7 @@ def bits_of(x: np.ndarray) -> np.ndarray:
 
 
 def awkward_floats(name: str, seed: int = 0) -> np.ndarray:
-    """f32 that a rounding to the format can get wrong: its values, midpoints, their neighbours, every size."""
+    """f32 that a rounding to the format can get wrong: its values, midpoints, neighbours, every size."""
     rng = np.random.default_rng(seed)
     finite = np.unique(np.abs(table(name)[np.isfinite(table(name))])).astype(np.float32)
     if len(finite) > 2048:
@@ -76,7 +76,7 @@ def narrow(name: str, x: np.ndarray, saturate: bool = False) -> np.ndarray:
     steps = magnitudes[order]
     largest = steps[-1]
     beyond = 2 * largest - steps[-2]  # where the next value would lie
-    grid = np.append(steps, beyond)
+    grid: np.ndarray = np.append(steps, beyond)
     a = np.abs(x)
     with np.errstate(invalid="ignore"):
         upper = np.clip(np.searchsorted(grid, a), 1, len(grid) - 1)

@@ -141,31 +141,41 @@ def test_inline_constant_as_c(arch: str, case: Case) -> None:
 @pytest.mark.parametrize(
     "case", [c for c in dense_cases("gfx942") if c.blocks > 1 and c.result != "f64"], ids=lambda c: c.name
 )
-def test_broadcast_modifiers(case: Case) -> None:
-    """cbsz and abid choose blocks of A; blgp permutes lanes of B, hence columns of its blocks."""
+def test_broadcast_of_a(case: Case) -> None:
+    """cbsz and abid choose the block of A that a run of blocks shares."""
     rng = np.random.default_rng(2)
     operands = random_operands(case, rng)
-    places = operand_places(case.n, case.blocks, 1, "")[0]
     for cbsz in range(1, case.blocks.bit_length()):
         abid = int(rng.integers(1 << cbsz))
         source = [block >> cbsz << cbsz | abid for block in range(case.blocks)]
         got, text = run_dense("gfx942", case, operands, modifiers=f"cbsz:{cbsz} abid:{abid}")
         check(case, got, operands.a[source], operands.b, operands.c, text)
-    sources = {
-        1: [*range(32)] * 2,
-        2: [*range(32, 64)] * 2,
-        3: [*range(16, 64), *range(16)],
-        4: [*range(16)] * 4,
-        5: [*range(16, 32)] * 4,
-        6: [*range(32, 48)] * 4,
-        7: [*range(48, 64)] * 4,
-    }
-    for blgp, lanes in sources.items():
+
+
+BLGP_LANES = {  # lane that B's lane 0, 1, ... reads
+    1: [*range(32)] * 2,
+    2: [*range(32, 64)] * 2,
+    3: [*range(16, 64), *range(16)],
+    4: [*range(16)] * 4,
+    5: [*range(16, 32)] * 4,
+    6: [*range(32, 48)] * 4,
+    7: [*range(48, 64)] * 4,
+}
+TAKES_BLGP = [
+    c
+    for c in dense_cases("gfx942")
+    if c.result != "f64" and (c.blocks > 1 or c.name in ("v_mfma_f32_32x32x2_f32", "v_mfma_f32_16x16x4_f32"))
+]
+
+
+@pytest.mark.parametrize("case", TAKES_BLGP, ids=lambda c: c.name)
+def test_lane_permutation_of_b(case: Case) -> None:
+    operands = random_operands(case, np.random.default_rng(2))
+    places = operand_places(case.n, case.blocks, elements_per_lane(case), "")
+    for blgp, lanes in BLGP_LANES.items():
+        to, source = places.reshape(-1, 3).T, places[:, lanes].reshape(-1, 3).T
         moved = np.empty_like(operands.b)
-        for lane, source_lane in enumerate(lanes):
-            block, column = places[lane][:2]
-            from_block, from_column = places[source_lane][:2]
-            moved[block, :, column] = operands.b[from_block, :, from_column]
+        moved[to[0], to[2], to[1]] = operands.b[source[0], source[2], source[1]]
         got, text = run_dense("gfx942", case, operands, modifiers=f"blgp:{blgp}")
         check(case, got, operands.a, moved, operands.c, text)
 

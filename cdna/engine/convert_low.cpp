@@ -1,7 +1,9 @@
-// Conversions between f32, f16, bf16 and the formats of 8, 6 and 4 bits (CDNA3 ISA, CDNA4 ISA: v_cvt_*fp8*, v_cvt_scalef32_*).
+// Conversions between f32, f16, bf16 and the formats of 8, 6 and 4 bits (CDNA3 and CDNA4 ISA: v_cvt_*fp8*,
+// v_cvt_scalef32_*).
 //
-// The scale of v_cvt_scalef32_* is the power of two in a float's exponent field: narrowing divides by it, widening multiplies.
-// op_sel bits 3:2 pick the destination's byte (bit 3 its half), bits 1:0 the source's (bit 0 its half); what is not written stays.
+// The scale of v_cvt_scalef32_* is the power of two in a float's exponent field: narrowing divides by it,
+// widening multiplies. op_sel bits 3:2 pick the destination's byte (bit 3 its half), bits 1:0 the source's
+// (bit 0 its half); what is not written stays.
 #include "low_precision.h"
 
 constexpr u32 FP16_OVFL = 1u << 23;  // MODE: overflow gives the largest finite value
@@ -17,13 +19,18 @@ static const u32* source(Wave& w, const Inst& in, int k, u32* tmp) {
 }
 
 // Bits of element `e` of a register run, as f32.
-template <class S> static inline u32 element(const u32* p, int e, int lane) { return bits(decode<S>(packed_code<S>(p, e, lane))); }
+template <class S> static inline u32 element(const u32* p, int e, int lane) {
+  return bits(decode<S>(packed_code<S>(p, e, lane)));
+}
 
 static inline int scale_field(u32 scale) { return scale >> 23 & 0xff; }
 
-// COUNT elements of type S, from one source or from two in turn, to format F; then come the random bits and the scale.
-template <class S, class F, int COUNT, int SOURCES, bool STOCHASTIC, bool SCALED> static void narrow(Wave& w, const Inst& in) {
-  constexpr int OUT_BITS = COUNT * F::BITS, OUT = (OUT_BITS + 31) / 32, IN = (COUNT * S::BITS / SOURCES + 31) / 32;
+// COUNT elements of type S, from one source or from two in turn, to format F. The sources after those:
+// random bits, scale.
+template <class S, class F, int COUNT, int SOURCES, bool STOCHASTIC, bool SCALED>
+static void narrow(Wave& w, const Inst& in) {
+  constexpr int OUT_BITS = COUNT * F::BITS, OUT = (OUT_BITS + 31) / 32;
+  constexpr int IN = (COUNT * S::BITS / SOURCES + 31) / 32;
   alignas(64) u32 ta[IN * WAVE], tb[IN * WAVE], tr[WAVE], ts[WAVE], out[OUT * WAVE];
   const u32* p[2] = {source(w, in, 0, ta), SOURCES == 2 ? source(w, in, 1, tb) : nullptr};
   const u32* random = STOCHASTIC ? source(w, in, SOURCES, tr) : nullptr;
@@ -41,7 +48,8 @@ template <class S, class F, int COUNT, int SOURCES, bool STOCHASTIC, bool SCALED
       if constexpr (F::E == 8 && !SCALED && !STOCHASTIC) code = encode_bf16(x);
       else {
         int field = SCALED ? scale_field(scale[i]) : 127;
-        code = encode<F, STOCHASTIC>(field == 255 ? QUIET_NAN : x, 127 - field, STOCHASTIC ? chain[i] : 0, saturate);
+        x = field == 255 ? QUIET_NAN : x;
+        code = encode<F, STOCHASTIC>(x, 127 - field, STOCHASTIC ? chain[i] : 0, saturate);
       }
       to[i] |= code << shift;
       if (32 % F::BITS && shift + F::BITS > 32) to[WAVE + i] |= code >> (32 - shift);
@@ -64,18 +72,21 @@ template <class F, class D, int COUNT> static void widen(Wave& w, const Inst& in
   const u32* p = source(w, in, 0, ta);
   const u32* scale = source(w, in, 1, ts);
   bool saturate = w.mode & FP16_OVFL;
-  int first = COUNT * F::BITS == 8 ? (in.op_sel & 3) * COUNT : COUNT * F::BITS == 16 ? (in.op_sel & 1) * COUNT : 0;
+  constexpr int IN_BITS = COUNT * F::BITS;
+  int first = IN_BITS == 8 ? (in.op_sel & 3) * COUNT : IN_BITS == 16 ? (in.op_sel & 1) * COUNT : 0;
   memset(out, 0, sizeof out);
   for (int e = 0; e < COUNT; e++)
     for (int i = 0; i < WAVE; i++) {
       int field = scale_field(scale[i]);
       float x = field == 255 ? as_f32(QUIET_NAN) : decode<F>(packed_code<F>(p, first + e, i));
-      if constexpr (D::BITS == 32) out[e * WAVE + i] = bits((float)((double)x * as_f64((u64)(field - 127 + 1023) << 52)));
+      double factor = as_f64((u64)(field - 127 + 1023) << 52);
+      if constexpr (D::BITS == 32) out[e * WAVE + i] = bits((float)(x * factor));
       else out[e / 2 * WAVE + i] |= encode<D, false>(bits(x), field - 127, 0, saturate) << e % 2 * 16;
     }
   u32* d = w.vreg(in.dst[0].reg);
   if constexpr (OUT_BITS == 16)
-    for (int i = 0; i < WAVE; i++) out[i] = in.op_sel & 8 ? (d[i] & 0xffff) | out[i] << 16 : (d[i] & 0xffff0000) | out[i];
+    for (int i = 0; i < WAVE; i++)
+      out[i] = in.op_sel & 8 ? (d[i] & 0xffff) | out[i] << 16 : (d[i] & 0xffff0000) | out[i];
   for (int r = 0; r < OUT; r++) blend(d + r * WAVE, out + r * WAVE, w.exec());
 }
 

@@ -17,7 +17,8 @@ template <int EXPONENT, int MANTISSA, int BIAS_, Specials SPECIALS_> struct Form
   static constexpr Specials SPECIALS = SPECIALS_;
   static constexpr u32 SIGN = 1u << (E + M), MAGNITUDE = SIGN - 1, INFINITE = MAGNITUDE >> M << M;
   // Code of the largest finite magnitude.
-  static constexpr u32 LARGEST = SPECIALS == Specials::IEEE ? INFINITE - 1 : SPECIALS == Specials::ALL_ONES ? MAGNITUDE - 1 : MAGNITUDE;
+  static constexpr u32 LARGEST = SPECIALS == Specials::IEEE ? INFINITE - 1
+                               : SPECIALS == Specials::ALL_ONES ? MAGNITUDE - 1 : MAGNITUDE;
 };
 using F16 = Format<5, 10, 15, Specials::IEEE>;
 using BF16 = Format<8, 7, 127, Specials::IEEE>;
@@ -35,8 +36,8 @@ constexpr u32 QUIET_NAN = 0x7fc00000;
 // 2^e as f32, -126 <= e <= 127.
 static inline float exp2i(int e) { return as_f32((u32)(e + 127) << 23); }
 
-// The value of a code; bits above the format's are ignored. Branch-free, and free of f32 denormals except where
-// the value is one (bf16), so the host's denormal mode does not matter.
+// The value of a code; bits above the format's are ignored. Branch-free, and free of f32 denormals except
+// where the value is one (bf16), so the host's denormal mode does not matter.
 template <class F> static inline float decode(u32 code) {
   if constexpr (F::E == 8) return as_f32(code << 16);
   else if constexpr (F::M == 10) return (float)as_f16(code);
@@ -45,7 +46,8 @@ template <class F> static inline float decode(u32 code) {
     float normal = as_f32((magnitude << (23 - F::M)) + ((127 - F::BIAS) << 23));
     float subnormal = (float)(i32)magnitude * exp2i(1 - F::BIAS - F::M);
     u32 x = bits(magnitude >> F::M ? normal : subnormal) | sign;
-    if constexpr (F::SPECIALS == Specials::FNUZ) x = (code & (F::SIGN | F::MAGNITUDE)) == F::SIGN ? QUIET_NAN : x;
+    if constexpr (F::SPECIALS == Specials::FNUZ)
+      x = (code & (F::SIGN | F::MAGNITUDE)) == F::SIGN ? QUIET_NAN : x;
     if constexpr (F::SPECIALS == Specials::ALL_ONES) x = magnitude == F::MAGNITUDE ? QUIET_NAN | sign : x;
     if constexpr (F::SPECIALS == Specials::IEEE)
       x = magnitude >= F::INFINITE ? 0x7f800000 | sign | (magnitude > F::INFINITE ? 0x400000 : 0) : x;
@@ -64,9 +66,10 @@ template <class F> static inline u32 packed_code(const u32* v, int index, int la
   return x;
 }
 
-// The code of the f32 `x` times 2^adjust. Nearest even, or stochastic: the top of `random` is added just below the result's last
-// place, and the sum cut off. Above the largest finite code: that code where `saturate` (MODE.FP16_OVFL) or the format has
-// nothing above, else infinity or NaN; an infinity stays one even where finite values saturate.
+// The code of the f32 `x` times 2^adjust. Nearest even, or stochastic: the top of `random` is added just
+// below the result's last place, and the sum cut off. Above the largest finite code: that code where
+// `saturate` (MODE.FP16_OVFL) or the format has nothing above, else infinity or NaN; an infinity stays one
+// even where finite values saturate.
 template <class F, bool STOCHASTIC> static inline u32 encode(u32 x, int adjust, u32 random, bool saturate) {
   u32 sign = x >> 31 << (F::BITS - 1), magnitude = x & 0x7fffffff;
   u32 field = magnitude >> 23, m = magnitude & 0x7fffff;
@@ -77,10 +80,13 @@ template <class F, bool STOCHASTIC> static inline u32 encode(u32 x, int adjust, 
   below = below > 0 ? below : 0;
   int shift = 23 - F::M + below;
   shift = shift < 31 ? shift : 31;
-  u32 rounded = STOCHASTIC ? m + (u32)((u64)random >> (32 - shift)) : m + ((1u << (shift - 1)) - 1) + (m >> shift & 1);
+  u32 half = (1u << (shift - 1)) - 1 + (m >> shift & 1);
+  u32 increment = STOCHASTIC ? (u32)((u64)random >> (32 - shift)) : half;
   int biased = exponent + F::BIAS > 1 ? exponent + F::BIAS : 1;
-  u32 code = m ? (rounded >> shift) + ((u32)(biased - 1) << F::M) : 0;  // the implicit one, or a carry, raises the exponent
-  constexpr u32 NAN_CODE = F::SPECIALS == Specials::FNUZ ? F::SIGN : F::SPECIALS == Specials::FINITE ? F::LARGEST : F::MAGNITUDE;
+  // The implicit one, or a carry, raises the exponent by one.
+  u32 code = m ? ((m + increment) >> shift) + ((u32)(biased - 1) << F::M) : 0;
+  constexpr u32 NAN_CODE = F::SPECIALS == Specials::FNUZ ? F::SIGN
+                         : F::SPECIALS == Specials::FINITE ? F::LARGEST : F::MAGNITUDE;
   constexpr u32 OVERFLOWED = F::SPECIALS == Specials::IEEE ? F::INFINITE : NAN_CODE;
   code = code > F::LARGEST ? (saturate ? F::LARGEST : OVERFLOWED) : code;
   code = magnitude == 0x7f800000 ? OVERFLOWED : code;

@@ -14,37 +14,43 @@ template <int N, int BLOCKS, int REGISTERS, class FA, class FB> static void mfma
   tile_product<N, BLOCKS, REGISTERS, FA, FB>(w, in, (const float*)c, (float*)w.vreg(in.dst[0].reg));
 }
 
-#define D4_AB(AB, MODS) "D:b128 S:" AB " S:" AB " S:b128 " MODS
-#define D16_AB(AB, MODS) "D:b512 S:" AB " S:" AB " S:b512 " MODS
-#define D32_AB(AB, MODS) "D:b1024 S:" AB " S:" AB " S:b1024 " MODS
-// Several blocks: A may be broadcast among blocks, B permuted among lanes. One block: neither.
+// Signatures by the registers of D (and C); AB: type of A and B.
+#define D4(AB, MODS) "D:b128 S:" AB " S:" AB " S:b128 " MODS
+#define D16(AB, MODS) "D:b512 S:" AB " S:" AB " S:b512 " MODS
+#define D32(AB, MODS) "D:b1024 S:" AB " S:" AB " S:b1024 " MODS
+// Several blocks: A may be broadcast among blocks, B permuted among lanes.
 #define BROADCAST "+cbsz,abid,blgp"
-#define PLAIN "+"
 
-// LLVM prints v_mfma_f32_32x32x8_bf16; older versions and gfx90a's spelling join the type to the shape.
-#define MULTI(T, OLD, AB, REGS, F, K4) \
-  {"v_mfma_f32_32x32x" K4 "_2b_" T, D32_AB(AB, BROADCAST), mfma<32, 2, REGS, F, F>}, {"v_mfma_f32_32x32x" K4 OLD, D32_AB(AB, BROADCAST), mfma<32, 2, REGS, F, F>}, \
-  {"v_mfma_f32_16x16x" K4 "_4b_" T, D16_AB(AB, BROADCAST), mfma<16, 4, REGS, F, F>}, {"v_mfma_f32_16x16x" K4 OLD, D16_AB(AB, BROADCAST), mfma<16, 4, REGS, F, F>}, \
-  {"v_mfma_f32_4x4x" K4 "_16b_" T, D4_AB(AB, BROADCAST), mfma<4, 16, REGS, F, F>}, {"v_mfma_f32_4x4x" K4 OLD, D4_AB(AB, BROADCAST), mfma<4, 16, REGS, F, F>}
-#define SINGLE(T, OLD, AB, REGS, FA, FB, K32, K16, ARCH) \
-  {"v_mfma_f32_32x32x" K32 "_" T ARCH, D16_AB(AB, PLAIN), mfma<32, 1, REGS, FA, FB>}, {"v_mfma_f32_32x32x" K32 OLD ARCH, D16_AB(AB, PLAIN), mfma<32, 1, REGS, FA, FB>}, \
-  {"v_mfma_f32_16x16x" K16 "_" T ARCH, D4_AB(AB, PLAIN), mfma<16, 1, REGS, FA, FB>}, {"v_mfma_f32_16x16x" K16 OLD ARCH, D4_AB(AB, PLAIN), mfma<16, 1, REGS, FA, FB>}
-#define FP8_PAIR(T, FA, FB, ARCH) \
-  {"v_mfma_f32_32x32x16_" T ARCH, D16_AB("b64", PLAIN), mfma<32, 1, 2, FA, FB>}, {"v_mfma_f32_16x16x32_" T ARCH, D4_AB("b64", PLAIN), mfma<16, 1, 2, FA, FB>}
-#define FP8_ALL(FP8, BF8, ARCH) \
-  FP8_PAIR("fp8_fp8", FP8, FP8, ARCH), FP8_PAIR("fp8_bf8", FP8, BF8, ARCH), FP8_PAIR("bf8_fp8", BF8, FP8, ARCH), FP8_PAIR("bf8_bf8", BF8, BF8, ARCH)
+// LLVM prints v_mfma_f32_32x32x8_bf16 and also takes gfx90a's spelling, v_mfma_f32_32x32x8bf16_1k.
+#define MULTI_NAMES(K, SUFFIX_2B, SUFFIX_4B, SUFFIX_16B, AB, REGS, F) \
+  {"v_mfma_f32_32x32x" K SUFFIX_2B, D32(AB, BROADCAST), mfma<32, 2, REGS, F, F>}, \
+  {"v_mfma_f32_16x16x" K SUFFIX_4B, D16(AB, BROADCAST), mfma<16, 4, REGS, F, F>}, \
+  {"v_mfma_f32_4x4x" K SUFFIX_16B, D4(AB, BROADCAST), mfma<4, 16, REGS, F, F>}
+#define MULTI(K, T, OLD, AB, REGS, F) \
+  MULTI_NAMES(K, "_2b_" T, "_4b_" T, "_16b_" T, AB, REGS, F), MULTI_NAMES(K, OLD, OLD, OLD, AB, REGS, F)
+#define SINGLE_NAMES(K32, K16, SUFFIX, AB, MODS, REGS, FA, FB) \
+  {"v_mfma_f32_32x32x" K32 SUFFIX, D16(AB, MODS), mfma<32, 1, REGS, FA, FB>}, \
+  {"v_mfma_f32_16x16x" K16 SUFFIX, D4(AB, MODS), mfma<16, 1, REGS, FA, FB>}
+#define SINGLE(K32, K16, T, OLD, AB, MODS, REGS, F, ARCH) \
+  SINGLE_NAMES(K32, K16, "_" T ARCH, AB, MODS, REGS, F, F), \
+  SINGLE_NAMES(K32, K16, OLD ARCH, AB, MODS, REGS, F, F)
+#define FP8_PAIRS(FP8, BF8, ARCH) \
+  SINGLE_NAMES("16", "32", "_fp8_fp8" ARCH, "b64", "+", 2, FP8, FP8), \
+  SINGLE_NAMES("16", "32", "_fp8_bf8" ARCH, "b64", "+", 2, FP8, BF8), \
+  SINGLE_NAMES("16", "32", "_bf8_fp8" ARCH, "b64", "+", 2, BF8, FP8), \
+  SINGLE_NAMES("16", "32", "_bf8_bf8" ARCH, "b64", "+", 2, BF8, BF8)
 
 static const OpInfo OPS[] = {
-  MULTI("f32", "f32", "b32", 1, F32, "1"),
-  MULTI("f16", "f16", "b64", 2, F16, "4"),
-  MULTI("bf16", "bf16_1k", "b64", 2, BF16, "4"),
-  SINGLE("f32", "f32", "b32", 1, F32, F32, "2", "4", ""),
-  SINGLE("f16", "f16", "b64", 2, F16, F16, "8", "16", ""),
-  SINGLE("bf16", "bf16_1k", "b64", 2, BF16, BF16, "8", "16", ""),
-  SINGLE("xf32", "xf32", "b64", 2, XF32, XF32, "4", "8", "@gfx942"),
-  SINGLE("f16", "f16", "b128", 4, F16, F16, "16", "32", "@gfx950"),
-  SINGLE("bf16", "bf16", "b128", 4, BF16, BF16, "16", "32", "@gfx950"),
-  FP8_ALL(FP8_FNUZ, BF8_FNUZ, "@gfx942"),
-  FP8_ALL(FP8_OCP, BF8_OCP, "@gfx950"),
+  MULTI("1", "f32", "f32", "b32", 1, F32),
+  MULTI("4", "f16", "f16", "b64", 2, F16),
+  MULTI("4", "bf16", "bf16_1k", "b64", 2, BF16),
+  SINGLE("2", "4", "f32", "f32", "b32", "+blgp", 1, F32, ""),
+  SINGLE("8", "16", "f16", "f16", "b64", "+", 2, F16, ""),
+  SINGLE("8", "16", "bf16", "bf16_1k", "b64", "+", 2, BF16, ""),
+  SINGLE("4", "8", "xf32", "xf32", "b64", "+", 2, XF32, "@gfx942"),
+  SINGLE("16", "32", "f16", "f16", "b128", "+", 4, F16, "@gfx950"),
+  SINGLE("16", "32", "bf16", "bf16", "b128", "+", 4, BF16, "@gfx950"),
+  FP8_PAIRS(FP8_FNUZ, BF8_FNUZ, "@gfx942"),
+  FP8_PAIRS(FP8_OCP, BF8_OCP, "@gfx950"),
 };
 extern const OpTable MATRIX_OPS = {OPS, sizeof OPS / sizeof *OPS};

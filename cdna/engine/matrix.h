@@ -5,7 +5,7 @@
 //   A, B   lane l holds row (column) l % N. 64/N lane groups share the depth: group g holds the g-th run of
 //          consecutive k; of a shape with several blocks (matrices), group g is block g.
 //   C, D   N = 16: row 4*(l/16) + r, column l % 16. N = 32: row 8*(r/4) + 4*(l/32) + r%4, column l % 32.
-//          N = 4 (16 blocks): block l/4, row r, column l % 4. Blocks of N = 16, 32 follow one another in registers.
+//          N = 4 (16 blocks): block l/4, row r, column l % 4. Blocks of N = 16, 32 follow one another.
 // EXEC has no effect on any of them.
 #pragma once
 #include <xmmintrin.h>
@@ -23,7 +23,7 @@ struct MatrixMode {
   ~MatrixMode() { if (__builtin_expect(saved, 0)) _mm_setcsr(saved); }
 };
 
-// Registers to out[k][row], k as above, for `registers` registers a lane. N = 4 keeps all 64 lanes: out[k][lane].
+// Registers to out[k][row], k as above; `registers` of them. N = 4 keeps all 64 lanes: out[k][lane].
 template <class F, int N> static inline void load_tile(const u32* v, int registers, float* out) {
   constexpr int PER = 32 / F::BITS, WIDTH = N == 4 ? WAVE : N;
   for (int r = 0; r < registers; r++, v += WAVE)
@@ -36,10 +36,11 @@ template <class F, int N> static inline void load_tile(const u32* v, int registe
 struct I8 { static constexpr int BITS = 8; };
 template <> inline float decode<I8>(u32 code) { return (float)(i8)code; }
 
-// acc[ROWS][COLUMNS*16] += a[k][0..ROWS) * b[k][...], k = 0, 1, ..., depth-1: a chain of fused multiply-adds in that order.
-// `offset(row)` is where a row lies in c and d.
+// ROWS x COLUMNS*16 of D: C plus a[k][row] * b[k][column] for k = 0, 1, ..., depth-1, each by a fused
+// multiply-add. `offset(row)` is where a row lies in c and d.
 template <int N, int ROWS, int COLUMNS, class Offset>
-static inline void multiply_block(const float* a, const float* b, int depth, const float* c, float* d, Offset offset) {
+static inline void multiply_block(const float* a, const float* b, int depth, const float* c, float* d,
+                                  Offset offset) {
   f32x16 acc[ROWS][COLUMNS];
 #pragma unroll
   for (int i = 0; i < ROWS; i++)
@@ -69,7 +70,8 @@ constexpr int BLOCK_VECTORS = 4;   // a vector of 16 takes two of the 16 registe
 #endif
 
 // D = A*B + C on one block. a, b: [depth][N]; c, d in register layout, distinct or equal.
-template <int N> static inline void multiply(const float* a, const float* b, int depth, const float* c, float* d) {
+template <int N>
+static inline void multiply(const float* a, const float* b, int depth, const float* c, float* d) {
   if constexpr (N == 32) {
     constexpr int ROWS = BLOCK_VECTORS / 2 < 4 ? 4 : BLOCK_VECTORS / 2, COLUMNS = BLOCK_VECTORS / ROWS;
     for (int i0 = 0; i0 < 32; i0 += ROWS)
@@ -92,8 +94,8 @@ template <int N> static inline void multiply(const float* a, const float* b, int
   }
 }
 
-// Source C: the registers themselves, or `tmp` ([registers][64]) where it is a constant or lies askew over D, whose
-// early rows would overwrite C's late ones.
+// Source C: the registers themselves, or `tmp` ([registers][64]) where it is a constant or lies askew over D,
+// whose early rows would overwrite C's late ones.
 static inline const u32* accumulator(Wave& w, const Operand& c, const Operand& d, u32* tmp, int registers) {
   if (c.kind == VGPR) {
     int distance = (int)c.reg - (int)d.reg;
@@ -117,12 +119,14 @@ static inline int blgp_lane(int blgp, int lane) {
   }
 }
 
-// The registers of A with CBSZ and ABID applied: blocks of `width` lanes, in runs of 2^cbsz, all read block `abid` of their run.
+// A's registers under CBSZ and ABID: blocks of `width` lanes, in runs of 2^cbsz, read block `abid` of their
+// run.
 static inline const u32* broadcast_a(const Inst& in, const u32* v, int registers, int width, u32* tmp) {
   if (!in.cbsz) return v;
   int run = width << in.cbsz;
   for (int r = 0; r < registers; r++)
-    for (int i = 0; i < WAVE; i++) tmp[r * WAVE + i] = v[r * WAVE + i / run * run + in.abid * width + i % width];
+    for (int i = 0; i < WAVE; i++)
+      tmp[r * WAVE + i] = v[r * WAVE + i / run * run + in.abid * width + i % width];
   return tmp;
 }
 static inline const u32* permute_b(const Inst& in, const u32* v, int registers, u32* tmp) {

@@ -1,7 +1,7 @@
 // Dense matrix instructions with i32 and f64 results.
 #include "matrix.h"
 
-// Sums of at most 64 products of bytes stay below 2^24, so f32 holds them exactly; C is added in i32 and wraps.
+// Sums of at most 64 products of bytes stay below 2^24: exact in f32. C is added in i32, which wraps.
 template <int N, int BLOCKS, int REGISTERS> static void mfma_i8(Wave& w, const Inst& in) {
   constexpr int REGISTERS_D = D_REGISTERS<N, BLOCKS>;
   static const float ZERO[REGISTERS_D * WAVE] __attribute__((aligned(64))) = {};
@@ -25,8 +25,8 @@ static void f64_source(Wave& w, const Inst& in, int k, int register_pair, double
   }
 }
 
-// N = 16: A, B lane 16*k + row; D register pair p holds row 4*p + l/16. N = 4, four blocks: A, B lane 16*k + 4*block + row,
-// D lane 16*row + 4*block + column (AMD's matrix instruction calculator).
+// N = 16: A, B lane 16*k + row; D register pair p holds row 4*p + l/16. N = 4, four blocks: A, B lane
+// 16*k + 4*block + row, D lane 16*row + 4*block + column (AMD's matrix instruction calculator).
 template <int N> static void mfma_f64(Wave& w, const Inst& in) {
   constexpr int PAIRS = N == 16 ? 4 : 1;
   alignas(64) double a[WAVE], b[WAVE], d[PAIRS][WAVE];
@@ -45,9 +45,10 @@ template <int N> static void mfma_f64(Wave& w, const Inst& in) {
     for (int l = 0; l < WAVE; l++) set_pair(w.vreg(in.dst[0].reg + 2 * p), l, bits(d[p][l]));
 }
 
-#define BROADCAST "+cbsz,abid,blgp"
-#define MULTI_I8(NAME, D, N, BLOCKS) {"v_mfma_i32_" NAME, "D:" D " S:b32 S:b32 S:" D " " BROADCAST, mfma_i8<N, BLOCKS, 1>}
-#define SINGLE_I8(NAME, D, AB, N, REGS) {"v_mfma_i32_" NAME, "D:" D " S:" AB " S:" AB " S:" D " +", mfma_i8<N, 1, REGS>}
+#define MULTI_I8(NAME, D, N, BLOCKS) \
+  {"v_mfma_i32_" NAME, "D:" D " S:b32 S:b32 S:" D " +cbsz,abid,blgp", mfma_i8<N, BLOCKS, 1>}
+#define SINGLE_I8(NAME, D, AB, N, REGS) \
+  {"v_mfma_i32_" NAME, "D:" D " S:" AB " S:" AB " S:" D " +", mfma_i8<N, 1, REGS>}
 
 static const OpInfo OPS[] = {
   MULTI_I8("32x32x4_2b_i8", "b1024", 32, 2), MULTI_I8("32x32x4i8", "b1024", 32, 2),
@@ -55,8 +56,10 @@ static const OpInfo OPS[] = {
   MULTI_I8("4x4x4_16b_i8", "b128", 4, 16), MULTI_I8("4x4x4i8", "b128", 4, 16),
   SINGLE_I8("32x32x16_i8", "b512", "b64", 32, 2), SINGLE_I8("32x32x16i8", "b512", "b64", 32, 2),
   SINGLE_I8("16x16x32_i8", "b128", "b64", 16, 2), SINGLE_I8("16x16x32i8", "b128", "b64", 16, 2),
-  SINGLE_I8("32x32x32_i8@gfx950", "b512", "b128", 32, 4), SINGLE_I8("32x32x32i8@gfx950", "b512", "b128", 32, 4),
-  SINGLE_I8("16x16x64_i8@gfx950", "b128", "b128", 16, 4), SINGLE_I8("16x16x64i8@gfx950", "b128", "b128", 16, 4),
+  SINGLE_I8("32x32x32_i8@gfx950", "b512", "b128", 32, 4),
+  SINGLE_I8("32x32x32i8@gfx950", "b512", "b128", 32, 4),
+  SINGLE_I8("16x16x64_i8@gfx950", "b128", "b128", 16, 4),
+  SINGLE_I8("16x16x64i8@gfx950", "b128", "b128", 16, 4),
   {"v_mfma_f64_16x16x4_f64", "D:f64x4 S:f64 S:f64 S:f64x4 +neg", mfma_f64<16>},
   {"v_mfma_f64_16x16x4f64", "D:f64x4 S:f64 S:f64 S:f64x4 +neg", mfma_f64<16>},
   {"v_mfma_f64_4x4x4_4b_f64", "D:f64 S:f64 S:f64 S:f64 +neg", mfma_f64<4>},

@@ -1,8 +1,10 @@
 // gfx950's matrix instructions on fp8, fp6 and fp4, with and without block scales.
 //
-// CBSZ and BLGP name the formats of A and B. A lane holds 32 values: fp6 and fp4 those of k = 32*g..32*g+31 for its lane
-// group g, packed from bit 0 up; fp8 two runs of 16, k = 16*g.. and the same 64 (N = 16) or 32 (N = 32) further on.
-// A scale is one E8M0 byte for 32 consecutive k of a row: lane 64/N-th g supplies that of block g, of row l % N.
+// CBSZ and BLGP name the formats of A and B. Lane l of lane group g = l / N holds 32 values of row l % N:
+// of fp6 and fp4 those of k = 32*g..32*g+31, packed from bit 0 up; of fp8 two runs of 16, from k = 16*g and
+// from 64 (N = 16) or 32 (N = 32) further on. A scale is one E8M0 byte for 32 consecutive k of a row,
+// whatever the format: lane l supplies that of k = 32*g..32*g+31 (AMD's "Matrix Core Programming on CDNA3
+// and CDNA4"; Triton's dot_scaled counts on the same).
 #include "matrix.h"
 
 enum LowFormat { FORMAT_FP8, FORMAT_BF8, FORMAT_FP6, FORMAT_BF6, FORMAT_FP4 };
@@ -51,7 +53,8 @@ static inline float e8m0(u32 x) {
   return as_f32(x == 255 ? QUIET_NAN : power);
 }
 
-// Exact: an operand has at most four significant bits and is no smaller than 2^-16, so even times 2^-127 it is an f32.
+// Exact: an operand has at most four significant bits and is at least 2^-16, so even times 2^-127 it is an
+// f32.
 template <int N> static void scale_tile(const u32* scale, float* tile) {
   alignas(64) float factor[WAVE];
   for (int i = 0; i < WAVE; i++) factor[i] = e8m0(scale[i]);
@@ -62,16 +65,19 @@ template <int N> static void scale_tile(const u32* scale, float* tile) {
   }
 }
 
-// Where a scaled operand could exceed f32's range although the product may not: the same sum over k in f64, rounded to
-// f32 after each term.
-template <int N> static void multiply_wide(const float* a, const float* b, const u32* sa, const u32* sb, const float* c, float* d) {
+// Where a scaled operand could exceed f32's range although the product may not: the same sum over k in f64,
+// rounded to f32 after each term.
+template <int N>
+static void multiply_wide(const float* a, const float* b, const u32* sa, const u32* sb, const float* c,
+                          float* d) {
   for (int i = 0; i < N; i++)
     for (int j = 0; j < N; j++) {
       int at = N == 16 ? i % 4 * WAVE + i / 4 * 16 + j : (i / 8 * 4 + i % 4) * WAVE + i / 4 % 2 * 32 + j;
       float x = c[at];
       for (int g = 0; g < WAVE / N; g++) {
         double scale = (double)e8m0(sa[g * N + i]) * (double)e8m0(sb[g * N + j]);
-        for (int k = g * RUN; k < (g + 1) * RUN; k++) x = (float)__builtin_fma((double)a[k * N + i] * b[k * N + j], scale, (double)x);
+        for (int k = g * RUN; k < (g + 1) * RUN; k++)
+          x = (float)__builtin_fma((double)a[k * N + i] * b[k * N + j], scale, (double)x);
       }
       d[at] = x;
     }
@@ -90,7 +96,8 @@ template <int N> static void mfma_scale(Wave& w, const Inst& in) {
   float* d = (float*)w.vreg(in.dst[0].reg);
   constexpr u32 LARGEST_SAFE = 127 + 111;  // 57344 * 2^111 is below 2^127
   u32 large = 0;
-  for (int i = 0; i < WAVE; i++) large |= (sa[i] > LARGEST_SAFE && sa[i] != 255) | (sb[i] > LARGEST_SAFE && sb[i] != 255);
+  for (int i = 0; i < WAVE; i++)
+    large |= (sa[i] > LARGEST_SAFE && sa[i] != 255) | (sb[i] > LARGEST_SAFE && sb[i] != 255);
   if (large) { multiply_wide<N>(a, b, sa, sb, c, d); return; }
   scale_tile<N>(sa, a);
   scale_tile<N>(sb, b);
@@ -98,10 +105,11 @@ template <int N> static void mfma_scale(Wave& w, const Inst& in) {
 }
 
 #define AB "S:b256|b192|b128 S:b256|b192|b128"
+#define SCALES " S:b32 S:b32 +op_sel,op_sel_hi,cbsz,blgp"
 static const OpInfo OPS[] = {
   {"v_mfma_f32_16x16x128_f8f6f4@gfx950", "D:b128 " AB " S:b128 +cbsz,blgp", mfma<16>},
   {"v_mfma_f32_32x32x64_f8f6f4@gfx950", "D:b512 " AB " S:b512 +cbsz,blgp", mfma<32>},
-  {"v_mfma_scale_f32_16x16x128_f8f6f4@gfx950", "D:b128 " AB " S:b128 S:b32 S:b32 +op_sel,op_sel_hi,cbsz,blgp", mfma_scale<16>},
-  {"v_mfma_scale_f32_32x32x64_f8f6f4@gfx950", "D:b512 " AB " S:b512 S:b32 S:b32 +op_sel,op_sel_hi,cbsz,blgp", mfma_scale<32>},
+  {"v_mfma_scale_f32_16x16x128_f8f6f4@gfx950", "D:b128 " AB " S:b128" SCALES, mfma_scale<16>},
+  {"v_mfma_scale_f32_32x32x64_f8f6f4@gfx950", "D:b512 " AB " S:b512" SCALES, mfma_scale<32>},
 };
 extern const OpTable MATRIX_SCALED_OPS = {OPS, sizeof OPS / sizeof *OPS};

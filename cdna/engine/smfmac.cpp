@@ -1,17 +1,19 @@
-// Sparse matrix instructions: D += A*B where every four consecutive k of a row of A hold at most two values. A has those two;
-// for each four k ("group") the index register has their places, two bits each, lower bits first.
+// Sparse matrix instructions: D += A*B where every four consecutive k of a row of A hold at most two
+// values. A has those two; for each four k ("group") the index register has their places, two bits each,
+// lower bits first.
 //
-// Lane group g of a row (l / N) holds GROUPS_A groups of A and the nibbles of the index that go with them, in order, and
-// four times as many k of one column of B. Which k those are:
-//   gfx942's shapes           groups g*GROUPS_A + n; B k = 4*GROUPS_A*g + e (AMD's matrix instruction calculator)
-//   twice that depth (gfx950) B k in runs of 8: 8*(G*(e/8) + g) + e%8, G lane groups. Groups of A: as above for 16-bit
-//                             data, for 8-bit data as in wide_group(). Measured on an MI350 by AMD's FpSan tests, which
-//                             have no integer shape; i8 is taken to be laid out as fp8.
+// Lane l of lane group g = l / N holds GROUPS_A groups of row l % N of A, the nibbles of the index that go
+// with them, in order, and four times as many k of column l % N of B. Which k those are:
+//   gfx942's shapes       groups g*GROUPS_A + n; B k = 4*GROUPS_A*g + e (AMD's matrix instruction calculator)
+//   twice the depth       B k in runs of 8: 8*(G*(e/8) + g) + e%8, G lane groups. Groups of A as above for
+//   (gfx950)              16-bit data, as in wide_group() for 8-bit data: measured on an MI350 by AMD's FpSan
+//                         tests. They have no integer shape; i8 is taken to lie as fp8 does.
 #include "matrix.h"
 
 // 8-bit data at twice the depth: the group of A that is n-th in lane group g.
 template <int N> static int wide_group(int g, int n) {
-  return N == 16 ? 16 * (g / 2) + 4 * (g % 2) + 8 * (n / 2 % 2) + 2 * (n / 4) + n % 2 : 8 * g + 4 * (n / 2 % 2) + 2 * (n / 4) + n % 2;
+  int within = 2 * (n / 4) + n % 2;
+  return N == 16 ? 16 * (g / 2) + 4 * (g % 2) + 8 * (n / 2 % 2) + within : 8 * g + 4 * (n / 2 % 2) + within;
 }
 
 template <class F, int N, int REGISTERS, bool WIDE> static void load_b(const u32* v, float* out) {
@@ -86,7 +88,8 @@ template <int N, int REGISTERS, bool WIDE> static void smfmac_i8(Wave& w, const 
 
 static const OpInfo OPS[] = {
   NARROW("32", "16", "f16", F16, F16, ""), NARROW("32", "16", "bf16", BF16, BF16, ""),
-  FP8(NARROW, "64", "32", FP8_FNUZ, BF8_FNUZ, "@gfx942"), FP8(NARROW, "64", "32", FP8_OCP, BF8_OCP, "@gfx950"),
+  FP8(NARROW, "64", "32", FP8_FNUZ, BF8_FNUZ, "@gfx942"),
+  FP8(NARROW, "64", "32", FP8_OCP, BF8_OCP, "@gfx950"),
   ROW("i32_16x16x64_i8", "b128", "b64", "b128", smfmac_i8<16, 2, false>),
   ROW("i32_32x32x32_i8", "b512", "b64", "b128", smfmac_i8<32, 2, false>),
   DEEP("64", "32", "f16", F16, F16), DEEP("64", "32", "bf16", BF16, BF16),
