@@ -24,27 +24,53 @@ static int dpp_lane(u32 ctrl, int lane) {
   return -1;
 }
 
+// dpp_lane of all lanes, computed on the first use of a control. Threads may compute the same entry at once.
+struct DppMap {
+  i32 from[WAVE];  // 0 where there is no source lane
+  u64 valid;
+};
+static const DppMap& dpp_map(u32 ctrl) {
+  static DppMap maps[0x160];
+  static u8 ready[0x160];
+  if (!__atomic_load_n(&ready[ctrl], __ATOMIC_ACQUIRE)) {
+    u64 valid = 0;
+    for (int i = 0; i < WAVE; i++) {
+      int from = dpp_lane(ctrl, i);
+      maps[ctrl].from[i] = from < 0 ? 0 : from;
+      valid |= (u64)(from >= 0) << i;
+    }
+    maps[ctrl].valid = valid;
+    __atomic_store_n(&ready[ctrl], 1, __ATOMIC_RELEASE);
+  }
+  return maps[ctrl];
+}
+
+// Lanes whose source lane exists and is on in exec: one that is off counts as out of bounds too.
+static u64 dpp_readable(const DppMap& map, u64 exec) {
+  if (exec == ~0ull) return map.valid;
+  u64 readable = 0;
+  for (int i = 0; i < WAVE; i++) readable |= (exec >> map.from[i] & 1) << i;
+  return readable & map.valid;
+}
+
 u64 write_mask(const Wave& w, const Inst& in) {
   u64 mask = w.exec();
   if (!(in.flags & DPP)) return mask;
-  for (int i = 0; i < WAVE; i++) {
-    int row = i >> 4, bank = i >> 2 & 3;
-    bool on = (in.row_mask >> row & 1) && (in.bank_mask >> bank & 1);
-    int from = dpp_lane(in.dpp_ctrl, i);
-    if (!in.bound_ctrl && (from < 0 || !(w.exec() >> from & 1))) on = false;
-    if (!on) mask &= ~(1ull << i);
-  }
-  return mask;
+  u64 banks = 0x1111111111111111ull * in.bank_mask, lanes = 0;  // bit 4*row + bank ...
+  for (int q = 0; q < 16; q++)
+    if ((in.row_mask >> (q >> 2) & 1) && (banks >> q & 1)) lanes |= 15ull << 4 * q;  // ... stands for four lanes
+  if (!(in.bound_ctrl & BOUND_ZERO)) lanes &= dpp_readable(dpp_map(in.dpp_ctrl), mask);
+  return mask & lanes;
 }
 
 static void apply_dpp(const Wave& w, const Inst& in, u32* x, int dwords) {
-  u32 old[WAVE];
+  const DppMap& map = dpp_map(in.dpp_ctrl);
+  u64 readable = dpp_readable(map, w.exec());
+  alignas(64) u32 old[WAVE], zero[WAVE] = {};
   for (int k = 0; k < dwords; k++, x += WAVE) {
     memcpy(old, x, sizeof old);
-    for (int i = 0; i < WAVE; i++) {
-      int from = dpp_lane(in.dpp_ctrl, i);
-      x[i] = from < 0 || !(w.exec() >> from & 1) ? 0 : old[from];  // a lane off in exec is out of bounds too
-    }
+    for (int i = 0; i < WAVE; i++) x[i] = old[map.from[i]];
+    select_lanes(x, zero, x, readable);
   }
 }
 
@@ -69,18 +95,19 @@ static void apply_neg_abs(u32* x, u8 mods, int float_width) {
 // Packed operands: each half of the result picks its half of the source (op_sel, op_sel_hi), then negates.
 static void apply_packed_select(const Inst& in, int k, u32* x, int dwords) {
   bool lo_high = in.op_sel >> k & 1, hi_high = in.op_sel_hi >> k & 1;
-  bool neg_lo = in.neg_lo >> k & 1, neg_hi = in.neg_hi >> k & 1;
+  u32 neg_lo = in.neg_lo >> k & 1 ? 0x80000000u : 0, neg_hi = in.neg_hi >> k & 1 ? 0x80000000u : 0;
   if (dwords == 2) {  // packed f32
-    for (int i = 0; i < WAVE; i++) {
-      u32 lo = lo_high ? x[WAVE + i] : x[i], hi = hi_high ? x[WAVE + i] : x[i];
-      x[i] = lo ^ (neg_lo ? 0x80000000u : 0);
-      x[WAVE + i] = hi ^ (neg_hi ? 0x80000000u : 0);
+    LANES {
+      u32 a = x[i], b = x[WAVE + i];
+      x[i] = (lo_high ? b : a) ^ neg_lo;
+      x[WAVE + i] = (hi_high ? b : a) ^ neg_hi;
     }
     return;
   }
-  for (int i = 0; i < WAVE; i++) {
-    u32 lo = lo_high ? x[i] >> 16 : x[i] & 0xffff, hi = hi_high ? x[i] >> 16 : x[i] & 0xffff;
-    x[i] = (lo ^ (neg_lo ? 0x8000 : 0)) | (hi ^ (neg_hi ? 0x8000 : 0)) << 16;
+  u32 lo_shift = lo_high ? 16 : 0, hi_shift = hi_high ? 16 : 0;
+  LANES {
+    u32 lo = x[i] >> lo_shift & 0xffff, hi = x[i] >> hi_shift & 0xffff;
+    x[i] = (lo ^ neg_lo >> 16) | (hi ^ neg_hi >> 16) << 16;
   }
 }
 
