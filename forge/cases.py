@@ -1,8 +1,8 @@
 """Cases as the leaderboard spells them: spec lines, the secret seed, and the choice that --cases makes.
 
-A task.yml holds cases as YAML; the leaderboard writes each as a line "m: 64; n: 128; seed: 7" into a file and the
-evaluator parses it back with a regular expression. What the round trip does to a value (`false` -> the word "False",
-which is true) is what the leaderboard tests, so we make the same trip.
+A task.yml holds cases as YAML; the leaderboard writes each as a line "m: 64; n: 128; seed: 7" into a file and
+the evaluator parses it back with a regular expression. What the round trip does to a value (`false` -> the
+word "False", which is true) is what the leaderboard tests, so we make the same trip.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def spec_of(case: Case) -> str:
 
 
 def parse_spec(line: str, harness: Harness, honest_bools: bool = False) -> dict[str, Any]:
-    """A line's arguments as this harness reads them; `honest_bools` turns True and False back into what they mean."""
+    """A line's arguments as this harness reads them; `honest_bools` gives True and False their meaning."""
     item = re.compile(rf"\s*({harness.key_pattern}):\s*({harness.word_pattern}|[+-]?[0-9]+)\s*")
     args: dict[str, Any] = {}
     for part in line.split(";"):

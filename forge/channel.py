@@ -1,8 +1,8 @@
 """The private line between the evaluator and a worker: frames that only the two of them can make.
 
-The worker shares its process with the submission, which can find every open descriptor and write to it, this one
-included. So each frame carries an HMAC under a key that comes over the same socket before the submission is
-imported, and counts up. Anything else that arrives is not a message but evidence: ChannelTampered.
+The worker shares its process with the submission, which can find every open descriptor and write to it, this
+one included. So each frame carries an HMAC under a key that comes over the same socket before the submission
+is imported, and counts up. Anything else that arrives is not a message but evidence: ChannelTampered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class ChannelTampered(Exception):
 def _signer(key: bytes) -> Signer:
     """HMAC-SHA256 of (frame number, payload), built from methods of C objects alone.
 
-    hmac.new would do the same, but through Python functions that a submission can replace, key argument and all.
+    hmac.new would do the same, but through Python functions that a submission can replace, key argument and
+    all.
     """
     block = key.ljust(64, b"\0")
     inner = hashlib.sha256(bytes(b ^ 0x36 for b in block))

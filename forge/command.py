@@ -19,7 +19,7 @@ from forge.device import DeviceError, resolve
 from forge.evaluate import Plan, evaluate
 from forge.harness import HARNESSES, Harness, HarnessError, default_harness, harness_named, harness_of_eval
 from forge.notes import notes_for
-from forge.problem import ROOT, Problem, ProblemError, find_problem
+from forge.problem import ROOT, Problem, ProblemError, find_problem, load_sets
 from forge.processes import adopt_orphans
 from forge.report import View
 from forge.results import Run
@@ -95,13 +95,15 @@ def _main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, _terminated)
     adopt_orphans()
     view = View(Console(soft_wrap=True), plan, args.show_output)
-    view.head(run.notes)
+    view.head(run.notes, own_eval=run_eval is not None)
     try:
         with view:
             if run_eval is not None:
                 foreign.evaluate(plan, run_eval, run, view)
             else:
                 evaluate(plan, run, view)
+    except TaskError as error:
+        raise TaskError(f"{error}{_own_reference_hint(plan)}") from None
     finally:
         exit_code = EXIT_PASS if run.passed else EXIT_FAIL
         if args.json is not None:
@@ -110,12 +112,20 @@ def _main(argv: list[str]) -> int:
     return exit_code
 
 
+def _own_reference_hint(plan: Plan) -> str:
+    """Some owners' references need libraries that only the leaderboard's machines have; ours need none."""
+    ours = [entry for group in load_sets() for entry in group.problems if entry.name == plan.problem.name]
+    if not ours or ours[0].directory == plan.problem.directory:
+        return ""
+    return f"; this repository's own {ours[0].name}, named without a path, needs only torch"
+
+
 def _terminated(number: int, frame: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 
 def make_plan(args: argparse.Namespace) -> tuple[Plan, Path | None]:
-    """Everything checked that can be, cheapest first. The path: an eval.py of the folder's own that must judge."""
+    """Checks all that can be, cheapest first. The path: an eval.py of the folder's own that must judge."""
     if args.mode not in MODES:
         raise UsageError(f"unknown mode {args.mode!r}: choose one of {', '.join(MODES)}")
     if args.timeout is not None and not 0 < args.timeout < float("inf"):

@@ -1,7 +1,7 @@
 """How far an output is from the reference: relative L2 error and the worst element. Runs in the worker.
 
-This stands beside the problem's own check_implementation and judges nothing: some official tolerances are so wide
-that an output of zeros passes, and a relative L2 error of 1 says so.
+This stands beside the problem's own check_implementation and judges nothing: some official tolerances are so
+wide that an output of zeros passes, and a relative L2 error of 1 says so.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def tensors_of(output: Any, path: str = "output") -> Iterator[tuple[str, torch.T
 
 
 def foreign_objects(output: Any, path: str = "output") -> list[str]:
-    """One phrase for each object that torch would let decide for itself how it compares, in place of a tensor."""
+    """One phrase for each object in place of a tensor that torch would let decide how it compares."""
     if type(output) in (torch.Tensor, torch.nn.Parameter):
         return []
     if isinstance(output, (tuple, list)):
@@ -85,7 +85,7 @@ def describe_output(output: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Worst:
-    """The element farthest from its reference; one that is finite on only one side is farther than any other."""
+    """The element farthest from its reference; one that is finite on one side only is the farthest."""
 
     where: str  # output, output[1], ...
     index: tuple[int, ...]
@@ -173,9 +173,9 @@ def _short(dtype: torch.dtype) -> str:
 def best_reference(ref_kernel: Callable[[Any], Any], make_data: Callable[[], Any]) -> tuple[Any, Any, str]:
     """(reference output, the same in higher precision if possible, "float64" or "reference").
 
-    A reference is a function of its input's dtypes, so running it on float64 copies of the floating-point inputs
-    gives its value without its rounding. Where that fails, or changes the result by more than rounding could (the
-    reference views bits, or quantises), its own output serves.
+    A reference is a function of its input's dtypes, so running it on float64 copies of the floating-point
+    inputs gives its value without its rounding. Where that fails, or changes the result by more than rounding
+    could (the reference views bits, or quantises), its own output serves.
     """
     started = time.monotonic()
     plain = ref_kernel(make_data())

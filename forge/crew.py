@@ -1,4 +1,4 @@
-"""A crew: the worker processes of one run, one a rank, that outlive their cases and are replaced when one is lost."""
+"""A crew: the worker processes of one run, one a rank, kept from case to case and replaced when one is lost."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from forge.timing import Stats
 
 TICK_S = 0.1
 LOADING_S = 300.0  # for a worker to import torch and reference.py, on a machine however busy
-# How long other ranks may still report once one has broken off (the first cause may come second), and once one
-# has a wrong output, when all are near their end.
+# How long other ranks may still report once one has broken off (the first cause may come second), and once
+# one has a wrong output, when all are near their end.
 AFTER_ERROR_S, AFTER_FAIL_S = 0.5, 5.0
 MAX_PROCESSES = 1000  # below one evaluation; a parallel compiler starts hundreds
 PORT_ATTEMPTS = 5
@@ -54,7 +54,7 @@ class Report:
     data: dict[str, Any] = field(default_factory=dict)
 
     def weight(self) -> tuple[int, float]:
-        """Sorts the likeliest first cause first: a death explains other ranks' errors, which explain hangs."""
+        """Sorts the likeliest first cause first: a death explains others' errors, which explain hangs."""
         second_hand = self.status is Status.ERROR and any(text in self.message for text in SECOND_HAND)
         order = {Status.TAMPERED: 0, Status.CRASH: 1, Status.ERROR: 2, Status.FAIL: 3, Status.TIMEOUT: 5}
         return (4 if second_hand else order[self.status], self.at_s)
@@ -144,7 +144,7 @@ class Crew:
         )
 
     def _finish(self, result: CaseResult, accuracy: bool, port: int) -> None:
-        """After a verdict: the comparison beside it, and the end of the process group. Neither can change it."""
+        """After a verdict: the comparison beside it, and the end of the process group. It stands."""
         if accuracy:
             for worker in self.workers:
                 worker.tell({"command": "accuracy", "port": port})
@@ -165,7 +165,8 @@ class Crew:
     def _gather(self, awaited: str) -> list[Report]:
         """Waits for one `awaited` message from each rank; in rank order, the lost ones reported as such.
 
-        Once a rank has failed the others get a moment, not their whole time: they wait for the one that is gone.
+        Once a rank has failed the others get a moment, not their whole time: they wait for the one that is
+        gone.
         """
         started = time.monotonic()
         # Loading torch and the reference is our time; the submission's begins with its own import.

@@ -1,7 +1,7 @@
 """Running a folder's own eval.py, one that no row of forge/harness.py describes, under supervision.
 
-It gets what the leaderboard's runner gives it: a run folder, a file of spec lines, POPCORN_FD. What it writes there
-is its verdict, no more private than it makes it; that it ends, and that its processes do, is ours to see to.
+It gets what the leaderboard's runner gives it: a run folder, a file of spec lines, POPCORN_FD. What it writes
+there is its verdict, no more private than it makes it. That it and its processes end is our business.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _supervise(
                         crashed_at = now
             listener.case_progress("eval.py", now - started)
             if ended is not None and not ready:
-                return (Status.PASS, "") if ended == 0 else (Status.ERROR, f"eval.py: {describe_exit(ended)}")
+                return _ending(ended)
             if crashed_at is not None and now - crashed_at > CRASH_PATIENCE_S and not ready:
                 return Status.CRASH, "a process of the submission died"
             if now - started > plan.limit_s:
@@ -96,6 +96,12 @@ def _supervise(
         process.wait()
         process.stdout.close()
         os.close(reader)
+
+
+def _ending(code: int) -> tuple[Status, str]:
+    if code == 0:
+        return Status.PASS, ""
+    return (Status.CRASH if code < 0 else Status.ERROR), f"eval.py: {describe_exit(code)}"
 
 
 class _Log:

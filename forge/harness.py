@@ -1,9 +1,9 @@
 """The official evaluators ("harnesses"), as data: one row each, all differences between them in this file.
 
-GPU MODE copied one eval.py from set to set and changed it on the way, so the same submission is timed with another
-clock, another cache state and another stop rule on each leaderboard. Everything that reads a row is written once:
-forge/cases.py (spec lines, seeds), forge/timing.py (stop rule), forge/measure.py (clock, flush, copies).
-docs/harness.md says in words what each row means and where we deviate.
+GPU MODE copied one eval.py from set to set and changed it on the way, so the same submission is timed with
+another clock, another cache state and another stop rule on each leaderboard. Everything that reads a row is
+written once: forge/cases.py (spec lines, seeds), forge/timing.py (stop rule), forge/measure.py (clock, flush,
+copies). docs/harness.md says in words what each row means and where we deviate.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def harness_named(name: str) -> Harness:
 
 
 def default_harness(world_size: int) -> Harness:
-    """For a folder that says nothing: the newest single-GPU row (widest spec lines), or the multi-rank one."""
+    """For a folder that says nothing: the newest row, whose spec lines are the widest, or the multi-rank one."""
     return AMD_DISTRIBUTED if world_size > 1 else AMD_202602
 
 

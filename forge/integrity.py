@@ -1,8 +1,8 @@
 """Whether a submission has replaced what it is judged with. Runs in the worker.
 
-The functions that check and time are captured before the submission is imported; those that they call in turn are
-looked up at each call, so replacing utils.verbose_allclose or torch.allclose would still turn a verdict. This
-remembers them and says afterwards which are not what they were.
+The functions that check and time are captured before the submission is imported; those that they call in turn
+are looked up at each call, so replacing utils.verbose_allclose or torch.allclose would still turn a verdict.
+This remembers them and says afterwards which are not what they were.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _filled(cell: Any) -> bool:
 
 
 class Watch:
-    """A picture of the judging functions, to be taken after the reference and before the submission is imported."""
+    """A picture of the judging functions, taken between the reference's import and the submission's."""
 
     def __init__(self) -> None:
         places: list[tuple[Any, str, str]] = []

@@ -25,7 +25,7 @@ def _no_gpu_to_wait_for() -> None:
 
 @dataclass
 class Task:
-    """A problem and a submission, with everything they are judged by captured before the latter was imported."""
+    """A problem and a submission, with what judges them, captured before the latter was imported."""
 
     generate_input: Callable[..., Any]
     check_implementation: Callable[[Any, Any], Any]

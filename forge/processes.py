@@ -137,7 +137,7 @@ class Event:
 
 
 class WorkerProcess:
-    """One worker, its channel and its output. It leads its own session, so nothing of ours is in its reach."""
+    """One worker, its channel and its output. It leads a session and process group of its own."""
 
     def __init__(self, rank: int | None, folder: Path, environment: dict[str, str], setup: Message) -> None:
         self.rank, self.folder = rank, folder
@@ -167,7 +167,7 @@ class WorkerProcess:
         self.channel.setblocking(False)
 
     def tell(self, message: Message) -> None:
-        """Sends a command. A worker that no longer listens shows as exited, so failing here says nothing new."""
+        """Sends a command. That a worker no longer listens shows elsewhere: failing here says nothing new."""
         with contextlib.suppress(OSError):
             self.channel.setblocking(True)
             send_command(self.channel, message)

@@ -1,6 +1,6 @@
-"""The official evaluator's own protocol: POPCORN_FD=n [POPCORN_SEED=s] eval.py MODE CASESFILE, in a run folder.
+"""The official evaluators' protocol: in a run folder, POPCORN_FD=n [POPCORN_SEED=s] eval.py MODE CASESFILE.
 
-What a leaderboard's runner expects of the eval.py that it starts: keys on the descriptor, and these exit codes.
+It is what a leaderboard's runner expects of the eval.py that it starts: keys on the descriptor, exit codes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def _run(plan: Plan, fd: int) -> int:
         log.end(run)
     if any(case.status is Status.TIMEOUT for case in run.cases):
         return EXIT_TIMEOUT
-    # A failing leaderboard run exits 0: the official evaluators fall off the end of main(). The keys say "fail".
+    # A failing leaderboard run exits 0: the official evaluators fall off the end of main(). The keys say
+    # "fail".
     return EXIT_OK if run.passed or plan.mode in ("leaderboard", "profile") else EXIT_FAILED
 
 
@@ -116,7 +117,7 @@ class _Log:
         self.late = plan.mode == "leaderboard" and plan.harness.leaderboard_cases == "last"
 
     def key(self, name: str, value: object) -> None:
-        """One line. A value of several lines would turn its other lines into keys: they are joined by a literal \\n."""
+        """One line, whatever the value: its other lines would read as keys, so a literal \\n joins them."""
         text = str(value).replace("\r", "").replace("\n", "\\n")
         self.stream.write(f"{name}: {text}\n")
         self.stream.flush()
@@ -204,7 +205,7 @@ def _options(argv: list[str]) -> dict[str, str]:
 
 
 def _task(folder: Path, wanted: str | None, gpus: int) -> tuple[Harness, Problem]:
-    """The run folder as a problem. Its harness: asked for, that of its own eval.py, or of the problem it is."""
+    """The run folder as a problem, and its harness: the one asked for, its eval.py's, or its problem's."""
     names = sorted(p.name for p in folder.iterdir() if p.is_file() and p.stat().st_size <= MAX_FILE_BYTES)
     files = [TaskFile(name, None if name == "submission.py" else folder / name) for name in names]
     if "submission.py" not in names:

@@ -33,7 +33,7 @@ def case_text(spec: str) -> str:
 
 
 class View:
-    """A Listener that writes to the terminal. On one it keeps a live line; elsewhere it says when a case begins."""
+    """A Listener that prints a line a case and, on a terminal, keeps a live one below them."""
 
     def __init__(self, console: Console, plan: Plan, show_output: bool) -> None:
         self.console, self.plan, self.show_output = console, plan, show_output
@@ -86,12 +86,13 @@ class View:
         """One line, never wrapped: wrapped columns cannot be read, and a pipe has no width."""
         self.console.print(text, style=style or None, soft_wrap=True, highlight=False, markup=False)
 
-    def head(self, notes: list[str]) -> None:
+    def head(self, notes: list[str], own_eval: bool) -> None:
         plan = self.plan
+        judge = "its own eval.py" if own_eval else f"harness {plan.harness.name}"
         device = plan.device.label + (
             "" if not plan.device.emulated else ": results count, times mean nothing"
         )
-        self.print(f"{plan.problem.name}  {plan.mode}  harness {plan.harness.name}  on {device}", "bold")
+        self.print(f"{plan.problem.name}  {plan.mode}  {judge}  on {device}", "bold")
         for note in notes:
             self.print(f"note: {note}", "yellow")
         self.print(self._columns("status", "case", "", self._time_heads(), "rel. L2"), "dim")
@@ -171,7 +172,7 @@ class View:
 
 
 def score_us(plan: Plan, run: Run) -> float | None:
-    """What the leaderboard would rank, over the cases that ran; None unless all of them passed and were timed."""
+    """What the leaderboard would rank, over the cases that ran; None unless all passed and were timed."""
     if plan.mode not in ("benchmark", "leaderboard") or not run.passed or not run.timed:
         return None
     means = [case.stats.mean for case in run.cases if case.stats is not None]

@@ -1,4 +1,4 @@
-"""Speed of light: the shortest time that a case can take on a GPU, from the problem's floors and the GPU's peaks.
+"""Speed of light: the shortest time a case can take, from the problem's floors and the GPU's peaks.
 
 Times here are arithmetic, never measurements: max(flops / matrix peak, HBM bytes / HBM bandwidth,
 link bytes / link bandwidth).
@@ -81,7 +81,7 @@ MAX_EXPONENT = 64
 
 
 def evaluate_floor(expression: str, case: dict[str, Any]) -> float:
-    """Arithmetic over a case's keys: + - * / // % **, min, max, ceil, comparisons as 0 or 1, and parentheses."""
+    """Arithmetic over a case's keys: + - * / // % **, min, max, ceil, comparisons as 0 or 1."""
     try:
         tree = ast.parse(expression, mode="eval")
         value = _value(tree.body, case)

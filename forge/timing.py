@@ -1,4 +1,4 @@
-"""What is computed from times: statistics, the rule that ends a measurement, the leaderboard's score. Times in ns."""
+"""What is computed from times (in ns): statistics, the rule that ends a measurement, the score."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A worker: the process in which one rank of a submission runs. It does what the evaluator tells it, case by case.
+"""A worker: the process in which one rank of a submission runs. It does what it is told, case by case.
 
-Started by forge/supervise.py with its descriptor of the private channel. It trusts nothing that happens after the
-submission is imported, and need not clean up: the evaluator ends it, and everything it started.
+Started by forge/processes.py with its descriptor of the private channel. It trusts nothing that happens after
+the submission is imported, and need not clean up: the evaluator ends it, and everything it started.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MESSAGE_CHARS = 4000
 PR_SET_PDEATHSIG = 1
 FORGE = Path(__file__).resolve().parent
 
-# Where a worker is started from: `python -c BOOT <repository root> <descriptor>`, in the run folder. The root leaves
-# sys.path again, or a submission could import kernels/, which the leaderboard does not have.
+# Where a worker is started from: `python -c BOOT <repository root> <descriptor>`, in the run folder. The root
+# leaves sys.path again, or a submission could import kernels/, which the leaderboard does not have.
 BOOT = """
 import sys
 root, fd = sys.argv[1], int(sys.argv[2])
@@ -269,7 +269,7 @@ def plain(value: Any) -> Any:
 
 
 def describe(error: BaseException, folder: str) -> Message:
-    """An exception as a result: one line with its place in the run folder, and the trace below our own code."""
+    """An exception as a result: one line with its place in the run folder, and the trace below our code."""
     kind = type(error).__name__
     try:
         lines = str(error).strip().splitlines() or [""]

@@ -1,4 +1,4 @@
-"""The temporary folder of a run, as the leaderboard's runner lays it out, and what a submission may not do to it."""
+"""The temporary folder of a run, laid out as the leaderboard's runner does, and what happens to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forge.problem import ROOT, Problem
 
 
 class Workspace:
-    """Context manager. Each start of a crew gets a fresh run folder with the task's files; all go at the end."""
+    """Context manager. Each crew gets a fresh run folder with the task's files; all go at the end."""
 
     def __init__(self, problem: Problem, submission: bytes) -> None:
         self.files: dict[str, bytes] = {}
@@ -64,7 +64,7 @@ class Workspace:
         return changes
 
     def environment(self) -> dict[str, str]:
-        """For every process of the run: our own variables left out, its temporary files inside the workspace."""
+        """For every process of the run: without our own variables, with temporary files in the workspace."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("POPCORN_")}
         path = environment.get("PYTHONPATH", "").split(os.pathsep)
         environment["PYTHONPATH"] = os.pathsep.join(p for p in path if p and Path(p).resolve() != ROOT)

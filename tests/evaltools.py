@@ -90,7 +90,9 @@ def write_problem(folder: Path, task: str = TASK, reference: str = REFERENCE) ->
     return folder
 
 
-def run_command(*args: str | Path, cwd: Path, timeout: float = 100, **env: str) -> subprocess.CompletedProcess[str]:
+def run_command(
+    *args: str | Path, cwd: Path, timeout: float = 100, **env: str
+) -> subprocess.CompletedProcess[str]:
     """eval.py with these arguments, as a person would call it."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("POPCORN_")}
     environment.update(env, OMP_NUM_THREADS="1")

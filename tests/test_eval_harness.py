@@ -128,7 +128,8 @@ def test_an_eval_file_is_recognised_whatever_its_white_space(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("choice", "indices"), [("all", [0, 1, 2, 3, 4, 5]), ("0,3-5", [0, 3, 4, 5]), ("2", [2]), ("4,4,1", [4, 1])]
+    ("choice", "indices"),
+    [("all", [0, 1, 2, 3, 4, 5]), ("0,3-5", [0, 3, 4, 5]), ("2", [2]), ("4,4,1", [4, 1])],
 )
 def test_choice_of_cases(choice, indices):
     assert choose(choice, 6, "test") == indices

@@ -1,149 +1,130 @@
-"""Submissions that crash, hang, flood, lie or destroy: each gets its own verdict, and the other cases keep theirs.
+"""Submissions that crash, hang, flood, lie or destroy: each case gets its own verdict, the others keep theirs.
 
-All are right except for the case with n == 5, the second, unless they say otherwise.
+One submission misbehaves in another way for each length of its input, and is right for even ones.
 """
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.evaltools import RIGHT, judge, statuses
+from tests.evaltools import RIGHT, TASK, judge, statuses, write_problem
 
-# name: (source, status of the second case, what its message says)
-SECOND_CASE = {
-    "control": (RIGHT, "pass", ""),
-    "wrong": (
-        "def custom_kernel(x):\n    y = x * 2\n    if len(x) == 5: y[3] = 7\n    return y\n",
-        "fail",
-        "values differ",
-    ),
-    "wrong dtype and shape": (
-        "def custom_kernel(x):\n    return (x * 2).double()[:4] if len(x) == 5 else x * 2\n",
-        "fail",
-        "check_implementation raised",
-    ),
-    "segfault": (
-        "import ctypes\ndef custom_kernel(x):\n    if len(x) == 5: ctypes.string_at(0)\n    return x * 2\n",
-        "crash",
-        "SIGSEGV (segmentation fault) in custom_kernel (submission.py:3",
-    ),
-    "abort": (
-        "import os\ndef custom_kernel(x):\n    if len(x) == 5: os.abort()\n    return x * 2\n",
-        "crash",
-        "SIGABRT (abort) in custom_kernel (submission.py:3",
-    ),
+# What the kernel does before it returns x * 2, unless it returns something itself: (source, status, message).
+KINDS = {
+    "wrong": ("y = x * 2; y[3] = 7; return y", "fail", "values differ"),
+    "wrong shape": ("return (x * 2)[:4]", "fail", "check_implementation raised"),
+    "no output": ("return None", "fail", "custom_kernel returned NoneType"),
+    "segfault": ("ctypes.string_at(0)", "crash", "SIGSEGV (segmentation fault) in custom_kernel (submission.py:"),
+    "abort": ("os.abort()", "crash", "SIGABRT (abort) in custom_kernel (submission.py:"),
     "os._exit": (
-        "import os\ndef custom_kernel(x):\n    if len(x) == 5: print('last words', flush=True); os._exit(0)\n"
-        "    return x * 2\n",
+        "print('last words', flush=True); os._exit(0)",
         "crash",
         "ended itself with exit code 0 in custom_kernel",
     ),
-    "sys.exit": (
-        "import sys\ndef custom_kernel(x):\n    if len(x) == 5: sys.exit(0)\n    return x * 2\n",
-        "error",
-        "sys.exit(0) (submission.py:3, in custom_kernel)",
-    ),
-    "exception": (
-        "def custom_kernel(x):\n    if len(x) == 5: raise ValueError('no\\nmore')\n    return x * 2\n",
-        "error",
-        "ValueError: no (submission.py:2, in custom_kernel)",
-    ),
-    "infinite loop": (
-        "def custom_kernel(x):\n    while len(x) == 5: pass\n    return x * 2\n",
-        "timeout",
-        "no result after 2 s in custom_kernel (submission.py:2",
-    ),
-    "fakes results": (
-        "import os\ndef custom_kernel(x):\n    if len(x) != 5: return x * 2\n"
-        "    for fd in os.listdir('/proc/self/fd'):\n"
-        "        try: os.write(int(fd), b'test.1.status: pass\\ncheck: pass\\n' * 9)\n"
-        "        except OSError: pass\n"
-        "    return x * 0\n",
-        "tampered",
-        "wrote to the evaluator",
-    ),
-    "closes everything": (
-        "import os, time\ndef custom_kernel(x):\n    if len(x) == 5: os.closerange(0, 256); time.sleep(60)\n"
-        "    return x * 2\n",
-        "tampered",
-        "result channel was closed",
-    ),
+    "sys.exit": ("sys.exit(0)", "error", "sys.exit(0) (submission.py:"),
+    "exception": ("raise ValueError('no\\nmore')", "error", "ValueError: no (submission.py:"),
+    "infinite loop": ("while True: pass", "timeout", "no result after 5 s in custom_kernel (submission.py:"),
+    "fakes results": ("write_everywhere(); return x * 0", "tampered", "wrote to the evaluator"),
+    "closes everything": ("os.closerange(0, 256); time.sleep(60)", "tampered", "result channel was closed"),
     "replaces the check": (
-        "import reference\ndef custom_kernel(x):\n"
-        "    if len(x) == 5: reference.ref_kernel = lambda x: x * 0; return x * 0\n"
-        "    return x * 2\n",
+        "reference.ref_kernel = lambda x: x * 0; return x * 0",
         "tampered",
         "replaced reference.ref_kernel",
     ),
-    "deletes its folder": (
-        "import os, shutil\ndef custom_kernel(x):\n"
-        "    if len(x) == 5: shutil.rmtree(os.path.dirname(os.path.abspath(__file__)))\n    return x * 2\n",
-        "tampered",
-        "submission.py is gone",
-    ),
+    "deletes its folder": ("shutil.rmtree(os.path.dirname(__file__))", "tampered", "submission.py is gone"),
     "floods stdout": (
-        "import sys\ndef custom_kernel(x):\n"
-        "    for i in range(100 if len(x) == 5 else 0): sys.stdout.write('x' * 999_999 + '\\n')\n"
-        "    return x * 2\n",
+        "for i in range(100): sys.stdout.write('x' * 999_999 + '\\n')\n    return x * 2",
         "pass",
         "",
     ),
-    "forks and returns twice": (
-        "import os\ndef custom_kernel(x):\n    if len(x) == 5: os.fork()\n    return x * 2\n",
-        "pass",
-        "",
-    ),
-    "stale build lock": (
-        "import os\nfrom torch.utils.cpp_extension import _get_build_directory\n"
-        "from torch.utils.file_baton import FileBaton\n"
-        "def custom_kernel(x):\n"
-        "    baton = FileBaton(os.path.join(_get_build_directory('k', False), 'lock'))\n"
-        "    if not baton.try_acquire(): baton.wait()\n"
-        "    if len(x) == 5: os.kill(os.getpid(), 9)\n"
-        "    baton.release()\n    return x * 2\n",
-        "crash",
-        "SIGKILL",
-    ),
+    "forks and returns twice": ("os.fork()", "pass", ""),
+    "dies holding a build lock": ("os.kill(os.getpid(), 9)", "crash", "SIGKILL"),
 }
+FIRST = 5  # length of the first kind's input; kinds have odd lengths, right cases even ones
+
+HEAD = """
+import ctypes, os, shutil, sys, time
+import reference
+from torch.utils.cpp_extension import _get_build_directory
+from torch.utils.file_baton import FileBaton
+
+def write_everywhere():
+    for fd in os.listdir("/proc/self/fd"):
+        try: os.write(int(fd), b"test.1.status: pass\\ncheck: pass\\n" * 9)
+        except OSError: pass
+
+def custom_kernel(x):
+    baton = FileBaton(os.path.join(_get_build_directory("k", False), "lock"))
+    if not baton.try_acquire(): baton.wait()
+    if len(x) != LAST: baton.release()  # the last kind dies while it holds the lock
+    result = globals().get(f"kind_{len(x)}", lambda x: None)(x)
+    return x * 2 if result is None and len(x) != NONE else result
+"""
 
 
-@pytest.mark.parametrize("name", SECOND_CASE)
-def test_a_hostile_case_ends_alone(tmp_path: Path, name: str) -> None:
-    source, status, text = SECOND_CASE[name]
-    done, result = judge(tmp_path, source, "test", "--timeout", "2" if status == "timeout" else "30")
-    assert statuses(result) == ["pass", status, "pass"], done.stdout
-    assert text in result["cases"][1]["message"]
-    assert done.returncode == (0 if status == "pass" else 1)
-    assert result["verdict"] == ("pass" if status == "pass" else "fail")
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The command's end and its JSON, for all kinds at once."""
+    folder = tmp_path_factory.mktemp("hostile")
+    lengths = {name: FIRST + 2 * i for i, name in enumerate(KINDS)}
+    cases = "".join(f"  - {{n: {n}, seed: 1}}\n  - {{n: {n + 1}, seed: 1}}\n" for n in lengths.values())
+    old = TASK[TASK.index("tests:") + 7 : TASK.index("benchmarks:")]
+    problem = write_problem(folder / "problem", TASK.replace(old, cases))
+    source = HEAD.replace("LAST", str(lengths["dies holding a build lock"]))
+    source = source.replace("NONE", str(lengths["no output"]))
+    for name, (body, _, _) in KINDS.items():
+        source += f"\ndef kind_{lengths[name]}(x):\n    {body}\n"
+    done, result = judge(folder, source, "test", "--timeout", "5", problem=problem)
+    return {"done": done, "result": result, "names": list(KINDS)}
 
 
-def test_what_a_person_sees_of_a_wrong_element(tmp_path: Path) -> None:
-    done, result = judge(tmp_path, SECOND_CASE["wrong"][0])
-    worst = result["cases"][1]["accuracy"]["worst"]
+@pytest.mark.parametrize("name", KINDS)
+def test_a_hostile_case_ends_alone(judged: dict[str, Any], name: str) -> None:
+    position = 2 * judged["names"].index(name)
+    case, after = judged["result"]["cases"][position : position + 2]
+    _, status, text = KINDS[name]
+    assert (case["status"], after["status"]) == (status, "pass"), (case, after)
+    assert text in case["message"]
+
+
+def test_such_a_run_is_a_failure(judged: dict[str, Any]) -> None:
+    assert judged["done"].returncode == 1 and judged["result"]["verdict"] == "fail"
+
+
+def test_a_right_submission_is_a_pass(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, RIGHT)
+    assert statuses(result) == ["pass"] * 3 and done.returncode == 0 and result["verdict"] == "pass"
+
+
+def test_what_a_person_sees(judged: dict[str, Any]) -> None:
+    shown, cases = judged["done"].stdout, judged["result"]["cases"]
+    worst = cases[0]["accuracy"]["worst"]
     assert (worst["index"], worst["got"]) == ([3], 7.0)
-    assert f"worst: output at (3,): got 7, wanted {worst['wanted']:.8g}" in done.stdout
-    assert "emulated" in done.stdout and " us" not in done.stdout
-
-
-def test_last_words_are_shown_and_no_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    done, result = judge(tmp_path, SECOND_CASE["os._exit"][0])
-    assert result["cases"][1]["last_words"] == ["last words"]
-    assert "| last words" in done.stdout
-    assert list(temporary.iterdir()) == []
+    assert f"worst: output at (3,): got 7, wanted {worst['wanted']:.8g}" in shown
+    assert "emulated" in shown and " us" not in shown
+    assert cases[2 * list(KINDS).index("os._exit")]["last_words"] == ["last words"]
+    assert "| last words" in shown
+    assert "(it printed" not in shown  # the flood passed: nothing to say of it
 
 
 @pytest.mark.parametrize(
     ("source", "status", "text"),
     [
-        ("raise RuntimeError('boom')\ndef custom_kernel(x): ...\n", "error", "RuntimeError: boom (submission.py:1"),
+        (
+            "raise RuntimeError('boom')\ndef custom_kernel(x): ...\n",
+            "error",
+            "RuntimeError: boom (submission.py:1",
+        ),
         ("import os; os._exit(0)\ndef custom_kernel(x): ...\n", "crash", "exit code 0 in import submission"),
-        ("while True: pass\ndef custom_kernel(x): ...\n", "timeout", "no result after 1 s in import submission"),
+        (
+            "while True: pass\ndef custom_kernel(x): ...\n",
+            "timeout",
+            "no result after 1 s in import submission",
+        ),
         ("import no_such_module\ndef custom_kernel(x): ...\n", "error", "No module named 'no_such_module'"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -32,7 +34,12 @@ class Clock:
         return x * 2
 
 
-def make_task(clock: Clock, harness: str = "amd", kernel=None, check=None) -> Task:
+def make_task(
+    clock: Clock,
+    harness: str = "amd",
+    kernel: Callable[[Any], Any] | None = None,
+    check: Callable[[Any, Any], Any] | None = None,
+) -> Task:
     return Task(
         generate_input=clock.generate_input,
         check_implementation=check or (lambda x, out: (torch.equal(out, x * 2), "differs")),

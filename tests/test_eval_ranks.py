@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.evaltools import RANKS_REFERENCE, RANKS_TASK, judge, statuses, write_problem
+from tests.evaltools import RANKS_REFERENCE, RANKS_TASK, judge, write_problem
 
 HEAD = """
 import os, time
@@ -16,60 +17,47 @@ def total(x):
     dist.all_reduce(y)
     return y
 def custom_kernel(x):
-    second = len(x) == 5
-    rank = dist.get_rank()
+    n, rank = len(x), dist.get_rank()
 """
 
-BODIES = {
-    "right": ("    return total(x)\n", "pass", None, ""),
-    "wrong on rank 1": (
-        "    y = total(x)\n    if second and rank == 1: y[2] += 1\n    return y\n",
-        "fail",
-        1,
-        "sums differ",
-    ),
-    "exception on rank 1": (
-        "    if second and rank == 1: raise ValueError('rank one is unhappy')\n    return total(x)\n",
-        "error",
-        1,
-        "ValueError: rank one is unhappy",
-    ),
-    "death of rank 0": (
-        "    if second and rank == 0: os.abort()\n    return total(x)\n",
-        "crash",
-        0,
-        "SIGABRT",
-    ),
-    "rank 1 hangs": (
-        "    if second and rank == 1: time.sleep(600)\n    return total(x)\n",
-        "timeout",
-        None,
-        "no result after 4 s in custom_kernel (submission.py:",
-    ),
+# length of the input: (what the kernel does, status, rank that is named, its message); even ones are right
+KINDS = {
+    5: ("y = total(x); y[2] += rank; return y", "fail", 1, "sums differ"),
+    7: ("if rank == 1: raise ValueError('rank one is unhappy')", "error", 1, "ValueError: rank one is unhappy"),
+    9: ("if rank == 0: os.abort()", "crash", 0, "SIGABRT"),
+    11: ("if rank == 1: time.sleep(600)", "timeout", None, "no result after 6 s in custom_kernel (submission.py:"),
 }
 
 
-@pytest.mark.parametrize("name", BODIES)
-def test_a_failing_rank_is_named(tmp_path: Path, name: str) -> None:
-    body, status, rank, text = BODIES[name]
-    problem = write_problem(tmp_path / "problem", RANKS_TASK, RANKS_REFERENCE)
-    done, result = judge(tmp_path, HEAD + body, "test", "--timeout", "4" if status == "timeout" else "30", problem=problem)
-    assert statuses(result) == ["pass", status, "pass"], done.stdout
-    second = result["cases"][1]
-    assert text in second["message"]
-    if rank is not None:
-        assert second["rank"] == rank
-    if name == "rank 1 hangs":  # both places are named, whoever is taken for the culprit
-        assert "rank 0 in" in second["message"] or "rank 1 in" in second["message"]
-    if name == "wrong on rank 1":
-        assert second["accuracy"]["rank"] == 1 and second["accuracy"]["worst"]["index"] == [2]
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("ranks")
+    cases = "".join(f"  - {{world_size: 2, n: {n}, seed: 1, flag: true}}\n" for n in range(4, 13))
+    old = RANKS_TASK[RANKS_TASK.index("tests:") + 7 : RANKS_TASK.index("benchmarks:")]
+    problem = write_problem(folder / "problem", RANKS_TASK.replace(old, cases), RANKS_REFERENCE)
+    source = HEAD + "".join(f"    if n == {n}:\n        {body}\n" for n, (body, *_) in KINDS.items())
+    return judge(folder, source + "    return total(x)\n", "test", "--timeout", "6", problem=problem)[1]
+
+
+@pytest.mark.parametrize("n", KINDS)
+def test_a_failing_rank_is_named_and_the_next_case_unharmed(judged: dict[str, Any], n: int) -> None:
+    _, status, rank, text = KINDS[n]
+    case, after = judged["cases"][n - 4 : n - 2]
+    assert (case["status"], after["status"]) == (status, "pass"), (case, after)
+    assert text in case["message"]
+    assert rank is None or case["rank"] == rank
+    if status == "fail":
+        assert case["accuracy"]["rank"] == 1 and case["accuracy"]["worst"]["index"] == [2]
+    if status == "timeout":  # of two ranks that wait for each other, both places are named
+        assert "rank 0 in" in case["message"] or "rank 1 in" in case["message"]
 
 
 def test_false_is_true_on_the_leaderboard_and_false_when_asked(tmp_path: Path) -> None:
     problem = write_problem(tmp_path / "problem", RANKS_TASK, RANKS_REFERENCE)
     source = "import torch.distributed as dist\n" + (
         "def custom_kernel(x):\n    y = x.clone(); dist.all_reduce(y)\n"
-        "    if dist.get_rank() == 0: print('mean', x.mean().item(), flush=True); raise SystemExit\n    return y\n"
+        "    if dist.get_rank() == 0: print('mean', x.mean().item(), flush=True); raise SystemExit\n"
+        "    return y\n"
     )
     means = {}
     for option in ("--no-accuracy", "--honest-bools"):
