@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from triton import knobs
 from triton.backends import Backend
 from triton.backends.amd.compiler import HIPBackend
 from triton.backends.amd.driver import expand_signature
@@ -50,6 +51,22 @@ class EmulatedBackend(HIPBackend):
     def add_stages(self, stages: dict, options: Any, language: Any) -> None:
         super().add_stages(stages, options, language)
         stages.pop("hsaco", None)
+        to_ttgir = stages["ttgir"]
+
+        def without_failing_exchange(source: Any, metadata: dict) -> Any:
+            # Triton 3.7.1 asks LLVM for a buffer atomic "exch" that LLVM calls "swap", and fails to compile: an
+            # exchange is kept away from buffer instructions. The kernel then is what TRITON_HIP_USE_BUFFER_ATOMICS=0
+            # gives on a real card.
+            if " exch," not in str(source):
+                return to_ttgir(source, metadata)
+            before = knobs.amd.use_buffer_atomics
+            knobs.amd.use_buffer_atomics = False
+            try:
+                return to_ttgir(source, metadata)
+            finally:
+                knobs.amd.use_buffer_atomics = before
+
+        stages["ttgir"] = without_failing_exchange
 
     def hash(self) -> str:
         return super().hash() + "-cdna"  # so that a real GPU never finds a cache entry without a binary

@@ -121,7 +121,8 @@ def fp8_mm_kernel(
             tl.store(arrived_ptr + tile, 0)
 
 
-_workspace = {}  # device -> (partial sums, arrival counters); holds nothing of a call's inputs that a later call reads
+# device -> (partial sums, arrival counters); nothing in it carries over from a call's inputs to the next call
+_workspace: dict = {}
 
 
 def workspace(device, n_partial, n_tiles):

@@ -5,6 +5,7 @@ The model, in microseconds, over tiles 256x128, 128x128, 64x128, 64x64 and split
     + 1.5 a round of resident workgroups + (2.5 + SPLIT_K * M * N * 8 bytes / 4 TB/s where SPLIT_K > 1)
 with e, the fraction of the matrix peak assumed for a tile: 0.50, 0.45, 0.40, 0.28. Resident workgroups follow from the
 compile report (`gen_submission.py amd-fp8-mm --check`): one of 256x128 or 128x128, two of 64x128, four of 64x64 a CU.
+Rows that spill are left out: 256x128 with SPLIT_K 3 spills three registers.
 MFMA is the instruction's row count: 32x32x16 moves half the LDS bytes per FLOP of 16x16x32.
 """
 
