@@ -71,6 +71,7 @@ _HWREGS = {
     "HW_REG_XCC_ID": 20,
 }
 _MFMA_FORMATS = {"MFMA_FORMAT_FP8": 0, "MFMA_FORMAT_BF8": 1}
+_INDEXED = ("SRC0", "SRC1", "SRC2", "DST")
 _MATRIX_MODIFIERS = {"cbsz", "abid", "blgp", "matrix_a_fmt", "matrix_b_fmt"}
 _SUFFIX = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
 _SPLIT = re.compile(r",(?![^\[(]*[\])])")
@@ -163,6 +164,13 @@ def _hwreg(text: str) -> int:
     return number | offset << 6 | (size - 1) << 11
 
 
+def _immediate(text: str) -> int:
+    """A number, or the operands that gpr_idx(...) makes relative."""
+    if not text.startswith("gpr_idx("):
+        return int(text, 0)
+    return sum(1 << _INDEXED.index(part.strip()) for part in text[8:-1].split(",") if part.strip())
+
+
 def split_operands(text: str) -> list[str]:
     """Operands and modifiers as separate words: top-level commas, then spaces."""
     words: list[str] = []
@@ -184,15 +192,18 @@ class Decoder:
         self.asm, self.ops, self.symbol = asm, ops, symbol
         self.symbolic: list[tuple[int, int, Symbolic]] = []
         self.max_vgpr = self.max_agpr = -1
-        self._cache: dict[tuple[str, str], list] = {}
+        self._cache: dict[tuple[str, str, bool], list] = {}
 
     def decode_all(self) -> bytes:
         """Every statement; an error lists all instructions that are not supported, with where they stand."""
         records: list[list] = []
         missing: dict[str, str] = {}
+        indexed = False
         for index, statement in enumerate(self.asm.statements):
+            if statement.mnemonic in ("s_set_gpr_idx_on", "s_set_gpr_idx_off"):
+                indexed = statement.mnemonic.endswith("_on")
             try:
-                records.append(self.decode(statement, index))
+                records.append(self.decode(statement, index, indexed))
             except UnsupportedInstruction as error:
                 missing.setdefault(str(error), source_line(self.asm, statement))
         if missing:
@@ -211,9 +222,10 @@ class Decoder:
         """Registers a wave needs, architectural and accumulation."""
         return self.max_vgpr + self.max_agpr + 2
 
-    def decode(self, statement: Statement, index: int) -> list:
+    def decode(self, statement: Statement, index: int, indexed: bool = False) -> list:
+        """The record of one statement. indexed: it stands between s_set_gpr_idx_on and s_set_gpr_idx_off."""
         mnemonic, text = statement.mnemonic, statement.operands
-        key = (mnemonic, text)
+        key = (mnemonic, text, indexed)
         cached = self._cache.get(key)
         if cached is not None:
             return list(cached)
@@ -222,8 +234,10 @@ class Decoder:
             name += " lds"  # to LDS: no data operand
         if f"{name} clamp" in self.ops and _CLAMP_WORD.search(text):
             name += " clamp"
+        if indexed and name.startswith("v_"):
+            name += " indexed"
         if name not in self.ops:
-            raise UnsupportedInstruction(mnemonic)
+            raise UnsupportedInstruction(f"{mnemonic} after s_set_gpr_idx_on" if indexed else mnemonic)
         number, signature = self.ops[name]
         record, cacheable = self._encode(number, signature, mnemonic, text, index, name.endswith(" clamp"))
         if cacheable:
@@ -293,7 +307,7 @@ class Decoder:
                 else:
                     raise UnsupportedInstruction(f"{mnemonic} {text}: no such label")
             elif slot == "I":
-                mods.offset = int(word, 0)
+                mods.offset = _immediate(word)
             elif slot == "H":
                 mods.offset = _hwreg(word)
         if (

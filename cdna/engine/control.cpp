@@ -68,7 +68,7 @@ static const OpInfo OPS[] = {
   {"s_endpgm", "", endpgm}, {"s_barrier", "", barrier}, {"s_sleep", "I", sleep_}, {"s_nop", "I", nop},
   {"s_waitcnt", "W", nop}, {"s_setprio", "I", nop}, {"s_sethalt", "I", nop}, {"s_icache_inv", "", nop}, {"s_dcache_wb", "", nop},
   {"s_dcache_inv", "", nop}, {"s_ttracedata", "", nop}, {"s_sendmsg", "X", nop}, {"s_trap", "I", trap},
-  {"s_wakeup", "", nop}, {"s_code_end", "", nop}, {"s_set_gpr_idx_off", "", nop},
+  {"s_wakeup", "", nop},
   {"s_getpc_b64", "D:b64", getpc}, {"s_setpc_b64", "S:b64", setpc}, {"s_swappc_b64", "D:b64 S:b64", swappc}, {"s_call_b64", "D:b64 L", call},
   {"s_memtime", "D:b64", memtime}, {"s_memrealtime", "D:b64", memrealtime},
   {"s_getreg_b32", "D:b32 H", getreg}, {"s_setreg_b32", "H S:b32", setreg}, {"s_setreg_imm32_b32", "H S:b32", setreg},

@@ -96,7 +96,8 @@ struct Workgroup {
 
 struct alignas(64) Wave {
   u32 s[128];   // scalar registers by encoding: 106 vcc, 124 m0, 126 exec
-  u32* v;       // vector registers, [register][64]
+  u32* v;       // vector registers, [n_vgpr][64]
+  u32 n_vgpr;
   u32 scc;
   u32 pc;       // index of the next instruction
   u32 stop;     // StopReason

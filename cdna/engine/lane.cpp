@@ -1,4 +1,5 @@
-// Instructions that move values between lanes, or between lanes and scalar registers.
+// Instructions that move values between lanes, between lanes and scalar registers, or to and from a register that an
+// index picks.
 #include "cores.h"
 
 static void readfirstlane(Wave& w, const Inst& in) {
@@ -36,7 +37,29 @@ template <int ROW> static void permlane_swap(Wave& w, const Inst& in) {
   }
 }
 
+// Between s_set_gpr_idx_on and _off a v_mov's registers are relative to the index in M0[7:0]; M0[15:12] says which.
+enum IndexedOperand { INDEX_SRC0 = 1, INDEX_DST = 8 };
+static void set_gpr_idx_on(Wave& w, const Inst& in) {
+  w.s[M0] = (w.s[M0] & ~0xf0ffu) | (scalar32(w, in.src[0]) & 0xff) | (in.offset & 15) << 12;
+}
+static void set_gpr_idx_idx(Wave& w, const Inst& in) { w.s[M0] = (w.s[M0] & ~0xffu) | (scalar32(w, in.src[0]) & 0xff); }
+static void set_gpr_idx_off(Wave&, const Inst&) {}
+static void indexed_mov(Wave& w, const Inst& in) {
+  u32 index = w.s[M0] & 0xff, mask = w.s[M0] >> 12 & 15;
+  Operand from = in.src[0];
+  u32 to = in.dst[0].reg + (mask & INDEX_DST ? index : 0);
+  if (from.kind == VGPR && (mask & INDEX_SRC0)) from.reg = (u16)(from.reg + index);
+  if (to >= w.n_vgpr || (from.kind == VGPR && from.reg >= w.n_vgpr)) {
+    fault(w, "indexed v_mov reaches past the last vector register, v%u: the index is %u", w.n_vgpr - 1, index);
+    return;
+  }
+  alignas(64) u32 t[WAVE];
+  blend(w.vreg(to), lanes(w, from, t, 1), w.exec());
+}
+
 static const OpInfo OPS[] = {
+  {"s_set_gpr_idx_on", "S:b32 I", set_gpr_idx_on}, {"s_set_gpr_idx_idx", "S:b32", set_gpr_idx_idx}, {"s_set_gpr_idx_off", "", set_gpr_idx_off},
+  {"v_mov_b32 indexed", "D:b32 S:b32 +", indexed_mov},
   {"v_readfirstlane_b32", "D:b32 S:b32", readfirstlane}, {"v_readlane_b32", "D:b32 S:b32 S:b32", readlane},
   {"v_writelane_b32", "D:b32 S:b32 S:b32", writelane}, {"v_swap_b32", "D:b32 D:b32", swap},
   {"v_permlane16_swap_b32@gfx950", "D:b32 D:b32", permlane_swap<16>}, {"v_permlane32_swap_b32@gfx950", "D:b32 D:b32", permlane_swap<32>},

@@ -90,6 +90,7 @@ static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id) {
   u8* scratch = w.scratch;
   memset((void*)&w, 0, sizeof w);
   w.v = v;
+  w.n_vgpr = t.program->n_vgpr;
   w.scratch = scratch;
   w.scratch_bytes = t.scratch_bytes;
   w.code = t.program->code;
@@ -322,6 +323,7 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   memset((void*)w, 0, sizeof *w);
   memcpy(w->s, s, sizeof w->s);
   w->v = v;
+  w->n_vgpr = p->n_vgpr;
   w->scc = *scc;
   w->mode = mode;
   w->wg = &g;

@@ -27,8 +27,22 @@ static void sub_u32(Wave& w, const Inst& in) { u32 a = a32(w, in), b = b32(w, in
 static void subb_u32(Wave& w, const Inst& in) { u32 a = a32(w, in), b = b32(w, in), c = w.scc; out32(w, in, a - b - c); w.scc = (u64)a < (u64)b + c; }
 static void add_i32(Wave& w, const Inst& in) { i32 r; w.scc = __builtin_add_overflow((i32)a32(w, in), (i32)b32(w, in), &r); out32(w, in, r); }
 static void sub_i32(Wave& w, const Inst& in) { i32 r; w.scc = __builtin_sub_overflow((i32)a32(w, in), (i32)b32(w, in), &r); out32(w, in, r); }
-static void add_u64(Wave& w, const Inst& in) { u64 r; w.scc = __builtin_add_overflow(a64(w, in), b64(w, in), &r); out64(w, in, r); }
-static void sub_u64(Wave& w, const Inst& in) { u64 r; w.scc = __builtin_sub_overflow(a64(w, in), b64(w, in), &r); out64(w, in, r); }
+
+// Register numbers relative to M0.
+template <int DWORDS> static bool in_file(Wave& w, u32 reg) {
+  if (reg + DWORDS <= 104) return true;
+  fault(w, "s_movrel reaches s%u; the last scalar register is s103", reg);
+  return false;
+}
+template <int DWORDS> static void movrels(Wave& w, const Inst& in) {
+  u32 from = in.src[0].reg + w.s[M0];
+  if (in_file<DWORDS>(w, from)) memmove(&w.s[in.dst[0].reg], &w.s[from], DWORDS * 4);
+}
+template <int DWORDS> static void movreld(Wave& w, const Inst& in) {
+  u32 to = in.dst[0].reg + w.s[M0];
+  u64 x = DWORDS == 2 ? a64(w, in) : a32(w, in);
+  if (in_file<DWORDS>(w, to)) memcpy(&w.s[to], &x, DWORDS * 4);
+}
 static void addk(Wave& w, const Inst& in) { i32 r; w.scc = __builtin_add_overflow((i32)w.s[in.dst[0].reg], (i32)a32(w, in), &r); out32(w, in, r); }
 static void mulk(Wave& w, const Inst& in) { out32(w, in, w.s[in.dst[0].reg] * a32(w, in)); }
 template <bool MIN, bool SIGNED> static void minmax(Wave& w, const Inst& in) {
@@ -130,7 +144,6 @@ static const OpInfo OPS[] = {
   {"s_add_u32", "D:b32 S:u32 S:u32", add_u32}, {"s_addc_u32", "D:b32 S:u32 S:u32", addc_u32},
   {"s_sub_u32", "D:b32 S:u32 S:u32", sub_u32}, {"s_subb_u32", "D:b32 S:u32 S:u32", subb_u32},
   {"s_add_i32", "D:b32 S:i32 S:i32", add_i32}, {"s_sub_i32", "D:b32 S:i32 S:i32", sub_i32},
-  {"s_add_u64", "D:b64 S:u64 S:u64", add_u64}, {"s_sub_u64", "D:b64 S:u64 S:u64", sub_u64},
   {"s_addk_i32", "D:b32 S:k16", addk}, {"s_mulk_i32", "D:b32 S:k16", mulk},
   {"s_min_i32", "D:b32 S:i32 S:i32", minmax<true, true>}, {"s_min_u32", "D:b32 S:u32 S:u32", minmax<true, false>},
   {"s_max_i32", "D:b32 S:i32 S:i32", minmax<false, true>}, {"s_max_u32", "D:b32 S:u32 S:u32", minmax<false, false>},
@@ -161,6 +174,8 @@ static const OpInfo OPS[] = {
   {"s_bitset0_b64", "D:b64 S:b32", bitset0_64}, {"s_bitset1_b64", "D:b64 S:b32", bitset1_64},
   {"s_bitcmp0_b32", "S:b32 S:b32", bitcmp0_32}, {"s_bitcmp1_b32", "S:b32 S:b32", bitcmp1_32},
   {"s_bitcmp0_b64", "S:b64 S:b32", bitcmp0_64}, {"s_bitcmp1_b64", "S:b64 S:b32", bitcmp1_64},
+  {"s_movrels_b32", "D:b32 S:b32", movrels<1>}, {"s_movrels_b64", "D:b64 S:b64", movrels<2>},
+  {"s_movreld_b32", "D:b32 S:b32", movreld<1>}, {"s_movreld_b64", "D:b64 S:b64", movreld<2>},
   {"s_quadmask_b32", "D:b32 S:b32", quadmask32}, {"s_quadmask_b64", "D:b64 S:b64", quadmask64},
   {"s_wqm_b32", "D:b32 S:b32", wqm32}, {"s_wqm_b64", "D:b64 S:b64", wqm64}, {"s_bitreplicate_b64_b32", "D:b64 S:b32", bitreplicate},
   {"s_pack_ll_b32_b16", "D:b32 S:b32 S:b32", pack_ll}, {"s_pack_lh_b32_b16", "D:b32 S:b32 S:b32", pack_lh}, {"s_pack_hh_b32_b16", "D:b32 S:b32 S:b32", pack_hh},
