@@ -83,7 +83,7 @@ def narrow(name: str, x: np.ndarray, saturate: bool = False) -> np.ndarray:
         low_gap, high_gap = a - grid[upper - 1], grid[upper] - a
         up = (high_gap < low_gap) | (high_gap == low_gap) & (upper % 2 == 0)
     index = np.where(up, upper, upper - 1)
-    overflow = index == len(grid) - 1
+    overflow = index == len(grid) - 1  # an infinity too
     has_infinity, has_nan = bool(np.isinf(values).any()), bool(np.isnan(values).any())
     if has_infinity:
         above = int(np.flatnonzero(np.isinf(values))[0])
@@ -93,18 +93,11 @@ def narrow(name: str, x: np.ndarray, saturate: bool = False) -> np.ndarray:
         above = int(order[-1])
     code = order[np.minimum(index, len(order) - 1)]
     code = np.where(overflow & (not saturate), above, code)
-    code = np.where(np.isinf(x), above, code)
-    code = np.where(
-        np.isnan(x), order[-1] if not has_nan else np.flatnonzero(np.isnan(values))[-1] % sign_bit, code
-    )
-    code = code | np.where(np.signbit(x), sign_bit, 0)
+    nan_code = np.flatnonzero(np.isnan(values))[-1] % sign_bit if has_nan else order[-1]
+    code = np.where(np.isnan(x), nan_code, code) | np.where(np.signbit(x), sign_bit, 0)
     if name.endswith("fnuz"):  # no negative zero: its code is the NaN
-        code = np.where(
-            (code % sign_bit == 0) & ~np.isnan(x), np.where(overflow | np.isinf(x), sign_bit, 0), code
-        )
-        code = np.where(
-            np.isnan(x) | (overflow | np.isinf(x)) & (np.isinf(x) | (not saturate)), sign_bit, code
-        )
+        code = np.where(code % sign_bit == 0, 0, code)
+        code = np.where(np.isnan(x) | overflow & (not saturate), sign_bit, code)
     return code
 
 
@@ -487,3 +480,13 @@ def test_exec_keeps_inactive_lanes() -> None:
     v = {0: [7] * LANES, 1: bits_of(np.ones(LANES)).tolist()}
     state = snippet.run("gfx942", "v_cvt_pk_fp8_f32 v0, v1, v1", v=v, exec=0xFFFFFFFF)
     assert set(state.v[0][:32]) == {0x4040} and set(state.v[0][32:]) == {7}
+
+
+def test_f16_results_saturate_but_keep_infinity() -> None:
+    codes = [0x7B, 0x7C, 0xFB, 0x3C]  # bf8: 57344, infinity, -57344, 1
+    v = {0: [0] * LANES, 1: codes * 16, 2: [0x43000000] * LANES}  # times 128
+    text = "v_cvt_scalef32_f16_bf8 v0, v1, v2"
+    wrapped = np.array(snippet.run("gfx950", text, v=v).v[0][:4], np.uint16).view(np.float16)
+    saturated = np.array(snippet.run("gfx950", text, v=v, mode=SATURATE).v[0][:4], np.uint16).view(np.float16)
+    assert wrapped.tolist() == [np.inf, np.inf, -np.inf, 128]
+    assert saturated.tolist() == [65504, np.inf, -65504, 128]

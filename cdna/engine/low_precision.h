@@ -66,10 +66,10 @@ template <class F> static inline u32 packed_code(const u32* v, int index, int la
   return x;
 }
 
-// The code of the f32 `x` times 2^adjust. Nearest even, or stochastic: the top of `random` is added just
-// below the result's last place, and the sum cut off. Above the largest finite code: that code where
-// `saturate` (MODE.FP16_OVFL) or the format has nothing above, else infinity or NaN; an infinity stays one
-// even where finite values saturate.
+// The code of the f32 `x` times 2^adjust. Nearest even, or stochastic: the top of `random` is added just below
+// the result's last place, and the sum cut off. Above the largest finite code: that code where the format has
+// nothing above or `saturate` (MODE.FP16_OVFL) says so, else infinity or NaN. Saturation takes infinities along
+// in fp8 and bf8, leaves them in f16, and bf16 does not know it (CDNA4 ISA, "FP8 conversions" and MODE).
 template <class F, bool STOCHASTIC> static inline u32 encode(u32 x, int adjust, u32 random, bool saturate) {
   u32 sign = x >> 31 << (F::BITS - 1), magnitude = x & 0x7fffffff;
   u32 field = magnitude >> 23, m = magnitude & 0x7fffff;
@@ -88,8 +88,9 @@ template <class F, bool STOCHASTIC> static inline u32 encode(u32 x, int adjust, 
   constexpr u32 NAN_CODE = F::SPECIALS == Specials::FNUZ ? F::SIGN
                          : F::SPECIALS == Specials::FINITE ? F::LARGEST : F::MAGNITUDE;
   constexpr u32 OVERFLOWED = F::SPECIALS == Specials::IEEE ? F::INFINITE : NAN_CODE;
-  code = code > F::LARGEST ? (saturate ? F::LARGEST : OVERFLOWED) : code;
-  code = magnitude == 0x7f800000 ? OVERFLOWED : code;
+  u32 overflowed = saturate && F::E != 8 ? F::LARGEST : OVERFLOWED;
+  code = code > F::LARGEST ? overflowed : code;
+  code = magnitude == 0x7f800000 ? (F::BITS <= 8 ? overflowed : OVERFLOWED) : code;
   code = magnitude > 0x7f800000 ? NAN_CODE : code;
   return F::SPECIALS == Specials::FNUZ && (code == 0 || code == F::SIGN) ? code : sign | code;
 }
