@@ -75,6 +75,7 @@ class Outcome:
     good: bool
     message: str
     output: Any
+    args: dict[str, Any]  # of the run that made `output`: rechecks change the seed
     stats: Stats | None = None
 
 
@@ -86,14 +87,15 @@ def run_test(task: Task, args: dict[str, Any]) -> Outcome:
     data = task.data(args)
     output = task.kernel(copy_data(data, task.harness.copy))
     good, message = task.judge(data, output)
-    return Outcome(good, message, output)
+    return Outcome(good, message, output, args)
 
 
 def run_rank_test(task: Task, args: dict[str, Any], rank: int) -> Outcome:
-    data = task.data({**args, "rank": rank})
+    args = {**args, "rank": rank}
+    data = task.data(args)
     output = task.kernel(copy_to_rank(data, rank))
     good, message = task.judge(data, output)
-    return Outcome(good, message, output)
+    return Outcome(good, message, output, args)
 
 
 def run_benchmark(task: Task, args: dict[str, Any], repeats: Repeats, recheck: bool) -> Outcome:
@@ -105,7 +107,7 @@ def run_benchmark(task: Task, args: dict[str, Any], repeats: Repeats, recheck: b
     output = task.kernel(data)
     good, message = task.judge(checked, output)
     if not good or not task.timed:
-        return Outcome(good, message, output)
+        return Outcome(good, message, output, args)
     flush = _flush(harness)
     durations: list[float] = []
     started = task.clock_ns()
@@ -121,10 +123,10 @@ def run_benchmark(task: Task, args: dict[str, Any], repeats: Repeats, recheck: b
         if recheck:
             good, message = task.judge(checked, output)
             if not good:
-                return Outcome(False, message, output)
+                return Outcome(False, message, output, args)
         durations.append(duration_ns)
         if should_stop(durations, (task.clock_ns() - started) / 1e9, harness, repeats):
-            return Outcome(True, message, output, summarize(durations))
+            return Outcome(True, message, output, args, summarize(durations))
 
 
 def _timed_call(task: Task, data: Any) -> tuple[Any, float]:
@@ -143,9 +145,7 @@ def _timed_call(task: Task, data: Any) -> tuple[Any, float]:
     return output, task.clock_ns() - start_ns
 
 
-def run_rank_benchmark(
-    task: Task, args: dict[str, Any], rank: int, repeats: Repeats, recheck: bool
-) -> Outcome:
+def run_rank_benchmark(task: Task, args: dict[str, Any], rank: int, repeats: Repeats, recheck: bool) -> Outcome:
     """The multi-rank benchmark: rank 0's host clock from barrier to barrier, the input's copy included."""
     import torch.distributed as dist
 
@@ -155,8 +155,8 @@ def run_rank_benchmark(
     checked = copy_to_rank(data, rank)
     output = task.kernel(copy_to_rank(data, rank))
     good, message = task.judge(checked, output)
-    if not good or not task.timed:
-        return Outcome(good, message, output)
+    if not task.timed or _any_rank(rank, not good)[0]:
+        return Outcome(good, message, output, args)
     flush = _flush(harness)
     durations: list[float] = []
     started = task.clock_ns()
@@ -177,13 +177,19 @@ def run_rank_benchmark(
         durations.append(task.clock_ns() - start_ns)
         if recheck:
             good, message = task.judge(checked, output)
-        # [failed on any rank, rank 0 has enough]: all ranks leave the loop together.
         enough = should_stop(durations, (task.clock_ns() - started) / 1e9, harness, repeats)
-        flags = torch.tensor([int(not good), int(enough and rank == 0)], device=f"cuda:{rank}")
-        dist.all_reduce(flags, op=dist.ReduceOp.MAX)
-        failed, stop = flags.tolist()
+        failed, stop = _any_rank(rank, not good, enough and rank == 0)
         if failed or stop:
-            return Outcome(good, message, output, summarize(durations) if not failed else None)
+            return Outcome(good, message, output, args, None if failed else summarize(durations))
+
+
+def _any_rank(rank: int, *flags: bool) -> list[bool]:
+    """Each flag, true if it is on any rank: so all ranks leave a loop together, and none waits in a barrier."""
+    import torch.distributed as dist
+
+    tensor = torch.tensor([int(flag) for flag in flags], device=f"cuda:{rank}")
+    dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+    return [bool(flag) for flag in tensor.tolist()]
 
 
 def _flush(harness: Harness) -> Callable[[], None]:
@@ -206,17 +212,18 @@ def flush_bytes(wanted: int, free: int) -> int:
 
 def run_profile(task: Task, args: dict[str, Any], rank: int | None) -> tuple[Outcome, str]:
     """One checked call under torch's profiler, and its table; on an emulated device just the call."""
-    data = task.data(args if rank is None else {**args, "rank": rank})
+    args = args if rank is None else {**args, "rank": rank}
+    data = task.data(args)
     copied = copy_data(data, task.harness.copy) if rank is None else copy_to_rank(data, rank)
     if not task.timed:
         output = task.kernel(copied)
         good, message = task.judge(data, output)
-        return Outcome(good, message, output), ""
+        return Outcome(good, message, output, args), ""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         output = task.kernel(copied)
     good, message = task.judge(data, output)
-    return Outcome(good, message, output), profiler.key_averages().table(
+    return Outcome(good, message, output, args), profiler.key_averages().table(
         sort_by="self_cuda_time_total", row_limit=20
     )

@@ -60,9 +60,7 @@ def main(fd: int, root: str) -> None:
 
 
 class Worker:
-    def __init__(
-        self, setup: Message, send: Callable[[Message], None], receive: Callable[[], Message | None]
-    ) -> None:
+    def __init__(self, setup: Message, send: Callable[[Message], None], receive: Callable[[], Message | None]) -> None:
         self.setup, self.send, self.receive = setup, send, receive
         self.rank: int | None = setup["rank"]
         self.place = "start"  # the phase that the worker is in
@@ -154,7 +152,7 @@ class Worker:
             if command["port"]:
                 self.join(command["args"]["world_size"], command["port"])
             outcome, extra = self.dispatch(command)
-            self.outcome = (command["args"], outcome)
+            self.outcome = outcome
             result["status"] = "pass" if outcome.good else "fail"
             result["message"] = outcome.message[:MESSAGE_CHARS]
             if outcome.stats is not None:
@@ -172,9 +170,7 @@ class Worker:
         measure, task, args, kind = self.measure, self.task, command["args"], command["kind"]
         rank = self.rank if command["port"] else None
         if kind == "test":
-            run_test = (
-                measure.run_test(task, args) if rank is None else measure.run_rank_test(task, args, rank)
-            )
+            run_test = measure.run_test(task, args) if rank is None else measure.run_rank_test(task, args, rank)
             return run_test, {}
         if kind == "profile":
             outcome, table = measure.run_profile(task, args, rank)
@@ -234,14 +230,13 @@ class Worker:
         reply: Message = {"event": "accuracy"}
         self.phase("accuracy")
         try:
-            args, outcome = self.outcome
-            reply.update(self.compare_output(args, outcome.output, ranks=bool(command["port"])))
+            reply.update(self.compare_output(self.outcome, ranks=bool(command["port"])))
         except BaseException as error:
             reply["problem"] = self.describe(error)["message"]
         self.outcome = None
         self.send(reply)
 
-    def compare_output(self, args: dict[str, Any], output: Any, ranks: bool) -> Message:
+    def compare_output(self, outcome: Any, ranks: bool) -> Message:
         task, compare = self.task, self.compare
         ref_kernel = task.ref_kernel
         if ref_kernel is None:
@@ -249,15 +244,16 @@ class Worker:
 
         def make_data() -> Any:
             task.reseed()
-            return task.generate_input(**args, **({"rank": self.rank} if ranks else {}))
+            return task.generate_input(**outcome.args)
 
         if ranks:  # one collective call, the same on every rank
             plain_reference = best = ref_kernel(make_data())
             kind = "reference"
         else:
             plain_reference, best, kind = compare.best_reference(ref_kernel, make_data)
-        accuracy = compare.accuracy_of(output, best, kind)
-        return plain({**accuracy.as_dict(), "dtypes": compare.dtype_differences(output, plain_reference)})
+        accuracy = compare.accuracy_of(outcome.output, best, kind)
+        dtypes = compare.dtype_differences(outcome.output, plain_reference)
+        return plain({**accuracy.as_dict(), "dtypes": dtypes})
 
 
 def plain(value: Any) -> Any:

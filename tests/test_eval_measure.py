@@ -68,6 +68,7 @@ def test_leaderboard_draws_new_data_and_checks_it_each_time():
     outcome = run_benchmark(make_task(clock), {"seed": 5}, Repeats(4, 10), recheck=True)
     assert outcome.stats is not None and outcome.stats.runs == 4
     assert clock.seeds == [5, 18, 31, 44, 57]
+    assert outcome.args == {"seed": 57} and outcome.output[0] == 2 * 57  # what the comparison is made with
 
 
 def test_leaderboard_fails_at_the_first_wrong_repeat():
