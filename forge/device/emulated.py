@@ -29,7 +29,12 @@ class EmulatedDevice(Device):
 
     def environment(self) -> dict[str, str]:
         path = [str(SITE), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), hook.VARIABLE: self.arch}
+        return {
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)),
+            hook.VARIABLE: self.arch,
+            # torch's threads would spin between operations and take the cores that the emulated device needs
+            "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
+        }
 
     def prepare(self) -> None:
         os.environ.update(self.environment())  # for the processes that this one will spawn
