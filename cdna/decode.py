@@ -28,7 +28,8 @@ from .swizzle import swizzle_pattern
 
 # Inst of engine/core.h: fn, core, 7 operands, offset, offset1, flags, then the byte-sized modifiers, op.
 RECORD = struct.Struct("@QQ" + "BBHII" * 7 + "iiI" + "8B" + "H" + "9B" + "5B" + "B" + "5B" + "I" + "0Q")
-CLAMP, DPP, SDWA, OPSEL, GLC, LDS_DMA, OFFEN, IDXEN, SLOW, PACKED_SEL, NT, SC1 = (1 << i for i in range(12))
+CLAMP, DPP, SDWA, OPSEL, GLC, LDS_DMA, OFFEN, IDXEN = (1 << i for i in range(8))
+SLOW, PACKED_SEL, NT, SC1, HALF_DST = (1 << i for i in range(8, 13))
 _CLAMP_WORD = re.compile(r"\bclamp\b")
 _FLAG_WORDS = {
     "clamp": CLAMP,
@@ -44,6 +45,8 @@ _FLAG_WORDS = {
     "bound_ctrl": 0,
 }
 _FLOAT_TYPES = {"f16": 16, "f32": 32, "f64": 64, "p16": 15, "p32": 32}  # Inst.float_type of a result
+_HALF_TYPES = {"f16", "bf16", "b16", "i16", "u16"}
+_PACKED_TYPES = {"p16", "p32"}
 _OMOD = {"mul:2": 1, "mul:4": 2, "div:2": 3}
 _SEL = {"BYTE_0": 0, "BYTE_1": 1, "BYTE_2": 2, "BYTE_3": 3, "WORD_0": 4, "WORD_1": 5, "DWORD": 6}
 _UNUSED = {"UNUSED_PAD": 0, "UNUSED_SEXT": 1, "UNUSED_PRESERVE": 2}
@@ -169,6 +172,27 @@ def _immediate(text: str) -> int:
     if not text.startswith("gpr_idx("):
         return int(text, 0)
     return sum(1 << _INDEXED.index(part.strip()) for part in text[8:-1].split(",") if part.strip())
+
+
+def _meaningless(mods: Modifiers, dst_types: list[str], src_types: list[str], saturates: bool) -> set[str]:
+    """Modifiers that say nothing about results and operands of these types, and so are not given a meaning.
+
+    The assembler takes some of them. Clamp and omod are for float results (clamp for saturating forms too), neg_lo
+    and neg_hi for packed floats, op_sel for operands of 16 bits and packed ones.
+    """
+    float_result = bool(dst_types) and dst_types[0] in _FLOAT_TYPES
+    refused = set()
+    if mods.flags & CLAMP and not saturates and not float_result:
+        refused.add("clamp")
+    if mods.omod and not float_result:
+        refused.add("mul or div")
+    if (mods.neg_lo or mods.neg_hi) and not (float_result and _PACKED_TYPES.intersection(src_types)):
+        refused.add("neg_lo or neg_hi")
+    selectable = sum(1 << k for k, t in enumerate(src_types) if t in _HALF_TYPES | _PACKED_TYPES | {"mix"})
+    selectable |= 8 if dst_types and dst_types[0] in _HALF_TYPES else 0
+    if mods.op_sel & ~selectable:
+        refused.add("op_sel")
+    return refused
 
 
 def split_operands(text: str) -> list[str]:
@@ -317,9 +341,7 @@ class Decoder:
         if mods.op_sel_hi is None and honoured and "op_sel_hi" in honoured:
             mods.op_sel_hi = 7
         if honoured is None:
-            refused = mods.seen & _MATRIX_MODIFIERS
-            if mods.flags & CLAMP and not saturates and not (dst_types and dst_types[0] in _FLOAT_TYPES):
-                refused.add("clamp")
+            refused = mods.seen & _MATRIX_MODIFIERS | _meaningless(mods, dst_types[:1], src_types, saturates)
         else:
             refused = (
                 mods.seen
@@ -374,7 +396,7 @@ class Decoder:
         src_types: list[str],
         m: Modifiers,
     ) -> list:
-        packed = any(t in ("p16", "p32") for t in src_types)
+        packed = bool(_PACKED_TYPES.intersection(src_types))
         op_sel_hi = m.op_sel_hi if m.op_sel_hi is not None else (7 if packed else 0)
         flags = m.flags
         if packed:
@@ -383,6 +405,8 @@ class Decoder:
                 flags |= PACKED_SEL
         elif m.op_sel:
             flags |= OPSEL
+            if dst_types and dst_types[0] in _HALF_TYPES:
+                flags |= HALF_DST
         if flags & (CLAMP | DPP | SDWA | OPSEL | PACKED_SEL) or m.omod or any(o.mods for o in src):
             flags |= SLOW
         none = Operand(NONE)

@@ -69,6 +69,7 @@ TYPES = {
     "b512": (16, 0),
     "b1024": (32, 0),
     "f64x4": (8, 64),
+    "mix": (1, 32),  # v_fma_mix: f32, or the f16 half that op_sel and op_sel_hi pick
 }
 _REGISTER = re.compile(r"^([vsa])(?:(\d+)|\[(\d+)(?::(\d+))?\])$|^(ttmp)(?:(\d+)|\[(\d+):(\d+)\])$")
 _INTEGER = re.compile(r"^-?(0x[0-9a-fA-F]+|\d+)$")

@@ -37,7 +37,8 @@ struct Operand {
 enum InstFlag : u32 {
   CLAMP = 1, DPP = 2, SDWA = 4, OPSEL = 8, GLC = 16, LDS_DMA = 32, OFFEN = 64, IDXEN = 128,
   SLOW = 256,  // any modifier that the fast path of a lane-wise instruction does not see
-  PACKED_SEL = 512, NT = 1024, SC1 = 2048
+  PACKED_SEL = 512, NT = 1024, SC1 = 2048,
+  HALF_DST = 4096  // op_sel's bit 3 picks the half that a 16-bit result is written to
 };
 
 struct Wave;

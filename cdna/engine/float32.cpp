@@ -106,7 +106,7 @@ static const OpInfo OPS[] = {
   TERNARY("v_cubeid_f32", cubeid), TERNARY("v_cubesc_f32", cubesc), TERNARY("v_cubetc_f32", cubetc), TERNARY("v_cubema_f32", cubema),
   {"v_pk_add_f32", "D:p32 S:p32 S:p32", lane_op, pk_add}, {"v_pk_mul_f32", "D:p32 S:p32 S:p32", lane_op, pk_mul},
   {"v_pk_fma_f32", "D:p32 S:p32 S:p32 S:p32", lane_op, pk_fma},
-  {"v_fma_mix_f32", "D:f32 S:f32 S:f32 S:f32", fma_mix<TO_F32>}, {"v_fma_mixlo_f16", "D:f16 S:f32 S:f32 S:f32", fma_mix<TO_LOW_F16>},
-  {"v_fma_mixhi_f16", "D:f16 S:f32 S:f32 S:f32", fma_mix<TO_HIGH_F16>},
+  {"v_fma_mix_f32", "D:f32 S:mix S:mix S:mix", fma_mix<TO_F32>}, {"v_fma_mixlo_f16", "D:f16 S:mix S:mix S:mix", fma_mix<TO_LOW_F16>},
+  {"v_fma_mixhi_f16", "D:f16 S:mix S:mix S:mix", fma_mix<TO_HIGH_F16>},
 };
 TABLE(FLOAT32_OPS);

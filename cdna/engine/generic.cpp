@@ -172,7 +172,7 @@ void write_result(Wave& w, const Inst& in, u32* t) {
   if (in.omod || (in.flags & CLAMP)) apply_output_mods(in, t);
   if (in.flags & SDWA) apply_sdwa_dst(w, in, t);
   u32* d = w.vreg(in.dst[0].reg);
-  if ((in.flags & OPSEL) && in.float_type != 15) {  // a 16-bit result keeps the other half of its register
+  if (in.flags & HALF_DST) {  // a 16-bit result keeps the other half of its register
     bool high = in.op_sel >> 3 & 1;
     for (int i = 0; i < WAVE; i++) t[i] = high ? (d[i] & 0xffff) | t[i] << 16 : (d[i] & 0xffff0000) | (t[i] & 0xffff);
   }

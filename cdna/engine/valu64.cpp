@@ -42,7 +42,7 @@ static void pk_mov(Wave& w, const Inst& in) {
 }
 
 static const OpInfo OPS[] = {
-  {"v_mov_b64", "D:b64 S:b64", lane_op, mov64}, {"v_pk_mov_b32", "D:b64 S:b64 S:b64", pk_mov},
+  {"v_mov_b64", "D:b64 S:b64", lane_op, mov64}, {"v_pk_mov_b32", "D:b64 S:p32 S:p32", pk_mov},
   {"v_lshlrev_b64", "D:b64 S:b32 S:b64", lane_op, lshlrev}, {"v_lshrrev_b64", "D:b64 S:b32 S:b64", lane_op, lshrrev},
   {"v_ashrrev_i64", "D:i64 S:b32 S:i64", lane_op, ashrrev}, {"v_lshl_add_u64", "D:u64 S:u64 S:u32 S:u64", lane_op, lshl_add},
   {"v_add_f64", "D:f64 S:f64 S:f64", wide<lane_op>, add}, {"v_mul_f64", "D:f64 S:f64 S:f64", wide<lane_op>, mul},
