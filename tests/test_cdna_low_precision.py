@@ -265,6 +265,14 @@ def test_bf16_pair() -> None:
             assert ((got & 0x7FFF) > 0x7F80)[~number].all()
 
 
+def test_bf16_widen() -> None:
+    for codes in np.arange(1 << 16, dtype=np.uint32).reshape(-1, LANES)[::7]:
+        text = "v_cvt_f32_bf16 v1, v0\nv_cvt_f32_bf16_sdwa v2, v0 src0_sel:WORD_1\nv_cvt_f32_bf16_e64 v3, -v0"
+        state = snippet.run("gfx950", text, v={0: (codes | (codes ^ 0x8000) << 16).tolist()})
+        assert state.v[1] == (codes << 16).tolist()
+        assert state.v[2] == state.v[3] == ((codes ^ 0x8000) << 16).tolist()
+
+
 # --- scaled: v_cvt_scalef32_* -----------------------------------------------------------------------
 
 RAW = {"f32": 32, "f16": 16, "bf16": 16, "fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4}

@@ -133,6 +133,7 @@ template <class F> static void pk_f32_from(u32* d, const u32* a, const u32*, con
 static const OpInfo OPS[] = {
   FP8_OPS("fp8", FP8_FNUZ, "@gfx942"), FP8_OPS("bf8", BF8_FNUZ, "@gfx942"),
   FP8_OPS("fp8", FP8_OCP, "@gfx950"), FP8_OPS("bf8", BF8_OCP, "@gfx950"),
+  {"v_cvt_f32_bf16@gfx950", "D:f32 S:bf16", lane_op, f32_from<BF16>},
   {"v_cvt_pk_bf16_f32@gfx950", "D:b32 S:f32 S:f32 +-,||", narrow<F32, BF16, 2, 2, false, false>},
   {"v_cvt_sr_bf16_f32@gfx950", "D:b32 S:f32 S:b32" MODS, narrow<F32, BF16, 1, 1, true, false>},
   {"v_cvt_sr_f16_f32@gfx950", "D:b32 S:f32 S:b32" MODS, narrow<F32, F16, 1, 1, true, false>},
