@@ -12,7 +12,6 @@
 #include "low_precision.h"
 
 typedef float f32x16 __attribute__((ext_vector_type(16)));
-typedef float f32x16_unaligned __attribute__((ext_vector_type(16), aligned(4)));
 
 // Matrix instructions round to nearest even and keep denormals whatever MODE says.
 struct MatrixMode {
