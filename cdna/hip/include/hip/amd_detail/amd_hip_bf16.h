@@ -1,0 +1,3 @@
+// ROCm has the same under this name.
+#pragma once
+#include <hip/hip_bf16.h>

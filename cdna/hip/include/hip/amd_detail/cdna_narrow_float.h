@@ -1,0 +1,8 @@
+// Shared by the headers of 16-bit and 8-bit numbers.
+#pragma once
+
+#define CDNA_HD __inline__ __attribute__((host, device, always_inline))
+#define CDNA_D __inline__ __attribute__((device, always_inline))
+
+CDNA_HD unsigned int __cdna_bits(float value) { return __builtin_bit_cast(unsigned int, value); }
+CDNA_HD float __cdna_float(unsigned int bits) { return __builtin_bit_cast(float, bits); }
