@@ -27,6 +27,7 @@ from pathlib import Path
 from ..arch import get_arch
 from ..build import cache_dir
 from ..errors import CompileError, ToolchainError
+from . import verify
 from .compilers import Compiler, choose, environment
 from .diagnostics import explain
 
@@ -54,7 +55,7 @@ class Toolchain:
         for file in (*self.compiler.bitcode, *self._control_bitcode(arch, extra)):
             flags += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(file)]
         flags += [*DEVICE_FLAGS, *_user_flags(include_dirs, defines, std, extra), "-S"]
-        return self._compile(source, flags, include_dirs, ".s")
+        return self._compile(source, flags, include_dirs, ".s", lambda output: self._verify(output, arch))
 
     def host_object(self, source: Path, fat_binary: bytes, arch: str, include_dirs: Sequence[Path] = (),
                     defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
@@ -78,7 +79,8 @@ class Toolchain:
     def _identity(self) -> str:
         return json.dumps([self.compiler.driver, self.compiler.linker, self.compiler.version])
 
-    def _compile(self, source: Path, flags: list[str], include_dirs: Sequence[Path], suffix: str) -> Path:
+    def _compile(self, source: Path, flags: list[str], include_dirs: Sequence[Path], suffix: str,
+                 check: Callable[[Path], None] = lambda output: None) -> Path:
         source = Path(source).absolute()
         if not source.is_file():
             raise ToolchainError(f"{source}: no such file")
@@ -96,9 +98,21 @@ class Toolchain:
             through = [part for word in listing for part in ("-Xclang", word)]
             _run([*command, *through, "-o", str(output)],
                  lambda said: CompileError(explain(said, source, tuple(Path(d) for d in include_dirs))))
+            check(output)
             return _dependencies(listed)
 
         return cached.get(build)
+
+    def _verify(self, assembly: Path, arch: str) -> None:
+        """CompileError where an assembler or a linker would refuse the assembly."""
+        text = assembly.read_text()
+        if verify.has_inline_assembly(text):
+            command = [*self.compiler.driver, "--target=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-nogpulib",
+                       "-x", "assembler", "-c", str(assembly), "-o", str(assembly.with_suffix(".o"))]
+            _run(command, lambda said: CompileError(verify.assembler_error(text, said)))
+        undefined = verify.undefined_symbol(text)
+        if undefined:
+            raise CompileError(undefined)
 
     def _link(self, objects: Sequence[Path], flags: list[str], libs: Sequence[str], suffix: str) -> Path:
         command = [*self.compiler.linker, *flags, *map(str, objects), *libs]
