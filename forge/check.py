@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from forge.columns import aligned
 from forge.device.cards import CARDS
-from forge.occupancy import waves_per_simd
+from forge.device.resources import waves_per_simd
 from forge.problem import ROOT, Problem
 from forge.pysource import GenerationError
 from forge.render import Submission

@@ -33,6 +33,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
+from forge.device.resources import read_resources
 from forge.pretend import CompileOnly, GpuIsCpu, fake_tensors, pretend_gpu
 
 # What fake tensors raise where something asks for their values.
@@ -184,27 +185,20 @@ class Checker:
 
 def figures(kernel: Any) -> dict[str, Any]:
     """What the assembly says of a compiled kernel. `vgprs` is the total, AGPRs included."""
-    text = kernel.asm["amdgcn"]
-
-    def number(pattern: str) -> int:
-        match = re.search(pattern, text)
-        if not match:
-            raise RuntimeError(f"Triton {triton.__version__} writes assembly without {pattern!r}")
-        return int(match[1])
-
+    (found,) = read_resources(kernel.asm["amdgcn"])
     return {
         "warps": kernel.metadata.num_warps,
         "stages": kernel.metadata.num_stages,
-        "vgprs": number(r"\.vgpr_count:\s+(\d+)"),
-        "agprs": number(r"\.agpr_count:\s+(\d+)"),
-        "sgprs": number(r"\.sgpr_count:\s+(\d+)"),
-        "vgpr_spills": number(r"\.vgpr_spill_count:\s+(\d+)"),
-        "sgpr_spills": number(r"\.sgpr_spill_count:\s+(\d+)"),
-        "scratch_bytes": number(r"\.private_segment_fixed_size:\s+(\d+)"),
-        "lds_static_bytes": number(r"\.group_segment_fixed_size:\s+(\d+)"),
+        "vgprs": found.vgprs,
+        "agprs": found.agprs,
+        "sgprs": found.sgprs,
+        "vgpr_spills": found.vgpr_spills,
+        "sgpr_spills": found.sgpr_spills,
+        "scratch_bytes": found.scratch_bytes,
+        "lds_static_bytes": found.lds_bytes,
         "lds_dynamic_bytes": kernel.metadata.shared,
-        "code_bytes": number(r"codeLenInByte = (\d+)"),
-        "matrix_instructions": len(re.findall(r"^\s+v_s?mfma", text, re.MULTILINE)),
+        "code_bytes": found.code_bytes,
+        "matrix_instructions": found.matrix_instructions,
     }
 
 

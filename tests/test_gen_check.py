@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forge.check import check_submission
-from forge.occupancy import waves_by_registers, waves_per_simd
+from forge.device.resources import waves_by_registers, waves_per_simd
 from forge.problem import find_problem
 from forge.render import generate
 

@@ -1,0 +1,104 @@
+"""What a kernel takes of a CU, read from its assembly, and how many of its waves fit on a SIMD.
+
+Waves by registers: LLVM's AMDGPU backend (AMDGPUBaseInfo.cpp, getNumWavesPerEUWithNumVGPRs; GCNSubtarget.cpp,
+getOccupancyWithNumSGPRs), whose figure for registers alone is the "Occupancy" line of its assembly. By LDS: how
+many workgroups a compute unit's holds, in the granules of getLdsDwGranularity. LLVM's own figure leaves out
+the LDS that a launch asks for, and Triton asks for all of it at launch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from .arch import get_arch
+from .errors import ToolchainError
+
+SIMDS_PER_CU = 4
+WAVE_LANES = 64
+SGPR_STEPS = ((80, 10), (88, 9), (100, 8))  # up to so many SGPRs, so many waves; 7 beyond
+LDS_GRANULE_BYTES = {"gfx942": 512, "gfx950": 1280}
+
+
+@dataclass(frozen=True)
+class Resources:
+    """One kernel's figures, as the compiler's metadata and its comments have them."""
+
+    kernel: str
+    vgprs: int                  # in all, AGPRs included
+    agprs: int
+    sgprs: int
+    vgpr_spills: int
+    sgpr_spills: int
+    scratch_bytes: int          # per lane
+    lds_bytes: int              # known at compile time; a launch may add to it
+    max_threads: int            # largest workgroup that it was compiled for
+    matrix_instructions: int
+    code_bytes: int
+
+
+def _up(value: int, granule: int) -> int:
+    return -(-value // granule) * granule
+
+
+def waves_by_registers(vgprs: int, sgprs: int, arch: str = "gfx942") -> int:
+    """Waves a SIMD; `vgprs` counts AGPRs as well."""
+    card = get_arch(arch)
+    by_vgprs = card.vgprs_per_lane // _up(max(vgprs, 1), card.vgpr_granule)
+    by_sgprs = next((waves for most, waves in SGPR_STEPS if sgprs <= most), 7)
+    return min(card.max_waves_per_simd, by_vgprs, by_sgprs)
+
+
+def waves_per_simd(arch: str, vgprs: int, sgprs: int, lds_bytes: int, waves_per_workgroup: int) -> float:
+    """Waves a SIMD, averaged over a compute unit's four: whole workgroups only. 0 if none fits."""
+    workgroups = waves_by_registers(vgprs, sgprs, arch) * SIMDS_PER_CU // waves_per_workgroup
+    if lds_bytes:
+        workgroups = min(workgroups, get_arch(arch).lds_bytes // _up(lds_bytes, LDS_GRANULE_BYTES[arch]))
+    return workgroups * waves_per_workgroup / SIMDS_PER_CU
+
+
+def read_target(text: str) -> str:
+    """The arch that assembly is for; ToolchainError where it is not AMDGCN assembly of an arch known here."""
+    found = re.search(r'^\s*\.amdgcn_target\s+"[\w-]*--(gfx\w+)', text, re.MULTILINE)
+    if not found:
+        raise ToolchainError("not AMDGCN assembly: it has no .amdgcn_target")
+    try:
+        return get_arch(found[1]).name
+    except ValueError as error:
+        raise ToolchainError(str(error)) from None
+
+
+def read_resources(text: str) -> list[Resources]:
+    """Every kernel of an assembly file that LLVM wrote, in its order."""
+    block = re.search(r"^\s*\.amdgpu_metadata\n(.*?)^\s*\.end_amdgpu_metadata", text, re.MULTILINE | re.DOTALL)
+    if not block:
+        raise ToolchainError("assembly without .amdgpu_metadata: no kernel in it is described")
+    document = yaml.load(block[1], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return [_of_kernel(text, entry) for entry in document.get("amdhsa.kernels") or []]
+
+
+def _of_kernel(text: str, entry: dict[str, Any]) -> Resources:
+    name = entry[".name"]
+    start = re.search(rf"^{re.escape(name)}:", text, re.MULTILINE)
+    body = text[start.start():] if start else ""
+    end = re.search(r"^\.Lfunc_end\d+:", body, re.MULTILINE)
+    code, after = (body[:end.start()], body[end.start():]) if end else (body, "")
+    size = re.search(r"codeLenInByte = (\d+)", after)
+    if size is None:
+        raise ToolchainError(f"assembly does not say how long the code of {name} is (codeLenInByte)")
+    return Resources(
+        kernel=name,
+        vgprs=entry[".vgpr_count"],
+        agprs=entry.get(".agpr_count", 0),
+        sgprs=entry[".sgpr_count"],
+        vgpr_spills=entry.get(".vgpr_spill_count", 0),
+        sgpr_spills=entry.get(".sgpr_spill_count", 0),
+        scratch_bytes=entry[".private_segment_fixed_size"],
+        lds_bytes=entry[".group_segment_fixed_size"],
+        max_threads=entry[".max_flat_workgroup_size"],
+        matrix_instructions=len(re.findall(r"^\s+v_s?mfma", code, re.MULTILINE)),
+        code_bytes=int(size[1]),
+    )
