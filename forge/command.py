@@ -57,16 +57,10 @@ def parser() -> Parser:
     p.add_argument("--cases", metavar="CHOICE", default="all", help="all, smoke, or indices such as 0,3-5")
     p.add_argument("--seed", type=int, metavar="N", help="the run's secret seed, mixed into each case's own")
     p.add_argument("--json", metavar="FILE", type=Path, help="write everything to FILE as well")
-    p.add_argument(
-        "--timeout", type=float, metavar="S", help="seconds for each case (default: the official time-out)"
-    )
+    p.add_argument("--timeout", type=float, metavar="S", help="seconds for each case (default: the official time-out)")
     p.add_argument("--harness", metavar="FLAVOUR", help=f"judge as this one does: {', '.join(HARNESSES)}")
-    p.add_argument(
-        "--honest-bools", action="store_true", help="let False in a case mean false (officially: true)"
-    )
-    p.add_argument(
-        "--no-accuracy", action="store_true", help="skip the relative L2 error beside each verdict"
-    )
+    p.add_argument("--honest-bools", action="store_true", help="let False in a case mean false (officially: true)")
+    p.add_argument("--no-accuracy", action="store_true", help="skip the relative L2 error beside each verdict")
     p.add_argument("--show-output", action="store_true", help="show what passing cases printed, too")
     return p
 
@@ -114,7 +108,8 @@ def _main(argv: list[str]) -> int:
 
 def _own_reference_hint(plan: Plan) -> str:
     """Some owners' references need libraries that only the leaderboard's machines have; ours need none."""
-    ours = [entry for group in load_sets() for entry in group.problems if entry.name == plan.problem.name]
+    sets = load_sets() if (ROOT / "task.yml").is_file() else ()
+    ours = [entry for group in sets for entry in group.problems if entry.name == plan.problem.name]
     if not ours or ours[0].directory == plan.problem.directory:
         return ""
     return f"; this repository's own {ours[0].name}, named without a path, needs only torch"
@@ -147,9 +142,7 @@ def make_plan(args: argparse.Namespace) -> tuple[Plan, Path | None]:
     submission = read_submission(args.submission)
     device = resolve(args.device, problem.arch or STAND_IN_ARCH)
     if args.mode == "profile" and not harness.profile and own_eval is not None:
-        raise UsageError(
-            f"the folder's own eval.py has no profile mode; --harness {default_harness(1).name} has"
-        )
+        raise UsageError(f"the folder's own eval.py has no profile mode; --harness {default_harness(1).name} has")
     plan = Plan(
         mode=args.mode,
         problem=problem,
@@ -168,9 +161,7 @@ def _choose_cases(problem: Problem, mode: str, choice: str) -> tuple[tuple[dict[
     """The mode's whole list and the chosen indices into it."""
     if choice == "smoke":
         if not problem.smoke:
-            raise CaseError(
-                f"{problem.name} states no smoke cases in its task.yml; name indices instead, as in 0,3-5"
-            )
+            raise CaseError(f"{problem.name} states no smoke cases in its task.yml; name indices instead, as in 0,3-5")
         return problem.smoke, list(range(len(problem.smoke)))
     cases = problem.tests if mode == "test" else problem.benchmarks
     return cases, choose(choice, len(cases), mode)

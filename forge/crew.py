@@ -115,9 +115,7 @@ class Crew:
                     continue
             break
         result = self._result(case, reports, problem)
-        finished = all(r.status in (Status.PASS, Status.FAIL) for r in reports) and len(reports) == len(
-            self.workers
-        )
+        finished = all(r.status in (Status.PASS, Status.FAIL) for r in reports) and len(reports) == len(self.workers)
         if finished:
             self._finish(result, accuracy, port)
         else:
@@ -138,7 +136,7 @@ class Crew:
             trace=first.trace,
             last_words=first.last_words,
             stats=Stats(**stats) if stats and problem is None else None,
-            report=_sum_reports([report.data.get("report", {}) for report in reports]),
+            report=_device_report(reports),
             profile=reports[0].data.get("profile", ""),
             output_bytes=sum(worker.tail.total_bytes for worker in self.workers),
         )
@@ -182,9 +180,7 @@ class Crew:
                 report = self._report(event, awaited, now - started)
                 if report is not None:
                     reports[event.worker] = report
-                    patience = {Status.PASS: self.limit_s, Status.FAIL: AFTER_FAIL_S}.get(
-                        report.status, AFTER_ERROR_S
-                    )
+                    patience = {Status.PASS: self.limit_s, Status.FAIL: AFTER_FAIL_S}.get(report.status, AFTER_ERROR_S)
                     deadline = min(deadline, time.monotonic() + patience)
             now = time.monotonic()
             waiting = [worker for worker in self.workers if worker not in reports]
@@ -208,9 +204,7 @@ class Crew:
             if message["event"] == awaited:
                 status = Status(message.get("status", "pass"))
                 if message.get("replaced"):
-                    text = (
-                        f"the submission replaced {', '.join(message['replaced'])}, with which it is judged"
-                    )
+                    text = f"the submission replaced {', '.join(message['replaced'])}, with which it is judged"
                     return Report(worker.rank, at_s, Status.TAMPERED, text, message["phase"])
                 words = worker.tail.last_words() if status is not Status.PASS else []
                 return Report(
@@ -226,18 +220,12 @@ class Crew:
             return None
         if event.kind == "tampered":
             text = f"the submission wrote to the evaluator: {event.text}"
-            return Report(
-                worker.rank, at_s, Status.TAMPERED, text, worker.phase, last_words=worker.tail.last_words()
-            )
+            return Report(worker.rank, at_s, Status.TAMPERED, text, worker.phase, last_words=worker.tail.last_words())
         place = worker.tail.stack_place(worker.folder)
         text = f"{event.text} in {worker.phase}" + (f" ({place})" if place else "")
-        return Report(
-            worker.rank, at_s, Status.CRASH, text, worker.phase, last_words=worker.tail.last_words()
-        )
+        return Report(worker.rank, at_s, Status.CRASH, text, worker.phase, last_words=worker.tail.last_words())
 
-    def _timed_out(
-        self, reports: dict[WorkerProcess, Report], waiting: list[WorkerProcess], at_s: float
-    ) -> None:
+    def _timed_out(self, reports: dict[WorkerProcess, Report], waiting: list[WorkerProcess], at_s: float) -> None:
         """Names where each rank is. The one that is somewhere else than most is the one they wait for."""
         for worker in waiting:
             worker.ask_for_stack()  # all at once: a rank that ends first would move the others
@@ -259,9 +247,7 @@ class Crew:
                     worker.rank, at_s + len(workers), Status.TIMEOUT, message, worker.phase, last_words=words
                 )
 
-    def _lost(
-        self, reports: dict[WorkerProcess, Report], waiting: list[WorkerProcess], text: str, at_s: float
-    ) -> None:
+    def _lost(self, reports: dict[WorkerProcess, Report], waiting: list[WorkerProcess], text: str, at_s: float) -> None:
         for worker in waiting:
             message = f"{text} in {worker.phase}"
             reports[worker] = Report(worker.rank, at_s, Status.CRASH, message, worker.phase)
@@ -295,11 +281,9 @@ def _worst_accuracy(replies: list[tuple[int | None, dict[str, Any]]]) -> dict[st
     return {**{key: value for key, value in accuracy.items() if key != "event"}, "rank": rank}
 
 
-def _sum_reports(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """Counters of all ranks added up; anything else as rank 0 says it."""
-    total = dict(reports[0])
-    for report in reports[1:]:
-        for key, value in report.items():
-            if isinstance(value, (int, float)) and isinstance(total.get(key, 0), (int, float)):
-                total[key] = total.get(key, 0) + value
-    return total
+def _device_report(reports: list[Report]) -> dict[str, Any]:
+    """What the device says of the case's kernels; of several ranks, each by its name."""
+    if len(reports) == 1:
+        return reports[0].data.get("report", {})
+    found = {f"rank {report.rank}": report.data.get("report", {}) for report in reports}
+    return found if any(found.values()) else {}

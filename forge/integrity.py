@@ -36,20 +36,23 @@ WATCHED_TORCH = {
 TASK_MODULES = ("reference", "utils", "task")
 
 
-def _identity(value: Any) -> Any:
-    """What must not change: the object, and for a Python function what it does."""
+PLAIN = (bool, int, float, str, tuple, list, dict, set)
+
+
+def _identity(value: Any) -> tuple[Any, ...]:
+    """What must not change: the object; of a Python function what it does; of plain data what it says."""
     if isinstance(value, FunctionType):
-        cells = tuple(id(cell.cell_contents) for cell in value.__closure__ or () if _filled(cell))
-        return (value, value.__code__, value.__defaults__, cells)
-    return value
+        cells = [_contents(cell) for cell in value.__closure__ or ()]
+        says = [repr(part) for part in (value.__defaults__, value.__kwdefaults__, *cells) if type(part) in PLAIN]
+        return (id(value), id(value.__code__), says, [id(part) for part in cells])
+    return (id(value), repr(value) if type(value) in PLAIN else "")
 
 
-def _filled(cell: Any) -> bool:
+def _contents(cell: Any) -> Any:
     try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
+        return cell.cell_contents
+    except ValueError:  # empty
+        return None
 
 
 class Watch:
@@ -64,22 +67,15 @@ class Watch:
             module = sys.modules.get(module_name)
             if module is not None:
                 for name, value in vars(module).items():
-                    if callable(value) and not name.startswith("__"):
+                    # Functions, classes and CONSTANTS: a reference may keep other state, and change it.
+                    if not name.startswith("__") and (callable(value) or name.isupper()):
                         places.append((module, name, f"{module_name}.{name}"))
+        # The objects are kept too: an id means nothing once its object is gone.
+        self._kept = [getattr(owner, name) for owner, name, _ in places]
         self._before = [
-            (owner, name, shown, _identity(getattr(owner, name))) for owner, name, shown in places
+            (owner, name, shown, _identity(value)) for (owner, name, shown), value in zip(places, self._kept)
         ]
 
     def replaced(self) -> list[str]:
         """The names that mean something else now, such as utils.verbose_allclose."""
-        return [
-            shown
-            for owner, name, shown, before in self._before
-            if not _same(_identity(getattr(owner, name, None)), before)
-        ]
-
-
-def _same(now: Any, before: Any) -> bool:
-    if isinstance(before, tuple) and isinstance(now, tuple) and len(before) == len(now) == 4:
-        return now[0] is before[0] and now[1] is before[1] and now[2] is before[2] and now[3] == before[3]
-    return now is before
+        return [shown for owner, name, shown, before in self._before if _identity(getattr(owner, name, None)) != before]

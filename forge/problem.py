@@ -341,7 +341,9 @@ def load_sets(root: Path = ROOT) -> tuple[ProblemSet, ...]:
 def find_problem(name_or_path: str | Path, root: Path = ROOT) -> Problem:
     """A problem by leaderboard name, by stem, or by the path of a folder in GPU MODE's format."""
     wanted = str(name_or_path)
-    entries = [entry for group in load_sets(root) for entry in group.problems]
+    # An installed forge has no task.yml beside it, and still judges folders.
+    sets = load_sets(root) if (root / "task.yml").is_file() else ()
+    entries = [entry for group in sets for entry in group.problems]
     for entry in entries:
         if wanted in (entry.name, entry.stem):
             return _read_folder(entry)

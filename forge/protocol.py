@@ -61,9 +61,7 @@ def main(argv: list[str]) -> int:
     except (ValueError, DeviceError, HarnessError, ProblemError) as error:
         _complain(str(error))
         return EXIT_USAGE
-    if mode not in ("test", "benchmark", "leaderboard", "profile") or (
-        mode == "profile" and not harness.profile
-    ):
+    if mode not in ("test", "benchmark", "leaderboard", "profile") or (mode == "profile" and not harness.profile):
         _complain(f"unknown mode {mode!r}")
         return EXIT_USAGE
     if not cases:
@@ -197,9 +195,7 @@ def _options(argv: list[str]) -> dict[str, str]:
     while rest:
         name = rest.pop(0)
         if name not in ("--device", "--harness") or not rest:
-            raise ValueError(
-                f"unknown argument {name!r}: only --device NAME and --harness FLAVOUR may follow"
-            )
+            raise ValueError(f"unknown argument {name!r}: only --device NAME and --harness FLAVOUR may follow")
         options[name[2:]] = rest.pop(0)
     return options
 
@@ -213,15 +209,13 @@ def _task(folder: Path, wanted: str | None, gpus: int) -> tuple[Harness, Problem
     if "reference.py" not in names:
         raise ProblemError(f"{folder}: no reference.py here, so this is not a run folder")
     entry = None
-    for group in load_sets():
+    for group in load_sets() if (ROOT / "task.yml").is_file() else ():
         for candidate in group.problems:
             reference = candidate.directory / "reference.py"
             if reference.is_file() and reference.read_bytes() == (folder / "reference.py").read_bytes():
                 entry = candidate
     own_eval = folder / "eval.py"
-    known = (
-        harness_of_eval(own_eval) if own_eval.is_file() and own_eval.resolve() != ROOT / "eval.py" else None
-    )
+    known = harness_of_eval(own_eval) if own_eval.is_file() and own_eval.resolve() != ROOT / "eval.py" else None
     if wanted is not None:
         harness = harness_named(wanted)
     elif known is not None:

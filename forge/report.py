@@ -11,6 +11,7 @@ from rich.text import Text
 
 from forge.cases import CaseSpec
 from forge.evaluate import Plan
+from forge.processes import CONTROL
 from forge.results import CaseResult, Run, Status
 from forge.score import Work, work_of
 from forge.timing import score
@@ -54,9 +55,7 @@ class View:
 
     def __enter__(self) -> View:
         if self.console.is_terminal:
-            self.live = Live(
-                get_renderable=self._status, console=self.console, refresh_per_second=8, transient=True
-            )
+            self.live = Live(get_renderable=self._status, console=self.console, refresh_per_second=8, transient=True)
             self.live.__enter__()
         return self
 
@@ -67,9 +66,7 @@ class View:
 
     def _status(self) -> Text:
         total = time.monotonic() - self.started
-        text = Text(
-            f"case {self.position + 1}/{self.count}  ", style="cyan", no_wrap=True, overflow="ellipsis"
-        )
+        text = Text(f"case {self.position + 1}/{self.count}  ", style="cyan", no_wrap=True, overflow="ellipsis")
         text.append(f"{self.phase or 'starting'} {self.seconds:.1f} s, {total:.1f} s in all  ")
         return text.append(self.label, style="dim")
 
@@ -84,14 +81,14 @@ class View:
 
     def print(self, text: Text | str, style: str = "") -> None:
         """One line, never wrapped: wrapped columns cannot be read, and a pipe has no width."""
+        if isinstance(text, str):
+            text = CONTROL.sub("", text)
         self.console.print(text, style=style or None, soft_wrap=True, highlight=False, markup=False)
 
     def head(self, notes: list[str], own_eval: bool) -> None:
         plan = self.plan
         judge = "its own eval.py" if own_eval else f"harness {plan.harness.name}"
-        device = plan.device.label + (
-            "" if not plan.device.emulated else ": results count, times mean nothing"
-        )
+        device = plan.device.label + ("" if not plan.device.emulated else ": results count, times mean nothing")
         self.print(f"{plan.problem.name}  {plan.mode}  {judge}  on {device}", "bold")
         for note in notes:
             self.print(f"note: {note}", "yellow")
@@ -101,9 +98,7 @@ class View:
         line = Text()
         values = self._time_values(result)
         rel_l2 = (result.accuracy or {}).get("rel_l2")
-        shown = self._columns(
-            result.status.value, case_text(result.spec), str(result.index), values, number(rel_l2, 3)
-        )
+        shown = self._columns(result.status.value, case_text(result.spec), str(result.index), values, number(rel_l2, 3))
         line.append(shown[:8], style=STYLES[result.status])
         line.append(shown[8:])
         self.print(line)
@@ -124,15 +119,17 @@ class View:
     def _time_heads(self) -> list[str]:
         if self.timed:
             return ["us", "+- us", "TFLOP/s", "GB/s", "of light"]
-        return ["time"] if self.plan.device.emulated else []
+        return ["time", "launches", "wave instr."] if self.plan.device.emulated else []
 
     def _time_widths(self) -> list[int]:
-        return [10, 8, 8, 8, 8] if self.timed else [9] if self.plan.device.emulated else []
+        return [10, 8, 8, 8, 8] if self.timed else [9, 8, 13] if self.plan.device.emulated else []
 
     def _time_values(self, result: CaseResult) -> list[str]:
         if not self.timed:
             shown = "emulated" if result.status is not Status.NOT_RUN else ""
-            return [shown] if self.plan.device.emulated else []
+            counts = [f"{total(result.report, key):,}" for key in ("launches", "wave_instructions")]
+            executed = counts if result.report else ["", ""]
+            return [shown, *executed] if self.plan.device.emulated else []
         if result.stats is None:
             return [""] * 5
         work, us = self.work[result.index], result.stats.mean / 1e3
@@ -164,9 +161,7 @@ class View:
         )
         if (us := score_us(self.plan, run)) is not None:
             how = {"geom": "geometric mean of the means", "mean": "mean of the means", "last": "last mean"}
-            self.print(
-                f"score: {us:.3f} us ({how[self.plan.problem.ranking_by]}, {len(run.cases)} cases)", "bold"
-            )
+            self.print(f"score: {us:.3f} us ({how[self.plan.problem.ranking_by]}, {len(run.cases)} cases)", "bold")
         elif not run.timed and self.plan.mode in ("benchmark", "leaderboard"):
             self.print("score: none, an emulated device measures no time", "dim")
 
@@ -177,6 +172,13 @@ def score_us(plan: Plan, run: Run) -> float | None:
         return None
     means = [case.stats.mean for case in run.cases if case.stats is not None]
     return score(means, plan.problem.ranking_by) / 1e3 if len(means) == len(run.cases) else None
+
+
+def total(report: dict[str, Any], key: str) -> int:
+    """The sum of a counter wherever it stands in a device's report: by kernel, by rank."""
+    here = report.get(key, 0)
+    below = sum(total(value, key) for value in report.values() if isinstance(value, dict))
+    return below + (here if isinstance(here, int) else 0)
 
 
 def number(value: float | None, digits: int) -> str:
@@ -203,9 +205,7 @@ def details(result: CaseResult) -> list[str]:
     if worst:
         of = f"rank {accuracy['rank']} " if accuracy.get("rank") is not None else ""
         index = tuple(worst["index"])
-        lines.append(
-            f"worst: {of}{worst['where']} at {index}: got {worst['got']:.8g}, wanted {worst['wanted']:.8g}"
-        )
+        lines.append(f"worst: {of}{worst['where']} at {index}: got {worst['got']:.8g}, wanted {worst['wanted']:.8g}")
     elif accuracy.get("problem"):
         lines.append(accuracy["problem"])
     lines += [line for line in accuracy.get("dtypes", []) if line not in result.message]

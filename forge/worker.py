@@ -101,7 +101,9 @@ class Worker:
         from forge import compare, integrity, measure  # all of ours before its folder leaves sys.path
 
         self.compare, self.measure = compare, measure
-        sys.path[:] = [entry for entry in sys.path if entry != root]
+        sys.path.remove(root)
+        if os.path.isdir(os.path.join(root, "kernels")):  # an editable install may have put the checkout there
+            sys.path[:] = [entry for entry in sys.path if entry != root]
         self.fingerprint = plain(self.device.fingerprint())
         harness = harness_named(self.setup["harness"])
         self.reseed()

@@ -5,13 +5,16 @@ One submission misbehaves in another way for each length of its input, and is ri
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.evaltools import RIGHT, TASK, judge, statuses, write_problem
+from tests.evaltools import RIGHT, ROOT, TASK, judge, statuses, write_problem
 
 # What the kernel does before it returns x * 2, unless it returns something itself: (source, status, message).
 KINDS = {
@@ -171,6 +174,25 @@ def _alive(pid: int) -> bool:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
+    write_problem(tmp_path / "problem")
+    mark = tmp_path / "mark"
+    (tmp_path / "submission.py").write_text(
+        f"import os, time\ndef custom_kernel(x):\n    open({str(mark)!r}, 'w').write(str(os.getpid()))\n"
+        "    time.sleep(600)\n"
+    )
+    command = [sys.executable, str(ROOT / "eval.py"), "test", "problem", "--device", "gfx942"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130 and stderr == "eval.py: interrupted\n"
+    assert not _alive(int(mark.read_text()))
 
 
 def test_the_submission_cannot_import_the_evaluators_repository(tmp_path: Path) -> None:

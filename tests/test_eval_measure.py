@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -199,8 +201,35 @@ def test_copies():
     assert copy_data(data, "none") is data
 
 
-def test_replaced_judges_are_noticed(monkeypatch):
+JUDGE = """
+TOLERANCE = 0.1
+def close(a, b, rtol=0.1):
+    return True
+def make(**tolerances):
+    def check(data, out):
+        return close(data, out, **tolerances)
+    return check
+check_implementation = make(rtol=0.1)
+"""
+
+CHEATS = {
+    "a function": "utils.close = lambda *a, **k: True",
+    "its code": "utils.close.__code__ = (lambda a, b, rtol=0: True).__code__",
+    "its defaults": "utils.close.__defaults__ = (9.0,)",
+    "a constant": "utils.TOLERANCE = 9.0",
+    "what a closure holds": "utils.check_implementation.__closure__[0].cell_contents['rtol'] = 9.0",
+    "torch": "torch.allclose = lambda *a, **k: True",
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_replaced_judges_are_noticed(monkeypatch: pytest.MonkeyPatch, cheat: str) -> None:
+    utils = types.ModuleType("utils")
+    exec(JUDGE, utils.__dict__)
+    monkeypatch.setitem(sys.modules, "utils", utils)
+    monkeypatch.setattr(torch, "allclose", torch.allclose)  # is put back at the end
     watch = Watch()
+    utils.new = 1  # type: ignore[attr-defined]
     assert watch.replaced() == []
-    monkeypatch.setattr(torch, "allclose", lambda *a, **k: True)
-    assert watch.replaced() == ["torch.allclose"]
+    exec(CHEATS[cheat], {"utils": utils, "torch": torch})
+    assert len(watch.replaced()) == 1
