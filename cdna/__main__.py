@@ -1,0 +1,82 @@
+"""`python -m cdna`: HIP programs and kernels on an emulated MI300X or MI355X, without a GPU."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+
+from .arch import ARCHS
+from .errors import CdnaError
+
+
+def add_compile_options(parser: argparse.ArgumentParser) -> None:
+    """Options that choose how a HIP source is compiled."""
+    parser.add_argument("--arch", default="gfx942", choices=ARCHS, help="the card (default: gfx942, MI300X)")
+    parser.add_argument("-I", dest="include_dirs", action="append", default=[], type=Path, metavar="DIR",
+                        help="folder to look for headers in; may be repeated")
+    parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]",
+                        help="define a macro; may be repeated")
+    parser.add_argument("-std", dest="std", default="", metavar="STANDARD", help="C++ standard, as in -std=c++20")
+    parser.add_argument("-f", dest="features", action="append", default=[], metavar="FLAG",
+                        help="a compiler flag of that letter, as in -ffast-math")
+    parser.add_argument("-O", dest="level", default="", metavar="LEVEL", help="optimisation level (default: 3)")
+
+
+def extra_flags(arguments: argparse.Namespace) -> list[str]:
+    """Compiler flags out of the options that are passed on as they are."""
+    return [f"-f{flag}" for flag in arguments.features] + ([f"-O{arguments.level}"] if arguments.level else [])
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """One subcommand for each thing that this installation can do."""
+    parser = argparse.ArgumentParser(prog="cdna", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    if importlib.util.find_spec(".hip.run", __package__):
+        run = commands.add_parser("run", help="compile a HIP program, host and device, and run it",
+                                  description="Compile a HIP program, host and device, and run it. "
+                                              "The exit code is the program's.")
+        add_compile_options(run)
+        run.add_argument("file", type=Path, help="HIP source with main()")
+        run.add_argument("arguments", nargs="*", help="the program's own arguments, after --")
+    report = commands.add_parser("report", help="registers, LDS, occupancy and size of each kernel",
+                                 description="Print what each kernel of a file takes of the card. Executes nothing.")
+    add_compile_options(report)
+    report.add_argument("--threads", type=int, default=0, metavar="N",
+                        help="threads of a workgroup (default: what the kernel was compiled for)")
+    report.add_argument("--dynamic-lds", type=int, default=0, metavar="BYTES", help="LDS that the launch adds")
+    report.add_argument("file", type=Path, help="AMDGCN assembly (.s) or HIP source")
+    commands.add_parser("doctor", help="what was found of compilers and headers, and what to install",
+                        description="Print what was found of compilers, headers and device libraries.")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one subcommand; its exit code."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        if arguments.command == "run":
+            from .hip.run import run_program
+            return run_program(arguments.file, arguments.arguments, arch=arguments.arch, std=arguments.std,
+                               include_dirs=arguments.include_dirs, defines=arguments.defines,
+                               extra=extra_flags(arguments))
+        if arguments.command == "report":
+            from .hip.report import assembly_of, report
+            if arguments.threads < 0 or arguments.threads > 1024:
+                raise CdnaError(f"--threads {arguments.threads}: a workgroup has 1 to 1024 threads")
+            arch, text = assembly_of(arguments.file, arguments.arch, arguments.include_dirs, arguments.defines,
+                                     arguments.std, extra_flags(arguments))
+            wrong = report(text, arch, sys.stdout, arguments.threads, arguments.dynamic_lds)
+            for line in wrong:
+                print(f"cdna: {line}", file=sys.stderr)
+            return 1 if wrong else 0
+        from .hip.doctor import doctor
+        return doctor(sys.stdout)
+    except CdnaError as error:
+        print(f"cdna: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
