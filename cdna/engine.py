@@ -32,6 +32,7 @@ class _Launch(ctypes.Structure):
         ("reserved", ctypes.c_uint32),
         ("executed", ctypes.c_void_p),
         ("cancel", ctypes.c_void_p),
+        ("observers", ctypes.c_void_p),
         ("status", ctypes.c_uint32),
         ("fault_pc", ctypes.c_uint32),
         ("fault_wave", ctypes.c_uint32),

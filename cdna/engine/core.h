@@ -93,6 +93,7 @@ struct Workgroup {
   Wave* waves;
   Launch* launch;
   u64 idle_rounds;
+  void* observed;     // what an observer keeps of it, see observe.h
 };
 
 struct alignas(64) Wave {

@@ -3,6 +3,7 @@
 // A thread keeps a set of live workgroups. It runs one until every wave of it has ended; where all of a
 // workgroup's waves wait (s_sleep, or a long stretch without an end in sight) it sets the workgroup aside and
 // starts or resumes another, so that waves which wait for other workgroups make progress.
+#include "observe.h"
 #include "program.h"
 #include <pthread.h>
 #include <setjmp.h>
@@ -49,6 +50,7 @@ struct Thread {
   Wave* running;
   u64 fault_address;
   u64 clock;
+  Observer* observer;  // null: none
 };
 
 void fault(Wave& w, const char* format, ...) {
@@ -144,6 +146,7 @@ static Workgroup* start_group(Thread& t, Workgroup* g, u32 linear) {
   g->launch = t.launch;
   poison(g->lds, t.lds_bytes + 16);
   for (u32 i = 0; i < n_waves; i++) start_wave(t, *g, g->waves[i], i);
+  if (t.observer) t.observer->group_started(t.observer, *g);
   return g;
 }
 
@@ -202,6 +205,22 @@ static void run_wave(Wave& w) {
   w.clock += QUANTUM - left;
 }
 
+// The same loop with an observer.
+static void run_observed(Wave& w, Observer* observer) {
+  u32 left = QUANTUM;
+  w.stop = RUNNING;
+  if (w.mode != applied_mode) apply_mode(w.mode);
+  while (left--) {
+    const Inst& in = w.code[w.pc];
+    w.executed[w.pc]++;
+    w.pc++;
+    observer->instruction(observer, w, in);
+    in.fn(w, in);
+    if (__builtin_expect(w.stop, 0)) break;
+  }
+  w.clock += QUANTUM - left;
+}
+
 enum GroupState { GROUP_DONE, GROUP_WAITS, GROUP_FAULTED };
 
 static GroupState run_group(Thread& t, Workgroup& g) {
@@ -211,7 +230,8 @@ static GroupState run_group(Thread& t, Workgroup& g) {
       Wave& w = g.waves[i];
       if (w.stop == ENDED || w.stop == AT_BARRIER) continue;
       t.running = &w;
-      run_wave(w);
+      if (t.observer) run_observed(w, t.observer);
+      else run_wave(w);
       if (w.stop == FAULTED) { record_fault(t, w); return GROUP_FAULTED; }
       if (w.stop == ENDED) g.n_ended++;
       else if (w.stop == AT_BARRIER) g.n_at_barrier++;
@@ -221,6 +241,7 @@ static GroupState run_group(Thread& t, Workgroup& g) {
         for (u32 k = 0; k < g.n_waves; k++) if (g.waves[k].stop == AT_BARRIER) g.waves[k].stop = RUNNING;
         g.n_at_barrier = 0;
         any_ran_out = true;
+        if (t.observer) t.observer->barrier_released(t.observer, g);
       }
     }
     if (g.n_ended == g.n_waves) return GROUP_DONE;
@@ -258,6 +279,7 @@ static void* thread_main(void* arg) {
     Workgroup* g = live[turn];
     GroupState state = run_group(t, *g);
     if (state == GROUP_DONE) {
+      if (t.observer) t.observer->group_ended(t.observer, *g);
       spare[n_spare++] = g;
       live[turn] = live[--n_live];
       turn = n_live;  // prefer a fresh workgroup over those that wait
@@ -433,6 +455,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     t.next_group = &next_group;
     t.fault_lock = &lock;
     t.executed = (u64*)calloc(p->n_inst, sizeof(u64));
+    if (l->observers) t.observer = l->observers->attach(l->observers, p, &k, l);
   }
   for (u32 i = 1; i < n; i++) pthread_create(&threads[i].handle, nullptr, thread_main, &threads[i]);
   thread_main(&threads[0]);
@@ -440,6 +463,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   for (u32 i = 0; i < n; i++) {
     if (l->executed) for (u32 i2 = 0; i2 < p->n_inst; i2++) l->executed[i2] += threads[i].executed[i2];
     free(threads[i].executed);
+    if (threads[i].observer) l->observers->detach(l->observers, threads[i].observer);
   }
   l->kernarg = given;
   free(threads);

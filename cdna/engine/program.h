@@ -54,6 +54,7 @@ struct Launch {
   u32 reserved;
   u64* executed;         // [n_inst] executed wave instructions, added up over threads; may be null
   volatile u32* cancel;  // set non-zero by the host to stop the launch; may be null
+  struct ObserverSource* observers;  // see observe.h; may be null
   // results
   u32 status;            // LaunchStatus
   u32 fault_pc, fault_wave, fault_group[3];
