@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from forge.cases import CaseSpec
+from forge.device import DeviceError
 from forge.processes import Event, WorkerProcess, descendants, end_all, free_port, task_count, wait_for_events
 from forge.results import CaseResult, Status
 from forge.timing import Stats
@@ -211,6 +212,8 @@ class Crew:
                     worker.rank, at_s, status, message.get("message", ""), message.get("phase", worker.phase),
                     message.get("trace", ""), words, message,
                 )  # fmt: skip
+            if message["event"] == "device-broken":
+                raise DeviceError(message["message"])
             if message["event"] in ("broken", "task-broken"):
                 words = worker.tail.last_words()
                 return Report(

@@ -93,7 +93,7 @@ def _run(plan: Plan, fd: int) -> int:
         log.begin()
         try:
             evaluate(plan, run, log)
-        except TaskError as error:
+        except (TaskError, DeviceError) as error:
             _complain(str(error))
             log.key("check", "fail")
             return EXIT_FAILED

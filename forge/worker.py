@@ -63,6 +63,7 @@ class Worker:
     def __init__(self, setup: Message, send: Callable[[Message], None], receive: Callable[[], Message | None]) -> None:
         self.setup, self.send, self.receive = setup, send, receive
         self.rank: int | None = setup["rank"]
+        self.device: Any = None
         self.place = "start"  # the phase that the worker is in
         self.outcome: Any = None  # of the last run, until the evaluator has asked for its accuracy
 
@@ -78,11 +79,15 @@ class Worker:
             self.send({"event": "task-broken", "message": str(error)})
             return
         except BaseException as error:  # SystemExit at import included
-            self.send({"event": "broken", "phase": self.place, **self.describe(error)})
+            event = "device-broken" if self.is_device_fault(error) else "broken"
+            self.send({"event": event, "phase": self.place, **self.describe(error)})
             return
         self.send({"event": "ready", "fingerprint": self.fingerprint})
         while (command := self.receive()) is not None:
             {"run": self.run, "accuracy": self.accuracy, "end": self.end}[command["command"]](command)
+
+    def is_device_fault(self, error: BaseException) -> bool:
+        return self.device is not None and self.device.is_device_fault(error)
 
     def describe(self, error: BaseException) -> Message:
         return describe(error, self.setup["folder"])
@@ -162,6 +167,8 @@ class Worker:
             result.update(extra)
         except BaseException as error:  # whatever a submission raises, SystemExit included, is its result
             result.update(self.describe(error))
+            if self.is_device_fault(error):
+                result["event"] = "device-broken"
         result["phase"] = self.place
         result["elapsed_s"] = time.monotonic() - started
         result["report"] = plain(self.device.case_report())

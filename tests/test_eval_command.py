@@ -127,6 +127,33 @@ def test_a_reference_that_does_not_load_is_not_the_submissions_fault(folder: Pat
     assert "reference.py does not load" in line and "no_such_module" in line
 
 
+USES_TRITON = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+def custom_kernel(x):
+    out = x.clone()
+    double[(1,)](x, out, len(x), BLOCK=16)
+    return out
+"""
+
+
+def test_a_device_that_cannot_be_had_is_not_the_submissions_fault(folder: Path) -> None:
+    (folder / "submission.py").write_text(USES_TRITON)
+    done = run_command(
+        "test", "problem", *DEVICE, cwd=folder, CDNA_CXX="/no/such/compiler", CDNA_CACHE_DIR=str(folder / "cache")
+    )
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "/no/such/compiler: no such program" in done.stderr
+    # The same submission is right where there is a compiler.
+    assert run_command("test", "problem", *DEVICE, "--cases", "0", cwd=folder).returncode == 0
+
+
 def test_loading_problems_is_fast_and_imports_no_torch() -> None:
     code = (
         "import sys, forge.problem as p; p.find_problem('amd-fp8-mm');"

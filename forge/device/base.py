@@ -38,6 +38,10 @@ class Device(ABC):
     def fingerprint(self) -> dict[str, Any]:
         """What a reader needs in order to know what a result was got on. Does not import torch."""
 
+    def is_device_fault(self, error: BaseException) -> bool:
+        """Whether an exception in a worker says that this device cannot be had here, whatever is submitted."""
+        return False
+
     @abstractmethod
     def case_report(self) -> dict[str, Any]:
         """What the device can say about the kernels launched since the last call; {} if nothing."""

@@ -52,6 +52,17 @@ class EmulatedDevice(Device):
             **versions(),
         }
 
+    def is_device_fault(self, error: BaseException) -> bool:
+        """No compiler for the engine, or a torch or triton that cannot be prepared."""
+        cause: BaseException | None = error
+        while cause is not None:
+            kind = type(cause)
+            # By name: the hook that sitecustomize loads is not the module that is imported here.
+            if kind.__name__ == "NotPrepared" or (kind.__module__, kind.__name__) == ("cdna.errors", "ToolchainError"):
+                return True
+            cause = cause.__cause__ or cause.__context__
+        return False
+
     def case_report(self) -> dict[str, Any]:
         launch = sys.modules.get("forge.device.asgpu.launch")  # absent until the first `import triton`
         return launch.report() if launch is not None else {}

@@ -19,6 +19,10 @@ ROOT = str(Path(__file__).resolve().parents[2])  # where the packages `forge` an
 Action = Callable[[ModuleType], None]
 
 
+class NotPrepared(ImportError):
+    """This torch or triton cannot pass for a GPU's: EmulatedDevice.is_device_fault knows it by its name."""
+
+
 class AfterImport:
     """A finder on sys.meta_path that finds nothing itself, but runs an action after a module is imported."""
 
@@ -78,7 +82,7 @@ def _apply(module: str, function: str, arch: str, package: str) -> None:
         getattr(importlib.import_module(module), function)(arch)
     except Exception as error:
         version = getattr(sys.modules.get(package), "__version__", "?")
-        raise ImportError(
+        raise NotPrepared(
             f"{package} {version} cannot be prepared for an emulated {arch}: {type(error).__name__}: {error}"
         ) from error
     finally:
