@@ -38,6 +38,7 @@ class Task:
     event: Callable[..., Any] | None
     reseed: Callable[[], None]
     clock_ns: Callable[[], int] = time.perf_counter_ns
+    check_s: float = 0.0  # how long the last check took: about one run of the reference
 
     def data(self, args: dict[str, Any]) -> Any:
         self.phase("generate_input")
@@ -59,11 +60,13 @@ class Task:
     def check(self, data: Any, output: Any) -> tuple[bool, str]:
         """The problem's verdict. Old problems return a text that is empty when all is well."""
         self.phase("check_implementation")
+        started_ns = self.clock_ns()
         try:
             verdict = self.check_implementation(data, output)
         except Exception as error:  # most references take the output's type and shape for granted
             text = f"check_implementation raised {type(error).__name__}: {error}"
             return False, f"{text}; custom_kernel returned {describe_output(output)}"
+        self.check_s = (self.clock_ns() - started_ns) / 1e9
         good, message = verdict if isinstance(verdict, tuple) else (not bool(verdict), verdict)
         return bool(good), str(message or "")
 

@@ -162,6 +162,7 @@ class Worker:
             self.outcome = outcome
             result["status"] = "pass" if outcome.good else "fail"
             result["message"] = outcome.message[:MESSAGE_CHARS]
+            result["check_s"] = self.task.check_s
             if outcome.stats is not None:
                 result["stats"] = dataclasses.asdict(outcome.stats)
             result.update(extra)
