@@ -22,6 +22,7 @@ SLOW_REFERENCE_S = 30.0  # a passing case whose check took longer is not compare
 # one has a wrong output, when all are near their end.
 AFTER_ERROR_S, AFTER_FAIL_S = 0.5, 5.0
 MAX_PROCESSES = 1000  # below one evaluation; a parallel compiler starts hundreds
+GOODBYE_S = 20.0  # for a rank to leave its process group
 PORT_ATTEMPTS = 5
 
 # Texts of errors that say no more than that another rank is gone.
@@ -54,12 +55,16 @@ class Report:
     trace: str = ""
     last_words: list[str] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
+    beside: int = 0  # how many other ranks hang in the same place
 
-    def weight(self) -> tuple[int, float]:
-        """Sorts the likeliest first cause first: a death explains others' errors, which explain hangs."""
+    def weight(self) -> tuple[int, int, float]:
+        """Sorts the likeliest first cause first: a death explains others' errors, which explain hangs.
+
+        Of ranks that hang, the one that is somewhere else than most is the one they wait for.
+        """
         second_hand = self.status is Status.ERROR and any(text in self.message for text in SECOND_HAND)
         order = {Status.TAMPERED: 0, Status.CRASH: 1, Status.ERROR: 2, Status.FAIL: 3, Status.TIMEOUT: 5}
-        return (4 if second_hand else order[self.status], self.at_s)
+        return (4 if second_hand else order[self.status], self.beside, self.at_s)
 
 
 class Crew:
@@ -160,22 +165,22 @@ class Crew:
             result.accuracy = _worst_accuracy([(reply.rank, reply.data) for reply in replies])
         for worker in self.workers:
             worker.tell({"command": "end", "port": port})
-        replies = self._gather("ended")
+        replies = self._gather("ended", GOODBYE_S)
         if _first_cause(replies) is not None or any(reply.data.get("error") for reply in replies):
             self.stop()
 
     # ------------------------------------------------------------ listening
 
-    def _gather(self, awaited: str) -> list[Report]:
+    def _gather(self, awaited: str, limit_s: float | None = None) -> list[Report]:
         """Waits for one `awaited` message from each rank; in rank order, the lost ones reported as such.
 
-        Once a rank has failed the others get a moment, not their whole time: they wait for the one that is
-        gone.
+        Once a rank has failed the others get a moment, not their whole time: they may be waiting for it.
         """
         started = time.monotonic()
+        limit_s = limit_s or self.limit_s
         # Loading torch and the reference is our time; the submission's begins with its own import.
         ours = awaited == "ready"
-        deadline = started + (LOADING_S if ours else self.limit_s)
+        deadline = started + (LOADING_S if ours else limit_s)
         reports: dict[WorkerProcess, Report] = {}
         tasks = task_count()
         while len(reports) < len(self.workers):
@@ -186,12 +191,12 @@ class Crew:
                 report = self._report(event, awaited, now - started)
                 if report is not None:
                     reports[event.worker] = report
-                    patience = {Status.PASS: self.limit_s, Status.FAIL: AFTER_FAIL_S}.get(report.status, AFTER_ERROR_S)
+                    patience = {Status.PASS: limit_s, Status.FAIL: AFTER_FAIL_S}.get(report.status, AFTER_ERROR_S)
                     deadline = min(deadline, time.monotonic() + patience)
             now = time.monotonic()
             waiting = [worker for worker in self.workers if worker not in reports]
             if ours and all(worker.phase == "import submission" for worker in waiting):
-                ours, deadline = False, min(deadline, now + self.limit_s)
+                ours, deadline = False, min(deadline, now + limit_s)
             if waiting:
                 self.progress(_phase_text(waiting), now - started)
             if task_count() - tasks > MAX_PROCESSES and len(descendants(os.getpid())) > MAX_PROCESSES:
@@ -234,7 +239,7 @@ class Crew:
         return Report(worker.rank, at_s, Status.CRASH, text, worker.phase, last_words=worker.tail.last_words())
 
     def _timed_out(self, reports: dict[WorkerProcess, Report], waiting: list[WorkerProcess], at_s: float) -> None:
-        """Names where each rank is. The one that is somewhere else than most is the one they wait for."""
+        """Names where each rank is."""
         for worker in waiting:
             worker.ask_for_stack()  # all at once: a rank that ends first would move the others
         places: dict[str, list[WorkerProcess]] = {}
@@ -251,9 +256,9 @@ class Crew:
             message = "; ".join([f"no result after {self.limit_s:g} s in {text}", *others])
             for worker in workers:
                 words = worker.tail.last_words()
-                reports[worker] = Report(
-                    worker.rank, at_s + len(workers), Status.TIMEOUT, message, worker.phase, last_words=words
-                )
+                report = Report(worker.rank, at_s, Status.TIMEOUT, message, worker.phase, last_words=words)
+                report.beside = len(workers) - 1
+                reports[worker] = report
 
     def _lost(self, reports: dict[WorkerProcess, Report], waiting: list[WorkerProcess], text: str, at_s: float) -> None:
         for worker in waiting:
