@@ -1,8 +1,7 @@
 """Scalar arithmetic, logic, compares, exec masks and program flow of the emulated device, against Python.
 
-A definition takes the sources (unsigned of their width) and SCC,
-and gives (result, SCC); an SCC of None is left as
-it was.
+A definition takes the sources (unsigned of their width) and SCC, and gives (result, SCC); an SCC of None is
+left as it was.
 """
 
 from __future__ import annotations

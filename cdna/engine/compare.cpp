@@ -9,32 +9,22 @@
     LANES { LOADS flags[i] = (EXPR) ? ~0u : 0u; } \
     u64 mask = gather_mask(flags); \
     d[0] = (u32)mask; d[1] = (u32)(mask >> 32); }
-#define LOAD(T, READ) T a = READ(pa, i); T b = READ(pb, i);
-static inline u32 read_u32(const u32* p, int i) { return p[i]; }
-static inline i32 read_i32(const u32* p, int i) { return (i32)p[i]; }
-static inline u32 read_u16(const u32* p, int i) { return (u16)p[i]; }
-static inline i32 read_i16(const u32* p, int i) { return (i16)p[i]; }
-static inline u64 read_u64(const u32* p, int i) { return pair(p, i); }
-static inline i64 read_i64(const u32* p, int i) { return (i64)pair(p, i); }
-static inline float read_f32(const u32* p, int i) { return as_f32(p[i]); }
-static inline float read_f16(const u32* p, int i) { return as_f16(p[i]); }
-static inline double read_f64(const u32* p, int i) { return as_f64(pair(p, i)); }
 
 static void never(u32* d, const u32*, const u32*, const u32*) { d[0] = d[1] = 0; }
 static void always(u32* d, const u32*, const u32*, const u32*) { d[0] = d[1] = ~0u; }
-#define INTEGER_COMPARES(X, T) \
-  COMPARE(lt_##X, LOAD(T, read_##X), a < b) COMPARE(eq_##X, LOAD(T, read_##X), a == b) COMPARE(le_##X, LOAD(T, read_##X), a <= b) \
-  COMPARE(gt_##X, LOAD(T, read_##X), a > b) COMPARE(ne_##X, LOAD(T, read_##X), a != b) COMPARE(ge_##X, LOAD(T, read_##X), a >= b)
-#define FLOAT_COMPARES(X, T) \
-  COMPARE(lt_##X, LOAD(T, read_##X), a < b) COMPARE(eq_##X, LOAD(T, read_##X), a == b) COMPARE(le_##X, LOAD(T, read_##X), a <= b) \
-  COMPARE(gt_##X, LOAD(T, read_##X), a > b) COMPARE(lg_##X, LOAD(T, read_##X), a < b || a > b) COMPARE(ge_##X, LOAD(T, read_##X), a >= b) \
-  COMPARE(o_##X, LOAD(T, read_##X), a == a && b == b) COMPARE(u_##X, LOAD(T, read_##X), a != a || b != b) \
-  COMPARE(nge_##X, LOAD(T, read_##X), !(a >= b)) COMPARE(nlg_##X, LOAD(T, read_##X), !(a < b || a > b)) COMPARE(ngt_##X, LOAD(T, read_##X), !(a > b)) \
-  COMPARE(nle_##X, LOAD(T, read_##X), !(a <= b)) COMPARE(neq_##X, LOAD(T, read_##X), !(a == b)) COMPARE(nlt_##X, LOAD(T, read_##X), !(a < b))
-INTEGER_COMPARES(u32, u32) INTEGER_COMPARES(i32, i32) INTEGER_COMPARES(u16, u32) INTEGER_COMPARES(i16, i32) INTEGER_COMPARES(u64, u64) INTEGER_COMPARES(i64, i64)
+#define ON(X, T, NAME, EXPR) COMPARE(NAME##_##X, AB(T, read_##X), EXPR)
+#define ORDER_COMPARES(X, T) \
+  ON(X, T, lt, a < b) ON(X, T, eq, a == b) ON(X, T, le, a <= b) ON(X, T, gt, a > b) ON(X, T, ge, a >= b)
+#define INTEGER_COMPARES(X, T) ORDER_COMPARES(X, T) ON(X, T, ne, a != b)
+#define FLOAT_COMPARES(X, T) ORDER_COMPARES(X, T) \
+  ON(X, T, lg, a < b || a > b) ON(X, T, o, a == a && b == b) ON(X, T, u, a != a || b != b) \
+  ON(X, T, nlt, !(a < b)) ON(X, T, neq, !(a == b)) ON(X, T, nle, !(a <= b)) ON(X, T, ngt, !(a > b)) \
+  ON(X, T, nge, !(a >= b)) ON(X, T, nlg, !(a < b || a > b))
+INTEGER_COMPARES(u32, u32) INTEGER_COMPARES(i32, i32) INTEGER_COMPARES(u16, u32) INTEGER_COMPARES(i16, i32)
+INTEGER_COMPARES(u64, u64) INTEGER_COMPARES(i64, i64)
 FLOAT_COMPARES(f16, float) FLOAT_COMPARES(f32, float) FLOAT_COMPARES(f64, double)
 
-// Bit of S1's mask that a value's class selects: 0 signalling NaN, 1 quiet NaN, then from -inf (2) up to +inf (9).
+// Bit of S1's mask that a value's class selects: 0 signalling NaN, 1 quiet NaN, 2 -inf up to 9 +inf.
 template <class U> static inline u32 class_of(U x, U least_normal) {
   bool negative = x >> (8 * sizeof(U) - 1);
   U m = (U)(x & (U)((U)~(U)0 >> 1));
@@ -47,19 +37,23 @@ COMPARE(class_f64, u64 a = pair(pa, i); u32 b = pb[i];, b >> class_of<u64>(a, 0x
 
 // v_cmp_<condition>_<type> and v_cmpx_...
 #define BOTH(CONDITION, TYPE, SIGNATURE, CORE_NAME, CMP, CMPX) \
-  {"v_cmp_" CONDITION "_" TYPE, "D:b64 " SIGNATURE, CMP, CORE_NAME}, {"v_cmpx_" CONDITION "_" TYPE, "D:b64 " SIGNATURE, CMPX, CORE_NAME}
+  {"v_cmp_" CONDITION "_" TYPE, "D:b64 " SIGNATURE, CMP, CORE_NAME}, \
+  {"v_cmpx_" CONDITION "_" TYPE, "D:b64 " SIGNATURE, CMPX, CORE_NAME}
 #define ROW(C, X) BOTH(#C, #X, "S:" #X " S:" #X, C##_##X, compare_op, cmpx_op)
 #define ROW_WIDE(C, X) BOTH(#C, #X, "S:" #X " S:" #X, C##_##X, wide<compare_op>, wide<cmpx_op>)
 #define INTEGER_ROWS(X) \
-  BOTH("f", #X, "S:" #X " S:" #X, never, compare_op, cmpx_op), ROW(lt, X), ROW(eq, X), ROW(le, X), ROW(gt, X), ROW(ne, X), ROW(ge, X), \
-  BOTH("t", #X, "S:" #X " S:" #X, always, compare_op, cmpx_op)
+  BOTH("f", #X, "S:" #X " S:" #X, never, compare_op, cmpx_op), ROW(lt, X), ROW(eq, X), ROW(le, X), \
+  ROW(gt, X), ROW(ne, X), ROW(ge, X), BOTH("t", #X, "S:" #X " S:" #X, always, compare_op, cmpx_op)
 #define FLOAT_ROWS(X, R) \
-  BOTH("f", #X, "S:" #X " S:" #X, never, compare_op, cmpx_op), R(lt, X), R(eq, X), R(le, X), R(gt, X), R(lg, X), R(ge, X), R(o, X), R(u, X), \
-  R(nge, X), R(nlg, X), R(ngt, X), R(nle, X), R(neq, X), R(nlt, X), BOTH("tru", #X, "S:" #X " S:" #X, always, compare_op, cmpx_op)
+  BOTH("f", #X, "S:" #X " S:" #X, never, compare_op, cmpx_op), R(lt, X), R(eq, X), R(le, X), R(gt, X), \
+  R(lg, X), R(ge, X), R(o, X), R(u, X), R(nge, X), R(nlg, X), R(ngt, X), R(nle, X), R(neq, X), R(nlt, X), \
+  BOTH("tru", #X, "S:" #X " S:" #X, always, compare_op, cmpx_op)
 static const OpInfo OPS[] = {
-  INTEGER_ROWS(u32), INTEGER_ROWS(i32), INTEGER_ROWS(u16), INTEGER_ROWS(i16), INTEGER_ROWS(u64), INTEGER_ROWS(i64),
+  INTEGER_ROWS(u32), INTEGER_ROWS(i32), INTEGER_ROWS(u16), INTEGER_ROWS(i16), INTEGER_ROWS(u64),
+  INTEGER_ROWS(i64),
   FLOAT_ROWS(f16, ROW), FLOAT_ROWS(f32, ROW), FLOAT_ROWS(f64, ROW_WIDE),
-  BOTH("class", "f16", "S:f16 S:b32", class_f16, compare_op, cmpx_op), BOTH("class", "f32", "S:f32 S:b32", class_f32, compare_op, cmpx_op),
+  BOTH("class", "f16", "S:f16 S:b32", class_f16, compare_op, cmpx_op),
+  BOTH("class", "f32", "S:f32 S:b32", class_f32, compare_op, cmpx_op),
   BOTH("class", "f64", "S:f64 S:b32", class_f64, compare_op, cmpx_op),
 };
 TABLE(COMPARE_OPS);

@@ -3,20 +3,25 @@
 #include <time.h>
 
 static void branch(Wave& w, const Inst& in) { w.pc = in.offset; }
-template <int CASE> static void cbranch(Wave& w, const Inst& in) {
-  bool taken = CASE == 0 ? w.scc == 0 : CASE == 1 ? w.scc != 0 : CASE == 2 ? w.s64(VCC) == 0 : CASE == 3 ? w.s64(VCC) != 0
-             : CASE == 4 ? w.exec() == 0 : w.exec() != 0;
-  if (taken) w.pc = in.offset;
+enum Condition { SCC0, SCC1, VCC_ZERO, VCC_SET, EXEC_ZERO, EXEC_SET };
+template <Condition C> static void cbranch(Wave& w, const Inst& in) {
+  bool set = C <= SCC1 ? w.scc != 0 : C <= VCC_SET ? w.s64(VCC) != 0 : w.exec() != 0;
+  if (set == (C == SCC1 || C == VCC_SET || C == EXEC_SET)) w.pc = in.offset;
 }
 static void endpgm(Wave& w, const Inst&) { w.stop = ENDED; }
 static void barrier(Wave& w, const Inst&) { w.stop = AT_BARRIER; }
 static void sleep_(Wave& w, const Inst&) { w.stop = YIELDED; }
 static void nop(Wave&, const Inst&) {}
-static void trap(Wave& w, const Inst& in) { fault(w, "s_trap %d: the kernel trapped (an assertion or unreachable code)", in.offset); }
+static void trap(Wave& w, const Inst& in) {
+  fault(w, "s_trap %d: the kernel trapped (an assertion or unreachable code)", in.offset);
+}
 
 static u64 program_address(u32 index) { return CODE_BASE + 8ull * index; }
 static void jump(Wave& w, u64 address) {
-  if (address < CODE_BASE || (address - CODE_BASE) & 7) { fault(w, "jump to 0x%llx, which is not code", (unsigned long long)address); return; }
+  if (address < CODE_BASE || (address - CODE_BASE) & 7) {
+    fault(w, "jump to 0x%llx, which is not code", (unsigned long long)address);
+    return;
+  }
   w.pc = (address - CODE_BASE) / 8;
 }
 static void getpc(Wave& w, const Inst& in) { w.set_s64(in.dst[0].reg, program_address(w.pc)); }
@@ -38,7 +43,8 @@ static void memrealtime(Wave& w, const Inst& in) {  // 100 MHz counter
   w.set_s64(in.dst[0].reg, (u64)t.tv_sec * 100000000ull + t.tv_nsec / 10);
 }
 
-// Hardware registers by id, of CDNA3 ISA section "Hardware register values"; the immediate is id | offset<<6 | (width-1)<<11.
+// Hardware registers by id, of CDNA3 ISA section "Hardware register values"; the immediate is id | offset<<6
+// | (width-1)<<11.
 enum HwReg { HW_MODE = 1, HW_STATUS = 2, HW_HW_ID = 4, HW_XCC_ID = 20 };
 static u32 hwreg(Wave& w, u32 id) {
   switch (id) {
@@ -62,16 +68,20 @@ static void setreg(Wave& w, const Inst& in) {
 
 static const OpInfo OPS[] = {
   {"s_branch", "L", branch},
-  {"s_cbranch_scc0", "L", cbranch<0>}, {"s_cbranch_scc1", "L", cbranch<1>},
-  {"s_cbranch_vccz", "L", cbranch<2>}, {"s_cbranch_vccnz", "L", cbranch<3>},
-  {"s_cbranch_execz", "L", cbranch<4>}, {"s_cbranch_execnz", "L", cbranch<5>},
+  {"s_cbranch_scc0", "L", cbranch<SCC0>}, {"s_cbranch_scc1", "L", cbranch<SCC1>},
+  {"s_cbranch_vccz", "L", cbranch<VCC_ZERO>}, {"s_cbranch_vccnz", "L", cbranch<VCC_SET>},
+  {"s_cbranch_execz", "L", cbranch<EXEC_ZERO>}, {"s_cbranch_execnz", "L", cbranch<EXEC_SET>},
   {"s_endpgm", "", endpgm}, {"s_barrier", "", barrier}, {"s_sleep", "I", sleep_}, {"s_nop", "I", nop},
-  {"s_waitcnt", "W", nop}, {"s_setprio", "I", nop}, {"s_sethalt", "I", nop}, {"s_icache_inv", "", nop}, {"s_dcache_wb", "", nop},
+  {"s_waitcnt", "W", nop}, {"s_setprio", "I", nop}, {"s_sethalt", "I", nop}, {"s_icache_inv", "", nop},
+  {"s_dcache_wb", "", nop},
   {"s_dcache_inv", "", nop}, {"s_ttracedata", "", nop}, {"s_sendmsg", "X", nop}, {"s_trap", "I", trap},
   {"s_wakeup", "", nop},
-  {"s_getpc_b64", "D:b64", getpc}, {"s_setpc_b64", "S:b64", setpc}, {"s_swappc_b64", "D:b64 S:b64", swappc}, {"s_call_b64", "D:b64 L", call},
+  {"s_getpc_b64", "D:b64", getpc}, {"s_setpc_b64", "S:b64", setpc}, {"s_swappc_b64", "D:b64 S:b64", swappc},
+  {"s_call_b64", "D:b64 L", call},
   {"s_memtime", "D:b64", memtime}, {"s_memrealtime", "D:b64", memrealtime},
-  {"s_getreg_b32", "D:b32 H", getreg}, {"s_setreg_b32", "H S:b32", setreg}, {"s_setreg_imm32_b32", "H S:b32", setreg},
-  {"buffer_wbl2", "", nop}, {"buffer_inv", "", nop}, {"buffer_wbinvl1", "", nop}, {"buffer_wbinvl1_vol", "", nop},
+  {"s_getreg_b32", "D:b32 H", getreg}, {"s_setreg_b32", "H S:b32", setreg},
+  {"s_setreg_imm32_b32", "H S:b32", setreg},
+  {"buffer_wbl2", "", nop}, {"buffer_inv", "", nop}, {"buffer_wbinvl1", "", nop},
+  {"buffer_wbinvl1_vol", "", nop},
 };
 extern const OpTable CONTROL_OPS = {OPS, sizeof OPS / sizeof *OPS};

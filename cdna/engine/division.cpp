@@ -1,26 +1,36 @@
-// The division helpers: v_div_scale, v_div_fmas, v_div_fixup. LLVM's division sequence of scale, rcp, Newton steps,
-// fmas and fixup gives correctly rounded quotients with them.
+// The division helpers: v_div_scale, v_div_fmas, v_div_fixup. LLVM's division sequence of scale, rcp, Newton
+// steps, fmas and fixup gives correctly rounded quotients with them.
 #include "cores.h"
 #include "minmax.h"
 
 struct F32 {
   typedef float Float; typedef double Wide; typedef u32 Bits;
   static constexpr Float LEAST_NORMAL = 0x1p-126f;
-  static constexpr int MANTISSA = 23, EXPONENT_MAX = 255, FAR_APART = 96, SCALE = 64, TINY = 23, HUGE_DENOMINATOR = 253, UNDERFLOW = -150, REGISTERS = 1;
+  static constexpr int MANTISSA = 23, EXPONENT_MAX = 255, FAR_APART = 96, SCALE = 64, TINY = 23;
+  static constexpr int HUGE_DENOMINATOR = 253, UNDERFLOW = -150, REGISTERS = 1;
   static Bits load(const u32* p, int i) { return p[i]; }
   static void store(u32* p, int i, Bits x) { p[i] = x; }
 };
 struct F64 {
   typedef double Float; typedef long double Wide; typedef u64 Bits;
   static constexpr Float LEAST_NORMAL = 0x1p-1022;
-  static constexpr int MANTISSA = 52, EXPONENT_MAX = 2047, FAR_APART = 768, SCALE = 128, TINY = 53, HUGE_DENOMINATOR = 2045, UNDERFLOW = -1075, REGISTERS = 2;
+  static constexpr int MANTISSA = 52, EXPONENT_MAX = 2047, FAR_APART = 768, SCALE = 128, TINY = 53;
+  static constexpr int HUGE_DENOMINATOR = 2045, UNDERFLOW = -1075, REGISTERS = 2;
   static Bits load(const u32* p, int i) { return pair(p, i); }
   static void store(u32* p, int i, Bits x) { set_pair(p, i, x); }
 };
-template <class T> static inline typename T::Float value(typename T::Bits x) { return __builtin_bit_cast(typename T::Float, x); }
-template <class T> static inline typename T::Bits pattern(typename T::Float x) { return __builtin_bit_cast(typename T::Bits, x); }
-template <class T> static inline int exponent(typename T::Bits x) { return (int)(x >> T::MANTISSA) & T::EXPONENT_MAX; }
-template <class T> static inline typename T::Bits magnitude(typename T::Bits x) { return x & ((typename T::Bits)~(typename T::Bits)0 >> 1); }
+template <class T> static inline typename T::Float value(typename T::Bits x) {
+  return __builtin_bit_cast(typename T::Float, x);
+}
+template <class T> static inline typename T::Bits pattern(typename T::Float x) {
+  return __builtin_bit_cast(typename T::Bits, x);
+}
+template <class T> static inline int exponent(typename T::Bits x) {
+  return (int)(x >> T::MANTISSA) & T::EXPONENT_MAX;
+}
+template <class T> static inline typename T::Bits magnitude(typename T::Bits x) {
+  return x & ((typename T::Bits)~(typename T::Bits)0 >> 1);
+}
 // x * 2^n in two exact steps where the result is normal.
 template <class T> static inline typename T::Bits scaled(typename T::Bits x, int n) {
   typename T::Float factor = value<T>((typename T::Bits)(T::EXPONENT_MAX / 2 + n) << T::MANTISSA);
@@ -28,31 +38,42 @@ template <class T> static inline typename T::Bits scaled(typename T::Bits x, int
 }
 
 // Is the quotient of two finite non-zero numbers below the smallest normal one?
-template <class T> static inline bool quotient_is_denormal(typename T::Bits numerator, typename T::Bits denominator) {
+template <class T> static inline bool quotient_is_denormal(typename T::Bits n, typename T::Bits d) {
   typedef typename T::Wide Wide;  // holds the product exactly
-  return (Wide)value<T>(magnitude<T>(numerator)) < (Wide)value<T>(magnitude<T>(denominator)) * (Wide)T::LEAST_NORMAL;
+  return (Wide)value<T>(magnitude<T>(n)) < (Wide)value<T>(magnitude<T>(d)) * (Wide)T::LEAST_NORMAL;
 }
 
-// Pre-scaling (CDNA3 ISA, V_DIV_SCALE_F32): S0 is the denominator S1 or the numerator S2, scaled so that no step of the
-// division leaves the normal range; the mask marks lanes where v_div_fmas has to scale back. Where both 1/S1 and the
-// quotient are denormal the ISA text scales the denominator up, past the largest number; scaling it down is what
-// v_div_fmas undoes.
+// Pre-scaling (CDNA3 ISA, V_DIV_SCALE_F32): S0 is the denominator S1 or the numerator S2, scaled so that no
+// step of the division leaves the normal range; the mask marks lanes where v_div_fmas has to scale back.
+// Where both 1/S1 and the quotient are denormal the ISA text scales the denominator up, past the largest
+// number; scaling it down is what v_div_fmas undoes.
 template <class T> static void div_scale(Wave& w, const Inst& in) {
   alignas(64) u32 ta[2 * WAVE], tb[2 * WAVE], tc[2 * WAVE], t[2 * WAVE];
-  const u32 *a = modified_source(w, in, 0, ta), *b = modified_source(w, in, 1, tb), *c = modified_source(w, in, 2, tc);
+  const u32 *a = modified_source(w, in, 0, ta), *b = modified_source(w, in, 1, tb);
+  const u32* c = modified_source(w, in, 2, tc);
   u64 mask = 0;
   EACH_LANE(w, i) {
     typename T::Bits s0 = T::load(a, i), s1 = T::load(b, i), s2 = T::load(c, i), r = s0;
     int e1 = exponent<T>(s1), e2 = exponent<T>(s2);
-    bool flag = false, huge = e1 >= T::HUGE_DENOMINATOR && e1 < T::EXPONENT_MAX;  // its reciprocal is denormal
-    bool finite = e1 < T::EXPONENT_MAX && e2 < T::EXPONENT_MAX;
-    if (magnitude<T>(s1) == 0 || magnitude<T>(s2) == 0) r = (typename T::Bits)(2 * T::EXPONENT_MAX + 1) << (T::MANTISSA - 1);
-    else if (e2 - e1 >= T::FAR_APART) { flag = true; if (s0 == s1) r = scaled<T>(s0, T::SCALE); }
-    else if (e1 == 0) r = scaled<T>(s0, T::SCALE);
-    else if (finite && huge && quotient_is_denormal<T>(s2, s1)) { flag = true; if (s0 == s1) r = scaled<T>(s0, -T::SCALE); }
-    else if (huge) r = scaled<T>(s0, -T::SCALE);
-    else if (finite && quotient_is_denormal<T>(s2, s1)) { flag = true; if (s0 == s2) r = scaled<T>(s0, T::SCALE); }
-    else if (e2 <= T::TINY) r = scaled<T>(s0, T::SCALE);
+    bool huge = e1 >= T::HUGE_DENOMINATOR && e1 < T::EXPONENT_MAX;  // its reciprocal is denormal
+    bool finite = e1 < T::EXPONENT_MAX && e2 < T::EXPONENT_MAX, flag = false;
+    bool denormal = finite && quotient_is_denormal<T>(s2, s1);
+    if (magnitude<T>(s1) == 0 || magnitude<T>(s2) == 0) {
+      r = (typename T::Bits)(2 * T::EXPONENT_MAX + 1) << (T::MANTISSA - 1);  // a NaN
+    } else if (e2 - e1 >= T::FAR_APART) {
+      flag = true;
+      if (s0 == s1) r = scaled<T>(s0, T::SCALE);
+    } else if (e1 == 0) {
+      r = scaled<T>(s0, T::SCALE);
+    } else if (huge) {
+      flag = denormal;
+      if (!denormal || s0 == s1) r = scaled<T>(s0, -T::SCALE);
+    } else if (denormal) {
+      flag = true;
+      if (s0 == s2) r = scaled<T>(s0, T::SCALE);
+    } else if (e2 <= T::TINY) {
+      r = scaled<T>(s0, T::SCALE);
+    }
     T::store(t, i, r);
     mask |= (u64)flag << i;
   }
@@ -60,8 +81,8 @@ template <class T> static void div_scale(Wave& w, const Inst& in) {
   w.set_s64(in.dst[1].reg, mask);
 }
 
-// S0 * S1 + S2, scaled back where VCC is set: up if the quotient S2 is above one, else down. The scaled result is
-// rounded once.
+// S0 * S1 + S2, scaled back where VCC is set: up if the quotient S2 is above one, else down. The scaled
+// result is rounded once.
 static inline u32 scaled_fma(u32 a, u32 b, u32 c) {
   double r = __builtin_fma((double)as_f32(a), (double)as_f32(b), (double)as_f32(c));
   return bits((float)(exponent<F32>(c) > 127 ? r * 0x1p64 : r * 0x1p-64));
@@ -71,7 +92,7 @@ static inline u64 scaled_fma(u64 x, u64 y, u64 z) {
   long double p = (long double)(a * b), tail = __builtin_fma(a, b, -(a * b)), s = p + c;
   long double t = s - p, error = ((p - (s - t)) + ((long double)c - t)) + tail;
   u64 m;
-  memcpy(&m, &s, 8);  // the mantissa of an x87 number: round it to odd, so that the last rounding is the only one
+  memcpy(&m, &s, 8);  // the mantissa of an x87 number; rounded to odd, it leaves the last rounding exact
   if (error != 0 && s - s == 0) {
     bool toward_zero = (error < 0) == (s > 0);
     m = toward_zero ? (m - 1) | 1 : m | 1;
@@ -81,10 +102,12 @@ static inline u64 scaled_fma(u64 x, u64 y, u64 z) {
 }
 template <class T> static void div_fmas(Wave& w, const Inst& in) {
   alignas(64) u32 ta[2 * WAVE], tb[2 * WAVE], tc[2 * WAVE], t[2 * WAVE];
-  const u32 *a = modified_source(w, in, 0, ta), *b = modified_source(w, in, 1, tb), *c = modified_source(w, in, 2, tc);
+  const u32 *a = modified_source(w, in, 0, ta), *b = modified_source(w, in, 1, tb);
+  const u32* c = modified_source(w, in, 2, tc);
   u64 vcc = w.s64(VCC);
   for (int i = 0; i < WAVE; i++) {
-    typename T::Float x = value<T>(T::load(a, i)), y = value<T>(T::load(b, i)), z = value<T>(T::load(c, i)), r;
+    typename T::Float x = value<T>(T::load(a, i)), y = value<T>(T::load(b, i)), z = value<T>(T::load(c, i));
+    typename T::Float r;
     if constexpr (T::REGISTERS == 1) r = __builtin_fmaf(x, y, z); else r = __builtin_fma(x, y, z);
     T::store(t, i, pattern<T>(r));
   }
@@ -95,9 +118,9 @@ template <class T> static void div_fmas(Wave& w, const Inst& in) {
   write_result(w, in, t);
 }
 
-// The special cases of numerator S2 / denominator S1; otherwise the computed quotient S0 with their sign. A NaN quotient
-// of ordinary numbers is what the steps before leave where it overflows, and hardware makes it infinite, though the
-// ISA text does not say so (found on hardware by tinygrad, test/mockgpu/amd/emu.py).
+// The special cases of numerator S2 / denominator S1; otherwise the computed quotient S0 with their sign. A
+// NaN quotient of ordinary numbers is what the steps before leave where it overflows, and hardware makes it
+// infinite, though the ISA text does not say so (found on hardware by tinygrad, test/mockgpu/amd/emu.py).
 template <class U, int MANTISSA, int UNDERFLOW> static inline U fixup(U q, U denominator, U numerator) {
   constexpr U INF = FloatBits<U>::INF, SIGN = (U)((U)1 << (8 * sizeof(U) - 1));
   U sign = (denominator ^ numerator) & SIGN, d = denominator & (U)~SIGN, n = numerator & (U)~SIGN;
@@ -116,9 +139,13 @@ CORE_U16(div_fixup_legacy_f16, (fixup<u16, 10, -100>((u16)a, (u16)b, (u16)c)))
 CORE_U16_KEEP(div_fixup_f16, (fixup<u16, 10, -100>((u16)a, (u16)b, (u16)c)))
 
 static const OpInfo OPS[] = {
-  {"v_div_scale_f32", "D:f32 D:b64 S:f32 S:f32 S:f32", div_scale<F32>}, {"v_div_scale_f64", "D:f64 D:b64 S:f64 S:f64 S:f64", wide<div_scale<F64>>},
-  {"v_div_fmas_f32", "D:f32 S:f32 S:f32 S:f32", div_fmas<F32>}, {"v_div_fmas_f64", "D:f64 S:f64 S:f64 S:f64", wide<div_fmas<F64>>},
-  {"v_div_fixup_f32", "D:f32 S:f32 S:f32 S:f32", lane_op, div_fixup_f32}, {"v_div_fixup_f64", "D:f64 S:f64 S:f64 S:f64", lane_op, div_fixup_f64},
-  {"v_div_fixup_f16", "D:f16 S:f16 S:f16 S:f16", lane_op, div_fixup_f16}, {"v_div_fixup_legacy_f16", "D:f16 S:f16 S:f16 S:f16", lane_op, div_fixup_legacy_f16},
+  {"v_div_scale_f32", "D:f32 D:b64 S:f32 S:f32 S:f32", div_scale<F32>},
+  {"v_div_scale_f64", "D:f64 D:b64 S:f64 S:f64 S:f64", wide<div_scale<F64>>},
+  {"v_div_fmas_f32", "D:f32 S:f32 S:f32 S:f32", div_fmas<F32>},
+  {"v_div_fmas_f64", "D:f64 S:f64 S:f64 S:f64", wide<div_fmas<F64>>},
+  {"v_div_fixup_f32", "D:f32 S:f32 S:f32 S:f32", lane_op, div_fixup_f32},
+  {"v_div_fixup_f64", "D:f64 S:f64 S:f64 S:f64", lane_op, div_fixup_f64},
+  {"v_div_fixup_f16", "D:f16 S:f16 S:f16 S:f16", lane_op, div_fixup_f16},
+  {"v_div_fixup_legacy_f16", "D:f16 S:f16 S:f16 S:f16", lane_op, div_fixup_legacy_f16},
 };
 TABLE(DIVISION_OPS);

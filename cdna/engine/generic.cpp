@@ -58,7 +58,7 @@ u64 write_mask(const Wave& w, const Inst& in) {
   if (!(in.flags & DPP)) return mask;
   u64 banks = 0x1111111111111111ull * in.bank_mask, lanes = 0;  // bit 4*row + bank ...
   for (int q = 0; q < 16; q++)
-    if ((in.row_mask >> (q >> 2) & 1) && (banks >> q & 1)) lanes |= 15ull << 4 * q;  // ... stands for four lanes
+    if ((in.row_mask >> (q >> 2) & 1) && (banks >> q & 1)) lanes |= 15ull << 4 * q;  // ... is four lanes
   if (!(in.bound_ctrl & BOUND_ZERO)) lanes &= dpp_readable(dpp_map(in.dpp_ctrl), mask);
   return mask & lanes;
 }
@@ -124,12 +124,15 @@ const u32* modified_source(Wave& w, const Inst& in, int k, u32* tmp) {
   apply_sdwa(tmp, sel, o.mods & SEXT);
   if (half) for (int i = 0; i < WAVE; i++) tmp[i] >>= 16;
   if ((in.flags & PACKED_SEL) && in.src_float[k] & 1) apply_packed_select(in, k, tmp, dwords);
-  else if (in.flags & PACKED_SEL) apply_neg_abs(tmp, (in.neg_lo >> k & 1 ? NEG : 0) | (in.neg_hi >> k & 1 ? ABS : 0), 32);
+  else if (in.flags & PACKED_SEL)  // a plain operand among packed ones: neg_lo negates it, neg_hi is its abs
+    apply_neg_abs(tmp, (in.neg_lo >> k & 1 ? NEG : 0) | (in.neg_hi >> k & 1 ? ABS : 0), 32);
   else if (o.mods & (NEG | ABS)) apply_neg_abs(tmp, o.mods, in.src_float[k] ? in.src_float[k] : 32);
   return tmp;
 }
 
-static float scaled(float x, u32 omod) { return omod == 1 ? x * 2 : omod == 2 ? x * 4 : omod == 3 ? x / 2 : x; }
+static float scaled(float x, u32 omod) {
+  return omod == 1 ? x * 2 : omod == 2 ? x * 4 : omod == 3 ? x / 2 : x;
+}
 // dx10_clamp: NaN becomes 0.
 static float clamped(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }
 
@@ -146,7 +149,8 @@ static void apply_output_mods(const Inst& in, u32* t) {
       x = in.omod == 1 ? x * 2 : in.omod == 2 ? x * 4 : in.omod == 3 ? x / 2 : x;
       set_pair(t, i, bits(clamp ? (x > 0 ? (x < 1 ? x : 1.0) : 0.0) : x));
     } else if (in.float_type == 16 || in.float_type == 15) {
-      u32 lo = bits((f16)(clamp ? clamped(scaled((float)as_f16(t[i]), in.omod)) : scaled((float)as_f16(t[i]), in.omod)));
+      float x = scaled((float)as_f16(t[i]), in.omod);
+      u32 lo = bits((f16)(clamp ? clamped(x) : x));
       u32 hi = t[i] >> 16;
       if (in.float_type == 15 && clamp) hi = bits((f16)clamped((float)as_f16(hi)));
       t[i] = lo | hi << 16;
@@ -160,10 +164,10 @@ static void apply_sdwa_dst(Wave& w, const Inst& in, u32* t) {
   u32 field = ((1u << width) - 1) << shift;
   const u32* old = w.vreg(in.dst[0].reg);
   for (int i = 0; i < WAVE; i++) {
-    u32 part = t[i] << shift & field;
-    u32 rest = in.dst_unused == 2 ? old[i] & ~field                                        // PRESERVE
-             : in.dst_unused == 1 && (t[i] >> (width - 1) & 1) ? ~((field >> shift << shift) | ((1u << shift) - 1))  // SEXT
-             : 0;                                                                           // PAD
+    u32 part = t[i] << shift & field, below = (1u << shift) - 1;
+    bool negative = t[i] >> (width - 1) & 1;
+    u32 rest = in.dst_unused == 2 ? old[i] & ~field                        // PRESERVE
+             : in.dst_unused == 1 && negative ? ~(field | below) : 0;      // SEXT; else PAD
     t[i] = part | rest;
   }
 }
@@ -174,7 +178,8 @@ void write_result(Wave& w, const Inst& in, u32* t) {
   u32* d = w.vreg(in.dst[0].reg);
   if (in.flags & HALF_DST) {  // a 16-bit result keeps the other half of its register
     bool high = in.op_sel >> 3 & 1;
-    for (int i = 0; i < WAVE; i++) t[i] = high ? (d[i] & 0xffff) | t[i] << 16 : (d[i] & 0xffff0000) | (t[i] & 0xffff);
+    for (int i = 0; i < WAVE; i++)
+      t[i] = high ? (d[i] & 0xffff) | t[i] << 16 : (d[i] & 0xffff0000) | (t[i] & 0xffff);
   }
   u64 mask = write_mask(w, in);
   for (int k = 0; k < in.dst_dwords; k++) blend(d + k * WAVE, t + k * WAVE, mask);

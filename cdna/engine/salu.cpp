@@ -8,12 +8,19 @@ static inline u64 b64(Wave& w, const Inst& in) { return scalar64(w, in.src[1]); 
 static inline void out32(Wave& w, const Inst& in, u32 x) { w.s[in.dst[0].reg] = x; }
 static inline void out64(Wave& w, const Inst& in, u64 x) { w.set_s64(in.dst[0].reg, x); }
 
-// One function object per operation: OP32/OP64 write the result and leave SCC, the _SCC forms set SCC = result != 0.
-#define OP32(NAME, EXPR) static void NAME(Wave& w, const Inst& in) { u32 a = a32(w, in), b = b32(w, in); (void)a; (void)b; out32(w, in, EXPR); }
-#define OP32_SCC(NAME, EXPR) static void NAME(Wave& w, const Inst& in) { u32 a = a32(w, in), b = b32(w, in); (void)a; (void)b; u32 r = EXPR; out32(w, in, r); w.scc = r != 0; }
-#define OP64(NAME, EXPR) static void NAME(Wave& w, const Inst& in) { u64 a = a64(w, in), b = b64(w, in); (void)a; (void)b; out64(w, in, EXPR); }
-#define OP64_SCC(NAME, EXPR) static void NAME(Wave& w, const Inst& in) { u64 a = a64(w, in), b = b64(w, in); (void)a; (void)b; u64 r = EXPR; out64(w, in, r); w.scc = r != 0; }
-#define COMPARE(NAME, TYPE, EXPR) static void NAME(Wave& w, const Inst& in) { TYPE a = (TYPE)a32(w, in), b = (TYPE)b32(w, in); w.scc = EXPR; }
+// One function object per operation: OP32/OP64 write the result and leave SCC, the _SCC forms set SCC =
+// result != 0.
+#define OP(NAME, WIDTH, BODY) \
+  static void NAME(Wave& w, const Inst& in) { \
+    u##WIDTH a = a##WIDTH(w, in), b = b##WIDTH(w, in); \
+    (void)a; (void)b; \
+    BODY }
+#define OP32(NAME, EXPR) OP(NAME, 32, out32(w, in, EXPR);)
+#define OP64(NAME, EXPR) OP(NAME, 64, out64(w, in, EXPR);)
+#define OP32_SCC(NAME, EXPR) OP(NAME, 32, u32 r = EXPR; out32(w, in, r); w.scc = r != 0;)
+#define OP64_SCC(NAME, EXPR) OP(NAME, 64, u64 r = EXPR; out64(w, in, r); w.scc = r != 0;)
+#define COMPARE(NAME, TYPE, EXPR) \
+  static void NAME(Wave& w, const Inst& in) { TYPE a = (TYPE)a32(w, in), b = (TYPE)b32(w, in); w.scc = EXPR; }
 
 OP32(mov32, a) OP64(mov64, a)
 static void cmov32(Wave& w, const Inst& in) { if (w.scc) out32(w, in, a32(w, in)); }
@@ -21,12 +28,36 @@ static void cmov64(Wave& w, const Inst& in) { if (w.scc) out64(w, in, a64(w, in)
 static void cselect32(Wave& w, const Inst& in) { out32(w, in, w.scc ? a32(w, in) : b32(w, in)); }
 static void cselect64(Wave& w, const Inst& in) { out64(w, in, w.scc ? a64(w, in) : b64(w, in)); }
 
-static void add_u32(Wave& w, const Inst& in) { u64 r = (u64)a32(w, in) + b32(w, in); out32(w, in, r); w.scc = r >> 32; }
-static void addc_u32(Wave& w, const Inst& in) { u64 r = (u64)a32(w, in) + b32(w, in) + w.scc; out32(w, in, r); w.scc = r >> 32; }
-static void sub_u32(Wave& w, const Inst& in) { u32 a = a32(w, in), b = b32(w, in); out32(w, in, a - b); w.scc = a < b; }
-static void subb_u32(Wave& w, const Inst& in) { u32 a = a32(w, in), b = b32(w, in), c = w.scc; out32(w, in, a - b - c); w.scc = (u64)a < (u64)b + c; }
-static void add_i32(Wave& w, const Inst& in) { i32 r; w.scc = __builtin_add_overflow((i32)a32(w, in), (i32)b32(w, in), &r); out32(w, in, r); }
-static void sub_i32(Wave& w, const Inst& in) { i32 r; w.scc = __builtin_sub_overflow((i32)a32(w, in), (i32)b32(w, in), &r); out32(w, in, r); }
+static void add_u32(Wave& w, const Inst& in) {
+  u64 r = (u64)a32(w, in) + b32(w, in);
+  out32(w, in, r);
+  w.scc = r >> 32;
+}
+static void addc_u32(Wave& w, const Inst& in) {
+  u64 r = (u64)a32(w, in) + b32(w, in) + w.scc;
+  out32(w, in, r);
+  w.scc = r >> 32;
+}
+static void sub_u32(Wave& w, const Inst& in) {
+  u32 a = a32(w, in), b = b32(w, in);
+  out32(w, in, a - b);
+  w.scc = a < b;
+}
+static void subb_u32(Wave& w, const Inst& in) {
+  u32 a = a32(w, in), b = b32(w, in), c = w.scc;
+  out32(w, in, a - b - c);
+  w.scc = (u64)a < (u64)b + c;
+}
+static void add_i32(Wave& w, const Inst& in) {
+  i32 r;
+  w.scc = __builtin_add_overflow((i32)a32(w, in), (i32)b32(w, in), &r);
+  out32(w, in, r);
+}
+static void sub_i32(Wave& w, const Inst& in) {
+  i32 r;
+  w.scc = __builtin_sub_overflow((i32)a32(w, in), (i32)b32(w, in), &r);
+  out32(w, in, r);
+}
 
 // Register numbers relative to M0.
 template <int DWORDS> static bool in_file(Wave& w, u32 reg) {
@@ -43,7 +74,11 @@ template <int DWORDS> static void movreld(Wave& w, const Inst& in) {
   u64 x = DWORDS == 2 ? a64(w, in) : a32(w, in);
   if (in_file<DWORDS>(w, to)) memcpy(&w.s[to], &x, DWORDS * 4);
 }
-static void addk(Wave& w, const Inst& in) { i32 r; w.scc = __builtin_add_overflow((i32)w.s[in.dst[0].reg], (i32)a32(w, in), &r); out32(w, in, r); }
+static void addk(Wave& w, const Inst& in) {
+  i32 r;
+  w.scc = __builtin_add_overflow((i32)w.s[in.dst[0].reg], (i32)a32(w, in), &r);
+  out32(w, in, r);
+}
 static void mulk(Wave& w, const Inst& in) { out32(w, in, w.s[in.dst[0].reg] * a32(w, in)); }
 template <bool MIN, bool SIGNED> static void minmax(Wave& w, const Inst& in) {
   u32 a = a32(w, in), b = b32(w, in);
@@ -54,16 +89,34 @@ template <bool MIN, bool SIGNED> static void minmax(Wave& w, const Inst& in) {
 OP32(mul_i32, a * b)
 OP32(mul_hi_u32, (u64)a * b >> 32)
 OP32(mul_hi_i32, (u32)((i64)(i32)a * (i32)b >> 32))
-template <int SHIFT> static void lshl_add(Wave& w, const Inst& in) { u64 r = ((u64)a32(w, in) << SHIFT) + b32(w, in); out32(w, in, r); w.scc = (r >> 32) != 0; }
+template <int SHIFT> static void lshl_add(Wave& w, const Inst& in) {
+  u64 r = ((u64)a32(w, in) << SHIFT) + b32(w, in);
+  out32(w, in, r);
+  w.scc = (r >> 32) != 0;
+}
 
-OP32_SCC(and32, a & b) OP32_SCC(or32, a | b) OP32_SCC(xor32, a ^ b) OP32_SCC(andn2_32, a & ~b) OP32_SCC(orn2_32, a | ~b)
+OP32_SCC(and32, a & b) OP32_SCC(or32, a | b) OP32_SCC(xor32, a ^ b) OP32_SCC(andn2_32, a & ~b)
+OP32_SCC(orn2_32, a | ~b)
 OP32_SCC(nand32, ~(a & b)) OP32_SCC(nor32, ~(a | b)) OP32_SCC(xnor32, ~(a ^ b)) OP32_SCC(not32, ~a)
-OP64_SCC(and64, a & b) OP64_SCC(or64, a | b) OP64_SCC(xor64, a ^ b) OP64_SCC(andn2_64, a & ~b) OP64_SCC(orn2_64, a | ~b)
+OP64_SCC(and64, a & b) OP64_SCC(or64, a | b) OP64_SCC(xor64, a ^ b) OP64_SCC(andn2_64, a & ~b)
+OP64_SCC(orn2_64, a | ~b)
 OP64_SCC(nand64, ~(a & b)) OP64_SCC(nor64, ~(a | b)) OP64_SCC(xnor64, ~(a ^ b)) OP64_SCC(not64, ~a)
 OP32_SCC(lshl32, a << (b & 31)) OP32_SCC(lshr32, a >> (b & 31)) OP32_SCC(ashr32, (u32)((i32)a >> (b & 31)))
-static void lshl64(Wave& w, const Inst& in) { u64 r = a64(w, in) << (b32(w, in) & 63); out64(w, in, r); w.scc = r != 0; }
-static void lshr64(Wave& w, const Inst& in) { u64 r = a64(w, in) >> (b32(w, in) & 63); out64(w, in, r); w.scc = r != 0; }
-static void ashr64(Wave& w, const Inst& in) { u64 r = (u64)((i64)a64(w, in) >> (b32(w, in) & 63)); out64(w, in, r); w.scc = r != 0; }
+static void lshl64(Wave& w, const Inst& in) {
+  u64 r = a64(w, in) << (b32(w, in) & 63);
+  out64(w, in, r);
+  w.scc = r != 0;
+}
+static void lshr64(Wave& w, const Inst& in) {
+  u64 r = a64(w, in) >> (b32(w, in) & 63);
+  out64(w, in, r);
+  w.scc = r != 0;
+}
+static void ashr64(Wave& w, const Inst& in) {
+  u64 r = (u64)((i64)a64(w, in) >> (b32(w, in) & 63));
+  out64(w, in, r);
+  w.scc = r != 0;
+}
 OP32(bfm32, ((1u << (a & 31)) - 1) << (b & 31))
 OP64(bfm64, ((1ull << (a & 63)) - 1) << (b & 63))
 static u64 field(u64 x, u32 b, int bits, bool sign) {
@@ -73,63 +126,149 @@ static u64 field(u64 x, u32 b, int bits, bool sign) {
   u64 r = x >> offset & (width >= 64 ? ~0ull : (1ull << width) - 1);
   return sign && width < 64 && (r >> (width - 1) & 1) ? r | ~0ull << width : r;
 }
-static void bfe_u32(Wave& w, const Inst& in) { u32 r = field(a32(w, in), b32(w, in), 32, false); out32(w, in, r); w.scc = r != 0; }
-static void bfe_i32(Wave& w, const Inst& in) { u32 r = field(a32(w, in), b32(w, in), 32, true); out32(w, in, r); w.scc = r != 0; }
-static void bfe_u64(Wave& w, const Inst& in) { u64 r = field(a64(w, in), b32(w, in), 64, false); out64(w, in, r); w.scc = r != 0; }
-static void bfe_i64(Wave& w, const Inst& in) { u64 r = field(a64(w, in), b32(w, in), 64, true); out64(w, in, r); w.scc = r != 0; }
+static void bfe_u32(Wave& w, const Inst& in) {
+  u32 r = field(a32(w, in), b32(w, in), 32, false);
+  out32(w, in, r);
+  w.scc = r != 0;
+}
+static void bfe_i32(Wave& w, const Inst& in) {
+  u32 r = field(a32(w, in), b32(w, in), 32, true);
+  out32(w, in, r);
+  w.scc = r != 0;
+}
+static void bfe_u64(Wave& w, const Inst& in) {
+  u64 r = field(a64(w, in), b32(w, in), 64, false);
+  out64(w, in, r);
+  w.scc = r != 0;
+}
+static void bfe_i64(Wave& w, const Inst& in) {
+  u64 r = field(a64(w, in), b32(w, in), 64, true);
+  out64(w, in, r);
+  w.scc = r != 0;
+}
 
 OP32(brev32, __builtin_bitreverse32(a)) OP64(brev64, __builtin_bitreverse64(a))
 OP32_SCC(bcnt1_32, __builtin_popcount(a)) OP32_SCC(bcnt0_32, 32 - __builtin_popcount(a))
-static void bcnt1_64(Wave& w, const Inst& in) { u32 r = __builtin_popcountll(a64(w, in)); out32(w, in, r); w.scc = r != 0; }
-static void bcnt0_64(Wave& w, const Inst& in) { u32 r = 64 - __builtin_popcountll(a64(w, in)); out32(w, in, r); w.scc = r != 0; }
+static void bcnt1_64(Wave& w, const Inst& in) {
+  u32 r = __builtin_popcountll(a64(w, in));
+  out32(w, in, r);
+  w.scc = r != 0;
+}
+static void bcnt0_64(Wave& w, const Inst& in) {
+  u32 r = 64 - __builtin_popcountll(a64(w, in));
+  out32(w, in, r);
+  w.scc = r != 0;
+}
 OP32(ff1_32, a ? __builtin_ctz(a) : ~0u) OP32(ff0_32, ~a ? __builtin_ctz(~a) : ~0u)
-static void ff1_64(Wave& w, const Inst& in) { u64 a = a64(w, in); out32(w, in, a ? __builtin_ctzll(a) : ~0u); }
-static void ff0_64(Wave& w, const Inst& in) { u64 a = ~a64(w, in); out32(w, in, a ? __builtin_ctzll(a) : ~0u); }
+static void ff1_64(Wave& w, const Inst& in) {
+  u64 a = a64(w, in);
+  out32(w, in, a ? __builtin_ctzll(a) : ~0u);
+}
+static void ff0_64(Wave& w, const Inst& in) {
+  u64 a = ~a64(w, in);
+  out32(w, in, a ? __builtin_ctzll(a) : ~0u);
+}
 OP32(flbit32, a ? __builtin_clz(a) : ~0u)
-static void flbit64(Wave& w, const Inst& in) { u64 a = a64(w, in); out32(w, in, a ? __builtin_clzll(a) : ~0u); }
-static void flbit_i32(Wave& w, const Inst& in) { i32 a = a32(w, in); u32 x = a < 0 ? ~a : a; out32(w, in, x ? __builtin_clz(x) : ~0u); }
-static void flbit_i64(Wave& w, const Inst& in) { i64 a = a64(w, in); u64 x = a < 0 ? ~a : a; out32(w, in, x ? __builtin_clzll(x) : ~0u); }
+static void flbit64(Wave& w, const Inst& in) {
+  u64 a = a64(w, in);
+  out32(w, in, a ? __builtin_clzll(a) : ~0u);
+}
+static void flbit_i32(Wave& w, const Inst& in) {
+  i32 a = a32(w, in);
+  u32 x = a < 0 ? ~a : a;
+  out32(w, in, x ? __builtin_clz(x) : ~0u);
+}
+static void flbit_i64(Wave& w, const Inst& in) {
+  i64 a = a64(w, in);
+  u64 x = a < 0 ? ~a : a;
+  out32(w, in, x ? __builtin_clzll(x) : ~0u);
+}
 OP32(sext8, (u32)(i32)(i8)a) OP32(sext16, (u32)(i32)(i16)a)
 OP32_SCC(abs32, (i32)a < 0 ? 0u - a : a)
-static void absdiff(Wave& w, const Inst& in) { i32 d = (i32)(a32(w, in) - b32(w, in)); u32 r = d < 0 ? 0u - (u32)d : d; out32(w, in, r); w.scc = r != 0; }
+static void absdiff(Wave& w, const Inst& in) {
+  i32 d = (i32)(a32(w, in) - b32(w, in));
+  u32 r = d < 0 ? 0u - (u32)d : d;
+  out32(w, in, r);
+  w.scc = r != 0;
+}
 static void bitset0_32(Wave& w, const Inst& in) { w.s[in.dst[0].reg] &= ~(1u << (a32(w, in) & 31)); }
 static void bitset1_32(Wave& w, const Inst& in) { w.s[in.dst[0].reg] |= 1u << (a32(w, in) & 31); }
-static void bitset0_64(Wave& w, const Inst& in) { out64(w, in, w.s64(in.dst[0].reg) & ~(1ull << (a32(w, in) & 63))); }
-static void bitset1_64(Wave& w, const Inst& in) { out64(w, in, w.s64(in.dst[0].reg) | 1ull << (a32(w, in) & 63)); }
+static void bitset0_64(Wave& w, const Inst& in) {
+  out64(w, in, w.s64(in.dst[0].reg) & ~(1ull << (a32(w, in) & 63)));
+}
+static void bitset1_64(Wave& w, const Inst& in) {
+  out64(w, in, w.s64(in.dst[0].reg) | 1ull << (a32(w, in) & 63));
+}
 static void bitcmp0_32(Wave& w, const Inst& in) { w.scc = !(a32(w, in) >> (b32(w, in) & 31) & 1); }
 static void bitcmp1_32(Wave& w, const Inst& in) { w.scc = a32(w, in) >> (b32(w, in) & 31) & 1; }
 static void bitcmp0_64(Wave& w, const Inst& in) { w.scc = !(a64(w, in) >> (b32(w, in) & 63) & 1); }
 static void bitcmp1_64(Wave& w, const Inst& in) { w.scc = a64(w, in) >> (b32(w, in) & 63) & 1; }
-static u64 quad_any(u64 x) { u64 r = 0; for (int i = 0; i < 16; i++) if (x >> 4 * i & 15) r |= 1ull << i; return r; }
-static u64 whole_quad(u64 x) { u64 r = 0; for (int i = 0; i < 16; i++) if (x >> 4 * i & 15) r |= 15ull << 4 * i; return r; }
-OP64_SCC(quadmask64, quad_any(a)) OP64_SCC(wqm64, whole_quad(a)) OP32_SCC(quadmask32, (u32)quad_any(a)) OP32_SCC(wqm32, (u32)whole_quad(a))
-static void bitreplicate(Wave& w, const Inst& in) { u32 a = a32(w, in); u64 r = 0; for (int i = 0; i < 32; i++) if (a >> i & 1) r |= 3ull << 2 * i; out64(w, in, r); }
-OP32(pack_ll, (a & 0xffff) | b << 16) OP32(pack_lh, (a & 0xffff) | (b & 0xffff0000)) OP32(pack_hh, a >> 16 | (b & 0xffff0000))
+static u64 quad_any(u64 x) {
+  u64 r = 0;
+  for (int i = 0; i < 16; i++) if (x >> 4 * i & 15) r |= 1ull << i;
+  return r;
+}
+static u64 whole_quad(u64 x) {
+  u64 r = 0;
+  for (int i = 0; i < 16; i++) if (x >> 4 * i & 15) r |= 15ull << 4 * i;
+  return r;
+}
+OP64_SCC(quadmask64, quad_any(a)) OP64_SCC(wqm64, whole_quad(a)) OP32_SCC(quadmask32, (u32)quad_any(a))
+OP32_SCC(wqm32, (u32)whole_quad(a))
+static void bitreplicate(Wave& w, const Inst& in) {
+  u32 a = a32(w, in);
+  u64 r = 0;
+  for (int i = 0; i < 32; i++) if (a >> i & 1) r |= 3ull << 2 * i;
+  out64(w, in, r);
+}
+OP32(pack_ll, (a & 0xffff) | b << 16) OP32(pack_lh, (a & 0xffff) | (b & 0xffff0000))
+OP32(pack_hh, a >> 16 | (b & 0xffff0000))
 
 // D = exec; exec = f(S, exec); SCC = exec != 0
-#define SAVEEXEC(NAME, EXPR) static void NAME(Wave& w, const Inst& in) { u64 a = a64(w, in), e = w.exec(); out64(w, in, e); u64 r = EXPR; w.set_exec(r); w.scc = r != 0; }
-SAVEEXEC(saveexec_and, a & e) SAVEEXEC(saveexec_or, a | e) SAVEEXEC(saveexec_xor, a ^ e) SAVEEXEC(saveexec_andn1, ~a & e)
-SAVEEXEC(saveexec_andn2, a & ~e) SAVEEXEC(saveexec_orn1, ~a | e) SAVEEXEC(saveexec_orn2, a | ~e) SAVEEXEC(saveexec_nand, ~(a & e))
+#define SAVEEXEC(NAME, EXPR) \
+  static void NAME(Wave& w, const Inst& in) { \
+    u64 a = a64(w, in), e = w.exec(), r = EXPR; \
+    out64(w, in, e); \
+    w.set_exec(r); \
+    w.scc = r != 0; }
+SAVEEXEC(saveexec_and, a & e) SAVEEXEC(saveexec_or, a | e) SAVEEXEC(saveexec_xor, a ^ e)
+SAVEEXEC(saveexec_andn1, ~a & e)
+SAVEEXEC(saveexec_andn2, a & ~e) SAVEEXEC(saveexec_orn1, ~a | e) SAVEEXEC(saveexec_orn2, a | ~e)
+SAVEEXEC(saveexec_nand, ~(a & e))
 SAVEEXEC(saveexec_nor, ~(a | e)) SAVEEXEC(saveexec_xnor, ~(a ^ e))
 // D = exec = f(S, exec)
-static void wrexec_andn1(Wave& w, const Inst& in) { u64 r = ~a64(w, in) & w.exec(); w.set_exec(r); out64(w, in, r); w.scc = r != 0; }
-static void wrexec_andn2(Wave& w, const Inst& in) { u64 r = a64(w, in) & ~w.exec(); w.set_exec(r); out64(w, in, r); w.scc = r != 0; }
+static void wrexec_andn1(Wave& w, const Inst& in) {
+  u64 r = ~a64(w, in) & w.exec();
+  w.set_exec(r);
+  out64(w, in, r);
+  w.scc = r != 0;
+}
+static void wrexec_andn2(Wave& w, const Inst& in) {
+  u64 r = a64(w, in) & ~w.exec();
+  w.set_exec(r);
+  out64(w, in, r);
+  w.scc = r != 0;
+}
 
 COMPARE(cmp_eq, u32, a == b) COMPARE(cmp_ne, u32, a != b)
-COMPARE(cmp_gt_i, i32, a > b) COMPARE(cmp_ge_i, i32, a >= b) COMPARE(cmp_lt_i, i32, a < b) COMPARE(cmp_le_i, i32, a <= b)
-COMPARE(cmp_gt_u, u32, a > b) COMPARE(cmp_ge_u, u32, a >= b) COMPARE(cmp_lt_u, u32, a < b) COMPARE(cmp_le_u, u32, a <= b)
+COMPARE(cmp_gt_i, i32, a > b) COMPARE(cmp_ge_i, i32, a >= b) COMPARE(cmp_lt_i, i32, a < b)
+COMPARE(cmp_le_i, i32, a <= b)
+COMPARE(cmp_gt_u, u32, a > b) COMPARE(cmp_ge_u, u32, a >= b) COMPARE(cmp_lt_u, u32, a < b)
+COMPARE(cmp_le_u, u32, a <= b)
 static void cmp_eq64(Wave& w, const Inst& in) { w.scc = a64(w, in) == b64(w, in); }
 static void cmp_ne64(Wave& w, const Inst& in) { w.scc = a64(w, in) != b64(w, in); }
 
 // Scalar loads: D = memory[S0 + S1 or offset], dword aligned.
 template <int DWORDS> static void load(Wave& w, const Inst& in) {
-  u64 address = (w.s64(in.src[0].reg) + (in.src[1].kind == NONE ? 0 : scalar32(w, in.src[1])) + (i64)in.offset) & ~3ull;
+  u32 index = in.src[1].kind == NONE ? 0 : scalar32(w, in.src[1]);
+  u64 address = (w.s64(in.src[0].reg) + index + (i64)in.offset) & ~3ull;
   memcpy(&w.s[in.dst[0].reg], (const void*)address, DWORDS * 4);
 }
 template <int DWORDS> static void buffer_load(Wave& w, const Inst& in) {
   u32 r = in.src[0].reg;
   u64 base = w.s64(r) & 0xffffffffffffull;
-  u32 records = w.s[r + 2], offset = ((in.src[1].kind == NONE ? 0 : scalar32(w, in.src[1])) + in.offset) & ~3u;
+  u32 index = in.src[1].kind == NONE ? 0 : scalar32(w, in.src[1]);
+  u32 records = w.s[r + 2], offset = (index + in.offset) & ~3u;
   for (int k = 0; k < DWORDS; k++, offset += 4) {
     u32 x = 0;
     if ((u64)offset + 4 <= records) memcpy(&x, (const void*)(base + offset), 4);
@@ -138,26 +277,41 @@ template <int DWORDS> static void buffer_load(Wave& w, const Inst& in) {
 }
 
 static const OpInfo OPS[] = {
-  {"s_mov_b32", "D:b32 S:b32", mov32}, {"s_mov_b64", "D:b64 S:b64", mov64}, {"s_movk_i32", "D:b32 S:k16", mov32},
-  {"s_cmov_b32", "D:b32 S:b32", cmov32}, {"s_cmov_b64", "D:b64 S:b64", cmov64}, {"s_cmovk_i32", "D:b32 S:k16", cmov32},
+  {"s_mov_b32", "D:b32 S:b32", mov32}, {"s_mov_b64", "D:b64 S:b64", mov64},
+  {"s_movk_i32", "D:b32 S:k16", mov32},
+  {"s_cmov_b32", "D:b32 S:b32", cmov32}, {"s_cmov_b64", "D:b64 S:b64", cmov64},
+  {"s_cmovk_i32", "D:b32 S:k16", cmov32},
   {"s_cselect_b32", "D:b32 S:b32 S:b32", cselect32}, {"s_cselect_b64", "D:b64 S:b64 S:b64", cselect64},
   {"s_add_u32", "D:b32 S:u32 S:u32", add_u32}, {"s_addc_u32", "D:b32 S:u32 S:u32", addc_u32},
   {"s_sub_u32", "D:b32 S:u32 S:u32", sub_u32}, {"s_subb_u32", "D:b32 S:u32 S:u32", subb_u32},
   {"s_add_i32", "D:b32 S:i32 S:i32", add_i32}, {"s_sub_i32", "D:b32 S:i32 S:i32", sub_i32},
   {"s_addk_i32", "D:b32 S:k16", addk}, {"s_mulk_i32", "D:b32 S:k16", mulk},
-  {"s_min_i32", "D:b32 S:i32 S:i32", minmax<true, true>}, {"s_min_u32", "D:b32 S:u32 S:u32", minmax<true, false>},
-  {"s_max_i32", "D:b32 S:i32 S:i32", minmax<false, true>}, {"s_max_u32", "D:b32 S:u32 S:u32", minmax<false, false>},
-  {"s_mul_i32", "D:b32 S:i32 S:i32", mul_i32}, {"s_mul_hi_u32", "D:b32 S:u32 S:u32", mul_hi_u32}, {"s_mul_hi_i32", "D:b32 S:i32 S:i32", mul_hi_i32},
-  {"s_lshl1_add_u32", "D:b32 S:u32 S:u32", lshl_add<1>}, {"s_lshl2_add_u32", "D:b32 S:u32 S:u32", lshl_add<2>},
-  {"s_lshl3_add_u32", "D:b32 S:u32 S:u32", lshl_add<3>}, {"s_lshl4_add_u32", "D:b32 S:u32 S:u32", lshl_add<4>},
-  {"s_and_b32", "D:b32 S:b32 S:b32", and32}, {"s_or_b32", "D:b32 S:b32 S:b32", or32}, {"s_xor_b32", "D:b32 S:b32 S:b32", xor32},
-  {"s_andn2_b32", "D:b32 S:b32 S:b32", andn2_32}, {"s_orn2_b32", "D:b32 S:b32 S:b32", orn2_32}, {"s_nand_b32", "D:b32 S:b32 S:b32", nand32},
-  {"s_nor_b32", "D:b32 S:b32 S:b32", nor32}, {"s_xnor_b32", "D:b32 S:b32 S:b32", xnor32}, {"s_not_b32", "D:b32 S:b32", not32},
-  {"s_and_b64", "D:b64 S:b64 S:b64", and64}, {"s_or_b64", "D:b64 S:b64 S:b64", or64}, {"s_xor_b64", "D:b64 S:b64 S:b64", xor64},
-  {"s_andn2_b64", "D:b64 S:b64 S:b64", andn2_64}, {"s_orn2_b64", "D:b64 S:b64 S:b64", orn2_64}, {"s_nand_b64", "D:b64 S:b64 S:b64", nand64},
-  {"s_nor_b64", "D:b64 S:b64 S:b64", nor64}, {"s_xnor_b64", "D:b64 S:b64 S:b64", xnor64}, {"s_not_b64", "D:b64 S:b64", not64},
-  {"s_lshl_b32", "D:b32 S:b32 S:b32", lshl32}, {"s_lshr_b32", "D:b32 S:b32 S:b32", lshr32}, {"s_ashr_i32", "D:b32 S:i32 S:b32", ashr32},
-  {"s_lshl_b64", "D:b64 S:b64 S:b32", lshl64}, {"s_lshr_b64", "D:b64 S:b64 S:b32", lshr64}, {"s_ashr_i64", "D:b64 S:i64 S:b32", ashr64},
+  {"s_min_i32", "D:b32 S:i32 S:i32", minmax<true, true>},
+  {"s_min_u32", "D:b32 S:u32 S:u32", minmax<true, false>},
+  {"s_max_i32", "D:b32 S:i32 S:i32", minmax<false, true>},
+  {"s_max_u32", "D:b32 S:u32 S:u32", minmax<false, false>},
+  {"s_mul_i32", "D:b32 S:i32 S:i32", mul_i32}, {"s_mul_hi_u32", "D:b32 S:u32 S:u32", mul_hi_u32},
+  {"s_mul_hi_i32", "D:b32 S:i32 S:i32", mul_hi_i32},
+  {"s_lshl1_add_u32", "D:b32 S:u32 S:u32", lshl_add<1>},
+  {"s_lshl2_add_u32", "D:b32 S:u32 S:u32", lshl_add<2>},
+  {"s_lshl3_add_u32", "D:b32 S:u32 S:u32", lshl_add<3>},
+  {"s_lshl4_add_u32", "D:b32 S:u32 S:u32", lshl_add<4>},
+  {"s_and_b32", "D:b32 S:b32 S:b32", and32}, {"s_or_b32", "D:b32 S:b32 S:b32", or32},
+  {"s_xor_b32", "D:b32 S:b32 S:b32", xor32},
+  {"s_andn2_b32", "D:b32 S:b32 S:b32", andn2_32}, {"s_orn2_b32", "D:b32 S:b32 S:b32", orn2_32},
+  {"s_nand_b32", "D:b32 S:b32 S:b32", nand32},
+  {"s_nor_b32", "D:b32 S:b32 S:b32", nor32}, {"s_xnor_b32", "D:b32 S:b32 S:b32", xnor32},
+  {"s_not_b32", "D:b32 S:b32", not32},
+  {"s_and_b64", "D:b64 S:b64 S:b64", and64}, {"s_or_b64", "D:b64 S:b64 S:b64", or64},
+  {"s_xor_b64", "D:b64 S:b64 S:b64", xor64},
+  {"s_andn2_b64", "D:b64 S:b64 S:b64", andn2_64}, {"s_orn2_b64", "D:b64 S:b64 S:b64", orn2_64},
+  {"s_nand_b64", "D:b64 S:b64 S:b64", nand64},
+  {"s_nor_b64", "D:b64 S:b64 S:b64", nor64}, {"s_xnor_b64", "D:b64 S:b64 S:b64", xnor64},
+  {"s_not_b64", "D:b64 S:b64", not64},
+  {"s_lshl_b32", "D:b32 S:b32 S:b32", lshl32}, {"s_lshr_b32", "D:b32 S:b32 S:b32", lshr32},
+  {"s_ashr_i32", "D:b32 S:i32 S:b32", ashr32},
+  {"s_lshl_b64", "D:b64 S:b64 S:b32", lshl64}, {"s_lshr_b64", "D:b64 S:b64 S:b32", lshr64},
+  {"s_ashr_i64", "D:b64 S:i64 S:b32", ashr64},
   {"s_bfm_b32", "D:b32 S:b32 S:b32", bfm32}, {"s_bfm_b64", "D:b64 S:b32 S:b32", bfm64},
   {"s_bfe_u32", "D:b32 S:u32 S:b32", bfe_u32}, {"s_bfe_i32", "D:b32 S:i32 S:b32", bfe_i32},
   {"s_bfe_u64", "D:b64 S:u64 S:b32", bfe_u64}, {"s_bfe_i64", "D:b64 S:i64 S:b32", bfe_i64},
@@ -177,23 +331,39 @@ static const OpInfo OPS[] = {
   {"s_movrels_b32", "D:b32 S:b32", movrels<1>}, {"s_movrels_b64", "D:b64 S:b64", movrels<2>},
   {"s_movreld_b32", "D:b32 S:b32", movreld<1>}, {"s_movreld_b64", "D:b64 S:b64", movreld<2>},
   {"s_quadmask_b32", "D:b32 S:b32", quadmask32}, {"s_quadmask_b64", "D:b64 S:b64", quadmask64},
-  {"s_wqm_b32", "D:b32 S:b32", wqm32}, {"s_wqm_b64", "D:b64 S:b64", wqm64}, {"s_bitreplicate_b64_b32", "D:b64 S:b32", bitreplicate},
-  {"s_pack_ll_b32_b16", "D:b32 S:b32 S:b32", pack_ll}, {"s_pack_lh_b32_b16", "D:b32 S:b32 S:b32", pack_lh}, {"s_pack_hh_b32_b16", "D:b32 S:b32 S:b32", pack_hh},
-  {"s_and_saveexec_b64", "D:b64 S:b64", saveexec_and}, {"s_or_saveexec_b64", "D:b64 S:b64", saveexec_or}, {"s_xor_saveexec_b64", "D:b64 S:b64", saveexec_xor},
-  {"s_andn1_saveexec_b64", "D:b64 S:b64", saveexec_andn1}, {"s_andn2_saveexec_b64", "D:b64 S:b64", saveexec_andn2},
-  {"s_orn1_saveexec_b64", "D:b64 S:b64", saveexec_orn1}, {"s_orn2_saveexec_b64", "D:b64 S:b64", saveexec_orn2},
-  {"s_nand_saveexec_b64", "D:b64 S:b64", saveexec_nand}, {"s_nor_saveexec_b64", "D:b64 S:b64", saveexec_nor}, {"s_xnor_saveexec_b64", "D:b64 S:b64", saveexec_xnor},
+  {"s_wqm_b32", "D:b32 S:b32", wqm32}, {"s_wqm_b64", "D:b64 S:b64", wqm64},
+  {"s_bitreplicate_b64_b32", "D:b64 S:b32", bitreplicate},
+  {"s_pack_ll_b32_b16", "D:b32 S:b32 S:b32", pack_ll}, {"s_pack_lh_b32_b16", "D:b32 S:b32 S:b32", pack_lh},
+  {"s_pack_hh_b32_b16", "D:b32 S:b32 S:b32", pack_hh},
+  {"s_and_saveexec_b64", "D:b64 S:b64", saveexec_and}, {"s_or_saveexec_b64", "D:b64 S:b64", saveexec_or},
+  {"s_xor_saveexec_b64", "D:b64 S:b64", saveexec_xor},
+  {"s_andn1_saveexec_b64", "D:b64 S:b64", saveexec_andn1},
+  {"s_andn2_saveexec_b64", "D:b64 S:b64", saveexec_andn2},
+  {"s_orn1_saveexec_b64", "D:b64 S:b64", saveexec_orn1},
+  {"s_orn2_saveexec_b64", "D:b64 S:b64", saveexec_orn2},
+  {"s_nand_saveexec_b64", "D:b64 S:b64", saveexec_nand}, {"s_nor_saveexec_b64", "D:b64 S:b64", saveexec_nor},
+  {"s_xnor_saveexec_b64", "D:b64 S:b64", saveexec_xnor},
   {"s_andn1_wrexec_b64", "D:b64 S:b64", wrexec_andn1}, {"s_andn2_wrexec_b64", "D:b64 S:b64", wrexec_andn2},
-  {"s_cmp_eq_i32", "S:i32 S:i32", cmp_eq}, {"s_cmp_lg_i32", "S:i32 S:i32", cmp_ne}, {"s_cmp_gt_i32", "S:i32 S:i32", cmp_gt_i}, {"s_cmp_ge_i32", "S:i32 S:i32", cmp_ge_i},
-  {"s_cmp_lt_i32", "S:i32 S:i32", cmp_lt_i}, {"s_cmp_le_i32", "S:i32 S:i32", cmp_le_i}, {"s_cmp_eq_u32", "S:u32 S:u32", cmp_eq}, {"s_cmp_lg_u32", "S:u32 S:u32", cmp_ne},
-  {"s_cmp_gt_u32", "S:u32 S:u32", cmp_gt_u}, {"s_cmp_ge_u32", "S:u32 S:u32", cmp_ge_u}, {"s_cmp_lt_u32", "S:u32 S:u32", cmp_lt_u}, {"s_cmp_le_u32", "S:u32 S:u32", cmp_le_u},
-  {"s_cmpk_eq_i32", "S:i32 S:k16", cmp_eq}, {"s_cmpk_lg_i32", "S:i32 S:k16", cmp_ne}, {"s_cmpk_gt_i32", "S:i32 S:k16", cmp_gt_i}, {"s_cmpk_ge_i32", "S:i32 S:k16", cmp_ge_i},
-  {"s_cmpk_lt_i32", "S:i32 S:k16", cmp_lt_i}, {"s_cmpk_le_i32", "S:i32 S:k16", cmp_le_i}, {"s_cmpk_eq_u32", "S:u32 S:u32", cmp_eq}, {"s_cmpk_lg_u32", "S:u32 S:u32", cmp_ne},
-  {"s_cmpk_gt_u32", "S:u32 S:u32", cmp_gt_u}, {"s_cmpk_ge_u32", "S:u32 S:u32", cmp_ge_u}, {"s_cmpk_lt_u32", "S:u32 S:u32", cmp_lt_u}, {"s_cmpk_le_u32", "S:u32 S:u32", cmp_le_u},
+  {"s_cmp_eq_i32", "S:i32 S:i32", cmp_eq}, {"s_cmp_lg_i32", "S:i32 S:i32", cmp_ne},
+  {"s_cmp_gt_i32", "S:i32 S:i32", cmp_gt_i}, {"s_cmp_ge_i32", "S:i32 S:i32", cmp_ge_i},
+  {"s_cmp_lt_i32", "S:i32 S:i32", cmp_lt_i}, {"s_cmp_le_i32", "S:i32 S:i32", cmp_le_i},
+  {"s_cmp_eq_u32", "S:u32 S:u32", cmp_eq}, {"s_cmp_lg_u32", "S:u32 S:u32", cmp_ne},
+  {"s_cmp_gt_u32", "S:u32 S:u32", cmp_gt_u}, {"s_cmp_ge_u32", "S:u32 S:u32", cmp_ge_u},
+  {"s_cmp_lt_u32", "S:u32 S:u32", cmp_lt_u}, {"s_cmp_le_u32", "S:u32 S:u32", cmp_le_u},
+  {"s_cmpk_eq_i32", "S:i32 S:k16", cmp_eq}, {"s_cmpk_lg_i32", "S:i32 S:k16", cmp_ne},
+  {"s_cmpk_gt_i32", "S:i32 S:k16", cmp_gt_i}, {"s_cmpk_ge_i32", "S:i32 S:k16", cmp_ge_i},
+  {"s_cmpk_lt_i32", "S:i32 S:k16", cmp_lt_i}, {"s_cmpk_le_i32", "S:i32 S:k16", cmp_le_i},
+  {"s_cmpk_eq_u32", "S:u32 S:u32", cmp_eq}, {"s_cmpk_lg_u32", "S:u32 S:u32", cmp_ne},
+  {"s_cmpk_gt_u32", "S:u32 S:u32", cmp_gt_u}, {"s_cmpk_ge_u32", "S:u32 S:u32", cmp_ge_u},
+  {"s_cmpk_lt_u32", "S:u32 S:u32", cmp_lt_u}, {"s_cmpk_le_u32", "S:u32 S:u32", cmp_le_u},
   {"s_cmp_eq_u64", "S:u64 S:u64", cmp_eq64}, {"s_cmp_lg_u64", "S:u64 S:u64", cmp_ne64},
-  {"s_load_dword", "D:b32 S:b64 M", load<1>}, {"s_load_dwordx2", "D:b64 S:b64 M", load<2>}, {"s_load_dwordx4", "D:b128 S:b64 M", load<4>},
+  {"s_load_dword", "D:b32 S:b64 M", load<1>}, {"s_load_dwordx2", "D:b64 S:b64 M", load<2>},
+  {"s_load_dwordx4", "D:b128 S:b64 M", load<4>},
   {"s_load_dwordx8", "D:b256 S:b64 M", load<8>}, {"s_load_dwordx16", "D:b512 S:b64 M", load<16>},
-  {"s_buffer_load_dword", "D:b32 S:b128 M", buffer_load<1>}, {"s_buffer_load_dwordx2", "D:b64 S:b128 M", buffer_load<2>}, {"s_buffer_load_dwordx4", "D:b128 S:b128 M", buffer_load<4>},
-  {"s_buffer_load_dwordx8", "D:b256 S:b128 M", buffer_load<8>}, {"s_buffer_load_dwordx16", "D:b512 S:b128 M", buffer_load<16>},
+  {"s_buffer_load_dword", "D:b32 S:b128 M", buffer_load<1>},
+  {"s_buffer_load_dwordx2", "D:b64 S:b128 M", buffer_load<2>},
+  {"s_buffer_load_dwordx4", "D:b128 S:b128 M", buffer_load<4>},
+  {"s_buffer_load_dwordx8", "D:b256 S:b128 M", buffer_load<8>},
+  {"s_buffer_load_dwordx16", "D:b512 S:b128 M", buffer_load<16>},
 };
 extern const OpTable SALU_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -3,14 +3,19 @@
 #include "minmax.h"
 
 CORE_U64(mov64, a)
-CORE_AMOUNT_U64(lshlrev, b << (a & 63)) CORE_AMOUNT_U64(lshrrev, b >> (a & 63)) CORE_AMOUNT_U64(ashrrev, (i64)b >> (a & 63))
-CORE_LOOP(lshl_add, u64 a = pair(pa, i); u32 b = pb[i]; u64 c = pair(pc, i);, set_pair(d, i, (a << (b & 7)) + c))
+CORE_AMOUNT_U64(lshlrev, b << (a & 63)) CORE_AMOUNT_U64(lshrrev, b >> (a & 63))
+CORE_AMOUNT_U64(ashrrev, (i64)b >> (a & 63))
+CORE_LOOP(lshl_add, u64 a = pair(pa, i); u64 c = pair(pc, i);, set_pair(d, i, (a << (pb[i] & 7)) + c))
 
 CORE_F64(add, a + b) CORE_F64(mul, a * b) CORE_F64(fma_, __builtin_fma(a, b, c))
-CORE_LOOP(fmac, double a = as_f64(pair(pa, i)); double b = as_f64(pair(pb, i));, set_pair(d, i, bits(__builtin_fma(a, b, as_f64(pair(d, i))))))
+CORE_LOOP(fmac, AB(double, read_f64), set_pair(d, i, bits(__builtin_fma(a, b, as_f64(pair(d, i))))))
 CORE_U64(min_, (min_max<false>(a, b))) CORE_U64(max_, (min_max<true>(a, b)))
-CORE_F64(trunc_, __builtin_trunc(a)) CORE_F64(ceil_, __builtin_ceil(a)) CORE_F64(floor_, __builtin_floor(a)) CORE_F64(rndne, __builtin_roundeven(a))
-static inline double fract_of(double a) { double f = a - __builtin_floor(a); return f >= 1.0 ? 0x1.fffffffffffffp-1 : f; }
+CORE_F64(trunc_, __builtin_trunc(a)) CORE_F64(ceil_, __builtin_ceil(a)) CORE_F64(floor_, __builtin_floor(a))
+CORE_F64(rndne, __builtin_roundeven(a))
+static inline double fract_of(double a) {
+  double f = a - __builtin_floor(a);
+  return f >= 1.0 ? 0x1.fffffffffffffp-1 : f;
+}
 CORE_F64(fract, fract_of(a))
 
 static void ldexp_(u32* d, const u32* pa, const u32* pb, const u32*) {
@@ -43,14 +48,21 @@ static void pk_mov(Wave& w, const Inst& in) {
 
 static const OpInfo OPS[] = {
   {"v_mov_b64", "D:b64 S:b64", lane_op, mov64}, {"v_pk_mov_b32", "D:b64 S:p32 S:p32", pk_mov},
-  {"v_lshlrev_b64", "D:b64 S:b32 S:b64", lane_op, lshlrev}, {"v_lshrrev_b64", "D:b64 S:b32 S:b64", lane_op, lshrrev},
-  {"v_ashrrev_i64", "D:i64 S:b32 S:i64", lane_op, ashrrev}, {"v_lshl_add_u64", "D:u64 S:u64 S:u32 S:u64", lane_op, lshl_add},
-  {"v_add_f64", "D:f64 S:f64 S:f64", wide<lane_op>, add}, {"v_mul_f64", "D:f64 S:f64 S:f64", wide<lane_op>, mul},
-  {"v_fma_f64", "D:f64 S:f64 S:f64 S:f64", wide<lane_op>, fma_}, {"v_fmac_f64", "D:f64 S:f64 S:f64", wide<lane_op>, fmac},
-  {"v_min_f64", "D:f64 S:f64 S:f64", wide<lane_op>, min_}, {"v_max_f64", "D:f64 S:f64 S:f64", wide<lane_op>, max_},
+  {"v_lshlrev_b64", "D:b64 S:b32 S:b64", lane_op, lshlrev},
+  {"v_lshrrev_b64", "D:b64 S:b32 S:b64", lane_op, lshrrev},
+  {"v_ashrrev_i64", "D:i64 S:b32 S:i64", lane_op, ashrrev},
+  {"v_lshl_add_u64", "D:u64 S:u64 S:u32 S:u64", lane_op, lshl_add},
+  {"v_add_f64", "D:f64 S:f64 S:f64", wide<lane_op>, add},
+  {"v_mul_f64", "D:f64 S:f64 S:f64", wide<lane_op>, mul},
+  {"v_fma_f64", "D:f64 S:f64 S:f64 S:f64", wide<lane_op>, fma_},
+  {"v_fmac_f64", "D:f64 S:f64 S:f64", wide<lane_op>, fmac},
+  {"v_min_f64", "D:f64 S:f64 S:f64", wide<lane_op>, min_},
+  {"v_max_f64", "D:f64 S:f64 S:f64", wide<lane_op>, max_},
   {"v_trunc_f64", "D:f64 S:f64", wide<lane_op>, trunc_}, {"v_ceil_f64", "D:f64 S:f64", wide<lane_op>, ceil_},
   {"v_floor_f64", "D:f64 S:f64", wide<lane_op>, floor_}, {"v_rndne_f64", "D:f64 S:f64", wide<lane_op>, rndne},
-  {"v_fract_f64", "D:f64 S:f64", wide<lane_op>, fract}, {"v_ldexp_f64", "D:f64 S:f64 S:i32", wide<lane_op>, ldexp_},
-  {"v_frexp_exp_i32_f64", "D:i32 S:f64", lane_op, frexp_exp}, {"v_frexp_mant_f64", "D:f64 S:f64", wide<lane_op>, frexp_mant},
+  {"v_fract_f64", "D:f64 S:f64", wide<lane_op>, fract},
+  {"v_ldexp_f64", "D:f64 S:f64 S:i32", wide<lane_op>, ldexp_},
+  {"v_frexp_exp_i32_f64", "D:i32 S:f64", lane_op, frexp_exp},
+  {"v_frexp_mant_f64", "D:f64 S:f64", wide<lane_op>, frexp_mant},
 };
 TABLE(VALU64_OPS);
