@@ -29,7 +29,7 @@ class _Launch(ctypes.Structure):
         ("n_threads", ctypes.c_uint32),
         ("kernarg", ctypes.c_char_p),
         ("kernarg_bytes", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("cooperative", ctypes.c_uint32),
         ("executed", ctypes.c_void_p),
         ("cancel", ctypes.c_void_p),
         ("observers", ctypes.c_void_p),

@@ -376,8 +376,12 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   return stop;
 }
 
+// What the hidden multigrid argument of a cooperative launch points at (ROCm-Device-Libs, ockl/src/cg.cl, mg_info):
+// the barrier of the grid counts arrivals there.
+struct GridSync { u64 grids; u32 grid_id, n_grids; u64 threads_before, threads; u32 arrived, reserved, n_groups; };
+
 // Fills the hidden arguments (LLVM AMDGPUUsage, "Kernel Argument Metadata") into a copy of the explicit ones.
-static u8* kernel_arguments(const KernelInfo& k, const Launch& l) {
+static u8* kernel_arguments(const KernelInfo& k, const Launch& l, const GridSync* sync) {
   u8* buffer = (u8*)calloc(1, (k.kernarg_bytes > l.kernarg_bytes ? k.kernarg_bytes : l.kernarg_bytes) + 64);
   if (l.kernarg_bytes) memcpy(buffer, l.kernarg, l.kernarg_bytes);
   for (u32 i = 0; i < k.n_arguments; i++) {
@@ -388,6 +392,7 @@ static u8* kernel_arguments(const KernelInfo& k, const Launch& l) {
       case GROUP_SIZE_X: case GROUP_SIZE_Y: case GROUP_SIZE_Z: value = l.block[a.kind - GROUP_SIZE_X]; break;
       case GRID_DIMS: value = l.groups[2] * l.block[2] > 1 ? 3 : l.groups[1] * l.block[1] > 1 ? 2 : 1; break;
       case DYNAMIC_LDS_SIZE: value = l.dynamic_lds_bytes; break;
+      case MULTIGRID_SYNC: value = l.cooperative ? (u64)sync : 0; break;
       case SHARED_BASE_HI: value = SHARED_APERTURE >> 32; break;
       case PRIVATE_BASE_HI: value = PRIVATE_APERTURE >> 32; break;
       default: if (a.kind == EXPLICIT) continue;
@@ -424,7 +429,8 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   u32 total = l->groups[0] * l->groups[1] * l->groups[2];
   u32 n = l->n_threads < total ? l->n_threads : total;
   if (n == 0) return;
-  u8* kernarg = kernel_arguments(k, *l);
+  GridSync sync = {0, 0, 1, 0, (u64)total * l->block[0] * l->block[1] * l->block[2], 0, 0, total};
+  u8* kernarg = kernel_arguments(k, *l, &sync);
   u32 scratch_bytes = (k.scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
   DispatchPacket packet;
   memset(&packet, 0, sizeof packet);
@@ -450,7 +456,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     t.launch = l;
     t.lds_bytes = packet.group_segment_size;
     t.scratch_bytes = scratch_bytes;
-    t.max_live = MAX_LIVE_GROUPS;
+    t.max_live = l->cooperative ? total : MAX_LIVE_GROUPS;
     t.packet = (const u8*)&packet;
     t.next_group = &next_group;
     t.fault_lock = &lock;

@@ -51,7 +51,7 @@ struct Launch {
   u32 n_threads;
   const u8* kernarg;     // explicit arguments at their offsets; hidden ones are filled in
   u32 kernarg_bytes;
-  u32 reserved;
+  u32 cooperative;       // workgroups may wait for all others: every one of them is live at once
   u64* executed;         // [n_inst] executed wave instructions, added up over threads; may be null
   volatile u32* cancel;  // set non-zero by the host to stop the launch; may be null
   struct ObserverSource* observers;  // see observe.h; may be null
