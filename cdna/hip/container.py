@@ -1,0 +1,28 @@
+"""The fat binary of the emulated device: one program image per arch, which clang embeds in the host object.
+
+Layout (little endian; read by runtime/module.cpp): magic, count, unused; per arch its name (16 bytes), the offset of
+its image from the container's start, and the image's bytes. Images begin at multiples of 64.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+from ..engine import engine
+from ..image import ImageBuilder
+
+MAGIC = 0x3154414641444E43  # "CNDAFAT1"
+_HEADER, _ENTRY = struct.Struct("<QII"), struct.Struct("<16sQQ")
+
+
+def container(assembly: Mapping[str, str]) -> bytes:
+    """The container of AMDGCN assembly texts by arch; the first is the default at run time."""
+    images = {arch: ImageBuilder(text, engine().ops).build() for arch, text in assembly.items()}
+    header = [_HEADER.pack(MAGIC, len(images), 0)]
+    body = b""
+    start = -(-(_HEADER.size + _ENTRY.size * len(images)) // 64) * 64
+    for arch, image in images.items():
+        header.append(_ENTRY.pack(arch.encode(), start + len(body), len(image)))
+        body += image + bytes(-len(image) % 64)
+    return b"".join(header).ljust(start, b"\0") + body

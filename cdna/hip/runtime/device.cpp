@@ -1,0 +1,319 @@
+// Devices: how many, which, and what they say about themselves.
+#include "runtime.h"
+#include "arch_facts.h"  // generated from arch.py
+
+static thread_local int device_of_thread = 0;
+static const ArchFacts* facts = nullptr;
+
+static const ArchFacts* arch_named(const char* name) {
+  for (const ArchFacts& a : ARCH_FACTS) if (!strcmp(a.name, name)) return &a;
+  return nullptr;
+}
+
+void suggest_arch(const char* name) {
+  Guard guard;
+  if (!facts && !getenv("CDNA_ARCH")) facts = arch_named(name);
+}
+
+const ArchFacts& arch_facts() {
+  Guard guard;
+  if (facts) return *facts;
+  const char* wanted = getenv("CDNA_ARCH");
+  facts = wanted ? arch_named(wanted) : &ARCH_FACTS[0];
+  if (!facts) {
+    say("CDNA_ARCH=%s: no such arch; say gfx942 or gfx950", wanted);
+    exit(2);
+  }
+  return *facts;
+}
+
+int device_count() {
+  static int count = 0;
+  if (count) return count;
+  const char* text = getenv("CDNA_DEVICES");
+  int n = text ? atoi(text) : 1;
+  if (n < 1 || n > MAX_DEVICES) {
+    say("CDNA_DEVICES=%s: say a number from 1 to %d", text, MAX_DEVICES);
+    exit(2);
+  }
+  return count = n;
+}
+int current_device() { return device_of_thread; }
+bool valid_device(int device) { return device >= 0 && device < device_count(); }
+
+// Facts that arch.py has no use for. Sources: AMD's data sheets of MI300X and MI355X (memory clock, bus width, L2 of an
+// XCD); what ROCm's hipInfo prints on such cards (limits of grids and blocks, bus ids left at made-up values).
+constexpr u32 L2_BYTES = 4 << 20, BUS_BITS = 8192, WALL_CLOCK_KHZ = 100000;
+static u32 memory_clock_khz() { return strcmp(arch_facts().name, "gfx950") ? 1300000 : 2000000; }
+static int minor_of(const ArchFacts& a) { return a.name[4] - '0'; }
+
+static void fill_properties(hipDeviceProp_t* p, int device) {
+  const ArchFacts& a = arch_facts();
+  memset((void*)p, 0, sizeof *p);
+  snprintf(p->name, sizeof p->name, "%s", a.product);
+  snprintf(p->gcnArchName, sizeof p->gcnArchName, "%s:sramecc+:xnack-", a.name);
+  snprintf(p->uuid.bytes, sizeof p->uuid.bytes, "cdna-emulated%02d", device);
+  p->totalGlobalMem = a.memory_bytes;
+  p->sharedMemPerBlock = p->sharedMemPerMultiprocessor = p->maxSharedMemoryPerMultiProcessor = p->sharedMemPerBlockOptin = a.lds_bytes;
+  p->regsPerBlock = p->regsPerMultiprocessor = 65536;
+  p->warpSize = WAVE;
+  p->memPitch = 2147483647;
+  p->maxThreadsPerBlock = p->maxThreadsDim[0] = p->maxThreadsDim[1] = p->maxThreadsDim[2] = 1024;
+  p->maxGridSize[0] = 2147483647;
+  p->maxGridSize[1] = p->maxGridSize[2] = 65536;
+  p->clockRate = a.clock_mhz * 1000;
+  p->totalConstMem = 2147483647;
+  p->major = 9;
+  p->minor = minor_of(a);
+  p->textureAlignment = p->texturePitchAlignment = p->surfaceAlignment = 256;
+  p->multiProcessorCount = a.compute_units;
+  p->canMapHostMemory = p->concurrentKernels = p->unifiedAddressing = p->managedMemory = 1;
+  p->ECCEnabled = 1;
+  p->pciBusID = 1 + device;
+  p->asyncEngineCount = 2;
+  p->memoryClockRate = memory_clock_khz();
+  p->memoryBusWidth = BUS_BITS;
+  p->l2CacheSize = L2_BYTES;
+  p->maxThreadsPerMultiProcessor = 2048;
+  p->maxBlocksPerMultiProcessor = 32;
+  p->streamPrioritiesSupported = p->globalL1CacheSupported = 1;
+  p->pageableMemoryAccess = p->concurrentManagedAccess = p->canUseHostPointerForRegisteredMem = 1;
+  p->directManagedMemAccessFromHost = p->hostNativeAtomicSupported = 1;
+  p->cooperativeLaunch = 1;
+  p->hostRegisterSupported = p->memoryPoolsSupported = 1;
+  p->clockInstructionRate = WALL_CLOCK_KHZ;
+  p->isLargeBar = 1;
+  hipDeviceArch_t& f = p->arch;
+  f.hasGlobalInt32Atomics = f.hasGlobalFloatAtomicExch = f.hasSharedInt32Atomics = f.hasSharedFloatAtomicExch = 1;
+  f.hasFloatAtomicAdd = f.hasGlobalInt64Atomics = f.hasSharedInt64Atomics = f.hasDoubles = 1;
+  f.hasWarpVote = f.hasWarpBallot = f.hasWarpShuffle = f.hasThreadFenceSystem = f.has3dGrid = 1;
+}
+
+static bool attribute(const hipDeviceProp_t& p, hipDeviceAttribute_t which, int* out) {
+  switch (which) {
+#define A(NAME, VALUE) case hipDeviceAttribute##NAME: *out = (int)(VALUE); return true
+    A(EccEnabled, p.ECCEnabled); A(AsyncEngineCount, p.asyncEngineCount); A(CanMapHostMemory, 1);
+    A(CanUseHostPointerForRegisteredMem, 1); A(ClockRate, p.clockRate); A(ComputeMode, p.computeMode);
+    A(ComputePreemptionSupported, 0); A(ConcurrentKernels, 1); A(ConcurrentManagedAccess, 1); A(CooperativeLaunch, 1);
+    A(CooperativeMultiDeviceLaunch, 0); A(DeviceOverlap, p.deviceOverlap); A(DirectManagedMemAccessFromHost, 1);
+    A(GlobalL1CacheSupported, 1); A(HostNativeAtomicSupported, 1); A(Integrated, 0); A(IsMultiGpuBoard, 0);
+    A(KernelExecTimeout, 0); A(L2CacheSize, p.l2CacheSize); A(LocalL1CacheSupported, p.localL1CacheSupported);
+    A(ComputeCapabilityMajor, p.major); A(ComputeCapabilityMinor, p.minor); A(ManagedMemory, 1);
+    A(MaxBlocksPerMultiProcessor, p.maxBlocksPerMultiProcessor); A(MaxBlockDimX, p.maxThreadsDim[0]);
+    A(MaxBlockDimY, p.maxThreadsDim[1]); A(MaxBlockDimZ, p.maxThreadsDim[2]); A(MaxGridDimX, p.maxGridSize[0]);
+    A(MaxGridDimY, p.maxGridSize[1]); A(MaxGridDimZ, p.maxGridSize[2]); A(MaxThreadsPerBlock, p.maxThreadsPerBlock);
+    A(MaxThreadsPerMultiProcessor, p.maxThreadsPerMultiProcessor); A(MaxPitch, p.memPitch); A(MemoryBusWidth, p.memoryBusWidth);
+    A(MemoryClockRate, p.memoryClockRate); A(MultiGpuBoardGroupID, 0); A(MultiprocessorCount, p.multiProcessorCount);
+    A(PageableMemoryAccess, 1); A(PageableMemoryAccessUsesHostPageTables, 0); A(PciBusId, p.pciBusID);
+    A(PciDeviceId, p.pciDeviceID); A(PciDomainId, p.pciDomainID); A(MaxRegistersPerBlock, p.regsPerBlock);
+    A(MaxRegistersPerMultiprocessor, p.regsPerMultiprocessor); A(ReservedSharedMemPerBlock, 0);
+    A(MaxSharedMemoryPerBlock, p.sharedMemPerBlock); A(SharedMemPerBlockOptin, p.sharedMemPerBlockOptin);
+    A(SharedMemPerMultiprocessor, p.sharedMemPerMultiprocessor); A(StreamPrioritiesSupported, 1);
+    A(SurfaceAlignment, p.surfaceAlignment); A(TccDriver, 0); A(TextureAlignment, p.textureAlignment);
+    A(TexturePitchAlignment, p.texturePitchAlignment); A(TotalConstantMemory, p.totalConstMem);
+    A(TotalGlobalMem, p.totalGlobalMem >> 31 ? 2147483647 : p.totalGlobalMem); A(UnifiedAddressing, 1); A(WarpSize, p.warpSize);
+    A(MemoryPoolsSupported, 1); A(VirtualMemoryManagementSupported, 0); A(HostRegisterSupported, 1);
+    A(MemoryPoolSupportedHandleTypes, 0); A(ClockInstructionRate, p.clockInstructionRate);
+    A(MaxSharedMemoryPerMultiprocessor, p.maxSharedMemoryPerMultiProcessor); A(CooperativeMultiDeviceUnmatchedFunc, 0);
+    A(CooperativeMultiDeviceUnmatchedGridDim, 0); A(CooperativeMultiDeviceUnmatchedBlockDim, 0);
+    A(CooperativeMultiDeviceUnmatchedSharedMem, 0); A(IsLargeBar, 1); A(AsicRevision, p.asicRevision);
+    A(CanUseStreamWaitValue, 1); A(ImageSupport, 0); A(PhysicalMultiProcessorCount, p.multiProcessorCount);
+    A(FineGrainSupport, 1); A(WallClockRate, WALL_CLOCK_KHZ); A(NumberOfXccs, arch_facts().xcds);
+    A(MaxAvailableVgprsPerThread, arch_facts().vgprs_per_lane);
+#undef A
+    default: return false;
+  }
+}
+
+extern "C" {
+hipError_t hipInit(unsigned flags) { return done(flags ? hipErrorInvalidValue : hipSuccess); }
+hipError_t hipDriverGetVersion(int* version) {
+  if (!version) return done(hipErrorInvalidValue);
+  *version = HIP_VERSION;
+  return done(hipSuccess);
+}
+hipError_t hipRuntimeGetVersion(int* version) { return hipDriverGetVersion(version); }
+
+hipError_t hipGetDeviceCount(int* count) {
+  if (!count) return done(hipErrorInvalidValue);
+  *count = device_count();
+  return done(hipSuccess);
+}
+hipError_t hipSetDevice(int device) {
+  ENTER;
+  if (!valid_device(device)) return done(hipErrorInvalidDevice);
+  device_of_thread = device;
+  return done(hipSuccess);
+}
+hipError_t hipGetDevice(int* device) {
+  if (!device) return done(hipErrorInvalidValue);
+  *device = device_of_thread;
+  return done(hipSuccess);
+}
+hipError_t hipSetValidDevices(int* devices, int n) {
+  for (int i = 0; i < n; i++) if (!devices || !valid_device(devices[i])) return done(hipErrorInvalidDevice);
+  return done(hipSuccess);
+}
+hipError_t hipChooseDevice(int* device, const hipDeviceProp_t* wanted) {
+  if (!device || !wanted) return done(hipErrorInvalidValue);
+  *device = 0;  // all are alike
+  return done(hipSuccess);
+}
+hipError_t hipDeviceGet(hipDevice_t* device, int ordinal) {
+  if (!device) return done(hipErrorInvalidValue);
+  if (!valid_device(ordinal)) return done(hipErrorInvalidDevice);
+  *device = ordinal;
+  return done(hipSuccess);
+}
+hipError_t hipGetDeviceProperties(hipDeviceProp_t* properties, int device) {
+  if (!properties) return done(hipErrorInvalidValue);
+  if (!valid_device(device)) return done(hipErrorInvalidDevice);
+  fill_properties(properties, device);
+  return done(hipSuccess);
+}
+hipError_t hipDeviceGetAttribute(int* value, hipDeviceAttribute_t which, int device) {
+  if (!value) return done(hipErrorInvalidValue);
+  if (!valid_device(device)) return done(hipErrorInvalidDevice);
+  static thread_local hipDeviceProp_t properties;
+  fill_properties(&properties, device);
+  return done(attribute(properties, which, value) ? hipSuccess : hipErrorInvalidValue);
+}
+hipError_t hipDeviceComputeCapability(int* major, int* minor, hipDevice_t device) {
+  if (!major || !minor) return done(hipErrorInvalidValue);
+  if (!valid_device(device)) return done(hipErrorInvalidDevice);
+  *major = 9;
+  *minor = minor_of(arch_facts());
+  return done(hipSuccess);
+}
+hipError_t hipDeviceGetName(char* name, int bytes, hipDevice_t device) {
+  if (!name || bytes <= 0) return done(hipErrorInvalidValue);
+  if (!valid_device(device)) return done(hipErrorInvalidDevice);
+  snprintf(name, bytes, "%s", arch_facts().product);
+  return done(hipSuccess);
+}
+hipError_t hipDeviceGetUuid(hipUUID* uuid, hipDevice_t device) {
+  if (!uuid) return done(hipErrorInvalidValue);
+  if (!valid_device(device)) return done(hipErrorInvalidDevice);
+  snprintf(uuid->bytes, sizeof uuid->bytes, "cdna-emulated%02d", device);
+  return done(hipSuccess);
+}
+hipError_t hipDeviceTotalMem(size_t* bytes, hipDevice_t device) {
+  if (!bytes) return done(hipErrorInvalidValue);
+  if (!valid_device(device)) return done(hipErrorInvalidDevice);
+  *bytes = arch_facts().memory_bytes;
+  return done(hipSuccess);
+}
+hipError_t hipDeviceGetPCIBusId(char* id, int bytes, int device) {
+  if (!id || bytes <= 0) return done(hipErrorInvalidValue);
+  if (!valid_device(device)) return done(hipErrorInvalidDevice);
+  snprintf(id, bytes, "0000:%02x:00.0", 1 + device);
+  return done(hipSuccess);
+}
+hipError_t hipDeviceGetByPCIBusId(int* device, const char* id) {
+  unsigned domain, bus;
+  if (!device || !id || sscanf(id, "%x:%x", &domain, &bus) != 2) return done(hipErrorInvalidValue);
+  if (!valid_device((int)bus - 1)) return done(hipErrorInvalidDevice);
+  *device = (int)bus - 1;
+  return done(hipSuccess);
+}
+
+// Work is done when the call that asked for it returns: there is nothing to wait for.
+hipError_t hipDeviceSynchronize(void) { ENTER; return done(hipSuccess); }
+
+hipError_t hipDeviceGetP2PAttribute(int* value, hipDeviceP2PAttr which, int from, int to) {
+  if (!value || from == to) return done(hipErrorInvalidValue);
+  if (!valid_device(from) || !valid_device(to)) return done(hipErrorInvalidDevice);
+  *value = which == hipDevP2PAttrAccessSupported || which == hipDevP2PAttrNativeAtomicSupported;
+  return done(hipSuccess);
+}
+hipError_t hipExtGetLinkTypeAndHopCount(int from, int to, uint32_t* type, uint32_t* hops) {
+  if (!type || !hops || from == to) return done(hipErrorInvalidValue);
+  if (!valid_device(from) || !valid_device(to)) return done(hipErrorInvalidDevice);
+  *type = 4;  // HSA_AMD_LINK_INFO_TYPE_XGMI
+  *hops = 1;
+  return done(hipSuccess);
+}
+static bool peer_enabled[MAX_DEVICES][MAX_DEVICES];
+hipError_t hipDeviceCanAccessPeer(int* can, int device, int peer) {
+  if (!can) return done(hipErrorInvalidValue);
+  if (!valid_device(device) || !valid_device(peer)) return done(hipErrorInvalidDevice);
+  *can = device != peer;
+  return done(hipSuccess);
+}
+hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags) {
+  ENTER;
+  if (flags) return done(hipErrorInvalidValue);
+  if (!valid_device(peer) || peer == current_device()) return done(hipErrorInvalidDevice);
+  bool& enabled = peer_enabled[current_device()][peer];
+  if (enabled) return done(hipErrorPeerAccessAlreadyEnabled);
+  enabled = true;
+  return done(hipSuccess);
+}
+hipError_t hipDeviceDisablePeerAccess(int peer) {
+  ENTER;
+  if (!valid_device(peer) || peer == current_device()) return done(hipErrorInvalidDevice);
+  bool& enabled = peer_enabled[current_device()][peer];
+  if (!enabled) return done(hipErrorPeerAccessNotEnabled);
+  enabled = false;
+  return done(hipSuccess);
+}
+
+static unsigned device_flags;
+hipError_t hipSetDeviceFlags(unsigned flags) { device_flags = flags; return done(hipSuccess); }
+hipError_t hipGetDeviceFlags(unsigned* flags) {
+  if (!flags) return done(hipErrorInvalidValue);
+  *flags = device_flags;
+  return done(hipSuccess);
+}
+// Preferences of caches and banks mean nothing on these archs, which HIP accepts silently too.
+hipError_t hipDeviceSetCacheConfig(hipFuncCache_t) { return done(hipSuccess); }
+hipError_t hipDeviceGetCacheConfig(hipFuncCache_t* config) {
+  if (!config) return done(hipErrorInvalidValue);
+  *config = hipFuncCachePreferNone;
+  return done(hipSuccess);
+}
+hipError_t hipDeviceSetSharedMemConfig(hipSharedMemConfig) { return done(hipSuccess); }
+hipError_t hipDeviceGetSharedMemConfig(hipSharedMemConfig* config) {
+  if (!config) return done(hipErrorInvalidValue);
+  *config = hipSharedMemBankSizeFourByte;
+  return done(hipSuccess);
+}
+static size_t limits[3] = {1024, 1 << 20, 8 << 20};  // stack, printf queue, heap of device malloc
+hipError_t hipDeviceGetLimit(size_t* value, hipLimit_t limit) {
+  if (!value) return done(hipErrorInvalidValue);
+  if (limit > hipLimitMallocHeapSize) return done(hipErrorUnsupportedLimit);
+  *value = limits[limit];
+  return done(hipSuccess);
+}
+hipError_t hipDeviceSetLimit(hipLimit_t limit, size_t value) {
+  if (limit > hipLimitMallocHeapSize) return done(hipErrorUnsupportedLimit);
+  limits[limit] = value;
+  return done(hipSuccess);
+}
+hipError_t hipDevicePrimaryCtxGetState(hipDevice_t device, unsigned* flags, int* active) {
+  if (!flags || !active) return done(hipErrorInvalidValue);
+  if (!valid_device(device)) return done(hipErrorInvalidDevice);
+  *flags = device_flags;
+  *active = 1;
+  return done(hipSuccess);
+}
+hipError_t hipDevicePrimaryCtxRetain(hipCtx_t* context, hipDevice_t device) {
+  if (!context) return done(hipErrorInvalidValue);
+  if (!valid_device(device)) return done(hipErrorInvalidDevice);
+  *context = (hipCtx_t)(size_t)(device + 1);
+  return done(hipSuccess);
+}
+hipError_t hipDevicePrimaryCtxRelease(hipDevice_t device) { return done(valid_device(device) ? hipSuccess : hipErrorInvalidDevice); }
+hipError_t hipCtxGetCurrent(hipCtx_t* context) {
+  if (!context) return done(hipErrorInvalidValue);
+  *context = (hipCtx_t)(size_t)(current_device() + 1);
+  return done(hipSuccess);
+}
+hipError_t hipCtxSetCurrent(hipCtx_t context) {
+  return context ? hipSetDevice((int)(size_t)context - 1) : done(hipSuccess);
+}
+hipError_t hipCtxGetDevice(hipDevice_t* device) { return hipGetDevice(device); }
+hipError_t hipCtxSynchronize(void) { return hipDeviceSynchronize(); }
+hipError_t hipProfilerStart(void) { return done(hipSuccess); }
+hipError_t hipProfilerStop(void) { return done(hipSuccess); }
+}

@@ -1,0 +1,276 @@
+// Kernel launches, and what a launch may use.
+#include "runtime.h"
+#include <sched.h>
+
+static u32 host_threads() {
+  static u32 n = 0;
+  if (n) return n;
+  const char* wanted = getenv("CDNA_THREADS");
+  cpu_set_t cpus;
+  n = wanted && atoi(wanted) > 0 ? atoi(wanted) : sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus);
+  return n;
+}
+
+static u64 product(dim3 d) { return (u64)d.x * d.y * d.z; }
+
+// Arguments go where the kernel's metadata says; `extra` is a buffer that has them there already.
+hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes, void** arguments, void** extra, bool cooperative, Operation* out) {
+  if (!product(grid) || !product(block) || product(block) > 1024) return hipErrorInvalidConfiguration;
+  if (grid.y > 65536 || grid.z > 65536 || product(grid) > 0xffffffffull) return hipErrorInvalidConfiguration;
+  if (lds_bytes > arch_facts().lds_bytes) return hipErrorInvalidValue;
+  KernelInfo* k = kernel_of(f, current_device());
+  if (!k) return hipErrorInvalidDeviceFunction;
+  *out = operation(DO_KERNEL);
+  KernelCall& c = out->kernel;
+  c = {f, grid, block, (u32)lds_bytes, cooperative, (u8*)calloc(1, k->kernarg_bytes + 8), k->kernarg_bytes, nullptr};
+  c.arguments = (void**)calloc(k->n_arguments + 1, sizeof(void*));
+  const u8* packed = nullptr;
+  size_t packed_bytes = 0;
+  for (void** e = extra; e && *e != HIP_LAUNCH_PARAM_END; e += 2) {
+    if (e[0] == HIP_LAUNCH_PARAM_BUFFER_POINTER) packed = (const u8*)e[1];
+    else if (e[0] == HIP_LAUNCH_PARAM_BUFFER_SIZE) packed_bytes = *(const size_t*)e[1];
+    else break;
+  }
+  if (packed) memcpy(c.kernarg, packed, packed_bytes < k->kernarg_bytes ? packed_bytes : k->kernarg_bytes);
+  u32 n = 0;
+  for (u32 i = 0; i < k->n_arguments; i++) {
+    const KernelArgument& a = k->arguments[i];
+    if (a.kind != EXPLICIT) continue;
+    c.arguments[n] = c.kernarg + a.offset;
+    if (!packed) {
+      if (!arguments || !arguments[n]) {
+        release_operation(*out);
+        return hipErrorInvalidValue;
+      }
+      memcpy(c.kernarg + a.offset, arguments[n], a.size);
+    }
+    n++;
+  }
+  return hipSuccess;
+}
+
+// Workgroups of the kernel that a compute unit holds (LLVM AMDGPUUsage; the registers are those of both files, in
+// granules; LDS is shared by the workgroups of a CU).
+static int blocks_per_unit(const KernelInfo& k, u32 block, size_t dynamic_lds_bytes) {
+  const ArchFacts& a = arch_facts();
+  if (block < 1 || block > k.max_work_items) return 0;
+  u32 registers = (k.vgprs + a.vgpr_granule - 1) / a.vgpr_granule * a.vgpr_granule;
+  u32 waves_per_simd = registers ? a.vgprs_per_lane / registers : a.max_waves_per_simd;
+  if (waves_per_simd > a.max_waves_per_simd) waves_per_simd = a.max_waves_per_simd;
+  u32 waves = (block + WAVE - 1) / WAVE, blocks = 4 * waves_per_simd / waves;
+  size_t lds = k.static_lds_bytes + dynamic_lds_bytes;
+  if (lds > a.lds_bytes) return 0;
+  if (lds && a.lds_bytes / lds < blocks) blocks = a.lds_bytes / lds;
+  return blocks;
+}
+
+hipError_t run_kernel(const KernelCall& c, int device) {
+  u32 index;
+  KernelInfo* k = kernel_of(c.function, device, &index);
+  if (!k) return hipErrorInvalidDeviceFunction;
+  Program* p = c.function->module->programs[device];
+  if (c.cooperative && product(c.grid) > (u64)arch_facts().compute_units * blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes))
+    return hipErrorCooperativeLaunchTooLarge;
+  Launch l;
+  memset((void*)&l, 0, sizeof l);
+  u32 groups[3] = {c.grid.x, c.grid.y, c.grid.z}, block[3] = {c.block.x, c.block.y, c.block.z};
+  memcpy(l.groups, groups, sizeof groups);
+  memcpy(l.block, block, sizeof block);
+  l.dynamic_lds_bytes = c.dynamic_lds_bytes;
+  l.n_threads = host_threads();
+  l.kernarg = c.kernarg;
+  l.kernarg_bytes = c.kernarg_bytes;
+  l.cooperative = c.cooperative;
+  cdna_launch(p, index, &l);
+  if (l.status == LAUNCH_REFUSED) {
+    say("%s: %s", readable_name(k->name), l.message);
+    return hipErrorInvalidConfiguration;
+  }
+  if (l.status == LAUNCHED) return hipSuccess;
+  char about[200] = "";
+  if (l.fault_address) describe_address(l.fault_address, about, sizeof about);
+  say("%s on %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s", readable_name(k->name), p->arch, l.message, p->where[l.fault_pc],
+      l.fault_group[0], l.fault_group[1], l.fault_group[2], l.fault_wave, about[0] ? "\n  " : "", about);
+  return device_lost = hipErrorLaunchFailure;
+}
+
+static hipError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, void** extra, size_t lds_bytes, hipStream_t stream,
+                         bool cooperative) {
+  hipFunction_t f = find_function(function);
+  if (!f) return hipErrorInvalidDeviceFunction;
+  Operation o;
+  hipError_t error = kernel_call(f, grid, block, lds_bytes, arguments, extra, cooperative, &o);
+  if (error != hipSuccess) return error;
+  error = submit(stream, o);
+  release_operation(o);
+  return error;
+}
+
+struct CallConfiguration { dim3 grid, block; size_t lds_bytes; hipStream_t stream; };
+static thread_local List<CallConfiguration> configurations;
+
+extern "C" {
+__attribute__((visibility("default"))) hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds_bytes, hipStream_t stream) {
+  configurations.push({grid, block, lds_bytes, stream});
+  return hipSuccess;
+}
+__attribute__((visibility("default"))) hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size_t* lds_bytes, hipStream_t* stream) {
+  if (!configurations.count) return done(hipErrorMissingConfiguration);
+  CallConfiguration& c = configurations[configurations.count - 1];
+  *grid = c.grid;
+  *block = c.block;
+  *lds_bytes = c.lds_bytes;
+  *stream = c.stream;
+  configurations.count--;
+  return hipSuccess;
+}
+hipError_t hipLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t lds_bytes, hipStream_t stream) {
+  ENTER;
+  return done(launch(f, grid, block, arguments, nullptr, lds_bytes, stream, false));
+}
+hipError_t hipLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, void** arguments, unsigned lds_bytes, hipStream_t stream) {
+  ENTER;
+  return done(launch(f, grid, block, arguments, nullptr, lds_bytes, stream, true));
+}
+static bool asks_cooperative(const hipLaunchAttribute* attributes, unsigned n) {
+  for (unsigned i = 0; i < n; i++) if (attributes[i].id == hipLaunchAttributeCooperative && attributes[i].value.cooperative) return true;
+  return false;
+}
+hipError_t hipLaunchKernelExC(const hipLaunchConfig_t* c, const void* f, void** arguments) {
+  ENTER;
+  if (!c) return done(hipErrorInvalidValue);
+  return done(launch(f, c->gridDim, c->blockDim, arguments, nullptr, c->dynamicSmemBytes, c->stream, asks_cooperative(c->attrs, c->numAttrs)));
+}
+hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG* c, hipFunction_t f, void** arguments, void** extra) {
+  ENTER;
+  if (!c) return done(hipErrorInvalidValue);
+  return done(launch(f, dim3(c->gridDimX, c->gridDimY, c->gridDimZ), dim3(c->blockDimX, c->blockDimY, c->blockDimZ), arguments, extra,
+                     c->sharedMemBytes, c->hStream, asks_cooperative(c->attrs, c->numAttrs)));
+}
+hipError_t hipExtLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t lds_bytes, hipStream_t stream, hipEvent_t start,
+                              hipEvent_t stop, int) {
+  ENTER;
+  hipError_t error = start ? hipEventRecord(start, stream) : hipSuccess;
+  if (error == hipSuccess) error = launch(f, grid, block, arguments, nullptr, lds_bytes, stream, false);
+  if (error == hipSuccess && stop) error = hipEventRecord(stop, stream);
+  return done(error);
+}
+hipError_t hipModuleLaunchKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned lds_bytes,
+                                 hipStream_t stream, void** arguments, void** extra) {
+  ENTER;
+  return done(launch(f, dim3(gx, gy, gz), dim3(bx, by, bz), arguments, extra, lds_bytes, stream, false));
+}
+hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                                            unsigned lds_bytes, hipStream_t stream, void** arguments) {
+  ENTER;
+  return done(launch(f, dim3(gx, gy, gz), dim3(bx, by, bz), arguments, nullptr, lds_bytes, stream, true));
+}
+// Sizes here are in work-items, not workgroups.
+__attribute__((visibility("default"))) hipError_t hipExtModuleLaunchKernel(hipFunction_t f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, size_t lds_bytes,
+                                                                           hipStream_t stream, void** arguments, void** extra, hipEvent_t start,
+                                                                           hipEvent_t stop, u32) {
+  ENTER;
+  if (!bx || !by || !bz || gx % bx || gy % by || gz % bz) return done(hipErrorInvalidConfiguration);
+  hipError_t error = start ? hipEventRecord(start, stream) : hipSuccess;
+  if (error == hipSuccess) error = launch(f, dim3(gx / bx, gy / by, gz / bz), dim3(bx, by, bz), arguments, extra, lds_bytes, stream, false);
+  if (error == hipSuccess && stop) error = hipEventRecord(stop, stream);
+  return done(error);
+}
+
+// --- attributes and occupancy --------------------------------------------------------------------------
+
+static KernelInfo* known_kernel(const void* function) {
+  hipFunction_t f = find_function(function);
+  return f ? kernel_of(f, current_device()) : nullptr;
+}
+hipError_t hipFuncSetAttribute(const void* function, hipFuncAttribute which, int value) {
+  ENTER;
+  hipFunction_t f = find_function(function);
+  if (!f) return done(hipErrorInvalidDeviceFunction);
+  if (which == hipFuncAttributeMaxDynamicSharedMemorySize) {
+    if (value < 0 || (u32)value > arch_facts().lds_bytes) return done(hipErrorInvalidValue);
+    f->max_dynamic_lds = value;
+  }
+  return done(hipSuccess);
+}
+hipError_t hipFuncSetCacheConfig(const void* f, hipFuncCache_t) { ENTER; return done(find_function(f) ? hipSuccess : hipErrorInvalidDeviceFunction); }
+hipError_t hipFuncSetSharedMemConfig(const void* f, hipSharedMemConfig) { ENTER; return done(find_function(f) ? hipSuccess : hipErrorInvalidDeviceFunction); }
+hipError_t hipFuncGetAttributes(hipFuncAttributes* out, const void* function) {
+  ENTER;
+  if (!out) return done(hipErrorInvalidValue);
+  KernelInfo* k = known_kernel(function);
+  if (!k) return done(hipErrorInvalidDeviceFunction);
+  memset((void*)out, 0, sizeof *out);
+  hipFunction_t f = find_function(function);
+  out->localSizeBytes = k->scratch_bytes;
+  out->maxDynamicSharedSizeBytes = f->max_dynamic_lds >= 0 ? f->max_dynamic_lds : (int)(arch_facts().lds_bytes - k->static_lds_bytes);
+  out->maxThreadsPerBlock = k->max_work_items;
+  out->numRegs = k->vgprs;
+  out->sharedSizeBytes = k->static_lds_bytes;
+  out->binaryVersion = out->ptxVersion = 90 + (arch_facts().name[4] - '0');
+  return done(hipSuccess);
+}
+hipError_t hipFuncGetAttribute(int* value, hipFunction_attribute which, hipFunction_t f) {
+  ENTER;
+  if (!value) return done(hipErrorInvalidValue);
+  hipFuncAttributes a;
+  hipError_t error = hipFuncGetAttributes(&a, f);
+  if (error != hipSuccess) return done(error);
+  switch (which) {
+    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = a.maxThreadsPerBlock; break;
+    case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)a.sharedSizeBytes; break;
+    case HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = (int)a.localSizeBytes; break;
+    case HIP_FUNC_ATTRIBUTE_NUM_REGS: *value = a.numRegs; break;
+    case HIP_FUNC_ATTRIBUTE_PTX_VERSION: *value = a.ptxVersion; break;
+    case HIP_FUNC_ATTRIBUTE_BINARY_VERSION: *value = a.binaryVersion; break;
+    case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = a.maxDynamicSharedSizeBytes; break;
+    case HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: case HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA: case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      *value = 0;
+      break;
+    default: return done(hipErrorInvalidValue);
+  }
+  return done(hipSuccess);
+}
+
+hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int block, size_t lds_bytes) {
+  ENTER;
+  if (!blocks || block < 1) return done(hipErrorInvalidValue);
+  KernelInfo* k = known_kernel(function);
+  if (!k) return done(hipErrorInvalidDeviceFunction);
+  *blocks = blocks_per_unit(*k, block, lds_bytes);
+  return done(hipSuccess);
+}
+hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* f, int block, size_t lds_bytes, unsigned) {
+  return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, lds_bytes);
+}
+hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFunction_t f, int block, size_t lds_bytes) {
+  return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, lds_bytes);
+}
+hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, hipFunction_t f, int block, size_t lds_bytes, unsigned) {
+  return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, lds_bytes);
+}
+// The largest block with which most waves are resident, and as many blocks as fill the device.
+hipError_t hipOccupancyMaxPotentialBlockSize(int* grid, int* block, const void* function, size_t lds_bytes, int limit) {
+  ENTER;
+  if (!grid || !block) return done(hipErrorInvalidValue);
+  KernelInfo* k = known_kernel(function);
+  if (!k) return done(hipErrorInvalidDeviceFunction);
+  int most = k->max_work_items, best_waves = 0;
+  if (limit > 0 && limit < most) most = limit;
+  *grid = *block = 0;
+  for (int size = most / WAVE * WAVE; size >= WAVE; size -= WAVE) {
+    int blocks = blocks_per_unit(*k, size, lds_bytes), waves = blocks * (size / WAVE);
+    if (waves <= best_waves) continue;
+    best_waves = waves;
+    *block = size;
+    *grid = blocks * arch_facts().compute_units;
+  }
+  return done(hipSuccess);
+}
+hipError_t hipModuleOccupancyMaxPotentialBlockSize(int* grid, int* block, hipFunction_t f, size_t lds_bytes, int limit) {
+  return hipOccupancyMaxPotentialBlockSize(grid, block, (const void*)f, lds_bytes, limit);
+}
+hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, hipFunction_t f, size_t lds_bytes, int limit, unsigned) {
+  return hipOccupancyMaxPotentialBlockSize(grid, block, (const void*)f, lds_bytes, limit);
+}
+}

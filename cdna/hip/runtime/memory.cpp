@@ -1,0 +1,374 @@
+// Device, host and managed memory: allocation, what a pointer is, sharing between processes.
+//
+// All of it lies in one file in memory that grows as needed, each allocation mapped on its own with an inaccessible
+// page after it: an access beyond the end faults. Freed ranges stay inaccessible for a while, so that a use after
+// free faults too. Another process opens the file through /proc and maps the same pages (IPC handles).
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "runtime.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+constexpr u64 PAGE = 4096;
+constexpr u64 ALIGNMENT = 256;                  // of what hipMalloc returns
+constexpr u64 QUARANTINE_BYTES = 1ull << 40;    // of address space
+constexpr u32 QUARANTINE_COUNT = 4096;
+
+static List<Allocation> allocations;  // by base
+static List<Allocation> quarantine;
+static u64 quarantine_bytes, next_id = 1, in_use[MAX_DEVICES];
+static int memory_file = -1;
+static pid_t file_owner;
+static u64 file_end;
+
+static u64 round_up(u64 x, u64 to) { return (x + to - 1) / to * to; }
+
+static u32 position(const void* p) {  // of the first allocation that begins after p
+  u32 low = 0, high = allocations.count;
+  while (low < high) {
+    u32 middle = (low + high) / 2;
+    if (allocations[middle].base <= (const u8*)p) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+Allocation* find_allocation(const void* p) {
+  u32 at = position(p);
+  if (!at) return nullptr;
+  Allocation& a = allocations[at - 1];
+  return (const u8*)p < a.base + (a.bytes ? a.bytes : 1) ? &a : nullptr;
+}
+
+bool within_allocation(const void* p, size_t bytes) {
+  Guard guard;
+  Allocation* a = find_allocation(p);
+  return !a || (size_t)((const u8*)p - a->base) + bytes <= a->bytes;
+}
+
+u64 used_bytes(int device) { return in_use[device]; }
+
+// A forked child shares its parent's file, and would hand out the same ranges: it gets one of its own.
+static bool open_file() {
+  if (memory_file >= 0 && file_owner == getpid()) return true;
+  memory_file = memfd_create("cdna-device-memory", MFD_CLOEXEC);
+  file_owner = getpid();
+  file_end = 0;
+  return memory_file >= 0;
+}
+
+static void forget_oldest() {
+  Allocation& a = quarantine[0];
+  munmap(a.mapping, a.mapping_bytes);
+  quarantine_bytes -= a.mapping_bytes;
+  quarantine.remove(0);
+}
+
+hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int device, unsigned flags) {
+  if (!out) return hipErrorInvalidValue;
+  *out = nullptr;
+  if (!bytes) return hipSuccess;
+  Guard guard;
+  bool on_device = type == hipMemoryTypeDevice;
+  if (bytes > (1ull << 46) || (on_device && in_use[device] + bytes > arch_facts().memory_bytes)) return hipErrorOutOfMemory;
+  if (!open_file()) return hipErrorOutOfMemory;
+  Allocation a;
+  memset((void*)&a, 0, sizeof a);
+  // The end of the allocation is the end of its pages, as near as the alignment lets it. A device's granule of memory is
+  // a page, and programs rely on pages of their own: large ones begin at a page.
+  size_t used = round_up(bytes, ALIGNMENT), data = round_up(used, PAGE);
+  a.file_bytes = data;
+  a.mapping_bytes = data + PAGE;
+  a.mapping = (u8*)mmap(nullptr, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (a.mapping == MAP_FAILED) return hipErrorOutOfMemory;
+  if (ftruncate(memory_file, file_end + data) ||
+      mmap(a.mapping, data, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_file, file_end) == MAP_FAILED) {
+    munmap(a.mapping, a.mapping_bytes);
+    return hipErrorOutOfMemory;
+  }
+  a.base = a.mapping + (data - used);
+  a.bytes = bytes;
+  a.type = type;
+  a.device = device;
+  a.flags = flags;
+  a.file_offset = file_end;
+  a.id = next_id++;
+  file_end += data;
+  if (on_device) in_use[device] += bytes;
+  allocations.insert(position(a.base), a);
+  *out = a.base;
+  return hipSuccess;
+}
+
+hipError_t free_memory(void* p) {
+  if (!p) return hipSuccess;
+  Guard guard;
+  Allocation* found = find_allocation(p);
+  if (!found || found->base != p || found->registered || found->imported) return hipErrorInvalidValue;
+  Allocation a = *found;
+  allocations.remove((u32)(found - allocations.items));
+  if (a.type == hipMemoryTypeDevice) in_use[a.device] -= a.bytes;
+  if (file_owner == getpid()) fallocate(memory_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, a.file_offset, a.file_bytes);
+  mmap(a.mapping, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  quarantine.push(a);
+  quarantine_bytes += a.mapping_bytes;
+  while (quarantine_bytes > QUARANTINE_BYTES || quarantine.count > QUARANTINE_COUNT) forget_oldest();
+  return hipSuccess;
+}
+
+static const char* allocator_of(const Allocation& a) {
+  return a.registered ? "hipHostRegister" : a.imported ? "hipIpcOpenMemHandle" : a.type == hipMemoryTypeHost ? "hipHostMalloc"
+         : a.type == hipMemoryTypeManaged ? "hipMallocManaged" : "hipMalloc";
+}
+
+// What lies at an address that faulted, for the message.
+void describe_address(u64 address, char* text, size_t bytes) {
+  Guard guard;
+  text[0] = 0;
+  u32 at = position((void*)address);
+  for (const Allocation& a : quarantine) {
+    if (address - (u64)a.base < a.bytes) {
+      snprintf(text, bytes, "the address is byte %llu of %llu that %s gave and that have been freed",
+               (unsigned long long)(address - (u64)a.base), (unsigned long long)a.bytes, allocator_of(a));
+      return;
+    }
+  }
+  if (at) {
+    const Allocation& a = allocations[at - 1];
+    u64 beyond = address - (u64)a.base - a.bytes;
+    if (address >= (u64)a.base + a.bytes && beyond < (64 << 20)) {
+      snprintf(text, bytes, "the address is %llu bytes past the end of the %llu bytes that %s gave on device %d",
+               (unsigned long long)beyond, (unsigned long long)a.bytes, allocator_of(a), a.device);
+      return;
+    }
+  }
+  if (at < allocations.count && (u64)allocations[at].base - address < (64 << 20)) {
+    const Allocation& a = allocations[at];
+    snprintf(text, bytes, "the address is %llu bytes before the %llu bytes that %s gave on device %d",
+             (unsigned long long)((u64)a.base - address), (unsigned long long)a.bytes, allocator_of(a), a.device);
+  }
+}
+
+extern "C" {
+hipError_t hipMalloc(void** p, size_t bytes) { ENTER; return done(allocate_memory(p, bytes, hipMemoryTypeDevice, current_device(), 0)); }
+hipError_t hipExtMallocWithFlags(void** p, size_t bytes, unsigned flags) {
+  ENTER;
+  return done(allocate_memory(p, bytes, hipMemoryTypeDevice, current_device(), flags));
+}
+hipError_t hipMallocManaged(void** p, size_t bytes, unsigned flags) {
+  ENTER;
+  if (flags != hipMemAttachGlobal && flags != hipMemAttachHost) return done(hipErrorInvalidValue);
+  return done(allocate_memory(p, bytes, hipMemoryTypeManaged, current_device(), flags));
+}
+hipError_t hipHostMalloc(void** p, size_t bytes, unsigned flags) {
+  ENTER;
+  return done(allocate_memory(p, bytes, hipMemoryTypeHost, current_device(), flags));
+}
+hipError_t hipHostAlloc(void** p, size_t bytes, unsigned flags) { return hipHostMalloc(p, bytes, flags); }
+hipError_t hipMallocHost(void** p, size_t bytes) { return hipHostMalloc(p, bytes, 0); }
+hipError_t hipMemAllocHost(void** p, size_t bytes) { return hipHostMalloc(p, bytes, 0); }
+hipError_t hipFree(void* p) { ENTER; return done(free_memory(p)); }
+hipError_t hipHostFree(void* p) { ENTER; return done(free_memory(p)); }
+hipError_t hipFreeHost(void* p) { return hipHostFree(p); }
+
+hipError_t hipMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
+  ENTER;
+  if (!p || !pitch || !width || !height) return done(hipErrorInvalidValue);
+  *pitch = round_up(width, ALIGNMENT);
+  return done(allocate_memory(p, *pitch * height, hipMemoryTypeDevice, current_device(), 0));
+}
+hipError_t hipMemAllocPitch(hipDeviceptr_t* p, size_t* pitch, size_t width, size_t height, unsigned) { return hipMallocPitch(p, pitch, width, height); }
+hipError_t hipMalloc3D(hipPitchedPtr* p, hipExtent extent) {
+  ENTER;
+  if (!p || !extent.width || !extent.height || !extent.depth) return done(hipErrorInvalidValue);
+  p->pitch = round_up(extent.width, ALIGNMENT);
+  p->xsize = extent.width;
+  p->ysize = extent.height;
+  return done(allocate_memory(&p->ptr, p->pitch * extent.height * extent.depth, hipMemoryTypeDevice, current_device(), 0));
+}
+
+hipError_t hipHostGetDevicePointer(void** device, void* host, unsigned) {
+  ENTER;
+  Guard guard;
+  if (!device || !find_allocation(host)) return done(hipErrorInvalidValue);
+  *device = host;
+  return done(hipSuccess);
+}
+hipError_t hipHostGetFlags(unsigned* flags, void* p) {
+  ENTER;
+  Guard guard;
+  Allocation* a = find_allocation(p);
+  if (!flags || !a || a->type != hipMemoryTypeHost) return done(hipErrorInvalidValue);
+  *flags = a->flags;
+  return done(hipSuccess);
+}
+hipError_t hipHostRegister(void* p, size_t bytes, unsigned flags) {
+  ENTER;
+  if (!p || !bytes) return done(hipErrorInvalidValue);
+  Guard guard;
+  if (find_allocation(p)) return done(hipErrorHostMemoryAlreadyRegistered);
+  Allocation a;
+  memset((void*)&a, 0, sizeof a);
+  a.base = (u8*)p;
+  a.bytes = bytes;
+  a.type = hipMemoryTypeHost;
+  a.device = current_device();
+  a.flags = flags;
+  a.registered = true;
+  a.id = next_id++;
+  allocations.insert(position(p), a);
+  return done(hipSuccess);
+}
+hipError_t hipHostUnregister(void* p) {
+  ENTER;
+  Guard guard;
+  Allocation* a = find_allocation(p);
+  if (!a || a->base != p || !a->registered) return done(hipErrorHostMemoryNotRegistered);
+  allocations.remove((u32)(a - allocations.items));
+  return done(hipSuccess);
+}
+
+hipError_t hipMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  ENTER;
+  if (!free_bytes || !total_bytes) return done(hipErrorInvalidValue);
+  *total_bytes = arch_facts().memory_bytes;
+  // No more than the host has: programs size their buffers by this.
+  u64 left = arch_facts().memory_bytes - used_bytes(current_device()), host = (u64)sysconf(_SC_AVPHYS_PAGES) * PAGE;
+  *free_bytes = left < host ? left : host;
+  return done(hipSuccess);
+}
+hipError_t hipMemPtrGetInfo(void* p, size_t* bytes) {
+  ENTER;
+  Guard guard;
+  Allocation* a = find_allocation(p);
+  if (!bytes || !a) return done(hipErrorInvalidValue);
+  *bytes = a->bytes;
+  return done(hipSuccess);
+}
+hipError_t hipMemGetAddressRange(hipDeviceptr_t* base, size_t* bytes, hipDeviceptr_t p) {
+  ENTER;
+  Guard guard;
+  Allocation* a = find_allocation(p);
+  if (!a) return done(hipErrorNotFound);
+  if (base) *base = a->base;
+  if (bytes) *bytes = a->bytes;
+  return done(hipSuccess);
+}
+hipError_t hipPointerGetAttributes(hipPointerAttribute_t* out, const void* p) {
+  ENTER;
+  if (!out || !p) return done(hipErrorInvalidValue);
+  memset((void*)out, 0, sizeof *out);
+  Guard guard;
+  Allocation* a = find_allocation(p);
+  if (!a) {  // since HIP 6: memory that HIP does not know is no error
+    out->type = hipMemoryTypeUnregistered;
+    out->device = hipInvalidDeviceId;
+    return done(hipSuccess);
+  }
+  out->type = a->type;
+  out->device = a->device;
+  out->devicePointer = (void*)p;
+  out->hostPointer = a->type == hipMemoryTypeDevice ? nullptr : (void*)p;
+  out->isManaged = a->type == hipMemoryTypeManaged;
+  out->allocationFlags = a->flags;
+  return done(hipSuccess);
+}
+hipError_t hipPointerGetAttribute(void* out, hipPointer_attribute which, hipDeviceptr_t p) {
+  ENTER;
+  Guard guard;
+  Allocation* a = find_allocation(p);
+  if (!out || !a) return done(hipErrorInvalidValue);
+  switch (which) {
+    case HIP_POINTER_ATTRIBUTE_CONTEXT: *(size_t*)out = a->device + 1; break;
+    case HIP_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned*)out = a->type; break;
+    case HIP_POINTER_ATTRIBUTE_DEVICE_POINTER: *(void**)out = p; break;
+    case HIP_POINTER_ATTRIBUTE_HOST_POINTER:
+      if (a->type == hipMemoryTypeDevice) return done(hipErrorInvalidValue);
+      *(void**)out = p;
+      break;
+    case HIP_POINTER_ATTRIBUTE_BUFFER_ID: *(u64*)out = a->id; break;
+    case HIP_POINTER_ATTRIBUTE_IS_MANAGED: *(bool*)out = a->type == hipMemoryTypeManaged; break;
+    case HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int*)out = a->device; break;
+    case HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE: *(bool*)out = !a->registered; break;
+    case HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(void**)out = a->base; break;
+    case HIP_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t*)out = a->bytes; break;
+    case HIP_POINTER_ATTRIBUTE_MAPPED: *(bool*)out = true; break;
+    default: return done(hipErrorInvalidValue);
+  }
+  return done(hipSuccess);
+}
+
+// Advice about where pages live changes nothing here: there is one memory.
+hipError_t hipMemAdvise(const void* p, size_t, hipMemoryAdvise, int) { ENTER; return done(p ? hipSuccess : hipErrorInvalidValue); }
+hipError_t hipMemPrefetchAsync(const void* p, size_t, int, hipStream_t) { ENTER; return done(p ? hipSuccess : hipErrorInvalidValue); }
+hipError_t hipStreamAttachMemAsync(hipStream_t, void* p, size_t, unsigned) { ENTER; return done(p ? hipSuccess : hipErrorInvalidValue); }
+
+// --- between processes -------------------------------------------------------------------------------
+
+struct IpcHandle {
+  u64 magic;
+  u64 file_offset, file_bytes, base_offset, bytes;
+  i32 process, file, device;
+};
+static_assert(sizeof(IpcHandle) <= HIP_IPC_HANDLE_SIZE, "");
+constexpr u64 IPC_MAGIC = 0x31435049414e4443ull;  // "CDNAIPC1"
+
+hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t* handle, void* p) {
+  ENTER;
+  if (!handle || !p) return done(hipErrorInvalidValue);
+  Guard guard;
+  Allocation* a = find_allocation(p);
+  if (!a || a->registered || a->imported) return done(hipErrorInvalidDevicePointer);
+  IpcHandle h = {IPC_MAGIC, a->file_offset, a->file_bytes, (u64)(a->base - a->mapping), a->bytes, file_owner, memory_file, a->device};
+  memset(handle, 0, sizeof *handle);
+  memcpy(handle, &h, sizeof h);
+  return done(hipSuccess);
+}
+
+hipError_t hipIpcOpenMemHandle(void** out, hipIpcMemHandle_t handle, unsigned) {
+  ENTER;
+  IpcHandle h;
+  memcpy(&h, &handle, sizeof h);
+  if (!out || h.magic != IPC_MAGIC) return done(hipErrorInvalidValue);
+  if (h.process == getpid()) return done(hipErrorInvalidContext);  // HIP refuses a handle of the same process
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", h.process, h.file);
+  int file = open(path, O_RDWR | O_CLOEXEC);
+  if (file < 0) {
+    say("hipIpcOpenMemHandle: cannot open memory of process %d: %s", h.process, strerror(errno));
+    return done(hipErrorMapFailed);
+  }
+  Allocation a;
+  memset((void*)&a, 0, sizeof a);
+  a.mapping_bytes = h.file_bytes + PAGE;
+  a.mapping = (u8*)mmap(nullptr, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  bool mapped = a.mapping != MAP_FAILED &&
+                mmap(a.mapping, h.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, h.file_offset) != MAP_FAILED;
+  close(file);
+  if (!mapped) return done(hipErrorMapFailed);
+  a.base = a.mapping + h.base_offset;
+  a.bytes = h.bytes;
+  a.type = hipMemoryTypeDevice;
+  a.device = h.device;
+  a.imported = true;
+  Guard guard;
+  a.id = next_id++;
+  allocations.insert(position(a.base), a);
+  *out = a.base;
+  return done(hipSuccess);
+}
+
+hipError_t hipIpcCloseMemHandle(void* p) {
+  ENTER;
+  Guard guard;
+  Allocation* a = find_allocation(p);
+  if (!a || a->base != p || !a->imported) return done(hipErrorInvalidValue);
+  munmap(a->mapping, a->mapping_bytes);
+  allocations.remove((u32)(a - allocations.items));
+  return done(hipSuccess);
+}
+}

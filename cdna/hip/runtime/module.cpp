@@ -1,0 +1,253 @@
+// Programs that a host binary brings, or loads: registration, kernels and variables by name.
+#include "runtime.h"
+
+// What clang's host pass hands to __hipRegisterFatBinary.
+struct FatBinary { u32 magic, version; const u8* binary; const void* unused; };
+constexpr u32 FAT_BINARY_MAGIC = 0x48495046;  // "HIPF"
+
+// container.py: magic, count, then {arch, offset from the container's start, bytes}.
+struct ContainerEntry { char arch[16]; u64 offset, bytes; };
+struct Container { u64 magic; u32 count, unused; ContainerEntry entries[]; };
+constexpr u64 CONTAINER_MAGIC = 0x3154414641444e43ull;  // "CNDAFAT1"
+
+static List<hipFunction_t> functions;
+static List<hipModule_t> modules;
+
+static const ContainerEntry* entry_for(const Container& c, const char* arch) {
+  for (u32 i = 0; i < c.count; i++) if (!strcmp(c.entries[i].arch, arch)) return &c.entries[i];
+  return nullptr;
+}
+
+extern "C" __attribute__((weak)) char* __cxa_demangle(const char*, char*, size_t*, int*);
+
+// The name as its source has it, where the program brings a C++ library; for messages. Not freed: a message ends most runs.
+const char* readable_name(const char* mangled) {
+  int status = 0;
+  char* name = __cxa_demangle ? __cxa_demangle(mangled, nullptr, nullptr, &status) : nullptr;
+  return name ? name : mangled;
+}
+
+static const Symbol* symbol_named(const Program& p, const char* name) {
+  for (u32 i = 0; i < p.n_symbols; i++) if (!strcmp(p.symbols[i].name, name)) return &p.symbols[i];
+  return nullptr;
+}
+
+Program* program_of(ihipModule_t* m, int device) {
+  Guard guard;
+  Program*& p = m->programs[device];
+  if (p) return p;
+  const Container& c = *(const Container*)m->container;
+  const ContainerEntry* e = entry_for(c, arch_facts().name);
+  if (!e) {
+    say("the program has no code for %s, but for %s; compile it for that arch, or set CDNA_ARCH", arch_facts().name,
+        c.count ? c.entries[0].arch : "none");
+    return nullptr;
+  }
+  char message[256] = "";
+  p = cdna_image_load(m->container + e->offset, e->bytes, message);
+  if (!p) {
+    say("%s", message);
+    return nullptr;
+  }
+  for (Variable& v : m->variables) {
+    if (!v.managed) continue;
+    const Symbol* s = symbol_named(*p, v.name);  // device code reads the pointer from here
+    if (s) memcpy(s->address, v.managed, sizeof(void*));
+  }
+  return p;
+}
+
+KernelInfo* kernel_of(hipFunction_t f, int device, u32* index) {
+  Program* p = program_of(f->module, device);
+  int i = p ? cdna_find_kernel(p, f->name) : -1;
+  if (i < 0) return nullptr;
+  if (index) *index = i;
+  return &p->kernels[i];
+}
+
+hipFunction_t find_function(const void* p) {
+  Guard guard;
+  for (hipFunction_t f : functions) if (f->host == p || f == p) return f;
+  return nullptr;
+}
+
+hipError_t symbol_address(const void* symbol, int device, void** address, size_t* bytes) {
+  Guard guard;
+  for (hipModule_t m : modules)
+    for (Variable& v : m->variables) {
+      if (v.host != symbol) continue;
+      if (bytes) *bytes = v.bytes;
+      if (v.managed) {
+        *address = *v.managed;
+        return hipSuccess;
+      }
+      Program* p = program_of(m, device);
+      if (!p) return hipErrorNoBinaryForGpu;
+      const Symbol* s = symbol_named(*p, v.name);
+      if (!s) return hipErrorInvalidSymbol;
+      *address = s->address;
+      return hipSuccess;
+    }
+  return hipErrorInvalidSymbol;
+}
+
+static hipFunction_t add_function(hipModule_t m, const char* name, const void* host) {
+  hipFunction_t f = make<ihipModuleSymbol_t>();
+  *f = {m, strdup(name), host, -1};
+  m->functions.push(f);
+  functions.push(f);
+  return f;
+}
+
+static hipModule_t open_container(const u8* container) {
+  if (!container || ((const Container*)container)->magic != CONTAINER_MAGIC) return nullptr;
+  hipModule_t m = make<ihipModule_t>();
+  m->container = container;
+  const Container& c = *(const Container*)container;
+  if (c.count) suggest_arch(c.entries[0].arch);
+  Guard guard;
+  modules.push(m);
+  return m;
+}
+
+static void close_module(hipModule_t m) {
+  Guard guard;
+  modules.drop(m);
+  for (hipFunction_t f : m->functions) {
+    functions.drop(f);
+    free((void*)f->name);
+    free(f);
+  }
+  for (Variable& v : m->variables) free(v.name);
+  for (Program* p : m->programs) if (p) cdna_program_destroy(p);
+  m->functions.release();
+  m->variables.release();
+  free(m->owned);
+  free(m);
+}
+
+extern "C" {
+// --- what the host pass of the compiler calls --------------------------------------------------------
+
+__attribute__((visibility("default"))) void** __hipRegisterFatBinary(const void* data) {
+  const FatBinary* f = (const FatBinary*)data;
+  hipModule_t m = f && f->magic == FAT_BINARY_MAGIC ? open_container(f->binary) : nullptr;
+  if (!m) {
+    say("this program holds machine code for AMD GPUs, which the emulated device does not run: compile it with `python -m cdna run`");
+    exit(2);
+  }
+  return (void**)m;
+}
+__attribute__((visibility("default"))) void __hipRegisterFunction(void** handle, const void* host, char*, const char* name, unsigned, void*, void*, void*,
+                                                                  void*, int*) {
+  Guard guard;
+  add_function((hipModule_t)handle, name, host);
+}
+__attribute__((visibility("default"))) void __hipRegisterVar(void** handle, void* host, char*, char* name, int, size_t bytes, int, int) {
+  Guard guard;
+  ((hipModule_t)handle)->variables.push({host, strdup(name), bytes, nullptr});
+}
+__attribute__((visibility("default"))) void __hipRegisterManagedVar(void** handle, void** pointer, void* initial, const char* name, size_t bytes, unsigned) {
+  if (allocate_memory(pointer, bytes, hipMemoryTypeManaged, current_device(), hipMemAttachGlobal) != hipSuccess) {
+    say("no memory for the managed variable %s of %zu bytes", name, bytes);
+    exit(2);
+  }
+  memcpy(*pointer, initial, bytes);
+  Guard guard;
+  ((hipModule_t)handle)->variables.push({pointer, strdup(name), bytes, pointer});
+}
+__attribute__((visibility("default"))) void __hipUnregisterFatBinary(void** handle) { close_module((hipModule_t)handle); }
+
+// --- modules that the program loads --------------------------------------------------------------------
+
+static hipError_t load(hipModule_t* out, const u8* data, u8* owned, const char* what) {
+  hipModule_t m = open_container(data);
+  if (!m) {
+    free(owned);
+    say("%s is no code of the emulated device (machine code does not run here): make it with `python -m cdna compile`", what);
+    return hipErrorNoBinaryForGpu;
+  }
+  m->owned = owned;
+  *out = m;
+  return program_of(m, current_device()) ? hipSuccess : hipErrorNoBinaryForGpu;
+}
+hipError_t hipModuleLoad(hipModule_t* out, const char* path) {
+  ENTER;
+  if (!out || !path) return done(hipErrorInvalidValue);
+  FILE* file = fopen(path, "rb");
+  if (!file) return done(hipErrorFileNotFound);
+  fseek(file, 0, SEEK_END);
+  long bytes = ftell(file);
+  rewind(file);
+  u8* data = (u8*)calloc(1, (bytes > 0 ? bytes : 0) + sizeof(Container));
+  bool whole = bytes >= 0 && fread(data, 1, bytes, file) == (size_t)bytes;
+  fclose(file);
+  if (!whole) {
+    free(data);
+    return done(hipErrorFileNotFound);
+  }
+  return done(load(out, data, data, path));
+}
+hipError_t hipModuleLoadData(hipModule_t* out, const void* data) {
+  ENTER;
+  return done(out && data ? load(out, (const u8*)data, nullptr, "what hipModuleLoadData was given") : hipErrorInvalidValue);
+}
+hipError_t hipModuleLoadDataEx(hipModule_t* out, const void* data, unsigned, hipJitOption*, void**) { return hipModuleLoadData(out, data); }
+hipError_t hipModuleLoadFatBinary(hipModule_t* out, const void* data) { return hipModuleLoadData(out, data); }
+hipError_t hipModuleUnload(hipModule_t m) {
+  ENTER;
+  {
+    Guard guard;
+    if (!m || !modules.contains(m)) return done(hipErrorInvalidHandle);
+  }
+  close_module(m);
+  return done(hipSuccess);
+}
+hipError_t hipModuleGetFunction(hipFunction_t* out, hipModule_t m, const char* name) {
+  ENTER;
+  if (!out || !name) return done(hipErrorInvalidValue);
+  Guard guard;
+  if (!m || !modules.contains(m)) return done(hipErrorInvalidHandle);
+  Program* p = program_of(m, current_device());
+  if (!p || cdna_find_kernel(p, name) < 0) return done(hipErrorNotFound);
+  for (hipFunction_t f : m->functions)
+    if (!strcmp(f->name, name)) {
+      *out = f;
+      return done(hipSuccess);
+    }
+  *out = add_function(m, name, nullptr);
+  return done(hipSuccess);
+}
+hipError_t hipModuleGetFunctionCount(unsigned* count, hipModule_t m) {
+  ENTER;
+  Guard guard;
+  if (!count || !m || !modules.contains(m)) return done(hipErrorInvalidValue);
+  Program* p = program_of(m, current_device());
+  if (!p) return done(hipErrorNoBinaryForGpu);
+  *count = p->n_kernels;
+  return done(hipSuccess);
+}
+hipError_t hipModuleGetGlobal(hipDeviceptr_t* address, size_t* bytes, hipModule_t m, const char* name) {
+  ENTER;
+  if (!name) return done(hipErrorInvalidValue);
+  Guard guard;
+  if (!m || !modules.contains(m)) return done(hipErrorInvalidHandle);
+  Program* p = program_of(m, current_device());
+  const Symbol* s = p ? symbol_named(*p, name) : nullptr;
+  if (!s) return done(hipErrorNotFound);
+  if (address) *address = s->address;
+  if (bytes) *bytes = s->size;
+  return done(hipSuccess);
+}
+hipError_t hipGetFuncBySymbol(hipFunction_t* out, const void* symbol) {
+  ENTER;
+  if (!out) return done(hipErrorInvalidValue);
+  *out = find_function(symbol);
+  return done(*out ? hipSuccess : hipErrorInvalidDeviceFunction);
+}
+const char* hipKernelNameRef(const hipFunction_t f) { return f && find_function(f) ? f->name : nullptr; }
+const char* hipKernelNameRefByPtr(const void* host, hipStream_t) {
+  hipFunction_t f = find_function(host);
+  return f ? f->name : nullptr;
+}
+}

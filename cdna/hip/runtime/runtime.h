@@ -1,0 +1,202 @@
+// The stand-in HIP runtime: what its parts share. Types and signatures are those of HIP's own headers, so that a program
+// compiled against them links and runs here. Like the engine it uses no C++ standard library, no exceptions, no RTTI.
+//
+// Device memory is host memory, and an operation on a stream is done by the time the call that asked for it returns:
+// one of the orders that HIP allows. Streams that capture record operations instead (graph.cpp).
+#pragma once
+#include <hip/hip_runtime_api.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "program.h"  // of the engine
+
+constexpr int MAX_DEVICES = 16;
+
+// A growing array of plain data.
+template <class T> struct List {
+  T* items = nullptr;
+  u32 count = 0, capacity = 0;
+  T* begin() { return items; }
+  T* end() { return items + count; }
+  T& operator[](u32 i) { return items[i]; }
+  void insert(u32 at, const T& item) {
+    T copy = item;
+    if (count == capacity) {
+      capacity = capacity ? 2 * capacity : 8;
+      items = (T*)realloc((void*)items, sizeof(T) * capacity);
+    }
+    memmove((void*)(items + at + 1), (void*)(items + at), sizeof(T) * (count - at));
+    memcpy((void*)(items + at), (void*)&copy, sizeof(T));
+    count++;
+  }
+  void push(const T& item) { insert(count, item); }
+  void remove(u32 at) {
+    memmove((void*)(items + at), (void*)(items + at + 1), sizeof(T) * (count - at - 1));
+    count--;
+  }
+  bool contains(const T& item) { for (u32 i = 0; i < count; i++) if (items[i] == item) return true; return false; }
+  void drop(const T& item) { for (u32 i = count; i-- > 0;) if (items[i] == item) remove(i); }
+  void clear() { count = 0; }
+  void release() { free((void*)items); items = nullptr; count = capacity = 0; }
+};
+
+// Zero-filled, as every object of the runtime starts.
+template <class T> static T* make() { return (T*)calloc(1, sizeof(T)); }
+
+extern pthread_mutex_t global_lock;  // recursive; guards the runtime's tables, never held while kernels run
+struct Guard {
+  Guard() { pthread_mutex_lock(&global_lock); }
+  ~Guard() { pthread_mutex_unlock(&global_lock); }
+};
+
+// --- errors (errors.cpp) ---------------------------------------------------------------------------
+
+// Every call of the API ends with `return done(result)`, and most begin with ENTER: after a kernel has faulted the
+// device is lost, as HIP has it, and every call says so.
+extern volatile hipError_t device_lost;
+hipError_t done(hipError_t);
+#define ENTER if (device_lost != hipSuccess) return done(device_lost)
+void say(const char* format, ...) __attribute__((format(printf, 1, 2)));  // one message to standard error
+
+// --- devices (device.cpp) --------------------------------------------------------------------------
+
+struct ArchFacts {  // arch.py's, generated
+  const char *name, *product;
+  u32 compute_units, xcds, lds_bytes, clock_mhz, max_waves_per_simd, vgprs_per_lane, vgpr_granule;
+  u64 memory_bytes;
+};
+const ArchFacts& arch_facts();     // of the emulated device: $CDNA_ARCH, else the first arch that a program brings
+void suggest_arch(const char*);    // a program brings code for this arch
+int device_count();
+int current_device();
+bool valid_device(int);
+
+// --- memory (memory.cpp) ---------------------------------------------------------------------------
+
+struct Allocation {
+  u8* base;         // what the program holds
+  size_t bytes;
+  hipMemoryType type;
+  int device;
+  unsigned flags;
+  u8* mapping;      // pages around it, guard page included
+  size_t mapping_bytes;
+  u64 file_offset;  // of the first data page in the memory file
+  size_t file_bytes;
+  bool imported;    // from another process
+  bool registered;  // the program's own memory
+  u64 id;
+};
+hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int device, unsigned flags);
+hipError_t free_memory(void*);
+Allocation* find_allocation(const void*);  // that holds the address; under global_lock
+bool within_allocation(const void*, size_t bytes);  // false if it begins inside of one and ends outside
+void describe_address(u64 address, char* text, size_t bytes);
+u64 used_bytes(int device);
+
+// --- modules and kernels (module.cpp) ----------------------------------------------------------------
+
+struct ihipModuleSymbol_t {  // hipFunction_t
+  ihipModule_t* module;
+  const char* name;
+  const void* host;     // the stub's address, which the program launches by
+  int max_dynamic_lds;  // as set by hipFuncSetAttribute; -1: as the arch allows
+};
+struct Variable { const void* host; char* name; size_t bytes; void** managed; };
+struct ihipModule_t {
+  const u8* container;
+  u8* owned;            // the container's bytes if the module holds them
+  Program* programs[MAX_DEVICES];
+  List<hipFunction_t> functions;
+  List<Variable> variables;
+};
+Program* program_of(ihipModule_t*, int device);       // loads it on first use; null after saying why
+KernelInfo* kernel_of(hipFunction_t, int device, u32* index = nullptr);
+hipFunction_t find_function(const void* host_or_handle);
+hipError_t symbol_address(const void* symbol, int device, void** address, size_t* bytes);
+const char* readable_name(const char* mangled);
+
+// --- streams, operations, graphs ----------------------------------------------------------------------
+
+struct KernelCall {
+  hipFunction_t function;
+  dim3 grid, block;
+  u32 dynamic_lds_bytes;
+  bool cooperative;
+  u8* kernarg;  // explicit arguments at their offsets
+  u32 kernarg_bytes;
+  void** arguments;  // into kernarg: what hipGraphKernelNodeGetParams shows
+};
+struct CopyCall {  // depth planes of height rows of width bytes
+  void* to;
+  const void* from;
+  size_t width, height, depth, to_pitch, from_pitch, to_slice, from_slice;
+};
+struct FillCall { void* to; u32 value, value_bytes; size_t width, height, depth, pitch, slice; };
+struct HostCall { hipHostFn_t function; hipStreamCallback_t callback; void* data; };
+struct ValueCall { volatile void* address; u64 value, mask; u32 bytes, condition; };
+
+enum OperationKind : u32 { DO_NOTHING, DO_KERNEL, DO_COPY, DO_FILL, DO_HOST, DO_RECORD, DO_WAIT, DO_GRAPH, DO_WRITE_VALUE, DO_WAIT_VALUE,
+                           DO_ALLOCATE, DO_FREE };
+struct Operation {
+  Operation() { memset((void*)this, 0, sizeof *this); }
+  OperationKind kind;
+  int device;
+  union {
+    KernelCall kernel;
+    CopyCall copy;
+    FillCall fill;
+    HostCall host;
+    ValueCall value;
+    hipEvent_t event;
+    hipGraph_t graph;
+    void* memory;
+  };
+};
+static inline Operation operation(OperationKind kind) {
+  Operation o;
+  o.kind = kind;
+  o.device = current_device();
+  return o;
+}
+static inline Operation copy_operation(void* to, const void* from, size_t bytes) {
+  Operation o = operation(DO_COPY);
+  o.copy = {to, from, bytes, 1, 1, bytes, bytes, bytes, bytes};
+  return o;
+}
+
+struct hipGraphNode {
+  ihipGraph* graph;
+  Operation operation;
+  List<hipGraphNode_t> needs;  // nodes that come before
+  hipGraphNode_t origin;       // in a clone or an executable: the node it was made of
+  bool disabled;
+};
+struct ihipStream_t {
+  int device;
+  unsigned flags;
+  int priority;
+  u64 id;
+  hipGraph_t capture;  // the graph that operations go to, or null
+  bool capture_origin, capture_invalid;
+  List<hipGraphNode_t> last;  // nodes that the next captured one comes after
+};
+struct ihipEvent_t {
+  unsigned flags;
+  int device;
+  bool recorded;
+  u64 time_ns;
+  hipGraph_t capture;
+  List<hipGraphNode_t> last;
+};
+
+hipError_t submit(hipStream_t, const Operation&);           // run it, or record it where the stream captures
+hipError_t run_operation(hipStream_t, const Operation&);
+hipError_t run_graph(hipGraph_t, hipStream_t);
+hipError_t run_kernel(const KernelCall&, int device);
+void release_operation(Operation&);                        // what the operation owns
+Operation copy_of(const Operation&);
+ihipStream_t* resolve(hipStream_t);                        // the stream of a handle, default streams included; null: none
+hipError_t capture_operation(ihipStream_t&, const Operation&);
+hipError_t kernel_call(hipFunction_t, dim3 grid, dim3 block, size_t lds_bytes, void** arguments, void** extra, bool cooperative, Operation* out);

@@ -1,0 +1,385 @@
+// Streams, events, and how operations run.
+#include "runtime.h"
+#include <sched.h>
+#include <time.h>
+
+static List<hipStream_t> streams;
+static List<hipEvent_t> events;
+static ihipStream_t default_streams[MAX_DEVICES];
+static thread_local ihipStream_t thread_streams[MAX_DEVICES];
+static u64 next_stream_id = 1;
+
+ihipStream_t* resolve(hipStream_t s) {
+  if (s == nullptr || s == hipStreamLegacy || s == hipStreamPerThread) {
+    int device = current_device();
+    ihipStream_t* own = s == hipStreamPerThread ? &thread_streams[device] : &default_streams[device];
+    own->device = device;
+    return own;
+  }
+  Guard guard;
+  return streams.contains(s) ? s : nullptr;
+}
+
+static u64 now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+// --- operations ----------------------------------------------------------------------------------------
+
+static void run_copy(const CopyCall& c) {
+  for (size_t z = 0; z < c.depth; z++)
+    for (size_t y = 0; y < c.height; y++)
+      memmove((u8*)c.to + z * c.to_slice + y * c.to_pitch, (const u8*)c.from + z * c.from_slice + y * c.from_pitch, c.width);
+}
+static void run_fill(const FillCall& f) {
+  for (size_t z = 0; z < f.depth; z++)
+    for (size_t y = 0; y < f.height; y++) {
+      u8* row = (u8*)f.to + z * f.slice + y * f.pitch;
+      if (f.value_bytes == 1) memset(row, f.value, f.width);
+      else for (size_t x = 0; x < f.width; x += f.value_bytes) memcpy(row + x, &f.value, f.value_bytes);
+    }
+}
+static u64 read_value(const ValueCall& v) {
+  return v.bytes == 4 ? __atomic_load_n((u32*)v.address, __ATOMIC_SEQ_CST) : __atomic_load_n((u64*)v.address, __ATOMIC_SEQ_CST);
+}
+static bool holds(const ValueCall& v) {
+  u64 x = read_value(v) & v.mask;
+  switch (v.condition) {
+    case hipStreamWaitValueGte: return v.bytes == 4 ? (i32)((u32)x - (u32)v.value) >= 0 : (i64)(x - v.value) >= 0;
+    case hipStreamWaitValueEq: return x == v.value;
+    case hipStreamWaitValueAnd: return (x & v.value) != 0;
+    default: return (~(x | v.value) & v.mask) != 0;
+  }
+}
+
+hipError_t run_operation(hipStream_t stream, const Operation& o) {
+  switch (o.kind) {
+    case DO_KERNEL: return run_kernel(o.kernel, o.device);
+    case DO_COPY: run_copy(o.copy); break;
+    case DO_FILL: run_fill(o.fill); break;
+    case DO_HOST:
+      if (o.host.callback) o.host.callback(stream, hipSuccess, o.host.data);
+      else o.host.function(o.host.data);
+      break;
+    case DO_RECORD:
+      o.event->time_ns = now_ns();
+      o.event->recorded = true;
+      break;
+    case DO_GRAPH: return run_graph(o.graph, stream);
+    case DO_WRITE_VALUE:
+      if (o.value.bytes == 4) __atomic_store_n((u32*)o.value.address, (u32)o.value.value, __ATOMIC_SEQ_CST);
+      else __atomic_store_n((u64*)o.value.address, o.value.value, __ATOMIC_SEQ_CST);
+      break;
+    case DO_WAIT_VALUE:  // by another thread or process: what this thread submits later cannot end the wait
+      while (!holds(o.value)) sched_yield();
+      break;
+    case DO_FREE: return free_memory(o.memory);
+    case DO_NOTHING: case DO_WAIT: case DO_ALLOCATE: break;  // earlier work is done already
+  }
+  return hipSuccess;
+}
+
+void release_operation(Operation& o) {
+  if (o.kind != DO_KERNEL) return;
+  free(o.kernel.kernarg);
+  free(o.kernel.arguments);
+  o.kernel.kernarg = nullptr;
+  o.kernel.arguments = nullptr;
+}
+
+Operation copy_of(const Operation& o) {
+  Operation copy = o;
+  if (o.kind != DO_KERNEL) return copy;
+  KernelCall& c = copy.kernel;
+  KernelInfo* k = kernel_of(c.function, o.device);
+  u32 n = k ? k->n_arguments : 0;
+  c.kernarg = (u8*)calloc(1, c.kernarg_bytes + 8);
+  memcpy(c.kernarg, o.kernel.kernarg, c.kernarg_bytes);
+  c.arguments = (void**)calloc(n + 1, sizeof(void*));
+  for (u32 i = 0; i < n && o.kernel.arguments[i]; i++) c.arguments[i] = c.kernarg + ((u8*)o.kernel.arguments[i] - o.kernel.kernarg);
+  return copy;
+}
+
+hipError_t submit(hipStream_t handle, const Operation& o) {
+  ihipStream_t* s = resolve(handle);
+  if (!s) return hipErrorInvalidHandle;
+  if (s->capture) return capture_operation(*s, o);
+  Operation run = o;
+  run.device = s->device;
+  return run_operation(handle, run);
+}
+
+extern "C" {
+// --- streams -------------------------------------------------------------------------------------------
+
+hipError_t hipStreamCreateWithPriority(hipStream_t* out, unsigned flags, int priority) {
+  ENTER;
+  if (!out || (flags != hipStreamDefault && flags != hipStreamNonBlocking)) return done(hipErrorInvalidValue);
+  ihipStream_t* s = make<ihipStream_t>();
+  s->device = current_device();
+  s->flags = flags;
+  s->priority = priority < -1 ? -1 : priority > 1 ? 1 : priority;
+  Guard guard;
+  s->id = next_stream_id++;
+  streams.push(s);
+  *out = s;
+  return done(hipSuccess);
+}
+hipError_t hipStreamCreate(hipStream_t* out) { return hipStreamCreateWithPriority(out, hipStreamDefault, 0); }
+hipError_t hipStreamCreateWithFlags(hipStream_t* out, unsigned flags) { return hipStreamCreateWithPriority(out, flags, 0); }
+hipError_t hipExtStreamCreateWithCUMask(hipStream_t* out, uint32_t words, const uint32_t* mask) {
+  return words && mask ? hipStreamCreate(out) : done(hipErrorInvalidValue);
+}
+hipError_t hipDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  ENTER;
+  if (least) *least = 1;
+  if (greatest) *greatest = -1;
+  return done(hipSuccess);
+}
+hipError_t hipStreamDestroy(hipStream_t s) {
+  ENTER;
+  Guard guard;
+  if (!streams.contains(s)) return done(hipErrorInvalidHandle);
+  streams.drop(s);
+  s->last.release();
+  free(s);
+  return done(hipSuccess);
+}
+static hipError_t finished(hipStream_t handle) {
+  ihipStream_t* s = resolve(handle);
+  if (!s) return hipErrorInvalidHandle;
+  if (!s->capture) return hipSuccess;
+  s->capture_invalid = true;
+  return hipErrorStreamCaptureUnsupported;
+}
+hipError_t hipStreamQuery(hipStream_t s) { ENTER; return done(finished(s)); }
+hipError_t hipStreamSynchronize(hipStream_t s) { ENTER; return done(finished(s)); }
+hipError_t hipStreamGetFlags(hipStream_t handle, unsigned* flags) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s || !flags) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
+  *flags = s->flags;
+  return done(hipSuccess);
+}
+hipError_t hipStreamGetPriority(hipStream_t handle, int* priority) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s || !priority) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
+  *priority = s->priority;
+  return done(hipSuccess);
+}
+hipError_t hipStreamGetDevice(hipStream_t handle, hipDevice_t* device) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s || !device) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
+  *device = s->device;
+  return done(hipSuccess);
+}
+hipError_t hipStreamGetId(hipStream_t handle, unsigned long long* id) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s || !id) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
+  *id = s->id;
+  return done(hipSuccess);
+}
+
+hipError_t hipStreamAddCallback(hipStream_t s, hipStreamCallback_t callback, void* data, unsigned flags) {
+  ENTER;
+  if (!callback || flags) return done(hipErrorInvalidValue);
+  Operation o = operation(DO_HOST);
+  o.host = {nullptr, callback, data};
+  return done(submit(s, o));
+}
+hipError_t hipLaunchHostFunc(hipStream_t s, hipHostFn_t function, void* data) {
+  ENTER;
+  if (!function) return done(hipErrorInvalidValue);
+  Operation o = operation(DO_HOST);
+  o.host = {function, nullptr, data};
+  return done(submit(s, o));
+}
+
+static hipError_t value_call(OperationKind kind, hipStream_t s, void* p, u64 value, u64 mask, u32 bytes, u32 condition) {
+  if (!p || condition > hipStreamWaitValueNor) return hipErrorInvalidValue;
+  Operation o = operation(kind);
+  o.value = {p, value, mask, bytes, condition};
+  return submit(s, o);
+}
+hipError_t hipStreamWaitValue32(hipStream_t s, void* p, uint32_t value, unsigned flags, uint32_t mask) {
+  ENTER;
+  return done(value_call(DO_WAIT_VALUE, s, p, value, mask, 4, flags));
+}
+hipError_t hipStreamWaitValue64(hipStream_t s, void* p, uint64_t value, unsigned flags, uint64_t mask) {
+  ENTER;
+  return done(value_call(DO_WAIT_VALUE, s, p, value, mask, 8, flags));
+}
+hipError_t hipStreamWriteValue32(hipStream_t s, void* p, uint32_t value, unsigned) { ENTER; return done(value_call(DO_WRITE_VALUE, s, p, value, 0, 4, 0)); }
+hipError_t hipStreamWriteValue64(hipStream_t s, void* p, uint64_t value, unsigned) { ENTER; return done(value_call(DO_WRITE_VALUE, s, p, value, 0, 8, 0)); }
+
+hipError_t hipMallocAsync(void** p, size_t bytes, hipStream_t handle) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s) return done(hipErrorInvalidHandle);
+  return done(allocate_memory(p, bytes, hipMemoryTypeDevice, s->device, 0));
+}
+hipError_t hipFreeAsync(void* p, hipStream_t s) {
+  ENTER;
+  if (!p) return done(hipErrorInvalidValue);
+  Operation o = operation(DO_FREE);
+  o.memory = p;
+  return done(submit(s, o));
+}
+
+// --- events --------------------------------------------------------------------------------------------
+
+static bool known(hipEvent_t e) {
+  Guard guard;
+  return events.contains(e);
+}
+hipError_t hipEventCreateWithFlags(hipEvent_t* out, unsigned flags) {
+  ENTER;
+  if (!out) return done(hipErrorInvalidValue);
+  ihipEvent_t* e = make<ihipEvent_t>();
+  e->flags = flags;
+  e->device = current_device();
+  Guard guard;
+  events.push(e);
+  *out = e;
+  return done(hipSuccess);
+}
+hipError_t hipEventCreate(hipEvent_t* out) { return hipEventCreateWithFlags(out, 0); }
+hipError_t hipEventDestroy(hipEvent_t e) {
+  ENTER;
+  Guard guard;
+  if (!events.contains(e)) return done(hipErrorInvalidHandle);
+  events.drop(e);
+  e->last.release();
+  free(e);
+  return done(hipSuccess);
+}
+hipError_t hipEventRecord(hipEvent_t e, hipStream_t handle) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s || !known(e)) return done(hipErrorInvalidHandle);
+  e->capture = s->capture;
+  e->last.clear();
+  if (s->capture) {  // other streams join the capture by waiting for this event
+    for (hipGraphNode_t node : s->last) e->last.push(node);
+    return done(hipSuccess);
+  }
+  Operation o = operation(DO_RECORD);
+  o.event = e;
+  return done(submit(handle, o));
+}
+hipError_t hipEventRecordWithFlags(hipEvent_t e, hipStream_t s, unsigned) { return hipEventRecord(e, s); }
+hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t e, unsigned) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s || !known(e)) return done(hipErrorInvalidHandle);
+  if (!e->capture) return done(s->capture ? hipErrorStreamCaptureIsolation : hipSuccess);
+  if (s->capture && s->capture != e->capture) return done(hipErrorStreamCaptureMerge);
+  s->capture = e->capture;
+  for (hipGraphNode_t node : e->last) if (!s->last.contains(node)) s->last.push(node);
+  return done(hipSuccess);
+}
+hipError_t hipEventQuery(hipEvent_t e) { ENTER; return done(known(e) ? e->capture ? hipErrorCapturedEvent : hipSuccess : hipErrorInvalidHandle); }
+hipError_t hipEventSynchronize(hipEvent_t e) { return hipEventQuery(e); }
+hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipEvent_t stop) {
+  ENTER;
+  if (!ms) return done(hipErrorInvalidValue);
+  if (!known(start) || !known(stop) || !start->recorded || !stop->recorded) return done(hipErrorInvalidHandle);
+  if ((start->flags | stop->flags) & hipEventDisableTiming) return done(hipErrorInvalidHandle);
+  static int told = 0;
+  if (!__atomic_exchange_n(&told, 1, __ATOMIC_SEQ_CST)) say("note: times between events are this computer's, not the card's");
+  *ms = (float)((double)(i64)(stop->time_ns - start->time_ns) * 1e-6);
+  return done(hipSuccess);
+}
+
+hipError_t hipDeviceReset(void) {
+  Guard guard;
+  return done(device_lost);
+}
+
+// --- capture -------------------------------------------------------------------------------------------
+
+static u64 next_capture_id = 1;
+hipError_t hipStreamBeginCapture(hipStream_t handle, hipStreamCaptureMode mode) {
+  ENTER;
+  if (mode > hipStreamCaptureModeRelaxed) return done(hipErrorInvalidValue);
+  if (!handle || handle == hipStreamLegacy) return done(hipErrorStreamCaptureUnsupported);
+  ihipStream_t* s = resolve(handle);
+  if (!s) return done(hipErrorInvalidHandle);
+  if (s->capture) return done(hipErrorIllegalState);
+  hipError_t error = hipGraphCreate(&s->capture, 0);
+  if (error != hipSuccess) return done(error);
+  s->capture_origin = true;
+  s->capture_invalid = false;
+  s->id = s->id ? s->id : next_capture_id++;
+  s->last.clear();
+  return done(hipSuccess);
+}
+static void leave_capture(ihipStream_t& s) {
+  s.capture = nullptr;
+  s.capture_origin = s.capture_invalid = false;
+  s.last.clear();
+}
+hipError_t hipStreamEndCapture(hipStream_t handle, hipGraph_t* out) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s) return done(hipErrorInvalidHandle);
+  if (!out) return done(hipErrorInvalidValue);
+  if (!s->capture) return done(hipErrorIllegalState);
+  if (!s->capture_origin) return done(hipErrorStreamCaptureUnmatched);
+  hipGraph_t graph = s->capture;
+  hipError_t error = s->capture_invalid ? hipErrorStreamCaptureInvalidated : hipSuccess;
+  Guard guard;
+  for (hipStream_t other : streams) {
+    if (other == s || other->capture != graph) continue;
+    for (hipGraphNode_t node : other->last) {  // its work must have been waited for
+      size_t n = 0;
+      (void)hipGraphNodeGetDependentNodes(node, nullptr, &n);
+      if (!n && !s->last.contains(node)) error = hipErrorStreamCaptureUnjoined;
+    }
+    leave_capture(*other);
+  }
+  for (hipEvent_t e : events) if (e->capture == graph) e->capture = nullptr;
+  leave_capture(*s);
+  if (error != hipSuccess) {
+    (void)hipGraphDestroy(graph);
+    graph = nullptr;
+  }
+  *out = graph;
+  return done(error);
+}
+hipError_t hipStreamIsCapturing(hipStream_t handle, hipStreamCaptureStatus* status) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s || !status) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
+  *status = !s->capture ? hipStreamCaptureStatusNone : s->capture_invalid ? hipStreamCaptureStatusInvalidated : hipStreamCaptureStatusActive;
+  return done(hipSuccess);
+}
+hipError_t hipStreamGetCaptureInfo(hipStream_t handle, hipStreamCaptureStatus* status, unsigned long long* id) {
+  hipError_t error = hipStreamIsCapturing(handle, status);
+  if (error == hipSuccess && id) *id = resolve(handle)->id;
+  return error;
+}
+hipError_t hipStreamGetCaptureInfo_v2(hipStream_t handle, hipStreamCaptureStatus* status, unsigned long long* id, hipGraph_t* graph,
+                                      const hipGraphNode_t** nodes, size_t* n) {
+  hipError_t error = hipStreamGetCaptureInfo(handle, status, id);
+  if (error != hipSuccess) return error;
+  ihipStream_t* s = resolve(handle);
+  if (graph) *graph = s->capture;
+  if (nodes) *nodes = s->last.items;
+  if (n) *n = s->last.count;
+  return error;
+}
+hipError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode* mode) {
+  static thread_local hipStreamCaptureMode current = hipStreamCaptureModeGlobal;
+  if (!mode || *mode > hipStreamCaptureModeRelaxed) return done(hipErrorInvalidValue);
+  hipStreamCaptureMode previous = current;
+  current = *mode;
+  *mode = previous;
+  return done(hipSuccess);
+}
+}
