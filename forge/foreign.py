@@ -112,7 +112,7 @@ class _Log:
         self.buffer = b""
         self.values: dict[str, dict[str, str]] = {}  # "test.0" -> {"spec": ..., "status": ...}
         self.current: str | None = None
-        self.check = ""
+        self.check = self.error = ""
         self.open = list(plan.cases)
 
     def feed(self, data: bytes) -> None:
@@ -123,6 +123,8 @@ class _Log:
             parts = key.split(".")
             if key == "check":
                 self.check = value.strip()
+            elif key == "error":  # of the whole run: some log one before any case
+                self.error = value.strip()
             elif colon and len(parts) == 3 and parts[0] in ("test", "benchmark") and parts[1].isdigit():
                 self._case_value(f"{parts[0]}.{parts[1]}", parts[2], value)
 
@@ -167,6 +169,7 @@ class _Log:
         """What the eval.py left unsaid: the first case without a verdict was running when it ended."""
         self._finish()
         status, message = ending
+        message = self.error or message
         if status is Status.PASS and self.check != "pass" and all(case.passed for case in self.run.cases):
             status, message = Status.ERROR, f"eval.py ended without a passing check ({self.check or 'none'})"
         last_only = self.plan.mode == "leaderboard" and self.check == "pass"
