@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from forge.evaluate import Plan
-from forge.report import score_us
+from forge.report import published_scores, score_us
 from forge.results import CaseResult, Run
 from forge.score import work_of
 
@@ -31,6 +31,7 @@ def as_json(plan: Plan, run: Run, exit_code: int, command: list[str]) -> dict[st
         "exit_code": exit_code,
         "score_us": score_us(plan, run),
         "ranking_by": problem.ranking_by,
+        "published": [{**dataclasses.asdict(row), "score_us": us} for row, us in published_scores(plan, run)],
         "problem": {"name": problem.name, "directory": str(problem.directory), "gpus": list(problem.gpus)},
         "harness": plan.harness.name,
         "device": {"name": plan.device.name, "arch": plan.device.arch, "emulated": plan.device.emulated},

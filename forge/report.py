@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from forge.cases import CaseSpec
+from forge.cases import CaseSpec, spec_of
 from forge.evaluate import Plan
+from forge.problem import Published
 from forge.processes import CONTROL
 from forge.results import CaseResult, Run, Status
 from forge.score import Work, work_of
@@ -162,6 +163,9 @@ class View:
         if (us := score_us(self.plan, run)) is not None:
             how = {"geom": "geometric mean of the means", "mean": "mean of the means", "last": "last mean"}
             self.print(f"score: {us:.3f} us ({how[self.plan.problem.ranking_by]}, {len(run.cases)} cases)", "bold")
+            for row, published_us in published_scores(self.plan, run):
+                source = f" ({row.source}; {row.clock})" if row.clock else f" ({row.source})"
+                self.print(f"published by {row.by}, same cases: {published_us:.3f} us{source}", "dim")
         elif not run.timed and self.plan.mode in ("benchmark", "leaderboard"):
             self.print("score: none, an emulated device measures no time", "dim")
 
@@ -172,6 +176,18 @@ def score_us(plan: Plan, run: Run) -> float | None:
         return None
     means = [case.stats.mean for case in run.cases if case.stats is not None]
     return score(means, plan.problem.ranking_by) / 1e3 if len(means) == len(run.cases) else None
+
+
+def published_scores(plan: Plan, run: Run) -> list[tuple[Published, float]]:
+    """What others' published times would score over the cases that ran, where they published all of those."""
+    specs = [spec_of(case) for case in plan.problem.benchmarks]
+    found = []
+    for row in plan.problem.published:
+        times = [row.us[case.index] for case in run.cases if case.index < len(specs) and specs[case.index] == case.spec]
+        known = [us for us in times if us is not None]
+        if known and len(known) == len(run.cases):
+            found.append((row, score(known, plan.problem.ranking_by)))
+    return found
 
 
 def total(report: dict[str, Any], key: str) -> int:

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from forge.command import make_plan, parser
 from forge.problem import ProblemError, find_problem, load_sets
+from forge.report import published_scores
+from forge.results import CaseResult, Run, Status
 from tests.evaltools import REFERENCE, RIGHT, ROOT, TASK, judge, run_command, statuses, write_problem
 
 DEVICE = ("--device", "gfx942")
@@ -268,3 +271,19 @@ def test_the_json_file_is_json(folder: Path) -> None:
     judge(folder, source, "test", "--cases", "0")
     text = (folder / "out.json").read_text()
     assert json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_published_times_are_scored_over_the_same_cases(folder: Path) -> None:
+    write_problem(
+        folder / "problem",
+        TASK + "published:\n  - {by: a, source: s, clock: c, us: [2, null, 8]}\n  - {by: b, us: [1, 2, 3]}\n",
+    )
+    args = parser().parse_args(
+        ["benchmark", str(folder / "problem"), "--submission", str(folder / "submission.py"), "--cases", "0,2"]
+    )
+    plan, _ = make_plan(args)
+    run = Run("benchmark", [CaseResult(case.index, case.spec, Status.PASS) for case in plan.cases], timed=True)
+    scores = {row.by: us for row, us in published_scores(plan, run)}
+    assert scores == pytest.approx({"a": 4.0, "b": 3**0.5})
+    run.cases.append(CaseResult(1, "n: 5; seed: 2", Status.PASS))
+    assert [row.by for row, _ in published_scores(plan, run)] == ["b"]  # a published nothing for case 1
