@@ -1,0 +1,27 @@
+// Order in which workgroups take output tiles: the rules of workgroup_order.py, for HIP.
+#pragma once
+
+struct TilePlace {
+    int row, column;  // in tiles
+};
+
+// Workgroup id -> tile number, so that each XCD works on one contiguous range of tiles. The dispatcher deals
+// workgroups to the XCDs in turn (id mod N_XCD), and each XCD has an L2 of its own; neighbouring tiles share rows or
+// columns. The first (n mod N_XCD) XCDs get one tile more, so every count is covered exactly once.
+template <int N_XCD>
+__device__ inline int xcd_contiguous(int id, int n_workgroups) {
+    const int per_xcd = (n_workgroups + N_XCD - 1) / N_XCD;
+    const int n_full = n_workgroups % N_XCD == 0 ? N_XCD : n_workgroups % N_XCD;
+    const int xcd = id % N_XCD, turn = id / N_XCD;
+    return xcd < n_full ? xcd * per_xcd + turn : n_full * per_xcd + (xcd - n_full) * (per_xcd - 1) + turn;
+}
+
+// Tile number -> place, walking group_rows rows down before the next column: these rows of A stay in L2 while B passes
+// once, instead of all of B passing for every row.
+__device__ inline TilePlace grouped_rows(int tile, int n_tiles_m, int n_tiles_n, int group_rows) {
+    const int per_group = group_rows * n_tiles_n;
+    const int first_row = tile / per_group * group_rows;
+    const int rows = min(n_tiles_m - first_row, group_rows);
+    const int within = tile % per_group;
+    return {first_row + within % rows, within / rows};
+}

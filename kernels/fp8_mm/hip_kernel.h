@@ -1,0 +1,328 @@
+// amd-fp8-mm on gfx942: c[m, n] = sum over kb of a_scale[kb, m] * b_scale[kb, n / 128] * dot(a[kb, :, m], b[kb, :, n]).
+//
+// One launch, no transpose pass. a and b lie K-major in memory ([K][M], [K][N] bytes) while the matrix instruction wants
+// 8 values of k in a lane. The order of k within an instruction does not matter as long as a and b agree, so a lane
+// reads a patch of 8 rows of k by 4 of m, turns it in registers (two v_perm_b32 a word) and writes four "granules":
+// 8 bytes of one m each. docs/kernels/fp8_mm.md has the layout, the pipeline and their cost.
+#pragma once
+
+#include "gfx942.h"
+#include "workgroup_order.h"
+
+constexpr int N_XCD = 8;             // MI300X
+constexpr int SCALE_BLOCK = 128;     // of k (and of n, for b) under one scale
+constexpr int STAGE_K = 64;          // of k in one LDS buffer
+constexpr int GRANULE = 8;           // bytes of k that one lane feeds to one matrix instruction
+constexpr int GRANULES = STAGE_K / GRANULE;
+constexpr int STEPS = STAGE_K / 16;  // v_mfma_f32_32x32x16_fp8_fp8 in one stage
+constexpr int SUB = 32;              // rows and columns of one matrix instruction
+constexpr int WAVE_N = 64;           // columns of one wave; 64 so that they lie under one scale of b
+
+struct Fp8MmArgs {
+    const unsigned char* a;   // fp8 e4m3fnuz [K][M]
+    const unsigned char* b;   // fp8 e4m3fnuz [K][N]
+    const float* a_scale;     // [K/128][M]
+    const float* b_scale;     // [K/128][ceil(N/128)]
+    unsigned short* c;        // bf16 [M][N]
+    float* partial;           // [tiles][split_k][BM * BN], used where split_k > 1; order of elements is the kernel's own
+    u32* arrived;             // [tiles], zero between launches, used where split_k > 1
+    int m, n, k, split_k, group_rows;
+};
+
+// Output tile of a workgroup and its division among waves.
+template <int TILE_M, int TILE_N, int WAVES_M_, int PER_CU_>
+struct Tile {
+    static constexpr int BM = TILE_M, BN = TILE_N, WAVES_M = WAVES_M_, PER_CU = PER_CU_;
+    static constexpr int WAVES_N = BN / WAVE_N, THREADS = WAVES_M * WAVES_N * WAVE;
+    static constexpr int WM = BM / WAVES_M;                 // rows of one wave
+    static constexpr int FM = WM / SUB, FN = WAVE_N / SUB;  // subtiles of one wave
+    static constexpr int WAVES_PER_SIMD = THREADS / WAVE * PER_CU / 4;
+    static constexpr int STAGE_BYTES = (BM + BN) * STAGE_K;
+    static constexpr int C_BYTES = SUB * WAVE_N * 2;  // what one wave turns at a time on the way to c
+    static_assert(THREADS / WAVE * C_BYTES <= 2 * STAGE_BYTES);
+    static_assert(2 * STAGE_BYTES * PER_CU <= 65536);
+    static_assert(BN % WAVE_N == 0 && WM % SUB == 0 && WAVES_PER_SIMD > 0);
+};
+
+// Where granule g of row r lies in a buffer of ROWS rows: granules of 16 rows fill the 32 banks once, permuted by an
+// XOR with the number of the 16 rows. Every 16 lanes that LDS serves together then hit 16 places, in reads (16
+// consecutive rows) as in writes (rows 4 apart).
+template <int ROWS>
+__device__ inline constexpr int granule_offset(int r, int g) {
+    return g * ROWS * GRANULE + (r >> 4) * 128 + ((r ^ (r >> 4)) & 15) * GRANULE;
+}
+
+// Where the granule for the first step of a stage lies that `lane` feeds to the matrix instruction from the 32 rows at
+// first_row; each further step is two granules on.
+template <int ROWS>
+__device__ inline constexpr int fragment_offset(int first_row, int lane) {
+    return granule_offset<ROWS>(first_row + lane % SUB, lane / SUB);
+}
+
+// Turning 32 x 64 of c in LDS, 128 bytes a row: a lane has 8 bytes (half a chunk of 16) of row lane % 32 and gets chunk
+// lane % 8 of row lane / 8 + 8 i. Chunks are permuted by an XOR with the row, their halves by its bit 3: no bank
+// conflicts either way. The reader swaps halves back where i is odd.
+__device__ inline constexpr int turn_write_offset(int lane, int chunk) {
+    const int row = lane % SUB;
+    return row * 128 + (chunk ^ (row & 7)) * 16 + ((lane / SUB) ^ ((row >> 3) & 1)) * 8;
+}
+
+__device__ inline constexpr int turn_read_offset(int lane, int i) {
+    return (lane / 8 + 8 * i) * 128 + ((lane % 8) ^ (lane / 8)) * 16;
+}
+
+// Loads one operand's stages from memory and writes them to LDS. UNITS patches of 8 k x 4 rows make a stage. Where
+// there are half as many as threads, one half of the workgroup's waves serves the even stages, the other the odd.
+template <int ROWS, int THREADS>
+struct Loader {
+    static constexpr int UNITS = ROWS / 4 * GRANULES;
+    static constexpr bool SHARED = UNITS * 2 == THREADS;
+    static_assert(SHARED || UNITS == THREADS);
+
+    Buffer buffer;
+    u32 pitch;         // bytes from k to k + 1
+    u32 offset[2];     // of the next patch of even and of odd stages
+    int lds_offset[4];
+    int parity;        // of the stages that this wave serves, if SHARED
+
+    __device__ Loader(const unsigned char* base, int extent, int first_row, int first_k, int last_k, int thread)
+        : buffer(make_buffer(base, static_cast<u32>(extent) * last_k)), pitch(extent) {
+        const int unit = thread % UNITS;
+        const int row4 = unit % (ROWS / 4), granule = unit / (ROWS / 4);
+        // Rows past the matrix read the last ones instead: their products are not stored.
+        const int row = min(first_row + row4 * 4, extent - 4);
+        offset[0] = static_cast<u32>(first_k + granule * GRANULE) * pitch + row;
+        offset[1] = offset[0] + STAGE_K * pitch;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) lds_offset[i] = granule_offset<ROWS>(row4 * 4 + i, granule);
+        parity = SHARED ? __builtin_amdgcn_readfirstlane(thread) / UNITS : 0;
+    }
+
+    template <int STAGE>
+    __device__ bool serves() const {
+        return !SHARED || parity == STAGE;
+    }
+
+    template <int STAGE>
+    __device__ void load(u32 (&words)[GRANULE]) {
+#pragma unroll
+        for (int j = 0; j < GRANULE; ++j)
+            words[j] = __builtin_amdgcn_raw_buffer_load_b32(buffer, offset[STAGE], j * pitch, CACHE_NORMAL);
+        offset[STAGE] += 2 * STAGE_K * pitch;
+    }
+
+    __device__ void store(const u32 (&words)[GRANULE], unsigned char* lds) const {
+        u32 front[4], back[4];
+        transpose_4x4_bytes({words[0], words[1], words[2], words[3]}, front);
+        transpose_4x4_bytes({words[4], words[5], words[6], words[7]}, back);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) *reinterpret_cast<u32x2*>(lds + lds_offset[i]) = u32x2{front[i], back[i]};
+    }
+};
+
+template <class T>
+__global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(const Fp8MmArgs args) {
+    __shared__ __attribute__((aligned(128))) unsigned char lds[2][T::STAGE_BYTES];
+    constexpr int B_AT = T::BM * STAGE_K;  // in a buffer, behind a
+    const int M = args.m, N = args.n;
+
+    const int n_tiles_m = (M + T::BM - 1) / T::BM, n_tiles_n = (N + T::BN - 1) / T::BN;
+    const int order = xcd_contiguous<N_XCD>(blockIdx.x, n_tiles_m * n_tiles_n * args.split_k);
+    const int tile = order / args.split_k;  // the slices of one tile run side by side on one XCD
+    const int part = order % args.split_k;
+    const TilePlace place = grouped_rows(tile, n_tiles_m, n_tiles_n, args.group_rows);
+    const int tile_m = place.row * T::BM, tile_n = place.column * T::BN;
+
+    const int n_blocks = args.k / SCALE_BLOCK;
+    const int first = part * n_blocks / args.split_k, last = (part + 1) * n_blocks / args.split_k;
+
+    const int thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
+    const int wave_m = wave / T::WAVES_N * T::WM, wave_n = wave % T::WAVES_N * WAVE_N;
+
+    // Buffers end where this slice of k does, so that loads ahead of the loop's end move nothing.
+    Loader<T::BM, T::THREADS> load_a(args.a, M, tile_m, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
+    Loader<T::BN, T::THREADS> load_b(args.b, N, tile_n, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
+    const int n_scales = (N + SCALE_BLOCK - 1) / SCALE_BLOCK;
+    const Buffer a_scales = make_buffer(args.a_scale, 4u * last * M);
+    const Buffer b_scales = make_buffer(args.b_scale, 4u * last * n_scales);
+    u32 a_scale_at[T::FM];
+#pragma unroll
+    for (int fm = 0; fm < T::FM; ++fm)
+        a_scale_at[fm] = 4u * (first * M + min(tile_m + wave_m + fm * SUB + lane % SUB, M - 1));
+    u32 b_scale_at = 4u * (first * n_scales + min((tile_n + wave_n) / SCALE_BLOCK, n_scales - 1));
+
+    int read_a[T::FM], read_b[T::FN];
+#pragma unroll
+    for (int fm = 0; fm < T::FM; ++fm)
+        read_a[fm] = fragment_offset<T::BM>(wave_m + fm * SUB, lane);
+#pragma unroll
+    for (int fn = 0; fn < T::FN; ++fn)
+        read_b[fn] = B_AT + fragment_offset<T::BN>(wave_n + fn * SUB, lane);
+
+    u32 a_words[2][GRANULE], b_words[2][GRANULE];
+    float scale[T::FM], next_a_scale[T::FM], next_b_scale;
+    f32x16 product[T::FM][T::FN], sum[T::FM][T::FN];
+#pragma unroll
+    for (int fm = 0; fm < T::FM; ++fm)
+#pragma unroll
+        for (int fn = 0; fn < T::FN; ++fn) sum[fm][fn] = 0.0f;
+
+    auto load_scales = [&] {
+#pragma unroll
+        for (int fm = 0; fm < T::FM; ++fm) {
+            next_a_scale[fm] = __builtin_bit_cast(
+                float, __builtin_amdgcn_raw_buffer_load_b32(a_scales, a_scale_at[fm], 0, CACHE_NORMAL));
+            a_scale_at[fm] += 4u * M;
+        }
+        next_b_scale =
+            __builtin_bit_cast(float, __builtin_amdgcn_raw_buffer_load_b32(b_scales, b_scale_at, 0, CACHE_NORMAL));
+        b_scale_at += 4u * n_scales;
+    };
+    auto load = [&]<int STAGE>() {
+        if (load_a.template serves<STAGE>()) load_a.template load<STAGE>(a_words[STAGE]);
+        if (load_b.template serves<STAGE>()) load_b.template load<STAGE>(b_words[STAGE]);
+    };
+    auto store = [&]<int STAGE>() {
+        if (load_a.template serves<STAGE>()) load_a.store(a_words[STAGE], lds[STAGE]);
+        if (load_b.template serves<STAGE>()) load_b.store(b_words[STAGE], lds[STAGE] + B_AT);
+    };
+    // b is the instruction's row operand and a its column operand: a lane's 16 results belong to one m (one scale of a)
+    // and to runs of four n. The second stage ends a scale block: it finishes one subtile after the other, so that the
+    // VALU adds a finished one to the sum while the matrix unit works on the next.
+    auto multiply = [&]<int STAGE>() {
+        long a[T::FM][STEPS], b[T::FN][STEPS];
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) {
+#pragma unroll
+            for (int fm = 0; fm < T::FM; ++fm)
+                a[fm][step] = *reinterpret_cast<const long*>(lds[STAGE] + read_a[fm] + step * 2 * T::BM * GRANULE);
+#pragma unroll
+            for (int fn = 0; fn < T::FN; ++fn)
+                b[fn][step] = *reinterpret_cast<const long*>(lds[STAGE] + read_b[fn] + step * 2 * T::BN * GRANULE);
+        }
+        auto step_of = [&](int fm, int fn, int step) {
+            const f32x16 before = STAGE == 0 && step == 0 ? f32x16(0.0f) : product[fm][fn];
+            product[fm][fn] =
+                __builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8(b[fn][step], a[fm][step], before, 0, 0, 0);
+        };
+        if constexpr (STAGE == 0) {
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step)
+#pragma unroll
+                for (int fm = 0; fm < T::FM; ++fm)
+#pragma unroll
+                    for (int fn = 0; fn < T::FN; ++fn) step_of(fm, fn, step);
+        } else {
+#pragma unroll
+            for (int fm = 0; fm < T::FM; ++fm)
+#pragma unroll
+                for (int fn = 0; fn < T::FN; ++fn) {
+#pragma unroll
+                    for (int step = 0; step < STEPS; ++step) step_of(fm, fn, step);
+                    sum[fm][fn] += product[fm][fn] * scale[fm];
+                }
+        }
+    };
+
+    load.template operator()<0>();
+    load.template operator()<1>();
+    load_scales();
+    store.template operator()<0>();
+    load.template operator()<0>();
+    __syncthreads();
+
+    for (int block = first; block < last; ++block) {
+#pragma unroll
+        for (int fm = 0; fm < T::FM; ++fm) scale[fm] = next_a_scale[fm] * next_b_scale;
+        load_scales();
+        // Each stage: matrix work on one buffer, the next stage's bytes to the other, and a load two stages ahead.
+        store.template operator()<1>();
+        load.template operator()<1>();
+        multiply.template operator()<0>();
+        __syncthreads();
+        store.template operator()<0>();
+        load.template operator()<0>();
+        multiply.template operator()<1>();
+        __syncthreads();
+    }
+
+    if (args.split_k > 1) {
+        // Element order of a partial tile: as registers hold it, so that a wave moves 1,024 consecutive bytes.
+        constexpr u32 TILE_BYTES = T::BM * T::BN * 4;
+        auto partial = [&](int slice) {
+            const size_t at = (static_cast<size_t>(tile) * args.split_k + slice) * TILE_BYTES;
+            return make_buffer(reinterpret_cast<char*>(args.partial) + at, TILE_BYTES);
+        };
+        auto at = [&](int fm, int fn, int q) { return (((fm * T::FN + fn) * 4 + q) * T::THREADS + thread) * 16; };
+        const Buffer own = partial(part);
+#pragma unroll
+        for (int fm = 0; fm < T::FM; ++fm)
+#pragma unroll
+            for (int fn = 0; fn < T::FN; ++fn)
+#pragma unroll
+                for (int q = 0; q < 4; ++q) {
+                    const f32x4 four = {sum[fm][fn][4 * q], sum[fm][fn][4 * q + 1], sum[fm][fn][4 * q + 2],
+                                        sum[fm][fn][4 * q + 3]};
+                    __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, four), own, at(fm, fn, q), 0,
+                                                           CACHE_AGENT);
+                }
+        // The stores above and the loads below go past the XCD's L2, so this wait is all the release that they need: a
+        // release at agent scope would write this XCD's whole L2 back.
+        asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+        __syncthreads();
+        u32* arrived_before = reinterpret_cast<u32*>(&lds[0][0]);  // more LDS would cost the second workgroup of a CU
+        if (thread == 0)
+            *arrived_before =
+                __hip_atomic_fetch_add(args.arrived + tile, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+        __syncthreads();
+        if (__builtin_amdgcn_readfirstlane(*arrived_before) != static_cast<u32>(args.split_k - 1)) return;
+        if (thread == 0) __hip_atomic_store(args.arrived + tile, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+        __syncthreads();  // all have read arrived_before: its place is needed below
+        // The last slice to arrive adds all of them in their order: the result does not depend on who is last.
+#pragma unroll
+        for (int fm = 0; fm < T::FM; ++fm)
+#pragma unroll
+            for (int fn = 0; fn < T::FN; ++fn) sum[fm][fn] = 0.0f;
+        for (int slice = 0; slice < args.split_k; ++slice) {
+            const Buffer other = partial(slice);
+#pragma unroll
+            for (int fm = 0; fm < T::FM; ++fm)
+#pragma unroll
+                for (int fn = 0; fn < T::FN; ++fn)
+#pragma unroll
+                    for (int q = 0; q < 4; ++q) {
+                        const f32x4 four = __builtin_bit_cast(
+                            f32x4, __builtin_amdgcn_raw_buffer_load_b128(other, at(fm, fn, q), 0, CACHE_AGENT));
+#pragma unroll
+                        for (int i = 0; i < 4; ++i) sum[fm][fn][4 * q + i] += four[i];
+                    }
+        }
+    }
+
+    // A lane holds runs of 4 n of one m. Through LDS they become 16 bytes of a row, and 8 lanes write 128 in a row.
+    unsigned char* turn = &lds[0][0] + wave * T::C_BYTES;
+    const Buffer c = make_buffer(args.c, 2u * M * N);
+    const int column = tile_n + wave_n + lane % 8 * 8;
+#pragma unroll
+    for (int fm = 0; fm < T::FM; ++fm) {
+        wave_lds_fence();
+#pragma unroll
+        for (int fn = 0; fn < T::FN; ++fn)
+#pragma unroll
+            for (int q = 0; q < 4; ++q) {
+                const f32x16& s = sum[fm][fn];
+                const u32x2 four = {pack_bf16(s[4 * q], s[4 * q + 1]), pack_bf16(s[4 * q + 2], s[4 * q + 3])};
+                *reinterpret_cast<u32x2*>(turn + turn_write_offset(lane, fn * 4 + q)) = four;
+            }
+        wave_lds_fence();
+#pragma unroll
+        for (int i = 0; i < SUB / 8; ++i) {
+            u32x4 eight = *reinterpret_cast<const u32x4*>(turn + turn_read_offset(lane, i));
+            if (i & 1) eight = u32x4{eight[2], eight[3], eight[0], eight[1]};
+            const int row = tile_m + wave_m + fm * SUB + i * 8 + lane / 8;
+            // Rows past the matrix lie past the buffer. Columns past it do not, so they get an offset that does.
+            const u32 at = column < N ? 2u * (static_cast<u32>(row) * N + column) : ~15u;
+            __builtin_amdgcn_raw_buffer_store_b128(eight, c, at, 0, CACHE_NORMAL);
+        }
+    }
+}
