@@ -160,6 +160,7 @@ class WorkerProcess:
             start_new_session=True,
         )
         theirs.close()
+        self.pid = self.process.pid  # until it tells its own: the process started stands between it and us
         assert self.process.stdout is not None
         self.output_fd = self.process.stdout.fileno()
         os.set_blocking(self.output_fd, False)
@@ -195,6 +196,8 @@ class WorkerProcess:
                 for message in self.reader.feed(data):
                     if message["event"] == "phase":
                         self.phase = message["phase"]
+                    elif message["event"] == "pid":
+                        self.pid = message["pid"]
                     else:
                         events.append(Event(self, "message", message))
             closed = True
@@ -238,7 +241,7 @@ class WorkerProcess:
     def ask_for_stack(self) -> None:
         """Makes the worker print where it is, and end: faulthandler answers an abort."""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.process.pid, signal.SIGABRT)
+            os.kill(self.pid, signal.SIGABRT)
 
     def read_stack(self, wait_s: float = 0.7) -> str:
         """After `ask_for_stack`: the place in the run folder, "" if there is no answer in time."""

@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from forge.channel import Message, worker_end
 
@@ -48,15 +48,34 @@ class TaskBroken(Exception):
 
 
 def main(fd: int, root: str) -> None:
-    send, receive = worker_end(fd)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(OSError, AttributeError):  # not Linux
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _die_with_parent()
+    worker = os.fork()
+    if worker:
+        os.close(fd)
+        _stand_between(worker)
+    _die_with_parent()
+    send, receive = worker_end(fd)
     faulthandler.enable()
     setup = receive()
     if setup is not None:
         Worker(setup, send, receive).serve(root)
     os._exit(0)  # not sys.exit: threads that the submission left behind could hold it up
+
+
+def _die_with_parent() -> None:
+    with contextlib.suppress(OSError, AttributeError):  # not Linux
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _stand_between(worker: int) -> NoReturn:
+    """The parent that a submission sees: ends as the worker does. One that kills its parent kills only this."""
+    code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    if code < 0:
+        with contextlib.suppress(OSError):  # SIGKILL cannot be set
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
 
 
 class Worker:
@@ -72,6 +91,7 @@ class Worker:
         self.send({"event": "phase", "phase": name})
 
     def serve(self, root: str) -> None:
+        self.send({"event": "pid", "pid": os.getpid()})
         try:
             self.phase("import torch")
             self.prepare(root)

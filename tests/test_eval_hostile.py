@@ -45,6 +45,7 @@ KINDS = {
         "",
     ),
     "forks and returns twice": ("os.fork()", "pass", ""),
+    "kills its parent": ("os.kill(os.getppid(), 9); time.sleep(60)", "crash", "SIGKILL"),
     "dies holding a build lock": ("os.kill(os.getpid(), 9)", "crash", "SIGKILL"),
 }
 FIRST = 5  # length of the first kind's input; kinds have odd lengths, right cases even ones
