@@ -3,6 +3,7 @@
 // A thread keeps a set of live workgroups. It runs one until every wave of it has ended; where all of a
 // workgroup's waves wait (s_sleep, or a long stretch without an end in sight) it sets the workgroup aside and
 // starts or resumes another, so that waves which wait for other workgroups make progress.
+#include "hostcall.h"
 #include "observe.h"
 #include "program.h"
 #include <pthread.h>
@@ -51,6 +52,7 @@ struct Thread {
   u64 fault_address;
   u64 clock;
   Observer* observer;  // null: none
+  Hostcall* hostcall;  // null: the kernel makes none
 };
 
 void fault(Wave& w, const char* format, ...) {
@@ -167,7 +169,8 @@ static void record_fault(Thread& t, Wave& w) {
     l.fault_wave = w.id;
     memcpy(l.fault_group, w.wg->id, sizeof l.fault_group);
     l.fault_address = t.fault_address;
-    memcpy(l.message, w.fault, sizeof l.message);
+    if (t.hostcall && hostcall_assertion(t.hostcall)[0]) snprintf(l.message, sizeof l.message, "%s", hostcall_assertion(t.hostcall));
+    else snprintf(l.message, sizeof l.message, "%s", w.fault);
   }
   pthread_mutex_unlock(t.fault_lock);
 }
@@ -221,6 +224,14 @@ static void run_observed(Wave& w, Observer* observer) {
   w.clock += QUANTUM - left;
 }
 
+// A sleeping wave may wait for the host.
+static bool answer_calls(Thread& t, Wave& w) {
+  const char* error = nullptr;
+  bool answered = hostcall_serve(t.hostcall, &error);
+  if (error) fault(w, "%s", error);
+  return answered;
+}
+
 enum GroupState { GROUP_DONE, GROUP_WAITS, GROUP_FAULTED };
 
 static GroupState run_group(Thread& t, Workgroup& g) {
@@ -232,6 +243,7 @@ static GroupState run_group(Thread& t, Workgroup& g) {
       t.running = &w;
       if (t.observer) run_observed(w, t.observer);
       else run_wave(w);
+      if (w.stop == YIELDED && t.hostcall && answer_calls(t, w)) any_ran_out = true;
       if (w.stop == FAULTED) { record_fault(t, w); return GROUP_FAULTED; }
       if (w.stop == ENDED) g.n_ended++;
       else if (w.stop == AT_BARRIER) g.n_at_barrier++;
@@ -381,7 +393,7 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
 struct GridSync { u64 grids; u32 grid_id, n_grids; u64 threads_before, threads; u32 arrived, reserved, n_groups; };
 
 // Fills the hidden arguments (LLVM AMDGPUUsage, "Kernel Argument Metadata") into a copy of the explicit ones.
-static u8* kernel_arguments(const KernelInfo& k, const Launch& l, const GridSync* sync) {
+static u8* kernel_arguments(const KernelInfo& k, const Launch& l, const GridSync* sync, const Hostcall* hostcall) {
   u8* buffer = (u8*)calloc(1, (k.kernarg_bytes > l.kernarg_bytes ? k.kernarg_bytes : l.kernarg_bytes) + 64);
   if (l.kernarg_bytes) memcpy(buffer, l.kernarg, l.kernarg_bytes);
   for (u32 i = 0; i < k.n_arguments; i++) {
@@ -392,6 +404,7 @@ static u8* kernel_arguments(const KernelInfo& k, const Launch& l, const GridSync
       case GROUP_SIZE_X: case GROUP_SIZE_Y: case GROUP_SIZE_Z: value = l.block[a.kind - GROUP_SIZE_X]; break;
       case GRID_DIMS: value = l.groups[2] * l.block[2] > 1 ? 3 : l.groups[1] * l.block[1] > 1 ? 2 : 1; break;
       case DYNAMIC_LDS_SIZE: value = l.dynamic_lds_bytes; break;
+      case HOSTCALL_BUFFER: value = hostcall ? hostcall_buffer(hostcall) : 0; break;
       case MULTIGRID_SYNC: value = l.cooperative ? (u64)sync : 0; break;
       case SHARED_BASE_HI: value = SHARED_APERTURE >> 32; break;
       case PRIVATE_BASE_HI: value = PRIVATE_APERTURE >> 32; break;
@@ -430,7 +443,12 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   u32 n = l->n_threads < total ? l->n_threads : total;
   if (n == 0) return;
   GridSync sync = {0, 0, 1, 0, (u64)total * l->block[0] * l->block[1] * l->block[2], 0, 0, total};
-  u8* kernarg = kernel_arguments(k, *l, &sync);
+  u32 max_live = l->cooperative || total < MAX_LIVE_GROUPS ? total : MAX_LIVE_GROUPS;
+  u32 n_waves = (l->block[0] * l->block[1] * l->block[2] + WAVE - 1) / WAVE;
+  bool calls = false;
+  for (u32 i = 0; i < k.n_arguments; i++) calls = calls || k.arguments[i].kind == HOSTCALL_BUFFER;
+  Hostcall* hostcall = calls ? hostcall_open(n * max_live * n_waves) : nullptr;
+  u8* kernarg = kernel_arguments(k, *l, &sync, hostcall);
   u32 scratch_bytes = (k.scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
   DispatchPacket packet;
   memset(&packet, 0, sizeof packet);
@@ -456,11 +474,12 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     t.launch = l;
     t.lds_bytes = packet.group_segment_size;
     t.scratch_bytes = scratch_bytes;
-    t.max_live = l->cooperative ? total : MAX_LIVE_GROUPS;
+    t.max_live = max_live;
     t.packet = (const u8*)&packet;
     t.next_group = &next_group;
     t.fault_lock = &lock;
     t.executed = (u64*)calloc(p->n_inst, sizeof(u64));
+    t.hostcall = hostcall;
     if (l->observers) t.observer = l->observers->attach(l->observers, p, &k, l);
   }
   for (u32 i = 1; i < n; i++) pthread_create(&threads[i].handle, nullptr, thread_main, &threads[i]);
@@ -472,6 +491,8 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     if (threads[i].observer) l->observers->detach(l->observers, threads[i].observer);
   }
   l->kernarg = given;
+  hostcall_close(hostcall);
+  if (hostcall) fflush(stdout);
   free(threads);
   free(kernarg);
 }
