@@ -61,6 +61,10 @@ _DATA_SIZES = {
 }
 _SKIPPED_SECTIONS = re.compile(r"\.(debug|AMDGPU|note|comment|eh_frame|llvm|symtab|strtab)")
 _LABEL = re.compile(r"^([\w.$@]+):\s*(.*)$")
+_PLACE = re.compile(r"([^\s:\[][^:\[]*):(\d+):\d+")
+# Folders of headers and modules that come with the compiler, with HIP or with Triton.
+_LIBRARY = re.compile(r"/(backends/amd/include|cdna/hip/include|lib/clang/\d+|ziglang/lib|triton/language"
+                      r"|rocm[^/]*/include)/|^/usr/(include|lib)/")
 _COMMENT = re.compile(r"\s*(;|//).*$")
 _COMMENT_OR_STRING = re.compile(r'("(?:[^"\\]|\\.)*")|\s*(?:;|//).*$')
 
@@ -102,12 +106,13 @@ def parse(text: str) -> AsmFile:
         if directive == ".loc":
             parts = rest.split()
             if int(parts[1]):
-                source = (int(parts[0]), int(parts[1]))
+                source = _user_place(out, lines[number - 1]) or (int(parts[0]), int(parts[1]))
         elif directive == ".file":
             found = re.match(r'(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?', rest)
             if found:
                 folder, name = found.group(2), found.group(3)
-                out.files[int(found.group(1))] = f"{folder}/{name}" if name else folder
+                absolute = name is not None and name.startswith("/")
+                out.files[int(found.group(1))] = name if absolute else f"{folder}/{name}" if name else folder
         elif directive in (".text", ".data", ".bss", ".section", ".rodata"):
             section = rest.split(",")[0].strip() if directive == ".section" else directive
             in_code = section.startswith(".text")
@@ -148,6 +153,22 @@ def parse(text: str) -> AsmFile:
         elif section and not in_code:
             _data_directive(out, section, directive, rest, number)
     return out
+
+
+def _user_place(out: AsmFile, loc: str) -> tuple[int, int] | None:
+    """Where the user's code called what was inlined from a library's; None if it is not that.
+
+    LLVM's comment on a .loc has the chain of calls, the innermost first: `; math.h:9:3 @[ mine.hip:5:7 ]`.
+    """
+    chain = _PLACE.findall(loc.partition(";")[2]) if "@[" in loc else []
+    if len(chain) < 2 or not _LIBRARY.search(chain[0][0]):
+        return None
+    file, line = next((place for place in chain if not _LIBRARY.search(place[0])), chain[-1])
+    number = next((n for n, name in out.files.items() if name == file), None)
+    if number is None:
+        number = -1 - len(out.files)  # a number that no .file directive gives
+        out.files[number] = file
+    return number, int(line)
 
 
 def _evaluate(text: str, symbols: dict[str, int]) -> int:

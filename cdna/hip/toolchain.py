@@ -32,7 +32,9 @@ from .compilers import Compiler, choose, environment
 from .diagnostics import explain
 
 CODE_OBJECT_VERSION = 5  # what Triton makes too: so kernels of both get their hidden arguments at the same places
-DEVICE_FLAGS = ("-O3", "-gline-tables-only", f"-mcode-object-version={CODE_OBJECT_VERSION}")
+# With "." for the folder of compilation, debug information names every file in full.
+DEVICE_FLAGS = ("-O3", "-gline-tables-only", "-fdebug-compilation-dir=.",
+                f"-mcode-object-version={CODE_OBJECT_VERSION}")
 HOST_FLAGS = ("-O2", "-fPIC")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
-_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
+from ..asm import parse, source_line
+
 _USED = re.compile(r"([\w.$]+)@(?:rel32|gotpcrel32)@lo")
 _DEFINED = re.compile(r"^([\w.$]+):|^\s*\.(?:l?comm|set|amdgpu_lds)\s+([\w.$]+)", re.MULTILINE)
 _ASSEMBLER = re.compile(r"^.*?:(\d+):\d+: error: (.*)$", re.MULTILINE)
@@ -17,16 +17,12 @@ def has_inline_assembly(text: str) -> bool:
 
 
 def source_of_line(text: str, number: int) -> str:
-    """`file:line` of the source that assembly line `number` (from 1) came from; "" if that is not said."""
-    files: dict[str, str] = {}
-    place: tuple[str, str] | None = None
-    for line in text.split("\n")[:number]:
-        if found := _FILE.match(line):
-            folder, name = found[2], found[3]
-            files[found[1]] = f"{folder}/{name}" if name and not name.startswith("/") else name or folder
-        elif (found := _LOC.match(line)) and found[2] != "0":
-            place = found[1], found[2]
-    return f"{files[place[0]]}:{place[1]}" if place and place[0] in files else ""
+    """`file:line` of the user's source that the instruction at assembly line `number` (from 1) came from, or ""."""
+    # Without kernels' descriptors: their values are expressions where a function is undefined.
+    code = re.sub(r"^\s*\.amdhsa_.*$", "", text, flags=re.MULTILINE).split("\n")[:number]
+    asm = parse("\n".join(code))
+    last = asm.statements[-1] if asm.statements else None
+    return source_line(asm, last) if last and last.source[1] else ""
 
 
 def undefined_symbol(text: str) -> str | None:
