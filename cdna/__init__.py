@@ -10,10 +10,12 @@ instruction by instruction. Usable alone: nothing here needs the rest of this re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from . import checks as _checks
 from .arch import ARCHS, Arch, get_arch
+from .checks import CheckError, Finding, findings
 from .engine import LaunchRecord, take_records
 from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
 
@@ -21,12 +23,15 @@ __all__ = [
     "ARCHS",
     "Arch",
     "CdnaError",
+    "CheckError",
+    "Finding",
     "KernelFault",
     "LaunchError",
     "LaunchRecord",
     "ToolchainError",
     "UnsupportedInstruction",
     "device",
+    "findings",
     "get_arch",
     "install",
     "stats",
@@ -34,15 +39,20 @@ __all__ = [
 
 
 @contextmanager
-def device(arch: str) -> Iterator[Arch]:
-    """Within the block, Triton kernels run on the emulated `arch` ("gfx942" or "gfx950") with CPU tensors."""
+def device(arch: str, checks: str | Iterable[str] | None = None, raises: bool = True) -> Iterator[Arch]:
+    """Within the block, Triton kernels run on the emulated `arch` ("gfx942" or "gfx950") with CPU tensors.
+
+    checks: "all", "none", or names of checks (see cdna.checks); None: what $CDNA_CHECKS says. raises: whether a finding
+    is a CheckError, or only noted for `findings()`.
+    """
     from .triton_driver import Installation
 
-    installation = Installation(arch)
-    try:
-        yield installation.driver.arch
-    finally:
-        installation.remove()
+    with _checks.use(checks, raises):
+        installation = Installation(arch)
+        try:
+            yield installation.driver.arch
+        finally:
+            installation.remove()
 
 
 def install(arch: str) -> Arch:

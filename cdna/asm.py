@@ -135,7 +135,8 @@ def parse(text: str) -> AsmFile:
             )
             number = end + 1
             for kernel in document.get("amdhsa.kernels", []):
-                out.metadata[kernel[".name"]] = kernel
+                # Not .name: YAML takes a kernel called `off` for a truth value.
+                out.metadata[kernel[".symbol"].removesuffix(".kd")] = kernel
         elif (
             directive == ".amdgpu_lds"
         ):  # dynamic LDS: begins after the static, which the compiler has laid out

@@ -9,8 +9,10 @@ import ctypes
 import functools
 import os
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from . import checks
 from .arch import ARCHS
 from .asm import source_line
 from .build import engine_library
@@ -33,6 +35,7 @@ class _Launch(ctypes.Structure):
         ("executed", ctypes.c_void_p),
         ("cancel", ctypes.c_void_p),
         ("observers", ctypes.c_void_p),
+        ("checks", ctypes.c_void_p),
         ("status", ctypes.c_uint32),
         ("fault_pc", ctypes.c_uint32),
         ("fault_wave", ctypes.c_uint32),
@@ -60,6 +63,7 @@ class _Engine:
             raise CdnaError(
                 "the engine's records and Python's differ in size: cdna/engine and cdna/*.py are of different versions"
             )
+        checks.declare(self.lib)
         # arch -> mnemonic -> (op, signature); `name@gfx950` in the engine's table stands for that arch alone
         self.ops: dict[str, dict[str, tuple[int, str]]] = {arch: {} for arch in ARCHS}
         for i in range(self.lib.cdna_op_count()):
@@ -163,11 +167,13 @@ class Kernel:
         block: tuple[int, int, int],
         kernarg: bytes,
         dynamic_lds_bytes: int = 0,
+        memory: checks.Memory | Callable[[], checks.Memory] = checks.UNKNOWN_MEMORY,
     ) -> LaunchRecord:
         """Run the kernel to its end.
 
         grid: workgroups per dimension. block: work-items of a workgroup. kernarg: the explicit arguments, laid out as
-        the kernel's metadata says; hidden ones are filled in. Pointers in it are host addresses.
+        the kernel's metadata says; hidden ones are filled in. Pointers in it are host addresses. memory: what the
+        launch may touch, or a function that says so, asked only where checks want to know.
         KernelFault names kernel, instruction, source line, workgroup and wave; LaunchError tells what does not fit.
         """
         executed = (ctypes.c_uint64 * len(self.program.asm.statements))()
@@ -180,7 +186,15 @@ class Kernel:
             kernarg_bytes=len(kernarg),
             executed=ctypes.addressof(executed),
         )
+        chosen = checks.settings()
+        checked = None
+        if chosen.kinds:
+            memory = memory() if callable(memory) else memory
+            checked = checks.LaunchChecks(engine().lib, chosen.kinds, chosen.raises, memory)
+            launch.checks = checked.handle.value
         engine().lib.cdna_launch(self.program._handle, self._number, ctypes.byref(launch))
+        if checked is not None:
+            checked.finish(self.name, self.program)
         message = launch.message.decode(errors="replace")
         if launch.status == _FAULTED:
             raise KernelFault(

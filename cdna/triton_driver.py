@@ -17,6 +17,7 @@ from triton.backends.amd.driver import expand_signature
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
+from . import tensors
 from .arch import Arch, get_arch
 from .engine import Kernel, Program, take_records
 from .errors import CdnaError, LaunchError
@@ -114,6 +115,7 @@ class Launcher:
 
     def __init__(self, source: Any, metadata: Any) -> None:
         self.signature = list(source.signature.values())
+        self.names = list(source.signature)
         self.expanded = expand_signature(self.signature, None)
         self.num_warps = metadata.num_warps
         self.lds_bytes = metadata.shared
@@ -134,23 +136,32 @@ class Launcher:
         if enter_hook is not None:
             enter_hook(launch_metadata)
         values: list[Any] = []
-        for argument, signature in zip(args, self.signature):
-            values += (
+        names: list[str] = []
+        for name, argument, signature in zip(self.names, args, self.signature):
+            expanded = (
                 _expand_descriptor(argument)
                 if isinstance(signature, str) and signature.startswith("tensordesc")
                 else [argument]
             )
+            values += expanded
+            names += [name] * len(expanded)
         kernarg = bytearray(kernel.kernarg_bytes)
         layout = iter(kernel.arguments)
-        for value, signature in zip(values, self.expanded):
+        given: list[tuple[str, Any, str]] = []
+        for name, value, signature in zip(names, values, self.expanded):
             for item, type_name in _flatten(value, signature):
+                given.append((name, item, type_name))
                 slot = next(layout)
                 data = _pack(item, type_name)
                 kernarg[slot[".offset"] : slot[".offset"] + len(data)] = data
         grid = (int(grid_x), int(grid_y), int(grid_z))
         if min(grid) > 0:
             kernel.launch(
-                grid, (64 * self.num_warps, 1, 1), bytes(kernarg), self.lds_bytes - kernel.static_lds_bytes
+                grid,
+                (64 * self.num_warps, 1, 1),
+                bytes(kernarg),
+                self.lds_bytes - kernel.static_lds_bytes,
+                lambda: tensors.memory_of(given),
             )
         if exit_hook is not None:
             exit_hook(launch_metadata)

@@ -94,6 +94,7 @@ struct Workgroup {
   Launch* launch;
   u64 idle_rounds;
   void* observed;     // what an observer keeps of it, see observe.h
+  struct GroupCheck* check;  // null: the launch has no checks, see check.h
 };
 
 struct alignas(64) Wave {

@@ -44,9 +44,11 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
 
   p->n_sections = r.get<u32>();
   p->sections = (u8**)calloc(p->n_sections + 1, sizeof(u8*));
+  p->section_bytes = (u32*)calloc(p->n_sections + 1, sizeof(u32));
   for (u32 i = 0; i < p->n_sections; i++) {
     u32 size = r.get<u32>();
     p->sections[i] = nullptr;
+    p->section_bytes[i] = size;
     void* memory = nullptr;
     if (posix_memalign(&memory, 256, size + 256)) abort();
     p->sections[i] = (u8*)memory;
@@ -116,6 +118,8 @@ extern "C" void cdna_program_destroy(Program* p) {
   for (u32 i = 0; i < p->n_sections; i++) free(p->sections[i]);
   for (u32 i = 0; i < p->n_kernels; i++) free((void*)p->kernels[i].arguments);
   free(p->sections);
+  free(p->section_bytes);
+  free(p->accesses);
   free(p->got);
   free(p->kernels);
   free(p->symbols);

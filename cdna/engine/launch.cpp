@@ -3,6 +3,7 @@
 // A thread keeps a set of live workgroups. It runs one until every wave of it has ended; where all of a
 // workgroup's waves wait (s_sleep, or a long stretch without an end in sight) it sets the workgroup aside and
 // starts or resumes another, so that waves which wait for other workgroups make progress.
+#include "check.h"
 #include "hostcall.h"
 #include "observe.h"
 #include "program.h"
@@ -149,10 +150,12 @@ static Workgroup* start_group(Thread& t, Workgroup* g, u32 linear) {
   poison(g->lds, t.lds_bytes + 16);
   for (u32 i = 0; i < n_waves; i++) start_wave(t, *g, g->waves[i], i);
   if (t.observer) t.observer->group_started(t.observer, *g);
+  if (t.launch->checks) check_start_group(*g, t.launch->checks, *t.kernel);
   return g;
 }
 
 static void free_group(Workgroup* g) {
+  check_free_group(*g);
   free(g->waves[0].v);
   free(g->waves[0].scratch);
   free(g->waves);
@@ -241,7 +244,8 @@ static GroupState run_group(Thread& t, Workgroup& g) {
       Wave& w = g.waves[i];
       if (w.stop == ENDED || w.stop == AT_BARRIER) continue;
       t.running = &w;
-      if (t.observer) run_observed(w, t.observer);
+      if (g.check) run_checked(w, QUANTUM, t.observer);
+      else if (t.observer) run_observed(w, t.observer);
       else run_wave(w);
       if (w.stop == YIELDED && t.hostcall && answer_calls(t, w)) any_ran_out = true;
       if (w.stop == FAULTED) { record_fault(t, w); return GROUP_FAULTED; }
@@ -254,6 +258,7 @@ static GroupState run_group(Thread& t, Workgroup& g) {
         g.n_at_barrier = 0;
         any_ran_out = true;
         if (t.observer) t.observer->barrier_released(t.observer, g);
+        if (g.check) check_barrier(g);
       }
     }
     if (g.n_ended == g.n_waves) return GROUP_DONE;
@@ -275,6 +280,7 @@ static void* thread_main(void* arg) {
 
   if (sigsetjmp(t.on_fault, 1)) {  // a host access fault inside a handler
     memory_fault(*t.running, t.fault_address);
+    check_fault(*t.running, t.fault_address);
     record_fault(t, *t.running);
   }
   while (l.status == 0) {
@@ -297,8 +303,11 @@ static void* thread_main(void* arg) {
       turn = n_live;  // prefer a fresh workgroup over those that wait
     } else {
       turn++;
+      Wave* culprit;
+      if (l.checks && turn == n_live && *t.next_group >= total && check_stalled(l.checks, live, n_live, &culprit)) record_fault(t, *culprit);
     }
   }
+  if (l.checks) check_thread_done(l.checks);
   current_thread = nullptr;
   _mm_setcsr(saved_csr);
   applied_mode = ~0u;
@@ -482,6 +491,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     t.hostcall = hostcall;
     if (l->observers) t.observer = l->observers->attach(l->observers, p, &k, l);
   }
+  if (l->checks) checks_begin(l->checks, p, k, *l, n, &packet);
   for (u32 i = 1; i < n; i++) pthread_create(&threads[i].handle, nullptr, thread_main, &threads[i]);
   thread_main(&threads[0]);
   for (u32 i = 1; i < n; i++) pthread_join(threads[i].handle, nullptr);
@@ -490,6 +500,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     free(threads[i].executed);
     if (threads[i].observer) l->observers->detach(l->observers, threads[i].observer);
   }
+  if (l->checks) checks_end(l->checks);
   l->kernarg = given;
   hostcall_close(hostcall);
   if (hostcall) fflush(stdout);

@@ -41,6 +41,8 @@ struct Program {
   Symbol* symbols;
   u32 n_sections, n_kernels, n_symbols;
   const char** where;    // per instruction: "`text` (file:line)"
+  u32* section_bytes;
+  struct Access* accesses;  // made by the first launch with checks, see check.h
 };
 
 // One launch. The caller fills the first part.
@@ -55,6 +57,7 @@ struct Launch {
   u64* executed;         // [n_inst] executed wave instructions, added up over threads; may be null
   volatile u32* cancel;  // set non-zero by the host to stop the launch; may be null
   struct ObserverSource* observers;  // see observe.h; may be null
+  struct Checks* checks; // see check.h; may be null
   // results
   u32 status;            // LaunchStatus
   u32 fault_pc, fault_wave, fault_group[3];

@@ -1,0 +1,248 @@
+// Runs waves with checks: wait counters, registers that nothing has written, and what the memory checks need.
+//
+// Counters (CDNA3 ISA, "Manually Inserted Wait States" and "Data dependency resolution"): vmcnt falls in the order of
+// issue, loads and stores alike. lgkmcnt falls in order for LDS; scalar loads return in any order, so that only
+// lgkmcnt(0) waits for one. Flat accesses count in both.
+#include "check.h"
+#include "observe.h"
+#include <stdlib.h>
+
+static u64 span(u32 count) { return count >= 64 ? ~0ull : (1ull << count) - 1; }
+
+// Bits of registers reg, reg+1, ... of a bitmap with a spare word at its end.
+static u64 bits_at(const u64* map, u32 reg, u32 count) {
+  u32 word = reg >> 6, shift = reg & 63;
+  u64 x = map[word] >> shift;
+  if (shift && shift + count > 64) x |= map[word + 1] << (64 - shift);
+  return x & span(count);
+}
+static void set_bits(u64* map, u32 reg, u32 count) {
+  u32 word = reg >> 6, shift = reg & 63;
+  u64 x = span(count);
+  map[word] |= x << shift;
+  if (shift && shift + count > 64) map[word + 1] |= x >> (64 - shift);
+}
+static bool overlap(const Touch& a, const Touch& b) {
+  return ((a.flags ^ b.flags) & SCALAR) == 0 && a.reg < b.reg + b.count && b.reg < a.reg + a.count;
+}
+static const char* register_name(const Wave& w, const Touch& t, char* text) {
+  const char* file = t.flags & SCALAR ? "s" : "v";
+  if (t.flags & SCALAR && t.reg >= VCC) snprintf(text, 24, "%s", t.reg < TTMP0 ? "vcc" : t.reg == M0 ? "m0" : t.reg >= EXEC ? "exec" : "ttmp");
+  else if (t.count > 1) snprintf(text, 24, "%s[%u:%u]", file, t.reg, t.reg + t.count - 1);
+  else snprintf(text, 24, "%s%u", file, t.reg);
+  return text;
+}
+
+// --- counters ----------------------------------------------------------------------------------------
+
+static void remember(WaveCheck& c, const Counter& counter) {
+  for (u32 i = 0; i < counter.n; i++) {
+    const Touch& t = counter.ops[i].touch;
+    if (!t.count) continue;
+    set_bits(t.flags & SCALAR ? c.pending_s : c.pending_v, t.reg, t.count);
+    c.pending = true;
+  }
+}
+static void update_pending(WaveCheck& c) {
+  memset(c.pending_v, 0, sizeof c.pending_v);
+  memset(c.pending_s, 0, sizeof c.pending_s);
+  c.pending = false;
+  remember(c, c.vm);
+  remember(c, c.lgkm);
+}
+
+static void issue(WaveCheck& c, Counter& counter, const Touch* t, u8 kind) {
+  if (counter.n == MAX_OUTSTANDING) memmove(counter.ops, counter.ops + 1, sizeof(Outstanding) * --counter.n);  // the hardware waits
+  Outstanding& o = counter.ops[counter.n++];
+  o = {++counter.issued, c.pc, t ? *t : Touch{0, 0, 0}, kind};
+  if (counter.n > 1) counter.done = counter.ops[0].seq - 1;
+  if (o.touch.count) {
+    set_bits(o.touch.flags & SCALAR ? c.pending_s : c.pending_v, o.touch.reg, o.touch.count);
+    c.pending = true;
+  }
+}
+
+static bool in_order(u8 kind) { return kind == LDS_READ || kind == LDS_WRITE || kind == LDS_ATOMIC || kind == LDS_LANES; }
+
+static void retire(Counter& counter, u32 keep, bool any_order_possible) {
+  if (counter.n <= keep) return;
+  u32 gone = counter.n - keep;
+  if (keep && any_order_possible) {
+    // Those that return in any order may be the ones that did; of the others the oldest have returned.
+    u32 loose = 0, n = 0;
+    for (u32 i = 0; i < counter.n; i++) loose += !in_order(counter.ops[i].kind);
+    gone = gone > loose ? gone - loose : 0;
+    for (u32 i = 0; i < counter.n; i++) {
+      if (gone && in_order(counter.ops[i].kind)) gone--;
+      else counter.ops[n++] = counter.ops[i];
+    }
+    counter.n = n;
+  } else {
+    memmove(counter.ops, counter.ops + gone, sizeof(Outstanding) * keep);
+    counter.n = keep;
+  }
+  counter.done = counter.n ? counter.ops[0].seq - 1 : counter.issued;
+}
+
+static void wait(WaveCheck& c, u32 immediate) {
+  u32 vm = immediate & 255, lgkm = immediate >> 8 & 255;
+  retire(c.vm, vm, false);
+  retire(c.lgkm, lgkm, true);
+  update_pending(c);
+}
+
+// --- registers ---------------------------------------------------------------------------------------
+
+// An instruction reads or overwrites what a load has yet to return. Loads of one kind may overwrite each other's
+// results: they return in order.
+static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t, const Counter& counter, bool vm) {
+  for (u32 i = counter.n; i-- > 0;) {
+    const Outstanding& o = counter.ops[i];
+    if (!o.touch.count || !overlap(o.touch, t)) continue;
+    bool same_kind = vm ? x.kind == VM_LOAD || x.kind == VM_ATOMIC : in_order(x.kind) && in_order(o.kind);
+    if ((t.flags & WRITES) && same_kind) continue;
+    char name[24];
+    u32 left = 0;
+    for (u32 k = i + 1; k < counter.n; k++) left++;
+    bool loose = !vm && !in_order(o.kind);
+    report(w, CHECK_WAIT, -1, 0, nullptr, o.pc, "%s %s before the wait for it: %s loads it and needs s_waitcnt %s(%u)",
+           register_name(w, t, name), t.flags & WRITES ? "is overwritten" : "is read", w.wg->check->checks->program->where[o.pc],
+           vm ? "vmcnt" : "lgkmcnt", loose ? 0 : left);
+    return w.stop != FAULTED;
+  }
+  return true;
+}
+
+static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const Access& x) {
+  if (c.pending && checks.has(CHECK_WAIT)) {
+    for (u32 k = 0; k < x.n; k++) {
+      const Touch& t = x.touch[k];
+      if (!bits_at(t.flags & SCALAR ? c.pending_s : c.pending_v, t.reg, t.count)) continue;
+      if (!pending_touch(w, c, x, t, c.vm, true) || !pending_touch(w, c, x, t, c.lgkm, false)) return false;
+    }
+  }
+  if (checks.has(CHECK_UNINITIALISED)) {
+    for (u32 k = 0; k < x.n; k++) {
+      const Touch& t = x.touch[k];
+      if (!(t.flags & ADDRESS) || bits_at(t.flags & SCALAR ? c.known_s : c.known_v, t.reg, t.count) == span(t.count)) continue;
+      if (x.kind != SMEM_LOAD && !w.exec()) continue;
+      char name[24];
+      if (!report(w, CHECK_UNINITIALISED, -1, 0, nullptr, ~0u, "%s is an address, but no instruction has written it", register_name(w, t, name))) return false;
+    }
+    for (u32 k = 0; k < x.n; k++) {
+      const Touch& t = x.touch[k];
+      if (t.flags & WRITES) set_bits(t.flags & SCALAR ? c.known_s : c.known_v, t.reg, t.count);
+    }
+  }
+  return true;
+}
+
+static const Touch* destination(const Access& x) {
+  for (u32 k = 0; k < x.n; k++) if (x.touch[k].flags & WRITES) return &x.touch[k];
+  return nullptr;
+}
+
+// --- instructions that need more than their registers looked at ----------------------------------------
+
+static u64 sum_of(const Wave& w, const Access& x, u64 lanes) {
+  u64 sum = 0;
+  for (; lanes; lanes &= lanes - 1) {
+    u64 value = 0;
+    memcpy(&value, (const void*)w.address[__builtin_ctzll(lanes)], x.bytes);
+    sum = sum * 31 + value;
+  }
+  return sum;
+}
+
+static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const Access& x) {
+  switch (x.kind) {
+    case WAITCNT: wait(c, (u32)in.offset); return true;
+    case BARRIER: c.vm_at_barrier = c.vm.done; c.lgkm_at_barrier = c.lgkm.done; return true;
+    case SMEM_LOAD:
+      if (!check_scalar_load(w, in, x)) return false;
+      issue(c, c.lgkm, destination(x), x.kind);
+      return true;
+    case SMEM_OTHER: issue(c, c.lgkm, destination(x), x.kind); return true;
+    case LDS_READ: case LDS_WRITE: case LDS_ATOMIC: case LDS_LANES:
+      issue(c, c.lgkm, destination(x), x.kind);
+      return x.kind == LDS_LANES || check_lds(w, in, x);
+    case VM_LOAD: case VM_STORE: case VM_ATOMIC:
+      issue(c, c.vm, destination(x), x.kind);
+      if (x.space == SPACE_FLAT) issue(c, c.lgkm, destination(x), x.kind);
+      return check_global(w, in, x);
+    case CACHE_RELEASE: checks.released[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED); return true;
+    case CACHE_ACQUIRE: checks.acquired[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED); return true;
+    default: return true;
+  }
+}
+
+static u64 registers_hash(const Wave& w, u32 n_vgpr) {
+  u64 h = w.scc + 0x9e3779b97f4a7c15ull * w.mode;
+  for (u32 i = 0; i < 128; i++) h = (h ^ w.s[i]) * 0x100000001b3ull;
+  for (size_t i = 0; i < (size_t)n_vgpr * WAVE; i++) h = (h ^ w.v[i]) * 0x100000001b3ull;
+  return h;
+}
+
+void run_checked(Wave& w, u32 quantum, Observer* observer) {
+  GroupCheck& g = *w.wg->check;
+  Checks& checks = *g.checks;
+  WaveCheck& c = g.waves[w.id];
+  const Inst* code = w.code;
+  const Access* table = checks.table;
+  u32 left = quantum;
+  w.stop = RUNNING;
+  apply_mode(w.mode);
+  // Nothing in memory has changed since this wave last ran: if it comes back to the same place with the same registers,
+  // it will do so for ever.
+  u64 at = checks.progress;
+  bool proving = checks.has(CHECK_DEADLOCK) && c.stalled_at == at;
+  u32 tries = proving ? 64 : 0, start = w.pc;
+  u64 hash = proving ? registers_hash(w, checks.program->n_vgpr) : 0;
+  c.spins = false;
+  while (left--) {
+    const u32 pc = w.pc;
+    const Inst& in = code[pc];
+    const Access& x = table[pc];
+    c.pc = pc;
+    w.executed[pc]++;
+    w.pc++;
+    if (observer) observer->instruction(observer, w, in);
+    if (__builtin_expect(!check_registers(w, c, checks, x), 0)) break;
+    if (x.kind != PLAIN) {
+      if (__builtin_expect(!before(w, c, checks, in, x), 0)) break;
+      bool atomic = x.kind == VM_ATOMIC || x.kind == LDS_ATOMIC;
+      if (atomic) c.memory_sum = sum_of(w, x, c.lanes);
+      in.fn(w, in);
+      if (atomic && w.stop != FAULTED && sum_of(w, x, c.lanes) != c.memory_sum) progress(checks);
+    } else {
+      in.fn(w, in);
+    }
+    if (__builtin_expect(tries != 0, 0) && w.pc == start) {
+      tries--;
+      if (checks.progress == at && registers_hash(w, checks.program->n_vgpr) == hash) {
+        c.spins = true;
+        if (w.stop == RUNNING) w.stop = YIELDED;
+        break;
+      }
+    }
+    if (__builtin_expect(w.stop, 0)) break;
+  }
+  c.stalled_at = checks.progress;
+  if (w.stop == ENDED) progress(checks);
+  w.clock += quantum - left;
+}
+
+// --- workgroups ----------------------------------------------------------------------------------------
+
+static void start_wave_check(WaveCheck& c, const KernelInfo& k) {
+  memset((void*)&c, 0, sizeof c);
+  c.stalled_at = ~0ull;
+  u32 given = k.user_sgprs + __builtin_popcount(k.workgroup_id_mask) + 2;  // and private segment offset, work group info
+  for (u32 i = 0; i < given && i < 102; i++) set_bits(c.known_s, i, 1);
+  for (u32 i = 102; i < 128; i++) set_bits(c.known_s, i, 1);
+  set_bits(c.known_v, 0, 3);
+}
+
+void check_start_waves(Workgroup& g, const KernelInfo& k) {
+  for (u32 i = 0; i < g.n_waves; i++) start_wave_check(g.check->waves[i], k);
+}

@@ -1,0 +1,70 @@
+"""Which memory a Triton launch may touch: the storages of its tensor arguments, by name.
+
+A kernel may also follow pointers that it loads or gets as integers. Then an address outside the known storages is no
+error that we could prove, and the launch counts as open: `Memory.open`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .checks import Memory, Tensor
+
+# Where a 64-bit value could be a pointer to host memory: user space above the first 4 GiB.
+_LOWEST, _HIGHEST = 1 << 32, 1 << 47
+_SHORT = {"float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8", "float8_e5m2": "bf8", "float8_e5m2fnuz": "bf8"}
+
+
+def _dtype(tensor: Any) -> str:
+    name = str(tensor.dtype).rpartition(".")[2]
+    if name in _SHORT:
+        return _SHORT[name]
+    if name == "bfloat16":
+        return "bf16"
+    return name.replace("float", "fp").replace("uint", "u").replace("int", "i")
+
+
+def _shape(tensor: Any) -> str:
+    return "x".join(str(n) for n in tensor.shape) or "scalar"
+
+
+def _may_be_pointer(value: int) -> bool:
+    return _LOWEST <= value < _HIGHEST
+
+
+def _holds_pointers(tensor: Any) -> bool:
+    """Whether a tensor of 64-bit integers has values that could be host addresses."""
+    if tensor.numel() == 0:
+        return False
+    import torch
+
+    values = tensor if tensor.dtype == torch.int64 else tensor.view(torch.int64)
+    return bool(((values >= _LOWEST) & (values < _HIGHEST)).any())
+
+
+def _extent(tensor: Any) -> tuple[int, int]:
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.nbytes()
+
+
+def memory_of(arguments: Iterable[tuple[str, Any, str]]) -> Memory:
+    """The memory of a launch. arguments: (name, value, Triton type) of every run-time argument."""
+    tensors: list[Tensor] = []
+    is_open = False
+    for name, value, type_name in arguments:
+        if not type_name.startswith("*"):
+            if type_name in ("i64", "u64") and isinstance(value, int) and _may_be_pointer(value):
+                is_open = True
+            continue
+        if value is None:
+            continue
+        value = getattr(value, "base", value)  # triton.reinterpret wraps a tensor
+        if not hasattr(value, "untyped_storage"):
+            is_open = True
+            continue
+        if type_name.startswith("**") or (type_name.lstrip("*k") in ("i64", "u64") and _holds_pointers(value)):
+            is_open = True
+        base, size_bytes = _extent(value)
+        tensors.append(Tensor(base, size_bytes, value.data_ptr(), f"`{name}` ({_dtype(value)}[{_shape(value)}])"))
+    return Memory(tensors, is_open)
