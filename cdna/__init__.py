@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from . import checks as _checks
 from .arch import ARCHS, Arch, get_arch
 from .checks import CheckError, Finding, findings
+from .counters import Counters, counting
 from .engine import LaunchRecord, take_records
 from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
 
@@ -24,12 +25,14 @@ __all__ = [
     "Arch",
     "CdnaError",
     "CheckError",
+    "Counters",
     "Finding",
     "KernelFault",
     "LaunchError",
     "LaunchRecord",
     "ToolchainError",
     "UnsupportedInstruction",
+    "counting",
     "device",
     "findings",
     "get_arch",

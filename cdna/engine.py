@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from . import checks
+from . import checks, counters
 from .arch import ARCHS
 from .asm import source_line
 from .build import engine_library
@@ -95,6 +95,7 @@ class LaunchRecord:
     lds_bytes: int
     wave_instructions: int
     by_class: dict[str, int] = field(default_factory=dict)
+    counters: counters.Counters | None = None  # where counting is on
 
 
 # Launches since each reader last asked. Bounded: a program that never asks must not grow.
@@ -192,7 +193,15 @@ class Kernel:
             memory = memory() if callable(memory) else memory
             checked = checks.LaunchChecks(engine().lib, chosen.kinds, chosen.raises, memory)
             launch.checks = checked.handle.value
-        engine().lib.cdna_launch(self.program._handle, self._number, ctypes.byref(launch))
+        counted = counters.begin(engine().lib, self, block, dynamic_lds_bytes)
+        if counted is not None:
+            launch.observers = counted.source
+        try:
+            engine().lib.cdna_launch(self.program._handle, self._number, ctypes.byref(launch))
+            totals = counted.result(executed) if counted is not None and not launch.status else None
+        finally:
+            if counted is not None:
+                counted.close()
         if checked is not None:
             checked.finish(self.name, self.program)
         message = launch.message.decode(errors="replace")
@@ -215,6 +224,7 @@ class Kernel:
             self.static_lds_bytes + dynamic_lds_bytes,
             sum(by_class.values()),
             by_class,
+            totals,
         )
         for records in _records.values():
             records.append(record)

@@ -1,0 +1,339 @@
+"""Counters of launches: cost of each instruction, bank conflicts, coalescing, bytes at each level of memory.
+
+    with cdna.counting():
+        kernel[grid](...)
+    for record in cdna.stats():
+        print(record.counters.unit_cycles, record.counters.hbm_read_bytes)
+
+Off unless asked for: counting makes the emulation three to four times slower. The work is done in
+engine/counters.cpp.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .arch import Arch
+from .rates import rates_of
+from .resources import SIMDS_PER_CU, waves_per_simd
+
+if TYPE_CHECKING:
+    from .engine import Kernel
+
+UNITS = (
+    "scalar",
+    "vector",
+    "matrix",
+    "memory",
+    "lds",
+    "scalar memory",
+    "branch",
+    "wait",
+    "barrier",
+    "idle",
+    "end",
+)
+SEGMENT_BYTES, LINE_BYTES = 64, 128
+
+
+class _Config(ctypes.Structure):
+    """CounterConfig of engine/counters.cpp."""
+
+    _fields_ = [
+        (name, ctypes.c_uint32)
+        for name in (
+            "resident_groups",
+            "l1_cycles",
+            "l2_cycles",
+            "memory_cycles",
+            "lds_cycles",
+            "scalar_cycles",
+        )
+    ]
+
+
+class _Totals(ctypes.Structure):
+    """CounterTotals of engine/counters.cpp, with the MemoryTraffic of caches.h."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_uint64)
+            for name in (
+                "groups",
+                "barriers",
+                "near_cycles",
+                "far_cycles",
+                "longest_near_cycles",
+                "longest_far_cycles",
+                "l1_reads",
+                "l1_hits",
+                "unrecorded",
+            )
+        ),
+        *((name, ctypes.c_uint64 * 8) for name in ("l2_read", "l2_write", "fabric_read", "fabric_write")),
+        ("hbm_read", ctypes.c_uint64),
+        ("hbm_write", ctypes.c_uint64),
+    ]
+
+
+class _Instruction(ctypes.Structure):
+    """InstructionCounters of engine/counters.cpp."""
+
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in (
+            "unit",
+            "unit_cycles",
+            "lanes",
+            "cycles",
+            "conflict_cycles",
+            "bytes",
+            "segments",
+            "lines",
+        )
+    ]
+
+
+@dataclass(frozen=True)
+class InstructionCount:
+    """One instruction of a kernel, over a whole launch."""
+
+    index: int
+    mnemonic: str
+    where: str  # its text and source line
+    unit: str
+    executed: int  # by waves
+    lanes: int  # active ones, summed
+    cycles: int  # that its unit was busy
+    conflict_cycles: int  # of them, lost to LDS bank conflicts
+    bytes: int  # asked for by active lanes
+    segments: int  # 64-byte pieces of memory touched, counted per execution
+    lines: int  # 128-byte lines likewise
+
+    @property
+    def ideal_segments(self) -> int:
+        """Segments that the same bytes take when they lie together."""
+        return -(-self.bytes // SEGMENT_BYTES)
+
+
+@dataclass
+class Counters:
+    """A launch, counted. Bytes and cycles are sums over the card unless a name says otherwise."""
+
+    arch: str
+    groups: int
+    waves_per_group: int
+    groups_per_cu: int  # that fit at the same time
+    waves_per_simd: float
+    lds_bytes_per_group: int
+    unit_cycles: dict[str, int]
+    barriers: int  # of workgroups
+    waits: int  # s_waitcnt executed by waves
+    vector_lanes: int  # active lanes of vector instructions, summed
+    vector_instructions: int
+    lds_conflict_cycles: int
+    segments: int  # 64-byte pieces that vector memory instructions touched
+    ideal_segments: int
+    l1_reads: int  # lines
+    l1_hits: int
+    l2_read_bytes: int
+    l2_write_bytes: int
+    fabric_read_bytes: int  # between the XCDs' L2s and the memory side
+    fabric_write_bytes: int
+    hbm_read_bytes: int
+    hbm_write_bytes: int
+    busiest_xcd: dict[str, int]  # the largest share of one XCD: l2_read, l2_write, fabric_read, fabric_write
+    near_cycles: int  # of workgroups alone on a CU, summed, as if every L1 miss were an L2 hit
+    far_cycles: int  # and as if every one went to memory
+    longest_near_cycles: int
+    longest_far_cycles: int
+    unrecorded_lines: int  # left out of the cache model for want of memory
+    instructions: list[InstructionCount] = field(repr=False, default_factory=list)
+
+    @property
+    def active_lanes(self) -> float:
+        """Share of lanes that are on in vector instructions: 1 without divergence."""
+        return self.vector_lanes / (64 * self.vector_instructions) if self.vector_instructions else 1.0
+
+    @property
+    def l2_hit_rate(self) -> float:
+        return 1 - self.fabric_read_bytes / self.l2_read_bytes if self.l2_read_bytes else 1.0
+
+    def by_line(self) -> dict[str, int]:
+        """Executed wave instructions by source line, most first."""
+        lines: dict[str, int] = {}
+        for instruction in self.instructions:
+            line = instruction.where.rpartition("(")[2].rstrip(")")
+            lines[line] = lines.get(line, 0) + instruction.executed
+        return dict(sorted(lines.items(), key=lambda item: -item[1]))
+
+    def summary(self) -> dict[str, Any]:
+        """The counters without the instructions, for reports and JSON."""
+        shown = {k: v for k, v in vars(self).items() if k != "instructions"}
+        return shown | {"active_lanes": self.active_lanes, "l2_hit_rate": self.l2_hit_rate}
+
+
+class _Counting:
+    """Counting switched on: the memory-side caches, which outlive a launch."""
+
+    def __init__(self) -> None:
+        self.caches: dict[str, int] = {}
+
+    def caches_of(self, lib: ctypes.CDLL, arch: Arch) -> int:
+        if arch.name not in self.caches:
+            rates = rates_of(arch)
+            lib.cdna_caches_create.restype = ctypes.c_void_p
+            self.caches[arch.name] = lib.cdna_caches_create(
+                ctypes.c_uint32(arch.xcds),
+                ctypes.c_uint64(rates.l2_bytes),
+                ctypes.c_uint64(rates.memory_side_bytes),
+            )
+            self.lib = lib
+        return self.caches[arch.name]
+
+    def clear_caches(self) -> None:
+        for caches in self.caches.values():
+            self.lib.cdna_caches_clear(ctypes.c_void_p(caches))
+
+    def close(self) -> None:
+        for caches in self.caches.values():
+            self.lib.cdna_caches_destroy(ctypes.c_void_p(caches))
+        self.caches.clear()
+
+
+_active: _Counting | None = None
+
+
+def count(on: bool) -> None:
+    """Count every launch of this process from now on, or no more."""
+    global _active
+    if on and _active is None:
+        _active = _Counting()
+    elif not on and _active is not None:
+        _active.close()
+        _active = None
+
+
+def clear_caches() -> None:
+    """Forget what the modelled caches hold: the next launch starts cold, as after a cache flush."""
+    if _active is not None:
+        _active.clear_caches()
+
+
+@contextmanager
+def counting() -> Iterator[None]:
+    """Within the block, launches are counted: their records have `counters`."""
+    before = _active is not None
+    count(True)
+    try:
+        yield
+    finally:
+        count(before)
+
+
+class LaunchCount:
+    """Counters of one launch under way: `source` goes to the engine; then `result`, then `close`."""
+
+    def __init__(self, lib: ctypes.CDLL, caches: int, kernel: Kernel, waves: int, lds_bytes: int) -> None:
+        self.lib, self.kernel, self.lds_bytes, self.waves = lib, kernel, lds_bytes, waves
+        arch, metadata = kernel.program.arch, kernel.metadata
+        vgprs, sgprs = metadata.get(".vgpr_count", 0), metadata.get(".sgpr_count", 0)
+        fit = waves_per_simd(arch.name, vgprs, sgprs, lds_bytes, waves) * SIMDS_PER_CU / waves
+        self.groups_per_cu = max(1, round(fit))  # 0 would be a kernel that could not run, and it is about to
+        rates = rates_of(arch)
+        config = _Config(
+            self.groups_per_cu * arch.compute_units,
+            rates.l1_cycles,
+            rates.l2_cycles,
+            rates.memory_cycles,
+            rates.lds_cycles,
+            rates.scalar_cycles,
+        )
+        lib.cdna_counters_create.restype = ctypes.c_void_p
+        self.source = lib.cdna_counters_create(ctypes.byref(config), ctypes.c_void_p(caches))
+
+    def result(self, executed: Iterable[int]) -> Counters:
+        """executed: wave instructions by index."""
+        program = self.kernel.program
+        handle = ctypes.c_void_p(self.source)
+        self.lib.cdna_counters_totals.restype = ctypes.POINTER(_Totals)
+        self.lib.cdna_counters_instructions.restype = ctypes.POINTER(_Instruction)
+        t = self.lib.cdna_counters_totals(handle).contents
+        raw = self.lib.cdna_counters_instructions(handle)
+        instructions = []
+        for i, n in enumerate(executed):
+            if n:
+                r = raw[i]
+                unit = UNITS[r.unit]
+                cycles = r.cycles if unit in ("memory", "lds") else r.unit_cycles * n
+                instructions.append(
+                    InstructionCount(
+                        i,
+                        program.asm.statements[i].mnemonic,
+                        program.where(i),
+                        unit,
+                        n,
+                        r.lanes,
+                        cycles,
+                        r.conflict_cycles,
+                        r.bytes,
+                        r.segments,
+                        r.lines,
+                    )
+                )
+        unit_cycles = dict.fromkeys(UNITS, 0)
+        for instruction in instructions:
+            unit_cycles[instruction.unit] += instruction.cycles
+        vector = [i for i in instructions if i.unit in ("vector", "matrix", "memory", "lds")]
+        memory = [i for i in instructions if i.unit == "memory"]
+        levels = ("l2_read", "l2_write", "fabric_read", "fabric_write")
+        totals = {name: sum(getattr(t, name)) for name in levels}
+        return Counters(
+            arch=program.arch.name,
+            groups=t.groups,
+            waves_per_group=self.waves,
+            groups_per_cu=self.groups_per_cu,
+            waves_per_simd=self.groups_per_cu * self.waves / SIMDS_PER_CU,
+            lds_bytes_per_group=self.lds_bytes,
+            unit_cycles=unit_cycles,
+            barriers=t.barriers,
+            waits=sum(i.executed for i in instructions if i.unit == "wait"),
+            vector_lanes=sum(i.lanes for i in vector),
+            vector_instructions=sum(i.executed for i in vector),
+            lds_conflict_cycles=sum(i.conflict_cycles for i in instructions),
+            segments=sum(i.segments for i in memory),
+            ideal_segments=sum(i.ideal_segments for i in memory),
+            l1_reads=t.l1_reads,
+            l1_hits=t.l1_hits,
+            l2_read_bytes=totals["l2_read"],
+            l2_write_bytes=totals["l2_write"],
+            fabric_read_bytes=totals["fabric_read"],
+            fabric_write_bytes=totals["fabric_write"],
+            hbm_read_bytes=t.hbm_read,
+            hbm_write_bytes=t.hbm_write,
+            busiest_xcd={name: max(getattr(t, name)) for name in levels},
+            near_cycles=t.near_cycles,
+            far_cycles=t.far_cycles,
+            longest_near_cycles=t.longest_near_cycles,
+            longest_far_cycles=t.longest_far_cycles,
+            unrecorded_lines=t.unrecorded,
+            instructions=instructions,
+        )
+
+    def close(self) -> None:
+        self.lib.cdna_counters_destroy(ctypes.c_void_p(self.source))
+
+
+def begin(
+    lib: ctypes.CDLL, kernel: Kernel, block: tuple[int, int, int], dynamic_lds_bytes: int
+) -> LaunchCount | None:
+    """What a launch hands to the engine; None while counting is off."""
+    if _active is None:
+        return None
+    waves = max(1, -(-block[0] * block[1] * block[2] // 64))
+    caches = _active.caches_of(lib, kernel.program.arch)
+    return LaunchCount(lib, caches, kernel, waves, kernel.static_lds_bytes + dynamic_lds_bytes)

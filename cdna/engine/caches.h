@@ -1,0 +1,45 @@
+// Caches behind the CUs: an L2 per XCD, and the memory-side cache ("Infinity Cache") that all XCDs share.
+#pragma once
+#include "core.h"
+
+constexpr u32 LINE_BYTES = 128;
+
+// Set-associative, least recently used line out. Lines are numbered from 0.
+struct Cache {
+  u32 sets, ways, clock;
+  u64* tags;     // line + 1; 0: empty
+  u32* used;
+  u8* dirty;     // bit 0, 1: a half of the line
+
+  void create(u64 bytes, u32 n_ways);
+  void destroy();
+  void clear();
+  // Whether the line was there; it is now. evicted: what went, with its dirty halves (0: nothing that
+  // matters).
+  bool touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_line);
+};
+
+struct MemoryTraffic {  // bytes
+  u64 l2_read[8], l2_write[8];          // asked of an XCD's L2 by its CUs
+  u64 fabric_read[8], fabric_write[8];  // between an XCD's L2 and the memory side
+  u64 hbm_read, hbm_write;
+};
+
+// One entry of what workgroups ask of their L2: line << 3 | write << 2 | halves.
+typedef u64 LineAccess;
+struct Trace { LineAccess* entries; u64 n, capacity; u32 group; };
+
+struct Caches {
+  u32 xcds;
+  Cache l2[8], memory_side;
+};
+
+extern "C" {
+Caches* cdna_caches_create(u32 xcds, u64 l2_bytes, u64 memory_side_bytes);
+void cdna_caches_destroy(Caches*);
+void cdna_caches_clear(Caches*);
+}
+// Traces of workgroups that run at the same time, interleaved. Workgroup n runs on XCD n mod xcds.
+void replay(Caches& c, const Trace* traces, u32 n, MemoryTraffic& m);
+// The end of a launch: the L2s write back what is dirty, and forget all.
+void write_back(Caches& c, MemoryTraffic& m);

@@ -1,0 +1,470 @@
+// Counters of a launch: what each instruction cost, what memory traffic it made, and how long its workgroups
+// would take alone on a CU. An observer (observe.h) for each host thread, added up when the launch ends.
+//
+// Time of a workgroup. Each wave keeps a clock: an instruction takes its issue cycles, a load comes back
+// after the latency of the level that has it, s_waitcnt moves the clock to when the awaited operation is
+// done, a matrix instruction starts when the wave's last one has left the pipe. At a barrier all waves go on
+// from the latest clock, or from where the busiest unit of the CU (a SIMD's matrix core, a SIMD's lanes, the
+// LDS, the L1) has caught up. Which of the L1's misses the L2 has is known only when all workgroups of a
+// round have run, so two clocks run side by side: one as if all misses were L2 hits, one as if all went to
+// memory; model.py takes the mean by the L2's hit rate.
+#include "accesses.h"
+#include "caches.h"
+#include "costs.h"
+#include "observe.h"
+#include "program.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+extern const OpInfo* op_info(int index);
+
+struct InstructionCounters {  // in the order of counters.py's _Instruction
+  u64 unit, unit_cycles;      // of one execution; memory and LDS: `cycles` instead
+  u64 lanes;                  // active lanes, summed
+  u64 cycles;                 // of the L1 or the LDS
+  u64 conflict_cycles;        // of them, lost to LDS bank conflicts
+  u64 bytes;                  // lanes * element
+  u64 segments, lines;        // 64- and 128-byte pieces of memory touched, per instruction
+};
+
+struct CounterTotals {        // in the order of counters.py's _Totals
+  u64 groups, barriers;
+  u64 near_cycles, far_cycles;                  // of workgroups, summed
+  u64 longest_near_cycles, longest_far_cycles;  // of the slowest one
+  u64 l1_reads, l1_hits;                        // lines
+  u64 unrecorded;                               // line accesses that no memory was left to record
+  MemoryTraffic traffic;
+};
+
+struct CounterConfig {        // in the order of counters.py's _Config
+  u32 resident_groups;        // workgroups that run at the same time, on the whole card
+  u32 l1_cycles, l2_cycles, memory_cycles, lds_cycles, scalar_cycles;  // latencies
+};
+
+namespace {
+constexpr u32 SIMDS = 4, NEAR = 0, FAR = 1;
+constexpr u32 VM_RING = 64, LDS_RING = 16;   // what vmcnt and lgkmcnt can tell apart
+constexpr u64 MOST_ENTRIES = 24ull << 20;    // of traces at a time: 192 MiB
+
+struct WaveTime {
+  u64 now[2], matrix_free[2], scalar_done[2];
+  u64 vm[VM_RING][2], lds[LDS_RING][2];
+  u32 vm_issued, lds_issued;
+};
+
+// The CU's vector L1: 32 KiB in 4 sets (wave-lang, "L1 Cache Swizzling on MI300"), no allocation by stores.
+struct L1 {
+  static constexpr u32 SETS = 4, WAYS = 64;
+  u64 tags[SETS][WAYS];
+  u32 used[SETS][WAYS];
+  u32 clock;
+  bool load(u64 line) {
+    u64* t = tags[line % SETS];
+    u32* u = used[line % SETS];
+    u32 found = WAYS, oldest = 0;
+    for (u32 k = 0; k < WAYS; k++) found = t[k] == line + 1 ? k : found;
+    clock++;
+    if (found < WAYS) { u[found] = clock; return true; }
+    for (u32 k = 1; k < WAYS; k++) oldest = u[k] < u[oldest] ? k : oldest;
+    t[oldest] = line + 1;
+    u[oldest] = clock;
+    return false;
+  }
+};
+
+struct Source;
+struct GroupCount {
+  GroupCount* next;           // of all that this thread made
+  u32 n_waves;
+  WaveTime* waves;
+  u64 start[2];               // of the stretch since the last barrier
+  u64 matrix[SIMDS], vector[SIMDS], lds, l1_busy;  // busy cycles in it
+  Trace trace;
+  L1 l1;
+};
+
+struct Counting : Observer {
+  Source* source;
+  const Cost* costs;
+  const MemoryOp* ops;
+  InstructionCounters* counters;
+  CounterTotals totals;
+  GroupCount* all;
+  bool gfx950;
+  LaneAccess accesses[MAX_ACCESSES];
+  u64 lines[4 * WAVE];        // of one access: line << 2 | halves
+};
+
+struct Source : ObserverSource {
+  CounterConfig config;
+  Caches* caches;
+  Program* program;
+  Cost* costs;
+  MemoryOp* ops;
+  InstructionCounters* counters;
+  CounterTotals totals;
+  pthread_mutex_t lock;
+  u32 attached, total_groups, next_batch, n_batches;
+  Trace* traces;              // of workgroups that ended, by number
+  u32* ended;                 // per batch
+  volatile u64 entries;       // alive in traces
+};
+}
+
+// --- lines -----------------------------------------------------------------------------------------
+
+// Distinct lines of an access, each with the halves touched; returns how many and adds up the halves.
+static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments) {
+  u64 key[256];
+  u16 place[256];
+  u64 occupied[4] = {};
+  u32 n = 0;
+  u64 last = ~0ull, *previous = nullptr;
+  for (u64 m = a.lanes; m; m &= m - 1) {
+    u64 address = a.address[__builtin_ctzll(m)];
+    for (u64 s = address >> 6; s <= (address + a.bytes - 1) >> 6; s++) {
+      u64 line = s >> 1;
+      if (line != last) {
+        u32 h = (u32)(line * 0x9e3779b1u >> 7) & 255;
+        while ((occupied[h >> 6] >> (h & 63) & 1) && key[h] != line) h = (h + 1) & 255;
+        if (!(occupied[h >> 6] >> (h & 63) & 1)) {
+          occupied[h >> 6] |= 1ull << (h & 63);
+          key[h] = line;
+          place[h] = n;
+          c.lines[n++] = line << 2;
+        }
+        previous = &c.lines[place[h]];
+        last = line;
+      }
+      *previous |= 1 << (s & 1);
+    }
+  }
+  for (u32 i = 0; i < n; i++) *segments += __builtin_popcount(c.lines[i] & 3);
+  return n;
+}
+
+static void record(Counting& c, GroupCount& g, LineAccess entry) {
+  Trace& t = g.trace;
+  if (t.n == t.capacity) {
+    u64 more = t.capacity ? t.capacity : 1024;
+    if (__atomic_add_fetch(&c.source->entries, more, __ATOMIC_RELAXED) > MOST_ENTRIES) {
+      __atomic_sub_fetch(&c.source->entries, more, __ATOMIC_RELAXED);
+      c.totals.unrecorded++;
+      return;
+    }
+    t.capacity += more;
+    t.entries = (LineAccess*)realloc(t.entries, t.capacity * sizeof *t.entries);
+  }
+  t.entries[t.n++] = entry;
+}
+
+// --- instructions ------------------------------------------------------------------------------------
+
+static inline void raise(u64& x, u64 to) { x = x < to ? to : x; }
+
+static void issue_vm(WaveTime& t, const u64 done[2]) {
+  u64* last = t.vm[(t.vm_issued - 1) % VM_RING];
+  u64* mine = t.vm[t.vm_issued % VM_RING];
+  for (int k = 0; k < 2; k++) mine[k] = t.vm_issued && last[k] > done[k] ? last[k] : done[k];  // in order
+  t.vm_issued++;
+}
+
+static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) {
+  LdsCycles l = lds_cycles(a.address, a.lanes, a.bytes, a.flags & WRITES, a.flags & ATOMIC, c.gfx950);
+  n.conflict_cycles += l.conflicts;
+  n.bytes += (u64)__builtin_popcountll(a.lanes) * a.bytes;
+  return l.cycles;
+}
+
+static void lds_instruction(Counting& c, GroupCount& g, WaveTime& t, Wave& w, const Inst& in, u32 pc) {
+  InstructionCounters& n = c.counters[pc];
+  u32 cycles = 0;
+  if (c.ops[pc].space == LDS_ACCESS) {
+    u32 parts = observed_accesses(w, in, c.ops[pc], c.accesses);
+    for (u32 i = 0; i < parts; i++) cycles += lds_access(c, n, c.accesses[i]);
+  } else {
+    cycles = 2;  // permutes and swizzles: a dword a lane through the banks
+  }
+  n.cycles += cycles;
+  g.lds += cycles;
+  u64* mine = t.lds[t.lds_issued % LDS_RING];
+  u64* last = t.lds[(t.lds_issued - 1) % LDS_RING];
+  for (int k = 0; k < 2; k++) {
+    mine[k] = t.now[k] + c.source->config.lds_cycles + cycles;
+    if (t.lds_issued) raise(mine[k], last[k] + cycles);
+    t.now[k] += 4;
+  }
+  t.lds_issued++;
+}
+
+static void memory_instruction(Counting& c, GroupCount& g, WaveTime& t, Wave& w, const Inst& in, u32 pc) {
+  InstructionCounters& n = c.counters[pc];
+  const MemoryOp& op = c.ops[pc];
+  const CounterConfig& config = c.source->config;
+  u64 done[2] = {t.now[NEAR] + 4, t.now[FAR] + 4};
+  u32 parts = op.space == NO_ACCESS ? 0 : observed_accesses(w, in, op, c.accesses);
+  for (u32 i = 0; i < parts; i++) {
+    LaneAccess& a = c.accesses[i];
+    if (a.space == LDS_ACCESS) {
+      u64 before = n.bytes;
+      g.lds += lds_access(c, n, a);
+      if (op.flags & TO_LDS) n.bytes = before;  // the same bytes that memory sends
+      continue;
+    }
+    u32 cycles = 4;
+    u64 segments = 0;
+    bool missed = false;
+    if (a.space == SCRATCH_ACCESS) {  // interleaved by lanes, 16 dwords a segment; taken to stay in the L1
+      segments = (u64)(a.bytes + 3) / 4 * 4;
+      n.lines += segments / 2;
+    } else {
+      bool around_l1 = a.flags & (WRITES | ATOMIC) || in.flags & SC1;
+      u32 lines = distinct_lines(c, a, &segments);
+      for (u32 k = 0; k < lines; k++) {
+        u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3;
+        if (a.flags & READS) {
+          c.totals.l1_reads++;
+          if (!around_l1 && g.l1.load(line)) { c.totals.l1_hits++; continue; }
+          missed = true;
+          record(c, g, line << 3);
+        }
+        if (a.flags & WRITES) record(c, g, line << 3 | 4 | halves), missed = true;
+      }
+      n.lines += lines;
+    }
+    if (segments > cycles) cycles = (u32)segments;
+    n.segments += segments;
+    n.cycles += cycles;
+    n.bytes += (u64)__builtin_popcountll(a.lanes) * a.bytes;
+    g.l1_busy += cycles;
+    raise(done[NEAR], t.now[NEAR] + cycles + (missed ? config.l2_cycles : config.l1_cycles));
+    raise(done[FAR], t.now[FAR] + cycles + (missed ? config.memory_cycles : config.l1_cycles));
+  }
+  issue_vm(t, done);
+  for (int k = 0; k < 2; k++) t.now[k] += 4;
+}
+
+static void wait(WaveTime& t, u32 immediate) {
+  u32 vm = immediate & 255, lgkm = immediate >> 8 & 255;  // as decode.py packs them; 255: not waited for
+  for (int k = 0; k < 2; k++) {
+    if (vm < t.vm_issued && vm < VM_RING) raise(t.now[k], t.vm[(t.vm_issued - 1 - vm) % VM_RING][k]);
+    if (lgkm < t.lds_issued && lgkm < LDS_RING)
+      raise(t.now[k], t.lds[(t.lds_issued - 1 - lgkm) % LDS_RING][k]);
+    if (lgkm == 0) raise(t.now[k], t.scalar_done[k]);
+    t.now[k] += 4;
+  }
+}
+
+static void on_instruction(Observer* o, Wave& w, const Inst& in) {
+  Counting& c = *(Counting*)o;
+  u32 pc = w.pc - 1;
+  const Cost cost = c.costs[pc];
+  GroupCount& g = *(GroupCount*)w.wg->observed;
+  WaveTime& t = g.waves[w.id];
+  c.counters[pc].lanes += __builtin_popcountll(w.exec());
+  switch (cost.unit) {
+    case MATRIX_UNIT:
+      g.matrix[w.id % SIMDS] += cost.cycles;
+      for (int k = 0; k < 2; k++) {
+        raise(t.now[k], t.matrix_free[k]);
+        t.matrix_free[k] = t.now[k] + cost.cycles;
+        t.now[k] += 4;
+      }
+      return;
+    case VECTOR_UNIT:
+      g.vector[w.id % SIMDS] += cost.cycles;
+      break;
+    case MEMORY_UNIT: memory_instruction(c, g, t, w, in, pc); return;
+    case LDS_UNIT: lds_instruction(c, g, t, w, in, pc); return;
+    case SCALAR_MEMORY_UNIT:
+      for (int k = 0; k < 2; k++) raise(t.scalar_done[k], t.now[k] + c.source->config.scalar_cycles);
+      c.counters[pc].bytes += c.ops[pc].bytes;
+      break;
+    case WAITS: wait(t, (u32)in.offset); return;
+    case END_OF_WAVE: wait(t, 0); return;  // what is still under way ends within the kernel's time
+  }
+  for (int k = 0; k < 2; k++) t.now[k] += cost.cycles;
+}
+
+// --- workgroups --------------------------------------------------------------------------------------
+
+static void on_group_started(Observer* o, Workgroup& group) {
+  Counting& c = *(Counting*)o;
+  GroupCount* g = (GroupCount*)group.observed;  // of a workgroup before it, in the same memory
+  if (!g) {
+    g = (GroupCount*)calloc(1, sizeof(GroupCount));
+    g->next = c.all;
+    c.all = g;
+    g->waves = (WaveTime*)calloc(group.n_waves, sizeof(WaveTime));
+    g->n_waves = group.n_waves;
+    group.observed = g;
+  }
+  memset((void*)g->waves, 0, g->n_waves * sizeof(WaveTime));
+  memset(g->start, 0, sizeof g->start);
+  memset(g->matrix, 0, sizeof g->matrix);
+  memset(g->vector, 0, sizeof g->vector);
+  memset((void*)&g->l1, 0, sizeof g->l1);
+  g->lds = g->l1_busy = 0;
+  g->trace = {nullptr, 0, 0, group.linear_id};
+}
+
+// All waves have arrived: where their clocks go on.
+static void close_stretch(GroupCount& g) {
+  u64 busiest = g.lds > g.l1_busy ? g.lds : g.l1_busy;
+  for (u32 s = 0; s < SIMDS; s++) {
+    raise(busiest, g.matrix[s]);
+    raise(busiest, g.vector[s]);
+    g.matrix[s] = g.vector[s] = 0;
+  }
+  g.lds = g.l1_busy = 0;
+  for (int k = 0; k < 2; k++) {
+    u64 end = g.start[k] + busiest;
+    for (u32 i = 0; i < g.n_waves; i++) raise(end, g.waves[i].now[k]);
+    for (u32 i = 0; i < g.n_waves; i++) g.waves[i].now[k] = end;
+    g.start[k] = end;
+  }
+}
+
+static void on_barrier_released(Observer* o, Workgroup& group) {
+  close_stretch(*(GroupCount*)group.observed);
+  ((Counting*)o)->totals.barriers++;
+}
+
+static void free_trace(Source& s, Trace& t) {
+  __atomic_sub_fetch(&s.entries, t.capacity, __ATOMIC_RELAXED);
+  free(t.entries);
+  t.entries = nullptr;
+}
+
+// Batches of workgroups that run at the same time go to the cache model in order, each when its last has
+// ended.
+static void hand_over(Source& s, const Trace& t) {
+  pthread_mutex_lock(&s.lock);
+  u32 batch = s.config.resident_groups;
+  s.traces[t.group] = t;
+  s.ended[t.group / batch]++;
+  while (s.next_batch < s.n_batches) {
+    u32 first = s.next_batch * batch, n = s.total_groups - first < batch ? s.total_groups - first : batch;
+    if (s.ended[s.next_batch] < n) break;
+    replay(*s.caches, s.traces + first, n, s.totals.traffic);
+    for (u32 i = 0; i < n; i++) free_trace(s, s.traces[first + i]);
+    s.next_batch++;
+  }
+  pthread_mutex_unlock(&s.lock);
+}
+
+static void on_group_ended(Observer* o, Workgroup& group) {
+  Counting& c = *(Counting*)o;
+  GroupCount& g = *(GroupCount*)group.observed;
+  close_stretch(g);
+  c.totals.groups++;
+  c.totals.near_cycles += g.start[NEAR];
+  c.totals.far_cycles += g.start[FAR];
+  raise(c.totals.longest_near_cycles, g.start[NEAR]);
+  raise(c.totals.longest_far_cycles, g.start[FAR]);
+  hand_over(*c.source, g.trace);
+  g.trace.entries = nullptr;
+}
+
+// --- launches ----------------------------------------------------------------------------------------
+
+static void prepare(Source& s, Program* p, const Launch* l) {
+  s.program = p;
+  s.costs = (Cost*)calloc(p->n_inst, sizeof(Cost));
+  s.ops = (MemoryOp*)calloc(p->n_inst, sizeof(MemoryOp));
+  s.counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
+  bool gfx950 = !strcmp(p->arch, "gfx950");
+  for (u32 i = 0; i < p->n_inst; i++) {
+    const OpInfo& op = *op_info(p->code[i].op);
+    s.costs[i] = instruction_cost(op, p->code[i], gfx950);
+    s.ops[i] = memory_op(op.name);
+    s.counters[i].unit = s.costs[i].unit;
+    s.counters[i].unit_cycles = s.costs[i].cycles;
+  }
+  s.total_groups = l->groups[0] * l->groups[1] * l->groups[2];
+  s.n_batches = (s.total_groups + s.config.resident_groups - 1) / s.config.resident_groups;
+  s.traces = (Trace*)calloc(s.total_groups, sizeof(Trace));
+  s.ended = (u32*)calloc(s.n_batches, sizeof(u32));
+}
+
+static Observer* attach(ObserverSource* source, Program* p, const KernelInfo*, Launch* l) {
+  Source& s = *(Source*)source;
+  if (!s.costs) prepare(s, p, l);
+  s.attached++;
+  Counting* c = (Counting*)calloc(1, sizeof(Counting));
+  c->instruction = on_instruction;
+  c->group_started = on_group_started;
+  c->barrier_released = on_barrier_released;
+  c->group_ended = on_group_ended;
+  c->source = &s;
+  c->costs = s.costs;
+  c->ops = s.ops;
+  c->counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
+  c->gfx950 = !strcmp(p->arch, "gfx950");
+  return c;
+}
+
+static void detach(ObserverSource* source, Observer* o) {
+  Source& s = *(Source*)source;
+  Counting* c = (Counting*)o;
+  for (u32 i = 0; i < s.program->n_inst; i++) {
+    InstructionCounters &to = s.counters[i], &from = c->counters[i];
+    to.lanes += from.lanes;
+    to.cycles += from.cycles;
+    to.conflict_cycles += from.conflict_cycles;
+    to.bytes += from.bytes;
+    to.segments += from.segments;
+    to.lines += from.lines;
+  }
+  CounterTotals &to = s.totals, &from = c->totals;
+  to.groups += from.groups;
+  to.barriers += from.barriers;
+  to.near_cycles += from.near_cycles;
+  to.far_cycles += from.far_cycles;
+  raise(to.longest_near_cycles, from.longest_near_cycles);
+  raise(to.longest_far_cycles, from.longest_far_cycles);
+  to.l1_reads += from.l1_reads;
+  to.l1_hits += from.l1_hits;
+  to.unrecorded += from.unrecorded;
+  for (GroupCount* g = c->all; g;) {
+    GroupCount* next = g->next;
+    free(g->trace.entries);  // of a workgroup that did not end
+    free(g->waves);
+    free(g);
+    g = next;
+  }
+  free(c->counters);
+  free(c);
+  if (--s.attached == 0) write_back(*s.caches, s.totals.traffic);
+}
+
+extern "C" {
+
+// A source for one launch. caches: kept by the caller, so that the memory-side cache can outlive a launch.
+ObserverSource* cdna_counters_create(const CounterConfig* config, Caches* caches) {
+  Source* s = (Source*)calloc(1, sizeof(Source));
+  s->attach = attach;
+  s->detach = detach;
+  s->config = *config;
+  s->caches = caches;
+  pthread_mutex_init(&s->lock, nullptr);
+  return s;
+}
+const CounterTotals* cdna_counters_totals(ObserverSource* source) { return &((Source*)source)->totals; }
+// [n_inst], null if the launch never started.
+const InstructionCounters* cdna_counters_instructions(ObserverSource* source) {
+  return ((Source*)source)->counters;
+}
+void cdna_counters_destroy(ObserverSource* source) {
+  Source* s = (Source*)source;
+  for (u32 i = 0; s->traces && i < s->total_groups; i++) free(s->traces[i].entries);
+  free(s->traces);
+  free(s->ended);
+  free(s->costs);
+  free(s->ops);
+  free(s->counters);
+  pthread_mutex_destroy(&s->lock);
+  free(s);
+}
+
+}

@@ -1,0 +1,97 @@
+"""Modelled time of counted launches: arithmetic on counters and what the card reaches, never measurements.
+
+A launch takes `launch_us` and the longest of these, whose name is its bound:
+
+    matrix   cycles of a SIMD's matrix core, on the SIMD with most waves
+    vector   cycles of a SIMD's lanes, likewise
+    LDS      cycles of a CU's LDS, bank conflicts included, on the CU with most workgroups
+    L1       cycles of a CU's vector L1 (64 bytes a cycle), likewise
+    L2       bytes between CUs and the busiest XCD's L2, over its share of the measured L2 bandwidth
+    fabric   bytes between the busiest XCD's L2 and the memory side, likewise
+    HBM      bytes of the memory-side cache's misses and of write-backs, over the measured HBM bandwidth
+    latency  rounds of workgroups, times how long one takes alone on a CU
+
+and `launch` where `launch_us` is longer than all of them. docs/time-model.md has the formulas, and how far
+the results lie from published measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .arch import ARCHS
+from .counters import Counters
+from .engine import LaunchRecord
+from .rates import rates_of
+from .resources import SIMDS_PER_CU
+
+
+@dataclass(frozen=True)
+class ModelledTime:
+    """A modelled duration. `parts_us`: what each bound alone would take, by name."""
+
+    us: float
+    bound: str
+    parts_us: dict[str, float] = field(default_factory=dict)
+
+
+def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> ModelledTime:
+    """The modelled time of one counted launch.
+
+    warm: as if the memory-side cache held everything that the launch touches, where that fits: what a
+    benchmark without a cache flush finds. ValueError if the launch was not counted.
+    """
+    c = launch.counters if isinstance(launch, LaunchRecord) else launch
+    if c is None:
+        raise ValueError("this launch was not counted: launch it within `with cdna.counting():`")
+    arch = ARCHS[c.arch]
+    rates = rates_of(arch)
+    parts = {"launch": rates.launch_us}
+    if c.groups:
+        cycles_us = 1 / arch.clock_mhz
+        groups_on_cu = -(-c.groups // arch.compute_units)
+        waves_on_simd = -(-groups_on_cu * c.waves_per_group // SIMDS_PER_CU)
+        waves = c.groups * c.waves_per_group
+        parts["matrix"] = c.unit_cycles["matrix"] / waves * waves_on_simd * cycles_us
+        parts["vector"] = c.unit_cycles["vector"] / waves * waves_on_simd * cycles_us
+        parts["LDS"] = c.unit_cycles["lds"] / c.groups * groups_on_cu * cycles_us
+        parts["L1"] = c.unit_cycles["memory"] / c.groups * groups_on_cu * cycles_us
+        busiest = {name: bytes * arch.xcds for name, bytes in c.busiest_xcd.items()}
+        parts["L2"] = 1e-3 * max(
+            busiest["l2_read"] / rates.l2_read_gb_s, busiest["l2_write"] / rates.l2_write_gb_s
+        )
+        parts["fabric"] = 1e-3 * max(
+            busiest["fabric_read"] / rates.fabric_read_gb_s, busiest["fabric_write"] / rates.fabric_write_gb_s
+        )
+        held = warm and c.hbm_read_bytes + c.hbm_write_bytes <= rates.memory_side_bytes
+        hbm_read = 0 if held else c.hbm_read_bytes
+        hbm_write = 0 if held else c.hbm_write_bytes
+        parts["HBM"] = 1e-3 * (hbm_read / rates.hbm_read_gb_s + hbm_write / rates.hbm_write_gb_s)
+        rounds = -(-c.groups // (arch.compute_units * c.groups_per_cu))
+        parts["latency"] = rounds * _group_cycles(c, hbm_read) / c.groups * cycles_us
+    longest = max(parts, key=lambda name: parts[name])
+    body = max((us for name, us in parts.items() if name != "launch"), default=0.0)
+    return ModelledTime(rates.launch_us + body, longest, parts)
+
+
+def _group_cycles(c: Counters, hbm_read_bytes: int) -> float:
+    """Cycles of all workgroups alone on a CU, at the latencies that the cache model found on average."""
+    rates = rates_of(ARCHS[c.arch])
+    share_of_hbm = hbm_read_bytes / c.fabric_read_bytes if c.fabric_read_bytes else 0.0
+    memory_side = (rates.memory_side_cycles - rates.l2_cycles) / (rates.memory_cycles - rates.l2_cycles)
+    beyond_l2 = (1 - c.l2_hit_rate) * (share_of_hbm + (1 - share_of_hbm) * memory_side)
+    return c.near_cycles + beyond_l2 * (c.far_cycles - c.near_cycles)
+
+
+def modelled_case_us(launches: Iterable[LaunchRecord | Counters], warm: bool = False) -> ModelledTime:
+    """Launches one after the other: times add up, and the bound is the one that most of the time goes to."""
+    total, parts, by_bound = 0.0, dict[str, float](), dict[str, float]()
+    for launch in launches:
+        one = modelled_time_us(launch, warm)
+        total += one.us
+        by_bound[one.bound] = by_bound.get(one.bound, 0.0) + one.us
+        for name, us in one.parts_us.items():
+            parts[name] = parts.get(name, 0.0) + us
+    bound = max(by_bound, key=lambda name: by_bound[name]) if by_bound else ""
+    return ModelledTime(total, bound, parts)
