@@ -35,7 +35,8 @@ def runtime_library() -> Path:
     """Path of the built libamdhip64.so, in a folder of its own; builds it where the cache has none."""
     engine = engine_library()
     compile_command, link_command = find_compiler()
-    compile_command = [word for word in compile_command if word != "-nostdinc++"]  # HIP's headers include the library's
+    # HIP's headers include the C++ library's
+    compile_command = [word for word in compile_command if word != "-nostdinc++"]
     hip = triton_files()
     facts = _arch_facts()
     sources = sorted(RUNTIME_DIR.glob("*.cpp"))
@@ -60,16 +61,15 @@ def runtime_library() -> Path:
 
         def compile_one(source: Path) -> Path:
             output = folder / f"{source.stem}.o"
-            _run([*compile_command, *flags, *includes, "-c", str(source), "-o", str(output)], f"compiling {source.name}")
+            _run([*compile_command, *flags, *includes, "-c", str(source), "-o", str(output)],
+                 f"compiling {source.name}")
             return output
 
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             objects = list(pool.map(compile_one, sources))
         partial = folder / f"{os.getpid()}.so"
         # The engine by its full path: a process that has it already, as Python's side has, gets no second one.
-        _run([*link_command, "-soname", NAME, *map(str, objects), str(engine), "-o", str(partial)]
-             if link_command[1:2] == ["ld.lld"] else
-             [*link_command, f"-Wl,-soname,{NAME}", *map(str, objects), str(engine), "-o", str(partial)],
-             "linking the HIP runtime")
+        soname = ["-soname", NAME] if "ld.lld" in link_command else [f"-Wl,-soname,{NAME}"]
+        _run([*link_command, *soname, *map(str, objects), str(engine), "-o", str(partial)], "linking the HIP runtime")
         partial.rename(library)
     return library

@@ -15,8 +15,8 @@ from .toolchain import find
 _UNDEFINED = re.compile(r"undefined: (.*)$")
 
 
-def build_program(source: Path, arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (), std: str = "",
-                  extra: Sequence[str] = ()) -> Path:
+def build_program(source: Path, arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
+                  std: str = "", extra: Sequence[str] = ()) -> Path:
     """The executable of a HIP source with main(), in the cache."""
     toolchain, library = find(), runtime_library()
     assembly = toolchain.device_asm(source, arch, include_dirs, defines, std, extra)
@@ -34,7 +34,10 @@ def build_program(source: Path, arch: str, include_dirs: Sequence[Path] = (), de
 
 def run_program(source: Path, arguments: Sequence[str], arch: str, include_dirs: Sequence[Path] = (),
                 defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> int:
-    """Build and run; replaces this process by the program, whose exit code it thus has."""
+    """Build and run; replaces this process by the program, whose exit code it thus has.
+
+    The program sees $CDNA_DEVICES cards, two if that is not set: enough for those that copy between cards.
+    """
     program = build_program(source, arch, include_dirs, defines, std, extra)
-    environment = {**os.environ, "CDNA_ARCH": arch}
+    environment = {"CDNA_DEVICES": "2", **os.environ, "CDNA_ARCH": arch}
     os.execve(program, [str(source), *arguments], environment)

@@ -20,11 +20,15 @@ static const ContainerEntry* entry_for(const Container& c, const char* arch) {
 
 extern "C" __attribute__((weak)) char* __cxa_demangle(const char*, char*, size_t*, int*);
 
-// The name as its source has it, where the program brings a C++ library; for messages. Not freed: a message ends most runs.
+// The name as its source has it, for messages; without its arguments where the program brings no C++ library. Not
+// freed: a message ends most runs.
 const char* readable_name(const char* mangled) {
   int status = 0;
   char* name = __cxa_demangle ? __cxa_demangle(mangled, nullptr, nullptr, &status) : nullptr;
-  return name ? name : mangled;
+  if (name) return name;
+  char* rest = nullptr;
+  size_t n = strncmp(mangled, "_Z", 2) ? 0 : strtoul(mangled + 2, &rest, 10);  // _Z, length, name, types
+  return n && strlen(rest) >= n ? strndup(rest, n) : mangled;
 }
 
 static const Symbol* symbol_named(const Program& p, const char* name) {
@@ -164,7 +168,7 @@ static hipError_t load(hipModule_t* out, const u8* data, u8* owned, const char* 
   hipModule_t m = open_container(data);
   if (!m) {
     free(owned);
-    say("%s is no code of the emulated device (machine code does not run here): make it with `python -m cdna compile`", what);
+    say("%s is no code of the emulated device (machine code does not run here): make it with `python -m cdna compile FILE -o OUTPUT`", what);
     return hipErrorNoBinaryForGpu;
   }
   m->owned = owned;

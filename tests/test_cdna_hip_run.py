@@ -1,0 +1,90 @@
+"""`python -m cdna run`: whole HIP programs, each of which checks itself and returns 0 (tests/hip/*.hip)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = Path(__file__).parent / "hip"
+
+
+def run(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A `cdna run` with these words, as a user would start it."""
+    return subprocess.run([sys.executable, "-m", "cdna", "run", *map(str, words)], cwd=ROOT, capture_output=True,
+                          text=True, timeout=240, env={**os.environ, **environment})
+
+
+def test_saxpy_on_both_archs():
+    for arch in ("gfx942", "gfx950"):
+        done = run("--arch", arch, PROGRAMS / "saxpy.hip")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_wrong_result_is_the_programs_exit_code():
+    done = run("-DWRONG", PROGRAMS / "saxpy.hip")
+    assert done.returncode == 1
+    assert "saxpy.hip" in done.stdout and "not so" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["matmul_lds", "sort_scan_histogram", "stencil_paths", "grid_sync", "exchange"])
+def test_program(name: str):
+    done = run(PROGRAMS / f"{name}.hip")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_lanes_and_printf():
+    done = run("-std=c++20", PROGRAMS / "lanes.hip")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "".join(f"lane {i} says hello and {i / 4:.2f}\n" for i in range(3))
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_host_side(arch: str):
+    done = run("--arch", arch, PROGRAMS / "host_side.hip", CDNA_DEVICES="2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "this computer's, not the card's" in done.stderr
+
+
+FAULTS = {
+    1: ["memory access fault", "store_at", "beyond.hip:6", "workgroup (0, 0, 0)", "wave 0", "past the end", "4096 bytes"],
+    2: ["memory access fault", "store_at", "beyond.hip:6", "byte 12 of 4096", "freed"],
+    3: ["insist", "Device-side assertion `x[0] == 12345' failed", "beyond.hip:9"],
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_says_what_and_where(kind: int):
+    done = run(PROGRAMS / "beyond.hip", "--", str(kind))
+    assert done.returncode == 7, done.stdout + done.stderr  # the program saw hipErrorLaunchFailure, and went on
+    for part in FAULTS[kind]:
+        assert part in done.stderr
+
+
+def test_compile_errors_name_the_users_line(tmp_path: Path):
+    source = tmp_path / "typo.hip"
+    source.write_text("#include <hip/hip_runtime.h>\n__global__ void f(int* x) {\n  x[0] = y;\n}\nint main() {}\n")
+    done = run(source)
+    assert done.returncode == 2
+    assert f"{source}:3:" in done.stderr and "'y'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_call_that_is_not_there_is_named(tmp_path: Path):
+    source = tmp_path / "interop.hip"
+    source.write_text("#include <hip/hip_runtime.h>\nint main() {\n  return hipDestroyExternalMemory(nullptr);\n}\n")
+    done = run(source)
+    assert done.returncode == 2
+    assert "hipDestroyExternalMemory is not part of the emulated runtime" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_missing_file_and_wrong_arch():
+    done = run("no_such.hip")
+    assert done.returncode == 2 and "no_such.hip" in done.stderr and "Traceback" not in done.stderr
+    done = run(PROGRAMS / "saxpy.hip", CDNA_DEVICES="0")
+    assert done.returncode == 2 and "CDNA_DEVICES=0" in done.stderr
