@@ -140,6 +140,7 @@ __attribute__((visibility("default"))) void** __hipRegisterFatBinary(const void*
     say("this program holds machine code for AMD GPUs, which the emulated device does not run: compile it with `python -m cdna run`");
     exit(2);
   }
+  (void)device_count();  // what the environment says is checked before the program runs
   return (void**)m;
 }
 __attribute__((visibility("default"))) void __hipRegisterFunction(void** handle, const void* host, char*, const char* name, unsigned, void*, void*, void*,
