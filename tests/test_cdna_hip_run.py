@@ -65,6 +65,36 @@ def test_a_fault_says_what_and_where(kind: int) -> None:
         assert part in done.stderr
 
 
+def test_checks_find_what_lies_just_past_the_end(tmp_path: Path) -> None:
+    source = tmp_path / "off_by_one.hip"
+    source.write_text("""#include <hip/hip_runtime.h>
+__global__ void fill(int* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i <= n) x[i] = i;
+}
+int main(int argc, char**) {
+  int* x;
+  if (hipMalloc(&x, 1000 * sizeof(int))) return 2;
+  fill<<<4, 256>>>(x, argc > 1 ? 999 : 1000);
+  return hipDeviceSynchronize() != hipSuccess;
+}
+""")
+    assert run(source).returncode == 0  # the allocation's last page has room
+    done = run(source, CDNA_CHECKS="all")
+    assert done.returncode == 1
+    assert "fill(int*, int) on gfx942: bounds: writes 4 bytes" in done.stderr
+    assert "0 bytes past the end of the 4000 bytes of hipMalloc" in done.stderr
+    assert "off_by_one.hip:4), workgroup (3, 0, 0), wave 3, lane 40" in done.stderr
+    done = run(source, "--", "fine", CDNA_CHECKS="all")
+    assert done.returncode == 0 and not done.stderr
+
+
+@pytest.mark.parametrize("name", ["saxpy", "matmul_lds", "sort_scan_histogram", "stencil_paths", "lanes", "grid_sync"])
+def test_checks_find_nothing_in_correct_programs(name: str) -> None:
+    done = run(PROGRAMS / f"{name}.hip", CDNA_CHECKS="all")
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
 def test_compile_errors_name_the_users_line(tmp_path: Path) -> None:
     source = tmp_path / "typo.hip"
     source.write_text("#include <hip/hip_runtime.h>\n__global__ void f(int* x) {\n  x[0] = y;\n}\nint main() {}\n")

@@ -153,7 +153,10 @@ void check_free_group(Workgroup& g) {
 void check_barrier(Workgroup& g) {
   if (!g.check) return;
   g.check->epoch++;
-  progress(*g.check->checks);
+  Checks& c = *g.check->checks;
+  progress(c);
+  // The device library's barrier of the grid ends with one of the workgroup, and no instruction that acquires.
+  if (g.launch->cooperative) c.acquired[g.linear_id] = __atomic_add_fetch(&c.clock, 1, __ATOMIC_RELAXED);
 }
 
 // --- for hosts -------------------------------------------------------------------------------------------

@@ -81,12 +81,15 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   l.kernarg = c.kernarg;
   l.kernarg_bytes = c.kernarg_bytes;
   l.cooperative = c.cooperative;
+  l.checks = begin_checks(c);
   cdna_launch(p, index, &l);
+  bool found = end_checks(l.checks, *p, k->name);
   if (l.status == LAUNCH_REFUSED) {
     say("%s: %s", readable_name(k->name), l.message);
     return hipErrorInvalidConfiguration;
   }
   if (l.status == LAUNCHED) return hipSuccess;
+  if (found) return device_lost = hipErrorLaunchFailure;  // the finding has told what the fault is
   char about[200] = "";
   if (l.fault_address) describe_address(l.fault_address, about, sizeof about);
   say("%s on %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s", readable_name(k->name), p->arch, l.message, p->where[l.fault_pc],

@@ -13,6 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+extern "C" {  // of the engine's check_report.cpp: what checks know of memory
+void cdna_memory_register(u64 base, u64 bytes, const char* name);
+void cdna_memory_unregister(u64 base);
+}
+
 constexpr u64 PAGE = 4096;
 constexpr u64 ALIGNMENT = 256;                  // of what hipMalloc returns
 constexpr u64 QUARANTINE_BYTES = 1ull << 40;    // of address space
@@ -61,6 +66,25 @@ static bool open_file() {
   return memory_file >= 0;
 }
 
+static const char* allocator_of(const Allocation& a) {
+  return a.registered ? "hipHostRegister" : a.imported ? "hipIpcOpenMemHandle" : a.type == hipMemoryTypeHost ? "hipHostMalloc"
+         : a.type == hipMemoryTypeManaged ? "hipMallocManaged" : "hipMalloc";
+}
+
+static void enter(Allocation& a) {  // into the tables
+  a.id = next_id++;
+  allocations.insert(position(a.base), a);
+  char name[64];
+  snprintf(name, sizeof name, "the %llu bytes of %s (number %llu)", (unsigned long long)a.bytes, allocator_of(a), (unsigned long long)a.id);
+  cdna_memory_register((u64)a.base, a.bytes, name);
+}
+static Allocation leave(Allocation* a) {
+  Allocation copy = *a;
+  cdna_memory_unregister((u64)copy.base);
+  allocations.remove((u32)(a - allocations.items));
+  return copy;
+}
+
 static void forget_oldest() {
   Allocation& a = quarantine[0];
   munmap(a.mapping, a.mapping_bytes);
@@ -96,10 +120,9 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
   a.device = device;
   a.flags = flags;
   a.file_offset = file_end;
-  a.id = next_id++;
   file_end += data;
   if (on_device) in_use[device] += bytes;
-  allocations.insert(position(a.base), a);
+  enter(a);
   *out = a.base;
   return hipSuccess;
 }
@@ -109,8 +132,7 @@ hipError_t free_memory(void* p) {
   Guard guard;
   Allocation* found = find_allocation(p);
   if (!found || found->base != p || found->registered || found->imported) return hipErrorInvalidValue;
-  Allocation a = *found;
-  allocations.remove((u32)(found - allocations.items));
+  Allocation a = leave(found);
   if (a.type == hipMemoryTypeDevice) in_use[a.device] -= a.bytes;
   if (file_owner == getpid()) fallocate(memory_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, a.file_offset, a.file_bytes);
   mmap(a.mapping, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -118,11 +140,6 @@ hipError_t free_memory(void* p) {
   quarantine_bytes += a.mapping_bytes;
   while (quarantine_bytes > QUARANTINE_BYTES || quarantine.count > QUARANTINE_COUNT) forget_oldest();
   return hipSuccess;
-}
-
-static const char* allocator_of(const Allocation& a) {
-  return a.registered ? "hipHostRegister" : a.imported ? "hipIpcOpenMemHandle" : a.type == hipMemoryTypeHost ? "hipHostMalloc"
-         : a.type == hipMemoryTypeManaged ? "hipMallocManaged" : "hipMalloc";
 }
 
 // What lies at an address that faulted, for the message.
@@ -219,8 +236,7 @@ hipError_t hipHostRegister(void* p, size_t bytes, unsigned flags) {
   a.device = current_device();
   a.flags = flags;
   a.registered = true;
-  a.id = next_id++;
-  allocations.insert(position(p), a);
+  enter(a);
   return done(hipSuccess);
 }
 hipError_t hipHostUnregister(void* p) {
@@ -228,7 +244,7 @@ hipError_t hipHostUnregister(void* p) {
   Guard guard;
   Allocation* a = find_allocation(p);
   if (!a || a->base != p || !a->registered) return done(hipErrorHostMemoryNotRegistered);
-  allocations.remove((u32)(a - allocations.items));
+  (void)leave(a);
   return done(hipSuccess);
 }
 
@@ -356,8 +372,7 @@ hipError_t hipIpcOpenMemHandle(void** out, hipIpcMemHandle_t handle, unsigned) {
   a.device = h.device;
   a.imported = true;
   Guard guard;
-  a.id = next_id++;
-  allocations.insert(position(a.base), a);
+  enter(a);
   *out = a.base;
   return done(hipSuccess);
 }
@@ -367,8 +382,8 @@ hipError_t hipIpcCloseMemHandle(void* p) {
   Guard guard;
   Allocation* a = find_allocation(p);
   if (!a || a->base != p || !a->imported) return done(hipErrorInvalidValue);
-  munmap(a->mapping, a->mapping_bytes);
-  allocations.remove((u32)(a - allocations.items));
+  Allocation closed = leave(a);
+  munmap(closed.mapping, closed.mapping_bytes);
   return done(hipSuccess);
 }
 }

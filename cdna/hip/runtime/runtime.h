@@ -195,6 +195,8 @@ hipError_t submit(hipStream_t, const Operation&);           // run it, or record
 hipError_t run_operation(hipStream_t, const Operation&);
 hipError_t run_graph(hipGraph_t, hipStream_t);
 hipError_t run_kernel(const KernelCall&, int device);
+struct Checks* begin_checks(const KernelCall&);                      // null: none wanted
+bool end_checks(Checks*, const Program&, const char* kernel);        // prints what was found; true if anything was
 void release_operation(Operation&);                        // what the operation owns
 Operation copy_of(const Operation&);
 ihipStream_t* resolve(hipStream_t);                        // the stream of a handle, default streams included; null: none

@@ -1,0 +1,75 @@
+// Launches with the engine's checks of what hardware hides (engine/check.h), as $CDNA_CHECKS says: all, none, or names
+// with commas between; `report:` before them goes on after a finding.
+#include "runtime.h"
+#include "check.h"
+
+extern "C" {  // of the engine's check_report.cpp
+Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open);
+const Finding* cdna_checks_findings(const Checks*, u32* n);
+void cdna_checks_free(Checks*);
+}
+
+// In the order of CheckKind; hazards are looked for in the program, not in a launch.
+static const char* const KINDS[] = {"bounds", "wait", "race", "uninitialised", "alignment", "barrier", "deadlock"};
+static_assert(sizeof KINDS / sizeof *KINDS == CHECK_KINDS, "");
+
+struct Settings { u32 kinds, raise; };
+
+static Settings read_settings() {
+  Settings s = {0, 1};
+  const char* text = getenv("CDNA_CHECKS");
+  if (!text || !*text || !strcmp(text, "none")) return s;
+  if (!strncmp(text, "report:", 7)) {
+    s.raise = 0;
+    text += 7;
+  }
+  if (!strcmp(text, "all")) {
+    s.kinds = (1u << CHECK_KINDS) - 1;
+    return s;
+  }
+  while (*text) {
+    size_t n = strcspn(text, ",");
+    u32 i = 0;
+    while (i < CHECK_KINDS && (strlen(KINDS[i]) != n || strncmp(KINDS[i], text, n))) i++;
+    if (i < CHECK_KINDS) {
+      s.kinds |= 1u << i;
+    } else if (n != 6 || strncmp(text, "hazard", 6)) {
+      say("CDNA_CHECKS: no check is called %.*s: all, none, or some of bounds,wait,race,uninitialised,alignment,barrier,deadlock,hazard",
+          (int)n, text);
+      exit(2);
+    }
+    text += n + (text[n] == ',');
+  }
+  return s;
+}
+
+// Whether an argument may point to memory that HIP has not given: then nothing can be said about addresses unknown.
+static bool points_elsewhere(const KernelCall& c) {
+  Guard guard;
+  for (u32 at = 0; at + 8 <= c.kernarg_bytes; at += 8) {
+    u64 x;
+    memcpy(&x, c.kernarg + at, 8);
+    if (x >> 47 == 0 && x >> 32 != 0 && !find_allocation((void*)x)) return true;
+  }
+  return false;
+}
+
+Checks* begin_checks(const KernelCall& c) {
+  static const Settings settings = read_settings();
+  return settings.kinds ? cdna_checks_new(settings.kinds, settings.raise, points_elsewhere(c)) : nullptr;
+}
+
+bool end_checks(Checks* checks, const Program& p, const char* kernel) {
+  if (!checks) return false;
+  u32 n;
+  const Finding* findings = cdna_checks_findings(checks, &n);
+  for (u32 i = 0; i < n; i++) {
+    const Finding& f = findings[i];
+    char lane[32] = "";
+    if (f.lane >= 0) snprintf(lane, sizeof lane, ", lane %d", f.lane);
+    say("%s on %s: %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s", readable_name(kernel), p.arch, KINDS[f.kind],
+        f.message, p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane);
+  }
+  cdna_checks_free(checks);
+  return n != 0;
+}
