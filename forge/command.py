@@ -76,9 +76,8 @@ def main(argv: list[str]) -> int:
     except KeyboardInterrupt:
         print("eval.py: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output has gone; nothing can be said to it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return EXIT_FAIL
+    finally:
+        _let_go_of_stdout()
 
 
 def _main(argv: list[str]) -> int:
@@ -113,6 +112,14 @@ def _own_reference_hint(plan: Plan) -> str:
     if not ours or ours[0].directory == plan.problem.directory:
         return ""
     return f"; this repository's own {ours[0].name}, named without a path, needs only torch"
+
+
+def _let_go_of_stdout() -> None:
+    """Python flushes stdout when it exits, and complains if nobody reads it any more."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _terminated(number: int, frame: Any) -> NoReturn:

@@ -153,21 +153,33 @@ class Crew:
         )
 
     def _finish(self, result: CaseResult, accuracy: bool, port: int) -> None:
-        """After a verdict: the comparison beside it, and the end of the process group. It stands."""
+        """After a verdict: the comparison beside it, and the end of the process group."""
         if accuracy:
             for worker in self.workers:
                 worker.tell({"command": "accuracy", "port": port})
             replies = self._gather("accuracy")
-            if _first_cause(replies) is not None:
+            if (lost := _first_cause(replies)) is not None:
                 result.accuracy = {"problem": "the comparison with the reference did not finish"}
-                self.stop()
-                return
+                return self._lost_after_verdict(result, lost)
             result.accuracy = _worst_accuracy([(reply.rank, reply.data) for reply in replies])
         for worker in self.workers:
             worker.tell({"command": "end", "port": port})
         replies = self._gather("ended", GOODBYE_S)
-        if _first_cause(replies) is not None or any(reply.data.get("error") for reply in replies):
+        if (lost := _first_cause(replies)) is not None:
+            self._lost_after_verdict(result, lost)
+        elif any(reply.data.get("error") for reply in replies):
             self.stop()
+
+    def _lost_after_verdict(self, result: CaseResult, lost: Report) -> None:
+        """A death after the result takes a pass with it: an official evaluator would not have lived to see it.
+
+        Except where our own comparison took too long, or more memory than the system has.
+        """
+        self.stop()
+        ours = lost.status is Status.TIMEOUT or (lost.phase == "accuracy" and "SIGKILL" in lost.message)
+        if result.passed and not ours:
+            result.status, result.message, result.rank = lost.status, f"after its result: {lost.message}", lost.rank
+            result.stats, result.phase, result.last_words = None, lost.phase, lost.last_words
 
     # ------------------------------------------------------------ listening
 
@@ -232,7 +244,7 @@ class Crew:
                 )  # fmt: skip
             return None
         if event.kind == "tampered":
-            text = f"the submission wrote to the evaluator: {event.text}"
+            text = f"the submission meddled with the evaluator: {event.text}"
             return Report(worker.rank, at_s, Status.TAMPERED, text, worker.phase, last_words=worker.tail.last_words())
         place = worker.tail.stack_place(worker.folder)
         text = f"{event.text} in {worker.phase}" + (f" ({place})" if place else "")

@@ -145,21 +145,24 @@ class WorkerProcess:
         self.tail = Tail()
         self.fingerprint: dict[str, Any] = {}
         self.ready = False
-        self.ended = False
+        self.end: Event | None = None
         self._output_closed = False
         self.channel, theirs, key = open_channel()
         self.reader = FrameReader(key)
+        self.status_fd, status_fd = os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, "-u", "-c", BOOT, str(ROOT), str(theirs.fileno())],
+            [sys.executable, "-u", "-c", BOOT, str(ROOT), str(theirs.fileno()), str(status_fd)],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(theirs.fileno(), status_fd),
             start_new_session=True,
         )
         theirs.close()
+        os.close(status_fd)
+        os.set_blocking(self.status_fd, False)
         self.pid = self.process.pid  # until it tells its own: the process started stands between it and us
         assert self.process.stdout is not None
         self.output_fd = self.process.stdout.fileno()
@@ -204,13 +207,13 @@ class WorkerProcess:
         except BlockingIOError:
             closed = False
         except ChannelTampered as error:
-            self.ended = True
-            return [*events, Event(self, "tampered", text=f"{error} on the result channel")]
+            self.end = Event(self, "tampered", text=f"{error} on the result channel")
+            return [*events, self.end]
         except OSError:
             closed = True
-        if closed and self.process.poll() is None and not self._dies_soon():
-            self.ended = True
-            events.append(Event(self, "tampered", text="the result channel was closed"))
+        if closed and not events and not self._dies_soon():
+            self.end = Event(self, "tampered", text="the result channel was closed")
+            events.append(self.end)
         return events
 
     def _dies_soon(self) -> bool:
@@ -220,23 +223,33 @@ class WorkerProcess:
         return self.process.poll() is not None
 
     def poll(self) -> list[Event]:
-        """What has happened since the last call. What a worker sent before it died comes before its end."""
-        if self.ended:
-            return []
+        """What has happened since the last call; once it has ended, its end, at every call.
+
+        What a worker sent before it died comes before its end.
+        """
+        if self.end is not None:
+            return [self.end]
         self.read_output()
-        code = self.process.poll()
         events = self.read_channel()
-        if code is None:
-            code = self.process.poll() if not events else None
-        if code is not None and not self.ended:
+        # Asked after reading: a worker may have sent its last message and died in between.
+        if self.end is None and not events and self.process.poll() is not None:
             while self.read_output():
                 pass
-            self.ended = True
-            if self.reader.incomplete:
-                events.append(Event(self, "tampered", text="bytes that make no frame"))
-            else:
-                events.append(Event(self, "exited", text=describe_exit(code)))
+            events = self.read_channel()
+            if self.end is None and not events:
+                self.end = self._how_it_ended()
+                events = [self.end]
         return events
+
+    def _how_it_ended(self) -> Event:
+        if self.reader.incomplete:
+            return Event(self, "tampered", text="bytes that make no frame")
+        with contextlib.suppress(OSError):
+            if told := os.read(self.status_fd, 16):
+                return Event(self, "exited", text=describe_exit(int(told)))
+        if self.process.returncode < 0:
+            return Event(self, "tampered", text="its parent process was killed")
+        return Event(self, "exited", text=describe_exit(self.process.returncode))
 
     def ask_for_stack(self) -> None:
         """Makes the worker print where it is, and end: faulthandler answers an abort."""
@@ -259,6 +272,7 @@ class WorkerProcess:
         while self.read_output():
             pass
         self.channel.close()
+        os.close(self.status_fd)
         if self.process.stdout is not None:
             self.process.stdout.close()
 
@@ -285,7 +299,7 @@ def wait_for_events(workers: list[WorkerProcess], timeout_s: float) -> list[Even
     """Waits until a worker writes something, or the time is up, and collects what happened."""
     readers: list[int | socket.socket] = []
     for worker in workers:
-        if not worker.ended:
+        if worker.end is None:
             readers += worker.descriptors()
     with contextlib.suppress(OSError, ValueError):
         select.select(readers, [], [], timeout_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -84,7 +85,10 @@ class View:
         """One line, never wrapped: wrapped columns cannot be read, and a pipe has no width."""
         if isinstance(text, str):
             text = CONTROL.sub("", text)
-        self.console.print(text, style=style or None, soft_wrap=True, highlight=False, markup=False)
+        try:
+            self.console.print(text, style=style or None, soft_wrap=True, highlight=False, markup=False)
+        except BrokenPipeError:  # whoever read our output has gone; the JSON file and the exit code remain
+            self.console.file = open(os.devnull, "w")
 
     def head(self, notes: list[str], own_eval: bool) -> None:
         plan = self.plan

@@ -31,15 +31,15 @@ MESSAGE_CHARS = 4000
 PR_SET_PDEATHSIG = 1
 FORGE = Path(__file__).resolve().parent
 
-# Where a worker is started from: `python -c BOOT <repository root> <descriptor>`, in the run folder. The root
+# A worker is started as `python -c BOOT <repository root> <channel> <status pipe>`, in the run folder. The root
 # leaves sys.path again, or a submission could import kernels/, which the leaderboard does not have.
 BOOT = """
 import sys
-root, fd = sys.argv[1], int(sys.argv[2])
+root, fd, status_fd = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 sys.argv[:] = ["eval.py"]
 sys.path.insert(0, root)
 from forge.worker import main
-main(fd, root)
+main(fd, status_fd, root)
 """
 
 
@@ -47,13 +47,14 @@ class TaskBroken(Exception):
     """The problem's own files do not import: not the submission's fault."""
 
 
-def main(fd: int, root: str) -> None:
+def main(fd: int, status_fd: int, root: str) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _die_with_parent()
     worker = os.fork()
     if worker:
         os.close(fd)
-        _stand_between(worker)
+        _stand_between(worker, status_fd)
+    os.close(status_fd)
     _die_with_parent()
     send, receive = worker_end(fd)
     faulthandler.enable()
@@ -68,14 +69,11 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _stand_between(worker: int) -> NoReturn:
-    """The parent that a submission sees: ends as the worker does. One that kills its parent kills only this."""
+def _stand_between(worker: int, status_fd: int) -> NoReturn:
+    """The parent that a submission sees: reports how the worker ended. Killing it tells on the submission."""
     code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-    if code < 0:
-        with contextlib.suppress(OSError):  # SIGKILL cannot be set
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
+    os.write(status_fd, str(code).encode())
+    os._exit(0)
 
 
 class Worker:

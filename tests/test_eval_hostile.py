@@ -31,7 +31,7 @@ KINDS = {
     "sys.exit": ("sys.exit(0)", "error", "sys.exit(0) (submission.py:"),
     "exception": ("raise ValueError('no\\nmore')", "error", "ValueError: no (submission.py:"),
     "infinite loop": ("while True: pass", "timeout", "no result after 5 s in custom_kernel (submission.py:"),
-    "fakes results": ("write_everywhere(); return x * 0", "tampered", "wrote to the evaluator"),
+    "fakes results": ("write_everywhere(); return x * 0", "tampered", "meddled with the evaluator"),
     "closes everything": ("os.closerange(0, 256); time.sleep(60)", "tampered", "result channel was closed"),
     "replaces the check": (
         "reference.ref_kernel = lambda x: x * 0; return x * 0",
@@ -45,7 +45,8 @@ KINDS = {
         "",
     ),
     "forks and returns twice": ("os.fork()", "pass", ""),
-    "kills its parent": ("os.kill(os.getppid(), 9); time.sleep(60)", "crash", "SIGKILL"),
+    "kills its parent": ("os.kill(os.getppid(), 9); time.sleep(60)", "tampered", "parent process was killed"),
+    "kills it and returns": ("os.kill(os.getppid(), 9)", "tampered", "parent process was killed"),
     "dies holding a build lock": ("os.kill(os.getpid(), 9)", "crash", "SIGKILL"),
 }
 FIRST = 5  # length of the first kind's input; kinds have odd lengths, right cases even ones
