@@ -243,8 +243,8 @@ class Decoder:
 
     @property
     def n_vgpr(self) -> int:
-        """Registers a wave needs, architectural and accumulation."""
-        return self.max_vgpr + self.max_agpr + 2
+        """Registers a wave needs, architectural and accumulation; v0 starts with the work-item ids in any kernel."""
+        return max(1, self.max_vgpr + self.max_agpr + 2)
 
     def decode(self, statement: Statement, index: int, indexed: bool = False) -> list:
         """The record of one statement. indexed: it stands between s_set_gpr_idx_on and s_set_gpr_idx_off."""

@@ -1,7 +1,7 @@
 """Runs Triton kernels on the emulated device: a Triton driver and backend for CPU tensors.
 
-Triton compiles for the arch as it would beside the real card; the AMDGCN assembly it makes, not the linked
-binary, is what gets loaded, and launches go to `cdna.engine`.
+Triton compiles and links for the arch as it would beside the real card; the AMDGCN assembly, which travels behind the
+linked binary, is what gets loaded, and launches go to `cdna.engine`.
 """
 
 from __future__ import annotations
@@ -42,17 +42,23 @@ _FORMATS = {
 _RELATIVE_COST = {"matrix": 8.0, "memory": 8.0, "lds": 4.0}
 
 
-class EmulatedBackend(HIPBackend):
-    """Triton's AMD backend, stopped at the assembly text."""
+# Stands between a linked binary and its assembly: readers of ELF files take no notice of what follows the sections.
+_ASSEMBLY = b"\n; assembly for the emulated device\n"
 
-    def __init__(self, target: GPUTarget) -> None:
-        super().__init__(target)
-        self.binary_ext = "amdgcn"
+
+class EmulatedBackend(HIPBackend):
+    """Triton's AMD backend; its binaries have their assembly behind them."""
 
     def add_stages(self, stages: dict, options: Any, language: Any) -> None:
         super().add_stages(stages, options, language)
-        stages.pop("hsaco", None)
-        to_ttgir = stages["ttgir"]
+        to_ttgir, to_hsaco = stages["ttgir"], stages["hsaco"]
+
+        def with_assembly(assembly: str, metadata: dict) -> bytes:
+            # Linked although it is not executed: what LLVM refuses to assemble (inline assembly, say) fails here as
+            # it does for a real card, and `kernel.asm` holds what it holds there.
+            return to_hsaco(assembly, metadata) + _ASSEMBLY + assembly.encode()
+
+        stages["hsaco"] = with_assembly
 
         def without_failing_exchange(source: Any, metadata: dict) -> Any:
             # Triton 3.7.1 asks LLVM for a buffer atomic "exch" that LLVM calls "swap", and fails to compile: an
@@ -70,7 +76,7 @@ class EmulatedBackend(HIPBackend):
         stages["ttgir"] = without_failing_exchange
 
     def hash(self) -> str:
-        return super().hash() + "-cdna"  # so that a real GPU never finds a cache entry without a binary
+        return super().hash() + "-cdna-elf"  # a real GPU has cache entries of its own
 
 
 def _flatten(value: Any, signature: Any) -> Iterator[tuple[Any, str]]:
@@ -175,10 +181,10 @@ class _Utils:
         self._programs: dict[bytes, Program] = {}
 
     def load_binary(
-        self, name: str, assembly: bytes, lds_bytes: int, device: int
+        self, name: str, binary: bytes, lds_bytes: int, device: int
     ) -> tuple[Program, Kernel, int, int, int]:
         """(module, function, registers, spills, most work-items of a workgroup)."""
-        assembly = assembly.encode() if isinstance(assembly, str) else assembly
+        assembly = binary.partition(_ASSEMBLY)[2]
         program = self._programs.get(assembly)
         if program is None:
             program = self._programs[assembly] = Program(assembly.decode())

@@ -250,7 +250,7 @@ def test_registers_spilled_to_scratch(arch):
     x = torch.randn(128, 512) * 0.1
     out = torch.zeros_like(x)
     compiled = kernels.spilling[(1,)](x, out, 128, 512, num_warps=1)
-    assert ".vgpr_spill_count: 0" not in compiled.asm["amdgcn"].decode(), "not a test of spills"
+    assert ".vgpr_spill_count: 0" not in compiled.asm["amdgcn"], "not a test of spills"
     v = x.double()
     w = v * v.sum(1, keepdim=True)
     torch.testing.assert_close(out.double(), v + w * (w * v).sum(0), rtol=1e-3, atol=1e-3)
