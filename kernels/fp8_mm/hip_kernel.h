@@ -71,36 +71,25 @@ __device__ inline constexpr int turn_read_offset(int lane, int i) {
     return (lane / 8 + 8 * i) * 128 + ((lane % 8) ^ (lane / 8)) * 16;
 }
 
-// Loads one operand's stages from memory and writes them to LDS. UNITS patches of 8 k x 4 rows make a stage. Where
-// there are half as many as threads, one half of the workgroup's waves serves the even stages, the other the odd.
+// Loads one operand's stages from memory and writes them to LDS: a thread one patch of 8 k x 4 rows of every stage.
 template <int ROWS, int THREADS>
 struct Loader {
-    static constexpr int UNITS = ROWS / 4 * GRANULES;
-    static constexpr bool SHARED = UNITS * 2 == THREADS;
-    static_assert(SHARED || UNITS == THREADS);
+    static_assert(ROWS / 4 * GRANULES == THREADS);
 
     Buffer buffer;
     u32 pitch;         // bytes from k to k + 1
     u32 offset[2];     // of the next patch of even and of odd stages
     int lds_offset[4];
-    int parity;        // of the stages that this wave serves, if SHARED
 
     __device__ Loader(const unsigned char* base, int extent, int first_row, int first_k, int last_k, int thread)
         : buffer(make_buffer(base, static_cast<u32>(extent) * last_k)), pitch(extent) {
-        const int unit = thread % UNITS;
-        const int row4 = unit % (ROWS / 4), granule = unit / (ROWS / 4);
+        const int row4 = thread % (ROWS / 4), granule = thread / (ROWS / 4);
         // Rows past the matrix read the last ones instead: their products are not stored.
         const int row = min(first_row + row4 * 4, extent - 4);
         offset[0] = static_cast<u32>(first_k + granule * GRANULE) * pitch + row;
         offset[1] = offset[0] + STAGE_K * pitch;
 #pragma unroll
         for (int i = 0; i < 4; ++i) lds_offset[i] = granule_offset<ROWS>(row4 * 4 + i, granule);
-        parity = SHARED ? __builtin_amdgcn_readfirstlane(thread) / UNITS : 0;
-    }
-
-    template <int STAGE>
-    __device__ bool serves() const {
-        return !SHARED || parity == STAGE;
     }
 
     template <int STAGE>
@@ -179,72 +168,92 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(c
         b_scale_at += 4u * n_scales;
     };
     auto load = [&]<int STAGE>() {
-        if (load_a.template serves<STAGE>()) load_a.template load<STAGE>(a_words[STAGE]);
-        if (load_b.template serves<STAGE>()) load_b.template load<STAGE>(b_words[STAGE]);
+        load_a.template load<STAGE>(a_words[STAGE]);
+        load_b.template load<STAGE>(b_words[STAGE]);
     };
     auto store = [&]<int STAGE>() {
-        if (load_a.template serves<STAGE>()) load_a.store(a_words[STAGE], lds[STAGE]);
-        if (load_b.template serves<STAGE>()) load_b.store(b_words[STAGE], lds[STAGE] + B_AT);
+        load_a.store(a_words[STAGE], lds[STAGE]);
+        load_b.store(b_words[STAGE], lds[STAGE] + B_AT);
     };
     // b is the instruction's row operand and a its column operand: a lane's 16 results belong to one m (one scale of a)
-    // and to runs of four n. The second stage ends a scale block: it finishes one subtile after the other, so that the
-    // VALU adds a finished one to the sum while the matrix unit works on the next.
-    auto multiply = [&]<int STAGE>() {
-        long a[T::FM][STEPS], b[T::FN][STEPS];
+    // and to runs of four n.
+    long a[STEPS][T::FM], b[STEPS][T::FN];
+    auto read = [&]<int STAGE>(int step) {
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
+        for (int fm = 0; fm < T::FM; ++fm)
+            a[step][fm] = *reinterpret_cast<const long*>(lds[STAGE] + read_a[fm] + step * 2 * T::BM * GRANULE);
+#pragma unroll
+        for (int fn = 0; fn < T::FN; ++fn)
+            b[step][fn] = *reinterpret_cast<const long*>(lds[STAGE] + read_b[fn] + step * 2 * T::BN * GRANULE);
+    };
+    auto multiply = [&]<int STAGE>(int step, int fm, int fn) {
+        const f32x16 before = STAGE == 0 && step == 0 ? f32x16(0.0f) : product[fm][fn];
+        product[fm][fn] = __builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8(b[step][fn], a[step][fm], before, 0, 0, 0);
+    };
+    // Matrix instructions are no memory accesses: without this the compiler moves them across barriers.
+    auto pin = [&] {
+#pragma unroll
+        for (int fm = 0; fm < T::FM; ++fm)
+#pragma unroll
+            for (int fn = 0; fn < T::FN; ++fn) asm volatile("" : "+v"(product[fm][fn]));
+    };
+    // One stage. On entry the fragments of its steps 0 and 1 are on their way from LDS. First half: matrix work on
+    // these; the next stage's bytes go to the other buffer. Then that buffer is complete. Second half: its first
+    // fragments are fetched, and a load is sent two stages ahead; the last stage of a scale block finishes one subtile
+    // after the other, so that the VALU adds a finished one to the sum while the matrix unit works on the next.
+    auto run_stage = [&]<int STAGE>() {
+        read.template operator()<STAGE>(2);
+        read.template operator()<STAGE>(3);
+#pragma unroll
+        for (int step = 0; step < 2; ++step)
 #pragma unroll
             for (int fm = 0; fm < T::FM; ++fm)
-                a[fm][step] = *reinterpret_cast<const long*>(lds[STAGE] + read_a[fm] + step * 2 * T::BM * GRANULE);
 #pragma unroll
-            for (int fn = 0; fn < T::FN; ++fn)
-                b[fn][step] = *reinterpret_cast<const long*>(lds[STAGE] + read_b[fn] + step * 2 * T::BN * GRANULE);
-        }
-        auto step_of = [&](int fm, int fn, int step) {
-            const f32x16 before = STAGE == 0 && step == 0 ? f32x16(0.0f) : product[fm][fn];
-            product[fm][fn] =
-                __builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8(b[fn][step], a[fm][step], before, 0, 0, 0);
-        };
-        if constexpr (STAGE == 0) {
+                for (int fn = 0; fn < T::FN; ++fn) multiply.template operator()<STAGE>(step, fm, fn);
+        store.template operator()<1 - STAGE>();
+        pin();
+        __builtin_amdgcn_sched_barrier(0);
+        __syncthreads();
+        __builtin_amdgcn_sched_barrier(0);
+        read.template operator()<1 - STAGE>(0);
+        read.template operator()<1 - STAGE>(1);
+        load.template operator()<1 - STAGE>();
 #pragma unroll
-            for (int step = 0; step < STEPS; ++step)
+        for (int fm = 0; fm < T::FM; ++fm)
 #pragma unroll
-                for (int fm = 0; fm < T::FM; ++fm)
+            for (int fn = 0; fn < T::FN; ++fn) {
+                multiply.template operator()<STAGE>(2, fm, fn);
+                multiply.template operator()<STAGE>(3, fm, fn);
+                if constexpr (STAGE == 1) {
 #pragma unroll
-                    for (int fn = 0; fn < T::FN; ++fn) step_of(fm, fn, step);
-        } else {
-#pragma unroll
-            for (int fm = 0; fm < T::FM; ++fm)
-#pragma unroll
-                for (int fn = 0; fn < T::FN; ++fn) {
-#pragma unroll
-                    for (int step = 0; step < STEPS; ++step) step_of(fm, fn, step);
-                    sum[fm][fn] += product[fm][fn] * scale[fm];
+                    for (int i = 0; i < 16; ++i) {
+                        float total = __builtin_fmaf(product[fm][fn][i], scale[fm], sum[fm][fn][i]);
+                        asm("" : "+v"(total));  // keeps it v_fma_f32: v_pk_fma_f32 cannot run beside matrix work
+                        sum[fm][fn][i] = total;
+                    }
                 }
-        }
+            }
+        pin();
+        __builtin_amdgcn_sched_barrier(0);
     };
 
     load.template operator()<0>();
-    load.template operator()<1>();
     load_scales();
+    load.template operator()<1>();
     store.template operator()<0>();
     load.template operator()<0>();
     __syncthreads();
+    read.template operator()<0>(0);
+    read.template operator()<0>(1);
 
     for (int block = first; block < last; ++block) {
+        run_stage.template operator()<0>();
 #pragma unroll
         for (int fm = 0; fm < T::FM; ++fm) scale[fm] = next_a_scale[fm] * next_b_scale;
         load_scales();
-        // Each stage: matrix work on one buffer, the next stage's bytes to the other, and a load two stages ahead.
-        store.template operator()<1>();
-        load.template operator()<1>();
-        multiply.template operator()<0>();
-        __syncthreads();
-        store.template operator()<0>();
-        load.template operator()<0>();
-        multiply.template operator()<1>();
-        __syncthreads();
+        run_stage.template operator()<1>();
     }
+    __syncthreads();  // the last, unused, fragments are read: LDS is free
 
     if (args.split_k > 1) {
         // Element order of a partial tile: as registers hold it, so that a wave moves 1,024 consecutive bytes.
@@ -300,7 +309,7 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(c
     }
 
     // A lane holds runs of 4 n of one m. Through LDS they become 16 bytes of a row, and 8 lanes write 128 in a row.
-    unsigned char* turn = &lds[0][0] + wave * T::C_BYTES;
+    unsigned char* own_lds = &lds[0][0] + wave * T::C_BYTES;
     const Buffer c = make_buffer(args.c, 2u * M * N);
     const int column = tile_n + wave_n + lane % 8 * 8;
 #pragma unroll
@@ -312,12 +321,12 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(c
             for (int q = 0; q < 4; ++q) {
                 const f32x16& s = sum[fm][fn];
                 const u32x2 four = {pack_bf16(s[4 * q], s[4 * q + 1]), pack_bf16(s[4 * q + 2], s[4 * q + 3])};
-                *reinterpret_cast<u32x2*>(turn + turn_write_offset(lane, fn * 4 + q)) = four;
+                *reinterpret_cast<u32x2*>(own_lds + turn_write_offset(lane, fn * 4 + q)) = four;
             }
         wave_lds_fence();
 #pragma unroll
         for (int i = 0; i < SUB / 8; ++i) {
-            u32x4 eight = *reinterpret_cast<const u32x4*>(turn + turn_read_offset(lane, i));
+            u32x4 eight = *reinterpret_cast<const u32x4*>(own_lds + turn_read_offset(lane, i));
             if (i & 1) eight = u32x4{eight[2], eight[3], eight[0], eight[1]};
             const int row = tile_m + wave_m + fm * SUB + i * 8 + lane / 8;
             // Rows past the matrix lie past the buffer. Columns past it do not, so they get an offset that does.

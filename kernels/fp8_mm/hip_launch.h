@@ -7,9 +7,7 @@
 template <class F>
 auto with_tile(TileId id, F&& f) {
     switch (id) {
-        case T256x128: return f(Tile<256, 128, 4, 1>{});
         case T128x128: return f(Tile<128, 128, 2, 2>{});
-        case T64x128: return f(Tile<64, 128, 2, 2>{});
         default: return f(Tile<64, 64, 2, 4>{});
     }
 }

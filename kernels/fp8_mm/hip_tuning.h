@@ -1,7 +1,7 @@
 // One row a shape of amd-fp8-mm. Chosen by the model in docs/kernels/fp8_mm.md, not measured: no MI300X was at hand.
 #pragma once
 
-enum TileId { T256x128, T128x128, T64x128, T64x64 };
+enum TileId { T128x128, T64x64 };
 
 struct TuningRow {
     int m, n, k;
@@ -10,11 +10,41 @@ struct TuningRow {
 };
 
 // What a shape outside the table gets: small enough to fill the card at M = 64, and no partial sums.
-constexpr TuningRow DEFAULT = {0, 0, 0, T64x128, 1, 4};
+constexpr TuningRow DEFAULT = {0, 0, 0, T64x64, 1, 4};
 
 constexpr TuningRow TUNING[] = {
-    //  m     n     k     tile  split_k group_rows       benchmarks
-    {1024, 1536, 7168, T128x128, 6, 4},
+    // m    n     k     tile    split_k group_rows
+    // benchmarks
+    {1024, 1536, 7168, T128x128,  6, 8},
+    {1024, 3072, 1536, T128x128,  1, 8},
+    {1024,  576, 7168, T64x64,    8, 8},
+    {1024, 7168,  256, T128x128,  1, 8},
+    {1024, 7168, 2048, T128x128,  1, 8},
+    {1024, 4608, 7168, T128x128,  2, 8},
+    {1024, 7168, 2304, T128x128,  1, 8},
+    {1024,  512, 7168, T64x64,    7, 8},
+    {1024, 4096,  512, T128x128,  1, 8},
+    {6144, 1536, 7168, T128x128,  1, 8},
+    {6144, 3072, 1536, T128x128,  1, 8},
+    {6144,  576, 7168, T128x128,  2, 8},
+    {6144, 7168,  256, T128x128,  1, 8},
+    {6144, 7168, 2048, T128x128,  1, 8},
+    {6144, 4608, 7168, T128x128,  1, 8},
+    {6144, 7168, 2304, T128x128,  1, 8},
+    {6144,  512, 7168, T128x128,  3, 8},
+    {6144, 4096,  512, T128x128,  1, 8},
+    // tests
+    {  64,   64,  128, T64x64,    1, 8},
+    {  64, 1536, 7168, T64x64,   14, 8},
+    {  64, 3072, 1536, T64x64,    6, 8},
+    {  64,  576, 7168, T64x64,   14, 8},
+    {  96, 7168,  256, T64x64,    1, 8},
+    {  96, 7168, 2048, T128x128,  4, 8},
+    {  96, 4608, 7168, T64x64,    8, 8},
+    { 128, 7168, 2304, T128x128,  5, 8},
+    { 128,  512, 7168, T64x64,   14, 8},
+    { 512, 4096,  512, T64x64,    1, 8},
+    { 512, 1536, 7168, T128x128,  6, 8},
 };
 
 inline TuningRow tuning(int m, int n, int k) {
