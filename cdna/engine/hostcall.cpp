@@ -76,14 +76,10 @@ struct Words {  // what is left of a message
   const u64* at;
   const u64* end;
   u64 next() { return at < end ? *at++ : 0; }
-  const char* text() {  // strings lie in the message, filled up to a whole word
+  const char* text() {  // strings lie in the message, filled up to a whole word; Triton's assertions end without a zero
     const char* s = (const char*)at;
-    size_t bytes = strnlen(s, (size_t)(end - at) * 8);
-    if (bytes == (size_t)(end - at) * 8) {
-      at = end;
-      return "";
-    }
-    at += bytes / 8 + 1;
+    size_t words = strnlen(s, (size_t)(end - at) * 8) / 8 + 1;
+    at = words < (size_t)(end - at) ? at + words : end;
     return s;
   }
 };
@@ -171,14 +167,15 @@ static void take(Hostcall* h, u64* slots) {  // one lane's share of a message
   if (id >= h->n_messages) return;
   Message& m = h->messages[id];
   u32 n = description >> LENGTH_SHIFT & 7;
-  if (m.count + n > m.capacity) {
-    m.capacity = 2 * m.capacity + 8;
+  if (m.count + n + 1 > m.capacity) {  // a zero follows the message
+    m.capacity = 2 * m.capacity + 9;
     m.words = (u64*)realloc(m.words, sizeof(u64) * m.capacity);
   }
   memcpy(m.words + m.count, slots + 1, sizeof(u64) * n);
   m.count += n;
   slots[0] = description;
   if (!(description & END)) return;
+  m.words[m.count] = 0;
   slots[0] = print(h, m);
   m.count = 0;
   m.used = false;
