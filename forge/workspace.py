@@ -34,6 +34,9 @@ class Workspace:
 
     def __exit__(self, *exc: object) -> None:
         if self._guard is not None:
+            with contextlib.suppress(OSError):
+                if os.listdir(self.extensions) == ["guard"]:  # nothing was built: leave no trace in the cache
+                    shutil.rmtree(self.extensions)
             os.close(self._guard)
         shutil.rmtree(self.root, ignore_errors=True)
 

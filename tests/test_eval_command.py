@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from forge.command import make_plan, parser
+from forge.command import main, make_plan, parser
 from forge.problem import ProblemError, find_problem, load_sets
 from forge.report import published_scores
 from forge.results import CaseResult, Run, Status
@@ -34,6 +35,25 @@ def refused(folder: Path, *args: str) -> str:
     return lines[0]
 
 
+Quick = Callable[..., str]
+
+
+@pytest.fixture
+def quick(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Quick:
+    """`refused` without a process of its own: for input that is refused before any worker is started."""
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("POPCORN_FD", raising=False)
+    monkeypatch.setattr("forge.command.evaluate", lambda *args: pytest.fail("was not refused"))
+
+    def run(*args: str) -> str:
+        assert main(list(args)) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1 and lines[0].startswith("eval.py: ")
+        return lines[0]
+
+    return run
+
+
 @pytest.mark.parametrize(
     ("args", "text"),
     [
@@ -55,8 +75,8 @@ def refused(folder: Path, *args: str) -> str:
         (["test", "problem", "--nonsense"], "unrecognized arguments: --nonsense"),
     ],
 )
-def test_arguments_that_are_refused(folder: Path, args: list[str], text: str) -> None:
-    assert text in refused(folder, *args)
+def test_arguments_that_are_refused(folder: Path, quick: Quick, args: list[str], text: str) -> None:
+    assert text in quick(*args)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +87,9 @@ def test_arguments_that_are_refused(folder: Path, args: list[str], text: str) ->
         ("x = 'a\0b'\n", "not valid Python"),
     ],
 )
-def test_submissions_that_cannot_be_one(folder: Path, source: str, text: str) -> None:
+def test_submissions_that_cannot_be_one(folder: Path, quick: Quick, source: str, text: str) -> None:
     (folder / "submission.py").write_text(source)
-    assert text in refused(folder, "test", "problem")
+    assert text in quick("test", "problem")
 
 
 def test_a_submission_that_only_seems_to_define_the_kernel(folder: Path) -> None:
