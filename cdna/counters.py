@@ -47,6 +47,7 @@ class _Config(ctypes.Structure):
         (name, ctypes.c_uint32)
         for name in (
             "resident_groups",
+            "groups_on_cu",
             "l1_cycles",
             "l2_cycles",
             "memory_cycles",
@@ -65,10 +66,9 @@ class _Totals(ctypes.Structure):
             for name in (
                 "groups",
                 "barriers",
+                "timed",
                 "near_cycles",
                 "far_cycles",
-                "longest_near_cycles",
-                "longest_far_cycles",
                 "l1_reads",
                 "l1_hits",
                 "unrecorded",
@@ -147,10 +147,11 @@ class Counters:
     hbm_read_bytes: int
     hbm_write_bytes: int
     busiest_xcd: dict[str, int]  # the largest share of one XCD: l2_read, l2_write, fabric_read, fabric_write
-    near_cycles: int  # of workgroups alone on a CU, summed, as if every L1 miss were an L2 hit
-    far_cycles: int  # and as if every one went to memory
-    longest_near_cycles: int
-    longest_far_cycles: int
+    groups_on_cu: int  # that share a CU in the times below: as many as fit and as there are
+    near_cycles: (
+        float  # until they have ended, with no other CU in the way, as if every L1 miss were an L2 hit
+    )
+    far_cycles: float  # and as if every one went to memory
     unrecorded_lines: int  # left out of the cache model for want of memory
     instructions: list[InstructionCount] = field(repr=False, default_factory=list)
 
@@ -238,15 +239,19 @@ def counting() -> Iterator[None]:
 class LaunchCount:
     """Counters of one launch under way: `source` goes to the engine; then `result`, then `close`."""
 
-    def __init__(self, lib: ctypes.CDLL, caches: int, kernel: Kernel, waves: int, lds_bytes: int) -> None:
+    def __init__(
+        self, lib: ctypes.CDLL, caches: int, kernel: Kernel, groups: int, waves: int, lds_bytes: int
+    ) -> None:
         self.lib, self.kernel, self.lds_bytes, self.waves = lib, kernel, lds_bytes, waves
         arch, metadata = kernel.program.arch, kernel.metadata
         vgprs, sgprs = metadata.get(".vgpr_count", 0), metadata.get(".sgpr_count", 0)
         fit = waves_per_simd(arch.name, vgprs, sgprs, lds_bytes, waves) * SIMDS_PER_CU / waves
         self.groups_per_cu = max(1, round(fit))  # 0 would be a kernel that could not run, and it is about to
+        self.groups_on_cu = min(self.groups_per_cu, -(-groups // arch.compute_units)) or 1
         rates = rates_of(arch)
         config = _Config(
             self.groups_per_cu * arch.compute_units,
+            self.groups_on_cu,
             rates.l1_cycles,
             rates.l2_cycles,
             rates.memory_cycles,
@@ -316,10 +321,9 @@ class LaunchCount:
             hbm_read_bytes=t.hbm_read,
             hbm_write_bytes=t.hbm_write,
             busiest_xcd={name: max(getattr(t, name)) for name in levels},
-            near_cycles=t.near_cycles,
-            far_cycles=t.far_cycles,
-            longest_near_cycles=t.longest_near_cycles,
-            longest_far_cycles=t.longest_far_cycles,
+            groups_on_cu=self.groups_on_cu,
+            near_cycles=t.near_cycles / max(t.timed, 1),
+            far_cycles=t.far_cycles / max(t.timed, 1),
             unrecorded_lines=t.unrecorded,
             instructions=instructions,
         )
@@ -329,11 +333,16 @@ class LaunchCount:
 
 
 def begin(
-    lib: ctypes.CDLL, kernel: Kernel, block: tuple[int, int, int], dynamic_lds_bytes: int
+    lib: ctypes.CDLL,
+    kernel: Kernel,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    dynamic_lds_bytes: int,
 ) -> LaunchCount | None:
     """What a launch hands to the engine; None while counting is off."""
     if _active is None:
         return None
     waves = max(1, -(-block[0] * block[1] * block[2] // 64))
     caches = _active.caches_of(lib, kernel.program.arch)
-    return LaunchCount(lib, caches, kernel, waves, kernel.static_lds_bytes + dynamic_lds_bytes)
+    groups = grid[0] * grid[1] * grid[2]
+    return LaunchCount(lib, caches, kernel, groups, waves, kernel.static_lds_bytes + dynamic_lds_bytes)

@@ -193,7 +193,7 @@ class Kernel:
             memory = memory() if callable(memory) else memory
             checked = checks.LaunchChecks(engine().lib, chosen.kinds, chosen.raises, memory)
             launch.checks = checked.handle.value
-        counted = counters.begin(engine().lib, self, block, dynamic_lds_bytes)
+        counted = counters.begin(engine().lib, self, grid, block, dynamic_lds_bytes)
         if counted is not None:
             launch.observers = counted.source
         try:

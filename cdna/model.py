@@ -9,7 +9,9 @@ A launch takes `launch_us` and the longest of these, whose name is its bound:
     L2       bytes between CUs and the busiest XCD's L2, over its share of the measured L2 bandwidth
     fabric   bytes between the busiest XCD's L2 and the memory side, likewise
     HBM      bytes of the memory-side cache's misses and of write-backs, over the measured HBM bandwidth
-    latency  rounds of workgroups, times how long one takes alone on a CU
+    latency  rounds of workgroups, times how long those of one CU take from start to end: with waits for memory
+             and barriers, and with waves in each other's way; where one of the CU's units is busy for most of
+             that time (80%), the bound goes by that unit's name
 
 and `launch` where `launch_us` is longer than all of them. docs/time-model.md has the formulas, and how far
 the results lie from published measurements.
@@ -25,6 +27,8 @@ from .counters import Counters
 from .engine import LaunchRecord
 from .rates import rates_of
 from .resources import SIMDS_PER_CU
+
+BUSY = 0.8  # a unit that is busy so much of the time is the reason for it
 
 
 @dataclass(frozen=True)
@@ -68,15 +72,18 @@ def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> Mod
         hbm_read = 0 if held else c.hbm_read_bytes
         hbm_write = 0 if held else c.hbm_write_bytes
         parts["HBM"] = 1e-3 * (hbm_read / rates.hbm_read_gb_s + hbm_write / rates.hbm_write_gb_s)
-        rounds = -(-c.groups // (arch.compute_units * c.groups_per_cu))
-        parts["latency"] = rounds * _group_cycles(c, hbm_read) / c.groups * cycles_us
+        rounds = -(-c.groups // (arch.compute_units * c.groups_on_cu))
+        parts["latency"] = rounds * _cu_cycles(c, hbm_read) * cycles_us
     longest = max(parts, key=lambda name: parts[name])
+    if longest == "latency":
+        busiest_unit = max(("matrix", "vector", "LDS", "L1"), key=lambda name: parts[name])
+        longest = busiest_unit if parts[busiest_unit] >= BUSY * parts["latency"] else longest
     body = max((us for name, us in parts.items() if name != "launch"), default=0.0)
     return ModelledTime(rates.launch_us + body, longest, parts)
 
 
-def _group_cycles(c: Counters, hbm_read_bytes: int) -> float:
-    """Cycles of all workgroups alone on a CU, at the latencies that the cache model found on average."""
+def _cu_cycles(c: Counters, hbm_read_bytes: int) -> float:
+    """Cycles of a CU's workgroups at the latencies that the cache model found on average."""
     rates = rates_of(ARCHS[c.arch])
     share_of_hbm = hbm_read_bytes / c.fabric_read_bytes if c.fabric_read_bytes else 0.0
     memory_side = (rates.memory_side_cycles - rates.l2_cycles) / (rates.memory_cycles - rates.l2_cycles)

@@ -263,7 +263,7 @@ def counted() -> cdna.Counters:
 def test_more_work_never_takes_less_time(counted: cdna.Counters) -> None:
     before = modelled_time_us(counted)
     assert before.us >= max(before.parts_us.values()) > 0
-    for name in ("near_cycles", "far_cycles", "hbm_read_bytes", "hbm_write_bytes"):
+    for name in ("near_cycles", "hbm_read_bytes", "hbm_write_bytes"):
         more = dataclasses.replace(counted, **{name: getattr(counted, name) * 100 + 10**9})
         assert modelled_time_us(more).us > before.us, name
     for unit in ("matrix", "vector", "lds", "memory"):
@@ -285,7 +285,7 @@ def test_more_work_never_takes_less_time(counted: cdna.Counters) -> None:
         ("L2", {"busiest_xcd": {"l2_read": 10**9}}),
         ("fabric", {"busiest_xcd": {"fabric_read": 10**9}}),
         ("HBM", {"hbm_read_bytes": 10**12}),
-        ("latency", {"near_cycles": 10**10}),
+        ("latency", {"near_cycles": 10**9}),
         ("launch", {}),
     ],
 )
@@ -301,6 +301,52 @@ def test_bound_is_what_takes_longest(counted: cdna.Counters, bound: str, change:
     )
     new = {k: getattr(idle, k) | v if isinstance(v, dict) else v for k, v in change.items()}
     assert modelled_time_us(dataclasses.replace(idle, **new)).bound == bound
+
+
+def cu_cycles(body: str, lds: int = 0, waves: int = 1) -> tuple[float, float]:
+    counters = run(body, lds=lds, waves=waves)
+    return counters.near_cycles, counters.far_cycles
+
+
+MFMA = "v_mfma_f32_32x32x8_f16 a[0:15], v[2:3], v[4:5], 0\n"  # 32 cycles
+
+
+def test_waves_share_a_matrix_core_and_simds_do_not() -> None:
+    empty = cu_cycles("")[0]
+    alone = cu_cycles(MFMA * 100)[0] - empty
+    assert alone == pytest.approx(100 * 32, rel=0.02)
+    assert cu_cycles(MFMA * 100, waves=4)[0] - empty == alone
+    assert cu_cycles(MFMA * 100, waves=8)[0] - empty == pytest.approx(2 * alone, rel=0.02)
+
+
+def test_vector_instructions_hide_behind_matrix_instructions() -> None:
+    empty = cu_cycles("")[0]
+    both = cu_cycles((MFMA + "v_add_u32 v6, v6, v6\n" * 4) * 100)[0] - empty
+    assert both == pytest.approx(100 * 32, rel=0.02)  # 16 of the 32 cycles are the vector instructions'
+    too_many = cu_cycles((MFMA + "v_add_u32 v6, v6, v6\n" * 10) * 100)[0] - empty
+    assert too_many == pytest.approx(100 * 44, rel=0.02)
+
+
+def test_a_wait_takes_the_latency_and_work_before_it_hides_it() -> None:
+    load = "v_lshlrev_b32 v1, 2, v0\nglobal_load_dword v2, v1, s[2:3]\n"
+    no_wait = cu_cycles("v_lshlrev_b32 v1, 2, v0\n")
+    waits = cu_cycles(load + "s_waitcnt vmcnt(0)\n")
+    assert waits[0] - no_wait[0] == pytest.approx(288, abs=20)  # an L2 hit
+    assert waits[1] - no_wait[1] == pytest.approx(900, abs=20)  # memory
+    busy = cu_cycles(load + MFMA * 40 + "s_waitcnt vmcnt(0)\n")
+    assert busy[0] == busy[1] == pytest.approx(no_wait[0] + 40 * 32, rel=0.05)
+    # Waiting for the first of two loads is not waiting for the second.
+    two = load + "s_nop 15\n" * 9 + "global_load_dword v3, v1, s[2:3] sc1\n"
+    assert (
+        cu_cycles(two + "s_waitcnt vmcnt(1)\n" + MFMA * 40)[1]
+        < cu_cycles(two + "s_waitcnt vmcnt(0)\n" + MFMA * 40)[1]
+    )
+
+
+def test_a_barrier_waits_for_the_slowest_wave() -> None:
+    slow_wave = "v_cmp_gt_u32 vcc, 64, v0\ns_cbranch_vccz skip\n" + "s_nop 15\n" * 50 + "skip:\n"
+    one_slow = cu_cycles(slow_wave + "s_barrier\n" + slow_wave, waves=4)[0]
+    assert one_slow - cu_cycles("", waves=4)[0] == pytest.approx(2 * 50 * 64, rel=0.02)
 
 
 def test_time_does_not_beat_the_data_sheet() -> None:

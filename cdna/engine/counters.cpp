@@ -1,16 +1,14 @@
 // Counters of a launch: what each instruction cost, what memory traffic it made, and how long its workgroups
 // would take alone on a CU. An observer (observe.h) for each host thread, added up when the launch ends.
 //
-// Time of a workgroup. Each wave keeps a clock: an instruction takes its issue cycles, a load comes back
-// after the latency of the level that has it, s_waitcnt moves the clock to when the awaited operation is
-// done, a matrix instruction starts when the wave's last one has left the pipe. At a barrier all waves go on
-// from the latest clock, or from where the busiest unit of the CU (a SIMD's matrix core, a SIMD's lanes, the
-// LDS, the L1) has caught up. Which of the L1's misses the L2 has is known only when all workgroups of a
-// round have run, so two clocks run side by side: one as if all misses were L2 hits, one as if all went to
-// memory; model.py takes the mean by the L2's hit rate.
+// Time of a CU. Of some workgroups, spread over the grid, every step is kept and replayed on a CU (cu_time.h)
+// with as many copies as the CU would hold. Which of the L1's misses the L2 has is known only when all
+// workgroups of a round have run, so each is replayed twice: as if all misses were L2 hits, and as if all
+// went to memory; model.py takes the mean by the L2's hit rate.
 #include "accesses.h"
 #include "caches.h"
 #include "costs.h"
+#include "cu_time.h"
 #include "observe.h"
 #include "program.h"
 #include <pthread.h>
@@ -29,28 +27,21 @@ struct InstructionCounters {  // in the order of counters.py's _Instruction
 
 struct CounterTotals {        // in the order of counters.py's _Totals
   u64 groups, barriers;
-  u64 near_cycles, far_cycles;                  // of workgroups, summed
-  u64 longest_near_cycles, longest_far_cycles;  // of the slowest one
-  u64 l1_reads, l1_hits;                        // lines
-  u64 unrecorded;                               // line accesses that no memory was left to record
+  u64 timed;                    // workgroups whose time follows
+  u64 near_cycles, far_cycles;  // of a CU, summed over them
+  u64 l1_reads, l1_hits;        // lines
+  u64 unrecorded;               // line accesses that no memory was left to record
   MemoryTraffic traffic;
 };
 
 struct CounterConfig {        // in the order of counters.py's _Config
-  u32 resident_groups;        // workgroups that run at the same time, on the whole card
+  u32 resident_groups, groups_on_cu;  // workgroups that fit at the same time: on the whole card, on a CU
   u32 l1_cycles, l2_cycles, memory_cycles, lds_cycles, scalar_cycles;  // latencies
 };
 
 namespace {
-constexpr u32 SIMDS = 4, NEAR = 0, FAR = 1;
-constexpr u32 VM_RING = 64, LDS_RING = 16;   // what vmcnt and lgkmcnt can tell apart
+constexpr u32 MOST_TIMED = 16;               // workgroups
 constexpr u64 MOST_ENTRIES = 24ull << 20;    // of traces at a time: 192 MiB
-
-struct WaveTime {
-  u64 now[2], matrix_free[2], scalar_done[2];
-  u64 vm[VM_RING][2], lds[LDS_RING][2];
-  u32 vm_issued, lds_issued;
-};
 
 // The CU's vector L1: 32 KiB in 4 sets (wave-lang, "L1 Cache Swizzling on MI300"), no allocation by stores.
 struct L1 {
@@ -76,9 +67,8 @@ struct Source;
 struct GroupCount {
   GroupCount* next;           // of all that this thread made
   u32 n_waves;
-  WaveTime* waves;
-  u64 start[2];               // of the stretch since the last barrier
-  u64 matrix[SIMDS], vector[SIMDS], lds, l1_busy;  // busy cycles in it
+  bool timed;
+  Steps* steps;               // of each wave
   Trace trace;
   L1 l1;
 };
@@ -104,7 +94,7 @@ struct Source : ObserverSource {
   InstructionCounters* counters;
   CounterTotals totals;
   pthread_mutex_t lock;
-  u32 attached, total_groups, next_batch, n_batches;
+  u32 attached, total_groups, next_batch, n_batches, timed_every;
   Trace* traces;              // of workgroups that ended, by number
   u32* ended;                 // per batch
   volatile u64 entries;       // alive in traces
@@ -160,15 +150,6 @@ static void record(Counting& c, GroupCount& g, LineAccess entry) {
 
 // --- instructions ------------------------------------------------------------------------------------
 
-static inline void raise(u64& x, u64 to) { x = x < to ? to : x; }
-
-static void issue_vm(WaveTime& t, const u64 done[2]) {
-  u64* last = t.vm[(t.vm_issued - 1) % VM_RING];
-  u64* mine = t.vm[t.vm_issued % VM_RING];
-  for (int k = 0; k < 2; k++) mine[k] = t.vm_issued && last[k] > done[k] ? last[k] : done[k];  // in order
-  t.vm_issued++;
-}
-
 static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) {
   LdsCycles l = lds_cycles(a.address, a.lanes, a.bytes, a.flags & WRITES, a.flags & ATOMIC, c.gfx950);
   n.conflict_cycles += l.conflicts;
@@ -176,7 +157,7 @@ static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) 
   return l.cycles;
 }
 
-static void lds_instruction(Counting& c, GroupCount& g, WaveTime& t, Wave& w, const Inst& in, u32 pc) {
+static Step lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc) {
   InstructionCounters& n = c.counters[pc];
   u32 cycles = 0;
   if (c.ops[pc].space == LDS_ACCESS) {
@@ -186,34 +167,24 @@ static void lds_instruction(Counting& c, GroupCount& g, WaveTime& t, Wave& w, co
     cycles = 2;  // permutes and swizzles: a dword a lane through the banks
   }
   n.cycles += cycles;
-  g.lds += cycles;
-  u64* mine = t.lds[t.lds_issued % LDS_RING];
-  u64* last = t.lds[(t.lds_issued - 1) % LDS_RING];
-  for (int k = 0; k < 2; k++) {
-    mine[k] = t.now[k] + c.source->config.lds_cycles + cycles;
-    if (t.lds_issued) raise(mine[k], last[k] + cycles);
-    t.now[k] += 4;
-  }
-  t.lds_issued++;
+  return step(LDS_STEP, cycles);
 }
 
-static void memory_instruction(Counting& c, GroupCount& g, WaveTime& t, Wave& w, const Inst& in, u32 pc) {
+static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc) {
   InstructionCounters& n = c.counters[pc];
   const MemoryOp& op = c.ops[pc];
-  const CounterConfig& config = c.source->config;
-  u64 done[2] = {t.now[NEAR] + 4, t.now[FAR] + 4};
+  u32 l1_cycles = 0;
+  bool missed = false;
   u32 parts = op.space == NO_ACCESS ? 0 : observed_accesses(w, in, op, c.accesses);
   for (u32 i = 0; i < parts; i++) {
     LaneAccess& a = c.accesses[i];
     if (a.space == LDS_ACCESS) {
       u64 before = n.bytes;
-      g.lds += lds_access(c, n, a);
+      lds_access(c, n, a);
       if (op.flags & TO_LDS) n.bytes = before;  // the same bytes that memory sends
       continue;
     }
-    u32 cycles = 4;
     u64 segments = 0;
-    bool missed = false;
     if (a.space == SCRATCH_ACCESS) {  // interleaved by lanes, 16 dwords a segment; taken to stay in the L1
       segments = (u64)(a.bytes + 3) / 4 * 4;
       n.lines += segments / 2;
@@ -225,65 +196,45 @@ static void memory_instruction(Counting& c, GroupCount& g, WaveTime& t, Wave& w,
         if (a.flags & READS) {
           c.totals.l1_reads++;
           if (!around_l1 && g.l1.load(line)) { c.totals.l1_hits++; continue; }
-          missed = true;
           record(c, g, line << 3);
         }
-        if (a.flags & WRITES) record(c, g, line << 3 | 4 | halves), missed = true;
+        if (a.flags & WRITES) record(c, g, line << 3 | 4 | halves);
+        missed = true;
       }
       n.lines += lines;
     }
-    if (segments > cycles) cycles = (u32)segments;
+    l1_cycles += segments > 4 ? (u32)segments : 4;
     n.segments += segments;
-    n.cycles += cycles;
     n.bytes += (u64)__builtin_popcountll(a.lanes) * a.bytes;
-    g.l1_busy += cycles;
-    raise(done[NEAR], t.now[NEAR] + cycles + (missed ? config.l2_cycles : config.l1_cycles));
-    raise(done[FAR], t.now[FAR] + cycles + (missed ? config.memory_cycles : config.l1_cycles));
   }
-  issue_vm(t, done);
-  for (int k = 0; k < 2; k++) t.now[k] += 4;
+  n.cycles += l1_cycles;
+  return step(MEMORY_STEP, l1_cycles | (missed ? MISSED : 0));
 }
 
-static void wait(WaveTime& t, u32 immediate) {
-  u32 vm = immediate & 255, lgkm = immediate >> 8 & 255;  // as decode.py packs them; 255: not waited for
-  for (int k = 0; k < 2; k++) {
-    if (vm < t.vm_issued && vm < VM_RING) raise(t.now[k], t.vm[(t.vm_issued - 1 - vm) % VM_RING][k]);
-    if (lgkm < t.lds_issued && lgkm < LDS_RING)
-      raise(t.now[k], t.lds[(t.lds_issued - 1 - lgkm) % LDS_RING][k]);
-    if (lgkm == 0) raise(t.now[k], t.scalar_done[k]);
-    t.now[k] += 4;
+static Step take_step(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc) {
+  const Cost cost = c.costs[pc];
+  switch (cost.unit) {
+    case MATRIX_UNIT: return step(MATRIX_STEP, cost.cycles);
+    case VECTOR_UNIT: return step(VECTOR_STEP, cost.cycles);
+    case MEMORY_UNIT: return memory_instruction(c, g, w, in, pc);
+    case LDS_UNIT: return lds_instruction(c, w, in, pc);
+    case SCALAR_MEMORY_UNIT:
+      c.counters[pc].bytes += c.ops[pc].bytes;
+      return step(SCALAR_MEMORY_STEP, 0);
+    case WAITS: return step(WAIT_STEP, (u32)in.offset & 0xffff);  // packed by decode.py as WAIT_STEP has it
+    case BARRIERS: return step(BARRIER_STEP, 0);
+    case END_OF_WAVE: return step(WAIT_STEP, 0);  // what is still under way ends within the kernel's time
+    default: return step(ISSUE_STEP, cost.cycles);
   }
 }
 
 static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   Counting& c = *(Counting*)o;
-  u32 pc = w.pc - 1;
-  const Cost cost = c.costs[pc];
   GroupCount& g = *(GroupCount*)w.wg->observed;
-  WaveTime& t = g.waves[w.id];
+  u32 pc = w.pc - 1;
   c.counters[pc].lanes += __builtin_popcountll(w.exec());
-  switch (cost.unit) {
-    case MATRIX_UNIT:
-      g.matrix[w.id % SIMDS] += cost.cycles;
-      for (int k = 0; k < 2; k++) {
-        raise(t.now[k], t.matrix_free[k]);
-        t.matrix_free[k] = t.now[k] + cost.cycles;
-        t.now[k] += 4;
-      }
-      return;
-    case VECTOR_UNIT:
-      g.vector[w.id % SIMDS] += cost.cycles;
-      break;
-    case MEMORY_UNIT: memory_instruction(c, g, t, w, in, pc); return;
-    case LDS_UNIT: lds_instruction(c, g, t, w, in, pc); return;
-    case SCALAR_MEMORY_UNIT:
-      for (int k = 0; k < 2; k++) raise(t.scalar_done[k], t.now[k] + c.source->config.scalar_cycles);
-      c.counters[pc].bytes += c.ops[pc].bytes;
-      break;
-    case WAITS: wait(t, (u32)in.offset); return;
-    case END_OF_WAVE: wait(t, 0); return;  // what is still under way ends within the kernel's time
-  }
-  for (int k = 0; k < 2; k++) t.now[k] += cost.cycles;
+  Step taken = take_step(c, g, w, in, pc);
+  if (g.timed) append(g.steps[w.id], taken);
 }
 
 // --- workgroups --------------------------------------------------------------------------------------
@@ -295,39 +246,25 @@ static void on_group_started(Observer* o, Workgroup& group) {
     g = (GroupCount*)calloc(1, sizeof(GroupCount));
     g->next = c.all;
     c.all = g;
-    g->waves = (WaveTime*)calloc(group.n_waves, sizeof(WaveTime));
+    g->steps = (Steps*)calloc(group.n_waves, sizeof(Steps));
     g->n_waves = group.n_waves;
     group.observed = g;
   }
-  memset((void*)g->waves, 0, g->n_waves * sizeof(WaveTime));
-  memset(g->start, 0, sizeof g->start);
-  memset(g->matrix, 0, sizeof g->matrix);
-  memset(g->vector, 0, sizeof g->vector);
+  for (u32 i = 0; i < g->n_waves; i++) g->steps[i].n = 0;
+  g->timed = group.linear_id % c.source->timed_every == c.source->timed_every / 2;
   memset((void*)&g->l1, 0, sizeof g->l1);
-  g->lds = g->l1_busy = 0;
   g->trace = {nullptr, 0, 0, group.linear_id};
 }
 
-// All waves have arrived: where their clocks go on.
-static void close_stretch(GroupCount& g) {
-  u64 busiest = g.lds > g.l1_busy ? g.lds : g.l1_busy;
-  for (u32 s = 0; s < SIMDS; s++) {
-    raise(busiest, g.matrix[s]);
-    raise(busiest, g.vector[s]);
-    g.matrix[s] = g.vector[s] = 0;
-  }
-  g.lds = g.l1_busy = 0;
-  for (int k = 0; k < 2; k++) {
-    u64 end = g.start[k] + busiest;
-    for (u32 i = 0; i < g.n_waves; i++) raise(end, g.waves[i].now[k]);
-    for (u32 i = 0; i < g.n_waves; i++) g.waves[i].now[k] = end;
-    g.start[k] = end;
-  }
-}
+static void on_barrier_released(Observer* o, Workgroup&) { ((Counting*)o)->totals.barriers++; }
 
-static void on_barrier_released(Observer* o, Workgroup& group) {
-  close_stretch(*(GroupCount*)group.observed);
-  ((Counting*)o)->totals.barriers++;
+static void time_group(Counting& c, const GroupCount& g) {
+  const CounterConfig& config = c.source->config;
+  Latencies latencies = {config.l1_cycles, config.l2_cycles, config.lds_cycles, config.scalar_cycles};
+  c.totals.near_cycles += cu_cycles(g.steps, g.n_waves, config.groups_on_cu, latencies);
+  latencies.beyond_l1 = config.memory_cycles;
+  c.totals.far_cycles += cu_cycles(g.steps, g.n_waves, config.groups_on_cu, latencies);
+  c.totals.timed++;
 }
 
 static void free_trace(Source& s, Trace& t) {
@@ -356,12 +293,8 @@ static void hand_over(Source& s, const Trace& t) {
 static void on_group_ended(Observer* o, Workgroup& group) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)group.observed;
-  close_stretch(g);
   c.totals.groups++;
-  c.totals.near_cycles += g.start[NEAR];
-  c.totals.far_cycles += g.start[FAR];
-  raise(c.totals.longest_near_cycles, g.start[NEAR]);
-  raise(c.totals.longest_far_cycles, g.start[FAR]);
+  if (g.timed) time_group(c, g);
   hand_over(*c.source, g.trace);
   g.trace.entries = nullptr;
 }
@@ -382,6 +315,7 @@ static void prepare(Source& s, Program* p, const Launch* l) {
     s.counters[i].unit_cycles = s.costs[i].cycles;
   }
   s.total_groups = l->groups[0] * l->groups[1] * l->groups[2];
+  s.timed_every = (s.total_groups + MOST_TIMED - 1) / MOST_TIMED;
   s.n_batches = (s.total_groups + s.config.resident_groups - 1) / s.config.resident_groups;
   s.traces = (Trace*)calloc(s.total_groups, sizeof(Trace));
   s.ended = (u32*)calloc(s.n_batches, sizeof(u32));
@@ -421,15 +355,15 @@ static void detach(ObserverSource* source, Observer* o) {
   to.barriers += from.barriers;
   to.near_cycles += from.near_cycles;
   to.far_cycles += from.far_cycles;
-  raise(to.longest_near_cycles, from.longest_near_cycles);
-  raise(to.longest_far_cycles, from.longest_far_cycles);
+  to.timed += from.timed;
   to.l1_reads += from.l1_reads;
   to.l1_hits += from.l1_hits;
   to.unrecorded += from.unrecorded;
   for (GroupCount* g = c->all; g;) {
     GroupCount* next = g->next;
     free(g->trace.entries);  // of a workgroup that did not end
-    free(g->waves);
+    for (u32 i = 0; i < g->n_waves; i++) free(g->steps[i].steps);
+    free(g->steps);
     free(g);
     g = next;
   }

@@ -1,0 +1,177 @@
+"""Hold the time model against published measurements: prints the tables of docs/time-model.md.
+
+    python benchmarks/time_model.py [fp8_mm] [residual_rmsnorm_fp8] [swiglu_fp8] [--only-m 1024]
+
+Needs no GPU: every number in the column "modelled" comes from the emulated MI300X. All of it takes ten
+minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from forge.device import resolve  # noqa: E402
+
+resolve("gfx942", "gfx942").prepare()  # before torch: from here on "cuda" is the emulated card
+
+import torch  # noqa: E402
+
+import cdna  # noqa: E402
+from benchmarks import memory_kernels  # noqa: E402
+from cdna.counters import clear_caches  # noqa: E402
+from cdna.model import ModelledTime, modelled_case_us  # noqa: E402
+from kernels.fp8_mm.triton import custom_kernel as fp8_mm  # noqa: E402
+
+# Microseconds on an MI300X; None: not published. RadeonFlow: the table of its README, host clock around the call
+# and a synchronise. Snektron: the best of its own autotuning configurations. AITER: ROCm/aiter,
+# a8w8_blockscale_tuned_gemm_ds_v3.csv, the kernel alone, inputs already K-contiguous.
+FP8_MM_BY = ("RadeonFlow", "Snektron", "AITER")
+FP8_MM: dict[tuple[int, int, int], tuple[float | None, float | None, float | None]] = {
+    (1024, 1536, 7168): (76.33, 97.6, 59.1),
+    (1024, 3072, 1536): (42.78, 36.4, 21.8),
+    (1024, 576, 7168): (45.14, 60.6, 29.3),
+    (1024, 7168, 256): (20.37, 16.9, 12.7),
+    (1024, 7168, 2048): (75.29, 80.6, 48.8),
+    (1024, 4608, 7168): (136.35, 154.6, 100.6),
+    (1024, 7168, 2304): (None, 89.4, 48.2),
+    (1024, 512, 7168): (None, 65.5, 26.4),
+    (1024, 4096, 512): (None, 16.5, 13.1),
+    (6144, 1536, 7168): (None, 239.3, None),
+    (6144, 3072, 1536): (None, 138.4, None),
+    (6144, 576, 7168): (None, 129.9, None),
+    (6144, 7168, 256): (None, 77.0, None),
+    (6144, 7168, 2048): (None, 371.7, None),
+    (6144, 4608, 7168): (None, 723.1, None),
+    (6144, 7168, 2304): (None, 402.3, None),
+    (6144, 512, 7168): (None, 127.9, None),
+    (6144, 4096, 512): (None, 75.1, None),
+}
+# huggingface/blog, mi300kernels.md: times of the kernel on an MI300X. rows -> (Hugging Face's own, vLLM's).
+ROWS_BY = ("Hugging Face", "vLLM")
+RESIDUAL_RMSNORM = {
+    1: (4.18, 5.51),
+    8: (4.39, 5.72),
+    32: (4.72, 6.09),
+    128: (6.27, 7.49),
+    256: (10.74, 11.88),
+    512: (18.55, 23.16),
+    1024: (34.72, 44.81),
+    2048: (73.35, 81.21),
+}
+SWIGLU = {
+    1: (1.93, 3.84),
+    32: (1.92, 4.02),
+    128: (2.62, 4.20),
+    256: (3.58, 4.49),
+    512: (5.48, 7.48),
+    1024: (10.05, 13.74),
+    2048: (19.90, 25.43),
+}
+
+
+def on_a_line(x: torch.Tensor) -> torch.Tensor:
+    """A copy that starts a 256-byte line, as the real allocator's tensors do and the host's do not."""
+    room = torch.empty(x.numel() * x.element_size() + 256, dtype=torch.uint8, device="cuda")
+    start = -room.data_ptr() % 256
+    copy = room[start : start + x.numel() * x.element_size()].view(x.dtype).view(x.shape)
+    return copy.copy_(x)
+
+
+def modelled(call: Callable[[], Any], warm: bool) -> ModelledTime:
+    """Run once to compile, once counted with cold caches."""
+    cdna.stats()
+    clear_caches()
+    with cdna.counting():
+        call()
+    return modelled_case_us(cdna.stats(), warm)
+
+
+def fp8_mm_case(m: int, n: int, k: int) -> Callable[[], Any]:
+    def fp8(rows: int) -> torch.Tensor:  # [rows, k], column-major; values do not matter to time
+        raw = torch.randint(0, 64, (k, rows), dtype=torch.uint8, device="cuda")
+        return on_a_line(raw).view(torch.float8_e4m3fnuz).T
+
+    a, b = fp8(m), fp8(n)
+    a_scale = on_a_line(torch.rand(k // 128, m, device="cuda")).T
+    b_scale = on_a_line(torch.rand(k // 128, -(-n // 128), device="cuda")).T
+    c = on_a_line(torch.empty(m, n, dtype=torch.bfloat16, device="cuda"))
+    return lambda: fp8_mm((a, b, a_scale, b_scale, c))
+
+
+def residual_rmsnorm_case(rows: int, n: int = 16384) -> Callable[[], Any]:
+    x, residual = (on_a_line(torch.ones(rows, n, dtype=torch.float16, device="cuda")) for _ in range(2))
+    weight = on_a_line(torch.ones(n, dtype=torch.float16, device="cuda"))
+    return lambda: memory_kernels.residual_rmsnorm_fp8(x, residual, weight, 0.02, 1e-5)
+
+
+def swiglu_case(rows: int, n: int = 6656) -> Callable[[], Any]:
+    gate_up = on_a_line(torch.ones(rows, 2 * n, dtype=torch.float16, device="cuda"))
+    return lambda: memory_kernels.swiglu_fp8(gate_up, 0.02)
+
+
+Row = tuple[str, ModelledTime, Sequence[float | None]]  # shape, modelled, published in the order of the heads
+
+
+def print_table(
+    title: str,
+    by: tuple[str, ...],
+    rows: Iterable[Row],
+) -> None:
+    """One line a shape; below, the geometric mean of the ratio and of how far it is from 1."""
+    print(f"\n### {title}\n")
+    heads = ["shape", "modelled us", "bound", *(f"{name} us | modelled / {name}" for name in by)]
+    print("| " + " | ".join(heads) + " |")
+    print("|" + "---|" * (3 + 2 * len(by)))
+    logs: list[list[float]] = [[] for _ in by]
+    for shape, time, published in rows:
+        cells = [shape, f"{time.us:.1f}", time.bound]
+        for column, us in enumerate(published):
+            cells += ["", ""] if us is None else [f"{us:g}", f"{time.us / us:.2f}"]
+            if us is not None:
+                logs[column].append(math.log(time.us / us))
+        print("| " + " | ".join(cells) + " |", flush=True)
+    for what, of in (
+        ("geometric mean of the ratio", lambda x: x),
+        ("typical factor off, exp(mean abs log)", abs),
+    ):
+        means = [f" | {math.exp(sum(map(of, log)) / len(log)):.2f}" if log else " | " for log in logs]
+        print(f"| **{what}** | | | " + " | ".join(means) + " |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    known = ["fp8_mm", "residual_rmsnorm_fp8", "swiglu_fp8"]
+    parser.add_argument("tables", nargs="*", help=f"which tables: {', '.join(known)} (default: all)")
+    parser.add_argument("--only-m", type=int, help="of fp8_mm, only the shapes with this M")
+    options = parser.parse_args()
+    unknown = set(options.tables) - set(known)
+    if unknown:
+        parser.error(f"no table {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    tables = options.tables or known
+    lines: Iterable[Row]
+    if "fp8_mm" in tables:
+        shapes = {s: us for s, us in FP8_MM.items() if options.only_m in (None, s[0])}
+        lines = (
+            (f"{m}, {n}, {k}", modelled(fp8_mm_case(m, n, k), warm=True), us)
+            for (m, n, k), us in shapes.items()
+        )
+        print_table("fp8_mm (M, N, K)", FP8_MM_BY, lines)
+    if "residual_rmsnorm_fp8" in tables:
+        lines = (
+            (f"{r} x 16384", modelled(residual_rmsnorm_case(r), False), us)
+            for r, us in RESIDUAL_RMSNORM.items()
+        )
+        print_table("residual + RMSNorm + fp8 (rows x n)", ROWS_BY, lines)
+    if "swiglu_fp8" in tables:
+        lines = ((f"{r} x 6656", modelled(swiglu_case(r), False), us) for r, us in SWIGLU.items())
+        print_table("SwiGLU + fp8 (rows x n)", ROWS_BY, lines)
+
+
+if __name__ == "__main__":
+    main()
