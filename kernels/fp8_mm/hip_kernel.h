@@ -1,9 +1,9 @@
 // amd-fp8-mm on gfx942: c[m, n] = sum over kb of a_scale[kb, m] * b_scale[kb, n / 128] * dot(a[kb, :, m], b[kb, :, n]).
 //
-// One launch, no transpose pass. a and b lie K-major in memory ([K][M], [K][N] bytes) while the matrix instruction wants
-// 8 values of k in a lane. The order of k within an instruction does not matter as long as a and b agree, so a lane
-// reads a patch of 8 rows of k by 4 of m, turns it in registers (two v_perm_b32 a word) and writes four "granules":
-// 8 bytes of one m each. docs/kernels/fp8_mm.md has the layout, the pipeline and their cost.
+// One launch, no transpose pass. a and b lie K-major in memory ([K][M], [K][N] bytes) while the matrix instruction
+// wants 8 values of k in a lane. The order of k within an instruction does not matter as long as a and b agree, so a
+// lane reads a patch of 8 rows of k by 4 of m, turns it in registers (two v_perm_b32 a word) and writes four
+// "granules": 8 bytes of one m each. docs/kernels/fp8_mm.md has the layout, the pipeline and their cost.
 #pragma once
 
 #include "gfx942.h"
@@ -24,7 +24,7 @@ struct Fp8MmArgs {
     const float* a_scale;     // [K/128][M]
     const float* b_scale;     // [K/128][ceil(N/128)]
     unsigned short* c;        // bf16 [M][N]
-    float* partial;           // [tiles][split_k][BM * BN], used where split_k > 1; order of elements is the kernel's own
+    float* partial;           // [tiles][split_k][BM * BN], used where split_k > 1; its own order of elements
     u32* arrived;             // [tiles], zero between launches, used where split_k > 1
     int m, n, k, split_k, group_rows;
 };
