@@ -166,11 +166,11 @@ def findings() -> list[Finding]:
     return taken
 
 
-def note(finding: Finding, raises: bool) -> None:
-    """Keep a finding, and raise it where findings are errors."""
-    _findings.append(finding)
-    if raises:
-        raise CheckError(finding)
+def note(found: Sequence[Finding], raises: bool) -> None:
+    """Keep findings; the first is raised where findings are errors."""
+    _findings.extend(found)
+    if found and raises:
+        raise CheckError(found[0])
 
 
 def instruction_place(program: Program, index: int) -> tuple[str, str]:
@@ -179,6 +179,22 @@ def instruction_place(program: Program, index: int) -> tuple[str, str]:
 
     statement = program.asm.statements[index]
     return f"{statement.mnemonic} {statement.operands}".strip(), source_line(program.asm, statement)
+
+
+def hazards(program: Program, kernel: str) -> list[Finding]:
+    """Findings of hazards.py; each program is looked at once."""
+    from .hazards import find_hazards
+
+    out = []
+    for hazard in find_hazards(program.asm):
+        instruction, source = instruction_place(program, hazard.index)
+        other = program.where(hazard.matrix)
+        message = (
+            f"{hazard.what} {other} after {hazard.states} wait states; the hardware needs {hazard.needed} "
+            f"(s_nop {hazard.needed - hazard.states - 1} between them)"
+        )
+        out.append(Finding("hazard", kernel, program.arch.name, message, instruction, source, other_instruction=other))
+    return out
 
 
 class LaunchChecks:
@@ -199,9 +215,7 @@ class LaunchChecks:
         records = self._lib.cdna_checks_findings(self.handle, ctypes.byref(count))
         found = [self._finding(records[i], kernel, program) for i in range(count.value)]
         self._lib.cdna_checks_free(self.handle)
-        _findings.extend(found)
-        if found and self.raises:
-            raise CheckError(found[0])
+        note(found, self.raises)
 
     @staticmethod
     def _finding(record: Any, kernel: str, program: Program) -> Finding:

@@ -139,6 +139,7 @@ class Program:
         self._handle = engine().lib.cdna_image_load(image, len(image), message)
         if not self._handle:
             raise CdnaError(message.value.decode())
+        self.hazards_known = False
         self.classes = [instruction_class(s.mnemonic) for s in self.asm.statements]
         self.kernels = {name: Kernel(self, name, number) for number, name in enumerate(self.asm.descriptors)}
 
@@ -190,6 +191,9 @@ class Kernel:
         chosen = checks.settings()
         checked = None
         if chosen.kinds:
+            if "hazard" in chosen.kinds and not self.program.hazards_known:
+                self.program.hazards_known = True
+                checks.note(checks.hazards(self.program, self.name), chosen.raises)
             memory = memory() if callable(memory) else memory
             checked = checks.LaunchChecks(engine().lib, chosen.kinds, chosen.raises, memory)
             launch.checks = checked.handle.value

@@ -79,13 +79,14 @@ struct Checks {
   u32* acquired;
   u32 clock;                // synchronising accesses so far
   u64 shadow_bytes;
-  volatile u64 progress;    // stores, atomics and barriers that changed something
+  volatile u64 progress;    // stores, atomics that changed something, waves that ended
   volatile u64 stuck_at;    // progress + 1 at which threads found all their waves spinning
   volatile u32 n_stuck, n_threads;
   pthread_t stuck[64];
   bool has(CheckKind k) const { return kinds >> k & 1; }
 };
 constexpr u32 MAX_FINDINGS = 64;
+constexpr u32 PATIENCE_TURNS = 256;  // of a wave, without a change in memory, before it is suspected
 
 // --- state of a checked wave and workgroup -----------------------------------------------------------
 
@@ -114,10 +115,12 @@ struct WaveCheck {
   u64 memory_sum;                 // of what an atomic is about to change
   u64 lanes;                      // that an atomic acts on
   // check_stall.cpp
-  u64 stalled_at, state_hash;     // progress and registers when the wave last gave up its turn
-  u32 stalled_pc, polled_pc;
+  u64 stalled_at;                 // progress when the wave last got its turn
+  u32 idle_turns, snapshot_pc, polled_pc;
+  u64 snapshot_hash;
   u64 polled;
   bool spins;
+  u32 barriers;                   // passed
 };
 
 struct LdsCell;
@@ -129,6 +132,9 @@ struct GroupCheck {
   LdsCell *granules, *dwords;
   u8* written;            // per dword: bytes written by this workgroup
   u32 lds_bytes;
+  u64 moved_at;           // progress when the last barrier let waves go
+  bool apart;             // two waves have waited at different barriers at once, the first such two:
+  u32 apart_wave[2], apart_pc[2];
 };
 
 // --- between the parts -----------------------------------------------------------------------------
@@ -163,6 +169,7 @@ void checks_end(Checks* c);
 void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k);
 void check_free_group(Workgroup& g);
 void check_barrier(Workgroup& g);
+Wave* check_group_ended(Workgroup& g);  // a wave that a finding stops, or null
 struct Observer;
 void run_checked(Wave& w, u32 quantum, Observer* observer);
 void check_thread_done(Checks* c);  // a host thread has no workgroups left

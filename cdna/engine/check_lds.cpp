@@ -188,7 +188,6 @@ bool check_lds(Wave& w, const Inst& in, const Access& x) {
   LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.lgkm.issued, x.kind != LDS_READ, x.kind == LDS_ATOMIC};
   const u32* v = w.vreg(in.src[0].reg);
   c.lanes = 0;
-  if (x.kind == LDS_WRITE) progress(*a.g.checks);
   const u32* data = x.kind == LDS_WRITE ? w.vreg(in.src[1].reg) : nullptr;
   if (!elements(a, v, (u32)in.offset * x.stride, data)) return false;
   return !x.two || elements(a, v, (u32)in.offset1 * x.stride, x.kind == LDS_WRITE ? w.vreg(in.src[2].reg) : nullptr);
@@ -198,7 +197,6 @@ bool check_lds(Wave& w, const Inst& in, const Access& x) {
 bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes) {
   WaveCheck& c = check_of(w);
   LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.vm.issued | VM_COUNTER, true, false};
-  progress(*a.g.checks);
   for (; lanes; lanes &= lanes - 1) {
     int lane = __builtin_ctzll(lanes);
     u64 at = (u64)base + lane * width;

@@ -138,8 +138,10 @@ void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
     g.check->waves = (WaveCheck*)calloc(g.n_waves, sizeof(WaveCheck));
   }
   g.check->checks = c;
+  g.check->apart = false;
   check_lds_start(g, c);
   check_start_waves(g, k);
+  g.check->moved_at = ~0ull;
   progress(*c);
 }
 
@@ -151,12 +153,40 @@ void check_free_group(Workgroup& g) {
 }
 
 void check_barrier(Workgroup& g) {
-  if (!g.check) return;
-  g.check->epoch++;
-  Checks& c = *g.check->checks;
-  progress(c);
+  GroupCheck& c = *g.check;
+  u32 first = g.n_waves;
+  for (u32 i = 0; i < g.n_waves; i++) {
+    const Wave& w = g.waves[i];
+    if (w.stop == ENDED) continue;
+    c.waves[i].barriers++;
+    if (first == g.n_waves) first = i;
+    if (c.apart || w.pc == g.waves[first].pc) continue;
+    c.apart = true;
+    c.apart_wave[0] = first;
+    c.apart_wave[1] = i;
+    c.apart_pc[0] = g.waves[first].pc - 1;
+    c.apart_pc[1] = w.pc - 1;
+  }
+  c.epoch++;
+  c.moved_at = c.checks->progress;
   // The device library's barrier of the grid ends with one of the workgroup, and no instruction that acquires.
-  if (g.launch->cooperative) c.acquired[g.linear_id] = __atomic_add_fetch(&c.clock, 1, __ATOMIC_RELAXED);
+  if (g.launch->cooperative) c.checks->acquired[g.linear_id] = __atomic_add_fetch(&c.checks->clock, 1, __ATOMIC_RELAXED);
+}
+
+// Waves may meet at different barriers on purpose (schedules in which two halves of a workgroup take turns), and a wave
+// that has ended may have passed fewer. Both together mean that a barrier was not reached by all.
+Wave* check_group_ended(Workgroup& g) {
+  GroupCheck& c = *g.check;
+  if (!c.apart) return nullptr;
+  u32 a = c.apart_wave[0], b = c.apart_wave[1], n = c.waves[a].barriers, m = c.waves[b].barriers;
+  if (n == m) return nullptr;
+  Wave& w = g.waves[a];
+  c.waves[a].pc = c.apart_pc[0];
+  const char* const* where = c.checks->program->where;
+  bool go_on = report(w, CHECK_BARRIER, -1, 0, nullptr, c.apart_pc[1],
+                      "divergent barriers: wave %u waits at %s while wave %u waits at %s; in all they pass %u and %u barriers",
+                      a, where[c.apart_pc[0]], b, where[c.apart_pc[1]], n, m);
+  return go_on ? nullptr : &w;
 }
 
 // --- for hosts -------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ static void who_waits(const Checks& c, Workgroup** live, u32 n_live, char* text,
       const WaveCheck& x = g.check->waves[k];
       int n;
       if (w.stop == AT_BARRIER) {
-        n = snprintf(text + used, size - used, "; workgroup %u wave %u waits at %s", g.linear_id, k, c.program->where[w.pc - 1]);
+        n = snprintf(text + used, size - used, "; workgroup %u wave %u is at %s", g.linear_id, k, c.program->where[w.pc - 1]);
       } else {
         char where[100] = "";
         const Range* r = nullptr;
@@ -67,7 +67,9 @@ bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
     for (u32 k = 0; k < live[i]->n_waves; k++) {
       Wave& w = live[i]->waves[k];
       const WaveCheck& x = live[i]->check->waves[k];
-      if (w.stop == ENDED || w.stop == AT_BARRIER) continue;
+      if (w.stop == ENDED) continue;
+      // A wave at a barrier that nobody has passed lately stays there.
+      if (w.stop == AT_BARRIER && live[i]->check->moved_at != at) continue;
       if (!x.spins || x.stalled_at != at) return false;
       *culprit = &w;
     }

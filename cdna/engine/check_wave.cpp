@@ -176,11 +176,33 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
   }
 }
 
-static u64 registers_hash(const Wave& w, u32 n_vgpr) {
+// Registers of the wave and LDS of its workgroup.
+static u64 state_hash(const Wave& w, u32 n_vgpr) {
   u64 h = w.scc + 0x9e3779b97f4a7c15ull * w.mode;
-  for (u32 i = 0; i < 128; i++) h = (h ^ w.s[i]) * 0x100000001b3ull;
-  for (size_t i = 0; i < (size_t)n_vgpr * WAVE; i++) h = (h ^ w.v[i]) * 0x100000001b3ull;
+  auto add = [&](const void* p, size_t dwords) {
+    const u32* x = (const u32*)p;
+    for (size_t i = 0; i < dwords; i++) h = (h ^ x[i]) * 0x100000001b3ull;
+  };
+  add(w.s, 128);
+  add(w.v, (size_t)n_vgpr * WAVE);
+  add(w.wg->lds, w.wg->lds_bytes / 4);
   return h;
+}
+
+// Whether the wave goes round in a circle: it has come back to the same place with the same state, and nothing in memory
+// has changed since. Asked whenever it gets its turn.
+static void look_for_circle(Wave& w, WaveCheck& c, const Checks& checks) {
+  if (c.stalled_at != checks.progress) {
+    c.stalled_at = checks.progress;
+    c.idle_turns = 0;
+    c.spins = false;
+  }
+  if (++c.idle_turns < PATIENCE_TURNS || c.spins) return;
+  bool snapshot = (c.idle_turns & (c.idle_turns - 1)) == 0;
+  if (!snapshot && w.pc != c.snapshot_pc) return;
+  u64 hash = state_hash(w, checks.program->n_vgpr);
+  c.spins = !snapshot && hash == c.snapshot_hash;
+  if (snapshot) { c.snapshot_pc = w.pc; c.snapshot_hash = hash; }
 }
 
 void run_checked(Wave& w, u32 quantum, Observer* observer) {
@@ -192,13 +214,7 @@ void run_checked(Wave& w, u32 quantum, Observer* observer) {
   u32 left = quantum;
   w.stop = RUNNING;
   apply_mode(w.mode);
-  // Nothing in memory has changed since this wave last ran: if it comes back to the same place with the same registers,
-  // it will do so for ever.
-  u64 at = checks.progress;
-  bool proving = checks.has(CHECK_DEADLOCK) && c.stalled_at == at;
-  u32 tries = proving ? 64 : 0, start = w.pc;
-  u64 hash = proving ? registers_hash(w, checks.program->n_vgpr) : 0;
-  c.spins = false;
+  if (checks.has(CHECK_DEADLOCK)) look_for_circle(w, c, checks);
   while (left--) {
     const u32 pc = w.pc;
     const Inst& in = code[pc];
@@ -210,24 +226,15 @@ void run_checked(Wave& w, u32 quantum, Observer* observer) {
     if (__builtin_expect(!check_registers(w, c, checks, x), 0)) break;
     if (x.kind != PLAIN) {
       if (__builtin_expect(!before(w, c, checks, in, x), 0)) break;
-      bool atomic = x.kind == VM_ATOMIC || x.kind == LDS_ATOMIC;
+      bool atomic = x.kind == VM_ATOMIC;
       if (atomic) c.memory_sum = sum_of(w, x, c.lanes);
       in.fn(w, in);
       if (atomic && w.stop != FAULTED && sum_of(w, x, c.lanes) != c.memory_sum) progress(checks);
     } else {
       in.fn(w, in);
     }
-    if (__builtin_expect(tries != 0, 0) && w.pc == start) {
-      tries--;
-      if (checks.progress == at && registers_hash(w, checks.program->n_vgpr) == hash) {
-        c.spins = true;
-        if (w.stop == RUNNING) w.stop = YIELDED;
-        break;
-      }
-    }
     if (__builtin_expect(w.stop, 0)) break;
   }
-  c.stalled_at = checks.progress;
   if (w.stop == ENDED) progress(checks);
   w.clock += quantum - left;
 }

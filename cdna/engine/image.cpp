@@ -37,6 +37,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   }
   p->n_inst = r.get<u32>();
   p->n_vgpr = r.get<u32>();
+  if (!p->n_vgpr) p->n_vgpr = 1;  // the work-item's id lies in v0 even where nothing reads it
   p->lds_limit = r.get<u32>();
   p->n_xcc = r.get<u32>();
   memcpy(p->arch, r.p, 16);

@@ -298,6 +298,7 @@ static void* thread_main(void* arg) {
     GroupState state = run_group(t, *g);
     if (state == GROUP_DONE) {
       if (t.observer) t.observer->group_ended(t.observer, *g);
+      if (Wave* stopped = g->check ? check_group_ended(*g) : nullptr) record_fault(t, *stopped);
       spare[n_spare++] = g;
       live[turn] = live[--n_live];
       turn = n_live;  // prefer a fresh workgroup over those that wait
