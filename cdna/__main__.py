@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -33,13 +32,18 @@ def build_parser() -> argparse.ArgumentParser:
     """One subcommand for each thing that this installation can do."""
     parser = argparse.ArgumentParser(prog="cdna", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    if importlib.util.find_spec(".hip.run", __package__):
-        run = commands.add_parser("run", help="compile a HIP program, host and device, and run it",
-                                  description="Compile a HIP program, host and device, and run it. "
-                                              "The exit code is the program's.")
-        add_compile_options(run)
-        run.add_argument("file", type=Path, help="HIP source with main()")
-        run.add_argument("arguments", nargs="*", help="the program's own arguments, after --")
+    run = commands.add_parser("run", help="compile a HIP program, host and device, and run it",
+                              description="Compile a HIP program, host and device, and run it. "
+                                          "The exit code is the program's.")
+    add_compile_options(run)
+    run.add_argument("file", type=Path, help="HIP source with main()")
+    run.add_argument("arguments", nargs="*", help="the program's own arguments, after --")
+    compile_ = commands.add_parser("compile", help="compile kernels to a file that hipModuleLoad takes",
+                                   description="Compile the kernels of a HIP source to a code object of the emulated "
+                                               "device, as hipcc --genco does for a card.")
+    add_compile_options(compile_)
+    compile_.add_argument("-o", dest="output", type=Path, required=True, metavar="FILE", help="where to write it")
+    compile_.add_argument("file", type=Path, help="HIP source")
     report = commands.add_parser("report", help="registers, LDS, occupancy and size of each kernel",
                                  description="Print what each kernel of a file takes of the card. Executes nothing.")
     add_compile_options(report)
@@ -61,6 +65,11 @@ def main(argv: list[str] | None = None) -> int:
             return run_program(arguments.file, arguments.arguments, arch=arguments.arch, std=arguments.std,
                                include_dirs=arguments.include_dirs, defines=arguments.defines,
                                extra=extra_flags(arguments))
+        if arguments.command == "compile":
+            from .hip.run import compile_code_object
+            compile_code_object(arguments.file, arguments.output, arguments.arch, arguments.include_dirs,
+                                arguments.defines, arguments.std, extra_flags(arguments))
+            return 0
         if arguments.command == "report":
             from .hip.report import assembly_of, report
             if arguments.threads < 0 or arguments.threads > 1024:

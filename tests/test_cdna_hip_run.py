@@ -13,10 +13,14 @@ ROOT = Path(__file__).parent.parent
 PROGRAMS = Path(__file__).parent / "hip"
 
 
-def run(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A `cdna run` with these words, as a user would start it."""
-    return subprocess.run([sys.executable, "-m", "cdna", "run", *map(str, words)], cwd=ROOT, capture_output=True,
+def cdna(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`python -m cdna` with these words, as a user would start it."""
+    return subprocess.run([sys.executable, "-m", "cdna", *map(str, words)], cwd=ROOT, capture_output=True,
                           text=True, timeout=240, env={**os.environ, **environment})
+
+
+def run(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return cdna("run", *words, **environment)
 
 
 def test_saxpy_on_both_archs() -> None:
@@ -48,6 +52,23 @@ def test_host_side(arch: str) -> None:
     done = run("--arch", arch, PROGRAMS / "host_side.hip", CDNA_DEVICES="2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "this computer's, not the card's" in done.stderr
+
+
+def test_with_nothing_but_pip(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    done = run(PROGRAMS / "saxpy.hip", PATH=str(tmp_path), CDNA_HIP_COMPILER="ziglang")  # no g++: libc++ is linked in
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_module(tmp_path: Path) -> None:
+    code = tmp_path / "kernels.co"
+    done = cdna("compile", PROGRAMS / "module_kernels.hip", "-o", code)
+    assert done.returncode == 0 and code.stat().st_size > 0, done.stderr
+    done = run(PROGRAMS / "module.hip", "--", code)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "machine.co").write_bytes(b"\x7fELF" + bytes(100))
+    done = run(PROGRAMS / "module.hip", "--", tmp_path / "machine.co")
+    assert done.returncode == 3 and "machine.co is no code of the emulated device" in done.stderr
 
 
 FAULTS = {
@@ -82,7 +103,7 @@ int main(int argc, char**) {
     assert run(source).returncode == 0  # the allocation's last page has room
     done = run(source, CDNA_CHECKS="all")
     assert done.returncode == 1
-    assert "fill(int*, int) on gfx942: bounds: writes 4 bytes" in done.stderr
+    assert "fill" in done.stderr and " on gfx942: bounds: writes 4 bytes" in done.stderr
     assert "0 bytes past the end of the 4000 bytes of hipMalloc" in done.stderr
     assert "off_by_one.hip:4), workgroup (3, 0, 0), wave 3, lane 40" in done.stderr
     done = run(source, "--", "fine", CDNA_CHECKS="all")

@@ -32,6 +32,16 @@ def build_program(source: Path, arch: str, include_dirs: Sequence[Path] = (), de
         raise
 
 
+def compile_code_object(source: Path, output: Path, arch: str, include_dirs: Sequence[Path] = (),
+                        defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> None:
+    """Write the kernels of a source as a file that hipModuleLoad takes."""
+    code = container({arch: find().device_asm(source, arch, include_dirs, defines, std, extra)})
+    try:
+        output.write_bytes(code)
+    except OSError as error:
+        raise CdnaError(f"cannot write {output}: {error.strerror}") from None
+
+
 def run_program(source: Path, arguments: Sequence[str], arch: str, include_dirs: Sequence[Path] = (),
                 defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> int:
     """Build and run; replaces this process by the program, whose exit code it thus has.

@@ -45,7 +45,6 @@ static Settings read_settings() {
 
 // Whether an argument may point to memory that HIP has not given: then nothing can be said about addresses unknown.
 static bool points_elsewhere(const KernelCall& c) {
-  Guard guard;
   for (u32 at = 0; at + 8 <= c.kernarg_bytes; at += 8) {
     u64 x;
     memcpy(&x, c.kernarg + at, 8);
@@ -55,6 +54,7 @@ static bool points_elsewhere(const KernelCall& c) {
 }
 
 Checks* begin_checks(const KernelCall& c) {
+  Guard guard;
   static const Settings settings = read_settings();
   return settings.kinds ? cdna_checks_new(settings.kinds, settings.raise, points_elsewhere(c)) : nullptr;
 }
