@@ -98,6 +98,7 @@ static bool touch(const LdsAccess& a, LdsCell& cell, int lane, u32 at, u32 bytes
     u16 writers = cell.write >> 25 & bytes ? cell.writers & ~a.me : 0, readers = cell.seq >> 27 & bytes ? cell.readers & ~a.me : 0;
     // Whose bytes they are is not known once several waves have written some; nor does it matter who reads its own.
     if ((cell.writers & a.me) && (!a.write || (cell.write & MIXED))) writers = 0;
+    if ((cell.readers & a.me) && bytes != 15) readers = 0;  // nor which bytes each of several readers has read
     if (a.atomic && (cell.write & ATOMIC)) writers = 0;
     bool found = a.write ? changed && (writers || readers) : writers != 0;
     if (found && a.g.checks->has(CHECK_RACE) && !race(a, cell, lane, at, writers, readers)) return false;

@@ -36,6 +36,19 @@ __global__ void histogram(const unsigned* x, unsigned* bins, int n) {
   if (threadIdx.x < 64) atomicAdd(&bins[threadIdx.x], mine[threadIdx.x]);
 }
 
+// A byte for each thread and bin; the two waves have every other byte of a dword.
+__global__ void byte_histogram(const unsigned* x, unsigned* bins, int per_thread) {
+  __shared__ unsigned char mine[16][128];
+  int column = threadIdx.x % 64 * 2 + threadIdx.x / 64;
+  for (int b = 0; b < 16; b++) mine[b][column] = 0;
+  __syncthreads();
+  for (int i = 0; i < per_thread; i++) mine[x[threadIdx.x * per_thread + i] >> 28][column]++;
+  __syncthreads();
+  unsigned sum = 0;
+  for (int k = 0; k < 128 && threadIdx.x < 16; k++) sum += mine[threadIdx.x][k];
+  if (threadIdx.x < 16) bins[threadIdx.x] = sum;
+}
+
 int main() {
   const int n = 2048;
   std::vector<unsigned> keys(n);
@@ -53,6 +66,10 @@ int main() {
   std::vector<unsigned> counted = bins.host(), expected(64);
   for (unsigned k : keys) expected[k >> 26]++;
   EXPECT(counted == expected);
+
+  byte_histogram<<<1, 128>>>(dx.data, bins.data, n / 128);
+  counted = bins.host();
+  for (int b = 0; b < 16; b++) EXPECT(counted[b] == expected[4 * b] + expected[4 * b + 1] + expected[4 * b + 2] + expected[4 * b + 3]);
 
   const int m = 1000;
   std::vector<int> v(m);
