@@ -51,6 +51,12 @@ def build_parser() -> argparse.ArgumentParser:
                         help="threads of a workgroup (default: what the kernel was compiled for)")
     report.add_argument("--dynamic-lds", type=int, default=0, metavar="BYTES", help="LDS that the launch adds")
     report.add_argument("file", type=Path, help="AMDGCN assembly (.s) or HIP source")
+    coverage = commands.add_parser("coverage", help="which of the card's instructions are implemented and tested",
+                                   description="List the instructions of each arch: implemented and tested singly, "
+                                               "implemented, not implemented.")
+    coverage.add_argument("--arch", choices=ARCHS, help="one card (default: both)")
+    coverage.add_argument("--missing", action="store_true", help="list only what is not tested or not implemented")
+    coverage.add_argument("--json", type=Path, metavar="FILE", help="also write the lists to a file")
     commands.add_parser("doctor", help="what was found of compilers and headers, and what to install",
                         description="Print what was found of compilers, headers and device libraries.")
     return parser
@@ -80,6 +86,10 @@ def main(argv: list[str] | None = None) -> int:
             for line in wrong:
                 print(f"cdna: {line}", file=sys.stderr)
             return 1 if wrong else 0
+        if arguments.command == "coverage":
+            from .coverage import report as coverage_report
+            return coverage_report([arguments.arch] if arguments.arch else ARCHS, sys.stdout, arguments.missing,
+                                   arguments.json)
         from .hip.doctor import doctor
         return doctor(sys.stdout)
     except CdnaError as error:

@@ -82,6 +82,11 @@ _SPACE_IN_CALL = re.compile(r",\s+(?=[^()]*\))")  # hwreg(HW_REG_MODE, 23, 1) is
 _COUNTER = re.compile(r"(vmcnt|lgkmcnt|expcnt)\((\d+)\)")
 
 
+def base_mnemonic(mnemonic: str) -> str:
+    """The instruction's name without the encoding that LLVM appends to it."""
+    return _SUFFIX.sub("", mnemonic)
+
+
 class Modifiers:
     """The words after the operands, as fields of Inst."""
 
@@ -253,7 +258,7 @@ class Decoder:
         cached = self._cache.get(key)
         if cached is not None:
             return list(cached)
-        name = mnemonic if mnemonic in self.ops else _SUFFIX.sub("", mnemonic)
+        name = mnemonic if mnemonic in self.ops else base_mnemonic(mnemonic)
         if name.startswith("buffer_load") and " lds " in f"{text} ":
             name += " lds"  # to LDS: no data operand
         if f"{name} clamp" in self.ops and _CLAMP_WORD.search(text):

@@ -7,9 +7,11 @@ state.v[2]          # 64 dwords
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from .decode import base_mnemonic
 from .engine import Program, engine
 from .errors import KernelFault
 
@@ -44,6 +46,15 @@ def split64(values: Iterable[int]) -> tuple[list[int], list[int]]:
     return [x & 0xFFFFFFFF for x in values], [x >> 32 & 0xFFFFFFFF for x in values]
 
 
+def _record(program: Program) -> None:
+    """Add the snippet's instructions to $CDNA_COVERAGE_FILE, where set: a line with the arch and each mnemonic once."""
+    file = os.environ.get("CDNA_COVERAGE_FILE")
+    if file:
+        names = dict.fromkeys(base_mnemonic(s.mnemonic) for s in program.asm.statements[:-1])
+        with open(file, "a") as lines:  # one write a line: test processes may share the file
+            lines.write(f"{program.arch.name} {' '.join(names)}\n")
+
+
 def run(
     arch: str,
     text: str,
@@ -60,7 +71,8 @@ def run(
 
     v: dwords of vector registers, 64 each. s: dwords of scalar registers by encoding (106 vcc, 124 m0). Accumulation
     registers a0.. follow the highest architectural register that the text names. lds: contents of the LDS allocation.
-    scratch_bytes: scratch of each lane. KernelFault if the wave faults.
+    scratch_bytes: scratch of each lane. KernelFault if the wave faults. What ran without one is noted in the file that
+    $CDNA_COVERAGE_FILE names, if it names one.
     """
     program = Program(f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"\n.text\nsnippet:\n{text}\ns_endpgm\n')
     n_vgpr = max(program.n_vgpr, *(r + 1 for r in v), 1) if v else max(program.n_vgpr, 1)
@@ -92,6 +104,7 @@ def run(
     )
     if stop == 4:
         raise KernelFault(message.value.decode())
+    _record(program)
     return State(
         [list(registers[r * 64 : r * 64 + 64]) for r in range(n_vgpr)],
         list(scalars),
