@@ -5,13 +5,14 @@
     for record in cdna.stats():
         print(record.counters.unit_cycles, record.counters.hbm_read_bytes)
 
-Off unless asked for: counting makes the emulation three to four times slower. The work is done in
-engine/counters.cpp.
+$CDNA_COUNT=1 counts all launches of a process. Off unless asked for: counting makes the emulation three to
+four times slower. engine/counters.cpp does the work.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -219,6 +220,21 @@ def count(on: bool) -> None:
         _active = None
 
 
+trying = False  # an autotuner compares configurations: launches now are its trials
+
+
+@contextmanager
+def trials() -> Iterator[None]:
+    """Within the block launches are an autotuner's. What they leave in the modelled caches is cleared after them."""
+    global trying
+    before, trying = trying, True
+    try:
+        yield
+    finally:
+        trying = before
+        clear_caches()
+
+
 def clear_caches() -> None:
     """Forget what the modelled caches hold: the next launch starts cold, as after a cache flush."""
     if _active is not None:
@@ -346,3 +362,6 @@ def begin(
     caches = _active.caches_of(lib, kernel.program.arch)
     groups = grid[0] * grid[1] * grid[2]
     return LaunchCount(lib, caches, kernel, groups, waves, kernel.static_lds_bytes + dynamic_lds_bytes)
+
+
+count(os.environ.get("CDNA_COUNT") == "1")

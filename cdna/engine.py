@@ -96,6 +96,7 @@ class LaunchRecord:
     wave_instructions: int
     by_class: dict[str, int] = field(default_factory=dict)
     counters: counters.Counters | None = None  # where counting is on
+    trial: bool = False  # one of an autotuner's
 
 
 # Launches since each reader last asked. Bounded: a program that never asks must not grow.
@@ -229,6 +230,7 @@ class Kernel:
             sum(by_class.values()),
             by_class,
             totals,
+            counters.trying,
         )
         for records in _records.values():
             records.append(record)

@@ -41,6 +41,8 @@ class View:
     def __init__(self, console: Console, plan: Plan, show_output: bool) -> None:
         self.console, self.plan, self.show_output = console, plan, show_output
         self.timed = not plan.device.emulated and plan.mode in ("benchmark", "leaderboard")
+        self.modelled = plan.device.emulated and plan.mode in ("benchmark", "profile")
+        self.caches = "cold" if plan.harness.l2_flush_bytes else "warm"  # as this harness leaves them
         texts = [case_text(case.spec) for case in plan.cases]
         self.case_width = max(map(len, texts))
         self.index_width = len(str(max(case.index for case in plan.cases)))
@@ -124,17 +126,22 @@ class View:
     def _time_heads(self) -> list[str]:
         if self.timed:
             return ["us", "+- us", "TFLOP/s", "GB/s", "of light"]
-        return ["time", "launches", "wave instr."] if self.plan.device.emulated else []
+        heads = ["time", "launches", "wave instr."] if self.plan.device.emulated else []
+        return [*heads, "modelled us", "bound"] if self.modelled else heads
 
     def _time_widths(self) -> list[int]:
-        return [10, 8, 8, 8, 8] if self.timed else [9, 8, 13] if self.plan.device.emulated else []
+        if self.timed:
+            return [10, 8, 8, 8, 8]
+        return [9, 8, 13, *([11, 7] if self.modelled else [])] if self.plan.device.emulated else []
 
     def _time_values(self, result: CaseResult) -> list[str]:
         if not self.timed:
             shown = "emulated" if result.status is not Status.NOT_RUN else ""
             counts = [f"{total(result.report, key):,}" for key in ("launches", "wave_instructions")]
             executed = counts if result.report else ["", ""]
-            return [shown, *executed] if self.plan.device.emulated else []
+            time = modelled_time(result.report, self.caches) if self.modelled else None
+            model = [number(time["us"], 4), time["bound"]] if time else ["", ""]
+            return [shown, *executed, *model] if self.plan.device.emulated else []
         if result.stats is None:
             return [""] * 5
         work, us = self.work[result.index], result.stats.mean / 1e3
@@ -172,6 +179,12 @@ class View:
                 self.print(f"published by {row.by}, same cases: {published_us:.3f} us{source}", "dim")
         elif not run.timed and self.plan.mode in ("benchmark", "leaderboard"):
             self.print("score: none, an emulated device measures no time", "dim")
+        if self.modelled and any(modelled_time(case.report, self.caches) for case in run.cases):
+            self.print(
+                f"modelled us: what Triton kernels executed, over the card's rates, caches {self.caches}; torch's own "
+                "operations left out; no measurement and no score (docs/time-model.md)",
+                "dim",
+            )
 
 
 def score_us(plan: Plan, run: Run) -> float | None:
@@ -192,6 +205,14 @@ def published_scores(plan: Plan, run: Run) -> list[tuple[Published, float]]:
         if known and len(known) == len(run.cases):
             found.append((row, score(known, plan.problem.ranking_by)))
     return found
+
+
+def modelled_time(report: dict[str, Any], caches: str) -> dict[str, Any] | None:
+    """What the device models for a case, with `caches` cold or warm; of several ranks, the slowest one's."""
+    if "modelled" in report:
+        return report["modelled"][caches]
+    ranks = [modelled_time(value, caches) for name, value in report.items() if name.startswith("rank ")]
+    return max((time for time in ranks if time), key=lambda time: time["us"], default=None)
 
 
 def total(report: dict[str, Any], key: str) -> int:

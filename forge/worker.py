@@ -170,6 +170,8 @@ class Worker:
 
     def run(self, command: Message) -> None:
         """Runs one case and sends its result. A rank's process group stays until `end`."""
+        if command["mode"] in ("benchmark", "profile"):
+            self.device.count_work()
         self.device.case_report()  # drop what was launched before
         result: Message = {"event": "result", "status": "error", "message": ""}
         started = time.monotonic()

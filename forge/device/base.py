@@ -43,5 +43,9 @@ class Device(ABC):
         return False
 
     @abstractmethod
+    def count_work(self) -> None:
+        """Have `case_report` tell from now on what bounds kernels, where this device can. It slows them."""
+
+    @abstractmethod
     def case_report(self) -> dict[str, Any]:
         """What the device can say about the kernels launched since the last call; {} if nothing."""

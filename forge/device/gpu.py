@@ -40,6 +40,9 @@ class RocmDevice(Device):
     def fingerprint(self) -> dict[str, Any]:
         return {"device": self.name, "arch": self.arch, "emulated": False, "gpus": self.gpus, **versions()}
 
+    def count_work(self) -> None:
+        pass  # a GPU times its kernels
+
     def case_report(self) -> dict[str, Any]:
         return {}
 
@@ -67,6 +70,9 @@ class CudaDevice(Device):
 
     def fingerprint(self) -> dict[str, Any]:
         return {"device": self.name, "arch": self.arch, "emulated": False, "gpus": self.gpus, **versions()}
+
+    def count_work(self) -> None:
+        pass  # a GPU times its kernels
 
     def case_report(self) -> dict[str, Any]:
         return {}

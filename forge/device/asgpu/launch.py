@@ -8,8 +8,9 @@ import torch
 import triton
 
 import cdna
+from cdna import counters
 from cdna.triton_driver import Launcher
-from forge.device.asgpu import tags
+from forge.device.asgpu import tags, work
 
 # A launcher is called with the grid, the queue, the kernel, two kinds of metadata and two hooks before the
 # kernel's own arguments.
@@ -39,10 +40,19 @@ def apply(arch: str) -> None:
     driver.get_active_torch_device = lambda: tags.gpu(tags.current.index)
 
 
+def count_work() -> None:
+    counters.count(True)
+
+
 def report() -> dict[str, Any]:
-    """The kernels launched since the last call, by name, with what they executed in all launches together."""
+    """The kernels launched since the last call, by name, with what they executed in all launches together.
+
+    Where work is counted, also what it says; the next case then starts with the modelled caches cold.
+    """
     kernels: dict[str, dict[str, Any]] = {}
-    for record in cdna.stats():
+    records = cdna.stats()
+    counters.clear_caches()
+    for record in records:
         known = kernels.setdefault(record.kernel, {"launches": 0, "wave_instructions": 0, "by_class": {}})
         known["launches"] += 1
         known |= {
@@ -53,4 +63,10 @@ def report() -> dict[str, Any]:
         known["wave_instructions"] += record.wave_instructions
         for name, count in record.by_class.items():
             known["by_class"][name] = known["by_class"].get(name, 0) + count
-    return {"kernels": kernels} if kernels else {}
+    for name, known in kernels.items():
+        if counted := [r.counters for r in records if r.kernel == name and r.counters is not None]:
+            known["work"] = work.kernel_work(counted)
+    if not kernels:
+        return {}
+    times = work.modelled(records)
+    return {"kernels": kernels} | ({"modelled": times} if times else {})

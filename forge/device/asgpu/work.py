@@ -1,0 +1,68 @@
+"""What counted kernels say of a case: where the work goes, and a modelled time. Never a measurement."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from cdna.counters import Counters
+from cdna.engine import LaunchRecord
+from cdna.model import ModelledTime, modelled_case_us
+
+HOTTEST = 5  # instructions of a kernel that a report names
+
+
+def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:
+    """The case's modelled time with caches cold, and with inputs in the memory-side cache; {} if none was counted.
+
+    Trials of an autotuner are left out: a timed call would find their outcome. So is what torch runs itself.
+    """
+    counted = [r.counters for r in records if r.counters is not None and not r.trial]
+    if not counted:
+        return {}
+    return {
+        "what": "modelled, not measured: kernels alone, without torch's own operations (docs/time-model.md)",
+        "cold": _time(modelled_case_us(counted)),
+        "warm": _time(modelled_case_us(counted, warm=True)),
+    }
+
+
+def _time(time: ModelledTime) -> dict[str, Any]:
+    return dataclasses.asdict(time)
+
+
+def kernel_work(counted: Sequence[Counters]) -> dict[str, Any]:
+    """Counters of one kernel's launches together."""
+
+    def total(name: str) -> int:
+        return sum(getattr(c, name) for c in counted)
+
+    def share(part: float, whole: float) -> float | None:
+        return round(part / whole, 4) if whole else None
+
+    last = counted[-1]
+    vector = total("vector_instructions")
+    return {
+        "waves_per_simd": last.waves_per_simd,
+        "cycles": {
+            unit: sum(c.unit_cycles[unit] for c in counted) for unit in ("matrix", "vector", "lds", "memory")
+        },
+        "barriers": total("barriers"),
+        "waits": total("waits"),
+        "active_lanes": share(total("vector_lanes"), 64 * vector),
+        "lds_conflict_cycles": total("lds_conflict_cycles"),
+        "coalescing": share(total("ideal_segments"), total("segments")),
+        "l1_hit_rate": share(total("l1_hits"), total("l1_reads")),
+        "l2_hit_rate": share(total("l2_read_bytes") - total("fabric_read_bytes"), total("l2_read_bytes")),
+        **{
+            f"{level}_{way}_bytes": total(f"{level}_{way}_bytes")
+            for level in ("l2", "fabric", "hbm")
+            for way in ("read", "write")
+        },
+        "hottest": {
+            i.where: f"{i.unit}, {i.executed:,} times, {i.cycles:,} cycles"
+            + (f", {i.conflict_cycles:,} lost to bank conflicts" if i.conflict_cycles else "")
+            for i in sorted(last.instructions, key=lambda i: -i.cycles)[:HOTTEST]
+        },
+    }
