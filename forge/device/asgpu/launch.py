@@ -38,6 +38,9 @@ def apply(arch: str) -> None:
     driver = triton.runtime.driver.active
     driver.launcher_cls = CheckedLauncher
     driver.get_active_torch_device = lambda: tags.gpu(tags.current.index)
+    # As on a real GPU, Triton's caches of compiled kernels go by the number that torch.cuda.current_device() gives.
+    driver.get_current_device = lambda: tags.current.index
+    driver.set_current_device = torch.cuda.set_device
 
 
 def count_work() -> None:
