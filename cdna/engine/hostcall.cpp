@@ -1,22 +1,41 @@
-// The host's side of the device library's hostcalls (ROCm-Device-Libs, ockl/src/hostcall_impl.cl and services.cl).
+// The host's side of the device library's hostcalls (ROCm-Device-Libs, ockl/src/hostcall_impl.cl and
+// services.cl).
 //
-// A wave takes a packet from the stack of free ones, writes eight 64-bit words per lane, puts it on the ready stack and
-// sleeps until its ready flag is cleared. printf sends a message of many packets: the first word of a lane describes
-// what the other seven bring.
+// A wave takes a packet from the stack of free ones, writes eight 64-bit words per lane, puts it on the ready
+// stack and sleeps until its ready flag is cleared. printf sends a message of many packets: the first word of
+// a lane describes what the other seven bring.
 #include "hostcall.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 namespace {
-struct Header { u64 next, active; u32 service, control; };
-struct Payload { u64 slots[WAVE][8]; };
-struct Signal { i64 kind, value; u64 mailbox, event[5]; };  // amd_signal_t; no mailbox: nobody is to be interrupted
-struct Buffer { Header* headers; Payload* payloads; Signal* doorbell; u64 free_stack, ready_stack, index_mask; };
-struct Message { u64* words; u32 count, capacity; bool used; };
+struct Header {
+  u64 next, active;
+  u32 service, control;
+};
+struct Payload {
+  u64 slots[WAVE][8];
+};
+struct Signal {
+  i64 kind, value;
+  u64 mailbox, event[5];
+};  // amd_signal_t; no mailbox: nobody is to be interrupted
+struct Buffer {
+  Header* headers;
+  Payload* payloads;
+  Signal* doorbell;
+  u64 free_stack, ready_stack, index_mask;
+};
+struct Message {
+  u64* words;
+  u32 count, capacity;
+  bool used;
+};
 
 constexpr u32 READY = 1, SERVICE_PRINTF = 2;
-constexpr u64 BEGIN = 1, END = 2;  // of a description; bits 5 to 7 count its words, those from 8 name its message
+constexpr u64 BEGIN = 1,
+              END = 2;  // of a description; bits 5 to 7 count its words, those from 8 name its message
 constexpr u32 LENGTH_SHIFT = 5, ID_SHIFT = 8;
 }
 
@@ -35,7 +54,8 @@ Hostcall* hostcall_open(u32 waves) {
   u32 n = 1;
   while (n < waves) n *= 2;
   h->packets = n;
-  h->buffer = {(Header*)calloc(n, sizeof(Header)), (Payload*)calloc(n, sizeof(Payload)), &h->doorbell, n, 0, n - 1};
+  h->buffer = {
+      (Header*)calloc(n, sizeof(Header)), (Payload*)calloc(n, sizeof(Payload)), &h->doorbell, n, 0, n - 1};
   if (!h->buffer.headers || !h->buffer.payloads) {
     hostcall_close(h);
     return nullptr;
@@ -76,7 +96,8 @@ struct Words {  // what is left of a message
   const u64* at;
   const u64* end;
   u64 next() { return at < end ? *at++ : 0; }
-  const char* text() {  // strings lie in the message, filled up to a whole word; Triton's assertions end without a zero
+  const char*
+  text() {  // strings lie in the message, filled up to a whole word; Triton's assertions end without a zero
     const char* s = (const char*)at;
     size_t words = strnlen(s, (size_t)(end - at) * 8) / 8 + 1;
     at = words < (size_t)(end - at) ? at + words : end;
@@ -87,7 +108,9 @@ struct Text {
   char data[4096];
   size_t used;
   size_t left() const { return sizeof data - used; }
-  void wrote(int n) { if (n > 0) used = (size_t)n < left() ? used + n : sizeof data - 1; }
+  void wrote(int n) {
+    if (n > 0) used = (size_t)n < left() ? used + n : sizeof data - 1;
+  }
 };
 }
 
@@ -97,14 +120,27 @@ static void convert(Text& out, const char* spec, char letter, Words& words) {
   char* to = out.data + out.used;
   size_t left = out.left();
   switch (letter) {
-    case 'd': case 'i': case 'u': case 'x': case 'X': case 'o': case 'c': {
+    case 'd':
+    case 'i':
+    case 'u':
+    case 'x':
+    case 'X':
+    case 'o':
+    case 'c': {
       bool is_long = strchr(spec, 'l') || strchr(spec, 'j') || strchr(spec, 'z') || strchr(spec, 't');
       u64 value = words.next();
       snprintf(format, sizeof format, "%%%s%c", spec, letter);
       out.wrote(is_long ? snprintf(to, left, format, value) : snprintf(to, left, format, (u32)value));
       return;
     }
-    case 'f': case 'F': case 'e': case 'E': case 'g': case 'G': case 'a': case 'A':
+    case 'f':
+    case 'F':
+    case 'e':
+    case 'E':
+    case 'g':
+    case 'G':
+    case 'a':
+    case 'A':
       snprintf(format, sizeof format, "%%%s%c", spec, letter);
       out.wrote(snprintf(to, left, format, as_f64(words.next())));
       return;
@@ -116,8 +152,7 @@ static void convert(Text& out, const char* spec, char letter, Words& words) {
       snprintf(format, sizeof format, "%%%sp", spec);
       out.wrote(snprintf(to, left, format, (void*)words.next()));
       return;
-    default:
-      words.next();
+    default: words.next();
   }
 }
 
@@ -135,8 +170,10 @@ static void format(Text& out, const char* f, Words& words) {
     char spec[48];
     size_t n = 0;
     for (; *f && strchr("-+ #0123456789.*hljztL", *f) && n < 32; f++) {
-      if (*f == '*') n += snprintf(spec + n, sizeof spec - n, "%d", (int)words.next());
-      else spec[n++] = *f;
+      if (*f == '*')
+        n += snprintf(spec + n, sizeof spec - n, "%d", (int)words.next());
+      else
+        spec[n++] = *f;
     }
     spec[n] = 0;
     if (*f) convert(out, spec, *f++, words);
@@ -202,7 +239,8 @@ bool hostcall_serve(Hostcall* h, const char** error) {
         take(h, b.payloads[index].slots[__builtin_ctzll(lanes)]);
       __atomic_store_n(&header.control, header.control & ~READY, __ATOMIC_RELEASE);
     } else {
-      *error = "the kernel asks the host for memory (device-side malloc), which the emulated device does not have";
+      *error =
+          "the kernel asks the host for memory (device-side malloc), which the emulated device does not have";
     }
   }
   pthread_mutex_unlock(&h->lock);

@@ -1,25 +1,26 @@
-// What the test programs share: an error check that names its line, and a random number anybody can recompute.
+// What the test programs share: an error check that names its line, and a random number anybody can
+// recompute.
 #pragma once
 #include <hip/hip_runtime.h>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
-#define OK(call) \
-  do { \
-    hipError_t error_ = (call); \
-    if (error_ != hipSuccess) { \
+#define OK(call)                                                                            \
+  do {                                                                                      \
+    hipError_t error_ = (call);                                                             \
+    if (error_ != hipSuccess) {                                                             \
       std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, hipGetErrorString(error_)); \
-      std::exit(3); \
-    } \
+      std::exit(3);                                                                         \
+    }                                                                                       \
   } while (0)
 
-#define EXPECT(condition) \
-  do { \
-    if (!(condition)) { \
+#define EXPECT(condition)                                                 \
+  do {                                                                    \
+    if (!(condition)) {                                                   \
       std::printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1); \
-    } \
+      std::exit(1);                                                       \
+    }                                                                     \
   } while (0)
 
 inline unsigned hashed(unsigned x) {
@@ -30,7 +31,8 @@ inline unsigned hashed(unsigned x) {
   return x ^ x >> 16;
 }
 
-template <class T> struct DeviceArray {
+template <class T>
+struct DeviceArray {
   T* data = nullptr;
   size_t count;
   explicit DeviceArray(size_t n) : count(n) { OK(hipMalloc(&data, n * sizeof(T))); }

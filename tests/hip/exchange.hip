@@ -1,4 +1,5 @@
-// Two processes share device memory by an IPC handle; each waits in a kernel for what the other's kernel writes.
+// Two processes share device memory by an IPC handle; each waits in a kernel for what the other's kernel
+// writes.
 #include "check.h"
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,7 +7,8 @@
 __global__ void ping_pong(volatile int* flags, int me, int rounds) {
   for (int r = 1; r <= rounds; r++) {
     __hip_atomic_store((int*)&flags[me * 64], r, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
-    while (__hip_atomic_load((int*)&flags[(1 - me) * 64], __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM) < r) __builtin_amdgcn_s_sleep(1);
+    while (__hip_atomic_load((int*)&flags[(1 - me) * 64], __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM) < r)
+      __builtin_amdgcn_s_sleep(1);
   }
   flags[me * 64 + 1] = 100 + me;
 }

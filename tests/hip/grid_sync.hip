@@ -3,7 +3,8 @@
 
 namespace cg = cooperative_groups;
 
-// Every block adds to the cell of the next one, between barriers of the grid: wrong if any block is a step ahead.
+// Every block adds to the cell of the next one, between barriers of the grid: wrong if any block is a step
+// ahead.
 __global__ void relay(int* cells, int rounds) {
   cg::grid_group grid = cg::this_grid();
   for (int r = 0; r < rounds; r++) {
@@ -37,7 +38,8 @@ int main() {
   std::vector<int> got = dc.host();
   for (int i = 0; i < blocks; i++) EXPECT(got[(i + rounds) % blocks] == i * 10 + rounds);
 
-  hipError_t too_large = hipLaunchCooperativeKernel((const void*)relay, dim3(1 << 20), dim3(64), arguments, 0, nullptr);
+  hipError_t too_large =
+      hipLaunchCooperativeKernel((const void*)relay, dim3(1 << 20), dim3(64), arguments, 0, nullptr);
   EXPECT(too_large == hipErrorCooperativeLaunchTooLarge && hipGetLastError() == too_large);
 
   std::vector<int> x(256);

@@ -1,4 +1,5 @@
-// What the host can ask of the runtime: globals, streams, events, callbacks, graphs, pitched and peer copies, properties.
+// What the host can ask of the runtime: globals, streams, events, callbacks, graphs, pitched and peer copies,
+// properties.
 #include "check.h"
 #include <cstring>
 
@@ -36,7 +37,8 @@ static void globals() {
   OK(hipMemcpyToSymbol(HIP_SYMBOL(counter), &seven, sizeof seven));
   OK(hipMemcpyFromSymbol(&back, HIP_SYMBOL(counter), sizeof back));
   EXPECT(back == 7 && shared_value == 42);
-  EXPECT(hipMemcpyToSymbol(HIP_SYMBOL(counter), values, sizeof values) == hipErrorInvalidValue && hipGetLastError() == hipErrorInvalidValue);
+  EXPECT(hipMemcpyToSymbol(HIP_SYMBOL(counter), values, sizeof values) == hipErrorInvalidValue &&
+         hipGetLastError() == hipErrorInvalidValue);
 }
 
 static void streams() {
@@ -58,7 +60,9 @@ static void streams() {
   twice<<<4, 256, 0, b>>>(x, n);
   static int called = 0;
   OK(hipLaunchHostFunc(b, [](void* p) { ++*(int*)p; }, &called));
-  OK(hipStreamAddCallback(b, [](hipStream_t, hipError_t error, void* p) { *(int*)p += error == hipSuccess ? 10 : 100; }, &called, 0));
+  OK(hipStreamAddCallback(
+      b, [](hipStream_t, hipError_t error, void* p) { *(int*)p += error == hipSuccess ? 10 : 100; }, &called,
+      0));
   OK(hipStreamSynchronize(b));
   std::vector<int> got(n);
   OK(hipMemcpy(got.data(), x, n * sizeof(int), hipMemcpyDeviceToHost));
@@ -192,7 +196,8 @@ static void asking() {
   hipDeviceProp_t p;
   OK(hipGetDeviceProperties(&p, 0));
   bool mi300 = !std::strncmp(p.gcnArchName, "gfx942", 6);
-  EXPECT(p.warpSize == 64 && p.multiProcessorCount == (mi300 ? 304 : 256) && p.sharedMemPerBlock == (mi300 ? 65536u : 163840u));
+  EXPECT(p.warpSize == 64 && p.multiProcessorCount == (mi300 ? 304 : 256) &&
+         p.sharedMemPerBlock == (mi300 ? 65536u : 163840u));
   int value, blocks, grid;
   OK(hipDeviceGetAttribute(&value, hipDeviceAttributeMultiprocessorCount, 0));
   EXPECT(value == p.multiProcessorCount);
@@ -206,8 +211,10 @@ static void asking() {
   OK(hipFuncGetAttributes(&attributes, (const void*)add));
   EXPECT(attributes.maxThreadsPerBlock == 1024 && attributes.numRegs > 0 && attributes.sharedSizeBytes == 0);
   add<<<1, 2048>>>(nullptr, 0, 0);
-  EXPECT(hipPeekAtLastError() == hipErrorInvalidConfiguration && hipGetLastError() == hipErrorInvalidConfiguration);
-  EXPECT(hipGetLastError() == hipSuccess && !std::strcmp(hipGetErrorName(hipErrorInvalidValue), "hipErrorInvalidValue"));
+  EXPECT(hipPeekAtLastError() == hipErrorInvalidConfiguration &&
+         hipGetLastError() == hipErrorInvalidConfiguration);
+  EXPECT(hipGetLastError() == hipSuccess &&
+         !std::strcmp(hipGetErrorName(hipErrorInvalidValue), "hipErrorInvalidValue"));
   EXPECT(hipSetDevice(99) == hipErrorInvalidDevice);
 }
 

@@ -60,7 +60,8 @@ int main() {
   unsigned long long set = 0;
   for (int i = 0; i < 64; i++) set |= (unsigned long long)(x[i] & 1) << i;
   std::vector<unsigned long long> v = dv.host();
-  EXPECT(v[0] == set && v[1] == (unsigned long long)__builtin_popcountll(set) && v[2] == (set != 0) && v[3] == (set == ~0ull));
+  EXPECT(v[0] == set && v[1] == (unsigned long long)__builtin_popcountll(set) && v[2] == (set != 0) &&
+         v[3] == (set == ~0ull));
 
   reverse<<<1, 256, 256 * sizeof(int)>>>(in.data, 256);
   got = in.host();

@@ -2,7 +2,10 @@
 #include "check.h"
 #include <cstddef>
 
-struct Shape { short rows; double scale; };
+struct Shape {
+  short rows;
+  double scale;
+};
 
 int main(int argc, char** argv) {
   EXPECT(argc == 2);
@@ -10,7 +13,8 @@ int main(int argc, char** argv) {
   hipFunction_t scale, none;
   OK(hipModuleLoad(&module, argv[1]));
   OK(hipModuleGetFunction(&scale, module, "scale"));
-  EXPECT(hipModuleGetFunction(&none, module, "no_such") == hipErrorNotFound && hipGetLastError() == hipErrorNotFound);
+  EXPECT(hipModuleGetFunction(&none, module, "no_such") == hipErrorNotFound &&
+         hipGetLastError() == hipErrorNotFound);
   std::vector<double> x(64);
   for (int i = 0; i < 64; i++) x[i] = i;
   DeviceArray<double> dx(x);
@@ -26,9 +30,15 @@ int main(int argc, char** argv) {
   EXPECT(bytes == sizeof(int));
   int factor = 10;
   OK(hipMemcpyHtoD(address, &factor, sizeof factor));
-  struct { char low; Shape shape; double* x; short high; } packed = {0, {64, 1.0}, dx.data, 4};
+  struct {
+    char low;
+    Shape shape;
+    double* x;
+    short high;
+  } packed = {0, {64, 1.0}, dx.data, 4};
   size_t size = offsetof(decltype(packed), high) + sizeof(short);
-  void* extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &packed, HIP_LAUNCH_PARAM_BUFFER_SIZE, &size, HIP_LAUNCH_PARAM_END};
+  void* extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &packed, HIP_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                   HIP_LAUNCH_PARAM_END};
   OK(hipModuleLaunchKernel(scale, 1, 1, 1, 64, 1, 1, 0, nullptr, nullptr, extra));
 
   std::vector<double> got = dx.host();

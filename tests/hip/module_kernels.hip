@@ -2,7 +2,10 @@
 
 extern "C" __device__ int factor = 3;
 
-struct Shape { short rows; double scale; };
+struct Shape {
+  short rows;
+  double scale;
+};
 
 extern "C" __global__ void scale(char low, Shape shape, double* x, short high) {
   int i = threadIdx.x;

@@ -1,4 +1,5 @@
-// Bitonic sort by a kernel per step, inclusive prefix sum in LDS with block totals, histogram with LDS and global atomics.
+// Bitonic sort by a kernel per step, inclusive prefix sum in LDS with block totals, histogram with LDS and
+// global atomics.
 #include "check.h"
 #include <algorithm>
 
@@ -31,7 +32,8 @@ __global__ void histogram(const unsigned* x, unsigned* bins, int n) {
   __shared__ unsigned mine[64];
   if (threadIdx.x < 64) mine[threadIdx.x] = 0;
   __syncthreads();
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&mine[x[i] >> 26], 1u);
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&mine[x[i] >> 26], 1u);
   __syncthreads();
   if (threadIdx.x < 64) atomicAdd(&bins[threadIdx.x], mine[threadIdx.x]);
 }
@@ -69,7 +71,8 @@ int main() {
 
   byte_histogram<<<1, 128>>>(dx.data, bins.data, n / 128);
   counted = bins.host();
-  for (int b = 0; b < 16; b++) EXPECT(counted[b] == expected[4 * b] + expected[4 * b + 1] + expected[4 * b + 2] + expected[4 * b + 3]);
+  for (int b = 0; b < 16; b++)
+    EXPECT(counted[b] == expected[4 * b] + expected[4 * b + 1] + expected[4 * b + 2] + expected[4 * b + 3]);
 
   const int m = 1000;
   std::vector<int> v(m);

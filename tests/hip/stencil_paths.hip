@@ -1,4 +1,5 @@
-// Convolution with its mask in constant memory, moving average over a padded copy, shortest paths (Floyd-Warshall).
+// Convolution with its mask in constant memory, moving average over a padded copy, shortest paths
+// (Floyd-Warshall).
 #include "check.h"
 #include <algorithm>
 
@@ -10,14 +11,16 @@ __global__ void convolve(const float* in, float* out, int width, int height) {
   float sum = 0;
   for (int j = -2; j <= 2; j++)
     for (int i = -2; i <= 2; i++)
-      if (unsigned(x + i) < unsigned(width) && unsigned(y + j) < unsigned(height)) sum += mask[(j + 2) * 5 + i + 2] * in[(y + j) * width + x + i];
+      if (unsigned(x + i) < unsigned(width) && unsigned(y + j) < unsigned(height))
+        sum += mask[(j + 2) * 5 + i + 2] * in[(y + j) * width + x + i];
   out[y * width + x] = sum;
 }
 
 __global__ void moving_average(const float* in, float* out, int n, int window) {
   extern __shared__ float part[];
   int first = blockIdx.x * blockDim.x;
-  for (int i = threadIdx.x; i < int(blockDim.x) + window - 1; i += blockDim.x) part[i] = first + i < n + window - 1 ? in[first + i] : 0;
+  for (int i = threadIdx.x; i < int(blockDim.x) + window - 1; i += blockDim.x)
+    part[i] = first + i < n + window - 1 ? in[first + i] : 0;
   __syncthreads();
   float sum = 0;
   for (int k = 0; k < window; k++) sum += part[threadIdx.x + k];
@@ -44,7 +47,8 @@ int main() {
     for (int x = 0; x < width; x++) {
       float sum = 0;
       for (int j = std::max(0, y - 2); j <= std::min(height - 1, y + 2); j++)
-        for (int i = std::max(0, x - 2); i <= std::min(width - 1, x + 2); i++) sum += weights[(j - y + 2) * 5 + i - x + 2] * image[j * width + i];
+        for (int i = std::max(0, x - 2); i <= std::min(width - 1, x + 2); i++)
+          sum += weights[(j - y + 2) * 5 + i - x + 2] * image[j * width + i];
       EXPECT(got[y * width + x] == sum);
     }
 
@@ -68,6 +72,7 @@ int main() {
   for (int k = 0; k < nodes; k++) relax<<<dim3(3, 3), dim3(16, 16)>>>(dd.data, nodes, k);
   for (int k = 0; k < nodes; k++)
     for (int i = 0; i < nodes; i++)
-      for (int j = 0; j < nodes; j++) d[i * nodes + j] = std::min(d[i * nodes + j], d[i * nodes + k] + d[k * nodes + j]);
+      for (int j = 0; j < nodes; j++)
+        d[i * nodes + j] = std::min(d[i * nodes + j], d[i * nodes + k] + d[k * nodes + j]);
   EXPECT(dd.host() == d);
 }

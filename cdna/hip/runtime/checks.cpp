@@ -1,5 +1,5 @@
-// Launches with the engine's checks of what hardware hides (engine/check.h), as $CDNA_CHECKS says: all, none, or names
-// with commas between; `report:` before them goes on after a finding.
+// Launches with the engine's checks of what hardware hides (engine/check.h), as $CDNA_CHECKS says: all, none,
+// or names with commas between; `report:` before them goes on after a finding.
 #include "runtime.h"
 #include "check.h"
 
@@ -10,10 +10,13 @@ void cdna_checks_free(Checks*);
 }
 
 // In the order of CheckKind; hazards are looked for in the program, not in a launch.
-static const char* const KINDS[] = {"bounds", "wait", "race", "uninitialised", "alignment", "barrier", "deadlock"};
+static const char* const KINDS[] = {"bounds",    "wait",    "race",    "uninitialised",
+                                    "alignment", "barrier", "deadlock"};
 static_assert(sizeof KINDS / sizeof *KINDS == CHECK_KINDS, "");
 
-struct Settings { u32 kinds, raise; };
+struct Settings {
+  u32 kinds, raise;
+};
 
 static Settings read_settings() {
   Settings s = {0, 1};
@@ -34,7 +37,8 @@ static Settings read_settings() {
     if (i < CHECK_KINDS) {
       s.kinds |= 1u << i;
     } else if (n != 6 || strncmp(text, "hazard", 6)) {
-      say("CDNA_CHECKS: no check is called %.*s: all, none, or some of bounds,wait,race,uninitialised,alignment,barrier,deadlock,hazard",
+      say("CDNA_CHECKS: no check is called %.*s: all, none, or some of "
+          "bounds,wait,race,uninitialised,alignment,barrier,deadlock,hazard",
           (int)n, text);
       exit(2);
     }
@@ -43,7 +47,8 @@ static Settings read_settings() {
   return s;
 }
 
-// Whether an argument may point to memory that HIP has not given: then nothing can be said about addresses unknown.
+// Whether an argument may point to memory that HIP has not given: then nothing can be said about addresses
+// unknown.
 static bool points_elsewhere(const KernelCall& c) {
   for (u32 at = 0; at + 8 <= c.kernarg_bytes; at += 8) {
     u64 x;
@@ -67,8 +72,8 @@ bool end_checks(Checks* checks, const Program& p, const char* kernel) {
     const Finding& f = findings[i];
     char lane[32] = "";
     if (f.lane >= 0) snprintf(lane, sizeof lane, ", lane %d", f.lane);
-    say("%s on %s: %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s", readable_name(kernel), p.arch, KINDS[f.kind],
-        f.message, p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane);
+    say("%s on %s: %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s", readable_name(kernel), p.arch,
+        KINDS[f.kind], f.message, p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane);
   }
   cdna_checks_free(checks);
   return n != 0;

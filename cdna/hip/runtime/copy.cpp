@@ -12,41 +12,57 @@ static hipError_t checked(hipStream_t stream, const Operation& o, hipMemcpyKind 
   if (!within_allocation(c.to, to_span) || !within_allocation(c.from, from_span)) return hipErrorInvalidValue;
   return submit(stream, o);
 }
-static hipError_t copy(hipStream_t stream, void* to, const void* from, size_t bytes, hipMemcpyKind kind = hipMemcpyDefault) {
+static hipError_t copy(hipStream_t stream, void* to, const void* from, size_t bytes,
+                       hipMemcpyKind kind = hipMemcpyDefault) {
   return checked(stream, copy_operation(to, from, bytes), kind);
 }
-static hipError_t copy2d(hipStream_t stream, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                         hipMemcpyKind kind) {
+static hipError_t copy2d(hipStream_t stream, void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                         size_t width, size_t height, hipMemcpyKind kind) {
   Operation o = operation(DO_COPY);
   o.copy = {to, from, width, height, 1, to_pitch, from_pitch, to_pitch * height, from_pitch * height};
   return checked(stream, o, kind);
 }
 static hipError_t copy3d(hipStream_t stream, const hipMemcpy3DParms& p) {
-  if (p.srcArray || p.dstArray) return hipErrorNotSupported;  // arrays are for images, which these archs compute without
-  auto at = [](const hipPitchedPtr& q, const hipPos& pos) { return (u8*)q.ptr + pos.z * q.pitch * q.ysize + pos.y * q.pitch + pos.x; };
+  if (p.srcArray || p.dstArray)
+    return hipErrorNotSupported;  // arrays are for images, which these archs compute without
+  auto at = [](const hipPitchedPtr& q, const hipPos& pos) {
+    return (u8*)q.ptr + pos.z * q.pitch * q.ysize + pos.y * q.pitch + pos.x;
+  };
   Operation o = operation(DO_COPY);
-  o.copy = {at(p.dstPtr, p.dstPos), at(p.srcPtr, p.srcPos), p.extent.width, p.extent.height, p.extent.depth, p.dstPtr.pitch, p.srcPtr.pitch,
-            p.dstPtr.pitch * p.dstPtr.ysize, p.srcPtr.pitch * p.srcPtr.ysize};
+  o.copy = {at(p.dstPtr, p.dstPos),
+            at(p.srcPtr, p.srcPos),
+            p.extent.width,
+            p.extent.height,
+            p.extent.depth,
+            p.dstPtr.pitch,
+            p.srcPtr.pitch,
+            p.dstPtr.pitch * p.dstPtr.ysize,
+            p.srcPtr.pitch * p.srcPtr.ysize};
   return checked(stream, o, p.kind);
 }
 static hipError_t param2d(hipStream_t stream, const hip_Memcpy2D* p) {
   if (!p) return hipErrorInvalidValue;
-  if (p->srcMemoryType == hipMemoryTypeArray || p->dstMemoryType == hipMemoryTypeArray) return hipErrorNotSupported;
-  const u8* from = (const u8*)(p->srcMemoryType == hipMemoryTypeHost ? p->srcHost : p->srcDevice) + p->srcY * p->srcPitch + p->srcXInBytes;
-  u8* to = (u8*)(p->dstMemoryType == hipMemoryTypeHost ? p->dstHost : p->dstDevice) + p->dstY * p->dstPitch + p->dstXInBytes;
+  if (p->srcMemoryType == hipMemoryTypeArray || p->dstMemoryType == hipMemoryTypeArray)
+    return hipErrorNotSupported;
+  const u8* from = (const u8*)(p->srcMemoryType == hipMemoryTypeHost ? p->srcHost : p->srcDevice) +
+                   p->srcY * p->srcPitch + p->srcXInBytes;
+  u8* to = (u8*)(p->dstMemoryType == hipMemoryTypeHost ? p->dstHost : p->dstDevice) + p->dstY * p->dstPitch +
+           p->dstXInBytes;
   return copy2d(stream, to, p->dstPitch, from, p->srcPitch, p->WidthInBytes, p->Height, hipMemcpyDefault);
 }
-static hipError_t symbol_copy(hipStream_t stream, const void* symbol, bool to_symbol, void* other, size_t bytes, size_t offset, hipMemcpyKind kind) {
+static hipError_t symbol_copy(hipStream_t stream, const void* symbol, bool to_symbol, void* other,
+                              size_t bytes, size_t offset, hipMemcpyKind kind) {
   void* address;
   size_t size;
   hipError_t error = symbol_address(symbol, current_device(), &address, &size);
   if (error != hipSuccess) return error;
   if (offset + bytes > size || offset + bytes < offset) return hipErrorInvalidValue;
-  return to_symbol ? copy(stream, (u8*)address + offset, other, bytes, kind) : copy(stream, other, (u8*)address + offset, bytes, kind);
+  return to_symbol ? copy(stream, (u8*)address + offset, other, bytes, kind)
+                   : copy(stream, other, (u8*)address + offset, bytes, kind);
 }
 
-static hipError_t fill(hipStream_t stream, void* to, u32 value, u32 value_bytes, size_t width, size_t height = 1, size_t pitch = 0, size_t depth = 1,
-                       size_t slice = 0) {
+static hipError_t fill(hipStream_t stream, void* to, u32 value, u32 value_bytes, size_t width,
+                       size_t height = 1, size_t pitch = 0, size_t depth = 1, size_t slice = 0) {
   Operation o = operation(DO_FILL);
   if (!width || !height || !depth) return hipSuccess;
   if (!to || (size_t)to % value_bytes) return hipErrorInvalidValue;
@@ -57,37 +73,78 @@ static hipError_t fill(hipStream_t stream, void* to, u32 value, u32 value_bytes,
 }
 
 extern "C" {
-hipError_t hipMemcpy(void* to, const void* from, size_t bytes, hipMemcpyKind kind) { ENTER; return done(copy(nullptr, to, from, bytes, kind)); }
-hipError_t hipMemcpyAsync(void* to, const void* from, size_t bytes, hipMemcpyKind kind, hipStream_t s) { ENTER; return done(copy(s, to, from, bytes, kind)); }
-hipError_t hipMemcpyWithStream(void* to, const void* from, size_t bytes, hipMemcpyKind kind, hipStream_t s) { return hipMemcpyAsync(to, from, bytes, kind, s); }
-hipError_t hipMemcpyHtoD(hipDeviceptr_t to, const void* from, size_t bytes) { ENTER; return done(copy(nullptr, to, from, bytes)); }
-hipError_t hipMemcpyDtoH(void* to, hipDeviceptr_t from, size_t bytes) { ENTER; return done(copy(nullptr, to, from, bytes)); }
-hipError_t hipMemcpyDtoD(hipDeviceptr_t to, hipDeviceptr_t from, size_t bytes) { ENTER; return done(copy(nullptr, to, from, bytes)); }
-hipError_t hipMemcpyHtoDAsync(hipDeviceptr_t to, const void* from, size_t bytes, hipStream_t s) { ENTER; return done(copy(s, to, from, bytes)); }
-hipError_t hipMemcpyDtoHAsync(void* to, hipDeviceptr_t from, size_t bytes, hipStream_t s) { ENTER; return done(copy(s, to, from, bytes)); }
-hipError_t hipMemcpyDtoDAsync(hipDeviceptr_t to, hipDeviceptr_t from, size_t bytes, hipStream_t s) { ENTER; return done(copy(s, to, from, bytes)); }
+hipError_t hipMemcpy(void* to, const void* from, size_t bytes, hipMemcpyKind kind) {
+  ENTER;
+  return done(copy(nullptr, to, from, bytes, kind));
+}
+hipError_t hipMemcpyAsync(void* to, const void* from, size_t bytes, hipMemcpyKind kind, hipStream_t s) {
+  ENTER;
+  return done(copy(s, to, from, bytes, kind));
+}
+hipError_t hipMemcpyWithStream(void* to, const void* from, size_t bytes, hipMemcpyKind kind, hipStream_t s) {
+  return hipMemcpyAsync(to, from, bytes, kind, s);
+}
+hipError_t hipMemcpyHtoD(hipDeviceptr_t to, const void* from, size_t bytes) {
+  ENTER;
+  return done(copy(nullptr, to, from, bytes));
+}
+hipError_t hipMemcpyDtoH(void* to, hipDeviceptr_t from, size_t bytes) {
+  ENTER;
+  return done(copy(nullptr, to, from, bytes));
+}
+hipError_t hipMemcpyDtoD(hipDeviceptr_t to, hipDeviceptr_t from, size_t bytes) {
+  ENTER;
+  return done(copy(nullptr, to, from, bytes));
+}
+hipError_t hipMemcpyHtoDAsync(hipDeviceptr_t to, const void* from, size_t bytes, hipStream_t s) {
+  ENTER;
+  return done(copy(s, to, from, bytes));
+}
+hipError_t hipMemcpyDtoHAsync(void* to, hipDeviceptr_t from, size_t bytes, hipStream_t s) {
+  ENTER;
+  return done(copy(s, to, from, bytes));
+}
+hipError_t hipMemcpyDtoDAsync(hipDeviceptr_t to, hipDeviceptr_t from, size_t bytes, hipStream_t s) {
+  ENTER;
+  return done(copy(s, to, from, bytes));
+}
 hipError_t hipMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t bytes) {
   ENTER;
   if (!valid_device(to_device) || !valid_device(from_device)) return done(hipErrorInvalidDevice);
   return done(copy(nullptr, to, from, bytes));
 }
-hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes, hipStream_t s) {
+hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes,
+                              hipStream_t s) {
   ENTER;
   if (!valid_device(to_device) || !valid_device(from_device)) return done(hipErrorInvalidDevice);
   return done(copy(s, to, from, bytes));
 }
-hipError_t hipMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, hipMemcpyKind kind) {
+hipError_t hipMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                       size_t height, hipMemcpyKind kind) {
   ENTER;
   return done(copy2d(nullptr, to, to_pitch, from, from_pitch, width, height, kind));
 }
-hipError_t hipMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, hipMemcpyKind kind, hipStream_t s) {
+hipError_t hipMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                            size_t height, hipMemcpyKind kind, hipStream_t s) {
   ENTER;
   return done(copy2d(s, to, to_pitch, from, from_pitch, width, height, kind));
 }
-hipError_t hipMemcpyParam2D(const hip_Memcpy2D* p) { ENTER; return done(param2d(nullptr, p)); }
-hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D* p, hipStream_t s) { ENTER; return done(param2d(s, p)); }
-hipError_t hipMemcpy3D(const hipMemcpy3DParms* p) { ENTER; return done(p ? copy3d(nullptr, *p) : hipErrorInvalidValue); }
-hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* p, hipStream_t s) { ENTER; return done(p ? copy3d(s, *p) : hipErrorInvalidValue); }
+hipError_t hipMemcpyParam2D(const hip_Memcpy2D* p) {
+  ENTER;
+  return done(param2d(nullptr, p));
+}
+hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D* p, hipStream_t s) {
+  ENTER;
+  return done(param2d(s, p));
+}
+hipError_t hipMemcpy3D(const hipMemcpy3DParms* p) {
+  ENTER;
+  return done(p ? copy3d(nullptr, *p) : hipErrorInvalidValue);
+}
+hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* p, hipStream_t s) {
+  ENTER;
+  return done(p ? copy3d(s, *p) : hipErrorInvalidValue);
+}
 
 hipError_t hipGetSymbolAddress(void** address, const void* symbol) {
   ENTER;
@@ -98,31 +155,59 @@ hipError_t hipGetSymbolSize(size_t* bytes, const void* symbol) {
   void* address;
   return done(bytes ? symbol_address(symbol, current_device(), &address, bytes) : hipErrorInvalidValue);
 }
-hipError_t hipMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset, hipMemcpyKind kind) {
+hipError_t hipMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
+                             hipMemcpyKind kind) {
   ENTER;
   return done(symbol_copy(nullptr, symbol, true, (void*)from, bytes, offset, kind));
 }
-hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset, hipMemcpyKind kind, hipStream_t s) {
+hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset,
+                                  hipMemcpyKind kind, hipStream_t s) {
   ENTER;
   return done(symbol_copy(s, symbol, true, (void*)from, bytes, offset, kind));
 }
-hipError_t hipMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset, hipMemcpyKind kind) {
+hipError_t hipMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
+                               hipMemcpyKind kind) {
   ENTER;
   return done(symbol_copy(nullptr, symbol, false, to, bytes, offset, kind));
 }
-hipError_t hipMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset, hipMemcpyKind kind, hipStream_t s) {
+hipError_t hipMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
+                                    hipMemcpyKind kind, hipStream_t s) {
   ENTER;
   return done(symbol_copy(s, symbol, false, to, bytes, offset, kind));
 }
 
-hipError_t hipMemset(void* to, int value, size_t bytes) { ENTER; return done(fill(nullptr, to, (u8)value, 1, bytes)); }
-hipError_t hipMemsetAsync(void* to, int value, size_t bytes, hipStream_t s) { ENTER; return done(fill(s, to, (u8)value, 1, bytes)); }
-hipError_t hipMemsetD8(hipDeviceptr_t to, unsigned char value, size_t n) { ENTER; return done(fill(nullptr, to, value, 1, n)); }
-hipError_t hipMemsetD8Async(hipDeviceptr_t to, unsigned char value, size_t n, hipStream_t s) { ENTER; return done(fill(s, to, value, 1, n)); }
-hipError_t hipMemsetD16(hipDeviceptr_t to, unsigned short value, size_t n) { ENTER; return done(fill(nullptr, to, value, 2, 2 * n)); }
-hipError_t hipMemsetD16Async(hipDeviceptr_t to, unsigned short value, size_t n, hipStream_t s) { ENTER; return done(fill(s, to, value, 2, 2 * n)); }
-hipError_t hipMemsetD32(hipDeviceptr_t to, int value, size_t n) { ENTER; return done(fill(nullptr, to, value, 4, 4 * n)); }
-hipError_t hipMemsetD32Async(hipDeviceptr_t to, int value, size_t n, hipStream_t s) { ENTER; return done(fill(s, to, value, 4, 4 * n)); }
+hipError_t hipMemset(void* to, int value, size_t bytes) {
+  ENTER;
+  return done(fill(nullptr, to, (u8)value, 1, bytes));
+}
+hipError_t hipMemsetAsync(void* to, int value, size_t bytes, hipStream_t s) {
+  ENTER;
+  return done(fill(s, to, (u8)value, 1, bytes));
+}
+hipError_t hipMemsetD8(hipDeviceptr_t to, unsigned char value, size_t n) {
+  ENTER;
+  return done(fill(nullptr, to, value, 1, n));
+}
+hipError_t hipMemsetD8Async(hipDeviceptr_t to, unsigned char value, size_t n, hipStream_t s) {
+  ENTER;
+  return done(fill(s, to, value, 1, n));
+}
+hipError_t hipMemsetD16(hipDeviceptr_t to, unsigned short value, size_t n) {
+  ENTER;
+  return done(fill(nullptr, to, value, 2, 2 * n));
+}
+hipError_t hipMemsetD16Async(hipDeviceptr_t to, unsigned short value, size_t n, hipStream_t s) {
+  ENTER;
+  return done(fill(s, to, value, 2, 2 * n));
+}
+hipError_t hipMemsetD32(hipDeviceptr_t to, int value, size_t n) {
+  ENTER;
+  return done(fill(nullptr, to, value, 4, 4 * n));
+}
+hipError_t hipMemsetD32Async(hipDeviceptr_t to, int value, size_t n, hipStream_t s) {
+  ENTER;
+  return done(fill(s, to, value, 4, 4 * n));
+}
 hipError_t hipMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
   ENTER;
   return done(fill(nullptr, to, (u8)value, 1, width, height, pitch));

@@ -6,7 +6,8 @@ static thread_local int device_of_thread = 0;
 static const ArchFacts* facts = nullptr;
 
 static const ArchFacts* arch_named(const char* name) {
-  for (const ArchFacts& a : ARCH_FACTS) if (!strcmp(a.name, name)) return &a;
+  for (const ArchFacts& a : ARCH_FACTS)
+    if (!strcmp(a.name, name)) return &a;
   return nullptr;
 }
 
@@ -41,8 +42,9 @@ int device_count() {
 int current_device() { return device_of_thread; }
 bool valid_device(int device) { return device >= 0 && device < device_count(); }
 
-// Facts that arch.py has no use for. Sources: AMD's data sheets of MI300X and MI355X (memory clock, bus width, L2 of an
-// XCD); what ROCm's hipInfo prints on such cards (limits of grids and blocks, bus ids left at made-up values).
+// Facts that arch.py has no use for. Sources: AMD's data sheets of MI300X and MI355X (memory clock, bus
+// width, L2 of an XCD); what ROCm's hipInfo prints on such cards (limits of grids and blocks, bus ids left at
+// made-up values).
 constexpr u32 L2_BYTES = 4 << 20, BUS_BITS = 8192, WALL_CLOCK_KHZ = 100000;
 static u32 memory_clock_khz() { return strcmp(arch_facts().name, "gfx950") ? 1300000 : 2000000; }
 static int minor_of(const ArchFacts& a) { return a.name[4] - '0'; }
@@ -54,7 +56,8 @@ static void fill_properties(hipDeviceProp_t* p, int device) {
   snprintf(p->gcnArchName, sizeof p->gcnArchName, "%s:sramecc+:xnack-", a.name);
   snprintf(p->uuid.bytes, sizeof p->uuid.bytes, "cdna-emulated%02d", device);
   p->totalGlobalMem = a.memory_bytes;
-  p->sharedMemPerBlock = p->sharedMemPerMultiprocessor = p->maxSharedMemoryPerMultiProcessor = p->sharedMemPerBlockOptin = a.lds_bytes;
+  p->sharedMemPerBlock = p->sharedMemPerMultiprocessor = p->maxSharedMemoryPerMultiProcessor =
+      p->sharedMemPerBlockOptin = a.lds_bytes;
   p->regsPerBlock = p->regsPerMultiprocessor = 65536;
   p->warpSize = WAVE;
   p->memPitch = 2147483647;
@@ -84,41 +87,91 @@ static void fill_properties(hipDeviceProp_t* p, int device) {
   p->clockInstructionRate = WALL_CLOCK_KHZ;
   p->isLargeBar = 1;
   hipDeviceArch_t& f = p->arch;
-  f.hasGlobalInt32Atomics = f.hasGlobalFloatAtomicExch = f.hasSharedInt32Atomics = f.hasSharedFloatAtomicExch = 1;
+  f.hasGlobalInt32Atomics = f.hasGlobalFloatAtomicExch = f.hasSharedInt32Atomics =
+      f.hasSharedFloatAtomicExch = 1;
   f.hasFloatAtomicAdd = f.hasGlobalInt64Atomics = f.hasSharedInt64Atomics = f.hasDoubles = 1;
   f.hasWarpVote = f.hasWarpBallot = f.hasWarpShuffle = f.hasThreadFenceSystem = f.has3dGrid = 1;
 }
 
 static bool attribute(const hipDeviceProp_t& p, hipDeviceAttribute_t which, int* out) {
   switch (which) {
-#define A(NAME, VALUE) case hipDeviceAttribute##NAME: *out = (int)(VALUE); return true
-    A(EccEnabled, p.ECCEnabled); A(AsyncEngineCount, p.asyncEngineCount); A(CanMapHostMemory, 1);
-    A(CanUseHostPointerForRegisteredMem, 1); A(ClockRate, p.clockRate); A(ComputeMode, p.computeMode);
-    A(ComputePreemptionSupported, 0); A(ConcurrentKernels, 1); A(ConcurrentManagedAccess, 1); A(CooperativeLaunch, 1);
-    A(CooperativeMultiDeviceLaunch, 0); A(DeviceOverlap, p.deviceOverlap); A(DirectManagedMemAccessFromHost, 1);
-    A(GlobalL1CacheSupported, 1); A(HostNativeAtomicSupported, 1); A(Integrated, 0); A(IsMultiGpuBoard, 0);
-    A(KernelExecTimeout, 0); A(L2CacheSize, p.l2CacheSize); A(LocalL1CacheSupported, p.localL1CacheSupported);
-    A(ComputeCapabilityMajor, p.major); A(ComputeCapabilityMinor, p.minor); A(ManagedMemory, 1);
-    A(MaxBlocksPerMultiProcessor, p.maxBlocksPerMultiProcessor); A(MaxBlockDimX, p.maxThreadsDim[0]);
-    A(MaxBlockDimY, p.maxThreadsDim[1]); A(MaxBlockDimZ, p.maxThreadsDim[2]); A(MaxGridDimX, p.maxGridSize[0]);
-    A(MaxGridDimY, p.maxGridSize[1]); A(MaxGridDimZ, p.maxGridSize[2]); A(MaxThreadsPerBlock, p.maxThreadsPerBlock);
-    A(MaxThreadsPerMultiProcessor, p.maxThreadsPerMultiProcessor); A(MaxPitch, p.memPitch); A(MemoryBusWidth, p.memoryBusWidth);
-    A(MemoryClockRate, p.memoryClockRate); A(MultiGpuBoardGroupID, 0); A(MultiprocessorCount, p.multiProcessorCount);
-    A(PageableMemoryAccess, 1); A(PageableMemoryAccessUsesHostPageTables, 0); A(PciBusId, p.pciBusID);
-    A(PciDeviceId, p.pciDeviceID); A(PciDomainId, p.pciDomainID); A(MaxRegistersPerBlock, p.regsPerBlock);
-    A(MaxRegistersPerMultiprocessor, p.regsPerMultiprocessor); A(ReservedSharedMemPerBlock, 0);
-    A(MaxSharedMemoryPerBlock, p.sharedMemPerBlock); A(SharedMemPerBlockOptin, p.sharedMemPerBlockOptin);
-    A(SharedMemPerMultiprocessor, p.sharedMemPerMultiprocessor); A(StreamPrioritiesSupported, 1);
-    A(SurfaceAlignment, p.surfaceAlignment); A(TccDriver, 0); A(TextureAlignment, p.textureAlignment);
-    A(TexturePitchAlignment, p.texturePitchAlignment); A(TotalConstantMemory, p.totalConstMem);
-    A(TotalGlobalMem, p.totalGlobalMem >> 31 ? 2147483647 : p.totalGlobalMem); A(UnifiedAddressing, 1); A(WarpSize, p.warpSize);
-    A(MemoryPoolsSupported, 1); A(VirtualMemoryManagementSupported, 0); A(HostRegisterSupported, 1);
-    A(MemoryPoolSupportedHandleTypes, 0); A(ClockInstructionRate, p.clockInstructionRate);
-    A(MaxSharedMemoryPerMultiprocessor, p.maxSharedMemoryPerMultiProcessor); A(CooperativeMultiDeviceUnmatchedFunc, 0);
-    A(CooperativeMultiDeviceUnmatchedGridDim, 0); A(CooperativeMultiDeviceUnmatchedBlockDim, 0);
-    A(CooperativeMultiDeviceUnmatchedSharedMem, 0); A(IsLargeBar, 1); A(AsicRevision, p.asicRevision);
-    A(CanUseStreamWaitValue, 1); A(ImageSupport, 0); A(PhysicalMultiProcessorCount, p.multiProcessorCount);
-    A(FineGrainSupport, 1); A(WallClockRate, WALL_CLOCK_KHZ); A(NumberOfXccs, arch_facts().xcds);
+#define A(NAME, VALUE) \
+  case hipDeviceAttribute##NAME: *out = (int)(VALUE); return true
+    A(EccEnabled, p.ECCEnabled);
+    A(AsyncEngineCount, p.asyncEngineCount);
+    A(CanMapHostMemory, 1);
+    A(CanUseHostPointerForRegisteredMem, 1);
+    A(ClockRate, p.clockRate);
+    A(ComputeMode, p.computeMode);
+    A(ComputePreemptionSupported, 0);
+    A(ConcurrentKernels, 1);
+    A(ConcurrentManagedAccess, 1);
+    A(CooperativeLaunch, 1);
+    A(CooperativeMultiDeviceLaunch, 0);
+    A(DeviceOverlap, p.deviceOverlap);
+    A(DirectManagedMemAccessFromHost, 1);
+    A(GlobalL1CacheSupported, 1);
+    A(HostNativeAtomicSupported, 1);
+    A(Integrated, 0);
+    A(IsMultiGpuBoard, 0);
+    A(KernelExecTimeout, 0);
+    A(L2CacheSize, p.l2CacheSize);
+    A(LocalL1CacheSupported, p.localL1CacheSupported);
+    A(ComputeCapabilityMajor, p.major);
+    A(ComputeCapabilityMinor, p.minor);
+    A(ManagedMemory, 1);
+    A(MaxBlocksPerMultiProcessor, p.maxBlocksPerMultiProcessor);
+    A(MaxBlockDimX, p.maxThreadsDim[0]);
+    A(MaxBlockDimY, p.maxThreadsDim[1]);
+    A(MaxBlockDimZ, p.maxThreadsDim[2]);
+    A(MaxGridDimX, p.maxGridSize[0]);
+    A(MaxGridDimY, p.maxGridSize[1]);
+    A(MaxGridDimZ, p.maxGridSize[2]);
+    A(MaxThreadsPerBlock, p.maxThreadsPerBlock);
+    A(MaxThreadsPerMultiProcessor, p.maxThreadsPerMultiProcessor);
+    A(MaxPitch, p.memPitch);
+    A(MemoryBusWidth, p.memoryBusWidth);
+    A(MemoryClockRate, p.memoryClockRate);
+    A(MultiGpuBoardGroupID, 0);
+    A(MultiprocessorCount, p.multiProcessorCount);
+    A(PageableMemoryAccess, 1);
+    A(PageableMemoryAccessUsesHostPageTables, 0);
+    A(PciBusId, p.pciBusID);
+    A(PciDeviceId, p.pciDeviceID);
+    A(PciDomainId, p.pciDomainID);
+    A(MaxRegistersPerBlock, p.regsPerBlock);
+    A(MaxRegistersPerMultiprocessor, p.regsPerMultiprocessor);
+    A(ReservedSharedMemPerBlock, 0);
+    A(MaxSharedMemoryPerBlock, p.sharedMemPerBlock);
+    A(SharedMemPerBlockOptin, p.sharedMemPerBlockOptin);
+    A(SharedMemPerMultiprocessor, p.sharedMemPerMultiprocessor);
+    A(StreamPrioritiesSupported, 1);
+    A(SurfaceAlignment, p.surfaceAlignment);
+    A(TccDriver, 0);
+    A(TextureAlignment, p.textureAlignment);
+    A(TexturePitchAlignment, p.texturePitchAlignment);
+    A(TotalConstantMemory, p.totalConstMem);
+    A(TotalGlobalMem, p.totalGlobalMem >> 31 ? 2147483647 : p.totalGlobalMem);
+    A(UnifiedAddressing, 1);
+    A(WarpSize, p.warpSize);
+    A(MemoryPoolsSupported, 1);
+    A(VirtualMemoryManagementSupported, 0);
+    A(HostRegisterSupported, 1);
+    A(MemoryPoolSupportedHandleTypes, 0);
+    A(ClockInstructionRate, p.clockInstructionRate);
+    A(MaxSharedMemoryPerMultiprocessor, p.maxSharedMemoryPerMultiProcessor);
+    A(CooperativeMultiDeviceUnmatchedFunc, 0);
+    A(CooperativeMultiDeviceUnmatchedGridDim, 0);
+    A(CooperativeMultiDeviceUnmatchedBlockDim, 0);
+    A(CooperativeMultiDeviceUnmatchedSharedMem, 0);
+    A(IsLargeBar, 1);
+    A(AsicRevision, p.asicRevision);
+    A(CanUseStreamWaitValue, 1);
+    A(ImageSupport, 0);
+    A(PhysicalMultiProcessorCount, p.multiProcessorCount);
+    A(FineGrainSupport, 1);
+    A(WallClockRate, WALL_CLOCK_KHZ);
+    A(NumberOfXccs, arch_facts().xcds);
     A(MaxAvailableVgprsPerThread, arch_facts().vgprs_per_lane);
 #undef A
     default: return false;
@@ -151,7 +204,8 @@ hipError_t hipGetDevice(int* device) {
   return done(hipSuccess);
 }
 hipError_t hipSetValidDevices(int* devices, int n) {
-  for (int i = 0; i < n; i++) if (!devices || !valid_device(devices[i])) return done(hipErrorInvalidDevice);
+  for (int i = 0; i < n; i++)
+    if (!devices || !valid_device(devices[i])) return done(hipErrorInvalidDevice);
   return done(hipSuccess);
 }
 hipError_t hipChooseDevice(int* device, const hipDeviceProp_t* wanted) {
@@ -218,7 +272,10 @@ hipError_t hipDeviceGetByPCIBusId(int* device, const char* id) {
 }
 
 // Work is done when the call that asked for it returns: there is nothing to wait for.
-hipError_t hipDeviceSynchronize(void) { ENTER; return done(hipSuccess); }
+hipError_t hipDeviceSynchronize(void) {
+  ENTER;
+  return done(hipSuccess);
+}
 
 hipError_t hipDeviceGetP2PAttribute(int* value, hipDeviceP2PAttr which, int from, int to) {
   if (!value || from == to) return done(hipErrorInvalidValue);
@@ -259,7 +316,10 @@ hipError_t hipDeviceDisablePeerAccess(int peer) {
 }
 
 static unsigned device_flags;
-hipError_t hipSetDeviceFlags(unsigned flags) { device_flags = flags; return done(hipSuccess); }
+hipError_t hipSetDeviceFlags(unsigned flags) {
+  device_flags = flags;
+  return done(hipSuccess);
+}
 hipError_t hipGetDeviceFlags(unsigned* flags) {
   if (!flags) return done(hipErrorInvalidValue);
   *flags = device_flags;
@@ -303,7 +363,9 @@ hipError_t hipDevicePrimaryCtxRetain(hipCtx_t* context, hipDevice_t device) {
   *context = (hipCtx_t)(size_t)(device + 1);
   return done(hipSuccess);
 }
-hipError_t hipDevicePrimaryCtxRelease(hipDevice_t device) { return done(valid_device(device) ? hipSuccess : hipErrorInvalidDevice); }
+hipError_t hipDevicePrimaryCtxRelease(hipDevice_t device) {
+  return done(valid_device(device) ? hipSuccess : hipErrorInvalidDevice);
+}
 hipError_t hipCtxGetCurrent(hipCtx_t* context) {
   if (!context) return done(hipErrorInvalidValue);
   *context = (hipCtx_t)(size_t)(current_device() + 1);

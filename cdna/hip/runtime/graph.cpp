@@ -12,8 +12,14 @@ struct hipGraphExec {
 static List<hipGraph_t> graphs;
 static List<hipGraphExec_t> executables;
 
-static bool known(hipGraph_t g) { Guard guard; return g && graphs.contains(g); }
-static bool known(hipGraphExec_t e) { Guard guard; return e && executables.contains(e); }
+static bool known(hipGraph_t g) {
+  Guard guard;
+  return g && graphs.contains(g);
+}
+static bool known(hipGraphExec_t e) {
+  Guard guard;
+  return e && executables.contains(e);
+}
 
 static hipGraph_t new_graph() {
   hipGraph_t g = make<ihipGraph>();
@@ -38,7 +44,8 @@ static Operation owned(const Operation& o) {  // with copies of what the operati
 }
 
 static hipGraphNode_t node_of(hipGraph_t g, hipGraphNode_t origin) {
-  for (hipGraphNode_t node : g->nodes) if (node->origin == origin) return node;
+  for (hipGraphNode_t node : g->nodes)
+    if (node->origin == origin) return node;
   return nullptr;
 }
 
@@ -81,10 +88,12 @@ hipError_t run_graph(hipGraph_t g, hipStream_t stream) {
   return error;
 }
 
-static hipError_t add(hipGraphNode_t* out, hipGraph_t g, const hipGraphNode_t* needs, size_t n, const Operation& o) {  // takes over o
+static hipError_t add(hipGraphNode_t* out, hipGraph_t g, const hipGraphNode_t* needs, size_t n,
+                      const Operation& o) {  // takes over o
   Guard guard;
   if (!out || !known(g) || (n && !needs)) return hipErrorInvalidValue;
-  for (size_t i = 0; i < n; i++) if (!needs[i] || needs[i]->graph != g) return hipErrorInvalidValue;
+  for (size_t i = 0; i < n; i++)
+    if (!needs[i] || needs[i]->graph != g) return hipErrorInvalidValue;
   hipGraphNode_t node = make<hipGraphNode>();
   node->graph = g;
   node->operation = o;
@@ -120,28 +129,41 @@ static hipError_t replace_in(hipGraphExec_t e, hipGraphNode_t node, const Operat
 static hipError_t kernel_operation(const hipKernelNodeParams* p, Operation* o) {
   if (!p) return hipErrorInvalidValue;
   hipFunction_t f = find_function(p->func);
-  return f ? kernel_call(f, p->gridDim, p->blockDim, p->sharedMemBytes, p->kernelParams, p->extra, false, o) : hipErrorInvalidDeviceFunction;
+  return f ? kernel_call(f, p->gridDim, p->blockDim, p->sharedMemBytes, p->kernelParams, p->extra, false, o)
+           : hipErrorInvalidDeviceFunction;
 }
 static hipError_t memset_operation(const hipMemsetParams* p, Operation* o) {
-  if (!p || !p->dst || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4)) return hipErrorInvalidValue;
+  if (!p || !p->dst || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
+    return hipErrorInvalidValue;
   *o = operation(DO_FILL);
   o->fill = {p->dst, p->value, p->elementSize, p->width * p->elementSize, p->height, 1, p->pitch, 0};
   return hipSuccess;
 }
 static hipError_t memcpy3d_operation(const hipMemcpy3DParms* p, Operation* o) {
   if (!p || p->srcArray || p->dstArray) return p ? hipErrorNotSupported : hipErrorInvalidValue;
-  auto at = [](const hipPitchedPtr& q, const hipPos& pos) { return (u8*)q.ptr + pos.z * q.pitch * q.ysize + pos.y * q.pitch + pos.x; };
+  auto at = [](const hipPitchedPtr& q, const hipPos& pos) {
+    return (u8*)q.ptr + pos.z * q.pitch * q.ysize + pos.y * q.pitch + pos.x;
+  };
   *o = operation(DO_COPY);
-  o->copy = {at(p->dstPtr, p->dstPos), at(p->srcPtr, p->srcPos), p->extent.width, p->extent.height, p->extent.depth, p->dstPtr.pitch,
-             p->srcPtr.pitch, p->dstPtr.pitch * p->dstPtr.ysize, p->srcPtr.pitch * p->srcPtr.ysize};
+  o->copy = {at(p->dstPtr, p->dstPos),
+             at(p->srcPtr, p->srcPos),
+             p->extent.width,
+             p->extent.height,
+             p->extent.depth,
+             p->dstPtr.pitch,
+             p->srcPtr.pitch,
+             p->dstPtr.pitch * p->dstPtr.ysize,
+             p->srcPtr.pitch * p->srcPtr.ysize};
   return hipSuccess;
 }
 static hipError_t memcpy1d_operation(void* to, const void* from, size_t bytes, Operation* o) {
-  if (!to || !from || !within_allocation(to, bytes) || !within_allocation(from, bytes)) return hipErrorInvalidValue;
+  if (!to || !from || !within_allocation(to, bytes) || !within_allocation(from, bytes))
+    return hipErrorInvalidValue;
   *o = copy_operation(to, from, bytes);
   return hipSuccess;
 }
-static hipError_t symbol_operation(const void* symbol, bool to_symbol, void* other, size_t bytes, size_t offset, Operation* o) {
+static hipError_t symbol_operation(const void* symbol, bool to_symbol, void* other, size_t bytes,
+                                   size_t offset, Operation* o) {
   void* address;
   size_t size;
   hipError_t error = symbol_address(symbol, current_device(), &address, &size);
@@ -204,16 +226,19 @@ hipError_t hipGraphDestroyNode(hipGraphNode_t node) {
 
 // --- edges ---------------------------------------------------------------------------------------------
 
-hipError_t hipGraphAddDependencies(hipGraph_t g, const hipGraphNode_t* from, const hipGraphNode_t* to, size_t n) {
+hipError_t hipGraphAddDependencies(hipGraph_t g, const hipGraphNode_t* from, const hipGraphNode_t* to,
+                                   size_t n) {
   ENTER;
   if (!known(g) || (n && (!from || !to))) return done(hipErrorInvalidValue);
   for (size_t i = 0; i < n; i++) {
-    if (!from[i] || !to[i] || from[i]->graph != g || to[i]->graph != g || to[i]->needs.contains(from[i])) return done(hipErrorInvalidValue);
+    if (!from[i] || !to[i] || from[i]->graph != g || to[i]->graph != g || to[i]->needs.contains(from[i]))
+      return done(hipErrorInvalidValue);
     to[i]->needs.push(from[i]);
   }
   return done(hipSuccess);
 }
-hipError_t hipGraphRemoveDependencies(hipGraph_t g, const hipGraphNode_t* from, const hipGraphNode_t* to, size_t n) {
+hipError_t hipGraphRemoveDependencies(hipGraph_t g, const hipGraphNode_t* from, const hipGraphNode_t* to,
+                                      size_t n) {
   ENTER;
   if (!known(g) || (n && (!from || !to))) return done(hipErrorInvalidValue);
   for (size_t i = 0; i < n; i++) {
@@ -225,7 +250,8 @@ hipError_t hipGraphRemoveDependencies(hipGraph_t g, const hipGraphNode_t* from, 
 
 // A list as HIP gives it: its length where there is no room, else what fits, the rest null.
 static hipError_t give(List<hipGraphNode_t>& list, hipGraphNode_t* out, size_t* n) {
-  if (out) for (size_t i = 0; i < *n; i++) out[i] = i < list.count ? list[(u32)i] : nullptr;
+  if (out)
+    for (size_t i = 0; i < *n; i++) out[i] = i < list.count ? list[(u32)i] : nullptr;
   if (!out || *n > list.count) *n = list.count;
   return hipSuccess;
 }
@@ -237,7 +263,8 @@ hipError_t hipGraphGetRootNodes(hipGraph_t g, hipGraphNode_t* nodes, size_t* n) 
   ENTER;
   if (!known(g) || !n) return done(hipErrorInvalidValue);
   List<hipGraphNode_t> roots;
-  for (hipGraphNode_t node : g->nodes) if (!node->needs.count) roots.push(node);
+  for (hipGraphNode_t node : g->nodes)
+    if (!node->needs.count) roots.push(node);
   (void)give(roots, nodes, n);
   roots.release();
   return done(hipSuccess);
@@ -250,7 +277,8 @@ hipError_t hipGraphNodeGetDependentNodes(hipGraphNode_t node, hipGraphNode_t* no
   ENTER;
   if (!node || !n) return done(hipErrorInvalidValue);
   List<hipGraphNode_t> found;
-  for (hipGraphNode_t other : node->graph->nodes) if (other->needs.contains(node)) found.push(other);
+  for (hipGraphNode_t other : node->graph->nodes)
+    if (other->needs.contains(node)) found.push(other);
   (void)give(found, nodes, n);
   found.release();
   return done(hipSuccess);
@@ -283,7 +311,8 @@ hipError_t hipGraphNodeGetType(hipGraphNode_t node, hipGraphNodeType* out) {
     case DO_WAIT: *out = hipGraphNodeTypeWaitEvent; break;
     case DO_ALLOCATE: *out = hipGraphNodeTypeMemAlloc; break;
     case DO_FREE: *out = hipGraphNodeTypeMemFree; break;
-    case DO_WRITE_VALUE: case DO_WAIT_VALUE: *out = hipGraphNodeTypeBatchMemOp; break;
+    case DO_WRITE_VALUE:
+    case DO_WAIT_VALUE: *out = hipGraphNodeTypeBatchMemOp; break;
     case DO_NOTHING: *out = hipGraphNodeTypeEmpty; break;
   }
   return done(hipSuccess);
@@ -292,35 +321,45 @@ hipError_t hipGraphNodeGetType(hipGraphNode_t node, hipGraphNodeType* out) {
 // --- nodes: add, read, change in the graph, change in an executable --------------------------------------
 
 #define NEEDS hipGraphNode_t *out, hipGraph_t g, const hipGraphNode_t *needs, size_t n
-#define ADDING(MAKE) \
-  ENTER; \
-  Operation o; \
+#define ADDING(MAKE)       \
+  ENTER;                   \
+  Operation o;             \
   hipError_t error = MAKE; \
   return done(error == hipSuccess ? add(out, g, needs, n, o) : error)
-#define CHANGING(MAKE) \
-  ENTER; \
-  Operation o; \
+#define CHANGING(MAKE)     \
+  ENTER;                   \
+  Operation o;             \
   hipError_t error = MAKE; \
   return done(error == hipSuccess ? replace(node, o) : error)
-#define CHANGING_IN(MAKE) \
-  ENTER; \
-  Operation o; \
+#define CHANGING_IN(MAKE)  \
+  ENTER;                   \
+  Operation o;             \
   hipError_t error = MAKE; \
   return done(error == hipSuccess ? replace_in(e, node, o) : error)
 
 hipError_t hipGraphAddKernelNode(NEEDS, const hipKernelNodeParams* p) { ADDING(kernel_operation(p, &o)); }
-hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* p) { CHANGING(kernel_operation(p, &o)); }
-hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipKernelNodeParams* p) { CHANGING_IN(kernel_operation(p, &o)); }
+hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* p) {
+  CHANGING(kernel_operation(p, &o));
+}
+hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t e, hipGraphNode_t node,
+                                           const hipKernelNodeParams* p) {
+  CHANGING_IN(kernel_operation(p, &o));
+}
 hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernelNodeParams* p) {
   ENTER;
   if (!node || !p || node->operation.kind != DO_KERNEL) return done(hipErrorInvalidValue);
   const KernelCall& c = node->operation.kernel;
-  *p = {c.block, nullptr, (void*)(c.function->host ? c.function->host : c.function), c.grid, c.arguments, c.dynamic_lds_bytes};
+  *p = {c.block, nullptr,     (void*)(c.function->host ? c.function->host : c.function),
+        c.grid,  c.arguments, c.dynamic_lds_bytes};
   return done(hipSuccess);
 }
 hipError_t hipGraphAddMemsetNode(NEEDS, const hipMemsetParams* p) { ADDING(memset_operation(p, &o)); }
-hipError_t hipGraphMemsetNodeSetParams(hipGraphNode_t node, const hipMemsetParams* p) { CHANGING(memset_operation(p, &o)); }
-hipError_t hipGraphExecMemsetNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipMemsetParams* p) { CHANGING_IN(memset_operation(p, &o)); }
+hipError_t hipGraphMemsetNodeSetParams(hipGraphNode_t node, const hipMemsetParams* p) {
+  CHANGING(memset_operation(p, &o));
+}
+hipError_t hipGraphExecMemsetNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipMemsetParams* p) {
+  CHANGING_IN(memset_operation(p, &o));
+}
 hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemsetParams* p) {
   ENTER;
   if (!node || !p || node->operation.kind != DO_FILL) return done(hipErrorInvalidValue);
@@ -329,31 +368,48 @@ hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemsetParams* p) 
   return done(hipSuccess);
 }
 hipError_t hipGraphAddMemcpyNode(NEEDS, const hipMemcpy3DParms* p) { ADDING(memcpy3d_operation(p, &o)); }
-hipError_t hipGraphMemcpyNodeSetParams(hipGraphNode_t node, const hipMemcpy3DParms* p) { CHANGING(memcpy3d_operation(p, &o)); }
-hipError_t hipGraphExecMemcpyNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, hipMemcpy3DParms* p) { CHANGING_IN(memcpy3d_operation(p, &o)); }
-hipError_t hipGraphAddMemcpyNode1D(NEEDS, void* to, const void* from, size_t bytes, hipMemcpyKind) { ADDING(memcpy1d_operation(to, from, bytes, &o)); }
-hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* to, const void* from, size_t bytes, hipMemcpyKind) {
+hipError_t hipGraphMemcpyNodeSetParams(hipGraphNode_t node, const hipMemcpy3DParms* p) {
+  CHANGING(memcpy3d_operation(p, &o));
+}
+hipError_t hipGraphExecMemcpyNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, hipMemcpy3DParms* p) {
+  CHANGING_IN(memcpy3d_operation(p, &o));
+}
+hipError_t hipGraphAddMemcpyNode1D(NEEDS, void* to, const void* from, size_t bytes, hipMemcpyKind) {
+  ADDING(memcpy1d_operation(to, from, bytes, &o));
+}
+hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* to, const void* from, size_t bytes,
+                                         hipMemcpyKind) {
   CHANGING(memcpy1d_operation(to, from, bytes, &o));
 }
-hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t e, hipGraphNode_t node, void* to, const void* from, size_t bytes, hipMemcpyKind) {
+hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t e, hipGraphNode_t node, void* to,
+                                             const void* from, size_t bytes, hipMemcpyKind) {
   CHANGING_IN(memcpy1d_operation(to, from, bytes, &o));
 }
-hipError_t hipGraphAddMemcpyNodeToSymbol(NEEDS, const void* symbol, const void* from, size_t bytes, size_t offset, hipMemcpyKind) {
+hipError_t hipGraphAddMemcpyNodeToSymbol(NEEDS, const void* symbol, const void* from, size_t bytes,
+                                         size_t offset, hipMemcpyKind) {
   ADDING(symbol_operation(symbol, true, (void*)from, bytes, offset, &o));
 }
-hipError_t hipGraphAddMemcpyNodeFromSymbol(NEEDS, void* to, const void* symbol, size_t bytes, size_t offset, hipMemcpyKind) {
+hipError_t hipGraphAddMemcpyNodeFromSymbol(NEEDS, void* to, const void* symbol, size_t bytes, size_t offset,
+                                           hipMemcpyKind) {
   ADDING(symbol_operation(symbol, false, to, bytes, offset, &o));
 }
 hipError_t hipGraphAddHostNode(NEEDS, const hipHostNodeParams* p) { ADDING(host_operation(p, &o)); }
-hipError_t hipGraphHostNodeSetParams(hipGraphNode_t node, const hipHostNodeParams* p) { CHANGING(host_operation(p, &o)); }
-hipError_t hipGraphExecHostNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipHostNodeParams* p) { CHANGING_IN(host_operation(p, &o)); }
+hipError_t hipGraphHostNodeSetParams(hipGraphNode_t node, const hipHostNodeParams* p) {
+  CHANGING(host_operation(p, &o));
+}
+hipError_t hipGraphExecHostNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipHostNodeParams* p) {
+  CHANGING_IN(host_operation(p, &o));
+}
 hipError_t hipGraphHostNodeGetParams(hipGraphNode_t node, hipHostNodeParams* p) {
   ENTER;
   if (!node || !p || node->operation.kind != DO_HOST) return done(hipErrorInvalidValue);
   *p = {node->operation.host.function, node->operation.host.data};
   return done(hipSuccess);
 }
-hipError_t hipGraphAddEmptyNode(NEEDS) { ENTER; return done(add(out, g, needs, n, operation(DO_NOTHING))); }
+hipError_t hipGraphAddEmptyNode(NEEDS) {
+  ENTER;
+  return done(add(out, g, needs, n, operation(DO_NOTHING)));
+}
 hipError_t hipGraphAddEventRecordNode(NEEDS, hipEvent_t event) {
   ENTER;
   return done(event ? add(out, g, needs, n, event_operation(DO_RECORD, event)) : hipErrorInvalidValue);
@@ -410,7 +466,8 @@ hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t* out, hipGraph_t g, unsig
   *out = e;
   return done(hipSuccess);
 }
-hipError_t hipGraphInstantiate(hipGraphExec_t* out, hipGraph_t g, hipGraphNode_t* bad, char* log, size_t log_bytes) {
+hipError_t hipGraphInstantiate(hipGraphExec_t* out, hipGraph_t g, hipGraphNode_t* bad, char* log,
+                               size_t log_bytes) {
   if (bad) *bad = nullptr;
   if (log && log_bytes) log[0] = 0;
   return hipGraphInstantiateWithFlags(out, g, 0);
@@ -430,7 +487,10 @@ hipError_t hipGraphExecGetFlags(hipGraphExec_t e, unsigned long long* flags) {
   *flags = e->flags;
   return done(hipSuccess);
 }
-hipError_t hipGraphUpload(hipGraphExec_t e, hipStream_t) { ENTER; return done(known(e) ? hipSuccess : hipErrorInvalidValue); }
+hipError_t hipGraphUpload(hipGraphExec_t e, hipStream_t) {
+  ENTER;
+  return done(known(e) ? hipSuccess : hipErrorInvalidValue);
+}
 hipError_t hipGraphLaunch(hipGraphExec_t e, hipStream_t stream) {
   ENTER;
   if (!known(e)) return done(hipErrorInvalidValue);
@@ -438,15 +498,20 @@ hipError_t hipGraphLaunch(hipGraphExec_t e, hipStream_t stream) {
   o.graph = e->graph;
   return done(submit(stream, o));
 }
-hipError_t hipGraphExecUpdate(hipGraphExec_t e, hipGraph_t g, hipGraphNode_t* bad, hipGraphExecUpdateResult* result) {
+hipError_t hipGraphExecUpdate(hipGraphExec_t e, hipGraph_t g, hipGraphNode_t* bad,
+                              hipGraphExecUpdateResult* result) {
   ENTER;
   if (!known(e) || !known(g)) return done(hipErrorInvalidValue);
   if (bad) *bad = nullptr;
-  hipGraphExecUpdateResult verdict = e->graph->nodes.count == g->nodes.count ? hipGraphExecUpdateSuccess : hipGraphExecUpdateErrorTopologyChanged;
+  hipGraphExecUpdateResult verdict = e->graph->nodes.count == g->nodes.count
+                                         ? hipGraphExecUpdateSuccess
+                                         : hipGraphExecUpdateErrorTopologyChanged;
   for (u32 i = 0; i < g->nodes.count && verdict == hipGraphExecUpdateSuccess; i++) {
     hipGraphNode_t mine = e->graph->nodes[i], theirs = g->nodes[i];
-    if (mine->operation.kind != theirs->operation.kind) verdict = hipGraphExecUpdateErrorNodeTypeChanged;
-    else if (mine->needs.count != theirs->needs.count) verdict = hipGraphExecUpdateErrorTopologyChanged;
+    if (mine->operation.kind != theirs->operation.kind)
+      verdict = hipGraphExecUpdateErrorNodeTypeChanged;
+    else if (mine->needs.count != theirs->needs.count)
+      verdict = hipGraphExecUpdateErrorTopologyChanged;
     if (verdict != hipGraphExecUpdateSuccess && bad) *bad = theirs;
   }
   if (result) *result = verdict;

@@ -7,14 +7,17 @@ static u32 host_threads() {
   if (n) return n;
   const char* wanted = getenv("CDNA_THREADS");
   cpu_set_t cpus;
-  n = wanted && atoi(wanted) > 0 ? atoi(wanted) : sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus);
+  n = wanted && atoi(wanted) > 0                 ? atoi(wanted)
+      : sched_getaffinity(0, sizeof cpus, &cpus) ? 1
+                                                 : CPU_COUNT(&cpus);
   return n;
 }
 
 static u64 product(dim3 d) { return (u64)d.x * d.y * d.z; }
 
 // Arguments go where the kernel's metadata says; `extra` is a buffer that has them there already.
-hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes, void** arguments, void** extra, bool cooperative, Operation* out) {
+hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes, void** arguments,
+                       void** extra, bool cooperative, Operation* out) {
   if (!product(grid) || !product(block) || product(block) > 1024) return hipErrorInvalidConfiguration;
   if (grid.y > 65536 || grid.z > 65536 || product(grid) > 0xffffffffull) return hipErrorInvalidConfiguration;
   if (lds_bytes > arch_facts().lds_bytes) return hipErrorInvalidValue;
@@ -22,14 +25,24 @@ hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes,
   if (!k) return hipErrorInvalidDeviceFunction;
   *out = operation(DO_KERNEL);
   KernelCall& c = out->kernel;
-  c = {f, grid, block, (u32)lds_bytes, cooperative, (u8*)calloc(1, k->kernarg_bytes + 8), k->kernarg_bytes, nullptr};
+  c = {f,
+       grid,
+       block,
+       (u32)lds_bytes,
+       cooperative,
+       (u8*)calloc(1, k->kernarg_bytes + 8),
+       k->kernarg_bytes,
+       nullptr};
   c.arguments = (void**)calloc(k->n_arguments + 1, sizeof(void*));
   const u8* packed = nullptr;
   size_t packed_bytes = 0;
   for (void** e = extra; e && *e != HIP_LAUNCH_PARAM_END; e += 2) {
-    if (e[0] == HIP_LAUNCH_PARAM_BUFFER_POINTER) packed = (const u8*)e[1];
-    else if (e[0] == HIP_LAUNCH_PARAM_BUFFER_SIZE) packed_bytes = *(const size_t*)e[1];
-    else break;
+    if (e[0] == HIP_LAUNCH_PARAM_BUFFER_POINTER)
+      packed = (const u8*)e[1];
+    else if (e[0] == HIP_LAUNCH_PARAM_BUFFER_SIZE)
+      packed_bytes = *(const size_t*)e[1];
+    else
+      break;
   }
   if (packed) memcpy(c.kernarg, packed, packed_bytes < k->kernarg_bytes ? packed_bytes : k->kernarg_bytes);
   u32 n = 0;
@@ -49,8 +62,8 @@ hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes,
   return hipSuccess;
 }
 
-// Workgroups of the kernel that a compute unit holds (LLVM AMDGPUUsage; the registers are those of both files, in
-// granules; LDS is shared by the workgroups of a CU).
+// Workgroups of the kernel that a compute unit holds (LLVM AMDGPUUsage; the registers are those of both
+// files, in granules; LDS is shared by the workgroups of a CU).
 static int blocks_per_unit(const KernelInfo& k, u32 block, size_t dynamic_lds_bytes) {
   const ArchFacts& a = arch_facts();
   if (block < 1 || block > k.max_work_items) return 0;
@@ -69,7 +82,8 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   KernelInfo* k = kernel_of(c.function, device, &index);
   if (!k) return hipErrorInvalidDeviceFunction;
   Program* p = c.function->module->programs[device];
-  if (c.cooperative && product(c.grid) > (u64)arch_facts().compute_units * blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes))
+  if (c.cooperative && product(c.grid) > (u64)arch_facts().compute_units *
+                                             blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes))
     return hipErrorCooperativeLaunchTooLarge;
   Launch l;
   memset((void*)&l, 0, sizeof l);
@@ -92,13 +106,14 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   if (found) return device_lost = hipErrorLaunchFailure;  // the finding has told what the fault is
   char about[200] = "";
   if (l.fault_address) describe_address(l.fault_address, about, sizeof about);
-  say("%s on %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s", readable_name(k->name), p->arch, l.message, p->where[l.fault_pc],
-      l.fault_group[0], l.fault_group[1], l.fault_group[2], l.fault_wave, about[0] ? "\n  " : "", about);
+  say("%s on %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s", readable_name(k->name), p->arch,
+      l.message, p->where[l.fault_pc], l.fault_group[0], l.fault_group[1], l.fault_group[2], l.fault_wave,
+      about[0] ? "\n  " : "", about);
   return device_lost = hipErrorLaunchFailure;
 }
 
-static hipError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, void** extra, size_t lds_bytes, hipStream_t stream,
-                         bool cooperative) {
+static hipError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, void** extra,
+                         size_t lds_bytes, hipStream_t stream, bool cooperative) {
   hipFunction_t f = find_function(function);
   if (!f) return hipErrorInvalidDeviceFunction;
   Operation o;
@@ -109,15 +124,23 @@ static hipError_t launch(const void* function, dim3 grid, dim3 block, void** arg
   return error;
 }
 
-struct CallConfiguration { dim3 grid, block; size_t lds_bytes; hipStream_t stream; };
+struct CallConfiguration {
+  dim3 grid, block;
+  size_t lds_bytes;
+  hipStream_t stream;
+};
 static thread_local List<CallConfiguration> configurations;
 
 extern "C" {
-__attribute__((visibility("default"))) hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds_bytes, hipStream_t stream) {
+__attribute__((visibility("default"))) hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block,
+                                                                             size_t lds_bytes,
+                                                                             hipStream_t stream) {
   configurations.push({grid, block, lds_bytes, stream});
   return hipSuccess;
 }
-__attribute__((visibility("default"))) hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size_t* lds_bytes, hipStream_t* stream) {
+__attribute__((visibility("default"))) hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block,
+                                                                            size_t* lds_bytes,
+                                                                            hipStream_t* stream) {
   if (!configurations.count) return done(hipErrorMissingConfiguration);
   CallConfiguration& c = configurations[configurations.count - 1];
   *grid = c.grid;
@@ -127,55 +150,64 @@ __attribute__((visibility("default"))) hipError_t __hipPopCallConfiguration(dim3
   configurations.count--;
   return hipSuccess;
 }
-hipError_t hipLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t lds_bytes, hipStream_t stream) {
+hipError_t hipLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t lds_bytes,
+                           hipStream_t stream) {
   ENTER;
   return done(launch(f, grid, block, arguments, nullptr, lds_bytes, stream, false));
 }
-hipError_t hipLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, void** arguments, unsigned lds_bytes, hipStream_t stream) {
+hipError_t hipLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, void** arguments,
+                                      unsigned lds_bytes, hipStream_t stream) {
   ENTER;
   return done(launch(f, grid, block, arguments, nullptr, lds_bytes, stream, true));
 }
 static bool asks_cooperative(const hipLaunchAttribute* attributes, unsigned n) {
-  for (unsigned i = 0; i < n; i++) if (attributes[i].id == hipLaunchAttributeCooperative && attributes[i].value.cooperative) return true;
+  for (unsigned i = 0; i < n; i++)
+    if (attributes[i].id == hipLaunchAttributeCooperative && attributes[i].value.cooperative) return true;
   return false;
 }
 hipError_t hipLaunchKernelExC(const hipLaunchConfig_t* c, const void* f, void** arguments) {
   ENTER;
   if (!c) return done(hipErrorInvalidValue);
-  return done(launch(f, c->gridDim, c->blockDim, arguments, nullptr, c->dynamicSmemBytes, c->stream, asks_cooperative(c->attrs, c->numAttrs)));
+  return done(launch(f, c->gridDim, c->blockDim, arguments, nullptr, c->dynamicSmemBytes, c->stream,
+                     asks_cooperative(c->attrs, c->numAttrs)));
 }
 hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG* c, hipFunction_t f, void** arguments, void** extra) {
   ENTER;
   if (!c) return done(hipErrorInvalidValue);
-  return done(launch(f, dim3(c->gridDimX, c->gridDimY, c->gridDimZ), dim3(c->blockDimX, c->blockDimY, c->blockDimZ), arguments, extra,
-                     c->sharedMemBytes, c->hStream, asks_cooperative(c->attrs, c->numAttrs)));
+  return done(launch(f, dim3(c->gridDimX, c->gridDimY, c->gridDimZ),
+                     dim3(c->blockDimX, c->blockDimY, c->blockDimZ), arguments, extra, c->sharedMemBytes,
+                     c->hStream, asks_cooperative(c->attrs, c->numAttrs)));
 }
-hipError_t hipExtLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t lds_bytes, hipStream_t stream, hipEvent_t start,
-                              hipEvent_t stop, int) {
+hipError_t hipExtLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t lds_bytes,
+                              hipStream_t stream, hipEvent_t start, hipEvent_t stop, int) {
   ENTER;
   hipError_t error = start ? hipEventRecord(start, stream) : hipSuccess;
   if (error == hipSuccess) error = launch(f, grid, block, arguments, nullptr, lds_bytes, stream, false);
   if (error == hipSuccess && stop) error = hipEventRecord(stop, stream);
   return done(error);
 }
-hipError_t hipModuleLaunchKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned lds_bytes,
-                                 hipStream_t stream, void** arguments, void** extra) {
+hipError_t hipModuleLaunchKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                 unsigned by, unsigned bz, unsigned lds_bytes, hipStream_t stream,
+                                 void** arguments, void** extra) {
   ENTER;
   return done(launch(f, dim3(gx, gy, gz), dim3(bx, by, bz), arguments, extra, lds_bytes, stream, false));
 }
-hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                                            unsigned lds_bytes, hipStream_t stream, void** arguments) {
+hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz,
+                                            unsigned bx, unsigned by, unsigned bz, unsigned lds_bytes,
+                                            hipStream_t stream, void** arguments) {
   ENTER;
   return done(launch(f, dim3(gx, gy, gz), dim3(bx, by, bz), arguments, nullptr, lds_bytes, stream, true));
 }
 // Sizes here are in work-items, not workgroups.
-__attribute__((visibility("default"))) hipError_t hipExtModuleLaunchKernel(hipFunction_t f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, size_t lds_bytes,
-                                                                           hipStream_t stream, void** arguments, void** extra, hipEvent_t start,
-                                                                           hipEvent_t stop, u32) {
+__attribute__((visibility("default"))) hipError_t hipExtModuleLaunchKernel(
+    hipFunction_t f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, size_t lds_bytes, hipStream_t stream,
+    void** arguments, void** extra, hipEvent_t start, hipEvent_t stop, u32) {
   ENTER;
   if (!bx || !by || !bz || gx % bx || gy % by || gz % bz) return done(hipErrorInvalidConfiguration);
   hipError_t error = start ? hipEventRecord(start, stream) : hipSuccess;
-  if (error == hipSuccess) error = launch(f, dim3(gx / bx, gy / by, gz / bz), dim3(bx, by, bz), arguments, extra, lds_bytes, stream, false);
+  if (error == hipSuccess)
+    error = launch(f, dim3(gx / bx, gy / by, gz / bz), dim3(bx, by, bz), arguments, extra, lds_bytes, stream,
+                   false);
   if (error == hipSuccess && stop) error = hipEventRecord(stop, stream);
   return done(error);
 }
@@ -196,8 +228,14 @@ hipError_t hipFuncSetAttribute(const void* function, hipFuncAttribute which, int
   }
   return done(hipSuccess);
 }
-hipError_t hipFuncSetCacheConfig(const void* f, hipFuncCache_t) { ENTER; return done(find_function(f) ? hipSuccess : hipErrorInvalidDeviceFunction); }
-hipError_t hipFuncSetSharedMemConfig(const void* f, hipSharedMemConfig) { ENTER; return done(find_function(f) ? hipSuccess : hipErrorInvalidDeviceFunction); }
+hipError_t hipFuncSetCacheConfig(const void* f, hipFuncCache_t) {
+  ENTER;
+  return done(find_function(f) ? hipSuccess : hipErrorInvalidDeviceFunction);
+}
+hipError_t hipFuncSetSharedMemConfig(const void* f, hipSharedMemConfig) {
+  ENTER;
+  return done(find_function(f) ? hipSuccess : hipErrorInvalidDeviceFunction);
+}
 hipError_t hipFuncGetAttributes(hipFuncAttributes* out, const void* function) {
   ENTER;
   if (!out) return done(hipErrorInvalidValue);
@@ -206,7 +244,8 @@ hipError_t hipFuncGetAttributes(hipFuncAttributes* out, const void* function) {
   memset((void*)out, 0, sizeof *out);
   hipFunction_t f = find_function(function);
   out->localSizeBytes = k->scratch_bytes;
-  out->maxDynamicSharedSizeBytes = f->max_dynamic_lds >= 0 ? f->max_dynamic_lds : (int)(arch_facts().lds_bytes - k->static_lds_bytes);
+  out->maxDynamicSharedSizeBytes =
+      f->max_dynamic_lds >= 0 ? f->max_dynamic_lds : (int)(arch_facts().lds_bytes - k->static_lds_bytes);
   out->maxThreadsPerBlock = k->max_work_items;
   out->numRegs = k->vgprs;
   out->sharedSizeBytes = k->static_lds_bytes;
@@ -227,15 +266,16 @@ hipError_t hipFuncGetAttribute(int* value, hipFunction_attribute which, hipFunct
     case HIP_FUNC_ATTRIBUTE_PTX_VERSION: *value = a.ptxVersion; break;
     case HIP_FUNC_ATTRIBUTE_BINARY_VERSION: *value = a.binaryVersion; break;
     case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = a.maxDynamicSharedSizeBytes; break;
-    case HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: case HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA: case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      *value = 0;
-      break;
+    case HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+    case HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+    case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = 0; break;
     default: return done(hipErrorInvalidValue);
   }
   return done(hipSuccess);
 }
 
-hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int block, size_t lds_bytes) {
+hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int block,
+                                                        size_t lds_bytes) {
   ENTER;
   if (!blocks || block < 1) return done(hipErrorInvalidValue);
   KernelInfo* k = known_kernel(function);
@@ -243,17 +283,22 @@ hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*
   *blocks = blocks_per_unit(*k, block, lds_bytes);
   return done(hipSuccess);
 }
-hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* f, int block, size_t lds_bytes, unsigned) {
+hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* f, int block,
+                                                                 size_t lds_bytes, unsigned) {
   return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, lds_bytes);
 }
-hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFunction_t f, int block, size_t lds_bytes) {
+hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFunction_t f, int block,
+                                                              size_t lds_bytes) {
   return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, lds_bytes);
 }
-hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, hipFunction_t f, int block, size_t lds_bytes, unsigned) {
+hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, hipFunction_t f,
+                                                                       int block, size_t lds_bytes,
+                                                                       unsigned) {
   return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, lds_bytes);
 }
 // The largest block with which most waves are resident, and as many blocks as fill the device.
-hipError_t hipOccupancyMaxPotentialBlockSize(int* grid, int* block, const void* function, size_t lds_bytes, int limit) {
+hipError_t hipOccupancyMaxPotentialBlockSize(int* grid, int* block, const void* function, size_t lds_bytes,
+                                             int limit) {
   ENTER;
   if (!grid || !block) return done(hipErrorInvalidValue);
   KernelInfo* k = known_kernel(function);
@@ -270,10 +315,12 @@ hipError_t hipOccupancyMaxPotentialBlockSize(int* grid, int* block, const void* 
   }
   return done(hipSuccess);
 }
-hipError_t hipModuleOccupancyMaxPotentialBlockSize(int* grid, int* block, hipFunction_t f, size_t lds_bytes, int limit) {
+hipError_t hipModuleOccupancyMaxPotentialBlockSize(int* grid, int* block, hipFunction_t f, size_t lds_bytes,
+                                                   int limit) {
   return hipOccupancyMaxPotentialBlockSize(grid, block, (const void*)f, lds_bytes, limit);
 }
-hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, hipFunction_t f, size_t lds_bytes, int limit, unsigned) {
+hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, hipFunction_t f,
+                                                            size_t lds_bytes, int limit, unsigned) {
   return hipOccupancyMaxPotentialBlockSize(grid, block, (const void*)f, lds_bytes, limit);
 }
 }

@@ -1,8 +1,9 @@
 // Device, host and managed memory: allocation, what a pointer is, sharing between processes.
 //
-// All of it lies in one file in memory that grows as needed, each allocation mapped on its own with an inaccessible
-// page after it: an access beyond the end faults. Freed ranges stay inaccessible for a while, so that a use after
-// free faults too. Another process opens the file through /proc and maps the same pages (IPC handles).
+// All of it lies in one file in memory that grows as needed, each allocation mapped on its own with an
+// inaccessible page after it: an access beyond the end faults. Freed ranges stay inaccessible for a while, so
+// that a use after free faults too. Another process opens the file through /proc and maps the same pages (IPC
+// handles).
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -19,8 +20,8 @@ void cdna_memory_unregister(u64 base);
 }
 
 constexpr u64 PAGE = 4096;
-constexpr u64 ALIGNMENT = 256;                  // of what hipMalloc returns
-constexpr u64 QUARANTINE_BYTES = 1ull << 40;    // of address space
+constexpr u64 ALIGNMENT = 256;                // of what hipMalloc returns
+constexpr u64 QUARANTINE_BYTES = 1ull << 40;  // of address space
 constexpr u32 QUARANTINE_COUNT = 4096;
 
 static List<Allocation> allocations;  // by base
@@ -36,8 +37,10 @@ static u32 position(const void* p) {  // of the first allocation that begins aft
   u32 low = 0, high = allocations.count;
   while (low < high) {
     u32 middle = (low + high) / 2;
-    if (allocations[middle].base <= (const u8*)p) low = middle + 1;
-    else high = middle;
+    if (allocations[middle].base <= (const u8*)p)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }
@@ -67,15 +70,19 @@ static bool open_file() {
 }
 
 static const char* allocator_of(const Allocation& a) {
-  return a.registered ? "hipHostRegister" : a.imported ? "hipIpcOpenMemHandle" : a.type == hipMemoryTypeHost ? "hipHostMalloc"
-         : a.type == hipMemoryTypeManaged ? "hipMallocManaged" : "hipMalloc";
+  return a.registered                     ? "hipHostRegister"
+         : a.imported                     ? "hipIpcOpenMemHandle"
+         : a.type == hipMemoryTypeHost    ? "hipHostMalloc"
+         : a.type == hipMemoryTypeManaged ? "hipMallocManaged"
+                                          : "hipMalloc";
 }
 
 static void enter(Allocation& a) {  // into the tables
   a.id = next_id++;
   allocations.insert(position(a.base), a);
   char name[64];
-  snprintf(name, sizeof name, "the %llu bytes of %s (number %llu)", (unsigned long long)a.bytes, allocator_of(a), (unsigned long long)a.id);
+  snprintf(name, sizeof name, "the %llu bytes of %s (number %llu)", (unsigned long long)a.bytes,
+           allocator_of(a), (unsigned long long)a.id);
   cdna_memory_register((u64)a.base, a.bytes, name);
 }
 static Allocation leave(Allocation* a) {
@@ -98,19 +105,22 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
   if (!bytes) return hipSuccess;
   Guard guard;
   bool on_device = type == hipMemoryTypeDevice;
-  if (bytes > (1ull << 46) || (on_device && in_use[device] + bytes > arch_facts().memory_bytes)) return hipErrorOutOfMemory;
+  if (bytes > (1ull << 46) || (on_device && in_use[device] + bytes > arch_facts().memory_bytes))
+    return hipErrorOutOfMemory;
   if (!open_file()) return hipErrorOutOfMemory;
   Allocation a;
   memset((void*)&a, 0, sizeof a);
-  // The end of the allocation is the end of its pages, as near as the alignment lets it. A device's granule of memory is
-  // a page, and programs rely on pages of their own: large ones begin at a page.
+  // The end of the allocation is the end of its pages, as near as the alignment lets it. A device's granule
+  // of memory is a page, and programs rely on pages of their own: large ones begin at a page.
   size_t used = round_up(bytes, ALIGNMENT), data = round_up(used, PAGE);
   a.file_bytes = data;
   a.mapping_bytes = data + PAGE;
-  a.mapping = (u8*)mmap(nullptr, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  a.mapping =
+      (u8*)mmap(nullptr, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (a.mapping == MAP_FAILED) return hipErrorOutOfMemory;
   if (ftruncate(memory_file, file_end + data) ||
-      mmap(a.mapping, data, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_file, file_end) == MAP_FAILED) {
+      mmap(a.mapping, data, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_file, file_end) ==
+          MAP_FAILED) {
     munmap(a.mapping, a.mapping_bytes);
     return hipErrorOutOfMemory;
   }
@@ -119,6 +129,8 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
   a.type = type;
   a.device = device;
   a.flags = flags;
+  a.file = memory_file;
+  a.owner = file_owner;
   a.file_offset = file_end;
   file_end += data;
   if (on_device) in_use[device] += bytes;
@@ -134,7 +146,8 @@ hipError_t free_memory(void* p) {
   if (!found || found->base != p || found->registered || found->imported) return hipErrorInvalidValue;
   Allocation a = leave(found);
   if (a.type == hipMemoryTypeDevice) in_use[a.device] -= a.bytes;
-  if (file_owner == getpid()) fallocate(memory_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, a.file_offset, a.file_bytes);
+  if (a.owner == getpid())
+    fallocate(a.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, a.file_offset, a.file_bytes);
   mmap(a.mapping, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   quarantine.push(a);
   quarantine_bytes += a.mapping_bytes;
@@ -158,7 +171,8 @@ void describe_address(u64 address, char* text, size_t bytes) {
     const Allocation& a = allocations[at - 1];
     u64 beyond = address - (u64)a.base - a.bytes;
     if (address >= (u64)a.base + a.bytes && beyond < (64 << 20)) {
-      snprintf(text, bytes, "the address is %llu bytes past the end of the %llu bytes that %s gave on device %d",
+      snprintf(text, bytes,
+               "the address is %llu bytes past the end of the %llu bytes that %s gave on device %d",
                (unsigned long long)beyond, (unsigned long long)a.bytes, allocator_of(a), a.device);
       return;
     }
@@ -166,12 +180,16 @@ void describe_address(u64 address, char* text, size_t bytes) {
   if (at < allocations.count && (u64)allocations[at].base - address < (64 << 20)) {
     const Allocation& a = allocations[at];
     snprintf(text, bytes, "the address is %llu bytes before the %llu bytes that %s gave on device %d",
-             (unsigned long long)((u64)a.base - address), (unsigned long long)a.bytes, allocator_of(a), a.device);
+             (unsigned long long)((u64)a.base - address), (unsigned long long)a.bytes, allocator_of(a),
+             a.device);
   }
 }
 
 extern "C" {
-hipError_t hipMalloc(void** p, size_t bytes) { ENTER; return done(allocate_memory(p, bytes, hipMemoryTypeDevice, current_device(), 0)); }
+hipError_t hipMalloc(void** p, size_t bytes) {
+  ENTER;
+  return done(allocate_memory(p, bytes, hipMemoryTypeDevice, current_device(), 0));
+}
 hipError_t hipExtMallocWithFlags(void** p, size_t bytes, unsigned flags) {
   ENTER;
   return done(allocate_memory(p, bytes, hipMemoryTypeDevice, current_device(), flags));
@@ -188,8 +206,14 @@ hipError_t hipHostMalloc(void** p, size_t bytes, unsigned flags) {
 hipError_t hipHostAlloc(void** p, size_t bytes, unsigned flags) { return hipHostMalloc(p, bytes, flags); }
 hipError_t hipMallocHost(void** p, size_t bytes) { return hipHostMalloc(p, bytes, 0); }
 hipError_t hipMemAllocHost(void** p, size_t bytes) { return hipHostMalloc(p, bytes, 0); }
-hipError_t hipFree(void* p) { ENTER; return done(free_memory(p)); }
-hipError_t hipHostFree(void* p) { ENTER; return done(free_memory(p)); }
+hipError_t hipFree(void* p) {
+  ENTER;
+  return done(free_memory(p));
+}
+hipError_t hipHostFree(void* p) {
+  ENTER;
+  return done(free_memory(p));
+}
 hipError_t hipFreeHost(void* p) { return hipHostFree(p); }
 
 hipError_t hipMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
@@ -198,14 +222,17 @@ hipError_t hipMallocPitch(void** p, size_t* pitch, size_t width, size_t height) 
   *pitch = round_up(width, ALIGNMENT);
   return done(allocate_memory(p, *pitch * height, hipMemoryTypeDevice, current_device(), 0));
 }
-hipError_t hipMemAllocPitch(hipDeviceptr_t* p, size_t* pitch, size_t width, size_t height, unsigned) { return hipMallocPitch(p, pitch, width, height); }
+hipError_t hipMemAllocPitch(hipDeviceptr_t* p, size_t* pitch, size_t width, size_t height, unsigned) {
+  return hipMallocPitch(p, pitch, width, height);
+}
 hipError_t hipMalloc3D(hipPitchedPtr* p, hipExtent extent) {
   ENTER;
   if (!p || !extent.width || !extent.height || !extent.depth) return done(hipErrorInvalidValue);
   p->pitch = round_up(extent.width, ALIGNMENT);
   p->xsize = extent.width;
   p->ysize = extent.height;
-  return done(allocate_memory(&p->ptr, p->pitch * extent.height * extent.depth, hipMemoryTypeDevice, current_device(), 0));
+  return done(allocate_memory(&p->ptr, p->pitch * extent.height * extent.depth, hipMemoryTypeDevice,
+                              current_device(), 0));
 }
 
 hipError_t hipHostGetDevicePointer(void** device, void* host, unsigned) {
@@ -253,7 +280,8 @@ hipError_t hipMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   if (!free_bytes || !total_bytes) return done(hipErrorInvalidValue);
   *total_bytes = arch_facts().memory_bytes;
   // No more than the host has: programs size their buffers by this.
-  u64 left = arch_facts().memory_bytes - used_bytes(current_device()), host = (u64)sysconf(_SC_AVPHYS_PAGES) * PAGE;
+  u64 left = arch_facts().memory_bytes - used_bytes(current_device()),
+      host = (u64)sysconf(_SC_AVPHYS_PAGES) * PAGE;
   *free_bytes = left < host ? left : host;
   return done(hipSuccess);
 }
@@ -319,9 +347,18 @@ hipError_t hipPointerGetAttribute(void* out, hipPointer_attribute which, hipDevi
 }
 
 // Advice about where pages live changes nothing here: there is one memory.
-hipError_t hipMemAdvise(const void* p, size_t, hipMemoryAdvise, int) { ENTER; return done(p ? hipSuccess : hipErrorInvalidValue); }
-hipError_t hipMemPrefetchAsync(const void* p, size_t, int, hipStream_t) { ENTER; return done(p ? hipSuccess : hipErrorInvalidValue); }
-hipError_t hipStreamAttachMemAsync(hipStream_t, void* p, size_t, unsigned) { ENTER; return done(p ? hipSuccess : hipErrorInvalidValue); }
+hipError_t hipMemAdvise(const void* p, size_t, hipMemoryAdvise, int) {
+  ENTER;
+  return done(p ? hipSuccess : hipErrorInvalidValue);
+}
+hipError_t hipMemPrefetchAsync(const void* p, size_t, int, hipStream_t) {
+  ENTER;
+  return done(p ? hipSuccess : hipErrorInvalidValue);
+}
+hipError_t hipStreamAttachMemAsync(hipStream_t, void* p, size_t, unsigned) {
+  ENTER;
+  return done(p ? hipSuccess : hipErrorInvalidValue);
+}
 
 // --- between processes -------------------------------------------------------------------------------
 
@@ -339,7 +376,8 @@ hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t* handle, void* p) {
   Guard guard;
   Allocation* a = find_allocation(p);
   if (!a || a->registered || a->imported) return done(hipErrorInvalidDevicePointer);
-  IpcHandle h = {IPC_MAGIC, a->file_offset, a->file_bytes, (u64)(a->base - a->mapping), a->bytes, file_owner, memory_file, a->device};
+  IpcHandle h = {IPC_MAGIC, a->file_offset, a->file_bytes, (u64)(a->base - a->mapping),
+                 a->bytes,  a->owner,       a->file,       a->device};
   memset(handle, 0, sizeof *handle);
   memcpy(handle, &h, sizeof h);
   return done(hipSuccess);
@@ -361,9 +399,10 @@ hipError_t hipIpcOpenMemHandle(void** out, hipIpcMemHandle_t handle, unsigned) {
   Allocation a;
   memset((void*)&a, 0, sizeof a);
   a.mapping_bytes = h.file_bytes + PAGE;
-  a.mapping = (u8*)mmap(nullptr, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  bool mapped = a.mapping != MAP_FAILED &&
-                mmap(a.mapping, h.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, h.file_offset) != MAP_FAILED;
+  a.mapping =
+      (u8*)mmap(nullptr, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  bool mapped = a.mapping != MAP_FAILED && mmap(a.mapping, h.file_bytes, PROT_READ | PROT_WRITE,
+                                                MAP_SHARED | MAP_FIXED, file, h.file_offset) != MAP_FAILED;
   close(file);
   if (!mapped) return done(hipErrorMapFailed);
   a.base = a.mapping + h.base_offset;

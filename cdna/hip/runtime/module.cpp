@@ -2,26 +2,38 @@
 #include "runtime.h"
 
 // What clang's host pass hands to __hipRegisterFatBinary.
-struct FatBinary { u32 magic, version; const u8* binary; const void* unused; };
+struct FatBinary {
+  u32 magic, version;
+  const u8* binary;
+  const void* unused;
+};
 constexpr u32 FAT_BINARY_MAGIC = 0x48495046;  // "HIPF"
 
 // container.py: magic, count, then {arch, offset from the container's start, bytes}.
-struct ContainerEntry { char arch[16]; u64 offset, bytes; };
-struct Container { u64 magic; u32 count, unused; ContainerEntry entries[]; };
+struct ContainerEntry {
+  char arch[16];
+  u64 offset, bytes;
+};
+struct Container {
+  u64 magic;
+  u32 count, unused;
+  ContainerEntry entries[];
+};
 constexpr u64 CONTAINER_MAGIC = 0x3154414641444e43ull;  // "CNDAFAT1"
 
 static List<hipFunction_t> functions;
 static List<hipModule_t> modules;
 
 static const ContainerEntry* entry_for(const Container& c, const char* arch) {
-  for (u32 i = 0; i < c.count; i++) if (!strcmp(c.entries[i].arch, arch)) return &c.entries[i];
+  for (u32 i = 0; i < c.count; i++)
+    if (!strcmp(c.entries[i].arch, arch)) return &c.entries[i];
   return nullptr;
 }
 
 extern "C" __attribute__((weak)) char* __cxa_demangle(const char*, char*, size_t*, int*);
 
-// The name as its source has it, for messages; without its arguments where the program brings no C++ library. Not
-// freed: a message ends most runs.
+// The name as its source has it, for messages; without its arguments where the program brings no C++ library.
+// Not freed: a message ends most runs.
 const char* readable_name(const char* mangled) {
   int status = 0;
   char* name = __cxa_demangle ? __cxa_demangle(mangled, nullptr, nullptr, &status) : nullptr;
@@ -32,7 +44,8 @@ const char* readable_name(const char* mangled) {
 }
 
 static const Symbol* symbol_named(const Program& p, const char* name) {
-  for (u32 i = 0; i < p.n_symbols; i++) if (!strcmp(p.symbols[i].name, name)) return &p.symbols[i];
+  for (u32 i = 0; i < p.n_symbols; i++)
+    if (!strcmp(p.symbols[i].name, name)) return &p.symbols[i];
   return nullptr;
 }
 
@@ -43,8 +56,8 @@ Program* program_of(ihipModule_t* m, int device) {
   const Container& c = *(const Container*)m->container;
   const ContainerEntry* e = entry_for(c, arch_facts().name);
   if (!e) {
-    say("the program has no code for %s, but for %s; compile it for that arch, or set CDNA_ARCH", arch_facts().name,
-        c.count ? c.entries[0].arch : "none");
+    say("the program has no code for %s, but for %s; compile it for that arch, or set CDNA_ARCH",
+        arch_facts().name, c.count ? c.entries[0].arch : "none");
     return nullptr;
   }
   char message[256] = "";
@@ -71,7 +84,8 @@ KernelInfo* kernel_of(hipFunction_t f, int device, u32* index) {
 
 hipFunction_t find_function(const void* p) {
   Guard guard;
-  for (hipFunction_t f : functions) if (f->host == p || f == p) return f;
+  for (hipFunction_t f : functions)
+    if (f->host == p || f == p) return f;
   return nullptr;
 }
 
@@ -123,7 +137,8 @@ static void close_module(hipModule_t m) {
     free(f);
   }
   for (Variable& v : m->variables) free(v.name);
-  for (Program* p : m->programs) if (p) cdna_program_destroy(p);
+  for (Program* p : m->programs)
+    if (p) cdna_program_destroy(p);
   m->functions.release();
   m->variables.release();
   free(m->owned);
@@ -137,23 +152,29 @@ __attribute__((visibility("default"))) void** __hipRegisterFatBinary(const void*
   const FatBinary* f = (const FatBinary*)data;
   hipModule_t m = f && f->magic == FAT_BINARY_MAGIC ? open_container(f->binary) : nullptr;
   if (!m) {
-    say("this program holds machine code for AMD GPUs, which the emulated device does not run: compile it with `python -m cdna run`");
+    say("this program holds machine code for AMD GPUs, which the emulated device does not run: compile it "
+        "with `python -m cdna run`");
     exit(2);
   }
   (void)device_count();  // what the environment says is checked before the program runs
   return (void**)m;
 }
-__attribute__((visibility("default"))) void __hipRegisterFunction(void** handle, const void* host, char*, const char* name, unsigned, void*, void*, void*,
-                                                                  void*, int*) {
+__attribute__((visibility("default"))) void __hipRegisterFunction(void** handle, const void* host, char*,
+                                                                  const char* name, unsigned, void*, void*,
+                                                                  void*, void*, int*) {
   Guard guard;
   add_function((hipModule_t)handle, name, host);
 }
-__attribute__((visibility("default"))) void __hipRegisterVar(void** handle, void* host, char*, char* name, int, size_t bytes, int, int) {
+__attribute__((visibility("default"))) void __hipRegisterVar(void** handle, void* host, char*, char* name,
+                                                             int, size_t bytes, int, int) {
   Guard guard;
   ((hipModule_t)handle)->variables.push({host, strdup(name), bytes, nullptr});
 }
-__attribute__((visibility("default"))) void __hipRegisterManagedVar(void** handle, void** pointer, void* initial, const char* name, size_t bytes, unsigned) {
-  if (allocate_memory(pointer, bytes, hipMemoryTypeManaged, current_device(), hipMemAttachGlobal) != hipSuccess) {
+__attribute__((visibility("default"))) void __hipRegisterManagedVar(void** handle, void** pointer,
+                                                                    void* initial, const char* name,
+                                                                    size_t bytes, unsigned) {
+  if (allocate_memory(pointer, bytes, hipMemoryTypeManaged, current_device(), hipMemAttachGlobal) !=
+      hipSuccess) {
     say("no memory for the managed variable %s of %zu bytes", name, bytes);
     exit(2);
   }
@@ -161,7 +182,9 @@ __attribute__((visibility("default"))) void __hipRegisterManagedVar(void** handl
   Guard guard;
   ((hipModule_t)handle)->variables.push({pointer, strdup(name), bytes, pointer});
 }
-__attribute__((visibility("default"))) void __hipUnregisterFatBinary(void** handle) { close_module((hipModule_t)handle); }
+__attribute__((visibility("default"))) void __hipUnregisterFatBinary(void** handle) {
+  close_module((hipModule_t)handle);
+}
 
 // --- modules that the program loads --------------------------------------------------------------------
 
@@ -169,7 +192,9 @@ static hipError_t load(hipModule_t* out, const u8* data, u8* owned, const char* 
   hipModule_t m = open_container(data);
   if (!m) {
     free(owned);
-    say("%s is no code of the emulated device (machine code does not run here): make it with `python -m cdna compile FILE -o OUTPUT`", what);
+    say("%s is no code of the emulated device (machine code does not run here): make it with `python -m cdna "
+        "compile FILE -o OUTPUT`",
+        what);
     return hipErrorNoBinaryForGpu;
   }
   m->owned = owned;
@@ -195,9 +220,12 @@ hipError_t hipModuleLoad(hipModule_t* out, const char* path) {
 }
 hipError_t hipModuleLoadData(hipModule_t* out, const void* data) {
   ENTER;
-  return done(out && data ? load(out, (const u8*)data, nullptr, "what hipModuleLoadData was given") : hipErrorInvalidValue);
+  return done(out && data ? load(out, (const u8*)data, nullptr, "what hipModuleLoadData was given")
+                          : hipErrorInvalidValue);
 }
-hipError_t hipModuleLoadDataEx(hipModule_t* out, const void* data, unsigned, hipJitOption*, void**) { return hipModuleLoadData(out, data); }
+hipError_t hipModuleLoadDataEx(hipModule_t* out, const void* data, unsigned, hipJitOption*, void**) {
+  return hipModuleLoadData(out, data);
+}
 hipError_t hipModuleLoadFatBinary(hipModule_t* out, const void* data) { return hipModuleLoadData(out, data); }
 hipError_t hipModuleUnload(hipModule_t m) {
   ENTER;

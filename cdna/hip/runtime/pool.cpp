@@ -45,7 +45,8 @@ hipError_t hipMemPoolCreate(hipMemPool_t* out, const hipMemPoolProps* p) {
 }
 hipError_t hipMemPoolDestroy(hipMemPool_t pool) {
   ENTER;
-  if (!pool || (pool >= default_pools && pool < default_pools + MAX_DEVICES)) return done(hipErrorInvalidValue);
+  if (!pool || (pool >= default_pools && pool < default_pools + MAX_DEVICES))
+    return done(hipErrorInvalidValue);
   if (chosen[pool->device] == pool) chosen[pool->device] = nullptr;
   free(pool);
   return done(hipSuccess);
@@ -55,7 +56,10 @@ hipError_t hipMallocFromPoolAsync(void** p, size_t bytes, hipMemPool_t pool, hip
   if (!pool || !resolve(stream)) return done(hipErrorInvalidValue);
   return done(allocate_memory(p, bytes, hipMemoryTypeDevice, pool->device, 0));
 }
-hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t) { ENTER; return done(pool ? hipSuccess : hipErrorInvalidValue); }
+hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t) {
+  ENTER;
+  return done(pool ? hipSuccess : hipErrorInvalidValue);
+}
 hipError_t hipMemPoolSetAccess(hipMemPool_t pool, const hipMemAccessDesc* list, size_t n) {
   ENTER;
   return done(pool && (list || !n) ? hipSuccess : hipErrorInvalidValue);
@@ -69,18 +73,25 @@ hipError_t hipMemPoolGetAccess(hipMemAccessFlags* out, hipMemPool_t pool, hipMem
 hipError_t hipMemPoolSetAttribute(hipMemPool_t pool, hipMemPoolAttr which, void* value) {
   ENTER;
   if (!pool || !value) return done(hipErrorInvalidValue);
-  if (which >= hipMemPoolReuseFollowEventDependencies && which <= hipMemPoolReuseAllowInternalDependencies) pool->reuse[which - 1] = *(i32*)value;
-  else if (which == hipMemPoolAttrReleaseThreshold) pool->release_threshold = *(u64*)value;
-  else if (which > hipMemPoolAttrUsedMemHigh || *(u64*)value) return done(hipErrorInvalidValue);  // high marks can only be reset
+  if (which >= hipMemPoolReuseFollowEventDependencies && which <= hipMemPoolReuseAllowInternalDependencies)
+    pool->reuse[which - 1] = *(i32*)value;
+  else if (which == hipMemPoolAttrReleaseThreshold)
+    pool->release_threshold = *(u64*)value;
+  else if (which > hipMemPoolAttrUsedMemHigh || *(u64*)value)
+    return done(hipErrorInvalidValue);  // high marks can only be reset
   return done(hipSuccess);
 }
 hipError_t hipMemPoolGetAttribute(hipMemPool_t pool, hipMemPoolAttr which, void* value) {
   ENTER;
   if (!pool || !value) return done(hipErrorInvalidValue);
-  if (which >= hipMemPoolReuseFollowEventDependencies && which <= hipMemPoolReuseAllowInternalDependencies) *(i32*)value = pool->reuse[which - 1];
-  else if (which == hipMemPoolAttrReleaseThreshold) *(u64*)value = pool->release_threshold;
-  else if (which <= hipMemPoolAttrUsedMemHigh) *(u64*)value = used_bytes(pool->device);
-  else return done(hipErrorInvalidValue);
+  if (which >= hipMemPoolReuseFollowEventDependencies && which <= hipMemPoolReuseAllowInternalDependencies)
+    *(i32*)value = pool->reuse[which - 1];
+  else if (which == hipMemPoolAttrReleaseThreshold)
+    *(u64*)value = pool->release_threshold;
+  else if (which <= hipMemPoolAttrUsedMemHigh)
+    *(u64*)value = used_bytes(pool->device);
+  else
+    return done(hipErrorInvalidValue);
   return done(hipSuccess);
 }
 }

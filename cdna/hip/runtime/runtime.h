@@ -1,20 +1,23 @@
-// The stand-in HIP runtime: what its parts share. Types and signatures are those of HIP's own headers, so that a program
-// compiled against them links and runs here. Like the engine it uses no C++ standard library, no exceptions, no RTTI.
+// The stand-in HIP runtime: what its parts share. Types and signatures are those of HIP's own headers, so
+// that a program compiled against them links and runs here. Like the engine it uses no C++ standard library,
+// no exceptions, no RTTI.
 //
-// Device memory is host memory, and an operation on a stream is done by the time the call that asked for it returns:
-// one of the orders that HIP allows. Streams that capture record operations instead (graph.cpp).
+// Device memory is host memory, and an operation on a stream is done by the time the call that asked for it
+// returns: one of the orders that HIP allows. Streams that capture record operations instead (graph.cpp).
 #pragma once
 #include <hip/hip_runtime_api.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 #include "program.h"  // of the engine
 
 constexpr int MAX_DEVICES = 16;
 
 // A growing array of plain data.
-template <class T> struct List {
+template <class T>
+struct List {
   T* items = nullptr;
   u32 count = 0, capacity = 0;
   T* begin() { return items; }
@@ -35,14 +38,28 @@ template <class T> struct List {
     memmove((void*)(items + at), (void*)(items + at + 1), sizeof(T) * (count - at - 1));
     count--;
   }
-  bool contains(const T& item) { for (u32 i = 0; i < count; i++) if (items[i] == item) return true; return false; }
-  void drop(const T& item) { for (u32 i = count; i-- > 0;) if (items[i] == item) remove(i); }
+  bool contains(const T& item) {
+    for (u32 i = 0; i < count; i++)
+      if (items[i] == item) return true;
+    return false;
+  }
+  void drop(const T& item) {
+    for (u32 i = count; i-- > 0;)
+      if (items[i] == item) remove(i);
+  }
   void clear() { count = 0; }
-  void release() { free((void*)items); items = nullptr; count = capacity = 0; }
+  void release() {
+    free((void*)items);
+    items = nullptr;
+    count = capacity = 0;
+  }
 };
 
 // Zero-filled, as every object of the runtime starts.
-template <class T> static T* make() { return (T*)calloc(1, sizeof(T)); }
+template <class T>
+static T* make() {
+  return (T*)calloc(1, sizeof(T));
+}
 
 extern pthread_mutex_t global_lock;  // recursive; guards the runtime's tables, never held while kernels run
 struct Guard {
@@ -52,11 +69,12 @@ struct Guard {
 
 // --- errors (errors.cpp) ---------------------------------------------------------------------------
 
-// Every call of the API ends with `return done(result)`, and most begin with ENTER: after a kernel has faulted the
-// device is lost, as HIP has it, and every call says so.
+// Every call of the API ends with `return done(result)`, and most begin with ENTER: after a kernel has
+// faulted the device is lost, as HIP has it, and every call says so.
 extern volatile hipError_t device_lost;
 hipError_t done(hipError_t);
-#define ENTER if (device_lost != hipSuccess) return done(device_lost)
+#define ENTER \
+  if (device_lost != hipSuccess) return done(device_lost)
 void say(const char* format, ...) __attribute__((format(printf, 1, 2)));  // one message to standard error
 
 // --- devices (device.cpp) --------------------------------------------------------------------------
@@ -66,8 +84,9 @@ struct ArchFacts {  // arch.py's, generated
   u32 compute_units, xcds, lds_bytes, clock_mhz, max_waves_per_simd, vgprs_per_lane, vgpr_granule;
   u64 memory_bytes;
 };
-const ArchFacts& arch_facts();     // of the emulated device: $CDNA_ARCH, else the first arch that a program brings
-void suggest_arch(const char*);    // a program brings code for this arch
+const ArchFacts&
+arch_facts();  // of the emulated device: $CDNA_ARCH, else the first arch that a program brings
+void suggest_arch(const char*);  // a program brings code for this arch
 int device_count();
 int current_device();
 bool valid_device(int);
@@ -75,14 +94,16 @@ bool valid_device(int);
 // --- memory (memory.cpp) ---------------------------------------------------------------------------
 
 struct Allocation {
-  u8* base;         // what the program holds
+  u8* base;  // what the program holds
   size_t bytes;
   hipMemoryType type;
   int device;
   unsigned flags;
-  u8* mapping;      // pages around it, guard page included
+  u8* mapping;  // pages around it, guard page included
   size_t mapping_bytes;
-  u64 file_offset;  // of the first data page in the memory file
+  int file;         // descriptor of the memory file, in the process that made it
+  pid_t owner;      // that process
+  u64 file_offset;  // of the first data page there
   size_t file_bytes;
   bool imported;    // from another process
   bool registered;  // the program's own memory
@@ -90,7 +111,7 @@ struct Allocation {
 };
 hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int device, unsigned flags);
 hipError_t free_memory(void*);
-Allocation* find_allocation(const void*);  // that holds the address; under global_lock
+Allocation* find_allocation(const void*);           // that holds the address; under global_lock
 bool within_allocation(const void*, size_t bytes);  // false if it begins inside of one and ends outside
 void describe_address(u64 address, char* text, size_t bytes);
 u64 used_bytes(int device);
@@ -103,15 +124,20 @@ struct ihipModuleSymbol_t {  // hipFunction_t
   const void* host;     // the stub's address, which the program launches by
   int max_dynamic_lds;  // as set by hipFuncSetAttribute; -1: as the arch allows
 };
-struct Variable { const void* host; char* name; size_t bytes; void** managed; };
+struct Variable {
+  const void* host;
+  char* name;
+  size_t bytes;
+  void** managed;
+};
 struct ihipModule_t {
   const u8* container;
-  u8* owned;            // the container's bytes if the module holds them
+  u8* owned;  // the container's bytes if the module holds them
   Program* programs[MAX_DEVICES];
   List<hipFunction_t> functions;
   List<Variable> variables;
 };
-Program* program_of(ihipModule_t*, int device);       // loads it on first use; null after saying why
+Program* program_of(ihipModule_t*, int device);  // loads it on first use; null after saying why
 KernelInfo* kernel_of(hipFunction_t, int device, u32* index = nullptr);
 hipFunction_t find_function(const void* host_or_handle);
 hipError_t symbol_address(const void* symbol, int device, void** address, size_t* bytes);
@@ -133,12 +159,36 @@ struct CopyCall {  // depth planes of height rows of width bytes
   const void* from;
   size_t width, height, depth, to_pitch, from_pitch, to_slice, from_slice;
 };
-struct FillCall { void* to; u32 value, value_bytes; size_t width, height, depth, pitch, slice; };
-struct HostCall { hipHostFn_t function; hipStreamCallback_t callback; void* data; };
-struct ValueCall { volatile void* address; u64 value, mask; u32 bytes, condition; };
+struct FillCall {
+  void* to;
+  u32 value, value_bytes;
+  size_t width, height, depth, pitch, slice;
+};
+struct HostCall {
+  hipHostFn_t function;
+  hipStreamCallback_t callback;
+  void* data;
+};
+struct ValueCall {
+  volatile void* address;
+  u64 value, mask;
+  u32 bytes, condition;
+};
 
-enum OperationKind : u32 { DO_NOTHING, DO_KERNEL, DO_COPY, DO_FILL, DO_HOST, DO_RECORD, DO_WAIT, DO_GRAPH, DO_WRITE_VALUE, DO_WAIT_VALUE,
-                           DO_ALLOCATE, DO_FREE };
+enum OperationKind : u32 {
+  DO_NOTHING,
+  DO_KERNEL,
+  DO_COPY,
+  DO_FILL,
+  DO_HOST,
+  DO_RECORD,
+  DO_WAIT,
+  DO_GRAPH,
+  DO_WRITE_VALUE,
+  DO_WAIT_VALUE,
+  DO_ALLOCATE,
+  DO_FREE
+};
 struct Operation {
   Operation() { memset((void*)this, 0, sizeof *this); }
   OperationKind kind;
@@ -191,14 +241,15 @@ struct ihipEvent_t {
   List<hipGraphNode_t> last;
 };
 
-hipError_t submit(hipStream_t, const Operation&);           // run it, or record it where the stream captures
+hipError_t submit(hipStream_t, const Operation&);  // run it, or record it where the stream captures
 hipError_t run_operation(hipStream_t, const Operation&);
 hipError_t run_graph(hipGraph_t, hipStream_t);
 hipError_t run_kernel(const KernelCall&, int device);
-struct Checks* begin_checks(const KernelCall&);                      // null: none wanted
-bool end_checks(Checks*, const Program&, const char* kernel);        // prints what was found; true if anything was
-void release_operation(Operation&);                        // what the operation owns
+struct Checks* begin_checks(const KernelCall&);                // null: none wanted
+bool end_checks(Checks*, const Program&, const char* kernel);  // prints what was found; true if anything was
+void release_operation(Operation&);                            // what the operation owns
 Operation copy_of(const Operation&);
-ihipStream_t* resolve(hipStream_t);                        // the stream of a handle, default streams included; null: none
+ihipStream_t* resolve(hipStream_t);  // the stream of a handle, default streams included; null: none
 hipError_t capture_operation(ihipStream_t&, const Operation&);
-hipError_t kernel_call(hipFunction_t, dim3 grid, dim3 block, size_t lds_bytes, void** arguments, void** extra, bool cooperative, Operation* out);
+hipError_t kernel_call(hipFunction_t, dim3 grid, dim3 block, size_t lds_bytes, void** arguments, void** extra,
+                       bool cooperative, Operation* out);

@@ -31,23 +31,28 @@ static u64 now_ns() {
 static void run_copy(const CopyCall& c) {
   for (size_t z = 0; z < c.depth; z++)
     for (size_t y = 0; y < c.height; y++)
-      memmove((u8*)c.to + z * c.to_slice + y * c.to_pitch, (const u8*)c.from + z * c.from_slice + y * c.from_pitch, c.width);
+      memmove((u8*)c.to + z * c.to_slice + y * c.to_pitch,
+              (const u8*)c.from + z * c.from_slice + y * c.from_pitch, c.width);
 }
 static void run_fill(const FillCall& f) {
   for (size_t z = 0; z < f.depth; z++)
     for (size_t y = 0; y < f.height; y++) {
       u8* row = (u8*)f.to + z * f.slice + y * f.pitch;
-      if (f.value_bytes == 1) memset(row, f.value, f.width);
-      else for (size_t x = 0; x < f.width; x += f.value_bytes) memcpy(row + x, &f.value, f.value_bytes);
+      if (f.value_bytes == 1)
+        memset(row, f.value, f.width);
+      else
+        for (size_t x = 0; x < f.width; x += f.value_bytes) memcpy(row + x, &f.value, f.value_bytes);
     }
 }
 static u64 read_value(const ValueCall& v) {
-  return v.bytes == 4 ? __atomic_load_n((u32*)v.address, __ATOMIC_SEQ_CST) : __atomic_load_n((u64*)v.address, __ATOMIC_SEQ_CST);
+  return v.bytes == 4 ? __atomic_load_n((u32*)v.address, __ATOMIC_SEQ_CST)
+                      : __atomic_load_n((u64*)v.address, __ATOMIC_SEQ_CST);
 }
 static bool holds(const ValueCall& v) {
   u64 x = read_value(v) & v.mask;
   switch (v.condition) {
-    case hipStreamWaitValueGte: return v.bytes == 4 ? (i32)((u32)x - (u32)v.value) >= 0 : (i64)(x - v.value) >= 0;
+    case hipStreamWaitValueGte:
+      return v.bytes == 4 ? (i32)((u32)x - (u32)v.value) >= 0 : (i64)(x - v.value) >= 0;
     case hipStreamWaitValueEq: return x == v.value;
     case hipStreamWaitValueAnd: return (x & v.value) != 0;
     default: return (~(x | v.value) & v.mask) != 0;
@@ -60,8 +65,10 @@ hipError_t run_operation(hipStream_t stream, const Operation& o) {
     case DO_COPY: run_copy(o.copy); break;
     case DO_FILL: run_fill(o.fill); break;
     case DO_HOST:
-      if (o.host.callback) o.host.callback(stream, hipSuccess, o.host.data);
-      else o.host.function(o.host.data);
+      if (o.host.callback)
+        o.host.callback(stream, hipSuccess, o.host.data);
+      else
+        o.host.function(o.host.data);
       break;
     case DO_RECORD:
       o.event->time_ns = now_ns();
@@ -69,14 +76,18 @@ hipError_t run_operation(hipStream_t stream, const Operation& o) {
       break;
     case DO_GRAPH: return run_graph(o.graph, stream);
     case DO_WRITE_VALUE:
-      if (o.value.bytes == 4) __atomic_store_n((u32*)o.value.address, (u32)o.value.value, __ATOMIC_SEQ_CST);
-      else __atomic_store_n((u64*)o.value.address, o.value.value, __ATOMIC_SEQ_CST);
+      if (o.value.bytes == 4)
+        __atomic_store_n((u32*)o.value.address, (u32)o.value.value, __ATOMIC_SEQ_CST);
+      else
+        __atomic_store_n((u64*)o.value.address, o.value.value, __ATOMIC_SEQ_CST);
       break;
     case DO_WAIT_VALUE:  // by another thread or process: what this thread submits later cannot end the wait
       while (!holds(o.value)) sched_yield();
       break;
     case DO_FREE: return free_memory(o.memory);
-    case DO_NOTHING: case DO_WAIT: case DO_ALLOCATE: break;  // earlier work is done already
+    case DO_NOTHING:
+    case DO_WAIT:
+    case DO_ALLOCATE: break;  // earlier work is done already
   }
   return hipSuccess;
 }
@@ -98,7 +109,8 @@ Operation copy_of(const Operation& o) {
   c.kernarg = (u8*)calloc(1, c.kernarg_bytes + 8);
   memcpy(c.kernarg, o.kernel.kernarg, c.kernarg_bytes);
   c.arguments = (void**)calloc(n + 1, sizeof(void*));
-  for (u32 i = 0; i < n && o.kernel.arguments[i]; i++) c.arguments[i] = c.kernarg + ((u8*)o.kernel.arguments[i] - o.kernel.kernarg);
+  for (u32 i = 0; i < n && o.kernel.arguments[i]; i++)
+    c.arguments[i] = c.kernarg + ((u8*)o.kernel.arguments[i] - o.kernel.kernarg);
   return copy;
 }
 
@@ -128,7 +140,9 @@ hipError_t hipStreamCreateWithPriority(hipStream_t* out, unsigned flags, int pri
   return done(hipSuccess);
 }
 hipError_t hipStreamCreate(hipStream_t* out) { return hipStreamCreateWithPriority(out, hipStreamDefault, 0); }
-hipError_t hipStreamCreateWithFlags(hipStream_t* out, unsigned flags) { return hipStreamCreateWithPriority(out, flags, 0); }
+hipError_t hipStreamCreateWithFlags(hipStream_t* out, unsigned flags) {
+  return hipStreamCreateWithPriority(out, flags, 0);
+}
 hipError_t hipExtStreamCreateWithCUMask(hipStream_t* out, uint32_t words, const uint32_t* mask) {
   return words && mask ? hipStreamCreate(out) : done(hipErrorInvalidValue);
 }
@@ -154,8 +168,14 @@ static hipError_t finished(hipStream_t handle) {
   s->capture_invalid = true;
   return hipErrorStreamCaptureUnsupported;
 }
-hipError_t hipStreamQuery(hipStream_t s) { ENTER; return done(finished(s)); }
-hipError_t hipStreamSynchronize(hipStream_t s) { ENTER; return done(finished(s)); }
+hipError_t hipStreamQuery(hipStream_t s) {
+  ENTER;
+  return done(finished(s));
+}
+hipError_t hipStreamSynchronize(hipStream_t s) {
+  ENTER;
+  return done(finished(s));
+}
 hipError_t hipStreamGetFlags(hipStream_t handle, unsigned* flags) {
   ENTER;
   ihipStream_t* s = resolve(handle);
@@ -200,7 +220,8 @@ hipError_t hipLaunchHostFunc(hipStream_t s, hipHostFn_t function, void* data) {
   return done(submit(s, o));
 }
 
-static hipError_t value_call(OperationKind kind, hipStream_t s, void* p, u64 value, u64 mask, u32 bytes, u32 condition) {
+static hipError_t value_call(OperationKind kind, hipStream_t s, void* p, u64 value, u64 mask, u32 bytes,
+                             u32 condition) {
   if (!p || condition > hipStreamWaitValueNor) return hipErrorInvalidValue;
   Operation o = operation(kind);
   o.value = {p, value, mask, bytes, condition};
@@ -214,8 +235,14 @@ hipError_t hipStreamWaitValue64(hipStream_t s, void* p, uint64_t value, unsigned
   ENTER;
   return done(value_call(DO_WAIT_VALUE, s, p, value, mask, 8, flags));
 }
-hipError_t hipStreamWriteValue32(hipStream_t s, void* p, uint32_t value, unsigned) { ENTER; return done(value_call(DO_WRITE_VALUE, s, p, value, 0, 4, 0)); }
-hipError_t hipStreamWriteValue64(hipStream_t s, void* p, uint64_t value, unsigned) { ENTER; return done(value_call(DO_WRITE_VALUE, s, p, value, 0, 8, 0)); }
+hipError_t hipStreamWriteValue32(hipStream_t s, void* p, uint32_t value, unsigned) {
+  ENTER;
+  return done(value_call(DO_WRITE_VALUE, s, p, value, 0, 4, 0));
+}
+hipError_t hipStreamWriteValue64(hipStream_t s, void* p, uint64_t value, unsigned) {
+  ENTER;
+  return done(value_call(DO_WRITE_VALUE, s, p, value, 0, 8, 0));
+}
 
 hipError_t hipMallocAsync(void** p, size_t bytes, hipStream_t handle) {
   ENTER;
@@ -280,18 +307,24 @@ hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t e, unsigned) {
   if (!e->capture) return done(s->capture ? hipErrorStreamCaptureIsolation : hipSuccess);
   if (s->capture && s->capture != e->capture) return done(hipErrorStreamCaptureMerge);
   s->capture = e->capture;
-  for (hipGraphNode_t node : e->last) if (!s->last.contains(node)) s->last.push(node);
+  for (hipGraphNode_t node : e->last)
+    if (!s->last.contains(node)) s->last.push(node);
   return done(hipSuccess);
 }
-hipError_t hipEventQuery(hipEvent_t e) { ENTER; return done(known(e) ? e->capture ? hipErrorCapturedEvent : hipSuccess : hipErrorInvalidHandle); }
+hipError_t hipEventQuery(hipEvent_t e) {
+  ENTER;
+  return done(known(e) ? e->capture ? hipErrorCapturedEvent : hipSuccess : hipErrorInvalidHandle);
+}
 hipError_t hipEventSynchronize(hipEvent_t e) { return hipEventQuery(e); }
 hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipEvent_t stop) {
   ENTER;
   if (!ms) return done(hipErrorInvalidValue);
-  if (!known(start) || !known(stop) || !start->recorded || !stop->recorded) return done(hipErrorInvalidHandle);
+  if (!known(start) || !known(stop) || !start->recorded || !stop->recorded)
+    return done(hipErrorInvalidHandle);
   if ((start->flags | stop->flags) & hipEventDisableTiming) return done(hipErrorInvalidHandle);
   static int told = 0;
-  if (!__atomic_exchange_n(&told, 1, __ATOMIC_SEQ_CST)) say("note: times between events are this computer's, not the card's");
+  if (!__atomic_exchange_n(&told, 1, __ATOMIC_SEQ_CST))
+    say("note: times between events are this computer's, not the card's");
   *ms = (float)((double)(i64)(stop->time_ns - start->time_ns) * 1e-6);
   return done(hipSuccess);
 }
@@ -343,7 +376,8 @@ hipError_t hipStreamEndCapture(hipStream_t handle, hipGraph_t* out) {
     }
     leave_capture(*other);
   }
-  for (hipEvent_t e : events) if (e->capture == graph) e->capture = nullptr;
+  for (hipEvent_t e : events)
+    if (e->capture == graph) e->capture = nullptr;
   leave_capture(*s);
   if (error != hipSuccess) {
     (void)hipGraphDestroy(graph);
@@ -356,16 +390,20 @@ hipError_t hipStreamIsCapturing(hipStream_t handle, hipStreamCaptureStatus* stat
   ENTER;
   ihipStream_t* s = resolve(handle);
   if (!s || !status) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
-  *status = !s->capture ? hipStreamCaptureStatusNone : s->capture_invalid ? hipStreamCaptureStatusInvalidated : hipStreamCaptureStatusActive;
+  *status = !s->capture          ? hipStreamCaptureStatusNone
+            : s->capture_invalid ? hipStreamCaptureStatusInvalidated
+                                 : hipStreamCaptureStatusActive;
   return done(hipSuccess);
 }
-hipError_t hipStreamGetCaptureInfo(hipStream_t handle, hipStreamCaptureStatus* status, unsigned long long* id) {
+hipError_t hipStreamGetCaptureInfo(hipStream_t handle, hipStreamCaptureStatus* status,
+                                   unsigned long long* id) {
   hipError_t error = hipStreamIsCapturing(handle, status);
   if (error == hipSuccess && id) *id = resolve(handle)->id;
   return error;
 }
-hipError_t hipStreamGetCaptureInfo_v2(hipStream_t handle, hipStreamCaptureStatus* status, unsigned long long* id, hipGraph_t* graph,
-                                      const hipGraphNode_t** nodes, size_t* n) {
+hipError_t hipStreamGetCaptureInfo_v2(hipStream_t handle, hipStreamCaptureStatus* status,
+                                      unsigned long long* id, hipGraph_t* graph, const hipGraphNode_t** nodes,
+                                      size_t* n) {
   hipError_t error = hipStreamGetCaptureInfo(handle, status, id);
   if (error != hipSuccess) return error;
   ihipStream_t* s = resolve(handle);
