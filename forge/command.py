@@ -61,6 +61,9 @@ def parser() -> Parser:
     p.add_argument("--harness", metavar="FLAVOUR", help=f"judge as this one does: {', '.join(HARNESSES)}")
     p.add_argument("--honest-bools", action="store_true", help="let False in a case mean false (officially: true)")
     p.add_argument("--no-accuracy", action="store_true", help="skip the relative L2 error beside each verdict")
+    p.add_argument(
+        "--checks", metavar="LIST", help="checks of kernels on an emulated device: all (default of test), none, names"
+    )
     p.add_argument("--show-output", action="store_true", help="show what passing cases printed, too")
     return p
 
@@ -148,6 +151,10 @@ def make_plan(args: argparse.Namespace) -> tuple[Plan, Path | None]:
         specs = [CaseSpec(i, line, case) for i, (line, case) in enumerate(zip(lines, yaml_cases))]
     submission = read_submission(args.submission)
     device = resolve(args.device, problem.arch or STAND_IN_ARCH)
+    if args.checks is not None:
+        device.use_checks(args.checks)
+    elif device.emulated and args.mode == "test" and "CDNA_CHECKS" not in os.environ:
+        device.use_checks("all")
     if args.mode == "profile" and not harness.profile and own_eval is not None:
         raise UsageError(f"the folder's own eval.py has no profile mode; --harness {default_harness(1).name} has")
     plan = Plan(

@@ -114,6 +114,9 @@ class View:
             lines, self.skipped = ([] if result.message == self.skipped else lines), result.message
         for detail in lines:
             self.print(f"{'':8} {detail}", "red" if not result.passed else "yellow")
+        for text in finding_texts(result.report):
+            for words in text.splitlines():
+                self.print(f"{'':8} {words}", "magenta")
         if self.show_output and result.passed:
             for words in result.last_words:
                 self.print(f"{'':8} | {words}", "dim")
@@ -167,8 +170,10 @@ class View:
                     self.print(f"  {line}")
         verdict = "pass" if run.passed else "FAIL"
         seconds = f"{run.elapsed_s:.1f} s"
+        found = sum(len(finding_texts(case.report)) for case in run.cases)
+        checks = f", {found} findings of the device's checks" if found else ""
         self.print(
-            f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}",
+            f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}{checks}",
             "bold green" if run.passed else "bold red",
         )
         if (us := score_us(self.plan, run)) is not None:
@@ -261,6 +266,13 @@ def tail_lines(result: CaseResult) -> list[str]:
     if result.output_bytes > 2**20:
         lines.append(f"(it printed {result.output_bytes / 1e6:.0f} MB)")
     return lines
+
+
+def finding_texts(report: dict[str, Any]) -> list[str]:
+    """What the device's checks found, wherever it stands in a report: once, or by rank."""
+    here = [f"check: {finding['text']}" for finding in report.get("findings", [])]
+    below = [text for value in report.values() if isinstance(value, dict) for text in finding_texts(value)]
+    return list(dict.fromkeys(here + below))
 
 
 def report_lines(report: dict[str, Any], indent: str = "") -> list[str]:

@@ -42,6 +42,10 @@ class Device(ABC):
         """Whether an exception in a worker says that this device cannot be had here, whatever is submitted."""
         return False
 
+    def use_checks(self, names: str) -> None:
+        """Choose the checks of kernels: "all", "none" or names. What they find is in `case_report`."""
+        raise DeviceError(f"device {self.name} has no checks of kernels: leave --checks out, or take gfx942 or gfx950")
+
     @abstractmethod
     def count_work(self) -> None:
         """Have `case_report` tell from now on what bounds kernels, where this device can. It slows them."""

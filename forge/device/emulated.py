@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from forge.device import hook
-from forge.device.base import Device
+from forge.device.base import Device, DeviceError
 from forge.device.cards import HIP_VERSION, Card
 from forge.device.gpu import versions
 
@@ -26,12 +26,14 @@ class EmulatedDevice(Device):
         self.card = card
         self.name = self.arch = card.arch
         self.label = f"emulated {card.arch} ({card.name})"
+        self.checks = ""  # as cdna's variable takes them; empty: what this process's environment says
 
     def environment(self) -> dict[str, str]:
         path = [str(SITE), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         return {
             "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)),
             hook.VARIABLE: self.arch,
+            **({"CDNA_CHECKS": self.checks} if self.checks else {}),
             # torch's threads would spin between operations and take the cores that the emulated device needs
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
         }
@@ -62,6 +64,16 @@ class EmulatedDevice(Device):
                 return True
             cause = cause.__cause__ or cause.__context__
         return False
+
+    def use_checks(self, names: str) -> None:
+        from cdna.checks import parse_kinds
+        from cdna.errors import CdnaError
+
+        try:
+            kinds = parse_kinds(names)
+        except CdnaError as error:
+            raise DeviceError(f"--checks {names}: {error}") from None
+        self.checks = "report:" + (",".join(sorted(kinds)) or "none")  # a finding does not stop the kernel
 
     def count_work(self) -> None:
         os.environ["CDNA_COUNT"] = "1"  # for when cdna gets imported: with Triton, and not before

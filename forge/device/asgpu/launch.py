@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -69,7 +70,8 @@ def report() -> dict[str, Any]:
     for name, known in kernels.items():
         if counted := [r.counters for r in records if r.kernel == name and r.counters is not None]:
             known["work"] = work.kernel_work(counted)
+    findings = [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()]
     if not kernels:
-        return {}
+        return {"findings": findings} if findings else {}
     times = work.modelled(records)
-    return {"kernels": kernels} | ({"modelled": times} if times else {})
+    return {"kernels": kernels} | ({"modelled": times} if times else {}) | ({"findings": findings} if findings else {})
