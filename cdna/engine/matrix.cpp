@@ -21,7 +21,8 @@ template <int N, int BLOCKS, int REGISTERS, class FA, class FB> static void mfma
 // Several blocks: A may be broadcast among blocks, B permuted among lanes.
 #define BROADCAST "+cbsz,abid,blgp"
 
-// LLVM prints v_mfma_f32_32x32x8_bf16 and also takes gfx90a's spelling, v_mfma_f32_32x32x8bf16_1k.
+// LLVM prints v_mfma_f32_32x32x8_bf16 and also takes gfx90a's spelling, v_mfma_f32_32x32x8bf16_1k, with and without
+// the _1k: all three assemble to one encoding.
 #define MULTI_NAMES(K, SUFFIX_2B, SUFFIX_4B, SUFFIX_16B, AB, REGS, F) \
   {"v_mfma_f32_32x32x" K SUFFIX_2B, D32(AB, BROADCAST), mfma<32, 2, REGS, F, F>}, \
   {"v_mfma_f32_16x16x" K SUFFIX_4B, D16(AB, BROADCAST), mfma<16, 4, REGS, F, F>}, \
@@ -44,9 +45,11 @@ static const OpInfo OPS[] = {
   MULTI("1", "f32", "f32", "b32", 1, F32),
   MULTI("4", "f16", "f16", "b64", 2, F16),
   MULTI("4", "bf16", "bf16_1k", "b64", 2, BF16),
+  MULTI_NAMES("4", "bf16", "bf16", "bf16", "b64", 2, BF16),
   SINGLE("2", "4", "f32", "f32", "b32", "+blgp", 1, F32, ""),
   SINGLE("8", "16", "f16", "f16", "b64", "+", 2, F16, ""),
   SINGLE("8", "16", "bf16", "bf16_1k", "b64", "+", 2, BF16, ""),
+  SINGLE_NAMES("8", "16", "bf16", "b64", "+", 2, BF16, BF16),
   SINGLE("4", "8", "xf32", "xf32", "b64", "+", 2, XF32, "@gfx942"),
   SINGLE("16", "32", "f16", "f16", "b128", "+", 4, F16, "@gfx950"),
   SINGLE("16", "32", "bf16", "bf16", "b128", "+", 4, BF16, "@gfx950"),
