@@ -67,7 +67,7 @@ def count_of(counters: cdna.Counters, mnemonic: str) -> cdna.counters.Instructio
 
 
 @triton.jit
-def add_kernel(x_ptr, y_ptr, out_ptr, N, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def add_kernel(x_ptr, y_ptr, out_ptr, N, BLOCK: tl.constexpr):
     offset = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = offset < N
     x = tl.load(x_ptr + offset, mask=inside)
@@ -75,7 +75,7 @@ def add_kernel(x_ptr, y_ptr, out_ptr, N, BLOCK: tl.constexpr):  # type: ignore[n
 
 
 @triton.jit
-def square_kernel(a_ptr, c_ptr, N: tl.constexpr):  # type: ignore[no-untyped-def]
+def square_kernel(a_ptr, c_ptr, N: tl.constexpr):
     i = tl.arange(0, N)
     a = tl.load(a_ptr + i[:, None] * N + i[None, :])
     tl.store(c_ptr + i[:, None] * N + i[None, :], tl.dot(a, a))

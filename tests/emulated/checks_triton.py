@@ -11,7 +11,7 @@ from forge.device import resolve
 
 
 @triton.jit
-def _double_kernel(source, target, elements, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _double_kernel(source, target, elements, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = offsets < elements
     tl.store(target + offsets, tl.load(source + offsets, inside) * 2, inside)
