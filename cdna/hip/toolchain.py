@@ -43,6 +43,7 @@ class Toolchain:
     """A compiler with everything that HIP needs."""
 
     compiler: Compiler
+    folder: str = ""  # where the compiler is run, which is part of a result's name; "": the current folder
 
     def device_asm(self, source: Path, arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
                    std: str = "", extra: Sequence[str] = ()) -> str:
@@ -53,20 +54,25 @@ class Toolchain:
                         std: str = "", extra: Sequence[str] = ()) -> Path:
         """As device_asm; where the assembly lies in the cache."""
         arch = _known(arch)
-        flags = ["-x", "hip", "--cuda-device-only", f"--offload-arch={arch}", *self.compiler.headers]
-        for file in (*self.compiler.bitcode, *self._control_bitcode(arch, extra)):
-            flags += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(file)]
-        flags += [*DEVICE_FLAGS, *_user_flags(include_dirs, defines, std, extra), "-S"]
+        flags = [*self._device_flags(arch, extra), *_user_flags(include_dirs, defines, std, extra), "-S"]
         return self._compile(source, flags, include_dirs, ".s", lambda output: self._verify(output, arch))
 
     def host_object(self, source: Path, fat_binary: bytes, arch: str, include_dirs: Sequence[Path] = (),
                     defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
         """Object of the host code in `source`, its kernels as stubs that launch; `fat_binary` is embedded."""
         embedded = _store(fat_binary, ".hipfb")
-        flags = ["-x", "hip", "--cuda-host-only", f"--offload-arch={_known(arch)}", *self.compiler.headers,
-                 "-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(embedded), *HOST_FLAGS,
+        flags = [*self._host_flags(arch), "-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(embedded),
                  *_user_flags(include_dirs, defines, std, extra), "-c"]
         return self._compile(source, flags, include_dirs, ".o")
+
+    def precompiled_header(self, header: Path, side: str, arch: str, include_dirs: Sequence[Path] = (),
+                           defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
+        """`header`, parsed, for the "device" or the "host" pass of sources that are compiled with these very options
+        and ["-Xclang", "-include-pch", "-Xclang", path]. Templates are instantiated once, here."""
+        flags = self._device_flags(_known(arch), extra) if side == "device" else self._host_flags(arch)
+        flags += [*_user_flags(include_dirs, defines, std, extra), "-S" if side == "device" else "-c",
+                  "-Xclang", "-emit-pch", "-Xclang", "-fpch-instantiate-templates"]
+        return self._compile(header, flags, include_dirs, ".pch")
 
     def link_shared(self, objects: Sequence[Path], libs: Sequence[str] = ()) -> Path:
         """A shared library of objects. `libs`: what follows them on the command line (-L..., -lamdhip64, files)."""
@@ -77,6 +83,15 @@ class Toolchain:
         return self._link(objects, [], libs, ".exe")
 
     # ------------------------------------------------------------ how
+
+    def _device_flags(self, arch: str, extra: Sequence[str]) -> list[str]:
+        flags = ["-x", "hip", "--cuda-device-only", f"--offload-arch={arch}", *self.compiler.headers]
+        for file in (*self.compiler.bitcode, *self._control_bitcode(arch, extra)):
+            flags += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(file)]
+        return [*flags, *DEVICE_FLAGS]
+
+    def _host_flags(self, arch: str) -> list[str]:
+        return ["-x", "hip", "--cuda-host-only", f"--offload-arch={_known(arch)}", *self.compiler.headers, *HOST_FLAGS]
 
     def _identity(self) -> str:
         return json.dumps([self.compiler.driver, self.compiler.linker, self.compiler.version])
@@ -90,7 +105,7 @@ class Toolchain:
             if not Path(folder).is_dir():
                 raise ToolchainError(f"-I {folder}: no such folder")
         command = [*self.compiler.driver, *flags, str(source)]
-        key = _digest(self._identity(), os.getcwd(), *command)
+        key = _digest(self._identity(), self.folder or os.getcwd(), *command)
         cached = _Results(key, suffix)
 
         def build(output: Path) -> Iterable[Path]:
@@ -99,7 +114,7 @@ class Toolchain:
             listing = ["-dependency-file", str(listed), "-MT", "output", "-sys-header-deps"]
             through = [part for word in listing for part in ("-Xclang", word)]
             _run([*command, *through, "-o", str(output)],
-                 lambda said: CompileError(explain(said, source, tuple(Path(d) for d in include_dirs))))
+                 lambda said: CompileError(explain(said, source, tuple(Path(d) for d in include_dirs))), self.folder)
             check(output)
             return _dependencies(listed)
 
@@ -191,10 +206,10 @@ def _user_flags(include_dirs: Sequence[Path], defines: Sequence[str], std: str, 
     return flags + ([f"-std={std}"] if std else []) + list(extra)
 
 
-def _run(command: list[str], error: Callable[[str], ToolchainError]) -> None:
+def _run(command: list[str], error: Callable[[str], ToolchainError], folder: str = "") -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment(),
-                              stdin=subprocess.DEVNULL)
+                              stdin=subprocess.DEVNULL, cwd=folder or None)
     except OSError as reason:
         raise ToolchainError(f"cannot run {command[0]}: {reason.strerror}") from None
     if done.returncode:

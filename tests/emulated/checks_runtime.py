@@ -120,9 +120,9 @@ def test_profiler() -> None:
 def test_what_is_not_emulated_says_so(tmp_path: Any) -> None:
     with pytest.raises(NotImplementedError, match="cannot capture a graph"):
         torch.cuda.CUDAGraph()
-    with pytest.raises(NotImplementedError, match=r"load_inline\('name'\): HIP kernels .* --device rocm"):
-        cpp_extension.load_inline("name", "", cuda_sources="__global__ void f() {}", functions=["f"])
-    with pytest.raises(NotImplementedError, match="HIP kernels"):
+    with pytest.raises(NotImplementedError, match=r"load\('name', is_standalone=True\)"):
+        cpp_extension.load("name", [str(tmp_path / "kernel.hip")], is_standalone=True, is_python_module=False)
+    with pytest.raises(RuntimeError, match=r"kernel.hip: no such file"):
         cpp_extension.load("name", [str(tmp_path / "kernel.hip")])
 
 

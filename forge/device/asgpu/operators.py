@@ -17,11 +17,11 @@ from torch.library import Library
 KEYS = {"CUDA": "CPU", "AutogradCUDA": "AutogradCPU"}
 
 _with_gpu_kernel: set[Any] = set()  # (namespace, name) of a library's operator, or a CustomOpDef
-_library_impl = Library.impl
+library_impl_as_named = Library.impl
 _register_kernel = CustomOpDef.register_kernel
 
 
-@functools.wraps(_library_impl)
+@functools.wraps(library_impl_as_named)
 def library_impl(
     self: Library, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", **options: Any
 ) -> None:
@@ -33,11 +33,11 @@ def library_impl(
         library._impls.discard("/".join([*operator, KEYS[key]]))
         with warnings.catch_warnings():  # it may replace a kernel for the CPU
             warnings.simplefilter("ignore")
-            _library_impl(self, op_name, fn, KEYS[key], **options)
+            library_impl_as_named(self, op_name, fn, KEYS[key], **options)
         return
     elif key in KEYS.values() and operator in _with_gpu_kernel:
         return
-    _library_impl(self, op_name, fn, key, **options)
+    library_impl_as_named(self, op_name, fn, key, **options)
 
 
 @functools.wraps(_register_kernel)

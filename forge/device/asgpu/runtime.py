@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from forge.device.asgpu import streams, tags
+from forge.device.asgpu import hip, streams, tags
 from forge.device.cards import CARDS, HIP_VERSION, MIB, Card
 
 
@@ -84,6 +84,7 @@ def _exchange_device(index: int) -> int:
     before = tags.current.index
     if index >= 0:
         tags.current.index = tags.checked(index)
+        hip.set_device(index)
     return before
 
 
@@ -156,7 +157,7 @@ def _c_functions(card: Card) -> dict[str, Any]:
         "_cuda_setDevice": _exchange_device,
         "_cuda_exchangeDevice": _exchange_device,
         "_cuda_maybeExchangeDevice": _exchange_device,
-        "_cuda_synchronize": _nothing,
+        "_cuda_synchronize": hip.synchronize,
         "_cuda_isInBadFork": lambda: False,
         "_cuda_emptyCache": _nothing,
         "_cuda_ipc_collect": _nothing,
@@ -183,7 +184,7 @@ def _accelerator_functions() -> dict[str, Any]:
         "_accelerator_maybeExchangeDevice": _exchange_device,
         "_accelerator_getStream": streams.current_stream,
         "_accelerator_setStream": streams.set_stream,
-        "_accelerator_synchronizeDevice": _nothing,
+        "_accelerator_synchronizeDevice": lambda *device: hip.synchronize(),
         "_accelerator_emptyCache": _nothing,
     }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from forge.device.asgpu import tags
+from forge.device.asgpu import hip, tags
 
 _handles = itertools.count(1)
 
@@ -87,8 +87,16 @@ class Stream:
         self.device_index = kwargs["device_index"] if "device_index" in kwargs else index_of(device)
         self.device = tags.gpu(self.device_index)
         self.priority = priority
-        self.stream_id = self.cuda_stream = kwargs["stream_id"] if "stream_id" in kwargs else next(_handles)
+        self._handle: int | None = kwargs.get("stream_id")
+        self.stream_id = next(_handles) if self._handle is None else self._handle
         self._entered: list[Stream] = []
+
+    @property
+    def cuda_stream(self) -> int:
+        """What HIP code takes as hipStream_t; just a number as long as there is no such code in this process."""
+        if self._handle is None:
+            self._handle = hip.new_stream(self.device_index)
+        return self.stream_id if self._handle is None else self._handle
 
     def wait_event(self, event: Event) -> None:
         event.wait(self)
@@ -108,7 +116,7 @@ class Stream:
         return False
 
     def synchronize(self) -> None:
-        pass
+        hip.synchronize()
 
     @classmethod
     def priority_range(cls) -> tuple[int, int]:
@@ -135,7 +143,7 @@ class Stream:
         return hash(self._key())
 
     def _key(self) -> tuple[int, int]:
-        return self.device_index, self.cuda_stream
+        return self.device_index, self.stream_id
 
     def __repr__(self) -> str:
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
@@ -168,6 +176,7 @@ def set_stream(stream: Stream | None) -> None:
     if stream is not None:
         _current.of_gpu[stream.device_index] = stream
         tags.current.index = stream.device_index
+        hip.set_device(stream.device_index)
 
 
 def apply() -> None:

@@ -1,0 +1,79 @@
+"""The HIP runtime of this process: cdna's libamdhip64, from when the first HIP extension is loaded."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import Any
+
+import torch
+
+from forge.device.asgpu import operators, tags
+
+_library: ctypes.CDLL | None = None
+_factories: Any = None  # keeps what is registered with torch's dispatcher
+
+
+def load(arch: str) -> None:
+    """Load the runtime, with as many devices as torch.cuda has, and make torch's current one its own."""
+    global _library
+    if _library is not None:
+        return
+    from cdna.hip.library import runtime_library
+
+    os.environ["CDNA_ARCH"] = arch
+    os.environ["CDNA_DEVICES"] = str(tags.device_count())
+    # global, and so the one that a later dlopen("libamdhip64.so") finds
+    _library = ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
+    _library.hipGetErrorString.restype = ctypes.c_char_p
+    _make_gpu_tensors_on_host()
+    set_device(tags.current.index)
+
+
+def set_device(index: int) -> None:
+    """Follow torch.cuda.set_device."""
+    if _library is not None:
+        _check(_library.hipSetDevice(index))
+
+
+def synchronize() -> None:
+    """Wait for nothing, as all work is done, but raise what went wrong: torch.cuda.synchronize."""
+    if _library is not None:
+        _check(_library.hipDeviceSynchronize())
+
+
+def new_stream(index: int) -> int | None:
+    """Handle of a new stream on a GPU; None where no extension has been loaded that could use it."""
+    if _library is None:
+        return None
+    handle, before = ctypes.c_void_p(), ctypes.c_int()
+    _check(_library.hipGetDevice(ctypes.byref(before)))
+    _check(_library.hipSetDevice(index))
+    _check(_library.hipStreamCreateWithFlags(ctypes.byref(handle), 1))  # hipStreamNonBlocking, as torch's are
+    _check(_library.hipSetDevice(before))
+    return handle.value
+
+
+def _check(error: int) -> None:
+    if error:
+        assert _library is not None
+        raise RuntimeError(f"HIP error: {_library.hipGetErrorString(error).decode()}")
+
+
+def _make_gpu_tensors_on_host() -> None:
+    """C++ code asks torch's dispatcher for tensors on DeviceType::CUDA, of which a CPU build knows nothing.
+
+    Every factory (zeros, full, arange, to(device) ...) ends in one of these two. From Python none of them comes here:
+    factories.py sees the device first.
+    """
+    global _factories
+    _factories = torch.library.Library("aten", "IMPL", "CUDA")
+    for name in ("empty.memory_format", "empty_strided"):
+        packet, _, overload = name.partition(".")
+        operation = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        operators.library_impl_as_named(_factories, name, functools.partial(_on_host, operation), "CUDA")
+
+
+def _on_host(operation: Any, *args: Any, device: Any = None, pin_memory: Any = None, **kwargs: Any) -> Any:
+    return tags.mark(operation(*args, device=tags.CPU_DEVICE, **kwargs), tags.target(device))

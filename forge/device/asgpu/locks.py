@@ -1,0 +1,43 @@
+"""Files that several processes make at once: the ranks of a run build the same extension."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from cdna.build import cache_dir
+from cdna.errors import ToolchainError
+
+
+@contextlib.contextmanager
+def locked(what: str) -> Iterator[bool]:
+    """Held by one process of the machine at a time, which learns whether it is the first ever.
+
+    The system releases it when the holder dies.
+    """
+    folder = cache_dir() / "torch" / "locks"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolchainError(f"cannot create the cache folder {folder}: {error.strerror}; set CDNA_CACHE_DIR") from None
+    path = folder / hashlib.sha256(what.encode()).hexdigest()[:24]
+    first = not path.exists()
+    with open(path, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield first
+
+
+def write_once(path: Path, content: str) -> None:
+    """A file of that content, never seen half written, and not touched where it is there already."""
+    with contextlib.suppress(OSError):
+        if path.read_text() == content:
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as partial:
+        partial.write(content)
+    os.replace(partial.name, path)

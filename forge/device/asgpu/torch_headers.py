@@ -1,0 +1,156 @@
+"""torch's headers for HIP sources on an emulated GPU, where torch is a CPU build.
+
+A folder that comes before torch's own holds what differs: the headers of c10/hip and ATen/hip, which only a ROCm build
+has (all of them are include/forge_torch_hip.h here), and copies of two of torch's in which a tensor claims its GPU.
+Parsing torch's headers takes ten seconds a pass, so that is done once, and kept (precompiled headers, 180 MB each).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import sysconfig
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from cdna.build import cache_dir
+from cdna.errors import CompileError, ToolchainError
+from cdna.hip.toolchain import Toolchain
+from forge.device.asgpu.locks import locked, write_once
+from forge.device.asgpu.tags import TAG
+
+INCLUDE = Path(__file__).with_name("include")
+TORCH = Path(torch.__file__).parent
+# As torch.utils.cpp_extension has them for ROCm, and pybind11's name for the C++ library.
+DEFINES = (
+    "__HIP_PLATFORM_AMD__=1",
+    "USE_ROCM=1",
+    "HIPBLAS_V2",
+    "CUDA_HAS_FP16=1",
+    "__HIP_NO_HALF_OPERATORS__=1",
+    "__HIP_NO_HALF_CONVERSIONS__=1",
+    "HIP_ENABLE_WARP_SYNC_BUILTINS=1",
+    "TORCH_API_INCLUDE_EXTENSION_H",
+)
+
+# XX is CUDA in the folder cuda, HIP in the folder hip.
+C10 = "XXStream XXGuard XXException XXFunctions XXMiscFunctions XXCachingAllocator XXEvent impl/XXGuardImpl"
+ATEN = "XXContext XXContextLight XXEvent Exceptions XXUtils XXDevice PeerToPeerAccess"
+MASQUERADING = "HIPAllocator HIPCachingAllocator HIPGuardImpl HIPStream"
+PRECOMPILED = """#include <hip/hip_runtime.h>
+#include <torch/extension.h>
+#include <forge_torch_hip.h>
+"""
+
+# (pattern, replacement) in a header of torch's; each must match.
+CLAIMS = {
+    "ATen/core/TensorBase.h": (
+        (r"\A", f'#define FORGE_TAG "{TAG}"\n#include <forge_claim.h>\n'),
+        (r"(Device device\(\) const \{\s*return )impl_->device\(\);", r"\1forge::claimed_device(impl_.get());"),
+        (r"(get_device\(\) const \{[^}]*return )impl_->get_device\(\);", r"\1device().index();"),
+        (r"(bool is_cpu\(\) const \{[^}]*return )impl_->is_cpu\(\);", r"\1device().is_cpu();"),
+        (r"(bool is_cuda\(\) const \{[^}]*return )impl_->is_cuda\(\);", r"\1device().is_cuda();"),
+    ),
+    "ATen/ops/from_blob.h": (
+        (r"(target_device\([^)]*\)[^{]*\{\s*device_ = )value;", r"\1forge::host_if_gpu(value);"),
+        (
+            r"(TensorMaker& options\([^)]*\)[^{]*\{\s*opts_ = )value;",
+            r"\1value.device(forge::host_if_gpu(value.device_opt()));",
+        ),
+    ),
+}
+
+
+def standins() -> list[str]:
+    """Names of the headers that are all forge_torch_hip.h."""
+    names = [f"ATen/hip/impl/{name}MasqueradingAsCUDA.h" for name in MASQUERADING.split()]
+    for folder in ("hip", "cuda"):
+        names += [f"c10/{folder}/{name}.h".replace("XX", folder.upper()) for name in C10.split()]
+        names += [f"ATen/{folder}/{name}.h".replace("XX", folder.upper()) for name in ATEN.split()]
+    return names
+
+
+def claiming(name: str, text: str) -> str:
+    """A header of torch's in which a tensor claims its GPU."""
+    for pattern, replacement in CLAIMS[name]:
+        text, count = re.subn(pattern, replacement, text, count=1)
+        if not count:
+            raise ToolchainError(f"torch {torch.__version__} has another {name} than expected: no match of {pattern!r}")
+    return text
+
+
+@functools.cache
+def overlay() -> Path:
+    """The folder that comes before torch's own."""
+    files = dict.fromkeys(standins(), "#pragma once\n#include <forge_torch_hip.h>\n")
+    for name in CLAIMS:
+        files[name] = claiming(name, (TORCH / "include" / name).read_text())
+    files["forge_precompiled.h"] = PRECOMPILED
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
+    folder = cache_dir() / "torch" / f"headers-{digest}"
+    for name, text in files.items():
+        write_once(folder / name, text)
+    return folder
+
+
+def include_flags() -> list[str]:
+    """Compiler flags that give torch's headers, and Python's."""
+    python = sysconfig.get_paths()["include"]
+    if not Path(python, "Python.h").is_file():
+        raise ToolchainError(
+            f"no {python}/Python.h, which torch extensions include: install Python's headers (Debian: python3-dev)"
+        )
+    torch_include = TORCH / "include"
+    folders = (overlay(), INCLUDE, torch_include, torch_include / "torch/csrc/api/include", python)
+    return [flag for folder in folders for flag in ("-isystem", str(folder))]
+
+
+def need_libstdcxx(toolchain: Toolchain, what: str) -> None:
+    """torch's wheels are built with libstdc++: a std::string of another C++ library would not be theirs."""
+    if toolchain.compiler.cxx_library != "libstdc++":
+        raise ToolchainError(
+            f"{what} includes torch's headers, which need libstdc++ as torch's own wheel does, and "
+            f"{toolchain.compiler.label} has only libc++: "
+            "install g++ (Debian, Ubuntu: apt-get install g++), or keep torch out of the source"
+        )
+
+
+# Words that change neither what a header means nor what the compiler demands of a precompiled one. -O3 is the default
+# of device code.
+_HARMLESS = re.compile(
+    r"-O3|-g\w*|-W.*|-w|-v|-I.*|-D.*|-fPIC|-fno-gpu-rdc|-munsafe-fp-atomics|-f(no-)?unroll-loops|"
+    r"-f(no-)?slp-vectorize|-fgpu-inline-threshold=.*|-ftemplate-backtrace-limit=.*|-Rpass.*"
+)
+_TAKES_NEXT = ("-mllvm", "-I", "-isystem", "-iquote", "-D", "-include")
+
+
+def relevant(flags: Sequence[str]) -> list[str]:
+    """Those of a user's compiler flags with which a header has to be precompiled anew."""
+    kept, skip = [], False
+    for flag in flags:
+        if skip or flag in _TAKES_NEXT:
+            skip = not skip
+        elif not _HARMLESS.fullmatch(flag):
+            kept.append(flag)
+    return kept
+
+
+def precompiled(
+    toolchain: Toolchain, side: str, arch: str, flags: Sequence[str], note: Callable[[str], None]
+) -> list[str]:
+    """Flags that give torch's headers at once; none where they cannot be precompiled with the user's flags."""
+    header = overlay() / "forge_precompiled.h"
+    kept = relevant(flags)
+    lasting = Toolchain(toolchain.compiler, str(overlay()))  # the same for every extension
+    arguments = {"defines": DEFINES, "extra": [*include_flags(), *kept]}
+    with locked(f"precompiled {side} {arch} {kept} {header}") as first:
+        if first:
+            note(f"parsing torch's headers for the {side} (once per machine and set of compiler flags) ...")
+        try:
+            path = lasting.precompiled_header(header, side, arch, **arguments)  # type: ignore[arg-type]
+        except CompileError:
+            return []
+    return ["-Xclang", "-include-pch", "-Xclang", str(path)]
