@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .arch import Arch
+from .arch import ARCHS, Arch
 from .rates import rates_of
 from .resources import SIMDS_PER_CU, waves_per_simd
 
@@ -179,6 +179,99 @@ class Counters:
         return shown | {"active_lanes": self.active_lanes, "l2_hit_rate": self.l2_hit_rate}
 
 
+@dataclass(frozen=True)
+class Shape:
+    """What the host knows of a launch."""
+
+    arch: str
+    waves_per_group: int
+    lds_bytes_per_group: int
+    groups_per_cu: int
+    groups_on_cu: int
+
+
+def collect(
+    lib: ctypes.CDLL, source: int, shape: Shape, executed: Iterable[int], where: Callable[[int], str]
+) -> Counters:
+    """What a finished launch's source has. executed: wave instructions by index; where: "`text` (file:line)"."""
+    handle = ctypes.c_void_p(source)
+    lib.cdna_counters_totals.restype = ctypes.POINTER(_Totals)
+    lib.cdna_counters_instructions.restype = ctypes.POINTER(_Instruction)
+    t = lib.cdna_counters_totals(handle).contents
+    raw = lib.cdna_counters_instructions(handle)
+    instructions = []
+    for i, n in enumerate(executed):
+        if n:
+            r, text = raw[i], where(i)
+            unit = UNITS[r.unit]
+            cycles = r.cycles if unit in ("memory", "lds") else r.unit_cycles * n
+            instructions.append(
+                InstructionCount(
+                    i,
+                    text[1:].split()[0].rstrip("`"),
+                    text,
+                    unit,
+                    n,
+                    r.lanes,
+                    cycles,
+                    r.conflict_cycles,
+                    r.bytes,
+                    r.segments,
+                    r.lines,
+                )
+            )
+    unit_cycles = dict.fromkeys(UNITS, 0)
+    for instruction in instructions:
+        unit_cycles[instruction.unit] += instruction.cycles
+    vector = [i for i in instructions if i.unit in ("vector", "matrix", "memory", "lds")]
+    memory = [i for i in instructions if i.unit == "memory"]
+    levels = ("l2_read", "l2_write", "fabric_read", "fabric_write")
+    totals = {name: sum(getattr(t, name)) for name in levels}
+    return Counters(
+        arch=shape.arch,
+        groups=t.groups,
+        waves_per_group=shape.waves_per_group,
+        groups_per_cu=shape.groups_per_cu,
+        waves_per_simd=shape.groups_per_cu * shape.waves_per_group / SIMDS_PER_CU,
+        lds_bytes_per_group=shape.lds_bytes_per_group,
+        unit_cycles=unit_cycles,
+        barriers=t.barriers,
+        waits=sum(i.executed for i in instructions if i.unit == "wait"),
+        vector_lanes=sum(i.lanes for i in vector),
+        vector_instructions=sum(i.executed for i in vector),
+        lds_conflict_cycles=sum(i.conflict_cycles for i in instructions),
+        segments=sum(i.segments for i in memory),
+        ideal_segments=sum(i.ideal_segments for i in memory),
+        l1_reads=t.l1_reads,
+        l1_hits=t.l1_hits,
+        l2_read_bytes=totals["l2_read"],
+        l2_write_bytes=totals["l2_write"],
+        fabric_read_bytes=totals["fabric_read"],
+        fabric_write_bytes=totals["fabric_write"],
+        hbm_read_bytes=t.hbm_read,
+        hbm_write_bytes=t.hbm_write,
+        busiest_xcd={name: max(getattr(t, name)) for name in levels},
+        groups_on_cu=shape.groups_on_cu,
+        near_cycles=t.near_cycles / max(t.timed, 1),
+        far_cycles=t.far_cycles / max(t.timed, 1),
+        unrecorded_lines=t.unrecorded,
+        instructions=instructions,
+    )
+
+
+def _config(arch: Arch, resident_groups: int = 0, groups_on_cu: int = 0) -> _Config:
+    rates = rates_of(arch)
+    return _Config(
+        resident_groups,
+        groups_on_cu,
+        rates.l1_cycles,
+        rates.l2_cycles,
+        rates.memory_cycles,
+        rates.lds_cycles,
+        rates.scalar_cycles,
+    )
+
+
 class _Counting:
     """Counting switched on: the memory-side caches, which outlive a launch."""
 
@@ -208,16 +301,38 @@ class _Counting:
 
 
 _active: _Counting | None = None
+_library: ctypes.CDLL | None = None  # once the engine is loaded
+
+
+def engine_loaded(lib: ctypes.CDLL) -> None:
+    """Have the engine log the launches that it gets from elsewhere, the HIP runtime's."""
+    global _library
+    _library = lib
+    _set_log()
+
+
+def _set_log() -> None:
+    if _library is None:
+        return
+    if _active is not None:
+        for number, arch in enumerate(ARCHS.values()):
+            caches = ctypes.c_void_p(_active.caches_of(_library, arch))
+            _library.cdna_log_counters(ctypes.c_uint32(number), ctypes.byref(_config(arch)), caches)
+    _library.cdna_log_set(ctypes.c_uint32(1 if _active is None else 2))  # LogMode of launch_log.h
 
 
 def count(on: bool) -> None:
     """Count every launch of this process from now on, or no more."""
     global _active
-    if on and _active is None:
+    if on == (_active is not None):
+        return
+    if _active is not None:
+        before, _active = _active, None
+        _set_log()
+        before.close()
+    else:
         _active = _Counting()
-    elif not on and _active is not None:
-        _active.close()
-        _active = None
+        _set_log()
 
 
 trying = False  # an autotuner compares configurations: launches now are its trials
@@ -264,85 +379,15 @@ class LaunchCount:
         fit = waves_per_simd(arch.name, vgprs, sgprs, lds_bytes, waves) * SIMDS_PER_CU / waves
         self.groups_per_cu = max(1, round(fit))  # 0 would be a kernel that could not run, and it is about to
         self.groups_on_cu = min(self.groups_per_cu, -(-groups // arch.compute_units)) or 1
-        rates = rates_of(arch)
-        config = _Config(
-            self.groups_per_cu * arch.compute_units,
-            self.groups_on_cu,
-            rates.l1_cycles,
-            rates.l2_cycles,
-            rates.memory_cycles,
-            rates.lds_cycles,
-            rates.scalar_cycles,
-        )
+        config = _config(arch, self.groups_per_cu * arch.compute_units, self.groups_on_cu)
         lib.cdna_counters_create.restype = ctypes.c_void_p
         self.source = lib.cdna_counters_create(ctypes.byref(config), ctypes.c_void_p(caches))
 
     def result(self, executed: Iterable[int]) -> Counters:
         """executed: wave instructions by index."""
         program = self.kernel.program
-        handle = ctypes.c_void_p(self.source)
-        self.lib.cdna_counters_totals.restype = ctypes.POINTER(_Totals)
-        self.lib.cdna_counters_instructions.restype = ctypes.POINTER(_Instruction)
-        t = self.lib.cdna_counters_totals(handle).contents
-        raw = self.lib.cdna_counters_instructions(handle)
-        instructions = []
-        for i, n in enumerate(executed):
-            if n:
-                r = raw[i]
-                unit = UNITS[r.unit]
-                cycles = r.cycles if unit in ("memory", "lds") else r.unit_cycles * n
-                instructions.append(
-                    InstructionCount(
-                        i,
-                        program.asm.statements[i].mnemonic,
-                        program.where(i),
-                        unit,
-                        n,
-                        r.lanes,
-                        cycles,
-                        r.conflict_cycles,
-                        r.bytes,
-                        r.segments,
-                        r.lines,
-                    )
-                )
-        unit_cycles = dict.fromkeys(UNITS, 0)
-        for instruction in instructions:
-            unit_cycles[instruction.unit] += instruction.cycles
-        vector = [i for i in instructions if i.unit in ("vector", "matrix", "memory", "lds")]
-        memory = [i for i in instructions if i.unit == "memory"]
-        levels = ("l2_read", "l2_write", "fabric_read", "fabric_write")
-        totals = {name: sum(getattr(t, name)) for name in levels}
-        return Counters(
-            arch=program.arch.name,
-            groups=t.groups,
-            waves_per_group=self.waves,
-            groups_per_cu=self.groups_per_cu,
-            waves_per_simd=self.groups_per_cu * self.waves / SIMDS_PER_CU,
-            lds_bytes_per_group=self.lds_bytes,
-            unit_cycles=unit_cycles,
-            barriers=t.barriers,
-            waits=sum(i.executed for i in instructions if i.unit == "wait"),
-            vector_lanes=sum(i.lanes for i in vector),
-            vector_instructions=sum(i.executed for i in vector),
-            lds_conflict_cycles=sum(i.conflict_cycles for i in instructions),
-            segments=sum(i.segments for i in memory),
-            ideal_segments=sum(i.ideal_segments for i in memory),
-            l1_reads=t.l1_reads,
-            l1_hits=t.l1_hits,
-            l2_read_bytes=totals["l2_read"],
-            l2_write_bytes=totals["l2_write"],
-            fabric_read_bytes=totals["fabric_read"],
-            fabric_write_bytes=totals["fabric_write"],
-            hbm_read_bytes=t.hbm_read,
-            hbm_write_bytes=t.hbm_write,
-            busiest_xcd={name: max(getattr(t, name)) for name in levels},
-            groups_on_cu=self.groups_on_cu,
-            near_cycles=t.near_cycles / max(t.timed, 1),
-            far_cycles=t.far_cycles / max(t.timed, 1),
-            unrecorded_lines=t.unrecorded,
-            instructions=instructions,
-        )
+        shape = Shape(program.arch.name, self.waves, self.lds_bytes, self.groups_per_cu, self.groups_on_cu)
+        return collect(self.lib, self.source, shape, executed, program.where)
 
     def close(self) -> None:
         self.lib.cdna_counters_destroy(ctypes.c_void_p(self.source))

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from . import checks, counters
+from . import checks, counters, launch_log
 from .arch import ARCHS
 from .asm import source_line
 from .build import engine_library
@@ -77,7 +77,9 @@ class _Engine:
 @functools.cache
 def engine() -> _Engine:
     """The loaded engine; builds it on first use."""
-    return _Engine()
+    loaded = _Engine()
+    counters.engine_loaded(loaded.lib)
+    return loaded
 
 
 def n_threads() -> int:
@@ -105,6 +107,10 @@ _records: dict[str, deque[LaunchRecord]] = {name: deque(maxlen=100_000) for name
 
 def take_records(reader: str = "user") -> list[LaunchRecord]:
     """The launches since this reader's last call, in order; readers ("user", "bench") do not take from each other."""
+    if engine.cache_info().currsize:  # nothing ran otherwise
+        for fields in launch_log.take(engine().lib, instruction_class):
+            for records in _records.values():
+                records.append(LaunchRecord(**fields))
     taken = list(_records[reader])
     _records[reader].clear()
     return taken

@@ -186,8 +186,8 @@ class View:
             self.print("score: none, an emulated device measures no time", "dim")
         if self.modelled and any(modelled_time(case.report, self.caches) for case in run.cases):
             self.print(
-                f"modelled us: what Triton kernels executed, over the card's rates, caches {self.caches}; torch's own "
-                "operations left out; no measurement and no score (docs/time-model.md)",
+                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.caches}; "
+                "torch's own operations left out; no measurement and no score (docs/time-model.md)",
                 "dim",
             )
 

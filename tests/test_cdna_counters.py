@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 
 import pytest
@@ -11,7 +12,7 @@ import triton.language as tl
 
 import cdna
 from cdna.counters import clear_caches
-from cdna.engine import Kernel, Program, take_records
+from cdna.engine import Kernel, Program, _Launch, engine, take_records
 from cdna.model import modelled_case_us, modelled_time_us
 
 HEAD = """
@@ -247,6 +248,37 @@ def test_counting_changes_no_result_and_is_off_by_itself() -> None:
 def test_a_fault_under_counting_is_a_fault() -> None:
     with pytest.raises(cdna.KernelFault, match="memory access fault"):
         run("v_mov_b32 v1, 0\nv_mov_b32 v2, 0\nglobal_load_dword v3, v[1:2], off", groups=64)
+
+
+def test_launches_that_the_engine_logs_are_counted_the_same() -> None:
+    """The HIP runtime's launches come this way: begin and end around cdna_launch, and no Python between."""
+    text = (
+        HEAD.format(arch="gfx942") + "v_mov_b32 v1, 0\nds_read_b32 v2, v1\ns_endpgm\n" + TAIL.format(lds=64)
+    )
+    kernel: Kernel = Program(text).kernels["probe"]
+    lib = engine().lib
+    lib.cdna_log_begin.restype = ctypes.c_void_p
+    handle = ctypes.c_void_p(kernel.program._handle)
+
+    def launch() -> None:
+        setup = _Launch(groups=(5, 1, 1), block=(128, 1, 1), n_threads=1, kernarg=bytes(8), kernarg_bytes=8)
+        log = lib.cdna_log_begin(handle, 0, ctypes.byref(setup), kernel_groups_per_cu, 304)
+        lib.cdna_launch(handle, 0, ctypes.byref(setup))
+        lib.cdna_log_end(ctypes.c_void_p(log), handle, ctypes.byref(setup))
+
+    with cdna.counting():
+        take_records()
+        direct = kernel.launch((5, 1, 1), (128, 1, 1), bytes(8))
+        assert direct.counters is not None
+        kernel_groups_per_cu = direct.counters.groups_per_cu
+        take_records()
+        launch()
+        launch()
+        logged = take_records()
+    assert logged == [direct, direct]
+    launch()
+    (uncounted,) = take_records()
+    assert uncounted == dataclasses.replace(direct, counters=None)
 
 
 # --- the time model ------------------------------------------------------------------------------------

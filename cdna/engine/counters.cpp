@@ -6,38 +6,14 @@
 // workgroups of a round have run, so each is replayed twice: as if all misses were L2 hits, and as if all
 // went to memory; model.py takes the mean by the L2's hit rate.
 #include "accesses.h"
-#include "caches.h"
 #include "costs.h"
+#include "counters.h"
 #include "cu_time.h"
-#include "observe.h"
 #include "program.h"
 #include <pthread.h>
 #include <stdlib.h>
 
 extern const OpInfo* op_info(int index);
-
-struct InstructionCounters {  // in the order of counters.py's _Instruction
-  u64 unit, unit_cycles;      // of one execution; memory and LDS: `cycles` instead
-  u64 lanes;                  // active lanes, summed
-  u64 cycles;                 // of the L1 or the LDS
-  u64 conflict_cycles;        // of them, lost to LDS bank conflicts
-  u64 bytes;                  // lanes * element
-  u64 segments, lines;        // 64- and 128-byte pieces of memory touched, per instruction
-};
-
-struct CounterTotals {        // in the order of counters.py's _Totals
-  u64 groups, barriers;
-  u64 timed;                    // workgroups whose time follows
-  u64 near_cycles, far_cycles;  // of a CU, summed over them
-  u64 l1_reads, l1_hits;        // lines
-  u64 unrecorded;               // line accesses that no memory was left to record
-  MemoryTraffic traffic;
-};
-
-struct CounterConfig {        // in the order of counters.py's _Config
-  u32 resident_groups, groups_on_cu;  // workgroups that fit at the same time: on the whole card, on a CU
-  u32 l1_cycles, l2_cycles, memory_cycles, lds_cycles, scalar_cycles;  // latencies
-};
 
 namespace {
 constexpr u32 MOST_TIMED = 16;               // workgroups
@@ -374,7 +350,6 @@ static void detach(ObserverSource* source, Observer* o) {
 
 extern "C" {
 
-// A source for one launch. caches: kept by the caller, so that the memory-side cache can outlive a launch.
 ObserverSource* cdna_counters_create(const CounterConfig* config, Caches* caches) {
   Source* s = (Source*)calloc(1, sizeof(Source));
   s->attach = attach;
@@ -385,7 +360,6 @@ ObserverSource* cdna_counters_create(const CounterConfig* config, Caches* caches
   return s;
 }
 const CounterTotals* cdna_counters_totals(ObserverSource* source) { return &((Source*)source)->totals; }
-// [n_inst], null if the launch never started.
 const InstructionCounters* cdna_counters_instructions(ObserverSource* source) {
   return ((Source*)source)->counters;
 }

@@ -76,14 +76,17 @@ class EmulatedDevice(Device):
         self.checks = "report:" + (",".join(sorted(kinds)) or "none")  # a finding does not stop the kernel
 
     def count_work(self) -> None:
-        os.environ["CDNA_COUNT"] = "1"  # for when cdna gets imported: with Triton, and not before
-        launch = sys.modules.get("forge.device.asgpu.launch")
-        if launch is not None:
-            launch.count_work()
+        os.environ["CDNA_COUNT"] = "1"  # for when cdna gets imported: with the first kernel
+        counters = sys.modules.get("cdna.counters")
+        if counters is not None:
+            counters.count(True)
 
     def case_report(self) -> dict[str, Any]:
-        launch = sys.modules.get("forge.device.asgpu.launch")  # absent until the first `import triton`
-        return launch.report() if launch is not None else {}
+        if "cdna.engine" not in sys.modules:  # it comes with the first Triton or HIP kernel
+            return {}
+        from forge.device.asgpu import work
+
+        return work.report()
 
 
 def _cpu_name() -> str:

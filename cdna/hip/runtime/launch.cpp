@@ -1,4 +1,5 @@
 // Kernel launches, and what a launch may use.
+#include "launch_log.h"
 #include "runtime.h"
 #include <sched.h>
 
@@ -96,7 +97,10 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   l.kernarg_bytes = c.kernarg_bytes;
   l.cooperative = c.cooperative;
   l.checks = begin_checks(c);
+  u32 fit = blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes);
+  LoggedLaunch* log = cdna_log_begin(p, index, &l, fit, arch_facts().compute_units);
   cdna_launch(p, index, &l);
+  cdna_log_end(log, p, &l);
   bool found = end_checks(l.checks, *p, k->name);
   if (l.status == LAUNCH_REFUSED) {
     say("%s: %s", readable_name(k->name), l.message);

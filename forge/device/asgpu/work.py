@@ -1,4 +1,5 @@
-"""What counted kernels say of a case: where the work goes, and a modelled time. Never a measurement."""
+"""What kernels did in a case, Triton's and HIP's: executed instructions and, where they are counted, where the work
+goes and a modelled time. Never a measurement."""
 
 from __future__ import annotations
 
@@ -6,11 +7,43 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import cdna
+from cdna import counters
 from cdna.counters import Counters
 from cdna.engine import LaunchRecord
 from cdna.model import ModelledTime, modelled_case_us
 
 HOTTEST = 5  # instructions of a kernel that a report names
+
+
+def report() -> dict[str, Any]:
+    """The kernels launched since the last call, by name, with what they executed in all launches together; findings.
+
+    Where work is counted, also what it says; the next case then starts with the modelled caches cold.
+    """
+    kernels: dict[str, dict[str, Any]] = {}
+    records = cdna.stats()
+    counters.clear_caches()
+    for record in records:
+        known = kernels.setdefault(record.kernel, {"launches": 0, "wave_instructions": 0, "by_class": {}})
+        known["launches"] += 1
+        known |= {
+            "grid": record.grid,
+            "block": record.block,
+            "lds_bytes": record.lds_bytes,
+        }  # of the last one
+        known["wave_instructions"] += record.wave_instructions
+        for name, count in record.by_class.items():
+            known["by_class"][name] = known["by_class"].get(name, 0) + count
+    for name, known in kernels.items():
+        if counted := [r.counters for r in records if r.kernel == name and r.counters is not None]:
+            known["work"] = kernel_work(counted)
+    parts = {
+        "kernels": kernels,
+        "modelled": modelled(records),
+        "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()],
+    }
+    return {name: part for name, part in parts.items() if part}
 
 
 def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:

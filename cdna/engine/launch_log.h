@@ -1,0 +1,20 @@
+// Launches that Python does not make itself, kept for it to ask for: the HIP runtime's.
+#pragma once
+#include "program.h"
+
+enum LogMode : u32 { LOG_OFF, LOG_EXECUTED, LOG_COUNTERS };
+
+struct LoggedLaunch {  // in the order of counters.py's _Logged
+  LoggedLaunch* next;
+  ObserverSource* counters;  // null in LOG_EXECUTED
+  char *kernel, *arch;
+  u64* executed;             // [n_inst]
+  char** where;              // [n_inst]: "`text` (file:line)" of what was executed, else null
+  u32 n_inst, groups[3], block[3], lds_bytes, groups_per_cu, groups_on_cu;
+};
+
+extern "C" {
+// Around cdna_launch. begin: null while the log is off. groups_per_cu: workgroups of the launch that fit on a CU.
+LoggedLaunch* cdna_log_begin(Program*, u32 kernel, Launch*, u32 groups_per_cu, u32 compute_units);
+void cdna_log_end(LoggedLaunch*, Program*, const Launch*);
+}

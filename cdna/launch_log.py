@@ -1,0 +1,72 @@
+"""Launches that the HIP runtime made, as records: the engine logs them (engine/launch_log.cpp), this fetches them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from .counters import Shape, collect
+
+
+class _Logged(ctypes.Structure):
+    """LoggedLaunch of engine/launch_log.h."""
+
+    _fields_ = [
+        ("next", ctypes.c_void_p),
+        ("counters", ctypes.c_void_p),
+        ("kernel", ctypes.c_char_p),
+        ("arch", ctypes.c_char_p),
+        ("executed", ctypes.POINTER(ctypes.c_uint64)),
+        ("where", ctypes.POINTER(ctypes.c_char_p)),
+        ("n_inst", ctypes.c_uint32),
+        ("groups", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("lds_bytes", ctypes.c_uint32),
+        ("groups_per_cu", ctypes.c_uint32),
+        ("groups_on_cu", ctypes.c_uint32),
+    ]
+
+
+def take(lib: ctypes.CDLL, class_of: Callable[[str], str]) -> list[dict[str, Any]]:
+    """The fields of a LaunchRecord for each launch since the last call. class_of: the class of a mnemonic."""
+    lib.cdna_log_take.restype = ctypes.c_void_p
+    address = lib.cdna_log_take()
+    taken = []
+    while address:
+        logged = _Logged.from_address(address)
+        taken.append(_record(lib, logged, class_of))
+        following = logged.next
+        lib.cdna_log_free(ctypes.c_void_p(address))
+        address = following
+    return taken
+
+
+def _record(lib: ctypes.CDLL, logged: _Logged, class_of: Callable[[str], str]) -> dict[str, Any]:
+    executed = logged.executed[: logged.n_inst]
+    by_class: dict[str, int] = {}
+
+    def where(i: int) -> str:
+        return (logged.where[i] or b"").decode(errors="replace")
+
+    for i, n in enumerate(executed):
+        if n:
+            name = class_of(where(i)[1:].split()[0].rstrip("`"))
+            by_class[name] = by_class.get(name, 0) + n
+    block = tuple(logged.block)
+    counters = None
+    if logged.counters:
+        waves = -(-block[0] * block[1] * block[2] // 64)
+        shape = Shape(
+            logged.arch.decode(), waves, logged.lds_bytes, logged.groups_per_cu, logged.groups_on_cu
+        )
+        counters = collect(lib, logged.counters, shape, executed, where)
+    return {
+        "kernel": logged.kernel.decode(errors="replace"),
+        "grid": tuple(logged.groups),
+        "block": block,
+        "lds_bytes": logged.lds_bytes,
+        "wave_instructions": sum(by_class.values()),
+        "by_class": by_class,
+        "counters": counters,
+    }
