@@ -42,6 +42,10 @@ _PART_OF_TORCH = ("-lc10_hip", "-ltorch_hip", "-lc10_cuda", "-ltorch_cuda", "-la
 _KEEPS_FILES = re.compile(r"^--?save-temps(=.*)?$", re.MULTILINE)
 
 
+class BuildError(RuntimeError):
+    """What torch's own load() raises where a source does not compile."""
+
+
 @dataclass
 class Extension:
     """What load() was given."""
@@ -84,7 +88,10 @@ def _one_at_a_time(original: Callable[..., Any]) -> Callable[..., Any]:
         given["use_pch"] = False  # torch's way of precompiling headers
         folder = given.get("build_directory") or os.environ.get("TORCH_EXTENSIONS_DIR", "")
         with locked(f"load_inline {os.path.abspath(folder)} {given['name']}"):
-            return original(*bound.args, **bound.kwargs)
+            try:
+                return original(*bound.args, **bound.kwargs)
+            except BuildError as error:
+                raise error.with_traceback(None) from None  # where in here it was found helps nobody
 
     return load_inline
 
@@ -123,7 +130,7 @@ def _with_hip(original: Callable[..., Any], arch: str) -> Callable[..., Any]:
 
 
 def build(extension: Extension, note: Callable[[str], None]) -> Path:
-    """The extension's shared library; RuntimeError with the compiler's first message if it does not compile."""
+    """The extension's shared library; BuildError with the compiler's first message if it does not compile."""
     toolchain = Toolchain(find().compiler, str(extension.folder))
     with locked(f"build {extension.folder}") as first:
         extension.folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +142,7 @@ def build(extension: Extension, note: Callable[[str], None]) -> Path:
             with ThreadPoolExecutor(2) as pool:
                 objects = list(pool.map(lambda path: _object(extension, toolchain, path, note), extension.sources))
         except CompileError as error:
-            raise RuntimeError(f"Error building extension '{extension.name}': {error}") from None
+            raise BuildError(f"Error building extension '{extension.name}': {error}") from None
         return _link(extension, toolchain, objects)
 
 
@@ -212,7 +219,7 @@ def _check_targets(extension: Extension) -> None:
         asked, told = re.findall(r"[\w:+-]+", os.environ.get("PYTORCH_ROCM_ARCH", "")), "PYTORCH_ROCM_ARCH"
     targets = [target.partition(":")[0] for group in asked for target in group.split(",")]
     if targets and extension.arch not in targets and "native" not in targets:
-        raise RuntimeError(
+        raise BuildError(
             f"Error building extension '{extension.name}': {told} names {', '.join(targets)}, "
             f"and the emulated GPU is {extension.arch}: its code could not be launched"
         )
@@ -230,7 +237,7 @@ def _link(extension: Extension, toolchain: Toolchain, objects: Sequence[Path]) -
             objects, [*given, f"-L{runtime}", "-lamdhip64", f"-Wl,-rpath,{runtime}", *of_torch]
         )
     except ToolchainError as error:
-        raise RuntimeError(f"Error building extension '{extension.name}': {error}") from None
+        raise BuildError(f"Error building extension '{extension.name}': {error}") from None
 
 
 def _import(name: str, library: Path, is_python_module: bool) -> Any:

@@ -32,9 +32,9 @@ def load(arch: str) -> None:
 
 
 def set_device(index: int) -> None:
-    """Follow torch.cuda.set_device."""
+    """Follow torch.cuda.set_device. An error of earlier work is for `synchronize` to tell."""
     if _library is not None:
-        _check(_library.hipSetDevice(index))
+        _library.hipSetDevice(index)
 
 
 def synchronize() -> None:
