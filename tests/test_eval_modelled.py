@@ -93,3 +93,37 @@ def test_the_slowest_rank_counts() -> None:
         "bound": "HBM",
     }
     assert modelled_time({"kernels": {}}, "cold") is None and modelled_time({}, "cold") is None
+
+
+HIP = """\
+import torch
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = '''
+#include <hip/hip_runtime.h>
+__global__ void double_kernel(const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = 2 * x[i];
+}
+torch::Tensor run(torch::Tensor x) {
+  auto out = torch::empty_like(x);
+  double_kernel<<<(x.numel() + 63) / 64, 64>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  return out;
+}
+'''
+module = load_inline("doubling", "torch::Tensor run(torch::Tensor x);", SOURCE, functions=["run"])
+
+def custom_kernel(x):
+    return module.run(x)
+"""
+
+
+@pytest.mark.slow
+def test_hip_kernels_are_modelled_too(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, HIP, "benchmark", "--cases", "0")
+    assert done.returncode == 0, done.stdout
+    report = result["cases"][0]["report"]
+    (name,) = report["kernels"]
+    assert "double_kernel" in name and report["kernels"][name]["launches"] == 1
+    assert report["kernels"][name]["work"]["hbm_write_bytes"] == 64  # seven floats: half a line
+    assert report["modelled"]["cold"]["us"] > 1

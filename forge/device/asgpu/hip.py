@@ -20,8 +20,10 @@ def load(arch: str) -> None:
     global _library
     if _library is not None:
         return
+    from cdna.engine import engine
     from cdna.hip.library import runtime_library
 
+    engine()  # logs what the runtime launches, for case_report
     os.environ["CDNA_ARCH"] = arch
     os.environ["CDNA_DEVICES"] = str(tags.device_count())
     # global, and so the one that a later dlopen("libamdhip64.so") finds
