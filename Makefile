@@ -16,7 +16,7 @@ test: $(READY)
 
 lint: $(READY)
 	$(PY) -m ruff check .
-	$(PY) -m mypy cdna forge kernels reference tests eval.py gen_submission.py
+	$(PY) -m mypy cdna forge kernels reference tests benchmarks eval.py gen_submission.py
 	$(PY) -m pytest -q tests/test_import_rule.py
 
 $(READY): pyproject.toml constraints.txt

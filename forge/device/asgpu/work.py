@@ -62,7 +62,8 @@ def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:
 
 
 def _time(time: ModelledTime) -> dict[str, Any]:
-    return dataclasses.asdict(time)
+    parts = {name: round(us, 3) for name, us in time.parts_us.items()}
+    return {"us": round(time.us, 3), "bound": time.bound, "parts_us": parts}
 
 
 def kernel_work(counted: Sequence[Counters]) -> dict[str, Any]:
