@@ -53,9 +53,8 @@ def test_json_carries_the_parts(benchmark: tuple[str, dict]) -> None:
         time = report["modelled"][caches]
         parts = time["parts_us"]
         assert set(parts) == {"launch", "matrix", "vector", "LDS", "L1", "L2", "fabric", "HBM", "latency"}
-        assert time["us"] == pytest.approx(
-            parts["launch"] + max(v for k, v in parts.items() if k != "launch")
-        )
+        longest = max(us for name, us in parts.items() if name != "launch")
+        assert time["us"] == pytest.approx(parts["launch"] + longest, abs=0.002)  # all are rounded
     assert report["modelled"]["cold"]["us"] >= report["modelled"]["warm"]["us"]
 
 
