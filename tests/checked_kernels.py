@@ -238,6 +238,20 @@ def atomic_sum(arch: str) -> Result:
 
 
 @triton.jit
+def _add_16(o, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.atomic_add(o + i, tl.full((B,), 1.0, tl.bfloat16), mask=i < n)
+
+
+@case
+def atomics_of_16_bits(arch: str) -> Result:
+    """An odd number of elements: the dword that is exchanged reaches beyond the last."""
+    out = torch.tensor([1.0, 3.0, 0.5], dtype=torch.bfloat16)
+    _add_16[(1,)](out, 3, B=4)
+    return out, out.new_tensor([2.0, 4.0, 1.5])
+
+
+@triton.jit
 def _last_adds(x, parts, count, o, n, B: tl.constexpr, G: tl.constexpr):
     """Every workgroup stores a partial sum; the last to arrive adds them up."""
     pid = tl.program_id(0)

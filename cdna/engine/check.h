@@ -31,6 +31,7 @@ struct Access {
   bool two;        // a second LDS element at offset1
   bool returns;    // registers
   bool ordered;    // sc0 or sc1: an atomic or volatile access
+  bool swaps_dword; // a 32-bit compare-and-swap
   bool upper;      // stores the upper half of its register
   u16 stride;      // what the offsets of ds_read2 and its kin count, in bytes
   Touch touch[8];
@@ -74,6 +75,7 @@ struct Checks {
   Program* program;
   Access* table;
   u16* hint;                // per instruction: the range of its last access
+  bool part_atomics;        // the program may make 16-bit atomics of 32-bit ones
   u32 n_groups;
   u32* released;            // per workgroup: when it last released, acquired; in counts of `clock`
   u32* acquired;
@@ -132,6 +134,11 @@ struct GroupCheck {
   LdsCell *granules, *dwords;
   u8* written;            // per dword: bytes written by this workgroup
   u32 lds_bytes;
+  u32 n_written;          // dwords of LDS that have been written whole
+  bool wrote;             // LDS since the last barrier
+  bool unarrived;         // a wave has passed a barrier before its writes to LDS had arrived
+  struct LdsRead* reads;  // since the last barrier, while nobody writes
+  u32 n_reads;
   u64 moved_at;           // progress when the last barrier let waves go
   bool apart;             // two waves have waited at different barriers at once, the first such two:
   u32 apart_wave[2], apart_pc[2];

@@ -55,6 +55,17 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
 
 // --- bounds --------------------------------------------------------------------------------------------
 
+// Whether bytes from..to lie in a range. Compilers make 16-bit atomics of compare-and-swap on the dword around.
+static bool contains(const Checks& c, const Range& r, const Access& x, u64 from, u64 to) {
+  if (c.part_atomics && x.kind != VM_STORE && x.bytes == 4) return from >= (r.base & ~3ull) && to <= ((r.end + 3) & ~3ull);
+  return from >= r.base && to <= r.end;
+}
+
+static bool is_pointer(const Checks& c, u64 address) {
+  for (u32 i = 0; i < c.n_ranges; i++) if (c.ranges[i].pointer == address) return true;
+  return false;
+}
+
 static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range* meant) {
   const Checks& c = *w.wg->check->checks;
   const char* verb = x.kind == VM_STORE ? "writes" : x.kind == VM_ATOMIC ? "updates" : "reads";
@@ -77,12 +88,12 @@ static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base
   const Range* meant = nullptr;
   for (u32 i = 0; i < c.n_ranges; i++) {
     Range& r = c.ranges[i];
-    if (!r.freed && address >= r.base && address + x.bytes <= r.end) { found = &r; break; }
+    if (!r.freed && contains(c, r, x, address, address + x.bytes)) { found = &r; break; }
     if (r.freed && address < r.end && address + x.bytes > r.base) found = &r;
   }
   // An address made from a tensor's own pointer means that tensor, even where it lands in another.
   if (base) for (u32 i = 0; i < c.n_ranges; i++) if (c.ranges[i].pointer == base && !c.ranges[i].internal) meant = &c.ranges[i];
-  bool wrong = found && meant && found != meant && !(address >= meant->base && address + x.bytes <= meant->end);
+  bool wrong = found && meant && found != meant && !contains(c, *meant, x, address, address + x.bytes);
   if (found && !found->freed && !wrong) return found;
   bool known = wrong || (found && found->freed) || (meant && !found);
   if (!known && c.open) return nullptr;
@@ -233,7 +244,7 @@ bool check_global(Wave& w, const Inst& in, const Access& x) {
   }
   u32 hint = c.hint[wave.pc];
   Range* one = hint < c.n_ranges ? &c.ranges[hint] : nullptr;
-  if (one && (one->freed || low < one->base || high + x.bytes > one->end || (l.base && one->pointer != l.base))) one = nullptr;
+  if (one && (one->freed || !contains(c, *one, x, low, high + x.bytes) || (l.base && one->pointer != l.base && is_pointer(c, l.base)))) one = nullptr;
   const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == SPACE_BUFFER ? 0 : 1].reg) : nullptr;
   if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
   u64 now = (u64)w.id << 6 | (u64)(g.epoch & 0xfff) << 10 | (u64)(w.wg->linear_id + 1) << 22 | (u64)c.clock << 44;

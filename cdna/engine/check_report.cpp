@@ -102,6 +102,7 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   c->table = p->accesses;
   c->hint = (u16*)malloc(2 * (p->n_inst + 1));
   memset(c->hint, 0xff, 2 * (p->n_inst + 1));
+  for (u32 i = 0; i < p->n_inst; i++) c->part_atomics |= c->table[i].swaps_dword;
   c->n_groups = l.groups[0] * l.groups[1] * l.groups[2];
   c->released = (u32*)calloc(c->n_groups + 1, 4);
   c->acquired = (u32*)calloc(c->n_groups + 1, 4);
@@ -168,6 +169,8 @@ void check_barrier(Workgroup& g) {
     c.apart_pc[1] = w.pc - 1;
   }
   c.epoch++;
+  c.wrote = false;
+  c.n_reads = 0;
   c.moved_at = c.checks->progress;
   // The device library's barrier of the grid ends with one of the workgroup, and no instruction that acquires.
   if (g.launch->cooperative) c.checks->acquired[g.linear_id] = __atomic_add_fetch(&c.checks->clock, 1, __ATOMIC_RELAXED);

@@ -87,6 +87,7 @@ static void classify(Access& x, const Inst& in, const char* n) {
     x.space = global ? SPACE_GLOBAL : flat ? SPACE_FLAT : buffer ? SPACE_BUFFER : SPACE_SCRATCH;
     x.bytes = (u8)memory_bytes(n);
     x.kind = has(n, "_atomic_") ? VM_ATOMIC : has(n, "_store_") ? VM_STORE : VM_LOAD;
+    x.swaps_dword = has(n, "atomic_cmpswap") && x.bytes == 4;
     x.to_lds = has(n, "load_lds") || has(n, " lds");
     x.returns = x.kind == VM_LOAD ? !x.to_lds : x.kind == VM_ATOMIC && (in.flags & GLC);
   } else if (starts(n, "s_load") || starts(n, "s_buffer_load")) {

@@ -154,10 +154,20 @@ static u64 sum_of(const Wave& w, const Access& x, u64 lanes) {
   return sum;
 }
 
+static bool lds_writes_outstanding(const WaveCheck& c, const Checks& checks) {
+  for (u32 i = 0; i < c.lgkm.n; i++) if (c.lgkm.ops[i].kind == LDS_WRITE || c.lgkm.ops[i].kind == LDS_ATOMIC) return true;
+  for (u32 i = 0; i < c.vm.n; i++) if (checks.table[c.vm.ops[i].pc].to_lds) return true;
+  return false;
+}
+
 static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const Access& x) {
   switch (x.kind) {
     case WAITCNT: wait(c, (u32)in.offset); return true;
-    case BARRIER: c.vm_at_barrier = c.vm.done; c.lgkm_at_barrier = c.lgkm.done; return true;
+    case BARRIER:
+      c.vm_at_barrier = c.vm.done;
+      c.lgkm_at_barrier = c.lgkm.done;
+      w.wg->check->unarrived |= lds_writes_outstanding(c, checks);
+      return true;
     case SMEM_LOAD:
       if (!check_scalar_load(w, in, x)) return false;
       issue(c, c.lgkm, destination(x), x.kind);
