@@ -22,7 +22,7 @@ def python(*arguments: str, arch: str = "gfx942", **more: str) -> Result:
     device = resolve(arch, arch)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **device.environment(), **more}
     return subprocess.run(
-        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=300
     )
 
 
@@ -30,9 +30,9 @@ def code(text: str, **more: str) -> Result:
     return python("-c", textwrap.dedent(text), **more)
 
 
-@pytest.mark.parametrize("checks", ["tensors", "runtime", "triton"])
+@pytest.mark.parametrize("checks", ["tensors", "runtime", "triton", "hip"])
 def test_torch(checks: str) -> None:
-    gpus = {"runtime": "2"}.get(checks, "1")
+    gpus = {"runtime": "2", "hip": "2"}.get(checks, "1")
     file = HERE / "emulated" / f"checks_{checks}.py"
     run = python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), POPCORN_GPUS=gpus)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -42,6 +42,9 @@ _PART_OF_TORCH = ("-lc10_hip", "-ltorch_hip", "-lc10_cuda", "-ltorch_cuda", "-la
 _KEEPS_FILES = re.compile(r"^--?save-temps(=.*)?$", re.MULTILINE)
 
 
+_versions: dict[str, list[Path]] = {}
+
+
 class BuildError(RuntimeError):
     """What torch's own load() raises where a source does not compile."""
 
@@ -112,7 +115,7 @@ def _with_hip(original: Callable[..., Any], arch: str) -> Callable[..., Any]:
         for source in sources:
             if not source.is_file():
                 raise RuntimeError(f"load({given['name']!r}): {source}: no such file")
-        extension = Extension(
+        extension = _named_apart(
             given["name"],
             sources,
             arch,
@@ -129,6 +132,19 @@ def _with_hip(original: Callable[..., Any], arch: str) -> Callable[..., Any]:
     return jit_compile
 
 
+def _named_apart(name: str, *rest: Any) -> Extension:
+    """As torch does it: other sources of a name that this process has loaded already are name_v1, name_v2, ...
+
+    Python, and pybind11, would take them for the module that they know.
+    """
+    versions = _versions.setdefault(name, [])
+    original = Extension(name, *rest)
+    if original.folder not in versions:
+        versions.append(original.folder)
+    number = versions.index(original.folder)
+    return Extension(f"{name}_v{number}", *rest) if number else original
+
+
 def build(extension: Extension, note: Callable[[str], None]) -> Path:
     """The extension's shared library; BuildError with the compiler's first message if it does not compile."""
     toolchain = Toolchain(find().compiler, str(extension.folder))
@@ -142,8 +158,17 @@ def build(extension: Extension, note: Callable[[str], None]) -> Path:
             with ThreadPoolExecutor(2) as pool:
                 objects = list(pool.map(lambda path: _object(extension, toolchain, path, note), extension.sources))
         except CompileError as error:
-            raise BuildError(f"Error building extension '{extension.name}': {error}") from None
+            raise BuildError(f"Error building extension '{extension.name}': {error}{_hint(str(error))}") from None
         return _link(extension, toolchain, objects)
+
+
+def _hint(message: str) -> str:
+    """What to do about a header that only ROCm has."""
+    libraries = "ck|hipblas|hipblaslt|hipcub|miopen|rccl|rocblas|rocprim|rocwmma"
+    header = re.search(rf"'((?:{libraries})\b[^']*)' file not found", message)
+    if not header:
+        return ""
+    return f" ({header[1]} is of a library that comes with ROCm: not emulated, but headers are found where CPATH says)"
 
 
 def _object(extension: Extension, toolchain: Toolchain, original: Path, note: Callable[[str], None]) -> Path:

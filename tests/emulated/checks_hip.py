@@ -1,0 +1,204 @@
+"""Run by test_device_emulated.py in a process prepared for two emulated GPUs: HIP extensions."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.cpp_extension import load, load_inline
+
+needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="torch's headers need g++'s library")
+
+TORCH_FACING = r"""
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+
+template <typename T>
+__global__ void scale_kernel(const T* x, T* y, float factor, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = static_cast<T>(static_cast<float>(x[i]) * factor);
+}
+
+torch::Tensor scale(torch::Tensor x, double factor) {
+  TORCH_CHECK(x.is_cuda() && !x.is_cpu(), "x must be on the GPU");
+  const at::cuda::OptionalCUDAGuard guard(device_of(x));
+  const c10::DeviceGuard same(x.device());
+  auto y = torch::empty_like(x);
+  cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "scale", [&] {
+    scale_kernel<scalar_t><<<(x.numel() + 255) / 256, 256, 0, stream>>>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(),
+                                                                       factor, x.numel());
+  });
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return y;
+}
+
+std::vector<torch::Tensor> made(torch::Tensor x) {  // of every kind that C++ code makes on a GPU
+  auto on_gpu = torch::device(torch::kCUDA).dtype(torch::kFloat32);
+  auto all = {torch::zeros({2, 3}, on_gpu), torch::full({4}, 7, x.options()), torch::arange(5, x.options()),
+              x.cpu().to(torch::kCUDA), torch::from_blob(x.data_ptr(), {2}, x.options()),
+              at::empty_strided({2}, {4}, on_gpu)};
+  for (const auto& tensor : all) TORCH_CHECK(tensor.is_cuda() && tensor.device() == x.device(), tensor.device());
+  return all;
+}
+
+int64_t stream_of(int64_t device) { return (int64_t)(hipStream_t)c10::hip::getCurrentHIPStream(device); }
+int64_t device_in(int64_t device) {
+  at::hip::HIPGuardMasqueradingAsCUDA guard(device);
+  return at::cuda::current_device();
+}
+int64_t compute_units() { return at::cuda::getCurrentDeviceProperties()->multiProcessorCount; }
+void fails() { C10_HIP_CHECK(hipSetDevice(99)); }
+"""
+FUNCTIONS = ["scale", "made", "stream_of", "device_in", "compute_units", "fails"]
+DECLARED = """torch::Tensor scale(torch::Tensor x, double factor);
+std::vector<torch::Tensor> made(torch::Tensor x);
+int64_t stream_of(int64_t device);
+int64_t device_in(int64_t device);
+int64_t compute_units();
+void fails();
+"""
+
+
+@pytest.fixture(scope="module")
+def module() -> Any:
+    if shutil.which("g++") is None:
+        pytest.skip("torch's headers need g++'s library")
+    flags = ["-O3 -std=c++20", "--offload-arch=gfx942"]
+    return load_inline("facing", DECLARED, TORCH_FACING, functions=FUNCTIONS, extra_cuda_cflags=flags)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_kernel_of_each_dtype(module: Any, dtype: torch.dtype) -> None:
+    x = torch.randn(1000, device="cuda").to(dtype)
+    y = module.scale(x, 3.0)
+    assert y.is_cuda and torch.equal(y, (x.float() * 3).to(dtype))
+
+
+def test_host_tensors_are_told_apart(module: Any) -> None:
+    with pytest.raises(RuntimeError, match="x must be on the GPU"):
+        module.scale(torch.ones(3), 1.0)
+    x = torch.ones(3, device="cuda:1")
+    with torch.cuda.device(1):
+        assert module.scale(x, 2.0).device == x.device
+
+
+def test_tensors_made_by_cpp(module: Any) -> None:
+    x = torch.tensor([3.0, 4.0, 5.0], device="cuda")
+    zeros, sevens, counted, copied, seen, strided = module.made(x)
+    assert torch.equal(zeros, torch.zeros(2, 3, device="cuda")) and sevens.tolist() == [7.0] * 4
+    assert counted.tolist() == [0, 1, 2, 3, 4] and torch.equal(copied, x) and strided.stride() == (4,)
+    seen[0] = 9
+    assert x.tolist() == [9, 4, 5]
+
+
+def test_streams_and_devices_are_torchs(module: Any) -> None:
+    assert module.stream_of(0) == 0 and module.compute_units() == 304
+    assert module.device_in(1) == 1 and module.device_in(0) == 0
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        assert module.stream_of(0) == module.stream_of(-1) == stream.cuda_stream != 0
+        x = torch.ones(5, device="cuda")
+        assert torch.equal(module.scale(x, 2.0), x * 2)
+    with pytest.raises(RuntimeError, match="HIP error: invalid device ordinal .hipSetDevice"):
+        module.fails()
+    torch.cuda.synchronize()
+
+
+def test_same_sources_again_and_others_of_the_same_name(module: Any) -> None:
+    def answer(number: int) -> Any:
+        source = f"__global__ void k(int* x) {{ *x = {number}; }} void set(int64_t x) {{ k<<<1, 1>>>((int*)x); }}"
+        return load_inline("answer", "void set(int64_t x);", source, functions=["set"])
+
+    x = torch.zeros(1, dtype=torch.int32, device="cuda")
+    for number in (41, 42, 41):
+        answer(number).set(x.data_ptr())
+        assert x.item() == number
+
+
+RAW = r"""
+#include <cuda_runtime.h>
+#include "scale.h"
+__global__ void negate(float* x) { x[threadIdx.x] *= SCALE; }
+extern "C" int negate_all(float* x, int n, cudaStream_t stream) {
+  negate<<<1, n, 0, stream>>>(x);
+  return cudaGetLastError();
+}
+"""
+
+
+def test_load_of_files_without_torch(tmp_path: Path) -> None:
+    """A library with a C interface: torch stays out, so any C++ library will do."""
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "scale.h").write_text("#define SCALE -1.0f\n")
+    (tmp_path / "negate.cu").write_text(RAW)
+    (tmp_path / "more.cpp").write_text('extern "C" int answer() { return 42; }\n')
+    path = load(
+        "negate", [str(tmp_path / "negate.cu"), str(tmp_path / "more.cpp")],
+        extra_include_paths=[str(tmp_path / "include")], build_directory=str(tmp_path), is_python_module=False,
+    )  # fmt: skip
+    library = ctypes.CDLL(path)
+    x = torch.arange(64, dtype=torch.float32, device="cuda")
+    assert library.negate_all(ctypes.c_void_p(x.data_ptr()), 64, None) == 0 and library.answer() == 42
+    assert torch.equal(x, -torch.arange(64.0, device="cuda"))
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["include", "more.cpp", "negate.cu"]
+
+
+@needs_gxx
+def test_binding_in_the_source_without_implicit_headers() -> None:
+    source = r"""
+    #include <hip/hip_runtime.h>
+    #include <pybind11/pybind11.h>
+    __global__ void fill(int* x, int value) { x[threadIdx.x] = value; }
+    PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+      m.def("fill", [](uintptr_t x, int value) { hipLaunchKernelGGL(fill, dim3(1), dim3(64), 0, 0, (int*)x, value); });
+    }
+    """
+    module = load_inline(
+        "bound", "", source, with_cuda=True, no_implicit_headers=True,
+        extra_cuda_cflags=["-std=c++20", "-Werror", "-save-temps"],
+    )  # fmt: skip
+    x = torch.zeros(64, dtype=torch.int32, device="cuda")
+    module.fill(x.data_ptr(), 5)
+    assert x.tolist() == [5] * 64
+
+
+def test_errors_are_at_the_users_line() -> None:
+    broken = """
+__global__ void k(int* x) {
+  *x = undeclared;
+}
+"""
+    with pytest.raises(RuntimeError, match=r"extension 'broken': checks_hip.py:\d+:8: .*undeclared") as caught:
+        load_inline("broken", "", broken, no_implicit_headers=True)
+    line = int(str(caught.value).split("checks_hip.py:")[1].split(":")[0])
+    assert "undeclared" in Path(__file__).read_text().splitlines()[line - 1]
+    with pytest.raises(RuntimeError, match="names gfx950, and the emulated GPU is gfx942"):
+        load_inline("other", "", broken, extra_cuda_cflags=["--offload-arch=gfx950"])
+    with pytest.raises(NotImplementedError, match="calls hipNoSuchCall, which the emulated runtime lacks"):
+        source = 'extern "C" int hipNoSuchCall(); __global__ void k() {} int f() { return hipNoSuchCall(); }'
+        load_inline("lacks", "", source, no_implicit_headers=True)
+
+
+def test_a_killed_build_blocks_nobody(module: Any, tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()  # what torch's own lock leaves behind
+    source = "__global__ void k() {}\nint f() { return 7; }"
+    flags = {"functions": ["f"], "build_directory": str(tmp_path)}
+    assert load_inline("killed", "int f();", source, **flags).f() == 7
+
+
+@needs_gxx
+def test_without_gxx_it_says_what_to_install(tmp_path: Path) -> None:
+    """A machine that has only pip's compiler: PATH leads nowhere."""
+    program = (
+        "from torch.utils.cpp_extension import load_inline\n"
+        "load_inline('m', 'int f();', '__global__ void k() {}\\nint f() { return 1; }', functions=['f'])\n"
+    )
+    environment = {**os.environ, "PATH": str(tmp_path), "CDNA_HIP_COMPILER": "ziglang"}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert "m: " in run.stderr and "install g++ (Debian, Ubuntu: apt-get install g++)" in run.stderr, run.stderr

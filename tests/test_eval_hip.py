@@ -1,0 +1,111 @@
+"""Submissions that build HIP with load_inline, judged on an emulated device."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.evaltools import RANKS_REFERENCE, RANKS_TASK, judge, statuses, write_problem
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("g++") is None, reason="torch's headers need g++'s library"),
+]
+
+DOUBLE = r'''
+import os
+os.environ["CXX"] = "clang++"
+os.environ["PYTORCH_ROCM_ARCH"] = "gfx942;gfx950"
+import torch
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+#include <hip/hip_runtime.h>
+__global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = FACTOR * x[i];
+}
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  twice<<<1, 64>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+  return y;
+}
+"""
+module = load_inline(
+    name="twice",
+    cpp_sources=["torch::Tensor run(torch::Tensor x);"],
+    cuda_sources=[SOURCE],
+    functions=["run"],
+    extra_cuda_cflags=["-O3"],
+    verbose=True,
+)
+
+
+def custom_kernel(x):
+    return module.run(x)
+'''
+# The same through addresses: torch's headers stay out, which compiles in a second.
+RAW = r'''
+import ctypes
+import torch
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = """
+#include <cuda_runtime.h>
+__global__ void twice(const float* x, float* y, int n) {
+  int i = threadIdx.x;
+  if (i < n) y[PLACE] = 2.0f * x[i];
+}
+extern "C" void run(const float* x, float* y, int n) { twice<<<1, 64>>>(x, y, n); }
+"""
+library = ctypes.CDLL(load_inline("raw", "", SOURCE, no_implicit_headers=True, is_python_module=False))
+
+
+def custom_kernel(x):
+    y = torch.empty_like(x)
+    library.run(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), x.numel())
+    return y
+'''
+
+
+def test_right(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, DOUBLE.replace("FACTOR", "2.0f"))
+    assert done.returncode == 0 and statuses(result) == ["pass"] * 3, done.stdout
+
+
+def test_a_compile_error_names_the_submissions_line(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, DOUBLE)
+    assert done.returncode == 1 and statuses(result) == ["error", "not run", "not run"]
+    line = DOUBLE.splitlines().index("  if (i < n) y[i] = FACTOR * x[i];") + 1
+    assert f"extension 'twice': submission.py:{line}:21: error: use of undeclared identifier 'FACTOR'" in done.stdout
+
+
+def test_raw_addresses_and_a_wrong_element(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, RAW.replace("PLACE", "n == 5 && i == 2 ? 3 : i"))
+    assert done.returncode == 1 and statuses(result) == ["pass", "fail", "pass"], done.stdout
+    assert "worst: output at (2,)" in done.stdout or "worst: output at (3,)" in done.stdout
+
+
+def test_a_fault_names_kernel_and_line(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, RAW.replace("PLACE", "i + (1ll << 40)"), "test", "--cases", "0")
+    assert done.returncode == 1 and statuses(result) == ["error"], done.stdout
+    line = RAW.splitlines().index("  if (i < n) y[PLACE] = 2.0f * x[i];") + 1
+    assert "HIP error: unspecified launch failure" in done.stdout
+    assert "twice on gfx942" in done.stdout and f"submission.py:{line}" in done.stdout
+
+
+def test_the_ranks_of_a_run_build_it_together(tmp_path: Path) -> None:
+    """Each rank on a device of its own, whose memory the others reach."""
+    problem = write_problem(tmp_path / "ranks", RANKS_TASK, RANKS_REFERENCE)
+    submission = RAW.split("def custom_kernel")[0].replace("PLACE", "i") + (
+        "def custom_kernel(x):\n"
+        "    import torch.distributed as dist\n"
+        "    y = torch.empty_like(x)\n"
+        "    library.run(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), x.numel())\n"
+        "    dist.all_reduce(y)\n"
+        "    return y / 2\n"
+    )
+    done, result = judge(tmp_path, submission, problem=problem)
+    assert done.returncode == 0 and statuses(result) == ["pass"] * 3, done.stdout
