@@ -30,6 +30,7 @@ def load(arch: str) -> None:
     _library = ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
     _library.hipGetErrorString.restype = ctypes.c_char_p
     _make_gpu_tensors_on_host()
+    torch.Tensor.zero_ = _zero
     set_device(tags.current.index)
 
 
@@ -55,6 +56,20 @@ def new_stream(index: int) -> int | None:
     _check(_library.hipStreamCreateWithFlags(ctypes.byref(handle), 1))  # hipStreamNonBlocking, as torch's are
     _check(_library.hipSetDevice(before))
     return handle.value
+
+
+_torch_zero = torch.Tensor.zero_
+LARGE_BYTES = 64 << 20
+
+
+@functools.wraps(_torch_zero)
+def _zero(self: torch.Tensor) -> torch.Tensor:
+    """Heaps that an extension allocated may be larger than the host's memory: the runtime clears without writing."""
+    if self.nbytes < LARGE_BYTES or not self.is_contiguous() or tags.real_device(self).type != "cpu":
+        return _torch_zero(self)
+    assert _library is not None
+    _check(_library.hipMemset(ctypes.c_void_p(self.data_ptr()), 0, ctypes.c_size_t(self.nbytes)))
+    return self
 
 
 def _check(error: int) -> None:
