@@ -202,3 +202,19 @@ def test_without_gxx_it_says_what_to_install(tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": str(tmp_path), "CDNA_HIP_COMPILER": "ziglang"}
     run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert "m: " in run.stderr and "install g++ (Debian, Ubuntu: apt-get install g++)" in run.stderr, run.stderr
+
+
+def test_large_tensors_lie_where_other_ranks_reach_them() -> None:
+    source = 'extern "C" int handle(void* p) { hipIpcMemHandle_t handle; return hipIpcGetMemHandle(&handle, p); }'
+    library = ctypes.CDLL(load_inline("handle", "", source, no_implicit_headers=True, is_python_module=False))
+
+    def handle(x: torch.Tensor) -> int:
+        return library.handle(ctypes.c_void_p(x.data_ptr()))
+
+    for dtype in (torch.float32, torch.float8_e4m3fnuz):
+        x = torch.zeros(1 << 20, dtype=dtype, device="cuda:1")
+        assert handle(x) == 0 and x.device.index == 1 and x.dtype == dtype and not x.float().any()
+    assert handle(torch.zeros(1 << 20)) != 0
+    heap = torch.empty(4 << 30, dtype=torch.uint8, device="cuda")
+    heap[5] = 1
+    assert handle(heap) == 0 and not heap.zero_()[:10].any()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,6 +33,7 @@ def load(arch: str) -> None:
     _library.hipGetErrorString.restype = ctypes.c_char_p
     _make_gpu_tensors_on_host()
     torch.Tensor.zero_ = _zero
+    torch.empty, torch.zeros = _in_device_memory(torch.empty, False), _in_device_memory(torch.zeros, True)
     set_device(tags.current.index)
 
 
@@ -60,6 +63,7 @@ def new_stream(index: int) -> int | None:
 
 _torch_zero = torch.Tensor.zero_
 LARGE_BYTES = 64 << 20
+SHARED_BYTES = 1 << 20
 
 
 @functools.wraps(_torch_zero)
@@ -70,6 +74,31 @@ def _zero(self: torch.Tensor) -> torch.Tensor:
     assert _library is not None
     _check(_library.hipMemset(ctypes.c_void_p(self.data_ptr()), 0, ctypes.c_size_t(self.nbytes)))
     return self
+
+
+def _in_device_memory(factory: Callable[..., Any], clear: bool) -> Callable[..., Any]:
+    """Large tensors in memory that hipMalloc gives: other ranks can open it (hipIpcGetMemHandle), as torch's own on a
+    GPU. What is made before the first extension is loaded, or by operations, stays where it is."""
+
+    @functools.wraps(factory)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made = factory(*args, **kwargs)
+        tag = tags.tag_of(made)
+        plain = made.is_contiguous() and not made.requires_grad and kwargs.get("out") is None
+        if tag is None or tag == tags.CPU or made.nbytes < SHARED_BYTES or not plain:
+            return made
+        address = ctypes.c_void_p()
+        assert _library is not None
+        _check(_library.hipMalloc(ctypes.byref(address), ctypes.c_size_t(made.nbytes)))
+        memory = (ctypes.c_char * made.nbytes).from_address(address.value or 0)
+        weakref.finalize(memory, _library.hipFree, address).atexit = False
+        if clear:
+            _check(_library.hipMemset(address, 0, ctypes.c_size_t(made.nbytes)))
+        with tags.quiet():
+            tensor = torch.frombuffer(memory, dtype=torch.uint8).view(made.dtype).view(made.shape)
+        return tags.mark(tensor, tag)
+
+    return make
 
 
 def _check(error: int) -> None:
