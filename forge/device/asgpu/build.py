@@ -60,6 +60,7 @@ class Extension:
     device_flags: list[str]
     ldflags: list[str]
     include_paths: list[str]
+    build_directory: str
     folder: Path = field(init=False)  # where its sources lie as they are compiled
 
     def __post_init__(self) -> None:
@@ -123,6 +124,7 @@ def _with_hip(original: Callable[..., Any], arch: str) -> Callable[..., Any]:
             _words(given.get("extra_cuda_cflags")),
             _words(given.get("extra_ldflags")),
             [os.path.abspath(path) for path in given.get("extra_include_paths") or []],
+            os.path.abspath(given["build_directory"]),
         )
         notes = bool(given.get("verbose"))
         library = build(extension, lambda text: print(f"forge: {text}", file=sys.stderr, flush=True) if notes else None)
@@ -178,7 +180,7 @@ def _object(extension: Extension, toolchain: Toolchain, original: Path, note: Ca
     device = original.suffix in DEVICE_SUFFIXES
     text = hipify(original.read_text())
     source = extension.folder / f"{original.stem}.{original.suffix[1:]}.hip"
-    write_once(source, (f"#include <{RUNTIME}>\n" if device else "") + directive(1, _shown(original)) + text)
+    write_once(source, (f"#include <{RUNTIME}>\n" if device else "") + directive(1, _shown(extension, original)) + text)
 
     flags = [f"-I{path}" for path in extension.include_paths]
     if _QUOTED.search(text):
@@ -191,7 +193,7 @@ def _object(extension: Extension, toolchain: Toolchain, original: Path, note: Ca
     everything = _with_headers(text, [original.parent, *map(Path, extension.include_paths)], set())
     uses_torch = _USES_TORCH.search(everything)
     if uses_torch:
-        torch_headers.need_libstdcxx(toolchain, f"{extension.name}: {_shown(original)}")
+        torch_headers.need_libstdcxx(toolchain, f"{extension.name}: {_shown(extension, original)}")
         # A macro that is set before torch's headers may be meant for them: then they are parsed with it.
         parsed = not _SETS_MACRO.search(everything, 0, uses_torch.start())
         for side in passes if device else ("host",):
@@ -222,8 +224,11 @@ def _with_headers(text: str, folders: Sequence[Path], seen: set[Path]) -> str:
     return _INCLUDE.sub(content, text)
 
 
-def _shown(path: Path) -> str:
-    """How messages name a source: from the current folder where it lies in there."""
+def _shown(extension: Extension, path: Path) -> str:
+    """How messages name a source: what load_inline wrote by its bare name, which is the same wherever it was written;
+    others from the current folder where they lie in there."""
+    if str(path.parent) == extension.build_directory:
+        return path.name
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
