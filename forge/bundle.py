@@ -3,7 +3,8 @@
 Modules follow each other so that each stands after those it imports; inside one, statements keep their order.
 The variant is taken whole, other modules as far as they are used. All names end up in one module, so:
 - what an import renamed (`import a as b`, `import module as m` and `m.a`) is written back to its own name;
-- a name that two files give two meanings is refused, with both places.
+- a name that two files give two meanings is refused, with both places;
+- `NAME = hip_source("file")` becomes that file's text, its local includes taken in (flatten.py).
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from forge.flatten import Flattener, in_quotes
 from forge.pysource import Chunk, GenerationError, Import, Module, Statement, chunk, error_at, load_module
 
 # Top-level names of this repository that a run folder of the leaderboard does not have.
 ABSENT_ON_LEADERBOARD = {"forge", "cdna", "reference", "tests", "gen_submission"}
+# The function whose calls stand for HIP source.
+HIP_MODULE, HIP_FUNCTION = "kernels.common.hip_source", "hip_source"
 
 
 @dataclass(frozen=True)
@@ -36,17 +40,9 @@ class Section:
 class Bundle:
     head: Chunk | None  # the variant's docstring, and comments above its first import
     imports: tuple[str, ...]  # merged; groups are set apart by an empty line
-    reworded: tuple[Chunk, ...]  # what went into `imports` and `about`, as it is written
     sections: tuple[Section, ...]  # the variant's comes last
-    sources: tuple[str, ...]  # paths, in the order of the sections
-
-    @property
-    def chunks(self) -> Iterator[Chunk]:
-        yield from self.reworded
-        if self.head:
-            yield self.head
-        for section in self.sections:
-            yield from section.chunks
+    written: tuple[Chunk, ...]  # all that went into it, as its authors wrote it
+    sources: tuple[str, ...]  # paths, in the order of the sections, then HIP files
 
 
 @dataclass(frozen=True)
@@ -57,6 +53,16 @@ class Rename:
     name: str
 
 
+@dataclass(frozen=True)
+class HipText:
+    """What stands in a module instead of a call of hip_source."""
+
+    call: ast.Call
+    chunks: tuple[Chunk, ...]  # of the files in it
+    sources: tuple[str, ...]
+    literal: str
+
+
 class Bundler:
     def __init__(self, root: Path, variant: str) -> None:
         self.root = root
@@ -64,6 +70,7 @@ class Bundler:
         self.kept: dict[str, list[Statement]] = {}
         self.kept_imports: dict[str, set[Import]] = {}
         self.renames: dict[str, list[Rename]] = {}
+        self.hip_texts: dict[str, list[HipText]] = {}
         self.table = variant.removesuffix(".py").replace("/", ".") + "_tuning"
         self.variant = self.load(variant, ())
 
@@ -92,6 +99,7 @@ class Bundler:
         self.kept[module.name] = []
         self.kept_imports[module.name] = set()
         self.renames[module.name] = []
+        self.hip_texts[module.name] = []
         return module
 
     def refuse_absent(self, module: Module, item: Import) -> None:
@@ -143,8 +151,45 @@ class Bundler:
             return
         self.kept[module.name].append(statement)
         through_modules = self.resolve_module_attributes(module, statement)
-        for name in sorted(statement.uses - through_modules):
+        replaced = self.take_hip_source(module, statement)
+        for name in sorted(statement.uses - through_modules - replaced):
             self.need(module, name, statement)
+
+    def take_hip_source(self, module: Module, statement: Statement) -> set[str]:
+        """Read what `NAME = hip_source("file")` asks for. Returns the name by which it is called."""
+        names = {i.bound for i in module.imports if (i.module, i.name) == (HIP_MODULE, HIP_FUNCTION)}
+        called = names & statement.uses
+        if not called:
+            return called
+        node = statement.nodes[0]
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name()], value=value) | ast.AnnAssign(target=ast.Name(), value=value)
+            ) if len(statement.nodes) == 1:
+                pass
+            case _:
+                value = None
+        match value:
+            case ast.Call(
+                func=ast.Name(id=function), args=[ast.Constant(value=str() as file)], keywords=[]
+            ) if function in called:
+                call = value
+            case _:
+                line = min(name.lineno for spelled in called for name in _names(statement, spelled))
+                raise error_at(
+                    module.path,
+                    line,
+                    f'{HIP_FUNCTION} is replaced by a text, so it stands alone at top level: NAME = hip_source("file")',
+                )
+        assert isinstance(call, ast.Call)
+        flattener = Flattener(self.root)
+        path = flattener.find(module.path, file, call.lineno, f'hip_source("{file}")')
+        lines = flattener.flatten(path)
+        literal = in_quotes(path, lines)
+        self.hip_texts[module.name].append(
+            HipText(call, tuple(flattener.chunks), tuple(flattener.sources), literal)
+        )
+        return called
 
     def need(self, module: Module, name: str, user: Statement) -> None:
         """Keep whatever binds `name` in `module`; a name that nothing binds is a builtin or a local."""
@@ -196,6 +241,12 @@ class Bundler:
         ]
         for node, target in found:
             origin, original = self.definition(self.modules[target], node.attr, node.lineno, module)
+            if (origin.name, original) == (HIP_MODULE, HIP_FUNCTION):
+                raise error_at(
+                    module.path,
+                    node.lineno,
+                    f"import {HIP_FUNCTION} by its name: from {HIP_MODULE} import {HIP_FUNCTION}",
+                )
             self.renames[module.name].append(Rename(node, original))
             self.need(origin, original, statement)
         resolved = [ast.unparse(node).partition(".")[0] for node, _ in found]
@@ -214,18 +265,25 @@ class Bundler:
         heads = [m.head for m in others if m.head]
         future = {name for m in used for name in m.future}
         about = {m.name: tuple((m.docstring or "").splitlines()) for m in others}
+        hip = [text for m in used for text in self.hip_texts[m.name]]
+        written = [*heads, *(lines[key] for key in sorted(lines))]
+        written += [self.variant.head] if self.variant.head else []
+        written += [c for m in used for c in self.chunks_of(m, self.edits_of(m))]
+        written += [c for text in hip for c in text.chunks]
         return Bundle(
             self.variant.head,
             tuple(merged_imports(imports, future)),
-            (*heads, *(lines[key] for key in sorted(lines))),
-            tuple(Section(m.path, about.get(m.name, ()), tuple(self.chunks_of(m))) for m in used),
-            tuple(m.path for m in used),
+            tuple(
+                Section(m.path, about.get(m.name, ()), tuple(self.chunks_of(m, self.edits_of(m, hip=True))))
+                for m in used
+            ),
+            tuple(written),
+            tuple(dict.fromkeys([*(m.path for m in used), *(path for text in hip for path in text.sources)])),
         )
 
-    def chunks_of(self, module: Module) -> Iterator[Chunk]:
+    def chunks_of(self, module: Module, edits: dict[int, list[tuple[int, int, str]]]) -> Iterator[Chunk]:
         """The kept statements' lines with the comments above them, adjoining ones as one chunk."""
         lines = module.text.split("\n")
-        edits = self.edits_of(module)
         kept = {id(s) for s in self.kept[module.name]}
         run: list[int] = []  # first and last line of the chunk being gathered
         for statement in module.statements:
@@ -243,9 +301,14 @@ class Bundler:
         if run:
             yield _chunk_of(module.path, lines, run, edits)
 
-    def edits_of(self, module: Module) -> dict[int, list[tuple[int, int, str]]]:
-        """Renames as (start byte, end byte, new text) by line."""
+    def edits_of(self, module: Module, hip: bool = False) -> dict[int, list[tuple[int, int, str]]]:
+        """Renames, and HIP texts if asked for, as (start byte, end byte, new text) by line."""
         edits: dict[int, list[tuple[int, int, str]]] = {}
+        for text in self.hip_texts[module.name] if hip else ():
+            first, last = text.call.lineno, text.call.end_lineno or 0
+            if first != last:
+                raise error_at(module.path, first, f"write this call of {HIP_FUNCTION} in one line")
+            edits[first] = [(text.call.col_offset, text.call.end_col_offset or 0, text.literal)]
         lines = module.text.split("\n")
         for rename in {(r.node.lineno, r.node.col_offset): r for r in self.renames[module.name]}.values():
             node, line = rename.node, rename.node.lineno

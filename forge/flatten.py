@@ -53,7 +53,7 @@ class Flattener:
                     f'#include "{include[1]}" stands inside an #if: each file is taken in once, '
                     "so it has to be included unconditionally",
                 )
-            target = self.find(path, include[1], number)
+            target = self.find(path, include[1], number, f'#include "{include[1]}"')
             if target in self.sources:
                 out.append("")
                 continue
@@ -61,7 +61,8 @@ class Flattener:
             out.append(f'#line {number + 1} "{path}"')
         return out
 
-    def find(self, path: str, name: str, line: int) -> str:
+    def find(self, path: str, name: str, line: int, asked: str) -> str:
+        """The file `name` that `path` asks for in the words `asked`."""
         for folder in (Path(path).parent, Path("kernels/common")):
             candidate = self.root / folder / name
             if candidate.is_file():
@@ -69,9 +70,18 @@ class Flattener:
         raise error_at(
             path,
             line,
-            f'#include "{name}": no such file in {Path(path).parent.as_posix()}/ or '
-            "kernels/common/ (headers of the system are included with <...>)",
+            f"{asked}: no such file in {Path(path).parent.as_posix()}/ or kernels/common/"
+            + " (headers of the system are included with <...>)" * asked.startswith("#"),
         )
+
+
+def in_quotes(path: str, lines: list[str]) -> str:
+    """HIP source as a raw string literal of Python, one line more at each end."""
+    text = "\n".join(lines)
+    quotes = next((q for q in ('"""', "'''") if q not in text), None)
+    if quotes is None:
+        raise GenerationError(f"{path}: holds both ''' and \"\"\", so no Python text can hold it")
+    return f"r{quotes}\n{text}\n{quotes}"
 
 
 def _without_comments(text: str) -> str:

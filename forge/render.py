@@ -12,13 +12,16 @@ import jinja2
 
 from forge import rules
 from forge.bundle import bundle_python
-from forge.flatten import Flattener, entry_declaration
+from forge.flatten import Flattener, entry_declaration, in_quotes
 from forge.problem import ROOT, ProblemEntry
 from forge.pysource import GenerationError
 from forge.tuning import check_table, table_path
 
 # Of the generated file's form; raised when a change here or in templates/ changes what is generated.
 VERSION = 1
+
+# HIP files that a Python variant takes in are no variants themselves.
+_HIP_SOURCE = re.compile(r"\bhip_source\(\s*[\"']([^\"'\n]+)[\"']")
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,9 @@ def variants_of(entry: ProblemEntry, root: Path = ROOT) -> dict[str, Variant]:
     """The variants that kernels/<stem>/ holds, by name."""
     folder = root / "kernels" / entry.stem
     variants: dict[str, Variant] = {}
-    for path in sorted([*folder.glob("*.py"), *folder.glob("*.hip")]):
+    python = sorted(folder.glob("*.py"))
+    parts = {name for path in python for name in _HIP_SOURCE.findall(path.read_text(errors="replace"))}
+    for path in sorted([*python, *(p for p in folder.glob("*.hip") if p.name not in parts)]):
         if path.stem.startswith("_") or path.name.endswith("_tuning.py"):
             continue
         variant = Variant(path.stem, path.relative_to(root).as_posix())
@@ -97,7 +102,7 @@ def _python_submission(entry: ProblemEntry, variant: Variant, root: Path) -> tup
         raise GenerationError(
             f"{variant.path}: does not use its tuning table {table}: import TUNING and DEFAULT from it"
         )
-    rules.check_chunks(bundle.chunks)
+    rules.check_chunks(bundle.written)
     sources = hashed(bundle.sources, root)
     return _render("python.py.jinja", entry, sources, bundle=bundle), sources
 
@@ -106,10 +111,7 @@ def _hip_submission(entry: ProblemEntry, variant: Variant, root: Path) -> tuple[
     flattener = Flattener(root)
     lines = flattener.flatten(variant.path)
     rules.check_chunks(flattener.chunks)
-    hip_source = "\n".join(lines)
-    quotes = next((q for q in ('"""', "'''") if q not in hip_source), None)
-    if quotes is None:
-        raise GenerationError(f"{variant.path}: holds both ''' and \"\"\", so no Python text can hold it")
+    literal = in_quotes(variant.path, lines)
     if entry.arch is None:
         raise GenerationError(f"task.yml: {entry.name} states no arch, which a HIP kernel is built for")
     sources = hashed(flattener.sources, root)
@@ -119,8 +121,7 @@ def _hip_submission(entry: ProblemEntry, variant: Variant, root: Path) -> tuple[
         sources,
         variant_path=variant.path,
         arch=entry.arch,
-        quotes=quotes,
-        hip_source=hip_source,
+        hip_source=literal,
         declaration=entry_declaration(variant.path, lines),
         module_name=f"{entry.stem}_{variant.name}",
     )

@@ -33,6 +33,7 @@ from forge.device.asgpu.locks import locked, write_once
 
 DEVICE_SUFFIXES = (".cu", ".hip", ".cuh")
 _USES_TORCH = re.compile(r'^\s*#\s*include\s*[<"](torch/|ATen/|c10/|pybind11/|forge_torch_hip)', re.MULTILINE)
+_USES_PYTHON = re.compile(r'^\s*#\s*include\s*[<"]Python\.h', re.MULTILINE)
 _SETS_MACRO = re.compile(r"^\s*#\s*(define|undef|pragma push_macro)\b", re.MULTILINE)
 _QUOTED = re.compile(r'^\s*#\s*include\s*"', re.MULTILINE)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"\n]+)[>"].*$', re.MULTILINE)
@@ -201,6 +202,8 @@ def _object(extension: Extension, toolchain: Toolchain, original: Path, note: Ca
                 headers = torch_headers.precompiled(toolchain, side, extension.arch, passes[side], note)
                 passes[side] = [*headers, *passes[side]]
             passes[side] = [*passes[side], *torch_headers.include_flags()]
+    elif _USES_PYTHON.search(everything):
+        passes = {side: [*given, *torch_headers.python_flags()] for side, given in passes.items()}
 
     defines = [*torch_headers.DEFINES, f"TORCH_EXTENSION_NAME={extension.name}"]
     image = b""

@@ -98,14 +98,19 @@ def overlay() -> Path:
 
 def include_flags() -> list[str]:
     """Compiler flags that give torch's headers, and Python's."""
+    torch_include = TORCH / "include"
+    folders = (overlay(), INCLUDE, torch_include, torch_include / "torch/csrc/api/include")
+    return [flag for folder in folders for flag in ("-isystem", str(folder))] + python_flags()
+
+
+def python_flags() -> list[str]:
+    """Compiler flags that give Python's headers alone."""
     python = sysconfig.get_paths()["include"]
     if not Path(python, "Python.h").is_file():
         raise ToolchainError(
             f"no {python}/Python.h, which torch extensions include: install Python's headers (Debian: python3-dev)"
         )
-    torch_include = TORCH / "include"
-    folders = (overlay(), INCLUDE, torch_include, torch_include / "torch/csrc/api/include", python)
-    return [flag for folder in folders for flag in ("-isystem", str(folder))]
+    return ["-isystem", python]
 
 
 def need_libstdcxx(toolchain: Toolchain, what: str) -> None:
