@@ -17,6 +17,7 @@ def apply(arch: str) -> None:
     from forge.device.asgpu import (
         collectives,
         factories,
+        hip,
         operators,
         passthrough,
         propagate,
@@ -28,6 +29,7 @@ def apply(arch: str) -> None:
 
     _applied = True
     streams.apply()
+    hip.apply(arch)
     runtime.apply(arch)
     factories.apply()
     tensors.apply()

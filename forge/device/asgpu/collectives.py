@@ -197,8 +197,8 @@ def _claiming(original: Callable[..., Any]) -> Callable[..., Any]:
     def start(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments
         asked = given.get("backend")
-        for name in ("device_id", "pg_options"):  # a GPU of RCCL's, and RCCL's options
-            given.pop(name, None)
+        device = given.pop("device_id", None)  # a GPU of RCCL's, of which gloo knows nothing
+        given.pop("pg_options", None)  # RCCL's options
         claim = str(asked).lower() if asked else "nccl" if original is _new_group else "cpu:gloo,cuda:nccl"
         if original is _new_group and not asked:
             claim = _claims.get(dist.group.WORLD, "nccl")
@@ -207,6 +207,8 @@ def _claiming(original: Callable[..., Any]) -> Callable[..., Any]:
         group = dist.group.WORLD if original is _init_process_group else made
         if isinstance(group, dist.ProcessGroup):
             _claims[group] = claim
+            if device is not None:
+                group.bound_device_id = torch.device("cuda", device) if isinstance(device, int) else device
         return made
 
     return start

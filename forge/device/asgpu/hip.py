@@ -1,20 +1,46 @@
-"""The HIP runtime of this process: cdna's libamdhip64, from when the first HIP extension is loaded."""
+"""The HIP runtime of this process: cdna's libamdhip64, from when the first HIP extension, or Python through ctypes,
+asks for it."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import os
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from forge.device import hook
 from forge.device.asgpu import operators, tags
 
 _library: ctypes.CDLL | None = None
 _factories: Any = None  # keeps what is registered with torch's dispatcher
+
+
+_dlopen: Callable[..., int] = ctypes._dlopen  # type: ignore[attr-defined]
+STEM = "libamdhip64"
+
+
+def apply(arch: str) -> None:
+    """Let ctypes find the runtime by its name, under which a ROCm build of torch has it loaded."""
+
+    def dlopen(name: Any, mode: int = ctypes.DEFAULT_MODE) -> int:
+        file = os.path.basename(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else ""
+        if not file.startswith(STEM) or ".so" not in file:
+            return _dlopen(name, mode)
+        if _library is None:
+            sys.path.insert(0, hook.ROOT)  # cdna may not have been imported yet
+            try:
+                load(arch)
+            finally:
+                sys.path.remove(hook.ROOT)
+        assert _library is not None
+        return _dlopen(_library._name, mode)
+
+    ctypes._dlopen = dlopen  # type: ignore[attr-defined]
 
 
 def load(arch: str) -> None:
@@ -29,7 +55,8 @@ def load(arch: str) -> None:
     os.environ["CDNA_ARCH"] = arch
     os.environ["CDNA_DEVICES"] = str(tags.device_count())
     # global, and so the one that a later dlopen("libamdhip64.so") finds
-    _library = ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
+    path = str(runtime_library())
+    _library = ctypes.CDLL(path, handle=_dlopen(path, ctypes.RTLD_GLOBAL))
     _library.hipGetErrorString.restype = ctypes.c_char_p
     _make_gpu_tensors_on_host()
     torch.Tensor.zero_ = _zero

@@ -1,0 +1,125 @@
+// Signals between ranks, for HIP kernels: flags in memory of the symmetric heap that hold the call's epoch.
+//
+// A flag is an int that only grows (as epochs do: compared by difference, so that they may wrap). Data goes first, then
+// stores_complete() by the whole workgroup, then release_system() and store_flag() by one wave; the reader waits, and may
+// then read. docs/symmetric-heap.md has the protocol. Every difference between AMD and NVIDIA is one function here.
+#pragma once
+
+constexpr int FLAG_STRIDE = 64;  // bytes from one rank's flag to the next: a cache line each, for none to disturb others
+
+#if defined(__NVCC__) || defined(__CUDACC__)
+
+__device__ inline int load_flag(const int* flag) {
+    int value;
+    asm volatile("ld.relaxed.sys.global.s32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+    return value;
+}
+__device__ inline void store_flag(int* flag, int value) {
+    asm volatile("st.relaxed.sys.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}
+__device__ inline void add_flag(int* flag, int n) {
+    asm volatile("red.relaxed.sys.global.add.s32 [%0], %1;" ::"l"(flag), "r"(n) : "memory");
+}
+__device__ inline void store_alarm(unsigned long long* word, unsigned long long value) {
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+// What this thread has seen or stored goes ahead of its stores that follow, for the whole system.
+__device__ inline void release_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+// What peers stored before a flag that this thread has read is visible to its loads that follow.
+__device__ inline void acquire_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+// By the whole workgroup: its stores so far are covered by a release_system() that any thread of it does next.
+__device__ inline void stores_complete() { __syncthreads(); }
+__device__ inline void pause_polling() { __nanosleep(20); }
+__device__ inline long long clock_ticks() {  // ns
+    long long ticks;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ticks)::"memory");
+    return ticks;
+}
+constexpr long long TICKS_PER_SECOND = 1000000000;
+__device__ inline void end_with_error() { __trap(); }
+
+#else
+
+__device__ inline int load_flag(const int* flag) {
+    return __hip_atomic_load(flag, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+__device__ inline void store_flag(int* flag, int value) {
+    __hip_atomic_store(flag, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+__device__ inline void add_flag(int* flag, int n) {
+    __hip_atomic_fetch_add(flag, n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+__device__ inline void store_alarm(unsigned long long* word, unsigned long long value) {
+    __hip_atomic_store(word, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+// What this workgroup has stored (stores_complete() first) goes ahead of the stores of this wave that follow, for the
+// whole system. The fence writes this XCD's L2 back (buffer_wbl2 sc0 sc1); the compiler does not count that instruction
+// and may drop its wait, so the wait stands here.
+__device__ inline void release_system() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
+    asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+}
+// What peers stored before a flag that this wave has read is visible to the loads of its workgroup that follow
+// (buffer_inv sc0 sc1: the L1 of this CU, and in L2 what is not this device's own).
+__device__ inline void acquire_system() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
+// By the whole workgroup: its stores so far are covered by a release_system() that any wave of it does next. A barrier
+// alone does not wait for other waves' stores under way.
+__device__ inline void stores_complete() {
+    asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+    __syncthreads();
+}
+__device__ inline void pause_polling() { __builtin_amdgcn_s_sleep(1); }
+__device__ inline long long clock_ticks() { return static_cast<long long>(__builtin_amdgcn_s_memrealtime()); }
+constexpr long long TICKS_PER_SECOND = 100000000;
+__device__ inline void end_with_error() { __builtin_trap(); }
+
+#endif
+
+// How long to wait, and whom to tell: heap.alarm_address and heap.timeout_ticks.
+struct Patience {
+    long long alarm, timeout_ticks;
+};
+
+// Tell the host which peer did not come, give it a second to print that, and end the kernel. The words are those of
+// AlarmBlock in symmetric_heap.py; one 64-bit store, so that waves do not mix theirs.
+__device__ inline void raise_alarm(const Patience& patience, unsigned what, int peer, int epoch) {
+    const unsigned long long word = static_cast<unsigned long long>(static_cast<unsigned>(epoch)) << 32 |
+                                    static_cast<unsigned long long>(peer + 1) << 16 | what;
+    store_alarm(reinterpret_cast<unsigned long long*>(patience.alarm), word);
+    const int* told = reinterpret_cast<const int*>(patience.alarm + 8);
+    const long long start = clock_ticks();
+    while (load_flag(told) == 0 && clock_ticks() - start < TICKS_PER_SECOND) pause_polling();
+    end_with_error();
+}
+
+// Wait until a flag in own memory has come to `value`, without making peers' data visible: acquire_system() is to follow.
+// A peer that never comes ends the kernel with an error that names it and `what` (0 to 65535).
+__device__ inline void poll_flag(const int* flag, int value, const Patience& patience, unsigned what, int peer) {
+    if (load_flag(flag) - value >= 0) return;
+    const long long start = clock_ticks();
+    while (load_flag(flag) - value < 0) {
+        pause_polling();
+        if (clock_ticks() - start > patience.timeout_ticks) raise_alarm(patience, what, peer, value);
+    }
+}
+
+// poll_flag(), and then what the flag's sender stored before it is visible.
+__device__ inline void wait_flag(const int* flag, int value, const Patience& patience, unsigned what, int peer) {
+    poll_flag(flag, value, patience, what, peer);
+    acquire_system();
+}
+
+// By one workgroup of every rank, of at least world_size threads along x: nobody passes before all have come, and what
+// they had stored is visible then. table: addresses of a region (region.table); its flags, FLAG_STRIDE apart, one a
+// rank, begin `offset` bytes into the region. epoch grows from call to call.
+__device__ inline void barrier_all_ranks(const long long* table, long long offset, int rank, int world_size, int epoch,
+                                         const Patience& patience, unsigned what) {
+    stores_complete();
+    const int peer = static_cast<int>(threadIdx.x);
+    if (peer < world_size) {
+        release_system();
+        store_flag(reinterpret_cast<int*>(table[peer] + offset + rank * FLAG_STRIDE), epoch);
+        wait_flag(reinterpret_cast<const int*>(table[rank] + offset + peer * FLAG_STRIDE), epoch, patience, what, peer);
+    }
+    __syncthreads();
+}
