@@ -1,0 +1,228 @@
+// What bf16_gemm.h needs to know of gfx942: bounded loads, the matrix instruction and its registers, the way of a
+// result to whole rows, memory that workgroups of one launch share. bf16_mma_sm80.h has the same names for NVIDIA.
+#pragma once
+
+#include "gfx942.h"
+
+#ifndef __CUDACC__
+
+// Rows of bf16 in memory. An offset past `bytes` reads as 0, without a branch.
+struct RowReader {
+    static constexpr u32 OUTSIDE = 0x80000000u;
+
+    Buffer buffer;
+
+    __device__ RowReader(const void* base, u32 bytes) : buffer(make_buffer(base, bytes)) {}
+
+    // 16 bytes at `at` (of a lane) + `k_bytes` (of the wave); bounds are checked for their sum.
+    __device__ u32x4 read(u32 at, u32 k_bytes) const {
+        return __builtin_amdgcn_raw_buffer_load_b128(buffer, at, k_bytes, CACHE_NORMAL);
+    }
+};
+
+__device__ inline int uniform(int x) { return __builtin_amdgcn_readfirstlane(x); }
+
+// All waves of the workgroup are here and their LDS accesses done; loads from memory stay under way.
+__device__ inline void lds_barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+}
+
+// Stores of partial sums (store_partial) are where other workgroups of this launch see them, on whatever XCD: they go
+// past the L2, which is the XCD's own, so this wait is all the release that they need. A release at agent scope would
+// write the XCD's whole L2 back.
+__device__ inline void shared_stores_complete() {
+    asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+    __syncthreads();
+}
+
+// Counts this workgroup in; how many were there before. One thread's work.
+__device__ inline u32 arrive(u32* counter) {
+    return __hip_atomic_fetch_add(counter, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+__device__ inline void reset_arrivals(u32* counter) {
+    __hip_atomic_store(counter, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+// One wave's part of an output tile: WM rows of a by WN rows of w, in v_mfma_f32_32x32x8_bf16_1k.
+//
+// w is the row operand and a the column operand, so that a lane's results are runs of four n of one m. The instruction
+// takes 4 k of a lane; a lane reads 8 in one go and feeds them to two instructions. Which k these are does not matter
+// as long as a and w agree.
+template <int WM, int WN>
+struct WaveTile {
+    static constexpr int SUB = 32;  // rows and columns of one instruction
+    static constexpr int FM = WM / SUB, FN = WN / SUB;
+    static constexpr int TURN_BYTES = SUB * WN * 2;  // LDS of one wave in rows()
+    static_assert(WN == 64, "rows() turns 128 bytes of a row");
+
+    struct Sum {
+        f32x16 v[FM][FN];
+    };
+    struct Fragments {
+        u32x4 a[FM], w[FN];
+    };
+
+    // Row of a tile's operand and chunk of 8 k that a lane reads for the first subtile and the given step of 16 k.
+    static __device__ int fragment_row(int lane) { return lane % SUB; }
+    static __device__ int fragment_chunk(int lane, int step) { return 2 * step + lane / SUB; }
+
+    // a, w: where the lane's first fragments lie; the following ones are PITCH bytes apart.
+    template <int PITCH>
+    static __device__ void read(Fragments& f, const unsigned char* a, const unsigned char* w) {
+#pragma unroll
+        for (int fm = 0; fm < FM; ++fm) f.a[fm] = *reinterpret_cast<const u32x4*>(a + fm * PITCH);
+#pragma unroll
+        for (int fn = 0; fn < FN; ++fn) f.w[fn] = *reinterpret_cast<const u32x4*>(w + fn * PITCH);
+    }
+
+    static __device__ void multiply(Sum& sum, const Fragments& f) {
+        typedef short bf16x4 __attribute__((ext_vector_type(4)));
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+#pragma unroll
+            for (int fm = 0; fm < FM; ++fm)
+#pragma unroll
+                for (int fn = 0; fn < FN; ++fn) {
+                    const u32x2 w = {f.w[fn][2 * half], f.w[fn][2 * half + 1]};
+                    const u32x2 a = {f.a[fm][2 * half], f.a[fm][2 * half + 1]};
+                    sum.v[fm][fn] = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(
+                        __builtin_bit_cast(bf16x4, w), __builtin_bit_cast(bf16x4, a), sum.v[fm][fn], 0, 0, 0);
+                }
+    }
+
+    // Matrix instructions are no memory accesses: without this the compiler moves them across barriers.
+    static __device__ void pin(Sum& sum) {
+#pragma unroll
+        for (int fm = 0; fm < FM; ++fm)
+#pragma unroll
+            for (int fn = 0; fn < FN; ++fn) asm volatile("" : "+v"(sum.v[fm][fn]));
+        __builtin_amdgcn_sched_barrier(0);
+    }
+
+    // The half of a stage that writes LDS: reads first, then matrix work, the writes spread over its second half.
+    template <int WRITES>
+    static __device__ void schedule_writes() {
+        constexpr int MATRIX = 2 * FM * FN, TAIL = MATRIX / 8;
+        constexpr int LATE = (MATRIX / 2 - TAIL) / WRITES > 0 ? (MATRIX / 2 - TAIL) / WRITES : 1;
+        __builtin_amdgcn_sched_group_barrier(DS_READ, FM + FN, 0);
+        __builtin_amdgcn_sched_group_barrier(MATRIX_WORK, MATRIX - TAIL - WRITES * LATE, 0);
+#pragma unroll
+        for (int i = 0; i < WRITES; ++i) {
+            __builtin_amdgcn_sched_group_barrier(DS_WRITE, 1, 0);
+            __builtin_amdgcn_sched_group_barrier(MATRIX_WORK, LATE, 0);
+        }
+        __builtin_amdgcn_sched_group_barrier(MATRIX_WORK, TAIL, 0);
+    }
+
+    // The half of a stage that loads: LDS reads first, a load from memory after each few matrix instructions.
+    template <int LOADS>
+    static __device__ void schedule_loads() {
+        constexpr int MATRIX = 2 * FM * FN, EACH = LOADS > 0 && MATRIX / LOADS > 0 ? MATRIX / LOADS : 1;
+        __builtin_amdgcn_sched_group_barrier(DS_READ, FM + FN, 0);
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            __builtin_amdgcn_sched_group_barrier(VMEM_READ, 1, 0);
+            __builtin_amdgcn_sched_group_barrier(MATRIX_WORK, EACH, 0);
+        }
+        if constexpr (LOADS == 0) __builtin_amdgcn_sched_group_barrier(MATRIX_WORK, MATRIX, 0);
+    }
+
+    static __device__ void zero(Sum& sum) {
+#pragma unroll
+        for (int fm = 0; fm < FM; ++fm)
+#pragma unroll
+            for (int fn = 0; fn < FN; ++fn) sum.v[fm][fn] = 0.0f;
+    }
+
+    // Every row of the sum becomes bias[column ..], 0 past n. bias: bf16 [n]. column: of the wave's first.
+    static __device__ void set_bias(Sum& sum, const void* bias, int n, int column, int lane) {
+        const Buffer buffer = make_buffer(bias, 2u * n);
+#pragma unroll
+        for (int fn = 0; fn < FN; ++fn)
+#pragma unroll
+            for (int q = 0; q < 4; ++q) {
+                const u32 at = 2u * (column + fn * SUB + 8 * q + 4 * (lane / SUB));
+                const u32x2 four = __builtin_amdgcn_raw_buffer_load_b64(buffer, at, 0, CACHE_NORMAL);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const float value = __builtin_bit_cast(float, i & 1 ? four[i / 2] & 0xffff0000u : four[i / 2] << 16);
+#pragma unroll
+                    for (int fm = 0; fm < FM; ++fm) sum.v[fm][fn][4 * q + i] = value;
+                }
+            }
+    }
+
+    // f(row, column, bits of 8 bf16) for the wave's tile, row by row: 8 lanes get 128 bytes of one row. lds: TURN_BYTES
+    // of the wave's own. 128 bytes a row there: a lane has 8 bytes (half a chunk of 16) of row lane % 32 and gets chunk
+    // lane % 8 of row lane / 8 + 8 i. Chunks are permuted by an XOR with the row, their halves by its bit 3: no bank
+    // conflicts either way. The reader swaps halves back where i is odd.
+    template <class F>
+    static __device__ void rows(const Sum& sum, unsigned char* lds, int lane, F&& f) {
+#pragma unroll
+        for (int fm = 0; fm < FM; ++fm) {
+            wave_lds_fence();
+#pragma unroll
+            for (int fn = 0; fn < FN; ++fn)
+#pragma unroll
+                for (int q = 0; q < 4; ++q) {
+                    const f32x16& s = sum.v[fm][fn];
+                    const u32x2 four = {pack_bf16(s[4 * q], s[4 * q + 1]), pack_bf16(s[4 * q + 2], s[4 * q + 3])};
+                    *reinterpret_cast<u32x2*>(lds + turn_write_offset(lane, fn * 4 + q)) = four;
+                }
+            wave_lds_fence();
+#pragma unroll
+            for (int i = 0; i < SUB / 8; ++i) {
+                u32x4 eight = *reinterpret_cast<const u32x4*>(lds + turn_read_offset(lane, i));
+                if (i & 1) eight = u32x4{eight[2], eight[3], eight[0], eight[1]};
+                f(fm * SUB + i * 8 + lane / 8, lane % 8 * 8, eight);
+            }
+        }
+    }
+
+    static __device__ constexpr int turn_write_offset(int lane, int chunk) {
+        const int row = lane % SUB;
+        return row * 128 + (chunk ^ (row & 7)) * 16 + ((lane / SUB) ^ ((row >> 3) & 1)) * 8;
+    }
+    static __device__ constexpr int turn_read_offset(int lane, int i) {
+        return (lane / 8 + 8 * i) * 128 + ((lane % 8) ^ (lane / 8)) * 16;
+    }
+
+    // Partial sums in memory that workgroups share, in the order that registers hold them: a wave moves 1,024
+    // consecutive bytes. thread, threads: of the workgroup.
+    static __device__ void store_partial(const Sum& sum, float* to, int thread, int threads) {
+        const Buffer buffer = make_buffer(to, FM * FN * 64 * threads);
+        each_four(threads, thread, [&](int fm, int fn, int q, int at) {
+            const f32x16& s = sum.v[fm][fn];
+            const f32x4 four = {s[4 * q], s[4 * q + 1], s[4 * q + 2], s[4 * q + 3]};
+            __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, four), buffer, at, 0, CACHE_AGENT);
+        });
+    }
+    static __device__ void add_partial(Sum& sum, const float* from, int thread, int threads) {
+        const Buffer buffer = make_buffer(from, FM * FN * 64 * threads);
+        each_four(threads, thread, [&](int fm, int fn, int q, int at) {
+            const f32x4 four =
+                __builtin_bit_cast(f32x4, __builtin_amdgcn_raw_buffer_load_b128(buffer, at, 0, CACHE_AGENT));
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sum.v[fm][fn][4 * q + i] += four[i];
+        });
+    }
+
+private:
+    // Masks of __builtin_amdgcn_sched_group_barrier.
+    static constexpr int MATRIX_WORK = 0x8, VMEM_READ = 0x20, DS_READ = 0x100, DS_WRITE = 0x200;
+
+    template <class F>
+    static __device__ void each_four(int threads, int thread, F&& f) {
+#pragma unroll
+        for (int fm = 0; fm < FM; ++fm)
+#pragma unroll
+            for (int fn = 0; fn < FN; ++fn)
+#pragma unroll
+                for (int q = 0; q < 4; ++q) f(fm, fn, q, (((fm * FN + fn) * 4 + q) * threads + thread) * 16);
+    }
+};
+
+#endif

@@ -1,0 +1,61 @@
+// One launch of bf16_gemm.h's parts on plain matrices: what test_bf16_gemm_hip.py runs.
+#include <hip/hip_runtime.h>
+
+#include "bf16_gemm.h"
+
+struct GemmArgs {
+    const unsigned short *a, *w, *bias;  // bf16 [m, k], [n, k], [n] or null
+    unsigned short* c;                   // bf16 [m, n]
+    float* partial;                      // [tiles][split_k][BM * BN], where split_k > 1
+    u32* arrived;                        // [tiles], zero between launches
+    int m, n, k, split_k;
+};
+
+template <class T>
+__global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void gemm_kernel(const GemmArgs args) {
+    __shared__ __attribute__((aligned(128))) unsigned char lds[T::LDS_BYTES];
+    const Place place;
+    const int columns = (args.n + T::BN - 1) / T::BN, tile = blockIdx.x / args.split_k;
+    const int slice = blockIdx.x % args.split_k;
+    const int row = tile / columns * T::BM, column = tile % columns * T::BN;
+    const int wave_row = place.wave / T::WAVES_N * T::WM, wave_column = place.wave % T::WAVES_N * T::WN;
+    const int pairs = (args.k + T::PAIR_K - 1) / T::PAIR_K;
+    const int first_k = slice * pairs / args.split_k * T::PAIR_K;
+    const int last_k = min((slice + 1) * pairs / args.split_k * T::PAIR_K, args.k);
+
+    typename T::Wave::Sum sum;
+    T::Wave::zero(sum);
+    if (args.bias && slice == 0) T::Wave::set_bias(sum, args.bias, args.n, column + wave_column, place.lane);
+    gemm_tile<T>(sum, args.a + static_cast<size_t>(row) * args.k, args.m - row,
+                 args.w + static_cast<size_t>(column) * args.k, args.n - column, args.k, first_k, last_k, lds, place,
+                 [] {});
+    lds_barrier();
+    if (args.split_k > 1) {
+        float* partial = args.partial + static_cast<size_t>(tile) * args.split_k * T::BM * T::BN;
+        if (!add_slices<T>(sum, partial, args.arrived + tile, slice, args.split_k, lds, place)) return;
+    }
+    T::Wave::rows(sum, lds + place.wave * T::Wave::TURN_BYTES, place.lane, [&](int r, int c, u32x4 eight) {
+        r += row + wave_row;
+        c += column + wave_column;
+        if (r < args.m && c < args.n)
+            *reinterpret_cast<u32x4*>(args.c + static_cast<size_t>(r) * args.n + c) = eight;
+    });
+}
+
+template __global__ void gemm_kernel<GemmTile<256, 256, 2, 4, 1>>(GemmArgs);
+template __global__ void gemm_kernel<GemmTile<128, 256, 2, 4, 1>>(GemmArgs);
+template __global__ void gemm_kernel<GemmTile<128, 128, 2, 2, 2>>(GemmArgs);
+template __global__ void gemm_kernel<GemmTile<64, 128, 2, 2, 2>>(GemmArgs);
+template __global__ void gemm_kernel<GemmTile<64, 64, 2, 1, 4>>(GemmArgs);
+
+// out[0][thread]: where a thread writes its chunk of a stage; out[1 + step][thread], lanes of one wave: where it reads its
+// fragment; out[3 + i]: writes of a row turn's eight halves of chunks, out[11 + i]: its reads.
+__global__ void lds_addresses(int* out) {
+    using Wave = WaveTile<64, 64>;
+    const int thread = threadIdx.x;
+    out[thread] = PairLoader<64, 64>(nullptr, 64, 64, thread).lds_at;
+    for (int step = 0; step < 2; ++step)
+        out[(1 + step) * 64 + thread] = stage_offset(Wave::fragment_row(thread), Wave::fragment_chunk(thread, step));
+    for (int i = 0; i < 8; ++i) out[(3 + i) * 64 + thread] = Wave::turn_write_offset(thread, i);
+    for (int i = 0; i < 4; ++i) out[(11 + i) * 64 + thread] = Wave::turn_read_offset(thread, i);
+}
