@@ -1,0 +1,334 @@
+"""amd-ag-gemm in Triton: gather and product in one launch.
+
+Each of W ranks has M/W rows of the input and N/W columns' weights; each returns all M rows of its N/W columns.
+
+The workgroups with the lowest ids push this rank's rows, chunk by chunk, into the memory of every peer and count each
+chunk there. The others compute tiles: first those of the own rows, read where they lie, then those of the peers' rows,
+in the order in which they arrive. Nobody who pushes ever waits, counters are never reset, and the gathered rows
+alternate between two places from call to call: docs/kernels/ag_gemm.md says why that is safe without any barrier.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.ag_gemm.triton_tuning import DEFAULT, TUNING
+from kernels.common.compiled_kernel import bound_to_grid, compile_kernel
+from kernels.common.gemm_tiles import gemm_tile
+from kernels.common.peer_signals import signal_add, stores_complete, wait_until_at_least
+from kernels.common.symmetric_heap import PAGE_BYTES, symmetric_heap
+from kernels.common.workgroup_order import xcd_contiguous
+
+GFX942 = torch.version.hip is not None
+N_XCD = 8  # MI300X
+# Write-through keeps gfx942's L2 free of lines that the release would have to write back.
+PUSH_MODIFIER = tl.constexpr(".wt" if GFX942 else "")
+
+
+@triton.jit
+def push_rows(
+    sender,
+    a,  # bf16 [ROWS][K], this rank's rows
+    table,  # int64 [RANKS]: where each rank's region lies
+    slot,  # byte offset in a region of this call's rows, [RANKS][ROWS][K] bf16
+    rank,
+    ROWS: tl.constexpr,
+    K: tl.constexpr,
+    RANKS: tl.constexpr,
+    TO_SELF: tl.constexpr,
+    CHUNK_ROWS: tl.constexpr,
+    PUSH: tl.constexpr,
+    SENDERS: tl.constexpr,
+):
+    """One of the SENDERS workgroups of one destination: its share of every chunk, PUSH elements at a time."""
+    DESTINATIONS: tl.constexpr = RANKS if TO_SELF else RANKS - 1
+    CHUNKS: tl.constexpr = tl.cdiv(ROWS, CHUNK_ROWS)
+    destination = (rank + 1 + sender % DESTINATIONS) % RANKS
+    share = sender // DESTINATIONS
+    region = tl.load(table + destination)
+    counters = region.to(tl.pointer_type(tl.int32)) + rank * CHUNKS
+    there = (region + slot).to(tl.pointer_type(tl.bfloat16)) + (rank * ROWS).to(tl.int64) * K
+    there = tl.multiple_of(there, 16 if K % 8 == 0 else 2)
+    at = tl.arange(0, PUSH)
+    for chunk in range(CHUNKS):
+        first = (chunk * CHUNK_ROWS).to(tl.int64) * K
+        size = tl.minimum(CHUNK_ROWS, ROWS - chunk * CHUNK_ROWS) * K
+        for begin in range(share * PUSH, size, SENDERS * PUSH):
+            inside = begin + at < size
+            x = tl.load(a + first + begin + at, mask=inside)
+            tl.store(there + first + begin + at, x, mask=inside, cache_modifier=PUSH_MODIFIER)
+        stores_complete()
+        signal_add(counters + chunk, 1)
+
+
+@triton.jit
+def tile_in_arrival_order(
+    unit,
+    ROW_TILES: tl.constexpr,
+    COLUMN_TILES: tl.constexpr,
+    RANKS: tl.constexpr,
+    BAND: tl.constexpr,
+    SPLIT_K: tl.constexpr,
+    XCDS: tl.constexpr,
+):
+    """Place in launch order -> (distance to the source rank, row tile of its rows, column tile, slice of k).
+
+    Own rows first. Then bands of BAND row tiles of every peer: these arrive at the same time. Within a band (and
+    within the own rows) each XCD takes one contiguous range, rows fastest: all peers in turn, a few columns.
+    """
+    LOCAL: tl.constexpr = ROW_TILES * COLUMN_TILES * SPLIT_K
+    PEERS: tl.constexpr = RANKS - 1 if RANKS > 1 else 1
+    if unit < LOCAL:
+        unit = xcd_contiguous(unit, LOCAL, XCDS)
+        tile = unit // SPLIT_K
+        distance = 0
+        row_tile = tile % ROW_TILES
+        column_tile = tile // ROW_TILES
+    else:
+        PER_BAND: tl.constexpr = BAND * PEERS * COLUMN_TILES * SPLIT_K
+        band = (unit - LOCAL) // PER_BAND
+        rows = tl.minimum(BAND, ROW_TILES - band * BAND) * PEERS
+        unit = xcd_contiguous((unit - LOCAL) % PER_BAND, rows * COLUMN_TILES * SPLIT_K, XCDS)
+        tile = unit // SPLIT_K
+        distance = 1 + tile % rows % PEERS
+        row_tile = band * BAND + tile % rows // PEERS
+        column_tile = tile // rows
+    return distance, row_tile, column_tile, unit % SPLIT_K
+
+
+@triton.jit(do_not_specialize=["rank", "epoch", "timeout_ticks"])
+def ag_gemm_kernel(
+    a,  # bf16 [M / RANKS][K]
+    w,  # bf16 [N][K]
+    bias,  # bf16 [N], unused without HAS_BIAS
+    out,  # bf16 [M][N]
+    partial,  # fp32 [tiles][SPLIT_K][BLOCK_M][BLOCK_N], unused where SPLIT_K is 1
+    arrived,  # int32 [tiles], zero between launches
+    table,  # int64 [RANKS]: where each rank's region lies
+    counters,  # int32 [RANKS][chunks]: how often a chunk of that rank has been pushed here, in parts; grows for ever
+    gathered,  # bf16 [M][K]: where peers push to in this call
+    slot,  # byte offset of `gathered` in a region
+    rank,
+    epoch,  # the number of this call
+    alarm,
+    timeout_ticks,
+    M: tl.constexpr,
+    N: tl.constexpr,  # columns of this rank
+    K: tl.constexpr,
+    RANKS: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    SPAN: tl.constexpr,  # a row tile spans several ranks' rows, the own among them, all read from `gathered`
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BAND: tl.constexpr,
+    SPLIT_K: tl.constexpr,
+    PUSH: tl.constexpr,
+    SENDERS: tl.constexpr,  # per destination
+    XCDS: tl.constexpr,
+):
+    """Workgroups 0 .. SENDERS * destinations - 1 push; the others compute a slice of a tile each."""
+    ROWS: tl.constexpr = M // RANKS
+    CHUNK_ROWS: tl.constexpr = ROWS if SPAN else BLOCK_M
+    CHUNKS: tl.constexpr = tl.cdiv(ROWS, CHUNK_ROWS)
+    PUSHERS: tl.constexpr = SENDERS * (RANKS if SPAN else RANKS - 1)
+    COLUMN_TILES: tl.constexpr = tl.cdiv(N, BLOCK_N)
+    pid = tl.program_id(0)
+    if pid < PUSHERS:
+        push_rows(pid, a, table, slot, rank, ROWS, K, RANKS, SPAN, CHUNK_ROWS, PUSH, SENDERS)
+    else:
+        target = epoch * SENDERS
+        x = gathered
+        if SPAN:
+            ROW_TILES: tl.constexpr = tl.cdiv(M, BLOCK_M)
+            unit = xcd_contiguous(pid - PUSHERS, ROW_TILES * COLUMN_TILES * SPLIT_K, XCDS)
+            part = unit % SPLIT_K
+            row_tile = unit // SPLIT_K % ROW_TILES
+            column_tile = unit // SPLIT_K // ROW_TILES
+            out_row = row_tile * BLOCK_M
+            first_row = out_row
+            end_row = M
+            end_out = M
+            for source in range(first_row // ROWS, tl.minimum(first_row + BLOCK_M - 1, M - 1) // ROWS + 1):
+                wait_until_at_least(counters + source, target, alarm, timeout_ticks, 1, source)
+        else:
+            distance, row_tile, column_tile, part = tile_in_arrival_order(
+                pid - PUSHERS, tl.cdiv(ROWS, BLOCK_M), COLUMN_TILES, RANKS, BAND, SPLIT_K, XCDS
+            )
+            source = (rank + distance) % RANKS
+            out_row = source * ROWS + row_tile * BLOCK_M
+            end_out = source * ROWS + ROWS
+            first_row = out_row
+            end_row = end_out
+            if distance == 0:
+                x = a
+                first_row = row_tile * BLOCK_M
+                end_row = ROWS
+            else:
+                wait_until_at_least(
+                    counters + source * CHUNKS + row_tile, target, alarm, timeout_ticks, 1, source
+                )
+        first_column = column_tile * BLOCK_N
+        acc = gemm_tile(
+            x, w, first_row, end_row, first_column, N, K, part, SPLIT_K, BLOCK_M, BLOCK_N, BLOCK_K, False
+        )
+        finished = True
+        if SPLIT_K > 1:
+            number = out_row // BLOCK_M * COLUMN_TILES + column_tile
+            if not SPAN:
+                number = (source * tl.cdiv(ROWS, BLOCK_M) + row_tile) * COLUMN_TILES + column_tile
+            at = tl.arange(0, BLOCK_M)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+            slices = partial + (number * SPLIT_K).to(tl.int64) * (BLOCK_M * BLOCK_N)
+            # Write-through, so that the slices of other XCDs' workgroups find the partial sums in memory.
+            tl.store(slices + part * (BLOCK_M * BLOCK_N) + at, acc, cache_modifier=".wt")
+            tl.debug_barrier()
+            finished = tl.atomic_add(arrived + number, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
+            if finished:
+                # The last slice to arrive adds all of them, in slice order: the result does not depend on who is last.
+                tl.debug_barrier()
+                acc = tl.load(slices + at, cache_modifier=".cv")
+                for other in range(1, SPLIT_K):
+                    acc += tl.load(slices + other * (BLOCK_M * BLOCK_N) + at, cache_modifier=".cv")
+                tl.store(arrived + number, 0)
+        if finished:
+            rm = out_row + tl.arange(0, BLOCK_M)
+            rn = first_column + tl.arange(0, BLOCK_N)
+            if HAS_BIAS:
+                acc += tl.load(bias + rn, mask=rn < N, other=0.0).to(tl.float32)[None, :]
+            place = out + out_row.to(tl.int64) * N + first_column
+            inside = (rm < end_out)[:, None] & (rn < N)[None, :]
+            at_out = tl.arange(0, BLOCK_M)[:, None] * N + tl.arange(0, BLOCK_N)[None, :]
+            tl.store(place + at_out, acc.to(tl.bfloat16), mask=inside)
+
+
+# ---------------------------------------------------------------- the choice of a row
+
+
+def power_of_two_up_to(limit, n):
+    """The smallest power of two >= n, and not above `limit`."""
+    power = 1
+    while power < n and power < limit:
+        power *= 2
+    return power
+
+
+def adapted_row(row, m, n, k, ranks):
+    """A row fitted to a shape that the table does not have.
+
+    Tiles no larger than the shape (rows of a rank; where these are fewer than 32, of all ranks), and k split where
+    fewer tiles than compute units come out, into slices of 512 and more.
+    """
+    rows = m // ranks
+    span = rows < 32
+    block_m = max(16, power_of_two_up_to(min(row["BLOCK_M"], 64) if span else row["BLOCK_M"], m if span else rows))
+    block_n = max(16, power_of_two_up_to(row["BLOCK_N"], n))
+    row_tiles = -(-m // block_m) if span else ranks * -(-rows // block_m)
+    tiles = row_tiles * -(-n // block_n)
+    units = 304 if GFX942 else 132
+    split = row["SPLIT_K"]
+    while split < 8 and tiles * split * 2 <= units and k // (split * 2) >= 512:
+        split *= 2
+    return {**row, "BLOCK_M": block_m, "BLOCK_N": block_n, "SPLIT_K": split}
+
+
+# ---------------------------------------------------------------- host side
+
+
+def table_key(a, w, ranks):
+    return ("gfx942" if GFX942 else "sm_90", a.shape[0] * ranks, w.shape[0], a.shape[1])
+
+
+class Plan:
+    """Everything about a shape that does not change from call to call."""
+
+    def __init__(self, heap, a, w, bias):
+        rows, k = a.shape
+        n, ranks = w.shape[0], heap.world_size
+        self.heap = heap
+        self.table_key = table_key(a, w, ranks)
+        self.table_row = TUNING.get(self.table_key)
+        row = self.table_row or adapted_row(DEFAULT, rows * ranks, n, k, ranks)
+        block_m, block_n, split_k, senders = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"], row["SENDERS"]
+        span = rows < block_m and rows < 32
+        chunks = 1 if span else -(-rows // block_m)
+        row_tiles = -(-rows * ranks // block_m) if span else ranks * chunks
+        tiles = row_tiles * -(-n // block_n)
+        pushers = senders * (ranks if span else ranks - 1)
+        counter_bytes = -(-ranks * chunks * 4 // PAGE_BYTES) * PAGE_BYTES
+        slot_bytes = -(-ranks * rows * k * 2 // PAGE_BYTES) * PAGE_BYTES
+
+        constants = (rows * ranks, n, k, ranks, bias is not None, span, block_m, block_n, row["BLOCK_K"], row["BAND"])
+        constants += (split_k, row["PUSH"], senders, N_XCD if GFX942 else 1)
+        bf16, int32 = torch.bfloat16, torch.int32
+        pointers = (bf16, bf16, bf16, bf16, torch.float32, int32, torch.int64, int32, bf16)
+        numbers = (counter_bytes + slot_bytes, 0, 0, heap.alarm_address, heap.timeout_ticks)
+        compiled = compile_kernel(
+            ag_gemm_kernel,
+            (*pointers, *numbers, *constants),
+            num_warps=row["num_warps"],
+            num_stages=row["num_stages"],
+            **({"matrix_instr_nonkdim": row["MFMA"]} if GFX942 else {}),
+        )
+        self.launch = bound_to_grid(compiled, pushers + tiles * split_k)
+        # After compiling: no peer spins meanwhile.
+        self.region = heap.region(("ag_gemm", rows, k, span, chunks, senders), counter_bytes + 2 * slot_bytes)
+        own = self.region.addresses[heap.rank]
+        self.out_shape = (rows * ranks, n)
+        partial = torch.empty(tiles * split_k * block_m * block_n if split_k > 1 else 1, device=a.device)
+        arrived = torch.zeros(tiles, dtype=torch.int32, device=a.device)
+        self.before = (partial, arrived, self.region.table, own)
+        self.places = tuple((own + at, at) for at in (counter_bytes, counter_bytes + slot_bytes))
+        self.after = (heap.alarm_address, heap.timeout_ticks, *constants)
+
+    def run(self, a, w, bias):
+        out = torch.empty(self.out_shape, dtype=torch.bfloat16, device=a.device)
+        epoch = self.region.next_epoch()
+        place = self.places[epoch & 1]
+        self.launch(a, w, a if bias is None else bias, out, *self.before, *place, self.heap.rank, epoch, *self.after)
+        return out
+
+
+_plans: dict[Any, Plan] = {}
+
+
+def check_input(a, w, bias):
+    """ValueError where the kernel cannot take the input."""
+    if a.dim() != 2 or w.dim() != 2 or a.shape[1] != w.shape[1] or 0 in a.shape or 0 in w.shape:
+        raise ValueError(f"input [M/W, K] and weight [N/W, K] expected, got {tuple(a.shape)} and {tuple(w.shape)}")
+    if bias is not None and bias.shape != w.shape[:1]:
+        raise ValueError(f"bias [{w.shape[0]}] expected, got {tuple(bias.shape)}")
+    for name, x in (("input", a), ("weight", w), ("bias", bias)):
+        if x is None:
+            continue
+        if x.dtype != torch.bfloat16:
+            raise ValueError(f"{name} must be bfloat16, got {x.dtype}")
+        if x.device != a.device or x.device.type != "cuda":
+            raise ValueError(f"{name} must be on the GPU of the input, got {x.device}")
+
+
+def plan_for(key, a, w, bias):
+    """The plan of a shape, made anew for another process group or another row of the table."""
+    heap = symmetric_heap()
+    plan = _plans.get(key)
+    if plan is None or plan.heap is not heap or TUNING.get(plan.table_key) is not plan.table_row:
+        check_input(a, w, bias)
+        for other in [other for other, plan in _plans.items() if plan.heap is not heap]:
+            del _plans[other]
+        plan = _plans[key] = Plan(heap, a, w, bias)
+    return plan
+
+
+def aligned(x):
+    """Contiguous, and beginning at a multiple of 16 bytes, as the kernel was compiled for."""
+    x = x.contiguous()
+    return x if x.data_ptr() % 16 == 0 else x.clone()
+
+
+def custom_kernel(data):
+    """input bf16 [M/W, K], weight bf16 [N/W, K], bias bf16 [N/W] or None -> bf16 [M, N/W], of the rows of all ranks."""
+    a, w, bias = data
+    key = (a.shape, w.shape, None if bias is None else bias.shape, a.dtype, w.dtype, a.device)
+    plan = plan_for(key, a, w, bias)
+    return plan.run(aligned(a), aligned(w), None if bias is None else aligned(bias))
