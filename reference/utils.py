@@ -2,8 +2,9 @@
 
 GPU MODE places this file beside reference.py in the run folder, so it depends on torch alone.
 The names are those that GPU MODE's own problem sets offer, so a submission written against theirs runs here.
-The verdicts are theirs too, down to the dtype in which a tolerance is rounded, with two exceptions, both
-stricter: an output of the wrong dtype fails, and so does one of a wrong shape that would broadcast.
+The verdicts are theirs too, down to the dtype in which a tolerance is rounded, and down to what they do not
+look at: verbose_allclose takes an output of another dtype. One exception, stricter: a wrong shape that would
+broadcast fails.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ def verbose_allclose(
     atol: float = 1e-08,
     max_print: int = 5,
     diff_dtype: torch.dtype | None = torch.float32,
+    same_dtype: bool = False,
 ) -> tuple[bool, list[str]]:
     """Is |received - expected| <= atol + rtol*|expected| everywhere, and if not, where is it worst?
 
@@ -102,11 +104,12 @@ def verbose_allclose(
     NaN matches NaN and an infinity matches the same infinity; against anything else they are mismatches.
     The difference is taken in diff_dtype (None: in the tensors' own), the tolerance in expected's dtype:
     in bf16 both are rounded, and a harness that rounds them passes other outputs than one that does not.
+    same_dtype: fail what has another dtype than expected, as GPU MODE's own function does not.
     """
     refused = _refuse(received, expected)
     if refused:
         return False, [refused]
-    worst = _Worst(max_print)
+    worst = _Worst(max_print, same_dtype)
     largest = 0.0
     for start, got, want in _chunks(received, expected):
         diff = (got - want).abs() if diff_dtype is None else (got.to(diff_dtype) - want.to(diff_dtype)).abs()
@@ -125,13 +128,13 @@ def verbose_allclose(
 
 @torch.no_grad()
 def verbose_allequal(
-    received: torch.Tensor, expected: torch.Tensor, max_print: int = 5
+    received: torch.Tensor, expected: torch.Tensor, max_print: int = 5, same_dtype: bool = False
 ) -> tuple[bool, list[str]]:
     """Is every element equal (NaN equals nothing)? Returns (True, []) or (False, [what, where, how many])."""
     refused = _refuse(received, expected)
     if refused:
         return False, [refused]
-    worst = _Worst(max_print)
+    worst = _Worst(max_print, same_dtype)
     for start, got, want in _chunks(received, expected):
         worst.add(start, torch.ne(got, want), (got.float() - want.float()).abs())
     return worst.verdict(received, expected, "are not equal", [])
@@ -174,7 +177,7 @@ def make_match_reference(
 def match_allclose(
     output: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float
 ) -> tuple[bool, str]:
-    """As torch.allclose judges, which the multi-GPU problems use: NaN is close to nothing.
+    """As torch.allclose judges, which the multi-GPU problems use: NaN is close to nothing, and it refuses two dtypes.
 
     Returns (True, "") or (False, what is wrong and where it is worst).
     """
@@ -183,7 +186,7 @@ def match_allclose(
         return False, refused
     if output.dtype == expected.dtype and torch.allclose(output, expected, rtol=rtol, atol=atol):
         return True, ""
-    worst = _Worst(5)
+    worst = _Worst(5, same_dtype=True)
     for start, got, want in _chunks(output, expected):
         far = ~torch.isclose(got.to(want.dtype), want, rtol=rtol, atol=atol)
         want32 = want.float()
@@ -201,7 +204,7 @@ def match_fp8(output: torch.Tensor, expected: torch.Tensor, unequal_share: float
     """
     info = torch.finfo(expected.dtype)
     step = info.smallest_normal * info.eps  # between subnormals; above them at most eps * |value|
-    good, reasons = verbose_allclose(output, expected, rtol=info.eps, atol=step)
+    good, reasons = verbose_allclose(output, expected, rtol=info.eps, atol=step, same_dtype=True)
     if not good:
         return False, "; ".join(reasons)
     unequal = (output.float() != expected.float()).sum().item() / max(1, expected.numel())
@@ -242,8 +245,9 @@ def _chunks(
 class _Worst:
     """Counts mismatches and remembers the elements that exceed their tolerance most."""
 
-    def __init__(self, keep: int) -> None:
+    def __init__(self, keep: int, same_dtype: bool) -> None:
         self.keep = keep
+        self.same_dtype = same_dtype
         self.count = 0
         self._found: list[tuple[float, int]] = []  # (excess, flat index)
 
@@ -262,7 +266,7 @@ class _Worst:
     ) -> tuple[bool, list[str]]:
         """(True, remarks), or (False, the count of mismatches and the worst elements: index, got, wanted)."""
         lines = []
-        if received.dtype != expected.dtype:
+        if self.same_dtype and received.dtype != expected.dtype:
             lines.append(f"dtype mismatch: got {_kind(received)}, wanted {_kind(expected)}")
         elif not self.count:
             return True, remarks

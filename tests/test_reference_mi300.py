@@ -243,7 +243,7 @@ def test_verdicts_of_single_gpu_problems(stem: str) -> None:
     good, text = judge(stem, one_element(1.6))
     assert not good and "1 of " in text and "elements differ" in text and "got" in text and "wanted" in text
     assert not judge(stem, lambda out: torch.zeros_like(out))[0]
-    assert "dtype mismatch: got float32" in judge(stem, lambda out: out.float())[1]
+    assert judge(stem, lambda out: out.float())[0]  # the owners' check does not look at the dtype
     assert "shape mismatch" in judge(stem, lambda out: out[:1])[1]
     assert "output is of type list" in judge(stem, lambda out: [out])[1]
 

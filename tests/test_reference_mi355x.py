@@ -268,7 +268,7 @@ def test_verdicts(stem: str) -> None:
     good, text = judge(torch.zeros_like(out))
     index = tuple(map(int, text.partition("worst at (")[2].partition(")")[0].split(",")))
     assert not good and f": got 0, wanted {out[index].item():.6g};" in text
-    assert judge(out.float())[1].startswith("dtype mismatch: got float32")
+    assert judge(out.float())[0]  # the owners' check does not look at the dtype
     assert judge(out[:1])[1].startswith("shape mismatch: got bfloat16[1, ")
     assert judge(None)[1].startswith("output is of type NoneType, wanted bfloat16[")
     assert not judge(out * float("nan"))[0]

@@ -96,17 +96,19 @@ def test_refuses_another_shape_or_type(compare: str) -> None:
         assert getattr(utils, compare)(got, wanted) == (False, [message])
 
 
-def test_refuses_another_dtype_and_still_says_where_values_differ() -> None:
+def test_another_dtype_is_judged_as_the_owners_functions_do() -> None:
+    """verbose_allclose takes it, torch.allclose (the multi-GPU problems) does not; both say where values differ."""
     wanted = torch.full((2, 3), 256.0, dtype=torch.bfloat16)
     got = torch.full((2, 3), 256.0)
     got[1, 2] = 300.0
-    for good, text in (
-        utils.match_reference(None, got, lambda _: wanted, rtol=1e-2, atol=1e-2),
-        utils.match_allclose(got, wanted, rtol=1e-2, atol=1e-2),
-    ):
-        assert not good
-        assert text.startswith("dtype mismatch: got float32[2, 3], wanted bfloat16[2, 3]; 1 of 6 elements")
-        assert "worst at (1, 2): got 300, wanted 256" in text
+    good, text = utils.match_reference(None, got, lambda _: wanted, rtol=1e-2, atol=1e-2)
+    assert not good and text.startswith("1 of 6 elements") and "worst at (1, 2): got 300, wanted 256" in text
+    good, text = utils.match_allclose(got, wanted, rtol=1e-2, atol=1e-2)
+    assert not good and "worst at (1, 2): got 300, wanted 256" in text
+    assert text.startswith("dtype mismatch: got float32[2, 3], wanted bfloat16[2, 3]; 1 of 6 elements")
+    assert utils.match_reference(None, wanted.float(), lambda _: wanted)[0]
+    assert not utils.match_allclose(wanted.float(), wanted, rtol=1e-2, atol=1e-2)[0]
+    assert not utils.verbose_allclose(wanted.float(), wanted, same_dtype=True)[0]
 
 
 def test_one_byte_floats_and_integers_compare() -> None:

@@ -53,7 +53,7 @@ def check_implementation(data: input_t, output: output_t) -> tuple[bool, str]:
     if not isinstance(output, (tuple, list)) or len(output) != 2:
         return False, f"output is of type {type(output).__name__}, wanted the two tensors (out, residual)"
     out, residual = ref_kernel(data)
-    same, reasons = verbose_allequal(output[1], residual)
+    same, reasons = verbose_allequal(output[1], residual, same_dtype=True)
     if not same:
         return False, "residual: " + "; ".join(reasons)
     good, reason = match_fp8(output[0], out)
