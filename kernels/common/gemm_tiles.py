@@ -3,6 +3,8 @@
 import triton
 import triton.language as tl
 
+from kernels.common.peer_signals import PEER_SIGNALS_HIP, stores_complete
+
 
 @triton.jit
 def gemm_tile(
@@ -29,7 +31,7 @@ def gemm_tile(
     if DESCRIPTORS:
         blocks: tl.constexpr = (K + BLOCK_K - 1) // BLOCK_K  # what lies past the end of k reads as zero
         if SPLIT_K == 1:
-            for block in range(0, blocks):
+            for block in range(blocks):
                 x = a.load([first_row, block * BLOCK_K])
                 y = w.load([first_column, block * BLOCK_K])
                 acc = tl.dot(x, y.T, acc)
@@ -85,3 +87,16 @@ def ranks_in_turn(xcd, step, TILES: tl.constexpr, RANKS: tl.constexpr, XCDS: tl.
     turn = (slot + part) % remote if XCDS > 1 else slot
     turn = tl.where(slot == RANKS - 1, RANKS - 1, turn)
     return turn, tile
+
+
+@triton.jit
+def tile_stored():
+    """stores_complete(), for use in a loop that shall be pipelined.
+
+    Triton does not overlap the iterations of a loop with a barrier of its own in it, not even of the loop inside that
+    loads tiles: so on NVIDIA the barrier hides in assembly. Elsewhere no loop over tiles is pipelined.
+    """
+    if PEER_SIGNALS_HIP:
+        stores_complete()
+    else:
+        tl.inline_asm_elementwise("bar.sync 0; mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)

@@ -1,0 +1,513 @@
+"""amd-gemm-rs in Triton: product, exchange and sum in one launch.
+
+Rank r of W returns rows r*M/W .. (r+1)*M/W - 1 of the sum over all ranks of bf16(a @ w.T + bias).
+
+Workgroups with the lowest ids compute tiles of a @ w.T and store them, rounded to bf16, straight into the slot of this
+rank in the owner's memory; then the tile's flag there takes the number of this call. Workgroups with the highest ids
+wait for a tile's flags from all ranks, add the W slots in fp32 and store the output. Flags are never reset and slots
+alternate from call to call: see docs/kernels/gemm_rs.md for why that is safe without any barrier between calls.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from kernels.common.gemm_tiles import gemm_tile, ranks_in_turn, tile_stored
+from kernels.common.peer_signals import (
+    acquire_system,
+    load_flag,
+    pause,
+    raise_alarm,
+    signal,
+    wall_clock,
+)
+from kernels.common.symmetric_heap import symmetric_heap
+from kernels.common.workgroup_order import grouped_rows
+from kernels.gemm_rs.triton_tuning import DEFAULT, TUNING
+
+MAX_RANKS = tl.constexpr(16)  # a power of two
+
+
+@triton.jit
+def rounded_tile(acc, bias, first_column, N, BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr):
+    """bf16 of acc + bias, the addition in fp32."""
+    if HAS_BIAS:
+        rn = first_column + tl.arange(0, BLOCK_N)
+        acc += tl.load(bias + rn, mask=rn < N, other=0.0).to(tl.float32)[None, :]
+    return acc.to(tl.bfloat16)
+
+
+@triton.jit
+def send_tile(
+    x,  # bf16 [BLOCK_M, BLOCK_N]
+    table,  # int64 [RANKS]: where each rank's region lies
+    slots,  # byte offset of this call's slots in a region: [source rank][ROWS][N] bf16
+    rank,
+    first_rank,  # whose rows come first in x
+    first_row,  # among that rank's rows
+    first_column,
+    flag_offset,  # byte offset of the tile's flag of this source
+    epoch,
+    ROWS: tl.constexpr,  # of each rank
+    N: tl.constexpr,
+    RANKS: tl.constexpr,
+    SPAN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """Store a tile into the slots of this rank at the owners of its rows, and set its flag there.
+
+    SPAN 0: all rows of x belong to first_rank; otherwise x has the rows of SPAN ranks, all ROWS of each.
+    """
+    rn = first_column + tl.arange(0, BLOCK_N)
+    local = tl.arange(0, BLOCK_M)
+    if SPAN == 0:
+        region = tl.load(table + first_rank)
+        place = (region + slots).to(tl.pointer_type(tl.bfloat16))
+        place += (rank * ROWS + first_row).to(tl.int64) * N + first_column
+        place = tl.multiple_of(place, 16 if N % 8 == 0 else 2)
+        at = local[:, None] * N + tl.arange(0, BLOCK_N)[None, :]
+        inside = (first_row + local < ROWS)[:, None] & (rn < N)[None, :]
+        tl.store(place + at, x, mask=inside, cache_modifier=".wt")
+        tile_stored()
+        signal((region + flag_offset).to(tl.pointer_type(tl.int32)), epoch)
+    else:
+        owner = first_rank + local // ROWS
+        inside = (local < SPAN * ROWS) & (owner < RANKS)
+        region = tl.load(table + owner, mask=inside, other=0)
+        place = (region + slots).to(tl.pointer_type(tl.bfloat16)) + (rank * ROWS + local % ROWS) * N
+        place = tl.multiple_of(place, 16 if N % 8 == 0 else 2)
+        tl.store(place[:, None] + rn[None, :], x, mask=inside[:, None] & (rn < N)[None, :], cache_modifier=".wt")
+        tile_stored()
+        for i in tl.static_range(SPAN):
+            if first_rank + i < RANKS:
+                region_i = tl.load(table + first_rank + i)
+                signal((region_i + flag_offset).to(tl.pointer_type(tl.int32)), epoch)
+
+
+@triton.jit
+def compute_tile(
+    order,  # place in launch order
+    a,
+    w,
+    bias,
+    partial,
+    arrived,
+    table,
+    slots,
+    rank,
+    epoch,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    RANKS: tl.constexpr,
+    SPAN: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    SPLIT_K: tl.constexpr,
+    XCDS: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,
+):
+    """One slice of one tile of a @ w.T; whoever finishes a tile sends it."""
+    ROWS: tl.constexpr = M // RANKS
+    ROW_TILES: tl.constexpr = (ROWS + BLOCK_M - 1) // BLOCK_M if SPAN == 0 else (RANKS + SPAN - 1) // SPAN
+    COLUMN_TILES: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
+    SHARES: tl.constexpr = RANKS if SPAN == 0 else 1
+    TILES: tl.constexpr = ROW_TILES * COLUMN_TILES
+
+    step = order // XCDS
+    part = step % SPLIT_K  # the slices of one tile run side by side, on one XCD
+    turn, tile = ranks_in_turn(order % XCDS, step // SPLIT_K, TILES, SHARES, XCDS)
+    if TILES % XCDS == 0 or tile < TILES:
+        tile_row, tile_column = grouped_rows(tile, ROW_TILES, COLUMN_TILES, GROUP_M)
+        first_column = tile_column * BLOCK_N
+        if SPAN == 0:
+            owner = (rank + 1 + turn) % RANKS
+            local_row = tile_row * BLOCK_M
+            first_row = owner * ROWS + local_row
+            end_row = owner * ROWS + ROWS
+            flag = tile_row * COLUMN_TILES + tile_column
+        else:
+            owner = tile_row * SPAN
+            local_row = 0
+            first_row = owner * ROWS
+            end_row = M
+            flag = tile_column
+        acc = gemm_tile(
+            a, w, first_row, end_row, first_column, N, K, part, SPLIT_K, BLOCK_M, BLOCK_N, BLOCK_K, DESCRIPTORS
+        )
+        finished = True
+        if SPLIT_K > 1:
+            number = turn * TILES + tile
+            at = tl.arange(0, BLOCK_M)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+            slices = partial + (number * SPLIT_K).to(tl.int64) * (BLOCK_M * BLOCK_N)
+            # Write-through, so that the slices of other XCDs' workgroups find the partial sums in memory.
+            tl.store(slices + part * (BLOCK_M * BLOCK_N) + at, acc, cache_modifier=".wt")
+            tl.debug_barrier()
+            finished = tl.atomic_add(arrived + number, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
+            if finished:
+                # The last slice to arrive adds all of them, in slice order: the result does not depend on who is last.
+                tl.debug_barrier()
+                acc = tl.load(slices + at, cache_modifier=".cv")
+                for other in range(1, SPLIT_K):
+                    acc += tl.load(slices + other * (BLOCK_M * BLOCK_N) + at, cache_modifier=".cv")
+                tl.store(arrived + number, 0)
+        if finished:
+            send_tile(
+                rounded_tile(acc, bias, first_column, N, BLOCK_N, HAS_BIAS),
+                table,
+                slots,
+                rank,
+                owner,
+                local_row,
+                first_column,
+                (flag * RANKS + rank) * 4,
+                epoch,
+                ROWS,
+                N,
+                RANKS,
+                SPAN,
+                BLOCK_M,
+                BLOCK_N,
+            )
+
+
+@triton.jit
+def calls_behind(flags, epoch, RANKS: tl.constexpr):
+    """int32 [MAX_RANKS], negative where a rank's flag has not come to `epoch`; all flags in one load."""
+    rank = tl.minimum(tl.arange(0, MAX_RANKS), RANKS - 1)
+    return load_flag(flags + rank) - epoch
+
+
+@triton.jit
+def wait_for_all_ranks(flags, epoch, alarm, timeout_ticks, RANKS: tl.constexpr):
+    """Wait until all RANKS flags (int32, side by side, own memory) have come to `epoch`: as wait_until_at_least.
+
+    Each wave polls for itself. After timeout_ticks the kernel ends with an error that names a rank that is behind.
+    """
+    if tl.min(calls_behind(flags, epoch, RANKS)) < 0:
+        start = wall_clock()
+        while tl.min(calls_behind(flags, epoch, RANKS)) < 0:
+            pause()
+            if wall_clock() - start > timeout_ticks:
+                raise_alarm(alarm, 1, tl.argmin(calls_behind(flags, epoch, RANKS), 0), epoch)
+    acquire_system()
+
+
+@triton.jit
+def sum_rows(
+    unit,
+    out,  # bf16 [ROWS][N]
+    table,
+    slots,
+    rank,
+    epoch,
+    alarm,
+    timeout_ticks,
+    ROWS: tl.constexpr,
+    N: tl.constexpr,
+    RANKS: tl.constexpr,
+    SPAN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    SUM_ROWS: tl.constexpr,
+    CHUNK_ROWS: tl.constexpr,
+    XCDS: tl.constexpr,
+):
+    """Wait until all ranks have stored a tile of this rank's rows; add SUM_ROWS of its rows."""
+    ROW_TILES: tl.constexpr = (ROWS + BLOCK_M - 1) // BLOCK_M if SPAN == 0 else 1
+    COLUMN_TILES: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
+    TILES: tl.constexpr = ROW_TILES * COLUMN_TILES
+    TILE_ROWS: tl.constexpr = BLOCK_M if ROWS > BLOCK_M else ROWS
+    PIECES: tl.constexpr = (TILE_ROWS + SUM_ROWS - 1) // SUM_ROWS
+
+    # In the order in which tiles are finished: all XCDs' ranges side by side.
+    order = unit // PIECES
+    tile = order % XCDS * ((TILES + XCDS - 1) // XCDS) + order // XCDS
+    if TILES % XCDS == 0 or tile < TILES:
+        tile_row, tile_column = grouped_rows(tile, ROW_TILES, COLUMN_TILES, GROUP_M)
+        region = tl.load(table + rank)
+        flags = region.to(tl.pointer_type(tl.int32)) + (tile_row * COLUMN_TILES + tile_column) * RANKS
+        wait_for_all_ranks(flags, epoch, alarm, timeout_ticks, RANKS)
+        first_row = tile_row * BLOCK_M + unit % PIECES * SUM_ROWS
+        rn = tile_column * BLOCK_N + tl.arange(0, BLOCK_N)
+        for row in range(0, SUM_ROWS, CHUNK_ROWS):
+            rm = first_row + row + tl.arange(0, CHUNK_ROWS)
+            # A tile's rows end where the next tile's begin, and a rank's at ROWS.
+            inside = ((rm < ROWS) & (rm < tile_row * BLOCK_M + BLOCK_M))[:, None] & (rn < N)[None, :]
+            place = (region + slots).to(tl.pointer_type(tl.bfloat16))
+            place = tl.multiple_of(place, 16 if N % 8 == 0 else 2)
+            at = rm[:, None] * N + rn[None, :]
+            total = tl.zeros((CHUNK_ROWS, BLOCK_N), dtype=tl.float32)
+            for _ in tl.static_range(RANKS):
+                total += tl.load(place + at, mask=inside, other=0.0).to(tl.float32)
+                place += ROWS * N
+            tl.store(out + at, total.to(tl.bfloat16), mask=inside)
+
+
+@triton.jit(do_not_specialize=["rank", "epoch", "alarm", "timeout_ticks"])
+def gemm_rs_kernel(
+    a,  # bf16 [M][K]
+    w,  # bf16 [N][K]
+    bias,  # bf16 [N], unused without HAS_BIAS
+    out,  # bf16 [M / RANKS][N]
+    partial,  # fp32 [tiles][SPLIT_K][BLOCK_M][BLOCK_N], unused where SPLIT_K is 1
+    arrived,  # int32 [tiles], zero between launches
+    table,  # int64 [RANKS]: where each rank's region lies: flags, then the slots of odd and of even calls
+    rank,
+    epoch,  # the number of this call
+    alarm,
+    timeout_ticks,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    RANKS: tl.constexpr,
+    SPAN: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    FLAG_BYTES: tl.constexpr,
+    SLOT_BYTES: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    SPLIT_K: tl.constexpr,
+    SUM_ROWS: tl.constexpr,
+    CHUNK_ROWS: tl.constexpr,
+    PLACES: tl.constexpr,
+    PRODUCERS: tl.constexpr,
+    XCDS: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,
+    FLATTEN: tl.constexpr,
+):
+    """Workgroups 0 .. PRODUCERS - 1 compute tiles, PLACES in all; the others add."""
+    pid = tl.program_id(0)
+    slots = FLAG_BYTES + (epoch & 1).to(tl.int64) * SLOT_BYTES
+    if pid < PRODUCERS:
+        if PRODUCERS == PLACES:
+            compute_tile(
+                pid, a, w, bias, partial, arrived, table, slots, rank, epoch, M, N, K, RANKS, SPAN, HAS_BIAS,
+                BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, XCDS, DESCRIPTORS,
+            )  # fmt: skip
+        else:
+            for order in tl.range(pid, PLACES, PRODUCERS, flatten=FLATTEN):
+                compute_tile(
+                    order, a, w, bias, partial, arrived, table, slots, rank, epoch, M, N, K, RANKS, SPAN, HAS_BIAS,
+                    BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, XCDS, DESCRIPTORS,
+                )  # fmt: skip
+    else:
+        sum_rows(
+            pid - PRODUCERS, out, table, slots, rank, epoch, alarm, timeout_ticks, M // RANKS, N, RANKS, SPAN,
+            BLOCK_M, BLOCK_N, GROUP_M, SUM_ROWS, CHUNK_ROWS, XCDS,
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------- host side
+
+XCD_COUNT = {"gfx942": 8, "sm_90": 1}
+UNIT_COUNT = {"gfx942": 304, "sm_90": 132}  # compute units
+WAVE_SIZE = {"gfx942": 64, "sm_90": 32}
+SMALLEST_SLOT_BYTES = 1 << 20
+
+
+def gpu_arch():
+    """The tuning table's name of the GPU at hand."""
+    return "gfx942" if torch.version.hip else "sm_90"
+
+
+def fitted(row, arch, m, n, k, world_size):
+    """DEFAULT for a shape outside the table.
+
+    Blocks are halved while a rank's rows (then n) do not fill one, or while there are fewer tiles than compute units,
+    down to 64; then k is split, as long as there are units idle and slices keep 256 of k.
+    """
+    row = dict(row)
+    units = UNIT_COUNT[arch]
+
+    def tiles():
+        rows = m // world_size
+        row_tiles = triton.cdiv(rows, row["BLOCK_M"]) * world_size if rows >= 64 else triton.cdiv(m, row["BLOCK_M"])
+        return row_tiles * triton.cdiv(n, row["BLOCK_N"])
+
+    while row["BLOCK_M"] > 64 and (row["BLOCK_M"] > m // world_size or tiles() < units):
+        row["BLOCK_M"] //= 2
+    while row["BLOCK_N"] > 64 and (row["BLOCK_N"] // 2 >= n or tiles() < units):
+        row["BLOCK_N"] //= 2
+    while row["SPLIT_K"] < 16 and tiles() * row["SPLIT_K"] * 2 <= 2 * units and k // (row["SPLIT_K"] * 2) >= 256:
+        row["SPLIT_K"] *= 2
+    if row["BLOCK_M"] * row["BLOCK_N"] < 128 * 256:
+        row["num_warps"] = 4
+    if arch == "sm_90":
+        row["num_stages"] = 4
+    return row
+
+
+class Geometry:
+    """What a row of the tuning table makes of a shape: the kernel's constants, its grid, its memory."""
+
+    def __init__(self, row, arch, m, n, k, world_size, has_bias):
+        block_m, block_n, split_k = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"]
+        xcds = XCD_COUNT[arch]
+        descriptors = arch == "sm_90" and row["DESCRIPTORS"] and k % 8 == 0
+        rows = m // world_size
+        # A tile holds the rows of several ranks where one rank's rows do not fill half of it.
+        span = min(block_m // rows, world_size)
+        span = span if span > 1 else 0
+        own_tiles = triton.cdiv(n, block_n) * (1 if span else triton.cdiv(rows, block_m))
+        shares = 1 if span else world_size
+        share_tiles = own_tiles * triton.cdiv(world_size, span) if span else own_tiles
+        places = triton.cdiv(share_tiles, xcds) * xcds * shares * split_k
+        producers = min(places, row["PRODUCERS"] or places)
+        tile_rows = min(rows, block_m)
+        sum_rows = min(row["SUM_ROWS"], triton.next_power_of_2(tile_rows))
+        self.grid = (producers + triton.cdiv(own_tiles, xcds) * xcds * triton.cdiv(tile_rows, sum_rows), 1, 1)
+        # Shapes of one size class share a region, flags first: its epoch counts the calls of all of them.
+        slot_bytes = max(SMALLEST_SLOT_BYTES, triton.next_power_of_2(2 * m * n))
+        flag_bytes = 65536 + slot_bytes // 32
+        assert own_tiles * world_size * 4 <= flag_bytes
+        self.region_key, self.region_bytes = ("gemm_rs", slot_bytes), flag_bytes + 2 * slot_bytes
+        self.n_tiles = share_tiles * shares if split_k > 1 else 1
+        self.n_partial = self.n_tiles * split_k * block_m * block_n if split_k > 1 else 1
+        self.constants = {
+            "M": m,
+            "N": n,
+            "K": k,
+            "RANKS": world_size,
+            "SPAN": span,
+            "HAS_BIAS": has_bias,
+            "FLAG_BYTES": flag_bytes,
+            "SLOT_BYTES": slot_bytes,
+            "BLOCK_M": block_m,
+            "BLOCK_N": block_n,
+            "BLOCK_K": row["BLOCK_K"],
+            "GROUP_M": row["GROUP_M"],
+            "SPLIT_K": split_k,
+            "SUM_ROWS": sum_rows,
+            "CHUNK_ROWS": max(1, min(sum_rows, 8 * WAVE_SIZE[arch] * row["num_warps"] // block_n)),
+            "PLACES": places,
+            "PRODUCERS": producers,
+            "XCDS": xcds,
+            "DESCRIPTORS": bool(descriptors),
+            "FLATTEN": bool(descriptors),
+        }
+        self.options = {"num_warps": row["num_warps"], "num_stages": row["num_stages"]}
+        if arch == "gfx942":
+            self.options["matrix_instr_nonkdim"] = row["MFMA"]
+
+    def compile(self, a, w, bias, partial, arrived):
+        """(what launches the kernel, what to give it for a and w); (None, ..) where a checker only compiles."""
+        c = self.constants
+        tiles_of = a, w
+        if c["DESCRIPTORS"]:
+            tiles_of = (
+                TensorDescriptor.from_tensor(a, [c["BLOCK_M"], c["BLOCK_K"]]),
+                TensorDescriptor.from_tensor(w, [c["BLOCK_N"], c["BLOCK_K"]]),
+            )
+        far = 1 << 40  # a 64-bit number
+        compiled = gemm_rs_kernel.warmup(
+            *tiles_of, bias, a, partial, arrived, torch.int64, 0, 1, far, far, **c, **self.options, grid=self.grid
+        )
+        return None if compiled is None else compiled[self.grid], tiles_of
+
+
+class Plan:
+    """What is the same in all calls of one shape on one device: the compiled kernel and its arguments."""
+
+    def __init__(self, row, a, w, bias, world_size):
+        (m, k), n, arch = a.shape, w.shape[0], gpu_arch()
+        self.row = row
+        row = row or fitted(DEFAULT, arch, m, n, k, world_size)
+        self.geometry = geometry = Geometry(row, arch, m, n, k, world_size, bias is not None)
+        self.out_shape = (m // world_size, n)
+        self.partial = torch.empty(geometry.n_partial, dtype=torch.float32, device=a.device)
+        self.arrived = torch.zeros(geometry.n_tiles, dtype=torch.int32, device=a.device)
+        # Before there is a region: no peer spins while this one compiles.
+        self.launch, tiles_of = geometry.compile(a, w, w if bias is None else bias, self.partial, self.arrived)
+        self.descriptors = tiles_of if geometry.constants["DESCRIPTORS"] else None
+        self.constants = tuple(geometry.constants.values())
+        self.heap: Any = None
+        self.region: Any = None
+
+    def join(self, heap):
+        """Take part in the heap of this process group."""
+        heap.name_waits({1: "a tile of gemm-rs"})
+        self.region = heap.region(self.geometry.region_key, self.geometry.region_bytes)
+        self.heap = heap
+
+    def call(self, a, w, bias):
+        out = a.new_empty(self.out_shape)
+        if self.launch is None:
+            return out
+        heap, region, tiles_of = self.heap, self.region, self.descriptors
+        if tiles_of:
+            tiles_of[0].base, tiles_of[1].base = a, w
+        self.launch(
+            *(tiles_of or (a, w)),
+            w if bias is None else bias,
+            out,
+            self.partial,
+            self.arrived,
+            region.table,
+            heap.rank,
+            region.next_epoch(),
+            heap.alarm_address,
+            heap.timeout_ticks,
+            *self.constants,
+        )
+        return out
+
+
+# (device, shapes, world size ...) -> Plan; holds nothing of a call's inputs but, with descriptors, the last call's own
+plans: dict[Any, Plan] = {}
+
+
+def check_input(a, w, bias, world_size):
+    """ValueError where the kernel does not support what it is given."""
+    for name, x, dims in (("input", a, 2), ("weight", w, 2), ("bias", bias, 1)):
+        if x is None:
+            continue
+        if x.dtype != torch.bfloat16:
+            raise ValueError(f"{name} must be bfloat16, got {x.dtype}")
+        if x.dim() != dims:
+            raise ValueError(f"{name} must have {dims} dimensions, got shape {tuple(x.shape)}")
+        if not x.is_contiguous():
+            raise ValueError(f"{name} must be contiguous, got strides {x.stride()} for shape {tuple(x.shape)}")
+        if x.device != a.device:
+            raise ValueError(f"{name} must be on the device of input, {a.device}, got {x.device}")
+        if x.data_ptr() % 16:
+            raise ValueError(f"{name} must begin at a multiple of 16 bytes, got {x.data_ptr():#x}")
+    (m, k), n = a.shape, w.shape[0]
+    if w.shape[1] != k:
+        raise ValueError(f"weight must be [n, {k}] to match input [{m}, {k}], got {tuple(w.shape)}")
+    if bias is not None and bias.shape[0] != n:
+        raise ValueError(f"bias must have {n} elements to match weight, got {bias.shape[0]}")
+    if world_size > MAX_RANKS.value:
+        raise ValueError(f"at most {MAX_RANKS.value} ranks are supported, got {world_size}")
+    if min(m, n, k) == 0 or m % world_size:
+        raise ValueError(
+            f"m must be a positive multiple of the world size {world_size}, n and k positive: {m=}, {n=}, {k=}"
+        )
+    if m * n >= 1 << 31:
+        raise ValueError(f"m * n must be below 2^31, got {m=}, {n=}")
+
+
+def custom_kernel(data):
+    """input bf16 [m, k/W], weight bf16 [n, k/W], bias bf16 [n] or None -> bf16 [m/W, n], all contiguous."""
+    a, w, bias = data
+    heap = symmetric_heap()
+    world_size = heap.world_size
+    key = (a.get_device(), a.shape, w.shape, bias is None, world_size)
+    row = TUNING.get((gpu_arch(), a.shape[0], w.shape[0], a.shape[-1]))
+    plan = plans.get(key)
+    check_input(a, w, bias, world_size)
+    if plan is None or plan.row is not row:
+        plan = plans[key] = Plan(row, a, w, bias, world_size)
+    if plan.heap is not heap:
+        plan.join(heap)
+    return plan.call(a, w, bias)
