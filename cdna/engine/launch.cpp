@@ -2,12 +2,14 @@
 //
 // A thread keeps a set of live workgroups. It runs one until every wave of it has ended; where all of a
 // workgroup's waves wait (s_sleep, or a long stretch without an end in sight) it sets the workgroup aside and
-// starts or resumes another, so that waves which wait for other workgroups make progress.
+// starts or resumes another, so that waves which wait for other workgroups make progress. Where all of them wait, it
+// leaves its core to others: what they wait for may come from another process.
 #include "check.h"
 #include "hostcall.h"
 #include "observe.h"
 #include "program.h"
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -235,18 +237,23 @@ static bool answer_calls(Thread& t, Wave& w) {
   return answered;
 }
 
-enum GroupState { GROUP_DONE, GROUP_WAITS, GROUP_FAULTED };
+enum GroupState { GROUP_DONE, GROUP_WAITS, GROUP_RUNS, GROUP_FAULTED };
+
+// A wave that executes more than this before it sleeps again has found what it waited for.
+constexpr u64 POLL_INSTRUCTIONS = 256;
 
 static GroupState run_group(Thread& t, Workgroup& g) {
   for (int round = 0; round < 64; round++) {
-    bool any_ran_out = false;
+    bool any_ran_out = false, only_polls = true;
     for (u32 i = 0; i < g.n_waves; i++) {
       Wave& w = g.waves[i];
       if (w.stop == ENDED || w.stop == AT_BARRIER) continue;
       t.running = &w;
+      u64 before = w.clock;
       if (g.check) run_checked(w, QUANTUM, t.observer);
       else if (t.observer) run_observed(w, t.observer);
       else run_wave(w);
+      if (w.clock - before > POLL_INSTRUCTIONS) only_polls = false;
       if (w.stop == YIELDED && t.hostcall && answer_calls(t, w)) any_ran_out = true;
       if (w.stop == FAULTED) { record_fault(t, w); return GROUP_FAULTED; }
       if (w.stop == ENDED) g.n_ended++;
@@ -262,16 +269,33 @@ static GroupState run_group(Thread& t, Workgroup& g) {
       }
     }
     if (g.n_ended == g.n_waves) return GROUP_DONE;
-    if (!any_ran_out) return GROUP_WAITS;  // every wave sleeps or waits at a barrier
+    if (!any_ran_out) return only_polls ? GROUP_WAITS : GROUP_RUNS;  // every wave sleeps or waits at a barrier
   }
-  return GROUP_WAITS;
+  return GROUP_RUNS;
+}
+
+// For a thread all of whose workgroups wait: gives the core up, for longer the longer they have waited, so that the
+// ranks of a run that share few cores take none from those that compute. Adds an eighth to a wait.
+static void leave_core(u64& waiting_since_ns) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  u64 now_ns = (u64)now.tv_sec * 1000000000 + now.tv_nsec;
+  if (!waiting_since_ns) waiting_since_ns = now_ns;
+  u64 waited_ns = now_ns - waiting_since_ns;
+  if (waited_ns < 100000) {
+    sched_yield();
+    return;
+  }
+  timespec nap = {0, (long)(waited_ns / 8 < 1000000 ? waited_ns / 8 : 1000000)};
+  nanosleep(&nap, nullptr);
 }
 
 static void* thread_main(void* arg) {
   Thread& t = *(Thread*)arg;
   Launch& l = *t.launch;
   u32 total = l.groups[0] * l.groups[1] * l.groups[2];
-  u32 n_live = 0, n_spare = 0, turn = 0;
+  u32 n_live = 0, n_spare = 0, turn = 0, n_waiting = 0;
+  u64 waiting_since_ns = 0;
   Workgroup** live = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
   Workgroup** spare = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
   u32 saved_csr = _mm_getcsr();
@@ -290,12 +314,20 @@ static void* thread_main(void* arg) {
       u32 id = __atomic_fetch_add(t.next_group, 1, __ATOMIC_RELAXED);
       if (id >= total) { *t.next_group = total; turn = 0; continue; }
       live[n_live] = start_group(t, n_spare ? spare[--n_spare] : nullptr, id);
+      n_waiting = 0;
       turn = n_live++;
     }
     if (n_live == 0) break;
     if (turn >= n_live) turn = 0;
     Workgroup* g = live[turn];
     GroupState state = run_group(t, *g);
+    if (state != GROUP_WAITS) {
+      n_waiting = 0;
+      waiting_since_ns = 0;
+    } else if (++n_waiting >= n_live) {
+      leave_core(waiting_since_ns);
+      n_waiting = 0;
+    }
     if (state == GROUP_DONE) {
       if (t.observer) t.observer->group_ended(t.observer, *g);
       if (Wave* stopped = g->check ? check_group_ended(*g) : nullptr) record_fault(t, *stopped);
