@@ -7,7 +7,7 @@
 
 constexpr int FLAG_STRIDE = 64;  // bytes from one rank's flag to the next: a cache line each, for none to disturb others
 
-#if defined(__NVCC__) || defined(__CUDACC__)
+#ifdef __NVCC__  // hipify turns the other name, with CUDACC in it, into HIP's
 
 __device__ inline int load_flag(const int* flag) {
     int value;
