@@ -14,12 +14,17 @@ struct GemmTile {
     static constexpr int BM = BM_, BN = BN_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_, PER_CU = PER_CU_;
     static constexpr int WAVES = WAVES_M * WAVES_N, THREADS = WAVES * WAVE;
     static constexpr int WM = BM / WAVES_M, WN = BN / WAVES_N;
-    static constexpr int WAVES_PER_SIMD = WAVES * PER_CU / 4;
+    static constexpr int RESIDENCY = residency(WAVES, PER_CU);
     static constexpr int STAGE_K = 32, PAIR_K = 2 * STAGE_K;
     static constexpr int STAGE_BYTES = (BM + BN) * STAGE_K * 2, LDS_BYTES = 2 * STAGE_BYTES;
     using Wave = WaveTile<WM, WN>;
     static_assert(WAVES * Wave::TURN_BYTES <= LDS_BYTES && LDS_BYTES * PER_CU <= 65536);
 };
+
+template <class F>
+bool with_gemm_tile(int block_m, int block_n, F&& f) {
+    return with_tile_of<GemmTile>(block_m, block_n, f);
+}
 
 // Where chunk c (8 k) of row r lies in a stage. Two rows fill the 32 banks once; chunks are permuted by an XOR so that
 // 8 consecutive rows' same chunk do so as well. So neither writes (2 rows a go) nor reads (8 rows) meet in a bank.
@@ -152,3 +157,19 @@ __device__ bool add_slices(typename T::Wave::Sum& sum, float* partial, u32* arri
         Wave::add_partial(sum, partial + static_cast<size_t>(i) * TILE, place.thread, T::THREADS);
     return true;
 }
+
+// fp32 sums of 8 columns' bf16.
+struct Bf16Sum8 {
+    float v[8] = {};
+
+    __device__ void add(u32x4 words) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            v[2 * i] += __uint_as_float(words[i] << 16);
+            v[2 * i + 1] += __uint_as_float(words[i] & 0xffff0000u);
+        }
+    }
+    __device__ u32x4 rounded() const {
+        return u32x4{pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7])};
+    }
+};

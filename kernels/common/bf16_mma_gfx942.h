@@ -4,7 +4,22 @@
 
 #include "gfx942.h"
 
-#ifndef __CUDACC__
+#ifndef __NVCC__
+
+// f(tile) with the tile of that size, a Tile<rows, columns, waves along them, workgroups meant to share a CU>; false
+// where there is none.
+template <template <int, int, int, int, int> class Tile, class F>
+bool with_tile_of(int block_m, int block_n, F&& f) {
+    if (block_m == 256 && block_n == 256) return f(Tile<256, 256, 2, 4, 1>{}), true;
+    if (block_m == 128 && block_n == 256) return f(Tile<128, 256, 2, 4, 1>{}), true;
+    if (block_m == 128 && block_n == 128) return f(Tile<128, 128, 2, 2, 2>{}), true;
+    if (block_m == 64 && block_n == 128) return f(Tile<64, 128, 2, 2, 2>{}), true;
+    if (block_m == 64 && block_n == 64) return f(Tile<64, 64, 2, 1, 4>{}), true;
+    return false;
+}
+
+// Second argument of __launch_bounds__: waves of a SIMD.
+constexpr int residency(int waves, int groups_per_cu) { return waves * groups_per_cu / 4; }
 
 // Rows of bf16 in memory. An offset past `bytes` reads as 0, without a branch.
 struct RowReader {
@@ -21,6 +36,36 @@ struct RowReader {
 };
 
 __device__ inline int uniform(int x) { return __builtin_amdgcn_readfirstlane(x); }
+
+__device__ inline long long uniform_address(long long x) {
+    const unsigned long long low = static_cast<u32>(uniform(static_cast<int>(x)));
+    return static_cast<long long>(uniform(static_cast<int>(x >> 32))) << 32 | static_cast<long long>(low);
+}
+
+// Rows that another GPU (or this one) is to see: stores go through all caches at once, so that a release finds nothing
+// to write back. What lies past `bytes` is dropped.
+struct PeerWriter {
+    static constexpr u32 OUTSIDE = 0x80000000u;
+    static constexpr int CACHE_SYSTEM = 17;  // SC0 and SC1
+
+    Buffer buffer;
+
+    __device__ PeerWriter(long long address, u32 bytes)
+        : buffer(make_buffer(reinterpret_cast<const void*>(uniform_address(address)), uniform(bytes))) {}
+
+    __device__ void store(u32 at, u32x4 value) const {
+        __builtin_amdgcn_raw_buffer_store_b128(value, buffer, at, 0, CACHE_SYSTEM);
+    }
+};
+
+// The same for one lane's 16 bytes, wherever they belong.
+__device__ inline void store_through(void* to, u32x4 value) {
+    unsigned long long* words = static_cast<unsigned long long*>(to);
+    __hip_atomic_store(words, value[0] | static_cast<unsigned long long>(value[1]) << 32, __ATOMIC_RELAXED,
+                       __HIP_MEMORY_SCOPE_SYSTEM);
+    __hip_atomic_store(words + 1, value[2] | static_cast<unsigned long long>(value[3]) << 32, __ATOMIC_RELAXED,
+                       __HIP_MEMORY_SCOPE_SYSTEM);
+}
 
 // All waves of the workgroup are here and their LDS accesses done; loads from memory stay under way.
 __device__ inline void lds_barrier() {

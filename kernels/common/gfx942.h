@@ -1,7 +1,7 @@
 // What HIP kernels for gfx942 share: register vectors, buffer access, byte transposition, rounding to bf16.
 #pragma once
 
-#ifndef __CUDACC__  // sources that nvcc compiles as well include this
+#ifndef __NVCC__  // sources that nvcc compiles as well include this
 
 typedef unsigned int u32;
 typedef u32 u32x2 __attribute__((ext_vector_type(2)));
