@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from forge.harness import Harness
 from forge.problem import Case
 
@@ -44,6 +46,48 @@ class CaseSpec:
 def spec_of(case: Case) -> str:
     """The line the leaderboard writes: Python's own spelling of each value."""
     return "; ".join(f"{key}: {value}" for key, value in case.items())
+
+
+def given_case(text: str, like: Case) -> Case:
+    """A case from the command line: "world_size: 4, m: 64, has_bias: false", as in a task.yml or a spec line.
+
+    Its keys are those of the problem's own cases, of which `like` is one.
+    """
+    inner = text.strip().removeprefix("{").removesuffix("}").replace(";", ",")
+    try:
+        case = yaml.safe_load("{" + inner + "}")
+    except yaml.YAMLError:
+        case = None
+    if not isinstance(case, dict) or not case or None in case.values():
+        raise CaseError(f"--case '{text}': not 'key: value, key: value', as in '{_listed(like)}'")
+    for key, value in case.items():
+        if not isinstance(value, (int, str)):
+            raise CaseError(f"--case '{text}': {key} must be an integer, a word or true/false, found {value!r}")
+    missing, unknown = [key for key in like if key not in case], [str(key) for key in case if key not in like]
+    if missing or unknown:
+        said = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has unknown {', '.join(unknown)}"] * bool(unknown)
+        raise CaseError(f"--case '{text}': {' and '.join(said)}; a case of this problem is '{_listed(like)}'")
+    return {key: case[key] for key in like}
+
+
+def _listed(case: Case) -> str:
+    words = {key: str(value).lower() if isinstance(value, bool) else value for key, value in case.items()}
+    return ", ".join(f"{key}: {value}" for key, value in words.items())
+
+
+def on_ranks(case: Case, world_size: int, scaled: tuple[str, ...]) -> Case:
+    """The case on another number of ranks; the keys in `scaled` change with it, so that each rank's share stays."""
+    before = case.get("world_size")
+    if not isinstance(before, int):
+        raise CaseError(f"--world-size {world_size}: this problem's cases have no world_size")
+    changed = {**case, "world_size": world_size}
+    for key in scaled:
+        if case[key] * world_size % before:
+            raise CaseError(
+                f"--world-size {world_size} --keep-local: {key}={case[key]} of {before} ranks does not scale to it"
+            )
+        changed[key] = case[key] * world_size // before
+    return changed
 
 
 def parse_spec(line: str, harness: Harness, honest_bools: bool = False) -> dict[str, Any]:

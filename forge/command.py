@@ -12,14 +12,15 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from forge import foreign, jsonfile, protocol
-from forge.cases import CaseError, CaseSpec, choose, parse_case_file, spec_of
+from forge.against import REFERENCE_SUBMISSION, Other, Pair, PairView
+from forge.cases import CaseError, CaseSpec, choose, given_case, on_ranks, parse_case_file, spec_of
 from forge.crew import TaskError
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import DeviceError, resolve
 from forge.evaluate import Plan, evaluate
 from forge.harness import HARNESSES, Harness, HarnessError, default_harness, harness_named, harness_of_eval
 from forge.notes import notes_for
-from forge.problem import ROOT, Problem, ProblemError, find_problem, load_sets
+from forge.problem import ROOT, Case, Problem, ProblemError, find_problem, load_sets
 from forge.processes import adopt_orphans
 from forge.report import View
 from forge.results import Run
@@ -55,6 +56,26 @@ def parser() -> Parser:
     )
     p.add_argument("--device", default="auto", help=f"{', '.join(DEVICE_NAMES)} (default: %(default)s)")
     p.add_argument("--cases", metavar="CHOICE", default="all", help="all, smoke, or indices such as 0,3-5")
+    p.add_argument(
+        "--case",
+        metavar="CASE",
+        action="append",
+        default=[],
+        help="a case of your own instead, such as 'world_size: 4, m: 64, n: 2880, k: 2880, has_bias: true, seed: 1'; "
+        "may be repeated",
+    )
+    p.add_argument("--world-size", type=int, metavar="N", help="run the cases on N ranks instead of their own number")
+    p.add_argument(
+        "--keep-local",
+        action="store_true",
+        help="with --world-size: scale what is spread over the ranks (task.yml: spread), so that each has as much",
+    )
+    p.add_argument(
+        "--against",
+        metavar="OTHER",
+        help="benchmark a second submission in the same run, case by case: a variant's name (baseline, ...), a file, "
+        "or 'reference', the problem's own",
+    )
     p.add_argument("--seed", type=int, metavar="N", help="the run's secret seed, mixed into each case's own")
     p.add_argument("--json", metavar="FILE", type=Path, help="write everything to FILE as well")
     p.add_argument("--timeout", type=float, metavar="S", help="seconds for each case (default: the official time-out)")
@@ -86,10 +107,13 @@ def main(argv: list[str]) -> int:
 def _main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     plan, run_eval = make_plan(args)
+    other = None if args.against is None else _other_submission(plan, args.against, run_eval)
     run = Run(plan.mode, [], timed=not plan.device.emulated)
     run.notes = notes_for(plan, official_eval=run_eval is not None)
     signal.signal(signal.SIGTERM, _terminated)
     adopt_orphans()
+    if other is not None:
+        return _compare(plan, other, run, args, argv)
     view = View(Console(soft_wrap=True), plan, args.show_output)
     view.head(run.notes, own_eval=run_eval is not None)
     try:
@@ -104,6 +128,40 @@ def _main(argv: list[str]) -> int:
         exit_code = EXIT_PASS if run.passed else EXIT_FAIL
         if args.json is not None:
             jsonfile.write_json(args.json, jsonfile.as_json(plan, run, exit_code, ["eval.py", *argv]))
+    view.foot(run)
+    return exit_code
+
+
+def _other_submission(plan: Plan, name: str, own_eval: Path | None) -> Other:
+    """The submission that --against names."""
+    if plan.mode != "benchmark":
+        raise UsageError("--against goes with mode benchmark")
+    if own_eval is not None:
+        raise UsageError("--against: the folder's own eval.py judges here, one submission at a time; name a --harness")
+    if name == "reference":
+        return Other(name, REFERENCE_SUBMISSION)
+    if name.endswith(".py") or os.sep in name or Path(name).is_file():
+        return Other(name, read_submission(Path(name)))
+    from forge.pysource import GenerationError
+    from forge.render import generate  # imports more than judging needs
+
+    try:
+        return Other(name, generate(plan.problem, name).text.encode())
+    except GenerationError as error:
+        raise UsageError(f"--against {name}: {error}") from None
+
+
+def _compare(plan: Plan, other: Other, run: Run, args: argparse.Namespace, argv: list[str]) -> int:
+    pair = Pair(plan, other, run)
+    view = PairView(Console(soft_wrap=True), pair, args.show_output)
+    view.head(run.notes, own_eval=False)
+    try:
+        with view:
+            pair.evaluate(view)
+    finally:
+        exit_code = EXIT_PASS if pair.passed else EXIT_FAIL
+        if args.json is not None:
+            jsonfile.write_json(args.json, pair.as_json(exit_code, ["eval.py", *argv]))
     view.foot(run)
     return exit_code
 
@@ -143,7 +201,7 @@ def make_plan(args: argparse.Namespace) -> tuple[Plan, Path | None]:
         raise UsageError(f"unknown device {args.device!r}: choose one of {', '.join(DEVICE_NAMES)}")
     problem = find_problem(args.problem)
     harness, own_eval = choose_harness(problem, args.harness)
-    yaml_cases, chosen = _choose_cases(problem, args.mode, args.cases)
+    yaml_cases, chosen, not_official = _choose_cases(problem, args)
     lines = [spec_of(case) for case in yaml_cases]
     if own_eval is None:
         specs = parse_case_file("\n".join(lines), harness, args.seed, args.honest_bools)
@@ -167,18 +225,47 @@ def make_plan(args: argparse.Namespace) -> tuple[Plan, Path | None]:
         seed=args.seed,
         limit_s=args.timeout or problem.timeouts.of_mode(args.mode),
         accuracy=not args.no_accuracy,
+        not_official=not_official,
     )
+    gpus = getattr(device, "gpus", None)
+    if gpus is not None and plan.most_ranks > len(gpus):
+        raise CaseError(
+            f"a case has {plan.most_ranks} ranks and this machine {len(gpus)} GPU{'s' * (len(gpus) > 1)}: "
+            f"choose others, or run them on fewer with --world-size {len(gpus)}, or emulate with --device gfx942"
+        )
     return plan, own_eval
 
 
-def _choose_cases(problem: Problem, mode: str, choice: str) -> tuple[tuple[dict[str, Any], ...], list[int]]:
-    """The mode's whole list and the chosen indices into it."""
-    if choice == "smoke":
+def _choose_cases(problem: Problem, args: argparse.Namespace) -> tuple[tuple[Case, ...], list[int], str]:
+    """The mode's whole list, the chosen indices into it, and how they differ from the leaderboard's cases."""
+    cases = problem.tests if args.mode == "test" else problem.benchmarks
+    said = []
+    if args.case:
+        if args.cases != "all":
+            raise UsageError("--case and --cases: only one of them chooses")
+        cases = tuple(given_case(text, cases[0]) for text in args.case)
+        chosen = list(range(len(cases)))
+        said.append("from the command line")
+    elif args.cases == "smoke":
         if not problem.smoke:
             raise CaseError(f"{problem.name} states no smoke cases in its task.yml; name indices instead, as in 0,3-5")
-        return problem.smoke, list(range(len(problem.smoke)))
-    cases = problem.tests if mode == "test" else problem.benchmarks
-    return cases, choose(choice, len(cases), mode)
+        cases, chosen = problem.smoke, list(range(len(problem.smoke)))
+        said.append("small ones, for a first look")
+    else:
+        chosen = choose(args.cases, len(cases), args.mode)
+    if args.keep_local and args.world_size is None:
+        raise UsageError("--keep-local goes with --world-size")
+    if args.world_size is not None:
+        if args.world_size < 1:
+            raise UsageError(f"--world-size {args.world_size}: must be at least 1")
+        if args.keep_local and not problem.spread:
+            raise UsageError(f"--keep-local: {problem.name}'s task.yml has no key 'spread' that says what to scale")
+        scaled = problem.spread if args.keep_local else ()
+        cases = tuple(
+            on_ranks(case, args.world_size, scaled) if index in chosen else case for index, case in enumerate(cases)
+        )
+        said.append(f"on {args.world_size} ranks" + (f", {', '.join(scaled)} scaled with them" if scaled else ""))
+    return cases, chosen, ", ".join(said)
 
 
 def choose_harness(problem: Problem, wanted: str | None) -> tuple[Harness, Path | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 from forge.cases import CaseSpec
 from forge.device import DeviceError
 from forge.processes import Event, WorkerProcess, descendants, end_all, free_port, task_count, wait_for_events
-from forge.results import CaseResult, Status
+from forge.results import BackToBack, CaseResult, Status
 from forge.timing import Stats
 
 TICK_S = 0.1
@@ -78,12 +79,13 @@ class Crew:
     ) -> None:
         self.make_folder, self.environment = make_folder, environment
         self.setup, self.limit_s, self.progress = setup, limit_s, progress
+        self.beside: Crew | None = None  # another submission's, which lives on when this one stops
         self.world_size: int | None = None  # None: a single-GPU case, without a process group
         self.workers: list[WorkerProcess] = []
         self.fingerprint: dict[str, Any] = {}
 
     def stop(self) -> None:
-        end_all(self.workers)
+        end_all(self.workers, spare=self.beside.workers if self.beside else ())
         self.workers = []
 
     def ensure_started(self, world_size: int | None) -> Report | None:
@@ -106,7 +108,9 @@ class Crew:
             raise TaskError(problem.message)
         return problem
 
-    def run(self, case: CaseSpec, kind: str, mode: str, accuracy: bool) -> CaseResult:
+    def run(
+        self, case: CaseSpec, kind: str, mode: str, accuracy: bool, back_to_back: bool = False
+    ) -> CaseResult:
         """One case on all ranks. The crew must have started; it has stopped if a rank was lost."""
         started = time.monotonic()
         for attempt in range(PORT_ATTEMPTS):
@@ -128,7 +132,8 @@ class Crew:
             result.accuracy = {"problem": f"not computed: the reference takes {check_s:.0f} s"}
         finished = all(r.status in (Status.PASS, Status.FAIL) for r in reports) and len(reports) == len(self.workers)
         if finished:
-            self._finish(result, accuracy, port)
+            args = case.args if back_to_back and result.passed else None
+            self._finish(result, accuracy, args, port)
         else:
             self.stop()
         result.elapsed_s = time.monotonic() - started
@@ -152,8 +157,9 @@ class Crew:
             output_bytes=sum(worker.tail.total_bytes for worker in self.workers),
         )
 
-    def _finish(self, result: CaseResult, accuracy: bool, port: int) -> None:
-        """After a verdict: the comparison beside it, and the end of the process group."""
+    def _finish(self, result: CaseResult, accuracy: bool, again: dict[str, Any] | None, port: int) -> None:
+        """After a verdict: the comparison beside it, the calls back to back (of the arguments `again`), and the end
+        of the process group."""
         if accuracy:
             for worker in self.workers:
                 worker.tell({"command": "accuracy", "port": port})
@@ -162,6 +168,13 @@ class Crew:
                 result.accuracy = {"problem": "the comparison with the reference did not finish"}
                 return self._lost_after_verdict(result, lost)
             result.accuracy = _worst_accuracy([(reply.rank, reply.data) for reply in replies])
+        if again is not None:
+            for worker in self.workers:
+                worker.tell({"command": "back-to-back", "args": again, "port": port})
+            replies = self._gather("back-to-back")
+            result.back_to_back = back_to_back_of(replies)
+            if _first_cause(replies) is not None:  # no verdict: the leaderboard makes no such calls
+                return self.stop()
         for worker in self.workers:
             worker.tell({"command": "end", "port": port})
         replies = self._gather("ended", GOODBYE_S)
@@ -276,6 +289,23 @@ class Crew:
         for worker in waiting:
             message = f"{text} in {worker.phase}"
             reports[worker] = Report(worker.rank, at_s, Status.CRASH, message, worker.phase)
+
+
+def back_to_back_of(replies: list[Report]) -> BackToBack:
+    """All ranks' rounds as one: a round lasts as long as on the slowest rank."""
+    problem = _first_cause(replies)
+    if problem is not None:
+        who = f"rank {problem.rank}: " if problem.rank is not None else ""
+        return BackToBack(None, problem=f"{who}{problem.message}")
+    rounds = tuple(max(times) for times in zip(*(reply.data["rounds_us"] for reply in replies)))
+    wrong = [reply for reply in replies if reply.data["problem"]]
+    text = f"rank {wrong[0].rank}: " if wrong and wrong[0].rank is not None else ""
+    return BackToBack(
+        statistics.median(rounds) if rounds else None,
+        replies[0].data["calls"],
+        rounds,
+        text + wrong[0].data["problem"] if wrong else "",
+    )
 
 
 def _first_cause(reports: list[Report]) -> Report | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from forge.cases import CaseSpec
-from forge.crew import Crew
+from forge.crew import Crew, Report
 from forge.device import Device
 from forge.harness import Harness
 from forge.problem import Problem
@@ -41,6 +41,7 @@ class Plan:
     seed: int | None
     limit_s: float  # for each case, and for getting ready
     accuracy: bool = True
+    not_official: str = ""  # how the cases differ from the leaderboard's; empty if they do not
 
     def ranks_of(self, case: CaseSpec) -> int | None:
         """How many ranks a case runs on; None for a single-GPU case."""
@@ -53,21 +54,93 @@ class Plan:
 
 def evaluate(plan: Plan, run: Run, listener: Listener) -> None:
     """Fills `run` case by case, so that an interrupted evaluation still has what it found."""
-    started = time.monotonic()
-    with Workspace(plan.problem, plan.submission) as workspace:
-        crew = Crew(
-            workspace.make_folder,
-            run_environment(plan, workspace),
-            _setup(plan),
-            plan.limit_s,
-            listener.case_progress,
+    with Judge(plan, run, listener) as judge:
+        for position in range(len(judge.cases)):
+            judge.step(position)
+
+
+class Judge:
+    """Context manager: a submission's workers, and its cases one by one."""
+
+    def __init__(self, plan: Plan, run: Run, listener: Listener) -> None:
+        self.plan, self.run, self.listener = plan, run, listener
+        self.cases = _cases_of_mode(plan)
+        self.stopped = ""  # why the cases that are left do not run
+        self._warm = plan.mode not in ("benchmark", "leaderboard") or not run.timed
+        self._hangs = 0
+
+    def __enter__(self) -> Judge:
+        self._started = time.monotonic()
+        self.workspace = Workspace(self.plan.problem, self.plan.submission)
+        self.workspace.__enter__()
+        self.crew = Crew(
+            self.workspace.make_folder,
+            run_environment(self.plan, self.workspace),
+            _setup(self.plan),
+            self.plan.limit_s,
+            self.listener.case_progress,
         )
+        return self
+
+    def __exit__(self, *exc: object) -> None:
         try:
-            _run_cases(plan, run, crew, workspace, listener)
+            self.crew.stop()
+            self.run.fingerprint = self.crew.fingerprint
+            self.run.elapsed_s = time.monotonic() - self._started
         finally:
-            crew.stop()
-            run.fingerprint = crew.fingerprint
-            run.elapsed_s = time.monotonic() - started
+            self.workspace.__exit__(*exc)
+
+    def step(self, position: int) -> CaseResult:
+        """Runs one case, or says why it is not run."""
+        case = self.cases[position]
+        if self.stopped:
+            result = CaseResult(case.index, case.spec, Status.NOT_RUN, self.stopped)
+        else:
+            self.listener.case_started(case, position, len(self.cases))
+            started = time.monotonic()
+            problem = self.crew.ensure_started(self.plan.ranks_of(case))
+            result = self._broken(case, problem, started) if problem is not None else self._judge(case)
+        self.run.cases.append(result)
+        self.listener.case_finished(result)
+        return result
+
+    def _broken(self, case: CaseSpec, problem: Report, started: float) -> CaseResult:
+        """The submission did not load: the case that it was to run says so, and no other is tried."""
+        result = CaseResult(
+            case.index,
+            case.spec,
+            problem.status,
+            problem.message,
+            problem.rank,
+            problem.phase,
+            problem.trace,
+            problem.last_words,
+            elapsed_s=time.monotonic() - started,
+        )
+        if changes := self.workspace.changed():
+            result.message += f"; {', '.join(changes)}"
+        self.run.broken = result
+        self.stopped = "the submission did not load"
+        return result
+
+    def _judge(self, case: CaseSpec) -> CaseResult:
+        plan = self.plan
+        result = None
+        if not self._warm:
+            self._warm = True
+            result = self.crew.run(case, "warm-up", plan.mode, accuracy=False)
+            if result.status in (Status.PASS, Status.FAIL):
+                result = None  # the warm-up's verdict does not count, the case's own does
+        if result is None:
+            back_to_back = plan.mode == "benchmark" and self.run.timed
+            result = self.crew.run(case, plan.mode, plan.mode, plan.accuracy, back_to_back)
+        _look_at_folder(result, self.crew, self.workspace)
+        self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0
+        if self._hangs >= HANGS_BEFORE_STOP:
+            self.stopped = f"{self._hangs} cases in a row did not end in time"
+        elif plan.mode == "leaderboard" and not result.passed:
+            self.stopped = "leaderboard mode stops at the first failing case"
+        return result
 
 
 def _setup(plan: Plan) -> dict[str, Any]:
@@ -94,51 +167,6 @@ def run_environment(plan: Plan, workspace: Workspace) -> dict[str, str]:
     return environment
 
 
-def _run_cases(plan: Plan, run: Run, crew: Crew, workspace: Workspace, listener: Listener) -> None:
-    cases = _cases_of_mode(plan)
-    warm = plan.mode not in ("benchmark", "leaderboard") or not run.timed
-    hangs = 0
-    for position, case in enumerate(cases):
-        listener.case_started(case, position, len(cases))
-        started = time.monotonic()
-        problem = crew.ensure_started(plan.ranks_of(case))
-        if problem is not None:
-            run.broken = CaseResult(
-                case.index,
-                case.spec,
-                problem.status,
-                problem.message,
-                problem.rank,
-                problem.phase,
-                problem.trace,
-                problem.last_words,
-                elapsed_s=time.monotonic() - started,
-            )
-            if changes := workspace.changed():
-                run.broken.message += f"; {', '.join(changes)}"
-            run.cases.append(run.broken)
-            listener.case_finished(run.broken)
-            _skip(run, cases[position + 1 :], "the submission did not load", listener)
-            return
-        result = None
-        if not warm:
-            warm = True
-            result = crew.run(case, "warm-up", plan.mode, accuracy=False)
-            if result.status in (Status.PASS, Status.FAIL):
-                result = None  # the warm-up's verdict does not count, the case's own does
-        if result is None:
-            result = crew.run(case, plan.mode, plan.mode, plan.accuracy)
-        _look_at_folder(result, crew, workspace)
-        run.cases.append(result)
-        listener.case_finished(result)
-        hangs = hangs + 1 if result.status is Status.TIMEOUT else 0
-        rest = cases[position + 1 :]
-        if hangs >= HANGS_BEFORE_STOP and rest:
-            return _skip(run, rest, f"{hangs} cases in a row did not end in time", listener)
-        if plan.mode == "leaderboard" and not result.passed and rest:
-            return _skip(run, rest, "leaderboard mode stops at the first failing case", listener)
-
-
 def _cases_of_mode(plan: Plan) -> list[CaseSpec]:
     """Leaderboard mode of some harnesses times the last case alone."""
     return (
@@ -146,13 +174,6 @@ def _cases_of_mode(plan: Plan) -> list[CaseSpec]:
         if plan.mode == "leaderboard" and plan.harness.leaderboard_cases == "last"
         else plan.cases
     )
-
-
-def _skip(run: Run, cases: list[CaseSpec], why: str, listener: Listener) -> None:
-    for case in cases:
-        result = CaseResult(case.index, case.spec, Status.NOT_RUN, why)
-        run.cases.append(result)
-        listener.case_finished(result)
 
 
 def _look_at_folder(result: CaseResult, crew: Crew, workspace: Workspace) -> None:
@@ -163,6 +184,6 @@ def _look_at_folder(result: CaseResult, crew: Crew, workspace: Workspace) -> Non
     crew.stop()
     text = f"the submission changed its run folder: {', '.join(changes)}"
     if result.status in (Status.PASS, Status.FAIL):
-        result.status, result.message, result.stats = Status.TAMPERED, text, None
+        result.status, result.message, result.stats, result.back_to_back = Status.TAMPERED, text, None, None
     else:
         result.message += f"; {text}"

@@ -40,6 +40,7 @@ def as_json(plan: Plan, run: Run, exit_code: int, command: list[str]) -> dict[st
         "notes": run.notes,
         "elapsed_s": run.elapsed_s,
         "broken": case_json(plan, run.broken) if run.broken else None,
+        "not_official": plan.not_official,
         "cases": [case_json(plan, case) for case in run.cases],
         "fingerprint": fingerprint(plan, run),
     }
@@ -47,11 +48,14 @@ def as_json(plan: Plan, run: Run, exit_code: int, command: list[str]) -> dict[st
 
 def case_json(plan: Plan, case: CaseResult) -> dict[str, Any]:
     value: dict[str, Any] = {
-        field.name: getattr(case, field.name) for field in dataclasses.fields(case) if field.name != "stats"
+        field.name: getattr(case, field.name)
+        for field in dataclasses.fields(case)
+        if field.name not in ("stats", "back_to_back")
     }
     value["status"] = case.status.value
     value["time"] = "emulated" if plan.device.emulated else "measured" if case.stats else None
     value["stats_ns"] = dataclasses.asdict(case.stats) if case.stats else None
+    value["back_to_back"] = dataclasses.asdict(case.back_to_back) if case.back_to_back else None
     args = next((spec.args for spec in plan.cases if spec.index == case.index), None)
     work = work_of(plan.problem.floors, args, plan.device.arch) if args is not None else None
     value["floor"] = dataclasses.asdict(work) if work else None

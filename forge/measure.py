@@ -17,6 +17,8 @@ from forge.harness import GIB, MIB, Harness, Repeats
 from forge.timing import Stats, should_stop, summarize
 
 FLUSH_SHARE = 2  # a flush takes at most half of the free memory
+# Back to back: calls in a round, rounds, and seconds for each and all of them; slow kernels are called less often.
+BACK_TO_BACK_CALLS, BACK_TO_BACK_ROUNDS, BACK_TO_BACK_S = 20, 5, 2.0
 
 
 def _no_gpu_to_wait_for() -> None:
@@ -184,6 +186,75 @@ def run_rank_benchmark(task: Task, args: dict[str, Any], rank: int, repeats: Rep
         failed, stop = _any_rank(rank, not good, enough and rank == 0)
         if failed or stop:
             return Outcome(good, message, output, args, None if failed else summarize(durations))
+
+
+def run_back_to_back(task: Task, args: dict[str, Any], rank: int | None) -> dict[str, Any]:
+    """Events around calls that follow each other without a pause, on the same data; the last output is checked.
+
+    Nothing stands between two calls: no barrier, no copy, no flush. So the launches hide behind the kernels, and
+    ranks that are ahead call again while others still work. Short of events, the host's clock.
+    """
+    args = args if rank is None else {**args, "rank": rank}
+    data = task.data(args)
+    checked = copy_data(data, task.harness.copy) if rank is None else copy_to_rank(data, rank)
+    data = data if rank is None else copy_to_rank(data, rank)
+    task.phase("back to back")
+    _together(rank)
+    started_ns = task.clock_ns()
+    output = task.custom_kernel(data)
+    _synchronize(rank)
+    call_s = _largest(rank, (task.clock_ns() - started_ns) / 1e9)
+    calls = max(1, min(BACK_TO_BACK_CALLS, int(BACK_TO_BACK_S / call_s)))
+    rounds_us: list[float] = []
+    for _ in range(max(1, min(BACK_TO_BACK_ROUNDS, int(BACK_TO_BACK_S / (call_s * calls))))):
+        _together(rank)
+        started_ns, start = task.clock_ns(), _mark(task, rank)
+        for _ in range(calls):
+            output = task.custom_kernel(data)
+        end = _mark(task, rank)
+        _synchronize(rank)
+        us = (task.clock_ns() - started_ns) / 1e3 if start is None else start.elapsed_time(end) * 1e3
+        rounds_us.append(us / calls)
+    problem = ""
+    if task.harness.copy == "tensors":  # others' calls change their input: the last one's is not the first one's
+        good, message = task.judge(checked, output)
+        problem = "" if good else f"the output of the last call is wrong: {message}"
+    return {"rounds_us": rounds_us, "calls": calls, "problem": problem}
+
+
+def _mark(task: Task, rank: int | None) -> Any:
+    """An event on the rank's own GPU, which the harness does not make the current one; None without GPU events."""
+    if task.event is None:
+        return None
+    event = task.event(enable_timing=True)
+    event.record(torch.cuda.current_stream(rank))
+    return event
+
+
+def _synchronize(rank: int | None) -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize(rank)
+
+
+def _together(rank: int | None) -> None:
+    """Waits until all ranks are here, their GPUs idle."""
+    _synchronize(rank)
+    if rank is not None:
+        import torch.distributed as dist
+
+        dist.barrier()
+        _synchronize(rank)
+
+
+def _largest(rank: int | None, value: float) -> float:
+    """The largest of all ranks' values, the same on each."""
+    if rank is None:
+        return value
+    import torch.distributed as dist
+
+    tensor = torch.tensor([value], dtype=torch.float64, device=f"cuda:{rank}")
+    dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+    return float(tensor.item())
 
 
 def _any_rank(rank: int, *flags: bool) -> list[bool]:

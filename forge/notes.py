@@ -16,6 +16,8 @@ ALWAYS = (
 
 def notes_for(plan: Plan, official_eval: bool) -> list[str]:
     notes = refusals(plan.submission)
+    if plan.not_official:
+        notes.append(f"not the leaderboard's cases: {plan.not_official}")
     harness, problem = plan.harness, plan.problem
     if official_eval:
         notes.append("the folder's own eval.py is one we do not know: it judges, under supervision, as it is")

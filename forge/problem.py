@@ -23,7 +23,7 @@ RANKINGS = ("geom", "mean", "last")
 TASK_KEYS = (
     "files lang description config templates libraries tests benchmarks test_timeout benchmark_timeout "
     "ranked_timeout ranking_by multi_gpu gpus seed "
-    "smoke tolerance floors published"
+    "smoke spread tolerance floors published"
 ).split()
 
 # GPU names of the leaderboard -> instruction set. A folder outside this repository states only the former.
@@ -110,6 +110,7 @@ class Problem(ProblemEntry):
     tolerance: dict[str, float] = field(default_factory=dict)
     floors: Floors | None = None
     published: tuple[Published, ...] = ()
+    spread: tuple[str, ...] = ()  # case keys that count over all ranks: each rank has a world_size-th of them
 
     def source_of(self, name: str) -> Path | None:
         """The file that becomes `name` in the run folder, or None if the task has none of that name."""
@@ -254,6 +255,14 @@ def _published(task: _Reader, benchmarks: int) -> tuple[Published, ...]:
     return tuple(rows)
 
 
+def _spread(task: _Reader, case: Case) -> tuple[str, ...]:
+    keys = task.get("spread", list, [])
+    for key in keys:
+        if not isinstance(case.get(str(key)), int):
+            raise task.error(f"'spread' names case keys that are integers, found {key!r}")
+    return tuple(str(key) for key in keys)
+
+
 def _read_folder(entry: ProblemEntry) -> Problem:
     path = entry.directory / "task.yml"
     task = _Reader(path, _read_yaml(path))
@@ -293,6 +302,7 @@ def _read_folder(entry: ProblemEntry) -> Problem:
         tolerance={name: float(v) for name, v in tolerance.items()},
         floors=_floors(task),
         published=_published(task, len(benchmarks)),
+        spread=_spread(task, benchmarks[0]),
     )
 
 

@@ -35,8 +35,9 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def descendants(of: int) -> list[int]:
-    """Every process below `of`, from /proc; zombies left out."""
+def descendants(of: int, without: Iterable[int] = ()) -> list[int]:
+    """Every process below `of`, from /proc; zombies left out, and those below and at `without`."""
+    left_out = set(without)
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -46,7 +47,7 @@ def descendants(of: int) -> list[int]:
                 children.setdefault(int(parent), []).append(int(entry.parent.name))
     found, queue = [], [of]
     while queue:
-        below = children.get(queue.pop(), [])
+        below = [pid for pid in children.get(queue.pop(), []) if pid not in left_out]
         found += below
         queue += below
     return found
@@ -60,14 +61,19 @@ def task_count() -> int:
         return 0
 
 
-def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0) -> None:
-    """Kills the workers, their process groups and all their descendants, and waits until they are gone."""
-    workers = list(workers)
+def end_all(
+    workers: Iterable[WorkerProcess], patience_s: float = 5.0, spare: Iterable[WorkerProcess] = ()
+) -> None:
+    """Kills the workers, their process groups and all our descendants, and waits until they are gone.
+
+    All but those to `spare` and what is below them.
+    """
+    workers, spared = list(workers), [worker.process.pid for worker in spare]
     for worker in workers:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(worker.process.pid, signal.SIGKILL)
     deadline = time.monotonic() + patience_s
-    while left := descendants(os.getpid()):
+    while left := descendants(os.getpid(), without=spared):
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

@@ -30,6 +30,22 @@ STYLES = {
 MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
 
 
+BACK_TO_BACK_TEXT = "b2b us: events around 20 calls without a pause, a call, slowest rank, caches warm; never a score"
+
+
+def clock_text(plan: Plan) -> str:
+    """What the harness's clock is."""
+    harness = plan.harness
+    caches = "caches flushed before" if harness.l2_flush_bytes else "caches warm"
+    if harness.multi_rank and any(plan.ranks_of(case) for case in plan.cases):
+        clock = "rank 0's host clock from barrier to barrier, the input's copy included"
+    elif harness.clock == "events":
+        clock = "events around one call"
+    else:
+        clock = "host clock around one call and its synchronize"
+    return f"us: harness {harness.name}'s clock: {clock}, {caches}, mean"
+
+
 def case_text(spec: str) -> str:
     """m: 64; n: 128 -> m=64 n=128."""
     return " ".join(part.strip().replace(": ", "=") for part in spec.split(";"))
@@ -41,6 +57,7 @@ class View:
     def __init__(self, console: Console, plan: Plan, show_output: bool) -> None:
         self.console, self.plan, self.show_output = console, plan, show_output
         self.timed = not plan.device.emulated and plan.mode in ("benchmark", "leaderboard")
+        self.back_to_back = self.timed and plan.mode == "benchmark"
         self.modelled = plan.device.emulated and plan.mode in ("benchmark", "profile")
         self.caches = "cold" if plan.harness.l2_flush_bytes else "warm"  # as this harness leaves them
         texts = [case_text(case.spec) for case in plan.cases]
@@ -99,7 +116,15 @@ class View:
         self.print(f"{plan.problem.name}  {plan.mode}  {judge}  on {device}", "bold")
         for note in notes:
             self.print(f"note: {note}", "yellow")
-        self.print(self._columns("status", "case", "", self._time_heads(), "rel. L2"), "dim")
+        if self.timed:
+            self.print(clock_text(plan), "dim")
+        if self.back_to_back and not own_eval:
+            self.print(BACK_TO_BACK_TEXT, "dim")
+        for line in self._head_lines():
+            self.print(line, "dim")
+
+    def _head_lines(self) -> list[str]:
+        return [self._columns("status", "case", "", self._time_heads(), "rel. L2")]
 
     def case_finished(self, result: CaseResult) -> None:
         line = Text()
@@ -128,13 +153,13 @@ class View:
 
     def _time_heads(self) -> list[str]:
         if self.timed:
-            return ["us", "+- us", "TFLOP/s", "GB/s", "of light"]
+            return ["us", "+- us", *["b2b us"] * self.back_to_back, "TFLOP/s", "GB/s", "of light"]
         heads = ["time", "launches", "wave instr."] if self.plan.device.emulated else []
         return [*heads, "modelled us", "bound"] if self.modelled else heads
 
     def _time_widths(self) -> list[int]:
         if self.timed:
-            return [10, 8, 8, 8, 8]
+            return [10, 8, *[9] * self.back_to_back, 8, 8, 8]
         return [9, 8, 13, *([11, 7] if self.modelled else [])] if self.plan.device.emulated else []
 
     def _time_values(self, result: CaseResult) -> list[str]:
@@ -146,11 +171,13 @@ class View:
             model = [number(time["us"], 4), time["bound"]] if time else ["", ""]
             return [shown, *executed, *model] if self.plan.device.emulated else []
         if result.stats is None:
-            return [""] * 5
+            return [""] * len(self._time_widths())
+        again = result.back_to_back
         work, us = self.work[result.index], result.stats.mean / 1e3
         return [
             number(us, 5),
             number(result.stats.err / 1e3, 2),
+            *[number(again.us if again else None, 5)] * self.back_to_back,
             number(work.flops / us * 1e-6 if work and work.flops else None, 4),
             number(work.hbm_bytes / us * 1e-3 if work and work.hbm_bytes else None, 4),
             f"{work.light_us / us:.1%}" if work and work.light_us else "",
@@ -178,7 +205,8 @@ class View:
         )
         if (us := score_us(self.plan, run)) is not None:
             how = {"geom": "geometric mean of the means", "mean": "mean of the means", "last": "last mean"}
-            self.print(f"score: {us:.3f} us ({how[self.plan.problem.ranking_by]}, {len(run.cases)} cases)", "bold")
+            cases = f"{len(run.cases)} cases" + (", not the leaderboard's" if self.plan.not_official else "")
+            self.print(f"score: {us:.3f} us ({how[self.plan.problem.ranking_by]}, {cases})", "bold")
             for row, published_us in published_scores(self.plan, run):
                 source = f" ({row.source}; {row.clock})" if row.clock else f" ({row.source})"
                 self.print(f"published by {row.by}, same cases: {published_us:.3f} us{source}", "dim")
@@ -242,6 +270,8 @@ def details(result: CaseResult) -> list[str]:
     if result.passed:
         if accuracy.get("dtypes"):
             lines.append(f"warning: {'; '.join(accuracy['dtypes'])}")
+        if result.back_to_back is not None and result.back_to_back.problem:
+            lines.append(f"warning: called back to back: {result.back_to_back.problem}")
         return lines
     if result.status is Status.NOT_RUN:
         return [result.message]

@@ -19,6 +19,16 @@ class Status(Enum):
     NOT_RUN = "not run"
 
 
+@dataclass(frozen=True)
+class BackToBack:
+    """Calls that follow each other without a pause: each round's time a call, of the slowest rank."""
+
+    us: float | None  # the median of the rounds; None if there is none
+    calls: int = 0  # in a round
+    rounds_us: tuple[float, ...] = ()
+    problem: str = ""  # what went wrong: an exception, a wrong output of the last call, a rank that was lost
+
+
 @dataclass
 class CaseResult:
     index: int
@@ -30,6 +40,7 @@ class CaseResult:
     trace: str = ""
     last_words: list[str] = field(default_factory=list)  # the end of what the process printed
     stats: Stats | None = None
+    back_to_back: BackToBack | None = None  # beside the stats, in benchmark mode; no score
     accuracy: dict[str, Any] | None = None  # forge.compare.Accuracy
     report: dict[str, Any] = field(default_factory=dict)  # what the device says of the case's kernels
     profile: str = ""

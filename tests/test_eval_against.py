@@ -1,0 +1,152 @@
+"""eval.py benchmark --against: two submissions in one run, each error with its name; cases that a user chooses."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from forge.against import Other, Pair, PairView
+from forge.cases import parse_case_file, spec_of
+from forge.crew import Report, back_to_back_of
+from forge.device import resolve
+from forge.device.emulated import EmulatedDevice
+from forge.evaluate import Plan
+from forge.harness import AMD
+from forge.problem import find_problem
+from forge.results import Run, Status
+from tests.evaltools import RANKS_REFERENCE, RANKS_TASK, RIGHT, judge, run_command, write_problem
+
+DOUBLE = """
+import time
+def custom_kernel(x):
+    time.sleep({seconds})
+    return x * 2
+"""
+# As a kernel whose calls overtake each other: right as the harness calls it, wrong in a row.
+WRONG_IN_A_ROW = """
+import sys
+def custom_kernel(x):
+    return x * 2 + (sys._getframe(1).f_code.co_name == "run_back_to_back")
+"""
+SUM = """
+import torch.distributed as dist
+def custom_kernel(x):
+    y = x.clone()
+    dist.all_reduce(y)
+    return y
+"""
+
+
+class Timed(EmulatedDevice):
+    """An emulated device whose times are taken: of torch on the CPU, which is real enough to test what is printed."""
+
+    emulated = False
+
+
+def compare(folder: Path, ours: str, theirs: str) -> tuple[Pair, str]:
+    """Two submissions that double a vector, timed, and what is printed."""
+    problem = find_problem(write_problem(folder / "problem"))
+    device = resolve("gfx942", "gfx942")
+    assert isinstance(device, EmulatedDevice)
+    cases = parse_case_file("\n".join(map(spec_of, problem.tests[:2])), AMD, None)
+    plan = Plan("benchmark", problem, ours.encode(), AMD, Timed(device.card), cases, None, 60)
+    pair = Pair(plan, Other("theirs.py", theirs.encode()), Run("benchmark", [], timed=True))
+    text = io.StringIO()
+    view = PairView(Console(file=text, width=200), pair, False)
+    view.head([], own_eval=False)
+    pair.evaluate(view)
+    view.foot(pair.run)
+    return pair, text.getvalue()
+
+
+def test_the_slower_submission_shows_on_both_clocks(tmp_path: Path) -> None:
+    pair, text = compare(tmp_path, DOUBLE.format(seconds=0.003), DOUBLE.format(seconds=0.012))
+    assert pair.passed, text
+    means = pair.geometric_means()
+    assert means.harness is not None and 2 < means.harness < 4.5, text
+    assert means.back_to_back is not None and 2 < means.back_to_back < 4.5, text
+    again = pair.run.cases[0].back_to_back
+    assert again is not None and again.calls == 20 and again.us is not None and 3e3 < again.us < 9e3
+    assert "theirs.py / ours, geometric mean of 2 cases" in text and "b2b us" in text
+    written = pair.as_json(0, [])
+    assert written["against"]["geometric_means"]["harness"] == means.harness
+    assert len(written["against"]["cases"]) == 2 and json.dumps(written, default=str)
+
+
+def test_what_only_calls_in_a_row_show_is_a_warning(tmp_path: Path) -> None:
+    pair, text = compare(tmp_path, RIGHT, WRONG_IN_A_ROW)
+    assert pair.passed, text
+    assert "theirs.py: warning: called back to back: the output of the last call is wrong: values differ" in text
+    assert "ours: warning" not in text
+
+
+def test_rounds_last_as_long_as_on_the_slowest_rank() -> None:
+    def reply(rank: int, rounds_us: list[float], problem: str = "") -> Report:
+        data = {"rounds_us": rounds_us, "calls": 20, "problem": problem}
+        return Report(rank, 0.0, Status.PASS, "", "back to back", data=data)
+
+    both = back_to_back_of([reply(0, [3.0, 1.0, 9.0]), reply(1, [2.0, 4.0, 5.0])])
+    assert both.rounds_us == (3.0, 4.0, 9.0) and both.us == 4.0 and both.problem == ""
+    assert back_to_back_of([reply(0, [1.0]), reply(1, [1.0], "wrong")]).problem == "rank 1: wrong"
+    lost = back_to_back_of([reply(0, [1.0]), Report(1, 0.0, Status.CRASH, "died", "back to back")])
+    assert lost.us is None and lost.problem == "rank 1: died"
+
+
+def test_an_error_names_its_submission_and_spares_the_other(tmp_path: Path) -> None:
+    problem = write_problem(tmp_path / "problem", RANKS_TASK.replace("benchmarks:", "unused:"), RANKS_REFERENCE)
+    text = (problem / "task.yml").read_text().replace("tests:", "benchmarks:")
+    (problem / "task.yml").write_text(text + "tests:\n  - {world_size: 2, n: 4, seed: 1, flag: true}\n")
+    broken = SUM.replace("    y =", "    if len(x) == 4:\n        raise ValueError('no')\n    y =").replace(
+        "return y", "import os; os._exit(3)"
+    )
+    (tmp_path / "theirs.py").write_text(broken)
+    done, result = judge(tmp_path, SUM, "benchmark", "--against", "theirs.py", problem=problem)
+    assert done.returncode == 1
+    assert [case["status"] for case in result["cases"]] == ["pass"] * 3, done.stdout
+    assert [case["status"] for case in result["against"]["cases"]] == ["error", "crash", "crash"], done.stdout
+    assert "theirs.py: rank 0: ValueError: no" in done.stdout and "ours: pass: 3 of 3" in done.stdout
+
+
+def test_against_reference_on_an_emulated_device(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, RIGHT, "benchmark", "--against", "reference", "--cases", "0")
+    assert done.returncode == 0, done.stdout
+    assert result["against"]["verdict"] == "pass" and result["against"]["geometric_means"]["harness"] is None
+    assert "have no time here" in done.stdout or "has no time here" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--case", "n: 4"], "lacks seed"),
+        (["--case", "n: 4, seed: 1, m: 2"], "has unknown m"),
+        (["--case", "n 4"], "not 'key: value, key: value', as in 'n: 4, seed: 1'"),
+        (["--case", "n: 4, seed: 1", "--cases", "0"], "only one of them chooses"),
+        (["--world-size", "2"], "have no world_size"),
+        (["--keep-local"], "goes with --world-size"),
+        (["--against", "reference"], "goes with mode benchmark"),
+    ],
+)
+def test_choices_that_cannot_be_are_refused(tmp_path: Path, options: list[str], words: str) -> None:
+    problem = write_problem(tmp_path / "problem")
+    (tmp_path / "submission.py").write_text(RIGHT)
+    done = run_command("test", problem, "--device", "gfx942", *options, cwd=tmp_path)
+    assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_cases_of_ones_own_and_another_world_size(tmp_path: Path) -> None:
+    task = RANKS_TASK + "spread: [n]\n"
+    problem = write_problem(tmp_path / "problem", task, RANKS_REFERENCE)
+    source = SUM
+    cases = ["world_size: 2, n: 6, seed: 5, flag: true", "{world_size: 2; n: 9; seed: 6; flag: false}"]
+    own = [word for case in cases for word in ("--case", case)]
+    done, result = judge(tmp_path, source, "test", *own, problem=problem)
+    specs = ["world_size: 2; n: 6; seed: 5; flag: True", "world_size: 2; n: 9; seed: 6; flag: False"]
+    assert done.returncode == 0 and [case["spec"] for case in result["cases"]] == specs
+    assert "note: not the leaderboard's cases: from the command line" in done.stdout
+    done, result = judge(tmp_path, source, "test", "--world-size", "1", "--keep-local", "--cases", "0", problem=problem)
+    assert done.returncode == 0 and result["cases"][0]["spec"] == "world_size: 1; n: 2; seed: 1; flag: True"
+    assert "not the leaderboard's cases: on 1 ranks, n scaled with them" in done.stdout
