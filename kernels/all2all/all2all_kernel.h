@@ -1,0 +1,458 @@
+// amd-all2all: dispatch tokens to the ranks of their experts, run the experts, sum what comes back. One launch.
+//
+// Every workgroup does three phases in order: it sends its share of this rank's tokens straight into the other ranks'
+// memory (waiting for nothing), then runs the experts on its share of what arrives and sends each source one summed row
+// a token, then sums what came back. docs/kernels/all2all.md has the protocol, its safety argument and the layouts.
+//
+// A wave works on one chunk of a token at a time. "Piece": 16 bytes, 8 elements, what a lane moves at once.
+#pragma once
+
+#include <hip/hip_fp16.h>
+#include <hip/hip_runtime.h>
+
+#include "all2all_memory.h"
+
+constexpr int MAX_RANKS = 8;
+constexpr int MAX_EXPERTS_PER_TOKEN = 32;  // a lane each
+constexpr int CHUNK_PIECES = 128;          // of a chunk at most: 1,024 elements
+constexpr int THREADS = 512;
+constexpr int WAVES = THREADS / WAVE;
+constexpr int PIECES = CHUNK_PIECES / WAVE;  // of a lane
+constexpr int ENTRY_BYTES = 16;              // of a header: {weight, epoch, expert, epoch}
+constexpr int COUNT_BITS = 8;                // of a flag: how many experts; above them the epoch's lower 24 bits
+
+// What the kernel waits for when it gives up; what HeapError's text says of it is in hip.py.
+enum Awaited { TOKENS_OF_PEER = 1, SUMS_OF_PEER = 2, EXPERT_IN_RANGE = 3 };
+
+// How a row of `dim` elements is cut into chunks of equal size (the last may be smaller).
+struct Cut {
+    int row_pieces, chunks, pieces;
+};
+
+__host__ __device__ constexpr Cut cut(int dim) {
+    const int row = dim / 8, chunks = (row + CHUNK_PIECES - 1) / CHUNK_PIECES;
+    return {row, chunks, (row + chunks - 1) / chunks};
+}
+
+// Bytes of one chunk's place in the region. With tagged words half of them are tags.
+__host__ __device__ constexpr int chunk_bytes(Cut c, bool tagged) {
+    return tagged ? CHUNK_PIECES * 32 : (c.pieces * 16 + 127) / 128 * 128;
+}
+
+// One half (calls of one parity) of a rank's region, as offsets in bytes; the arrived tokens lie at 0.
+//   tokens   [source][token][chunk] chunk_bytes   headers [source][token][chunk][k] ENTRY_BYTES
+//   flags    [position][chunk][source] u32        position: see position_of
+//   sums     [owner][token][chunk] chunk_bytes    sum_flags [token][chunk][owner] u32
+struct Layout {
+    size_t headers, flags, sums, sum_flags, bytes;
+};
+
+inline Layout layout(int world_size, int max_num_tokens, int k, Cut c, bool tagged) {
+    const size_t slots = size_t(world_size) * max_num_tokens * c.chunks;
+    Layout l;
+    l.headers = slots * chunk_bytes(c, tagged);
+    l.flags = l.headers + slots * k * ENTRY_BYTES;
+    l.sums = (l.flags + slots * 4 + 255) / 256 * 256;
+    l.sum_flags = l.sums + slots * chunk_bytes(c, tagged);
+    l.bytes = (l.sum_flags + slots * 4 + 4095) / 4096 * 4096;
+    return l;
+}
+
+struct All2AllArgs {
+    unsigned char* region[MAX_RANKS];  // this call's half of each rank's region, as this process sees it
+    Layout at;
+    const unsigned char* x;  // fp16 [num_tokens][dim]
+    const int* indices;      // [num_tokens][k]
+    const float* weights;    // [num_tokens][k]
+    unsigned char* out;      // fp16 [num_tokens][dim]
+    Patience patience;
+    long long* stamps;  // [waves][4] wall clock at the phases' boundaries, where ALL2ALL_TRACE
+    int rank, world_size, experts_per_rank, k, dim, max_num_tokens, num_tokens;
+    int batch;  // sources that a wave polls at once; divides world_size
+    u32 epoch;
+};
+
+// Sources' tokens are staggered over the positions, so that a position has as many present tokens as any other: ranks
+// hold different numbers of tokens, and the low token numbers are always there.
+__device__ inline int position_of(const All2AllArgs& a, int source, int token) {
+    const int p = token + source * (a.max_num_tokens / a.world_size);
+    return p < a.max_num_tokens ? p : p - a.max_num_tokens;
+}
+__device__ inline int token_at(const All2AllArgs& a, int source, int position) {
+    const int t = position - source * (a.max_num_tokens / a.world_size);
+    return t < 0 ? t + a.max_num_tokens : t;
+}
+
+// A token's expert of this rank: the problem's stand-in multiplies by 1 + rank, in fp16, whichever expert it is.
+__device__ inline __half2 expert(__half2 x, int /*local_expert*/, int rank) {
+    return __hmul2(x, __float2half2_rn(static_cast<float>(1 + rank)));
+}
+
+__device__ inline __half2 as_half2(u32 bits) { return __builtin_bit_cast(__half2, bits); }
+__device__ inline u32 as_bits(__half2 x) { return __builtin_bit_cast(u32, x); }
+
+// f(0), f(1) ... of a lane's pieces: written out, so that arrays of them stay in registers.
+template <class F>
+__device__ inline void each_piece(F f) {
+    static_assert(PIECES == 2 || PIECES == 4);
+    f(0), f(1);
+    if constexpr (PIECES == 4) f(2), f(3);
+}
+
+// fp32 sums of a lane's pieces.
+struct Sum {
+    float2 of[PIECES][4];
+
+    __device__ void clear() {
+        each_piece([&](int i) { of[i][0] = of[i][1] = of[i][2] = of[i][3] = make_float2(0, 0); });
+    }
+    __device__ void add(int i, int j, __half2 x, float weight) {
+        const float2 y = __half22float2(x);
+        of[i][j].x += weight * y.x;
+        of[i][j].y += weight * y.y;
+    }
+    __device__ Piece rounded(int i) const {
+        return make_piece(as_bits(__float22half2_rn(of[i][0])), as_bits(__float22half2_rn(of[i][1])),
+                          as_bits(__float22half2_rn(of[i][2])), as_bits(__float22half2_rn(of[i][3])));
+    }
+};
+
+struct Pieces {
+    Piece of[PIECES];
+};
+
+__device__ inline u32 word(Piece v, int j) { return j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w; }
+
+// A bounded wait: between two polls, check() pauses, and raises the alarm once the time is up.
+struct Deadline {
+    long long end = 0;
+
+    __device__ void check(const All2AllArgs& a, Awaited what, int peer) {
+        pause_polling();
+        const long long now = clock_ticks();
+        if (end == 0) end = now + a.patience.timeout_ticks;
+        if (now > end) raise_alarm(a.patience, what, peer, a.epoch);
+    }
+};
+
+// DIM: dim, or 0 for any. TAGGED: each word carries the epoch, so that it is its own flag and nobody waits for stores
+// to be complete; twice the bytes, for small cases.
+template <int DIM, bool TAGGED>
+struct All2All {
+    const All2AllArgs& a;
+    const Cut shape;
+    const int lane, worker, workers;
+    unsigned char* const my_peer;  // lane r's: rank r's region; lanes past world_size repeat
+
+    __device__ explicit All2All(const All2AllArgs& args)
+        : a(args),
+          shape(DIM ? cut(DIM) : cut(args.dim)),
+          lane(threadIdx.x % WAVE),
+          worker(wave_uniform(blockIdx.x + gridDim.x * (threadIdx.x / WAVE))),
+          workers(gridDim.x * WAVES),
+          my_peer(args.region[lane % args.world_size]) {}
+
+    __device__ int token_bytes() const { return 16 * shape.row_pieces; }
+    __device__ size_t slot(int rank, int token, int chunk) const {
+        return size_t((rank * a.max_num_tokens + token) * shape.chunks + chunk);
+    }
+    __device__ u32 flag(int count) const { return a.epoch << COUNT_BITS | count; }
+    __device__ bool is_set(u32 flag) const { return flag >> COUNT_BITS == (a.epoch & (~0u >> COUNT_BITS)); }
+    __device__ unsigned char* peer(int rank) const { return a.region[rank]; }
+    __device__ int* token_flag(unsigned char* region, int source, int position, int chunk) const {
+        return reinterpret_cast<int*>(region + a.at.flags) +
+               (position * shape.chunks + chunk) * a.world_size + source;
+    }
+    __device__ int* sum_flag(unsigned char* region, int owner, int token, int chunk) const {
+        return reinterpret_cast<int*>(region + a.at.sum_flags) + (token * shape.chunks + chunk) * a.world_size + owner;
+    }
+
+    // Whether this lane has an i-th piece of the chunk.
+    __device__ bool has(int i, int chunk) const {
+        const int mine = lane + i * WAVE;
+        return mine < shape.pieces && mine + chunk * shape.pieces < shape.row_pieces;
+    }
+
+    __device__ void stamp([[maybe_unused]] int boundary) const {
+#ifdef ALL2ALL_TRACE
+        if (lane == 0) a.stamps[worker * 4 + boundary] = clock_ticks();
+#endif
+    }
+
+    // Which ranks own experts of a token, as bits; in `owner` this lane's (-1: none), in `expert` and `weight` its own.
+    struct Route {
+        u32 owners;
+        int owner, expert, place, count;  // place: among the experts of the same owner; count: lane r's, of rank r
+        float weight;
+    };
+
+    __device__ Route route(int token) const {
+        Route r = {0, -1, 0, 0, 0, 0};
+        if (lane < a.k) {
+            r.expert = a.indices[token * a.k + lane];
+            r.weight = a.weights[token * a.k + lane];
+            r.owner = static_cast<u32>(r.expert) / a.experts_per_rank;
+            if (static_cast<u32>(r.owner) >= static_cast<u32>(a.world_size))
+                raise_alarm(a.patience, EXPERT_IN_RANGE, a.rank, a.epoch);
+        }
+        for (int d = 0; d < a.world_size; d++) {
+            const WaveMask here = ballot(r.owner == d);
+            r.owners |= u32(here != 0) << d;
+            if (r.owner == d) r.place = popcount(here & lanes_below(lane));
+            if (lane == d) r.count = popcount(here);
+        }
+        return r;
+    }
+
+    // ---- moving a chunk -------------------------------------------------------------------------
+
+    __device__ Pieces load_plain(const unsigned char* row, int chunk) const {
+        Pieces v = {};
+        each_piece([&](int i) {
+            if (has(i, chunk))
+                v.of[i] = reinterpret_cast<const Piece*>(row)[chunk * shape.pieces + lane + i * WAVE];
+        });
+        return v;
+    }
+
+    __device__ void send(unsigned char* to, const Pieces& v, int chunk) const {
+        const Shared place = shared(to);
+        each_piece([&](int i) {
+            if (!has(i, chunk)) return;
+            if constexpr (TAGGED) {
+                const u32 at = (2 * i * WAVE + lane) * 16;
+                store_tagged_16(place, at, make_piece(v.of[i].x, a.epoch, v.of[i].y, a.epoch));
+                store_tagged_16(place, at + WAVE * 16, make_piece(v.of[i].z, a.epoch, v.of[i].w, a.epoch));
+            } else {
+                store_16(place, (lane + i * WAVE) * 16, v.of[i]);
+            }
+        });
+    }
+
+    // Of a chunk that a flag says is there.
+    __device__ Pieces take(const unsigned char* from, int chunk) const {
+        const Shared place = shared(from);
+        Pieces v = {};
+        each_piece([&](int i) {
+            if (has(i, chunk)) v.of[i] = load_16(place, (lane + i * WAVE) * 16);
+        });
+        return v;
+    }
+
+    // Of a chunk that may not be there yet: `there` stays true if all of this lane's words are.
+    __device__ Pieces take_tagged(const unsigned char* from, int chunk, bool& there) const {
+        const Shared place = shared(from);
+        Pieces v = {};
+        each_piece([&](int i) {
+            if (!has(i, chunk)) return;
+            const u32 at = (2 * i * WAVE + lane) * 16;
+            const Piece low = load_tagged_16(place, at), high = load_tagged_16(place, at + WAVE * 16);
+            there &= low.y == a.epoch && low.w == a.epoch && high.y == a.epoch && high.w == a.epoch;
+            v.of[i] = make_piece(low.x, low.z, high.x, high.z);
+        });
+        return v;
+    }
+
+    // ---- phase 1: send --------------------------------------------------------------------------
+
+    __device__ void dispatch() const {
+        tell_absent_tokens();
+        for (int item = worker; item < a.num_tokens * shape.chunks; item += workers) {
+            const int token = item / shape.chunks, chunk = item % shape.chunks;
+            const Pieces v = load_plain(a.x + size_t(token) * token_bytes(), chunk);
+            const Route r = route(token);
+            const size_t here = slot(a.rank, token, chunk);
+            unsigned char* const owner = lane_pointer(my_peer, r.owner < 0 ? 0 : r.owner);
+            if (r.owner >= 0) {
+                u64* entry = reinterpret_cast<u64*>(owner + a.at.headers + (here * a.k + r.place) * ENTRY_BYTES);
+                store_word(entry, u64(a.epoch) << 32 | __builtin_bit_cast(u32, r.weight));
+                store_word(entry + 1, u64(a.epoch) << 32 | u32(r.expert - r.owner * a.experts_per_rank));
+            }
+            for (int i = 0; i < a.world_size; i++) {
+                // Every wave begins with another rank, so that all links are busy.
+                const int d = static_cast<u32>(i + worker + a.rank) % static_cast<u32>(a.world_size);
+                if (r.owners >> d & 1) send(peer(d) + here * chunk_bytes(shape, TAGGED), v, chunk);
+            }
+            if constexpr (!TAGGED) wave_stores_complete();
+            if (lane < a.world_size)
+                store_flag(token_flag(my_peer, a.rank, position_of(a, a.rank, token), chunk), flag(r.count));
+        }
+    }
+
+    // Tokens that this rank does not have: flags that say so, a wave as many rows as fit.
+    __device__ void tell_absent_tokens() const {
+        const int rows_at_once = WAVE / a.world_size, row_of_lane = lane / a.world_size;
+        const int rows = a.max_num_tokens * shape.chunks;
+        if (row_of_lane >= rows_at_once) return;
+        for (int row = a.num_tokens * shape.chunks + worker * rows_at_once + row_of_lane; row < rows;
+             row += workers * rows_at_once) {
+            const int position = position_of(a, a.rank, row / shape.chunks);
+            store_flag(token_flag(my_peer, a.rank, position, row % shape.chunks), flag(0));
+        }
+    }
+
+    // ---- phase 2: experts -----------------------------------------------------------------------
+
+    // What arrived of one token for this rank: a chunk, and in lane i its i-th expert here.
+    struct Arrived {
+        Pieces x;
+        float weight;
+        int local_expert;
+    };
+
+    __device__ Arrived fetch(int source, int token, int chunk, int count) const {
+        unsigned char* const mine = peer(a.rank);
+        const size_t here = slot(source, token, chunk);
+        const unsigned char* const from = mine + here * chunk_bytes(shape, TAGGED);
+        const u64* entry = reinterpret_cast<const u64*>(mine + a.at.headers + (here * a.k + lane) * ENTRY_BYTES);
+        u64 weight = 0, local_expert = 0;
+        Pieces x;
+        for (Deadline deadline;; deadline.check(a, TOKENS_OF_PEER, source)) {
+            if (lane < count) weight = load_word(entry), local_expert = load_word(entry + 1);
+            if constexpr (!TAGGED) {
+                x = take(from, chunk);
+                break;
+            }
+            bool there = lane >= count || (weight >> 32 == a.epoch && local_expert >> 32 == a.epoch);
+            x = take_tagged(from, chunk, there);
+            if (ballot(!there) == 0) break;
+        }
+        return {x, __builtin_bit_cast(float, static_cast<u32>(weight)), static_cast<int>(local_expert)};
+    }
+
+    __device__ void run_experts_and_return(const Arrived& n, int source, int token, int chunk, int count) const {
+        Sum sum;
+        sum.clear();
+        for (int e = 0; e < count; e++) {
+            const float weight = broadcast(n.weight, e);
+            const int local_expert = broadcast(n.local_expert, e);
+            each_piece([&](int i) {
+                for (int j = 0; j < 4; j++)
+                    sum.add(i, j, expert(as_half2(word(n.x.of[i], j)), local_expert, a.rank), weight);
+            });
+        }
+        Pieces row;
+        each_piece([&](int i) { row.of[i] = sum.rounded(i); });
+        send(peer(source) + a.at.sums + slot(a.rank, token, chunk) * chunk_bytes(shape, TAGGED), row, chunk);
+    }
+
+    __device__ void experts() const {
+        const int groups = a.world_size / a.batch;
+        const int batches = a.max_num_tokens * shape.chunks * groups;
+        for (int batch = worker; batch < batches; batch += workers) {
+            const int first = batch % groups * a.batch, cell = batch / groups;
+            const int position = cell / shape.chunks, chunk = cell % shape.chunks;
+            const int* const my_flag = token_flag(peer(a.rank), first + lane, position, chunk);
+            unsigned char* const my_source = lane_pointer(my_peer, (first + lane) % a.world_size);
+            u32 pending = (1u << a.batch) - 1;
+            Deadline deadline;
+            while (pending) {
+                const bool polls = lane < a.batch && (pending >> lane & 1);
+                const u32 seen = polls ? load_flag(my_flag) : 0;
+                const u32 arrived = static_cast<u32>(ballot(polls && is_set(seen)));
+                if (!arrived) {
+                    deadline.check(a, TOKENS_OF_PEER, first + lowest(pending));
+                    continue;
+                }
+                pending &= ~arrived;
+                const int count = seen & ((1 << COUNT_BITS) - 1);
+                u32 left = static_cast<u32>(ballot(polls && is_set(seen) && count > 0));
+                if (!left) continue;
+                const bool mine = lane < a.batch && (left >> lane & 1);
+                if constexpr (!TAGGED) wave_acquire();
+                // The next token's loads go out before this one's stores: they need not wait behind them.
+                Arrived now = {};
+                for (int at = -1; left || at >= 0;) {
+                    const int next_at = left ? lowest(left) : -1;
+                    Arrived next = {};
+                    if (left)
+                        next = fetch(first + next_at, token_at(a, first + next_at, position), chunk,
+                                     broadcast(count, next_at));
+                    if (at >= 0)
+                        run_experts_and_return(now, first + at, token_at(a, first + at, position), chunk,
+                                               broadcast(count, at));
+                    now = next;
+                    at = next_at;
+                    left &= left - 1;
+                }
+                if constexpr (!TAGGED) {
+                    wave_stores_complete();
+                    if (mine) {
+                        const int token = token_at(a, first + lane, position);
+                        store_flag(sum_flag(my_source, a.rank, token, chunk), flag(1));
+                    }
+                }
+            }
+        }
+    }
+
+    // ---- phase 3: sum ---------------------------------------------------------------------------
+
+    __device__ const unsigned char* sums_of(int owner, int token, int chunk) const {
+        return peer(a.rank) + a.at.sums + slot(owner, token, chunk) * chunk_bytes(shape, TAGGED);
+    }
+
+    __device__ void await_sums(u32 owners, int token, int chunk) const {
+        const int* const my_flag = sum_flag(peer(a.rank), lane % a.world_size, token, chunk);
+        Deadline deadline;
+        for (u32 pending = owners; pending;) {
+            const bool polls = lane < a.world_size && (pending >> lane & 1);
+            const u32 seen = polls ? load_flag(my_flag) : 0;
+            pending &= ~static_cast<u32>(ballot(polls && is_set(seen)));
+            if (pending) deadline.check(a, SUMS_OF_PEER, lowest(pending));
+        }
+        wave_acquire();
+    }
+
+    // From the first rank of `owners`; without one, zeros.
+    __device__ Pieces take_sum(u32 owners, int token, int chunk, bool& there) const {
+        if (!owners) return {};
+        const unsigned char* const from = sums_of(lowest(owners), token, chunk);
+        if constexpr (TAGGED) return take_tagged(from, chunk, there);
+        return take(from, chunk);
+    }
+
+    __device__ void combine() const {
+        for (int item = worker; item < a.num_tokens * shape.chunks; item += workers) {
+            const int token = item / shape.chunks, chunk = item % shape.chunks;
+            u32 owners = route(token).owners;
+            if constexpr (!TAGGED) await_sums(owners, token, chunk);
+            Sum sum;
+            sum.clear();
+            const auto add = [&](const Pieces& v) {
+                each_piece([&](int i) {
+                    for (int j = 0; j < 4; j++) sum.add(i, j, as_half2(word(v.of[i], j)), 1.0f);
+                });
+            };
+            while (owners) {  // in the order of ranks; four ranks' loads at once
+                const u32 second = owners & (owners - 1), third = second & (second - 1);
+                const u32 fourth = third & (third - 1);
+                Pieces v0, v1, v2, v3;
+                for (Deadline deadline;; deadline.check(a, SUMS_OF_PEER, lowest(owners))) {
+                    bool there = true;
+                    v0 = take_sum(owners, token, chunk, there), v1 = take_sum(second, token, chunk, there);
+                    v2 = take_sum(third, token, chunk, there), v3 = take_sum(fourth, token, chunk, there);
+                    if (!TAGGED || ballot(!there) == 0) break;
+                }
+                add(v0), add(v1), add(v2), add(v3);
+                owners = fourth & (fourth - 1);
+            }
+            Piece* const row = reinterpret_cast<Piece*>(a.out + size_t(token) * token_bytes());
+            each_piece([&](int i) {
+                if (has(i, chunk)) row[chunk * shape.pieces + lane + i * WAVE] = sum.rounded(i);
+            });
+        }
+    }
+};
+
+template <int DIM, bool TAGGED>
+__global__ void __launch_bounds__(THREADS) all2all_kernel(const All2AllArgs args) {
+    const All2All<DIM, TAGGED> all2all(args);
+    all2all.stamp(0);
+    all2all.dispatch();
+    all2all.stamp(1);
+    all2all.experts();
+    all2all.stamp(2);
+    all2all.combine();
+    all2all.stamp(3);
+}

@@ -1,0 +1,128 @@
+// Waves and memory for all2all, on gfx942 and NVIDIA alike: what differs between them is in this file only.
+//
+// Data that crosses GPUs goes past the caches there and back (gfx942: SC0 and SC1 on every access), so that a release is
+// nothing but waiting for this wave's stores, and an acquire nothing at all: no write-back and no invalidation of an L2
+// that other waves use. On NVIDIA they are fences of system scope.
+#pragma once
+
+#include <hip/hip_runtime.h>
+
+#include "symmetric_heap.h"
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#ifndef __NVCC__
+
+constexpr int WAVE = 64;
+typedef u64 WaveMask;
+typedef u32 Piece __attribute__((ext_vector_type(4)));  // 16 bytes: what a lane moves at once
+
+__device__ inline Piece make_piece(u32 x, u32 y, u32 z, u32 w) { return Piece{x, y, z, w}; }
+
+__device__ inline WaveMask ballot(bool x) { return __ballot(x); }
+__device__ inline int popcount(WaveMask mask) { return __popcll(mask); }
+__device__ inline int wave_uniform(int x) { return __builtin_amdgcn_readfirstlane(x); }
+__device__ inline int broadcast(int x, int lane) { return __builtin_amdgcn_readlane(x, lane); }
+__device__ inline int lane_value(int x, int lane) { return __shfl(x, lane); }
+
+// A base address that all lanes share, for accesses past all caches.
+using Shared = __amdgpu_buffer_rsrc_t;
+constexpr int PAST_CACHES = 1 | 16;  // SC0, SC1
+
+__device__ inline Shared shared(const void* base) {
+    return __builtin_amdgcn_make_buffer_rsrc(const_cast<void*>(base), 0, 0x7fffffff, 0x00020000);
+}
+__device__ inline void store_16(Shared base, u32 offset, Piece v) {
+    __builtin_amdgcn_raw_buffer_store_b128(v, base, offset, 0, PAST_CACHES);
+}
+__device__ inline Piece load_16(Shared base, u32 offset) {
+    return __builtin_amdgcn_raw_buffer_load_b128(base, offset, 0, PAST_CACHES);
+}
+__device__ inline void store_tagged_16(Shared base, u32 offset, Piece v) { store_16(base, offset, v); }
+__device__ inline Piece load_tagged_16(Shared base, u32 offset) { return load_16(base, offset); }
+
+__device__ inline u64 load_word(const u64* p) {
+    return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+__device__ inline void store_word(u64* p, u64 value) {
+    __hip_atomic_store(p, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+
+// After this, what the lanes of this wave stored is seen by whoever sees a flag that is stored later.
+__device__ inline void wave_stores_complete() { asm volatile("s_waitcnt vmcnt(0)" ::: "memory"); }
+
+// What a peer stored before a flag that this wave has read is seen by its loads below. The branch on the flag has
+// waited for it; this only binds the compiler.
+__device__ inline void wave_acquire() { asm volatile("" ::: "memory"); }
+
+#else
+
+constexpr int WAVE = 32;
+typedef u32 WaveMask;
+typedef uint4 Piece;
+
+__device__ inline Piece make_piece(u32 x, u32 y, u32 z, u32 w) { return make_uint4(x, y, z, w); }
+
+__device__ inline WaveMask ballot(bool x) { return __ballot_sync(~0u, x); }
+__device__ inline int popcount(WaveMask mask) { return __popc(mask); }
+__device__ inline int wave_uniform(int x) { return x; }
+__device__ inline int broadcast(int x, int lane) { return __shfl_sync(~0u, x, lane); }
+__device__ inline int lane_value(int x, int lane) { return __shfl_sync(~0u, x, lane); }
+
+using Shared = unsigned char*;
+
+__device__ inline Shared shared(const void* base) {
+    return static_cast<unsigned char*>(const_cast<void*>(base));
+}
+__device__ inline void store_16(Shared base, u32 offset, Piece v) { *reinterpret_cast<Piece*>(base + offset) = v; }
+__device__ inline Piece load_16(Shared base, u32 offset) {  // in L2, past L1
+    return __ldcg(reinterpret_cast<const Piece*>(base + offset));
+}
+// Each half is single-copy atomic: 8 bytes, one word of data and its tag.
+__device__ inline void store_tagged_16(Shared base, u32 offset, Piece v) {
+    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(base + offset), "r"(v.x), "r"(v.y),
+                 "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+__device__ inline Piece load_tagged_16(Shared base, u32 offset) {
+    Piece v;
+    asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(base + offset)
+                 : "memory");
+    return v;
+}
+
+__device__ inline u64 load_word(const u64* p) {
+    u64 x;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(x) : "l"(p) : "memory");
+    return x;
+}
+__device__ inline void store_word(u64* p, u64 x) {
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
+}
+
+// The warp's barrier orders the lanes' stores before the fence of the lane that sets the flag.
+__device__ inline void wave_stores_complete() {
+    __syncwarp();
+    release_system();
+}
+__device__ inline void wave_acquire() {
+    acquire_system();
+    __syncwarp();
+}
+
+#endif
+
+__device__ inline int lowest(u32 mask) { return __ffs(mask) - 1; }
+__device__ inline WaveMask lanes_below(int lane) { return (WaveMask(1) << lane) - 1; }
+__device__ inline float broadcast(float x, int lane) {
+    return __builtin_bit_cast(float, broadcast(__builtin_bit_cast(int, x), lane));
+}
+__device__ inline unsigned char* lane_pointer(unsigned char* p, int lane) {
+    const u64 bits = reinterpret_cast<u64>(p);
+    const u64 low = static_cast<u32>(lane_value(static_cast<int>(bits), lane));
+    const u64 high = static_cast<u32>(lane_value(static_cast<int>(bits >> 32), lane));
+    return reinterpret_cast<unsigned char*>(high << 32 | low);
+}

@@ -1,0 +1,156 @@
+"""amd-all2all in HIP: one launch a call. Tokens go straight into the memory of the ranks that own their experts, one
+row a rank comes back.
+
+docs/kernels/all2all.md has the protocol, why back-to-back calls need no barrier, and figures. This file is the host's
+part: it checks a shape once, makes the region of the symmetric heap, and then each call is an allocation of the
+output and a launch.
+"""
+
+import functools
+
+import torch
+
+from kernels.common.hip_extension import load_extension
+from kernels.common.hip_source import hip_source
+from kernels.common.symmetric_heap import HeapError, symmetric_heap
+
+ALL2ALL_SOURCE = hip_source("all2all_kernel.hip")
+FUNCTIONS = [
+    "all2all_region_bytes",
+    "all2all_plan",
+    "all2all_peer",
+    "all2all_groups",
+    "all2all_run",
+    "all2all_drop",
+]
+
+MAX_RANKS = 8
+MAX_EXPERTS_PER_TOKEN = 32
+MAX_REGION_BYTES = 16 << 30
+# What a kernel that gave up was waiting for (enum Awaited).
+WAITS = {
+    1: "its tokens, in all2all",
+    2: "its experts' sums, in all2all",
+    3: "itself: an expert's number in its indices is not 0 ... num_experts - 1, in all2all",
+}
+
+# Where a rank sends at most this many bytes, every 4 bytes carry the call's number, so that they need no flag behind
+# them: twice the bytes, but nobody waits for stores to arrive before he announces them.
+TAGGED_UP_TO_BYTES = 1 << 20
+# Workgroups of 512 threads. MI300X has 304 compute units; 32 for each of its 8 dies are enough to fill the links.
+MAX_GROUPS = 256 if torch.version.hip else 264
+
+
+@functools.cache
+def all2all_extension():
+    return load_extension("all2all_hip", ALL2ALL_SOURCE, functions=FUNCTIONS)
+
+
+def expected_sent_bytes(cfg, world_size):
+    """fp16 bytes that a rank with all its tokens sends to others, a token once to each rank it needs."""
+    ranks = (world_size - 1) * (1 - (1 - 1 / world_size) ** cfg.experts_per_token)
+    return 2 * cfg.max_num_tokens * cfg.hidden_dim * ranks
+
+
+class All2AllPlan:
+    """A shape's kernel arguments and region, for one heap."""
+
+    def __init__(self, cfg, heap, rank, world_size):
+        experts, k, dim, max_tokens = (
+            cfg.num_experts,
+            cfg.experts_per_token,
+            cfg.hidden_dim,
+            cfg.max_num_tokens,
+        )
+        if (rank, world_size) != (heap.rank, heap.world_size):
+            raise ValueError(
+                f"all2all: called as rank {rank} of {world_size}, but the process group says {heap.rank} of {heap.world_size}"
+            )
+        if not 1 <= world_size <= MAX_RANKS:
+            raise ValueError(f"all2all: 1 to {MAX_RANKS} ranks, of one machine, got {world_size}")
+        if experts % world_size:
+            raise ValueError(f"all2all: {experts} experts do not spread evenly over {world_size} ranks")
+        if dim % 8 or dim < 8:
+            raise ValueError(f"all2all: hidden_dim must be a multiple of 8, got {dim}")
+        if not 1 <= k <= MAX_EXPERTS_PER_TOKEN:
+            raise ValueError(f"all2all: 1 to {MAX_EXPERTS_PER_TOKEN} experts a token, got {k}")
+        if cfg.in_dtype != torch.float16 or cfg.out_dtype != torch.float16:
+            raise ValueError(f"all2all: fp16 in and out, got {cfg.in_dtype} and {cfg.out_dtype}")
+        self.heap, self.dim, self.k, self.max_tokens = heap, dim, k, max_tokens
+        self.extension = all2all_extension()  # before the region: peers must not wait for a compiler
+        tagged = expected_sent_bytes(cfg, world_size) <= TAGGED_UP_TO_BYTES
+        size_bytes = self.extension.all2all_region_bytes(world_size, max_tokens, k, dim, tagged)
+        if size_bytes > MAX_REGION_BYTES:
+            raise HeapError(
+                f"all2all: {max_tokens} tokens of {dim} for {world_size} ranks need a region of {size_bytes / 2**30:.1f} GiB, "
+                f"more than {MAX_REGION_BYTES >> 30}"
+            )
+        heap.name_waits(WAITS)
+        self.region = heap.region(("all2all", world_size, max_tokens, k, dim, tagged), size_bytes)
+        self.handle = self.extension.all2all_plan(
+            rank,
+            world_size,
+            experts,
+            k,
+            dim,
+            max_tokens,
+            tagged,
+            MAX_GROUPS,
+            0,
+            heap.alarm_address,
+            heap.timeout_ticks,
+        )
+        for peer, address in enumerate(self.region.addresses):
+            self.extension.all2all_peer(self.handle, peer, address)
+        self.run = self.extension.all2all_run
+
+    def __del__(self):
+        if hasattr(self, "handle"):
+            self.extension.all2all_drop(self.handle)
+
+    def check(self, mine):
+        """What the kernel cannot see. Rows must follow each other, and there may be no more than announced."""
+        x, indices, weights = mine.x, mine.indices, mine.weights
+        tokens = x.shape[0]
+        if tokens > self.max_tokens:
+            raise ValueError(f"all2all: {tokens} tokens, but max_num_tokens is {self.max_tokens}")
+        for name, tensor, shape, dtype in (
+            ("x", x, (tokens, self.dim), torch.float16),
+            ("indices", indices, (tokens, self.k), torch.int32),
+            ("weights", weights, (tokens, self.k), torch.float32),
+        ):
+            if tensor.dtype is not dtype or tensor.shape != shape:
+                raise ValueError(
+                    f"all2all: {name} must be {dtype} {list(shape)}, got {tensor.dtype} {list(tensor.shape)}"
+                )
+            if not tensor.is_contiguous():
+                raise ValueError(f"all2all: {name} must be contiguous, got strides {tensor.stride()}")
+
+
+all2all_plans: dict[tuple, All2AllPlan] = {}
+
+
+def custom_kernel(data):
+    """(cfg, rank_data, rank, world_size), see the problem's task.yml -> fp16 [num_tokens, hidden_dim]."""
+    cfg, mine, rank, world_size = data
+    x = mine.x
+    if torch.cuda.current_device() != x.device.index:
+        torch.cuda.set_device(x.device)
+    heap = symmetric_heap()
+    key = (cfg.num_experts, cfg.experts_per_token, cfg.hidden_dim, cfg.max_num_tokens, cfg.in_dtype, cfg.out_dtype)
+    plan = all2all_plans.get(key)
+    if plan is None or plan.heap is not heap or heap.rank != rank or heap.world_size != world_size:
+        plan = all2all_plans[key] = All2AllPlan(cfg, heap, rank, world_size)
+    plan.check(mine)
+    out = torch.empty_like(x)
+    plan.run(
+        plan.handle,
+        x.data_ptr(),
+        mine.indices.data_ptr(),
+        mine.weights.data_ptr(),
+        out.data_ptr(),
+        x.shape[0],
+        plan.region.next_epoch() & 0xFFFFFFFF,
+        0,
+    )
+    return out
