@@ -23,9 +23,7 @@ def wall_clock():
             "s_memrealtime $0\n\ts_waitcnt lgkmcnt(0)", "=s", [], dtype=tl.int64, is_pure=False, pack=1
         )
     else:
-        ticks = tl.inline_asm_elementwise(
-            "mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1
-        )
+        ticks = tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
     return ticks
 
 
@@ -87,9 +85,7 @@ def release_system():
             pack=1,
         )
     else:
-        tl.inline_asm_elementwise(
-            "fence.acq_rel.sys; mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
-        )
+        tl.inline_asm_elementwise("fence.acq_rel.sys; mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
 
 
 @triton.jit
@@ -100,33 +96,54 @@ def acquire_system():
             "buffer_inv sc0 sc1\n\ts_mov_b32 $0, 0", "=s", [], dtype=tl.int32, is_pure=False, pack=1
         )
     else:
-        tl.inline_asm_elementwise(
-            "fence.acq_rel.sys; mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
-        )
+        tl.inline_asm_elementwise("fence.acq_rel.sys; mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
 
 
 @triton.jit
-def load_flag(ptr):
-    """A flag's value as it is now, past all caches. On AMD Triton takes no notice of volatile=True, but of ".cv"
-    (sc0 sc1)."""
+def load_flags(flags, inside):
+    """Values of flags (int32 pointers [n], inside says which) as they are now, past all caches; 0 for the others. On AMD
+    Triton takes no notice of volatile=True, but of ".cv" (sc0 sc1)."""
     if PEER_SIGNALS_HIP:
-        value = tl.load(ptr, cache_modifier=".cv")
+        values = tl.load(flags, mask=inside, other=0, cache_modifier=".cv")
     else:
-        value = tl.load(ptr, volatile=True)
+        values = tl.load(flags, mask=inside, other=0, volatile=True)
+    return values
+
+
+@triton.jit
+def load_flag(flag):
+    """load_flags() of one."""
+    if PEER_SIGNALS_HIP:
+        value = tl.load(flag, cache_modifier=".cv")
+    else:
+        value = tl.load(flag, volatile=True)
     return value
 
 
 @triton.jit
-def signal_relaxed(ptr, value):
-    """By one thread: set a flag (int32, here or on a peer). Only with release_system() before it is it a signal()."""
-    tl.atomic_xchg(ptr, value, sem="relaxed", scope="sys")
+def store_flags(flags, values, inside, COUNT: tl.constexpr):
+    """Set flags (int32 pointers [COUNT] or one, here or on peers). With release_system() before it: a signal. On AMD
+    ".wt" is a store at system scope (sc0 sc1)."""
+    if PEER_SIGNALS_HIP:
+        tl.store(flags, values, mask=inside, cache_modifier=".wt")
+    else:
+        # The first COUNT threads hold all elements, other threads the same ones again.
+        tl.inline_asm_elementwise(
+            "{ .reg .pred here; .reg .u32 thread; setp.ne.s32 here, $3, 0; mov.u32 thread, %tid.x; "
+            "setp.lt.and.u32 here, thread, $4, here; @here st.relaxed.sys.global.s32 [$1], $2; mov.u32 $0, 0; }",
+            "=r,l,r,r,r",
+            [flags.to(tl.int64), values, inside.to(tl.int32), COUNT],
+            dtype=tl.int32,
+            is_pure=False,
+            pack=1,
+        )
 
 
 @triton.jit
-def signal(ptr, value):
-    """Set a flag (int32, here or on a peer) for everyone to see, after all that stores_complete() covered."""
+def signal(flag, value):
+    """Set a flag (int32 pointer, here or on a peer) for everyone to see, after all that stores_complete() covered."""
     release_system()
-    signal_relaxed(ptr, value)
+    store_flags(flag, value, value == value, 1)
 
 
 @triton.jit
@@ -168,19 +185,50 @@ def wait_until_at_least(ptr, value, alarm, timeout_ticks, what, peer):
 
 
 @triton.jit
-def barrier_all_ranks(table, offset, rank, world_size, epoch, alarm, timeout_ticks, what):
-    """By one workgroup of every rank: nobody passes before all have come, and all they had stored is visible then.
+def signal_all_ranks(table, offset, rank, world_size, epoch, RANKS: tl.constexpr):
+    """After release_system(): set this rank's flag on every rank at once, its own included.
 
-    table: int64 [world_size] addresses of a region (region.table). Its flags, int32 64 bytes apart, one per rank,
-    begin `offset` bytes into the region. epoch: grows from call to call.
+    table: int64 [world_size] addresses of a region (region.table). Its flags, int32 64 bytes apart, one per rank, begin
+    `offset` bytes into the region. RANKS: a power of two, world_size or more.
     """
+    ranks = tl.arange(0, RANKS)
+    inside = ranks < world_size
+    flags = tl.load(table + ranks, mask=inside, other=0) + offset + rank * 64
+    values = tl.full((RANKS,), 0, tl.int32) + epoch
+    store_flags(flags.to(tl.pointer_type(tl.int32)), values, inside, RANKS)
+
+
+@triton.jit
+def ranks_missing(flags, inside, epoch):
+    """Which flags (int32 pointers) have not come to `epoch`; int32 [RANKS] of 0 and 1."""
+    return (inside & (load_flags(flags, inside) - epoch < 0)).to(tl.int32)
+
+
+@triton.jit
+def wait_for_all_ranks(table, offset, rank, world_size, epoch, alarm, timeout_ticks, what, RANKS: tl.constexpr):
+    """Wait until every rank's flag here has come to `epoch`; what they stored before it is visible then. Arguments as
+    in signal_all_ranks() and wait_until_at_least(). Polls all flags at once, each wave for itself, without a barrier.
+    """
+    ranks = tl.arange(0, RANKS)
+    inside = ranks < world_size
+    flags = (tl.load(table + rank) + offset + ranks * 64).to(tl.pointer_type(tl.int32))
+    if tl.sum(ranks_missing(flags, inside, epoch)) > 0:
+        start = wall_clock()
+        missing = ranks_missing(flags, inside, epoch)
+        while tl.sum(missing) > 0:
+            pause()
+            if wall_clock() - start > timeout_ticks:
+                raise_alarm(alarm, what, tl.min(tl.where(missing > 0, ranks, RANKS)), epoch)
+            missing = ranks_missing(flags, inside, epoch)
+    acquire_system()
+
+
+@triton.jit
+def barrier_all_ranks(table, offset, rank, world_size, epoch, alarm, timeout_ticks, what, RANKS: tl.constexpr = 8):
+    """By one workgroup of every rank: nobody passes before all have come, and all they had stored is visible then.
+    Arguments as in signal_all_ranks() and wait_until_at_least(); epoch grows from call to call."""
     stores_complete()
     release_system()
-    for i in range(world_size):
-        peer = (rank + i) % world_size
-        base = tl.load(table + peer) + offset + rank * 64
-        signal_relaxed(base.to(tl.pointer_type(tl.int32)), epoch)
-    own = tl.load(table + rank) + offset
-    for peer in range(world_size):
-        wait_until_at_least((own + peer * 64).to(tl.pointer_type(tl.int32)), epoch, alarm, timeout_ticks, what, peer)
+    signal_all_ranks(table, offset, rank, world_size, epoch, RANKS)
+    wait_for_all_ranks(table, offset, rank, world_size, epoch, alarm, timeout_ticks, what, RANKS)
     tl.debug_barrier()

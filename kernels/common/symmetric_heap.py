@@ -24,8 +24,9 @@ PAGE_BYTES = 4096
 # Smaller allocations may share a block with others, and a handle then opens the whole block.
 HEAP_GRANULE_BYTES = 2 << 20
 HANDLE_BYTES = 64
-# Making a region waits longer than a kernel does: peers may still be compiling.
+# Making a region waits longer than a kernel does, for peers may still be compiling: this many times, within a limit.
 CREATION_PATIENCE = 10
+CREATION_LIMIT_S = 600
 WATCH_PERIOD_S = 0.05
 
 
@@ -259,7 +260,7 @@ class SymmetricHeap:
         keys = [f"{self.prefix}/{self.step}/{rank}" for rank in range(self.world_size)]
         message = {"host": socket.gethostname(), **message}
         store.set(keys[self.rank], json.dumps(message))
-        limit_s = self.timeout_s * CREATION_PATIENCE
+        limit_s = max(self.timeout_s, min(self.timeout_s * CREATION_PATIENCE, CREATION_LIMIT_S))
         try:
             store.wait(keys, timedelta(seconds=limit_s))
         except RuntimeError:
