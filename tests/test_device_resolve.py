@@ -62,7 +62,11 @@ def test_nvidia_gpu(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(monkeypatch, "cuda")
     device = resolve("auto", "gfx942")
     assert (device.name, device.arch, device.label) == ("cuda", "sm_90", "1 x NVIDIA H200")
-    assert device.environment() == {}
+    monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
+    environment = device.environment()
+    assert environment["TORCH_CUDA_ARCH_LIST"] == "9.0a" and environment["FORGE_DEVICE"] == "cuda"
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0+PTX")
+    assert device.environment()["TORCH_CUDA_ARCH_LIST"] == "9.0+PTX"
 
 
 @pytest.mark.parametrize(

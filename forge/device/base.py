@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 
 class DeviceError(Exception):
     """A device cannot be used here. The message is one line: what, why, and what to do instead."""
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The exception, and those that it came from."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 class Device(ABC):

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from forge.device import hook
-from forge.device.base import Device, DeviceError
+from forge.device.base import Device, DeviceError, causes
 from forge.device.cards import HIP_VERSION, Card
 from forge.device.gpu import versions
-
-SITE = Path(__file__).with_name("site")
 
 
 class EmulatedDevice(Device):
@@ -29,10 +27,8 @@ class EmulatedDevice(Device):
         self.checks = ""  # as cdna's variable takes them; empty: what this process's environment says
 
     def environment(self) -> dict[str, str]:
-        path = [str(SITE), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         return {
-            "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)),
-            hook.VARIABLE: self.arch,
+            **hook.environment(self.arch),
             **({"CDNA_CHECKS": self.checks} if self.checks else {}),
             # torch's threads would spin between operations and take the cores that the emulated device needs
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
@@ -56,14 +52,12 @@ class EmulatedDevice(Device):
 
     def is_device_fault(self, error: BaseException) -> bool:
         """No compiler for the engine, or a torch or triton that cannot be prepared."""
-        cause: BaseException | None = error
-        while cause is not None:
-            kind = type(cause)
-            # By name: the hook that sitecustomize loads is not the module that is imported here.
-            if kind.__name__ == "NotPrepared" or (kind.__module__, kind.__name__) == ("cdna.errors", "ToolchainError"):
-                return True
-            cause = cause.__cause__ or cause.__context__
-        return False
+        # By name: the hook that sitecustomize loads is not the module that is imported here.
+        return any(
+            type(cause).__name__ == "NotPrepared"
+            or (type(cause).__module__, type(cause).__name__) == ("cdna.errors", "ToolchainError")
+            for cause in causes(error)
+        )
 
     def use_checks(self, names: str) -> None:
         from cdna.checks import parse_kinds

@@ -1,15 +1,17 @@
-"""Real GPUs, used as they are. Everything here is found without importing torch, which takes seconds."""
+"""Real GPUs: AMD's used as they are, NVIDIA's with HIP on them. Found without importing torch, which takes seconds."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from forge.device.base import Device, DeviceError
+from forge.device import hook
+from forge.device.base import Device, DeviceError, causes
 
 # The AMD kernel driver lists its nodes here, GPUs and CPUs alike.
 KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
@@ -48,7 +50,7 @@ class RocmDevice(Device):
 
 
 class CudaDevice(Device):
-    """An NVIDIA GPU with a CUDA build of torch: Triton kernels run as they are."""
+    """An NVIDIA GPU with a CUDA build of torch: Triton kernels run as they are, HIP is built by nvcc (ascuda/)."""
 
     name = "cuda"
     emulated = False
@@ -63,10 +65,21 @@ class CudaDevice(Device):
         self.label = f"{len(self.gpus)} x {self.gpus[0]['name']}"
 
     def environment(self) -> dict[str, str]:
-        return {}
+        # From 9.0 on, a GPU's own instructions (9.0a) are in no other's code.
+        capabilities = {gpu["capability"] for gpu in self.gpus}
+        archs = ";".join(sorted(c + "a" * (float(c) >= 9) for c in capabilities))
+        return {
+            **hook.environment(hook.CUDA),
+            "TORCH_CUDA_ARCH_LIST": os.environ.get("TORCH_CUDA_ARCH_LIST", archs),
+        }
 
     def prepare(self) -> None:
-        return None
+        os.environ.update(self.environment())  # for the processes that this one will spawn
+        hook.install(hook.CUDA)
+
+    def is_device_fault(self, error: BaseException) -> bool:
+        """A torch whose extensions cannot be prepared."""
+        return any(type(cause).__name__ == "NotPrepared" for cause in causes(error))
 
     def fingerprint(self) -> dict[str, Any]:
         return {"device": self.name, "arch": self.arch, "emulated": False, "gpus": self.gpus, **versions()}

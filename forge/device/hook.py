@@ -1,26 +1,35 @@
-"""Prepares a Python process for an emulated GPU when it imports torch or triton, and no earlier.
+"""Prepares a Python process for an emulated GPU, or for HIP on an NVIDIA one, when it imports torch, and no earlier.
 
-`site/sitecustomize.py` loads this file by its path into every process of an emulated run, so it may import
+`site/sitecustomize.py` loads this file by its path into every process of such a run, so it may import
 nothing but the standard library and must cost next to nothing.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-VARIABLE = "FORGE_DEVICE"  # names the emulated architecture, for a process and all it spawns
+VARIABLE = "FORGE_DEVICE"  # names the emulated architecture, or CUDA, for a process and all it spawns
+CUDA = "cuda"
 ROOT = str(Path(__file__).resolve().parents[2])  # where the packages `forge` and `cdna` lie
 
 Action = Callable[[ModuleType], None]
 
 
+def environment(arch: str) -> dict[str, str]:
+    """What makes a child process, and those that it spawns, prepare itself for `arch`."""
+    site = str(Path(__file__).with_name("site"))
+    path = [site, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), VARIABLE: arch}
+
+
 class NotPrepared(ImportError):
-    """This torch or triton cannot pass for a GPU's: EmulatedDevice.is_device_fault knows it by its name."""
+    """This torch or triton cannot be prepared: is_device_fault of the devices knows it by its name."""
 
 
 class AfterImport:
@@ -63,15 +72,23 @@ def install(arch: str) -> None:
     if any(type(finder).__name__ == AfterImport.__name__ for finder in sys.meta_path):
         return
     actions: dict[str, Action] = {
-        "torch": lambda _: _apply("forge.device.asgpu", "apply", arch, "torch"),
-        "torch.utils.cpp_extension": lambda _: _apply("forge.device.asgpu.build", "apply", arch, "torch"),
-        "triton": lambda _: _apply("forge.device.asgpu.launch", "apply", arch, "triton"),
+        "torch.utils.cpp_extension": lambda _: _apply("forge.device.ascuda", "apply", arch, "torch"),
     }
+    if arch != CUDA:
+        actions = _emulating(arch)
     finder = AfterImport(actions)
     sys.meta_path.insert(0, finder)
     for name in list(actions):
         if (module := sys.modules.get(name)) is not None:
             actions.pop(name)(module)
+
+
+def _emulating(arch: str) -> dict[str, Action]:
+    return {
+        "torch": lambda _: _apply("forge.device.asgpu", "apply", arch, "torch"),
+        "torch.utils.cpp_extension": lambda _: _apply("forge.device.asgpu.build", "apply", arch, "torch"),
+        "triton": lambda _: _apply("forge.device.asgpu.launch", "apply", arch, "triton"),
+    }
 
 
 def _apply(module: str, function: str, arch: str, package: str) -> None:
@@ -82,8 +99,9 @@ def _apply(module: str, function: str, arch: str, package: str) -> None:
         getattr(importlib.import_module(module), function)(arch)
     except Exception as error:
         version = getattr(sys.modules.get(package), "__version__", "?")
+        what = "HIP on NVIDIA" if arch == CUDA else f"an emulated {arch}"
         raise NotPrepared(
-            f"{package} {version} cannot be prepared for an emulated {arch}: {type(error).__name__}: {error}"
+            f"{package} {version} cannot be prepared for {what}: {type(error).__name__}: {error}"
         ) from error
     finally:
         sys.path.remove(ROOT)

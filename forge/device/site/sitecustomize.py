@@ -1,4 +1,4 @@
-"""Found through PYTHONPATH at the start of every Python process of an emulated run: installs the import hook,
+"""Found through PYTHONPATH at the start of every Python process of a prepared run: installs the import hook,
 then hands over to the sitecustomize that this one hides, if there is one."""
 
 import importlib.machinery
@@ -34,5 +34,5 @@ def _run_hidden_sitecustomize() -> None:
 try:
     _install_hook()
 except Exception as error:  # a process that never touches torch must not be disturbed
-    print(f"forge: no emulated GPU in this process: {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"forge: this process is not prepared for its GPU: {type(error).__name__}: {error}", file=sys.stderr)
 _run_hidden_sitecustomize()

@@ -1,0 +1,36 @@
+"""`python -m forge.device DEVICE -- COMMAND...`: run any command with its Python processes prepared for a device.
+
+So an owner's own harness judges a generated file where there is no AMD GPU: on an emulated one, or on NVIDIA's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from forge.device import NAMES, DeviceError, resolve
+
+USAGE = f"usage: python -m forge.device {{{','.join(NAMES)}}} -- COMMAND [ARGUMENT ...]"
+
+
+def main(argv: list[str]) -> int:
+    if argv in (["-h"], ["--help"]):
+        print(f"{USAGE}\n\n{(__doc__ or '').strip()}")
+        return 0
+    if len(argv) < 3 or argv[1] != "--":
+        print(USAGE, file=sys.stderr)
+        return 2
+    try:
+        device = resolve(argv[0], "gfx942")
+    except DeviceError as error:
+        print(f"forge.device: {error}", file=sys.stderr)
+        return 2
+    try:
+        os.execvpe(argv[2], argv[2:], {**os.environ, **device.environment()})
+    except OSError as error:
+        print(f"forge.device: {argv[2]}: {error.strerror}", file=sys.stderr)
+        return 127
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
