@@ -18,6 +18,7 @@ from .arch import ARCHS, Arch, get_arch
 from .checks import CheckError, Finding, findings
 from .counters import Counters, counting
 from .engine import LaunchRecord, take_records
+from .engine import ordered as _ordered
 from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
 
 __all__ = [
@@ -42,15 +43,18 @@ __all__ = [
 
 
 @contextmanager
-def device(arch: str, checks: str | Iterable[str] | None = None, raises: bool = True) -> Iterator[Arch]:
+def device(
+    arch: str, checks: str | Iterable[str] | None = None, raises: bool = True, order_seed: int | None = None
+) -> Iterator[Arch]:
     """Within the block, Triton kernels run on the emulated `arch` ("gfx942" or "gfx950") with CPU tensors.
 
     checks: "all", "none", or names of checks (see cdna.checks); None: what $CDNA_CHECKS says. raises: whether a finding
-    is a CheckError, or only noted for `findings()`.
+    is a CheckError, or only noted for `findings()`. order_seed: draws the order in which workgroups and waves run; 0 is
+    the card's order, None what $CDNA_ORDER_SEED says.
     """
     from .triton_driver import Installation
 
-    with _checks.use(checks, raises):
+    with _checks.use(checks, raises), _ordered(order_seed):
         installation = Installation(arch)
         try:
             yield installation.driver.arch

@@ -9,7 +9,8 @@ import ctypes
 import functools
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from . import checks, counters, launch_log
@@ -36,6 +37,7 @@ class _Launch(ctypes.Structure):
         ("cancel", ctypes.c_void_p),
         ("observers", ctypes.c_void_p),
         ("checks", ctypes.c_void_p),
+        ("order_seed", ctypes.c_uint64),
         ("status", ctypes.c_uint32),
         ("fault_pc", ctypes.c_uint32),
         ("fault_wave", ctypes.c_uint32),
@@ -85,6 +87,31 @@ def engine() -> _Engine:
 def n_threads() -> int:
     """Host threads a launch uses: $CDNA_THREADS, else every core this process may run on."""
     return int(os.environ.get("CDNA_THREADS") or len(os.sched_getaffinity(0)))
+
+
+_order_seeds: list[int] = []
+
+
+def order_seed() -> int:
+    """What draws the order of workgroups and waves: the innermost `cdna.device`'s, else $CDNA_ORDER_SEED; 0: the card's."""
+    if _order_seeds:
+        return _order_seeds[-1]
+    text = os.environ.get("CDNA_ORDER_SEED") or "0"
+    if not text.isdecimal():
+        raise CdnaError(f"CDNA_ORDER_SEED={text}: a whole number from 1 on, or 0 for the card's order")
+    return int(text)
+
+
+@contextmanager
+def ordered(seed: int | None) -> Iterator[None]:
+    """Within the block, launches run in the order that this seed draws; None leaves what is set."""
+    if seed is not None and seed < 0:
+        raise CdnaError(f"order_seed={seed}: a whole number from 1 on, or 0 for the card's order")
+    _order_seeds.append(order_seed() if seed is None else seed)
+    try:
+        yield
+    finally:
+        _order_seeds.pop()
 
 
 @dataclass
@@ -194,6 +221,7 @@ class Kernel:
             kernarg=kernarg,
             kernarg_bytes=len(kernarg),
             executed=ctypes.addressof(executed),
+            order_seed=order_seed(),
         )
         chosen = checks.settings()
         checked = None

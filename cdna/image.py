@@ -15,7 +15,7 @@ from .asm import AsmFile, parse, source_line
 from .decode import RECORD, Decoder, Symbolic
 from .errors import UnsupportedInstruction
 
-MAGIC = 0x31474D4941444E43
+MAGIC = 0x32474D4941444E43
 CODE = 0xFFFFFFFF  # "section" of an address in code; its offset counts instructions
 NO_SGPR = 0xFFFFFFFF
 _CODE_KINDS = {
@@ -71,13 +71,15 @@ class ImageBuilder:
         code = self.decoder.decode_all()
         out = [
             struct.pack(
-                "<QIIIII16s",
+                "<QIIIIIII16s",
                 MAGIC,
                 RECORD.size,
                 len(asm.statements),
                 self.decoder.n_vgpr,
                 self.arch.lds_bytes,
                 self.arch.xcds,
+                self.arch.compute_units,
+                self.arch.clock_mhz,
                 self.arch.name.encode(),
             )
         ]

@@ -178,7 +178,7 @@ void check_free_group(Workgroup& g);
 void check_barrier(Workgroup& g);
 Wave* check_group_ended(Workgroup& g);  // a wave that a finding stops, or null
 struct Observer;
-void run_checked(Wave& w, u32 quantum, Observer* observer);
+u32 run_checked(Wave& w, u32 quantum, Observer* observer);  // instructions executed
 void check_thread_done(Checks* c);  // a host thread has no workgroups left
 // After a pass over a thread's workgroups in which none ended: true where the launch cannot end any more.
 bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit);

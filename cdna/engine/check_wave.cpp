@@ -4,6 +4,7 @@
 // issue, loads and stores alike. lgkmcnt falls in order for LDS; scalar loads return in any order, so that only
 // lgkmcnt(0) waits for one. Flat accesses count in both.
 #include "check.h"
+#include "clock.h"
 #include "observe.h"
 #include <stdlib.h>
 
@@ -215,22 +216,23 @@ static void look_for_circle(Wave& w, WaveCheck& c, const Checks& checks) {
   if (snapshot) { c.snapshot_pc = w.pc; c.snapshot_hash = hash; }
 }
 
-void run_checked(Wave& w, u32 quantum, Observer* observer) {
+u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   GroupCheck& g = *w.wg->check;
   Checks& checks = *g.checks;
   WaveCheck& c = g.waves[w.id];
   const Inst* code = w.code;
   const Access* table = checks.table;
+  const Program& p = *checks.program;
   u32 left = quantum;
-  w.stop = RUNNING;
-  apply_mode(w.mode);
   if (checks.has(CHECK_DEADLOCK)) look_for_circle(w, c, checks);
-  while (left--) {
+  while (left) {
+    left--;
     const u32 pc = w.pc;
     const Inst& in = code[pc];
     const Access& x = table[pc];
     c.pc = pc;
     w.executed[pc]++;
+    w.clock += p.costs ? p.costs[pc] : CYCLES_OF_MOST;
     w.pc++;
     if (observer) observer->instruction(observer, w, in);
     if (__builtin_expect(!check_registers(w, c, checks, x), 0)) break;
@@ -243,10 +245,11 @@ void run_checked(Wave& w, u32 quantum, Observer* observer) {
     } else {
       in.fn(w, in);
     }
+    if (w.stop == AT_CLOCK) clock_answer(w, p);
     if (__builtin_expect(w.stop, 0)) break;
   }
   if (w.stop == ENDED) progress(checks);
-  w.clock += quantum - left;
+  return quantum - left;
 }
 
 // --- workgroups ----------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 // Program flow, waits, messages and hardware registers.
 #include "core.h"
-#include <time.h>
 
 static void branch(Wave& w, const Inst& in) { w.pc = in.offset; }
 enum Condition { SCC0, SCC1, VCC_ZERO, VCC_SET, EXEC_ZERO, EXEC_SET };
@@ -10,7 +9,10 @@ template <Condition C> static void cbranch(Wave& w, const Inst& in) {
 }
 static void endpgm(Wave& w, const Inst&) { w.stop = ENDED; }
 static void barrier(Wave& w, const Inst&) { w.stop = AT_BARRIER; }
-static void sleep_(Wave& w, const Inst&) { w.stop = YIELDED; }
+static void sleep_(Wave& w, const Inst& in) {
+  w.clock += 64 * (in.offset & 127);
+  w.stop = YIELDED;
+}
 static void nop(Wave&, const Inst&) {}
 static void trap(Wave& w, const Inst& in) {
   fault(w, "s_trap %d: the kernel trapped (an assertion or unreachable code)", in.offset);
@@ -36,11 +38,10 @@ static void call(Wave& w, const Inst& in) {
   w.pc = in.offset;
 }
 
-static void memtime(Wave& w, const Inst& in) { w.set_s64(in.dst[0].reg, __builtin_ia32_rdtsc()); }
-static void memrealtime(Wave& w, const Inst& in) {  // 100 MHz counter
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  w.set_s64(in.dst[0].reg, (u64)t.tv_sec * 100000000ull + t.tv_nsec / 10);
+// The loop that runs the wave knows how many cycles it has taken, and answers: clock_answer.
+template <ClockRead READ> static void read_clock(Wave& w, const Inst&) {
+  w.clock_read = READ;
+  w.stop = AT_CLOCK;
 }
 
 // Hardware registers by id, of CDNA3 ISA section "Hardware register values"; the immediate is id | offset<<6
@@ -78,7 +79,7 @@ static const OpInfo OPS[] = {
   {"s_wakeup", "", nop},
   {"s_getpc_b64", "D:b64", getpc}, {"s_setpc_b64", "S:b64", setpc}, {"s_swappc_b64", "D:b64 S:b64", swappc},
   {"s_call_b64", "D:b64 L", call},
-  {"s_memtime", "D:b64", memtime}, {"s_memrealtime", "D:b64", memrealtime},
+  {"s_memtime", "D:b64", read_clock<READS_CYCLES>}, {"s_memrealtime", "D:b64", read_clock<READS_TIME>},
   {"s_getreg_b32", "D:b32 H", getreg}, {"s_setreg_b32", "H S:b32", setreg},
   {"s_setreg_imm32_b32", "H S:b32", setreg},
   {"buffer_wbl2", "", nop}, {"buffer_inv", "", nop}, {"buffer_wbinvl1", "", nop},

@@ -80,7 +80,9 @@ struct OpTable { const OpInfo* ops; int count; };
 
 // --- state -------------------------------------------------------------------------------------
 
-enum StopReason : u32 { RUNNING = 0, ENDED = 1, AT_BARRIER = 2, YIELDED = 3, FAULTED = 4 };
+enum StopReason : u32 { RUNNING = 0, ENDED = 1, AT_BARRIER = 2, YIELDED = 3, FAULTED = 4, AT_CLOCK = 5 };
+enum ClockRead : u32 { READS_CYCLES, READS_TIME };  // s_memtime, s_memrealtime
+constexpr u32 POLLING_READS = 4;  // of the clock in a short time: the wave waits for something, let others run
 
 struct Program;
 struct Launch;
@@ -112,7 +114,10 @@ struct alignas(64) Wave {
   u32 id;                // within the workgroup
   u64* executed;         // per instruction, of this thread
   char* fault;           // where a handler writes why it stopped with FAULTED (256 bytes)
-  u64 clock;
+  u64 clock;             // cycles: when it is, see clock.h; as of its last turn, while it runs
+  u32 clock_read;        // ClockRead, of a wave AT_CLOCK
+  u32 clock_reads;       // since it last let others run, and so many instructions:
+  u32 since_yield;
   u64 address[WAVE];     // host addresses of the last vector memory access: which lane a fault belongs to
 
   u64 exec() const { u64 x; memcpy(&x, &s[EXEC], 8); return x; }

@@ -7,7 +7,7 @@
 extern const OpInfo* op_info(int index);
 extern u8* allocate(size_t bytes);
 
-static const u64 MAGIC = 0x31474d4941444e43ull;  // "CNDAIMG1"
+static const u64 MAGIC = 0x32474d4941444e43ull;  // "CNDAIMG2"
 
 namespace {
 struct Reader {
@@ -40,6 +40,8 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   if (!p->n_vgpr) p->n_vgpr = 1;  // the work-item's id lies in v0 even where nothing reads it
   p->lds_limit = r.get<u32>();
   p->n_xcc = r.get<u32>();
+  p->compute_units = r.get<u32>();
+  p->clock_mhz = r.get<u32>();
   memcpy(p->arch, r.p, 16);
   r.p += 16;
 
@@ -121,6 +123,7 @@ extern "C" void cdna_program_destroy(Program* p) {
   free(p->sections);
   free(p->section_bytes);
   free(p->accesses);
+  free(p->costs);
   free(p->got);
   free(p->kernels);
   free(p->symbols);

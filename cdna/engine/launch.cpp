@@ -3,19 +3,19 @@
 // A thread keeps a set of live workgroups. It runs one until every wave of it has ended; where all of a
 // workgroup's waves wait (s_sleep, or a long stretch without an end in sight) it sets the workgroup aside and
 // starts or resumes another, so that waves which wait for other workgroups make progress. Where all of them wait, it
-// leaves its core to others: what they wait for may come from another process.
+// leaves its core to others: what they wait for may come from another process (clock.cpp).
 #include "check.h"
+#include "clock.h"
 #include "hostcall.h"
 #include "observe.h"
+#include "order.h"
 #include "program.h"
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <xmmintrin.h>
 
 extern const OpTable SALU_OPS, CONTROL_OPS, VALU32_OPS, VALU16_OPS, VALU64_OPS, FLOAT32_OPS, TRANSCENDENTAL_OPS, DIVISION_OPS,
@@ -53,7 +53,9 @@ struct Thread {
   sigjmp_buf on_fault;
   Wave* running;
   u64 fault_address;
-  u64 clock;
+  LaunchClock* clock;
+  Idle idle;
+  Order order;
   Observer* observer;  // null: none
   Hostcall* hostcall;  // null: the kernel makes none
 };
@@ -90,7 +92,7 @@ static void poison(void* p, size_t bytes) {
   for (size_t i = 0; i < bytes / 4; i++) x[i] = 0x7fc5a5a5;
 }
 
-static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id) {
+static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id, u64 now) {
   const Launch& l = *t.launch;
   const KernelInfo& k = *t.kernel;
   u32* v = w.v;
@@ -107,6 +109,7 @@ static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id) {
   w.id = id;
   w.executed = t.executed;
   w.fault = t.message;
+  w.clock = now;
   for (int i = 0; i < 108; i++) w.s[i] = 0x7fc5a5a5;
   if (k.kernarg_sgpr != NO_SGPR) w.set_s64(k.kernarg_sgpr, (u64)l.kernarg);
   if (k.dispatch_sgpr != NO_SGPR) w.set_s64(k.dispatch_sgpr, (u64)t.packet);
@@ -150,7 +153,8 @@ static Workgroup* start_group(Thread& t, Workgroup* g, u32 linear) {
   g->lds_bytes = t.lds_bytes;
   g->launch = t.launch;
   poison(g->lds, t.lds_bytes + 16);
-  for (u32 i = 0; i < n_waves; i++) start_wave(t, *g, g->waves[i], i);
+  u64 now = clock_group_starts(t.clock);
+  for (u32 i = 0; i < n_waves; i++) start_wave(t, *g, g->waves[i], i, now);
   if (t.observer) t.observer->group_started(t.observer, *g);
   if (t.launch->checks) check_start_group(*g, t.launch->checks, *t.kernel);
   return g;
@@ -196,37 +200,66 @@ void apply_mode(u32 mode) {
 constexpr u32 QUANTUM = 20000;
 // Workgroups that a thread holds at once: as many as wait for others on a real card, within memory.
 constexpr u32 MAX_LIVE_GROUPS = 256;
+// Fewer instructions than this before a wave lets others run, and it polls.
+constexpr u32 POLL_INSTRUCTIONS = 512;
 
-static void run_wave(Wave& w) {
+// Each of the loops returns how many instructions the wave has executed.
+static u32 run_plain(Wave& w, u32 quantum) {
   const Inst* code = w.code;
   u64* executed = w.executed;
-  u32 left = QUANTUM;
-  w.stop = RUNNING;
-  if (w.mode != applied_mode) apply_mode(w.mode);
-  while (left--) {
+  u32 left = quantum;
+  while (left) {
+    left--;
     const Inst& in = code[w.pc];
     executed[w.pc]++;
     w.pc++;
     in.fn(w, in);
     if (__builtin_expect(w.stop, 0)) break;
   }
-  w.clock += QUANTUM - left;
+  w.clock += (u64)CYCLES_OF_MOST * (quantum - left);
+  return quantum - left;
+}
+
+// The same loop for programs that read the clock, which tells cycles by instruction.
+static u32 run_clocked(Wave& w, const Program& p, u32 quantum) {
+  u32 left = quantum;
+  while (left) {
+    left--;
+    const Inst& in = w.code[w.pc];
+    w.executed[w.pc]++;
+    w.clock += p.costs[w.pc];
+    w.pc++;
+    in.fn(w, in);
+    if (w.stop == AT_CLOCK) clock_answer(w, p);
+    if (w.stop) break;
+  }
+  return quantum - left;
 }
 
 // The same loop with an observer.
-static void run_observed(Wave& w, Observer* observer) {
-  u32 left = QUANTUM;
-  w.stop = RUNNING;
-  if (w.mode != applied_mode) apply_mode(w.mode);
-  while (left--) {
+static u32 run_observed(Wave& w, const Program& p, u32 quantum, Observer* observer) {
+  u32 left = quantum;
+  while (left) {
+    left--;
     const Inst& in = w.code[w.pc];
     w.executed[w.pc]++;
+    w.clock += p.costs ? p.costs[w.pc] : CYCLES_OF_MOST;
     w.pc++;
     observer->instruction(observer, w, in);
     in.fn(w, in);
+    if (w.stop == AT_CLOCK) clock_answer(w, p);
     if (__builtin_expect(w.stop, 0)) break;
   }
-  w.clock += QUANTUM - left;
+  return quantum - left;
+}
+
+static u32 run_wave(Wave& w, const Program& p, u32 quantum, Observer* observer) {
+  if (w.stop == YIELDED || w.since_yield >= POLL_INSTRUCTIONS) w.clock_reads = w.since_yield = 0;
+  w.stop = RUNNING;
+  if (w.mode != applied_mode) apply_mode(w.mode);
+  if (w.wg->check) return run_checked(w, quantum, observer);
+  if (observer) return run_observed(w, p, quantum, observer);
+  return p.costs ? run_clocked(w, p, quantum) : run_plain(w, quantum);
 }
 
 // A sleeping wave may wait for the host.
@@ -237,70 +270,77 @@ static bool answer_calls(Thread& t, Wave& w) {
   return answered;
 }
 
-enum GroupState { GROUP_DONE, GROUP_WAITS, GROUP_RUNS, GROUP_FAULTED };
+enum GroupState { GROUP_DONE, GROUP_WAITS, GROUP_FAULTED };
 
-// A wave that executes more than this before it sleeps again has found what it waited for.
-constexpr u64 POLL_INSTRUCTIONS = 256;
+// Waves that have ended no longer count for a barrier, as on hardware.
+static bool release_barrier(Thread& t, Workgroup& g) {
+  if (!g.n_at_barrier || g.n_at_barrier + g.n_ended != g.n_waves) return false;
+  u64 last = 0;
+  for (u32 k = 0; k < g.n_waves; k++) if (g.waves[k].stop == AT_BARRIER && g.waves[k].clock > last) last = g.waves[k].clock;
+  for (u32 k = 0; k < g.n_waves; k++) {
+    Wave& w = g.waves[k];
+    if (w.stop != AT_BARRIER) continue;
+    w.stop = RUNNING;
+    w.clock = last;
+  }
+  g.n_at_barrier = 0;
+  if (t.observer) t.observer->barrier_released(t.observer, g);
+  if (g.check) check_barrier(g);
+  return true;
+}
 
-static GroupState run_group(Thread& t, Workgroup& g) {
+// worked: whether any wave did more than poll.
+static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
+  *worked = false;
+  t.idle.sleeps = false;
   for (int round = 0; round < 64; round++) {
-    bool any_ran_out = false, only_polls = true;
+    bool any_ran_out = false;
+    u8 waves[MAX_WAVES];
+    order_waves(t.order, waves, g.n_waves);
     for (u32 i = 0; i < g.n_waves; i++) {
-      Wave& w = g.waves[i];
+      Wave& w = g.waves[waves[i]];
       if (w.stop == ENDED || w.stop == AT_BARRIER) continue;
+      // What a wave waits for has happened by the time that the others have reached.
+      if (w.stop == YIELDED && w.clock < clock_latest(t.clock)) w.clock = clock_latest(t.clock);
       t.running = &w;
-      u64 before = w.clock;
-      if (g.check) run_checked(w, QUANTUM, t.observer);
-      else if (t.observer) run_observed(w, t.observer);
-      else run_wave(w);
-      if (w.clock - before > POLL_INSTRUCTIONS) only_polls = false;
-      if (w.stop == YIELDED && t.hostcall && answer_calls(t, w)) any_ran_out = true;
+      w.since_yield += run_wave(w, *t.program, order_quantum(t.order, QUANTUM), t.observer);
+      bool polls = (w.stop == YIELDED || w.stop == RUNNING) && w.since_yield < POLL_INSTRUCTIONS;
+      if (w.stop == YIELDED && w.clock_reads < POLLING_READS) t.idle.sleeps = true;
+      if (w.stop == YIELDED && t.hostcall && answer_calls(t, w)) any_ran_out = true, polls = false;
       if (w.stop == FAULTED) { record_fault(t, w); return GROUP_FAULTED; }
+      if (!polls) {
+        *worked = true;
+        clock_worked(t.clock, w.clock);
+      }
       if (w.stop == ENDED) g.n_ended++;
       else if (w.stop == AT_BARRIER) g.n_at_barrier++;
       else if (w.stop == RUNNING) any_ran_out = true;
-      // Waves that have ended no longer count for a barrier, as on hardware.
-      if (g.n_at_barrier && g.n_at_barrier + g.n_ended == g.n_waves) {
-        for (u32 k = 0; k < g.n_waves; k++) if (g.waves[k].stop == AT_BARRIER) g.waves[k].stop = RUNNING;
-        g.n_at_barrier = 0;
-        any_ran_out = true;
-        if (t.observer) t.observer->barrier_released(t.observer, g);
-        if (g.check) check_barrier(g);
-      }
+      if (release_barrier(t, g)) any_ran_out = true;
     }
     if (g.n_ended == g.n_waves) return GROUP_DONE;
-    if (!any_ran_out) return only_polls ? GROUP_WAITS : GROUP_RUNS;  // every wave sleeps or waits at a barrier
+    if (!any_ran_out) return GROUP_WAITS;  // every wave sleeps or waits at a barrier
   }
-  return GROUP_RUNS;
+  return GROUP_WAITS;
 }
 
-// For a thread all of whose workgroups wait: gives the core up, for longer the longer they have waited, so that the
-// ranks of a run that share few cores take none from those that compute. Adds an eighth to a wait.
-static void leave_core(u64& waiting_since_ns) {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  u64 now_ns = (u64)now.tv_sec * 1000000000 + now.tv_nsec;
-  if (!waiting_since_ns) waiting_since_ns = now_ns;
-  u64 waited_ns = now_ns - waiting_since_ns;
-  if (waited_ns < 100000) {
-    sched_yield();
-    return;
-  }
-  timespec nap = {0, (long)(waited_ns / 8 < 1000000 ? waited_ns / 8 : 1000000)};
-  nanosleep(&nap, nullptr);
+static u64 group_clock(const Workgroup& g) {
+  u64 last = 0;
+  for (u32 i = 0; i < g.n_waves; i++) if (g.waves[i].clock > last) last = g.waves[i].clock;
+  return last;
 }
 
 static void* thread_main(void* arg) {
   Thread& t = *(Thread*)arg;
   Launch& l = *t.launch;
   u32 total = l.groups[0] * l.groups[1] * l.groups[2];
-  u32 n_live = 0, n_spare = 0, turn = 0, n_waiting = 0;
-  u64 waiting_since_ns = 0;
+  // Workgroups run since one ended, and since one did more than poll.
+  u32 n_live = 0, n_spare = 0, turn = 0, since_ended = 0, since_worked = 0;
   Workgroup** live = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
   Workgroup** spare = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
   u32 saved_csr = _mm_getcsr();
   apply_mode(t.kernel->mode);
   current_thread = &t;
+  clock_thread_starts();
 
   if (sigsetjmp(t.on_fault, 1)) {  // a host access fault inside a handler
     memory_fault(*t.running, t.fault_address);
@@ -309,37 +349,43 @@ static void* thread_main(void* arg) {
   }
   while (l.status == 0) {
     if (l.cancel && *l.cancel) { l.status = LAUNCH_CANCELLED; break; }
-    bool start_new = n_live < t.max_live && *t.next_group < total && (n_live == 0 || turn >= n_live);
-    if (start_new) {
-      u32 id = __atomic_fetch_add(t.next_group, 1, __ATOMIC_RELAXED);
-      if (id >= total) { *t.next_group = total; turn = 0; continue; }
-      live[n_live] = start_group(t, n_spare ? spare[--n_spare] : nullptr, id);
-      n_waiting = 0;
+    bool may_start = n_live < t.max_live && *t.next_group < total, all_wait = since_worked >= n_live;
+    if (may_start && (n_live == 0 || order_starts(t.order, n_live, turn >= n_live, all_wait))) {
+      u32 at = __atomic_fetch_add(t.next_group, 1, __ATOMIC_RELAXED);
+      if (at >= total) { *t.next_group = total; turn = 0; continue; }
+      live[n_live] = start_group(t, n_spare ? spare[--n_spare] : nullptr, order_group(t.order, at, total));
       turn = n_live++;
+      since_worked = 0;
     }
     if (n_live == 0) break;
-    if (turn >= n_live) turn = 0;
+    turn = order_turn(t.order, turn, n_live);
     Workgroup* g = live[turn];
-    GroupState state = run_group(t, *g);
-    if (state != GROUP_WAITS) {
-      n_waiting = 0;
-      waiting_since_ns = 0;
-    } else if (++n_waiting >= n_live) {
-      leave_core(waiting_since_ns);
-      n_waiting = 0;
+    bool worked;
+    GroupState state = run_group(t, *g, &worked);
+    if (worked) {
+      since_worked = 0;
+      clock_thread_works(t.idle);
+    } else if (++since_worked >= n_live && (n_live == t.max_live || *t.next_group >= total)) {
+      since_worked = 0;
+      clock_thread_idles(t.idle, t.clock);
     }
     if (state == GROUP_DONE) {
       if (t.observer) t.observer->group_ended(t.observer, *g);
       if (Wave* stopped = g->check ? check_group_ended(*g) : nullptr) record_fault(t, *stopped);
+      clock_group_ended(t.clock, group_clock(*g));
       spare[n_spare++] = g;
       live[turn] = live[--n_live];
       turn = n_live;  // prefer a fresh workgroup over those that wait
+      since_ended = 0;
     } else {
       turn++;
+      if (++since_ended < n_live) continue;
+      since_ended = 0;
       Wave* culprit;
-      if (l.checks && turn == n_live && *t.next_group >= total && check_stalled(l.checks, live, n_live, &culprit)) record_fault(t, *culprit);
+      if (l.checks && *t.next_group >= total && check_stalled(l.checks, live, n_live, &culprit)) record_fault(t, *culprit);
     }
   }
+  clock_thread_ends(t.idle);
   if (l.checks) check_thread_done(l.checks);
   current_thread = nullptr;
   _mm_setcsr(saved_csr);
@@ -414,13 +460,16 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   Thread t;
   memset((void*)&t, 0, sizeof t);
   t.running = w;
+  clock_costs(*p);
+  w->clock = clock_now();
   install_handlers();
   current_thread = &t;
   if (sigsetjmp(t.on_fault, 1)) memory_fault(*w, t.fault_address);
-  else do run_wave(*w); while (w->stop != ENDED && w->stop != FAULTED);
+  else do run_wave(*w, *p, QUANTUM, nullptr); while (w->stop != ENDED && w->stop != FAULTED);
   current_thread = nullptr;
   _mm_setcsr(saved_csr);
   applied_mode = ~0u;
+  clock_advance(w->clock);
   u32 stop = w->stop;
   memcpy(s, w->s, sizeof w->s);
   *scc = w->scc;
@@ -485,11 +534,12 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   u32 n = l->n_threads < total ? l->n_threads : total;
   if (n == 0) return;
   GridSync sync = {0, 0, 1, 0, (u64)total * l->block[0] * l->block[1] * l->block[2], 0, 0, total};
-  u32 max_live = l->cooperative || total < MAX_LIVE_GROUPS ? total : MAX_LIVE_GROUPS;
+  // In another order than the card's any workgroup may have to wait for any other.
+  u32 max_live = l->cooperative || l->order_seed || total < MAX_LIVE_GROUPS ? total : MAX_LIVE_GROUPS;
   u32 n_waves = (l->block[0] * l->block[1] * l->block[2] + WAVE - 1) / WAVE;
   bool calls = false;
   for (u32 i = 0; i < k.n_arguments; i++) calls = calls || k.arguments[i].kind == HOSTCALL_BUFFER;
-  Hostcall* hostcall = calls ? hostcall_open(n * max_live * n_waves) : nullptr;
+  Hostcall* hostcall = calls ? hostcall_open(n * (l->cooperative || max_live < MAX_LIVE_GROUPS ? max_live : MAX_LIVE_GROUPS) * n_waves) : nullptr;
   u8* kernarg = kernel_arguments(k, *l, &sync, hostcall);
   u32 scratch_bytes = (k.scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
   DispatchPacket packet;
@@ -506,6 +556,9 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   const u8* given = l->kernarg;
   l->kernarg = kernarg;
   volatile u32 next_group = 0;
+  clock_costs(*p);
+  LaunchClock* clock = clock_begin(*p, k, *l, total);
+  u64 seed = order_of_launch(l->order_seed);
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   Thread* threads = (Thread*)allocate(sizeof(Thread) * n);
   memset((void*)threads, 0, sizeof(Thread) * n);
@@ -522,6 +575,8 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     t.fault_lock = &lock;
     t.executed = (u64*)calloc(p->n_inst, sizeof(u64));
     t.hostcall = hostcall;
+    t.clock = clock;
+    t.order = order_begin(seed, i);
     if (l->observers) t.observer = l->observers->attach(l->observers, p, &k, l);
   }
   if (l->checks) checks_begin(l->checks, p, k, *l, n, &packet);
@@ -534,6 +589,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     if (threads[i].observer) l->observers->detach(l->observers, threads[i].observer);
   }
   if (l->checks) checks_end(l->checks);
+  clock_end(clock);
   l->kernarg = given;
   hostcall_close(hostcall);
   if (hostcall) fflush(stdout);

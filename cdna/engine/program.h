@@ -32,7 +32,7 @@ struct Program {
   Inst* code;
   u32 n_inst;
   u32 n_vgpr;            // architectural + accumulation
-  u32 lds_limit, n_xcc;  // of the arch
+  u32 lds_limit, n_xcc, compute_units, clock_mhz;  // of the arch
   char arch[16];
   u8* blob;              // the image: strings and records point into it
   u8** sections;
@@ -43,6 +43,8 @@ struct Program {
   const char** where;    // per instruction: "`text` (file:line)"
   u32* section_bytes;
   struct Access* accesses;  // made by the first launch with checks, see check.h
+  u16* costs;            // see clock_costs
+  bool costs_known;
 };
 
 // One launch. The caller fills the first part.
@@ -58,6 +60,7 @@ struct Launch {
   volatile u32* cancel;  // set non-zero by the host to stop the launch; may be null
   struct ObserverSource* observers;  // see observe.h; may be null
   struct Checks* checks; // see check.h; may be null
+  u64 order_seed;        // see order.h; 0: the card's order
   // results
   u32 status;            // LaunchStatus
   u32 fault_pc, fault_wave, fault_group[3];

@@ -30,6 +30,8 @@ class EmulatedDevice(Device):
         return {
             **hook.environment(self.arch),
             **({"CDNA_CHECKS": self.checks} if self.checks else {}),
+            # Ranks lead sessions of their own: whose work keeps whose clock from running on (cdna/engine/clock.cpp).
+            "CDNA_PEERS": os.environ.get("CDNA_PEERS") or str(os.getpid()),
             # torch's threads would spin between operations and take the cores that the emulated device needs
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
         }

@@ -14,6 +14,19 @@ static u32 host_threads() {
   return n;
 }
 
+// See the engine's order.h; 0: the card's order.
+static u64 order_seed() {
+  const char* text = getenv("CDNA_ORDER_SEED");
+  if (!text || !*text) return 0;
+  char* end;
+  u64 seed = strtoull(text, &end, 10);
+  if (*end || *text == '-') {
+    say("CDNA_ORDER_SEED=%s: a whole number from 1 on, or 0 for the card's order", text);
+    exit(2);
+  }
+  return seed;
+}
+
 static u64 product(dim3 d) { return (u64)d.x * d.y * d.z; }
 
 // Arguments go where the kernel's metadata says; `extra` is a buffer that has them there already.
@@ -96,6 +109,8 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   l.kernarg = c.kernarg;
   l.kernarg_bytes = c.kernarg_bytes;
   l.cooperative = c.cooperative;
+  static const u64 seed = order_seed();
+  l.order_seed = seed;
   l.checks = begin_checks(c);
   u32 fit = blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes);
   LoggedLaunch* log = cdna_log_begin(p, index, &l, fit, arch_facts().compute_units);
