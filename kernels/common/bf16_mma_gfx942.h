@@ -42,23 +42,26 @@ __device__ inline long long uniform_address(long long x) {
     return static_cast<long long>(uniform(static_cast<int>(x >> 32))) << 32 | static_cast<long long>(low);
 }
 
-// Rows that another GPU (or this one) is to see: stores go through all caches at once, so that a release finds nothing
-// to write back. What lies past `bytes` is dropped.
-struct PeerWriter {
+// Rows in memory of this GPU or another. What lies past `bytes` is dropped, without a branch.
+struct RowWriter {
     static constexpr u32 OUTSIDE = 0x80000000u;
-    static constexpr int CACHE_SYSTEM = 17;  // SC0 and SC1
+    static constexpr int CACHE_SYSTEM = 17;  // SC0 and SC1: through all caches at once
 
     Buffer buffer;
 
-    __device__ PeerWriter(long long address, u32 bytes)
+    __device__ RowWriter(long long address, u32 bytes)
         : buffer(make_buffer(reinterpret_cast<const void*>(uniform_address(address)), uniform(bytes))) {}
 
     __device__ void store(u32 at, u32x4 value) const {
+        __builtin_amdgcn_raw_buffer_store_b128(value, buffer, at, 0, CACHE_NORMAL);
+    }
+    // For another GPU to see, so that a release finds nothing to write back.
+    __device__ void store_through(u32 at, u32x4 value) const {
         __builtin_amdgcn_raw_buffer_store_b128(value, buffer, at, 0, CACHE_SYSTEM);
     }
 };
 
-// The same for one lane's 16 bytes, wherever they belong.
+// RowWriter::store_through for one lane's 16 bytes, wherever they belong.
 __device__ inline void store_through(void* to, u32x4 value) {
     unsigned long long* words = static_cast<unsigned long long*>(to);
     __hip_atomic_store(words, value[0] | static_cast<unsigned long long>(value[1]) << 32, __ATOMIC_RELAXED,

@@ -104,12 +104,13 @@ __device__ void compute_tile(const GemmRsArgs& args, unsigned char* lds) {
         last_owner = (min(row + T::BM, n_rows) - 1) / args.rows;
     } else {
         const size_t first = (static_cast<size_t>(args.rank) * args.rows + row) * args.n;
-        const PeerWriter writer(args.table[work.owner] + args.slots + static_cast<long long>(first * 2),
+        const RowWriter writer(args.table[work.owner] + args.slots + static_cast<long long>(first * 2),
                                 2u * min(args.rows - row, T::BM) * args.n);
         T::Wave::rows(sum, own_lds, place.lane, [&](int r, int c, u32x4 eight) {
             // Rows past the owner's lie past the writer's end. Columns past the matrix do not.
             c += column + wave_column;
-            writer.store(c < args.n ? 2u * (static_cast<u32>(r + wave_row) * args.n + c) : PeerWriter::OUTSIDE, eight);
+            const u32 at = 2u * (static_cast<u32>(r + wave_row) * args.n + c);
+            writer.store_through(c < args.n ? at : RowWriter::OUTSIDE, eight);
         });
     }
     stores_complete();

@@ -1,0 +1,7 @@
+"""One row a shape (arch, m, n of a rank, k). BLOCK_M 0: by the model in kernels/common/gemm_choice.py."""
+
+# fmt: off
+DEFAULT = {"BLOCK_M": 0, "BLOCK_N": 0, "SPLIT_K": 0, "GROUP_M": 2, "BAND": 1, "SENDERS": 4}
+
+TUNING = {
+}
