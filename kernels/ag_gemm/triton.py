@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 from kernels.ag_gemm.triton_tuning import DEFAULT, TUNING
+from kernels.common.ag_gemm_hopper import TensorDescriptor, ag_gemm_hopper_kernel, tile_layout
 from kernels.common.compiled_kernel import bound_to_grid, compile_kernel
 from kernels.common.gemm_tiles import gemm_tile
 from kernels.common.peer_signals import signal_add, stores_complete, wait_until_at_least
@@ -44,7 +45,7 @@ def push_rows(
 ):
     """One of the SENDERS workgroups of one destination: its share of every chunk, PUSH elements at a time."""
     DESTINATIONS: tl.constexpr = RANKS if TO_SELF else RANKS - 1
-    CHUNKS: tl.constexpr = tl.cdiv(ROWS, CHUNK_ROWS)
+    CHUNKS: tl.constexpr = (ROWS + CHUNK_ROWS - 1) // CHUNK_ROWS
     destination = (rank + 1 + sender % DESTINATIONS) % RANKS
     share = sender // DESTINATIONS
     region = tl.load(table + destination)
@@ -132,17 +133,18 @@ def ag_gemm_kernel(
     """Workgroups 0 .. SENDERS * destinations - 1 push; the others compute a slice of a tile each."""
     ROWS: tl.constexpr = M // RANKS
     CHUNK_ROWS: tl.constexpr = ROWS if SPAN else BLOCK_M
-    CHUNKS: tl.constexpr = tl.cdiv(ROWS, CHUNK_ROWS)
+    CHUNKS: tl.constexpr = (ROWS + CHUNK_ROWS - 1) // CHUNK_ROWS
     PUSHERS: tl.constexpr = SENDERS * (RANKS if SPAN else RANKS - 1)
-    COLUMN_TILES: tl.constexpr = tl.cdiv(N, BLOCK_N)
+    COLUMN_TILES: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
     pid = tl.program_id(0)
+    alarm = alarm.to(tl.int64)  # whatever the size of its value
     if pid < PUSHERS:
         push_rows(pid, a, table, slot, rank, ROWS, K, RANKS, SPAN, CHUNK_ROWS, PUSH, SENDERS)
     else:
         target = epoch * SENDERS
         x = gathered
         if SPAN:
-            ROW_TILES: tl.constexpr = tl.cdiv(M, BLOCK_M)
+            ROW_TILES: tl.constexpr = (M + BLOCK_M - 1) // BLOCK_M
             unit = xcd_contiguous(pid - PUSHERS, ROW_TILES * COLUMN_TILES * SPLIT_K, XCDS)
             part = unit % SPLIT_K
             row_tile = unit // SPLIT_K % ROW_TILES
@@ -155,7 +157,7 @@ def ag_gemm_kernel(
                 wait_until_at_least(counters + source, target, alarm, timeout_ticks, 1, source)
         else:
             distance, row_tile, column_tile, part = tile_in_arrival_order(
-                pid - PUSHERS, tl.cdiv(ROWS, BLOCK_M), COLUMN_TILES, RANKS, BAND, SPLIT_K, XCDS
+                pid - PUSHERS, CHUNKS, COLUMN_TILES, RANKS, BAND, SPLIT_K, XCDS
             )
             source = (rank + distance) % RANKS
             out_row = source * ROWS + row_tile * BLOCK_M
@@ -178,7 +180,7 @@ def ag_gemm_kernel(
         if SPLIT_K > 1:
             number = out_row // BLOCK_M * COLUMN_TILES + column_tile
             if not SPAN:
-                number = (source * tl.cdiv(ROWS, BLOCK_M) + row_tile) * COLUMN_TILES + column_tile
+                number = (source * CHUNKS + row_tile) * COLUMN_TILES + column_tile
             at = tl.arange(0, BLOCK_M)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
             slices = partial + (number * SPLIT_K).to(tl.int64) * (BLOCK_M * BLOCK_N)
             # Write-through, so that the slices of other XCDs' workgroups find the partial sums in memory.
@@ -215,12 +217,17 @@ def power_of_two_up_to(limit, n):
 
 
 def adapted_row(row, m, n, k, ranks):
-    """A row fitted to a shape that the table does not have.
+    """A row for a shape that the table does not have, from a given one.
 
-    Tiles no larger than the shape (rows of a rank; where these are fewer than 32, of all ranks), and k split where
-    fewer tiles than compute units come out, into slices of 512 and more.
+    On Hopper, shapes that fill the card with tiles of 128x256 take the warp-specialised kernel. For the others: tiles
+    no larger than the shape (rows of a rank; where these are fewer than 32, of all ranks), and k split where fewer
+    tiles than half the compute units come out, into slices of 512 and more.
     """
     rows = m // ranks
+    large = {**row, "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "SPLIT_K": 1, "SLICES": 1, "PUSH": 16384}
+    large = {**large, "num_warps": 8, "num_stages": 4}
+    if not GFX942 and m * n >= 128 * 256 * 100 and fits_hopper_kernel(large, rows, n, k, ranks):
+        return large
     span = rows < 32
     block_m = max(16, power_of_two_up_to(min(row["BLOCK_M"], 64) if span else row["BLOCK_M"], m if span else rows))
     block_n = max(16, power_of_two_up_to(row["BLOCK_N"], n))
@@ -230,7 +237,27 @@ def adapted_row(row, m, n, k, ranks):
     split = row["SPLIT_K"]
     while split < 8 and tiles * split * 2 <= units and k // (split * 2) >= 512:
         split *= 2
-    return {**row, "BLOCK_M": block_m, "BLOCK_N": block_n, "SPLIT_K": split}
+    fitted = {**row, "BLOCK_M": block_m, "BLOCK_N": block_n, "SPLIT_K": split, "SLICES": 0}
+    if GFX942:  # 64 KB of LDS
+        fitted["num_stages"] = 2
+        while (block_m + block_n) * fitted["BLOCK_K"] * 2 > 65536:
+            fitted["BLOCK_K"] //= 2
+    return fitted
+
+
+def fits_hopper_kernel(row, rows, n, k, ranks):
+    """Whether the warp-specialised kernel takes the shape: whole tiles of rows, whole slices of k, 16-byte lines."""
+    slices = row["SLICES"]
+    return (
+        not GFX942
+        and slices > 0
+        and ranks > 1
+        and rows % row["BLOCK_M"] == 0
+        and n % 8 == 0
+        and k % 8 == 0
+        and (slices == 1 or k % (slices * row["BLOCK_K"]) == 0)
+        and torch.cuda.get_device_capability() == (9, 0)
+    )
 
 
 # ---------------------------------------------------------------- host side
@@ -240,54 +267,157 @@ def table_key(a, w, ranks):
     return ("gfx942" if GFX942 else "sm_90", a.shape[0] * ranks, w.shape[0], a.shape[1])
 
 
+def in_pages(n_bytes):
+    return -(-n_bytes // PAGE_BYTES) * PAGE_BYTES
+
+
+def as_int32(value):
+    """Wrapped to 32 bits, signed."""
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
 class Plan:
     """Everything about a shape that does not change from call to call."""
+
+    trace = None  # int64 [workgroups][64]: set before the first call to have the times noted
 
     def __init__(self, heap, a, w, bias):
         rows, k = a.shape
         n, ranks = w.shape[0], heap.world_size
-        self.heap = heap
+        self.heap, self.rank = heap, heap.rank
         self.table_key = table_key(a, w, ranks)
         self.table_row = TUNING.get(self.table_key)
         row = self.table_row or adapted_row(DEFAULT, rows * ranks, n, k, ranks)
+        self.out_shape = (rows * ranks, n)
+        if row["SLICES"]:
+            if not fits_hopper_kernel(row, rows, n, k, ranks):
+                row = adapted_row(DEFAULT, rows * ranks, n, k, ranks)
+        make = self.make_hopper if row["SLICES"] else self.make_portable
+        make(row, rows, n, k, ranks, bias is not None, a.device)
+
+    def make_region(self, name, counters, slot_bytes):
+        """After compiling, so that no peer spins meanwhile: counters, then two places for everybody's rows."""
+        counter_bytes = in_pages(4 * counters)
+        self.region = self.heap.region(name, counter_bytes + 2 * slot_bytes)
+        self.own = self.region.addresses[self.rank]
+        return tuple(counter_bytes + parity * slot_bytes for parity in range(2))
+
+    def make_portable(self, row, rows, n, k, ranks, has_bias, device):
         block_m, block_n, split_k, senders = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"], row["SENDERS"]
         span = rows < block_m and rows < 32
         chunks = 1 if span else -(-rows // block_m)
         row_tiles = -(-rows * ranks // block_m) if span else ranks * chunks
         tiles = row_tiles * -(-n // block_n)
         pushers = senders * (ranks if span else ranks - 1)
-        counter_bytes = -(-ranks * chunks * 4 // PAGE_BYTES) * PAGE_BYTES
-        slot_bytes = -(-ranks * rows * k * 2 // PAGE_BYTES) * PAGE_BYTES
-
-        constants = (rows * ranks, n, k, ranks, bias is not None, span, block_m, block_n, row["BLOCK_K"], row["BAND"])
+        slot_bytes = in_pages(2 * ranks * rows * k)
+        constants = (rows * ranks, n, k, ranks, has_bias, span, block_m, block_n, row["BLOCK_K"], row["BAND"])
         constants += (split_k, row["PUSH"], senders, N_XCD if GFX942 else 1)
         bf16, int32 = torch.bfloat16, torch.int32
         pointers = (bf16, bf16, bf16, bf16, torch.float32, int32, torch.int64, int32, bf16)
-        numbers = (counter_bytes + slot_bytes, 0, 0, heap.alarm_address, heap.timeout_ticks)
+        largest_slot = in_pages(4 * ranks * chunks) + slot_bytes
         compiled = compile_kernel(
             ag_gemm_kernel,
-            (*pointers, *numbers, *constants),
+            (*pointers, largest_slot, 0, 0, self.heap.alarm_address, self.heap.timeout_ticks, *constants),
             num_warps=row["num_warps"],
             num_stages=row["num_stages"],
             **({"matrix_instr_nonkdim": row["MFMA"]} if GFX942 else {}),
         )
         self.launch = bound_to_grid(compiled, pushers + tiles * split_k)
-        # After compiling: no peer spins meanwhile.
-        self.region = heap.region(("ag_gemm", rows, k, span, chunks, senders), counter_bytes + 2 * slot_bytes)
-        own = self.region.addresses[heap.rank]
-        self.out_shape = (rows * ranks, n)
-        partial = torch.empty(tiles * split_k * block_m * block_n if split_k > 1 else 1, device=a.device)
-        arrived = torch.zeros(tiles, dtype=torch.int32, device=a.device)
-        self.before = (partial, arrived, self.region.table, own)
-        self.places = tuple((own + at, at) for at in (counter_bytes, counter_bytes + slot_bytes))
-        self.after = (heap.alarm_address, heap.timeout_ticks, *constants)
+        slots = self.make_region(("ag_gemm", rows, k, span, chunks, senders), ranks * chunks, slot_bytes)
+        partial = torch.empty(tiles * split_k * block_m * block_n if split_k > 1 else 1, device=device)
+        arrived = torch.zeros(tiles, dtype=torch.int32, device=device)
+        self.before = (partial, arrived, self.region.table, self.own)
+        self.places = tuple((self.own + slot, slot, self.rank) for slot in slots)
+        self.after = (self.heap.alarm_address, self.heap.timeout_ticks, *constants)
+        self.run = self.run_portable
 
-    def run(self, a, w, bias):
+    def run_portable(self, a, w, bias):
         out = torch.empty(self.out_shape, dtype=torch.bfloat16, device=a.device)
         epoch = self.region.next_epoch()
-        place = self.places[epoch & 1]
-        self.launch(a, w, a if bias is None else bias, out, *self.before, *place, self.heap.rank, epoch, *self.after)
+        bias = a if bias is None else bias
+        self.launch(a, w, bias, out, *self.before, *self.places[epoch & 1], epoch, *self.after)
         return out
+
+    def make_hopper(self, row, rows, n, k, ranks, has_bias, device):
+        block_m, block_n, block_k, slices = row["BLOCK_M"], row["BLOCK_N"], row["BLOCK_K"], row["SLICES"]
+        band = min(row["BAND"], rows // block_m)
+        bands = -(-rows // (band * block_m))
+        piece_rows = power_of_two_up_to(block_m, max(1, row["PUSH"] // (k // slices)))
+        self.parts = band * block_m // piece_rows
+        tiles = rows // block_m * ranks * -(-n // block_n)
+        workgroups = min(tiles, torch.cuda.get_device_properties(device).multi_processor_count)
+        self.tickets_a_call = bands * slices * self.parts * (ranks - 1) + workgroups
+        self.calls = 0
+        slot_bytes = in_pages(2 * ranks * rows * k)
+        counters = ranks * bands * slices
+        constants = (rows, n, k, ranks, has_bias, block_m, block_n, block_k, band, slices, piece_rows)
+        constants += (row["num_stages"], self.trace is not None)
+        shapes = ((rows, k), (rows * ranks, k), (n, k), (rows * ranks, n))
+        blocks = ((block_m, block_k), (block_m, block_k), (block_n, block_k), (block_m, block_n // 2))
+        sample = torch.empty(16, dtype=torch.bfloat16)
+        descriptors = [TensorDescriptor(sample, s, (s[1], 1), b, tile_layout(b)) for s, b in zip(shapes, blocks)]
+        bf16, int32, int64 = torch.bfloat16, torch.int32, torch.int64
+        largest_slot = in_pages(4 * counters) + slot_bytes
+        compiled = compile_kernel(
+            ag_gemm_hopper_kernel,
+            (*descriptors, bf16, bf16, int64, int32, int32, int64, largest_slot, 0, 0, 0)
+            + (self.heap.alarm_address, self.heap.timeout_ticks, *constants),
+            num_warps=row["num_warps"],
+        )
+        self.launch = bound_to_grid(compiled, workgroups)
+        slots = self.make_region(("ag_gemm_hopper", rows, k, band * block_m, slices, piece_rows), counters, slot_bytes)
+        tickets = torch.zeros(1, dtype=torch.int32, device=device)
+        trace = tickets if self.trace is None else self.trace
+        self.own_matrix, self.gathered, self.w_matrix, self.out_matrix = (MatrixArgument(s) for s in shapes)
+        self.middle = (self.region.table, self.own, tickets, trace)
+        self.places = tuple((Address(self.own + slot), slot) for slot in slots)
+        self.after = (self.heap.alarm_address, self.heap.timeout_ticks, *constants, row["num_warps"])
+        self.run = self.run_hopper
+
+    def run_hopper(self, a, w, bias):
+        out = torch.empty(self.out_shape, dtype=torch.bfloat16, device=a.device)
+        epoch = self.region.next_epoch()
+        first_ticket = as_int32(self.calls * self.tickets_a_call)
+        self.calls += 1
+        gathered, slot = self.places[epoch & 1]
+        self.launch(
+            self.own_matrix.at(a),
+            self.gathered.at(gathered),
+            self.w_matrix.at(w),
+            self.out_matrix.at(out),
+            a,
+            a if bias is None else bias,
+            *self.middle,
+            slot,
+            self.rank,
+            first_ticket,
+            as_int32(epoch * self.parts),
+            *self.after,
+        )
+        return out
+
+
+class Address:
+    """Memory of the heap, for who asks with data_ptr()."""
+
+    def __init__(self, address):
+        self.address = address
+
+    def data_ptr(self):
+        return self.address
+
+
+class MatrixArgument:
+    """What Triton's launcher wants of a tensor descriptor; it is encoded at each launch."""
+
+    padding, round_f32_to_tf32 = "zero", False
+
+    def __init__(self, shape):
+        self.shape, self.strides = list(shape), [shape[1], 1]
+
+    def at(self, base):
+        self.base = base
+        return self
 
 
 _plans: dict[Any, Plan] = {}
@@ -304,8 +434,8 @@ def check_input(a, w, bias):
             continue
         if x.dtype != torch.bfloat16:
             raise ValueError(f"{name} must be bfloat16, got {x.dtype}")
-        if x.device != a.device or x.device.type != "cuda":
-            raise ValueError(f"{name} must be on the GPU of the input, got {x.device}")
+        if x.device != a.device:
+            raise ValueError(f"{name} must be on the input's {a.device}, got {x.device}")
 
 
 def plan_for(key, a, w, bias):
