@@ -14,12 +14,13 @@
 
 constexpr int MAX_RANKS = 8;
 constexpr int MAX_EXPERTS_PER_TOKEN = 32;  // a lane each
-constexpr int CHUNK_PIECES = 128;          // of a chunk at most: 1,024 elements
 constexpr int THREADS = 512;
 constexpr int WAVES = THREADS / WAVE;
-constexpr int PIECES = CHUNK_PIECES / WAVE;  // of a lane
-constexpr int ENTRY_BYTES = 16;              // of a header: {weight, epoch, expert, epoch}
-constexpr int COUNT_BITS = 8;                // of a flag: how many experts; above them the epoch's lower 24 bits
+constexpr int ENTRY_BYTES = 16;  // of a header: {weight, epoch, expert, epoch}
+constexpr int COUNT_BITS = 8;    // of a flag: how many experts; above them the epoch's lower 24 bits
+
+// Pieces of a chunk at most: 1,024 elements; with tagged words what two registers of 16 bytes a lane hold.
+__host__ __device__ constexpr int chunk_pieces(bool tagged) { return tagged ? 2 * WAVE : 128; }
 
 // What the kernel waits for when it gives up; what HeapError's text says of it is in hip.py.
 enum Awaited { TOKENS_OF_PEER = 1, SUMS_OF_PEER = 2, EXPERT_IN_RANGE = 3 };
@@ -29,14 +30,14 @@ struct Cut {
     int row_pieces, chunks, pieces;
 };
 
-__host__ __device__ constexpr Cut cut(int dim) {
-    const int row = dim / 8, chunks = (row + CHUNK_PIECES - 1) / CHUNK_PIECES;
+__host__ __device__ constexpr Cut cut(int dim, bool tagged) {
+    const int row = dim / 8, chunks = (row + chunk_pieces(tagged) - 1) / chunk_pieces(tagged);
     return {row, chunks, (row + chunks - 1) / chunks};
 }
 
 // Bytes of one chunk's place in the region. With tagged words half of them are tags.
 __host__ __device__ constexpr int chunk_bytes(Cut c, bool tagged) {
-    return tagged ? CHUNK_PIECES * 32 : (c.pieces * 16 + 127) / 128 * 128;
+    return tagged ? chunk_pieces(true) * 32 : (c.pieces * 16 + 127) / 128 * 128;
 }
 
 // One half (calls of one parity) of a rank's region, as offsets in bytes; the arrived tokens lie at 0.
@@ -88,23 +89,39 @@ __device__ inline __half2 expert(__half2 x, int /*local_expert*/, int rank) {
     return __hmul2(x, __float2half2_rn(static_cast<float>(1 + rank)));
 }
 
-__device__ inline __half2 as_half2(u32 bits) { return __builtin_bit_cast(__half2, bits); }
-__device__ inline u32 as_bits(__half2 x) { return __builtin_bit_cast(u32, x); }
-
-// f(0), f(1) ... of a lane's pieces: written out, so that arrays of them stay in registers.
-template <class F>
-__device__ inline void each_piece(F f) {
-    static_assert(PIECES == 2 || PIECES == 4);
-    f(0), f(1);
-    if constexpr (PIECES == 4) f(2), f(3);
+// The same 32 bits. (__half2 is no type that __builtin_bit_cast takes on NVIDIA.)
+__device__ inline __half2 as_half2(u32 bits) {
+    __half2 x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+__device__ inline u32 as_bits(__half2 x) {
+    u32 bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
 }
 
+// f(0), f(1) ... of a lane's pieces: written out, so that arrays of them stay in registers.
+template <int N, class F>
+__device__ inline void each(F f) {
+    static_assert(N == 2 || N == 4);
+    f(0), f(1);
+    if constexpr (N == 4) f(2), f(3);
+}
+
+// A lane's pieces of a chunk.
+template <int N>
+struct Pieces {
+    Piece of[N];
+};
+
 // fp32 sums of a lane's pieces.
+template <int N>
 struct Sum {
-    float2 of[PIECES][4];
+    float2 of[N][4];
 
     __device__ void clear() {
-        each_piece([&](int i) { of[i][0] = of[i][1] = of[i][2] = of[i][3] = make_float2(0, 0); });
+        each<N>([&](int i) { of[i][0] = of[i][1] = of[i][2] = of[i][3] = make_float2(0, 0); });
     }
     __device__ void add(int i, int j, __half2 x, float weight) {
         const float2 y = __half22float2(x);
@@ -115,10 +132,6 @@ struct Sum {
         return make_piece(as_bits(__float22half2_rn(of[i][0])), as_bits(__float22half2_rn(of[i][1])),
                           as_bits(__float22half2_rn(of[i][2])), as_bits(__float22half2_rn(of[i][3])));
     }
-};
-
-struct Pieces {
-    Piece of[PIECES];
 };
 
 __device__ inline u32 word(Piece v, int j) { return j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w; }
@@ -139,6 +152,8 @@ struct Deadline {
 // to be complete; twice the bytes, for small cases.
 template <int DIM, bool TAGGED>
 struct All2All {
+    static constexpr int N = chunk_pieces(TAGGED) / WAVE;
+
     const All2AllArgs& a;
     const Cut shape;
     const int lane, worker, workers;
@@ -146,7 +161,7 @@ struct All2All {
 
     __device__ explicit All2All(const All2AllArgs& args)
         : a(args),
-          shape(DIM ? cut(DIM) : cut(args.dim)),
+          shape(DIM ? cut(DIM, TAGGED) : cut(args.dim, TAGGED)),
           lane(threadIdx.x % WAVE),
           worker(wave_uniform(blockIdx.x + gridDim.x * (threadIdx.x / WAVE))),
           workers(gridDim.x * WAVES),
@@ -196,7 +211,7 @@ struct All2All {
                 raise_alarm(a.patience, EXPERT_IN_RANGE, a.rank, a.epoch);
         }
         for (int d = 0; d < a.world_size; d++) {
-            const WaveMask here = ballot(r.owner == d);
+            const WaveMask here = lanes_where(r.owner == d);
             r.owners |= u32(here != 0) << d;
             if (r.owner == d) r.place = popcount(here & lanes_below(lane));
             if (lane == d) r.count = popcount(here);
@@ -206,18 +221,18 @@ struct All2All {
 
     // ---- moving a chunk -------------------------------------------------------------------------
 
-    __device__ Pieces load_plain(const unsigned char* row, int chunk) const {
-        Pieces v = {};
-        each_piece([&](int i) {
+    __device__ Pieces<N> load_plain(const unsigned char* row, int chunk) const {
+        Pieces<N> v = {};
+        each<N>([&](int i) {
             if (has(i, chunk))
                 v.of[i] = reinterpret_cast<const Piece*>(row)[chunk * shape.pieces + lane + i * WAVE];
         });
         return v;
     }
 
-    __device__ void send(unsigned char* to, const Pieces& v, int chunk) const {
+    __device__ void send(unsigned char* to, const Pieces<N>& v, int chunk) const {
         const Shared place = shared(to);
-        each_piece([&](int i) {
+        each<N>([&](int i) {
             if (!has(i, chunk)) return;
             if constexpr (TAGGED) {
                 const u32 at = (2 * i * WAVE + lane) * 16;
@@ -230,20 +245,20 @@ struct All2All {
     }
 
     // Of a chunk that a flag says is there.
-    __device__ Pieces take(const unsigned char* from, int chunk) const {
+    __device__ Pieces<N> take(const unsigned char* from, int chunk) const {
         const Shared place = shared(from);
-        Pieces v = {};
-        each_piece([&](int i) {
+        Pieces<N> v = {};
+        each<N>([&](int i) {
             if (has(i, chunk)) v.of[i] = load_16(place, (lane + i * WAVE) * 16);
         });
         return v;
     }
 
     // Of a chunk that may not be there yet: `there` stays true if all of this lane's words are.
-    __device__ Pieces take_tagged(const unsigned char* from, int chunk, bool& there) const {
+    __device__ Pieces<N> take_tagged(const unsigned char* from, int chunk, bool& there) const {
         const Shared place = shared(from);
-        Pieces v = {};
-        each_piece([&](int i) {
+        Pieces<N> v = {};
+        each<N>([&](int i) {
             if (!has(i, chunk)) return;
             const u32 at = (2 * i * WAVE + lane) * 16;
             const Piece low = load_tagged_16(place, at), high = load_tagged_16(place, at + WAVE * 16);
@@ -259,7 +274,7 @@ struct All2All {
         tell_absent_tokens();
         for (int item = worker; item < a.num_tokens * shape.chunks; item += workers) {
             const int token = item / shape.chunks, chunk = item % shape.chunks;
-            const Pieces v = load_plain(a.x + size_t(token) * token_bytes(), chunk);
+            const Pieces<N> v = load_plain(a.x + size_t(token) * token_bytes(), chunk);
             const Route r = route(token);
             const size_t here = slot(a.rank, token, chunk);
             unsigned char* const owner = lane_pointer(my_peer, r.owner < 0 ? 0 : r.owner);
@@ -295,7 +310,7 @@ struct All2All {
 
     // What arrived of one token for this rank: a chunk, and in lane i its i-th expert here.
     struct Arrived {
-        Pieces x;
+        Pieces<N> x;
         float weight;
         int local_expert;
     };
@@ -306,7 +321,7 @@ struct All2All {
         const unsigned char* const from = mine + here * chunk_bytes(shape, TAGGED);
         const u64* entry = reinterpret_cast<const u64*>(mine + a.at.headers + (here * a.k + lane) * ENTRY_BYTES);
         u64 weight = 0, local_expert = 0;
-        Pieces x;
+        Pieces<N> x;
         for (Deadline deadline;; deadline.check(a, TOKENS_OF_PEER, source)) {
             if (lane < count) weight = load_word(entry), local_expert = load_word(entry + 1);
             if constexpr (!TAGGED) {
@@ -315,24 +330,24 @@ struct All2All {
             }
             bool there = lane >= count || (weight >> 32 == a.epoch && local_expert >> 32 == a.epoch);
             x = take_tagged(from, chunk, there);
-            if (ballot(!there) == 0) break;
+            if (lanes_where(!there) == 0) break;
         }
         return {x, __builtin_bit_cast(float, static_cast<u32>(weight)), static_cast<int>(local_expert)};
     }
 
     __device__ void run_experts_and_return(const Arrived& n, int source, int token, int chunk, int count) const {
-        Sum sum;
+        Sum<N> sum;
         sum.clear();
         for (int e = 0; e < count; e++) {
             const float weight = broadcast(n.weight, e);
             const int local_expert = broadcast(n.local_expert, e);
-            each_piece([&](int i) {
+            each<N>([&](int i) {
                 for (int j = 0; j < 4; j++)
                     sum.add(i, j, expert(as_half2(word(n.x.of[i], j)), local_expert, a.rank), weight);
             });
         }
-        Pieces row;
-        each_piece([&](int i) { row.of[i] = sum.rounded(i); });
+        Pieces<N> row;
+        each<N>([&](int i) { row.of[i] = sum.rounded(i); });
         send(peer(source) + a.at.sums + slot(a.rank, token, chunk) * chunk_bytes(shape, TAGGED), row, chunk);
     }
 
@@ -349,14 +364,14 @@ struct All2All {
             while (pending) {
                 const bool polls = lane < a.batch && (pending >> lane & 1);
                 const u32 seen = polls ? load_flag(my_flag) : 0;
-                const u32 arrived = static_cast<u32>(ballot(polls && is_set(seen)));
+                const u32 arrived = static_cast<u32>(lanes_where(polls && is_set(seen)));
                 if (!arrived) {
                     deadline.check(a, TOKENS_OF_PEER, first + lowest(pending));
                     continue;
                 }
                 pending &= ~arrived;
                 const int count = seen & ((1 << COUNT_BITS) - 1);
-                u32 left = static_cast<u32>(ballot(polls && is_set(seen) && count > 0));
+                u32 left = static_cast<u32>(lanes_where(polls && is_set(seen) && count > 0));
                 if (!left) continue;
                 const bool mine = lane < a.batch && (left >> lane & 1);
                 if constexpr (!TAGGED) wave_acquire();
@@ -398,14 +413,14 @@ struct All2All {
         for (u32 pending = owners; pending;) {
             const bool polls = lane < a.world_size && (pending >> lane & 1);
             const u32 seen = polls ? load_flag(my_flag) : 0;
-            pending &= ~static_cast<u32>(ballot(polls && is_set(seen)));
+            pending &= ~static_cast<u32>(lanes_where(polls && is_set(seen)));
             if (pending) deadline.check(a, SUMS_OF_PEER, lowest(pending));
         }
         wave_acquire();
     }
 
     // From the first rank of `owners`; without one, zeros.
-    __device__ Pieces take_sum(u32 owners, int token, int chunk, bool& there) const {
+    __device__ Pieces<N> take_sum(u32 owners, int token, int chunk, bool& there) const {
         if (!owners) return {};
         const unsigned char* const from = sums_of(lowest(owners), token, chunk);
         if constexpr (TAGGED) return take_tagged(from, chunk, there);
@@ -417,28 +432,28 @@ struct All2All {
             const int token = item / shape.chunks, chunk = item % shape.chunks;
             u32 owners = route(token).owners;
             if constexpr (!TAGGED) await_sums(owners, token, chunk);
-            Sum sum;
+            Sum<N> sum;
             sum.clear();
-            const auto add = [&](const Pieces& v) {
-                each_piece([&](int i) {
+            const auto add = [&](const Pieces<N>& v) {
+                each<N>([&](int i) {
                     for (int j = 0; j < 4; j++) sum.add(i, j, as_half2(word(v.of[i], j)), 1.0f);
                 });
             };
             while (owners) {  // in the order of ranks; four ranks' loads at once
                 const u32 second = owners & (owners - 1), third = second & (second - 1);
                 const u32 fourth = third & (third - 1);
-                Pieces v0, v1, v2, v3;
+                Pieces<N> v0, v1, v2, v3;
                 for (Deadline deadline;; deadline.check(a, SUMS_OF_PEER, lowest(owners))) {
                     bool there = true;
                     v0 = take_sum(owners, token, chunk, there), v1 = take_sum(second, token, chunk, there);
                     v2 = take_sum(third, token, chunk, there), v3 = take_sum(fourth, token, chunk, there);
-                    if (!TAGGED || ballot(!there) == 0) break;
+                    if (!TAGGED || lanes_where(!there) == 0) break;
                 }
                 add(v0), add(v1), add(v2), add(v3);
                 owners = fourth & (fourth - 1);
             }
             Piece* const row = reinterpret_cast<Piece*>(a.out + size_t(token) * token_bytes());
-            each_piece([&](int i) {
+            each<N>([&](int i) {
                 if (has(i, chunk)) row[chunk * shape.pieces + lane + i * WAVE] = sum.rounded(i);
             });
         }

@@ -36,7 +36,7 @@ static void with_kernel_of(bool tagged, int dim, F f) {
 
 // Bytes that every rank's region needs.
 int64_t all2all_region_bytes(int world_size, int max_num_tokens, int k, int dim, bool tagged) {
-    return 2 * layout(world_size, max_num_tokens, k, cut(dim), tagged).bytes;
+    return 2 * layout(world_size, max_num_tokens, k, cut(dim, tagged), tagged).bytes;
 }
 
 // A new plan, until all2all_drop. max_groups, batch: see tuning in hip.py.
@@ -44,7 +44,7 @@ int64_t all2all_plan(int rank, int world_size, int experts, int k, int dim, int 
                      int max_groups, int batch, int64_t alarm, int64_t timeout_ticks) {
     All2AllPlan* plan = new All2AllPlan();
     All2AllArgs& a = plan->args;
-    const Cut shape = cut(dim);
+    const Cut shape = cut(dim, tagged);
     a.at = layout(world_size, max_num_tokens, k, shape, tagged);
     a.patience = {alarm, timeout_ticks};
     a.rank = rank;

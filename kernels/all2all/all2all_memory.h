@@ -20,7 +20,7 @@ typedef u32 Piece __attribute__((ext_vector_type(4)));  // 16 bytes: what a lane
 
 __device__ inline Piece make_piece(u32 x, u32 y, u32 z, u32 w) { return Piece{x, y, z, w}; }
 
-__device__ inline WaveMask ballot(bool x) { return __ballot(x); }
+__device__ inline WaveMask lanes_where(bool x) { return __ballot(x); }
 __device__ inline int popcount(WaveMask mask) { return __popcll(mask); }
 __device__ inline int wave_uniform(int x) { return __builtin_amdgcn_readfirstlane(x); }
 __device__ inline int broadcast(int x, int lane) { return __builtin_amdgcn_readlane(x, lane); }
@@ -64,7 +64,7 @@ typedef uint4 Piece;
 
 __device__ inline Piece make_piece(u32 x, u32 y, u32 z, u32 w) { return make_uint4(x, y, z, w); }
 
-__device__ inline WaveMask ballot(bool x) { return __ballot_sync(~0u, x); }
+__device__ inline WaveMask lanes_where(bool x) { return __ballot_sync(~0u, x); }
 __device__ inline int popcount(WaveMask mask) { return __popc(mask); }
 __device__ inline int wave_uniform(int x) { return x; }
 __device__ inline int broadcast(int x, int lane) { return __shfl_sync(~0u, x, lane); }
