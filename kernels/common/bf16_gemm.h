@@ -7,6 +7,7 @@
 #pragma once
 
 #include "bf16_mma_gfx942.h"
+#include "bf16_mma_sm80.h"
 
 // Output tile of a workgroup and its division among waves. PER_CU: workgroups meant to share a CU.
 template <int BM_, int BN_, int WAVES_M_, int WAVES_N_, int PER_CU_>
