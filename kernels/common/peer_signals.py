@@ -101,8 +101,8 @@ def acquire_system():
 
 @triton.jit
 def load_flags(flags, inside):
-    """Values of flags (int32 pointers [n], inside says which) as they are now, past all caches; 0 for the others. On AMD
-    Triton takes no notice of volatile=True, but of ".cv" (sc0 sc1)."""
+    """Values of flags (int32 pointers [n], inside says which) as they are now, past all caches; 0 for the others. On
+    AMD Triton takes no notice of volatile=True, but of ".cv" (sc0 sc1)."""
     if PEER_SIGNALS_HIP:
         values = tl.load(flags, mask=inside, other=0, cache_modifier=".cv")
     else:
@@ -143,7 +143,8 @@ def store_flags(flags, values, inside, COUNT: tl.constexpr):
 def signal(flag, value):
     """Set a flag (int32 pointer, here or on a peer) for everyone to see, after all that stores_complete() covered."""
     release_system()
-    store_flags(flag, value, value == value, 1)
+    one = tl.full((), 0, tl.int32) + value
+    store_flags(flag, one, one == one, 1)
 
 
 @triton.jit
@@ -159,7 +160,8 @@ def raise_alarm(alarm, what, peer, epoch):
 
     The words are those of AlarmBlock in symmetric_heap.py; one 64-bit store, so that waves do not mix theirs.
     """
-    word = (epoch.to(tl.int64) << 32) | ((peer + 1).to(tl.int64) << 16) | what
+    zero = tl.full((), 0, tl.int64)
+    word = ((zero + epoch) << 32) | ((zero + peer + 1) << 16) | what
     tl.store(alarm.to(tl.pointer_type(tl.int64)), word, cache_modifier=".wt")
     told = (alarm + 8).to(tl.pointer_type(tl.int32))
     start = wall_clock()

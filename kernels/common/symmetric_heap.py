@@ -299,15 +299,14 @@ class SymmetricHeap:
         try:
             messages = self.exchange(told, f"to make {name}")
             self.refuse(messages, f"make {name}")
-            problem = self.disagreement(messages)
-            if problem is None:
-                try:
-                    for rank, message in enumerate(messages):
-                        if rank != self.rank:
-                            peer = rank
-                            peers[rank] = self.runtime.open(bytes.fromhex(message["handle"]))
-                except HeapError as error:
-                    problem = f"no access to the memory of rank {peer}: {error}"
+            self.refuse_disagreement(messages, name)
+            try:
+                for rank, message in enumerate(messages):
+                    if rank != self.rank:
+                        peer = rank
+                        peers[rank] = self.runtime.open(bytes.fromhex(message["handle"]))
+            except HeapError as error:
+                problem = f"no access to the memory of rank {peer}: {error}"
             self.refuse(self.exchange({"error": problem}, f"to open {name}"), f"make {name}")
         except HeapError:
             for address in peers.values():
@@ -328,14 +327,13 @@ class SymmetricHeap:
             torch.cuda.empty_cache()  # torch may sit on what is missing
             return self.runtime.allocate(size_bytes)
 
-    def disagreement(self, messages):
-        """Why these messages make no region; the same text on every rank."""
+    def refuse_disagreement(self, messages, name):
+        """Raise, with the same text on every rank, where they do not ask for the same."""
         for field, what in (("key", "key"), ("size_bytes", "size in bytes"), ("host", "machine")):
             values = [message[field] for message in messages]
             if len(set(values)) > 1:
                 listed = ", ".join(f"rank {rank} {value}" for rank, value in enumerate(values))
-                return f"every rank must have the same {what}, but: {listed}"
-        return None
+                raise HeapError(f"cannot make {name}: every rank must have the same {what}, but: {listed}")
 
     def drop_region(self, key):
         """Collective: close what is mapped, and free once everyone has."""

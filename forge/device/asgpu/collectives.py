@@ -288,7 +288,7 @@ def apply() -> None:
                 replaced[name] = wrap(name, original, tensors)
     c10d._get_object_coll_device = object_device
     # Groups bound to a GPU are split off one another, which gloo would try and cannot.
-    c10d._get_split_source = lambda group: None  # type: ignore[assignment]
+    c10d._get_split_source = lambda group: None
     major, minor, patch = RCCL_VERSION
     torch._C._nccl_version = lambda: major << 32 | minor << 16 | patch
     torch._C._nccl_version_suffix = lambda: b""
