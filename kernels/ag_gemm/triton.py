@@ -300,6 +300,7 @@ class Plan:
         counter_bytes = in_pages(4 * counters)
         self.region = self.heap.region(name, counter_bytes + 2 * slot_bytes)
         self.own = self.region.addresses[self.rank]
+        self.first_slot = counter_bytes
         return tuple(counter_bytes + parity * slot_bytes for parity in range(2))
 
     def make_portable(self, row, rows, n, k, ranks, has_bias, device):
