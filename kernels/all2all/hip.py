@@ -63,9 +63,8 @@ class All2AllPlan:
             cfg.max_num_tokens,
         )
         if (rank, world_size) != (heap.rank, heap.world_size):
-            raise ValueError(
-                f"all2all: called as rank {rank} of {world_size}, but the process group says {heap.rank} of {heap.world_size}"
-            )
+            group = f"{heap.rank} of {heap.world_size}"
+            raise ValueError(f"all2all: called as rank {rank} of {world_size}, but the process group says {group}")
         if not 1 <= world_size <= MAX_RANKS:
             raise ValueError(f"all2all: 1 to {MAX_RANKS} ranks, of one machine, got {world_size}")
         if experts % world_size:
@@ -82,11 +81,10 @@ class All2AllPlan:
         size_bytes = self.extension.all2all_region_bytes(world_size, max_tokens, k, dim, tagged)
         if size_bytes > MAX_REGION_BYTES:
             raise HeapError(
-                f"all2all: {max_tokens} tokens of {dim} for {world_size} ranks need a region of {size_bytes / 2**30:.1f} GiB, "
-                f"more than {MAX_REGION_BYTES >> 30}"
+                f"all2all: {max_tokens} tokens of {dim} for {world_size} ranks need a region of "
+                f"{size_bytes / 2**30:.1f} GiB, more than {MAX_REGION_BYTES >> 30}"
             )
-        heap.name_waits(WAITS)
-        self.region = heap.region(("all2all", world_size, max_tokens, k, dim, tagged), size_bytes)
+        # The plan asks the GPU about the kernel, and so loads it: before the region as well.
         self.handle = self.extension.all2all_plan(
             rank,
             world_size,
@@ -100,6 +98,8 @@ class All2AllPlan:
             heap.alarm_address,
             heap.timeout_ticks,
         )
+        heap.name_waits(WAITS)
+        self.region = heap.region(("all2all", world_size, max_tokens, k, dim, tagged), size_bytes)
         for peer, address in enumerate(self.region.addresses):
             self.extension.all2all_peer(self.handle, peer, address)
         self.run = self.extension.all2all_run
@@ -109,19 +109,19 @@ class All2AllPlan:
             self.extension.all2all_drop(self.handle)
 
     def check(self, mine):
-        """What the kernel cannot see. Rows must follow each other, and there may be no more than announced."""
+        """What the kernel cannot see, told in full where something is wrong."""
         x, indices, weights = mine.x, mine.indices, mine.weights
         tokens = x.shape[0]
         if tokens > self.max_tokens:
             raise ValueError(f"all2all: {tokens} tokens, but max_num_tokens is {self.max_tokens}")
-        for name, tensor, shape, dtype in (
-            ("x", x, (tokens, self.dim), torch.float16),
-            ("indices", indices, (tokens, self.k), torch.int32),
-            ("weights", weights, (tokens, self.k), torch.float32),
+        for name, tensor, columns, dtype in (
+            ("x", x, self.dim, torch.float16),
+            ("indices", indices, self.k, torch.int32),
+            ("weights", weights, self.k, torch.float32),
         ):
-            if tensor.dtype is not dtype or tensor.shape != shape:
+            if tensor.dtype is not dtype or tensor.shape != (tokens, columns):
                 raise ValueError(
-                    f"all2all: {name} must be {dtype} {list(shape)}, got {tensor.dtype} {list(tensor.shape)}"
+                    f"all2all: {name} must be {dtype} {[tokens, columns]}, got {tensor.dtype} {list(tensor.shape)}"
                 )
             if not tensor.is_contiguous():
                 raise ValueError(f"all2all: {name} must be contiguous, got strides {tensor.stride()}")
@@ -134,7 +134,7 @@ def custom_kernel(data):
     """(cfg, rank_data, rank, world_size), see the problem's task.yml -> fp16 [num_tokens, hidden_dim]."""
     cfg, mine, rank, world_size = data
     x = mine.x
-    if torch.cuda.current_device() != x.device.index:
+    if torch.cuda.current_device() != x.get_device():
         torch.cuda.set_device(x.device)
     heap = symmetric_heap()
     key = (cfg.num_experts, cfg.experts_per_token, cfg.hidden_dim, cfg.max_num_tokens, cfg.in_dtype, cfg.out_dtype)
