@@ -93,7 +93,7 @@ _order_seeds: list[int] = []
 
 
 def order_seed() -> int:
-    """What draws the order of workgroups and waves: the innermost `cdna.device`'s, else $CDNA_ORDER_SEED; 0: the card's."""
+    """What draws the order of workgroups and waves: `cdna.device`'s seed, else $CDNA_ORDER_SEED; 0: the card's."""
     if _order_seeds:
         return _order_seeds[-1]
     text = os.environ.get("CDNA_ORDER_SEED") or "0"

@@ -28,7 +28,8 @@ def test_clocks() -> None:
 
 
 def test_checks_change_no_time() -> None:
-    outputs = [run(PROGRAMS / "clocks.hip", "--", "0.001", CDNA_THREADS="1", CDNA_CHECKS=checks) for checks in ("none", "all")]
+    words = (PROGRAMS / "clocks.hip", "--", "0.001")
+    outputs = [run(*words, CDNA_THREADS="1", CDNA_CHECKS=checks) for checks in ("none", "all")]
     assert outputs[0].returncode == outputs[1].returncode == 0, outputs[1].stdout + outputs[1].stderr
     assert outputs[0].stdout == outputs[1].stdout != ""
 

@@ -30,7 +30,7 @@ def code(text: str, **more: str) -> Result:
     return python("-c", textwrap.dedent(text), **more)
 
 
-@pytest.mark.parametrize("checks", ["tensors", "runtime", "triton", "hip"])
+@pytest.mark.parametrize("checks", ["tensors", "runtime", "triton", "hip", "graphs"])
 def test_torch(checks: str) -> None:
     gpus = {"runtime": "2", "hip": "2"}.get(checks, "1")
     file = HERE / "emulated" / f"checks_{checks}.py"

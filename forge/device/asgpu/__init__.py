@@ -17,6 +17,7 @@ def apply(arch: str) -> None:
     from forge.device.asgpu import (
         collectives,
         factories,
+        graphs,
         hip,
         operators,
         passthrough,
@@ -31,6 +32,7 @@ def apply(arch: str) -> None:
     streams.apply()
     hip.apply(arch)
     runtime.apply(arch)
+    graphs.apply()
     factories.apply()
     tensors.apply()
     passthrough.apply()

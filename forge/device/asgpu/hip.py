@@ -88,6 +88,35 @@ def new_stream(index: int) -> int | None:
     return handle.value
 
 
+def begin_capture(queue: int) -> None:
+    """Let the runtime record what is put on a queue, by its handle, for `end_capture`."""
+    if _library is not None:
+        _check(_library.hipStreamBeginCapture(ctypes.c_void_p(queue), 2))  # hipStreamCaptureModeRelaxed
+
+
+def end_capture(queue: int) -> Callable[[], None] | None:
+    """What launches everything that has been recorded; None if nothing was."""
+    if _library is None:
+        return None
+    graph, executable, nodes = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+    _check(_library.hipStreamEndCapture(ctypes.c_void_p(queue), ctypes.byref(graph)))
+    _check(_library.hipGraphGetNodes(graph, None, ctypes.byref(nodes)))
+    if not nodes.value:
+        _check(_library.hipGraphDestroy(graph))
+        return None
+    _check(_library.hipGraphInstantiate(ctypes.byref(executable), graph, None, None, ctypes.c_size_t(0)))
+    _check(_library.hipGraphDestroy(graph))
+    library = _library
+
+    def launch() -> None:
+        from forge.device.asgpu import streams
+
+        _check(library.hipGraphLaunch(executable, ctypes.c_void_p(streams.current_stream().cuda_stream)))
+
+    weakref.finalize(launch, library.hipGraphExecDestroy, executable).atexit = False
+    return launch
+
+
 _torch_zero = torch.Tensor.zero_
 LARGE_BYTES = 64 << 20
 SHARED_BYTES = 1 << 20
@@ -96,7 +125,10 @@ SHARED_BYTES = 1 << 20
 @functools.wraps(_torch_zero)
 def _zero(self: torch.Tensor) -> torch.Tensor:
     """Heaps that an extension allocated may be larger than the host's memory: the runtime clears without writing."""
-    if self.nbytes < LARGE_BYTES or not self.is_contiguous() or tags.real_device(self).type != "cpu":
+    from forge.device.asgpu import graphs
+
+    plain = self.is_contiguous() and tags.real_device(self).type == "cpu"
+    if self.nbytes < LARGE_BYTES or graphs.capturing() or not plain:
         return _torch_zero(self)
     assert _library is not None
     _check(_library.hipMemset(ctypes.c_void_p(self.data_ptr()), 0, ctypes.c_size_t(self.nbytes)))
@@ -109,8 +141,12 @@ def _in_device_memory(factory: Callable[..., Any], clear: bool) -> Callable[...,
 
     @functools.wraps(factory)
     def make(*args: Any, **kwargs: Any) -> Any:
+        from forge.device.asgpu import graphs
+
         made = factory(*args, **kwargs)
         tag = tags.tag_of(made)
+        if graphs.capturing():  # the graph has this memory already
+            return made
         plain = made.is_contiguous() and not made.requires_grad and kwargs.get("out") is None
         if tag is None or tag == tags.CPU or made.nbytes < SHARED_BYTES or not plain:
             return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ import triton
 
 import cdna
 from cdna.triton_driver import Launcher
-from forge.device.asgpu import tags
+from forge.device.asgpu import graphs, tags
 
 # A launcher is called with the grid, the queue, the kernel, two kinds of metadata and two hooks before the
 # kernel's own arguments.
@@ -29,7 +30,8 @@ class CheckedLauncher(Launcher):
                 raise ValueError(
                     f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)"
                 )
-        super().__call__(*args)
+        if not graphs.record(functools.partial(super().__call__, *args)):
+            super().__call__(*args)
 
 
 def apply(arch: str) -> None:

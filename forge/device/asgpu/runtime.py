@@ -88,16 +88,6 @@ def _exchange_device(index: int) -> int:
     return before
 
 
-class CUDAGraph:
-    """torch.cuda.CUDAGraph: not emulated, because a capture must not run what it records."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(
-            "an emulated GPU cannot capture a graph (torch.cuda.CUDAGraph): "
-            "catch this and run the code directly, or use --device rocm on an AMD GPU"
-        )
-
-
 class _Ranges:
     """The C side of torch.cuda.nvtx: keeps count, shows nothing."""
 
@@ -205,7 +195,6 @@ def apply(arch: str) -> None:
     cuda.device_count = cuda.random.device_count = tags.device_count
     cuda.memory_stats = cuda.memory.memory_stats = _no_statistics
     cuda.set_stream = streams.set_stream
-    cuda.CUDAGraph = cuda.graphs.CUDAGraph = CUDAGraph
     cuda.nvtx._nvtx = _Ranges()
     for name, value in {
         "_get_device_properties": lambda index: known,
@@ -227,4 +216,3 @@ def apply(arch: str) -> None:
     for name in TUNING:
         setattr(torch.cuda.tunable, name, _nothing)
     torch.cuda.tunable.is_enabled = lambda: False
-    cuda.is_current_stream_capturing = cuda.graphs.is_current_stream_capturing = lambda: False

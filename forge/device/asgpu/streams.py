@@ -27,6 +27,12 @@ def index_of(device: Any) -> int:
     return tag
 
 
+def _refuse(what: str) -> None:
+    from forge.device.asgpu import graphs
+
+    graphs.refuse(what)
+
+
 class Event:
     """torch.cuda.Event."""
 
@@ -43,6 +49,12 @@ class Event:
         self.recorded_ns: int | None = None
 
     def record(self, stream: Stream | None = None) -> None:
+        from forge.device.asgpu import graphs
+
+        if not graphs.record(self._record):
+            self._record()
+
+    def _record(self) -> None:
         self.recorded_ns = time.perf_counter_ns()
 
     def wait(self, stream: Stream | None = None) -> None:
@@ -52,7 +64,7 @@ class Event:
         return True
 
     def synchronize(self) -> None:
-        pass
+        _refuse("Event.synchronize")
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to `end_event`, on the host's clock."""
@@ -113,9 +125,12 @@ class Stream:
         return True
 
     def is_capturing(self) -> bool:
-        return False
+        from forge.device.asgpu import graphs
+
+        return graphs.capturing()
 
     def synchronize(self) -> None:
+        _refuse("Stream.synchronize")
         hip.synchronize()
 
     @classmethod

@@ -11,7 +11,7 @@ import torch
 from torch.multiprocessing import reductions
 from torch.utils._device import DeviceContext
 
-from forge.device.asgpu import tags
+from forge.device.asgpu import graphs, tags
 from forge.device.asgpu.tags import CPU, mark, quiet, tag_of, target
 
 _BASE = torch._C.TensorBase
@@ -25,7 +25,7 @@ def _move(tensor: torch.Tensor, tag: int, dtype: Any, copy: bool, memory_format:
     if source is None and tags.real_device(tensor).type != "cpu":
         return mark(_to(tensor, tags.CPU_DEVICE, dtype=dtype), tag)  # from "meta": torch's own error
     moves = source != tag and not (source is None and tag != CPU)
-    with quiet():
+    with graphs.moves(tensor, tag):
         if memory_format is None:
             moved = _to(tensor, dtype or tensor.dtype, copy=copy or moves)
         else:
