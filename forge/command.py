@@ -40,7 +40,7 @@ class UsageError(Exception):
 
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (eval.py --help says more)")
+        raise UsageError(f"{message} ({self.prog} --help says more)")
 
 
 def parser() -> Parser:
@@ -55,21 +55,7 @@ def parser() -> Parser:
         "--submission", metavar="FILE", type=Path, default=Path("submission.py"), help="default: %(default)s"
     )
     p.add_argument("--device", default="auto", help=f"{', '.join(DEVICE_NAMES)} (default: %(default)s)")
-    p.add_argument("--cases", metavar="CHOICE", default="all", help="all, smoke, or indices such as 0,3-5")
-    p.add_argument(
-        "--case",
-        metavar="CASE",
-        action="append",
-        default=[],
-        help="a case of your own instead, such as 'world_size: 4, m: 64, n: 2880, k: 2880, has_bias: true, seed: 1'; "
-        "may be repeated",
-    )
-    p.add_argument("--world-size", type=int, metavar="N", help="run the cases on N ranks instead of their own number")
-    p.add_argument(
-        "--keep-local",
-        action="store_true",
-        help="with --world-size: scale what is spread over the ranks (task.yml: spread), so that each has as much",
-    )
+    add_case_options(p)
     p.add_argument(
         "--against",
         metavar="OTHER",
@@ -87,6 +73,24 @@ def parser() -> Parser:
     )
     p.add_argument("--show-output", action="store_true", help="show what passing cases printed, too")
     return p
+
+
+def add_case_options(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--cases", metavar="CHOICE", default="all", help="all, smoke, or indices such as 0,3-5")
+    p.add_argument(
+        "--case",
+        metavar="CASE",
+        action="append",
+        default=[],
+        help="a case of your own instead, such as 'world_size: 4, m: 64, n: 2880, k: 2880, has_bias: true, seed: 1'; "
+        "may be repeated",
+    )
+    p.add_argument("--world-size", type=int, metavar="N", help="run the cases on N ranks instead of their own number")
+    p.add_argument(
+        "--keep-local",
+        action="store_true",
+        help="with --world-size: scale what is spread over the ranks (task.yml: spread), so that each has as much",
+    )
 
 
 def main(argv: list[str]) -> int:
@@ -110,7 +114,7 @@ def _main(argv: list[str]) -> int:
     other = None if args.against is None else _other_submission(plan, args.against, run_eval)
     run = Run(plan.mode, [], timed=not plan.device.emulated)
     run.notes = notes_for(plan, official_eval=run_eval is not None)
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, terminated)
     adopt_orphans()
     if other is not None:
         return _compare(plan, other, run, args, argv)
@@ -183,7 +187,7 @@ def _let_go_of_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _terminated(number: int, frame: Any) -> NoReturn:
+def terminated(number: int, frame: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 
@@ -201,12 +205,7 @@ def make_plan(args: argparse.Namespace) -> tuple[Plan, Path | None]:
         raise UsageError(f"unknown device {args.device!r}: choose one of {', '.join(DEVICE_NAMES)}")
     problem = find_problem(args.problem)
     harness, own_eval = choose_harness(problem, args.harness)
-    yaml_cases, chosen, not_official = _choose_cases(problem, args)
-    lines = [spec_of(case) for case in yaml_cases]
-    if own_eval is None:
-        specs = parse_case_file("\n".join(lines), harness, args.seed, args.honest_bools)
-    else:  # its own parser may know values that none of ours does
-        specs = [CaseSpec(i, line, case) for i, (line, case) in enumerate(zip(lines, yaml_cases))]
+    cases, not_official = cases_to_run(problem, None if own_eval is not None else harness, args)
     submission = read_submission(args.submission)
     device = resolve(args.device, problem.arch or STAND_IN_ARCH)
     if args.checks is not None:
@@ -221,19 +220,40 @@ def make_plan(args: argparse.Namespace) -> tuple[Plan, Path | None]:
         submission=submission,
         harness=harness,
         device=device,
-        cases=[specs[index] for index in chosen],
+        cases=cases,
         seed=args.seed,
         limit_s=args.timeout or problem.timeouts.of_mode(args.mode),
         accuracy=not args.no_accuracy,
         not_official=not_official,
     )
-    gpus = getattr(device, "gpus", None)
+    check_gpus(plan)
+    return plan, own_eval
+
+
+def check_gpus(plan: Plan) -> None:
+    gpus = getattr(plan.device, "gpus", None)
     if gpus is not None and plan.most_ranks > len(gpus):
         raise CaseError(
             f"a case has {plan.most_ranks} ranks and this machine {len(gpus)} GPU{'s' * (len(gpus) > 1)}: "
             f"choose others, or run them on fewer with --world-size {len(gpus)}, or emulate with --device gfx942"
         )
-    return plan, own_eval
+
+
+def cases_to_run(
+    problem: Problem, harness: Harness | None, args: argparse.Namespace
+) -> tuple[list[CaseSpec], str]:
+    """The cases that the options choose, as this harness reads them, and how they differ from the leaderboard's.
+
+    Without a harness a folder's own eval.py will read them: it may know values that none of ours does.
+    """
+    yaml_cases, chosen, not_official = _choose_cases(problem, args)
+    lines = [spec_of(case) for case in yaml_cases]
+    if harness is not None:
+        seed, honest_bools = getattr(args, "seed", None), getattr(args, "honest_bools", False)
+        specs = parse_case_file("\n".join(lines), harness, seed, honest_bools)
+    else:
+        specs = [CaseSpec(i, line, case) for i, (line, case) in enumerate(zip(lines, yaml_cases))]
+    return [specs[index] for index in chosen], not_official
 
 
 def _choose_cases(problem: Problem, args: argparse.Namespace) -> tuple[tuple[Case, ...], list[int], str]:

@@ -170,7 +170,9 @@ def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def best_reference(ref_kernel: Callable[[Any], Any], make_data: Callable[[], Any]) -> tuple[Any, Any, str]:
+def best_reference(
+    ref_kernel: Callable[[Any], Any], make_data: Callable[[], Any], slow_s: float = SLOW_REFERENCE_S
+) -> tuple[Any, Any, str]:
     """(reference output, the same in higher precision if possible, "float64" or "reference").
 
     A reference is a function of its input's dtypes, so running it on float64 copies of the floating-point
@@ -179,7 +181,7 @@ def best_reference(ref_kernel: Callable[[Any], Any], make_data: Callable[[], Any
     """
     started = time.monotonic()
     plain = ref_kernel(make_data())
-    if time.monotonic() - started > SLOW_REFERENCE_S:
+    if time.monotonic() - started > slow_s:
         return plain, plain, "reference"
     data = make_data()
     if sum(t.nbytes for _, t in tensors_of(data)) > LARGE_INPUT_BYTES:

@@ -80,6 +80,7 @@ class Crew:
         self.make_folder, self.environment = make_folder, environment
         self.setup, self.limit_s, self.progress = setup, limit_s, progress
         self.beside: Crew | None = None  # another submission's, which lives on when this one stops
+        self.error_patience_s = AFTER_ERROR_S
         self.world_size: int | None = None  # None: a single-GPU case, without a process group
         self.workers: list[WorkerProcess] = []
         self.fingerprint: dict[str, Any] = {}
@@ -120,7 +121,7 @@ class Crew:
                 worker.tell({"command": "run", "kind": kind, "mode": mode, "args": case.args, "port": port})
             reports = self._gather("result")
             problem = _first_cause(reports)
-            if attempt + 1 < PORT_ATTEMPTS and problem is not None and _port_was_taken(problem):
+            if attempt + 1 < PORT_ATTEMPTS and problem is not None and port_was_taken(problem):
                 self.stop()
                 if (problem := self.ensure_started(self.world_size)) is None:
                     continue
@@ -139,6 +140,25 @@ class Crew:
         result.elapsed_s = time.monotonic() - started
         return result
 
+    def ask(self, command: dict[str, Any], awaited: str) -> tuple[list[Report], Report | None]:
+        """The ranks' answers in rank order, and the one that explains why there are not only passing ones.
+
+        The crew goes on where every rank has answered and could go on; otherwise it has stopped.
+        """
+        for worker in self.workers:
+            worker.tail.clear()
+            worker.tell(command)
+        reports = self._gather(awaited)
+        answered = all(report.status in (Status.PASS, Status.ERROR) and report.data for report in reports)
+        if not answered or len(reports) < len(self.workers) or any(report.data.get("lost") for report in reports):
+            self.stop()
+        return reports, _first_cause(reports)
+
+    def leave(self, port: int) -> None:
+        """Ends the process group of commands that were asked."""
+        if self.workers and self.ask({"command": "end", "port": port}, "ended")[1] is not None:
+            self.stop()
+
     def _result(self, case: CaseSpec, reports: list[Report], problem: Report | None) -> CaseResult:
         first = problem or reports[0]
         stats = reports[0].data.get("stats")
@@ -152,7 +172,7 @@ class Crew:
             trace=first.trace,
             last_words=first.last_words,
             stats=Stats(**stats) if stats and problem is None else None,
-            report=_device_report(reports),
+            report=device_report(reports),
             profile=reports[0].data.get("profile", ""),
             output_bytes=sum(worker.tail.total_bytes for worker in self.workers),
         )
@@ -216,7 +236,8 @@ class Crew:
                 report = self._report(event, awaited, now - started)
                 if report is not None:
                     reports[event.worker] = report
-                    patience = {Status.PASS: limit_s, Status.FAIL: AFTER_FAIL_S}.get(report.status, AFTER_ERROR_S)
+                    after = {Status.PASS: limit_s, Status.FAIL: AFTER_FAIL_S}
+                    patience = after.get(report.status, self.error_patience_s)
                     deadline = min(deadline, time.monotonic() + patience)
             now = time.monotonic()
             waiting = [worker for worker in self.workers if worker not in reports]
@@ -314,7 +335,7 @@ def _first_cause(reports: list[Report]) -> Report | None:
     return min(failing, key=Report.weight) if failing else None
 
 
-def _port_was_taken(problem: Report) -> bool:
+def port_was_taken(problem: Report) -> bool:
     return problem.phase == "init_process_group" and any(text in problem.message for text in PORT_TAKEN)
 
 
@@ -336,7 +357,7 @@ def _worst_accuracy(replies: list[tuple[int | None, dict[str, Any]]]) -> dict[st
     return {**{key: value for key, value in accuracy.items() if key != "event"}, "rank": rank}
 
 
-def _device_report(reports: list[Report]) -> dict[str, Any]:
+def device_report(reports: list[Report]) -> dict[str, Any]:
     """What the device says of the case's kernels; of several ranks, each by its name."""
     if len(reports) == 1:
         return reports[0].data.get("report", {})

@@ -76,7 +76,7 @@ class Judge:
         self.crew = Crew(
             self.workspace.make_folder,
             run_environment(self.plan, self.workspace),
-            _setup(self.plan),
+            worker_setup(self.plan),
             self.plan.limit_s,
             self.listener.case_progress,
         )
@@ -143,7 +143,7 @@ class Judge:
         return result
 
 
-def _setup(plan: Plan) -> dict[str, Any]:
+def worker_setup(plan: Plan) -> dict[str, Any]:
     return {
         "device": plan.device.name,
         "arch": plan.device.arch,

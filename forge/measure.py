@@ -113,7 +113,7 @@ def run_benchmark(task: Task, args: dict[str, Any], repeats: Repeats, recheck: b
     good, message = task.judge(checked, output)
     if not good or not task.timed:
         return Outcome(good, message, output, args)
-    flush = _flush(harness)
+    flush = flush_function(harness)
     durations: list[float] = []
     started = task.clock_ns()
     while True:
@@ -124,7 +124,7 @@ def run_benchmark(task: Task, args: dict[str, Any], repeats: Repeats, recheck: b
             checked = copy_data(data, harness.copy)
             task.phase(f"timed run {len(durations)}")
         flush()
-        output, duration_ns = _timed_call(task, data)
+        output, duration_ns = timed_call(task, data)
         if recheck:
             good, message = task.judge(checked, output)
             if not good:
@@ -134,7 +134,7 @@ def run_benchmark(task: Task, args: dict[str, Any], repeats: Repeats, recheck: b
             return Outcome(True, message, output, args, summarize(durations))
 
 
-def _timed_call(task: Task, data: Any) -> tuple[Any, float]:
+def timed_call(task: Task, data: Any) -> tuple[Any, float]:
     """(output, nanoseconds) of one call."""
     task.synchronize()
     if task.harness.clock == "events" and task.event is not None:
@@ -152,17 +152,15 @@ def _timed_call(task: Task, data: Any) -> tuple[Any, float]:
 
 def run_rank_benchmark(task: Task, args: dict[str, Any], rank: int, repeats: Repeats, recheck: bool) -> Outcome:
     """The multi-rank benchmark: rank 0's host clock from barrier to barrier, the input's copy included."""
-    import torch.distributed as dist
-
     harness = task.harness
     args = {**args, "rank": rank}
     data = task.data(args)
     checked = copy_to_rank(data, rank)
     output = task.kernel(copy_to_rank(data, rank))
     good, message = task.judge(checked, output)
-    if not task.timed or _any_rank(rank, not good)[0]:
+    if not task.timed or any_rank(rank, not good)[0]:
         return Outcome(good, message, output, args)
-    flush = _flush(harness)
+    flush = flush_function(harness)
     durations: list[float] = []
     started = task.clock_ns()
     while True:
@@ -173,19 +171,27 @@ def run_rank_benchmark(task: Task, args: dict[str, Any], rank: int, repeats: Rep
             checked = copy_to_rank(data, rank)
             task.phase(f"timed run {len(durations)}")
         flush()
-        task.synchronize()
-        dist.barrier()
-        start_ns = task.clock_ns()
-        output = task.custom_kernel(copy_to_rank(data, rank))
-        task.synchronize()
-        dist.barrier()
-        durations.append(task.clock_ns() - start_ns)
+        output, duration_ns = timed_rank_call(task, data, rank)
+        durations.append(duration_ns)
         if recheck:
             good, message = task.judge(checked, output)
         enough = should_stop(durations, (task.clock_ns() - started) / 1e9, harness, repeats)
-        failed, stop = _any_rank(rank, not good, enough and rank == 0)
+        failed, stop = any_rank(rank, not good, enough and rank == 0)
         if failed or stop:
             return Outcome(good, message, output, args, None if failed else summarize(durations))
+
+
+def timed_rank_call(task: Task, data: Any, rank: int) -> tuple[Any, float]:
+    """(output, nanoseconds) of one call of all ranks, the copy of the input included."""
+    import torch.distributed as dist
+
+    task.synchronize()
+    dist.barrier()
+    start_ns = task.clock_ns()
+    output = task.custom_kernel(copy_to_rank(data, rank))
+    task.synchronize()
+    dist.barrier()
+    return output, task.clock_ns() - start_ns
 
 
 def run_back_to_back(task: Task, args: dict[str, Any], rank: int | None) -> dict[str, Any]:
@@ -199,13 +205,28 @@ def run_back_to_back(task: Task, args: dict[str, Any], rank: int | None) -> dict
     checked = copy_data(data, task.harness.copy) if rank is None else copy_to_rank(data, rank)
     data = data if rank is None else copy_to_rank(data, rank)
     task.phase("back to back")
+    rounds_us: list[float] = []
+    calls, output = back_to_back_rounds(task, data, rank, rounds_us)
+    problem = ""
+    if task.harness.copy == "tensors":  # others' calls change their input: the last one's is not the first one's
+        good, message = task.judge(checked, output)
+        problem = "" if good else f"the output of the last call is wrong: {message}"
+    return {"rounds_us": rounds_us, "calls": calls, "problem": problem}
+
+
+def back_to_back_rounds(
+    task: Task, data: Any, rank: int | None, rounds_us: list[float], enough: Callable[[], bool] = lambda: False
+) -> tuple[int, Any]:
+    """Appends each round's time a call. Returns (calls in a round, the last output).
+
+    `enough`, asked after each round, ends it early; it must say the same on all ranks.
+    """
     _together(rank)
     started_ns = task.clock_ns()
     output = task.custom_kernel(data)
     _synchronize(rank)
-    call_s = _largest(rank, (task.clock_ns() - started_ns) / 1e9)
+    call_s = largest(rank, (task.clock_ns() - started_ns) / 1e9)
     calls = max(1, min(BACK_TO_BACK_CALLS, int(BACK_TO_BACK_S / call_s)))
-    rounds_us: list[float] = []
     for _ in range(max(1, min(BACK_TO_BACK_ROUNDS, int(BACK_TO_BACK_S / (call_s * calls))))):
         _together(rank)
         started_ns, start = task.clock_ns(), _mark(task, rank)
@@ -215,11 +236,9 @@ def run_back_to_back(task: Task, args: dict[str, Any], rank: int | None) -> dict
         _synchronize(rank)
         us = (task.clock_ns() - started_ns) / 1e3 if start is None else start.elapsed_time(end) * 1e3
         rounds_us.append(us / calls)
-    problem = ""
-    if task.harness.copy == "tensors":  # others' calls change their input: the last one's is not the first one's
-        good, message = task.judge(checked, output)
-        problem = "" if good else f"the output of the last call is wrong: {message}"
-    return {"rounds_us": rounds_us, "calls": calls, "problem": problem}
+        if enough():
+            break
+    return calls, output
 
 
 def _mark(task: Task, rank: int | None) -> Any:
@@ -246,7 +265,7 @@ def _together(rank: int | None) -> None:
         _synchronize(rank)
 
 
-def _largest(rank: int | None, value: float) -> float:
+def largest(rank: int | None, value: float) -> float:
     """The largest of all ranks' values, the same on each."""
     if rank is None:
         return value
@@ -257,7 +276,7 @@ def _largest(rank: int | None, value: float) -> float:
     return float(tensor.item())
 
 
-def _any_rank(rank: int, *flags: bool) -> list[bool]:
+def any_rank(rank: int, *flags: bool) -> list[bool]:
     """Each flag, true if it is on any rank: so all ranks leave a loop together, and none waits in a barrier."""
     import torch.distributed as dist
 
@@ -266,7 +285,7 @@ def _any_rank(rank: int, *flags: bool) -> list[bool]:
     return [bool(flag) for flag in tensor.tolist()]
 
 
-def _flush(harness: Harness) -> Callable[[], None]:
+def flush_function(harness: Harness) -> Callable[[], None]:
     """Writes as many bytes as the harness does, on the current device, or as many as this GPU can spare."""
     wanted = harness.l2_flush_bytes
     if not wanted or not torch.cuda.is_available():

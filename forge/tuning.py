@@ -7,6 +7,7 @@ rewrite the file and the generator can read it without running it.
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,147 @@ def _columns(path: str, node: ast.expr) -> tuple[str, ...] | int:
 
 def _listed(columns: tuple[str, ...] | int) -> str:
     return f"{columns} values" if isinstance(columns, int) else ", ".join(columns) or "nothing"
+
+
+# ---------------------------------------------------------------- reading a table, and writing rows into it
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a tuner needs of a table file."""
+
+    default: dict[str, Any]
+    rows: dict[Any, dict[str, Any]]
+    space: dict[str, list[Any]]  # column -> the values to choose from; {} where the file states none
+
+
+def read_table(root: Path, path: str) -> Table:
+    """The table as values. Rows must be dicts: a tuner needs the columns' names."""
+    check_table(root, path)
+    values = {}
+    for statement in load_module(root, path).statements:
+        for node in statement.nodes:
+            name, value = _assignment(path, node)
+            values[name] = (node.lineno, _literal(path, value))
+    for name in ("DEFAULT", "TUNING"):
+        line, value = values[name]
+        rows = [value] if name == "DEFAULT" else list(value.values())
+        if not all(isinstance(row, dict) for row in rows):
+            raise error_at(path, line, f"{name}: a tuner needs rows with named columns (dicts), found tuples")
+    default = values["DEFAULT"][1]
+    line, space = values.get("SPACE", (0, {}))
+    if not isinstance(space, dict) or not all(isinstance(v, (list, tuple)) and v for v in space.values()):
+        raise error_at(path, line, "SPACE must be a dict from column to a list of values")
+    if unknown := set(space) - set(default):
+        raise error_at(path, line, f"SPACE has a column that DEFAULT lacks: {min(unknown)}")
+    return Table(default, values["TUNING"][1], {column: list(choices) for column, choices in space.items()})
+
+
+@dataclass(frozen=True)
+class NewRow:
+    key: Any
+    row: dict[str, Any]
+    note: str  # becomes the comment at the row's end
+
+
+def with_rows(text: str, path: str, new: list[NewRow]) -> str:
+    """The table file's text with rows replaced or added; every other line stays as it is.
+
+    Comments on lines of their own part the table into groups. A row that is there stays in its group, a new one joins
+    the group that has rows most like it (the last one otherwise), and rows of a group that got one are sorted.
+    """
+    table = _table_node(text, path)
+    lines = text.split("\n")
+    first, last = table.lineno, table.end_lineno or table.lineno  # of the braces, counted from 1
+    if first == last:  # TUNING = {}
+        if table.keys:
+            raise error_at(path, first, "TUNING stands on one line: put each row on its own")
+        opening, _, closing = lines[first - 1].rpartition("{")
+        lines[first - 1 : first] = [opening + "{", closing]
+        return with_rows("\n".join(lines), path, new)
+    groups: list[_Group] = [_Group([], [])]
+    at = first  # index of the line after the opening brace
+    for key, row in zip(table.keys, table.values):
+        assert key is not None
+        if key.lineno <= at:
+            raise error_at(path, key.lineno, "two rows on a line: put each on its own")
+        above, end = lines[at : key.lineno - 1], row.end_lineno or row.lineno
+        if above:
+            groups.append(_Group(above, []))
+        groups[-1].rows.append((_literal(path, key), "\n".join(lines[key.lineno - 1 : end])))
+        at = end
+    tail = lines[at : last - 1]  # comments after the last row
+    widths = _Widths([*((_literal(path, k), _literal(path, v)) for k, v in zip(table.keys, table.values) if k)])
+    widths.add([(row.key, row.row) for row in new])
+    for added in new:
+        _insert(groups, added.key, widths.line(added))
+    body = [line for group in groups for line in [*group.head, *(text for _, text in group.rows)]]
+    return "\n".join([*lines[:first], *body, *tail, *lines[last - 1 :]])
+
+
+@dataclass
+class _Group:
+    head: list[str]  # lines of comments
+    rows: list[tuple[Any, str]]  # key and lines
+
+
+def _table_node(text: str, path: str) -> ast.Dict:
+    for node in ast.parse(text, path).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            name, value = _assignment(path, node)
+            if name == "TUNING" and isinstance(value, ast.Dict):
+                return value
+    raise GenerationError(f"{path}: defines no TUNING")
+
+
+def _insert(groups: list[_Group], key: Any, line: str) -> None:
+    def alike(group: _Group) -> tuple[int, int]:
+        """How many leading parts of the key a row of the group shares; later groups win a tie."""
+        return max((_shared(key, other) for other, _ in group.rows), default=-1), groups.index(group)
+
+    home = next((group for group in groups if any(other == key for other, _ in group.rows)), None)
+    home = home or max(groups, key=alike)
+    home.rows = [row for row in home.rows if row[0] != key] + [(key, line)]
+    home.rows.sort(key=lambda row: tuple(map(_sortable, row[0] if isinstance(row[0], tuple) else (row[0],))))
+
+
+def _shared(key: Any, other: Any) -> int:
+    if not (isinstance(key, tuple) and isinstance(other, tuple)):
+        return 0
+    count = 0
+    while count < min(len(key), len(other)) and key[count] == other[count]:
+        count += 1
+    return count
+
+
+def _sortable(part: Any) -> tuple[int, Any]:
+    return (0, part) if isinstance(part, int | float) else (1, str(part))
+
+
+class _Widths:
+    """How wide the parts of keys and the values of columns are, so that rows stand below each other."""
+
+    def __init__(self, rows: list[tuple[Any, Any]]) -> None:
+        self.key: dict[int, int] = {}
+        self.column: dict[str, int] = {}
+        self.add(rows)
+
+    def add(self, rows: list[tuple[Any, Any]]) -> None:
+        for key, row in rows:
+            for place, part in enumerate(key if isinstance(key, tuple) else (key,)):
+                self.key[place] = max(self.key.get(place, 0), len(_spelled(part)))
+            for name, value in row.items() if isinstance(row, dict) else ():
+                self.column[name] = max(self.column.get(name, 0), len(_spelled(value)))
+
+    def line(self, new: NewRow) -> str:
+        parts = new.key if isinstance(new.key, tuple) else (new.key,)
+        told = [(_spelled(part), self.key[place], isinstance(part, str)) for place, part in enumerate(parts)]
+        key = " ".join(f"{part + ',':{width + 1}}" if text else f"{part:>{width}}," for part, width, text in told)
+        shown = f"({key.rstrip().rstrip(',')})" if isinstance(new.key, tuple) and len(parts) > 1 else _spelled(new.key)
+        items = [(f'"{name}": ', _spelled(value), self.column[name]) for name, value in new.row.items()]
+        row = ", ".join(name + value.rjust(width) for name, value, width in items)
+        return f"    {shown}: {{{row}}},  # {new.note}"
+
+
+def _spelled(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) and '"' not in value and "\\" not in value else repr(value)

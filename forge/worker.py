@@ -6,6 +6,7 @@ the submission is imported, and need not clean up: the evaluator ends it, and ev
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import dataclasses
@@ -87,6 +88,10 @@ class Worker:
             "run": self.run,
             "accuracy": self.accuracy,
             "back-to-back": self.back_to_back,
+            "begin-tuning": self.begin_tuning,
+            "run-row": self.run_row,
+            "check-row": self.check_row,
+            "time-row": self.time_row,
             "end": self.end,
         }
 
@@ -127,9 +132,9 @@ class Worker:
         self.device.prepare()
         import torch
 
-        from forge import compare, integrity, measure  # all of ours before its folder leaves sys.path
+        from forge import candidates, compare, integrity, measure  # all of ours before its folder leaves sys.path
 
-        self.compare, self.measure = compare, measure
+        self.candidates, self.compare, self.measure = candidates, compare, measure
         sys.path.remove(root)
         if os.path.isdir(os.path.join(root, "kernels")):  # an editable install may have put the checkout there
             sys.path[:] = [entry for entry in sys.path if entry != root]
@@ -159,6 +164,7 @@ class Worker:
         kernel = getattr(submission, "custom_kernel", None)
         if not callable(kernel):
             raise AttributeError("submission.py defines no custom_kernel(data)")
+        self.submission = submission
         self.task = measure.Task(custom_kernel=kernel, **task)
         self.harness = harness
 
@@ -259,6 +265,58 @@ class Worker:
         self.phase("idle")
         self.send({"event": "ended", "error": error})
 
+    # ------------------------------------------------------------ tuning
+
+    def begin_tuning(self, command: Message) -> None:
+        """Makes a case's process group, data and reference, for the rows that follow."""
+
+        def begin() -> Message:
+            if command["port"]:
+                self.join(command["args"]["world_size"], command["port"])
+            if not self.setup["timed"]:
+                self.device.count_work()
+            rank = self.rank if command["port"] else None
+            with self.no_grad():
+                self.bench = self.candidates.Bench(self.task, self.submission, command["args"], rank)
+            return {}
+
+        self._answer("begun", begin)
+
+    def run_row(self, command: Message) -> None:
+        def run() -> Message:
+            self.device.case_report()  # drop what was launched before
+            key = None if command["key"] is None else ast.literal_eval(command["key"])
+            with self.no_grad():
+                found = self.bench.run_row(key, command["row"])
+            return plain({**found, "report": self.device.case_report()})
+
+        self._answer("ran", run)
+
+    def check_row(self, command: Message) -> None:
+        self._answer("checked", lambda: self.bench.check_row())
+
+    def time_row(self, command: Message) -> None:
+        def time_it() -> Message:
+            with self.no_grad():
+                return self.bench.time_row(command["best_us"])
+
+        self._answer("timed", time_it)
+
+    def _answer(self, event: str, act: Callable[[], Message]) -> None:
+        reply: Message = {"event": event, "status": "error"}
+        try:
+            reply.update(act(), status="pass")
+        except BaseException as error:
+            reply.update(self.describe(error), last_line=last_line(error))
+            if self.is_device_fault(error):
+                reply["event"] = "device-broken"
+            try:
+                self.task.synchronize()
+            except Exception:  # a GPU that faulted answers nothing any more in this process
+                reply["lost"] = True
+        reply["phase"] = self.place
+        self.send(reply)
+
     # ------------------------------------------------------------ beside the verdict
 
     def accuracy(self, command: Message) -> None:
@@ -274,17 +332,15 @@ class Worker:
 
     def back_to_back(self, command: Message) -> None:
         """Times calls without a pause between them, which no official evaluator makes."""
-        reply: Message = {"event": "back-to-back", "status": "error"}
         self.outcome = None
-        try:
+
+        def call() -> Message:
+            rank = self.rank if command["port"] else None
             with self.no_grad():
-                rank = self.rank if command["port"] else None
-                reply.update(self.measure.run_back_to_back(self.task, command["args"], rank), status="pass")
-        except BaseException as error:
-            reply.update(self.describe(error))
-        reply["phase"] = self.place
-        reply["replaced"] = self.watch.replaced()
-        self.send(reply)
+                times = self.measure.run_back_to_back(self.task, command["args"], rank)
+            return {**times, "replaced": self.watch.replaced()}
+
+        self._answer("back-to-back", call)
 
     def compare_output(self, outcome: Any, ranks: bool) -> Message:
         task, compare = self.task, self.compare
@@ -331,6 +387,12 @@ def describe(error: BaseException, folder: str) -> Message:
     if len(lines) > TRACE_LINES:
         trace.append(f"... and {len(lines) - TRACE_LINES} more lines")
     return {"status": "error", "message": message, "trace": "\n".join(line[:LINE_CHARS] for line in trace)}
+
+
+def last_line(error: BaseException) -> str:
+    """Of a text of several lines, the last: where a compiler's error says what is wrong. Empty if there is one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:LINE_CHARS] if len(lines) > 1 else ""
 
 
 def _below_forge(trace: TracebackType | None) -> TracebackType | None:

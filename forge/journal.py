@@ -1,0 +1,105 @@
+"""What a tuner has tried, as JSON lines: appended to while it runs, read when it goes on after a stop."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+ATTEMPTS = 2  # a row whose trial began this often without an end is left alone: it takes the tuner down with it
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a time depends on beside case and row: with another one, a trial says nothing."""
+
+    problem: str
+    variant: str
+    sources: str  # digest of the sources, without the table's rows
+    device: str
+    arch: str
+    versions: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    case: str  # spec line
+    row: dict[str, Any] | None  # None: the submission as it is
+    status: str  # pass | wrong | error | crash | timeout
+    message: str = ""
+    key: str | None = None  # of the row, as Python spells it
+    b2b_us: float | None = None
+    harness_us: float | None = None
+    modelled_us: float | None = None
+    as_it_is: dict[str, Any] | None = None  # of row None: the row that the submission has now, if it tells
+    table: str = ""  # of row None: digest of the table that it was with
+
+    def us(self, clock: str) -> float | None:
+        value: float | None = getattr(self, f"{clock}_us")
+        return value if self.status == "pass" else None
+
+
+@dataclass
+class Journal:
+    """Trials by case and row. Lines of another setting are kept in the file and not looked at."""
+
+    path: Path
+    setting: Setting
+    trials: dict[tuple[str, str], Trial] = field(default_factory=dict)
+    begun: dict[tuple[str, str], int] = field(default_factory=dict)
+    others: int = 0  # trials of another setting
+
+    def __post_init__(self) -> None:
+        here = asdict(self.setting)
+        for line in lines_of(self.path):
+            if line.get("setting") != here:
+                self.others += "trial" in line
+            elif "trial" in line:
+                trial = Trial(**line["trial"])
+                self.trials[self.place(trial.case, trial.row)] = trial
+            else:
+                place = self.place(line["case"], line["row"])
+                self.begun[place] = self.begun.get(place, 0) + 1
+        self._file: TextIO | None = None
+
+    @staticmethod
+    def place(case: str, row: dict[str, Any] | None) -> tuple[str, str]:
+        return case, json.dumps(row, sort_keys=True)
+
+    def known(self, case: str, row: dict[str, Any] | None) -> Trial | None:
+        place = self.place(case, row)
+        if place not in self.trials and self.begun.get(place, 0) >= ATTEMPTS:
+            return Trial(case, row, "crash", f"began {ATTEMPTS} times and never ended")
+        return self.trials.get(place)
+
+    def begin(self, case: str, row: dict[str, Any] | None) -> None:
+        self._write({"case": case, "row": row})
+
+    def end(self, trial: Trial) -> None:
+        self.trials[self.place(trial.case, trial.row)] = trial
+        self._write({"trial": asdict(trial)})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self._file is None:
+            whole = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
+            self._file = self.path.open("a", encoding="utf-8")
+            if not whole:  # the last line was cut off by a crash: it stays one broken line
+                self._file.write("\n")
+        self._file.write(json.dumps({"setting": asdict(self.setting), **line}) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The lines that parse: a crash may have cut one off."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):
+        for text in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValueError):
+                line = json.loads(text)
+                if isinstance(line, dict) and "setting" in line:
+                    found.append(line)
+    return found
