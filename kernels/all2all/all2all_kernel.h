@@ -69,7 +69,8 @@ struct All2AllArgs {
     Patience patience;
     long long* stamps;  // [waves][4] wall clock at the phases' boundaries, where ALL2ALL_TRACE
     int rank, world_size, experts_per_rank, k, dim, max_num_tokens, num_tokens;
-    int batch;  // sources that a wave polls at once; divides world_size
+    int batch;    // sources that a wave polls at once; divides world_size
+    int senders;  // waves of a workgroup that send
     u32 epoch;
 };
 
@@ -194,19 +195,31 @@ struct All2All {
 #endif
     }
 
-    // Which ranks own experts of a token, as bits; in `owner` this lane's (-1: none), in `expert` and `weight` its own.
-    struct Route {
-        u32 owners;
-        int owner, expert, place, count;  // place: among the experts of the same owner; count: lane r's, of rank r
+    // Lane i's: the i-th expert of a token, and its weight.
+    struct Choice {
+        int expert;
         float weight;
     };
 
-    __device__ Route route(int token) const {
-        Route r = {0, -1, 0, 0, 0, 0};
+    __device__ Choice load_choice(int token) const {
+        Choice mine = {-1, 0};
+        if (lane < a.k) mine = {a.indices[token * a.k + lane], a.weights[token * a.k + lane]};
+        return mine;
+    }
+
+    // Which ranks own experts of a token, as bits, and this lane's expert among them.
+    struct Route {
+        u32 owners;
+        int owner, local_expert;  // -1: this lane has none
+        int place;                // of this lane's among the experts of the same owner
+        int count;                // lane r's: how many experts of the token rank r owns
+    };
+
+    __device__ Route route(int expert) const {
+        Route r = {0, -1, -1, 0, 0};
         if (lane < a.k) {
-            r.expert = a.indices[token * a.k + lane];
-            r.weight = a.weights[token * a.k + lane];
-            r.owner = static_cast<u32>(r.expert) / a.experts_per_rank;
+            r.owner = static_cast<u32>(expert) / a.experts_per_rank;
+            r.local_expert = expert - r.owner * a.experts_per_rank;
             if (static_cast<u32>(r.owner) >= static_cast<u32>(a.world_size))
                 raise_alarm(a.patience, EXPERT_IN_RANGE, a.rank, a.epoch);
         }
@@ -221,7 +234,10 @@ struct All2All {
 
     // ---- moving a chunk -------------------------------------------------------------------------
 
-    __device__ Pieces<N> load_plain(const unsigned char* row, int chunk) const {
+    // Of this rank's own tokens; item: token and chunk.
+    __device__ Pieces<N> load_x(int item) const {
+        const int token = item / shape.chunks, chunk = item % shape.chunks;
+        const unsigned char* const row = a.x + size_t(token) * token_bytes();
         Pieces<N> v = {};
         each<N>([&](int i) {
             if (has(i, chunk))
@@ -270,23 +286,32 @@ struct All2All {
 
     // ---- phase 1: send --------------------------------------------------------------------------
 
+    // By a few waves of each workgroup: what is under way then fills the links, and the tokens arrive one after the
+    // other rather than all at the end, so that other waves can work on them meanwhile.
     __device__ void dispatch() const {
         tell_absent_tokens();
-        for (int item = worker; item < a.num_tokens * shape.chunks; item += workers) {
+        const int stride = gridDim.x * a.senders, items = a.num_tokens * shape.chunks;
+        if (worker >= stride || worker >= items) return;
+        Pieces<N> v = load_x(worker);
+        Choice choice = load_choice(worker / shape.chunks);
+        for (int item = worker; item < items; item += stride) {
             const int token = item / shape.chunks, chunk = item % shape.chunks;
-            const Pieces<N> v = load_plain(a.x + size_t(token) * token_bytes(), chunk);
-            const Route r = route(token);
+            const Route r = route(choice.expert);
             const size_t here = slot(a.rank, token, chunk);
             unsigned char* const owner = lane_pointer(my_peer, r.owner < 0 ? 0 : r.owner);
             if (r.owner >= 0) {
                 u64* entry = reinterpret_cast<u64*>(owner + a.at.headers + (here * a.k + r.place) * ENTRY_BYTES);
-                store_word(entry, u64(a.epoch) << 32 | __builtin_bit_cast(u32, r.weight));
-                store_word(entry + 1, u64(a.epoch) << 32 | u32(r.expert - r.owner * a.experts_per_rank));
+                store_word(entry, u64(a.epoch) << 32 | __builtin_bit_cast(u32, choice.weight));
+                store_word(entry + 1, u64(a.epoch) << 32 | u32(r.local_expert));
             }
             for (int i = 0; i < a.world_size; i++) {
                 // Every wave begins with another rank, so that all links are busy.
                 const int d = static_cast<u32>(i + worker + a.rank) % static_cast<u32>(a.world_size);
                 if (r.owners >> d & 1) send(peer(d) + here * chunk_bytes(shape, TAGGED), v, chunk);
+            }
+            if (item + stride < items) {
+                v = load_x(item + stride);
+                choice = load_choice((item + stride) / shape.chunks);
             }
             if constexpr (!TAGGED) wave_stores_complete();
             if (lane < a.world_size)
@@ -354,7 +379,10 @@ struct All2All {
     __device__ void experts() const {
         const int groups = a.world_size / a.batch;
         const int batches = a.max_num_tokens * shape.chunks * groups;
-        for (int batch = worker; batch < batches; batch += workers) {
+        // Waves that did not have to send come first.
+        const int sending = gridDim.x * a.senders;
+        const int mine_first = worker >= sending ? worker - sending : worker - sending + workers;
+        for (int batch = mine_first; batch < batches; batch += workers) {
             const int first = batch % groups * a.batch, cell = batch / groups;
             const int position = cell / shape.chunks, chunk = cell % shape.chunks;
             const int* const my_flag = token_flag(peer(a.rank), first + lane, position, chunk);
@@ -363,7 +391,7 @@ struct All2All {
             Deadline deadline;
             while (pending) {
                 const bool polls = lane < a.batch && (pending >> lane & 1);
-                const u32 seen = polls ? load_flag(my_flag) : 0;
+                const u32 seen = polls ? see_flag(my_flag) : 0;
                 const u32 arrived = static_cast<u32>(lanes_where(polls && is_set(seen)));
                 if (!arrived) {
                     deadline.check(a, TOKENS_OF_PEER, first + lowest(pending));
@@ -374,7 +402,7 @@ struct All2All {
                 u32 left = static_cast<u32>(lanes_where(polls && is_set(seen) && count > 0));
                 if (!left) continue;
                 const bool mine = lane < a.batch && (left >> lane & 1);
-                if constexpr (!TAGGED) wave_acquire();
+                if constexpr (!TAGGED) wave_has_seen();
                 // The next token's loads go out before this one's stores: they need not wait behind them.
                 Arrived now = {};
                 for (int at = -1; left || at >= 0;) {
@@ -412,11 +440,11 @@ struct All2All {
         Deadline deadline;
         for (u32 pending = owners; pending;) {
             const bool polls = lane < a.world_size && (pending >> lane & 1);
-            const u32 seen = polls ? load_flag(my_flag) : 0;
+            const u32 seen = polls ? see_flag(my_flag) : 0;
             pending &= ~static_cast<u32>(lanes_where(polls && is_set(seen)));
             if (pending) deadline.check(a, SUMS_OF_PEER, lowest(pending));
         }
-        wave_acquire();
+        wave_has_seen();
     }
 
     // From the first rank of `owners`; without one, zeros.
@@ -430,7 +458,7 @@ struct All2All {
     __device__ void combine() const {
         for (int item = worker; item < a.num_tokens * shape.chunks; item += workers) {
             const int token = item / shape.chunks, chunk = item % shape.chunks;
-            u32 owners = route(token).owners;
+            u32 owners = route(load_choice(token).expert).owners;
             if constexpr (!TAGGED) await_sums(owners, token, chunk);
             Sum<N> sum;
             sum.clear();

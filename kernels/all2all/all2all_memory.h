@@ -52,9 +52,10 @@ __device__ inline void store_word(u64* p, u64 value) {
 // After this, what the lanes of this wave stored is seen by whoever sees a flag that is stored later.
 __device__ inline void wave_stores_complete() { asm volatile("s_waitcnt vmcnt(0)" ::: "memory"); }
 
-// What a peer stored before a flag that this wave has read is seen by its loads below. The branch on the flag has
-// waited for it; this only binds the compiler.
-__device__ inline void wave_acquire() { asm volatile("" ::: "memory"); }
+// A flag of a lane's own. What its sender had stored before is seen by the loads of this wave that follow
+// wave_has_seen(). Here they go past the caches, and the branch on the flag has waited for it: that binds the compiler.
+__device__ inline int see_flag(const int* flag) { return load_flag(flag); }
+__device__ inline void wave_has_seen() { asm volatile("" ::: "memory"); }
 
 #else
 
@@ -108,10 +109,12 @@ __device__ inline void wave_stores_complete() {
     __syncwarp();
     release_system();
 }
-__device__ inline void wave_acquire() {
-    acquire_system();
-    __syncwarp();
+__device__ inline int see_flag(const int* flag) {
+    int value;
+    asm volatile("ld.acquire.sys.global.s32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+    return value;
 }
+__device__ inline void wave_has_seen() { __syncwarp(); }
 
 #endif
 

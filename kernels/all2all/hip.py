@@ -39,6 +39,8 @@ WAITS = {
 TAGGED_UP_TO_BYTES = 1 << 20
 # Workgroups of 512 threads. MI300X has 304 compute units; 32 for each of its 8 dies are enough to fill the links.
 MAX_GROUPS = 256 if torch.version.hip else 264
+# Waves of a workgroup that send where words carry no call's number. What they have under way fills the links.
+SENDERS = 2
 
 
 @functools.cache
@@ -95,6 +97,7 @@ class All2AllPlan:
             tagged,
             MAX_GROUPS,
             0,
+            SENDERS,
             heap.alarm_address,
             heap.timeout_ticks,
         )
