@@ -37,7 +37,7 @@ def exchange_kernel(  # type: ignore[no-untyped-def]
     luck = ((epoch * 1597334677 + rank * 40503 + group * 97) >> 7) & 0xFFFF
     if (luck & 3) == 0:
         start = wall_clock()
-        while wall_clock() - start < (luck * jitter_ticks) >> 16:
+        while wall_clock() - start < ((luck >> 8) * jitter_ticks) >> 8:
             pass
     flags = group * RANKS * 64
     index = tl.arange(0, WORDS)

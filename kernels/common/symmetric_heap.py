@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 import weakref
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -261,14 +260,13 @@ class SymmetricHeap:
         message = {"host": socket.gethostname(), **message}
         store.set(keys[self.rank], json.dumps(message))
         limit_s = max(self.timeout_s, min(self.timeout_s * CREATION_PATIENCE, CREATION_LIMIT_S))
-        try:
-            store.wait(keys, timedelta(seconds=limit_s))
-        except RuntimeError:
-            absent = [str(rank) for rank, key in enumerate(keys) if not store.check([key])]
-            if absent:
-                raise HeapError(
-                    f"rank {self.rank} waited {limit_s:g} s for rank {', '.join(absent)} {purpose}"
-                ) from None
+        deadline, pause_s = time.monotonic() + limit_s, 0.0002
+        while not store.check(keys):
+            if time.monotonic() > deadline:
+                absent = ", ".join(str(rank) for rank, key in enumerate(keys) if not store.check([key]))
+                raise HeapError(f"rank {self.rank} waited {limit_s:g} s for rank {absent} {purpose}")
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.02)
         return [json.loads(store.get(key)) for key in keys]
 
     def refuse(self, messages, purpose):

@@ -1,0 +1,113 @@
+"""The symmetric heap and the signals between ranks, on emulated GPUs: heap_ranks.py has what the ranks do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from cdna.hip.container import container
+from cdna.hip.library import runtime_library
+from cdna.hip.toolchain import find
+from forge.device import resolve
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+KERNELS = ROOT / "benchmarks" / "heap_kernels.hip"
+
+
+def python(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **resolve("gfx942", "gfx942").environment(), **more}
+    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=280)
+
+
+def ranks(count: int, part: str, **more: str) -> str:
+    """What the ranks wrote to standard error."""
+    done = python(str(TESTS / "emulated" / "heap_ranks.py"), str(count), part, POPCORN_GPUS=str(count), **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stderr
+
+
+def test_back_to_back_exchanges_with_late_ranks() -> None:
+    ranks(3, "exchange")
+
+
+def test_hip_and_triton_agree_on_the_barrier() -> None:
+    toolchain, library = find(), runtime_library()
+    assembly = toolchain.device_asm(KERNELS, "gfx942")
+    host = toolchain.host_object(KERNELS, container({"gfx942": assembly}), "gfx942", extra=["-fPIC"])
+    shared = toolchain.link_shared([host], [f"-L{library.parent}", "-lamdhip64", f"-Wl,-rpath,{library.parent}"])
+    ranks(2, "hip", HEAP_KERNELS=str(shared))
+    flag = assembly.partition("\nbarriers:")[2] if "\nbarriers:" in assembly else assembly
+    release = flag.index("buffer_wbl2 sc0 sc1")
+    assert "s_waitcnt vmcnt(0)" in flag[release : flag.index("global_store_dword", release)]
+
+
+def test_regions_and_groups_come_and_go() -> None:
+    ranks(2, "rounds")
+
+
+def test_a_rank_that_cannot_is_named_on_every_rank() -> None:
+    ranks(2, "refusals", SYMMETRIC_HEAP_TIMEOUT_S="0.3")
+
+
+def test_a_rank_that_never_comes_is_named_by_those_that_wait() -> None:
+    told = ranks(3, "absent", SYMMETRIC_HEAP_TIMEOUT_S="0.3").splitlines()
+    for rank in (0, 2):
+        line = f"symmetric heap: rank {rank} waited 0.3 s for rank 1 (words, epoch 1): it never came; giving up"
+        assert told.count(line) == 1, told
+
+
+def test_a_store_beyond_a_region_is_found() -> None:
+    ranks(2, "beyond")
+
+
+def test_ctypes_finds_the_hip_runtime_under_its_name() -> None:
+    for name in ("libamdhip64.so", "libamdhip64.so.7", "/opt/rocm/lib/libamdhip64.so"):
+        done = python(
+            "-c",
+            textwrap.dedent(
+                f"""
+                import ctypes, torch
+                hip = ctypes.CDLL({name!r})
+                count, p = ctypes.c_int(), ctypes.c_void_p()
+                assert hip.hipGetDeviceCount(ctypes.byref(count)) == 0 and count.value == 2
+                assert hip.hipMalloc(ctypes.byref(p), ctypes.c_size_t(4096)) == 0 and p.value
+                assert "libamdhip64.so" in open("/proc/self/maps").read()
+                """
+            ),
+            POPCORN_GPUS="2",
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_no_group_and_a_dry_run() -> None:
+    done = python(
+        "-c",
+        textwrap.dedent(
+            f"""
+            import sys
+            sys.path.insert(0, {str(ROOT)!r})
+            import torch.distributed as dist
+            from torch.testing._internal.distributed.fake_pg import FakeStore
+            from kernels.common.symmetric_heap import symmetric_heap
+            try:
+                symmetric_heap()
+            except RuntimeError as error:
+                print(error)
+            dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
+            region = symmetric_heap().region("x", 4096)
+            print(len(region.addresses), region.table.shape[0], region.next_epoch())
+            """
+        ),
+    )
+    assert done.stdout == "no process group: torch.distributed.init_process_group comes first\n8 8 1\n", done.stderr
+
+
+@pytest.mark.parametrize("path", ["symmetric_heap.py", "peer_signals.py", "symmetric_heap.h"])
+def test_the_leaderboard_takes_the_sources(path: str) -> None:
+    assert "stream" not in (ROOT / "kernels" / "common" / path).read_text().lower()
