@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 _HIP = re.compile(r"\bhip[A-Z]\w+|[<\"]hip/\w+|\b__builtin_amdgcn_|\b__hip_")
-# CUDA declares these for GPUs of old, and refuses them on those of today: include/hip/nvidia_detail/waves.h has them.
-_WAVE_FUNCTIONS = re.compile(r"(?<![\w:.])__(shfl(?:_up|_down|_xor)?|ballot|all|any)(?=\s*\()")
+# CUDA declares these for GPUs of old and refuses them on those of today, or for the host alone. Macros of their names
+# would get into headers of the system's: include/hip/nvidia_detail/waves.h has functions.
+_FUNCTIONS = re.compile(r"(?<![\w:.])__(?:builtin_)?(shfl(?:_up|_down|_xor)?|ballot|all|any|trap)(?=\s*\()")
 
 # What says for which AMD GPU, or how LLVM's AMD backend is to work.
 _AMD_ONLY = re.compile(
@@ -48,7 +49,7 @@ def uses_hip(texts: Iterable[str]) -> bool:
 def source_for_nvcc(text: str, name: str) -> str:
     """A HIP source with as many lines, after a line that gives it its name in the compiler's messages."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    return f'#line 1 "{escaped}"\n' + _WAVE_FUNCTIONS.sub(r"hip_on_cuda::\1", text)
+    return f'#line 1 "{escaped}"\n' + _FUNCTIONS.sub(r"hip_on_cuda::\1", text)
 
 
 def flags_for_nvcc(flags: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -109,4 +109,3 @@ __device__ __forceinline__ float __builtin_amdgcn_logf(float x) { return log2f(x
 __device__ __forceinline__ float __builtin_amdgcn_fmed3f(float x, float y, float z) {
     return fmaxf(fminf(x, y), fminf(fmaxf(x, y), z));
 }
-#define __builtin_trap() __trap()

@@ -1,6 +1,7 @@
 // HIP's functions on the lanes of a wave, which has 32 on NVIDIA. HIP lets those lanes take part that are active; here
 // all lanes of the wave that have not returned must call them together, or the wave hangs: a wrong value never comes.
-// CUDA declares __shfl, __ballot, __all and __any too, and no GPU of today has them: translate.py writes these instead.
+// CUDA declares __shfl, __ballot, __all and __any too, and no GPU of today has them; __builtin_trap is the host's alone:
+// translate.py writes these instead.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,14 @@ __device__ __forceinline__ unsigned long long ballot(int predicate) {
 }
 __device__ __forceinline__ int all(int predicate) { return __all_sync(EVERY_LANE, predicate); }
 __device__ __forceinline__ int any(int predicate) { return __any_sync(EVERY_LANE, predicate); }
+
+__host__ __device__ __forceinline__ void trap() {
+#ifdef __CUDA_ARCH__
+    __trap();
+#else
+    __builtin_trap();
+#endif
+}
 }  // namespace hip_on_cuda
 
 __device__ __forceinline__ unsigned __lane_id() {
