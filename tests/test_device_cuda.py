@@ -150,7 +150,7 @@ def nvcc(folder: Path, text: str) -> tuple[str, str]:
     """PTX, and what the compiler said."""
     (folder / "system.h").write_text(SYSTEM)
     (folder / "k.cu").write_text(translate.source_for_nvcc(text, "k.hip"))
-    command = ["nvcc", "-std=c++20", "-arch=sm_90a", "-w", f"-I{INCLUDE}", "-isystem.", "-ptx", "k.cu", "-o", "k.ptx"]
+    command = ["nvcc", "-std=c++20", "-arch=sm_90a", "-w", f"-I{INCLUDE}", "-isystem", ".", "-ptx", "k.cu", "-o", "k.ptx"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     return (folder / "k.ptx").read_text() if done.returncode == 0 else "", done.stdout + done.stderr
 
