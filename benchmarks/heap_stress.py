@@ -221,10 +221,12 @@ def regions(rounds: int, size_bytes: int) -> int:
     return sum(after) - sum(before) + lost_memory(lost)
 
 
-def groups(position: int, world_size: int, ports: list[int], backend: str) -> int:
-    """Groups made and destroyed, each with the ranks handed on by one; wrong words and what stays behind."""
+def groups(position: int, world_size: int, count: int, port: int, backend: str, everyone: Any) -> int:
+    """Groups made and destroyed, each with the ranks handed on by one; wrong words and what stays behind. All use one
+    port, as the leaderboard's harness does."""
     bad, start, free_first = 0, time.perf_counter(), 0
-    for turn, port in enumerate(ports):
+    for turn in range(count):
+        everyone.wait(60)
         join((position + turn) % world_size, world_size, port, backend)
         heap = symmetric_heap()
         region = heap.region("exchange", REGION_BYTES)
@@ -237,11 +239,11 @@ def groups(position: int, world_size: int, ports: list[int], backend: str) -> in
         bad += int(wrong.item())
         if turn == 2 * world_size:
             free_first = torch.cuda.mem_get_info()[0]
-        if turn == len(ports) - 1:
-            lost = free_first - torch.cuda.mem_get_info()[0] if len(ports) > 2 * world_size else 0
+        if turn == count - 1:
+            lost = free_first - torch.cuda.mem_get_info()[0] if count > 2 * world_size else 0
             made, opened = len(heap_state.runtime.allocated), len(heap_state.runtime.opened)
-            took_ms = (time.perf_counter() - start) / len(ports) * 1e3
-            say(f"{len(ports)} groups ({backend}), ranks handed on: {bad} wrong words, {took_ms:.0f} ms each, "
+            took_ms = (time.perf_counter() - start) / count * 1e3
+            say(f"{count} groups ({backend}), ranks handed on: {bad} wrong words, {took_ms:.0f} ms each, "
                 f"{made} allocation(s), {opened} mapping(s)")  # fmt: skip
             bad += (made != 1) + (opened != world_size - 1) + lost_memory(lost)
         del region, heap
@@ -249,18 +251,18 @@ def groups(position: int, world_size: int, ports: list[int], backend: str) -> in
     return bad
 
 
-def main_part(position: int, options: argparse.Namespace, ports: dict[str, Any]) -> None:
+def main_part(position: int, options: argparse.Namespace, port: int, everyone: Any) -> None:
     n = options.ranks
     library = ctypes.CDLL(options.library) if options.library else None
-    join(position, n, ports["main"], options.backend)
+    join(position, n, port, options.backend)
     host_costs()
     bad = exchanges(options.calls, 0) + exchanges(options.calls, 50)
     latencies(library, options.latency_count)
     bandwidth(options.bandwidth_mib << 20)
     bad += regions(options.rounds, 1 << 20)
     dist.destroy_process_group()
-    bad += groups(position, n, ports["nccl"], options.backend)
-    bad += groups(position, n, ports["gloo"], "gloo")
+    bad += groups(position, n, options.groups, port, options.backend, everyone)
+    bad += groups(position, n, options.gloo_groups, port, "gloo", everyone)
     if bad:
         raise SystemExit(1)
 
@@ -327,12 +329,8 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         options.library = build_library(folder)
-        ports = {
-            "main": free_port(),
-            "nccl": [free_port() for _ in range(options.groups)],
-            "gloo": [free_port() for _ in range(options.gloo_groups)],
-        }
-        mp.spawn(main_part, (options, ports), nprocs=options.ranks)
+        barrier = mp.get_context("spawn").Barrier(options.ranks)
+        mp.spawn(main_part, (options, free_port(), barrier), nprocs=options.ranks)
     mp.spawn(disagreeing_part, (options, free_port()), nprocs=options.ranks)
     os.environ["SYMMETRIC_HEAP_TIMEOUT_S"] = "2"
     mp.spawn(absent_part, (options, free_port()), nprocs=options.ranks)

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -62,8 +63,8 @@ def message_of(function: Callable[[], object]) -> str:
     raise AssertionError("no HeapError")
 
 
-def part_exchange(position: int, ranks: int, ports: list[int]) -> None:
-    heap = join(position, ranks, ports[0])
+def part_exchange(position: int, ranks: int, port: int, everyone: Any) -> None:
+    heap = join(position, ranks, port)
     assert heap.rank == position and torch.cuda.current_device() == position
     region = heap.region("exchange", REGION_BYTES)
     assert heap.region("exchange", REGION_BYTES) is region and symmetric_heap() is heap
@@ -76,9 +77,9 @@ def part_exchange(position: int, ranks: int, ports: list[int]) -> None:
     dist.destroy_process_group()
 
 
-def part_hip(position: int, ranks: int, ports: list[int]) -> None:
+def part_hip(position: int, ranks: int, port: int, everyone: Any) -> None:
     """The barrier of symmetric_heap.h, beside Triton's on the same flags."""
-    heap = join(position, ranks, ports[0])
+    heap = join(position, ranks, port)
     library = ctypes.CDLL(os.environ["HEAP_KERNELS"])
     region = heap.region("timed", 65536)
     took = torch.zeros(1, dtype=torch.int64, device=heap.device)
@@ -100,9 +101,11 @@ def part_hip(position: int, ranks: int, ports: list[int]) -> None:
     dist.destroy_process_group()
 
 
-def part_rounds(position: int, ranks: int, ports: list[int]) -> None:
-    """Nothing is left of regions given up and of groups destroyed; ranks, and with them GPUs, are handed on."""
-    for turn, port in enumerate(ports):
+def part_rounds(position: int, ranks: int, port: int, everyone: Any) -> None:
+    """Nothing is left of regions given up and of groups destroyed, their port neither; ranks, and with them GPUs, are
+    handed on."""
+    for turn in range(8):
+        everyone.wait(60)
         heap = join((position + turn) % ranks, ranks, port)
         assert heap.device_index == (position + turn) % ranks == torch.cuda.current_device()
         assert exchange(heap, 3) == 0
@@ -122,9 +125,9 @@ def part_rounds(position: int, ranks: int, ports: list[int]) -> None:
         assert in_use() == (1, 0), "peers' memory is closed with the group"
 
 
-def part_refusals(position: int, ranks: int, ports: list[int]) -> None:
+def part_refusals(position: int, ranks: int, port: int, everyone: Any) -> None:
     """Every rank learns which rank cannot, and why; the heap goes on."""
-    heap = join(position, ranks, ports[0])
+    heap = join(position, ranks, port)
     sizes = message_of(lambda: heap.region("odd", 4096 * (1 + (position == 1))))
     assert "same size in bytes, but: rank 0 4096, rank 1 8192" in sizes, sizes
     keys = message_of(lambda: heap.region(("key", position), 4096))
@@ -153,9 +156,9 @@ def part_refusals(position: int, ranks: int, ports: list[int]) -> None:
     os._exit(0)  # the ranks' counts of steps differ now
 
 
-def part_absent(position: int, ranks: int, ports: list[int]) -> None:
+def part_absent(position: int, ranks: int, port: int, everyone: Any) -> None:
     """Kernels that wait for a rank that never comes end, naming it on every rank that waits."""
-    heap = join(position, ranks, ports[0])
+    heap = join(position, ranks, port)
     heap.name_waits({1: "words"})
     heap.region("exchange", REGION_BYTES)
     if position != 1:
@@ -170,9 +173,9 @@ def part_absent(position: int, ranks: int, ports: list[int]) -> None:
     os._exit(0)
 
 
-def part_beyond(position: int, ranks: int, ports: list[int]) -> None:
+def part_beyond(position: int, ranks: int, port: int, everyone: Any) -> None:
     """A store past a peer's region is an error that says so."""
-    heap = join(position, ranks, ports[0])
+    heap = join(position, ranks, port)
     region = heap.region("small", 4096)
     if position == 0:
         x = torch.ones(2048, dtype=torch.int32, device=heap.device)
@@ -186,16 +189,13 @@ def part_beyond(position: int, ranks: int, ports: list[int]) -> None:
     dist.destroy_process_group()
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
+def free_port() -> int:
+    with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
-    ports = [int(s.getsockname()[1]) for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+        return int(s.getsockname()[1])
 
 
 if __name__ == "__main__":
     n_ranks, part = int(sys.argv[1]), sys.argv[2]
-    mp.spawn(globals()[f"part_{part}"], (n_ranks, free_ports(8)), nprocs=n_ranks)
+    barrier = mp.get_context("spawn").Barrier(n_ranks)
+    mp.spawn(globals()[f"part_{part}"], (n_ranks, free_port(), barrier), nprocs=n_ranks)
