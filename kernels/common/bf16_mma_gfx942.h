@@ -94,6 +94,13 @@ __device__ inline void reset_arrivals(u32* counter) {
     __hip_atomic_store(counter, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 
+// Two sums of products of bf16, rounded. Unlike pack_bf16 without a test for NaN: one that came from bf16, or that the
+// instruction made, has nothing in its lower half, so rounding does not carry into its sign.
+__device__ inline u32 pack_sums(float low, float high) {
+    const u32 l = __builtin_bit_cast(u32, low), h = __builtin_bit_cast(u32, high);
+    return __builtin_amdgcn_perm(h + 0x7fff + (h >> 16 & 1), l + 0x7fff + (l >> 16 & 1), 0x07060302);
+}
+
 // One wave's part of an output tile: WM rows of a by WN rows of w, in v_mfma_f32_32x32x8_bf16_1k.
 //
 // w is the row operand and a the column operand, so that a lane's results are runs of four n of one m. The instruction
@@ -217,7 +224,7 @@ struct WaveTile {
 #pragma unroll
                 for (int q = 0; q < 4; ++q) {
                     const f32x16& s = sum.v[fm][fn];
-                    const u32x2 four = {pack_bf16(s[4 * q], s[4 * q + 1]), pack_bf16(s[4 * q + 2], s[4 * q + 3])};
+                    const u32x2 four = {pack_sums(s[4 * q], s[4 * q + 1]), pack_sums(s[4 * q + 2], s[4 * q + 3])};
                     *reinterpret_cast<u32x2*>(lds + turn_write_offset(lane, fn * 4 + q)) = four;
                 }
             wave_lds_fence();

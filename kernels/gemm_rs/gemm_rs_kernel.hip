@@ -1,10 +1,12 @@
 // amd-gemm-rs in one launch: rank r of W returns rows r M/W .. (r + 1) M/W - 1 of the sum over all ranks of
 // bf16(a w^T + bias).
 //
-// The workgroups with the lowest ids compute tiles and store them, rounded to bf16, into this rank's slot in the memory
-// of their rows' owner; then the tile's flag there takes the number of this call. They wait for nobody. The workgroups
-// with the highest ids wait until all ranks have stored a tile of this rank's rows, add the W slots in fp32 and write
-// the output. docs/kernels/gemm_rs.md has the protocol and why no barrier between calls is needed.
+// The workgroups with the lowest ids compute tiles of the peers' rows and store them, rounded to bf16, into this rank's
+// slot in the memory of their owner; then the tile's flag there takes the number of this call. They wait for nobody.
+// The workgroups after them compute the tiles of the own rows, keep them, wait until all peers have stored theirs, add
+// these in fp32 and write the output. Where a rank has few rows ("merged"), a tile has rows of several ranks: all tiles
+// are stored, and other workgroups, with the highest ids, add. docs/kernels/gemm_rs.md has the protocol and why no
+// barrier between calls is needed.
 #include <hip/hip_runtime.h>
 
 #include <cstdint>
@@ -27,200 +29,261 @@ struct GemmRsArgs {
     Patience patience;
     int rows, n, k;  // of one rank: M/W; N; K
     int rank, ranks, epoch;
-    int merged;                  // tiles go over the rows of all ranks, not over those of one
+    int merged;                   // tiles go over the rows of all ranks, not over those of one
     int row_tiles, column_tiles;  // of one rank's rows, or of all if merged
-    int split_k, group_rows, sum_rows;
-    int producers;  // workgroups, a multiple of N_XCD
+    int split_k, group_rows;
+    int senders, finishers;  // workgroups that send tiles, and that write the output
 };
 
 constexpr int N_XCD = 8;
 constexpr unsigned WAIT_FOR_TILE = 1;
 
-// Whose rows a workgroup multiplies, in launch order: tiles of peers first, beginning with the next rank's, so that each
-// XCD sends to another peer than most others do, and at last its own.
-struct Work {
-    bool any;
-    int owner;   // 0 if merged
-    int tile;    // of that owner
-    int number;  // of all tiles
-    int slice;   // of k
+// Own rows' tiles. They are the last to run, so half the height fills the compute units more evenly.
+template <class T>
+struct OwnTile {
+    using type = T;
+};
+template <>
+struct OwnTile<GemmTile<256, 256, 2, 4, 1>> {
+    using type = GemmTile<128, 256, 2, 4, 1>;
+};
 
-    __device__ Work(const GemmRsArgs& args, int id) {
-        const int tiles = args.row_tiles * args.column_tiles;
-        const int remote = args.merged ? 0 : (args.ranks - 1) * tiles * args.split_k;
-        const int remote_groups = (remote + N_XCD - 1) / N_XCD * N_XCD;  // so that own tiles begin at XCD 0
-        int order;
-        if (id < remote_groups) {
-            any = id < remote;
-            order = xcd_contiguous<N_XCD>(id, remote);
-        } else {
-            any = id - remote_groups < tiles * args.split_k;
-            order = remote + xcd_contiguous<N_XCD>(id - remote_groups, tiles * args.split_k);
-        }
-        number = order / args.split_k;
-        slice = order % args.split_k;  // the slices of one tile run side by side on one XCD
-        tile = number % tiles;
-        owner = args.merged ? 0 : (args.rank + 1 + number / tiles) % args.ranks;
-    }
+// Place and slice of k of a workgroup's tile, among rows that begin with row first_row of a; n_rows of them.
+struct Work {
+    int first_row, n_rows;
+    int row, column;  // of the tile's first element
+    int number;       // of all tiles of all workgroups
+    int slice;
 };
 
 template <class T>
-__device__ void compute_tile(const GemmRsArgs& args, unsigned char* lds) {
-    const Work work(args, blockIdx.x);
-    if (!work.any) return;
-    const Place place;
-    const TilePlace tile = grouped_rows(work.tile, args.row_tiles, args.column_tiles, args.group_rows);
-    const int row = tile.row * T::BM, column = tile.column * T::BN;         // row: among the owner's
-    const int n_rows = args.merged ? args.rows * args.ranks : args.rows;  // of the owner
-    const int wave_row = place.wave / T::WAVES_N * T::WM, wave_column = place.wave % T::WAVES_N * T::WN;
+__device__ Work work_of(const GemmRsArgs& args, int order, int row_tiles, int first_row, int n_rows, int first_number) {
+    const int tile = order / args.split_k;  // the slices of one tile run side by side on one XCD
+    const TilePlace place = grouped_rows(tile, row_tiles, args.column_tiles, args.group_rows);
+    return {first_row,        n_rows, place.row * T::BM, place.column * T::BN, first_number + tile,
+            order % args.split_k};
+}
+
+// First row or column of the wave in its tile.
+template <class T>
+__device__ int wave_row(const Place& place) {
+    return place.wave / T::WAVES_N * T::WM;
+}
+template <class T>
+__device__ int wave_column(const Place& place) {
+    return place.wave % T::WAVES_N * T::WN;
+}
+
+// False where another workgroup finishes the tile.
+template <class T>
+__device__ bool multiply(typename T::Wave::Sum& sum, const GemmRsArgs& args, const Work& work, unsigned char* lds,
+                         const Place& place) {
     const int pairs = (args.k + T::PAIR_K - 1) / T::PAIR_K;
     const int first_k = work.slice * pairs / args.split_k * T::PAIR_K;
     const int last_k = min((work.slice + 1) * pairs / args.split_k * T::PAIR_K, args.k);
-
-    typename T::Wave::Sum sum;
     T::Wave::zero(sum);
     if (args.bias && work.slice == 0)
-        T::Wave::set_bias(sum, args.bias, args.n, column + wave_column, place.lane);
-    gemm_tile<T>(sum, args.a + (static_cast<size_t>(work.owner) * args.rows + row) * args.k, n_rows - row,
-                 args.w + static_cast<size_t>(column) * args.k, args.n - column, args.k, first_k, last_k, lds, place,
-                 [] {});
+        T::Wave::set_bias(sum, args.bias, args.n, work.column + wave_column<T>(place), place.lane);
+    gemm_tile<T>(sum, args.a + static_cast<size_t>(work.first_row + work.row) * args.k, work.n_rows - work.row,
+                 args.w + static_cast<size_t>(work.column) * args.k, args.n - work.column, args.k, first_k, last_k, lds,
+                 place, [] {});
     lds_barrier();
-    if (args.split_k > 1) {
-        float* partial = args.partial + static_cast<size_t>(work.number) * args.split_k * T::BM * T::BN;
-        if (!add_slices<T>(sum, partial, args.arrived + work.number, work.slice, args.split_k, lds, place)) return;
-    }
-
-    unsigned char* own_lds = lds + place.wave * T::Wave::TURN_BYTES;
-    int first_owner = work.owner, last_owner = work.owner;
-    if (args.merged) {
-        T::Wave::rows(sum, own_lds, place.lane, [&](int r, int c, u32x4 eight) {
-            r += row + wave_row;
-            c += column + wave_column;
-            if (r >= n_rows || c >= args.n) return;
-            const size_t at = (static_cast<size_t>(args.rank) * args.rows + r % args.rows) * args.n + c;
-            store_through(reinterpret_cast<void*>(args.table[r / args.rows] + args.slots + at * 2), eight);
-        });
-        first_owner = row / args.rows;
-        last_owner = (min(row + T::BM, n_rows) - 1) / args.rows;
-    } else {
-        const size_t first = (static_cast<size_t>(args.rank) * args.rows + row) * args.n;
-        const RowWriter writer(args.table[work.owner] + args.slots + static_cast<long long>(first * 2),
-                                2u * min(args.rows - row, T::BM) * args.n);
-        T::Wave::rows(sum, own_lds, place.lane, [&](int r, int c, u32x4 eight) {
-            // Rows past the owner's lie past the writer's end. Columns past the matrix do not.
-            c += column + wave_column;
-            const u32 at = 2u * (static_cast<u32>(r + wave_row) * args.n + c);
-            writer.store_through(c < args.n ? at : RowWriter::OUTSIDE, eight);
-        });
-    }
-    stores_complete();
-    if (place.thread <= last_owner - first_owner) {
-        release_system();
-        int* flags = reinterpret_cast<int*>(args.table[first_owner + place.thread]);
-        store_flag(flags + (tile.row * args.column_tiles + tile.column) * args.ranks + args.rank, args.epoch);
-    }
+    if (args.split_k == 1) return true;
+    float* partial = args.partial + static_cast<size_t>(work.number) * args.split_k * T::BM * T::BN;
+    return add_slices<T>(sum, partial, args.arrived + work.number, work.slice, args.split_k, lds, place);
 }
 
-// out[row] = sum of all ranks' slots, 8 columns a thread. RANKS 0: any number.
+// After the workgroup's stores: the tile's flags at the owners first .. last.
+__device__ inline void flag_tile(const GemmRsArgs& args, int first, int last, int row_tile, int column_tile) {
+    stores_complete();
+    const int thread = threadIdx.x;
+    if (thread > last - first) return;
+    release_system();
+    int* flags = reinterpret_cast<int*>(args.table[first + thread]);
+    store_flag(flags + (row_tile * args.column_tiles + column_tile) * args.ranks + args.rank, args.epoch);
+}
+
+// Wait for the flags of one tile of this rank's rows from all ranks, or from all others.
+__device__ inline void wait_for_tile(const GemmRsArgs& args, int row_tile, int column_tile, bool from_all) {
+    const int thread = threadIdx.x;
+    const int* flags = reinterpret_cast<const int*>(args.table[args.rank]);
+    flags += (row_tile * args.column_tiles + column_tile) * args.ranks;
+    if (thread < args.ranks && (from_all || thread != args.rank))
+        wait_flag(flags + thread, args.epoch, args.patience, WAIT_FOR_TILE, thread);
+    __syncthreads();
+}
+
+// A tile of a peer's rows. `order`: place in launch order; beginning with the next rank's tiles, so that each XCD sends
+// to another peer than most others do.
+template <class T>
+__device__ void send_tile(const GemmRsArgs& args, int order, unsigned char* lds) {
+    const int tiles = args.row_tiles * args.column_tiles;
+    const int turn = order / (tiles * args.split_k);
+    const int owner = (args.rank + 1 + turn) % args.ranks;
+    const Place place;
+    const Work work = work_of<T>(args, order % (tiles * args.split_k), args.row_tiles, owner * args.rows, args.rows,
+                                 turn * tiles);
+    typename T::Wave::Sum sum;
+    if (!multiply<T>(sum, args, work, lds, place)) return;
+    const size_t first = (static_cast<size_t>(args.rank) * args.rows + work.row) * args.n;
+    const RowWriter writer(args.table[owner] + args.slots + static_cast<long long>(first * 2),
+                           2u * min(args.rows - work.row, T::BM) * args.n);
+    T::Wave::rows(sum, lds + place.wave * T::Wave::TURN_BYTES, place.lane, [&](int r, int c, u32x4 eight) {
+        // Rows past the owner's lie past the writer's end. Columns past the matrix do not.
+        c += work.column + wave_column<T>(place);
+        const u32 at = 2u * (static_cast<u32>(r + wave_row<T>(place)) * args.n + c);
+        writer.store_through(c < args.n ? at : RowWriter::OUTSIDE, eight);
+    });
+    flag_tile(args, owner, owner, work.row / T::BM, work.column / T::BN);
+}
+
+// Adds 8 columns of the slots of all ranks but `without` (-1: of all). RANKS 0: any number.
 template <int RANKS>
-__device__ void sum_slots(const u32x4* slots, u32x4* out, size_t slot_pitch, int ranks) {
-    Bf16Sum8 sum;
+__device__ void add_slots(Bf16Sum8& sum, const u32x4* slots, size_t pitch, int ranks, int without) {
     if constexpr (RANKS > 0) {
         u32x4 words[RANKS];
 #pragma unroll
-        for (int i = 0; i < RANKS; ++i) words[i] = slots[i * slot_pitch];
+        for (int i = 0; i < RANKS; ++i)
+            if (i != without) words[i] = slots[i * pitch];
 #pragma unroll
-        for (int i = 0; i < RANKS; ++i) sum.add(words[i]);
+        for (int i = 0; i < RANKS; ++i)
+            if (i != without) sum.add(words[i]);
     } else {
-        for (int i = 0; i < ranks; ++i) sum.add(slots[i * slot_pitch]);
+        for (int i = 0; i < ranks; ++i)
+            if (i != without) sum.add(slots[i * pitch]);
     }
-    *out = sum.rounded();
 }
 
-// Rows of one tile of this rank's: `unit` counts them, sum_rows at a time, in the order in which tiles are sent.
+// f(number of ranks as a constant), which is 0 where nothing is gained by knowing it.
+template <class F>
+__device__ void with_ranks(int ranks, F&& f) {
+    switch (ranks) {
+        case 2: return f(std::integral_constant<int, 2>{});
+        case 4: return f(std::integral_constant<int, 4>{});
+        case 8: return f(std::integral_constant<int, 8>{});
+        default: return f(std::integral_constant<int, 0>{});
+    }
+}
+
+// A tile of the own rows, added to what the peers have sent. T: the peers' tiles.
+template <class T, class Own>
+__device__ void finish_tile(const GemmRsArgs& args, int order, unsigned char* lds) {
+    const Place place;
+    const int row_tiles = (args.rows + Own::BM - 1) / Own::BM;
+    const Work work = work_of<Own>(args, order, row_tiles, args.rank * args.rows, args.rows,
+                                   (args.ranks - 1) * args.row_tiles * args.column_tiles);
+    typename Own::Wave::Sum sum;
+    if (!multiply<Own>(sum, args, work, lds, place)) return;
+    wait_for_tile(args, work.row / T::BM, work.column / T::BN, false);
+    const u32x4* slots = reinterpret_cast<const u32x4*>(args.table[args.rank] + args.slots);
+    const size_t pitch = static_cast<size_t>(args.rows) * args.n / 8;
+    with_ranks(args.ranks, [&](auto ranks) {
+        Own::Wave::rows(sum, lds + place.wave * Own::Wave::TURN_BYTES, place.lane, [&](int r, int c, u32x4 eight) {
+            r += work.row + wave_row<Own>(place);
+            c += work.column + wave_column<Own>(place);
+            if (r >= args.rows || c >= args.n) return;
+            const size_t at = (static_cast<size_t>(r) * args.n + c) / 8;
+            Bf16Sum8 total;
+            total.add(eight);  // rounded, as the peers' are
+            add_slots<decltype(ranks)::value>(total, slots + at, pitch, args.ranks, args.rank);
+            reinterpret_cast<u32x4*>(args.out)[at] = total.rounded();
+        });
+    });
+}
+
+// Merged: a tile of the rows of all ranks, each row to its owner.
 template <class T>
-__device__ void sum_tile_rows(const GemmRsArgs& args, int unit) {
-    const int thread = threadIdx.x;
-    // A tile that holds other ranks' rows as well has args.rows of this rank's at most.
-    const int pieces = (min(T::BM, args.rows) + args.sum_rows - 1) / args.sum_rows;
-    const int n_tiles_m = args.merged ? (args.rows - 1) / T::BM + 2 : args.row_tiles;
-    const TilePlace tile = grouped_rows(unit / pieces, n_tiles_m, args.column_tiles, args.group_rows);
-    // First row of the tile and of this rank, both among the rows that row_tiles count.
-    const int own = args.merged ? args.rank * args.rows : 0;
-    const int tile_row = args.merged ? own / T::BM + tile.row : tile.row;
-    const int begin = max(tile_row * T::BM, own) - own, end = min((tile_row + 1) * T::BM - own, args.rows);
-    const int first = begin + unit % pieces * args.sum_rows, last = min(first + args.sum_rows, end);
-    if (first >= last) return;
-
-    const long long region = args.table[args.rank];
-    const int* flags = reinterpret_cast<const int*>(region) + (tile_row * args.column_tiles + tile.column) * args.ranks;
-    if (thread < args.ranks) wait_flag(flags + thread, args.epoch, args.patience, WAIT_FOR_TILE, thread);
-    __syncthreads();
-
-    constexpr int PER_ROW = T::BN / 8;
-    const int column = tile.column * T::BN + thread % PER_ROW * 8;
-    if (column >= args.n) return;
-    const size_t slot_pitch = static_cast<size_t>(args.rows) * args.n / 8;
-    const auto sum_row = [&](auto ranks) {
-        for (int row = first + thread / PER_ROW; row < last; row += T::THREADS / PER_ROW) {
-            const size_t at = (static_cast<size_t>(row) * args.n + column) / 8;
-            sum_slots<decltype(ranks)::value>(reinterpret_cast<const u32x4*>(region + args.slots) + at,
-                                              reinterpret_cast<u32x4*>(args.out) + at, slot_pitch, args.ranks);
-        }
-    };
-    switch (args.ranks) {
-        case 2: return sum_row(std::integral_constant<int, 2>{});
-        case 4: return sum_row(std::integral_constant<int, 4>{});
-        case 8: return sum_row(std::integral_constant<int, 8>{});
-        default: return sum_row(std::integral_constant<int, 0>{});
-    }
+__device__ void scatter_tile(const GemmRsArgs& args, int order, unsigned char* lds) {
+    const Place place;
+    const int n_rows = args.rows * args.ranks;
+    const Work work = work_of<T>(args, order, args.row_tiles, 0, n_rows, 0);
+    typename T::Wave::Sum sum;
+    if (!multiply<T>(sum, args, work, lds, place)) return;
+    T::Wave::rows(sum, lds + place.wave * T::Wave::TURN_BYTES, place.lane, [&](int r, int c, u32x4 eight) {
+        r += work.row + wave_row<T>(place);
+        c += work.column + wave_column<T>(place);
+        if (r >= n_rows || c >= args.n) return;
+        const size_t at = (static_cast<size_t>(args.rank) * args.rows + r % args.rows) * args.n + c;
+        store_through(reinterpret_cast<void*>(args.table[r / args.rows] + args.slots + at * 2), eight);
+    });
+    flag_tile(args, work.row / args.rows, (min(work.row + T::BM, n_rows) - 1) / args.rows, work.row / T::BM,
+              work.column / T::BN);
 }
+
+// Merged: the sums of this rank's rows in one tile. `unit`: of the row tiles that may have such rows, and their columns.
+template <class T>
+__device__ void sum_tile(const GemmRsArgs& args, int unit) {
+    const int own = args.rank * args.rows;  // first of this rank's rows
+    const int row_tile = own / T::BM + unit / args.column_tiles, column_tile = unit % args.column_tiles;
+    const int first = max(row_tile * T::BM, own), last = min((row_tile + 1) * T::BM, own + args.rows);
+    if (first >= last) return;
+    wait_for_tile(args, row_tile, column_tile, true);
+    constexpr int PER_ROW = T::BN / 8;
+    const int thread = threadIdx.x;
+    const int column = column_tile * T::BN + thread % PER_ROW * 8;
+    if (column >= args.n) return;
+    const u32x4* slots = reinterpret_cast<const u32x4*>(args.table[args.rank] + args.slots);
+    const size_t pitch = static_cast<size_t>(args.rows) * args.n / 8;
+    with_ranks(args.ranks, [&](auto ranks) {
+        for (int row = first - own + thread / PER_ROW; row < last - own; row += T::THREADS / PER_ROW) {
+            const size_t at = (static_cast<size_t>(row) * args.n + column) / 8;
+            Bf16Sum8 total;
+            add_slots<decltype(ranks)::value>(total, slots + at, pitch, args.ranks, -1);
+            reinterpret_cast<u32x4*>(args.out)[at] = total.rounded();
+        }
+    });
+}
+
+__host__ __device__ constexpr int up_to_xcds(int n) { return (n + N_XCD - 1) / N_XCD * N_XCD; }
 
 template <class T>
 __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_rs_kernel(const GemmRsArgs args) {
     __shared__ __attribute__((aligned(128))) unsigned char lds[T::LDS_BYTES];
-    const int id = blockIdx.x;
-    if (id < args.producers)
-        compute_tile<T>(args, lds);
-    else
-        sum_tile_rows<T>(args, id - args.producers);
+    // Each XCD takes one contiguous range of each kind of work, and each kind begins with XCD 0.
+    const int id = blockIdx.x, after = id - up_to_xcds(args.senders);
+    if (id < args.senders) {
+        const int order = xcd_contiguous<N_XCD>(id, args.senders);
+        if (args.merged)
+            scatter_tile<T>(args, order, lds);
+        else
+            send_tile<T>(args, order, lds);
+    } else if (after >= 0) {
+        if (args.merged)
+            sum_tile<T>(args, after);
+        else
+            finish_tile<T, typename OwnTile<T>::type>(args, xcd_contiguous<N_XCD>(after, args.finishers), lds);
+    }
 }
 
 // table ... alarm: addresses. block_m, block_n: of one of the tiles that with_gemm_tile() offers. N and K are multiples
 // of 8, and all addresses of 16.
 void gemm_rs(int64_t a, int64_t w, int64_t bias, int64_t out, int64_t partial, int64_t arrived, int64_t table,
              int64_t slots, int64_t alarm, int64_t timeout_ticks, int rows, int n, int k, int rank, int ranks,
-             int epoch, int block_m, int block_n, int split_k, int group_rows, int sum_rows, bool merged) {
-    GemmRsArgs args = {reinterpret_cast<const unsigned short*>(a),
-                       reinterpret_cast<const unsigned short*>(w),
-                       reinterpret_cast<const unsigned short*>(bias),
-                       reinterpret_cast<unsigned short*>(out),
-                       reinterpret_cast<float*>(partial),
-                       reinterpret_cast<u32*>(arrived),
-                       reinterpret_cast<const long long*>(table),
-                       slots,
-                       {alarm, timeout_ticks},
-                       rows,
-                       n,
-                       k,
-                       rank,
-                       ranks,
-                       epoch,
-                       merged,
-                       ((merged ? ranks : 1) * rows + block_m - 1) / block_m,
-                       (n + block_n - 1) / block_n,
-                       split_k,
-                       group_rows,
-                       sum_rows,
-                       0};
-    const auto up = [](int x) { return (x + N_XCD - 1) / N_XCD * N_XCD; };
+             int epoch, int block_m, int block_n, int split_k, int group_rows, bool merged) {
+    GemmRsArgs args = {};
+    args.a = reinterpret_cast<const unsigned short*>(a);
+    args.w = reinterpret_cast<const unsigned short*>(w);
+    args.bias = reinterpret_cast<const unsigned short*>(bias);
+    args.out = reinterpret_cast<unsigned short*>(out);
+    args.partial = reinterpret_cast<float*>(partial);
+    args.arrived = reinterpret_cast<u32*>(arrived);
+    args.table = reinterpret_cast<const long long*>(table);
+    args.slots = slots;
+    args.patience = {alarm, timeout_ticks};
+    args.rows = rows, args.n = n, args.k = k;
+    args.rank = rank, args.ranks = ranks, args.epoch = epoch;
+    args.merged = merged;
+    args.row_tiles = ((merged ? ranks : 1) * rows + block_m - 1) / block_m;
+    args.column_tiles = (n + block_n - 1) / block_n;
+    args.split_k = split_k, args.group_rows = group_rows;
     const int places = args.row_tiles * args.column_tiles * split_k;
-    args.producers = merged ? up(places) : up((ranks - 1) * places) + up(places);
-    const int own_row_tiles = merged ? (rows - 1) / block_m + 2 : args.row_tiles;
-    const int adders = own_row_tiles * args.column_tiles * ((min(block_m, rows) + sum_rows - 1) / sum_rows);
+    args.senders = merged ? places : (ranks - 1) * places;
     const bool found = with_gemm_tile(block_m, block_n, [&](auto tile) {
         using T = decltype(tile);
-        gemm_rs_kernel<T><<<dim3(args.producers + adders), dim3(T::THREADS)>>>(args);
+        using Own = typename OwnTile<T>::type;
+        const int own_row_tiles = merged ? (rows - 1) / T::BM + 2 : (rows + Own::BM - 1) / Own::BM;
+        args.finishers = own_row_tiles * args.column_tiles * (merged ? 1 : split_k);
+        gemm_rs_kernel<T><<<dim3(up_to_xcds(args.senders) + args.finishers), dim3(T::THREADS)>>>(args);
     });
     if (!found) throw std::runtime_error("gemm_rs: no tile of that size is compiled");
     const hipError_t error = hipGetLastError();

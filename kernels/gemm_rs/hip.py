@@ -49,7 +49,7 @@ class Plan:
         split_k = min(split_k, -(-k // 64))
         row_tiles = -(-(m if merged else self.rows) // block_m)
         share_tiles = row_tiles * -(-self.n // block_n)
-        tiles = share_tiles * (1 if merged else ranks)
+        tiles = share_tiles * (1 if merged else ranks + 1)  # own ones may be half as high
         # Before there is a region: no peer spins while this one compiles.
         if Plan.module is None:
             Plan.module = load_extension("gemm_rs_hip", HIP_SOURCE, functions=["gemm_rs"])
@@ -71,7 +71,7 @@ class Plan:
             partial_address, arrived_address = self.partial.data_ptr(), self.arrived.data_ptr()
         self.before = (partial_address, arrived_address, self.region.table_address)
         self.middle = (heap.alarm_address, heap.timeout_ticks, self.rows, self.n8, multiple_of_8(k), heap.rank, ranks)
-        self.after = (block_m, block_n, split_k, row["GROUP_M"], row["SUM_ROWS"], merged)
+        self.after = (block_m, block_n, split_k, row["GROUP_M"], merged)
 
     def run(self, a, w, bias):
         if self.needs_padding:
