@@ -137,20 +137,21 @@ int64_t host(int64_t address) {
   hipLaunchKernelGGL(k, dim3(1), dim3(32), 0, 0, (unsigned*)address, nullptr, nullptr, nullptr, nullptr, nullptr);
   if (error == hipSuccess) error = hipOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k, 256, 0);
   if (error != hipSuccess) puts(hipGetErrorString(error));
-  return properties.gcnArchName[0] + properties.clockRate + blocks + rate;
+  return fail() + properties.gcnArchName[0] + properties.clockRate + blocks + rate;
 }
 """
 
 
 # The C++ library's headers have such host code, and words that sound like HIP's.
-SYSTEM = "inline int fail() { __builtin_trap(); }\nstruct S { template <class T> void __any(T); };\n"
+SYSTEM = "inline int fail() { __builtin_trap(); return 0; }\nstruct S { template <class T> void __any(T); };\n"
 
 
 def nvcc(folder: Path, text: str) -> tuple[str, str]:
     """PTX, and what the compiler said."""
     (folder / "system.h").write_text(SYSTEM)
     (folder / "k.cu").write_text(translate.source_for_nvcc(text, "k.hip"))
-    command = ["nvcc", "-std=c++20", "-arch=sm_90a", "-w", f"-I{INCLUDE}", "-isystem", ".", "-ptx", "k.cu", "-o", "k.ptx"]
+    flags = ["-std=c++20", "-arch=sm_90a", "-w", f"-I{INCLUDE}", "-isystem", "."]
+    command = ["nvcc", *flags, "-ptx", "k.cu", "-o", "k.ptx"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     return (folder / "k.ptx").read_text() if done.returncode == 0 else "", done.stdout + done.stderr
 
