@@ -41,6 +41,13 @@ def test_program(name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("seed", ["0", "3"])
+def test_kernels_that_wait_for_the_host_or_another_queue(seed: str) -> None:
+    done = run(PROGRAMS / "asynchrony.hip", "--", "spin", CDNA_ORDER_SEED=seed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "memory access fault" in done.stderr  # the last kernel's
+
+
 def test_lanes_and_printf() -> None:
     done = run("-std=c++20", PROGRAMS / "lanes.hip")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -191,6 +191,12 @@ static void let_time_pass(u64 at, const LaunchClock* c) {
   pthread_mutex_unlock(&waiting_lock);
 }
 
+// For how long all waves of the process have only polled; 0 while one does more, or there is none.
+extern "C" u64 cdna_idle_ns(void) {
+  u64 since = __atomic_load_n(&waiting_since, __ATOMIC_RELAXED);
+  return !since || __atomic_load_n(&working, __ATOMIC_RELAXED) ? 0 : host_ns() - since;
+}
+
 static void somebody_works() {
   __atomic_fetch_add(&working, 1, __ATOMIC_RELAXED);
   __atomic_store_n(&waiting_since, 0, __ATOMIC_RELAXED);
@@ -226,6 +232,7 @@ void clock_thread_idles(Idle& t, const LaunchClock* c) {
 }
 
 void clock_thread_ends(Idle& t) {
+  __atomic_store_n(&waiting_since, 0, __ATOMIC_RELAXED);
   if (!t.idle) __atomic_fetch_sub(&working, 1, __ATOMIC_RELAXED);
 }
 

@@ -49,5 +49,5 @@ def run_program(source: Path, arguments: Sequence[str], arch: str, include_dirs:
     The program sees $CDNA_DEVICES cards, two if that is not set: enough for those that copy between cards.
     """
     program = build_program(source, arch, include_dirs, defines, std, extra)
-    environment = {"CDNA_DEVICES": "2", **os.environ, "CDNA_ARCH": arch}
+    environment = {"CDNA_DEVICES": "2", **os.environ, "CDNA_ARCH": arch, "CDNA_DETACH": "1"}
     os.execve(program, [str(source), *arguments], environment)

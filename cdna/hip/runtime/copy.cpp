@@ -1,6 +1,12 @@
 // Copies and fills.
 #include "runtime.h"
 
+// The end of a call that does not return before its copy is done.
+static hipError_t waited(hipStream_t stream, hipError_t error = hipSuccess) {
+  ihipStream_t* q = resolve(stream);
+  return error != hipSuccess || !q || q->capture ? error : wait_for_queue(*q);
+}
+
 static hipError_t checked(hipStream_t stream, const Operation& o, hipMemcpyKind kind) {
   if (kind > hipMemcpyDefault && kind != hipMemcpyDeviceToDeviceNoCU) return hipErrorInvalidMemcpyDirection;
   const CopyCall& c = o.copy;
@@ -10,7 +16,13 @@ static hipError_t checked(hipStream_t stream, const Operation& o, hipMemcpyKind 
   size_t to_span = c.to_slice * (c.depth - 1) + c.to_pitch * (c.height - 1) + c.width;
   size_t from_span = c.from_slice * (c.depth - 1) + c.from_pitch * (c.height - 1) + c.width;
   if (!within_allocation(c.to, to_span) || !within_allocation(c.from, from_span)) return hipErrorInvalidValue;
-  return submit(stream, o);
+  hipError_t error = submit(stream, o);
+  if (error != hipSuccess || !may_detach()) return error;
+  {  // memory that HIP does not know is copied at once
+    Guard guard;
+    if (find_allocation(c.to) && find_allocation(c.from)) return error;
+  }
+  return waited(stream);
 }
 static hipError_t copy(hipStream_t stream, void* to, const void* from, size_t bytes,
                        hipMemcpyKind kind = hipMemcpyDefault) {
@@ -75,26 +87,27 @@ static hipError_t fill(hipStream_t stream, void* to, u32 value, u32 value_bytes,
 extern "C" {
 hipError_t hipMemcpy(void* to, const void* from, size_t bytes, hipMemcpyKind kind) {
   ENTER;
-  return done(copy(nullptr, to, from, bytes, kind));
+  return done(waited(nullptr, copy(nullptr, to, from, bytes, kind)));
 }
 hipError_t hipMemcpyAsync(void* to, const void* from, size_t bytes, hipMemcpyKind kind, hipStream_t s) {
   ENTER;
   return done(copy(s, to, from, bytes, kind));
 }
 hipError_t hipMemcpyWithStream(void* to, const void* from, size_t bytes, hipMemcpyKind kind, hipStream_t s) {
-  return hipMemcpyAsync(to, from, bytes, kind, s);
+  ENTER;
+  return done(waited(s, copy(s, to, from, bytes, kind)));
 }
 hipError_t hipMemcpyHtoD(hipDeviceptr_t to, const void* from, size_t bytes) {
   ENTER;
-  return done(copy(nullptr, to, from, bytes));
+  return done(waited(nullptr, copy(nullptr, to, from, bytes)));
 }
 hipError_t hipMemcpyDtoH(void* to, hipDeviceptr_t from, size_t bytes) {
   ENTER;
-  return done(copy(nullptr, to, from, bytes));
+  return done(waited(nullptr, copy(nullptr, to, from, bytes)));
 }
 hipError_t hipMemcpyDtoD(hipDeviceptr_t to, hipDeviceptr_t from, size_t bytes) {
   ENTER;
-  return done(copy(nullptr, to, from, bytes));
+  return done(waited(nullptr, copy(nullptr, to, from, bytes)));
 }
 hipError_t hipMemcpyHtoDAsync(hipDeviceptr_t to, const void* from, size_t bytes, hipStream_t s) {
   ENTER;
@@ -111,7 +124,7 @@ hipError_t hipMemcpyDtoDAsync(hipDeviceptr_t to, hipDeviceptr_t from, size_t byt
 hipError_t hipMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t bytes) {
   ENTER;
   if (!valid_device(to_device) || !valid_device(from_device)) return done(hipErrorInvalidDevice);
-  return done(copy(nullptr, to, from, bytes));
+  return done(waited(nullptr, copy(nullptr, to, from, bytes)));
 }
 hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes,
                               hipStream_t s) {
@@ -122,7 +135,7 @@ hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int fro
 hipError_t hipMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                        size_t height, hipMemcpyKind kind) {
   ENTER;
-  return done(copy2d(nullptr, to, to_pitch, from, from_pitch, width, height, kind));
+  return done(waited(nullptr, copy2d(nullptr, to, to_pitch, from, from_pitch, width, height, kind)));
 }
 hipError_t hipMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                             size_t height, hipMemcpyKind kind, hipStream_t s) {
@@ -131,7 +144,7 @@ hipError_t hipMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t 
 }
 hipError_t hipMemcpyParam2D(const hip_Memcpy2D* p) {
   ENTER;
-  return done(param2d(nullptr, p));
+  return done(waited(nullptr, param2d(nullptr, p)));
 }
 hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D* p, hipStream_t s) {
   ENTER;
@@ -139,7 +152,7 @@ hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D* p, hipStream_t s) {
 }
 hipError_t hipMemcpy3D(const hipMemcpy3DParms* p) {
   ENTER;
-  return done(p ? copy3d(nullptr, *p) : hipErrorInvalidValue);
+  return done(p ? waited(nullptr, copy3d(nullptr, *p)) : hipErrorInvalidValue);
 }
 hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* p, hipStream_t s) {
   ENTER;
@@ -158,7 +171,7 @@ hipError_t hipGetSymbolSize(size_t* bytes, const void* symbol) {
 hipError_t hipMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
                              hipMemcpyKind kind) {
   ENTER;
-  return done(symbol_copy(nullptr, symbol, true, (void*)from, bytes, offset, kind));
+  return done(waited(nullptr, symbol_copy(nullptr, symbol, true, (void*)from, bytes, offset, kind)));
 }
 hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset,
                                   hipMemcpyKind kind, hipStream_t s) {
@@ -168,7 +181,7 @@ hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* from, size_t b
 hipError_t hipMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
                                hipMemcpyKind kind) {
   ENTER;
-  return done(symbol_copy(nullptr, symbol, false, to, bytes, offset, kind));
+  return done(waited(nullptr, symbol_copy(nullptr, symbol, false, to, bytes, offset, kind)));
 }
 hipError_t hipMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
                                     hipMemcpyKind kind, hipStream_t s) {

@@ -274,7 +274,7 @@ hipError_t hipDeviceGetByPCIBusId(int* device, const char* id) {
 // Work is done when the call that asked for it returns: there is nothing to wait for.
 hipError_t hipDeviceSynchronize(void) {
   ENTER;
-  return done(hipSuccess);
+  return done(wait_for_device(current_device()));
 }
 
 hipError_t hipDeviceGetP2PAttribute(int* value, hipDeviceP2PAttr which, int from, int to) {

@@ -474,6 +474,7 @@ hipError_t hipGraphInstantiate(hipGraphExec_t* out, hipGraph_t g, hipGraphNode_t
 }
 hipError_t hipGraphExecDestroy(hipGraphExec_t e) {
   ENTER;
+  wait_for_all();
   Guard guard;
   if (!known(e)) return done(hipErrorInvalidValue);
   executables.drop(e);

@@ -208,10 +208,12 @@ hipError_t hipMallocHost(void** p, size_t bytes) { return hipHostMalloc(p, bytes
 hipError_t hipMemAllocHost(void** p, size_t bytes) { return hipHostMalloc(p, bytes, 0); }
 hipError_t hipFree(void* p) {
   ENTER;
+  wait_for_all();
   return done(free_memory(p));
 }
 hipError_t hipHostFree(void* p) {
   ENTER;
+  wait_for_all();
   return done(free_memory(p));
 }
 hipError_t hipFreeHost(void* p) { return hipHostFree(p); }

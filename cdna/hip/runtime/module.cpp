@@ -233,6 +233,7 @@ hipError_t hipModuleUnload(hipModule_t m) {
     Guard guard;
     if (!m || !modules.contains(m)) return done(hipErrorInvalidHandle);
   }
+  wait_for_all();
   close_module(m);
   return done(hipSuccess);
 }

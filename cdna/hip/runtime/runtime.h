@@ -2,8 +2,9 @@
 // that a program compiled against them links and runs here. Like the engine it uses no C++ standard library,
 // no exceptions, no RTTI.
 //
-// Device memory is host memory, and an operation on a stream is done by the time the call that asked for it
-// returns: one of the orders that HIP allows. Streams that capture record operations instead (graph.cpp).
+// Device memory is host memory, and an operation on a stream is done by the time the call that asked for it returns,
+// one of the orders that HIP allows, unless it waits for something (queue.cpp). Streams that capture record operations
+// instead (graph.cpp).
 #pragma once
 #include <hip/hip_runtime_api.h>
 #include <pthread.h>
@@ -231,8 +232,14 @@ struct ihipStream_t {
   hipGraph_t capture;  // the graph that operations go to, or null
   bool capture_origin, capture_invalid;
   List<hipGraphNode_t> last;  // nodes that the next captured one comes after
+  u64 issued, completed;      // operations; see queue.cpp
+  List<struct Pending*> pending;
+  bool has_thread;
+  hipError_t error;  // of work that its call had left behind
 };
 struct ihipEvent_t {
+  ihipStream_t* queue;  // where it was recorded last, as which operation; null: it is done
+  u64 ticket;
   unsigned flags;
   int device;
   bool recorded;
@@ -242,6 +249,18 @@ struct ihipEvent_t {
 };
 
 hipError_t submit(hipStream_t, const Operation&);  // run it, or record it where the stream captures
+bool is_null_queue(const ihipStream_t&);
+bool may_detach();
+// Runs an operation, after what is before it on its queue and after another one. ticket: its number there.
+hipError_t enqueue(ihipStream_t&, hipStream_t handle, const Operation&, ihipStream_t* after = nullptr,
+                   u64 after_ticket = 0, u64* ticket = nullptr);
+bool is_done(ihipStream_t*, u64 ticket);
+hipError_t wait_for(ihipStream_t*, u64 ticket);
+hipError_t wait_for_queue(ihipStream_t&);  // and what an operation on it would wait for
+hipError_t wait_for_device(int);
+void wait_for_all();
+bool queue_is_done(ihipStream_t&);
+bool forget_queue(ihipStream_t&);
 hipError_t run_operation(hipStream_t, const Operation&);
 hipError_t run_graph(hipGraph_t, hipStream_t);
 hipError_t run_kernel(const KernelCall&, int device);

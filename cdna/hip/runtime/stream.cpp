@@ -7,19 +7,23 @@
 static List<hipStream_t> streams;
 static List<hipEvent_t> events;
 static ihipStream_t default_streams[MAX_DEVICES];
-static thread_local ihipStream_t thread_streams[MAX_DEVICES];
+static thread_local ihipStream_t* thread_streams[MAX_DEVICES];  // never freed: work may be left on them
 static u64 next_stream_id = 1;
 
 ihipStream_t* resolve(hipStream_t s) {
   if (s == nullptr || s == hipStreamLegacy || s == hipStreamPerThread) {
     int device = current_device();
-    ihipStream_t* own = s == hipStreamPerThread ? &thread_streams[device] : &default_streams[device];
+    ihipStream_t*& of_thread = thread_streams[device];
+    if (s == hipStreamPerThread && !of_thread) of_thread = make<ihipStream_t>();
+    ihipStream_t* own = s == hipStreamPerThread ? of_thread : &default_streams[device];
     own->device = device;
     return own;
   }
   Guard guard;
   return streams.contains(s) ? s : nullptr;
 }
+
+bool is_null_queue(const ihipStream_t& q) { return &q >= default_streams && &q < default_streams + MAX_DEVICES; }
 
 static u64 now_ns() {
   timespec t;
@@ -136,7 +140,7 @@ hipError_t submit(hipStream_t handle, const Operation& o) {
   if (s->capture) return capture_operation(*s, o);
   Operation run = o;
   run.device = s->device;
-  return run_operation(handle, run);
+  return enqueue(*s, handle, run);
 }
 
 extern "C" {
@@ -173,24 +177,27 @@ hipError_t hipStreamDestroy(hipStream_t s) {
   Guard guard;
   if (!streams.contains(s)) return done(hipErrorInvalidHandle);
   streams.drop(s);
+  if (!forget_queue(*s)) return done(hipSuccess);
+  for (hipEvent_t e : events)
+    if (e->queue == s) e->queue = nullptr;
   s->last.release();
   free(s);
   return done(hipSuccess);
 }
-static hipError_t finished(hipStream_t handle) {
+static hipError_t finished(hipStream_t handle, bool wait) {
   ihipStream_t* s = resolve(handle);
   if (!s) return hipErrorInvalidHandle;
-  if (!s->capture) return hipSuccess;
+  if (!s->capture) return wait ? wait_for_queue(*s) : queue_is_done(*s) ? hipSuccess : hipErrorNotReady;
   s->capture_invalid = true;
   return hipErrorStreamCaptureUnsupported;
 }
 hipError_t hipStreamQuery(hipStream_t s) {
   ENTER;
-  return done(finished(s));
+  return done(finished(s, false));
 }
 hipError_t hipStreamSynchronize(hipStream_t s) {
   ENTER;
-  return done(finished(s));
+  return done(finished(s, true));
 }
 hipError_t hipStreamGetFlags(hipStream_t handle, unsigned* flags) {
   ENTER;
@@ -297,6 +304,7 @@ hipError_t hipEventDestroy(hipEvent_t e) {
   Guard guard;
   if (!events.contains(e)) return done(hipErrorInvalidHandle);
   events.drop(e);
+  if (!is_done(e->queue, e->ticket)) return done(hipSuccess);  // it is still to be recorded
   e->last.release();
   free(e);
   return done(hipSuccess);
@@ -312,15 +320,24 @@ hipError_t hipEventRecord(hipEvent_t e, hipStream_t handle) {
     return done(hipSuccess);
   }
   Operation o = operation(DO_RECORD);
+  o.device = s->device;
   o.event = e;
-  return done(submit(handle, o));
+  e->queue = nullptr;
+  u64 ticket = 0;
+  hipError_t error = enqueue(*s, handle, o, nullptr, 0, &ticket);
+  e->ticket = ticket;
+  e->queue = s;
+  return done(error);
 }
 hipError_t hipEventRecordWithFlags(hipEvent_t e, hipStream_t s, unsigned) { return hipEventRecord(e, s); }
 hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t e, unsigned) {
   ENTER;
   ihipStream_t* s = resolve(handle);
   if (!s || !known(e)) return done(hipErrorInvalidHandle);
-  if (!e->capture) return done(s->capture ? hipErrorStreamCaptureIsolation : hipSuccess);
+  if (!e->capture) {
+    if (s->capture) return done(hipErrorStreamCaptureIsolation);
+    return done(is_done(e->queue, e->ticket) ? hipSuccess : enqueue(*s, handle, operation(DO_WAIT), e->queue, e->ticket));
+  }
   if (s->capture && s->capture != e->capture) return done(hipErrorStreamCaptureMerge);
   s->capture = e->capture;
   for (hipGraphNode_t node : e->last)
@@ -329,14 +346,21 @@ hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t e, unsigned) {
 }
 hipError_t hipEventQuery(hipEvent_t e) {
   ENTER;
-  return done(known(e) ? e->capture ? hipErrorCapturedEvent : hipSuccess : hipErrorInvalidHandle);
+  if (!known(e)) return done(hipErrorInvalidHandle);
+  if (e->capture) return done(hipErrorCapturedEvent);
+  return done(is_done(e->queue, e->ticket) ? hipSuccess : hipErrorNotReady);
 }
-hipError_t hipEventSynchronize(hipEvent_t e) { return hipEventQuery(e); }
+hipError_t hipEventSynchronize(hipEvent_t e) {
+  ENTER;
+  if (!known(e)) return done(hipErrorInvalidHandle);
+  return done(e->capture ? hipErrorCapturedEvent : wait_for(e->queue, e->ticket));
+}
 hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipEvent_t stop) {
   ENTER;
   if (!ms) return done(hipErrorInvalidValue);
-  if (!known(start) || !known(stop) || !start->recorded || !stop->recorded)
-    return done(hipErrorInvalidHandle);
+  if (!known(start) || !known(stop)) return done(hipErrorInvalidHandle);
+  if (!is_done(start->queue, start->ticket) || !is_done(stop->queue, stop->ticket)) return done(hipErrorNotReady);
+  if (!start->recorded || !stop->recorded) return done(hipErrorInvalidHandle);
   if ((start->flags | stop->flags) & hipEventDisableTiming) return done(hipErrorInvalidHandle);
   static int told = 0;
   if (!__atomic_exchange_n(&told, 1, __ATOMIC_SEQ_CST))
@@ -346,7 +370,7 @@ hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipEvent_t stop) {
 }
 
 hipError_t hipDeviceReset(void) {
-  Guard guard;
+  (void)wait_for_device(current_device());
   return done(device_lost);
 }
 

@@ -1,8 +1,9 @@
 """torch.cuda.CUDAGraph: what is launched during a capture is written down, not run; a replay runs it.
 
 Three kinds of work are recorded, in the order in which they come: torch's operations (a dispatch mode sees each),
-Triton launches, and what HIP extensions put on the capturing queue (the HIP runtime captures those; between two operations of
-another kind its capture is cut into graphs). Outputs get their memory at the capture and their values at the replay.
+Triton launches, and what HIP extensions put on the capturing queue (the HIP runtime captures those; between two
+operations of another kind its capture is cut into graphs). Outputs get their memory at the capture and their values at
+the replay.
 """
 
 from __future__ import annotations

@@ -1,0 +1,223 @@
+// Queues: work runs in the call that asks for it, unless it comes to wait for something.
+//
+// A launch that ends is waited for in the call itself, so a program's results do not depend on timing. One whose waves
+// only poll any more, or that takes longer than a second, is left to its queue's thread and the call returns: what it
+// waits for may be the host, or a launch on another queue. From then on the queue is as asynchronous as a card's: what
+// is put behind it waits, in order; the null queue and those that block wait for each other; events, queries and
+// synchronising calls tell and wait. Where CDNA_DETACH is not set (in Python, where tensors are used as soon as a call
+// returns) every call waits.
+#include "runtime.h"
+#include <sched.h>
+#include <time.h>
+
+extern "C" u64 cdna_idle_ns(void);  // of the engine's clock.cpp: since when all waves only poll
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static List<ihipStream_t*> queues;  // that have ever had work
+static u32 detached;                // operations that their calls have left behind
+
+struct Need {
+  ihipStream_t* queue;
+  u64 ticket;
+};
+struct Pending {
+  Operation operation;
+  List<Need> needs;
+  hipStream_t handle;
+  u64 ticket;
+  bool started, finished, left_behind;
+  hipError_t result;
+};
+
+constexpr u64 PATIENCE_NS = 20000000, LONG_NS = 1000000000, TELL_NS = 30000000000ull;
+
+bool may_detach() {
+  static int known = -1;
+  if (known < 0) known = getenv("CDNA_DETACH") != nullptr;
+  return known;
+}
+
+static u64 now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+static void wait_a_moment() {  // under the lock
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += 2000000;
+  if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
+  pthread_cond_timedwait(&changed, &lock, &until);
+}
+
+static bool blocks(OperationKind kind) {
+  return kind == DO_KERNEL || kind == DO_GRAPH || kind == DO_HOST || kind == DO_WAIT_VALUE;
+}
+static bool met(const Pending& p, const ihipStream_t& q) {
+  if (q.completed + 1 < p.ticket) return false;
+  for (u32 i = 0; i < p.needs.count; i++)
+    if (p.needs.items[i].queue->completed < p.needs.items[i].ticket) return false;
+  return true;
+}
+
+static void* serve(void* argument) {
+  ihipStream_t& q = *(ihipStream_t*)argument;
+  (void)hipSetDevice(q.device);
+  pthread_mutex_lock(&lock);
+  while (true) {
+    while (!q.pending.count || !met(*q.pending[0], q)) pthread_cond_wait(&changed, &lock);
+    Pending* p = q.pending[0];
+    q.pending.remove(0);
+    p->started = true;
+    pthread_mutex_unlock(&lock);
+    hipError_t result = run_operation(p->handle, p->operation);
+    release_operation(p->operation);
+    p->needs.release();
+    pthread_mutex_lock(&lock);
+    q.completed = p->ticket;
+    p->result = result;
+    p->finished = true;
+    if (p->left_behind) {
+      if (result != hipSuccess && q.error == hipSuccess) q.error = result;
+      detached--;
+      free((void*)p);
+    }
+    pthread_cond_broadcast(&changed);
+  }
+  return nullptr;
+}
+
+// What an operation on the queue has to wait for, as HIP has it for the null queue and those that block.
+static void add_needs(ihipStream_t& q, List<Need>& needs) {
+  bool null_queue = is_null_queue(q);
+  for (ihipStream_t* other : queues) {
+    if (other == &q || other->device != q.device || other->completed == other->issued) continue;
+    bool concerns = null_queue ? !(other->flags & hipStreamNonBlocking) : is_null_queue(*other);
+    if (concerns && !(q.flags & hipStreamNonBlocking)) needs.push({other, other->issued});
+  }
+}
+
+// Whether the call should leave the operation to its queue.
+static bool comes_to_wait(const Pending& p, u64 waited_ns) {
+  if (detached && !p.started) return true;
+  if (waited_ns > LONG_NS) return true;
+  return waited_ns > PATIENCE_NS && (cdna_idle_ns() > PATIENCE_NS || p.operation.kind == DO_WAIT_VALUE);
+}
+
+hipError_t enqueue(ihipStream_t& q, hipStream_t handle, const Operation& o, ihipStream_t* after, u64 after_ticket,
+                   u64* ticket) {
+  if (!may_detach()) return run_operation(handle, o);
+  Pending* p = make<Pending>();
+  p->handle = handle;
+  p->operation = copy_of(o);
+  pthread_mutex_lock(&lock);
+  if (!queues.contains(&q)) queues.push(&q);
+  p->ticket = ++q.issued;
+  if (ticket) *ticket = p->ticket;
+  add_needs(q, p->needs);
+  if (after && after->completed < after_ticket) p->needs.push({after, after_ticket});
+  hipError_t result;
+  if (met(*p, q) && !blocks(o.kind)) {
+    pthread_mutex_unlock(&lock);
+    result = run_operation(handle, o);
+    pthread_mutex_lock(&lock);
+    q.completed = p->ticket;
+    p->needs.release();
+    free((void*)p);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    return result;
+  }
+  q.pending.push(p);
+  if (!q.has_thread) {
+    q.has_thread = true;
+    pthread_t thread;
+    pthread_create(&thread, nullptr, serve, &q);
+    pthread_detach(thread);
+  }
+  pthread_cond_broadcast(&changed);
+  u64 began = now_ns();
+  while (!p->finished && !comes_to_wait(*p, now_ns() - began)) wait_a_moment();
+  result = p->finished ? p->result : hipSuccess;
+  if (p->finished) {
+    free((void*)p);
+  } else {
+    p->left_behind = true;
+    detached++;
+  }
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+static hipError_t first_error(ihipStream_t& q) {
+  hipError_t error = q.error;
+  q.error = hipSuccess;
+  return device_lost != hipSuccess ? device_lost : error;
+}
+
+bool is_done(ihipStream_t* q, u64 ticket) { return !q || q->completed >= ticket; }
+
+static void wait_until(ihipStream_t& q, u64 ticket) {  // under the lock
+  static bool told = false;
+  for (u64 began = now_ns(); q.completed < ticket; wait_a_moment()) {
+    if (told || now_ns() - began < TELL_NS || cdna_idle_ns() < TELL_NS) continue;
+    told = true;
+    say("note: the program has waited for half a minute for kernels all of whose waves poll: for what they wait nobody may come");
+  }
+}
+
+hipError_t wait_for(ihipStream_t* q, u64 ticket) {
+  if (!may_detach() || !q) return device_lost;
+  pthread_mutex_lock(&lock);
+  wait_until(*q, ticket);
+  hipError_t error = first_error(*q);
+  pthread_mutex_unlock(&lock);
+  return error;
+}
+
+hipError_t wait_for_queue(ihipStream_t& q) {
+  if (!may_detach()) return device_lost;
+  pthread_mutex_lock(&lock);
+  List<Need> needs;
+  add_needs(q, needs);
+  wait_until(q, q.issued);
+  for (u32 i = 0; i < needs.count; i++) wait_until(*needs[i].queue, needs[i].ticket);
+  needs.release();
+  hipError_t error = first_error(q);
+  pthread_mutex_unlock(&lock);
+  return error;
+}
+
+hipError_t wait_for_device(int device) {
+  if (!may_detach()) return device_lost;
+  hipError_t error = hipSuccess;
+  pthread_mutex_lock(&lock);
+  for (u32 i = 0; i < queues.count; i++) {
+    if (queues[i]->device != device) continue;
+    wait_until(*queues[i], queues[i]->issued);
+    hipError_t of_queue = first_error(*queues[i]);
+    if (error == hipSuccess) error = of_queue;
+  }
+  pthread_mutex_unlock(&lock);
+  return error;
+}
+void wait_for_all() {
+  for (int i = 0; i < device_count(); i++) (void)wait_for_device(i);
+}
+
+bool queue_is_done(ihipStream_t& q) {
+  pthread_mutex_lock(&lock);
+  bool is = q.completed == q.issued;
+  pthread_mutex_unlock(&lock);
+  return is;
+}
+
+// A queue that the program destroys: false while work is left, and then it must stay where it is.
+bool forget_queue(ihipStream_t& q) {
+  pthread_mutex_lock(&lock);
+  bool idle = q.completed == q.issued && !q.has_thread;
+  if (idle) queues.drop(&q);
+  pthread_mutex_unlock(&lock);
+  return idle;
+}
