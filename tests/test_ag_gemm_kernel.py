@@ -31,9 +31,7 @@ def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def call_ranks(
-    submission: Path, world_size: int, cases: list[dict[str, Any]]
-) -> subprocess.CompletedProcess[str]:
+def call_ranks(submission: Path, world_size: int, cases: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **device.resolve("gfx942", "gfx942").environment(), "POPCORN_GPUS": str(world_size)}
     command = [sys.executable, str(RANKS), str(submission), str(world_size), json.dumps(cases)]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
@@ -46,7 +44,7 @@ def errors_of(submission: Path, world_size: int, cases: list[dict[str, Any]]) ->
 
 
 def test_shapes_that_fit_no_tile(submission: Path) -> None:
-    cases = [
+    cases: list[dict[str, Any]] = [
         {"m": 64, "n": 74, "k": 97, "bias": True, "calls": 3},  # odd n, odd k, the default's tiles
         {"m": 100, "n": 146, "k": 200, "bias": False, "calls": 3, "row": SMALL},  # 50 rows a rank, tiles of 32
         {"m": 6, "n": 66, "k": 520, "bias": True, "calls": 3},  # 3 rows a rank: tiles span ranks, and k is split
@@ -58,7 +56,7 @@ def test_shapes_that_fit_no_tile(submission: Path) -> None:
 
 
 def test_four_ranks(submission: Path) -> None:
-    cases = [
+    cases: list[dict[str, Any]] = [
         {"m": 128, "n": 144, "k": 160, "bias": True, "calls": 3, "row": {**TINY, "BAND": 1}},
         {"m": 20, "n": 360, "k": 96, "bias": False, "calls": 3, "row": TINY},  # tiles span 3 and 4 ranks
     ]
@@ -68,7 +66,7 @@ def test_four_ranks(submission: Path) -> None:
 
 def test_thousands_of_calls_without_a_barrier(submission: Path) -> None:
     """Ranks wait at random, so that some are a call ahead of others; places and counters are used over and over."""
-    cases = [
+    cases: list[dict[str, Any]] = [
         {"m": 32, "n": 64, "k": 64, "bias": True, "calls": 1500, "jitter_ms": 2, "row": TINY},
         {"m": 16, "n": 128, "k": 512, "bias": True, "calls": 500, "jitter_ms": 2, "row": {**TINY, "SPLIT_K": 2}},
     ]

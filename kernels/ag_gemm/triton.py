@@ -13,9 +13,10 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.ag_gemm.triton_tuning import DEFAULT, TUNING
-from kernels.common.ag_gemm_hopper import TensorDescriptor, ag_gemm_hopper_kernel, tile_layout
+from kernels.common.ag_gemm_hopper import ag_gemm_hopper_kernel, tile_layout
 from kernels.common.compiled_kernel import bound_to_grid, compile_kernel
 from kernels.common.gemm_tiles import gemm_tile
 from kernels.common.peer_signals import signal_add, stores_complete, wait_until_at_least
@@ -169,13 +170,9 @@ def ag_gemm_kernel(
                 first_row = row_tile * BLOCK_M
                 end_row = ROWS
             else:
-                wait_until_at_least(
-                    counters + source * CHUNKS + row_tile, target, alarm, timeout_ticks, 1, source
-                )
+                wait_until_at_least(counters + source * CHUNKS + row_tile, target, alarm, timeout_ticks, 1, source)
         first_column = column_tile * BLOCK_N
-        acc = gemm_tile(
-            x, w, first_row, end_row, first_column, N, K, part, SPLIT_K, BLOCK_M, BLOCK_N, BLOCK_K, False
-        )
+        acc = gemm_tile(x, w, first_row, end_row, first_column, N, K, part, SPLIT_K, BLOCK_M, BLOCK_N, BLOCK_K, False)
         finished = True
         if SPLIT_K > 1:
             number = out_row // BLOCK_M * COLUMN_TILES + column_tile
@@ -267,6 +264,21 @@ def table_key(a, w, ranks):
     return ("gfx942" if GFX942 else "sm_90", a.shape[0] * ranks, w.shape[0], a.shape[1])
 
 
+def make_plan(heap, a, w, bias):
+    """By the table's row, or by the default's where the table has none or its row's kernel does not take the shape."""
+    rows, k = a.shape
+    key = table_key(a, w, heap.world_size)
+    table_row = TUNING.get(key)
+    shape = (w.shape[0], k, heap.world_size)
+    row = table_row
+    if row is None or (row["SLICES"] and not fits_hopper_kernel(row, rows, *shape)):
+        row = adapted_row(DEFAULT, rows * heap.world_size, *shape)
+    plan = (HopperPlan if row["SLICES"] else PortablePlan)(heap, a, w, bias)
+    plan.table_key, plan.table_row = key, table_row
+    plan.prepare(row, bias is not None)
+    return plan
+
+
 def in_pages(n_bytes):
     return -(-n_bytes // PAGE_BYTES) * PAGE_BYTES
 
@@ -274,128 +286,6 @@ def in_pages(n_bytes):
 def as_int32(value):
     """Wrapped to 32 bits, signed."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
-
-
-class Plan:
-    """Everything about a shape that does not change from call to call."""
-
-    trace = None  # int64 [workgroups][64]: set before the first call to have the times noted
-
-    def __init__(self, heap, a, w, bias):
-        rows, k = a.shape
-        n, ranks = w.shape[0], heap.world_size
-        self.heap, self.rank = heap, heap.rank
-        self.table_key = table_key(a, w, ranks)
-        self.table_row = TUNING.get(self.table_key)
-        row = self.table_row or adapted_row(DEFAULT, rows * ranks, n, k, ranks)
-        self.out_shape = (rows * ranks, n)
-        if row["SLICES"]:
-            if not fits_hopper_kernel(row, rows, n, k, ranks):
-                row = adapted_row(DEFAULT, rows * ranks, n, k, ranks)
-        make = self.make_hopper if row["SLICES"] else self.make_portable
-        make(row, rows, n, k, ranks, bias is not None, a.device)
-
-    def make_region(self, name, counters, slot_bytes):
-        """After compiling, so that no peer spins meanwhile: counters, then two places for everybody's rows."""
-        counter_bytes = in_pages(4 * counters)
-        self.region = self.heap.region(name, counter_bytes + 2 * slot_bytes)
-        self.own = self.region.addresses[self.rank]
-        self.first_slot = counter_bytes
-        return tuple(counter_bytes + parity * slot_bytes for parity in range(2))
-
-    def make_portable(self, row, rows, n, k, ranks, has_bias, device):
-        block_m, block_n, split_k, senders = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"], row["SENDERS"]
-        span = rows < block_m and rows < 32
-        chunks = 1 if span else -(-rows // block_m)
-        row_tiles = -(-rows * ranks // block_m) if span else ranks * chunks
-        tiles = row_tiles * -(-n // block_n)
-        pushers = senders * (ranks if span else ranks - 1)
-        slot_bytes = in_pages(2 * ranks * rows * k)
-        constants = (rows * ranks, n, k, ranks, has_bias, span, block_m, block_n, row["BLOCK_K"], row["BAND"])
-        constants += (split_k, row["PUSH"], senders, N_XCD if GFX942 else 1)
-        bf16, int32 = torch.bfloat16, torch.int32
-        pointers = (bf16, bf16, bf16, bf16, torch.float32, int32, torch.int64, int32, bf16)
-        largest_slot = in_pages(4 * ranks * chunks) + slot_bytes
-        compiled = compile_kernel(
-            ag_gemm_kernel,
-            (*pointers, largest_slot, 0, 0, self.heap.alarm_address, self.heap.timeout_ticks, *constants),
-            num_warps=row["num_warps"],
-            num_stages=row["num_stages"],
-            **({"matrix_instr_nonkdim": row["MFMA"]} if GFX942 else {}),
-        )
-        self.launch = bound_to_grid(compiled, pushers + tiles * split_k)
-        slots = self.make_region(("ag_gemm", rows, k, span, chunks, senders), ranks * chunks, slot_bytes)
-        partial = torch.empty(tiles * split_k * block_m * block_n if split_k > 1 else 1, device=device)
-        arrived = torch.zeros(tiles, dtype=torch.int32, device=device)
-        self.before = (partial, arrived, self.region.table, self.own)
-        self.places = tuple((self.own + slot, slot, self.rank) for slot in slots)
-        self.after = (self.heap.alarm_address, self.heap.timeout_ticks, *constants)
-        self.run = self.run_portable
-
-    def run_portable(self, a, w, bias):
-        out = torch.empty(self.out_shape, dtype=torch.bfloat16, device=a.device)
-        epoch = self.region.next_epoch()
-        bias = a if bias is None else bias
-        self.launch(a, w, bias, out, *self.before, *self.places[epoch & 1], epoch, *self.after)
-        return out
-
-    def make_hopper(self, row, rows, n, k, ranks, has_bias, device):
-        block_m, block_n, block_k, slices = row["BLOCK_M"], row["BLOCK_N"], row["BLOCK_K"], row["SLICES"]
-        band = min(row["BAND"], rows // block_m)
-        bands = -(-rows // (band * block_m))
-        piece_rows = power_of_two_up_to(block_m, max(1, row["PUSH"] // (k // slices)))
-        self.parts = band * block_m // piece_rows
-        tiles = rows // block_m * ranks * -(-n // block_n)
-        workgroups = min(tiles, torch.cuda.get_device_properties(device).multi_processor_count)
-        self.tickets_a_call = bands * slices * self.parts * (ranks - 1) + workgroups
-        self.calls = 0
-        slot_bytes = in_pages(2 * ranks * rows * k)
-        counters = ranks * bands * slices
-        constants = (rows, n, k, ranks, has_bias, block_m, block_n, block_k, band, slices, piece_rows)
-        constants += (row["num_stages"], self.trace is not None)
-        shapes = ((rows, k), (rows * ranks, k), (n, k), (rows * ranks, n))
-        blocks = ((block_m, block_k), (block_m, block_k), (block_n, block_k), (block_m, block_n // 2))
-        sample = torch.empty(16, dtype=torch.bfloat16)
-        descriptors = [TensorDescriptor(sample, s, (s[1], 1), b, tile_layout(b)) for s, b in zip(shapes, blocks)]
-        bf16, int32, int64 = torch.bfloat16, torch.int32, torch.int64
-        largest_slot = in_pages(4 * counters) + slot_bytes
-        compiled = compile_kernel(
-            ag_gemm_hopper_kernel,
-            (*descriptors, bf16, bf16, int64, int32, int32, int64, largest_slot, 0, 0, 0)
-            + (self.heap.alarm_address, self.heap.timeout_ticks, *constants),
-            num_warps=row["num_warps"],
-        )
-        self.launch = bound_to_grid(compiled, workgroups)
-        slots = self.make_region(("ag_gemm_hopper", rows, k, band * block_m, slices, piece_rows), counters, slot_bytes)
-        tickets = torch.zeros(1, dtype=torch.int32, device=device)
-        trace = tickets if self.trace is None else self.trace
-        self.own_matrix, self.gathered, self.w_matrix, self.out_matrix = (MatrixArgument(s) for s in shapes)
-        self.middle = (self.region.table, self.own, tickets, trace)
-        self.places = tuple((Address(self.own + slot), slot) for slot in slots)
-        self.after = (self.heap.alarm_address, self.heap.timeout_ticks, *constants, row["num_warps"])
-        self.run = self.run_hopper
-
-    def run_hopper(self, a, w, bias):
-        out = torch.empty(self.out_shape, dtype=torch.bfloat16, device=a.device)
-        epoch = self.region.next_epoch()
-        first_ticket = as_int32(self.calls * self.tickets_a_call)
-        self.calls += 1
-        gathered, slot = self.places[epoch & 1]
-        self.launch(
-            self.own_matrix.at(a),
-            self.gathered.at(gathered),
-            self.w_matrix.at(w),
-            self.out_matrix.at(out),
-            a,
-            a if bias is None else bias,
-            *self.middle,
-            slot,
-            self.rank,
-            first_ticket,
-            as_int32(epoch * self.parts),
-            *self.after,
-        )
-        return out
 
 
 class Address:
@@ -419,6 +309,137 @@ class MatrixArgument:
     def at(self, base):
         self.base = base
         return self
+
+
+class Plan:
+    """Everything about a shape and a row of the table that does not change from call to call."""
+
+    table_key: tuple
+    table_row: dict | None
+
+    def __init__(self, heap, a, w, bias):
+        self.heap, self.rank, self.ranks = heap, heap.rank, heap.world_size
+        self.rows, self.k = a.shape
+        self.n = w.shape[0]
+        self.device = a.device
+        self.out_shape = (self.rows * self.ranks, self.n)
+        self.slot_bytes = in_pages(2 * self.ranks * self.rows * self.k)
+        self.limits = (heap.alarm_address, heap.timeout_ticks)
+
+    def prepare(self, row, has_bias):
+        raise NotImplementedError
+
+    def run(self, a, w, bias):
+        raise NotImplementedError
+
+    def make_region(self, name, counters):
+        """After compiling, so that no peer spins meanwhile: counters, then two places for everybody's rows."""
+        first, second = self.slots(counters)
+        self.region = self.heap.region((name, self.rows, self.k), second + self.slot_bytes)
+        self.own = self.region.addresses[self.rank]
+        self.first_slot = first
+        return first, second
+
+    def slots(self, counters):
+        """Byte offsets of the places for odd and even calls."""
+        first = in_pages(4 * counters)
+        return first, first + self.slot_bytes
+
+
+class PortablePlan(Plan):
+    def prepare(self, row, has_bias):
+        block_m, block_n, split_k, senders = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"], row["SENDERS"]
+        span = self.rows < block_m and self.rows < 32
+        chunks = 1 if span else -(-self.rows // block_m)
+        row_tiles = -(-self.rows * self.ranks // block_m) if span else self.ranks * chunks
+        tiles = row_tiles * -(-self.n // block_n)
+        pushers = senders * (self.ranks if span else self.ranks - 1)
+        blocks = (block_m, block_n, row["BLOCK_K"], row["BAND"], split_k, row["PUSH"], senders)
+        constants = (self.out_shape[0], self.n, self.k, self.ranks, has_bias, span, *blocks, N_XCD if GFX942 else 1)
+        bf16, int32 = torch.bfloat16, torch.int32
+        pointers = (bf16, bf16, bf16, bf16, torch.float32, int32, torch.int64, int32, bf16)
+        counters = self.ranks * chunks
+        compiled = compile_kernel(
+            ag_gemm_kernel,
+            (*pointers, self.slots(counters)[1], 0, 0, *self.limits, *constants),
+            num_warps=row["num_warps"],
+            num_stages=row["num_stages"],
+            **({"matrix_instr_nonkdim": row["MFMA"]} if GFX942 else {}),
+        )
+        self.launch = bound_to_grid(compiled, pushers + tiles * split_k)
+        slots = self.make_region(f"ag_gemm {span} {chunks} {senders}", counters)
+        partial = torch.empty(tiles * split_k * block_m * block_n if split_k > 1 else 1, device=self.device)
+        arrived = torch.zeros(tiles, dtype=torch.int32, device=self.device)
+        self.before = (partial, arrived, self.region.table, self.own)
+        self.places = tuple((self.own + slot, slot, self.rank) for slot in slots)
+        self.after = (*self.limits, *constants)
+
+    def run(self, a, w, bias):
+        out = torch.empty(self.out_shape, dtype=torch.bfloat16, device=self.device)
+        epoch = self.region.next_epoch()
+        bias = a if bias is None else bias
+        self.launch(a, w, bias, out, *self.before, *self.places[epoch & 1], epoch, *self.after)
+        return out
+
+
+class HopperPlan(Plan):
+    trace = None  # int64 [workgroups][64]: set before the first call to have times noted
+
+    def prepare(self, row, has_bias):
+        block_m, block_n, block_k, slices = row["BLOCK_M"], row["BLOCK_N"], row["BLOCK_K"], row["SLICES"]
+        m, n, k = self.out_shape[0], self.n, self.k
+        band = min(row["BAND"], self.rows // block_m)
+        bands = -(-self.rows // (band * block_m))
+        piece_rows = power_of_two_up_to(block_m, max(1, row["PUSH"] // (k // slices)))
+        self.parts = band * block_m // piece_rows
+        tiles = m // block_m * -(-n // block_n)
+        workgroups = min(tiles, torch.cuda.get_device_properties(self.device).multi_processor_count)
+        self.tickets_a_call = bands * slices * self.parts * (self.ranks - 1) + workgroups
+        self.calls = 0
+        pieces = (band, slices, piece_rows, row["num_stages"], self.trace is not None)
+        constants = (self.rows, n, k, self.ranks, has_bias, block_m, block_n, block_k, *pieces)
+        shapes = ((self.rows, k), (m, k), (n, k), (m, n))
+        blocks = ((block_m, block_k), (block_m, block_k), (block_n, block_k), (block_m, block_n // 2))
+        sample = torch.empty(16, dtype=torch.bfloat16)
+        descriptors = [TensorDescriptor(sample, s, (s[1], 1), b, tile_layout(b)) for s, b in zip(shapes, blocks)]
+        bf16, int32, int64 = torch.bfloat16, torch.int32, torch.int64
+        counters = self.ranks * bands * slices
+        numbers = (self.slots(counters)[1], 0, 0, 0)
+        compiled = compile_kernel(
+            ag_gemm_hopper_kernel,
+            (*descriptors, bf16, bf16, int64, int32, int32, int64, *numbers, *self.limits, *constants),
+            num_warps=row["num_warps"],
+        )
+        self.launch = bound_to_grid(compiled, workgroups)
+        slots = self.make_region(f"ag_gemm hopper {band * block_m} {slices} {piece_rows}", counters)
+        tickets = torch.zeros(1, dtype=torch.int32, device=self.device)
+        self.matrices = tuple(MatrixArgument(s) for s in shapes)
+        self.middle = (self.region.table, self.own, tickets, tickets if self.trace is None else self.trace)
+        self.places = tuple((Address(self.own + slot), slot) for slot in slots)
+        self.after = (*self.limits, *constants, row["num_warps"])
+
+    def run(self, a, w, bias):
+        out = torch.empty(self.out_shape, dtype=torch.bfloat16, device=self.device)
+        epoch = self.region.next_epoch()
+        first_ticket = as_int32(self.calls * self.tickets_a_call)
+        self.calls += 1
+        gathered, slot = self.places[epoch & 1]
+        own_rows, all_rows, weights, result = self.matrices
+        self.launch(
+            own_rows.at(a),
+            all_rows.at(gathered),
+            weights.at(w),
+            result.at(out),
+            a,
+            a if bias is None else bias,
+            *self.middle,
+            slot,
+            self.rank,
+            first_ticket,
+            as_int32(epoch * self.parts),
+            *self.after,
+        )
+        return out
 
 
 _plans: dict[Any, Plan] = {}
@@ -447,7 +468,7 @@ def plan_for(key, a, w, bias):
         check_input(a, w, bias)
         for other in [other for other, plan in _plans.items() if plan.heap is not heap]:
             del _plans[other]
-        plan = _plans[key] = Plan(heap, a, w, bias)
+        plan = _plans[key] = make_plan(heap, a, w, bias)
     return plan
 
 

@@ -160,8 +160,7 @@ def raise_alarm(alarm, what, peer, epoch):
 
     The words are those of AlarmBlock in symmetric_heap.py; one 64-bit store, so that waves do not mix theirs.
     """
-    zero = tl.full((), 0, tl.int64)
-    word = ((zero + epoch) << 32) | ((zero + peer + 1) << 16) | what
+    word = (tl.cast(epoch, tl.int64) << 32) | ((tl.cast(peer, tl.int64) + 1) << 16) | what
     tl.store(alarm.to(tl.pointer_type(tl.int64)), word, cache_modifier=".wt")
     told = (alarm + 8).to(tl.pointer_type(tl.int32))
     start = wall_clock()
