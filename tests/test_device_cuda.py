@@ -151,7 +151,7 @@ def nvcc(folder: Path, text: str) -> tuple[str, str]:
     (folder / "system.h").write_text(SYSTEM)
     (folder / "k.cu").write_text(translate.source_for_nvcc(text, "k.hip"))
     flags = ["-std=c++20", "-arch=sm_90a", "-w", f"-I{INCLUDE}", "-isystem", "."]
-    command = ["nvcc", *flags, "-ptx", "k.cu", "-o", "k.ptx"]
+    command = ["nvcc", *flags, "-c", "-keep", "k.cu", "-o", "k.o"]  # -ptx would not look at the host's code
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     return (folder / "k.ptx").read_text() if done.returncode == 0 else "", done.stdout + done.stderr
 
