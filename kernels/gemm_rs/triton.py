@@ -18,10 +18,12 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from kernels.common.gemm_tiles import gemm_tile, ranks_in_turn, tile_stored
 from kernels.common.peer_signals import (
     acquire_system,
-    load_flag,
+    load_flags,
     pause,
     raise_alarm,
+    release_system,
     signal,
+    store_flags,
     wall_clock,
 )
 from kernels.common.symmetric_heap import symmetric_heap
@@ -32,12 +34,48 @@ MAX_RANKS = tl.constexpr(16)  # a power of two
 
 
 @triton.jit
+def stamp(trace, moment: tl.constexpr, TRACE: tl.constexpr):
+    """With TRACE: the clock into this workgroup's row of `trace`, int64 [workgroups][4]."""
+    if TRACE:
+        tl.store(trace + tl.program_id(0) * 4 + moment, wall_clock())
+
+
+@triton.jit
 def rounded_tile(acc, bias, first_column, N, BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr):
     """bf16 of acc + bias, the addition in fp32."""
     if HAS_BIAS:
         rn = first_column + tl.arange(0, BLOCK_N)
         acc += tl.load(bias + rn, mask=rn < N, other=0.0).to(tl.float32)[None, :]
     return acc.to(tl.bfloat16)
+
+
+@triton.jit
+def store_rows(
+    place,  # where the tile begins, one pointer or one a row
+    row_offset,  # [BLOCK_M], added to it
+    row_inside,
+    x,  # bf16 [BLOCK_M, BLOCK_N]
+    columns,  # of x that are to be stored
+    N: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """Store rows of x, 16 bytes a lane and lanes side by side where rows begin at multiples of 16 bytes.
+
+    The third dimension makes Triton's AMD backend turn x through LDS. Of two dimensions it would store the matrix
+    instruction's own layout: 8 bytes a lane, 32 bytes of a row at a time, which a link carries badly.
+    Written through all caches: a release then has nothing to write back.
+    """
+    row = place + row_offset
+    if N % 8 == 0:
+        column = tl.arange(0, BLOCK_N // 8) * 8
+        inside = row_inside[:, None] & (column < columns)[None, :]
+        at = (row[:, None] + column[None, :])[:, :, None] + tl.arange(0, 8)[None, None, :]
+        tl.store(at, tl.reshape(x, (BLOCK_M, BLOCK_N // 8, 8)), mask=inside[:, :, None], cache_modifier=".wt")
+    else:
+        column = tl.arange(0, BLOCK_N)
+        inside = row_inside[:, None] & (column < columns)[None, :]
+        tl.store(row[:, None] + column[None, :], x, mask=inside, cache_modifier=".wt")
 
 
 @triton.jit
@@ -62,30 +100,28 @@ def send_tile(
 
     SPAN 0: all rows of x belong to first_rank; otherwise x has the rows of SPAN ranks, all ROWS of each.
     """
-    rn = first_column + tl.arange(0, BLOCK_N)
     local = tl.arange(0, BLOCK_M)
     if SPAN == 0:
         region = tl.load(table + first_rank)
-        place = (region + slots).to(tl.pointer_type(tl.bfloat16))
+        place = tl.multiple_of((region + slots).to(tl.pointer_type(tl.bfloat16)), 16)
         place += (rank * ROWS + first_row).to(tl.int64) * N + first_column
-        place = tl.multiple_of(place, 16 if N % 8 == 0 else 2)
-        at = local[:, None] * N + tl.arange(0, BLOCK_N)[None, :]
-        inside = (first_row + local < ROWS)[:, None] & (rn < N)[None, :]
-        tl.store(place + at, x, mask=inside, cache_modifier=".wt")
+        store_rows(place, local * N, first_row + local < ROWS, x, N - first_column, N, BLOCK_M, BLOCK_N)
         tile_stored()
         signal((region + flag_offset).to(tl.pointer_type(tl.int32)), epoch)
     else:
         owner = first_rank + local // ROWS
         inside = (local < SPAN * ROWS) & (owner < RANKS)
         region = tl.load(table + owner, mask=inside, other=0)
-        place = (region + slots).to(tl.pointer_type(tl.bfloat16)) + (rank * ROWS + local % ROWS) * N
-        place = tl.multiple_of(place, 16 if N % 8 == 0 else 2)
-        tl.store(place[:, None] + rn[None, :], x, mask=inside[:, None] & (rn < N)[None, :], cache_modifier=".wt")
+        place = tl.multiple_of((region + slots).to(tl.pointer_type(tl.bfloat16)), 16)
+        row_offset = (rank * ROWS + local % ROWS) * N + first_column
+        store_rows(place, row_offset, inside, x, N - first_column, N, BLOCK_M, BLOCK_N)
         tile_stored()
-        for i in tl.static_range(SPAN):
-            if first_rank + i < RANKS:
-                region_i = tl.load(table + first_rank + i)
-                signal((region_i + flag_offset).to(tl.pointer_type(tl.int32)), epoch)
+        release_system()
+        owners = first_rank + tl.arange(0, MAX_RANKS)
+        inside = (owners < first_rank + SPAN) & (owners < RANKS)
+        flags = tl.load(table + owners, mask=inside, other=0) + flag_offset
+        values = tl.zeros_like(owners) + epoch
+        store_flags(flags.to(tl.pointer_type(tl.int32)), values, inside, MAX_RANKS)
 
 
 @triton.jit
@@ -181,12 +217,12 @@ def compute_tile(
 @triton.jit
 def calls_behind(flags, epoch, RANKS: tl.constexpr):
     """int32 [MAX_RANKS], negative where a rank's flag has not come to `epoch`; all flags in one load."""
-    rank = tl.minimum(tl.arange(0, MAX_RANKS), RANKS - 1)
-    return load_flag(flags + rank) - epoch
+    rank = tl.arange(0, MAX_RANKS)
+    return tl.where(rank < RANKS, load_flags(flags + rank, rank < RANKS) - epoch, 0)
 
 
 @triton.jit
-def wait_for_all_ranks(flags, epoch, alarm, timeout_ticks, RANKS: tl.constexpr):
+def wait_for_sources(flags, epoch, alarm, timeout_ticks, RANKS: tl.constexpr):
     """Wait until all RANKS flags (int32, side by side, own memory) have come to `epoch`: as wait_until_at_least.
 
     Each wave polls for itself. After timeout_ticks the kernel ends with an error that names a rank that is behind.
@@ -210,6 +246,7 @@ def sum_rows(
     epoch,
     alarm,
     timeout_ticks,
+    trace,
     ROWS: tl.constexpr,
     N: tl.constexpr,
     RANKS: tl.constexpr,
@@ -220,6 +257,7 @@ def sum_rows(
     SUM_ROWS: tl.constexpr,
     CHUNK_ROWS: tl.constexpr,
     XCDS: tl.constexpr,
+    TRACE: tl.constexpr,
 ):
     """Wait until all ranks have stored a tile of this rank's rows; add SUM_ROWS of its rows."""
     ROW_TILES: tl.constexpr = (ROWS + BLOCK_M - 1) // BLOCK_M if SPAN == 0 else 1
@@ -235,7 +273,8 @@ def sum_rows(
         tile_row, tile_column = grouped_rows(tile, ROW_TILES, COLUMN_TILES, GROUP_M)
         region = tl.load(table + rank)
         flags = region.to(tl.pointer_type(tl.int32)) + (tile_row * COLUMN_TILES + tile_column) * RANKS
-        wait_for_all_ranks(flags, epoch, alarm, timeout_ticks, RANKS)
+        wait_for_sources(flags, epoch, alarm, timeout_ticks, RANKS)
+        stamp(trace, 1, TRACE)
         first_row = tile_row * BLOCK_M + unit % PIECES * SUM_ROWS
         rn = tile_column * BLOCK_N + tl.arange(0, BLOCK_N)
         for row in range(0, SUM_ROWS, CHUNK_ROWS):
@@ -265,6 +304,7 @@ def gemm_rs_kernel(
     epoch,  # the number of this call
     alarm,
     timeout_ticks,
+    trace,  # int64 [workgroups][4], with TRACE: when a workgroup began, had its flags (of those that add), and ended
     M: tl.constexpr,
     N: tl.constexpr,
     K: tl.constexpr,
@@ -285,10 +325,12 @@ def gemm_rs_kernel(
     XCDS: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
     FLATTEN: tl.constexpr,
+    TRACE: tl.constexpr,
 ):
     """Workgroups 0 .. PRODUCERS - 1 compute tiles, PLACES in all; the others add."""
     pid = tl.program_id(0)
     slots = FLAG_BYTES + (epoch & 1).to(tl.int64) * SLOT_BYTES
+    stamp(trace, 0, TRACE)
     if pid < PRODUCERS:
         if PRODUCERS == PLACES:
             compute_tile(
@@ -303,13 +345,15 @@ def gemm_rs_kernel(
                 )  # fmt: skip
     else:
         sum_rows(
-            pid - PRODUCERS, out, table, slots, rank, epoch, alarm, timeout_ticks, M // RANKS, N, RANKS, SPAN,
-            BLOCK_M, BLOCK_N, GROUP_M, SUM_ROWS, CHUNK_ROWS, XCDS,
+            pid - PRODUCERS, out, table, slots, rank, epoch, alarm, timeout_ticks, trace, M // RANKS, N, RANKS, SPAN,
+            BLOCK_M, BLOCK_N, GROUP_M, SUM_ROWS, CHUNK_ROWS, XCDS, TRACE,
         )  # fmt: skip
+    stamp(trace, 2, TRACE)
 
 
 # ---------------------------------------------------------------- host side
 
+TRACE = False  # time stamps of every workgroup, in plan.trace
 XCD_COUNT = {"gfx942": 8, "sm_90": 1}
 UNIT_COUNT = {"gfx942": 304, "sm_90": 132}  # compute units
 WAVE_SIZE = {"gfx942": 64, "sm_90": 32}
@@ -395,6 +439,7 @@ class Geometry:
             "XCDS": xcds,
             "DESCRIPTORS": bool(descriptors),
             "FLATTEN": bool(descriptors),
+            "TRACE": TRACE,
         }
         self.options = {"num_warps": row["num_warps"], "num_stages": row["num_stages"]}
         if arch == "gfx942":
@@ -411,7 +456,20 @@ class Geometry:
             )
         far = 1 << 40  # a 64-bit number
         compiled = gemm_rs_kernel.warmup(
-            *tiles_of, bias, a, partial, arrived, torch.int64, 0, 1, far, far, **c, **self.options, grid=self.grid
+            *tiles_of,
+            bias,
+            a,
+            partial,
+            arrived,
+            torch.int64,
+            0,
+            1,
+            far,
+            far,
+            torch.int64,
+            **c,
+            **self.options,
+            grid=self.grid,
         )
         return None if compiled is None else compiled[self.grid], tiles_of
 
@@ -431,6 +489,7 @@ class Plan:
         self.launch, tiles_of = geometry.compile(a, w, w if bias is None else bias, self.partial, self.arrived)
         self.descriptors = tiles_of if geometry.constants["DESCRIPTORS"] else None
         self.constants = tuple(geometry.constants.values())
+        self.trace = torch.empty(4 * geometry.grid[0] if TRACE else 1, dtype=torch.int64, device=a.device)
         self.heap: Any = None
         self.region: Any = None
 
@@ -438,6 +497,9 @@ class Plan:
         """Take part in the heap of this process group."""
         heap.name_waits({1: "a tile of gemm-rs"})
         self.region = heap.region(self.geometry.region_key, self.geometry.region_bytes)
+        if not heap.alone:
+            # The region may be there already: nobody shall wait in a kernel for a peer that still compiles.
+            heap.exchange({"error": None}, f"to be ready for gemm-rs {self.out_shape}")
         self.heap = heap
 
     def call(self, a, w, bias):
@@ -458,6 +520,7 @@ class Plan:
             region.next_epoch(),
             heap.alarm_address,
             heap.timeout_ticks,
+            self.trace,
             *self.constants,
         )
         return out
