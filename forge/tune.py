@@ -80,10 +80,6 @@ def _main(args: argparse.Namespace, root: Path) -> int:
     path = table_path(submission.variant.path)
     if not submission.variant.path.endswith(".py") or not (root / path).is_file():
         raise TuningError(f"{submission.variant.path}: has no Python tuning table {path}, so there is nothing to tune")
-    table = read_table(root, path)
-    if not table.space and args.rows_from is None:
-        raise TuningError(f"{path}: states no SPACE (column -> values to choose from), and --rows-from names no rows")
-    others = [] if args.rows_from is None else rows_of(args.rows_from, table)
     journal_path = args.journal or Path(f"tune-{problem.name}-{name}.jsonl")
     only_read = args.minutes == 0
     if only_read:
@@ -94,6 +90,10 @@ def _main(args: argparse.Namespace, root: Path) -> int:
         plan = make_plan(args, problem, submission.text.encode())
         setting = setting_of(problem, submission, path, plan)
         cases = [case.spec for case in plan.cases]
+        table = read_table(root, path, plan.device.arch)
+        if not table.space and args.rows_from is None:
+            raise TuningError(f"{path}: states no SPACE for {plan.device.arch}, and --rows-from names no rows to try")
+        others = [] if args.rows_from is None else rows_of(args.rows_from, table)
     journal = Journal(journal_path, setting)
     clock = "modelled" if setting.device.startswith("emulated") else args.clock
     print(f"{problem.name} {name}  on {setting.device}, {setting.versions}; decided {CLOCK_TEXTS[clock]}")

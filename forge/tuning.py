@@ -95,8 +95,11 @@ class Table:
     space: dict[str, list[Any]]  # column -> the values to choose from; {} where the file states none
 
 
-def read_table(root: Path, path: str) -> Table:
-    """The table as values. Rows must be dicts: a tuner needs the columns' names."""
+def read_table(root: Path, path: str, arch: str = "") -> Table:
+    """The table as values. Rows must be dicts: a tuner needs the columns' names.
+
+    SPACE is {column: [values]}, or that by architecture: {"gfx942": {column: [values]}, "sm_90": ...}.
+    """
     check_table(root, path)
     values = {}
     for statement in load_module(root, path).statements:
@@ -110,6 +113,8 @@ def read_table(root: Path, path: str) -> Table:
             raise error_at(path, line, f"{name}: a tuner needs rows with named columns (dicts), found tuples")
     default = values["DEFAULT"][1]
     line, space = values.get("SPACE", (0, {}))
+    if isinstance(space, dict) and space and all(isinstance(part, dict) for part in space.values()):
+        space = space.get(arch, {})
     if not isinstance(space, dict) or not all(isinstance(v, (list, tuple)) and v for v in space.values()):
         raise error_at(path, line, "SPACE must be a dict from column to a list of values")
     if unknown := set(space) - set(default):

@@ -272,10 +272,13 @@ def test_rows_from_another_table_and_from_the_journal_alone(toys: Path) -> None:
         (["toy", "--minutes", "0"], "no trial in this journal"),
         (["toy", "--minutes", "-1"], "must not be negative"),
         (["toy", "--cases", "7", "--device", "gfx942"], "no case 7"),
+        (["toy", "--device", "gfx950"], "triton_tuning.py: states no SPACE for gfx950, and --rows-from names no rows"),
         (["toy", "--rows-from", "nowhere.py"], "nowhere.py: cannot be read"),
     ],
 )
 def test_bad_input_is_one_line(toys: Path, args: list[str], words: str) -> None:
+    table = toys / "kernels/toy/triton_tuning.py"
+    table.write_text(TABLE.replace("SPACE = {", 'SPACE = {"gfx942": {').replace('"zeros"]}', '"zeros"]}}'))
     said = tune(toys, *args, code=2)
     assert words in said and len(said.splitlines()) == 1 and said.startswith("forge.tune: ")
 
@@ -305,6 +308,13 @@ def test_keys_that_are_looked_up_are_noted() -> None:
     table = AskedTable({1: "row"})
     assert table.get(1) == "row" and table.get(2, "other") == "other" and 3 not in table
     assert table.asked == [1, 2, 3]
+
+
+def test_a_space_may_be_stated_by_architecture(tmp_path: Path) -> None:
+    text = 'DEFAULT = {"A": 1}\nTUNING = {}\nSPACE = {"gfx942": {"A": [1, 2]}, "sm_90": {"A": [4]}}\n'
+    (tmp_path / "t.py").write_text(text)
+    assert read_table(tmp_path, "t.py", "sm_90").space == {"A": [4]}
+    assert read_table(tmp_path, "t.py", "gfx950").space == {}
 
 
 def test_rows_are_put_where_they_belong_and_nothing_else_changes() -> None:
