@@ -153,7 +153,7 @@ def nvcc(folder: Path, text: str) -> tuple[str, str]:
     flags = ["-std=c++20", "-arch=sm_90a", "-w", f"-I{INCLUDE}", "-isystem", "."]
     command = ["nvcc", *flags, "-c", "-keep", "k.cu", "-o", "k.o"]  # -ptx would not look at the host's code
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    return (folder / "k.ptx").read_text() if done.returncode == 0 else "", done.stdout + done.stderr
+    return "".join(p.read_text() for p in folder.glob("*.ptx")), done.stdout + done.stderr
 
 
 @needs_nvcc
