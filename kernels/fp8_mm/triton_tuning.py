@@ -13,6 +13,12 @@ MFMA is the instruction's row count: 32x32x16 moves half the LDS bytes per FLOP 
 # fmt: off
 DEFAULT = {"BLOCK_M":  64, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 4, "num_stages": 2}
 
+# What the tuner chooses from.
+SPACE = {
+    "BLOCK_M": [64, 128, 256], "BLOCK_N": [64, 128], "BLOCK_K": [64, 128], "SPLIT_K": [1, 2, 3, 4, 6, 8, 14],
+    "GROUP_M": [1, 4, 8], "num_warps": [4, 8], "num_stages": [1, 2], "MFMA": [16, 32],
+}
+
 TUNING = {
     # m     n     k   benchmarks
     (1024, 1536, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  3, "MFMA": 32, "num_warps": 8, "num_stages": 2},
