@@ -114,12 +114,18 @@ __device__ inline void wait_flag(const int* flag, int value, const Patience& pat
 // rank, begin `offset` bytes into the region. epoch grows from call to call.
 __device__ inline void barrier_all_ranks(const long long* table, long long offset, int rank, int world_size, int epoch,
                                          const Patience& patience, unsigned what) {
-    stores_complete();
     const int peer = static_cast<int>(threadIdx.x);
+    int* theirs = nullptr;  // where this rank's flag is on the peer
+    const int* mine = nullptr;
+    if (peer < world_size) {  // before the waits that follow, so that they cover the loads
+        theirs = reinterpret_cast<int*>(table[peer] + offset + rank * FLAG_STRIDE);
+        mine = reinterpret_cast<const int*>(table[rank] + offset + peer * FLAG_STRIDE);
+    }
+    stores_complete();
     if (peer < world_size) {
         release_system();
-        store_flag(reinterpret_cast<int*>(table[peer] + offset + rank * FLAG_STRIDE), epoch);
-        wait_flag(reinterpret_cast<const int*>(table[rank] + offset + peer * FLAG_STRIDE), epoch, patience, what, peer);
+        store_flag(theirs, epoch);
+        wait_flag(mine, epoch, patience, what, peer);
     }
     __syncthreads();
 }
