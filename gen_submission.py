@@ -36,7 +36,7 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="then compile every Triton kernel of the file for the "
+        help="then compile every kernel of the file, Triton and HIP, for the "
         "problem's GPU, at every configuration it can choose, and print what it takes; needs no GPU",
     )
     parser.add_argument(

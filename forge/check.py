@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,19 +42,22 @@ RIGHT = frozenset(range(2, 12))
 
 def check_submission(submission: Submission, problem: Problem, out: TextIO) -> int:
     """Print one line a compiled kernel; the exit code: 0, or 1 where one does not compile or does not fit."""
-    if submission.variant.path.endswith(".hip"):
-        raise GenerationError(
-            f"--check compiles Triton kernels; {submission.variant.path} is HIP: not checked"
-        )
     if problem.arch not in CARDS:
         raise GenerationError(
             f"--check compiles for {', '.join(CARDS)}; {problem.name} is judged on {' '.join(problem.gpus)}"
         )
-    found = _run_worker(submission, problem)
-    problems = report(found, problem.arch, out)
+    problems = []
+    for arch in archs_of(submission.text, problem.arch):
+        problems += report(_run_worker(submission, problem, arch), arch, out)
     for line in problems:
         print(f"gen_submission.py: {line}", file=sys.stderr)
     return 1 if problems else 0
+
+
+def archs_of(text: str, arch: str) -> list[str]:
+    """The problem's own arch, then others that a HIP build in the submission names beside it: "gfx942;gfx950"."""
+    lists = re.findall(r"\bgfx\w+(?:[;,]gfx\w+)+", text)
+    return list(dict.fromkeys([arch, *(name for one in lists for name in re.split("[;,]", one) if name in CARDS)]))
 
 
 def cases_of(problem: Problem) -> dict[str, dict[str, Any]]:
@@ -64,7 +68,7 @@ def cases_of(problem: Problem) -> dict[str, dict[str, Any]]:
     return {label: {**ranks, **case} for label, case in cases.items()}
 
 
-def _run_worker(submission: Submission, problem: Problem) -> dict[str, Any]:
+def _run_worker(submission: Submission, problem: Problem, arch: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         for file in problem.files:
             target = Path(folder, file.name)
@@ -76,7 +80,7 @@ def _run_worker(submission: Submission, problem: Problem) -> dict[str, Any]:
         Path(folder, "submission.py").write_text(submission.text, encoding="utf-8")
         reader, writer = os.pipe()
         request = {
-            "arch": problem.arch,
+            "arch": arch,
             "cases": cases_of(problem),
             "descriptor": writer,
             "ranks": problem.world_size,
@@ -147,9 +151,12 @@ def report(found: dict[str, Any], arch: str, out: TextIO) -> list[str]:
     limit = CARDS[arch].lds_bytes
     for row in compiled:
         lds_bytes = row["lds_static_bytes"] + row["lds_dynamic_bytes"]
+        place = f"{row['place']}: " if row.get("place") else ""
+        who = f"{place}{row['kernel']} ({_configuration(row, {})})"
         if lds_bytes > limit:
-            who = f"{row['kernel']} ({_configuration(row, {})})"
             wrong.append(f"{who} takes {lds_bytes} bytes of LDS a workgroup; {arch} has {limit}")
+        if row.get("threads", 0) > row.get("max_threads", 0):
+            wrong.append(f"{who} is compiled for at most {row['max_threads']} threads (__launch_bounds__)")
         if row["vgpr_spills"] or row["sgpr_spills"]:
             print(
                 f"spills: {row['kernel']} ({_configuration(row, {})}): {row['vgpr_spills']} vector and "
@@ -205,6 +212,9 @@ def _order(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def _configuration(row: dict[str, Any], constant: dict[str, set[str]]) -> str:
     """The kernel's compile-time arguments that differ between its lines, and how it is launched."""
+    if "threads" in row:  # HIP: template arguments have places, no names
+        arguments = ", ".join(row["constants"].values())
+        return f"<{arguments}> threads={row['threads']}" if arguments else f"threads={row['threads']}"
     left_out = constant.get(row["kernel"], set())
     values = [f"{name}={value}" for name, value in row["constants"].items() if name not in left_out]
     return " ".join([*values, f"warps={row['warps']}", f"stages={row['stages']}"])
@@ -220,4 +230,6 @@ def _constant_everywhere(rows: list[dict[str, Any]]) -> dict[str, set[str]]:
 
 
 def _some(cases: list[str]) -> str:
+    if not cases:
+        return "none"
     return cases[0] if len(cases) == 1 else f"{cases[0]} and {len(cases) - 1} more"

@@ -5,7 +5,7 @@ fake tensors: shapes, strides and types without data (torch's FakeTensorMode). E
 becomes a compilation. So whatever the host code decides, its tuning table included, is decided by the host
 code itself, and pointers are as aligned as they will be. A case in which something reads a tensor's values is
 run again on real tensors, with the launches still only compiled: what its host code then reads of a kernel's
-output is whatever memory held.
+output is whatever memory held. Where a submission builds HIP, check_hip.py takes over.
 
 Reads a request from standard input, writes one JSON document a line to the file descriptor that it names:
 {"progress"} many times, then {"kernels", "notes", "errors"}.
@@ -124,6 +124,12 @@ class Checker:
         finally:
             JITFunction.run, Autotuner.run = run, tune
 
+    def found(self) -> dict[str, Any]:
+        """The findings, as they are sent."""
+        kernels = [*self.failures.values(), *self.kernels.values()]
+        errors = [{"error": error, "cases": cases} for error, cases in self.errors.items()]
+        return {"kernels": kernels, "notes": self.notes, "errors": errors}
+
     # ------------------------------------------------------------ running
 
     def check(
@@ -141,8 +147,11 @@ class Checker:
         for name in sorted(launched_names(submission.__file__) - self.launched):
             if name in vars(submission):
                 self.notes.append(f"{name} is launched by no case and no row of the table: not compiled")
-        if not self.launched and not self.errors:
-            self.errors["no Triton kernel was launched"] = []
+        if not self.anything_launched() and not self.errors:
+            self.errors["no kernel was launched"] = []
+
+    def anything_launched(self) -> bool:
+        return bool(self.launched)
 
     def run_case(
         self, submission: Any, generate_input: Callable[..., Any], label: str, case: dict[str, Any]
@@ -234,6 +243,7 @@ def _reason(error: BaseException) -> str:
     said = str(getattr(error, "error_message", None) or error)
     if "PassManager" in said:  # the compiler's passes explain themselves on standard error only
         said = next((line for line in reversed(_own_words().splitlines()) if "error:" in line), said)
+    said = said.partition("Exception raised from")[0]  # of C++ code, with its stack below
     lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no message"]
     return f"{type(error).__name__}: {re.sub(r' at 0x[0-9a-f]+', '', lines[-1])}{code}"
 
@@ -265,20 +275,28 @@ def main() -> None:
         channel.flush()
 
     sys.path.insert(0, os.getcwd())  # the run folder: submission.py beside reference.py, task.py and utils.py
-    pretend_gpu(request["arch"])
     if request["ranks"] > 1:
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=request["ranks"])
-    checker = Checker(request["arch"], send)
+    if "cpp_extension" in Path("submission.py").read_text(encoding="utf-8"):
+        from forge.check_hip import check_with_hip  # takes cdna's engine and the HIP toolchain
+
+        send(check_with_hip(request, send))
+        return
+    with pretend_gpu(request["arch"]):
+        checker = Checker(request["arch"], send)
+        run_check(checker, request["cases"])
+        send(checker.found())
+
+
+def run_check(checker: Checker, cases: dict[str, dict[str, Any]]) -> None:
+    """Import what is in the run folder, and check it."""
     try:
         generate_input = importlib.import_module("reference").generate_input
         submission = importlib.import_module("submission")
     except Exception as error:
         checker.errors[f"cannot be imported: {_reason(error)} ({_place(error)})"] = []
     else:
-        checker.check(submission, generate_input, request["cases"])
-    kernels = [*checker.failures.values(), *checker.kernels.values()]
-    errors = [{"error": error, "cases": cases} for error, cases in checker.errors.items()]
-    send({"kernels": kernels, "notes": checker.notes, "errors": errors})
+        checker.check(submission, generate_input, cases)
 
 
 if __name__ == "__main__":

@@ -90,7 +90,8 @@ def _apply_to_fake(module: torch.nn.Module, fn: Callable[..., Any], recurse: boo
     return module
 
 
-def pretend_gpu(arch: str) -> None:
+@contextmanager
+def pretend_gpu(arch: str) -> Iterator[None]:
     """What host code asks torch itself for."""
     card = CARDS[arch]
     properties = types.SimpleNamespace(
@@ -108,14 +109,24 @@ def pretend_gpu(arch: str) -> None:
         def __new__(cls, device: Any = "cpu") -> Any:
             return generator()
 
-    torch.Generator = Generator
-    torch.version.hip = HIP_VERSION
-    torch.cuda.is_available = lambda: True
-    torch.cuda.device_count = lambda: 1
-    torch.cuda.current_device = lambda: 0
-    torch.cuda.set_device = lambda device: None
-    torch.cuda.synchronize = lambda device=None: None
-    torch.cuda.empty_cache = lambda: None
-    torch.cuda.get_device_name = lambda device=None: card.name
-    torch.cuda.get_device_capability = lambda device=None: card.capability
-    torch.cuda.get_device_properties = lambda device=None: properties
+    claims: tuple[tuple[Any, str, Any], ...] = (
+        (torch, "Generator", Generator),
+        (torch.version, "hip", HIP_VERSION),
+        (torch.cuda, "is_available", lambda: True),
+        (torch.cuda, "device_count", lambda: 1),
+        (torch.cuda, "current_device", lambda: 0),
+        (torch.cuda, "set_device", lambda device: None),
+        (torch.cuda, "synchronize", lambda device=None: None),
+        (torch.cuda, "empty_cache", lambda: None),
+        (torch.cuda, "get_device_name", lambda device=None: card.name),
+        (torch.cuda, "get_device_capability", lambda device=None: card.capability),
+        (torch.cuda, "get_device_properties", lambda device=None: properties),
+    )
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in claims]
+    for owner, name, claim in claims:
+        setattr(owner, name, claim)
+    try:
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)

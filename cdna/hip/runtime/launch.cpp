@@ -131,10 +131,23 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   return device_lost = hipErrorLaunchFailure;
 }
 
+// What a launch is told to instead of being carried out, where a tool wants to know what host code launches. What the
+// card would refuse is told as well.
+typedef void (*LaunchRecorder)(const char* kernel, const u32* groups, const u32* block, u64 dynamic_lds_bytes);
+static LaunchRecorder recorder;
+extern "C" __attribute__((visibility("default"))) void cdna_record_launches(LaunchRecorder r) { recorder = r; }
+
 static hipError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, void** extra,
                          size_t lds_bytes, hipStream_t stream, bool cooperative) {
   hipFunction_t f = find_function(function);
   if (!f) return hipErrorInvalidDeviceFunction;
+  if (recorder) {
+    KernelInfo* k = kernel_of(f, current_device());
+    if (!k) return hipErrorInvalidDeviceFunction;
+    u32 groups[3] = {grid.x, grid.y, grid.z}, threads[3] = {block.x, block.y, block.z};
+    recorder(k->name, groups, threads, lds_bytes);
+    return hipSuccess;
+  }
   Operation o;
   hipError_t error = kernel_call(f, grid, block, lds_bytes, arguments, extra, cooperative, &o);
   if (error != hipSuccess) return error;
