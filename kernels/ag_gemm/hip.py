@@ -39,7 +39,8 @@ class Plan:
         merged = rows < MERGED_BELOW
         block_m, block_n, split_k = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"]
         if block_m == 0:
-            block_m, block_n, split_k = choose_gemm_tile(arch, *((1, m) if merged else (ranks, rows)), self.n, k)
+            groups, group_rows = (1, m) if merged else (ranks, rows)
+            block_m, block_n, split_k = choose_gemm_tile(arch, groups, group_rows, self.n, k)
         split_k = min(split_k, -(-k // 64))
         row_tiles = -(-(m if merged else rows) // block_m)
         tiles = row_tiles * -(-self.n // block_n) * (1 if merged else ranks)
@@ -56,7 +57,7 @@ class Plan:
         assert (1 if merged else row_tiles) * ranks * row["SENDERS"] * 4 <= flag_bytes
         self.region = heap.region(("ag_gemm", gathered_bytes), flag_bytes + 2 * gathered_bytes)
         heap.name_waits({1: "rows of the input"})
-        self.gathered = (flag_bytes, flag_bytes + gathered_bytes)
+        self.places = (flag_bytes, flag_bytes + gathered_bytes)
         partial_address = arrived_address = 0
         if split_k > 1:
             self.partial = torch.empty(tiles * split_k * block_m * block_n, dtype=torch.float32, device=a.device)
@@ -82,7 +83,7 @@ class Plan:
             0 if bias is None else bias.data_ptr(),
             out.data_ptr(),
             *self.before,
-            self.gathered[epoch & 1],
+            self.places[epoch & 1],
             *self.middle,
             epoch,
             *self.after,

@@ -22,7 +22,7 @@
 struct GemmRsArgs {
     const unsigned short *a, *w, *bias;  // bf16 [M][K], [N][K], [N] or null
     unsigned short* out;                 // bf16 [M/W][N]
-    float* partial;                      // [tiles][split_k][BM * BN], where split_k > 1
+    float* partial;                      // [tiles][split_k][tile_elements], where split_k > 1
     u32* arrived;                        // [tiles], zero between launches, where split_k > 1
     const long long* table;              // where each rank's region lies
     long long slots;                     // byte offset of this call's slots
@@ -31,7 +31,7 @@ struct GemmRsArgs {
     int rank, ranks, epoch;
     int merged;                   // tiles go over the rows of all ranks, not over those of one
     int row_tiles, column_tiles;  // of one rank's rows, or of all if merged
-    int split_k, group_rows;
+    int split_k, group_rows, tile_elements;
     int senders, finishers;  // workgroups that send tiles, and that write the output
 };
 
@@ -89,7 +89,7 @@ __device__ bool multiply(typename T::Wave::Sum& sum, const GemmRsArgs& args, con
                  place, [] {});
     lds_barrier();
     if (args.split_k == 1) return true;
-    float* partial = args.partial + static_cast<size_t>(work.number) * args.split_k * T::BM * T::BN;
+    float* partial = args.partial + static_cast<size_t>(work.number) * args.split_k * args.tile_elements;
     return add_slices<T>(sum, partial, args.arrived + work.number, work.slice, args.split_k, lds, place);
 }
 
@@ -275,7 +275,7 @@ void gemm_rs(int64_t a, int64_t w, int64_t bias, int64_t out, int64_t partial, i
     args.merged = merged;
     args.row_tiles = ((merged ? ranks : 1) * rows + block_m - 1) / block_m;
     args.column_tiles = (n + block_n - 1) / block_n;
-    args.split_k = split_k, args.group_rows = group_rows;
+    args.split_k = split_k, args.group_rows = group_rows, args.tile_elements = block_m * block_n;
     const int places = args.row_tiles * args.column_tiles * split_k;
     args.senders = merged ? places : (ranks - 1) * places;
     const bool found = with_gemm_tile(block_m, block_n, [&](auto tile) {

@@ -44,8 +44,8 @@ class Plan:
         merged = self.rows < MERGED_BELOW
         block_m, block_n, split_k = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"]
         if block_m == 0:
-            shape = (1, m) if merged else (ranks, self.rows)
-            block_m, block_n, split_k = choose_gemm_tile(arch, *shape, self.n, k)
+            groups, rows = (1, m) if merged else (ranks, self.rows)
+            block_m, block_n, split_k = choose_gemm_tile(arch, groups, rows, self.n, k)
         split_k = min(split_k, -(-k // 64))
         row_tiles = -(-(m if merged else self.rows) // block_m)
         share_tiles = row_tiles * -(-self.n // block_n)
@@ -63,7 +63,7 @@ class Plan:
         assert share_tiles * ranks * 4 <= flag_bytes
         self.region = heap.region(("gemm_rs", slots_bytes), flag_bytes + 2 * slots_bytes)
         heap.name_waits({1: "a tile of the product"})
-        self.slots = (flag_bytes, flag_bytes + slots_bytes)
+        self.places = (flag_bytes, flag_bytes + slots_bytes)
         partial_address = arrived_address = 0
         if split_k > 1:
             self.partial = torch.empty(tiles * split_k * block_m * block_n, dtype=torch.float32, device=a.device)
@@ -88,7 +88,7 @@ class Plan:
             0 if bias is None else bias.data_ptr(),
             out.data_ptr(),
             *self.before,
-            self.slots[epoch & 1],
+            self.places[epoch & 1],
             *self.middle,
             epoch,
             *self.after,

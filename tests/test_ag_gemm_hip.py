@@ -1,0 +1,84 @@
+"""amd-ag-gemm's HIP kernel on emulated ranks: odd shapes, many calls in a row, refusals, the checks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hip_gemm_ranks import ROOT, check_refusals, errors_of, generate
+
+from cdna.errors import ToolchainError
+from cdna.hip.toolchain import find
+
+PROBLEM = "amd-ag-gemm"
+# bf16 rounds the result once: 2^-9 at most, about 0.0017 in the mean over a matrix; some shapes have few elements.
+ROUNDING = 3e-3
+
+BIG = {"BLOCK_M": 256, "BLOCK_N": 256, "SPLIT_K": 1}
+SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "SPLIT_K": 1}
+
+
+@pytest.fixture(scope="module")
+def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        find()
+    except ToolchainError as reason:
+        pytest.skip(f"no HIP compiler: {reason}")
+    return generate(PROBLEM, tmp_path_factory.mktemp("ag_gemm") / "submission.py")
+
+
+def check(submission: Path, world_size: int, cases: list[dict[str, Any]]) -> None:
+    for case, error in zip(cases, errors_of(PROBLEM, submission, world_size, cases), strict=True):
+        assert error < ROUNDING, (case, error)
+
+
+def test_shapes_that_fit_no_tile(submission: Path) -> None:
+    check(submission, 2, [
+        {"m": 66, "n": 74, "k": 97, "bias": True, "calls": 3},  # 33 rows a rank, n and k to be padded
+        {"m": 1040, "n": 528, "k": 360, "bias": False, "calls": 3, "row": BIG},
+        {"m": 520, "n": 264, "k": 360, "bias": True, "calls": 3, "row": {**SMALL, "SPLIT_K": 3, "BAND": 2}},
+        {"m": 6, "n": 136, "k": 1040, "bias": True, "calls": 3, "row": {**SMALL, "SPLIT_K": 2}},  # tiles span ranks
+        {"m": 2, "n": 2, "k": 1, "bias": True, "calls": 2},
+    ])  # fmt: skip
+
+
+def test_more_ranks(submission: Path) -> None:
+    check(submission, 4, [
+        {"m": 512, "n": 144, "k": 160, "bias": True, "calls": 3, "row": {**SMALL, "BAND": 1, "SENDERS": 3}},
+        {"m": 80, "n": 360, "k": 96, "bias": False, "calls": 3, "row": SMALL},  # 3.2 ranks in a tile
+    ])  # fmt: skip
+    check(submission, 3, [{"m": 201, "n": 72, "k": 64, "bias": True, "calls": 2}])
+
+
+def test_many_calls_without_a_barrier(submission: Path) -> None:
+    """Ranks wait at random, so that some are a call ahead of others; places and flags are used over and over."""
+    check(submission, 2, [
+        {"m": 128, "n": 144, "k": 64, "bias": True, "calls": 150, "jitter_ms": 2, "row": SMALL},
+        {"m": 16, "n": 128, "k": 256, "bias": True, "calls": 100, "jitter_ms": 2, "row": {**SMALL, "SPLIT_K": 2}},
+    ])  # fmt: skip
+
+
+def test_rows_that_are_not_waited_for_are_noticed(submission: Path, tmp_path: Path) -> None:
+    """The comparison itself: without the wait, results are of NaN or of the last call but one's rows."""
+    source = submission.read_text()
+    broken = source.replace("wait_flag(flag, args.epoch", "if (false) wait_flag(flag, args.epoch")
+    assert broken != source
+    path = tmp_path / "submission.py"
+    path.write_text(broken)
+    case = {"m": 128, "n": 144, "k": 64, "bias": True, "calls": 8, "jitter_ms": 50, "row": SMALL}
+    (error,) = errors_of(PROBLEM, path, 2, [case])
+    assert not error < ROUNDING
+
+
+def test_checks_find_nothing(submission: Path) -> None:
+    command = [sys.executable, "eval.py", "test", PROBLEM, "--submission", str(submission), "--device", "gfx942"]
+    done = subprocess.run([*command, "--cases", "smoke", "--checks", "all"], cwd=ROOT, capture_output=True, text=True,
+                          timeout=300)  # fmt: skip
+    assert done.returncode == 0 and "pass: 2 of 2 cases" in done.stdout, done.stdout + done.stderr
+
+
+def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
+    check_refusals(submission)
