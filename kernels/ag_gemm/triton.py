@@ -221,8 +221,8 @@ def adapted_row(row, m, n, k, ranks):
     tiles than half the compute units come out, into slices of 512 and more.
     """
     rows = m // ranks
-    large = {**row, "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "SPLIT_K": 1, "SLICES": 1, "PUSH": 16384}
-    large = {**large, "num_warps": 8, "num_stages": 4}
+    large = {**row, "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "SPLIT_K": 4, "SLICES": 1, "PUSH": 8192}
+    large = {**large, "SENDERS": 132, "SEND_WARPS": 2, "num_warps": 8, "num_stages": 4}
     if not GFX942 and m * n >= 128 * 256 * 100 and fits_hopper_kernel(large, rows, n, k, ranks):
         return large
     span = rows < 32
@@ -394,10 +394,14 @@ class HopperPlan(Plan):
         self.parts = band * block_m // piece_rows
         tiles = m // block_m * -(-n // block_n)
         workgroups = min(tiles, torch.cuda.get_device_properties(self.device).multi_processor_count)
-        self.tickets_a_call = bands * slices * self.parts * (self.ranks - 1) + workgroups
+        senders = min(row["SENDERS"], workgroups)
+        self.tickets_a_call = bands * slices * self.parts * (self.ranks - 1) + senders
         self.calls = 0
-        pieces = (band, slices, piece_rows, row["num_stages"], self.trace is not None)
-        constants = (self.rows, n, k, self.ranks, has_bias, block_m, block_n, block_k, *pieces)
+        left_over = tiles % workgroups
+        split_k = max(1, min(row["SPLIT_K"], workgroups // left_over if left_over else 1))
+        pieces = (band, slices, piece_rows, senders, row["SEND_WARPS"])
+        units = (split_k, workgroups, row["num_stages"], self.trace is not None)
+        constants = (self.rows, n, k, self.ranks, has_bias, block_m, block_n, block_k, *pieces, *units)
         shapes = ((self.rows, k), (m, k), (n, k), (m, n))
         blocks = ((block_m, block_k), (block_m, block_k), (block_n, block_k), (block_m, block_n // 2))
         sample = torch.empty(16, dtype=torch.bfloat16)
@@ -407,14 +411,18 @@ class HopperPlan(Plan):
         numbers = (self.slots(counters)[1], 0, 0, 0)
         compiled = compile_kernel(
             ag_gemm_hopper_kernel,
-            (*descriptors, bf16, bf16, int64, int32, int32, int64, *numbers, *self.limits, *constants),
+            (*descriptors, bf16, bf16, torch.float32, int32, int64, int32, int32, int64)
+            + (*numbers, *self.limits, *constants),
             num_warps=row["num_warps"],
         )
         self.launch = bound_to_grid(compiled, workgroups)
         slots = self.make_region(f"ag_gemm hopper {band * block_m} {slices} {piece_rows}", counters)
         tickets = torch.zeros(1, dtype=torch.int32, device=self.device)
         self.matrices = tuple(MatrixArgument(s) for s in shapes)
-        self.middle = (self.region.table, self.own, tickets, tickets if self.trace is None else self.trace)
+        partial = torch.empty(left_over * split_k * block_m * block_n if split_k > 1 else 1, device=self.device)
+        arrived = torch.zeros(max(1, left_over), dtype=torch.int32, device=self.device)
+        trace = tickets if self.trace is None else self.trace
+        self.middle = (partial, arrived, self.region.table, self.own, tickets, trace)
         self.places = tuple((Address(self.own + slot), slot) for slot in slots)
         self.after = (*self.limits, *constants, row["num_warps"])
 

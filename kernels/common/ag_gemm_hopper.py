@@ -1,11 +1,10 @@
 """ag-gemm for Hopper: one persistent workgroup an SM, whose warps copy, load and multiply side by side.
 
-Two sender warps push this rank's rows to the peers, one loader warp feeds a ring of LDS stages by TMA, eight warps
+Sender warps push this rank's rows to the peers, one loader warp feeds a ring of LDS stages by TMA, eight warps
 multiply. So pushing takes no SM from the product. Senders take pieces from one ticket counter: whichever workgroups
 run push everything, so nobody's rows depend on a workgroup that has no place on the GPU yet.
 """
 
-import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -17,8 +16,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from kernels.common.peer_signals import signal_add, stores_complete, wait_until_at_least, wall_clock
-
-SENDER_WARPS = tl.constexpr(2)
 
 
 def tile_layout(block):
@@ -45,6 +42,21 @@ def hopper_tile(unit, ROW_TILES: gl.constexpr, COLUMN_TILES: gl.constexpr, RANKS
         row_tile = band * BAND + at % rows // PEERS
         column_tile = at // rows
     return distance, row_tile, column_tile
+
+
+@gluon.jit
+def unit_tile(unit, FULL: gl.constexpr, SPLIT_K: gl.constexpr):
+    """Unit of work -> (tile, slice of k, slices of k): FULL whole tiles, as many for each workgroup; of those left over
+    SPLIT_K slices each, so that they busy more workgroups for a shorter time."""
+    tile = unit
+    slice_k = 0
+    slices = 1
+    if SPLIT_K > 1:
+        if unit >= FULL:
+            tile = FULL + (unit - FULL) // SPLIT_K
+            slice_k = (unit - FULL) % SPLIT_K
+            slices = SPLIT_K
+    return tile, slice_k, slices
 
 
 @gluon.jit
@@ -102,6 +114,8 @@ def load_tiles(
     BLOCK_K: gl.constexpr,
     BAND: gl.constexpr,
     SLICES: gl.constexpr,
+    SPLIT_K: gl.constexpr,
+    WORKGROUPS: gl.constexpr,
     STAGES: gl.constexpr,
     TRACE: gl.constexpr,
 ):
@@ -109,14 +123,22 @@ def load_tiles(
     ROW_TILES: gl.constexpr = ROWS // BLOCK_M
     COLUMN_TILES: gl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
     BANDS: gl.constexpr = (ROW_TILES + BAND - 1) // BAND
-    SLICE_K: gl.constexpr = K // SLICES
+    BLOCKS: gl.constexpr = (K + BLOCK_K - 1) // BLOCK_K
+    SLICE_K: gl.constexpr = K // SLICES if SLICES > 1 else BLOCKS * BLOCK_K
+    TILES: gl.constexpr = RANKS * ROW_TILES * COLUMN_TILES
+    FULL: gl.constexpr = TILES // WORKGROUPS * WORKGROUPS if SPLIT_K > 1 else TILES
     count = 0
     turn = 0
-    for unit in range(gl.program_id(0), RANKS * ROW_TILES * COLUMN_TILES, gl.num_programs(0)):
-        distance, row_tile, column_tile = hopper_tile(unit, ROW_TILES, COLUMN_TILES, RANKS, BAND)
+    # The last workgroups take what is left over: the first ones are busy sending.
+    first = WORKGROUPS - 1 - gl.program_id(0)
+    for unit in range(first, FULL + (TILES - FULL) * SPLIT_K, WORKGROUPS):
+        tile, part, parts = unit_tile(unit, FULL, SPLIT_K)
+        distance, row_tile, column_tile = hopper_tile(tile, ROW_TILES, COLUMN_TILES, RANKS, BAND)
         column = column_tile * BLOCK_N
+        begin = part * BLOCKS // parts * BLOCK_K
+        end = (part + 1) * BLOCKS // parts * BLOCK_K
         if distance == 0:
-            for k in range(0, K, BLOCK_K):
+            for k in range(begin, end, BLOCK_K):
                 fetch_stage(own_rows, w, row_tile * BLOCK_M, column, k, count, a_ring, w_ring, ready, free,
                             BLOCK_M, BLOCK_N, BLOCK_K, STAGES)  # fmt: skip
                 count += 1
@@ -125,15 +147,16 @@ def load_tiles(
             row = source * ROWS + row_tile * BLOCK_M
             counter = counters + (source * BANDS + row_tile // BAND) * SLICES
             trace_time(trace, 4 * turn, TRACE)
-            for part in range(SLICES):
-                wait_until_at_least(counter + part, target, alarm, timeout_ticks, 1, source)
+            for slice_k in range(begin // SLICE_K, (end - 1) // SLICE_K + 1):
+                wait_until_at_least(counter + slice_k, target, alarm, timeout_ticks, 1, source)
                 # The rows were stored through the generic proxy, and TMA reads through the async one.
                 gl.inline_asm_elementwise(
                     "fence.proxy.async; mov.u32 $0, 0;", "=r", [], dtype=gl.int32, is_pure=False, pack=1
                 )
-                if part == 0:
+                if slice_k == begin // SLICE_K:
                     trace_time(trace, 4 * turn + 1, TRACE)
-                for k in range(part * SLICE_K, part * SLICE_K + SLICE_K, BLOCK_K):
+                begin_slice = gl.maximum(begin, slice_k * SLICE_K)
+                for k in range(begin_slice, gl.minimum(end, slice_k * SLICE_K + SLICE_K), BLOCK_K):
                     fetch_stage(gathered, w, row, column, k, count, a_ring, w_ring, ready, free,
                                 BLOCK_M, BLOCK_N, BLOCK_K, STAGES)  # fmt: skip
                     count += 1
@@ -145,6 +168,8 @@ def load_tiles(
 def multiply_tiles(
     out,
     bias,
+    partial,
+    arrived,
     rank,
     trace,
     a_ring,
@@ -161,6 +186,8 @@ def multiply_tiles(
     BLOCK_N: gl.constexpr,
     BLOCK_K: gl.constexpr,
     BAND: gl.constexpr,
+    SPLIT_K: gl.constexpr,
+    WORKGROUPS: gl.constexpr,
     STAGES: gl.constexpr,
     TRACE: gl.constexpr,
     num_warps: gl.constexpr,
@@ -171,33 +198,63 @@ def multiply_tiles(
     HALF: gl.constexpr = BLOCK_N // 2
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [num_warps, 1], [16, BLOCK_N, 16])
     half_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [num_warps, 1], [16, HALF, 16])
+    BLOCKS: gl.constexpr = (K + BLOCK_K - 1) // BLOCK_K
+    TILES: gl.constexpr = RANKS * ROW_TILES * COLUMN_TILES
+    FULL: gl.constexpr = TILES // WORKGROUPS * WORKGROUPS if SPLIT_K > 1 else TILES
+    SIDE: gl.constexpr = BLOCK_M * HALF
+    local_row = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(1, half_layout))
+    local_column = gl.arange(0, HALF, layout=gl.SliceLayout(0, half_layout))
+    place = local_row[:, None] * HALF + local_column[None, :]
     count = 0
     turn = 0
-    for unit in range(gl.program_id(0), RANKS * ROW_TILES * COLUMN_TILES, gl.num_programs(0)):
-        distance, row_tile, column_tile = hopper_tile(unit, ROW_TILES, COLUMN_TILES, RANKS, BAND)
+    first = WORKGROUPS - 1 - gl.program_id(0)
+    for unit in range(first, FULL + (TILES - FULL) * SPLIT_K, WORKGROUPS):
+        tile, slice_k, slices = unit_tile(unit, FULL, SPLIT_K)
+        distance, row_tile, column_tile = hopper_tile(tile, ROW_TILES, COLUMN_TILES, RANKS, BAND)
         acc = gl.zeros([BLOCK_M, BLOCK_N], gl.float32, layout)
-        for k in range(0, K, BLOCK_K):
+        begin = slice_k * BLOCKS // slices
+        for block in range(begin, (slice_k + 1) * BLOCKS // slices):
             stage = count % STAGES
             mbarrier.wait(ready.index(stage), (count // STAGES) & 1)
             acc = warpgroup_mma(a_ring.index(stage), w_ring.index(stage).permute((1, 0)), acc, is_async=True)
             # One product stays under way; the stage of the one before is free.
             acc = warpgroup_mma_wait(1, deps=[acc])
-            mbarrier.arrive(free.index((count + STAGES - 1) % STAGES), pred=k > 0)
+            mbarrier.arrive(free.index((count + STAGES - 1) % STAGES), pred=block > begin)
             count += 1
         acc = warpgroup_mma_wait(0, deps=[acc])
         mbarrier.arrive(free.index((count + STAGES - 1) % STAGES))
         row = (rank + distance) % RANKS * ROWS + row_tile * BLOCK_M
         left, right = acc.reshape([BLOCK_M, 2, HALF]).permute(0, 2, 1).split()
-        for side in gl.static_range(2):
-            part = gl.convert_layout(left if side == 0 else right, half_layout)
-            column = column_tile * BLOCK_N + side * HALF
-            if HAS_BIAS:
-                rn = column + gl.arange(0, HALF, layout=gl.SliceLayout(0, half_layout))
-                part += gl.load(bias + rn, mask=rn < N, other=0.0).to(gl.float32)[None, :]
-            tma.store_wait(0)  # of the half before, which has the same place in LDS
-            half.store(part.to(gl.bfloat16))
-            fence_async_shared()
-            tma.async_copy_shared_to_global(out, [row, column], half)
+        left = gl.convert_layout(left, half_layout)
+        right = gl.convert_layout(right, half_layout)
+        finished = unit >= 0
+        sums = partial + (gl.maximum(tile - FULL, 0) * SPLIT_K * 2) * SIDE
+        if SPLIT_K > 1:
+            if unit >= FULL:
+                gl.store(sums + slice_k * 2 * SIDE + place, left)
+                gl.store(sums + slice_k * 2 * SIDE + SIDE + place, right)
+                stores_complete()
+                finished = gl.atomic_add(arrived + tile - FULL, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
+        if finished:
+            for side in gl.static_range(2):
+                part = left if side == 0 else right
+                if SPLIT_K > 1:
+                    if unit >= FULL:
+                        # The last slice to arrive adds all, in order: the result does not depend on who is last.
+                        part = gl.zeros([BLOCK_M, HALF], gl.float32, half_layout)
+                        for other in range(SPLIT_K):
+                            part += gl.load(sums + (other * 2 + side) * SIDE + place, cache_modifier=".cg")
+                column = column_tile * BLOCK_N + side * HALF
+                if HAS_BIAS:
+                    rn = column + local_column
+                    part += gl.load(bias + rn, mask=rn < N, other=0.0).to(gl.float32)[None, :]
+                tma.store_wait(0)  # of the half before, which has the same place in LDS
+                half.store(part.to(gl.bfloat16))
+                fence_async_shared()
+                tma.async_copy_shared_to_global(out, [row, column], half)
+            if SPLIT_K > 1:
+                if unit >= FULL:
+                    gl.store(arrived + tile - FULL, 0)
         trace_time(trace, 4 * turn + 3, TRACE)
         turn += 1
     tma.store_wait(0)
@@ -219,11 +276,12 @@ def send_pieces(
     BAND_ROWS: gl.constexpr,
     SLICES: gl.constexpr,
     PIECE_ROWS: gl.constexpr,
+    SENDERS: gl.constexpr,
     TRACE: gl.constexpr,
     num_warps: gl.constexpr,
 ):
-    """The sender warps: pieces of PIECE_ROWS rows by one slice of k; destinations fastest, then parts of a slice of a
-    band, slices, bands."""
+    """The sender warps of the first SENDERS workgroups: pieces of PIECE_ROWS rows by one slice of k; destinations
+    fastest, then parts of a slice of a band, slices, bands."""
     PEERS: gl.constexpr = RANKS - 1 if RANKS > 1 else 1
     BANDS: gl.constexpr = (ROWS + BAND_ROWS - 1) // BAND_ROWS
     PARTS: gl.constexpr = BAND_ROWS // PIECE_ROWS
@@ -233,8 +291,11 @@ def send_pieces(
     layout: gl.constexpr = gl.BlockedLayout([1, 8], [32, 1], [num_warps, 1], [1, 0])
     group = gl.arange(0, STEP, layout=gl.SliceLayout(1, layout))
     element = gl.arange(0, 8, layout=gl.SliceLayout(0, layout))
-    ticket = gl.atomic_add(tickets, 1, sem="relaxed", scope="gpu") - first_ticket
-    while ticket < BANDS * SLICES * PARTS * (RANKS - 1):
+    TICKETS: gl.constexpr = BANDS * SLICES * PARTS * (RANKS - 1)
+    ticket = TICKETS
+    if gl.program_id(0) < SENDERS:
+        ticket = gl.atomic_add(tickets, 1, sem="relaxed", scope="gpu") - first_ticket
+    while ticket < TICKETS:
         destination = (rank + 1 + ticket % PEERS) % RANKS
         part = ticket // PEERS % PARTS
         slice_k = ticket // (PEERS * PARTS) % SLICES
@@ -266,9 +327,11 @@ def ag_gemm_hopper_kernel(
     out,  # descriptor of bf16 [M][N], blocks [BLOCK_M, BLOCK_N / 2]
     a,  # bf16 [ROWS][K]
     bias,  # bf16 [N], unused without HAS_BIAS
+    partial,  # fp32 [tiles left over][SPLIT_K][2][BLOCK_M][BLOCK_N / 2], unused where SPLIT_K is 1
+    arrived,  # int32 [tiles left over], zero between launches
     table,  # int64 [RANKS]: where each rank's region lies
     counters,  # int32 [RANKS][bands][SLICES]: pieces of that rank that have come; at the begin of the region
-    tickets,  # int32: pieces taken, and one ticket in vain per workgroup; grows for ever
+    tickets,  # int32: pieces taken, and one ticket in vain per sender; grows for ever
     trace,  # int64 [workgroups][64], unused without TRACE
     slot,  # byte offset of `gathered` in a region
     rank,
@@ -287,6 +350,10 @@ def ag_gemm_hopper_kernel(
     BAND: gl.constexpr,  # row tiles
     SLICES: gl.constexpr,  # of k, each with a counter of its own
     PIECE_ROWS: gl.constexpr,
+    SENDERS: gl.constexpr,  # workgroups with sender warps, the first ones
+    SEND_WARPS: gl.constexpr,
+    SPLIT_K: gl.constexpr,  # slices of k of the tiles that do not make a round of all workgroups
+    WORKGROUPS: gl.constexpr,
     STAGES: gl.constexpr,
     TRACE: gl.constexpr,
     num_warps: gl.constexpr,
@@ -306,8 +373,9 @@ def ag_gemm_hopper_kernel(
             (
                 multiply_tiles,
                 (
-                    out, bias, rank, trace, a_ring, w_ring, half, ready, free,
-                    ROWS, N, K, RANKS, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, BAND, STAGES, TRACE, num_warps,
+                    out, bias, partial, arrived, rank, trace, a_ring, w_ring, half, ready, free,
+                    ROWS, N, K, RANKS, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, BAND, SPLIT_K, WORKGROUPS,
+                    STAGES, TRACE, num_warps,
                 ),
             ),
             (
@@ -315,17 +383,17 @@ def ag_gemm_hopper_kernel(
                 (
                     own_rows, gathered, w_blocks, counters, rank, target, alarm, timeout_ticks, trace,
                     a_ring, w_ring, ready, free,
-                    ROWS, N, K, RANKS, BLOCK_M, BLOCK_N, BLOCK_K, BAND, SLICES, STAGES, TRACE,
+                    ROWS, N, K, RANKS, BLOCK_M, BLOCK_N, BLOCK_K, BAND, SLICES, SPLIT_K, WORKGROUPS, STAGES, TRACE,
                 ),
             ),
             (
                 send_pieces,
                 (
                     a, table, 0, slot, tickets, first_ticket, rank, trace,
-                    ROWS, K, RANKS, BAND * BLOCK_M, SLICES, PIECE_ROWS, TRACE, SENDER_WARPS,
+                    ROWS, K, RANKS, BAND * BLOCK_M, SLICES, PIECE_ROWS, SENDERS, TRACE, SEND_WARPS,
                 ),
             ),
         ],
-        [1, SENDER_WARPS],
+        [1, SEND_WARPS],
         [40, 64],
     )  # fmt: skip
