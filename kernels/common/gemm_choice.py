@@ -2,23 +2,24 @@
 
 import torch
 
-# arch -> compute units, fp32 operations of one in a us, us from a workgroup's start to its first result and out again
-UNITS = {"gfx942": (304, 4.3e6, 4.0), "sm_90": (132, 4.0e6, 3.0)}
+# arch -> compute units, fp32 operations of one in a us, bytes that the L2 gives all of them in a us
+UNITS = {"gfx942": (304, 4.3e6, 12e6), "sm_90": (132, 7.5e6, 5e6)}
 
-# arch -> (BLOCK_M, BLOCK_N): workgroups that share a unit, part of the peak that their loop reaches (modelled, see
-# docs/kernels/gemm_rs.md). The tiles that with_gemm_tile() offers.
+# arch -> (BLOCK_M, BLOCK_N): workgroups that share a unit, part of the peak that their loop reaches, us from a
+# workgroup's start to its loop and from there to its end. The tiles that with_gemm_tile() offers. gfx942: 85 % of what
+# the emulated device's time model says (docs/kernels/gemm_rs.md), less where the L2 bounds; sm_90: guessed.
 GEMM_TILES = {
     "gfx942": {
-        (256, 256): (1, 0.87),
-        (128, 256): (1, 0.75),
-        (128, 128): (2, 0.75),
-        (64, 128): (2, 0.45),
-        (64, 64): (4, 0.35),
+        (256, 256): (1, 0.85, 6.4),
+        (128, 256): (1, 0.75, 4.0),
+        (128, 128): (2, 0.75, 3.9),
+        (64, 128): (2, 0.6, 2.5),
+        (64, 64): (4, 0.5, 2.6),
     },
     "sm_90": {
-        (128, 128): (1, 0.45),
-        (64, 128): (2, 0.4),
-        (64, 64): (4, 0.3),
+        (128, 128): (1, 0.4, 4.0),
+        (64, 128): (2, 0.35, 3.0),
+        (64, 64): (4, 0.25, 3.0),
     },
 }
 
@@ -30,8 +31,8 @@ def gpu_arch():
 
 def modelled_gemm_us(arch, tile, split_k, n_tiles, k):
     """Time of n_tiles products of that tile over k, each cut into split_k slices."""
-    units, rate, overhead_us = UNITS[arch]
-    sharing, efficiency = GEMM_TILES[arch][tile]
+    units, rate, l2_bytes = UNITS[arch]
+    sharing, efficiency, overhead_us = GEMM_TILES[arch][tile]
     slice_us = 2 * tile[0] * tile[1] * (-(-k // split_k)) / rate
     left = -(-n_tiles * split_k // units)  # workgroups of the fullest unit
     time_us = 0.0
@@ -40,15 +41,20 @@ def modelled_gemm_us(arch, tile, split_k, n_tiles, k):
         resident = min(left, sharing)
         time_us += overhead_us + resident * slice_us / (efficiency * (0.5 + 0.5 * resident / sharing))
         left -= resident
-    partial_us = 2.0 + 8e-7 * n_tiles * split_k * tile[0] * tile[1] if split_k > 1 else 0.0
+    time_us = max(time_us, 2 * (tile[0] + tile[1]) * k * n_tiles / l2_bytes)
+    partial_us = 2.0 + 1.6e-6 * n_tiles * split_k * tile[0] * tile[1] if split_k > 1 else 0.0
     return time_us + partial_us
 
 
 def choose_gemm_tile(arch, groups, rows, n, k):
-    """(BLOCK_M, BLOCK_N, split_k) for `groups` matrices of `rows` rows each, times n columns, over k."""
+    """(BLOCK_M, BLOCK_N, split_k) for `groups` matrices of `rows` rows each, times n columns, over k.
+
+    k is split only where there are fewer tiles than compute units, into slices of 64 and more.
+    """
     options = []
     for tile in GEMM_TILES[arch]:
         n_tiles = groups * -(-rows // tile[0]) * -(-n // tile[1])
-        for split_k in range(1, min(16, -(-k // 64)) + 1):
+        most = min(16, -(-k // 64)) if n_tiles < UNITS[arch][0] else 1
+        for split_k in range(1, most + 1):
             options.append((modelled_gemm_us(arch, tile, split_k, n_tiles, k), *tile, split_k))
     return min(options)[1:]
