@@ -52,7 +52,7 @@ def test_regions_and_groups_come_and_go() -> None:
 
 
 def test_a_rank_that_cannot_is_named_on_every_rank() -> None:
-    ranks(2, "refusals", SYMMETRIC_HEAP_TIMEOUT_S="0.3")
+    ranks(2, "refusals", SYMMETRIC_HEAP_CREATION_S="2")
 
 
 def test_a_rank_that_never_comes_is_named_by_those_that_wait() -> None:

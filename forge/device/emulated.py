@@ -32,6 +32,8 @@ class EmulatedDevice(Device):
             **({"CDNA_CHECKS": self.checks} if self.checks else {}),
             # Ranks lead sessions of their own: whose work keeps whose clock from running on (cdna/engine/clock.cpp).
             "CDNA_PEERS": os.environ.get("CDNA_PEERS") or str(os.getpid()),
+            # kernels/common/symmetric_heap.py: a rank that still emulates a kernel comes late to make memory
+            "SYMMETRIC_HEAP_CREATION_S": os.environ.get("SYMMETRIC_HEAP_CREATION_S", "600"),
             # torch's threads would spin between operations and take the cores that the emulated device needs
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
         }

@@ -23,9 +23,8 @@ PAGE_BYTES = 4096
 # Smaller allocations may share a block with others, and a handle then opens the whole block.
 HEAP_GRANULE_BYTES = 2 << 20
 HANDLE_BYTES = 64
-# Making a region waits longer than a kernel does, for peers may still be compiling: this many times, within a limit.
-CREATION_PATIENCE = 10
-CREATION_LIMIT_S = 600
+# Making a region waits longer than a kernel does, for peers may still be compiling: this many times.
+CREATION_PATIENCE = 2
 WATCH_PERIOD_S = 0.05
 
 
@@ -36,6 +35,20 @@ class HeapError(RuntimeError):
 def heap_timeout_s():
     """Seconds that a kernel waits for a peer before it gives up."""
     return float(os.environ.get("SYMMETRIC_HEAP_TIMEOUT_S", "20"))
+
+
+def creation_timeout_s():
+    """Seconds that the host waits for a rank which is to make a region, too."""
+    return float(os.environ.get("SYMMETRIC_HEAP_CREATION_S") or CREATION_PATIENCE * heap_timeout_s())
+
+
+def process_is_there(pid):
+    """Whether a process of this machine runs; one that ended and that nobody has asked about yet does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
 
 
 # ---------------------------------------------------------------- the runtime library
@@ -211,6 +224,7 @@ class SymmetricHeap:
         self.alone = dist.get_backend() == "fake"  # a dry run: peers and their memory do not exist
         self.regions = {}
         self.mine, self.peers = {}, {}  # by key: own allocation; peers' mappings
+        self.processes = {}  # rank -> process id, of those that can be looked up here
         self.step = 0
         self.timeout_s = heap_timeout_s()
         ticks_per_s = 100_000_000 if torch.version.hip else 1_000_000_000
@@ -225,7 +239,13 @@ class SymmetricHeap:
         self.prefix = f"symmetric_heap/{store.add(f'symmetric_heap/made/{self.rank}', 1)}"
         heap_state.alarm.reset(self.rank)
         self.alarm_address = heap_state.alarm.address
-        self.exchange({"error": self.device_problem()}, "to make the heap")
+        told = {"error": self.device_problem(), "pid": os.getpid()}
+        messages = self.exchange(told, "to make the heap")
+        self.refuse(messages, "make the heap")
+        here = socket.gethostname()
+        self.processes = {
+            rank: m["pid"] for rank, m in enumerate(messages) if m["host"] == here and process_is_there(m["pid"])
+        }
         # Every rank is here, and so has closed what it had mapped of an earlier group's memory.
         heap_state.free_leftovers()
         weakref.finalize(group, self.leave).atexit = False
@@ -259,15 +279,27 @@ class SymmetricHeap:
         keys = [f"{self.prefix}/{self.step}/{rank}" for rank in range(self.world_size)]
         message = {"host": socket.gethostname(), **message}
         store.set(keys[self.rank], json.dumps(message))
-        limit_s = max(self.timeout_s, min(self.timeout_s * CREATION_PATIENCE, CREATION_LIMIT_S))
-        deadline, pause_s = time.monotonic() + limit_s, 0.0002
+        limit_s = creation_timeout_s()
+        start, pause_s = time.monotonic(), 0.0002
         while not store.check(keys):
-            if time.monotonic() > deadline:
-                absent = ", ".join(str(rank) for rank, key in enumerate(keys) if not store.check([key]))
-                raise HeapError(f"rank {self.rank} waited {limit_s:g} s for rank {absent} {purpose}")
+            waited_s = time.monotonic() - start
+            if pause_s >= 0.02:
+                absent = [rank for rank, key in enumerate(keys) if not store.check([key])]
+                ended = [
+                    rank for rank in absent if rank in self.processes and not process_is_there(self.processes[rank])
+                ]
+                if ended:
+                    self.give_up(
+                        f"the process of rank {', '.join(map(str, ended))} has ended: it does not come", purpose
+                    )
+                if absent and waited_s > limit_s:
+                    self.give_up(f"waited {limit_s:g} s for rank {', '.join(map(str, absent))}", purpose)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
         return [json.loads(store.get(key)) for key in keys]
+
+    def give_up(self, problem, purpose):
+        raise HeapError(f"rank {self.rank}: {problem} {purpose}")
 
     def refuse(self, messages, purpose):
         """Raise what any rank has to complain of."""
