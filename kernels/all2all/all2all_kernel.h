@@ -220,9 +220,10 @@ struct All2All {
         if (lane < a.k) {
             r.owner = static_cast<u32>(expert) / a.experts_per_rank;
             r.local_expert = expert - r.owner * a.experts_per_rank;
-            if (static_cast<u32>(r.owner) >= static_cast<u32>(a.world_size))
-                raise_alarm(a.patience, EXPERT_IN_RANGE, a.rank, a.epoch);
         }
+        // By the whole wave: lanes that trap alone would do so only when the others have come to an end.
+        if (lanes_where(lane < a.k && static_cast<u32>(r.owner) >= static_cast<u32>(a.world_size)) != 0)
+            raise_alarm(a.patience, EXPERT_IN_RANGE, a.rank, a.epoch);
         for (int d = 0; d < a.world_size; d++) {
             const WaveMask here = lanes_where(r.owner == d);
             r.owners |= u32(here != 0) << d;
@@ -471,11 +472,16 @@ struct All2All {
                 const u32 second = owners & (owners - 1), third = second & (second - 1);
                 const u32 fourth = third & (third - 1);
                 Pieces<N> v0, v1, v2, v3;
-                for (Deadline deadline;; deadline.check(a, SUMS_OF_PEER, lowest(owners))) {
-                    bool there = true;
-                    v0 = take_sum(owners, token, chunk, there), v1 = take_sum(second, token, chunk, there);
-                    v2 = take_sum(third, token, chunk, there), v3 = take_sum(fourth, token, chunk, there);
-                    if (!TAGGED || lanes_where(!there) == 0) break;
+                for (Deadline deadline;;) {
+                    bool there0 = true, there1 = true, there2 = true, there3 = true;
+                    v0 = take_sum(owners, token, chunk, there0), v1 = take_sum(second, token, chunk, there1);
+                    v2 = take_sum(third, token, chunk, there2), v3 = take_sum(fourth, token, chunk, there3);
+                    if (!TAGGED || lanes_where(!(there0 && there1 && there2 && there3)) == 0) break;
+                    const u32 late = lanes_where(!there0)   ? owners
+                                     : lanes_where(!there1) ? second
+                                     : lanes_where(!there2) ? third
+                                                            : fourth;
+                    deadline.check(a, SUMS_OF_PEER, lowest(late));
                 }
                 add(v0), add(v1), add(v2), add(v3);
                 owners = fourth & (fourth - 1);
