@@ -106,12 +106,11 @@ class HipChecker(Checker):
             for launch, cases in self.hip_launches.items()
             if launch.kernel == kernel.name
         }
-        name, arguments = template_arguments(kernel.readable)
         taken = kernel.resources
         return [
             {
-                "kernel": name,
-                "constants": {str(i): argument for i, argument in enumerate(arguments)},
+                "kernel": kernel.function,
+                "constants": {str(i): argument for i, argument in enumerate(kernel.arguments)},
                 "threads": threads,
                 "max_threads": taken.max_threads,
                 "warps": -(-min(threads, taken.max_threads) // 64),
@@ -132,28 +131,3 @@ class HipChecker(Checker):
             }
             for (threads, dynamic_lds_bytes), cases in (launches or {(taken.max_threads, 0): []}).items()
         ]
-
-
-def template_arguments(readable: str) -> tuple[str, list[str]]:
-    """`void ns::k<4, f<2>>(int*)` -> ("ns::k", ["4", "f<2>"])."""
-    text = readable.replace("(anonymous namespace)", "{anonymous}")
-    depth, start, cut = 0, 0, []  # cut: where arguments of the last template begin, are separated, and end
-    for place, sign in enumerate(text):
-        if sign in "<(" and not depth:
-            if sign == "(":
-                text = text[:place]
-                break
-            cut = [place]
-        if sign == "," and depth == 1:
-            cut.append(place)
-        if sign == " " and not depth:
-            start = place + 1
-        if sign == ":" and not depth:  # what had arguments was a class around it
-            cut = []
-        depth += (sign in "<(") - (sign in ">)")
-        if sign == ">" and not depth:
-            cut.append(place)
-    if not cut:
-        return text[start:].replace("{anonymous}::", ""), []
-    arguments = [text[a + 1 : b].strip() for a, b in zip(cut, cut[1:])]
-    return text[start : cut[0]].replace("{anonymous}::", ""), arguments

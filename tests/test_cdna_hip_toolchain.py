@@ -277,7 +277,7 @@ def test_report_counts_what_the_launch_adds(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("a.s", "nothing\n", "a.s: not AMDGCN assembly: it has no .amdgcn_target"),
     ("b.s", '.amdgcn_target "amdgcn-amd-amdhsa--gfx1100"\n', "b.s: unknown arch 'gfx1100'"),
-    ("c.txt", "", "c.txt: report reads AMDGCN assembly (.s) and HIP sources"),
+    ("c.txt", "", "c.txt: report reads AMDGCN assembly (.s), HIP sources"),
     ("d.hip", "int host_only() { return 1; }\n", "no kernel"),
 ])
 def test_report_of_something_else(
@@ -291,7 +291,9 @@ def test_kernels_own_names() -> None:
     assert report.short_names(["_Z4axpyPf", "_ZN2ns3sub5scaleEPf", "plain", "_ZN12_GLOBAL__N_15localEv"]) == [
         "axpy", "scale", "plain", "local"]
     twice = ["_Z4axpyILi1EEvPf", "_Z4axpyILi2EEvPf"]
-    assert report.short_names(twice) == twice, "instances of a template stay apart"
+    assert report.short_names(twice) == ["axpy<1>", "axpy<2>"], "instances of a template stay apart"
+    overloads = ["_Z4axpyPf", "_Z4axpyPd"]
+    assert report.short_names(overloads) == overloads
 
 
 def test_doctor_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:

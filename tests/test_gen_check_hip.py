@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from forge.check import archs_of, check_submission
-from forge.check_hip import template_arguments
 from forge.problem import find_problem
 from forge.render import generate
 
@@ -180,20 +179,6 @@ def test_a_distributed_kernel_as_rank_0_sees_it(check: Check) -> None:
     code, lines, errors = check(variant=variant, task=task, gpus="MI300x8", reference=reference)
     assert (code, errors) == (0, ""), (lines, errors)
     assert rows(lines)["<32, true>"][-1] == "test 0"
-
-
-@pytest.mark.parametrize(
-    ("readable", "name", "arguments"),
-    [
-        ("void ns::k<4, f<2, 3>, (E)1>(int*, g<5>)", "ns::k", ["4", "f<2, 3>", "(E)1"]),
-        ("scale(float*)", "scale", []),
-        ("void (anonymous namespace)::k<3>(int)", "k", ["3"]),
-        ("a::b<2>::k(int)", "a::b<2>::k", []),
-        ("plain_c_name", "plain_c_name", []),
-    ],
-)
-def test_names(readable: str, name: str, arguments: list[str]) -> None:
-    assert template_arguments(readable) == (name, arguments)
 
 
 def test_archs() -> None:

@@ -22,6 +22,7 @@ from ..build import cache_dir
 from ..errors import ToolchainError
 
 INCLUDE_DIR = Path(__file__).parent / "include"
+INCLUDE_FOR_TORCH = INCLUDE_DIR / "for_torch"  # what torch's headers want of ROCm
 OLDEST_CLANG = 20  # the first release that knows gfx950
 REMEDY = ("`pip install ziglang triton` (needs no root), or install clang 20 or later with lld "
           "(Debian 12: apt-get install clang-22 lld-22), or ROCm 7; `python -m cdna doctor` shows what was found")

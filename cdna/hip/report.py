@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TextIO
 
 from ..arch import get_arch
-from ..errors import ToolchainError
+from ..errors import CompileError, ToolchainError
 from ..resources import WAVE_LANES, Resources, read_resources, read_target, waves_per_simd
+from .names import demangled, template_arguments
+from .submission import assembly_of_source, contents
 from .toolchain import find
 
 HEADER = ("kernel", "VGPR", "AGPR", "SGPR", "spills V/S", "scratch B", "LDS B", "threads", "waves/SIMD", "matrix",
@@ -29,7 +31,8 @@ def assembly_of(file: Path, arch: str, include_dirs: Sequence[Path], defines: Se
         except ToolchainError as error:
             raise ToolchainError(f"{file}: {error}") from None
     if file.suffix not in HIP_SUFFIXES:
-        raise ToolchainError(f"{file}: report reads AMDGCN assembly (.s) and HIP sources ({', '.join(HIP_SUFFIXES)})")
+        raise ToolchainError(f"{file}: report reads AMDGCN assembly (.s), HIP sources ({', '.join(HIP_SUFFIXES)}) "
+                             "and Python files that build HIP (.py)")
     return arch, find().device_asm(file, arch, include_dirs, defines, std, extra)
 
 
@@ -55,6 +58,36 @@ def report(text: str, arch: str, out: TextIO, threads: int = 0, dynamic_lds_byte
             for kernel, name in zip(kernels, names) if kernel.lds_bytes + dynamic_lds_bytes > limit]
 
 
+def report_python(file: Path, arch: str, out: TextIO, threads: int = 0, dynamic_lds_bytes: int = 0) -> list[str]:
+    """Report each HIP source that a Python file builds, or holds; says what of the file is not compiled here."""
+    if not file.is_file():
+        raise ToolchainError(f"{file}: no such file")
+    found = contents(file, arch)
+    if found.problem:
+        print(f"note: {file} was imported up to {found.problem}", file=out)
+    wrong, failed = [], []
+    for source in found.sources:
+        try:
+            text = assembly_of_source(source, arch)
+        except CompileError as error:
+            if source.built:
+                raise
+            failed.append(str(error))
+            continue
+        print(f"{source.name} in {file}", file=out)
+        wrong += report(text, arch, out, threads, dynamic_lds_bytes)
+    if failed and len(failed) == len(found.sources):
+        raise CompileError(failed[0])
+    for said in failed:
+        print(f"note: not compiled as it stands: {said}", file=out)
+    if found.triton:
+        print(f"note: Triton kernels are compiled for what a launch gives them, and nothing is launched here: "
+              f"{', '.join(found.triton)}", file=out)
+    if not found.sources and not found.triton:
+        raise ToolchainError(f"{file}: builds no HIP (load_inline, load), and holds no text with a __global__ function")
+    return wrong
+
+
 def _cells(kernel: Resources, name: str, arch: str, threads: int, dynamic_lds_bytes: int) -> tuple[str, ...]:
     threads = min(threads or kernel.max_threads, kernel.max_threads)
     lds_bytes = kernel.lds_bytes + dynamic_lds_bytes
@@ -65,9 +98,16 @@ def _cells(kernel: Resources, name: str, arch: str, threads: int, dynamic_lds_by
 
 
 def short_names(mangled: Sequence[str]) -> list[str]:
-    """Kernels' own names out of their mangled ones, where that leaves them distinct."""
-    short = [_own_name(name) for name in mangled]
-    return [name if short.count(name) == 1 else whole for name, whole in zip(short, mangled)]
+    """Kernels' own names out of their mangled ones; with a template's arguments where they are not distinct."""
+    names = [_own_name(name) for name in mangled]
+    for longer in (_with_arguments, str):
+        names = [longer(whole) if names.count(name) > 1 else name for name, whole in zip(names, mangled)]
+    return names
+
+
+def _with_arguments(mangled: str) -> str:
+    function, arguments = template_arguments(demangled(mangled))
+    return f"{function}<{', '.join(arguments)}>" if arguments else function
 
 
 def _own_name(mangled: str) -> str:

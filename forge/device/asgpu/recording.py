@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from cdna.asm import parse, source_line
+from cdna.hip.names import demangled, template_arguments
 from cdna.hip.toolchain import Toolchain
 from cdna.resources import Resources, read_resources
 from forge.device.asgpu import hip, tags
@@ -30,7 +31,8 @@ class CompiledKernel:
     """A kernel of a compiled HIP source; a template counts once for each set of arguments."""
 
     name: str  # mangled
-    readable: str
+    function: str  # as the source has it
+    arguments: list[str]  # of a template
     place: str  # file:line of its first instruction
     resources: Resources
     compile_s: float | None  # of its whole file; None where the cache had it
@@ -73,7 +75,8 @@ class Recording:
             name = resources.kernel
             first = asm.labels.get(name)
             place = source_line(asm, asm.statements[first]) if first is not None else ""
-            self.kernels[name] = CompiledKernel(name, demangled(name), place, resources, compile_s)
+            function, arguments = template_arguments(demangled(name))
+            self.kernels[name] = CompiledKernel(name, function, arguments, place, resources, compile_s)
 
 
 def unwritten(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
@@ -85,20 +88,3 @@ def unwritten(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -
     with tags.quiet():
         flat = torch.frombuffer(memory, dtype=torch.uint8).view(dtype)
         return tags.mark(flat.as_strided(tuple(shape), tuple(stride)), tags.current.index)
-
-
-def demangled(name: str) -> str:
-    """`void scale<4, true>(float*)` for its mangled name, which is returned where the C++ library cannot say."""
-    try:
-        demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
-        free = ctypes.CDLL(None).free
-    except (OSError, AttributeError):
-        return name
-    demangle.restype = ctypes.c_void_p
-    free.argtypes = [ctypes.c_void_p]
-    address = demangle(name.encode(), None, None, ctypes.byref(ctypes.c_int()))
-    if not address:
-        return name
-    text = ctypes.string_at(address).decode(errors="replace")
-    free(address)
-    return text

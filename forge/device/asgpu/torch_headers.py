@@ -18,6 +18,7 @@ import torch
 
 from cdna.build import cache_dir
 from cdna.errors import CompileError, ToolchainError
+from cdna.hip.compilers import INCLUDE_FOR_TORCH
 from cdna.hip.toolchain import Toolchain
 from forge.device.asgpu.locks import locked, write_once
 from forge.device.asgpu.tags import TAG
@@ -99,7 +100,7 @@ def overlay() -> Path:
 def include_flags() -> list[str]:
     """Compiler flags that give torch's headers, and Python's."""
     torch_include = TORCH / "include"
-    folders = (overlay(), INCLUDE, torch_include, torch_include / "torch/csrc/api/include")
+    folders = (overlay(), INCLUDE, INCLUDE_FOR_TORCH, torch_include, torch_include / "torch/csrc/api/include")
     return [flag for folder in folders for flag in ("-isystem", str(folder))] + python_flags()
 
 
