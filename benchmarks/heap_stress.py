@@ -38,6 +38,7 @@ RANKS = 8
 WORDS = 1024
 GROUPS = 16  # workgroups of an exchange
 REGION_BYTES = hk.DATA_OFFSET + 2 * GROUPS * RANKS * WORDS * 4
+START = time.perf_counter()
 TICKS_PER_US = 100 if torch.version.hip else 1000
 
 
@@ -61,7 +62,7 @@ def join(rank: int, world_size: int, port: int, backend: str) -> None:
 
 def say(text: str) -> None:
     if dist.get_rank() == 0:
-        print(text, flush=True)
+        print(f"{time.perf_counter() - START:5.1f} s  {text}", flush=True)
 
 
 def exchanges(calls: int, jitter_us: int) -> int:
@@ -324,7 +325,7 @@ def main() -> int:
     parser.add_argument("--latency-count", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--groups", type=int, default=12)
-    parser.add_argument("--gloo-groups", type=int, default=60)
+    parser.add_argument("--gloo-groups", type=int, default=100)
     parser.add_argument("--bandwidth-mib", type=int, default=256)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
