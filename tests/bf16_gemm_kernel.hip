@@ -13,7 +13,7 @@ struct GemmArgs {
 
 template <class T>
 __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_kernel(const GemmArgs args) {
-    __shared__ __attribute__((aligned(128))) unsigned char lds[T::LDS_BYTES];
+    unsigned char* lds = workgroup_lds<T::LDS_BYTES>();
     const Place place;
     const int columns = (args.n + T::BN - 1) / T::BN, tile = blockIdx.x / args.split_k;
     const int slice = blockIdx.x % args.split_k;

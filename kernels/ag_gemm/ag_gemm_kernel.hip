@@ -155,7 +155,7 @@ __device__ void compute_tile(const AgGemmArgs& args, int id, unsigned char* lds)
 
 template <class T>
 __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void ag_gemm_kernel(const AgGemmArgs args) {
-    __shared__ __attribute__((aligned(128))) unsigned char lds[T::LDS_BYTES];
+    unsigned char* lds = workgroup_lds<T::LDS_BYTES>();
     const int id = blockIdx.x;
     if (id < args.push_groups)
         push_rows<T::THREADS>(args, id);
@@ -192,7 +192,7 @@ void ag_gemm(int64_t a, int64_t w, int64_t bias, int64_t out, int64_t partial, i
     const int tiles = args.row_tiles * args.column_tiles * (merged ? 1 : ranks);
     const bool found = with_gemm_tile(block_m, block_n, [&](auto tile) {
         using T = decltype(tile);
-        ag_gemm_kernel<T><<<dim3(args.push_groups + tiles * split_k), dim3(T::THREADS)>>>(args);
+        launch_workgroups<T>(ag_gemm_kernel<T>, args.push_groups + tiles * split_k, args);
     });
     if (!found) throw std::runtime_error("ag_gemm: no tile of that size is compiled");
     const hipError_t error = hipGetLastError();

@@ -6,6 +6,19 @@
 
 #ifndef __NVCC__
 
+constexpr int STAGES = 2, LDS_OF_CU = 65536;  // buffers for stages of k; bytes
+
+template <int BYTES>
+__device__ unsigned char* workgroup_lds() {
+    __shared__ __attribute__((aligned(128))) unsigned char lds[BYTES];
+    return lds;
+}
+
+template <class T, class Args>
+void launch_workgroups(void (*kernel)(Args), int groups, const Args& args) {
+    kernel<<<dim3(groups), dim3(T::THREADS)>>>(args);
+}
+
 // f(tile) with the tile of that size, a Tile<rows, columns, waves along them, workgroups meant to share a CU>; false
 // where there is none.
 template <template <int, int, int, int, int> class Tile, class F>

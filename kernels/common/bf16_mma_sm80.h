@@ -12,11 +12,26 @@ struct alignas(16) u32x4 {
 };
 
 constexpr int WAVE = 32;
+constexpr int STAGES = 4, LDS_OF_CU = 227 * 1024;
+
+// More than 48 KB there is only at launch, and by request.
+template <int BYTES>
+__device__ unsigned char* workgroup_lds() {
+    extern __shared__ __align__(128) unsigned char dynamic_lds[];
+    return dynamic_lds;
+}
+template <class T, class Args>
+void launch_workgroups(void (*kernel)(Args), int groups, const Args& args) {
+    static const cudaError_t allowed =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, T::LDS_BYTES);
+    if (allowed == cudaSuccess) kernel<<<dim3(groups), dim3(T::THREADS), T::LDS_BYTES>>>(args);
+}
 
 template <template <int, int, int, int, int> class Tile, class F>
 bool with_tile_of(int block_m, int block_n, F&& f) {
-    if (block_m == 128 && block_n == 128) return f(Tile<128, 128, 2, 4, 1>{}), true;
-    if (block_m == 64 && block_n == 128) return f(Tile<64, 128, 2, 2, 2>{}), true;
+    if (block_m == 128 && block_n == 256) return f(Tile<128, 256, 2, 4, 1>{}), true;
+    if (block_m == 128 && block_n == 128) return f(Tile<128, 128, 2, 2, 2>{}), true;
+    if (block_m == 64 && block_n == 128) return f(Tile<64, 128, 2, 2, 3>{}), true;
     if (block_m == 64 && block_n == 64) return f(Tile<64, 64, 2, 2, 4>{}), true;
     return false;
 }

@@ -238,7 +238,7 @@ __host__ __device__ constexpr int up_to_xcds(int n) { return (n + N_XCD - 1) / N
 
 template <class T>
 __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_rs_kernel(const GemmRsArgs args) {
-    __shared__ __attribute__((aligned(128))) unsigned char lds[T::LDS_BYTES];
+    unsigned char* lds = workgroup_lds<T::LDS_BYTES>();
     // Each XCD takes one contiguous range of each kind of work, and each kind begins with XCD 0.
     const int id = blockIdx.x, after = id - up_to_xcds(args.senders);
     if (id < args.senders) {
@@ -283,7 +283,7 @@ void gemm_rs(int64_t a, int64_t w, int64_t bias, int64_t out, int64_t partial, i
         using Own = typename OwnTile<T>::type;
         const int own_row_tiles = merged ? (rows - 1) / T::BM + 2 : (rows + Own::BM - 1) / Own::BM;
         args.finishers = own_row_tiles * args.column_tiles * (merged ? 1 : split_k);
-        gemm_rs_kernel<T><<<dim3(up_to_xcds(args.senders) + args.finishers), dim3(T::THREADS)>>>(args);
+        launch_workgroups<T>(gemm_rs_kernel<T>, up_to_xcds(args.senders) + args.finishers, args);
     });
     if (!found) throw std::runtime_error("gemm_rs: no tile of that size is compiled");
     const hipError_t error = hipGetLastError();
