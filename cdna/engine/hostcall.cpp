@@ -33,10 +33,15 @@ struct Message {
   bool used;
 };
 
-constexpr u32 READY = 1, SERVICE_PRINTF = 2;
+constexpr u32 READY = 1, SERVICE_PRINTF = 2, SERVICE_MEMORY = 3;
 constexpr u64 BEGIN = 1,
               END = 2;  // of a description; bits 5 to 7 count its words, those from 8 name its message
 constexpr u32 LENGTH_SHIFT = 5, ID_SHIFT = 8;
+}
+
+extern "C" {  // of check_report.cpp: what the checks know of
+void cdna_memory_register(u64 base, u64 bytes, const char* name);
+void cdna_memory_unregister(u64 base);
 }
 
 struct Hostcall {
@@ -218,6 +223,19 @@ static void take(Hostcall* h, u64* slots) {  // one lane's share of a message
   m.used = false;
 }
 
+// malloc and free of device code. The memory stays when the kernel ends.
+static u64 heap(u64 address, u64 bytes) {
+  if (address) {
+    cdna_memory_unregister(address);
+    free((void*)address);
+    return 0;
+  }
+  void* p = nullptr;
+  if (posix_memalign(&p, 16, bytes ? bytes : 16)) return 0;
+  cdna_memory_register((u64)p, bytes, "memory of the device's malloc");
+  return (u64)p;
+}
+
 bool hostcall_serve(Hostcall* h, const char** error) {
   Buffer& b = h->buffer;
   if (!__atomic_load_n(&b.ready_stack, __ATOMIC_ACQUIRE)) return false;
@@ -238,9 +256,14 @@ bool hostcall_serve(Hostcall* h, const char** error) {
       for (u64 lanes = header.active; lanes; lanes &= lanes - 1)
         take(h, b.payloads[index].slots[__builtin_ctzll(lanes)]);
       __atomic_store_n(&header.control, header.control & ~READY, __ATOMIC_RELEASE);
+    } else if (header.service == SERVICE_MEMORY) {
+      for (u64 lanes = header.active; lanes; lanes &= lanes - 1) {
+        u64* slots = b.payloads[index].slots[__builtin_ctzll(lanes)];
+        slots[0] = heap(slots[0], slots[1]);
+      }
+      __atomic_store_n(&header.control, header.control & ~READY, __ATOMIC_RELEASE);
     } else {
-      *error =
-          "the kernel asks the host for memory (device-side malloc), which the emulated device does not have";
+      *error = "the kernel asks the host for a service that the emulated device does not have";
     }
   }
   pthread_mutex_unlock(&h->lock);

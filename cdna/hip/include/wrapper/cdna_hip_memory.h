@@ -1,12 +1,14 @@
-// Memory from device code: placement new, and the heap of the device library (ockl.bc).
+// Memory from device code: placement new, and a heap that the host keeps: the device library's call for large blocks
+// (ockl.bc) serves small ones too, for its own heap wants to be set up by a kernel of the runtime's.
 #pragma once
 #include <new>
 
-extern "C" __attribute__((device)) unsigned long __ockl_dm_alloc(unsigned long);
-extern "C" __attribute__((device)) void __ockl_dm_dealloc(unsigned long);
+extern "C" __attribute__((device)) unsigned long __ockl_devmem_request(unsigned long address, unsigned long bytes);
 
-CDNA_DEVICE void* malloc(size_t bytes) { return (void*)__ockl_dm_alloc(bytes); }
-CDNA_DEVICE void free(void* pointer) { __ockl_dm_dealloc((unsigned long)pointer); }
+CDNA_DEVICE void* malloc(size_t bytes) { return (void*)__ockl_devmem_request(0, bytes); }
+CDNA_DEVICE void free(void* pointer) {
+  if (pointer) __ockl_devmem_request((unsigned long)pointer, 0);
+}
 
 __attribute__((device)) inline void* operator new(size_t, void* place) noexcept { return place; }
 __attribute__((device)) inline void* operator new[](size_t, void* place) noexcept { return place; }
