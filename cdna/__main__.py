@@ -36,8 +36,10 @@ def build_parser() -> argparse.ArgumentParser:
                               description="Compile a HIP program, host and device, and run it. "
                                           "The exit code is the program's.")
     add_compile_options(run)
-    run.add_argument("file", type=Path, help="HIP source with main()")
-    run.add_argument("arguments", nargs="*", help="the program's own arguments, after --")
+    run.add_argument("--counters", action="store_true",
+                     help="print at the end what each kernel executed, and a modelled time")
+    run.add_argument("files", type=Path, nargs="+", metavar="file", help="HIP source; one of them with main()")
+    run.usage = run.format_usage().removeprefix("usage: ").strip() + " [-- the program's own arguments]"
     compile_ = commands.add_parser("compile", help="compile kernels to a file that hipModuleLoad takes",
                                    description="Compile the kernels of a HIP source to a code object of the emulated "
                                                "device, as hipcc --genco does for a card.")
@@ -64,13 +66,15 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; its exit code."""
-    arguments = build_parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    own = words.index("--") if words[:1] == ["run"] and "--" in words else len(words)
+    arguments = build_parser().parse_args(words[:own])
     try:
         if arguments.command == "run":
             from .hip.run import run_program
-            return run_program(arguments.file, arguments.arguments, arch=arguments.arch, std=arguments.std,
+            return run_program(arguments.files, words[own + 1:], arch=arguments.arch, std=arguments.std,
                                include_dirs=arguments.include_dirs, defines=arguments.defines,
-                               extra=extra_flags(arguments))
+                               extra=extra_flags(arguments), counters=arguments.counters)
         if arguments.command == "compile":
             from .hip.run import compile_code_object
             compile_code_object(arguments.file, arguments.output, arguments.arch, arguments.include_dirs,

@@ -291,8 +291,8 @@ def test_end_of_program() -> None:
 
 
 def test_clocks_count_what_is_executed() -> None:
-    text = "s_memtime s[4:5]\n" + "v_exp_f32 v0, v0\n" * 100 + "s_nop 9\ns_sleep 3\ns_memtime s[6:7]\ns_memrealtime s[8:9]"
-    state = run("gfx942", text)
+    end = "s_nop 9\ns_sleep 3\ns_memtime s[6:7]\ns_memrealtime s[8:9]"
+    state = run("gfx942", "s_memtime s[4:5]\n" + "v_exp_f32 v0, v0\n" * 100 + end)
     # 16 cycles each on the quarter-rate unit, 10 times 4, three times 64 and the sleep's own, the clock's own
     assert state.s64(6) - state.s64(4) == 100 * 16 + 40 + 3 * 64 + 4 + 4
     assert state.s64(8) == (state.s64(6) + 4) * 100 // 2100

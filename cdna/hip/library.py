@@ -58,7 +58,8 @@ def runtime_library() -> Path:
             return library
         print("cdna: building the HIP runtime (once per machine) ...", file=sys.stderr, flush=True)
         (folder / "arch_facts.h").write_text(facts)
-        includes = [f"-I{RUNTIME_DIR}", f"-I{ENGINE_DIR}", f"-I{folder}", "-isystem", str(hip.include)]
+        includes = [f"-I{RUNTIME_DIR}", f"-I{ENGINE_DIR}", f"-I{folder}",
+                    "-isystem", str(Path(__file__).parent / "include"), "-isystem", str(hip.include)]
 
         def compile_one(source: Path) -> Path:
             output = folder / f"{source.stem}.o"

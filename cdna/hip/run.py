@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,20 +16,30 @@ from .toolchain import find
 _UNDEFINED = re.compile(r"undefined: (.*)$")
 
 
-def build_program(source: Path, arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
-                  std: str = "", extra: Sequence[str] = ()) -> Path:
-    """The executable of a HIP source with main(), in the cache."""
+def build_program(sources: Sequence[Path], arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
+                  std: str = "", extra: Sequence[str] = (), shared: bool = False) -> Path:
+    """The executable of HIP sources, one of them with main(), in the cache; `shared`: as a library, to be loaded.
+
+    With -fgpu-rdc in `extra` kernels of one source may use device functions and variables of another.
+    """
     toolchain, library = find(), runtime_library()
-    assembly = toolchain.device_asm(source, arch, include_dirs, defines, std, extra)
-    host = toolchain.host_object(source, container({arch: assembly}), arch, include_dirs, defines, std, extra)
+    given = (arch, include_dirs, defines, std, extra)
+    if "-fgpu-rdc" in extra:
+        assembly = toolchain.link_device([toolchain.device_bitcode(source, *given) for source in sources], arch)
+        objects = [toolchain.host_object(source, None, *given) for source in sources]
+        objects.append(toolchain.fat_binary_object(container({arch: assembly}), objects))
+    else:
+        objects = [toolchain.host_object(source, container({arch: toolchain.device_asm(source, *given)}), *given)
+                   for source in sources]
     folder = library.parent
     try:
-        return toolchain.link_executable([host], [f"-L{folder}", "-lamdhip64", f"-Wl,-rpath,{folder}", "-lpthread"])
+        link = toolchain.link_shared if shared else toolchain.link_executable
+        return link(objects, [f"-L{folder}", "-lamdhip64", f"-Wl,-rpath,{folder}", "-lpthread"])
     except ToolchainError as error:
         found = _UNDEFINED.search(str(error))
         missing = [name for name in found[1].split(", ") if re.match(r"(__)?hip", name)] if found else []
         if missing:
-            raise CdnaError(f"{source}: {', '.join(missing)} is not part of the emulated runtime") from None
+            raise CdnaError(f"{sources[0]}: {', '.join(missing)} is not part of the emulated runtime") from None
         raise
 
 
@@ -42,12 +53,26 @@ def compile_code_object(source: Path, output: Path, arch: str, include_dirs: Seq
         raise CdnaError(f"cannot write {output}: {error.strerror}") from None
 
 
-def run_program(source: Path, arguments: Sequence[str], arch: str, include_dirs: Sequence[Path] = (),
-                defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> int:
-    """Build and run; replaces this process by the program, whose exit code it thus has.
+def compiler_of_the_program() -> dict[str, str]:
+    """Environment in which a program's hipRTC finds this package."""
+    root = str(Path(__file__).parents[2])
+    path = [word for word in os.environ.get("PYTHONPATH", "").split(os.pathsep) if word]
+    return {"CDNA_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join([root, *(p for p in path if p != root)])}
+
+
+def run_program(sources: Sequence[Path], arguments: Sequence[str], arch: str, include_dirs: Sequence[Path] = (),
+                defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = (), counters: bool = False) -> int:
+    """Build and run; replaces this process by the program, whose exit code it thus has. counters: in this process, and
+    print what its kernels did.
 
     The program sees $CDNA_DEVICES cards, two if that is not set: enough for those that copy between cards.
     """
-    program = build_program(source, arch, include_dirs, defines, std, extra)
-    environment = {"CDNA_DEVICES": "2", **os.environ, "CDNA_ARCH": arch, "CDNA_DETACH": "1"}
-    os.execve(program, [str(source), *arguments], environment)
+    program = build_program(sources, arch, include_dirs, defines, std, extra, shared=counters)
+    environment = {"CDNA_DEVICES": "2", **os.environ, "CDNA_ARCH": arch, "CDNA_DETACH": "1",
+                   **compiler_of_the_program()}
+    if counters:
+        from .counted import run_counted
+
+        os.environ.update(environment)
+        return run_counted(program, str(sources[0]), arguments)
+    os.execve(program, [str(sources[0]), *arguments], environment)

@@ -36,6 +36,7 @@ CODE_OBJECT_VERSION = 5  # what Triton makes too: so kernels of both get their h
 DEVICE_FLAGS = ("-O3", "-gline-tables-only", "-fdebug-compilation-dir=.",
                 f"-mcode-object-version={CODE_OBJECT_VERSION}")
 HOST_FLAGS = ("-O2", "-fPIC")
+_RDC_NAMES = re.compile(rb"__hip_(?:fatbin|gpubin_handle)_[0-9a-f]{4,}")
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,58 @@ class Toolchain:
         flags = [*self._device_flags(arch, extra), *_user_flags(include_dirs, defines, std, extra), "-S"]
         return self._compile(source, flags, include_dirs, ".s", lambda output: self._verify(output, arch))
 
-    def host_object(self, source: Path, fat_binary: bytes, arch: str, include_dirs: Sequence[Path] = (),
+    def device_bitcode(self, source: Path, arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
+                       std: str = "", extra: Sequence[str] = ()) -> Path:
+        """Relocatable device code of a source (-fgpu-rdc), for `link_device`."""
+        flags = [*self._device_flags(_known(arch), extra), *_user_flags(include_dirs, defines, std, extra),
+                 "-emit-llvm", "-c"]
+        return self._compile(source, flags, include_dirs, ".bc")
+
+    def link_device(self, bitcode: Sequence[Path], arch: str) -> str:
+        """AMDGCN assembly of relocatable device code, linked into one program."""
+        first, *others = bitcode
+        command = [*self.compiler.driver, "--target=amdgcn-amd-amdhsa", f"-mcpu={_known(arch)}", "-nogpulib",
+                   "-x", "ir", str(first), *DEVICE_FLAGS, "-S"]
+        for file in others:
+            command += ["-Xclang", "-mlink-bitcode-file", "-Xclang", str(file)]
+
+        def build(output: Path) -> Iterable[Path]:
+            _run([*command, "-o", str(output)], _device_link_error)
+            self._verify(output, arch)
+            return bitcode
+
+        return _Results(_digest(self._identity(), *command), ".s").get(build).read_text()
+
+    def host_object(self, source: Path, fat_binary: bytes | None, arch: str, include_dirs: Sequence[Path] = (),
                     defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
-        """Object of the host code in `source`, its kernels as stubs that launch; `fat_binary` is embedded."""
-        embedded = _store(fat_binary, ".hipfb")
-        flags = [*self._host_flags(arch), "-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(embedded),
-                 *_user_flags(include_dirs, defines, std, extra), "-c"]
+        """Object of the host code in `source`, its kernels as stubs that launch; `fat_binary` is embedded, or with
+        None left to `fat_binary_object`."""
+        flags = self._host_flags(arch)
+        if fat_binary is not None:
+            flags += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(_store(fat_binary, ".hipfb"))]
+        flags += [*_user_flags(include_dirs, defines, std, extra), "-c"]
         return self._compile(source, flags, include_dirs, ".o")
+
+    def fat_binary_object(self, fat_binary: bytes, host_objects: Sequence[Path]) -> Path:
+        """Object with the device code that host objects compiled with -fgpu-rdc share: each of them asks for it under
+        names of its own, __hip_fatbin_<id> and, for the handle it gets, __hip_gpubin_handle_<id>."""
+        found = {name for file in host_objects for name in _RDC_NAMES.findall(file.read_bytes())}
+        names = sorted(name.decode() for name in found)
+        code = [name for name in names if name.startswith("__hip_fatbin_")]
+        handles = [name for name in names if not name.startswith("__hip_fatbin_")]
+        embedded = _store(fat_binary, ".hipfb")
+        lines = ['.section .hip_fatbin,"a",@progbits', ".p2align 12", *(f".globl {name}\n{name}:" for name in code),
+                 f'.incbin "{embedded}"', '.section .bss,"aw",@nobits', ".p2align 3",
+                 *(f".globl {name}\n{name}:" for name in handles), ".zero 8",
+                 '.section .note.GNU-stack,"",@progbits', ""]
+        source = _store("\n".join(lines).encode(), ".s")
+        command = [*self.compiler.driver, "-x", "assembler", "-c", str(source)]
+
+        def build(output: Path) -> Iterable[Path]:
+            _run([*command, "-o", str(output)], _link_error)
+            return ()
+
+        return _Results(_digest(self._identity(), *command), ".o").get(build)
 
     def precompiled_header(self, header: Path, side: str, arch: str, include_dirs: Sequence[Path] = (),
                            defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
@@ -216,6 +262,11 @@ def _run(command: list[str], error: Callable[[str], ToolchainError], folder: str
         raise error(done.stderr)
     if os.environ.get("CDNA_HIP_WARNINGS"):
         sys.stderr.write(done.stderr)
+
+
+def _device_link_error(said: str) -> ToolchainError:
+    lines = [line.partition("error: ")[2] for line in said.splitlines() if "error: " in line] or [said.strip()]
+    return CompileError(f"linking device code: {lines[0]}")
 
 
 def _link_error(said: str) -> ToolchainError:
