@@ -6,12 +6,15 @@ import io
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from rich.console import Console
 
 from forge.against import Other, Pair, PairView
-from forge.cases import parse_case_file, spec_of
+from forge.cases import CaseError, parse_case_file, spec_of
+from forge.command import check_gpus
 from forge.crew import Report, back_to_back_of
 from forge.device import resolve
 from forge.device.emulated import EmulatedDevice
@@ -136,6 +139,14 @@ def test_choices_that_cannot_be_are_refused(tmp_path: Path, options: list[str], 
     (tmp_path / "submission.py").write_text(RIGHT)
     done = run_command("test", problem, "--device", "gfx942", *options, cwd=tmp_path)
     assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_fewer_gpus_than_ranks_is_said_before_anything_starts() -> None:
+    plan = SimpleNamespace(device=SimpleNamespace(gpus=["a", "b"]), most_ranks=8)
+    with pytest.raises(CaseError, match="a case has 8 ranks and this machine 2 GPUs: .*--world-size 2"):
+        check_gpus(cast(Plan, plan))
+    check_gpus(cast(Plan, SimpleNamespace(device=SimpleNamespace(gpus=["a", "b"]), most_ranks=2)))
+    check_gpus(cast(Plan, SimpleNamespace(device=SimpleNamespace(), most_ranks=8)))  # an emulated device
 
 
 def test_cases_of_ones_own_and_another_world_size(tmp_path: Path) -> None:
