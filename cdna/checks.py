@@ -183,17 +183,14 @@ def instruction_place(program: Program, index: int) -> tuple[str, str]:
 
 def hazards(program: Program, kernel: str) -> list[Finding]:
     """Findings of hazards.py; each program is looked at once."""
-    from .hazards import find_hazards
+    from .hazards import find_hazards, message
 
     out = []
     for hazard in find_hazards(program.asm):
         instruction, source = instruction_place(program, hazard.index)
         other = program.where(hazard.matrix)
-        message = (
-            f"{hazard.what} {other} after {hazard.states} wait states; the hardware needs {hazard.needed} "
-            f"(s_nop {hazard.needed - hazard.states - 1} between them)"
-        )
-        out.append(Finding("hazard", kernel, program.arch.name, message, instruction, source, other_instruction=other))
+        text = message(hazard, program.where)
+        out.append(Finding("hazard", kernel, program.arch.name, text, instruction, source, other_instruction=other))
     return out
 
 

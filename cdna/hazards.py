@@ -2,7 +2,7 @@
 
 The hardware does not wait there by itself. Compilers insert s_nop; inside and around inline assembly nobody does. The
 distances are those of the CDNA3 ISA, "Manually Inserted Wait States (NOPs)", as LLVM's GCNHazardRecognizer has them for
-gfx940; where gfx950 asks for more we ask for gfx940's, and of f64 instructions we ask nothing.
+gfx940 and gfx950, which asks for one more of four passes and up; of f64 instructions we ask nothing.
 
 A wait state is an issued instruction; `s_nop n` counts n + 1. A matrix instruction waits for the one before it to leave
 the matrix unit, which counts as well.
@@ -11,7 +11,7 @@ the matrix unit, which counts as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,7 +19,7 @@ from .asm import AsmFile, Statement
 
 _SHAPE = re.compile(r"^v_s?mf(?:ma|mac)(?:_scale)?_(\w+?)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_?(\w*)$")
 _REGISTER = re.compile(r"(?<![\w.])([va])(?:(\d+)|\[(\d+)(?::(\d+))?\])(?!\w)")
-_FARTHEST = 20  # wait states; the largest distance below is 19
+_FARTHEST = 21  # wait states; the largest distance below is 20
 _ENDS = ("s_endpgm", "s_setpc_b64", "s_swappc_b64", "s_branch")
 _MATRIX = ("v_mfma", "v_smfmac")
 _NO_RESULT = ("s_", "ds_write", "v_cmp", "v_readlane", "v_readfirstlane")
@@ -36,6 +36,12 @@ class Hazard:
     what: str
     states: int
     needed: int
+
+
+def message(hazard: Hazard, where: Callable[[int], str]) -> str:
+    """What is wrong, in words. where: text and source line of an instruction."""
+    return (f"{hazard.what} {where(hazard.matrix)} after {hazard.states} wait states; the hardware needs {hazard.needed} "
+            f"(s_nop {hazard.needed - hazard.states - 1} between them)")
 
 
 @dataclass(frozen=True)
@@ -91,10 +97,10 @@ def passes(mnemonic: str, text: str = "") -> int:
     return 8 if n == 32 else 4
 
 
-def _needed(matrix: _Use, mnemonic: str, count: int, later: _Use) -> tuple[int, str]:
+def _needed(matrix: _Use, mnemonic: str, count: int, later: _Use, gfx950: bool) -> tuple[int, str]:
     """Wait states between a matrix instruction and one behind it, and what the latter does."""
     f32 = mnemonic.endswith("f32")
-    result = count + (2 if f32 else 3)
+    result = count + (2 if f32 else 4 if gfx950 and count > 2 else 3)
     if matrix.writes & later.reads:
         return result, "reads the result of"
     if later.vector and matrix.writes & later.writes:
@@ -137,6 +143,7 @@ def _after(asm: AsmFile, start: int) -> Iterator[tuple[int, int]]:
 def find_hazards(asm: AsmFile) -> list[Hazard]:
     """Every instruction that comes too early behind a matrix instruction, once."""
     found: dict[int, Hazard] = {}
+    gfx950 = asm.target.rpartition("--")[2].startswith("gfx950")
     for index, statement in enumerate(asm.statements):
         count = passes(statement.mnemonic, statement.operands)
         if not count:
@@ -144,7 +151,7 @@ def find_hazards(asm: AsmFile) -> list[Hazard]:
         matrix = _use(statement.mnemonic, statement.operands)
         for at, states in _after(asm, index):
             later = _use(asm.statements[at].mnemonic, asm.statements[at].operands)
-            needed, what = _needed(matrix, statement.mnemonic, count, later)
+            needed, what = _needed(matrix, statement.mnemonic, count, later, gfx950)
             if states < needed:
                 found.setdefault(at, Hazard(at, index, what, states, needed))
     return list(found.values())

@@ -1,7 +1,8 @@
 """Program images: a decoded assembly file as one block of bytes that the engine loads without Python.
 
 Layout (little endian; read by engine/image.cpp): magic, record size, counts, arch facts; data sections; addresses to
-put into them; instruction records; addresses to put into those; kernels; data symbols; a text for each instruction.
+put into them; instruction records; addresses to put into those; kernels; data symbols; a text for each instruction;
+matrix hazards.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from .arch import get_arch
 from .asm import AsmFile, parse, source_line
 from .decode import RECORD, Decoder, Symbolic
 from .errors import UnsupportedInstruction
+from .hazards import find_hazards, message
 
-MAGIC = 0x32474D4941444E43
+MAGIC = 0x33474D4941444E43
 CODE = 0xFFFFFFFF  # "section" of an address in code; its offset counts instructions
 NO_SGPR = 0xFFFFFFFF
 _CODE_KINDS = {
@@ -65,8 +67,11 @@ class ImageBuilder:
         self._sections = {name: i for i, name in enumerate(self.asm.sections)}
         self.decoder = Decoder(self.asm, dict(ops_of_arch[self.arch.name]), self._symbol)
 
-    def build(self) -> bytes:
-        """The image; UnsupportedInstruction lists every instruction that the device does not implement."""
+    def build(self, hazards: bool = False) -> bytes:
+        """The image; UnsupportedInstruction lists every instruction that the device does not implement.
+
+        hazards: with the matrix hazards that hazards.py finds, for a launch that Python does not make.
+        """
         asm = self.asm
         code = self.decoder.decode_all()
         out = [
@@ -111,8 +116,14 @@ class ImageBuilder:
             out.append(
                 _text(name) + struct.pack("<III", self._sections[section], offset, asm.sizes.get(name, 0))
             )
-        for statement in asm.statements:
-            out.append(_text(f"`{statement.mnemonic} {statement.operands}` ({source_line(asm, statement)})"))
+        def where(index: int) -> str:
+            statement = asm.statements[index]
+            return f"`{statement.mnemonic} {statement.operands}` ({source_line(asm, statement)})"
+
+        out += [_text(where(i)) for i in range(len(asm.statements))]
+        found = find_hazards(asm) if hazards else []
+        out.append(struct.pack("<I", len(found)))
+        out += [struct.pack("<I", hazard.index) + _text(message(hazard, where)) for hazard in found]
         return b"".join(out)
 
     def _address(self, name: str) -> tuple[int, int] | None:

@@ -137,6 +137,35 @@ def test_module(tmp_path: Path) -> None:
     assert done.returncode == 3 and "machine.co is no code of the emulated device" in done.stderr
 
 
+HAZARD = """
+#include <hip/hip_runtime.h>
+__global__ void product(float* out) {
+  float x;
+  asm volatile("v_mov_b32 v2, 0\\nv_mov_b32 v3, 0\\ns_nop 1\\n"
+               "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[2:3], 0\\ns_nop STATES\\nv_mov_b32 %0, v9\\n"
+               : "=v"(x) : : "v2", "v3", "v8", "v9", "v10", "v11");
+  out[threadIdx.x] = x;
+}
+int main() {
+  float* out;
+  if (hipMalloc(&out, 256)) return 3;
+  product<<<1, 64>>>(out);
+  return hipDeviceSynchronize() != hipSuccess;
+}
+"""
+
+
+def test_matrix_hazard(tmp_path: Path) -> None:
+    source = tmp_path / "hazard.hip"
+    for states, checks, code in ((7, "all", 0), (3, "hazard", 1), (3, "report:all", 0), (3, "bounds", 0)):
+        source.write_text(HAZARD.replace("STATES", str(states)))
+        done = run(source, CDNA_CHECKS=checks)
+        assert done.returncode == code, done.stderr
+        told = "hazard: reads the result of `v_mfma_f32_16x16x16_f16" in done.stderr
+        assert told == (states == 3 and checks != "bounds"), done.stderr
+    assert done.stderr == ""
+
+
 FAULTS = {
     1: ["memory access fault", "store_at", "beyond.hip:6", "workgroup (0, 0, 0), wave 0", "past the end", "4096 bytes"],
     2: ["memory access fault", "store_at", "beyond.hip:6", "byte 12 of 4096", "freed"],

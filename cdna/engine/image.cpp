@@ -7,7 +7,7 @@
 extern const OpInfo* op_info(int index);
 extern u8* allocate(size_t bytes);
 
-static const u64 MAGIC = 0x32474d4941444e43ull;  // "CNDAIMG2"
+static const u64 MAGIC = 0x33474d4941444e43ull;  // "CNDAIMG3"
 
 namespace {
 struct Reader {
@@ -114,6 +114,12 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   }
   p->where = (const char**)calloc(p->n_inst + 1, sizeof(char*));
   for (u32 i = 0; i < p->n_inst; i++) p->where[i] = r.text();
+  p->n_hazards = r.get<u32>();
+  p->hazards = (Hazard*)calloc(p->n_hazards + 1, sizeof(Hazard));
+  for (u32 i = 0; i < p->n_hazards; i++) {
+    p->hazards[i].pc = r.get<u32>();
+    p->hazards[i].message = r.text();
+  }
   return p;
 }
 
@@ -128,6 +134,7 @@ extern "C" void cdna_program_destroy(Program* p) {
   free(p->kernels);
   free(p->symbols);
   free(p->where);
+  free(p->hazards);
   free(p->code);
   free(p->blob);
   free(p);

@@ -28,6 +28,8 @@ struct KernelInfo {
 
 struct Symbol { const char* name; u8* address; u64 size; };
 
+struct Hazard { u32 pc; const char* message; };  // of hazards.py
+
 struct Program {
   Inst* code;
   u32 n_inst;
@@ -42,6 +44,9 @@ struct Program {
   u32 n_sections, n_kernels, n_symbols;
   const char** where;    // per instruction: "`text` (file:line)"
   u32* section_bytes;
+  Hazard* hazards;
+  u32 n_hazards;
+  bool hazards_told;
   struct Access* accesses;  // made by the first launch with checks, see check.h
   u16* costs;            // see clock_costs
   bool costs_known;

@@ -18,7 +18,7 @@ _HEADER, _ENTRY = struct.Struct("<QII"), struct.Struct("<16sQQ")
 
 def container(assembly: Mapping[str, str]) -> bytes:
     """The container of AMDGCN assembly texts by arch; the first is the default at run time."""
-    images = {arch: ImageBuilder(text, engine().ops).build() for arch, text in assembly.items()}
+    images = {arch: ImageBuilder(text, engine().ops).build(hazards=True) for arch, text in assembly.items()}
     header = [_HEADER.pack(MAGIC, len(images), 0)]
     body = b""
     start = -(-(_HEADER.size + _ENTRY.size * len(images)) // 64) * 64

@@ -9,17 +9,18 @@ const Finding* cdna_checks_findings(const Checks*, u32* n);
 void cdna_checks_free(Checks*);
 }
 
-// In the order of CheckKind; hazards are looked for in the program, not in a launch.
+// In the order of CheckKind; hazards were looked for in the program when it was compiled.
 static const char* const KINDS[] = {"bounds",    "wait",    "race",    "uninitialised",
                                     "alignment", "barrier", "deadlock"};
 static_assert(sizeof KINDS / sizeof *KINDS == CHECK_KINDS, "");
 
 struct Settings {
   u32 kinds, raise;
+  bool hazards;
 };
 
 static Settings read_settings() {
-  Settings s = {0, 1};
+  Settings s = {0, 1, false};
   const char* text = getenv("CDNA_CHECKS");
   if (!text || !*text || !strcmp(text, "none")) return s;
   if (!strncmp(text, "report:", 7)) {
@@ -28,6 +29,7 @@ static Settings read_settings() {
   }
   if (!strcmp(text, "all")) {
     s.kinds = (1u << CHECK_KINDS) - 1;
+    s.hazards = true;
     return s;
   }
   while (*text) {
@@ -36,7 +38,9 @@ static Settings read_settings() {
     while (i < CHECK_KINDS && (strlen(KINDS[i]) != n || strncmp(KINDS[i], text, n))) i++;
     if (i < CHECK_KINDS) {
       s.kinds |= 1u << i;
-    } else if (n != 6 || strncmp(text, "hazard", 6)) {
+    } else if (n == 6 && !strncmp(text, "hazard", 6)) {
+      s.hazards = true;
+    } else {
       say("CDNA_CHECKS: no check is called %.*s: all, none, or some of "
           "bounds,wait,race,uninitialised,alignment,barrier,deadlock,hazard",
           (int)n, text);
@@ -58,9 +62,26 @@ static bool points_elsewhere(const KernelCall& c) {
   return false;
 }
 
+static const Settings& wanted() {
+  static Settings settings;
+  static bool known = false;
+  if (!known) settings = read_settings();
+  known = true;
+  return settings;
+}
+
+bool tell_hazards(Program& p, const char* kernel) {
+  Guard guard;
+  if (!wanted().hazards || !p.n_hazards || p.hazards_told) return false;
+  p.hazards_told = true;
+  for (u32 i = 0; i < p.n_hazards; i++)
+    say("%s on %s: hazard: %s\n  at %s", readable_name(kernel), p.arch, p.hazards[i].message, p.where[p.hazards[i].pc]);
+  return wanted().raise;
+}
+
 Checks* begin_checks(const KernelCall& c) {
   Guard guard;
-  static const Settings settings = read_settings();
+  const Settings& settings = wanted();
   return settings.kinds ? cdna_checks_new(settings.kinds, settings.raise, points_elsewhere(c)) : nullptr;
 }
 

@@ -99,6 +99,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   if (c.cooperative && product(c.grid) > (u64)arch_facts().compute_units *
                                              blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes))
     return hipErrorCooperativeLaunchTooLarge;
+  if (tell_hazards(*p, k->name)) return device_lost = hipErrorLaunchFailure;
   Launch l;
   memset((void*)&l, 0, sizeof l);
   u32 groups[3] = {c.grid.x, c.grid.y, c.grid.z}, block[3] = {c.block.x, c.block.y, c.block.z};
