@@ -26,7 +26,7 @@ from kernels.common.workgroup_order import xcd_contiguous
 GFX942 = torch.version.hip is not None
 N_XCD = 8  # MI300X
 # Write-through keeps gfx942's L2 free of lines that the release would have to write back.
-PUSH_MODIFIER = tl.constexpr(".wt" if GFX942 else "")
+PUSH_THROUGH = tl.constexpr(GFX942)
 
 
 @triton.jit
@@ -60,9 +60,35 @@ def push_rows(
         for begin in range(share * PUSH, size, SENDERS * PUSH):
             inside = begin + at < size
             x = tl.load(a + first + begin + at, mask=inside)
-            tl.store(there + first + begin + at, x, mask=inside, cache_modifier=PUSH_MODIFIER)
+            tl.store(there + first + begin + at, x, mask=inside, cache_modifier=".wt" if PUSH_THROUGH else "")
         stores_complete()
         signal_add(counters + chunk, 1)
+
+
+@triton.jit
+def prefetch_weights(
+    w,
+    first_column,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    part,
+    SPLIT_K: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Have NVIDIA's L2 fetch this slice's weights while the rows are still under way."""
+    if not PUSH_THROUGH:
+        row = tl.minimum(first_column + tl.arange(0, BLOCK_N), N - 1).to(tl.int64) * K
+        for block in range(part * (K // BLOCK_K) // SPLIT_K, (part + 1) * (K // BLOCK_K) // SPLIT_K):
+            for line in tl.static_range(0, BLOCK_K, 64):
+                tl.inline_asm_elementwise(
+                    "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
+                    "=r,l",
+                    [(w + row + block * BLOCK_K + line).to(tl.int64)],
+                    dtype=tl.int32,
+                    is_pure=False,
+                    pack=1,
+                )
 
 
 @triton.jit
@@ -154,6 +180,7 @@ def ag_gemm_kernel(
             first_row = out_row
             end_row = M
             end_out = M
+            prefetch_weights(w, column_tile * BLOCK_N, N, K, part, SPLIT_K, BLOCK_N, BLOCK_K)
             for source in range(first_row // ROWS, tl.minimum(first_row + BLOCK_M - 1, M - 1) // ROWS + 1):
                 wait_until_at_least(counters + source, target, alarm, timeout_ticks, 1, source)
         else:
@@ -182,7 +209,7 @@ def ag_gemm_kernel(
             slices = partial + (number * SPLIT_K).to(tl.int64) * (BLOCK_M * BLOCK_N)
             # Write-through, so that the slices of other XCDs' workgroups find the partial sums in memory.
             tl.store(slices + part * (BLOCK_M * BLOCK_N) + at, acc, cache_modifier=".wt")
-            tl.debug_barrier()
+            stores_complete()
             finished = tl.atomic_add(arrived + number, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
             if finished:
                 # The last slice to arrive adds all of them, in slice order: the result does not depend on who is last.
@@ -222,7 +249,7 @@ def adapted_row(row, m, n, k, ranks):
     """
     rows = m // ranks
     large = {**row, "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "SPLIT_K": 4, "SLICES": 1, "PUSH": 8192}
-    large = {**large, "SENDERS": 132, "SEND_WARPS": 2, "num_warps": 8, "num_stages": 4}
+    large = {**large, "SENDERS": 132, "SEND_WARPS": 2, "LATE": 0, "num_warps": 8, "num_stages": 4}
     if not GFX942 and m * n >= 128 * 256 * 100 and fits_hopper_kernel(large, rows, n, k, ranks):
         return large
     span = rows < 32
@@ -397,10 +424,15 @@ class HopperPlan(Plan):
         senders = min(row["SENDERS"], workgroups)
         self.tickets_a_call = bands * slices * self.parts * (self.ranks - 1) + senders
         self.calls = 0
-        left_over = tiles % workgroups
+        # Workgroups that send before they multiply miss some turns; of what the others leave, whole rounds are tiles
+        # and the rest is split in k.
+        late = row["LATE"] if row["SEND_WARPS"] == 0 else 0
+        early_tiles = min(tiles, late * (workgroups - senders))
+        left_over = (tiles - early_tiles) % workgroups
         split_k = max(1, min(row["SPLIT_K"], workgroups // left_over if left_over else 1))
+        full = tiles - left_over if split_k > 1 else tiles
         pieces = (band, slices, piece_rows, senders, row["SEND_WARPS"])
-        units = (split_k, workgroups, row["num_stages"], self.trace is not None)
+        units = (late, full, split_k, workgroups, row["num_stages"], self.trace is not None)
         constants = (self.rows, n, k, self.ranks, has_bias, block_m, block_n, block_k, *pieces, *units)
         shapes = ((self.rows, k), (m, k), (n, k), (m, n))
         blocks = ((block_m, block_k), (block_m, block_k), (block_n, block_k), (block_m, block_n // 2))

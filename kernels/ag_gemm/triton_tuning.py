@@ -1,14 +1,14 @@
 """One row a shape of amd-ag-gemm, by arch; N is a rank's, the keys' M is of all ranks."""
 
 # fmt: off
-DEFAULT = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "BAND": 2, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 8192, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "num_warps": 8, "num_stages": 2}
+DEFAULT = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "BAND": 2, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 8192, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "LATE": 0, "num_warps": 8, "num_stages": 2}
 
 TUNING = {
     # arch       M     N     K    benchmarks
-    ("gfx942",   64, 2304, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 8, "SENDERS": 4, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "num_warps": 4, "num_stages": 2},
-    ("gfx942",  512, 1536, 4096): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "num_warps": 4, "num_stages": 2},
-    ("gfx942", 2048,  360, 2880): {"BLOCK_M":  64, "BLOCK_N":  32, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "num_warps": 4, "num_stages": 2},
-    ("gfx942", 4096,  512, 4096): {"BLOCK_M": 128, "BLOCK_N":  64, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "num_warps": 4, "num_stages": 2},
-    ("gfx942", 8192, 1792, 4096): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "num_warps": 8, "num_stages": 2},
-    ("gfx942", 8192, 3696, 8192): {"BLOCK_M": 256, "BLOCK_N": 256, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "num_warps": 8, "num_stages": 2},
+    ("gfx942",   64, 2304, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 8, "SENDERS": 4, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "LATE": 0, "num_warps": 4, "num_stages": 2},
+    ("gfx942",  512, 1536, 4096): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "LATE": 0, "num_warps": 4, "num_stages": 2},
+    ("gfx942", 2048,  360, 2880): {"BLOCK_M":  64, "BLOCK_N":  32, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "LATE": 0, "num_warps": 4, "num_stages": 2},
+    ("gfx942", 4096,  512, 4096): {"BLOCK_M": 128, "BLOCK_N":  64, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "LATE": 0, "num_warps": 4, "num_stages": 2},
+    ("gfx942", 8192, 1792, 4096): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "LATE": 0, "num_warps": 8, "num_stages": 2},
+    ("gfx942", 8192, 3696, 8192): {"BLOCK_M": 256, "BLOCK_N": 256, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "LATE": 0, "num_warps": 8, "num_stages": 2},
 }

@@ -45,9 +45,30 @@ def hopper_tile(unit, ROW_TILES: gl.constexpr, COLUMN_TILES: gl.constexpr, RANKS
 
 
 @gluon.jit
+def first_turn(SENDERS: gl.constexpr, LATE: gl.constexpr):
+    """Workgroups that send first miss LATE turns."""
+    turn = 0
+    if LATE > 0:
+        if gl.program_id(0) < SENDERS:
+            turn = LATE
+    return turn
+
+
+@gluon.jit
+def unit_of_turn(turn, SENDERS: gl.constexpr, LATE: gl.constexpr, WORKGROUPS: gl.constexpr):
+    """This workgroup's unit of work in its `turn`; none where it is not below the number of units. The last workgroups
+    come first, for the first ones send."""
+    back = WORKGROUPS - 1 - gl.program_id(0)
+    unit = turn * WORKGROUPS + back
+    if LATE > 0:
+        unit -= gl.minimum(turn, LATE) * SENDERS
+    return unit
+
+
+@gluon.jit
 def unit_tile(unit, FULL: gl.constexpr, SPLIT_K: gl.constexpr):
-    """Unit of work -> (tile, slice of k, slices of k): FULL whole tiles, as many for each workgroup; of those left over
-    SPLIT_K slices each, so that they busy more workgroups for a shorter time."""
+    """Unit of work -> (tile, slice of k, slices of k): FULL whole tiles; of those left over SPLIT_K slices each, so
+    that they busy more workgroups for a shorter time."""
     tile = unit
     slice_k = 0
     slices = 1
@@ -114,6 +135,9 @@ def load_tiles(
     BLOCK_K: gl.constexpr,
     BAND: gl.constexpr,
     SLICES: gl.constexpr,
+    SENDERS: gl.constexpr,
+    LATE: gl.constexpr,
+    FULL: gl.constexpr,
     SPLIT_K: gl.constexpr,
     WORKGROUPS: gl.constexpr,
     STAGES: gl.constexpr,
@@ -125,13 +149,11 @@ def load_tiles(
     BANDS: gl.constexpr = (ROW_TILES + BAND - 1) // BAND
     BLOCKS: gl.constexpr = (K + BLOCK_K - 1) // BLOCK_K
     SLICE_K: gl.constexpr = K // SLICES if SLICES > 1 else BLOCKS * BLOCK_K
-    TILES: gl.constexpr = RANKS * ROW_TILES * COLUMN_TILES
-    FULL: gl.constexpr = TILES // WORKGROUPS * WORKGROUPS if SPLIT_K > 1 else TILES
+    UNITS: gl.constexpr = FULL + (RANKS * ROW_TILES * COLUMN_TILES - FULL) * SPLIT_K
     count = 0
-    turn = 0
-    # The last workgroups take what is left over: the first ones are busy sending.
-    first = WORKGROUPS - 1 - gl.program_id(0)
-    for unit in range(first, FULL + (TILES - FULL) * SPLIT_K, WORKGROUPS):
+    turn = first_turn(SENDERS, LATE)
+    unit = unit_of_turn(turn, SENDERS, LATE, WORKGROUPS)
+    while unit < UNITS:
         tile, part, parts = unit_tile(unit, FULL, SPLIT_K)
         distance, row_tile, column_tile = hopper_tile(tile, ROW_TILES, COLUMN_TILES, RANKS, BAND)
         column = column_tile * BLOCK_N
@@ -162,6 +184,7 @@ def load_tiles(
                     count += 1
             trace_time(trace, 4 * turn + 2, TRACE)
         turn += 1
+        unit = unit_of_turn(turn, SENDERS, LATE, WORKGROUPS)
 
 
 @gluon.jit
@@ -186,6 +209,9 @@ def multiply_tiles(
     BLOCK_N: gl.constexpr,
     BLOCK_K: gl.constexpr,
     BAND: gl.constexpr,
+    SENDERS: gl.constexpr,
+    LATE: gl.constexpr,
+    FULL: gl.constexpr,
     SPLIT_K: gl.constexpr,
     WORKGROUPS: gl.constexpr,
     STAGES: gl.constexpr,
@@ -199,16 +225,15 @@ def multiply_tiles(
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [num_warps, 1], [16, BLOCK_N, 16])
     half_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [num_warps, 1], [16, HALF, 16])
     BLOCKS: gl.constexpr = (K + BLOCK_K - 1) // BLOCK_K
-    TILES: gl.constexpr = RANKS * ROW_TILES * COLUMN_TILES
-    FULL: gl.constexpr = TILES // WORKGROUPS * WORKGROUPS if SPLIT_K > 1 else TILES
+    UNITS: gl.constexpr = FULL + (RANKS * ROW_TILES * COLUMN_TILES - FULL) * SPLIT_K
     SIDE: gl.constexpr = BLOCK_M * HALF
     local_row = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(1, half_layout))
     local_column = gl.arange(0, HALF, layout=gl.SliceLayout(0, half_layout))
     place = local_row[:, None] * HALF + local_column[None, :]
     count = 0
-    turn = 0
-    first = WORKGROUPS - 1 - gl.program_id(0)
-    for unit in range(first, FULL + (TILES - FULL) * SPLIT_K, WORKGROUPS):
+    turn = first_turn(SENDERS, LATE)
+    unit = unit_of_turn(turn, SENDERS, LATE, WORKGROUPS)
+    while unit < UNITS:
         tile, slice_k, slices = unit_tile(unit, FULL, SPLIT_K)
         distance, row_tile, column_tile = hopper_tile(tile, ROW_TILES, COLUMN_TILES, RANKS, BAND)
         acc = gl.zeros([BLOCK_M, BLOCK_N], gl.float32, layout)
@@ -257,6 +282,7 @@ def multiply_tiles(
                     gl.store(arrived + tile - FULL, 0)
         trace_time(trace, 4 * turn + 3, TRACE)
         turn += 1
+        unit = unit_of_turn(turn, SENDERS, LATE, WORKGROUPS)
     tma.store_wait(0)
 
 
@@ -264,7 +290,6 @@ def multiply_tiles(
 def send_pieces(
     a,
     table,
-    counters_offset,
     slot,
     tickets,
     first_ticket,
@@ -280,8 +305,8 @@ def send_pieces(
     TRACE: gl.constexpr,
     num_warps: gl.constexpr,
 ):
-    """The sender warps of the first SENDERS workgroups: pieces of PIECE_ROWS rows by one slice of k; destinations
-    fastest, then parts of a slice of a band, slices, bands."""
+    """On the first SENDERS workgroups: take pieces of PIECE_ROWS rows by one slice of k until none is left;
+    destinations fastest, then parts of a slice of a band, slices, bands."""
     PEERS: gl.constexpr = RANKS - 1 if RANKS > 1 else 1
     BANDS: gl.constexpr = (ROWS + BAND_ROWS - 1) // BAND_ROWS
     PARTS: gl.constexpr = BAND_ROWS // PIECE_ROWS
@@ -313,7 +338,7 @@ def send_pieces(
             x = gl.load(a + here + offset, mask=inside)
             gl.store(there + (rank * ROWS).to(gl.int64) * K + here + offset, x, mask=inside)
         stores_complete()
-        counter = (region + counters_offset).to(gl.pointer_type(gl.int32))
+        counter = region.to(gl.pointer_type(gl.int32))
         signal_add(counter + (rank * BANDS + band) * SLICES + slice_k, 1)
         ticket = gl.atomic_add(tickets, 1, sem="relaxed", scope="gpu") - first_ticket
     trace_time(trace, 63, TRACE)
@@ -350,9 +375,11 @@ def ag_gemm_hopper_kernel(
     BAND: gl.constexpr,  # row tiles
     SLICES: gl.constexpr,  # of k, each with a counter of its own
     PIECE_ROWS: gl.constexpr,
-    SENDERS: gl.constexpr,  # workgroups with sender warps, the first ones
-    SEND_WARPS: gl.constexpr,
-    SPLIT_K: gl.constexpr,  # slices of k of the tiles that do not make a round of all workgroups
+    SENDERS: gl.constexpr,  # workgroups that send, the first ones
+    SEND_WARPS: gl.constexpr,  # in warps of their own; 0: the multiplying warps send before anything else
+    LATE: gl.constexpr,  # turns that workgroups miss which send before they multiply
+    FULL: gl.constexpr,  # tiles that are not split
+    SPLIT_K: gl.constexpr,  # slices of k of the tiles left over
     WORKGROUPS: gl.constexpr,
     STAGES: gl.constexpr,
     TRACE: gl.constexpr,
@@ -368,32 +395,63 @@ def ag_gemm_hopper_kernel(
         mbarrier.init(ready.index(stage), count=1)
         mbarrier.init(free.index(stage), count=1)
     alarm = alarm.to(gl.int64)  # whatever the size of its value
-    gl.warp_specialize(
-        [
-            (
-                multiply_tiles,
+    if SEND_WARPS == 0:
+        if gl.program_id(0) < SENDERS:
+            send_pieces(
+                a, table, slot, tickets, first_ticket, rank, trace,
+                ROWS, K, RANKS, BAND * BLOCK_M, SLICES, PIECE_ROWS, SENDERS, TRACE, num_warps,
+            )  # fmt: skip
+        gl.warp_specialize(
+            [
                 (
-                    out, bias, partial, arrived, rank, trace, a_ring, w_ring, half, ready, free,
-                    ROWS, N, K, RANKS, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, BAND, SPLIT_K, WORKGROUPS,
-                    STAGES, TRACE, num_warps,
+                    multiply_tiles,
+                    (
+                        out, bias, partial, arrived, rank, trace, a_ring, w_ring, half, ready, free,
+                        ROWS, N, K, RANKS, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, BAND,
+                        SENDERS, LATE, FULL, SPLIT_K, WORKGROUPS, STAGES, TRACE, num_warps,
+                    ),
                 ),
-            ),
-            (
-                load_tiles,
                 (
-                    own_rows, gathered, w_blocks, counters, rank, target, alarm, timeout_ticks, trace,
-                    a_ring, w_ring, ready, free,
-                    ROWS, N, K, RANKS, BLOCK_M, BLOCK_N, BLOCK_K, BAND, SLICES, SPLIT_K, WORKGROUPS, STAGES, TRACE,
+                    load_tiles,
+                    (
+                        own_rows, gathered, w_blocks, counters, rank, target, alarm, timeout_ticks, trace,
+                        a_ring, w_ring, ready, free,
+                        ROWS, N, K, RANKS, BLOCK_M, BLOCK_N, BLOCK_K, BAND, SLICES,
+                        SENDERS, LATE, FULL, SPLIT_K, WORKGROUPS, STAGES, TRACE,
+                    ),
                 ),
-            ),
-            (
-                send_pieces,
+            ],
+            [1],
+            [40],
+        )  # fmt: skip
+    else:
+        gl.warp_specialize(
+            [
                 (
-                    a, table, 0, slot, tickets, first_ticket, rank, trace,
-                    ROWS, K, RANKS, BAND * BLOCK_M, SLICES, PIECE_ROWS, SENDERS, TRACE, SEND_WARPS,
+                    multiply_tiles,
+                    (
+                        out, bias, partial, arrived, rank, trace, a_ring, w_ring, half, ready, free,
+                        ROWS, N, K, RANKS, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, BAND,
+                        SENDERS, LATE, FULL, SPLIT_K, WORKGROUPS, STAGES, TRACE, num_warps,
+                    ),
                 ),
-            ),
-        ],
-        [1, SEND_WARPS],
-        [40, 64],
-    )  # fmt: skip
+                (
+                    load_tiles,
+                    (
+                        own_rows, gathered, w_blocks, counters, rank, target, alarm, timeout_ticks, trace,
+                        a_ring, w_ring, ready, free,
+                        ROWS, N, K, RANKS, BLOCK_M, BLOCK_N, BLOCK_K, BAND, SLICES,
+                        SENDERS, LATE, FULL, SPLIT_K, WORKGROUPS, STAGES, TRACE,
+                    ),
+                ),
+                (
+                    send_pieces,
+                    (
+                        a, table, slot, tickets, first_ticket, rank, trace,
+                        ROWS, K, RANKS, BAND * BLOCK_M, SLICES, PIECE_ROWS, SENDERS, TRACE, SEND_WARPS,
+                    ),
+                ),
+            ],
+            [1, SEND_WARPS],
+            [40, 64],
+        )  # fmt: skip
