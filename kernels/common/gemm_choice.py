@@ -7,7 +7,7 @@ UNITS = {"gfx942": (304, 4.3e6, 12e6), "sm_90": (132, 7.5e6, 5e6)}
 
 # arch -> (BLOCK_M, BLOCK_N): workgroups that share a unit, part of the peak that their loop reaches, us from a
 # workgroup's start to its loop and from there to its end. The tiles that with_gemm_tile() offers. gfx942: 85 % of what
-# the emulated device's time model says (docs/kernels/gemm_rs.md), less where the L2 bounds; sm_90: guessed.
+# the emulated device's time model says (docs/kernels/bf16_gemm.md), less where the L2 bounds; sm_90: guessed.
 GEMM_TILES = {
     "gfx942": {
         (256, 256): (1, 0.85, 6.4),
