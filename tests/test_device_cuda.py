@@ -109,6 +109,8 @@ __global__ void k(unsigned* x, unsigned long long* y, float* f, __half* h, __hip
   __hip_atomic_store(x, 5, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
   x[1] = __hip_atomic_load(x + 2, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM);
   y[1] = __hip_atomic_fetch_add(y, 7, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
+  long* signed_64 = reinterpret_cast<long*>(y);
+  signed_64[1] = __hip_atomic_fetch_add(signed_64, -1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   f[1] = __hip_atomic_exchange(f, 1.5f, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
   x[3] = __hip_atomic_compare_exchange_strong(x, &expected, 9u, __ATOMIC_RELAXED, __ATOMIC_RELAXED,
                                               __HIP_MEMORY_SCOPE_SYSTEM);
@@ -150,7 +152,7 @@ def nvcc(folder: Path, text: str) -> tuple[str, str]:
     """PTX, and what the compiler said."""
     (folder / "system.h").write_text(SYSTEM)
     (folder / "k.cu").write_text(translate.source_for_nvcc(text, "k.hip"))
-    flags = ["-std=c++20", "-arch=sm_90a", "-w", f"-I{INCLUDE}", "-isystem", "."]
+    flags = ["-std=c++17", "-arch=sm_90a", "-w", f"-I{INCLUDE}", "-isystem", "."]
     command = ["nvcc", *flags, "-c", "-keep", "k.cu", "-o", "k.o"]  # -ptx would not look at the host's code
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     return "".join(p.read_text() for p in folder.glob("*.ptx")), done.stdout + done.stderr

@@ -19,6 +19,8 @@ template <> struct UnsignedOf<8> { typedef unsigned long long type; };
 
 // nvcc's builtins move integers only, clang's any type of their sizes.
 template <typename T> using Plain = std::remove_cv_t<T>;
+template <typename T> struct Same { typedef T type; };
+template <typename T> using Given = typename Same<Plain<T>>::type;  // converted to, not deduced
 template <typename T> using Bits = typename UnsignedOf<sizeof(T)>::type;
 template <typename T> __device__ __forceinline__ Bits<T>* as_bits(T* p) {
     return reinterpret_cast<Bits<T>*>(const_cast<Plain<T>*>(p));
@@ -28,33 +30,44 @@ template <int ORDER, int SCOPE, typename T> __device__ __forceinline__ Plain<T> 
     return __builtin_bit_cast(Plain<T>, __nv_atomic_load_n(as_bits(p), ORDER, SCOPE));
 }
 template <int ORDER, int SCOPE, typename T>
-__device__ __forceinline__ void store(T* p, std::type_identity_t<Plain<T>> value) {
+__device__ __forceinline__ void store(T* p, Given<T> value) {
     __nv_atomic_store_n(as_bits(p), __builtin_bit_cast(Bits<T>, value), ORDER, SCOPE);
 }
 template <int ORDER, int SCOPE, typename T>
-__device__ __forceinline__ Plain<T> exchange(T* p, std::type_identity_t<Plain<T>> value) {
+__device__ __forceinline__ Plain<T> exchange(T* p, Given<T> value) {
     return __builtin_bit_cast(
         Plain<T>, __nv_atomic_exchange_n(as_bits(p), __builtin_bit_cast(Bits<T>, value), ORDER, SCOPE));
 }
 template <bool WEAK, int ORDER, int FAILURE_ORDER, int SCOPE, typename T>
-__device__ __forceinline__ bool compare_exchange(T* p, Plain<T>* expected, std::type_identity_t<Plain<T>> value) {
+__device__ __forceinline__ bool compare_exchange(T* p, Plain<T>* expected, Given<T> value) {
     return __nv_atomic_compare_exchange_n(as_bits(p), as_bits(expected), __builtin_bit_cast(Bits<T>, value), WEAK,
                                           ORDER, FAILURE_ORDER, SCOPE);
 }
 
-#define HIP_ON_CUDA_FETCH(name)                                                              \
-    template <int ORDER, int SCOPE, typename T>                                              \
-    __device__ __forceinline__ Plain<T> fetch_##name(T* p, std::type_identity_t<Plain<T>> value) { \
-        return __nv_atomic_fetch_##name(const_cast<Plain<T>*>(p), value, ORDER, SCOPE);      \
+// nvcc adds no signed numbers of 64 bits; in two's complement it makes no difference.
+#define HIP_ON_CUDA_FETCH(name)                                                                                  \
+    template <int ORDER, int SCOPE, typename T>                                                                  \
+    __device__ __forceinline__ Plain<T> fetch_##name(T* p, Given<T> value) {                                     \
+        if constexpr (std::is_integral_v<T>)                                                                     \
+            return static_cast<Plain<T>>(                                                                        \
+                __nv_atomic_fetch_##name(as_bits(p), static_cast<Bits<T>>(value), ORDER, SCOPE));                \
+        else                                                                                                     \
+            return __nv_atomic_fetch_##name(const_cast<Plain<T>*>(p), value, ORDER, SCOPE);                      \
+    }
+#define HIP_ON_CUDA_FETCH_ORDERED(name)                                                                          \
+    template <int ORDER, int SCOPE, typename T>                                                                  \
+    __device__ __forceinline__ Plain<T> fetch_##name(T* p, Given<T> value) {                                     \
+        return __nv_atomic_fetch_##name(const_cast<Plain<T>*>(p), value, ORDER, SCOPE);                          \
     }
 HIP_ON_CUDA_FETCH(add)
 HIP_ON_CUDA_FETCH(sub)
 HIP_ON_CUDA_FETCH(and)
 HIP_ON_CUDA_FETCH(or)
 HIP_ON_CUDA_FETCH(xor)
-HIP_ON_CUDA_FETCH(min)
-HIP_ON_CUDA_FETCH(max)
+HIP_ON_CUDA_FETCH_ORDERED(min)
+HIP_ON_CUDA_FETCH_ORDERED(max)
 #undef HIP_ON_CUDA_FETCH
+#undef HIP_ON_CUDA_FETCH_ORDERED
 
 }  // namespace hip_on_cuda
 
