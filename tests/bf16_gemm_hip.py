@@ -74,7 +74,9 @@ def surrounded(x: torch.Tensor, value: float = float("nan")) -> torch.Tensor:
     return inner.copy_(x)
 
 
-def run(program: Program, inputs: Inputs, tile: Tile, split_k: int = 1) -> tuple[torch.Tensor, LaunchRecord]:
+def run(
+    program: Program, inputs: Inputs, tile: Tile, split_k: int = 1, group_rows: int = 4
+) -> tuple[torch.Tensor, LaunchRecord]:
     """c [m, n] bf16 and what was executed. c starts as NaN, and around all matrices there are NaN."""
     (m, k), n = inputs.a.shape, inputs.w.shape[0]
     a, w = surrounded(inputs.a), surrounded(inputs.w)
@@ -83,8 +85,8 @@ def run(program: Program, inputs: Inputs, tile: Tile, split_k: int = 1) -> tuple
     n_tiles = -(-m // tile.rows) * -(-n // tile.columns)
     partial = torch.full((n_tiles * split_k * tile.rows * tile.columns,), float("nan"))
     arrived = torch.zeros(n_tiles, dtype=torch.int32)
-    kernarg = struct.pack("<6Q4i", a.data_ptr(), w.data_ptr(), 0 if bias is None else bias.data_ptr(), c.data_ptr(),
-                          partial.data_ptr(), arrived.data_ptr(), m, n, k, split_k)
+    kernarg = struct.pack("<6Q5i4x", a.data_ptr(), w.data_ptr(), 0 if bias is None else bias.data_ptr(), c.data_ptr(),
+                          partial.data_ptr(), arrived.data_ptr(), m, n, k, split_k, group_rows)
     kernel = program.kernels[tile.kernel]
     record = kernel.launch((n_tiles * split_k, 1, 1), (tile.threads, 1, 1), kernarg)
     around = torch.tensor([], dtype=torch.bfloat16).set_(c.untyped_storage())

@@ -2,22 +2,25 @@
 #include <hip/hip_runtime.h>
 
 #include "bf16_gemm.h"
+#include "workgroup_order.h"
 
 struct GemmArgs {
     const unsigned short *a, *w, *bias;  // bf16 [m, k], [n, k], [n] or null
     unsigned short* c;                   // bf16 [m, n]
     float* partial;                      // [tiles][split_k][BM * BN], where split_k > 1
     u32* arrived;                        // [tiles], zero between launches
-    int m, n, k, split_k;
+    int m, n, k, split_k, group_rows;
 };
 
 template <class T>
 __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_kernel(const GemmArgs args) {
     unsigned char* lds = workgroup_lds<T::LDS_BYTES>();
     const Place place;
-    const int columns = (args.n + T::BN - 1) / T::BN, tile = blockIdx.x / args.split_k;
-    const int slice = blockIdx.x % args.split_k;
-    const int row = tile / columns * T::BM, column = tile % columns * T::BN;
+    const int tile_rows = (args.m + T::BM - 1) / T::BM, tile_columns = (args.n + T::BN - 1) / T::BN;
+    const int order = xcd_contiguous<XCDS>(blockIdx.x, tile_rows * tile_columns * args.split_k);
+    const int tile = order / args.split_k, slice = order % args.split_k;
+    const TilePlace at = grouped_rows(tile, tile_rows, tile_columns, args.group_rows);
+    const int row = at.row * T::BM, column = at.column * T::BN;
     const int wave_row = place.wave / T::WAVES_N * T::WM, wave_column = place.wave % T::WAVES_N * T::WN;
     const int pairs = (args.k + T::PAIR_K - 1) / T::PAIR_K;
     const int first_k = slice * pairs / args.split_k * T::PAIR_K;

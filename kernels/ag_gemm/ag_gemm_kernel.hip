@@ -30,12 +30,11 @@ struct AgGemmArgs {
     int merged;  // tiles go over the rows of all ranks, the own ones among them, all read from what was gathered
     int row_tiles, column_tiles;  // of one rank's rows, or of all if merged
     int chunk_rows, chunks;       // of one rank; a chunk is one row tile, or if merged all rows
-    int senders, push_groups;     // of one destination, and of all: a multiple of N_XCD, some idle
+    int senders, push_groups;     // of one destination, and of all: a multiple of XCDS, some idle
     int band;                     // row tiles of every peer that are worked on at the same time
     int split_k, group_rows;
 };
 
-constexpr int N_XCD = 8;
 constexpr unsigned WAIT_FOR_ROWS = 1;
 
 // One of the `senders` workgroups of one destination: its share of every chunk.
@@ -90,7 +89,7 @@ struct Work {
             row_tiles = min(args.band, args.row_tiles - first_row) * peers;
             distance = 1;
         }
-        const int order = xcd_contiguous<N_XCD>(id, row_tiles * args.column_tiles * args.split_k);
+        const int order = xcd_contiguous<XCDS>(id, row_tiles * args.column_tiles * args.split_k);
         slice = order % args.split_k;  // the slices of one tile run side by side on one XCD
         const TilePlace place = grouped_rows(order / args.split_k, row_tiles, args.column_tiles, args.group_rows);
         source = args.merged ? 0 : (args.rank + distance + place.row % peers) % args.ranks;
@@ -186,7 +185,7 @@ void ag_gemm(int64_t a, int64_t w, int64_t bias, int64_t out, int64_t partial, i
     args.chunk_rows = merged ? rows : block_m;
     args.chunks = merged ? 1 : args.row_tiles;
     args.senders = senders;
-    args.push_groups = (senders * (merged ? ranks : ranks - 1) + N_XCD - 1) / N_XCD * N_XCD;
+    args.push_groups = (senders * (merged ? ranks : ranks - 1) + XCDS - 1) / XCDS * XCDS;
     args.band = band;
     args.split_k = split_k, args.group_rows = group_rows;
     const int tiles = args.row_tiles * args.column_tiles * (merged ? 1 : ranks);

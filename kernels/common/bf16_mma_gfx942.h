@@ -7,6 +7,7 @@
 #ifndef __NVCC__
 
 constexpr int STAGES = 2, LDS_OF_CU = 65536;  // buffers for stages of k; bytes
+constexpr int XCDS = 8;                         // MI300X: dies with an L2 each, which take workgroups in turn
 
 template <int BYTES>
 __device__ unsigned char* workgroup_lds() {

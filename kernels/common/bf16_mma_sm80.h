@@ -13,6 +13,7 @@ struct alignas(16) u32x4 {
 
 constexpr int WAVE = 32;
 constexpr int STAGES = 4, LDS_OF_CU = 227 * 1024;
+constexpr int XCDS = 1;
 
 // More than 48 KB there is only at launch, and by request.
 template <int BYTES>

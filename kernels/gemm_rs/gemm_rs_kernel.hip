@@ -35,7 +35,6 @@ struct GemmRsArgs {
     int senders, finishers;  // workgroups that send tiles, and that write the output
 };
 
-constexpr int N_XCD = 8;
 constexpr unsigned WAIT_FOR_TILE = 1;
 
 // Own rows' tiles. They are the last to run, so half the height fills the compute units more evenly.
@@ -234,7 +233,7 @@ __device__ void sum_tile(const GemmRsArgs& args, int unit) {
     });
 }
 
-__host__ __device__ constexpr int up_to_xcds(int n) { return (n + N_XCD - 1) / N_XCD * N_XCD; }
+__host__ __device__ constexpr int up_to_xcds(int n) { return (n + XCDS - 1) / XCDS * XCDS; }
 
 template <class T>
 __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_rs_kernel(const GemmRsArgs args) {
@@ -242,7 +241,7 @@ __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_rs_kernel(const
     // Each XCD takes one contiguous range of each kind of work, and each kind begins with XCD 0.
     const int id = blockIdx.x, after = id - up_to_xcds(args.senders);
     if (id < args.senders) {
-        const int order = xcd_contiguous<N_XCD>(id, args.senders);
+        const int order = xcd_contiguous<XCDS>(id, args.senders);
         if (args.merged)
             scatter_tile<T>(args, order, lds);
         else
@@ -251,7 +250,7 @@ __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_rs_kernel(const
         if (args.merged)
             sum_tile<T>(args, after);
         else
-            finish_tile<T, typename OwnTile<T>::type>(args, xcd_contiguous<N_XCD>(after, args.finishers), lds);
+            finish_tile<T, typename OwnTile<T>::type>(args, xcd_contiguous<XCDS>(after, args.finishers), lds);
     }
 }
 
