@@ -23,6 +23,7 @@ SLOW_REFERENCE_S = 30.0  # a passing case whose check took longer is not compare
 # one has a wrong output, when all are near their end.
 AFTER_ERROR_S, AFTER_FAIL_S = 0.5, 5.0
 MAX_PROCESSES = 1000  # below one evaluation; a parallel compiler starts hundreds
+BACK_TO_BACK_LIMIT_S = 60.0  # for calls in a row, beside the check: they are counted to take some seconds
 GOODBYE_S = 20.0  # for a rank to leave its process group
 PORT_ATTEMPTS = 5
 
@@ -134,7 +135,7 @@ class Crew:
         finished = all(r.status in (Status.PASS, Status.FAIL) for r in reports) and len(reports) == len(self.workers)
         if finished:
             args = case.args if back_to_back and result.passed else None
-            self._finish(result, accuracy, args, port)
+            self._finish(result, accuracy, args, check_s, port)
         else:
             self.stop()
         result.elapsed_s = time.monotonic() - started
@@ -177,7 +178,9 @@ class Crew:
             output_bytes=sum(worker.tail.total_bytes for worker in self.workers),
         )
 
-    def _finish(self, result: CaseResult, accuracy: bool, again: dict[str, Any] | None, port: int) -> None:
+    def _finish(
+        self, result: CaseResult, accuracy: bool, again: dict[str, Any] | None, check_s: float, port: int
+    ) -> None:
         """After a verdict: the comparison beside it, the calls back to back (of the arguments `again`), and the end
         of the process group."""
         if accuracy:
@@ -191,7 +194,7 @@ class Crew:
         if again is not None:
             for worker in self.workers:
                 worker.tell({"command": "back-to-back", "args": again, "port": port})
-            replies = self._gather("back-to-back")
+            replies = self._gather("back-to-back", min(self.limit_s, BACK_TO_BACK_LIMIT_S + 3 * check_s))
             result.back_to_back = back_to_back_of(replies)
             if _first_cause(replies) is not None:  # no verdict: the leaderboard makes no such calls
                 return self.stop()
@@ -251,7 +254,7 @@ class Crew:
             if now >= deadline:
                 if any(report.status is not Status.PASS for report in reports.values()):
                     break
-                self._timed_out(reports, waiting, now - started)
+                self._timed_out(reports, waiting, now - started, limit_s)
                 break
         return [reports[worker] for worker in self.workers if worker in reports]
 
@@ -284,7 +287,9 @@ class Crew:
         text = f"{event.text} in {worker.phase}" + (f" ({place})" if place else "")
         return Report(worker.rank, at_s, Status.CRASH, text, worker.phase, last_words=worker.tail.last_words())
 
-    def _timed_out(self, reports: dict[WorkerProcess, Report], waiting: list[WorkerProcess], at_s: float) -> None:
+    def _timed_out(
+        self, reports: dict[WorkerProcess, Report], waiting: list[WorkerProcess], at_s: float, limit_s: float
+    ) -> None:
         """Names where each rank is."""
         for worker in waiting:
             worker.ask_for_stack()  # all at once: a rank that ends first would move the others
@@ -299,7 +304,7 @@ class Crew:
                 for other, group in places.items()
                 if other != text
             ]
-            message = "; ".join([f"no result after {self.limit_s:g} s in {text}", *others])
+            message = "; ".join([f"no result after {limit_s:g} s in {text}", *others])
             for worker in workers:
                 words = worker.tail.last_words()
                 report = Report(worker.rank, at_s, Status.TIMEOUT, message, worker.phase, last_words=words)

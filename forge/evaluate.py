@@ -41,6 +41,7 @@ class Plan:
     seed: int | None
     limit_s: float  # for each case, and for getting ready
     accuracy: bool = True
+    back_to_back: bool = True  # in benchmark mode, beside the harness's clock
     not_official: str = ""  # how the cases differ from the leaderboard's; empty if they do not
 
     def ranks_of(self, case: CaseSpec) -> int | None:
@@ -132,7 +133,7 @@ class Judge:
             if result.status in (Status.PASS, Status.FAIL):
                 result = None  # the warm-up's verdict does not count, the case's own does
         if result is None:
-            back_to_back = plan.mode == "benchmark" and self.run.timed
+            back_to_back = plan.back_to_back and plan.mode == "benchmark" and self.run.timed
             result = self.crew.run(case, plan.mode, plan.mode, plan.accuracy, back_to_back)
         _look_at_folder(result, self.crew, self.workspace)
         self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0

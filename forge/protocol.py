@@ -79,6 +79,7 @@ def main(argv: list[str]) -> int:
         seed=seed,
         limit_s=limit_s if any(case.world_size for case in cases) else NEVER_S,
         accuracy=False,
+        back_to_back=False,
     )
     return _run(plan, int(fd))
 
