@@ -3,6 +3,19 @@
 # fmt: off
 DEFAULT = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "BAND": 2, "SPLIT_K": 1, "SENDERS": 8, "PUSH": 8192, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "LATE": 0, "num_warps": 8, "num_stages": 2}
 
+# What the tuner chooses from.
+SPACE = {
+    "gfx942": {
+        "BLOCK_M": [64, 128, 256], "BLOCK_N": [32, 64, 128, 256], "BLOCK_K": [32, 64, 128], "SPLIT_K": [1, 2, 4, 8],
+        "SENDERS": [2, 4, 8], "PUSH": [4096, 8192, 16384], "BAND": [1, 2, 4], "MFMA": [16, 32], "num_warps": [4, 8],
+    },
+    "sm_90": {
+        "BLOCK_N": [32, 64, 128, 256], "BLOCK_M": [16, 32, 64, 128], "SPLIT_K": [1, 2, 4, 8], "num_stages": [2, 3, 4],
+        "SENDERS": [1, 2, 4, 8, 16], "PUSH": [4096, 8192, 16384], "BAND": [1, 2, 4], "BLOCK_K": [64, 128],
+        "num_warps": [4, 8],
+    },
+}
+
 TUNING = {
     # arch       M     N     K    benchmarks
     ("gfx942",   64, 2304, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 8, "SENDERS": 4, "PUSH": 16384, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "LATE": 0, "num_warps": 4, "num_stages": 2},
