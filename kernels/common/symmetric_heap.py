@@ -115,8 +115,8 @@ class GpuRuntime:
         return address.value
 
     def free(self, address):
-        del self.allocated[address]
         self.call("Free", ctypes.c_void_p(address))
+        del self.allocated[address]
 
     def handle(self, address):
         handle = IpcHandle()
@@ -132,8 +132,8 @@ class GpuRuntime:
         return address.value
 
     def close(self, address):
-        self.opened.discard(address)
         self.call("IpcCloseMemHandle", ctypes.c_void_p(address))
+        self.opened.discard(address)
 
     def pinned(self, size_bytes):
         """Host memory that every GPU reaches at the same address."""
@@ -218,8 +218,8 @@ class SymmetricHeap:
     def __init__(self, group):
         self.group_reference = weakref.ref(group)  # a strong one would keep the group's store and port alive
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
-        bound = group.bound_device_id
-        self.device_index = torch.cuda.current_device() if bound is None else bound.index
+        bound = getattr(group.bound_device_id, "index", None)
+        self.device_index = torch.cuda.current_device() if bound is None else bound
         self.device = torch.device("cuda", self.device_index)
         self.alone = dist.get_backend() == "fake"  # a dry run: peers and their memory do not exist
         self.regions = {}
@@ -234,14 +234,20 @@ class SymmetricHeap:
             return
         # Kernels run on the current device, and a harness may leave that at 0 on every rank.
         torch.cuda.set_device(self.device_index)
-        self.runtime = heap_state.runtime
+        problem = None
+        try:
+            heap_state.begin()
+            heap_state.runtime.call("SetDevice", self.device_index)
+        except HeapError as error:
+            problem = str(error)
         store = distributed_c10d._get_default_store()
         self.prefix = f"symmetric_heap/{store.add(f'symmetric_heap/made/{self.rank}', 1)}"
-        heap_state.alarm.reset(self.rank)
-        self.alarm_address = heap_state.alarm.address
-        told = {"error": self.device_problem(), "pid": os.getpid()}
+        told = {"error": problem, "pid": os.getpid()}
         messages = self.exchange(told, "to make the heap")
         self.refuse(messages, "make the heap")
+        self.runtime = heap_state.runtime
+        heap_state.alarm.reset(self.rank)
+        self.alarm_address = heap_state.alarm.address
         here = socket.gethostname()
         self.processes = {
             rank: m["pid"] for rank, m in enumerate(messages) if m["host"] == here and process_is_there(m["pid"])
@@ -255,13 +261,6 @@ class SymmetricHeap:
         if not self.alone:
             heap_state.alarm.names.update(names)
 
-    def device_problem(self):
-        try:
-            self.runtime.call("SetDevice", self.device_index)
-        except HeapError as error:
-            return str(error)
-        return None
-
     def region(self, key, size_bytes):
         """The region of that key, made (or made anew, larger and zeroed, with epoch 0) where needed: then collective.
         Its first address on each rank is a multiple of 4096."""
@@ -273,30 +272,37 @@ class SymmetricHeap:
     # ------------------------------------------------------------ collective
 
     def exchange(self, message, purpose):
-        """Every rank's message, in order. HeapError on every rank where one carries an error or does not come."""
-        store = distributed_c10d._get_default_store()
+        """Every rank's message, in order. HeapError where a rank does not come, or comes for something else."""
         self.step += 1
         keys = [f"{self.prefix}/{self.step}/{rank}" for rank in range(self.world_size)]
-        message = {"host": socket.gethostname(), **message}
-        store.set(keys[self.rank], json.dumps(message))
-        limit_s = creation_timeout_s()
-        start, pause_s = time.monotonic(), 0.0002
+        message = {"host": socket.gethostname(), "purpose": purpose, **message}
+        try:
+            store = distributed_c10d._get_default_store()
+            store.set(keys[self.rank], json.dumps(message))
+            self.wait_for_ranks(store, keys, purpose)
+            messages = [json.loads(store.get(key)) for key in keys]
+        except HeapError:
+            raise
+        except RuntimeError as error:
+            self.give_up(f"rank 0, which holds the process group's store, does not answer ({error})", purpose)
+        if len({" ".join(m["purpose"].split()[:2]) for m in messages}) > 1:
+            came = "; ".join(f"rank {rank} came {m['purpose']}" for rank, m in enumerate(messages))
+            raise HeapError(f"the ranks are out of step: {came}")
+        return messages
+
+    def wait_for_ranks(self, store, keys, purpose):
+        limit_s, pause_s = creation_timeout_s(), 0.0002
+        start = time.monotonic()
         while not store.check(keys):
-            waited_s = time.monotonic() - start
             if pause_s >= 0.02:
                 absent = [rank for rank, key in enumerate(keys) if not store.check([key])]
-                ended = [
-                    rank for rank in absent if rank in self.processes and not process_is_there(self.processes[rank])
-                ]
-                if ended:
-                    self.give_up(
-                        f"the process of rank {', '.join(map(str, ended))} has ended: it does not come", purpose
-                    )
-                if absent and waited_s > limit_s:
+                for rank in absent:
+                    if rank in self.processes and not process_is_there(self.processes[rank]):
+                        self.give_up(f"the process of rank {rank} has ended: it does not come", purpose)
+                if absent and time.monotonic() - start > limit_s:
                     self.give_up(f"waited {limit_s:g} s for rank {', '.join(map(str, absent))}", purpose)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
-        return [json.loads(store.get(key)) for key in keys]
 
     def give_up(self, problem, purpose):
         raise HeapError(f"rank {self.rank}: {problem} {purpose}")
@@ -325,29 +331,38 @@ class SymmetricHeap:
         except HeapError as error:
             problem = str(error)
         told = {"error": problem, "key": repr(key), "size_bytes": size_bytes, "handle": handle.hex()}
-        peers = {}
+        peers: dict[int, int] = {}
+        refused_by_all = False
         try:
             messages = self.exchange(told, f"to make {name}")
+            refused_by_all = True  # if now: the same on every rank
             self.refuse(messages, f"make {name}")
             self.refuse_disagreement(messages, name)
-            try:
-                for rank, message in enumerate(messages):
-                    if rank != self.rank:
-                        peer = rank
-                        peers[rank] = self.runtime.open(bytes.fromhex(message["handle"]))
-            except HeapError as error:
-                problem = f"no access to the memory of rank {peer}: {error}"
+            refused_by_all = False
+            problem = self.open_peers(messages, peers)
             self.refuse(self.exchange({"error": problem}, f"to open {name}"), f"make {name}")
         except HeapError:
             for address in peers.values():
                 self.runtime.close(address)
             if mine is not None:
-                heap_state.leftovers.append(mine)  # a peer may have it open still
+                heap_state.leftovers.append(mine)  # a peer may have it open, or come late and open it
+            if refused_by_all:
+                heap_state.free_leftovers()
             raise
         addresses = [mine if rank == self.rank else peers[rank] for rank in range(self.world_size)]
         self.mine[key], self.peers[key] = mine, peers
         self.regions[key] = Region(size_bytes, tuple(a + offset for a in addresses), self.device)
         return self.regions[key]
+
+    def open_peers(self, messages, peers):
+        """Map what the messages offer into `peers`, by rank. Returns what went wrong, None if nothing."""
+        for rank, message in enumerate(messages):
+            try:
+                if rank != self.rank:
+                    peers[rank] = self.runtime.open(bytes.fromhex(message["handle"]))
+            except HeapError as error:
+                return f"no access to the memory of rank {rank}: {error}"
+        return None
 
     def allocate(self, size_bytes):
         self.runtime.call("SetDevice", self.device_index)
@@ -413,8 +428,6 @@ class HeapState:
     def new_heap(self, group):
         if group is None:
             raise HeapError("no process group: torch.distributed.init_process_group comes first")
-        if dist.get_backend() != "fake":
-            self.begin()
         if self.heap is not None and not self.heap.alone:
             self.heap.leave()
         self.heap = None

@@ -145,7 +145,13 @@ def part_refusals(position: int, ranks: int, port: int, everyone: Any) -> None:
     access = message_of(lambda: heap.region("closed", 4096))
     assert "rank 1: no access to the memory of rank 0: hipIpcOpenMemHandle: invalid argument" in access, access
     heap.runtime.__dict__.pop("open", None)
+    if position == 1:
+        step = message_of(lambda: heap.region("here", 4096))
+    else:
+        step = message_of(lambda: heap.drop_region("there"))
+    assert "out of step" in step and "rank 1 came to make region 'here'" in step, step
     assert exchange(heap, 3) == 0
+    assert in_use() == (1 + len(heap_state.leftovers), ranks - 1) and len(heap_state.leftovers) <= 2
     began = time.monotonic()
     if position != 1:
         absent = message_of(lambda: heap.region("late", 4096))
