@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import faulthandler
 import os
 import random
 import shutil
@@ -253,6 +254,7 @@ def groups(position: int, world_size: int, count: int, port: int, backend: str, 
 
 
 def main_part(position: int, options: argparse.Namespace, port: int, everyone: Any) -> None:
+    faulthandler.dump_traceback_later(options.limit_s, exit=True)  # where it hangs
     n = options.ranks
     library = ctypes.CDLL(options.library) if options.library else None
     join(position, n, port, options.backend)
@@ -266,10 +268,12 @@ def main_part(position: int, options: argparse.Namespace, port: int, everyone: A
     bad += groups(position, n, options.gloo_groups, port, "gloo", everyone)
     if bad:
         raise SystemExit(1)
+    faulthandler.cancel_dump_traceback_later()
 
 
 def absent_part(position: int, options: argparse.Namespace, port: int) -> None:
     """Rank 1 never launches; the others' kernels must end, naming it."""
+    faulthandler.dump_traceback_later(60, exit=True)
     join(position, options.ranks, port, "gloo")
     heap = symmetric_heap()
     region = heap.region("exchange", REGION_BYTES)
@@ -327,6 +331,7 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=12)
     parser.add_argument("--gloo-groups", type=int, default=100)
     parser.add_argument("--bandwidth-mib", type=int, default=256)
+    parser.add_argument("--limit-s", type=float, default=300)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         options.library = build_library(folder)

@@ -23,8 +23,6 @@ PAGE_BYTES = 4096
 # Smaller allocations may share a block with others, and a handle then opens the whole block.
 HEAP_GRANULE_BYTES = 2 << 20
 HANDLE_BYTES = 64
-# Making a region waits longer than a kernel does, for peers may still be compiling: this many times.
-CREATION_PATIENCE = 2
 WATCH_PERIOD_S = 0.05
 
 
@@ -38,8 +36,8 @@ def heap_timeout_s():
 
 
 def creation_timeout_s():
-    """Seconds that the host waits for a rank which is to make a region, too."""
-    return float(os.environ.get("SYMMETRIC_HEAP_CREATION_S") or CREATION_PATIENCE * heap_timeout_s())
+    """Seconds that the host waits for a rank which is to make a region, too: that may still be compiling."""
+    return float(os.environ.get("SYMMETRIC_HEAP_CREATION_S", "60"))
 
 
 def process_is_there(pid):
