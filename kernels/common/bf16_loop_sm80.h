@@ -63,23 +63,29 @@ __device__ void gemm_tile(typename T::Wave::Sum& sum, const unsigned short* a, i
         load_a.copy(lds + i * T::STAGE_BYTES, first_k + i * T::STAGE_K, last_k);
         commit();
     }
+    typename Wave::Fragments fragments[2];
+    const auto read = [&](int step, int stage) {
+        const unsigned char* here = lds + stage * T::STAGE_BYTES;
+        Wave::template read<stage_offset(Wave::SUB, 0)>(fragments[step], here + fragment_at(a_row, step),
+                                                        here + W_AT + fragment_at(w_row, step));
+    };
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+    __syncthreads();
+    read(0, 0);
     int stage = 0;
     for (int at = first_k; at < last_k; at += T::STAGE_K) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-        __syncthreads();  // this stage has come, and nobody reads the one before it any more
+        // Each half of the matrix work runs while the other half's fragments come from LDS.
+        read(1, stage);
+        Wave::multiply(sum, fragments[0]);
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 3) : "memory");
+        __syncthreads();  // the next stage has come, and nobody reads the one before this any more
         const int free_stage = stage == 0 ? STAGES - 1 : stage - 1, next_k = at + (STAGES - 1) * T::STAGE_K;
         load_a.copy(lds + free_stage * T::STAGE_BYTES, next_k, last_k);
         load_w.copy(lds + free_stage * T::STAGE_BYTES + W_AT, next_k, last_k);
         commit();
-        const unsigned char* here = lds + stage * T::STAGE_BYTES;
-        typename Wave::Fragments fragments[2];
-#pragma unroll
-        for (int step = 0; step < 2; ++step)
-            Wave::template read<stage_offset(Wave::SUB, 0)>(fragments[step], here + fragment_at(a_row, step),
-                                                            here + W_AT + fragment_at(w_row, step));
-#pragma unroll
-        for (int step = 0; step < 2; ++step) Wave::multiply(sum, fragments[step]);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
+        read(0, stage);
+        Wave::multiply(sum, fragments[1]);
     }
     asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
