@@ -66,6 +66,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def jit_compile(*args: Any, **kwargs: Any) -> dict[str, Any]:
         seen.update(inspect.signature(cpp_extension._jit_compile).bind(*args, **kwargs).arguments)
         seen["CXX"] = os.environ.get("CXX")
+        seen["dependencies"] = os.environ.get("TORCH_EXTENSION_SKIP_NVCC_GEN_DEPENDENCIES") != "1"
         return seen
 
     jit_compile.__signature__ = inspect.signature(cpp_extension._jit_compile)  # type: ignore[attr-defined]
@@ -88,12 +89,14 @@ def test_a_hip_source_is_built_with_our_headers(built: Any) -> None:
     assert seen["extra_include_paths"] == [str(INCLUDE)] and seen["extra_ldflags"] == []
     assert seen["extra_cuda_cflags"] == ["-O3", "-include", "hip/hip_runtime.h"]
     assert seen["CXX"] is None and os.environ["CXX"] == "a-compiler-that-is-not-here"
+    assert not seen["dependencies"]  # nvcc lists what #line names: absent files, for which ninja builds every time
 
 
 def test_a_cuda_source_is_left_alone(built: Any, tmp_path: Path) -> None:
     seen = built("#include <cuda_runtime.h>\n", extra_cuda_cflags=["-O1"])
     assert seen["sources"] == [str(tmp_path / "k.cu")] and seen["extra_cuda_cflags"] == ["-O1"]
     assert not seen.get("extra_include_paths") and seen["CXX"] == "a-compiler-that-is-not-here"
+    assert seen["dependencies"] and "TORCH_EXTENSION_SKIP_NVCC_GEN_DEPENDENCIES" not in os.environ
 
 
 # ------------------------------------------------------------ the headers

@@ -51,7 +51,7 @@ def _with_hip(original: Callable[..., Any]) -> Callable[..., Any]:
         given["extra_ldflags"] = link_flags(given.get("extra_ldflags") or [])
         if given.get("verbose") and dropped:
             print(f"forge: flags without a counterpart in nvcc, left out: {' '.join(dropped)}", file=sys.stderr)
-        with _host_compiler():
+        with _host_compiler(), _no_dependencies():
             return original(*bound.args, **bound.kwargs)
 
     return jit_compile
@@ -84,3 +84,19 @@ def _host_compiler() -> Iterator[None]:
         yield
     finally:
         os.environ.update(absent)
+
+
+@contextmanager
+def _no_dependencies() -> Iterator[None]:
+    """Without the list of headers that nvcc makes for ninja: it has the files that `#line` names as well, which are not
+    there, and every rank would build again what the first has built."""
+    name = "TORCH_EXTENSION_SKIP_NVCC_GEN_DEPENDENCIES"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
