@@ -74,13 +74,14 @@ def test_a_store_beyond_a_region_is_found() -> None:
 
 
 def test_ctypes_finds_the_hip_runtime_under_its_name() -> None:
-    for name in ("libamdhip64.so", "libamdhip64.so.7", "/opt/rocm/lib/libamdhip64.so"):
+    for name in ("'libamdhip64.so.7'", "'/opt/rocm/lib/libamdhip64.so'", "find_library('amdhip64')"):
         done = python(
             "-c",
             textwrap.dedent(
                 f"""
                 import ctypes, torch
-                hip = ctypes.CDLL({name!r})
+                from ctypes.util import find_library
+                hip = ctypes.CDLL({name})
                 count, p = ctypes.c_int(), ctypes.c_void_p()
                 assert hip.hipGetDeviceCount(ctypes.byref(count)) == 0 and count.value == 2
                 assert hip.hipMalloc(ctypes.byref(p), ctypes.c_size_t(4096)) == 0 and p.value

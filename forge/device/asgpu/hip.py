@@ -4,6 +4,7 @@ asks for it."""
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import functools
 import os
 import sys
@@ -21,6 +22,7 @@ _factories: Any = None  # keeps what is registered with torch's dispatcher
 
 
 _dlopen: Callable[..., int] = ctypes._dlopen  # type: ignore[attr-defined]
+_find_library = ctypes.util.find_library
 STEM = "libamdhip64"
 
 
@@ -40,7 +42,11 @@ def apply(arch: str) -> None:
         assert _library is not None
         return _dlopen(_library._name, mode)
 
+    def find_library(name: str) -> str | None:
+        return f"{STEM}.so" if name == STEM.removeprefix("lib") else _find_library(name)
+
     ctypes._dlopen = dlopen  # type: ignore[attr-defined]
+    ctypes.util.find_library = find_library
 
 
 def load(arch: str) -> None:
