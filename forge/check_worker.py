@@ -140,10 +140,11 @@ class Checker:
         recorder = Recorder(table) if isinstance(table, dict) else None
         if recorder is not None:
             submission.TUNING = recorder
+        caches = [value for value in vars(submission).values() if type(value) is dict and not value]
         for label, case in cases.items():
             self.run_case(submission, generate_input, label, case)
         if recorder is not None:
-            self.run_other_rows(submission, generate_input, recorder, cases)
+            self.run_other_rows(submission, generate_input, recorder, cases, caches)
         for name in sorted(launched_names(submission.__file__) - self.launched):
             if name in vars(submission):
                 self.notes.append(f"{name} is launched by no case and no row of the table: not compiled")
@@ -179,17 +180,33 @@ class Checker:
         generate_input: Callable[..., Any],
         table: Recorder,
         cases: dict[str, dict[str, Any]],
+        caches: list[dict[Any, Any]],
     ) -> None:
-        """With an empty table every shape takes DEFAULT: so each row in turn is made the default."""
+        """With an empty table every shape takes DEFAULT: so each row in turn is made the default.
+
+        caches: the submission's dicts, empty after its import, in which it may keep what it has chosen for a shape.
+        """
         label, case = next(iter(cases.items()))
         default = getattr(submission, "DEFAULT", None)
-        rows = {f"row {key}": row for key, row in table.items() if key not in table.chosen}
+        rows = {
+            f"row {key}": row
+            for key, row in table.items()
+            if key not in table.chosen and self.arch in archs_in(key, self.arch)
+        }
         if not table.chosen - table.keys() and default is not None:
             rows["DEFAULT"] = default
         submission.TUNING = {}
         for name, row in rows.items():
             submission.DEFAULT = row
+            for cache in caches:
+                cache.clear()
             self.run_case(submission, generate_input, f"{name}, tried on {label}", case)
+
+
+def archs_in(key: Any, otherwise: str) -> list[str]:
+    """The archs that a row's key names; a key without any is for every arch."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return [p for p in parts if isinstance(p, str) and re.fullmatch(r"gfx\w+|sm_\w+", p)] or [otherwise]
 
 
 def figures(kernel: Any) -> dict[str, Any]:

@@ -87,6 +87,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         reference: str = REFERENCE,
         task: str = TASK,
         gpus: str = "MI300",
+        tuning: str = TUNING,
     ) -> tuple[int, list[str], str]:
         top = TOP.replace("ARCH", arch).replace("GPUS", gpus)
         for name, text in (
@@ -94,7 +95,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
             ("reference/toy/task.yml", task),
             ("reference/toy/reference.py", reference),
             ("kernels/toy/plain.py", kernel),
-            ("kernels/toy/plain_tuning.py", TUNING),
+            ("kernels/toy/plain_tuning.py", tuning),
         ):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
@@ -129,6 +130,20 @@ def test_every_row_the_default_and_every_autotuned_configuration(check: Check) -
     again = check()[1]
     assert all(" cached " in line for line in again if line.startswith(("square", "double")))
     assert [line.split()[:8] for line in again] == [line.split()[:8] for line in lines]
+
+
+def test_rows_of_this_arch_though_the_variant_remembers_its_choice(check: Check) -> None:
+    kernel = KERNEL.replace("def custom_kernel", "_plans: dict = {}\n\n\ndef custom_kernel").replace(
+        "row = TUNING.get((m, n), DEFAULT)",
+        'row = _plans.setdefault((m, n), TUNING.get(("gfx942", m, n), DEFAULT))',
+    )
+    foreign = '    ("sm_90", 7, 7): {"ROWS": 3, "warps": 1},\n}\n'
+    tuning = TUNING.replace("    (", '    ("gfx942", ').replace("\n}\n", "\n" + foreign)
+    code, lines, errors = check(kernel, tuning=tuning)
+    assert (code, errors) == (0, "")
+    found = {re.search(r"ROWS=(\d+)", line)[1]: line for line in lines if line.startswith("square")}  # type: ignore[index]
+    assert set(found) == {"16", "32", "64", "128"}, "3 is another arch's"
+    assert "row ('gfx942', 9, 9), tried on test 0" in found["16"]
 
 
 def test_what_does_not_compile_or_fit_is_an_error(check: Check) -> None:
