@@ -11,6 +11,7 @@ alternate between two places from call to call: docs/kernels/ag_gemm.md says why
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import triton
 import triton.language as tl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
@@ -19,7 +20,16 @@ from kernels.ag_gemm.triton_tuning import DEFAULT, TUNING
 from kernels.common.ag_gemm_hopper import ag_gemm_hopper_kernel, tile_layout
 from kernels.common.compiled_kernel import bound_to_grid, compile_kernel
 from kernels.common.gemm_tiles import gemm_tile
-from kernels.common.peer_signals import signal_add, stores_complete, wait_until_at_least
+from kernels.common.peer_signals import (
+    acquire_system,
+    load_flags,
+    pause,
+    raise_alarm,
+    signal_add,
+    stores_complete,
+    wait_until_at_least,
+    wall_clock,
+)
 from kernels.common.symmetric_heap import PAGE_BYTES, symmetric_heap
 from kernels.common.workgroup_order import xcd_contiguous
 
@@ -27,6 +37,7 @@ GFX942 = torch.version.hip is not None
 N_XCD = 8  # MI300X
 # Write-through keeps gfx942's L2 free of lines that the release would have to write back.
 PUSH_THROUGH = tl.constexpr(GFX942)
+MAX_RANKS = tl.constexpr(16)  # a power of two
 
 
 @triton.jit
@@ -63,6 +74,22 @@ def push_rows(
             tl.store(there + first + begin + at, x, mask=inside, cache_modifier=".wt" if PUSH_THROUGH else "")
         stores_complete()
         signal_add(counters + chunk, 1)
+
+
+@triton.jit
+def wait_for_sources(counters, first, last, target, alarm, timeout_ticks):
+    """wait_until_at_least() for the counters first .. last, all looked at in one load."""
+    source = first + tl.arange(0, MAX_RANKS)
+    inside = source <= last
+    behind = (inside & (load_flags(counters + source, inside) - target < 0)).to(tl.int32)
+    if tl.sum(behind) > 0:
+        start = wall_clock()
+        while tl.sum(behind) > 0:
+            pause()
+            behind = (inside & (load_flags(counters + source, inside) - target < 0)).to(tl.int32)
+            if wall_clock() - start > timeout_ticks:
+                raise_alarm(alarm, 1, first + tl.argmax(behind, 0), target)
+    acquire_system()
 
 
 @triton.jit
@@ -181,8 +208,8 @@ def ag_gemm_kernel(
             end_row = M
             end_out = M
             prefetch_weights(w, column_tile * BLOCK_N, N, K, part, SPLIT_K, BLOCK_N, BLOCK_K)
-            for source in range(first_row // ROWS, tl.minimum(first_row + BLOCK_M - 1, M - 1) // ROWS + 1):
-                wait_until_at_least(counters + source, target, alarm, timeout_ticks, 1, source)
+            last_source = tl.minimum(first_row + BLOCK_M - 1, M - 1) // ROWS
+            wait_for_sources(counters, first_row // ROWS, last_source, target, alarm, timeout_ticks)
         else:
             distance, row_tile, column_tile, part = tile_in_arrival_order(
                 pid - PUSHERS, CHUNKS, COLUMN_TILES, RANKS, BAND, SPLIT_K, XCDS
@@ -315,6 +342,11 @@ def as_int32(value):
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
+def pointer(x):
+    """A launch's argument: on NVIDIA the address, which spares the launcher several us of looking at tensors."""
+    return x if GFX942 else x.data_ptr()
+
+
 class Address:
     """Memory of the heap, for who asks with data_ptr()."""
 
@@ -375,12 +407,13 @@ class Plan:
 
 class PortablePlan(Plan):
     def prepare(self, row, has_bias):
-        block_m, block_n, split_k, senders = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"], row["SENDERS"]
+        block_m, block_n, split_k = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"]
         span = self.rows < block_m and self.rows < 32
+        destinations = self.ranks if span else self.ranks - 1
+        senders = max(1, row["SENDERS"] // max(1, destinations))
         chunks = 1 if span else -(-self.rows // block_m)
         row_tiles = -(-self.rows * self.ranks // block_m) if span else self.ranks * chunks
         tiles = row_tiles * -(-self.n // block_n)
-        pushers = senders * (self.ranks if span else self.ranks - 1)
         blocks = (block_m, block_n, row["BLOCK_K"], row["BAND"], split_k, row["PUSH"], senders)
         constants = (self.out_shape[0], self.n, self.k, self.ranks, has_bias, span, *blocks, N_XCD if GFX942 else 1)
         bf16, int32 = torch.bfloat16, torch.int32
@@ -393,11 +426,12 @@ class PortablePlan(Plan):
             num_stages=row["num_stages"],
             **({"matrix_instr_nonkdim": row["MFMA"]} if GFX942 else {}),
         )
-        self.launch = bound_to_grid(compiled, pushers + tiles * split_k)
+        self.launch = bound_to_grid(compiled, senders * destinations + tiles * split_k)
         slots = self.make_region(f"ag_gemm {span} {chunks} {senders}", counters)
         partial = torch.empty(tiles * split_k * block_m * block_n if split_k > 1 else 1, device=self.device)
         arrived = torch.zeros(tiles, dtype=torch.int32, device=self.device)
-        self.before = (partial, arrived, self.region.table, self.own)
+        self.workspace = (partial, arrived)
+        self.before = (pointer(partial), pointer(arrived), pointer(self.region.table), self.own)
         self.places = tuple((self.own + slot, slot, self.rank) for slot in slots)
         self.after = (*self.limits, *constants)
 
@@ -405,7 +439,8 @@ class PortablePlan(Plan):
         out = torch.empty(self.out_shape, dtype=torch.bfloat16, device=self.device)
         epoch = self.region.next_epoch()
         bias = a if bias is None else bias
-        self.launch(a, w, bias, out, *self.before, *self.places[epoch & 1], epoch, *self.after)
+        inputs = (pointer(a), pointer(w), pointer(bias), pointer(out))
+        self.launch(*inputs, *self.before, *self.places[epoch & 1], epoch, *self.after)
         return out
 
 
@@ -454,7 +489,9 @@ class HopperPlan(Plan):
         partial = torch.empty(left_over * split_k * block_m * block_n if split_k > 1 else 1, device=self.device)
         arrived = torch.zeros(max(1, left_over), dtype=torch.int32, device=self.device)
         trace = tickets if self.trace is None else self.trace
-        self.middle = (partial, arrived, self.region.table, self.own, tickets, trace)
+        self.workspace = (partial, arrived, tickets, trace)
+        sums = (pointer(partial), pointer(arrived))
+        self.middle = (*sums, pointer(self.region.table), self.own, pointer(tickets), pointer(trace))
         self.places = tuple((Address(self.own + slot), slot) for slot in slots)
         self.after = (*self.limits, *constants, row["num_warps"])
 
@@ -470,8 +507,8 @@ class HopperPlan(Plan):
             all_rows.at(gathered),
             weights.at(w),
             result.at(out),
-            a,
-            a if bias is None else bias,
+            pointer(a),
+            pointer(a if bias is None else bias),
             *self.middle,
             slot,
             self.rank,
@@ -489,6 +526,8 @@ def check_input(a, w, bias):
     """ValueError where the kernel cannot take the input."""
     if a.dim() != 2 or w.dim() != 2 or a.shape[1] != w.shape[1] or 0 in a.shape or 0 in w.shape:
         raise ValueError(f"input [M/W, K] and weight [N/W, K] expected, got {tuple(a.shape)} and {tuple(w.shape)}")
+    if dist.get_world_size() > MAX_RANKS.value:
+        raise ValueError(f"at most {MAX_RANKS.value} ranks, got {dist.get_world_size()}")
     if bias is not None and bias.shape != w.shape[:1]:
         raise ValueError(f"bias [{w.shape[0]}] expected, got {tuple(bias.shape)}")
     for name, x in (("input", a), ("weight", w), ("bias", bias)):
