@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,15 @@ def test_rows_that_are_not_waited_for_are_noticed(submission: Path, tmp_path: Pa
     case = {"m": 128, "n": 144, "k": 64, "bias": True, "calls": 8, "jitter_ms": 50, "row": SMALL}
     (error,) = errors_of(PROBLEM, path, 2, [case])
     assert not error < ROUNDING
+
+
+def test_no_tile_spills(submission: Path) -> None:
+    del submission  # whose fixture skips without a compiler
+    folder = ROOT / "kernels"
+    source, includes = folder / "ag_gemm" / "ag_gemm_kernel.hip", [folder / "common"]
+    text = find().device_asm(source, "gfx942", includes, std="c++20")
+    for count in ("vgpr_spill_count", "sgpr_spill_count", "private_segment_fixed_size"):
+        assert re.findall(rf"\.{count}: +(\d+)$", text, re.MULTILINE) == ["0"] * 5, count
 
 
 def test_checks_find_nothing(submission: Path) -> None:
