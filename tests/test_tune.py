@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from forge.candidates import Table as AskedTable
+from forge.device.cards import CARDS
+from forge.device.emulated import EmulatedDevice
 from forge.journal import lines_of
 from forge.pysource import GenerationError
 from forge.search import coordinate_search, outwards
+from forge.tune import main as tune_main
 from forge.tuning import NewRow, read_table, with_rows
 from tests.evaltools import ROOT
 
@@ -186,8 +189,8 @@ def tune(root: Path, *args: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def trials(root: Path, name: str = "toy") -> list[dict[str, Any]]:
-    return [line["trial"] for line in lines_of(root / f"tune-{name}-triton.jsonl") if "trial" in line]
+def trials(root: Path, name: str = "toy", path: str = "") -> list[dict[str, Any]]:
+    return [line["trial"] for line in lines_of(root / (path or f"tune-{name}-triton.jsonl")) if "trial" in line]
 
 
 def test_finds_the_better_row_refuses_wrong_ones_and_writes(toys: Path) -> None:
@@ -254,6 +257,33 @@ def test_ranks_agree_on_a_row_that_fails_on_one_of_them(toys: Path) -> None:
     assert found[1]["status"] == "error" and "rank 1: ValueError: no such row on rank 1" in found[1]["message"], said
     assert found[-1]["status"] == "pass" and found[-1]["row"]["PASSES"] == 1  # tried after ranks were replaced
     assert '    (2, 4000): {"PASSES": 1, ' in (toys / "kernels/toy_sum/triton_tuning.py").read_text()
+
+
+class Timed(EmulatedDevice):
+    """An emulated device whose times are taken: of a variant that sleeps."""
+
+    emulated = False
+
+    def __init__(self) -> None:
+        super().__init__(CARDS["gfx942"])
+        self.label = "a card"
+
+
+def test_times_on_both_clocks_and_again_what_is_best(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (toys / "kernels/toy/triton.py").write_text(
+        "import time\n\nfrom kernels.toy.triton_tuning import DEFAULT, TUNING\n\n\ndef custom_kernel(x):\n"
+        '    time.sleep(TUNING.get((len(x),), DEFAULT)["MS"] / 1e3)\n    return x * 2\n'
+    )
+    table = toys / "kernels/toy/triton_tuning.py"
+    table.write_text('DEFAULT = {"MS": 8}\nSPACE = {"MS": [8, 3, 30]}\nTUNING = {}\n')
+    monkeypatch.setattr("forge.tune.resolve", lambda name, arch: Timed())
+    monkeypatch.chdir(toys)
+    assert tune_main(["toy", "--write", "--journal", "j.jsonl"], toys) == 0
+    last = {(trial["row"] or {"MS": 0})["MS"]: trial for trial in trials(toys, path="j.jsonl")}
+    assert {ms: trial["runs"] for ms, trial in last.items()} == {0: 2, 8: 1, 3: 2, 30: 1}
+    assert 3000 < last[3]["b2b_us"] < 7000 < last[8]["b2b_us"] and last[3]["harness_us"] > 3000
+    assert last[30]["b2b_us"] > 30e3 and last[30]["harness_us"] is None  # not worth the time
+    assert '    (4000,): {"MS": 3},  # ' in table.read_text() and "back to back" in table.read_text()
 
 
 def test_rows_from_another_table_and_from_the_journal_alone(toys: Path) -> None:
