@@ -38,6 +38,8 @@ def build_parser() -> argparse.ArgumentParser:
     add_compile_options(run)
     run.add_argument("--counters", action="store_true",
                      help="print at the end what each kernel executed, and a modelled time")
+    run.add_argument("-o", dest="output", type=Path, metavar="FILE",
+                     help="put the program there first, for one that looks for its files beside itself")
     run.add_argument("files", type=Path, nargs="+", metavar="file", help="HIP source; one of them with main()")
     run.usage = run.format_usage().removeprefix("usage: ").strip() + " [-- the program's own arguments]"
     compile_ = commands.add_parser("compile", help="compile kernels to a file that hipModuleLoad takes",
@@ -74,7 +76,8 @@ def main(argv: list[str] | None = None) -> int:
             from .hip.run import run_program
             return run_program(arguments.files, words[own + 1:], arch=arguments.arch, std=arguments.std,
                                include_dirs=arguments.include_dirs, defines=arguments.defines,
-                               extra=extra_flags(arguments), counters=arguments.counters)
+                               extra=extra_flags(arguments), counters=arguments.counters,
+                               output=arguments.output)
         if arguments.command == "compile":
             from .hip.run import compile_code_object
             compile_code_object(arguments.file, arguments.output, arguments.arch, arguments.include_dirs,

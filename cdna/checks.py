@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from .engine import Program
 
 # In the order of CheckKind in engine/check.h; "hazard" is static and has no bit there.
-KINDS = ("bounds", "wait", "race", "uninitialised", "alignment", "barrier", "deadlock")
+KINDS = ("bounds", "wait", "race", "uninitialised", "alignment", "barrier", "deadlock", "unwritten")
 STATIC_KINDS = ("hazard",)
 ALL_KINDS = KINDS + STATIC_KINDS
+ON_DEMAND = frozenset({"unwritten"})  # not part of "all"
 VARIABLE = "CDNA_CHECKS"
 NO_INSTRUCTION = 0xFFFFFFFF
 
@@ -112,18 +113,24 @@ class Settings:
 
 
 def parse_kinds(text: str | Iterable[str] | None) -> frozenset[str]:
-    """ "all", "none", a comma-separated list or a set of names; None: what $CDNA_CHECKS says, else none."""
+    """ "all", "none", a comma-separated list or a set of names, "all" among them; None: what $CDNA_CHECKS says."""
     if text is None:
         text = os.environ.get(VARIABLE) or "none"
     names = [n.strip() for n in text.split(",")] if isinstance(text, str) else list(text)
-    if names == ["all"]:
-        return frozenset(ALL_KINDS)
     if names in ([], ["none"], [""]):
         return frozenset()
-    unknown = sorted(set(names) - set(ALL_KINDS))
+    unknown = sorted(set(names) - set(ALL_KINDS) - {"all"})
     if unknown:
         raise CdnaError(f"no check is called {', '.join(unknown)}: all, none, or some of {', '.join(ALL_KINDS)}")
-    return frozenset(names)
+    usual = frozenset(ALL_KINDS) - ON_DEMAND if "all" in names else frozenset()
+    return usual | frozenset(names) - {"all"}
+
+
+def mark_unwritten(address: int, size_bytes: int) -> None:
+    """Fill fresh memory so that the `unwritten` check knows it: whoever reads it before it is written is told."""
+    from .engine import engine
+
+    engine().lib.cdna_mark_unwritten(ctypes.c_void_p(address), ctypes.c_uint64(size_bytes))
 
 
 _findings: deque[Finding] = deque(maxlen=10_000)

@@ -99,6 +99,32 @@ def test_several_sources(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.startswith("7 6 1 "), done.stdout + done.stderr
 
 
+def test_the_program_may_lie_beside_its_files(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text("""
+        #include <unistd.h>
+        #include <cstdio>
+        int main() { char path[500] = ""; return readlink("/proc/self/exe", path, 499) < 0 || puts(path) < 0; }
+    """)
+    done = run("-o", tmp_path / "program", tmp_path / "main.hip")
+    assert done.returncode == 0 and done.stdout == f"{tmp_path}/program\n", done.stderr
+    done = run("-o", tmp_path / "none" / "program", tmp_path / "main.hip")
+    assert done.returncode == 2 and "cannot write" in done.stderr
+
+
+def test_textures_are_refused_as_on_the_card(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text("""
+        #include <hip/hip_runtime.h>
+        int main() {
+          hipArray_t array;
+          hipChannelFormatDesc d = hipCreateChannelDesc(32, 0, 0, 0, hipChannelFormatKindFloat);
+          if (d.x != 32 || d.f != hipChannelFormatKindFloat) return 1;
+          return hipMallocArray(&array, &d, 4, 4) != hipErrorNotSupported || hipGetLastError() != hipErrorNotSupported;
+        }
+    """)
+    done = run(tmp_path / "main.hip")
+    assert done.returncode == 0, done.stderr
+
+
 def test_counters() -> None:
     for define, code in (("-DRIGHT", 0), ("-DWRONG", 1)):
         done = run("--counters", define, PROGRAMS / "saxpy.hip")
@@ -135,6 +161,37 @@ def test_module(tmp_path: Path) -> None:
     (tmp_path / "machine.co").write_bytes(b"\x7fELF" + bytes(100))
     done = run(PROGRAMS / "module.hip", "--", tmp_path / "machine.co")
     assert done.returncode == 3 and "machine.co is no code of the emulated device" in done.stderr
+
+
+UNWRITTEN = """
+#include <hip/hip_runtime.h>
+__global__ void add(const float* a, float* out, int n) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) out[i] = a[i] + 1;
+}
+int main(int count, char**) {
+  float *a, *b, host[1000] = {};
+  if (hipMalloc(&a, 4000) || hipMalloc(&b, 4000)) return 3;
+  if (hipMemcpy(a, host, count > 1 ? 4000 : 3996, hipMemcpyHostToDevice)) return 3;
+  add<<<16, 64>>>(a, b, 998);
+  add<<<16, 64>>>(b, a, 998);
+  if (hipDeviceSynchronize()) return 4;
+  add<<<16, 64>>>(a, b, 1000);
+  return hipDeviceSynchronize() != hipSuccess;
+}
+"""
+
+
+def test_memory_that_nobody_has_written(tmp_path: Path) -> None:
+    source = tmp_path / "unwritten.hip"
+    source.write_text(UNWRITTEN.replace("3996", "3992"))
+    done = run(source, CDNA_CHECKS="all")
+    assert done.returncode == 0, done.stderr  # it is for who asks
+    done = run(source, CDNA_CHECKS="all,unwritten")
+    assert done.returncode == 1, done.stderr
+    assert "unwritten: reads 4 bytes at offset 3992 of the 4000 bytes of hipMalloc" in done.stderr
+    assert "unwritten.hip:5" in done.stderr and "lane 38" in done.stderr
+    assert run(source, "--", "whole", CDNA_CHECKS="all,unwritten").returncode == 0
 
 
 HAZARD = """

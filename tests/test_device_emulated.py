@@ -43,6 +43,25 @@ def test_collectives() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+def test_tensors_that_nobody_has_written(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(textwrap.dedent("""
+        import sys, torch, triton, triton.language as tl
+
+        @triton.jit
+        def add(x, y, out):
+            at = tl.program_id(0) * 64 + tl.arange(0, 64)
+            tl.store(out + at, tl.load(x + at) + tl.load(y + at))
+
+        x, y = torch.zeros(512, device="cuda"), torch.empty(512, device="cuda")
+        y[: int(sys.argv[1])] = 1
+        add[(8,)](x, y, torch.empty_like(y), num_warps=1)
+        """))
+    run = python(str(tmp_path / "main.py"), "512", CDNA_CHECKS="all,unwritten")
+    assert run.returncode == 0, run.stderr
+    run = python(str(tmp_path / "main.py"), "500", CDNA_CHECKS="all,unwritten")
+    assert "add on gfx942: unwritten: reads" in run.stderr and "of `y` (fp32[512])" in run.stderr, run.stderr
+
+
 def test_gfx950_is_an_mi355x() -> None:
     run = code(
         """

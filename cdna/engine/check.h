@@ -1,7 +1,7 @@
 // Checks of what hardware hides: a second way to run waves that looks at every instruction before it executes.
 //
 // check_table.cpp says what each instruction touches; check_wave.cpp runs waves and keeps the wait counters;
-// check_global.cpp and check_lds.cpp look at memory accesses; check_stall.cpp tells a deadlock from a long wait;
+// check_global.cpp, check_unwritten.cpp and check_lds.cpp look at memory accesses; check_stall.cpp tells a deadlock from a long wait;
 // check_report.cpp holds memory ranges and findings.
 #pragma once
 #include "program.h"
@@ -9,7 +9,8 @@
 #include <stdio.h>
 
 enum CheckKind : u32 {  // in the order of checks.py's KINDS
-  CHECK_BOUNDS, CHECK_WAIT, CHECK_RACE, CHECK_UNINITIALISED, CHECK_ALIGNMENT, CHECK_BARRIER, CHECK_DEADLOCK, CHECK_KINDS
+  CHECK_BOUNDS, CHECK_WAIT, CHECK_RACE, CHECK_UNINITIALISED, CHECK_ALIGNMENT, CHECK_BARRIER, CHECK_DEADLOCK,
+  CHECK_UNWRITTEN, CHECK_KINDS
 };
 
 // --- what an instruction touches -------------------------------------------------------------------
@@ -148,12 +149,12 @@ struct GroupCheck {
 
 // Notes a finding; false if the wave has to stop.
 bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, u32 other_pc, const char* format, ...);
-const Range* find_range(const Checks& c, u64 address);
 // "8 bytes past the end of `x` (fp32[1000])", of the nearest range.
 const Range* describe(const Checks& c, u64 address, char* text, u32 size);
 
 bool check_global(Wave& w, const Inst& in, const Access& x);
 bool check_scalar_load(Wave& w, const Inst& in, const Access& x);
+bool check_unwritten(Wave& w, int lane, u64 address, u32 bytes);  // check_unwritten.cpp
 bool check_lds(Wave& w, const Inst& in, const Access& x);
 bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes);
 void check_lds_start(Workgroup& g, Checks* checks);

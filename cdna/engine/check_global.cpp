@@ -207,14 +207,13 @@ static void synchronise(Checks& c, const Wave& w, const Access& x) {
   if (x.kind != VM_STORE) c.acquired[g] = now;
 }
 
-bool check_global(Wave& w, const Inst& in, const Access& x) {
+static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   GroupCheck& g = *w.wg->check;
   Checks& c = *g.checks;
   WaveCheck& wave = check_of(w);
   wave.lanes = 0;
   if (x.kind == VM_STORE) progress(c);
   if (x.space == SPACE_SCRATCH || !w.exec()) return true;
-  Lanes l;
   if (!lane_addresses(w, in, x, l)) return false;
   if (x.kind == VM_ATOMIC) {
     wave.lanes = l.mask;
@@ -261,8 +260,18 @@ bool check_global(Wave& w, const Inst& in, const Access& x) {
   return true;
 }
 
+bool check_global(Wave& w, const Inst& in, const Access& x) {
+  Lanes l;
+  l.mask = 0;
+  if (!check_extents(w, in, x, l)) return false;
+  if (x.kind != VM_LOAD || !w.wg->check->checks->has(CHECK_UNWRITTEN)) return true;
+  for (u64 m = l.mask; m; m &= m - 1)
+    if (!check_unwritten(w, __builtin_ctzll(m), l.at[__builtin_ctzll(m)], x.bytes)) return false;
+  return true;
+}
+
 // Scalar loads: dword aligned; compilers widen them within 16 aligned bytes.
-bool check_scalar_load(Wave& w, const Inst& in, const Access& x) {
+static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
   Checks& c = *w.wg->check->checks;
   WaveCheck& wave = check_of(w);
   u64 offset = (in.src[1].kind == NONE ? 0 : scalar32(w, in.src[1])) + (i64)in.offset, base = w.s64(in.src[0].reg), address = base + offset;
@@ -283,4 +292,13 @@ bool check_scalar_load(Wave& w, const Inst& in, const Access& x) {
   bool stop = false;
   range_of(w, x, -1, address, x.space == SPACE_BUFFER ? base : 0, stop);
   return !stop;
+}
+
+// What compilers widen a scalar load by need not have been written: only its first dword is looked at.
+bool check_scalar_load(Wave& w, const Inst& in, const Access& x) {
+  WaveCheck& wave = check_of(w);
+  wave.polled = 0;
+  if (!check_scalar_extents(w, in, x)) return false;
+  if (!wave.polled || !w.wg->check->checks->has(CHECK_UNWRITTEN)) return true;
+  return check_unwritten(w, -1, wave.polled & ~3ull, 4);
 }

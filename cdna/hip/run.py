@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,13 +62,20 @@ def compiler_of_the_program() -> dict[str, str]:
 
 
 def run_program(sources: Sequence[Path], arguments: Sequence[str], arch: str, include_dirs: Sequence[Path] = (),
-                defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = (), counters: bool = False) -> int:
+                defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = (), counters: bool = False,
+                output: Path | None = None) -> int:
     """Build and run; replaces this process by the program, whose exit code it thus has. counters: in this process, and
-    print what its kernels did.
+    print what its kernels did. output: where the program is put before it is run.
 
     The program sees $CDNA_DEVICES cards, two if that is not set: enough for those that copy between cards.
     """
     program = build_program(sources, arch, include_dirs, defines, std, extra, shared=counters)
+    if output is not None:
+        try:
+            shutil.copy(program, output)
+        except OSError as error:
+            raise CdnaError(f"cannot write {output}: {error.strerror}") from None
+        program = output.absolute()
     environment = {"CDNA_DEVICES": "2", **os.environ, "CDNA_ARCH": arch, "CDNA_DETACH": "1",
                    **compiler_of_the_program()}
     if counters:

@@ -7,11 +7,12 @@ extern "C" {  // of the engine's check_report.cpp
 Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open);
 const Finding* cdna_checks_findings(const Checks*, u32* n);
 void cdna_checks_free(Checks*);
+void cdna_mark_unwritten(u8* at, u64 bytes);
 }
 
 // In the order of CheckKind; hazards were looked for in the program when it was compiled.
-static const char* const KINDS[] = {"bounds",    "wait",    "race",    "uninitialised",
-                                    "alignment", "barrier", "deadlock"};
+static const char* const KINDS[] = {"bounds",    "wait",    "race",     "uninitialised",
+                                    "alignment", "barrier", "deadlock", "unwritten"};
 static_assert(sizeof KINDS / sizeof *KINDS == CHECK_KINDS, "");
 
 struct Settings {
@@ -27,11 +28,6 @@ static Settings read_settings() {
     s.raise = 0;
     text += 7;
   }
-  if (!strcmp(text, "all")) {
-    s.kinds = (1u << CHECK_KINDS) - 1;
-    s.hazards = true;
-    return s;
-  }
   while (*text) {
     size_t n = strcspn(text, ",");
     u32 i = 0;
@@ -40,9 +36,12 @@ static Settings read_settings() {
       s.kinds |= 1u << i;
     } else if (n == 6 && !strncmp(text, "hazard", 6)) {
       s.hazards = true;
+    } else if (n == 3 && !strncmp(text, "all", 3)) {
+      s.kinds |= ((1u << CHECK_KINDS) - 1) & ~(1u << CHECK_UNWRITTEN);  // that one is for who asks for it
+      s.hazards = true;
     } else {
       say("CDNA_CHECKS: no check is called %.*s: all, none, or some of "
-          "bounds,wait,race,uninitialised,alignment,barrier,deadlock,hazard",
+          "bounds,wait,race,uninitialised,alignment,barrier,deadlock,hazard,unwritten",
           (int)n, text);
       exit(2);
     }
@@ -68,6 +67,12 @@ static const Settings& wanted() {
   if (!known) settings = read_settings();
   known = true;
   return settings;
+}
+
+// Fresh device memory, up to a size: larger heaps may be more than the host has.
+void mark_fresh(u8* at, size_t bytes) {
+  constexpr size_t MOST = 256 << 20;
+  if (wanted().kinds >> CHECK_UNWRITTEN & 1 && bytes <= MOST) cdna_mark_unwritten(at, bytes);
 }
 
 bool tell_hazards(Program& p, const char* kernel) {

@@ -117,6 +117,7 @@ static const ErrorText& text_of(hipError_t code) {
 }
 
 extern "C" {
+int cdna_no_images(void) { return done(hipErrorNotSupported); }
 hipError_t hipGetLastError(void) {
   hipError_t error = device_lost != hipSuccess ? device_lost : last_error;
   last_error = hipSuccess;

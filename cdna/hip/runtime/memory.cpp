@@ -135,6 +135,7 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
   file_end += data;
   if (on_device) in_use[device] += bytes;
   enter(a);
+  if (on_device) mark_fresh(a.base, bytes);
   *out = a.base;
   return hipSuccess;
 }

@@ -264,6 +264,7 @@ bool forget_queue(ihipStream_t&);
 hipError_t run_operation(hipStream_t, const Operation&);
 hipError_t run_graph(hipGraph_t, hipStream_t);
 hipError_t run_kernel(const KernelCall&, int device);
+void mark_fresh(u8*, size_t bytes);                             // for the check of what nobody wrote
 bool tell_hazards(Program&, const char* kernel);               // once; true if the launch must not run
 struct Checks* begin_checks(const KernelCall&);                // null: none wanted
 bool end_checks(Checks*, const Program&, const char* kernel);  // prints what was found; true if anything was

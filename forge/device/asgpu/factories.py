@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,9 @@ FROM_VALUES = (
     (torch.Tensor, "new_tensor"),
 )
 FROM_MEMORY = ((torch, "from_numpy frombuffer from_file"),)
+
+
+_marks_fresh = "unwritten" in os.environ.get("CDNA_CHECKS", "")  # see cdna/engine/check_unwritten.cpp
 
 
 class _GeneratorType(type(torch._C.Generator)):  # type: ignore[misc]
@@ -80,6 +84,12 @@ def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict
         return original(*args, **kwargs)
     with quiet():
         made = original(*args, **kwargs)
+    fresh = _marks_fresh and tag not in (None, CPU) and "empty" in original.__name__
+    if fresh and tags.real_device(made).type == "cpu":
+        from cdna.checks import mark_unwritten
+
+        storage = made.untyped_storage()
+        mark_unwritten(storage.data_ptr(), storage.nbytes())
     return tags.pin(mark(made, tag)) if pinned else mark(made, tag)
 
 
