@@ -76,13 +76,15 @@ def ranks_in_turn(xcd, step, TILES: tl.constexpr, RANKS: tl.constexpr, XCDS: tl.
     Steps are 0 .. RANKS * ceil(TILES / XCDS) - 1. With one XCD (a GPU that has none), a rank's tiles come after the
     other's. Several (workgroup id mod XCDS) each have their own sequence of all ranks, at any time different from most
     others', so that all links carry data at once; of each rank's share an XCD has one contiguous range of tiles, so
-    that its L2 serves neighbours. The ranges move on by one XCD with each rank: a share that does not divide by XCDS
-    burdens all alike.
+    that its L2 serves neighbours. It is the same range for all ranks, so that an XCD keeps to few columns; only where
+    shares do not divide by XCDS the ranges move on by one XCD with each rank: that burdens all alike.
     """
     per_xcd: tl.constexpr = (TILES + XCDS - 1) // XCDS
     remote: tl.constexpr = RANKS - 1 if RANKS > 1 else 1
     slot = step // per_xcd
-    part = (xcd + slot) % XCDS
+    part = xcd
+    if TILES % XCDS != 0:
+        part = (xcd + slot) % XCDS
     tile = part * per_xcd + step % per_xcd
     turn = (slot + part) % remote if XCDS > 1 else slot
     turn = tl.where(slot == RANKS - 1, RANKS - 1, turn)

@@ -417,27 +417,30 @@ def gpu_arch():
 def fitted(row, arch, m, n, k, world_size):
     """DEFAULT for a shape outside the table.
 
-    Blocks are halved while a rank's rows (then n) do not fill one, or while there are fewer tiles than compute units,
-    down to 64; then k is split, as long as there are units idle and slices keep 256 of k.
+    Blocks are halved, not below 64, while a rank's rows or n fill no more than half of one, and while there are fewer
+    tiles than compute units (the longer side first). Then k is split as long as units are idle (on gfx942: less than
+    twice as many workgroups as units) and slices keep 256 of k.
     """
     row = dict(row)
-    units = UNIT_COUNT[arch]
+    units, rows = UNIT_COUNT[arch], m // world_size
 
     def tiles():
-        rows = m // world_size
         row_tiles = triton.cdiv(rows, row["BLOCK_M"]) * world_size if rows >= 64 else triton.cdiv(m, row["BLOCK_M"])
         return row_tiles * triton.cdiv(n, row["BLOCK_N"])
 
-    while row["BLOCK_M"] > 64 and (row["BLOCK_M"] > m // world_size or tiles() < units):
-        row["BLOCK_M"] //= 2
-    while row["BLOCK_N"] > 64 and (row["BLOCK_N"] // 2 >= n or tiles() < units):
-        row["BLOCK_N"] //= 2
-    while row["SPLIT_K"] < 16 and tiles() * row["SPLIT_K"] * 2 <= 2 * units and k // (row["SPLIT_K"] * 2) >= 256:
+    for side, size in (("BLOCK_M", rows), ("BLOCK_N", n)):
+        while row[side] > 64 and row[side] // 2 >= size:
+            row[side] //= 2
+    while tiles() < units and max(row["BLOCK_M"], row["BLOCK_N"]) > 64:
+        row["BLOCK_N" if row["BLOCK_N"] >= row["BLOCK_M"] else "BLOCK_M"] //= 2
+    most = 2 * units if arch == "gfx942" else units
+    while row["SPLIT_K"] < 16 and tiles() * row["SPLIT_K"] * 2 <= most and k // (row["SPLIT_K"] * 2) >= 256:
         row["SPLIT_K"] *= 2
-    if row["BLOCK_M"] * row["BLOCK_N"] < 128 * 256:
+    large = row["BLOCK_M"] * row["BLOCK_N"] == 128 * 256
+    if not large:
         row["num_warps"] = 4
-    if arch == "sm_90":
-        row["num_stages"] = 4
+    if arch == "sm_90":  # persistent with TMA loads for large tiles
+        row.update(num_stages=3, DESCRIPTORS=large, PRODUCERS=units if large else 0)
     return row
 
 
