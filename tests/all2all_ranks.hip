@@ -3,7 +3,7 @@
 // Several calls follow each other in one launch, with nothing between them but each rank's own order (one workgroup a
 // rank then): as on GPUs whose calls no barrier separates. Every rank idles a random time before each call.
 //
-// Planted faults: NO_PARITY, calls share one half of the regions; ABSENT, the last so many ranks never come.
+// Planted faults: with `halves` 1, calls share one half of the regions; the last `absent` ranks never come.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -26,15 +26,8 @@ __global__ void __launch_bounds__(THREADS) ranks_kernel(const All2AllArgs* args,
     }
 }
 
-#ifndef ABSENT
-#define ABSENT 0
-#endif
-#ifndef PATIENCE_S
-#define PATIENCE_S 30
-#endif
-
 struct Case {
-    int ranks, experts, k, dim, tokens, calls, tagged, groups, batch, senders, to_one_expert, jitter;
+    int ranks, experts, k, dim, tokens, calls, tagged, groups, batch, senders, to_one_expert, jitter, patience_s, halves, absent;
 };
 
 struct Call {
@@ -43,9 +36,9 @@ struct Call {
 };
 
 int main(int argc, char** argv) {
-    if (argc != 13) return 2;
+    if (argc != 16) return 2;
     Case c;
-    for (int i = 0; i < 12; i++) reinterpret_cast<int*>(&c)[i] = std::atoi(argv[i + 1]);
+    for (int i = 0; i < 15; i++) reinterpret_cast<int*>(&c)[i] = std::atoi(argv[i + 1]);
     std::mt19937 random(c.dim + c.calls);
     const int64_t region_bytes = all2all_region_bytes(c.ranks, c.tokens, c.k, c.dim, c.tagged);
     std::vector<unsigned char*> regions(c.ranks);
@@ -59,13 +52,11 @@ int main(int argc, char** argv) {
     std::vector<All2AllPlan*> plans;
     for (int r = 0; r < c.ranks; r++) {
         const int64_t plan = all2all_plan(r, c.ranks, c.experts, c.k, c.dim, c.tokens, c.tagged, c.groups, c.batch,
-                                          c.senders, reinterpret_cast<int64_t>(alarm), PATIENCE_S * TICKS_PER_SECOND);
+                                          c.senders, reinterpret_cast<int64_t>(alarm), c.patience_s * TICKS_PER_SECOND);
         for (int peer = 0; peer < c.ranks; peer++)
             all2all_peer(plan, peer, reinterpret_cast<int64_t>(regions[peer]));
         plans.push_back(reinterpret_cast<All2AllPlan*>(plan));
-#ifdef NO_PARITY
-        plans.back()->half_bytes = 0;
-#endif
+        if (c.halves == 1) plans.back()->half_bytes = 0;
     }
     const int groups = all2all_groups(reinterpret_cast<int64_t>(plans[0]));
     const int calls_a_launch = groups == 1 ? c.calls : 1;
@@ -125,7 +116,7 @@ int main(int argc, char** argv) {
         const All2AllArgs* first = all_args.data + call * c.ranks;
         const int* first_idle = all_idle.data + call * c.ranks;
         const auto launch = [&](auto kernel) {
-            kernel<<<dim3(groups, c.ranks - ABSENT), dim3(THREADS)>>>(first, first_idle, calls_a_launch, c.ranks);
+            kernel<<<dim3(groups, c.ranks - c.absent), dim3(THREADS)>>>(first, first_idle, calls_a_launch, c.ranks);
         };
         if (c.dim == 2880) c.tagged ? launch(ranks_kernel<2880, true>) : launch(ranks_kernel<2880, false>);
         else c.tagged ? launch(ranks_kernel<0, true>) : launch(ranks_kernel<0, false>);
