@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,14 @@ def test_calls_that_share_their_buffers_are_caught() -> None:
 
 @pytest.mark.parametrize("tagged", [0, 1], ids=["flags", "tagged"])
 def test_a_rank_that_never_comes_is_named(tagged: int) -> None:
-    case = {"ranks": 3, "experts": 6, "k": 2, "dim": 72, "tokens": 4, "groups": 2}  # a wave for each of 12 waits
+    case: dict[str, Any] = {
+        "ranks": 3,
+        "experts": 6,
+        "k": 2,
+        "dim": 72,
+        "tokens": 4,
+        "groups": 2,
+    }  # a wave for each of 12 waits
     done = run(absent=1, patience_s=2, calls=1, tagged=tagged, jitter=0, **case)
     assert done.returncode == 3, done.stdout + done.stderr
     assert re.search(rf"gave up on rank 2, waiting for [{TOKENS_OF_PEER}{SUMS_OF_PEER}] in call 1", done.stdout)
