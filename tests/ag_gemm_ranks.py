@@ -57,11 +57,12 @@ def poisoned_empty(empty: Any) -> Any:
     return make
 
 
-def poison_region(plan: Any) -> None:
+def poison_region(module: Any, plan: Any) -> None:
     """Both places for the gathered rows, which end where the region ends."""
-    region = plan.region
-    counters_end = plan.first_slot
-    ctypes.memset(region.addresses[plan.rank] + counters_end, NAN_BYTE, region.size_bytes - counters_end)
+    begin = ctypes.c_void_p(plan.own + plan.first_slot)
+    size = ctypes.c_size_t(plan.region.size_bytes - plan.first_slot)
+    module.heap_state.runtime.call("Memset", begin, NAN_BYTE, size)
+    torch.cuda.synchronize()
 
 
 def run_case(module: Any, case: dict[str, Any], rank: int, world_size: int) -> float:
@@ -94,7 +95,7 @@ def run_case(module: Any, case: dict[str, Any], rank: int, world_size: int) -> f
         if call == 0:  # the region is there now
             dist.barrier()
             for plan in module._plans.values():
-                poison_region(plan)
+                poison_region(module, plan)
             dist.barrier()
     module.TUNING.pop(table_key, None)
     return worst

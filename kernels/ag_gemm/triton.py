@@ -276,7 +276,7 @@ def adapted_row(row, m, n, k, ranks):
     """
     rows = m // ranks
     large = {**row, "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "SPLIT_K": 4, "SLICES": 1, "PUSH": 8192}
-    large = {**large, "SENDERS": 132, "SEND_WARPS": 2, "LATE": 0, "num_warps": 8, "num_stages": 4}
+    large = {**large, "SENDERS": 132, "SEND_WARPS": 2, "LATE": 0, "TAIL": 0, "num_warps": 8, "num_stages": 4}
     if not GFX942 and m * n >= 128 * 256 * 100 and fits_hopper_kernel(large, rows, n, k, ranks):
         return large
     span = rows < 32
@@ -459,11 +459,13 @@ class HopperPlan(Plan):
         senders = min(row["SENDERS"], workgroups)
         self.tickets_a_call = bands * slices * self.parts * (self.ranks - 1) + senders
         self.calls = 0
-        # Workgroups that send before they multiply miss some turns; of what the others leave, whole rounds are tiles
-        # and the rest is split in k.
+        # Split in k, for all workgroups to share: the tiles of the last TAIL bands, which begin when the last rows come
+        # (or what is left over of whole rounds). Workgroups that send before they multiply miss the first turns.
         late = row["LATE"] if row["SEND_WARPS"] == 0 else 0
-        early_tiles = min(tiles, late * (workgroups - senders))
-        left_over = (tiles - early_tiles) % workgroups
+        left_over = (tiles - min(tiles, late * (workgroups - senders))) % workgroups
+        if row["TAIL"]:
+            tail_rows = self.rows // block_m - max(0, bands - row["TAIL"]) * band
+            left_over = tail_rows * (self.ranks - 1) * -(-n // block_n)
         split_k = max(1, min(row["SPLIT_K"], workgroups // left_over if left_over else 1))
         full = tiles - left_over if split_k > 1 else tiles
         pieces = (band, slices, piece_rows, senders, row["SEND_WARPS"])
