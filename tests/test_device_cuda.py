@@ -51,6 +51,23 @@ def test_sources_keep_their_lines_and_name_the_file() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "first"),
+    [
+        (
+            "Error building extension 'a': [1/2] nvcc -c x.cu\nFAILED: x.o\n"
+            'kernels/a/k.hip(7): error: identifier "b" is undefined\n    x = b;\n        ^\n'
+            'kernels/a/k.hip(9): error: identifier "c" is undefined\n\n2 errors detected in the compilation of "x.cu".',
+            'kernels/a/k.hip:7: error: identifier "b" is undefined (and 1 more)',
+        ),
+        ("Error building extension 'a': x\nmain.cpp:3:10: fatal error: no.h: absent\n", "main.cpp:3: error: no.h"),
+        ("Error building extension 'a': x\nptxas error   : Entry k uses too much data\n", "ptxas error   : Entry k"),
+    ],
+)
+def test_the_first_error(said: str, first: str) -> None:
+    assert translate.first_error(said).startswith(first)
+
+
 # ------------------------------------------------------------ what torch is asked to build
 
 
@@ -87,9 +104,31 @@ def test_a_hip_source_is_built_with_our_headers(built: Any) -> None:
     (source,) = seen["sources"]
     assert Path(source).name == "k.nvidia.cu" and Path(source).read_text().startswith('#line 1 "k.cu"\n')
     assert seen["extra_include_paths"] == [str(INCLUDE)] and seen["extra_ldflags"] == []
-    assert seen["extra_cuda_cflags"] == ["-O3", "-include", "hip/hip_runtime.h"]
+    optimise, digest, *included = seen["extra_cuda_cflags"]
+    assert optimise == "-O3" and re.fullmatch("-DHIP_ON_CUDA=[0-9a-f]{8}", digest)
+    assert included == ["-include", "hip/hip_runtime.h"]
     assert seen["CXX"] is None and os.environ["CXX"] == "a-compiler-that-is-not-here"
     assert not seen["dependencies"]  # nvcc lists what #line names: absent files, for which ninja builds every time
+
+
+def test_a_compile_error_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from torch.utils import cpp_extension
+
+    from forge.device import ascuda
+
+    def jit_compile(*args: Any, **kwargs: Any) -> None:
+        assert not inspect.signature(cpp_extension._jit_compile).bind(*args, **kwargs).arguments["verbose"]
+        raise RuntimeError('Error building extension \'k\': [1/2] nvcc ...\nmine.hip(3): error: identifier "a"\n')
+
+    jit_compile.__signature__ = inspect.signature(cpp_extension._jit_compile)  # type: ignore[attr-defined]
+    monkeypatch.setattr(cpp_extension, "_jit_compile", ascuda._with_hip(jit_compile))
+    (tmp_path / "k.hip").write_text("#include <hip/hip_runtime.h>\n")
+    with pytest.raises(RuntimeError) as error:
+        cpp_extension.load("k", [str(tmp_path / "k.hip")], build_directory=str(tmp_path), verbose=True)
+    assert str(error.value) == "Error building extension 'k': mine.hip:3: error: identifier \"a\""
+    assert "[1/2] nvcc ..." in capsys.readouterr().err
 
 
 def test_a_cuda_source_is_left_alone(built: Any, tmp_path: Path) -> None:

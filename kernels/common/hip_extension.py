@@ -9,6 +9,7 @@ import hashlib
 import inspect
 import os
 import re
+import sys
 from types import ModuleType
 
 import torch
@@ -99,8 +100,9 @@ PyObject* call(const char* name, R (*function)(A...), PyObject* const* given, Py
 def load_extension(name: str, source: str, functions: list[str], arch: str = "gfx942") -> ModuleType:
     """A module with `functions`, which `source` (HIP, from hip_source) defines as `void f(int64_t x, int n) {`.
 
-    arch: what an AMD build is for, several joined by semicolons; an NVIDIA one is for the machine's GPU. Every rank may call this at once: one
-    builds, the others wait and find it built. A lock that a killed build left behind is removed, not waited for.
+    arch: what an AMD build is for, several joined by semicolons; an NVIDIA one is for the machine's GPU. Every rank
+    may call this at once: one builds, the others wait and find it built. A lock that a killed build left behind is
+    removed, not waited for.
     """
     flags = ["-O3", "-std=c++20"]
     if torch.version.hip:
@@ -108,7 +110,8 @@ def load_extension(name: str, source: str, functions: list[str], arch: str = "gf
         os.environ.setdefault("CXX", "clang++")
         flags += [f"--offload-arch={one}" for one in arch.split(";")]
     binding = python_binding(source, functions)
-    key = hashlib.sha256(repr((torch.__version__, source, binding, flags)).encode()).hexdigest()[:16]
+    made_of = (torch.__version__, sys.implementation.cache_tag, source, binding, flags)
+    key = hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]
     root = os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root()
     folder = os.path.join(root, f"{name}-{key}")
     os.makedirs(folder, exist_ok=True)

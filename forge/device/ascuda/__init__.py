@@ -7,6 +7,7 @@ translate.py. Everything else, and every extension without HIP in it, is left to
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import os
 import shutil
@@ -18,7 +19,14 @@ from typing import Any
 
 from torch.utils import cpp_extension
 
-from forge.device.ascuda.translate import flags_for_nvcc, host_flags, link_flags, source_for_nvcc, uses_hip
+from forge.device.ascuda.translate import (
+    first_error,
+    flags_for_nvcc,
+    host_flags,
+    link_flags,
+    source_for_nvcc,
+    uses_hip,
+)
 
 INCLUDE = Path(__file__).with_name("include")
 HIP_SUFFIXES = (".hip", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c++")
@@ -47,12 +55,21 @@ def _with_hip(original: Callable[..., Any]) -> Callable[..., Any]:
         given["extra_include_paths"] = [str(INCLUDE), *(given.get("extra_include_paths") or [])]
         given["extra_cflags"] = host_flags(given.get("extra_cflags") or [])
         nvcc, dropped = flags_for_nvcc(cuda_flags)
-        given["extra_cuda_cflags"] = [*nvcc, "-include", "hip/hip_runtime.h"]
+        # The digest has ninja build anew what it built with other headers.
+        given["extra_cuda_cflags"] = [*nvcc, f"-DHIP_ON_CUDA={_headers_digest()}", "-include", "hip/hip_runtime.h"]
         given["extra_ldflags"] = link_flags(given.get("extra_ldflags") or [])
         if given.get("verbose") and dropped:
             print(f"forge: flags without a counterpart in nvcc, left out: {' '.join(dropped)}", file=sys.stderr)
+        given["verbose"] = False  # else the compiler's words are printed, and missing from the exception
         with _host_compiler(), _no_dependencies():
-            return original(*bound.args, **bound.kwargs)
+            try:
+                return original(*bound.args, **bound.kwargs)
+            except RuntimeError as error:
+                if not str(error).startswith("Error building extension"):
+                    raise
+                print(error, file=sys.stderr)
+                told = f"Error building extension '{given['name']}': {first_error(str(error))}"
+                raise RuntimeError(told) from None
 
     return jit_compile
 
@@ -68,6 +85,14 @@ def _translated(path: Path, text: str | None, folder: Path) -> Path:
         partial.write_text(wanted)
         os.replace(partial, made)
     return made
+
+
+@functools.cache
+def _headers_digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(INCLUDE.rglob("*.h")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 @contextmanager

@@ -88,3 +88,14 @@ def host_flags(flags: Sequence[str]) -> list[str]:
 def link_flags(flags: Sequence[str]) -> list[str]:
     """Without ROCm's runtime: CUDA's is linked anyway."""
     return [flag for flag in flags if flag not in ("-lamdhip64", "-lhip_hcc") and "/opt/rocm" not in flag]
+
+
+def first_error(said: str) -> str:
+    """The compiler's first error, as file:line: error: text, and how many more there are; of ninja's output."""
+    found = re.findall(r"^(\S[^\n(]*)\((\d+)\): (?:catastrophic )?error: (.*)$", said, re.MULTILINE)  # nvcc's
+    found += re.findall(r"^(\S[^\n:]*):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", said, re.MULTILINE)  # and g++'s
+    if found:
+        more = f" (and {len(found) - 1} more)" if found[1:] else ""
+        return "{}:{}: error: {}".format(*found[0]) + more
+    telling = [line for line in said.splitlines() if "error" in line.lower() or "undefined" in line][1:]
+    return (telling or said.strip().splitlines())[0].strip()
