@@ -70,6 +70,7 @@ class HipChecker(Checker):
 
         super().__init__(arch, send)
         self.inputs = inputs
+        self.label = "its import"
         self.hip_launches: dict[Any, list[str]] = {}  # in which cases
         self.recording = Recording(arch, self.hip_launched)
 
