@@ -73,11 +73,15 @@ _HWREGS = {
     "HW_REG_TBA_LO": 16,
     "HW_REG_XCC_ID": 20,
 }
+_DATA_FORMATS = ("INVALID", "8", "16", "8_8", "32", "16_16", "10_11_11", "11_11_10", "10_10_10_2", "2_10_10_10",
+                 "8_8_8_8", "32_32", "16_16_16_16", "32_32_32", "32_32_32_32", "RESERVED_15")
+_NUMBER_FORMATS = ("UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "SNORM_OGL", "FLOAT")
 _MFMA_FORMATS = {"MFMA_FORMAT_FP8": 0, "MFMA_FORMAT_BF8": 1}
 _INDEXED = ("SRC0", "SRC1", "SRC2", "DST")
 _MATRIX_MODIFIERS = {"cbsz", "abid", "blgp", "matrix_a_fmt", "matrix_b_fmt"}
 _SUFFIX = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
 _SPLIT = re.compile(r",(?![^\[(]*[\])])")
+_WORDS = re.compile(r"(?:\[[^\]]*\]|\S)+")  # a list in brackets may have spaces
 _SPACE_IN_CALL = re.compile(r",\s+(?=[^()]*\))")  # hwreg(HW_REG_MODE, 23, 1) is one operand
 _COUNTER = re.compile(r"(vmcnt|lgkmcnt|expcnt)\((\d+)\)")
 
@@ -147,6 +151,12 @@ class Modifiers:
             setattr(self, name, _SEL[value])
         elif name == "dst_unused":
             self.dst_unused = _UNUSED[value]
+        elif name == "format":
+            self.offset1 = _buffer_format(value)
+        elif name == "dfmt":
+            self.offset1 = self.offset1 & 0x70 | int(value, 0)
+        elif name == "nfmt":
+            self.offset1 = self.offset1 & 15 | int(value, 0) << 4
         elif name == "byte_sel":
             self.byte_sel = int(value, 0)
         else:
@@ -161,6 +171,22 @@ def _waitcnt(text: str) -> int:
         raw = int(text, 0)  # gfx9 encoding
         return (raw & 15 | raw >> 10 & 0x30) | (raw >> 8 & 15) << 8 | (raw >> 4 & 7) << 16
     return counts.get("vmcnt", 255) | counts.get("lgkmcnt", 255) << 8 | counts.get("expcnt", 255) << 16
+
+
+def _buffer_format(text: str) -> int:
+    """format:[...] of a typed buffer instruction, or its number: data format | number format << 4."""
+    if not text.startswith("["):
+        return int(text, 0)
+    data, number = 1, 0  # 8, UNORM
+    for part in text.strip("[]").split(","):
+        kind, _, name = part.strip().partition("_FORMAT_")
+        if kind == "BUF_DATA" and name in _DATA_FORMATS:
+            data = _DATA_FORMATS.index(name)
+        elif kind == "BUF_NUM" and name in _NUMBER_FORMATS:
+            number = _NUMBER_FORMATS.index(name)
+        else:
+            raise UnsupportedInstruction(f"format {part!r} is not understood")
+    return data | number << 4
 
 
 def _hwreg(text: str) -> int:
@@ -286,8 +312,9 @@ class Decoder:
         parts = split_operands(_SPACE_IN_CALL.sub(",", text)) if text else []
         words: list[str] = []
         for part in parts:
-            first, *rest = part.split(" ")
-            words.append(first)
+            first, *rest = _WORDS.findall(part)
+            if not first.startswith(("dfmt:", "nfmt:", "format:")) or not mods.read(first):
+                words.append(first)
             for word in rest:
                 if word and not mods.read(word):
                     raise UnsupportedInstruction(f"{mnemonic} {text}: modifier {word!r} is not understood")

@@ -149,7 +149,7 @@ def instruction_class(mnemonic: str) -> str:
         return "matrix"
     if mnemonic.startswith("ds_"):
         return "lds"
-    if mnemonic.startswith(("global_", "flat_", "buffer_", "scratch_")):
+    if mnemonic.startswith(("global_", "flat_", "buffer_", "tbuffer_", "scratch_")):
         return "memory"
     if mnemonic.startswith(("s_load", "s_buffer_load")):
         return "scalar memory"

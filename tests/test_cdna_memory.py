@@ -379,6 +379,22 @@ def test_load_to_lds_out_of_range_writes_zero() -> None:
     assert state.lds == host.bytes()[:16] + host.bytes()[56:64] + bytes(8) + bytes(16) + b"\xee" * 16
 
 
+@pytest.mark.parametrize("form", ["ubyte", "sbyte", "ushort", "sshort", "dword"])
+def test_scratch_to_lds(form: str) -> None:
+    rng = random.Random(form)
+    values, offsets = [rng.getrandbits(32) for _ in LANES], [4 * rng.randrange(2) for _ in LANES]
+    bits = {"ubyte": 8, "sbyte": 8, "ushort": 16, "sshort": 16, "dword": 32}[form]
+    text = f"""scratch_store_dword v0, v1, off offset:8
+        scratch_load_lds_{form} v0, off offset:8"""
+    mask = rng.getrandbits(64)
+    state = run("gfx942", text, v={0: offsets, 1: values}, s={124: 16}, exec=mask, lds=bytes(280), scratch_bytes=16)
+    for i in LANES:
+        value = values[i] & (1 << bits) - 1
+        want = signed(value, bits) & 0xFFFFFFFF if form[0] == "s" else value
+        at = 16 + 8 + 4 * i
+        assert int.from_bytes(state.lds[at : at + 4], "little") == (want if mask >> i & 1 else 0)
+
+
 # --- scratch and flat apertures --------------------------------------------------------------------------
 def test_scratch_forms() -> None:
     """Immediate, scalar, vector, and vector with scalar offsets, each lane in memory of its own."""
@@ -551,3 +567,157 @@ def test_atomics_need_alignment() -> None:
 def test_what_is_not_supported_is_refused(text: str) -> None:
     with pytest.raises(UnsupportedInstruction):
         run("gfx942", text)
+
+
+# --- typed buffers -----------------------------------------------------------------------------------
+DATA_FORMATS = {
+    1: ("8", [8]), 2: ("16", [16]), 3: ("8_8", [8, 8]), 4: ("32", [32]), 5: ("16_16", [16, 16]),
+    6: ("10_11_11", [11, 11, 10]), 7: ("11_11_10", [10, 11, 11]), 8: ("10_10_10_2", [2, 10, 10, 10]),
+    9: ("2_10_10_10", [10, 10, 10, 2]), 10: ("8_8_8_8", [8] * 4), 11: ("32_32", [32] * 2),
+    12: ("16_16_16_16", [16] * 4), 13: ("32_32_32", [32] * 3), 14: ("32_32_32_32", [32] * 4),
+}  # fmt: skip
+NUMBER_FORMATS = ("UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "SNORM_OGL", "FLOAT")
+PARTS = ("x", "xy", "xyz", "xyzw")
+
+
+def float_bits(value: float) -> int:
+    return int(np.float32(value).view(np.uint32))
+
+
+def half_bits(value: float) -> int:
+    with np.errstate(over="ignore"):
+        return int(np.float32(value).astype(np.float16).view(np.uint16))
+
+
+def small_float(x: int, bits: int) -> float:
+    """An unsigned float of five exponent bits: 10 or 11 bits in all."""
+    exponent, fraction, width = x >> (bits - 5), x & (1 << (bits - 5)) - 1, bits - 5
+    if exponent == 31:
+        return float("nan") if fraction else float("inf")
+    return (fraction / 2**width if exponent == 0 else 1 + fraction / 2**width) * 2.0 ** (max(exponent, 1) - 15)
+
+
+def component(x: int, bits: int, number: int) -> int:
+    """What a register gets of a component of memory."""
+    top = (1 << bits) - 1
+    if number == 0:
+        return float_bits(x / top)
+    if number == 1:
+        return float_bits(max(signed(x, bits) / (top >> 1), -1.0))
+    if number in (2, 3):
+        return float_bits(float(x if number == 2 else signed(x, bits)))
+    if number in (4, 5):
+        return x if number == 4 else signed(x, bits) & 0xFFFFFFFF
+    if bits == 32:
+        return x
+    return float_bits(float(np.uint16(x).view(np.float16)) if bits == 16 else small_float(x, bits))
+
+
+def is_format(data: int, number: int) -> bool:
+    bits = DATA_FORMATS[data][1]
+    return number != 6 and (number != 7 or bits[0] >= 16 or data in (6, 7))
+
+
+def same_lane(got: int, want: int) -> bool:
+    nan = 0x7F800000
+    return got == want or (got & nan == want & nan == nan and got & 0x7FFFFF != 0 and want & 0x7FFFFF != 0)
+
+
+@pytest.mark.parametrize("data", DATA_FORMATS)
+def test_typed_buffer_loads(data: int) -> None:
+    rng = random.Random(data)
+    name, bits = DATA_FORMATS[data]
+    size = sum(bits) // 8
+    host = Host(rng.randbytes(64 * size))
+    number = rng.choice([n for n in range(8) if is_format(data, n)])
+    for number in (n for n in range(8) if is_format(data, n)):
+        integer = number in (4, 5)
+        for count, part in enumerate(PARTS, 1):
+            order = [4 + rng.randrange(4) for _ in range(4)]
+            order[rng.randrange(4)] = rng.choice([0, 1])
+            word3 = sum(s << 3 * k for k, s in enumerate(order)) | number << 12 | data << 15
+            text = (
+                f"tbuffer_load_format_{part} v[8:{7 + count}], v0, s[4:7], 0 "
+                f"format:[BUF_DATA_FORMAT_{name},BUF_NUM_FORMAT_{NUMBER_FORMATS[number]}] offen\n"
+                f"buffer_load_format_{part} v[12:{11 + count}], v0, s[4:7], 0 offen\n"
+                f"tbuffer_load_format_d16_{part} v[16:{16 + (count - 1) // 2}], v0, s[4:7], dfmt:{data}, "
+                f"nfmt:{number}, 0 offen\n"
+                f"buffer_load_format_d16_{part} v[20:{20 + (count - 1) // 2}], v0, s[4:7], 0 offen\n"
+                "buffer_load_format_d16_hi_x v24, v0, s[4:7], 0 offen"
+            ).replace("[8:8]", "8").replace("[12:12]", "12").replace("[16:16]", "16").replace("[20:20]", "20")
+            resource = descriptor(host.base, 60 * size, flags=word3)  # four lanes are out of range
+            state = run("gfx942", text, v={0: [i * size for i in LANES], 24: [7] * 64}, s=resource)
+            for lane in LANES:
+                raw, at = int.from_bytes(host.bytes()[lane * size : (lane + 1) * size], "little"), 0
+                texel = [0, 0, 0, 1 if integer else float_bits(1.0)]
+                one = texel[3]
+                for k, width in enumerate(bits):
+                    texel[k] = component(raw >> at & (1 << width) - 1, width, number)
+                    at += width
+                chosen = [texel[s - 4] if s >= 4 else one if s == 1 else 0 for s in order]
+                if lane >= 60:
+                    texel = chosen = [0] * 4
+                for first, values, d16 in ((8, texel, 16), (12, chosen, 20)):
+                    halves = []
+                    for k in range(count):
+                        assert same_lane(state.v[first + k][lane], values[k]), (text, lane, k)
+                        value = float(np.uint32(values[k]).view(np.float32))
+                        halves.append(values[k] & 0xFFFF if integer else half_bits(value))
+                    for k, want in enumerate(halves):
+                        got = state.v[d16 + k // 2][lane] >> 16 * (k % 2) & 0xFFFF
+                        nan = got & 0x7C00 == want & 0x7C00 == 0x7C00 and got & 0x3FF and want & 0x3FF
+                        assert got == want or nan, (text, lane, k)
+                assert state.v[24][lane] & 0xFFFF == 7
+                assert state.v[24][lane] >> 16 == state.v[20][lane] & 0xFFFF
+
+
+@pytest.mark.parametrize("data", DATA_FORMATS)
+def test_typed_buffer_stores_give_back_what_was_loaded(data: int) -> None:
+    rng = random.Random(data)
+    name, bits = DATA_FORMATS[data]
+    size, count = sum(bits) // 8, len(bits)
+    part = PARTS[count - 1]
+    for number in (n for n in range(8) if is_format(data, n)):
+        if (number == 7 and bits[0] < 16) or (bits[0] == 32 and number < 4):
+            continue  # packed floats are not stored; 32 bits do not fit a float
+        host = Host(rng.randbytes(64 * size))
+        there = Host(bytes(64 * size))
+        kept = host.bytes()
+        if number == 7:  # without NaNs, which need not keep their bits
+            kept = bytes(b & 0x3F if bits[0] == 16 and i % 2 else b for i, b in enumerate(kept))
+        if number == 1:  # the least value has two patterns
+            kept = bytes(0x11 for _ in kept)
+        host.view[:] = np.frombuffer(kept, np.uint8)
+        narrow = all(width <= 10 or number == 7 or (width <= 16 and number > 3) for width in bits) and bits[0] < 32
+        for d16 in ("", "d16_") if narrow else ("",):
+            there.view[:] = 0
+            word3 = 4 | 5 << 3 | 6 << 6 | 7 << 9 | number << 12 | data << 15
+            registers = (count + 1) // 2 if d16 else count
+            v = f"v[8:{7 + registers}]" if registers > 1 else "v8"
+            form = f"format:[BUF_DATA_FORMAT_{name},BUF_NUM_FORMAT_{NUMBER_FORMATS[number]}]"
+            s = {**descriptor(host.base, 64 * size, flags=word3), **{k + 4: x for k, x in descriptor(
+                there.base, 60 * size, flags=word3).items()}}
+            at = [i * size for i in LANES]
+            for store in (f"buffer_store_format_{d16}{part} {v}, v0, s[8:11], 0 offen",
+                          f"tbuffer_store_format_{d16}{part} {v}, v0, s[8:11], 0 {form} offen"):
+                run("gfx942", f"buffer_load_format_{d16}{part} {v}, v0, s[4:7], 0 offen\n{store}", v={0: at}, s=s)
+                assert there.bytes()[: 60 * size] == kept[: 60 * size], store
+                assert there.bytes()[60 * size :] == bytes(4 * size)
+                there.view[:] = 0
+            if count == 1 and d16:
+                text = (f"buffer_load_format_d16_hi_x {v}, v0, s[4:7], 0 offen\n"
+                        f"buffer_store_format_d16_hi_x {v}, v0, s[8:11], 0 offen")
+                run("gfx942", text, v={0: at}, s=s)
+                assert there.bytes()[: 60 * size] == kept[: 60 * size]
+
+
+def test_typed_buffers_that_have_no_meaning() -> None:
+    host = Host(bytes(64))
+    for word3, text, what in (
+        (6 << 12 | 4 << 15, "buffer_load_format_x v1, off, s[4:7], 0", "no such format"),
+        (15 << 15, "buffer_load_format_x v1, off, s[4:7], 0", "no such format"),
+        (7 << 12 | 10 << 15, "buffer_load_format_x v1, off, s[4:7], 0", "no such format"),
+        (4 << 12 | 10 << 15, "buffer_store_format_x v1, off, s[4:7], 0", "stores 1 components to a buffer of 4"),
+    ):
+        with pytest.raises(KernelFault, match=what):
+            run("gfx942", text, v={1: [0] * 64}, s=descriptor(host.base, 64, flags=word3))

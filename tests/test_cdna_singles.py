@@ -278,12 +278,26 @@ def test_scalar_loads(n: int) -> None:
 @pytest.mark.parametrize("text", [
     "s_nop 3", "v_nop", "ds_nop", "s_barrier", "s_sleep 1", "s_setprio 2", "s_sethalt 0", "s_wakeup", "s_icache_inv",
     "s_dcache_inv", "s_dcache_wb", "buffer_inv sc1", "buffer_wbl2 sc1", "s_waitcnt vmcnt(0) lgkmcnt(0)",
-    "s_ttracedata", "s_sendmsg sendmsg(MSG_INTERRUPT)"])
+    "s_dcache_inv_vol", "s_dcache_wb_vol", "s_dcache_discard s[4:5], 0x0", "s_dcache_discard_x2 s[4:5], 0x0",
+    "s_incperflevel 1", "s_decperflevel 1", "v_clrexcp", "s_ttracedata", "s_sendmsg sendmsg(MSG_INTERRUPT)"])
 def test_what_changes_no_register(text: str) -> None:
     v, s = {r: words(random.Random(r)) for r in range(3)}, {r: 7 * r + 1 for r in range(106)}
     state = run("gfx942", text, v=v, s=s, scc=1, vcc=9)
     assert state.v == [v[0], v[1], v[2]] and state.s[:106] == list(s.values())
     assert (state.scc, state.vcc, state.exec) == (1, 9, (1 << 64) - 1)
+
+
+def test_gpr_idx_mode() -> None:
+    text = """v_mov_b32_e32 v6, v6
+s_set_gpr_idx_on s5, gpr_idx()
+s_set_gpr_idx_mode gpr_idx(SRC0)
+v_mov_b32_e32 v0, v1
+s_set_gpr_idx_mode gpr_idx(DST)
+v_mov_b32_e32 v4, v1
+s_set_gpr_idx_off"""
+    v = {r: [10 * r] * 64 for r in range(7)}
+    state = run("gfx942", text, v=v, s={5: 2})
+    assert (state.v[0][0], state.v[4][0], state.v[6][0]) == (30, 40, 10)
 
 
 def test_end_of_program() -> None:

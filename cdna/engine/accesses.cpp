@@ -34,7 +34,7 @@ MemoryOp memory_op(const char* name) {
   if (starts(s, "global_")) return vector_kind(GLOBAL_ACCESS, s);
   if (starts(s, "flat_")) return vector_kind(FLAT_ACCESS, s);
   if (starts(s, "scratch_")) return vector_kind(SCRATCH_ACCESS, s);
-  if (starts(s, "buffer_")) {
+  if (starts(s, "buffer_") || starts(s, "tbuffer_")) {
     if (!has(s, "load") && !has(s, "store") && !has(s, "atomic")) return {};  // buffer_inv, buffer_wbl2
     return vector_kind(BUFFER_ACCESS, s);
   }

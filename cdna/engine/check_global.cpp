@@ -213,7 +213,8 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   WaveCheck& wave = check_of(w);
   wave.lanes = 0;
   if (x.kind == VM_STORE) progress(c);
-  if (x.space == SPACE_SCRATCH || !w.exec()) return true;
+  if (!w.exec()) return true;
+  if (x.space == SPACE_SCRATCH) return !x.to_lds || check_lds_dma(w, x, w.s[M0] + (u32)in.offset, 4, w.exec());
   if (!lane_addresses(w, in, x, l)) return false;
   if (x.kind == VM_ATOMIC) {
     wave.lanes = l.mask;

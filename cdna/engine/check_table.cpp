@@ -82,10 +82,10 @@ static void classify(Access& x, const Inst& in, const char* n) {
   if (starts(n, "ds_")) { classify_lds(x, n); return; }
   if (starts(n, "buffer_wb")) { x.kind = CACHE_RELEASE; return; }
   if (starts(n, "buffer_inv")) { x.kind = CACHE_ACQUIRE; return; }
-  bool global = starts(n, "global_"), flat = starts(n, "flat_"), buffer = starts(n, "buffer_"), scratch = starts(n, "scratch_");
+  bool global = starts(n, "global_"), flat = starts(n, "flat_"), buffer = starts(n, "buffer_") || starts(n, "tbuffer_"), scratch = starts(n, "scratch_");
   if (global || flat || buffer || scratch) {
     x.space = global ? SPACE_GLOBAL : flat ? SPACE_FLAT : buffer ? SPACE_BUFFER : SPACE_SCRATCH;
-    x.bytes = (u8)memory_bytes(n);
+    x.bytes = has(n, "_format_") ? 1 : (u8)memory_bytes(n);  // the format may say more, at run time
     x.kind = has(n, "_atomic_") ? VM_ATOMIC : has(n, "_store_") ? VM_STORE : VM_LOAD;
     x.swaps_dword = has(n, "atomic_cmpswap") && x.bytes == 4;
     x.to_lds = has(n, "load_lds") || has(n, " lds");

@@ -75,6 +75,8 @@ static const OpInfo OPS[] = {
   {"s_endpgm", "", endpgm}, {"s_barrier", "", barrier}, {"s_sleep", "I", sleep_}, {"s_nop", "I", nop},
   {"s_waitcnt", "W", nop}, {"s_setprio", "I", nop}, {"s_sethalt", "I", nop}, {"s_icache_inv", "", nop},
   {"s_dcache_wb", "", nop},
+  {"s_dcache_inv_vol", "", nop}, {"s_dcache_wb_vol", "", nop}, {"s_dcache_discard", "X", nop},
+  {"s_dcache_discard_x2", "X", nop}, {"s_incperflevel", "I", nop}, {"s_decperflevel", "I", nop}, {"v_clrexcp", "", nop},
   {"s_dcache_inv", "", nop}, {"s_ttracedata", "", nop}, {"s_sendmsg", "X", nop}, {"s_trap", "I", trap},
   {"s_wakeup", "", nop},
   {"s_getpc_b64", "D:b64", getpc}, {"s_setpc_b64", "S:b64", setpc}, {"s_swappc_b64", "D:b64 S:b64", swappc},

@@ -37,7 +37,7 @@ Cost instruction_cost(const OpInfo& op, const Inst& in, bool gfx950) {
   if (starts(n, "v_")) return {VECTOR_UNIT, vector_cycles(n)};
   if (starts(n, "ds_nop")) return {IDLE, 4};
   if (starts(n, "ds_")) return {LDS_UNIT, 0};
-  if (starts(n, "global_") || starts(n, "flat_") || starts(n, "buffer_") || starts(n, "scratch_"))
+  if (starts(n, "global_") || starts(n, "flat_") || starts(n, "buffer_") || starts(n, "tbuffer_") || starts(n, "scratch_"))
     return {MEMORY_UNIT, 0};
   if (starts(n, "s_load") || starts(n, "s_buffer_load") || starts(n, "s_mem")) return {SCALAR_MEMORY_UNIT, 4};
   if (starts(n, "s_waitcnt")) return {WAITS, 4};

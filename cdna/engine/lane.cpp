@@ -48,6 +48,7 @@ static void set_gpr_idx_on(Wave& w, const Inst& in) {
 static void set_gpr_idx_idx(Wave& w, const Inst& in) {
   w.s[M0] = (w.s[M0] & ~0xffu) | (scalar32(w, in.src[0]) & 0xff);
 }
+static void set_gpr_idx_mode(Wave& w, const Inst& in) { w.s[M0] = (w.s[M0] & ~0xf000u) | (in.offset & 15) << 12; }
 static void set_gpr_idx_off(Wave&, const Inst&) {}
 static void indexed_mov(Wave& w, const Inst& in) {
   u32 index = w.s[M0] & 0xff, mask = w.s[M0] >> 12 & 15;
@@ -65,7 +66,7 @@ static void indexed_mov(Wave& w, const Inst& in) {
 
 static const OpInfo OPS[] = {
   {"s_set_gpr_idx_on", "S:b32 I", set_gpr_idx_on}, {"s_set_gpr_idx_idx", "S:b32", set_gpr_idx_idx},
-  {"s_set_gpr_idx_off", "", set_gpr_idx_off},
+  {"s_set_gpr_idx_off", "", set_gpr_idx_off}, {"s_set_gpr_idx_mode", "I", set_gpr_idx_mode},
   {"v_mov_b32 indexed", "D:b32 S:b32 +", indexed_mov},
   {"v_readfirstlane_b32", "D:b32 S:b32", readfirstlane}, {"v_readlane_b32", "D:b32 S:b32 S:b32", readlane},
   {"v_writelane_b32", "D:b32 S:b32 S:b32", writelane}, {"v_swap_b32", "D:b32 D:b32", swap},

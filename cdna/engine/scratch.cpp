@@ -58,6 +58,20 @@ template <Form F> static void store(Wave& w, const Inst& in) {
   }
 }
 
+// As a global load that goes straight to LDS: at M0 + immediate + lane * 4; the immediate counts in both addresses.
+template <Form F> static void load_lds(Wave& w, const Inst& in) {
+  u64 exec = w.exec();
+  ScratchOffsets offsets;
+  if (!exec || !scratch_offsets(w, in, in.src[0], in.src[1], form_bytes(F), offsets)) return;
+  alignas(16) u8 data[WAVE][4];
+  for (u64 m = exec; m; m &= m - 1) {
+    int i = __builtin_ctzll(m);
+    scratch_read(w, i, offsets.of(i), data[i], form_bytes(F));
+    w.address[i] = (u64)data[i];
+  }
+  load_to_lds<F>(w, w.s[M0] + (u32)in.offset, exec);
+}
+
 #define LOAD(NAME, TYPE, FORM) {"scratch_load_" NAME, "D:" TYPE " A G" MEMORY_MODS, load<FORM>}
 #define STORE(NAME, TYPE, FORM) {"scratch_store_" NAME, "A S:" TYPE " G" MEMORY_MODS, store<FORM>}
 
@@ -66,6 +80,9 @@ static const OpInfo OPS[] = {
   LOAD("ubyte_d16", "b32", U8_LO), LOAD("ubyte_d16_hi", "b32", U8_HI), LOAD("sbyte_d16", "b32", I8_LO),
   LOAD("sbyte_d16_hi", "b32", I8_HI), LOAD("short_d16", "b32", U16_LO), LOAD("short_d16_hi", "b32", U16_HI),
   LOAD("dword", "b32", B32), LOAD("dwordx2", "b64", B64), LOAD("dwordx3", "b96", B96), LOAD("dwordx4", "b128", B128),
+  {"scratch_load_lds_ubyte", "A G" MEMORY_MODS, load_lds<U8>}, {"scratch_load_lds_sbyte", "A G" MEMORY_MODS, load_lds<I8>},
+  {"scratch_load_lds_ushort", "A G" MEMORY_MODS, load_lds<U16>}, {"scratch_load_lds_sshort", "A G" MEMORY_MODS, load_lds<I16>},
+  {"scratch_load_lds_dword", "A G" MEMORY_MODS, load_lds<B32>},
   STORE("byte", "b32", U8), STORE("byte_d16_hi", "b32", U8_HI), STORE("short", "b32", U16), STORE("short_d16_hi", "b32", U16_HI),
   STORE("dword", "b32", B32), STORE("dwordx2", "b64", B64), STORE("dwordx3", "b96", B96), STORE("dwordx4", "b128", B128),
 };
