@@ -20,7 +20,7 @@ from forge.device import DeviceError, resolve
 from forge.evaluate import Plan, evaluate
 from forge.harness import HARNESSES, Harness, HarnessError, default_harness, harness_named, harness_of_eval
 from forge.notes import notes_for
-from forge.problem import ROOT, Case, Problem, ProblemError, find_problem, load_sets
+from forge.problem import ROOT, Case, Problem, ProblemEntry, ProblemError, find_problem, load_sets
 from forge.processes import adopt_orphans
 from forge.report import View
 from forge.results import Run
@@ -150,7 +150,7 @@ def _other_submission(plan: Plan, name: str, own_eval: Path | None) -> Other:
     from forge.render import generate  # imports more than judging needs
 
     try:
-        return Other(name, generate(plan.problem, name).text.encode())
+        return Other(name, generate(_own_entry(plan.problem) or plan.problem, name).text.encode())
     except GenerationError as error:
         raise UsageError(f"--against {name}: {error}") from None
 
@@ -172,11 +172,16 @@ def _compare(plan: Plan, other: Other, run: Run, args: argparse.Namespace, argv:
 
 def _own_reference_hint(plan: Plan) -> str:
     """Some owners' references need libraries that only the leaderboard's machines have; ours need none."""
-    sets = load_sets() if (ROOT / "task.yml").is_file() else ()
-    ours = [entry for group in sets for entry in group.problems if entry.name == plan.problem.name]
-    if not ours or ours[0].directory == plan.problem.directory:
+    ours = _own_entry(plan.problem)
+    if ours is None or ours.directory == plan.problem.directory:
         return ""
-    return f"; this repository's own {ours[0].name}, named without a path, needs only torch"
+    return f"; this repository's own {ours.name}, named without a path, needs only torch"
+
+
+def _own_entry(problem: Problem) -> ProblemEntry | None:
+    """This repository's entry of the same leaderboard name: an owner's folder of a problem has no kernels beside it."""
+    sets = load_sets() if (ROOT / "task.yml").is_file() else ()
+    return next((entry for group in sets for entry in group.problems if entry.name == problem.name), None)
 
 
 def _let_go_of_stdout() -> None:
@@ -278,9 +283,12 @@ def _choose_cases(problem: Problem, args: argparse.Namespace) -> tuple[tuple[Cas
     if args.world_size is not None:
         if args.world_size < 1:
             raise UsageError(f"--world-size {args.world_size}: must be at least 1")
-        if args.keep_local and not problem.spread:
+        spread = problem.spread
+        if args.keep_local and not spread and (ours := _own_entry(problem)) is not None:
+            spread = find_problem(ours.name).spread
+        if args.keep_local and not spread:
             raise UsageError(f"--keep-local: {problem.name}'s task.yml has no key 'spread' that says what to scale")
-        scaled = problem.spread if args.keep_local else ()
+        scaled = spread if args.keep_local else ()
         cases = tuple(
             on_ranks(case, args.world_size, scaled) if index in chosen else case for index, case in enumerate(cases)
         )

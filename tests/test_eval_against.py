@@ -22,7 +22,7 @@ from forge.evaluate import Plan
 from forge.harness import AMD
 from forge.problem import find_problem
 from forge.results import Run, Status
-from tests.evaltools import RANKS_REFERENCE, RANKS_TASK, RIGHT, judge, run_command, write_problem
+from tests.evaltools import RANKS_REFERENCE, RANKS_TASK, RIGHT, ROOT, judge, run_command, write_problem
 
 DOUBLE = """
 import time
@@ -139,6 +139,24 @@ def test_choices_that_cannot_be_are_refused(tmp_path: Path, options: list[str], 
     (tmp_path / "submission.py").write_text(RIGHT)
     done = run_command("test", problem, "--device", "gfx942", *options, cwd=tmp_path)
     assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_an_owners_folder_takes_variants_and_scaling_from_here(tmp_path: Path) -> None:
+    """A folder elsewhere, known by its leaderboard name from the set file two folders up."""
+    folder = tmp_path / "problems" / "set" / "gemm-rs"
+    folder.mkdir(parents=True)
+    for name in ("reference.py", "task.py", "../utils.py"):
+        source = ROOT / "reference" / "gemm_rs" / name
+        (folder / Path(name).name).write_text(source.read_text())
+    task = (ROOT / "reference" / "gemm_rs" / "task.yml").read_text().replace("../utils.py", "utils.py")
+    (folder / "task.yml").write_text(task.replace("spread: [k]", ""))
+    row = "{directory: set/gemm-rs, name: amd-gemm-rs, gpus: [MI300x8]}"
+    (tmp_path / "problems" / "set.yaml").write_text(f"problems:\n  - {row}\n")
+    (tmp_path / "submission.py").write_text("from reference import ref_kernel as custom_kernel\n")
+    options = ["--against", "baseline", "--world-size", "2", "--keep-local", "--cases", "0", "--device", "gfx942"]
+    done = run_command("benchmark", folder, *options, cwd=tmp_path)
+    assert done.returncode == 0 and "baseline: pass: 1 of 1 cases" in done.stdout, done.stdout + done.stderr
+    assert "world_size=2 m=64 n=7168 k=4608 " in done.stdout
 
 
 def test_fewer_gpus_than_ranks_is_said_before_anything_starts() -> None:
