@@ -26,12 +26,13 @@ from kernels.common.peer_signals import (
     store_flags,
     wall_clock,
 )
-from kernels.common.symmetric_heap import HeapError, symmetric_heap
+from kernels.common.symmetric_heap import symmetric_heap
 from kernels.common.workgroup_order import grouped_rows
 from kernels.gemm_rs.triton_tuning import DEFAULT, TUNING
 
 MAX_RANKS = tl.constexpr(16)  # a power of two
 SLOT_PAGE_BYTES = tl.constexpr(4096)  # what regions are aligned to
+PAGES_OF_VOLUME = tl.constexpr(1 << 27)  # strides of a descriptor are below 2^40 bytes, coordinates below 2^31
 # How slots are stored. On AMD through all caches, so that a release finds nothing to write back; on NVIDIA the same
 # modifier would make each store wait its turn, at a third of the link's rate.
 SLOT_STORE = tl.constexpr(".wt" if torch.version.hip else "")
@@ -87,7 +88,7 @@ def send_tile(
     table,  # int64 [RANKS]: where each rank's region lies
     slots,  # byte offset of this call's slots in a region: [source rank][ROWS][N] bf16
     slot_pages,  # descriptor, or unused: see Plan.join
-    pages,  # int32 [RANKS], or unused: likewise
+    pages,  # int64 [RANKS], or unused: likewise
     rank,
     first_rank,  # whose rows come first in x
     first_row,  # among that rank's rows
@@ -101,6 +102,7 @@ def send_tile(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BULK: tl.constexpr,
+    FAR: tl.constexpr,
 ):
     """Store a tile into the slots of this rank at the owners of its rows. Returns the address of the flag that is to be
     set once it is there (tile_sent), or sets all flags and returns 0 where there are several.
@@ -111,8 +113,13 @@ def send_tile(
     if SPAN == 0:
         region = tl.load(table + first_rank)
         if BULK:
-            page = tl.load(pages + first_rank) + (slots // SLOT_PAGE_BYTES).to(tl.int32)
-            slot_pages.store([page, first_row, first_column], tl.reshape(x, (1, BLOCK_M, BLOCK_N)))
+            page = tl.load(pages + first_rank)
+            within = (page % PAGES_OF_VOLUME).to(tl.int32) + (slots // SLOT_PAGE_BYTES).to(tl.int32)
+            if FAR:
+                volume = (page // PAGES_OF_VOLUME).to(tl.int32)
+                slot_pages.store([volume, within, first_row, first_column], tl.reshape(x, (1, 1, BLOCK_M, BLOCK_N)))
+            else:
+                slot_pages.store([within, first_row, first_column], tl.reshape(x, (1, BLOCK_M, BLOCK_N)))
         else:
             place = tl.multiple_of((region + slots).to(tl.pointer_type(tl.bfloat16)), 16)
             place += (rank * ROWS + first_row).to(tl.int64) * N + first_column
@@ -179,6 +186,7 @@ def compute_tile(
     XCDS: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
     BULK: tl.constexpr,
+    FAR: tl.constexpr,
     DEFER: tl.constexpr,
 ):
     """One slice of one tile of a @ w.T; whoever finishes a tile sends it. Returns the address of its flag, or 0.
@@ -252,6 +260,7 @@ def compute_tile(
                 BLOCK_M,
                 BLOCK_N,
                 BULK,
+                FAR,
             )
     return flag_address
 
@@ -342,8 +351,8 @@ def gemm_rs_kernel(
     partial,  # fp32 [tiles][SPLIT_K][BLOCK_M][BLOCK_N], unused where SPLIT_K is 1
     arrived,  # int32 [tiles], zero between launches
     table,  # int64 [RANKS]: where each rank's region lies: flags, then the slots of odd and of even calls
-    slot_pages,  # with BULK: descriptor of this rank's slots at all ranks, [page][ROWS][N]
-    pages,  # with BULK: int32 [RANKS]: on which page of it each rank's region begins
+    slot_pages,  # with BULK: descriptor of this rank's slots at all ranks, ([volume])[page][ROWS][N]
+    pages,  # with BULK: int64 [RANKS]: on which page of it each rank's region begins
     rank,
     epoch,  # the number of this call
     alarm,
@@ -370,6 +379,7 @@ def gemm_rs_kernel(
     DESCRIPTORS: tl.constexpr,
     FLATTEN: tl.constexpr,
     BULK: tl.constexpr,
+    FAR: tl.constexpr,
     TRACE: tl.constexpr,
 ):
     """Workgroups 0 .. PRODUCERS - 1 compute tiles, PLACES in all; the others add."""
@@ -381,13 +391,14 @@ def gemm_rs_kernel(
         if PRODUCERS == PLACES:
             flag = compute_tile(
                 pid, a, w, bias, partial, arrived, table, slots, slot_pages, pages, rank, epoch, flag, M, N, K, RANKS,
-                SPAN, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, XCDS, DESCRIPTORS, BULK, False,
+                SPAN, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, XCDS, DESCRIPTORS, BULK, FAR, False,
             )  # fmt: skip
         else:
             for order in tl.range(pid, PLACES, PRODUCERS, flatten=FLATTEN):
                 flag = compute_tile(
                     order, a, w, bias, partial, arrived, table, slots, slot_pages, pages, rank, epoch, flag, M, N, K,
-                    RANKS, SPAN, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, XCDS, DESCRIPTORS, BULK, True,
+                    RANKS, SPAN, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, XCDS, DESCRIPTORS, BULK, FAR,
+                    True,
                 )  # fmt: skip
         if flag != 0:
             tile_sent(flag, epoch, BULK)
@@ -406,7 +417,6 @@ XCD_COUNT = {"gfx942": 8, "sm_90": 1}
 UNIT_COUNT = {"gfx942": 304, "sm_90": 132}  # compute units
 WAVE_SIZE = {"gfx942": 64, "sm_90": 32}
 SMALLEST_SLOT_BYTES = 1 << 20
-LAST_PAGE = (1 << 31) - 1
 
 
 def gpu_arch():
@@ -459,7 +469,7 @@ class SlotMemory:
 class Geometry:
     """What a row of the tuning table makes of a shape: the kernel's constants, its grid, its memory."""
 
-    def __init__(self, row, arch, m, n, k, world_size, has_bias):
+    def __init__(self, row, arch, m, n, k, world_size, has_bias, far=False):
         block_m, block_n, split_k = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"]
         xcds = XCD_COUNT[arch]
         descriptors = arch == "sm_90" and row["DESCRIPTORS"] and k % 8 == 0
@@ -508,6 +518,7 @@ class Geometry:
             "DESCRIPTORS": bool(descriptors),
             "FLATTEN": bool(descriptors),
             "BULK": bool(bulk),
+            "FAR": bool(bulk) and far,
             "TRACE": TRACE,
         }
         self.options = {"num_warps": row["num_warps"], "num_stages": row["num_stages"]}
@@ -532,7 +543,7 @@ class Geometry:
             arrived,
             torch.int64,
             self.slot_pages(0) if c["BULK"] else arrived,
-            torch.int32,
+            torch.int64,
             0,
             1,
             far,
@@ -544,39 +555,51 @@ class Geometry:
         )
         return None if compiled is None else compiled[self.grid], tiles_of
 
-    def slot_pages(self, address):
-        """Descriptor of [page][row][column] from `address` on: one for the slots of one rank in all ranks' memory."""
+    def slot_pages(self, address, pages=(0,)):
+        """Descriptor of [page][row][column] from `address` on, or of [volume][page][row][column] for memory that is far
+        apart: one for the slots of one rank in all ranks' memory. pages: where their regions begin."""
         c = self.constants
-        shape, strides = [LAST_PAGE, c["M"] // c["RANKS"], c["N"]], [SLOT_PAGE_BYTES.value // 2, c["N"], 1]
-        return TensorDescriptor(SlotMemory(address), shape, strides, [1, c["BLOCK_M"], c["BLOCK_N"]])
+        region_pages = self.region_bytes // SLOT_PAGE_BYTES.value
+        shape, strides = [c["M"] // c["RANKS"], c["N"]], [c["N"], 1]
+        shape.insert(0, max(page % PAGES_OF_VOLUME.value for page in pages) + region_pages)
+        strides.insert(0, SLOT_PAGE_BYTES.value // 2)
+        if c["FAR"]:
+            shape.insert(0, max(pages) // PAGES_OF_VOLUME.value + 1)
+            strides.insert(0, PAGES_OF_VOLUME.value * SLOT_PAGE_BYTES.value // 2)
+        block = [1] * (len(shape) - 2) + [c["BLOCK_M"], c["BLOCK_N"]]
+        return TensorDescriptor(SlotMemory(address), shape, strides, block)
 
 
 class Plan:
     """What is the same in all calls of one shape on one device: the compiled kernel and its arguments."""
 
     def __init__(self, a, w, bias, world_size):
-        a, w = aligned(a), aligned(w)
         (m, k), n, arch = a.shape, w.shape[0], gpu_arch()
         self.shape = (arch, m, n, k)
         self.row = TUNING.get(self.shape)
-        row = self.row or fitted(DEFAULT, arch, m, n, k, world_size)
-        self.geometry = geometry = Geometry(row, arch, m, n, k, world_size, bias is not None)
+        self.case = (self.row or fitted(DEFAULT, *self.shape, world_size), *self.shape, world_size, bias is not None)
         self.out_shape = (m // world_size, n)
+        self.heap: Any = None
+        self.region: Any = None
+        # Before there is a region: no peer spins while this one compiles.
+        self.build(a, w, bias, far=False)
+
+    def build(self, a, w, bias, far):
+        a, w = aligned(a), aligned(w)
+        self.geometry = geometry = Geometry(*self.case, far)
+        constants = geometry.constants
         self.partial = torch.empty(geometry.n_partial, dtype=torch.float32, device=a.device)
         self.arrived = torch.zeros(geometry.n_tiles, dtype=torch.int32, device=a.device)
         self.trace = torch.empty(4 * geometry.grid[0] if TRACE else 1, dtype=torch.int64, device=a.device)
-        # Before there is a region: no peer spins while this one compiles.
-        self.launch, tiles_of = geometry.compile(a, w, w if bias is None else bias, self.partial, self.arrived)
-        self.descriptors = tiles_of if geometry.constants["DESCRIPTORS"] else None
-        self.constants = tuple(geometry.constants.values())
-        flag_bytes, slot_bytes = geometry.constants["FLAG_BYTES"], geometry.constants["SLOT_BYTES"]
-        self.places = (flag_bytes, flag_bytes + slot_bytes)  # slots of even and odd calls in the region
-        self.heap: Any = None
-        self.region: Any = None
         self.slot_pages: Any = self.arrived
-        self.pages = self.arrived
+        self.pages = self.trace
+        self.launch, tiles_of = geometry.compile(a, w, w if bias is None else bias, self.partial, self.arrived)
+        self.descriptors = tiles_of if constants["DESCRIPTORS"] else None
+        self.constants = tuple(constants.values())
+        # Slots of even and of odd calls in the region.
+        self.places = (constants["FLAG_BYTES"], constants["FLAG_BYTES"] + constants["SLOT_BYTES"])
 
-    def join(self, heap):
+    def join(self, heap, a, w, bias):
         """Take part in the heap of this process group."""
         geometry = self.geometry
         heap.name_waits({1: "a tile of gemm-rs"})
@@ -585,10 +608,12 @@ class Plan:
             # All regions as pages after the lowest one's first: one descriptor reaches the slots in any rank's memory.
             lowest = min(region.addresses)
             pages = [(address - lowest) // SLOT_PAGE_BYTES.value for address in region.addresses]
-            if max(pages) + geometry.region_bytes // SLOT_PAGE_BYTES.value > LAST_PAGE:
-                raise HeapError(f"rank {heap.rank}: the ranks' memory is mapped more than 8 TiB apart")
-            self.pages = torch.tensor(pages, dtype=torch.int32, device=region.table.device)
-            self.slot_pages = geometry.slot_pages(lowest + heap.rank * self.out_shape[0] * self.out_shape[1] * 2)
+            far = max(pages) >= PAGES_OF_VOLUME.value
+            if far != geometry.constants["FAR"]:
+                self.build(a, w, bias, far)
+            self.pages = torch.tensor(pages, dtype=torch.int64, device=region.table.device)
+            own_slot = lowest + heap.rank * self.out_shape[0] * self.out_shape[1] * 2
+            self.slot_pages = self.geometry.slot_pages(own_slot, pages)
         if not heap.alone:
             # The region may be there already: nobody shall wait in a kernel for a peer that still compiles.
             heap.exchange({"error": None}, f"to be ready for gemm-rs {self.out_shape}")
@@ -678,5 +703,5 @@ def custom_kernel(data):
         check_input(a, w, bias, heap.world_size)
         plan = _plans[key] = Plan(a, w, bias, heap.world_size)
     if plan.heap is not heap:
-        plan.join(heap)
+        plan.join(heap, a, w, bias)
     return plan.call(a, w, bias)
