@@ -57,7 +57,7 @@ __device__ void push_rows(const AgGemmArgs& args, int id) {
         for (u32 begin = share * STEP; begin < bytes; begin += args.senders * STEP) {
             u32x4 words[AHEAD];
 #pragma unroll
-            for (int i = 0; i < AHEAD; ++i) words[i] = reader.read((i * THREADS + thread) * 16, begin);
+            for (int i = 0; i < AHEAD; ++i) words[i] = reader.read(begin + (i * THREADS + thread) * 16, 0);
 #pragma unroll
             for (int i = 0; i < AHEAD; ++i) writer.store_through(begin + (i * THREADS + thread) * 16, words[i]);
         }

@@ -28,11 +28,12 @@ struct PairLoader {
     // The pair of stages from k on; what lies at or past last_k is 0. Both halves of a cache line in turn.
     __device__ void load(u32x4 (&words)[2][PASSES], int k, int last_k) const {
         const bool inside[2] = {k < last_k - chunk_k, k < last_k - 32 - chunk_k};
+        const u32 k_bytes = k < last_k ? 2u * k : 0;
 #pragma unroll
         for (int p = 0; p < PASSES; ++p)
 #pragma unroll
             for (int half = 0; half < 2; ++half)
-                words[half][p] = reader.read(inside[half] ? at[p] + half * 64 : RowReader::OUTSIDE, 2u * k);
+                words[half][p] = reader.read(inside[half] ? at[p] + half * 64 : RowReader::OUTSIDE, k_bytes);
     }
 
     __device__ void store(const u32x4 (&words)[PASSES], unsigned char* stage) const {

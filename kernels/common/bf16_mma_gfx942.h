@@ -43,7 +43,9 @@ struct RowReader {
 
     __device__ RowReader(const void* base, u32 bytes) : buffer(make_buffer(base, bytes)) {}
 
-    // 16 bytes at `at` (of a lane) + `k_bytes` (of the wave); bounds are checked for their sum.
+    // 16 bytes at `at` (of a lane) + `k_bytes` (of the wave). Documents differ on whether bounds are checked for the sum
+    // or for `at` alone, and on what happens where k_bytes exceeds them: `at` is to be outside where the sum is, and
+    // k_bytes inside.
     __device__ u32x4 read(u32 at, u32 k_bytes) const {
         return __builtin_amdgcn_raw_buffer_load_b128(buffer, at, k_bytes, CACHE_NORMAL);
     }

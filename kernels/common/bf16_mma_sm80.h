@@ -41,6 +41,7 @@ bool with_tile_of(int block_m, int block_n, F&& f) {
 constexpr int residency(int, int groups_per_cu) { return groups_per_cu; }
 
 __device__ inline int uniform(int x) { return x; }
+__device__ inline long long uniform_address(long long x) { return x; }
 __device__ inline void lds_barrier() { __syncthreads(); }
 
 __device__ inline u32 pack_bf16(float low, float high) {

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 
 #include "bf16_gemm.h"
 #include "symmetric_heap.h"
@@ -136,33 +135,32 @@ __device__ void send_tile(const GemmRsArgs& args, int order, unsigned char* lds)
     flag_tile(args, owner, owner, work.row / T::BM, work.column / T::BN);
 }
 
-// Adds 8 columns of the slots of all ranks but `without` (-1: of all). RANKS 0: any number.
-template <int RANKS>
-__device__ void add_slots(Bf16Sum8& sum, const u32x4* slots, size_t pitch, int ranks, int without) {
-    if constexpr (RANKS > 0) {
-        u32x4 words[RANKS];
-#pragma unroll
-        for (int i = 0; i < RANKS; ++i)
-            if (i != without) words[i] = slots[i * pitch];
-#pragma unroll
-        for (int i = 0; i < RANKS; ++i)
-            if (i != without) sum.add(words[i]);
-    } else {
-        for (int i = 0; i < ranks; ++i)
-            if (i != without) sum.add(slots[i * pitch]);
-    }
-}
+// This call's slots, and what lies between those of one rank and the next.
+struct Slots {
+    RowReader reader;
+    u32 pitch_bytes;
 
-// f(number of ranks as a constant), which is 0 where nothing is gained by knowing it.
-template <class F>
-__device__ void with_ranks(int ranks, F&& f) {
-    switch (ranks) {
-        case 2: return f(std::integral_constant<int, 2>{});
-        case 4: return f(std::integral_constant<int, 4>{});
-        case 8: return f(std::integral_constant<int, 8>{});
-        default: return f(std::integral_constant<int, 0>{});
+    __device__ explicit Slots(const GemmRsArgs& args)
+        : reader(reinterpret_cast<const void*>(uniform_address(args.table[args.rank] + args.slots)),
+                 uniform(2u * args.ranks * args.rows * args.n)),
+          pitch_bytes(2u * args.rows * args.n) {}
+
+    // Adds the 8 columns at `at` of all ranks' slots but that of `without` (-1: of all). Eight loads are under way at a
+    // time; without branches, for the compiler would wait before each. What is not to be added is read as 0.
+    __device__ void add(Bf16Sum8& sum, u32 at, int ranks, int without) const {
+        constexpr int AT_ONCE = 8;
+        for (int first = 0; first < ranks; first += AT_ONCE) {
+            u32x4 words[AT_ONCE];
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; ++i) {
+                const bool wanted = first + i < ranks && first + i != without;
+                words[i] = reader.read(at + (wanted ? (first + i) * pitch_bytes : RowReader::OUTSIDE), 0);
+            }
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; ++i) sum.add(words[i]);
+        }
     }
-}
+};
 
 // A tile of the own rows, added to what the peers have sent. T: the peers' tiles.
 template <class T, class Own>
@@ -174,19 +172,16 @@ __device__ void finish_tile(const GemmRsArgs& args, int order, unsigned char* ld
     typename Own::Wave::Sum sum;
     if (!multiply<Own>(sum, args, work, lds, place)) return;
     wait_for_tile(args, work.row / T::BM, work.column / T::BN, false);
-    const u32x4* slots = reinterpret_cast<const u32x4*>(args.table[args.rank] + args.slots);
-    const size_t pitch = static_cast<size_t>(args.rows) * args.n / 8;
-    with_ranks(args.ranks, [&](auto ranks) {
-        Own::Wave::rows(sum, lds + place.wave * Own::Wave::TURN_BYTES, place.lane, [&](int r, int c, u32x4 eight) {
-            r += work.row + wave_row<Own>(place);
-            c += work.column + wave_column<Own>(place);
-            if (r >= args.rows || c >= args.n) return;
-            const size_t at = (static_cast<size_t>(r) * args.n + c) / 8;
-            Bf16Sum8 total;
-            total.add(eight);  // rounded, as the peers' are
-            add_slots<decltype(ranks)::value>(total, slots + at, pitch, args.ranks, args.rank);
-            reinterpret_cast<u32x4*>(args.out)[at] = total.rounded();
-        });
+    const Slots slots(args);
+    Own::Wave::rows(sum, lds + place.wave * Own::Wave::TURN_BYTES, place.lane, [&](int r, int c, u32x4 eight) {
+        r += work.row + wave_row<Own>(place);
+        c += work.column + wave_column<Own>(place);
+        if (r >= args.rows || c >= args.n) return;
+        const u32 at = static_cast<u32>(r) * args.n + c;
+        Bf16Sum8 total;
+        total.add(eight);  // rounded, as the peers' are
+        slots.add(total, 2 * at, args.ranks, args.rank);
+        *reinterpret_cast<u32x4*>(args.out + at) = total.rounded();
     });
 }
 
@@ -221,16 +216,13 @@ __device__ void sum_tile(const GemmRsArgs& args, int unit) {
     const int thread = threadIdx.x;
     const int column = column_tile * T::BN + thread % PER_ROW * 8;
     if (column >= args.n) return;
-    const u32x4* slots = reinterpret_cast<const u32x4*>(args.table[args.rank] + args.slots);
-    const size_t pitch = static_cast<size_t>(args.rows) * args.n / 8;
-    with_ranks(args.ranks, [&](auto ranks) {
-        for (int row = first - own + thread / PER_ROW; row < last - own; row += T::THREADS / PER_ROW) {
-            const size_t at = (static_cast<size_t>(row) * args.n + column) / 8;
-            Bf16Sum8 total;
-            add_slots<decltype(ranks)::value>(total, slots + at, pitch, args.ranks, -1);
-            reinterpret_cast<u32x4*>(args.out)[at] = total.rounded();
-        }
-    });
+    const Slots slots(args);
+    for (int row = first - own + thread / PER_ROW; row < last - own; row += T::THREADS / PER_ROW) {
+        const u32 at = static_cast<u32>(row) * args.n + column;
+        Bf16Sum8 total;
+        slots.add(total, 2 * at, args.ranks, -1);
+        *reinterpret_cast<u32x4*>(args.out + at) = total.rounded();
+    }
 }
 
 __host__ __device__ constexpr int up_to_xcds(int n) { return (n + XCDS - 1) / XCDS * XCDS; }

@@ -33,6 +33,8 @@ class Plan:
         (m, k), self.n = a.shape, w.shape[0]
         if m % ranks:
             raise ValueError(f"the input's {m} rows do not divide by the world size, {ranks}")
+        if 2 * m * multiple_of_8(self.n) >= 1 << 31:  # offsets in a call's slots have 31 bits
+            raise ValueError(f"the product [{m}, {self.n}] takes 2 GiB or more in bf16")
         if ranks > MAX_RANKS:
             raise ValueError(f"at most {MAX_RANKS} ranks, got {ranks}")
         self.rows, self.n8 = m // ranks, multiple_of_8(self.n)
