@@ -103,6 +103,7 @@ def run_case(module: Any, case: dict[str, Any], rank: int, world_size: int) -> f
 
 def worker(rank: int, path: str, world_size: int, cases: list[dict[str, Any]], store: str) -> None:
     torch.cuda.set_device(rank)
+    torch.set_num_threads(2)  # each rank its own few: comparing is most of the work on a GPU
     dist.init_process_group("nccl", init_method=f"file://{store}", rank=rank, world_size=world_size)
     module = load(path)
     torch.empty = poisoned_empty(torch.empty)

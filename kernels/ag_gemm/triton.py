@@ -275,8 +275,10 @@ def adapted_row(row, m, n, k, ranks):
     tiles than half the compute units come out, into slices of 512 and more.
     """
     rows = m // ranks
-    large = {**row, "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "SPLIT_K": 4, "SLICES": 1, "PUSH": 8192}
-    large = {**large, "SENDERS": 132, "SEND_WARPS": 2, "LATE": 0, "TAIL": 0, "num_warps": 8, "num_stages": 4}
+    large = {**row, "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "SLICES": 1, "LATE": 0, "BAND": 2}
+    large = {**large, "num_warps": 8, "num_stages": 4, "SENDERS": 132, "SEND_WARPS": 1, "PUSH": 32768, "TAIL": 0}
+    if n >= 2048:  # the product takes longer than NVLink: spare it, and share the last tiles
+        large = {**large, "SENDERS": 64, "SEND_WARPS": 2, "PUSH": 16384, "SPLIT_K": 4, "TAIL": 1}
     if not GFX942 and m * n >= 128 * 256 * 100 and fits_hopper_kernel(large, rows, n, k, ranks):
         return large
     span = rows < 32
@@ -293,6 +295,8 @@ def adapted_row(row, m, n, k, ranks):
         fitted["num_stages"] = 2
         while (block_m + block_n) * fitted["BLOCK_K"] * 2 > 65536:
             fitted["BLOCK_K"] //= 2
+    else:
+        fitted["num_stages"], fitted["SENDERS"] = 4, 120
     return fitted
 
 
