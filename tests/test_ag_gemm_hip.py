@@ -48,7 +48,7 @@ def test_shapes_that_fit_no_tile(submission: Path) -> None:
 
 def test_more_ranks(submission: Path) -> None:
     check(submission, 4, [
-        {"m": 512, "n": 144, "k": 160, "bias": True, "calls": 2, "row": {**SMALL, "BAND": 1, "SENDERS": 3}},
+        {"m": 512, "n": 72, "k": 96, "bias": True, "calls": 2, "row": {**SMALL, "BAND": 1, "SENDERS": 3}},
         {"m": 80, "n": 360, "k": 96, "bias": False, "calls": 2, "row": SMALL},  # 3.2 ranks in a tile
     ])  # fmt: skip
     check(submission, 3, [{"m": 201, "n": 72, "k": 64, "bias": True, "calls": 2}])

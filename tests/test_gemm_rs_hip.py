@@ -49,8 +49,8 @@ def test_shapes_that_fit_no_tile(submission: Path) -> None:
 
 def test_more_ranks(submission: Path) -> None:
     check(submission, 4, [
-        {"m": 256, "n": 144, "k": 640, "bias": True, "calls": 2, "row": SMALL},
-        {"m": 80, "n": 360, "k": 384, "bias": False, "calls": 2, "row": {**SMALL, "SPLIT_K": 2}},  # 3.2 ranks a tile
+        {"m": 256, "n": 72, "k": 256, "bias": True, "calls": 2, "row": SMALL},
+        {"m": 80, "n": 136, "k": 512, "bias": False, "calls": 2, "row": {**SMALL, "SPLIT_K": 2}},  # 3.2 ranks a tile
     ])  # fmt: skip
     check(submission, 3, [{"m": 201, "n": 72, "k": 192, "bias": True, "calls": 2}])
 
