@@ -116,6 +116,21 @@ def test_a_result_is_kept_until_what_it_came_from_changes(
     assert len(compilations) == done + 2
 
 
+def test_a_parsed_header_outlives_a_new_checkout(tmp_path: Path, empty_cache: Path) -> None:
+    header = write(tmp_path, "#pragma once\n#include <hip/hip_runtime.h>\n#define SCALE 3\n", "mine.h")
+    source = write(tmp_path, '#include "mine.h"\n__global__ void k(float* x) { *x *= SCALE; }\n')
+
+    def compiled(name: str) -> str:
+        parsed = find().precompiled_header(header, "device", "gfx942", [tmp_path])
+        source.write_text(source.read_text() + f"// {name}\n")
+        extra = ["-Xclang", "-include-pch", "-Xclang", str(parsed)]
+        return find().device_asm(source, "gfx942", [tmp_path], extra=extra)
+
+    first = compiled("first")
+    os.utime(header, (1_700_000_000, 1_700_000_000))
+    assert parse(compiled("again")).descriptors == parse(first).descriptors
+
+
 def test_what_a_killed_build_left_is_not_taken_for_a_result(
         tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write(tmp_path, SCALE.replace('#include "scale.h"', "#define SCALE 2"))

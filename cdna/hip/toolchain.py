@@ -117,7 +117,8 @@ class Toolchain:
         and ["-Xclang", "-include-pch", "-Xclang", path]. Templates are instantiated once, here."""
         flags = self._device_flags(_known(arch), extra) if side == "device" else self._host_flags(arch)
         flags += [*_user_flags(include_dirs, defines, std, extra), "-S" if side == "device" else "-c",
-                  "-Xclang", "-emit-pch", "-Xclang", "-fpch-instantiate-templates"]
+                  "-Xclang", "-emit-pch", "-Xclang", "-fpch-instantiate-templates",
+                  "-Xclang", "-fno-pch-timestamp"]  # its name tells what it was made of; a fresh checkout is no change
         return self._compile(header, flags, include_dirs, ".pch")
 
     def link_shared(self, objects: Sequence[Path], libs: Sequence[str] = ()) -> Path:
