@@ -58,6 +58,8 @@ def join(rank: int, world_size: int, port: int, backend: str) -> None:
     os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "127.0.0.1", str(port)
     torch.cuda.set_device(rank)
     options = {"device_id": torch.device("cuda", rank)} if backend == "nccl" else {}
+    if rank:
+        time.sleep(0.1)  # torch's store hangs now and then where a rank asks before rank 0 listens on a port just used
     dist.init_process_group(backend, init_method="env://", rank=rank, world_size=world_size, **options)
 
 
