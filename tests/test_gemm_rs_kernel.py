@@ -49,18 +49,16 @@ def test_shapes_that_fit_no_tile(submission: Path) -> None:
 
 
 def test_four_ranks(submission: Path) -> None:
-    cases: list[dict[str, Any]] = [
-        {"m": 128, "n": 144, "k": 4 * 40, "bias": True, "calls": 3, "row": TINY},
-        {"m": 20, "n": 360, "k": 4 * 24, "bias": False, "calls": 3, "row": TINY},  # tiles span 3 ranks and 1
-    ]
+    # Tiles span 3 ranks and 1; tiles of one rank are the smoke cases.
+    cases: list[dict[str, Any]] = [{"m": 20, "n": 360, "k": 4 * 24, "bias": False, "calls": 3, "row": TINY}]
     assert_right(submission, 4, cases)
 
 
-def test_thousands_of_calls_without_a_barrier(submission: Path) -> None:
+def test_many_calls_without_a_barrier(submission: Path) -> None:
     """Ranks wait at random, so that some are a call ahead; flags and slots are used over and over, by two shapes."""
     cases: list[dict[str, Any]] = [
-        {"m": 32, "n": 64, "k": 2 * 64, "bias": True, "calls": 1500, "jitter_ms": 2, "row": TINY},
-        {"m": 16, "n": 128, "k": 2 * 128, "bias": True, "calls": 500, "jitter_ms": 2, "row": {**TINY, "SPLIT_K": 2}},
+        {"m": 32, "n": 64, "k": 2 * 64, "bias": True, "calls": 1200, "jitter_ms": 2, "row": TINY},
+        {"m": 16, "n": 128, "k": 2 * 128, "bias": True, "calls": 300, "jitter_ms": 2, "row": {**TINY, "SPLIT_K": 2}},
     ]
     assert_right(submission, 2, cases)
 
@@ -157,7 +155,7 @@ def test_every_tile_is_taken_once_and_ones_own_last() -> None:
     @triton.jit
     def places(out, TILES: tl.constexpr, RANKS: tl.constexpr, XCDS: tl.constexpr):
         order = tl.program_id(0)
-        turn, tile = ranks_in_turn(order % XCDS, order // XCDS, TILES, RANKS, XCDS)  # type: ignore[name-defined] # noqa: F821
+        turn, tile = ranks_in_turn(order % XCDS, order // XCDS, TILES, RANKS, XCDS)  # noqa: F821
         tl.store(out + order * 2, turn)
         tl.store(out + order * 2 + 1, tile)
 
