@@ -34,6 +34,8 @@ class EmulatedDevice(Device):
             "CDNA_PEERS": os.environ.get("CDNA_PEERS") or str(os.getpid()),
             # kernels/common/symmetric_heap.py: a rank that still emulates a kernel comes late to make memory
             "SYMMETRIC_HEAP_CREATION_S": os.environ.get("SYMMETRIC_HEAP_CREATION_S", "600"),
+            # ... and one that still makes its inputs on a shared core, late to a kernel that peers wait in
+            "SYMMETRIC_HEAP_TIMEOUT_S": os.environ.get("SYMMETRIC_HEAP_TIMEOUT_S", "120"),
             # torch's threads would spin between operations and take the cores that the emulated device needs
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
         }
