@@ -8,6 +8,7 @@ wait for a tile's flags from all ranks, add the W slots in fp32 and store the ou
 alternate from call to call: see docs/kernels/gemm_rs.md for why that is safe without any barrier between calls.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -31,8 +32,6 @@ from kernels.common.workgroup_order import grouped_rows
 from kernels.gemm_rs.triton_tuning import DEFAULT, TUNING
 
 MAX_RANKS = tl.constexpr(16)  # a power of two
-SLOT_PAGE_BYTES = tl.constexpr(4096)  # what regions are aligned to
-PAGES_OF_VOLUME = tl.constexpr(1 << 27)  # strides of a descriptor are below 2^40 bytes, coordinates below 2^31
 # How slots are stored. On AMD through all caches, so that a release finds nothing to write back; on NVIDIA the same
 # modifier would make each store wait its turn, at a third of the link's rate.
 SLOT_STORE = tl.constexpr(".wt" if torch.version.hip else "")
@@ -88,7 +87,7 @@ def send_tile(
     table,  # int64 [RANKS]: where each rank's region lies
     slots,  # byte offset of this call's slots in a region: [source rank][ROWS][N] bf16
     slot_pages,  # descriptor, or unused: see Plan.join
-    pages,  # int64 [RANKS], or unused: likewise
+    pages,  # int32 [2][RANKS], or unused: likewise
     rank,
     first_rank,  # whose rows come first in x
     first_row,  # among that rank's rows
@@ -102,7 +101,6 @@ def send_tile(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BULK: tl.constexpr,
-    FAR: tl.constexpr,
 ):
     """Store a tile into the slots of this rank at the owners of its rows. Returns the address of the flag that is to be
     set once it is there (tile_sent), or sets all flags and returns 0 where there are several.
@@ -113,13 +111,8 @@ def send_tile(
     if SPAN == 0:
         region = tl.load(table + first_rank)
         if BULK:
-            page = tl.load(pages + first_rank)
-            within = (page % PAGES_OF_VOLUME).to(tl.int32) + (slots // SLOT_PAGE_BYTES).to(tl.int32)
-            if FAR:
-                volume = (page // PAGES_OF_VOLUME).to(tl.int32)
-                slot_pages.store([volume, within, first_row, first_column], tl.reshape(x, (1, 1, BLOCK_M, BLOCK_N)))
-            else:
-                slot_pages.store([within, first_row, first_column], tl.reshape(x, (1, BLOCK_M, BLOCK_N)))
+            page = tl.load(pages + (epoch & 1) * RANKS + first_rank)
+            slot_pages.store([page, first_row, first_column], tl.reshape(x, (1, BLOCK_M, BLOCK_N)))
         else:
             place = tl.multiple_of((region + slots).to(tl.pointer_type(tl.bfloat16)), 16)
             place += (rank * ROWS + first_row).to(tl.int64) * N + first_column
@@ -186,7 +179,6 @@ def compute_tile(
     XCDS: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
     BULK: tl.constexpr,
-    FAR: tl.constexpr,
     DEFER: tl.constexpr,
 ):
     """One slice of one tile of a @ w.T; whoever finishes a tile sends it. Returns the address of its flag, or 0.
@@ -260,7 +252,6 @@ def compute_tile(
                 BLOCK_M,
                 BLOCK_N,
                 BULK,
-                FAR,
             )
     return flag_address
 
@@ -351,8 +342,8 @@ def gemm_rs_kernel(
     partial,  # fp32 [tiles][SPLIT_K][BLOCK_M][BLOCK_N], unused where SPLIT_K is 1
     arrived,  # int32 [tiles], zero between launches
     table,  # int64 [RANKS]: where each rank's region lies: flags, then the slots of odd and of even calls
-    slot_pages,  # with BULK: descriptor of this rank's slots at all ranks, ([volume])[page][ROWS][N]
-    pages,  # with BULK: int64 [RANKS]: on which page of it each rank's region begins
+    slot_pages,  # with BULK: descriptor of this rank's slots at all ranks, [page][ROWS][N]
+    pages,  # with BULK: int32 [2][RANKS]: on which page of it they begin, in even and in odd calls
     rank,
     epoch,  # the number of this call
     alarm,
@@ -379,7 +370,6 @@ def gemm_rs_kernel(
     DESCRIPTORS: tl.constexpr,
     FLATTEN: tl.constexpr,
     BULK: tl.constexpr,
-    FAR: tl.constexpr,
     TRACE: tl.constexpr,
 ):
     """Workgroups 0 .. PRODUCERS - 1 compute tiles, PLACES in all; the others add."""
@@ -391,13 +381,13 @@ def gemm_rs_kernel(
         if PRODUCERS == PLACES:
             flag = compute_tile(
                 pid, a, w, bias, partial, arrived, table, slots, slot_pages, pages, rank, epoch, flag, M, N, K, RANKS,
-                SPAN, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, XCDS, DESCRIPTORS, BULK, FAR, False,
+                SPAN, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, XCDS, DESCRIPTORS, BULK, False,
             )  # fmt: skip
         else:
             for order in tl.range(pid, PLACES, PRODUCERS, flatten=FLATTEN):
                 flag = compute_tile(
                     order, a, w, bias, partial, arrived, table, slots, slot_pages, pages, rank, epoch, flag, M, N, K,
-                    RANKS, SPAN, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, XCDS, DESCRIPTORS, BULK, FAR,
+                    RANKS, SPAN, HAS_BIAS, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, XCDS, DESCRIPTORS, BULK,
                     True,
                 )  # fmt: skip
         if flag != 0:
@@ -416,7 +406,7 @@ TRACE = False  # time stamps of every workgroup, in plan.trace
 XCD_COUNT = {"gfx942": 8, "sm_90": 1}
 UNIT_COUNT = {"gfx942": 304, "sm_90": 132}  # compute units
 WAVE_SIZE = {"gfx942": 64, "sm_90": 32}
-SMALLEST_SLOT_BYTES = 1 << 20
+LARGEST_PAGE_BYTES = 2 << 20  # what the CUDA driver aligns large memory to
 
 
 def gpu_arch():
@@ -469,7 +459,7 @@ class SlotMemory:
 class Geometry:
     """What a row of the tuning table makes of a shape: the kernel's constants, its grid, its memory."""
 
-    def __init__(self, row, arch, m, n, k, world_size, has_bias, far=False):
+    def __init__(self, row, arch, m, n, k, world_size, has_bias, bulk=True):
         block_m, block_n, split_k = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"]
         xcds = XCD_COUNT[arch]
         descriptors = arch == "sm_90" and row["DESCRIPTORS"] and k % 8 == 0
@@ -482,7 +472,7 @@ class Geometry:
         share_tiles = own_tiles * triton.cdiv(world_size, span) if span else own_tiles
         places = triton.cdiv(share_tiles, xcds) * xcds * shares * split_k
         producers = min(places, row["PRODUCERS"] or places)
-        bulk = arch == "sm_90" and n % 8 == 0 and not span
+        bulk = bulk and arch == "sm_90" and n % 8 == 0 and not span
         tile_rows = min(rows, block_m)
         sum_rows = min(row["SUM_ROWS"], triton.next_power_of_2(tile_rows))
         # What a workgroup adds at a time: 16 loads of 16 bytes in flight a lane.
@@ -490,8 +480,8 @@ class Geometry:
         chunk_rows = max(1, min(sum_rows, max(1, 16 // world_size) * 8 * lanes // block_n))
         self.grid = (producers + triton.cdiv(own_tiles, xcds) * xcds * triton.cdiv(tile_rows, sum_rows), 1, 1)
         # Shapes of one size class share a region, flags first: its epoch counts the calls of all of them.
-        slot_bytes = max(SMALLEST_SLOT_BYTES, triton.next_power_of_2(2 * m * n))
-        flag_bytes = 65536 + slot_bytes // 32
+        slot_bytes = max(LARGEST_PAGE_BYTES, triton.next_power_of_2(2 * m * n))
+        flag_bytes = triton.cdiv(slot_bytes // 32 + 65536, LARGEST_PAGE_BYTES) * LARGEST_PAGE_BYTES
         assert own_tiles * world_size * 4 <= flag_bytes
         self.region_key, self.region_bytes = ("gemm_rs", slot_bytes), flag_bytes + 2 * slot_bytes
         self.n_tiles = share_tiles * shares if split_k > 1 else 1
@@ -518,7 +508,6 @@ class Geometry:
             "DESCRIPTORS": bool(descriptors),
             "FLATTEN": bool(descriptors),
             "BULK": bool(bulk),
-            "FAR": bool(bulk) and far,
             "TRACE": TRACE,
         }
         self.options = {"num_warps": row["num_warps"], "num_stages": row["num_stages"]}
@@ -543,7 +532,7 @@ class Geometry:
             arrived,
             torch.int64,
             self.slot_pages(0) if c["BULK"] else arrived,
-            torch.int64,
+            torch.int32,
             0,
             1,
             far,
@@ -555,19 +544,23 @@ class Geometry:
         )
         return None if compiled is None else compiled[self.grid], tiles_of
 
-    def slot_pages(self, address, pages=(0,)):
-        """Descriptor of [page][row][column] from `address` on, or of [volume][page][row][column] for memory that is far
-        apart: one for the slots of one rank in all ranks' memory. pages: where their regions begin."""
+    def slot_pages(self, address, page_bytes=LARGEST_PAGE_BYTES, n_pages=1):
+        """Descriptor of [page][row][column] from `address` on: one for the slots of one rank in all ranks' memory."""
         c = self.constants
-        region_pages = self.region_bytes // SLOT_PAGE_BYTES.value
-        shape, strides = [c["M"] // c["RANKS"], c["N"]], [c["N"], 1]
-        shape.insert(0, max(page % PAGES_OF_VOLUME.value for page in pages) + region_pages)
-        strides.insert(0, SLOT_PAGE_BYTES.value // 2)
-        if c["FAR"]:
-            shape.insert(0, max(pages) // PAGES_OF_VOLUME.value + 1)
-            strides.insert(0, PAGES_OF_VOLUME.value * SLOT_PAGE_BYTES.value // 2)
-        block = [1] * (len(shape) - 2) + [c["BLOCK_M"], c["BLOCK_N"]]
-        return TensorDescriptor(SlotMemory(address), shape, strides, block)
+        shape, strides = [n_pages, c["M"] // c["RANKS"], c["N"]], [page_bytes // 2, c["N"], 1]
+        return TensorDescriptor(SlotMemory(address), shape, strides, [1, c["BLOCK_M"], c["BLOCK_N"]])
+
+
+def as_pages(places):
+    """(lowest, page size in bytes, page numbers) with places[i] = lowest + page size * page number i.
+
+    The page is as large as the places' alignment allows, for they may be mapped anywhere in 128 TiB. None where a
+    number would exceed a descriptor's coordinates.
+    """
+    lowest = min(places)
+    apart = math.gcd(*(place - lowest for place in places), LARGEST_PAGE_BYTES)
+    pages = [(place - lowest) // apart for place in places]
+    return (lowest, apart, pages) if max(pages) < 1 << 31 else None
 
 
 class Plan:
@@ -582,17 +575,17 @@ class Plan:
         self.heap: Any = None
         self.region: Any = None
         # Before there is a region: no peer spins while this one compiles.
-        self.build(a, w, bias, far=False)
+        self.build(a, w, bias, bulk=True)
 
-    def build(self, a, w, bias, far):
+    def build(self, a, w, bias, bulk):
         a, w = aligned(a), aligned(w)
-        self.geometry = geometry = Geometry(*self.case, far)
+        self.geometry = geometry = Geometry(*self.case, bulk)
         constants = geometry.constants
         self.partial = torch.empty(geometry.n_partial, dtype=torch.float32, device=a.device)
         self.arrived = torch.zeros(geometry.n_tiles, dtype=torch.int32, device=a.device)
         self.trace = torch.empty(4 * geometry.grid[0] if TRACE else 1, dtype=torch.int64, device=a.device)
         self.slot_pages: Any = self.arrived
-        self.pages = self.trace
+        self.pages = self.arrived
         self.launch, tiles_of = geometry.compile(a, w, w if bias is None else bias, self.partial, self.arrived)
         self.descriptors = tiles_of if constants["DESCRIPTORS"] else None
         self.constants = tuple(constants.values())
@@ -605,15 +598,14 @@ class Plan:
         heap.name_waits({1: "a tile of gemm-rs"})
         self.region = region = heap.region(geometry.region_key, geometry.region_bytes)
         if geometry.constants["BULK"]:
-            # All regions as pages after the lowest one's first: one descriptor reaches the slots in any rank's memory.
-            lowest = min(region.addresses)
-            pages = [(address - lowest) // SLOT_PAGE_BYTES.value for address in region.addresses]
-            far = max(pages) >= PAGES_OF_VOLUME.value
-            if far != geometry.constants["FAR"]:
-                self.build(a, w, bias, far)
-            self.pages = torch.tensor(pages, dtype=torch.int64, device=region.table.device)
-            own_slot = lowest + heap.rank * self.out_shape[0] * self.out_shape[1] * 2
-            self.slot_pages = self.geometry.slot_pages(own_slot, pages)
+            found = as_pages([address + place for place in self.places for address in region.addresses])
+            if found is None:
+                self.build(a, w, bias, bulk=False)
+            else:
+                lowest, page_bytes, pages = found
+                own_slot = lowest + heap.rank * self.out_shape[0] * self.out_shape[1] * 2
+                self.slot_pages = geometry.slot_pages(own_slot, page_bytes, max(pages) + 1)
+                self.pages = torch.tensor(pages, dtype=torch.int32, device=region.table.device)
         if not heap.alone:
             # The region may be there already: nobody shall wait in a kernel for a peer that still compiles.
             heap.exchange({"error": None}, f"to be ready for gemm-rs {self.out_shape}")
