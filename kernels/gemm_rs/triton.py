@@ -32,8 +32,8 @@ from kernels.common.workgroup_order import grouped_rows
 from kernels.gemm_rs.triton_tuning import DEFAULT, TUNING
 
 MAX_RANKS = tl.constexpr(16)  # a power of two
-# How slots are stored. On AMD through all caches, so that a release finds nothing to write back; on NVIDIA the same
-# modifier would make each store wait its turn, at a third of the link's rate.
+# How lanes store slots. On AMD through all caches, so that a release finds nothing to write back; on NVIDIA the same
+# modifier makes strong stores of them, about a tenth slower over the links.
 SLOT_STORE = tl.constexpr(".wt" if torch.version.hip else "")
 
 

@@ -1,7 +1,8 @@
 """One row a shape of amd-gemm-rs: (arch, m, n, k of a rank).
 
 gfx942: chosen by the emulated device's time model (docs/kernels/gemm_rs.md), not measured: no MI300X was at hand.
-sm_90: the fastest of 4 to 20 rows measured on 4xH200, with n, m and k of a rank as on eight.
+sm_90: the fastest of 4 to 7 rows measured on 4xH200, with n, m and k of a rank as on eight; (512, 4096, 1536) before tiles
+were copied in bulk.
 SUM_ROWS: rows that an adder adds. PRODUCERS: workgroups that compute tiles, 0 for one a tile. DESCRIPTORS: load tiles by
 TMA (Hopper). MFMA: the matrix instruction's rows (gfx942).
 """
