@@ -23,11 +23,12 @@ struct Settings {
 static Settings read_settings() {
   Settings s = {0, 1, false};
   const char* text = getenv("CDNA_CHECKS");
-  if (!text || !*text || !strcmp(text, "none")) return s;
+  if (!text) return s;
   if (!strncmp(text, "report:", 7)) {
     s.raise = 0;
     text += 7;
   }
+  if (!strcmp(text, "none")) return s;
   while (*text) {
     size_t n = strcspn(text, ",");
     u32 i = 0;
