@@ -5,6 +5,7 @@ import triton.language as tl
 
 from kernels.common.peer_signals import (
     barrier_all_ranks,
+    release_system,
     signal,
     signal_all_ranks,
     stores_complete,
@@ -46,6 +47,7 @@ def exchange_kernel(  # type: ignore[no-untyped-def]
         words = (tl.load(table + target) + slot + rank * WORDS * 4).to(tl.pointer_type(tl.int32))
         tl.store(words + index, word_of(epoch, rank, target, index))
     stores_complete()
+    release_system()
     signal_all_ranks(table, flags, rank, world_size, epoch, RANKS)
     if WAIT:  # without, words are wrong: so it is known that they would be seen
         wait_for_all_ranks(table, flags, rank, world_size, epoch, alarm, timeout_ticks, 1, RANKS)

@@ -140,48 +140,11 @@ def store_flags(flags, values, inside, COUNT: tl.constexpr):
 
 
 @triton.jit
-def release_flags(flags, values, inside, COUNT: tl.constexpr):
-    """release_system() and store_flags(). On NVIDIA in one instruction: a third cheaper than with a fence."""
-    if PEER_SIGNALS_HIP:
-        release_system()
-        store_flags(flags, values, inside, COUNT)
-    else:
-        tl.inline_asm_elementwise(
-            "{ .reg .pred here; .reg .u32 thread; setp.ne.s32 here, $3, 0; mov.u32 thread, %tid.x; "
-            "setp.lt.and.u32 here, thread, $4, here; @here st.release.sys.global.s32 [$1], $2; mov.u32 $0, 0; }",
-            "=r,l,r,r,r",
-            [flags.to(tl.int64), values, inside.to(tl.int32), COUNT],
-            dtype=tl.int32,
-            is_pure=False,
-            pack=1,
-        )
-
-
-@triton.jit
-def acquire_flags(flags, inside):
-    """By each wave, once these flags have come: what their senders stored before is visible to its loads that follow.
-
-    On NVIDIA each thread acquires from the flag that it holds, and the warp's barrier hands that on to all of it.
-    """
-    if PEER_SIGNALS_HIP:
-        acquire_system()
-    else:
-        tl.inline_asm_elementwise(
-            "{ .reg .pred here; setp.ne.s32 here, $2, 0; mov.s32 $0, 0; "
-            "@here ld.acquire.sys.global.s32 $0, [$1]; bar.warp.sync 0xffffffff; }",
-            "=r,l,r",
-            [flags.to(tl.int64), inside.to(tl.int32)],
-            dtype=tl.int32,
-            is_pure=False,
-            pack=1,
-        )
-
-
-@triton.jit
 def signal(flag, value):
     """Set a flag (int32 pointer, here or on a peer) for everyone to see, after all that stores_complete() covered."""
-    values = tl.full((), 0, tl.int32) + value
-    release_flags(flag, values, values == values, 1)
+    release_system()
+    one = tl.full((), 0, tl.int32) + value
+    store_flags(flag, one, one == one, 1)
 
 
 @triton.jit
@@ -219,13 +182,12 @@ def wait_until_at_least(ptr, value, alarm, timeout_ticks, what, peer):
             pause()
             if wall_clock() - start > timeout_ticks:
                 raise_alarm(alarm, what, peer, value)
-    one = tl.full((), 1, tl.int32)
-    acquire_flags(ptr, one == 1)
+    acquire_system()
 
 
 @triton.jit
 def signal_all_ranks(table, offset, rank, world_size, epoch, RANKS: tl.constexpr):
-    """Set this rank's flag on every rank at once, its own included, after all that stores_complete() covered.
+    """After release_system(): set this rank's flag on every rank at once, its own included.
 
     table: int64 [world_size] addresses of a region (region.table). Its flags, int32 64 bytes apart, one per rank, begin
     `offset` bytes into the region. RANKS: a power of two, world_size or more.
@@ -234,7 +196,7 @@ def signal_all_ranks(table, offset, rank, world_size, epoch, RANKS: tl.constexpr
     inside = ranks < world_size
     flags = tl.load(table + ranks, mask=inside, other=0) + offset + rank * 64
     values = tl.full((RANKS,), 0, tl.int32) + epoch
-    release_flags(flags.to(tl.pointer_type(tl.int32)), values, inside, RANKS)
+    store_flags(flags.to(tl.pointer_type(tl.int32)), values, inside, RANKS)
 
 
 @triton.jit
@@ -259,7 +221,7 @@ def wait_for_all_ranks(table, offset, rank, world_size, epoch, alarm, timeout_ti
             if wall_clock() - start > timeout_ticks:
                 raise_alarm(alarm, what, tl.min(tl.where(missing > 0, ranks, RANKS)), epoch)
             missing = ranks_missing(flags, inside, epoch)
-    acquire_flags(flags, inside)
+    acquire_system()
 
 
 @triton.jit
@@ -267,6 +229,7 @@ def barrier_all_ranks(table, offset, rank, world_size, epoch, alarm, timeout_tic
     """By one workgroup of every rank: nobody passes before all have come, and all they had stored is visible then.
     Arguments as in signal_all_ranks() and wait_until_at_least(); epoch grows from call to call."""
     stores_complete()
+    release_system()
     signal_all_ranks(table, offset, rank, world_size, epoch, RANKS)
     wait_for_all_ranks(table, offset, rank, world_size, epoch, alarm, timeout_ticks, what, RANKS)
     tl.debug_barrier()

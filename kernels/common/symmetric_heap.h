@@ -17,15 +17,6 @@ __device__ inline int load_flag(const int* flag) {
 __device__ inline void store_flag(int* flag, int value) {
     asm volatile("st.relaxed.sys.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
-// release_system() and store_flag(), or load_flag() and acquire_system(), in one: a third cheaper than with a fence.
-__device__ inline void release_flag(int* flag, int value) {
-    asm volatile("st.release.sys.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
-}
-__device__ inline int acquire_flag(const int* flag) {
-    int value;
-    asm volatile("ld.acquire.sys.global.s32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
-    return value;
-}
 __device__ inline void add_flag(int* flag, int n) {
     asm volatile("red.relaxed.sys.global.add.s32 [%0], %1;" ::"l"(flag), "r"(n) : "memory");
 }
@@ -71,16 +62,6 @@ __device__ inline void release_system() {
 // What peers stored before a flag that this wave has read is visible to the loads of its workgroup that follow
 // (buffer_inv sc0 sc1: the L1 of this CU, and in L2 what is not this device's own).
 __device__ inline void acquire_system() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
-// release_system() and store_flag(), or load_flag() and acquire_system(), in one.
-__device__ inline void release_flag(int* flag, int value) {
-    release_system();
-    store_flag(flag, value);
-}
-__device__ inline int acquire_flag(const int* flag) {
-    const int value = load_flag(flag);
-    acquire_system();
-    return value;
-}
 // By the whole workgroup: its stores so far are covered by a release_system() that any wave of it does next. A barrier
 // alone does not wait for other waves' stores under way.
 __device__ inline void stores_complete() {
@@ -125,7 +106,7 @@ __device__ inline void poll_flag(const int* flag, int value, const Patience& pat
 // poll_flag(), and then what the flag's sender stored before it is visible.
 __device__ inline void wait_flag(const int* flag, int value, const Patience& patience, unsigned what, int peer) {
     poll_flag(flag, value, patience, what, peer);
-    (void)acquire_flag(flag);
+    acquire_system();
 }
 
 // By one workgroup of every rank, of at least world_size threads along x: nobody passes before all have come, and what
@@ -142,7 +123,8 @@ __device__ inline void barrier_all_ranks(const long long* table, long long offse
     }
     stores_complete();
     if (peer < world_size) {
-        release_flag(theirs, epoch);
+        release_system();
+        store_flag(theirs, epoch);
         wait_flag(mine, epoch, patience, what, peer);
     }
     __syncthreads();
