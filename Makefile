@@ -12,7 +12,7 @@ demo: $(READY)
 	$(PY) eval.py test amd-fp8-mm --submission submission.py --device gfx942
 
 test: $(READY)
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(READY)
 	$(PY) -m ruff check .
