@@ -214,7 +214,8 @@ int main() {
 
 def test_matrix_hazard(tmp_path: Path) -> None:
     source = tmp_path / "hazard.hip"
-    for states, checks, code in ((7, "all", 0), (3, "hazard", 1), (3, "report:all", 0), (3, "report:none", 0), (3, "bounds", 0)):
+    runs = [(7, "all", 0), (3, "hazard", 1), (3, "report:all", 0), (3, "report:none", 0), (3, "bounds", 0)]
+    for states, checks, code in runs:
         source.write_text(HAZARD.replace("STATES", str(states)))
         done = run(source, CDNA_CHECKS=checks)
         assert done.returncode == code, done.stderr
