@@ -125,7 +125,8 @@ def poisoned_empty(empty: Any) -> Any:
 def run_case(problem: str, module: Any, case: dict[str, Any], rank: int, world_size: int) -> float:
     make_call = gemm_rs_call if problem == "amd-gemm-rs" else ag_gemm_call
     waits = random.Random(1000 * rank + case["m"])
-    calls, worst = [], 0.0
+    calls: list[tuple[Any, Any]] = []
+    worst = 0.0
     for call in range(case["calls"]):
         if call < DISTINCT_CALLS:
             data, want = make_call(case, rank, world_size, 1000 * call + case["k"])
