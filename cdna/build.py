@@ -48,22 +48,35 @@ def find_compiler() -> tuple[list[str], list[str]]:
             raise ToolchainError(
                 f"CDNA_CXX={chosen}: no such program; point it at clang++ (17 or later), or unset it"
             )
-        return [chosen, "-march=native"], [chosen, "-shared"]
+        return [chosen], [chosen, "-shared"]
     zig = importlib.util.find_spec("ziglang")
     if zig is not None and zig.origin:
         binary = str(Path(zig.origin).parent / "zig")
-        return [binary, "c++", "-target", f"{platform.machine()}-linux-gnu", "-mcpu=native", "-nostdinc++"], [
+        return [binary, "c++", "-target", f"{platform.machine()}-linux-gnu", "-nostdinc++"], [
             binary,
             "ld.lld",
             "-shared",
         ]
     clang = shutil.which("clang++")
     if clang:
-        return [clang, "-march=native"], [clang, "-shared"]
+        return [clang], [clang, "-shared"]
     raise ToolchainError(
         "no C++ compiler for the emulated device: `pip install ziglang` (needs no root), "
         "or install clang++ 17 or later, or set CDNA_CXX"
     )
+
+
+def cpu_flags(compile_command: list[str]) -> list[str]:
+    """Options that choose the CPU to compile for, in the order to try: this one, one that most machines are.
+
+    A compiler may crash on one CPU's vector instructions (clang 22 on AVX-512's, seen with ldexp).
+    """
+    if "-target" in compile_command:  # zig has its own names
+        option, portable = "-mcpu=", {"x86_64": "x86_64_v3"}
+    else:
+        option, portable = "-march=", {"x86_64": "x86-64-v3"}
+    names = ["native", portable.get(platform.machine())]
+    return [option + name for name in names if name]
 
 
 def _cpu_features() -> str:
@@ -101,7 +114,7 @@ def engine_library() -> Path:
     """Path of the built engine, building it where the cache has none (half a minute on two cores)."""
     compile_command, link_command = find_compiler()
     sources, headers = sorted(ENGINE_DIR.glob("*.cpp")), sorted(ENGINE_DIR.glob("*.h"))
-    identity = " ".join(compile_command + FLAGS) + _cpu_features()
+    identity = " ".join([*compile_command, *cpu_flags(compile_command), *FLAGS]) + _cpu_features()
     library = cache_dir() / f"engine-{_hash(sources + headers, identity)}.so"
     if library.exists():
         return library
@@ -111,25 +124,37 @@ def engine_library() -> Path:
         raise ToolchainError(
             f"cannot create the cache folder {cache_dir()}: {error}; set CDNA_CACHE_DIR"
         ) from None
-    with open(cache_dir() / "lock", "w") as lock:  # released by the system if the builder is killed
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if library.exists():
-            return library
-        print("cdna: building the emulated device (once per machine) ...", file=sys.stderr, flush=True)
 
+    def objects_for(cpu: str) -> list[Path]:
         def compile_one(source: Path) -> Path:
-            output = cache_dir() / "objects" / f"{source.stem}-{_hash([source, *headers], identity)}.o"
+            name = f"{source.stem}-{_hash([source, *headers], identity, cpu)}.o"
+            output = cache_dir() / "objects" / name
             if not output.exists():
                 partial = output.with_suffix(f".{os.getpid()}.o")
                 _run(
-                    [*compile_command, *FLAGS, "-c", str(source), "-o", str(partial)],
+                    [*compile_command, cpu, *FLAGS, "-c", str(source), "-o", str(partial)],
                     f"compiling {source.name}",
                 )
                 partial.rename(output)
             return output
 
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            objects = list(pool.map(compile_one, sources))
+            return list(pool.map(compile_one, sources))
+
+    with open(cache_dir() / "lock", "w") as lock:  # released by the system if the builder is killed
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if library.exists():
+            return library
+        print("cdna: building the emulated device (once per machine) ...", file=sys.stderr, flush=True)
+        native, *portable = cpu_flags(compile_command)
+        try:
+            objects = objects_for(native)
+        except ToolchainError as error:
+            if not portable:
+                raise
+            what = str(error).splitlines()[0].rstrip(":")
+            print(f"cdna: {what} and {native}; trying {portable[0]} ...", file=sys.stderr, flush=True)
+            objects = objects_for(portable[0])
         partial = library.with_suffix(f".{os.getpid()}.so")
         _run([*link_command, *map(str, objects), "-o", str(partial)], "linking the engine")
         partial.rename(library)

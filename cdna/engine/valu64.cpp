@@ -19,6 +19,8 @@ static inline double fract_of(double a) {
 CORE_F64(fract, fract_of(a))
 
 static void ldexp_(u32* d, const u32* pa, const u32* pb, const u32*) {
+  // As a vector loop it crashes clang 22 wherever there is AVX-512.
+#pragma clang loop vectorize(disable)
   for (int i = 0; i < WAVE; i++) set_pair(d, i, bits(__builtin_ldexp(as_f64(pair(pa, i)), (int)pb[i])));
 }
 // frexp, as in float32.cpp: the mantissa is in [0.5, 1), also a denormal's.

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..arch import ARCHS
-from ..build import ENGINE_DIR, FLAGS, _cpu_features, _hash, _run, cache_dir, engine_library, find_compiler
+from ..build import ENGINE_DIR, FLAGS, _cpu_features, _hash, _run, cache_dir, cpu_flags, engine_library, find_compiler
 from ..errors import ToolchainError
 from .compilers import triton_files
 
@@ -36,7 +36,7 @@ def runtime_library() -> Path:
     engine = engine_library()
     compile_command, link_command = find_compiler()
     # HIP's headers include the C++ library's
-    compile_command = [word for word in compile_command if word != "-nostdinc++"]
+    compile_command = [word for word in compile_command if word != "-nostdinc++"] + cpu_flags(compile_command)[-1:]
     hip = triton_files()
     facts = _arch_facts()
     sources = sorted(RUNTIME_DIR.glob("*.cpp"))

@@ -1,0 +1,61 @@
+"""Building the emulated device's engine: on CPUs other than this one, and past a compiler that crashes on this one."""
+
+import importlib.util
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cdna.build import ENGINE_DIR, FLAGS, engine_library, find_compiler
+from cdna.errors import ToolchainError
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CDNA_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def crashing_compiler(folder: Path, on: str) -> Path:
+    """Writes empty objects, and crashes on one option."""
+    script = folder / "c++"
+    script.write_text(
+        "#!/bin/sh\n"
+        f'echo "$@" >> {folder}/calls\n'
+        f'for word; do case "$word" in {on}) echo "clang frontend command failed" >&2; exit 133;; esac; done\n'
+        'while [ "$1" != -o ]; do shift; done\n'
+        'touch "$2"\n'
+    )
+    script.chmod(0o755)
+    return script
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX-512 is x86-64's")
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="needs ziglang")
+def test_ldexp_compiles_for_a_cpu_with_avx512(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """clang 22 crashed on it as a vector loop."""
+    monkeypatch.delenv("CDNA_CXX", raising=False)
+    files = ["-c", str(ENGINE_DIR / "valu64.cpp"), "-o", str(tmp_path / "valu64.o")]
+    done = subprocess.run([*find_compiler()[0], "-mcpu=x86_64_v4", *FLAGS, *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has a second CPU to try")
+def test_a_compiler_that_crashes_on_this_cpu_is_asked_for_another(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CDNA_CXX", str(crashing_compiler(own_cache, on="-march=native")))
+    assert engine_library().exists()
+    said = capfd.readouterr().err
+    assert "failed" in said and "-march=native; trying -march=x86-64-v3" in said
+    calls = (own_cache / "calls").read_text().splitlines()
+    sources = len(list(ENGINE_DIR.glob("*.cpp")))
+    assert sum("-march=x86-64-v3" in call for call in calls) == sources  # no object for this CPU among them
+
+
+def test_a_compiler_that_always_crashes_is_named(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = crashing_compiler(own_cache, on="-c")
+    monkeypatch.setenv("CDNA_CXX", str(compiler))
+    with pytest.raises(ToolchainError, match=r"compiling .*\.cpp failed with .*\nclang frontend"):
+        engine_library()
