@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 from .asm import AsmFile, Statement, source_line
 from .errors import UnsupportedInstruction
@@ -43,6 +44,7 @@ _FLAG_WORDS = {
     "sc1": SC1,
     "scc": SC1,
     "bound_ctrl": 0,
+    "gds": 0,  # of ds_gws_*, which have no other form
 }
 _FLOAT_TYPES = {"f16": 16, "f32": 32, "f64": 64, "p16": 15, "p32": 32}  # Inst.float_type of a result
 _HALF_TYPES = {"f16", "bf16", "b16", "i16", "u16"}
@@ -79,6 +81,8 @@ _NUMBER_FORMATS = ("UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "SNOR
 _MFMA_FORMATS = {"MFMA_FORMAT_FP8": 0, "MFMA_FORMAT_BF8": 1}
 _INDEXED = ("SRC0", "SRC1", "SRC2", "DST")
 _MATRIX_MODIFIERS = {"cbsz", "abid", "blgp", "matrix_a_fmt", "matrix_b_fmt"}
+_LOAD_SCALES = "v_mfma_ld_scale_b32"
+_TAKES_SCALES = re.compile(r"v_mfma_f32_\d+x\d+x\d+_f8f6f4")
 _SUFFIX = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
 _SPLIT = re.compile(r",(?![^\[(]*[\])])")
 _WORDS = re.compile(r"(?:\[[^\]]*\]|\S)+")  # a list in brackets may have spaces
@@ -258,7 +262,7 @@ class Decoder:
             if statement.mnemonic in ("s_set_gpr_idx_on", "s_set_gpr_idx_off"):
                 indexed = statement.mnemonic.endswith("_on")
             try:
-                records.append(self.decode(statement, index, indexed))
+                records.append(self.decode(self._with_scales(index), index, indexed))
             except UnsupportedInstruction as error:
                 missing.setdefault(str(error), source_line(self.asm, statement))
         if missing:
@@ -276,6 +280,21 @@ class Decoder:
     def n_vgpr(self) -> int:
         """Registers a wave needs, architectural and accumulation; v0 starts with the work-item ids in any kernel."""
         return max(1, self.max_vgpr + self.max_agpr + 2)
+
+    def _with_scales(self, index: int) -> Statement:
+        """The statement; behind v_mfma_ld_scale_b32, the one instruction that the card executes the two as."""
+        statement = self.asm.statements[index]
+        if statement.mnemonic == _LOAD_SCALES:
+            behind = self.asm.statements[index + 1].mnemonic if index + 1 < len(self.asm.statements) else "the end"
+            if not _TAKES_SCALES.match(behind):
+                raise UnsupportedInstruction(f"{_LOAD_SCALES} before {behind}: must stand before v_mfma_f32_*_f8f6f4")
+        before = self.asm.statements[index - 1].mnemonic if index else ""
+        if before != _LOAD_SCALES or not _TAKES_SCALES.match(statement.mnemonic):
+            return statement
+        *operands, last = split_operands(statement.operands)
+        source_c, _, formats = last.partition(" ")
+        scales = f"{', '.join([*operands, source_c])}, {self.asm.statements[index - 1].operands} {formats}"
+        return replace(statement, mnemonic=statement.mnemonic.replace("v_mfma_", "v_mfma_scale_"), operands=scales)
 
     def decode(self, statement: Statement, index: int, indexed: bool = False) -> list:
         """The record of one statement. indexed: it stands between s_set_gpr_idx_on and s_set_gpr_idx_off."""

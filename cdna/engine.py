@@ -151,7 +151,7 @@ def instruction_class(mnemonic: str) -> str:
         return "lds"
     if mnemonic.startswith(("global_", "flat_", "buffer_", "tbuffer_", "scratch_")):
         return "memory"
-    if mnemonic.startswith(("s_load", "s_buffer_load")):
+    if mnemonic.startswith(("s_load", "s_store", "s_buffer_", "s_scratch_", "s_atomic_")):
         return "scalar memory"
     if mnemonic.startswith("v_"):
         return "vector"

@@ -21,8 +21,8 @@ _SHAPE = re.compile(r"^v_s?mf(?:ma|mac)(?:_scale)?_(\w+?)_(\d+)x(\d+)x(\d+)(?:_(
 _REGISTER = re.compile(r"(?<![\w.])([va])(?:(\d+)|\[(\d+)(?::(\d+))?\])(?!\w)")
 _FARTHEST = 21  # wait states; the largest distance below is 20
 _ENDS = ("s_endpgm", "s_setpc_b64", "s_swappc_b64", "s_branch")
-_MATRIX = ("v_mfma", "v_smfmac")
-_NO_RESULT = ("s_", "ds_write", "v_cmp", "v_readlane", "v_readfirstlane")
+_MATRIX = ("v_mfma_f", "v_mfma_i", "v_mfma_scale", "v_smfmac")
+_NO_RESULT = ("s_", "v_mfma_ld_scale", "ds_write", "v_cmp", "v_readlane", "v_readfirstlane")
 
 Registers = frozenset[tuple[str, int]]
 

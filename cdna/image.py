@@ -30,7 +30,7 @@ _CODE_KINDS = {
 }
 # LLVM adds to a pc-relative address the distance from the pc that s_getpc_b64 returned to the literal.
 _LITERAL_DISTANCE = {"lo": 4, "hi": 12}
-_SYMBOLIC = re.compile(r"^([\w.$]+)@(abs32|rel32|gotpcrel32)(?:@(lo|hi))?(?:\+(\d+))?$")
+_SYMBOLIC = re.compile(r"^([\w.$]+)@(abs32|rel32|gotpcrel32)(?:@(lo|hi))?([+-]\d+)?$")
 _ARGUMENT_KINDS = {
     "hidden_block_count_x": 2,
     "hidden_block_count_y": 3,
@@ -135,9 +135,9 @@ class ImageBuilder:
         return None
 
     def _data_target(self, expression: str) -> tuple[int, int] | None:
-        name, _, addend = expression.partition("+")
+        name, sign, addend = re.split(r"([+-]|$)", expression, maxsplit=1)
         address = self._address(name.strip())
-        return None if address is None else (address[0], address[1] + int(addend or "0", 0))
+        return None if address is None else (address[0], address[1] + int(f"{sign}{addend}" or "0", 0))
 
     def _symbol(self, text: str) -> int | Symbolic | None:
         """A symbolic operand: `name@rel32@lo+4` and its kin, LDS symbols, .set names."""

@@ -16,11 +16,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = [f"tests/test_cdna_{family}.py" for family in (
-    "valu", "modifiers", "salu", "memory", "lds", "atomics", "dot", "low_precision", "matrix", "singles")]
+    "valu", "modifiers", "salu", "memory", "lds", "atomics", "dot", "low_precision", "matrix", "scalar_memory",
+    "singles")]
 HEADER = """\
 # The instructions that tests of single instructions executed, and the archs they ran as; see ../coverage.py.
 # `python tests/record_coverage.py` wrote it, from test_cdna_*.py: valu modifiers salu memory lds atomics dot
-# low_precision matrix singles.
+# low_precision matrix scalar_memory singles.
 """
 
 

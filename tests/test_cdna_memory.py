@@ -555,7 +555,6 @@ def test_atomics_need_alignment() -> None:
     "text",
     [
         "buffer_load_dword v0, off, s[4:7], 0 tfe",
-        "ds_gws_init v0 offset:1 gds",
         "ds_add_u32 v0, v1 gds",
         "global_load_dword v0, v[2:3], off clamp",
         "buffer_store_dword v0, off, s[4:7], 0 lds",

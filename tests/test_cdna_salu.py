@@ -271,6 +271,26 @@ s_nop 0""")
     assert state.s[4] == 40
 
 
+def test_an_address_before_a_table() -> None:
+    """What the compiler makes of table[i - 2], and the same as a pointer in data."""
+    state = run("gfx942", """s_getpc_b64 s[6:7]
+s_add_u32 s6, s6, table@rel32@lo-4
+s_addc_u32 s7, s7, table@rel32@hi+4
+s_load_dword s4, s[6:7], 0x8
+s_load_dwordx2 s[8:9], s[6:7], 0x10
+s_waitcnt lgkmcnt(0)
+s_load_dword s5, s[8:9], 0x8
+s_waitcnt lgkmcnt(0)
+s_endpgm
+.section .data,"aw",@progbits
+table:
+.long 77
+.long 78
+.quad table-4
+.text""")
+    assert (state.s[4], state.s[5]) == (77, 78)
+
+
 def test_relative_registers() -> None:
     state = run("gfx942", """s_mov_b32 m0, 3
 s_movrels_b32 s20, s4

@@ -1,6 +1,7 @@
 // What memory instructions access, for observers.
 #include "accesses.h"
 #include "buffer.h"
+#include "scalar_memory.h"
 
 static bool starts(const char*& s, const char* prefix) {
   size_t n = strlen(prefix);
@@ -38,11 +39,11 @@ MemoryOp memory_op(const char* name) {
     if (!has(s, "load") && !has(s, "store") && !has(s, "atomic")) return {};  // buffer_inv, buffer_wbl2
     return vector_kind(BUFFER_ACCESS, s);
   }
-  if (starts(s, "s_load_dword") || starts(s, "s_buffer_load_dword")) {
-    u8 dwords = !strncmp(s, "x16", 3) ? 16 : *s == 'x' ? s[1] - '0' : 1;
-    return {SCALAR_ACCESS, READS, (u8)(4 * dwords), 1, 0};
+  if (scalar_memory(name)) {
+    u8 flags = has(name, "_atomic_") ? READS | WRITES | ATOMIC : has(name, "_store_") ? WRITES : READS;
+    return {SCALAR_ACCESS, flags, (u8)scalar_memory_bytes(name), 1, 0};
   }
-  if (!starts(s, "ds_") || has(s, "permute") || has(s, "swizzle") || has(s, "nop")) return {};
+  if (!starts(s, "ds_") || has(s, "permute") || has(s, "swizzle") || has(s, "nop") || has(s, "gws")) return {};
   MemoryOp k = {LDS_ACCESS, READS | WRITES | ATOMIC, width(s), 1, 0};
   if (!strncmp(s, "read", 4)) k.flags = READS;
   if (!strncmp(s, "write", 5)) k.flags = WRITES;
@@ -71,13 +72,14 @@ static void lds_access(Wave& w, const Inst& in, const MemoryOp& k, u32 offset, L
 
 int observed_accesses(Wave& w, const Inst& in, const MemoryOp& k, LaneAccess* out) {
   if (k.space == SCALAR_ACCESS) {
-    const Operand& offset = in.src[1];
+    const Operand* base_and_offset = in.src + ((k.flags & WRITES) != 0);  // stores and atomics have their data before
+    const Operand& offset = base_and_offset[1];
     out->space = SCALAR_ACCESS;
-    out->flags = READS;
+    out->flags = k.flags;
     out->bytes = k.bytes;
     out->lanes = 1;
     // A buffer descriptor has the base in the same place, with the stride above it.
-    u64 base = w.s64(in.src[0].reg) & 0xffffffffffffull;
+    u64 base = w.s64(base_and_offset[0].reg) & 0xffffffffffffull;
     out->address[0] = (base + (offset.kind == NONE ? 0 : scalar32(w, offset)) + (i64)in.offset) & ~3ull;
     return 1;
   }

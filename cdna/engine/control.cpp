@@ -72,7 +72,9 @@ static const OpInfo OPS[] = {
   {"s_cbranch_scc0", "L", cbranch<SCC0>}, {"s_cbranch_scc1", "L", cbranch<SCC1>},
   {"s_cbranch_vccz", "L", cbranch<VCC_ZERO>}, {"s_cbranch_vccnz", "L", cbranch<VCC_SET>},
   {"s_cbranch_execz", "L", cbranch<EXEC_ZERO>}, {"s_cbranch_execnz", "L", cbranch<EXEC_SET>},
-  {"s_endpgm", "", endpgm}, {"s_barrier", "", barrier}, {"s_sleep", "I", sleep_}, {"s_nop", "I", nop},
+  {"s_cbranch_cdbgsys", "L", nop}, {"s_cbranch_cdbguser", "L", nop},  // conditions that a debugger sets
+  {"s_cbranch_cdbgsys_or_user", "L", nop}, {"s_cbranch_cdbgsys_and_user", "L", nop},
+  {"s_endpgm", "", endpgm}, {"s_endpgm_saved", "", endpgm}, {"s_barrier", "", barrier}, {"s_sleep", "I", sleep_}, {"s_nop", "I", nop},
   {"s_waitcnt", "W", nop}, {"s_setprio", "I", nop}, {"s_sethalt", "I", nop}, {"s_icache_inv", "", nop},
   {"s_dcache_wb", "", nop},
   {"s_dcache_inv_vol", "", nop}, {"s_dcache_wb_vol", "", nop}, {"s_dcache_discard", "X", nop},

@@ -1,5 +1,6 @@
 // Costs of instructions: issue cycles by mnemonic, LDS cycles by bank.
 #include "costs.h"
+#include "scalar_memory.h"
 
 static bool has(const char* s, const char* part) { return strstr(s, part) != nullptr; }
 static bool starts(const char* s, const char* prefix) { return !strncmp(s, prefix, strlen(prefix)); }
@@ -33,13 +34,14 @@ static u32 vector_cycles(const char* n) {
 
 Cost instruction_cost(const OpInfo& op, const Inst& in, bool gfx950) {
   const char* n = op.name;
-  if (starts(n, "v_mfma") || starts(n, "v_smfmac")) return {MATRIX_UNIT, matrix_cycles(n, in, gfx950)};
+  bool scales_alone = starts(n, "v_mfma_ld_scale");
+  if (!scales_alone && (starts(n, "v_mfma") || starts(n, "v_smfmac"))) return {MATRIX_UNIT, matrix_cycles(n, in, gfx950)};
   if (starts(n, "v_")) return {VECTOR_UNIT, vector_cycles(n)};
   if (starts(n, "ds_nop")) return {IDLE, 4};
   if (starts(n, "ds_")) return {LDS_UNIT, 0};
   if (starts(n, "global_") || starts(n, "flat_") || starts(n, "buffer_") || starts(n, "tbuffer_") || starts(n, "scratch_"))
     return {MEMORY_UNIT, 0};
-  if (starts(n, "s_load") || starts(n, "s_buffer_load") || starts(n, "s_mem")) return {SCALAR_MEMORY_UNIT, 4};
+  if (scalar_memory(n) || starts(n, "s_mem")) return {SCALAR_MEMORY_UNIT, 4};
   if (starts(n, "s_waitcnt")) return {WAITS, 4};
   if (starts(n, "s_barrier")) return {BARRIERS, 4};
   if (starts(n, "s_nop")) return {IDLE, 4 * ((u32)in.offset + 1)};

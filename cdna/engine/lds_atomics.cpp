@@ -58,6 +58,23 @@ template <class T, u32 STRIDE> static void exchange2(Wave& w, const Inst& in) {
   memcpy(d, old, 2 * dwords * WAVE * 4);
 }
 
+// Two dwords a lane, at a multiple of 8: each is written where the data's top bit is set, without that bit.
+static void conditional_exchange(Wave& w, const Inst& in) {
+  const u32 *v = w.vreg(in.src[0].reg), *data = w.vreg(in.src[1].reg);
+  u32* d = w.vreg(in.dst[0].reg);
+  EACH_LANE(w, i) {
+    u32 at = (v[i] + (u32)in.offset) & 0xfff8, pair[2] = {data[i], data[WAVE + i]};
+    for (u32 k = 0; k < 2; k++, at += 4) {
+      u32 x = pair[k], old = 0;
+      if ((u64)at + 4 <= w.wg->lds_bytes) {
+        old = peek<u32>(w.wg->lds + at);
+        if (x >> 31) poke(w.wg->lds + at, x & 0x7fffffff);
+      }
+      d[k * WAVE + i] = old;
+    }
+  }
+}
+
 // Adds the number of active lanes to, or subtracts it from, the dword at M0 + offset; all lanes get the old value.
 template <bool APPEND> static void append(Wave& w, const Inst& in) {
   u64 exec = w.exec(), at = (u64)w.s[M0] + (u32)in.offset;
@@ -94,6 +111,7 @@ static const OpInfo OPS[] = {
   {"ds_wrxchg2st64_rtn_b32", "D:b64 S:b32 S:b32 S:b32" DS2_MODS, exchange2<u32, 64>},
   {"ds_wrxchg2_rtn_b64", "D:b128 S:b32 S:b64 S:b64" DS2_MODS, exchange2<u64, 1>},
   {"ds_wrxchg2st64_rtn_b64", "D:b128 S:b32 S:b64 S:b64" DS2_MODS, exchange2<u64, 64>},
+  {"ds_condxchg32_rtn_b64", "D:b64 S:b32 S:b64" DS_MODS, conditional_exchange},
   {"ds_append", "D:b32" DS_MODS, append<true>}, {"ds_consume", "D:b32" DS_MODS, append<false>},
 };
 extern const OpTable LDS_ATOMIC_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -1,4 +1,4 @@
-// Scalar arithmetic, logic, compares and scalar memory loads.
+// Scalar arithmetic, logic and compares.
 #include "core.h"
 
 static inline u32 a32(Wave& w, const Inst& in) { return scalar32(w, in.src[0]); }
@@ -258,24 +258,6 @@ COMPARE(cmp_le_u, u32, a <= b)
 static void cmp_eq64(Wave& w, const Inst& in) { w.scc = a64(w, in) == b64(w, in); }
 static void cmp_ne64(Wave& w, const Inst& in) { w.scc = a64(w, in) != b64(w, in); }
 
-// Scalar loads: D = memory[S0 + S1 or offset], dword aligned.
-template <int DWORDS> static void load(Wave& w, const Inst& in) {
-  u32 index = in.src[1].kind == NONE ? 0 : scalar32(w, in.src[1]);
-  u64 address = (w.s64(in.src[0].reg) + index + (i64)in.offset) & ~3ull;
-  memcpy(&w.s[in.dst[0].reg], (const void*)address, DWORDS * 4);
-}
-template <int DWORDS> static void buffer_load(Wave& w, const Inst& in) {
-  u32 r = in.src[0].reg;
-  u64 base = w.s64(r) & 0xffffffffffffull;
-  u32 index = in.src[1].kind == NONE ? 0 : scalar32(w, in.src[1]);
-  u32 records = w.s[r + 2], offset = (index + in.offset) & ~3u;
-  for (int k = 0; k < DWORDS; k++, offset += 4) {
-    u32 x = 0;
-    if ((u64)offset + 4 <= records) memcpy(&x, (const void*)(base + offset), 4);
-    w.s[in.dst[0].reg + k] = x;
-  }
-}
-
 static const OpInfo OPS[] = {
   {"s_mov_b32", "D:b32 S:b32", mov32}, {"s_mov_b64", "D:b64 S:b64", mov64},
   {"s_movk_i32", "D:b32 S:k16", mov32},
@@ -357,13 +339,5 @@ static const OpInfo OPS[] = {
   {"s_cmpk_gt_u32", "S:u32 S:u32", cmp_gt_u}, {"s_cmpk_ge_u32", "S:u32 S:u32", cmp_ge_u},
   {"s_cmpk_lt_u32", "S:u32 S:u32", cmp_lt_u}, {"s_cmpk_le_u32", "S:u32 S:u32", cmp_le_u},
   {"s_cmp_eq_u64", "S:u64 S:u64", cmp_eq64}, {"s_cmp_lg_u64", "S:u64 S:u64", cmp_ne64},
-  {"s_load_dword", "D:b32 S:b64 M", load<1>}, {"s_load_dwordx2", "D:b64 S:b64 M", load<2>},
-  {"s_load_dwordx4", "D:b128 S:b64 M", load<4>},
-  {"s_load_dwordx8", "D:b256 S:b64 M", load<8>}, {"s_load_dwordx16", "D:b512 S:b64 M", load<16>},
-  {"s_buffer_load_dword", "D:b32 S:b128 M", buffer_load<1>},
-  {"s_buffer_load_dwordx2", "D:b64 S:b128 M", buffer_load<2>},
-  {"s_buffer_load_dwordx4", "D:b128 S:b128 M", buffer_load<4>},
-  {"s_buffer_load_dwordx8", "D:b256 S:b128 M", buffer_load<8>},
-  {"s_buffer_load_dwordx16", "D:b512 S:b128 M", buffer_load<16>},
 };
 extern const OpTable SALU_OPS = {OPS, sizeof OPS / sizeof *OPS};

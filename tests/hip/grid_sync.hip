@@ -14,6 +14,17 @@ __global__ void relay(int* cells, int rounds) {
     grid.sync();
   }
 }
+// The same with global wave sync: the last argument of a barrier is its number, the first how many waves pass it, less one.
+__global__ void prepare_wave_sync(int waves) { __builtin_amdgcn_ds_gws_init(waves - 1, 2); }
+__global__ void relay_by_wave_sync(int* cells, int rounds) {
+  for (int r = 0; r < rounds; r++) {
+    int mine = __hip_atomic_load(cells + blockIdx.x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    __builtin_amdgcn_ds_gws_barrier(2 * gridDim.x - 1, 2);
+    if (threadIdx.x == 0)
+      __hip_atomic_store(cells + (blockIdx.x + 1) % gridDim.x, mine + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    __builtin_amdgcn_ds_gws_barrier(2 * gridDim.x - 1, 2);
+  }
+}
 __global__ void block_sum(const int* in, int* out) {
   __shared__ int sum;
   cg::thread_block block = cg::this_thread_block();
@@ -41,6 +52,13 @@ int main() {
   hipError_t too_large =
       hipLaunchCooperativeKernel((const void*)relay, dim3(1 << 20), dim3(64), arguments, 0, nullptr);
   EXPECT(too_large == hipErrorCooperativeLaunchTooLarge && hipGetLastError() == too_large);
+
+  const int few = 24;
+  DeviceArray<int> synced(std::vector<int>(cells.begin(), cells.begin() + few));
+  prepare_wave_sync<<<1, 1>>>(2 * few);
+  relay_by_wave_sync<<<few, 128>>>(synced.data, rounds);
+  got = synced.host();
+  for (int i = 0; i < few; i++) EXPECT(got[(i + rounds) % few] == i * 10 + rounds);
 
   std::vector<int> x(256);
   int want = 0;
