@@ -14,7 +14,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .errors import CdnaError, KernelFault
@@ -22,7 +22,7 @@ from .errors import CdnaError, KernelFault
 if TYPE_CHECKING:
     from .engine import Program
 
-# In the order of CheckKind in engine/check.h; "hazard" is static and has no bit there.
+# In the order of CheckKind in engine/check.h; "hazard" is static and has no bit there, but comes next (launch_log.h).
 KINDS = ("bounds", "wait", "race", "uninitialised", "alignment", "barrier", "deadlock", "unwritten")
 STATIC_KINDS = ("hazard",)
 ALL_KINDS = KINDS + STATIC_KINDS
@@ -66,7 +66,7 @@ class Finding:
         return f"{what}\n  at `{self.instruction}` ({self.source}){where}"
 
 
-class _Finding(ctypes.Structure):
+class FindingRecord(ctypes.Structure):
     """Finding of engine/check.h."""
 
     _fields_ = [
@@ -81,6 +81,22 @@ class _Finding(ctypes.Structure):
         ("tensor", ctypes.c_char * 64),
         ("message", ctypes.c_char * 400),
     ]
+
+    def as_finding(self, kernel: str, arch: str, instruction: str, source: str, other_instruction: str) -> Finding:
+        kind = ALL_KINDS[self.kind]
+        found = Finding(kind, kernel, arch, self.message.decode(errors="replace"), instruction, source)
+        if kind in STATIC_KINDS:
+            return found
+        return replace(
+            found,
+            workgroup=tuple(self.group),
+            wave=self.wave,
+            lane=self.lane if self.lane >= 0 else None,
+            address=self.address or None,
+            tensor=self.tensor.decode(errors="replace"),
+            other_instruction=other_instruction,
+            count=self.count,
+        )
 
 
 @dataclass(frozen=True)
@@ -167,7 +183,12 @@ def use(kinds: str | Iterable[str] | None, raises: bool = True) -> Iterator[None
 
 
 def findings() -> list[Finding]:
-    """What the checks found since the last call, in order."""
+    """What the checks found since the last call: in Python's launches in order, then in the HIP runtime's."""
+    from . import launch_log
+    from .engine import engine
+
+    if engine.cache_info().currsize:  # nothing ran otherwise
+        _findings.extend(launch_log.take_findings(engine().lib))
     taken = list(_findings)
     _findings.clear()
     return taken
@@ -225,21 +246,7 @@ class LaunchChecks:
     def _finding(record: Any, kernel: str, program: Program) -> Finding:
         instruction, source = instruction_place(program, record.pc)
         other = "" if record.other_pc == NO_INSTRUCTION else program.where(record.other_pc)
-        return Finding(
-            KINDS[record.kind],
-            kernel,
-            program.arch.name,
-            record.message.decode(errors="replace"),
-            instruction,
-            source,
-            tuple(record.group),
-            record.wave,
-            record.lane if record.lane >= 0 else None,
-            record.address or None,
-            record.tensor.decode(errors="replace"),
-            other,
-            record.count,
-        )
+        return record.as_finding(kernel, program.arch.name, instruction, source, other)
 
 
 def declare(lib: Any) -> None:
@@ -247,12 +254,12 @@ def declare(lib: Any) -> None:
     u32, u64, pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
     lib.cdna_checks_new.restype, lib.cdna_checks_new.argtypes = pointer, [u32, u32, u32]
     lib.cdna_checks_range.argtypes = [pointer, u64, u64, u64, ctypes.c_char_p]
-    lib.cdna_checks_findings.restype = ctypes.POINTER(_Finding)
+    lib.cdna_checks_findings.restype = ctypes.POINTER(FindingRecord)
     lib.cdna_checks_findings.argtypes = [pointer, ctypes.POINTER(u32)]
     lib.cdna_checks_free.argtypes = [pointer]
     lib.cdna_memory_register.argtypes = [u64, u64, ctypes.c_char_p]
     lib.cdna_memory_unregister.argtypes = [u64]
-    if lib.cdna_finding_bytes() != ctypes.sizeof(_Finding):
+    if lib.cdna_finding_bytes() != ctypes.sizeof(FindingRecord):
         raise CdnaError(
             "the engine's findings and Python's differ in size: cdna/engine and cdna/*.py are of different versions"
         )

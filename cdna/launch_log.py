@@ -1,4 +1,5 @@
-"""Launches that the HIP runtime made, as records: the engine logs them (engine/launch_log.cpp), this fetches them."""
+"""Launches that the HIP runtime made, and what checks found in them: the engine logs both (engine/launch_log.cpp), this
+fetches them."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from .checks import Finding, FindingRecord
 from .counters import Shape, collect
 
 
@@ -25,6 +27,19 @@ class _Logged(ctypes.Structure):
         ("lds_bytes", ctypes.c_uint32),
         ("groups_per_cu", ctypes.c_uint32),
         ("groups_on_cu", ctypes.c_uint32),
+    ]
+
+
+class _LoggedFinding(ctypes.Structure):
+    """LoggedFinding of engine/launch_log.h."""
+
+    _fields_ = [
+        ("next", ctypes.c_void_p),
+        ("kernel", ctypes.c_char_p),
+        ("arch", ctypes.c_char_p),
+        ("where", ctypes.c_char_p),
+        ("other", ctypes.c_char_p),
+        ("finding", FindingRecord),
     ]
 
 
@@ -70,3 +85,25 @@ def _record(lib: ctypes.CDLL, logged: _Logged, class_of: Callable[[str], str]) -
         "by_class": by_class,
         "counters": counters,
     }
+
+
+def take_findings(lib: ctypes.CDLL) -> list[Finding]:
+    """What the checks found in the runtime's launches since the last call, in order."""
+    lib.cdna_log_take_findings.restype = ctypes.c_void_p
+    address = lib.cdna_log_take_findings()
+    taken = []
+    while address:
+        logged = _LoggedFinding.from_address(address)
+        taken.append(_finding(logged))
+        following = logged.next
+        lib.cdna_log_free_finding(ctypes.c_void_p(address))
+        address = following
+    return taken
+
+
+def _finding(logged: _LoggedFinding) -> Finding:
+    kernel, arch, where, other = (
+        (text or b"").decode(errors="replace") for text in (logged.kernel, logged.arch, logged.where, logged.other)
+    )
+    instruction, _, source = where.removeprefix("`").removesuffix(")").rpartition("` (")
+    return logged.finding.as_finding(kernel, arch, instruction, source, other)

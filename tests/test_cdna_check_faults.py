@@ -162,6 +162,14 @@ def test_scalar_load_outside() -> None:
     assert "256 bytes past the end of `x`" in found(p, [("x", buffer())]).message
 
 
+@pytest.mark.parametrize("access", ["s_store_dword s6", "s_atomic_add s6"])
+def test_scalar_store_outside(access: str) -> None:
+    """Loads may be widened within 16 aligned bytes; what writes may not."""
+    body = f"s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_mov_b32 s6, 1\ns_waitcnt lgkmcnt(0)\n{access}, s[4:5], 0x4"
+    finding = found(program(body), [("x", buffer(1))])
+    assert finding.kind == "bounds" and "0 bytes past the end of `x`" in finding.message
+
+
 STORE = """
 s_load_dwordx2 s[4:5], s[0:1], 0x0
 v_lshlrev_b32_e32 v1, 2, v0
@@ -469,6 +477,57 @@ def test_unwritten_address_register() -> None:
     )
     finding = found(program(body), [("x", buffer())])
     assert (finding.kind, finding.message) == ("uninitialised", "v9 is an address, but no instruction has written it")
+
+
+STORE_V3 = "; global_store_dword v1, v3, s[4:5]"
+UNWRITTEN = {  # v9, v20 and s20 have no value; what the finding says of the last instruction but a label and its s_nop
+    "address": ("v_lshl_add_u32 v3, v9, 2, v1; global_store_dword v3, v0, s[4:5]", "v3 is an address made from v9"),
+    "stored": ("v_add_u32_e32 v3, v9, v0" + STORE_V3, "stores what was computed from v9"),
+    "lanes": ("v_cmp_eq_u32_e32 vcc, 0, v9; s_and_saveexec_b64 s[8:9], vcc", "which lanes go on depends on v9"),
+    "moved to exec": ("v_cmp_eq_u32_e64 s[8:9], 0, v9; s_mov_b64 exec, s[8:9]", "which lanes go on depends on v9"),
+    "branch": ("v_cmp_eq_u32_e32 vcc, 0, v9; s_cbranch_vccnz next; next:; s_nop 0", "a branch depends on v9"),
+    "scalar": (
+        "s_add_u32 s6, s20, 1; s_cmp_eq_u32 s6, 0; s_cbranch_scc1 next; next:; s_nop 0",
+        "a branch depends on s20",
+    ),
+    "product": (
+        "v_mfma_f32_16x16x16_f16 v[2:5], v[20:21], v[0:1], 0; s_nop 10" + STORE_V3,
+        "stores what was computed from v20",
+    ),
+    "accumulator": (
+        "v_mov_b32_e32 v7, 0; v_mov_b32_e32 v6, 0; v_mfma_f32_16x16x16_f16 v[2:5], v[6:7], v[6:7], v[20:23]; s_nop 10"
+        + STORE_V3,
+        "stores what was computed from v21",
+    ),
+    "some lanes": (
+        "s_mov_b64 exec, 0xff; v_mov_b32_e32 v9, 1; s_mov_b64 exec, -1; v_add_u32_e32 v3, 1, v9" + STORE_V3,
+        "stores what was computed from v9",
+    ),
+}
+DEFINED = {  # the same registers where nothing depends on them
+    "moved": "v_mov_b32_e32 v3, v9" + STORE_V3,  # padding, as compilers store it
+    "masked": "v_add_u32_e32 v3, v9, v0; s_mov_b64 exec, 0" + STORE_V3,
+    "selected": "v_cmp_gt_u32_e32 vcc, 64, v0; v_cndmask_b32_e32 v3, v9, v0, vcc; v_add_u32_e32 v3, 1, v3" + STORE_V3,
+    "decided": "v_cmp_eq_u32_e32 vcc, 0, v9; s_and_b64 vcc, vcc, 0; s_cbranch_vccnz next; next:; s_nop 0",
+    "low half": "v_mov_b32_e32 v8, v0; v_lshlrev_b64 v[2:3], 2, v[8:9]; global_store_dword v2, v0, s[4:5]",
+    "lanes off": "s_mov_b64 exec, 0xff; v_mov_b32_e32 v9, 1; v_add_u32_e32 v3, 1, v9" + STORE_V3,
+}
+START = "s_load_dwordx2 s[4:5], s[0:1], 0x0; s_waitcnt lgkmcnt(0); v_lshlrev_b32_e32 v1, 2, v0; "
+
+
+@pytest.mark.parametrize("what", UNWRITTEN)
+def test_what_depends_on_an_unwritten_register(what: str) -> None:
+    body, message = UNWRITTEN[what]
+    finding = found(program((START + body).replace("; ", "\n")), [("x", buffer())])
+    assert finding.kind == "uninitialised"
+    assert finding.message.startswith(f"{message}, which no instruction has written")
+    assert finding.instruction == body.removesuffix("; next:; s_nop 0").rpartition("; ")[2]
+    assert finding.lane in ((8,) if what == "some lanes" else (0, None))
+
+
+@pytest.mark.parametrize("what", DEFINED)
+def test_what_depends_on_no_unwritten_register(what: str) -> None:
+    clean(program((START + DEFINED[what]).replace("; ", "\n")), [("x", buffer())])
 
 
 def test_misaligned() -> None:

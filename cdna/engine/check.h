@@ -2,7 +2,7 @@
 //
 // check_table.cpp says what each instruction touches; check_wave.cpp runs waves and keeps the wait counters;
 // check_global.cpp, check_unwritten.cpp and check_lds.cpp look at memory accesses; check_stall.cpp tells a deadlock from a long wait;
-// check_report.cpp holds memory ranges and findings.
+// check_values.cpp follows what nothing has written; check_report.cpp holds memory ranges and findings.
 #pragma once
 #include "program.h"
 #include <pthread.h>
@@ -17,10 +17,19 @@ enum CheckKind : u32 {  // in the order of checks.py's KINDS
 
 enum AccessKind : u8 {
   PLAIN, WAITCNT, BARRIER, BRANCH, VM_LOAD, VM_STORE, VM_ATOMIC, CACHE_RELEASE, CACHE_ACQUIRE,
-  LDS_READ, LDS_WRITE, LDS_ATOMIC, LDS_LANES, SMEM_LOAD, SMEM_OTHER
+  LDS_READ, LDS_WRITE, LDS_ATOMIC, LDS_LANES, SMEM_LOAD, SMEM_STORE, SMEM_OTHER
 };
 enum AccessSpace : u8 { SPACE_GLOBAL, SPACE_FLAT, SPACE_BUFFER, SPACE_SCRATCH };
-enum TouchFlag : u8 { WRITES = 1, SCALAR = 2, ADDRESS = 4 };
+enum TouchFlag : u8 { WRITES = 1, SCALAR = 2, ADDRESS = 4, SOURCE = 8 };  // SOURCE: what is undefined there is handed on
+// How an instruction hands on what is undefined; check_flow.cpp says which do.
+enum FlowKind : u8 {
+  FLOW_DEFINES,  // not at all: its results count as defined
+  FLOW_MOVES, FLOW_COMPUTES, FLOW_CARRIES, FLOW_LOW_FIRST, FLOW_COMPARES, FLOW_COMPARES_TO_EXEC, FLOW_SELECTS, FLOW_MULTIPLIES,
+  FLOW_SCALAR, FLOW_SCALAR_LOW_FIRST, FLOW_SCALAR_SELECTS, FLOW_BITS, FLOW_BRANCH_SCC, FLOW_BRANCH_VCC, FLOW_SCRATCH
+};
+enum BitsKind : u8 {  // of FLOW_BITS
+  BITS_AND, BITS_OR, BITS_XOR, BITS_OP = 3, BITS_NOT_A = 4, BITS_NOT_B = 8, BITS_NOT_RESULT = 16, BITS_TO_EXEC = 32
+};
 
 struct Touch { u16 reg; u8 count, flags; };
 
@@ -34,11 +43,16 @@ struct Access {
   bool ordered;    // sc0 or sc1: an atomic or volatile access
   bool swaps_dword; // a 32-bit compare-and-swap
   bool upper;      // stores the upper half of its register
+  bool all_lanes;  // writes its vector registers whatever exec says
+  bool accumulates; // reads its destination too
+  bool reads_scc, writes_scc;
+  u8 flow, bits;   // FlowKind, BitsKind
   u16 stride;      // what the offsets of ds_read2 and its kin count, in bytes
   Touch touch[8];
 };
 
 Access* check_table(const Program& p);
+void classify_flow(Access& x, const Inst& in, const char* name);
 
 // --- findings --------------------------------------------------------------------------------------
 
@@ -107,13 +121,25 @@ struct Counter {  // vmcnt or lgkmcnt
   Outstanding ops[MAX_OUTSTANDING];
 };
 
+struct Origin { u32 what, pc; };  // what has not been written, and the instruction that read it first
+struct Undefined {                // a register or a word of scratch, lane by lane; a scalar register, bit by bit
+  u64 defined, computed;          // computed: undefined, and the result of arithmetic
+  Origin origin;                  // what: 0 if nothing has come there from elsewhere
+};
+struct Values {                   // of check_values.cpp; registers that known_v and known_s do not have
+  Undefined v[512], s[128];
+  Undefined* scratch;             // per dword
+  u32 n_scratch;
+  Origin scc;                     // what: 0 if it is defined
+};
+
 struct WaveCheck {
   u32 pc;                         // of the instruction under check
   Counter vm, lgkm;
   u32 smem;                       // scalar operations among lgkm's outstanding ones, or flat ones: they return in any order
   u64 pending_v[VGPR_WORDS], pending_s[3];
   bool pending;
-  u64 known_v[VGPR_WORDS], known_s[3];  // registers that something has written
+  u64 known_v[VGPR_WORDS], known_s[3];  // registers that are defined in all lanes
   u32 vm_at_barrier, lgkm_at_barrier;   // `done` at the last barrier
   u64 memory_sum;                 // of what an atomic is about to change
   u64 lanes;                      // that an atomic acts on
@@ -124,6 +150,7 @@ struct WaveCheck {
   u64 polled;
   bool spins;
   u32 barriers;                   // passed
+  Values values;
 };
 
 struct LdsCell;
@@ -153,8 +180,12 @@ bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, 
 const Range* describe(const Checks& c, u64 address, char* text, u32 size);
 
 bool check_global(Wave& w, const Inst& in, const Access& x);
-bool check_scalar_load(Wave& w, const Inst& in, const Access& x);
+bool check_scalar(Wave& w, const Inst& in, const Access& x);
 bool check_unwritten(Wave& w, int lane, u64 address, u32 bytes);  // check_unwritten.cpp
+bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x);
+bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes);
+void define_lanes(WaveCheck& c, const Touch& t, u64 lanes);
+void forget_values(WaveCheck& c, u32 n_vgpr);
 bool check_lds(Wave& w, const Inst& in, const Access& x);
 bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes);
 void check_lds_start(Workgroup& g, Checks* checks);

@@ -265,41 +265,45 @@ bool check_global(Wave& w, const Inst& in, const Access& x) {
   Lanes l;
   l.mask = 0;
   if (!check_extents(w, in, x, l)) return false;
-  if (x.kind != VM_LOAD || !w.wg->check->checks->has(CHECK_UNWRITTEN)) return true;
+  const Checks& c = *w.wg->check->checks;
+  if (x.kind != VM_LOAD && c.has(CHECK_UNINITIALISED) && !check_stored(w, in, x, l.mask)) return false;
+  if (x.kind != VM_LOAD || !c.has(CHECK_UNWRITTEN)) return true;
   for (u64 m = l.mask; m; m &= m - 1)
     if (!check_unwritten(w, __builtin_ctzll(m), l.at[__builtin_ctzll(m)], x.bytes)) return false;
   return true;
 }
 
-// Scalar loads: dword aligned; compilers widen them within 16 aligned bytes.
+// Scalar accesses: dword aligned; compilers widen loads within 16 aligned bytes.
 static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
   Checks& c = *w.wg->check->checks;
   WaveCheck& wave = check_of(w);
-  u64 offset = (in.src[1].kind == NONE ? 0 : scalar32(w, in.src[1])) + (i64)in.offset, base = w.s64(in.src[0].reg), address = base + offset;
+  const Operand &from = in.src[x.kind == SMEM_STORE], &index = in.src[1 + (x.kind == SMEM_STORE)];
+  u64 unit = x.space == SPACE_SCRATCH ? 64 : 1, within = x.kind == SMEM_LOAD ? 15 : 0;
+  u64 offset = (index.kind == NONE ? 0 : scalar32(w, index)) * unit + (i64)in.offset, base = w.s64(from.reg), address = base + offset;
   if (x.space == SPACE_BUFFER) {
-    if ((u32)offset + x.bytes > w.s[in.src[0].reg + 2]) return true;  // reads zeros
+    if ((u32)offset + x.bytes > w.s[from.reg + 2]) return true;  // reads zeros, writes nothing
     base &= 0xffffffffffffull;
     address = base + (u32)offset;
   }
   wave.polled = address;
   wave.polled_pc = wave.pc;
   if (address & 3 && c.has(CHECK_ALIGNMENT) &&
-      !report(w, CHECK_ALIGNMENT, -1, address, nullptr, ~0u, "scalar load from 0x%llx, whose two low bits are ignored", (unsigned long long)address)) return false;
+      !report(w, CHECK_ALIGNMENT, -1, address, nullptr, ~0u, "scalar access to 0x%llx, whose two low bits are ignored", (unsigned long long)address)) return false;
   if (!c.has(CHECK_BOUNDS)) return true;
   u32 hint = c.hint[wave.pc];
-  if (hint < c.n_ranges && !c.ranges[hint].freed && address >= c.ranges[hint].base && address + x.bytes <= ((c.ranges[hint].end + 15) & ~15ull)) return true;
+  if (hint < c.n_ranges && !c.ranges[hint].freed && address >= c.ranges[hint].base && address + x.bytes <= ((c.ranges[hint].end + within) & ~within)) return true;
   for (u32 i = 0; i < c.n_ranges; i++)
-    if (!c.ranges[i].freed && address >= c.ranges[i].base && address + x.bytes <= ((c.ranges[i].end + 15) & ~15ull)) { c.hint[wave.pc] = (u16)i; return true; }
+    if (!c.ranges[i].freed && address >= c.ranges[i].base && address + x.bytes <= ((c.ranges[i].end + within) & ~within)) { c.hint[wave.pc] = (u16)i; return true; }
   bool stop = false;
   range_of(w, x, -1, address, x.space == SPACE_BUFFER ? base : 0, stop);
   return !stop;
 }
 
 // What compilers widen a scalar load by need not have been written: only its first dword is looked at.
-bool check_scalar_load(Wave& w, const Inst& in, const Access& x) {
+bool check_scalar(Wave& w, const Inst& in, const Access& x) {
   WaveCheck& wave = check_of(w);
   wave.polled = 0;
   if (!check_scalar_extents(w, in, x)) return false;
-  if (!wave.polled || !w.wg->check->checks->has(CHECK_UNWRITTEN)) return true;
+  if (x.kind == SMEM_STORE || !wave.polled || !w.wg->check->checks->has(CHECK_UNWRITTEN)) return true;
   return check_unwritten(w, -1, wave.polled & ~3ull, 4);
 }

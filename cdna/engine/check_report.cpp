@@ -149,6 +149,7 @@ void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
 void check_free_group(Workgroup& g) {
   if (!g.check) return;
   check_lds_free(*g.check);
+  for (u32 i = 0; i < g.n_waves; i++) free(g.check->waves[i].values.scratch);
   free(g.check->waves);
   free(g.check);
 }
@@ -226,12 +227,23 @@ void cdna_checks_free(Checks* c) {
 
 int cdna_finding_bytes() { return sizeof(Finding); }
 
-// Allocations of a runtime. What was unregistered lately is known as freed until its addresses are used again.
-void cdna_memory_register(u64 base, u64 bytes, const char* name) {
-  pthread_mutex_lock(&registry_lock);
+// Allocations of a runtime. What was unregistered lately is known as freed until its addresses are used again, or until
+// the runtime forgets it: anybody may get addresses that are the system's again, without telling us.
+static void forget(u64 base, u64 bytes) {
   for (u32 i = n_registered; i-- > 0;) {
     if (registry[i].freed && registry[i].base < base + bytes && base < registry[i].end) { drop(i); n_freed--; }
   }
+}
+
+void cdna_memory_forget(u64 base, u64 bytes) {
+  pthread_mutex_lock(&registry_lock);
+  forget(base, bytes);
+  pthread_mutex_unlock(&registry_lock);
+}
+
+void cdna_memory_register(u64 base, u64 bytes, const char* name) {
+  pthread_mutex_lock(&registry_lock);
+  forget(base, bytes);
   append(registry, n_registered, max_registered, make_range(base, bytes, name));
   pthread_mutex_unlock(&registry_lock);
 }

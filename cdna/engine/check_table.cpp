@@ -1,5 +1,6 @@
 // What instructions touch: registers from the op's signature, kind and size of memory accesses from its name.
 #include "check.h"
+#include "scalar_memory.h"
 #include <stdlib.h>
 
 extern const OpInfo* op_info(int index);
@@ -35,7 +36,7 @@ static void registers(Access& x, const Inst& in, const OpInfo& op) {
     } else if (*s == 'S' || *s == 'A' || *s == 'G' || *s == 'M') {
       u32 count = in.src_dwords[ns];
       if (has(op.name, "f8f6f4") && ns < 2) count = scaled_dwords(ns ? in.blgp : in.cbsz);
-      bool address = *s != 'S' || x.kind == SMEM_LOAD || (x.kind >= LDS_READ && x.kind <= LDS_ATOMIC && ns == 0) || (x.space == SPACE_BUFFER && *s == 'S' && ns);
+      bool address = *s != 'S' || x.kind == SMEM_LOAD || (x.kind == SMEM_STORE && ns) || (x.kind >= LDS_READ && x.kind <= LDS_ATOMIC && ns == 0) || (x.space == SPACE_BUFFER && *s == 'S' && ns);
       add(x, in.src[ns++], count, address ? ADDRESS : 0);
     }
     while (*s && *s != ' ') s++;
@@ -43,7 +44,7 @@ static void registers(Access& x, const Inst& in, const OpInfo& op) {
   Operand vcc = {SGPR, 0, VCC, 0, 0}, m0 = {SGPR, 0, M0, 0, 0};
   if (has(op.name, "div_fmas") || has(op.name, "cbranch_vcc")) add(x, vcc, 2, 0);
   if (x.to_lds || starts(op.name, "ds_append") || starts(op.name, "ds_consume")) add(x, m0, 1, ADDRESS);
-  if (x.space == SPACE_BUFFER && x.kind == VM_ATOMIC && x.returns) {  // back into the data registers
+  if (((x.space == SPACE_BUFFER && x.kind == VM_ATOMIC) || x.kind == SMEM_STORE) && x.returns) {  // back into the data registers
     u32 count = in.src_dwords[0];
     add(x, in.src[0], has(op.name, "cmpswap") ? count / 2 : count, WRITES);
   }
@@ -69,7 +70,7 @@ static u32 lds_element_bytes(const char* n) {
 
 static void classify_lds(Access& x, const char* n) {
   x.kind = LDS_LANES;
-  if (has(n, "permute") || has(n, "swizzle") || has(n, "nop") || has(n, "addtid") || starts(n, "ds_append") || starts(n, "ds_consume")) return;
+  if (has(n, "permute") || has(n, "swizzle") || has(n, "nop") || has(n, "gws") || has(n, "addtid") || starts(n, "ds_append") || starts(n, "ds_consume")) return;
   x.bytes = (u8)lds_element_bytes(n);
   x.kind = starts(n, "ds_read") ? LDS_READ : starts(n, "ds_write") ? LDS_WRITE : LDS_ATOMIC;
   x.two = starts(n, "ds_read2") || starts(n, "ds_write2") || starts(n, "ds_wrxchg2");
@@ -90,10 +91,11 @@ static void classify(Access& x, const Inst& in, const char* n) {
     x.swaps_dword = has(n, "atomic_cmpswap") && x.bytes == 4;
     x.to_lds = has(n, "load_lds") || has(n, " lds");
     x.returns = x.kind == VM_LOAD ? !x.to_lds : x.kind == VM_ATOMIC && (in.flags & GLC);
-  } else if (starts(n, "s_load") || starts(n, "s_buffer_load")) {
-    x.kind = SMEM_LOAD;
-    x.space = starts(n, "s_load") ? SPACE_GLOBAL : SPACE_BUFFER;
-    x.bytes = (u8)(type_dwords(has(n, "x16") ? "b512" : has(n, "x8") ? "b256" : has(n, "x4") ? "b128" : has(n, "x2") ? "b64" : "b32") * 4);
+  } else if (scalar_memory(n)) {
+    x.kind = has(n, "_load_") ? SMEM_LOAD : SMEM_STORE;
+    x.space = starts(n, "s_buffer") ? SPACE_BUFFER : starts(n, "s_scratch") ? SPACE_SCRATCH : SPACE_GLOBAL;
+    x.bytes = (u8)scalar_memory_bytes(n);
+    x.returns = has(n, "_atomic_") && (in.flags & GLC);
   } else if (starts(n, "s_memtime") || starts(n, "s_memrealtime")) {
     x.kind = SMEM_OTHER;
   } else if (starts(n, "s_waitcnt")) {
@@ -111,6 +113,7 @@ Access* check_table(const Program& p) {
     const OpInfo& op = *op_info(p.code[i].op);
     classify(table[i], p.code[i], op.name);
     registers(table[i], p.code[i], op);
+    classify_flow(table[i], p.code[i], op.name);
   }
   return table;
 }

@@ -3,35 +3,13 @@
 // Counters (CDNA3 ISA, "Manually Inserted Wait States" and "Data dependency resolution"): vmcnt falls in the order of
 // issue, loads and stores alike. lgkmcnt falls in order for LDS; scalar loads return in any order, so that only
 // lgkmcnt(0) waits for one. Flat accesses count in both.
-#include "check.h"
+#include "check_bits.h"
 #include "clock.h"
 #include "observe.h"
 #include <stdlib.h>
 
-static u64 span(u32 count) { return count >= 64 ? ~0ull : (1ull << count) - 1; }
-
-// Bits of registers reg, reg+1, ... of a bitmap with a spare word at its end.
-static u64 bits_at(const u64* map, u32 reg, u32 count) {
-  u32 word = reg >> 6, shift = reg & 63;
-  u64 x = map[word] >> shift;
-  if (shift && shift + count > 64) x |= map[word + 1] << (64 - shift);
-  return x & span(count);
-}
-static void set_bits(u64* map, u32 reg, u32 count) {
-  u32 word = reg >> 6, shift = reg & 63;
-  u64 x = span(count);
-  map[word] |= x << shift;
-  if (shift && shift + count > 64) map[word + 1] |= x >> (64 - shift);
-}
 static bool overlap(const Touch& a, const Touch& b) {
   return ((a.flags ^ b.flags) & SCALAR) == 0 && a.reg < b.reg + b.count && b.reg < a.reg + a.count;
-}
-static const char* register_name(const Wave& w, const Touch& t, char* text) {
-  const char* file = t.flags & SCALAR ? "s" : "v";
-  if (t.flags & SCALAR && t.reg >= VCC) snprintf(text, 24, "%s", t.reg < TTMP0 ? "vcc" : t.reg == M0 ? "m0" : t.reg >= EXEC ? "exec" : "ttmp");
-  else if (t.count > 1) snprintf(text, 24, "%s[%u:%u]", file, t.reg, t.reg + t.count - 1);
-  else snprintf(text, 24, "%s%u", file, t.reg);
-  return text;
 }
 
 // --- counters ----------------------------------------------------------------------------------------
@@ -107,14 +85,33 @@ static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t
     for (u32 k = i + 1; k < counter.n; k++) left++;
     bool loose = !vm && !in_order(o.kind);
     report(w, CHECK_WAIT, -1, 0, nullptr, o.pc, "%s %s before the wait for it: %s loads it and needs s_waitcnt %s(%u)",
-           register_name(w, t, name), t.flags & WRITES ? "is overwritten" : "is read", w.wg->check->checks->program->where[o.pc],
+           register_name(t, name), t.flags & WRITES ? "is overwritten" : "is read", w.wg->check->checks->program->where[o.pc],
            vm ? "vmcnt" : "lgkmcnt", loose ? 0 : left);
     return w.stop != FAULTED;
   }
   return true;
 }
 
-static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const Access& x) {
+// Mostly everything is defined: then an instruction defines what it writes.
+static bool check_definedness(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
+  bool known = !c.values.scc.what && !(x.flow == FLOW_SCRATCH && w.scratch_bytes);
+  for (u32 k = 0; k < x.n && known; k++) {
+    const Touch& t = x.touch[k];
+    if (t.flags & (ADDRESS | SOURCE)) known = bits_at(t.flags & SCALAR ? c.known_s : c.known_v, t.reg, t.count) == span(t.count);
+  }
+  if (!known) return check_values(w, c, in, x);
+  bool whole = x.all_lanes || w.exec() == ~0ull;
+  for (u32 k = 0; k < x.n; k++) {
+    const Touch& t = x.touch[k];
+    if (!(t.flags & WRITES)) continue;
+    if (t.flags & SCALAR) set_bits(c.known_s, t.reg, t.count);
+    else if (whole) set_bits(c.known_v, t.reg, t.count);
+    else if (bits_at(c.known_v, t.reg, t.count) != span(t.count)) define_lanes(c, t, w.exec());
+  }
+  return true;
+}
+
+static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const Inst& in, const Access& x) {
   if (c.pending && checks.has(CHECK_WAIT)) {
     for (u32 k = 0; k < x.n; k++) {
       const Touch& t = x.touch[k];
@@ -122,20 +119,7 @@ static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const A
       if (!pending_touch(w, c, x, t, c.vm, true) || !pending_touch(w, c, x, t, c.lgkm, false)) return false;
     }
   }
-  if (checks.has(CHECK_UNINITIALISED)) {
-    for (u32 k = 0; k < x.n; k++) {
-      const Touch& t = x.touch[k];
-      if (!(t.flags & ADDRESS) || bits_at(t.flags & SCALAR ? c.known_s : c.known_v, t.reg, t.count) == span(t.count)) continue;
-      if (x.kind != SMEM_LOAD && !w.exec()) continue;
-      char name[24];
-      if (!report(w, CHECK_UNINITIALISED, -1, 0, nullptr, ~0u, "%s is an address, but no instruction has written it", register_name(w, t, name))) return false;
-    }
-    for (u32 k = 0; k < x.n; k++) {
-      const Touch& t = x.touch[k];
-      if (t.flags & WRITES) set_bits(t.flags & SCALAR ? c.known_s : c.known_v, t.reg, t.count);
-    }
-  }
-  return true;
+  return !checks.has(CHECK_UNINITIALISED) || check_definedness(w, c, in, x);
 }
 
 static const Touch* destination(const Access& x) {
@@ -169,8 +153,9 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
       c.lgkm_at_barrier = c.lgkm.done;
       w.wg->check->unarrived |= lds_writes_outstanding(c, checks);
       return true;
-    case SMEM_LOAD:
-      if (!check_scalar_load(w, in, x)) return false;
+    case SMEM_LOAD: case SMEM_STORE:
+      if (!check_scalar(w, in, x)) return false;
+      if (x.kind == SMEM_STORE) progress(checks);
       issue(c, c.lgkm, destination(x), x.kind);
       return true;
     case SMEM_OTHER: issue(c, c.lgkm, destination(x), x.kind); return true;
@@ -235,7 +220,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     w.clock += p.costs ? p.costs[pc] : CYCLES_OF_MOST;
     w.pc++;
     if (observer) observer->instruction(observer, w, in);
-    if (__builtin_expect(!check_registers(w, c, checks, x), 0)) break;
+    if (__builtin_expect(!check_registers(w, c, checks, in, x), 0)) break;
     if (x.kind != PLAIN) {
       if (__builtin_expect(!before(w, c, checks, in, x), 0)) break;
       bool atomic = x.kind == VM_ATOMIC;
@@ -254,8 +239,9 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
 
 // --- workgroups ----------------------------------------------------------------------------------------
 
-static void start_wave_check(WaveCheck& c, const KernelInfo& k) {
-  memset((void*)&c, 0, sizeof c);
+static void start_wave_check(WaveCheck& c, const KernelInfo& k, u32 n_vgpr) {
+  memset((void*)&c, 0, __builtin_offsetof(WaveCheck, values));
+  forget_values(c, n_vgpr);
   c.stalled_at = ~0ull;
   u32 given = k.user_sgprs + __builtin_popcount(k.workgroup_id_mask) + 2;  // and private segment offset, work group info
   for (u32 i = 0; i < given && i < 102; i++) set_bits(c.known_s, i, 1);
@@ -264,5 +250,5 @@ static void start_wave_check(WaveCheck& c, const KernelInfo& k) {
 }
 
 void check_start_waves(Workgroup& g, const KernelInfo& k) {
-  for (u32 i = 0; i < g.n_waves; i++) start_wave_check(g.check->waves[i], k);
+  for (u32 i = 0; i < g.n_waves; i++) start_wave_check(g.check->waves[i], k, g.check->checks->program->n_vgpr);
 }

@@ -1,4 +1,4 @@
-// The log of launches: what counters.py makes records from.
+// The log of launches and findings: what launch_log.py makes records from.
 #include "launch_log.h"
 #include "caches.h"
 #include "counters.h"
@@ -10,7 +10,9 @@ static u32 mode = LOG_OFF, length = 0;
 static CounterConfig config[2];  // by arch: gfx942, gfx950
 static Caches* caches[2];
 static LoggedLaunch *first, *last;
-constexpr u32 MOST_LAUNCHES = 100000;  // a program that nobody asks must not grow
+static LoggedFinding *first_finding, *last_finding;
+static u32 n_findings = 0;
+constexpr u32 MOST_LAUNCHES = 100000, MOST_FINDINGS = 10000;  // a program that nobody asks must not grow
 
 static void release(LoggedLaunch* l) {
   if (l->counters) cdna_counters_destroy(l->counters);
@@ -80,5 +82,36 @@ LoggedLaunch* cdna_log_take() {
   return taken;
 }
 void cdna_log_free(LoggedLaunch* l) { release(l); }
+
+void cdna_log_finding(const Program* p, const char* kernel, const Finding* finding) {
+  pthread_mutex_lock(&lock);
+  if (mode != LOG_OFF && n_findings++ < MOST_FINDINGS) {
+    LoggedFinding* f = (LoggedFinding*)calloc(1, sizeof(LoggedFinding));
+    f->kernel = strdup(kernel);
+    f->arch = strdup(p->arch);
+    f->where = strdup(p->where[finding->pc]);
+    f->other = finding->other_pc == ~0u ? nullptr : strdup(p->where[finding->other_pc]);
+    f->finding = *finding;
+    (first_finding ? last_finding->next : first_finding) = f;
+    last_finding = f;
+  }
+  pthread_mutex_unlock(&lock);
+}
+// The findings since the last call, in order; each to be freed.
+LoggedFinding* cdna_log_take_findings() {
+  pthread_mutex_lock(&lock);
+  LoggedFinding* taken = first_finding;
+  first_finding = last_finding = nullptr;
+  n_findings = 0;
+  pthread_mutex_unlock(&lock);
+  return taken;
+}
+void cdna_log_free_finding(LoggedFinding* f) {
+  free(f->kernel);
+  free(f->arch);
+  free(f->where);
+  free(f->other);
+  free(f);
+}
 
 }

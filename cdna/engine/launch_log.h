@@ -1,5 +1,6 @@
-// Launches that Python does not make itself, kept for it to ask for: the HIP runtime's.
+// Launches that Python does not make itself, and what checks found in them, kept for it to ask for: the HIP runtime's.
 #pragma once
+#include "check.h"
 #include "program.h"
 
 enum LogMode : u32 { LOG_OFF, LOG_EXECUTED, LOG_COUNTERS };
@@ -13,8 +14,16 @@ struct LoggedLaunch {  // in the order of counters.py's _Logged
   u32 n_inst, groups[3], block[3], lds_bytes, groups_per_cu, groups_on_cu;
 };
 
+struct LoggedFinding {  // in the order of launch_log.py's _LoggedFinding
+  LoggedFinding* next;
+  char *kernel, *arch, *where, *other;  // where: as above; other: the other instruction, null: none
+  Finding finding;                      // of kind CHECK_KINDS: a hazard, of no wave
+};
+
 extern "C" {
 // Around cdna_launch. begin: null while the log is off. groups_per_cu: workgroups of the launch that fit on a CU.
 LoggedLaunch* cdna_log_begin(Program*, u32 kernel, Launch*, u32 groups_per_cu, u32 compute_units);
 void cdna_log_end(LoggedLaunch*, Program*, const Launch*);
+// Nothing while the log is off.
+void cdna_log_finding(const Program*, const char* kernel, const Finding*);
 }
