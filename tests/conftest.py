@@ -1,8 +1,12 @@
-"""Shared by all tests: those marked `gpu` are skipped, with the reason, where torch sees no GPU."""
+"""Shared by all tests: those marked `gpu` are skipped, with the reason, where torch sees no GPU, and those that use
+`hip_compiler` where there is none."""
 
 import functools
 
 import pytest
+
+from cdna.errors import ToolchainError
+from cdna.hip.toolchain import find
 
 
 @functools.cache
@@ -22,3 +26,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = why_no_gpu()
         if reason:
             pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def hip_compiler() -> None:
+    try:
+        find()
+    except ToolchainError as reason:
+        pytest.skip(f"no HIP compiler: {reason}")

@@ -211,6 +211,84 @@ def test_lanes_and_groups_on_the_device(arch: str) -> None:
     assert set(ballots) == {sum(1 << i for i in range(41, 64))}
 
 
+def test_programs_may_define_what_rocm_lacks(tmp_path: Path) -> None:
+    """Public code brings these functions itself, on the device alone or on both sides; without them ours serve."""
+    (tmp_path / "own.hip").write_text("""
+        #include <hip/hip_bf16.h>
+        #include <hip/hip_fp16.h>
+        #ifdef OWN
+        inline __device__ __hip_bfloat162 __float2bfloat162_rn(const float a) { return {3.0f, 4.0f}; }
+        static __host__ __device__ __half2 __hmax2(__half2 a, __half2 b) { return a; }
+        #endif
+        __global__ void use(float* out, float a) {
+          out[0] = __bfloat162float(__float2bfloat162_rn(a).y);
+          out[1] = __high2float(__hmax2(__half2(1, 5), __half2(2, 6)));
+        }
+    """)
+    for defines, want in ((["OWN"], [4, 5]), ([], [7, 6])):
+        out: np.ndarray = np.zeros(2, np.float32)
+        made = Program(find().device_asm(tmp_path / "own.hip", "gfx942", defines=defines))
+        made.kernels["_Z3usePff"].launch((1, 1, 1), (1, 1, 1), struct.pack("@Qf", out.ctypes.data, 7.0))
+        assert list(out) == want
+
+
+# kernel of rocwmma.hip: (block, k, type of the operands on gfx942 and gfx950, of the sums)
+FNUZ, OCP = (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz), (torch.float8_e4m3fn, torch.float8_e5m2)
+FRAGMENTS: dict[str, tuple[int, int, tuple[torch.dtype, torch.dtype], torch.dtype]] = {
+    "f16_16": (16, 32, (torch.float16,) * 2, torch.float32),
+    "f16_32": (32, 16, (torch.float16,) * 2, torch.float32),
+    "half_16": (16, 16, (torch.float16,) * 2, torch.float16),
+    "bf16_16": (16, 16, (torch.bfloat16,) * 2, torch.float32),
+    "bf16_32": (32, 8, (torch.bfloat16,) * 2, torch.float32),
+    "i8_16": (16, 64, (torch.int8,) * 2, torch.int32),
+    "i8_32": (32, 16, (torch.int8,) * 2, torch.int32),
+    "f32_16": (16, 8, (torch.float32,) * 2, torch.float32),
+    "f32_32": (32, 4, (torch.float32,) * 2, torch.float32),
+    "f64_16": (16, 8, (torch.float64,) * 2, torch.float64),
+    "fp8_16": (16, 64, (FNUZ[0], OCP[0]), torch.float32),
+    "fp8_32": (32, 32, (FNUZ[0], OCP[0]), torch.float32),
+    "bf8_16": (16, 32, (FNUZ[1], OCP[1]), torch.float32),
+}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_fragments_of_rocwmma(arch: str) -> None:
+    """Small whole numbers, whose products every type holds: results are exact."""
+    draw = torch.Generator().manual_seed(3)
+    for name, (block, k, types, sum_type) in FRAGMENTS.items():
+        a, b = (torch.randint(-3, 4, shape, generator=draw) for shape in ((block, k), (k, block)))
+        c = torch.randint(-9, 10, (block, block), generator=draw)
+        wanted = a @ b + c
+        for layouts in ("rr", "cc"):
+            given = [a, b, c, torch.zeros_like(c)] if layouts == "rr" else [a.t(), b.t(), c.t(), torch.zeros_like(c)]
+            dtypes = [types[ARCHS.index(arch)]] * 2 + [sum_type] * 2
+            padded = [torch.nn.functional.pad(x.double(), (0, 8)).to(t) for x, t in zip(given, dtypes, strict=True)]
+            addresses = struct.pack("@4Q", *(x.data_ptr() for x in padded))
+            program("rocwmma.hip", arch).kernels[f"{name}_{layouts}"].launch((1, 1, 1), (64, 1, 1), addresses)
+            result = padded[3].double()[:, :block]
+            assert torch.equal(result if layouts == "rr" else result.t(), wanted.double()), (name, layouts)
+            assert not padded[3][:, block:].any(), (name, layouts)
+    a, b = (torch.randint(-3, 4, (16, 16), generator=draw).half() for _ in "ab")
+    d = torch.zeros(16, 16)
+    addresses = struct.pack("@3Q", *(x.data_ptr() for x in (a, b, d)))
+    program("rocwmma.hip", arch).kernels["transposed"].launch((1, 1, 1), (64, 1, 1), addresses)
+    assert torch.equal(d, a.float() @ b.float())
+
+
+def test_narrow_numbers_ask_nothing_of_types_of_the_users(tmp_path: Path) -> None:
+    """rocWMMA, for one, declares its own numbers arithmetic after functions on them have been looked up."""
+    (tmp_path / "own.hip").write_text(
+        "#include <hip/hip_fp8.h>\n#include <hip/hip_bf16.h>\n#include <hip/hip_fp16.h>\n"
+        "struct own { float value; };\n"
+        "__device__ int chosen(__hip_bfloat16), chosen(__half), chosen(__hip_fp8_e4m3_fnuz);\n"
+        "__device__ inline int chosen(own) { return 1; }\n"
+        "__global__ void kernel(int* out) { *out = chosen(own{2.0f}); }\n"
+        "template <> struct std::is_arithmetic<own> : std::true_type {};\n"
+        "template <> struct std::is_integral<own> : std::true_type {};\n"
+    )
+    assert "kernel" in find().device_asm(tmp_path / "own.hip", "gfx942")
+
+
 def test_our_wrapper_headers_make_the_code_that_clang_makes_with_its_own() -> None:
     """Where the machine has a clang with HIP wrapper headers of the version that ziglang holds."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,10 +36,59 @@ def test_a_wrong_result_is_the_programs_exit_code() -> None:
     assert "saxpy.hip" in done.stdout and "not so" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["matmul_lds", "sort_scan_histogram", "stencil_paths", "grid_sync", "exchange", "rtc"])
+@pytest.mark.parametrize("name", ["matmul_lds", "sort_scan_histogram", "stencil_paths", "grid_sync", "exchange", "rtc",
+                                  "memory_calls"])
 def test_program(name: str) -> None:
     done = run(PROGRAMS / f"{name}.hip")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_linking_at_run_time() -> None:
+    done = run(PROGRAMS / "link.hip")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "hipLinkComplete: caller.hip:2: error: undefined device symbol _Z4halfi" in done.stderr
+
+
+def test_openmp_in_host_code(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text("""
+        #include <hip/hip_runtime.h>
+        #include <omp.h>
+        __global__ void add(int* x, int y) { *x += y; }
+        int main() {
+          int *x, sum = 0;
+          if (hipMallocManaged(&x, sizeof *x)) return 2;
+          *x = 1;
+        #pragma omp parallel for reduction(+ : sum)
+          for (int i = 0; i < 10; i++) sum += i;
+          add<<<1, 1>>>(x, sum);
+          return hipDeviceSynchronize() || *x != 46 || omp_get_num_threads() != 1;
+        }
+    """)
+    done = run("-fopenmp", tmp_path / "main.hip")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_hip_runtime_includes_what_it_did_before_hip_7(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text("""
+        #include <hip/hip_runtime.h>
+        __global__ void hello() { printf("hello\\n"); }
+        int main() {
+          hello<<<1, 1>>>();
+          std::unique_ptr<int> code(new int(hipDeviceSynchronize()));
+          assert(*code == 0);
+          std::thread([&] { fprintf(stdout, "%d\\n", *code); }).join();
+          return *code;
+        }
+    """)
+    done = run(tmp_path / "main.hip")
+    assert done.returncode == 0 and done.stdout == "hello\n0\n", done.stdout + done.stderr
+
+
+def test_a_librarys_header_is_named(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text("#include <hip/hip_runtime.h>\n#include <hiprand/hiprand.h>\nint main() {}\n")
+    done = run(tmp_path / "main.hip")
+    assert done.returncode == 2 and "main.hip:2:10: error: 'hiprand/hiprand.h' file not found" in done.stderr
+    assert "hipRAND is not part of the emulated device" in done.stderr
 
 
 @pytest.mark.parametrize("seed", ["0", "3"])
@@ -129,7 +179,8 @@ def test_counters() -> None:
     for define, code in (("-DRIGHT", 0), ("-DWRONG", 1)):
         done = run("--counters", define, PROGRAMS / "saxpy.hip")
         assert done.returncode == code, done.stderr
-        assert "saxpy" in done.stderr and "1 launch, the last of 8x1x1 workgroups of 256x1x1" in done.stderr
+        kernel = "saxpy(float, float const*, float*, int)"
+        assert f"{kernel}: 1 launch, the last of 8x1x1 workgroups of 256x1x1" in done.stderr
         assert "modelled           " in done.stderr and "HBM 80,128/40,064" in done.stderr
 
 
@@ -267,6 +318,20 @@ int main(int argc, char**) {
 def test_checks_find_nothing_in_correct_programs(name: str) -> None:
     done = run(PROGRAMS / f"{name}.hip", CDNA_CHECKS="all")
     assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(("kernel", "what"), [
+    ("0", "which lanes go on depends on a local variable|stores what was computed from a local variable"),
+    ("1", "stores what was computed from a local variable"),
+    ("2", "stores what was computed from a local variable .*lane 32"), ("3", "")])
+def test_local_variables_that_nothing_has_written(kernel: str, what: str) -> None:
+    """Without optimisation; with it, clang has decided what they are, and nothing is said of correct code either."""
+    done = run("-O0", PROGRAMS / "uninitialised.hip", "--", kernel, CDNA_CHECKS="report:all")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(what, done.stderr, re.DOTALL) if what else not done.stderr
+    if kernel == "3":
+        done = run("-O3", PROGRAMS / "uninitialised.hip", "--", kernel, CDNA_CHECKS="all")
+        assert done.returncode == 0 and not done.stderr, done.stderr
 
 
 def test_compile_errors_name_the_users_line(tmp_path: Path) -> None:

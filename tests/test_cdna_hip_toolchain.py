@@ -189,6 +189,7 @@ def test_an_undefined_symbol_is_named_when_linking(tmp_path: Path) -> None:
     ("extern __device__ float g(float); x[0] = g(x[1]);", r"mine.hip:3: error: undefined device symbol _Z1gf$"),
     ("__shared__ float s[70000]; s[(int)x[0]] = 1; x[0] = s[3];", r"mine.hip:2:17: error: local memory \(280000\) exc"),
     ("__builtin_amdgcn_permlane32_swap(1, 2, false, false);", r"mine.hip:3:1: error: .* needs target feature"),
+    ("constexpr int waves = 256 / warpSize;", r"mine.hip:3:15: error: .*; since ROCm 7 warpSize is none: write 64$"),
 ])
 def test_a_compile_error_names_the_users_line(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(CompileError, match=message) as caught:

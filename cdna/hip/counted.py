@@ -18,6 +18,7 @@ from ..counters import Counters
 from ..engine import LaunchRecord, engine, take_records
 from ..model import modelled_time_us
 from .library import runtime_library
+from .names import demangled
 
 HOTTEST = 5  # instructions of a kernel that are shown
 
@@ -67,8 +68,8 @@ def report(records: Sequence[LaunchRecord], out: TextIO) -> None:
 def _print_kernel(name: str, launches: Sequence[LaunchRecord], out: TextIO) -> None:
     last = launches[-1]
     grid, block = ("x".join(map(str, sizes)) for sizes in (last.grid, last.block))
-    print(f"\n{name}: {len(launches)} launch{'es' if len(launches) > 1 else ''}, the last of {grid} workgroups of "
-          f"{block}, {last.lds_bytes} bytes of LDS", file=out)
+    print(f"\n{demangled(name)}: {len(launches)} launch{'es' if len(launches) > 1 else ''}, the last of {grid} "
+          f"workgroups of {block}, {last.lds_bytes} bytes of LDS", file=out)
     by_class: dict[str, int] = {}
     for record in launches:
         for kind, count in record.by_class.items():

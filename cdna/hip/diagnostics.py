@@ -8,6 +8,16 @@ from pathlib import Path
 
 _MESSAGE = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<text>.*)$")
 _PLACE = re.compile(r"^(?:In file included from )?(?P<file>[^\s:][^:\n]*):(?P<line>\d+):")
+_MISSING = re.compile(r"'(?P<header>[^']+)' file not found$")
+# Folders and headers of ROCm's libraries, none of which this package has.
+_LIBRARIES = {
+    "hiprand": "hipRAND", "rocrand": "rocRAND", "hipcub": "hipCUB", "cub": "CUB", "rocprim": "rocPRIM",
+    "thrust": "rocThrust", "cuda": "libcu++", "hipblas": "hipBLAS", "rocblas": "rocBLAS", "hipblaslt": "hipBLASLt",
+    "hipsparse": "hipSPARSE", "rocsparse": "rocSPARSE", "hipsolver": "hipSOLVER", "rocsolver": "rocSOLVER",
+    "hipfft": "hipFFT", "rocfft": "rocFFT", "rocwmma": "rocWMMA", "rccl": "RCCL", "nccl": "NCCL",
+    "hiptensor": "hipTensor", "miopen": "MIOpen", "ck": "Composable Kernel", "ck_tile": "Composable Kernel",
+    "mpi": "MPI", "roctracer": "ROCTracer", "rocm_smi": "ROCm SMI", "hsa": "ROCr", "rocprofiler": "ROCprofiler",
+}
 _BARE = re.compile(r"^(?:.*: )?(?:fatal )?error: (?P<text>.*)$")
 
 
@@ -33,8 +43,20 @@ def explain(said: str, source: Path, folders: tuple[Path, ...] = ()) -> str:
         shown = lines[number + 1:number + 2]
         if shown and (code := re.match(r"^\s*\d+ \| (.*)$", shown[0])):
             message += f": {code[1].strip()}"
+    message += _about_missing(first["text"])
+    if "constant expression" in first["text"] and "warpSize" in " ".join(lines[number:number + 8]):
+        message += "; since ROCm 7 warpSize is none: write 64"
     more = len(errors) - 1
     return message + (f" (and {more} more error{'s' * (more > 1)})" if more else "")
+
+
+def _about_missing(text: str) -> str:
+    """What to do about a header that was not found, where it is a library's."""
+    found = _MISSING.search(text)
+    library = _LIBRARIES.get(re.split(r"[/.]", found["header"])[0].lower()) if found else None
+    if library is None:
+        return ""
+    return f"; {library} is not part of the emulated device: give its headers with -I, or leave it out"
 
 
 def _is_library(file: str, source: Path, folders: tuple[Path, ...]) -> bool:

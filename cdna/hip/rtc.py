@@ -1,8 +1,11 @@
-"""hipRTC's compiler: `python -m cdna.hip.rtc FOLDER`, started by the runtime (runtime/rtc.cpp).
+"""hipRTC's compiler and linker: main("compile" or "link", FOLDER), called in a process that the runtime starts
+(runtime/rtc_process.cpp).
 
-The folder has source, name, arch; options, headers, header_names and expressions as lists of strings that end with a
-zero. It gets code (a file that hipModuleLoadData takes), lowered (the mangled name of each expression) and log. Exit
-code 0, or 1 where the source does not compile, 2 where an option is none.
+Lists of strings are files in which each ends with a zero. To compile, the folder has source, name, arch; options,
+headers, header_names and expressions as lists. It gets code (a file that hipModuleLoadData takes) or, with -fgpu-rdc,
+bitcode; lowered (the mangled name of each expression) and log. To link it has input0, input1, ..., and as lists what
+each is (kinds, numbers of hipJitInputType) and its name (names), and options; it gets code and log. Exit code 0, or 1
+where the source does not compile or link, 2 where an option or input is none.
 """
 
 from __future__ import annotations
@@ -10,16 +13,22 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sys
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..build import cache_dir
 from ..errors import CdnaError, CompileError
 from .container import container
-from .toolchain import find
+from .toolchain import find, stored
 
 _NAME = "__cdna_name_expression_"
+_RDC = ("-fgpu-rdc", "--gpu-rdc")
+# LLVM's wrapper of bitcode (magic, version, offset, bytes, CPU), which its readers skip: hipModuleLoadData takes
+# bitcode without being told how much it is.
+_WRAPPER, _WRAPPER_MAGIC = struct.Struct("<5I"), 0x0B17C0DE
+_BUNDLED, _ARCHIVE = 101, 102  # hipJitInputLLVMBundledBitcode, hipJitInputLLVMArchivesOfBundledBitcode
+_BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 # Before the source: what hipRTC has built in. HIP's own headers leave things out where the macro is set.
 _PRELUDE = "#include <hip/hip_runtime.h>\n#define __HIPCC_RTC__ 1\n"
 
@@ -33,7 +42,9 @@ def compiler_options(options: Sequence[str], arch: str) -> list[str]:
             asked = found[1] or next(words, "")
             if asked.split(":")[0] != arch:
                 raise CdnaError(f"option {word}: the emulated device is {arch}")
-        elif word.startswith("-") and word not in ("-fgpu-rdc", "--gpu-rdc"):
+        elif word in _RDC:
+            kept.append("-fgpu-rdc")
+        elif word.startswith("-"):
             kept.append(word)
             if word in ("-I", "-D", "-include", "-U", "-isystem"):
                 kept.append(next(words, ""))
@@ -42,19 +53,20 @@ def compiler_options(options: Sequence[str], arch: str) -> list[str]:
     return kept
 
 
-def compile_program(folder: Path) -> int:
-    """Compile what lies in the folder; the exit code."""
-    def strings(name: str) -> list[str]:
-        return (folder / name).read_bytes().decode(errors="replace").split("\0")[:-1]
+def _strings(folder: Path, name: str) -> list[str]:
+    return (folder / name).read_bytes().decode(errors="replace").split("\0")[:-1]
 
+
+def compile_program(folder: Path) -> None:
+    """Compile what lies in the folder."""
     source, name, arch = ((folder / file).read_text(errors="replace") for file in ("source", "name", "arch"))
-    expressions = strings("expressions")
+    expressions = _strings(folder, "expressions")
     lines = [_PRELUDE, f'#line 1 "{name}"', source]
     for i, expression in enumerate(expressions):
         address = expression if expression.lstrip().startswith("&") else f"&{expression}"
         lines.append(f'#line 1 "name expression {expression}"\n'
-                     f'extern "C" __device__ __attribute__((used)) void* {_NAME}{i} = (void*)({address});')
-    headers = dict(zip(strings("header_names"), strings("headers")))
+                     f'static __device__ __attribute__((used)) void* {_NAME}{i} = (void*)({address});')
+    headers = dict(zip(_strings(folder, "header_names"), _strings(folder, "headers")))
     text = "\n".join([*lines, ""])
     # The same source at the same place: the toolchain's cache goes by it.
     place = cache_dir() / "hip" / f"rtc-{hashlib.sha256(repr((text, headers)).encode()).hexdigest()[:24]}"
@@ -65,21 +77,63 @@ def compile_program(folder: Path) -> int:
             path.write_text(content)
     place.mkdir(parents=True, exist_ok=True)
     (place / "program.hip").write_text(text)
-    try:
-        options = compiler_options(strings("options"), arch)
-        assembly = find().device_asm(place / "program.hip", arch, [place], [], "", options)
-    except CompileError as error:
-        (folder / "log").write_text(f"{error}\n")
-        return 1
-    except CdnaError as error:
-        (folder / "log").write_text(f"{error}\n")
-        return 2
-    lowered = [re.search(rf"^{_NAME}{i}:\n\s*\.quad\s+([\w.$]+)", assembly, re.MULTILINE)
+    options = compiler_options(_strings(folder, "options"), arch)
+    if "-fgpu-rdc" in options:
+        bitcode = find().device_bitcode(place / "program.hip", arch, [place], extra=options)
+        addresses = find().device_ir(bitcode) if expressions else ""
+        definition = r"^@_ZL\d+{name} = .*?@\"?([\w.$]+)"
+    else:
+        addresses = find().device_asm(place / "program.hip", arch, [place], extra=options)
+        definition = r"^_ZL\d+{name}:\n\s*\.quad\s+([\w.$]+)"
+    lowered = [re.search(definition.format(name=f"{_NAME}{i}"), addresses, re.MULTILINE)
                for i in range(len(expressions))]
     (folder / "lowered").write_text("".join(f"{found[1] if found else ''}\0" for found in lowered))
-    (folder / "code").write_bytes(container({arch: assembly}))
-    return 0
+    if "-fgpu-rdc" in options:
+        module = bitcode.read_bytes()
+        (folder / "bitcode").write_bytes(_WRAPPER.pack(_WRAPPER_MAGIC, 0, _WRAPPER.size, len(module), 0) + module)
+    else:
+        (folder / "code").write_bytes(container({arch: addresses}))
 
 
-if __name__ == "__main__":
-    sys.exit(compile_program(Path(sys.argv[1])))
+def unbundled(bundle: bytes, arch: str, name: str) -> bytes:
+    """The bitcode for an arch of what clang-offload-bundler made. Format: Clang's documentation, "Clang Offload
+    Bundler", "Bundled Code Object Layout"."""
+    if not bundle.startswith(_BUNDLE_MAGIC):
+        raise CdnaError(f"{name}: not a bundle of clang-offload-bundler's, or a compressed one, which is not taken")
+    place = len(_BUNDLE_MAGIC)
+    (count,), place = struct.unpack_from("<Q", bundle, place), place + 8
+    others = []
+    for _ in range(count):
+        offset, size, length = struct.unpack_from("<3Q", bundle, place)
+        entry = bundle[place + 24 : place + 24 + length].decode(errors="replace")
+        place += 24 + length
+        if re.search(rf"amdgcn.*-{arch}(:|$)", entry):
+            return bundle[offset : offset + size]
+        others.append(entry)
+    raise CdnaError(f"{name}: has code for {', '.join(others)}, none for {arch}")
+
+
+def link_program(folder: Path) -> None:
+    """Link what lies in the folder."""
+    arch = (folder / "arch").read_text()
+    modules = []
+    for i, (kind, name) in enumerate(zip(_strings(folder, "kinds"), _strings(folder, "names"))):
+        content = (folder / f"input{i}").read_bytes()
+        if int(kind) == _ARCHIVE:
+            raise CdnaError(f"{name}: archives of bundled bitcode are not taken: give the bundles, one by one")
+        if int(kind) == _BUNDLED:
+            content = unbundled(content, arch, name)
+        modules.append(stored(content, ".bc"))
+    if not modules:
+        raise CdnaError("nothing was added to be linked")
+    (folder / "code").write_bytes(container({arch: find().link_device(modules, arch, _strings(folder, "options"))}))
+
+
+def main(action: str, folder: str) -> int:
+    """Compile or link; the exit code."""
+    try:
+        (link_program if action == "link" else compile_program)(Path(folder))
+        return 0
+    except CdnaError as error:
+        Path(folder, "log").write_text(f"{error}\n")
+        return 1 if isinstance(error, CompileError) else 2

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import CdnaError, ToolchainError
+from . import openmp
 from .container import container
 from .library import runtime_library
 from .toolchain import find
 
+# What hip_runtime.h includes up to HIP 6, which programs rely on, and HIP 7's, which is used here, does not.
+_INCLUDED_BY_HIP_6 = ("-include", "stdio.h", "-include", "assert.h", "-include", "thread")
 _UNDEFINED = re.compile(r"undefined: (.*)$")
 
 
@@ -24,6 +27,13 @@ def build_program(sources: Sequence[Path], arch: str, include_dirs: Sequence[Pat
     With -fgpu-rdc in `extra` kernels of one source may use device functions and variables of another.
     """
     toolchain, library = find(), runtime_library()
+    libraries: list[str] = []
+    if "-fopenmp" in extra:
+        flags, libraries, note = openmp.flags_and_libraries(toolchain.compiler)
+        extra = [*(flag for flag in extra if flag != "-fopenmp"), *flags]
+        if note:
+            print(f"cdna: {note}", file=sys.stderr, flush=True)
+    extra = [*extra, *_INCLUDED_BY_HIP_6]
     given = (arch, include_dirs, defines, std, extra)
     if "-fgpu-rdc" in extra:
         assembly = toolchain.link_device([toolchain.device_bitcode(source, *given) for source in sources], arch)
@@ -35,7 +45,7 @@ def build_program(sources: Sequence[Path], arch: str, include_dirs: Sequence[Pat
     folder = library.parent
     try:
         link = toolchain.link_shared if shared else toolchain.link_executable
-        return link(objects, [f"-L{folder}", "-lamdhip64", f"-Wl,-rpath,{folder}", "-lpthread"])
+        return link(objects, [f"-L{folder}", "-lamdhip64", f"-Wl,-rpath,{folder}", "-lpthread", *libraries])
     except ToolchainError as error:
         found = _UNDEFINED.search(str(error))
         missing = [name for name in found[1].split(", ") if re.match(r"(__)?hip", name)] if found else []
@@ -56,9 +66,7 @@ def compile_code_object(source: Path, output: Path, arch: str, include_dirs: Seq
 
 def compiler_of_the_program() -> dict[str, str]:
     """Environment in which a program's hipRTC finds this package."""
-    root = str(Path(__file__).parents[2])
-    path = [word for word in os.environ.get("PYTHONPATH", "").split(os.pathsep) if word]
-    return {"CDNA_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join([root, *(p for p in path if p != root)])}
+    return {"CDNA_PYTHON": sys.executable, "CDNA_ROOT": str(Path(__file__).parents[2])}
 
 
 def run_program(sources: Sequence[Path], arguments: Sequence[str], arch: str, include_dirs: Sequence[Path] = (),

@@ -65,11 +65,22 @@ class Toolchain:
                  "-emit-llvm", "-c"]
         return self._compile(source, flags, include_dirs, ".bc")
 
-    def link_device(self, bitcode: Sequence[Path], arch: str) -> str:
-        """AMDGCN assembly of relocatable device code, linked into one program."""
+    def device_ir(self, bitcode: Path) -> str:
+        """LLVM IR, as text, of relocatable device code."""
+        command = [*self.compiler.driver, "--target=amdgcn-amd-amdhsa", "-nogpulib", "-x", "ir", str(bitcode),
+                   "-emit-llvm", "-S"]
+
+        def build(output: Path) -> Iterable[Path]:
+            _run([*command, "-o", str(output)], _device_link_error)
+            return (bitcode,)
+
+        return _Results(_digest(self._identity(), *command), ".ll").get(build).read_text()
+
+    def link_device(self, bitcode: Sequence[Path], arch: str, extra: Sequence[str] = ()) -> str:
+        """AMDGCN assembly of relocatable device code, linked into one program. extra: options of the compiler."""
         first, *others = bitcode
         command = [*self.compiler.driver, "--target=amdgcn-amd-amdhsa", f"-mcpu={_known(arch)}", "-nogpulib",
-                   "-x", "ir", str(first), *DEVICE_FLAGS, "-S"]
+                   "-x", "ir", str(first), *DEVICE_FLAGS, *extra, "-S"]
         for file in others:
             command += ["-Xclang", "-mlink-bitcode-file", "-Xclang", str(file)]
 
@@ -86,7 +97,7 @@ class Toolchain:
         None left to `fat_binary_object`."""
         flags = self._host_flags(arch)
         if fat_binary is not None:
-            flags += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(_store(fat_binary, ".hipfb"))]
+            flags += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(stored(fat_binary, ".hipfb"))]
         flags += [*_user_flags(include_dirs, defines, std, extra), "-c"]
         return self._compile(source, flags, include_dirs, ".o")
 
@@ -97,12 +108,12 @@ class Toolchain:
         names = sorted(name.decode() for name in found)
         code = [name for name in names if name.startswith("__hip_fatbin_")]
         handles = [name for name in names if not name.startswith("__hip_fatbin_")]
-        embedded = _store(fat_binary, ".hipfb")
+        embedded = stored(fat_binary, ".hipfb")
         lines = ['.section .hip_fatbin,"a",@progbits', ".p2align 12", *(f".globl {name}\n{name}:" for name in code),
                  f'.incbin "{embedded}"', '.section .bss,"aw",@nobits', ".p2align 3",
                  *(f".globl {name}\n{name}:" for name in handles), ".zero 8",
                  '.section .note.GNU-stack,"",@progbits', ""]
-        source = _store("\n".join(lines).encode(), ".s")
+        source = stored("\n".join(lines).encode(), ".s")
         command = [*self.compiler.driver, "-x", "assembler", "-c", str(source)]
 
         def build(output: Path) -> Iterable[Path]:
@@ -324,13 +335,22 @@ def _folder() -> Path:
     return folder
 
 
-def _store(content: bytes, suffix: str) -> Path:
+def stored(content: bytes, suffix: str) -> Path:
     """A file of that content, at a place of its own."""
     path = _folder() / f"{_digest(content)}{suffix}"
     if not path.exists():
         with tempfile.NamedTemporaryFile(dir=_folder(), delete=False) as partial:
             partial.write(content)
         os.replace(partial.name, path)
+    return path
+
+
+def stored_as(name: str, content: bytes) -> Path:
+    """A file of that name and content, in a folder of its own."""
+    path = _folder() / _digest(name, content) / name
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        os.replace(stored(content, ".part"), path)
     return path
 
 

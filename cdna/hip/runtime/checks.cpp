@@ -2,6 +2,7 @@
 // or names with commas between; `report:` before them goes on after a finding.
 #include "runtime.h"
 #include "check.h"
+#include "launch_log.h"
 
 extern "C" {  // of the engine's check_report.cpp
 Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open);
@@ -80,8 +81,19 @@ bool tell_hazards(Program& p, const char* kernel) {
   Guard guard;
   if (!wanted().hazards || !p.n_hazards || p.hazards_told) return false;
   p.hazards_told = true;
-  for (u32 i = 0; i < p.n_hazards; i++)
-    say("%s on %s: hazard: %s\n  at %s", readable_name(kernel), p.arch, p.hazards[i].message, p.where[p.hazards[i].pc]);
+  for (u32 i = 0; i < p.n_hazards; i++) {
+    const Hazard& h = p.hazards[i];
+    say("%s on %s: hazard: %s\n  at %s", readable_name(kernel), p.arch, h.message, p.where[h.pc]);
+    Finding f;
+    memset((void*)&f, 0, sizeof f);
+    f.kind = CHECK_KINDS;
+    f.pc = h.pc;
+    f.lane = -1;
+    f.other_pc = ~0u;
+    f.count = 1;
+    snprintf(f.message, sizeof f.message, "%s", h.message);
+    cdna_log_finding(&p, readable_name(kernel), &f);
+  }
   return wanted().raise;
 }
 
@@ -101,6 +113,7 @@ bool end_checks(Checks* checks, const Program& p, const char* kernel) {
     if (f.lane >= 0) snprintf(lane, sizeof lane, ", lane %d", f.lane);
     say("%s on %s: %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s", readable_name(kernel), p.arch,
         KINDS[f.kind], f.message, p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane);
+    cdna_log_finding(&p, readable_name(kernel), &f);
   }
   cdna_checks_free(checks);
   return n != 0;

@@ -221,6 +221,33 @@ hipError_t hipMemsetD32Async(hipDeviceptr_t to, int value, size_t n, hipStream_t
   ENTER;
   return done(fill(s, to, value, 4, 4 * n));
 }
+hipError_t hipMemsetD2D8(hipDeviceptr_t to, size_t pitch, unsigned char value, size_t width, size_t height) {
+  ENTER;
+  return done(fill(nullptr, to, value, 1, width, height, pitch));
+}
+hipError_t hipMemsetD2D8Async(hipDeviceptr_t to, size_t pitch, unsigned char value, size_t width, size_t height,
+                             hipStream_t s) {
+  ENTER;
+  return done(fill(s, to, value, 1, width, height, pitch));
+}
+hipError_t hipMemsetD2D16(hipDeviceptr_t to, size_t pitch, unsigned short value, size_t width, size_t height) {
+  ENTER;
+  return done(fill(nullptr, to, value, 2, 2 * width, height, pitch));
+}
+hipError_t hipMemsetD2D16Async(hipDeviceptr_t to, size_t pitch, unsigned short value, size_t width, size_t height,
+                             hipStream_t s) {
+  ENTER;
+  return done(fill(s, to, value, 2, 2 * width, height, pitch));
+}
+hipError_t hipMemsetD2D32(hipDeviceptr_t to, size_t pitch, unsigned value, size_t width, size_t height) {
+  ENTER;
+  return done(fill(nullptr, to, value, 4, 4 * width, height, pitch));
+}
+hipError_t hipMemsetD2D32Async(hipDeviceptr_t to, size_t pitch, unsigned value, size_t width, size_t height,
+                             hipStream_t s) {
+  ENTER;
+  return done(fill(s, to, value, 4, 4 * width, height, pitch));
+}
 hipError_t hipMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
   ENTER;
   return done(fill(nullptr, to, (u8)value, 1, width, height, pitch));

@@ -155,9 +155,9 @@ static bool attribute(const hipDeviceProp_t& p, hipDeviceAttribute_t which, int*
     A(UnifiedAddressing, 1);
     A(WarpSize, p.warpSize);
     A(MemoryPoolsSupported, 1);
-    A(VirtualMemoryManagementSupported, 0);
+    A(VirtualMemoryManagementSupported, 1);
     A(HostRegisterSupported, 1);
-    A(MemoryPoolSupportedHandleTypes, 0);
+    A(MemoryPoolSupportedHandleTypes, hipMemHandleTypePosixFileDescriptor);
     A(ClockInstructionRate, p.clockInstructionRate);
     A(MaxSharedMemoryPerMultiprocessor, p.maxSharedMemoryPerMultiProcessor);
     A(CooperativeMultiDeviceUnmatchedFunc, 0);
@@ -350,32 +350,6 @@ hipError_t hipDeviceSetLimit(hipLimit_t limit, size_t value) {
   limits[limit] = value;
   return done(hipSuccess);
 }
-hipError_t hipDevicePrimaryCtxGetState(hipDevice_t device, unsigned* flags, int* active) {
-  if (!flags || !active) return done(hipErrorInvalidValue);
-  if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  *flags = device_flags;
-  *active = 1;
-  return done(hipSuccess);
-}
-hipError_t hipDevicePrimaryCtxRetain(hipCtx_t* context, hipDevice_t device) {
-  if (!context) return done(hipErrorInvalidValue);
-  if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  *context = (hipCtx_t)(size_t)(device + 1);
-  return done(hipSuccess);
-}
-hipError_t hipDevicePrimaryCtxRelease(hipDevice_t device) {
-  return done(valid_device(device) ? hipSuccess : hipErrorInvalidDevice);
-}
-hipError_t hipCtxGetCurrent(hipCtx_t* context) {
-  if (!context) return done(hipErrorInvalidValue);
-  *context = (hipCtx_t)(size_t)(current_device() + 1);
-  return done(hipSuccess);
-}
-hipError_t hipCtxSetCurrent(hipCtx_t context) {
-  return context ? hipSetDevice((int)(size_t)context - 1) : done(hipSuccess);
-}
-hipError_t hipCtxGetDevice(hipDevice_t* device) { return hipGetDevice(device); }
-hipError_t hipCtxSynchronize(void) { return hipDeviceSynchronize(); }
 hipError_t hipProfilerStart(void) { return done(hipSuccess); }
 hipError_t hipProfilerStop(void) { return done(hipSuccess); }
 }

@@ -193,6 +193,15 @@ hipError_t hipLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, void
   ENTER;
   return done(launch(f, grid, block, arguments, nullptr, lds_bytes, stream, true));
 }
+hipError_t hipExtLaunchMultiKernelMultiDevice(hipLaunchParams* list, int n, unsigned) {
+  ENTER;
+  if (!list || n <= 0) return done(hipErrorInvalidValue);
+  hipError_t error = hipSuccess;
+  for (int i = 0; i < n && error == hipSuccess; i++)
+    error = launch(list[i].func, list[i].gridDim, list[i].blockDim, list[i].args, nullptr, list[i].sharedMem,
+                   list[i].stream, false);
+  return done(error);
+}
 static bool asks_cooperative(const hipLaunchAttribute* attributes, unsigned n) {
   for (unsigned i = 0; i < n; i++)
     if (attributes[i].id == hipLaunchAttributeCooperative && attributes[i].value.cooperative) return true;

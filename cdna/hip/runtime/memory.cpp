@@ -17,6 +17,7 @@
 extern "C" {  // of the engine's check_report.cpp: what checks know of memory
 void cdna_memory_register(u64 base, u64 bytes, const char* name);
 void cdna_memory_unregister(u64 base);
+void cdna_memory_forget(u64 base, u64 bytes);
 }
 
 constexpr u64 PAGE = 4096;
@@ -71,6 +72,7 @@ static bool open_file() {
 
 static const char* allocator_of(const Allocation& a) {
   return a.registered                     ? "hipHostRegister"
+         : a.mapped                       ? "hipMemMap"
          : a.imported                     ? "hipIpcOpenMemHandle"
          : a.type == hipMemoryTypeHost    ? "hipHostMalloc"
          : a.type == hipMemoryTypeManaged ? "hipMallocManaged"
@@ -92,9 +94,26 @@ static Allocation leave(Allocation* a) {
   return copy;
 }
 
+void return_addresses(void* p, size_t bytes) {
+  munmap(p, bytes);
+  cdna_memory_forget((u64)p, bytes);
+}
+
+void enter_mapping(void* p, size_t bytes, int device) {
+  Allocation a;
+  memset((void*)&a, 0, sizeof a);
+  a.base = (u8*)p;
+  a.bytes = bytes;
+  a.type = hipMemoryTypeDevice;
+  a.device = device;
+  a.mapped = true;
+  enter(a);
+}
+void leave_mapping(void* p) { (void)leave(find_allocation(p)); }
+
 static void forget_oldest() {
   Allocation& a = quarantine[0];
-  munmap(a.mapping, a.mapping_bytes);
+  return_addresses(a.mapping, a.mapping_bytes);
   quarantine_bytes -= a.mapping_bytes;
   quarantine.remove(0);
 }
@@ -144,8 +163,14 @@ hipError_t free_memory(void* p) {
   if (!p) return hipSuccess;
   Guard guard;
   Allocation* found = find_allocation(p);
-  if (!found || found->base != p || found->registered || found->imported) return hipErrorInvalidValue;
+  if (!found || found->base != p || found->registered || found->mapped) return hipErrorInvalidValue;
+  if (found->imported && !found->from_pool) return hipErrorInvalidValue;
   Allocation a = leave(found);
+  if (a.imported) {
+    return_addresses(a.mapping, a.mapping_bytes);
+    return hipSuccess;
+  }
+  forget_advice(a.base, a.bytes);
   if (a.type == hipMemoryTypeDevice) in_use[a.device] -= a.bytes;
   if (a.owner == getpid())
     fallocate(a.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, a.file_offset, a.file_bytes);
@@ -274,7 +299,8 @@ hipError_t hipHostUnregister(void* p) {
   Guard guard;
   Allocation* a = find_allocation(p);
   if (!a || a->base != p || !a->registered) return done(hipErrorHostMemoryNotRegistered);
-  (void)leave(a);
+  Allocation was = leave(a);
+  cdna_memory_forget((u64)was.base, was.bytes);  // the host's as before
   return done(hipSuccess);
 }
 
@@ -349,15 +375,6 @@ hipError_t hipPointerGetAttribute(void* out, hipPointer_attribute which, hipDevi
   return done(hipSuccess);
 }
 
-// Advice about where pages live changes nothing here: there is one memory.
-hipError_t hipMemAdvise(const void* p, size_t, hipMemoryAdvise, int) {
-  ENTER;
-  return done(p ? hipSuccess : hipErrorInvalidValue);
-}
-hipError_t hipMemPrefetchAsync(const void* p, size_t, int, hipStream_t) {
-  ENTER;
-  return done(p ? hipSuccess : hipErrorInvalidValue);
-}
 hipError_t hipStreamAttachMemAsync(hipStream_t, void* p, size_t, unsigned) {
   ENTER;
   return done(p ? hipSuccess : hipErrorInvalidValue);
@@ -378,7 +395,7 @@ hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t* handle, void* p) {
   if (!handle || !p) return done(hipErrorInvalidValue);
   Guard guard;
   Allocation* a = find_allocation(p);
-  if (!a || a->registered || a->imported) return done(hipErrorInvalidDevicePointer);
+  if (!a || a->registered || a->imported || a->mapped) return done(hipErrorInvalidDevicePointer);
   IpcHandle h = {IPC_MAGIC, a->file_offset, a->file_bytes, (u64)(a->base - a->mapping),
                  a->bytes,  a->owner,       a->file,       a->device};
   memset(handle, 0, sizeof *handle);
@@ -386,18 +403,17 @@ hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t* handle, void* p) {
   return done(hipSuccess);
 }
 
-hipError_t hipIpcOpenMemHandle(void** out, hipIpcMemHandle_t handle, unsigned) {
-  ENTER;
+static hipError_t open_handle(void** out, const void* handle, bool from_pool, const char* call) {
   IpcHandle h;
-  memcpy(&h, &handle, sizeof h);
-  if (!out || h.magic != IPC_MAGIC) return done(hipErrorInvalidValue);
-  if (h.process == getpid()) return done(hipErrorInvalidContext);  // HIP refuses a handle of the same process
+  memcpy(&h, handle, sizeof h);
+  if (!out || h.magic != IPC_MAGIC) return hipErrorInvalidValue;
+  if (h.process == getpid()) return hipErrorInvalidContext;  // HIP refuses a handle of the same process
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/fd/%d", h.process, h.file);
   int file = open(path, O_RDWR | O_CLOEXEC);
   if (file < 0) {
-    say("hipIpcOpenMemHandle: cannot open memory of process %d: %s", h.process, strerror(errno));
-    return done(hipErrorMapFailed);
+    say("%s: cannot open memory of process %d: %s", call, h.process, strerror(errno));
+    return hipErrorMapFailed;
   }
   Allocation a;
   memset((void*)&a, 0, sizeof a);
@@ -407,25 +423,40 @@ hipError_t hipIpcOpenMemHandle(void** out, hipIpcMemHandle_t handle, unsigned) {
   bool mapped = a.mapping != MAP_FAILED && mmap(a.mapping, h.file_bytes, PROT_READ | PROT_WRITE,
                                                 MAP_SHARED | MAP_FIXED, file, h.file_offset) != MAP_FAILED;
   close(file);
-  if (!mapped) return done(hipErrorMapFailed);
+  if (!mapped) return hipErrorMapFailed;
   a.base = a.mapping + h.base_offset;
   a.bytes = h.bytes;
   a.type = hipMemoryTypeDevice;
   a.device = h.device;
   a.imported = true;
+  a.from_pool = from_pool;
   Guard guard;
   enter(a);
   *out = a.base;
-  return done(hipSuccess);
+  return hipSuccess;
+}
+
+hipError_t hipIpcOpenMemHandle(void** out, hipIpcMemHandle_t handle, unsigned) {
+  ENTER;
+  return done(open_handle(out, &handle, false, "hipIpcOpenMemHandle"));
+}
+static_assert(sizeof(hipMemPoolPtrExportData) == sizeof(hipIpcMemHandle_t), "");
+hipError_t hipMemPoolExportPointer(hipMemPoolPtrExportData* out, void* p) {
+  return hipIpcGetMemHandle((hipIpcMemHandle_t*)out, p);
+}
+hipError_t hipMemPoolImportPointer(void** out, hipMemPool_t pool, hipMemPoolPtrExportData* data) {
+  ENTER;
+  if (!pool || !data) return done(hipErrorInvalidValue);
+  return done(open_handle(out, data, true, "hipMemPoolImportPointer"));
 }
 
 hipError_t hipIpcCloseMemHandle(void* p) {
   ENTER;
   Guard guard;
   Allocation* a = find_allocation(p);
-  if (!a || a->base != p || !a->imported) return done(hipErrorInvalidValue);
+  if (!a || a->base != p || !a->imported || a->from_pool) return done(hipErrorInvalidValue);
   Allocation closed = leave(a);
-  munmap(closed.mapping, closed.mapping_bytes);
+  return_addresses(closed.mapping, closed.mapping_bytes);
   return done(hipSuccess);
 }
 }

@@ -1,5 +1,5 @@
 // Programs that a host binary brings, or loads: registration, kernels and variables by name.
-#include "runtime.h"
+#include "rtc_process.h"
 
 // What clang's host pass hands to __hipRegisterFatBinary.
 struct FatBinary {
@@ -191,7 +191,9 @@ __attribute__((visibility("default"))) void __hipUnregisterFatBinary(void** hand
 static hipError_t load(hipModule_t* out, const u8* data, u8* owned, const char* what) {
   hipModule_t m = open_container(data);
   if (!m) {
+    Text linked = link_wrapped_bitcode(data, what);
     free(owned);
+    if (linked.size) return load(out, (const u8*)linked.bytes, (u8*)linked.bytes, what);
     say("%s is no code of the emulated device (machine code does not run here): make it with `python -m cdna "
         "compile FILE -o OUTPUT`",
         what);

@@ -1,10 +1,16 @@
 // Memory pools: their limits and attributes; allocations from them are plain ones.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "runtime.h"
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct ihipMemPoolHandle_t {
   int device;
   u64 release_threshold;
   i32 reuse[3];
+  hipMemAllocationHandleType shared_as;
 };
 static ihipMemPoolHandle_t default_pools[MAX_DEVICES];
 static hipMemPool_t chosen[MAX_DEVICES];
@@ -41,6 +47,32 @@ hipError_t hipMemPoolCreate(hipMemPool_t* out, const hipMemPoolProps* p) {
   if (!out || !p || !valid_device(p->location.id)) return done(hipErrorInvalidValue);
   *out = make<ihipMemPoolHandle_t>();
   (*out)->device = p->location.id;
+  (*out)->shared_as = p->handleTypes;
+  return done(hipSuccess);
+}
+// What another process gets of a pool is what it needs to make one like it; memory comes by hipMemPoolExportPointer.
+hipError_t hipMemPoolExportToShareableHandle(void* out, hipMemPool_t pool, hipMemAllocationHandleType type,
+                                             unsigned flags) {
+  ENTER;
+  if (!out || !pool || flags || type != hipMemHandleTypePosixFileDescriptor || pool->shared_as != type)
+    return done(hipErrorInvalidValue);
+  int file = memfd_create("cdna-memory-pool", MFD_CLOEXEC);
+  if (file < 0 || write(file, pool, sizeof *pool) != sizeof *pool) {
+    if (file >= 0) close(file);
+    return done(hipErrorOutOfMemory);
+  }
+  *(int*)out = file;
+  return done(hipSuccess);
+}
+hipError_t hipMemPoolImportFromShareableHandle(hipMemPool_t* out, void* handle, hipMemAllocationHandleType type,
+                                               unsigned flags) {
+  ENTER;
+  ihipMemPoolHandle_t pool;
+  if (!out || flags || type != hipMemHandleTypePosixFileDescriptor ||
+      pread((int)(size_t)handle, &pool, sizeof pool, 0) != sizeof pool || !valid_device(pool.device))
+    return done(hipErrorInvalidValue);
+  *out = make<ihipMemPoolHandle_t>();
+  **out = pool;
   return done(hipSuccess);
 }
 hipError_t hipMemPoolDestroy(hipMemPool_t pool) {

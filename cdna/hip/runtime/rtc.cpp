@@ -1,68 +1,13 @@
-// hipRTC: sources go to the toolchain of Python's side (cdna/hip/rtc.py), in a process of its own, through a folder.
-#include "runtime.h"
+// hipRTC: sources go to the toolchain of Python's side (rtc_process.h).
+#include "rtc_process.h"
 #include <hip/hiprtc.h>
-#include <dirent.h>
-#include <spawn.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-extern char** environ;
-
-struct Text {
-  char* bytes;
-  size_t size;
-};
 struct _hiprtcProgram {
   char *source, *name;
   List<char*> header_names, headers, expressions, lowered;
-  Text log, code;
+  Text log, code, bitcode;
   bool compiled;
 };
-
-static void write_file(const char* folder, const char* name, const char* bytes, size_t size) {
-  char path[600];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE* f = fopen(path, "wb");
-  if (!f) return;
-  fwrite(bytes, 1, size, f);
-  fclose(f);
-}
-static Text read_file(const char* folder, const char* name) {
-  char path[600];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  Text t = {nullptr, 0};
-  FILE* f = fopen(path, "rb");
-  if (!f) return t;
-  fseek(f, 0, SEEK_END);
-  t.size = ftell(f);
-  rewind(f);
-  t.bytes = (char*)calloc(1, t.size + 1);
-  if (fread(t.bytes, 1, t.size, f) != t.size) t.size = 0;
-  fclose(f);
-  return t;
-}
-// Strings one after the other, each with its zero.
-static void write_list(const char* folder, const char* name, const char* const* texts, u32 n) {
-  List<char> all;
-  for (u32 i = 0; i < n; i++)
-    for (const char* c = texts[i];; c++) {
-      all.push(*c);
-      if (!*c) break;
-    }
-  write_file(folder, name, all.items, all.count);
-  all.release();
-}
-static void remove_folder(const char* folder) {
-  DIR* d = opendir(folder);
-  for (dirent* e; d && (e = readdir(d));) {
-    char path[600];
-    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-    if (e->d_name[0] != '.') unlink(path);
-  }
-  if (d) closedir(d);
-  rmdir(folder);
-}
 
 static void clear(List<char*>& list) {
   for (char* text : list) free(text);
@@ -115,6 +60,7 @@ hiprtcResult hiprtcDestroyProgram(hiprtcProgram* program) {
   free(p->name);
   free(p->log.bytes);
   free(p->code.bytes);
+  free(p->bitcode.bytes);
   clear(p->headers);
   clear(p->header_names);
   clear(p->expressions);
@@ -134,36 +80,29 @@ hiprtcResult hiprtcAddNameExpression(hiprtcProgram p, const char* expression) {
 hiprtcResult hiprtcCompileProgram(hiprtcProgram p, int n, const char* const* options) {
   if (!p) return HIPRTC_ERROR_INVALID_PROGRAM;
   if (n < 0 || (n && !options)) return HIPRTC_ERROR_INVALID_INPUT;
-  char folder[] = "/tmp/cdna-rtc-XXXXXX";
-  if (!mkdtemp(folder)) return HIPRTC_ERROR_INTERNAL_ERROR;
-  write_file(folder, "source", p->source, strlen(p->source));
-  write_file(folder, "name", p->name, strlen(p->name));
-  write_file(folder, "arch", arch_facts().name, strlen(arch_facts().name));
-  write_list(folder, "options", options, n);
-  write_list(folder, "headers", p->headers.items, p->headers.count);
-  write_list(folder, "header_names", p->header_names.items, p->header_names.count);
-  write_list(folder, "expressions", p->expressions.items, p->expressions.count);
-  const char* python = getenv("CDNA_PYTHON");
-  const char* const command[] = {python ? python : "python3", "-m", "cdna.hip.rtc", folder, nullptr};
-  pid_t pid;
-  int status = 0;
-  fflush(stdout);
-  bool ran = !posix_spawnp(&pid, command[0], nullptr, nullptr, (char* const*)command, environ) &&
-             waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) <= 2;
+  CompilerFolder folder;
+  if (!folder.made()) return HIPRTC_ERROR_INTERNAL_ERROR;
+  folder.write("source", p->source, strlen(p->source));
+  folder.write("name", p->name, strlen(p->name));
+  folder.write_list("options", options, n);
+  folder.write_list("headers", p->headers.items, p->headers.count);
+  folder.write_list("header_names", p->header_names.items, p->header_names.count);
+  folder.write_list("expressions", p->expressions.items, p->expressions.count);
+  int status = folder.run("hiprtcCompileProgram", "compile");
   free(p->log.bytes);
   free(p->code.bytes);
-  p->log = read_file(folder, "log");
-  p->code = read_file(folder, "code");
-  Text lowered = read_file(folder, "lowered");
-  for (size_t at = 0; at < lowered.size; at += strlen(lowered.bytes + at) + 1) p->lowered.push(strdup(lowered.bytes + at));
+  free(p->bitcode.bytes);
+  p->log = folder.read("log");
+  p->code = folder.read("code");
+  p->bitcode = folder.read("bitcode");
+  Text lowered = folder.read("lowered");
+  clear(p->lowered);
+  for (size_t at = 0; at < lowered.size; at += strlen(lowered.bytes + at) + 1)
+    p->lowered.push(strdup(lowered.bytes + at));
   free(lowered.bytes);
-  remove_folder(folder);
-  if (!ran) {
-    say("hiprtcCompileProgram: `%s -m cdna.hip.rtc` does not run: CDNA_PYTHON must name a Python that has cdna", command[0]);
-    return HIPRTC_ERROR_INTERNAL_ERROR;
-  }
-  p->compiled = WEXITSTATUS(status) == 0;
-  return p->compiled ? HIPRTC_SUCCESS : WEXITSTATUS(status) == 1 ? HIPRTC_ERROR_COMPILATION : HIPRTC_ERROR_INVALID_OPTION;
+  if (status < 0) return HIPRTC_ERROR_INTERNAL_ERROR;
+  p->compiled = status == 0;
+  return p->compiled ? HIPRTC_SUCCESS : status == 1 ? HIPRTC_ERROR_COMPILATION : HIPRTC_ERROR_INVALID_OPTION;
 }
 
 hiprtcResult hiprtcGetLoweredName(hiprtcProgram p, const char* expression, const char** name) {
@@ -187,15 +126,29 @@ hiprtcResult hiprtcGetProgramLog(hiprtcProgram p, char* log) {
   if (p->log.size) memcpy(log, p->log.bytes, p->log.size + 1);
   return HIPRTC_SUCCESS;
 }
-hiprtcResult hiprtcGetCodeSize(hiprtcProgram p, size_t* bytes) {
-  if (!p || !bytes) return p ? HIPRTC_ERROR_INVALID_INPUT : HIPRTC_ERROR_INVALID_PROGRAM;
-  *bytes = p->code.size;
+// With -fgpu-rdc a program becomes bitcode, which is to be linked; else code.
+static hiprtcResult give_size(hiprtcProgram p, const Text& text, size_t* bytes) {
+  if (!bytes) return HIPRTC_ERROR_INVALID_INPUT;
+  if (!p->compiled || !text.size) return HIPRTC_ERROR_INVALID_PROGRAM;
+  *bytes = text.size;
   return HIPRTC_SUCCESS;
 }
-hiprtcResult hiprtcGetCode(hiprtcProgram p, char* code) {
-  if (!p || !code) return p ? HIPRTC_ERROR_INVALID_INPUT : HIPRTC_ERROR_INVALID_PROGRAM;
-  if (!p->compiled) return HIPRTC_ERROR_INVALID_PROGRAM;
-  memcpy(code, p->code.bytes, p->code.size);
+static hiprtcResult give(hiprtcProgram p, const Text& text, char* out) {
+  if (!out) return HIPRTC_ERROR_INVALID_INPUT;
+  if (!p->compiled || !text.size) return HIPRTC_ERROR_INVALID_PROGRAM;
+  memcpy(out, text.bytes, text.size);
   return HIPRTC_SUCCESS;
+}
+hiprtcResult hiprtcGetCodeSize(hiprtcProgram p, size_t* bytes) {
+  return p ? give_size(p, p->code, bytes) : HIPRTC_ERROR_INVALID_PROGRAM;
+}
+hiprtcResult hiprtcGetCode(hiprtcProgram p, char* code) {
+  return p ? give(p, p->code, code) : HIPRTC_ERROR_INVALID_PROGRAM;
+}
+hiprtcResult hiprtcGetBitcodeSize(hiprtcProgram p, size_t* bytes) {
+  return p ? give_size(p, p->bitcode, bytes) : HIPRTC_ERROR_INVALID_PROGRAM;
+}
+hiprtcResult hiprtcGetBitcode(hiprtcProgram p, char* bitcode) {
+  return p ? give(p, p->bitcode, bitcode) : HIPRTC_ERROR_INVALID_PROGRAM;
 }
 }

@@ -107,7 +107,9 @@ struct Allocation {
   u64 file_offset;  // of the first data page there
   size_t file_bytes;
   bool imported;    // from another process
+  bool from_pool;   // there from a memory pool: freed here as if it were of one
   bool registered;  // the program's own memory
+  bool mapped;      // by hipMemMap: the pages are virtual_memory.cpp's
   u64 id;
 };
 hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int device, unsigned flags);
@@ -116,6 +118,10 @@ Allocation* find_allocation(const void*);           // that holds the address; u
 bool within_allocation(const void*, size_t bytes);  // false if it begins inside of one and ends outside
 void describe_address(u64 address, char* text, size_t bytes);
 u64 used_bytes(int device);
+void enter_mapping(void*, size_t bytes, int device);  // what virtual_memory.cpp has mapped there; under global_lock
+void leave_mapping(void*);
+void return_addresses(void*, size_t bytes);  // unmaps, and tells the checks that they may be anything now
+void forget_advice(const void*, size_t bytes);  // advice.cpp's
 
 // --- modules and kernels (module.cpp) ----------------------------------------------------------------
 

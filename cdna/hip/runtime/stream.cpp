@@ -220,6 +220,10 @@ hipError_t hipStreamGetDevice(hipStream_t handle, hipDevice_t* device) {
   *device = s->device;
   return done(hipSuccess);
 }
+int hipGetStreamDeviceId(hipStream_t handle) {
+  ihipStream_t* s = resolve(handle);
+  return s ? s->device : hipInvalidDeviceId;
+}
 hipError_t hipStreamGetId(hipStream_t handle, unsigned long long* id) {
   ENTER;
   ihipStream_t* s = resolve(handle);

@@ -31,7 +31,7 @@ struct __attribute__((aligned(2))) __hip_bfloat16 {
   __hip_bfloat16() = default;
   CDNA_HD __hip_bfloat16(const __hip_bfloat16_raw& raw) : __x(raw.x) {}
   CDNA_HD operator __hip_bfloat16_raw() const { return __hip_bfloat16_raw{__x}; }
-  template <class T, typename std::enable_if<std::is_arithmetic<T>::value>::type* = nullptr>
+  template <class T, typename std::enable_if<__is_arithmetic(T)>::type* = nullptr>
   CDNA_HD __hip_bfloat16(T value) : __x(__cdna_bf16_bits((float)value)) {}
   // By way of float, but rounded once: a float keeps one bit of whether the double was above or below it.
   CDNA_HD __hip_bfloat16(double value) {
@@ -65,17 +65,17 @@ struct __attribute__((aligned(4))) __hip_bfloat162 {
 // ---- bits, pairs, conversions
 CDNA_HD float __bfloat162float(__hip_bfloat16 a) { return __cdna_bf16_value(a.__x); }
 CDNA_HD __hip_bfloat16 __float2bfloat16(float a) { return __hip_bfloat16_raw{__cdna_bf16_bits(a)}; }
-CDNA_HD __hip_bfloat16 __float2bfloat16_rn(float a) { return __float2bfloat16(a); }
+CDNA_YIELDS CDNA_HD __hip_bfloat16 __float2bfloat16_rn(float a) { return __float2bfloat16(a); }
 CDNA_HD __hip_bfloat16 __double2bfloat16(double a) { return __hip_bfloat16(a); }
 CDNA_HD short __bfloat16_as_short(__hip_bfloat16 a) { return (short)a.__x; }
 CDNA_HD unsigned short __bfloat16_as_ushort(__hip_bfloat16 a) { return a.__x; }
 CDNA_HD __hip_bfloat16 __ushort_as_bfloat16(unsigned short bits) { return __hip_bfloat16_raw{bits}; }
 CDNA_HD __hip_bfloat16 __short_as_bfloat16(short bits) { return __hip_bfloat16_raw{(unsigned short)bits}; }
 CDNA_HD __hip_bfloat162 __halves2bfloat162(__hip_bfloat16 low, __hip_bfloat16 high) { return __hip_bfloat162(low, high); }
-CDNA_HD __hip_bfloat162 make_bfloat162(__hip_bfloat16 low, __hip_bfloat16 high) { return __hip_bfloat162(low, high); }
+CDNA_YIELDS CDNA_HD __hip_bfloat162 make_bfloat162(__hip_bfloat16 low, __hip_bfloat16 high) { return __hip_bfloat162(low, high); }
 CDNA_HD __hip_bfloat162 __bfloat162bfloat162(__hip_bfloat16 a) { return __hip_bfloat162(a, a); }
-CDNA_HD __hip_bfloat162 __float2bfloat162_rn(float a) { return __bfloat162bfloat162(__float2bfloat16(a)); }
-CDNA_HD __hip_bfloat162 __floats2bfloat162_rn(float low, float high) {
+CDNA_YIELDS CDNA_HD __hip_bfloat162 __float2bfloat162_rn(float a) { return __bfloat162bfloat162(__float2bfloat16(a)); }
+CDNA_YIELDS CDNA_HD __hip_bfloat162 __floats2bfloat162_rn(float low, float high) {
   return __hip_bfloat162(__float2bfloat16(low), __float2bfloat16(high));
 }
 CDNA_HD __hip_bfloat162 __float22bfloat162_rn(float2 a) { return __floats2bfloat162_rn(a.x, a.y); }

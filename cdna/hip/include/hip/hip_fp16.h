@@ -36,9 +36,9 @@ struct __half {
   CDNA_HD __half(const __half_raw& raw) : data(raw.data) {}
   CDNA_HD operator __half_raw() const { return __half_raw{{data}}; }
 #if !defined(__HIP_NO_HALF_CONVERSIONS__)
-  template <class T, typename std::enable_if<std::is_arithmetic<T>::value && !std::is_same<T, _Float16>::value>::type* = nullptr>
+  template <class T, typename std::enable_if<__is_arithmetic(T) && !__is_same(T, _Float16)>::type* = nullptr>
   CDNA_HD __half(T value) : data(static_cast<_Float16>(value)) {}
-  template <class T, typename std::enable_if<std::is_arithmetic<T>::value || std::is_same<T, _Float16>::value>::type* = nullptr>
+  template <class T, typename std::enable_if<__is_arithmetic(T) || __is_same(T, _Float16)>::type* = nullptr>
   CDNA_HD operator T() const { return static_cast<T>(data); }
 #endif
 #if !defined(__HIP_NO_HALF_OPERATORS__)
@@ -133,7 +133,7 @@ CDNA_HD __half __cdna_half_directed(double wanted, int direction) {
 }
 CDNA_HD __half __float2half(float a) { return __half((_Float16)a); }
 CDNA_HD __half __float2half_rn(float a) { return __half((_Float16)a); }
-CDNA_HD __half __double2half(double a) { return __half((_Float16)a); }
+CDNA_YIELDS CDNA_HD __half __double2half(double a) { return __half((_Float16)a); }
 CDNA_HD __half __float2half_rd(float a) { return __cdna_half_directed(a, -1); }
 CDNA_HD __half __float2half_ru(float a) { return __cdna_half_directed(a, 1); }
 CDNA_HD __half __float2half_rz(float a) {

@@ -198,12 +198,12 @@ CDNA_HD __half2_raw __hip_cvt_fp8x2_to_halfraw2(__hip_fp8x2_storage_t a, __hip_f
     CDNA_HD __hip_fp8_##suffix(double a) : __x(__hip_cvt_double_to_fp8(a, __HIP_SATFINITE, kind)) {}                   \
     CDNA_HD __hip_fp8_##suffix(__half a) : __x(__hip_cvt_halfraw_to_fp8(a, __HIP_SATFINITE, kind)) {}                  \
     CDNA_HD __hip_fp8_##suffix(__hip_bfloat16 a) : __x(__hip_cvt_bfloat16raw_to_fp8(a, __HIP_SATFINITE, kind)) {}      \
-    template <class T, typename std::enable_if<std::is_integral<T>::value>::type* = nullptr>                           \
+    template <class T, typename std::enable_if<__is_integral(T)>::type* = nullptr>                                     \
     CDNA_HD __hip_fp8_##suffix(T a) : __x(__hip_cvt_double_to_fp8((double)a, __HIP_SATFINITE, kind)) {}                \
     CDNA_HD operator float() const { return __cdna_fp8_to_float(__x, kind); }                                          \
     CDNA_HD operator __half() const { return __half(__hip_cvt_fp8_to_halfraw(__x, kind)); }                            \
     CDNA_HD operator __hip_bfloat16() const { return __float2bfloat16((float)*this); }                                 \
-    template <class T, typename std::enable_if<std::is_arithmetic<T>::value>::type* = nullptr>                         \
+    template <class T, typename std::enable_if<__is_arithmetic(T)>::type* = nullptr>                                   \
     CDNA_HD explicit operator T() const { return (T)__cdna_fp8_to_float(__x, kind); }                                  \
   };                                                                                                                   \
   struct __hip_fp8x2_##suffix {                                                                                        \

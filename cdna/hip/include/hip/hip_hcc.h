@@ -1,0 +1,4 @@
+// The former name of hip_ext.h.
+#pragma once
+
+#include <hip/hip_ext.h>

@@ -1,0 +1,26 @@
+// What compiles and links while a program runs: cdna/hip/rtc.py in a process of its own. It is given a folder of files
+// and leaves its results there.
+#pragma once
+#include "runtime.h"
+
+struct Text {
+  char* bytes;
+  size_t size;
+};
+
+struct CompilerFolder {
+  char path[32];
+  CompilerFolder();
+  ~CompilerFolder();  // with what is in it
+  bool made() const { return path[0]; }
+  void write(const char* name, const char* bytes, size_t size) const;
+  void write_list(const char* name, const char* const* texts, u32 n) const;  // one after the other, each with its zero
+  Text read(const char* name) const;  // a zero after it; empty where there is no such file
+  // The process' exit code (see rtc.py), or -1 after saying why it did not run. call: what the program called.
+  int run(const char* call, const char* action) const;
+};
+
+// Code of the emulated device out of bitcode that describes its own length (rtc.py, WRAPPER); none where it is none, or
+// does not link, which is said.
+constexpr u32 WRAPPED_BITCODE = 0x0b17c0de;
+Text link_wrapped_bitcode(const u8* bitcode, const char* call);
