@@ -322,20 +322,12 @@ class Bundler:
                     f"an f-string, or over several lines): import {rename.name} by its own name instead",
                 )
             taken = {
-                n.id
+                n.id if isinstance(n, ast.Name) else n.arg
                 for s in self.kept[module.name]
                 if s.first_line <= line <= s.last_line
                 for part in s.nodes
                 for n in ast.walk(part)
-                if isinstance(n, ast.Name)
-            }
-            taken |= {
-                a.arg
-                for s in self.kept[module.name]
-                if s.first_line <= line <= s.last_line
-                for part in s.nodes
-                for a in ast.walk(part)
-                if isinstance(a, ast.arg)
+                if isinstance(n, ast.Name | ast.arg)
             }
             if rename.name in taken:
                 raise error_at(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import time
@@ -228,12 +229,12 @@ class Crew:
         limit_s = limit_s or self.limit_s
         # Loading torch and the reference is our time; the submission's begins with its own import.
         ours = awaited == "ready"
-        deadline = started + (LOADING_S if ours else limit_s)
+        deadline, patience_ends = started + (LOADING_S if ours else limit_s), math.inf
         reports: dict[WorkerProcess, Report] = {}
         tasks = task_count()
         while len(reports) < len(self.workers):
             now = time.monotonic()
-            for event in wait_for_events(self.workers, min(TICK_S, max(deadline - now, 0))):
+            for event in wait_for_events(self.workers, min(TICK_S, max(min(deadline, patience_ends) - now, 0))):
                 if event.worker in reports:
                     continue
                 report = self._report(event, awaited, now - started)
@@ -241,17 +242,17 @@ class Crew:
                     reports[event.worker] = report
                     after = {Status.PASS: limit_s, Status.FAIL: AFTER_FAIL_S}
                     patience = after.get(report.status, self.error_patience_s)
-                    deadline = min(deadline, time.monotonic() + patience)
+                    patience_ends = min(patience_ends, time.monotonic() + patience)
             now = time.monotonic()
             waiting = [worker for worker in self.workers if worker not in reports]
             if ours and all(worker.phase == "import submission" for worker in waiting):
-                ours, deadline = False, min(deadline, now + limit_s)
+                ours, deadline = False, now + limit_s
             if waiting:
                 self.progress(_phase_text(waiting), now - started)
             if task_count() - tasks > MAX_PROCESSES and len(descendants(os.getpid())) > MAX_PROCESSES:
                 self._lost(reports, waiting, f"it started more than {MAX_PROCESSES} processes", now - started)
                 break
-            if now >= deadline:
+            if now >= min(deadline, patience_ends):
                 if any(report.status is not Status.PASS for report in reports.values()):
                     break
                 self._timed_out(reports, waiting, now - started, limit_s)

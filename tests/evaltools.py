@@ -1,4 +1,4 @@
-"""A tiny problem that doubles a vector, and the command that judges submissions for it."""
+"""A tiny problem that doubles a vector, and the two commands as a person would call them."""
 
 from __future__ import annotations
 
@@ -90,6 +90,15 @@ def write_problem(folder: Path, task: str = TASK, reference: str = REFERENCE) ->
     return folder
 
 
+def generate(problem: str, variant: str, folder: Path) -> Path:
+    """folder/submission.py, by gen_submission.py."""
+    path = folder / "submission.py"
+    command = [sys.executable, str(ROOT / "gen_submission.py"), problem, "--variant", variant, "-o", str(path)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
 def run_command(
     *args: str | Path, cwd: Path, timeout: float = 100, **env: str
 ) -> subprocess.CompletedProcess[str]:
@@ -115,6 +124,14 @@ def judge(
     done = run_command(mode, problem, "--device", "gfx942", "--json", "out.json", *options, cwd=folder)
     assert "Traceback" not in done.stderr, done.stderr
     return done, json.loads((folder / "out.json").read_text())
+
+
+def checks_find_nothing(problem: str, submission: Path) -> None:
+    """In the small cases, on an emulated device. Findings change no verdict, but are printed."""
+    options = ["--device", "gfx942", "--cases", "smoke", "--checks", "all"]
+    done = run_command("test", problem, "--submission", submission, *options, cwd=ROOT, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "check: " not in done.stdout and "findings" not in done.stdout, done.stdout
 
 
 def statuses(result: dict[str, Any]) -> list[str]:

@@ -87,7 +87,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return seen
 
     jit_compile.__signature__ = inspect.signature(cpp_extension._jit_compile)  # type: ignore[attr-defined]
-    monkeypatch.setattr(cpp_extension, "_jit_compile", ascuda._with_hip(jit_compile))
+    monkeypatch.setattr(cpp_extension, "_jit_compile", ascuda._with_hip(jit_compile, "sm_90"))
     monkeypatch.setenv("CXX", "a-compiler-that-is-not-here")
 
     def build(text: str, **flags: Any) -> dict[str, Any]:
@@ -104,11 +104,24 @@ def test_a_hip_source_is_built_with_our_headers(built: Any) -> None:
     (source,) = seen["sources"]
     assert Path(source).name == "k.nvidia.cu" and Path(source).read_text().startswith('#line 1 "k.cu"\n')
     assert seen["extra_include_paths"] == [str(INCLUDE)] and seen["extra_ldflags"] == []
-    optimise, digest, *included = seen["extra_cuda_cflags"]
+    optimise, own_arch, digest, *included = seen["extra_cuda_cflags"]
     assert optimise == "-O3" and re.fullmatch("-DHIP_ON_CUDA=[0-9a-f]{8}", digest)
+    assert own_arch == "-gencode=arch=compute_90a,code=sm_90a"  # wgmma is in no other
     assert included == ["-include", "hip/hip_runtime.h"]
     assert seen["CXX"] is None and os.environ["CXX"] == "a-compiler-that-is-not-here"
     assert not seen["dependencies"]  # nvcc lists what #line names: absent files, for which ninja builds every time
+
+
+@pytest.mark.parametrize(
+    "flags, listed", [(["-arch=sm_80"], None), (["-gencode", "arch=compute_80,code=sm_80"], None), ([], "8.0")]
+)
+def test_a_chosen_arch_is_left_alone(
+    built: Any, monkeypatch: pytest.MonkeyPatch, flags: list[str], listed: str | None
+) -> None:
+    if listed:
+        monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", listed)
+    seen = built("#include <hip/hip_runtime.h>\n", extra_cuda_cflags=flags)
+    assert not any("sm_90" in flag for flag in seen["extra_cuda_cflags"])
 
 
 def test_a_compile_error_is_told_in_one_line(
@@ -123,7 +136,7 @@ def test_a_compile_error_is_told_in_one_line(
         raise RuntimeError('Error building extension \'k\': [1/2] nvcc ...\nmine.hip(3): error: identifier "a"\n')
 
     jit_compile.__signature__ = inspect.signature(cpp_extension._jit_compile)  # type: ignore[attr-defined]
-    monkeypatch.setattr(cpp_extension, "_jit_compile", ascuda._with_hip(jit_compile))
+    monkeypatch.setattr(cpp_extension, "_jit_compile", ascuda._with_hip(jit_compile, "sm_90"))
     (tmp_path / "k.hip").write_text("#include <hip/hip_runtime.h>\n")
     with pytest.raises(RuntimeError) as error:
         cpp_extension.load("k", [str(tmp_path / "k.hip")], build_directory=str(tmp_path), verbose=True)

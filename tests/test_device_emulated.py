@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from cdna.hip.toolchain import find
 from forge.device import resolve
+from forge.device.asgpu import torch_headers
 
 HERE = Path(__file__).parent
 Result = subprocess.CompletedProcess[str]
@@ -35,6 +37,12 @@ def test_torch(checks: str) -> None:
     gpus = {"runtime": "2", "hip": "2"}.get(checks, "1")
     file = HERE / "emulated" / f"checks_{checks}.py"
     run = python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), POPCORN_GPUS=gpus)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_addresses_that_change_hands() -> None:
+    file = HERE / "emulated" / "checks_addresses.py"
+    run = python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), CDNA_CHECKS="bounds")
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -142,3 +150,45 @@ def test_prepare_in_this_process(order: str) -> None:
         [sys.executable, "-c", program], cwd=HERE.parent, capture_output=True, text=True, timeout=60
     )
     assert run.stdout == "cuda:0 AMD Instinct MI355X {}\n", run.stderr
+
+
+def test_hiprtc(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(textwrap.dedent("""
+        import ctypes
+        import torch
+        rtc, program, size = ctypes.CDLL("libhiprtc.so"), ctypes.c_void_p(), ctypes.c_size_t()
+        source = b'extern "C" __global__ void fill(int* x) { x[threadIdx.x] = 7; }'
+        assert rtc.hiprtcCreateProgram(ctypes.byref(program), source, b"fill.hip", 0, None, None) == 0
+        assert rtc.hiprtcCompileProgram(program, 0, None) == 0
+        assert rtc.hiprtcGetCodeSize(program, ctypes.byref(size)) == 0
+        code, module, kernel = ctypes.create_string_buffer(size.value), ctypes.c_void_p(), ctypes.c_void_p()
+        assert rtc.hiprtcGetCode(program, code) == 0
+        hip, x = ctypes.CDLL("libamdhip64.so"), torch.zeros(5, dtype=torch.int32, device="cuda")
+        assert hip.hipModuleLoadData(ctypes.byref(module), code) == 0
+        assert hip.hipModuleGetFunction(ctypes.byref(kernel), module, b"fill") == 0
+        address = ctypes.c_void_p(x.data_ptr())
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(address))
+        assert hip.hipModuleLaunchKernel(kernel, 1, 1, 1, 5, 1, 1, 0, None, arguments, None) == 0
+        print(x.tolist())
+    """))
+    run = python(str(tmp_path / "main.py"))
+    assert run.stdout == "[7, 7, 7, 7, 7]\n", run.stderr
+
+
+def test_torchs_headers_are_parsed_once_for_flags_that_change_nothing_in_them(tmp_path: Path) -> None:
+    """Such flags must be harmless to the compiler as well: it refuses headers that were parsed for other ones."""
+    flags = (
+        "-O3 -g -w -Wall -lanything -finline-functions -fomit-frame-pointer -funroll-loops -fPIC -DMINE=1 "
+        "-munsafe-fp-atomics -Rpass-analysis=kernel-resource-usage -mllvm -amdgpu-early-inline-all=true"
+    ).split()
+    assert torch_headers.relevant([*flags, "-ffast-math"]) == ["-ffast-math"]
+    header, source = tmp_path / "parsed.h", tmp_path / "kernel.hip"
+    header.write_text("#include <hip/hip_runtime.h>\n")
+    source.write_text("__global__ void twice(float* x) { *x *= 2; }\n")
+    toolchain = find()
+    for side in ("device", "host"):
+        parsed = ["-Xclang", "-include-pch", "-Xclang", str(toolchain.precompiled_header(header, side, "gfx942"))]
+        if side == "device":
+            assert "twice" in toolchain.device_asm(source, "gfx942", extra=[*parsed, *flags])
+        else:
+            toolchain.host_object(source, b"none", "gfx942", extra=[*parsed, *flags[1:]])  # build.py drops -O

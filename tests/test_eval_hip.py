@@ -96,6 +96,19 @@ def test_a_fault_names_kernel_and_line(tmp_path: Path) -> None:
     assert "twice on gfx942" in done.stdout and f"submission.py:{line}" in done.stdout
 
 
+def test_what_checks_find_is_shown(tmp_path: Path) -> None:
+    """A read of LDS that the workgroup does not have, to no effect: the results are right."""
+    read = 'int mark; asm volatile("ds_read_b32 %0, %1" : "=v"(mark) : "v"(i)); asm volatile("s_waitcnt lgkmcnt(0)");'
+    submission = RAW.replace("PLACE", "i").replace("if (i < n)", f"{read} if (i < n)")
+    done, result = judge(tmp_path, submission, "test", "--cases", "0")
+    assert done.returncode == 0 and statuses(result) == ["pass"], done.stdout
+    assert "check: twice on gfx942: bounds: LDS access of 4 bytes at byte 0" in done.stdout
+    assert "1 findings of the device's checks" in done.stdout
+    (finding,) = result["cases"][0]["report"]["findings"]
+    assert finding["source"] == f"submission.py:{RAW.splitlines().index('  if (i < n) y[PLACE] = 2.0f * x[i];') + 1}"
+    assert finding["instruction"].startswith("ds_read_b32 ") and finding["workgroup"] == [0, 0, 0]
+
+
 def test_the_ranks_of_a_run_build_it_together(tmp_path: Path) -> None:
     """Each rank on a device of its own, whose memory the others reach."""
     problem = write_problem(tmp_path / "ranks", RANKS_TASK, RANKS_REFERENCE)

@@ -11,9 +11,13 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from forge import crew
+from forge.processes import Event
+from forge.results import Status
 from tests.evaltools import RIGHT, ROOT, TASK, judge, statuses, write_problem
 
 # What the kernel does before it returns x * 2, unless it returns something itself: (source, status, message).
@@ -138,6 +142,24 @@ def test_a_submission_that_does_not_load(tmp_path: Path, source: str, status: st
     assert statuses(result) == [status, "not run", "not run"]
     assert text in result["broken"]["message"] and text in done.stdout
     assert done.returncode == 1
+
+
+def test_an_import_may_take_longer_than_loading_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submission that compiles for minutes has its case's whole time for that, whatever torch's loading may take."""
+    worker = Mock(phase="import submission", rank=None, **{"tail.last_words.return_value": []})
+    ready_at = time.monotonic() + 0.6
+
+    def wait(workers: list[Any], seconds: float) -> list[Event]:
+        time.sleep(min(seconds, 0.1))
+        ready = time.monotonic() >= ready_at
+        return [Event(worker, "message", {"event": "ready", "phase": "ready"})] if ready else []
+
+    monkeypatch.setattr(crew, "LOADING_S", 0.2)
+    monkeypatch.setattr(crew, "wait_for_events", wait)
+    judging = crew.Crew(Path, {}, {}, limit_s=30.0, progress=lambda phase, seconds: None)
+    judging.workers = [worker]
+    (report,) = judging._gather("ready")
+    assert report.status is Status.PASS, report.message
 
 
 def test_a_submission_that_always_hangs_is_not_given_every_case(tmp_path: Path) -> None:

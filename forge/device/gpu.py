@@ -19,11 +19,26 @@ NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
 NO_GPU_REMEDY = "use --device gfx942 or gfx950 to emulate one"
 
 
-class RocmDevice(Device):
+class Gpu(Device):
+    """What the two kinds of GPU have in common."""
+
+    emulated = False
+    gpus: list[Any]
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"device": self.name, "arch": self.arch, "emulated": False, "gpus": self.gpus, **versions()}
+
+    def count_work(self) -> None:
+        pass  # a GPU times its kernels
+
+    def case_report(self) -> dict[str, Any]:
+        return {}
+
+
+class RocmDevice(Gpu):
     """An AMD GPU with a ROCm build of torch: nothing stands between it and the submission."""
 
     name = "rocm"
-    emulated = False
     dist_backend = "nccl"  # torch's name for RCCL
 
     def __init__(self) -> None:
@@ -39,21 +54,11 @@ class RocmDevice(Device):
     def prepare(self) -> None:
         return None
 
-    def fingerprint(self) -> dict[str, Any]:
-        return {"device": self.name, "arch": self.arch, "emulated": False, "gpus": self.gpus, **versions()}
 
-    def count_work(self) -> None:
-        pass  # a GPU times its kernels
-
-    def case_report(self) -> dict[str, Any]:
-        return {}
-
-
-class CudaDevice(Device):
+class CudaDevice(Gpu):
     """An NVIDIA GPU with a CUDA build of torch: Triton kernels run as they are, HIP is built by nvcc (ascuda/)."""
 
     name = "cuda"
-    emulated = False
     dist_backend = "nccl"
 
     def __init__(self) -> None:
@@ -80,15 +85,6 @@ class CudaDevice(Device):
     def is_device_fault(self, error: BaseException) -> bool:
         """A torch whose extensions cannot be prepared."""
         return any(type(cause).__name__ == "NotPrepared" for cause in causes(error))
-
-    def fingerprint(self) -> dict[str, Any]:
-        return {"device": self.name, "arch": self.arch, "emulated": False, "gpus": self.gpus, **versions()}
-
-    def count_work(self) -> None:
-        pass  # a GPU times its kernels
-
-    def case_report(self) -> dict[str, Any]:
-        return {}
 
 
 def rocm_missing() -> str:

@@ -185,6 +185,21 @@ __global__ void k(int* x) {
         load_inline("lacks", "", source, no_implicit_headers=True)
 
 
+def test_headers_of_rocms_libraries_matter_where_they_are_used(tmp_path: Path, monkeypatch: Any) -> None:
+    """Sources include a library or two more than they use."""
+    include = "#include <hipcub/hipcub.hpp>\n#include <ck/utility/data_type.hpp>\n#include <rocwmma/rocwmma.hpp>\n"
+    kernel = '__global__ void k(int* x) { *x = %s + rocwmma::mem_col_major; }\nextern "C" int f() { return 7; }'
+    flags = {"no_implicit_headers": True, "is_python_module": False, "build_directory": str(tmp_path)}
+    load_inline("unused", "", include + kernel % "1", **flags)
+    absent = r"taken as empty: ck/utility/data_type.hpp, hipcub/hipcub.hpp, of libraries that come with ROCm"
+    with pytest.raises(RuntimeError, match=rf"undeclared identifier 'ck'.*{absent}"):
+        load_inline("used", "", include + kernel % "sizeof(ck::half_t)", **flags)
+    (tmp_path / "ck/utility").mkdir(parents=True)
+    (tmp_path / "ck/utility/data_type.hpp").write_text("namespace ck { using half_t = _Float16; }\n")
+    monkeypatch.setenv("CPATH", str(tmp_path))
+    load_inline("found", "", include + kernel % "sizeof(ck::half_t)", **flags)
+
+
 def test_a_killed_build_blocks_nobody(module: Any, tmp_path: Path) -> None:
     (tmp_path / "lock").touch()  # what torch's own lock leaves behind
     source = "__global__ void k() {}\nint f() { return 7; }"

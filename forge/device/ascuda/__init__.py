@@ -12,7 +12,7 @@ import inspect
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,10 @@ HIP_SUFFIXES = (".hip", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c++")
 
 
 def apply(arch: str) -> None:
-    cpp_extension._jit_compile = _with_hip(cpp_extension._jit_compile)
+    cpp_extension._jit_compile = _with_hip(cpp_extension._jit_compile, arch)
 
 
-def _with_hip(original: Callable[..., Any]) -> Callable[..., Any]:
+def _with_hip(original: Callable[..., Any], arch: str) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     @functools.wraps(original)
@@ -56,7 +56,8 @@ def _with_hip(original: Callable[..., Any]) -> Callable[..., Any]:
         given["extra_cflags"] = host_flags(given.get("extra_cflags") or [])
         nvcc, dropped = flags_for_nvcc(cuda_flags)
         # The digest has ninja build anew what it built with other headers.
-        given["extra_cuda_cflags"] = [*nvcc, f"-DHIP_ON_CUDA={_headers_digest()}", "-include", "hip/hip_runtime.h"]
+        own = [f"-DHIP_ON_CUDA={_headers_digest()}", "-include", "hip/hip_runtime.h"]
+        given["extra_cuda_cflags"] = [*nvcc, *_arch_flags(nvcc, arch), *own]
         given["extra_ldflags"] = link_flags(given.get("extra_ldflags") or [])
         if given.get("verbose") and dropped:
             print(f"forge: flags without a counterpart in nvcc, left out: {' '.join(dropped)}", file=sys.stderr)
@@ -85,6 +86,14 @@ def _translated(path: Path, text: str | None, folder: Path) -> Path:
         partial.write_text(wanted)
         os.replace(partial, made)
     return made
+
+
+def _arch_flags(flags: Sequence[str], arch: str) -> list[str]:
+    """Hopper's flags, with the instructions that it alone has (wgmma): torch would build for sm_90 without them.
+    Nothing where the source's flags or the environment choose."""
+    if arch != "sm_90" or os.environ.get("TORCH_CUDA_ARCH_LIST") or any("arch" in flag for flag in flags):
+        return []
+    return ["-gencode=arch=compute_90a,code=sm_90a"]
 
 
 @functools.cache

@@ -26,6 +26,7 @@ def apply(arch: str) -> None:
         scaled_mm,
         streams,
         tensors,
+        topk,
     )
 
     _applied = True
@@ -38,5 +39,6 @@ def apply(arch: str) -> None:
     passthrough.apply()
     operators.apply()
     scaled_mm.apply(arch)
+    topk.apply()
     collectives.apply()
     propagate.apply()

@@ -36,10 +36,16 @@ _USES_TORCH = re.compile(r'^\s*#\s*include\s*[<"](torch/|ATen/|c10/|pybind11/|fo
 _USES_PYTHON = re.compile(r'^\s*#\s*include\s*[<"]Python\.h', re.MULTILINE)
 _SETS_MACRO = re.compile(r"^\s*#\s*(define|undef|pragma push_macro)\b", re.MULTILINE)
 _QUOTED = re.compile(r'^\s*#\s*include\s*"', re.MULTILINE)
+_OF_ROCM = (
+    "ck|ck_tile|hip(?:blas|blas-common|blaslt|cub|fft|rand|solver|sparse)|miopen|rccl|roc(?:blas|prim|rand|thrust|wmma)"
+)
+_ROCM_HEADER = re.compile(rf'^\s*#\s*include\s*[<"]((?:{_OF_ROCM})/[^>"\n]+)[>"]', re.MULTILINE)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"\n]+)[>"].*$', re.MULTILINE)
 _TARGET = re.compile(r"^--?(?:offload-arch|amdgpu-target)[=\n]([\w:+-]+(?:,[\w:+-]+)*)$", re.MULTILINE)
 # Of a ROCm torch's own libraries: here they are in libtorch_cpu, in forge_torch_hip.h, or the runtime.
-_PART_OF_TORCH = ("-lc10_hip", "-ltorch_hip", "-lc10_cuda", "-ltorch_cuda", "-lamdhip64", "-lcudart", "-lcuda")
+_PART_OF_TORCH = ("-lc10_hip", "-ltorch_hip", "-lc10_cuda", "-ltorch_cuda", "-lamdhip64", "-lhiprtc", "-lcudart",
+                  "-lcuda")
+_OPTIMISES = re.compile(r"-O\w*|-f(no-)?fast-math|-f(no-)?unsafe-math-optimizations|-ffp-contract=\w+")
 _KEEPS_FILES = re.compile(r"^--?save-temps(=.*)?$", re.MULTILINE)
 
 
@@ -161,17 +167,36 @@ def build(extension: Extension, note: Callable[[str], None]) -> Path:
             with ThreadPoolExecutor(2) as pool:
                 objects = list(pool.map(lambda path: _object(extension, toolchain, path, note), extension.sources))
         except CompileError as error:
-            raise BuildError(f"Error building extension '{extension.name}': {error}{_hint(str(error))}") from None
+            raise BuildError(f"Error building extension '{extension.name}': {error}{_hint(extension)}") from None
         return _link(extension, toolchain, objects)
 
 
-def _hint(message: str) -> str:
-    """What to do about a header that only ROCm has."""
-    libraries = "ck|hipblas|hipblaslt|hipcub|miopen|rccl|rocblas|rocprim|rocwmma"
-    header = re.search(rf"'((?:{libraries})\b[^']*)' file not found", message)
-    if not header:
+def _absent_headers(extension: Extension, text: str) -> Path | None:
+    """A folder of empty headers, to be looked in last, by the names of those in `text` that come with ROCm's libraries.
+
+    Sources include more than they use. What they do use is missing then, and `_hint` says from where.
+    """
+    folder = extension.folder / "absent"
+    names = set(_ROCM_HEADER.findall(text))
+    for name in names:
+        write_once(folder / name, "")
+    return folder if names else None
+
+
+def _hint(extension: Extension) -> str:
+    """Which headers of ROCm's libraries the sources include that are nowhere to be found."""
+    given = os.environ.get("CPATH", "").split(os.pathsep) + extension.include_paths
+    given += [flag[2:] for flag in [*extension.cflags, *extension.device_flags] if flag.startswith("-I")]
+    headers = find().compiler.headers
+    given += [path for flag, path in zip(headers, headers[1:], strict=False) if flag == "-isystem"]
+    included = {name for source in extension.sources for name in _ROCM_HEADER.findall(source.read_text())}
+    absent = sorted(name for name in included if not any(Path(path, name).is_file() for path in given if path))
+    if not absent or find().compiler.kind == "rocm":
         return ""
-    return f" ({header[1]} is of a library that comes with ROCm: not emulated, but headers are found where CPATH says)"
+    return (
+        f" (taken as empty: {', '.join(absent)}, of libraries that come with ROCm and are not emulated; "
+        "real headers are found where CPATH says)"
+    )
 
 
 def _object(extension: Extension, toolchain: Toolchain, original: Path, note: Callable[[str], None]) -> Path:
@@ -189,9 +214,10 @@ def _object(extension: Extension, toolchain: Toolchain, original: Path, note: Ca
     flags += _compile_flags(extension.device_flags if device else extension.cflags)
     if not any(flag.startswith("-std=") for flag in flags):
         flags.append("-std=c++20")
-    # The host's code has one level of optimisation, and so one set of precompiled headers.
-    passes = {"device": flags, "host": [flag for flag in flags if not re.fullmatch(r"-O\w*", flag)]}
+    # The host's code has one way of optimisation, and so one set of precompiled headers.
+    passes = {"device": flags, "host": [flag for flag in flags if not _OPTIMISES.fullmatch(flag)]}
     everything = _with_headers(text, [original.parent, *map(Path, extension.include_paths)], set())
+    absent = _absent_headers(extension, everything)
     uses_torch = _USES_TORCH.search(everything)
     if uses_torch:
         torch_headers.need_libstdcxx(toolchain, f"{extension.name}: {_shown(extension, original)}")
@@ -205,6 +231,8 @@ def _object(extension: Extension, toolchain: Toolchain, original: Path, note: Ca
     elif _USES_PYTHON.search(everything):
         passes = {side: [*given, *torch_headers.python_flags()] for side, given in passes.items()}
 
+    if absent:
+        passes = {side: [*given, "-idirafter", str(absent)] for side, given in passes.items()}
     defines = [*torch_headers.DEFINES, f"TORCH_EXTENSION_NAME={extension.name}"]
     image = b""
     if device:

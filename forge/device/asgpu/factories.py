@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import mmap
 import os
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +33,11 @@ FROM_VALUES = (
 )
 FROM_MEMORY = ((torch, "from_numpy frombuffer from_file"),)
 
+# Make a tensor of nothing, or of zeros, whose memory the host need not have before it is written.
+UNWRITTEN = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+CLEAR = {"zeros", "zeros_like", "new_zeros"}
+LARGE_BYTES = 256 << 20
+MAP_NORESERVE = 0x4000  # Linux's; in Python's mmap from 3.12 or later on only
 
 _marks_fresh = "unwritten" in os.environ.get("CDNA_CHECKS", "")  # see cdna/engine/check_unwritten.cpp
 
@@ -83,7 +90,9 @@ def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict
     if kwargs.get("out") is not None:
         return original(*args, **kwargs)
     with quiet():
-        made = original(*args, **kwargs)
+        made = _made_of_pages(original, tag, args, kwargs) if tag not in (None, CPU) else None
+        if made is None:
+            made = original(*args, **kwargs)
     fresh = _marks_fresh and tag not in (None, CPU) and "empty" in original.__name__
     if fresh and tags.real_device(made).type == "cpu":
         from cdna.checks import mark_unwritten
@@ -91,6 +100,35 @@ def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict
         storage = made.untyped_storage()
         mark_unwritten(storage.data_ptr(), storage.nbytes())
     return tags.pin(mark(made, tag)) if pinned else mark(made, tag)
+
+
+def _made_of_pages(original: Callable[..., Any], tag: int, args: Any, kwargs: dict[str, Any]) -> torch.Tensor | None:
+    """A large tensor of nothing or of zeros, which takes memory only where it is written; None if it is not one.
+
+    A GPU has more memory than most hosts, and submissions allocate for the largest case at once.
+    """
+    if original.__name__ not in UNWRITTEN | CLEAR or kwargs.get("pin_memory"):
+        return None
+    sizes = kwargs.get("size", args)
+    first = sizes[0] if sizes else None
+    if isinstance(first, torch.Tensor) and original.__name__.endswith("_like"):
+        elements = first.numel()
+    else:
+        sizes = sizes[isinstance(first, torch.Tensor) :]
+        sizes = sizes[0] if sizes and isinstance(sizes[0], tuple | list) else sizes
+        elements = math.prod(size for size in sizes if isinstance(size, int))
+    if elements * 8 < LARGE_BYTES:  # of the largest common dtype
+        return None
+    plan = original(*args, **{**kwargs, "device": "meta"})
+    storage_bytes = plan.untyped_storage().nbytes()
+    if storage_bytes < LARGE_BYTES or plan.layout != torch.strided:
+        return None
+    if storage_bytes > torch.cuda.get_device_properties(tag).total_memory:
+        raise torch.OutOfMemoryError(f"a tensor of {storage_bytes / 2**30:.2f} GiB is larger than the GPU's memory")
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+    pages = torch.frombuffer(mmap.mmap(-1, storage_bytes, flags=flags), dtype=torch.uint8)
+    made = pages.view(plan.dtype).as_strided(plan.shape, plan.stride())
+    return made.requires_grad_() if plan.requires_grad else made
 
 
 def _factory(original: Callable[..., Any]) -> Callable[..., Any]:

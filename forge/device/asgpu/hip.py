@@ -23,7 +23,7 @@ _factories: Any = None  # keeps what is registered with torch's dispatcher
 
 _dlopen: Callable[..., int] = ctypes._dlopen  # type: ignore[attr-defined]
 _find_library = ctypes.util.find_library
-STEM = "libamdhip64"
+STEMS = ("libamdhip64", "libhiprtc")  # ROCm's libraries that the runtime stands for
 
 
 def apply(arch: str) -> None:
@@ -31,7 +31,7 @@ def apply(arch: str) -> None:
 
     def dlopen(name: Any, mode: int = ctypes.DEFAULT_MODE) -> int:
         file = os.path.basename(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else ""
-        if not file.startswith(STEM) or ".so" not in file:
+        if not file.startswith(STEMS) or ".so" not in file:
             return _dlopen(name, mode)
         if _library is None:
             sys.path.insert(0, hook.ROOT)  # cdna may not have been imported yet
@@ -43,7 +43,7 @@ def apply(arch: str) -> None:
         return _dlopen(_library._name, mode)
 
     def find_library(name: str) -> str | None:
-        return f"{STEM}.so" if name == STEM.removeprefix("lib") else _find_library(name)
+        return f"lib{name}.so" if f"lib{name}" in STEMS else _find_library(name)
 
     ctypes._dlopen = dlopen  # type: ignore[attr-defined]
     ctypes.util.find_library = find_library
@@ -56,10 +56,12 @@ def load(arch: str) -> None:
         return
     from cdna.engine import engine
     from cdna.hip.library import runtime_library
+    from cdna.hip.run import compiler_of_the_program
 
     engine()  # logs what the runtime launches, for case_report
     os.environ["CDNA_ARCH"] = arch
     os.environ["CDNA_DEVICES"] = str(tags.device_count())
+    os.environ.update(compiler_of_the_program())
     # global, and so the one that a later dlopen("libamdhip64.so") finds
     path = str(runtime_library())
     _library = ctypes.CDLL(path, handle=_dlopen(path, ctypes.RTLD_GLOBAL))

@@ -127,7 +127,8 @@ def need_libstdcxx(toolchain: Toolchain, what: str) -> None:
 # Words that change neither what a header means nor what the compiler demands of a precompiled one. -O3 is the default
 # of device code.
 _HARMLESS = re.compile(
-    r"-O3|-g\w*|-W.*|-w|-v|-I.*|-D.*|-fPIC|-fno-gpu-rdc|-munsafe-fp-atomics|-f(no-)?unroll-loops|"
+    r"-O3|-g\w*|-W.*|-w|-v|-I.*|-D.*|-l.*|-fPIC|-fno-gpu-rdc|-munsafe-fp-atomics|-f(no-)?unroll-loops|"
+    r"-f(no-)?inline-functions|-f(no-)?omit-frame-pointer|"
     r"-f(no-)?slp-vectorize|-fgpu-inline-threshold=.*|-ftemplate-backtrace-limit=.*|-Rpass.*"
 )
 _TAKES_NEXT = ("-mllvm", "-I", "-isystem", "-iquote", "-D", "-include")
