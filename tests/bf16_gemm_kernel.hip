@@ -1,5 +1,8 @@
-// One launch of bf16_gemm.h's parts on plain matrices: what test_bf16_gemm_hip.py runs.
+// One launch of bf16_gemm.h's parts on plain matrices: what test_bf16_gemm_hip.py and benchmarks/bf16_gemm.py run.
 #include <hip/hip_runtime.h>
+
+#include <cstdint>
+#include <stdexcept>
 
 #include "bf16_gemm.h"
 #include "workgroup_order.h"
@@ -22,9 +25,9 @@ __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_kernel(const Ge
     const TilePlace at = grouped_rows(tile, tile_rows, tile_columns, args.group_rows);
     const int row = at.row * T::BM, column = at.column * T::BN;
     const int wave_row = place.wave / T::WAVES_N * T::WM, wave_column = place.wave % T::WAVES_N * T::WN;
-    const int pairs = (args.k + T::PAIR_K - 1) / T::PAIR_K;
-    const int first_k = slice * pairs / args.split_k * T::PAIR_K;
-    const int last_k = min((slice + 1) * pairs / args.split_k * T::PAIR_K, args.k);
+    const int lines = (args.k + T::LINE_K - 1) / T::LINE_K;
+    const int first_k = slice * lines / args.split_k * T::LINE_K;
+    const int last_k = min((slice + 1) * lines / args.split_k * T::LINE_K, args.k);
 
     typename T::Wave::Sum sum;
     T::Wave::zero(sum);
@@ -45,6 +48,26 @@ __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_kernel(const Ge
     });
 }
 
+// Addresses, sizes as in GemmArgs. block_m, block_n: of one of the tiles that with_gemm_tile() offers.
+void gemm(int64_t a, int64_t w, int64_t bias, int64_t c, int64_t partial, int64_t arrived, int m, int n, int k,
+          int block_m, int block_n, int split_k, int group_rows) {
+    const GemmArgs args = {reinterpret_cast<const unsigned short*>(a),
+                           reinterpret_cast<const unsigned short*>(w),
+                           reinterpret_cast<const unsigned short*>(bias),
+                           reinterpret_cast<unsigned short*>(c),
+                           reinterpret_cast<float*>(partial),
+                           reinterpret_cast<u32*>(arrived),
+                           m, n, k, split_k, group_rows};
+    const int tiles = (m + block_m - 1) / block_m * ((n + block_n - 1) / block_n);
+    const bool found = with_gemm_tile(block_m, block_n, [&](auto tile) {
+        using T = decltype(tile);
+        launch_workgroups<T>(gemm_kernel<T>, tiles * split_k, args);
+    });
+    if (!found || hipGetLastError() != hipSuccess) throw std::runtime_error("gemm: no such tile, or no launch");
+}
+
+#ifndef __NVCC__
+
 template __global__ void gemm_kernel<GemmTile<256, 256, 2, 4, 1>>(GemmArgs);
 template __global__ void gemm_kernel<GemmTile<128, 256, 2, 4, 1>>(GemmArgs);
 template __global__ void gemm_kernel<GemmTile<128, 128, 2, 2, 2>>(GemmArgs);
@@ -62,3 +85,5 @@ __global__ void lds_addresses(int* out) {
     for (int i = 0; i < 8; ++i) out[(3 + i) * 64 + thread] = Wave::turn_write_offset(thread, i);
     for (int i = 0; i < 4; ++i) out[(11 + i) * 64 + thread] = Wave::turn_read_offset(thread, i);
 }
+
+#endif

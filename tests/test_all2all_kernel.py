@@ -11,22 +11,15 @@ from typing import Any
 
 import pytest
 
-from cdna.errors import ToolchainError
-from cdna.hip.toolchain import find
+from tests.evaltools import ROOT, generate
 
-ROOT = Path(__file__).parent.parent
 FIELDS = (
     "ranks experts k dim tokens calls tagged groups batch senders to_one_expert jitter patience_s halves absent".split()
 )
 TOKENS_OF_PEER, SUMS_OF_PEER, EXPERT_IN_RANGE = 1, 2, 3
 
 
-@pytest.fixture(autouse=True)
-def compiler() -> None:
-    try:
-        find()
-    except ToolchainError as reason:
-        pytest.skip(f"no HIP compiler: {reason}")
+pytestmark = pytest.mark.usefixtures("hip_compiler")
 
 
 def run(checks: str = "", order_seed: int | None = None, **case: int) -> subprocess.CompletedProcess[str]:
@@ -123,9 +116,7 @@ def test_an_expert_that_does_not_exist_is_told(expert: int) -> None:
 
 
 def test_shapes_that_the_submission_refuses(tmp_path: Path) -> None:
-    submission = tmp_path / "submission.py"
-    words = ["gen_submission.py", "amd-all2all", "--variant", "hip", "-o", str(submission)]
-    subprocess.run([sys.executable, *words], cwd=ROOT, check=True, capture_output=True, timeout=60)
+    submission = generate("amd-all2all", "hip", tmp_path)
     shape = {"num_experts": 8, "experts_per_token": 2, "hidden_dim": 72, "max_num_tokens": 4, "seed": 1}
     shape["world_size"] = 2
     wrong = {"num_experts": 9, "hidden_dim": 100, "experts_per_token": 33}

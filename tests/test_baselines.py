@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.evaltools import ROOT, run_command
-
-
-def generated(folder: Path, problem: str, variant: str) -> Path:
-    path = folder / "submission.py"
-    command = [sys.executable, str(ROOT / "gen_submission.py"), problem, "--variant", variant, "-o", str(path)]
-    subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=60)
-    return path
+from tests.evaltools import generate, run_command
 
 
 @pytest.mark.parametrize("problem", ["amd-all2all", "amd-gemm-rs", "amd-ag-gemm"])
 def test_a_baseline_passes_and_is_as_accurate_as_its_dtype(tmp_path: Path, problem: str) -> None:
-    generated(tmp_path, problem, "baseline")
+    generate(problem, "baseline", tmp_path)
     options = ["--device", "gfx942", "--cases", "smoke", "--seed", "77", "--json", "out.json"]
     done = run_command("test", problem, *options, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -30,7 +21,7 @@ def test_a_baseline_passes_and_is_as_accurate_as_its_dtype(tmp_path: Path, probl
 
 
 def test_a_baseline_names_what_it_cannot_divide(tmp_path: Path) -> None:
-    generated(tmp_path, "amd-all2all", "baseline")
+    generate("amd-all2all", "baseline", tmp_path)
     case = "num_experts: 9, experts_per_token: 2, hidden_dim: 64, max_num_tokens: 4, seed: 1, world_size: 2"
     done = run_command("test", "amd-all2all", "--device", "gfx942", "--case", case, cwd=tmp_path)
     assert done.returncode == 1 and "experts must spread evenly over ranks, got 9 over 2" in done.stdout
@@ -38,7 +29,7 @@ def test_a_baseline_names_what_it_cannot_divide(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("problem", ["amd-gemm-rs", "amd-ag-gemm"])
 def test_the_symmetric_memory_variant_says_what_it_needs(tmp_path: Path, problem: str) -> None:
-    generated(tmp_path, problem, "symm_mem")
+    generate(problem, "symm_mem", tmp_path)
     case = "world_size: 2, m: 8, n: 8, k: 8, has_bias: true, seed: 1"
     done = run_command("test", problem, "--device", "gfx942", "--case", case, cwd=tmp_path)
     assert done.returncode == 1

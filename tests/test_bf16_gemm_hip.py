@@ -1,6 +1,10 @@
 """bf16_gemm.h, executed instruction by instruction, against float64 products."""
 
+import re
+import shutil
 import struct
+import subprocess
+from pathlib import Path
 
 import bf16_gemm_hip as hip
 import pytest
@@ -11,8 +15,7 @@ from test_fp8_mm_hip import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
 import cdna
 from cdna import checks
 from cdna.engine import Program
-from cdna.errors import ToolchainError
-from cdna.hip.toolchain import find
+from kernels.common.gemm_choice import GEMM_TILES
 
 # Half a bf16 step is 2^-9 of a value, 1.95e-3; evenly spread over the step, the root of its mean square is less.
 TOLERANCE = 2e-3
@@ -22,11 +25,7 @@ SHAPES = [(64, 64, 64), (8, 8, 8), (1, 72, 96), (130, 136, 72), (300, 264, 360)]
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
-    try:
-        find()
-    except ToolchainError as reason:
-        pytest.skip(f"no HIP compiler: {reason}")
+def text(hip_compiler: None) -> str:
     return hip.assembly()
 
 
@@ -77,6 +76,21 @@ def test_registers_and_lds_allow_the_workgroups_that_a_tile_counts_on(text: str,
     assert value["vgpr_spill_count"] == value["sgpr_spill_count"] == value["private_segment_fixed_size"] == 0
     assert value["vgpr_count"] <= 512 // tile.waves_per_simd // 8 * 8
     assert value["group_segment_fixed_size"] * tile.per_cu <= 65536
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_hoppers_loops_wait_for_no_product_and_do_not_spill(tmp_path: Path) -> None:
+    """ptxas puts a wait behind each wgmma where it cannot follow the accumulators, and says so."""
+    includes = [f"-I{hip.ROOT / 'forge/device/ascuda/include'}", f"-I{hip.ROOT / 'kernels/common'}"]
+    flags = ["-O3", "-std=c++20", "-include", "hip/hip_runtime.h", "-gencode=arch=compute_90a,code=sm_90a"]
+    flags += ["-Xptxas", "-v", "-x", "cu", "-cubin", "-o", str(tmp_path / "gemm.cubin")]
+    command = ["nvcc", *flags, *includes, str(hip.SOURCE)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
+    assert len(spills) == len(GEMM_TILES["sm_90"]) and set(spills) == {("0", "0", "0")}
+    assert "serialized" not in said
 
 
 def test_the_loop_is_matrix_work(program: Program) -> None:

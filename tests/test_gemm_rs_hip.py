@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hip_gemm_ranks import ROOT, check_refusals, errors_of, generate
 
-from cdna.errors import ToolchainError
-from cdna.hip.toolchain import find
+from tests.evaltools import checks_find_nothing, generate
+from tests.gemm_ranks import errors_of
+from tests.gemm_submissions import altered, assert_refused, assert_right, no_case_spills
 
 PROBLEM = "amd-gemm-rs"
 # Each rank's part is rounded to bf16, and their sum once more. A part is smaller than the sum, bar the bias.
@@ -23,17 +20,12 @@ SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "SPLIT_K": 1}
 
 
 @pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        find()
-    except ToolchainError as reason:
-        pytest.skip(f"no HIP compiler: {reason}")
-    return generate(PROBLEM, tmp_path_factory.mktemp("gemm_rs") / "submission.py")
+def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
+    return generate(PROBLEM, "hip", tmp_path_factory.mktemp("gemm_rs"))
 
 
 def check(submission: Path, world_size: int, cases: list[dict[str, Any]]) -> None:
-    for case, error in zip(cases, errors_of(PROBLEM, submission, world_size, cases), strict=True):
-        assert error < ROUNDING, (case, error)
+    assert_right(PROBLEM, submission, world_size, cases, ROUNDING)
 
 
 def test_shapes_that_fit_no_tile(submission: Path) -> None:
@@ -65,31 +57,25 @@ def test_many_calls_without_a_barrier(submission: Path) -> None:
 
 def test_a_tile_that_is_not_waited_for_is_noticed(submission: Path, tmp_path: Path) -> None:
     """The comparison itself: without the wait, results hold NaN or the last call's rows."""
-    source = submission.read_text()
-    broken = source.replace("if (thread < args.ranks && (from_all || thread != args.rank))", "if (false)")
-    assert broken != source
-    path = tmp_path / "submission.py"
-    path.write_text(broken)
+    before = "if (thread < args.ranks && (from_all || thread != args.rank))"
+    broken = altered(submission, tmp_path, before, "if (false)")
     case = {"m": 128, "n": 72, "k": 128, "bias": True, "calls": 8, "jitter_ms": 50, "row": SMALL}
-    (error,) = errors_of(PROBLEM, path, 2, [case])
+    (error,) = errors_of(PROBLEM, broken, 2, [case])
     assert not error < ROUNDING
 
 
-def test_no_tile_spills(submission: Path) -> None:
+def test_no_kernel_of_a_case_spills(submission: Path, tmp_path: Path) -> None:
     del submission  # whose fixture skips without a compiler
-    folder = ROOT / "kernels"
-    source, includes = folder / "gemm_rs" / "gemm_rs_kernel.hip", [folder / "common"]
-    text = find().device_asm(source, "gfx942", includes, std="c++20")
-    for count in ("vgpr_spill_count", "sgpr_spill_count", "private_segment_fixed_size"):
-        assert re.findall(rf"\.{count}: +(\d+)$", text, re.MULTILINE) == ["0"] * 5, count
+    no_case_spills(PROBLEM, "hip", tmp_path, "gemm_rs_kernel", at_least=5)  # tiles
 
 
 def test_checks_find_nothing(submission: Path) -> None:
-    command = [sys.executable, "eval.py", "test", PROBLEM, "--submission", str(submission), "--device", "gfx942"]
-    done = subprocess.run([*command, "--cases", "smoke", "--checks", "all"], cwd=ROOT, capture_output=True, text=True,
-                          timeout=300)  # fmt: skip
-    assert done.returncode == 0 and "pass: 2 of 2 cases" in done.stdout, done.stdout + done.stderr
+    checks_find_nothing(PROBLEM, submission)
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
-    check_refusals(submission)
+    assert_refused(submission, 1, {
+        "(zeros(4, 8), zeros(4, 9), None)": "got (4, 8) and (4, 9)",
+        "(zeros(4, 8), zeros(4, 8), zeros(3))": "bias [4] expected, got (3,)",
+        "(zeros(4, 8, dtype=torch.float32), zeros(4, 8), None)": "input must be bfloat16, got torch.float32",
+    })  # fmt: skip

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hip_gemm_ranks import errors_of
 
-from forge import device
+from tests.evaltools import checks_find_nothing, generate
+from tests.gemm_ranks import errors_of
+from tests.gemm_submissions import altered, assert_refused, assert_right, no_case_spills
 
-ROOT = Path(__file__).resolve().parent.parent
-# Each rank's product is rounded to bf16 (2^-9 at most), then their sum.
+PROBLEM = "amd-gemm-rs"
+# Each rank's product is rounded to bf16 (2^-8 of a value at most), then their sum.
 ROUNDING = 4e-3
 
 SMALL = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "SUM_ROWS": 8, "num_warps": 4}
@@ -25,15 +22,7 @@ TINY = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "SUM_ROWS": 8, "num_warps":
 
 @pytest.fixture(scope="module")
 def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("gemm_rs") / "submission.py"
-    command = [sys.executable, "gen_submission.py", "amd-gemm-rs", "--variant", "triton", "-o", str(path)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return path
-
-
-def assert_right(submission: Path, world_size: int, cases: list[dict[str, Any]]) -> None:
-    for case, error in zip(cases, errors_of("amd-gemm-rs", submission, world_size, cases), strict=True):
-        assert error < ROUNDING, (case, error)
+    return generate(PROBLEM, "triton", tmp_path_factory.mktemp("gemm_rs"))
 
 
 def test_shapes_that_fit_no_tile(submission: Path) -> None:
@@ -45,13 +34,13 @@ def test_shapes_that_fit_no_tile(submission: Path) -> None:
         {"m": 96, "n": 200, "k": 2 * 64, "bias": True, "calls": 3, "row": {**SMALL, "PRODUCERS": 3}},  # persistent
         {"m": 2, "n": 1, "k": 2, "bias": True, "calls": 2, "row": TINY},
     ]
-    assert_right(submission, 2, cases)
+    assert_right(PROBLEM, submission, 2, cases, ROUNDING)
 
 
 def test_four_ranks(submission: Path) -> None:
     # Tiles span 3 ranks and 1; tiles of one rank are the smoke cases.
     cases: list[dict[str, Any]] = [{"m": 20, "n": 360, "k": 4 * 24, "bias": False, "calls": 3, "row": TINY}]
-    assert_right(submission, 4, cases)
+    assert_right(PROBLEM, submission, 4, cases, ROUNDING)
 
 
 def test_many_calls_without_a_barrier(submission: Path) -> None:
@@ -60,87 +49,43 @@ def test_many_calls_without_a_barrier(submission: Path) -> None:
         {"m": 32, "n": 64, "k": 2 * 64, "bias": True, "calls": 1200, "jitter_ms": 2, "row": TINY},
         {"m": 16, "n": 128, "k": 2 * 128, "bias": True, "calls": 300, "jitter_ms": 2, "row": {**TINY, "SPLIT_K": 2}},
     ]
-    assert_right(submission, 2, cases)
-
-
-def broken(submission: Path, tmp_path: Path, *changes: tuple[str, str]) -> Path:
-    source = submission.read_text()
-    for before, after in changes:
-        assert before in source, before
-        source = source.replace(before, after)
-    path = tmp_path / "submission.py"
-    path.write_text(source)
-    return path
+    assert_right(PROBLEM, submission, 2, cases, ROUNDING)
 
 
 def test_a_column_that_is_not_sent_is_noticed(submission: Path, tmp_path: Path) -> None:
     """The comparison itself: what is not stored into a slot is NaN there."""
-    path = broken(submission, tmp_path, ("(column < columns)[None, :]", "(column < columns - 8)[None, :]"))
+    broken = altered(submission, tmp_path, "(column < columns)[None, :]", "(column < columns - 8)[None, :]")
     case = {"m": 64, "n": 64, "k": 2 * 64, "bias": True, "calls": 2, "row": TINY}
-    assert errors_of("amd-gemm-rs", path, 2, [case]) == [float("inf")]
+    assert errors_of(PROBLEM, broken, 2, [case]) == [float("inf")]
 
 
 def test_checks_find_nothing(submission: Path) -> None:
-    command = [sys.executable, "eval.py", "test", "amd-gemm-rs", "--submission", str(submission), "--device", "gfx942"]
-    done = subprocess.run(
-        [*command, "--cases", "smoke", "--checks", "all"], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "pass: 2 of 2 cases" in done.stdout
-    assert not re.search("race|waitcnt|finding", done.stdout), done.stdout
+    checks_find_nothing(PROBLEM, submission)
 
 
 def test_no_kernel_of_a_case_spills(tmp_path: Path) -> None:
-    command = [sys.executable, "gen_submission.py", "amd-gemm-rs", "--variant", "triton", "--check"]
-    done = subprocess.run(
-        [*command, "-o", str(tmp_path / "s.py")], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = [line for line in done.stdout.splitlines() if line.startswith("gemm_rs_kernel")]
-    assert len(lines) >= 17  # 11 tests, 6 benchmarks
-    assert all(" 0/0 " in line for line in lines), done.stdout
-
-
-WRONG = {
-    "(zeros(4, 8), zeros(4, 9), None)": "weight must be [n, 8] to match input [4, 8], got (4, 9)",
-    "(zeros(4, 8), zeros(4, 8), zeros(3))": "bias must have 4 elements to match weight, got 3",
-    "(zeros(4, 8).float(), zeros(4, 8), None)": "input must be bfloat16, got torch.float32",
-    "(zeros(8, 4).T, zeros(4, 8), None)": "input must be contiguous, got strides (1, 4) for shape (4, 8)",
-    "(zeros(4, 8), zeros(8), None)": "weight must have 2 dimensions, got shape (8,)",
-    "(zeros(4, 8), zeros(4, 8).cpu(), None)": "weight must be on the device of input, cuda:0, got cpu",
-    "(zeros(4, 0), zeros(4, 0), None)": "no size zero: m=4, n=4, k=0",
-}
-
-REFUSAL = """
-import importlib.util, sys, torch, torch.distributed as dist
-spec = importlib.util.spec_from_file_location("submission", sys.argv[1])
-submission = importlib.util.module_from_spec(spec); spec.loader.exec_module(submission)
-def zeros(*shape):
-    return torch.zeros(shape, dtype=torch.bfloat16, device="cuda:0")
-dist.init_process_group("fake", store=dist.HashStore(), rank=0, world_size=2)
-for data in ({}):
-    try:
-        submission.custom_kernel(data)
-    except ValueError as error:
-        print("ValueError:", error)
-data = zeros(3, 8), zeros(4, 8), None
-try:
-    submission.custom_kernel(data)
-except ValueError as error:
-    print(error)
-"""
+    no_case_spills(PROBLEM, "triton", tmp_path, "gemm_rs_kernel", at_least=17)  # 11 tests, 6 benchmarks
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
-    environment = {**os.environ, **device.resolve("gfx942", "gfx942").environment()}
-    script = "from torch.testing._internal.distributed import fake_pg\n" + REFUSAL.format(", ".join(WRONG) + ",")
-    command = [sys.executable, "-c", script, str(submission)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
-    *lines, last = done.stdout.splitlines() or [""]
-    assert len(lines) == len(WRONG), done.stdout + done.stderr
-    for line, message in zip(lines, WRONG.values(), strict=True):
-        assert line.startswith("ValueError:") and message in line, line
-    assert "m must be a multiple of the world size 2" in last
+    assert_refused(submission, 2, {
+        "(zeros(4, 8), zeros(4, 9), None)": "input [rows, k] and weight [n, k] expected, got (4, 8) and (4, 9)",
+        "(zeros(4, 8), zeros(8), None)": "expected, got (4, 8) and (8,)",
+        "(zeros(4, 0), zeros(4, 0), None)": "expected, got (4, 0) and (4, 0)",
+        "(zeros(4, 8), zeros(4, 8), zeros(3))": "bias [4] expected, got (3,)",
+        "(zeros(4, 8).float(), zeros(4, 8), None)": "input must be bfloat16, got torch.float32",
+        "(zeros(4, 8), zeros(4, 8).cpu(), None)": "weight must be on the GPU of the input, got cpu",
+        "(zeros(3, 8), zeros(4, 8), None)": "m must be a multiple of the world size 2",
+    })  # fmt: skip
+
+
+def test_a_plan_serves_no_other_type() -> None:
+    """Of a bias, say: a plan that took it unseen would read its bits as bf16."""
+    from kernels.common.gemm_inputs import input_key
+
+    a, w, bias = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((4, 8), (6, 8), (6,)))
+    others = [(a.float(), w, bias), (a, w.float(), bias), (a, w, bias.float()), (a, w, None), (a[:2], w, bias)]
+    assert all(input_key(*other) != input_key(a, w, bias) for other in others)
 
 
 def test_every_tile_is_taken_once_and_ones_own_last() -> None:

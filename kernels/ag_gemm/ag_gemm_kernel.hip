@@ -106,9 +106,9 @@ __device__ void compute_tile(const AgGemmArgs& args, int id, unsigned char* lds)
     const int row = work.row * T::BM, column = work.column * T::BN;        // row: among the source's
     const int n_rows = args.merged ? args.rows * args.ranks : args.rows;  // of the source
     const int wave_row = place.wave / T::WAVES_N * T::WM, wave_column = place.wave % T::WAVES_N * T::WN;
-    const int pairs = (args.k + T::PAIR_K - 1) / T::PAIR_K;
-    const int first_k = work.slice * pairs / args.split_k * T::PAIR_K;
-    const int last_k = min((work.slice + 1) * pairs / args.split_k * T::PAIR_K, args.k);
+    const int lines = (args.k + T::LINE_K - 1) / T::LINE_K;
+    const int first_k = work.slice * lines / args.split_k * T::LINE_K;
+    const int last_k = min((work.slice + 1) * lines / args.split_k * T::LINE_K, args.k);
 
     // The chunks that this tile reads: of one source, or if merged the only one of several sources.
     const long long region = args.table[args.rank];

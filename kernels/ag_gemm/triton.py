@@ -18,8 +18,10 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.ag_gemm.triton_tuning import DEFAULT, TUNING
 from kernels.common.ag_gemm_hopper import ag_gemm_hopper_kernel, tile_layout
-from kernels.common.compiled_kernel import bound_to_grid, compile_kernel
-from kernels.common.gemm_tiles import gemm_tile
+from kernels.common.compiled_kernel import bound_to_grid, compile_kernel, pointer
+from kernels.common.gemm_choice import gpu_arch
+from kernels.common.gemm_inputs import aligned, check_gemm_inputs, input_key
+from kernels.common.gemm_tiles import gemm_tile, sum_of_slices
 from kernels.common.peer_signals import (
     acquire_system,
     load_flags,
@@ -232,19 +234,7 @@ def ag_gemm_kernel(
             number = out_row // BLOCK_M * COLUMN_TILES + column_tile
             if not SPAN:
                 number = (source * CHUNKS + row_tile) * COLUMN_TILES + column_tile
-            at = tl.arange(0, BLOCK_M)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-            slices = partial + (number * SPLIT_K).to(tl.int64) * (BLOCK_M * BLOCK_N)
-            # Write-through, so that the slices of other XCDs' workgroups find the partial sums in memory.
-            tl.store(slices + part * (BLOCK_M * BLOCK_N) + at, acc, cache_modifier=".wt")
-            stores_complete()
-            finished = tl.atomic_add(arrived + number, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
-            if finished:
-                # The last slice to arrive adds all of them, in slice order: the result does not depend on who is last.
-                tl.debug_barrier()
-                acc = tl.load(slices + at, cache_modifier=".cv")
-                for other in range(1, SPLIT_K):
-                    acc += tl.load(slices + other * (BLOCK_M * BLOCK_N) + at, cache_modifier=".cv")
-                tl.store(arrived + number, 0)
+            acc, finished = sum_of_slices(acc, partial, arrived, number, part, SPLIT_K, BLOCK_M, BLOCK_N)
         if finished:
             rm = out_row + tl.arange(0, BLOCK_M)
             rn = first_column + tl.arange(0, BLOCK_N)
@@ -319,7 +309,7 @@ def fits_hopper_kernel(row, rows, n, k, ranks):
 
 
 def table_key(a, w, ranks):
-    return ("gfx942" if GFX942 else "sm_90", a.shape[0] * ranks, w.shape[0], a.shape[1])
+    return (gpu_arch(), a.shape[0] * ranks, w.shape[0], a.shape[1])
 
 
 def make_plan(heap, a, w, bias):
@@ -344,11 +334,6 @@ def in_pages(n_bytes):
 def as_int32(value):
     """Wrapped to 32 bits, signed."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
-
-
-def pointer(x):
-    """A launch's argument: on NVIDIA the address, which spares the launcher several us of looking at tensors."""
-    return x if GFX942 else x.data_ptr()
 
 
 class Address:
@@ -399,6 +384,10 @@ class Plan:
         """After compiling, so that no peer spins meanwhile: counters, then two places for everybody's rows."""
         first, second = self.slots(counters)
         self.region = self.heap.region((name, self.rows, self.k), second + self.slot_bytes)
+        self.heap.name_waits({1: "rows of the input, whose parts the epoch counts"})
+        if not self.heap.alone:
+            # The region may be there already: nobody shall wait in a kernel for a peer that still compiles.
+            self.heap.exchange({"error": None}, f"to be ready for ag-gemm {self.out_shape}")
         self.own = self.region.addresses[self.rank]
         self.first_slot = first
         return first, second
@@ -530,19 +519,9 @@ _plans: dict[Any, Plan] = {}
 
 def check_input(a, w, bias):
     """ValueError where the kernel cannot take the input."""
-    if a.dim() != 2 or w.dim() != 2 or a.shape[1] != w.shape[1] or 0 in a.shape or 0 in w.shape:
-        raise ValueError(f"input [M/W, K] and weight [N/W, K] expected, got {tuple(a.shape)} and {tuple(w.shape)}")
+    check_gemm_inputs(a, w, bias)
     if dist.get_world_size() > MAX_RANKS.value:
         raise ValueError(f"at most {MAX_RANKS.value} ranks, got {dist.get_world_size()}")
-    if bias is not None and bias.shape != w.shape[:1]:
-        raise ValueError(f"bias [{w.shape[0]}] expected, got {tuple(bias.shape)}")
-    for name, x in (("input", a), ("weight", w), ("bias", bias)):
-        if x is None:
-            continue
-        if x.dtype != torch.bfloat16:
-            raise ValueError(f"{name} must be bfloat16, got {x.dtype}")
-        if x.device != a.device:
-            raise ValueError(f"{name} must be on the input's {a.device}, got {x.device}")
 
 
 def plan_for(key, a, w, bias):
@@ -557,12 +536,6 @@ def plan_for(key, a, w, bias):
     return plan
 
 
-def aligned(x):
-    """Contiguous, and beginning at a multiple of 16 bytes, as the kernel was compiled for."""
-    x = x.contiguous()
-    return x if x.data_ptr() % 16 == 0 else x.clone()
-
-
 def tuning_row(data):
     """The row that custom_kernel(data) uses: the tuner begins there."""
     a, w, _ = data
@@ -574,6 +547,5 @@ def tuning_row(data):
 def custom_kernel(data):
     """input bf16 [M/W, K], weight bf16 [N/W, K], bias bf16 [N/W] or None -> bf16 [M, N/W], of the rows of all ranks."""
     a, w, bias = data
-    key = (a.shape, w.shape, None if bias is None else bias.shape, a.dtype, w.dtype, a.device)
-    plan = plan_for(key, a, w, bias)
+    plan = plan_for(input_key(a, w, bias), a, w, bias)
     return plan.run(aligned(a), aligned(w), None if bias is None else aligned(bias))

@@ -1,11 +1,11 @@
 // One output tile of a product of bf16 matrices, both with contiguous k: sum[m, n] = sum over k of a[m, k] * w[n, k],
-// in fp32. For gfx942 and, through the other half of the bf16_mma_*.h pair, for NVIDIA.
+// in fp32. For gfx942 and, through the other half of the bf16_mma_*.h pair, for NVIDIA's sm_90a.
 //
-// k passes through LDS in stages of 32. How they get there is gemm_tile() in bf16_loop_gfx942.h and bf16_loop_sm80.h.
+// k passes through LDS in stages. How they get there is gemm_tile() in bf16_loop_gfx942.h and bf16_loop_sm90.h.
 #pragma once
 
 #include "bf16_mma_gfx942.h"
-#include "bf16_mma_sm80.h"
+#include "bf16_mma_sm90.h"
 
 // Output tile of a workgroup and its division among waves. PER_CU: workgroups meant to share a CU.
 template <int BM_, int BN_, int WAVES_M_, int WAVES_N_, int PER_CU_>
@@ -14,8 +14,9 @@ struct GemmTile {
     static constexpr int WAVES = WAVES_M * WAVES_N, THREADS = WAVES * WAVE;
     static constexpr int WM = BM / WAVES_M, WN = BN / WAVES_N;
     static constexpr int RESIDENCY = residency(WAVES, PER_CU);
-    static constexpr int STAGE_K = 32, PAIR_K = 2 * STAGE_K;
-    static constexpr int STAGE_BYTES = (BM + BN) * STAGE_K * 2, LDS_BYTES = STAGES * STAGE_BYTES;
+    static constexpr int LINE_K = 64;  // of 128 bytes of a row; a slice of k is a multiple
+    static constexpr int STAGE_BYTES = (BM + BN) * STAGE_K * 2;
+    static constexpr int STAGES = stages(STAGE_BYTES, PER_CU), LDS_BYTES = STAGES * STAGE_BYTES;
     using Wave = WaveTile<WM, WN>;
     static_assert(WAVES * Wave::TURN_BYTES <= LDS_BYTES && LDS_BYTES * PER_CU <= LDS_OF_CU);
 };
@@ -23,12 +24,6 @@ struct GemmTile {
 template <class F>
 bool with_gemm_tile(int block_m, int block_n, F&& f) {
     return with_tile_of<GemmTile>(block_m, block_n, f);
-}
-
-// Where chunk c (8 k) of row r lies in a stage. Two rows fill the 32 banks once; chunks are permuted by an XOR so that
-// 8 consecutive rows' same chunk do so as well. So neither writes (2 rows a go) nor reads (8 rows) meet in a bank.
-__device__ inline constexpr int stage_offset(int r, int c) {
-    return (r >> 1) * 128 + ((r & 1) * 4 + (c ^ (r >> 1 & 3))) * 16;
 }
 
 // Where a thread works.
@@ -77,4 +72,4 @@ struct Bf16Sum8 {
 };
 
 #include "bf16_loop_gfx942.h"
-#include "bf16_loop_sm80.h"
+#include "bf16_loop_sm90.h"

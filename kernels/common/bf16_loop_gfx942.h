@@ -5,6 +5,12 @@
 
 #ifndef __NVCC__
 
+// Where chunk c (8 k) of row r lies in a stage. Two rows fill the 32 banks once; chunks are permuted by an XOR so that
+// 8 consecutive rows' same chunk do so as well. So neither writes (2 rows a go) nor reads (8 rows) meet in a bank.
+__device__ inline constexpr int stage_offset(int r, int c) {
+    return (r >> 1) * 128 + ((r & 1) * 4 + (c ^ (r >> 1 & 3))) * 16;
+}
+
 // Moves one operand's rows from memory to LDS: 4 lanes a row, 16 bytes a lane.
 template <int ROWS, int THREADS>
 struct PairLoader {
@@ -51,7 +57,7 @@ __device__ void gemm_tile(typename T::Wave::Sum& sum, const unsigned short* a, i
                           int w_rows, int k, int first_k, int last_k, unsigned char* lds, const Place& place,
                           F&& a_ready) {
     using Wave = typename T::Wave;
-    constexpr int W_AT = T::BM * T::STAGE_K * 2;  // in a stage, behind a
+    constexpr int W_AT = T::BM * STAGE_K * 2;  // in a stage, behind a
     const PairLoader<T::BM, T::THREADS> load_a(a, a_rows, k, place.thread);
     const PairLoader<T::BN, T::THREADS> load_w(w, w_rows, k, place.thread);
     u32x4 a_words[2][load_a.PASSES], w_words[2][load_w.PASSES];
@@ -97,8 +103,8 @@ __device__ void gemm_tile(typename T::Wave::Sum& sum, const unsigned short* a, i
     load_w.store(w_words[0], stages[0] + W_AT);
     lds_barrier();
     read(0, stages[0]);
-    for (int at = first_k; at < last_k; at += T::PAIR_K) {
-        run_stage.template operator()<0>(at + T::PAIR_K);
+    for (int at = first_k; at < last_k; at += T::LINE_K) {
+        run_stage.template operator()<0>(at + T::LINE_K);
         run_stage.template operator()<1>(0);
     }
 }

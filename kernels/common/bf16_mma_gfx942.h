@@ -1,12 +1,13 @@
 // What bf16_gemm.h needs to know of gfx942: bounded loads, the matrix instruction and its registers, the way of a
-// result to whole rows, memory that workgroups of one launch share. bf16_mma_sm80.h has the same names for NVIDIA.
+// result to whole rows, memory that workgroups of one launch share. bf16_mma_sm90.h has the same names for NVIDIA.
 #pragma once
 
 #include "gfx942.h"
 
 #ifndef __NVCC__
 
-constexpr int STAGES = 2, LDS_OF_CU = 65536;  // buffers for stages of k; bytes
+constexpr int LDS_OF_CU = 65536;  // bytes
+constexpr int STAGE_K = 32;       // k of a stage
 constexpr int XCDS = 8;                         // MI300X: dies with an L2 each, which take workgroups in turn
 
 template <int BYTES>
@@ -31,6 +32,9 @@ bool with_tile_of(int block_m, int block_n, F&& f) {
     if (block_m == 64 && block_n == 64) return f(Tile<64, 64, 2, 1, 4>{}), true;
     return false;
 }
+
+// Buffers for stages.
+constexpr int stages(int, int) { return 2; }
 
 // Second argument of __launch_bounds__: waves of a SIMD.
 constexpr int residency(int waves, int groups_per_cu) { return waves * groups_per_cu / 4; }

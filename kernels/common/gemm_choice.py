@@ -3,7 +3,7 @@
 import torch
 
 # arch -> compute units, fp32 operations of one in a us, bytes that the L2 gives all of them in a us
-UNITS = {"gfx942": (304, 4.3e6, 12e6), "sm_90": (132, 7.5e6, 5e6)}
+UNITS = {"gfx942": (304, 4.3e6, 12e6), "sm_90": (132, 7.5e6, 12e6)}
 
 # arch -> (BLOCK_M, BLOCK_N): workgroups that share a unit, part of the peak that their loop reaches, us from a
 # workgroup's start to its loop and from there to its end. The tiles that with_gemm_tile() offers. gfx942: 85 % of what
@@ -17,10 +17,12 @@ GEMM_TILES = {
         (64, 64): (4, 0.5, 2.6),
     },
     "sm_90": {
-        (128, 256): (1, 0.45, 4.0),
-        (128, 128): (2, 0.42, 4.0),
-        (64, 128): (3, 0.35, 3.0),
-        (64, 64): (4, 0.25, 3.0),
+        (128, 256): (1, 0.84, 4.6),
+        (256, 128): (1, 0.76, 3.2),
+        (128, 128): (2, 0.63, 2.2),
+        (64, 256): (1, 0.7, 3.0),
+        (64, 128): (2, 0.62, 3.0),
+        (64, 64): (3, 0.6, 3.0),
     },
 }
 

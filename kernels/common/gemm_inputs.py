@@ -1,10 +1,10 @@
-"""What the host side of a HIP GEMM does with its inputs: refuse, align, pad."""
+"""What the host side of a GEMM does with its inputs: refuse, align, pad."""
 
 import torch
 
 
 def check_gemm_inputs(a, w, bias):
-    """ValueError where bf16_gemm.h cannot take a [rows, k], w [n, k] and bias [n] or None."""
+    """ValueError unless a is [rows, k], w [n, k], bias [n] or None, all bf16 on one device."""
     if a.dim() != 2 or w.dim() != 2 or a.shape[1] != w.shape[1] or 0 in a.shape or 0 in w.shape:
         raise ValueError(f"input [rows, k] and weight [n, k] expected, got {tuple(a.shape)} and {tuple(w.shape)}")
     if bias is not None and bias.shape != w.shape[:1]:
@@ -12,8 +12,20 @@ def check_gemm_inputs(a, w, bias):
     for name, x in (("input", a), ("weight", w), ("bias", bias)):
         if x is not None and x.dtype != torch.bfloat16:
             raise ValueError(f"{name} must be bfloat16, got {x.dtype}")
-        if x is not None and (x.device.type != "cuda" or x.device != a.device):
+        if x is not None and x.device != a.device:
             raise ValueError(f"{name} must be on the GPU of the input, got {x.device}")
+
+
+def input_key(a, w, bias):
+    """What decides whether a plan made for other inputs serves these; aligned() sees to the rest."""
+    return (a.shape, w.shape, a.dtype, w.dtype, a.device, None if bias is None else (bias.shape, bias.dtype))
+
+
+def check_hip_gemm_inputs(a, w, bias):
+    """ValueError where bf16_gemm.h cannot take them."""
+    check_gemm_inputs(a, w, bias)
+    if a.device.type != "cuda":
+        raise ValueError(f"the input must be on a GPU, got {a.device}")
     for name, size in (("k", w.shape[1]), ("n", w.shape[0])):
         if 2 * 256 * size >= 1 << 31:  # offsets within a tile have 31 bits
             raise ValueError(f"{name}={size} is too large: 256 rows of it take 2 GiB or more")

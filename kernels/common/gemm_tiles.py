@@ -102,3 +102,33 @@ def tile_stored():
         stores_complete()
     else:
         tl.inline_asm_elementwise("bar.sync 0; mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
+
+
+@triton.jit
+def sum_of_slices(
+    acc,  # fp32 [BLOCK_M, BLOCK_N]: this slice's partial sums
+    partial,  # fp32 [tiles][SPLIT_K][BLOCK_M][BLOCK_N]
+    arrived,  # int32 [tiles], zero between launches
+    number,  # of the tile
+    part,  # of SPLIT_K
+    SPLIT_K: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """(sum of a tile's slices, True) for the slice that arrives last, (anything, False) for the others.
+
+    It adds all of them in slice order: the result does not depend on who is last.
+    """
+    at = tl.arange(0, BLOCK_M)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    slices = partial + (number * SPLIT_K).to(tl.int64) * (BLOCK_M * BLOCK_N)
+    # Write-through, so that the slices of other XCDs' workgroups find the partial sums in memory.
+    tl.store(slices + part * (BLOCK_M * BLOCK_N) + at, acc, cache_modifier=".wt")
+    stores_complete()
+    finished = tl.atomic_add(arrived + number, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
+    if finished:
+        tl.debug_barrier()
+        acc = tl.load(slices + at, cache_modifier=".cv")
+        for other in range(1, SPLIT_K):
+            acc += tl.load(slices + other * (BLOCK_M * BLOCK_N) + at, cache_modifier=".cv")
+        tl.store(arrived + number, 0)
+    return acc, finished

@@ -76,9 +76,9 @@ __device__ int wave_column(const Place& place) {
 template <class T>
 __device__ bool multiply(typename T::Wave::Sum& sum, const GemmRsArgs& args, const Work& work, unsigned char* lds,
                          const Place& place) {
-    const int pairs = (args.k + T::PAIR_K - 1) / T::PAIR_K;
-    const int first_k = work.slice * pairs / args.split_k * T::PAIR_K;
-    const int last_k = min((work.slice + 1) * pairs / args.split_k * T::PAIR_K, args.k);
+    const int lines = (args.k + T::LINE_K - 1) / T::LINE_K;
+    const int first_k = work.slice * lines / args.split_k * T::LINE_K;
+    const int last_k = min((work.slice + 1) * lines / args.split_k * T::LINE_K, args.k);
     T::Wave::zero(sum);
     if (args.bias && work.slice == 0)
         T::Wave::set_bias(sum, args.bias, args.n, work.column + wave_column<T>(place), place.lane);

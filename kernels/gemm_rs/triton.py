@@ -16,8 +16,10 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernels.common.gemm_inputs import aligned
-from kernels.common.gemm_tiles import gemm_tile, ranks_in_turn, tile_stored
+from kernels.common.compiled_kernel import bound_to_grid, compile_kernel, pointer
+from kernels.common.gemm_choice import gpu_arch
+from kernels.common.gemm_inputs import aligned, check_gemm_inputs, input_key
+from kernels.common.gemm_tiles import gemm_tile, ranks_in_turn, sum_of_slices, tile_stored
 from kernels.common.peer_signals import (
     acquire_system,
     load_flags,
@@ -219,19 +221,7 @@ def compute_tile(
         finished = True
         if SPLIT_K > 1:
             number = turn * TILES + tile
-            at = tl.arange(0, BLOCK_M)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-            slices = partial + (number * SPLIT_K).to(tl.int64) * (BLOCK_M * BLOCK_N)
-            # Write-through, so that the slices of other XCDs' workgroups find the partial sums in memory.
-            tl.store(slices + part * (BLOCK_M * BLOCK_N) + at, acc, cache_modifier=".wt")
-            tl.debug_barrier()
-            finished = tl.atomic_add(arrived + number, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
-            if finished:
-                # The last slice to arrive adds all of them, in slice order: the result does not depend on who is last.
-                tl.debug_barrier()
-                acc = tl.load(slices + at, cache_modifier=".cv")
-                for other in range(1, SPLIT_K):
-                    acc += tl.load(slices + other * (BLOCK_M * BLOCK_N) + at, cache_modifier=".cv")
-                tl.store(arrived + number, 0)
+            acc, finished = sum_of_slices(acc, partial, arrived, number, part, SPLIT_K, BLOCK_M, BLOCK_N)
         if finished:
             flag_address = send_tile(
                 rounded_tile(acc, bias, first_column, N, BLOCK_N, HAS_BIAS),
@@ -409,11 +399,6 @@ WAVE_SIZE = {"gfx942": 64, "sm_90": 32}
 LARGEST_PAGE_BYTES = 2 << 20  # what the CUDA driver aligns large memory to
 
 
-def gpu_arch():
-    """The tuning table's name of the GPU at hand."""
-    return "gfx942" if torch.version.hip else "sm_90"
-
-
 def fitted(row, arch, m, n, k, world_size):
     """DEFAULT for a shape outside the table.
 
@@ -478,7 +463,7 @@ class Geometry:
         # What a workgroup adds at a time: 16 loads of 16 bytes in flight a lane.
         lanes = WAVE_SIZE[arch] * row["num_warps"]
         chunk_rows = max(1, min(sum_rows, max(1, 16 // world_size) * 8 * lanes // block_n))
-        self.grid = (producers + triton.cdiv(own_tiles, xcds) * xcds * triton.cdiv(tile_rows, sum_rows), 1, 1)
+        self.n_workgroups = producers + triton.cdiv(own_tiles, xcds) * xcds * triton.cdiv(tile_rows, sum_rows)
         # Shapes of one size class share a region, flags first: its epoch counts the calls of all of them.
         slot_bytes = max(LARGEST_PAGE_BYTES, triton.next_power_of_2(2 * m * n))
         flag_bytes = triton.cdiv(slot_bytes // 32 + 65536, LARGEST_PAGE_BYTES) * LARGEST_PAGE_BYTES
@@ -515,7 +500,7 @@ class Geometry:
             self.options["matrix_instr_nonkdim"] = row["MFMA"]
 
     def compile(self, a, w, bias, partial, arrived):
-        """(what launches the kernel, what to give it for a and w); (None, ..) where a checker only compiles."""
+        """(what launches the kernel, what to give it for a and w)."""
         c = self.constants
         tiles_of = a, w
         if c["DESCRIPTORS"]:
@@ -524,7 +509,7 @@ class Geometry:
                 TensorDescriptor.from_tensor(w, [c["BLOCK_N"], c["BLOCK_K"]]),
             )
         far = 1 << 40  # a 64-bit number
-        compiled = gemm_rs_kernel.warmup(
+        arguments = (
             *tiles_of,
             bias,
             a,
@@ -538,11 +523,10 @@ class Geometry:
             far,
             far,
             torch.int64,
-            **c,
-            **self.options,
-            grid=self.grid,
+            *c.values(),
         )
-        return None if compiled is None else compiled[self.grid], tiles_of
+        compiled = compile_kernel(gemm_rs_kernel, arguments, **self.options)
+        return bound_to_grid(compiled, self.n_workgroups), tiles_of
 
     def slot_pages(self, address, page_bytes=LARGEST_PAGE_BYTES, n_pages=1):
         """Descriptor of [page][row][column] from `address` on: one for the slots of one rank in all ranks' memory."""
@@ -583,8 +567,8 @@ class Plan:
         constants = geometry.constants
         self.partial = torch.empty(geometry.n_partial, dtype=torch.float32, device=a.device)
         self.arrived = torch.zeros(geometry.n_tiles, dtype=torch.int32, device=a.device)
-        self.trace = torch.empty(4 * geometry.grid[0] if TRACE else 1, dtype=torch.int64, device=a.device)
-        self.slot_pages: Any = self.arrived
+        self.trace = torch.empty(4 * geometry.n_workgroups if TRACE else 1, dtype=torch.int64, device=a.device)
+        self.bulk = constants["BULK"]
         self.pages = self.arrived
         self.launch, tiles_of = geometry.compile(a, w, w if bias is None else bias, self.partial, self.arrived)
         self.descriptors = tiles_of if constants["DESCRIPTORS"] else None
@@ -595,85 +579,50 @@ class Plan:
     def join(self, heap, a, w, bias):
         """Take part in the heap of this process group."""
         geometry = self.geometry
+        slot_pages: Any = None
         heap.name_waits({1: "a tile of gemm-rs"})
         self.region = region = heap.region(geometry.region_key, geometry.region_bytes)
-        if geometry.constants["BULK"]:
+        if self.bulk:
             found = as_pages([address + place for place in self.places for address in region.addresses])
             if found is None:
                 self.build(a, w, bias, bulk=False)
             else:
                 lowest, page_bytes, pages = found
                 own_slot = lowest + heap.rank * self.out_shape[0] * self.out_shape[1] * 2
-                self.slot_pages = geometry.slot_pages(own_slot, page_bytes, max(pages) + 1)
+                slot_pages = geometry.slot_pages(own_slot, page_bytes, max(pages) + 1)
                 self.pages = torch.tensor(pages, dtype=torch.int32, device=region.table.device)
         if not heap.alone:
             # The region may be there already: nobody shall wait in a kernel for a peer that still compiles.
             heap.exchange({"error": None}, f"to be ready for gemm-rs {self.out_shape}")
         self.heap = heap
+        workspace = pointer(self.partial), pointer(self.arrived), pointer(region.table)
+        self.before = (*workspace, slot_pages or workspace[1], pointer(self.pages), heap.rank)
+        self.after = (heap.alarm_address, heap.timeout_ticks, pointer(self.trace), *self.constants)
 
     def call(self, a, w, bias):
-        if (a.data_ptr() | w.data_ptr()) % 16:  # compiled for such, as all of torch's allocations are
-            a, w = aligned(a), aligned(w)
-        if bias is None:
-            bias = w
-        elif bias.data_ptr() % 16:
-            bias = aligned(bias)
         out = a.new_empty(self.out_shape)
-        if self.launch is None:
-            return out
-        heap, region, tiles_of = self.heap, self.region, self.descriptors
+        tiles_of = self.descriptors
         if tiles_of:
             tiles_of[0].base, tiles_of[1].base = a, w
-        self.launch(
-            *(tiles_of or (a, w)),
-            bias,
-            out,
-            self.partial,
-            self.arrived,
-            region.table,
-            self.slot_pages,
-            self.pages,
-            heap.rank,
-            region.next_epoch(),
-            heap.alarm_address,
-            heap.timeout_ticks,
-            self.trace,
-            *self.constants,
-        )
+        else:
+            tiles_of = pointer(a), pointer(w)
+        bias = w if bias is None else bias
+        self.launch(*tiles_of, pointer(bias), pointer(out), *self.before, self.region.next_epoch(), *self.after)
         return out
 
 
-# what `layout` says of the inputs, and the world size -> Plan
+# (world size, input_key()) -> Plan
 _plans: dict[Any, Plan] = {}
-
-
-def layout(x):
-    """All that decides whether and how an input can be used, but its address. (x.shape would cost a us.)"""
-    return None if x is None else (x.stride(), x.size(0) if x.dim() else 0, x.numel(), x.dtype, x.get_device())
 
 
 def check_input(a, w, bias, world_size):
     """ValueError where the kernel does not support what it is given."""
-    for name, x, dims in (("input", a, 2), ("weight", w, 2), ("bias", bias, 1)):
-        if x is None:
-            continue
-        if x.dtype != torch.bfloat16:
-            raise ValueError(f"{name} must be bfloat16, got {x.dtype}")
-        if x.dim() != dims:
-            raise ValueError(f"{name} must have {dims} dimensions, got shape {tuple(x.shape)}")
-        if not x.is_contiguous():
-            raise ValueError(f"{name} must be contiguous, got strides {x.stride()} for shape {tuple(x.shape)}")
-        if x.device != a.device:
-            raise ValueError(f"{name} must be on the device of input, {a.device}, got {x.device}")
-    (m, k), n = a.shape, w.shape[0]
-    if w.shape[1] != k:
-        raise ValueError(f"weight must be [n, {k}] to match input [{m}, {k}], got {tuple(w.shape)}")
-    if bias is not None and bias.shape[0] != n:
-        raise ValueError(f"bias must have {n} elements to match weight, got {bias.shape[0]}")
+    check_gemm_inputs(a, w, bias)
+    m, n = a.shape[0], w.shape[0]
     if world_size > MAX_RANKS.value:
         raise ValueError(f"at most {MAX_RANKS.value} ranks are supported, got {world_size}")
-    if min(m, n, k) == 0 or m % world_size:
-        raise ValueError(f"m must be a multiple of the world size {world_size}, and no size zero: {m=}, {n=}, {k=}")
+    if m % world_size:
+        raise ValueError(f"m must be a multiple of the world size {world_size}, got {m}")
     if m * n >= 1 << 31:
         raise ValueError(f"m * n must be below 2^31, got {m=}, {n=}")
 
@@ -686,14 +635,14 @@ def tuning_row(data):
 
 
 def custom_kernel(data):
-    """input bf16 [m, k/W], weight bf16 [n, k/W], bias bf16 [n] or None -> bf16 [m/W, n], all contiguous."""
+    """input bf16 [m, k/W], weight bf16 [n, k/W], bias bf16 [n] or None -> bf16 [m/W, n], of the sum over all ranks."""
     a, w, bias = data
     heap = symmetric_heap()
-    key = (heap.world_size, layout(a), layout(w), layout(bias))
+    key = heap.world_size, input_key(a, w, bias)
     plan = _plans.get(key)
     if plan is None or plan.row is not TUNING.get(plan.shape):
         check_input(a, w, bias, heap.world_size)
         plan = _plans[key] = Plan(a, w, bias, heap.world_size)
     if plan.heap is not heap:
         plan.join(heap, a, w, bias)
-    return plan.call(a, w, bias)
+    return plan.call(aligned(a), aligned(w), None if bias is None else aligned(bias))
