@@ -2,8 +2,6 @@
 
 import re
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import fp8_mm_hip as hip
@@ -12,8 +10,7 @@ import torch
 import yaml
 
 from cdna.engine import Program
-from cdna.errors import ToolchainError
-from cdna.hip.toolchain import find
+from tests.evaltools import generate
 
 PROBLEM = yaml.safe_load((hip.ROOT / "reference" / "fp8_mm" / "task.yml").read_text())
 TABLE, TILES = hip.table(), hip.tiles()
@@ -26,11 +23,7 @@ SHAPES = [(64, 64, 128), (96, 576, 256), (160, 200, 384), (260, 136, 640), (12, 
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
-    try:
-        find()
-    except ToolchainError as reason:
-        pytest.skip(f"no HIP compiler: {reason}")
+def text(hip_compiler: None) -> str:
     return hip.assembly()
 
 
@@ -180,8 +173,4 @@ def test_no_bank_conflicts(addresses: dict[str, torch.Tensor]) -> None:
 
 
 def test_submission_is_generated(tmp_path: Path) -> None:
-    output = tmp_path / "submission.py"
-    command = [sys.executable, "gen_submission.py", "amd-fp8-mm", "--variant", "hip", "-o", str(output)]
-    done = subprocess.run(command, cwd=hip.ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "fp8_mm_kernel" in output.read_text()
+    assert "fp8_mm_kernel" in generate("amd-fp8-mm", "hip", tmp_path).read_text()

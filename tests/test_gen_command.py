@@ -2,10 +2,10 @@
 
 import ast
 import os
+import resource
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -64,10 +64,16 @@ def test_from_anywhere_and_to_standard_output(tmp_path: Path) -> None:
 
 
 def test_takes_less_than_half_a_second(tmp_path: Path) -> None:
+    """Of a core: the clock also says what else the machine does."""
+
+    def used_s() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
     def once() -> float:
-        start = time.perf_counter()
+        before = used_s()
         assert gen(WITH_KERNEL[0][0], "-o", tmp_path / "s.py").returncode == 0
-        return time.perf_counter() - start
+        return used_s() - before
 
     assert min(once() for _ in range(5)) < 0.5
 

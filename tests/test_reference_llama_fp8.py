@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from forge.problem import Problem, find_problem
-from forge.score import work_of
-from tests.reference_folders import cuda_is_cpu, load_reference
+from tests.reference_folders import generate, load_reference
 
 STEMS = ("residual_rmsnorm_fp8", "swiglu_fp8", "skinny_gemm_fp8")
 rmsnorm, swiglu, skinny = map(load_reference, STEMS)
@@ -25,11 +23,6 @@ FP8_VALUES = torch.tensor(
     [math.ldexp(c, -10) if c < 8 else math.ldexp(8 + c % 8, c // 8 - 11) for c in range(128)],
     dtype=torch.float64,
 )
-
-
-def generate(module: Any, case: dict[str, int]) -> Any:
-    with cuda_is_cpu():
-        return module.generate_input(**case)
 
 
 def quantised(exact: torch.Tensor) -> torch.Tensor:
@@ -201,35 +194,3 @@ def test_skinny_gemm_has_room_for_split_k_in_fp16_but_not_for_lost_products() ->
     assert skinny.check_implementation(data, total)[0]
     good, text = skinny.check_implementation(data, total - part)
     assert not good and "elements differ by more than 0.005 + 0.005*|wanted|" in text
-
-
-# ---- task.yml --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("stem", STEMS)
-def test_every_case_has_a_floor_and_nobody_published_less(stem: str) -> None:
-    problem = find_problem(stem)
-    for case in problem.tests + problem.smoke + problem.benchmarks:
-        assert light_us(problem, case) > 0
-    for case, *published in zip(problem.benchmarks, *(row.us for row in problem.published)):
-        floor_us = light_us(problem, case)
-        assert all(us is None or us > floor_us for us in published), f"{case}: {published}, {floor_us=}"
-
-
-def light_us(problem: Problem, case: dict[str, Any]) -> float:
-    work = work_of(problem.floors, case, problem.arch)
-    assert work is not None and work.light_us is not None
-    return work.light_us
-
-
-@pytest.mark.parametrize(
-    ("stem", "floor_us"),
-    [
-        ("residual_rmsnorm_fp8", 44.32),  # 7 * 2048 * 16384 bytes at 5.3 TB/s
-        ("swiglu_fp8", 31.66),  # 5 * 2048 * 16384
-        ("skinny_gemm_fp8", 20.81),  # 16384 * 6656 + 32 * (6656 + 2 * 16384)
-    ],
-)
-def test_floor_of_the_largest_case(stem: str, floor_us: float) -> None:
-    problem = find_problem(stem)
-    assert light_us(problem, problem.benchmarks[-1]) == pytest.approx(floor_us, rel=1e-3)

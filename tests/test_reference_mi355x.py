@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from forge.problem import Problem, find_problem
-from forge.score import work_of
-from tests.reference_folders import cuda_is_cpu, load_reference
+from forge.problem import find_problem
+from tests.reference_folders import generate, load_reference, relative_error
 
 mxfp4_mm, mixed_mla, moe_mxfp4 = (load_reference(stem) for stem in ("mxfp4_mm", "mixed_mla", "moe_mxfp4"))
 utils = mxfp4_mm.utils
@@ -25,21 +24,12 @@ MOE |= {"bs": 5, "seed": 9371}
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=torch.float64)
 
 
-def generate(module: Any, case: dict[str, int]) -> Any:
-    with cuda_is_cpu():
-        return module.generate_input(**case)
-
-
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(torch.uint8)
 
 
 def byte_sums(*tensors: torch.Tensor) -> list[int]:
     return [int(as_bytes(t).long().sum()) for t in tensors]
-
-
-def relative_error(got: torch.Tensor, want: torch.Tensor) -> float:
-    return ((got.double() - want.double()).norm() / want.double().norm()).item()
 
 
 # ---- the format, from its definition ---------------------------------------------------------------------
@@ -319,35 +309,3 @@ def test_mixed_mla_passes_outputs_that_hardly_look_at_the_cache() -> None:
     assert not mixed_mla.check_implementation(short, torch.zeros_like(out))[0]
     scaled_q = short[0][..., :512] / 24
     assert mixed_mla.check_implementation(short, scaled_q)[0] and relative_error(scaled_q, out) > 0.7
-
-
-# ---- task.yml --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("stem", CASES)
-def test_every_case_has_a_floor_and_nobody_published_less(stem: str) -> None:
-    problem = find_problem(stem)
-    for case in problem.tests + problem.smoke + problem.benchmarks:
-        assert light_us(problem, case) > 0
-    for case, *published in zip(problem.benchmarks, *(row.us for row in problem.published)):
-        floor_us = light_us(problem, case)
-        assert all(us is None or us > floor_us for us in published), f"{case}: {published}, {floor_us=}"
-
-
-def light_us(problem: Problem, case: dict[str, Any]) -> float:
-    work = work_of(problem.floors, case, problem.arch)
-    assert work is not None and work.light_us is not None
-    return work.light_us
-
-
-@pytest.mark.parametrize(
-    ("stem", "floor_us"),
-    [
-        ("mxfp4_mm", 0.608),  # 3072 * 1536 * 17/32 + 256 * 2 * (1536 + 3072) bytes at 8 TB/s
-        ("mixed_mla", 81.33),  # 256 * 8192 * 306 bytes of cache, 8.9e6 of q and output
-        ("moe_mxfp4", 98.34),  # all 33 experts' 3 * 7168 * 2048 * 17/32, 14.7e6 of tokens
-    ],
-)
-def test_floor_of_the_largest_case(stem: str, floor_us: float) -> None:
-    problem = find_problem(stem)
-    assert light_us(problem, problem.benchmarks[-1]) == pytest.approx(floor_us, rel=1e-3)
