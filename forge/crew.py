@@ -13,6 +13,7 @@ from typing import Any
 
 from forge.cases import CaseSpec
 from forge.device import DeviceError
+from forge.nursery import Nursery
 from forge.processes import Event, WorkerProcess, descendants, end_all, free_port, task_count, wait_for_events
 from forge.results import BackToBack, CaseResult, Status
 from forge.timing import Stats
@@ -79,7 +80,8 @@ class Crew:
         limit_s: float,
         progress: Progress,
     ) -> None:
-        self.make_folder, self.environment = make_folder, environment
+        self.make_folder = make_folder
+        self.nursery = Nursery(environment, setup["device"], setup["arch"])
         self.setup, self.limit_s, self.progress = setup, limit_s, progress
         self.beside: Crew | None = None  # another submission's, which lives on when this one stops
         self.error_patience_s = AFTER_ERROR_S
@@ -88,8 +90,13 @@ class Crew:
         self.fingerprint: dict[str, Any] = {}
 
     def stop(self) -> None:
+        """Ends the workers. The next case starts others."""
         end_all(self.workers, spare=self.beside.workers if self.beside else ())
         self.workers = []
+
+    def close(self) -> None:
+        self.stop()
+        self.nursery.close()
 
     def ensure_started(self, world_size: int | None) -> Report | None:
         """Brings the crew to the point where it waits for a case; the report of what stops it, or None."""
@@ -100,7 +107,7 @@ class Crew:
         folder = self.make_folder()
         for rank in [None] if world_size is None else range(world_size):
             setup = {**self.setup, "rank": rank, "folder": str(folder)}
-            self.workers.append(WorkerProcess(setup["rank"], folder, self.environment, setup))
+            self.workers.append(WorkerProcess(setup["rank"], folder, self.nursery, setup))
         reports = self._gather("ready")
         problem = _first_cause(reports)
         if problem is None:

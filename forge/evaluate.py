@@ -85,7 +85,7 @@ class Judge:
 
     def __exit__(self, *exc: object) -> None:
         try:
-            self.crew.stop()
+            self.crew.close()
             self.run.fingerprint = self.crew.fingerprint
             self.run.elapsed_s = time.monotonic() - self._started
         finally:

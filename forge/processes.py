@@ -9,8 +9,6 @@ import re
 import select
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from forge.channel import ChannelTampered, FrameReader, Message, open_channel, send_command
-from forge.problem import ROOT
-from forge.worker import BOOT
+from forge.nursery import Nursery
 
 PR_SET_CHILD_SUBREAPER = 36
 TAIL_BYTES = 64 * 1024
@@ -61,19 +58,18 @@ def task_count() -> int:
         return 0
 
 
-def end_all(
-    workers: Iterable[WorkerProcess], patience_s: float = 5.0, spare: Iterable[WorkerProcess] = ()
-) -> None:
+def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0, spare: Iterable[WorkerProcess] = ()) -> None:
     """Kills the workers, their process groups and all our descendants, and waits until they are gone.
 
-    All but those to `spare` and what is below them.
+    All but those to `spare` and what is below them, and the nurseries: one only where a worker is not born yet.
     """
-    workers, spared = list(workers), [worker.process.pid for worker in spare]
+    workers, spare = list(workers), list(spare)
     for worker in workers:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(worker.process.pid, signal.SIGKILL)
+        worker.kill()
+    spared = [worker.parent_pid for worker in spare if worker.parent_pid]
+    kept = {nursery.pid() for nursery in Nursery.alive}
     deadline = time.monotonic() + patience_s
-    while left := descendants(os.getpid(), without=spared):
+    while left := [pid for pid in descendants(os.getpid(), without=spared) if pid not in kept]:
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -143,10 +139,10 @@ class Event:
 
 
 class WorkerProcess:
-    """One worker, its channel and its output. It leads a session and process group of its own."""
+    """One worker, its channel and its output. Its parent leads a session and process group of the two of them."""
 
-    def __init__(self, rank: int | None, folder: Path, environment: dict[str, str], setup: Message) -> None:
-        self.rank, self.folder = rank, folder
+    def __init__(self, rank: int | None, folder: Path, nursery: Nursery, setup: Message) -> None:
+        self.rank, self.folder, self.nursery = rank, folder, nursery
         self.phase = "start"
         self.tail = Tail()
         self.fingerprint: dict[str, Any] = {}
@@ -156,23 +152,16 @@ class WorkerProcess:
         self.channel, theirs, key = open_channel()
         self.reader = FrameReader(key)
         self.status_fd, status_fd = os.pipe()
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-c", BOOT, str(ROOT), str(theirs.fileno()), str(status_fd)],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=(theirs.fileno(), status_fd),
-            start_new_session=True,
-        )
+        self.output_fd, output_fd = os.pipe()
+        nursery.order(folder, theirs.fileno(), status_fd, output_fd)
         theirs.close()
         os.close(status_fd)
+        os.close(output_fd)
         os.set_blocking(self.status_fd, False)
-        self.pid = self.process.pid  # until it tells its own: the process started stands between it and us
-        assert self.process.stdout is not None
-        self.output_fd = self.process.stdout.fileno()
         os.set_blocking(self.output_fd, False)
+        self._status = b""  # the parent's pid in a line, then how the worker ended
+        self._parent_gone = False
+        self.pid: int | None = None  # until it tells
         self.tell(setup)
         self.channel.setblocking(False)
 
@@ -224,9 +213,45 @@ class WorkerProcess:
 
     def _dies_soon(self) -> bool:
         """A process that ends closes its descriptors a moment before it can be waited for."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=3)  # on a busy machine; only a submission that cheats keeps us waiting
-        return self.process.poll() is not None
+        return self._has_ended(wait_s=3)  # on a busy machine; only a submission that cheats keeps us waiting
+
+    def _has_ended(self, wait_s: float = 0) -> bool:
+        """Whether its parent is gone, which leaves last."""
+        deadline = time.monotonic() + wait_s
+        while not self._parent_gone:
+            with contextlib.suppress(BlockingIOError):
+                told = os.read(self.status_fd, 64)
+                self._status += told
+                self._parent_gone = not told
+                continue
+            if (left_s := deadline - time.monotonic()) <= 0:
+                break
+            select.select([self.status_fd], [], [], left_s)
+        return self._parent_gone
+
+    @property
+    def parent_pid(self) -> int | None:
+        """Of the process above it; None before it is there."""
+        self._has_ended()
+        pid, line_end, _ = self._status.partition(b"\n")
+        return int(pid) if line_end else None
+
+    def _parent_is_killed(self) -> bool:
+        pid = self.parent_pid
+        if self._has_ended():
+            return not self._status.partition(b"\n")[2]
+        with contextlib.suppress(OSError):  # not Linux
+            pending = [line.split()[1] for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+                       if line.startswith(("SigPnd:", "ShdPnd:"))]
+            return any(int(mask, 16) >> (signal.SIGKILL - 1) & 1 for mask in pending)
+        return False
+
+    def kill(self) -> None:
+        if (pid := self.parent_pid) is None:
+            self.nursery.close()  # or it would be born yet, and nobody there to end it
+        else:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
 
     def poll(self) -> list[Event]:
         """What has happened since the last call; once it has ended, its end, at every call.
@@ -237,8 +262,12 @@ class WorkerProcess:
             return [self.end]
         self.read_output()
         events = self.read_channel()
+        if events and self._parent_is_killed():  # before the message was sent, though it may take its time to die
+            self._has_ended(wait_s=3)
+            self.end = self._how_it_ended()
+            return [self.end]
         # Asked after reading: a worker may have sent its last message and died in between.
-        if self.end is None and not events and self.process.poll() is not None:
+        if self.end is None and not events and self._has_ended():
             while self.read_output():
                 pass
             events = self.read_channel()
@@ -250,22 +279,23 @@ class WorkerProcess:
     def _how_it_ended(self) -> Event:
         if self.reader.incomplete:
             return Event(self, "tampered", text="bytes that make no frame")
-        with contextlib.suppress(OSError):
-            if told := os.read(self.status_fd, 16):
-                return Event(self, "exited", text=describe_exit(int(told)))
-        if self.process.returncode < 0:
-            return Event(self, "tampered", text="its parent process was killed")
-        return Event(self, "exited", text=describe_exit(self.process.returncode))
+        _, _, code = self._status.partition(b"\n")
+        if code:
+            return Event(self, "exited", text=describe_exit(int(code)))
+        if self.parent_pid is None and (its_end := self.nursery.exit_code()) is not None:
+            return Event(self, "exited", text=describe_exit(its_end))
+        return Event(self, "tampered", text="its parent process was killed")
 
     def ask_for_stack(self) -> None:
         """Makes the worker print where it is, and end: faulthandler answers an abort."""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGABRT)
+            if self.pid is not None:
+                os.kill(self.pid, signal.SIGABRT)
 
     def read_stack(self, wait_s: float = 0.7) -> str:
         """After `ask_for_stack`: the place in the run folder, "" if there is no answer in time."""
         deadline = time.monotonic() + wait_s
-        while time.monotonic() < deadline and self.process.poll() is None:
+        while time.monotonic() < deadline and not self._has_ended():
             if not self.read_output():
                 time.sleep(0.02)
         while self.read_output():
@@ -273,14 +303,12 @@ class WorkerProcess:
         return self.tail.stack_place(self.folder)
 
     def close(self) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=1)
+        self._has_ended(wait_s=1)
         while self.read_output():
             pass
         self.channel.close()
         os.close(self.status_fd)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        os.close(self.output_fd)
 
 
 def describe_exit(code: int) -> str:

@@ -186,7 +186,7 @@ def tune_all(
         except KeyboardInterrupt:
             print("stopped: call again to go on")
         finally:
-            crew.stop()
+            crew.close()
 
 
 def _no_progress(phase: str, seconds: float) -> None:

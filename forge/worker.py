@@ -1,6 +1,6 @@
 """A worker: the process in which one rank of a submission runs. It does what it is told, case by case.
 
-Started by forge/processes.py with its descriptor of the private channel. It trusts nothing that happens after
+Forked by forge/nursery.py with its descriptor of the private channel. It trusts nothing that happens after
 the submission is imported, and need not clean up: the evaluator ends it, and everything it started.
 """
 
@@ -15,7 +15,6 @@ import importlib
 import json
 import os
 import random
-import resource
 import signal
 import sys
 import time
@@ -32,49 +31,37 @@ MESSAGE_CHARS = 4000
 PR_SET_PDEATHSIG = 1
 FORGE = Path(__file__).resolve().parent
 
-# A worker is started as `python -c BOOT <repository root> <channel> <status pipe>`, in the run folder. The root
-# leaves sys.path again, or a submission could import kernels/, which the leaderboard does not have.
-BOOT = """
-import sys
-root, fd, status_fd = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-sys.argv[:] = ["eval.py"]
-sys.path.insert(0, root)
-from forge.worker import main
-main(fd, status_fd, root)
-"""
-
 
 class TaskBroken(Exception):
     """The problem's own files do not import: not the submission's fault."""
 
 
-def main(fd: int, status_fd: int, root: str) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _die_with_parent()
+def stand_above_a_worker(fd: int, status_fd: int, root: str, broken: BaseException | None) -> NoReturn:
+    """Forks a worker and reports how it ended. This is the parent that a submission sees: killing it tells on it.
+
+    fd: the worker's channel; root: of the repository, first in sys.path; broken: why torch could not be imported.
+    """
+    die_with_parent()
+    os.write(status_fd, f"{os.getpid()}\n".encode())
     worker = os.fork()
     if worker:
         os.close(fd)
-        _stand_between(worker, status_fd)
+        code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+        os.write(status_fd, str(code).encode())
+        os._exit(0)
     os.close(status_fd)
-    _die_with_parent()
+    die_with_parent()
     send, receive = worker_end(fd)
     faulthandler.enable()
     setup = receive()
     if setup is not None:
-        Worker(setup, send, receive).serve(root)
+        Worker(setup, send, receive).serve(root, broken)
     os._exit(0)  # not sys.exit: threads that the submission left behind could hold it up
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     with contextlib.suppress(OSError, AttributeError):  # not Linux
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def _stand_between(worker: int, status_fd: int) -> NoReturn:
-    """The parent that a submission sees: reports how the worker ended. Killing it tells on the submission."""
-    code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-    os.write(status_fd, str(code).encode())
-    os._exit(0)
 
 
 class Worker:
@@ -99,11 +86,11 @@ class Worker:
         self.place = name
         self.send({"event": "phase", "phase": name})
 
-    def serve(self, root: str) -> None:
+    def serve(self, root: str, broken: BaseException | None) -> None:
         self.send({"event": "pid", "pid": os.getpid()})
         try:
             self.phase("import torch")
-            self.prepare(root)
+            self.prepare(root, broken)
         except TaskBroken as error:
             self.send({"event": "task-broken", "message": str(error)})
             return
@@ -123,12 +110,14 @@ class Worker:
 
     # ------------------------------------------------------------ getting ready
 
-    def prepare(self, root: str) -> None:
+    def prepare(self, root: str, broken: BaseException | None) -> None:
         """Device, torch, reference, then the submission; each once."""
         from forge.device import resolve
         from forge.harness import harness_named
 
         self.device = resolve(self.setup["device"], self.setup["arch"])
+        if broken is not None:
+            raise broken
         self.device.prepare()
         import torch
 

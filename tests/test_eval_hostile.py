@@ -51,6 +51,7 @@ KINDS = {
     "forks and returns twice": ("os.fork()", "pass", ""),
     "kills its parent": ("os.kill(os.getppid(), 9); time.sleep(60)", "tampered", "parent process was killed"),
     "kills it and returns": ("os.kill(os.getppid(), 9)", "tampered", "parent process was killed"),
+    "kills all above it": ("os.kill(parent_of(os.getppid()), 9); time.sleep(60)", "tampered", "parent process was"),
     "dies holding a build lock": ("os.kill(os.getpid(), 9)", "crash", "SIGKILL"),
 }
 FIRST = 5  # length of the first kind's input; kinds have odd lengths, right cases even ones
@@ -60,6 +61,9 @@ import ctypes, os, shutil, sys, time
 import reference
 from torch.utils.cpp_extension import _get_build_directory
 from torch.utils.file_baton import FileBaton
+
+def parent_of(pid):
+    return int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
 
 def write_everywhere():
     for fd in os.listdir("/proc/self/fd"):
@@ -156,10 +160,31 @@ def test_an_import_may_take_longer_than_loading_torch(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(crew, "LOADING_S", 0.2)
     monkeypatch.setattr(crew, "wait_for_events", wait)
-    judging = crew.Crew(Path, {}, {}, limit_s=30.0, progress=lambda phase, seconds: None)
+    setup = {"device": "gfx942", "arch": "gfx942"}
+    judging = crew.Crew(Path, {}, setup, limit_s=30.0, progress=lambda phase, seconds: None)
     judging.workers = [worker]
     (report,) = judging._gather("ready")
     assert report.status is Status.PASS, report.message
+
+
+ANCESTRY = """
+import os
+def custom_kernel(x):
+    above = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1]
+    with open("PLACE", "a") as out:
+        print(os.getpid(), above, file=out)
+    if len(x) == 5:
+        os.abort()
+    return x * 2
+"""
+
+
+def test_a_worker_in_a_lost_ones_place_need_not_import_torch(tmp_path: Path) -> None:
+    place = tmp_path / "pids"
+    _, result = judge(tmp_path, ANCESTRY.replace("PLACE", str(place)), "test")
+    assert statuses(result) == ["pass", "crash", "pass"]
+    workers, above = zip(*(line.split() for line in place.read_text().splitlines()), strict=True)
+    assert len(set(workers)) == 2 and len(set(above)) == 1
 
 
 def test_a_submission_that_always_hangs_is_not_given_every_case(tmp_path: Path) -> None:
