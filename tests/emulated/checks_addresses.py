@@ -52,3 +52,15 @@ def test_addresses_that_a_peers_memory_had_may_be_others() -> None:
     assert runtime.hipHostRegister(pointer, ctypes.c_size_t(256), 0) == 0
     assert runtime.hipHostUnregister(pointer) == 0
     assert library.add_one_to(pointer) == 0 and (x == 1).all()
+
+
+def test_ends_of_small_tensors_are_known() -> None:
+    """Of those that torch's own allocator made, whichever operation: a kernel gets nothing but an address."""
+    library = ctypes.CDLL(load_inline("add_one", "", ADD_ONE, no_implicit_headers=True, is_python_module=False))
+    library.add_one_to.argtypes = [ctypes.c_void_p]
+    x = torch.arange(64, dtype=torch.int32, device="cuda") * 2
+    assert library.add_one_to(x.data_ptr()) == 0 and x.tolist() == list(range(1, 129, 2))
+    whole = torch.zeros(256, dtype=torch.int32, device="cuda").clone()
+    assert library.add_one_to(whole[192:].data_ptr()) == 0
+    small = torch.zeros(37, dtype=torch.int32, device="cuda") + 1
+    assert library.add_one_to(small.data_ptr()) != 0

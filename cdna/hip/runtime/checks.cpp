@@ -1,7 +1,6 @@
 // Launches with the engine's checks of what hardware hides (engine/check.h), as $CDNA_CHECKS says: all, none,
 // or names with commas between; `report:` before them goes on after a finding.
-#include "runtime.h"
-#include "check.h"
+#include "host_blocks.h"
 #include "launch_log.h"
 
 extern "C" {  // of the engine's check_report.cpp
@@ -52,13 +51,12 @@ static Settings read_settings() {
   return s;
 }
 
-// Whether an argument may point to memory that HIP has not given: then nothing can be said about addresses
-// unknown.
+// Whether an argument may point to memory of which nobody told: then nothing can be said about addresses unknown.
 static bool points_elsewhere(const KernelCall& c) {
   for (u32 at = 0; at + 8 <= c.kernarg_bytes; at += 8) {
     u64 x;
     memcpy(&x, c.kernarg + at, 8);
-    if (x >> 47 == 0 && x >> 32 != 0 && !find_allocation((void*)x)) return true;
+    if (x >> 47 == 0 && x >> 32 != 0 && !find_allocation((void*)x) && !in_host_block(x)) return true;
   }
   return false;
 }
@@ -97,10 +95,13 @@ bool tell_hazards(Program& p, const char* kernel) {
   return wanted().raise;
 }
 
-Checks* begin_checks(const KernelCall& c) {
+Checks* begin_checks(const KernelCall& c, const KernelInfo& k) {
   Guard guard;
   const Settings& settings = wanted();
-  return settings.kinds ? cdna_checks_new(settings.kinds, settings.raise, points_elsewhere(c)) : nullptr;
+  if (!settings.kinds) return nullptr;
+  Checks* checks = cdna_checks_new(settings.kinds, settings.raise, points_elsewhere(c));
+  tell_host_blocks(checks, c, k);
+  return checks;
 }
 
 bool end_checks(Checks* checks, const Program& p, const char* kernel) {

@@ -112,7 +112,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   l.cooperative = c.cooperative;
   static const u64 seed = order_seed();
   l.order_seed = seed;
-  l.checks = begin_checks(c);
+  l.checks = begin_checks(c, *k);
   u32 fit = blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes);
   LoggedLaunch* log = cdna_log_begin(p, index, &l, fit, arch_facts().compute_units);
   cdna_launch(p, index, &l);

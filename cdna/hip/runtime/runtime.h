@@ -272,7 +272,7 @@ hipError_t run_graph(hipGraph_t, hipStream_t);
 hipError_t run_kernel(const KernelCall&, int device);
 void mark_fresh(u8*, size_t bytes);                             // for the check of what nobody wrote
 bool tell_hazards(Program&, const char* kernel);               // once; true if the launch must not run
-struct Checks* begin_checks(const KernelCall&);                // null: none wanted
+struct Checks* begin_checks(const KernelCall&, const KernelInfo&);  // null: none wanted
 bool end_checks(Checks*, const Program&, const char* kernel);  // prints what was found; true if anything was
 void release_operation(Operation&);                            // what the operation owns
 Operation copy_of(const Operation&);

@@ -1,0 +1,168 @@
+// Memory that another library's allocator hands out, for the checks: a tensor of torch's for the host is the GPU's here.
+// The library's calls of posix_memalign and free are led through this file, which knows every block's extent from then on.
+#include "host_blocks.h"
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef __x86_64__
+constexpr u32 GLOBAL_DATA = R_X86_64_GLOB_DAT, JUMP_SLOT = R_X86_64_JUMP_SLOT;
+#else
+constexpr u32 GLOBAL_DATA = R_AARCH64_GLOB_DAT, JUMP_SLOT = R_AARCH64_JUMP_SLOT;
+#endif
+
+// --- blocks: a hash table by address, with linear probing --------------------------------------------
+
+struct Block {
+  u64 base, bytes;
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Block* table;
+static u64 capacity, count;  // capacity: a power of two, at least twice the count
+
+static u64 home(u64 base) { return (base * 0x9e3779b97f4a7c15ull >> 20) & (capacity - 1); }
+
+static void enter(u64 base, u64 bytes) {
+  if (2 * (count + 1) > capacity) {
+    Block* old = table;
+    u64 n = capacity;
+    capacity = capacity ? 2 * capacity : 1024;
+    count = 0;
+    table = (Block*)calloc(capacity, sizeof(Block));
+    for (u64 i = 0; i < n; i++)
+      if (old[i].base) enter(old[i].base, old[i].bytes);
+    free(old);
+  }
+  u64 at = home(base);
+  while (table[at].base && table[at].base != base) at = (at + 1) & (capacity - 1);
+  count += !table[at].base;
+  table[at] = {base, bytes};
+}
+
+static void leave(u64 base) {
+  if (!count) return;
+  u64 hole = home(base);
+  while (table[hole].base != base) {
+    if (!table[hole].base) return;  // it was there before this file came
+    hole = (hole + 1) & (capacity - 1);
+  }
+  count--;
+  // What stands behind moves up if its home is not behind the hole.
+  for (u64 at = hole;;) {
+    table[hole].base = 0;
+    do {
+      at = (at + 1) & (capacity - 1);
+      if (!table[at].base) return;
+    } while (((at - home(table[at].base)) & (capacity - 1)) < ((at - hole) & (capacity - 1)));
+    table[hole] = table[at];
+    hole = at;
+  }
+}
+
+static int watched_memalign(void** out, size_t alignment, size_t bytes) {
+  int error = posix_memalign(out, alignment, bytes);
+  if (!error && bytes) {
+    pthread_mutex_lock(&lock);
+    enter((u64)*out, bytes);
+    pthread_mutex_unlock(&lock);
+  }
+  return error;
+}
+
+static void watched_free(void* p) {
+  if (p) {
+    pthread_mutex_lock(&lock);
+    leave((u64)p);
+    pthread_mutex_unlock(&lock);
+  }
+  free(p);
+}
+
+// The number, from 1, of the first argument that points into a block; 0: none does. Sets what it is.
+static u32 argument_of(const Block& b, const KernelCall& c, const KernelInfo& k, u64& pointer) {
+  for (u32 i = 0; i < k.n_arguments && k.arguments[i].kind == EXPLICIT; i++) {
+    const KernelArgument& a = k.arguments[i];
+    for (u32 at = a.offset; at + 8 <= a.offset + a.size && at + 8 <= c.kernarg_bytes; at += 8) {  // of a struct too
+      memcpy(&pointer, c.kernarg + at, 8);
+      if (pointer - b.base < b.bytes) return i + 1;
+    }
+  }
+  pointer = 0;
+  return 0;
+}
+
+void tell_host_blocks(Checks* checks, const KernelCall& c, const KernelInfo& k) {
+  constexpr u64 MOST = 1 << 14;  // each costs the launch its share of time
+  pthread_mutex_lock(&lock);
+  for (u64 i = 0; i < capacity && count <= MOST; i++) {
+    const Block& b = table[i];
+    if (!b.base) continue;
+    char name[64];
+    u64 pointer;
+    int n = snprintf(name, sizeof name, "a tensor of %llu bytes", (unsigned long long)b.bytes);
+    if (u32 argument = argument_of(b, c, k, pointer)) snprintf(name + n, sizeof name - n, " (argument %u)", argument);
+    cdna_checks_range(checks, b.base, b.bytes, pointer, name);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+bool in_host_block(u64 address) {
+  bool found = false;
+  pthread_mutex_lock(&lock);
+  for (u64 i = 0; i < capacity && !found; i++) found = address - table[i].base < table[i].bytes;
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
+// --- the library's table of addresses ----------------------------------------------------------------
+
+struct Search {
+  const char* library;
+  int redirected;
+};
+
+static void redirect(u64* slot, u64 function) {
+  u64 page_bytes = (u64)sysconf(_SC_PAGESIZE), page = (u64)slot & ~(page_bytes - 1);
+  mprotect((void*)page, page_bytes, PROT_READ | PROT_WRITE);  // it may be read-only after relocation
+  __atomic_store_n(slot, function, __ATOMIC_RELEASE);
+}
+
+static int look_at(dl_phdr_info* object, size_t, void* data) {
+  Search& s = *(Search*)data;
+  const char* name = strrchr(object->dlpi_name, '/');
+  if (strcmp(name ? name + 1 : object->dlpi_name, s.library)) return 0;
+  const ElfW(Dyn)* dynamic = nullptr;
+  for (u32 i = 0; i < object->dlpi_phnum; i++)
+    if (object->dlpi_phdr[i].p_type == PT_DYNAMIC) dynamic = (const ElfW(Dyn)*)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
+  u64 symbols = 0, names = 0, tables[2] = {}, bytes[2] = {};  // of relocations: data's, calls'
+  for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+    u64 value = dynamic->d_un.d_val;
+    u64 address = value < object->dlpi_addr ? object->dlpi_addr + value : value;  // glibc has added it, others have not
+    switch (dynamic->d_tag) {
+      case DT_SYMTAB: symbols = address; break;
+      case DT_STRTAB: names = address; break;
+      case DT_RELA: tables[0] = address; break;
+      case DT_RELASZ: bytes[0] = value; break;
+      case DT_JMPREL: tables[1] = address; break;
+      case DT_PLTRELSZ: bytes[1] = value; break;
+    }
+  }
+  for (u32 k = 0; k < 2; k++)
+    for (const ElfW(Rela)* r = (const ElfW(Rela)*)tables[k]; (u64)r < tables[k] + bytes[k]; r++) {
+      u32 type = ELF64_R_TYPE(r->r_info);
+      if (type != GLOBAL_DATA && type != JUMP_SLOT) continue;
+      const char* symbol = (const char*)names + ((const ElfW(Sym)*)symbols)[ELF64_R_SYM(r->r_info)].st_name;
+      u64 function = !strcmp(symbol, "posix_memalign") ? (u64)watched_memalign : !strcmp(symbol, "free") ? (u64)watched_free : 0;
+      if (!function) continue;
+      redirect((u64*)(object->dlpi_addr + r->r_offset), function);
+      s.redirected++;
+    }
+  return 1;
+}
+
+// Watches what that library, loaded already, allocates from now on. Returns how many of its references were redirected.
+extern "C" int cdna_watch_allocator(const char* library) {
+  Search s = {library, 0};
+  dl_iterate_phdr(look_at, &s);
+  return s.redirected;
+}
