@@ -71,12 +71,11 @@ def cpu_flags(compile_command: list[str]) -> list[str]:
 
     A compiler may crash on one CPU's vector instructions (clang 22 on AVX-512's, seen with ldexp).
     """
-    if "-target" in compile_command:  # zig has its own names
-        option, portable = "-mcpu=", {"x86_64": "x86_64_v3"}
-    else:
-        option, portable = "-march=", {"x86_64": "x86-64-v3"}
-    names = ["native", portable.get(platform.machine())]
-    return [option + name for name in names if name]
+    is_zig = "-target" in compile_command  # which has its own names
+    flags = ["-mcpu=native"] if is_zig else ["-march=native"]
+    if platform.machine() == "x86_64":
+        flags.append("-mcpu=x86_64_v3" if is_zig else "-march=x86-64-v3")
+    return flags
 
 
 def _cpu_features() -> str:

@@ -4,14 +4,14 @@ fetches them."""
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from .checks import Finding, FindingRecord
 from .counters import Shape, collect
 
 
-class _Logged(ctypes.Structure):
+class _LoggedLaunch(ctypes.Structure):
     """LoggedLaunch of engine/launch_log.h."""
 
     _fields_ = [
@@ -43,21 +43,27 @@ class _LoggedFinding(ctypes.Structure):
     ]
 
 
+Logged = TypeVar("Logged", _LoggedLaunch, _LoggedFinding)
+
+
+def _each(address: int | None, kind: type[Logged], free: Callable[[ctypes.c_void_p], None]) -> Iterator[Logged]:
+    """What a list of the engine's holds, in order; freed as it is left behind."""
+    while address:
+        logged = kind.from_address(address)
+        yield logged
+        following = logged.next
+        free(ctypes.c_void_p(address))
+        address = following
+
+
 def take(lib: ctypes.CDLL, class_of: Callable[[str], str]) -> list[dict[str, Any]]:
     """The fields of a LaunchRecord for each launch since the last call. class_of: the class of a mnemonic."""
     lib.cdna_log_take.restype = ctypes.c_void_p
-    address = lib.cdna_log_take()
-    taken = []
-    while address:
-        logged = _Logged.from_address(address)
-        taken.append(_record(lib, logged, class_of))
-        following = logged.next
-        lib.cdna_log_free(ctypes.c_void_p(address))
-        address = following
-    return taken
+    launches = _each(lib.cdna_log_take(), _LoggedLaunch, lib.cdna_log_free)
+    return [_record(lib, logged, class_of) for logged in launches]
 
 
-def _record(lib: ctypes.CDLL, logged: _Logged, class_of: Callable[[str], str]) -> dict[str, Any]:
+def _record(lib: ctypes.CDLL, logged: _LoggedLaunch, class_of: Callable[[str], str]) -> dict[str, Any]:
     executed = logged.executed[: logged.n_inst]
     by_class: dict[str, int] = {}
 
@@ -90,15 +96,8 @@ def _record(lib: ctypes.CDLL, logged: _Logged, class_of: Callable[[str], str]) -
 def take_findings(lib: ctypes.CDLL) -> list[Finding]:
     """What the checks found in the runtime's launches since the last call, in order."""
     lib.cdna_log_take_findings.restype = ctypes.c_void_p
-    address = lib.cdna_log_take_findings()
-    taken = []
-    while address:
-        logged = _LoggedFinding.from_address(address)
-        taken.append(_finding(logged))
-        following = logged.next
-        lib.cdna_log_free_finding(ctypes.c_void_p(address))
-        address = following
-    return taken
+    findings = _each(lib.cdna_log_take_findings(), _LoggedFinding, lib.cdna_log_free_finding)
+    return [_finding(logged) for logged in findings]
 
 
 def _finding(logged: _LoggedFinding) -> Finding:

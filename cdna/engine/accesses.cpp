@@ -3,13 +3,11 @@
 #include "buffer.h"
 #include "scalar_memory.h"
 
-static bool starts(const char*& s, const char* prefix) {
-  size_t n = strlen(prefix);
-  if (strncmp(s, prefix, n)) return false;
-  s += n;
+static bool skip(const char*& s, const char* prefix) {
+  if (!starts(s, prefix)) return false;
+  s += strlen(prefix);
   return true;
 }
-static bool has(const char* s, const char* part) { return strstr(s, part) != nullptr; }
 
 // The width that a name ends in: _dwordx4, _b64, _u16, ubyte, short, f64 ...
 static u8 width(const char* s) {
@@ -32,10 +30,10 @@ static MemoryOp vector_kind(u8 space, const char* s) {
 
 MemoryOp memory_op(const char* name) {
   const char* s = name;
-  if (starts(s, "global_")) return vector_kind(GLOBAL_ACCESS, s);
-  if (starts(s, "flat_")) return vector_kind(FLAT_ACCESS, s);
-  if (starts(s, "scratch_")) return vector_kind(SCRATCH_ACCESS, s);
-  if (starts(s, "buffer_") || starts(s, "tbuffer_")) {
+  if (skip(s, "global_")) return vector_kind(GLOBAL_ACCESS, s);
+  if (skip(s, "flat_")) return vector_kind(FLAT_ACCESS, s);
+  if (skip(s, "scratch_")) return vector_kind(SCRATCH_ACCESS, s);
+  if (skip(s, "buffer_") || skip(s, "tbuffer_")) {
     if (!has(s, "load") && !has(s, "store") && !has(s, "atomic")) return {};  // buffer_inv, buffer_wbl2
     return vector_kind(BUFFER_ACCESS, s);
   }
@@ -43,7 +41,7 @@ MemoryOp memory_op(const char* name) {
     u8 flags = has(name, "_atomic_") ? READS | WRITES | ATOMIC : has(name, "_store_") ? WRITES : READS;
     return {SCALAR_ACCESS, flags, (u8)scalar_memory_bytes(name), 1, 0};
   }
-  if (!starts(s, "ds_") || has(s, "permute") || has(s, "swizzle") || has(s, "nop") || has(s, "gws")) return {};
+  if (!skip(s, "ds_") || has(s, "permute") || has(s, "swizzle") || has(s, "nop") || has(s, "gws")) return {};
   MemoryOp k = {LDS_ACCESS, READS | WRITES | ATOMIC, width(s), 1, 0};
   if (!strncmp(s, "read", 4)) k.flags = READS;
   if (!strncmp(s, "write", 5)) k.flags = WRITES;

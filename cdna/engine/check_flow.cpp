@@ -1,8 +1,7 @@
 // Which instructions hand on that a value is undefined, see check_values.cpp; by name.
 #include "check.h"
+#include "names.h"
 
-static bool starts(const char* s, const char* prefix) { return !strncmp(s, prefix, strlen(prefix)); }
-static bool has(const char* s, const char* part) { return strstr(s, part) != nullptr; }
 template <int N> static bool one_of(const char* n, const char* const (&list)[N]) {
   for (const char* each : list) if (starts(n, each)) return true;
   return false;

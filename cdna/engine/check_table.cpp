@@ -5,9 +5,6 @@
 
 extern const OpInfo* op_info(int index);
 
-static bool starts(const char* s, const char* prefix) { return !strncmp(s, prefix, strlen(prefix)); }
-static bool has(const char* s, const char* part) { return strstr(s, part) != nullptr; }
-
 // Registers of a destination type, as decode.py's TYPES has them.
 static u32 type_dwords(const char* t) {
   static const struct { const char* name; u32 dwords; } WIDE[] = {

@@ -2,9 +2,6 @@
 #include "costs.h"
 #include "scalar_memory.h"
 
-static bool has(const char* s, const char* part) { return strstr(s, part) != nullptr; }
-static bool starts(const char* s, const char* prefix) { return !strncmp(s, prefix, strlen(prefix)); }
-
 // Cycles that a matrix instruction occupies its SIMD's matrix core (ROCm/amd_matrix_instruction_calculator
 // for gfx942; AMD's "Matrix Core Programming on CDNA3 and CDNA4" for gfx950's additions; the rest from the
 // card's peaks, which are cycles = FLOPs / (peak / (CUs * 4 SIMDs * clock))).

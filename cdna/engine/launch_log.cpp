@@ -6,13 +6,35 @@
 #include <stdlib.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static u32 mode = LOG_OFF, length = 0;
+static u32 mode = LOG_OFF;
 static CounterConfig config[2];  // by arch: gfx942, gfx950
 static Caches* caches[2];
-static LoggedLaunch *first, *last;
-static LoggedFinding *first_finding, *last_finding;
-static u32 n_findings = 0;
-constexpr u32 MOST_LAUNCHES = 100000, MOST_FINDINGS = 10000;  // a program that nobody asks must not grow
+
+template <class T, u32 MOST> struct Log {  // a program that nobody asks must not grow
+  T *first, *last;
+  u32 length;
+  bool add(T* item) {
+    pthread_mutex_lock(&lock);
+    bool room = length < MOST;
+    if (room) {
+      (first ? last->next : first) = item;
+      last = item;
+      length++;
+    }
+    pthread_mutex_unlock(&lock);
+    return room;
+  }
+  T* take() {
+    pthread_mutex_lock(&lock);
+    T* taken = first;
+    first = last = nullptr;
+    length = 0;
+    pthread_mutex_unlock(&lock);
+    return taken;
+  }
+};
+static Log<LoggedLaunch, 100000> launches;
+static Log<LoggedFinding, 10000> findings;
 
 static void release(LoggedLaunch* l) {
   if (l->counters) cdna_counters_destroy(l->counters);
@@ -56,14 +78,7 @@ void cdna_log_end(LoggedLaunch* l, Program* p, const Launch* launch) {
   if (!l) return;
   if (launch->status != LAUNCHED) { release(l); return; }
   for (u32 i = 0; i < l->n_inst; i++) if (l->executed[i]) l->where[i] = strdup(p->where[i]);
-  pthread_mutex_lock(&lock);
-  if (length++ < MOST_LAUNCHES) {
-    (first ? last->next : first) = l;
-    last = l;
-  } else {
-    release(l);
-  }
-  pthread_mutex_unlock(&lock);
+  if (!launches.add(l)) release(l);
 }
 
 void cdna_log_set(u32 new_mode) { mode = new_mode; }
@@ -73,39 +88,9 @@ void cdna_log_counters(u32 arch, const CounterConfig* latencies, Caches* of_arch
   caches[arch] = of_arch;
 }
 // The launches since the last call, in order; each to be freed.
-LoggedLaunch* cdna_log_take() {
-  pthread_mutex_lock(&lock);
-  LoggedLaunch* taken = first;
-  first = last = nullptr;
-  length = 0;
-  pthread_mutex_unlock(&lock);
-  return taken;
-}
+LoggedLaunch* cdna_log_take() { return launches.take(); }
 void cdna_log_free(LoggedLaunch* l) { release(l); }
 
-void cdna_log_finding(const Program* p, const char* kernel, const Finding* finding) {
-  pthread_mutex_lock(&lock);
-  if (mode != LOG_OFF && n_findings++ < MOST_FINDINGS) {
-    LoggedFinding* f = (LoggedFinding*)calloc(1, sizeof(LoggedFinding));
-    f->kernel = strdup(kernel);
-    f->arch = strdup(p->arch);
-    f->where = strdup(p->where[finding->pc]);
-    f->other = finding->other_pc == ~0u ? nullptr : strdup(p->where[finding->other_pc]);
-    f->finding = *finding;
-    (first_finding ? last_finding->next : first_finding) = f;
-    last_finding = f;
-  }
-  pthread_mutex_unlock(&lock);
-}
-// The findings since the last call, in order; each to be freed.
-LoggedFinding* cdna_log_take_findings() {
-  pthread_mutex_lock(&lock);
-  LoggedFinding* taken = first_finding;
-  first_finding = last_finding = nullptr;
-  n_findings = 0;
-  pthread_mutex_unlock(&lock);
-  return taken;
-}
 void cdna_log_free_finding(LoggedFinding* f) {
   free(f->kernel);
   free(f->arch);
@@ -113,5 +98,17 @@ void cdna_log_free_finding(LoggedFinding* f) {
   free(f->other);
   free(f);
 }
+void cdna_log_finding(const Program* p, const char* kernel, const Finding* finding) {
+  if (mode == LOG_OFF) return;
+  LoggedFinding* f = (LoggedFinding*)calloc(1, sizeof(LoggedFinding));
+  f->kernel = strdup(kernel);
+  f->arch = strdup(p->arch);
+  f->where = strdup(p->where[finding->pc]);
+  f->other = finding->other_pc == ~0u ? nullptr : strdup(p->where[finding->other_pc]);
+  f->finding = *finding;
+  if (!findings.add(f)) cdna_log_free_finding(f);
+}
+// The findings since the last call, in order; each to be freed.
+LoggedFinding* cdna_log_take_findings() { return findings.take(); }
 
 }

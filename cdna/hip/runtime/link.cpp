@@ -17,10 +17,7 @@ static bool known(LinkState* s) {
 static void add_text(List<char*>& list, const char* text) { list.push(strdup(text)); }
 
 static void release(LinkState* s) {
-  for (List<char*>* list : {&s->options, &s->kinds, &s->names}) {
-    for (char* text : *list) free(text);
-    list->release();
-  }
+  for (List<char*>* list : {&s->options, &s->kinds, &s->names}) release_texts(*list);
   for (Text& input : s->inputs) free(input.bytes);
   s->inputs.release();
   free(s->code.bytes);
@@ -78,17 +75,10 @@ static void add(LinkState* s, hipJitInputType kind, const void* data, size_t byt
 }
 
 static bool add_file(LinkState* s, hipJitInputType kind, const char* path) {
-  FILE* file = fopen(path, "rb");
-  if (!file) return false;
-  fseek(file, 0, SEEK_END);
-  long bytes = ftell(file);
-  rewind(file);
-  char* data = bytes > 0 ? (char*)malloc(bytes) : nullptr;
-  bool whole = data && fread(data, 1, bytes, file) == (size_t)bytes;
-  if (whole) add(s, kind, data, bytes, path);
-  free(data);
-  fclose(file);
-  return whole;
+  Text file = read_file(path);
+  if (file.size) add(s, kind, file.bytes, file.size, path);
+  free(file.bytes);
+  return file.size;
 }
 
 static void destroy(LinkState* s) {

@@ -94,6 +94,12 @@ static Allocation leave(Allocation* a) {
   return copy;
 }
 
+u8* reserve_addresses(void* at, size_t bytes, int more_flags) {
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | more_flags;
+  void* p = mmap(at, bytes, PROT_NONE, flags, -1, 0);
+  return p == MAP_FAILED ? nullptr : (u8*)p;
+}
+
 void return_addresses(void* p, size_t bytes) {
   munmap(p, bytes);
   cdna_memory_forget((u64)p, bytes);
@@ -134,9 +140,8 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
   size_t used = round_up(bytes, ALIGNMENT), data = round_up(used, PAGE);
   a.file_bytes = data;
   a.mapping_bytes = data + PAGE;
-  a.mapping =
-      (u8*)mmap(nullptr, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (a.mapping == MAP_FAILED) return hipErrorOutOfMemory;
+  a.mapping = reserve_addresses(nullptr, a.mapping_bytes);
+  if (!a.mapping) return hipErrorOutOfMemory;
   if (ftruncate(memory_file, file_end + data) ||
       mmap(a.mapping, data, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_file, file_end) ==
           MAP_FAILED) {
@@ -174,7 +179,7 @@ hipError_t free_memory(void* p) {
   if (a.type == hipMemoryTypeDevice) in_use[a.device] -= a.bytes;
   if (a.owner == getpid())
     fallocate(a.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, a.file_offset, a.file_bytes);
-  mmap(a.mapping, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  reserve_addresses(a.mapping, a.mapping_bytes, MAP_FIXED);
   quarantine.push(a);
   quarantine_bytes += a.mapping_bytes;
   while (quarantine_bytes > QUARANTINE_BYTES || quarantine.count > QUARANTINE_COUNT) forget_oldest();
@@ -418,10 +423,9 @@ static hipError_t open_handle(void** out, const void* handle, bool from_pool, co
   Allocation a;
   memset((void*)&a, 0, sizeof a);
   a.mapping_bytes = h.file_bytes + PAGE;
-  a.mapping =
-      (u8*)mmap(nullptr, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  bool mapped = a.mapping != MAP_FAILED && mmap(a.mapping, h.file_bytes, PROT_READ | PROT_WRITE,
-                                                MAP_SHARED | MAP_FIXED, file, h.file_offset) != MAP_FAILED;
+  a.mapping = reserve_addresses(nullptr, a.mapping_bytes);
+  bool mapped = a.mapping && mmap(a.mapping, h.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+                                  h.file_offset) != MAP_FAILED;
   close(file);
   if (!mapped) return hipErrorMapFailed;
   a.base = a.mapping + h.base_offset;

@@ -206,18 +206,11 @@ static hipError_t load(hipModule_t* out, const u8* data, u8* owned, const char* 
 hipError_t hipModuleLoad(hipModule_t* out, const char* path) {
   ENTER;
   if (!out || !path) return done(hipErrorInvalidValue);
-  FILE* file = fopen(path, "rb");
-  if (!file) return done(hipErrorFileNotFound);
-  fseek(file, 0, SEEK_END);
-  long bytes = ftell(file);
-  rewind(file);
-  u8* data = (u8*)calloc(1, (bytes > 0 ? bytes : 0) + sizeof(Container));
-  bool whole = bytes >= 0 && fread(data, 1, bytes, file) == (size_t)bytes;
-  fclose(file);
-  if (!whole) {
-    free(data);
-    return done(hipErrorFileNotFound);
-  }
+  Text file = read_file(path);
+  if (!file.bytes) return done(hipErrorFileNotFound);
+  u8* data = (u8*)calloc(1, file.size + sizeof(Container));  // as much is looked at, however short the file
+  memcpy(data, file.bytes, file.size);
+  free(file.bytes);
   return done(load(out, data, data, path));
 }
 hipError_t hipModuleLoadData(hipModule_t* out, const void* data) {

@@ -9,11 +9,6 @@ struct _hiprtcProgram {
   bool compiled;
 };
 
-static void clear(List<char*>& list) {
-  for (char* text : list) free(text);
-  list.release();
-}
-
 extern "C" {
 const char* hiprtcGetErrorString(hiprtcResult r) {
   switch (r) {
@@ -61,10 +56,10 @@ hiprtcResult hiprtcDestroyProgram(hiprtcProgram* program) {
   free(p->log.bytes);
   free(p->code.bytes);
   free(p->bitcode.bytes);
-  clear(p->headers);
-  clear(p->header_names);
-  clear(p->expressions);
-  clear(p->lowered);
+  release_texts(p->headers);
+  release_texts(p->header_names);
+  release_texts(p->expressions);
+  release_texts(p->lowered);
   free(p);
   *program = nullptr;
   return HIPRTC_SUCCESS;
@@ -96,7 +91,7 @@ hiprtcResult hiprtcCompileProgram(hiprtcProgram p, int n, const char* const* opt
   p->code = folder.read("code");
   p->bitcode = folder.read("bitcode");
   Text lowered = folder.read("lowered");
-  clear(p->lowered);
+  release_texts(p->lowered);
   for (size_t at = 0; at < lowered.size; at += strlen(lowered.bytes + at) + 1)
     p->lowered.push(strdup(lowered.bytes + at));
   free(lowered.bytes);
@@ -127,28 +122,19 @@ hiprtcResult hiprtcGetProgramLog(hiprtcProgram p, char* log) {
   return HIPRTC_SUCCESS;
 }
 // With -fgpu-rdc a program becomes bitcode, which is to be linked; else code.
-static hiprtcResult give_size(hiprtcProgram p, const Text& text, size_t* bytes) {
-  if (!bytes) return HIPRTC_ERROR_INVALID_INPUT;
-  if (!p->compiled || !text.size) return HIPRTC_ERROR_INVALID_PROGRAM;
-  *bytes = text.size;
+static hiprtcResult give(hiprtcProgram p, Text _hiprtcProgram::*text, size_t* bytes, char* out) {
+  if (!p || !p->compiled || !(p->*text).size) return HIPRTC_ERROR_INVALID_PROGRAM;
+  if (!bytes && !out) return HIPRTC_ERROR_INVALID_INPUT;
+  if (bytes) *bytes = (p->*text).size;
+  if (out) memcpy(out, (p->*text).bytes, (p->*text).size);
   return HIPRTC_SUCCESS;
 }
-static hiprtcResult give(hiprtcProgram p, const Text& text, char* out) {
-  if (!out) return HIPRTC_ERROR_INVALID_INPUT;
-  if (!p->compiled || !text.size) return HIPRTC_ERROR_INVALID_PROGRAM;
-  memcpy(out, text.bytes, text.size);
-  return HIPRTC_SUCCESS;
-}
-hiprtcResult hiprtcGetCodeSize(hiprtcProgram p, size_t* bytes) {
-  return p ? give_size(p, p->code, bytes) : HIPRTC_ERROR_INVALID_PROGRAM;
-}
-hiprtcResult hiprtcGetCode(hiprtcProgram p, char* code) {
-  return p ? give(p, p->code, code) : HIPRTC_ERROR_INVALID_PROGRAM;
-}
+hiprtcResult hiprtcGetCodeSize(hiprtcProgram p, size_t* bytes) { return give(p, &_hiprtcProgram::code, bytes, nullptr); }
+hiprtcResult hiprtcGetCode(hiprtcProgram p, char* code) { return give(p, &_hiprtcProgram::code, nullptr, code); }
 hiprtcResult hiprtcGetBitcodeSize(hiprtcProgram p, size_t* bytes) {
-  return p ? give_size(p, p->bitcode, bytes) : HIPRTC_ERROR_INVALID_PROGRAM;
+  return give(p, &_hiprtcProgram::bitcode, bytes, nullptr);
 }
 hiprtcResult hiprtcGetBitcode(hiprtcProgram p, char* bitcode) {
-  return p ? give(p, p->bitcode, bitcode) : HIPRTC_ERROR_INVALID_PROGRAM;
+  return give(p, &_hiprtcProgram::bitcode, nullptr, bitcode);
 }
 }

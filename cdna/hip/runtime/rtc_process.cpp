@@ -48,16 +48,12 @@ void CompilerFolder::write_list(const char* name, const char* const* texts, u32 
 Text CompilerFolder::read(const char* name) const {
   char file[600];
   snprintf(file, sizeof file, "%s/%s", path, name);
-  Text t = {nullptr, 0};
-  FILE* f = fopen(file, "rb");
-  if (!f) return t;
-  fseek(f, 0, SEEK_END);
-  t.size = ftell(f);
-  rewind(f);
-  t.bytes = (char*)calloc(1, t.size + 1);
-  if (fread(t.bytes, 1, t.size, f) != t.size) t.size = 0;
-  fclose(f);
-  return t;
+  return read_file(file);
+}
+
+void release_texts(List<char*>& list) {
+  for (char* text : list) free(text);
+  list.release();
 }
 
 // CDNA_ROOT: the folder that has the package, where it is not installed.

@@ -1,12 +1,7 @@
 // What compiles and links while a program runs: cdna/hip/rtc.py in a process of its own. It is given a folder of files
 // and leaves its results there.
 #pragma once
-#include "runtime.h"
-
-struct Text {
-  char* bytes;
-  size_t size;
-};
+#include "files.h"
 
 struct CompilerFolder {
   char path[32];
@@ -15,10 +10,12 @@ struct CompilerFolder {
   bool made() const { return path[0]; }
   void write(const char* name, const char* bytes, size_t size) const;
   void write_list(const char* name, const char* const* texts, u32 n) const;  // one after the other, each with its zero
-  Text read(const char* name) const;  // a zero after it; empty where there is no such file
+  Text read(const char* name) const;
   // The process' exit code (see rtc.py), or -1 after saying why it did not run. call: what the program called.
   int run(const char* call, const char* action) const;
 };
+
+void release_texts(List<char*>&);
 
 // Code of the emulated device out of bitcode that describes its own length (rtc.py, WRAPPER); none where it is none, or
 // does not link, which is said.

@@ -120,6 +120,7 @@ void describe_address(u64 address, char* text, size_t bytes);
 u64 used_bytes(int device);
 void enter_mapping(void*, size_t bytes, int device);  // what virtual_memory.cpp has mapped there; under global_lock
 void leave_mapping(void*);
+u8* reserve_addresses(void* at, size_t bytes, int more_flags = 0);  // nothing there may be touched; null: none to be had
 void return_addresses(void*, size_t bytes);  // unmaps, and tells the checks that they may be anything now
 void forget_advice(const void*, size_t bytes);  // advice.cpp's
 

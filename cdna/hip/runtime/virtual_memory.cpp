@@ -42,6 +42,14 @@ static Mapping* mapping_at(const void* p) {
   return nullptr;
 }
 
+// Whether mappings fill the range: several may be changed together, each as a whole.
+static bool whole_mappings(void* p, size_t bytes) {
+  size_t left = bytes;
+  for (const Mapping& m : mappings)
+    if (within({(u8*)p, bytes}, m.range.base, m.range.bytes)) left -= m.range.bytes;
+  return bytes && !left;
+}
+
 static hipMemGenericAllocationHandle_t add_memory(int file, size_t bytes, const hipMemAllocationProp& properties) {
   hipMemGenericAllocationHandle_t m = make<ihipMemGenericAllocationHandle>();
   m->file = file;
@@ -72,8 +80,8 @@ hipError_t hipMemAddressReserve(void** out, size_t bytes, size_t alignment, void
   ENTER;
   if (!out || flags || !aligned(bytes) || alignment & (alignment - 1)) return done(hipErrorInvalidValue);
   size_t extra = alignment > GRANULARITY ? alignment : 0;
-  u8* p = (u8*)mmap(wanted, bytes + extra, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) return done(hipErrorOutOfMemory);
+  u8* p = reserve_addresses(wanted, bytes + extra);
+  if (!p) return done(hipErrorOutOfMemory);
   if (extra) {
     u8* base = (u8*)(((u64)p + alignment - 1) / alignment * alignment);
     if (base > p) munmap(p, base - p);
@@ -162,14 +170,11 @@ hipError_t hipMemUnmap(void* p, size_t bytes) {
   ENTER;
   wait_for_all();
   Guard guard;
-  size_t left = bytes;  // several mappings may be undone together, each as a whole
-  for (const Mapping& m : mappings)
-    if (within({(u8*)p, bytes}, m.range.base, m.range.bytes)) left -= m.range.bytes;
-  if (!bytes || left) return done(hipErrorInvalidValue);
+  if (!whole_mappings(p, bytes)) return done(hipErrorInvalidValue);
   for (u32 i = mappings.count; i-- > 0;) {
     Mapping m = mappings[i];
     if (!within({(u8*)p, bytes}, m.range.base, m.range.bytes)) continue;
-    mmap(m.range.base, m.range.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    reserve_addresses(m.range.base, m.range.bytes, MAP_FIXED);
     mappings.remove(i);
     leave_mapping(m.range.base);
     drop(m.memory);
@@ -188,10 +193,7 @@ hipError_t hipMemSetAccess(void* p, size_t bytes, const hipMemAccessDesc* list, 
     flags |= list[i].flags;
   }
   Guard guard;
-  size_t left = bytes;
-  for (const Mapping& m : mappings)
-    if (within({(u8*)p, bytes}, m.range.base, m.range.bytes)) left -= m.range.bytes;
-  if (!bytes || left) return done(hipErrorInvalidValue);
+  if (!whole_mappings(p, bytes)) return done(hipErrorInvalidValue);
   for (Mapping& m : mappings) {
     if (!within({(u8*)p, bytes}, m.range.base, m.range.bytes)) continue;
     int protection = flags == hipMemAccessFlagsProtNone   ? PROT_NONE
