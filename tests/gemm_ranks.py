@@ -15,7 +15,6 @@ import importlib.util
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -25,23 +24,28 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from forge.device import hook  # noqa: E402
+
 NAN_BYTE = 0xFF
 DISTINCT_CALLS = 50  # whose inputs differ
 
 
 def errors_of(problem: str, submission: Path, world_size: int, cases: list[dict[str, Any]]) -> list[float]:
     """Runs this file on emulated ranks."""
-    from forge import device
+    from tests.prepared import run_submission
 
-    environment = {**os.environ, **device.resolve("gfx942", "gfx942").environment(), "POPCORN_GPUS": str(world_size)}
-    command = [sys.executable, __file__, problem, str(submission), str(world_size), json.dumps(cases)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    words = [problem, str(submission), str(world_size), json.dumps(cases)]
+    done = run_submission("tests/gemm_ranks.py", submission, *words, POPCORN_GPUS=str(world_size))
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
 
 def load(path: str) -> Any:
+    """The submission, once a process and those forked from it."""
+    if "submission" in sys.modules:
+        return sys.modules["submission"]
     spec = importlib.util.spec_from_file_location("submission", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules["submission"] = importlib.util.module_from_spec(spec)
@@ -140,8 +144,13 @@ def worker(rank: int, problem: str, path: str, world_size: int, cases: list[dict
 if __name__ == "__main__":
     problem, path, size, cases = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
     store = f"/tmp/gemm_ranks.{os.getpid()}"
+    start_method = "spawn"  # a process that has called a driver must not fork
+    if os.environ.get(hook.VARIABLE, hook.CUDA) != hook.CUDA:
+        start_method = "fork"
+        if hasattr(load(path), "extension"):
+            load(path).extension()  # builds the HIP source and calls nothing of it
     try:
-        mp.spawn(worker, (problem, path, size, cases, store), nprocs=size)
+        mp.start_processes(worker, (problem, path, size, cases, store), nprocs=size, start_method=start_method)
     finally:
         if os.path.exists(store):
             os.unlink(store)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.evaltools import checks_find_nothing, generate
 from tests.gemm_ranks import errors_of
-from tests.gemm_submissions import altered, assert_refused, assert_right, no_case_spills
+from tests.gemm_submissions import SMALL_TILE_ONLY, altered, assert_refused, assert_right, no_case_spills
 
 PROBLEM = "amd-ag-gemm"
 # bf16 rounds the result once: 2^-8 of a value at most, 0.0017 in the root mean square; some shapes have few elements.
@@ -57,7 +57,8 @@ def test_many_calls_without_a_barrier(submission: Path) -> None:
 
 def test_rows_that_are_not_waited_for_are_noticed(submission: Path, tmp_path: Path) -> None:
     """The comparison itself: without the wait, results are of NaN or of the last call but one's rows."""
-    broken = altered(submission, tmp_path, "wait_flag(flag, args.epoch", "if (false) wait_flag(flag, args.epoch")
+    before = "wait_flag(flag, args.epoch"
+    broken = altered(submission, tmp_path, {before: f"if (false) {before}", **SMALL_TILE_ONLY})
     case = {"m": 128, "n": 144, "k": 64, "bias": True, "calls": 8, "jitter_ms": 50, "row": SMALL}
     (error,) = errors_of(PROBLEM, broken, 2, [case])
     assert not error < ROUNDING

@@ -56,7 +56,7 @@ def test_thousands_of_calls_without_a_barrier(submission: Path) -> None:
 def test_a_missing_push_is_noticed(submission: Path, tmp_path: Path) -> None:
     """The comparison itself: without the last chunk's store, results hold NaN."""
     before = "inside = begin + at < size\n"
-    broken = altered(submission, tmp_path, before, "inside = begin + at < size - 1\n")
+    broken = altered(submission, tmp_path, {before: "inside = begin + at < size - 1\n"})
     case = {"m": 64, "n": 64, "k": 64, "bias": True, "calls": 2, "row": TINY}
     assert errors_of(PROBLEM, broken, 2, [case]) == [float("inf")]
 

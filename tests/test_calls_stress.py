@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
-from forge import device
-from tests.evaltools import ROOT, generate
+from tests.evaltools import generate
+from tests.prepared import run_submission
 
 EVEN = "m: 16, n: 64, k: 64, has_bias: true, world_size: 2, seed: 1"
 ODD = "m: 16, n: 45, k: 64, has_bias: false, world_size: 2, seed: 1"
 
 
 def stress(problem: str, submission: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **device.resolve("gfx942", "gfx942").environment(), "POPCORN_GPUS": "2", **variables}
-    command = [sys.executable, "benchmarks/calls_stress.py", problem, str(submission), "--ranks", "2"]
-    command += ["--calls", "40", "--inputs", "3", *options]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
+    words = [problem, str(submission), "--ranks", "2", "--calls", "40", "--inputs", "3", *options]
+    return run_submission("benchmarks/calls_stress.py", submission, *words, POPCORN_GPUS="2", **variables)
 
 
 def test_wrong_results_are_found_in_their_case(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.evaltools import checks_find_nothing, generate
 from tests.gemm_ranks import errors_of
-from tests.gemm_submissions import altered, assert_refused, assert_right, no_case_spills
+from tests.gemm_submissions import SMALL_TILE_ONLY, altered, assert_refused, assert_right, no_case_spills
 
 PROBLEM = "amd-gemm-rs"
 # Each rank's part is rounded to bf16, and their sum once more. A part is smaller than the sum, bar the bias.
@@ -58,7 +58,7 @@ def test_many_calls_without_a_barrier(submission: Path) -> None:
 def test_a_tile_that_is_not_waited_for_is_noticed(submission: Path, tmp_path: Path) -> None:
     """The comparison itself: without the wait, results hold NaN or the last call's rows."""
     before = "if (thread < args.ranks && (from_all || thread != args.rank))"
-    broken = altered(submission, tmp_path, before, "if (false)")
+    broken = altered(submission, tmp_path, {before: "if (false)", **SMALL_TILE_ONLY})
     case = {"m": 128, "n": 72, "k": 128, "bias": True, "calls": 8, "jitter_ms": 50, "row": SMALL}
     (error,) = errors_of(PROBLEM, broken, 2, [case])
     assert not error < ROUNDING

@@ -54,7 +54,7 @@ def test_many_calls_without_a_barrier(submission: Path) -> None:
 
 def test_a_column_that_is_not_sent_is_noticed(submission: Path, tmp_path: Path) -> None:
     """The comparison itself: what is not stored into a slot is NaN there."""
-    broken = altered(submission, tmp_path, "(column < columns)[None, :]", "(column < columns - 8)[None, :]")
+    broken = altered(submission, tmp_path, {"(column < columns)[None, :]": "(column < columns - 8)[None, :]"})
     case = {"m": 64, "n": 64, "k": 2 * 64, "bias": True, "calls": 2, "row": TINY}
     assert errors_of(PROBLEM, broken, 2, [case]) == [float("inf")]
 

@@ -14,22 +14,27 @@ from cdna.hip.container import container
 from cdna.hip.library import runtime_library
 from cdna.hip.toolchain import find
 from forge.device import resolve
+from tests.prepared import run_prepared
 
-TESTS = Path(__file__).parent
-ROOT = TESTS.parent
+ROOT = Path(__file__).parent.parent
 KERNELS = ROOT / "benchmarks" / "heap_kernels.hip"
-
-
-def python(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **resolve("gfx942", "gfx942").environment(), **more}
-    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=280)
 
 
 def ranks(count: int, part: str, **more: str) -> str:
     """What the ranks wrote to standard error."""
-    done = python(str(TESTS / "emulated" / "heap_ranks.py"), str(count), part, POPCORN_GPUS=str(count), **more)
+    words = ["tests/emulated/heap_ranks.py", str(count), part]
+    done = run_prepared(*words, environment={"POPCORN_GPUS": str(count), **more})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stderr
+
+
+def checked_ranks(count: int, part: str) -> None:
+    """As `ranks`, with all checks on: a race or a wait that is missing is an error."""
+    environment = {**os.environ, **resolve("gfx942", "gfx942").environment()}
+    environment.update(CDNA_CHECKS="all", POPCORN_GPUS=str(count))
+    command = [sys.executable, "tests/emulated/heap_ranks.py", str(count), part]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_back_to_back_exchanges_with_late_ranks() -> None:
@@ -54,7 +59,7 @@ def test_hip_and_triton_agree_on_the_barrier(hip_kernels: tuple[str, str]) -> No
 
 
 def test_regions_and_groups_come_and_go() -> None:
-    ranks(2, "rounds", CDNA_CHECKS="all")  # a race or a wait that is missing would be an error
+    checked_ranks(2, "rounds")
 
 
 def test_a_rank_that_cannot_is_named_on_every_rank() -> None:
@@ -73,10 +78,10 @@ def test_a_store_beyond_a_region_is_found() -> None:
     ranks(2, "beyond")
 
 
-def test_ctypes_finds_the_hip_runtime_under_its_name() -> None:
+def test_ctypes_finds_the_hip_runtime_under_its_name(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
     for name in ("'libamdhip64.so.7'", "'/opt/rocm/lib/libamdhip64.so'", "find_library('amdhip64')"):
-        done = python(
-            "-c",
+        script.write_text(
             textwrap.dedent(
                 f"""
                 import ctypes, torch
@@ -87,15 +92,15 @@ def test_ctypes_finds_the_hip_runtime_under_its_name() -> None:
                 assert hip.hipMalloc(ctypes.byref(p), ctypes.c_size_t(4096)) == 0 and p.value
                 assert "libamdhip64.so" in open("/proc/self/maps").read()
                 """
-            ),
-            POPCORN_GPUS="2",
+            )
         )
+        done = run_prepared(str(script), environment={"POPCORN_GPUS": "2"})
         assert done.returncode == 0, done.stderr
 
 
-def test_no_group_and_a_dry_run() -> None:
-    done = python(
-        "-c",
+def test_no_group_and_a_dry_run(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
         textwrap.dedent(
             f"""
             import sys
@@ -111,8 +116,9 @@ def test_no_group_and_a_dry_run() -> None:
             region = symmetric_heap().region("x", 4096)
             print(len(region.addresses), region.table.shape[0], region.next_epoch())
             """
-        ),
+        )
     )
+    done = run_prepared(str(script))
     assert done.stdout == "no process group: torch.distributed.init_process_group comes first\n8 8 1\n", done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Run by test_symmetric_heap.py in a prepared process: the symmetric heap over spawned ranks.
+"""Run by test_symmetric_heap.py in a prepared process: the symmetric heap over forked ranks.
 
     heap_ranks.py RANKS PART
 
@@ -31,6 +31,7 @@ REGION_BYTES = hk.DATA_OFFSET + 2 * GROUPS * RANKS * WORDS * 4
 
 def join(rank: int, ranks: int, port: int) -> SymmetricHeap:
     """As the leaderboard's harness: the GPU is bound to the group, the current one stays 0."""
+    torch.set_num_threads(1)
     os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "127.0.0.1", str(port)
     if rank:
         time.sleep(0.1)  # torch's store hangs now and then where a rank asks before rank 0 listens on a port just used
@@ -159,10 +160,11 @@ def part_refusals(position: int, ranks: int, port: int, everyone: Any) -> None:
         absent = message_of(lambda: heap.region("late", 4096))
         assert f"rank {position}: waited 2 s for rank 1 to make region 'late'" in absent, absent
         assert time.monotonic() - began > 2
+        everyone.wait(60)
         ended = message_of(lambda: heap.region("later", 4096))
         assert f"rank {position}: the process of rank 1 has ended: it does not come to make region" in ended, ended
     else:
-        time.sleep(4)
+        everyone.wait(60)
     os._exit(0)  # the ranks' counts of steps differ now
 
 
@@ -172,7 +174,7 @@ def part_absent(position: int, ranks: int, port: int, everyone: Any) -> None:
     heap.name_waits({1: "words"})
     region = heap.region("exchange", REGION_BYTES)
     if position == 1:
-        time.sleep(12)
+        everyone.wait(120)
         os._exit(0)
     try:
         if position == 0:
@@ -187,6 +189,7 @@ def part_absent(position: int, ranks: int, port: int, everyone: Any) -> None:
         assert position == 2 or "exchange_kernel" in text and "s_trap" in text and "peer_signals.py" in text, text
     else:
         raise AssertionError("the kernel ended well")
+    everyone.wait(120)
     os._exit(0)
 
 
@@ -214,5 +217,6 @@ def free_port() -> int:
 
 if __name__ == "__main__":
     n_ranks, part = int(sys.argv[1]), sys.argv[2]
-    barrier = mp.get_context("spawn").Barrier(n_ranks)
-    mp.spawn(globals()[f"part_{part}"], (n_ranks, free_port(), barrier), nprocs=n_ranks)
+    barrier = mp.get_context("fork").Barrier(n_ranks)
+    arguments = (n_ranks, free_port(), barrier)
+    mp.start_processes(globals()[f"part_{part}"], arguments, nprocs=n_ranks, start_method="fork")
