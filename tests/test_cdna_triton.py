@@ -246,11 +246,14 @@ def test_function_calls(arch):
     assert out.item() == 16
 
 
-def test_registers_spilled_to_scratch(arch):
-    x = torch.randn(128, 512) * 0.1
+@pytest.mark.parametrize("shape", [(32, 512), (64, 256)], ids=str)  # 256 elements a lane; the second: scalars as well
+def test_registers_spilled_to_scratch(arch, shape):
+    x = torch.randn(shape) * 0.1
     out = torch.zeros_like(x)
-    compiled = kernels.spilling[(1,)](x, out, 128, 512, num_warps=1)
-    assert ".vgpr_spill_count: 0" not in compiled.asm["amdgcn"], "not a test of spills"
+    compiled = kernels.spilling[(1,)](x, out, *shape, num_warps=1)
+    assembly = compiled.asm["amdgcn"]
+    assert "scratch_store" in assembly and "scratch_load" in assembly, "not a test of spills"
+    assert (".sgpr_spill_count: 0" in assembly) == (shape == (32, 512))
     v = x.double()
     w = v * v.sum(1, keepdim=True)
     torch.testing.assert_close(out.double(), v + w * (w * v).sum(0), rtol=1e-3, atol=1e-3)

@@ -4,6 +4,7 @@ The values written out here were compared with the organisers' definitions, whic
 """
 
 import copy
+import functools
 import inspect
 import math
 from typing import Any
@@ -208,16 +209,25 @@ def test_mla_decode_refuses_a_full_cache() -> None:
 # ---- verdicts --------------------------------------------------------------------------------------------
 
 
+SMALL = {"fp8_mm": FP8, "moe": MOE, "mla_decode": MLA | {"prefill": 9}}
+
+
+@functools.cache
+def reference_run(stem: str) -> tuple[Any, Any]:
+    """A small case's input and the reference's output; both for copying only."""
+    data = generate(REFERENCES[stem], SMALL[stem])
+    with cuda_is_cpu():
+        return data, REFERENCES[stem].ref_kernel(copy.deepcopy(data))
+
+
 def judge(stem: str, spoil: Any) -> tuple[bool, str]:
     """The verdict on the reference's own output after spoil(output) has changed or replaced it."""
-    module, case = {"fp8_mm": (fp8_mm, FP8), "moe": (moe, MOE), "mla_decode": (mla_decode, MLA)}[stem]
+    data, out = copy.deepcopy(reference_run(stem))
+    changed = spoil(out[0] if stem == "mla_decode" else out)
+    if changed is not None:
+        out = (changed, out[1]) if stem == "mla_decode" else changed
     with cuda_is_cpu():
-        data = module.generate_input(**case)
-        out = copy.deepcopy(module.ref_kernel(copy.deepcopy(data)))
-        changed = spoil(out[0] if stem == "mla_decode" else out)
-        if changed is not None:
-            out = (changed, out[1]) if stem == "mla_decode" else changed
-        verdict = module.check_implementation(data, out)
+        verdict = REFERENCES[stem].check_implementation(data, out)
     # amd-mla-decode answers in the older form, a message alone
     return verdict if isinstance(verdict, tuple) else (not verdict, verdict)
 
@@ -243,11 +253,10 @@ def test_verdicts_of_single_gpu_problems(stem: str) -> None:
 
 
 def test_mla_decode_judges_the_cache_too() -> None:
+    data, (y, cache) = copy.deepcopy(reference_run("mla_decode"))
     with cuda_is_cpu():
-        data = mla_decode.generate_input(**MLA)
-        y, cache = copy.deepcopy(mla_decode.ref_kernel(copy.deepcopy(data)))
-        cache[1, 300, 7] += 1.0
+        cache[1, 9, 7] += 1.0
         wrong = mla_decode.check_implementation(copy.deepcopy(data), (y, cache))
-        assert wrong.startswith("cache: 1 of 9437184 elements") and "at (1, 300, 7)" in wrong
+        assert wrong.startswith("cache: 1 of 9437184 elements") and "at (1, 9, 7)" in wrong
         no_pair = mla_decode.check_implementation(data, y)
         assert no_pair == "output is of type Tensor, wanted the two tensors (y, cache)"
