@@ -9,7 +9,6 @@ from typing import Any
 
 from tests.evaltools import ROOT
 from tests.gemm_ranks import errors_of
-from tests.prepared import run_submission
 
 # Changes that leave a HIP submission only the tile of 64 x 64: a fifth of what there is to compile.
 SMALL_TILE_ONLY = {
@@ -43,12 +42,3 @@ def no_case_spills(problem: str, variant: str, folder: Path, kernel: str, at_lea
     lines = [line for line in done.stdout.splitlines() if line.startswith(kernel)]
     assert len(lines) >= at_least, done.stdout
     assert all(" 0/0 " in line for line in lines), done.stdout
-
-
-def assert_refused(submission: Path, world_size: int, refusals: dict[str, str]) -> None:
-    """refusals: by custom_kernel's argument, in terms of zeros(*shape), what must stand in the ValueError's text."""
-    done = run_submission("tests/gemm_refusals.py", submission, str(submission), str(world_size), *refusals)
-    lines = done.stdout.splitlines()
-    assert len(lines) == len(refusals), done.stdout + done.stderr
-    for line, message in zip(lines, refusals.values(), strict=True):
-        assert line.startswith("ValueError:") and message in line, line

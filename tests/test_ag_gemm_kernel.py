@@ -10,7 +10,8 @@ import pytest
 
 from tests.evaltools import checks_find_nothing, generate
 from tests.gemm_ranks import errors_of
-from tests.gemm_submissions import altered, assert_refused, assert_right, no_case_spills
+from tests.gemm_submissions import altered, assert_right, no_case_spills
+from tests.refusals import assert_refused
 
 PROBLEM = "amd-ag-gemm"
 # bf16 rounds the result once: 2^-8 of a value at most, 0.0017 in the root mean square; some shapes have few elements.

@@ -9,7 +9,8 @@ import pytest
 
 from tests.evaltools import checks_find_nothing, generate
 from tests.gemm_ranks import errors_of
-from tests.gemm_submissions import SMALL_TILE_ONLY, altered, assert_refused, assert_right, no_case_spills
+from tests.gemm_submissions import SMALL_TILE_ONLY, altered, assert_right, no_case_spills
+from tests.refusals import assert_refused
 
 PROBLEM = "amd-gemm-rs"
 # Each rank's part is rounded to bf16, and their sum once more. A part is smaller than the sum, bar the bias.

@@ -10,7 +10,8 @@ import torch
 
 from tests.evaltools import checks_find_nothing, generate
 from tests.gemm_ranks import errors_of
-from tests.gemm_submissions import altered, assert_refused, assert_right, no_case_spills
+from tests.gemm_submissions import altered, assert_right, no_case_spills
+from tests.refusals import assert_refused
 
 PROBLEM = "amd-gemm-rs"
 # Each rank's product is rounded to bf16 (2^-8 of a value at most), then their sum.
