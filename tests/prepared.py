@@ -28,7 +28,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 HIP_EXTENSIONS = "torch.utils.cpp_extension"  # takes two seconds more: imported once a submission does
-STARTS_IN_S = 60
+STARTS_IN_S = 120
 
 
 class Parent:
@@ -39,9 +39,8 @@ class Parent:
 
         environment = {**os.environ, **device.resolve("gfx942", "gfx942").environment()}
         command = [sys.executable, "-m", "tests.prepared"]
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
+        pipe = subprocess.PIPE  # without a buffer, which could hold a line that select knows nothing of
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, bufsize=0)
         atexit.register(self.close)
 
     def close(self) -> None:
@@ -53,12 +52,17 @@ class Parent:
         """Its next number; None if none comes in this time."""
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], timeout_s)
-        return int(self.process.stdout.readline()) if ready else None
+        if not ready:
+            return None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the prepared process has ended, with exit code {self.process.wait()}")
+        return int(line)
 
     def run(self, order: dict[str, Any], timeout_s: float) -> int | None:
         """The exit code of a script, or minus the signal that ended it; None where it had to be ended."""
         assert self.process.stdin is not None
-        print(json.dumps(order), file=self.process.stdin, flush=True)
+        self.process.stdin.write(json.dumps(order).encode() + b"\n")
         pid, code = self.answer(STARTS_IN_S), None
         assert pid is not None, f"no process forked in {STARTS_IN_S} s"
         try:
@@ -120,12 +124,15 @@ def warm_up() -> None:
 
 def one_at_a_time(compile: Callable[..., Any]) -> Callable[..., Any]:
     """Ranks want the same kernels at the same time: one compiles, the others then find it in Triton's cache."""
+    lock = tempfile.TemporaryFile()  # lockf, unlike flock, keeps processes apart that were forked with it open
 
     @functools.wraps(compile)
     def compile_alone(*args: Any, **kwargs: Any) -> Any:
-        with open(f"{tempfile.gettempdir()}/compiling.{os.getuid()}", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        try:
             return compile(*args, **kwargs)
+        finally:
+            fcntl.lockf(lock, fcntl.LOCK_UN)
 
     return compile_alone
 
@@ -161,7 +168,9 @@ def run_script(order: dict[str, Any]) -> int:
     try:
         runpy.run_path(order["script"], run_name="__main__")
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        code = end.code if isinstance(end.code, int) else 1 if end.code else 0
+        if code and end.code is not code:
+            print(end.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
         code = 1
