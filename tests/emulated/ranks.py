@@ -1,4 +1,4 @@
-"""Run by test_device_emulated.py in a prepared process: collectives, over spawned ranks."""
+"""Run by test_device_emulated.py in a prepared process: collectives, over forked ranks."""
 
 import os
 import socket
@@ -140,4 +140,4 @@ if __name__ == "__main__":
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    mp.spawn(main, args=(int(sys.argv[1]), port), nprocs=int(sys.argv[1]))
+    mp.start_processes(main, (int(sys.argv[1]), port), nprocs=int(sys.argv[1]), start_method="fork")
