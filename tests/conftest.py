@@ -1,5 +1,5 @@
-"""Shared by all tests: those marked `gpu` are skipped, with the reason, where torch sees no GPU, and those that use
-`hip_compiler` where there is none."""
+"""Shared by all tests: those marked `gpu` are skipped, with the reason, where torch sees no GPU, those that use
+`hip_compiler` where there is none, and those marked `slow` unless `--slow` is given."""
 
 import functools
 
@@ -21,7 +21,14 @@ def why_no_gpu() -> str | None:
     return None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run the tests that take minutes of processor time")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    slow = item.get_closest_marker("slow")
+    if slow and not item.config.getoption("--slow"):
+        pytest.skip(f"{slow.kwargs['reason']}: asked for by --slow")
     if item.get_closest_marker("gpu"):
         reason = why_no_gpu()
         if reason:

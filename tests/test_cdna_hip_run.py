@@ -199,8 +199,40 @@ def test_host_side(arch: str) -> None:
 
 def test_with_nothing_but_pip(tmp_path: Path) -> None:
     pytest.importorskip("ziglang")
-    done = run(PROGRAMS / "saxpy.hip", PATH=str(tmp_path), CDNA_HIP_COMPILER="ziglang")  # no g++: libc++ is linked in
-    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "main.hip").write_text("""
+        #include <hip/hip_runtime.h>
+        __global__ void twice(int* x) { x[threadIdx.x] *= 2; }
+        int main() {
+          int* x;
+          if (hipMallocManaged(&x, 64 * sizeof *x)) return 2;
+          for (int i = 0; i < 64; i++) x[i] = i;
+          twice<<<1, 64>>>(x);
+          if (hipDeviceSynchronize()) return 3;
+          for (int i = 0; i < 64; i++) if (x[i] != 2 * i) return 1;
+          printf("done\\n");
+        }
+    """)
+    done = run(tmp_path / "main.hip", PATH=str(tmp_path), CDNA_HIP_COMPILER="ziglang")  # no g++
+    assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
+    assert "building the C++ library" not in done.stderr
+
+
+@pytest.mark.slow(reason="builds zig's libc++")
+def test_the_cxx_library_is_built_where_a_program_needs_it(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    (tmp_path / "main.hip").write_text("""
+        #include <hip/hip_runtime.h>
+        #include <iostream>
+        #include <stdexcept>
+        int main() {
+          try { throw std::runtime_error("thrown"); } catch (const std::exception& error) { std::cout << error.what(); }
+        }
+    """)
+    alone = {"PATH": str(tmp_path), "CDNA_HIP_COMPILER": "ziglang", "CDNA_CACHE_DIR": str(tmp_path)}
+    for building in (True, False):
+        done = run(tmp_path / "main.hip", **alone)
+        assert done.returncode == 0 and done.stdout == "thrown", done.stdout + done.stderr
+        assert ("building the C++ library (once per machine, two minutes" in done.stderr) == building
 
 
 def test_module(tmp_path: Path) -> None:

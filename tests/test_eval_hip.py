@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from forge.device import resolve
 from tests.evaltools import RANKS_REFERENCE, RANKS_TASK, judge, statuses, write_problem
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("g++") is None, reason="torch's headers need g++'s library"),
-]
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="torch's headers need g++'s library")
 
 DOUBLE = r'''
 import os
@@ -80,6 +81,41 @@ def test_a_compile_error_names_the_submissions_line(tmp_path: Path) -> None:
     assert done.returncode == 1 and statuses(result) == ["error", "not run", "not run"]
     line = DOUBLE.splitlines().index("  if (i < n) y[i] = FACTOR * x[i];") + 1
     assert f"extension 'twice': submission.py:{line}:21: error: use of undeclared identifier 'FACTOR'" in done.stdout
+
+
+LEFT_OUT = """
+#include <algorithm>
+struct Sizes { static const int most = 64; };  // declared only: std::min's reference to it is gone once optimised
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  twice<<<1, std::min((int)x.numel(), Sizes::most)>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+  return torch::nn::functional::relu(y) - torch::nn::functional::relu(-y);
+}
+"""
+
+
+@pytest.mark.slow(reason="parses all of torch's headers, and again for optimised host code")
+def test_what_the_light_headers_and_unoptimised_code_lack(tmp_path: Path) -> None:
+    start, end = DOUBLE.index("torch::Tensor run(torch::Tensor x) {"), DOUBLE.index('"""\nmodule')
+    submission = (DOUBLE[:start] + LEFT_OUT + DOUBLE[end:]).replace("FACTOR", "2.0f")
+    ends = 'x = torch.arange(-9.0, 9, device="cuda")\nassert torch.equal(custom_kernel(x), 2 * x)\n'
+    (tmp_path / "main.py").write_text(submission + ends)
+    environment = {**os.environ, **resolve("gfx942", "gfx942").environment()}
+    done = subprocess.run([sys.executable, "main.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "parsing all of torch's headers for the host" in done.stderr
+
+
+def test_which_errors_the_light_headers_may_have_caused() -> None:
+    torch_headers = pytest.importorskip("forge.device.asgpu.torch_headers")
+    error = "a.py:3:5: error: "
+    assert torch_headers.may_lack(f"{error}no member named 'nn' in namespace 'torch'", "")
+    assert torch_headers.may_lack(f"{error}unknown type name 'TORCH_MODULE'", "")
+    assert torch_headers.may_lack(f"{error}too few (in {torch_headers.TORCH}/include/torch/utils.h:96:40)", "")
+    assert not torch_headers.may_lack(f"{error}use of undeclared identifier 'nn'", "at::Tensor x;")
+    assert torch_headers.may_lack(f"{error}use of undeclared identifier 'nn'", "using namespace torch;")
+    flags = torch_headers.operator_flags("at::add_out(y, x, torch::relu_(z)); nothing_of_torchs();")
+    assert flags == ["-include", "ATen/ops/add.h", "-include", "ATen/ops/relu.h"]
 
 
 def test_raw_addresses_and_a_wrong_element(tmp_path: Path) -> None:

@@ -14,10 +14,7 @@ from forge.check import archs_of, check_submission
 from forge.problem import find_problem
 from forge.render import generate
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("g++") is None, reason="torch's libraries need g++'s"),
-]
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="torch's libraries need g++'s")
 ROOT = Path(__file__).resolve().parent.parent
 TOP = """
 sets:

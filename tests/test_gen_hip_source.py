@@ -190,7 +190,6 @@ except RuntimeError as error:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch's libraries need g++'s")
 def test_it_builds_and_runs_while_a_killed_builds_lock_lies_there(make: Make, tmp_path: Path) -> None:
     """By two processes at once, as ranks do; torch's own lock, left by a killed build, keeps nobody waiting."""

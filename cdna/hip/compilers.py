@@ -51,6 +51,7 @@ class Compiler:
     cxx_library: str                # libstdc++ | libc++
     hip: str                        # where HIP's headers come from
     wrapper: str                    # whose HIP wrapper headers: clang | cdna
+    plain_linker: tuple[str, ...] = ()  # links without the C++ library, where that has to be built first
 
     @property
     def label(self) -> str:
@@ -210,12 +211,19 @@ def ziglang(cxx_library: str = "") -> Compiler:
     if cxx_library == "libstdc++":
         headers += ("-isystem", str(package / "lib/include"))
         linker: tuple[str, ...] = (gxx or "g++",)
+        plain_linker: tuple[str, ...] = ()
     else:
         headers += ("-nostdinc", *_zig_cxx_headers(zig, target))
-        linker = (zig, "c++", target)
+        # without -O2 zig builds what finds undefined behaviour as well, half a minute of it
+        linker, plain_linker = (zig, "c++", target, "-O2"), (zig, "cc", target, "-O2")
     headers += ("-include", "cdna_hip_wrapper.h")
     return Compiler("ziglang", (zig, "clang", target), linker, version, headers, files.bitcode, cxx_library,
-                    files.origin, "cdna")
+                    files.origin, "cdna", plain_linker)
+
+
+def zigs_cxx_library_is_built() -> bool:
+    """Whether a link with zig's C++ library need not build it first, which takes two minutes of processor time."""
+    return any((cache_dir() / "zig" / "o").glob("*/libc++.a"))
 
 
 def _clang_version_of_zig(zig: str) -> str:

@@ -9,14 +9,17 @@ from pathlib import Path
 _MESSAGE = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<text>.*)$")
 _PLACE = re.compile(r"^(?:In file included from )?(?P<file>[^\s:][^:\n]*):(?P<line>\d+):")
 _MISSING = re.compile(r"'(?P<header>[^']+)' file not found$")
-# Folders and headers of ROCm's libraries, none of which this package has.
+# Folders and headers of libraries, none of which this package has: of ROCm, in PyTorch's image of it, and others.
+ROCM_LIBRARIES = {
+    "hiprand": "hipRAND", "rocrand": "rocRAND", "hipcub": "hipCUB", "rocprim": "rocPRIM", "rocthrust": "rocThrust",
+    "hipblas": "hipBLAS", "hipblas-common": "hipBLAS", "rocblas": "rocBLAS", "hipblaslt": "hipBLASLt",
+    "hipsparse": "hipSPARSE", "hipsolver": "hipSOLVER", "hipfft": "hipFFT", "rocwmma": "rocWMMA", "rccl": "RCCL",
+    "miopen": "MIOpen", "ck": "Composable Kernel", "ck_tile": "Composable Kernel",
+}
 _LIBRARIES = {
-    "hiprand": "hipRAND", "rocrand": "rocRAND", "hipcub": "hipCUB", "cub": "CUB", "rocprim": "rocPRIM",
-    "thrust": "rocThrust", "cuda": "libcu++", "hipblas": "hipBLAS", "rocblas": "rocBLAS", "hipblaslt": "hipBLASLt",
-    "hipsparse": "hipSPARSE", "rocsparse": "rocSPARSE", "hipsolver": "hipSOLVER", "rocsolver": "rocSOLVER",
-    "hipfft": "hipFFT", "rocfft": "rocFFT", "rocwmma": "rocWMMA", "rccl": "RCCL", "nccl": "NCCL",
-    "hiptensor": "hipTensor", "miopen": "MIOpen", "ck": "Composable Kernel", "ck_tile": "Composable Kernel",
-    "mpi": "MPI", "roctracer": "ROCTracer", "rocm_smi": "ROCm SMI", "hsa": "ROCr", "rocprofiler": "ROCprofiler",
+    **ROCM_LIBRARIES, "cub": "CUB", "thrust": "rocThrust", "cuda": "libcu++", "nccl": "NCCL", "mpi": "MPI",
+    "rocsparse": "rocSPARSE", "rocsolver": "rocSOLVER", "rocfft": "rocFFT", "hiptensor": "hipTensor",
+    "roctracer": "ROCTracer", "rocm_smi": "ROCm SMI", "hsa": "ROCr", "rocprofiler": "ROCprofiler",
 }
 _BARE = re.compile(r"^(?:.*: )?(?:fatal )?error: (?P<text>.*)$")
 

@@ -28,7 +28,7 @@ from ..arch import get_arch
 from ..build import cache_dir
 from ..errors import CompileError, ToolchainError
 from . import verify
-from .compilers import Compiler, choose, environment
+from .compilers import Compiler, choose, environment, zigs_cxx_library_is_built
 from .diagnostics import explain
 
 CODE_OBJECT_VERSION = 5  # what Triton makes too: so kernels of both get their hidden arguments at the same places
@@ -190,15 +190,24 @@ class Toolchain:
             raise CompileError(undefined)
 
     def _link(self, objects: Sequence[Path], flags: list[str], libs: Sequence[str], suffix: str) -> Path:
-        command = [*self.compiler.linker, *flags, *map(str, objects), *libs]
+        arguments = [*flags, *map(str, objects), *libs]
+        plain, linker = self.compiler.plain_linker, self.compiler.linker
         inputs = [Path(part) for part in (*map(str, objects), *libs) if os.path.isfile(part)]
         inputs += _libraries(libs)
 
         def build(output: Path) -> Iterable[Path]:
-            _run([*command, "-o", str(output)], _link_error)
+            if plain:
+                try:
+                    _run([*plain, *arguments, "-Wl,-z,defs", "-o", str(output)], _link_error)
+                    return inputs
+                except ToolchainError:  # then with the C++ library
+                    if not zigs_cxx_library_is_built():
+                        print("cdna: building the C++ library (once per machine, two minutes; none with g++) ...",
+                              file=sys.stderr, flush=True)
+            _run([*linker, *arguments, "-o", str(output)], _link_error)
             return inputs
 
-        return _Results(_digest(self._identity(), *command), suffix).get(build)
+        return _Results(_digest(self._identity(), *linker, *arguments), suffix).get(build)
 
     def _control_bitcode(self, arch: str, extra: Sequence[str]) -> tuple[Path, ...]:
         """The device library's switches as bitcode: ROCm ships them as oclc_*.bc, Triton's package does not."""

@@ -110,10 +110,26 @@ def test_streams_and_devices_are_torchs(module: Any) -> None:
     torch.cuda.synchronize()
 
 
-def test_same_sources_again_and_others_of_the_same_name(module: Any) -> None:
+ANSWER = r"""
+#include <Python.h>
+#include <hip/hip_runtime.h>
+__global__ void k(int* x) { *x = NUMBER; }
+static PyObject* set(PyObject*, PyObject* x) {
+  k<<<1, 1>>>((int*)PyLong_AsLongLong(x));
+  Py_RETURN_NONE;
+}
+static PyMethodDef functions[] = {{"set", set, METH_O, ""}, {}};
+static PyModuleDef answer = {PyModuleDef_HEAD_INIT, "answer", "", -1, functions};
+#define INIT_OF(name) PyInit_##name
+#define INIT(name) INIT_OF(name)
+PyMODINIT_FUNC INIT(TORCH_EXTENSION_NAME)() { return PyModule_Create(&answer); }
+"""
+
+
+def test_same_sources_again_and_others_of_the_same_name() -> None:
     def answer(number: int) -> Any:
-        source = f"__global__ void k(int* x) {{ *x = {number}; }} void set(int64_t x) {{ k<<<1, 1>>>((int*)x); }}"
-        return load_inline("answer", "void set(int64_t x);", source, functions=["set"])
+        source = ANSWER.replace("NUMBER", str(number))
+        return load_inline("answer", "", source, with_cuda=True, no_implicit_headers=True)
 
     x = torch.zeros(1, dtype=torch.int32, device="cuda")
     for number in (41, 42, 41):
@@ -200,11 +216,11 @@ def test_headers_of_rocms_libraries_matter_where_they_are_used(tmp_path: Path, m
     load_inline("found", "", include + kernel % "sizeof(ck::half_t)", **flags)
 
 
-def test_a_killed_build_blocks_nobody(module: Any, tmp_path: Path) -> None:
+def test_a_killed_build_blocks_nobody(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()  # what torch's own lock leaves behind
-    source = "__global__ void k() {}\nint f() { return 7; }"
-    flags = {"functions": ["f"], "build_directory": str(tmp_path)}
-    assert load_inline("killed", "int f();", source, **flags).f() == 7
+    source = '__global__ void k() {}\nextern "C" int f() { return 7; }'
+    flags = {"no_implicit_headers": True, "is_python_module": False, "build_directory": str(tmp_path)}
+    assert ctypes.CDLL(load_inline("killed", "", source, **flags)).f() == 7
 
 
 @needs_gxx

@@ -26,6 +26,7 @@ from torch.utils import cpp_extension
 
 from cdna.build import cache_dir
 from cdna.errors import CompileError, ToolchainError
+from cdna.hip.diagnostics import ROCM_LIBRARIES
 from cdna.hip.toolchain import Toolchain, find
 from forge.device.asgpu import hip, torch_headers
 from forge.device.asgpu.hipify import RUNTIME, directive, hipify, with_places
@@ -36,10 +37,9 @@ _USES_TORCH = re.compile(r'^\s*#\s*include\s*[<"](torch/|ATen/|c10/|pybind11/|fo
 _USES_PYTHON = re.compile(r'^\s*#\s*include\s*[<"]Python\.h', re.MULTILINE)
 _SETS_MACRO = re.compile(r"^\s*#\s*(define|undef|pragma push_macro)\b", re.MULTILINE)
 _QUOTED = re.compile(r'^\s*#\s*include\s*"', re.MULTILINE)
-_OF_ROCM = (
-    "ck|ck_tile|hip(?:blas|blas-common|blaslt|cub|fft|rand|solver|sparse)|miopen|rccl|roc(?:blas|prim|rand|thrust|wmma)"
+_ROCM_HEADER = re.compile(
+    rf'^\s*#\s*include\s*[<"]((?:{"|".join(ROCM_LIBRARIES)})/[^>"\n]+)[>"]', re.MULTILINE
 )
-_ROCM_HEADER = re.compile(rf'^\s*#\s*include\s*[<"]((?:{_OF_ROCM})/[^>"\n]+)[>"]', re.MULTILINE)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"\n]+)[>"].*$', re.MULTILINE)
 _TARGET = re.compile(r"^--?(?:offload-arch|amdgpu-target)[=\n]([\w:+-]+(?:,[\w:+-]+)*)$", re.MULTILINE)
 # Of a ROCm torch's own libraries: here they are in libtorch_cpu, in forge_torch_hip.h, or the runtime.
@@ -68,6 +68,7 @@ class Extension:
     ldflags: list[str]
     include_paths: list[str]
     build_directory: str
+    optimised_host: bool = False  # host code with torch's headers too
     folder: Path = field(init=False)  # where its sources lie as they are compiled
 
     def __post_init__(self) -> None:
@@ -134,9 +135,21 @@ def _with_hip(original: Callable[..., Any], arch: str) -> Callable[..., Any]:
             os.path.abspath(given["build_directory"]),
         )
         notes = bool(given.get("verbose"))
-        library = build(extension, lambda text: print(f"forge: {text}", file=sys.stderr, flush=True) if notes else None)
-        hip.load(arch)
-        return _import(extension.name, library, given.get("is_python_module", True))
+
+        def built() -> Any:
+            library = build(
+                extension, lambda text: print(f"forge: {text}", file=sys.stderr, flush=True) if notes else None
+            )
+            hip.load(arch)
+            return _import(extension.name, library, given.get("is_python_module", True))
+
+        try:
+            return built()
+        except (ImportError, OSError) as error:
+            if "undefined symbol" not in str(error):
+                raise
+            extension.optimised_host = True  # a name whose uses optimisation removes need not be defined
+            return built()
 
     return jit_compile
 
@@ -201,8 +214,6 @@ def _hint(extension: Extension) -> str:
 
 def _object(extension: Extension, toolchain: Toolchain, original: Path, note: Callable[[str], None]) -> Path:
     """One source through hipify, the device pass if it may hold kernels, and the host pass."""
-    from cdna.hip.container import container
-
     device = original.suffix in DEVICE_SUFFIXES
     text = hipify(original.read_text())
     source = extension.folder / f"{original.stem}.{original.suffix[1:]}.hip"
@@ -214,31 +225,53 @@ def _object(extension: Extension, toolchain: Toolchain, original: Path, note: Ca
     flags += _compile_flags(extension.device_flags if device else extension.cflags)
     if not any(flag.startswith("-std=") for flag in flags):
         flags.append("-std=c++20")
-    # The host's code has one way of optimisation, and so one set of precompiled headers.
-    passes = {"device": flags, "host": [flag for flag in flags if not _OPTIMISES.fullmatch(flag)]}
     everything = _with_headers(text, [original.parent, *map(Path, extension.include_paths)], set())
     absent = _absent_headers(extension, everything)
+    last = ["-idirafter", str(absent)] if absent else []
     uses_torch = _USES_TORCH.search(everything)
     if uses_torch:
         torch_headers.need_libstdcxx(toolchain, f"{extension.name}: {_shown(extension, original)}")
         # A macro that is set before torch's headers may be meant for them: then they are parsed with it.
         parsed = not _SETS_MACRO.search(everything, 0, uses_torch.start())
-        for side in passes if device else ("host",):
-            if parsed:
-                headers = torch_headers.precompiled(toolchain, side, extension.arch, passes[side], note)
-                passes[side] = [*headers, *passes[side]]
-            passes[side] = [*passes[side], *torch_headers.include_flags()]
-    elif _USES_PYTHON.search(everything):
-        passes = {side: [*given, *torch_headers.python_flags()] for side, given in passes.items()}
 
-    if absent:
-        passes = {side: [*given, "-idirafter", str(absent)] for side, given in passes.items()}
+        def with_torch(light: bool, side: str, given: list[str]) -> list[str]:
+            if side == "host" and not extension.optimised_host:  # takes three times as long, for torch's headers' sake
+                given = [*given, "-O0"]
+            first = torch_headers.precompiled(toolchain, side, extension.arch, given, light, note) if parsed else []
+            operators = torch_headers.operator_flags(everything) if light else []
+            return [*first, *given, *torch_headers.include_flags(light), *operators, *last]
+
+        if parsed:
+            try:
+                return _passes(extension, toolchain, source, device, flags, functools.partial(with_torch, True))
+            except CompileError as error:
+                if not torch_headers.may_lack(str(error), everything):
+                    raise
+        return _passes(extension, toolchain, source, device, flags, functools.partial(with_torch, False))
+    if _USES_PYTHON.search(everything):
+        last = [*torch_headers.python_flags(), *last]
+    return _passes(extension, toolchain, source, device, flags, lambda side, given: [*given, *last])
+
+
+def _passes(
+    extension: Extension,
+    toolchain: Toolchain,
+    source: Path,
+    device: bool,
+    flags: Sequence[str],
+    complete: Callable[[str, list[str]], list[str]],
+) -> Path:
+    """The device pass, if there is one, and the host pass. complete: a side's flags to those that its headers want."""
+    from cdna.hip.container import container
+
     defines = [*torch_headers.DEFINES, f"TORCH_EXTENSION_NAME={extension.name}"]
     image = b""
     if device:
-        assembly = toolchain.device_asm(source, extension.arch, defines=defines, extra=passes["device"])
+        assembly = toolchain.device_asm(source, extension.arch, defines=defines, extra=complete("device", [*flags]))
         image = container({extension.arch: assembly})
-    return toolchain.host_object(source, image, extension.arch, defines=defines, extra=passes["host"])
+    # The host's code has one way of optimisation, and so one set of precompiled headers.
+    extra = complete("host", [flag for flag in flags if not _OPTIMISES.fullmatch(flag)])
+    return toolchain.host_object(source, image, extension.arch, defines=defines, extra=extra)
 
 
 def _with_headers(text: str, folders: Sequence[Path], seen: set[Path]) -> str:

@@ -2,7 +2,9 @@
 
 A folder that comes before torch's own holds what differs: the headers of c10/hip and ATen/hip, which only a ROCm build
 has (all of them are include/forge_torch_hip.h here), and copies of two of torch's in which a tensor claims its GPU.
-Parsing torch's headers takes ten seconds a pass, so that is done once, and kept (precompiled headers, 180 MB each).
+Parsing torch's headers takes ten seconds a pass, so that is done once, and kept (precompiled headers, 100 MB each).
+Half of what they hold no kernel needs: the C++ frontend (torch::nn and its like) and functions of thousands of
+operators. The light ones leave that out, but for the operators that a source mentions, and are tried first.
 """
 
 from __future__ import annotations
@@ -65,6 +67,13 @@ CLAIMS = {
 }
 
 
+# The headers of which the light ones leave something out, and what: lines that match. torch/extension.h is made anew.
+_LEFT_OUT = {"ATen/ATen.h": r"^#include <ATen/(Native)?Functions\.h>\n"}
+_OF_PYTHON = re.compile(r"^#include <torch/csrc/.*>\n", re.MULTILINE)
+# With it torch's headers include the operators that they use one by one.
+_LIGHT = "-DAT_PER_OPERATOR_HEADERS"
+
+
 def standins() -> list[str]:
     """Names of the headers that are all forge_torch_hip.h."""
     names = [f"ATen/hip/impl/{name}MasqueradingAsCUDA.h" for name in MASQUERADING.split()]
@@ -90,6 +99,21 @@ def overlay() -> Path:
     for name in CLAIMS:
         files[name] = claiming(name, (TORCH / "include" / name).read_text())
     files["forge_precompiled.h"] = PRECOMPILED
+    return _written(files)
+
+
+@functools.cache
+def light_overlay() -> Path:
+    """The folder that comes before overlay() where the light headers are meant."""
+    files = {}
+    for name, lines in _LEFT_OUT.items():
+        files[name] = re.sub(lines, "", (TORCH / "include" / name).read_text(), flags=re.MULTILINE)
+    of_python = _OF_PYTHON.findall((TORCH / "include/torch/csrc/api/include/torch/python.h").read_text())
+    files["torch/extension.h"] = "".join(["#pragma once\n#include <torch/types.h>\n", *of_python])
+    return _written(files)
+
+
+def _written(files: dict[str, str]) -> Path:
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
     folder = cache_dir() / "torch" / f"headers-{digest}"
     for name, text in files.items():
@@ -97,11 +121,38 @@ def overlay() -> Path:
     return folder
 
 
-def include_flags() -> list[str]:
-    """Compiler flags that give torch's headers, and Python's."""
+def include_flags(light: bool) -> list[str]:
+    """Compiler flags that give torch's headers, or the light ones, and Python's."""
     torch_include = TORCH / "include"
-    folders = (overlay(), INCLUDE, INCLUDE_FOR_TORCH, torch_include, torch_include / "torch/csrc/api/include")
-    return [flag for folder in folders for flag in ("-isystem", str(folder))] + python_flags()
+    folders = [overlay(), INCLUDE, INCLUDE_FOR_TORCH, torch_include, torch_include / "torch/csrc/api/include"]
+    if light:
+        folders.insert(0, light_overlay())
+    flags = [flag for folder in folders for flag in ("-isystem", str(folder))] + python_flags()
+    return [_LIGHT, *flags] if light else flags
+
+
+@functools.cache
+def _operators() -> frozenset[str]:
+    """Names of torch's operators, each of which has a header."""
+    return frozenset(path.stem for path in (TORCH / "include/ATen/ops").glob("*.h"))
+
+
+def operator_flags(text: str) -> list[str]:
+    """Compiler flags that give the functions of the operators whose names are in `text`, with the light headers."""
+    words = {re.sub(r"(_outf?|_)$", "", word) for word in re.findall(r"\w+", text)}
+    return [flag for name in sorted(words & _operators()) for flag in ("-include", f"ATen/ops/{name}.h")]
+
+
+_TORCHS_NAME = re.compile(r"\b(torch|at|c10)::|namespace '(torch|at|c10)|'(TORCH|AT|C10)_\w+'")
+_UNKNOWN = re.compile(r"undeclared|unknown type|no (template|type) named|no matching")
+_USING = re.compile(r"\busing\s+namespace\s+(torch|at|c10)\b")
+
+
+def may_lack(message: str, text: str) -> bool:
+    """Whether a compiler's message about `text` may come from what the light headers leave out."""
+    if str(TORCH) in message or _TORCHS_NAME.search(message):
+        return True
+    return bool(_USING.search(text) and _UNKNOWN.search(message))
 
 
 def python_flags() -> list[str]:
@@ -146,16 +197,17 @@ def relevant(flags: Sequence[str]) -> list[str]:
 
 
 def precompiled(
-    toolchain: Toolchain, side: str, arch: str, flags: Sequence[str], note: Callable[[str], None]
+    toolchain: Toolchain, side: str, arch: str, flags: Sequence[str], light: bool, note: Callable[[str], None]
 ) -> list[str]:
     """Flags that give torch's headers at once; none where they cannot be precompiled with the user's flags."""
     header = overlay() / "forge_precompiled.h"
     kept = relevant(flags)
     lasting = Toolchain(toolchain.compiler, str(overlay()))  # the same for every extension
-    arguments = {"defines": DEFINES, "extra": [*include_flags(), *kept]}
-    with locked(f"precompiled {side} {arch} {kept} {header}") as first:
+    arguments = {"defines": DEFINES, "extra": [*include_flags(light), *kept]}
+    with locked(f"precompiled {side} {arch} {kept} {header} {light}") as first:
         if first:
-            note(f"parsing torch's headers for the {side} (once per machine and set of compiler flags) ...")
+            all_of = "" if light else "all of "
+            note(f"parsing {all_of}torch's headers for the {side} (once per machine and set of compiler flags) ...")
         try:
             path = lasting.precompiled_header(header, side, arch, **arguments)  # type: ignore[arg-type]
         except CompileError:
