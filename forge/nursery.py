@@ -44,15 +44,15 @@ class Nursery:
         self.environment, self.device, self.arch = environment, device, arch
         self.process: subprocess.Popen[bytes] | None = None
 
-    def order(self, folder: Path, channel: int, status: int, output: int) -> None:
+    def order(self, folder: Path, is_rank: bool, channel: int, status: int, output: int) -> None:
         """Has a worker forked, in that folder, with these descriptors: its channel, where the process above it tells
-        its pid and how the worker ended, and where both print."""
+        its pid and how the worker ended, and where both print. is_rank: others will be, too, and do the same."""
         if self.process is None or self.process.poll() is not None:
             self._start()
-        order = json.dumps({"folder": str(folder), "device": self.device, "arch": self.arch}).encode()
+        order = {"folder": str(folder), "is_rank": is_rank, "device": self.device, "arch": self.arch}
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [channel, status, output]))]
         with contextlib.suppress(OSError):  # it has just died: its worker's status pipe says so
-            self._line.sendmsg([order], rights)
+            self._line.sendmsg([json.dumps(order).encode()], rights)
 
     def _start(self) -> None:
         self.close()
@@ -127,6 +127,13 @@ def _warm_up(order: dict[str, Any], output: int) -> BaseException | None:
         if device.emulated:
             device.prepare()
             import torch  # noqa: F401
+
+            if order["is_rank"]:
+                import triton  # noqa: F401 - which is prepared then, by asgpu.launch
+
+                from forge.device.asgpu.launch import share_among_forks
+
+                share_among_forks()
     except BaseException as error:
         return error
     finally:

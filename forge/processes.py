@@ -153,7 +153,7 @@ class WorkerProcess:
         self.reader = FrameReader(key)
         self.status_fd, status_fd = os.pipe()
         self.output_fd, output_fd = os.pipe()
-        nursery.order(folder, theirs.fileno(), status_fd, output_fd)
+        nursery.order(folder, rank is not None, theirs.fileno(), status_fd, output_fd)
         theirs.close()
         os.close(status_fd)
         os.close(output_fd)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import functools
 import gc
 import importlib
@@ -22,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,35 +110,15 @@ def run_submission(
     return run_prepared(script, *arguments, imports=imports, environment=environment)
 
 
-def warm_up() -> None:
-    """Imports what ranks would, and has Triton read its own files, for the key of its cache."""
-    import torch.distributed
-    import torch.multiprocessing  # noqa: F401
-    import triton
-    import triton.experimental.gluon.nvidia.hopper  # with the first launch
-
-    triton.runtime.cache.triton_key()
-    triton.compiler.compile = one_at_a_time(triton.compiler.compile)
-
-
-def one_at_a_time(compile: Callable[..., Any]) -> Callable[..., Any]:
-    """Ranks want the same kernels at the same time: one compiles, the others then find it in Triton's cache."""
-    lock = tempfile.TemporaryFile()  # lockf, unlike flock, keeps processes apart that were forked with it open
-
-    @functools.wraps(compile)
-    def compile_alone(*args: Any, **kwargs: Any) -> Any:
-        fcntl.lockf(lock, fcntl.LOCK_EX)
-        try:
-            return compile(*args, **kwargs)
-        finally:
-            fcntl.lockf(lock, fcntl.LOCK_UN)
-
-    return compile_alone
-
-
 def serve() -> None:
     """The parent's own life: a line comes in for a script; its pid goes out, and how it ended."""
-    warm_up()
+    import torch.distributed
+    import torch.multiprocessing  # noqa: F401
+    import triton  # noqa: F401 - which is prepared then, by asgpu.launch
+
+    from forge.device.asgpu.launch import share_among_forks
+
+    share_among_forks()
     for line in sys.stdin:
         order = json.loads(line)
         for name in order["imports"]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
+import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -42,3 +45,26 @@ def apply(arch: str) -> None:
     # As on a real GPU, Triton's caches of compiled kernels go by the number that torch.cuda.current_device() gives.
     driver.get_current_device = lambda: tags.current.index
     driver.set_current_device = torch.cuda.set_device
+
+
+def share_among_forks() -> None:
+    """Take the costs of a first launch, before ranks are forked; they then compile one at a time: all want the same
+    kernels at the same time, and the others find them in Triton's cache."""
+    import triton.experimental.gluon.nvidia.hopper  # with the first launch
+
+    triton.runtime.cache.triton_key()
+    triton.compiler.compile = _one_at_a_time(triton.compiler.compile)
+
+
+def _one_at_a_time(compile: Callable[..., Any]) -> Callable[..., Any]:
+    lock = tempfile.TemporaryFile()  # lockf, unlike flock, keeps processes apart that were forked with it open
+
+    @functools.wraps(compile)
+    def compile_alone(*args: Any, **kwargs: Any) -> Any:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        try:
+            return compile(*args, **kwargs)
+        finally:
+            fcntl.lockf(lock, fcntl.LOCK_UN)
+
+    return compile_alone
