@@ -21,7 +21,7 @@ def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def judge(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    chosen = ("--device", "gfx942", "--cases", "0,3")
+    chosen = ("--device", "gfx942", "--cases", "0")
     return run_command("test", "amd-fp8-mm", "--submission", file, *chosen, *more, cwd=ROOT, timeout=300)
 
 
@@ -36,14 +36,10 @@ def test_a_finding_is_shown_and_changes_no_verdict(submission: Path) -> None:
     assert STORE in text
     faulty = submission.with_name("faulty.py")
     faulty.write_text(text.replace(STORE, FAULTY))
-    result = judge(faulty)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "check: " in result.stdout
-    assert "bounds: reads 2 bytes at 0x" in result.stdout
-    assert "0 bytes past the end of `c_ptr` (bf16[64x64])" in result.stdout
-    assert "findings of the device's checks" in result.stdout
-    with pytest.raises(AssertionError, match="bounds: reads 2 bytes"):
+    with pytest.raises(AssertionError, match="check: .*bounds: reads 2 bytes at 0x") as found:  # not at the exit code
         checks_find_nothing("amd-fp8-mm", faulty)
+    assert "0 bytes past the end of `c_ptr` (bf16[64x64])" in str(found.value)
+    assert "findings of the device's checks" in str(found.value) and "FAIL" not in str(found.value)
     assert "check: " not in judge(faulty, "--checks", "none").stdout
     assert "check: " not in judge(faulty, "--checks", "race").stdout
 

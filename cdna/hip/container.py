@@ -7,18 +7,31 @@ its image from the container's start, and the image's bytes. Images begin at mul
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
+from ..build import engine_library
 from ..engine import engine
 from ..image import ImageBuilder
+from .toolchain import Results, digest_of
 
 MAGIC = 0x3154414641444E43  # "CNDAFAT1"
 _HEADER, _ENTRY = struct.Struct("<QII"), struct.Struct("<16sQQ")
 
 
+def _image(assembly: str) -> bytes:
+    """The program image, kept by content: to decode the assembly of a large source takes seconds."""
+
+    def build(output: Path) -> Iterable[Path]:
+        output.write_bytes(ImageBuilder(assembly, engine().ops).build(hazards=True))
+        return sorted(Path(__file__).parents[1].glob("*.py"))
+
+    return Results(digest_of(assembly, engine_library().name), ".image").get(build).read_bytes()
+
+
 def container(assembly: Mapping[str, str]) -> bytes:
     """The container of AMDGCN assembly texts by arch; the first is the default at run time."""
-    images = {arch: ImageBuilder(text, engine().ops).build(hazards=True) for arch, text in assembly.items()}
+    images = {arch: _image(text) for arch, text in assembly.items()}
     header = [_HEADER.pack(MAGIC, len(images), 0)]
     body = b""
     start = -(-(_HEADER.size + _ENTRY.size * len(images)) // 64) * 64

@@ -74,7 +74,7 @@ class Toolchain:
             _run([*command, "-o", str(output)], _device_link_error)
             return (bitcode,)
 
-        return _Results(_digest(self._identity(), *command), ".ll").get(build).read_text()
+        return Results(digest_of(self._identity(), *command), ".ll").get(build).read_text()
 
     def link_device(self, bitcode: Sequence[Path], arch: str, extra: Sequence[str] = ()) -> str:
         """AMDGCN assembly of relocatable device code, linked into one program. extra: options of the compiler."""
@@ -89,7 +89,7 @@ class Toolchain:
             self._verify(output, arch)
             return bitcode
 
-        return _Results(_digest(self._identity(), *command), ".s").get(build).read_text()
+        return Results(digest_of(self._identity(), *command), ".s").get(build).read_text()
 
     def host_object(self, source: Path, fat_binary: bytes | None, arch: str, include_dirs: Sequence[Path] = (),
                     defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
@@ -120,7 +120,7 @@ class Toolchain:
             _run([*command, "-o", str(output)], _link_error)
             return ()
 
-        return _Results(_digest(self._identity(), *command), ".o").get(build)
+        return Results(digest_of(self._identity(), *command), ".o").get(build)
 
     def precompiled_header(self, header: Path, side: str, arch: str, include_dirs: Sequence[Path] = (),
                            defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
@@ -163,8 +163,8 @@ class Toolchain:
             if not Path(folder).is_dir():
                 raise ToolchainError(f"-I {folder}: no such folder")
         command = [*self.compiler.driver, *flags, str(source)]
-        key = _digest(self._identity(), self.folder or os.getcwd(), *command)
-        cached = _Results(key, suffix)
+        key = digest_of(self._identity(), self.folder or os.getcwd(), *command)
+        cached = Results(key, suffix)
 
         def build(output: Path) -> Iterable[Path]:
             listed = output.with_suffix(".d")
@@ -207,7 +207,7 @@ class Toolchain:
             _run([*linker, *arguments, "-o", str(output)], _link_error)
             return inputs
 
-        return _Results(_digest(self._identity(), *linker, *arguments), suffix).get(build)
+        return Results(digest_of(self._identity(), *linker, *arguments), suffix).get(build)
 
     def _control_bitcode(self, arch: str, extra: Sequence[str]) -> tuple[Path, ...]:
         """The device library's switches as bitcode: ROCm ships them as oclc_*.bc, Triton's package does not."""
@@ -223,7 +223,7 @@ class Toolchain:
             _run([*command, "-o", str(output)], lambda said: ToolchainError(f"making {source.name}: {said.strip()}"))
             return ()
 
-        return (_Results(_digest(self._identity(), text), ".bc").get(build),)
+        return (Results(digest_of(self._identity(), text), ".bc").get(build),)
 
 
 @functools.cache
@@ -314,7 +314,7 @@ def _dependencies(listed: Path) -> list[Path]:
 
 # ------------------------------------------------------------ cache
 
-def _digest(*parts: str | bytes) -> str:
+def digest_of(*parts: str | bytes) -> str:
     digest = hashlib.sha256()
     for part in parts:
         digest.update((part if isinstance(part, bytes) else part.encode()) + b"\0")
@@ -323,7 +323,7 @@ def _digest(*parts: str | bytes) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _content_at(path: str, modified_ns: int, size: int) -> str:
-    return _digest(Path(path).read_bytes())
+    return digest_of(Path(path).read_bytes())
 
 
 def _content(path: Path) -> str:
@@ -346,7 +346,7 @@ def _folder() -> Path:
 
 def stored(content: bytes, suffix: str) -> Path:
     """A file of that content, at a place of its own."""
-    path = _folder() / f"{_digest(content)}{suffix}"
+    path = _folder() / f"{digest_of(content)}{suffix}"
     if not path.exists():
         with tempfile.NamedTemporaryFile(dir=_folder(), delete=False) as partial:
             partial.write(content)
@@ -356,14 +356,14 @@ def stored(content: bytes, suffix: str) -> Path:
 
 def stored_as(name: str, content: bytes) -> Path:
     """A file of that name and content, in a folder of its own."""
-    path = _folder() / _digest(name, content) / name
+    path = _folder() / digest_of(name, content) / name
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         os.replace(stored(content, ".part"), path)
     return path
 
 
-class _Results:
+class Results:
     """The results of one command: it names the files that it read last time, and their contents name the result."""
 
     def __init__(self, key: str, suffix: str) -> None:
@@ -371,7 +371,7 @@ class _Results:
         self.listing = _folder() / f"{key}.inputs"
 
     def _path(self, inputs: Sequence[Path]) -> Path:
-        digest = _digest(self.key, *(f"{path}\0{_content(path)}" for path in inputs))
+        digest = digest_of(self.key, *(f"{path}\0{_content(path)}" for path in inputs))
         return _folder() / f"{digest}{self.suffix}"
 
     def get(self, build: Callable[[Path], Iterable[Path]]) -> Path:
