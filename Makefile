@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
+# One more than the cores there are: tests wait at times.
+WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
 .PHONY: demo test lint
 demo: $(READY)
@@ -12,7 +14,7 @@ demo: $(READY)
 	$(PY) eval.py test amd-fp8-mm --submission submission.py --device gfx942
 
 test: $(READY)
-	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(READY)
 	$(PY) -m ruff check .

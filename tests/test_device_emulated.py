@@ -19,12 +19,12 @@ HERE = Path(__file__).parent
 Result = subprocess.CompletedProcess[str]
 
 
-def python(*arguments: str, arch: str = "gfx942", **more: str) -> Result:
+def python(*arguments: str, arch: str = "gfx942", timeout_s: float = 280, **more: str) -> Result:
     """Runs Python in a process that is prepared for an emulated `arch`."""
     device = resolve(arch, arch)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **device.environment(), **more}
     return subprocess.run(
-        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=timeout_s
     )
 
 
@@ -32,11 +32,12 @@ def code(text: str, **more: str) -> Result:
     return python("-c", textwrap.dedent(text), **more)
 
 
+@pytest.mark.timeout(900)  # the first to build with torch's headers parses them
 @pytest.mark.parametrize("checks", ["tensors", "runtime", "triton", "hip", "graphs"])
 def test_torch(checks: str) -> None:
     gpus = {"runtime": "2", "hip": "2"}.get(checks, "1")
     file = HERE / "emulated" / f"checks_{checks}.py"
-    run = python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), POPCORN_GPUS=gpus)
+    run = python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), timeout_s=880, POPCORN_GPUS=gpus)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
