@@ -14,7 +14,7 @@ demo: $(READY)
 	$(PY) eval.py test amd-fp8-mm --submission submission.py --device gfx942
 
 test: $(READY)
-	$(PY) -m pytest -n $(WORKERS) --dist loadfile
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)
 	$(PY) -m ruff check .

@@ -2,11 +2,17 @@
 `hip_compiler` where there is none, and those marked `slow` unless `--slow` is given."""
 
 import functools
+from pathlib import Path
 
 import pytest
 
 from cdna.errors import ToolchainError
 from cdna.hip.toolchain import find
+
+# Files that take a minute or so, longest first: of several workers none is left with one of them at the end.
+LONG_FILES = """device_emulated cdna_hip_run gen_check gen_check_hip eval_hostile eval_command eval_against tune
+    gemm_rs_kernel ag_gemm_kernel gemm_rs_hip ag_gemm_hip all2all_kernel eval_hip cdna_report_python cdna_hip_toolchain
+    eval_protocol symmetric_heap cdna_triton cdna_triton_language baselines eval_modelled""".split()
 
 
 @functools.cache
@@ -23,6 +29,11 @@ def why_no_gpu() -> str | None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests that take minutes of processor time")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {f"test_{name}.py": place for place, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: places.get(Path(item.path).name, len(places)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
