@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def python(*arguments: str, arch: str = "gfx942", timeout_s: float = 280, **more
     )
 
 
-def code(text: str, **more: str) -> Result:
+def code(text: str, **more: Any) -> Result:
     return python("-c", textwrap.dedent(text), **more)
 
 
