@@ -54,8 +54,7 @@ BOUNDS = {"amd-gemm-rs": (4e-3, 2**-5), "amd-ag-gemm": (2.5e-3, 2**-5), "amd-all
 # What a killed rank's peers may take to end: this, and the seconds that they wait for it. While it waits, an emulated
 # device's clock runs more slowly.
 ENDING_S = 10.0
-EMULATED = os.environ.get(hook.VARIABLE, hook.CUDA) != hook.CUDA
-WAITING_SLOWDOWN = 4 if EMULATED else 1
+WAITING_SLOWDOWN = 4 if hook.emulating() else 1
 PR_SET_PDEATHSIG = 1
 
 
@@ -341,7 +340,7 @@ class Watch:
     def __init__(self, options: argparse.Namespace, n_cases: int, folder: str) -> None:
         self.options, self.folder = options, folder
         # A process that has called a driver must not fork; nothing of an emulated GPU has been used yet.
-        context: Any = multiprocessing.get_context("fork" if EMULATED else "spawn")
+        context: Any = multiprocessing.get_context("fork" if hook.emulating() else "spawn")
         self.progress = context.Array("q", 4 * options.ranks, lock=False)
         self.results = context.Array("d", 4 * options.ranks * len(options.row) * n_cases, lock=False)
         shared = (options, self.progress, self.results, folder)

@@ -145,7 +145,7 @@ if __name__ == "__main__":
     problem, path, size, cases = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
     store = f"/tmp/gemm_ranks.{os.getpid()}"
     start_method = "spawn"  # a process that has called a driver must not fork
-    if os.environ.get(hook.VARIABLE, hook.CUDA) != hook.CUDA:
+    if hook.emulating():
         start_method = "fork"
         if hasattr(load(path), "extension"):
             load(path).extension()  # builds the HIP source and calls nothing of it

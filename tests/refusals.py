@@ -8,7 +8,6 @@ ValueError.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import SimpleNamespace  # noqa: F401
@@ -35,10 +34,9 @@ def assert_refused(submission: Path, world_size: int, refusals: dict[str, str]) 
 if __name__ == "__main__":
     from torch.testing._internal.distributed import fake_pg  # noqa: F401
 
-    spec = importlib.util.spec_from_file_location("submission", sys.argv[1])
-    assert spec is not None and spec.loader is not None
-    submission = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(submission)
+    from tests.gemm_ranks import load
+
+    submission = load(sys.argv[1])
     dist.init_process_group("fake", store=dist.HashStore(), rank=0, world_size=int(sys.argv[2]))
     for data in sys.argv[3:]:
         try:

@@ -6,16 +6,16 @@ import ctypes
 import math
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from cdna.engine import Program
 from cdna.snippet import POISON, run, split64
+from tests.atomic_operations import Operation, integer_operations
 
 LANES = range(64)
-Operation = Callable[[int, int], int]
 
 
 def f32(x: int) -> float:
@@ -34,10 +34,6 @@ def f64_bits(x: float) -> int:
     return struct.unpack("<Q", struct.pack("<d", x))[0]
 
 
-def signed(x: int, bits: int) -> int:
-    return x - (1 << bits) if x >> (bits - 1) else x
-
-
 def halves(add: Operation) -> Operation:
     return lambda old, x: add(old & 0xFFFF, x & 0xFFFF) | add(old >> 16, x >> 16) << 16
 
@@ -50,24 +46,6 @@ def add_f16(a: int, b: int) -> int:
 def add_bf16(a: int, b: int) -> int:
     bits = f32_bits(f32(a << 16) + f32(b << 16))
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-
-
-def integer_operations(bits: int) -> dict[str, Operation]:
-    """By the names of global atomics; results are cut to the width by the caller."""
-    return {
-        "swap": lambda old, x: x,
-        "add": lambda old, x: old + x,
-        "sub": lambda old, x: old - x,
-        "smin": lambda old, x: min(old, x, key=lambda y: signed(y, bits)),
-        "smax": lambda old, x: max(old, x, key=lambda y: signed(y, bits)),
-        "umin": min,
-        "umax": max,
-        "and": lambda old, x: old & x,
-        "or": lambda old, x: old | x,
-        "xor": lambda old, x: old ^ x,
-        "inc": lambda old, x: 0 if old >= x else old + 1,
-        "dec": lambda old, x: x if old == 0 or old > x else old - 1,
-    }
 
 
 FLOATS: dict[str, tuple[int, Operation]] = {

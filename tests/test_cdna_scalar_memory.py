@@ -7,38 +7,15 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from cdna.errors import KernelFault, UnsupportedInstruction
 from cdna.snippet import run
+from tests.atomic_operations import integer_operations
 
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
-
-
-def signed(x: int, bits: int) -> int:
-    return x - (x >> bits - 1 << bits)
-
-
-def atomics(bits: int) -> dict[str, Callable[[int, int], int]]:
-    """New value from the old one and the data, as unsigned numbers."""
-    mask = (1 << bits) - 1
-    return {
-        "swap": lambda old, x: x,
-        "add": lambda old, x: old + x & mask,
-        "sub": lambda old, x: old - x & mask,
-        "smin": lambda old, x: min(old, x, key=lambda y: signed(y, bits)),
-        "smax": lambda old, x: max(old, x, key=lambda y: signed(y, bits)),
-        "umin": min,
-        "umax": max,
-        "and": lambda old, x: old & x,
-        "or": lambda old, x: old | x,
-        "xor": lambda old, x: old ^ x,
-        "inc": lambda old, x: 0 if old >= x else old + 1,
-        "dec": lambda old, x: x if old == 0 or old > x else old - 1,
-    }
 
 
 class Memory:
@@ -103,9 +80,9 @@ def test_buffer_stores_end_with_the_buffer() -> None:
 
 @pytest.mark.parametrize("buffer", [False, True])
 @pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize("op", list(atomics(32)))
+@pytest.mark.parametrize("op", list(integer_operations(32)))
 def test_atomics(op: str, bits: int, buffer: bool) -> None:
-    define = atomics(bits)[op]
+    define = integer_operations(bits)[op]
     rng = random.Random(f"{op} {bits}")
     n, mask = bits // 32, (1 << bits) - 1
     mnemonic = f"s_{'buffer_' if buffer else ''}atomic_{op}" + ("_x2" if bits == 64 else "")
@@ -113,7 +90,7 @@ def test_atomics(op: str, bits: int, buffer: bool) -> None:
         memory = Memory("atomics")
         memory.words[2], memory.words[3] = old & M32, old >> 32 if n == 2 else 99
         after = list(memory.words)
-        new = define(old, x)
+        new = define(old, x) & mask
         after[2:2 + n] = [new & M32, new >> 32][:n]
         base = memory.buffer(8, 16) if buffer else memory.pointer(8)
         where = f"{span(16, n)}, {span(8, 4 if buffer else 2)}, 0x8"

@@ -28,6 +28,11 @@ def environment(arch: str) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), VARIABLE: arch}
 
 
+def emulating() -> bool:
+    """Whether this process is one of an emulated GPU: then nothing of a driver's keeps it from forking."""
+    return os.environ.get(VARIABLE, CUDA) != CUDA
+
+
 class NotPrepared(ImportError):
     """This torch or triton cannot be prepared: is_device_fault of the devices knows it by its name."""
 
