@@ -2,6 +2,7 @@
 `hip_compiler` where there is none, and those marked `slow` unless `--slow` is given."""
 
 import functools
+import signal
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ def why_no_gpu() -> str | None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests that take minutes of processor time")
+
+
+def pytest_configure() -> None:
+    # A shell starts a background job without job control with SIGINT ignored, which children inherit: the commands that
+    # tests interrupt would go on.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
