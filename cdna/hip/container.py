@@ -13,7 +13,7 @@ from pathlib import Path
 from ..build import engine_library
 from ..engine import engine
 from ..image import ImageBuilder
-from .toolchain import Results, digest_of
+from .results import Results, digest_of
 
 MAGIC = 0x3154414641444E43  # "CNDAFAT1"
 _HEADER, _ENTRY = struct.Struct("<QII"), struct.Struct("<16sQQ")

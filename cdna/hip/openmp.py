@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import ToolchainError
 from .compilers import Compiler, ask
-from .toolchain import stored_as
+from .results import stored_as
 
 NOTE = "note: -fopenmp: this compiler brings no OpenMP; the host's parallel regions run in one thread"
 

@@ -20,7 +20,8 @@ from pathlib import Path
 from ..build import cache_dir
 from ..errors import CdnaError, CompileError
 from .container import container
-from .toolchain import find, stored
+from .results import stored
+from .toolchain import find
 
 _NAME = "__cdna_name_expression_"
 _RDC = ("-fgpu-rdc", "--gpu-rdc")

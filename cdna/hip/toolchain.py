@@ -5,31 +5,29 @@
     host = toolchain.host_object(Path("kernel.hip"), fat_binary=..., arch="gfx942")
     library = toolchain.link_shared([host], ["-L...", "-lamdhip64"])
 
-Every result lies in the cache folder (cdna.build.cache_dir()) under a name made of the contents it came from: source,
-every header that the compiler read, flags, compiler. A second call costs reading those files. A build that is
-killed leaves nothing behind that a later one would take for a result.
+Every result is kept (results.py) until what it came from changes: source, every header that the compiler read, flags,
+compiler.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..arch import get_arch
-from ..build import cache_dir
 from ..errors import CompileError, ToolchainError
 from . import verify
+from .beginnings import Beginnings
 from .compilers import Compiler, choose, environment, zigs_cxx_library_is_built
 from .diagnostics import explain
+from .results import Results, digest_of, results_folder, stored
 
 CODE_OBJECT_VERSION = 5  # what Triton makes too: so kernels of both get their hidden arguments at the same places
 # With "." for the folder of compilation, debug information names every file in full.
@@ -55,15 +53,16 @@ class Toolchain:
                         std: str = "", extra: Sequence[str] = ()) -> Path:
         """As device_asm; where the assembly lies in the cache."""
         arch = _known(arch)
-        flags = [*self._device_flags(arch, extra), *_user_flags(include_dirs, defines, std, extra), "-S"]
-        return self._compile(source, flags, include_dirs, ".s", lambda output: self._verify(output, arch))
+        user = _user_flags(include_dirs, defines, std, extra)
+        return self._compile(source, self._device_flags(arch, extra), user, ["-S"], include_dirs, ".s",
+                             lambda output: self._verify(output, arch))
 
     def device_bitcode(self, source: Path, arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
                        std: str = "", extra: Sequence[str] = ()) -> Path:
         """Relocatable device code of a source (-fgpu-rdc), for `link_device`."""
-        flags = [*self._device_flags(_known(arch), extra), *_user_flags(include_dirs, defines, std, extra),
-                 "-emit-llvm", "-c"]
-        return self._compile(source, flags, include_dirs, ".bc")
+        user = _user_flags(include_dirs, defines, std, extra)
+        return self._compile(source, self._device_flags(_known(arch), extra), user, ["-emit-llvm", "-c"], include_dirs,
+                             ".bc")
 
     def device_ir(self, bitcode: Path) -> str:
         """LLVM IR, as text, of relocatable device code."""
@@ -95,11 +94,11 @@ class Toolchain:
                     defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
         """Object of the host code in `source`, its kernels as stubs that launch; `fat_binary` is embedded, or with
         None left to `fat_binary_object`."""
-        flags = self._host_flags(arch)
+        action = ["-c"]
         if fat_binary is not None:
-            flags += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(stored(fat_binary, ".hipfb"))]
-        flags += [*_user_flags(include_dirs, defines, std, extra), "-c"]
-        return self._compile(source, flags, include_dirs, ".o")
+            action += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(stored(fat_binary, ".hipfb"))]
+        user = _user_flags(include_dirs, defines, std, extra)
+        return self._compile(source, self._host_flags(arch), user, action, include_dirs, ".o")
 
     def fat_binary_object(self, fat_binary: bytes, host_objects: Sequence[Path]) -> Path:
         """Object with the device code that host objects compiled with -fgpu-rdc share: each of them asks for it under
@@ -125,12 +124,9 @@ class Toolchain:
     def precompiled_header(self, header: Path, side: str, arch: str, include_dirs: Sequence[Path] = (),
                            defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
         """`header`, parsed, for the "device" or the "host" pass of sources that are compiled with these very options
-        and ["-Xclang", "-include-pch", "-Xclang", path]. Templates are instantiated once, here."""
+        and ["-Xclang", "-include-pch", "-Xclang", path]."""
         flags = self._device_flags(_known(arch), extra) if side == "device" else self._host_flags(arch)
-        flags += [*_user_flags(include_dirs, defines, std, extra), "-S" if side == "device" else "-c",
-                  "-Xclang", "-emit-pch", "-Xclang", "-fpch-instantiate-templates",
-                  "-Xclang", "-fno-pch-timestamp"]  # its name tells what it was made of; a fresh checkout is no change
-        return self._compile(header, flags, include_dirs, ".pch")
+        return self._beginnings().parsed(header, [*flags, *_user_flags(include_dirs, defines, std, extra)])
 
     def link_shared(self, objects: Sequence[Path], libs: Sequence[str] = ()) -> Path:
         """A shared library of objects. `libs`: what follows them on the command line (-L..., -lamdhip64, files)."""
@@ -154,29 +150,42 @@ class Toolchain:
     def _identity(self) -> str:
         return json.dumps([self.compiler.driver, self.compiler.linker, self.compiler.version])
 
-    def _compile(self, source: Path, flags: list[str], include_dirs: Sequence[Path], suffix: str,
-                 check: Callable[[Path], None] = lambda output: None) -> Path:
+    def _compile(self, source: Path, own: list[str], user: list[str], action: list[str], include_dirs: Sequence[Path],
+                 suffix: str, check: Callable[[Path], None] = lambda output: None) -> Path:
         source = Path(source).absolute()
         if not source.is_file():
             raise ToolchainError(f"{source}: no such file")
         for folder in include_dirs:
             if not Path(folder).is_dir():
                 raise ToolchainError(f"-I {folder}: no such folder")
-        command = [*self.compiler.driver, *flags, str(source)]
-        key = digest_of(self._identity(), self.folder or os.getcwd(), *command)
-        cached = Results(key, suffix)
+        flags, place = [*own, *user, *action], self.folder or os.getcwd()
 
         def build(output: Path) -> Iterable[Path]:
-            listed = output.with_suffix(".d")
-            # not -MD: the driver keeps that from device compilations
-            listing = ["-dependency-file", str(listed), "-MT", "output", "-sys-header-deps"]
-            through = [part for word in listing for part in ("-Xclang", word)]
-            _run([*command, *through, "-o", str(output)],
-                 lambda said: CompileError(explain(said, source, tuple(Path(d) for d in include_dirs))), self.folder)
+            parsed = self._beginnings().flags(source, own, user, place)
+            try:
+                inputs = self._compiled([*parsed, *flags], source, output, include_dirs)
+            except CompileError:
+                if not parsed:
+                    raise
+                inputs = self._compiled(flags, source, output, include_dirs)  # what it says is about the source
             check(output)
-            return _dependencies(listed)
+            return [path for path in inputs if path.parent != results_folder()]  # what was parsed ahead is no input
 
-        return cached.get(build)
+        return Results(digest_of(self._identity(), place, *flags, str(source)), suffix).get(build)
+
+    def _compiled(self, flags: list[str], source: Path, output: Path, folders: Sequence[Path] = ()) -> list[Path]:
+        """Compile; the files that were read. folders: where headers of the user's are."""
+        listed = output.with_suffix(".d")
+        # not -MD: the driver keeps that from device compilations
+        listing = ["-dependency-file", str(listed), "-MT", "output", "-sys-header-deps"]
+        through = [part for word in listing for part in ("-Xclang", word)]
+        _run([*self.compiler.driver, *flags, str(source), *through, "-o", str(output)],
+             lambda said: CompileError(explain(said, source, tuple(Path(d) for d in folders))), self.folder)
+        return _dependencies(listed)
+
+    def _beginnings(self) -> Beginnings:
+        anywhere = Toolchain(self.compiler, str(results_folder()))
+        return Beginnings(self._identity(), anywhere._compiled)
 
     def _verify(self, assembly: Path, arch: str) -> None:
         """CompileError where an assembler or a linker would refuse the assembly."""
@@ -310,84 +319,3 @@ def _dependencies(listed: Path) -> list[Path]:
     """The files named by a -MD file: `output: file file \\` with spaces in names escaped."""
     text = listed.read_text().replace("\\\n", " ").partition(": ")[2]
     return [Path(re.sub(r"\\([ #])", r"\1", name).replace("$$", "$")) for name in re.findall(r"(?:\\.|[^\s\\])+", text)]
-
-
-# ------------------------------------------------------------ cache
-
-def digest_of(*parts: str | bytes) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update((part if isinstance(part, bytes) else part.encode()) + b"\0")
-    return digest.hexdigest()[:24]
-
-
-@functools.lru_cache(maxsize=4096)
-def _content_at(path: str, modified_ns: int, size: int) -> str:
-    return digest_of(Path(path).read_bytes())
-
-
-def _content(path: Path) -> str:
-    """Digest of a file's content; "" if there is none."""
-    try:
-        state = path.stat()
-        return _content_at(str(path), state.st_mtime_ns, state.st_size)
-    except OSError:
-        return ""
-
-
-def _folder() -> Path:
-    folder = cache_dir() / "hip"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ToolchainError(f"cannot create the cache folder {folder}: {error.strerror}; set CDNA_CACHE_DIR") from None
-    return folder
-
-
-def stored(content: bytes, suffix: str) -> Path:
-    """A file of that content, at a place of its own."""
-    path = _folder() / f"{digest_of(content)}{suffix}"
-    if not path.exists():
-        with tempfile.NamedTemporaryFile(dir=_folder(), delete=False) as partial:
-            partial.write(content)
-        os.replace(partial.name, path)
-    return path
-
-
-def stored_as(name: str, content: bytes) -> Path:
-    """A file of that name and content, in a folder of its own."""
-    path = _folder() / digest_of(name, content) / name
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        os.replace(stored(content, ".part"), path)
-    return path
-
-
-class Results:
-    """The results of one command: it names the files that it read last time, and their contents name the result."""
-
-    def __init__(self, key: str, suffix: str) -> None:
-        self.key, self.suffix = key, suffix
-        self.listing = _folder() / f"{key}.inputs"
-
-    def _path(self, inputs: Sequence[Path]) -> Path:
-        digest = digest_of(self.key, *(f"{path}\0{_content(path)}" for path in inputs))
-        return _folder() / f"{digest}{self.suffix}"
-
-    def get(self, build: Callable[[Path], Iterable[Path]]) -> Path:
-        """The cached result, else that of `build(output)`, which returns the files that it read."""
-        try:
-            known = self._path([Path(name) for name in json.loads(self.listing.read_text())])
-            if known.exists():
-                return known
-        except (OSError, ValueError):
-            pass
-        with tempfile.TemporaryDirectory(dir=_folder(), prefix="building-") as scratch:
-            output = Path(scratch, f"out{self.suffix}")
-            inputs = sorted({path.absolute() for path in build(output)})
-            result = self._path(inputs)
-            listing = Path(scratch, "inputs")
-            listing.write_text(json.dumps([str(path) for path in inputs]))
-            os.replace(output, result)
-            os.replace(listing, self.listing)
-        return result

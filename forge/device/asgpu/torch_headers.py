@@ -20,6 +20,7 @@ import torch
 
 from cdna.build import cache_dir
 from cdna.errors import CompileError, ToolchainError
+from cdna.hip.beginnings import is_harmless, options
 from cdna.hip.compilers import INCLUDE_FOR_TORCH
 from cdna.hip.toolchain import Toolchain
 from forge.device.asgpu.locks import locked, write_once
@@ -175,25 +176,14 @@ def need_libstdcxx(toolchain: Toolchain, what: str) -> None:
         )
 
 
-# Words that change neither what a header means nor what the compiler demands of a precompiled one. -O3 is the default
-# of device code.
-_HARMLESS = re.compile(
-    r"-O3|-g\w*|-W.*|-w|-v|-I.*|-D.*|-l.*|-fPIC|-fno-gpu-rdc|-munsafe-fp-atomics|-f(no-)?unroll-loops|"
-    r"-f(no-)?inline-functions|-f(no-)?omit-frame-pointer|"
-    r"-f(no-)?slp-vectorize|-fgpu-inline-threshold=.*|-ftemplate-backtrace-limit=.*|-Rpass.*"
-)
-_TAKES_NEXT = ("-mllvm", "-I", "-isystem", "-iquote", "-D", "-include")
+# Beside what is harmless anyway: -O3 is the default of device code; macros and folders are meant for the user's own.
+_HARMLESS = ("-O3", "-I", "-D", "-isystem", "-iquote", "-include")
 
 
 def relevant(flags: Sequence[str]) -> list[str]:
     """Those of a user's compiler flags with which a header has to be precompiled anew."""
-    kept, skip = [], False
-    for flag in flags:
-        if skip or flag in _TAKES_NEXT:
-            skip = not skip
-        elif not _HARMLESS.fullmatch(flag):
-            kept.append(flag)
-    return kept
+    kept = [option for option in options(flags) if not (is_harmless(option) or option[0] in _HARMLESS)]
+    return [word for option in kept for word in option]
 
 
 def precompiled(
