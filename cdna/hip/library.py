@@ -41,8 +41,10 @@ def runtime_library() -> Path:
     facts = _arch_facts()
     sources = sorted(RUNTIME_DIR.glob("*.cpp"))
     headers = [*sorted(RUNTIME_DIR.glob("*.h")), *sorted(ENGINE_DIR.glob("*.h"))]
-    # Guards of statics would need the C++ library's runtime, which a program may have linked into itself.
-    flags = [*(flag for flag in FLAGS if flag != "-O3"), "-O2", "-fno-threadsafe-statics", "-D__HIP_PLATFORM_AMD__"]
+    # Guards of statics would need the C++ library's runtime, which a program may have linked into itself. What libc++'s
+    # headers include of each other for old programs' sake is three quarters of what there is to parse.
+    flags = [*(flag for flag in FLAGS if flag != "-O3"), "-O2", "-fno-threadsafe-statics", "-D__HIP_PLATFORM_AMD__",
+             "-D_LIBCPP_REMOVE_TRANSITIVE_INCLUDES"]
     identity = " ".join([*compile_command, *flags, hip.version, facts]) + _cpu_features()
     folder = cache_dir() / f"hip-runtime-{_hash(sources + headers, identity, engine.name)}"
     library = folder / NAME
