@@ -32,12 +32,25 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("/* a */ int a; /* b */\n" + RUNTIME, []),
     ("// a \\\n" + RUNTIME, []),
     ("/* " + RUNTIME + "*/\n", []),
-    ("#include \"own.h\"\n" + RUNTIME, []),
+    ("#include \"plain.h\"\n" + RUNTIME, []),
+    ("#include \"absent.h\"\n" + RUNTIME, []),
+    ("#include \"hip/hip_runtime.h\"\n", ["hip/hip_runtime.h"]),
+    ("#include \"vector\"\n" + RUNTIME, []),
+    ("#include \"round.h\"\n" + RUNTIME, []),
+    ("#pragma once\n#include <new>\n#include \"deep.h\"\n", ["new", "vector", "hip/hip_runtime.h"]),
     ("#include <own/list.h>\n" + RUNTIME, []),
     ("#include <hip/hip_runtime.h> \\\n", []),
 ])
-def test_the_includes_that_a_source_begins_with(text: str, names: list[str]) -> None:
-    assert includes_of(text) == names
+def test_the_includes_that_a_source_begins_with(tmp_path: Path, text: str, names: list[str]) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "vector").write_text("")
+    (tmp_path / "plain.h").write_text("#include <vector>\n")
+    (tmp_path / "deep.h").write_text("#pragma once\n#include <vector>\n#include \"in/deep.h\"\n")
+    (tmp_path / "in/deep.h").write_text("// of the folder in\n#pragma once\n" + RUNTIME)
+    (tmp_path / "round.h").write_text("#include \"round.h\"\n" + RUNTIME)
+    source = tmp_path / "mine.hip"
+    source.write_text(text)
+    assert includes_of(source) == names
 
 
 @pytest.mark.parametrize("flags, kept, clear", [

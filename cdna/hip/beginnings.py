@@ -1,10 +1,11 @@
 """What sources begin with, parsed once: headers take nine tenths of a small source's compilation.
 
-A source's beginning is what the compiler is told to include before it, and then its own first lines as long as they are
-includes of such headers, up to hip/hip_runtime.h. A precompiled header of exactly that changes nothing but the time:
-the source includes the same again, and these headers guard themselves. It serves every source that begins so, compiled
-with the same flags but for macros whose names occur nowhere in those headers, and for folders that hold none of the
-files that they include. The first such source is compiled as it is; the second one has the header made.
+A source's beginning is what the compiler is told to include before it, and then its own first lines, or those of a
+header beside it, as long as they are includes of such headers, up to hip/hip_runtime.h. A precompiled header of exactly
+that changes nothing but the time: the source includes the same again, and these headers guard themselves. It serves
+every source that begins so, compiled with the same flags but for macros whose names occur nowhere in those headers, and
+for folders that hold none of the files that they include. The first such source is compiled as it is; the second one
+has the header made.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from .results import Results, digest_of, results_folder, stored
 # Headers that may be included twice: of the C and C++ libraries, and HIP's.
 _GUARDED = re.compile(r"hip/\w+\.h|[a-z_]+|(?:assert|ctype|errno|float|inttypes|limits|math|std\w+|string|time)\.h")
 _FIRST_LINE = re.compile(
-    r"(?:\s|//[^\n\\]*(?=\n)|/\*(?:[^*]|\*(?!/))*\*/)*^[ \t]*#[ \t]*include[ \t]*<([\w./]+)>[ \t]*(?=\n|//[^\n\\]*\n)",
-    re.MULTILINE)
+    r"(?:\s|//[^\n\\]*(?=\n)|/\*(?:[^*]|\*(?!/))*\*/|^#pragma once(?=\n))*"
+    r"^[ \t]*#[ \t]*include[ \t]*([<\"])([\w./-]+)[>\"][ \t]*(?=\n|//[^\n\\]*\n)", re.MULTILINE)
 _RUNTIME = "hip/hip_runtime.h"
 _SEEN, _REFUSED = "seen", "refused"  # what is known of a header
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -59,13 +60,23 @@ def is_harmless(option: tuple[str, ...]) -> bool:
     return option[0] == "-mllvm" or bool(_HARMLESS.fullmatch(option[0]))
 
 
-def includes_of(text: str) -> list[str]:
-    """The headers with which a source begins, up to hip/hip_runtime.h; none if it begins otherwise."""
+def includes_of(source: Path, above: tuple[Path, ...] = ()) -> list[str]:
+    """The headers with which a source begins, up to hip/hip_runtime.h; none if it begins otherwise.
+
+    A header of the user's beside the source may be what begins with them. above: what included the source.
+    """
     names: list[str] = []
-    place = 0
-    while (found := _FIRST_LINE.match(text, place)) and _GUARDED.fullmatch(found[1]):
-        names.append(found[1])
-        if found[1] == _RUNTIME:
+    text, place = source.read_text(errors="replace"), 0
+    while found := _FIRST_LINE.match(text, place):
+        quoted, name = found.groups()
+        beside = source.parent / name
+        if quoted == '"' and beside.is_file():
+            rest = [] if beside in above else includes_of(beside, (*above, source))
+            return names + rest if rest else []
+        if not _GUARDED.fullmatch(name):
+            break
+        names.append(name)
+        if name == _RUNTIME:
             return names
         place = found.end()
     return []
@@ -110,7 +121,7 @@ class Beginnings:
         given = Given(user, own, folder)
         if not given.clear:
             return []
-        names = includes_of(source.read_text(errors="replace"))
+        names = includes_of(source)
         header = stored("".join(f"#include <{name}>\n" for name in names).encode(), ".hip")
         flags = [*own, *given.kept]
         with self._turn(header, flags) as ready:
