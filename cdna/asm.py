@@ -39,6 +39,7 @@ class AsmFile:
     target: str = ""
     statements: list[Statement] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)  # code label -> statement index
+    functions: list[str] = field(default_factory=list)  # labels that .type says are one, kernels among them
     data_labels: dict[str, tuple[str, int]] = field(default_factory=dict)  # data label -> (section, offset)
     sections: dict[str, Datum] = field(default_factory=dict)
     descriptors: dict[str, dict[str, int]] = field(default_factory=dict)  # kernel -> .amdhsa_ keys
@@ -145,6 +146,8 @@ def parse(text: str) -> AsmFile:
             name, _, size = rest.partition(",")
             if size.strip().isdigit():
                 out.sizes[name.strip()] = int(size)
+        elif directive == ".type" and rest.endswith("@function"):
+            out.functions.append(rest.partition(",")[0].strip())
         elif directive == ".set":
             name, _, value = rest.partition(",")
             try:

@@ -210,11 +210,15 @@ def instruction_place(program: Program, index: int) -> tuple[str, str]:
 
 
 def hazards(program: Program, kernel: str) -> list[Finding]:
-    """Findings of hazards.py; each program is looked at once."""
+    """Findings of hazards.py in the kernel's code and in functions that it may call; each is told once."""
     from .hazards import find_hazards, message
 
     out = []
-    for hazard in find_hazards(program.asm):
+    if program.hazards is None:
+        program.hazards = find_hazards(program.asm)
+    mine = [hazard for hazard in program.hazards if hazard.kernel in (kernel, "")]
+    program.hazards = [hazard for hazard in program.hazards if hazard not in mine]
+    for hazard in mine:
         instruction, source = instruction_place(program, hazard.index)
         other = program.where(hazard.matrix)
         text = message(hazard, program.where)

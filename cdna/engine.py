@@ -19,6 +19,7 @@ from .asm import source_line
 from .build import engine_library
 from .decode import RECORD
 from .errors import CdnaError, KernelFault, LaunchError
+from .hazards import Hazard
 from .image import ImageBuilder
 
 
@@ -173,7 +174,7 @@ class Program:
         self._handle = engine().lib.cdna_image_load(image, len(image), message)
         if not self._handle:
             raise CdnaError(message.value.decode())
-        self.hazards_known = False
+        self.hazards: list[Hazard] | None = None  # those not told yet; None: not looked for
         self.classes = [instruction_class(s.mnemonic) for s in self.asm.statements]
         self.kernels = {name: Kernel(self, name, number) for number, name in enumerate(self.asm.descriptors)}
 
@@ -226,8 +227,7 @@ class Kernel:
         chosen = checks.settings()
         checked = None
         if chosen.kinds:
-            if "hazard" in chosen.kinds and not self.program.hazards_known:
-                self.program.hazards_known = True
+            if "hazard" in chosen.kinds:
                 checks.note(checks.hazards(self.program, self.name), chosen.raises)
             memory = memory() if callable(memory) else memory
             checked = checks.LaunchChecks(engine().lib, chosen.kinds, chosen.raises, memory)

@@ -11,6 +11,7 @@ the matrix unit, which counts as well.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -29,13 +30,17 @@ Registers = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Hazard:
-    """Instruction `index` comes `states` wait states behind the matrix instruction `matrix`, not `needed`."""
+    """Instruction `index` comes `states` wait states behind the matrix instruction `matrix`, not `needed`.
+
+    kernel: whose code it is; "" in a function, which several may call.
+    """
 
     index: int
     matrix: int
     what: str
     states: int
     needed: int
+    kernel: str
 
 
 def message(hazard: Hazard, where: Callable[[int], str]) -> str:
@@ -140,9 +145,17 @@ def _after(asm: AsmFile, start: int) -> Iterator[tuple[int, int]]:
             index += 1
 
 
+def _kernel(asm: AsmFile, functions: list[tuple[int, str]], index: int) -> str:
+    """The kernel whose code an instruction is; "" in a function. functions: where each begins, in order."""
+    before = bisect_right(functions, index, key=lambda function: function[0])
+    name = functions[before - 1][1] if before else ""
+    return name if name in asm.descriptors else ""
+
+
 def find_hazards(asm: AsmFile) -> list[Hazard]:
     """Every instruction that comes too early behind a matrix instruction, once."""
     found: dict[int, Hazard] = {}
+    functions = sorted((asm.labels[name], name) for name in {*asm.functions, *asm.descriptors} if name in asm.labels)
     gfx950 = asm.target.rpartition("--")[2].startswith("gfx950")
     for index, statement in enumerate(asm.statements):
         count = passes(statement.mnemonic, statement.operands)
@@ -153,5 +166,5 @@ def find_hazards(asm: AsmFile) -> list[Hazard]:
             later = _use(asm.statements[at].mnemonic, asm.statements[at].operands)
             needed, what = _needed(matrix, statement.mnemonic, count, later, gfx950)
             if states < needed:
-                found.setdefault(at, Hazard(at, index, what, states, needed))
+                found.setdefault(at, Hazard(at, index, what, states, needed, _kernel(asm, functions, index)))
     return list(found.values())

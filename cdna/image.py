@@ -17,9 +17,10 @@ from .decode import RECORD, Decoder, Symbolic
 from .errors import UnsupportedInstruction
 from .hazards import find_hazards, message
 
-MAGIC = 0x33474D4941444E43
+MAGIC = 0x34474D4941444E43
 CODE = 0xFFFFFFFF  # "section" of an address in code; its offset counts instructions
 NO_SGPR = 0xFFFFFFFF
+ANY_KERNEL = 0xFFFFFFFF
 _CODE_KINDS = {
     ("abs32", "lo"): 0,
     ("abs32", "hi"): 1,
@@ -123,7 +124,10 @@ class ImageBuilder:
         out += [_text(where(i)) for i in range(len(asm.statements))]
         found = find_hazards(asm) if hazards else []
         out.append(struct.pack("<I", len(found)))
-        out += [struct.pack("<I", hazard.index) + _text(message(hazard, where)) for hazard in found]
+        numbers = {name: i for i, name in enumerate(asm.descriptors)}
+        for hazard in found:
+            out.append(struct.pack("<II", hazard.index, numbers.get(hazard.kernel, ANY_KERNEL)))
+            out.append(_text(message(hazard, where)))
         return b"".join(out)
 
     def _address(self, name: str) -> tuple[int, int] | None:

@@ -36,8 +36,8 @@ def test_a_wrong_result_is_the_programs_exit_code() -> None:
     assert "saxpy.hip" in done.stdout and "not so" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["matmul_lds", "sort_scan_histogram", "stencil_paths", "grid_sync", "exchange", "rtc",
-                                  "memory_calls"])
+@pytest.mark.parametrize("name", ["matmul_lds", "sort_scan_histogram", "stencil_paths", "grid_sync", "exchange",
+                                  "ipc_events", "rtc", "memory_calls"])
 def test_program(name: str) -> None:
     done = run(PROGRAMS / f"{name}.hip")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -100,6 +100,9 @@ struct Checks {
   volatile u64 stuck_at;    // progress + 1 at which threads found all their waves spinning
   volatile u32 n_stuck, n_threads;
   pthread_t stuck[64];
+  volatile u64 rests_at;    // progress + 1 at which all its threads had been stuck for a while
+  volatile u64 suspected_at;  // progress + 1 at which no launch seemed able to go on
+  Checks* next_live;        // the list of launches under way
   bool has(CheckKind k) const { return kinds >> k & 1; }
 };
 constexpr u32 MAX_FINDINGS = 64;
@@ -212,6 +215,8 @@ Wave* check_group_ended(Workgroup& g);  // a wave that a finding stops, or null
 struct Observer;
 u32 run_checked(Wave& w, u32 quantum, Observer* observer);  // instructions executed
 void check_thread_done(Checks* c);  // a host thread has no workgroups left
+void check_launch_begins(Checks* c);
+void check_launch_ends(Checks* c);
 // After a pass over a thread's workgroups in which none ended: true where the launch cannot end any more.
 bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit);
 void check_fault(Wave& w, u64 address);  // adds the nearest tensor to the message of a host access fault

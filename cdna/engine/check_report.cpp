@@ -118,9 +118,11 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   add_internal(c, (u64)packet, 64, "the dispatch packet");
   if (p->got) add_internal(c, (u64)p->got, 8 * p->n_inst, "addresses of symbols");
   for (u32 i = 0; i < p->n_sections; i++) add_internal(c, (u64)p->sections[i], p->section_bytes[i] + 256, "the program's data");
+  check_launch_begins(c);
 }
 
 void checks_end(Checks* c) {
+  check_launch_ends(c);
   for (u32 i = 0; i < c->n_ranges; i++) {
     free(c->ranges[i].writes);
     free(c->ranges[i].reads);

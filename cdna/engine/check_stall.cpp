@@ -1,11 +1,11 @@
 // Deadlock: every live wave of every host thread waits at a barrier, or comes back to the same place with the same
-// registers while nothing in memory changes. Waiting for another process is no deadlock: memory shared with one is left
-// out of account.
+// registers while nothing in memory changes, in this launch and in the others under way. Waiting for another process is no
+// deadlock, nor is waiting for a thread of the program's that may still do something.
 #include "check.h"
 #include <stdlib.h>
 #include <time.h>
 
-static bool shared_with_processes(u64 address) {
+extern "C" bool cdna_shared_with_processes(u64 address) {
   FILE* maps = fopen("/proc/self/maps", "r");
   if (!maps) return true;
   char line[512];
@@ -17,6 +17,49 @@ static bool shared_with_processes(u64 address) {
   }
   fclose(maps);
   return shared;
+}
+
+// Who but the launches under way may write what a wave polls. A HIP runtime knows more: what it has lent to other
+// processes, and whether the program's threads all wait for it.
+static bool (*may_be_written)(u64 address) = cdna_shared_with_processes;
+extern "C" void cdna_set_may_be_written(bool (*f)(u64 address)) { may_be_written = f; }
+
+// The launches under way, of all threads.
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+static Checks* live_launches;
+static volatile u64 launches_begun_and_ended;
+
+void check_launch_begins(Checks* c) {
+  c->rests_at = c->suspected_at = 0;
+  pthread_mutex_lock(&live_lock);
+  c->next_live = live_launches;
+  live_launches = c;
+  launches_begun_and_ended++;
+  pthread_mutex_unlock(&live_lock);
+}
+
+void check_launch_ends(Checks* c) {
+  pthread_mutex_lock(&live_lock);
+  for (Checks** at = &live_launches; *at; at = &(*at)->next_live)
+    if (*at == c) { *at = c->next_live; break; }
+  launches_begun_and_ended++;
+  pthread_mutex_unlock(&live_lock);
+}
+
+static bool all_launches_rest() {
+  bool all = true;
+  pthread_mutex_lock(&live_lock);
+  for (Checks* c = live_launches; c; c = c->next_live) all = all && c->rests_at == c->progress + 1;
+  pthread_mutex_unlock(&live_lock);
+  return all;
+}
+
+// Every wave has to go round in its circle once more, from now on: what a thread or another launch wrote as its last act
+// may not have been read yet.
+static void suspect_all_launches() {
+  pthread_mutex_lock(&live_lock);
+  for (Checks* c = live_launches; c; c = c->next_live) c->suspected_at = __atomic_add_fetch(&c->progress, 1, __ATOMIC_SEQ_CST) + 1;
+  pthread_mutex_unlock(&live_lock);
 }
 
 static double now_seconds() {
@@ -59,8 +102,9 @@ static void who_waits(const Checks& c, Workgroup** live, u32 n_live, char* text,
 void check_thread_done(Checks* c) { __atomic_sub_fetch(&c->n_threads, 1, __ATOMIC_RELAXED); }
 
 bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
+  struct Moment { Checks* launch; u64 progress, launches; };
+  static thread_local Moment seen;
   static thread_local double since;
-  static thread_local u64 since_progress = ~0ull;
   u64 at = c->progress;
   *culprit = nullptr;
   for (u32 i = 0; i < n_live; i++)
@@ -74,8 +118,9 @@ bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
       *culprit = &w;
     }
   if (!*culprit) return false;
-  if (since_progress != at) {
-    since_progress = at;
+  Moment now = {c, at, launches_begun_and_ended};
+  if (memcmp(&seen, &now, sizeof now)) {
+    seen = now;
     since = now_seconds();
   }
   if (now_seconds() - since < PATIENCE_SECONDS) return false;
@@ -88,16 +133,19 @@ bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
   bool all = c->n_stuck >= c->n_threads;
   pthread_mutex_unlock(&c->lock);
   if (!all) return false;
+  c->rests_at = at + 1;
+  if (!all_launches_rest()) return false;
   for (u32 i = 0; i < n_live; i++)
     for (u32 k = 0; k < live[i]->n_waves; k++)
-      if (live[i]->waves[k].stop != ENDED && live[i]->waves[k].stop != AT_BARRIER && shared_with_processes(live[i]->check->waves[k].polled)) return false;
+      if (live[i]->waves[k].stop != ENDED && live[i]->waves[k].stop != AT_BARRIER && may_be_written(live[i]->check->waves[k].polled)) return false;
+  if (c->suspected_at != at + 1) { suspect_all_launches(); return false; }
   char text[300];
   who_waits(*c, live, n_live, text, sizeof text);
   Wave& w = **culprit;
   WaveCheck& x = w.wg->check->waves[w.id];
   u32 pc = x.pc;
   x.pc = x.polled ? x.polled_pc : pc;
-  report(w, CHECK_DEADLOCK, -1, x.polled, nullptr, ~0u, "deadlock: nothing can make progress any more%s", text);
+  report(w, CHECK_DEADLOCK, -1, x.polled, nullptr, ~0u, "nothing can make progress any more%s", text);
   fault(w, "deadlock: nothing can make progress any more%s", text);
   return true;
 }

@@ -7,7 +7,7 @@
 extern const OpInfo* op_info(int index);
 extern u8* allocate(size_t bytes);
 
-static const u64 MAGIC = 0x33474d4941444e43ull;  // "CNDAIMG3"
+static const u64 MAGIC = 0x34474d4941444e43ull;  // "CNDAIMG4"
 
 namespace {
 struct Reader {
@@ -118,6 +118,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   p->hazards = (Hazard*)calloc(p->n_hazards + 1, sizeof(Hazard));
   for (u32 i = 0; i < p->n_hazards; i++) {
     p->hazards[i].pc = r.get<u32>();
+    p->hazards[i].kernel = r.get<u32>();
     p->hazards[i].message = r.text();
   }
   return p;

@@ -506,6 +506,16 @@ static u8* kernel_arguments(const KernelInfo& k, const Launch& l, const GridSync
   return buffer;
 }
 
+// Threads that launches have started, beside those that they were called in.
+static volatile u32 worker_threads;
+u32 cdna_worker_threads(void) { return worker_threads; }
+
+static void* worker_main(void* thread) {
+  thread_main(thread);
+  __atomic_sub_fetch(&worker_threads, 1, __ATOMIC_SEQ_CST);
+  return nullptr;
+}
+
 // hsa_kernel_dispatch_packet_t (HSA system architecture specification, "Kernel dispatch packet").
 struct DispatchPacket {
   u16 header, setup, workgroup_size[3], reserved0;
@@ -580,7 +590,8 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     if (l->observers) t.observer = l->observers->attach(l->observers, p, &k, l);
   }
   if (l->checks) checks_begin(l->checks, p, k, *l, n, &packet);
-  for (u32 i = 1; i < n; i++) pthread_create(&threads[i].handle, nullptr, thread_main, &threads[i]);
+  __atomic_add_fetch(&worker_threads, n - 1, __ATOMIC_SEQ_CST);
+  for (u32 i = 1; i < n; i++) pthread_create(&threads[i].handle, nullptr, worker_main, &threads[i]);
   thread_main(&threads[0]);
   for (u32 i = 1; i < n; i++) pthread_join(threads[i].handle, nullptr);
   for (u32 i = 0; i < n; i++) {

@@ -28,7 +28,13 @@ struct KernelInfo {
 
 struct Symbol { const char* name; u8* address; u64 size; };
 
-struct Hazard { u32 pc; const char* message; };  // of hazards.py
+constexpr u32 ANY_KERNEL = ~0u;
+struct Hazard {          // of hazards.py
+  u32 pc;
+  u32 kernel;            // whose code it is; ANY_KERNEL: a function's, which several may call
+  bool told;
+  const char* message;
+};
 
 struct Program {
   Inst* code;
@@ -46,7 +52,6 @@ struct Program {
   u32* section_bytes;
   Hazard* hazards;
   u32 n_hazards;
-  bool hazards_told;
   struct Access* accesses;  // made by the first launch with checks, see check.h
   u16* costs;            // see clock_costs
   bool costs_known;
@@ -79,4 +84,5 @@ Program* cdna_image_load(const u8* image, u64 bytes, char* message);  // null wi
 void cdna_program_destroy(Program*);
 int cdna_find_kernel(Program*, const char* name);  // index, or -1
 void cdna_launch(Program*, u32 kernel, Launch*);
+u32 cdna_worker_threads(void);  // started by the launches under way
 }

@@ -8,6 +8,8 @@ Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open);
 const Finding* cdna_checks_findings(const Checks*, u32* n);
 void cdna_checks_free(Checks*);
 void cdna_mark_unwritten(u8* at, u64 bytes);
+bool cdna_shared_with_processes(u64 address);  // of its check_stall.cpp
+void cdna_set_may_be_written(bool (*)(u64 address));
 }
 
 // In the order of CheckKind; hazards were looked for in the program when it was compiled.
@@ -61,10 +63,24 @@ static bool points_elsewhere(const KernelCall& c) {
   return false;
 }
 
+// For the check of deadlocks: whether somebody other than the kernels that run may write there.
+static bool may_be_written(u64 address) {
+  {
+    Guard guard;
+    Allocation* a = find_allocation((void*)address);
+    bool own = a && !a->registered && !a->mapped;
+    if (own ? a->exported || a->imported : cdna_shared_with_processes(address)) return true;
+  }
+  return program_may_act();
+}
+
 static const Settings& wanted() {
   static Settings settings;
   static bool known = false;
-  if (!known) settings = read_settings();
+  if (!known) {
+    settings = read_settings();
+    cdna_set_may_be_written(may_be_written);
+  }
   known = true;
   return settings;
 }
@@ -75,12 +91,15 @@ void mark_fresh(u8* at, size_t bytes) {
   if (wanted().kinds >> CHECK_UNWRITTEN & 1 && bytes <= MOST) cdna_mark_unwritten(at, bytes);
 }
 
-bool tell_hazards(Program& p, const char* kernel) {
+bool tell_hazards(Program& p, u32 index) {
   Guard guard;
-  if (!wanted().hazards || !p.n_hazards || p.hazards_told) return false;
-  p.hazards_told = true;
+  if (!wanted().hazards) return false;
+  const char* kernel = p.kernels[index].name;
+  bool found = false;
   for (u32 i = 0; i < p.n_hazards; i++) {
-    const Hazard& h = p.hazards[i];
+    Hazard& h = p.hazards[i];
+    if (h.told || (h.kernel != index && h.kernel != ANY_KERNEL)) continue;
+    h.told = found = true;
     say("%s on %s: hazard: %s\n  at %s", readable_name(kernel), p.arch, h.message, p.where[h.pc]);
     Finding f;
     memset((void*)&f, 0, sizeof f);
@@ -92,7 +111,7 @@ bool tell_hazards(Program& p, const char* kernel) {
     snprintf(f.message, sizeof f.message, "%s", h.message);
     cdna_log_finding(&p, readable_name(kernel), &f);
   }
-  return wanted().raise;
+  return found && wanted().raise;
 }
 
 Checks* begin_checks(const KernelCall& c, const KernelInfo& k) {

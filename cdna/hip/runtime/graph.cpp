@@ -181,7 +181,7 @@ static hipError_t host_operation(const hipHostNodeParams* p, Operation* o) {
 }
 static Operation event_operation(OperationKind kind, hipEvent_t e) {
   Operation o = operation(kind);
-  o.event = e;
+  o.record.event = e;
   return o;
 }
 

@@ -34,9 +34,13 @@ hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes,
                        void** extra, bool cooperative, Operation* out) {
   if (!product(grid) || !product(block) || product(block) > 1024) return hipErrorInvalidConfiguration;
   if (grid.y > 65536 || grid.z > 65536 || product(grid) > 0xffffffffull) return hipErrorInvalidConfiguration;
-  if (lds_bytes > arch_facts().lds_bytes) return hipErrorInvalidValue;
   KernelInfo* k = kernel_of(f, current_device());
   if (!k) return hipErrorInvalidDeviceFunction;
+  if (lds_bytes > arch_facts().lds_bytes) {
+    say("%s: needs %zu bytes of LDS, %s has %u for a workgroup", readable_name(k->name), k->static_lds_bytes + lds_bytes,
+        arch_facts().name, arch_facts().lds_bytes);
+    return hipErrorInvalidValue;
+  }
   *out = operation(DO_KERNEL);
   KernelCall& c = out->kernel;
   c = {f,
@@ -99,7 +103,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   if (c.cooperative && product(c.grid) > (u64)arch_facts().compute_units *
                                              blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes))
     return hipErrorCooperativeLaunchTooLarge;
-  if (tell_hazards(*p, k->name)) return device_lost = hipErrorLaunchFailure;
+  if (tell_hazards(*p, index)) return device_lost = hipErrorLaunchFailure;
   Launch l;
   memset((void*)&l, 0, sizeof l);
   u32 groups[3] = {c.grid.x, c.grid.y, c.grid.z}, block[3] = {c.block.x, c.block.y, c.block.z};

@@ -403,6 +403,7 @@ hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t* handle, void* p) {
   if (!a || a->registered || a->imported || a->mapped) return done(hipErrorInvalidDevicePointer);
   IpcHandle h = {IPC_MAGIC, a->file_offset, a->file_bytes, (u64)(a->base - a->mapping),
                  a->bytes,  a->owner,       a->file,       a->device};
+  a->exported = true;
   memset(handle, 0, sizeof *handle);
   memcpy(handle, &h, sizeof h);
   return done(hipSuccess);

@@ -7,6 +7,7 @@
 // synchronising calls tell and wait. Where CDNA_DETACH is not set (in Python, where tensors are used as soon as a call
 // returns) every call waits.
 #include "runtime.h"
+#include <dirent.h>
 #include <sched.h>
 #include <time.h>
 
@@ -16,6 +17,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static List<ihipStream_t*> queues;  // that have ever had work
 static u32 detached;                // operations that their calls have left behind
+static u32 n_threads;               // of queues
+static u32 waiting;                 // threads of the program's that wait for work to end
+static u32 busy;                    // queues that run something other than kernels
+static u64 acted_ns;                // when `waiting` or `busy` changed last
 
 struct Need {
   ihipStream_t* queue;
@@ -51,6 +56,11 @@ static void wait_a_moment() {  // under the lock
   pthread_cond_timedwait(&changed, &lock, &until);
 }
 
+static void change(u32& count, int by) {  // under the lock
+  count += by;
+  acted_ns = now_ns();
+}
+
 static bool blocks(OperationKind kind) {
   return kind == DO_KERNEL || kind == DO_GRAPH || kind == DO_HOST || kind == DO_WAIT_VALUE;
 }
@@ -70,11 +80,14 @@ static void* serve(void* argument) {
     Pending* p = q.pending[0];
     q.pending.remove(0);
     p->started = true;
+    bool kernels = p->operation.kind == DO_KERNEL;
+    if (!kernels) change(busy, 1);
     pthread_mutex_unlock(&lock);
     hipError_t result = run_operation(p->handle, p->operation);
     release_operation(p->operation);
     p->needs.release();
     pthread_mutex_lock(&lock);
+    if (!kernels) change(busy, -1);
     q.completed = p->ticket;
     p->result = result;
     p->finished = true;
@@ -132,6 +145,7 @@ hipError_t enqueue(ihipStream_t& q, hipStream_t handle, const Operation& o, ihip
   q.pending.push(p);
   if (!q.has_thread) {
     q.has_thread = true;
+    n_threads++;
     pthread_t thread;
     pthread_create(&thread, nullptr, serve, &q);
     pthread_detach(thread);
@@ -160,11 +174,13 @@ bool is_done(ihipStream_t* q, u64 ticket) { return !q || q->completed >= ticket;
 
 static void wait_until(ihipStream_t& q, u64 ticket) {  // under the lock
   static bool told = false;
+  change(waiting, 1);
   for (u64 began = now_ns(); q.completed < ticket; wait_a_moment()) {
     if (told || now_ns() - began < TELL_NS || cdna_idle_ns() < TELL_NS) continue;
     told = true;
     say("note: the program has waited for half a minute for kernels all of whose waves poll: for what they wait nobody may come");
   }
+  change(waiting, -1);
 }
 
 hipError_t wait_for(ihipStream_t* q, u64 ticket) {
@@ -204,6 +220,26 @@ hipError_t wait_for_device(int device) {
 }
 void wait_for_all() {
   for (int i = 0; i < device_count(); i++) (void)wait_for_device(i);
+}
+
+// All threads of this process, whoever started them.
+static u32 count_threads() {
+  DIR* folder = opendir("/proc/self/task");
+  if (!folder) return ~0u;
+  u32 n = 0;
+  while (dirent* entry = readdir(folder)) n += entry->d_name[0] != '.';
+  closedir(folder);
+  return n;
+}
+
+// In Python, where calls wait, nobody can tell: libraries have threads of their own.
+bool program_may_act() {
+  if (!may_detach()) return true;
+  pthread_mutex_lock(&lock);
+  u32 threads_of_program = count_threads() - n_threads - cdna_worker_threads();
+  bool may = busy || threads_of_program > waiting || now_ns() - acted_ns < LONG_NS;
+  pthread_mutex_unlock(&lock);
+  return may;
 }
 
 bool queue_is_done(ihipStream_t& q) {

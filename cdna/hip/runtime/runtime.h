@@ -107,6 +107,7 @@ struct Allocation {
   u64 file_offset;  // of the first data page there
   size_t file_bytes;
   bool imported;    // from another process
+  bool exported;    // to other processes
   bool from_pool;   // there from a memory pool: freed here as if it were of one
   bool registered;  // the program's own memory
   bool mapped;      // by hipMemMap: the pages are virtual_memory.cpp's
@@ -177,6 +178,10 @@ struct HostCall {
   hipStreamCallback_t callback;
   void* data;
 };
+struct RecordCall {
+  hipEvent_t event;
+  u64 number;  // of an event that processes share: see ipc_event.cpp; 0: the next
+};
 struct ValueCall {
   volatile void* address;
   u64 value, mask;
@@ -207,7 +212,7 @@ struct Operation {
     FillCall fill;
     HostCall host;
     ValueCall value;
-    hipEvent_t event;
+    RecordCall record;
     hipGraph_t graph;
     void* memory;
   };
@@ -247,6 +252,7 @@ struct ihipStream_t {
 struct ihipEvent_t {
   ihipStream_t* queue;  // where it was recorded last, as which operation; null: it is done
   u64 ticket;
+  struct SharedEvent* shared;  // with other processes; null: with none
   unsigned flags;
   int device;
   bool recorded;
@@ -254,6 +260,14 @@ struct ihipEvent_t {
   hipGraph_t capture;
   List<hipGraphNode_t> last;
 };
+
+bool known_event(hipEvent_t);
+bool share_event(ihipEvent_t&);    // ipc_event.cpp; false: there are too many
+void unshare_event(ihipEvent_t&);  // under global_lock
+u64 issue_shared(ihipEvent_t&);    // the number of the recording that is to come
+void shared_happened(ihipEvent_t&, u64 number);
+Operation shared_wait(ihipEvent_t&);
+bool holds(const ValueCall&);
 
 hipError_t submit(hipStream_t, const Operation&);  // run it, or record it where the stream captures
 bool is_null_queue(const ihipStream_t&);
@@ -268,11 +282,12 @@ hipError_t wait_for_device(int);
 void wait_for_all();
 bool queue_is_done(ihipStream_t&);
 bool forget_queue(ihipStream_t&);
+bool program_may_act();  // false: its threads have all waited for a while, and nothing but kernels runs
 hipError_t run_operation(hipStream_t, const Operation&);
 hipError_t run_graph(hipGraph_t, hipStream_t);
 hipError_t run_kernel(const KernelCall&, int device);
 void mark_fresh(u8*, size_t bytes);                             // for the check of what nobody wrote
-bool tell_hazards(Program&, const char* kernel);               // once; true if the launch must not run
+bool tell_hazards(Program&, u32 kernel);                       // each once; true if the launch must not run
 struct Checks* begin_checks(const KernelCall&, const KernelInfo&);  // null: none wanted
 bool end_checks(Checks*, const Program&, const char* kernel);  // prints what was found; true if anything was
 void release_operation(Operation&);                            // what the operation owns

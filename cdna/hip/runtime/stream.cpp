@@ -68,7 +68,7 @@ static u64 read_value(const ValueCall& v) {
   return v.bytes == 4 ? __atomic_load_n((u32*)v.address, __ATOMIC_SEQ_CST)
                       : __atomic_load_n((u64*)v.address, __ATOMIC_SEQ_CST);
 }
-static bool holds(const ValueCall& v) {
+bool holds(const ValueCall& v) {
   u64 x = read_value(v) & v.mask;
   switch (v.condition) {
     case hipStreamWaitValueGte:
@@ -91,8 +91,9 @@ hipError_t run_operation(hipStream_t stream, const Operation& o) {
         o.host.function(o.host.data);
       break;
     case DO_RECORD:
-      o.event->time_ns = now_ns();
-      o.event->recorded = true;
+      o.record.event->time_ns = now_ns();
+      o.record.event->recorded = true;
+      shared_happened(*o.record.event, o.record.number ? o.record.number : issue_shared(*o.record.event));
       break;
     case DO_GRAPH: return run_graph(o.graph, stream);
     case DO_WRITE_VALUE:
@@ -141,6 +142,11 @@ hipError_t submit(hipStream_t handle, const Operation& o) {
   Operation run = o;
   run.device = s->device;
   return enqueue(*s, handle, run);
+}
+
+bool known_event(hipEvent_t e) {
+  Guard guard;
+  return events.contains(e);
 }
 
 extern "C" {
@@ -287,16 +293,17 @@ hipError_t hipFreeAsync(void* p, hipStream_t s) {
 
 // --- events --------------------------------------------------------------------------------------------
 
-static bool known(hipEvent_t e) {
-  Guard guard;
-  return events.contains(e);
-}
 hipError_t hipEventCreateWithFlags(hipEvent_t* out, unsigned flags) {
   ENTER;
-  if (!out) return done(hipErrorInvalidValue);
+  bool shared = flags & hipEventInterprocess;
+  if (!out || (shared && !(flags & hipEventDisableTiming))) return done(hipErrorInvalidValue);
   ihipEvent_t* e = make<ihipEvent_t>();
   e->flags = flags;
   e->device = current_device();
+  if (shared && !share_event(*e)) {
+    free(e);
+    return done(hipErrorOutOfMemory);
+  }
   Guard guard;
   events.push(e);
   *out = e;
@@ -309,6 +316,7 @@ hipError_t hipEventDestroy(hipEvent_t e) {
   if (!events.contains(e)) return done(hipErrorInvalidHandle);
   events.drop(e);
   if (!is_done(e->queue, e->ticket)) return done(hipSuccess);  // it is still to be recorded
+  unshare_event(*e);
   e->last.release();
   free(e);
   return done(hipSuccess);
@@ -316,7 +324,7 @@ hipError_t hipEventDestroy(hipEvent_t e) {
 hipError_t hipEventRecord(hipEvent_t e, hipStream_t handle) {
   ENTER;
   ihipStream_t* s = resolve(handle);
-  if (!s || !known(e)) return done(hipErrorInvalidHandle);
+  if (!s || !known_event(e)) return done(hipErrorInvalidHandle);
   e->capture = s->capture;
   e->last.clear();
   if (s->capture) {  // other streams join the capture by waiting for this event
@@ -325,7 +333,7 @@ hipError_t hipEventRecord(hipEvent_t e, hipStream_t handle) {
   }
   Operation o = operation(DO_RECORD);
   o.device = s->device;
-  o.event = e;
+  o.record = {e, issue_shared(*e)};
   e->queue = nullptr;
   u64 ticket = 0;
   hipError_t error = enqueue(*s, handle, o, nullptr, 0, &ticket);
@@ -334,12 +342,16 @@ hipError_t hipEventRecord(hipEvent_t e, hipStream_t handle) {
   return done(error);
 }
 hipError_t hipEventRecordWithFlags(hipEvent_t e, hipStream_t s, unsigned) { return hipEventRecord(e, s); }
+static bool happened(ihipEvent_t& e) {
+  return is_done(e.queue, e.ticket) && (!e.shared || holds(shared_wait(e).value));
+}
 hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t e, unsigned) {
   ENTER;
   ihipStream_t* s = resolve(handle);
-  if (!s || !known(e)) return done(hipErrorInvalidHandle);
+  if (!s || !known_event(e)) return done(hipErrorInvalidHandle);
   if (!e->capture) {
     if (s->capture) return done(hipErrorStreamCaptureIsolation);
+    if (e->shared) return done(happened(*e) ? hipSuccess : enqueue(*s, handle, shared_wait(*e)));
     return done(is_done(e->queue, e->ticket) ? hipSuccess : enqueue(*s, handle, operation(DO_WAIT), e->queue, e->ticket));
   }
   if (s->capture && s->capture != e->capture) return done(hipErrorStreamCaptureMerge);
@@ -350,19 +362,21 @@ hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t e, unsigned) {
 }
 hipError_t hipEventQuery(hipEvent_t e) {
   ENTER;
-  if (!known(e)) return done(hipErrorInvalidHandle);
+  if (!known_event(e)) return done(hipErrorInvalidHandle);
   if (e->capture) return done(hipErrorCapturedEvent);
-  return done(is_done(e->queue, e->ticket) ? hipSuccess : hipErrorNotReady);
+  return done(happened(*e) ? hipSuccess : hipErrorNotReady);
 }
 hipError_t hipEventSynchronize(hipEvent_t e) {
   ENTER;
-  if (!known(e)) return done(hipErrorInvalidHandle);
-  return done(e->capture ? hipErrorCapturedEvent : wait_for(e->queue, e->ticket));
+  if (!known_event(e)) return done(hipErrorInvalidHandle);
+  if (e->capture) return done(hipErrorCapturedEvent);
+  while (e->shared && is_done(e->queue, e->ticket) && !happened(*e)) sched_yield();  // another process's work
+  return done(wait_for(e->queue, e->ticket));
 }
 hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipEvent_t stop) {
   ENTER;
   if (!ms) return done(hipErrorInvalidValue);
-  if (!known(start) || !known(stop)) return done(hipErrorInvalidHandle);
+  if (!known_event(start) || !known_event(stop)) return done(hipErrorInvalidHandle);
   if (!is_done(start->queue, start->ticket) || !is_done(stop->queue, stop->ticket)) return done(hipErrorNotReady);
   if (!start->recorded || !stop->recorded) return done(hipErrorInvalidHandle);
   if ((start->flags | stop->flags) & hipEventDisableTiming) return done(hipErrorInvalidHandle);

@@ -1,0 +1,138 @@
+// Faults on purpose, one of each kind that the checks look for: the argument names it. Two that begin with `late` are
+// none: kernels that seem to wait for nobody, until the host answers.
+#include "check.h"
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+constexpr int THREADS = 128;  // two waves
+
+__global__ void out_of_bounds(int* x) { x[THREADS + threadIdx.x] = 1; }
+
+__global__ void use_after_free(int* x) { x[threadIdx.x] = 1; }
+
+__global__ void unwritten_register(int* x) {
+  int sum;
+  asm volatile("v_add_u32 %0, v60, %1" : "=v"(sum) : "v"(threadIdx.x) : "v60");
+  x[threadIdx.x] = sum;
+}
+
+__global__ void unwritten_lds(int* x) {
+  __shared__ int tile[THREADS];
+  if (threadIdx.x != 5) tile[threadIdx.x] = 1;
+  __syncthreads();
+  x[threadIdx.x] = tile[THREADS - 1 - threadIdx.x];
+}
+
+__global__ void unwritten_global(int* x, const int* y) { x[threadIdx.x] = y[threadIdx.x]; }
+
+__global__ void misaligned_lds(int* x) {
+  __shared__ int counters[THREADS];
+  counters[threadIdx.x] = 0;
+  __syncthreads();
+  atomicAdd((int*)((char*)counters + 2 + 4 * (threadIdx.x & 3)), 1);
+  __syncthreads();
+  x[threadIdx.x] = counters[threadIdx.x];
+}
+
+__global__ void misaligned_global(int* x) { atomicAdd((int*)((char*)x + 2), 1); }
+
+__global__ void lds_race(int* x) {
+  __shared__ int tile[THREADS];
+  tile[threadIdx.x] = threadIdx.x;
+  x[threadIdx.x] = tile[THREADS - 1 - threadIdx.x];  // no barrier
+}
+
+__global__ void workgroup_race(int* x) { x[threadIdx.x] = blockIdx.x; }
+
+__global__ void before_vmcnt(int* x) {
+  int value, sum;
+  asm volatile("global_load_dword %0, %2, off\n"
+               "v_add_u32 %1, 1, %0\n"
+               "s_waitcnt vmcnt(0)" : "=&v"(value), "=&v"(sum) : "v"(x + threadIdx.x) : "memory");
+  x[threadIdx.x] = sum;
+}
+
+__global__ void before_lgkmcnt(int* x) {
+  __shared__ int tile[THREADS];
+  tile[threadIdx.x] = threadIdx.x;
+  int value, sum, at = 4 * threadIdx.x;
+  asm volatile("s_waitcnt lgkmcnt(0)\n"
+               "ds_read_b32 %0, %2\n"
+               "v_add_u32 %1, 1, %0\n"
+               "s_waitcnt lgkmcnt(0)" : "=&v"(value), "=&v"(sum) : "v"(at) : "memory");
+  x[threadIdx.x] = sum + tile[threadIdx.x];
+}
+
+__global__ void matrix_hazard(int* x) {
+  asm volatile("v_mov_b32 v2, 0\nv_mov_b32 v3, 0\ns_nop 1\n"
+               "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[2:3], 0\n"
+               "v_mov_b32 %0, v9" : "=v"(x[threadIdx.x]) : : "v2", "v3", "v8", "v9", "v10", "v11");
+}
+
+__global__ void divergent_barrier(int* x) {
+  if (threadIdx.x < 64) __builtin_amdgcn_s_barrier();
+  x[threadIdx.x] = 1;
+  __builtin_amdgcn_s_barrier();
+}
+
+__global__ void deadlock(int* x) {
+  while (__hip_atomic_load(x, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) == 0) __builtin_amdgcn_s_sleep(1);
+}
+
+constexpr auto LONGER_THAN_THE_CHECKS_PATIENCE = std::chrono::milliseconds(2500);
+void answer(void* flag) {
+  std::this_thread::sleep_for(LONGER_THAN_THE_CHECKS_PATIENCE);
+  __atomic_store_n((int*)flag, 1, __ATOMIC_RELEASE);
+}
+
+extern __shared__ int dynamic[];
+__global__ void lds_over_limit(int* x) { x[threadIdx.x] = dynamic[threadIdx.x]; }
+
+__global__ __launch_bounds__(256) void registers_over_limit(int* x) {
+  asm volatile("v_mov_b32 v200, 0" : : : "v200");
+  x[threadIdx.x] = 1;
+}
+
+int main(int, char** arguments) {
+  const char* kind = arguments[1];
+  auto is = [&](const char* name) { return !strcmp(kind, name); };
+  DeviceArray<int> x(THREADS), y(THREADS);
+  OK(hipMemset(x.data, 0, THREADS * sizeof(int)));
+  if (is("out_of_bounds")) out_of_bounds<<<1, THREADS>>>(x.data);
+  if (is("use_after_free")) {
+    int* freed;
+    OK(hipMalloc(&freed, THREADS * sizeof(int)));
+    OK(hipFree(freed));
+    use_after_free<<<1, THREADS>>>(freed);
+  }
+  if (is("unwritten_register")) unwritten_register<<<1, THREADS>>>(x.data);
+  if (is("unwritten_lds")) unwritten_lds<<<1, THREADS>>>(x.data);
+  if (is("unwritten_global")) unwritten_global<<<1, THREADS>>>(x.data, y.data);
+  if (is("misaligned_lds")) misaligned_lds<<<1, THREADS>>>(x.data);
+  if (is("misaligned_global")) misaligned_global<<<1, THREADS>>>(x.data);
+  if (is("lds_race")) lds_race<<<1, THREADS>>>(x.data);
+  if (is("workgroup_race")) workgroup_race<<<2, THREADS>>>(x.data);
+  if (is("before_vmcnt")) before_vmcnt<<<1, THREADS>>>(x.data);
+  if (is("before_lgkmcnt")) before_lgkmcnt<<<1, THREADS>>>(x.data);
+  if (is("matrix_hazard")) matrix_hazard<<<1, THREADS>>>(x.data);
+  if (is("divergent_barrier")) divergent_barrier<<<1, THREADS>>>(x.data);
+  if (is("deadlock")) deadlock<<<1, THREADS>>>(x.data);
+  if (is("late_thread")) {
+    std::thread late(answer, x.data);
+    deadlock<<<1, THREADS>>>(x.data);
+    OK(hipDeviceSynchronize());
+    late.join();
+  }
+  if (is("late_host_function")) {
+    hipStream_t other;
+    OK(hipStreamCreateWithFlags(&other, hipStreamNonBlocking));
+    deadlock<<<1, THREADS>>>(x.data);
+    OK(hipLaunchHostFunc(other, answer, x.data));
+  }
+  if (is("lds_over_limit")) lds_over_limit<<<1, THREADS, 200 * 1024>>>(x.data);
+  if (is("registers_over_limit")) registers_over_limit<<<1, 1024>>>(x.data);
+  hipError_t launched = hipGetLastError(), done = hipDeviceSynchronize();
+  std::printf("%s\n", hipGetErrorName(launched ? launched : done));
+  return launched || done;
+}
