@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdna.__main__ import main
+from cdna.hip import toolchain
 from cdna.hip.names import demangled, template_arguments
+from cdna.hip.submission import Found, assembly_of_source
 
 FILE = r'''
 import os
@@ -75,6 +78,22 @@ def test_an_import_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert report(tmp_path, FILE.replace("answer =", "raise SystemExit('no GPU')\nanswer =")) == 0
     out = capsys.readouterr().out
     assert "was imported up to SystemExit: no GPU" in out and "scale<64>" in out and "\nlazy " in out
+
+
+def test_a_source_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDNA_CACHE_DIR", str(tmp_path))
+    calls: list[list[str]] = []
+    real = toolchain._run
+
+    def counting(command: list[str], *rest: Any) -> None:
+        calls.append(command)
+        real(command, *rest)
+
+    monkeypatch.setattr(toolchain, "_run", counting)
+    source = Found("mine", "__global__ void mine(int* x) { *x = 1; }\n", [], [], torch_headers=False)
+    first = assembly_of_source(source, "gfx942")
+    done = len(calls)
+    assert assembly_of_source(source, "gfx942") == first and len(calls) == done > 0
 
 
 @pytest.mark.parametrize(

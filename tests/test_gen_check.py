@@ -76,10 +76,18 @@ TUNING = {
 Check = Callable[..., tuple[int, list[str], str]]
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Triton's cache, empty at first: most tests check the same kernels with other host code."""
+    return tmp_path_factory.mktemp("triton")
+
+
 @pytest.fixture
-def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+def check(
+    tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Check:
     """Exit code, lines of the table and error output of checking the toy problem's kernel."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(compiled))
 
     def checked(
         kernel: str = KERNEL,

@@ -24,7 +24,8 @@ from typing import Any
 
 from ..errors import CompileError, ToolchainError
 from .compilers import INCLUDE_FOR_TORCH, ask, package_dir
-from .toolchain import Toolchain, find
+from .results import stored_as
+from .toolchain import find
 
 IMPORT_LIMIT_S = 300
 _KERNEL = re.compile(r"\b__global__\b")
@@ -84,14 +85,12 @@ def assembly_of_source(source: Found, arch: str) -> str:
     flags = [*source.flags]
     if re.search(r"<(torch|ATen|c10)/", text):
         flags += _torch_flags()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "source.hip")
-        path.write_text("#include <hip/hip_runtime.h>\n" + _CUDA_HEADER.sub("", text))
-        toolchain: Toolchain = find()
-        try:
-            return toolchain.device_asm(path, arch, [Path(p) for p in source.include_dirs], extra=flags)
-        except CompileError as error:
-            raise CompileError(f"{source.name}: {str(error).replace(str(path), source.name)}") from None
+    # at a place of its content's own, so that the same source is not compiled again
+    path = stored_as("source.hip", ("#include <hip/hip_runtime.h>\n" + _CUDA_HEADER.sub("", text)).encode())
+    try:
+        return find().device_asm(path, arch, [Path(p) for p in source.include_dirs], extra=flags)
+    except CompileError as error:
+        raise CompileError(f"{source.name}: {str(error).replace(str(path), source.name)}") from None
 
 
 def _torch_flags() -> list[str]:
