@@ -251,6 +251,15 @@ def test_a_row_that_hangs_or_kills_its_process_is_bounded(toys: Path) -> None:
     assert "PASSES=1 BLOCK=64 MODE=right" in said
 
 
+def test_a_variant_that_keeps_its_first_row_is_told_so(toys: Path) -> None:
+    variant = toys / "kernels/toy/triton.py"
+    text = variant.read_text().replace('TUNING.get((len(x), "n"), DEFAULT)', 'kept_table().get((len(x), "n"), DEFAULT)')
+    keeps = "@functools.cache\ndef kept_table():\n    return TUNING\n\n\ndef custom_kernel"
+    variant.write_text(text.replace("import os", "import functools\nimport os").replace("def custom_kernel", keeps))
+    said = tune(toys, "toy", "--device", "gfx942", code=2)
+    assert "did not look up (4000, 'n') again in the submission's TUNING, so no row takes effect" in said
+
+
 def test_ranks_agree_on_a_row_that_fails_on_one_of_them(toys: Path) -> None:
     said = tune(toys, "toy-sum", "--device", "gfx942", "--write", "--timeout", "12")
     found = {(trial["row"] or {"FAILS_ON": 9})["FAILS_ON"]: trial for trial in trials(toys, "toy-sum")}

@@ -41,4 +41,4 @@ class Plan(HipGemmPlan):
 
 def custom_kernel(data):
     """input bf16 [M/W, K], weight bf16 [N/W, K], bias bf16 [N/W] or None -> bf16 [M, N/W], of the rows of all ranks."""
-    return run_plan(Plan, _plans, data)
+    return run_plan(Plan, _plans, data, TUNING)

@@ -37,7 +37,7 @@ class HipGemmPlan:
         self.k8, self.n8 = multiple_of_8(k), multiple_of_8(self.n)
         self.needs_padding = self.n8 != self.n or self.k8 != k
         arch = gpu_arch()
-        self.tuning, self.table_key = tuning, (arch, m, self.n, k)
+        self.table_key = (arch, m, self.n, k)
         self.table_row = tuning.get(self.table_key)
         self.row = row = self.table_row or default
         self.merged = rows < MERGED_BELOW
@@ -94,13 +94,16 @@ class HipGemmPlan:
         return out if self.n8 == self.n else out[:, : self.n].contiguous()
 
 
-def run_plan(make_plan, plans, data):
-    """custom_kernel(data), by a plan made at the first call of a shape, for another process group or another row."""
+def run_plan(make_plan, plans, data, tuning):
+    """custom_kernel(data), by a plan made at the first call of a shape, for another process group or another row.
+
+    tuning: the variant's TUNING as it is now, for a tuner exchanges the dict itself.
+    """
     a, w, bias = data
     key = input_key(a, w, bias)
     heap = symmetric_heap()
     plan = plans.get(key)
-    if plan is None or plan.heap is not heap or plan.tuning.get(plan.table_key) is not plan.table_row:
+    if plan is None or plan.heap is not heap or tuning.get(plan.table_key) is not plan.table_row:
         check_hip_gemm_inputs(a, w, bias)
         for old in [old for old, other in plans.items() if other.heap is not heap]:
             del plans[old]

@@ -44,4 +44,4 @@ class Plan(HipGemmPlan):
 
 def custom_kernel(data):
     """input bf16 [M, K/W], weight bf16 [N, K/W], bias bf16 [N] or None -> bf16 [M/W, N], of the sum over all ranks."""
-    return run_plan(Plan, _plans, data)
+    return run_plan(Plan, _plans, data, TUNING)
