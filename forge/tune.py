@@ -277,8 +277,8 @@ class CaseTuner:
             key = asked[-1] if asked and _key(asked[-1]) is not None else None
         elif any(key not in report.data["asked"] for report in reports):
             raise TuningError(
-                f"case {self.case.index}: custom_kernel did not look up {key} again in the submission's TUNING, so no row"
-                " takes effect: it keeps a plan or the dict itself (docs/tuning.md: What it needs of a variant)"
+                f"case {self.case.index}: custom_kernel did not look up {key} again in the submission's TUNING, so no"
+                " row takes effect: it keeps a plan or the dict itself (docs/tuning.md: What it needs of a variant)"
             )
         modelled = modelled_time(device_report(reports), "cold" if self.plan.harness.l2_flush_bytes else "warm")
         trial = Trial(

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.prepared import run_evaluator
+
 ROOT = Path(__file__).resolve().parent.parent
 
 TASK = """\
@@ -100,13 +102,19 @@ def generate(problem: str, variant: str, folder: Path) -> Path:
 
 
 def run_command(
-    *args: str | Path, cwd: Path, timeout: float = 100, **env: str
+    *args: str | Path, cwd: Path, timeout: float = 100, prepared: bool = True, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    """eval.py with these arguments, as a person would call it."""
+    """eval.py with these arguments, as a person would call it. prepared: where that makes no difference, its workers
+    come from a process that has imported torch already."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("POPCORN_")}
     environment.update(env, OMP_NUM_THREADS="1")
+    words = [*map(str, args)]
+    if prepared and "--device" in words and "--checks" not in words and not env:
+        arch = words[words.index("--device") + 1]
+        checks = "all" if words[0] == "test" else ""
+        return run_evaluator(*words, folder=cwd, environment=environment, arch=arch, checks=checks, timeout=timeout)
     return subprocess.run(
-        [sys.executable, str(ROOT / "eval.py"), *map(str, args)],
+        [sys.executable, str(ROOT / "eval.py"), *words],
         cwd=cwd,
         env=environment,
         capture_output=True,
@@ -116,12 +124,18 @@ def run_command(
 
 
 def judge(
-    folder: Path, submission: str, mode: str = "test", *options: str, problem: Path | None = None
+    folder: Path,
+    submission: str,
+    mode: str = "test",
+    *options: str,
+    problem: Path | None = None,
+    prepared: bool = True,
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     """A submission's source, judged on an emulated device: (the command's end, its JSON)."""
     problem = problem or write_problem(folder / "problem")
     (folder / "submission.py").write_text(submission)
-    done = run_command(mode, problem, "--device", "gfx942", "--json", "out.json", *options, cwd=folder)
+    options = ("--device", "gfx942", "--json", "out.json", *options)
+    done = run_command(mode, problem, *options, cwd=folder, prepared=prepared)
     assert "Traceback" not in done.stderr, done.stderr
     return done, json.loads((folder / "out.json").read_text())
 

@@ -1,8 +1,9 @@
-"""Runs scripts of this checkout on emulated GPUs, forked from one process that has imported torch and Triton for them.
+"""Runs scripts of this checkout on emulated GPUs, forked from a process that has imported torch and Triton for them.
 
 Importing these takes a core seconds, which every script, and every rank that one spawns, would spend again. What is
-forked begins with what has been imported and not used: no thread, no kernel, no process group. A script that sets what
-is read as torch is imported (CDNA_CHECKS) needs a process of its own.
+forked begins with what has been imported and not used: no thread, no kernel, no process group. What is read as torch
+is imported (CDNA_CHECKS) has a parent of its own. eval.py can run so too: the nursery of its workers is then a fork of
+it. Users' nurseries, which import torch themselves, are what tests/test_eval_hostile.py has.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import runpy
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,17 +28,27 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+MOST_GPUS = "8"
 HIP_EXTENSIONS = "torch.utils.cpp_extension"  # takes two seconds more: imported once a submission does
 STARTS_IN_S = 120
+
+
+def device_environment(arch: str, checks: str) -> dict[str, str]:
+    """What eval.py gives its workers for this arch and `--checks` (empty: none given)."""
+    from forge.device import resolve
+
+    device = resolve(arch, arch)
+    if checks:
+        device.use_checks(checks)
+    return device.environment()
 
 
 class Parent:
     """The process that the others are forked from, as this one sees it."""
 
-    def __init__(self) -> None:
-        from forge import device
-
-        environment = {**os.environ, **device.resolve("gfx942", "gfx942").environment()}
+    def __init__(self, arch: str, checks: str) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **device_environment(arch, checks)}
+        environment["POPCORN_GPUS"] = MOST_GPUS  # generators are made for these on import; later one may say fewer
         command = [sys.executable, "-m", "tests.prepared"]
         pipe = subprocess.PIPE  # without a buffer, which could hold a line that select knows nothing of
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, bufsize=0)
@@ -77,10 +89,10 @@ class Parent:
 _newest_parent = functools.cache(Parent)
 
 
-def parent() -> Parent:
-    if _newest_parent().process.poll() is not None:  # a test of how a run ends everything below it ended this, too
+def parent(arch: str = "gfx942", checks: str = "") -> Parent:
+    if _newest_parent(arch, checks).process.poll() is not None:  # a test of how a run ends all below it ended this, too
         _newest_parent.cache_clear()
-    return _newest_parent()
+    return _newest_parent(arch, checks)
 
 
 def run_prepared(
@@ -89,20 +101,34 @@ def run_prepared(
     """`python script arguments`, script: relative to the root, where it runs. environment: what differs from this
     process's. imports: modules for this script and all later ones.
     """
+    order = {"script": script, "arguments": arguments, "imports": imports, "environment": dict(environment)}
+    return _run(parent(), order, timeout)
+
+
+def run_evaluator(
+    *arguments: str, folder: Path, environment: Mapping[str, str], arch: str, checks: str, timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """`python eval.py arguments` in that folder with exactly this environment; workers are forked from what is imported
+    for this arch and these checks, if it is those that eval.py chooses, and start as ever if not."""
+    order = {
+        "script": str(ROOT / "eval.py"),
+        "arguments": arguments,
+        "imports": [],
+        "folder": str(folder),
+        "environment": dict(environment),
+    }
+    return _run(parent(arch, checks), order, timeout)
+
+
+def _run(parent: Parent, order: dict[str, Any], timeout: float) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        order = {
-            "script": script,
-            "arguments": arguments,
-            "imports": imports,
-            "environment": dict(environment),
-            "outputs": [f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (out, errors)],
-        }
-        code = parent().run(order, timeout)
+        order["outputs"] = [f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (out, errors)]
+        code = parent.run(order, timeout)
         texts = []
         for file in (out, errors):
             file.seek(0)
             texts.append(file.read())
-    command = [script, *arguments]
+    command = [order["script"], *order["arguments"]]
     if code is None:
         raise subprocess.TimeoutExpired(command, timeout, *texts)
     return subprocess.CompletedProcess(command, code, *texts)
@@ -118,6 +144,7 @@ def run_submission(
 
 def serve() -> None:
     """The parent's own life: a line comes in for a script; its pid goes out, and how it ended."""
+    before = dict(os.environ)
     import torch.distributed
     import torch.multiprocessing  # noqa: F401
     import triton  # noqa: F401 - which is prepared then, by asgpu.launch
@@ -125,8 +152,11 @@ def serve() -> None:
     from forge.device.asgpu.launch import share_among_forks
 
     share_among_forks()
+    del os.environ["POPCORN_GPUS"]
+    os.environ["CDNA_DEVICES"] = "1"
+    set_by_import = [name for name, value in os.environ.items() if before.get(name) != value]
     for line in sys.stdin:
-        order = json.loads(line)
+        order = {**json.loads(line), "set by import": set_by_import}
         for name in order["imports"]:
             importlib.import_module(name)
         gc.collect()
@@ -138,6 +168,83 @@ def serve() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 
 
+READ_AT_IMPORT = ("FORGE_DEVICE", "CDNA_CHECKS", "PYTHONPATH", "OMP_NUM_THREADS")
+
+
+def be_an_evaluator(order: dict[str, Any]) -> None:
+    """This process will run eval.py: with the order's environment and folder, and a nursery that is a fork of it."""
+    from forge.nursery import Nursery
+
+    imported_with = [os.environ.get(name) for name in READ_AT_IMPORT]
+    set_by_import = {name: os.environ[name] for name in order["set by import"]}
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["folder"])
+    start = Nursery._start
+
+    def start_by_fork(self: Nursery) -> None:
+        if [self.environment.get(name) for name in READ_AT_IMPORT] != imported_with:
+            start(self)
+            return
+        self.close()
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
+            be_a_nursery(theirs.detach(), {**self.environment, **set_by_import})
+        theirs.close()
+        self.process = Forked(pid)  # type: ignore[assignment]
+        self.alive.add(self)
+
+    Nursery._start = start_by_fork  # type: ignore[method-assign]
+
+
+def be_a_nursery(fd: int, environment: Mapping[str, str]) -> None:
+    """What forge.nursery starts as a Python of its own, except that torch is there."""
+    from forge.nursery import serve
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.setsid()
+    os.chdir("/")
+    os.environ.clear()
+    os.environ.update(environment, CDNA_DEVICES=environment["POPCORN_GPUS"])  # as on torch's import
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(nothing, standard)
+    os.closerange(3, fd)
+    os.closerange(fd + 1, 1 << 16)
+    sys.argv[:] = ["eval.py"]
+    sys.path[:] = [str(ROOT), "", *(folder for folder in sys.path if folder != str(ROOT))]
+    try:
+        serve(fd, str(ROOT))
+    finally:
+        os._exit(1)
+
+
+class Forked:
+    """A forked process, with the part of Popen that the evaluator's end of a nursery uses."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.code: int | None = None
+
+    def poll(self, flags: int = os.WNOHANG) -> int | None:
+        if self.code is None:
+            with contextlib.suppress(ChildProcessError):
+                pid, status = os.waitpid(self.pid, flags)
+                if pid:
+                    self.code = os.waitstatus_to_exitcode(status)
+        return self.code
+
+    def wait(self) -> int | None:
+        return self.poll(0)
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
 def run_script(order: dict[str, Any]) -> int:
     os.setsid()
     with open(os.devnull) as nothing:
@@ -145,7 +252,10 @@ def run_script(order: dict[str, Any]) -> int:
     for descriptor, path in enumerate(order["outputs"], 1):
         with open(path, "a") as file:
             os.dup2(file.fileno(), descriptor)
-    os.environ.update(order["environment"])
+    if "folder" in order:
+        be_an_evaluator(order)
+    else:
+        os.environ.update(order["environment"])
     if "POPCORN_GPUS" in order["environment"]:
         os.environ["CDNA_DEVICES"] = order["environment"]["POPCORN_GPUS"]  # as on torch's import
     sys.argv[:] = [order["script"], *order["arguments"]]

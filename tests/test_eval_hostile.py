@@ -91,7 +91,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     source = source.replace("NONE", str(lengths["no output"]))
     for name, (body, _, _) in KINDS.items():
         source += f"\ndef kind_{lengths[name]}(x):\n    {body}\n"
-    done, result = judge(folder, source, "test", "--timeout", "5", problem=problem)
+    done, result = judge(folder, source, "test", "--timeout", "5", problem=problem, prepared=False)
     return {"done": done, "result": result, "names": list(KINDS)}
 
 
@@ -109,7 +109,7 @@ def test_such_a_run_is_a_failure(judged: dict[str, Any]) -> None:
 
 
 def test_a_right_submission_is_a_pass(tmp_path: Path) -> None:
-    done, result = judge(tmp_path, RIGHT)
+    done, result = judge(tmp_path, RIGHT, prepared=False)
     assert statuses(result) == ["pass"] * 3 and done.returncode == 0 and result["verdict"] == "pass"
 
 
@@ -142,7 +142,7 @@ def test_what_a_person_sees(judged: dict[str, Any]) -> None:
     ],
 )
 def test_a_submission_that_does_not_load(tmp_path: Path, source: str, status: str, text: str) -> None:
-    done, result = judge(tmp_path, source, "test", "--timeout", "1" if status == "timeout" else "30")
+    done, result = judge(tmp_path, source, "test", "--timeout", "1" if status == "timeout" else "30", prepared=False)
     assert statuses(result) == [status, "not run", "not run"]
     assert text in result["broken"]["message"] and text in done.stdout
     assert done.returncode == 1
