@@ -553,8 +553,8 @@ class Plan:
     def __init__(self, a, w, bias, world_size):
         (m, k), n, arch = a.shape, w.shape[0], gpu_arch()
         self.shape = (arch, m, n, k)
-        self.row = TUNING.get(self.shape)
-        self.case = (self.row or fitted(DEFAULT, *self.shape, world_size), *self.shape, world_size, bias is not None)
+        self.table_row = TUNING.get(self.shape)
+        self.case = (self.table_row or fitted(DEFAULT, *self.shape, world_size), *self.shape, world_size, bias is not None)
         self.out_shape = (m // world_size, n)
         self.heap: Any = None
         self.region: Any = None
@@ -640,7 +640,7 @@ def custom_kernel(data):
     heap = symmetric_heap()
     key = heap.world_size, input_key(a, w, bias)
     plan = _plans.get(key)
-    if plan is None or plan.row is not TUNING.get(plan.shape):
+    if plan is None or plan.table_row is not TUNING.get(plan.shape):
         check_input(a, w, bias, heap.world_size)
         plan = _plans[key] = Plan(a, w, bias, heap.world_size)
     if plan.heap is not heap:
