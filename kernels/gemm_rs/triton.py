@@ -554,7 +554,8 @@ class Plan:
         (m, k), n, arch = a.shape, w.shape[0], gpu_arch()
         self.shape = (arch, m, n, k)
         self.table_row = TUNING.get(self.shape)
-        self.case = (self.table_row or fitted(DEFAULT, *self.shape, world_size), *self.shape, world_size, bias is not None)
+        row = self.table_row or fitted(DEFAULT, *self.shape, world_size)
+        self.case = (row, *self.shape, world_size, bias is not None)
         self.out_shape = (m // world_size, n)
         self.heap: Any = None
         self.region: Any = None
