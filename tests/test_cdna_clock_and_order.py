@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -32,6 +35,15 @@ def test_checks_change_no_time() -> None:
     outputs = [run(*words, CDNA_THREADS="1", CDNA_CHECKS=checks) for checks in ("none", "all")]
     assert outputs[0].returncode == outputs[1].returncode == 0, outputs[1].stdout + outputs[1].stderr
     assert outputs[0].stdout == outputs[1].stdout != ""
+
+
+def test_a_thread_that_is_held_up_moves_no_clock(tmp_path: Path) -> None:
+    late = tmp_path / "late.so"
+    compiler = [sys.executable, "-m", "ziglang", "cc"]
+    subprocess.run([*compiler, "-shared", "-fPIC", "-o", late, PROGRAMS / "late_clock.c"], check=True, timeout=100)
+    done = run(PROGRAMS / "polls.hip", "--", "1", CDNA_THREADS="4", LD_PRELOAD=str(late))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert float(done.stdout) < 1  # and not the 10^11 s that a step back is as an unsigned number
 
 
 @pytest.mark.parametrize("kernel, by_luck", [("0", False), ("1", True), ("2", True)])

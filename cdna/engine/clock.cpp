@@ -167,8 +167,9 @@ static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
 static u64 waiting_since;  // host ns; 0: somebody works
 static u64 last_advance, last_look, peers_worked_at, peers_did;
 
-static void let_time_pass(u64 at, const LaunchClock* c) {
+static void let_time_pass(const LaunchClock* c) {
   if (pthread_mutex_trylock(&waiting_lock)) return;
+  u64 at = host_ns();  // and no earlier: another thread may have moved the clock further since
   if (!__atomic_load_n(&waiting_since, __ATOMIC_RELAXED)) {
     __atomic_store_n(&waiting_since, at, __ATOMIC_RELAXED);
     last_advance = last_look = peers_worked_at = at;
@@ -221,7 +222,7 @@ void clock_thread_idles(Idle& t, const LaunchClock* c) {
     __atomic_fetch_sub(&working, 1, __ATOMIC_RELAXED);
   }
   u64 at = host_ns();
-  if (!__atomic_load_n(&working, __ATOMIC_RELAXED)) let_time_pass(at, c);
+  if (!__atomic_load_n(&working, __ATOMIC_RELAXED)) let_time_pass(c);
   u64 waited = at - t.since;
   if (waited < (t.sleeps ? AWAKE_NS : AWAKE_UNSLEPT_NS)) {
     sched_yield();
