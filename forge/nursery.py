@@ -57,18 +57,22 @@ class Nursery:
     def _start(self) -> None:
         self.close()
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-c", BOOT, str(ROOT), str(theirs.fileno())],
+        self.process = self._spawn(theirs.fileno())
+        theirs.close()
+        self.alive.add(self)
+
+    def _spawn(self, fd: int) -> subprocess.Popen[bytes]:
+        """Its process, with its end of the line."""
+        return subprocess.Popen(
+            [sys.executable, "-u", "-c", BOOT, str(ROOT), str(fd)],
             cwd="/",  # Python looks for modules there, and later in the worker's folder
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(fd,),
             start_new_session=True,
         )
-        theirs.close()
-        self.alive.add(self)
 
     def pid(self) -> int | None:
         return None if self.process is None else self.process.pid

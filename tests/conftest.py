@@ -4,11 +4,12 @@
 import functools
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdna.errors import ToolchainError
-from cdna.hip.toolchain import find
+from cdna.hip import toolchain
 
 # Files that take a minute or so, longest first: of several workers none is left with one of them at the end.
 LONG_FILES = """device_emulated cdna_hip_run gen_check gen_check_hip eval_hostile eval_command eval_against tune
@@ -57,6 +58,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def hip_compiler() -> None:
     try:
-        find()
+        toolchain.find()
     except ToolchainError as reason:
         pytest.skip(f"no HIP compiler: {reason}")
+
+
+@pytest.fixture
+def compiler_calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """cdna's calls of the HIP compiler, as they happen."""
+    calls: list[list[str]] = []
+    real = toolchain._run
+
+    def noting(command: list[str], *rest: Any) -> None:
+        calls.append(command)
+        real(command, *rest)
+
+    monkeypatch.setattr(toolchain, "_run", noting)
+    return calls

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import gc
 import importlib
 import json
@@ -18,7 +17,6 @@ import os
 import runpy
 import select
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -86,13 +84,14 @@ class Parent:
         return code
 
 
-_newest_parent = functools.cache(Parent)
+_parents: dict[tuple[str, str], Parent] = {}
 
 
 def parent(arch: str = "gfx942", checks: str = "") -> Parent:
-    if _newest_parent(arch, checks).process.poll() is not None:  # a test of how a run ends all below it ended this, too
-        _newest_parent.cache_clear()
-    return _newest_parent(arch, checks)
+    found = _parents.get((arch, checks))
+    if found is None or found.process.poll() is not None:  # a test of how a run ends all below it ended this, too
+        found = _parents[arch, checks] = Parent(arch, checks)
+    return found
 
 
 def run_prepared(
@@ -180,29 +179,24 @@ def be_an_evaluator(order: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(order["environment"])
     os.chdir(order["folder"])
-    start = Nursery._start
+    spawn = Nursery._spawn
 
-    def start_by_fork(self: Nursery) -> None:
+    def fork(self: Nursery, fd: int) -> subprocess.Popen[bytes] | Forked:
         if [self.environment.get(name) for name in READ_AT_IMPORT] != imported_with:
-            start(self)
-            return
-        self.close()
-        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            return spawn(self, fd)
         pid = os.fork()
         if pid == 0:
-            be_a_nursery(theirs.detach(), {**self.environment, **set_by_import})
-        theirs.close()
-        self.process = Forked(pid)  # type: ignore[assignment]
-        self.alive.add(self)
+            be_a_nursery(fd, {**self.environment, **set_by_import})
+        return Forked(pid)
 
-    Nursery._start = start_by_fork  # type: ignore[method-assign]
+    Nursery._spawn = fork  # type: ignore[assignment, method-assign]
 
 
 def be_a_nursery(fd: int, environment: Mapping[str, str]) -> None:
     """What forge.nursery starts as a Python of its own, except that torch is there."""
     from forge.nursery import serve
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.setsid()

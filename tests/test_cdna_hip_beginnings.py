@@ -4,12 +4,10 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cdna.errors import CompileError
-from cdna.hip import toolchain
 from cdna.hip.beginnings import Beginnings, Given, includes_of
 from cdna.hip.toolchain import find
 
@@ -125,16 +123,11 @@ def test_a_folder_with_a_file_that_a_header_includes_is_looked_in(tmp_path: Path
     assert not compiler.ahead("-Iown") and not compiler.ahead("-iquote", "own") and compiler.ahead("-I.")
 
 
-def test_what_is_compiled_and_said_stays_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ahead: list[bool] = []
-    real = toolchain._run
+def test_what_is_compiled_and_said_stays_the_same(tmp_path: Path, compiler_calls: list[list[str]]) -> None:
+    def ahead() -> list[bool]:
+        return ["-include-pch" in call for call in compiler_calls
+                if "-E" not in call and "-emit-pch" not in call and "--cuda-device-only" in call]
 
-    def noting(command: list[str], *rest: Any) -> None:
-        if "-E" not in command and "-emit-pch" not in command and "--cuda-device-only" in command:
-            ahead.append("-include-pch" in command)
-        real(command, *rest)
-
-    monkeypatch.setattr(toolchain, "_run", noting)
     source = tmp_path / "mine.hip"
 
     def compiled(text: str, *flags: str) -> str:
@@ -145,10 +138,10 @@ def test_what_is_compiled_and_said_stays_the_same(tmp_path: Path, monkeypatch: p
     plain = compiled("#include <cassert>\n#define TILE 3\n" + kernel, "-DMINE=5")
     compiled("", "-DMINE=4")
     assert compiled("#include <cassert>\n#define TILE 3\n" + kernel, "-DMINE=5", "-Wall") == plain
-    assert ahead == [False, True, True]
+    assert ahead() == [False, True, True]
     with pytest.raises(CompileError) as error:
         compiled("\n__global__ void k() { none(); }", "-DMINE=5")
     assert f"{source}:3:23: error: use of undeclared identifier 'none'" in str(error.value)
-    assert ahead == [False, True, True, True, False]
+    assert ahead() == [False, True, True, True, False]
     with pytest.raises(CompileError, match="mine.hip:2"):
         compiled('#error "after " MINE', "-DMINE=5")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cdna.__main__ import main
-from cdna.hip import toolchain
 from cdna.hip.names import demangled, template_arguments
 from cdna.hip.submission import Found, assembly_of_source
 
@@ -80,20 +78,14 @@ def test_an_import_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "was imported up to SystemExit: no GPU" in out and "scale<64>" in out and "\nlazy " in out
 
 
-def test_a_source_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler_calls: list[list[str]]
+) -> None:
     monkeypatch.setenv("CDNA_CACHE_DIR", str(tmp_path))
-    calls: list[list[str]] = []
-    real = toolchain._run
-
-    def counting(command: list[str], *rest: Any) -> None:
-        calls.append(command)
-        real(command, *rest)
-
-    monkeypatch.setattr(toolchain, "_run", counting)
     source = Found("mine", "__global__ void mine(int* x) { *x = 1; }\n", [], [], torch_headers=False)
     first = assembly_of_source(source, "gfx942")
-    done = len(calls)
-    assert assembly_of_source(source, "gfx942") == first and len(calls) == done > 0
+    done = len(compiler_calls)
+    assert assembly_of_source(source, "gfx942") == first and len(compiler_calls) == done > 0
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,10 @@ static bool open_own_file() {
   return own_file >= 0 && !ftruncate(own_file, FILE_BYTES) && map_file(own_file, own);
 }
 
+static bool made_here(const ihipEvent_t& e) {
+  return e.shared && own_process == getpid() && e.shared >= own.events && e.shared < own.events + EVENTS;
+}
+
 bool share_event(ihipEvent_t& e) {
   Guard guard;
   if (!open_own_file() || (!unused.count && n_used == EVENTS)) return false;
@@ -53,8 +57,7 @@ bool share_event(ihipEvent_t& e) {
 }
 
 void unshare_event(ihipEvent_t& e) {
-  if (e.shared && own_process == getpid() && e.shared >= own.events && e.shared < own.events + EVENTS)
-    unused.push((u32)(e.shared - own.events));
+  if (made_here(e)) unused.push((u32)(e.shared - own.events));
 }
 
 u64 issue_shared(ihipEvent_t& e) { return e.shared ? __atomic_add_fetch(&e.shared->issued, 1, __ATOMIC_SEQ_CST) : 0; }
@@ -85,8 +88,7 @@ hipError_t hipIpcGetEventHandle(hipIpcEventHandle_t* handle, hipEvent_t e) {
   ENTER;
   if (!handle || !known_event(e)) return done(hipErrorInvalidValue);
   Guard guard;
-  bool made_here = e->shared && own_process == getpid() && e->shared >= own.events && e->shared < own.events + EVENTS;
-  if (!made_here) return done(hipErrorInvalidConfiguration);
+  if (!made_here(*e)) return done(hipErrorInvalidConfiguration);
   EventHandle h = {EVENT_MAGIC, own.inode, own_process, own_file, (u32)(e->shared - own.events)};
   memset(handle, 0, sizeof *handle);
   memcpy(handle, &h, sizeof h);
