@@ -7,12 +7,9 @@ What Triton's language cannot say (registers, waits, LDS, barriers) its inline a
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -23,17 +20,18 @@ from triton.runtime.errors import OutOfResources
 import cdna
 from cdna.checks import mark_unwritten
 from cdna.engine import engine
+from cdna.hip.library import runtime_library
+from tests.test_cdna_hip_run import PROGRAMS, run
 
-ROOT = Path(__file__).parent.parent
-PLANTED = ROOT / "tests" / "hip" / "planted.hip"
+PLANTED = PROGRAMS / "planted.hip"
 
 
 # --- HIP ---------------------------------------------------------------------------------------------
 
 
 def planted(name: str, checks: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "cdna", "run", str(PLANTED), "--", name], cwd=ROOT, text=True,
-                          capture_output=True, timeout=240, env={**os.environ, "CDNA_CHECKS": checks})
+    runtime_library()  # a build, which is told on stderr, is not the program's
+    return run(PLANTED, "--", name, CDNA_CHECKS=checks)
 
 
 FOUND = {  # kernel: the check that finds it, and what it says
