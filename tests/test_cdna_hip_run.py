@@ -377,10 +377,10 @@ def test_compile_errors_name_the_users_line(tmp_path: Path) -> None:
 
 def test_a_call_that_is_not_there_is_named(tmp_path: Path) -> None:
     source = tmp_path / "interop.hip"
-    source.write_text("#include <hip/hip_runtime.h>\nint main() {\n  return hipDestroyExternalMemory(nullptr);\n}\n")
+    source.write_text("#include <hip/hip_runtime.h>\nint main() {\n  return hipConfigureCall(dim3(), dim3(), 0, 0);\n}\n")
     done = run(source)
     assert done.returncode == 2
-    assert "hipDestroyExternalMemory is not part of the emulated runtime" in done.stderr
+    assert "hipConfigureCall is not part of the emulated runtime" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 

@@ -48,6 +48,7 @@ FOUND = {  # kernel: the check that finds it, and what it says
     "matrix_hazard": ("hazard", "reads the result of `v_mfma_f32_16x16x16_f16 .* after 0 wait states"),
     "divergent_barrier": ("barrier", "wave 0 waits at .* while wave 1 waits at .* they pass 2 and 1 barriers"),
     "deadlock": ("deadlock", "nothing can make progress any more; workgroup 0 wave 0 polls .* byte 0 of the 512 bytes"),
+    "deadlock_in_graph": ("deadlock", "nothing can make progress any more; workgroup 0 wave 0 polls"),
 }
 
 
@@ -75,7 +76,7 @@ def test_hip_refuses(name: str, says: str) -> None:
     assert done.returncode == 1 and re.search(says, done.stderr), done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["late_thread", "late_host_function"])
+@pytest.mark.parametrize("name", ["late_thread", "late_host_function", "late_graph"])
 def test_waiting_for_the_host_is_no_deadlock(name: str) -> None:
     done = planted(name, "all")
     assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr

@@ -145,6 +145,170 @@ static void graphs() {
   for (int v : x.host()) EXPECT(v == 106);
 }
 
+static void destroyed(void* times) { ++*(int*)times; }
+
+// Nodes by the generic call, of every kind that it takes, read and changed again.
+static void any_nodes() {
+  const int n = 64;
+  DeviceArray<int> x(n);
+  hipStream_t s;
+  hipGraph_t graph, child;
+  hipEvent_t before, after;
+  OK(hipStreamCreate(&s));
+  OK(hipEventCreate(&before));
+  OK(hipEventCreate(&after));
+  OK(hipGraphCreate(&graph, 0));
+  OK(hipGraphCreate(&child, 0));
+  int value = 5, count = n, called = 0;
+  hipGraphNode_t last = nullptr, node, kernel, copy;
+  hipGraphNodeParams p = {};
+  auto add_to = [&](hipGraph_t g, hipGraphNodeType type) {
+    p.type = type;
+    OK(hipGraphAddNode(&node, g, &last, last != nullptr, &p));
+    hipGraphNodeType told;
+    OK(hipGraphNodeGetType(node, &told));
+    EXPECT(told == type);
+    last = node;
+  };
+  p = {};
+  p.eventRecord.event = before;
+  add_to(graph, hipGraphNodeTypeEventRecord);
+  hipEvent_t event;
+  OK(hipGraphEventRecordNodeGetEvent(node, &event));
+  EXPECT(event == before && hipGraphEventWaitNodeGetEvent(node, &event) == hipErrorInvalidValue);
+  p = {};
+  p.alloc.poolProps.allocType = hipMemAllocationTypePinned;
+  p.alloc.poolProps.location = {hipMemLocationTypeDevice, 0};
+  p.alloc.bytesize = n * sizeof(int);
+  add_to(graph, hipGraphNodeTypeMemAlloc);
+  int* scratch = (int*)p.alloc.dptr;
+  hipMemAllocNodeParams allocated;
+  OK(hipGraphMemAllocNodeGetParams(node, &allocated));
+  EXPECT(allocated.dptr == scratch && allocated.bytesize == n * sizeof(int));
+  p = {};
+  p.memset.dst = scratch;
+  p.memset.elementSize = 4;
+  p.memset.width = n;
+  p.memset.height = 1;
+  p.memset.value = 100;
+  add_to(graph, hipGraphNodeTypeMemset);
+  p.memset.value = 200;
+  OK(hipGraphNodeSetParams(node, &p));
+  void* arguments[] = {&scratch, &value, &count};
+  p = {};
+  p.kernel.func = (void*)add;
+  p.kernel.gridDim = dim3(1);
+  p.kernel.blockDim = dim3(n);
+  p.kernel.kernelParams = arguments;
+  add_to(graph, hipGraphNodeTypeKernel);
+  kernel = node;
+  hipKernelNodeAttrValue attribute = {};
+  attribute.priority = 1;
+  OK(hipGraphKernelNodeSetAttribute(kernel, hipKernelNodeAttributePriority, &attribute));
+  attribute.priority = 0;
+  OK(hipGraphKernelNodeGetAttribute(kernel, hipKernelNodeAttributePriority, &attribute));
+  EXPECT(attribute.priority == 1);
+  EXPECT(hipGraphKernelNodeSetAttribute(kernel, (hipKernelNodeAttrID)-1, &attribute) == hipErrorInvalidValue);
+  hipMemcpy3DParms all = {};
+  all.srcPtr = make_hipPitchedPtr(scratch, n * sizeof(int), n, 1);
+  all.dstPtr = make_hipPitchedPtr(x.data, n * sizeof(int), n, 1);
+  all.extent = make_hipExtent(n * sizeof(int), 1, 1);
+  p = {};
+  p.memcpy.copyParams = all;
+  add_to(graph, hipGraphNodeTypeMemcpy);
+  copy = node;
+  p = {};
+  p.free.dptr = scratch;
+  add_to(graph, hipGraphNodeTypeMemFree);
+  void* freed;
+  OK(hipGraphMemFreeNodeGetParams(node, &freed));
+  EXPECT(freed == scratch);
+  p = {};
+  p.host = {destroyed, &called};
+  last = nullptr;
+  add_to(child, hipGraphNodeTypeHost);
+  last = copy;
+  p = {};
+  p.graph.graph = child;
+  add_to(graph, hipGraphNodeTypeGraph);
+  hipGraphNode_t nested = node;
+  p = {};
+  add_to(graph, hipGraphNodeTypeEmpty);
+  p.eventRecord.event = before;
+  add_to(graph, hipGraphNodeTypeEventRecord);
+  OK(hipGraphEventRecordNodeSetEvent(node, after));
+  p.eventWait.event = after;
+  add_to(graph, hipGraphNodeTypeWaitEvent);
+  p.type = (hipGraphNodeType)0x20;
+  EXPECT(hipGraphAddNode(&node, graph, nullptr, 0, &p) == hipErrorInvalidValue);
+  p.type = hipGraphNodeTypeExtSemaphoreWait;
+  EXPECT(hipGraphAddNode(&node, graph, nullptr, 0, &p) == hipErrorNotSupported);
+
+  hipMemcpy3DParms read;
+  OK(hipGraphMemcpyNodeGetParams(copy, &read));
+  EXPECT(read.srcPtr.ptr == scratch && read.dstPtr.ptr == x.data && read.extent.width == n * sizeof(int));
+  OK(hipGraphDebugDotPrint(graph, "/dev/null", hipGraphDebugDotFlagsVerbose));
+
+  int gone = 0;
+  hipUserObject_t object;
+  OK(hipUserObjectCreate(&object, &gone, destroyed, 1, hipUserObjectNoDestructorSync));
+  OK(hipUserObjectRetain(object, 2));
+  OK(hipGraphRetainUserObject(graph, object, 1, hipGraphUserObjectMove));
+  OK(hipUserObjectRelease(object, 2));
+  EXPECT(gone == 0 && hipUserObjectRelease(object, 0) == hipErrorInvalidValue);
+
+  hipGraphExec_t executable;
+  hipGraphInstantiateParams how = {};
+  OK(hipGraphInstantiateWithParams(&executable, graph, &how));
+  EXPECT(how.result_out == hipGraphInstantiateSuccess);
+  for (int i = 1; i <= 2; i++) {
+    OK(hipGraphLaunch(executable, s));
+    OK(hipStreamSynchronize(s));
+    for (int v : x.host()) EXPECT(v == 205);
+    EXPECT(called == i);
+  }
+  float ms;
+  OK(hipEventElapsedTime(&ms, before, after));
+  value = 7;
+  p = {};
+  p.type = hipGraphNodeTypeKernel;
+  p.kernel.func = (void*)add;
+  p.kernel.gridDim = dim3(1);
+  p.kernel.blockDim = dim3(n);
+  p.kernel.kernelParams = arguments;
+  OK(hipGraphExecNodeSetParams(executable, kernel, &p));
+  OK(hipGraphExecMemcpyNodeSetParamsFromSymbol(executable, copy, x.data, HIP_SYMBOL(table), 32, 0, hipMemcpyDefault));
+  OK(hipGraphExecChildGraphNodeSetParams(executable, nested, child));
+  OK(hipMemset(x.data, 0, n * sizeof(int)));
+  OK(hipGraphLaunch(executable, s));
+  std::vector<int> sums(n);
+  OK(hipMemcpy(sums.data(), scratch, n * sizeof(int), hipMemcpyDeviceToHost));
+  for (int v : sums) EXPECT(v == 207);
+  float first;
+  std::memcpy(&first, x.host().data(), sizeof first);
+  EXPECT(first == 0.5f && x.host()[8] == 0 && called == 3);
+
+  OK(hipGraphDestroy(graph));
+  EXPECT(gone == 0);  // the executable holds it
+  OK(hipGraphExecDestroy(executable));
+  EXPECT(gone == 1);
+  OK(hipUserObjectRelease(object, 1));
+  EXPECT(gone == 1);
+
+  // capture that goes on with a graph of the program's
+  OK(hipGraphCreate(&graph, 0));
+  OK(hipGraphAddEmptyNode(&node, graph, nullptr, 0));
+  OK(hipStreamBeginCaptureToGraph(s, graph, &node, nullptr, 1, hipStreamCaptureModeGlobal));
+  add<<<1, n, 0, s>>>(x.data, 1, n);
+  OK(hipStreamUpdateCaptureDependencies(s, &node, 1, hipStreamSetCaptureDependencies));
+  twice<<<1, n, 0, s>>>(x.data, n);
+  hipGraph_t same;
+  OK(hipStreamEndCapture(s, &same));
+  size_t followers = 0;
+  OK(hipGraphNodeGetDependentNodes(node, nullptr, &followers));
+  EXPECT(same == graph && followers == 2);
+}
+
 static void memory() {
   int devices;
   OK(hipGetDeviceCount(&devices));
@@ -187,6 +351,20 @@ static void memory() {
   OK(hipMemcpy2D(image, pitch, rows.data(), 100, 100, 9, hipMemcpyHostToDevice));
   OK(hipMemcpy2D(again.data(), 100, image, pitch, 100, 9, hipMemcpyDeviceToHost));
   EXPECT(rows == again);
+  HIP_MEMCPY3D part = {};
+  part.srcMemoryType = hipMemoryTypeDevice;
+  part.srcDevice = image;
+  part.srcPitch = pitch;
+  part.srcXInBytes = 10;
+  part.srcY = 2;
+  part.dstMemoryType = hipMemoryTypeHost;
+  part.dstHost = again.data();
+  part.dstPitch = 100;
+  part.WidthInBytes = 50;
+  part.Height = 3;
+  part.Depth = 1;
+  OK(hipDrvMemcpy3D(&part));
+  for (int i = 0; i < 150; i++) EXPECT(again[i / 50 * 100 + i % 50] == rows[(2 + i / 50) * 100 + 10 + i % 50]);
   OK(hipMemsetD32((hipDeviceptr_t)second, 0x01020304, n));
   OK(hipMemcpy(back.data(), second, n * sizeof(int), hipMemcpyDeviceToHost));
   EXPECT(back[n - 1] == 0x01020304);
@@ -222,6 +400,7 @@ int main() {
   globals();
   streams();
   graphs();
+  any_nodes();
   memory();
   asking();
 }

@@ -1,4 +1,5 @@
-// Loads a compiled kernel by name and launches it with an array of pointers, then with a packed buffer.
+// Loads a compiled kernel by name and launches it with an array of pointers, then with a packed buffer, then as a
+// library's.
 #include "check.h"
 #include <cstddef>
 
@@ -43,6 +44,18 @@ int main(int argc, char** argv) {
 
   std::vector<double> got = dx.host();
   for (int i = 0; i < 64; i++) EXPECT(got[i] == i * (i >= 2 && i < 50 ? 1.5 : 1.0) * (i < 4 ? 10 : 1));
+
+  hipLibrary_t library;
+  hipKernel_t kernel;
+  unsigned kernels;
+  OK(hipLibraryLoadFromFile(&library, argv[1], nullptr, nullptr, 0, nullptr, nullptr, 0));
+  OK(hipLibraryGetKernelCount(&kernels, library));
+  OK(hipLibraryGetKernel(&kernel, library, "scale"));
+  OK(hipLaunchKernel((const void*)kernel, dim3(1), dim3(64), arguments, 0, nullptr));
+  OK(hipLibraryUnload(library));
+  got = dx.host();
+  EXPECT(kernels >= 1 && got[20] == 45 && got[55] == 55);
+
   OK(hipModuleUnload(module));
   EXPECT(hipModuleGetFunction(&none, module, "scale") == hipErrorInvalidHandle);
 }

@@ -1,4 +1,4 @@
-// Faults on purpose, one of each kind that the checks look for: the argument names it. Two that begin with `late` are
+// Faults on purpose, one of each kind that the checks look for: the argument names it. Those that begin with `late` are
 // none: kernels that seem to wait for nobody, until the host answers.
 #include "check.h"
 #include <chrono>
@@ -80,6 +80,10 @@ __global__ void deadlock(int* x) {
   while (__hip_atomic_load(x, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) == 0) __builtin_amdgcn_s_sleep(1);
 }
 
+__global__ void deadlock_in_graph(int* x) {
+  while (__hip_atomic_load(x, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) == 0) __builtin_amdgcn_s_sleep(1);
+}
+
 constexpr auto LONGER_THAN_THE_CHECKS_PATIENCE = std::chrono::milliseconds(2500);
 void answer(void* flag) {
   std::this_thread::sleep_for(LONGER_THAN_THE_CHECKS_PATIENCE);
@@ -94,10 +98,24 @@ __global__ __launch_bounds__(256) void registers_over_limit(int* x) {
   x[threadIdx.x] = 1;
 }
 
+template <class Work>
+void replay(hipStream_t stream, Work work) {
+  hipGraph_t graph;
+  hipGraphExec_t executable;
+  OK(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+  work();
+  OK(hipStreamEndCapture(stream, &graph));
+  OK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
+  OK(hipGraphLaunch(executable, stream));
+}
+
 int main(int, char** arguments) {
   const char* kind = arguments[1];
   auto is = [&](const char* name) { return !strcmp(kind, name); };
   DeviceArray<int> x(THREADS), y(THREADS);
+  hipStream_t stream, other;
+  OK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  OK(hipStreamCreateWithFlags(&other, hipStreamNonBlocking));
   OK(hipMemset(x.data, 0, THREADS * sizeof(int)));
   if (is("out_of_bounds")) out_of_bounds<<<1, THREADS>>>(x.data);
   if (is("use_after_free")) {
@@ -118,6 +136,12 @@ int main(int, char** arguments) {
   if (is("matrix_hazard")) matrix_hazard<<<1, THREADS>>>(x.data);
   if (is("divergent_barrier")) divergent_barrier<<<1, THREADS>>>(x.data);
   if (is("deadlock")) deadlock<<<1, THREADS>>>(x.data);
+  if (is("deadlock_in_graph"))
+    replay(stream, [&] { deadlock_in_graph<<<1, THREADS, 0, stream>>>(x.data); });
+  if (is("late_graph")) {
+    deadlock<<<1, THREADS, 0, stream>>>(x.data);
+    replay(other, [&] { OK(hipLaunchHostFunc(other, answer, x.data)); });
+  }
   if (is("late_thread")) {
     std::thread late(answer, x.data);
     deadlock<<<1, THREADS>>>(x.data);
@@ -125,8 +149,6 @@ int main(int, char** arguments) {
     late.join();
   }
   if (is("late_host_function")) {
-    hipStream_t other;
-    OK(hipStreamCreateWithFlags(&other, hipStreamNonBlocking));
     deadlock<<<1, THREADS>>>(x.data);
     OK(hipLaunchHostFunc(other, answer, x.data));
   }

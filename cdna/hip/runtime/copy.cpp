@@ -34,23 +34,58 @@ static hipError_t copy2d(hipStream_t stream, void* to, size_t to_pitch, const vo
   o.copy = {to, from, width, height, 1, to_pitch, from_pitch, to_pitch * height, from_pitch * height};
   return checked(stream, o, kind);
 }
-static hipError_t copy3d(hipStream_t stream, const hipMemcpy3DParms& p) {
-  if (p.srcArray || p.dstArray)
-    return hipErrorNotSupported;  // arrays are for images, which these archs compute without
+hipError_t copy3d_operation(const hipMemcpy3DParms* p, Operation* o) {
+  if (!p) return hipErrorInvalidValue;
+  if (p->srcArray || p->dstArray) return hipErrorNotSupported;  // arrays are for images, which these archs do without
   auto at = [](const hipPitchedPtr& q, const hipPos& pos) {
     return (u8*)q.ptr + pos.z * q.pitch * q.ysize + pos.y * q.pitch + pos.x;
   };
-  Operation o = operation(DO_COPY);
-  o.copy = {at(p.dstPtr, p.dstPos),
-            at(p.srcPtr, p.srcPos),
-            p.extent.width,
-            p.extent.height,
-            p.extent.depth,
-            p.dstPtr.pitch,
-            p.srcPtr.pitch,
-            p.dstPtr.pitch * p.dstPtr.ysize,
-            p.srcPtr.pitch * p.srcPtr.ysize};
-  return checked(stream, o, p.kind);
+  *o = operation(DO_COPY);
+  o->copy = {at(p->dstPtr, p->dstPos),
+             at(p->srcPtr, p->srcPos),
+             p->extent.width,
+             p->extent.height,
+             p->extent.depth,
+             p->dstPtr.pitch,
+             p->srcPtr.pitch,
+             p->dstPtr.pitch * p->dstPtr.ysize,
+             p->srcPtr.pitch * p->srcPtr.ysize};
+  return hipSuccess;
+}
+hipError_t copy3d_operation(const HIP_MEMCPY3D* p, Operation* o) {
+  if (!p) return hipErrorInvalidValue;
+  if (p->srcMemoryType == hipMemoryTypeArray || p->dstMemoryType == hipMemoryTypeArray) return hipErrorNotSupported;
+  auto packed = [](size_t given, size_t least) { return given ? given : least; };  // 0: rows, or planes, without gaps
+  size_t to_pitch = packed(p->dstPitch, p->WidthInBytes + p->dstXInBytes);
+  size_t from_pitch = packed(p->srcPitch, p->WidthInBytes + p->srcXInBytes);
+  size_t to_slice = to_pitch * packed(p->dstHeight, p->Height + p->dstY);
+  size_t from_slice = from_pitch * packed(p->srcHeight, p->Height + p->srcY);
+  const u8* from = (const u8*)(p->srcMemoryType == hipMemoryTypeHost ? p->srcHost : p->srcDevice);
+  u8* to = (u8*)(p->dstMemoryType == hipMemoryTypeHost ? p->dstHost : p->dstDevice);
+  *o = operation(DO_COPY);
+  o->copy = {to + p->dstZ * to_slice + p->dstY * to_pitch + p->dstXInBytes,
+             from + p->srcZ * from_slice + p->srcY * from_pitch + p->srcXInBytes,
+             p->WidthInBytes,
+             p->Height,
+             p->Depth,
+             to_pitch,
+             from_pitch,
+             to_slice,
+             from_slice};
+  return hipSuccess;
+}
+template <class Parameters>
+static hipError_t copy3d(hipStream_t stream, const Parameters* p, hipMemcpyKind kind = hipMemcpyDefault) {
+  Operation o;
+  hipError_t error = copy3d_operation(p, &o);
+  return error == hipSuccess ? checked(stream, o, kind) : error;
+}
+static hipError_t copy3d_peer(hipStream_t stream, const hipMemcpy3DPeerParms* p) {
+  if (!p) return hipErrorInvalidValue;
+  if (!valid_device(p->srcDevice) || !valid_device(p->dstDevice)) return hipErrorInvalidDevice;
+  hipMemcpy3DParms same = {p->srcArray, p->srcPos, p->srcPtr, p->dstArray, p->dstPos, p->dstPtr, p->extent,
+                           hipMemcpyDefault};
+  return copy3d(stream, &same);
 }
 static hipError_t param2d(hipStream_t stream, const hip_Memcpy2D* p) {
   if (!p) return hipErrorInvalidValue;
@@ -152,11 +187,40 @@ hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D* p, hipStream_t s) {
 }
 hipError_t hipMemcpy3D(const hipMemcpy3DParms* p) {
   ENTER;
-  return done(p ? waited(nullptr, copy3d(nullptr, *p)) : hipErrorInvalidValue);
+  return done(p ? waited(nullptr, copy3d(nullptr, p, p->kind)) : hipErrorInvalidValue);
 }
 hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* p, hipStream_t s) {
   ENTER;
-  return done(p ? copy3d(s, *p) : hipErrorInvalidValue);
+  return done(p ? copy3d(s, p, p->kind) : hipErrorInvalidValue);
+}
+hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D* p) {
+  ENTER;
+  return done(waited(nullptr, copy3d(nullptr, p)));
+}
+hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D* p, hipStream_t s) {
+  ENTER;
+  return done(copy3d(s, p));
+}
+hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D* p) { return hipMemcpyParam2D(p); }
+hipError_t hipMemcpy3DPeer(hipMemcpy3DPeerParms* p) {
+  ENTER;
+  return done(waited(nullptr, copy3d_peer(nullptr, p)));
+}
+hipError_t hipMemcpy3DPeerAsync(hipMemcpy3DPeerParms* p, hipStream_t s) {
+  ENTER;
+  return done(copy3d_peer(s, p));
+}
+hipError_t hipMemcpyBatchAsync(void** to, void** from, size_t* bytes, size_t n, hipMemcpyAttributes*, size_t*, size_t,
+                               size_t* failed, hipStream_t s) {
+  ENTER;
+  if (!to || !from || !bytes || !n) return done(hipErrorInvalidValue);
+  for (size_t i = 0; i < n; i++) {
+    hipError_t error = copy(s, to[i], from[i], bytes[i]);
+    if (error == hipSuccess) continue;
+    if (failed) *failed = i;
+    return done(error);
+  }
+  return done(hipSuccess);
 }
 
 hipError_t hipGetSymbolAddress(void** address, const void* symbol) {

@@ -1,9 +1,6 @@
 // Graphs: nodes that capture or the program adds, and their execution in an order that the edges allow.
-#include "runtime.h"
+#include "graph.h"
 
-struct ihipGraph {
-  List<hipGraphNode_t> nodes;
-};
 struct hipGraphExec {
   hipGraph_t graph;  // its own copy
   unsigned long long flags;
@@ -12,11 +9,11 @@ struct hipGraphExec {
 static List<hipGraph_t> graphs;
 static List<hipGraphExec_t> executables;
 
-static bool known(hipGraph_t g) {
+bool known(hipGraph_t g) {
   Guard guard;
   return g && graphs.contains(g);
 }
-static bool known(hipGraphExec_t e) {
+bool known(hipGraphExec_t e) {
   Guard guard;
   return e && executables.contains(e);
 }
@@ -35,43 +32,46 @@ static void delete_node(hipGraphNode_t node) {
   free(node);
 }
 
-static hipGraph_t clone(hipGraph_t from);
-
 static Operation owned(const Operation& o) {  // with copies of what the operation refers to
   Operation copy = copy_of(o);
   if (o.kind == DO_GRAPH) copy.graph = clone(o.graph);
   return copy;
 }
 
-static hipGraphNode_t node_of(hipGraph_t g, hipGraphNode_t origin) {
+hipGraphNode_t node_of(hipGraph_t g, hipGraphNode_t origin) {
   for (hipGraphNode_t node : g->nodes)
     if (node->origin == origin) return node;
   return nullptr;
 }
 
-static hipGraph_t clone(hipGraph_t from) {
+hipGraph_t clone(hipGraph_t from) {
   hipGraph_t g = new_graph();
   for (hipGraphNode_t node : from->nodes) {
     hipGraphNode_t copy = make<hipGraphNode>();
     copy->graph = g;
     copy->operation = owned(node->operation);
     copy->origin = node;
+    copy->attributes = node->attributes;
     g->nodes.push(copy);
   }
   for (u32 i = 0; i < g->nodes.count; i++)
     for (hipGraphNode_t need : from->nodes[i]->needs) g->nodes[i]->needs.push(node_of(g, need));
+  retain_objects_of(*from, *g);
   return g;
 }
 
 // Nodes in an order in which each follows what it needs; false if there is a cycle.
 static bool in_order(hipGraph_t g, List<hipGraphNode_t>& order) {
+  Guard guard;
+  for (hipGraphNode_t node : g->nodes) node->placed = false;
   while (order.count < g->nodes.count) {
     u32 before = order.count;
     for (hipGraphNode_t node : g->nodes) {
-      if (order.contains(node)) continue;
-      bool ready = true;
-      for (hipGraphNode_t need : node->needs) ready = ready && order.contains(need);
-      if (ready) order.push(node);
+      bool ready = !node->placed;
+      for (hipGraphNode_t need : node->needs) ready = ready && need->placed;
+      if (!ready) continue;
+      node->placed = true;
+      order.push(node);
     }
     if (order.count == before) return false;
   }
@@ -83,13 +83,13 @@ hipError_t run_graph(hipGraph_t g, hipStream_t stream) {
   bool fine = in_order(g, order);
   hipError_t error = fine ? hipSuccess : hipErrorInvalidValue;
   for (u32 i = 0; fine && i < order.count && error == hipSuccess; i++)
-    if (!order[i]->disabled) error = run_operation(stream, order[i]->operation);
+    if (!order[i]->disabled && order[i]->operation.kind != DO_FREE)  // see hipGraphAddMemFreeNode
+      error = run_counted(stream, order[i]->operation);
   order.release();
   return error;
 }
 
-static hipError_t add(hipGraphNode_t* out, hipGraph_t g, const hipGraphNode_t* needs, size_t n,
-                      const Operation& o) {  // takes over o
+hipError_t add(hipGraphNode_t* out, hipGraph_t g, const hipGraphNode_t* needs, size_t n, const Operation& o) {
   Guard guard;
   if (!out || !known(g) || (n && !needs)) return hipErrorInvalidValue;
   for (size_t i = 0; i < n; i++)
@@ -115,74 +115,15 @@ hipError_t capture_operation(ihipStream_t& s, const Operation& o) {
   return hipSuccess;
 }
 
-// New parameters of a node in a graph, or of the node that an executable made of it.
-static hipError_t replace(hipGraphNode_t node, const Operation& o) {  // takes over o
+hipError_t replace(hipGraphNode_t node, const Operation& o) {
   if (!node || node->operation.kind != o.kind) return hipErrorInvalidValue;
+  if (o.kind == DO_GRAPH) (void)hipGraphDestroy(node->operation.graph);
   release_operation(node->operation);
   node->operation = o;
   return hipSuccess;
 }
-static hipError_t replace_in(hipGraphExec_t e, hipGraphNode_t node, const Operation& o) {
+hipError_t replace_in(hipGraphExec_t e, hipGraphNode_t node, const Operation& o) {
   return known(e) ? replace(node_of(e->graph, node), o) : hipErrorInvalidValue;
-}
-
-static hipError_t kernel_operation(const hipKernelNodeParams* p, Operation* o) {
-  if (!p) return hipErrorInvalidValue;
-  hipFunction_t f = find_function(p->func);
-  return f ? kernel_call(f, p->gridDim, p->blockDim, p->sharedMemBytes, p->kernelParams, p->extra, false, o)
-           : hipErrorInvalidDeviceFunction;
-}
-static hipError_t memset_operation(const hipMemsetParams* p, Operation* o) {
-  if (!p || !p->dst || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
-    return hipErrorInvalidValue;
-  *o = operation(DO_FILL);
-  o->fill = {p->dst, p->value, p->elementSize, p->width * p->elementSize, p->height, 1, p->pitch, 0};
-  return hipSuccess;
-}
-static hipError_t memcpy3d_operation(const hipMemcpy3DParms* p, Operation* o) {
-  if (!p || p->srcArray || p->dstArray) return p ? hipErrorNotSupported : hipErrorInvalidValue;
-  auto at = [](const hipPitchedPtr& q, const hipPos& pos) {
-    return (u8*)q.ptr + pos.z * q.pitch * q.ysize + pos.y * q.pitch + pos.x;
-  };
-  *o = operation(DO_COPY);
-  o->copy = {at(p->dstPtr, p->dstPos),
-             at(p->srcPtr, p->srcPos),
-             p->extent.width,
-             p->extent.height,
-             p->extent.depth,
-             p->dstPtr.pitch,
-             p->srcPtr.pitch,
-             p->dstPtr.pitch * p->dstPtr.ysize,
-             p->srcPtr.pitch * p->srcPtr.ysize};
-  return hipSuccess;
-}
-static hipError_t memcpy1d_operation(void* to, const void* from, size_t bytes, Operation* o) {
-  if (!to || !from || !within_allocation(to, bytes) || !within_allocation(from, bytes))
-    return hipErrorInvalidValue;
-  *o = copy_operation(to, from, bytes);
-  return hipSuccess;
-}
-static hipError_t symbol_operation(const void* symbol, bool to_symbol, void* other, size_t bytes,
-                                   size_t offset, Operation* o) {
-  void* address;
-  size_t size;
-  hipError_t error = symbol_address(symbol, current_device(), &address, &size);
-  if (error != hipSuccess) return error;
-  if (!other || offset + bytes > size) return hipErrorInvalidValue;
-  u8* p = (u8*)address + offset;
-  *o = to_symbol ? copy_operation(p, other, bytes) : copy_operation(other, p, bytes);
-  return hipSuccess;
-}
-static hipError_t host_operation(const hipHostNodeParams* p, Operation* o) {
-  if (!p || !p->fn) return hipErrorInvalidValue;
-  *o = operation(DO_HOST);
-  o->host = {p->fn, nullptr, p->userData};
-  return hipSuccess;
-}
-static Operation event_operation(OperationKind kind, hipEvent_t e) {
-  Operation o = operation(kind);
-  o.record.event = e;
-  return o;
 }
 
 extern "C" {
@@ -199,6 +140,7 @@ hipError_t hipGraphDestroy(hipGraph_t g) {
   graphs.drop(g);
   for (hipGraphNode_t node : g->nodes) delete_node(node);
   g->nodes.release();
+  release_objects(*g);
   free(g);
   return done(hipSuccess);
 }
@@ -298,155 +240,60 @@ hipError_t hipGraphGetEdges(hipGraph_t g, hipGraphNode_t* from, hipGraphNode_t* 
   if (!from || *n > count) *n = count;
   return done(hipSuccess);
 }
+struct NodeType {
+  hipGraphNodeType type;
+  const char* name;
+};
+static NodeType type_of(OperationKind kind) {
+  switch (kind) {
+    case DO_KERNEL: return {hipGraphNodeTypeKernel, "KERNEL"};
+    case DO_COPY: return {hipGraphNodeTypeMemcpy, "MEMCPY"};
+    case DO_FILL: return {hipGraphNodeTypeMemset, "MEMSET"};
+    case DO_HOST: return {hipGraphNodeTypeHost, "HOST"};
+    case DO_GRAPH: return {hipGraphNodeTypeGraph, "GRAPH"};
+    case DO_RECORD: return {hipGraphNodeTypeEventRecord, "EVENT_RECORD"};
+    case DO_WAIT: return {hipGraphNodeTypeWaitEvent, "EVENT_WAIT"};
+    case DO_ALLOCATE: return {hipGraphNodeTypeMemAlloc, "MEM_ALLOC"};
+    case DO_FREE: return {hipGraphNodeTypeMemFree, "MEM_FREE"};
+    case DO_WRITE_VALUE:
+    case DO_WAIT_VALUE: return {hipGraphNodeTypeBatchMemOp, "BATCH_MEM_OP"};
+    case DO_NOTHING: break;
+  }
+  return {hipGraphNodeTypeEmpty, "EMPTY"};
+}
 hipError_t hipGraphNodeGetType(hipGraphNode_t node, hipGraphNodeType* out) {
   ENTER;
   if (!node || !out) return done(hipErrorInvalidValue);
-  switch (node->operation.kind) {
-    case DO_KERNEL: *out = hipGraphNodeTypeKernel; break;
-    case DO_COPY: *out = hipGraphNodeTypeMemcpy; break;
-    case DO_FILL: *out = hipGraphNodeTypeMemset; break;
-    case DO_HOST: *out = hipGraphNodeTypeHost; break;
-    case DO_GRAPH: *out = hipGraphNodeTypeGraph; break;
-    case DO_RECORD: *out = hipGraphNodeTypeEventRecord; break;
-    case DO_WAIT: *out = hipGraphNodeTypeWaitEvent; break;
-    case DO_ALLOCATE: *out = hipGraphNodeTypeMemAlloc; break;
-    case DO_FREE: *out = hipGraphNodeTypeMemFree; break;
-    case DO_WRITE_VALUE:
-    case DO_WAIT_VALUE: *out = hipGraphNodeTypeBatchMemOp; break;
-    case DO_NOTHING: *out = hipGraphNodeTypeEmpty; break;
+  *out = type_of(node->operation.kind).type;
+  return done(hipSuccess);
+}
+
+// --- as a picture --------------------------------------------------------------------------------------
+
+static void draw(FILE* file, hipGraph_t g) {
+  fprintf(file, "subgraph cluster_%p {\n", (void*)g);
+  for (hipGraphNode_t node : g->nodes) {
+    const Operation& o = node->operation;
+    fprintf(file, "\"%p\" [label=\"%s", (void*)node, type_of(o.kind).name);
+    if (o.kind == DO_KERNEL)
+      fprintf(file, "\\n%s\\n(%u, %u, %u) x (%u, %u, %u), %u bytes", readable_name(o.kernel.function->name),
+              o.kernel.grid.x, o.kernel.grid.y, o.kernel.grid.z, o.kernel.block.x, o.kernel.block.y, o.kernel.block.z,
+              o.kernel.dynamic_lds_bytes);
+    fprintf(file, "\"];\n");
+    for (hipGraphNode_t need : node->needs) fprintf(file, "\"%p\" -> \"%p\";\n", (void*)need, (void*)node);
+    if (o.kind == DO_GRAPH) draw(file, o.graph);
   }
-  return done(hipSuccess);
+  fprintf(file, "}\n");
 }
-
-// --- nodes: add, read, change in the graph, change in an executable --------------------------------------
-
-#define NEEDS hipGraphNode_t *out, hipGraph_t g, const hipGraphNode_t *needs, size_t n
-#define ADDING(MAKE)       \
-  ENTER;                   \
-  Operation o;             \
-  hipError_t error = MAKE; \
-  return done(error == hipSuccess ? add(out, g, needs, n, o) : error)
-#define CHANGING(MAKE)     \
-  ENTER;                   \
-  Operation o;             \
-  hipError_t error = MAKE; \
-  return done(error == hipSuccess ? replace(node, o) : error)
-#define CHANGING_IN(MAKE)  \
-  ENTER;                   \
-  Operation o;             \
-  hipError_t error = MAKE; \
-  return done(error == hipSuccess ? replace_in(e, node, o) : error)
-
-hipError_t hipGraphAddKernelNode(NEEDS, const hipKernelNodeParams* p) { ADDING(kernel_operation(p, &o)); }
-hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* p) {
-  CHANGING(kernel_operation(p, &o));
-}
-hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t e, hipGraphNode_t node,
-                                           const hipKernelNodeParams* p) {
-  CHANGING_IN(kernel_operation(p, &o));
-}
-hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernelNodeParams* p) {
+hipError_t hipGraphDebugDotPrint(hipGraph_t g, const char* path, unsigned) {
   ENTER;
-  if (!node || !p || node->operation.kind != DO_KERNEL) return done(hipErrorInvalidValue);
-  const KernelCall& c = node->operation.kernel;
-  *p = {c.block, nullptr,     (void*)(c.function->host ? c.function->host : c.function),
-        c.grid,  c.arguments, c.dynamic_lds_bytes};
-  return done(hipSuccess);
-}
-hipError_t hipGraphAddMemsetNode(NEEDS, const hipMemsetParams* p) { ADDING(memset_operation(p, &o)); }
-hipError_t hipGraphMemsetNodeSetParams(hipGraphNode_t node, const hipMemsetParams* p) {
-  CHANGING(memset_operation(p, &o));
-}
-hipError_t hipGraphExecMemsetNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipMemsetParams* p) {
-  CHANGING_IN(memset_operation(p, &o));
-}
-hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemsetParams* p) {
-  ENTER;
-  if (!node || !p || node->operation.kind != DO_FILL) return done(hipErrorInvalidValue);
-  const FillCall& f = node->operation.fill;
-  *p = {f.to, f.value_bytes, f.height, f.pitch, f.value, f.width / f.value_bytes};
-  return done(hipSuccess);
-}
-hipError_t hipGraphAddMemcpyNode(NEEDS, const hipMemcpy3DParms* p) { ADDING(memcpy3d_operation(p, &o)); }
-hipError_t hipGraphMemcpyNodeSetParams(hipGraphNode_t node, const hipMemcpy3DParms* p) {
-  CHANGING(memcpy3d_operation(p, &o));
-}
-hipError_t hipGraphExecMemcpyNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, hipMemcpy3DParms* p) {
-  CHANGING_IN(memcpy3d_operation(p, &o));
-}
-hipError_t hipGraphAddMemcpyNode1D(NEEDS, void* to, const void* from, size_t bytes, hipMemcpyKind) {
-  ADDING(memcpy1d_operation(to, from, bytes, &o));
-}
-hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* to, const void* from, size_t bytes,
-                                         hipMemcpyKind) {
-  CHANGING(memcpy1d_operation(to, from, bytes, &o));
-}
-hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t e, hipGraphNode_t node, void* to,
-                                             const void* from, size_t bytes, hipMemcpyKind) {
-  CHANGING_IN(memcpy1d_operation(to, from, bytes, &o));
-}
-hipError_t hipGraphAddMemcpyNodeToSymbol(NEEDS, const void* symbol, const void* from, size_t bytes,
-                                         size_t offset, hipMemcpyKind) {
-  ADDING(symbol_operation(symbol, true, (void*)from, bytes, offset, &o));
-}
-hipError_t hipGraphAddMemcpyNodeFromSymbol(NEEDS, void* to, const void* symbol, size_t bytes, size_t offset,
-                                           hipMemcpyKind) {
-  ADDING(symbol_operation(symbol, false, to, bytes, offset, &o));
-}
-hipError_t hipGraphAddHostNode(NEEDS, const hipHostNodeParams* p) { ADDING(host_operation(p, &o)); }
-hipError_t hipGraphHostNodeSetParams(hipGraphNode_t node, const hipHostNodeParams* p) {
-  CHANGING(host_operation(p, &o));
-}
-hipError_t hipGraphExecHostNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipHostNodeParams* p) {
-  CHANGING_IN(host_operation(p, &o));
-}
-hipError_t hipGraphHostNodeGetParams(hipGraphNode_t node, hipHostNodeParams* p) {
-  ENTER;
-  if (!node || !p || node->operation.kind != DO_HOST) return done(hipErrorInvalidValue);
-  *p = {node->operation.host.function, node->operation.host.data};
-  return done(hipSuccess);
-}
-hipError_t hipGraphAddEmptyNode(NEEDS) {
-  ENTER;
-  return done(add(out, g, needs, n, operation(DO_NOTHING)));
-}
-hipError_t hipGraphAddEventRecordNode(NEEDS, hipEvent_t event) {
-  ENTER;
-  return done(event ? add(out, g, needs, n, event_operation(DO_RECORD, event)) : hipErrorInvalidValue);
-}
-hipError_t hipGraphAddEventWaitNode(NEEDS, hipEvent_t event) {
-  ENTER;
-  return done(event ? add(out, g, needs, n, event_operation(DO_WAIT, event)) : hipErrorInvalidValue);
-}
-hipError_t hipGraphAddChildGraphNode(NEEDS, hipGraph_t child) {
-  ENTER;
-  if (!known(child)) return done(hipErrorInvalidValue);
-  Operation o = operation(DO_GRAPH);
-  o.graph = clone(child);
-  return done(add(out, g, needs, n, o));
-}
-hipError_t hipGraphChildGraphNodeGetGraph(hipGraphNode_t node, hipGraph_t* out) {
-  ENTER;
-  if (!node || !out || node->operation.kind != DO_GRAPH) return done(hipErrorInvalidValue);
-  *out = node->operation.graph;
-  return done(hipSuccess);
-}
-// The address is known when the node is added, and the memory is there from then on.
-hipError_t hipGraphAddMemAllocNode(NEEDS, hipMemAllocNodeParams* p) {
-  ENTER;
-  if (!p || !valid_device(p->poolProps.location.id)) return done(hipErrorInvalidValue);
-  hipError_t error = allocate_memory(&p->dptr, p->bytesize, hipMemoryTypeDevice, p->poolProps.location.id, 0);
-  if (error != hipSuccess) return done(error);
-  Operation o = operation(DO_ALLOCATE);
-  o.memory = p->dptr;
-  return done(add(out, g, needs, n, o));
-}
-// A graph may run again, and its allocations with it: their memory stays until the program ends.
-hipError_t hipGraphAddMemFreeNode(NEEDS, void* p) {
-  ENTER;
-  Operation o = operation(DO_NOTHING);
-  o.memory = p;
-  return done(p ? add(out, g, needs, n, o) : hipErrorInvalidValue);
+  if (!known(g) || !path) return done(hipErrorInvalidValue);
+  FILE* file = fopen(path, "w");
+  if (!file) return done(hipErrorOperatingSystem);
+  fprintf(file, "digraph {\n");
+  draw(file, g);
+  fprintf(file, "}\n");
+  return done(fclose(file) ? hipErrorOperatingSystem : hipSuccess);
 }
 
 // --- executables ---------------------------------------------------------------------------------------
@@ -471,6 +318,15 @@ hipError_t hipGraphInstantiate(hipGraphExec_t* out, hipGraph_t g, hipGraphNode_t
   if (bad) *bad = nullptr;
   if (log && log_bytes) log[0] = 0;
   return hipGraphInstantiateWithFlags(out, g, 0);
+}
+hipError_t hipGraphInstantiateWithParams(hipGraphExec_t* out, hipGraph_t g, hipGraphInstantiateParams* p) {
+  if (!p) return done(hipErrorInvalidValue);
+  hipError_t error = hipGraphInstantiateWithFlags(out, g, p->flags);
+  p->errNode_out = nullptr;
+  p->result_out = error == hipSuccess   ? hipGraphInstantiateSuccess
+                  : !out || !known(g) ? hipGraphInstantiateError
+                                        : hipGraphInstantiateInvalidStructure;
+  return error;
 }
 hipError_t hipGraphExecDestroy(hipGraphExec_t e) {
   ENTER;

@@ -1,5 +1,6 @@
 // Textures, surfaces and arrays: MI300X and MI355X have no image instructions, so their driver refuses these calls
-// (hipDeviceAttributeImageSupport is 0 there). The API's header is left out: whatever the arguments, the answer is one.
+// (hipDeviceAttributeImageSupport is 0 there); and what graphics APIs would share with HIP. The API's header is left
+// out: whatever the arguments, the answer is one.
 extern "C" {
 int cdna_no_images(void);  // errors.cpp: hipErrorNotSupported, as the thread's last error too
 
@@ -29,4 +30,9 @@ NO(hipTexRefGetMipmapLevelBias) NO(hipTexRefGetMipmapLevelClamp) NO(hipTexRefSet
 NO(hipTexRefSetAddressMode) NO(hipTexRefSetArray) NO(hipTexRefSetBorderColor) NO(hipTexRefSetFilterMode)
 NO(hipTexRefSetFlags) NO(hipTexRefSetFormat) NO(hipTexRefSetMaxAnisotropy) NO(hipTexRefSetMipmapFilterMode)
 NO(hipTexRefSetMipmapLevelBias) NO(hipTexRefSetMipmapLevelClamp) NO(hipTexRefSetMipmappedArray) NO(hipUnbindTexture)
+NO(hipDestroyExternalMemory) NO(hipDestroyExternalSemaphore) NO(hipExternalMemoryGetMappedBuffer)
+NO(hipExternalMemoryGetMappedMipmappedArray) NO(hipGraphicsMapResources) NO(hipGraphicsResourceGetMappedPointer)
+NO(hipGraphicsSubResourceGetMappedArray) NO(hipGraphicsUnmapResources) NO(hipGraphicsUnregisterResource)
+NO(hipImportExternalMemory) NO(hipImportExternalSemaphore) NO(hipMemMapArrayAsync) NO(hipSignalExternalSemaphoresAsync)
+NO(hipWaitExternalSemaphoresAsync)
 }

@@ -206,6 +206,26 @@ hipError_t hipExtLaunchMultiKernelMultiDevice(hipLaunchParams* list, int n, unsi
                    list[i].stream, false);
   return done(error);
 }
+hipError_t hipLaunchCooperativeKernelMultiDevice(hipLaunchParams* list, int n, unsigned) {
+  ENTER;
+  if (!list || n <= 0 || n > device_count()) return done(hipErrorInvalidValue);
+  hipError_t error = hipSuccess;
+  for (int i = 0; i < n && error == hipSuccess; i++)
+    error = launch(list[i].func, list[i].gridDim, list[i].blockDim, list[i].args, nullptr, list[i].sharedMem,
+                   list[i].stream, true);
+  return done(error);
+}
+hipError_t hipModuleLaunchCooperativeKernelMultiDevice(hipFunctionLaunchParams* list, unsigned n, unsigned) {
+  ENTER;
+  if (!list || !n || n > (unsigned)device_count()) return done(hipErrorInvalidValue);
+  hipError_t error = hipSuccess;
+  for (unsigned i = 0; i < n && error == hipSuccess; i++) {
+    const hipFunctionLaunchParams& p = list[i];
+    error = launch(p.function, dim3(p.gridDimX, p.gridDimY, p.gridDimZ), dim3(p.blockDimX, p.blockDimY, p.blockDimZ),
+                   p.kernelParams, nullptr, p.sharedMemBytes, p.hStream, true);
+  }
+  return done(error);
+}
 static bool asks_cooperative(const hipLaunchAttribute* attributes, unsigned n) {
   for (unsigned i = 0; i < n; i++)
     if (attributes[i].id == hipLaunchAttributeCooperative && attributes[i].value.cooperative) return true;

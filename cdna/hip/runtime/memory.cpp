@@ -380,6 +380,20 @@ hipError_t hipPointerGetAttribute(void* out, hipPointer_attribute which, hipDevi
   return done(hipSuccess);
 }
 
+hipError_t hipDrvPointerGetAttributes(unsigned n, hipPointer_attribute* which, void** out, hipDeviceptr_t p) {
+  ENTER;
+  if (!n || !which || !out || !p) return done(hipErrorInvalidValue);
+  for (unsigned i = 0; i < n; i++) (void)hipPointerGetAttribute(out[i], which[i], p);  // others' values stay as they are
+  return done(hipSuccess);
+}
+// Of all attributes this one can be set: copies that wait are synchronous here anyway.
+hipError_t hipPointerSetAttribute(const void* value, hipPointer_attribute which, hipDeviceptr_t p) {
+  ENTER;
+  Guard guard;
+  bool can = value && p && which == HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+  return done(!can ? hipErrorInvalidValue : find_allocation(p) ? hipSuccess : hipErrorInvalidDevicePointer);
+}
+
 hipError_t hipStreamAttachMemAsync(hipStream_t, void* p, size_t, unsigned) {
   ENTER;
   return done(p ? hipSuccess : hipErrorInvalidValue);

@@ -268,6 +268,25 @@ hipError_t hipModuleGetGlobal(hipDeviceptr_t* address, size_t* bytes, hipModule_
   if (bytes) *bytes = s->size;
   return done(hipSuccess);
 }
+
+// --- libraries: modules by another name -------------------------------------------------------------------
+
+hipError_t hipLibraryLoadData(hipLibrary_t* out, const void* code, hipJitOption**, void**, unsigned, hipLibraryOption**,
+                              void**, unsigned) {
+  return hipModuleLoadData((hipModule_t*)out, code);
+}
+hipError_t hipLibraryLoadFromFile(hipLibrary_t* out, const char* path, hipJitOption**, void**, unsigned,
+                                  hipLibraryOption**, void**, unsigned) {
+  return hipModuleLoad((hipModule_t*)out, path);
+}
+hipError_t hipLibraryUnload(hipLibrary_t library) { return hipModuleUnload((hipModule_t)library); }
+hipError_t hipLibraryGetKernel(hipKernel_t* out, hipLibrary_t library, const char* name) {
+  return hipModuleGetFunction((hipFunction_t*)out, (hipModule_t)library, name);
+}
+hipError_t hipLibraryGetKernelCount(unsigned* count, hipLibrary_t library) {
+  return hipModuleGetFunctionCount(count, (hipModule_t)library);
+}
+
 hipError_t hipGetFuncBySymbol(hipFunction_t* out, const void* symbol) {
   ENTER;
   if (!out) return done(hipErrorInvalidValue);

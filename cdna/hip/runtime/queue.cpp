@@ -71,6 +71,18 @@ static bool met(const Pending& p, const ihipStream_t& q) {
   return true;
 }
 
+hipError_t run_counted(hipStream_t handle, const Operation& o) {
+  if (o.kind == DO_KERNEL || o.kind == DO_GRAPH) return run_operation(handle, o);  // a graph's nodes come here one by one
+  pthread_mutex_lock(&lock);
+  change(busy, 1);
+  pthread_mutex_unlock(&lock);
+  hipError_t result = run_operation(handle, o);
+  pthread_mutex_lock(&lock);
+  change(busy, -1);
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
 static void* serve(void* argument) {
   ihipStream_t& q = *(ihipStream_t*)argument;
   (void)hipSetDevice(q.device);
@@ -80,14 +92,11 @@ static void* serve(void* argument) {
     Pending* p = q.pending[0];
     q.pending.remove(0);
     p->started = true;
-    bool kernels = p->operation.kind == DO_KERNEL;
-    if (!kernels) change(busy, 1);
     pthread_mutex_unlock(&lock);
-    hipError_t result = run_operation(p->handle, p->operation);
+    hipError_t result = run_counted(p->handle, p->operation);
     release_operation(p->operation);
     p->needs.release();
     pthread_mutex_lock(&lock);
-    if (!kernels) change(busy, -1);
     q.completed = p->ticket;
     p->result = result;
     p->finished = true;

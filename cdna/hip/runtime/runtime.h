@@ -229,20 +229,30 @@ static inline Operation copy_operation(void* to, const void* from, size_t bytes)
   return o;
 }
 
+struct Attributes {  // hints: what is set can be read again
+  hipAccessPolicyWindow window;
+  hipSynchronizationPolicy policy;
+  int priority;
+};
+hipError_t set_attribute(Attributes&, hipLaunchAttributeID, const hipLaunchAttributeValue&);  // stream.cpp
+hipError_t get_attribute(const Attributes&, hipLaunchAttributeID, hipLaunchAttributeValue*);
+
 struct hipGraphNode {
   ihipGraph* graph;
   Operation operation;
   List<hipGraphNode_t> needs;  // nodes that come before
   hipGraphNode_t origin;       // in a clone or an executable: the node it was made of
-  bool disabled;
+  Attributes attributes;
+  bool disabled, placed;  // placed: while nodes are put in order
 };
 struct ihipStream_t {
   int device;
   unsigned flags;
-  int priority;
+  Attributes attributes;
   u64 id;
   hipGraph_t capture;  // the graph that operations go to, or null
   bool capture_origin, capture_invalid;
+  bool capture_to_given;      // to a graph that the program made
   List<hipGraphNode_t> last;  // nodes that the next captured one comes after
   u64 issued, completed;      // operations; see queue.cpp
   List<struct Pending*> pending;
@@ -284,6 +294,9 @@ bool queue_is_done(ihipStream_t&);
 bool forget_queue(ihipStream_t&);
 bool program_may_act();  // false: its threads have all waited for a while, and nothing but kernels runs
 hipError_t run_operation(hipStream_t, const Operation&);
+hipError_t run_counted(hipStream_t, const Operation&);  // on a queue's thread: program_may_act knows of it
+hipError_t copy3d_operation(const hipMemcpy3DParms*, Operation* out);  // copy.cpp
+hipError_t copy3d_operation(const HIP_MEMCPY3D*, Operation* out);
 hipError_t run_graph(hipGraph_t, hipStream_t);
 hipError_t run_kernel(const KernelCall&, int device);
 void mark_fresh(u8*, size_t bytes);                             // for the check of what nobody wrote

@@ -144,6 +144,32 @@ hipError_t submit(hipStream_t handle, const Operation& o) {
   return enqueue(*s, handle, run);
 }
 
+// Only priorities mean anything here, and those little: the cards have no window of L2 that stays
+// (hipDeviceProp_t::accessPolicyMaxWindowSize is 0).
+hipError_t set_attribute(Attributes& a, hipLaunchAttributeID which, const hipLaunchAttributeValue& value) {
+  const hipAccessPolicyWindow& window = value.accessPolicyWindow;
+  switch (which) {
+    case hipLaunchAttributeAccessPolicyWindow:
+      if (window.num_bytes || window.hitRatio < 0 || window.hitRatio > 1) return hipErrorInvalidValue;
+      if (window.missProp == hipAccessPropertyPersisting) return hipErrorInvalidValue;
+      a.window = window;
+      break;
+    case hipLaunchAttributeSynchronizationPolicy: a.policy = value.syncPolicy; break;
+    case hipLaunchAttributePriority: a.priority = value.priority; break;
+    default: return hipErrorInvalidValue;
+  }
+  return hipSuccess;
+}
+hipError_t get_attribute(const Attributes& a, hipLaunchAttributeID which, hipLaunchAttributeValue* value) {
+  switch (which) {
+    case hipLaunchAttributeAccessPolicyWindow: value->accessPolicyWindow = a.window; break;
+    case hipLaunchAttributeSynchronizationPolicy: value->syncPolicy = a.policy; break;
+    case hipLaunchAttributePriority: value->priority = a.priority; break;
+    default: return hipErrorInvalidValue;
+  }
+  return hipSuccess;
+}
+
 bool known_event(hipEvent_t e) {
   Guard guard;
   return events.contains(e);
@@ -158,7 +184,8 @@ hipError_t hipStreamCreateWithPriority(hipStream_t* out, unsigned flags, int pri
   ihipStream_t* s = make<ihipStream_t>();
   s->device = current_device();
   s->flags = flags;
-  s->priority = priority < -1 ? -1 : priority > 1 ? 1 : priority;
+  s->attributes.priority = priority < -1 ? -1 : priority > 1 ? 1 : priority;
+  s->attributes.policy = hipSyncPolicyAuto;
   Guard guard;
   s->id = next_stream_id++;
   streams.push(s);
@@ -216,7 +243,28 @@ hipError_t hipStreamGetPriority(hipStream_t handle, int* priority) {
   ENTER;
   ihipStream_t* s = resolve(handle);
   if (!s || !priority) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
-  *priority = s->priority;
+  *priority = s->attributes.priority;
+  return done(hipSuccess);
+}
+hipError_t hipStreamSetAttribute(hipStream_t handle, hipStreamAttrID which, const hipStreamAttrValue* value) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s || !value) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
+  return done(set_attribute(s->attributes, which, *value));
+}
+hipError_t hipStreamGetAttribute(hipStream_t handle, hipStreamAttrID which, hipStreamAttrValue* value) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s || !value) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
+  return done(get_attribute(s->attributes, which, value));
+}
+hipError_t hipExtStreamGetCUMask(hipStream_t handle, uint32_t words, uint32_t* mask) {
+  ENTER;
+  u32 units = arch_facts().compute_units;
+  if (!resolve(handle)) return done(hipErrorInvalidHandle);
+  if (!mask || words * 32 < units) return done(hipErrorInvalidValue);
+  for (u32 i = 0; i < words; i++) mask[i] = 0;
+  for (u32 i = 0; i < units; i++) mask[i / 32] |= 1u << i % 32;
   return done(hipSuccess);
 }
 hipError_t hipStreamGetDevice(hipStream_t handle, hipDevice_t* device) {
@@ -275,6 +323,24 @@ hipError_t hipStreamWriteValue32(hipStream_t s, void* p, uint32_t value, unsigne
 hipError_t hipStreamWriteValue64(hipStream_t s, void* p, uint64_t value, unsigned) {
   ENTER;
   return done(value_call(DO_WRITE_VALUE, s, p, value, 0, 8, 0));
+}
+
+hipError_t hipStreamBatchMemOp(hipStream_t s, unsigned n, hipStreamBatchMemOpParams* list, unsigned flags) {
+  ENTER;
+  if (!n || n > 256 || !list || flags) return done(hipErrorInvalidValue);
+  hipError_t error = hipSuccess;
+  for (unsigned i = 0; i < n && error == hipSuccess; i++) {
+    const auto& until = list[i].waitValue;
+    const auto& to = list[i].writeValue;
+    switch (list[i].operation) {
+      case hipStreamMemOpWaitValue32: error = hipStreamWaitValue32(s, until.address, until.value, until.flags); break;
+      case hipStreamMemOpWaitValue64: error = hipStreamWaitValue64(s, until.address, until.value64, until.flags); break;
+      case hipStreamMemOpWriteValue32: error = hipStreamWriteValue32(s, to.address, to.value, 0); break;
+      case hipStreamMemOpWriteValue64: error = hipStreamWriteValue64(s, to.address, to.value64, 0); break;
+      default: error = hipErrorNotSupported;
+    }
+  }
+  return done(error);
 }
 
 hipError_t hipMallocAsync(void** p, size_t bytes, hipStream_t handle) {
@@ -395,19 +461,53 @@ hipError_t hipDeviceReset(void) {
 // --- capture -------------------------------------------------------------------------------------------
 
 static u64 next_capture_id = 1;
-hipError_t hipStreamBeginCapture(hipStream_t handle, hipStreamCaptureMode mode) {
-  ENTER;
-  if (mode > hipStreamCaptureModeRelaxed) return done(hipErrorInvalidValue);
-  if (!handle || handle == hipStreamLegacy) return done(hipErrorStreamCaptureUnsupported);
+// graph: null for a new one.
+static hipError_t begin_capture(hipStream_t handle, hipGraph_t graph, hipStreamCaptureMode mode) {
+  if (mode < hipStreamCaptureModeGlobal || mode > hipStreamCaptureModeRelaxed) return hipErrorInvalidValue;
+  if (!handle || handle == hipStreamLegacy) return hipErrorStreamCaptureUnsupported;
   ihipStream_t* s = resolve(handle);
-  if (!s) return done(hipErrorInvalidHandle);
-  if (s->capture) return done(hipErrorIllegalState);
-  hipError_t error = hipGraphCreate(&s->capture, 0);
-  if (error != hipSuccess) return done(error);
+  if (!s) return hipErrorInvalidHandle;
+  if (s->capture) return hipErrorIllegalState;
+  s->capture_to_given = graph;
+  s->capture = graph;
+  hipError_t error = graph ? hipSuccess : hipGraphCreate(&s->capture, 0);
+  if (error != hipSuccess) return error;
   s->capture_origin = true;
   s->capture_invalid = false;
   s->id = s->id ? s->id : next_capture_id++;
   s->last.clear();
+  return hipSuccess;
+}
+// Whether all are nodes of the graph.
+static bool are_of(hipGraph_t g, const hipGraphNode_t* nodes, size_t n) {
+  if (n && !nodes) return false;
+  for (size_t i = 0; i < n; i++)
+    if (!nodes[i] || nodes[i]->graph != g) return false;
+  return true;
+}
+hipError_t hipStreamBeginCapture(hipStream_t handle, hipStreamCaptureMode mode) {
+  ENTER;
+  return done(begin_capture(handle, nullptr, mode));
+}
+hipError_t hipStreamBeginCaptureToGraph(hipStream_t handle, hipGraph_t graph, const hipGraphNode_t* needs,
+                                        const hipGraphEdgeData*, size_t n, hipStreamCaptureMode mode) {
+  ENTER;
+  size_t nodes;
+  if (hipGraphGetNodes(graph, nullptr, &nodes) != hipSuccess || !are_of(graph, needs, n))
+    return done(hipErrorInvalidValue);
+  hipError_t error = begin_capture(handle, graph, mode);
+  for (size_t i = 0; error == hipSuccess && i < n; i++) resolve(handle)->last.push(needs[i]);
+  return done(error);
+}
+hipError_t hipStreamUpdateCaptureDependencies(hipStream_t handle, hipGraphNode_t* nodes, size_t n, unsigned flags) {
+  ENTER;
+  ihipStream_t* s = resolve(handle);
+  if (!s) return done(hipErrorInvalidHandle);
+  if (!s->capture) return done(hipErrorIllegalState);
+  if (flags > hipStreamSetCaptureDependencies || !are_of(s->capture, nodes, n)) return done(hipErrorInvalidValue);
+  if (flags == hipStreamSetCaptureDependencies) s->last.clear();
+  for (size_t i = 0; i < n; i++)
+    if (!s->last.contains(nodes[i])) s->last.push(nodes[i]);
   return done(hipSuccess);
 }
 static void leave_capture(ihipStream_t& s) {
@@ -438,7 +538,7 @@ hipError_t hipStreamEndCapture(hipStream_t handle, hipGraph_t* out) {
     if (e->capture == graph) e->capture = nullptr;
   leave_capture(*s);
   if (error != hipSuccess) {
-    (void)hipGraphDestroy(graph);
+    if (!s->capture_to_given) (void)hipGraphDestroy(graph);
     graph = nullptr;
   }
   *out = graph;

@@ -1,0 +1,336 @@
+// A graph's nodes: what each kind is made of, and how it is added, read and changed.
+#include "graph.h"
+
+static hipError_t kernel_operation(const hipKernelNodeParams* p, Operation* o) {
+  if (!p) return hipErrorInvalidValue;
+  hipFunction_t f = find_function(p->func);
+  return f ? kernel_call(f, p->gridDim, p->blockDim, p->sharedMemBytes, p->kernelParams, p->extra, false, o)
+           : hipErrorInvalidDeviceFunction;
+}
+static hipError_t memset_operation(const hipMemsetParams* p, Operation* o) {
+  if (!p || !p->dst || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
+    return hipErrorInvalidValue;
+  *o = operation(DO_FILL);
+  o->fill = {p->dst, p->value, p->elementSize, p->width * p->elementSize, p->height, 1, p->pitch, 0};
+  return hipSuccess;
+}
+static hipError_t memcpy1d_operation(void* to, const void* from, size_t bytes, Operation* o) {
+  if (!to || !from || !within_allocation(to, bytes) || !within_allocation(from, bytes))
+    return hipErrorInvalidValue;
+  *o = copy_operation(to, from, bytes);
+  return hipSuccess;
+}
+static hipError_t symbol_operation(const void* symbol, bool to_symbol, void* other, size_t bytes,
+                                   size_t offset, Operation* o) {
+  void* address;
+  size_t size;
+  hipError_t error = symbol_address(symbol, current_device(), &address, &size);
+  if (error != hipSuccess) return error;
+  if (!other || offset + bytes > size) return hipErrorInvalidValue;
+  u8* p = (u8*)address + offset;
+  *o = to_symbol ? copy_operation(p, other, bytes) : copy_operation(other, p, bytes);
+  return hipSuccess;
+}
+static hipError_t host_operation(const hipHostNodeParams* p, Operation* o) {
+  if (!p || !p->fn) return hipErrorInvalidValue;
+  *o = operation(DO_HOST);
+  o->host = {p->fn, nullptr, p->userData};
+  return hipSuccess;
+}
+static hipError_t event_operation(OperationKind kind, hipEvent_t e, Operation* o) {
+  if (!e) return hipErrorInvalidValue;
+  *o = operation(kind);
+  o->record.event = e;
+  return hipSuccess;
+}
+static hipError_t child_operation(hipGraph_t child, Operation* o) {
+  if (!known(child)) return hipErrorInvalidValue;
+  *o = operation(DO_GRAPH);
+  o->graph = clone(child);
+  return hipSuccess;
+}
+// The address is known when the node is added, and the memory is there from then on.
+static hipError_t allocation_operation(hipMemAllocNodeParams* p, Operation* o) {
+  if (!p || !valid_device(p->poolProps.location.id)) return hipErrorInvalidValue;
+  hipError_t error = allocate_memory(&p->dptr, p->bytesize, hipMemoryTypeDevice, p->poolProps.location.id, 0);
+  if (error != hipSuccess) return error;
+  *o = operation(DO_ALLOCATE);
+  o->memory = p->dptr;
+  return hipSuccess;
+}
+// A graph may run again, and its allocations with it: their memory stays until the program ends.
+static hipError_t free_operation(void* memory, Operation* o) {
+  if (!memory) return hipErrorInvalidValue;
+  *o = operation(DO_FREE);
+  o->memory = memory;
+  return hipSuccess;
+}
+static hipError_t any_operation(hipGraphNodeParams* p, Operation* o) {
+  if (!p) return hipErrorInvalidValue;
+  switch (p->type) {
+    case hipGraphNodeTypeKernel: return kernel_operation(&p->kernel, o);
+    case hipGraphNodeTypeMemcpy: return copy3d_operation(&p->memcpy.copyParams, o);
+    case hipGraphNodeTypeMemset: return memset_operation(&p->memset, o);
+    case hipGraphNodeTypeHost: return host_operation(&p->host, o);
+    case hipGraphNodeTypeGraph: return child_operation(p->graph.graph, o);
+    case hipGraphNodeTypeWaitEvent: return event_operation(DO_WAIT, p->eventWait.event, o);
+    case hipGraphNodeTypeEventRecord: return event_operation(DO_RECORD, p->eventRecord.event, o);
+    case hipGraphNodeTypeMemAlloc: return allocation_operation(&p->alloc, o);
+    case hipGraphNodeTypeMemFree: return free_operation(p->free.dptr, o);
+    case hipGraphNodeTypeExtSemaphoreSignal:
+    case hipGraphNodeTypeExtSemaphoreWait: return hipErrorNotSupported;
+    case hipGraphNodeTypeEmpty: *o = operation(DO_NOTHING); return hipSuccess;
+    default: return hipErrorInvalidValue;
+  }
+}
+static hipError_t changed_operation(hipGraphNodeParams* p, Operation* o) {  // memory nodes stay as they are
+  bool changes = p && p->type != hipGraphNodeTypeMemAlloc && p->type != hipGraphNodeTypeMemFree;
+  return changes ? any_operation(p, o) : hipErrorInvalidValue;
+}
+
+extern "C" {
+// --- nodes: add, read, change in the graph, change in an executable --------------------------------------
+
+#define NEEDS hipGraphNode_t *out, hipGraph_t g, const hipGraphNode_t *needs, size_t n
+#define ADDING(MAKE)       \
+  ENTER;                   \
+  Operation o;             \
+  hipError_t error = MAKE; \
+  return done(error == hipSuccess ? add(out, g, needs, n, o) : error)
+#define CHANGING(MAKE)     \
+  ENTER;                   \
+  Operation o;             \
+  hipError_t error = MAKE; \
+  return done(error == hipSuccess ? replace(node, o) : error)
+#define CHANGING_IN(MAKE)  \
+  ENTER;                   \
+  Operation o;             \
+  hipError_t error = MAKE; \
+  return done(error == hipSuccess ? replace_in(e, node, o) : error)
+
+hipError_t hipGraphAddNode(NEEDS, hipGraphNodeParams* p) { ADDING(any_operation(p, &o)); }
+hipError_t hipGraphNodeSetParams(hipGraphNode_t node, hipGraphNodeParams* p) { CHANGING(changed_operation(p, &o)); }
+hipError_t hipGraphExecNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, hipGraphNodeParams* p) {
+  CHANGING_IN(changed_operation(p, &o));
+}
+
+hipError_t hipGraphAddKernelNode(NEEDS, const hipKernelNodeParams* p) { ADDING(kernel_operation(p, &o)); }
+hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* p) {
+  CHANGING(kernel_operation(p, &o));
+}
+hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t e, hipGraphNode_t node,
+                                           const hipKernelNodeParams* p) {
+  CHANGING_IN(kernel_operation(p, &o));
+}
+hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernelNodeParams* p) {
+  ENTER;
+  if (!node || !p || node->operation.kind != DO_KERNEL) return done(hipErrorInvalidValue);
+  const KernelCall& c = node->operation.kernel;
+  *p = {c.block, nullptr,     (void*)(c.function->host ? c.function->host : c.function),
+        c.grid,  c.arguments, c.dynamic_lds_bytes};
+  return done(hipSuccess);
+}
+hipError_t hipGraphKernelNodeSetAttribute(hipGraphNode_t node, hipKernelNodeAttrID which,
+                                          const hipKernelNodeAttrValue* value) {
+  ENTER;
+  if (!node || !value || node->operation.kind != DO_KERNEL) return done(hipErrorInvalidValue);
+  if (which != hipKernelNodeAttributeCooperative) return done(set_attribute(node->attributes, which, *value));
+  node->operation.kernel.cooperative = value->cooperative;
+  return done(hipSuccess);
+}
+hipError_t hipGraphKernelNodeGetAttribute(hipGraphNode_t node, hipKernelNodeAttrID which,
+                                          hipKernelNodeAttrValue* value) {
+  ENTER;
+  if (!node || !value || node->operation.kind != DO_KERNEL) return done(hipErrorInvalidValue);
+  if (which != hipKernelNodeAttributeCooperative) return done(get_attribute(node->attributes, which, value));
+  value->cooperative = node->operation.kernel.cooperative;
+  return done(hipSuccess);
+}
+hipError_t hipGraphKernelNodeCopyAttributes(hipGraphNode_t from, hipGraphNode_t to) {
+  ENTER;
+  if (!from || !to || from->operation.kind != DO_KERNEL || to->operation.kind != DO_KERNEL)
+    return done(hipErrorInvalidValue);
+  to->attributes = from->attributes;
+  to->operation.kernel.cooperative = from->operation.kernel.cooperative;
+  return done(hipSuccess);
+}
+
+hipError_t hipGraphAddMemsetNode(NEEDS, const hipMemsetParams* p) { ADDING(memset_operation(p, &o)); }
+hipError_t hipGraphMemsetNodeSetParams(hipGraphNode_t node, const hipMemsetParams* p) {
+  CHANGING(memset_operation(p, &o));
+}
+hipError_t hipGraphExecMemsetNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipMemsetParams* p) {
+  CHANGING_IN(memset_operation(p, &o));
+}
+hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemsetParams* p) {
+  ENTER;
+  if (!node || !p || node->operation.kind != DO_FILL) return done(hipErrorInvalidValue);
+  const FillCall& f = node->operation.fill;
+  *p = {f.to, f.value_bytes, f.height, f.pitch, f.value, f.width / f.value_bytes};
+  return done(hipSuccess);
+}
+hipError_t hipDrvGraphAddMemsetNode(NEEDS, const hipMemsetParams* p, hipCtx_t) { ADDING(memset_operation(p, &o)); }
+hipError_t hipDrvGraphExecMemsetNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipMemsetParams* p,
+                                              hipCtx_t) {
+  CHANGING_IN(memset_operation(p, &o));
+}
+
+hipError_t hipGraphAddMemcpyNode(NEEDS, const hipMemcpy3DParms* p) { ADDING(copy3d_operation(p, &o)); }
+hipError_t hipGraphMemcpyNodeSetParams(hipGraphNode_t node, const hipMemcpy3DParms* p) {
+  CHANGING(copy3d_operation(p, &o));
+}
+hipError_t hipGraphExecMemcpyNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, hipMemcpy3DParms* p) {
+  CHANGING_IN(copy3d_operation(p, &o));
+}
+// As the whole of what is copied, whatever it was said to be a part of.
+hipError_t hipGraphMemcpyNodeGetParams(hipGraphNode_t node, hipMemcpy3DParms* p) {
+  ENTER;
+  if (!node || !p || node->operation.kind != DO_COPY) return done(hipErrorInvalidValue);
+  const CopyCall& c = node->operation.copy;
+  memset((void*)p, 0, sizeof *p);
+  p->dstPtr = {c.to, c.to_pitch, c.width, c.to_slice / c.to_pitch};
+  p->srcPtr = {(void*)c.from, c.from_pitch, c.width, c.from_slice / c.from_pitch};
+  p->extent = {c.width, c.height, c.depth};
+  p->kind = hipMemcpyDefault;
+  return done(hipSuccess);
+}
+hipError_t hipDrvGraphAddMemcpyNode(NEEDS, const HIP_MEMCPY3D* p, hipCtx_t) { ADDING(copy3d_operation(p, &o)); }
+hipError_t hipDrvGraphMemcpyNodeSetParams(hipGraphNode_t node, const HIP_MEMCPY3D* p) {
+  CHANGING(copy3d_operation(p, &o));
+}
+hipError_t hipDrvGraphExecMemcpyNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const HIP_MEMCPY3D* p, hipCtx_t) {
+  CHANGING_IN(copy3d_operation(p, &o));
+}
+hipError_t hipDrvGraphMemcpyNodeGetParams(hipGraphNode_t node, HIP_MEMCPY3D* p) {
+  ENTER;
+  if (!node || !p || node->operation.kind != DO_COPY) return done(hipErrorInvalidValue);
+  const CopyCall& c = node->operation.copy;
+  memset((void*)p, 0, sizeof *p);
+  p->srcMemoryType = p->dstMemoryType = hipMemoryTypeUnified;
+  p->srcHost = p->srcDevice = (void*)c.from;
+  p->dstHost = p->dstDevice = c.to;
+  p->srcPitch = c.from_pitch;
+  p->dstPitch = c.to_pitch;
+  p->srcHeight = c.from_slice / c.from_pitch;
+  p->dstHeight = c.to_slice / c.to_pitch;
+  p->WidthInBytes = c.width;
+  p->Height = c.height;
+  p->Depth = c.depth;
+  return done(hipSuccess);
+}
+hipError_t hipGraphAddMemcpyNode1D(NEEDS, void* to, const void* from, size_t bytes, hipMemcpyKind) {
+  ADDING(memcpy1d_operation(to, from, bytes, &o));
+}
+hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* to, const void* from, size_t bytes,
+                                         hipMemcpyKind) {
+  CHANGING(memcpy1d_operation(to, from, bytes, &o));
+}
+hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t e, hipGraphNode_t node, void* to,
+                                             const void* from, size_t bytes, hipMemcpyKind) {
+  CHANGING_IN(memcpy1d_operation(to, from, bytes, &o));
+}
+hipError_t hipGraphAddMemcpyNodeToSymbol(NEEDS, const void* symbol, const void* from, size_t bytes,
+                                         size_t offset, hipMemcpyKind) {
+  ADDING(symbol_operation(symbol, true, (void*)from, bytes, offset, &o));
+}
+hipError_t hipGraphAddMemcpyNodeFromSymbol(NEEDS, void* to, const void* symbol, size_t bytes, size_t offset,
+                                           hipMemcpyKind) {
+  ADDING(symbol_operation(symbol, false, to, bytes, offset, &o));
+}
+hipError_t hipGraphMemcpyNodeSetParamsToSymbol(hipGraphNode_t node, const void* symbol, const void* from, size_t bytes,
+                                               size_t offset, hipMemcpyKind) {
+  CHANGING(symbol_operation(symbol, true, (void*)from, bytes, offset, &o));
+}
+hipError_t hipGraphMemcpyNodeSetParamsFromSymbol(hipGraphNode_t node, void* to, const void* symbol, size_t bytes,
+                                                 size_t offset, hipMemcpyKind) {
+  CHANGING(symbol_operation(symbol, false, to, bytes, offset, &o));
+}
+hipError_t hipGraphExecMemcpyNodeSetParamsToSymbol(hipGraphExec_t e, hipGraphNode_t node, const void* symbol,
+                                                   const void* from, size_t bytes, size_t offset, hipMemcpyKind) {
+  CHANGING_IN(symbol_operation(symbol, true, (void*)from, bytes, offset, &o));
+}
+hipError_t hipGraphExecMemcpyNodeSetParamsFromSymbol(hipGraphExec_t e, hipGraphNode_t node, void* to,
+                                                     const void* symbol, size_t bytes, size_t offset, hipMemcpyKind) {
+  CHANGING_IN(symbol_operation(symbol, false, to, bytes, offset, &o));
+}
+hipError_t hipGraphAddHostNode(NEEDS, const hipHostNodeParams* p) { ADDING(host_operation(p, &o)); }
+hipError_t hipGraphHostNodeSetParams(hipGraphNode_t node, const hipHostNodeParams* p) {
+  CHANGING(host_operation(p, &o));
+}
+hipError_t hipGraphExecHostNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipHostNodeParams* p) {
+  CHANGING_IN(host_operation(p, &o));
+}
+hipError_t hipGraphHostNodeGetParams(hipGraphNode_t node, hipHostNodeParams* p) {
+  ENTER;
+  if (!node || !p || node->operation.kind != DO_HOST) return done(hipErrorInvalidValue);
+  *p = {node->operation.host.function, node->operation.host.data};
+  return done(hipSuccess);
+}
+hipError_t hipGraphAddEmptyNode(NEEDS) {
+  ENTER;
+  return done(add(out, g, needs, n, operation(DO_NOTHING)));
+}
+hipError_t hipGraphAddEventRecordNode(NEEDS, hipEvent_t event) { ADDING(event_operation(DO_RECORD, event, &o)); }
+hipError_t hipGraphEventRecordNodeSetEvent(hipGraphNode_t node, hipEvent_t event) {
+  CHANGING(event_operation(DO_RECORD, event, &o));
+}
+hipError_t hipGraphExecEventRecordNodeSetEvent(hipGraphExec_t e, hipGraphNode_t node, hipEvent_t event) {
+  CHANGING_IN(event_operation(DO_RECORD, event, &o));
+}
+hipError_t hipGraphAddEventWaitNode(NEEDS, hipEvent_t event) { ADDING(event_operation(DO_WAIT, event, &o)); }
+hipError_t hipGraphEventWaitNodeSetEvent(hipGraphNode_t node, hipEvent_t event) {
+  CHANGING(event_operation(DO_WAIT, event, &o));
+}
+hipError_t hipGraphExecEventWaitNodeSetEvent(hipGraphExec_t e, hipGraphNode_t node, hipEvent_t event) {
+  CHANGING_IN(event_operation(DO_WAIT, event, &o));
+}
+static hipError_t event_of(hipGraphNode_t node, OperationKind kind, hipEvent_t* out) {
+  if (!node || !out || node->operation.kind != kind) return hipErrorInvalidValue;
+  *out = node->operation.record.event;
+  return hipSuccess;
+}
+hipError_t hipGraphEventRecordNodeGetEvent(hipGraphNode_t node, hipEvent_t* out) {
+  ENTER;
+  return done(event_of(node, DO_RECORD, out));
+}
+hipError_t hipGraphEventWaitNodeGetEvent(hipGraphNode_t node, hipEvent_t* out) {
+  ENTER;
+  return done(event_of(node, DO_WAIT, out));
+}
+hipError_t hipGraphAddChildGraphNode(NEEDS, hipGraph_t child) { ADDING(child_operation(child, &o)); }
+hipError_t hipGraphExecChildGraphNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, hipGraph_t child) {
+  ENTER;
+  if (!node || node->operation.kind != DO_GRAPH || !known(child) ||
+      node->operation.graph->nodes.count != child->nodes.count)
+    return done(hipErrorInvalidValue);
+  CHANGING_IN(child_operation(child, &o));
+}
+hipError_t hipGraphChildGraphNodeGetGraph(hipGraphNode_t node, hipGraph_t* out) {
+  ENTER;
+  if (!node || !out || node->operation.kind != DO_GRAPH) return done(hipErrorInvalidValue);
+  *out = node->operation.graph;
+  return done(hipSuccess);
+}
+hipError_t hipGraphAddMemAllocNode(NEEDS, hipMemAllocNodeParams* p) { ADDING(allocation_operation(p, &o)); }
+hipError_t hipGraphMemAllocNodeGetParams(hipGraphNode_t node, hipMemAllocNodeParams* p) {
+  ENTER;
+  if (!node || !p || node->operation.kind != DO_ALLOCATE) return done(hipErrorInvalidValue);
+  memset((void*)p, 0, sizeof *p);
+  Guard guard;
+  Allocation* a = find_allocation(node->operation.memory);
+  p->poolProps.allocType = hipMemAllocationTypePinned;
+  p->poolProps.location = {hipMemLocationTypeDevice, a ? a->device : 0};
+  p->bytesize = a ? a->bytes : 0;
+  p->dptr = node->operation.memory;
+  return done(hipSuccess);
+}
+hipError_t hipGraphAddMemFreeNode(NEEDS, void* p) { ADDING(free_operation(p, &o)); }
+hipError_t hipDrvGraphAddMemFreeNode(NEEDS, hipDeviceptr_t p) { ADDING(free_operation(p, &o)); }
+hipError_t hipGraphMemFreeNodeGetParams(hipGraphNode_t node, void* out) {
+  ENTER;
+  if (!node || !out || node->operation.kind != DO_FREE) return done(hipErrorInvalidValue);
+  *(void**)out = node->operation.memory;
+  return done(hipSuccess);
+}
+hipError_t hipDeviceGraphMemTrim(int device) { return done(valid_device(device) ? hipSuccess : hipErrorInvalidDevice); }
+}
