@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cdna.hip import xorwow_jumps
+
 ROOT = Path(__file__).parent.parent
 PROGRAMS = Path(__file__).parent / "hip"
 
@@ -37,7 +39,7 @@ def test_a_wrong_result_is_the_programs_exit_code() -> None:
 
 
 @pytest.mark.parametrize("name", ["matmul_lds", "sort_scan_histogram", "stencil_paths", "grid_sync", "exchange",
-                                  "ipc_events", "rtc", "memory_calls"])
+                                  "ipc_events", "rtc", "memory_calls", "random"])
 def test_program(name: str) -> None:
     done = run(PROGRAMS / f"{name}.hip")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -84,11 +86,15 @@ def test_hip_runtime_includes_what_it_did_before_hip_7(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout == "hello\n0\n", done.stdout + done.stderr
 
 
+def test_the_table_of_hiprands_jumps_is_what_its_script_writes() -> None:
+    assert xorwow_jumps.TABLE.read_text() == xorwow_jumps.table()
+
+
 def test_a_librarys_header_is_named(tmp_path: Path) -> None:
-    (tmp_path / "main.hip").write_text("#include <hip/hip_runtime.h>\n#include <hiprand/hiprand.h>\nint main() {}\n")
+    (tmp_path / "main.hip").write_text("#include <hip/hip_runtime.h>\n#include <hipfft/hipfft.h>\nint main() {}\n")
     done = run(tmp_path / "main.hip")
-    assert done.returncode == 2 and "main.hip:2:10: error: 'hiprand/hiprand.h' file not found" in done.stderr
-    assert "hipRAND is not part of the emulated device" in done.stderr
+    assert done.returncode == 2 and "main.hip:2:10: error: 'hipfft/hipfft.h' file not found" in done.stderr
+    assert "hipFFT is not part of the emulated device" in done.stderr
 
 
 @pytest.mark.parametrize("seed", ["0", "3"])
@@ -377,7 +383,7 @@ def test_compile_errors_name_the_users_line(tmp_path: Path) -> None:
 
 def test_a_call_that_is_not_there_is_named(tmp_path: Path) -> None:
     source = tmp_path / "interop.hip"
-    source.write_text("#include <hip/hip_runtime.h>\nint main() {\n  return hipConfigureCall(dim3(), dim3(), 0, 0);\n}\n")
+    source.write_text("#include <hip/hip_runtime.h>\nint main() {\n  return hipConfigureCall(1, 1, 0, 0);\n}\n")
     done = run(source)
     assert done.returncode == 2
     assert "hipConfigureCall is not part of the emulated runtime" in done.stderr
