@@ -21,6 +21,7 @@ def apply(arch: str) -> None:
         hip,
         operators,
         passthrough,
+        products,
         propagate,
         runtime,
         scaled_mm,
@@ -38,6 +39,7 @@ def apply(arch: str) -> None:
     tensors.apply()
     passthrough.apply()
     operators.apply()
+    products.apply()
     scaled_mm.apply(arch)
     topk.apply()
     collectives.apply()
