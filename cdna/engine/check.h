@@ -1,8 +1,9 @@
 // Checks of what hardware hides: a second way to run waves that looks at every instruction before it executes.
 //
 // check_table.cpp says what each instruction touches; check_wave.cpp runs waves and keeps the wait counters;
-// check_global.cpp, check_unwritten.cpp and check_lds.cpp look at memory accesses; check_stall.cpp tells a deadlock from a long wait;
-// check_values.cpp follows what nothing has written; check_report.cpp holds memory ranges and findings.
+// check_global.cpp, check_unwritten.cpp, check_lds.cpp and check_lds_quick.cpp look at memory accesses; check_stall.cpp
+// tells a deadlock from a long wait; check_values.cpp follows what nothing has written; check_report.cpp holds memory
+// ranges and findings.
 #pragma once
 #include "program.h"
 #include <pthread.h>
@@ -165,11 +166,8 @@ struct GroupCheck {
   LdsCell *granules, *dwords;
   u8* written;            // per dword: bytes written by this workgroup
   u32 lds_bytes;
-  u32 n_written;          // dwords of LDS that have been written whole
-  bool wrote;             // LDS since the last barrier
   bool unarrived;         // a wave has passed a barrier before its writes to LDS had arrived
-  struct LdsRead* reads;  // since the last barrier, while nobody writes
-  u32 n_reads;
+  struct LdsQuick* quick; // see check_lds.h
   u64 moved_at;           // progress when the last barrier let waves go
   bool apart;             // two waves have waited at different barriers at once, the first such two:
   u32 apart_wave[2], apart_pc[2];
@@ -193,6 +191,7 @@ bool check_lds(Wave& w, const Inst& in, const Access& x);
 bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes);
 void check_lds_start(Workgroup& g, Checks* checks);
 void check_lds_free(GroupCheck& c);
+void check_lds_barrier(Workgroup& g);
 void check_start_waves(Workgroup& g, const KernelInfo& k);
 static inline void progress(Checks& c) { __atomic_fetch_add(&c.progress, 1, __ATOMIC_RELAXED); }
 // What lanes of a store write over: whether that changes anything. data: the store's first data register.

@@ -2,9 +2,10 @@
 // counter of the instruction that writes it has been waited for.
 //
 // Two accesses of different waves race if no barrier lies between them and one of them is a write that changes what is
-// there. What was accessed since the last barrier is kept per granule of 16 bytes as long as every access covers a whole
-// one, else per dword.
-#include "check.h"
+// there. While no two waves' accesses since the last barrier meet, check_lds_quick.cpp knows that nothing is wrong. Where
+// they do, who accessed what is kept here, per granule of 16 bytes as long as every access covers a whole one, else per
+// dword.
+#include "check_lds.h"
 #include "memory.h"
 #include <stdlib.h>
 
@@ -21,53 +22,35 @@ constexpr u32 PC_MASK = (1u << 25) - 1;
 constexpr u32 VM_COUNTER = 1u << 31;  // written by a load straight to LDS
 constexpr u32 SEQ_MASK = (1u << 27) - 1;
 
-// A read as it happened. While nobody writes, reads are only kept, for the write that may yet come before the barrier:
-// mostly none does.
-struct LdsRead {
-  u32 v[WAVE];
-  u64 lanes;
-  u32 offset, pc;
-  u8 bytes, wave;
-};
-constexpr u32 MAX_READS = 256;
-
 void check_lds_start(Workgroup& g, Checks* checks) {
   GroupCheck& c = *g.check;
   if (!c.written || c.lds_bytes != g.lds_bytes) {
-    free(c.granules);
-    free(c.dwords);
-    free(c.written);
-    free(c.reads);
-    c.reads = (LdsRead*)malloc(sizeof(LdsRead) * MAX_READS);
+    check_lds_free(c);
     c.lds_bytes = g.lds_bytes;
     c.granules = (LdsCell*)calloc(g.lds_bytes / 16 + 2, sizeof(LdsCell));
     c.dwords = (LdsCell*)calloc(g.lds_bytes / 4 + 8, sizeof(LdsCell));
     c.written = (u8*)malloc(g.lds_bytes / 4 + 8);
+    c.quick = quick_create(g.lds_bytes, g.n_waves);
     c.epoch = 0;
   }
   c.first_epoch = ++c.epoch;
-  c.n_written = c.n_reads = 0;
-  c.wrote = c.unarrived = false;
+  c.unarrived = false;
   memset(c.written, 0, g.lds_bytes / 4 + 8);
+  quick_start(*c.quick, g.n_waves > 1 && (checks->has(CHECK_RACE) || checks->has(CHECK_WAIT)));
 }
 
 void check_lds_free(GroupCheck& c) {
-  free(c.reads);
+  quick_destroy(c.quick);
   free(c.granules);
   free(c.dwords);
   free(c.written);
 }
 
-namespace {
-struct LdsAccess {
-  Wave& w;
-  GroupCheck& g;
-  WaveCheck& c;
-  const Access& x;
-  u16 me;
-  u32 seq;
-  bool write, atomic;
-};
+void check_lds_barrier(Workgroup& g) {
+  GroupCheck& c = *g.check;
+  if (c.unarrived) quick_leave(g);  // who wrote what counts from now on
+  c.epoch++;
+  quick_barrier(*c.quick, !c.unarrived);
 }
 
 static const char* where(const LdsAccess& a, u32 pc) { return a.g.checks->program->where[pc & PC_MASK]; }
@@ -125,7 +108,7 @@ static bool touch(const LdsAccess& a, LdsCell& cell, int lane, u32 at, u32 bytes
   }
   bool mixed = (cell.writers & ~a.me) && (cell.write >> 25 & 15) != bytes;
   bool all_atomic = a.atomic && (!cell.writers || (cell.write & ATOMIC));
-  cell.write = (cell.write & (SPLIT | MIXED | 15u << 25)) | (mixed ? MIXED : 0) | (all_atomic ? ATOMIC : 0) | bytes << 25 | (a.c.pc & PC_MASK);
+  cell.write = (cell.write & (SPLIT | MIXED | 15u << 25)) | (mixed ? MIXED : 0) | (all_atomic ? ATOMIC : 0) | bytes << 25 | (a.pc & PC_MASK);
   cell.seq = (cell.seq & 15u << 27) | (a.seq & SEQ_MASK) | (a.seq & VM_COUNTER);
   cell.writers |= a.me;
   return true;
@@ -139,18 +122,15 @@ static void split(GroupCheck& g, u32 granule) {
 }
 
 // One lane's element of `bytes` bytes at `at`; data: its first data register, or null.
-static bool element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* data) {
+bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* data) {
   GroupCheck& g = a.g;
-  if (g.checks->has(CHECK_UNINITIALISED) && g.n_written < g.lds_bytes / 4) {
+  if (g.checks->has(CHECK_UNINITIALISED)) {
     u32 missing = ~0u;
     for (u32 d = at / 4; d <= (at + bytes - 1) / 4; d++) {
       u32 from = d * 4 < at ? at & 3 : 0, to = d * 4 + 4 > at + bytes ? (at + bytes) & 3 : 4;
       u8 mask = (u8)((1u << to) - (1u << from));
-      if (a.write && !a.atomic) {
-        g.n_written += (g.written[d] | mask) == 15 && g.written[d] != 15;
-        g.written[d] |= mask;
-      }
-      else if ((g.written[d] & mask) != mask && missing == ~0u) missing = d * 4 > at ? d * 4 : at;
+      if (a.write && !a.atomic) lds_written(g, d, mask);
+      else if (!quick_whole(*g.quick, d) && (g.written[d] & mask) != mask && missing == ~0u) missing = d * 4 > at ? d * 4 : at;
     }
     if (missing != ~0u) {
       if (!report(a.w, CHECK_UNINITIALISED, lane, missing, nullptr, ~0u, "reads LDS byte %u, which nothing has written", missing)) return false;
@@ -197,67 +177,30 @@ static bool elements(const LdsAccess& a, const u32* v, u32 offset, const u32* da
       if (at % bytes && a.g.checks->has(CHECK_ALIGNMENT) &&
           !report(w, CHECK_ALIGNMENT, lane, at, nullptr, ~0u, "LDS atomic of %u bytes at byte %u, which is not a multiple of %u", bytes, at, bytes)) return false;
     }
-    if (!element(a, lane, at, bytes, data)) return false;
+    if (!lds_element(a, lane, at, bytes, data)) return false;
   }
   return true;
-}
-
-// Keeps a read for later if nothing can be wrong with it now.
-static bool keep_read(const LdsAccess& a, const u32* v, u32 offset) {
-  GroupCheck& g = a.g;
-  u64 exec = a.w.exec();
-  if (g.wrote || g.unarrived || exec != ~0ull || g.n_reads == MAX_READS) return false;
-  if (g.checks->has(CHECK_UNINITIALISED) && g.n_written < g.lds_bytes / 4) return false;
-  u32 highest = 0;
-  LANES { highest = v[i] > highest ? v[i] : highest; }
-  if (highest > ~0u - offset || (u64)highest + offset + a.x.bytes > g.lds_bytes) return false;
-  if (!g.checks->has(CHECK_RACE)) return true;
-  LdsRead& r = g.reads[g.n_reads++];
-  memcpy(r.v, v, sizeof r.v);
-  r.lanes = exec;
-  r.offset = offset;
-  r.pc = a.c.pc;
-  r.bytes = a.x.bytes;
-  r.wave = (u8)a.w.id;
-  return true;
-}
-
-// Somebody writes: the reads so far count.
-static void replay_reads(GroupCheck& g, Wave* waves) {
-  for (u32 i = 0; i < g.n_reads; i++) {
-    const LdsRead& r = g.reads[i];
-    LdsAccess a = {waves[r.wave], g, g.waves[r.wave], g.checks->table[r.pc], (u16)(1u << r.wave), 0, false, false};
-    for (u64 m = r.lanes; m; m &= m - 1) element(a, __builtin_ctzll(m), r.v[__builtin_ctzll(m)] + r.offset, r.bytes, nullptr);
-  }
-  g.n_reads = 0;
-}
-
-static void begin_write(Workgroup& wg) {
-  GroupCheck& g = *wg.check;
-  if (g.wrote) return;
-  if (g.n_reads) replay_reads(g, wg.waves);
-  g.wrote = true;
 }
 
 bool check_lds(Wave& w, const Inst& in, const Access& x) {
   WaveCheck& c = check_of(w);
-  LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.lgkm.issued, x.kind != LDS_READ, x.kind == LDS_ATOMIC};
+  LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.lgkm.issued, x.kind != LDS_READ, x.kind == LDS_ATOMIC};
   const u32* v = w.vreg(in.src[0].reg);
   c.lanes = 0;
   if (!(a.g.checks->kinds & (1u << CHECK_BOUNDS | 1u << CHECK_WAIT | 1u << CHECK_RACE | 1u << CHECK_UNINITIALISED | 1u << CHECK_ALIGNMENT))) return true;
-  u32 first = (u32)in.offset * x.stride, second = (u32)in.offset1 * x.stride;
-  if (a.write) begin_write(*w.wg);
-  else if (keep_read(a, v, first) && (!x.two || keep_read(a, v, second))) return true;
+  u32 offsets[2] = {(u32)in.offset * x.stride, (u32)in.offset1 * x.stride};
+  if (quick_access(a, v, offsets, x.two ? 2 : 1)) return true;
+  quick_leave(*w.wg);
   const u32* data = x.kind == LDS_WRITE ? w.vreg(in.src[1].reg) : nullptr;
-  if (!elements(a, v, first, data)) return false;
-  return !x.two || elements(a, v, second, x.kind == LDS_WRITE ? w.vreg(in.src[2].reg) : nullptr);
+  if (!elements(a, v, offsets[0], data)) return false;
+  return !x.two || elements(a, v, offsets[1], x.kind == LDS_WRITE ? w.vreg(in.src[2].reg) : nullptr);
 }
 
 // A load straight to LDS writes `width` bytes a lane at base + lane * width.
 bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes) {
   WaveCheck& c = check_of(w);
-  LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.vm.issued | VM_COUNTER, true, false};
-  begin_write(*w.wg);
+  LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.vm.issued | VM_COUNTER, true, false};
+  quick_leave(*w.wg);
   for (; lanes; lanes &= lanes - 1) {
     int lane = __builtin_ctzll(lanes);
     u64 at = (u64)base + lane * width;
@@ -266,7 +209,7 @@ bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes) {
           !report(w, CHECK_BOUNDS, lane, at, nullptr, ~0u, "load of %u bytes straight to LDS byte %llu; the workgroup has %u bytes", width, (unsigned long long)at, w.wg->lds_bytes)) return false;
       continue;
     }
-    if (!element(a, lane, (u32)at, width, nullptr)) return false;
+    if (!lds_element(a, lane, (u32)at, width, nullptr)) return false;
   }
   return true;
 }

@@ -171,9 +171,7 @@ void check_barrier(Workgroup& g) {
     c.apart_pc[0] = g.waves[first].pc - 1;
     c.apart_pc[1] = w.pc - 1;
   }
-  c.epoch++;
-  c.wrote = false;
-  c.n_reads = 0;
+  check_lds_barrier(g);
   c.moved_at = c.checks->progress;
   // The device library's barrier of the grid ends with one of the workgroup, and no instruction that acquires.
   if (g.launch->cooperative) c.checks->acquired[g.linear_id] = __atomic_add_fetch(&c.checks->clock, 1, __ATOMIC_RELAXED);

@@ -1,0 +1,36 @@
+// What the two files that look at LDS accesses share, see check_lds.cpp and check_lds_quick.cpp.
+#pragma once
+#include "check.h"
+
+struct LdsAccess {
+  Wave& w;
+  GroupCheck& g;
+  WaveCheck& c;
+  const Access& x;
+  u16 me;   // mask of one wave
+  u32 pc;
+  u32 seq;  // in the wave's counter
+  bool write, atomic;
+};
+
+// Notes and looks at one lane's element of `bytes` bytes at `at`; data: its first data register, or null. False stops
+// the wave.
+bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* data);
+
+// --- check_lds_quick.cpp -----------------------------------------------------------------------------
+
+struct LdsQuick;
+LdsQuick* quick_create(u32 lds_bytes, u32 n_waves);
+void quick_destroy(LdsQuick* q);
+void quick_start(LdsQuick& q, bool keeps);  // of a workgroup; keeps: which waves' accesses meet matters
+void quick_barrier(LdsQuick& q, bool quick);
+// Whether nothing can be wrong with the elements at v + offsets of the active lanes. If not, quick_leave is next.
+bool quick_access(const LdsAccess& a, const u32* v, const u32* offsets, u32 n);
+void quick_leave(Workgroup& g);  // until the next barrier accesses are kept by lds_element, those so far included
+bool quick_whole(const LdsQuick& q, u32 dword);  // all its bytes have been written
+void quick_set_whole(LdsQuick& q, u32 dword);
+
+static inline void lds_written(GroupCheck& g, u32 dword, u8 bytes) {
+  g.written[dword] |= bytes;
+  if (g.written[dword] == 15) quick_set_whole(*g.quick, dword);
+}
