@@ -56,6 +56,15 @@ static void wait_a_moment() {  // under the lock
   pthread_cond_timedwait(&changed, &lock, &until);
 }
 
+// A small launch takes less time than its caller and its queue's thread need to wake each other: before they sleep, each
+// looks for the other this long. Not under the lock.
+constexpr u64 LOOK_NS = 20000;
+template <class T>
+static void look_for(const T& flag) {
+  for (u64 began = now_ns(); !__atomic_load_n(&flag, __ATOMIC_ACQUIRE) && now_ns() - began < LOOK_NS;) {
+  }
+}
+
 static void change(u32& count, int by) {  // under the lock
   count += by;
   acted_ns = now_ns();
@@ -88,6 +97,11 @@ static void* serve(void* argument) {
   (void)hipSetDevice(q.device);
   pthread_mutex_lock(&lock);
   while (true) {
+    if (!q.pending.count) {
+      pthread_mutex_unlock(&lock);
+      look_for(q.pending.count);
+      pthread_mutex_lock(&lock);
+    }
     while (!q.pending.count || !met(*q.pending[0], q)) pthread_cond_wait(&changed, &lock);
     Pending* p = q.pending[0];
     q.pending.remove(0);
@@ -161,6 +175,9 @@ hipError_t enqueue(ihipStream_t& q, hipStream_t handle, const Operation& o, ihip
   }
   pthread_cond_broadcast(&changed);
   u64 began = now_ns();
+  pthread_mutex_unlock(&lock);
+  look_for(p->finished);
+  pthread_mutex_lock(&lock);
   while (!p->finished && !comes_to_wait(*p, now_ns() - began)) wait_a_moment();
   result = p->finished ? p->result : hipSuccess;
   if (p->finished) {
