@@ -178,12 +178,29 @@ def test_an_undefined_symbol_is_named_when_linking(tmp_path: Path) -> None:
     ("extern __device__ float g(float); x[0] = g(x[1]);", r"mine.hip:3: error: undefined device symbol _Z1gf$"),
     ("__shared__ float s[70000]; s[(int)x[0]] = 1; x[0] = s[3];", r"mine.hip:2:17: error: local memory \(280000\) exc"),
     ("__builtin_amdgcn_permlane32_swap(1, 2, false, false);", r"mine.hip:3:1: error: .* needs target feature"),
-    ("constexpr int waves = 256 / warpSize;", r"mine.hip:3:15: error: .*; since ROCm 7 warpSize is none: write 64$"),
+    ("constexpr int waves = 256 / warpSize;", r"mine.hip:3:15: error: .*; since ROCm 7 .* or say CDNA_HIP_VERSION=6"),
 ])
 def test_a_compile_error_names_the_users_line(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(CompileError, match=message) as caught:
         find().device_asm(write(tmp_path, KERNEL % body), "gfx942")
     assert "\n" not in str(caught.value)
+
+
+def test_a_source_for_rocm_6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hint's switch: what is kept of one version is not taken for the other's."""
+    body = "static_assert(HIP_VERSION_MAJOR == 6); __shared__ float s[256 / warpSize];\n"
+    body += "s[threadIdx.x / warpSize] = x[1]; __syncthreads(); x[0] = s[min(warpSize, 3)];"
+    source = write(tmp_path, KERNEL % body)
+    monkeypatch.setenv("CDNA_HIP_VERSION", "6")
+    assert resources.read_resources(find().device_asm(source, "gfx942"))[0].lds_bytes == 16
+    host = write(tmp_path, "#include <hip/hip_runtime.h>\nstatic_assert(256 / warpSize == 4);\n", "host.hip")
+    find().host_object(host, b"none", "gfx942")
+    monkeypatch.delenv("CDNA_HIP_VERSION")
+    with pytest.raises(CompileError, match="HIP_VERSION_MAJOR == 6"):
+        find().device_asm(source, "gfx942")
+    monkeypatch.setenv("CDNA_HIP_VERSION", "5")
+    with pytest.raises(ToolchainError, match="CDNA_HIP_VERSION=5: say 6 or 7"):
+        find()
 
 
 def test_an_error_inside_a_library_is_told_at_the_users_line(tmp_path: Path) -> None:

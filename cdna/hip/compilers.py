@@ -22,10 +22,19 @@ from ..build import cache_dir
 from ..errors import ToolchainError
 
 INCLUDE_DIR = Path(__file__).parent / "include"
+INCLUDE_FOR_HIP_6 = INCLUDE_DIR / "hip6"  # what sources written for ROCm 6 want
 INCLUDE_FOR_TORCH = INCLUDE_DIR / "for_torch"  # what torch's headers want of ROCm
 OLDEST_CLANG = 20  # the first release that knows gfx950
 REMEDY = ("`pip install ziglang triton` (needs no root), or install clang 20 or later with lld "
           "(Debian 12: apt-get install clang-22 lld-22), or ROCm 7; `python -m cdna doctor` shows what was found")
+
+
+def hip_version() -> int:
+    """The major version of HIP that sources are written for: $CDNA_HIP_VERSION, 7 if that is not set."""
+    said = os.environ.get("CDNA_HIP_VERSION") or "7"
+    if said not in ("6", "7"):
+        raise ToolchainError(f"CDNA_HIP_VERSION={said}: say 6 or 7, for sources written for ROCm 6 or 7")
+    return int(said)
 
 
 @dataclass(frozen=True)
@@ -101,9 +110,13 @@ def triton_files() -> HipFiles:
         if not file.is_file():
             raise ToolchainError(f"no HIP headers: this Triton has no {file}: "
                                  "install 3.6 or later from PyPI, for Linux")
-    numbers = dict(re.findall(r"#define HIP_VERSION_(MAJOR|MINOR|PATCH) (\d+)", header.read_text()))
-    version = ".".join(numbers[part] for part in ("MAJOR", "MINOR", "PATCH"))
-    return HipFiles(f"Triton's package ({amd})", amd / "include", bitcode, version)
+    return HipFiles(f"Triton's package ({amd})", amd / "include", bitcode, _version_in(header))
+
+
+def _version_in(header: Path) -> str:
+    """What a hip_version.h says."""
+    numbers = dict(re.findall(r"#define HIP_VERSION_(MAJOR|MINOR|PATCH) +(\d+)", header.read_text()))
+    return ".".join(numbers[part] for part in ("MAJOR", "MINOR", "PATCH"))
 
 
 def _clang_version(clang: str) -> str:
@@ -124,7 +137,14 @@ def _usable_clang(clang: str) -> str:
 
 
 def _ours_before(files: HipFiles) -> tuple[str, ...]:
-    return "-isystem", str(INCLUDE_DIR), "-isystem", str(files.include)
+    folders = [INCLUDE_DIR, files.include]
+    if hip_version() == 6:
+        folders.insert(0, INCLUDE_FOR_HIP_6)
+    return tuple(word for folder in folders for word in ("-isystem", str(folder)))
+
+
+def _included_first(wrapper: str) -> tuple[str, ...]:
+    return "-include", wrapper, *(("-include", "cdna_hip_6.h") if hip_version() == 6 else ())
 
 
 # ------------------------------------------------------------ ROCm
@@ -143,9 +163,11 @@ def rocm() -> Compiler:
     """ROCm's own clang, with ROCm's headers and bitcode: what hipcc calls."""
     for root in _rocm_roots():
         for folder in ("llvm/bin", "lib/llvm/bin"):
-            clang = root / folder / "clang++"
-            if clang.exists() and (root / "include/hip/hip_runtime.h").exists():
-                version = _clang_version(str(clang))
+            clang, header = root / folder / "clang++", root / "include/hip/hip_version.h"
+            if clang.exists() and header.exists():
+                hip, version = _version_in(header), _clang_version(str(clang))
+                if os.environ.get("CDNA_HIP_VERSION") and hip.split(".")[0] != str(hip_version()):
+                    raise ToolchainError(f"{root} is ROCm {hip}, and CDNA_HIP_VERSION={hip_version()}")
                 return Compiler("rocm", (str(clang),), (str(clang),), version, (f"--rocm-path={root}",), (),
                                 "libstdc++", f"ROCm ({root})", "clang")
     raise ToolchainError("no ROCm under $ROCM_PATH, beside hipcc or in /opt/rocm")
@@ -177,9 +199,10 @@ def clang_at(clang: str) -> Compiler:
     own = (resources / "__clang_hip_runtime_wrapper.h").is_file()
     if own:
         headers += ("-isystem", str(resources / "cuda_wrappers"), *_ours_before(files),
-                    "-include", "__clang_hip_runtime_wrapper.h")
+                    *_included_first("__clang_hip_runtime_wrapper.h"))
     else:
-        headers += ("-isystem", str(INCLUDE_DIR / "wrapper"), *_ours_before(files), "-include", "cdna_hip_wrapper.h")
+        headers += ("-isystem", str(INCLUDE_DIR / "wrapper"), *_ours_before(files),
+                    *_included_first("cdna_hip_wrapper.h"))
     return Compiler("clang", (clang,), (clang,), version, headers, files.bitcode, "libstdc++", files.origin,
                     "clang" if own else "cdna")
 
@@ -216,7 +239,7 @@ def ziglang(cxx_library: str = "") -> Compiler:
         headers += ("-nostdinc", *_zig_cxx_headers(zig, target))
         # without -O2 zig builds what finds undefined behaviour as well, half a minute of it
         linker, plain_linker = (zig, "c++", target, "-O2"), (zig, "cc", target, "-O2")
-    headers += ("-include", "cdna_hip_wrapper.h")
+    headers += _included_first("cdna_hip_wrapper.h")
     return Compiler("ziglang", (zig, "clang", target), linker, version, headers, files.bitcode, cxx_library,
                     files.origin, "cdna", plain_linker)
 

@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from .compilers import INCLUDE_DIR
+
 _MESSAGE = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<text>.*)$")
 _PLACE = re.compile(r"^(?:In file included from )?(?P<file>[^\s:][^:\n]*):(?P<line>\d+):")
 _MISSING = re.compile(r"'(?P<header>[^']+)' file not found$")
-# Folders and headers of libraries, none of which this package has: of ROCm, in PyTorch's image of it, and others.
+# Folders and headers of libraries, of which this package has a part or nothing: of ROCm, in PyTorch's image of it, and
+# others.
 ROCM_LIBRARIES = {
     "hiprand": "hipRAND", "rocrand": "rocRAND", "hipcub": "hipCUB", "rocprim": "rocPRIM", "rocthrust": "rocThrust",
     "hipblas": "hipBLAS", "hipblas-common": "hipBLAS", "rocblas": "rocBLAS", "hipblaslt": "hipBLASLt",
@@ -21,6 +24,12 @@ _LIBRARIES = {
     "rocsparse": "rocSPARSE", "rocsolver": "rocSOLVER", "rocfft": "rocFFT", "hiptensor": "hipTensor",
     "roctracer": "ROCTracer", "rocm_smi": "ROCm SMI", "hsa": "ROCr", "rocprofiler": "ROCprofiler",
 }
+# How the compiler says that an object stands where a constant or a number should.
+_NO_NUMBER = re.compile(r"constant expression|variable.length array|no matching function|incompatible operand types")
+_UNKNOWN = re.compile(r"(?:no [a-z ]+ named|undeclared identifier|unknown type name) '(\w+)'"
+                      r"(?:.* in (?:namespace )?'(\w+)\b)?")
+_NAMESPACES = {"hipblaslt_ext": "hipBLASLt"}  # those that are not called as their headers' folder is
+_HIPBLASLT_NAME = re.compile(r"hipblasLt[A-Z]|HIPBLASLT_")
 _BARE = re.compile(r"^(?:.*: )?(?:fatal )?error: (?P<text>.*)$")
 
 
@@ -46,9 +55,9 @@ def explain(said: str, source: Path, folders: tuple[Path, ...] = ()) -> str:
         shown = lines[number + 1:number + 2]
         if shown and (code := re.match(r"^\s*\d+ \| (.*)$", shown[0])):
             message += f": {code[1].strip()}"
-    message += _about_missing(first["text"])
-    if "constant expression" in first["text"] and "warpSize" in " ".join(lines[number:number + 8]):
-        message += "; since ROCm 7 warpSize is none: write 64"
+    message += _about_missing(first["text"]) + _about_part(first["text"])
+    if _NO_NUMBER.search(first["text"]) and "warpSize" in " ".join(lines[number:number + 8]):
+        message += "; since ROCm 7 warpSize is no constant: write 64, or say CDNA_HIP_VERSION=6 for a source of ROCm 6"
     more = len(errors) - 1
     return message + (f" (and {more} more error{'s' * (more > 1)})" if more else "")
 
@@ -56,10 +65,23 @@ def explain(said: str, source: Path, folders: tuple[Path, ...] = ()) -> str:
 def _about_missing(text: str) -> str:
     """What to do about a header that was not found, where it is a library's."""
     found = _MISSING.search(text)
-    library = _LIBRARIES.get(re.split(r"[/.]", found["header"])[0].lower()) if found else None
-    if library is None:
+    folder = re.split(r"[/.]", found["header"])[0].lower() if found else ""
+    if folder not in _LIBRARIES:
         return ""
-    return f"; {library} is not part of the emulated device: give its headers with -I, or leave it out"
+    what = "is not part" if not (INCLUDE_DIR / folder).is_dir() else "is, without this header, part"
+    return f"; {_LIBRARIES[folder]} {what} of the emulated device: give its headers with -I, or leave it out"
+
+
+def _about_part(text: str) -> str:
+    """Where a name is a library's of which the emulated device has a part: which library, and what to do."""
+    found = _UNKNOWN.search(text)
+    if not found:
+        return ""
+    name, space = found.groups()
+    library = _NAMESPACES.get(space) or ("hipBLASLt" if _HIPBLASLT_NAME.match(name) else ROCM_LIBRARIES.get(space))
+    if library is None or not (INCLUDE_DIR / library.lower()).is_dir() and not (INCLUDE_DIR / str(space)).is_dir():
+        return ""
+    return f"; what the emulated device has of {library} is without {name}: give the library's headers with -I or CPATH"
 
 
 def _is_library(file: str, source: Path, folders: tuple[Path, ...]) -> bool:

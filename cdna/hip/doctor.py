@@ -12,7 +12,7 @@ from ..arch import ARCHS
 from ..build import cache_dir, engine_library, find_compiler
 from ..errors import CdnaError, ToolchainError
 from ..resources import read_resources
-from .compilers import INCLUDE_DIR, REMEDY, Compiler, choose, search, triton_files
+from .compilers import INCLUDE_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files
 from .toolchain import Toolchain
 
 PROBE = """#include <hip/hip_runtime.h>
@@ -38,7 +38,8 @@ def doctor(out: TextIO) -> int:
             line("no", found.kind, found.reason)
     try:
         files = triton_files()
-        line("found", "HIP headers", f"{files.version}, {files.origin}; the rest in {INCLUDE_DIR}")
+        read_as = "" if hip_version() == 7 else f", read as ROCm {hip_version()}'s (CDNA_HIP_VERSION)"
+        line("found", "HIP headers", f"{files.version}{read_as}, {files.origin}; the rest in {INCLUDE_DIR}")
     except ToolchainError as error:
         line("no", "HIP headers", str(error))
     line(*_compiles())

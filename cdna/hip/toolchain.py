@@ -25,7 +25,7 @@ from ..arch import get_arch
 from ..errors import CompileError, ToolchainError
 from . import verify
 from .beginnings import Beginnings
-from .compilers import Compiler, choose, environment, zigs_cxx_library_is_built
+from .compilers import Compiler, choose, environment, hip_version, zigs_cxx_library_is_built
 from .diagnostics import explain
 from .results import Results, digest_of, results_folder, stored
 
@@ -236,13 +236,13 @@ class Toolchain:
 
 
 @functools.cache
-def _found(wanted: str, path: str) -> Toolchain:
+def _found(wanted: str, path: str, hip: int) -> Toolchain:
     return Toolchain(choose(wanted))
 
 
 def find(wanted: str = "") -> Toolchain:
     """The toolchain to use; ToolchainError says what to install. `wanted`: see compilers.choose."""
-    return _found(wanted or os.environ.get("CDNA_HIP_COMPILER", ""), os.environ.get("PATH", ""))
+    return _found(wanted or os.environ.get("CDNA_HIP_COMPILER", ""), os.environ.get("PATH", ""), hip_version())
 
 
 def control_ir(arch: str, extra: Sequence[str] = ()) -> str:
