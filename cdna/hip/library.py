@@ -1,4 +1,5 @@
-"""Builds the stand-in HIP runtime (runtime/*.cpp), a libamdhip64.so on top of the engine, once per machine."""
+"""Builds the stand-in HIP runtime (runtime/*.cpp), a libamdhip64.so on top of the engine, once per machine; and, for
+programs that call it, a libhipblaslt.so (hipblaslt/*.cpp)."""
 
 from __future__ import annotations
 
@@ -6,16 +7,19 @@ import dataclasses
 import fcntl
 import os
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..arch import ARCHS
 from ..build import ENGINE_DIR, FLAGS, _cpu_features, _hash, _run, cache_dir, cpu_flags, engine_library, find_compiler
 from ..errors import ToolchainError
-from .compilers import triton_files
+from .compilers import INCLUDE_DIR, triton_files
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
 NAME = "libamdhip64.so"
+BLAS_DIR = Path(__file__).parent / "hipblaslt"
+BLAS_NAME = "libhipblaslt.so"
 # ArchFacts of runtime.h, in its order
 _FACTS = ("name", "product", "compute_units", "xcds", "lds_bytes", "clock_mhz", "max_waves_per_simd", "vgprs_per_lane",
           "vgpr_granule", "memory_bytes")
@@ -33,21 +37,46 @@ def _arch_facts() -> str:
 
 def runtime_library() -> Path:
     """Path of the built libamdhip64.so, in a folder of its own; builds it where the cache has none."""
-    engine = engine_library()
+    # Guards of statics would need the C++ library's runtime, which a program may have linked into itself. What libc++'s
+    # headers include of each other for old programs' sake is three quarters of what there is to parse.
+    flags = ["-O2", "-fno-threadsafe-statics", "-D_LIBCPP_REMOVE_TRANSITIVE_INCLUDES"]
+    # The engine by its full path: a process that has it already, as Python's side has, gets no second one.
+    return _built(NAME, "hip-runtime", "HIP runtime", [RUNTIME_DIR, ENGINE_DIR], flags, [engine_library()],
+                  {"arch_facts.h": _arch_facts()})
+
+
+def blas_library() -> Path:
+    """Path of the built libhipblaslt.so, likewise. Only programs that call it need it."""
+    flags = ["-O3", "-ffp-contract=fast", "-fno-threadsafe-statics", "-D_LIBCPP_REMOVE_TRANSITIVE_INCLUDES"]
+    folders = [BLAS_DIR, INCLUDE_DIR / "hipblaslt"]
+    return _built(BLAS_NAME, "hipblaslt", "hipBLASLt", folders, flags, [runtime_library()], {})
+
+
+def libraries_called_by(objects: Sequence[Path], flags: Sequence[str] = ()) -> list[str]:
+    """The linker's words for our libraries, other than the runtime, that objects call or `flags` name."""
+    if not any(b"hipblasLt" in file.read_bytes() for file in objects) and "-lhipblaslt" not in flags:
+        return []
+    folder = blas_library().parent
+    return [f"-L{folder}", "-lhipblaslt", f"-Wl,-rpath,{folder}"]
+
+
+def _built(name: str, short: str, what: str, folders: Sequence[Path], extra: Sequence[str], linked: Sequence[Path],
+           generated: dict[str, str]) -> Path:
+    """A shared library of the first folder's sources and all folders' headers, with those generated.
+
+    extra: compiler flags beside the engine's, whose optimisation they replace; linked: libraries that it calls.
+    """
     compile_command, link_command = find_compiler()
     # HIP's headers include the C++ library's
     compile_command = [word for word in compile_command if word != "-nostdinc++"] + cpu_flags(compile_command)[-1:]
     hip = triton_files()
-    facts = _arch_facts()
-    sources = sorted(RUNTIME_DIR.glob("*.cpp"))
-    headers = [*sorted(RUNTIME_DIR.glob("*.h")), *sorted(ENGINE_DIR.glob("*.h"))]
-    # Guards of statics would need the C++ library's runtime, which a program may have linked into itself. What libc++'s
-    # headers include of each other for old programs' sake is three quarters of what there is to parse.
-    flags = [*(flag for flag in FLAGS if flag != "-O3"), "-O2", "-fno-threadsafe-statics", "-D__HIP_PLATFORM_AMD__",
-             "-D_LIBCPP_REMOVE_TRANSITIVE_INCLUDES"]
-    identity = " ".join([*compile_command, *flags, hip.version, facts]) + _cpu_features()
-    folder = cache_dir() / f"hip-runtime-{_hash(sources + headers, identity, engine.name)}"
-    library = folder / NAME
+    sources = sorted(folders[0].glob("*.cpp"))
+    headers = [header for folder in folders for header in sorted(folder.glob("*.h"))]
+    flags = [*(flag for flag in FLAGS if flag != "-O3"), *extra, "-D__HIP_PLATFORM_AMD__"]
+    identity = " ".join([*compile_command, *flags, hip.version, *generated.values()]) + _cpu_features()
+    called = [f"{path.parent.name}/{path.name}" for path in linked]
+    folder = cache_dir() / f"{short}-{_hash(sources + headers, identity, *called)}"
+    library = folder / name
     if library.exists():
         return library
     try:
@@ -58,10 +87,11 @@ def runtime_library() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if library.exists():
             return library
-        print("cdna: building the HIP runtime (once per machine) ...", file=sys.stderr, flush=True)
-        (folder / "arch_facts.h").write_text(facts)
-        includes = [f"-I{RUNTIME_DIR}", f"-I{ENGINE_DIR}", f"-I{folder}",
-                    "-isystem", str(Path(__file__).parent / "include"), "-isystem", str(hip.include)]
+        print(f"cdna: building the {what} (once per machine) ...", file=sys.stderr, flush=True)
+        for header, text in generated.items():
+            (folder / header).write_text(text)
+        includes = [*(f"-I{place}" for place in [*folders, folder]),
+                    "-isystem", str(INCLUDE_DIR), "-isystem", str(hip.include)]
 
         def compile_one(source: Path) -> Path:
             output = folder / f"{source.stem}.o"
@@ -72,8 +102,13 @@ def runtime_library() -> Path:
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             objects = list(pool.map(compile_one, sources))
         partial = folder / f"{os.getpid()}.so"
-        # The engine by its full path: a process that has it already, as Python's side has, gets no second one.
-        soname = ["-soname", NAME] if "ld.lld" in link_command else [f"-Wl,-soname,{NAME}"]
-        _run([*link_command, *soname, *map(str, objects), str(engine), "-o", str(partial)], "linking the HIP runtime")
+        lld = "ld.lld" in link_command
+
+        def given(*words: str) -> list[str]:
+            return list(words) if lld else [f"-Wl,{','.join(words)}"]
+
+        places = [word for path in linked for word in given("-rpath", str(path.parent))]
+        _run([*link_command, *given("-soname", name), *places, *map(str, [*objects, *linked]), "-o", str(partial)],
+             f"linking the {what}")
         partial.rename(library)
     return library

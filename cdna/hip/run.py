@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import CdnaError, ToolchainError
 from . import openmp
 from .container import container
-from .library import runtime_library
+from .library import libraries_called_by, runtime_library
 from .toolchain import find
 
 # What hip_runtime.h includes up to HIP 6, which programs rely on, and HIP 7's, which is used here, does not.
@@ -45,7 +45,8 @@ def build_program(sources: Sequence[Path], arch: str, include_dirs: Sequence[Pat
     folder = library.parent
     try:
         link = toolchain.link_shared if shared else toolchain.link_executable
-        return link(objects, [f"-L{folder}", "-lamdhip64", f"-Wl,-rpath,{folder}", "-lpthread", *libraries])
+        return link(objects, [*libraries_called_by(objects), f"-L{folder}", "-lamdhip64", f"-Wl,-rpath,{folder}",
+                              "-lpthread", *libraries])
     except ToolchainError as error:
         found = _UNDEFINED.search(str(error))
         missing = [name for name in found[1].split(", ") if re.match(r"(__)?hip", name)] if found else []

@@ -203,17 +203,18 @@ __global__ void k(int* x) {
 
 def test_headers_of_rocms_libraries_matter_where_they_are_used(tmp_path: Path, monkeypatch: Any) -> None:
     """Sources include a library or two more than they use."""
-    include = "#include <hipcub/hipcub.hpp>\n#include <ck/utility/data_type.hpp>\n#include <rocwmma/rocwmma.hpp>\n"
+    include = "#include <rocprim/rocprim.hpp>\n#include <ck/utility/data_type.hpp>\n#include <rocwmma/rocwmma.hpp>\n"
     kernel = '__global__ void k(int* x) { *x = %s + rocwmma::mem_col_major; }\nextern "C" int f() { return 7; }'
     flags = {"no_implicit_headers": True, "is_python_module": False, "build_directory": str(tmp_path)}
-    load_inline("unused", "", include + kernel % "1", **flags)
-    absent = r"taken as empty: ck/utility/data_type.hpp, hipcub/hipcub.hpp, of libraries that come with ROCm"
-    with pytest.raises(RuntimeError, match=rf"undeclared identifier 'ck'.*{absent}"):
-        load_inline("used", "", include + kernel % "sizeof(ck::half_t)", **flags)
-    (tmp_path / "ck/utility").mkdir(parents=True)
-    (tmp_path / "ck/utility/data_type.hpp").write_text("namespace ck { using half_t = _Float16; }\n")
+    load_inline("unused", "", include + kernel % "sizeof(ck::half4_t)", **flags)
+    absent = r"taken as empty: rocprim/rocprim.hpp, of libraries that come with ROCm"
+    with pytest.raises(RuntimeError, match=rf"undeclared identifier 'rocprim'.*{absent}"):
+        load_inline("used", "", include + kernel % "sizeof(rocprim::half)", **flags)
+    for name in ("rocprim/rocprim.hpp", "ck/utility/data_type.hpp"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(f"namespace {name.partition('/')[0]} {{ using half = _Float16; }}\n")
     monkeypatch.setenv("CPATH", str(tmp_path))
-    load_inline("found", "", include + kernel % "sizeof(ck::half_t)", **flags)
+    load_inline("found", "", include + kernel % "sizeof(rocprim::half) + sizeof(ck::half)", **flags)
 
 
 def test_a_killed_build_blocks_nobody(tmp_path: Path) -> None:

@@ -320,10 +320,11 @@ def _check_targets(extension: Extension) -> None:
 
 
 def _link(extension: Extension, toolchain: Toolchain, objects: Sequence[Path]) -> Path:
-    from cdna.hip.library import runtime_library
+    from cdna.hip.library import libraries_called_by, runtime_library
 
     runtime = runtime_library().parent
     given = [flag for flag in extension.ldflags if flag not in _PART_OF_TORCH]
+    given += libraries_called_by(objects, given)
     # In one word each, so that half a gigabyte of torch is not read to name the result.
     of_torch = [f"-Wl,-L{torch_headers.TORCH / 'lib'},-lc10,-ltorch_cpu,-ltorch,-ltorch_python"]
     try:

@@ -1,0 +1,2 @@
+#pragma once
+#include <ck/utility/integral_constant.hpp>

@@ -1,0 +1,326 @@
+// hipCUB's operations of a device, a block and a wave against loops on the host.
+#include <hipcub/hipcub.hpp>
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include "check.h"
+
+#if !defined(__HIP_DEVICE_COMPILE__)
+#pragma clang optimize off  // the host's loops are short, and take longer to be compiled
+#endif
+
+using u32 = unsigned;
+
+// Calls twice: how much storage, and with it.
+template <typename Call> void with_storage(Call call) {
+  size_t bytes = 0;
+  OK(call(nullptr, bytes));
+  EXPECT(bytes > 0);
+  DeviceArray<char> storage(bytes);
+  size_t less = bytes - 1;
+  EXPECT(bytes == 1 || call(storage.data, less) == hipErrorInvalidValue);
+  OK(call(storage.data, bytes));
+  OK(hipDeviceSynchronize());
+}
+
+// --- the device's ---------------------------------------------------------------------------------
+
+template <typename Key> Key random_key(u32 i) {
+  u32 x = hashed(i);
+  if constexpr (hipcub::cdna::is_float<Key>)
+    return i % 50 == 7 ? Key(i % 4 < 2 ? -0.0f : 0.0f) : Key(float(int(x % 2001) - 1000) / 4);
+  else
+    return Key(i % 5 ? (uint64_t(x) << 32 | hashed(x)) >> (i % 3) : 12);
+}
+
+// Keys of every kind, over some of their bits, with their first places as values: stable, both ways.
+template <typename Key> void device_sort(u32 n, int begin, int end) {
+  std::vector<Key> keys(n);
+  std::vector<u32> places(n), order(n);
+  for (u32 i = 0; i < n; i++) keys[i] = random_key<Key>(i), places[i] = i;
+  DeviceArray<Key> keys_in(keys), keys_out(n);
+  DeviceArray<u32> values_in(places), values_out(n);
+  for (bool descending : {false, true}) {
+    auto digit = [&](u32 i) {
+      uint64_t bits = uint64_t(hipcub::cdna::ordered_bits(keys[i])) >> begin;
+      return end - begin < 64 ? bits & ((1ull << (end - begin)) - 1) : bits;
+    };
+    order = places;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](u32 a, u32 b) { return descending ? digit(b) < digit(a) : digit(a) < digit(b); });
+    with_storage([&](void* storage, size_t& bytes) {
+      auto sort = [&](auto... rest) {
+        return descending ? hipcub::DeviceRadixSort::SortPairsDescending(storage, bytes, rest...)
+                          : hipcub::DeviceRadixSort::SortPairs(storage, bytes, rest...);
+      };
+      return sort((const Key*)keys_in.data, keys_out.data, (const u32*)values_in.data, values_out.data, n, begin, end);
+    });
+    std::vector<Key> sorted = keys_out.host();
+    std::vector<u32> moved = values_out.host();
+    EXPECT(moved == order);
+    for (u32 i = 0; i < n; i++) EXPECT(!memcmp(&sorted[i], &keys[order[i]], sizeof(Key)));
+    EXPECT(values_in.host() == places);
+  }
+}
+
+void device_sorts() {
+  device_sort<float>(2100, 0, 32);
+  device_sort<int64_t>(5000, 0, 64);
+  device_sort<int64_t>(300, 3, 9);
+  device_sort<int64_t>(10, 4, 4);
+  device_sort<__half>(64, 0, 16);
+  size_t bytes = 0;
+  OK(hipcub::DeviceRadixSort::SortKeys(nullptr, bytes, (int*)nullptr, (int*)nullptr, 0));
+
+  std::vector<u32> keys(1000);
+  for (u32 i = 0; i < keys.size(); i++) keys[i] = hashed(i) % 100000;
+  DeviceArray<u32> a(keys), b(keys.size());
+  hipcub::DoubleBuffer<u32> buffers(a.data, b.data);
+  with_storage([&](void* storage, size_t& n) {
+    return hipcub::DeviceRadixSort::SortKeysDescending(storage, n, buffers, int(keys.size()), 0, 17);
+  });
+  std::sort(keys.begin(), keys.end(), std::greater<u32>());
+  EXPECT(buffers.Current() == b.data && b.host() == keys);  // three passes
+}
+
+struct Twice {
+  __host__ __device__ long operator()(int x) const { return 2l * x; }
+};
+struct IsOdd {
+  __host__ __device__ bool operator()(int x) const { return x & 1; }
+};
+// Not commutative, but associative: x -> a x + b, one after the other.
+struct Line {
+  u32 a, b;
+};
+struct Then {
+  __host__ __device__ Line operator()(const Line& f, const Line& g) const { return {g.a * f.a, g.a * f.b + g.b}; }
+};
+
+void device_sums(u32 n) {
+  std::vector<int> x(n);
+  for (u32 i = 0; i < n; i++) x[i] = int(hashed(i) % 2000) - 1000;
+  DeviceArray<int> in(x), one(1);
+  DeviceArray<long> wide(1);
+  auto reduced = [&](auto call, int wanted) {
+    with_storage(call);
+    EXPECT(one.host()[0] == wanted);
+  };
+  using hipcub::DeviceReduce;
+  int sum = std::accumulate(x.begin(), x.end(), 0);
+  reduced([&](void* s, size_t& b) { return DeviceReduce::Sum(s, b, in.data, one.data, n); }, sum);
+  auto least = std::min_element(x.begin(), x.end()), most = std::max_element(x.begin(), x.end());
+  reduced([&](void* s, size_t& b) { return DeviceReduce::Min(s, b, in.data, one.data, n); }, n ? *least : INT_MAX);
+  reduced([&](void* s, size_t& b) { return DeviceReduce::Max(s, b, in.data, one.data, n); }, n ? *most : INT_MIN);
+  reduced([&](void* s, size_t& b) { return DeviceReduce::Reduce(s, b, in.data, one.data, n, hipcub::Max(), 990); },
+          n ? std::max(990, *most) : 990);
+  hipcub::TransformInputIterator<long, Twice, int*> doubled(in.data, Twice());
+  with_storage([&](void* s, size_t& b) { return DeviceReduce::Sum(s, b, doubled, wide.data, n); });
+  EXPECT(wide.host()[0] == 2l * sum);
+  DeviceArray<hipcub::KeyValuePair<int, int>> pair(1);
+  with_storage([&](void* s, size_t& b) { return DeviceReduce::ArgMin(s, b, in.data, pair.data, n); });
+  EXPECT(pair.host()[0].key == (n ? least - x.begin() : 1));
+  with_storage([&](void* s, size_t& b) { return DeviceReduce::ArgMax(s, b, in.data, pair.data, n); });
+  EXPECT(pair.host()[0].key == (n ? most - x.begin() : 1));
+
+  using hipcub::DeviceScan;
+  DeviceArray<int> out(n + 1);
+  auto scanned = [&](auto call, int first, bool inclusive) {
+    with_storage(call);
+    std::vector<int> got = out.host();
+    for (u32 i = 0; i < n; i++) {
+      if (inclusive) first += x[i];
+      EXPECT(got[i] == first);
+      if (!inclusive) first += x[i];
+    }
+  };
+  scanned([&](void* s, size_t& b) { return DeviceScan::InclusiveSum(s, b, in.data, out.data, n); }, 0, true);
+  scanned([&](void* s, size_t& b) { return DeviceScan::ExclusiveSum(s, b, in.data, out.data, n); }, 0, false);
+  scanned([&](void* s, size_t& b) { return DeviceScan::ExclusiveScan(s, b, in.data, out.data, hipcub::Sum(), 7, n); },
+          7, false);
+  std::vector<Line> lines(n);
+  for (u32 i = 0; i < n; i++) lines[i] = {hashed(i) | 1, hashed(~i)};
+  DeviceArray<Line> steps(lines);
+  with_storage([&](void* s, size_t& b) { return DeviceScan::InclusiveScan(s, b, steps.data, steps.data, Then(), n); });
+  std::vector<Line> composed = steps.host();
+  Line line = {1, 0};
+  for (u32 i = 0; i < n; i++) {
+    line = Then()(line, lines[i]);
+    EXPECT(composed[i].a == line.a && composed[i].b == line.b);
+  }
+
+  using hipcub::DeviceSelect;
+  std::vector<char> flags(n);
+  for (u32 i = 0; i < n; i++) flags[i] = hashed(i + 5) % 3 == 0;
+  DeviceArray<char> flagged(flags);
+  auto selected = [&](auto call, auto chosen) {
+    with_storage(call);
+    std::vector<int> got = out.host();
+    u32 count = 0;
+    for (u32 i = 0; i < n; i++)
+      if (chosen(i)) EXPECT(got[count++] == x[i]);
+    EXPECT(one.host()[0] == int(count));
+  };
+  selected(
+      [&](void* s, size_t& b) { return DeviceSelect::Flagged(s, b, in.data, flagged.data, out.data, one.data, n); },
+      [&](u32 i) { return flags[i]; });
+  selected([&](void* s, size_t& b) { return DeviceSelect::If(s, b, in.data, out.data, one.data, n, IsOdd()); },
+           [&](u32 i) { return x[i] & 1; });
+  for (u32 i = 0; i < n; i++) x[i] /= 600;
+  OK(hipMemcpy(in.data, x.data(), n * sizeof(int), hipMemcpyHostToDevice));
+  selected([&](void* s, size_t& b) { return DeviceSelect::Unique(s, b, in.data, out.data, one.data, n); },
+           [&](u32 i) { return !i || x[i] != x[i - 1]; });
+}
+
+void device_histograms() {
+  constexpr u32 N = 3000;
+  std::vector<float> x(N);
+  for (u32 i = 0; i < N; i++) x[i] = float(hashed(i) % 1200) / 10 - 10;  // -10 to 110
+  std::vector<float> levels = {-5, 0, 1, 50, 64.5, 200};
+  DeviceArray<float> samples(x), bounds(levels);
+  DeviceArray<int> even(20), between(5);
+  with_storage([&](void* s, size_t& b) {
+    return hipcub::DeviceHistogram::HistogramEven(s, b, samples.data, even.data, 21, 0.0f, 100.0f, N);
+  });
+  with_storage([&](void* s, size_t& b) {
+    return hipcub::DeviceHistogram::HistogramRange(s, b, samples.data, between.data, 6, bounds.data, N);
+  });
+  std::vector<int> wanted_even(20), wanted_between(5);
+  for (float v : x) {
+    if (v >= 0 && v < 100) wanted_even[int(v * (20 / 100.0f))]++;
+    for (int i = 0; i < 5; i++) wanted_between[i] += v >= levels[i] && v < levels[i + 1];
+  }
+  EXPECT(even.host() == wanted_even && between.host() == wanted_between);
+  std::vector<int> whole(N);
+  for (u32 i = 0; i < N; i++) whole[i] = hashed(i) % 256;
+  DeviceArray<int> numbers(whole), counts(256);
+  with_storage([&](void* s, size_t& b) {
+    return hipcub::DeviceHistogram::HistogramEven(s, b, numbers.data, counts.data, 257, 0, 256, N);
+  });
+  std::vector<int> wanted(256);
+  for (int v : whole) wanted[v]++;
+  EXPECT(counts.host() == wanted);
+}
+
+// --- a block's ------------------------------------------------------------------------------------
+
+// Sorts N = X * Y * ITEMS keys; values: their places. Then the sums of what a thread has, in two ways.
+template <int X, int Y, int ITEMS>
+__global__ void in_block(const int* in, int* keys_out, int* values_out, int* striped_out, int* sums, int* before) {
+  constexpr int N = X * Y * ITEMS;
+  using Load = hipcub::BlockLoad<int, X, ITEMS, hipcub::BLOCK_LOAD_WARP_TRANSPOSE, Y>;
+  using Store = hipcub::BlockStore<int, X, ITEMS, hipcub::BLOCK_STORE_TRANSPOSE, Y>;
+  using Striped = hipcub::BlockStore<int, X, ITEMS, hipcub::BLOCK_STORE_STRIPED, Y>;
+  using Sort = hipcub::BlockRadixSort<int, X, ITEMS, int, 4, true, hipcub::BLOCK_SCAN_WARP_SCANS,
+                                      hipSharedMemBankSizeFourByte, Y>;
+  using Reduce = hipcub::BlockReduce<int, X, hipcub::BLOCK_REDUCE_WARP_REDUCTIONS, Y>;
+  using Scan = hipcub::BlockScan<int, X, hipcub::BLOCK_SCAN_RAKING, Y>;
+  __shared__ union {
+    typename Load::TempStorage load;
+    typename Store::TempStorage store;
+    typename Sort::TempStorage sort;
+    typename Reduce::TempStorage reduce;
+    typename Scan::TempStorage scan;
+  } storage;
+  int thread = threadIdx.x + X * threadIdx.y, keys[ITEMS], values[ITEMS];
+  Load(storage.load).Load(in, keys, N - 1, -5);
+  for (int i = 0; i < ITEMS; i++) values[i] = thread * ITEMS + i;
+  Sort(storage.sort).Sort(keys, values);
+  Store(storage.store).Store(keys_out, keys);
+  Store(storage.store).Store(values_out, values);
+  __syncthreads();
+  Sort(storage.sort).SortDescendingBlockedToStriped(keys);
+  Striped().Store(striped_out, keys);
+  __syncthreads();
+  int sum = Reduce(storage.reduce).Sum(thread, X * Y - 1);
+  if (thread == 0) sums[0] = sum;
+  __syncthreads();
+  sum = Reduce(storage.reduce).Reduce(values, hipcub::Max());
+  if (thread == 0) sums[1] = sum;
+  __syncthreads();
+  int scanned[ITEMS], total;
+  Scan(storage.scan).ExclusiveSum(values, scanned, total);
+  Store(storage.store).Store(before, scanned);
+  if (thread == X * Y - 1) sums[2] = total;
+  __syncthreads();
+  auto prefix = [](int aggregate) { return 1000 + aggregate; };
+  Scan(storage.scan).InclusiveSum(thread, total, prefix);
+  if (thread == X * Y - 1) sums[3] = total;
+}
+
+template <int X, int Y, int ITEMS> void block() {
+  constexpr int N = X * Y * ITEMS, THREADS = X * Y;
+  std::vector<int> x(N), order(N);
+  for (int i = 0; i < N; i++) x[i] = int(hashed(i) % 200) - 100;
+  DeviceArray<int> in(x), keys(N), values(N), striped(N), sums(4), before(N);
+  in_block<X, Y, ITEMS><<<1, dim3(X, Y)>>>(in.data, keys.data, values.data, striped.data, sums.data, before.data);
+  OK(hipDeviceSynchronize());
+  x[N - 1] = -5;
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return x[a] < x[b]; });
+  EXPECT(values.host() == order);
+  std::sort(x.begin(), x.end());
+  EXPECT(keys.host() == x);
+  std::reverse(x.begin(), x.end());
+  EXPECT(striped.host() == x);
+  std::vector<int> s = sums.host(), prefixes = before.host();
+  EXPECT(s[0] == (THREADS - 1) * (THREADS - 2) / 2 && s[1] == N - 1 && s[2] == N * (N - 1) / 2);
+  EXPECT(s[3] == 1000 + THREADS * (THREADS - 1));
+  for (int i = 0, sum = 0; i < N; sum += order[i++]) EXPECT(prefixes[i] == sum);
+}
+
+__global__ void exchanged(int* out) {
+  hipcub::BlockExchange<int, 128, 3> exchange;
+  int x[3], y[3], ranks[3];
+  for (int i = 0; i < 3; i++) x[i] = threadIdx.x * 3 + i, ranks[i] = 383 - x[i];
+  exchange.BlockedToStriped(x, y);
+  for (int i = 0; i < 3; i++) out[threadIdx.x + i * 128] = y[i];
+  __syncthreads();
+  exchange.ScatterToBlocked(x, ranks);
+  for (int i = 0; i < 3; i++) out[384 + threadIdx.x * 3 + i] = x[i];
+}
+
+// --- a wave's -------------------------------------------------------------------------------------
+
+// Per lane: the group's sum in its first lane, the scan of lanes, the exclusive scan of the maximum from 5 on, the
+// total.
+template <int GROUP> __global__ void in_wave(long* out) {
+  __shared__ typename hipcub::WarpReduce<long, GROUP>::TempStorage reduce;
+  __shared__ typename hipcub::WarpScan<long, GROUP>::TempStorage scan;
+  long x = threadIdx.x, y, total;
+  out[4 * x] = hipcub::WarpReduce<long, GROUP>(reduce).Sum(x);
+  hipcub::WarpScan<long, GROUP>(scan).InclusiveSum(x, y, total);
+  out[4 * x + 1] = y;
+  out[4 * x + 3] = total;
+  hipcub::WarpScan<long, GROUP>(scan).ExclusiveScan(x, y, 5l, hipcub::Max());
+  out[4 * x + 2] = y;
+}
+template <int GROUP> void wave() {
+  DeviceArray<long> out(256);
+  in_wave<GROUP><<<1, 64>>>(out.data);
+  OK(hipDeviceSynchronize());
+  std::vector<long> got = out.host();
+  for (int lane = 0; lane < 64; lane++) {
+    long first = lane / GROUP * GROUP, sum = 0, upto = 0;
+    for (long i = first; i < first + GROUP; i++) sum += i, upto += i <= lane ? i : 0;
+    if (lane == first) EXPECT(got[4 * lane] == sum);
+    EXPECT(got[4 * lane + 1] == upto && got[4 * lane + 3] == sum);
+    EXPECT(got[4 * lane + 2] == (lane == first ? 5 : std::max(5, lane - 1)));
+  }
+}
+
+int main() {
+  device_sorts();
+  for (u32 n : {0, 1, 3001}) device_sums(n);
+  device_histograms();
+  block<256, 1, 4>();
+  block<20, 5, 3>();
+  wave<64>();
+  wave<16>();
+  DeviceArray<int> out(768);
+  exchanged<<<1, 128>>>(out.data);
+  OK(hipDeviceSynchronize());
+  std::vector<int> got = out.host();
+  for (int i = 0; i < 384; i++) EXPECT(got[i] == i && got[384 + i] == 383 - i);
+}
