@@ -196,6 +196,9 @@ CDNA_HD __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return __half2(__hfma
 #define CDNA_INFINITY 0x7c00
 #define CDNA_OCML(name, a) __ocml_##name##_f16((a).data)
 #include "amd_detail/cdna_narrow_functions.inc"
+// In kernels under the names that other numbers have: a __half converts to all of those.
+CDNA_YIELDS CDNA_D __half max(__half a, __half b) { return __hmax(a, b); }
+CDNA_YIELDS CDNA_D __half min(__half a, __half b) { return __hmin(a, b); }
 
 CDNA_HD __half __cdna_clamp01(__half a) { return a.data > (_Float16)1 ? __half((_Float16)1) : a.data > (_Float16)0 ? a : __half((_Float16)0); }
 CDNA_HD __half __hadd_sat(__half a, __half b) { return __cdna_clamp01(__hadd(a, b)); }
