@@ -159,8 +159,10 @@ struct Order {
   }
   void fill_with_points() const {
     u64 points = n / source->dimensions;
-    for (u32 d = 0; d < source->dimensions; d++)
-      for (u64 i = 0; i < points; i++) out[d * points + i] = (Value)distribution.at(sobol(d, (u32)(source->place + i)));
+    for (u32 d = 0; d < source->dimensions; d++) {
+      Sobol sequence(d, source->place);
+      for (u64 i = 0; i < points; i++) out[d * points + i] = (Value)distribution.at(sequence.next());
+    }
     source->place += points;
   }
   static void run(void* argument) {

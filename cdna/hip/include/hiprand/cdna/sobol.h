@@ -56,13 +56,25 @@ constexpr Directions sobol_directions() {
   return v;
 }
 
-inline unsigned sobol(unsigned dimension, unsigned place) {
-  static constexpr Directions directions = sobol_directions();
-  unsigned value = 0, gray = place ^ place >> 1;
-  for (unsigned i = 0; gray; i++, gray >>= 1)
-    if (gray & 1) value ^= directions.of[dimension][i];
-  return value;
-}
+// A dimension's points from a place of the sequence on.
+class Sobol {
+ public:
+  Sobol(unsigned dimension, unsigned long long first) : directions(ALL.of[dimension]), place(first), value(0) {
+    for (unsigned i = 0, gray = (unsigned)(place ^ place >> 1); gray; i++, gray >>= 1)
+      if (gray & 1) value ^= directions[i];
+  }
+  unsigned next() {
+    unsigned point = value;
+    value ^= directions[__builtin_ctzll(++place) & 31];
+    return point;
+  }
+
+ private:
+  static constexpr Directions ALL = sobol_directions();
+  const unsigned* directions;
+  unsigned long long place;
+  unsigned value;
+};
 
 // From M. Abramowitz, I. Stegun, "Handbook of mathematical functions", 26.2.23, by three of Newton's steps.
 inline double inverse_normal(double p) {
