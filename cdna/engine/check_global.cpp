@@ -81,6 +81,16 @@ static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range
   return report(w, CHECK_BOUNDS, lane, address, r, ~0u, "%s %u bytes at 0x%llx, %s", verb, x.bytes, (unsigned long long)address, where);
 }
 
+// The range that bytes from..to lie in; null where there is none. known: they touch one.
+static Range* range_around(Checks& c, const Access& x, u64 from, u64 to, bool& known) {
+  for (u32 i = 0; i < c.n_ranges; i++) {
+    Range& r = c.ranges[i];
+    known |= from < r.end + 3 && to + 3 > r.base;  // contains() may widen it to dwords
+    if (!r.freed && contains(c, r, x, from, to)) return &r;
+  }
+  return nullptr;
+}
+
 // The range that holds a lane's element; null where there is none and the wave may go on, `stop` where not.
 static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool& stop) {
   Checks& c = *w.wg->check->checks;
@@ -235,7 +245,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   bool races = c.has(CHECK_RACE) && !sync && c.clock < MAX_CLOCK;
   if ((!races && !c.has(CHECK_BOUNDS)) || !l.mask) return true;
 
-  // Mostly all lanes lie in one range, that of the instruction's last execution.
+  // Mostly all lanes lie in one range, that of the instruction's last execution, or in none: a peer's memory.
   u64 low = ~0ull, high = 0;
   if (l.mask == ~0ull) {
     LANES { low = l.at[i] < low ? l.at[i] : low; high = l.at[i] > high ? l.at[i] : high; }
@@ -244,7 +254,13 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   }
   u32 hint = c.hint[wave.pc];
   Range* one = hint < c.n_ranges ? &c.ranges[hint] : nullptr;
-  if (one && (one->freed || !contains(c, *one, x, low, high + x.bytes) || (l.base && one->pointer != l.base && is_pointer(c, l.base)))) one = nullptr;
+  if (!one || one->freed || !contains(c, *one, x, low, high + x.bytes)) {
+    bool known = false;
+    one = range_around(c, x, low, high + x.bytes, known);
+    if (one) c.hint[wave.pc] = (u16)(one - c.ranges);
+    if (!known && c.open && !(l.base && is_pointer(c, l.base))) return true;
+  }
+  if (one && l.base && one->pointer != l.base && is_pointer(c, l.base)) one = nullptr;
   const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == SPACE_BUFFER ? 0 : 1].reg) : nullptr;
   if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
   u64 now = (u64)w.id << 6 | (u64)(g.epoch & 0xfff) << 10 | (u64)(w.wg->linear_id + 1) << 22 | (u64)c.clock << 44;
