@@ -40,7 +40,8 @@ struct Case {
   hipblasLtEpilogue_t epilogue = HIPBLASLT_EPILOGUE_DEFAULT;
   float alpha = 1, beta = 0;
   int batches = 1;
-  bool rows = false, scales = false, device_scalars = false;  // rows: A and D are in row-major order
+  // rows: A and D are in row-major order; vectors: alpha and the scales of A and B are
+  bool rows = false, scales = false, device_scalars = false, vectors = false;
 };
 
 hipblasLtHandle_t handle;
@@ -55,6 +56,8 @@ template <typename In, typename Out> void product(const Case& t) {
   auto c = numbers<Out>(stride_c * t.batches, 3), before = numbers<Out>(stride_d * t.batches, 4);
   auto bias = numbers<float>(t.m, 5);
   std::vector<float> scalars = {t.alpha, t.beta, 0.5f, 4.0f, 0.25f, 2.0f};  // then the scales of A, B, C, D
+  auto of_rows = numbers<float>(t.m, 6), of_columns = numbers<float>(t.n, 7), alphas = numbers<float>(t.m, 8);
+  DeviceArray<float> dof_rows(of_rows), dof_columns(of_columns), dalphas(alphas);
   DeviceArray<In> da(a), db(b);
   DeviceArray<Out> dc(c), dd(before);
   DeviceArray<float> dbias(bias), dscalars(scalars);
@@ -76,6 +79,13 @@ template <typename In, typename Out> void product(const Case& t) {
     set(HIPBLASLT_MATMUL_DESC_B_SCALE_POINTER, (const void*)(dscalars.data + 3));
     set(HIPBLASLT_MATMUL_DESC_C_SCALE_POINTER, (const void*)(dscalars.data + 4));
     set(HIPBLASLT_MATMUL_DESC_D_SCALE_POINTER, (const void*)(dscalars.data + 5));
+  }
+  if (t.vectors) {
+    set(HIPBLASLT_MATMUL_DESC_POINTER_MODE, int32_t(HIPBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST));
+    set(HIPBLASLT_MATMUL_DESC_A_SCALE_POINTER, (const void*)dof_rows.data);
+    set(HIPBLASLT_MATMUL_DESC_B_SCALE_POINTER, (const void*)dof_columns.data);
+    set(HIPBLASLT_MATMUL_DESC_A_SCALE_MODE, uint32_t(HIPBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F));
+    set(HIPBLASLT_MATMUL_DESC_B_SCALE_MODE, uint32_t(HIPBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F));
   }
   DONE(hipblasLtMatrixLayoutCreate(&la, Of<In>::type, rows_a, columns_a, lda));
   DONE(hipblasLtMatrixLayoutCreate(&lb, Of<In>::type, rows_b, columns_b, ldb));
@@ -101,15 +111,22 @@ template <typename In, typename Out> void product(const Case& t) {
                                              sizeof workspace));
   DONE(hipblasLtMatmulAlgoGetHeuristic(handle, desc, la, lb, lc, ld, preference, 1, &result, &found));
   EXPECT(found == 1 && result.workspaceSize <= workspace);
-  const float* host_or_device = t.device_scalars ? dscalars.data : scalars.data();
-  DONE(hipblasLtMatmul(handle, desc, host_or_device, da.data, la, db.data, lb, host_or_device + 1, dc.data, lc, dd.data,
-                       ld, &result.algo, nullptr, 0, nullptr));
+  const float* scalar = t.device_scalars ? dscalars.data : scalars.data();
+  const float* alpha = t.vectors ? dalphas.data : scalar;
+  DONE(hipblasLtMatmul(handle, desc, alpha, da.data, la, db.data, lb, scalar + 1, dc.data, lc, dd.data, ld, &result.algo,
+                       nullptr, 0, nullptr));
+  DeviceArray<Out> again(before);
+  hipblaslt_ext::Gemm gemm(handle, desc, alpha, da.data, la, db.data, lb, scalar + 1, dc.data, lc, again.data, ld);
+  DONE(gemm.initialize(result.algo, nullptr));
+  DONE(gemm.run(nullptr));
   OK(hipDeviceSynchronize());
   DONE(hipblasLtMatmulPreferenceDestroy(preference));
   for (hipblasLtMatrixLayout_t layout : {la, lb, lc, ld}) DONE(hipblasLtMatrixLayoutDestroy(layout));
   DONE(hipblasLtMatmulDescDestroy(desc));
 
-  std::vector<Out> got = dd.host(), wanted = before;
+  std::vector<Out> got = dd.host(), wanted = again.host();
+  EXPECT(!memcmp(got.data(), wanted.data(), got.size() * sizeof(Out)));
+  wanted = before;
   for (int batch = 0; batch < t.batches; batch++)
     for (int i = 0; i < t.m; i++)
       for (int j = 0; j < t.n; j++) {
@@ -119,7 +136,7 @@ template <typename In, typename Out> void product(const Case& t) {
           sum += double(float(a[batch * stride_a + (t.rows ? r * lda + q : r + q * lda)])) *
                  double(float(b[batch * stride_b + u + v * ldb]));
         }
-        double x = t.alpha * sum * (t.scales ? 2 : 1);
+        double x = (t.vectors ? alphas[i] * of_rows[i] * of_columns[j] : t.alpha) * sum * (t.scales ? 2 : 1);
         if (t.beta != 0) x += t.beta * (t.scales ? 0.25 : 1) * float(c[batch * stride_c + i + j * ldc]);
         if (t.epilogue & HIPBLASLT_EPILOGUE_BIAS) x += bias[i];
         int activation = t.epilogue & ~HIPBLASLT_EPILOGUE_BIAS;
@@ -288,6 +305,7 @@ int main() {
   product<__hip_bfloat16, __hip_bfloat16>({.m = 20, .n = 17, .k = 64, .op_a = T, .op_b = T, .beta = -1, .batches = 3});
   product<__hip_bfloat16, float>({.m = 9, .n = 31, .k = 12, .epilogue = HIPBLASLT_EPILOGUE_GELU_BIAS, .rows = true});
   product<float, __half>({.m = 18, .n = 5, .k = 0, .beta = 1, .device_scalars = true});
+  product<__half, float>({.m = 21, .n = 10, .k = 33, .beta = 3, .vectors = true});
   product<float, float>({.m = 6, .n = 16, .k = 40, .epilogue = HIPBLASLT_EPILOGUE_SWISH_EXT, .alpha = 0.1f});
   product<__hip_fp8_e4m3_fnuz, __hip_bfloat16>({.m = 33, .n = 14, .k = 128, .op_a = T, .scales = true});
   product<__hip_fp8_e5m2_fnuz, __half>({.m = 5, .n = 5, .k = 20});

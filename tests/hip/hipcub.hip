@@ -310,7 +310,20 @@ template <int GROUP> void wave() {
   }
 }
 
+template <typename T> void traits() {
+  using hipcub::Traits;
+  typename Traits<T>::UnsignedBits before = 0, bits;
+  T most = Traits<T>::Max(), numbers[] = {Traits<T>::Lowest(), T(-3), T(-1), T(0), T(2), most};
+  for (T x : numbers) {
+    memcpy(&bits, &x, sizeof x);
+    EXPECT(Traits<T>::TwiddleOut(Traits<T>::TwiddleIn(bits)) == bits && Traits<T>::TwiddleIn(bits) >= before);
+    before = Traits<T>::TwiddleIn(bits);
+  }
+}
+
 int main() {
+  traits<float>();
+  traits<int8_t>();
   device_sorts();
   for (u32 n : {0, 1, 3001}) device_sums(n);
   device_histograms();

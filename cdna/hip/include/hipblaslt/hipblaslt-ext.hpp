@@ -109,17 +109,20 @@ using GemmInputsV2 = GemmInputs;
 
 namespace cdna {
 
-// One product: what hipblasLtMatmul takes, in descriptors of its own. alpha and beta are read when it is set.
+// One product: what hipblasLtMatmul takes, in descriptors of its own. alpha and beta are read when it is set, but where
+// its descriptor says that they are in device memory.
 struct Product {
   std::shared_ptr<hipblasLtMatmulDescOpaque_t> desc;
   std::shared_ptr<hipblasLtMatrixLayoutOpaque_t> layout_a, layout_b, layout_c, layout_d;
   const void *a = nullptr, *b = nullptr, *c = nullptr;
   void* d = nullptr;
   float alpha = 1, beta = 0;
+  const void *device_alpha = nullptr, *device_beta = nullptr;
 
   hipblasStatus_t run(hipblasLtHandle_t handle, hipStream_t stream) const {
-    return hipblasLtMatmul(handle, desc.get(), &alpha, a, layout_a.get(), b, layout_b.get(), &beta, c, layout_c.get(),
-                           d, layout_d.get(), nullptr, nullptr, 0, stream);
+    return hipblasLtMatmul(handle, desc.get(), device_alpha ? device_alpha : &alpha, a, layout_a.get(), b,
+                           layout_b.get(), device_beta ? device_beta : &beta, c, layout_c.get(), d, layout_d.get(),
+                           nullptr, nullptr, 0, stream);
   }
   hipblasStatus_t supported(hipblasLtHandle_t handle) const {
     hipblasLtMatmulHeuristicResult_t result;
@@ -261,8 +264,12 @@ class GemmInstance {
     p.layout_a = cdna::copy_of(matA), p.layout_b = cdna::copy_of(matB);
     p.layout_c = cdna::copy_of(matC), p.layout_d = cdna::copy_of(matD);
     p.a = A, p.b = B, p.c = C, p.d = D;
-    if (alpha) p.alpha = *static_cast<const float*>(alpha);
-    if (beta) p.beta = *static_cast<const float*>(beta);
+    int32_t mode = HIPBLASLT_POINTER_MODE_HOST;
+    (void)hipblasLtMatmulDescGetAttribute(desc, HIPBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode, nullptr);
+    if (mode != HIPBLASLT_POINTER_MODE_HOST) p.device_alpha = alpha;
+    else if (alpha) p.alpha = *static_cast<const float*>(alpha);
+    if (mode == HIPBLASLT_POINTER_MODE_DEVICE) p.device_beta = beta;
+    else if (beta) p.beta = *static_cast<const float*>(beta);
     return p;
   }
 

@@ -9,6 +9,9 @@
 #include <hipblaslt/hipblaslt-version.h>
 #include <stddef.h>
 #include <stdint.h>
+#if __HIP__ && defined(__cplusplus)
+#include <hip/hip_bfloat16.h>
+#endif
 
 #define HIPBLASLT_EXPORT
 #define HIPBLASLT_DATATYPE_INVALID static_cast<hipDataType>(255)
@@ -90,6 +93,14 @@ typedef enum {
   HIPBLASLT_ORDER_COL = 0,
   HIPBLASLT_ORDER_ROW = 1,
 } hipblasLtOrder_t;
+
+#if __HIP__ && defined(__cplusplus)
+typedef float hipblasLtFloat;
+typedef _Float16 hipblasLtHalf;
+typedef hip_bfloat16 hipblasLtBfloat16;
+typedef int8_t hipblasLtInt8;
+typedef int32_t hipblasLtInt32;
+#endif
 
 typedef void* hipblasLtHandle_t;
 typedef struct hipblasLtMatmulDescOpaque_t* hipblasLtMatmulDesc_t;

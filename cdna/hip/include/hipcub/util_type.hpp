@@ -123,6 +123,24 @@ template <typename T> __host__ __device__ inline T lowest() {
 
 }  // namespace cdna
 
+// A number's bits, and the same in the order of the numbers, and back.
+template <typename T>
+struct Traits {
+  using UnsignedBits = cdna::unsigned_of<sizeof(T)>;
+  static constexpr UnsignedBits HIGH_BIT = UnsignedBits(1) << (8 * sizeof(T) - 1);
+  __host__ __device__ static UnsignedBits TwiddleIn(UnsignedBits bits) {
+    if constexpr (cdna::is_float<T>) return bits & HIGH_BIT ? ~bits : bits ^ HIGH_BIT;
+    else return std::is_signed_v<T> ? bits ^ HIGH_BIT : bits;
+  }
+  __host__ __device__ static UnsignedBits TwiddleOut(UnsignedBits bits) {
+    if constexpr (cdna::is_float<T>) return bits & HIGH_BIT ? bits ^ HIGH_BIT : ~bits;
+    else return std::is_signed_v<T> ? bits ^ HIGH_BIT : bits;
+  }
+  __host__ __device__ static T Max() { return cdna::largest<T>(); }
+  __host__ __device__ static T Lowest() { return cdna::lowest<T>(); }
+};
+template <typename T> using NumericTraits = Traits<T>;
+
 __device__ inline unsigned LaneId() { return __lane_id(); }
 __device__ inline unsigned WarpId() {
   return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / cdna::WAVE;
