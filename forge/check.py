@@ -38,6 +38,8 @@ HEADER = (
     "cases",
 )
 RIGHT = frozenset(range(2, 12))
+# A third of the time that torch's import takes goes to collecting garbage, of which it makes none.
+WORKER = "import gc; gc.disable(); from forge.check_worker import main; main()"
 
 
 def check_submission(submission: Submission, problem: Problem, out: TextIO) -> int:
@@ -88,7 +90,7 @@ def _run_worker(submission: Submission, problem: Problem, arch: str) -> dict[str
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         with tempfile.TemporaryFile("w+") as words:
             worker = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "forge.check_worker"],
+                [sys.executable, "-W", "ignore", "-c", WORKER],
                 cwd=folder,
                 text=True,
                 env={**os.environ, "PYTHONPATH": path},

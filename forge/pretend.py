@@ -6,6 +6,10 @@ torch without CUDA then fails where a view is taken.)
 
 from __future__ import annotations
 
+import functools
+import importlib
+import os
+import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +23,7 @@ from triton.backends.compiler import GPUTarget
 from forge.device.cards import CARDS, HIP_VERSION
 
 CPU = torch.device("cpu")
+DYNAMO = "torch._dynamo"
 
 
 class CompileOnly:
@@ -63,6 +68,54 @@ def _is_gpu(device: Any) -> bool:
     return device is not None and (isinstance(device, int) or torch.device(device).type == "cuda")
 
 
+class WithoutDynamo(types.ModuleType):
+    """In place of torch._dynamo, whose import takes as long as torch's own: of it, fake tensors read the configuration,
+    and have it keep off functions that nobody traces here. Whoever wants more of it gets the real one, from then on."""
+
+    def __init__(self) -> None:
+        super().__init__(DYNAMO)
+        self.__path__ = [os.path.join(folder, "_dynamo") for folder in torch.__path__]
+        self.stand_in()
+        self.config = importlib.import_module(f"{DYNAMO}.config")
+        del self.__path__  # or other modules of the package could be imported without it
+        self.leave()
+
+    def stand_in(self) -> None:
+        sys.modules[DYNAMO] = self
+        torch._dynamo = self
+        if "config" in vars(self):
+            sys.modules[f"{DYNAMO}.config"] = self.config
+
+    def leave(self) -> None:
+        if sys.modules.get(DYNAMO) is self:
+            del sys.modules[DYNAMO], sys.modules[f"{DYNAMO}.config"], torch._dynamo
+
+    @staticmethod
+    def disable(fn: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
+        return fn
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__path__":  # inspect asks every module for its __file__
+            raise AttributeError(name)
+        self.leave()
+        return getattr(importlib.import_module(DYNAMO), name)
+
+
+without_dynamo = functools.cache(WithoutDynamo)
+
+
+@contextmanager
+def dynamo_only_on_demand() -> Iterator[None]:
+    if DYNAMO in sys.modules:
+        yield
+        return
+    without_dynamo().stand_in()
+    try:
+        yield
+    finally:
+        without_dynamo().leave()
+
+
 @contextmanager
 def fake_tensors() -> Iterator[None]:
     """Tensors without data, with two things that torch's own lack."""
@@ -71,7 +124,7 @@ def fake_tensors() -> Iterator[None]:
     FakeTensor.data_ptr = lambda tensor: tensor.storage_offset() * tensor.element_size()
     torch.nn.Module._apply = _apply_to_fake
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        with dynamo_only_on_demand(), FakeTensorMode(allow_non_fake_inputs=True):
             yield
     finally:
         FakeTensor.data_ptr, torch.nn.Module._apply = data_ptr, apply
