@@ -321,7 +321,15 @@ template <typename T> void traits() {
   }
 }
 
+void discarded() {
+  hipcub::DiscardOutputIterator<> first, last = first;
+  for (int i = 0; i < 5; i++) *last++ = i;
+  last[7] = "anything";
+  EXPECT(last - first == 5 && last + 2 - last == 2);
+}
+
 int main() {
+  discarded();
   traits<float>();
   traits<int8_t>();
   device_sorts();

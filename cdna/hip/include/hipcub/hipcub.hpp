@@ -15,6 +15,7 @@
 #include <hipcub/iterator/arg_index_input_iterator.hpp>
 #include <hipcub/iterator/constant_input_iterator.hpp>
 #include <hipcub/iterator/counting_input_iterator.hpp>
+#include <hipcub/iterator/discard_output_iterator.hpp>
 #include <hipcub/iterator/transform_input_iterator.hpp>
 #include <hipcub/thread/thread_operators.hpp>
 #include <hipcub/util_type.hpp>
