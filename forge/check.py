@@ -38,7 +38,7 @@ HEADER = (
     "cases",
 )
 RIGHT = frozenset(range(2, 12))
-# A third of the time that torch's import takes goes to collecting garbage, of which it makes none.
+# Importing makes no garbage, and looking for it takes a quarter of the time.
 WORKER = "import gc; gc.disable(); from forge.check_worker import main; main()"
 
 
@@ -87,18 +87,8 @@ def _run_worker(submission: Submission, problem: Problem, arch: str) -> dict[str
             "descriptor": writer,
             "ranks": problem.world_size,
         }
-        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         with tempfile.TemporaryFile("w+") as words:
-            worker = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-c", WORKER],
-                cwd=folder,
-                text=True,
-                env={**os.environ, "PYTHONPATH": path},
-                stdin=subprocess.PIPE,
-                stdout=words,
-                stderr=words,
-                pass_fds=[writer],
-            )
+            worker = start_worker(folder, words, writer)
             os.close(writer)
             try:
                 assert worker.stdin is not None
@@ -117,6 +107,21 @@ def _run_worker(submission: Submission, problem: Problem, arch: str) -> dict[str
                     f"--check: compiling ended with exit code {worker.returncode}: {last[0].strip()}"
                 )
             return found
+
+
+def start_worker(folder: str, words: TextIO, descriptor: int) -> subprocess.Popen[str]:
+    """In that folder, with that descriptor beside its standard input; what it prints goes into words."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", WORKER],
+        cwd=folder,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.PIPE,
+        stdout=words,
+        stderr=words,
+        pass_fds=[descriptor],
+    )
 
 
 def _read(reader: int) -> dict[str, Any] | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from tests.evaltools import ROOT
 from tests.gemm_ranks import errors_of
+from tests.prepared import HIP_EXTENSIONS, run_check
 
 # Changes that leave a HIP submission only the tile of 64 x 64: a fifth of what there is to compile.
 SMALL_TILE_ONLY = {
@@ -36,8 +34,9 @@ def altered(submission: Path, folder: Path, changes: dict[str, str]) -> Path:
 
 def no_case_spills(problem: str, variant: str, folder: Path, kernel: str, at_least: int) -> None:
     """at_least: configurations of that kernel that the cases choose."""
-    command = [sys.executable, "gen_submission.py", problem, "--variant", variant, "-o", str(folder / "submission.py")]
-    done = subprocess.run([*command, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    imports = [HIP_EXTENSIONS] if variant == "hip" else []
+    words = [problem, "--variant", variant, "-o", str(folder / "submission.py"), "--check"]
+    done = run_check("gen_submission.py", *words, imports=imports, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith(kernel)]
     assert len(lines) >= at_least, done.stdout

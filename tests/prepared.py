@@ -3,7 +3,8 @@
 Importing these takes a core seconds, which every script, and every rank that one spawns, would spend again. What is
 forked begins with what has been imported and not used: no thread, no kernel, no process group. What is read as torch
 is imported (CDNA_CHECKS) has a parent of its own. eval.py can run so too: the nursery of its workers is then a fork of
-it. Users' nurseries, which import torch themselves, are what tests/test_eval_hostile.py has.
+it. Users' nurseries, which import torch themselves, are what tests/test_eval_hostile.py has. And so can what calls
+forge.check, whose worker is then a fork of a process without a device that has compiled nothing yet.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_GPUS = "8"
 HIP_EXTENSIONS = "torch.utils.cpp_extension"  # takes two seconds more: imported once a submission does
 STARTS_IN_S = 120
+NO_DEVICE = ""  # in place of an arch
 
 
 def device_environment(arch: str, checks: str) -> dict[str, str]:
@@ -45,8 +48,10 @@ class Parent:
     """The process that the others are forked from, as this one sees it."""
 
     def __init__(self, arch: str, checks: str) -> None:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", **device_environment(arch, checks)}
-        environment["POPCORN_GPUS"] = MOST_GPUS  # generators are made for these on import; later one may say fewer
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        if arch != NO_DEVICE:
+            environment.update(device_environment(arch, checks))
+            environment["POPCORN_GPUS"] = MOST_GPUS  # generators are made for these on import; later one may say fewer
         command = [sys.executable, "-m", "tests.prepared"]
         pipe = subprocess.PIPE  # without a buffer, which could hold a line that select knows nothing of
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, bufsize=0)
@@ -119,6 +124,14 @@ def run_evaluator(
     return _run(parent(arch, checks), order, timeout)
 
 
+def run_check(
+    script: str, *arguments: str, environment: Mapping[str, str] = {}, imports: Sequence[str] = (), timeout: float = 280
+) -> subprocess.CompletedProcess[str]:
+    """As run_prepared, without a device, for a script that calls forge.check."""
+    order = {"script": script, "arguments": arguments, "imports": imports, "environment": dict(environment)}
+    return _run(parent(NO_DEVICE), order, timeout)
+
+
 def _run(parent: Parent, order: dict[str, Any], timeout: float) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         order["outputs"] = [f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (out, errors)]
@@ -144,15 +157,12 @@ def run_submission(
 def serve() -> None:
     """The parent's own life: a line comes in for a script; its pid goes out, and how it ended."""
     before = dict(os.environ)
-    import torch.distributed
-    import torch.multiprocessing  # noqa: F401
-    import triton  # noqa: F401 - which is prepared then, by asgpu.launch
-
-    from forge.device.asgpu.launch import share_among_forks
-
-    share_among_forks()
-    del os.environ["POPCORN_GPUS"]
-    os.environ["CDNA_DEVICES"] = "1"
+    gc.disable()  # importing makes no garbage, and looking for it takes a quarter of the time
+    if "POPCORN_GPUS" in os.environ:
+        import_for_device()
+    else:
+        import_for_checks()
+    gc.enable()
     set_by_import = [name for name, value in os.environ.items() if before.get(name) != value]
     for line in sys.stdin:
         order = {**json.loads(line), "set by import": set_by_import}
@@ -165,6 +175,59 @@ def serve() -> None:
             os._exit(run_script(order))
         print(pid, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+def import_for_device() -> None:
+    import torch.distributed
+    import torch.multiprocessing  # noqa: F401
+    import triton  # noqa: F401 - which is prepared then, by asgpu.launch
+
+    from forge.device.asgpu.launch import share_among_forks
+
+    share_among_forks()
+    del os.environ["POPCORN_GPUS"]
+    os.environ["CDNA_DEVICES"] = "1"
+
+
+def import_for_checks() -> None:
+    import torch
+
+    import forge.check
+    from forge.check_worker import GpuIsCpu, fake_tensors
+    from forge.device.asgpu.launch import share_among_forks
+
+    share_among_forks()
+    with GpuIsCpu(), fake_tensors():  # more is imported with the first of some functions
+        torch.randn((2, 2), device="cuda").to(torch.float8_e4m3fn).view(4, 1).abs()
+    forge.check.start_worker = fork_a_checker  # type: ignore[assignment]
+
+
+def fork_a_checker(folder: str, words: TextIO, descriptor: int) -> Forked:
+    """What forge.check starts as a Python of its own, except that torch is there."""
+    from forge.check_worker import main
+
+    theirs, ours = os.pipe()
+    sys.stdout.flush()  # or it would print this process's lines as well
+    pid = os.fork()
+    if pid:
+        os.close(theirs)
+        return Forked(pid, os.fdopen(ours, "w"))
+    code = 1
+    try:
+        os.close(ours)
+        os.dup2(theirs, 0)
+        for standard in (1, 2):
+            os.dup2(words.fileno(), standard)
+        sys.stdin = open(0)
+        os.chdir(folder)
+        warnings.simplefilter("ignore")
+        main()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 READ_AT_IMPORT = ("FORGE_DEVICE", "CDNA_CHECKS", "PYTHONPATH", "OMP_NUM_THREADS")
@@ -217,19 +280,19 @@ def be_a_nursery(fd: int, environment: Mapping[str, str]) -> None:
 
 
 class Forked:
-    """A forked process, with the part of Popen that the evaluator's end of a nursery uses."""
+    """A forked process, with the part of Popen that is used where one is started."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.code: int | None = None
+    def __init__(self, pid: int, stdin: TextIO | None = None) -> None:
+        self.pid, self.stdin = pid, stdin
+        self.returncode: int | None = None
 
     def poll(self, flags: int = os.WNOHANG) -> int | None:
-        if self.code is None:
+        if self.returncode is None:
             with contextlib.suppress(ChildProcessError):
                 pid, status = os.waitpid(self.pid, flags)
                 if pid:
-                    self.code = os.waitstatus_to_exitcode(status)
-        return self.code
+                    self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
 
     def wait(self) -> int | None:
         return self.poll(0)

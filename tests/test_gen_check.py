@@ -1,16 +1,13 @@
 """--check: every configuration a submission can choose is compiled for the problem's GPU, without one."""
 
-import io
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from forge.check import check_submission
 from forge.device.resources import waves_by_registers, waves_per_simd
-from forge.problem import find_problem
-from forge.render import generate
+from tests.toy_check import Checked, check_toy, check_toy_alone
 
 TOP = """
 sets:
@@ -73,7 +70,7 @@ TUNING = {
 }
 """
 
-Check = Callable[..., tuple[int, list[str], str]]
+Check = Callable[..., Checked]
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +83,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def check(
     tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Check:
-    """Exit code, lines of the table and error output of checking the toy problem's kernel."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(compiled))
+    """Exit code, lines of the table and error output of checking the toy problem's kernel. alone: as users start it."""
 
     def checked(
         kernel: str = KERNEL,
@@ -96,7 +92,8 @@ def check(
         task: str = TASK,
         gpus: str = "MI300",
         tuning: str = TUNING,
-    ) -> tuple[int, list[str], str]:
+        alone: bool = False,
+    ) -> Checked:
         top = TOP.replace("ARCH", arch).replace("GPUS", gpus)
         for name, text in (
             ("task.yml", top),
@@ -107,16 +104,16 @@ def check(
         ):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
-        problem = find_problem("toy-problem", tmp_path)
-        out = io.StringIO()
-        code = check_submission(generate(problem, None, tmp_path), problem, out)
-        return code, out.getvalue().splitlines(), capsys.readouterr().err
+        if not alone:
+            return check_toy(tmp_path, TRITON_CACHE_DIR=str(compiled))
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(compiled))
+        return check_toy_alone(tmp_path, capsys)
 
     return checked
 
 
 def test_every_row_the_default_and_every_autotuned_configuration(check: Check) -> None:
-    code, lines, errors = check()
+    code, lines, errors = check(alone=True)
     assert (code, errors) == (0, "")
     square = {re.search(r"ROWS=(\d+)", line)[1]: line for line in lines if line.startswith("square")}  # type: ignore[index]
     assert set(square) == {
@@ -185,20 +182,22 @@ def test_lds_beyond_the_gpus(check: Check) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "expected", "words"),
     [
-        ("import os; os._exit(7)", "exit code 7"),
-        ("raise ValueError('early')", "cannot be imported: ValueError: early (submission.py:"),
+        ("import os; os._exit(7)", 2, "exit code 7"),
+        ("raise ValueError('early')", 1, "cannot be imported: ValueError: early (submission.py:"),
     ],
 )
-def test_a_submission_that_cannot_be_loaded(check: Check, line: str, words: str) -> None:
-    from forge.pysource import GenerationError
+def test_a_submission_that_cannot_be_loaded(check: Check, line: str, expected: int, words: str) -> None:
+    code, _, errors = check(KERNEL + f"\n\nif True:\n    {line}\n")
+    assert code == expected and words in errors
 
-    try:
-        code, _, errors = check(KERNEL + f"\n\nif True:\n    {line}\n")
-    except GenerationError as error:
-        code, errors = 1, str(error)
-    assert code == 1 and words in errors
+
+def test_torchs_compiler_is_there_for_host_code_that_wants_it(check: Check) -> None:
+    wants = "    from torch._dynamo.utils import counters\n    assert torch._dynamo.utils.counters is counters\n"
+    wants += "    assert torch._dynamo.config.cache_size_limit and not torch._dynamo.is_compiling()\n"
+    code, lines, errors = check(KERNEL.replace("    row = ", wants + "    row = "))
+    assert (code, errors) == (0, "") and any("ROWS=64" in line for line in lines)
 
 
 def test_host_code_that_reads_data_is_followed_on_real_tensors(check: Check) -> None:

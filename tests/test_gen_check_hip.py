@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 from collections.abc import Callable
@@ -10,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from forge.check import archs_of, check_submission
-from forge.problem import find_problem
-from forge.render import generate
+from forge.check import archs_of
+from tests.prepared import HIP_EXTENSIONS
+from tests.toy_check import Checked, check_toy, check_toy_alone
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="torch's libraries need g++'s")
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,12 +74,12 @@ def custom_kernel(data):
     MODULE.run(x.data_ptr(), y.data_ptr(), m, n, 1024 if n == 4096 else 512)
     return y
 """
-Check = Callable[..., tuple[int, list[str], str]]
+Check = Callable[..., Checked]
 
 
 @pytest.fixture
 def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
-    """Exit code, lines of the table and error output of checking the toy problem's kernel."""
+    """Exit code, lines of the table and error output of checking the toy problem's kernel. alone: as users start it."""
 
     def checked(
         hip: str = HIP,
@@ -89,7 +88,8 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
         name: str = "plain.py",
         variant: str = VARIANT,
         reference: str = REFERENCE,
-    ) -> tuple[int, list[str], str]:
+        alone: bool = False,
+    ) -> Checked:
         files = {
             "task.yml": TOP.replace("GPUS", gpus),
             "reference/toy/task.yml": task,
@@ -103,10 +103,7 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
         for path, text in files.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text)
-        problem = find_problem("toy-problem", tmp_path)
-        out = io.StringIO()
-        code = check_submission(generate(problem, None, tmp_path), problem, out)
-        return code, out.getvalue().splitlines(), capsys.readouterr().err
+        return check_toy_alone(tmp_path, capsys) if alone else check_toy(tmp_path, imports=[HIP_EXTENSIONS])
 
     return checked
 
@@ -118,7 +115,7 @@ def rows(lines: list[str]) -> dict[str, list[str]]:
 
 
 def test_every_instantiation_with_the_cases_that_launch_it(check: Check) -> None:
-    code, lines, errors = check()
+    code, lines, errors = check(alone=True)
     assert (code, errors) == (0, ""), (lines, errors)
     found = rows(lines)
     assert set(found) == {"<16, false>", "<32, true>", "<48, false>", "<64, true>"}
