@@ -13,8 +13,9 @@ demo: $(READY)
 	$(PY) gen_submission.py amd-fp8-mm -o submission.py
 	$(PY) eval.py test amd-fp8-mm --submission submission.py --device gfx942
 
+# Hundreds of processes are started, and each would compile the sources where Python may not keep what it has compiled.
 test: $(READY)
-	$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)
 	$(PY) -m ruff check .

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -126,6 +127,7 @@ def _warm_up(order: dict[str, Any], output: int) -> BaseException | None:
     from forge.device import resolve
 
     _print_to(output)
+    gc.disable()  # importing makes no garbage, and looking for it takes a quarter of the time
     try:
         device = resolve(order["device"], order["arch"])
         if device.emulated:
@@ -141,6 +143,8 @@ def _warm_up(order: dict[str, Any], output: int) -> BaseException | None:
     except BaseException as error:
         return error
     finally:
+        gc.freeze()  # a worker that looks for garbage would write to all of it, and so copy it
+        gc.enable()
         nothing = os.open(os.devnull, os.O_WRONLY)
         _print_to(nothing)
         os.close(nothing)

@@ -2,6 +2,7 @@
 `hip_compiler` where there is none, and those marked `slow` unless `--slow` is given."""
 
 import functools
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import pytest
 
 from cdna.errors import ToolchainError
 from cdna.hip import toolchain
+
+# There are more test processes than cores: threads that wait for work must not keep one from another.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Files that take a minute or so, longest first: of several workers none is left with one of them at the end.
 LONG_FILES = """device_emulated cdna_hip_run gen_check gen_check_hip eval_hostile eval_command eval_against tune
