@@ -110,12 +110,19 @@ def run_prepared(
 
 
 def run_evaluator(
-    *arguments: str, folder: Path, environment: Mapping[str, str], arch: str, checks: str, timeout: float
+    *arguments: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    arch: str,
+    checks: str,
+    timeout: float,
+    script: str = "eval.py",
 ) -> subprocess.CompletedProcess[str]:
     """`python eval.py arguments` in that folder with exactly this environment; workers are forked from what is imported
-    for this arch and these checks, if it is those that eval.py chooses, and start as ever if not."""
+    for this arch and these checks, if it is those that eval.py chooses, and start as ever if not. script: another that
+    starts workers."""
     order = {
-        "script": str(ROOT / "eval.py"),
+        "script": str(ROOT / script),
         "arguments": arguments,
         "imports": [],
         "folder": str(folder),

@@ -21,7 +21,9 @@ from forge.search import coordinate_search, outwards
 from forge.tune import main as tune_main
 from forge.tuning import NewRow, read_table, with_rows
 from tests.evaltools import ROOT
+from tests.prepared import run_evaluator
 
+SCRIPT = "tests/toy_tune.py"
 SET = """\
 sets:
   - name: toys
@@ -177,14 +179,22 @@ def toys(tmp_path: Path) -> Path:
 
 
 def command(root: Path, *args: str) -> list[str]:
-    code = "import sys, pathlib, forge.tune; sys.exit(forge.tune.main(sys.argv[2:], pathlib.Path(sys.argv[1])))"
-    return [sys.executable, "-c", code, str(root), *args]
+    return [sys.executable, str(ROOT / SCRIPT), str(root), *args]
 
 
 def tune(root: Path, *args: str, code: int = 0) -> str:
     """The tuner's output."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command(root, *args), cwd=root, env=environment, capture_output=True, text=True, timeout=100)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = run_evaluator(
+        str(root),
+        *args,
+        folder=root,
+        environment=environment,
+        arch="gfx942",
+        checks="",
+        timeout=100,
+        script=SCRIPT,
+    )
     assert done.returncode == code and "Traceback" not in done.stderr, done.stdout + done.stderr
     return done.stdout + done.stderr
 
