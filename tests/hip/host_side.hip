@@ -208,6 +208,14 @@ static void any_nodes() {
   attribute.priority = 0;
   OK(hipGraphKernelNodeGetAttribute(kernel, hipKernelNodeAttributePriority, &attribute));
   EXPECT(attribute.priority == 1);
+  attribute.cooperative = 2;
+  OK(hipGraphKernelNodeSetAttribute(kernel, hipKernelNodeAttributeCooperative, &attribute));
+  attribute.cooperative = 0;
+  OK(hipGraphKernelNodeGetAttribute(kernel, hipKernelNodeAttributeCooperative, &attribute));
+  EXPECT(attribute.cooperative == 2);
+  int window;
+  OK(hipDeviceGetAttribute(&window, hipDeviceAttributeAccessPolicyMaxWindowSize, 0));
+  EXPECT(window == 0);
   EXPECT(hipGraphKernelNodeSetAttribute(kernel, (hipKernelNodeAttrID)-1, &attribute) == hipErrorInvalidValue);
   hipMemcpy3DParms all = {};
   all.srcPtr = make_hipPitchedPtr(scratch, n * sizeof(int), n, 1);
@@ -300,6 +308,13 @@ static void any_nodes() {
   OK(hipGraphAddEmptyNode(&node, graph, nullptr, 0));
   OK(hipStreamBeginCaptureToGraph(s, graph, &node, nullptr, 1, hipStreamCaptureModeGlobal));
   add<<<1, n, 0, s>>>(x.data, 1, n);
+  hipStream_t other;
+  OK(hipStreamCreate(&other));
+  OK(hipEventRecord(before, s));
+  OK(hipStreamWaitEvent(other, before, 0));
+  add<<<1, n, 0, other>>>(x.data, 2, n);
+  OK(hipEventRecord(after, other));
+  OK(hipStreamWaitEvent(s, after, 0));  // joined, and then let go
   OK(hipStreamUpdateCaptureDependencies(s, &node, 1, hipStreamSetCaptureDependencies));
   twice<<<1, n, 0, s>>>(x.data, n);
   hipGraph_t same;

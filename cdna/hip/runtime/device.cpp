@@ -98,6 +98,7 @@ static bool attribute(const hipDeviceProp_t& p, hipDeviceAttribute_t which, int*
 #define A(NAME, VALUE) \
   case hipDeviceAttribute##NAME: *out = (int)(VALUE); return true
     A(EccEnabled, p.ECCEnabled);
+    A(AccessPolicyMaxWindowSize, p.accessPolicyMaxWindowSize);
     A(AsyncEngineCount, p.asyncEngineCount);
     A(CanMapHostMemory, 1);
     A(CanUseHostPointerForRegisteredMem, 1);

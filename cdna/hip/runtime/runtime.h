@@ -158,7 +158,7 @@ struct KernelCall {
   hipFunction_t function;
   dim3 grid, block;
   u32 dynamic_lds_bytes;
-  bool cooperative;
+  int cooperative;  // as a graph's node was told, or 0 or 1
   u8* kernarg;  // explicit arguments at their offsets
   u32 kernarg_bytes;
   void** arguments;  // into kernarg: what hipGraphKernelNodeGetParams shows
@@ -244,6 +244,7 @@ struct hipGraphNode {
   hipGraphNode_t origin;       // in a clone or an executable: the node it was made of
   Attributes attributes;
   bool disabled, placed;  // placed: while nodes are put in order
+  bool let_go;            // by a capturing queue that was told to come after other nodes
 };
 struct ihipStream_t {
   int device;

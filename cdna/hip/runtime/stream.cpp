@@ -505,7 +505,10 @@ hipError_t hipStreamUpdateCaptureDependencies(hipStream_t handle, hipGraphNode_t
   if (!s) return done(hipErrorInvalidHandle);
   if (!s->capture) return done(hipErrorIllegalState);
   if (flags > hipStreamSetCaptureDependencies || !are_of(s->capture, nodes, n)) return done(hipErrorInvalidValue);
-  if (flags == hipStreamSetCaptureDependencies) s->last.clear();
+  if (flags == hipStreamSetCaptureDependencies) {
+    for (hipGraphNode_t node : s->last) node->let_go = true;
+    s->last.clear();
+  }
   for (size_t i = 0; i < n; i++)
     if (!s->last.contains(nodes[i])) s->last.push(nodes[i]);
   return done(hipSuccess);
@@ -530,7 +533,7 @@ hipError_t hipStreamEndCapture(hipStream_t handle, hipGraph_t* out) {
     for (hipGraphNode_t node : other->last) {  // its work must have been waited for
       size_t n = 0;
       (void)hipGraphNodeGetDependentNodes(node, nullptr, &n);
-      if (!n && !s->last.contains(node)) error = hipErrorStreamCaptureUnjoined;
+      if (!n && !s->last.contains(node) && !node->let_go) error = hipErrorStreamCaptureUnjoined;
     }
     leave_capture(*other);
   }
