@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -44,6 +45,16 @@ def test_a_thread_that_is_held_up_moves_no_clock(tmp_path: Path) -> None:
     done = run(PROGRAMS / "polls.hip", "--", "1", CDNA_THREADS="4", LD_PRELOAD=str(late))
     assert done.returncode == 0, done.stdout + done.stderr
     assert float(done.stdout) < 1  # and not the 10^11 s that a step back is as an unsigned number
+
+
+def test_a_stranger_in_a_lost_peers_place_slows_no_clock() -> None:
+    root = Path(__file__).resolve().parent.parent
+    path = os.pathsep.join([str(root), str(root / "tests")])
+    variables = {**os.environ, "PYTHONPATH": path, "CDNA_THREADS": "1", "CDNA_PEERS": "ours"}
+    command = [sys.executable, root / "tests/peer_places.py"]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert float(done.stdout) < 6  # 1.1 s, and not 12
 
 
 @pytest.mark.parametrize("kernel, by_luck", [("0", False), ("1", True), ("2", True)])

@@ -2,9 +2,11 @@
 #include "clock.h"
 #include "costs.h"
 #include "program.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -109,12 +111,23 @@ void clock_worked(LaunchClock* c, u64 cycles) { raise_to(&c->latest, cycles); }
 
 // Processes that may wait for each other: those with the same $CDNA_PEERS, else of one session. Each counts what it
 // does in a page that all of the user's share.
-struct alignas(64) Beat { u64 group, count; };
+struct alignas(64) Beat { u64 group, count; u32 owner; };  // owner: its process, which may have ended
 constexpr u32 BEATS = 256;
 static Beat* beats;
 static Beat* own_beat;
 static u64 peers;
 static pid_t beat_owner;
+
+// A place that no live process has: what a stranger did there would count as a peer's, whose own it was before.
+static Beat* take_beat(pid_t pid) {
+  for (u32 i = 0; i < BEATS; i++) {
+    Beat& beat = beats[((u32)pid + i) % BEATS];
+    u32 owner = __atomic_load_n(&beat.owner, __ATOMIC_RELAXED);
+    bool free = !owner || owner == (u32)pid || (kill((pid_t)owner, 0) && errno == ESRCH);
+    if (free && __atomic_compare_exchange_n(&beat.owner, &owner, (u32)pid, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return &beat;
+  }
+  return nullptr;
+}
 
 static void find_peers() {
   pid_t pid = getpid();
@@ -125,7 +138,7 @@ static void find_peers() {
   else peers ^= (u64)getsid(0);
   if (!beats) {
     char path[64];
-    snprintf(path, sizeof path, "/dev/shm/cdna-beats-%u", (unsigned)getuid());
+    snprintf(path, sizeof path, "/dev/shm/cdna-peers-%u", (unsigned)getuid());
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file >= 0) {
       void* at = MAP_FAILED;
@@ -135,7 +148,7 @@ static void find_peers() {
       close(file);
     }
   }
-  own_beat = beats ? &beats[(u32)pid % BEATS] : nullptr;
+  own_beat = beats ? take_beat(pid) : nullptr;
   if (own_beat) own_beat->group = peers;
   beat_owner = pid;
 }
