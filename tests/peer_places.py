@@ -1,4 +1,4 @@
-"""How long a process waits for a peer that is gone, while a stranger works that has the peer's place among all processes.
+"""How long a process waits for a peer that is gone, while a stranger works that has the peer's place in the table.
 
 python tests/peer_places.py: prints the host's seconds that a wait of 0.2 s of the device's took.
 """

@@ -51,7 +51,7 @@ def test_a_stranger_in_a_lost_peers_place_slows_no_clock() -> None:
     root = Path(__file__).resolve().parent.parent
     path = os.pathsep.join([str(root), str(root / "tests")])
     variables = {**os.environ, "PYTHONPATH": path, "CDNA_THREADS": "1", "CDNA_PEERS": "ours"}
-    command = [sys.executable, root / "tests/peer_places.py"]
+    command = [sys.executable, str(root / "tests/peer_places.py")]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
     assert float(done.stdout) < 6  # 1.1 s, and not 12
