@@ -317,4 +317,3 @@ def run_check(checker: Checker, cases: dict[str, dict[str, Any]]) -> None:
         checker.errors[f"cannot be imported: {_reason(error)} ({_place(error)})"] = []
     else:
         checker.check(submission, generate_input, cases)
-

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from test_cdna_check_faults import program
+from assembled import program
 
 PLACES = 256  # clock.cpp's BEATS
 LIMIT_TICKS = 20_000_000  # 0.2 s

@@ -100,13 +100,18 @@ def parent(arch: str = "gfx942", checks: str = "") -> Parent:
 
 
 def run_prepared(
-    script: str, *arguments: str, environment: Mapping[str, str] = {}, imports: Sequence[str] = (), timeout: float = 280
+    script: str,
+    *arguments: str,
+    environment: Mapping[str, str] = {},
+    imports: Sequence[str] = (),
+    timeout: float = 280,
+    arch: str = "gfx942",
 ) -> subprocess.CompletedProcess[str]:
     """`python script arguments`, script: relative to the root, where it runs. environment: what differs from this
     process's. imports: modules for this script and all later ones.
     """
     order = {"script": script, "arguments": arguments, "imports": imports, "environment": dict(environment)}
-    return _run(parent(), order, timeout)
+    return _run(parent(arch), order, timeout)
 
 
 def run_evaluator(
@@ -131,12 +136,9 @@ def run_evaluator(
     return _run(parent(arch, checks), order, timeout)
 
 
-def run_check(
-    script: str, *arguments: str, environment: Mapping[str, str] = {}, imports: Sequence[str] = (), timeout: float = 280
-) -> subprocess.CompletedProcess[str]:
+def run_check(script: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """As run_prepared, without a device, for a script that calls forge.check."""
-    order = {"script": script, "arguments": arguments, "imports": imports, "environment": dict(environment)}
-    return _run(parent(NO_DEVICE), order, timeout)
+    return run_prepared(script, *arguments, arch=NO_DEVICE, **options)
 
 
 def _run(parent: Parent, order: dict[str, Any], timeout: float) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from test_cdna_check_faults import buffer, launch, program
+from assembled import program
+from test_cdna_check_faults import buffer, launch
 
 import cdna
 from cdna import checks

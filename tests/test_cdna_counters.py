@@ -9,41 +9,12 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from assembled import program
 
 import cdna
 from cdna.counters import clear_caches
-from cdna.engine import Kernel, Program, _Launch, engine, take_records
+from cdna.engine import Kernel, _Launch, engine, take_records
 from cdna.model import modelled_case_us, modelled_time_us
-
-HEAD = """
-.amdgcn_target "amdgcn-amd-amdhsa--{arch}"
-.text
-.globl probe
-.type probe,@function
-probe:
-"""
-TAIL = """
-.amdhsa_kernel probe
-  .amdhsa_group_segment_fixed_size {lds}
-  .amdhsa_kernarg_size 8
-  .amdhsa_user_sgpr_count 2
-  .amdhsa_user_sgpr_kernarg_segment_ptr 1
-  .amdhsa_next_free_vgpr 64
-  .amdhsa_next_free_sgpr 16
-.end_amdhsa_kernel
-.amdgpu_metadata
----
-amdhsa.kernels:
-  - .symbol: probe.kd
-    .group_segment_fixed_size: {lds}
-    .kernarg_segment_size: 8
-    .max_flat_workgroup_size: 1024
-    .vgpr_count: 64
-    .sgpr_count: 16
-    .args: [{{.offset: 0, .size: 8, .value_kind: global_buffer}}]
-...
-.end_amdgpu_metadata
-"""
 
 
 def run(
@@ -53,8 +24,7 @@ def run(
     data = torch.zeros(buffer + 128, dtype=torch.uint8)
     address = data.data_ptr() + -data.data_ptr() % 128  # lines start where the buffer does
     start = "s_load_dwordx2 s[2:3], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\nv_and_b32 v0, 0x3ff, v0\n"
-    text = HEAD.format(arch=arch) + start + body + "\ns_endpgm\n" + TAIL.format(lds=lds)
-    kernel: Kernel = Program(text).kernels["probe"]
+    kernel: Kernel = program(start + body, arch, lds).kernels["k"]
     with cdna.counting():
         clear_caches()
         record = kernel.launch((groups, 1, 1), (64 * waves, 1, 1), address.to_bytes(8, "little"))
@@ -252,10 +222,7 @@ def test_a_fault_under_counting_is_a_fault() -> None:
 
 def test_launches_that_the_engine_logs_are_counted_the_same() -> None:
     """The HIP runtime's launches come this way: begin and end around cdna_launch, and no Python between."""
-    text = (
-        HEAD.format(arch="gfx942") + "v_mov_b32 v1, 0\nds_read_b32 v2, v1\ns_endpgm\n" + TAIL.format(lds=64)
-    )
-    kernel: Kernel = Program(text).kernels["probe"]
+    kernel: Kernel = program("v_mov_b32 v1, 0\nds_read_b32 v2, v1", lds_bytes=64).kernels["k"]
     lib = engine().lib
     lib.cdna_log_begin.restype = ctypes.c_void_p
     handle = ctypes.c_void_p(kernel.program._handle)
