@@ -99,4 +99,5 @@ def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
         "(zeros(4, 8), zeros(4, 9), None)": "got (4, 8) and (4, 9)",
         "(zeros(4, 8), zeros(4, 8), zeros(3))": "bias [4] expected, got (3,)",
         "(zeros(4, 8, dtype=torch.float32), zeros(4, 8), None)": "input must be bfloat16, got torch.float32",
+        "(zeros(4, 8).cpu(), zeros(4, 8).cpu(), None)": "the input must be on a GPU, the current one (cuda:0), got cpu",
     })  # fmt: skip

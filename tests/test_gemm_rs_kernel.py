@@ -76,16 +76,18 @@ def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
         "(zeros(4, 8), zeros(4, 8), zeros(3))": "bias [4] expected, got (3,)",
         "(zeros(4, 8).float(), zeros(4, 8), None)": "input must be bfloat16, got torch.float32",
         "(zeros(4, 8), zeros(4, 8).cpu(), None)": "weight must be on the GPU of the input, got cpu",
+        "(zeros(4, 8).cpu(), zeros(4, 8).cpu(), None)": "the input must be on a GPU, the current one (cuda:0), got cpu",
         "(zeros(3, 8), zeros(4, 8), None)": "m must be a multiple of the world size 2",
     })  # fmt: skip
 
 
-def test_a_plan_serves_no_other_type() -> None:
-    """Of a bias, say: a plan that took it unseen would read its bits as bf16."""
+def test_a_plan_serves_no_other_type_or_device() -> None:
+    """Of a bias, say: a plan that took it unseen would read its bits as bf16, or the memory of the host."""
     from kernels.common.gemm_inputs import input_key
 
     a, w, bias = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((4, 8), (6, 8), (6,)))
     others = [(a.float(), w, bias), (a, w.float(), bias), (a, w, bias.float()), (a, w, None), (a[:2], w, bias)]
+    others += [(a.to("meta"), w, bias), (a, w.to("meta"), bias), (a, w, bias.to("meta"))]
     assert all(input_key(*other) != input_key(a, w, bias) for other in others)
 
 

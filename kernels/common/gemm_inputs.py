@@ -4,11 +4,14 @@ import torch
 
 
 def check_gemm_inputs(a, w, bias):
-    """ValueError unless a is [rows, k], w [n, k], bias [n] or None, all bf16 on one device."""
+    """ValueError unless a is [rows, k], w [n, k], bias [n] or None, all bf16, on the GPU where kernels are launched."""
     if a.dim() != 2 or w.dim() != 2 or a.shape[1] != w.shape[1] or 0 in a.shape or 0 in w.shape:
         raise ValueError(f"input [rows, k] and weight [n, k] expected, got {tuple(a.shape)} and {tuple(w.shape)}")
     if bias is not None and bias.shape != w.shape[:1]:
         raise ValueError(f"bias [{w.shape[0]}] expected, got {tuple(bias.shape)}")
+    current = torch.empty(0, device="cuda").device  # the host where kernels are only compiled: it passes for the GPU
+    if a.device != current:
+        raise ValueError(f"the input must be on a GPU, the current one ({current}), got {a.device}")
     for name, x in (("input", a), ("weight", w), ("bias", bias)):
         if x is not None and x.dtype != torch.bfloat16:
             raise ValueError(f"{name} must be bfloat16, got {x.dtype}")
@@ -18,14 +21,13 @@ def check_gemm_inputs(a, w, bias):
 
 def input_key(a, w, bias):
     """What decides whether a plan made for other inputs serves these; aligned() sees to the rest."""
-    return (a.shape, w.shape, a.dtype, w.dtype, a.device, None if bias is None else (bias.shape, bias.dtype))
+    of_bias = None if bias is None else (bias.shape, bias.dtype, bias.device)
+    return (a.shape, w.shape, a.dtype, w.dtype, a.device, w.device, of_bias)
 
 
 def check_hip_gemm_inputs(a, w, bias):
     """ValueError where bf16_gemm.h cannot take them."""
     check_gemm_inputs(a, w, bias)
-    if a.device.type != "cuda":
-        raise ValueError(f"the input must be on a GPU, got {a.device}")
     for name, size in (("k", w.shape[1]), ("n", w.shape[0])):
         if 2 * 256 * size >= 1 << 31:  # offsets within a tile have 31 bits
             raise ValueError(f"{name}={size} is too large: 256 rows of it take 2 GiB or more")
