@@ -67,7 +67,6 @@ def test_ranks_meet_after_compiling_where_the_region_is_there() -> None:
     from kernels.ag_gemm.triton import PortablePlan
 
     class Heap:
-        alone = False
         steps: list[str] = []
 
         def region(self, key: Any, size_bytes: int) -> SimpleNamespace:
@@ -77,11 +76,11 @@ def test_ranks_meet_after_compiling_where_the_region_is_there() -> None:
         def name_waits(self, names: dict[int, str]) -> None:
             pass
 
-        def exchange(self, message: dict[str, Any], purpose: str) -> None:
+        def agree(self, purpose: str) -> None:
             self.steps.append("meet")
 
     plan = PortablePlan.__new__(PortablePlan)
-    plan.heap, plan.rank, plan.rows, plan.k, plan.slot_bytes, plan.out_shape = Heap(), 1, 8, 8, 4096, (16, 8)
+    plan.heap, plan.rank, plan.rows, plan.k, plan.slot_bytes = Heap(), 1, 8, 8, 4096
     plan.make_region("ag_gemm", 2)
     assert plan.heap.steps == ["region", "meet"]
 

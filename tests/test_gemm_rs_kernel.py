@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from tests.evaltools import checks_find_nothing, generate
 from tests.gemm_ranks import errors_of
 from tests.gemm_submissions import altered, assert_right, no_case_spills
+from tests.prepared import run_submission
 from tests.refusals import assert_refused
 
 PROBLEM = "amd-gemm-rs"
@@ -79,6 +81,39 @@ def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
         "(zeros(4, 8).cpu(), zeros(4, 8).cpu(), None)": "the input must be on a GPU, the current one (cuda:0), got cpu",
         "(zeros(3, 8), zeros(4, 8), None)": "m must be a multiple of the world size 2",
     })  # fmt: skip
+
+
+def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:
+    """Both shapes' slots fit into one region: unless told, each rank would add numbers of the other's wrong columns."""
+    script = tmp_path / "ranks.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import sys
+            import torch
+            import torch.distributed as dist
+            import torch.multiprocessing as mp
+
+            from tests.gemm_ranks import load
+
+            def worker(rank):
+                torch.cuda.set_device(rank)
+                dist.init_process_group("nccl", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
+                a, w = (torch.ones(rows, 8, dtype=torch.bfloat16, device="cuda") for rows in (4, 8 + 8 * rank))
+                try:
+                    load(sys.argv[1]).custom_kernel((a, w, None))
+                except RuntimeError as error:
+                    print(error, flush=True)
+                dist.barrier()
+
+            mp.start_processes(worker, nprocs=2, start_method="fork")
+            """
+        )
+    )
+    done = run_submission(str(script), submission, str(submission), POPCORN_GPUS="2")
+    ready = "came to be ready for gemm-rs of [4, 8] and"
+    told = f"the ranks do not call for the same: rank 0 {ready} [8, 8]; rank 1 {ready} [16, 8]"
+    assert done.stdout.splitlines() == [told, told], done.stdout + done.stderr
 
 
 def test_a_plan_serves_no_other_type_or_device() -> None:

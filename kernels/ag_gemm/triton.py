@@ -385,9 +385,8 @@ class Plan:
         first, second = self.slots(counters)
         self.region = self.heap.region((name, self.rows, self.k), second + self.slot_bytes)
         self.heap.name_waits({1: "rows of the input, whose parts the epoch counts"})
-        if not self.heap.alone:
-            # The region may be there already: nobody shall wait in a kernel for a peer that still compiles.
-            self.heap.exchange({"error": None}, f"to be ready for ag-gemm {self.out_shape}")
+        # The region may be there already: nobody shall wait in a kernel for a peer that still compiles.
+        self.heap.agree(f"to be ready for ag-gemm of rows {[self.rows, self.k]}")
         self.own = self.region.addresses[self.rank]
         self.first_slot = first
         return first, second

@@ -283,10 +283,23 @@ class SymmetricHeap:
             raise
         except RuntimeError as error:
             self.give_up(f"rank 0, which holds the process group's store, does not answer ({error})", purpose)
-        if len({" ".join(m["purpose"].split()[:2]) for m in messages}) > 1:
-            came = "; ".join(f"rank {rank} came {m['purpose']}" for rank, m in enumerate(messages))
-            raise HeapError(f"the ranks are out of step: {came}")
+        self.refuse_different(messages, [" ".join(m["purpose"].split()[:2]) for m in messages], "are out of step")
         return messages
+
+    def agree(self, purpose):
+        """Collective: wait for all ranks; HeapError on each of them unless all have come for the very same.
+
+        For "to be ready for ...": a region serves several shapes, so who finds it there has not heard of its peers'.
+        """
+        if not self.alone:
+            messages = self.exchange({"error": None}, purpose)
+            self.refuse_different(messages, [m["purpose"] for m in messages], "do not call for the same")
+
+    def refuse_different(self, messages, values, problem):
+        """Raise, with the same text on every rank, unless all values are one."""
+        if len(set(values)) > 1:
+            came = "; ".join(f"rank {rank} came {m['purpose']}" for rank, m in enumerate(messages))
+            raise HeapError(f"the ranks {problem}: {came}")
 
     def wait_for_ranks(self, store, keys, purpose):
         limit_s, pause_s = creation_timeout_s(), 0.0002

@@ -592,9 +592,8 @@ class Plan:
                 own_slot = lowest + heap.rank * self.out_shape[0] * self.out_shape[1] * 2
                 slot_pages = geometry.slot_pages(own_slot, page_bytes, max(pages) + 1)
                 self.pages = torch.tensor(pages, dtype=torch.int32, device=region.table.device)
-        if not heap.alone:
-            # The region may be there already: nobody shall wait in a kernel for a peer that still compiles.
-            heap.exchange({"error": None}, f"to be ready for gemm-rs {self.out_shape}")
+        # The region may be there already: nobody shall wait in a kernel for a peer that still compiles.
+        heap.agree(f"to be ready for gemm-rs of {list(a.shape)} and {list(w.shape)}")
         self.heap = heap
         workspace = pointer(self.partial), pointer(self.arrived), pointer(region.table)
         self.before = (*workspace, slot_pages or workspace[1], pointer(self.pages), heap.rank)
