@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import subprocess
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from cdna.hip.run import build_program
 from tests.evaltools import ROOT, generate, run_command
+from tests.prepared import run_submission
 from tests.refusals import assert_refused
 
 FIELDS = (
@@ -135,15 +137,71 @@ def test_a_shape_that_the_submission_takes(submission: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_shapes_that_the_submission_refuses(submission: Path) -> None:
-    def call(**changes: int) -> str:
+def test_what_the_submission_refuses(submission: Path) -> None:
+    def call(mine: str = "", **changes: int) -> str:
         sizes = {"num_experts": 8, "experts_per_token": 2, "hidden_dim": 72, "max_num_tokens": 4, **changes}
         words = ", ".join(f"{name}={size}" for name, size in sizes.items())
         cfg = f"SimpleNamespace({words}, in_dtype=torch.float16, out_dtype=torch.float16)"
-        return f"({cfg}, SimpleNamespace(x=zeros(4, 72, dtype=torch.float16)), 0, 2)"
+        tensors = "x=zeros(4, 72, dtype=torch.float16), indices=zeros(4, 2, dtype=torch.int32)"
+        tensors = f"dict({tensors}, weights=zeros(4, 2, dtype=torch.float32))"
+        return f"({cfg}, SimpleNamespace(**{tensors} | dict({mine})), 0, 2)"
 
     assert_refused(submission, 2, {
         call(num_experts=9): "all2all: 9 experts do not spread evenly over 2 ranks",
+        call(num_experts=0): "all2all: 0 experts do not spread evenly over 2 ranks",
         call(hidden_dim=100): "all2all: hidden_dim must be a multiple of 8, got 100",
         call(num_experts=34, experts_per_token=33): "all2all: 1 to 32 experts a token, got 33",
+        call(max_num_tokens=0): "all2all: max_num_tokens must be 1 or more, got 0",
+        call(max_num_tokens=3): "all2all: 4 tokens, but max_num_tokens is 3",
+        call("x=zeros(4, 72)"): "all2all: x must be torch.float16 [4, 72], got torch.bfloat16 [4, 72]",
+        call("x=zeros(4, 72, dtype=torch.float16).cpu()"): "all2all: x must be on the group's GPU, cuda:0, got cpu",
+        call("indices=zeros(4, 2, dtype=torch.int32).cpu()"): "indices must be on the group's GPU, cuda:0, got cpu",
+        call("weights=zeros(4, 2, dtype=torch.float32).cpu()"): "weights must be on the group's GPU, cuda:0, got cpu",
     })  # fmt: skip
+
+
+def test_inputs_may_lie_anyhow(submission: Path, tmp_path: Path) -> None:
+    """The kernel reads rows side by side, 16 bytes at a time from a multiple of 16 on."""
+    script = tmp_path / "ranks.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import sys
+            from types import SimpleNamespace
+            import torch
+            import torch.distributed as dist
+
+            from tests.gemm_ranks import load
+
+            def tensors(make):
+                torch.manual_seed(1)
+                x, weights = torch.randn(3, 72).half(), torch.rand(3, 2)
+                indices = torch.tensor([[0, 2], [3, 1], [1, 0]], dtype=torch.int32)
+                return {{"x": make(x.cuda()), "indices": make(indices.cuda()), "weights": make(weights.cuda())}}
+
+            def shifted(tensor):
+                place = torch.empty(tensor.numel() + 1, dtype=tensor.dtype, device=tensor.device)[1:]
+                return place.view(tensor.shape).copy_(tensor)
+
+            module = load(sys.argv[1])
+            launch, places = module.all2all_extension().all2all_run, []
+            dist.init_process_group("nccl", init_method="file://{tmp_path}/store", rank=0, world_size=1)
+            half = torch.float16
+            cfg = SimpleNamespace(num_experts=4, experts_per_token=2, hidden_dim=72, max_num_tokens=4, in_dtype=half)
+            cfg.out_dtype = half
+            def call(make):
+                return module.custom_kernel((cfg, SimpleNamespace(**tensors(make)), 0, 1))
+
+            want = call(lambda tensor: tensor)
+            given = list(tensors(lambda tensor: tensor).values())
+            assert torch.allclose(want.float(), given[0].float() * given[2].sum(1, keepdim=True), rtol=1e-3, atol=1e-3)
+            plan = next(iter(module.all2all_plans.values()))
+            plan.run = lambda handle, *rest: places.append(rest[0]) or launch(handle, *rest)
+            for make in (shifted, lambda tensor: tensor.t().contiguous().t()):
+                assert torch.equal(call(make), want)
+            print([place % 16 for place in places])
+            """
+        )
+    )
+    done = run_submission(str(script), submission, str(submission))
+    assert done.stdout == "[0, 0]\n", done.stdout + done.stderr

@@ -10,6 +10,7 @@ import functools
 
 import torch
 
+from kernels.common.gemm_inputs import aligned
 from kernels.common.hip_extension import load_extension
 from kernels.common.hip_source import hip_source
 from kernels.common.symmetric_heap import HeapError, symmetric_heap
@@ -61,7 +62,7 @@ def expected_sent_bytes(cfg, world_size):
 class All2AllPlan:
     """A shape's kernel arguments and region, for one heap."""
 
-    def __init__(self, cfg, heap, rank, world_size):
+    def __init__(self, cfg, heap, rank, world_size, mine):
         experts, k, dim, max_tokens = (
             cfg.num_experts,
             cfg.experts_per_token,
@@ -73,15 +74,18 @@ class All2AllPlan:
             raise ValueError(f"all2all: called as rank {rank} of {world_size}, but the process group says {group}")
         if not 1 <= world_size <= MAX_RANKS:
             raise ValueError(f"all2all: 1 to {MAX_RANKS} ranks, of one machine, got {world_size}")
-        if experts % world_size:
+        if experts < 1 or experts % world_size:
             raise ValueError(f"all2all: {experts} experts do not spread evenly over {world_size} ranks")
         if dim % 8 or dim < 8:
             raise ValueError(f"all2all: hidden_dim must be a multiple of 8, got {dim}")
         if not 1 <= k <= MAX_EXPERTS_PER_TOKEN:
             raise ValueError(f"all2all: 1 to {MAX_EXPERTS_PER_TOKEN} experts a token, got {k}")
+        if max_tokens < 1:
+            raise ValueError(f"all2all: max_num_tokens must be 1 or more, got {max_tokens}")
         if cfg.in_dtype != torch.float16 or cfg.out_dtype != torch.float16:
             raise ValueError(f"all2all: fp16 in and out, got {cfg.in_dtype} and {cfg.out_dtype}")
         self.heap, self.dim, self.k, self.max_tokens = heap, dim, k, max_tokens
+        self.inputs(mine)  # before the region: peers of a rank that refuses its own learn that it does not come
         self.extension = all2all_extension()  # before the region: peers must not wait for a compiler
         tagged = expected_sent_bytes(cfg, world_size) <= TAGGED_UP_TO_BYTES
         size_bytes = self.extension.all2all_region_bytes(world_size, max_tokens, k, dim, tagged)
@@ -115,12 +119,11 @@ class All2AllPlan:
         if hasattr(self, "handle"):
             self.extension.all2all_drop(self.handle)
 
-    def check(self, mine):
-        """What the kernel cannot see, told in full where something is wrong."""
+    def inputs(self, mine):
+        """x, indices and weights as the kernel takes them: contiguous, x at a multiple of 16 bytes. ValueError where
+        something is wrong that it cannot see."""
         x, indices, weights = mine.x, mine.indices, mine.weights
         tokens = x.shape[0]
-        if tokens > self.max_tokens:
-            raise ValueError(f"all2all: {tokens} tokens, but max_num_tokens is {self.max_tokens}")
         for name, tensor, columns, dtype in (
             ("x", x, self.dim, torch.float16),
             ("indices", indices, self.k, torch.int32),
@@ -130,8 +133,11 @@ class All2AllPlan:
                 raise ValueError(
                     f"all2all: {name} must be {dtype} {[tokens, columns]}, got {tensor.dtype} {list(tensor.shape)}"
                 )
-            if not tensor.is_contiguous():
-                raise ValueError(f"all2all: {name} must be contiguous, got strides {tensor.stride()}")
+            if tensor.get_device() != self.heap.device_index:
+                raise ValueError(f"all2all: {name} must be on the group's GPU, {self.heap.device}, got {tensor.device}")
+        if tokens > self.max_tokens:
+            raise ValueError(f"all2all: {tokens} tokens, but max_num_tokens is {self.max_tokens}")
+        return aligned(x), aligned(indices), aligned(weights)
 
 
 all2all_plans: dict[tuple, All2AllPlan] = {}
@@ -140,21 +146,21 @@ all2all_plans: dict[tuple, All2AllPlan] = {}
 def custom_kernel(data):
     """(cfg, rank_data, rank, world_size), see the problem's task.yml -> fp16 [num_tokens, hidden_dim]."""
     cfg, mine, rank, world_size = data
-    x = mine.x
-    if torch.cuda.current_device() != x.get_device():
-        torch.cuda.set_device(x.device)
+    device_index = mine.x.get_device()
+    if torch.cuda.current_device() != device_index and device_index >= 0:
+        torch.cuda.set_device(device_index)
     heap = symmetric_heap()
     key = (cfg.num_experts, cfg.experts_per_token, cfg.hidden_dim, cfg.max_num_tokens, cfg.in_dtype, cfg.out_dtype)
     plan = all2all_plans.get(key)
     if plan is None or plan.heap is not heap or heap.rank != rank or heap.world_size != world_size:
-        plan = all2all_plans[key] = All2AllPlan(cfg, heap, rank, world_size)
-    plan.check(mine)
+        plan = all2all_plans[key] = All2AllPlan(cfg, heap, rank, world_size, mine)
+    x, indices, weights = plan.inputs(mine)
     out = torch.empty_like(x)
     plan.run(
         plan.handle,
         x.data_ptr(),
-        mine.indices.data_ptr(),
-        mine.weights.data_ptr(),
+        indices.data_ptr(),
+        weights.data_ptr(),
         out.data_ptr(),
         x.shape[0],
         plan.region.next_epoch() & 0xFFFFFFFF,
