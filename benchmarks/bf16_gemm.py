@@ -22,11 +22,12 @@ sys.path.insert(0, str(ROOT))
 
 from forge import device  # noqa: E402
 from forge.flatten import Flattener  # noqa: E402
-from kernels.common.gemm_choice import GEMM_TILES, choose_gemm_tile  # noqa: E402
+from kernels.common.gemm_choice import GEMM_TILES, IN_TURN, choose_gemm_tile  # noqa: E402
 from kernels.common.hip_extension import load_extension  # noqa: E402
 
 SOURCE = "tests/bf16_gemm_kernel.hip"
 TILES = list(GEMM_TILES["sm_90"])
+WAYS = [(tile, in_turn) for tile in TILES for in_turn in ([False, True] if tile in IN_TURN["sm_90"] else [False])]
 MARGIN = 256  # elements
 TOLERANCE = 2e-3  # relative L2 error; half a step of bf16 everywhere would be 2^-9 of a value
 
@@ -55,17 +56,19 @@ class Product:
     def __init__(self, gemm: Any) -> None:
         self.gemm = gemm
         self.partial = torch.empty(1 << 26, device="cuda")
-        self.arrived = torch.zeros(1 << 16, dtype=torch.int32, device="cuda")
+        self.counters = torch.zeros(1 << 16, dtype=torch.int32, device="cuda")  # the tickets', and one a tile
 
     def __call__(
         self, a: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, c: torch.Tensor,
-        tile: tuple[int, int], split_k: int, group_rows: int = 4,
+        tile: tuple[int, int], split_k: int, group_rows: int = 4, in_turn: bool = False,
     ) -> None:  # fmt: skip
         """c [m, n] = a [m, k] @ w [n, k].T + bias [n], all bf16; n and k multiples of 8."""
         (m, k), n = a.shape, w.shape[0]
+        # fmt: off
         memory = (a.data_ptr(), w.data_ptr(), 0 if bias is None else bias.data_ptr(), c.data_ptr(),
-                  self.partial.data_ptr(), self.arrived.data_ptr())  # fmt: skip
-        self.gemm(*memory, m, n, k, *tile, split_k, group_rows)
+                  self.partial.data_ptr(), self.counters[1:].data_ptr(), self.counters.data_ptr())
+        # fmt: on
+        self.gemm(*memory, m, n, k, *tile, split_k, group_rows, in_turn)
 
 
 def normal(*shape: int) -> torch.Tensor:
@@ -87,23 +90,25 @@ def check(product: Product) -> int:
         for split_k in (1, 3):
             a, w, bias = (surrounded(x)[0] for x in (normal(m, k), normal(n, k), 4 * normal(n)))
             exact = a.float() @ w.float().T + bias.float()
-            for tile in TILES:
+            for tile, in_turn in WAYS:
                 c, around = surrounded(torch.full((m, n), float("nan"), dtype=torch.bfloat16, device="cuda"), 7.0)
-                product(a, w, bias, c, tile, split_k)
+                product(a, w, bias, c, tile, split_k, in_turn=in_turn)
                 error = ((c.float() - exact).norm() / exact.norm()).item()
                 outside = bool((around[:MARGIN] != 7).any() or (around[-MARGIN:] != 7).any())
                 if not error < TOLERANCE or outside or counters_left(product):
                     wrong += 1
-                    print(f"wrong: {(m, n, k)}, {tile=}, {split_k} slices: error {error:.2e}, {outside=}", flush=True)
+                    where = f"{(m, n, k)}, {tile=}, {in_turn=}, {split_k} slices"
+                    print(f"wrong: {where}: error {error:.2e}, {outside=}", flush=True)
                 worst = max(worst, error)
-    print(f"{2 * len(CHECKED) * len(TILES)} products, {wrong} wrong, largest relative L2 error {worst:.2e}", flush=True)
+    count = 2 * len(CHECKED) * len(WAYS)
+    print(f"{count} products, {wrong} wrong, largest relative L2 error {worst:.2e}", flush=True)
     return wrong
 
 
 def counters_left(product: Product) -> bool:
     """Whether a counter is not zero again after a launch; it is then made so."""
-    left = bool(product.arrived.any())
-    product.arrived.zero_()
+    left = bool(product.counters.any())
+    product.counters.zero_()
     return left
 
 
@@ -118,24 +123,28 @@ def round_us(call: Callable[[], Any], repeats: int) -> float:
 
 
 def time_products(product: Product) -> None:
-    print("m, n, k | chosen tile, slices | us | best and its GROUP_M | us | TFLOP/s | cuBLAS us | TFLOP/s", flush=True)
+    print(
+        "m, n, k | chosen tile, slices | us | best, GROUP_M, in turn | us | TFLOP/s | cuBLAS us | TFLOP/s", flush=True
+    )
     for m, n, k in TIMED:
         a, w, c = normal(m, k), normal(n, k), torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
         flop = 2.0 * m * n * k
         chosen = choose_gemm_tile("sm_90", 1, m, n, k)
         repeats = max(4, min(100, int(ROUND_US / (flop / 6e8))))
 
-        def ours(row: tuple[int, int, int, int]) -> Callable[[], None]:
+        def ours(row: tuple[int, int, int, int, bool]) -> Callable[[], None]:
             return lambda: product(a, w, None, c, row[:2], *row[2:])  # noqa: B023
 
         calls: dict[Any, Callable[[], Any]] = {"cuBLAS": lambda: torch.mm(a, w.T, out=c)}  # noqa: B023
-        options = {chosen}
-        for tile in TILES:
+        options = {(*chosen, False)}
+        for tile, in_turn in WAYS:
             tiles = -(-m // tile[0]) * -(-n // tile[1])
-            options |= {(*tile, s) for s in (1, 2, 3, 4, 6, 8) if s == 1 or (tiles <= 132 and s * tiles <= 600)}
-        for option in sorted(options):
+            options |= {
+                (*tile, s, in_turn) for s in (1, 2, 3, 4, 6, 8) if s == 1 or (tiles <= 132 and s * tiles <= 600)
+            }
+        for *option, in_turn in sorted(options):
             for group_rows in [2, 8] if m >= 4096 else [4]:
-                calls[*option, group_rows] = ours((*option, group_rows))
+                calls[*option, group_rows, in_turn] = ours((*option, group_rows, in_turn))
         rough = {name: round_us(call, 3) for name, call in calls.items() if round_us(call, 1)}
         quick = sorted(rough, key=lambda name: rough[name])[:6]
         kept = {"cuBLAS", *quick, *(row for row in calls if row[:3] == chosen)}

@@ -15,7 +15,7 @@ from test_fp8_mm_hip import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
 import cdna
 from cdna import checks
 from cdna.engine import Program
-from kernels.common.gemm_choice import GEMM_TILES
+from kernels.common.gemm_choice import GEMM_TILES, IN_TURN
 
 # Half a bf16 step is 2^-9 of a value, 1.95e-3; evenly spread over the step, the root of its mean square is less.
 TOLERANCE = 2e-3
@@ -78,18 +78,27 @@ def test_registers_and_lds_allow_the_workgroups_that_a_tile_counts_on(text: str,
     assert value["group_segment_fixed_size"] * tile.per_cu <= 65536
 
 
+GEMM_RS, AG_GEMM = hip.ROOT / "kernels/gemm_rs/gemm_rs_kernel.hip", hip.ROOT / "kernels/ag_gemm/ag_gemm_kernel.hip"
+N_TILES, N_IN_TURN = len(GEMM_TILES["sm_90"]), len(IN_TURN["sm_90"])
+
+
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
-def test_hoppers_loops_wait_for_no_product_and_do_not_spill(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "n_kernels"),
+    [(hip.SOURCE, N_TILES + N_IN_TURN), (GEMM_RS, N_TILES + N_IN_TURN), (AG_GEMM, N_TILES)],
+    ids=["gemm", "gemm-rs", "ag-gemm"],
+)
+def test_hoppers_loops_wait_for_no_product_and_do_not_spill(source: Path, n_kernels: int, tmp_path: Path) -> None:
     """ptxas puts a wait behind each wgmma where it cannot follow the accumulators, and says so."""
     includes = [f"-I{hip.ROOT / 'forge/device/ascuda/include'}", f"-I{hip.ROOT / 'kernels/common'}"]
     flags = ["-O3", "-std=c++20", "-include", "hip/hip_runtime.h", "-gencode=arch=compute_90a,code=sm_90a"]
     flags += ["-Xptxas", "-v", "-x", "cu", "-cubin", "-o", str(tmp_path / "gemm.cubin")]
-    command = ["nvcc", *flags, *includes, str(hip.SOURCE)]
+    command = ["nvcc", *flags, *includes, str(source)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
-    assert len(spills) == len(GEMM_TILES["sm_90"]) and set(spills) == {("0", "0", "0")}
+    assert len(spills) == n_kernels and set(spills) == {("0", "0", "0")}
     assert "serialized" not in said
 
 

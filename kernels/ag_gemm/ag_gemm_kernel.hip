@@ -135,9 +135,14 @@ __device__ void compute_tile(const AgGemmArgs& args, int id, unsigned char* lds)
     T::Wave::zero(sum);
     if (args.bias && work.slice == 0)
         T::Wave::set_bias(sum, args.bias, args.n, column + wave_column, place.lane);
-    gemm_tile<T>(sum, rows + static_cast<size_t>(row) * args.k, n_rows - row,
-                 args.w + static_cast<size_t>(column) * args.k, args.n - column, args.k, first_k, last_k, lds, place,
-                 a_ready);
+    const TileInputs inputs = {rows + static_cast<size_t>(row) * args.k,
+                               args.w + static_cast<size_t>(column) * args.k,
+                               n_rows - row,
+                               args.n - column,
+                               args.k,
+                               first_k,
+                               last_k};
+    gemm_tile<T>(sum, inputs, lds, place, a_ready);
     lds_barrier();
     if (args.split_k > 1) {
         float* partial = args.partial + static_cast<size_t>(work.number) * args.split_k * T::BM * T::BN;

@@ -32,6 +32,13 @@ struct Place {
     __device__ Place() : thread(threadIdx.x), lane(thread % WAVE), wave(uniform(thread / WAVE)) {}
 };
 
+// What a tile is made of: rows a[0 .. BM) and w[0 .. BN) of k elements each, a multiple of 8, of which there are a_rows
+// and w_rows, further ones count as zeros; first_k <= k < last_k, first_k a multiple of 64.
+struct TileInputs {
+    const unsigned short *a, *w;
+    int a_rows, w_rows, k, first_k, last_k;
+};
+
 // The slices of k of one output tile meet here: true in the workgroup that arrives last, whose sum is then that of all
 // n_slices. The result does not depend on who is last. partial: fp32 [n_slices][BM * BN] of this tile, in an order of
 // its own. arrived: this tile's counter, zero between launches. lds: of the workgroup, free for use.

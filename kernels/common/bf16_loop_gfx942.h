@@ -49,17 +49,16 @@ struct PairLoader {
     }
 };
 
-// sum += a[0 .. BM) * w[0 .. BN) over first_k <= k < last_k. a, w: the tile's first rows; a_rows, w_rows: how many there
-// are, further ones count as zeros. k: row length, a multiple of 8; first_k a multiple of 64. a_ready() is called
-// before the first access to a. lds: T::LDS_BYTES; free for use once the workgroup passed a barrier afterwards.
+// sum += a * w. a_ready() is called before the first access to a. lds: T::LDS_BYTES; free for use once the workgroup passed
+// a barrier afterwards.
 template <class T, class F>
-__device__ void gemm_tile(typename T::Wave::Sum& sum, const unsigned short* a, int a_rows, const unsigned short* w,
-                          int w_rows, int k, int first_k, int last_k, unsigned char* lds, const Place& place,
+__device__ void gemm_tile(typename T::Wave::Sum& sum, const TileInputs& inputs, unsigned char* lds, const Place& place,
                           F&& a_ready) {
     using Wave = typename T::Wave;
+    const int first_k = inputs.first_k, last_k = inputs.last_k;
     constexpr int W_AT = T::BM * STAGE_K * 2;  // in a stage, behind a
-    const PairLoader<T::BM, T::THREADS> load_a(a, a_rows, k, place.thread);
-    const PairLoader<T::BN, T::THREADS> load_w(w, w_rows, k, place.thread);
+    const PairLoader<T::BM, T::THREADS> load_a(inputs.a, inputs.a_rows, inputs.k, place.thread);
+    const PairLoader<T::BN, T::THREADS> load_w(inputs.w, inputs.w_rows, inputs.k, place.thread);
     u32x4 a_words[2][load_a.PASSES], w_words[2][load_w.PASSES];
 
     const int row = Wave::fragment_row(place.lane);

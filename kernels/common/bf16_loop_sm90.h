@@ -13,16 +13,22 @@ struct StageLoader {
     static_assert(ROWS % PER_PASS == 0 && PER_PASS % 8 == 0);
 
     const char* base;
-    u32 bytes, at, pass_pitch, lds_at;
-    int chunk_k;
+    u32 bytes;
+    const u32 at, pass_pitch, lds_at;
+    const int chunk_k;
 
     __device__ StageLoader(const unsigned short* rows, int n_rows, int k, int thread)
-        : base(reinterpret_cast<const char*>(rows)), bytes(2u * k * min(max(n_rows, 0), ROWS)) {
-        const int row = thread / 8, chunk = thread % 8;
-        chunk_k = chunk * 8;
-        lds_at = stage_offset(row, chunk);
-        at = 2u * (row * k + chunk_k);
-        pass_pitch = 2u * PER_PASS * k;
+        : at(2u * (thread / 8 * k + thread % 8 * 8)),
+          pass_pitch(2u * PER_PASS * k),
+          lds_at(stage_offset(thread / 8, thread % 8)),
+          chunk_k(thread % 8 * 8) {
+        turn_to(rows, n_rows, k);
+    }
+
+    // Other rows, as long.
+    __device__ void turn_to(const unsigned short* rows, int n_rows, int k) {
+        base = reinterpret_cast<const char*>(rows);
+        bytes = 2u * k * min(max(n_rows, 0), ROWS);
     }
 
     // The stage from k on; what lies at or past last_k, or past the rows, is 0.
@@ -38,20 +44,19 @@ struct StageLoader {
     }
 };
 
-// sum += a[0 .. BM) * w[0 .. BN) over first_k <= k < last_k. a, w: the tile's first rows; a_rows, w_rows: how many
-// there are, further ones count as zeros. k: row length, a multiple of 8; first_k a multiple of 64. a_ready() is called
-// before the first access to a. lds: T::LDS_BYTES; free for use once the workgroup passed a barrier afterwards.
+// sum += a * w. a_ready() is called before the first access to a. lds: T::LDS_BYTES; free for use once the workgroup passed
+// a barrier afterwards.
 template <class T, class F>
-__device__ void gemm_tile(typename T::Wave::Sum& sum, const unsigned short* a, int a_rows, const unsigned short* w,
-                          int w_rows, int k, int first_k, int last_k, unsigned char* lds, const Place& place,
+__device__ void gemm_tile(typename T::Wave::Sum& sum, const TileInputs& inputs, unsigned char* lds, const Place& place,
                           F&& a_ready) {
     using Wave = typename T::Wave;
+    const int first_k = inputs.first_k, last_k = inputs.last_k;
     // Stages whose products are under way at a time. Two where a workgroup has its processor to itself, so that one
     // product follows the other; workgroups that share it fill each other's gaps, and the stage goes to the copies.
     constexpr int UNDER_WAY = T::PER_CU == 1 ? 2 : 1, AHEAD = T::STAGES - UNDER_WAY;
     constexpr int W_AT = T::BM * 128;  // in a stage, behind a
-    const StageLoader<T::BM, T::THREADS> load_a(a, a_rows, k, place.thread);
-    const StageLoader<T::BN, T::THREADS> load_w(w, w_rows, k, place.thread);
+    const StageLoader<T::BM, T::THREADS> load_a(inputs.a, inputs.a_rows, inputs.k, place.thread);
+    const StageLoader<T::BN, T::THREADS> load_w(inputs.w, inputs.w_rows, inputs.k, place.thread);
     const int a_at = place.wave / T::WAVES_N * T::WM * 128, w_at = W_AT + place.wave % T::WAVES_N * T::WN * 128;
     const auto commit = [] { asm volatile("cp.async.commit_group;" ::: "memory"); };
     const auto after = [](int stage, int n) { return stage + n < T::STAGES ? stage + n : stage + n - T::STAGES; };

@@ -22,14 +22,15 @@ constexpr int LDS_OF_CU = 227 * 1024;
 constexpr int STAGE_K = 64;
 constexpr int XCDS = 1;
 
-// More than 48 KB there is only at launch, and by request.
+// More than 48 KB there is only at launch, and by request; "static", for what two builds of one kernel have requested in one
+// process is not the same.
 template <int BYTES>
 __device__ unsigned char* workgroup_lds() {
     extern __shared__ __align__(1024) unsigned char dynamic_lds[];  // as the swizzle of stage_offset() repeats
     return dynamic_lds;
 }
 template <class T, class Args>
-void launch_workgroups(void (*kernel)(Args), int groups, const Args& args) {
+static void launch_workgroups(void (*kernel)(Args), int groups, const Args& args) {
     static const cudaError_t allowed =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, T::LDS_BYTES);
     if (allowed == cudaSuccess) kernel<<<dim3(groups), dim3(T::THREADS), T::LDS_BYTES>>>(args);
@@ -54,7 +55,9 @@ constexpr int stages(int stage_bytes, int groups_per_cu) {
 // Second argument of __launch_bounds__: workgroups of a multiprocessor.
 constexpr int residency(int, int groups_per_cu) { return groups_per_cu; }
 
-__device__ inline int uniform(int x) { return x; }
+// From the warp's first lane: ptxas then knows that it is the same in all, and keeps what follows from it out of vector
+// registers and loops over lanes.
+__device__ inline int uniform(int x) { return __shfl_sync(~0u, x, 0); }
 __device__ inline long long uniform_address(long long x) { return x; }
 __device__ inline void lds_barrier() { __syncthreads(); }
 
@@ -233,6 +236,29 @@ struct WaveTile {
                 const int row = (i * WARP + lane) / CHUNKS, chunk = (i * WARP + lane) % CHUNKS;
                 f(fm * SUB + warp_row + row, chunk * 8, *reinterpret_cast<const u32x4*>(lds + turn_offset(row, chunk)));
             }
+        }
+    }
+
+    // A thread's sums, by eights, as bf16.
+    static constexpr int CHUNKS_8 = FM * FN / 2;
+    static __device__ u32x4 rounded_8(const Sum& sum, int i) {
+        const float* v = sum.v[i / (FN / 2)] + i % (FN / 2) * 8;
+        return {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7])};
+    }
+    static __device__ void add_8(Sum& sum, int i, u32x4 words) {
+        float* v = sum.v[i / (FN / 2)] + i % (FN / 2) * 8;
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            v[j] += __uint_as_float(j & 1 ? words[j / 2] & 0xffff0000u : words[j / 2] << 16);
+    }
+    static __device__ void round(Sum& sum) {
+#pragma unroll
+        for (int i = 0; i < CHUNKS_8; ++i) {
+            const u32x4 words = rounded_8(sum, i);
+            float* v = sum.v[i / (FN / 2)] + i % (FN / 2) * 8;
+#pragma unroll
+            for (int j = 0; j < 8; ++j) v[j] = 0.0f;
+            add_8(sum, i, words);
         }
     }
 

@@ -26,6 +26,9 @@ GEMM_TILES = {
     },
 }
 
+# arch -> tiles that gemm-rs' workgroups take one after the other (bf16_in_turn_sm90.h); of others each takes one.
+IN_TURN = {"gfx942": set(), "sm_90": {(128, 256), (256, 128)}}
+
 
 def gpu_arch():
     """The tuning tables' name of the GPU at hand."""

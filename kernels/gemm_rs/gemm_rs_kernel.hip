@@ -14,6 +14,7 @@
 #include <string>
 
 #include "bf16_gemm.h"
+#include "bf16_in_turn_sm90.h"
 #include "symmetric_heap.h"
 #include "workgroup_order.h"
 
@@ -23,6 +24,7 @@ struct GemmRsArgs {
     unsigned short* out;                 // bf16 [M/W][N]
     float* partial;                      // [tiles][split_k][tile_elements], where split_k > 1
     u32* arrived;                        // [tiles], zero between launches, where split_k > 1
+    u32* tickets;                        // of tiles in turn, zero between launches
     const long long* table;              // where each rank's region lies
     long long slots;                     // byte offset of this call's slots
     Patience patience;
@@ -72,23 +74,48 @@ __device__ int wave_column(const Place& place) {
     return place.wave % T::WAVES_N * T::WN;
 }
 
-// False where another workgroup finishes the tile.
+// First or last k of a slice.
 template <class T>
-__device__ bool multiply(typename T::Wave::Sum& sum, const GemmRsArgs& args, const Work& work, unsigned char* lds,
-                         const Place& place) {
-    const int lines = (args.k + T::LINE_K - 1) / T::LINE_K;
-    const int first_k = work.slice * lines / args.split_k * T::LINE_K;
-    const int last_k = min((work.slice + 1) * lines / args.split_k * T::LINE_K, args.k);
+__device__ int slice_k(const GemmRsArgs& args, int slice) {
+    return min(slice * ((args.k + T::LINE_K - 1) / T::LINE_K) / args.split_k * T::LINE_K, args.k);
+}
+
+// What is added to a tile's product.
+template <class T>
+__device__ void start_sum(typename T::Wave::Sum& sum, const GemmRsArgs& args, const Work& work, const Place& place) {
     T::Wave::zero(sum);
     if (args.bias && work.slice == 0)
         T::Wave::set_bias(sum, args.bias, args.n, work.column + wave_column<T>(place), place.lane);
-    gemm_tile<T>(sum, args.a + static_cast<size_t>(work.first_row + work.row) * args.k, work.n_rows - work.row,
-                 args.w + static_cast<size_t>(work.column) * args.k, args.n - work.column, args.k, first_k, last_k, lds,
-                 place, [] {});
-    lds_barrier();
+}
+
+// False where another workgroup finishes the tile. lds: free for use.
+template <class T>
+__device__ bool all_slices(typename T::Wave::Sum& sum, const GemmRsArgs& args, const Work& work, unsigned char* lds,
+                           const Place& place) {
     if (args.split_k == 1) return true;
     float* partial = args.partial + static_cast<size_t>(work.number) * args.split_k * args.tile_elements;
     return add_slices<T>(sum, partial, args.arrived + work.number, work.slice, args.split_k, lds, place);
+}
+
+template <class T>
+__device__ TileInputs inputs_of(const GemmRsArgs& args, const Work& work) {
+    return {args.a + static_cast<size_t>(work.first_row + work.row) * args.k,
+            args.w + static_cast<size_t>(work.column) * args.k,
+            work.n_rows - work.row,
+            args.n - work.column,
+            args.k,
+            slice_k<T>(args, work.slice),
+            slice_k<T>(args, work.slice + 1)};
+}
+
+// start_sum(), product and all_slices().
+template <class T>
+__device__ bool multiply(typename T::Wave::Sum& sum, const GemmRsArgs& args, const Work& work, unsigned char* lds,
+                         const Place& place) {
+    start_sum<T>(sum, args, work, place);
+    gemm_tile<T>(sum, inputs_of<T>(args, work), lds, place, [] {});
+    lds_barrier();
+    return all_slices<T>(sum, args, work, lds, place);
 }
 
 // After the workgroup's stores: the tile's flags at the owners first .. last.
@@ -111,28 +138,44 @@ __device__ inline void wait_for_tile(const GemmRsArgs& args, int row_tile, int c
     __syncthreads();
 }
 
-// A tile of a peer's rows. `order`: place in launch order; beginning with the next rank's tiles, so that each XCD sends
-// to another peer than most others do.
+// A tile of a peer's rows.
+struct Sent {
+    int owner;
+    Work work;
+};
+
+// `order`: place in launch order; beginning with the next rank's tiles, so that each XCD sends to another peer than most
+// others do.
 template <class T>
-__device__ void send_tile(const GemmRsArgs& args, int order, unsigned char* lds) {
+__device__ Sent sent_tile(const GemmRsArgs& args, int order) {
     const int tiles = args.row_tiles * args.column_tiles;
     const int turn = order / (tiles * args.split_k);
     const int owner = (args.rank + 1 + turn) % args.ranks;
+    return {owner, work_of<T>(args, order % (tiles * args.split_k), args.row_tiles, owner * args.rows, args.rows,
+                              turn * tiles)};
+}
+
+// Where the rows of a tile from this rank begin, in the owner's slot: of column 0.
+__device__ inline long long slot_rows(const GemmRsArgs& args, const Sent& sent) {
+    const size_t first = (static_cast<size_t>(args.rank) * args.rows + sent.work.row) * args.n;
+    return args.table[sent.owner] + args.slots + static_cast<long long>(first * 2);
+}
+
+template <class T>
+__device__ void send_tile(const GemmRsArgs& args, int order, unsigned char* lds) {
     const Place place;
-    const Work work = work_of<T>(args, order % (tiles * args.split_k), args.row_tiles, owner * args.rows, args.rows,
-                                 turn * tiles);
+    const Sent sent = sent_tile<T>(args, order);
+    const Work& work = sent.work;
     typename T::Wave::Sum sum;
     if (!multiply<T>(sum, args, work, lds, place)) return;
-    const size_t first = (static_cast<size_t>(args.rank) * args.rows + work.row) * args.n;
-    const RowWriter writer(args.table[owner] + args.slots + static_cast<long long>(first * 2),
-                           2u * min(args.rows - work.row, T::BM) * args.n);
+    const RowWriter writer(slot_rows(args, sent), 2u * min(args.rows - work.row, T::BM) * args.n);
     T::Wave::rows(sum, lds + place.wave * T::Wave::TURN_BYTES, place.lane, [&](int r, int c, u32x4 eight) {
         // Rows past the owner's lie past the writer's end. Columns past the matrix do not.
         c += work.column + wave_column<T>(place);
         const u32 at = 2u * (static_cast<u32>(r + wave_row<T>(place)) * args.n + c);
         writer.store_through(c < args.n ? at : RowWriter::OUTSIDE, eight);
     });
-    flag_tile(args, owner, owner, work.row / T::BM, work.column / T::BN);
+    flag_tile(args, sent.owner, sent.owner, work.row / T::BM, work.column / T::BN);
 }
 
 // This call's slots, and what lies between those of one rank and the next.
@@ -162,18 +205,21 @@ struct Slots {
     }
 };
 
-// A tile of the own rows, added to what the peers have sent. T: the peers' tiles.
-template <class T, class Own>
-__device__ void finish_tile(const GemmRsArgs& args, int order, unsigned char* lds) {
-    const Place place;
+// A tile of the own rows.
+template <class Own>
+__device__ Work own_tile(const GemmRsArgs& args, int order) {
     const int row_tiles = (args.rows + Own::BM - 1) / Own::BM;
-    const Work work = work_of<Own>(args, order, row_tiles, args.rank * args.rows, args.rows,
-                                   (args.ranks - 1) * args.row_tiles * args.column_tiles);
-    typename Own::Wave::Sum sum;
-    if (!multiply<Own>(sum, args, work, lds, place)) return;
+    return work_of<Own>(args, order, row_tiles, args.rank * args.rows, args.rows,
+                        (args.ranks - 1) * args.row_tiles * args.column_tiles);
+}
+
+// An own tile's sum and what the peers have sent. T: the peers' tiles. turn: TURN_BYTES of LDS, for this wave.
+template <class T, class Own>
+__device__ void add_peers(const typename Own::Wave::Sum& sum, const GemmRsArgs& args, const Work& work,
+                          unsigned char* turn, const Place& place) {
     wait_for_tile(args, work.row / T::BM, work.column / T::BN, false);
     const Slots slots(args);
-    Own::Wave::rows(sum, lds + place.wave * Own::Wave::TURN_BYTES, place.lane, [&](int r, int c, u32x4 eight) {
+    Own::Wave::rows(sum, turn, place.lane, [&](int r, int c, u32x4 eight) {
         r += work.row + wave_row<Own>(place);
         c += work.column + wave_column<Own>(place);
         if (r >= args.rows || c >= args.n) return;
@@ -183,6 +229,15 @@ __device__ void finish_tile(const GemmRsArgs& args, int order, unsigned char* ld
         slots.add(total, 2 * at, args.ranks, args.rank);
         *reinterpret_cast<u32x4*>(args.out + at) = total.rounded();
     });
+}
+
+template <class T, class Own>
+__device__ void finish_tile(const GemmRsArgs& args, int order, unsigned char* lds) {
+    const Place place;
+    const Work work = own_tile<Own>(args, order);
+    typename Own::Wave::Sum sum;
+    if (multiply<Own>(sum, args, work, lds, place))
+        add_peers<T, Own>(sum, args, work, lds + place.wave * Own::Wave::TURN_BYTES, place);
 }
 
 // Merged: a tile of the rows of all ranks, each row to its owner.
@@ -246,11 +301,13 @@ __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_rs_kernel(const
     }
 }
 
+#include "gemm_rs_in_turn_sm90.h"
+
 // table ... alarm: addresses. block_m, block_n: of one of the tiles that with_gemm_tile() offers. N and K are multiples
-// of 8, and all addresses of 16.
+// of 8, and all addresses of 16. tickets: of a counter, zero between launches, where workgroups take tiles in turn; or 0.
 void gemm_rs(int64_t a, int64_t w, int64_t bias, int64_t out, int64_t partial, int64_t arrived, int64_t table,
              int64_t slots, int64_t alarm, int64_t timeout_ticks, int rows, int n, int k, int rank, int ranks,
-             int epoch, int block_m, int block_n, int split_k, int group_rows, bool merged) {
+             int epoch, int block_m, int block_n, int split_k, int group_rows, bool merged, int64_t tickets) {
     GemmRsArgs args = {};
     args.a = reinterpret_cast<const unsigned short*>(a);
     args.w = reinterpret_cast<const unsigned short*>(w);
@@ -258,6 +315,7 @@ void gemm_rs(int64_t a, int64_t w, int64_t bias, int64_t out, int64_t partial, i
     args.out = reinterpret_cast<unsigned short*>(out);
     args.partial = reinterpret_cast<float*>(partial);
     args.arrived = reinterpret_cast<u32*>(arrived);
+    args.tickets = reinterpret_cast<u32*>(tickets);
     args.table = reinterpret_cast<const long long*>(table);
     args.slots = slots;
     args.patience = {alarm, timeout_ticks};
@@ -269,14 +327,20 @@ void gemm_rs(int64_t a, int64_t w, int64_t bias, int64_t out, int64_t partial, i
     args.split_k = split_k, args.group_rows = group_rows, args.tile_elements = block_m * block_n;
     const int places = args.row_tiles * args.column_tiles * split_k;
     args.senders = merged ? places : (ranks - 1) * places;
-    const bool found = with_gemm_tile(block_m, block_n, [&](auto tile) {
+    bool launched = false;
+    with_gemm_tile(block_m, block_n, [&](auto tile) {
         using T = decltype(tile);
         using Own = typename OwnTile<T>::type;
         const int own_row_tiles = merged ? (rows - 1) / T::BM + 2 : (rows + Own::BM - 1) / Own::BM;
         args.finishers = own_row_tiles * args.column_tiles * (merged ? 1 : split_k);
-        launch_workgroups<T>(gemm_rs_kernel<T>, up_to_xcds(args.senders) + args.finishers, args);
+        if (tickets) {
+            launched = launch_in_turn<T>(args);
+        } else {
+            launch_workgroups<T>(gemm_rs_kernel<T>, up_to_xcds(args.senders) + args.finishers, args);
+            launched = true;
+        }
     });
-    if (!found) throw std::runtime_error("gemm_rs: no tile of that size is compiled");
+    if (!launched) throw std::runtime_error("gemm_rs: no tile of that size is compiled");
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(std::string("gemm_rs: ") + hipGetErrorString(error));
 }

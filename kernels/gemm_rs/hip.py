@@ -6,6 +6,9 @@ says how; docs/kernels/gemm_rs.md why it needs no barrier between calls.
 
 import functools
 
+import torch
+
+from kernels.common.gemm_choice import IN_TURN
 from kernels.common.hip_extension import load_extension
 from kernels.common.hip_gemm_plan import HipGemmPlan, run_plan
 from kernels.common.hip_source import hip_source
@@ -29,7 +32,10 @@ class Plan(HipGemmPlan):
         if m % ranks:
             raise ValueError(f"the input's {m} rows do not divide by the world size, {ranks}")
         super().__init__(heap, m, m // ranks, w, TUNING, DEFAULT)
+        in_turn = not self.merged and (self.block_m, self.block_n) in IN_TURN[self.table_key[0]]
         slots_bytes = 2 * m * self.n8
+        if in_turn:  # a slot holds whole tiles
+            slots_bytes = 2 * ranks * self.row_tiles * self.block_m * self.column_tiles * self.block_n
         if slots_bytes >= 1 << 31:  # offsets in a call's slots have 31 bits
             raise ValueError(f"the product [{m}, {self.n}] takes 2 GiB or more in bf16")
         if ranks > MAX_RANKS:
@@ -39,7 +45,9 @@ class Plan(HipGemmPlan):
         n_tiles = share_tiles * (1 if self.merged else ranks + 1)  # own ones may be half as high
         self.make_memory("gemm_rs", "a tile of the product", slots_bytes, share_tiles * ranks, n_tiles, a.device)
         self.out_rows = self.rows
-        self.after = (self.block_m, self.block_n, self.split_k, self.row["GROUP_M"], self.merged)
+        self.tickets = torch.zeros(1, dtype=torch.int32, device=a.device) if in_turn else None
+        tickets = 0 if self.tickets is None else self.tickets.data_ptr()
+        self.after = (self.block_m, self.block_n, self.split_k, self.row["GROUP_M"], self.merged, tickets)
 
 
 def custom_kernel(data):

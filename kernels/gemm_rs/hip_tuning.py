@@ -34,8 +34,8 @@ TUNING: dict[tuple[str, int, int, int], dict[str, int]] = {
     ("sm_90",    64, 7168, 2304): {"BLOCK_M":  64, "BLOCK_N": 128, "SPLIT_K":  1, "GROUP_M": 4},
     ("sm_90",   512, 4096, 1536): {"BLOCK_M": 128, "BLOCK_N": 128, "SPLIT_K":  1, "GROUP_M": 8},
     ("sm_90",  2048, 2880,  360): {"BLOCK_M": 128, "BLOCK_N": 128, "SPLIT_K":  1, "GROUP_M": 2},
-    ("sm_90",  4096, 4096,  512): {"BLOCK_M": 128, "BLOCK_N": 128, "SPLIT_K":  1, "GROUP_M": 8},
-    ("sm_90",  8192, 4096, 1792): {"BLOCK_M": 128, "BLOCK_N": 128, "SPLIT_K":  1, "GROUP_M": 1},
+    ("sm_90",  4096, 4096,  512): {"BLOCK_M": 128, "BLOCK_N": 256, "SPLIT_K":  1, "GROUP_M": 4},
+    ("sm_90",  8192, 4096, 1792): {"BLOCK_M": 128, "BLOCK_N": 256, "SPLIT_K":  1, "GROUP_M": 4},
     ("sm_90",  8192, 8192, 3696): {"BLOCK_M": 128, "BLOCK_N": 256, "SPLIT_K":  1, "GROUP_M": 4},
     # tests
     ("gfx942",   64, 2880,  360): {"BLOCK_M":  64, "BLOCK_N":  64, "SPLIT_K":  1, "GROUP_M": 1},

@@ -1,0 +1,83 @@
+// gemm-rs by tiles_in_turn(), on NVIDIA's Hopper GPUs: a tile travels to its owner, by bulk copies, while the workgroup
+// multiplies the next one, and its flag is set after that. Included by gemm_rs_kernel.hip behind what it is made of.
+#pragma once
+
+#ifdef __NVCC__
+
+template <class T>
+struct GemmRsJob {
+    const GemmRsArgs& args;
+    const Place place;
+    int under_way = -1;  // number of the tile that is being sent
+
+    __device__ bool is_own(int number) const { return number >= args.senders; }
+    __device__ Work work(int number) const {
+        return is_own(number) ? own_tile<T>(args, number - args.senders) : sent_tile<T>(args, number).work;
+    }
+    __device__ TileInputs inputs(int number) const { return inputs_of<T>(args, work(number)); }
+    __device__ void start(typename T::Wave::Sum& sum, int number) const { start_sum<T>(sum, args, work(number), place); }
+    __device__ void settle() {
+        if (under_way < 0) return;
+        result_written();
+        const Sent sent = sent_tile<T>(args, under_way);
+        flag_tile(args, sent.owner, sent.owner, sent.work.row / T::BM, sent.work.column / T::BN);
+        under_way = -1;
+    }
+    __device__ void finish(typename T::Wave::Sum& sum, int number, const Room& room) {
+        const Work work = this->work(number);
+        if (!all_slices<T>(sum, args, work, room.of_all, place)) return;
+        if (is_own(number)) return add_peers(sum, work, room.own);
+        const int owner = sent_tile<T>(args, number).owner;
+        SentTile<T>::begin(sum, args.table[owner] + slot(args.rank, work), room.own, place);
+        under_way = number;
+    }
+
+private:
+    // Where a rank's tile lies in the owner's region: tile by tile, whatever is left of them at the edges.
+    __device__ long long slot(int source, const Work& work) const {
+        const long long tile = work.row / T::BM * args.column_tiles + work.column / T::BN;
+        return args.slots + (source * args.row_tiles * args.column_tiles + tile) * SentTile<T>::BYTES;
+    }
+    __device__ void add_peers(typename T::Wave::Sum& sum, const Work& work, unsigned char* turn) {
+        wait_for_tile(args, work.row / T::BM, work.column / T::BN, false);
+        T::Wave::round(sum);  // as the peers' are
+        for (int source = 0; source < args.ranks; ++source) {
+            if (source == args.rank) continue;
+            SentTile<T>::add(sum, reinterpret_cast<const void*>(args.table[args.rank] + slot(source, work)), place);
+        }
+        T::Wave::rows(sum, turn, place.lane, [&](int r, int c, u32x4 eight) {
+            r += work.row + wave_row<T>(place);
+            c += work.column;
+            if (r < args.rows && c < args.n)
+                *reinterpret_cast<u32x4*>(args.out + static_cast<u32>(r) * args.n + c) = eight;
+        });
+    }
+};
+
+// An own tile waits for the peers' only when the tile that this workgroup sent last has its flag.
+template <class T>
+__global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_rs_in_turn_kernel(const GemmRsArgs args) {
+    unsigned char* lds = workgroup_lds<InTurn<T>::LDS_BYTES>();
+    GemmRsJob<T> job{args};
+    tiles_in_turn<T>(job, args.senders + args.finishers, gridDim.x, args.tickets, lds);
+}
+
+// False where none is compiled for the tile.
+template <class T>
+bool launch_in_turn(const GemmRsArgs& args) {
+    if constexpr (TAKES_TURNS<T>) {
+        const int groups = groups_in_turn(args.senders + args.finishers);
+        launch_workgroups<InTurn<T>>(gemm_rs_in_turn_kernel<T>, groups, args);
+        return true;
+    }
+    return false;
+}
+
+#else
+
+template <class T>
+bool launch_in_turn(const GemmRsArgs&) {
+    return false;
+}
+
+#endif
