@@ -2,7 +2,8 @@
 
 gfx942's rows are that model's choice for 8 ranks, not measured: no MI300X was at hand. It does not know that own tiles of
 256 x 256 are half as high, which evens out the last round: (8192, 8192) has them for that. sm_90's rows are the fastest,
-back to back, of 23 to 39 on two H200s, with n, m and k of a rank as on eight.
+back to back, of 23 to 39 on two H200s, with n, m and k of a rank as on eight; (4096, 4096) and (8192, 4096) have taken the
+(8192, 8192)'s tile since that sends tiles under products.
 """
 
 # fmt: off
