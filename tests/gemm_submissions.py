@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
 from tests.gemm_ranks import errors_of
-from tests.prepared import HIP_EXTENSIONS, run_check
+from tests.prepared import HIP_EXTENSIONS, run_check, run_submission
 
 # Changes that leave a HIP submission only the tile of 64 x 64: a fifth of what there is to compile.
 SMALL_TILE_ONLY = {
@@ -41,3 +42,35 @@ def no_case_spills(problem: str, variant: str, folder: Path, kernel: str, at_lea
     lines = [line for line in done.stdout.splitlines() if line.startswith(kernel)]
     assert len(lines) >= at_least, done.stdout
     assert all(" 0/0 " in line for line in lines), done.stdout
+
+
+def said_of_different_shapes(submission: Path, folder: Path, rows: list[tuple[int, int]]) -> list[str]:
+    """What the two ranks say where each calls with other rows of a and of w (one pair a rank; k is 8)."""
+    script = folder / "ranks.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import sys
+            import torch
+            import torch.distributed as dist
+            import torch.multiprocessing as mp
+
+            from tests.gemm_ranks import load
+
+            def worker(rank):
+                torch.cuda.set_device(rank)
+                dist.init_process_group("nccl", init_method="file://{folder}/store", rank=rank, world_size=2)
+                a, w = (torch.ones(rows, 8, dtype=torch.bfloat16, device="cuda") for rows in {rows}[rank])
+                try:
+                    load(sys.argv[1]).custom_kernel((a, w, None))
+                except RuntimeError as error:
+                    print(f"{{error}}\\n", end="", flush=True)  # one write: the other rank's goes before or after
+                dist.barrier()
+
+            mp.start_processes(worker, nprocs=2, start_method="fork")
+            """
+        )
+    )
+    done = run_submission(str(script), submission, str(submission), POPCORN_GPUS="2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.evaltools import checks_find_nothing, generate
 from tests.gemm_ranks import errors_of
-from tests.gemm_submissions import SMALL_TILE_ONLY, altered, assert_right, no_case_spills
+from tests.gemm_submissions import SMALL_TILE_ONLY, altered, assert_right, no_case_spills, said_of_different_shapes
 from tests.refusals import assert_refused
 
 PROBLEM = "amd-ag-gemm"
@@ -72,6 +72,14 @@ def test_no_kernel_of_a_case_spills(submission: Path, tmp_path: Path) -> None:
 
 def test_checks_find_nothing(submission: Path) -> None:
     checks_find_nothing(PROBLEM, submission)
+
+
+def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:
+    """As where M does not divide by the world size. Unless told, rank 0 would multiply rows that nobody has sent."""
+    small = altered(submission, tmp_path, SMALL_TILE_ONLY)
+    ready = "came to be ready for ag-gemm of"
+    told = f"the ranks do not call for the same: rank 0 {ready} [5, 8] and [8, 8]; rank 1 {ready} [4, 8] and [8, 8]"
+    assert said_of_different_shapes(small, tmp_path, [(5, 8), (4, 8)]) == [told, told]
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:

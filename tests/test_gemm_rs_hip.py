@@ -9,7 +9,7 @@ import pytest
 
 from tests.evaltools import checks_find_nothing, generate
 from tests.gemm_ranks import errors_of
-from tests.gemm_submissions import SMALL_TILE_ONLY, altered, assert_right, no_case_spills
+from tests.gemm_submissions import SMALL_TILE_ONLY, altered, assert_right, no_case_spills, said_of_different_shapes
 from tests.refusals import assert_refused
 
 PROBLEM = "amd-gemm-rs"
@@ -72,6 +72,14 @@ def test_no_kernel_of_a_case_spills(submission: Path, tmp_path: Path) -> None:
 
 def test_checks_find_nothing(submission: Path) -> None:
     checks_find_nothing(PROBLEM, submission)
+
+
+def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:
+    """Both shapes' slots fit into one region: unless told, each rank would add numbers of the other's wrong columns."""
+    small = altered(submission, tmp_path, SMALL_TILE_ONLY)
+    ready = "came to be ready for gemm-rs of [4, 8] and"
+    told = f"the ranks do not call for the same: rank 0 {ready} [8, 8]; rank 1 {ready} [16, 8]"
+    assert said_of_different_shapes(small, tmp_path, [(4, 8), (4, 16)]) == [told, told]
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import torch
 
 from tests.evaltools import checks_find_nothing, generate
 from tests.gemm_ranks import errors_of
-from tests.gemm_submissions import altered, assert_right, no_case_spills
-from tests.prepared import run_submission
+from tests.gemm_submissions import altered, assert_right, no_case_spills, said_of_different_shapes
 from tests.refusals import assert_refused
 
 PROBLEM = "amd-gemm-rs"
@@ -85,35 +83,9 @@ def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
 
 def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:
     """Both shapes' slots fit into one region: unless told, each rank would add numbers of the other's wrong columns."""
-    script = tmp_path / "ranks.py"
-    script.write_text(
-        textwrap.dedent(
-            f"""
-            import sys
-            import torch
-            import torch.distributed as dist
-            import torch.multiprocessing as mp
-
-            from tests.gemm_ranks import load
-
-            def worker(rank):
-                torch.cuda.set_device(rank)
-                dist.init_process_group("nccl", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
-                a, w = (torch.ones(rows, 8, dtype=torch.bfloat16, device="cuda") for rows in (4, 8 + 8 * rank))
-                try:
-                    load(sys.argv[1]).custom_kernel((a, w, None))
-                except RuntimeError as error:
-                    print(error, flush=True)
-                dist.barrier()
-
-            mp.start_processes(worker, nprocs=2, start_method="fork")
-            """
-        )
-    )
-    done = run_submission(str(script), submission, str(submission), POPCORN_GPUS="2")
     ready = "came to be ready for gemm-rs of [4, 8] and"
     told = f"the ranks do not call for the same: rank 0 {ready} [8, 8]; rank 1 {ready} [16, 8]"
-    assert done.stdout.splitlines() == [told, told], done.stdout + done.stderr
+    assert said_of_different_shapes(submission, tmp_path, [(4, 8), (4, 16)]) == [told, told]
 
 
 def test_a_plan_serves_no_other_type_or_device() -> None:

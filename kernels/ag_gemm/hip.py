@@ -33,7 +33,7 @@ class Plan(HipGemmPlan):
         senders = -(-row["SENDERS"] // (ranks if merged else max(1, ranks - 1)))
         senders = min(senders, region_layout(gathered_bytes)[0] // 4 // n_chunks)
         n_tiles = self.row_tiles * self.column_tiles * (1 if merged else ranks)
-        self.make_memory("ag_gemm", "rows of the input", gathered_bytes, n_chunks * senders, n_tiles, a.device)
+        self.make_memory("ag-gemm", a, w, "rows of the input", gathered_bytes, n_chunks * senders, n_tiles)
         self.out_rows = self.m
         tile = (self.block_m, self.block_n, self.split_k)
         self.after = (*tile, row["GROUP_M"], row["BAND"], senders, merged)

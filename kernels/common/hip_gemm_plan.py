@@ -50,22 +50,25 @@ class HipGemmPlan:
         self.row_tiles = -(-(m if self.merged else rows) // self.block_m)
         self.column_tiles = -(-self.n // self.block_n)
 
-    def make_memory(self, name, waits_for, place_bytes, n_flags, n_tiles, device):
+    def make_memory(self, name, a, w, waits_for, place_bytes, n_flags, n_tiles):
         """Collective; to be called last, for peers would spin in their kernels while this rank compiles.
 
-        place_bytes: what peers write in a call, for which a region has two places. n_tiles: all that a rank computes.
+        HeapError on every rank unless all have inputs of these shapes. place_bytes: what peers write in a call, for
+        which a region has two places. n_tiles: all that a rank computes.
         """
         flag_bytes, size = region_layout(place_bytes)
         assert n_flags * 4 <= flag_bytes
         heap = self.heap
         self.region = heap.region((name, size), flag_bytes + 2 * size)
         heap.name_waits({1: waits_for})
+        # Shapes share regions, so a region that is there already says nothing of what the peers call for.
+        heap.agree(f"to be ready for {name} of {list(a.shape)} and {list(w.shape)}")
         self.places = (flag_bytes, flag_bytes + size)
         partial_address = arrived_address = 0
         if self.split_k > 1:
             n_partial = n_tiles * self.split_k * self.block_m * self.block_n
-            self.partial = torch.empty(n_partial, dtype=torch.float32, device=device)
-            self.arrived = torch.zeros(n_tiles, dtype=torch.int32, device=device)
+            self.partial = torch.empty(n_partial, dtype=torch.float32, device=a.device)
+            self.arrived = torch.zeros(n_tiles, dtype=torch.int32, device=a.device)
             partial_address, arrived_address = self.partial.data_ptr(), self.arrived.data_ptr()
         self.before = (partial_address, arrived_address, self.region.table_address)
         limits = (heap.alarm_address, heap.timeout_ticks)

@@ -43,7 +43,7 @@ class Plan(HipGemmPlan):
         self.launch = extension().gemm_rs
         share_tiles = self.row_tiles * self.column_tiles
         n_tiles = share_tiles * (1 if self.merged else ranks + 1)  # own ones may be half as high
-        self.make_memory("gemm_rs", "a tile of the product", slots_bytes, share_tiles * ranks, n_tiles, a.device)
+        self.make_memory("gemm-rs", a, w, "a tile of the product", slots_bytes, share_tiles * ranks, n_tiles)
         self.out_rows = self.rows
         self.tickets = torch.zeros(1, dtype=torch.int32, device=a.device) if in_turn else None
         tickets = 0 if self.tickets is None else self.tickets.data_ptr()
