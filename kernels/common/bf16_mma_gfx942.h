@@ -236,6 +236,12 @@ struct WaveTile {
     // conflicts either way. The reader swaps halves back where i is odd.
     template <class F>
     static __device__ void rows(const Sum& sum, unsigned char* lds, int lane, F&& f) {
+        rows(sum, lds, lane, [](int, int) { return 0; }, [&](int r, int c, u32x4 eight, int) { f(r, c, eight); });
+    }
+    // f also gets what fetch(row, column) returned, which is called for ROWS_AT_ONCE rows before f is for the first.
+    static constexpr int ROWS_AT_ONCE = 2;
+    template <class Fetch, class F>
+    static __device__ void rows(const Sum& sum, unsigned char* lds, int lane, Fetch&& fetch, F&& f) {
 #pragma unroll
         for (int fm = 0; fm < FM; ++fm) {
             wave_lds_fence();
@@ -249,10 +255,18 @@ struct WaveTile {
                 }
             wave_lds_fence();
 #pragma unroll
-            for (int i = 0; i < SUB / 8; ++i) {
-                u32x4 eight = *reinterpret_cast<const u32x4*>(lds + turn_read_offset(lane, i));
-                if (i & 1) eight = u32x4{eight[2], eight[3], eight[0], eight[1]};
-                f(fm * SUB + i * 8 + lane / 8, lane % 8 * 8, eight);
+            for (int first = 0; first < SUB / 8; first += ROWS_AT_ONCE) {
+                decltype(fetch(0, 0)) fetched[ROWS_AT_ONCE];
+#pragma unroll
+                for (int j = 0; j < ROWS_AT_ONCE; ++j)
+                    fetched[j] = fetch(fm * SUB + (first + j) * 8 + lane / 8, lane % 8 * 8);
+#pragma unroll
+                for (int j = 0; j < ROWS_AT_ONCE; ++j) {
+                    const int i = first + j;
+                    u32x4 eight = *reinterpret_cast<const u32x4*>(lds + turn_read_offset(lane, i));
+                    if (i & 1) eight = u32x4{eight[2], eight[3], eight[0], eight[1]};
+                    f(fm * SUB + i * 8 + lane / 8, lane % 8 * 8, eight, fetched[j]);
+                }
             }
         }
     }

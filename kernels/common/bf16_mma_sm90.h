@@ -213,6 +213,11 @@ struct WaveTile {
     // Each warp turns its own 16 rows: stmatrix stores two chunks of each, 32 in all, each where one lane says.
     template <class F>
     static __device__ void rows(const Sum& sum, unsigned char* lds, int lane, F&& f) {
+        rows(sum, lds, lane, [](int, int) { return 0; }, [&](int r, int c, u32x4 eight, int) { f(r, c, eight); });
+    }
+    static constexpr int ROWS_AT_ONCE = 2;
+    template <class Fetch, class F>
+    static __device__ void rows(const Sum& sum, unsigned char* lds, int lane, Fetch&& fetch, F&& f) {
         constexpr int CHUNKS = WN / 8;
         const int warp_row = lane / WARP * WARP_ROWS;
         lds += warp_row * WN * 2;
@@ -232,9 +237,17 @@ struct WaveTile {
             }
             __syncwarp();
 #pragma unroll
-            for (int i = 0; i < WARP_ROWS * CHUNKS / WARP; ++i) {
-                const int row = (i * WARP + lane) / CHUNKS, chunk = (i * WARP + lane) % CHUNKS;
-                f(fm * SUB + warp_row + row, chunk * 8, *reinterpret_cast<const u32x4*>(lds + turn_offset(row, chunk)));
+            for (int first = 0; first < WARP_ROWS * CHUNKS / WARP; first += ROWS_AT_ONCE) {
+                const auto row = [&](int j) { return ((first + j) * WARP + lane) / CHUNKS; };
+                const auto chunk = [&](int j) { return ((first + j) * WARP + lane) % CHUNKS; };
+                decltype(fetch(0, 0)) fetched[ROWS_AT_ONCE];
+#pragma unroll
+                for (int j = 0; j < ROWS_AT_ONCE; ++j)
+                    fetched[j] = fetch(fm * SUB + warp_row + row(j), chunk(j) * 8);
+#pragma unroll
+                for (int j = 0; j < ROWS_AT_ONCE; ++j)
+                    f(fm * SUB + warp_row + row(j), chunk(j) * 8,
+                      *reinterpret_cast<const u32x4*>(lds + turn_offset(row(j), chunk(j))), fetched[j]);
             }
         }
     }

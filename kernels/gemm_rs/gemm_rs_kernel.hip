@@ -188,20 +188,28 @@ struct Slots {
                  uniform(2u * args.ranks * args.rows * args.n)),
           pitch_bytes(2u * args.rows * args.n) {}
 
-    // Adds the 8 columns at `at` of all ranks' slots but that of `without` (-1: of all). Eight loads are under way at a
-    // time; without branches, for the compiler would wait before each. What is not to be added is read as 0.
-    __device__ void add(Bf16Sum8& sum, u32 at, int ranks, int without) const {
-        constexpr int AT_ONCE = 8;
-        for (int first = 0; first < ranks; first += AT_ONCE) {
-            u32x4 words[AT_ONCE];
+    // The 8 columns at `at` of AT_ONCE ranks from `first` on. Eight loads are under way at a time; without branches, for
+    // the compiler would wait before each. What is not to be added, that of `without` and beyond the last rank, is 0.
+    static constexpr int AT_ONCE = 8;
+    struct Words {
+        u32x4 of[AT_ONCE];
+    };
+    __device__ Words read(u32 at, int first, int ranks, int without) const {
+        Words words;
 #pragma unroll
-            for (int i = 0; i < AT_ONCE; ++i) {
-                const bool wanted = first + i < ranks && first + i != without;
-                words[i] = reader.read(at + (wanted ? (first + i) * pitch_bytes : RowReader::OUTSIDE), 0);
-            }
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; ++i) sum.add(words[i]);
+        for (int i = 0; i < AT_ONCE; ++i) {
+            const bool wanted = first + i < ranks && first + i != without;
+            words.of[i] = reader.read(wanted ? at + (first + i) * pitch_bytes : RowReader::OUTSIDE, 0);
         }
+        return words;
+    }
+    static __device__ void add(Bf16Sum8& sum, const Words& words) {
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) sum.add(words.of[i]);
+    }
+    // All ranks' from `first` on but that of `without` (-1: all).
+    __device__ void add(Bf16Sum8& sum, u32 at, int first, int ranks, int without) const {
+        for (; first < ranks; first += AT_ONCE) add(sum, read(at, first, ranks, without));
     }
 };
 
@@ -219,16 +227,20 @@ __device__ void add_peers(const typename Own::Wave::Sum& sum, const GemmRsArgs& 
                           unsigned char* turn, const Place& place) {
     wait_for_tile(args, work.row / T::BM, work.column / T::BN, false);
     const Slots slots(args);
-    Own::Wave::rows(sum, turn, place.lane, [&](int r, int c, u32x4 eight) {
-        r += work.row + wave_row<Own>(place);
-        c += work.column + wave_column<Own>(place);
-        if (r >= args.rows || c >= args.n) return;
-        const u32 at = static_cast<u32>(r) * args.n + c;
-        Bf16Sum8 total;
-        total.add(eight);  // rounded, as the peers' are
-        slots.add(total, 2 * at, args.ranks, args.rank);
-        *reinterpret_cast<u32x4*>(args.out + at) = total.rounded();
-    });
+    const int row = work.row + wave_row<Own>(place), column = work.column + wave_column<Own>(place);
+    const auto inside = [&](int r, int c) { return row + r < args.rows && column + c < args.n; };
+    const auto element = [&](int r, int c) { return static_cast<u32>(row + r) * args.n + column + c; };
+    Own::Wave::rows(
+        sum, turn, place.lane,
+        [&](int r, int c) { return slots.read(2 * element(r, c), 0, inside(r, c) ? args.ranks : 0, args.rank); },
+        [&](int r, int c, u32x4 eight, const Slots::Words& words) {
+            if (!inside(r, c)) return;
+            Bf16Sum8 total;
+            total.add(eight);  // rounded, as the peers' are
+            Slots::add(total, words);
+            slots.add(total, 2 * element(r, c), Slots::AT_ONCE, args.ranks, args.rank);
+            *reinterpret_cast<u32x4*>(args.out + element(r, c)) = total.rounded();
+        });
 }
 
 template <class T, class Own>
@@ -275,7 +287,7 @@ __device__ void sum_tile(const GemmRsArgs& args, int unit) {
     for (int row = first - own + thread / PER_ROW; row < last - own; row += T::THREADS / PER_ROW) {
         const u32 at = static_cast<u32>(row) * args.n + column;
         Bf16Sum8 total;
-        slots.add(total, 2 * at, args.ranks, -1);
+        slots.add(total, 2 * at, 0, args.ranks, -1);
         *reinterpret_cast<u32x4*>(args.out + at) = total.rounded();
     }
 }
