@@ -122,7 +122,7 @@ def test_a_rank_that_never_comes_is_named(tagged: int) -> None:
 def test_an_expert_that_does_not_exist_is_told(expert: int) -> None:
     done = run(ranks=2, experts=16, k=2, dim=72, tokens=4, calls=4, tagged=0, to_one_expert=expert)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert re.search(rf"gave up on rank \d, waiting for {EXPERT_IN_RANGE} in call", done.stdout)
+    assert re.search(rf"gave up on rank -1, waiting for {EXPERT_IN_RANGE} in call", done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +158,35 @@ def test_what_the_submission_refuses(submission: Path) -> None:
         call("indices=zeros(4, 2, dtype=torch.int32).cpu()"): "indices must be on the group's GPU, cuda:0, got cpu",
         call("weights=zeros(4, 2, dtype=torch.float32).cpu()"): "weights must be on the group's GPU, cuda:0, got cpu",
     })  # fmt: skip
+
+
+def test_the_expert_that_does_not_exist_is_what_the_user_reads(submission: Path, tmp_path: Path) -> None:
+    script = tmp_path / "ranks.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import sys
+            from types import SimpleNamespace
+            import torch
+            import torch.distributed as dist
+
+            from tests.gemm_ranks import load
+
+            dist.init_process_group("nccl", init_method="file://{tmp_path}/store", rank=0, world_size=1)
+            sizes = dict(num_experts=8, experts_per_token=2, hidden_dim=72, max_num_tokens=4)
+            cfg = SimpleNamespace(**sizes, in_dtype=torch.float16, out_dtype=torch.float16)
+            x = torch.zeros(4, 72, dtype=torch.float16, device="cuda")
+            indices = torch.tensor([[0, 1], [2, 8], [3, 4], [5, 6]], dtype=torch.int32, device="cuda")
+            weights = torch.zeros(4, 2, device="cuda")
+            load(sys.argv[1]).custom_kernel((cfg, SimpleNamespace(x=x, indices=indices, weights=weights), 0, 1))
+            torch.cuda.synchronize()
+            """
+        )
+    )
+    environment = {"POPCORN_GPUS": "1", "SYMMETRIC_HEAP_TIMEOUT_S": "1"}
+    done = run_submission(str(script), submission, str(submission), **environment)
+    told = "rank 0 gives up: an expert's number in all2all's indices is not 0 ... num_experts - 1 (epoch 1)"
+    assert done.returncode != 0 and told in done.stderr, done.stdout + done.stderr
 
 
 def test_inputs_may_lie_anyhow(submission: Path, tmp_path: Path) -> None:

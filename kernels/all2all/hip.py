@@ -28,11 +28,11 @@ FUNCTIONS = [
 MAX_RANKS = 8
 MAX_EXPERTS_PER_TOKEN = 32
 MAX_REGION_BYTES = 16 << 30
-# What a kernel that gave up was waiting for (enum Awaited).
+# Why a kernel gave up: what it was waiting for, or what made it (enum Awaited).
 WAITS = {
     1: "its tokens, in all2all",
     2: "its experts' sums, in all2all",
-    3: "itself: an expert's number in its indices is not 0 ... num_experts - 1, in all2all",
+    3: "an expert's number in all2all's indices is not 0 ... num_experts - 1",
 }
 
 # Where a rank sends at most this many bytes, every 4 bytes carry the call's number, so that they need no flag behind

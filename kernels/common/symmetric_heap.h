@@ -80,6 +80,8 @@ struct Patience {
     long long alarm, timeout_ticks;
 };
 
+constexpr int NOBODY = -1;  // in place of a peer, where this rank cannot go on whoever comes
+
 // Tell the host which peer did not come, give it a second to print that, and end the kernel. The words are those of
 // AlarmBlock in symmetric_heap.py; one 64-bit store, so that waves do not mix theirs.
 __device__ inline void raise_alarm(const Patience& patience, unsigned what, int peer, int epoch) {

@@ -149,8 +149,9 @@ class GpuRuntime:
 class AlarmBlock:
     """64 bytes of pinned host memory into which a GPU writes which peer it gave up waiting for.
 
-    u64 at 0: 0, or epoch << 32 | (peer + 1) << 16 | what, written by one store. u32 at 8: set by the host once it has
-    told; the GPU waits for that, a second at most, before it traps: a trap may end the process.
+    u64 at 0: 0, or epoch << 32 | (peer + 1) << 16 | what, written by one store; peer -1: nobody, `what` says it all.
+    u32 at 8: set by the host once it has told; the GPU waits for that, a second at most, before it traps: a trap may
+    end the process.
     """
 
     BYTES = 64
@@ -179,10 +180,11 @@ class AlarmBlock:
     def tell(self, value):
         epoch, peer, what = value >> 32, (value >> 16 & 0xFFFF) - 1, value & 0xFFFF
         name = self.names.get(what, f"wait {what}")
-        line = (
-            f"symmetric heap: rank {self.rank} waited {heap_timeout_s():g} s for rank {peer} ({name}, epoch {epoch}): "
-            "it never came; giving up\n"
-        )
+        line = f"symmetric heap: rank {self.rank} "
+        if peer < 0:  # NOBODY in symmetric_heap.h
+            line += f"gives up: {name} (epoch {epoch})\n"
+        else:
+            line += f"waited {heap_timeout_s():g} s for rank {peer} ({name}, epoch {epoch}): it never came; giving up\n"
         if line not in self.lines and len(self.lines) < self.MAX_LINES:
             self.lines.add(line)
             sys.stderr.write(line)
