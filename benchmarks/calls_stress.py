@@ -9,6 +9,8 @@ expert, ranks with one token and with all). Ranks are late on the host and on th
 GPU with an fp32 product, and with the bits of the first call of the same input. An output's memory is NaN before it is
 used again; so is, now and then, the half of this rank's memory in the symmetric heap that peers write next.
 
+More ranks than GPUs share them, by turns of some ms: a call then takes the longer, and waits meet in other orders.
+
 --kill: the last rank is killed halfway; the others must name it and end. A rank that neither goes on nor ends within
 --limit-s is a hang: what every rank was doing is printed, and exit code 1. Emulated ranks, on a machine without GPUs:
 python -m forge.device gfx942 -- python benchmarks/calls_stress.py ...
@@ -183,10 +185,12 @@ class Rank:
 
     def __init__(self, rank: int, options: argparse.Namespace, progress: Any, folder: str) -> None:
         self.rank, self.options, self.progress = rank, options, progress
-        self.device = torch.device("cuda", rank)
-        torch.cuda.set_device(rank)
+        gpus = torch.cuda.device_count()
+        self.device = torch.device("cuda", rank % gpus)
+        torch.cuda.set_device(self.device)
         torch.set_num_threads(2)
-        dist.init_process_group("nccl", init_method=f"file://{folder}/store", rank=rank, world_size=options.ranks)
+        backend = "nccl" if options.ranks <= gpus else "gloo"  # NCCL takes no GPU twice
+        dist.init_process_group(backend, init_method=f"file://{folder}/store", rank=rank, world_size=options.ranks)
         spec = importlib.util.spec_from_file_location("submission", options.submission)
         assert spec is not None and spec.loader is not None
         self.module = sys.modules["submission"] = importlib.util.module_from_spec(spec)
@@ -351,15 +355,17 @@ class Watch:
         """Until all have ended; False where they had to be ended."""
         for process in self.ranks:
             process.start()
-        start = time.monotonic()
+        went_on, progress = time.monotonic(), self.progress[:]
         while len(self.ended) < len(self.ranks):
             time.sleep(0.05)
             now = time.monotonic()
+            if self.progress[:] != progress:
+                went_on, progress = now, self.progress[:]
             for rank, process in enumerate(self.ranks):
                 if not process.is_alive() and rank not in self.ended:
                     self.ended[rank] = now
             lost = [rank for rank in self.ended if self.ranks[rank].exitcode]
-            patience_s = self.options.limit_s - (now - start)
+            patience_s = self.options.limit_s - (now - went_on)
             if lost:
                 waiting_s = float(os.environ["SYMMETRIC_HEAP_TIMEOUT_S"]) * WAITING_SLOWDOWN
                 patience_s = min(patience_s, min(self.ended[rank] for rank in lost) + waiting_s + ENDING_S - now)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
+import time
 from pathlib import Path
 
+import pytest
+
+from benchmarks.calls_stress import Watch
 from tests.evaltools import generate
 from tests.prepared import run_submission
 
@@ -36,3 +41,24 @@ def test_a_killed_rank_is_named(tmp_path: Path) -> None:
     done = stress("amd-ag-gemm", path, "--kill", "--case", EVEN, SYMMETRIC_HEAP_TIMEOUT_S="0.5")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "waited 0.5 s for rank 1 (rows of the input, whose parts the epoch counts, epoch " in done.stdout
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_rank_that_goes_on_does_not_hang(goes_on: bool) -> None:
+    """However long it takes in all: --limit-s is for what has come to a halt."""
+    begin = time.monotonic()
+
+    class Process:
+        exitcode = 0
+
+        def start(self) -> None:
+            pass
+
+        def is_alive(self) -> bool:
+            watch.progress[2] += goes_on
+            return time.monotonic() - begin < 1.2
+
+    watch = Watch.__new__(Watch)
+    watch.options, watch.ranks, watch.ended = argparse.Namespace(limit_s=0.6), [Process()], {}
+    watch.progress, watch.give_up = [0, 0, 0, 0], lambda: None  # type: ignore[method-assign]
+    assert watch.run() == goes_on
