@@ -18,7 +18,8 @@
 #include "symmetric_heap.h"
 #include "workgroup_order.h"
 
-// A rank's region: flags, int [tile][source rank], then the slots of even and of odd calls, bf16 [source rank][M/W][N].
+// A rank's region: flags, int [tile][source rank], then the slots of even and of odd calls, bf16 [source rank][M/W][N];
+// where tiles are taken in turn (gemm_rs_in_turn_sm90.h), [source rank][tile], each in the order of registers.
 struct GemmRsArgs {
     const unsigned short *a, *w, *bias;  // bf16 [M][K], [N][K], [N] or null
     unsigned short* out;                 // bf16 [M/W][N]
@@ -155,12 +156,6 @@ __device__ Sent sent_tile(const GemmRsArgs& args, int order) {
                               turn * tiles)};
 }
 
-// Where the rows of a tile from this rank begin, in the owner's slot: of column 0.
-__device__ inline long long slot_rows(const GemmRsArgs& args, const Sent& sent) {
-    const size_t first = (static_cast<size_t>(args.rank) * args.rows + sent.work.row) * args.n;
-    return args.table[sent.owner] + args.slots + static_cast<long long>(first * 2);
-}
-
 template <class T>
 __device__ void send_tile(const GemmRsArgs& args, int order, unsigned char* lds) {
     const Place place;
@@ -168,7 +163,9 @@ __device__ void send_tile(const GemmRsArgs& args, int order, unsigned char* lds)
     const Work& work = sent.work;
     typename T::Wave::Sum sum;
     if (!multiply<T>(sum, args, work, lds, place)) return;
-    const RowWriter writer(slot_rows(args, sent), 2u * min(args.rows - work.row, T::BM) * args.n);
+    const size_t first = (static_cast<size_t>(args.rank) * args.rows + work.row) * args.n;
+    const RowWriter writer(args.table[sent.owner] + args.slots + static_cast<long long>(first * 2),
+                           2u * min(args.rows - work.row, T::BM) * args.n);
     T::Wave::rows(sum, lds + place.wave * T::Wave::TURN_BYTES, place.lane, [&](int r, int c, u32x4 eight) {
         // Rows past the owner's lie past the writer's end. Columns past the matrix do not.
         c += work.column + wave_column<T>(place);
