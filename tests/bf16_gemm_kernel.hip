@@ -27,21 +27,12 @@ __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_kernel(const Ge
     const TilePlace at = grouped_rows(tile, tile_rows, tile_columns, args.group_rows);
     const int row = at.row * T::BM, column = at.column * T::BN;
     const int wave_row = place.wave / T::WAVES_N * T::WM, wave_column = place.wave % T::WAVES_N * T::WN;
-    const int lines = (args.k + T::LINE_K - 1) / T::LINE_K;
-    const int first_k = slice * lines / args.split_k * T::LINE_K;
-    const int last_k = min((slice + 1) * lines / args.split_k * T::LINE_K, args.k);
 
     typename T::Wave::Sum sum;
     T::Wave::zero(sum);
     if (args.bias && slice == 0) T::Wave::set_bias(sum, args.bias, args.n, column + wave_column, place.lane);
-    const TileInputs inputs = {args.a + static_cast<size_t>(row) * args.k,
-                               args.w + static_cast<size_t>(column) * args.k,
-                               args.m - row,
-                               args.n - column,
-                               args.k,
-                               first_k,
-                               last_k};
-    gemm_tile<T>(sum, inputs, lds, place, [] {});
+    gemm_tile<T>(sum, tile_inputs<T>(args.a, args.w, args.m, args.n, args.k, row, column, slice, args.split_k), lds,
+                 place, [] {});
     lds_barrier();
     if (args.split_k > 1) {
         float* partial = args.partial + static_cast<size_t>(tile) * args.split_k * T::BM * T::BN;
@@ -64,21 +55,19 @@ struct GemmJob {
     const Place place;
 
     struct Work {
-        int row, column, tile, slice, first_k, last_k;
+        int row, column, tile, slice;
     };
 
     __device__ Work work(int number) const {
         const int tile_rows = (args.m + T::BM - 1) / T::BM, tile_columns = (args.n + T::BN - 1) / T::BN;
         const int tile = number / args.split_k, slice = number % args.split_k;
         const TilePlace at = grouped_rows(tile, tile_rows, tile_columns, args.group_rows);
-        const int lines = (args.k + T::LINE_K - 1) / T::LINE_K;
-        return {at.row * T::BM, at.column * T::BN, tile, slice, slice * lines / args.split_k * T::LINE_K,
-                min((slice + 1) * lines / args.split_k * T::LINE_K, args.k)};
+        return {at.row * T::BM, at.column * T::BN, tile, slice};
     }
     __device__ TileInputs inputs(int number) const {
         const Work work = this->work(number);
-        return {args.a + static_cast<size_t>(work.row) * args.k, args.w + static_cast<size_t>(work.column) * args.k,
-                args.m - work.row, args.n - work.column, args.k, work.first_k, work.last_k};
+        return tile_inputs<T>(args.a, args.w, args.m, args.n, args.k, work.row, work.column, work.slice,
+                              args.split_k);
     }
     __device__ void start(typename T::Wave::Sum& sum, int number) const {
         const Work work = this->work(number);

@@ -106,9 +106,6 @@ __device__ void compute_tile(const AgGemmArgs& args, int id, unsigned char* lds)
     const int row = work.row * T::BM, column = work.column * T::BN;        // row: among the source's
     const int n_rows = args.merged ? args.rows * args.ranks : args.rows;  // of the source
     const int wave_row = place.wave / T::WAVES_N * T::WM, wave_column = place.wave % T::WAVES_N * T::WN;
-    const int lines = (args.k + T::LINE_K - 1) / T::LINE_K;
-    const int first_k = work.slice * lines / args.split_k * T::LINE_K;
-    const int last_k = min((work.slice + 1) * lines / args.split_k * T::LINE_K, args.k);
 
     // The chunks that this tile reads: of one source, or if merged the only one of several sources.
     const long long region = args.table[args.rank];
@@ -135,14 +132,9 @@ __device__ void compute_tile(const AgGemmArgs& args, int id, unsigned char* lds)
     T::Wave::zero(sum);
     if (args.bias && work.slice == 0)
         T::Wave::set_bias(sum, args.bias, args.n, column + wave_column, place.lane);
-    const TileInputs inputs = {rows + static_cast<size_t>(row) * args.k,
-                               args.w + static_cast<size_t>(column) * args.k,
-                               n_rows - row,
-                               args.n - column,
-                               args.k,
-                               first_k,
-                               last_k};
-    gemm_tile<T>(sum, inputs, lds, place, a_ready);
+    gemm_tile<T>(sum,
+                 tile_inputs<T>(rows, args.w, n_rows, args.n, args.k, row, column, work.slice, args.split_k), lds,
+                 place, a_ready);
     lds_barrier();
     if (args.split_k > 1) {
         float* partial = args.partial + static_cast<size_t>(work.number) * args.split_k * T::BM * T::BN;

@@ -39,6 +39,21 @@ struct TileInputs {
     int a_rows, w_rows, k, first_k, last_k;
 };
 
+// Of the tile at `row` and `column`: one of n_slices of k, each a whole number of lines but the last. a, w: the matrices,
+// [m][k] and [n][k].
+template <class T>
+__device__ TileInputs tile_inputs(const unsigned short* a, const unsigned short* w, int m, int n, int k, int row,
+                                  int column, int slice, int n_slices) {
+    const int lines = (k + T::LINE_K - 1) / T::LINE_K;
+    return {a + static_cast<size_t>(row) * k,
+            w + static_cast<size_t>(column) * k,
+            m - row,
+            n - column,
+            k,
+            slice * lines / n_slices * T::LINE_K,
+            min((slice + 1) * lines / n_slices * T::LINE_K, k)};
+}
+
 // The slices of k of one output tile meet here: true in the workgroup that arrives last, whose sum is then that of all
 // n_slices. The result does not depend on who is last. partial: fp32 [n_slices][BM * BN] of this tile, in an order of
 // its own. arrived: this tile's counter, zero between launches. lds: of the workgroup, free for use.

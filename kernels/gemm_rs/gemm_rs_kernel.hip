@@ -75,12 +75,6 @@ __device__ int wave_column(const Place& place) {
     return place.wave % T::WAVES_N * T::WN;
 }
 
-// First or last k of a slice.
-template <class T>
-__device__ int slice_k(const GemmRsArgs& args, int slice) {
-    return min(slice * ((args.k + T::LINE_K - 1) / T::LINE_K) / args.split_k * T::LINE_K, args.k);
-}
-
 // What is added to a tile's product.
 template <class T>
 __device__ void start_sum(typename T::Wave::Sum& sum, const GemmRsArgs& args, const Work& work, const Place& place) {
@@ -100,13 +94,8 @@ __device__ bool all_slices(typename T::Wave::Sum& sum, const GemmRsArgs& args, c
 
 template <class T>
 __device__ TileInputs inputs_of(const GemmRsArgs& args, const Work& work) {
-    return {args.a + static_cast<size_t>(work.first_row + work.row) * args.k,
-            args.w + static_cast<size_t>(work.column) * args.k,
-            work.n_rows - work.row,
-            args.n - work.column,
-            args.k,
-            slice_k<T>(args, work.slice),
-            slice_k<T>(args, work.slice + 1)};
+    const unsigned short* rows = args.a + static_cast<size_t>(work.first_row) * args.k;
+    return tile_inputs<T>(rows, args.w, work.n_rows, args.n, args.k, work.row, work.column, work.slice, args.split_k);
 }
 
 // start_sum(), product and all_slices().
