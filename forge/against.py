@@ -14,7 +14,7 @@ from rich.text import Text
 from forge import jsonfile
 from forge.cases import CaseSpec
 from forge.evaluate import Judge, Plan
-from forge.report import STYLES, View, case_text, details, finding_texts, modelled_time, number
+from forge.report import BACK_TO_BACK_TEXT, STYLES, View, case_text, details, finding_texts, modelled_time, number
 from forge.results import CaseResult, Run, Status
 from forge.timing import geometric_mean
 
@@ -98,6 +98,8 @@ class Pair:
 
 class PairView(View):
     """One line a case: both times on both clocks and their ratios; then the ratios' geometric means."""
+
+    back_to_back_texts = (BACK_TO_BACK_TEXT,)  # host times are in the JSON file: a line is long as it is
 
     def __init__(self, console: Console, pair: Pair, show_output: bool) -> None:
         super().__init__(console, pair.plan, show_output)

@@ -89,10 +89,10 @@ class Bench:
         task, rank = self.task, self.rank
         data = self.copy()
         task.phase("back to back")
-        rounds: list[float] = []
+        rounds = measure.Rounds([], [])
 
         def hopeless() -> bool:
-            return best_us is not None and measure.largest(rank, min(rounds)) > GIVE_UP * best_us
+            return best_us is not None and measure.largest(rank, min(rounds.us)) > GIVE_UP * best_us
 
         calls, output = measure.back_to_back_rounds(task, data, rank, rounds, hopeless)
         wrong = self.verdict(output)
@@ -100,7 +100,7 @@ class Bench:
             wrong = f"after {calls} calls in a row: {wrong}"
         times: Message = {
             "wrong": wrong,
-            "b2b_us": measure.largest(rank, statistics.median(rounds)),
+            "b2b_us": measure.largest(rank, statistics.median(rounds.us)),
             "harness_us": None,
         }
         if hopeless():

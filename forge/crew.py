@@ -331,11 +331,15 @@ def back_to_back_of(replies: list[Report]) -> BackToBack:
     if problem is not None:
         who = f"rank {problem.rank}: " if problem.rank is not None else ""
         return BackToBack(None, problem=f"{who}{problem.message}")
-    rounds = tuple(max(times) for times in zip(*(reply.data["rounds_us"] for reply in replies)))
+    rounds, host_rounds = (
+        tuple(max(times) for times in zip(*(reply.data[key] for reply in replies)))
+        for key in ("rounds_us", "host_rounds_us")
+    )
     wrong = [reply for reply in replies if reply.data["problem"]]
     text = f"rank {wrong[0].rank}: " if wrong and wrong[0].rank is not None else ""
     return BackToBack(
         statistics.median(rounds) if rounds else None,
+        statistics.median(host_rounds) if host_rounds else None,
         replies[0].data["calls"],
         rounds,
         text + wrong[0].data["problem"] if wrong else "",

@@ -205,19 +205,27 @@ def run_back_to_back(task: Task, args: dict[str, Any], rank: int | None) -> dict
     checked = copy_data(data, task.harness.copy) if rank is None else copy_to_rank(data, rank)
     data = data if rank is None else copy_to_rank(data, rank)
     task.phase("back to back")
-    rounds_us: list[float] = []
-    calls, output = back_to_back_rounds(task, data, rank, rounds_us)
+    rounds = Rounds([], [])
+    calls, output = back_to_back_rounds(task, data, rank, rounds)
     problem = ""
     if task.harness.copy == "tensors":  # others' calls change their input: the last one's is not the first one's
         good, message = task.judge(checked, output)
         problem = "" if good else f"the output of the last call is wrong: {message}"
-    return {"rounds_us": rounds_us, "calls": calls, "problem": problem}
+    return {"rounds_us": rounds.us, "host_rounds_us": rounds.host_us, "calls": calls, "problem": problem}
+
+
+@dataclass
+class Rounds:
+    """Rounds of calls without a pause on one rank: a call's part of each."""
+
+    us: list[float]  # until the last one's work was done
+    host_us: list[float]  # until the last one had returned: how long a call keeps the thread that makes it
 
 
 def back_to_back_rounds(
-    task: Task, data: Any, rank: int | None, rounds_us: list[float], enough: Callable[[], bool] = lambda: False
+    task: Task, data: Any, rank: int | None, rounds: Rounds, enough: Callable[[], bool] = lambda: False
 ) -> tuple[int, Any]:
-    """Appends each round's time a call. Returns (calls in a round, the last output).
+    """Appends each round's times. Returns (calls in a round, the last output).
 
     `enough`, asked after each round, ends it early; it must say the same on all ranks.
     """
@@ -229,13 +237,16 @@ def back_to_back_rounds(
     calls = max(1, min(BACK_TO_BACK_CALLS, int(BACK_TO_BACK_S / call_s)))
     for _ in range(max(1, min(BACK_TO_BACK_ROUNDS, int(BACK_TO_BACK_S / (call_s * calls))))):
         _together(rank)
-        started_ns, start = task.clock_ns(), _mark(task, rank)
+        start = _mark(task, rank)
+        started_ns = task.clock_ns()
         for _ in range(calls):
             output = task.custom_kernel(data)
+        returned_ns = task.clock_ns()
         end = _mark(task, rank)
         _synchronize(rank)
         us = (task.clock_ns() - started_ns) / 1e3 if start is None else start.elapsed_time(end) * 1e3
-        rounds_us.append(us / calls)
+        rounds.us.append(us / calls)
+        rounds.host_us.append((returned_ns - started_ns) / 1e3 / calls)
         if enough():
             break
     return calls, output

@@ -31,6 +31,7 @@ MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
 
 
 BACK_TO_BACK_TEXT = "b2b us: events around 20 calls without a pause, a call, slowest rank, caches warm; never a score"
+HOST_TEXT = "host us: of those calls, until they have returned, a call, slowest rank"
 
 
 def clock_text(plan: Plan) -> str:
@@ -53,6 +54,8 @@ def case_text(spec: str) -> str:
 
 class View:
     """A Listener that prints a line a case and, on a terminal, keeps a live one below them."""
+
+    back_to_back_texts: tuple[str, ...] = (BACK_TO_BACK_TEXT, HOST_TEXT)
 
     def __init__(self, console: Console, plan: Plan, show_output: bool) -> None:
         self.console, self.plan, self.show_output = console, plan, show_output
@@ -119,7 +122,8 @@ class View:
         if self.timed:
             self.print(clock_text(plan), "dim")
         if self.back_to_back and not own_eval:
-            self.print(BACK_TO_BACK_TEXT, "dim")
+            for line in self.back_to_back_texts:
+                self.print(line, "dim")
         for line in self._head_lines():
             self.print(line, "dim")
 
@@ -153,13 +157,13 @@ class View:
 
     def _time_heads(self) -> list[str]:
         if self.timed:
-            return ["us", "+- us", *["b2b us"] * self.back_to_back, "TFLOP/s", "GB/s", "of light"]
+            return ["us", "+- us", *["b2b us", "host us"] * self.back_to_back, "TFLOP/s", "GB/s", "of light"]
         heads = ["time", "launches", "wave instr."] if self.plan.device.emulated else []
         return [*heads, "modelled us", "bound"] if self.modelled else heads
 
     def _time_widths(self) -> list[int]:
         if self.timed:
-            return [10, 8, *[9] * self.back_to_back, 8, 8, 8]
+            return [10, 8, *[9, 8] * self.back_to_back, 8, 8, 8]
         return [9, 8, 13, *([11, 7] if self.modelled else [])] if self.plan.device.emulated else []
 
     def _time_values(self, result: CaseResult) -> list[str]:
@@ -177,7 +181,7 @@ class View:
         return [
             number(us, 5),
             number(result.stats.err / 1e3, 2),
-            *[number(again.us if again else None, 5)] * self.back_to_back,
+            *[number(again.us if again else None, 5), number(again.host_us if again else None, 3)] * self.back_to_back,
             number(work.flops / us * 1e-6 if work and work.flops else None, 4),
             number(work.hbm_bytes / us * 1e-3 if work and work.hbm_bytes else None, 4),
             f"{work.light_us / us:.1%}" if work and work.light_us else "",

@@ -24,6 +24,7 @@ class BackToBack:
     """Calls that follow each other without a pause: each round's time a call, of the slowest rank."""
 
     us: float | None  # the median of the rounds; None if there is none
+    host_us: float | None = None  # the same, until the calls had returned: how long one keeps the thread that makes it
     calls: int = 0  # in a round
     rounds_us: tuple[float, ...] = ()
     problem: str = ""  # what went wrong: an exception, a wrong output of the last call, a rank that was lost

@@ -18,9 +18,11 @@ from forge.command import check_gpus
 from forge.crew import Report, back_to_back_of
 from forge.device import resolve
 from forge.device.emulated import EmulatedDevice
-from forge.evaluate import Plan
+from forge.evaluate import Plan, evaluate
 from forge.harness import AMD
+from forge.jsonfile import case_json
 from forge.problem import find_problem
+from forge.report import View
 from forge.results import Run, Status
 from tests.evaltools import RANKS_REFERENCE, RANKS_TASK, RIGHT, ROOT, judge, run_command, write_problem
 
@@ -51,13 +53,18 @@ class Timed(EmulatedDevice):
     emulated = False
 
 
-def compare(folder: Path, ours: str, theirs: str) -> tuple[Pair, str]:
-    """Two submissions that double a vector, timed, and what is printed."""
+def timed_plan(folder: Path, submission: str) -> Plan:
+    """Benchmark of two vectors to be doubled."""
     problem = find_problem(write_problem(folder / "problem"))
     device = resolve("gfx942", "gfx942")
     assert isinstance(device, EmulatedDevice)
     cases = parse_case_file("\n".join(map(spec_of, problem.tests[:2])), AMD, None)
-    plan = Plan("benchmark", problem, ours.encode(), AMD, Timed(device.card), cases, None, 60)
+    return Plan("benchmark", problem, submission.encode(), AMD, Timed(device.card), cases, None, 60)
+
+
+def compare(folder: Path, ours: str, theirs: str) -> tuple[Pair, str]:
+    """Two submissions beside each other, and what is printed."""
+    plan = timed_plan(folder, ours)
     pair = Pair(plan, Other("theirs.py", theirs.encode()), Run("benchmark", [], timed=True))
     text = io.StringIO()
     view = PairView(Console(file=text, width=200), pair, False)
@@ -75,10 +82,26 @@ def test_the_slower_submission_shows_on_both_clocks(tmp_path: Path) -> None:
     assert means.back_to_back is not None and 2 < means.back_to_back < 4.5, text
     again = pair.run.cases[0].back_to_back
     assert again is not None and again.calls == 20 and again.us is not None and 3e3 < again.us < 9e3
+    assert again.host_us is not None and 3e3 < again.host_us <= again.us  # asleep on the host all the time
     assert "theirs.py / ours, geometric mean of 2 cases" in text and "b2b us" in text
     written = pair.as_json(0, [])
     assert written["against"]["geometric_means"]["harness"] == means.harness
     assert len(written["against"]["cases"]) == 2 and json.dumps(written, default=str)
+
+
+def test_the_table_shows_how_long_a_call_keeps_its_caller(tmp_path: Path) -> None:
+    plan, text = timed_plan(tmp_path, DOUBLE.format(seconds=0.003)), io.StringIO()
+    run, view = Run("benchmark", [], timed=True), View(Console(file=text, width=200), plan, False)
+    view.head([], own_eval=False)
+    evaluate(plan, run, view)
+    heads, row = text.getvalue().splitlines()[-3:-1]
+    assert row.startswith("pass"), text.getvalue()
+    ends = [heads.index(head) + len(head) for head in ("b2b us", "host us")]
+    b2b_us, host_us = (float(row[:end].split()[-1].replace(",", "")) for end in ends)
+    assert 3e3 < host_us <= b2b_us, text.getvalue()
+    again = run.cases[1].back_to_back
+    assert again is not None and case_json(plan, run.cases[1])["back_to_back"]["host_us"] == again.host_us
+    assert again.host_us is not None and abs(again.host_us - host_us) < 0.01 * host_us
 
 
 def test_what_only_calls_in_a_row_show_is_a_warning(tmp_path: Path) -> None:
@@ -90,11 +113,12 @@ def test_what_only_calls_in_a_row_show_is_a_warning(tmp_path: Path) -> None:
 
 def test_rounds_last_as_long_as_on_the_slowest_rank() -> None:
     def reply(rank: int, rounds_us: list[float], problem: str = "") -> Report:
-        data = {"rounds_us": rounds_us, "calls": 20, "problem": problem}
+        data = {"rounds_us": rounds_us, "host_rounds_us": [us / 2 for us in rounds_us], "calls": 20, "problem": problem}
         return Report(rank, 0.0, Status.PASS, "", "back to back", data=data)
 
     both = back_to_back_of([reply(0, [3.0, 1.0, 9.0]), reply(1, [2.0, 4.0, 5.0])])
     assert both.rounds_us == (3.0, 4.0, 9.0) and both.us == 4.0 and both.problem == ""
+    assert both.host_us == 2.0
     assert back_to_back_of([reply(0, [1.0]), reply(1, [1.0], "wrong")]).problem == "rank 1: wrong"
     lost = back_to_back_of([reply(0, [1.0]), Report(1, 0.0, Status.CRASH, "died", "back to back")])
     assert lost.us is None and lost.problem == "rank 1: died"
