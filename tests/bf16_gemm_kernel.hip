@@ -74,6 +74,7 @@ struct GemmJob {
         T::Wave::zero(sum);
         if (args.bias && work.slice == 0) T::Wave::set_bias(sum, args.bias, args.n, work.column, place.lane);
     }
+    __device__ void send_rest(const unsigned char*) const {}
     __device__ void settle() const {}
     __device__ void finish(typename T::Wave::Sum& sum, int number, const Room& room) const {
         const Work work = this->work(number);

@@ -36,25 +36,26 @@ struct SentTile {
         return (place.thread / WARP * CHUNKS * WARP + place.thread % WARP) * 16;
     }
 
-    // To address `to`, by way of `result`, RESULT_BYTES of LDS for this warpgroup. Only begins: result_read() or
-    // result_written() is to follow.
-    static __device__ void begin(const typename Wave::Sum& sum, long long to, unsigned char* result,
-                                 const Place& place) {
+    // Into `result`, RESULT_BYTES of LDS for this warpgroup, from where send() takes it.
+    static __device__ void put(const typename Wave::Sum& sum, unsigned char* result, const Place& place) {
         unsigned char* own = result + place.lane / WARP * WARP_BYTES;
-        const int lane = place.lane % WARP;
 #pragma unroll
         for (int i = 0; i < CHUNKS; ++i)
-            *reinterpret_cast<u32x4*>(own + (i * WARP + lane) * 16) = Wave::rounded_8(sum, i);
+            *reinterpret_cast<u32x4*>(own + (i * WARP + place.lane % WARP) * 16) = Wave::rounded_8(sum, i);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         __syncwarp();
-        if (lane == 0)
+    }
+
+    // To address `to`. Only begins: result_read() or result_written() is to follow.
+    static __device__ void send(long long to, const unsigned char* result, const Place& place) {
+        if (place.lane % WARP == 0)
             asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to + place_of(place)),
-                         "r"(shared_address(own)), "n"(WARP_BYTES)
+                         "r"(shared_address(result + place.lane / WARP * WARP_BYTES)), "n"(WARP_BYTES)
                          : "memory");
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     }
 
-    // What begin() brought to `from`, added to sum.
+    // What send() brought to `from`, added to sum.
     static __device__ void add(typename Wave::Sum& sum, const void* from, const Place& place) {
         const char* own = static_cast<const char*>(from) + place_of(place);
         uint4 words[CHUNKS];
@@ -65,7 +66,7 @@ struct SentTile {
     }
 };
 
-// What this thread's SentTile::begin() began has left LDS, or has arrived.
+// What this thread's SentTile::send() began has left LDS, or has arrived.
 __device__ inline void result_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ inline void result_written() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
@@ -133,8 +134,9 @@ struct StageFeed {
 // By `groups` workgroups, all tiles 0 .. n_tiles - 1. A workgroup draws the next one's number while it multiplies: however
 // few workgroups are on the GPU at a time, they take the tiles in order. tickets: zero between launches.
 //
-// job.inputs(number); job.start(sum, number): what sum begins with; job.settle(): what is left to do for the tile before,
-// while the last products of this one are under way; job.finish(sum, number, room): what becomes of the sum.
+// job.inputs(number); job.start(sum, number): what sum begins with; job.finish(sum, number, room): what becomes of the
+// sum. For the tile before, while this one is multiplied: job.send_rest(own_room), when nothing lies in a stage any more, so
+// that until then the links serve what does; job.settle(), with the last products, what is left to do.
 template <class T, class Job>
 __device__ void tiles_in_turn(Job& job, int n_tiles, int groups, u32* tickets, unsigned char* lds) {
     using Tile = InTurn<T>;
@@ -158,6 +160,7 @@ __device__ void tiles_in_turn(Job& job, int n_tiles, int groups, u32* tickets, u
     if (number >= n_tiles) return;
     __syncthreads();  // all have read it
 
+    unsigned char* const behind_stages = lds + T::LDS_BYTES;
     const int a_at = place.wave * T::WM * 128;
     const auto after = [](int stage, int n) { return stage + n < T::STAGES ? stage + n : stage + n - T::STAGES; };
     StageFeed<Tile> feed(job.inputs(number), place);
@@ -178,6 +181,7 @@ __device__ void tiles_in_turn(Job& job, int n_tiles, int groups, u32* tickets, u
         for (int i = 0; i < n_stages; ++i) {
             // Whatever branches comes first: behind a branch, ptxas waits for the products that were begun before it.
             if (i == 1) result_read();
+            if (i == 2) job.send_rest(behind_stages);
             if (i == n_stages - 1) job.settle();
             if (i == n_stages - Tile::AHEAD - 1 && place.thread == 0) drawn = use(ticket);
             if (i == n_stages - Tile::AHEAD) {
@@ -202,11 +206,12 @@ __device__ void tiles_in_turn(Job& job, int n_tiles, int groups, u32* tickets, u
         Wave::template wait<0>(sum);
         __syncthreads();  // nobody multiplies the last stage
         unsigned char* last = lds + after(stage, T::STAGES - 1) * T::STAGE_BYTES;
-        job.finish(sum, number, Room{last, place.wave == 0 ? last : lds + T::LDS_BYTES});
+        job.finish(sum, number, Room{last, place.wave == 0 ? last : behind_stages});
         if (next >= n_tiles) break;
         number = next, n_stages = next_stages;
     }
     asm volatile("cp.async.wait_all;" ::: "memory");
+    job.send_rest(behind_stages);
     job.settle();
 }
 

@@ -16,6 +16,9 @@ struct GemmRsJob {
     }
     __device__ TileInputs inputs(int number) const { return inputs_of<T>(args, work(number)); }
     __device__ void start(typename T::Wave::Sum& sum, int number) const { start_sum<T>(sum, args, work(number), place); }
+    __device__ void send_rest(const unsigned char* own_room) const {
+        if (under_way >= 0 && place.wave != 0) send(under_way, own_room);
+    }
     __device__ void settle() {
         if (under_way < 0) return;
         result_written();
@@ -27,12 +30,16 @@ struct GemmRsJob {
         const Work work = this->work(number);
         if (!all_slices<T>(sum, args, work, room.of_all, place)) return;
         if (is_own(number)) return add_peers(sum, work, room.own);
-        const int owner = sent_tile<T>(args, number).owner;
-        SentTile<T>::begin(sum, args.table[owner] + slot(args.rank, work), room.own, place);
+        SentTile<T>::put(sum, room.own, place);
+        if (place.wave == 0) send(number, room.own);
         under_way = number;
     }
 
 private:
+    __device__ void send(int number, const unsigned char* result) const {
+        const Sent sent = sent_tile<T>(args, number);
+        SentTile<T>::send(args.table[sent.owner] + slot(args.rank, sent.work), result, place);
+    }
     // Where a rank's tile lies in the owner's region: tile by tile, whatever is left of them at the edges.
     __device__ long long slot(int source, const Work& work) const {
         const long long tile = work.row / T::BM * args.column_tiles + work.column / T::BN;
