@@ -28,6 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from forge.device.cards import CARDS  # noqa: E402
 from forge.timing import geometric_mean  # noqa: E402
 
 VARIANTS = ["all2all-hip", "gemm-rs-hip", "gemm-rs-triton", "ag-gemm-hip", "ag-gemm-triton"]
@@ -96,7 +97,7 @@ def problem_of(variant: str) -> str:
 
 def run(step: Step, plan: Plan) -> str:
     """What went wrong; "" if nothing. Its output goes to a file."""
-    limit_s = step.limit_s * (1 if plan.device == "cuda" else EMULATED_SLOWDOWN)
+    limit_s = step.limit_s * (EMULATED_SLOWDOWN if plan.device in CARDS else 1)
     with open(plan.folder / f"{step.name}.log", "w") as log:
         process = subprocess.Popen(step.command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
         try:
@@ -213,7 +214,7 @@ def main() -> int:
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=STEPS)
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS)
     parser.add_argument("--ranks", type=int, help="default: a rank a GPU, at most 8")
-    parser.add_argument("--device", default="cuda", help="as in eval.py (default %(default)s)")
+    parser.add_argument("--device", default="auto", help="as in eval.py (default %(default)s)")
     options = parser.parse_args()
     ranks = options.ranks or min(LEADERBOARD_RANKS, gpus_here())
     if ranks < 2:

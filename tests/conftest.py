@@ -1,4 +1,4 @@
-"""Shared by all tests: those marked `gpu` are skipped, with the reason, where torch sees no GPU, those that use
+"""Shared by all tests: those marked `gpu` are skipped, with the reason, where torch sees too few GPUs, those that use
 `hip_compiler` where there is none, and those marked `slow` unless `--slow` is given."""
 
 import functools
@@ -22,15 +22,15 @@ LONG_FILES = """device_emulated cdna_hip_run gen_check_hip eval_hostile eval_com
 
 
 @functools.cache
-def why_no_gpu() -> str | None:
-    """The reason why tests that need a GPU cannot run here; None where they can."""
+def why_not_on_gpus(count: int) -> str | None:
+    """The reason why tests that need `count` GPUs cannot run here; None where they can."""
+    needs = "needs a GPU" if count == 1 else f"needs {count} GPUs"
     try:
         import torch
     except ImportError:
-        return "needs a GPU, and torch is not installed"
-    if not torch.cuda.is_available():
-        return f"needs a GPU, and torch {torch.__version__} sees none"
-    return None
+        return f"{needs}, and torch is not installed"
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return None if there >= count else f"{needs}, and torch {torch.__version__} sees {there or 'none'}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,8 +53,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     slow = item.get_closest_marker("slow")
     if slow and not item.config.getoption("--slow"):
         pytest.skip(f"{slow.kwargs['reason']}: asked for by --slow")
-    if item.get_closest_marker("gpu"):
-        reason = why_no_gpu()
+    gpu = item.get_closest_marker("gpu")
+    if gpu:
+        reason = why_not_on_gpus(gpu.kwargs.get("count", 1))
         if reason:
             pytest.skip(reason)
 
