@@ -24,6 +24,8 @@ FALSE_WORDS = (
     "null",
 )  # words that are true in Python and mean the opposite
 
+KINDS = {bool: "true or false", int: "an integer", str: "a word"}  # of a case's values
+
 
 class CaseError(Exception):
     """A spec line that does not parse, or a choice of cases that does not exist. One line."""
@@ -61,12 +63,17 @@ def given_case(text: str, like: Case) -> Case:
     if not isinstance(case, dict) or not case or None in case.values():
         raise CaseError(f"--case '{text}': not 'key: value, key: value', as in '{_listed(like)}'")
     for key, value in case.items():
-        if not isinstance(value, (int, str)):
+        if type(value) not in KINDS:
             raise CaseError(f"--case '{text}': {key} must be an integer, a word or true/false, found {value!r}")
     missing, unknown = [key for key in like if key not in case], [str(key) for key in case if key not in like]
     if missing or unknown:
         said = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has unknown {', '.join(unknown)}"] * bool(unknown)
         raise CaseError(f"--case '{text}': {' and '.join(said)}; a case of this problem is '{_listed(like)}'")
+    for key, value in like.items():
+        if type(case[key]) is not type(value):
+            raise CaseError(f"--case '{text}': {key} must be {KINDS[type(value)]}, found '{case[key]}'")
+    if case.get("world_size", 1) < 1:
+        raise CaseError(f"--case '{text}': world_size must be at least 1")
     return {key: case[key] for key in like}
 
 

@@ -145,6 +145,8 @@ def _other_submission(plan: Plan, name: str, own_eval: Path | None) -> Other:
     if name == "reference":
         return Other(name, REFERENCE_SUBMISSION)
     if name.endswith(".py") or os.sep in name or Path(name).is_file():
+        if not Path(name).exists():  # read_submission would send the user to --submission
+            raise UsageError(f"--against {name}: no such file")
         return Other(name, read_submission(Path(name)))
     from forge.pysource import GenerationError
     from forge.render import generate  # imports more than judging needs

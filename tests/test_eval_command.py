@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from forge.cases import CaseError, given_case
 from forge.command import main, make_plan, parser
 from forge.problem import ProblemError, find_problem, load_sets
 from forge.report import published_scores
@@ -71,12 +72,29 @@ def quick(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         (["test", "problem", "--json", "no/such/folder/x.json"], "cannot be written"),
         (["test", "problem", "--submission", "missing.py"], "missing.py: no such file"),
         (["test", "problem", "--submission", "problem"], "a folder, not a submission file"),
+        (["benchmark", "problem", "--against", "nowhere.py"], "--against nowhere.py: no such file"),
+        (["test", "problem", "--case", "n: four, seed: 1"], "'n: four, seed: 1': n must be an integer, found 'four'"),
         (["test"], "the following arguments are required: PROBLEM"),
         (["test", "problem", "--nonsense"], "unrecognized arguments: --nonsense"),
     ],
 )
 def test_arguments_that_are_refused(folder: Path, quick: Quick, args: list[str], text: str) -> None:
     assert text in quick(*args)
+
+
+@pytest.mark.parametrize(
+    ("case", "text"),
+    [
+        ("world_size: 2, m: 64, has_bias: maybe", "has_bias must be true or false, found 'maybe'"),
+        ("world_size: 2, m: 64, has_bias: 1", "has_bias must be true or false, found '1'"),
+        ("world_size: two, m: 64, has_bias: true", "world_size must be an integer, found 'two'"),
+        ("world_size: -2, m: 64, has_bias: true", "world_size must be at least 1"),
+        ("world_size: 0, m: 64, has_bias: true", "world_size must be at least 1"),
+    ],
+)
+def test_cases_of_ones_own_that_are_refused(case: str, text: str) -> None:
+    with pytest.raises(CaseError, match=f"--case '{case}': {text}"):
+        given_case(case, {"world_size": 8, "m": 64, "has_bias": False})
 
 
 @pytest.mark.parametrize(
