@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cdna.hip.container import container
 from cdna.hip.library import runtime_library
 from cdna.hip.toolchain import find
 from forge.device import resolve
+from kernels.common.symmetric_heap import HeapError, creation_timeout_s, heap_timeout_s
 from tests.prepared import run_prepared
 
 ROOT = Path(__file__).parent.parent
@@ -120,6 +122,19 @@ def test_no_group_and_a_dry_run(tmp_path: Path) -> None:
     )
     done = run_prepared(str(script))
     assert done.stdout == "no process group: torch.distributed.init_process_group comes first\n8 8 1\n", done.stderr
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "inf", "nan", ""])
+@pytest.mark.parametrize("limit", [heap_timeout_s, creation_timeout_s])
+def test_a_limit_that_is_none_is_refused_by_its_name(
+    limit: Callable[[], float], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable = "SYMMETRIC_HEAP_TIMEOUT_S" if limit is heap_timeout_s else "SYMMETRIC_HEAP_CREATION_S"
+    monkeypatch.setenv(variable, "0.5")
+    assert limit() == 0.5
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(HeapError, match=f"^.{variable} must be a number of seconds above 0, got '{text}'$"):
+        limit()
 
 
 @pytest.mark.parametrize("path", ["symmetric_heap.py", "peer_signals.py", "symmetric_heap.h"])

@@ -8,6 +8,7 @@ rank that does not come is named after a bounded time. docs/symmetric-heap.md ha
 
 import ctypes
 import json
+import math
 import os
 import socket
 import sys
@@ -30,14 +31,26 @@ class HeapError(RuntimeError):
     """What kept the ranks from sharing memory; raised on every rank, naming the rank and the cause."""
 
 
+def seconds_of(variable, default):
+    """What an environment variable sets in seconds. HeapError where it sets nothing that can be waited for."""
+    text = os.environ.get(variable, default)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise HeapError(f"${variable} must be a number of seconds above 0, got {text!r}")
+    return seconds
+
+
 def heap_timeout_s():
     """Seconds that a kernel waits for a peer before it gives up."""
-    return float(os.environ.get("SYMMETRIC_HEAP_TIMEOUT_S", "20"))
+    return seconds_of("SYMMETRIC_HEAP_TIMEOUT_S", "20")
 
 
 def creation_timeout_s():
     """Seconds that the host waits for a rank which is to make a region, too: that may still be compiling."""
-    return float(os.environ.get("SYMMETRIC_HEAP_CREATION_S", "60"))
+    return seconds_of("SYMMETRIC_HEAP_CREATION_S", "60")
 
 
 def process_is_there(pid):
@@ -161,12 +174,12 @@ class AlarmBlock:
         self.address = runtime.pinned(self.BYTES)
         self.raised = ctypes.c_uint64.from_address(self.address)
         self.told = ctypes.c_uint32.from_address(self.address + 8)
-        self.rank, self.names, self.lines = 0, {}, set()
+        self.reset(0, 0.0)
         threading.Thread(target=self.watch, name="symmetric-heap-alarm", daemon=True).start()
 
-    def reset(self, rank):
+    def reset(self, rank, timeout_s):
         self.raised.value, self.told.value = 0, 0
-        self.rank, self.names, self.lines = rank, {}, set()
+        self.rank, self.timeout_s, self.names, self.lines = rank, timeout_s, {}, set()
 
     def watch(self):
         while True:
@@ -184,7 +197,7 @@ class AlarmBlock:
         if peer < 0:  # NOBODY in symmetric_heap.h
             line += f"gives up: {name} (epoch {epoch})\n"
         else:
-            line += f"waited {heap_timeout_s():g} s for rank {peer} ({name}, epoch {epoch}): it never came; giving up\n"
+            line += f"waited {self.timeout_s:g} s for rank {peer} ({name}, epoch {epoch}): it never came; giving up\n"
         if line not in self.lines and len(self.lines) < self.MAX_LINES:
             self.lines.add(line)
             sys.stderr.write(line)
@@ -246,7 +259,7 @@ class SymmetricHeap:
         messages = self.exchange(told, "to make the heap")
         self.refuse(messages, "make the heap")
         self.runtime = heap_state.runtime
-        heap_state.alarm.reset(self.rank)
+        heap_state.alarm.reset(self.rank, self.timeout_s)
         self.alarm_address = heap_state.alarm.address
         here = socket.gethostname()
         self.processes = {
