@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,6 +64,25 @@ def test_rows_that_are_not_waited_for_are_noticed(submission: Path, tmp_path: Pa
     case = {"m": 128, "n": 144, "k": 64, "bias": True, "calls": 8, "jitter_ms": 50, "row": SMALL}
     (error,) = errors_of(PROBLEM, broken, 2, [case])
     assert not error < ROUNDING
+
+
+def test_the_tuner_begins_at_the_tile_that_the_model_chose() -> None:
+    """For a shape that the table does not have. From DEFAULT's "let the model choose" no other tile would be reached:
+    the tuner changes one column at a time."""
+    import torch
+
+    from kernels.ag_gemm.hip_tuning import DEFAULT, SPACE
+    from kernels.common.gemm_inputs import input_key
+    from kernels.common.hip_gemm_plan import HipGemmPlan, row_of_plan
+
+    a, w = (torch.empty(rows, 4096, dtype=torch.bfloat16, device="meta") for rows in (320, 1000))
+    plan = HipGemmPlan(SimpleNamespace(world_size=2), 640, 320, w, {}, DEFAULT)
+    row = row_of_plan({input_key(a, w, None): plan}, (a, w, None))
+    space = SPACE[plan.table_key[0]]
+    assert row["BLOCK_M"] == plan.block_m in space["BLOCK_M"] and row["BLOCK_N"] == plan.block_n in space["BLOCK_N"]
+    assert row.keys() == DEFAULT.keys() and row["SPLIT_K"] == plan.split_k > 1 and row["GROUP_M"] == DEFAULT["GROUP_M"]
+    again = HipGemmPlan(SimpleNamespace(world_size=2), 640, 320, w, {plan.table_key: row}, DEFAULT)
+    assert (again.block_m, again.block_n, again.split_k) == (plan.block_m, plan.block_n, plan.split_k)
 
 
 def test_no_kernel_of_a_case_spills(submission: Path, tmp_path: Path) -> None:

@@ -39,13 +39,14 @@ class HipGemmPlan:
         arch = gpu_arch()
         self.table_key = (arch, m, self.n, k)
         self.table_row = tuning.get(self.table_key)
-        self.row = row = self.table_row or default
+        self.row = self.table_row or default
         self.merged = rows < MERGED_BELOW
-        self.block_m, self.block_n, split_k = row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"]
-        if self.block_m == 0:
+        if self.row["BLOCK_M"] == 0:
             groups, group_rows = (1, m) if self.merged else (heap.world_size, rows)
-            self.block_m, self.block_n, split_k = choose_gemm_tile(arch, groups, group_rows, self.n, k)
-        self.split_k = min(split_k, -(-k // 64))
+            chosen = choose_gemm_tile(arch, groups, group_rows, self.n, k)
+            self.row = {**self.row, **dict(zip(("BLOCK_M", "BLOCK_N", "SPLIT_K"), chosen))}
+        self.block_m, self.block_n = self.row["BLOCK_M"], self.row["BLOCK_N"]
+        self.split_k = min(self.row["SPLIT_K"], -(-k // 64))
         # Of all ranks' rows if merged, else of one's.
         self.row_tiles = -(-(m if self.merged else rows) // self.block_m)
         self.column_tiles = -(-self.n // self.block_n)
@@ -112,3 +113,9 @@ def run_plan(make_plan, plans, data, tuning):
             del plans[old]
         plan = plans[key] = make_plan(heap, a, w)
     return plan.run(a, w, bias)
+
+
+def row_of_plan(plans, data):
+    """The row that custom_kernel(data) has used last: where the table has none, what the model chose. A tuner begins
+    there, for it changes one column at a time: of a tile that the model chooses none would change anything."""
+    return plans[input_key(*data)].row
