@@ -12,6 +12,10 @@ from typing import Any, TextIO
 ATTEMPTS = 2  # a row whose trial began this often without an end is left alone: it takes the tuner down with it
 
 
+class JournalError(Exception):
+    """A file that cannot be read or written. One line."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """What a time depends on beside case and row: with another one, a trial says nothing."""
@@ -91,24 +95,37 @@ class Journal:
         self.trials[self.place(trial.case, trial.row)] = trial
         self._write({"trial": asdict(trial)})
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def open(self) -> TextIO:
+        """The file, to append to."""
         if self._file is None:
-            whole = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
-            self._file = self.path.open("a", encoding="utf-8")
+            try:
+                whole = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
+                self._file = self.path.open("a", encoding="utf-8")
+            except OSError as error:
+                raise JournalError(f"{self.path}: cannot be written: {error.strerror or error}") from None
             if not whole:  # the last line was cut off by a crash: it stays one broken line
                 self._file.write("\n")
-        self._file.write(json.dumps({"setting": asdict(self.setting), **line}) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        return self._file
+
+    def _write(self, line: dict[str, Any]) -> None:
+        file = self.open()
+        file.write(json.dumps({"setting": asdict(self.setting), **line}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
     """The lines that parse: a crash may have cut one off."""
+    try:
+        texts = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise JournalError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     found = []
-    with contextlib.suppress(FileNotFoundError):
-        for text in path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError):
-                line = json.loads(text)
-                if isinstance(line, dict) and "setting" in line:
-                    found.append(line)
+    for text in texts:
+        with contextlib.suppress(ValueError):
+            line = json.loads(text)
+            if isinstance(line, dict) and "setting" in line:
+                found.append(line)
     return found

@@ -21,7 +21,7 @@ from forge.crew import Crew, Report, port_was_taken
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import resolve
 from forge.evaluate import Plan, run_environment, worker_setup
-from forge.journal import Journal, Setting, Trial, lines_of
+from forge.journal import Journal, JournalError, Setting, Trial, lines_of
 from forge.problem import ROOT, Problem, find_problem
 from forge.processes import adopt_orphans, free_port
 from forge.pysource import GenerationError
@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str], root: Path = ROOT) -> int:
     try:
         return _main(parser().parse_args(argv), root)
-    except (command.UsageError, GenerationError, TuningError, *command.BAD_INPUT) as error:
+    except (command.UsageError, GenerationError, JournalError, TuningError, *command.BAD_INPUT) as error:
         print(f"forge.tune: {error}", file=sys.stderr)
         return command.EXIT_BAD_INPUT
 
@@ -82,23 +82,27 @@ def _main(args: argparse.Namespace, root: Path) -> int:
     if not submission.variant.path.endswith(".py") or not (root / path).is_file():
         raise TuningError(f"{submission.variant.path}: has no Python tuning table {path}, so there is nothing to tune")
     journal_path = args.journal or Path(f"tune-{problem.name}-{name}.jsonl")
-    only_read = args.minutes == 0
-    if only_read:
-        setting = latest_setting(journal_path)
+    sources = digest_of_sources(submission, path)
+    if args.minutes == 0:
+        setting = latest_setting(journal_path, problem.name, name)
         plan = None
         cases = list(dict.fromkeys(spec for spec, _ in Journal(journal_path, setting).trials))
     else:
         plan = make_plan(args, problem, submission.text.encode())
-        setting = setting_of(problem, submission, path, plan)
+        setting = setting_of(problem, name, sources, plan)
         cases = [case.spec for case in plan.cases]
         table = read_table(root, path, plan.device.arch)
         if not table.space and args.rows_from is None:
             raise TuningError(f"{path}: states no SPACE for {plan.device.arch}, and --rows-from names no rows to try")
         others = [] if args.rows_from is None else rows_of(args.rows_from, table)
     journal = Journal(journal_path, setting)
+    if plan is not None:
+        journal.open()  # now, not when the ranks have started
     clock = "modelled" if setting.device.startswith("emulated") else args.clock
     print(f"{problem.name} {name}  on {setting.device}, {setting.versions}; decided {CLOCK_TEXTS[clock]}")
     print(f"journal {journal_path}: {len(journal.trials)} rows tried before" + _others(journal))
+    if setting.sources != sources:
+        print("warning: the journal's last rows were tried with other sources than are here now")
     if plan is not None:
         deadline = None if args.minutes is None else time.monotonic() + 60 * args.minutes
         digest = hashlib.sha256((root / path).read_bytes()).hexdigest()[:16]
@@ -123,19 +127,26 @@ def make_plan(args: argparse.Namespace, problem: Problem, submission: bytes) -> 
     return plan
 
 
-def setting_of(problem: Problem, submission: Submission, table: str, plan: Plan) -> Setting:
+def digest_of_sources(submission: Submission, table: str) -> str:
+    """Of all that the submission was made from but the table."""
     sources = "".join(source.sha256 for source in submission.sources if source.path != table)
+    return hashlib.sha256(sources.encode()).hexdigest()[:16]
+
+
+def setting_of(problem: Problem, variant: str, sources: str, plan: Plan) -> Setting:
     fingerprint = plan.device.fingerprint()
     versions = ", ".join(f"{name} {fingerprint[name]}" for name in ("torch", "triton") if name in fingerprint)
-    digest = hashlib.sha256(sources.encode()).hexdigest()[:16]
-    return Setting(problem.name, submission.variant.name, digest, plan.device.label, plan.device.arch, versions)
+    return Setting(problem.name, variant, sources, plan.device.label, plan.device.arch, versions)
 
 
-def latest_setting(path: Path) -> Setting:
-    lines = [line for line in lines_of(path) if "trial" in line]
-    if not lines:
-        raise TuningError(f"{path}: no trial in this journal")
-    return Setting(**lines[-1]["setting"])
+def latest_setting(path: Path, problem: str, variant: str) -> Setting:
+    settings = [Setting(**line["setting"]) for line in lines_of(path) if "trial" in line]
+    ours = [setting for setting in settings if (setting.problem, setting.variant) == (problem, variant)]
+    if not ours:
+        others = sorted({f"{setting.problem} {setting.variant}" for setting in settings})
+        of_others = f", only of {', '.join(others)}" if others else ""
+        raise TuningError(f"{path}: no trial of {problem} {variant} in this journal{of_others}")
+    return ours[-1]
 
 
 def rows_of(path: Path, table: Table) -> list[Row]:
@@ -394,12 +405,15 @@ def finish(best: list[Best], journal: Journal, clock: str, root: Path, path: str
         print("no row passed")
         return command.EXIT_FAIL
     new = []
+    columns = read_table(root, path).default.keys()
     for found in best:
         failed = "".join(f", {count} {status}" for status, count in sorted(found.failed.items()))
         was = f" (before {number(found.before_us, 5)})" if found.before_us is not None else ""
         told = "as it is" if found.row is None else _row_text(found.row)
         print(f"{case_text(found.case)}: {number(found.us, 5)} us{was}; {found.tried} rows tried{failed}; {told}")
-        if found.row is not None:
+        if found.row is not None and found.row.keys() != columns:
+            print(f"  not for {path}: its rows have the columns {', '.join(columns)}")
+        elif found.row is not None:
             new.append(NewRow(found.key, found.row, note_of(found, journal.setting, clock)))
     text = (root / path).read_text(encoding="utf-8")
     changed = with_rows(text, path, new) if new else text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -313,15 +314,29 @@ def test_rows_from_another_table_and_from_the_journal_alone(toys: Path) -> None:
     other.write_text('DEFAULT = {"PASSES": 3, "OLD": 1}\nTUNING = {}\n')
     said = tune(toys, "toy", "--device", "gfx942", "--rows-from", str(other), "--minutes", "0.5")
     assert "PASSES=3 BLOCK=64 MODE=right: " in said
-    assert "rows written" in tune(toys, "toy", "--minutes", "0", "--write")
-    assert '(4000, "n")' in (toys / "kernels/toy/triton_tuning.py").read_text()
+    table = toys / "kernels/toy/triton_tuning.py"
+    table.write_text(re.sub(r'\{(?="PASSES": \d)', '{"NEW": 0, ', TABLE))  # in rows, not in SPACE
+    said = tune(toys, "toy", "--minutes", "0", "--write")
+    assert "not for kernels/toy/triton_tuning.py: its rows have the columns NEW, PASSES, BLOCK, MODE" in said
+    assert "(4000," not in table.read_text()
+    table.write_text(TABLE)
+    said = tune(toys, "toy-sum", "--minutes", "0", "--write", "--journal", "tune-toy-triton.jsonl", code=2)
+    assert "no trial of toy-sum triton in this journal, only of toy triton" in said
+    said = tune(toys, "toy", "--minutes", "0", "--write")
+    assert "rows written" in said and "warning" not in said
+    assert '(4000, "n")' in table.read_text()
+    variant = toys / "kernels/toy/triton.py"
+    variant.write_text(variant.read_text() + "# changed\n")
+    assert "were tried with other sources than are here now" in tune(toys, "toy", "--minutes", "0")
 
 
 @pytest.mark.parametrize(
     "args, words",
     [
         (["toy", "--variant", "hip"], "has no variant 'hip'"),
-        (["toy", "--minutes", "0"], "no trial in this journal"),
+        (["toy", "--minutes", "0"], "no trial of toy triton in this journal"),
+        (["toy", "--minutes", "0", "--journal", "."], "cannot be read"),
+        (["toy", "--device", "gfx942", "--journal", "no/such/folder/j.jsonl"], "j.jsonl: cannot be written"),
         (["toy", "--minutes", "-1"], "must not be negative"),
         (["toy", "--cases", "7", "--device", "gfx942"], "no case 7"),
         (["toy", "--device", "gfx950"], "triton_tuning.py: states no SPACE for gfx950, and --rows-from names no rows"),
