@@ -28,7 +28,7 @@ from forge.score import FloorError
 from forge.submission import SubmissionError, read_submission
 
 MODES = ("test", "benchmark", "leaderboard", "profile")
-EXIT_PASS, EXIT_FAIL, EXIT_BAD_INPUT = 0, 1, 2
+EXIT_PASS, EXIT_FAIL, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 STAND_IN_ARCH = "gfx942"  # emulated for a problem that names no GPU we know
 
 BAD_INPUT = (CaseError, DeviceError, FloorError, HarnessError, ProblemError, SubmissionError, TaskError)
@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         print("eval.py: interrupted", file=sys.stderr)
-        return 130
+        return EXIT_INTERRUPTED
     finally:
         _let_go_of_stdout()
 

@@ -75,7 +75,7 @@ class Journal:
                 self.trials[self.place(trial.case, trial.row)] = trial
             else:
                 place = self.place(line["case"], line["row"])
-                self.begun[place] = self.begun.get(place, 0) + 1
+                self.begun[place] = self.begun.get(place, 0) + (-1 if line.get("stopped") else 1)
         self._file: TextIO | None = None
 
     @staticmethod
@@ -90,6 +90,10 @@ class Journal:
 
     def begin(self, case: str, row: dict[str, Any] | None) -> None:
         self._write({"case": case, "row": row})
+
+    def stop(self, case: str, row: dict[str, Any] | None) -> None:
+        """A trial that has begun does not end, and not because of its row."""
+        self._write({"case": case, "row": row, "stopped": True})
 
     def end(self, trial: Trial) -> None:
         self.trials[self.place(trial.case, trial.row)] = trial

@@ -70,6 +70,9 @@ def main(argv: list[str], root: Path = ROOT) -> int:
     except (command.UsageError, GenerationError, JournalError, TuningError, *command.BAD_INPUT) as error:
         print(f"forge.tune: {error}", file=sys.stderr)
         return command.EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        print("forge.tune: interrupted", file=sys.stderr)
+        return command.EXIT_INTERRUPTED
 
 
 def _main(args: argparse.Namespace, root: Path) -> int:
@@ -227,7 +230,8 @@ class CaseTuner:
     def tune(self, table: Table, others: list[Row]) -> None:
         start = self.trial(None)
         if start.key is None:
-            print("  cannot be tuned: custom_kernel did not look into TUNING, or did not come so far")
+            why = "custom_kernel did not look into TUNING" if start.status == "pass" else _outcome(start, self.clock)
+            print(f"  cannot be tuned: {why}")
             return
         self.key = start.key
         self.best_us = start.us(self.clock)
@@ -267,7 +271,11 @@ class CaseTuner:
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise OutOfTime
         self.journal.begin(self.case.spec, row)
-        trial = self.measured(row)
+        try:
+            trial = self.measured(row)
+        except BaseException:  # Ctrl-C, or something is wrong with the case
+            self.journal.stop(self.case.spec, row)
+            raise
         if row is None:
             trial = dataclasses.replace(trial, table=self.table_digest)
         self.journal.end(trial)

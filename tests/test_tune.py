@@ -17,7 +17,7 @@ from forge.candidates import Table as AskedTable
 from forge.crew import Report
 from forge.device.cards import CARDS
 from forge.device.emulated import EmulatedDevice
-from forge.journal import lines_of
+from forge.journal import Journal, Setting, lines_of
 from forge.pysource import GenerationError
 from forge.results import Status
 from forge.search import coordinate_search, outwards
@@ -240,18 +240,41 @@ def test_goes_on_after_a_stop_and_leaves_a_row_alone_that_never_ends(toys: Path)
     table.write_text(TABLE.replace(SPACE_LINE, 'SPACE = {"MODE": ["right", "hang"]}\n'))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     journal = toys / "tune-toy-triton.jsonl"
-    for count, end in ((1, signal.SIGKILL), (2, signal.SIGINT)):
+    said = []
+    # Ctrl-C, which the journal notes, says nothing of the row: only the second death does.
+    for count, end in ((1, signal.SIGKILL), (2, signal.SIGINT), (4, signal.SIGKILL)):
         process = subprocess.Popen(
             command(toys, "toy", "--device", "gfx942"), cwd=toys, env=environment, stdout=subprocess.PIPE, text=True
         )
         wait_for(journal, '"MODE": "hang"}', count)
         time.sleep(0.3)
         process.send_signal(end)
-        said = process.communicate(timeout=60)[0]
-    assert "2 rows tried before" in said and "stopped: call again to go on" in said
+        said.append(process.communicate(timeout=60)[0])
+    assert "2 rows tried before" in said[1] and "stopped: call again to go on" in said[1]
     journal.write_text(journal.read_text() + '{"setting": {"cut of')
-    said = tune(toys, "toy", "--device", "gfx942")
-    assert "2 rows tried before" in said and "MODE=hang" not in said and len(trials(toys)) == 2, said
+    last = tune(toys, "toy", "--device", "gfx942")
+    assert "2 rows tried before" in last and "MODE=hang" not in last and len(trials(toys)) == 2, last
+
+
+def test_stopping_before_the_first_row_was_tried_spoils_nothing(tmp_path: Path) -> None:
+    """Its compilation is what one waits for longest, and gets impatient."""
+    setting = Setting("toy", "triton", "", "a card", "gfx942", "")
+    for _ in range(3):
+        journal = Journal(tmp_path / "j.jsonl", setting)
+        assert journal.known("n: 1", None) is None
+        journal.begin("n: 1", None)
+        journal.stop("n: 1", None)
+    for _ in range(2):
+        Journal(tmp_path / "j.jsonl", setting).begin("n: 1", None)
+    known = Journal(tmp_path / "j.jsonl", setting).known("n: 1", None)
+    assert known is not None and known.status == "crash" and "never ended" in known.message
+
+
+def test_a_submission_that_cannot_run_is_told_each_time(toys: Path) -> None:
+    (toys / "kernels/toy/triton_tuning.py").write_text(TABLE.replace("40", "1").replace('"right"', '"die"', 1))
+    for _ in range(2):
+        said = tune(toys, "toy", "--device", "gfx942", code=1)
+        assert "cannot be tuned: crash: " in said and "exit code 7" in said
 
 
 def test_a_row_that_hangs_or_kills_its_process_is_bounded(toys: Path) -> None:
