@@ -13,19 +13,18 @@ TMA (Hopper). MFMA: the matrix instruction's rows (gfx942).
 # fmt: off
 DEFAULT = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K":  64, "GROUP_M":  4, "SPLIT_K": 1, "SUM_ROWS": 32, "PRODUCERS":   0, "DESCRIPTORS":  True, "MFMA": 16, "num_warps": 8, "num_stages": 2}
 
-# What a tuner may try.
+# What a tuner may try. MFMA is nothing to sm_90, DESCRIPTORS nothing to gfx942; PRODUCERS: one or two a compute unit.
 SPACE = {
-    "BLOCK_M": [64, 128, 256],
-    "BLOCK_N": [64, 128, 256],
-    "BLOCK_K": [32, 64, 128],
-    "GROUP_M": [2, 4, 8],
-    "SPLIT_K": [1, 2, 4],
-    "SUM_ROWS": [8, 16, 32, 64, 128],
-    "PRODUCERS": [0, 132, 264],
-    "DESCRIPTORS": [False, True],
-    "MFMA": [16, 32],
-    "num_warps": [4, 8],
-    "num_stages": [2, 3, 4],
+    "gfx942": {
+        "BLOCK_M": [64, 128, 256], "BLOCK_N": [64, 128, 256], "BLOCK_K": [32, 64, 128], "GROUP_M": [2, 4, 8],
+        "SPLIT_K": [1, 2, 4], "SUM_ROWS": [8, 16, 32, 64, 128], "PRODUCERS": [0, 304, 608], "MFMA": [16, 32],
+        "num_warps": [4, 8], "num_stages": [2, 3, 4],
+    },
+    "sm_90": {
+        "BLOCK_M": [64, 128, 256], "BLOCK_N": [64, 128, 256], "BLOCK_K": [32, 64, 128], "GROUP_M": [2, 4, 8],
+        "SPLIT_K": [1, 2, 4], "SUM_ROWS": [8, 16, 32, 64, 128], "PRODUCERS": [0, 132, 264], "DESCRIPTORS": [False, True],
+        "num_warps": [4, 8], "num_stages": [2, 3, 4],
+    },
 }
 
 TUNING = {
