@@ -29,7 +29,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from forge.device.cards import CARDS  # noqa: E402
-from forge.timing import geometric_mean  # noqa: E402
 
 VARIANTS = ["all2all-hip", "gemm-rs-hip", "gemm-rs-triton", "ag-gemm-hip", "ag-gemm-triton"]
 STEPS = ["tests", "times", "reference", "calls", "killed", "rates"]
@@ -162,28 +161,19 @@ def prepare(plan: Plan, variants: list[str]) -> list[str]:
 def times_table(found: dict[str, Any]) -> list[str]:
     """Of a file of `eval.py benchmark --against`: both on both clocks, and how long a call keeps our host."""
     other = found["against"]
-    lines = [f"| case | harness us | {other['name']} | x | b2b us | {other['name']} | x | host us |", "|---" * 8 + "|"]
+    heads = f"harness us | {other['name']} | x | x of medians | b2b us | {other['name']} | x | host us"
+    lines = [f"| case | {heads} |", "|---" * 9 + "|"]
     for ours, theirs, ratio in zip(found["cases"], other["cases"], other["ratios"]):
-        values = []
-        for times, key in ((harness_us, "harness"), (b2b_us, "back_to_back")):
-            values += [number(times(ours)), number(times(theirs)), number(ratio[key])]
         host_us = ours["back_to_back"] and ours["back_to_back"]["host_us"]
-        lines.append(f"| {ours['spec']} | {' | '.join([*values, number(host_us)])} |")
-    means = other["geometric_means"]
-    lines.append(f"| *geometric mean* | | | {number(means['harness'])} | | | {number(means['back_to_back'])} | |")
-    best = [(times_ns(ours), times_ns(theirs)) for ours, theirs in zip(found["cases"], other["cases"])]
-    if all(a and b for a, b in best):
-        ratios = [b["best"] / a["best"] for a, b in best]
-        lines += ["", f"By each one's best call instead of the mean: {geometric_mean(ratios):.2f}"]
-    return lines
-
-
-def times_ns(case: dict[str, Any]) -> dict[str, float]:
-    return case["stats_ns"] or {}
+        values = [harness_us(ours), harness_us(theirs), ratio["harness"], ratio["harness_median"]]
+        values += [b2b_us(ours), b2b_us(theirs), ratio["back_to_back"], host_us]
+        lines.append(f"| {ours['spec']} | {' | '.join(map(number, values))} |")
+    harness, median, b2b = (other["geometric_means"][key] for key in ("harness", "harness_median", "back_to_back"))
+    return [*lines, f"| *geometric mean* | | | {number(harness)} | {number(median)} | | | {number(b2b)} | |"]
 
 
 def harness_us(case: dict[str, Any]) -> float | None:
-    return times_ns(case)["mean"] / 1e3 if times_ns(case) else None
+    return case["stats_ns"]["mean"] / 1e3 if case["stats_ns"] else None
 
 
 def b2b_us(case: dict[str, Any]) -> float | None:

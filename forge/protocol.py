@@ -9,7 +9,7 @@ import base64
 import os
 import signal
 import sys
-from dataclasses import fields
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -21,7 +21,7 @@ from forge.harness import Harness, HarnessError, default_harness, harness_named,
 from forge.problem import ROOT, Problem, ProblemError, TaskFile, Timeouts, load_sets
 from forge.processes import adopt_orphans
 from forge.results import CaseResult, Run, Status
-from forge.timing import Stats
+from forge.timing import LEADERBOARD_KEYS
 
 EXIT_OK = 0
 EXIT_USAGE = 2
@@ -149,7 +149,7 @@ class _Log:
             if result.message:
                 self.key(f"{name}.message", result.message)
         elif result.passed:
-            self._stats(name, result, [field.name for field in fields(Stats)])
+            self._stats(name, result, LEADERBOARD_KEYS)
         else:
             self.key(f"{name}.status", "fail")
             self.key(f"{name}.error", error_text(result))
@@ -158,13 +158,13 @@ class _Log:
         if result.passed:
             self.key("benchmark-count", 1)
             self.key("benchmark.0.spec", result.spec)
-            self._stats("benchmark.0", result, ["runs", "mean", "std", "err"])
+            self._stats("benchmark.0", result, LEADERBOARD_KEYS[:4])
         else:
             self.key("test-count", 1)
             self.key("test.0.status", "fail")
             self.key("test.0.error", error_text(result))
 
-    def _stats(self, name: str, result: CaseResult, names: list[str]) -> None:
+    def _stats(self, name: str, result: CaseResult, names: Sequence[str]) -> None:
         if result.stats is None:  # an emulated device: there is no time to log
             self.key(f"{name}.status", "pass")
             return

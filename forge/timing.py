@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ MIN_RUNS = 3
 
 @dataclass(frozen=True)
 class Stats:
-    """The leaderboard's keys of a case, in its order; all but `runs` in nanoseconds."""
+    """Times of a case's calls; all but `runs` in nanoseconds."""
 
     runs: int
     mean: float
@@ -21,6 +22,10 @@ class Stats:
     err: float  # standard error of the mean
     best: float
     worst: float
+    median: float | None = None  # ours, not the leaderboard's; None where another evaluator has told its own keys only
+
+
+LEADERBOARD_KEYS = ("runs", "mean", "std", "err", "best", "worst")  # in its order
 
 
 def summarize(durations_ns: Sequence[float]) -> Stats:
@@ -30,7 +35,8 @@ def summarize(durations_ns: Sequence[float]) -> Stats:
     mean = sum(durations_ns) / runs
     # The official formula divides by zero for a single run; it never makes fewer than three.
     std = math.sqrt(sum((t - mean) ** 2 for t in durations_ns) / (runs - 1)) if runs > 1 else 0.0
-    return Stats(runs, mean, std, std / math.sqrt(runs), float(min(durations_ns)), float(max(durations_ns)))
+    best, worst, median = float(min(durations_ns)), float(max(durations_ns)), float(statistics.median(durations_ns))
+    return Stats(runs, mean, std, std / math.sqrt(runs), best, worst, median)
 
 
 def should_stop(durations_ns: Sequence[float], wall_s: float, harness: Harness, repeats: Repeats) -> bool:
