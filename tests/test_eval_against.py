@@ -78,11 +78,11 @@ def test_the_slower_submission_shows_on_both_clocks(tmp_path: Path) -> None:
     pair, text = compare(tmp_path, DOUBLE.format(seconds=0.003), DOUBLE.format(seconds=0.012))
     assert pair.passed, text
     means = pair.geometric_means()
-    assert means.harness is not None and 2 < means.harness < 4.5, text
-    assert means.harness_median is not None and 2 < means.harness_median < 4.5, text
-    assert means.back_to_back is not None and 2 < means.back_to_back < 4.5, text
+    assert means.harness is not None and 1.5 < means.harness < 10, text
+    assert means.harness_median is not None and 1.5 < means.harness_median < 10, text
+    assert means.back_to_back is not None and 1.5 < means.back_to_back < 10, text
     again = pair.run.cases[0].back_to_back
-    assert again is not None and again.calls == 20 and again.us is not None and 3e3 < again.us < 9e3
+    assert again is not None and again.calls == 20 and again.us is not None and 3e3 < again.us < 12e3
     assert again.host_us is not None and 3e3 < again.host_us <= again.us  # asleep on the host all the time
     assert "theirs.py / ours, geometric mean of 2 cases" in text and "b2b us" in text
     assert " on the harness's clock, " in text and " by its medians, " in text
