@@ -190,7 +190,9 @@ void ag_gemm(int64_t a, int64_t w, int64_t bias, int64_t out, int64_t partial, i
         using T = decltype(tile);
         launch_workgroups<T>(ag_gemm_kernel<T>, args.push_groups + tiles * split_k, args);
     });
-    if (!found) throw std::runtime_error("ag_gemm: no tile of that size is compiled");
+    if (!found)
+        throw std::runtime_error("ag_gemm: no tile of " + std::to_string(block_m) + " x " + std::to_string(block_n) +
+                                 " is compiled");
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(std::string("ag_gemm: ") + hipGetErrorString(error));
 }

@@ -23,6 +23,7 @@ from kernels.common.gemm_choice import gpu_arch
 from kernels.common.gemm_inputs import aligned, check_gemm_inputs, input_key
 from kernels.common.gemm_tiles import gemm_tile, sum_of_slices
 from kernels.common.peer_signals import (
+    PEER_SIGNALS_HIP,
     acquire_system,
     load_flags,
     pause,
@@ -106,7 +107,7 @@ def prefetch_weights(
     BLOCK_K: tl.constexpr,
 ):
     """Have NVIDIA's L2 fetch this slice's weights while the rows are still under way."""
-    if not PUSH_THROUGH:
+    if not PEER_SIGNALS_HIP:
         row = tl.minimum(first_column + tl.arange(0, BLOCK_N), N - 1).to(tl.int64) * K
         for block in range(part * (K // BLOCK_K) // SPLIT_K, (part + 1) * (K // BLOCK_K) // SPLIT_K):
             for line in tl.static_range(0, BLOCK_K, 64):
@@ -312,17 +313,20 @@ def table_key(a, w, ranks):
     return (gpu_arch(), a.shape[0] * ranks, w.shape[0], a.shape[1])
 
 
-def make_plan(heap, a, w, bias):
-    """By the table's row, or by the default's where the table has none or its row's kernel does not take the shape."""
-    rows, k = a.shape
-    key = table_key(a, w, heap.world_size)
-    table_row = TUNING.get(key)
-    shape = (w.shape[0], k, heap.world_size)
-    row = table_row
+def row_for(a, w, ranks):
+    """The table's row, or the default's where the table has none or its row's kernel does not take the shape."""
+    rows, shape = a.shape[0], (w.shape[0], a.shape[1], ranks)
+    row = TUNING.get(table_key(a, w, ranks))
     if row is None or (row["SLICES"] and not fits_hopper_kernel(row, rows, *shape)):
-        row = adapted_row(DEFAULT, rows * heap.world_size, *shape)
+        row = adapted_row(DEFAULT, rows * ranks, *shape)
+    return row
+
+
+def make_plan(heap, a, w, bias):
+    key = table_key(a, w, heap.world_size)
+    row = row_for(a, w, heap.world_size)
     plan = (HopperPlan if row["SLICES"] else PortablePlan)(heap, a, w, bias)
-    plan.table_key, plan.table_row = key, table_row
+    plan.table_key, plan.table_row = key, TUNING.get(key)
     plan.prepare(row, bias is not None)
     return plan
 
@@ -392,7 +396,7 @@ class Plan:
         return first, second
 
     def slots(self, counters):
-        """Byte offsets of the places for odd and even calls."""
+        """Byte offsets of the places for even and odd calls."""
         first = in_pages(4 * counters)
         return first, first + self.slot_bytes
 
@@ -538,9 +542,7 @@ def plan_for(key, a, w, bias):
 def tuning_row(data):
     """The row that custom_kernel(data) uses: the tuner begins there."""
     a, w, _ = data
-    ranks = symmetric_heap().world_size
-    shape = (a.shape[0] * ranks, w.shape[0], a.shape[1])
-    return TUNING.get(table_key(a, w, ranks)) or adapted_row(DEFAULT, *shape, ranks)
+    return row_for(a, w, symmetric_heap().world_size)
 
 
 def custom_kernel(data):

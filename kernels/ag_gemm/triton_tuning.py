@@ -10,7 +10,8 @@ SEND_WARPS, LATE and TAIL too. BAND: row tiles of a peer that are taken together
 # fmt: off
 DEFAULT = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "BAND": 2, "SPLIT_K": 1, "SENDERS":  56, "PUSH": 8192, "MFMA": 16, "SLICES": 0, "SEND_WARPS": 0, "LATE": 0, "TAIL": 0, "num_warps": 8, "num_stages": 2}
 
-# What the tuner chooses from. Rows with SLICES are for Hopper's kernel, and the tuner passes over those that it refuses.
+# What the tuner chooses from. Rows with SLICES are for Hopper's kernel; one that it does not take is timed as what the
+# shape gets then: DEFAULT, adapted.
 SPACE = {
     "gfx942": {
         "BLOCK_M": [64, 128, 256], "BLOCK_N": [32, 64, 128, 256], "BLOCK_K": [32, 64, 128], "SPLIT_K": [1, 2, 4, 8],

@@ -22,7 +22,7 @@ constexpr int COUNT_BITS = 8;    // of a flag: how many experts; above them the 
 // Pieces of a chunk at most: 1,024 elements; with tagged words what two registers of 16 bytes a lane hold.
 __host__ __device__ constexpr int chunk_pieces(bool tagged) { return tagged ? 2 * WAVE : 128; }
 
-// What the kernel waits for when it gives up; what HeapError's text says of it is in hip.py.
+// What the kernel waits for when it gives up; hip.py has what the heap's alarm calls it.
 enum Awaited { TOKENS_OF_PEER = 1, SUMS_OF_PEER = 2, EXPERT_IN_RANGE = 3 };
 
 // How a row of `dim` elements is cut into chunks of equal size (the last may be smaller).

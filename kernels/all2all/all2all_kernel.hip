@@ -39,7 +39,7 @@ int64_t all2all_region_bytes(int world_size, int max_num_tokens, int k, int dim,
     return 2 * layout(world_size, max_num_tokens, k, cut(dim, tagged), tagged).bytes;
 }
 
-// A new plan, until all2all_drop. max_groups, batch, senders: see hip.py.
+// A new plan, until all2all_drop. max_groups, batch (0: chosen here), senders: see hip.py.
 int64_t all2all_plan(int rank, int world_size, int experts, int k, int dim, int max_num_tokens, bool tagged,
                      int max_groups, int batch, int senders, int64_t alarm, int64_t timeout_ticks) {
     All2AllPlan* plan = new All2AllPlan();

@@ -16,14 +16,8 @@ from kernels.common.hip_source import hip_source
 from kernels.common.symmetric_heap import HeapError, symmetric_heap
 
 ALL2ALL_SOURCE = hip_source("all2all_kernel.hip")
-FUNCTIONS = [
-    "all2all_region_bytes",
-    "all2all_plan",
-    "all2all_peer",
-    "all2all_groups",
-    "all2all_run",
-    "all2all_drop",
-]
+FUNCTIONS = ["all2all_region_bytes", "all2all_plan", "all2all_peer", "all2all_run", "all2all_drop"]
+BATCH = 0  # sources that a wave polls at once: as many as it takes for all work to be under way
 
 MAX_RANKS = 8
 MAX_EXPERTS_PER_TOKEN = 32
@@ -104,7 +98,7 @@ class All2AllPlan:
             max_tokens,
             tagged,
             MAX_GROUPS,
-            0,
+            BATCH,
             SENDERS,
             heap.alarm_address,
             heap.timeout_ticks,

@@ -17,9 +17,6 @@ __device__ inline int load_flag(const int* flag) {
 __device__ inline void store_flag(int* flag, int value) {
     asm volatile("st.relaxed.sys.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
-__device__ inline void add_flag(int* flag, int n) {
-    asm volatile("red.relaxed.sys.global.add.s32 [%0], %1;" ::"l"(flag), "r"(n) : "memory");
-}
 __device__ inline void store_alarm(unsigned long long* word, unsigned long long value) {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
@@ -45,9 +42,6 @@ __device__ inline int load_flag(const int* flag) {
 }
 __device__ inline void store_flag(int* flag, int value) {
     __hip_atomic_store(flag, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
-}
-__device__ inline void add_flag(int* flag, int n) {
-    __hip_atomic_fetch_add(flag, n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
 __device__ inline void store_alarm(unsigned long long* word, unsigned long long value) {
     __hip_atomic_store(word, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);

@@ -331,7 +331,7 @@ def gemm_rs_kernel(
     out,  # bf16 [M / RANKS][N]
     partial,  # fp32 [tiles][SPLIT_K][BLOCK_M][BLOCK_N], unused where SPLIT_K is 1
     arrived,  # int32 [tiles], zero between launches
-    table,  # int64 [RANKS]: where each rank's region lies: flags, then the slots of odd and of even calls
+    table,  # int64 [RANKS]: where each rank's region lies: flags, then the slots of even and of odd calls
     slot_pages,  # with BULK: descriptor of this rank's slots at all ranks, [page][ROWS][N]
     pages,  # with BULK: int32 [2][RANKS]: on which page of it they begin, in even and in odd calls
     rank,
