@@ -30,10 +30,10 @@ import torch.distributed as dist
 import triton
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from triton.compiler.errors import CompilationError
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
+from forge.causes import first_cause
 from forge.device.resources import read_resources
 from forge.pretend import CompileOnly, GpuIsCpu, fake_tensors, pretend_gpu
 
@@ -250,20 +250,17 @@ def _runtime_names(kernel: JITFunction[Any]) -> set[str]:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost cause in one line: Triton wraps an error in one more for every function inlined."""
-    code = ""
-    while True:
-        if isinstance(error, CompilationError) and error.src and hasattr(error.node, "lineno"):
-            code = f' in "{error.src.splitlines()[error.node.lineno - 1].strip()}"'
-        if error.__cause__ is None:
-            break
+    """The first cause in one line."""
+    said, code, _ = first_cause(error)
+    while error.__cause__ is not None:
         error = error.__cause__
-    said = str(getattr(error, "error_message", None) or error)
     if "PassManager" in said:  # the compiler's passes explain themselves on standard error only
         said = next((line for line in reversed(_own_words().splitlines()) if "error:" in line), said)
     said = said.partition("Exception raised from")[0]  # of C++ code, with its stack below
     lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no message"]
-    return f"{type(error).__name__}: {re.sub(r' at 0x[0-9a-f]+', '', lines[-1])}{code}"
+    return f"{type(error).__name__}: {re.sub(r' at 0x[0-9a-f]+', '', lines[-1])}" + (
+        f' in "{code}"' if code else ""
+    )
 
 
 def _own_words() -> str:

@@ -12,6 +12,7 @@ import ctypes
 import dataclasses
 import faulthandler
 import importlib
+import itertools
 import json
 import os
 import random
@@ -24,8 +25,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from forge.causes import first_cause, is_tritons
 from forge.channel import Message, worker_end
 
+TRITON = f"{os.sep}triton{os.sep}"
 TRACE_FRAMES, TRACE_LINES, LINE_CHARS = 4, 6, 300  # of an exception: frames, lines of its text, width of each
 MESSAGE_CHARS = 4000
 PR_SET_PDEATHSIG = 1
@@ -368,20 +371,25 @@ def describe(error: BaseException, folder: str) -> Message:
         lines = ["(its text cannot be made)"]
     if isinstance(error, SystemExit):
         kind, lines = f"sys.exit({error.code!r})", [""]
+    frames = traceback.extract_tb(_below_forge(error.__traceback__))
+    if is_tritons(error):
+        said, code, excerpt = first_cause(error)
+        what = said.strip().splitlines() or [""]
+        lines = [what[-1].strip() + (f' in "{code}"' if code else ""), *excerpt]
+        frames = traceback.StackSummary(itertools.takewhile(lambda frame: TRITON not in frame.filename, frames))
     place = _place(error.__traceback__, folder)
     first = lines[0].strip()[:LINE_CHARS]
     message = kind + (f": {first}" if first else "") + (f" ({place})" if place else "")
-    frames = traceback.format_tb(_below_forge(error.__traceback__))[-TRACE_FRAMES:]
-    trace = "".join(frames).splitlines() + [f"{kind}: {lines[0]}", *lines[1:TRACE_LINES]]
+    trace = "".join(frames.format()[-TRACE_FRAMES:]).splitlines() + [f"{kind}: {lines[0]}", *lines[1:TRACE_LINES]]
     if len(lines) > TRACE_LINES:
         trace.append(f"... and {len(lines) - TRACE_LINES} more lines")
     return {"status": "error", "message": message, "trace": "\n".join(line[:LINE_CHARS] for line in trace)}
 
 
 def last_line(error: BaseException) -> str:
-    """Of a text of several lines, the last: where a compiler's error says what is wrong. Empty if there is one."""
+    """Of a text of several lines, the last: where a C++ compiler says what is wrong. Empty if there is one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1][:LINE_CHARS] if len(lines) > 1 else ""
+    return lines[-1][:LINE_CHARS] if len(lines) > 1 and not is_tritons(error) else ""
 
 
 def _below_forge(trace: TracebackType | None) -> TracebackType | None:

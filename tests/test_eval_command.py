@@ -195,6 +195,19 @@ def test_a_device_that_cannot_be_had_is_not_the_submissions_fault(folder: Path) 
     assert run_command("test", "problem", *DEVICE, "--cases", "0", cwd=folder).returncode == 0
 
 
+def test_a_kernel_that_does_not_compile_names_its_line_and_cause(folder: Path) -> None:
+    """In a function that it inlines: Triton's outermost exception says no more than where that is called."""
+    inner = "\n@triton.jit\ndef twice(y):\n    return y + absent\n"
+    source = USES_TRITON.replace("tl.load(x + i, mask=i < n) * 2", "twice(tl.load(x + i, mask=i < n))")
+    (folder / "submission.py").write_text(source.replace("\n@triton.jit", f"{inner}\n@triton.jit", 1))
+    done = run_command("test", "problem", *DEVICE, "--cases", "0", cwd=folder)
+    cause = "CompilationError: NameError('absent is not defined') in \"return y + absent\""
+    assert done.returncode == 1 and f"{cause} (submission.py:16, in custom_kernel)" in done.stdout, done.stdout
+    shown = [line.strip() for line in done.stdout.splitlines()]
+    at = shown.index("def twice(y):")
+    assert shown[at + 1 : at + 3] == ["return y + absent", "^"] and "asgpu" not in done.stdout, done.stdout
+
+
 def test_loading_problems_is_fast_and_imports_no_torch() -> None:
     code = (
         "import sys, forge.problem as p; p.find_problem('amd-fp8-mm');"
