@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from tests.evaltools import checks_find_nothing, generate
 from tests.gemm_ranks import errors_of
@@ -88,3 +91,14 @@ def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
         "(zeros(4, 8), zeros(4, 8), zeros(3))": "bias [4] expected, got (3,)",
         "(zeros(4, 8, dtype=torch.float32), zeros(4, 8), None)": "input must be bfloat16, got torch.float32",
     })  # fmt: skip
+
+
+def test_the_tuner_begins_at_the_tile_that_the_model_chose(submission: Path) -> None:
+    """For a shape that the table does not have, as in test_ag_gemm_hip.py."""
+    module = runpy.run_path(str(submission))
+    a, w = (torch.empty(rows, 4096, dtype=torch.bfloat16, device="meta") for rows in (640, 1000))
+    plan = module["HipGemmPlan"](SimpleNamespace(world_size=2), 640, 320, w, {}, module["DEFAULT"])
+    module["_plans"][module["input_key"](a, w, None)] = plan
+    row = module["tuning_row"]((a, w, None))
+    assert (row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"]) == (plan.block_m, plan.block_n, plan.split_k)
+    assert row["BLOCK_M"] > 0

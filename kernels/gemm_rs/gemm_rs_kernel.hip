@@ -338,7 +338,9 @@ void gemm_rs(int64_t a, int64_t w, int64_t bias, int64_t out, int64_t partial, i
             launched = true;
         }
     });
-    if (!launched) throw std::runtime_error("gemm_rs: no tile of that size is compiled");
+    if (!launched)
+        throw std::runtime_error("gemm_rs: no tile of " + std::to_string(block_m) + " x " + std::to_string(block_n) +
+                                 " is compiled");
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(std::string("gemm_rs: ") + hipGetErrorString(error));
 }
