@@ -18,8 +18,8 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.ag_gemm.triton_tuning import DEFAULT, TUNING
 from kernels.common.ag_gemm_hopper import ag_gemm_hopper_kernel, tile_layout
-from kernels.common.compiled_kernel import bound_to_grid, compile_kernel, pointer
-from kernels.common.gemm_choice import gpu_arch
+from kernels.common.compiled_kernel import MemoryAt, bound_to_grid, compile_kernel, pointer
+from kernels.common.gemm_choice import COMPUTE_UNITS, gpu_arch
 from kernels.common.gemm_inputs import aligned, check_gemm_inputs, input_key
 from kernels.common.gemm_tiles import gemm_tile, sum_of_slices
 from kernels.common.peer_signals import (
@@ -277,7 +277,7 @@ def adapted_row(row, m, n, k, ranks):
     block_n = max(16, power_of_two_up_to(row["BLOCK_N"], n))
     row_tiles = -(-m // block_m) if span else ranks * -(-rows // block_m)
     tiles = row_tiles * -(-n // block_n)
-    units = 304 if GFX942 else 132
+    units = COMPUTE_UNITS[gpu_arch()]
     split = row["SPLIT_K"]
     while split < 8 and tiles * split * 2 <= units and k // (split * 2) >= 512:
         split *= 2
@@ -338,16 +338,6 @@ def in_pages(n_bytes):
 def as_int32(value):
     """Wrapped to 32 bits, signed."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
-
-
-class Address:
-    """Memory of the heap, for who asks with data_ptr()."""
-
-    def __init__(self, address):
-        self.address = address
-
-    def data_ptr(self):
-        return self.address
 
 
 class MatrixArgument:
@@ -490,7 +480,7 @@ class HopperPlan(Plan):
         self.workspace = (partial, arrived, tickets, trace)
         sums = (pointer(partial), pointer(arrived))
         self.middle = (*sums, pointer(self.region.table), self.own, pointer(tickets), pointer(trace))
-        self.places = tuple((Address(self.own + slot), slot) for slot in slots)
+        self.places = tuple((MemoryAt(self.own + slot), slot) for slot in slots)
         self.after = (*self.limits, *constants, row["num_warps"])
 
     def run(self, a, w, bias):

@@ -26,3 +26,15 @@ def pointer(x):
     """A launch's argument for a tensor: on NVIDIA its address, which spares the launcher several us of looking at
     tensors. On AMD the tensor: an emulated device checks what a kernel reads against it."""
     return x if torch.version.hip else x.data_ptr()
+
+
+class MemoryAt:
+    """What a descriptor asks of a tensor, for bf16 memory that is not torch's."""
+
+    dtype = torch.bfloat16
+
+    def __init__(self, address):
+        self.address = address
+
+    def data_ptr(self):
+        return self.address

@@ -2,8 +2,10 @@
 
 import torch
 
-# arch -> compute units, fp32 operations of one in a us, bytes that the L2 gives all of them in a us
-UNITS = {"gfx942": (304, 4.3e6, 12e6), "sm_90": (132, 7.5e6, 12e6)}
+COMPUTE_UNITS = {"gfx942": 304, "sm_90": 132}
+
+# arch -> bf16 operations of a compute unit in a us, bytes that the L2 gives all of them in a us
+RATES = {"gfx942": (4.3e6, 12e6), "sm_90": (7.5e6, 12e6)}
 
 # arch -> (BLOCK_M, BLOCK_N): workgroups that share a unit, part of the peak that their loop reaches, us from a
 # workgroup's start to its loop and from there to its end. The tiles that with_gemm_tile() offers. gfx942: 85 % of what
@@ -37,10 +39,10 @@ def gpu_arch():
 
 def modelled_gemm_us(arch, tile, split_k, n_tiles, k):
     """Time of n_tiles products of that tile over k, each cut into split_k slices."""
-    units, rate, l2_bytes = UNITS[arch]
+    rate, l2_bytes = RATES[arch]
     sharing, efficiency, overhead_us = GEMM_TILES[arch][tile]
     slice_us = 2 * tile[0] * tile[1] * (-(-k // split_k)) / rate
-    left = -(-n_tiles * split_k // units)  # workgroups of the fullest unit
+    left = -(-n_tiles * split_k // COMPUTE_UNITS[arch])  # workgroups of the fullest unit
     time_us = 0.0
     while left > 0:
         # One alone cannot hide its waits behind another.
@@ -60,7 +62,7 @@ def choose_gemm_tile(arch, groups, rows, n, k):
     options = []
     for tile in GEMM_TILES[arch]:
         n_tiles = groups * -(-rows // tile[0]) * -(-n // tile[1])
-        most = min(16, -(-k // 64)) if n_tiles < UNITS[arch][0] else 1
+        most = min(16, -(-k // 64)) if n_tiles < COMPUTE_UNITS[arch] else 1
         for split_k in range(1, most + 1):
             options.append((modelled_gemm_us(arch, tile, split_k, n_tiles, k), *tile, split_k))
     return min(options)[1:]

@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernels.common.compiled_kernel import bound_to_grid, compile_kernel, pointer
-from kernels.common.gemm_choice import gpu_arch
+from kernels.common.compiled_kernel import MemoryAt, bound_to_grid, compile_kernel, pointer
+from kernels.common.gemm_choice import COMPUTE_UNITS, gpu_arch
 from kernels.common.gemm_inputs import aligned, check_gemm_inputs, input_key
 from kernels.common.gemm_tiles import gemm_tile, ranks_in_turn, sum_of_slices, tile_stored
 from kernels.common.peer_signals import (
@@ -394,7 +394,6 @@ def gemm_rs_kernel(
 
 TRACE = False  # time stamps of every workgroup, in plan.trace
 XCD_COUNT = {"gfx942": 8, "sm_90": 1}
-UNIT_COUNT = {"gfx942": 304, "sm_90": 132}  # compute units
 WAVE_SIZE = {"gfx942": 64, "sm_90": 32}
 LARGEST_PAGE_BYTES = 2 << 20  # what the CUDA driver aligns large memory to
 
@@ -407,7 +406,7 @@ def fitted(row, arch, m, n, k, world_size):
     twice as many workgroups as units) and slices keep 256 of k.
     """
     row = dict(row)
-    units, rows = UNIT_COUNT[arch], m // world_size
+    units, rows = COMPUTE_UNITS[arch], m // world_size
 
     def tiles():
         row_tiles = triton.cdiv(rows, row["BLOCK_M"]) * world_size if rows >= 64 else triton.cdiv(m, row["BLOCK_M"])
@@ -427,18 +426,6 @@ def fitted(row, arch, m, n, k, world_size):
     if arch == "sm_90":  # persistent with TMA loads for large tiles
         row.update(num_stages=3, DESCRIPTORS=large, PRODUCERS=units if large else 0)
     return row
-
-
-class SlotMemory:
-    """What a descriptor asks of a tensor, for memory that is not torch's."""
-
-    dtype = torch.bfloat16
-
-    def __init__(self, address):
-        self.address = address
-
-    def data_ptr(self):
-        return self.address
 
 
 class Geometry:
@@ -532,7 +519,7 @@ class Geometry:
         """Descriptor of [page][row][column] from `address` on: one for the slots of one rank in all ranks' memory."""
         c = self.constants
         shape, strides = [n_pages, c["M"] // c["RANKS"], c["N"]], [page_bytes // 2, c["N"], 1]
-        return TensorDescriptor(SlotMemory(address), shape, strides, [1, c["BLOCK_M"], c["BLOCK_N"]])
+        return TensorDescriptor(MemoryAt(address), shape, strides, [1, c["BLOCK_M"], c["BLOCK_N"]])
 
 
 def as_pages(places):
