@@ -95,6 +95,7 @@ class _Instruction(ctypes.Structure):
             "bytes",
             "segments",
             "lines",
+            "polls",
         )
     ]
 
@@ -108,6 +109,7 @@ class InstructionCount:
     where: str  # its text and source line
     unit: str
     executed: int  # by waves
+    polls: int  # of them, while the wave asked again whether something has come: in nothing that follows
     lanes: int  # active ones, summed
     cycles: int  # that its unit was busy
     conflict_cycles: int  # of them, lost to LDS bank conflicts
@@ -204,7 +206,7 @@ def collect(
         if n:
             r, text = raw[i], where(i)
             unit = UNITS[r.unit]
-            cycles = r.cycles if unit in ("memory", "lds") else r.unit_cycles * n
+            cycles = r.cycles if unit in ("memory", "lds") else r.unit_cycles * (n - r.polls)
             instructions.append(
                 InstructionCount(
                     i,
@@ -212,6 +214,7 @@ def collect(
                     text,
                     unit,
                     n,
+                    r.polls,
                     r.lanes,
                     cycles,
                     r.conflict_cycles,
@@ -236,9 +239,9 @@ def collect(
         lds_bytes_per_group=shape.lds_bytes_per_group,
         unit_cycles=unit_cycles,
         barriers=t.barriers,
-        waits=sum(i.executed for i in instructions if i.unit == "wait"),
+        waits=sum(i.executed - i.polls for i in instructions if i.unit == "wait"),
         vector_lanes=sum(i.lanes for i in vector),
-        vector_instructions=sum(i.executed for i in vector),
+        vector_instructions=sum(i.executed - i.polls for i in vector),
         lds_conflict_cycles=sum(i.conflict_cycles for i in instructions),
         segments=sum(i.segments for i in memory),
         ideal_segments=sum(i.ideal_segments for i in memory),

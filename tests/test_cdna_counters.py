@@ -372,3 +372,57 @@ def test_an_uncounted_launch_has_no_modelled_time() -> None:
         add_kernel[(1,)](out, out, out, 64, BLOCK=64)
     with pytest.raises(ValueError, match="was not counted"):
         modelled_time_us(take_records()[-1])
+
+
+def waiting(turns: int, poll: str) -> str:
+    """A wave that sleeps and then does `poll`, so often, and at the end stores."""
+    return f"""
+        s_movk_i32 s4, {turns}
+        v_lshlrev_b32 v2, 2, v0
+    again:
+        s_sleep 1
+        {poll}
+        s_sub_u32 s4, s4, 1
+        s_cmp_lg_u32 s4, 0
+        s_cbranch_scc1 again
+        global_store_dword v2, v1, s[2:3]
+        s_endpgm
+    """
+
+
+POLL = "global_load_dword v1, v2, s[2:3] sc1\ns_waitcnt vmcnt(0)\nv_cmp_eq_u32 vcc, v1, v2"
+
+
+@pytest.mark.parametrize(
+    ("poll", "is_poll"),
+    [
+        (POLL, True),
+        ("s_load_dword s5, s[2:3], 0x0\ns_waitcnt lgkmcnt(0)", True),
+        (POLL + "\nglobal_store_dword v2, v0, s[2:3]", False),
+        (POLL + "\nglobal_atomic_add v2, v0, s[2:3]", False),
+        (POLL + "\ns_barrier", False),
+        ("v_add_u32 v1, v1, v1", False),  # asks nobody
+        (POLL + "\nv_add_u32 v1, v1, v1" * 100, False),  # too long
+    ],
+)
+def test_asking_again_is_not_counted(poll: str, is_poll: bool) -> None:
+    """How often a wave asks depends on how fast the emulation is, not on the kernel."""
+    few, many = (run(waiting(turns, poll)) for turns in (2, 300))
+    sleeps = count_of(many, "s_sleep")
+    assert sleeps.executed == 300 and sleeps.polls == (299 if is_poll else 0)
+    same = [few.unit_cycles == many.unit_cycles, few.segments == many.segments, few.near_cycles == many.near_cycles]
+    same += [few.l2_read_bytes == many.l2_read_bytes, few.l1_reads == many.l1_reads, few.waits == many.waits]
+    assert all(same) if is_poll else not same[0] and not same[2], (few, many)
+    if is_poll:
+        assert count_of(few, "s_sleep").polls == 1 and few.active_lanes == many.active_lanes
+        once = run(waiting(1, poll))  # the last turn is counted: it saw what it waited for
+        assert once.unit_cycles == many.unit_cycles and once.near_cycles == many.near_cycles
+
+
+def test_two_waits_in_turn_are_each_counted_once() -> None:
+    """Another s_sleep ends what was held back, and does not take it for a poll."""
+    both = waiting(50, POLL).replace("again", "second").replace("s_movk_i32 s4, 50", "s_movk_i32 s4, 50", 1)
+    twice = run(waiting(50, POLL).partition("global_store")[0] + both)
+    once = run(waiting(50, POLL))
+    assert [i.polls for i in twice.instructions if i.mnemonic.startswith("s_sleep")] == [49, 49]
+    assert twice.segments - once.segments == 4  # the second wait's last load: 256 bytes

@@ -5,6 +5,10 @@
 // with as many copies as the CU would hold. Which of the L1's misses the L2 has is known only when all
 // workgroups of a round have run, so each is replayed twice: as if all misses were L2 hits, and as if all
 // went to memory; model.py takes the mean by the L2's hit rate.
+//
+// Polls. How often a wave asks whether something has come says how fast the emulation is, so it is left out: what a
+// wave executes from an s_sleep to the same s_sleep again, if it reads memory and changes nothing, is not counted.
+// It is held back until that is clear.
 #include "accesses.h"
 #include "costs.h"
 #include "counters.h"
@@ -18,6 +22,7 @@ extern const OpInfo* op_info(int index);
 namespace {
 constexpr u32 MOST_TIMED = 16;               // workgroups
 constexpr u64 MOST_ENTRIES = 24ull << 20;    // of traces at a time: 192 MiB
+constexpr u32 MOST_OF_POLL = 96, MOST_LINES_OF_POLL = 256;  // instructions, line accesses
 
 // The CU's vector L1: 32 KiB in 4 sets (wave-lang, "L1 Cache Swizzling on MI300"), no allocation by stores.
 struct L1 {
@@ -39,12 +44,22 @@ struct L1 {
   }
 };
 
+// What a wave has executed since it slept, which may be a poll.
+struct Held {
+  bool on, reads;
+  u32 sleep_pc, n, n_lines;
+  u64 l1_reads, l1_hits;
+  struct { u32 pc; Step taken; InstructionCounters adds; } executed[MOST_OF_POLL];
+  LineAccess lines[MOST_LINES_OF_POLL];
+};
+
 struct Source;
 struct GroupCount {
   GroupCount* next;           // of all that this thread made
   u32 n_waves;
   bool timed;
   Steps* steps;               // of each wave
+  Held** held;                // of each wave, none before its first s_sleep
   Trace trace;
   L1 l1;
 };
@@ -53,9 +68,11 @@ struct Counting : Observer {
   Source* source;
   const Cost* costs;
   const MemoryOp* ops;
+  const bool* sleeps;
   InstructionCounters* counters;
   CounterTotals totals;
   GroupCount* all;
+  Held* holding;              // of the wave whose instruction is counted, while that may be a poll
   bool gfx950;
   LaneAccess accesses[MAX_ACCESSES];
   u64 lines[4 * WAVE];        // of one access: line << 2 | halves
@@ -67,6 +84,7 @@ struct Source : ObserverSource {
   Program* program;
   Cost* costs;
   MemoryOp* ops;
+  bool* sleeps;               // which instructions are s_sleep
   InstructionCounters* counters;
   CounterTotals totals;
   pthread_mutex_t lock;
@@ -110,6 +128,11 @@ static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments) {
 }
 
 static void record(Counting& c, GroupCount& g, LineAccess entry) {
+  Held* held = c.holding;
+  if (held && held->n_lines < MOST_LINES_OF_POLL) {
+    held->lines[held->n_lines++] = entry;
+    return;
+  }
   Trace& t = g.trace;
   if (t.n == t.capacity) {
     u64 more = t.capacity ? t.capacity : 1024;
@@ -133,8 +156,7 @@ static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) 
   return l.cycles;
 }
 
-static Step lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc) {
-  InstructionCounters& n = c.counters[pc];
+static Step lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   u32 cycles = 0;
   if (c.ops[pc].space == LDS_ACCESS) {
     u32 parts = observed_accesses(w, in, c.ops[pc], c.accesses);
@@ -146,8 +168,7 @@ static Step lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc) {
   return step(LDS_STEP, cycles);
 }
 
-static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc) {
-  InstructionCounters& n = c.counters[pc];
+static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   const MemoryOp& op = c.ops[pc];
   u32 l1_cycles = 0;
   bool missed = false;
@@ -170,8 +191,8 @@ static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& 
       for (u32 k = 0; k < lines; k++) {
         u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3;
         if (a.flags & READS) {
-          c.totals.l1_reads++;
-          if (!around_l1 && g.l1.load(line)) { c.totals.l1_hits++; continue; }
+          (c.holding ? c.holding->l1_reads : c.totals.l1_reads)++;
+          if (!around_l1 && g.l1.load(line)) { (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++; continue; }
           record(c, g, line << 3);
         }
         if (a.flags & WRITES) record(c, g, line << 3 | 4 | halves);
@@ -187,15 +208,16 @@ static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& 
   return step(MEMORY_STEP, l1_cycles | (missed ? MISSED : 0));
 }
 
-static Step take_step(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc) {
+static Step take_step(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   const Cost cost = c.costs[pc];
+  n.lanes += __builtin_popcountll(w.exec());
   switch (cost.unit) {
     case MATRIX_UNIT: return step(MATRIX_STEP, cost.cycles);
     case VECTOR_UNIT: return step(VECTOR_STEP, cost.cycles);
-    case MEMORY_UNIT: return memory_instruction(c, g, w, in, pc);
-    case LDS_UNIT: return lds_instruction(c, w, in, pc);
+    case MEMORY_UNIT: return memory_instruction(c, g, w, in, pc, n);
+    case LDS_UNIT: return lds_instruction(c, w, in, pc, n);
     case SCALAR_MEMORY_UNIT:
-      c.counters[pc].bytes += c.ops[pc].bytes;
+      n.bytes += c.ops[pc].bytes;
       return step(SCALAR_MEMORY_STEP, 0);
     case WAITS: return step(WAIT_STEP, (u32)in.offset & 0xffff);  // packed by decode.py as WAIT_STEP has it
     case BARRIERS: return step(BARRIER_STEP, 0);
@@ -204,12 +226,67 @@ static Step take_step(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 p
   }
 }
 
+static void add_up(InstructionCounters& to, const InstructionCounters& from) {
+  to.lanes += from.lanes;
+  to.cycles += from.cycles;
+  to.conflict_cycles += from.conflict_cycles;
+  to.bytes += from.bytes;
+  to.segments += from.segments;
+  to.lines += from.lines;
+  to.polls += from.polls;
+}
+
+static void count_held(Counting& c, GroupCount& g, u32 wave, Held& held) {
+  held.on = false;
+  for (u32 i = 0; i < held.n; i++) {
+    add_up(c.counters[held.executed[i].pc], held.executed[i].adds);
+    if (g.timed) append(g.steps[wave], held.executed[i].taken);
+  }
+  for (u32 i = 0; i < held.n_lines; i++) record(c, g, held.lines[i]);
+  c.totals.l1_reads += held.l1_reads;
+  c.totals.l1_hits += held.l1_hits;
+}
+
+// The wave sleeps, which may end a poll and may begin one.
+static void sleep_again(Counting& c, GroupCount& g, u32 wave, u32 pc) {
+  Held*& held = g.held[wave];
+  if (!held) held = (Held*)calloc(1, sizeof(Held));
+  if (held->on && held->reads && held->sleep_pc == pc)
+    for (u32 i = 0; i < held->n; i++) c.counters[held->executed[i].pc].polls++;
+  else if (held->on) count_held(c, g, wave, *held);
+  held->on = true;
+  held->reads = false;
+  held->sleep_pc = pc;
+  held->n = held->n_lines = 0;
+  held->l1_reads = held->l1_hits = 0;
+}
+
+// Whether what follows it is no poll any more: it changes what others see, or is what the wave is there for.
+static bool is_progress(const Counting& c, u32 pc) {
+  const u32 unit = c.costs[pc].unit;
+  return unit == MATRIX_UNIT || unit == BARRIERS || unit == END_OF_WAVE ||
+         (unit == MEMORY_UNIT && c.ops[pc].flags & (WRITES | ATOMIC));
+}
+
 static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)w.wg->observed;
   u32 pc = w.pc - 1;
-  c.counters[pc].lanes += __builtin_popcountll(w.exec());
-  Step taken = take_step(c, g, w, in, pc);
+  if (c.sleeps[pc]) sleep_again(c, g, w.id, pc);
+  Held* held = g.held[w.id];
+  if (held && held->on) {
+    if (held->n == MOST_OF_POLL || is_progress(c, pc)) count_held(c, g, w.id, *held);
+  }
+  if (held && held->on) {
+    auto& one = held->executed[held->n++];
+    one = {pc, 0, {}};
+    c.holding = held;
+    one.taken = take_step(c, g, w, in, pc, one.adds);
+    c.holding = nullptr;
+    held->reads |= c.costs[pc].unit == MEMORY_UNIT || c.costs[pc].unit == SCALAR_MEMORY_UNIT;
+    return;
+  }
+  Step taken = take_step(c, g, w, in, pc, c.counters[pc]);
   if (g.timed) append(g.steps[w.id], taken);
 }
 
@@ -223,10 +300,14 @@ static void on_group_started(Observer* o, Workgroup& group) {
     g->next = c.all;
     c.all = g;
     g->steps = (Steps*)calloc(group.n_waves, sizeof(Steps));
+    g->held = (Held**)calloc(group.n_waves, sizeof(Held*));
     g->n_waves = group.n_waves;
     group.observed = g;
   }
-  for (u32 i = 0; i < g->n_waves; i++) g->steps[i].n = 0;
+  for (u32 i = 0; i < g->n_waves; i++) {
+    g->steps[i].n = 0;
+    if (g->held[i]) g->held[i]->on = false;
+  }
   g->timed = group.linear_id % c.source->timed_every == c.source->timed_every / 2;
   memset((void*)&g->l1, 0, sizeof g->l1);
   g->trace = {nullptr, 0, 0, group.linear_id};
@@ -281,12 +362,14 @@ static void prepare(Source& s, Program* p, const Launch* l) {
   s.program = p;
   s.costs = (Cost*)calloc(p->n_inst, sizeof(Cost));
   s.ops = (MemoryOp*)calloc(p->n_inst, sizeof(MemoryOp));
+  s.sleeps = (bool*)calloc(p->n_inst, sizeof(bool));
   s.counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
   bool gfx950 = !strcmp(p->arch, "gfx950");
   for (u32 i = 0; i < p->n_inst; i++) {
     const OpInfo& op = *op_info(p->code[i].op);
     s.costs[i] = instruction_cost(op, p->code[i], gfx950);
     s.ops[i] = memory_op(op.name);
+    s.sleeps[i] = !strcmp(op.name, "s_sleep");
     s.counters[i].unit = s.costs[i].unit;
     s.counters[i].unit_cycles = s.costs[i].cycles;
   }
@@ -309,6 +392,7 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo*, L
   c->source = &s;
   c->costs = s.costs;
   c->ops = s.ops;
+  c->sleeps = s.sleeps;
   c->counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
   c->gfx950 = !strcmp(p->arch, "gfx950");
   return c;
@@ -317,15 +401,7 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo*, L
 static void detach(ObserverSource* source, Observer* o) {
   Source& s = *(Source*)source;
   Counting* c = (Counting*)o;
-  for (u32 i = 0; i < s.program->n_inst; i++) {
-    InstructionCounters &to = s.counters[i], &from = c->counters[i];
-    to.lanes += from.lanes;
-    to.cycles += from.cycles;
-    to.conflict_cycles += from.conflict_cycles;
-    to.bytes += from.bytes;
-    to.segments += from.segments;
-    to.lines += from.lines;
-  }
+  for (u32 i = 0; i < s.program->n_inst; i++) add_up(s.counters[i], c->counters[i]);
   CounterTotals &to = s.totals, &from = c->totals;
   to.groups += from.groups;
   to.barriers += from.barriers;
@@ -338,8 +414,12 @@ static void detach(ObserverSource* source, Observer* o) {
   for (GroupCount* g = c->all; g;) {
     GroupCount* next = g->next;
     free(g->trace.entries);  // of a workgroup that did not end
-    for (u32 i = 0; i < g->n_waves; i++) free(g->steps[i].steps);
+    for (u32 i = 0; i < g->n_waves; i++) {
+      free(g->steps[i].steps);
+      free(g->held[i]);
+    }
     free(g->steps);
+    free(g->held);
     free(g);
     g = next;
   }
@@ -370,6 +450,7 @@ void cdna_counters_destroy(ObserverSource* source) {
   free(s->ended);
   free(s->costs);
   free(s->ops);
+  free(s->sleeps);
   free(s->counters);
   pthread_mutex_destroy(&s->lock);
   free(s);
