@@ -17,7 +17,7 @@ from typing import Any
 
 from forge import command
 from forge.cases import CaseSpec
-from forge.crew import Crew, Report, port_was_taken
+from forge.crew import Crew, Report, device_report, port_was_taken
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import resolve
 from forge.evaluate import Plan, run_environment, worker_setup
@@ -299,8 +299,11 @@ class CaseTuner:
                 f"case {self.case.index}: custom_kernel did not look up {key} again in the submission's TUNING, so no"
                 " row takes effect: it keeps a plan or the dict itself (docs/tuning.md: What it needs of a variant)"
             )
-        modelled_us = fastest_modelled_us(reports, "cold" if self.plan.harness.l2_flush_bytes else "warm")
-        trial = Trial(spec, row, "pass", key=key, modelled_us=modelled_us, as_it_is=reports[0].data.get("row"))
+        modelled = modelled_time(device_report(reports), "cold" if self.plan.harness.l2_flush_bytes else "warm")
+        trial = Trial(
+            spec, row, "pass", key=key, modelled_us=modelled["us"] if modelled else None,
+            as_it_is=reports[0].data.get("row"),
+        )  # fmt: skip
         trial, going = self.checked(trial, *self.crew.ask({"command": "check-row"}, "checked"))
         if going and not self.plan.device.emulated:
             best_us = self.best_us if self.clock == "b2b" else None
@@ -341,13 +344,6 @@ class CaseTuner:
     def leave(self) -> None:
         if self.begun:
             self.crew.leave(self.port)
-
-
-def fastest_modelled_us(reports: list[Report], caches: str) -> float | None:
-    """Of the rank that is modelled fastest: a wait for a peer polls, which counts as work, as often as it happens to.
-    The rank that comes last finds its peers there, and its time differs little from call to call."""
-    times = [modelled_time(report.data.get("report", {}), caches) for report in reports]
-    return min((time["us"] for time in times if time), default=None)
 
 
 def _key(text: str | None) -> Any:

@@ -14,14 +14,11 @@ from typing import Any
 import pytest
 
 from forge.candidates import Table as AskedTable
-from forge.crew import Report
 from forge.device.cards import CARDS
 from forge.device.emulated import EmulatedDevice
 from forge.journal import Journal, Setting, lines_of
 from forge.pysource import GenerationError
-from forge.results import Status
 from forge.search import coordinate_search, outwards
-from forge.tune import fastest_modelled_us
 from forge.tune import main as tune_main
 from forge.tuning import NewRow, read_table, with_rows
 from tests.evaltools import ROOT
@@ -374,16 +371,6 @@ def test_bad_input_is_one_line(toys: Path, args: list[str], words: str) -> None:
 
 
 # ---------------------------------------------------------------- parts
-
-
-def test_of_several_ranks_the_one_that_waited_least_decides() -> None:
-    def report(rank: int, us: float | None) -> Report:
-        modelled = {} if us is None else {"modelled": {"cold": {"us": us}, "warm": {"us": us / 2}}}
-        return Report(rank, 0.0, Status.PASS, "", "ran", data={"report": modelled})
-
-    assert fastest_modelled_us([report(0, 8.7), report(1, 3.2)], "cold") == 3.2
-    assert fastest_modelled_us([report(0, None), report(1, 4.0)], "warm") == 2.0
-    assert fastest_modelled_us([report(0, None)], "cold") is None
 
 
 def test_values_are_tried_outwards() -> None:
