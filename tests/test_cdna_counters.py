@@ -402,7 +402,8 @@ POLL = "global_load_dword v1, v2, s[2:3] sc1\ns_waitcnt vmcnt(0)\nv_cmp_eq_u32 v
         (POLL + "\nglobal_atomic_add v2, v0, s[2:3]", False),
         (POLL + "\ns_barrier", False),
         ("v_add_u32 v1, v1, v1", False),  # asks nobody
-        (POLL + "\nv_add_u32 v1, v1, v1" * 100, False),  # too long
+        (POLL + "\nv_add_u32 v1, v1, v1" * 100, True),
+        (POLL + "\nv_add_u32 v1, v1, v1" * 2100, False),  # too long to be one
     ],
 )
 def test_asking_again_is_not_counted(poll: str, is_poll: bool) -> None:

@@ -22,7 +22,7 @@ extern const OpInfo* op_info(int index);
 namespace {
 constexpr u32 MOST_TIMED = 16;               // workgroups
 constexpr u64 MOST_ENTRIES = 24ull << 20;    // of traces at a time: 192 MiB
-constexpr u32 MOST_OF_POLL = 96, MOST_LINES_OF_POLL = 256;  // instructions, line accesses
+constexpr u32 MOST_OF_POLL = 2048, MOST_LINES_OF_POLL = 4096;  // instructions, line accesses
 
 // The CU's vector L1: 32 KiB in 4 sets (wave-lang, "L1 Cache Swizzling on MI300"), no allocation by stores.
 struct L1 {
@@ -47,10 +47,25 @@ struct L1 {
 // What a wave has executed since it slept, which may be a poll.
 struct Held {
   bool on, reads;
-  u32 sleep_pc, n, n_lines;
+  u32 sleep_pc, n, n_lines, capacity, line_capacity;
   u64 l1_reads, l1_hits;
-  struct { u32 pc; Step taken; InstructionCounters adds; } executed[MOST_OF_POLL];
-  LineAccess lines[MOST_LINES_OF_POLL];
+  struct Executed { u32 pc; Step taken; InstructionCounters adds; } *executed;
+  LineAccess* lines;
+
+  Executed& next() {
+    if (n == capacity) {
+      capacity = capacity ? 2 * capacity : 64;
+      executed = (Executed*)realloc((void*)executed, capacity * sizeof *executed);
+    }
+    return executed[n++];
+  }
+  void add_line(LineAccess line) {
+    if (n_lines == line_capacity) {
+      line_capacity = line_capacity ? 2 * line_capacity : 64;
+      lines = (LineAccess*)realloc(lines, line_capacity * sizeof *lines);
+    }
+    lines[n_lines++] = line;
+  }
 };
 
 struct Source;
@@ -130,7 +145,7 @@ static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments) {
 static void record(Counting& c, GroupCount& g, LineAccess entry) {
   Held* held = c.holding;
   if (held && held->n_lines < MOST_LINES_OF_POLL) {
-    held->lines[held->n_lines++] = entry;
+    held->add_line(entry);
     return;
   }
   Trace& t = g.trace;
@@ -278,7 +293,7 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
     if (held->n == MOST_OF_POLL || is_progress(c, pc)) count_held(c, g, w.id, *held);
   }
   if (held && held->on) {
-    auto& one = held->executed[held->n++];
+    Held::Executed& one = held->next();
     one = {pc, 0, {}};
     c.holding = held;
     one.taken = take_step(c, g, w, in, pc, one.adds);
@@ -416,6 +431,7 @@ static void detach(ObserverSource* source, Observer* o) {
     free(g->trace.entries);  // of a workgroup that did not end
     for (u32 i = 0; i < g->n_waves; i++) {
       free(g->steps[i].steps);
+      if (g->held[i]) free(g->held[i]->executed), free(g->held[i]->lines);
       free(g->held[i]);
     }
     free(g->steps);
