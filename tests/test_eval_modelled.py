@@ -123,3 +123,21 @@ def test_hip_kernels_are_modelled_too(tmp_path: Path) -> None:
     assert "double_kernel" in name and report["kernels"][name]["launches"] == 1
     assert report["kernels"][name]["work"]["hbm_write_bytes"] == 64  # seven floats: half a line
     assert report["modelled"]["cold"]["us"] > 1
+
+
+BEGINS_LINES = """\
+import torch
+
+def custom_kernel(x):
+    kept = [torch.empty(3 << 20, dtype=torch.int8, device="cuda") for _ in range(8)]
+    places = [one.data_ptr() % 128 for one in kept]
+    assert not any(places), places
+    return x * 2
+"""
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_large_tensors_begin_a_line_as_a_gpus_do(prepared: bool, tmp_path: Path) -> None:
+    """Else the model sees twice the lines in rows of 128 bytes, or not, by chance."""
+    done, _ = judge(tmp_path, BEGINS_LINES, "benchmark", "--cases", "0", prepared=prepared)
+    assert done.returncode == 0, done.stdout

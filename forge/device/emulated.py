@@ -38,6 +38,9 @@ class EmulatedDevice(Device):
             "SYMMETRIC_HEAP_TIMEOUT_S": os.environ.get("SYMMETRIC_HEAP_TIMEOUT_S", "120"),
             # torch's threads would spin between operations and take the cores that the emulated device needs
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
+            # torch aligns memory to 64 bytes, where a GPU's allocator begins a 128-byte line: rows of a tile would
+            # touch twice the lines, or not, by chance. With this, tensors of 2 MiB and more begin a page.
+            "THP_MEM_ALLOC_ENABLE": os.environ.get("THP_MEM_ALLOC_ENABLE", "1"),
         }
 
     def prepare(self) -> None:
