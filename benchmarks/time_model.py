@@ -2,7 +2,7 @@
 
     python benchmarks/time_model.py [fp8_mm] [residual_rmsnorm_fp8] [swiglu_fp8] [--only-m 1024]
 
-Needs no GPU: every number in the column "modelled" comes from the emulated MI300X. All of it takes ten
+Needs no GPU: every number in the column "modelled" comes from the emulated MI300X. All of it takes three
 minutes on two cores.
 """
 

@@ -1,9 +1,9 @@
 """Models the products of amd-gemm-rs and amd-ag-gemm on one MI300X: the table of docs/kernels/bf16_gemm.md.
 
-    PYTHONPATH=.:tests python docs/kernels/bf16_gemm_model.py
+    THP_MEM_ALLOC_ENABLE=1 PYTHONPATH=.:tests python docs/kernels/bf16_gemm_model.py
 
 One launch of the tile product on a rank's whole share, by the row that hip_tuning.py has, without the exchange. Nothing
-here was measured.
+here was measured. The variable: see docs/time-model.md, lines.
 """
 
 from __future__ import annotations
