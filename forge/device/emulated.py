@@ -13,6 +13,11 @@ from forge.device.base import Device, DeviceError, causes
 from forge.device.cards import HIP_VERSION, Card
 from forge.device.gpu import versions
 
+# torch aligns memory to 64 bytes, where a GPU's allocator begins a 128-byte line: rows of a tile would touch twice the
+# lines, or not, by chance. With this, tensors of 2 MiB and more begin a page. It costs some time, and checks, which
+# tests make, count no lines.
+LINES_AS_ON_A_GPU = {"THP_MEM_ALLOC_ENABLE": "1"}
+
 
 class EmulatedDevice(Device):
     """gfx942 or gfx950 on CPU memory: torch runs on the CPU, kernels are executed by cdna."""
@@ -29,7 +34,7 @@ class EmulatedDevice(Device):
     def environment(self) -> dict[str, str]:
         return {
             **hook.environment(self.arch),
-            **({"CDNA_CHECKS": self.checks} if self.checks else {}),
+            **({"CDNA_CHECKS": self.checks} if self.checks else LINES_AS_ON_A_GPU),
             # Ranks lead sessions of their own: whose work keeps whose clock from running on (cdna/engine/clock.cpp).
             "CDNA_PEERS": os.environ.get("CDNA_PEERS") or str(os.getpid()),
             # kernels/common/symmetric_heap.py: a rank that still emulates a kernel comes late to make memory
@@ -38,9 +43,6 @@ class EmulatedDevice(Device):
             "SYMMETRIC_HEAP_TIMEOUT_S": os.environ.get("SYMMETRIC_HEAP_TIMEOUT_S", "120"),
             # torch's threads would spin between operations and take the cores that the emulated device needs
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
-            # torch aligns memory to 64 bytes, where a GPU's allocator begins a 128-byte line: rows of a tile would
-            # touch twice the lines, or not, by chance. With this, tensors of 2 MiB and more begin a page.
-            "THP_MEM_ALLOC_ENABLE": os.environ.get("THP_MEM_ALLOC_ENABLE", "1"),
         }
 
     def prepare(self) -> None:
