@@ -89,7 +89,7 @@ class Bench:
         task, rank = self.task, self.rank
         data = self.copy()
         task.phase("back to back")
-        rounds = measure.Rounds([], [])
+        rounds = measure.Rounds()
 
         def hopeless() -> bool:
             return best_us is not None and measure.largest(rank, min(rounds.us)) > GIVE_UP * best_us

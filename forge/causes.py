@@ -8,8 +8,8 @@ def is_tritons(error: BaseException) -> bool:
     return type(error).__module__.startswith("triton.")
 
 
-def first_cause(error: BaseException) -> tuple[str, str, list[str]]:
-    """(What it says, the line of a kernel where it was raised, that line with those before it and a mark below).
+def first_cause(error: BaseException) -> tuple[BaseException, str, list[str]]:
+    """(It, the line of a kernel where it was raised, that line with those before it and a mark below).
 
     The source as far as Triton tells it: "" and nothing if it does not.
     """
@@ -17,8 +17,18 @@ def first_cause(error: BaseException) -> tuple[str, str, list[str]]:
     while True:
         source, line = getattr(error, "src", None), getattr(getattr(error, "node", None), "lineno", None)
         if is_tritons(error) and source and line:
-            said = getattr(error, "error_message", None) or ""
+            said = getattr(error, "error_message", None) or ""  # follows the source in its text
             code, excerpt = source.splitlines()[line - 1].strip(), str(error).removesuffix(said).rstrip().splitlines()
         if error.__cause__ is None:
-            return str(getattr(error, "error_message", None) or error), code, excerpt
+            return error, code, excerpt
         error = error.__cause__
+
+
+def message_of(cause: BaseException) -> str:
+    return str(getattr(cause, "error_message", None) or cause)
+
+
+def said_of(message: str, code: str) -> str:
+    """A message's last line, with the kernel's."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()] or ["no message"]
+    return lines[-1] + (f' in "{code}"' if code else "")

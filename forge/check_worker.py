@@ -33,7 +33,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
-from forge.causes import first_cause
+from forge.causes import first_cause, message_of, said_of
 from forge.device.resources import read_resources
 from forge.pretend import CompileOnly, GpuIsCpu, fake_tensors, pretend_gpu
 
@@ -251,16 +251,12 @@ def _runtime_names(kernel: JITFunction[Any]) -> set[str]:
 
 def _reason(error: BaseException) -> str:
     """The first cause in one line."""
-    said, code, _ = first_cause(error)
-    while error.__cause__ is not None:
-        error = error.__cause__
+    cause, code, _ = first_cause(error)
+    said = message_of(cause)
     if "PassManager" in said:  # the compiler's passes explain themselves on standard error only
         said = next((line for line in reversed(_own_words().splitlines()) if "error:" in line), said)
     said = said.partition("Exception raised from")[0]  # of C++ code, with its stack below
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no message"]
-    return f"{type(error).__name__}: {re.sub(r' at 0x[0-9a-f]+', '', lines[-1])}" + (
-        f' in "{code}"' if code else ""
-    )
+    return f"{type(cause).__name__}: {re.sub(r' at 0x[0-9a-f]+', '', said_of(said, code))}"
 
 
 def _own_words() -> str:

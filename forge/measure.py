@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -205,7 +205,7 @@ def run_back_to_back(task: Task, args: dict[str, Any], rank: int | None) -> dict
     checked = copy_data(data, task.harness.copy) if rank is None else copy_to_rank(data, rank)
     data = data if rank is None else copy_to_rank(data, rank)
     task.phase("back to back")
-    rounds = Rounds([], [])
+    rounds = Rounds()
     calls, output = back_to_back_rounds(task, data, rank, rounds)
     problem = ""
     if task.harness.copy == "tensors":  # others' calls change their input: the last one's is not the first one's
@@ -218,8 +218,8 @@ def run_back_to_back(task: Task, args: dict[str, Any], rank: int | None) -> dict
 class Rounds:
     """Rounds of calls without a pause on one rank: a call's part of each."""
 
-    us: list[float]  # until the last one's work was done
-    host_us: list[float]  # until the last one had returned: how long a call keeps the thread that makes it
+    us: list[float] = field(default_factory=list)  # until the last one's work was done
+    host_us: list[float] = field(default_factory=list)  # until it had returned: what a call takes of its thread
 
 
 def back_to_back_rounds(

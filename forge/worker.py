@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
-from forge.causes import first_cause, is_tritons
+from forge.causes import first_cause, is_tritons, message_of, said_of
 from forge.channel import Message, worker_end
 
 TRITON = f"{os.sep}triton{os.sep}"
@@ -373,9 +373,8 @@ def describe(error: BaseException, folder: str) -> Message:
         kind, lines = f"sys.exit({error.code!r})", [""]
     frames = traceback.extract_tb(_below_forge(error.__traceback__))
     if is_tritons(error):
-        said, code, excerpt = first_cause(error)
-        what = said.strip().splitlines() or [""]
-        lines = [what[-1].strip() + (f' in "{code}"' if code else ""), *excerpt]
+        cause, code, excerpt = first_cause(error)
+        lines = [said_of(message_of(cause), code), *excerpt]
         frames = traceback.StackSummary(itertools.takewhile(lambda frame: TRITON not in frame.filename, frames))
     place = _place(error.__traceback__, folder)
     first = lines[0].strip()[:LINE_CHARS]

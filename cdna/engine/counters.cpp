@@ -47,25 +47,11 @@ struct L1 {
 // What a wave has executed since it slept, which may be a poll.
 struct Held {
   bool on, reads;
-  u32 sleep_pc, n, n_lines, capacity, line_capacity;
+  u32 sleep_pc;
   u64 l1_reads, l1_hits;
-  struct Executed { u32 pc; Step taken; InstructionCounters adds; } *executed;
-  LineAccess* lines;
-
-  Executed& next() {
-    if (n == capacity) {
-      capacity = capacity ? 2 * capacity : 64;
-      executed = (Executed*)realloc((void*)executed, capacity * sizeof *executed);
-    }
-    return executed[n++];
-  }
-  void add_line(LineAccess line) {
-    if (n_lines == line_capacity) {
-      line_capacity = line_capacity ? 2 * line_capacity : 64;
-      lines = (LineAccess*)realloc(lines, line_capacity * sizeof *lines);
-    }
-    lines[n_lines++] = line;
-  }
+  struct Executed { u32 pc; Step taken; InstructionCounters adds; };
+  Growing<Executed> executed;
+  Growing<LineAccess> lines;
 };
 
 struct Source;
@@ -144,8 +130,8 @@ static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments) {
 
 static void record(Counting& c, GroupCount& g, LineAccess entry) {
   Held* held = c.holding;
-  if (held && held->n_lines < MOST_LINES_OF_POLL) {
-    held->add_line(entry);
+  if (held && held->lines.n < MOST_LINES_OF_POLL) {
+    held->lines.add() = entry;
     return;
   }
   Trace& t = g.trace;
@@ -253,11 +239,12 @@ static void add_up(InstructionCounters& to, const InstructionCounters& from) {
 
 static void count_held(Counting& c, GroupCount& g, u32 wave, Held& held) {
   held.on = false;
-  for (u32 i = 0; i < held.n; i++) {
-    add_up(c.counters[held.executed[i].pc], held.executed[i].adds);
-    if (g.timed) append(g.steps[wave], held.executed[i].taken);
+  for (u64 i = 0; i < held.executed.n; i++) {
+    const Held::Executed& one = held.executed.at[i];
+    add_up(c.counters[one.pc], one.adds);
+    if (g.timed) g.steps[wave].add() = one.taken;
   }
-  for (u32 i = 0; i < held.n_lines; i++) record(c, g, held.lines[i]);
+  for (u64 i = 0; i < held.lines.n; i++) record(c, g, held.lines.at[i]);
   c.totals.l1_reads += held.l1_reads;
   c.totals.l1_hits += held.l1_hits;
 }
@@ -267,12 +254,12 @@ static void sleep_again(Counting& c, GroupCount& g, u32 wave, u32 pc) {
   Held*& held = g.held[wave];
   if (!held) held = (Held*)calloc(1, sizeof(Held));
   if (held->on && held->reads && held->sleep_pc == pc)
-    for (u32 i = 0; i < held->n; i++) c.counters[held->executed[i].pc].polls++;
+    for (u64 i = 0; i < held->executed.n; i++) c.counters[held->executed.at[i].pc].polls++;
   else if (held->on) count_held(c, g, wave, *held);
   held->on = true;
   held->reads = false;
   held->sleep_pc = pc;
-  held->n = held->n_lines = 0;
+  held->executed.n = held->lines.n = 0;
   held->l1_reads = held->l1_hits = 0;
 }
 
@@ -290,10 +277,10 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   if (c.sleeps[pc]) sleep_again(c, g, w.id, pc);
   Held* held = g.held[w.id];
   if (held && held->on) {
-    if (held->n == MOST_OF_POLL || is_progress(c, pc)) count_held(c, g, w.id, *held);
+    if (held->executed.n == MOST_OF_POLL || is_progress(c, pc)) count_held(c, g, w.id, *held);
   }
   if (held && held->on) {
-    Held::Executed& one = held->next();
+    Held::Executed& one = held->executed.add();
     one = {pc, 0, {}};
     c.holding = held;
     one.taken = take_step(c, g, w, in, pc, one.adds);
@@ -302,7 +289,7 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
     return;
   }
   Step taken = take_step(c, g, w, in, pc, c.counters[pc]);
-  if (g.timed) append(g.steps[w.id], taken);
+  if (g.timed) g.steps[w.id].add() = taken;
 }
 
 // --- workgroups --------------------------------------------------------------------------------------
@@ -430,8 +417,8 @@ static void detach(ObserverSource* source, Observer* o) {
     GroupCount* next = g->next;
     free(g->trace.entries);  // of a workgroup that did not end
     for (u32 i = 0; i < g->n_waves; i++) {
-      free(g->steps[i].steps);
-      if (g->held[i]) free(g->held[i]->executed), free(g->held[i]->lines);
+      free(g->steps[i].at);
+      if (g->held[i]) free(g->held[i]->executed.at), free(g->held[i]->lines.at);
       free(g->held[i]);
     }
     free(g->steps);

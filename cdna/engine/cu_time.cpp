@@ -5,14 +5,6 @@
 #include "cu_time.h"
 #include <stdlib.h>
 
-void append(Steps& s, Step step) {
-  if (s.n == s.capacity) {
-    s.capacity = s.capacity ? 2 * s.capacity : 4096;
-    s.steps = (Step*)realloc(s.steps, s.capacity * sizeof(Step));
-  }
-  s.steps[s.n++] = step;
-}
-
 namespace {
 constexpr u32 SIMDS = 4, ISSUE = 4;         // a wave's instruction every four cycles
 constexpr u32 VM_RING = 64, LDS_RING = 16;  // what vmcnt and lgkmcnt can tell apart
@@ -99,7 +91,7 @@ u64 cu_cycles(const Steps* waves, u32 n_waves, u32 copies, const Latencies& late
       ended[group]++;
       end = later(end, t);
     } else {
-      Step step = s.steps[c.at++];
+      Step step = s.at[c.at++];
       if ((step & 15) == BARRIER_STEP) {
         arrived[group]++;
         stops = c.waits = true;

@@ -1,6 +1,6 @@
 // How long workgroups take on a CU that they have to themselves: a replay of what their waves executed.
 #pragma once
-#include "core.h"
+#include "growing.h"
 
 enum StepKind : u32 {
   ISSUE_STEP,           // amount: cycles until the wave's next instruction
@@ -16,8 +16,7 @@ constexpr u32 MISSED = 1u << 27;  // of a MEMORY_STEP: the L1 did not have all o
 typedef u32 Step;                 // kind | amount << 4
 static inline Step step(StepKind kind, u32 amount) { return kind | amount << 4; }
 
-struct Steps { Step* steps; u64 n, capacity; };  // of one wave
-void append(Steps& s, Step step);
+typedef Growing<Step> Steps;    // of one wave
 
 struct Latencies { u32 l1, beyond_l1, lds, scalar; };  // cycles
 
