@@ -21,6 +21,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.rank_shapes import rank_shapes  # noqa: E402
 from forge import device  # noqa: E402
 from forge.flatten import Flattener  # noqa: E402
 from kernels.common.gemm_choice import GEMM_TILES, IN_TURN, choose_gemm_tile  # noqa: E402
@@ -35,11 +36,7 @@ TOLERANCE = 2e-3  # relative L2 error; half a step of bf16 everywhere would be 2
 # m, n, k: less than a chunk of anything, edges in all three, one line of k more than a whole number of stages.
 CHECKED = [(8, 8, 8), (1, 72, 96), (130, 136, 72), (300, 264, 360), (513, 1032, 2312), (1000, 776, 200)]
 
-# Of one rank of eight: gemm-rs' and ag-gemm's cases.
-TIMED = [
-    (64, 7168, 2304), (512, 4096, 1536), (2048, 2880, 360), (4096, 4096, 512), (8192, 4096, 1792), (8192, 8192, 3696),
-    (64, 2304, 7168), (512, 1536, 4096), (2048, 360, 2880), (4096, 512, 4096), (8192, 1792, 4096), (8192, 3696, 8192),
-]  # fmt: skip
+TIMED = [*rank_shapes("amd-gemm-rs"), *rank_shapes("amd-ag-gemm")]
 ROUNDS, ROUND_US = 5, 4000
 
 

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from forge.device.cards import CARDS  # noqa: E402
+from forge.report import number  # noqa: E402
 
 VARIANTS = ["all2all-hip", "gemm-rs-hip", "gemm-rs-triton", "ag-gemm-hip", "ag-gemm-triton"]
 STEPS = ["tests", "times", "reference", "calls", "killed", "rates"]
@@ -136,23 +137,20 @@ def last_line(path: Path) -> str:
 
 def prepare(plan: Plan, variants: list[str]) -> list[str]:
     """The submissions, and what their first call compiles, all at a time; which variants that went wrong for."""
-    wrong = {}
-    for variant in variants:
+
+    def prepared(variant: str) -> bool:
         name, out = variant.rpartition("-")[2], str(plan.submission(variant))
         command = [sys.executable, "gen_submission.py", problem_of(variant), "--variant", name, "-o", out]
-        wrong[variant] = run(Step(f"generated-{variant}", GENERATED_S, command), plan)
-    built = [
-        Step(f"built-{variant}", BUILT_S, plan.evaluation("test", variant, "--cases", "0"))
-        for variant in variants
-        if not wrong[variant]
-    ]
+        first_call = plan.evaluation("test", variant, "--cases", "0")
+        for step in (Step(f"generated-{variant}", GENERATED_S, command), Step(f"built-{variant}", BUILT_S, first_call)):
+            problem = run(step, plan)
+            if problem:
+                print(f"{step.name}: {problem}: {plan.folder / step.name}.log", flush=True)
+                return False
+        return True
+
     with ThreadPoolExecutor(len(variants)) as pool:
-        for step, text in zip(built, pool.map(lambda step: run(step, plan), built)):
-            wrong[step.name.partition("-")[2]] = text
-    for variant in variants:
-        if wrong[variant]:
-            print(f"{variant}: {wrong[variant]}: {plan.folder}/built-{variant}.log", flush=True)
-    return [variant for variant in variants if wrong[variant]]
+        return [variant for variant, good in zip(variants, pool.map(prepared, variants)) if not good]
 
 
 # ---------------------------------------------------------------- tables
@@ -167,9 +165,9 @@ def times_table(found: dict[str, Any]) -> list[str]:
         host_us = ours["back_to_back"] and ours["back_to_back"]["host_us"]
         values = [harness_us(ours), harness_us(theirs), ratio["harness"], ratio["harness_median"]]
         values += [b2b_us(ours), b2b_us(theirs), ratio["back_to_back"], host_us]
-        lines.append(f"| {ours['spec']} | {' | '.join(map(number, values))} |")
-    harness, median, b2b = (other["geometric_means"][key] for key in ("harness", "harness_median", "back_to_back"))
-    return [*lines, f"| *geometric mean* | | | {number(harness)} | {number(median)} | | | {number(b2b)} | |"]
+        lines.append(f"| {ours['spec']} | {' | '.join(number(value, 3) for value in values)} |")
+    means = [number(other["geometric_means"][key], 3) for key in ("harness", "harness_median", "back_to_back")]
+    return [*lines, f"| *geometric mean* | | | {means[0]} | {means[1]} | | | {means[2]} | |"]
 
 
 def harness_us(case: dict[str, Any]) -> float | None:
@@ -178,10 +176,6 @@ def harness_us(case: dict[str, Any]) -> float | None:
 
 def b2b_us(case: dict[str, Any]) -> float | None:
     return case["back_to_back"]["us"] if case["back_to_back"] else None
-
-
-def number(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def write_tables(plan: Plan, lines: list[str]) -> None:

@@ -11,25 +11,27 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.rank_shapes import rank_shapes  # noqa: E402
+from forge.measure import largest  # noqa: E402
+
 MIB = 1 << 20
 CALLS, ROUNDS, HARNESS_CALLS = 20, 7, 60
 FLUSH_BYTES = 256 * MIB
 # Of a rank of eight, whatever the number of ranks here.
-GEMM_RS = [
-    (64, 7168, 2304), (512, 4096, 1536), (2048, 2880, 360), (4096, 4096, 512), (8192, 4096, 1792), (8192, 8192, 3696),
-]  # fmt: skip
-AG_GEMM = [
-    (64, 2304, 7168), (512, 1536, 4096), (2048, 360, 2880), (4096, 512, 4096), (8192, 1792, 4096), (8192, 3696, 8192),
-]  # fmt: skip
+GEMM_RS, AG_GEMM = rank_shapes("amd-gemm-rs"), rank_shapes("amd-ag-gemm")
 
 
 def back_to_back_us(call: Callable[[], Any]) -> float:
@@ -46,9 +48,7 @@ def back_to_back_us(call: Callable[[], Any]) -> float:
             call()
         end.record()
         end.synchronize()
-        slowest = torch.tensor(begin.elapsed_time(end) / CALLS * 1e3, device="cuda")
-        dist.all_reduce(slowest, dist.ReduceOp.MAX)
-        rounds.append(slowest.item())
+        rounds.append(largest(dist.get_rank(), begin.elapsed_time(end) / CALLS * 1e3))
     return statistics.median(rounds)
 
 
