@@ -19,6 +19,8 @@ test: $(READY)
 
 lint: $(READY)
 	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	git ls-files | grep -E "\.(c|cpp|h|hpp|hip)$$" | xargs $(VENV)/bin/clang-format --dry-run -Werror
 	$(PY) -m mypy cdna forge kernels reference tests benchmarks eval.py gen_submission.py
 	$(PY) -m pytest -q tests/test_import_rule.py
 

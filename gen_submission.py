@@ -20,9 +20,7 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
         prog="gen_submission.py",
         description="Make one submission file of a problem's kernel and all that it uses.",
     )
-    parser.add_argument(
-        "problem", nargs="?", metavar="PROBLEM", help="leaderboard name, for example amd-fp8-mm"
-    )
+    parser.add_argument("problem", nargs="?", metavar="PROBLEM", help="leaderboard name, for example amd-fp8-mm")
     parser.add_argument(
         "--variant", metavar="V", help="which of the problem's kernels (default: the one task.yml names)"
     )
@@ -39,9 +37,7 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
         help="then compile every kernel of the file, Triton and HIP, for the "
         "problem's GPU, at every configuration it can choose, and print what it takes; needs no GPU",
     )
-    parser.add_argument(
-        "--list", action="store_true", help="list the problems, their GPUs and their variants"
-    )
+    parser.add_argument("--list", action="store_true", help="list the problems, their GPUs and their variants")
     arguments = parser.parse_args(argv)
     if not arguments.list and arguments.problem is None:
         parser.error("which PROBLEM? --list shows them")

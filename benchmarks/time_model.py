@@ -157,16 +157,10 @@ def main() -> None:
     lines: Iterable[Row]
     if "fp8_mm" in tables:
         shapes = {s: us for s, us in FP8_MM.items() if options.only_m in (None, s[0])}
-        lines = (
-            (f"{m}, {n}, {k}", modelled(fp8_mm_case(m, n, k), warm=True), us)
-            for (m, n, k), us in shapes.items()
-        )
+        lines = ((f"{m}, {n}, {k}", modelled(fp8_mm_case(m, n, k), warm=True), us) for (m, n, k), us in shapes.items())
         print_table("fp8_mm (M, N, K)", FP8_MM_BY, lines)
     if "residual_rmsnorm_fp8" in tables:
-        lines = (
-            (f"{r} x 16384", modelled(residual_rmsnorm_case(r), False), us)
-            for r, us in RESIDUAL_RMSNORM.items()
-        )
+        lines = ((f"{r} x 16384", modelled(residual_rmsnorm_case(r), False), us) for r, us in RESIDUAL_RMSNORM.items())
         print_table("residual + RMSNorm + fp8 (rows x n)", ROWS_BY, lines)
     if "swiglu_fp8" in tables:
         lines = ((f"{r} x 6656", modelled(swiglu_case(r), False), us) for r, us in SWIGLU.items())

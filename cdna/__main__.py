@@ -13,13 +13,32 @@ from .errors import CdnaError
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """Options that choose how a HIP source is compiled."""
     parser.add_argument("--arch", default="gfx942", choices=ARCHS, help="the card (default: gfx942, MI300X)")
-    parser.add_argument("-I", dest="include_dirs", action="append", default=[], type=Path, metavar="DIR",
-                        help="folder to look for headers in; may be repeated")
-    parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]",
-                        help="define a macro; may be repeated")
+    parser.add_argument(
+        "-I",
+        dest="include_dirs",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="DIR",
+        help="folder to look for headers in; may be repeated",
+    )
+    parser.add_argument(
+        "-D",
+        dest="defines",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="define a macro; may be repeated",
+    )
     parser.add_argument("-std", dest="std", default="", metavar="STANDARD", help="C++ standard, as in -std=c++20")
-    parser.add_argument("-f", dest="features", action="append", default=[], metavar="FLAG",
-                        help="a compiler flag of that letter, as in -ffast-math")
+    parser.add_argument(
+        "-f",
+        dest="features",
+        action="append",
+        default=[],
+        metavar="FLAG",
+        help="a compiler flag of that letter, as in -ffast-math",
+    )
     parser.add_argument("-O", dest="level", default="", metavar="LEVEL", help="optimisation level (default: 3)")
 
 
@@ -32,37 +51,61 @@ def build_parser() -> argparse.ArgumentParser:
     """One subcommand for each thing that this installation can do."""
     parser = argparse.ArgumentParser(prog="cdna", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    run = commands.add_parser("run", help="compile a HIP program, host and device, and run it",
-                              description="Compile a HIP program, host and device, and run it. "
-                                          "The exit code is the program's.")
+    run = commands.add_parser(
+        "run",
+        help="compile a HIP program, host and device, and run it",
+        description="Compile a HIP program, host and device, and run it. The exit code is the program's.",
+    )
     add_compile_options(run)
-    run.add_argument("--counters", action="store_true",
-                     help="print at the end what each kernel executed, and a modelled time")
-    run.add_argument("-o", dest="output", type=Path, metavar="FILE",
-                     help="put the program there first, for one that looks for its files beside itself")
+    run.add_argument(
+        "--counters", action="store_true", help="print at the end what each kernel executed, and a modelled time"
+    )
+    run.add_argument(
+        "-o",
+        dest="output",
+        type=Path,
+        metavar="FILE",
+        help="put the program there first, for one that looks for its files beside itself",
+    )
     run.add_argument("files", type=Path, nargs="+", metavar="file", help="HIP source; one of them with main()")
     run.usage = run.format_usage().removeprefix("usage: ").strip() + " [-- the program's own arguments]"
-    compile_ = commands.add_parser("compile", help="compile kernels to a file that hipModuleLoad takes",
-                                   description="Compile the kernels of a HIP source to a code object of the emulated "
-                                               "device, as hipcc --genco does for a card.")
+    compile_ = commands.add_parser(
+        "compile",
+        help="compile kernels to a file that hipModuleLoad takes",
+        description="Compile the kernels of a HIP source to a code object of the emulated "
+        "device, as hipcc --genco does for a card.",
+    )
     add_compile_options(compile_)
     compile_.add_argument("-o", dest="output", type=Path, required=True, metavar="FILE", help="where to write it")
     compile_.add_argument("file", type=Path, help="HIP source")
-    report = commands.add_parser("report", help="registers, LDS, occupancy and size of each kernel",
-                                 description="Print what each kernel of a file takes of the card. Executes nothing.")
+    report = commands.add_parser(
+        "report",
+        help="registers, LDS, occupancy and size of each kernel",
+        description="Print what each kernel of a file takes of the card. Executes nothing.",
+    )
     add_compile_options(report)
-    report.add_argument("--threads", type=int, default=0, metavar="N",
-                        help="threads of a workgroup (default: what the kernel was compiled for)")
+    report.add_argument(
+        "--threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help="threads of a workgroup (default: what the kernel was compiled for)",
+    )
     report.add_argument("--dynamic-lds", type=int, default=0, metavar="BYTES", help="LDS that the launch adds")
     report.add_argument("file", type=Path, help="AMDGCN assembly (.s), HIP source, or Python file that builds HIP")
-    coverage = commands.add_parser("coverage", help="which of the card's instructions are implemented and tested",
-                                   description="List the instructions of each arch: implemented and tested singly, "
-                                               "implemented, not implemented.")
+    coverage = commands.add_parser(
+        "coverage",
+        help="which of the card's instructions are implemented and tested",
+        description="List the instructions of each arch: implemented and tested singly, implemented, not implemented.",
+    )
     coverage.add_argument("--arch", choices=ARCHS, help="one card (default: both)")
     coverage.add_argument("--missing", action="store_true", help="list only what is not tested or not implemented")
     coverage.add_argument("--json", type=Path, metavar="FILE", help="also write the lists to a file")
-    commands.add_parser("doctor", help="what was found of compilers and headers, and what to install",
-                        description="Print what was found of compilers, headers and device libraries.")
+    commands.add_parser(
+        "doctor",
+        help="what was found of compilers and headers, and what to install",
+        description="Print what was found of compilers, headers and device libraries.",
+    )
     return parser
 
 
@@ -74,34 +117,61 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if arguments.command == "run":
             from .hip.run import run_program
-            return run_program(arguments.files, words[own + 1:], arch=arguments.arch, std=arguments.std,
-                               include_dirs=arguments.include_dirs, defines=arguments.defines,
-                               extra=extra_flags(arguments), counters=arguments.counters,
-                               output=arguments.output)
+
+            return run_program(
+                arguments.files,
+                words[own + 1 :],
+                arch=arguments.arch,
+                std=arguments.std,
+                include_dirs=arguments.include_dirs,
+                defines=arguments.defines,
+                extra=extra_flags(arguments),
+                counters=arguments.counters,
+                output=arguments.output,
+            )
         if arguments.command == "compile":
             from .hip.run import compile_code_object
-            compile_code_object(arguments.file, arguments.output, arguments.arch, arguments.include_dirs,
-                                arguments.defines, arguments.std, extra_flags(arguments))
+
+            compile_code_object(
+                arguments.file,
+                arguments.output,
+                arguments.arch,
+                arguments.include_dirs,
+                arguments.defines,
+                arguments.std,
+                extra_flags(arguments),
+            )
             return 0
         if arguments.command == "report":
             from .hip.report import assembly_of, report, report_python
+
             if arguments.threads < 0 or arguments.threads > 1024:
                 raise CdnaError(f"--threads {arguments.threads}: a workgroup has 1 to 1024 threads")
             if arguments.file.suffix == ".py":
-                wrong = report_python(arguments.file, arguments.arch, sys.stdout, arguments.threads,
-                                      arguments.dynamic_lds)
+                wrong = report_python(
+                    arguments.file, arguments.arch, sys.stdout, arguments.threads, arguments.dynamic_lds
+                )
             else:
-                arch, text = assembly_of(arguments.file, arguments.arch, arguments.include_dirs, arguments.defines,
-                                         arguments.std, extra_flags(arguments))
+                arch, text = assembly_of(
+                    arguments.file,
+                    arguments.arch,
+                    arguments.include_dirs,
+                    arguments.defines,
+                    arguments.std,
+                    extra_flags(arguments),
+                )
                 wrong = report(text, arch, sys.stdout, arguments.threads, arguments.dynamic_lds)
             for line in wrong:
                 print(f"cdna: {line}", file=sys.stderr)
             return 1 if wrong else 0
         if arguments.command == "coverage":
             from .coverage import report as coverage_report
-            return coverage_report([arguments.arch] if arguments.arch else ARCHS, sys.stdout, arguments.missing,
-                                   arguments.json)
+
+            return coverage_report(
+                [arguments.arch] if arguments.arch else ARCHS, sys.stdout, arguments.missing, arguments.json
+            )
         from .hip.doctor import doctor
+
         return doctor(sys.stdout)
     except CdnaError as error:
         print(f"cdna: {error}", file=sys.stderr)

@@ -64,8 +64,10 @@ _SKIPPED_SECTIONS = re.compile(r"\.(debug|AMDGPU|note|comment|eh_frame|llvm|symt
 _LABEL = re.compile(r"^([\w.$@]+):\s*(.*)$")
 _PLACE = re.compile(r"([^\s:\[][^:\[]*):(\d+):\d+")
 # Folders of headers and modules that come with the compiler, with HIP or with Triton.
-_LIBRARY = re.compile(r"/(backends/amd/include|cdna/hip/include|lib/clang/\d+|ziglang/lib|triton/language"
-                      r"|rocm[^/]*/include)/|^/usr/(include|lib)/")
+_LIBRARY = re.compile(
+    r"/(backends/amd/include|cdna/hip/include|lib/clang/\d+|ziglang/lib|triton/language"
+    r"|rocm[^/]*/include)/|^/usr/(include|lib)/"
+)
 _COMMENT = re.compile(r"\s*(;|//).*$")
 _COMMENT_OR_STRING = re.compile(r'("(?:[^"\\]|\\.)*")|\s*(?:;|//).*$')
 
@@ -131,16 +133,12 @@ def parse(text: str) -> AsmFile:
             out.target = rest.strip('"')
         elif directive == ".amdgpu_metadata":
             end = next(i for i in range(number, len(lines)) if lines[i].strip() == ".end_amdgpu_metadata")
-            document = yaml.load(
-                "\n".join(lines[number:end]), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-            )
+            document = yaml.load("\n".join(lines[number:end]), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
             number = end + 1
             for kernel in document.get("amdhsa.kernels", []):
                 # Not .name: YAML takes a kernel called `off` for a truth value.
                 out.metadata[kernel[".symbol"].removesuffix(".kd")] = kernel
-        elif (
-            directive == ".amdgpu_lds"
-        ):  # dynamic LDS: begins after the static, which the compiler has laid out
+        elif directive == ".amdgpu_lds":  # dynamic LDS: begins after the static, which the compiler has laid out
             out.lds_symbols[rest.split(",")[0].strip()] = 0
         elif directive == ".size" and section and not in_code:
             name, _, size = rest.partition(",")
@@ -211,8 +209,4 @@ def _data_directive(out: AsmFile, section: str, directive: str, rest: str, numbe
 def source_line(asm: AsmFile, statement: Statement) -> str:
     """`file:line` of an instruction, or its assembly line where there is no debug information."""
     number, line = statement.source
-    return (
-        f"{asm.files[number]}:{line}"
-        if number in asm.files and line
-        else f"assembly line {statement.asm_line}"
-    )
+    return f"{asm.files[number]}:{line}" if number in asm.files and line else f"assembly line {statement.asm_line}"

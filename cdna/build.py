@@ -45,9 +45,7 @@ def find_compiler() -> tuple[list[str], list[str]]:
     chosen = os.environ.get("CDNA_CXX")
     if chosen:
         if not shutil.which(chosen):
-            raise ToolchainError(
-                f"CDNA_CXX={chosen}: no such program; point it at clang++ (17 or later), or unset it"
-            )
+            raise ToolchainError(f"CDNA_CXX={chosen}: no such program; point it at clang++ (17 or later), or unset it")
         return [chosen], [chosen, "-shared"]
     zig = importlib.util.find_spec("ziglang")
     if zig is not None and zig.origin:
@@ -120,9 +118,7 @@ def engine_library() -> Path:
     try:
         (cache_dir() / "objects").mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ToolchainError(
-            f"cannot create the cache folder {cache_dir()}: {error}; set CDNA_CACHE_DIR"
-        ) from None
+        raise ToolchainError(f"cannot create the cache folder {cache_dir()}: {error}; set CDNA_CACHE_DIR") from None
 
     def objects_for(cpu: str) -> list[Path]:
         def compile_one(source: Path) -> Path:

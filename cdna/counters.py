@@ -151,9 +151,7 @@ class Counters:
     hbm_write_bytes: int
     busiest_xcd: dict[str, int]  # the largest share of one XCD: l2_read, l2_write, fabric_read, fabric_write
     groups_on_cu: int  # that share a CU in the times below: as many as fit and as there are
-    near_cycles: (
-        float  # until they have ended, with no other CU in the way, as if every L1 miss were an L2 hit
-    )
+    near_cycles: float  # until they have ended, with no other CU in the way, as if every L1 miss were an L2 hit
     far_cycles: float  # and as if every one went to memory
     unrecorded_lines: int  # left out of the cache model for want of memory
     instructions: list[InstructionCount] = field(repr=False, default_factory=list)
@@ -373,9 +371,7 @@ def counting() -> Iterator[None]:
 class LaunchCount:
     """Counters of one launch under way: `source` goes to the engine; then `result`, then `close`."""
 
-    def __init__(
-        self, lib: ctypes.CDLL, caches: int, kernel: Kernel, groups: int, waves: int, lds_bytes: int
-    ) -> None:
+    def __init__(self, lib: ctypes.CDLL, caches: int, kernel: Kernel, groups: int, waves: int, lds_bytes: int) -> None:
         self.lib, self.kernel, self.lds_bytes, self.waves = lib, kernel, lds_bytes, waves
         arch, metadata = kernel.program.arch, kernel.metadata
         vgprs, sgprs = metadata.get(".vgpr_count", 0), metadata.get(".sgpr_count", 0)

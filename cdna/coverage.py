@@ -27,7 +27,7 @@ class Coverage:
     arch: str
     tested: list[str]
     untested: list[str]  # implemented, but no test of that instruction alone
-    missing: list[str]   # a program that holds one is refused
+    missing: list[str]  # a program that holds one is refused
 
     @property
     def total(self) -> int:
@@ -91,9 +91,12 @@ def report(archs: Iterable[str], out: TextIO, only_missing: bool = False, json_f
     results = [coverage(arch) for arch in archs]
     for each in results:
         n_implemented = len(each.tested) + len(each.untested)
-        print(f"{each.arch}: {each.total} instructions, {n_implemented} implemented "
-              f"({100 * n_implemented / each.total:.1f} %), {len(each.tested)} implemented and tested singly "
-              f"({100 * len(each.tested) / each.total:.1f} %)", file=out)
+        print(
+            f"{each.arch}: {each.total} instructions, {n_implemented} implemented "
+            f"({100 * n_implemented / each.total:.1f} %), {len(each.tested)} implemented and tested singly "
+            f"({100 * len(each.tested) / each.total:.1f} %)",
+            file=out,
+        )
         lists = [] if only_missing else [("implemented and tested singly", each.tested)]
         lists += [("implemented, not tested singly", each.untested), ("not implemented", each.missing)]
         for title, names in lists:

@@ -54,8 +54,16 @@ def known(zig: Path, arch: str, names: list[str]) -> set[str]:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "names.s"
         source.write_text("\n".join(["not_an_instruction", *names]) + "\n")
-        command = [str(zig), "clang", "--target=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-c", str(source),
-                   "-o", str(Path(folder) / "names.o")]
+        command = [
+            str(zig),
+            "clang",
+            "--target=amdgcn-amd-amdhsa",
+            f"-mcpu={arch}",
+            "-c",
+            str(source),
+            "-o",
+            str(Path(folder) / "names.o"),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, env=environment())
     errors = {int(line): message for line, message in _ERROR.findall(done.stderr)}
     if not errors.get(1, "").startswith(_NOT_OF_THE_ARCH):

@@ -75,8 +75,24 @@ _HWREGS = {
     "HW_REG_TBA_LO": 16,
     "HW_REG_XCC_ID": 20,
 }
-_DATA_FORMATS = ("INVALID", "8", "16", "8_8", "32", "16_16", "10_11_11", "11_11_10", "10_10_10_2", "2_10_10_10",
-                 "8_8_8_8", "32_32", "16_16_16_16", "32_32_32", "32_32_32_32", "RESERVED_15")
+_DATA_FORMATS = (
+    "INVALID",
+    "8",
+    "16",
+    "8_8",
+    "32",
+    "16_16",
+    "10_11_11",
+    "11_11_10",
+    "10_10_10_2",
+    "2_10_10_10",
+    "8_8_8_8",
+    "32_32",
+    "16_16_16_16",
+    "32_32_32",
+    "32_32_32_32",
+    "RESERVED_15",
+)
 _NUMBER_FORMATS = ("UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "SNORM_OGL", "FLOAT")
 _MFMA_FORMATS = {"MFMA_FORMAT_FP8": 0, "MFMA_FORMAT_BF8": 1}
 _INDEXED = ("SRC0", "SRC1", "SRC2", "DST")
@@ -345,9 +361,7 @@ class Decoder:
             if len(words) == len(slots) + 1 and mods.read(words[-1]):
                 words.pop()
             elif not (not slots and mnemonic.startswith("buffer_")):
-                raise UnsupportedInstruction(
-                    f"{mnemonic} {text}: expected {len(slots)} operands ({signature})"
-                )
+                raise UnsupportedInstruction(f"{mnemonic} {text}: expected {len(slots)} operands ({signature})")
         dst: list[Operand] = []
         src: list[Operand] = []
         dst_types: list[str] = []
@@ -385,9 +399,7 @@ class Decoder:
                 mods.offset = _immediate(word)
             elif slot == "H":
                 mods.offset = _hwreg(word)
-        if (
-            mods.op_sel_entries == len(src) + 1 <= 3
-        ):  # the destination's select comes last in text and is bit 3
+        if mods.op_sel_entries == len(src) + 1 <= 3:  # the destination's select comes last in text and is bit 3
             mods.op_sel = mods.op_sel & (1 << len(src)) - 1 | mods.op_sel >> len(src) << 3
         if mods.op_sel_hi is None and honoured and "op_sel_hi" in honoured:
             mods.op_sel_hi = 7
@@ -396,36 +408,23 @@ class Decoder:
         else:
             refused = (
                 mods.seen
-                | {
-                    name
-                    for o in dst + src
-                    for bit, name in ((NEG, "-"), (ABS, "||"), (SEXT, "sext"))
-                    if o.mods & bit
-                }
+                | {name for o in dst + src for bit, name in ((NEG, "-"), (ABS, "||"), (SEXT, "sext")) if o.mods & bit}
             ) - honoured
         if refused:
-            raise UnsupportedInstruction(
-                f"{mnemonic} {text}: {', '.join(sorted(refused))} not supported here"
-            )
+            raise UnsupportedInstruction(f"{mnemonic} {text}: {', '.join(sorted(refused))} not supported here")
         self.symbolic += [
             (index, 2 + k, operand.symbolic) for k, operand in enumerate(src) if operand.symbolic is not None
         ]
         self._note_registers(dst + src)
         return self._record(number, dst, src, dst_types, src_types, mods), cacheable
 
-    def _operand(
-        self, word: str, type_name: str, mnemonic: str, text: str, any_width: bool = False
-    ) -> Operand:
+    def _operand(self, word: str, type_name: str, mnemonic: str, text: str, any_width: bool = False) -> Operand:
         type_name, *others = type_name.split("|")
         try:
             operand = parse_operand(word, type_name, self.symbol)
         except UnsupportedInstruction as error:
             raise UnsupportedInstruction(f"{mnemonic} {text}: {error}") from None
-        if (
-            operand.dwords
-            and not any_width
-            and operand.dwords not in [TYPES[t][0] for t in (type_name, *others)]
-        ):
+        if operand.dwords and not any_width and operand.dwords not in [TYPES[t][0] for t in (type_name, *others)]:
             raise UnsupportedInstruction(f"{mnemonic} {text}: {word} is not of type {type_name}")
         return operand
 

@@ -60,9 +60,7 @@ class _Engine:
         self.lib.cdna_find_kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
         self.lib.cdna_program_destroy.argtypes = [ctypes.c_void_p]
         self.lib.cdna_launch.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(_Launch)]
-        if self.lib.cdna_inst_bytes() != RECORD.size or self.lib.cdna_launch_bytes() != ctypes.sizeof(
-            _Launch
-        ):
+        if self.lib.cdna_inst_bytes() != RECORD.size or self.lib.cdna_launch_bytes() != ctypes.sizeof(_Launch):
             raise CdnaError(
                 "the engine's records and Python's differ in size: cdna/engine and cdna/*.py are of different versions"
             )

@@ -45,8 +45,10 @@ class Hazard:
 
 def message(hazard: Hazard, where: Callable[[int], str]) -> str:
     """What is wrong, in words. where: text and source line of an instruction."""
-    return (f"{hazard.what} {where(hazard.matrix)} after {hazard.states} wait states; the hardware needs "
-            f"{hazard.needed} (s_nop {hazard.needed - hazard.states - 1} between them)")
+    return (
+        f"{hazard.what} {where(hazard.matrix)} after {hazard.states} wait states; the hardware needs "
+        f"{hazard.needed} (s_nop {hazard.needed - hazard.states - 1} between them)"
+    )
 
 
 @dataclass(frozen=True)

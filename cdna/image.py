@@ -106,17 +106,14 @@ class ImageBuilder:
         out.append(code)
         out.append(struct.pack("<I", len(self.decoder.symbolic)))
         for index, operand, symbolic in self.decoder.symbolic:
-            out.append(
-                struct.pack("<IIIIq", index, operand, symbolic.kind, symbolic.section, symbolic.offset)
-            )
+            out.append(struct.pack("<IIIIq", index, operand, symbolic.kind, symbolic.section, symbolic.offset))
         out.append(struct.pack("<I", len(asm.descriptors)))
         for name, descriptor in asm.descriptors.items():
             out.append(self._kernel(name, descriptor))
         out.append(struct.pack("<I", len(asm.data_labels)))
         for name, (section, offset) in asm.data_labels.items():
-            out.append(
-                _text(name) + struct.pack("<III", self._sections[section], offset, asm.sizes.get(name, 0))
-            )
+            out.append(_text(name) + struct.pack("<III", self._sections[section], offset, asm.sizes.get(name, 0)))
+
         def where(index: int) -> str:
             statement = asm.statements[index]
             return f"`{statement.mnemonic} {statement.operands}` ({source_line(asm, statement)})"
@@ -189,11 +186,7 @@ class ImageBuilder:
                 dispatch = used if key == "dispatch_ptr" else dispatch
                 used += count
         preload = d.get("user_sgpr_kernarg_preload_length", 0)
-        ids = sum(
-            1 << i
-            for i, axis in enumerate("xyz")
-            if d.get(f"system_sgpr_workgroup_id_{axis}", int(axis == "x"))
-        )
+        ids = sum(1 << i for i, axis in enumerate("xyz") if d.get(f"system_sgpr_workgroup_id_{axis}", int(axis == "x")))
         mode = (
             d.get("float_round_mode_32", 0)
             | d.get("float_round_mode_16_64", 0) << 2

@@ -78,9 +78,7 @@ def _record(lib: ctypes.CDLL, logged: _LoggedLaunch, class_of: Callable[[str], s
     counters = None
     if logged.counters:
         waves = -(-block[0] * block[1] * block[2] // 64)
-        shape = Shape(
-            logged.arch.decode(), waves, logged.lds_bytes, logged.groups_per_cu, logged.groups_on_cu
-        )
+        shape = Shape(logged.arch.decode(), waves, logged.lds_bytes, logged.groups_per_cu, logged.groups_on_cu)
         counters = collect(lib, logged.counters, shape, executed, where)
     return {
         "kernel": logged.kernel.decode(errors="replace"),

@@ -62,9 +62,7 @@ def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> Mod
         parts["LDS"] = c.unit_cycles["lds"] / c.groups * groups_on_cu * cycles_us
         parts["L1"] = c.unit_cycles["memory"] / c.groups * groups_on_cu * cycles_us
         busiest = {name: bytes * arch.xcds for name, bytes in c.busiest_xcd.items()}
-        parts["L2"] = 1e-3 * max(
-            busiest["l2_read"] / rates.l2_read_gb_s, busiest["l2_write"] / rates.l2_write_gb_s
-        )
+        parts["L2"] = 1e-3 * max(busiest["l2_read"] / rates.l2_read_gb_s, busiest["l2_write"] / rates.l2_write_gb_s)
         parts["fabric"] = 1e-3 * max(
             busiest["fabric_read"] / rates.fabric_read_gb_s, busiest["fabric_write"] / rates.fabric_write_gb_s
         )

@@ -105,9 +105,7 @@ def _register(text: str) -> Operand | None:
     found = _REGISTER.match(text)
     if found:
         file = found.group(1) or "ttmp"
-        first = int(
-            next(g for g in (found.group(2), found.group(3), found.group(6), found.group(7)) if g is not None)
-        )
+        first = int(next(g for g in (found.group(2), found.group(3), found.group(6), found.group(7)) if g is not None))
         last = int(found.group(4) or found.group(8) or first)
         base = {"v": 0, "a": ACCUMULATION, "s": 0, "ttmp": 108}[file]
         return Operand(VGPR if file in "va" else SGPR, 0, base + first, dwords=last - first + 1)
@@ -138,9 +136,7 @@ def _constant(text: str, type_name: str) -> Operand | None:
         return Operand(CONST, lo=value & 0xFFFFFFFF, hi=value >> 32)
     if _FLOAT.match(text):
         number = float(text)
-        if text.lstrip("-").startswith(
-            "0.159154943"
-        ):  # 1/(2*pi), the one inline constant that is not exact in text
+        if text.lstrip("-").startswith("0.159154943"):  # 1/(2*pi), the one inline constant that is not exact in text
             number = 0.15915494309189532 * (-1 if text.startswith("-") else 1)
         if float_width == 64 or type_name in ("b64", "i64", "u64"):
             raw = struct.unpack("<Q", struct.pack("<d", number))[0]

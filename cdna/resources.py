@@ -28,14 +28,14 @@ class Resources:
     """One kernel's figures, as the compiler's metadata and its comments have them."""
 
     kernel: str
-    vgprs: int                  # in all, AGPRs included
+    vgprs: int  # in all, AGPRs included
     agprs: int
     sgprs: int
     vgpr_spills: int
     sgpr_spills: int
-    scratch_bytes: int          # per lane
-    lds_bytes: int              # known at compile time; a launch may add to it
-    max_threads: int            # largest workgroup that it was compiled for
+    scratch_bytes: int  # per lane
+    lds_bytes: int  # known at compile time; a launch may add to it
+    max_threads: int  # largest workgroup that it was compiled for
     matrix_instructions: int
     code_bytes: int
 
@@ -83,9 +83,9 @@ def read_resources(text: str) -> list[Resources]:
 def _of_kernel(text: str, entry: dict[str, Any]) -> Resources:
     name = entry[".name"]
     start = re.search(rf"^{re.escape(name)}:", text, re.MULTILINE)
-    body = text[start.start():] if start else ""
+    body = text[start.start() :] if start else ""
     end = re.search(r"^\.Lfunc_end\d+:", body, re.MULTILINE)
-    code, after = (body[:end.start()], body[end.start():]) if end else (body, "")
+    code, after = (body[: end.start()], body[end.start() :]) if end else (body, "")
     size = re.search(r"codeLenInByte = (\d+)", after)
     if size is None:
         raise ToolchainError(f"assembly does not say how long the code of {name} is (codeLenInByte)")

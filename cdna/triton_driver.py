@@ -352,6 +352,4 @@ class Installation:
         triton.testing.do_bench = do_bench
 
     def remove(self) -> None:
-        self._triton.runtime.driver._active, self._backends["amd"], self._triton.testing.do_bench = (
-            self._previous
-        )
+        self._triton.runtime.driver._active, self._backends["amd"], self._triton.testing.do_bench = self._previous

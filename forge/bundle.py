@@ -30,9 +30,7 @@ class Section:
     """What is taken from one module."""
 
     path: str
-    about: tuple[
-        str, ...
-    ]  # the lines of the module's docstring; () for the variant, whose head stands on top
+    about: tuple[str, ...]  # the lines of the module's docstring; () for the variant, whose head stands on top
     chunks: tuple[Chunk, ...]
 
 
@@ -84,9 +82,7 @@ class Bundler:
     def load(self, path: str, importers: tuple[str, ...]) -> Module:
         """Load a module and, before it takes its place in the order, those it imports."""
         if path in importers:
-            raise GenerationError(
-                f"{path}: imports itself: {' -> '.join((*importers[importers.index(path) :], path))}"
-            )
+            raise GenerationError(f"{path}: imports itself: {' -> '.join((*importers[importers.index(path) :], path))}")
         known = next((m for m in self.modules.values() if m.path == path), None)
         if known:
             return known
@@ -119,9 +115,7 @@ class Bundler:
         submodule = f"{item.module}.{item.name}"
         wanted = submodule if item.name and self.path_of(submodule) else item.module
         if not self.path_of(wanted):
-            raise error_at(
-                module.path, item.line, f"no module {wanted}: {wanted.replace('.', '/')}.py does not exist"
-            )
+            raise error_at(module.path, item.line, f"no module {wanted}: {wanted.replace('.', '/')}.py does not exist")
         if not (wanted == "kernels.common" or wanted.startswith("kernels.common.") or wanted == self.table):
             raise error_at(
                 module.path,
@@ -163,16 +157,16 @@ class Bundler:
             return called
         node = statement.nodes[0]
         match node:
-            case (
-                ast.Assign(targets=[ast.Name()], value=value) | ast.AnnAssign(target=ast.Name(), value=value)
-            ) if len(statement.nodes) == 1:
+            case ast.Assign(targets=[ast.Name()], value=value) | ast.AnnAssign(target=ast.Name(), value=value) if (
+                len(statement.nodes) == 1
+            ):
                 pass
             case _:
                 value = None
         match value:
-            case ast.Call(
-                func=ast.Name(id=function), args=[ast.Constant(value=str() as file)], keywords=[]
-            ) if function in called:
+            case ast.Call(func=ast.Name(id=function), args=[ast.Constant(value=str() as file)], keywords=[]) if (
+                function in called
+            ):
                 call = value
             case _:
                 line = min(name.lineno for spelled in called for name in _names(statement, spelled))
@@ -186,9 +180,7 @@ class Bundler:
         path = flattener.find(module.path, file, call.lineno, f'hip_source("{file}")')
         lines = flattener.flatten(path)
         literal = in_quotes(path, lines)
-        self.hip_texts[module.name].append(
-            HipText(call, tuple(flattener.chunks), tuple(flattener.sources), literal)
-        )
+        self.hip_texts[module.name].append(HipText(call, tuple(flattener.chunks), tuple(flattener.sources), literal))
         return called
 
     def need(self, module: Module, name: str, user: Statement) -> None:
@@ -211,9 +203,7 @@ class Bundler:
                 self.renames[module.name] += [Rename(node, original) for node in _names(user, name)]
             self.need(origin, original, user)
 
-    def definition(
-        self, module: Module, name: str, line: int, asked: Module | None = None
-    ) -> tuple[Module, str]:
+    def definition(self, module: Module, name: str, line: int, asked: Module | None = None) -> tuple[Module, str]:
         """Which module defines `name` of `module`, and its name there; follows our own imports only."""
         if module.bindings(name):
             return module, name
@@ -235,9 +225,7 @@ class Bundler:
         if not aliases:
             return set()
         found = [
-            (node, aliases[prefix])
-            for node in _attributes(statement)
-            if (prefix := ast.unparse(node.value)) in aliases
+            (node, aliases[prefix]) for node in _attributes(statement) if (prefix := ast.unparse(node.value)) in aliases
         ]
         for node, target in found:
             origin, original = self.definition(self.modules[target], node.attr, node.lineno, module)
@@ -344,12 +332,9 @@ class Bundler:
         owners: dict[str, tuple[str, Module, int]] = {}  # name -> (meaning, module, line)
         for module in self.modules.values():
             meanings = [
-                (i.bound, i.target, i.line)
-                for i in sorted(self.kept_imports[module.name], key=lambda i: i.line)
+                (i.bound, i.target, i.line) for i in sorted(self.kept_imports[module.name], key=lambda i: i.line)
             ]
-            meanings += [
-                (name, module.name, s.first_line) for s in self.kept[module.name] for name in sorted(s.binds)
-            ]
+            meanings += [(name, module.name, s.first_line) for s in self.kept[module.name] for name in sorted(s.binds)]
             for name, meaning, line in meanings:
                 known = owners.setdefault(name, (meaning, module, line))
                 if known[0] != meaning and known[1] is not module:
@@ -391,17 +376,13 @@ def merged_imports(imports: list[Import], future: set[str]) -> Iterator[str]:
         for item in members:
             if item.name is not None:
                 named.setdefault(item.module, set()).add(item.statement.partition(" import ")[2])
-        lines = plain + [
-            f"from {module} import {', '.join(sorted(named[module]))}" for module in sorted(named)
-        ]
+        lines = plain + [f"from {module} import {', '.join(sorted(named[module]))}" for module in sorted(named)]
         if lines:
             yield ""
             yield from lines
 
 
-def _chunk_of(
-    path: str, lines: list[str], run: list[int], edits: dict[int, list[tuple[int, int, str]]]
-) -> Chunk:
+def _chunk_of(path: str, lines: list[str], run: list[int], edits: dict[int, list[tuple[int, int, str]]]) -> Chunk:
     text = []
     for number in range(run[0], run[1] + 1):
         line = lines[number - 1].encode()

@@ -124,9 +124,7 @@ def _value(text: str, harness: Harness, honest_bools: bool) -> Any:
     return text
 
 
-def parse_case_file(
-    text: str, harness: Harness, seed: int | None, honest_bools: bool = False
-) -> list[CaseSpec]:
+def parse_case_file(text: str, harness: Harness, seed: int | None, honest_bools: bool = False) -> list[CaseSpec]:
     """The cases of a file with one spec line each, with the secret seed mixed in where the harness does."""
     cases = []
     for index, line in enumerate(text.splitlines()):
@@ -155,16 +153,12 @@ def choose(choice: str, count: int, what: str) -> list[int]:
     for part in choice.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         if match is None:
-            raise CaseError(
-                f"--cases {choice}: '{part}' is neither an index nor a range (use all, smoke, or 0,3-5)"
-            )
+            raise CaseError(f"--cases {choice}: '{part}' is neither an index nor a range (use all, smoke, or 0,3-5)")
         first = int(match[1])
         last = int(match[2]) if match[2] else first
         if last < first:
             raise CaseError(f"--cases {choice}: the range {first}-{last} runs backwards")
         if last >= count:
-            raise CaseError(
-                f"--cases {choice}: no case {last}; there are {count} {what} cases, 0 to {count - 1}"
-            )
+            raise CaseError(f"--cases {choice}: no case {last}; there are {count} {what} cases, 0 to {count - 1}")
         chosen += [index for index in range(first, last + 1) if index not in chosen]
     return chosen

@@ -100,12 +100,8 @@ def _run_worker(submission: Submission, problem: Problem, arch: str) -> dict[str
                 worker.wait()
             if found is None:
                 words.seek(0)
-                last = [line for line in words.read().splitlines() if line.strip()][-1:] or [
-                    "it said nothing"
-                ]
-                raise GenerationError(
-                    f"--check: compiling ended with exit code {worker.returncode}: {last[0].strip()}"
-                )
+                last = [line for line in words.read().splitlines() if line.strip()][-1:] or ["it said nothing"]
+                raise GenerationError(f"--check: compiling ended with exit code {worker.returncode}: {last[0].strip()}")
             return found
 
 
@@ -151,10 +147,7 @@ def report(found: dict[str, Any], arch: str, out: TextIO) -> list[str]:
         constant = _constant_everywhere(compiled)
         for line in aligned([HEADER, *(_cells(row, arch, constant) for row in compiled)], RIGHT):
             print(line, file=out)
-    wrong = [
-        f"{row['kernel']} does not compile for {arch} ({_some(row['cases'])}): {row['error']}"
-        for row in failed
-    ]
+    wrong = [f"{row['kernel']} does not compile for {arch} ({_some(row['cases'])}): {row['error']}" for row in failed]
     limit = CARDS[arch].lds_bytes
     for row in compiled:
         lds_bytes = row["lds_static_bytes"] + row["lds_dynamic_bytes"]
@@ -181,9 +174,7 @@ def merged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One of lines that would read the same: another alignment of an argument compiles a kernel anew."""
     by_content: dict[str, dict[str, Any]] = {}
     for row in rows:
-        content = json.dumps(
-            {k: v for k, v in row.items() if k not in ("cases", "compile_s")}, sort_keys=True
-        )
+        content = json.dumps({k: v for k, v in row.items() if k not in ("cases", "compile_s")}, sort_keys=True)
         known = by_content.setdefault(content, {**row, "cases": [], "compile_s": None})
         known["cases"] += [case for case in row["cases"] if case not in known["cases"]]
         if row["compile_s"] is not None:

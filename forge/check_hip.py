@@ -82,9 +82,7 @@ class HipChecker(Checker):
     def anything_launched(self) -> bool:
         return bool(self.launched or self.hip_launches)
 
-    def run_case(
-        self, submission: Any, generate_input: Callable[..., Any], label: str, case: dict[str, Any]
-    ) -> None:
+    def run_case(self, submission: Any, generate_input: Callable[..., Any], label: str, case: dict[str, Any]) -> None:
         self.label = label
         self.send({"progress": label})
         try:

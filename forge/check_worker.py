@@ -73,9 +73,7 @@ class Checker:
     # ------------------------------------------------------------ compiling
 
     def compiled(self, *, src: Any, metadata: Any, metadata_group: Any, times: Any, cache_hit: bool) -> None:
-        constants = {
-            src.fn.arg_names[path[0]]: value for path, value in src.constants.items() if len(path) == 1
-        }
+        constants = {src.fn.arg_names[path[0]]: value for path, value in src.constants.items() if len(path) == 1}
         self.fresh = {
             "constants": {k: _shown(v) for k, v in constants.items()},
             "compile_s": None if cache_hit else times.total / 1e6,
@@ -85,11 +83,7 @@ class Checker:
         name = kernel.__name__
         self.launched.add(name)
         given = {**dict(zip(kernel.arg_names, args)), **kwargs}
-        fixed = {
-            n: v
-            for n, v in given.items()
-            if not isinstance(v, torch.Tensor) and n not in _runtime_names(kernel)
-        }
+        fixed = {n: v for n, v in given.items() if not isinstance(v, torch.Tensor) and n not in _runtime_names(kernel)}
         known = f"{name} {fixed}"
         if known in self.failures:
             self.failures[known]["cases"].append(self.label)
@@ -133,9 +127,7 @@ class Checker:
 
     # ------------------------------------------------------------ running
 
-    def check(
-        self, submission: Any, generate_input: Callable[..., Any], cases: dict[str, dict[str, Any]]
-    ) -> None:
+    def check(self, submission: Any, generate_input: Callable[..., Any], cases: dict[str, dict[str, Any]]) -> None:
         """Call custom_kernel for every case, then for every row of its table that no case chose."""
         table = getattr(submission, "TUNING", None)
         recorder = Recorder(table) if isinstance(table, dict) else None
@@ -155,9 +147,7 @@ class Checker:
     def anything_launched(self) -> bool:
         return bool(self.launched)
 
-    def run_case(
-        self, submission: Any, generate_input: Callable[..., Any], label: str, case: dict[str, Any]
-    ) -> None:
+    def run_case(self, submission: Any, generate_input: Callable[..., Any], label: str, case: dict[str, Any]) -> None:
         self.label = label
         self.send({"progress": label})
         try:
@@ -235,9 +225,7 @@ def launched_names(path: str) -> set[str]:
     return {
         node.func.value.id
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Subscript)
-        and isinstance(node.func.value, ast.Name)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript) and isinstance(node.func.value, ast.Name)
     }
 
 

@@ -246,9 +246,7 @@ def check_gpus(plan: Plan) -> None:
         )
 
 
-def cases_to_run(
-    problem: Problem, harness: Harness | None, args: argparse.Namespace
-) -> tuple[list[CaseSpec], str]:
+def cases_to_run(problem: Problem, harness: Harness | None, args: argparse.Namespace) -> tuple[list[CaseSpec], str]:
     """The cases that the options choose, as this harness reads them, and how they differ from the leaderboard's.
 
     Without a harness a folder's own eval.py will read them: it may know values that none of ours does.

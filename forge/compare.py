@@ -18,9 +18,7 @@ import torch
 CHUNK_ELEMENTS = 2**24
 SLOW_REFERENCE_S = 5.0  # a reference slower than this is not run again in float64
 LARGE_INPUT_BYTES = 2**30  # nor is one whose input would need eight times this
-PLAUSIBLE_REL_L2 = (
-    0.05  # between the reference and itself in float64; beyond, the dtypes are part of its meaning
-)
+PLAUSIBLE_REL_L2 = 0.05  # between the reference and itself in float64; beyond, the dtypes are part of its meaning
 
 
 def copy_data(data: Any, kind: str) -> Any:
@@ -95,9 +93,7 @@ class Worst:
 
 @dataclasses.dataclass(frozen=True)
 class Accuracy:
-    rel_l2: (
-        float | None
-    )  # |got - wanted| / |wanted| over all elements; None if the outputs cannot be compared
+    rel_l2: float | None  # |got - wanted| / |wanted| over all elements; None if the outputs cannot be compared
     reference: str  # what it is relative to: "float64" or "reference"
     worst: Worst | None
     problem: str  # why the outputs cannot be compared; empty if they can

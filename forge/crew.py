@@ -118,9 +118,7 @@ class Crew:
             raise TaskError(problem.message)
         return problem
 
-    def run(
-        self, case: CaseSpec, kind: str, mode: str, accuracy: bool, back_to_back: bool = False
-    ) -> CaseResult:
+    def run(self, case: CaseSpec, kind: str, mode: str, accuracy: bool, back_to_back: bool = False) -> CaseResult:
         """One case on all ranks. The crew must have started; it has stopped if a rank was lost."""
         started = time.monotonic()
         for attempt in range(PORT_ATTEMPTS):

@@ -170,11 +170,7 @@ def run_environment(plan: Plan, workspace: Workspace) -> dict[str, str]:
 
 def _cases_of_mode(plan: Plan) -> list[CaseSpec]:
     """Leaderboard mode of some harnesses times the last case alone."""
-    return (
-        plan.cases[-1:]
-        if plan.mode == "leaderboard" and plan.harness.leaderboard_cases == "last"
-        else plan.cases
-    )
+    return plan.cases[-1:] if plan.mode == "leaderboard" and plan.harness.leaderboard_cases == "last" else plan.cases
 
 
 def _look_at_folder(result: CaseResult, crew: Crew, workspace: Workspace) -> None:

@@ -21,9 +21,7 @@ from forge.results import CaseResult, Run, Status
 from forge.timing import Stats
 from forge.workspace import Workspace
 
-CRASH_MARK = (
-    "Fatal Python error:"  # of faulthandler: an eval.py whose pool lost a process waits for it for ever
-)
+CRASH_MARK = "Fatal Python error:"  # of faulthandler: an eval.py whose pool lost a process waits for it for ever
 CRASH_PATIENCE_S = 2.0
 
 
@@ -189,8 +187,6 @@ class _Log:
 def _stats(values: dict[str, str]) -> Stats | None:
     try:
         runs, mean, std, err = (float(values[key]) for key in ("runs", "mean", "std", "err"))
-        return Stats(
-            int(runs), mean, std, err, float(values.get("best", mean)), float(values.get("worst", mean))
-        )
+        return Stats(int(runs), mean, std, err, float(values.get("best", mean)), float(values.get("worst", mean)))
     except (KeyError, ValueError):
         return None

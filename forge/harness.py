@@ -35,9 +35,7 @@ class Harness:
     # Spec lines: "key: value; key: value". A value is an integer or a word.
     key_pattern: str
     word_pattern: str
-    lowercase_bools: (
-        bool  # the words true and false become bool; True and False stay (truthy) words everywhere
-    )
+    lowercase_bools: bool  # the words true and false become bool; True and False stay (truthy) words everywhere
 
     # Seeds
     mixes_seed: bool  # POPCORN_SEED is mixed into every case's seed
@@ -138,9 +136,7 @@ AMD_MLA_DECODE = replace(
 )
 
 # Practice problems, whose folders people bring along.
-PMPP = replace(
-    AMD_MLA_DECODE, name="pmpp", source="the practice problems, first edition", copy="none", no_grad=False
-)
+PMPP = replace(AMD_MLA_DECODE, name="pmpp", source="the practice problems, first edition", copy="none", no_grad=False)
 PMPP_V2 = replace(
     AMD,
     name="pmpp_v2",
@@ -148,13 +144,10 @@ PMPP_V2 = replace(
     clock="events",
     l2_flush_bytes=256 * MIB,
 )
-TRIMUL = replace(
-    PMPP_V2, name="trimul", source="the triangle multiplication problem's own evaluator", l2_flush_bytes=0
-)
+TRIMUL = replace(PMPP_V2, name="trimul", source="the triangle multiplication problem's own evaluator", l2_flush_bytes=0)
 
 HARNESSES: dict[str, Harness] = {
-    row.name: row
-    for row in (AMD, AMD_DISTRIBUTED, AMD_202602, AMD_202602_MOE, AMD_MLA_DECODE, PMPP, PMPP_V2, TRIMUL)
+    row.name: row for row in (AMD, AMD_DISTRIBUTED, AMD_202602, AMD_202602_MOE, AMD_MLA_DECODE, PMPP, PMPP_V2, TRIMUL)
 }
 
 # SHA-256 of an eval.py without its white space -> the row that states what it does.

@@ -9,9 +9,7 @@ from forge.problem import ROOT
 from forge.submission import refusals
 
 # How every run differs from the official evaluators. docs/harness.md explains each.
-ALWAYS = (
-    "time-outs count for each case, lost workers are replaced, ranks keep their processes and get a free port"
-)
+ALWAYS = "time-outs count for each case, lost workers are replaced, ranks keep their processes and get a free port"
 
 
 def notes_for(plan: Plan, official_eval: bool) -> list[str]:
@@ -41,9 +39,7 @@ def notes_for(plan: Plan, official_eval: bool) -> list[str]:
     if plan.device.emulated and plan.mode in ("benchmark", "leaderboard"):
         notes.append("an emulated device: each case runs once, for its correctness")
     if problem.arch is not None and not plan.device.emulated and plan.device.arch != problem.arch:
-        notes.append(
-            f"{problem.name} is judged on {problem.arch}; times and fractions here are {plan.device.arch}'s"
-        )
+        notes.append(f"{problem.name} is judged on {problem.arch}; times and fractions here are {plan.device.arch}'s")
     if not official_eval:
         notes.append(f"deviates: {ALWAYS} (docs/harness.md)")
     return notes

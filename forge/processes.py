@@ -241,8 +241,11 @@ class WorkerProcess:
         if self._has_ended():
             return not self._status.partition(b"\n")[2]
         with contextlib.suppress(OSError):  # not Linux
-            pending = [line.split()[1] for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-                       if line.startswith(("SigPnd:", "ShdPnd:"))]
+            pending = [
+                line.split()[1]
+                for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+                if line.startswith(("SigPnd:", "ShdPnd:"))
+            ]
             return any(int(mask, 16) >> (signal.SIGKILL - 1) & 1 for mask in pending)
         return False
 

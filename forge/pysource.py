@@ -59,12 +59,8 @@ class Import:
     @property
     def statement(self) -> str:
         if self.name is None:
-            return f"import {self.module}" + (
-                f" as {self.bound}" if self.target == self.module != self.bound else ""
-            )
-        return f"from {self.module} import {self.name}" + (
-            f" as {self.bound}" if self.name != self.bound else ""
-        )
+            return f"import {self.module}" + (f" as {self.bound}" if self.target == self.module != self.bound else "")
+        return f"from {self.module} import {self.name}" + (f" as {self.bound}" if self.name != self.bound else "")
 
 
 @dataclass
@@ -105,9 +101,7 @@ def load_module(root: Path, path: str) -> Module:
     if module.docstring is not None:
         module.body_line = (body[0].end_lineno or 1) + 1
         body = body[1:]
-    head_end = (
-        body[0].lineno if body and isinstance(body[0], ast.Import | ast.ImportFrom) else module.body_line
-    )
+    head_end = body[0].lineno if body and isinstance(body[0], ast.Import | ast.ImportFrom) else module.body_line
     head = chunk(module, 1, head_end - 1)
     module.head = head if head.text.strip() else None
     above = module.body_line - 1  # where the last statement ended
@@ -130,9 +124,7 @@ def load_module(root: Path, path: str) -> Module:
 
 
 def chunk(module: Module, first_line: int, last_line: int) -> Chunk:
-    return Chunk(
-        module.path, first_line, "\n".join(module.text.split("\n")[first_line - 1 : last_line]).rstrip()
-    )
+    return Chunk(module.path, first_line, "\n".join(module.text.split("\n")[first_line - 1 : last_line]).rstrip())
 
 
 def _by_shared_lines(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
@@ -172,9 +164,7 @@ def _read_import(module: Module, package: tuple[str, ...], node: ast.stmt) -> No
     source = ".".join((*base, node.module) if node.module else base)
     for alias in node.names:
         if alias.name == "*":
-            raise error_at(
-                module.path, node.lineno, f"name what you take from {source}: 'import *' cannot be merged"
-            )
+            raise error_at(module.path, node.lineno, f"name what you take from {source}: 'import *' cannot be merged")
         module.imports.append(Import(alias.asname or alias.name, source, alias.name, alias.lineno))
 
 

@@ -55,8 +55,7 @@ def variants_of(entry: ProblemEntry, root: Path = ROOT) -> dict[str, Variant]:
         variant = Variant(path.stem, path.relative_to(root).as_posix())
         if path.stem in variants:
             raise GenerationError(
-                f"{variants[path.stem].path} and {variant.path} are both the variant {path.stem!r}: "
-                "rename one"
+                f"{variants[path.stem].path} and {variant.path} are both the variant {path.stem!r}: rename one"
             )
         variants[path.stem] = variant
     return variants
@@ -84,9 +83,7 @@ def generate(entry: ProblemEntry, variant_name: str | None = None, root: Path = 
     variant = pick_variant(entry, variant_name, root)
     for value in (entry.name, *entry.gpus):
         if not re.fullmatch(r"\S+", value):
-            raise GenerationError(
-                f"task.yml: {value!r} cannot stand in a #!POPCORN line: it has a space in it"
-            )
+            raise GenerationError(f"task.yml: {value!r} cannot stand in a #!POPCORN line: it has a space in it")
     make = _hip_submission if variant.path.endswith(".hip") else _python_submission
     text, sources = make(entry, variant, root)
     rules.check_finished(text, variant.path)

@@ -86,8 +86,6 @@ def _defines(tree: ast.Module, name: str) -> bool:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return True
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == name for t in node.targets
-        ):
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
             return True
     return False

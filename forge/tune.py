@@ -123,9 +123,7 @@ def make_plan(args: argparse.Namespace, problem: Problem, submission: bytes) -> 
     harness, _ = command.choose_harness(problem, None)
     args.mode = "test" if args.tests else "benchmark"
     cases, not_official = command.cases_to_run(problem, harness, args)
-    plan = Plan(
-        "benchmark", problem, submission, harness, device, cases, None, args.timeout, not_official=not_official
-    )
+    plan = Plan("benchmark", problem, submission, harness, device, cases, None, args.timeout, not_official=not_official)
     command.check_gpus(plan)
     return plan
 

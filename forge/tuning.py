@@ -50,9 +50,7 @@ def check_table(root: Path, path: str) -> None:
         lines[shape] = key.lineno
         found = _columns(path, row)
         if found != columns:
-            raise error_at(
-                path, row.lineno, f"the row of {shape} has {_listed(found)}, DEFAULT has {_listed(columns)}"
-            )
+            raise error_at(path, row.lineno, f"the row of {shape} has {_listed(found)}, DEFAULT has {_listed(columns)}")
 
 
 def _assignment(path: str, node: ast.stmt) -> tuple[str, ast.expr]:

@@ -174,9 +174,7 @@ def make_match_reference(
 
 
 @torch.no_grad()
-def match_allclose(
-    output: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float
-) -> tuple[bool, str]:
+def match_allclose(output: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> tuple[bool, str]:
     """As torch.allclose judges, which the multi-GPU problems use: NaN is close to nothing, and it refuses two dtypes.
 
     Returns (True, "") or (False, what is wrong and where it is worst).
@@ -232,9 +230,7 @@ def _beyond(rtol: float, atol: float) -> str:
     return f"differ by more than {atol:g} + {rtol:g}*|wanted|"
 
 
-def _chunks(
-    received: torch.Tensor, expected: torch.Tensor
-) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+def _chunks(received: torch.Tensor, expected: torch.Tensor) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
     """(first flat index, received, expected) piece by piece, each piece flat."""
     flat_got, flat_want = received.reshape(-1), expected.reshape(-1)
     for start in range(0, flat_want.numel(), COMPARE_CHUNK):
@@ -290,9 +286,7 @@ MX_CHUNK_BLOCKS = 1 << 15  # blocks quantised at a time: 4 MiB in fp32, which st
 
 
 @torch.no_grad()
-def mxfp4_quantize(
-    x: torch.Tensor, bump_at: float = 1.75, ties: str = "even"
-) -> tuple[torch.Tensor, torch.Tensor]:
+def mxfp4_quantize(x: torch.Tensor, bump_at: float = 1.75, ties: str = "even") -> tuple[torch.Tensor, torch.Tensor]:
     """MXFP4 of x along its last axis. x: [..., k], k a multiple of 32, any float type up to fp32.
 
     Returns codes uint8 [..., k/2], even k in the low nibble, and scales uint8 [..., k/32], e8m0.

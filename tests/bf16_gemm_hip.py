@@ -34,8 +34,10 @@ class Tile(NamedTuple):
         return f"_Z11gemm_kernelI8GemmTileI{''.join(f'Li{value}E' for value in self)}EEv8GemmArgs"
 
 
-TILES = [Tile(*map(int, re.split(", *", sizes)))
-         for sizes in re.findall(r"gemm_kernel<GemmTile<([\d, ]+)>>", SOURCE.read_text())]
+TILES = [
+    Tile(*map(int, re.split(", *", sizes)))
+    for sizes in re.findall(r"gemm_kernel<GemmTile<([\d, ]+)>>", SOURCE.read_text())
+]
 
 
 def assembly() -> str:
@@ -85,8 +87,20 @@ def run(
     n_tiles = -(-m // tile.rows) * -(-n // tile.columns)
     partial = torch.full((n_tiles * split_k * tile.rows * tile.columns,), float("nan"))
     arrived = torch.zeros(n_tiles, dtype=torch.int32)
-    kernarg = struct.pack("<6Q5i4x", a.data_ptr(), w.data_ptr(), 0 if bias is None else bias.data_ptr(), c.data_ptr(),
-                          partial.data_ptr(), arrived.data_ptr(), m, n, k, split_k, group_rows)
+    kernarg = struct.pack(
+        "<6Q5i4x",
+        a.data_ptr(),
+        w.data_ptr(),
+        0 if bias is None else bias.data_ptr(),
+        c.data_ptr(),
+        partial.data_ptr(),
+        arrived.data_ptr(),
+        m,
+        n,
+        k,
+        split_k,
+        group_rows,
+    )
     kernel = program.kernels[tile.kernel]
     record = kernel.launch((n_tiles * split_k, 1, 1), (tile.threads, 1, 1), kernarg)
     around = torch.tensor([], dtype=torch.bfloat16).set_(c.untyped_storage())

@@ -14,9 +14,7 @@ def nothing(dtype: tl.constexpr):
 
 
 @triton.jit
-def attention(
-    q, k, v, out, length, scale, CAUSAL: tl.constexpr, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr
-):
+def attention(q, k, v, out, length, scale, CAUSAL: tl.constexpr, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
     """Flash attention forward; q, k, v, out [heads, length, D], scale includes log2(e)."""
     head = tl.program_id(1) * length * D
     rm = tl.program_id(0) * BM + tl.arange(0, BM)

@@ -38,9 +38,7 @@ class Format:
     """How `bits` bits of a register read as a number."""
 
     bits: int
-    values: np.ndarray | None = field(
-        default=None, compare=False
-    )  # table of all codes, else decoded by dtype
+    values: np.ndarray | None = field(default=None, compare=False)  # table of all codes, else decoded by dtype
     dtype: str = ""
 
     def decode(self, codes: np.ndarray) -> np.ndarray:

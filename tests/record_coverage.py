@@ -15,9 +15,22 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = [f"tests/test_cdna_{family}.py" for family in (
-    "valu", "modifiers", "salu", "memory", "lds", "atomics", "dot", "low_precision", "matrix", "scalar_memory",
-    "singles")]
+FILES = [
+    f"tests/test_cdna_{family}.py"
+    for family in (
+        "valu",
+        "modifiers",
+        "salu",
+        "memory",
+        "lds",
+        "atomics",
+        "dot",
+        "low_precision",
+        "matrix",
+        "scalar_memory",
+        "singles",
+    )
+]
 HEADER = """\
 # The instructions that tests of single instructions executed, and the archs they ran as; see ../coverage.py.
 # `python tests/record_coverage.py` wrote it, from test_cdna_*.py: valu modifiers salu memory lds atomics dot
@@ -32,8 +45,11 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "executed.txt"
-        code = subprocess.call([sys.executable, "-m", "pytest", "-q", *FILES], cwd=ROOT,
-                               env={**os.environ, "CDNA_COVERAGE_FILE": str(file)})
+        code = subprocess.call(
+            [sys.executable, "-m", "pytest", "-q", *FILES],
+            cwd=ROOT,
+            env={**os.environ, "CDNA_COVERAGE_FILE": str(file)},
+        )
         if code:
             print("record_coverage: a test failed; the list is left as it was", file=sys.stderr)
             return code

@@ -125,9 +125,7 @@ class Case:
         for i in LANES:
             if self.exec >> i & 1:
                 self.returned[i] = self.after[self.cell[i]]
-                self.after[self.cell[i]] = (
-                    operation(self.after[self.cell[i]], self.data[i]) & (1 << 8 * size) - 1
-                )
+                self.after[self.cell[i]] = operation(self.after[self.cell[i]], self.data[i]) & (1 << 8 * size) - 1
 
     def memory(self) -> np.ndarray:
         return np.array(self.before, np.uint32 if self.size == 4 else np.uint64)
@@ -180,9 +178,7 @@ def test_global_flat_and_buffer_atomics(name: str, size: int, operation: Operati
         case.check(memory.tolist(), state.v, first)
 
 
-@pytest.mark.parametrize(
-    "name,size,operation", list(ds_operations()), ids=lambda x: x if isinstance(x, str) else ""
-)
+@pytest.mark.parametrize("name,size,operation", list(ds_operations()), ids=lambda x: x if isinstance(x, str) else "")
 def test_lds_atomics(name: str, size: int, operation: Operation) -> None:
     data, result = name_of(8, size), name_of(12, size)
     for text, first in (
@@ -234,9 +230,7 @@ def test_compare_and_swap(size: int) -> None:
 
 def test_lds_exchange_masked_or_and_wrap() -> None:
     lds: np.ndarray = np.arange(100, 164, dtype=np.uint32)
-    state = run(
-        "gfx942", "ds_wrxchg_rtn_b32 v2, v0, v1", v={0: [4 * i for i in LANES], 1: LANES}, lds=lds.tobytes()
-    )
+    state = run("gfx942", "ds_wrxchg_rtn_b32 v2, v0, v1", v={0: [4 * i for i in LANES], 1: LANES}, lds=lds.tobytes())
     assert state.v[2] == list(range(100, 164)) and np.frombuffer(state.lds, np.uint32).tolist() == list(LANES)
     state = run(
         "gfx942",
@@ -245,9 +239,7 @@ def test_lds_exchange_masked_or_and_wrap() -> None:
         v={0: [8 * i for i in LANES], 1: LANES, 4: range(200, 264)},
         lds=lds.tobytes(),
     )
-    assert state.v[2][:8] == [101 + 2 * i for i in range(8)] and state.v[3][:8] == [
-        100 + 2 * i for i in range(8)
-    ]
+    assert state.v[2][:8] == [101 + 2 * i for i in range(8)] and state.v[3][:8] == [100 + 2 * i for i in range(8)]
     assert np.frombuffer(state.lds, np.uint32)[:4].tolist() == [200, 0, 201, 1]
     state = run(
         "gfx942",
@@ -263,9 +255,7 @@ def test_lds_exchange_masked_or_and_wrap() -> None:
         lds=lds.tobytes(),
     )
     assert state.v[4] == lds.tolist()
-    assert np.frombuffer(state.lds, np.uint32).tolist() == [
-        x - 130 if x >= 130 else x + 7 for x in lds.tolist()
-    ]
+    assert np.frombuffer(state.lds, np.uint32).tolist() == [x - 130 if x >= 130 else x + 7 for x in lds.tolist()]
 
 
 def test_append_and_consume() -> None:

@@ -337,8 +337,7 @@ def test_a_wait_takes_the_latency_and_work_before_it_hides_it() -> None:
     # Waiting for the first of two loads is not waiting for the second.
     two = load + "s_nop 15\n" * 9 + "global_load_dword v3, v1, s[2:3] sc1\n"
     assert (
-        cu_cycles(two + "s_waitcnt vmcnt(1)\n" + MFMA * 40)[1]
-        < cu_cycles(two + "s_waitcnt vmcnt(0)\n" + MFMA * 40)[1]
+        cu_cycles(two + "s_waitcnt vmcnt(1)\n" + MFMA * 40)[1] < cu_cycles(two + "s_waitcnt vmcnt(0)\n" + MFMA * 40)[1]
     )
 
 

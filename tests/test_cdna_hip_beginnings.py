@@ -19,47 +19,60 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDNA_CACHE_DIR", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("text, names", [
-    (RUNTIME + "#include <vector>\n", ["hip/hip_runtime.h"]),
-    ("// #define A\n/* #include \"b.h\" *//* **/\n\n# include <new>  // c\n" + RUNTIME, ["new", "hip/hip_runtime.h"]),
-    ("#include <hip/hip_fp16.h>\n#include <stdio.h>\n" + RUNTIME, ["hip/hip_fp16.h", "stdio.h", "hip/hip_runtime.h"]),
-    ("#include <vector>\n", []),
-    ("#define A\n" + RUNTIME, []),
-    ("#pragma clang fp contract(off)\n" + RUNTIME, []),
-    ("int a;\n" + RUNTIME, []),
-    ("/* a */ int a; /* b */\n" + RUNTIME, []),
-    ("// a \\\n" + RUNTIME, []),
-    ("/* " + RUNTIME + "*/\n", []),
-    ("#include \"plain.h\"\n" + RUNTIME, []),
-    ("#include \"absent.h\"\n" + RUNTIME, []),
-    ("#include \"hip/hip_runtime.h\"\n", ["hip/hip_runtime.h"]),
-    ("#include \"vector\"\n" + RUNTIME, []),
-    ("#include \"round.h\"\n" + RUNTIME, []),
-    ("#pragma once\n#include <new>\n#include \"deep.h\"\n", ["new", "vector", "hip/hip_runtime.h"]),
-    ("#include <own/list.h>\n" + RUNTIME, []),
-    ("#include <hip/hip_runtime.h> \\\n", []),
-])
+@pytest.mark.parametrize(
+    "text, names",
+    [
+        (RUNTIME + "#include <vector>\n", ["hip/hip_runtime.h"]),
+        ('// #define A\n/* #include "b.h" *//* **/\n\n# include <new>  // c\n' + RUNTIME, ["new", "hip/hip_runtime.h"]),
+        (
+            "#include <hip/hip_fp16.h>\n#include <stdio.h>\n" + RUNTIME,
+            ["hip/hip_fp16.h", "stdio.h", "hip/hip_runtime.h"],
+        ),
+        ("#include <vector>\n", []),
+        ("#define A\n" + RUNTIME, []),
+        ("#pragma clang fp contract(off)\n" + RUNTIME, []),
+        ("int a;\n" + RUNTIME, []),
+        ("/* a */ int a; /* b */\n" + RUNTIME, []),
+        ("// a \\\n" + RUNTIME, []),
+        ("/* " + RUNTIME + "*/\n", []),
+        ('#include "plain.h"\n' + RUNTIME, []),
+        ('#include "absent.h"\n' + RUNTIME, []),
+        ('#include "hip/hip_runtime.h"\n', ["hip/hip_runtime.h"]),
+        ('#include "vector"\n' + RUNTIME, []),
+        ('#include "round.h"\n' + RUNTIME, []),
+        ('#pragma once\n#include <new>\n#include "deep.h"\n', ["new", "vector", "hip/hip_runtime.h"]),
+        ("#include <own/list.h>\n" + RUNTIME, []),
+        ("#include <hip/hip_runtime.h> \\\n", []),
+    ],
+)
 def test_the_includes_that_a_source_begins_with(tmp_path: Path, text: str, names: list[str]) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "vector").write_text("")
     (tmp_path / "plain.h").write_text("#include <vector>\n")
-    (tmp_path / "deep.h").write_text("#pragma once\n#include <vector>\n#include \"in/deep.h\"\n")
+    (tmp_path / "deep.h").write_text('#pragma once\n#include <vector>\n#include "in/deep.h"\n')
     (tmp_path / "in/deep.h").write_text("// of the folder in\n#pragma once\n" + RUNTIME)
-    (tmp_path / "round.h").write_text("#include \"round.h\"\n" + RUNTIME)
+    (tmp_path / "round.h").write_text('#include "round.h"\n' + RUNTIME)
     source = tmp_path / "mine.hip"
     source.write_text(text)
     assert includes_of(source) == names
 
 
-@pytest.mark.parametrize("flags, kept, clear", [
-    (["-std=c++20", "-g", "-Wall", "-mllvm", "-x", "-DA=1", "-I.", "-ffast-math"], ["-std=c++20", "-ffast-math"], True),
-    (["-O1", "-O3"], [], True),
-    (["-O3", "-O1"], ["-O3", "-O1"], True),
-    (["-include", "stdio.h", "-isystem", "/a"], ["-include", "stdio.h", "-isystem", "/a"], True),
-    (["-include", "own.h"], ["-include", "own.h"], False),
-    (["-isystem", "a"], ["-isystem", "a"], False),
-    (["-Xclang", "-include-pch", "-Xclang", "a"], ["-Xclang", "-include-pch", "-Xclang", "a"], False),
-])
+@pytest.mark.parametrize(
+    "flags, kept, clear",
+    [
+        (
+            ["-std=c++20", "-g", "-Wall", "-mllvm", "-x", "-DA=1", "-I.", "-ffast-math"],
+            ["-std=c++20", "-ffast-math"],
+            True,
+        ),
+        (["-O1", "-O3"], [], True),
+        (["-O3", "-O1"], ["-O3", "-O1"], True),
+        (["-include", "stdio.h", "-isystem", "/a"], ["-include", "stdio.h", "-isystem", "/a"], True),
+        (["-include", "own.h"], ["-include", "own.h"], False),
+        (["-isystem", "a"], ["-isystem", "a"], False),
+        (["-Xclang", "-include-pch", "-Xclang", "a"], ["-Xclang", "-include-pch", "-Xclang", "a"], False),
+    ],
+)
 def test_flags_with_which_headers_are_parsed_anew(flags: list[str], kept: list[str], clear: bool) -> None:
     given = Given(flags, ["-O3"], "/")
     assert (given.kept, given.clear) == (kept, clear)
@@ -125,8 +138,11 @@ def test_a_folder_with_a_file_that_a_header_includes_is_looked_in(tmp_path: Path
 
 def test_what_is_compiled_and_said_stays_the_same(tmp_path: Path, compiler_calls: list[list[str]]) -> None:
     def ahead() -> list[bool]:
-        return ["-include-pch" in call for call in compiler_calls
-                if "-E" not in call and "-emit-pch" not in call and "--cuda-device-only" in call]
+        return [
+            "-include-pch" in call
+            for call in compiler_calls
+            if "-E" not in call and "-emit-pch" not in call and "--cuda-device-only" in call
+        ]
 
     source = tmp_path / "mine.hip"
 

@@ -66,8 +66,16 @@ def interesting_floats(form: str) -> np.ndarray:
     largest = np.float32(FORMS[form][2])
     outside = np.float32([largest * 1.01, largest * 1.07, largest * 2, 1e30, 3e38, 1e-20, 1e-45, 0.0])
     infinity = np.float32(np.inf)
-    points = np.concatenate([points, np.nextafter(points, infinity), np.nextafter(points, -infinity),
-                             outside, -outside, np.float32([np.inf, -np.inf, np.nan])])
+    points = np.concatenate(
+        [
+            points,
+            np.nextafter(points, infinity),
+            np.nextafter(points, -infinity),
+            outside,
+            -outside,
+            np.float32([np.inf, -np.inf, np.nan]),
+        ]
+    )
     return points.astype(np.float32)
 
 
@@ -80,7 +88,8 @@ def test_fp8_codes_have_the_values_that_pytorch_gives_them(form: str, place: str
         call(place, "decode", 256, *given, out)
     else:  # one int before the pointer: four bytes of padding
         program("numbers.hip", place).kernels["device_decode"].launch(
-            (4, 1, 1), (64, 1, 1), struct.pack("@iQi", FORMS[form][0], out.ctypes.data, 256))
+            (4, 1, 1), (64, 1, 1), struct.pack("@iQi", FORMS[form][0], out.ctypes.data, 256)
+        )
     np.testing.assert_array_equal(out, decoded(form))
     assert np.array_equal(np.signbit(out[~np.isnan(out)]), np.signbit(decoded(form)[~np.isnan(out)]))
 
@@ -135,18 +144,37 @@ def test_arithmetic_of_16_bit_numbers(dtype: torch.dtype, place: str) -> None:
 
     nan = x.isnan() | y.isnan()
     wanted = [
-        x + y, x - y, x * y, x / y, fused(x, y, z), -x, x.abs(),
-        number(x, y, torch.maximum(x, y)), number(x, y, torch.minimum(x, y)),
-        (x < y), (x != y) & ~nan, (x <= y) | nan, x.isnan(),
-        rounded(fused(x, y, x) * x), rounded(fused(y, z, y) * y), (x >= y) & (y >= z),
+        x + y,
+        x - y,
+        x * y,
+        x / y,
+        fused(x, y, z),
+        -x,
+        x.abs(),
+        number(x, y, torch.maximum(x, y)),
+        number(x, y, torch.minimum(x, y)),
+        (x < y),
+        (x != y) & ~nan,
+        (x <= y) | nan,
+        x.isnan(),
+        rounded(fused(x, y, x) * x),
+        rounded(fused(y, z, y) * y),
+        (x >= y) & (y >= z),
     ]
     names = "+ - * / fma neg abs max min < != <=u isnan fma2.x fma2.y >=2".split()
     for column, (name, want) in enumerate(zip(names, wanted)):
         got, want_floats = out[:, column], want.float().numpy()
         same = (got == want_floats) | (np.isnan(got) & np.isnan(want_floats))
         # the device may flush nothing: subnormals count as they are
-        assert same.mean() > (0.998 if "fma" in name else 0.99999), (name, place, int((~same).sum()), [
-            (hex(a[i]), hex(b[i]), hex(c[i]), float(got[i]), float(want_floats[i])) for i in np.flatnonzero(~same)[:4]])
+        assert same.mean() > (0.998 if "fma" in name else 0.99999), (
+            name,
+            place,
+            int((~same).sum()),
+            [
+                (hex(a[i]), hex(b[i]), hex(c[i]), float(got[i]), float(want_floats[i]))
+                for i in np.flatnonzero(~same)[:4]
+            ],
+        )
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -182,12 +210,30 @@ def test_rounding_to_16_bits(place: str) -> None:
 def test_mathematics_on_the_device(arch: str) -> None:
     x = np.linspace(0.1, 3.9, 64, dtype=np.float32)
     out: np.ndarray = np.zeros((20, 64), np.float32)
-    program("kernels.hip", arch).kernels["maths"].launch((1, 1, 1), (64, 1, 1),
-                                                         struct.pack("@QQ", x.ctypes.data, out.ctypes.data))
+    program("kernels.hip", arch).kernels["maths"].launch(
+        (1, 1, 1), (64, 1, 1), struct.pack("@QQ", x.ctypes.data, out.ctypes.data)
+    )
     functions = [
-        math.exp, math.sin, math.cos, lambda v: v**2.5, math.erf, math.log, lambda v: v**-0.5, math.tanh, math.exp,
-        lambda v: math.sin(v) + math.cos(v), math.lgamma, math.cbrt, lambda v: v**3, math.exp, lambda v: v, lambda v: v,
-        lambda v: math.hypot(v, 1), lambda v: v * v + v, lambda v: max(v, 1) + min(v, 2), math.sqrt,
+        math.exp,
+        math.sin,
+        math.cos,
+        lambda v: v**2.5,
+        math.erf,
+        math.log,
+        lambda v: v**-0.5,
+        math.tanh,
+        math.exp,
+        lambda v: math.sin(v) + math.cos(v),
+        math.lgamma,
+        math.cbrt,
+        lambda v: v**3,
+        math.exp,
+        lambda v: v,
+        lambda v: v,
+        lambda v: math.hypot(v, 1),
+        lambda v: v * v + v,
+        lambda v: max(v, 1) + min(v, 2),
+        math.sqrt,
     ]
     for row, function in enumerate(functions):
         wanted = np.array([function(float(v)) for v in x])
@@ -199,7 +245,8 @@ def test_lanes_and_groups_on_the_device(arch: str) -> None:
     out: np.ndarray = np.zeros(384, np.int32)
     ballots: np.ndarray = np.zeros(64, np.uint64)
     program("kernels.hip", arch).kernels["lanes"].launch(
-        (1, 1, 1), (64, 1, 1), struct.pack("@QQ", out.ctypes.data, ballots.ctypes.data), dynamic_lds_bytes=256)
+        (1, 1, 1), (64, 1, 1), struct.pack("@QQ", out.ctypes.data, ballots.ctypes.data), dynamic_lds_bytes=256
+    )
     t = np.arange(64)
     mixed = 3 + 100 * (t ^ 1) + 10000 * np.where(t + 2 < 64, t + 2, t)
     np.testing.assert_array_equal(out[:64], mixed[::-1])
@@ -298,6 +345,7 @@ def test_our_wrapper_headers_make_the_code_that_clang_makes_with_its_own() -> No
     ours = compilers.ziglang("libstdc++")
     if theirs.wrapper != "clang" or theirs.version not in ours.version:
         pytest.skip(f"needs the clang of {ours.version} with its HIP headers; this is {theirs.version}")
+
     def code(compiler: compilers.Compiler) -> list[str]:
         text = Toolchain(compiler).device_asm(ROOT / "kernels.hip", "gfx942", extra=["-g0"])
         return [line for line in text.splitlines() if not re.search(r"ident|cuid|\.file", line)]

@@ -18,8 +18,14 @@ PROGRAMS = Path(__file__).parent / "hip"
 
 def cdna(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """`python -m cdna` with these words, as a user would start it."""
-    return subprocess.run([sys.executable, "-m", "cdna", *map(str, words)], cwd=ROOT, capture_output=True,
-                          text=True, timeout=240, env={**os.environ, **environment})
+    return subprocess.run(
+        [sys.executable, "-m", "cdna", *map(str, words)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, **environment},
+    )
 
 
 def run(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -38,8 +44,20 @@ def test_a_wrong_result_is_the_programs_exit_code() -> None:
     assert "saxpy.hip" in done.stdout and "not so" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["matmul_lds", "sort_scan_histogram", "stencil_paths", "grid_sync", "exchange",
-                                  "ipc_events", "rtc", "memory_calls", "random"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "matmul_lds",
+        "sort_scan_histogram",
+        "stencil_paths",
+        "grid_sync",
+        "exchange",
+        "ipc_events",
+        "rtc",
+        "memory_calls",
+        "random",
+    ],
+)
 def test_program(name: str) -> None:
     done = run(PROGRAMS / f"{name}.hip")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -358,10 +376,15 @@ def test_checks_find_nothing_in_correct_programs(name: str) -> None:
     assert done.returncode == 0 and not done.stderr, done.stderr
 
 
-@pytest.mark.parametrize(("kernel", "what"), [
-    ("0", "which lanes go on depends on a local variable|stores what was computed from a local variable"),
-    ("1", "stores what was computed from a local variable"),
-    ("2", "stores what was computed from a local variable .*lane 32"), ("3", "")])
+@pytest.mark.parametrize(
+    ("kernel", "what"),
+    [
+        ("0", "which lanes go on depends on a local variable|stores what was computed from a local variable"),
+        ("1", "stores what was computed from a local variable"),
+        ("2", "stores what was computed from a local variable .*lane 32"),
+        ("3", ""),
+    ],
+)
 def test_local_variables_that_nothing_has_written(kernel: str, what: str) -> None:
     """Without optimisation; with it, clang has decided what they are, and nothing is said of correct code either."""
     done = run("-O0", PROGRAMS / "uninitialised.hip", "--", kernel, CDNA_CHECKS="report:all")

@@ -41,6 +41,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 # ------------------------------------------------------------ device code
 
+
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_kernels_compile_for_both_archs(arch: str) -> None:
     text = find().device_asm(KERNELS, arch)
@@ -88,8 +89,10 @@ def test_control_constants() -> None:
 
 # ------------------------------------------------------------ cache
 
+
 def test_a_result_is_kept_until_what_it_came_from_changes(
-        tmp_path: Path, empty_cache: Path, compiler_calls: list[list[str]]) -> None:
+    tmp_path: Path, empty_cache: Path, compiler_calls: list[list[str]]
+) -> None:
     def compilations() -> int:
         return sum(not {"-emit-pch", "-E"} & {*call} for call in compiler_calls)  # these parse headers ahead
 
@@ -121,7 +124,8 @@ def test_a_parsed_header_outlives_a_new_checkout(tmp_path: Path, empty_cache: Pa
 
 
 def test_what_a_killed_build_left_is_not_taken_for_a_result(
-        tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = write(tmp_path, SCALE.replace('#include "scale.h"', "#define SCALE 2"))
     real = toolchain._run
 
@@ -142,23 +146,34 @@ def test_what_a_killed_build_left_is_not_taken_for_a_result(
 
 # ------------------------------------------------------------ host code
 
+
 def test_the_host_pass_registers_its_kernels_and_holds_the_fat_binary() -> None:
     device = b"the device code " * 4
     host = find().host_object(KERNELS, device, "gfx942")
     symbols = subprocess.run(["nm", str(host)], capture_output=True, text=True).stdout if shutil.which("nm") else ""
     content = host.read_bytes()
-    for name in ("__hipRegisterFatBinary", "__hipRegisterFunction", "__hipRegisterVar", "__hipUnregisterFatBinary",
-                 "__hipPushCallConfiguration", "__hipPopCallConfiguration", "hipLaunchKernel"):
+    for name in (
+        "__hipRegisterFatBinary",
+        "__hipRegisterFunction",
+        "__hipRegisterVar",
+        "__hipUnregisterFatBinary",
+        "__hipPushCallConfiguration",
+        "__hipPopCallConfiguration",
+        "hipLaunchKernel",
+    ):
         assert name.encode() in content
         assert not symbols or re.search(rf"^\s+U {name}$", symbols, re.MULTILINE), f"{name} is to be resolved"
     assert device in content
 
 
 def test_host_code_runs(tmp_path: Path) -> None:
-    source = write(tmp_path, """#include <hip/hip_runtime.h>
+    source = write(
+        tmp_path,
+        """#include <hip/hip_runtime.h>
 #include <string>
 extern "C" int length(const char* s) { return (int)std::string(s).size() + dim3(2).x; }
-""")
+""",
+    )
     library = find().link_shared([find().host_object(source, b"none", "gfx942")])
     assert ctypes.CDLL(str(library)).length(b"four") == 6
 
@@ -171,15 +186,25 @@ def test_an_undefined_symbol_is_named_when_linking(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------ errors
 
-@pytest.mark.parametrize(("body", "message"), [
-    ("x[0] = y;", r"mine.hip:3:8: error: use of undeclared identifier 'y': x\[0\] = y;$"),
-    ('#line 40 "other.cu"\nx[0] = y;\nz;', r"^other.cu:40:8: error: .*'y'.* \(and 1 more error\)$"),
-    ('asm volatile("v_nonsense v0");', r"mine.hip:3: error: invalid instruction: v_nonsense v0$"),
-    ("extern __device__ float g(float); x[0] = g(x[1]);", r"mine.hip:3: error: undefined device symbol _Z1gf$"),
-    ("__shared__ float s[70000]; s[(int)x[0]] = 1; x[0] = s[3];", r"mine.hip:2:17: error: local memory \(280000\) exc"),
-    ("__builtin_amdgcn_permlane32_swap(1, 2, false, false);", r"mine.hip:3:1: error: .* needs target feature"),
-    ("constexpr int waves = 256 / warpSize;", r"mine.hip:3:15: error: .*; since ROCm 7 .* or say CDNA_HIP_VERSION=6"),
-])
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("x[0] = y;", r"mine.hip:3:8: error: use of undeclared identifier 'y': x\[0\] = y;$"),
+        ('#line 40 "other.cu"\nx[0] = y;\nz;', r"^other.cu:40:8: error: .*'y'.* \(and 1 more error\)$"),
+        ('asm volatile("v_nonsense v0");', r"mine.hip:3: error: invalid instruction: v_nonsense v0$"),
+        ("extern __device__ float g(float); x[0] = g(x[1]);", r"mine.hip:3: error: undefined device symbol _Z1gf$"),
+        (
+            "__shared__ float s[70000]; s[(int)x[0]] = 1; x[0] = s[3];",
+            r"mine.hip:2:17: error: local memory \(280000\) exc",
+        ),
+        ("__builtin_amdgcn_permlane32_swap(1, 2, false, false);", r"mine.hip:3:1: error: .* needs target feature"),
+        (
+            "constexpr int waves = 256 / warpSize;",
+            r"mine.hip:3:15: error: .*; since ROCm 7 .* or say CDNA_HIP_VERSION=6",
+        ),
+    ],
+)
 def test_a_compile_error_names_the_users_line(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(CompileError, match=message) as caught:
         find().device_asm(write(tmp_path, KERNEL % body), "gfx942")
@@ -204,19 +229,24 @@ def test_a_source_for_rocm_6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_error_inside_a_library_is_told_at_the_users_line(tmp_path: Path) -> None:
-    said = ("In file included from /user/mine.hip:2:\n"
-            f"{__file__}:99:5: error: no such thing\n   99 | thing\n"
-            "/user/mine.hip:7:3: note: in instantiation of 'x' requested here\n1 error generated.\n")
+    said = (
+        "In file included from /user/mine.hip:2:\n"
+        f"{__file__}:99:5: error: no such thing\n   99 | thing\n"
+        "/user/mine.hip:7:3: note: in instantiation of 'x' requested here\n1 error generated.\n"
+    )
     told = diagnostics.explain(said, Path("/user/mine.hip"))
     assert told == f"/user/mine.hip:7: error: no such thing (in {__file__}:99:5)"
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({"arch": "gfx90a"}, "unknown arch 'gfx90a': the emulated device knows gfx942, gfx950"),
-    ({"arch": "gfx942", "include_dirs": [Path("/nowhere")]}, "-I /nowhere: no such folder"),
-    ({"arch": "gfx942", "extra": ["-fnonsense"]}, "unknown argument: '-fnonsense'"),
-    ({"arch": "gfx942", "std": "c++99"}, "invalid value 'c++99' in '-std=c++99'"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"arch": "gfx90a"}, "unknown arch 'gfx90a': the emulated device knows gfx942, gfx950"),
+        ({"arch": "gfx942", "include_dirs": [Path("/nowhere")]}, "-I /nowhere: no such folder"),
+        ({"arch": "gfx942", "extra": ["-fnonsense"]}, "unknown argument: '-fnonsense'"),
+        ({"arch": "gfx942", "std": "c++99"}, "invalid value 'c++99' in '-std=c++99'"),
+    ],
+)
 def test_bad_arguments(tmp_path: Path, arguments: dict, message: str) -> None:
     with pytest.raises(ToolchainError, match=re.escape(message)):
         find().device_asm(write(tmp_path, "int x;\n"), **arguments)
@@ -238,11 +268,17 @@ def test_no_compiler_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "pip install ziglang triton" in str(caught.value) and "apt-get install clang-22" in str(caught.value)
 
 
-@pytest.mark.parametrize(("script", "reason"), [
-    ('echo "clang version 19.1.7"', "is clang 19.1.7: 20 or later is needed"),
-    ('case $1 in --version) echo "clang version 21.0.0";; *) echo "x86-64";; esac', "built without the AMDGPU target"),
-    ("exit 1", "exit code 1"),
-])
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ('echo "clang version 19.1.7"', "is clang 19.1.7: 20 or later is needed"),
+        (
+            'case $1 in --version) echo "clang version 21.0.0";; *) echo "x86-64";; esac',
+            "built without the AMDGPU target",
+        ),
+        ("exit 1", "exit code 1"),
+    ],
+)
 def test_a_clang_that_will_not_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str) -> None:
     write(tmp_path, f"#!/bin/sh\n{script}\n", "clang++-21").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -264,9 +300,11 @@ def test_a_wanted_compiler_that_is_not_there() -> None:
 
 
 def test_verify_finds_the_source_line() -> None:
-    text = ('\t.file\t1 "/a" "b.hip"\nk:\n\t.loc\t1 7 3\n\ts_add_u32 s0, s0, f@rel32@lo+4\n\t.loc\t1 0 3\n\ts_nop 0\n'
-            '\t.file\t2 "/usr/include" "math.h"\n\t.loc\t2 4 1 ; /usr/include/math.h:4:1 @[ /a/b.hip:9:2 ]\n'
-            '\ts_endpgm\n')
+    text = (
+        '\t.file\t1 "/a" "b.hip"\nk:\n\t.loc\t1 7 3\n\ts_add_u32 s0, s0, f@rel32@lo+4\n\t.loc\t1 0 3\n\ts_nop 0\n'
+        '\t.file\t2 "/usr/include" "math.h"\n\t.loc\t2 4 1 ; /usr/include/math.h:4:1 @[ /a/b.hip:9:2 ]\n'
+        "\ts_endpgm\n"
+    )
     assert verify.source_of_line(text, 4) == verify.source_of_line(text, 6) == "/a/b.hip:7"
     assert verify.source_of_line(text, 9) == "/a/b.hip:9", "inlined from a library: the user's line that called it"
     assert verify.undefined_symbol(text) == "/a/b.hip:7: error: undefined device symbol f"
@@ -274,6 +312,7 @@ def test_verify_finds_the_source_line() -> None:
 
 
 # ------------------------------------------------------------ commands
+
 
 def test_report_of_a_source_and_of_its_assembly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--arch", "gfx950", str(KERNELS)]) == 0
@@ -296,14 +335,18 @@ def test_report_counts_what_the_launch_adds(capsys: pytest.CaptureFixture[str]) 
     assert "lanes takes 65756 bytes of LDS a workgroup; gfx942 has 65536" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("name", "text", "message"), [
-    ("a.s", "nothing\n", "a.s: not AMDGCN assembly: it has no .amdgcn_target"),
-    ("b.s", '.amdgcn_target "amdgcn-amd-amdhsa--gfx1100"\n', "b.s: unknown arch 'gfx1100'"),
-    ("c.txt", "", "c.txt: report reads AMDGCN assembly (.s), HIP sources"),
-    ("d.hip", "int host_only() { return 1; }\n", "no kernel"),
-])
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.s", "nothing\n", "a.s: not AMDGCN assembly: it has no .amdgcn_target"),
+        ("b.s", '.amdgcn_target "amdgcn-amd-amdhsa--gfx1100"\n', "b.s: unknown arch 'gfx1100'"),
+        ("c.txt", "", "c.txt: report reads AMDGCN assembly (.s), HIP sources"),
+        ("d.hip", "int host_only() { return 1; }\n", "no kernel"),
+    ],
+)
 def test_report_of_something_else(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, message: str) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, message: str
+) -> None:
     assert main(["report", str(write(tmp_path, text, name))]) == 2
     said = capsys.readouterr().err
     assert message in said and said.startswith("cdna: ") and said.count("\n") == 1
@@ -311,7 +354,11 @@ def test_report_of_something_else(
 
 def test_kernels_own_names() -> None:
     assert report.short_names(["_Z4axpyPf", "_ZN2ns3sub5scaleEPf", "plain", "_ZN12_GLOBAL__N_15localEv"]) == [
-        "axpy", "scale", "plain", "local"]
+        "axpy",
+        "scale",
+        "plain",
+        "local",
+    ]
     twice = ["_Z4axpyILi1EEvPf", "_Z4axpyILi2EEvPf"]
     assert report.short_names(twice) == ["axpy<1>", "axpy<2>"], "instances of a template stay apart"
     overloads = ["_Z4axpyPf", "_Z4axpyPd"]
@@ -337,6 +384,10 @@ def test_doctor_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_itself() -> None:
-    done = subprocess.run([sys.executable, "-m", "cdna", "report", "/nowhere.hip"], capture_output=True, text=True,
-                          cwd=Path(__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-m", "cdna", "report", "/nowhere.hip"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent.parent,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "cdna: /nowhere.hip: no such file\n")

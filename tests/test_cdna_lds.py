@@ -29,16 +29,10 @@ def test_ds_read2_write2(dwords: int, stride: str) -> None:
     rng = random.Random(dwords)
     memory, size, unit = rng.randbytes(4096), 4 * dwords, 4 * dwords * (64 if stride else 1)
     for mask in masks(rng):
-        offset0, offset1 = (
-            (rng.randrange(4), rng.randrange(4)) if stride else (rng.randrange(64), rng.randrange(256))
-        )
+        offset0, offset1 = (rng.randrange(4), rng.randrange(4)) if stride else (rng.randrange(64), rng.randrange(256))
         at = [rng.randrange(256) * 4 for _ in LANES]
-        text = (
-            f"ds_read2{stride}_b{32 * dwords} v[0:{2 * dwords - 1}], v0 offset0:{offset0} offset1:{offset1}"
-        )
-        state = run(
-            "gfx942", text, v={0: at, **{k: [7] * 64 for k in range(1, 2 * dwords)}}, exec=mask, lds=memory
-        )
+        text = f"ds_read2{stride}_b{32 * dwords} v[0:{2 * dwords - 1}], v0 offset0:{offset0} offset1:{offset1}"
+        state = run("gfx942", text, v={0: at, **{k: [7] * 64 for k in range(1, 2 * dwords)}}, exec=mask, lds=memory)
         for e, offset in enumerate((offset0, offset1)):
             for k in range(dwords):
                 for i in active(mask):
@@ -82,9 +76,7 @@ def test_lds_out_of_range_reads_zero_and_drops_writes() -> None:
     assert [state.v[4][i] for i in range(4)] == [0x3D3C1234, 0x00001234, 0x00001234, 0x00001234]
     state = run("gfx942", "ds_read_b32 v2, v0 offset:8", v={0: [0xFFFFFFFC] * 64}, lds=memory)
     assert set(state.v[2]) == {0x08070605}  # address arithmetic wraps at 32 bits
-    state = run(
-        "gfx942", "ds_write_b64 v0, v[2:3]", v={0: at, 2: [0] * 64, 3: [0] * 64}, exec=0b1110, lds=memory
-    )
+    state = run("gfx942", "ds_write_b64 v0, v[2:3]", v={0: at, 2: [0] * 64, 3: [0] * 64}, exec=0b1110, lds=memory)
     assert state.lds == memory
 
 
@@ -156,9 +148,7 @@ def test_transposing_reads(bits: int) -> None:
     lds = rng.randbytes(8192)
     per_row = 16 // (size * 8 // bits)
     at = [rng.randrange(500) * 16 for _ in LANES]
-    state = run(
-        "gfx950", f"ds_read_b{size * 8}_tr_b{bits} v[2:{1 + size // 4}], v0 offset:32", v={0: at}, lds=lds
-    )
+    state = run("gfx950", f"ds_read_b{size * 8}_tr_b{bits} v[2:{1 + size // 4}], v0 offset:32", v={0: at}, lds=lds)
     pieces = [int.from_bytes(lds[a + 32 : a + 32 + size], "little") for a in at]
     for i in LANES:
         group, column = i & ~15, i & 15

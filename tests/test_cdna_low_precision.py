@@ -209,9 +209,7 @@ def test_stochastic_rounding(arch: str, op: str, name: str, places: int) -> None
         want = np.array([np.nan if np.isnan(a) else stochastic(name, float(a), 0) for a in x])
         upper = np.array([np.nan if np.isnan(a) else stochastic(name, float(a), 0xFFFFFFFF) for a in x])
         assert (same(got, want) | same(got, upper) | (got == 0) & (want == 0)).all()
-        exact = np.array(
-            [np.nan if np.isnan(a) else stochastic(name, float(a), int(r)) for a, r in zip(x, random)]
-        )
+        exact = np.array([np.nan if np.isnan(a) else stochastic(name, float(a), int(r)) for a, r in zip(x, random)])
         assert (np.isnan(x) | (got == exact)).mean() > 0.95
         assert np.isnan(got[1]) and got[2] == 1.0
 
@@ -235,10 +233,7 @@ def test_bf16_pair() -> None:
     x = np.concatenate(
         [
             x,
-            np.random.default_rng(3)
-            .integers(0, 1 << 32, 4096, dtype=np.uint64)
-            .astype(np.uint32)
-            .view(np.float32),
+            np.random.default_rng(3).integers(0, 1 << 32, 4096, dtype=np.uint64).astype(np.uint32).view(np.float32),
         ]
     )
     for low in lanes_of(x):
@@ -304,9 +299,7 @@ def wide_inputs(name: str, to: str, count: int, seed: int) -> np.ndarray:
     steps = table(to)[np.isfinite(table(to))]
     exact = rng.choice(steps, (count, LANES))
     between = (exact + rng.choice(steps, (count, LANES))) / 2
-    x = np.where(
-        rng.random((count, LANES)) < 0.5, x, np.where(rng.random((count, LANES)) < 0.5, exact, between)
-    )
+    x = np.where(rng.random((count, LANES)) < 0.5, x, np.where(rng.random((count, LANES)) < 0.5, exact, between))
     x = x.astype(np.float32)
     x[0, :6] = [0, -0.0, np.inf, -np.inf, np.nan, 1.0]
     if name == "f16":
@@ -396,9 +389,7 @@ def test_scaled_widening(op: str, source: str, to: str, count: int) -> None:
         text = f"v_cvt_scalef32_{op} {span('v', 16, n_out)}, {span('v', 8, n_in)}, v14 {select}"
         v.update({16 + r: [0x5A5A5A5A] * LANES for r in range(n_out)})
         state = snippet.run("gfx950", text, v=v)
-        codes = unpack(
-            registers >> np.uint64(in_bits * place) if n_in == 1 else registers, RAW[source], count
-        )
+        codes = unpack(registers >> np.uint64(in_bits * place) if n_in == 1 else registers, RAW[source], count)
         out = np.array(state.v[16 : 16 + n_out], np.uint64)
         if op.startswith("f16_"):
             assert (out[0] >> 16 == 0x5A5A).all()
@@ -430,9 +421,7 @@ def test_scaled_stochastic(op: str, source: str, to: str, count: int) -> None:
     rng = np.random.default_rng(8)
     x = (wide_inputs(source, to, count, 9) * np.float32(2.0**-5)).clip(-1, 1)
     x[0, 2:6] = 0.5
-    x = to_values(
-        source, to_codes(source, x)
-    )  # exact in the source's format, whatever the multiplication did
+    x = to_values(source, to_codes(source, x))  # exact in the source's format, whatever the multiplication did
     scale, factor = scale_register(rng)
     factor = np.minimum(factor, 1.0)
     scale = (np.log2(factor).astype(int) + 127).astype(np.uint64) << np.uint64(23)
@@ -448,9 +437,7 @@ def test_scaled_stochastic(op: str, source: str, to: str, count: int) -> None:
     n_out = max(1, out_bits // 32)
     v = {8 + r: row.tolist() for r, row in enumerate(raw)} | {40: random.tolist(), 41: scale.tolist()}
     v.update({r: [0] * LANES for r in range(n_out)})
-    state = snippet.run(
-        "gfx950", f"v_cvt_scalef32_{op} {span('v', 0, n_out)}, {span('v', 8, n_in)}, v40, v41", v=v
-    )
+    state = snippet.run("gfx950", f"v_cvt_scalef32_{op} {span('v', 0, n_out)}, {span('v', 8, n_in)}, v40, v41", v=v)
     got = to_values(to, unpack(np.array(state.v[:n_out], np.uint64), RAW[to], count))
     chain = random.copy()
     close = 0

@@ -61,9 +61,7 @@ def random_operands(case: Case, rng: np.random.Generator) -> Operands:
         c_values = rng.standard_normal(where.shape[:2]).astype(np.float32)
         c_registers = c_values.view(np.uint32).astype(np.uint64)
     c = scatter(where, c_values, (case.blocks, case.n, case.n))
-    return Operands(
-        registers[0], registers[1], c_registers, matrices[0], matrices[1].transpose(0, 2, 1), c, where
-    )
+    return Operands(registers[0], registers[1], c_registers, matrices[0], matrices[1].transpose(0, 2, 1), c, where)
 
 
 def result_values(case: Case, registers: np.ndarray) -> np.ndarray:
@@ -180,9 +178,7 @@ def test_lane_permutation_of_b(case: Case) -> None:
         check(case, got, operands.a, moved, operands.c, text)
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in dense_cases("gfx942") if c.result == "f64"], ids=lambda c: c.name
-)
+@pytest.mark.parametrize("case", [c for c in dense_cases("gfx942") if c.result == "f64"], ids=lambda c: c.name)
 def test_f64_negation(case: Case) -> None:
     operands = random_operands(case, np.random.default_rng(3))
     for neg in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)):
@@ -196,15 +192,11 @@ def test_mode_does_not_matter() -> None:
     v = {r: [0] * LANES for r in range(32)}
     tiny = 0x0001  # f16 2^-24
     v[16] = v[18] = [tiny] * LANES
-    state = snippet.run(
-        "gfx942", "v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]", v=v, mode=0x05
-    )
+    state = snippet.run("gfx942", "v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]", v=v, mode=0x05)
     assert np.array(state.v[0], np.uint32).view(np.float32)[0] == np.float32(2.0**-47)
     v[0] = [0x00000003] * LANES  # an f32 denormal as C
     v[16] = [0] * LANES
-    state = snippet.run(
-        "gfx942", "v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]", v=v, mode=0x05
-    )
+    state = snippet.run("gfx942", "v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]", v=v, mode=0x05)
     assert state.v[0][0] == 3
 
 
@@ -306,9 +298,7 @@ def test_f8f6f4(n: int, depth: int, a: int, b: int) -> None:
         word |= byte << np.uint32(8 * select)
         factor = 2.0 ** (byte.astype(float).reshape(LANES // n, n).T - 127)
         scaled.append(matrix * np.repeat(factor, 32, axis=1))
-    got = run_low(
-        f"v_mfma_scale_f32_{n}x{n}x{depth}_f8f6f4", n, a_registers, b_registers, c, (a, b), words, selects
-    )
+    got = run_low(f"v_mfma_scale_f32_{n}x{n}x{depth}_f8f6f4", n, a_registers, b_registers, c, (a, b), words, selects)
     check(
         case,
         got[None],
@@ -355,9 +345,7 @@ def test_extreme_scales(n: int, depth: int) -> None:
 SPARSE = [(arch, case, deep) for arch in ("gfx942", "gfx950") for case, deep in sparse_cases(arch)]
 
 
-@pytest.mark.parametrize(
-    ("arch", "case", "deep"), SPARSE, ids=lambda x: x.name if isinstance(x, Case) else str(x)
-)
+@pytest.mark.parametrize(("arch", "case", "deep"), SPARSE, ids=lambda x: x.name if isinstance(x, Case) else str(x))
 def test_sparse(arch: str, case: Case, deep: bool) -> None:
     rng = np.random.default_rng(6)
     n, fa, fb = case.n, FORMATS[case.a], FORMATS[case.b]
@@ -373,9 +361,7 @@ def test_sparse(arch: str, case: Case, deep: bool) -> None:
         index &= ~np.uint64(((1 << index_bits) - 1) << index_set * index_bits)
         a = np.zeros((n, case.depth))
         for q in range(groups):
-            index |= (first[q] | second[q] << 2).astype(np.uint64) << np.uint64(
-                index_set * index_bits + 4 * q
-            )
+            index |= (first[q] | second[q] << 2).astype(np.uint64) << np.uint64(index_set * index_bits + 4 * q)
             for lane in range(LANES):
                 k = 4 * group_of(case, deep, lane, q)
                 a[lane % n, k + first[q, lane]] = values[2 * q, lane]

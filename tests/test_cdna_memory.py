@@ -138,9 +138,7 @@ def access(
         registers = {}
         v = {0: low, 1: high, **v}
     operands = f"{data}, {address}{tail}" if verb == "load" else f"{address}, {data}{tail}"
-    state = run(
-        "gfx942", f"{space.removesuffix('_saddr')}_{verb}_{what} {operands}{imm}", v=v, s=registers, exec=mask
-    )
+    state = run("gfx942", f"{space.removesuffix('_saddr')}_{verb}_{what} {operands}{imm}", v=v, s=registers, exec=mask)
     return state, host.bytes()
 
 
@@ -175,9 +173,7 @@ def test_loads(space: str) -> None:
                 )
                 for k in range(dwords):
                     want = [
-                        int.from_bytes(memory[o + 4 * k : o + 4 * k + 4], "little")
-                        if mask >> i & 1
-                        else POISON
+                        int.from_bytes(memory[o + 4 * k : o + 4 * k + 4], "little") if mask >> i & 1 else POISON
                         for i, o in enumerate(offsets)
                     ]
                     assert state.v[8 + k] == want, (space, name, pattern, hex(mask), immediate, k)
@@ -266,8 +262,7 @@ def test_buffer_range_is_checked_by_dword() -> None:
     offsets = [0, 52, 56, 60, 61, 62, 64, 100, 0x80000000, 0xFFFFFFF0, 0xFFFFFFFF] + [4] * 53
     state = run(
         "gfx942",
-        "buffer_load_dwordx4 v[8:11], v0, s[4:7], 0 offen offset:4\n"
-        "buffer_load_ushort v12, v0, s[4:7], 0 offen",
+        "buffer_load_dwordx4 v[8:11], v0, s[4:7], 0 offen offset:4\nbuffer_load_ushort v12, v0, s[4:7], 0 offen",
         v={0: offsets},
         s=descriptor(host.base, 64),
     )
@@ -304,14 +299,11 @@ def test_buffer_offsets() -> None:
         s={**descriptor(host.base, 1024), 8: 100},
     )
     assert set(state.v[2]) == {word(112)} and set(state.v[3]) == {word(16)}
-    state = run(
-        "gfx942", "buffer_load_dword v2, off, s[4:7], s8 offset:12", s={**descriptor(host.base, 112), 8: 100}
-    )
+    state = run("gfx942", "buffer_load_dword v2, off, s[4:7], s8 offset:12", s={**descriptor(host.base, 112), 8: 100})
     assert set(state.v[2]) == {0}  # the scalar offset counts in the check
     state = run(
         "gfx942",
-        "buffer_load_dword v2, v0, s[4:7], 0 idxen offset:4\n"
-        "buffer_load_dword v3, v[0:1], s[4:7], 0 idxen offen",
+        "buffer_load_dword v2, v0, s[4:7], 0 idxen offset:4\nbuffer_load_dword v3, v[0:1], s[4:7], 0 idxen offen",
         v={0: LANES, 1: [4 * (i % 3) for i in LANES]},
         s=descriptor(host.base, 40, stride=12),
     )
@@ -350,9 +342,7 @@ def test_loads_to_lds(form: str, width: int) -> None:
         for i in active(mask):
             raw = host.bytes()[offsets[i] + immediate : offsets[i] + immediate + width]
             if width < 4:
-                raw = (int.from_bytes(raw, "little", signed=form[0] == "s") & 0xFFFFFFFF).to_bytes(
-                    4, "little"
-                )
+                raw = (int.from_bytes(raw, "little", signed=form[0] == "s") & 0xFFFFFFFF).to_bytes(4, "little")
             place = m0 + immediate + i * cell
             if place + cell <= len(lds):
                 want[place : place + cell] = raw
@@ -360,9 +350,7 @@ def test_loads_to_lds(form: str, width: int) -> None:
         state = run("gfx950", text, v={0: low, 1: high}, s={124: m0}, exec=mask, lds=lds)
         assert state.lds == bytes(want)
         text = f"buffer_load_{form} v0, s[4:7], 0 offen offset:{immediate} sc0 lds"
-        state = run(
-            "gfx950", text, v={0: offsets}, s={124: m0, **descriptor(host.base, 4096)}, exec=mask, lds=lds
-        )
+        state = run("gfx950", text, v={0: offsets}, s={124: m0, **descriptor(host.base, 4096)}, exec=mask, lds=lds)
         assert state.lds == bytes(want)
 
 
@@ -407,9 +395,7 @@ def test_scratch_forms() -> None:
         scratch_load_dwordx2 v[12:13], off, s33 offset:8
         scratch_load_ushort v14, v0, s33 offset:16
         scratch_load_ubyte v15, off, off offset:46"""
-    state = run(
-        "gfx942", text, v={0: vector, 8: values, 9: LANES, 15: [0] * 64}, s={33: 16}, scratch_bytes=48
-    )
+    state = run("gfx942", text, v={0: vector, 8: values, 9: LANES, 15: [0] * 64}, s={33: 16}, scratch_bytes=48)
     assert state.v[10] == values
     assert state.v[12] == values and state.v[13] == list(LANES)
     assert state.v[14] == [x & 0xFFFF for x in values]
@@ -448,9 +434,7 @@ def test_scratch_in_random_order() -> None:
         checks.append(
             [value(int.from_bytes(cells[i, at[i] : at[i] + size].tobytes(), "little"), POISON) for i in LANES]
         )
-    lines += [
-        f"scratch_load_dwordx4 v[{48 + 4 * k}:{51 + 4 * k}], off, off offset:{16 * k}" for k in range(4)
-    ]
+    lines += [f"scratch_load_dwordx4 v[{48 + 4 * k}:{51 + 4 * k}], off, off offset:{16 * k}" for k in range(4)]
     state = run("gfx942", "\n".join(lines), v=v, scratch_bytes=64)
     assert state.v[8:48] == checks
     assert np.array(state.v[48:64], np.uint32).T.copy().view(np.uint8).tolist() == cells.tolist()
@@ -474,12 +458,9 @@ def test_flat_reaches_lds_and_scratch() -> None:
         scratch_load_dword v4, off, off offset:4"""
     kinds = [i % 3 for i in LANES]
     low, high = split64(
-        [host.base, 0x0001 << 48, 0x0002 << 48][k] + (8 * (i // 3) if k < 2 else 0)
-        for i, k in enumerate(kinds)
+        [host.base, 0x0001 << 48, 0x0002 << 48][k] + (8 * (i // 3) if k < 2 else 0) for i, k in enumerate(kinds)
     )
-    state = run(
-        "gfx942", text, v={0: low, 1: high, 8: range(500, 564), 9: range(900, 964)}, lds=lds, scratch_bytes=16
-    )
+    state = run("gfx942", text, v={0: low, 1: high, 8: range(500, 564), 9: range(900, 964)}, lds=lds, scratch_bytes=16)
     assert state.s64(4) == 0x0001 << 48 and state.s64(6) == 0x0002 << 48
     for i, kind in enumerate(kinds):
         place = 8 * (i // 3)
@@ -536,8 +517,7 @@ def test_lanes_that_are_off_do_not_fault() -> None:
     low, high = split64([0x10] * 63 + [host.base])
     state = run(
         "gfx942",
-        "global_load_dword v2, v[0:1], off\nglobal_store_dword v[0:1], v2, off\n"
-        "global_atomic_add v[0:1], v2, off",
+        "global_load_dword v2, v[0:1], off\nglobal_store_dword v[0:1], v2, off\nglobal_atomic_add v[0:1], v2, off",
         v={0: low, 1: high},
         exec=1 << 63,
     )
@@ -636,14 +616,20 @@ def test_typed_buffer_loads(data: int) -> None:
             order[rng.randrange(4)] = rng.choice([0, 1])
             word3 = sum(s << 3 * k for k, s in enumerate(order)) | number << 12 | data << 15
             text = (
-                f"tbuffer_load_format_{part} v[8:{7 + count}], v0, s[4:7], 0 "
-                f"format:[BUF_DATA_FORMAT_{name},BUF_NUM_FORMAT_{NUMBER_FORMATS[number]}] offen\n"
-                f"buffer_load_format_{part} v[12:{11 + count}], v0, s[4:7], 0 offen\n"
-                f"tbuffer_load_format_d16_{part} v[16:{16 + (count - 1) // 2}], v0, s[4:7], dfmt:{data}, "
-                f"nfmt:{number}, 0 offen\n"
-                f"buffer_load_format_d16_{part} v[20:{20 + (count - 1) // 2}], v0, s[4:7], 0 offen\n"
-                "buffer_load_format_d16_hi_x v24, v0, s[4:7], 0 offen"
-            ).replace("[8:8]", "8").replace("[12:12]", "12").replace("[16:16]", "16").replace("[20:20]", "20")
+                (
+                    f"tbuffer_load_format_{part} v[8:{7 + count}], v0, s[4:7], 0 "
+                    f"format:[BUF_DATA_FORMAT_{name},BUF_NUM_FORMAT_{NUMBER_FORMATS[number]}] offen\n"
+                    f"buffer_load_format_{part} v[12:{11 + count}], v0, s[4:7], 0 offen\n"
+                    f"tbuffer_load_format_d16_{part} v[16:{16 + (count - 1) // 2}], v0, s[4:7], dfmt:{data}, "
+                    f"nfmt:{number}, 0 offen\n"
+                    f"buffer_load_format_d16_{part} v[20:{20 + (count - 1) // 2}], v0, s[4:7], 0 offen\n"
+                    "buffer_load_format_d16_hi_x v24, v0, s[4:7], 0 offen"
+                )
+                .replace("[8:8]", "8")
+                .replace("[12:12]", "12")
+                .replace("[16:16]", "16")
+                .replace("[20:20]", "20")
+            )
             resource = descriptor(host.base, 60 * size, flags=word3)  # four lanes are out of range
             state = run("gfx942", text, v={0: [i * size for i in LANES], 24: [7] * 64}, s=resource)
             for lane in LANES:
@@ -694,18 +680,24 @@ def test_typed_buffer_stores_give_back_what_was_loaded(data: int) -> None:
             registers = (count + 1) // 2 if d16 else count
             v = f"v[8:{7 + registers}]" if registers > 1 else "v8"
             form = f"format:[BUF_DATA_FORMAT_{name},BUF_NUM_FORMAT_{NUMBER_FORMATS[number]}]"
-            s = {**descriptor(host.base, 64 * size, flags=word3), **{k + 4: x for k, x in descriptor(
-                there.base, 60 * size, flags=word3).items()}}
+            s = {
+                **descriptor(host.base, 64 * size, flags=word3),
+                **{k + 4: x for k, x in descriptor(there.base, 60 * size, flags=word3).items()},
+            }
             at = [i * size for i in LANES]
-            for store in (f"buffer_store_format_{d16}{part} {v}, v0, s[8:11], 0 offen",
-                          f"tbuffer_store_format_{d16}{part} {v}, v0, s[8:11], 0 {form} offen"):
+            for store in (
+                f"buffer_store_format_{d16}{part} {v}, v0, s[8:11], 0 offen",
+                f"tbuffer_store_format_{d16}{part} {v}, v0, s[8:11], 0 {form} offen",
+            ):
                 run("gfx942", f"buffer_load_format_{d16}{part} {v}, v0, s[4:7], 0 offen\n{store}", v={0: at}, s=s)
                 assert there.bytes()[: 60 * size] == kept[: 60 * size], store
                 assert there.bytes()[60 * size :] == bytes(4 * size)
                 there.view[:] = 0
             if count == 1 and d16:
-                text = (f"buffer_load_format_d16_hi_x {v}, v0, s[4:7], 0 offen\n"
-                        f"buffer_store_format_d16_hi_x {v}, v0, s[8:11], 0 offen")
+                text = (
+                    f"buffer_load_format_d16_hi_x {v}, v0, s[4:7], 0 offen\n"
+                    f"buffer_store_format_d16_hi_x {v}, v0, s[8:11], 0 offen"
+                )
                 run("gfx942", text, v={0: at}, s=s)
                 assert there.bytes()[: 60 * size] == kept[: 60 * size]
 

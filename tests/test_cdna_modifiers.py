@@ -49,10 +49,13 @@ def test_source_and_output_modifiers() -> None:
     rng = random.Random(4)
     a, b = source("f32", rng), source("f32", rng)
     outputs: dict[str, Callable[[float], float]] = {
-        "": lambda x: x, "mul:2": lambda x: 2 * x, "mul:4": lambda x: 4 * x, "div:2": lambda x: x / 2,
-        "clamp": lambda x: min(1.0, x) if x > 0 else 0.0}
-    for operands, first, second in (("-v0, v1", lambda x: -x, lambda x: x),
-                                    ("|v0|, -|v1|", abs, lambda x: -abs(x))):
+        "": lambda x: x,
+        "mul:2": lambda x: 2 * x,
+        "mul:4": lambda x: 4 * x,
+        "div:2": lambda x: x / 2,
+        "clamp": lambda x: min(1.0, x) if x > 0 else 0.0,
+    }
+    for operands, first, second in (("-v0, v1", lambda x: -x, lambda x: x), ("|v0|, -|v1|", abs, lambda x: -abs(x))):
         for modifier, after in outputs.items():
             state = run("gfx942", f"v_add_f32_e64 v2, {operands} {modifier}", {0: a, 1: b})
             for x, y, got in zip(a, b, state.v[2]):
@@ -68,14 +71,16 @@ def test_sdwa() -> None:
         width, k = {"B": (8, 8), "W": (16, 16), "D": (32, 0)}[sel[0]]
         y = x >> k * int(sel[-1] if k else 0) & (1 << width) - 1
         return signed(y, width) & M32 if sext else y
+
     for sel0, sel1 in (("BYTE_3", "DWORD"), ("WORD_1", "BYTE_0"), ("DWORD", "WORD_0")):
         selects = f"dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:{sel0} src1_sel:{sel1}"
         state = run("gfx942", f"v_add_u32_sdwa v2, v0, sext(v1) {selects}", {0: a, 1: b})
         assert state.v[2] == [part(x, sel0) + part(y, sel1, True) & M32 for x, y in zip(a, b)]
     for dst, unused, want in (
-            ("WORD_1", "PAD", lambda x, o: (x & 0xFFFF) << 16),
-            ("BYTE_1", "PRESERVE", lambda x, o: o & 0xFFFF00FF | (x & 0xFF) << 8),
-            ("BYTE_1", "SEXT", lambda x, o: (x & 0xFF) << 8 | (0xFFFF0000 if x & 0x80 else 0))):
+        ("WORD_1", "PAD", lambda x, o: (x & 0xFFFF) << 16),
+        ("BYTE_1", "PRESERVE", lambda x, o: o & 0xFFFF00FF | (x & 0xFF) << 8),
+        ("BYTE_1", "SEXT", lambda x, o: (x & 0xFF) << 8 | (0xFFFF0000 if x & 0x80 else 0)),
+    ):
         text = f"v_mov_b32_sdwa v2, v0 dst_sel:{dst} dst_unused:UNUSED_{unused} src0_sel:WORD_0"
         assert run("gfx942", text, {0: a, 2: old}).v[2] == [want(x, o) for x, o in zip(a, old)], unused
     state = run("gfx942", "v_cmp_eq_u16_sdwa s[4:5], v0, v1 src0_sel:WORD_1 src1_sel:WORD_0", {0: a, 1: b})
@@ -92,6 +97,7 @@ def test_packed_selects() -> None:
 
     def half(x: int, k: int) -> float:
         return decode(x >> 16 * k & 0xFFFF, "f16")
+
     state = run("gfx942", "v_pk_mul_f16 v2, v0, v1 op_sel:[1,0] op_sel_hi:[0,1] neg_lo:[1,0]", {0: a, 1: b})
     for x, y, got in zip(a, b, state.v[2]):
         assert got == encode(-half(x, 1) * half(y, 0), "f16") | encode(half(x, 0) * half(y, 1), "f16") << 16
@@ -108,11 +114,16 @@ def test_packed_selects() -> None:
 
 def test_dot_of_packed_floats() -> None:
     """v_dot2_f32_f16 selects halves of its packed sources only; the f32 addend is negated by neg_lo."""
-    v = {0: [encode(2.0, "f16") | encode(3.0, "f16") << 16] * WAVE,
-         1: [encode(5.0, "f16") | encode(7.0, "f16") << 16] * WAVE, 2: [encode(100.0, "f32")] * WAVE}
-    for modifiers, want in (("", 2 * 5 + 3 * 7 + 100),
-                            ("op_sel:[0,1,0] op_sel_hi:[1,0,1]", 2 * 7 + 3 * 5 + 100),
-                            ("neg_lo:[1,0,1] neg_hi:[0,1,0]", -2 * 5 - 3 * 7 - 100)):
+    v = {
+        0: [encode(2.0, "f16") | encode(3.0, "f16") << 16] * WAVE,
+        1: [encode(5.0, "f16") | encode(7.0, "f16") << 16] * WAVE,
+        2: [encode(100.0, "f32")] * WAVE,
+    }
+    for modifiers, want in (
+        ("", 2 * 5 + 3 * 7 + 100),
+        ("op_sel:[0,1,0] op_sel_hi:[1,0,1]", 2 * 7 + 3 * 5 + 100),
+        ("neg_lo:[1,0,1] neg_hi:[0,1,0]", -2 * 5 - 3 * 7 - 100),
+    ):
         assert decode(run("gfx942", f"v_dot2_f32_f16 v3, v0, v1, v2 {modifiers}", v).v[3][0], "f32") == want
 
 
@@ -132,20 +143,23 @@ def test_fma_mix() -> None:
         assert state.v[3][i] == old[i] & 0xFFFF0000 | half and state.v[4][i] == old[i] & 0xFFFF | half << 16
 
 
-@pytest.mark.parametrize(("text", "want"), [
-    ("v_add_u32 v0, 64, v1", 64 + 7),
-    ("v_add_u32 v0, -16, v1", -16 + 7 & M32),
-    ("v_add_u32 v0, 0xabcd1234, v1", 0xABCD1234 + 7),
-    ("v_add_u32 v0, s6, v1", 5 + 7),
-    ("v_mov_b32 v0, 0.15915494", 0x3E22F983),
-    ("v_mov_b32 v0, -4.0", 0xC0800000),
-    ("v_cvt_f32_f16 v0, 1.0", 0x3F800000),
-    ("v_cvt_f32_f64 v0, 0.5", 0x3F000000),
-    ("v_cvt_f32_f64 v0, 0x40080000", 0x40400000),
-    ("v_cvt_f32_f64 v0, s[4:5]", 0x40000000),
-    ("v_fmaak_f32 v0, 2.0, v2, 0x40400000", 0x40A00000),
-    ("v_fmamk_f32 v0, 2.0, 0x40400000, v2", 0x40E00000),
-])
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("v_add_u32 v0, 64, v1", 64 + 7),
+        ("v_add_u32 v0, -16, v1", -16 + 7 & M32),
+        ("v_add_u32 v0, 0xabcd1234, v1", 0xABCD1234 + 7),
+        ("v_add_u32 v0, s6, v1", 5 + 7),
+        ("v_mov_b32 v0, 0.15915494", 0x3E22F983),
+        ("v_mov_b32 v0, -4.0", 0xC0800000),
+        ("v_cvt_f32_f16 v0, 1.0", 0x3F800000),
+        ("v_cvt_f32_f64 v0, 0.5", 0x3F000000),
+        ("v_cvt_f32_f64 v0, 0x40080000", 0x40400000),
+        ("v_cvt_f32_f64 v0, s[4:5]", 0x40000000),
+        ("v_fmaak_f32 v0, 2.0, v2, 0x40400000", 0x40A00000),
+        ("v_fmamk_f32 v0, 2.0, 0x40400000, v2", 0x40E00000),
+    ],
+)
 def test_constants_and_scalars(text: str, want: int) -> None:
     state = run("gfx942", text, {1: [7] * WAVE, 2: [0x3F800000] * WAVE}, {4: 0, 5: 0x40000000, 6: 5})
     assert state.v[0] == [want] * WAVE
@@ -154,8 +168,16 @@ def test_constants_and_scalars(text: str, want: int) -> None:
 FLUSH_F32 = 0xC0  # MODE: f32 denormals flushed, those of f64 and f16 kept
 
 
-@pytest.mark.parametrize("text", ["v_mul_f32 v4, v0, v1", "v_add_f32 v4, v0, v3", "v_max_f32 v4, v0, v3",
-                                  "v_fma_f32 v4, v0, v1, v3", "v_ldexp_f32 v4, v1, -127"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "v_mul_f32 v4, v0, v1",
+        "v_add_f32 v4, v0, v3",
+        "v_max_f32 v4, v0, v3",
+        "v_fma_f32 v4, v0, v1, v3",
+        "v_ldexp_f32 v4, v1, -127",
+    ],
+)
 def test_f32_denormals_follow_the_mode(text: str) -> None:
     denormal = 0x00400000
     v = {0: [denormal] * WAVE, 1: [0x3F800000] * WAVE, 3: [0] * WAVE}
@@ -169,11 +191,17 @@ def test_other_denormals_stay() -> None:
     assert (state.v[4][0], state.v[5][0], state.v[6][0], state.vcc) == (2, 0, 2, ALL)
 
 
-@pytest.mark.parametrize(("rounding", "up", "down"), [
-    (0, 0x3F800000, 0xBF800000), (1, 0x3F800001, 0xBF800000), (2, 0x3F800000, 0xBF800001),
-    (3, 0x3F800000, 0xBF800000)])
+@pytest.mark.parametrize(
+    ("rounding", "up", "down"),
+    [
+        (0, 0x3F800000, 0xBF800000),
+        (1, 0x3F800001, 0xBF800000),
+        (2, 0x3F800000, 0xBF800001),
+        (3, 0x3F800000, 0xBF800000),
+    ],
+)
 def test_rounding_follows_the_mode(rounding: int, up: int, down: int) -> None:
-    v = {0: [0x3F800000] * WAVE, 1: [0x33000000] * WAVE, 2: [encode(1 + 2.0 ** -12, "f32")] * WAVE}
+    v = {0: [0x3F800000] * WAVE, 1: [0x33000000] * WAVE, 2: [encode(1 + 2.0**-12, "f32")] * WAVE}
     state = run("gfx942", "v_add_f32 v3, v0, v1\nv_sub_f32 v4, -v0, v1", v, mode=0xF0 | rounding)
     assert (state.v[3][0], state.v[4][0]) == (up, down)
     # f64 and f16 have a field of their own; 1 + 2^-12 lies a quarter of the way to the next f16
@@ -181,9 +209,17 @@ def test_rounding_follows_the_mode(rounding: int, up: int, down: int) -> None:
     assert state.v[3][0] == (0x3C01 if rounding == 1 else 0x3C00)
 
 
-@pytest.mark.parametrize("text", [
-    "v_bogus_b32 v0, v1", "v_and_b32_e64 v0, v1, v2 clamp", "v_add_u32 v0, v1", "v_add_f64 v0, v[2:3], v[4:5]",
-    "v_prng_b32 v0, v1", "v_add_f32 v0, v1, v2 fancy:1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "v_bogus_b32 v0, v1",
+        "v_and_b32_e64 v0, v1, v2 clamp",
+        "v_add_u32 v0, v1",
+        "v_add_f64 v0, v[2:3], v[4:5]",
+        "v_prng_b32 v0, v1",
+        "v_add_f32 v0, v1, v2 fancy:1",
+    ],
+)
 def test_what_is_not_supported_is_refused(text: str) -> None:
     with pytest.raises(UnsupportedInstruction, match="v_"):
         run("gfx942", text)

@@ -65,11 +65,18 @@ def test_hip(name: str) -> None:
     assert kernel_line <= line <= kernel_line + 9
 
 
-@pytest.mark.parametrize(("name", "says"), [
-    ("misaligned_global", r"misaligned_global\(int\*\) on gfx942: lane 0: atomic at misaligned address"),
-    ("lds_over_limit", r"lds_over_limit\(int\*\): needs 204800 bytes of LDS, gfx942 has 65536 for a workgroup"),
-    ("registers_over_limit", r"registers_over_limit\(int\*\): a workgroup of 1024 work-items; this kernel is compiled "
-                             r"for 1 to 256")])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("misaligned_global", r"misaligned_global\(int\*\) on gfx942: lane 0: atomic at misaligned address"),
+        ("lds_over_limit", r"lds_over_limit\(int\*\): needs 204800 bytes of LDS, gfx942 has 65536 for a workgroup"),
+        (
+            "registers_over_limit",
+            r"registers_over_limit\(int\*\): a workgroup of 1024 work-items; this kernel is compiled "
+            r"for 1 to 256",
+        ),
+    ],
+)
 def test_hip_refuses(name: str, says: str) -> None:
     """What the card refuses too is an error without any checks."""
     done = planted(name, "none")
@@ -104,22 +111,45 @@ def _assembly(x, o, ASM: tl.constexpr, CONSTRAINTS: tl.constexpr, B: tl.constexp
 REGISTERS = ",~{v60},~{v61},~{v62},~{v63},~{v64},~{v65},~{s40}"
 IN_ASSEMBLY = {  # kind: the assembly, where $1 is the work-item's number and $2 the address of its element of x
     "unwritten register": ("v_add_u32 $0, v60, $1", "uninitialised", "stores what was computed from v60"),
-    "unwritten LDS": ("v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; ds_read_b32 $0, v60; s_waitcnt lgkmcnt(0)",
-                      "uninitialised", "reads LDS byte 0, which nothing has written"),
-    "misaligned LDS": ("v_mov_b32 v60, 2; v_mov_b32 $0, 0; ds_add_u32 v60, $0; s_waitcnt lgkmcnt(0)",
-                       "alignment", "LDS atomic of 4 bytes at byte 2"),
-    "LDS race": ("v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; ds_write_b32 v60, $1; s_waitcnt lgkmcnt(0); "
-                 "v_mov_b32 $0, 0; s_barrier", "race", "writes LDS byte 0, which wave 0 writes at `ds_write_b32 v60"),
-    "before vmcnt": ("global_load_dword v60, $2, off; v_add_u32 $0, 1, v60; s_waitcnt vmcnt(0)",
-                     "wait", "v60 is read before the wait for it"),
-    "before lgkmcnt": ("v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; v_mov_b32 v61, 0; ds_write_b32 v60, v61; "
-                       "ds_read_b32 v62, v60; v_add_u32 $0, 1, v62; s_waitcnt lgkmcnt(0)",
-                       "wait", "v62 is read before the wait for it"),
-    "matrix hazard": ("v_mov_b32 v60, 0; v_mov_b32 v61, 0; s_nop 1; "
-                      "v_mfma_f32_16x16x16_f16 v[62:65], v[60:61], v[60:61], 0; v_mov_b32 $0, v62",
-                      "hazard", "reads the result of"),
-    "divergent barriers": ("v_readfirstlane_b32 s40, $1; s_cmp_lg_u32 s40, 0; s_cbranch_scc1 .Lafter${:uid}; "
-                           "s_barrier; .Lafter${:uid}:; v_mov_b32 $0, 0; s_barrier", "barrier", "waits at"),
+    "unwritten LDS": (
+        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; ds_read_b32 $0, v60; s_waitcnt lgkmcnt(0)",
+        "uninitialised",
+        "reads LDS byte 0, which nothing has written",
+    ),
+    "misaligned LDS": (
+        "v_mov_b32 v60, 2; v_mov_b32 $0, 0; ds_add_u32 v60, $0; s_waitcnt lgkmcnt(0)",
+        "alignment",
+        "LDS atomic of 4 bytes at byte 2",
+    ),
+    "LDS race": (
+        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; ds_write_b32 v60, $1; s_waitcnt lgkmcnt(0); "
+        "v_mov_b32 $0, 0; s_barrier",
+        "race",
+        "writes LDS byte 0, which wave 0 writes at `ds_write_b32 v60",
+    ),
+    "before vmcnt": (
+        "global_load_dword v60, $2, off; v_add_u32 $0, 1, v60; s_waitcnt vmcnt(0)",
+        "wait",
+        "v60 is read before the wait for it",
+    ),
+    "before lgkmcnt": (
+        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; v_mov_b32 v61, 0; ds_write_b32 v60, v61; "
+        "ds_read_b32 v62, v60; v_add_u32 $0, 1, v62; s_waitcnt lgkmcnt(0)",
+        "wait",
+        "v62 is read before the wait for it",
+    ),
+    "matrix hazard": (
+        "v_mov_b32 v60, 0; v_mov_b32 v61, 0; s_nop 1; "
+        "v_mfma_f32_16x16x16_f16 v[62:65], v[60:61], v[60:61], 0; v_mov_b32 $0, v62",
+        "hazard",
+        "reads the result of",
+    ),
+    "divergent barriers": (
+        "v_readfirstlane_b32 s40, $1; s_cmp_lg_u32 s40, 0; s_cbranch_scc1 .Lafter${:uid}; "
+        "s_barrier; .Lafter${:uid}:; v_mov_b32 $0, 0; s_barrier",
+        "barrier",
+        "waits at",
+    ),
 }
 
 

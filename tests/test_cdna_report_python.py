@@ -65,7 +65,7 @@ def test_what_is_built_and_what_may_be(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_compile_error_names_the_files_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(tmp_path, FILE.replace("* FACTOR", "* FACTORS").replace(".replace(\"SIZE\", str(SIZE))", "")) == 2
+    assert report(tmp_path, FILE.replace("* FACTOR", "* FACTORS").replace('.replace("SIZE", str(SIZE))', "")) == 2
     said = capsys.readouterr().err
     line = FILE.splitlines().index("  x[threadIdx.x] = part[(threadIdx.x + 1) % N] * FACTOR;") + 1
     assert f"file.py:{line}:" in said and "FACTORS" in said, said

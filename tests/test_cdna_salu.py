@@ -66,18 +66,23 @@ def quads(x: int, width: int) -> list[bool]:
 def logic(width: int) -> dict[str, Definition]:
     mask = (1 << width) - 1
     ops: dict[str, Callable[[int, int], int]] = {
-        "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
+        "and": lambda a, b: a & b,
+        "or": lambda a, b: a | b,
+        "xor": lambda a, b: a ^ b,
         "andn2": lambda a, b: a & ~b,
-        "orn2": lambda a, b: a | ~b, "nand": lambda a, b: ~(a & b), "nor": lambda a, b: ~(a | b),
-        "xnor": lambda a, b: ~(a ^ b)}
-    return {f"s_{name}_b{width}": lambda a, b, scc, op=op: nonzero(op(a, b), mask) for name,
-        op in ops.items()}
+        "orn2": lambda a, b: a | ~b,
+        "nand": lambda a, b: ~(a & b),
+        "nor": lambda a, b: ~(a | b),
+        "xnor": lambda a, b: ~(a ^ b),
+    }
+    return {f"s_{name}_b{width}": lambda a, b, scc, op=op: nonzero(op(a, b), mask) for name, op in ops.items()}
 
 
 # operand widths (result first) -> instruction -> definition
 OPS: dict[str, dict[str, Definition]] = {
     "32 32": {
-        "s_mov_b32": lambda a, scc: (a, None), "s_not_b32": lambda a, scc: nonzero(~a, M32),
+        "s_mov_b32": lambda a, scc: (a, None),
+        "s_not_b32": lambda a, scc: nonzero(~a, M32),
         "s_brev_b32": lambda a, scc: (int(f"{a:032b}"[::-1], 2), None),
         "s_bcnt0_i32_b32": lambda a, scc: nonzero(32 - a.bit_count(), M32),
         "s_bcnt1_i32_b32": lambda a, scc: nonzero(a.bit_count(), M32),
@@ -92,7 +97,8 @@ OPS: dict[str, dict[str, Definition]] = {
         "s_wqm_b32": lambda a, scc: nonzero(sum(15 * q << 4 * k for k, q in enumerate(quads(a, 32))), M32),
     },
     "64 64": {
-        "s_mov_b64": lambda a, scc: (a, None), "s_not_b64": lambda a, scc: nonzero(~a, M64),
+        "s_mov_b64": lambda a, scc: (a, None),
+        "s_not_b64": lambda a, scc: nonzero(~a, M64),
         "s_brev_b64": lambda a, scc: (int(f"{a:064b}"[::-1], 2), None),
         "s_quadmask_b64": lambda a, scc: nonzero(sum(q << k for k, q in enumerate(quads(a, 64))), M64),
         "s_wqm_b64": lambda a, scc: nonzero(sum(15 * q << 4 * k for k, q in enumerate(quads(a, 64))), M64),
@@ -110,16 +116,19 @@ OPS: dict[str, dict[str, Definition]] = {
     },
     "32 32 32": {
         **logic(32),
-        "s_add_u32": lambda a, b, scc: carrying(a + b), "s_sub_u32": lambda a, b, scc: carrying(a - b),
+        "s_add_u32": lambda a, b, scc: carrying(a + b),
+        "s_sub_u32": lambda a, b, scc: carrying(a - b),
         "s_addc_u32": lambda a, b, scc: carrying(a + b + scc),
         "s_subb_u32": lambda a, b, scc: carrying(a - b - scc),
         "s_add_i32": lambda a, b, scc: overflowing(s32(a) + s32(b)),
         "s_sub_i32": lambda a, b, scc: overflowing(s32(a) - s32(b)),
-        "s_mul_i32": lambda a, b, scc: (a * b, None), "s_mul_hi_u32": lambda a, b, scc: (a * b >> 32, None),
+        "s_mul_i32": lambda a, b, scc: (a * b, None),
+        "s_mul_hi_u32": lambda a, b, scc: (a * b >> 32, None),
         "s_mul_hi_i32": lambda a, b, scc: (s32(a) * s32(b) >> 32, None),
         "s_min_i32": lambda a, b, scc: (min(s32(a), s32(b)), s32(a) < s32(b)),
         "s_max_i32": lambda a, b, scc: (max(s32(a), s32(b)), s32(a) >= s32(b)),
-        "s_min_u32": lambda a, b, scc: (min(a, b), a < b), "s_max_u32": lambda a, b, scc: (max(a, b), a >= b),
+        "s_min_u32": lambda a, b, scc: (min(a, b), a < b),
+        "s_max_u32": lambda a, b, scc: (max(a, b), a >= b),
         "s_cselect_b32": lambda a, b, scc: (a if scc else b, None),
         "s_lshl_b32": lambda a, b, scc: nonzero(a << (b & 31), M32),
         "s_lshr_b32": lambda a, b, scc: nonzero(a >> (b & 31), M32),
@@ -183,33 +192,40 @@ def test_instruction(widths: str, name: str) -> None:
 
 def test_compares() -> None:
     conditions: dict[str, Callable[[Any, Any], bool]] = {
-        "eq": lambda a, b: a == b, "lg": lambda a, b: a != b, "gt": lambda a, b: a > b,
+        "eq": lambda a, b: a == b,
+        "lg": lambda a, b: a != b,
+        "gt": lambda a, b: a > b,
         "ge": lambda a, b: a >= b,
-        "lt": lambda a, b: a < b, "le": lambda a, b: a <= b}
+        "lt": lambda a, b: a < b,
+        "le": lambda a, b: a <= b,
+    }
     rng = random.Random(1)
     for _ in range(20):
         a, b, k = value(32, rng), value(32, rng), rng.getrandbits(15)
         b = a if rng.random() < 0.3 else b
         for condition, holds in conditions.items():
-            for text, want in ((f"s_cmp_{condition}_u32 s4, s5", holds(a, b)),
-                               (f"s_cmp_{condition}_i32 s4, s5", holds(s32(a), s32(b))),
-                               (f"s_cmpk_{condition}_u32 s4, {k:#x}", holds(a, k)),
-                               (f"s_cmpk_{condition}_i32 s4, {hex(k - (1 << 14))}",
-                                   holds(s32(a), k - (1 << 14)))):
+            for text, want in (
+                (f"s_cmp_{condition}_u32 s4, s5", holds(a, b)),
+                (f"s_cmp_{condition}_i32 s4, s5", holds(s32(a), s32(b))),
+                (f"s_cmpk_{condition}_u32 s4, {k:#x}", holds(a, k)),
+                (f"s_cmpk_{condition}_i32 s4, {hex(k - (1 << 14))}", holds(s32(a), k - (1 << 14))),
+            ):
                 assert run("gfx942", text, s={4: a, 5: b}).scc == int(want), (text, a, b)
     for a, b in ((5 << 32, 5), (7, 7)):
         for condition in ("eq", "lg"):
             state = run("gfx942", f"s_cmp_{condition}_u64 s[4:5], s[6:7]", s=pair(4, a) | pair(6, b))
             assert state.scc == int(conditions[condition](a, b))
     for bit in (0, 5, 31, 37):
-        assert run("gfx942", "s_bitcmp1_b32 s4, s5",
-            s={4: 0x80000021, 5: bit}).scc == 0x80000021 >> (bit & 31) & 1
-        assert run("gfx942", "s_bitcmp0_b64 s[4:5], s6",
-            s=pair(4, 33 << 32) | {6: bit}).scc == 1 - (33 << 32 >> bit & 1)
+        assert run("gfx942", "s_bitcmp1_b32 s4, s5", s={4: 0x80000021, 5: bit}).scc == 0x80000021 >> (bit & 31) & 1
+        assert run("gfx942", "s_bitcmp0_b64 s[4:5], s6", s=pair(4, 33 << 32) | {6: bit}).scc == 1 - (
+            33 << 32 >> bit & 1
+        )
 
 
 def test_constants_in_the_instruction() -> None:
-    state = run("gfx942", """s_movk_i32 s4, 0xfffe
+    state = run(
+        "gfx942",
+        """s_movk_i32 s4, 0xfffe
 s_mov_b32 s5, 7
 s_addk_i32 s5, 0xfff0
 s_mov_b32 s6, 3
@@ -219,16 +235,26 @@ s_mov_b64 s[8:9], -1
 s_mov_b64 s[10:11], 0xfffffff0
 s_mov_b64 s[12:13], 1.0
 s_bitset1_b32 s6, 31
-s_bitset0_b64 s[8:9], 40""", s={7: 9}, scc=0)
+s_bitset0_b64 s[8:9], 40""",
+        s={7: 9},
+        scc=0,
+    )
     assert state.s[4:8] == [M32 - 1, M32 - 8, 0x80000300, 9]
     assert [state.s64(k) for k in (8, 10, 12)] == [M64 ^ 1 << 40, 0xFFFFFFF0, 0x3FF0 << 48]
 
 
 SAVE: dict[str, Callable[[int, int], int]] = {
-    "and": lambda a, e: a & e, "or": lambda a, e: a | e, "xor": lambda a, e: a ^ e,
+    "and": lambda a, e: a & e,
+    "or": lambda a, e: a | e,
+    "xor": lambda a, e: a ^ e,
     "andn1": lambda a, e: ~a & e,
-    "andn2": lambda a, e: a & ~e, "orn1": lambda a, e: ~a | e, "orn2": lambda a, e: a | ~e,
-    "nand": lambda a, e: ~(a & e), "nor": lambda a, e: ~(a | e), "xnor": lambda a, e: ~(a ^ e)}
+    "andn2": lambda a, e: a & ~e,
+    "orn1": lambda a, e: ~a | e,
+    "orn2": lambda a, e: a | ~e,
+    "nand": lambda a, e: ~(a & e),
+    "nor": lambda a, e: ~(a | e),
+    "xnor": lambda a, e: ~(a ^ e),
+}
 
 
 @pytest.mark.parametrize("op", SAVE)
@@ -243,16 +269,27 @@ def test_saveexec(op: str) -> None:
             assert (state.s64(4), state.exec, state.scc) == (want, want, int(want != 0))
 
 
-@pytest.mark.parametrize(("branch", "taken"), [
-    ("s_branch", True), ("s_cbranch_scc0", False), ("s_cbranch_scc1", True), ("s_cbranch_vccz", False),
-    ("s_cbranch_vccnz", True), ("s_cbranch_execz", False), ("s_cbranch_execnz", True)])
+@pytest.mark.parametrize(
+    ("branch", "taken"),
+    [
+        ("s_branch", True),
+        ("s_cbranch_scc0", False),
+        ("s_cbranch_scc1", True),
+        ("s_cbranch_vccz", False),
+        ("s_cbranch_vccnz", True),
+        ("s_cbranch_execz", False),
+        ("s_cbranch_execnz", True),
+    ],
+)
 def test_branches(branch: str, taken: bool) -> None:
     text = f"s_mov_b32 s4, 1\n{branch} there\ns_mov_b32 s4, 2\nthere:\ns_mov_b32 s5, s4"
     assert run("gfx942", text, scc=1, vcc=1 << 40, exec=1 << 63).s[5] == (1 if taken else 2)
 
 
 def test_calls_and_loops() -> None:
-    state = run("gfx942", """s_mov_b32 s4, 0
+    state = run(
+        "gfx942",
+        """s_mov_b32 s4, 0
 s_getpc_b64 s[6:7]
 next:
 s_add_u32 s6, s6, function@rel32@lo+4
@@ -267,13 +304,16 @@ function:
 s_add_u32 s4, s4, 10
 s_setpc_b64 s[30:31]
 done:
-s_nop 0""")
+s_nop 0""",
+    )
     assert state.s[4] == 40
 
 
 def test_an_address_before_a_table() -> None:
     """What the compiler makes of table[i - 2], and the same as a pointer in data."""
-    state = run("gfx942", """s_getpc_b64 s[6:7]
+    state = run(
+        "gfx942",
+        """s_getpc_b64 s[6:7]
 s_add_u32 s6, s6, table@rel32@lo-4
 s_addc_u32 s7, s7, table@rel32@hi+4
 s_load_dword s4, s[6:7], 0x8
@@ -287,35 +327,48 @@ table:
 .long 77
 .long 78
 .quad table-4
-.text""")
+.text""",
+    )
     assert (state.s[4], state.s[5]) == (77, 78)
 
 
 def test_relative_registers() -> None:
-    state = run("gfx942", """s_mov_b32 m0, 3
+    state = run(
+        "gfx942",
+        """s_mov_b32 m0, 3
 s_movrels_b32 s20, s4
-s_movreld_b64 s[10:11], s[4:5]""", s={4: 40, 5: 50, 7: 70})
+s_movreld_b64 s[10:11], s[4:5]""",
+        s={4: 40, 5: 50, 7: 70},
+    )
     assert (state.s[20], state.s[13], state.s[14]) == (70, 40, 50)
     with pytest.raises(KernelFault, match="s_movrel"):
         run("gfx942", "s_mov_b32 m0, 200\ns_movrels_b32 s20, s4", s={4: 1})
     v = {k: [10 * k] * WAVE for k in range(8)}
-    state = run("gfx942", """s_set_gpr_idx_on s5, gpr_idx(SRC0)
+    state = run(
+        "gfx942",
+        """s_set_gpr_idx_on s5, gpr_idx(SRC0)
 v_mov_b32_e32 v0, v1
 s_set_gpr_idx_off
 s_set_gpr_idx_on s5, gpr_idx(DST)
 v_mov_b32_e32 v2, 7
 s_set_gpr_idx_off
-v_mov_b32_e32 v7, v0""", v, s={5: 3})
+v_mov_b32_e32 v7, v0""",
+        v,
+        s={5: 3},
+    )
     assert [r[0] for r in state.v] == [40, 10, 20, 30, 40, 7, 60, 40]
     with pytest.raises(KernelFault, match="past the last vector register"):
-        run("gfx942", "s_set_gpr_idx_on s5, gpr_idx(SRC0)\nv_mov_b32_e32 v0, v1\ns_set_gpr_idx_off", v,
-            s={5: 30})
+        run("gfx942", "s_set_gpr_idx_on s5, gpr_idx(SRC0)\nv_mov_b32_e32 v0, v1\ns_set_gpr_idx_off", v, s={5: 30})
 
 
 def test_mode_register() -> None:
     """hwreg(MODE, offset, size): what a kernel reads back, and that f32 rounding follows a write at once."""
-    state = run("gfx942", """s_getreg_b32 s4, hwreg(HW_REG_MODE, 4, 4)
+    state = run(
+        "gfx942",
+        """s_getreg_b32 s4, hwreg(HW_REG_MODE, 4, 4)
 s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 1
 v_add_f32 v2, v0, v1
-s_getreg_b32 s5, hwreg(HW_REG_MODE, 0, 4)""", {0: [0x3F800000] * WAVE, 1: [0x33000000] * WAVE})
+s_getreg_b32 s5, hwreg(HW_REG_MODE, 0, 4)""",
+        {0: [0x3F800000] * WAVE, 1: [0x33000000] * WAVE},
+    )
     assert state.s[4:6] == [15, 1] and state.v[2][0] == 0x3F800001

@@ -63,9 +63,12 @@ def test_stores_and_loads(space: str, dwords: int) -> None:
         where = f"{span(8, 4 if space == 'buffer_' else 2)}, {offset}"
         data = {16 + k: 0x1000 + k for k in range(dwords)}
         store, load = name(f"s_{space}store", dwords), name(f"s_{space}load", dwords)
-        state = run("gfx942", f"{store} {span(16, dwords)}, {where}\n{load} {span(24, dwords)}, {where}",
-                    s=base | data | {3: 20, 5: 1})
-        want = before[:at // 4] + list(data.values()) + before[at // 4 + dwords:]
+        state = run(
+            "gfx942",
+            f"{store} {span(16, dwords)}, {where}\n{load} {span(24, dwords)}, {where}",
+            s=base | data | {3: 20, 5: 1},
+        )
+        want = before[: at // 4] + list(data.values()) + before[at // 4 + dwords :]
         assert list(memory.words) == want, offset
         assert state.s[24 : 24 + dwords] == list(data.values())
 
@@ -73,8 +76,11 @@ def test_stores_and_loads(space: str, dwords: int) -> None:
 def test_buffer_stores_end_with_the_buffer() -> None:
     memory = Memory("ends")
     before = list(memory.words)
-    run("gfx942", "s_buffer_store_dwordx4 s[16:19], s[8:11], 0x10\ns_buffer_store_dword s16, s[8:11], 0x40",
-        s=memory.buffer(8, 24) | {16 + k: k for k in range(4)})
+    run(
+        "gfx942",
+        "s_buffer_store_dwordx4 s[16:19], s[8:11], 0x10\ns_buffer_store_dword s16, s[8:11], 0x40",
+        s=memory.buffer(8, 24) | {16 + k: k for k in range(4)},
+    )
     assert list(memory.words) == [*before[:4], 0, 1, *before[6:]]
 
 
@@ -91,17 +97,17 @@ def test_atomics(op: str, bits: int, buffer: bool) -> None:
         memory.words[2], memory.words[3] = old & M32, old >> 32 if n == 2 else 99
         after = list(memory.words)
         new = define(old, x) & mask
-        after[2:2 + n] = [new & M32, new >> 32][:n]
+        after[2 : 2 + n] = [new & M32, new >> 32][:n]
         base = memory.buffer(8, 16) if buffer else memory.pointer(8)
         where = f"{span(16, n)}, {span(8, 4 if buffer else 2)}, 0x8"
         for glc, data in ((" glc", old), ("", x)):
-            memory.words[2:2 + n] = [old & M32, old >> 32][:n]
+            memory.words[2 : 2 + n] = [old & M32, old >> 32][:n]
             state = run("gfx942", f"{mnemonic} {where}{glc}", s=base | {16: x & M32, 17: x >> 32 if n == 2 else 3})
             assert list(memory.words) == after, (hex(old), hex(x))
-            assert state.s[16:16 + n] == [data & M32, data >> 32][:n]
+            assert state.s[16 : 16 + n] == [data & M32, data >> 32][:n]
         if buffer:  # outside of it
             state = run("gfx942", f"{mnemonic} {span(16, n)}, s[8:11], 0x10 glc", s=base | {16: 7, 17: 7})
-            assert list(memory.words) == after and state.s[16:16 + n] == [0] * n
+            assert list(memory.words) == after and state.s[16 : 16 + n] == [0] * n
 
 
 @pytest.mark.parametrize("bits", [32, 64])
@@ -116,12 +122,12 @@ def test_compare_and_swap(space: str, bits: int) -> None:
         base = memory.buffer(8, 256) if space else memory.pointer(8)
         after = list(memory.words)
         if equal:
-            after[2:2 + n] = data[:n]
+            after[2 : 2 + n] = data[:n]
         mnemonic = f"s_{space}atomic_cmpswap" + ("_x2" if n == 2 else "")
         where = f"{span(16, 2 * n)}, {span(8, 4 if space else 2)}, 0x8"
         state = run("gfx942", f"{mnemonic} {where} glc", s=base | {16 + k: word for k, word in enumerate(data)})
         assert list(memory.words) == after
-        assert state.s[16:16 + 2 * n] == [old & M32, old >> 32][:n] + data[n:]
+        assert state.s[16 : 16 + 2 * n] == [old & M32, old >> 32][:n] + data[n:]
 
 
 def test_misaligned_atomic() -> None:
@@ -132,13 +138,16 @@ def test_misaligned_atomic() -> None:
 def test_probes_change_nothing() -> None:
     memory = Memory("probe")
     before = list(memory.words)
-    state = run("gfx942", "s_atc_probe 7, s[8:9], 0x10\ns_atc_probe_buffer 7, s[8:11], s3",
-                s=memory.buffer(8, 256) | {3: 4})
+    state = run(
+        "gfx942", "s_atc_probe 7, s[8:9], 0x10\ns_atc_probe_buffer 7, s[8:11], s3", s=memory.buffer(8, 256) | {3: 4}
+    )
     assert list(memory.words) == before and state.s[3] == 4
 
 
-@pytest.mark.parametrize("end", ["s_endpgm_saved", *(f"s_cbranch_{c}" for c in (
-    "cdbgsys", "cdbguser", "cdbgsys_or_user", "cdbgsys_and_user"))])
+@pytest.mark.parametrize(
+    "end",
+    ["s_endpgm_saved", *(f"s_cbranch_{c}" for c in ("cdbgsys", "cdbguser", "cdbgsys_or_user", "cdbgsys_and_user"))],
+)
 def test_flow_without_a_debugger(end: str) -> None:
     """The wave ends; a branch on what a debugger sets is not taken."""
     label = " other" if "branch" in end else ""
@@ -152,8 +161,13 @@ def test_conditional_exchange() -> None:
     before = [rng.getrandbits(32) for _ in range(128)]
     data = {1 + k: [rng.getrandbits(32) for _ in range(64)] for k in range(2)}
     addresses = {0: [8 * i + rng.randrange(8) for i in range(64)]}
-    state = run("gfx942", "ds_condxchg32_rtn_b64 v[3:4], v0, v[1:2] offset:8", exec=M64 >> 2, v=addresses | data,
-                lds=b"".join(w.to_bytes(4, "little") for w in before))
+    state = run(
+        "gfx942",
+        "ds_condxchg32_rtn_b64 v[3:4], v0, v[1:2] offset:8",
+        exec=M64 >> 2,
+        v=addresses | data,
+        lds=b"".join(w.to_bytes(4, "little") for w in before),
+    )
     lds = [int.from_bytes(state.lds[4 * i : 4 * i + 4], "little") for i in range(128)]
     for lane in range(62):
         for half in range(2):
@@ -181,7 +195,9 @@ def test_scales_loaded_by_themselves() -> None:
 def test_global_wave_sync() -> None:
     """One wave passes a barrier of one; a semaphore lets as many pass as it was given."""
     waits = [[k] * 64 for k in range(3)]
-    state = run("gfx942", """
+    state = run(
+        "gfx942",
+        """
         s_mov_b32 m0, 0x10000
         ds_gws_init v0 offset:3 gds
         ds_gws_barrier v0 offset:3 gds
@@ -194,5 +210,7 @@ def test_global_wave_sync() -> None:
         ds_gws_sema_p offset:5 gds
         ds_gws_sema_p offset:5 gds
         ds_gws_sema_release_all offset:5 gds
-        s_mov_b32 s0, 1""", v=dict(enumerate(waits)))
+        s_mov_b32 s0, 1""",
+        v=dict(enumerate(waits)),
+    )
     assert state.s[0] == 1 and state.v[:3] == waits

@@ -72,6 +72,7 @@ def test_second_names_of_matrix_instructions(arch: str, name: str, newer: str) -
 
 # --- vector instructions ---
 
+
 def major(a: float, b: float, c: float) -> int:
     """The axis of a cube map's face: z before y before x where two are equal."""
     if abs(c) >= abs(a) and abs(c) >= abs(b):
@@ -82,8 +83,9 @@ def major(a: float, b: float, c: float) -> int:
 CASES: list[Case] = [
     *group("u32", "u32", {"v_mul_lo_i32": lambda a, b: a * b}),
     *packed_group("f16", {"v_pk_fmac_f16": lambda a, b, old: fma(a, b, old)}, old=True),
-    *group("f32", "f32", {"v_exp_legacy_f32": flushing(power_of_two), "v_log_legacy_f32": flushing(positive_log2)},
-           ulps=1),
+    *group(
+        "f32", "f32", {"v_exp_legacy_f32": flushing(power_of_two), "v_log_legacy_f32": flushing(positive_log2)}, ulps=1
+    ),
 ]
 
 
@@ -92,14 +94,22 @@ def test_vector(case: Case) -> None:
     check_lanes(case)
 
 
-@pytest.mark.parametrize("arch, name, largest, count", [
-    ("gfx942", "v_pk_min_f16", False, 2), ("gfx942", "v_pk_max_f16", True, 2),
-    ("gfx950", "v_pk_minimum3_f16", False, 3), ("gfx950", "v_pk_maximum3_f16", True, 3)])
+@pytest.mark.parametrize(
+    "arch, name, largest, count",
+    [
+        ("gfx942", "v_pk_min_f16", False, 2),
+        ("gfx942", "v_pk_max_f16", True, 2),
+        ("gfx950", "v_pk_minimum3_f16", False, 3),
+        ("gfx950", "v_pk_maximum3_f16", True, 3),
+    ],
+)
 def test_packed_extremes(arch: str, name: str, largest: bool, count: int) -> None:
     rng = random.Random(name)
     half = [0, 0x8000, 0x3C00, 0xBC00, 0x7C00, 0xFC00, 0x7E00, 1, 0x8001, 0x7BFF]
-    pick = [[rng.choice(half) if rng.random() < 0.5 else rng.getrandbits(16) | 0x200 for _ in range(128)]
-            for _ in range(count)]
+    pick = [
+        [rng.choice(half) if rng.random() < 0.5 else rng.getrandbits(16) | 0x200 for _ in range(128)]
+        for _ in range(count)
+    ]
     v = {k: [p[2 * i] | p[2 * i + 1] << 16 for i in LANES] for k, p in enumerate(pick)}
     state = run(arch, f"{name} v8, " + ", ".join(f"v{k}" for k in range(count)), v=v)
     for i in range(128):
@@ -130,21 +140,31 @@ def test_cube_maps() -> None:
     rng = np.random.default_rng(6)
     xyz = rng.integers(-3, 4, (3, 64)).astype(np.float32)  # small integers: ties between axes are frequent
     v = {k: xyz[k].view(np.uint32).tolist() for k in range(3)}
-    got = {name: np.array(run("gfx942", f"v_cube{name}_f32 v4, v0, v1, v2", v=v).v[4], np.uint32).view(np.float32)
-           for name in ("id", "sc", "tc", "ma")}
+    got = {
+        name: np.array(run("gfx942", f"v_cube{name}_f32 v4, v0, v1, v2", v=v).v[4], np.uint32).view(np.float32)
+        for name in ("id", "sc", "tc", "ma")
+    }
     for i in LANES:
         x, y, z = (float(c) for c in xyz[:, i])
         axis = major(x, y, z)
         chosen = (x, y, z)[axis]
-        want = {"id": 2 * axis + (chosen < 0), "ma": 2 * chosen,
-                "sc": [z if x < 0 else -z, x, -x if z < 0 else x][axis],
-                "tc": [-y, -z if y < 0 else z, -y][axis]}
+        want = {
+            "id": 2 * axis + (chosen < 0),
+            "ma": 2 * chosen,
+            "sc": [z if x < 0 else -z, x, -x if z < 0 else x][axis],
+            "tc": [-y, -z if y < 0 else z, -y][axis],
+        }
         assert {name: values[i] for name, values in got.items()} == want, (x, y, z)
 
 
-@pytest.mark.parametrize("arch, name, kind", [
-    ("gfx942", "v_dot2c_f32_f16", "f16"),
-    ("gfx950", "v_dot2c_f32_bf16", "bf16"), ("gfx950", "v_dot2_f32_bf16", "bf16")])
+@pytest.mark.parametrize(
+    "arch, name, kind",
+    [
+        ("gfx942", "v_dot2c_f32_f16", "f16"),
+        ("gfx950", "v_dot2c_f32_bf16", "bf16"),
+        ("gfx950", "v_dot2_f32_bf16", "bf16"),
+    ],
+)
 def test_dot2(arch: str, name: str, kind: str) -> None:
     """Small integers, whose products and sums are exact in any order."""
     rng = np.random.default_rng(7)
@@ -152,8 +172,9 @@ def test_dot2(arch: str, name: str, kind: str) -> None:
     c = rng.integers(-99, 100, 64)
 
     def packed(x: np.ndarray) -> list[int]:
-        bits: np.ndarray = (x.astype(np.float16).view(np.uint16) if kind == "f16"
-                else (x.astype(np.float32).view(np.uint32) >> 16)).astype(np.uint32)
+        bits: np.ndarray = (
+            x.astype(np.float16).view(np.uint16) if kind == "f16" else (x.astype(np.float32).view(np.uint32) >> 16)
+        ).astype(np.uint32)
         return (bits[:, 0] | bits[:, 1] << 16).tolist()
 
     v = {0: packed(a), 1: packed(b), 2: c.astype(np.float32).view(np.uint32).tolist()}
@@ -184,8 +205,11 @@ def test_pack_accumulates_a_byte() -> None:
 def test_cmpx_class(fmt: str) -> None:
     """As v_cmp_class, which is tested by value elsewhere, and the result is the new exec."""
     rng = random.Random(fmt)
-    special = {"f16": [0x7C00, 0x7E00, 0, 1], "f32": [0x7F800000, 0x7FC00000, 0, 1],
-               "f64": [0x7FF00000, 0x7FF80000, 0, 0x80000000]}[fmt]
+    special = {
+        "f16": [0x7C00, 0x7E00, 0, 1],
+        "f32": [0x7F800000, 0x7FC00000, 0, 1],
+        "f64": [0x7FF00000, 0x7FF80000, 0, 0x80000000],
+    }[fmt]
     upper = [rng.choice(special) if i % 2 else rng.getrandbits(32) for i in LANES]
     v = {0: [0] * 64, 1: upper, 2: [rng.getrandbits(10) for _ in LANES]}
     operand = "v[0:1]" if fmt == "f64" else "v1"
@@ -197,8 +221,11 @@ def test_cmpx_class(fmt: str) -> None:
 
 # --- LDS ---
 
-@pytest.mark.parametrize(("verb", "form"), [("cmpst", "b32"), ("cmpst", "b64"), ("cmpst", "f32"), ("cmpst", "f64"),
-                                            ("mskor", "b32"), ("mskor", "b64")])
+
+@pytest.mark.parametrize(
+    ("verb", "form"),
+    [("cmpst", "b32"), ("cmpst", "b64"), ("cmpst", "f32"), ("cmpst", "f64"), ("mskor", "b32"), ("mskor", "b64")],
+)
 def test_lds_two_operand_atomics(verb: str, form: str) -> None:
     """cmpst: the first operand is compared with, the second stored. mskor: the first's bits are cleared first."""
     rng, size = random.Random(verb + form), int(form[1:]) // 8
@@ -250,6 +277,7 @@ def test_lds_exchanges(form: str, size: int) -> None:
 
 # --- scratch and scalar memory ---
 
+
 def test_scratch_load_of_three() -> None:
     v = {r: words(random.Random(r)) for r in (4, 5, 6)}
     text = "scratch_store_dwordx3 off, v[4:6], off offset:4\nscratch_load_dwordx3 v[8:10], off, off offset:4"
@@ -275,11 +303,35 @@ def test_scalar_loads(n: int) -> None:
 
 # --- scalar instructions and what changes no register ---
 
-@pytest.mark.parametrize("text", [
-    "s_nop 3", "v_nop", "ds_nop", "s_barrier", "s_sleep 1", "s_setprio 2", "s_sethalt 0", "s_wakeup", "s_icache_inv",
-    "s_dcache_inv", "s_dcache_wb", "buffer_inv sc1", "buffer_wbl2 sc1", "s_waitcnt vmcnt(0) lgkmcnt(0)",
-    "s_dcache_inv_vol", "s_dcache_wb_vol", "s_dcache_discard s[4:5], 0x0", "s_dcache_discard_x2 s[4:5], 0x0",
-    "s_incperflevel 1", "s_decperflevel 1", "v_clrexcp", "s_ttracedata", "s_sendmsg sendmsg(MSG_INTERRUPT)"])
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s_nop 3",
+        "v_nop",
+        "ds_nop",
+        "s_barrier",
+        "s_sleep 1",
+        "s_setprio 2",
+        "s_sethalt 0",
+        "s_wakeup",
+        "s_icache_inv",
+        "s_dcache_inv",
+        "s_dcache_wb",
+        "buffer_inv sc1",
+        "buffer_wbl2 sc1",
+        "s_waitcnt vmcnt(0) lgkmcnt(0)",
+        "s_dcache_inv_vol",
+        "s_dcache_wb_vol",
+        "s_dcache_discard s[4:5], 0x0",
+        "s_dcache_discard_x2 s[4:5], 0x0",
+        "s_incperflevel 1",
+        "s_decperflevel 1",
+        "v_clrexcp",
+        "s_ttracedata",
+        "s_sendmsg sendmsg(MSG_INTERRUPT)",
+    ],
+)
 def test_what_changes_no_register(text: str) -> None:
     v, s = {r: words(random.Random(r)) for r in range(3)}, {r: 7 * r + 1 for r in range(106)}
     state = run("gfx942", text, v=v, s=s, scc=1, vcc=9)
@@ -335,8 +387,12 @@ def test_relative_scalar_registers() -> None:
 
 
 def test_mode_is_set_from_a_register() -> None:
-    state = run("gfx942", "s_setreg_b32 hwreg(HW_REG_MODE, 4, 4), s4\ns_getreg_b32 s5, hwreg(HW_REG_MODE, 0, 8)",
-                s={4: 0x3A5}, mode=0xF3)
+    state = run(
+        "gfx942",
+        "s_setreg_b32 hwreg(HW_REG_MODE, 4, 4), s4\ns_getreg_b32 s5, hwreg(HW_REG_MODE, 0, 8)",
+        s={4: 0x3A5},
+        mode=0xF3,
+    )
     assert state.s[5] == 0x53
 
 

@@ -73,14 +73,33 @@ def test_instruction(case: Case) -> None:
 # --- compares ---
 
 INTEGER_CONDITIONS = {
-    "f": lambda a, b: False, "lt": lambda a, b: a < b, "eq": lambda a, b: a == b, "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b, "ne": lambda a, b: a != b, "ge": lambda a, b: a >= b, "t": lambda a, b: True}
+    "f": lambda a, b: False,
+    "lt": lambda a, b: a < b,
+    "eq": lambda a, b: a == b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ne": lambda a, b: a != b,
+    "ge": lambda a, b: a >= b,
+    "t": lambda a, b: True,
+}
 FLOAT_CONDITIONS = {
-    "f": lambda a, b: False, "lt": lambda a, b: a < b, "eq": lambda a, b: a == b, "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b, "lg": lambda a, b: a < b or a > b, "ge": lambda a, b: a >= b,
-    "o": lambda a, b: a == a and b == b, "u": lambda a, b: a != a or b != b, "nge": lambda a, b: not a >= b,
-    "nlg": lambda a, b: not (a < b or a > b), "ngt": lambda a, b: not a > b, "nle": lambda a, b: not a <= b,
-    "neq": lambda a, b: not a == b, "nlt": lambda a, b: not a < b, "tru": lambda a, b: True}
+    "f": lambda a, b: False,
+    "lt": lambda a, b: a < b,
+    "eq": lambda a, b: a == b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "lg": lambda a, b: a < b or a > b,
+    "ge": lambda a, b: a >= b,
+    "o": lambda a, b: a == a and b == b,
+    "u": lambda a, b: a != a or b != b,
+    "nge": lambda a, b: not a >= b,
+    "nlg": lambda a, b: not (a < b or a > b),
+    "ngt": lambda a, b: not a > b,
+    "nle": lambda a, b: not a <= b,
+    "neq": lambda a, b: not a == b,
+    "nlt": lambda a, b: not a < b,
+    "tru": lambda a, b: True,
+}
 TYPES = ["u16", "i16", "u32", "i32", "u64", "i64", "f16", "f32", "f64"]
 
 
@@ -107,8 +126,14 @@ def test_compare_class(fmt: str) -> None:
     rng = random.Random(fmt)
     width, mantissa = bits_of(fmt), {"f16": 10, "f32": 23, "f64": 52}[fmt]
     infinity = (1 << width - 1) - (1 << mantissa)
-    positive = {0: [infinity + 1], 1: [infinity | QUIET_BIT[fmt]], 9: [infinity],
-                8: [1 << mantissa, infinity - 1], 7: [1, (1 << mantissa) - 1], 6: [0]}
+    positive = {
+        0: [infinity + 1],
+        1: [infinity | QUIET_BIT[fmt]],
+        9: [infinity],
+        8: [1 << mantissa, infinity - 1],
+        7: [1, (1 << mantissa) - 1],
+        6: [0],
+    }
     values = {x: c for c, xs in positive.items() for x in xs}
     values |= {x | 1 << width - 1: c if c < 2 else 11 - c for x, c in values.items()}
     column = (list(values) * WAVE)[:WAVE]
@@ -121,15 +146,20 @@ def test_compare_class(fmt: str) -> None:
 
 # --- carries and masks ---
 
+
 @pytest.mark.parametrize("exec_mask", [ALL, SOME])
 def test_carries(exec_mask: int) -> None:
     rng = random.Random(1)
     a, b, mask = source("u32", rng), source("u32", rng), rng.getrandbits(64)
-    for op, with_carry, exact in (("add", "addc", lambda x, y, c: x + y + c),
-                                  ("sub", "subb", lambda x, y, c: x - y - c),
-                                  ("subrev", "subbrev", lambda x, y, c: y - x - c)):
-        for text, carried in ((f"v_{op}_co_u32_e64 v2, s[8:9], v0, v1", 0),
-                              (f"v_{with_carry}_co_u32_e32 v2, vcc, v0, v1, vcc", mask)):
+    for op, with_carry, exact in (
+        ("add", "addc", lambda x, y, c: x + y + c),
+        ("sub", "subb", lambda x, y, c: x - y - c),
+        ("subrev", "subbrev", lambda x, y, c: y - x - c),
+    ):
+        for text, carried in (
+            (f"v_{op}_co_u32_e64 v2, s[8:9], v0, v1", 0),
+            (f"v_{with_carry}_co_u32_e32 v2, vcc, v0, v1, vcc", mask),
+        ):
             state = run("gfx942", text, {0: a, 1: b}, vcc=mask, exec=exec_mask)
             results = [exact(x, y, carried >> i & 1) for i, (x, y) in enumerate(zip(a, b))]
             assert state.v[2] == [r & M32 if exec_mask >> i & 1 else POISON for i, r in enumerate(results)]
@@ -154,21 +184,29 @@ def test_cndmask() -> None:
     a, b, mask = source("u32", rng), source("u32", rng), rng.getrandbits(64)
     picked = [y if mask >> i & 1 else x for i, (x, y) in enumerate(zip(a, b))]
     assert run("gfx942", "v_cndmask_b32_e32 v2, v0, v1, vcc", {0: a, 1: b}, vcc=mask).v[2] == picked
-    state = run("gfx942", "v_cndmask_b32_e64 v2, -v0, |v1|, s[4:5]", {0: a, 1: b},
-                {4: mask & M32, 5: mask >> 32}, exec=SOME)
+    state = run(
+        "gfx942", "v_cndmask_b32_e64 v2, -v0, |v1|, s[4:5]", {0: a, 1: b}, {4: mask & M32, 5: mask >> 32}, exec=SOME
+    )
     wanted = [y & 0x7FFFFFFF if mask >> i & 1 else x ^ 0x80000000 for i, (x, y) in enumerate(zip(a, b))]
     assert state.v[2] == [w if SOME >> i & 1 else POISON for i, w in enumerate(wanted)]
 
 
 # --- lanes ---
 
+
 def test_lane_moves() -> None:
     v = {0: range(100, 164), 1: range(200, 264)}
-    state = run("gfx942", """v_readlane_b32 s4, v0, 9
+    state = run(
+        "gfx942",
+        """v_readlane_b32 s4, v0, 9
 v_readlane_b32 s5, v0, s8
 v_readfirstlane_b32 s6, v1
 v_writelane_b32 v1, s8, 3
-v_swap_b32 v0, v1""", v, {8: 70}, exec=0b1100)
+v_swap_b32 v0, v1""",
+        v,
+        {8: 70},
+        exec=0b1100,
+    )
     assert state.s[4:7] == [109, 106, 202]
     assert state.v[0][:5] == [100, 101, 202, 70, 104] and state.v[1][:5] == [200, 201, 102, 103, 204]
     state = run("gfx942", "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2", v)
@@ -230,6 +268,7 @@ def test_division_sequence_rounds_correctly(fmt: str) -> None:
         exponent = rng.randint(1, top)
         other = min(top, max(0, exponent + target - top // 2 + rng.randint(-3, 3)))
         return other << mantissa | rng.getrandbits(mantissa), exponent << mantissa | rng.getrandbits(mantissa)
+
     for round_ in range(24):
         n, d = ([anywhere() for _ in range(WAVE)] for _ in range(2))
         if round_ < 8:
@@ -247,8 +286,14 @@ def test_division_sequence_rounds_correctly(fmt: str) -> None:
 
 def test_div_fixup_f16() -> None:
     one, two, inf, nan = 0x3C00, 0x4000, 0x7C00, 0x7E00
-    rows = [(two, one, 0x8000 | two, 0xC000), (0, 0, one, inf), (0, inf, one, 0), (0, 0, 0, 0xFE00),
-            (0, one, nan, nan), (0, inf, inf, 0xFE00)]
+    rows = [
+        (two, one, 0x8000 | two, 0xC000),
+        (0, 0, one, inf),
+        (0, inf, one, 0),
+        (0, 0, 0, 0xFE00),
+        (0, one, nan, nan),
+        (0, inf, inf, 0xFE00),
+    ]
     a, b, c, want = ([row[k] for row in rows] + [one] * (WAVE - len(rows)) for k in range(4))
     assert run("gfx942", "v_div_fixup_legacy_f16 v3, v0, v1, v2", {0: a, 1: b, 2: c}).v[3] == want
 
@@ -264,9 +309,13 @@ def test_trig_preop() -> None:
             total += term // n
             n += 2
         return total
+
     two_over_pi = 2 * one * one // (4 * (4 * arctan(5) - arctan(239)))
-    state = run("gfx942", "v_trig_preop_f64 v[4:5], v[0:1], v2",
-                {0: [0] * WAVE, 1: [0x3FF << 20] * WAVE, 2: [i % 20 for i in range(WAVE)]})
+    state = run(
+        "gfx942",
+        "v_trig_preop_f64 v[4:5], v[0:1], v2",
+        {0: [0] * WAVE, 1: [0x3FF << 20] * WAVE, 2: [i % 20 for i in range(WAVE)]},
+    )
     for i in range(20):
         piece = two_over_pi >> 1400 - 53 * (i + 1) & (1 << 53) - 1
         assert decode(state.v[4][i] | state.v[5][i] << 32, "f64") == piece * 2.0 ** (-53 * (i + 1))

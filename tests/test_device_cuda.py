@@ -134,7 +134,7 @@ def test_a_compile_error_is_told_in_one_line(
 
     def jit_compile(*args: Any, **kwargs: Any) -> None:
         assert not inspect.signature(cpp_extension._jit_compile).bind(*args, **kwargs).arguments["verbose"]
-        raise RuntimeError('Error building extension \'k\': [1/2] nvcc ...\nmine.hip(3): error: identifier "a"\n')
+        raise RuntimeError("Error building extension 'k': [1/2] nvcc ...\nmine.hip(3): error: identifier \"a\"\n")
 
     jit_compile.__signature__ = inspect.signature(cpp_extension._jit_compile)  # type: ignore[attr-defined]
     monkeypatch.setattr(cpp_extension, "_jit_compile", ascuda._with_hip(jit_compile, "sm_90"))

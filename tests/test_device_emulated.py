@@ -54,7 +54,8 @@ def test_collectives() -> None:
 
 
 def test_tensors_that_nobody_has_written(tmp_path: Path) -> None:
-    (tmp_path / "main.py").write_text(textwrap.dedent("""
+    (tmp_path / "main.py").write_text(
+        textwrap.dedent("""
         import sys, torch, triton, triton.language as tl
 
         @triton.jit
@@ -65,7 +66,8 @@ def test_tensors_that_nobody_has_written(tmp_path: Path) -> None:
         x, y = torch.zeros(512, device="cuda"), torch.empty(512, device="cuda")
         y[: int(sys.argv[1])] = 1
         add[(8,)](x, y, torch.empty_like(y), num_warps=1)
-        """))
+        """)
+    )
     run = python(str(tmp_path / "main.py"), "512", CDNA_CHECKS="all,unwritten")
     assert run.returncode == 0, run.stderr
     run = python(str(tmp_path / "main.py"), "500", CDNA_CHECKS="all,unwritten")
@@ -148,14 +150,13 @@ def test_prepare_in_this_process(order: str) -> None:
             "print(torch.ones(2, device='cuda').device, torch.cuda.get_device_name(), device.case_report())",
         ]
     )
-    run = subprocess.run(
-        [sys.executable, "-c", program], cwd=HERE.parent, capture_output=True, text=True, timeout=60
-    )
+    run = subprocess.run([sys.executable, "-c", program], cwd=HERE.parent, capture_output=True, text=True, timeout=60)
     assert run.stdout == "cuda:0 AMD Instinct MI355X {}\n", run.stderr
 
 
 def test_hiprtc(tmp_path: Path) -> None:
-    (tmp_path / "main.py").write_text(textwrap.dedent("""
+    (tmp_path / "main.py").write_text(
+        textwrap.dedent("""
         import ctypes
         import torch
         rtc, program, size = ctypes.CDLL("libhiprtc.so"), ctypes.c_void_p(), ctypes.c_size_t()
@@ -172,7 +173,8 @@ def test_hiprtc(tmp_path: Path) -> None:
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(address))
         assert hip.hipModuleLaunchKernel(kernel, 1, 1, 1, 5, 1, 1, 0, None, arguments, None) == 0
         print(x.tolist())
-    """))
+    """)
+    )
     run = python(str(tmp_path / "main.py"))
     assert run.stdout == "[7, 7, 7, 7, 7]\n", run.stderr
 

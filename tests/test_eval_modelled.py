@@ -40,8 +40,7 @@ def test_benchmark_shows_a_labelled_column_and_no_score(benchmark: tuple[str, di
     case = next(line for line in lines if line.startswith("pass"))
     assert case.split()[-3:-1] == [f"{time['us']:.4g}", time["bound"]]
     assert (
-        "score: none" in benchmark[0]
-        and "caches cold; torch's own operations left out; no measurement" in benchmark[0]
+        "score: none" in benchmark[0] and "caches cold; torch's own operations left out; no measurement" in benchmark[0]
     )
     assert benchmark[1]["score_us"] is None and benchmark[1]["cases"][0]["stats_ns"] is None
 

@@ -82,10 +82,7 @@ def test_takes_what_is_used_with_its_words_and_leaves_the_rest(make: Make) -> No
     for absent in ("unused", "textwrap", "circle", "import math", "kernels.common.maths import"):
         assert absent not in text
     assert (
-        text.index("FACTOR = 3")
-        < text.index("def six_times")
-        < text.index("def double")
-        < text.index("custom_kernel(")
+        text.index("FACTOR = 3") < text.index("def six_times") < text.index("def double") < text.index("custom_kernel(")
     )
 
 
@@ -105,10 +102,7 @@ def test_takes_what_is_used_with_its_words_and_leaves_the_rest(make: Make) -> No
 )
 def test_every_way_to_import_comes_to_the_same(make: Make, variant: str) -> None:
     again = "from kernels.common.maths import six_times as sixfold\n"
-    assert (
-        executed(make(common__maths=COMMON, common__again=again, toy__plain=variant))["custom_kernel"](7)
-        == 42
-    )
+    assert executed(make(common__maths=COMMON, common__again=again, toy__plain=variant))["custom_kernel"](7) == 42
 
 
 def test_modules_stand_after_those_they_import_and_each_once(make: Make) -> None:
@@ -154,8 +148,7 @@ def test_imports_are_merged_on_top(make: Make) -> None:
 def test_two_spellings_of_one_import_are_one(make: Make) -> None:
     text = make(
         common__a="from os import path\ndef a(): return path\n",
-        toy__plain="import os.path as path\nfrom kernels.common.a import a\n"
-        "def custom_kernel(d): return a(), path\n",
+        toy__plain="import os.path as path\nfrom kernels.common.a import a\ndef custom_kernel(d): return a(), path\n",
     ).text
     assert text.count("import ") == 1
 
@@ -248,11 +241,7 @@ def test_a_python_builtin_of_one_file_is_not_taken_over_by_another(make: Make) -
         common__a="def max(a, b): return 0\n",
         toy__plain="from kernels.common.a import max as m\ndef custom_kernel(d): return m(d, max(d))\n",
     )
-    assert (
-        message.startswith("kernels/common/a.py:1:")
-        and "'max'" in message
-        and "kernels/toy/plain.py:2" in message
-    )
+    assert message.startswith("kernels/common/a.py:1:") and "'max'" in message and "kernels/toy/plain.py:2" in message
 
 
 @pytest.mark.parametrize(

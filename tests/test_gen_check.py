@@ -80,9 +80,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def check(
-    tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Check:
+def check(tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
     """Exit code, lines of the table and error output of checking the toy problem's kernel. alone: as users start it."""
 
     def checked(
@@ -201,9 +199,7 @@ def test_torchs_compiler_is_there_for_host_code_that_wants_it(check: Check) -> N
 
 
 def test_host_code_that_reads_data_is_followed_on_real_tensors(check: Check) -> None:
-    kernel = KERNEL.replace(
-        "    row = ", "    if data.abs().max().item() < 0:\n        raise ValueError\n    row = "
-    )
+    kernel = KERNEL.replace("    row = ", "    if data.abs().max().item() < 0:\n        raise ValueError\n    row = ")
     code, lines, errors = check(kernel)
     assert (code, errors) == (0, "")
     assert {"test 0", "test 1", "benchmark 0"} <= set(re.findall(r"(?:test|benchmark) \d", "\n".join(lines)))
@@ -215,9 +211,7 @@ def test_an_error_of_host_code_names_its_cases_and_line(check: Check) -> None:
     )
     code, _, errors = check(kernel)
     assert code == 1
-    assert re.fullmatch(
-        r"gen_submission\.py: ValueError: no odd widths \(submission\.py:\d+\) \(test 1\)\n", errors
-    )
+    assert re.fullmatch(r"gen_submission\.py: ValueError: no odd widths \(submission\.py:\d+\) \(test 1\)\n", errors)
 
 
 def test_a_distributed_problem_as_rank_0_sees_it(check: Check) -> None:

@@ -15,10 +15,7 @@ from forge.render import variants_of
 
 ROOT = Path(__file__).resolve().parent.parent
 WITH_KERNEL = [
-    (entry.name, variant)
-    for group in load_sets()
-    for entry in group.problems
-    for variant in variants_of(entry)
+    (entry.name, variant) for group in load_sets() for entry in group.problems for variant in variants_of(entry)
 ]
 
 
@@ -107,9 +104,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     problem, variant = WITH_KERNEL[0]
     message = refused(problem, "--variant", "fastest")
     assert f"{problem} has no variant 'fastest'; it has: " in message and variant in message
-    assert "cannot be written: No such file or directory" in refused(
-        problem, "-o", tmp_path / "absent" / "s.py"
-    )
+    assert "cannot be written: No such file or directory" in refused(problem, "-o", tmp_path / "absent" / "s.py")
     assert "cannot be written: Is a directory" in refused(problem, "-o", tmp_path)
     usage = gen()
     assert usage.returncode == 2 and "--list shows them" in usage.stderr

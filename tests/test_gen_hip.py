@@ -84,9 +84,7 @@ def test_the_compiler_names_our_files_and_lines(make: Make, tmp_path: Path) -> N
 
 def test_host_side(make: Make) -> None:
     submission = make()
-    assert literal(submission, "HIP_DECLARATION") == (
-        "torch::Tensor custom_kernel(torch::Tensor x, torch::Tensor y);"
-    )
+    assert literal(submission, "HIP_DECLARATION") == ("torch::Tensor custom_kernel(torch::Tensor x, torch::Tensor y);")
     for part in ('"--offload-arch=gfx942"', 'functions=["custom_kernel"]', "verbose=True", "*data"):
         assert part in submission.text
     assert [s.path for s in submission.sources] == [

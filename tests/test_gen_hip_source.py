@@ -153,7 +153,7 @@ def test_rules_name_the_hip_file(make: Make) -> None:
     with pytest.raises(GenerationError, match=r"^kernels/toy/kernel\.hip:5: 'Stream'"):
         make(kernel=KERNEL.replace('beside.h"\n', 'beside.h"\n// Stream\n'))
     with pytest.raises(GenerationError, match=r"^kernels/toy/kernel\.hip: holds both"):
-        make(kernel=KERNEL + '// """ \'\'\'\n')
+        make(kernel=KERNEL + "// \"\"\" '''\n")
 
 
 def test_outside_the_generated_file_it_says_what_to_do() -> None:

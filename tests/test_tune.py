@@ -219,7 +219,7 @@ def test_finds_the_better_row_refuses_wrong_ones_and_writes(toys: Path) -> None:
     table = (toys / "kernels/toy/triton_tuning.py").read_text()
     row = next(line for line in table.splitlines() if "(4000," in line)
     assert row.startswith('    (4000, "n"): {"PASSES": 1, "BLOCK": ') and "modelled, not measured" in row
-    assert '    # length, unit\n    (  64' not in table and "  # as measured\n" in table
+    assert "    # length, unit\n    (  64" not in table and "  # as measured\n" in table
     assert "decided modelled, not measured" in said
 
     again = tune(toys, "toy", "--device", "gfx942")  # the table has changed: as it is now is tried, and no row again

@@ -9,8 +9,9 @@ from exactfloat import encode, is_nan
 from valu_cases import M32, M64, bits_of
 
 WAVE = 64
-ALL = (1 << WAVE) - 1               # exec masks: every lane, and some of every row
+ALL = (1 << WAVE) - 1  # exec masks: every lane, and some of every row
 SOME = 0xF0F0_1234_8001_FFFE
+# fmt: off
 EDGES = {
     "u16": [0, 1, 2, 15, 16, 0xFF, 0x100, 0x7FFF, 0x8000, 0x8001, 0xFFFF],
     "u32": [0, 1, 2, 15, 31, 32, 33, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFF, 0x800000, 0xFFFFFF,
@@ -27,6 +28,7 @@ EDGES = {
             (0x7FF0 << 48) - 1, 0x7FF0 << 48, 0xFFF0 << 48, 0x7FF8 << 48, 0x41DFFFFFFFC00000, 0x41E0 << 48,
             0xC1E0 << 48, 0x41F0 << 48, 0x3690 << 48, 0x36A0 << 48, 0x47EF << 48],
 }
+# fmt: on
 EDGES |= {"i16": EDGES["u16"], "i32": EDGES["u32"], "i64": EDGES["u64"], "u128": EDGES["u32"]}
 QUIET_BIT = {"f16": 1 << 9, "f32": 1 << 22, "f64": 1 << 51}
 
@@ -43,13 +45,12 @@ def random_bits(type_name: str, rng: random.Random) -> int:
     return rng.getrandbits(width if rng.random() < 0.7 else rng.randint(1, width))
 
 
-def source(type_name: str, rng: random.Random, signalling: bool = False,
-           edges_first: bool = False) -> list[int]:
+def source(type_name: str, rng: random.Random, signalling: bool = False, edges_first: bool = False) -> list[int]:
     """64 values of a source operand."""
     pool = EDGES[type_name]
     values = [rng.choice(pool) if rng.random() < 0.5 else random_bits(type_name, rng) for _ in range(WAVE)]
     if edges_first:
-        values[:len(pool)] = pool
+        values[: len(pool)] = pool
     if type_name[0] == "f" and not signalling:
         values = [x | QUIET_BIT[type_name] if is_nan(x, type_name) else x for x in values]
     return values
@@ -69,9 +70,11 @@ def lane_bits(flags: Iterable[object]) -> int:
 
 def same(got: int, want: int, fmt: str, ulps: int = 0) -> bool:
     """Equal floats, any NaN as good as another."""
+
     def ordered(bits: int) -> int:  # integers in the order of the floats, so that a difference counts ulps
         top = 1 << bits_of(fmt) - 1
         return top - bits if bits & top else bits
+
     if is_nan(want, fmt) or is_nan(got, fmt):
         return is_nan(want, fmt) and is_nan(got, fmt)
     return got == want if not ulps else abs(ordered(got) - ordered(want)) <= ulps

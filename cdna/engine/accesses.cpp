@@ -106,7 +106,10 @@ int observed_accesses(Wave& w, const Inst& in, const MemoryOp& k, LaneAccess* ou
   if (k.space == BUFFER_ACCESS) {
     u32 element = k.bytes < 4 ? k.bytes : 4;
     BufferAccess b = buffer_addresses(w, in, in.src + data_between, element, k.bytes / element);
-    if (w.stop == FAULTED) { w.stop = RUNNING; return 0; }  // the handler is about to say so itself
+    if (w.stop == FAULTED) {
+      w.stop = RUNNING;
+      return 0;
+    }  // the handler is about to say so itself
     out->lanes = b.whole | b.partly;
     memcpy(out->address, w.address, sizeof out->address);
   } else {

@@ -3,7 +3,13 @@
 #include "core.h"
 
 enum AccessSpace : u8 {
-  NO_ACCESS, GLOBAL_ACCESS, FLAT_ACCESS, BUFFER_ACCESS, LDS_ACCESS, SCRATCH_ACCESS, SCALAR_ACCESS
+  NO_ACCESS,
+  GLOBAL_ACCESS,
+  FLAT_ACCESS,
+  BUFFER_ACCESS,
+  LDS_ACCESS,
+  SCRATCH_ACCESS,
+  SCALAR_ACCESS
 };
 enum AccessFlag : u8 { READS = 1, WRITES = 2, ATOMIC = 4, TO_LDS = 8, LANE_ORDER = 16 };
 
@@ -21,7 +27,7 @@ MemoryOp memory_op(const char* name);
 struct LaneAccess {
   u8 space, flags;  // space: GLOBAL, LDS, SCRATCH or SCALAR
   u32 bytes;
-  u64 lanes;        // those that access memory: active and in the buffer's range
+  u64 lanes;  // those that access memory: active and in the buffer's range
   u64 address[WAVE];
 };
 constexpr int MAX_ACCESSES = 4;

@@ -22,7 +22,8 @@ template <class T> static u64 buffer_lanes(Wave& w, const Inst& in, u32* data) {
   if (!w.exec()) return 0;
   BufferAccess b = buffer_addresses(w, in, in.src + 1, sizeof(T), 1);
   if (w.stop == FAULTED) return 0;
-  if (in.flags & GLC) for (u64 m = b.none; m; m &= m - 1) set_lane(data, __builtin_ctzll(m), (T)0);
+  if (in.flags & GLC)
+    for (u64 m = b.none; m; m &= m - 1) set_lane(data, __builtin_ctzll(m), (T)0);
   return b.whole;
 }
 template <class T, T (*F)(T, T)> static void buffer_atomic(Wave& w, const Inst& in) {
@@ -37,16 +38,20 @@ template <class T> static void buffer_cmpswap(Wave& w, const Inst& in) {
 }
 
 // One operation in its three spaces. W and W2: type of the data (and of the result), and of value-and-compare pairs.
-#define FORMS(NAME, W, T, F) FLAT_FORMS(NAME, W, T, F), {"buffer_atomic_" NAME, "S:" W " A S:b128 S:b32" BUFFER_MODS, buffer_atomic<T, F>}
-#define FLAT_FORMS(NAME, W, T, F) \
-  {"global_atomic_" NAME, "?D:" W " A S:" W " G" MEMORY_MODS, atomic<GLOBAL, T, F>}, \
-  {"flat_atomic_" NAME, "?D:" W " A S:" W MEMORY_MODS, atomic<FLAT, T, F>}
+#define FORMS(NAME, W, T, F) \
+  FLAT_FORMS(NAME, W, T, F), { "buffer_atomic_" NAME, "S:" W " A S:b128 S:b32" BUFFER_MODS, buffer_atomic<T, F> }
+#define FLAT_FORMS(NAME, W, T, F)                                                      \
+  {"global_atomic_" NAME, "?D:" W " A S:" W " G" MEMORY_MODS, atomic<GLOBAL, T, F>}, { \
+    "flat_atomic_" NAME, "?D:" W " A S:" W MEMORY_MODS, atomic<FLAT, T, F>             \
+  }
 #define INTEGER(NAME, F) FORMS(NAME, "b32", u32, Ops32::F), FORMS(NAME "_x2", "b64", u64, Ops64::F)
-#define CMPSWAP(NAME, W, W2, T) \
+#define CMPSWAP(NAME, W, W2, T)                                                     \
   {"global_atomic_" NAME, "?D:" W " A S:" W2 " G" MEMORY_MODS, cmpswap<GLOBAL, T>}, \
-  {"flat_atomic_" NAME, "?D:" W " A S:" W2 MEMORY_MODS, cmpswap<FLAT, T>}, \
-  {"buffer_atomic_" NAME, "S:" W2 " A S:b128 S:b32" BUFFER_MODS, buffer_cmpswap<T>}
+      {"flat_atomic_" NAME, "?D:" W " A S:" W2 MEMORY_MODS, cmpswap<FLAT, T>}, {    \
+    "buffer_atomic_" NAME, "S:" W2 " A S:b128 S:b32" BUFFER_MODS, buffer_cmpswap<T> \
+  }
 
+// clang-format off
 static const OpInfo OPS[] = {
   INTEGER("swap", swap), INTEGER("add", add), INTEGER("sub", sub), INTEGER("umin", umin), INTEGER("umax", umax),
   INTEGER("and", band), INTEGER("or", bor), INTEGER("xor", bxor), INTEGER("inc", inc), INTEGER("dec", dec),
@@ -58,4 +63,5 @@ static const OpInfo OPS[] = {
   {"buffer_atomic_pk_add_bf16@gfx950", "S:b32 A S:b128 S:b32" BUFFER_MODS, buffer_atomic<u32, pk_add_bf16>},
   FORMS("add_f64", "b64", u64, add_f64), FORMS("min_f64", "b64", u64, min_f64), FORMS("max_f64", "b64", u64, max_f64),
 };
+// clang-format on
 extern const OpTable ATOMIC_OPS = {OPS, sizeof OPS / sizeof *OPS};

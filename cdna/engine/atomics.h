@@ -40,7 +40,8 @@ static inline u32 bf16_of(float x) {  // to nearest even; the sum of two bf16 in
   return (u + 0x7fff + (u >> 16 & 1)) >> 16;
 }
 static inline u32 pk_add_bf16(u32 old, u32 x) {
-  return bf16_of(as_f32(old << 16) + as_f32(x << 16)) | bf16_of(as_f32(old & 0xffff0000) + as_f32(x & 0xffff0000)) << 16;
+  return bf16_of(as_f32(old << 16) + as_f32(x << 16)) | bf16_of(as_f32(old & 0xffff0000) + as_f32(x & 0xffff0000))
+                                                            << 16;
 }
 
 template <class T> static inline T lane_value(const u32* v, int i);
@@ -67,7 +68,10 @@ template <class T> static inline T atomic_cmpswap(u64 address, T x, T compare) {
 template <class T, T (*F)(T, T)> static inline void atomic_lanes(Wave& w, u32* d, const u32* data, u64 mask) {
   for (; mask; mask &= mask - 1) {
     int i = __builtin_ctzll(mask);
-    if (w.address[i] & (sizeof(T) - 1)) { fault(w, "lane %d: atomic at misaligned address 0x%llx", i, (unsigned long long)w.address[i]); return; }
+    if (w.address[i] & (sizeof(T) - 1)) {
+      fault(w, "lane %d: atomic at misaligned address 0x%llx", i, (unsigned long long)w.address[i]);
+      return;
+    }
     T old = atomic_apply<T, F>(w.address[i], lane_value<T>(data, i));
     if (d) set_lane(d, i, old);
   }
@@ -76,7 +80,10 @@ template <class T, T (*F)(T, T)> static inline void atomic_lanes(Wave& w, u32* d
 template <class T> static inline void cmpswap_lanes(Wave& w, u32* d, const u32* data, u64 mask) {
   for (; mask; mask &= mask - 1) {
     int i = __builtin_ctzll(mask);
-    if (w.address[i] & (sizeof(T) - 1)) { fault(w, "lane %d: atomic at misaligned address 0x%llx", i, (unsigned long long)w.address[i]); return; }
+    if (w.address[i] & (sizeof(T) - 1)) {
+      fault(w, "lane %d: atomic at misaligned address 0x%llx", i, (unsigned long long)w.address[i]);
+      return;
+    }
     T old = atomic_cmpswap<T>(w.address[i], lane_value<T>(data, i), lane_value<T>(data + sizeof(T) / 4 * WAVE, i));
     if (d) set_lane(d, i, old);
   }

@@ -10,7 +10,8 @@ template <Form F> static void load(Wave& w, const Inst& in) {
   load_form<F>(d, w.address, b.whole, b.none);
   for (u64 m = b.partly; m; m &= m - 1) {  // each dword is checked on its own
     int i = __builtin_ctzll(m);
-    for (u32 k = 0; k < form_dwords(F); k++) d[k * WAVE + i] = k < b.dwords[i] ? peek<u32>((void*)(w.address[i] + 4 * k)) : 0;
+    for (u32 k = 0; k < form_dwords(F); k++)
+      d[k * WAVE + i] = k < b.dwords[i] ? peek<u32>((void*)(w.address[i] + 4 * k)) : 0;
   }
 }
 
@@ -44,6 +45,7 @@ template <Form F> static void load_lds(Wave& w, const Inst& in) {
   }
 }
 
+// clang-format off
 static const OpInfo OPS[] = {
   {"buffer_load_ubyte", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<U8>},
   {"buffer_load_sbyte", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<I8>},
@@ -76,4 +78,5 @@ static const OpInfo OPS[] = {
   {"buffer_load_dwordx3 lds@gfx950", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B96>},
   {"buffer_load_dwordx4 lds@gfx950", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B128>},
 };
+// clang-format on
 extern const OpTable BUFFER_OPS = {OPS, sizeof OPS / sizeof *OPS};

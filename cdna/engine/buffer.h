@@ -12,7 +12,8 @@ struct BufferAccess {
 // Descriptor: bits 47:0 base, 61:48 stride, 63 swizzle, 95:64 num_records, 119 add lane id to the index (CDNA3 ISA,
 // "Buffer Resource Descriptor"). Without a stride or an index num_records counts bytes, otherwise records.
 // Range checks are per element of `element_bytes` bytes (a dword, byte or short); see LLVM AMDGPUUsage, "Relaxed Buffer OOB Mode".
-static inline BufferAccess buffer_addresses(Wave& w, const Inst& in, const Operand* operands, u32 element_bytes, u32 elements) {
+static inline BufferAccess buffer_addresses(Wave& w, const Inst& in, const Operand* operands, u32 element_bytes,
+                                            u32 elements) {
   BufferAccess out;
   const u32* v = operands[0].kind == NONE ? nullptr : w.vreg(operands[0].reg);
   const u32* r = &w.s[operands[1].reg];
@@ -51,7 +52,8 @@ static inline BufferAccess buffer_addresses(Wave& w, const Inst& in, const Opera
     u64 index = idxen ? v[i] : 0, offset = (u64)(offen ? v[i + (idxen ? WAVE : 0)] : 0) + immediate;
     if (lane_index) index += i;
     w.address[i] = base + offset + index * stride;
-    if (stride && idxen ? index < records : index * stride + offset + scalar + element_bytes * elements <= records) out.whole |= 1ull << i;
+    if (stride && idxen ? index < records : index * stride + offset + scalar + element_bytes * elements <= records)
+      out.whole |= 1ull << i;
   }
   out.none = exec & ~out.whole;
   return out;

@@ -7,9 +7,9 @@ constexpr u32 LINE_BYTES = 128;
 // Set-associative, least recently used line out. Lines are numbered from 0.
 struct Cache {
   u32 sets, ways, clock;
-  u64* tags;     // line + 1; 0: empty
+  u64* tags;  // line + 1; 0: empty
   u32* used;
-  u8* dirty;     // bit 0, 1: a half of the line
+  u8* dirty;  // bit 0, 1: a half of the line
 
   void create(u64 bytes, u32 n_ways);
   void destroy();
@@ -19,7 +19,7 @@ struct Cache {
   bool touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_line);
 };
 
-struct MemoryTraffic {  // bytes
+struct MemoryTraffic {                  // bytes
   u64 l2_read[8], l2_write[8];          // asked of an XCD's L2 by its CUs
   u64 fabric_read[8], fabric_write[8];  // between an XCD's L2 and the memory side
   u64 hbm_read, hbm_write;
@@ -27,7 +27,11 @@ struct MemoryTraffic {  // bytes
 
 // One entry of what workgroups ask of their L2: line << 3 | write << 2 | halves.
 typedef u64 LineAccess;
-struct Trace { LineAccess* entries; u64 n, capacity; u32 group; };
+struct Trace {
+  LineAccess* entries;
+  u64 n, capacity;
+  u32 group;
+};
 
 struct Caches {
   u32 xcds;

@@ -3,28 +3,29 @@
 #include "names.h"
 
 template <int N> static bool one_of(const char* n, const char* const (&list)[N]) {
-  for (const char* each : list) if (starts(n, each)) return true;
+  for (const char* each : list)
+    if (starts(n, each)) return true;
   return false;
 }
 
 // A result of these is undefined in a lane where one source is; not so of products by zero, masks, extremes.
 static const char* const COMPUTE[] = {
-  "v_add_f", "v_sub_f", "v_subrev_f", "v_mul_f", "v_fma_f", "v_fmac_f", "v_mac_f", "v_mad_f", "v_exp_f", "v_log_f",
-  "v_rcp_f", "v_rsq_f", "v_sqrt_f", "v_cvt_f", "v_cvt_i32", "v_cvt_u32", "v_add_u32", "v_add_co_u32", "v_sub_u32",
-  "v_sub_co_u32", "v_subrev_u32", "v_subrev_co_u32", "v_add3_u32", "v_lshlrev_b32", "v_lshl_add_u32",
-  "v_add_lshl_u32", "v_ashrrev_i32",
-  "v_lshrrev_b32",
+    "v_add_f",        "v_sub_f",        "v_subrev_f",    "v_mul_f",         "v_fma_f",    "v_fmac_f",
+    "v_mac_f",        "v_mad_f",        "v_exp_f",       "v_log_f",         "v_rcp_f",    "v_rsq_f",
+    "v_sqrt_f",       "v_cvt_f",        "v_cvt_i32",     "v_cvt_u32",       "v_add_u32",  "v_add_co_u32",
+    "v_sub_u32",      "v_sub_co_u32",   "v_subrev_u32",  "v_subrev_co_u32", "v_add3_u32", "v_lshlrev_b32",
+    "v_lshl_add_u32", "v_add_lshl_u32", "v_ashrrev_i32", "v_lshrrev_b32",
 };
 static const char* const CARRY[] = {"v_addc_co_u32", "v_subb_co_u32", "v_subbrev_co_u32"};
 // Integers whose low half does not depend on the high halves: compilers leave those of extended ones undefined.
 static const char* const LOW_FIRST[] = {"v_lshlrev_b64", "v_lshl_add_u64"};
-static const char* const MOVE[] = {"v_mov_b32", "v_mov_b64", "v_accvgpr_", "s_mov_b32", "s_mov_b64",
-                                   "v_readfirstlane_b32"};
+static const char* const MOVE[] = {"v_mov_b32", "v_mov_b64", "v_accvgpr_",
+                                   "s_mov_b32", "s_mov_b64", "v_readfirstlane_b32"};
 static const char* const SCALAR_COMPUTE[] = {
-  "s_add_u32", "s_add_i32", "s_addc_u32", "s_sub_u32", "s_sub_i32", "s_subb_u32", "s_lshl_b32", "s_cmp_",
+    "s_add_u32", "s_add_i32", "s_addc_u32", "s_sub_u32", "s_sub_i32", "s_subb_u32", "s_lshl_b32", "s_cmp_",
 };
-static const char* const BITS[] = {"s_and_", "s_andn1_", "s_andn2_", "s_or_", "s_orn1_", "s_orn2_", "s_xor_", "s_not_b",
-                                   "s_nand_", "s_nor_", "s_xnor_"};
+static const char* const BITS[] = {"s_and_", "s_andn1_", "s_andn2_", "s_or_",  "s_orn1_", "s_orn2_",
+                                   "s_xor_", "s_not_b",  "s_nand_",  "s_nor_", "s_xnor_"};
 static const char* const LEAVE_SCC[] = {"s_nop", "s_sleep", "s_set", "s_movk"};
 
 static u8 bits_of(const char* n) {
@@ -60,5 +61,6 @@ void classify_flow(Access& x, const Inst& in, const char* n) {
   else if (one_of(n, SCALAR_COMPUTE)) x.flow = FLOW_SCALAR;
   else if (one_of(n, BITS)) x.flow = FLOW_BITS, x.bits = bits_of(n);
   if (x.flow == FLOW_DEFINES || x.flow == FLOW_SCRATCH) return;
-  for (u32 k = 0; k < x.n; k++) if (!(x.touch[k].flags & WRITES)) x.touch[k].flags |= SOURCE;
+  for (u32 k = 0; k < x.n; k++)
+    if (!(x.touch[k].flags & WRITES)) x.touch[k].flags |= SOURCE;
 }

@@ -13,9 +13,9 @@ namespace {
 struct Lanes {
   u64 at[WAVE];
   u64 mask;
-  u64 base;   // scalar base address, 0 if there is none
+  u64 base;  // scalar base address, 0 if there is none
 };
-}
+}  // namespace
 
 static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out) {
   u64 exec = w.exec();
@@ -49,7 +49,9 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
   }
   if (x.space == SPACE_FLAT && top >> 48)  // LDS or scratch, which have checks of their own
     for (u64 m = exec; m; m &= m - 1)
-      if (u64 segment = out.at[__builtin_ctzll(m)] >> 32; segment == SHARED_APERTURE >> 32 || segment == PRIVATE_APERTURE >> 32) out.mask &= ~(m & -m);
+      if (u64 segment = out.at[__builtin_ctzll(m)] >> 32;
+          segment == SHARED_APERTURE >> 32 || segment == PRIVATE_APERTURE >> 32)
+        out.mask &= ~(m & -m);
   return true;
 }
 
@@ -57,12 +59,14 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
 
 // Whether bytes from..to lie in a range. Compilers make 16-bit atomics of compare-and-swap on the dword around.
 static bool contains(const Checks& c, const Range& r, const Access& x, u64 from, u64 to) {
-  if (c.part_atomics && x.kind != VM_STORE && x.bytes == 4) return from >= (r.base & ~3ull) && to <= ((r.end + 3) & ~3ull);
+  if (c.part_atomics && x.kind != VM_STORE && x.bytes == 4)
+    return from >= (r.base & ~3ull) && to <= ((r.end + 3) & ~3ull);
   return from >= r.base && to <= r.end;
 }
 
 static bool is_pointer(const Checks& c, u64 address) {
-  for (u32 i = 0; i < c.n_ranges; i++) if (c.ranges[i].pointer == address) return true;
+  for (u32 i = 0; i < c.n_ranges; i++)
+    if (c.ranges[i].pointer == address) return true;
   return false;
 }
 
@@ -74,11 +78,13 @@ static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range
   if (meant) {
     bool after = address >= meant->end || address + x.bytes > meant->end;
     u64 distance = after ? (address >= meant->end ? address - meant->end : 0) : meant->base - address;
-    snprintf(where, sizeof where, "%llu bytes %s of %s", (unsigned long long)distance, after ? "past the end" : "before the start", meant->name);
+    snprintf(where, sizeof where, "%llu bytes %s of %s", (unsigned long long)distance,
+             after ? "past the end" : "before the start", meant->name);
   } else {
     r = describe(c, address, where, sizeof where);
   }
-  return report(w, CHECK_BOUNDS, lane, address, r, ~0u, "%s %u bytes at 0x%llx, %s", verb, x.bytes, (unsigned long long)address, where);
+  return report(w, CHECK_BOUNDS, lane, address, r, ~0u, "%s %u bytes at 0x%llx, %s", verb, x.bytes,
+                (unsigned long long)address, where);
 }
 
 // The range that bytes from..to lie in; null where there is none. known: they touch one.
@@ -98,17 +104,23 @@ static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base
   const Range* meant = nullptr;
   for (u32 i = 0; i < c.n_ranges; i++) {
     Range& r = c.ranges[i];
-    if (!r.freed && contains(c, r, x, address, address + x.bytes)) { found = &r; break; }
+    if (!r.freed && contains(c, r, x, address, address + x.bytes)) {
+      found = &r;
+      break;
+    }
     if (r.freed && address < r.end && address + x.bytes > r.base) found = &r;
   }
   // An address made from a tensor's own pointer means that tensor, even where it lands in another.
-  if (base) for (u32 i = 0; i < c.n_ranges; i++) if (c.ranges[i].pointer == base && !c.ranges[i].internal) meant = &c.ranges[i];
+  if (base)
+    for (u32 i = 0; i < c.n_ranges; i++)
+      if (c.ranges[i].pointer == base && !c.ranges[i].internal) meant = &c.ranges[i];
   bool wrong = found && meant && found != meant && !contains(c, *meant, x, address, address + x.bytes);
   if (found && !found->freed && !wrong) return found;
   bool known = wrong || (found && found->freed) || (meant && !found);
   if (!known && c.open) return nullptr;
-  if (found && found->freed) stop = !report(w, CHECK_BOUNDS, lane, address, found, ~0u, "%s %u bytes at 0x%llx, in %s, which has been freed",
-                                            x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, found->name);
+  if (found && found->freed)
+    stop = !report(w, CHECK_BOUNDS, lane, address, found, ~0u, "%s %u bytes at 0x%llx, in %s, which has been freed",
+                   x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, found->name);
   else stop = !outside(w, x, lane, address, meant);
   return nullptr;
 }
@@ -128,7 +140,7 @@ struct Cell {
   u32 group() const { return (bits >> 22 & 0x3fffff) - 1; }
   u32 clock() const { return bits >> 44; }
 };
-}
+}  // namespace
 constexpr u64 SHADOW_LIMIT = 2ull << 30;  // bytes of memory that the cells of a launch may take
 constexpr u32 MAX_GROUPS = 0x3ffffe, MAX_CLOCK = 0xfffff;
 
@@ -159,20 +171,25 @@ static bool unordered(const Checks& c, const Wave& w, Cell x, u32 bytes) {
   return !(c.released[other] > x.clock() && c.acquired[me] > x.clock());
 }
 
-static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, Cell other, const char* mine, const char* theirs) {
+static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, Cell other, const char* mine,
+                 const char* theirs) {
   const Checks& c = *w.wg->check->checks;
   u32 group = other.group();
   bool same = group == w.wg->linear_id;
   const char* where = other_pc == ~0u ? "" : c.program->where[other_pc];
   const char* at = other_pc == ~0u ? "" : " at ";
   if (same)
-    return report(w, CHECK_RACE, lane, address, &r, other_pc, "%s 4 bytes of %s at offset %llu, which wave %u of the same workgroup %s%s%s, with no barrier between the two",
-                  mine, r.name, (unsigned long long)(address - r.base), other.wave(), theirs, at, where);
-  return report(w, CHECK_RACE, lane, address, &r, other_pc, "%s 4 bytes of %s at offset %llu, which workgroup %u (wave %u) %s%s%s in the same launch",
-                mine, r.name, (unsigned long long)(address - r.base), group, other.wave(), theirs, at, where);
+    return report(
+        w, CHECK_RACE, lane, address, &r, other_pc,
+        "%s 4 bytes of %s at offset %llu, which wave %u of the same workgroup %s%s%s, with no barrier between the two",
+        mine, r.name, (unsigned long long)(address - r.base), other.wave(), theirs, at, where);
+  return report(w, CHECK_RACE, lane, address, &r, other_pc,
+                "%s 4 bytes of %s at offset %llu, which workgroup %u (wave %u) %s%s%s in the same launch", mine, r.name,
+                (unsigned long long)(address - r.base), group, other.wave(), theirs, at, where);
 }
 
-static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, u64 address, u32 bytes, bool write, bool changed, u64 now) {
+static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, u64 address, u32 bytes, bool write,
+                       bool changed, u64 now) {
   Checks& c = *w.wg->check->checks;
   Cell wrote = {__atomic_load_n(&r.writes[index], __ATOMIC_RELAXED)};
   u64 mine = now | bytes;
@@ -184,23 +201,28 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
     __atomic_store_n(&r.reads[index], mine, __ATOMIC_RELAXED);
     // A load before the store in the code, executed by another wave: Triton has every wave load what several need, and
     // one of them store the result back.
-    if (hit && wrote.changed() && !(same_group && pc < write_pc)) return race(w, lane, address, r, write_pc, wrote, "reads", "writes");
+    if (hit && wrote.changed() && !(same_group && pc < write_pc))
+      return race(w, lane, address, r, write_pc, wrote, "reads", "writes");
     return true;
   }
   bool mixed = wrote.bits && (wrote.group() != w.wg->linear_id || wrote.wave() != w.id);
-  __atomic_store_n(&r.writes[index], mine | (changed ? 16 : 0) | (mixed ? 32 | wrote.bytes() : 0) | (mixed ? 0 : wrote.bytes()), __ATOMIC_RELAXED);
+  __atomic_store_n(&r.writes[index],
+                   mine | (changed ? 16 : 0) | (mixed ? 32 | wrote.bytes() : 0) | (mixed ? 0 : wrote.bytes()),
+                   __ATOMIC_RELAXED);
   r.write_pc[index] = pc;
   if (!changed) return true;
   if (hit) return race(w, lane, address, r, write_pc, wrote, "writes another value to", "writes");
   Cell read = {__atomic_load_n(&r.reads[index], __ATOMIC_RELAXED)};
-  if (unordered(c, w, read, bytes) && read.group() != w.wg->linear_id) return race(w, lane, address, r, ~0u, read, "writes", "has read");
+  if (unordered(c, w, read, bytes) && read.group() != w.wg->linear_id)
+    return race(w, lane, address, r, ~0u, read, "writes", "has read");
   return true;
 }
 
 static bool check_races(Wave& w, const Access& x, int lane, Range& r, u64 address, const u32* data, u64 now) {
   u64 base = r.base & ~3ull, first = (address - base) >> 2, last = (address + x.bytes - 1 - base) >> 2;
   for (u64 k = first; k <= last; k++) {
-    u64 at = base + 4 * k, from = at < address ? address - at : 0, to = at + 4 > address + x.bytes ? address + x.bytes - at : 4;
+    u64 at = base + 4 * k, from = at < address ? address - at : 0,
+        to = at + 4 > address + x.bytes ? address + x.bytes - at : 4;
     u32 bytes = (u32)((1u << to) - (1u << from));
     bool whole = x.bytes < 4 || address % 4 == 0;
     bool changed = data && (!whole || changes(x, data, lane, (u32)(k - first), (const u8*)(at + from)));
@@ -219,7 +241,8 @@ static bool untouched(Wave& w, const Access& x, const Lanes& l, Range& r, const 
   u64 at = (first - (r.base & ~3ull)) >> 2, seen = 0, mine = now | 15;
   u64 *writes = r.writes + at, *reads = r.reads + at;
   for (u32 i = 0; i < n; i++) seen |= writes[i];
-  if (data) for (u32 i = 0; i < n; i++) seen |= reads[i];
+  if (data)
+    for (u32 i = 0; i < n; i++) seen |= reads[i];
   if (seen) return false;
   if (!data) {
     for (u32 i = 0; i < n; i++) reads[i] = mine;
@@ -229,7 +252,8 @@ static bool untouched(Wave& w, const Access& x, const Lanes& l, Range& r, const 
   u32* pcs = r.write_pc + at;
   u32 pc = check_of(w).pc;
   for (u32 k = 0; k < dwords; k++)
-    for (u32 i = 0; i < WAVE; i++) writes[i * dwords + k] = mine | (data[k * WAVE + i] != there[i * dwords + k] ? 16 : 0);
+    for (u32 i = 0; i < WAVE; i++)
+      writes[i * dwords + k] = mine | (data[k * WAVE + i] != there[i * dwords + k] ? 16 : 0);
   for (u32 i = 0; i < n; i++) pcs[i] = pc;
   return true;
 }
@@ -262,7 +286,9 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   if (x.to_lds) {
     u32 base = w.s[M0] + (u32)in.offset, width = x.bytes < 4 ? 4 : x.bytes;
     if (base % 4 && c.has(CHECK_ALIGNMENT) &&
-        !report(w, CHECK_ALIGNMENT, -1, base, nullptr, ~0u, "loads straight to LDS byte %u (m0 + offset), which is not a multiple of 4", base)) return false;
+        !report(w, CHECK_ALIGNMENT, -1, base, nullptr, ~0u,
+                "loads straight to LDS byte %u (m0 + offset), which is not a multiple of 4", base))
+      return false;
     if (!check_lds_dma(w, x, base, width, w.exec())) return false;
   }
   bool sync = x.kind == VM_ATOMIC || x.ordered;
@@ -273,9 +299,16 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   // Mostly all lanes lie in one range, that of the instruction's last execution, or in none: a peer's memory.
   u64 low = ~0ull, high = 0;
   if (l.mask == ~0ull) {
-    LANES { low = l.at[i] < low ? l.at[i] : low; high = l.at[i] > high ? l.at[i] : high; }
+    LANES {
+      low = l.at[i] < low ? l.at[i] : low;
+      high = l.at[i] > high ? l.at[i] : high;
+    }
   } else {
-    for (u64 m = l.mask; m; m &= m - 1) { u64 a = l.at[__builtin_ctzll(m)]; low = a < low ? a : low; high = a > high ? a : high; }
+    for (u64 m = l.mask; m; m &= m - 1) {
+      u64 a = l.at[__builtin_ctzll(m)];
+      low = a < low ? a : low;
+      high = a > high ? a : high;
+    }
   }
   u32 hint = c.hint[wave.pc];
   Range* one = hint < c.n_ranges ? &c.ranges[hint] : nullptr;
@@ -321,7 +354,8 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
   WaveCheck& wave = check_of(w);
   const Operand &from = in.src[x.kind == SMEM_STORE], &index = in.src[1 + (x.kind == SMEM_STORE)];
   u64 unit = x.space == SPACE_SCRATCH ? 64 : 1, within = x.kind == SMEM_LOAD ? 15 : 0;
-  u64 offset = (index.kind == NONE ? 0 : scalar32(w, index)) * unit + (i64)in.offset, base = w.s64(from.reg), address = base + offset;
+  u64 offset = (index.kind == NONE ? 0 : scalar32(w, index)) * unit + (i64)in.offset, base = w.s64(from.reg),
+      address = base + offset;
   if (x.space == SPACE_BUFFER) {
     if ((u32)offset + x.bytes > w.s[from.reg + 2]) return true;  // reads zeros, writes nothing
     base &= 0xffffffffffffull;
@@ -330,12 +364,20 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
   wave.polled = address;
   wave.polled_pc = wave.pc;
   if (address & 3 && c.has(CHECK_ALIGNMENT) &&
-      !report(w, CHECK_ALIGNMENT, -1, address, nullptr, ~0u, "scalar access to 0x%llx, whose two low bits are ignored", (unsigned long long)address)) return false;
+      !report(w, CHECK_ALIGNMENT, -1, address, nullptr, ~0u, "scalar access to 0x%llx, whose two low bits are ignored",
+              (unsigned long long)address))
+    return false;
   if (!c.has(CHECK_BOUNDS)) return true;
   u32 hint = c.hint[wave.pc];
-  if (hint < c.n_ranges && !c.ranges[hint].freed && address >= c.ranges[hint].base && address + x.bytes <= ((c.ranges[hint].end + within) & ~within)) return true;
+  if (hint < c.n_ranges && !c.ranges[hint].freed && address >= c.ranges[hint].base &&
+      address + x.bytes <= ((c.ranges[hint].end + within) & ~within))
+    return true;
   for (u32 i = 0; i < c.n_ranges; i++)
-    if (!c.ranges[i].freed && address >= c.ranges[i].base && address + x.bytes <= ((c.ranges[i].end + within) & ~within)) { c.hint[wave.pc] = (u16)i; return true; }
+    if (!c.ranges[i].freed && address >= c.ranges[i].base &&
+        address + x.bytes <= ((c.ranges[i].end + within) & ~within)) {
+      c.hint[wave.pc] = (u16)i;
+      return true;
+    }
   bool stop = false;
   range_of(w, x, -1, address, x.space == SPACE_BUFFER ? base : 0, stop);
   return !stop;

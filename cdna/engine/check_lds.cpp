@@ -15,9 +15,9 @@ struct LdsCell {
   u32 write;             // instruction of the last write, bytes written << 25, flags
   u32 seq;               // of the last write in its wave's counter, bytes read << 27, VM_COUNTER
 };
-constexpr u32 SPLIT = 1u << 31;       // a granule whose dwords are kept one by one
-constexpr u32 MIXED = 1u << 30;       // several waves have written different bytes
-constexpr u32 ATOMIC = 1u << 29;      // all its writes are atomics
+constexpr u32 SPLIT = 1u << 31;   // a granule whose dwords are kept one by one
+constexpr u32 MIXED = 1u << 30;   // several waves have written different bytes
+constexpr u32 ATOMIC = 1u << 29;  // all its writes are atomics
 constexpr u32 PC_MASK = (1u << 25) - 1;
 constexpr u32 VM_COUNTER = 1u << 31;  // written by a load straight to LDS
 constexpr u32 SEQ_MASK = (1u << 27) - 1;
@@ -67,18 +67,20 @@ static bool arrived(const LdsAccess& a, const LdsCell& cell) {
 static bool late(const LdsAccess& a, const LdsCell& cell, int lane, u32 at) {
   u32 writer = __builtin_ctz(cell.writers);
   return report(a.w, CHECK_WAIT, lane, at, nullptr, cell.write & PC_MASK,
-                "reads LDS byte %u, which wave %u writes at %s without waiting for it (s_waitcnt %s) before %s", at, writer,
-                where(a, cell.write), cell.seq & VM_COUNTER ? "vmcnt" : "lgkmcnt", a.me >> writer & 1 ? "the read" : "the barrier");
+                "reads LDS byte %u, which wave %u writes at %s without waiting for it (s_waitcnt %s) before %s", at,
+                writer, where(a, cell.write), cell.seq & VM_COUNTER ? "vmcnt" : "lgkmcnt",
+                a.me >> writer & 1 ? "the read" : "the barrier");
 }
 
 static bool race(const LdsAccess& a, const LdsCell& cell, int lane, u32 at, u16 writers, u16 readers) {
   const char* what = a.write ? "writes" : "reads";
   if (writers)
     return report(a.w, CHECK_RACE, lane, at, nullptr, cell.write & PC_MASK,
-                  "%s LDS byte %u, which wave %u writes at %s, with no barrier between the two", what, at, __builtin_ctz(writers),
-                  where(a, cell.write));
-  return report(a.w, CHECK_RACE, lane, at, nullptr, ~0u, "%s LDS byte %u, which wave %u has read, with no barrier between the two",
-                what, at, __builtin_ctz(readers));
+                  "%s LDS byte %u, which wave %u writes at %s, with no barrier between the two", what, at,
+                  __builtin_ctz(writers), where(a, cell.write));
+  return report(a.w, CHECK_RACE, lane, at, nullptr, ~0u,
+                "%s LDS byte %u, which wave %u has read, with no barrier between the two", what, at,
+                __builtin_ctz(readers));
 }
 
 // Notes an access to `bytes` (a mask) of a cell; false stops the wave. `changed`: a write of another value than is there.
@@ -86,14 +88,17 @@ static bool touch(const LdsAccess& a, LdsCell& cell, int lane, u32 at, u32 bytes
   bool waits = a.g.checks->has(CHECK_WAIT) && !a.write;
   bool one_writer = cell.writers && (cell.writers & (cell.writers - 1)) == 0;
   if (cell.epoch != a.g.epoch) {
-    if (waits && one_writer && cell.epoch >= a.g.first_epoch && !arrived(a, cell) && !late(a, cell, lane, at)) return false;
+    if (waits && one_writer && cell.epoch >= a.g.first_epoch && !arrived(a, cell) && !late(a, cell, lane, at))
+      return false;
     cell.epoch = a.g.epoch;
     cell.writers = cell.readers = 0;
     cell.write &= SPLIT;
     cell.seq = 0;
   } else {
-    if (waits && cell.writers == a.me && (cell.seq & VM_COUNTER) && !arrived(a, cell) && !late(a, cell, lane, at)) return false;
-    u16 writers = cell.write >> 25 & bytes ? cell.writers & ~a.me : 0, readers = cell.seq >> 27 & bytes ? cell.readers & ~a.me : 0;
+    if (waits && cell.writers == a.me && (cell.seq & VM_COUNTER) && !arrived(a, cell) && !late(a, cell, lane, at))
+      return false;
+    u16 writers = cell.write >> 25 & bytes ? cell.writers & ~a.me : 0,
+        readers = cell.seq >> 27 & bytes ? cell.readers & ~a.me : 0;
     // Whose bytes they are is not known once several waves have written some; nor does it matter who reads its own.
     if ((cell.writers & a.me) && (!a.write || (cell.write & MIXED))) writers = 0;
     if ((cell.readers & a.me) && bytes != 15) readers = 0;  // nor which bytes each of several readers has read
@@ -108,7 +113,8 @@ static bool touch(const LdsAccess& a, LdsCell& cell, int lane, u32 at, u32 bytes
   }
   bool mixed = (cell.writers & ~a.me) && (cell.write >> 25 & 15) != bytes;
   bool all_atomic = a.atomic && (!cell.writers || (cell.write & ATOMIC));
-  cell.write = (cell.write & (SPLIT | MIXED | 15u << 25)) | (mixed ? MIXED : 0) | (all_atomic ? ATOMIC : 0) | bytes << 25 | (a.pc & PC_MASK);
+  cell.write = (cell.write & (SPLIT | MIXED | 15u << 25)) | (mixed ? MIXED : 0) | (all_atomic ? ATOMIC : 0) |
+               bytes << 25 | (a.pc & PC_MASK);
   cell.seq = (cell.seq & 15u << 27) | (a.seq & SEQ_MASK) | (a.seq & VM_COUNTER);
   cell.writers |= a.me;
   return true;
@@ -130,10 +136,13 @@ bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* dat
       u32 from = d * 4 < at ? at & 3 : 0, to = d * 4 + 4 > at + bytes ? (at + bytes) & 3 : 4;
       u8 mask = (u8)((1u << to) - (1u << from));
       if (a.write && !a.atomic) lds_written(g, d, mask);
-      else if (!quick_whole(*g.quick, d) && (g.written[d] & mask) != mask && missing == ~0u) missing = d * 4 > at ? d * 4 : at;
+      else if (!quick_whole(*g.quick, d) && (g.written[d] & mask) != mask && missing == ~0u)
+        missing = d * 4 > at ? d * 4 : at;
     }
     if (missing != ~0u) {
-      if (!report(a.w, CHECK_UNINITIALISED, lane, missing, nullptr, ~0u, "reads LDS byte %u, which nothing has written", missing)) return false;
+      if (!report(a.w, CHECK_UNINITIALISED, lane, missing, nullptr, ~0u, "reads LDS byte %u, which nothing has written",
+                  missing))
+        return false;
     }
   }
   if (!g.checks->has(CHECK_RACE) && !g.checks->has(CHECK_WAIT)) return true;
@@ -168,14 +177,18 @@ static bool elements(const LdsAccess& a, const u32* v, u32 offset, const u32* da
     u32 at = v[lane] + offset;
     if ((u64)at + bytes > size) {
       if (a.g.checks->has(CHECK_BOUNDS) &&
-          !report(w, CHECK_BOUNDS, lane, at, nullptr, ~0u, "LDS access of %u bytes at byte %u; the workgroup has %u bytes", bytes, at, size)) return false;
+          !report(w, CHECK_BOUNDS, lane, at, nullptr, ~0u,
+                  "LDS access of %u bytes at byte %u; the workgroup has %u bytes", bytes, at, size))
+        return false;
       continue;
     }
     if (a.atomic) {
       w.address[lane] = (u64)w.wg->lds + at;
       a.c.lanes |= 1ull << lane;
       if (at % bytes && a.g.checks->has(CHECK_ALIGNMENT) &&
-          !report(w, CHECK_ALIGNMENT, lane, at, nullptr, ~0u, "LDS atomic of %u bytes at byte %u, which is not a multiple of %u", bytes, at, bytes)) return false;
+          !report(w, CHECK_ALIGNMENT, lane, at, nullptr, ~0u,
+                  "LDS atomic of %u bytes at byte %u, which is not a multiple of %u", bytes, at, bytes))
+        return false;
     }
     if (!lds_element(a, lane, at, bytes, data)) return false;
   }
@@ -184,10 +197,13 @@ static bool elements(const LdsAccess& a, const u32* v, u32 offset, const u32* da
 
 bool check_lds(Wave& w, const Inst& in, const Access& x) {
   WaveCheck& c = check_of(w);
-  LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.lgkm.issued, x.kind != LDS_READ, x.kind == LDS_ATOMIC};
+  LdsAccess a = {
+      w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.lgkm.issued, x.kind != LDS_READ, x.kind == LDS_ATOMIC};
   const u32* v = w.vreg(in.src[0].reg);
   c.lanes = 0;
-  if (!(a.g.checks->kinds & (1u << CHECK_BOUNDS | 1u << CHECK_WAIT | 1u << CHECK_RACE | 1u << CHECK_UNINITIALISED | 1u << CHECK_ALIGNMENT))) return true;
+  if (!(a.g.checks->kinds &
+        (1u << CHECK_BOUNDS | 1u << CHECK_WAIT | 1u << CHECK_RACE | 1u << CHECK_UNINITIALISED | 1u << CHECK_ALIGNMENT)))
+    return true;
   u32 offsets[2] = {(u32)in.offset * x.stride, (u32)in.offset1 * x.stride};
   if (quick_access(a, v, offsets, x.two ? 2 : 1)) return true;
   quick_leave(*w.wg);
@@ -206,7 +222,10 @@ bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes) {
     u64 at = (u64)base + lane * width;
     if (at + width > w.wg->lds_bytes) {
       if (a.g.checks->has(CHECK_BOUNDS) &&
-          !report(w, CHECK_BOUNDS, lane, at, nullptr, ~0u, "load of %u bytes straight to LDS byte %llu; the workgroup has %u bytes", width, (unsigned long long)at, w.wg->lds_bytes)) return false;
+          !report(w, CHECK_BOUNDS, lane, at, nullptr, ~0u,
+                  "load of %u bytes straight to LDS byte %llu; the workgroup has %u bytes", width,
+                  (unsigned long long)at, w.wg->lds_bytes))
+        return false;
       continue;
     }
     if (!lds_element(a, lane, (u32)at, width, nullptr)) return false;

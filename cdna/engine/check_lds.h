@@ -7,7 +7,7 @@ struct LdsAccess {
   GroupCheck& g;
   WaveCheck& c;
   const Access& x;
-  u16 me;   // mask of one wave
+  u16 me;  // mask of one wave
   u32 pc;
   u32 seq;  // in the wave's counter
   bool write, atomic;

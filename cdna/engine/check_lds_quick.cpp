@@ -14,18 +14,18 @@ struct Kept {
   u32 offsets[2], n, pc, seq, wave;
   bool write;
 };
-}
+}  // namespace
 constexpr u32 MAX_KEPT = 1024;
 
 struct LdsQuick {
   u32 n_words, n_waves;
   bool on, keeps;
-  u32 first, last;   // words of the bitmaps that are not clear; first > last: none
+  u32 first, last;  // words of the bitmaps that are not clear; first > last: none
   // Bitmaps, one behind the other:
-  u64* access;       // the one at hand; clear between accesses
-  u64* whole;        // of the workgroup: all four bytes written
+  u64* access;                   // the one at hand; clear between accesses
+  u64* whole;                    // of the workgroup: all four bytes written
   u64 *written, *read, *shared;  // since the last barrier, by any wave; shared: read by several
-  u64* own;          // the same by each wave, [wave][written, read][n_words]
+  u64* own;                      // the same by each wave, [wave][written, read][n_words]
   Kept* kept;
   u32 n_kept, max_kept;
   u64* own_written(u32 wave) { return own + (size_t)wave * 2 * n_words; }
@@ -106,8 +106,10 @@ static void mark(u64* map, const u32* v, u64 exec, u32 offset, u32 bytes) {
     map[d >> 6] |= span << shift;
     if (shift + dwords > 64) map[(d >> 6) + 1] |= span >> (64 - shift);
   };
-  if (exec == ~0ull) for (int i = 0; i < WAVE; i++) element(i);
-  else for (u64 m = exec; m; m &= m - 1) element(__builtin_ctzll(m));
+  if (exec == ~0ull)
+    for (int i = 0; i < WAVE; i++) element(i);
+  else
+    for (u64 m = exec; m; m &= m - 1) element(__builtin_ctzll(m));
 }
 
 static bool elements(const LdsAccess& a, LdsQuick& q, const u32* v, u64 exec, u32 offset) {
@@ -155,8 +157,10 @@ bool quick_access(const LdsAccess& a, const u32* v, const u32* offsets, u32 n) {
   if (!q.on || a.atomic) return false;
   if (!exec) return true;
   if (q.keeps && q.n_kept == MAX_KEPT) return false;
-  for (u32 k = 0; k < n; k++) if (!elements(a, q, v, exec, offsets[k])) return false;
-  if (a.write && a.x.bytes < 4) for (u32 k = 0; k < n; k++) bytes_written(a, v, exec, offsets[k]);
+  for (u32 k = 0; k < n; k++)
+    if (!elements(a, q, v, exec, offsets[k])) return false;
+  if (a.write && a.x.bytes < 4)
+    for (u32 k = 0; k < n; k++) bytes_written(a, v, exec, offsets[k]);
   if (!q.keeps) return true;
   if (q.n_kept == q.max_kept) {
     q.max_kept = q.max_kept ? 2 * q.max_kept : 64;

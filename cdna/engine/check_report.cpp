@@ -42,11 +42,16 @@ const Range* describe(const Checks& c, u64 address, char* text, u32 size) {
     const Range& r = c.ranges[i];
     if (r.internal || r.freed) continue;
     u64 distance = address < r.base ? r.base - address : address >= r.end ? address - r.end : 0;
-    if (distance < best) { best = distance; nearest = &r; }
+    if (distance < best) {
+      best = distance;
+      nearest = &r;
+    }
   }
   if (!nearest) snprintf(text, size, "in no tensor of the launch");
   else if (best > 1ull << 32) snprintf(text, size, "far from every tensor of the launch");
-  else snprintf(text, size, "%llu bytes %s of %s", (unsigned long long)best, address < nearest->base ? "before the start" : "past the end", nearest->name);
+  else
+    snprintf(text, size, "%llu bytes %s of %s", (unsigned long long)best,
+             address < nearest->base ? "before the start" : "past the end", nearest->name);
   return nearest;
 }
 
@@ -117,7 +122,8 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
     if (k.arguments[i].kind == HOSTCALL_BUFFER || k.arguments[i].kind == MULTIGRID_SYNC) c->open = 1;
   add_internal(c, (u64)packet, 64, "the dispatch packet");
   if (p->got) add_internal(c, (u64)p->got, 8 * p->n_inst, "addresses of symbols");
-  for (u32 i = 0; i < p->n_sections; i++) add_internal(c, (u64)p->sections[i], p->section_bytes[i] + 256, "the program's data");
+  for (u32 i = 0; i < p->n_sections; i++)
+    add_internal(c, (u64)p->sections[i], p->section_bytes[i] + 256, "the program's data");
   check_launch_begins(c);
 }
 
@@ -174,7 +180,8 @@ void check_barrier(Workgroup& g) {
   check_lds_barrier(g);
   c.moved_at = c.checks->progress;
   // The device library's barrier of the grid ends with one of the workgroup, and no instruction that acquires.
-  if (g.launch->cooperative) c.checks->acquired[g.linear_id] = __atomic_add_fetch(&c.checks->clock, 1, __ATOMIC_RELAXED);
+  if (g.launch->cooperative)
+    c.checks->acquired[g.linear_id] = __atomic_add_fetch(&c.checks->clock, 1, __ATOMIC_RELAXED);
 }
 
 // Waves may meet at different barriers on purpose (schedules in which two halves of a workgroup take turns), and a wave
@@ -187,9 +194,10 @@ Wave* check_group_ended(Workgroup& g) {
   Wave& w = g.waves[a];
   c.waves[a].pc = c.apart_pc[0];
   const char* const* where = c.checks->program->where;
-  bool go_on = report(w, CHECK_BARRIER, -1, 0, nullptr, c.apart_pc[1],
-                      "divergent barriers: wave %u waits at %s while wave %u waits at %s; in all they pass %u and %u barriers",
-                      a, where[c.apart_pc[0]], b, where[c.apart_pc[1]], n, m);
+  bool go_on =
+      report(w, CHECK_BARRIER, -1, 0, nullptr, c.apart_pc[1],
+             "divergent barriers: wave %u waits at %s while wave %u waits at %s; in all they pass %u and %u barriers",
+             a, where[c.apart_pc[0]], b, where[c.apart_pc[1]], n, m);
   return go_on ? nullptr : &w;
 }
 
@@ -231,7 +239,10 @@ int cdna_finding_bytes() { return sizeof(Finding); }
 // the runtime forgets it: anybody may get addresses that are the system's again, without telling us.
 static void forget(u64 base, u64 bytes) {
   for (u32 i = n_registered; i-- > 0;) {
-    if (registry[i].freed && registry[i].base < base + bytes && base < registry[i].end) { drop(i); n_freed--; }
+    if (registry[i].freed && registry[i].base < base + bytes && base < registry[i].end) {
+      drop(i);
+      n_freed--;
+    }
   }
 }
 
@@ -260,7 +271,11 @@ void cdna_memory_unregister(u64 base) {
     n_freed++;
     break;
   }
-  for (u32 i = 0; i < n_registered && n_freed > KEPT_FREED; i++) if (registry[i].freed) { drop(i--); n_freed--; }
+  for (u32 i = 0; i < n_registered && n_freed > KEPT_FREED; i++)
+    if (registry[i].freed) {
+      drop(i--);
+      n_freed--;
+    }
   pthread_mutex_unlock(&registry_lock);
 }
 }

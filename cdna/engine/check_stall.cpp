@@ -13,7 +13,10 @@ extern "C" bool cdna_shared_with_processes(u64 address) {
   while (fgets(line, sizeof line, maps)) {
     unsigned long long from, to;
     char flags[8];
-    if (sscanf(line, "%llx-%llx %7s", &from, &to, flags) == 3 && address >= from && address < to) { shared = flags[3] == 's'; break; }
+    if (sscanf(line, "%llx-%llx %7s", &from, &to, flags) == 3 && address >= from && address < to) {
+      shared = flags[3] == 's';
+      break;
+    }
   }
   fclose(maps);
   return shared;
@@ -41,7 +44,10 @@ void check_launch_begins(Checks* c) {
 void check_launch_ends(Checks* c) {
   pthread_mutex_lock(&live_lock);
   for (Checks** at = &live_launches; *at; at = &(*at)->next_live)
-    if (*at == c) { *at = c->next_live; break; }
+    if (*at == c) {
+      *at = c->next_live;
+      break;
+    }
   launches_begun_and_ended++;
   pthread_mutex_unlock(&live_lock);
 }
@@ -58,7 +64,8 @@ static bool all_launches_rest() {
 // may not have been read yet.
 static void suspect_all_launches() {
   pthread_mutex_lock(&live_lock);
-  for (Checks* c = live_launches; c; c = c->next_live) c->suspected_at = __atomic_add_fetch(&c->progress, 1, __ATOMIC_SEQ_CST) + 1;
+  for (Checks* c = live_launches; c; c = c->next_live)
+    c->suspected_at = __atomic_add_fetch(&c->progress, 1, __ATOMIC_SEQ_CST) + 1;
   pthread_mutex_unlock(&live_lock);
 }
 
@@ -85,13 +92,16 @@ static void who_waits(const Checks& c, Workgroup** live, u32 n_live, char* text,
       const WaveCheck& x = g.check->waves[k];
       int n;
       if (w.stop == AT_BARRIER) {
-        n = snprintf(text + used, size - used, "; workgroup %u wave %u is at %s", g.linear_id, k, c.program->where[w.pc - 1]);
+        n = snprintf(text + used, size - used, "; workgroup %u wave %u is at %s", g.linear_id, k,
+                     c.program->where[w.pc - 1]);
       } else {
         char where[100] = "";
         const Range* r = nullptr;
-        for (u32 q = 0; q < c.n_ranges; q++) if (x.polled >= c.ranges[q].base && x.polled < c.ranges[q].end) r = &c.ranges[q];
+        for (u32 q = 0; q < c.n_ranges; q++)
+          if (x.polled >= c.ranges[q].base && x.polled < c.ranges[q].end) r = &c.ranges[q];
         if (r) snprintf(where, sizeof where, ", byte %llu of %s", (unsigned long long)(x.polled - r->base), r->name);
-        n = snprintf(text + used, size - used, "; workgroup %u wave %u polls 0x%llx%s", g.linear_id, k, (unsigned long long)x.polled, where);
+        n = snprintf(text + used, size - used, "; workgroup %u wave %u polls 0x%llx%s", g.linear_id, k,
+                     (unsigned long long)x.polled, where);
       }
       used += n < 0 ? 0 : (u32)n;
     }
@@ -102,7 +112,10 @@ static void who_waits(const Checks& c, Workgroup** live, u32 n_live, char* text,
 void check_thread_done(Checks* c) { __atomic_sub_fetch(&c->n_threads, 1, __ATOMIC_RELAXED); }
 
 bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
-  struct Moment { Checks* launch; u64 progress, launches; };
+  struct Moment {
+    Checks* launch;
+    u64 progress, launches;
+  };
   static thread_local Moment seen;
   static thread_local double since;
   u64 at = c->progress;
@@ -126,9 +139,13 @@ bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
   if (now_seconds() - since < PATIENCE_SECONDS) return false;
   // The other threads must have come to the same end.
   pthread_mutex_lock(&c->lock);
-  if (c->stuck_at != at + 1) { c->stuck_at = at + 1; c->n_stuck = 0; }
+  if (c->stuck_at != at + 1) {
+    c->stuck_at = at + 1;
+    c->n_stuck = 0;
+  }
   bool first_time = true;
-  for (u32 i = 0; i < c->n_stuck && i < 64; i++) if (c->stuck[i] == pthread_self()) first_time = false;
+  for (u32 i = 0; i < c->n_stuck && i < 64; i++)
+    if (c->stuck[i] == pthread_self()) first_time = false;
   if (first_time && c->n_stuck < 64) c->stuck[c->n_stuck++] = pthread_self();
   bool all = c->n_stuck >= c->n_threads;
   pthread_mutex_unlock(&c->lock);
@@ -137,8 +154,13 @@ bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
   if (!all_launches_rest()) return false;
   for (u32 i = 0; i < n_live; i++)
     for (u32 k = 0; k < live[i]->n_waves; k++)
-      if (live[i]->waves[k].stop != ENDED && live[i]->waves[k].stop != AT_BARRIER && may_be_written(live[i]->check->waves[k].polled)) return false;
-  if (c->suspected_at != at + 1) { suspect_all_launches(); return false; }
+      if (live[i]->waves[k].stop != ENDED && live[i]->waves[k].stop != AT_BARRIER &&
+          may_be_written(live[i]->check->waves[k].polled))
+        return false;
+  if (c->suspected_at != at + 1) {
+    suspect_all_launches();
+    return false;
+  }
   char text[300];
   who_waits(*c, live, n_live, text, sizeof text);
   Wave& w = **culprit;

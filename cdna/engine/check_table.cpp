@@ -7,11 +7,15 @@ extern const OpInfo* op_info(int index);
 
 // Registers of a destination type, as decode.py's TYPES has them.
 static u32 type_dwords(const char* t) {
-  static const struct { const char* name; u32 dwords; } WIDE[] = {
-    {"b1024", 32}, {"b512", 16}, {"b256", 8}, {"b192", 6}, {"b128", 4}, {"b96", 3}, {"f64x4", 8}, {"b64", 2},
-    {"i64", 2}, {"u64", 2}, {"f64", 2}, {"p32", 2},
+  static const struct {
+    const char* name;
+    u32 dwords;
+  } WIDE[] = {
+      {"b1024", 32}, {"b512", 16}, {"b256", 8}, {"b192", 6}, {"b128", 4}, {"b96", 3},
+      {"f64x4", 8},  {"b64", 2},   {"i64", 2},  {"u64", 2},  {"f64", 2},  {"p32", 2},
   };
-  for (auto& w : WIDE) if (starts(t, w.name)) return w.dwords;
+  for (auto& w : WIDE)
+    if (starts(t, w.name)) return w.dwords;
   return 1;
 }
 
@@ -26,14 +30,19 @@ static u32 scaled_dwords(u32 format) { return format < 2 ? 8 : format < 4 ? 6 : 
 static void registers(Access& x, const Inst& in, const OpInfo& op) {
   u32 nd = 0, ns = 0;
   for (const char* s = op.signature; *s && *s != '+';) {
-    if (*s == ' ') { s++; continue; }
+    if (*s == ' ') {
+      s++;
+      continue;
+    }
     const char* colon = strchr(s, ':');
     if (*s == 'D' || *s == '?') {
       if (*s == 'D' || (in.flags & GLC)) add(x, in.dst[nd++], type_dwords(colon + 1), WRITES);
     } else if (*s == 'S' || *s == 'A' || *s == 'G' || *s == 'M') {
       u32 count = in.src_dwords[ns];
       if (has(op.name, "f8f6f4") && ns < 2) count = scaled_dwords(ns ? in.blgp : in.cbsz);
-      bool address = *s != 'S' || x.kind == SMEM_LOAD || (x.kind == SMEM_STORE && ns) || (x.kind >= LDS_READ && x.kind <= LDS_ATOMIC && ns == 0) || (x.space == SPACE_BUFFER && *s == 'S' && ns);
+      bool address = *s != 'S' || x.kind == SMEM_LOAD || (x.kind == SMEM_STORE && ns) ||
+                     (x.kind >= LDS_READ && x.kind <= LDS_ATOMIC && ns == 0) ||
+                     (x.space == SPACE_BUFFER && *s == 'S' && ns);
       add(x, in.src[ns++], count, address ? ADDRESS : 0);
     }
     while (*s && *s != ' ') s++;
@@ -41,7 +50,8 @@ static void registers(Access& x, const Inst& in, const OpInfo& op) {
   Operand vcc = {SGPR, 0, VCC, 0, 0}, m0 = {SGPR, 0, M0, 0, 0};
   if (has(op.name, "div_fmas") || has(op.name, "cbranch_vcc")) add(x, vcc, 2, 0);
   if (x.to_lds || starts(op.name, "ds_append") || starts(op.name, "ds_consume")) add(x, m0, 1, ADDRESS);
-  if (((x.space == SPACE_BUFFER && x.kind == VM_ATOMIC) || x.kind == SMEM_STORE) && x.returns) {  // back into the data registers
+  if (((x.space == SPACE_BUFFER && x.kind == VM_ATOMIC) || x.kind == SMEM_STORE) &&
+      x.returns) {  // back into the data registers
     u32 count = in.src_dwords[0];
     add(x, in.src[0], has(op.name, "cmpswap") ? count / 2 : count, WRITES);
   }
@@ -67,7 +77,9 @@ static u32 lds_element_bytes(const char* n) {
 
 static void classify_lds(Access& x, const char* n) {
   x.kind = LDS_LANES;
-  if (has(n, "permute") || has(n, "swizzle") || has(n, "nop") || has(n, "gws") || has(n, "addtid") || starts(n, "ds_append") || starts(n, "ds_consume")) return;
+  if (has(n, "permute") || has(n, "swizzle") || has(n, "nop") || has(n, "gws") || has(n, "addtid") ||
+      starts(n, "ds_append") || starts(n, "ds_consume"))
+    return;
   x.bytes = (u8)lds_element_bytes(n);
   x.kind = starts(n, "ds_read") ? LDS_READ : starts(n, "ds_write") ? LDS_WRITE : LDS_ATOMIC;
   x.two = starts(n, "ds_read2") || starts(n, "ds_write2") || starts(n, "ds_wrxchg2");
@@ -77,10 +89,20 @@ static void classify_lds(Access& x, const char* n) {
 static void classify(Access& x, const Inst& in, const char* n) {
   x.ordered = in.flags & (GLC | SC1);
   x.upper = has(n, "_d16_hi");
-  if (starts(n, "ds_")) { classify_lds(x, n); return; }
-  if (starts(n, "buffer_wb")) { x.kind = CACHE_RELEASE; return; }
-  if (starts(n, "buffer_inv")) { x.kind = CACHE_ACQUIRE; return; }
-  bool global = starts(n, "global_"), flat = starts(n, "flat_"), buffer = starts(n, "buffer_") || starts(n, "tbuffer_"), scratch = starts(n, "scratch_");
+  if (starts(n, "ds_")) {
+    classify_lds(x, n);
+    return;
+  }
+  if (starts(n, "buffer_wb")) {
+    x.kind = CACHE_RELEASE;
+    return;
+  }
+  if (starts(n, "buffer_inv")) {
+    x.kind = CACHE_ACQUIRE;
+    return;
+  }
+  bool global = starts(n, "global_"), flat = starts(n, "flat_"), buffer = starts(n, "buffer_") || starts(n, "tbuffer_"),
+       scratch = starts(n, "scratch_");
   if (global || flat || buffer || scratch) {
     x.space = global ? SPACE_GLOBAL : flat ? SPACE_FLAT : buffer ? SPACE_BUFFER : SPACE_SCRATCH;
     x.bytes = has(n, "_format_") ? 1 : (u8)memory_bytes(n);  // the format may say more, at run time

@@ -23,9 +23,10 @@ bool check_unwritten(Wave& w, int lane, u64 address, u32 bytes) {
   for (u32 i = 0; i < c.n_ranges; i++) {
     const Range* r = &c.ranges[i];
     if (address < r->base || address >= r->end) continue;
-    return report(w, CHECK_UNWRITTEN, lane, address, r, ~0u, "reads %u bytes at offset %llu of %s, which nothing has written", bytes,
+    return report(w, CHECK_UNWRITTEN, lane, address, r, ~0u,
+                  "reads %u bytes at offset %llu of %s, which nothing has written", bytes,
                   (unsigned long long)(address - r->base), r->name);
   }
-  return report(w, CHECK_UNWRITTEN, lane, address, nullptr, ~0u, "reads %u bytes at 0x%llx, which nothing has written", bytes,
-                (unsigned long long)address);
+  return report(w, CHECK_UNWRITTEN, lane, address, nullptr, ~0u, "reads %u bytes at 0x%llx, which nothing has written",
+                bytes, (unsigned long long)address);
 }

@@ -27,7 +27,7 @@ struct Flow {
   Flow calculated() const { return {undefined, undefined, origin}; }
   Flow everywhere() const { return undefined ? Flow{ALL, computed ? ALL : 0, origin} : Flow{}; }
 };
-}
+}  // namespace
 
 // --- registers -------------------------------------------------------------------------------------------
 
@@ -120,8 +120,8 @@ static bool address_found(Wave& w, const Touch& t, const Flow& f, u64 lanes) {
   u32 which = f.origin.what - own;
   int lane = t.flags & SCALAR || lanes == w.exec() ? -1 : first_lane(lanes);
   if ((f.origin.what & WHAT) == own && which >= t.reg && which < t.reg + t.count)
-    return report(w, CHECK_UNINITIALISED, lane, 0, nullptr, ~0u,
-                  "%s is an address, but no instruction has written it", name);
+    return report(w, CHECK_UNINITIALISED, lane, 0, nullptr, ~0u, "%s is an address, but no instruction has written it",
+                  name);
   snprintf(what, sizeof what, "%s is an address made from", name);
   return found(w, lane, f, what);
 }
@@ -194,7 +194,10 @@ static Flow sources(const WaveCheck& c, const Access& x, bool low_only = false, 
   for (u32 k = 0; k < x.n; k++) {
     const Touch& t = x.touch[k];
     if (t.flags & WRITES) continue;
-    if (t.flags & SCALAR && carries && t.count == 2) { f.add(scalar_pair(c, t.reg)); continue; }
+    if (t.flags & SCALAR && carries && t.count == 2) {
+      f.add(scalar_pair(c, t.reg));
+      continue;
+    }
     for (u32 r = 0; r < (low_only ? 1u : t.count); r++)
       f.add(t.flags & SCALAR ? scalar_register(c, t.reg + r).everywhere() : vector_register(c, t.reg + r));
   }
@@ -227,7 +230,8 @@ static void scalar_computes(WaveCheck& c, const Access& x) {
   c.values.scc = all.undefined ? all.origin : Origin{0, 0};
   for (u32 k = 0; k < x.n; k++) {
     const Touch& t = x.touch[k];
-    if (t.flags & WRITES) for (u32 r = 0; r < t.count; r++) write_scalar(c, t.reg + r, (r ? all : low).calculated());
+    if (t.flags & WRITES)
+      for (u32 r = 0; r < t.count; r++) write_scalar(c, t.reg + r, (r ? all : low).calculated());
   }
 }
 
@@ -248,7 +252,10 @@ static bool moves(Wave& w, WaveCheck& c, const Inst& in) {
 
 static void selects(Wave& w, WaveCheck& c, const Inst& in) {
   const Operand& condition = in.src[2];
-  if (condition.kind != SGPR) { write_vector(c, in.dst[0].reg, Flow{}, w.exec()); return; }
+  if (condition.kind != SGPR) {
+    write_vector(c, in.dst[0].reg, Flow{}, w.exec());
+    return;
+  }
   u64 second = w.s64(condition.reg);
   Flow f = scalar_pair(c, condition.reg).calculated();
   f.add(operand(c, in.src[0], 0).of(~second));
@@ -344,7 +351,8 @@ static void accesses_scratch(Wave& w, WaveCheck& c, const Inst& in, const Access
   for (u64 left = lanes; left;) {  // lanes with the same offset at once: mostly all
     u32 at = offset[first_lane(left)];
     u64 same = 0;
-    for (u64 m = left; m; m &= m - 1) if (offset[first_lane(m)] == at) same |= m & -m;
+    for (u64 m = left; m; m &= m - 1)
+      if (offset[first_lane(m)] == at) same |= m & -m;
     left &= ~same;
     if ((u64)at + x.bytes > w.scratch_bytes) continue;  // the handler says so
     bool whole = at % 4 == 0 && x.bytes >= 4;
@@ -363,14 +371,19 @@ bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   if (!check_addresses(w, c, x)) return false;
   switch (x.flow) {
     case FLOW_MOVES: return moves(w, c, in);
-    case FLOW_COMPUTES: case FLOW_LOW_FIRST: case FLOW_CARRIES: computes(w, c, in, x); return true;
-    case FLOW_COMPARES: case FLOW_COMPARES_TO_EXEC: return compares(w, c, in, x);
+    case FLOW_COMPUTES:
+    case FLOW_LOW_FIRST:
+    case FLOW_CARRIES: computes(w, c, in, x); return true;
+    case FLOW_COMPARES:
+    case FLOW_COMPARES_TO_EXEC: return compares(w, c, in, x);
     case FLOW_SELECTS: selects(w, c, in); return true;
     case FLOW_MULTIPLIES: multiplies(c, in, x); return true;
-    case FLOW_SCALAR: case FLOW_SCALAR_LOW_FIRST: scalar_computes(c, x); return true;
+    case FLOW_SCALAR:
+    case FLOW_SCALAR_LOW_FIRST: scalar_computes(c, x); return true;
     case FLOW_SCALAR_SELECTS: scalar_selects(w, c, in); return true;
     case FLOW_BITS: return bitwise(w, c, in, x);
-    case FLOW_BRANCH_SCC: case FLOW_BRANCH_VCC: return branches(w, c, x);
+    case FLOW_BRANCH_SCC:
+    case FLOW_BRANCH_VCC: return branches(w, c, x);
     case FLOW_SCRATCH: accesses_scratch(w, c, in, x); return true;
     default:
       if (x.writes_scc) c.values.scc = {0, 0};

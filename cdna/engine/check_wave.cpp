@@ -31,7 +31,8 @@ static void update_pending(WaveCheck& c) {
 }
 
 static void issue(WaveCheck& c, Counter& counter, const Touch* t, u8 kind) {
-  if (counter.n == MAX_OUTSTANDING) memmove(counter.ops, counter.ops + 1, sizeof(Outstanding) * --counter.n);  // the hardware waits
+  if (counter.n == MAX_OUTSTANDING)
+    memmove(counter.ops, counter.ops + 1, sizeof(Outstanding) * --counter.n);  // the hardware waits
   Outstanding& o = counter.ops[counter.n++];
   o = {++counter.issued, c.pc, t ? *t : Touch{0, 0, 0}, kind};
   if (counter.n > 1) counter.done = counter.ops[0].seq - 1;
@@ -41,7 +42,9 @@ static void issue(WaveCheck& c, Counter& counter, const Touch* t, u8 kind) {
   }
 }
 
-static bool in_order(u8 kind) { return kind == LDS_READ || kind == LDS_WRITE || kind == LDS_ATOMIC || kind == LDS_LANES; }
+static bool in_order(u8 kind) {
+  return kind == LDS_READ || kind == LDS_WRITE || kind == LDS_ATOMIC || kind == LDS_LANES;
+}
 
 static void retire(Counter& counter, u32 keep, bool any_order_possible) {
   if (counter.n <= keep) return;
@@ -85,8 +88,8 @@ static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t
     for (u32 k = i + 1; k < counter.n; k++) left++;
     bool loose = !vm && !in_order(o.kind);
     report(w, CHECK_WAIT, -1, 0, nullptr, o.pc, "%s %s before the wait for it: %s loads it and needs s_waitcnt %s(%u)",
-           register_name(t, name), t.flags & WRITES ? "is overwritten" : "is read", w.wg->check->checks->program->where[o.pc],
-           vm ? "vmcnt" : "lgkmcnt", loose ? 0 : left);
+           register_name(t, name), t.flags & WRITES ? "is overwritten" : "is read",
+           w.wg->check->checks->program->where[o.pc], vm ? "vmcnt" : "lgkmcnt", loose ? 0 : left);
     return w.stop != FAULTED;
   }
   return true;
@@ -97,7 +100,8 @@ static bool check_definedness(Wave& w, WaveCheck& c, const Inst& in, const Acces
   bool known = !c.values.scc.what && !(x.flow == FLOW_SCRATCH && w.scratch_bytes);
   for (u32 k = 0; k < x.n && known; k++) {
     const Touch& t = x.touch[k];
-    if (t.flags & (ADDRESS | SOURCE)) known = bits_at(t.flags & SCALAR ? c.known_s : c.known_v, t.reg, t.count) == span(t.count);
+    if (t.flags & (ADDRESS | SOURCE))
+      known = bits_at(t.flags & SCALAR ? c.known_s : c.known_v, t.reg, t.count) == span(t.count);
   }
   if (!known) return check_values(w, c, in, x);
   bool whole = x.all_lanes || w.exec() == ~0ull;
@@ -123,7 +127,8 @@ static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const I
 }
 
 static const Touch* destination(const Access& x) {
-  for (u32 k = 0; k < x.n; k++) if (x.touch[k].flags & WRITES) return &x.touch[k];
+  for (u32 k = 0; k < x.n; k++)
+    if (x.touch[k].flags & WRITES) return &x.touch[k];
   return nullptr;
 }
 
@@ -140,8 +145,10 @@ static u64 sum_of(const Wave& w, const Access& x, u64 lanes) {
 }
 
 static bool lds_writes_outstanding(const WaveCheck& c, const Checks& checks) {
-  for (u32 i = 0; i < c.lgkm.n; i++) if (c.lgkm.ops[i].kind == LDS_WRITE || c.lgkm.ops[i].kind == LDS_ATOMIC) return true;
-  for (u32 i = 0; i < c.vm.n; i++) if (checks.table[c.vm.ops[i].pc].to_lds) return true;
+  for (u32 i = 0; i < c.lgkm.n; i++)
+    if (c.lgkm.ops[i].kind == LDS_WRITE || c.lgkm.ops[i].kind == LDS_ATOMIC) return true;
+  for (u32 i = 0; i < c.vm.n; i++)
+    if (checks.table[c.vm.ops[i].pc].to_lds) return true;
   return false;
 }
 
@@ -153,21 +160,29 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
       c.lgkm_at_barrier = c.lgkm.done;
       w.wg->check->unarrived |= lds_writes_outstanding(c, checks);
       return true;
-    case SMEM_LOAD: case SMEM_STORE:
+    case SMEM_LOAD:
+    case SMEM_STORE:
       if (!check_scalar(w, in, x)) return false;
       if (x.kind == SMEM_STORE) progress(checks);
       issue(c, c.lgkm, destination(x), x.kind);
       return true;
     case SMEM_OTHER: issue(c, c.lgkm, destination(x), x.kind); return true;
-    case LDS_READ: case LDS_WRITE: case LDS_ATOMIC: case LDS_LANES:
-      issue(c, c.lgkm, destination(x), x.kind);
-      return x.kind == LDS_LANES || check_lds(w, in, x);
-    case VM_LOAD: case VM_STORE: case VM_ATOMIC:
+    case LDS_READ:
+    case LDS_WRITE:
+    case LDS_ATOMIC:
+    case LDS_LANES: issue(c, c.lgkm, destination(x), x.kind); return x.kind == LDS_LANES || check_lds(w, in, x);
+    case VM_LOAD:
+    case VM_STORE:
+    case VM_ATOMIC:
       issue(c, c.vm, destination(x), x.kind);
       if (x.space == SPACE_FLAT) issue(c, c.lgkm, destination(x), x.kind);
       return check_global(w, in, x);
-    case CACHE_RELEASE: checks.released[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED); return true;
-    case CACHE_ACQUIRE: checks.acquired[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED); return true;
+    case CACHE_RELEASE:
+      checks.released[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED);
+      return true;
+    case CACHE_ACQUIRE:
+      checks.acquired[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED);
+      return true;
     default: return true;
   }
 }
@@ -198,7 +213,10 @@ static void look_for_circle(Wave& w, WaveCheck& c, const Checks& checks) {
   if (!snapshot && w.pc != c.snapshot_pc) return;
   u64 hash = state_hash(w, checks.program->n_vgpr);
   c.spins = !snapshot && hash == c.snapshot_hash;
-  if (snapshot) { c.snapshot_pc = w.pc; c.snapshot_hash = hash; }
+  if (snapshot) {
+    c.snapshot_pc = w.pc;
+    c.snapshot_hash = hash;
+  }
 }
 
 u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
@@ -243,7 +261,8 @@ static void start_wave_check(WaveCheck& c, const KernelInfo& k, u32 n_vgpr) {
   memset((void*)&c, 0, __builtin_offsetof(WaveCheck, values));
   forget_values(c, n_vgpr);
   c.stalled_at = ~0ull;
-  u32 given = k.user_sgprs + __builtin_popcount(k.workgroup_id_mask) + 2;  // and private segment offset, work group info
+  u32 given =
+      k.user_sgprs + __builtin_popcount(k.workgroup_id_mask) + 2;  // and private segment offset, work group info
   for (u32 i = 0; i < given && i < 102; i++) set_bits(c.known_s, i, 1);
   for (u32 i = 102; i < 128; i++) set_bits(c.known_s, i, 1);
   set_bits(c.known_v, 0, 3);

@@ -111,7 +111,10 @@ void clock_worked(LaunchClock* c, u64 cycles) { raise_to(&c->latest, cycles); }
 
 // Processes that may wait for each other: those with the same $CDNA_PEERS, else of one session. Each counts what it
 // does in a page that all of the user's share.
-struct alignas(64) Beat { u64 group, count; u32 owner; };  // owner: its process, which may have ended
+struct alignas(64) Beat {
+  u64 group, count;
+  u32 owner;
+};  // owner: its process, which may have ended
 constexpr u32 BEATS = 256;
 static Beat* beats;
 static Beat* own_beat;
@@ -124,7 +127,8 @@ static Beat* take_beat(pid_t pid) {
     Beat& beat = beats[((u32)pid + i) % BEATS];
     u32 owner = __atomic_load_n(&beat.owner, __ATOMIC_RELAXED);
     bool free = !owner || owner == (u32)pid || (kill((pid_t)owner, 0) && errno == ESRCH);
-    if (free && __atomic_compare_exchange_n(&beat.owner, &owner, (u32)pid, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return &beat;
+    if (free && __atomic_compare_exchange_n(&beat.owner, &owner, (u32)pid, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+      return &beat;
   }
   return nullptr;
 }
@@ -134,7 +138,8 @@ static void find_peers() {
   if (beat_owner == pid) return;
   const char* name = getenv("CDNA_PEERS");
   peers = 0xcbf29ce484222325ull;
-  if (name && *name) for (; *name; name++) peers = (peers ^ (u8)*name) * 0x100000001b3ull;
+  if (name && *name)
+    for (; *name; name++) peers = (peers ^ (u8)*name) * 0x100000001b3ull;
   else peers ^= (u64)getsid(0);
   if (!beats) {
     char path[64];

@@ -16,9 +16,9 @@ void clock_advance(u64 cycles);  // to there
 struct LaunchClock;
 LaunchClock* clock_begin(const Program&, const KernelInfo&, const Launch&, u32 groups);
 void clock_end(LaunchClock*);
-u64 clock_group_starts(LaunchClock*);             // when a compute unit has room for the next workgroup
+u64 clock_group_starts(LaunchClock*);  // when a compute unit has room for the next workgroup
 void clock_group_ended(LaunchClock*, u64 cycles);
-u64 clock_latest(const LaunchClock*);             // the latest time that a wave of the launch has worked until
+u64 clock_latest(const LaunchClock*);  // the latest time that a wave of the launch has worked until
 void clock_worked(LaunchClock*, u64 cycles);
 
 // Of one host thread: how long its waves have only polled.

@@ -67,6 +67,7 @@ static void setreg(Wave& w, const Inst& in) {
   apply_mode(w.mode);
 }
 
+// clang-format off
 static const OpInfo OPS[] = {
   {"s_branch", "L", branch},
   {"s_cbranch_scc0", "L", cbranch<SCC0>}, {"s_cbranch_scc1", "L", cbranch<SCC1>},
@@ -89,4 +90,5 @@ static const OpInfo OPS[] = {
   {"buffer_wbl2", "", nop}, {"buffer_inv", "", nop}, {"buffer_wbinvl1", "", nop},
   {"buffer_wbinvl1_vol", "", nop},
 };
+// clang-format on
 extern const OpTable CONTROL_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -14,6 +14,7 @@ template <class F> static inline u32 to_u32(F x) {
 }
 static inline i32 clamp_to(i32 x, i32 low, i32 high) { return x < low ? low : x > high ? high : x; }
 
+// clang-format off
 CORE(i32_f32, to_i32(as_f32(a))) CORE(u32_f32, to_u32(as_f32(a))) CORE(f32_i32, bits((float)(i32)a))
 CORE(f32_u32, bits((float)a))
 CORE(rpi, to_i32(__builtin_floorf(as_f32(a) + 0.5f))) CORE(flr, to_i32(__builtin_floorf(as_f32(a))))
@@ -92,4 +93,5 @@ static const OpInfo OPS[] = {
   {"v_cvt_pk_u8_f32", "D:b32 S:f32 S:b32 S:b32", lane_op, pk_u8},
   {"v_cvt_pkaccum_u8_f32", "D:b32 S:f32 S:b32", lane_op, pkaccum_u8},
 };
+// clang-format on
 TABLE(CONVERT_OPS);

@@ -101,35 +101,37 @@ template <class F> static void pk_f32_from(u32* d, const u32* a, const u32*, con
 }
 
 #define MODS " +op_sel,-,||"
-#define FP8_OPS(NAME, F, ARCH) \
-  {"v_cvt_f32_" NAME ARCH, "D:f32 S:b32", lane_op, f32_from<F>}, \
-  {"v_cvt_pk_f32_" NAME ARCH, "D:b64 S:b32", lane_op, pk_f32_from<F>}, \
-  {"v_cvt_pk_" NAME "_f32" ARCH, "D:b32 S:f32 S:f32" MODS, narrow<F32, F, 2, 2, false, false>}, \
-  {"v_cvt_sr_" NAME "_f32" ARCH, "D:b32 S:f32 S:b32" MODS, narrow<F32, F, 1, 1, true, false>}
+#define FP8_OPS(NAME, F, ARCH)                                                                        \
+  {"v_cvt_f32_" NAME ARCH, "D:f32 S:b32", lane_op, f32_from<F>},                                      \
+      {"v_cvt_pk_f32_" NAME ARCH, "D:b64 S:b32", lane_op, pk_f32_from<F>},                            \
+      {"v_cvt_pk_" NAME "_f32" ARCH, "D:b32 S:f32 S:f32" MODS, narrow<F32, F, 2, 2, false, false>}, { \
+    "v_cvt_sr_" NAME "_f32" ARCH, "D:b32 S:f32 S:b32" MODS, narrow<F32, F, 1, 1, true, false>         \
+  }
 #define SCALE(NAME, SIGNATURE, ...) {"v_cvt_scalef32_" NAME "@gfx950", SIGNATURE MODS, __VA_ARGS__}
-#define SCALED_FP8(NAME, F) \
-  SCALE("pk_" NAME "_f32", "D:b32 S:f32 S:f32 S:f32", narrow<F32, F, 2, 2, false, true>), \
-  SCALE("pk_" NAME "_f16", "D:b32 S:b32 S:f32", narrow<F16, F, 2, 1, false, true>), \
-  SCALE("pk_" NAME "_bf16", "D:b32 S:b32 S:f32", narrow<BF16, F, 2, 1, false, true>), \
-  SCALE("sr_" NAME "_f32", "D:b32 S:f32 S:b32 S:f32", narrow<F32, F, 1, 1, true, true>), \
-  SCALE("sr_" NAME "_f16", "D:b32 S:f16 S:b32 S:f32", narrow<F16, F, 1, 1, true, true>), \
-  SCALE("sr_" NAME "_bf16", "D:b32 S:f16 S:b32 S:f32", narrow<BF16, F, 1, 1, true, true>), \
-  SCALE("f32_" NAME, "D:b32 S:b32 S:f32", widen<F, F32, 1>), \
-  SCALE("f16_" NAME, "D:b32 S:b32 S:f32", widen<F, F16, 1>), \
-  SCALE("pk_f32_" NAME, "D:b64 S:b32 S:f32", widen<F, F32, 2>), \
-  SCALE("pk_f16_" NAME, "D:b32 S:b32 S:f32", widen<F, F16, 2>), \
-  SCALE("pk_bf16_" NAME, "D:b32 S:b32 S:f32", widen<F, BF16, 2>)
-#define SCALED_FP6(NAME, F) \
-  SCALE("2xpk16_" NAME "_f32", "D:b192 S:b512 S:b512 S:f32", narrow<F32, F, 32, 2, false, true>), \
-  SCALE("pk32_" NAME "_f16", "D:b192 S:b512 S:f32", narrow<F16, F, 32, 1, false, true>), \
-  SCALE("pk32_" NAME "_bf16", "D:b192 S:b512 S:f32", narrow<BF16, F, 32, 1, false, true>), \
-  SCALE("sr_pk32_" NAME "_f32", "D:b192 S:b1024 S:b32 S:f32", narrow<F32, F, 32, 1, true, true>), \
-  SCALE("sr_pk32_" NAME "_f16", "D:b192 S:b512 S:b32 S:f32", narrow<F16, F, 32, 1, true, true>), \
-  SCALE("sr_pk32_" NAME "_bf16", "D:b192 S:b512 S:b32 S:f32", narrow<BF16, F, 32, 1, true, true>), \
-  SCALE("pk32_f32_" NAME, "D:b1024 S:b192 S:f32", widen<F, F32, 32>), \
-  SCALE("pk32_f16_" NAME, "D:b512 S:b192 S:f32", widen<F, F16, 32>), \
-  SCALE("pk32_bf16_" NAME, "D:b512 S:b192 S:f32", widen<F, BF16, 32>)
+#define SCALED_FP8(NAME, F)                                                                    \
+  SCALE("pk_" NAME "_f32", "D:b32 S:f32 S:f32 S:f32", narrow<F32, F, 2, 2, false, true>),      \
+      SCALE("pk_" NAME "_f16", "D:b32 S:b32 S:f32", narrow<F16, F, 2, 1, false, true>),        \
+      SCALE("pk_" NAME "_bf16", "D:b32 S:b32 S:f32", narrow<BF16, F, 2, 1, false, true>),      \
+      SCALE("sr_" NAME "_f32", "D:b32 S:f32 S:b32 S:f32", narrow<F32, F, 1, 1, true, true>),   \
+      SCALE("sr_" NAME "_f16", "D:b32 S:f16 S:b32 S:f32", narrow<F16, F, 1, 1, true, true>),   \
+      SCALE("sr_" NAME "_bf16", "D:b32 S:f16 S:b32 S:f32", narrow<BF16, F, 1, 1, true, true>), \
+      SCALE("f32_" NAME, "D:b32 S:b32 S:f32", widen<F, F32, 1>),                               \
+      SCALE("f16_" NAME, "D:b32 S:b32 S:f32", widen<F, F16, 1>),                               \
+      SCALE("pk_f32_" NAME, "D:b64 S:b32 S:f32", widen<F, F32, 2>),                            \
+      SCALE("pk_f16_" NAME, "D:b32 S:b32 S:f32", widen<F, F16, 2>),                            \
+      SCALE("pk_bf16_" NAME, "D:b32 S:b32 S:f32", widen<F, BF16, 2>)
+#define SCALED_FP6(NAME, F)                                                                            \
+  SCALE("2xpk16_" NAME "_f32", "D:b192 S:b512 S:b512 S:f32", narrow<F32, F, 32, 2, false, true>),      \
+      SCALE("pk32_" NAME "_f16", "D:b192 S:b512 S:f32", narrow<F16, F, 32, 1, false, true>),           \
+      SCALE("pk32_" NAME "_bf16", "D:b192 S:b512 S:f32", narrow<BF16, F, 32, 1, false, true>),         \
+      SCALE("sr_pk32_" NAME "_f32", "D:b192 S:b1024 S:b32 S:f32", narrow<F32, F, 32, 1, true, true>),  \
+      SCALE("sr_pk32_" NAME "_f16", "D:b192 S:b512 S:b32 S:f32", narrow<F16, F, 32, 1, true, true>),   \
+      SCALE("sr_pk32_" NAME "_bf16", "D:b192 S:b512 S:b32 S:f32", narrow<BF16, F, 32, 1, true, true>), \
+      SCALE("pk32_f32_" NAME, "D:b1024 S:b192 S:f32", widen<F, F32, 32>),                              \
+      SCALE("pk32_f16_" NAME, "D:b512 S:b192 S:f32", widen<F, F16, 32>),                               \
+      SCALE("pk32_bf16_" NAME, "D:b512 S:b192 S:f32", widen<F, BF16, 32>)
 
+// clang-format off
 static const OpInfo OPS[] = {
   FP8_OPS("fp8", FP8_FNUZ, "@gfx942"), FP8_OPS("bf8", BF8_FNUZ, "@gfx942"),
   FP8_OPS("fp8", FP8_OCP, "@gfx950"), FP8_OPS("bf8", BF8_OCP, "@gfx950"),
@@ -149,4 +151,5 @@ static const OpInfo OPS[] = {
   SCALE("pk_bf16_fp4", "D:b32 S:b32 S:f32", widen<FP4, BF16, 2>),
   SCALED_FP6("fp6", FP6), SCALED_FP6("bf6", BF6),
 };
+// clang-format on
 extern const OpTable CONVERT_LOW_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -3,10 +3,13 @@
 #pragma once
 #include "core.h"
 
-#define CORE_LOOP(NAME, LOADS, STORE) \
+#define CORE_LOOP(NAME, LOADS, STORE)                                     \
   static void NAME(u32* d, const u32* pa, const u32* pb, const u32* pc) { \
-    (void)pa; (void)pb; (void)pc; \
-    LANES { LOADS STORE; } }
+    (void)pa;                                                             \
+    (void)pb;                                                             \
+    (void)pc;                                                             \
+    LANES { LOADS STORE; }                                                \
+  }
 
 static inline u32 read_u32(const u32* p, int i) { return p[i]; }
 static inline i32 read_i32(const u32* p, int i) { return (i32)p[i]; }
@@ -17,8 +20,14 @@ static inline i64 read_i64(const u32* p, int i) { return (i64)pair(p, i); }
 static inline float read_f32(const u32* p, int i) { return as_f32(p[i]); }
 static inline float read_f16(const u32* p, int i) { return as_f16(p[i]); }
 static inline double read_f64(const u32* p, int i) { return as_f64(pair(p, i)); }
-#define AB(T, READ) T a = READ(pa, i); T b = READ(pb, i); (void)a; (void)b;
-#define ABC(T, READ) AB(T, READ) T c = READ(pc, i); (void)c;
+#define AB(T, READ)  \
+  T a = READ(pa, i); \
+  T b = READ(pb, i); \
+  (void)a;           \
+  (void)b;
+#define ABC(T, READ)             \
+  AB(T, READ) T c = READ(pc, i); \
+  (void)c;
 
 // 32-bit values: unsigned, signed, float. _OLD: EXPR may also read `old`, the destination's value.
 #define CORE(NAME, EXPR) CORE_LOOP(NAME, ABC(u32, read_u32), d[i] = (u32)(EXPR))
@@ -40,14 +49,18 @@ static inline double read_f64(const u32* p, int i) { return as_f64(pair(p, i)); 
 // 64-bit values; _AMOUNT takes a 32-bit first source (the shifts).
 #define CORE_U64(NAME, EXPR) CORE_LOOP(NAME, ABC(u64, read_u64), set_pair(d, i, (u64)(EXPR)))
 #define CORE_F64(NAME, EXPR) CORE_LOOP(NAME, ABC(double, read_f64), set_pair(d, i, bits((double)(EXPR))))
-#define CORE_AMOUNT_U64(NAME, EXPR) \
-  CORE_LOOP(NAME, u32 a = pa[i]; u64 b = pair(pb, i);, set_pair(d, i, (u64)(EXPR)))
+#define CORE_AMOUNT_U64(NAME, EXPR) CORE_LOOP(NAME, u32 a = pa[i]; u64 b = pair(pb, i);, set_pair(d, i, (u64)(EXPR)))
 
 // Packed pairs: EXPR is evaluated for the low and for the high half.
-#define PACKED_HALVES(NAME, T, LOW, HIGH, OUT, EXPR) \
-  static inline u32 NAME##_half(T a, T b, T c) { (void)a; (void)b; (void)c; return OUT(EXPR); } \
-  CORE_LOOP(NAME, u32 x = pa[i]; u32 y = pb[i]; u32 z = pc[i];, \
-    d[i] = NAME##_half(LOW(x), LOW(y), LOW(z)) | NAME##_half(HIGH(x), HIGH(y), HIGH(z)) << 16)
+#define PACKED_HALVES(NAME, T, LOW, HIGH, OUT, EXPR)           \
+  static inline u32 NAME##_half(T a, T b, T c) {               \
+    (void)a;                                                   \
+    (void)b;                                                   \
+    (void)c;                                                   \
+    return OUT(EXPR);                                          \
+  }                                                            \
+  CORE_LOOP(NAME, u32 x = pa[i]; u32 y = pb[i]; u32 z = pc[i]; \
+            , d[i] = NAME##_half(LOW(x), LOW(y), LOW(z)) | NAME##_half(HIGH(x), HIGH(y), HIGH(z)) << 16)
 static inline u32 lo_u16(u32 x) { return (u16)x; }
 static inline u32 hi_u16(u32 x) { return x >> 16; }
 static inline i32 lo_i16(u32 x) { return (i16)x; }
@@ -60,14 +73,14 @@ static inline u32 out_f16(float x) { return bits((f16)x); }
 #define CORE_PK_I16(NAME, EXPR) PACKED_HALVES(NAME, i32, lo_i16, hi_i16, out_16, EXPR)
 #define CORE_PK_F16(NAME, EXPR) PACKED_HALVES(NAME, float, lo_f16, hi_f16, out_f16, EXPR)
 // Packed f32 works on the two registers of each operand.
-#define CORE_PK_F32(NAME, EXPR) \
-  static inline u32 NAME##_half(u32 x, u32 y, u32 z) { \
-    float a = as_f32(x), b = as_f32(y), c = as_f32(z); \
-    (void)c; \
-    return bits((float)(EXPR)); } \
-  CORE_LOOP(NAME, \
-    u32 a = pa[i]; u32 a1 = pa[WAVE + i]; u32 b = pb[i]; u32 b1 = pb[WAVE + i]; u32 c = pc[i]; u32 c1 = pc[WAVE + i];, \
-    d[i] = NAME##_half(a, b, c); d[WAVE + i] = NAME##_half(a1, b1, c1))
+#define CORE_PK_F32(NAME, EXPR)                                                                              \
+  static inline u32 NAME##_half(u32 x, u32 y, u32 z) {                                                       \
+    float a = as_f32(x), b = as_f32(y), c = as_f32(z);                                                       \
+    (void)c;                                                                                                 \
+    return bits((float)(EXPR));                                                                              \
+  }                                                                                                          \
+  CORE_LOOP(NAME, u32 a = pa[i]; u32 a1 = pa[WAVE + i]; u32 b = pb[i]; u32 b1 = pb[WAVE + i]; u32 c = pc[i]; \
+            u32 c1 = pc[WAVE + i];, d[i] = NAME##_half(a, b, c); d[WAVE + i] = NAME##_half(a1, b1, c1))
 
 static inline u32 clamp_u32(u64 x) { return x > 0xffffffffull ? 0xffffffffu : (u32)x; }
 static inline u32 clamp_i32(i64 x) {
@@ -100,7 +113,10 @@ static inline f16 fma_f16(float a, float b, float c) {
 // f32 denormals only.
 template <Handler H> static void wide(Wave& w, const Inst& in) {
   u32 mode = (w.mode & ~0x33u) | (w.mode >> 2 & 0x33);
-  if (__builtin_expect(mode == w.mode, 1)) { H(w, in); return; }
+  if (__builtin_expect(mode == w.mode, 1)) {
+    H(w, in);
+    return;
+  }
   apply_mode(mode);
   H(w, in);
   apply_mode(w.mode);

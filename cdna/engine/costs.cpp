@@ -23,28 +23,31 @@ static u32 matrix_cycles(const char* name, const Inst& in, bool gfx950) {
 // A SIMD has 16 lanes: a wave takes 4 cycles, and 16 on the quarter-rate units (CDNA3 ISA: transcendental
 // functions; 32-bit integer products and 64-bit ones likewise in LLVM's SISchedule.td).
 static u32 vector_cycles(const char* n) {
-  static const char* const QUARTER[] = {"v_exp_", "v_log_", "v_rcp_", "v_rsq_", "v_sqrt_", "v_sin_", "v_cos_",
-                                        "v_mul_lo_u32", "v_mul_hi_", "v_mad_u64_u32", "v_mad_i64_i32"};
-  for (const char* q : QUARTER) if (starts(n, q)) return 16;
+  static const char* const QUARTER[] = {"v_exp_",    "v_log_",        "v_rcp_",       "v_rsq_",
+                                        "v_sqrt_",   "v_sin_",        "v_cos_",       "v_mul_lo_u32",
+                                        "v_mul_hi_", "v_mad_u64_u32", "v_mad_i64_i32"};
+  for (const char* q : QUARTER)
+    if (starts(n, q)) return 16;
   return 4;
 }
 
 Cost instruction_cost(const OpInfo& op, const Inst& in, bool gfx950) {
   const char* n = op.name;
   bool scales_alone = starts(n, "v_mfma_ld_scale");
-  if (!scales_alone && (starts(n, "v_mfma") || starts(n, "v_smfmac"))) return {MATRIX_UNIT, matrix_cycles(n, in, gfx950)};
+  if (!scales_alone && (starts(n, "v_mfma") || starts(n, "v_smfmac")))
+    return {MATRIX_UNIT, matrix_cycles(n, in, gfx950)};
   if (starts(n, "v_")) return {VECTOR_UNIT, vector_cycles(n)};
   if (starts(n, "ds_nop")) return {IDLE, 4};
   if (starts(n, "ds_")) return {LDS_UNIT, 0};
-  if (starts(n, "global_") || starts(n, "flat_") || starts(n, "buffer_") || starts(n, "tbuffer_") || starts(n, "scratch_"))
+  if (starts(n, "global_") || starts(n, "flat_") || starts(n, "buffer_") || starts(n, "tbuffer_") ||
+      starts(n, "scratch_"))
     return {MEMORY_UNIT, 0};
   if (scalar_memory(n) || starts(n, "s_mem")) return {SCALAR_MEMORY_UNIT, 4};
   if (starts(n, "s_waitcnt")) return {WAITS, 4};
   if (starts(n, "s_barrier")) return {BARRIERS, 4};
   if (starts(n, "s_nop")) return {IDLE, 4 * ((u32)in.offset + 1)};
   if (starts(n, "s_endpgm")) return {END_OF_WAVE, 4};
-  if (has(n, "branch") || starts(n, "s_setpc") || starts(n, "s_swappc") || starts(n, "s_call"))
-    return {BRANCH_UNIT, 4};
+  if (has(n, "branch") || starts(n, "s_setpc") || starts(n, "s_swappc") || starts(n, "s_call")) return {BRANCH_UNIT, 4};
   return {SCALAR_UNIT, 4};
 }
 
@@ -54,7 +57,10 @@ Cost instruction_cost(const OpInfo& op, const Inst& in, bool gfx950) {
 // has different dwords. gfx950's groups were measured (HipKittens, analysis of LDS phases); it reads 64 banks
 // at once and writes 32. gfx942 has 32 banks, so a group has at most 32 dwords. Its groups are taken to be
 // gfx950's where those behave as 32 banks (read_b96), and lanes in order elsewhere.
-struct Phases { u8 group[WAVE]; u32 banks; };
+struct Phases {
+  u8 group[WAVE];
+  u32 banks;
+};
 
 // {0-3, 20-23}, {4-7, 16-19}, {8-11, 28-31}, {12-15, 24-27}, and the same 32 further.
 static u8 quad_group(u32 lane) {
@@ -72,8 +78,7 @@ static Phases phases(u32 bytes, bool writes, bool gfx950) {
   bool wide = gfx950 && !writes && bytes != 12;
   p.banks = wide ? 64 : 32;
   u32 at_once = p.banks / ((bytes + 3) / 4 == 3 ? 4 : (bytes + 3) / 4);
-  for (u32 i = 0; i < WAVE; i++)
-    p.group[i] = bytes < 12 || writes ? i / at_once : wide ? half_group(i) : quad_group(i);
+  for (u32 i = 0; i < WAVE; i++) p.group[i] = bytes < 12 || writes ? i / at_once : wide ? half_group(i) : quad_group(i);
   return p;
 }
 
@@ -104,6 +109,7 @@ LdsCycles lds_cycles(const u64* address, u64 lanes, u32 bytes, bool writes, bool
     }
   }
   LdsCycles c = {0, 0};
-  for (int g = 0; g < 8; g++) if (fullest[g]) c.cycles += fullest[g], c.conflicts += fullest[g] - 1u;
+  for (int g = 0; g < 8; g++)
+    if (fullest[g]) c.cycles += fullest[g], c.conflicts += fullest[g] - 1u;
   return c;
 }

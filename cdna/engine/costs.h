@@ -4,8 +4,17 @@
 
 // In the order of counters.py's UNITS.
 enum Unit : u32 {
-  SCALAR_UNIT, VECTOR_UNIT, MATRIX_UNIT, MEMORY_UNIT, LDS_UNIT, SCALAR_MEMORY_UNIT, BRANCH_UNIT, WAITS,
-  BARRIERS, IDLE, END_OF_WAVE
+  SCALAR_UNIT,
+  VECTOR_UNIT,
+  MATRIX_UNIT,
+  MEMORY_UNIT,
+  LDS_UNIT,
+  SCALAR_MEMORY_UNIT,
+  BRANCH_UNIT,
+  WAITS,
+  BARRIERS,
+  IDLE,
+  END_OF_WAVE
 };
 
 struct Cost {
@@ -15,5 +24,7 @@ struct Cost {
 Cost instruction_cost(const OpInfo& op, const Inst& in, bool gfx950);
 
 // LDS cycles of one element a lane at byte offsets `address`, and how many of them bank conflicts cost.
-struct LdsCycles { u32 cycles, conflicts; };
+struct LdsCycles {
+  u32 cycles, conflicts;
+};
 LdsCycles lds_cycles(const u64* address, u64 lanes, u32 bytes, bool writes, bool atomic, bool gfx950);

@@ -20,8 +20,8 @@
 extern const OpInfo* op_info(int index);
 
 namespace {
-constexpr u32 MOST_TIMED = 16;               // workgroups
-constexpr u64 MOST_ENTRIES = 24ull << 20;    // of traces at a time: 192 MiB
+constexpr u32 MOST_TIMED = 16;                                 // workgroups
+constexpr u64 MOST_ENTRIES = 24ull << 20;                      // of traces at a time: 192 MiB
 constexpr u32 MOST_OF_POLL = 2048, MOST_LINES_OF_POLL = 4096;  // instructions, line accesses
 
 // The CU's vector L1: 32 KiB in 4 sets (wave-lang, "L1 Cache Swizzling on MI300"), no allocation by stores.
@@ -36,7 +36,10 @@ struct L1 {
     u32 found = WAYS, oldest = 0;
     for (u32 k = 0; k < WAYS; k++) found = t[k] == line + 1 ? k : found;
     clock++;
-    if (found < WAYS) { u[found] = clock; return true; }
+    if (found < WAYS) {
+      u[found] = clock;
+      return true;
+    }
     for (u32 k = 1; k < WAYS; k++) oldest = u[k] < u[oldest] ? k : oldest;
     t[oldest] = line + 1;
     u[oldest] = clock;
@@ -49,18 +52,22 @@ struct Held {
   bool on, reads;
   u32 sleep_pc;
   u64 l1_reads, l1_hits;
-  struct Executed { u32 pc; Step taken; InstructionCounters adds; };
+  struct Executed {
+    u32 pc;
+    Step taken;
+    InstructionCounters adds;
+  };
   Growing<Executed> executed;
   Growing<LineAccess> lines;
 };
 
 struct Source;
 struct GroupCount {
-  GroupCount* next;           // of all that this thread made
+  GroupCount* next;  // of all that this thread made
   u32 n_waves;
   bool timed;
-  Steps* steps;               // of each wave
-  Held** held;                // of each wave, none before its first s_sleep
+  Steps* steps;  // of each wave
+  Held** held;   // of each wave, none before its first s_sleep
   Trace trace;
   L1 l1;
 };
@@ -73,10 +80,10 @@ struct Counting : Observer {
   InstructionCounters* counters;
   CounterTotals totals;
   GroupCount* all;
-  Held* holding;              // of the wave whose instruction is counted, while that may be a poll
+  Held* holding;  // of the wave whose instruction is counted, while that may be a poll
   bool gfx950;
   LaneAccess accesses[MAX_ACCESSES];
-  u64 lines[4 * WAVE];        // of one access: line << 2 | halves
+  u64 lines[4 * WAVE];  // of one access: line << 2 | halves
 };
 
 struct Source : ObserverSource {
@@ -85,16 +92,16 @@ struct Source : ObserverSource {
   Program* program;
   Cost* costs;
   MemoryOp* ops;
-  bool* sleeps;               // which instructions are s_sleep
+  bool* sleeps;  // which instructions are s_sleep
   InstructionCounters* counters;
   CounterTotals totals;
   pthread_mutex_t lock;
   u32 attached, total_groups, next_batch, n_batches, timed_every;
-  Trace* traces;              // of workgroups that ended, by number
-  u32* ended;                 // per batch
-  volatile u64 entries;       // alive in traces
+  Trace* traces;         // of workgroups that ended, by number
+  u32* ended;            // per batch
+  volatile u64 entries;  // alive in traces
 };
-}
+}  // namespace
 
 // --- lines -----------------------------------------------------------------------------------------
 
@@ -193,7 +200,10 @@ static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& 
         u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3;
         if (a.flags & READS) {
           (c.holding ? c.holding->l1_reads : c.totals.l1_reads)++;
-          if (!around_l1 && g.l1.load(line)) { (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++; continue; }
+          if (!around_l1 && g.l1.load(line)) {
+            (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++;
+            continue;
+          }
           record(c, g, line << 3);
         }
         if (a.flags & WRITES) record(c, g, line << 3 | 4 | halves);
@@ -217,9 +227,7 @@ static Step take_step(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 p
     case VECTOR_UNIT: return step(VECTOR_STEP, cost.cycles);
     case MEMORY_UNIT: return memory_instruction(c, g, w, in, pc, n);
     case LDS_UNIT: return lds_instruction(c, w, in, pc, n);
-    case SCALAR_MEMORY_UNIT:
-      n.bytes += c.ops[pc].bytes;
-      return step(SCALAR_MEMORY_STEP, 0);
+    case SCALAR_MEMORY_UNIT: n.bytes += c.ops[pc].bytes; return step(SCALAR_MEMORY_STEP, 0);
     case WAITS: return step(WAIT_STEP, (u32)in.offset & 0xffff);  // packed by decode.py as WAIT_STEP has it
     case BARRIERS: return step(BARRIER_STEP, 0);
     case END_OF_WAVE: return step(WAIT_STEP, 0);  // what is still under way ends within the kernel's time
@@ -443,9 +451,7 @@ ObserverSource* cdna_counters_create(const CounterConfig* config, Caches* caches
   return s;
 }
 const CounterTotals* cdna_counters_totals(ObserverSource* source) { return &((Source*)source)->totals; }
-const InstructionCounters* cdna_counters_instructions(ObserverSource* source) {
-  return ((Source*)source)->counters;
-}
+const InstructionCounters* cdna_counters_instructions(ObserverSource* source) { return ((Source*)source)->counters; }
 void cdna_counters_destroy(ObserverSource* source) {
   Source* s = (Source*)source;
   for (u32 i = 0; s->traces && i < s->total_groups; i++) free(s->traces[i].entries);
@@ -458,5 +464,4 @@ void cdna_counters_destroy(ObserverSource* source) {
   pthread_mutex_destroy(&s->lock);
   free(s);
 }
-
 }

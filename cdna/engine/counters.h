@@ -13,7 +13,7 @@ struct InstructionCounters {  // in the order of counters.py's _Instruction
   u64 polls;                  // executions that nothing else here counts, see counters.cpp
 };
 
-struct CounterTotals {        // in the order of counters.py's _Totals
+struct CounterTotals {  // in the order of counters.py's _Totals
   u64 groups, barriers;
   u64 timed;                    // workgroups whose time follows
   u64 near_cycles, far_cycles;  // of a CU, summed over them
@@ -22,7 +22,7 @@ struct CounterTotals {        // in the order of counters.py's _Totals
   MemoryTraffic traffic;
 };
 
-struct CounterConfig {        // in the order of counters.py's _Config
+struct CounterConfig {                // in the order of counters.py's _Config
   u32 resident_groups, groups_on_cu;  // workgroups that fit at the same time: on the whole card, on a CU
   u32 l1_cycles, l2_cycles, memory_cycles, lds_cycles, scalar_cycles;  // latencies
 };

@@ -10,13 +10,15 @@ constexpr u32 SIMDS = 4, ISSUE = 4;         // a wave's instruction every four c
 constexpr u32 VM_RING = 64, LDS_RING = 16;  // what vmcnt and lgkmcnt can tell apart
 
 struct WaveClock {
-  u64 at;                        // next step
+  u64 at;  // next step
   u64 vm[VM_RING], lds[LDS_RING], scalar_done;
   u32 vm_issued, lds_issued;
-  bool waits;                    // at a barrier
+  bool waits;  // at a barrier
 };
-struct Units { u64 vector[SIMDS], matrix[SIMDS], lds, l1; };  // when each is free
-}
+struct Units {
+  u64 vector[SIMDS], matrix[SIMDS], lds, l1;
+};  // when each is free
+}  // namespace
 
 static u64 later(u64 a, u64 b) { return a > b ? a : b; }
 static u64 take(u64& unit, u64 now, u32 cycles) {  // when it starts
@@ -56,9 +58,7 @@ static u64 execute(WaveClock& w, Units& units, u32 simd, Step step, u64 now, con
       issue(w.vm, VM_RING, w.vm_issued, start + cycles + (missed ? latency.beyond_l1 : latency.l1));
       return now + ISSUE;
     }
-    case SCALAR_MEMORY_STEP:
-      w.scalar_done = later(w.scalar_done, now + latency.scalar);
-      return now + ISSUE;
+    case SCALAR_MEMORY_STEP: w.scalar_done = later(w.scalar_done, now + latency.scalar); return now + ISSUE;
     default: {  // WAIT_STEP
       u32 vm = amount & 255, lgkm = amount >> 8 & 255;
       now = awaited(w.vm, VM_RING, w.vm_issued, vm, now);

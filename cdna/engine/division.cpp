@@ -4,7 +4,9 @@
 #include "minmax.h"
 
 struct F32 {
-  typedef float Float; typedef double Wide; typedef u32 Bits;
+  typedef float Float;
+  typedef double Wide;
+  typedef u32 Bits;
   static constexpr Float LEAST_NORMAL = 0x1p-126f;
   static constexpr int MANTISSA = 23, EXPONENT_MAX = 255, FAR_APART = 96, SCALE = 64, TINY = 23;
   static constexpr int HUGE_DENOMINATOR = 253, UNDERFLOW = -150, REGISTERS = 1;
@@ -12,7 +14,9 @@ struct F32 {
   static void store(u32* p, int i, Bits x) { p[i] = x; }
 };
 struct F64 {
-  typedef double Float; typedef long double Wide; typedef u64 Bits;
+  typedef double Float;
+  typedef long double Wide;
+  typedef u64 Bits;
   static constexpr Float LEAST_NORMAL = 0x1p-1022;
   static constexpr int MANTISSA = 52, EXPONENT_MAX = 2047, FAR_APART = 768, SCALE = 128, TINY = 53;
   static constexpr int HUGE_DENOMINATOR = 2045, UNDERFLOW = -1075, REGISTERS = 2;
@@ -25,11 +29,9 @@ template <class T> static inline typename T::Float value(typename T::Bits x) {
 template <class T> static inline typename T::Bits pattern(typename T::Float x) {
   return __builtin_bit_cast(typename T::Bits, x);
 }
-template <class T> static inline int exponent(typename T::Bits x) {
-  return (int)(x >> T::MANTISSA) & T::EXPONENT_MAX;
-}
+template <class T> static inline int exponent(typename T::Bits x) { return (int)(x >> T::MANTISSA) & T::EXPONENT_MAX; }
 template <class T> static inline typename T::Bits magnitude(typename T::Bits x) {
-  return x & ((typename T::Bits)~(typename T::Bits)0 >> 1);
+  return x & ((typename T::Bits) ~(typename T::Bits)0 >> 1);
 }
 // x * 2^n in two exact steps where the result is normal.
 template <class T> static inline typename T::Bits scaled(typename T::Bits x, int n) {
@@ -108,7 +110,8 @@ template <class T> static void div_fmas(Wave& w, const Inst& in) {
   for (int i = 0; i < WAVE; i++) {
     typename T::Float x = value<T>(T::load(a, i)), y = value<T>(T::load(b, i)), z = value<T>(T::load(c, i));
     typename T::Float r;
-    if constexpr (T::REGISTERS == 1) r = __builtin_fmaf(x, y, z); else r = __builtin_fma(x, y, z);
+    if constexpr (T::REGISTERS == 1) r = __builtin_fmaf(x, y, z);
+    else r = __builtin_fma(x, y, z);
     T::store(t, i, pattern<T>(r));
   }
   for (u64 m = vcc & w.exec(); m; m &= m - 1) {
@@ -133,6 +136,7 @@ template <class U, int MANTISSA, int UNDERFLOW> static inline U fixup(U q, U den
   r = d > INF ? quiet(denominator) : r;
   return n > INF ? quiet(numerator) : r;
 }
+// clang-format off
 CORE(div_fixup_f32, (fixup<u32, 23, F32::UNDERFLOW>(a, b, c)))
 CORE_U64(div_fixup_f64, (fixup<u64, 52, F64::UNDERFLOW>(a, b, c)))
 CORE_U16(div_fixup_legacy_f16, (fixup<u16, 10, -100>((u16)a, (u16)b, (u16)c)))
@@ -148,4 +152,5 @@ static const OpInfo OPS[] = {
   {"v_div_fixup_f16", "D:f16 S:f16 S:f16 S:f16", lane_op, div_fixup_f16},
   {"v_div_fixup_legacy_f16", "D:f16 S:f16 S:f16 S:f16", lane_op, div_fixup_legacy_f16},
 };
+// clang-format on
 TABLE(DIVISION_OPS);

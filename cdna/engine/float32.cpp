@@ -3,6 +3,7 @@
 #include "cores.h"
 #include "minmax.h"
 
+// clang-format off
 CORE_F32(add, a + b) CORE_F32(sub, a - b) CORE_F32(subrev, b - a) CORE_F32(mul, a * b)
 CORE_F32(mul_legacy, a == 0 || b == 0 ? 0.0f : a * b)
 CORE_F32(fma_, __builtin_fmaf(a, b, c)) CORE_F32_OLD(fmac, __builtin_fmaf(a, b, old))
@@ -34,6 +35,7 @@ static inline float scaled(float a, i32 e) {
   return (float)((double)a * power_of_two(e < -400 ? -400 : e > 400 ? 400 : e));
 }
 CORE(ldexp_, bits(scaled(as_f32(a), (i32)b)))
+// clang-format on
 
 // frexp: a = mantissa * 2^exponent with the mantissa in [0.5, 1), denormals included; zero, inf and NaN have
 // exponent 0.
@@ -46,14 +48,20 @@ static inline u32 frexp_mantissa(u32 a) {
   u32 x = a & 0x7fffffff, m = x >= 0x00800000 ? x : x << ((__builtin_clz(x | 1) - 8) & 31);
   return x == 0 || x >= 0x7f800000 ? a : (a & 0x80000000u) | (m & 0x007fffff) | 0x3f000000;
 }
-#define CORE_FLUSHED(NAME, EXPR) \
+#define CORE_FLUSHED(NAME, EXPR)                                    \
   static void NAME(u32* d, const u32* pa, const u32*, const u32*) { \
-    const float one = one_value; \
-    LANES { u32 a = bits(as_f32(pa[i]) * one); d[i] = (u32)(EXPR); } }
+    const float one = one_value;                                    \
+    LANES {                                                         \
+      u32 a = bits(as_f32(pa[i]) * one);                            \
+      d[i] = (u32)(EXPR);                                           \
+    }                                                               \
+  }
+// clang-format off
 CORE_FLUSHED(frexp_exp, frexp_exponent(a)) CORE_FLUSHED(frexp_mant, frexp_mantissa(a))
+    // clang-format on
 
-// Cube maps: the face a direction (a, b, c) points at, its coordinates on it, and twice the major axis.
-static inline int major_axis(float a, float b, float c) {
+    // Cube maps: the face a direction (a, b, c) points at, its coordinates on it, and twice the major axis.
+    static inline int major_axis(float a, float b, float c) {
   float x = __builtin_fabsf(a), y = __builtin_fabsf(b), z = __builtin_fabsf(c);
   return z >= x && z >= y ? 2 : y >= x ? 1 : 0;
 }
@@ -73,14 +81,16 @@ static inline float cube_major(float a, float b, float c) {
   int axis = major_axis(a, b, c);
   return 2.0f * (axis == 2 ? c : axis == 1 ? b : a);
 }
+// clang-format off
 CORE_F32(cubeid, cube_face(a, b, c)) CORE_F32(cubesc, cube_s(a, b, c)) CORE_F32(cubetc, cube_t(a, b, c))
 CORE_F32(cubema, cube_major(a, b, c))
 
 CORE_PK_F32(pk_add, a + b) CORE_PK_F32(pk_mul, a * b) CORE_PK_F32(pk_fma, __builtin_fmaf(a, b, c))
+    // clang-format on
 
-// v_fma_mix: each source is f32, or with its op_sel_hi bit the half of the register that op_sel picks, as
-// f16.
-static const u32* mix_source(Wave& w, const Inst& in, int k, u32* tmp) {
+    // v_fma_mix: each source is f32, or with its op_sel_hi bit the half of the register that op_sel picks, as
+    // f16.
+    static const u32* mix_source(Wave& w, const Inst& in, int k, u32* tmp) {
   const u32* p = lanes(w, in.src[k], tmp, 1);
   bool half = in.op_sel_hi >> k & 1, high = in.op_sel >> k & 1;
   u32 keep = in.src[k].mods & ABS ? 0x7fffffff : ~0u, flip = in.src[k].mods & NEG ? 0x80000000u : 0;
@@ -111,6 +121,7 @@ template <MixResult RESULT> static void fma_mix(Wave& w, const Inst& in) {
 #define UNARY(NAME, CORE_NAME) {NAME, "D:f32 S:f32", lane_op, CORE_NAME}
 #define BINARY(NAME, CORE_NAME) {NAME, "D:f32 S:f32 S:f32", lane_op, CORE_NAME}
 #define TERNARY(NAME, CORE_NAME) {NAME, "D:f32 S:f32 S:f32 S:f32", lane_op, CORE_NAME}
+// clang-format off
 static const OpInfo OPS[] = {
   BINARY("v_add_f32", add), BINARY("v_sub_f32", sub), BINARY("v_subrev_f32", subrev),
   BINARY("v_mul_f32", mul), BINARY("v_mul_legacy_f32", mul_legacy),
@@ -132,4 +143,5 @@ static const OpInfo OPS[] = {
   {"v_fma_mixlo_f16", "D:f16 S:mix S:mix S:mix", fma_mix<TO_LOW_F16>},
   {"v_fma_mixhi_f16", "D:f16 S:mix S:mix S:mix", fma_mix<TO_HIGH_F16>},
 };
+// clang-format on
 TABLE(FLOAT32_OPS);

@@ -6,19 +6,19 @@
 // Controls: AMD CDNA3 ISA, section "DPP".
 static int dpp_lane(u32 ctrl, int lane) {
   int row = lane & ~15, in_row = lane & 15;
-  if (ctrl < 0x100) return (lane & ~3) | (ctrl >> 2 * (lane & 3) & 3);              // quad_perm
-  if (ctrl <= 0x10f) return in_row + (ctrl & 15) > 15 ? -1 : lane + (ctrl & 15);    // row_shl
+  if (ctrl < 0x100) return (lane & ~3) | (ctrl >> 2 * (lane & 3) & 3);                // quad_perm
+  if (ctrl <= 0x10f) return in_row + (ctrl & 15) > 15 ? -1 : lane + (ctrl & 15);      // row_shl
   if (ctrl <= 0x11f) return in_row - (int)(ctrl & 15) < 0 ? -1 : lane - (ctrl & 15);  // row_shr
-  if (ctrl <= 0x12f) return row | ((in_row - (ctrl & 15)) & 15);                    // row_ror
+  if (ctrl <= 0x12f) return row | ((in_row - (ctrl & 15)) & 15);                      // row_ror
   switch (ctrl) {
-    case 0x130: return lane == 63 ? -1 : lane + 1;             // wave_shl
-    case 0x134: return (lane + 1) & 63;                        // wave_rol
-    case 0x138: return lane == 0 ? -1 : lane - 1;              // wave_shr
-    case 0x13c: return (lane - 1) & 63;                        // wave_ror
-    case 0x140: return row | (15 - in_row);                    // row_mirror
-    case 0x141: return (lane & ~7) | (7 - (lane & 7));         // row_half_mirror
-    case 0x142: return lane < 16 ? -1 : row - 1;               // row_bcast:15
-    case 0x143: return lane < 32 ? -1 : 31;                    // row_bcast:31
+    case 0x130: return lane == 63 ? -1 : lane + 1;      // wave_shl
+    case 0x134: return (lane + 1) & 63;                 // wave_rol
+    case 0x138: return lane == 0 ? -1 : lane - 1;       // wave_shr
+    case 0x13c: return (lane - 1) & 63;                 // wave_ror
+    case 0x140: return row | (15 - in_row);             // row_mirror
+    case 0x141: return (lane & ~7) | (7 - (lane & 7));  // row_half_mirror
+    case 0x142: return lane < 16 ? -1 : row - 1;        // row_bcast:15
+    case 0x143: return lane < 32 ? -1 : 31;             // row_bcast:31
   }
   if (ctrl >= 0x150 && ctrl <= 0x15f) return row | (ctrl & 15);  // row_newbcast
   return -1;
@@ -122,7 +122,8 @@ const u32* modified_source(Wave& w, const Inst& in, int k, u32* tmp) {
   if (p != tmp) memcpy(tmp, p, (size_t)dwords * WAVE * 4);
   if (dpp) apply_dpp(w, in, tmp, dwords);
   apply_sdwa(tmp, sel, o.mods & SEXT);
-  if (half) for (int i = 0; i < WAVE; i++) tmp[i] >>= 16;
+  if (half)
+    for (int i = 0; i < WAVE; i++) tmp[i] >>= 16;
   if ((in.flags & PACKED_SEL) && in.src_float[k] & 1) apply_packed_select(in, k, tmp, dwords);
   else if (in.flags & PACKED_SEL)  // a plain operand among packed ones: neg_lo negates it, neg_hi is its abs
     apply_neg_abs(tmp, (in.neg_lo >> k & 1 ? NEG : 0) | (in.neg_hi >> k & 1 ? ABS : 0), 32);
@@ -130,9 +131,7 @@ const u32* modified_source(Wave& w, const Inst& in, int k, u32* tmp) {
   return tmp;
 }
 
-static float scaled(float x, u32 omod) {
-  return omod == 1 ? x * 2 : omod == 2 ? x * 4 : omod == 3 ? x / 2 : x;
-}
+static float scaled(float x, u32 omod) { return omod == 1 ? x * 2 : omod == 2 ? x * 4 : omod == 3 ? x / 2 : x; }
 // dx10_clamp: NaN becomes 0.
 static float clamped(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }
 
@@ -166,8 +165,9 @@ static void apply_sdwa_dst(Wave& w, const Inst& in, u32* t) {
   for (int i = 0; i < WAVE; i++) {
     u32 part = t[i] << shift & field, below = (1u << shift) - 1;
     bool negative = t[i] >> (width - 1) & 1;
-    u32 rest = in.dst_unused == 2 ? old[i] & ~field                        // PRESERVE
-             : in.dst_unused == 1 && negative ? ~(field | below) : 0;      // SEXT; else PAD
+    u32 rest = in.dst_unused == 2               ? old[i] & ~field  // PRESERVE
+               : in.dst_unused == 1 && negative ? ~(field | below)
+                                                : 0;  // SEXT; else PAD
     t[i] = part | rest;
   }
 }
@@ -178,8 +178,7 @@ void write_result(Wave& w, const Inst& in, u32* t) {
   u32* d = w.vreg(in.dst[0].reg);
   if (in.flags & HALF_DST) {  // a 16-bit result keeps the other half of its register
     bool high = in.op_sel >> 3 & 1;
-    for (int i = 0; i < WAVE; i++)
-      t[i] = high ? (d[i] & 0xffff) | t[i] << 16 : (d[i] & 0xffff0000) | (t[i] & 0xffff);
+    for (int i = 0; i < WAVE; i++) t[i] = high ? (d[i] & 0xffff) | t[i] << 16 : (d[i] & 0xffff0000) | (t[i] & 0xffff);
   }
   u64 mask = write_mask(w, in);
   for (int k = 0; k < in.dst_dwords; k++) blend(d + k * WAVE, t + k * WAVE, mask);
@@ -193,7 +192,10 @@ void lane_op(Wave& w, const Inst& in) {
   if (__builtin_expect(!(in.flags & SLOW), 1)) {
     for (int k = 0; k < 3; k++) p[k] = lanes(w, in.src[k], tmp[k], in.src_dwords[k]);
     u64 exec = w.exec();
-    if (__builtin_expect(exec == ~0ull, 1)) { in.core(d, p[0], p[1], p[2]); return; }
+    if (__builtin_expect(exec == ~0ull, 1)) {
+      in.core(d, p[0], p[1], p[2]);
+      return;
+    }
     if (exec == 0) return;
     // Accumulating instructions (v_fmac, v_cvt_pk with a kept half) read their destination through d.
     for (int k = 0; k < in.dst_dwords; k++) memcpy(t + k * WAVE, d + k * WAVE, WAVE * 4);

@@ -10,8 +10,8 @@ bool flat_apertures(Wave& w, u32 bytes, PrivateWindow& window) {
     if (!shared && a >> 32 != PRIVATE_APERTURE >> 32) continue;
     size = shared ? w.wg->lds_bytes : w.scratch_bytes;
     if (offset + bytes > size) {
-      fault(w, "lane %d: flat access of %u bytes at offset %llu of a segment of %llu bytes", i, bytes, (unsigned long long)offset,
-            (unsigned long long)size);
+      fault(w, "lane %d: flat access of %u bytes at offset %llu of a segment of %llu bytes", i, bytes,
+            (unsigned long long)offset, (unsigned long long)size);
       return false;
     }
     if (shared) {
@@ -29,7 +29,8 @@ bool flat_apertures(Wave& w, u32 bytes, PrivateWindow& window) {
 template <Space S, Form F> static void load(Wave& w, const Inst& in) {
   u64 exec = w.exec();
   PrivateWindow window;
-  if (exec && addresses<S>(w, in, in.src[0], in.src[1], form_bytes(F), window)) load_form<F>(w.vreg(in.dst[0].reg), w.address, exec);
+  if (exec && addresses<S>(w, in, in.src[0], in.src[1], form_bytes(F), window))
+    load_form<F>(w.vreg(in.dst[0].reg), w.address, exec);
 }
 template <Space S, Form F> static void store(Wave& w, const Inst& in) {
   u64 exec = w.exec();
@@ -45,22 +46,36 @@ template <Space S, Form F> static void store(Wave& w, const Inst& in) {
 template <Form F> static void load_lds(Wave& w, const Inst& in) {
   u64 exec = w.exec();
   PrivateWindow window;
-  if (exec && addresses<GLOBAL>(w, in, in.src[0], in.src[1], form_bytes(F), window)) load_to_lds<F>(w, w.s[M0] + (u32)in.offset, exec);
+  if (exec && addresses<GLOBAL>(w, in, in.src[0], in.src[1], form_bytes(F), window))
+    load_to_lds<F>(w, w.s[M0] + (u32)in.offset, exec);
 }
 
-#define LOADS(NAME, SPACE, TAIL) \
+#define LOADS(NAME, SPACE, TAIL)                                                                                \
   {NAME "_load_ubyte", "D:b32 A" TAIL, load<SPACE, U8>}, {NAME "_load_sbyte", "D:b32 A" TAIL, load<SPACE, I8>}, \
-  {NAME "_load_ushort", "D:b32 A" TAIL, load<SPACE, U16>}, {NAME "_load_sshort", "D:b32 A" TAIL, load<SPACE, I16>}, \
-  {NAME "_load_ubyte_d16", "D:b32 A" TAIL, load<SPACE, U8_LO>}, {NAME "_load_ubyte_d16_hi", "D:b32 A" TAIL, load<SPACE, U8_HI>}, \
-  {NAME "_load_sbyte_d16", "D:b32 A" TAIL, load<SPACE, I8_LO>}, {NAME "_load_sbyte_d16_hi", "D:b32 A" TAIL, load<SPACE, I8_HI>}, \
-  {NAME "_load_short_d16", "D:b32 A" TAIL, load<SPACE, U16_LO>}, {NAME "_load_short_d16_hi", "D:b32 A" TAIL, load<SPACE, U16_HI>}, \
-  {NAME "_load_dword", "D:b32 A" TAIL, load<SPACE, B32>}, {NAME "_load_dwordx2", "D:b64 A" TAIL, load<SPACE, B64>}, \
-  {NAME "_load_dwordx3", "D:b96 A" TAIL, load<SPACE, B96>}, {NAME "_load_dwordx4", "D:b128 A" TAIL, load<SPACE, B128>}
-#define STORES(NAME, SPACE, TAIL) \
-  {NAME "_store_byte", "A S:b32" TAIL, store<SPACE, U8>}, {NAME "_store_byte_d16_hi", "A S:b32" TAIL, store<SPACE, U8_HI>}, \
-  {NAME "_store_short", "A S:b32" TAIL, store<SPACE, U16>}, {NAME "_store_short_d16_hi", "A S:b32" TAIL, store<SPACE, U16_HI>}, \
-  {NAME "_store_dword", "A S:b32" TAIL, store<SPACE, B32>}, {NAME "_store_dwordx2", "A S:b64" TAIL, store<SPACE, B64>}, \
-  {NAME "_store_dwordx3", "A S:b96" TAIL, store<SPACE, B96>}, {NAME "_store_dwordx4", "A S:b128" TAIL, store<SPACE, B128>}
+      {NAME "_load_ushort", "D:b32 A" TAIL, load<SPACE, U16>},                                                  \
+      {NAME "_load_sshort", "D:b32 A" TAIL, load<SPACE, I16>},                                                  \
+      {NAME "_load_ubyte_d16", "D:b32 A" TAIL, load<SPACE, U8_LO>},                                             \
+      {NAME "_load_ubyte_d16_hi", "D:b32 A" TAIL, load<SPACE, U8_HI>},                                          \
+      {NAME "_load_sbyte_d16", "D:b32 A" TAIL, load<SPACE, I8_LO>},                                             \
+      {NAME "_load_sbyte_d16_hi", "D:b32 A" TAIL, load<SPACE, I8_HI>},                                          \
+      {NAME "_load_short_d16", "D:b32 A" TAIL, load<SPACE, U16_LO>},                                            \
+      {NAME "_load_short_d16_hi", "D:b32 A" TAIL, load<SPACE, U16_HI>},                                         \
+      {NAME "_load_dword", "D:b32 A" TAIL, load<SPACE, B32>},                                                   \
+      {NAME "_load_dwordx2", "D:b64 A" TAIL, load<SPACE, B64>},                                                 \
+      {NAME "_load_dwordx3", "D:b96 A" TAIL, load<SPACE, B96>}, {                                               \
+    NAME "_load_dwordx4", "D:b128 A" TAIL, load<SPACE, B128>                                                    \
+  }
+#define STORES(NAME, SPACE, TAIL)                                         \
+  {NAME "_store_byte", "A S:b32" TAIL, store<SPACE, U8>},                 \
+      {NAME "_store_byte_d16_hi", "A S:b32" TAIL, store<SPACE, U8_HI>},   \
+      {NAME "_store_short", "A S:b32" TAIL, store<SPACE, U16>},           \
+      {NAME "_store_short_d16_hi", "A S:b32" TAIL, store<SPACE, U16_HI>}, \
+      {NAME "_store_dword", "A S:b32" TAIL, store<SPACE, B32>},           \
+      {NAME "_store_dwordx2", "A S:b64" TAIL, store<SPACE, B64>},         \
+      {NAME "_store_dwordx3", "A S:b96" TAIL, store<SPACE, B96>}, {       \
+    NAME "_store_dwordx4", "A S:b128" TAIL, store<SPACE, B128>            \
+  }
+// clang-format off
 static const OpInfo OPS[] = {
   LOADS("global", GLOBAL, " G" MEMORY_MODS), LOADS("flat", FLAT, MEMORY_MODS),
   STORES("global", GLOBAL, " G" MEMORY_MODS), STORES("flat", FLAT, MEMORY_MODS),
@@ -69,4 +84,5 @@ static const OpInfo OPS[] = {
   {"global_load_lds_dword", "A G" MEMORY_MODS, load_lds<B32>},
   {"global_load_lds_dwordx3@gfx950", "A G" MEMORY_MODS, load_lds<B96>}, {"global_load_lds_dwordx4@gfx950", "A G" MEMORY_MODS, load_lds<B128>},
 };
+// clang-format on
 extern const OpTable GLOBAL_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -3,7 +3,10 @@
 #include "check.h"
 #include <pthread.h>
 
-struct Resource { i32 counter; u32 passed, queued; };  // passed: barriers so far; queued: waves at a semaphore
+struct Resource {
+  i32 counter;
+  u32 passed, queued;
+};  // passed: barriers so far; queued: waves at a semaphore
 static Resource resources[64];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -13,7 +16,9 @@ static Resource& resource_of(const Wave& w, const Inst& in) {
 static i32 first_lane(Wave& w, const Inst& in) {
   return (i32)w.vreg(in.src[0].reg)[w.exec() ? __builtin_ctzll(w.exec()) : 0];
 }
-static void changed(Wave& w) { if (w.wg->check) progress(*w.wg->check->checks); }
+static void changed(Wave& w) {
+  if (w.wg->check) progress(*w.wg->check->checks);
+}
 static void wait(Wave& w, u32 ticket) {
   w.gws_ticket = ticket;
   w.pc--;
@@ -71,9 +76,11 @@ template <Release N> static void semaphore_v(Wave& w, const Inst& in) {
 }
 
 #define GWS_MODS " +offset,gds"
+// clang-format off
 static const OpInfo OPS[] = {
   {"ds_gws_init", "S:b32" GWS_MODS, init}, {"ds_gws_barrier", "S:b32" GWS_MODS, gws_barrier},
   {"ds_gws_sema_v", GWS_MODS, semaphore_v<ONE>}, {"ds_gws_sema_br", "S:b32" GWS_MODS, semaphore_v<GIVEN>},
   {"ds_gws_sema_p", GWS_MODS, semaphore_p}, {"ds_gws_sema_release_all", GWS_MODS, semaphore_v<ALL>},
 };
+// clang-format on
 extern const OpTable GWS_OPS = {OPS, sizeof OPS / sizeof *OPS};

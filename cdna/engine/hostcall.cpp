@@ -38,7 +38,7 @@ constexpr u32 READY = 1, SERVICE_PRINTF = 2, SERVICE_MEMORY = 3;
 constexpr u64 BEGIN = 1,
               END = 2;  // of a description; bits 5 to 7 count its words, those from 8 name its message
 constexpr u32 LENGTH_SHIFT = 5, ID_SHIFT = 8;
-}
+}  // namespace
 
 extern "C" {  // of check_report.cpp: what the checks know of
 void cdna_memory_register(u64 base, u64 bytes, const char* name);
@@ -61,8 +61,7 @@ Hostcall* hostcall_open(u32 waves) {
   u32 n = 1;
   while (n < waves) n *= 2;
   h->packets = n;
-  h->buffer = {
-      (Header*)calloc(n, sizeof(Header)), (Payload*)calloc(n, sizeof(Payload)), &h->doorbell, n, 0, n - 1};
+  h->buffer = {(Header*)calloc(n, sizeof(Header)), (Payload*)calloc(n, sizeof(Payload)), &h->doorbell, n, 0, n - 1};
   if (!h->buffer.headers || !h->buffer.payloads) {
     hostcall_close(h);
     return nullptr;
@@ -103,8 +102,7 @@ struct Words {  // what is left of a message
   const u64* at;
   const u64* end;
   u64 next() { return at < end ? *at++ : 0; }
-  const char*
-  text() {  // strings lie in the message, filled up to a whole word; Triton's assertions end without a zero
+  const char* text() {  // strings lie in the message, filled up to a whole word; Triton's assertions end without a zero
     const char* s = (const char*)at;
     size_t words = strnlen(s, (size_t)(end - at) * 8) / 8 + 1;
     at = words < (size_t)(end - at) ? at + words : end;
@@ -119,7 +117,7 @@ struct Text {
     if (n > 0) used = (size_t)n < left() ? used + n : sizeof data - 1;
   }
 };
-}
+}  // namespace
 
 // One conversion: `spec` is what stands between % and the letter, any * replaced by its number.
 static void convert(Text& out, const char* spec, char letter, Words& words) {
@@ -177,10 +175,8 @@ static void format(Text& out, const char* f, Words& words) {
     char spec[48];
     size_t n = 0;
     for (; *f && strchr("-+ #0123456789.*hljztL", *f) && n < 32; f++) {
-      if (*f == '*')
-        n += snprintf(spec + n, sizeof spec - n, "%d", (int)words.next());
-      else
-        spec[n++] = *f;
+      if (*f == '*') n += snprintf(spec + n, sizeof spec - n, "%d", (int)words.next());
+      else spec[n++] = *f;
     }
     spec[n] = 0;
     if (*f) convert(out, spec, *f++, words);

@@ -12,11 +12,21 @@ static const u64 MAGIC = 0x34474d4941444e43ull;  // "CNDAIMG4"
 namespace {
 struct Reader {
   const u8* p;
-  template <class T> T get() { T x; memcpy(&x, p, sizeof x); p += sizeof x; return x; }
-  const char* text() { u32 n = get<u32>(); const char* s = (const char*)p; p += n; return s; }  // zero-terminated, counted with its zero
+  template <class T> T get() {
+    T x;
+    memcpy(&x, p, sizeof x);
+    p += sizeof x;
+    return x;
+  }
+  const char* text() {
+    u32 n = get<u32>();
+    const char* s = (const char*)p;
+    p += n;
+    return s;
+  }  // zero-terminated, counted with its zero
 };
 enum CodeRelocation : u32 { ABSOLUTE_LO, ABSOLUTE_HI, RELATIVE_LO, RELATIVE_HI, GOT_RELATIVE_LO, GOT_RELATIVE_HI };
-}
+}  // namespace
 
 static u64 target(const Program& p, u32 section, i64 offset) {
   return section == ~0u ? CODE_BASE + 8 * (u64)offset : (u64)p.sections[section] + offset;
@@ -142,6 +152,7 @@ extern "C" void cdna_program_destroy(Program* p) {
 }
 
 extern "C" int cdna_find_kernel(Program* p, const char* name) {
-  for (u32 i = 0; i < p->n_kernels; i++) if (!strcmp(p->kernels[i].name, name)) return (int)i;
+  for (u32 i = 0; i < p->n_kernels; i++)
+    if (!strcmp(p->kernels[i].name, name)) return (int)i;
   return -1;
 }

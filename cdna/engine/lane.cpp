@@ -16,7 +16,11 @@ static void writelane(Wave& w, const Inst& in) {  // ignores exec
 }
 static void swap(Wave& w, const Inst& in) {
   u32 *a = w.vreg(in.dst[0].reg), *b = w.vreg(in.dst[1].reg);
-  EACH_LANE(w, i) { u32 x = a[i]; a[i] = b[i]; b[i] = x; }
+  EACH_LANE(w, i) {
+    u32 x = a[i];
+    a[i] = b[i];
+    b[i] = x;
+  }
 }
 
 // Exchanges the upper ROW lanes of the first register with the lower ROW lanes of the second, in each group
@@ -45,9 +49,7 @@ enum IndexedOperand { INDEX_SRC0 = 1, INDEX_DST = 8 };
 static void set_gpr_idx_on(Wave& w, const Inst& in) {
   w.s[M0] = (w.s[M0] & ~0xf0ffu) | (scalar32(w, in.src[0]) & 0xff) | (in.offset & 15) << 12;
 }
-static void set_gpr_idx_idx(Wave& w, const Inst& in) {
-  w.s[M0] = (w.s[M0] & ~0xffu) | (scalar32(w, in.src[0]) & 0xff);
-}
+static void set_gpr_idx_idx(Wave& w, const Inst& in) { w.s[M0] = (w.s[M0] & ~0xffu) | (scalar32(w, in.src[0]) & 0xff); }
 static void set_gpr_idx_mode(Wave& w, const Inst& in) { w.s[M0] = (w.s[M0] & ~0xf000u) | (in.offset & 15) << 12; }
 static void set_gpr_idx_off(Wave&, const Inst&) {}
 static void indexed_mov(Wave& w, const Inst& in) {
@@ -56,14 +58,14 @@ static void indexed_mov(Wave& w, const Inst& in) {
   u32 to = in.dst[0].reg + (mask & INDEX_DST ? index : 0);
   if (from.kind == VGPR && (mask & INDEX_SRC0)) from.reg = (u16)(from.reg + index);
   if (to >= w.n_vgpr || (from.kind == VGPR && from.reg >= w.n_vgpr)) {
-    fault(w, "indexed v_mov reaches past the last vector register, v%u: the index is %u", w.n_vgpr - 1,
-          index);
+    fault(w, "indexed v_mov reaches past the last vector register, v%u: the index is %u", w.n_vgpr - 1, index);
     return;
   }
   alignas(64) u32 t[WAVE];
   blend(w.vreg(to), lanes(w, from, t, 1), w.exec());
 }
 
+// clang-format off
 static const OpInfo OPS[] = {
   {"s_set_gpr_idx_on", "S:b32 I", set_gpr_idx_on}, {"s_set_gpr_idx_idx", "S:b32", set_gpr_idx_idx},
   {"s_set_gpr_idx_off", "", set_gpr_idx_off}, {"s_set_gpr_idx_mode", "I", set_gpr_idx_mode},
@@ -73,4 +75,5 @@ static const OpInfo OPS[] = {
   {"v_permlane16_swap_b32@gfx950", "D:b32 D:b32", permlane_swap<16>},
   {"v_permlane32_swap_b32@gfx950", "D:b32 D:b32", permlane_swap<32>},
 };
+// clang-format on
 TABLE(LANE_OPS);

@@ -18,15 +18,16 @@
 #include <stdlib.h>
 #include <xmmintrin.h>
 
-extern const OpTable SALU_OPS, SCALAR_MEMORY_OPS, CONTROL_OPS, VALU32_OPS, VALU16_OPS, VALU64_OPS, FLOAT32_OPS, TRANSCENDENTAL_OPS, DIVISION_OPS,
-    PACKED_OPS, CONVERT_OPS, COMPARE_OPS, LANE_OPS,
-    GLOBAL_OPS, SCRATCH_OPS, BUFFER_OPS, TYPED_BUFFER_OPS, ATOMIC_OPS, LDS_OPS, LDS_ATOMIC_OPS, LDS_LANE_OPS, GWS_OPS, MATRIX_OPS,
+extern const OpTable SALU_OPS, SCALAR_MEMORY_OPS, CONTROL_OPS, VALU32_OPS, VALU16_OPS, VALU64_OPS, FLOAT32_OPS,
+    TRANSCENDENTAL_OPS, DIVISION_OPS, PACKED_OPS, CONVERT_OPS, COMPARE_OPS, LANE_OPS, GLOBAL_OPS, SCRATCH_OPS,
+    BUFFER_OPS, TYPED_BUFFER_OPS, ATOMIC_OPS, LDS_OPS, LDS_ATOMIC_OPS, LDS_LANE_OPS, GWS_OPS, MATRIX_OPS,
     MATRIX_INT_F64_OPS, MATRIX_SCALED_OPS, SPARSE_OPS, CONVERT_LOW_OPS;
-static const OpTable* const TABLES[] = {&SALU_OPS, &SCALAR_MEMORY_OPS, &CONTROL_OPS, &VALU32_OPS, &VALU16_OPS, &VALU64_OPS, &FLOAT32_OPS,
-    &TRANSCENDENTAL_OPS, &DIVISION_OPS, &PACKED_OPS, &CONVERT_OPS,
-    &COMPARE_OPS, &LANE_OPS, &GLOBAL_OPS, &SCRATCH_OPS, &BUFFER_OPS, &TYPED_BUFFER_OPS, &ATOMIC_OPS, &LDS_OPS, &LDS_ATOMIC_OPS,
-    &LDS_LANE_OPS, &GWS_OPS, &MATRIX_OPS, &MATRIX_INT_F64_OPS, &MATRIX_SCALED_OPS, &SPARSE_OPS,
-    &CONVERT_LOW_OPS};
+static const OpTable* const TABLES[] = {
+    &SALU_OPS,          &SCALAR_MEMORY_OPS,  &CONTROL_OPS,    &VALU32_OPS, &VALU16_OPS,       &VALU64_OPS,
+    &FLOAT32_OPS,       &TRANSCENDENTAL_OPS, &DIVISION_OPS,   &PACKED_OPS, &CONVERT_OPS,      &COMPARE_OPS,
+    &LANE_OPS,          &GLOBAL_OPS,         &SCRATCH_OPS,    &BUFFER_OPS, &TYPED_BUFFER_OPS, &ATOMIC_OPS,
+    &LDS_OPS,           &LDS_ATOMIC_OPS,     &LDS_LANE_OPS,   &GWS_OPS,    &MATRIX_OPS,       &MATRIX_INT_F64_OPS,
+    &MATRIX_SCALED_OPS, &SPARSE_OPS,         &CONVERT_LOW_OPS};
 
 const OpInfo* op_info(int index) {
   for (const OpTable* t : TABLES) {
@@ -115,7 +116,8 @@ static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id, u64 now) {
   if (k.dispatch_sgpr != NO_SGPR) w.set_s64(k.dispatch_sgpr, (u64)t.packet);
   memcpy(&w.s[k.preload_sgpr], l.kernarg + k.preload_offset * 4, k.preload_dwords * 4);
   u32 r = k.user_sgprs;
-  for (int d = 0; d < 3; d++) if (k.workgroup_id_mask >> d & 1) w.s[r++] = g.id[d];
+  for (int d = 0; d < 3; d++)
+    if (k.workgroup_id_mask >> d & 1) w.s[r++] = g.id[d];
   w.s[M0] = 0xffffffff;
 
   poison(w.v, (size_t)t.program->n_vgpr * WAVE * 4);
@@ -178,7 +180,8 @@ static void record_fault(Thread& t, Wave& w) {
     l.fault_wave = w.id;
     memcpy(l.fault_group, w.wg->id, sizeof l.fault_group);
     l.fault_address = t.fault_address;
-    if (t.hostcall && hostcall_assertion(t.hostcall)[0]) snprintf(l.message, sizeof l.message, "%s", hostcall_assertion(t.hostcall));
+    if (t.hostcall && hostcall_assertion(t.hostcall)[0])
+      snprintf(l.message, sizeof l.message, "%s", hostcall_assertion(t.hostcall));
     else snprintf(l.message, sizeof l.message, "%s", w.fault);
   }
   pthread_mutex_unlock(t.fault_lock);
@@ -191,8 +194,8 @@ void apply_mode(u32 mode) {
   applied_mode = mode;
   static const u32 rounding[4] = {0, 2, 1, 3};  // nearest, +inf, -inf, zero -> MXCSR RC
   u32 csr = 0x1f80 | rounding[mode & 3] << 13;
-  if (!(mode >> 4 & 1)) csr |= 0x40;     // input denormals are zero
-  if (!(mode >> 5 & 1)) csr |= 0x8000;   // output denormals are zero
+  if (!(mode >> 4 & 1)) csr |= 0x40;    // input denormals are zero
+  if (!(mode >> 5 & 1)) csr |= 0x8000;  // output denormals are zero
   _mm_setcsr(csr);
 }
 
@@ -276,7 +279,8 @@ enum GroupState { GROUP_DONE, GROUP_WAITS, GROUP_FAULTED };
 static bool release_barrier(Thread& t, Workgroup& g) {
   if (!g.n_at_barrier || g.n_at_barrier + g.n_ended != g.n_waves) return false;
   u64 last = 0;
-  for (u32 k = 0; k < g.n_waves; k++) if (g.waves[k].stop == AT_BARRIER && g.waves[k].clock > last) last = g.waves[k].clock;
+  for (u32 k = 0; k < g.n_waves; k++)
+    if (g.waves[k].stop == AT_BARRIER && g.waves[k].clock > last) last = g.waves[k].clock;
   for (u32 k = 0; k < g.n_waves; k++) {
     Wave& w = g.waves[k];
     if (w.stop != AT_BARRIER) continue;
@@ -307,7 +311,10 @@ static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
       bool polls = (w.stop == YIELDED || w.stop == RUNNING) && w.since_yield < POLL_INSTRUCTIONS;
       if (w.stop == YIELDED && w.clock_reads < POLLING_READS) t.idle.sleeps = true;
       if (w.stop == YIELDED && t.hostcall && answer_calls(t, w)) any_ran_out = true, polls = false;
-      if (w.stop == FAULTED) { record_fault(t, w); return GROUP_FAULTED; }
+      if (w.stop == FAULTED) {
+        record_fault(t, w);
+        return GROUP_FAULTED;
+      }
       if (!polls) {
         *worked = true;
         clock_worked(t.clock, w.clock);
@@ -325,7 +332,8 @@ static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
 
 static u64 group_clock(const Workgroup& g) {
   u64 last = 0;
-  for (u32 i = 0; i < g.n_waves; i++) if (g.waves[i].clock > last) last = g.waves[i].clock;
+  for (u32 i = 0; i < g.n_waves; i++)
+    if (g.waves[i].clock > last) last = g.waves[i].clock;
   return last;
 }
 
@@ -348,11 +356,18 @@ static void* thread_main(void* arg) {
     record_fault(t, *t.running);
   }
   while (l.status == 0) {
-    if (l.cancel && *l.cancel) { l.status = LAUNCH_CANCELLED; break; }
+    if (l.cancel && *l.cancel) {
+      l.status = LAUNCH_CANCELLED;
+      break;
+    }
     bool may_start = n_live < t.max_live && *t.next_group < total, all_wait = since_worked >= n_live;
     if (may_start && (n_live == 0 || order_starts(t.order, n_live, turn >= n_live, all_wait))) {
       u32 at = __atomic_fetch_add(t.next_group, 1, __ATOMIC_RELAXED);
-      if (at >= total) { *t.next_group = total; turn = 0; continue; }
+      if (at >= total) {
+        *t.next_group = total;
+        turn = 0;
+        continue;
+      }
       live[n_live] = start_group(t, n_spare ? spare[--n_spare] : nullptr, order_group(t.order, at, total));
       turn = n_live++;
       since_worked = 0;
@@ -382,7 +397,8 @@ static void* thread_main(void* arg) {
       if (++since_ended < n_live) continue;
       since_ended = 0;
       Wave* culprit;
-      if (l.checks && *t.next_group >= total && check_stalled(l.checks, live, n_live, &culprit)) record_fault(t, *culprit);
+      if (l.checks && *t.next_group >= total && check_stalled(l.checks, live, n_live, &culprit))
+        record_fault(t, *culprit);
     }
   }
   clock_thread_ends(t.idle);
@@ -435,7 +451,8 @@ int cdna_launch_bytes() { return sizeof(Launch); }
 
 // Runs one wave from instruction 0 on registers the caller holds (v: [n_vgpr][64], s: 128 dwords, exec at 126):
 // how single instructions are tested. Returns the stop reason.
-u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, u32 scratch_bytes, u32 mode, char* message) {
+u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, u32 scratch_bytes, u32 mode,
+                  char* message) {
   Workgroup g;
   memset((void*)&g, 0, sizeof g);
   g.lds = lds;
@@ -465,7 +482,9 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   install_handlers();
   current_thread = &t;
   if (sigsetjmp(t.on_fault, 1)) memory_fault(*w, t.fault_address);
-  else do run_wave(*w, *p, QUANTUM, nullptr); while (w->stop != ENDED && w->stop != FAULTED);
+  else do
+      run_wave(*w, *p, QUANTUM, nullptr);
+    while (w->stop != ENDED && w->stop != FAULTED);
   current_thread = nullptr;
   _mm_setcsr(saved_csr);
   applied_mode = ~0u;
@@ -481,7 +500,12 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
 
 // What the hidden multigrid argument of a cooperative launch points at (ROCm-Device-Libs, ockl/src/cg.cl, mg_info):
 // the barrier of the grid counts arrivals there.
-struct GridSync { u64 grids; u32 grid_id, n_grids; u64 threads_before, threads; u32 arrived, reserved, n_groups; };
+struct GridSync {
+  u64 grids;
+  u32 grid_id, n_grids;
+  u64 threads_before, threads;
+  u32 arrived, reserved, n_groups;
+};
 
 // Fills the hidden arguments (LLVM AMDGPUUsage, "Kernel Argument Metadata") into a copy of the explicit ones.
 static u8* kernel_arguments(const KernelInfo& k, const Launch& l, const GridSync* sync, const Hostcall* hostcall) {
@@ -491,15 +515,20 @@ static u8* kernel_arguments(const KernelInfo& k, const Launch& l, const GridSync
     const KernelArgument& a = k.arguments[i];
     u64 value = 0;
     switch (a.kind) {
-      case BLOCK_COUNT_X: case BLOCK_COUNT_Y: case BLOCK_COUNT_Z: value = l.groups[a.kind - BLOCK_COUNT_X]; break;
-      case GROUP_SIZE_X: case GROUP_SIZE_Y: case GROUP_SIZE_Z: value = l.block[a.kind - GROUP_SIZE_X]; break;
+      case BLOCK_COUNT_X:
+      case BLOCK_COUNT_Y:
+      case BLOCK_COUNT_Z: value = l.groups[a.kind - BLOCK_COUNT_X]; break;
+      case GROUP_SIZE_X:
+      case GROUP_SIZE_Y:
+      case GROUP_SIZE_Z: value = l.block[a.kind - GROUP_SIZE_X]; break;
       case GRID_DIMS: value = l.groups[2] * l.block[2] > 1 ? 3 : l.groups[1] * l.block[1] > 1 ? 2 : 1; break;
       case DYNAMIC_LDS_SIZE: value = l.dynamic_lds_bytes; break;
       case HOSTCALL_BUFFER: value = hostcall ? hostcall_buffer(hostcall) : 0; break;
       case MULTIGRID_SYNC: value = l.cooperative ? (u64)sync : 0; break;
       case SHARED_BASE_HI: value = SHARED_APERTURE >> 32; break;
       case PRIVATE_BASE_HI: value = PRIVATE_APERTURE >> 32; break;
-      default: if (a.kind == EXPLICIT) continue;
+      default:
+        if (a.kind == EXPLICIT) continue;
     }
     memcpy(buffer + a.offset, &value, a.size < 8 ? a.size : 8);
   }
@@ -526,11 +555,12 @@ struct DispatchPacket {
 static bool refused(Program* p, const KernelInfo& k, Launch* l) {
   u32 threads = l->block[0] * l->block[1] * l->block[2], lds = k.static_lds_bytes + l->dynamic_lds_bytes;
   if (lds > p->lds_limit)
-    snprintf(l->message, sizeof l->message, "needs %u bytes of LDS, %s has %u for a workgroup", lds, p->arch, p->lds_limit);
+    snprintf(l->message, sizeof l->message, "needs %u bytes of LDS, %s has %u for a workgroup", lds, p->arch,
+             p->lds_limit);
   else if (threads < 1 || threads > k.max_work_items)
-    snprintf(l->message, sizeof l->message, "a workgroup of %u work-items; this kernel is compiled for 1 to %u", threads, k.max_work_items);
-  else
-    return false;
+    snprintf(l->message, sizeof l->message, "a workgroup of %u work-items; this kernel is compiled for 1 to %u",
+             threads, k.max_work_items);
+  else return false;
   l->status = LAUNCH_REFUSED;
   return true;
 }
@@ -549,7 +579,9 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   u32 n_waves = (l->block[0] * l->block[1] * l->block[2] + WAVE - 1) / WAVE;
   bool calls = false;
   for (u32 i = 0; i < k.n_arguments; i++) calls = calls || k.arguments[i].kind == HOSTCALL_BUFFER;
-  Hostcall* hostcall = calls ? hostcall_open(n * (l->cooperative || max_live < MAX_LIVE_GROUPS ? max_live : MAX_LIVE_GROUPS) * n_waves) : nullptr;
+  Hostcall* hostcall =
+      calls ? hostcall_open(n * (l->cooperative || max_live < MAX_LIVE_GROUPS ? max_live : MAX_LIVE_GROUPS) * n_waves)
+            : nullptr;
   u8* kernarg = kernel_arguments(k, *l, &sync, hostcall);
   u32 scratch_bytes = (k.scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
   DispatchPacket packet;
@@ -595,7 +627,8 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   thread_main(&threads[0]);
   for (u32 i = 1; i < n; i++) pthread_join(threads[i].handle, nullptr);
   for (u32 i = 0; i < n; i++) {
-    if (l->executed) for (u32 i2 = 0; i2 < p->n_inst; i2++) l->executed[i2] += threads[i].executed[i2];
+    if (l->executed)
+      for (u32 i2 = 0; i2 < p->n_inst; i2++) l->executed[i2] += threads[i].executed[i2];
     free(threads[i].executed);
     if (threads[i].observer) l->observers->detach(l->observers, threads[i].observer);
   }
@@ -607,5 +640,4 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   free(threads);
   free(kernarg);
 }
-
 }

@@ -76,8 +76,12 @@ LoggedLaunch* cdna_log_begin(Program* p, u32 kernel, Launch* launch, u32 groups_
 
 void cdna_log_end(LoggedLaunch* l, Program* p, const Launch* launch) {
   if (!l) return;
-  if (launch->status != LAUNCHED) { release(l); return; }
-  for (u32 i = 0; i < l->n_inst; i++) if (l->executed[i]) l->where[i] = strdup(p->where[i]);
+  if (launch->status != LAUNCHED) {
+    release(l);
+    return;
+  }
+  for (u32 i = 0; i < l->n_inst; i++)
+    if (l->executed[i]) l->where[i] = strdup(p->where[i]);
   if (!launches.add(l)) release(l);
 }
 
@@ -110,5 +114,4 @@ void cdna_log_finding(const Program* p, const char* kernel, const Finding* findi
 }
 // The findings since the last call, in order; each to be freed.
 LoggedFinding* cdna_log_take_findings() { return findings.take(); }
-
 }

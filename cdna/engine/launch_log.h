@@ -9,8 +9,8 @@ struct LoggedLaunch {  // in the order of counters.py's _Logged
   LoggedLaunch* next;
   ObserverSource* counters;  // null in LOG_EXECUTED
   char *kernel, *arch;
-  u64* executed;             // [n_inst]
-  char** where;              // [n_inst]: "`text` (file:line)" of what was executed, else null
+  u64* executed;  // [n_inst]
+  char** where;   // [n_inst]: "`text` (file:line)" of what was executed, else null
   u32 n_inst, groups[3], block[3], lds_bytes, groups_per_cu, groups_on_cu;
 };
 

@@ -40,6 +40,7 @@ template <Form F, u32 STRIDE> static void write2(Wave& w, const Inst& in) {
   store_form<F>(w.vreg(in.src[2].reg), w.address, exec & inside);
 }
 
+// clang-format off
 static const OpInfo OPS[] = {
   {"ds_read_u8", "D:b32 S:b32" DS_MODS, read<U8>}, {"ds_read_i8", "D:b32 S:b32" DS_MODS, read<I8>},
   {"ds_read_u16", "D:b32 S:b32" DS_MODS, read<U16>}, {"ds_read_i16", "D:b32 S:b32" DS_MODS, read<I16>},
@@ -57,4 +58,5 @@ static const OpInfo OPS[] = {
   {"ds_write2_b32", "S:b32 S:b32 S:b32" DS2_MODS, write2<B32, 1>}, {"ds_write2st64_b32", "S:b32 S:b32 S:b32" DS2_MODS, write2<B32, 64>},
   {"ds_write2_b64", "S:b32 S:b64 S:b64" DS2_MODS, write2<B64, 1>}, {"ds_write2st64_b64", "S:b32 S:b64 S:b64" DS2_MODS, write2<B64, 64>},
 };
+// clang-format on
 extern const OpTable LDS_OPS = {OPS, sizeof OPS / sizeof *OPS};

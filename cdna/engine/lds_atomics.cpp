@@ -5,7 +5,9 @@ static u64 lds_lanes(Wave& w, const Inst& in, const Operand& address, u32 offset
   u64 exec = w.exec();
   if (!exec) return 0;
   u64 inside = lds_addresses(*w.wg, w.vreg(address.reg), offset, bytes, w.address);
-  if (d) for (u64 m = exec & ~inside; m; m &= m - 1) for (int k = 0; k < dwords; k++) d[k * WAVE + __builtin_ctzll(m)] = 0;
+  if (d)
+    for (u64 m = exec & ~inside; m; m &= m - 1)
+      for (int k = 0; k < dwords; k++) d[k * WAVE + __builtin_ctzll(m)] = 0;
   return exec & inside;
 }
 
@@ -86,13 +88,18 @@ template <bool APPEND> static void append(Wave& w, const Inst& in) {
   EACH_LANE(w, i) d[i] = old;
 }
 
-#define BOTH(NAME, SUFFIX, W, T, F) \
-  {"ds_" NAME SUFFIX, "S:b32 S:" W DS_MODS, atomic<T, F, false>}, {"ds_" NAME "_rtn" SUFFIX, "D:" W " S:b32 S:" W DS_MODS, atomic<T, F, true>}
-#define BOTH2(NAME, SUFFIX, W, T, F) \
-  {"ds_" NAME SUFFIX, "S:b32 S:" W " S:" W DS_MODS, atomic2<T, F, false>}, \
-  {"ds_" NAME "_rtn" SUFFIX, "D:" W " S:b32 S:" W " S:" W DS_MODS, atomic2<T, F, true>}
-#define INTEGER(NAME, TYPE, F) BOTH(NAME, "_" TYPE "32", "b32", u32, Ops32::F), BOTH(NAME, "_" TYPE "64", "b64", u64, Ops64::F)
+#define BOTH(NAME, SUFFIX, W, T, F)                                            \
+  {"ds_" NAME SUFFIX, "S:b32 S:" W DS_MODS, atomic<T, F, false>}, {            \
+    "ds_" NAME "_rtn" SUFFIX, "D:" W " S:b32 S:" W DS_MODS, atomic<T, F, true> \
+  }
+#define BOTH2(NAME, SUFFIX, W, T, F)                                                    \
+  {"ds_" NAME SUFFIX, "S:b32 S:" W " S:" W DS_MODS, atomic2<T, F, false>}, {            \
+    "ds_" NAME "_rtn" SUFFIX, "D:" W " S:b32 S:" W " S:" W DS_MODS, atomic2<T, F, true> \
+  }
+#define INTEGER(NAME, TYPE, F) \
+  BOTH(NAME, "_" TYPE "32", "b32", u32, Ops32::F), BOTH(NAME, "_" TYPE "64", "b64", u64, Ops64::F)
 
+// clang-format off
 static const OpInfo OPS[] = {
   INTEGER("add", "u", add), INTEGER("sub", "u", sub), INTEGER("rsub", "u", rsub), INTEGER("inc", "u", inc), INTEGER("dec", "u", dec),
   INTEGER("min", "u", umin), INTEGER("max", "u", umax), INTEGER("and", "b", band), INTEGER("or", "b", bor), INTEGER("xor", "b", bxor),
@@ -114,4 +121,5 @@ static const OpInfo OPS[] = {
   {"ds_condxchg32_rtn_b64", "D:b64 S:b32 S:b64" DS_MODS, conditional_exchange},
   {"ds_append", "D:b32" DS_MODS, append<true>}, {"ds_consume", "D:b32" DS_MODS, append<false>},
 };
+// clang-format on
 extern const OpTable LDS_ATOMIC_OPS = {OPS, sizeof OPS / sizeof *OPS};

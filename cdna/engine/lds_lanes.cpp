@@ -119,6 +119,7 @@ template <int BITS> static void read_transposed(Wave& w, const Inst& in) {
 
 static void nop(Wave&, const Inst&) {}
 
+// clang-format off
 static const OpInfo OPS[] = {
   {"ds_nop", "", nop},
   {"ds_read_b64_tr_b16@gfx950", "D:b64 S:b32" DS_MODS, read_transposed<16>}, {"ds_read_b64_tr_b8@gfx950", "D:b64 S:b32" DS_MODS, read_transposed<8>},
@@ -127,4 +128,5 @@ static const OpInfo OPS[] = {
   {"ds_swizzle_b32", "D:b32 S:b32" DS_MODS, swizzle},
   {"ds_read_addtid_b32", "D:b32" DS_MODS, read_addtid}, {"ds_write_addtid_b32", "S:b32" DS_MODS, write_addtid},
 };
+// clang-format on
 extern const OpTable LDS_LANE_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -17,8 +17,9 @@ template <int EXPONENT, int MANTISSA, int BIAS_, Specials SPECIALS_> struct Form
   static constexpr Specials SPECIALS = SPECIALS_;
   static constexpr u32 SIGN = 1u << (E + M), MAGNITUDE = SIGN - 1, INFINITE = MAGNITUDE >> M << M;
   // Code of the largest finite magnitude.
-  static constexpr u32 LARGEST = SPECIALS == Specials::IEEE ? INFINITE - 1
-                               : SPECIALS == Specials::ALL_ONES ? MAGNITUDE - 1 : MAGNITUDE;
+  static constexpr u32 LARGEST = SPECIALS == Specials::IEEE       ? INFINITE - 1
+                                 : SPECIALS == Specials::ALL_ONES ? MAGNITUDE - 1
+                                                                  : MAGNITUDE;
 };
 using F16 = Format<5, 10, 15, Specials::IEEE>;
 using BF16 = Format<8, 7, 127, Specials::IEEE>;
@@ -29,7 +30,9 @@ using BF8_OCP = Format<5, 2, 15, Specials::IEEE>;
 using FP6 = Format<2, 3, 1, Specials::FINITE>;
 using BF6 = Format<3, 2, 3, Specials::FINITE>;
 using FP4 = Format<2, 1, 1, Specials::FINITE>;
-struct F32 { static constexpr int BITS = 32; };
+struct F32 {
+  static constexpr int BITS = 32;
+};
 
 constexpr u32 QUIET_NAN = 0x7fc00000;
 
@@ -46,8 +49,7 @@ template <class F> static inline float decode(u32 code) {
     float normal = as_f32((magnitude << (23 - F::M)) + ((127 - F::BIAS) << 23));
     float subnormal = (float)(i32)magnitude * exp2i(1 - F::BIAS - F::M);
     u32 x = bits(magnitude >> F::M ? normal : subnormal) | sign;
-    if constexpr (F::SPECIALS == Specials::FNUZ)
-      x = (code & (F::SIGN | F::MAGNITUDE)) == F::SIGN ? QUIET_NAN : x;
+    if constexpr (F::SPECIALS == Specials::FNUZ) x = (code & (F::SIGN | F::MAGNITUDE)) == F::SIGN ? QUIET_NAN : x;
     if constexpr (F::SPECIALS == Specials::ALL_ONES) x = magnitude == F::MAGNITUDE ? QUIET_NAN | sign : x;
     if constexpr (F::SPECIALS == Specials::IEEE)
       x = magnitude >= F::INFINITE ? 0x7f800000 | sign | (magnitude > F::INFINITE ? 0x400000 : 0) : x;
@@ -85,8 +87,9 @@ template <class F, bool STOCHASTIC> static inline u32 encode(u32 x, int adjust, 
   int biased = exponent + F::BIAS > 1 ? exponent + F::BIAS : 1;
   // The implicit one, or a carry, raises the exponent by one.
   u32 code = m ? ((m + increment) >> shift) + ((u32)(biased - 1) << F::M) : 0;
-  constexpr u32 NAN_CODE = F::SPECIALS == Specials::FNUZ ? F::SIGN
-                         : F::SPECIALS == Specials::FINITE ? F::LARGEST : F::MAGNITUDE;
+  constexpr u32 NAN_CODE = F::SPECIALS == Specials::FNUZ     ? F::SIGN
+                           : F::SPECIALS == Specials::FINITE ? F::LARGEST
+                                                             : F::MAGNITUDE;
   constexpr u32 OVERFLOWED = F::SPECIALS == Specials::IEEE ? F::INFINITE : NAN_CODE;
   u32 overflowed = saturate && F::E != 8 ? F::LARGEST : OVERFLOWED;
   code = code > F::LARGEST ? overflowed : code;

@@ -2,10 +2,10 @@
 #include "matrix.h"
 
 // XF32: f32 cut off to 10 bits of mantissa, as measured on an MI300X (microsoft/MMA-Sim).
-struct XF32 { static constexpr int BITS = 32; };
-template <> inline float decode<XF32>(u32 x) {
-  return as_f32((x & 0x7f800000) == 0x7f800000 ? x : x & 0xffffe000);
-}
+struct XF32 {
+  static constexpr int BITS = 32;
+};
+template <> inline float decode<XF32>(u32 x) { return as_f32((x & 0x7f800000) == 0x7f800000 ? x : x & 0xffffe000); }
 
 template <int N, int BLOCKS, int REGISTERS, class FA, class FB> static void mfma(Wave& w, const Inst& in) {
   alignas(64) u32 tmp[D_REGISTERS<N, BLOCKS> * WAVE];
@@ -23,24 +23,26 @@ template <int N, int BLOCKS, int REGISTERS, class FA, class FB> static void mfma
 
 // LLVM prints v_mfma_f32_32x32x8_bf16 and also takes gfx90a's spelling, v_mfma_f32_32x32x8bf16_1k, with and without
 // the _1k: all three assemble to one encoding.
-#define MULTI_NAMES(K, SUFFIX_2B, SUFFIX_4B, SUFFIX_16B, AB, REGS, F) \
-  {"v_mfma_f32_32x32x" K SUFFIX_2B, D32(AB, BROADCAST), mfma<32, 2, REGS, F, F>}, \
-  {"v_mfma_f32_16x16x" K SUFFIX_4B, D16(AB, BROADCAST), mfma<16, 4, REGS, F, F>}, \
-  {"v_mfma_f32_4x4x" K SUFFIX_16B, D4(AB, BROADCAST), mfma<4, 16, REGS, F, F>}
+#define MULTI_NAMES(K, SUFFIX_2B, SUFFIX_4B, SUFFIX_16B, AB, REGS, F)                   \
+  {"v_mfma_f32_32x32x" K SUFFIX_2B, D32(AB, BROADCAST), mfma<32, 2, REGS, F, F>},       \
+      {"v_mfma_f32_16x16x" K SUFFIX_4B, D16(AB, BROADCAST), mfma<16, 4, REGS, F, F>}, { \
+    "v_mfma_f32_4x4x" K SUFFIX_16B, D4(AB, BROADCAST), mfma<4, 16, REGS, F, F>          \
+  }
 #define MULTI(K, T, OLD, AB, REGS, F) \
   MULTI_NAMES(K, "_2b_" T, "_4b_" T, "_16b_" T, AB, REGS, F), MULTI_NAMES(K, OLD, OLD, OLD, AB, REGS, F)
-#define SINGLE_NAMES(K32, K16, SUFFIX, AB, MODS, REGS, FA, FB) \
-  {"v_mfma_f32_32x32x" K32 SUFFIX, D16(AB, MODS), mfma<32, 1, REGS, FA, FB>}, \
-  {"v_mfma_f32_16x16x" K16 SUFFIX, D4(AB, MODS), mfma<16, 1, REGS, FA, FB>}
+#define SINGLE_NAMES(K32, K16, SUFFIX, AB, MODS, REGS, FA, FB)                  \
+  {"v_mfma_f32_32x32x" K32 SUFFIX, D16(AB, MODS), mfma<32, 1, REGS, FA, FB>}, { \
+    "v_mfma_f32_16x16x" K16 SUFFIX, D4(AB, MODS), mfma<16, 1, REGS, FA, FB>     \
+  }
 #define SINGLE(K32, K16, T, OLD, AB, MODS, REGS, F, ARCH) \
-  SINGLE_NAMES(K32, K16, "_" T ARCH, AB, MODS, REGS, F, F), \
-  SINGLE_NAMES(K32, K16, OLD ARCH, AB, MODS, REGS, F, F)
-#define FP8_PAIRS(FP8, BF8, ARCH) \
-  SINGLE_NAMES("16", "32", "_fp8_fp8" ARCH, "b64", "+", 2, FP8, FP8), \
-  SINGLE_NAMES("16", "32", "_fp8_bf8" ARCH, "b64", "+", 2, FP8, BF8), \
-  SINGLE_NAMES("16", "32", "_bf8_fp8" ARCH, "b64", "+", 2, BF8, FP8), \
-  SINGLE_NAMES("16", "32", "_bf8_bf8" ARCH, "b64", "+", 2, BF8, BF8)
+  SINGLE_NAMES(K32, K16, "_" T ARCH, AB, MODS, REGS, F, F), SINGLE_NAMES(K32, K16, OLD ARCH, AB, MODS, REGS, F, F)
+#define FP8_PAIRS(FP8, BF8, ARCH)                                         \
+  SINGLE_NAMES("16", "32", "_fp8_fp8" ARCH, "b64", "+", 2, FP8, FP8),     \
+      SINGLE_NAMES("16", "32", "_fp8_bf8" ARCH, "b64", "+", 2, FP8, BF8), \
+      SINGLE_NAMES("16", "32", "_bf8_fp8" ARCH, "b64", "+", 2, BF8, FP8), \
+      SINGLE_NAMES("16", "32", "_bf8_bf8" ARCH, "b64", "+", 2, BF8, BF8)
 
+// clang-format off
 static const OpInfo OPS[] = {
   MULTI("1", "f32", "f32", "b32", 1, F32),
   MULTI("4", "f16", "f16", "b64", 2, F16),
@@ -56,4 +58,5 @@ static const OpInfo OPS[] = {
   FP8_PAIRS(FP8_FNUZ, BF8_FNUZ, "@gfx942"),
   FP8_PAIRS(FP8_OCP, BF8_OCP, "@gfx950"),
 };
+// clang-format on
 extern const OpTable MATRIX_OPS = {OPS, sizeof OPS / sizeof *OPS};

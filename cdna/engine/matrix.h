@@ -17,9 +17,14 @@ typedef float f32x16 __attribute__((ext_vector_type(16)));
 struct MatrixMode {
   u32 saved = 0;
   explicit MatrixMode(const Wave& w) {
-    if (__builtin_expect((w.mode & 0x33) != 0x30, 0)) { saved = _mm_getcsr(); _mm_setcsr(0x1f80); }
+    if (__builtin_expect((w.mode & 0x33) != 0x30, 0)) {
+      saved = _mm_getcsr();
+      _mm_setcsr(0x1f80);
+    }
   }
-  ~MatrixMode() { if (__builtin_expect(saved, 0)) _mm_setcsr(saved); }
+  ~MatrixMode() {
+    if (__builtin_expect(saved, 0)) _mm_setcsr(saved);
+  }
 };
 
 // Registers to out[k][row], k as above; `registers` of them. N = 4 keeps all 64 lanes: out[k][lane].
@@ -32,14 +37,15 @@ template <class F, int N> static inline void load_tile(const u32* v, int registe
         for (int i = 0; i < WIDTH; i++) row[i] = decode<F>(v[g * WIDTH + i] >> e * F::BITS);
       }
 }
-struct I8 { static constexpr int BITS = 8; };
+struct I8 {
+  static constexpr int BITS = 8;
+};
 template <> inline float decode<I8>(u32 code) { return (float)(i8)code; }
 
 // ROWS x COLUMNS*16 of D: C plus a[k][row] * b[k][column] for k = 0, 1, ..., depth-1, each by a fused
 // multiply-add. `offset(row)` is where a row lies in c and d.
 template <int N, int ROWS, int COLUMNS, class Offset>
-static inline void multiply_block(const float* a, const float* b, int depth, const float* c, float* d,
-                                  Offset offset) {
+static inline void multiply_block(const float* a, const float* b, int depth, const float* c, float* d, Offset offset) {
   f32x16 acc[ROWS][COLUMNS];
 #pragma unroll
   for (int i = 0; i < ROWS; i++)
@@ -65,7 +71,7 @@ static inline void multiply_block(const float* a, const float* b, int depth, con
 #ifdef __AVX512F__
 constexpr int BLOCK_VECTORS = 16;  // accumulators kept in registers: half of the 32
 #else
-constexpr int BLOCK_VECTORS = 4;   // a vector of 16 takes two of the 16 registers
+constexpr int BLOCK_VECTORS = 4;  // a vector of 16 takes two of the 16 registers
 #endif
 
 // D = A*B + C on one block. a, b: [depth][N]; c, d in register layout, distinct or equal.
@@ -75,12 +81,18 @@ static inline void multiply(const float* a, const float* b, int depth, const flo
     constexpr int ROWS = BLOCK_VECTORS / 2 < 4 ? 4 : BLOCK_VECTORS / 2, COLUMNS = BLOCK_VECTORS / ROWS;
     for (int i0 = 0; i0 < 32; i0 += ROWS)
       for (int j0 = 0; j0 < 32; j0 += 16 * COLUMNS) {
-        auto offset = [=](int i) { i += i0; return (i / 8 * 4 + i % 4) * WAVE + i / 4 % 2 * 32 + j0; };
+        auto offset = [=](int i) {
+          i += i0;
+          return (i / 8 * 4 + i % 4) * WAVE + i / 4 % 2 * 32 + j0;
+        };
         multiply_block<32, ROWS, COLUMNS>(a + i0, b + j0, depth, c, d, offset);
       }
   } else if constexpr (N == 16) {
     for (int i0 = 0; i0 < 16; i0 += BLOCK_VECTORS) {
-      auto offset = [=](int i) { i += i0; return i % 4 * WAVE + i / 4 * 16; };
+      auto offset = [=](int i) {
+        i += i0;
+        return i % 4 * WAVE + i / 4 * 16;
+      };
       multiply_block<16, BLOCK_VECTORS, 1>(a + i0, b, depth, c, d, offset);
     }
   } else {  // sixteen blocks of 4x4 side by side: a, b are [depth][lane]
@@ -124,8 +136,7 @@ static inline const u32* broadcast_a(const Inst& in, const u32* v, int registers
   if (!in.cbsz) return v;
   int run = width << in.cbsz;
   for (int r = 0; r < registers; r++)
-    for (int i = 0; i < WAVE; i++)
-      tmp[r * WAVE + i] = v[r * WAVE + i / run * run + in.abid * width + i % width];
+    for (int i = 0; i < WAVE; i++) tmp[r * WAVE + i] = v[r * WAVE + i / run * run + in.abid * width + i % width];
   return tmp;
 }
 static inline const u32* permute_b(const Inst& in, const u32* v, int registers, u32* tmp) {

@@ -35,7 +35,7 @@ template <int N> static void mfma_f64(Wave& w, const Inst& in) {
   f64_source(w, in, 1, 0, b);
   for (int p = 0; p < PAIRS; p++) {
     f64_source(w, in, 2, p, d[p]);
-    for (int q = 0; q < WAVE; q += 4) {  // four lanes: columns of one row
+    for (int q = 0; q < WAVE; q += 4) {                      // four lanes: columns of one row
       int row = N == 16 ? 4 * p + q / 16 : q % 16 + q / 16;  // of A, within its 16 lanes
       for (int k = 0; k < 4; k++)
         for (int l = q; l < q + 4; l++) d[p][l] = __builtin_fma(a[16 * k + row], b[16 * k + l % 16], d[p][l]);
@@ -47,9 +47,9 @@ template <int N> static void mfma_f64(Wave& w, const Inst& in) {
 
 #define MULTI_I8(NAME, D, N, BLOCKS) \
   {"v_mfma_i32_" NAME, "D:" D " S:b32 S:b32 S:" D " +cbsz,abid,blgp", mfma_i8<N, BLOCKS, 1>}
-#define SINGLE_I8(NAME, D, AB, N, REGS) \
-  {"v_mfma_i32_" NAME, "D:" D " S:" AB " S:" AB " S:" D " +", mfma_i8<N, 1, REGS>}
+#define SINGLE_I8(NAME, D, AB, N, REGS) {"v_mfma_i32_" NAME, "D:" D " S:" AB " S:" AB " S:" D " +", mfma_i8<N, 1, REGS>}
 
+// clang-format off
 static const OpInfo OPS[] = {
   MULTI_I8("32x32x4_2b_i8", "b1024", 32, 2), MULTI_I8("32x32x4i8", "b1024", 32, 2),
   MULTI_I8("16x16x4_4b_i8", "b512", 16, 4), MULTI_I8("16x16x4i8", "b512", 16, 4),
@@ -65,4 +65,5 @@ static const OpInfo OPS[] = {
   {"v_mfma_f64_4x4x4_4b_f64", "D:f64 S:f64 S:f64 S:f64 +neg", mfma_f64<4>},
   {"v_mfma_f64_4x4x4f64", "D:f64 S:f64 S:f64 S:f64 +neg", mfma_f64<4>},
 };
+// clang-format on
 extern const OpTable MATRIX_INT_F64_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -68,8 +68,7 @@ template <int N> static void scale_tile(const u32* scale, float* tile) {
 // Where a scaled operand could exceed f32's range although the product may not: the same sum over k in f64,
 // rounded to f32 after each term.
 template <int N>
-static void multiply_wide(const float* a, const float* b, const u32* sa, const u32* sb, const float* c,
-                          float* d) {
+static void multiply_wide(const float* a, const float* b, const u32* sa, const u32* sb, const float* c, float* d) {
   for (int i = 0; i < N; i++)
     for (int j = 0; j < N; j++) {
       int at = N == 16 ? i % 4 * WAVE + i / 4 * 16 + j : (i / 8 * 4 + i % 4) * WAVE + i / 4 % 2 * 32 + j;
@@ -98,7 +97,10 @@ template <int N> static void mfma_scale(Wave& w, const Inst& in) {
   u32 large = 0;
   for (int i = 0; i < WAVE; i++)
     large |= (sa[i] > LARGEST_SAFE && sa[i] != 255) | (sb[i] > LARGEST_SAFE && sb[i] != 255);
-  if (large) { multiply_wide<N>(a, b, sa, sb, c, d); return; }
+  if (large) {
+    multiply_wide<N>(a, b, sa, sb, c, d);
+    return;
+  }
   scale_tile<N>(sa, a);
   scale_tile<N>(sb, b);
   multiply<N>(a, b, DEPTH, c, d);
@@ -107,6 +109,7 @@ template <int N> static void mfma_scale(Wave& w, const Inst& in) {
 #define AB "S:b256|b192|b128 S:b256|b192|b128"
 #define SCALES " S:b32 S:b32 +op_sel,op_sel_hi,cbsz,blgp"
 static void load_scales(Wave&, const Inst&) {}  // decode.py gives them to the instruction behind
+// clang-format off
 static const OpInfo OPS[] = {
   {"v_mfma_ld_scale_b32@gfx950", "S:b32 S:b32 +op_sel,op_sel_hi", load_scales},
   {"v_mfma_f32_16x16x128_f8f6f4@gfx950", "D:b128 " AB " S:b128 +cbsz,blgp", mfma<16>},
@@ -114,4 +117,5 @@ static const OpInfo OPS[] = {
   {"v_mfma_scale_f32_16x16x128_f8f6f4@gfx950", "D:b128 " AB " S:b128" SCALES, mfma_scale<16>},
   {"v_mfma_scale_f32_32x32x64_f8f6f4@gfx950", "D:b512 " AB " S:b512" SCALES, mfma_scale<32>},
 };
+// clang-format on
 extern const OpTable MATRIX_SCALED_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -12,7 +12,10 @@ constexpr int form_bytes(Form f) {
     case B64: return 8;
     case B96: return 12;
     case B128: return 16;
-    case U16: case I16: case U16_LO: case U16_HI: return 2;
+    case U16:
+    case I16:
+    case U16_LO:
+    case U16_HI: return 2;
     default: return 1;
   }
 }
@@ -32,7 +35,11 @@ typedef u32 u32x8 __attribute__((ext_vector_type(8)));
 typedef u32 u32x16 __attribute__((ext_vector_type(16)));
 typedef bool bool16 __attribute__((ext_vector_type(16)));
 
-template <class T> static inline T peek(const void* p) { T x; memcpy(&x, p, sizeof x); return x; }
+template <class T> static inline T peek(const void* p) {
+  T x;
+  memcpy(&x, p, sizeof x);
+  return x;
+}
 template <class T> static inline void poke(void* p, T x) { memcpy(p, &x, sizeof x); }
 
 // Lanes whose x is at most `limit`, as a mask.
@@ -40,7 +47,7 @@ static inline u64 lanes_at_most(const u32* x, u32 limit) {
   u64 mask = 0;
   for (int q = 0; q < 4; q++) {
     u32x16 v = peek<u32x16>(x + 16 * q);
-    mask |= (u64)__builtin_bit_cast(u16, __builtin_convertvector(v <= limit, bool16)) << 16 * q;
+    mask |= (u64) __builtin_bit_cast(u16, __builtin_convertvector(v <= limit, bool16)) << 16 * q;
   }
   return mask;
 }
@@ -69,9 +76,21 @@ template <Form F> static inline void load_lane(u32* d, const u8* p) {
   if constexpr (F == I8_HI) *d = (*d & 0xffff) | (u32)(i32)(i8)p[0] << 16;
   if constexpr (F == U16_HI) *d = (*d & 0xffff) | (u32)peek<u16>(p) << 16;
   if constexpr (F == B32) *d = peek<u32>(p);
-  if constexpr (F == B64) { u64 x = peek<u64>(p); d[0] = (u32)x; d[WAVE] = (u32)(x >> 32); }
-  if constexpr (F == B96) { u64 x = peek<u64>(p); d[0] = (u32)x; d[WAVE] = (u32)(x >> 32); d[2 * WAVE] = peek<u32>(p + 8); }
-  if constexpr (F == B128) { u32x4 x = peek<u32x4>(p); for (int k = 0; k < 4; k++) d[k * WAVE] = x[k]; }
+  if constexpr (F == B64) {
+    u64 x = peek<u64>(p);
+    d[0] = (u32)x;
+    d[WAVE] = (u32)(x >> 32);
+  }
+  if constexpr (F == B96) {
+    u64 x = peek<u64>(p);
+    d[0] = (u32)x;
+    d[WAVE] = (u32)(x >> 32);
+    d[2 * WAVE] = peek<u32>(p + 8);
+  }
+  if constexpr (F == B128) {
+    u32x4 x = peek<u32x4>(p);
+    for (int k = 0; k < 4; k++) d[k * WAVE] = x[k];
+  }
 }
 
 // What a lane reads where its address is out of range.
@@ -87,7 +106,10 @@ template <Form F> static inline void store_lane(const u32* s, u8* p) {
   if constexpr (F == U16_HI) poke(p, (u16)(*s >> 16));
   if constexpr (F == B32) poke(p, *s);
   if constexpr (F == B64) poke(p, s[0] | (u64)s[WAVE] << 32);
-  if constexpr (F == B96) { poke(p, s[0] | (u64)s[WAVE] << 32); poke(p + 8, s[2 * WAVE]); }
+  if constexpr (F == B96) {
+    poke(p, s[0] | (u64)s[WAVE] << 32);
+    poke(p + 8, s[2 * WAVE]);
+  }
   if constexpr (F == B128) poke(p, (u32x4){s[0], s[WAVE], s[2 * WAVE], s[3 * WAVE]});
 }
 
@@ -111,7 +133,8 @@ static inline void transpose4(const u32x16 x[4], u32x16 y[4]) {
 }
 
 static inline u32x16 join(u32x4 a, u32x4 b, u32x4 c, u32x4 d) {
-  u32x8 ab = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7), cd = __builtin_shufflevector(c, d, 0, 1, 2, 3, 4, 5, 6, 7);
+  u32x8 ab = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7),
+        cd = __builtin_shufflevector(c, d, 0, 1, 2, 3, 4, 5, 6, 7);
   return __builtin_shufflevector(ab, cd, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
@@ -120,7 +143,8 @@ static inline void load_all_b128(u32* d, const u64* a) {
     u32x16 x[4], y[4];
     for (int j = 0; j < 4; j++) {
       const u64* b = a + g + j;
-      x[j] = join(peek<u32x4>((void*)b[0]), peek<u32x4>((void*)b[4]), peek<u32x4>((void*)b[8]), peek<u32x4>((void*)b[12]));
+      x[j] =
+          join(peek<u32x4>((void*)b[0]), peek<u32x4>((void*)b[4]), peek<u32x4>((void*)b[8]), peek<u32x4>((void*)b[12]));
     }
     transpose4(x, y);
     for (int k = 0; k < 4; k++) poke(d + k * WAVE + g, y[k]);
@@ -164,18 +188,25 @@ template <Form F> static inline void load_all(u32* d, const u64* a) {
   if constexpr (F == B128) load_all_b128(d, a);
   else if constexpr (F == B64) load_all_b64(d, a);
   else if (form_bytes(F) <= 4 && contiguous(a, form_bytes(F))) load_contiguous<F>(d, (const u8*)a[0]);
-  else for (int i = 0; i < WAVE; i++) load_lane<F>(d + i, (const u8*)a[i]);
+  else
+    for (int i = 0; i < WAVE; i++) load_lane<F>(d + i, (const u8*)a[i]);
 }
 
 // Lanes of `active` load from their addresses; those of `out_of_range` read 0.
 template <Form F> static inline void load_form(u32* d, const u64* a, u64 active, u64 out_of_range = 0) {
-  if (__builtin_expect(active == ~0ull, 1)) { load_all<F>(d, a); return; }
+  if (__builtin_expect(active == ~0ull, 1)) {
+    load_all<F>(d, a);
+    return;
+  }
   for (u64 m = active; m; m &= m - 1) load_lane<F>(d + __builtin_ctzll(m), (const u8*)a[__builtin_ctzll(m)]);
   for (u64 m = out_of_range; m; m &= m - 1) zero_lane<F>(d + __builtin_ctzll(m));
 }
 
 template <Form F> static inline void store_contiguous(const u32* s, u8* p) {
-  if constexpr (F == B32) { memcpy(p, s, WAVE * 4); return; }
+  if constexpr (F == B32) {
+    memcpy(p, s, WAVE * 4);
+    return;
+  }
   alignas(64) u8 packed[WAVE * form_bytes(F)];
   LANES store_lane<F>(s + i, packed + i * form_bytes(F));
   memcpy(p, packed, sizeof packed);
@@ -186,7 +217,8 @@ template <Form F> static inline void store_form(const u32* s, const u64* a, u64 
   if (__builtin_expect(active == ~0ull, 1)) {
     if constexpr (F == B128) store_all_b128(s, a);
     else if (form_bytes(F) <= 4 && contiguous(a, form_bytes(F))) store_contiguous<F>(s, (u8*)a[0]);
-    else for (int i = 0; i < WAVE; i++) store_lane<F>(s + i, (u8*)a[i]);
+    else
+      for (int i = 0; i < WAVE; i++) store_lane<F>(s + i, (u8*)a[i]);
     return;
   }
   for (u64 m = active; m; m &= m - 1) store_lane<F>(s + __builtin_ctzll(m), (u8*)a[__builtin_ctzll(m)]);
@@ -205,7 +237,10 @@ template <Form F> static inline void load_to_lds(Wave& w, u32 base, u64 active, 
     u32 lane = __builtin_ctzll(m);
     u64 at = (u64)base + lane * width;
     if (at + width > g.lds_bytes) continue;
-    if (!(active >> lane & 1)) { memset(g.lds + at, 0, width); continue; }
+    if (!(active >> lane & 1)) {
+      memset(g.lds + at, 0, width);
+      continue;
+    }
     if constexpr (form_bytes(F) >= 4) {
       memcpy(g.lds + at, (const void*)w.address[lane], width);
     } else {
@@ -255,7 +290,8 @@ static inline void close_window(Wave& w, u32 bytes, const PrivateWindow& window)
 // Fills w.address for an access of `bytes` bytes a lane; false if it faulted. A 64-bit vector address, or a scalar
 // base with a 32-bit unsigned vector offset (CDNA3 ISA, "Flat Memory Instructions"; LLVM AMDGPUUsage, address spaces).
 template <Space S>
-static inline bool addresses(Wave& w, const Inst& in, const Operand& vaddr, const Operand& saddr, u32 bytes, PrivateWindow& window) {
+static inline bool addresses(Wave& w, const Inst& in, const Operand& vaddr, const Operand& saddr, u32 bytes,
+                             PrivateWindow& window) {
   u64* a = w.address;
   u64 offset = (u64)(i64)in.offset;
   const u32* v = w.vreg(vaddr.reg);

@@ -17,7 +17,7 @@ template <> struct FloatBits<u64> {
   static constexpr u64 INF = 0x7ff0000000000000ull, QUIET = 0x0008000000000000ull;
 };
 
-template <class U> static inline bool is_nan(U x) { return (U)(x & (U)((U)~(U)0 >> 1)) > FloatBits<U>::INF; }
+template <class U> static inline bool is_nan(U x) { return (U)(x & (U)((U) ~(U)0 >> 1)) > FloatBits<U>::INF; }
 template <class U> static inline bool is_snan(U x) { return is_nan(x) && !(x & FloatBits<U>::QUIET); }
 template <class U> static inline U quiet(U x) { return (U)(x | FloatBits<U>::QUIET); }
 // Integers in the order of the floats.
@@ -33,9 +33,7 @@ template <bool MAX, class U> static inline U min_max(U a, U b) {
   r = is_snan(b) ? quiet(b) : r;
   return is_snan(a) ? quiet(a) : r;
 }
-template <bool MAX, class U> static inline U min_max3(U a, U b, U c) {
-  return min_max<MAX>(min_max<MAX>(a, b), c);
-}
+template <bool MAX, class U> static inline U min_max3(U a, U b, U c) { return min_max<MAX>(min_max<MAX>(a, b), c); }
 template <class U> static inline U med3(U a, U b, U c) {
   U low = min_max<false>(a, b), high = min_max<true>(a, b);
   U r = min_max<true>(low, min_max<false>(high, c));

@@ -2,6 +2,7 @@
 #include "cores.h"
 #include "minmax.h"
 
+// clang-format off
 CORE_PK_F16(pk_add_f16, a + b) CORE_PK_F16(pk_mul_f16, a * b) CORE_PK_F16(pk_fma_f16, (float)fma_f16(a, b, c))
 CORE_LOOP(pk_fmac_f16, u32 a = pa[i]; u32 b = pb[i]; u32 old = d[i];,
           u32 low = bits(fma_f16(lo_f16(a), lo_f16(b), lo_f16(old)));
@@ -28,14 +29,15 @@ CORE_PK_U16(pk_lshlrev, b << (a & 15)) CORE_PK_U16(pk_lshrrev, b >> (a & 15))
 CORE_PK_I16(pk_ashrrev, b >> (a & 15))
 CORE_PK_I16(pk_min_i16, a < b ? a : b) CORE_PK_I16(pk_max_i16, a > b ? a : b)
 CORE_PK_U16(pk_min_u16, a < b ? a : b) CORE_PK_U16(pk_max_u16, a > b ? a : b)
+    // clang-format on
 
-// Dot products: exact integers; for the floats each product is added to the f32 sum in the order of the ISA
-// text.
-static inline i64 dot2_i16(u32 a, u32 b) { return (i64)lo_i16(a) * lo_i16(b) + (i64)hi_i16(a) * hi_i16(b); }
-static inline u64 dot2_u16(u32 a, u32 b) { return (u64)lo_u16(a) * lo_u16(b) + (u64)hi_u16(a) * hi_u16(b); }
-template <int BITS> static inline i64 part(u32 x, int k) {
-  return (i32)(x << (32 - BITS - k)) >> (32 - BITS);
+    // Dot products: exact integers; for the floats each product is added to the f32 sum in the order of the ISA
+    // text.
+    static inline i64 dot2_i16(u32 a, u32 b) {
+  return (i64)lo_i16(a) * lo_i16(b) + (i64)hi_i16(a) * hi_i16(b);
 }
+static inline u64 dot2_u16(u32 a, u32 b) { return (u64)lo_u16(a) * lo_u16(b) + (u64)hi_u16(a) * hi_u16(b); }
+template <int BITS> static inline i64 part(u32 x, int k) { return (i32)(x << (32 - BITS - k)) >> (32 - BITS); }
 template <int BITS> static inline i64 dot_signed(u32 a, u32 b) {
   i64 sum = 0;
   for (int k = 0; k < 32; k += BITS) sum += part<BITS>(a, k) * part<BITS>(b, k);
@@ -47,6 +49,7 @@ template <int BITS> static inline u64 dot_unsigned(u32 a, u32 b) {
   for (int k = 0; k < 32; k += BITS) sum += (u64)(a >> k & mask) * (b >> k & mask);
   return sum;
 }
+// clang-format off
 CORE(dot2_i32, dot2_i16(a, b) + (i32)c) CORE(dot2_u32, dot2_u16(a, b) + c)
 CORE(dot4_i32, dot_signed<8>(a, b) + (i32)c) CORE(dot4_u32, dot_unsigned<8>(a, b) + c)
 CORE(dot8_i32, dot_signed<4>(a, b) + (i32)c) CORE(dot8_u32, dot_unsigned<4>(a, b) + c)
@@ -107,4 +110,5 @@ static const OpInfo OPS[] = {
   {"v_dot2c_f32_f16", "D:f32 S:b32 S:b32", lane_op, dot2c_f32_f16},
   {"v_dot2c_f32_bf16@gfx950", "D:f32 S:b32 S:b32", lane_op, dot2c_f32_bf16},
 };
+// clang-format on
 TABLE(PACKED_OPS);

@@ -11,7 +11,10 @@ static u64 address_of(Wave& w, const Inst& in, int base, u32 unit = 1) {
 }
 
 // Dwords of a buffer (descriptor: base, stride, number of bytes) from an offset on that lie within it.
-struct Window { u64 address; int dwords; };
+struct Window {
+  u64 address;
+  int dwords;
+};
 static Window window_of(Wave& w, const Inst& in, int descriptor, int dwords) {
   u32 r = in.src[descriptor].reg, records = w.s[r + 2];
   u32 offset = (register_offset(w, in.src[descriptor + 1]) + (u32)in.offset) & ~3u;
@@ -69,17 +72,24 @@ template <class T, bool BUFFER> static void cmpswap(Wave& w, const Inst& in) {
 }
 static void probe(Wave&, const Inst&) {}  // fetches the translation of an address
 
-#define LOADS(NAME, BASE, F) \
-  {NAME "_dword", "D:b32 " BASE, F<1>}, {NAME "_dwordx2", "D:b64 " BASE, F<2>}, {NAME "_dwordx4", "D:b128 " BASE, F<4>}
-#define WIDE_LOADS(NAME, BASE, F) {NAME "_dwordx8", "D:b256 " BASE, F<8>}, {NAME "_dwordx16", "D:b512 " BASE, F<16>}
-#define STORES(NAME, BASE, F) \
-  {NAME "_dword", "S:b32 " BASE, F<1>}, {NAME "_dwordx2", "S:b64 " BASE, F<2>}, {NAME "_dwordx4", "S:b128 " BASE, F<4>}
-#define ATOMIC(NAME, W, ...) \
-  {"s_atomic_" NAME, "S:" W " S:b64 M", __VA_ARGS__, false>}, \
-  {"s_buffer_atomic_" NAME, "S:" W " S:b128 M", __VA_ARGS__, true>}
-#define INTEGER(NAME, F32, F64) ATOMIC(NAME, "b32", update<u32, F32), ATOMIC(NAME "_x2", "b64", update<u64, F64)
+#define LOADS(NAME, BASE, F)                                                      \
+  {NAME "_dword", "D:b32 " BASE, F<1>}, {NAME "_dwordx2", "D:b64 " BASE, F<2>}, { \
+    NAME "_dwordx4", "D:b128 " BASE, F<4>                                         \
+  }
+#define WIDE_LOADS(NAME, BASE, F) \
+  {NAME "_dwordx8", "D:b256 " BASE, F<8>}, { NAME "_dwordx16", "D:b512 " BASE, F<16> }
+#define STORES(NAME, BASE, F)                                                     \
+  {NAME "_dword", "S:b32 " BASE, F<1>}, {NAME "_dwordx2", "S:b64 " BASE, F<2>}, { \
+    NAME "_dwordx4", "S:b128 " BASE, F<4>                                         \
+  }
+#define ATOMIC(NAME, W, ...)                                         \
+  {"s_atomic_" NAME, "S:" W " S:b64 M", __VA_ARGS__, false > }, {    \
+    "s_buffer_atomic_" NAME, "S:" W " S:b128 M", __VA_ARGS__, true > \
+  }
+#define INTEGER(NAME, F32, F64) ATOMIC(NAME, "b32", update < u32, F32), ATOMIC(NAME "_x2", "b64", update < u64, F64)
 #define ANY_SIGN(NAME, F) INTEGER(NAME, Ops32::F, Ops64::F)
 
+// clang-format off
 static const OpInfo OPS[] = {
   LOADS("s_load", "S:b64 M", load), WIDE_LOADS("s_load", "S:b64 M", load),
   LOADS("s_buffer_load", "S:b128 M", buffer_load), WIDE_LOADS("s_buffer_load", "S:b128 M", buffer_load),
@@ -91,4 +101,5 @@ static const OpInfo OPS[] = {
   ATOMIC("cmpswap", "b64", cmpswap<u32), ATOMIC("cmpswap_x2", "b128", cmpswap<u64),
   {"s_atc_probe", "I S:b64 M", probe}, {"s_atc_probe_buffer", "I S:b128 M", probe},
 };
+// clang-format on
 extern const OpTable SCALAR_MEMORY_OPS = {OPS, sizeof OPS / sizeof *OPS};

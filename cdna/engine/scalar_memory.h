@@ -6,7 +6,8 @@
 // Scalar loads, stores and atomics, by name, and how many bytes one moves.
 static inline bool scalar_memory(const char* n) {
   static const char* const STARTS[] = {"s_load", "s_store", "s_buffer_", "s_scratch_", "s_atomic_"};
-  for (const char* start : STARTS) if (starts(n, start)) return true;
+  for (const char* start : STARTS)
+    if (starts(n, start)) return true;
   return false;
 }
 static inline u32 scalar_memory_bytes(const char* n) {

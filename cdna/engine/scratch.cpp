@@ -8,13 +8,14 @@ struct ScratchOffsets {
   u32 of(int lane) const { return vector ? vector[lane] + base : base; }
 };
 
-static bool scratch_offsets(Wave& w, const Inst& in, const Operand& vaddr, const Operand& saddr, u32 bytes, ScratchOffsets& out) {
+static bool scratch_offsets(Wave& w, const Inst& in, const Operand& vaddr, const Operand& saddr, u32 bytes,
+                            ScratchOffsets& out) {
   out.base = (u32)in.offset + (saddr.kind == NONE ? 0 : scalar32(w, saddr));
   out.vector = vaddr.kind == NONE ? nullptr : w.vreg(vaddr.reg);
   EACH_LANE(w, i) {
     if ((u64)out.of(i) + bytes > w.scratch_bytes) {
-      fault(w, "lane %d: scratch access of %u bytes at offset %d; the kernel reserves %u bytes a work-item", i, bytes, (i32)out.of(i),
-            w.scratch_bytes);
+      fault(w, "lane %d: scratch access of %u bytes at offset %d; the kernel reserves %u bytes a work-item", i, bytes,
+            (i32)out.of(i), w.scratch_bytes);
       return false;
     }
     if (!out.vector) break;
@@ -75,6 +76,7 @@ template <Form F> static void load_lds(Wave& w, const Inst& in) {
 #define LOAD(NAME, TYPE, FORM) {"scratch_load_" NAME, "D:" TYPE " A G" MEMORY_MODS, load<FORM>}
 #define STORE(NAME, TYPE, FORM) {"scratch_store_" NAME, "A S:" TYPE " G" MEMORY_MODS, store<FORM>}
 
+// clang-format off
 static const OpInfo OPS[] = {
   LOAD("ubyte", "b32", U8), LOAD("sbyte", "b32", I8), LOAD("ushort", "b32", U16), LOAD("sshort", "b32", I16),
   LOAD("ubyte_d16", "b32", U8_LO), LOAD("ubyte_d16_hi", "b32", U8_HI), LOAD("sbyte_d16", "b32", I8_LO),
@@ -86,4 +88,5 @@ static const OpInfo OPS[] = {
   STORE("byte", "b32", U8), STORE("byte_d16_hi", "b32", U8_HI), STORE("short", "b32", U16), STORE("short_d16_hi", "b32", U16_HI),
   STORE("dword", "b32", B32), STORE("dwordx2", "b64", B64), STORE("dwordx3", "b96", B96), STORE("dwordx4", "b128", B128),
 };
+// clang-format on
 extern const OpTable SCRATCH_OPS = {OPS, sizeof OPS / sizeof *OPS};

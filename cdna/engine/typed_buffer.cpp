@@ -6,13 +6,30 @@
 #include "buffer.h"
 
 namespace {
-struct DataFormat { u8 components, bits[4]; };  // x, y, z, w from the lowest bits up
+struct DataFormat {
+  u8 components, bits[4];
+};  // x, y, z, w from the lowest bits up
 enum NumberFormat : u32 { UNORM, SNORM, USCALED, SSCALED, UINT, SINT, RESERVED, FLOAT };
-struct Texel { u32 component[4]; };  // as f32 or as integers
-}
-static const DataFormat FORMATS[16] = {
-  {}, {1, {8}}, {1, {16}}, {2, {8, 8}}, {1, {32}}, {2, {16, 16}}, {3, {11, 11, 10}}, {3, {10, 11, 11}}, {4, {2, 10, 10, 10}},
-  {4, {10, 10, 10, 2}}, {4, {8, 8, 8, 8}}, {2, {32, 32}}, {4, {16, 16, 16, 16}}, {3, {32, 32, 32}}, {4, {32, 32, 32, 32}}, {}};
+struct Texel {
+  u32 component[4];
+};  // as f32 or as integers
+}  // namespace
+static const DataFormat FORMATS[16] = {{},
+                                       {1, {8}},
+                                       {1, {16}},
+                                       {2, {8, 8}},
+                                       {1, {32}},
+                                       {2, {16, 16}},
+                                       {3, {11, 11, 10}},
+                                       {3, {10, 11, 11}},
+                                       {4, {2, 10, 10, 10}},
+                                       {4, {10, 10, 10, 2}},
+                                       {4, {8, 8, 8, 8}},
+                                       {2, {32, 32}},
+                                       {4, {16, 16, 16, 16}},
+                                       {3, {32, 32, 32}},
+                                       {4, {32, 32, 32, 32}},
+                                       {}};
 
 static u32 format_bytes(const DataFormat& f) { return (f.bits[0] + f.bits[1] + f.bits[2] + f.bits[3]) / 8; }
 static bool is_integer(u32 number) { return number == UINT || number == SINT; }
@@ -75,7 +92,9 @@ static bool find_format(Wave& w, const Inst& in, const Operand& descriptor, bool
 }
 
 // With D16 two components share a register.
-template <bool D16> static u32 narrow_register(u32 x, bool integer) { return D16 ? integer ? x & 0xffff : bits((f16)as_f32(x)) : x; }
+template <bool D16> static u32 narrow_register(u32 x, bool integer) {
+  return D16 ? integer ? x & 0xffff : bits((f16)as_f32(x)) : x;
+}
 
 template <int N, bool TYPED, bool D16, bool HIGH = false> static void load(Wave& w, const Inst& in) {
   u64 exec = w.exec();
@@ -85,13 +104,15 @@ template <int N, bool TYPED, bool D16, bool HIGH = false> static void load(Wave&
   BufferAccess b = buffer_addresses(w, in, in.src, format_bytes(f), 1);
   if (w.stop == FAULTED) return;
   u32* d = w.vreg(in.dst[0].reg);
-  u32 select = TYPED ? 4 | 5 << 3 | 6 << 6 | 7 << 9 : w.s[in.src[1].reg + 3] & 0xfff, one = is_integer(number) ? 1 : bits(1.0f);
+  u32 select = TYPED ? 4 | 5 << 3 | 6 << 6 | 7 << 9 : w.s[in.src[1].reg + 3] & 0xfff,
+      one = is_integer(number) ? 1 : bits(1.0f);
   for (u64 m = exec; m; m &= m - 1) {
     int lane = __builtin_ctzll(m);
     Texel t = {{0, 0, 0, one}};
     bool inside = b.whole >> lane & 1;
     if (inside) {
-      for (u32 k = 0, at = 0; k < f.components; at += f.bits[k++]) t.component[k] = widened(take_bits((const u8*)w.address[lane], at, f.bits[k]), f.bits[k], number);
+      for (u32 k = 0, at = 0; k < f.components; at += f.bits[k++])
+        t.component[k] = widened(take_bits((const u8*)w.address[lane], at, f.bits[k]), f.bits[k], number);
     }
     for (int k = 0; k < N; k++) {
       u32 s = select >> 3 * k & 7, x = !inside ? 0 : s >= 4 ? t.component[s - 4] : s == 1 ? one : 0;
@@ -110,7 +131,8 @@ template <int N, bool TYPED, bool D16, bool HIGH = false> static void store(Wave
   if (!exec || !find_format(w, in, in.src[2], TYPED, data, number)) return;
   const DataFormat& f = FORMATS[data];
   if (f.components > N || (number == FLOAT && f.bits[0] < 16)) {
-    fault(w, "stores %d components to a buffer of %u in %s format: what that leaves in memory is not documented", N, f.components, number == FLOAT && f.bits[0] < 16 ? "a packed float" : "this");
+    fault(w, "stores %d components to a buffer of %u in %s format: what that leaves in memory is not documented", N,
+          f.components, number == FLOAT && f.bits[0] < 16 ? "a packed float" : "this");
     return;
   }
   BufferAccess b = buffer_addresses(w, in, in.src + 1, format_bytes(f), 1);
@@ -127,16 +149,19 @@ template <int N, bool TYPED, bool D16, bool HIGH = false> static void store(Wave
   }
 }
 
-#define FOUR(NAME, SUFFIX, N, B) \
-  {"buffer_load_format" NAME, "D:" B " A S:b128 S:b32" BUFFER_MODS, load<N, false, SUFFIX>}, \
-  {"buffer_store_format" NAME, "S:" B " A S:b128 S:b32" BUFFER_MODS, store<N, false, SUFFIX>}, \
-  {"tbuffer_load_format" NAME, "D:" B " A S:b128 S:b32" BUFFER_MODS ",format,dfmt,nfmt", load<N, true, SUFFIX>}, \
-  {"tbuffer_store_format" NAME, "S:" B " A S:b128 S:b32" BUFFER_MODS ",format,dfmt,nfmt", store<N, true, SUFFIX>}
+#define FOUR(NAME, SUFFIX, N, B)                                                                                       \
+  {"buffer_load_format" NAME, "D:" B " A S:b128 S:b32" BUFFER_MODS, load<N, false, SUFFIX>},                           \
+      {"buffer_store_format" NAME, "S:" B " A S:b128 S:b32" BUFFER_MODS, store<N, false, SUFFIX>},                     \
+      {"tbuffer_load_format" NAME, "D:" B " A S:b128 S:b32" BUFFER_MODS ",format,dfmt,nfmt", load<N, true, SUFFIX>}, { \
+    "tbuffer_store_format" NAME, "S:" B " A S:b128 S:b32" BUFFER_MODS ",format,dfmt,nfmt", store<N, true, SUFFIX>      \
+  }
 
+// clang-format off
 static const OpInfo OPS[] = {
   FOUR("_x", false, 1, "b32"), FOUR("_xy", false, 2, "b64"), FOUR("_xyz", false, 3, "b96"), FOUR("_xyzw", false, 4, "b128"),
   FOUR("_d16_x", true, 1, "b32"), FOUR("_d16_xy", true, 2, "b32"), FOUR("_d16_xyz", true, 3, "b64"), FOUR("_d16_xyzw", true, 4, "b64"),
   {"buffer_load_format_d16_hi_x", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<1, false, true, true>},
   {"buffer_store_format_d16_hi_x", "S:b32 A S:b128 S:b32" BUFFER_MODS, store<1, false, true, true>},
 };
+// clang-format on
 extern const OpTable TYPED_BUFFER_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -3,6 +3,7 @@
 #include "cores.h"
 #include "minmax.h"
 
+// clang-format off
 CORE_U16(add, a + b) CORE_U16(sub, a - b) CORE_U16(subrev, b - a) CORE_U16(mul_lo, a * b)
 CORE_U16(add_u16_clamp, clamp_u16(a + b)) CORE_U16(sub_u16_clamp, a > b ? a - b : 0)
 CORE_U16(subrev_u16_clamp, b > a ? b - a : 0)
@@ -75,6 +76,7 @@ CORE(ashr_pk_u8, KEEP(d[i], saturated_u8((i32)a >> (c & 31)) | saturated_u8((i32
 
 // Packs two halves that op_sel picks; the sources are floats to neg and abs.
 CORE(pack, (a & 0xffff) | b << 16)
+// clang-format on
 static void pack_b32_f16(Wave& w, const Inst& in) {
   alignas(64) u32 ta[WAVE], tb[WAVE], t[WAVE];
   const u32 *a = modified_source(w, in, 0, ta), *b = modified_source(w, in, 1, tb);
@@ -108,6 +110,7 @@ template <bool HALF> static void bitop3(Wave& w, const Inst& in) {
 #define F16_3(NAME, CORE_NAME) {NAME, "D:f16 S:f16 S:f16 S:f16", wide<lane_op>, CORE_NAME}
 #define I16_2(NAME, CORE_NAME) {NAME, "D:u16 S:i16 S:i16", lane_op, CORE_NAME}
 #define I16_3(NAME, CORE_NAME) {NAME, "D:u16 S:i16 S:i16 S:i16", lane_op, CORE_NAME}
+// clang-format off
 static const OpInfo OPS[] = {
   I16_2("v_add_u16", add), I16_2("v_sub_u16", sub), I16_2("v_subrev_u16", subrev),
   I16_2("v_mul_lo_u16", mul_lo),
@@ -143,4 +146,5 @@ static const OpInfo OPS[] = {
   {"v_bitop3_b16@gfx950", "D:b16 S:b16 S:b16 S:b16", bitop3<true>},
   {"v_bitop3_b32@gfx950", "D:b32 S:b32 S:b32 S:b32", bitop3<false>},
 };
+// clang-format on
 TABLE(VALU16_OPS);

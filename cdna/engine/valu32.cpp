@@ -1,6 +1,7 @@
 // Lane-wise 32-bit integer and logic instructions, and those that read or write a mask of carries.
 #include "cores.h"
 
+// clang-format off
 CORE(mov, a)
 CORE(not_, ~a) CORE(and_, a & b) CORE(or_, a | b) CORE(xor_, a ^ b) CORE(xnor, ~(a ^ b))
 CORE(and_or, (a & b) | c) CORE(or3, a | b | c) CORE(xad, (a ^ b) + c) CORE(bfi, (a & b) | (~a & c))
@@ -64,6 +65,7 @@ static inline u32 perm_word(u64 data, u32 c) {
   return low | perm_byte(data, c >> 16 & 0xff) << 16 | perm_byte(data, c >> 24) << 24;
 }
 CORE(perm, perm_word((u64)a << 32 | b, c))
+// clang-format on
 
 // --- bytes: sums of absolute differences, averages ---
 
@@ -80,6 +82,7 @@ static inline u32 masked_sum(u32 a, u32 b) {
   return sum;
 }
 static inline u32 sad16(u32 a, u32 b) { return diff((u16)a, (u16)b) + diff(a >> 16, b >> 16); }
+// clang-format off
 CORE(sad_u8, sum_abs_diff(a, b) + c) CORE(sad_u8_clamp, clamp_u32((u64)sum_abs_diff(a, b) + c))
 CORE(sad_hi_u8, (sum_abs_diff(a, b) << 16) + c)
 CORE(sad_hi_u8_clamp, clamp_u32(((u64)sum_abs_diff(a, b) << 16) + c))
@@ -90,6 +93,7 @@ static inline u32 average(u32 a, u32 b, u32 c, int k) {
   return ((byte(a, k) + byte(b, k) + (c >> 8 * k & 1)) >> 1) << 8 * k;
 }
 CORE(lerp_u8, average(a, b, c, 0) | average(a, b, c, 1) | average(a, b, c, 2) | average(a, b, c, 3))
+// clang-format on
 
 // Four sums over a sliding window of S0's bytes, each added to a field of S2.
 template <u32 SUM(u32, u32), bool CLAMPED>
@@ -122,7 +126,10 @@ static void cndmask(Wave& w, const Inst& in) {
   const u32* a = modified_source(w, in, 0, ta);
   const u32* b = modified_source(w, in, 1, tb);
   u64 mask = scalar64(w, in.src[2]);
-  if (!(in.flags & SLOW) && w.exec() == ~0ull) { select_lanes(w.vreg(in.dst[0].reg), a, b, mask); return; }
+  if (!(in.flags & SLOW) && w.exec() == ~0ull) {
+    select_lanes(w.vreg(in.dst[0].reg), a, b, mask);
+    return;
+  }
   select_lanes(t, a, b, mask);
   write_result(w, in, t);
 }
@@ -168,6 +175,7 @@ static void nop(Wave&, const Inst&) {}
 #define UNARY(NAME, CORE_NAME) {NAME, "D:b32 S:b32", lane_op, CORE_NAME}
 #define CARRY_OUT(NAME, ...) {NAME, "D:b32 D:b64 S:b32 S:b32", __VA_ARGS__}
 #define CARRY_IN_OUT(NAME, ...) {NAME, "D:b32 D:b64 S:b32 S:b32 S:b64", __VA_ARGS__}
+// clang-format off
 static const OpInfo OPS[] = {
   {"v_nop", "", nop}, UNARY("v_mov_b32", mov), UNARY("v_accvgpr_read_b32", mov),
   UNARY("v_accvgpr_write_b32", mov), UNARY("v_accvgpr_mov_b32", mov),
@@ -230,4 +238,5 @@ static const OpInfo OPS[] = {
   {"v_mad_u64_u32 clamp", "D:u64 D:b64 S:u32 S:u32 S:u64", mad_64_32<false, true>},
   {"v_mad_i64_i32 clamp", "D:i64 D:b64 S:i32 S:i32 S:i64", mad_64_32<true, true>},
 };
+// clang-format on
 TABLE(VALU32_OPS);

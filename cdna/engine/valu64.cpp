@@ -2,6 +2,7 @@
 #include "cores.h"
 #include "minmax.h"
 
+// clang-format off
 CORE_U64(mov64, a)
 CORE_AMOUNT_U64(lshlrev, b << (a & 63)) CORE_AMOUNT_U64(lshrrev, b >> (a & 63))
 CORE_AMOUNT_U64(ashrrev, (i64)b >> (a & 63))
@@ -17,6 +18,7 @@ static inline double fract_of(double a) {
   return f >= 1.0 ? 0x1.fffffffffffffp-1 : f;
 }
 CORE_F64(fract, fract_of(a))
+// clang-format on
 
 static void ldexp_(u32* d, const u32* pa, const u32* pb, const u32*) {
   // As a vector loop it crashes clang 22 wherever there is AVX-512.
@@ -24,7 +26,10 @@ static void ldexp_(u32* d, const u32* pa, const u32* pb, const u32*) {
   for (int i = 0; i < WAVE; i++) set_pair(d, i, bits(__builtin_ldexp(as_f64(pair(pa, i)), (int)pb[i])));
 }
 // frexp, as in float32.cpp: the mantissa is in [0.5, 1), also a denormal's.
-static inline bool has_fraction(u64 x) { x &= ~0ull >> 1; return x && x < FloatBits<u64>::INF; }
+static inline bool has_fraction(u64 x) {
+  x &= ~0ull >> 1;
+  return x && x < FloatBits<u64>::INF;
+}
 static void frexp_exp(u32* d, const u32* pa, const u32*, const u32*) {
   for (int i = 0; i < WAVE; i++) {
     u64 x = pair(pa, i) & ~0ull >> 1;
@@ -48,6 +53,7 @@ static void pk_mov(Wave& w, const Inst& in) {
   for (int k = 0; k < 2; k++) blend(w.vreg(in.dst[0].reg) + k * WAVE, t + k * WAVE, w.exec());
 }
 
+// clang-format off
 static const OpInfo OPS[] = {
   {"v_mov_b64", "D:b64 S:b64", lane_op, mov64}, {"v_pk_mov_b32", "D:b64 S:p32 S:p32", pk_mov},
   {"v_lshlrev_b64", "D:b64 S:b32 S:b64", lane_op, lshlrev},
@@ -67,4 +73,5 @@ static const OpInfo OPS[] = {
   {"v_frexp_exp_i32_f64", "D:i32 S:f64", lane_op, frexp_exp},
   {"v_frexp_mant_f64", "D:f64 S:f64", wide<lane_op>, frexp_mant},
 };
+// clang-format on
 TABLE(VALU64_OPS);

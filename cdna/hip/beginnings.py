@@ -25,7 +25,9 @@ from .results import Results, digest_of, results_folder, stored
 _GUARDED = re.compile(r"hip/\w+\.h|[a-z_]+|(?:assert|ctype|errno|float|inttypes|limits|math|std\w+|string|time)\.h")
 _FIRST_LINE = re.compile(
     r"(?:\s|//[^\n\\]*(?=\n)|/\*(?:[^*]|\*(?!/))*\*/|^#pragma once(?=\n))*"
-    r"^[ \t]*#[ \t]*include[ \t]*([<\"])([\w./-]+)[>\"][ \t]*(?=\n|//[^\n\\]*\n)", re.MULTILINE)
+    r"^[ \t]*#[ \t]*include[ \t]*([<\"])([\w./-]+)[>\"][ \t]*(?=\n|//[^\n\\]*\n)",
+    re.MULTILINE,
+)
 _RUNTIME = "hip/hip_runtime.h"
 _SEEN, _REFUSED = "seen", "refused"  # what is known of a header
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -101,9 +103,11 @@ class Given:
                     self.folders.append(Path(folder, path))
                 case _ if not is_harmless(option):
                     self.kept += option
-                    self.clear &= {"-include": bool(_GUARDED.fullmatch(option[-1])),
-                                   "-isystem": os.path.isabs(option[-1]),
-                                   "-idirafter": os.path.isabs(option[-1])}.get(option[0], "-pch" not in option[-1])
+                    self.clear &= {
+                        "-include": bool(_GUARDED.fullmatch(option[-1])),
+                        "-isystem": os.path.isabs(option[-1]),
+                        "-idirafter": os.path.isabs(option[-1]),
+                    }.get(option[0], "-pch" not in option[-1])
 
 
 class Beginnings:
@@ -168,10 +172,19 @@ class Beginnings:
 
     def parsed(self, header: Path, flags: Sequence[str]) -> Path:
         """A precompiled header. Templates are instantiated once, here."""
-        command = [*flags, "-S", "-Xclang", "-emit-pch", "-Xclang", "-fpch-instantiate-templates",
-                   "-Xclang", "-fno-pch-timestamp"]  # its name tells what it was made of; a fresh checkout is no change
+        command = [
+            *flags,
+            "-S",
+            "-Xclang",
+            "-emit-pch",
+            "-Xclang",
+            "-fpch-instantiate-templates",
+            "-Xclang",
+            "-fno-pch-timestamp",
+        ]  # its name tells what it was made of; a fresh checkout is no change
         return Results(digest_of(self.identity, *command, str(header)), ".pch").get(
-            lambda output: self.compiled(command, header, output))
+            lambda output: self.compiled(command, header, output)
+        )
 
     def _vocabulary(self, header: Path, flags: Sequence[str]) -> tuple[set[str], list[str]]:
         """The words of all files that a header includes, and the names by which these include others."""

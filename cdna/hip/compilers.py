@@ -25,8 +25,10 @@ INCLUDE_DIR = Path(__file__).parent / "include"
 INCLUDE_FOR_HIP_6 = INCLUDE_DIR / "hip6"  # what sources written for ROCm 6 want
 INCLUDE_FOR_TORCH = INCLUDE_DIR / "for_torch"  # what torch's headers want of ROCm
 OLDEST_CLANG = 20  # the first release that knows gfx950
-REMEDY = ("`pip install ziglang triton` (needs no root), or install clang 20 or later with lld "
-          "(Debian 12: apt-get install clang-22 lld-22), or ROCm 7; `python -m cdna doctor` shows what was found")
+REMEDY = (
+    "`pip install ziglang triton` (needs no root), or install clang 20 or later with lld "
+    "(Debian 12: apt-get install clang-22 lld-22), or ROCm 7; `python -m cdna doctor` shows what was found"
+)
 
 
 def hip_version() -> int:
@@ -51,15 +53,15 @@ class HipFiles:
 class Compiler:
     """A compiler that makes AMDGCN code, and how to call it."""
 
-    kind: str                       # rocm | clang | ziglang
-    driver: tuple[str, ...]         # compiles HIP, C++ and LLVM IR
-    linker: tuple[str, ...]         # links host objects, with the C++ library whose headers the driver uses
+    kind: str  # rocm | clang | ziglang
+    driver: tuple[str, ...]  # compiles HIP, C++ and LLVM IR
+    linker: tuple[str, ...]  # links host objects, with the C++ library whose headers the driver uses
     version: str
-    headers: tuple[str, ...]        # flags that give the HIP headers
-    bitcode: tuple[Path, ...]       # device library to link; empty: the driver knows
-    cxx_library: str                # libstdc++ | libc++
-    hip: str                        # where HIP's headers come from
-    wrapper: str                    # whose HIP wrapper headers: clang | cdna
+    headers: tuple[str, ...]  # flags that give the HIP headers
+    bitcode: tuple[Path, ...]  # device library to link; empty: the driver knows
+    cxx_library: str  # libstdc++ | libc++
+    hip: str  # where HIP's headers come from
+    wrapper: str  # whose HIP wrapper headers: clang | cdna
     plain_linker: tuple[str, ...] = ()  # links without the C++ library, where that has to be built first
 
     @property
@@ -108,8 +110,9 @@ def triton_files() -> HipFiles:
     header, bitcode = amd / "include/hip/hip_version.h", (amd / "lib/ocml.bc", amd / "lib/ockl.bc")
     for file in (header, amd / "include/hip/hip_runtime.h", *bitcode):
         if not file.is_file():
-            raise ToolchainError(f"no HIP headers: this Triton has no {file}: "
-                                 "install 3.6 or later from PyPI, for Linux")
+            raise ToolchainError(
+                f"no HIP headers: this Triton has no {file}: install 3.6 or later from PyPI, for Linux"
+            )
     return HipFiles(f"Triton's package ({amd})", amd / "include", bitcode, _version_in(header))
 
 
@@ -149,6 +152,7 @@ def _included_first(wrapper: str) -> tuple[str, ...]:
 
 # ------------------------------------------------------------ ROCm
 
+
 def _rocm_roots() -> Iterator[Path]:
     for variable in ("ROCM_PATH", "ROCM_HOME", "HIP_PATH"):
         if os.environ.get(variable):
@@ -168,12 +172,22 @@ def rocm() -> Compiler:
                 hip, version = _version_in(header), _clang_version(str(clang))
                 if os.environ.get("CDNA_HIP_VERSION") and hip.split(".")[0] != str(hip_version()):
                     raise ToolchainError(f"{root} is ROCm {hip}, and CDNA_HIP_VERSION={hip_version()}")
-                return Compiler("rocm", (str(clang),), (str(clang),), version, (f"--rocm-path={root}",), (),
-                                "libstdc++", f"ROCm ({root})", "clang")
+                return Compiler(
+                    "rocm",
+                    (str(clang),),
+                    (str(clang),),
+                    version,
+                    (f"--rocm-path={root}",),
+                    (),
+                    "libstdc++",
+                    f"ROCm ({root})",
+                    "clang",
+                )
     raise ToolchainError("no ROCm under $ROCM_PATH, beside hipcc or in /opt/rocm")
 
 
 # ------------------------------------------------------------ clang
+
 
 def _clangs_on_path() -> list[str]:
     """clang++ and clang++-N of every folder of PATH, the highest N first."""
@@ -198,13 +212,30 @@ def clang_at(clang: str) -> Compiler:
     headers: tuple[str, ...] = ("-nogpuinc", "-nogpulib")
     own = (resources / "__clang_hip_runtime_wrapper.h").is_file()
     if own:
-        headers += ("-isystem", str(resources / "cuda_wrappers"), *_ours_before(files),
-                    *_included_first("__clang_hip_runtime_wrapper.h"))
+        headers += (
+            "-isystem",
+            str(resources / "cuda_wrappers"),
+            *_ours_before(files),
+            *_included_first("__clang_hip_runtime_wrapper.h"),
+        )
     else:
-        headers += ("-isystem", str(INCLUDE_DIR / "wrapper"), *_ours_before(files),
-                    *_included_first("cdna_hip_wrapper.h"))
-    return Compiler("clang", (clang,), (clang,), version, headers, files.bitcode, "libstdc++", files.origin,
-                    "clang" if own else "cdna")
+        headers += (
+            "-isystem",
+            str(INCLUDE_DIR / "wrapper"),
+            *_ours_before(files),
+            *_included_first("cdna_hip_wrapper.h"),
+        )
+    return Compiler(
+        "clang",
+        (clang,),
+        (clang,),
+        version,
+        headers,
+        files.bitcode,
+        "libstdc++",
+        files.origin,
+        "clang" if own else "cdna",
+    )
 
 
 def clang() -> Compiler:
@@ -219,6 +250,7 @@ def clang() -> Compiler:
 
 
 # ------------------------------------------------------------ ziglang
+
 
 def ziglang(cxx_library: str = "") -> Compiler:
     """The clang inside pip's ziglang. C++ library: g++'s where the machine has g++, else zig's own libc++."""
@@ -240,8 +272,18 @@ def ziglang(cxx_library: str = "") -> Compiler:
         # without -O2 zig builds what finds undefined behaviour as well, half a minute of it
         linker, plain_linker = (zig, "c++", target, "-O2"), (zig, "cc", target, "-O2")
     headers += _included_first("cdna_hip_wrapper.h")
-    return Compiler("ziglang", (zig, "clang", target), linker, version, headers, files.bitcode, cxx_library,
-                    files.origin, "cdna", plain_linker)
+    return Compiler(
+        "ziglang",
+        (zig, "clang", target),
+        linker,
+        version,
+        headers,
+        files.bitcode,
+        cxx_library,
+        files.origin,
+        "cdna",
+        plain_linker,
+    )
 
 
 def zigs_cxx_library_is_built() -> bool:
@@ -292,8 +334,9 @@ def choose(wanted: str = "") -> Compiler:
     if wanted:
         path = shutil.which(wanted)
         if not path:
-            raise ToolchainError(f"CDNA_HIP_COMPILER={wanted}: no such program; "
-                                 f"say {', '.join(FINDERS)} or a clang++'s path")
+            raise ToolchainError(
+                f"CDNA_HIP_COMPILER={wanted}: no such program; say {', '.join(FINDERS)} or a clang++'s path"
+            )
         return clang_at(path)
     reasons = []
     for kind, finder in FINDERS.items():

@@ -68,8 +68,11 @@ def report(records: Sequence[LaunchRecord], out: TextIO) -> None:
 def _print_kernel(name: str, launches: Sequence[LaunchRecord], out: TextIO) -> None:
     last = launches[-1]
     grid, block = ("x".join(map(str, sizes)) for sizes in (last.grid, last.block))
-    print(f"\n{demangled(name)}: {len(launches)} launch{'es' if len(launches) > 1 else ''}, the last of {grid} "
-          f"workgroups of {block}, {last.lds_bytes} bytes of LDS", file=out)
+    print(
+        f"\n{demangled(name)}: {len(launches)} launch{'es' if len(launches) > 1 else ''}, the last of {grid} "
+        f"workgroups of {block}, {last.lds_bytes} bytes of LDS",
+        file=out,
+    )
     by_class: dict[str, int] = {}
     for record in launches:
         for kind, count in record.by_class.items():
@@ -82,8 +85,11 @@ def _print_kernel(name: str, launches: Sequence[LaunchRecord], out: TextIO) -> N
     times = [modelled_time_us(c) for c in counted]
     longest = max(times, key=lambda time: time.us)
     each = f", {min(t.us for t in times):.2f} to {longest.us:.2f} each" if len(times) > 1 else ""
-    print(f"  modelled           {sum(t.us for t in times):.2f} us in all{each}; the longest is bound by "
-          f"{longest.bound} (a model, no measurement: docs/time-model.md)", file=out)
+    print(
+        f"  modelled           {sum(t.us for t in times):.2f} us in all{each}; the longest is bound by "
+        f"{longest.bound} (a model, no measurement: docs/time-model.md)",
+        file=out,
+    )
     _print_work(counted, out)
 
 
@@ -96,17 +102,28 @@ def _print_work(counted: Sequence[Counters], out: TextIO) -> None:
 
     last = counted[-1]
     cycles = {unit: sum(c.unit_cycles[unit] for c in counted) for unit in ("matrix", "vector", "lds", "memory")}
-    print(f"  waves per SIMD     {last.waves_per_simd:g}; barriers {total('barriers'):,}, waits {total('waits'):,}",
-          file=out)
-    print(f"  unit cycles        {', '.join(f'{unit} {n:,}' for unit, n in cycles.items())}; LDS bank conflicts "
-          f"{total('lds_conflict_cycles'):,}", file=out)
-    print(f"  lanes active       {share(total('vector_lanes'), 64 * total('vector_instructions'))}; coalescing "
-          f"{share(total('ideal_segments'), total('segments'))}; hits: "
-          f"L1 {share(total('l1_hits'), total('l1_reads'))}, L2 "
-          f"{share(total('l2_read_bytes') - total('fabric_read_bytes'), total('l2_read_bytes'))}", file=out)
+    print(
+        f"  waves per SIMD     {last.waves_per_simd:g}; barriers {total('barriers'):,}, waits {total('waits'):,}",
+        file=out,
+    )
+    print(
+        f"  unit cycles        {', '.join(f'{unit} {n:,}' for unit, n in cycles.items())}; LDS bank conflicts "
+        f"{total('lds_conflict_cycles'):,}",
+        file=out,
+    )
+    print(
+        f"  lanes active       {share(total('vector_lanes'), 64 * total('vector_instructions'))}; coalescing "
+        f"{share(total('ideal_segments'), total('segments'))}; hits: "
+        f"L1 {share(total('l1_hits'), total('l1_reads'))}, L2 "
+        f"{share(total('l2_read_bytes') - total('fabric_read_bytes'), total('l2_read_bytes'))}",
+        file=out,
+    )
     levels = (("L2", "l2"), ("fabric", "fabric"), ("HBM", "hbm"))
     moved = (f"{label} {total(f'{level}_read_bytes'):,}/{total(f'{level}_write_bytes'):,}" for label, level in levels)
     print(f"  bytes read/written {', '.join(moved)}", file=out)
     for instruction in sorted(last.instructions, key=lambda i: -i.cycles)[:HOTTEST]:
-        print(f"    {instruction.cycles:>14,} {instruction.unit} cycles, {instruction.executed:,} times: "
-              f"{instruction.where}", file=out)
+        print(
+            f"    {instruction.cycles:>14,} {instruction.unit} cycles, {instruction.executed:,} times: "
+            f"{instruction.where}",
+            file=out,
+        )

@@ -14,20 +14,46 @@ _MISSING = re.compile(r"'(?P<header>[^']+)' file not found$")
 # Folders and headers of libraries, of which this package has a part or nothing: of ROCm, in PyTorch's image of it, and
 # others.
 ROCM_LIBRARIES = {
-    "hiprand": "hipRAND", "rocrand": "rocRAND", "hipcub": "hipCUB", "rocprim": "rocPRIM", "rocthrust": "rocThrust",
-    "hipblas": "hipBLAS", "hipblas-common": "hipBLAS", "rocblas": "rocBLAS", "hipblaslt": "hipBLASLt",
-    "hipsparse": "hipSPARSE", "hipsolver": "hipSOLVER", "hipfft": "hipFFT", "rocwmma": "rocWMMA", "rccl": "RCCL",
-    "miopen": "MIOpen", "ck": "Composable Kernel", "ck_tile": "Composable Kernel",
+    "hiprand": "hipRAND",
+    "rocrand": "rocRAND",
+    "hipcub": "hipCUB",
+    "rocprim": "rocPRIM",
+    "rocthrust": "rocThrust",
+    "hipblas": "hipBLAS",
+    "hipblas-common": "hipBLAS",
+    "rocblas": "rocBLAS",
+    "hipblaslt": "hipBLASLt",
+    "hipsparse": "hipSPARSE",
+    "hipsolver": "hipSOLVER",
+    "hipfft": "hipFFT",
+    "rocwmma": "rocWMMA",
+    "rccl": "RCCL",
+    "miopen": "MIOpen",
+    "ck": "Composable Kernel",
+    "ck_tile": "Composable Kernel",
 }
 _LIBRARIES = {
-    **ROCM_LIBRARIES, "cub": "CUB", "thrust": "rocThrust", "cuda": "libcu++", "nccl": "NCCL", "mpi": "MPI",
-    "rocsparse": "rocSPARSE", "rocsolver": "rocSOLVER", "rocfft": "rocFFT", "hiptensor": "hipTensor",
-    "roctracer": "ROCTracer", "rocm_smi": "ROCm SMI", "hsa": "ROCr", "rocprofiler": "ROCprofiler",
+    **ROCM_LIBRARIES,
+    "cub": "CUB",
+    "thrust": "rocThrust",
+    "cuda": "libcu++",
+    "nccl": "NCCL",
+    "mpi": "MPI",
+    "rocsparse": "rocSPARSE",
+    "rocsolver": "rocSOLVER",
+    "rocfft": "rocFFT",
+    "hiptensor": "hipTensor",
+    "roctracer": "ROCTracer",
+    "rocm_smi": "ROCm SMI",
+    "hsa": "ROCr",
+    "rocprofiler": "ROCprofiler",
 }
 # How the compiler says that an object stands where a constant or a number should.
 _NO_NUMBER = re.compile(r"constant expression|variable.length array|no matching function|incompatible operand types")
-_UNKNOWN = re.compile(r"(?:no [a-z ]+ named|undeclared identifier|unknown type name) '(\w+)'"
-                      r"(?:.* in (?:namespace )?'(\w+)\b)?")
+_UNKNOWN = re.compile(
+    r"(?:no [a-z ]+ named|undeclared identifier|unknown type name) '(\w+)'"
+    r"(?:.* in (?:namespace )?'(\w+)\b)?"
+)
 _NAMESPACES = {"hipblaslt_ext": "hipBLASLt"}  # those that are not called as their headers' folder is
 _HIPBLASLT_NAME = re.compile(r"hipblasLt[A-Z]|HIPBLASLT_")
 _BARE = re.compile(r"^(?:.*: )?(?:fatal )?error: (?P<text>.*)$")
@@ -48,15 +74,17 @@ def explain(said: str, source: Path, folders: tuple[Path, ...] = ()) -> str:
     place = f"{first['file']}:{first['line']}:{first['column']}"
     if _is_library(first["file"], source, folders):
         end = errors[1][0] if len(errors) > 1 else len(lines)
-        own = _own_line(lines[number + 1:end], source, folders) or _own_line(reversed(lines[:number]), source, folders)
+        own = _own_line(lines[number + 1 : end], source, folders) or _own_line(
+            reversed(lines[:number]), source, folders
+        )
         message = f"{own}: error: {first['text']} (in {place})" if own else f"{place}: error: {first['text']}"
     else:
         message = f"{place}: error: {first['text']}"
-        shown = lines[number + 1:number + 2]
+        shown = lines[number + 1 : number + 2]
         if shown and (code := re.match(r"^\s*\d+ \| (.*)$", shown[0])):
             message += f": {code[1].strip()}"
     message += _about_missing(first["text"]) + _about_part(first["text"])
-    if _NO_NUMBER.search(first["text"]) and "warpSize" in " ".join(lines[number:number + 8]):
+    if _NO_NUMBER.search(first["text"]) and "warpSize" in " ".join(lines[number : number + 8]):
         message += "; since ROCm 7 warpSize is no constant: write 64, or say CDNA_HIP_VERSION=6 for a source of ROCm 6"
     more = len(errors) - 1
     return message + (f" (and {more} more error{'s' * (more > 1)})" if more else "")

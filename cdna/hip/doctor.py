@@ -32,8 +32,12 @@ def doctor(out: TextIO) -> int:
 
     for found in search():
         if isinstance(found, Compiler):
-            line("found", found.kind, f"{found.label}; C++ library {found.cxx_library}; HIP files of {found.hip}"
-                                      f"{'' if found.wrapper == 'clang' else '; HIP wrapper headers of cdna'}")
+            line(
+                "found",
+                found.kind,
+                f"{found.label}; C++ library {found.cxx_library}; HIP files of {found.hip}"
+                f"{'' if found.wrapper == 'clang' else '; HIP wrapper headers of cdna'}",
+            )
         else:
             line("no", found.kind, found.reason)
     try:
@@ -46,8 +50,11 @@ def doctor(out: TextIO) -> int:
     gxx = shutil.which("g++")
     line("found" if gxx else "no", "g++", gxx or "PyTorch extensions need it (Debian, Ubuntu: apt-get install g++)")
     line(*_engine())
-    line("found" if os.access(_existing(cache_dir()), os.W_OK) else "MISSING", "cache folder",
-         f"{cache_dir()} (set CDNA_CACHE_DIR to move it)")
+    line(
+        "found" if os.access(_existing(cache_dir()), os.W_OK) else "MISSING",
+        "cache folder",
+        f"{cache_dir()} (set CDNA_CACHE_DIR to move it)",
+    )
     return 0 if well else 1
 
 

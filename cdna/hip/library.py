@@ -21,8 +21,18 @@ NAME = "libamdhip64.so"
 BLAS_DIR = Path(__file__).parent / "hipblaslt"
 BLAS_NAME = "libhipblaslt.so"
 # ArchFacts of runtime.h, in its order
-_FACTS = ("name", "product", "compute_units", "xcds", "lds_bytes", "clock_mhz", "max_waves_per_simd", "vgprs_per_lane",
-          "vgpr_granule", "memory_bytes")
+_FACTS = (
+    "name",
+    "product",
+    "compute_units",
+    "xcds",
+    "lds_bytes",
+    "clock_mhz",
+    "max_waves_per_simd",
+    "vgprs_per_lane",
+    "vgpr_granule",
+    "memory_bytes",
+)
 
 
 def _arch_facts() -> str:
@@ -41,8 +51,15 @@ def runtime_library() -> Path:
     # headers include of each other for old programs' sake is three quarters of what there is to parse.
     flags = ["-O2", "-fno-threadsafe-statics", "-D_LIBCPP_REMOVE_TRANSITIVE_INCLUDES"]
     # The engine by its full path: a process that has it already, as Python's side has, gets no second one.
-    return _built(NAME, "hip-runtime", "HIP runtime", [RUNTIME_DIR, ENGINE_DIR], flags, [engine_library()],
-                  {"arch_facts.h": _arch_facts()})
+    return _built(
+        NAME,
+        "hip-runtime",
+        "HIP runtime",
+        [RUNTIME_DIR, ENGINE_DIR],
+        flags,
+        [engine_library()],
+        {"arch_facts.h": _arch_facts()},
+    )
 
 
 def blas_library() -> Path:
@@ -60,8 +77,15 @@ def libraries_called_by(objects: Sequence[Path], flags: Sequence[str] = ()) -> l
     return [f"-L{folder}", "-lhipblaslt", f"-Wl,-rpath,{folder}"]
 
 
-def _built(name: str, short: str, what: str, folders: Sequence[Path], extra: Sequence[str], linked: Sequence[Path],
-           generated: dict[str, str]) -> Path:
+def _built(
+    name: str,
+    short: str,
+    what: str,
+    folders: Sequence[Path],
+    extra: Sequence[str],
+    linked: Sequence[Path],
+    generated: dict[str, str],
+) -> Path:
     """A shared library of the first folder's sources and all folders' headers, with those generated.
 
     extra: compiler flags beside the engine's, whose optimisation they replace; linked: libraries that it calls.
@@ -90,13 +114,19 @@ def _built(name: str, short: str, what: str, folders: Sequence[Path], extra: Seq
         print(f"cdna: building the {what} (once per machine) ...", file=sys.stderr, flush=True)
         for header, text in generated.items():
             (folder / header).write_text(text)
-        includes = [*(f"-I{place}" for place in [*folders, folder]),
-                    "-isystem", str(INCLUDE_DIR), "-isystem", str(hip.include)]
+        includes = [
+            *(f"-I{place}" for place in [*folders, folder]),
+            "-isystem",
+            str(INCLUDE_DIR),
+            "-isystem",
+            str(hip.include),
+        ]
 
         def compile_one(source: Path) -> Path:
             output = folder / f"{source.stem}.o"
-            _run([*compile_command, *flags, *includes, "-c", str(source), "-o", str(output)],
-                 f"compiling {source.name}")
+            _run(
+                [*compile_command, *flags, *includes, "-c", str(source), "-o", str(output)], f"compiling {source.name}"
+            )
             return output
 
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -108,7 +138,9 @@ def _built(name: str, short: str, what: str, folders: Sequence[Path], extra: Seq
             return list(words) if lld else [f"-Wl,{','.join(words)}"]
 
         places = [word for path in linked for word in given("-rpath", str(path.parent))]
-        _run([*link_command, *given("-soname", name), *places, *map(str, [*objects, *linked]), "-o", str(partial)],
-             f"linking the {what}")
+        _run(
+            [*link_command, *given("-soname", name), *places, *map(str, [*objects, *linked]), "-o", str(partial)],
+            f"linking the {what}",
+        )
         partial.rename(library)
     return library

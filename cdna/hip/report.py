@@ -14,13 +14,25 @@ from .names import demangled, template_arguments
 from .submission import assembly_of_source, contents
 from .toolchain import find
 
-HEADER = ("kernel", "VGPR", "AGPR", "SGPR", "spills V/S", "scratch B", "LDS B", "threads", "waves/SIMD", "matrix",
-          "code B")
+HEADER = (
+    "kernel",
+    "VGPR",
+    "AGPR",
+    "SGPR",
+    "spills V/S",
+    "scratch B",
+    "LDS B",
+    "threads",
+    "waves/SIMD",
+    "matrix",
+    "code B",
+)
 HIP_SUFFIXES = (".hip", ".cu", ".cpp", ".cc", ".cxx", ".hpp", ".h")
 
 
-def assembly_of(file: Path, arch: str, include_dirs: Sequence[Path], defines: Sequence[str], std: str,
-                extra: Sequence[str]) -> tuple[str, str]:
+def assembly_of(
+    file: Path, arch: str, include_dirs: Sequence[Path], defines: Sequence[str], std: str, extra: Sequence[str]
+) -> tuple[str, str]:
     """(arch, assembly text) of an assembly file, or of a HIP source compiled for `arch`."""
     if not file.is_file():
         raise ToolchainError(f"{file}: no such file")
@@ -31,8 +43,10 @@ def assembly_of(file: Path, arch: str, include_dirs: Sequence[Path], defines: Se
         except ToolchainError as error:
             raise ToolchainError(f"{file}: {error}") from None
     if file.suffix not in HIP_SUFFIXES:
-        raise ToolchainError(f"{file}: report reads AMDGCN assembly (.s), HIP sources ({', '.join(HIP_SUFFIXES)}) "
-                             "and Python files that build HIP (.py)")
+        raise ToolchainError(
+            f"{file}: report reads AMDGCN assembly (.s), HIP sources ({', '.join(HIP_SUFFIXES)}) "
+            "and Python files that build HIP (.py)"
+        )
     return arch, find().device_asm(file, arch, include_dirs, defines, std, extra)
 
 
@@ -50,12 +64,17 @@ def report(text: str, arch: str, out: TextIO, threads: int = 0, dynamic_lds_byte
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
     print(f"compiled for {arch} ({get_arch(arch).product}); modelled from the assembly, not measured", file=out)
     for row in rows:
-        cells = [cell.ljust(width) if not column else cell.rjust(width)
-                 for column, (cell, width) in enumerate(zip(row, widths))]
+        cells = [
+            cell.ljust(width) if not column else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths))
+        ]
         print("  ".join(cells).rstrip(), file=out)
     limit = get_arch(arch).lds_bytes
-    return [f"{name} takes {kernel.lds_bytes + dynamic_lds_bytes} bytes of LDS a workgroup; {arch} has {limit}"
-            for kernel, name in zip(kernels, names) if kernel.lds_bytes + dynamic_lds_bytes > limit]
+    return [
+        f"{name} takes {kernel.lds_bytes + dynamic_lds_bytes} bytes of LDS a workgroup; {arch} has {limit}"
+        for kernel, name in zip(kernels, names)
+        if kernel.lds_bytes + dynamic_lds_bytes > limit
+    ]
 
 
 def report_python(file: Path, arch: str, out: TextIO, threads: int = 0, dynamic_lds_bytes: int = 0) -> list[str]:
@@ -81,8 +100,11 @@ def report_python(file: Path, arch: str, out: TextIO, threads: int = 0, dynamic_
     for said in failed:
         print(f"note: not compiled as it stands: {said}", file=out)
     if found.triton:
-        print(f"note: Triton kernels are compiled for what a launch gives them, and nothing is launched here: "
-              f"{', '.join(found.triton)}", file=out)
+        print(
+            f"note: Triton kernels are compiled for what a launch gives them, and nothing is launched here: "
+            f"{', '.join(found.triton)}",
+            file=out,
+        )
     if not found.sources and not found.triton:
         raise ToolchainError(f"{file}: builds no HIP (load_inline, load), and holds no text with a __global__ function")
     return wrong
@@ -93,8 +115,19 @@ def _cells(kernel: Resources, name: str, arch: str, threads: int, dynamic_lds_by
     lds_bytes = kernel.lds_bytes + dynamic_lds_bytes
     waves = waves_per_simd(arch, kernel.vgprs, kernel.sgprs, lds_bytes, -(-threads // WAVE_LANES))
     spills = f"{kernel.vgpr_spills}/{kernel.sgpr_spills}"
-    return (name, str(kernel.vgprs), str(kernel.agprs), str(kernel.sgprs), spills, str(kernel.scratch_bytes),
-            str(lds_bytes), str(threads), f"{waves:g}", str(kernel.matrix_instructions), str(kernel.code_bytes))
+    return (
+        name,
+        str(kernel.vgprs),
+        str(kernel.agprs),
+        str(kernel.sgprs),
+        spills,
+        str(kernel.scratch_bytes),
+        str(lds_bytes),
+        str(threads),
+        f"{waves:g}",
+        str(kernel.matrix_instructions),
+        str(kernel.code_bytes),
+    )
 
 
 def short_names(mangled: Sequence[str]) -> list[str]:
@@ -119,7 +152,7 @@ def _own_name(mangled: str) -> str:
     rest, own = rest.removeprefix("N"), mangled
     while found := re.match(r"(?:12_GLOBAL__N_1|St|L)*(\d+)", rest):
         start, length = found.end(), int(found[1])
-        own, rest = rest[start:start + length], rest[start + length:]
+        own, rest = rest[start : start + length], rest[start + length :]
         if not nested:
             break
     return own

@@ -65,8 +65,10 @@ def compile_program(folder: Path) -> None:
     lines = [_PRELUDE, f'#line 1 "{name}"', source]
     for i, expression in enumerate(expressions):
         address = expression if expression.lstrip().startswith("&") else f"&{expression}"
-        lines.append(f'#line 1 "name expression {expression}"\n'
-                     f'static __device__ __attribute__((used)) void* {_NAME}{i} = (void*)({address});')
+        lines.append(
+            f'#line 1 "name expression {expression}"\n'
+            f"static __device__ __attribute__((used)) void* {_NAME}{i} = (void*)({address});"
+        )
     headers = dict(zip(_strings(folder, "header_names"), _strings(folder, "headers")))
     text = "\n".join([*lines, ""])
     # The same source at the same place: the toolchain's cache goes by it.
@@ -86,8 +88,9 @@ def compile_program(folder: Path) -> None:
     else:
         addresses = find().device_asm(place / "program.hip", arch, [place], extra=options)
         definition = r"^_ZL\d+{name}:\n\s*\.quad\s+([\w.$]+)"
-    lowered = [re.search(definition.format(name=f"{_NAME}{i}"), addresses, re.MULTILINE)
-               for i in range(len(expressions))]
+    lowered = [
+        re.search(definition.format(name=f"{_NAME}{i}"), addresses, re.MULTILINE) for i in range(len(expressions))
+    ]
     (folder / "lowered").write_text("".join(f"{found[1] if found else ''}\0" for found in lowered))
     if "-fgpu-rdc" in options:
         module = bitcode.read_bytes()

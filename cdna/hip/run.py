@@ -20,8 +20,15 @@ _INCLUDED_BY_HIP_6 = ("-include", "stdio.h", "-include", "assert.h", "-include",
 _UNDEFINED = re.compile(r"undefined: (.*)$")
 
 
-def build_program(sources: Sequence[Path], arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
-                  std: str = "", extra: Sequence[str] = (), shared: bool = False) -> Path:
+def build_program(
+    sources: Sequence[Path],
+    arch: str,
+    include_dirs: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    std: str = "",
+    extra: Sequence[str] = (),
+    shared: bool = False,
+) -> Path:
     """The executable of HIP sources, one of them with main(), in the cache; `shared`: as a library, to be loaded.
 
     With -fgpu-rdc in `extra` kernels of one source may use device functions and variables of another.
@@ -40,13 +47,24 @@ def build_program(sources: Sequence[Path], arch: str, include_dirs: Sequence[Pat
         objects = [toolchain.host_object(source, None, *given) for source in sources]
         objects.append(toolchain.fat_binary_object(container({arch: assembly}), objects))
     else:
-        objects = [toolchain.host_object(source, container({arch: toolchain.device_asm(source, *given)}), *given)
-                   for source in sources]
+        objects = [
+            toolchain.host_object(source, container({arch: toolchain.device_asm(source, *given)}), *given)
+            for source in sources
+        ]
     folder = library.parent
     try:
         link = toolchain.link_shared if shared else toolchain.link_executable
-        return link(objects, [*libraries_called_by(objects), f"-L{folder}", "-lamdhip64", f"-Wl,-rpath,{folder}",
-                              "-lpthread", *libraries])
+        return link(
+            objects,
+            [
+                *libraries_called_by(objects),
+                f"-L{folder}",
+                "-lamdhip64",
+                f"-Wl,-rpath,{folder}",
+                "-lpthread",
+                *libraries,
+            ],
+        )
     except ToolchainError as error:
         found = _UNDEFINED.search(str(error))
         missing = [name for name in found[1].split(", ") if re.match(r"(__)?hip", name)] if found else []
@@ -55,8 +73,15 @@ def build_program(sources: Sequence[Path], arch: str, include_dirs: Sequence[Pat
         raise
 
 
-def compile_code_object(source: Path, output: Path, arch: str, include_dirs: Sequence[Path] = (),
-                        defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> None:
+def compile_code_object(
+    source: Path,
+    output: Path,
+    arch: str,
+    include_dirs: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    std: str = "",
+    extra: Sequence[str] = (),
+) -> None:
     """Write the kernels of a source as a file that hipModuleLoad takes."""
     code = container({arch: find().device_asm(source, arch, include_dirs, defines, std, extra)})
     try:
@@ -70,9 +95,17 @@ def compiler_of_the_program() -> dict[str, str]:
     return {"CDNA_PYTHON": sys.executable, "CDNA_ROOT": str(Path(__file__).parents[2])}
 
 
-def run_program(sources: Sequence[Path], arguments: Sequence[str], arch: str, include_dirs: Sequence[Path] = (),
-                defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = (), counters: bool = False,
-                output: Path | None = None) -> int:
+def run_program(
+    sources: Sequence[Path],
+    arguments: Sequence[str],
+    arch: str,
+    include_dirs: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    std: str = "",
+    extra: Sequence[str] = (),
+    counters: bool = False,
+    output: Path | None = None,
+) -> int:
     """Build and run; replaces this process by the program, whose exit code it thus has. counters: in this process, and
     print what its kernels did. output: where the program is put before it is run.
 
@@ -85,8 +118,13 @@ def run_program(sources: Sequence[Path], arguments: Sequence[str], arch: str, in
         except OSError as error:
             raise CdnaError(f"cannot write {output}: {error.strerror}") from None
         program = output.absolute()
-    environment = {"CDNA_DEVICES": "2", **os.environ, "CDNA_ARCH": arch, "CDNA_DETACH": "1",
-                   **compiler_of_the_program()}
+    environment = {
+        "CDNA_DEVICES": "2",
+        **os.environ,
+        "CDNA_ARCH": arch,
+        "CDNA_DETACH": "1",
+        **compiler_of_the_program(),
+    }
     if counters:
         from .counted import run_counted
 

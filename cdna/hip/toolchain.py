@@ -31,8 +31,12 @@ from .results import Results, digest_of, results_folder, stored
 
 CODE_OBJECT_VERSION = 5  # what Triton makes too: so kernels of both get their hidden arguments at the same places
 # With "." for the folder of compilation, debug information names every file in full.
-DEVICE_FLAGS = ("-O3", "-gline-tables-only", "-fdebug-compilation-dir=.",
-                f"-mcode-object-version={CODE_OBJECT_VERSION}")
+DEVICE_FLAGS = (
+    "-O3",
+    "-gline-tables-only",
+    "-fdebug-compilation-dir=.",
+    f"-mcode-object-version={CODE_OBJECT_VERSION}",
+)
 HOST_FLAGS = ("-O2", "-fPIC")
 _RDC_NAMES = re.compile(rb"__hip_(?:fatbin|gpubin_handle)_[0-9a-f]{4,}")
 
@@ -44,30 +48,67 @@ class Toolchain:
     compiler: Compiler
     folder: str = ""  # where the compiler is run, which is part of a result's name; "": the current folder
 
-    def device_asm(self, source: Path, arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
-                   std: str = "", extra: Sequence[str] = ()) -> str:
+    def device_asm(
+        self,
+        source: Path,
+        arch: str,
+        include_dirs: Sequence[Path] = (),
+        defines: Sequence[str] = (),
+        std: str = "",
+        extra: Sequence[str] = (),
+    ) -> str:
         """AMDGCN assembly of the kernels in `source`. `defines`: NAME or NAME=VALUE; `std`: as in -std=."""
         return self.device_asm_file(source, arch, include_dirs, defines, std, extra).read_text()
 
-    def device_asm_file(self, source: Path, arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
-                        std: str = "", extra: Sequence[str] = ()) -> Path:
+    def device_asm_file(
+        self,
+        source: Path,
+        arch: str,
+        include_dirs: Sequence[Path] = (),
+        defines: Sequence[str] = (),
+        std: str = "",
+        extra: Sequence[str] = (),
+    ) -> Path:
         """As device_asm; where the assembly lies in the cache."""
         arch = _known(arch)
         user = _user_flags(include_dirs, defines, std, extra)
-        return self._compile(source, self._device_flags(arch, extra), user, ["-S"], include_dirs, ".s",
-                             lambda output: self._verify(output, arch))
+        return self._compile(
+            source,
+            self._device_flags(arch, extra),
+            user,
+            ["-S"],
+            include_dirs,
+            ".s",
+            lambda output: self._verify(output, arch),
+        )
 
-    def device_bitcode(self, source: Path, arch: str, include_dirs: Sequence[Path] = (), defines: Sequence[str] = (),
-                       std: str = "", extra: Sequence[str] = ()) -> Path:
+    def device_bitcode(
+        self,
+        source: Path,
+        arch: str,
+        include_dirs: Sequence[Path] = (),
+        defines: Sequence[str] = (),
+        std: str = "",
+        extra: Sequence[str] = (),
+    ) -> Path:
         """Relocatable device code of a source (-fgpu-rdc), for `link_device`."""
         user = _user_flags(include_dirs, defines, std, extra)
-        return self._compile(source, self._device_flags(_known(arch), extra), user, ["-emit-llvm", "-c"], include_dirs,
-                             ".bc")
+        return self._compile(
+            source, self._device_flags(_known(arch), extra), user, ["-emit-llvm", "-c"], include_dirs, ".bc"
+        )
 
     def device_ir(self, bitcode: Path) -> str:
         """LLVM IR, as text, of relocatable device code."""
-        command = [*self.compiler.driver, "--target=amdgcn-amd-amdhsa", "-nogpulib", "-x", "ir", str(bitcode),
-                   "-emit-llvm", "-S"]
+        command = [
+            *self.compiler.driver,
+            "--target=amdgcn-amd-amdhsa",
+            "-nogpulib",
+            "-x",
+            "ir",
+            str(bitcode),
+            "-emit-llvm",
+            "-S",
+        ]
 
         def build(output: Path) -> Iterable[Path]:
             _run([*command, "-o", str(output)], _device_link_error)
@@ -78,8 +119,18 @@ class Toolchain:
     def link_device(self, bitcode: Sequence[Path], arch: str, extra: Sequence[str] = ()) -> str:
         """AMDGCN assembly of relocatable device code, linked into one program. extra: options of the compiler."""
         first, *others = bitcode
-        command = [*self.compiler.driver, "--target=amdgcn-amd-amdhsa", f"-mcpu={_known(arch)}", "-nogpulib",
-                   "-x", "ir", str(first), *DEVICE_FLAGS, *extra, "-S"]
+        command = [
+            *self.compiler.driver,
+            "--target=amdgcn-amd-amdhsa",
+            f"-mcpu={_known(arch)}",
+            "-nogpulib",
+            "-x",
+            "ir",
+            str(first),
+            *DEVICE_FLAGS,
+            *extra,
+            "-S",
+        ]
         for file in others:
             command += ["-Xclang", "-mlink-bitcode-file", "-Xclang", str(file)]
 
@@ -90,8 +141,16 @@ class Toolchain:
 
         return Results(digest_of(self._identity(), *command), ".s").get(build).read_text()
 
-    def host_object(self, source: Path, fat_binary: bytes | None, arch: str, include_dirs: Sequence[Path] = (),
-                    defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
+    def host_object(
+        self,
+        source: Path,
+        fat_binary: bytes | None,
+        arch: str,
+        include_dirs: Sequence[Path] = (),
+        defines: Sequence[str] = (),
+        std: str = "",
+        extra: Sequence[str] = (),
+    ) -> Path:
         """Object of the host code in `source`, its kernels as stubs that launch; `fat_binary` is embedded, or with
         None left to `fat_binary_object`."""
         action = ["-c"]
@@ -108,10 +167,18 @@ class Toolchain:
         code = [name for name in names if name.startswith("__hip_fatbin_")]
         handles = [name for name in names if not name.startswith("__hip_fatbin_")]
         embedded = stored(fat_binary, ".hipfb")
-        lines = ['.section .hip_fatbin,"a",@progbits', ".p2align 12", *(f".globl {name}\n{name}:" for name in code),
-                 f'.incbin "{embedded}"', '.section .bss,"aw",@nobits', ".p2align 3",
-                 *(f".globl {name}\n{name}:" for name in handles), ".zero 8",
-                 '.section .note.GNU-stack,"",@progbits', ""]
+        lines = [
+            '.section .hip_fatbin,"a",@progbits',
+            ".p2align 12",
+            *(f".globl {name}\n{name}:" for name in code),
+            f'.incbin "{embedded}"',
+            '.section .bss,"aw",@nobits',
+            ".p2align 3",
+            *(f".globl {name}\n{name}:" for name in handles),
+            ".zero 8",
+            '.section .note.GNU-stack,"",@progbits',
+            "",
+        ]
         source = stored("\n".join(lines).encode(), ".s")
         command = [*self.compiler.driver, "-x", "assembler", "-c", str(source)]
 
@@ -121,8 +188,16 @@ class Toolchain:
 
         return Results(digest_of(self._identity(), *command), ".o").get(build)
 
-    def precompiled_header(self, header: Path, side: str, arch: str, include_dirs: Sequence[Path] = (),
-                           defines: Sequence[str] = (), std: str = "", extra: Sequence[str] = ()) -> Path:
+    def precompiled_header(
+        self,
+        header: Path,
+        side: str,
+        arch: str,
+        include_dirs: Sequence[Path] = (),
+        defines: Sequence[str] = (),
+        std: str = "",
+        extra: Sequence[str] = (),
+    ) -> Path:
         """`header`, parsed, for the "device" or the "host" pass of sources that are compiled with these very options
         and ["-Xclang", "-include-pch", "-Xclang", path]."""
         flags = self._device_flags(_known(arch), extra) if side == "device" else self._host_flags(arch)
@@ -150,8 +225,16 @@ class Toolchain:
     def _identity(self) -> str:
         return json.dumps([self.compiler.driver, self.compiler.linker, self.compiler.version])
 
-    def _compile(self, source: Path, own: list[str], user: list[str], action: list[str], include_dirs: Sequence[Path],
-                 suffix: str, check: Callable[[Path], None] = lambda output: None) -> Path:
+    def _compile(
+        self,
+        source: Path,
+        own: list[str],
+        user: list[str],
+        action: list[str],
+        include_dirs: Sequence[Path],
+        suffix: str,
+        check: Callable[[Path], None] = lambda output: None,
+    ) -> Path:
         source = Path(source).absolute()
         if not source.is_file():
             raise ToolchainError(f"{source}: no such file")
@@ -179,8 +262,11 @@ class Toolchain:
         # not -MD: the driver keeps that from device compilations
         listing = ["-dependency-file", str(listed), "-MT", "output", "-sys-header-deps"]
         through = [part for word in listing for part in ("-Xclang", word)]
-        _run([*self.compiler.driver, *flags, str(source), *through, "-o", str(output)],
-             lambda said: CompileError(explain(said, source, tuple(Path(d) for d in folders))), self.folder)
+        _run(
+            [*self.compiler.driver, *flags, str(source), *through, "-o", str(output)],
+            lambda said: CompileError(explain(said, source, tuple(Path(d) for d in folders))),
+            self.folder,
+        )
         return _dependencies(listed)
 
     def _beginnings(self) -> Beginnings:
@@ -191,8 +277,18 @@ class Toolchain:
         """CompileError where an assembler or a linker would refuse the assembly."""
         text = assembly.read_text()
         if verify.has_inline_assembly(text):
-            command = [*self.compiler.driver, "--target=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-nogpulib",
-                       "-x", "assembler", "-c", str(assembly), "-o", str(assembly.with_suffix(".o"))]
+            command = [
+                *self.compiler.driver,
+                "--target=amdgcn-amd-amdhsa",
+                f"-mcpu={arch}",
+                "-nogpulib",
+                "-x",
+                "assembler",
+                "-c",
+                str(assembly),
+                "-o",
+                str(assembly.with_suffix(".o")),
+            ]
             _run(command, lambda said: CompileError(verify.assembler_error(text, said)))
         undefined = verify.undefined_symbol(text)
         if undefined:
@@ -211,8 +307,11 @@ class Toolchain:
                     return inputs
                 except ToolchainError:  # then with the C++ library
                     if not zigs_cxx_library_is_built():
-                        print("cdna: building the C++ library (once per machine, two minutes; none with g++) ...",
-                              file=sys.stderr, flush=True)
+                        print(
+                            "cdna: building the C++ library (once per machine, two minutes; none with g++) ...",
+                            file=sys.stderr,
+                            flush=True,
+                        )
             _run([*linker, *arguments, "-o", str(output)], _link_error)
             return inputs
 
@@ -227,8 +326,16 @@ class Toolchain:
         def build(output: Path) -> Iterable[Path]:
             source = output.with_suffix(".ll")
             source.write_text(text)
-            command = [*self.compiler.driver, "--target=amdgcn-amd-amdhsa", "-nogpulib", "-x", "ir",
-                       "-emit-llvm", "-c", str(source)]
+            command = [
+                *self.compiler.driver,
+                "--target=amdgcn-amd-amdhsa",
+                "-nogpulib",
+                "-x",
+                "ir",
+                "-emit-llvm",
+                "-c",
+                str(source),
+            ]
             _run([*command, "-o", str(output)], lambda said: ToolchainError(f"making {source.name}: {said.strip()}"))
             return ()
 
@@ -250,6 +357,7 @@ def control_ir(arch: str, extra: Sequence[str] = ()) -> str:
 
     Names and meanings: ROCm-Device-Libs, doc/OCML.md, "Controls"; the ISA version is 9402 for gfx942.
     """
+
     def on(flag: str, negation: str, default: bool = False) -> int:
         given = [option for option in extra if option in (flag, negation, "-ffast-math", "-Ofast", "-fno-fast-math")]
         return int(default if not given else given[-1] in (flag, "-ffast-math", "-Ofast"))
@@ -265,8 +373,10 @@ def control_ir(arch: str, extra: Sequence[str] = ()) -> str:
         "ISA_version": ("i32", int(major) * 1000 + minor * 100 + stepping),
         "ABI_version": ("i32", CODE_OBJECT_VERSION * 100),
     }
-    lines = [f"@__oclc_{name} = linkonce_odr protected local_unnamed_addr addrspace(4) constant {type_} {value}"
-             for name, (type_, value) in values.items()]
+    lines = [
+        f"@__oclc_{name} = linkonce_odr protected local_unnamed_addr addrspace(4) constant {type_} {value}"
+        for name, (type_, value) in values.items()
+    ]
     return "\n".join(['target triple = "amdgcn-amd-amdhsa"', *lines, ""])
 
 
@@ -284,8 +394,15 @@ def _user_flags(include_dirs: Sequence[Path], defines: Sequence[str], std: str, 
 
 def _run(command: list[str], error: Callable[[str], ToolchainError], folder: str = "") -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment(),
-                              stdin=subprocess.DEVNULL, cwd=folder or None)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            cwd=folder or None,
+        )
     except OSError as reason:
         raise ToolchainError(f"cannot run {command[0]}: {reason.strerror}") from None
     if done.returncode:

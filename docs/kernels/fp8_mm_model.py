@@ -266,23 +266,30 @@ def main() -> None:
         return
     table, times = hip.table(), []
     names = {tile: name[1:] for name, tile in hip.tiles().items()}
-    print("| m, n, k | tile, split-K | VGPR | spills | LDS B | waves/SIMD | MFMA/instr. | matrix use | bound |"
-          " modelled us | with a transpose pass us | speed of light us | best published us | AITER, GEMM only us |")
+    print(
+        "| m, n, k | tile, split-K | VGPR | spills | LDS B | waves/SIMD | MFMA/instr. | matrix use | bound |"
+        " modelled us | with a transpose pass us | speed of light us | best published us | AITER, GEMM only us |"
+    )
     print("|" + "---|" * 14)
     for index, shape in enumerate(cases):
         row = table[shape]
         modelled = model(*shape, row)
-        two_passes = min(model(*shape, hip.Row(tile, split_k, 8), transposed=True).us
-                         for tile in names for split_k in range(1, min(shape[2] // 128, 16) + 1))
+        two_passes = min(
+            model(*shape, hip.Row(tile, split_k, 8), transposed=True).us
+            for tile in names
+            for split_k in range(1, min(shape[2] // 128, 16) + 1)
+        )
         used = hip.resources(text(), row.tile)
         spills = used["vgpr_spill_count"] + used["sgpr_spill_count"]
         contest = [p["us"][index] for p in problem["published"] if p["by"] != "AITER" and p["us"][index]]
         aiter = next(p["us"][index] for p in problem["published"] if p["by"] == "AITER")
-        print(f"| {', '.join(map(str, shape))} | {names[row.tile]}, {row.split_k} | {used['vgpr_count']} | {spills} |"
-              f" {used['group_segment_fixed_size']} |"
-              f" {row.tile.waves_per_simd} | {executed_share(*shape, row):.3f} | {modelled.matrix_share:.2f} |"
-              f" {modelled.bound} | {modelled.us:.1f} | {two_passes:.1f} | {speed_of_light_us(*shape):.1f} |"
-              f" {min(contest)} | {aiter or '-'} |")
+        print(
+            f"| {', '.join(map(str, shape))} | {names[row.tile]}, {row.split_k} | {used['vgpr_count']} | {spills} |"
+            f" {used['group_segment_fixed_size']} |"
+            f" {row.tile.waves_per_simd} | {executed_share(*shape, row):.3f} | {modelled.matrix_share:.2f} |"
+            f" {modelled.bound} | {modelled.us:.1f} | {two_passes:.1f} | {speed_of_light_us(*shape):.1f} |"
+            f" {min(contest)} | {aiter or '-'} |"
+        )
         times.append((modelled.us, two_passes, min(contest)))
     means = [math.exp(sum(map(math.log, column)) / len(times)) for column in zip(*times)]
     print("\nGeometric means: modelled {:.1f}, with a transpose pass {:.1f}, best published {:.1f} us".format(*means))

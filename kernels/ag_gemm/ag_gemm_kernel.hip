@@ -72,7 +72,7 @@ __device__ void push_rows(const AgGemmArgs& args, int id) {
 // The tile of a workgroup: own rows first, then bands of `band` row tiles of every peer, which arrive at the same time.
 // Within a band (and within the own rows) each XCD takes one contiguous range.
 struct Work {
-    int source;  // whose rows; 0 if merged
+    int source;       // whose rows; 0 if merged
     int row, column;  // in tiles
     int number;       // of all tiles
     int slice;        // of k
@@ -103,7 +103,7 @@ template <class T>
 __device__ void compute_tile(const AgGemmArgs& args, int id, unsigned char* lds) {
     const Place place;
     const Work work(args, id);
-    const int row = work.row * T::BM, column = work.column * T::BN;        // row: among the source's
+    const int row = work.row * T::BM, column = work.column * T::BN;       // row: among the source's
     const int n_rows = args.merged ? args.rows * args.ranks : args.rows;  // of the source
     const int wave_row = place.wave / T::WAVES_N * T::WM, wave_column = place.wave % T::WAVES_N * T::WN;
 
@@ -117,8 +117,8 @@ __device__ void compute_tile(const AgGemmArgs& args, int id, unsigned char* lds)
         const int chunk = args.merged ? 0 : work.row;
         for (int i = place.thread; i < n_flags; i += T::THREADS) {
             const int source = first_source + i / args.senders, sender = i % args.senders;
-            const int* flag = reinterpret_cast<const int*>(region) +
-                              (source * args.chunks + chunk) * args.senders + sender;
+            const int* flag =
+                reinterpret_cast<const int*>(region) + (source * args.chunks + chunk) * args.senders + sender;
             wait_flag(flag, args.epoch, args.patience, WAIT_FOR_ROWS, source);
         }
         if (n_flags > 0) __syncthreads();
@@ -130,10 +130,8 @@ __device__ void compute_tile(const AgGemmArgs& args, int id, unsigned char* lds)
 
     typename T::Wave::Sum sum;
     T::Wave::zero(sum);
-    if (args.bias && work.slice == 0)
-        T::Wave::set_bias(sum, args.bias, args.n, column + wave_column, place.lane);
-    gemm_tile<T>(sum,
-                 tile_inputs<T>(rows, args.w, n_rows, args.n, args.k, row, column, work.slice, args.split_k), lds,
+    if (args.bias && work.slice == 0) T::Wave::set_bias(sum, args.bias, args.n, column + wave_column, place.lane);
+    gemm_tile<T>(sum, tile_inputs<T>(rows, args.w, n_rows, args.n, args.k, row, column, work.slice, args.split_k), lds,
                  place, a_ready);
     lds_barrier();
     if (args.split_k > 1) {
@@ -153,10 +151,8 @@ template <class T>
 __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void ag_gemm_kernel(const AgGemmArgs args) {
     unsigned char* lds = workgroup_lds<T::LDS_BYTES>();
     const int id = blockIdx.x;
-    if (id < args.push_groups)
-        push_rows<T::THREADS>(args, id);
-    else
-        compute_tile<T>(args, id - args.push_groups, lds);
+    if (id < args.push_groups) push_rows<T::THREADS>(args, id);
+    else compute_tile<T>(args, id - args.push_groups, lds);
 }
 
 // table ... alarm: addresses. block_m, block_n: of one of the tiles that with_gemm_tile() offers. N and K are multiples

@@ -179,8 +179,7 @@ struct All2All {
     __device__ bool is_set(u32 flag) const { return flag >> COUNT_BITS == (a.epoch & (~0u >> COUNT_BITS)); }
     __device__ unsigned char* peer(int rank) const { return a.region[rank]; }
     __device__ int* token_flag(unsigned char* region, int source, int position, int chunk) const {
-        return reinterpret_cast<int*>(region + a.at.flags) +
-               (position * shape.chunks + chunk) * a.world_size + source;
+        return reinterpret_cast<int*>(region + a.at.flags) + (position * shape.chunks + chunk) * a.world_size + source;
     }
     __device__ int* sum_flag(unsigned char* region, int owner, int token, int chunk) const {
         return reinterpret_cast<int*>(region + a.at.sum_flags) + (token * shape.chunks + chunk) * a.world_size + owner;
@@ -244,8 +243,7 @@ struct All2All {
         const unsigned char* const row = a.x + size_t(token) * token_bytes();
         Pieces<N> v = {};
         each<N>([&](int i) {
-            if (has(i, chunk))
-                v.of[i] = reinterpret_cast<const Piece*>(row)[chunk * shape.pieces + lane + i * WAVE];
+            if (has(i, chunk)) v.of[i] = reinterpret_cast<const Piece*>(row)[chunk * shape.pieces + lane + i * WAVE];
         });
         return v;
     }

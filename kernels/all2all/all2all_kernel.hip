@@ -5,7 +5,8 @@
 #include "all2all_kernel.h"
 
 static void must(hipError_t error, const char* what) {
-    if (error != hipSuccess) throw std::runtime_error(std::string("all2all: ") + what + ": " + hipGetErrorString(error));
+    if (error != hipSuccess)
+        throw std::runtime_error(std::string("all2all: ") + what + ": " + hipGetErrorString(error));
 }
 
 // Runs f with the kernel for that dim.
@@ -78,13 +79,9 @@ int64_t all2all_plan(int rank, int world_size, int experts, int k, int dim, int 
     return reinterpret_cast<int64_t>(plan);
 }
 
-void all2all_drop(int64_t plan) {
-    delete reinterpret_cast<All2AllPlan*>(plan);
-}
+void all2all_drop(int64_t plan) { delete reinterpret_cast<All2AllPlan*>(plan); }
 
-int all2all_groups(int64_t plan) {
-    return reinterpret_cast<All2AllPlan*>(plan)->groups;
-}
+int all2all_groups(int64_t plan) { return reinterpret_cast<All2AllPlan*>(plan)->groups; }
 
 // Where this process sees rank `peer`'s region.
 void all2all_peer(int64_t plan, int peer, int64_t address) {
@@ -92,8 +89,8 @@ void all2all_peer(int64_t plan, int peer, int64_t address) {
 }
 
 // One call. stamps: where the waves' clock readings go (int64 [groups * WAVES][4]) if built with ALL2ALL_TRACE, else 0.
-void all2all_run(int64_t plan, int64_t x, int64_t indices, int64_t weights, int64_t out, int num_tokens,
-                 int64_t epoch, int64_t stamps) {
+void all2all_run(int64_t plan, int64_t x, int64_t indices, int64_t weights, int64_t out, int num_tokens, int64_t epoch,
+                 int64_t stamps) {
     const All2AllPlan& p = *reinterpret_cast<const All2AllPlan*>(plan);
     All2AllArgs a = p.args;
     const size_t half = (epoch & 1) * p.half_bytes;

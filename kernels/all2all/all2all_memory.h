@@ -73,17 +73,15 @@ __device__ inline int lane_value(int x, int lane) { return __shfl_sync(~0u, x, l
 
 using Shared = unsigned char*;
 
-__device__ inline Shared shared(const void* base) {
-    return static_cast<unsigned char*>(const_cast<void*>(base));
-}
+__device__ inline Shared shared(const void* base) { return static_cast<unsigned char*>(const_cast<void*>(base)); }
 __device__ inline void store_16(Shared base, u32 offset, Piece v) { *reinterpret_cast<Piece*>(base + offset) = v; }
 __device__ inline Piece load_16(Shared base, u32 offset) {  // in L2, past L1
     return __ldcg(reinterpret_cast<const Piece*>(base + offset));
 }
 // Each half is single-copy atomic: 8 bytes, one word of data and its tag.
 __device__ inline void store_tagged_16(Shared base, u32 offset, Piece v) {
-    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(base + offset), "r"(v.x), "r"(v.y),
-                 "r"(v.z), "r"(v.w)
+    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(base + offset), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
                  : "memory");
 }
 __device__ inline Piece load_tagged_16(Shared base, u32 offset) {

@@ -16,8 +16,8 @@ constexpr bool TAKES_TURNS = T::BM * T::BN >= 128 * 256;
 // there, a second one's behind the stages.
 template <class T>
 struct InTurn : T {
-    static constexpr int AHEAD = T::STAGES - 2;  // two stages' products are under way
-    static constexpr int W_AT = T::BM * 128;     // in a stage, behind a
+    static constexpr int AHEAD = T::STAGES - 2;             // two stages' products are under way
+    static constexpr int W_AT = T::BM * 128;                // in a stage, behind a
     static constexpr int RESULT_BYTES = T::WM * T::BN * 2;  // of a warpgroup
     static constexpr int LDS_BYTES = T::LDS_BYTES + (T::WAVES - 1) * RESULT_BYTES;
     static_assert(T::WAVES_N == 1 && T::WAVES <= 2 && RESULT_BYTES <= T::STAGE_BYTES);

@@ -8,7 +8,7 @@
 
 constexpr int LDS_OF_CU = 65536;  // bytes
 constexpr int STAGE_K = 32;       // k of a stage
-constexpr int XCDS = 8;                         // MI300X: dies with an L2 each, which take workgroups in turn
+constexpr int XCDS = 8;           // MI300X: dies with an L2 each, which take workgroups in turn
 
 template <int BYTES>
 __device__ unsigned char* workgroup_lds() {
@@ -223,7 +223,8 @@ struct WaveTile {
                 const u32x2 four = __builtin_amdgcn_raw_buffer_load_b64(buffer, at, 0, CACHE_NORMAL);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    const float value = __builtin_bit_cast(float, i & 1 ? four[i / 2] & 0xffff0000u : four[i / 2] << 16);
+                    const float value =
+                        __builtin_bit_cast(float, i & 1 ? four[i / 2] & 0xffff0000u : four[i / 2] << 16);
 #pragma unroll
                     for (int fm = 0; fm < FM; ++fm) sum.v[fm][fn][4 * q + i] = value;
                 }
@@ -299,7 +300,7 @@ struct WaveTile {
         });
     }
 
-private:
+ private:
     // Masks of __builtin_amdgcn_sched_group_barrier.
     static constexpr int MATRIX_WORK = 0x8, VMEM_READ = 0x20, DS_READ = 0x100, DS_WRITE = 0x200;
 

@@ -112,14 +112,14 @@ __device__ inline u32 arrive(u32* counter) {
 __device__ inline void reset_arrivals(u32* counter) { atomicExch(counter, 0u); }
 
 // Register lists of inline assembly: ten operands' names; 16 accumulators.
-#define OPERANDS_10(tens) \
+#define OPERANDS_10(tens)                                                                                             \
     "%" #tens "0, %" #tens "1, %" #tens "2, %" #tens "3, %" #tens "4, %" #tens "5, %" #tens "6, %" #tens "7, %" #tens \
     "8, %" #tens "9, "
 #define SUMS_4(i) "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3])
 #define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
 #define SUMS_64(i) SUMS_16(i), SUMS_16(i + 16), SUMS_16(i + 32), SUMS_16(i + 48)
-#define WGMMA(shape, operands)                                                                                      \
-    "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, 1, 0;\nwgmma.mma_async.sync.aligned." shape                 \
+#define WGMMA(shape, operands)                                                                      \
+    "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, 1, 0;\nwgmma.mma_async.sync.aligned." shape \
     ".f32.bf16.bf16 {" operands ", accumulate, 1, 1, 0, 0;\n}"
 
 // sum[64, N] += a * w over 16 k. a, w: descriptors of 64 and of N rows in LDS.
@@ -135,12 +135,12 @@ __device__ inline void multiply_64(float (&sum)[64], u64 a, u64 w) {
                  : "l"(a), "l"(w));
 }
 __device__ inline void multiply_64(float (&sum)[128], u64 a, u64 w) {
-    asm volatile(WGMMA("m64n256k16",
-                       OPERANDS_10() OPERANDS_10(1) OPERANDS_10(2) OPERANDS_10(3) OPERANDS_10(4) OPERANDS_10(5)
-                           OPERANDS_10(6) OPERANDS_10(7) OPERANDS_10(8) OPERANDS_10(9) OPERANDS_10(10) OPERANDS_10(11)
-                       "%120, %121, %122, %123, %124, %125, %126, %127}, %128, %129")
-                 : SUMS_64(0), SUMS_64(64)
-                 : "l"(a), "l"(w));
+    asm volatile(
+        WGMMA("m64n256k16", OPERANDS_10() OPERANDS_10(1) OPERANDS_10(2) OPERANDS_10(3) OPERANDS_10(4) OPERANDS_10(5)
+                                OPERANDS_10(6) OPERANDS_10(7) OPERANDS_10(8) OPERANDS_10(9) OPERANDS_10(10)
+                                    OPERANDS_10(11) "%120, %121, %122, %123, %124, %125, %126, %127}, %128, %129")
+        : SUMS_64(0), SUMS_64(64)
+        : "l"(a), "l"(w));
 }
 
 #undef OPERANDS_10
@@ -242,8 +242,7 @@ struct WaveTile {
                 const auto chunk = [&](int j) { return ((first + j) * WARP + lane) % CHUNKS; };
                 decltype(fetch(0, 0)) fetched[ROWS_AT_ONCE];
 #pragma unroll
-                for (int j = 0; j < ROWS_AT_ONCE; ++j)
-                    fetched[j] = fetch(fm * SUB + warp_row + row(j), chunk(j) * 8);
+                for (int j = 0; j < ROWS_AT_ONCE; ++j) fetched[j] = fetch(fm * SUB + warp_row + row(j), chunk(j) * 8);
 #pragma unroll
                 for (int j = 0; j < ROWS_AT_ONCE; ++j)
                     f(fm * SUB + warp_row + row(j), chunk(j) * 8,
@@ -261,8 +260,7 @@ struct WaveTile {
     static __device__ void add_8(Sum& sum, int i, u32x4 words) {
         float* v = sum.v[i / (FN / 2)] + i % (FN / 2) * 8;
 #pragma unroll
-        for (int j = 0; j < 8; ++j)
-            v[j] += __uint_as_float(j & 1 ? words[j / 2] & 0xffff0000u : words[j / 2] << 16);
+        for (int j = 0; j < 8; ++j) v[j] += __uint_as_float(j & 1 ? words[j / 2] & 0xffff0000u : words[j / 2] << 16);
     }
     static __device__ void round(Sum& sum) {
 #pragma unroll
@@ -291,7 +289,7 @@ struct WaveTile {
         }
     }
 
-private:
+ private:
     // Of rows of 64 k from that address on, in the layout of stage_offset(): 128-byte swizzle, 1,024 bytes from one
     // 8 rows to the next. 16 k further is 2 more. (PTX ISA, "matrix descriptor" of wgmma.)
     static __device__ u64 descriptor(const unsigned char* rows) {

@@ -5,7 +5,8 @@
 // then read. docs/symmetric-heap.md has the protocol. Every difference between AMD and NVIDIA is one function here.
 #pragma once
 
-constexpr int FLAG_STRIDE = 64;  // bytes from one rank's flag to the next: a cache line each, for none to disturb others
+constexpr int FLAG_STRIDE =
+    64;  // bytes from one rank's flag to the next: a cache line each, for none to disturb others
 
 #ifdef __NVCC__  // hipify turns the other name, with CUDACC in it, into HIP's
 

@@ -9,23 +9,23 @@
 #include "gfx942.h"
 #include "workgroup_order.h"
 
-constexpr int N_XCD = 8;             // MI300X
-constexpr int SCALE_BLOCK = 128;     // of k (and of n, for b) under one scale
-constexpr int STAGE_K = 64;          // of k in one LDS buffer
-constexpr int GRANULE = 8;           // bytes of k that one lane feeds to one matrix instruction
+constexpr int N_XCD = 8;          // MI300X
+constexpr int SCALE_BLOCK = 128;  // of k (and of n, for b) under one scale
+constexpr int STAGE_K = 64;       // of k in one LDS buffer
+constexpr int GRANULE = 8;        // bytes of k that one lane feeds to one matrix instruction
 constexpr int GRANULES = STAGE_K / GRANULE;
 constexpr int STEPS = STAGE_K / 16;  // v_mfma_f32_32x32x16_fp8_fp8 in one stage
 constexpr int SUB = 32;              // rows and columns of one matrix instruction
 constexpr int WAVE_N = 64;           // columns of one wave; 64 so that they lie under one scale of b
 
 struct Fp8MmArgs {
-    const unsigned char* a;   // fp8 e4m3fnuz [K][M]
-    const unsigned char* b;   // fp8 e4m3fnuz [K][N]
-    const float* a_scale;     // [K/128][M]
-    const float* b_scale;     // [K/128][ceil(N/128)]
-    unsigned short* c;        // bf16 [M][N]
-    float* partial;           // [tiles][split_k][BM * BN], used where split_k > 1; its own order of elements
-    u32* arrived;             // [tiles], zero between launches, used where split_k > 1
+    const unsigned char* a;  // fp8 e4m3fnuz [K][M]
+    const unsigned char* b;  // fp8 e4m3fnuz [K][N]
+    const float* a_scale;    // [K/128][M]
+    const float* b_scale;    // [K/128][ceil(N/128)]
+    unsigned short* c;       // bf16 [M][N]
+    float* partial;          // [tiles][split_k][BM * BN], used where split_k > 1; its own order of elements
+    u32* arrived;            // [tiles], zero between launches, used where split_k > 1
     int m, n, k, split_k, group_rows;
 };
 
@@ -77,8 +77,8 @@ struct Loader {
     static_assert(ROWS / 4 * GRANULES == THREADS);
 
     Buffer buffer;
-    u32 pitch;         // bytes from k to k + 1
-    u32 offset[2];     // of the next patch of even and of odd stages
+    u32 pitch;      // bytes from k to k + 1
+    u32 offset[2];  // of the next patch of even and of odd stages
     int lds_offset[4];
 
     __device__ Loader(const unsigned char* base, int extent, int first_row, int first_k, int last_k, int thread)
@@ -142,11 +142,9 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(c
 
     int read_a[T::FM], read_b[T::FN];
 #pragma unroll
-    for (int fm = 0; fm < T::FM; ++fm)
-        read_a[fm] = fragment_offset<T::BM>(wave_m + fm * SUB, lane);
+    for (int fm = 0; fm < T::FM; ++fm) read_a[fm] = fragment_offset<T::BM>(wave_m + fm * SUB, lane);
 #pragma unroll
-    for (int fn = 0; fn < T::FN; ++fn)
-        read_b[fn] = B_AT + fragment_offset<T::BN>(wave_n + fn * SUB, lane);
+    for (int fn = 0; fn < T::FN; ++fn) read_b[fn] = B_AT + fragment_offset<T::BN>(wave_n + fn * SUB, lane);
 
     u32 a_words[2][GRANULE], b_words[2][GRANULE];
     float scale[T::FM], next_a_scale[T::FM], next_b_scale;

@@ -12,6 +12,7 @@ struct TuningRow {
 // What a shape outside the table gets: small enough to fill the card at M = 64, and no partial sums.
 constexpr TuningRow DEFAULT = {0, 0, 0, T64x64, 1, 4};
 
+// clang-format off
 constexpr TuningRow TUNING[] = {
     // m    n     k     tile    split_k group_rows
     // benchmarks
@@ -46,6 +47,7 @@ constexpr TuningRow TUNING[] = {
     { 512, 4096,  512, T64x64,    1, 8},
     { 512, 1536, 7168, T128x128,  6, 8},
 };
+// clang-format on
 
 inline TuningRow tuning(int m, int n, int k) {
     for (const TuningRow& row : TUNING)

@@ -114,9 +114,7 @@ def fp8_mm_kernel(
             tl.debug_barrier()
             total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
             for other in range(SPLIT_K):
-                total += tl.load(
-                    partial_ptr + other * M * N + c_offset, mask=inside, other=0.0, cache_modifier=".cv"
-                )
+                total += tl.load(partial_ptr + other * M * N + c_offset, mask=inside, other=0.0, cache_modifier=".cv")
             tl.store(c_ptr + c_offset, total.to(tl.bfloat16), mask=inside)
             tl.store(arrived_ptr + tile, 0)
 

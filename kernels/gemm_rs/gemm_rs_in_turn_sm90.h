@@ -15,7 +15,9 @@ struct GemmRsJob {
         return is_own(number) ? own_tile<T>(args, number - args.senders) : sent_tile<T>(args, number).work;
     }
     __device__ TileInputs inputs(int number) const { return inputs_of<T>(args, work(number)); }
-    __device__ void start(typename T::Wave::Sum& sum, int number) const { start_sum<T>(sum, args, work(number), place); }
+    __device__ void start(typename T::Wave::Sum& sum, int number) const {
+        start_sum<T>(sum, args, work(number), place);
+    }
     __device__ void send_rest(const unsigned char* own_room) const {
         if (under_way >= 0 && place.wave != 0) send(under_way, own_room);
     }
@@ -35,7 +37,7 @@ struct GemmRsJob {
         under_way = number;
     }
 
-private:
+ private:
     __device__ void send(int number, const unsigned char* result) const {
         const Sent sent = sent_tile<T>(args, number);
         SentTile<T>::send(args.table[sent.owner] + slot(args.rank, sent.work), result, place);

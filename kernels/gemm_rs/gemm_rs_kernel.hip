@@ -61,8 +61,7 @@ template <class T>
 __device__ Work work_of(const GemmRsArgs& args, int order, int row_tiles, int first_row, int n_rows, int first_number) {
     const int tile = order / args.split_k;  // the slices of one tile run side by side on one XCD
     const TilePlace place = grouped_rows(tile, row_tiles, args.column_tiles, args.group_rows);
-    return {first_row,        n_rows, place.row * T::BM, place.column * T::BN, first_number + tile,
-            order % args.split_k};
+    return {first_row, n_rows, place.row * T::BM, place.column * T::BN, first_number + tile, order % args.split_k};
 }
 
 // First row or column of the wave in its tile.
@@ -287,15 +286,11 @@ __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void gemm_rs_kernel(const
     const int id = blockIdx.x, after = id - up_to_xcds(args.senders);
     if (id < args.senders) {
         const int order = xcd_contiguous<XCDS>(id, args.senders);
-        if (args.merged)
-            scatter_tile<T>(args, order, lds);
-        else
-            send_tile<T>(args, order, lds);
+        if (args.merged) scatter_tile<T>(args, order, lds);
+        else send_tile<T>(args, order, lds);
     } else if (after >= 0) {
-        if (args.merged)
-            sum_tile<T>(args, after);
-        else
-            finish_tile<T, typename OwnTile<T>::type>(args, xcd_contiguous<XCDS>(after, args.finishers), lds);
+        if (args.merged) sum_tile<T>(args, after);
+        else finish_tile<T, typename OwnTile<T>::type>(args, xcd_contiguous<XCDS>(after, args.finishers), lds);
     }
 }
 

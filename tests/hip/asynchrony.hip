@@ -9,7 +9,9 @@ __global__ void spin_for(const volatile int* flag, int* out) {
   while (*flag == 0) {}
   *out = 1;
 }
-__global__ void set(int* flag, int value) { __hip_atomic_store(flag, value, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM); }
+__global__ void set(int* flag, int value) {
+  __hip_atomic_store(flag, value, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
+}
 __global__ void add(int* x, int y) { *x += y; }
 __global__ void wait_and_fault(const int* flag, int* out) {
   while (__hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM) != 1) __builtin_amdgcn_s_sleep(8);

@@ -2,12 +2,8 @@
 #include "check.h"
 #include <cassert>
 
-__global__ void store_at(int* x, long index) {
-  x[index] = 1;
-}
-__global__ void insist(const int* x) {
-  assert(x[0] == 12345);
-}
+__global__ void store_at(int* x, long index) { x[index] = 1; }
+__global__ void insist(const int* x) { assert(x[0] == 12345); }
 
 int main(int argc, char** argv) {
   int kind = argc > 1 ? std::atoi(argv[1]) : 0;

@@ -43,8 +43,8 @@ template <typename T, int N> void registers() {
 __global__ void valid_or_not(const float* in, float* out) {
   bool valid = threadIdx.x % 3 != 0;
   ck::float2_t x = ck::amd_buffer_load_invalid_element_return_zero<float, 2>(in, 2 * threadIdx.x, valid, 128);
-  ck::float2_t y = ck::amd_buffer_load_invalid_element_return_customized_value<float, 2>(in, 2 * threadIdx.x, valid,
-                                                                                         128, -1.0f);
+  ck::float2_t y =
+      ck::amd_buffer_load_invalid_element_return_customized_value<float, 2>(in, 2 * threadIdx.x, valid, 128, -1.0f);
   ck::amd_buffer_store<float, 2>(x + y, out, 2 * threadIdx.x, threadIdx.x != 7, 128);
 }
 

@@ -49,8 +49,7 @@ int main() {
   std::vector<int> got = dc.host();
   for (int i = 0; i < blocks; i++) EXPECT(got[(i + rounds) % blocks] == i * 10 + rounds);
 
-  hipError_t too_large =
-      hipLaunchCooperativeKernel((const void*)relay, dim3(1 << 20), dim3(64), arguments, 0, nullptr);
+  hipError_t too_large = hipLaunchCooperativeKernel((const void*)relay, dim3(1 << 20), dim3(64), arguments, 0, nullptr);
   EXPECT(too_large == hipErrorCooperativeLaunchTooLarge && hipGetLastError() == too_large);
 
   const int few = 24;

@@ -113,8 +113,8 @@ template <typename In, typename Out> void product(const Case& t) {
   EXPECT(found == 1 && result.workspaceSize <= workspace);
   const float* scalar = t.device_scalars ? dscalars.data : scalars.data();
   const float* alpha = t.vectors ? dalphas.data : scalar;
-  DONE(hipblasLtMatmul(handle, desc, alpha, da.data, la, db.data, lb, scalar + 1, dc.data, lc, dd.data, ld, &result.algo,
-                       nullptr, 0, nullptr));
+  DONE(hipblasLtMatmul(handle, desc, alpha, da.data, la, db.data, lb, scalar + 1, dc.data, lc, dd.data, ld,
+                       &result.algo, nullptr, 0, nullptr));
   DeviceArray<Out> again(before);
   hipblaslt_ext::Gemm gemm(handle, desc, alpha, da.data, la, db.data, lb, scalar + 1, dc.data, lc, again.data, ld);
   DONE(gemm.initialize(result.algo, nullptr));

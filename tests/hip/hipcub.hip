@@ -30,8 +30,7 @@ template <typename Key> Key random_key(u32 i) {
   u32 x = hashed(i);
   if constexpr (hipcub::cdna::is_float<Key>)
     return i % 50 == 7 ? Key(i % 4 < 2 ? -0.0f : 0.0f) : Key(float(int(x % 2001) - 1000) / 4);
-  else
-    return Key(i % 5 ? (uint64_t(x) << 32 | hashed(x)) >> (i % 3) : 12);
+  else return Key(i % 5 ? (uint64_t(x) << 32 | hashed(x)) >> (i % 3) : 12);
 }
 
 // Keys of every kind, over some of their bits, with their first places as values: stable, both ways.

@@ -61,8 +61,7 @@ static void streams() {
   static int called = 0;
   OK(hipLaunchHostFunc(b, [](void* p) { ++*(int*)p; }, &called));
   OK(hipStreamAddCallback(
-      b, [](hipStream_t, hipError_t error, void* p) { *(int*)p += error == hipSuccess ? 10 : 100; }, &called,
-      0));
+      b, [](hipStream_t, hipError_t error, void* p) { *(int*)p += error == hipSuccess ? 10 : 100; }, &called, 0));
   OK(hipStreamSynchronize(b));
   std::vector<int> got(n);
   OK(hipMemcpy(got.data(), x, n * sizeof(int), hipMemcpyDeviceToHost));
@@ -404,8 +403,7 @@ static void asking() {
   OK(hipFuncGetAttributes(&attributes, (const void*)add));
   EXPECT(attributes.maxThreadsPerBlock == 1024 && attributes.numRegs > 0 && attributes.sharedSizeBytes == 0);
   add<<<1, 2048>>>(nullptr, 0, 0);
-  EXPECT(hipPeekAtLastError() == hipErrorInvalidConfiguration &&
-         hipGetLastError() == hipErrorInvalidConfiguration);
+  EXPECT(hipPeekAtLastError() == hipErrorInvalidConfiguration && hipGetLastError() == hipErrorInvalidConfiguration);
   EXPECT(hipGetLastError() == hipSuccess &&
          !std::strcmp(hipGetErrorName(hipErrorInvalidValue), "hipErrorInvalidValue"));
   EXPECT(hipSetDevice(99) == hipErrorInvalidDevice);

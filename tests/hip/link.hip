@@ -56,12 +56,14 @@ static int result_of(hipFunction_t kernel) {
 
 int main() {
   std::string lowered = "answer<2>";
-  std::vector<char> caller = bitcode_of("__device__ int half(int);\n"
-                                        "template <int N> __global__ void answer(int* x) { *x = N * half(42); }\n",
-                                        "caller.hip", &lowered);
-  std::vector<char> callee = bitcode_of("__device__ __attribute__((noinline)) int half(int x) { return x / 2; }\n"
-                                        "extern \"C\" __global__ void seven(int* x) { *x = 7; }\n",
-                                        "callee.hip");
+  std::vector<char> caller = bitcode_of(
+      "__device__ int half(int);\n"
+      "template <int N> __global__ void answer(int* x) { *x = N * half(42); }\n",
+      "caller.hip", &lowered);
+  std::vector<char> callee = bitcode_of(
+      "__device__ __attribute__((noinline)) int half(int x) { return x / 2; }\n"
+      "extern \"C\" __global__ void seven(int* x) { *x = 7; }\n",
+      "callee.hip");
   char path[] = "/tmp/cdna-link-XXXXXX";
   int file = mkstemp(path);
   EXPECT(write(file, callee.data(), callee.size()) == (ssize_t)callee.size());
@@ -75,10 +77,8 @@ int main() {
     RTC(hiprtcLinkAddData(state, HIPRTC_JIT_INPUT_LLVM_BITCODE, caller.data(), caller.size(), "caller", 0, 0, 0));
     if (way == 0)
       RTC(hiprtcLinkAddData(state, HIPRTC_JIT_INPUT_LLVM_BITCODE, callee.data(), callee.size(), 0, 0, 0, 0));
-    else if (way == 1)
-      RTC(hiprtcLinkAddFile(state, HIPRTC_JIT_INPUT_LLVM_BITCODE, path, 0, nullptr, nullptr));
-    else
-      RTC(hiprtcLinkAddData(state, HIPRTC_JIT_INPUT_LLVM_BUNDLED_BITCODE, bundle.data(), bundle.size(), 0, 0, 0, 0));
+    else if (way == 1) RTC(hiprtcLinkAddFile(state, HIPRTC_JIT_INPUT_LLVM_BITCODE, path, 0, nullptr, nullptr));
+    else RTC(hiprtcLinkAddData(state, HIPRTC_JIT_INPUT_LLVM_BUNDLED_BITCODE, bundle.data(), bundle.size(), 0, 0, 0, 0));
     void* code;
     size_t bytes;
     RTC(hiprtcLinkComplete(state, &code, &bytes));

@@ -14,8 +14,7 @@ int main(int argc, char** argv) {
   hipFunction_t scale, none;
   OK(hipModuleLoad(&module, argv[1]));
   OK(hipModuleGetFunction(&scale, module, "scale"));
-  EXPECT(hipModuleGetFunction(&none, module, "no_such") == hipErrorNotFound &&
-         hipGetLastError() == hipErrorNotFound);
+  EXPECT(hipModuleGetFunction(&none, module, "no_such") == hipErrorNotFound && hipGetLastError() == hipErrorNotFound);
   std::vector<double> x(64);
   for (int i = 0; i < 64; i++) x[i] = i;
   DeviceArray<double> dx(x);
@@ -38,8 +37,7 @@ int main(int argc, char** argv) {
     short high;
   } packed = {0, {64, 1.0}, dx.data, 4};
   size_t size = offsetof(decltype(packed), high) + sizeof(short);
-  void* extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &packed, HIP_LAUNCH_PARAM_BUFFER_SIZE, &size,
-                   HIP_LAUNCH_PARAM_END};
+  void* extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &packed, HIP_LAUNCH_PARAM_BUFFER_SIZE, &size, HIP_LAUNCH_PARAM_END};
   OK(hipModuleLaunchKernel(scale, 1, 1, 1, 64, 1, 1, 0, nullptr, nullptr, extra));
 
   std::vector<double> got = dx.host();

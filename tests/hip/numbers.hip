@@ -80,10 +80,12 @@ __global__ void device_encode(int kind, int saturate, const float* in, unsigned 
 __global__ void device_decode(int kind, float* out, int n) {
   if (INDEX < n) decode_one(kind, out, INDEX);
 }
-__global__ void device_half(const unsigned short* a, const unsigned short* b, const unsigned short* c, float* out, int n) {
+__global__ void device_half(const unsigned short* a, const unsigned short* b, const unsigned short* c, float* out,
+                            int n) {
   if (INDEX < n) arithmetic_one<__half, __half2>(a, b, c, out, INDEX, HalfBits());
 }
-__global__ void device_bf16(const unsigned short* a, const unsigned short* b, const unsigned short* c, float* out, int n) {
+__global__ void device_bf16(const unsigned short* a, const unsigned short* b, const unsigned short* c, float* out,
+                            int n) {
   if (INDEX < n) arithmetic_one<__hip_bfloat16, __hip_bfloat162>(a, b, c, out, INDEX, Bf16Bits());
 }
 __global__ void device_round(const double* in, unsigned short* out, int n) {

@@ -47,9 +47,13 @@ __global__ void workgroup_race(int* x) { x[threadIdx.x] = blockIdx.x; }
 
 __global__ void before_vmcnt(int* x) {
   int value, sum;
-  asm volatile("global_load_dword %0, %2, off\n"
-               "v_add_u32 %1, 1, %0\n"
-               "s_waitcnt vmcnt(0)" : "=&v"(value), "=&v"(sum) : "v"(x + threadIdx.x) : "memory");
+  asm volatile(
+      "global_load_dword %0, %2, off\n"
+      "v_add_u32 %1, 1, %0\n"
+      "s_waitcnt vmcnt(0)"
+      : "=&v"(value), "=&v"(sum)
+      : "v"(x + threadIdx.x)
+      : "memory");
   x[threadIdx.x] = sum;
 }
 
@@ -57,17 +61,25 @@ __global__ void before_lgkmcnt(int* x) {
   __shared__ int tile[THREADS];
   tile[threadIdx.x] = threadIdx.x;
   int value, sum, at = 4 * threadIdx.x;
-  asm volatile("s_waitcnt lgkmcnt(0)\n"
-               "ds_read_b32 %0, %2\n"
-               "v_add_u32 %1, 1, %0\n"
-               "s_waitcnt lgkmcnt(0)" : "=&v"(value), "=&v"(sum) : "v"(at) : "memory");
+  asm volatile(
+      "s_waitcnt lgkmcnt(0)\n"
+      "ds_read_b32 %0, %2\n"
+      "v_add_u32 %1, 1, %0\n"
+      "s_waitcnt lgkmcnt(0)"
+      : "=&v"(value), "=&v"(sum)
+      : "v"(at)
+      : "memory");
   x[threadIdx.x] = sum + tile[threadIdx.x];
 }
 
 __global__ void matrix_hazard(int* x) {
-  asm volatile("v_mov_b32 v2, 0\nv_mov_b32 v3, 0\ns_nop 1\n"
-               "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[2:3], 0\n"
-               "v_mov_b32 %0, v9" : "=v"(x[threadIdx.x]) : : "v2", "v3", "v8", "v9", "v10", "v11");
+  asm volatile(
+      "v_mov_b32 v2, 0\nv_mov_b32 v3, 0\ns_nop 1\n"
+      "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[2:3], 0\n"
+      "v_mov_b32 %0, v9"
+      : "=v"(x[threadIdx.x])
+      :
+      : "v2", "v3", "v8", "v9", "v10", "v11");
 }
 
 __global__ void divergent_barrier(int* x) {
@@ -136,8 +148,7 @@ int main(int, char** arguments) {
   if (is("matrix_hazard")) matrix_hazard<<<1, THREADS>>>(x.data);
   if (is("divergent_barrier")) divergent_barrier<<<1, THREADS>>>(x.data);
   if (is("deadlock")) deadlock<<<1, THREADS>>>(x.data);
-  if (is("deadlock_in_graph"))
-    replay(stream, [&] { deadlock_in_graph<<<1, THREADS, 0, stream>>>(x.data); });
+  if (is("deadlock_in_graph")) replay(stream, [&] { deadlock_in_graph<<<1, THREADS, 0, stream>>>(x.data); });
   if (is("late_graph")) {
     deadlock<<<1, THREADS, 0, stream>>>(x.data);
     replay(other, [&] { OK(hipLaunchHostFunc(other, answer, x.data)); });

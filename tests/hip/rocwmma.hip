@@ -20,12 +20,12 @@ __device__ void product(const In* a, const In* b, const Out* c, Out* d, layout_t
   store_matrix_sync(d, sum, B + 8, result);
 }
 
-#define KERNELS(name, B, K, In, Out)                                                                       \
-  extern "C" __global__ void name##_rr(const In* a, const In* b, const Out* c, Out* d) {                   \
-    product<B, K, In, Out, row_major, row_major>(a, b, c, d, mem_row_major);                               \
-  }                                                                                                        \
-  extern "C" __global__ void name##_cc(const In* a, const In* b, const Out* c, Out* d) {                   \
-    product<B, K, In, Out, col_major, col_major>(a, b, c, d, mem_col_major);                               \
+#define KERNELS(name, B, K, In, Out)                                                     \
+  extern "C" __global__ void name##_rr(const In* a, const In* b, const Out* c, Out* d) { \
+    product<B, K, In, Out, row_major, row_major>(a, b, c, d, mem_row_major);             \
+  }                                                                                      \
+  extern "C" __global__ void name##_cc(const In* a, const In* b, const Out* c, Out* d) { \
+    product<B, K, In, Out, col_major, col_major>(a, b, c, d, mem_col_major);             \
   }
 KERNELS(f16_16, 16, 32, float16_t, float)
 KERNELS(f16_32, 32, 16, hfloat16_t, float)

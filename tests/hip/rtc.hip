@@ -67,7 +67,8 @@ int main() {
   EXPECT(hiprtcGetLoweredName(program, "other", &lowered) == HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID);
   RTC(hiprtcDestroyProgram(&program));
 
-  RTC(hiprtcCreateProgram(&program, "__global__ void k(int* x) {\n  *x = nothing;\n}\n", "wrong.cu", 0, nullptr, nullptr));
+  RTC(hiprtcCreateProgram(&program, "__global__ void k(int* x) {\n  *x = nothing;\n}\n", "wrong.cu", 0, nullptr,
+                          nullptr));
   EXPECT(hiprtcCompileProgram(program, 0, nullptr) == HIPRTC_ERROR_COMPILATION);
   RTC(hiprtcGetProgramLogSize(program, &bytes));
   std::string log(bytes, 0);

@@ -17,7 +17,11 @@ __global__ void some_lanes(int* out, int n) {
   if (threadIdx.x < 32) x = n;
   if (threadIdx.x < 40) out[threadIdx.x] = x + 1;
 }
-struct Padded { char a; int b; double c; };
+struct Padded {
+  char a;
+  int b;
+  double c;
+};
 __global__ void correct(int* out, int n) {  // padding, and a component that is not used, are copied
   Padded s, copy;
   s.a = 1, s.b = n, s.c = n;

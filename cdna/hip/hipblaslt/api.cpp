@@ -142,8 +142,10 @@ static hipblasStatus_t plan(const hipblasLtMatmulDescOpaque_t* desc, const hipbl
   int compute = desc->compute;
   bool in_fp32 = (compute >= HIPBLAS_COMPUTE_32F && compute <= HIPBLAS_COMPUTE_32F_FAST_TF32) || compute >= 100;
   if (!in_fp32 || desc->scale != HIP_R_32F)
-    return refused(HIPBLAS_STATUS_NOT_SUPPORTED, "hipblasComputeType_t %d with scales of hipDataType %d: computed here "
-                   "is HIPBLAS_COMPUTE_32F with HIP_R_32F", compute, desc->scale);
+    return refused(HIPBLAS_STATUS_NOT_SUPPORTED,
+                   "hipblasComputeType_t %d with scales of hipDataType %d: computed here "
+                   "is HIPBLAS_COMPUTE_32F with HIP_R_32F",
+                   compute, desc->scale);
   bool transposed_a = desc->op_a != HIPBLAS_OP_N, transposed_b = desc->op_b != HIPBLAS_OP_N;
   auto transpose = [](Matrix& x) {
     int64_t rows = x.row_stride;
@@ -158,11 +160,13 @@ static hipblasStatus_t plan(const hipblasLtMatmulDescOpaque_t* desc, const hipbl
   uint64_t columns_b = transposed_b ? b->rows : b->columns;
   if (rows_a != d->rows || rows_b != (uint64_t)out.k || columns_b != d->columns || c->rows != d->rows ||
       c->columns != d->columns || a->batches != d->batches || b->batches != d->batches || c->batches != d->batches)
-    return refused(HIPBLAS_STATUS_INVALID_VALUE, "A is %llu x %llu, B %llu x %llu, C %llu x %llu, D %llu x %llu, in "
-                   "%d, %d, %d, %d batches", (unsigned long long)rows_a, (unsigned long long)out.k,
-                   (unsigned long long)rows_b, (unsigned long long)columns_b, (unsigned long long)c->rows,
-                   (unsigned long long)c->columns, (unsigned long long)d->rows, (unsigned long long)d->columns,
-                   a->batches, b->batches, c->batches, d->batches);
+    return refused(HIPBLAS_STATUS_INVALID_VALUE,
+                   "A is %llu x %llu, B %llu x %llu, C %llu x %llu, D %llu x %llu, in "
+                   "%d, %d, %d, %d batches",
+                   (unsigned long long)rows_a, (unsigned long long)out.k, (unsigned long long)rows_b,
+                   (unsigned long long)columns_b, (unsigned long long)c->rows, (unsigned long long)c->columns,
+                   (unsigned long long)d->rows, (unsigned long long)d->columns, a->batches, b->batches, c->batches,
+                   d->batches);
   switch (desc->epilogue) {
     case HIPBLASLT_EPILOGUE_DEFAULT:
     case HIPBLASLT_EPILOGUE_BIAS: break;
@@ -173,8 +177,10 @@ static hipblasStatus_t plan(const hipblasLtMatmulDescOpaque_t* desc, const hipbl
     case HIPBLASLT_EPILOGUE_SWISH_EXT:
     case HIPBLASLT_EPILOGUE_SWISH_BIAS_EXT: out.activation = SWISH; break;
     default:
-      return refused(HIPBLAS_STATUS_NOT_SUPPORTED, "hipblasLtEpilogue_t %u: computed here are the default one, BIAS, "
-                     "RELU, GELU and SWISH", desc->epilogue);
+      return refused(HIPBLAS_STATUS_NOT_SUPPORTED,
+                     "hipblasLtEpilogue_t %u: computed here are the default one, BIAS, "
+                     "RELU, GELU and SWISH",
+                     desc->epilogue);
   }
   if (desc->amax_d) return refused(HIPBLAS_STATUS_NOT_SUPPORTED, "HIPBLASLT_MATMUL_DESC_AMAX_D_POINTER is not there");
   if (desc->epilogue & HIPBLASLT_EPILOGUE_BIAS) {
@@ -185,8 +191,10 @@ static hipblasStatus_t plan(const hipblasLtMatmulDescOpaque_t* desc, const hipbl
   }
   for (int mode : {desc->scale_a_mode, desc->scale_b_mode})
     if (mode != HIPBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F && mode != HIPBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F)
-      return refused(HIPBLAS_STATUS_NOT_SUPPORTED, "hipblasLtMatmulMatrixScale_t %d: known here are SCALAR_32F and "
-                     "OUTER_VEC_32F", mode);
+      return refused(HIPBLAS_STATUS_NOT_SUPPORTED,
+                     "hipblasLtMatmulMatrixScale_t %d: known here are SCALAR_32F and "
+                     "OUTER_VEC_32F",
+                     mode);
   out.scale_a = (const float*)desc->scale_a, out.scale_b = (const float*)desc->scale_b;
   out.scale_c = (const float*)desc->scale_c, out.scale_d = (const float*)desc->scale_d;
   out.scale_a_of_rows = out.scale_a && desc->scale_a_mode == HIPBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;

@@ -20,7 +20,7 @@ struct Matmul {
   Matrix a, b, c, d;
   float alpha, beta;
   const float *alpha_pointer, *beta_pointer;  // instead of alpha and beta
-  bool alpha_of_rows;                          // alpha_pointer: [m]
+  bool alpha_of_rows;                         // alpha_pointer: [m]
   const float *scale_a, *scale_b, *scale_c, *scale_d;
   bool scale_a_of_rows, scale_b_of_columns;  // scale_a: [m], scale_b: [n]
   const char* bias;

@@ -37,8 +37,7 @@ static float decoded(const Form& f, int code) {
   int mantissa = magnitude & ((1 << f.mantissa_bits) - 1);
   if (f.fnuz && code == 0x80) return __builtin_nanf("");
   float x;
-  if (magnitude > f.largest)
-    x = f.mantissa_bits == 2 && !mantissa ? __builtin_inff() : __builtin_nanf("");
+  if (magnitude > f.largest) x = f.mantissa_bits == 2 && !mantissa ? __builtin_inff() : __builtin_nanf("");
   else
     x = __builtin_ldexpf(exponent ? mantissa + (1 << f.mantissa_bits) : mantissa,
                          (exponent ? exponent : 1) - f.bias - f.mantissa_bits);

@@ -16,10 +16,8 @@ static u32 position(u64 page) {
   u32 low = 0, high = advices.count;
   while (low < high) {
     u32 middle = (low + high) / 2;
-    if (advices[middle].page < page)
-      low = middle + 1;
-    else
-      high = middle;
+    if (advices[middle].page < page) low = middle + 1;
+    else high = middle;
   }
   return low;
 }
@@ -122,12 +120,10 @@ hipError_t hipMemPrefetchAsync(const void* p, size_t bytes, int device, hipStrea
   if (!resolve(stream)) return done(hipErrorInvalidHandle);
   return done(change(p, bytes, device, [&](Advice& a) { a.prefetched = device; }));
 }
-hipError_t hipMemPrefetchAsync_v2(const void* p, size_t bytes, hipMemLocation location, unsigned,
-                                  hipStream_t stream) {
+hipError_t hipMemPrefetchAsync_v2(const void* p, size_t bytes, hipMemLocation location, unsigned, hipStream_t stream) {
   return hipMemPrefetchAsync(p, bytes, place_of(location), stream);
 }
-hipError_t hipMemRangeGetAttribute(void* out, size_t bytes, hipMemRangeAttribute which, const void* p,
-                                   size_t count) {
+hipError_t hipMemRangeGetAttribute(void* out, size_t bytes, hipMemRangeAttribute which, const void* p, size_t count) {
   ENTER;
   return done(attribute(out, bytes, which, p, count));
 }

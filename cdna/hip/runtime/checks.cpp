@@ -131,8 +131,8 @@ bool end_checks(Checks* checks, const Program& p, const char* kernel) {
     const Finding& f = findings[i];
     char lane[32] = "";
     if (f.lane >= 0) snprintf(lane, sizeof lane, ", lane %d", f.lane);
-    say("%s on %s: %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s", readable_name(kernel), p.arch,
-        KINDS[f.kind], f.message, p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane);
+    say("%s on %s: %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s", readable_name(kernel), p.arch, KINDS[f.kind],
+        f.message, p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane);
     cdna_log_finding(&p, readable_name(kernel), &f);
   }
   cdna_checks_free(checks);

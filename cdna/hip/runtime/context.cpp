@@ -35,9 +35,7 @@ hipError_t hipCtxGetCurrent(hipCtx_t* context) {
   *context = context_of(current_device());
   return done(hipSuccess);
 }
-hipError_t hipCtxSetCurrent(hipCtx_t context) {
-  return context ? hipSetDevice(device_of(context)) : done(hipSuccess);
-}
+hipError_t hipCtxSetCurrent(hipCtx_t context) { return context ? hipSetDevice(device_of(context)) : done(hipSuccess); }
 hipError_t hipCtxGetDevice(hipDevice_t* device) { return hipGetDevice(device); }
 hipError_t hipCtxSynchronize(void) { return hipDeviceSynchronize(); }
 hipError_t hipCtxGetFlags(unsigned* flags) { return hipGetDeviceFlags(flags); }

@@ -83,22 +83,21 @@ static hipError_t copy3d(hipStream_t stream, const Parameters* p, hipMemcpyKind 
 static hipError_t copy3d_peer(hipStream_t stream, const hipMemcpy3DPeerParms* p) {
   if (!p) return hipErrorInvalidValue;
   if (!valid_device(p->srcDevice) || !valid_device(p->dstDevice)) return hipErrorInvalidDevice;
-  hipMemcpy3DParms same = {p->srcArray, p->srcPos, p->srcPtr, p->dstArray, p->dstPos, p->dstPtr, p->extent,
-                           hipMemcpyDefault};
+  hipMemcpy3DParms same = {p->srcArray, p->srcPos, p->srcPtr, p->dstArray,
+                           p->dstPos,   p->dstPtr, p->extent, hipMemcpyDefault};
   return copy3d(stream, &same);
 }
 static hipError_t param2d(hipStream_t stream, const hip_Memcpy2D* p) {
   if (!p) return hipErrorInvalidValue;
-  if (p->srcMemoryType == hipMemoryTypeArray || p->dstMemoryType == hipMemoryTypeArray)
-    return hipErrorNotSupported;
+  if (p->srcMemoryType == hipMemoryTypeArray || p->dstMemoryType == hipMemoryTypeArray) return hipErrorNotSupported;
   const u8* from = (const u8*)(p->srcMemoryType == hipMemoryTypeHost ? p->srcHost : p->srcDevice) +
                    p->srcY * p->srcPitch + p->srcXInBytes;
-  u8* to = (u8*)(p->dstMemoryType == hipMemoryTypeHost ? p->dstHost : p->dstDevice) + p->dstY * p->dstPitch +
-           p->dstXInBytes;
+  u8* to =
+      (u8*)(p->dstMemoryType == hipMemoryTypeHost ? p->dstHost : p->dstDevice) + p->dstY * p->dstPitch + p->dstXInBytes;
   return copy2d(stream, to, p->dstPitch, from, p->srcPitch, p->WidthInBytes, p->Height, hipMemcpyDefault);
 }
-static hipError_t symbol_copy(hipStream_t stream, const void* symbol, bool to_symbol, void* other,
-                              size_t bytes, size_t offset, hipMemcpyKind kind) {
+static hipError_t symbol_copy(hipStream_t stream, const void* symbol, bool to_symbol, void* other, size_t bytes,
+                              size_t offset, hipMemcpyKind kind) {
   void* address;
   size_t size;
   hipError_t error = symbol_address(symbol, current_device(), &address, &size);
@@ -108,8 +107,8 @@ static hipError_t symbol_copy(hipStream_t stream, const void* symbol, bool to_sy
                    : copy(stream, other, (u8*)address + offset, bytes, kind);
 }
 
-static hipError_t fill(hipStream_t stream, void* to, u32 value, u32 value_bytes, size_t width,
-                       size_t height = 1, size_t pitch = 0, size_t depth = 1, size_t slice = 0) {
+static hipError_t fill(hipStream_t stream, void* to, u32 value, u32 value_bytes, size_t width, size_t height = 1,
+                       size_t pitch = 0, size_t depth = 1, size_t slice = 0) {
   Operation o = operation(DO_FILL);
   if (!width || !height || !depth) return hipSuccess;
   if (!to || (size_t)to % value_bytes) return hipErrorInvalidValue;
@@ -161,19 +160,18 @@ hipError_t hipMemcpyPeer(void* to, int to_device, const void* from, int from_dev
   if (!valid_device(to_device) || !valid_device(from_device)) return done(hipErrorInvalidDevice);
   return done(waited(nullptr, copy(nullptr, to, from, bytes)));
 }
-hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes,
-                              hipStream_t s) {
+hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes, hipStream_t s) {
   ENTER;
   if (!valid_device(to_device) || !valid_device(from_device)) return done(hipErrorInvalidDevice);
   return done(copy(s, to, from, bytes));
 }
-hipError_t hipMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                       size_t height, hipMemcpyKind kind) {
+hipError_t hipMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                       hipMemcpyKind kind) {
   ENTER;
   return done(waited(nullptr, copy2d(nullptr, to, to_pitch, from, from_pitch, width, height, kind)));
 }
-hipError_t hipMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                            size_t height, hipMemcpyKind kind, hipStream_t s) {
+hipError_t hipMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                            hipMemcpyKind kind, hipStream_t s) {
   ENTER;
   return done(copy2d(s, to, to_pitch, from, from_pitch, width, height, kind));
 }
@@ -232,23 +230,21 @@ hipError_t hipGetSymbolSize(size_t* bytes, const void* symbol) {
   void* address;
   return done(bytes ? symbol_address(symbol, current_device(), &address, bytes) : hipErrorInvalidValue);
 }
-hipError_t hipMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
-                             hipMemcpyKind kind) {
+hipError_t hipMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset, hipMemcpyKind kind) {
   ENTER;
   return done(waited(nullptr, symbol_copy(nullptr, symbol, true, (void*)from, bytes, offset, kind)));
 }
-hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset,
-                                  hipMemcpyKind kind, hipStream_t s) {
+hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset, hipMemcpyKind kind,
+                                  hipStream_t s) {
   ENTER;
   return done(symbol_copy(s, symbol, true, (void*)from, bytes, offset, kind));
 }
-hipError_t hipMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
-                               hipMemcpyKind kind) {
+hipError_t hipMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset, hipMemcpyKind kind) {
   ENTER;
   return done(waited(nullptr, symbol_copy(nullptr, symbol, false, to, bytes, offset, kind)));
 }
-hipError_t hipMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
-                                    hipMemcpyKind kind, hipStream_t s) {
+hipError_t hipMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset, hipMemcpyKind kind,
+                                    hipStream_t s) {
   ENTER;
   return done(symbol_copy(s, symbol, false, to, bytes, offset, kind));
 }
@@ -290,7 +286,7 @@ hipError_t hipMemsetD2D8(hipDeviceptr_t to, size_t pitch, unsigned char value, s
   return done(fill(nullptr, to, value, 1, width, height, pitch));
 }
 hipError_t hipMemsetD2D8Async(hipDeviceptr_t to, size_t pitch, unsigned char value, size_t width, size_t height,
-                             hipStream_t s) {
+                              hipStream_t s) {
   ENTER;
   return done(fill(s, to, value, 1, width, height, pitch));
 }
@@ -299,7 +295,7 @@ hipError_t hipMemsetD2D16(hipDeviceptr_t to, size_t pitch, unsigned short value,
   return done(fill(nullptr, to, value, 2, 2 * width, height, pitch));
 }
 hipError_t hipMemsetD2D16Async(hipDeviceptr_t to, size_t pitch, unsigned short value, size_t width, size_t height,
-                             hipStream_t s) {
+                               hipStream_t s) {
   ENTER;
   return done(fill(s, to, value, 2, 2 * width, height, pitch));
 }
@@ -308,7 +304,7 @@ hipError_t hipMemsetD2D32(hipDeviceptr_t to, size_t pitch, unsigned value, size_
   return done(fill(nullptr, to, value, 4, 4 * width, height, pitch));
 }
 hipError_t hipMemsetD2D32Async(hipDeviceptr_t to, size_t pitch, unsigned value, size_t width, size_t height,
-                             hipStream_t s) {
+                               hipStream_t s) {
   ENTER;
   return done(fill(s, to, value, 4, 4 * width, height, pitch));
 }

@@ -87,8 +87,7 @@ static void fill_properties(hipDeviceProp_t* p, int device) {
   p->clockInstructionRate = WALL_CLOCK_KHZ;
   p->isLargeBar = 1;
   hipDeviceArch_t& f = p->arch;
-  f.hasGlobalInt32Atomics = f.hasGlobalFloatAtomicExch = f.hasSharedInt32Atomics =
-      f.hasSharedFloatAtomicExch = 1;
+  f.hasGlobalInt32Atomics = f.hasGlobalFloatAtomicExch = f.hasSharedInt32Atomics = f.hasSharedFloatAtomicExch = 1;
   f.hasFloatAtomicAdd = f.hasGlobalInt64Atomics = f.hasSharedInt64Atomics = f.hasDoubles = 1;
   f.hasWarpVote = f.hasWarpBallot = f.hasWarpShuffle = f.hasThreadFenceSystem = f.has3dGrid = 1;
 }

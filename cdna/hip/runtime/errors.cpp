@@ -94,11 +94,9 @@ static const ErrorText TEXTS[] = {
     E(hipErrorStreamCaptureUnmatched, "capture was not ended in the same stream as it began"),
     E(hipErrorStreamCaptureUnjoined, "capturing stream has unjoined work"),
     E(hipErrorStreamCaptureIsolation, "dependency created on uncaptured work in another stream"),
-    E(hipErrorStreamCaptureImplicit,
-      "operation would make the legacy stream depend on a capturing blocking stream"),
+    E(hipErrorStreamCaptureImplicit, "operation would make the legacy stream depend on a capturing blocking stream"),
     E(hipErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing stream"),
-    E(hipErrorStreamCaptureWrongThread,
-      "attempt to terminate a thread-local capture sequence from another thread"),
+    E(hipErrorStreamCaptureWrongThread, "attempt to terminate a thread-local capture sequence from another thread"),
     E(hipErrorGraphExecUpdateFailure,
       "the graph update was not performed because it included changes which violated constraints specific to "
       "instantiated graph update"),

@@ -168,8 +168,7 @@ hipError_t hipGraphDestroyNode(hipGraphNode_t node) {
 
 // --- edges ---------------------------------------------------------------------------------------------
 
-hipError_t hipGraphAddDependencies(hipGraph_t g, const hipGraphNode_t* from, const hipGraphNode_t* to,
-                                   size_t n) {
+hipError_t hipGraphAddDependencies(hipGraph_t g, const hipGraphNode_t* from, const hipGraphNode_t* to, size_t n) {
   ENTER;
   if (!known(g) || (n && (!from || !to))) return done(hipErrorInvalidValue);
   for (size_t i = 0; i < n; i++) {
@@ -179,8 +178,7 @@ hipError_t hipGraphAddDependencies(hipGraph_t g, const hipGraphNode_t* from, con
   }
   return done(hipSuccess);
 }
-hipError_t hipGraphRemoveDependencies(hipGraph_t g, const hipGraphNode_t* from, const hipGraphNode_t* to,
-                                      size_t n) {
+hipError_t hipGraphRemoveDependencies(hipGraph_t g, const hipGraphNode_t* from, const hipGraphNode_t* to, size_t n) {
   ENTER;
   if (!known(g) || (n && (!from || !to))) return done(hipErrorInvalidValue);
   for (size_t i = 0; i < n; i++) {
@@ -313,8 +311,7 @@ hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t* out, hipGraph_t g, unsig
   *out = e;
   return done(hipSuccess);
 }
-hipError_t hipGraphInstantiate(hipGraphExec_t* out, hipGraph_t g, hipGraphNode_t* bad, char* log,
-                               size_t log_bytes) {
+hipError_t hipGraphInstantiate(hipGraphExec_t* out, hipGraph_t g, hipGraphNode_t* bad, char* log, size_t log_bytes) {
   if (bad) *bad = nullptr;
   if (log && log_bytes) log[0] = 0;
   return hipGraphInstantiateWithFlags(out, g, 0);
@@ -323,9 +320,9 @@ hipError_t hipGraphInstantiateWithParams(hipGraphExec_t* out, hipGraph_t g, hipG
   if (!p) return done(hipErrorInvalidValue);
   hipError_t error = hipGraphInstantiateWithFlags(out, g, p->flags);
   p->errNode_out = nullptr;
-  p->result_out = error == hipSuccess   ? hipGraphInstantiateSuccess
+  p->result_out = error == hipSuccess ? hipGraphInstantiateSuccess
                   : !out || !known(g) ? hipGraphInstantiateError
-                                        : hipGraphInstantiateInvalidStructure;
+                                      : hipGraphInstantiateInvalidStructure;
   return error;
 }
 hipError_t hipGraphExecDestroy(hipGraphExec_t e) {
@@ -355,20 +352,16 @@ hipError_t hipGraphLaunch(hipGraphExec_t e, hipStream_t stream) {
   o.graph = e->graph;
   return done(submit(stream, o));
 }
-hipError_t hipGraphExecUpdate(hipGraphExec_t e, hipGraph_t g, hipGraphNode_t* bad,
-                              hipGraphExecUpdateResult* result) {
+hipError_t hipGraphExecUpdate(hipGraphExec_t e, hipGraph_t g, hipGraphNode_t* bad, hipGraphExecUpdateResult* result) {
   ENTER;
   if (!known(e) || !known(g)) return done(hipErrorInvalidValue);
   if (bad) *bad = nullptr;
-  hipGraphExecUpdateResult verdict = e->graph->nodes.count == g->nodes.count
-                                         ? hipGraphExecUpdateSuccess
-                                         : hipGraphExecUpdateErrorTopologyChanged;
+  hipGraphExecUpdateResult verdict =
+      e->graph->nodes.count == g->nodes.count ? hipGraphExecUpdateSuccess : hipGraphExecUpdateErrorTopologyChanged;
   for (u32 i = 0; i < g->nodes.count && verdict == hipGraphExecUpdateSuccess; i++) {
     hipGraphNode_t mine = e->graph->nodes[i], theirs = g->nodes[i];
-    if (mine->operation.kind != theirs->operation.kind)
-      verdict = hipGraphExecUpdateErrorNodeTypeChanged;
-    else if (mine->needs.count != theirs->needs.count)
-      verdict = hipGraphExecUpdateErrorTopologyChanged;
+    if (mine->operation.kind != theirs->operation.kind) verdict = hipGraphExecUpdateErrorNodeTypeChanged;
+    else if (mine->needs.count != theirs->needs.count) verdict = hipGraphExecUpdateErrorTopologyChanged;
     if (verdict != hipGraphExecUpdateSuccess && bad) *bad = theirs;
   }
   if (result) *result = verdict;

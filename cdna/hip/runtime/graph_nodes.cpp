@@ -8,20 +8,18 @@ static hipError_t kernel_operation(const hipKernelNodeParams* p, Operation* o) {
            : hipErrorInvalidDeviceFunction;
 }
 static hipError_t memset_operation(const hipMemsetParams* p, Operation* o) {
-  if (!p || !p->dst || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
-    return hipErrorInvalidValue;
+  if (!p || !p->dst || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4)) return hipErrorInvalidValue;
   *o = operation(DO_FILL);
   o->fill = {p->dst, p->value, p->elementSize, p->width * p->elementSize, p->height, 1, p->pitch, 0};
   return hipSuccess;
 }
 static hipError_t memcpy1d_operation(void* to, const void* from, size_t bytes, Operation* o) {
-  if (!to || !from || !within_allocation(to, bytes) || !within_allocation(from, bytes))
-    return hipErrorInvalidValue;
+  if (!to || !from || !within_allocation(to, bytes) || !within_allocation(from, bytes)) return hipErrorInvalidValue;
   *o = copy_operation(to, from, bytes);
   return hipSuccess;
 }
-static hipError_t symbol_operation(const void* symbol, bool to_symbol, void* other, size_t bytes,
-                                   size_t offset, Operation* o) {
+static hipError_t symbol_operation(const void* symbol, bool to_symbol, void* other, size_t bytes, size_t offset,
+                                   Operation* o) {
   void* address;
   size_t size;
   hipError_t error = symbol_address(symbol, current_device(), &address, &size);
@@ -118,8 +116,7 @@ hipError_t hipGraphAddKernelNode(NEEDS, const hipKernelNodeParams* p) { ADDING(k
 hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* p) {
   CHANGING(kernel_operation(p, &o));
 }
-hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t e, hipGraphNode_t node,
-                                           const hipKernelNodeParams* p) {
+hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipKernelNodeParams* p) {
   CHANGING_IN(kernel_operation(p, &o));
 }
 hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernelNodeParams* p) {
@@ -221,16 +218,15 @@ hipError_t hipDrvGraphMemcpyNodeGetParams(hipGraphNode_t node, HIP_MEMCPY3D* p) 
 hipError_t hipGraphAddMemcpyNode1D(NEEDS, void* to, const void* from, size_t bytes, hipMemcpyKind) {
   ADDING(memcpy1d_operation(to, from, bytes, &o));
 }
-hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* to, const void* from, size_t bytes,
-                                         hipMemcpyKind) {
+hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* to, const void* from, size_t bytes, hipMemcpyKind) {
   CHANGING(memcpy1d_operation(to, from, bytes, &o));
 }
-hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t e, hipGraphNode_t node, void* to,
-                                             const void* from, size_t bytes, hipMemcpyKind) {
+hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t e, hipGraphNode_t node, void* to, const void* from,
+                                             size_t bytes, hipMemcpyKind) {
   CHANGING_IN(memcpy1d_operation(to, from, bytes, &o));
 }
-hipError_t hipGraphAddMemcpyNodeToSymbol(NEEDS, const void* symbol, const void* from, size_t bytes,
-                                         size_t offset, hipMemcpyKind) {
+hipError_t hipGraphAddMemcpyNodeToSymbol(NEEDS, const void* symbol, const void* from, size_t bytes, size_t offset,
+                                         hipMemcpyKind) {
   ADDING(symbol_operation(symbol, true, (void*)from, bytes, offset, &o));
 }
 hipError_t hipGraphAddMemcpyNodeFromSymbol(NEEDS, void* to, const void* symbol, size_t bytes, size_t offset,

@@ -133,7 +133,8 @@ static int look_at(dl_phdr_info* object, size_t, void* data) {
   if (strcmp(name ? name + 1 : object->dlpi_name, s.library)) return 0;
   const ElfW(Dyn)* dynamic = nullptr;
   for (u32 i = 0; i < object->dlpi_phnum; i++)
-    if (object->dlpi_phdr[i].p_type == PT_DYNAMIC) dynamic = (const ElfW(Dyn)*)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
+    if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
+      dynamic = (const ElfW(Dyn)*)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
   u64 symbols = 0, names = 0, tables[2] = {}, bytes[2] = {};  // of relocations: data's, calls'
   for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
     u64 value = dynamic->d_un.d_val;
@@ -152,7 +153,9 @@ static int look_at(dl_phdr_info* object, size_t, void* data) {
       u32 type = ELF64_R_TYPE(r->r_info);
       if (type != GLOBAL_DATA && type != JUMP_SLOT) continue;
       const char* symbol = (const char*)names + ((const ElfW(Sym)*)symbols)[ELF64_R_SYM(r->r_info)].st_name;
-      u64 function = !strcmp(symbol, "posix_memalign") ? (u64)watched_memalign : !strcmp(symbol, "free") ? (u64)watched_free : 0;
+      u64 function = !strcmp(symbol, "posix_memalign") ? (u64)watched_memalign
+                     : !strcmp(symbol, "free")         ? (u64)watched_free
+                                                       : 0;
       if (!function) continue;
       redirect((u64*)(object->dlpi_addr + r->r_offset), function);
       s.redirected++;

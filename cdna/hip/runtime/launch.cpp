@@ -8,9 +8,7 @@ static u32 host_threads() {
   if (n) return n;
   const char* wanted = getenv("CDNA_THREADS");
   cpu_set_t cpus;
-  n = wanted && atoi(wanted) > 0                 ? atoi(wanted)
-      : sched_getaffinity(0, sizeof cpus, &cpus) ? 1
-                                                 : CPU_COUNT(&cpus);
+  n = wanted && atoi(wanted) > 0 ? atoi(wanted) : sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus);
   return n;
 }
 
@@ -30,37 +28,27 @@ static u64 order_seed() {
 static u64 product(dim3 d) { return (u64)d.x * d.y * d.z; }
 
 // Arguments go where the kernel's metadata says; `extra` is a buffer that has them there already.
-hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes, void** arguments,
-                       void** extra, bool cooperative, Operation* out) {
+hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes, void** arguments, void** extra,
+                       bool cooperative, Operation* out) {
   if (!product(grid) || !product(block) || product(block) > 1024) return hipErrorInvalidConfiguration;
   if (grid.y > 65536 || grid.z > 65536 || product(grid) > 0xffffffffull) return hipErrorInvalidConfiguration;
   KernelInfo* k = kernel_of(f, current_device());
   if (!k) return hipErrorInvalidDeviceFunction;
   if (lds_bytes > arch_facts().lds_bytes) {
-    say("%s: needs %zu bytes of LDS, %s has %u for a workgroup", readable_name(k->name), k->static_lds_bytes + lds_bytes,
-        arch_facts().name, arch_facts().lds_bytes);
+    say("%s: needs %zu bytes of LDS, %s has %u for a workgroup", readable_name(k->name),
+        k->static_lds_bytes + lds_bytes, arch_facts().name, arch_facts().lds_bytes);
     return hipErrorInvalidValue;
   }
   *out = operation(DO_KERNEL);
   KernelCall& c = out->kernel;
-  c = {f,
-       grid,
-       block,
-       (u32)lds_bytes,
-       cooperative,
-       (u8*)calloc(1, k->kernarg_bytes + 8),
-       k->kernarg_bytes,
-       nullptr};
+  c = {f, grid, block, (u32)lds_bytes, cooperative, (u8*)calloc(1, k->kernarg_bytes + 8), k->kernarg_bytes, nullptr};
   c.arguments = (void**)calloc(k->n_arguments + 1, sizeof(void*));
   const u8* packed = nullptr;
   size_t packed_bytes = 0;
   for (void** e = extra; e && *e != HIP_LAUNCH_PARAM_END; e += 2) {
-    if (e[0] == HIP_LAUNCH_PARAM_BUFFER_POINTER)
-      packed = (const u8*)e[1];
-    else if (e[0] == HIP_LAUNCH_PARAM_BUFFER_SIZE)
-      packed_bytes = *(const size_t*)e[1];
-    else
-      break;
+    if (e[0] == HIP_LAUNCH_PARAM_BUFFER_POINTER) packed = (const u8*)e[1];
+    else if (e[0] == HIP_LAUNCH_PARAM_BUFFER_SIZE) packed_bytes = *(const size_t*)e[1];
+    else break;
   }
   if (packed) memcpy(c.kernarg, packed, packed_bytes < k->kernarg_bytes ? packed_bytes : k->kernarg_bytes);
   u32 n = 0;
@@ -100,8 +88,8 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   KernelInfo* k = kernel_of(c.function, device, &index);
   if (!k) return hipErrorInvalidDeviceFunction;
   Program* p = c.function->module->programs[device];
-  if (c.cooperative && product(c.grid) > (u64)arch_facts().compute_units *
-                                             blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes))
+  if (c.cooperative &&
+      product(c.grid) > (u64)arch_facts().compute_units * blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes))
     return hipErrorCooperativeLaunchTooLarge;
   if (tell_hazards(*p, index)) return device_lost = hipErrorLaunchFailure;
   Launch l;
@@ -130,9 +118,9 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   if (found) return device_lost = hipErrorLaunchFailure;  // the finding has told what the fault is
   char about[200] = "";
   if (l.fault_address) describe_address(l.fault_address, about, sizeof about);
-  say("%s on %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s", readable_name(k->name), p->arch,
-      l.message, p->where[l.fault_pc], l.fault_group[0], l.fault_group[1], l.fault_group[2], l.fault_wave,
-      about[0] ? "\n  " : "", about);
+  say("%s on %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s", readable_name(k->name), p->arch, l.message,
+      p->where[l.fault_pc], l.fault_group[0], l.fault_group[1], l.fault_group[2], l.fault_wave, about[0] ? "\n  " : "",
+      about);
   return device_lost = hipErrorLaunchFailure;
 }
 
@@ -142,8 +130,8 @@ typedef void (*LaunchRecorder)(const char* kernel, const u32* groups, const u32*
 static LaunchRecorder recorder;
 extern "C" __attribute__((visibility("default"))) void cdna_record_launches(LaunchRecorder r) { recorder = r; }
 
-static hipError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, void** extra,
-                         size_t lds_bytes, hipStream_t stream, bool cooperative) {
+static hipError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, void** extra, size_t lds_bytes,
+                         hipStream_t stream, bool cooperative) {
   hipFunction_t f = find_function(function);
   if (!f) return hipErrorInvalidDeviceFunction;
   if (recorder) {
@@ -169,14 +157,12 @@ struct CallConfiguration {
 static thread_local List<CallConfiguration> configurations;
 
 extern "C" {
-__attribute__((visibility("default"))) hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block,
-                                                                             size_t lds_bytes,
+__attribute__((visibility("default"))) hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds_bytes,
                                                                              hipStream_t stream) {
   configurations.push({grid, block, lds_bytes, stream});
   return hipSuccess;
 }
-__attribute__((visibility("default"))) hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block,
-                                                                            size_t* lds_bytes,
+__attribute__((visibility("default"))) hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size_t* lds_bytes,
                                                                             hipStream_t* stream) {
   if (!configurations.count) return done(hipErrorMissingConfiguration);
   CallConfiguration& c = configurations[configurations.count - 1];
@@ -192,8 +178,8 @@ hipError_t hipLaunchKernel(const void* f, dim3 grid, dim3 block, void** argument
   ENTER;
   return done(launch(f, grid, block, arguments, nullptr, lds_bytes, stream, false));
 }
-hipError_t hipLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, void** arguments,
-                                      unsigned lds_bytes, hipStream_t stream) {
+hipError_t hipLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, void** arguments, unsigned lds_bytes,
+                                      hipStream_t stream) {
   ENTER;
   return done(launch(f, grid, block, arguments, nullptr, lds_bytes, stream, true));
 }
@@ -240,9 +226,8 @@ hipError_t hipLaunchKernelExC(const hipLaunchConfig_t* c, const void* f, void** 
 hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG* c, hipFunction_t f, void** arguments, void** extra) {
   ENTER;
   if (!c) return done(hipErrorInvalidValue);
-  return done(launch(f, dim3(c->gridDimX, c->gridDimY, c->gridDimZ),
-                     dim3(c->blockDimX, c->blockDimY, c->blockDimZ), arguments, extra, c->sharedMemBytes,
-                     c->hStream, asks_cooperative(c->attrs, c->numAttrs)));
+  return done(launch(f, dim3(c->gridDimX, c->gridDimY, c->gridDimZ), dim3(c->blockDimX, c->blockDimY, c->blockDimZ),
+                     arguments, extra, c->sharedMemBytes, c->hStream, asks_cooperative(c->attrs, c->numAttrs)));
 }
 hipError_t hipExtLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t lds_bytes,
                               hipStream_t stream, hipEvent_t start, hipEvent_t stop, int) {
@@ -252,28 +237,28 @@ hipError_t hipExtLaunchKernel(const void* f, dim3 grid, dim3 block, void** argum
   if (error == hipSuccess && stop) error = hipEventRecord(stop, stream);
   return done(error);
 }
-hipError_t hipModuleLaunchKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                 unsigned by, unsigned bz, unsigned lds_bytes, hipStream_t stream,
-                                 void** arguments, void** extra) {
+hipError_t hipModuleLaunchKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                 unsigned bz, unsigned lds_bytes, hipStream_t stream, void** arguments, void** extra) {
   ENTER;
   return done(launch(f, dim3(gx, gy, gz), dim3(bx, by, bz), arguments, extra, lds_bytes, stream, false));
 }
-hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz,
-                                            unsigned bx, unsigned by, unsigned bz, unsigned lds_bytes,
-                                            hipStream_t stream, void** arguments) {
+hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                            unsigned by, unsigned bz, unsigned lds_bytes, hipStream_t stream,
+                                            void** arguments) {
   ENTER;
   return done(launch(f, dim3(gx, gy, gz), dim3(bx, by, bz), arguments, nullptr, lds_bytes, stream, true));
 }
 // Sizes here are in work-items, not workgroups.
-__attribute__((visibility("default"))) hipError_t hipExtModuleLaunchKernel(
-    hipFunction_t f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, size_t lds_bytes, hipStream_t stream,
-    void** arguments, void** extra, hipEvent_t start, hipEvent_t stop, u32) {
+__attribute__((visibility("default"))) hipError_t hipExtModuleLaunchKernel(hipFunction_t f, u32 gx, u32 gy, u32 gz,
+                                                                           u32 bx, u32 by, u32 bz, size_t lds_bytes,
+                                                                           hipStream_t stream, void** arguments,
+                                                                           void** extra, hipEvent_t start,
+                                                                           hipEvent_t stop, u32) {
   ENTER;
   if (!bx || !by || !bz || gx % bx || gy % by || gz % bz) return done(hipErrorInvalidConfiguration);
   hipError_t error = start ? hipEventRecord(start, stream) : hipSuccess;
   if (error == hipSuccess)
-    error = launch(f, dim3(gx / bx, gy / by, gz / bz), dim3(bx, by, bz), arguments, extra, lds_bytes, stream,
-                   false);
+    error = launch(f, dim3(gx / bx, gy / by, gz / bz), dim3(bx, by, bz), arguments, extra, lds_bytes, stream, false);
   if (error == hipSuccess && stop) error = hipEventRecord(stop, stream);
   return done(error);
 }
@@ -357,14 +342,12 @@ hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFu
                                                               size_t lds_bytes) {
   return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, lds_bytes);
 }
-hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, hipFunction_t f,
-                                                                       int block, size_t lds_bytes,
-                                                                       unsigned) {
+hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, hipFunction_t f, int block,
+                                                                       size_t lds_bytes, unsigned) {
   return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, lds_bytes);
 }
 // The largest block with which most waves are resident, and as many blocks as fill the device.
-hipError_t hipOccupancyMaxPotentialBlockSize(int* grid, int* block, const void* function, size_t lds_bytes,
-                                             int limit) {
+hipError_t hipOccupancyMaxPotentialBlockSize(int* grid, int* block, const void* function, size_t lds_bytes, int limit) {
   ENTER;
   if (!grid || !block) return done(hipErrorInvalidValue);
   KernelInfo* k = known_kernel(function);
@@ -385,8 +368,8 @@ hipError_t hipModuleOccupancyMaxPotentialBlockSize(int* grid, int* block, hipFun
                                                    int limit) {
   return hipOccupancyMaxPotentialBlockSize(grid, block, (const void*)f, lds_bytes, limit);
 }
-hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, hipFunction_t f,
-                                                            size_t lds_bytes, int limit, unsigned) {
+hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, hipFunction_t f, size_t lds_bytes,
+                                                            int limit, unsigned) {
   return hipOccupancyMaxPotentialBlockSize(grid, block, (const void*)f, lds_bytes, limit);
 }
 }

@@ -38,10 +38,8 @@ static u32 position(const void* p) {  // of the first allocation that begins aft
   u32 low = 0, high = allocations.count;
   while (low < high) {
     u32 middle = (low + high) / 2;
-    if (allocations[middle].base <= (const u8*)p)
-      low = middle + 1;
-    else
-      high = middle;
+    if (allocations[middle].base <= (const u8*)p) low = middle + 1;
+    else high = middle;
   }
   return low;
 }
@@ -83,8 +81,8 @@ static void enter(Allocation& a) {  // into the tables
   a.id = next_id++;
   allocations.insert(position(a.base), a);
   char name[64];
-  snprintf(name, sizeof name, "the %llu bytes of %s (number %llu)", (unsigned long long)a.bytes,
-           allocator_of(a), (unsigned long long)a.id);
+  snprintf(name, sizeof name, "the %llu bytes of %s (number %llu)", (unsigned long long)a.bytes, allocator_of(a),
+           (unsigned long long)a.id);
   cdna_memory_register((u64)a.base, a.bytes, name);
 }
 static Allocation leave(Allocation* a) {
@@ -143,8 +141,7 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
   a.mapping = reserve_addresses(nullptr, a.mapping_bytes);
   if (!a.mapping) return hipErrorOutOfMemory;
   if (ftruncate(memory_file, file_end + data) ||
-      mmap(a.mapping, data, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_file, file_end) ==
-          MAP_FAILED) {
+      mmap(a.mapping, data, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_file, file_end) == MAP_FAILED) {
     munmap(a.mapping, a.mapping_bytes);
     return hipErrorOutOfMemory;
   }
@@ -177,8 +174,7 @@ hipError_t free_memory(void* p) {
   }
   forget_advice(a.base, a.bytes);
   if (a.type == hipMemoryTypeDevice) in_use[a.device] -= a.bytes;
-  if (a.owner == getpid())
-    fallocate(a.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, a.file_offset, a.file_bytes);
+  if (a.owner == getpid()) fallocate(a.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, a.file_offset, a.file_bytes);
   reserve_addresses(a.mapping, a.mapping_bytes, MAP_FIXED);
   quarantine.push(a);
   quarantine_bytes += a.mapping_bytes;
@@ -202,8 +198,7 @@ void describe_address(u64 address, char* text, size_t bytes) {
     const Allocation& a = allocations[at - 1];
     u64 beyond = address - (u64)a.base - a.bytes;
     if (address >= (u64)a.base + a.bytes && beyond < (64 << 20)) {
-      snprintf(text, bytes,
-               "the address is %llu bytes past the end of the %llu bytes that %s gave on device %d",
+      snprintf(text, bytes, "the address is %llu bytes past the end of the %llu bytes that %s gave on device %d",
                (unsigned long long)beyond, (unsigned long long)a.bytes, allocator_of(a), a.device);
       return;
     }
@@ -211,8 +206,7 @@ void describe_address(u64 address, char* text, size_t bytes) {
   if (at < allocations.count && (u64)allocations[at].base - address < (64 << 20)) {
     const Allocation& a = allocations[at];
     snprintf(text, bytes, "the address is %llu bytes before the %llu bytes that %s gave on device %d",
-             (unsigned long long)((u64)a.base - address), (unsigned long long)a.bytes, allocator_of(a),
-             a.device);
+             (unsigned long long)((u64)a.base - address), (unsigned long long)a.bytes, allocator_of(a), a.device);
   }
 }
 
@@ -264,8 +258,8 @@ hipError_t hipMalloc3D(hipPitchedPtr* p, hipExtent extent) {
   p->pitch = round_up(extent.width, ALIGNMENT);
   p->xsize = extent.width;
   p->ysize = extent.height;
-  return done(allocate_memory(&p->ptr, p->pitch * extent.height * extent.depth, hipMemoryTypeDevice,
-                              current_device(), 0));
+  return done(
+      allocate_memory(&p->ptr, p->pitch * extent.height * extent.depth, hipMemoryTypeDevice, current_device(), 0));
 }
 
 hipError_t hipHostGetDevicePointer(void** device, void* host, unsigned) {
@@ -314,8 +308,7 @@ hipError_t hipMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   if (!free_bytes || !total_bytes) return done(hipErrorInvalidValue);
   *total_bytes = arch_facts().memory_bytes;
   // No more than the host has: programs size their buffers by this.
-  u64 left = arch_facts().memory_bytes - used_bytes(current_device()),
-      host = (u64)sysconf(_SC_AVPHYS_PAGES) * PAGE;
+  u64 left = arch_facts().memory_bytes - used_bytes(current_device()), host = (u64)sysconf(_SC_AVPHYS_PAGES) * PAGE;
   *free_bytes = left < host ? left : host;
   return done(hipSuccess);
 }
@@ -383,7 +376,8 @@ hipError_t hipPointerGetAttribute(void* out, hipPointer_attribute which, hipDevi
 hipError_t hipDrvPointerGetAttributes(unsigned n, hipPointer_attribute* which, void** out, hipDeviceptr_t p) {
   ENTER;
   if (!n || !which || !out || !p) return done(hipErrorInvalidValue);
-  for (unsigned i = 0; i < n; i++) (void)hipPointerGetAttribute(out[i], which[i], p);  // others' values stay as they are
+  for (unsigned i = 0; i < n; i++)
+    (void)hipPointerGetAttribute(out[i], which[i], p);  // others' values stay as they are
   return done(hipSuccess);
 }
 // Of all attributes this one can be set: copies that wait are synchronous here anyway.

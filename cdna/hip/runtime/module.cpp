@@ -56,8 +56,8 @@ Program* program_of(ihipModule_t* m, int device) {
   const Container& c = *(const Container*)m->container;
   const ContainerEntry* e = entry_for(c, arch_facts().name);
   if (!e) {
-    say("the program has no code for %s, but for %s; compile it for that arch, or set CDNA_ARCH",
-        arch_facts().name, c.count ? c.entries[0].arch : "none");
+    say("the program has no code for %s, but for %s; compile it for that arch, or set CDNA_ARCH", arch_facts().name,
+        c.count ? c.entries[0].arch : "none");
     return nullptr;
   }
   char message[256] = "";
@@ -160,21 +160,19 @@ __attribute__((visibility("default"))) void** __hipRegisterFatBinary(const void*
   return (void**)m;
 }
 __attribute__((visibility("default"))) void __hipRegisterFunction(void** handle, const void* host, char*,
-                                                                  const char* name, unsigned, void*, void*,
-                                                                  void*, void*, int*) {
+                                                                  const char* name, unsigned, void*, void*, void*,
+                                                                  void*, int*) {
   Guard guard;
   add_function((hipModule_t)handle, name, host);
 }
-__attribute__((visibility("default"))) void __hipRegisterVar(void** handle, void* host, char*, char* name,
-                                                             int, size_t bytes, int, int) {
+__attribute__((visibility("default"))) void __hipRegisterVar(void** handle, void* host, char*, char* name, int,
+                                                             size_t bytes, int, int) {
   Guard guard;
   ((hipModule_t)handle)->variables.push({host, strdup(name), bytes, nullptr});
 }
-__attribute__((visibility("default"))) void __hipRegisterManagedVar(void** handle, void** pointer,
-                                                                    void* initial, const char* name,
-                                                                    size_t bytes, unsigned) {
-  if (allocate_memory(pointer, bytes, hipMemoryTypeManaged, current_device(), hipMemAttachGlobal) !=
-      hipSuccess) {
+__attribute__((visibility("default"))) void __hipRegisterManagedVar(void** handle, void** pointer, void* initial,
+                                                                    const char* name, size_t bytes, unsigned) {
+  if (allocate_memory(pointer, bytes, hipMemoryTypeManaged, current_device(), hipMemAttachGlobal) != hipSuccess) {
     say("no memory for the managed variable %s of %zu bytes", name, bytes);
     exit(2);
   }

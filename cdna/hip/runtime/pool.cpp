@@ -77,8 +77,7 @@ hipError_t hipMemPoolImportFromShareableHandle(hipMemPool_t* out, void* handle, 
 }
 hipError_t hipMemPoolDestroy(hipMemPool_t pool) {
   ENTER;
-  if (!pool || (pool >= default_pools && pool < default_pools + MAX_DEVICES))
-    return done(hipErrorInvalidValue);
+  if (!pool || (pool >= default_pools && pool < default_pools + MAX_DEVICES)) return done(hipErrorInvalidValue);
   if (chosen[pool->device] == pool) chosen[pool->device] = nullptr;
   free(pool);
   return done(hipSuccess);
@@ -107,8 +106,7 @@ hipError_t hipMemPoolSetAttribute(hipMemPool_t pool, hipMemPoolAttr which, void*
   if (!pool || !value) return done(hipErrorInvalidValue);
   if (which >= hipMemPoolReuseFollowEventDependencies && which <= hipMemPoolReuseAllowInternalDependencies)
     pool->reuse[which - 1] = *(i32*)value;
-  else if (which == hipMemPoolAttrReleaseThreshold)
-    pool->release_threshold = *(u64*)value;
+  else if (which == hipMemPoolAttrReleaseThreshold) pool->release_threshold = *(u64*)value;
   else if (which > hipMemPoolAttrUsedMemHigh || *(u64*)value)
     return done(hipErrorInvalidValue);  // high marks can only be reset
   return done(hipSuccess);
@@ -118,12 +116,9 @@ hipError_t hipMemPoolGetAttribute(hipMemPool_t pool, hipMemPoolAttr which, void*
   if (!pool || !value) return done(hipErrorInvalidValue);
   if (which >= hipMemPoolReuseFollowEventDependencies && which <= hipMemPoolReuseAllowInternalDependencies)
     *(i32*)value = pool->reuse[which - 1];
-  else if (which == hipMemPoolAttrReleaseThreshold)
-    *(u64*)value = pool->release_threshold;
-  else if (which <= hipMemPoolAttrUsedMemHigh)
-    *(u64*)value = used_bytes(pool->device);
-  else
-    return done(hipErrorInvalidValue);
+  else if (which == hipMemPoolAttrReleaseThreshold) *(u64*)value = pool->release_threshold;
+  else if (which <= hipMemPoolAttrUsedMemHigh) *(u64*)value = used_bytes(pool->device);
+  else return done(hipErrorInvalidValue);
   return done(hipSuccess);
 }
 }

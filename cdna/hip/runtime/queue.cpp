@@ -61,8 +61,7 @@ static void wait_a_moment() {  // under the lock
 constexpr u64 LOOK_NS = 20000;
 template <class T>
 static void look_for(const T& flag) {
-  for (u64 began = now_ns(); !__atomic_load_n(&flag, __ATOMIC_ACQUIRE) && now_ns() - began < LOOK_NS;) {
-  }
+  for (u64 began = now_ns(); !__atomic_load_n(&flag, __ATOMIC_ACQUIRE) && now_ns() - began < LOOK_NS;) {}
 }
 
 static void change(u32& count, int by) {  // under the lock
@@ -81,7 +80,8 @@ static bool met(const Pending& p, const ihipStream_t& q) {
 }
 
 hipError_t run_counted(hipStream_t handle, const Operation& o) {
-  if (o.kind == DO_KERNEL || o.kind == DO_GRAPH) return run_operation(handle, o);  // a graph's nodes come here one by one
+  if (o.kind == DO_KERNEL || o.kind == DO_GRAPH)
+    return run_operation(handle, o);  // a graph's nodes come here one by one
   pthread_mutex_lock(&lock);
   change(busy, 1);
   pthread_mutex_unlock(&lock);
@@ -204,7 +204,8 @@ static void wait_until(ihipStream_t& q, u64 ticket) {  // under the lock
   for (u64 began = now_ns(); q.completed < ticket; wait_a_moment()) {
     if (told || now_ns() - began < TELL_NS || cdna_idle_ns() < TELL_NS) continue;
     told = true;
-    say("note: the program has waited for half a minute for kernels all of whose waves poll: for what they wait nobody may come");
+    say("note: the program has waited for half a minute for kernels all of whose waves poll: for what they wait nobody "
+        "may come");
   }
   change(waiting, -1);
 }

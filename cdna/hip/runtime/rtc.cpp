@@ -20,7 +20,8 @@ const char* hiprtcGetErrorString(hiprtcResult r) {
     case HIPRTC_ERROR_INVALID_OPTION: return "HIPRTC_ERROR_INVALID_OPTION";
     case HIPRTC_ERROR_COMPILATION: return "HIPRTC_ERROR_COMPILATION";
     case HIPRTC_ERROR_BUILTIN_OPERATION_FAILURE: return "HIPRTC_ERROR_BUILTIN_OPERATION_FAILURE";
-    case HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION: return "HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION";
+    case HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION:
+      return "HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION";
     case HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION: return "HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION";
     case HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID: return "HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID";
     case HIPRTC_ERROR_LINKING: return "HIPRTC_ERROR_LINKING";
@@ -122,14 +123,16 @@ hiprtcResult hiprtcGetProgramLog(hiprtcProgram p, char* log) {
   return HIPRTC_SUCCESS;
 }
 // With -fgpu-rdc a program becomes bitcode, which is to be linked; else code.
-static hiprtcResult give(hiprtcProgram p, Text _hiprtcProgram::*text, size_t* bytes, char* out) {
+static hiprtcResult give(hiprtcProgram p, Text _hiprtcProgram::* text, size_t* bytes, char* out) {
   if (!p || !p->compiled || !(p->*text).size) return HIPRTC_ERROR_INVALID_PROGRAM;
   if (!bytes && !out) return HIPRTC_ERROR_INVALID_INPUT;
   if (bytes) *bytes = (p->*text).size;
   if (out) memcpy(out, (p->*text).bytes, (p->*text).size);
   return HIPRTC_SUCCESS;
 }
-hiprtcResult hiprtcGetCodeSize(hiprtcProgram p, size_t* bytes) { return give(p, &_hiprtcProgram::code, bytes, nullptr); }
+hiprtcResult hiprtcGetCodeSize(hiprtcProgram p, size_t* bytes) {
+  return give(p, &_hiprtcProgram::code, bytes, nullptr);
+}
 hiprtcResult hiprtcGetCode(hiprtcProgram p, char* code) { return give(p, &_hiprtcProgram::code, nullptr, code); }
 hiprtcResult hiprtcGetBitcodeSize(hiprtcProgram p, size_t* bytes) {
   return give(p, &_hiprtcProgram::bitcode, bytes, nullptr);

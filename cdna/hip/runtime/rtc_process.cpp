@@ -59,8 +59,9 @@ void release_texts(List<char*>& list) {
 // CDNA_ROOT: the folder that has the package, where it is not installed.
 int CompilerFolder::run(const char* call, const char* action) const {
   const char *python = getenv("CDNA_PYTHON"), *root = getenv("CDNA_ROOT");
-  const char* const start = "import sys; sys.path[:0] = filter(None, [sys.argv[1]]); "
-                            "from cdna.hip import rtc; sys.exit(rtc.main(*sys.argv[2:]))";
+  const char* const start =
+      "import sys; sys.path[:0] = filter(None, [sys.argv[1]]); "
+      "from cdna.hip import rtc; sys.exit(rtc.main(*sys.argv[2:]))";
   const char* const command[] = {python ? python : "python3", "-c", start, root ? root : "", action, path, nullptr};
   pid_t pid;
   int status = 0;

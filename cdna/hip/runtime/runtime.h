@@ -85,8 +85,7 @@ struct ArchFacts {  // arch.py's, generated
   u32 compute_units, xcds, lds_bytes, clock_mhz, max_waves_per_simd, vgprs_per_lane, vgpr_granule;
   u64 memory_bytes;
 };
-const ArchFacts&
-arch_facts();  // of the emulated device: $CDNA_ARCH, else the first arch that a program brings
+const ArchFacts& arch_facts();   // of the emulated device: $CDNA_ARCH, else the first arch that a program brings
 void suggest_arch(const char*);  // a program brings code for this arch
 int device_count();
 int current_device();
@@ -121,8 +120,9 @@ void describe_address(u64 address, char* text, size_t bytes);
 u64 used_bytes(int device);
 void enter_mapping(void*, size_t bytes, int device);  // what virtual_memory.cpp has mapped there; under global_lock
 void leave_mapping(void*);
-u8* reserve_addresses(void* at, size_t bytes, int more_flags = 0);  // nothing there may be touched; null: none to be had
-void return_addresses(void*, size_t bytes);  // unmaps, and tells the checks that they may be anything now
+u8* reserve_addresses(void* at, size_t bytes,
+                      int more_flags = 0);      // nothing there may be touched; null: none to be had
+void return_addresses(void*, size_t bytes);     // unmaps, and tells the checks that they may be anything now
 void forget_advice(const void*, size_t bytes);  // advice.cpp's
 
 // --- modules and kernels (module.cpp) ----------------------------------------------------------------
@@ -159,7 +159,7 @@ struct KernelCall {
   dim3 grid, block;
   u32 dynamic_lds_bytes;
   int cooperative;  // as a graph's node was told, or 0 or 1
-  u8* kernarg;  // explicit arguments at their offsets
+  u8* kernarg;      // explicit arguments at their offsets
   u32 kernarg_bytes;
   void** arguments;  // into kernarg: what hipGraphKernelNodeGetParams shows
 };
@@ -300,11 +300,11 @@ hipError_t copy3d_operation(const hipMemcpy3DParms*, Operation* out);  // copy.c
 hipError_t copy3d_operation(const HIP_MEMCPY3D*, Operation* out);
 hipError_t run_graph(hipGraph_t, hipStream_t);
 hipError_t run_kernel(const KernelCall&, int device);
-void mark_fresh(u8*, size_t bytes);                             // for the check of what nobody wrote
-bool tell_hazards(Program&, u32 kernel);                       // each once; true if the launch must not run
+void mark_fresh(u8*, size_t bytes);                                 // for the check of what nobody wrote
+bool tell_hazards(Program&, u32 kernel);                            // each once; true if the launch must not run
 struct Checks* begin_checks(const KernelCall&, const KernelInfo&);  // null: none wanted
-bool end_checks(Checks*, const Program&, const char* kernel);  // prints what was found; true if anything was
-void release_operation(Operation&);                            // what the operation owns
+bool end_checks(Checks*, const Program&, const char* kernel);       // prints what was found; true if anything was
+void release_operation(Operation&);                                 // what the operation owns
 Operation copy_of(const Operation&);
 ihipStream_t* resolve(hipStream_t);  // the stream of a handle, default streams included; null: none
 hipError_t capture_operation(ihipStream_t&, const Operation&);

@@ -36,8 +36,8 @@ static u64 now_ns() {
 static void run_copy(const CopyCall& c) {
   for (size_t z = 0; z < c.depth; z++)
     for (size_t y = 0; y < c.height; y++)
-      memmove((u8*)c.to + z * c.to_slice + y * c.to_pitch,
-              (const u8*)c.from + z * c.from_slice + y * c.from_pitch, c.width);
+      memmove((u8*)c.to + z * c.to_slice + y * c.to_pitch, (const u8*)c.from + z * c.from_slice + y * c.from_pitch,
+              c.width);
 }
 // Programs clear heaps of gigabytes that they use a little of: whole pages of shared memory become holes that read as
 // zero, instead of being written. The host may not have as much as the card.
@@ -56,10 +56,8 @@ static void run_fill(const FillCall& f) {
   for (size_t z = 0; z < f.depth; z++)
     for (size_t y = 0; y < f.height; y++) {
       u8* row = (u8*)f.to + z * f.slice + y * f.pitch;
-      if (f.value == 0)
-        clear(row, f.width);
-      else if (f.value_bytes == 1)
-        memset(row, f.value, f.width);
+      if (f.value == 0) clear(row, f.width);
+      else if (f.value_bytes == 1) memset(row, f.value, f.width);
       else
         for (size_t x = 0; x < f.width; x += f.value_bytes) memcpy(row + x, &f.value, f.value_bytes);
     }
@@ -71,8 +69,7 @@ static u64 read_value(const ValueCall& v) {
 bool holds(const ValueCall& v) {
   u64 x = read_value(v) & v.mask;
   switch (v.condition) {
-    case hipStreamWaitValueGte:
-      return v.bytes == 4 ? (i32)((u32)x - (u32)v.value) >= 0 : (i64)(x - v.value) >= 0;
+    case hipStreamWaitValueGte: return v.bytes == 4 ? (i32)((u32)x - (u32)v.value) >= 0 : (i64)(x - v.value) >= 0;
     case hipStreamWaitValueEq: return x == v.value;
     case hipStreamWaitValueAnd: return (x & v.value) != 0;
     default: return (~(x | v.value) & v.mask) != 0;
@@ -85,10 +82,8 @@ hipError_t run_operation(hipStream_t stream, const Operation& o) {
     case DO_COPY: run_copy(o.copy); break;
     case DO_FILL: run_fill(o.fill); break;
     case DO_HOST:
-      if (o.host.callback)
-        o.host.callback(stream, hipSuccess, o.host.data);
-      else
-        o.host.function(o.host.data);
+      if (o.host.callback) o.host.callback(stream, hipSuccess, o.host.data);
+      else o.host.function(o.host.data);
       break;
     case DO_RECORD:
       o.record.event->time_ns = now_ns();
@@ -97,10 +92,8 @@ hipError_t run_operation(hipStream_t stream, const Operation& o) {
       break;
     case DO_GRAPH: return run_graph(o.graph, stream);
     case DO_WRITE_VALUE:
-      if (o.value.bytes == 4)
-        __atomic_store_n((u32*)o.value.address, (u32)o.value.value, __ATOMIC_SEQ_CST);
-      else
-        __atomic_store_n((u64*)o.value.address, o.value.value, __ATOMIC_SEQ_CST);
+      if (o.value.bytes == 4) __atomic_store_n((u32*)o.value.address, (u32)o.value.value, __ATOMIC_SEQ_CST);
+      else __atomic_store_n((u64*)o.value.address, o.value.value, __ATOMIC_SEQ_CST);
       break;
     case DO_WAIT_VALUE:  // by another thread or process: what this thread submits later cannot end the wait
       while (!holds(o.value)) sched_yield();
@@ -418,7 +411,8 @@ hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t e, unsigned) {
   if (!e->capture) {
     if (s->capture) return done(hipErrorStreamCaptureIsolation);
     if (e->shared) return done(happened(*e) ? hipSuccess : enqueue(*s, handle, shared_wait(*e)));
-    return done(is_done(e->queue, e->ticket) ? hipSuccess : enqueue(*s, handle, operation(DO_WAIT), e->queue, e->ticket));
+    return done(is_done(e->queue, e->ticket) ? hipSuccess
+                                             : enqueue(*s, handle, operation(DO_WAIT), e->queue, e->ticket));
   }
   if (s->capture && s->capture != e->capture) return done(hipErrorStreamCaptureMerge);
   s->capture = e->capture;
@@ -556,15 +550,13 @@ hipError_t hipStreamIsCapturing(hipStream_t handle, hipStreamCaptureStatus* stat
                                  : hipStreamCaptureStatusActive;
   return done(hipSuccess);
 }
-hipError_t hipStreamGetCaptureInfo(hipStream_t handle, hipStreamCaptureStatus* status,
-                                   unsigned long long* id) {
+hipError_t hipStreamGetCaptureInfo(hipStream_t handle, hipStreamCaptureStatus* status, unsigned long long* id) {
   hipError_t error = hipStreamIsCapturing(handle, status);
   if (error == hipSuccess && id) *id = resolve(handle)->id;
   return error;
 }
-hipError_t hipStreamGetCaptureInfo_v2(hipStream_t handle, hipStreamCaptureStatus* status,
-                                      unsigned long long* id, hipGraph_t* graph, const hipGraphNode_t** nodes,
-                                      size_t* n) {
+hipError_t hipStreamGetCaptureInfo_v2(hipStream_t handle, hipStreamCaptureStatus* status, unsigned long long* id,
+                                      hipGraph_t* graph, const hipGraphNode_t** nodes, size_t* n) {
   hipError_t error = hipStreamGetCaptureInfo(handle, status, id);
   if (error != hipSuccess) return error;
   ihipStream_t* s = resolve(handle);

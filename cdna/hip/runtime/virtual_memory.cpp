@@ -29,9 +29,7 @@ static List<hipMemGenericAllocationHandle_t> memories;
 static List<Range> reserved;
 static List<Mapping> mappings;
 
-static bool known(hipMemGenericAllocationHandle_t m) {
-  return m && memories.contains(m);
-}
+static bool known(hipMemGenericAllocationHandle_t m) { return m && memories.contains(m); }
 static bool aligned(size_t n) { return n && n % GRANULARITY == 0; }
 static bool within(const Range& outer, const void* p, size_t bytes) {
   return (u8*)p >= outer.base && (u8*)p + bytes <= outer.base + outer.bytes;
@@ -138,8 +136,7 @@ hipError_t hipMemRetainAllocationHandle(hipMemGenericAllocationHandle_t* out, vo
   *out = m->memory;
   return done(hipSuccess);
 }
-hipError_t hipMemGetAllocationPropertiesFromHandle(hipMemAllocationProp* out,
-                                                   hipMemGenericAllocationHandle_t memory) {
+hipError_t hipMemGetAllocationPropertiesFromHandle(hipMemAllocationProp* out, hipMemGenericAllocationHandle_t memory) {
   ENTER;
   Guard guard;
   if (!out || !known(memory)) return done(hipErrorInvalidValue);
@@ -156,8 +153,7 @@ hipError_t hipMemMap(void* p, size_t bytes, size_t offset, hipMemGenericAllocati
     return done(hipErrorInvalidValue);
   bool inside = false;
   for (const Range& r : reserved) inside |= within(r, p, bytes);
-  for (const Mapping& m : mappings)
-    inside &= (u8*)p >= m.range.base + m.range.bytes || (u8*)p + bytes <= m.range.base;
+  for (const Mapping& m : mappings) inside &= (u8*)p >= m.range.base + m.range.bytes || (u8*)p + bytes <= m.range.base;
   if (!inside) return done(hipErrorInvalidValue);
   if (mmap(p, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, memory->file, offset) == MAP_FAILED)
     return done(hipErrorMapFailed);
@@ -217,8 +213,7 @@ hipError_t hipMemExportToShareableHandle(void* out, hipMemGenericAllocationHandl
                                          hipMemAllocationHandleType type, unsigned long long flags) {
   ENTER;
   Guard guard;
-  if (!out || flags || !known(memory) || type != hipMemHandleTypePosixFileDescriptor)
-    return done(hipErrorInvalidValue);
+  if (!out || flags || !known(memory) || type != hipMemHandleTypePosixFileDescriptor) return done(hipErrorInvalidValue);
   *(int*)out = dup(memory->file);
   return done(*(int*)out < 0 ? hipErrorOutOfMemory : hipSuccess);
 }

@@ -37,14 +37,20 @@ _USES_TORCH = re.compile(r'^\s*#\s*include\s*[<"](torch/|ATen/|c10/|pybind11/|fo
 _USES_PYTHON = re.compile(r'^\s*#\s*include\s*[<"]Python\.h', re.MULTILINE)
 _SETS_MACRO = re.compile(r"^\s*#\s*(define|undef|pragma push_macro)\b", re.MULTILINE)
 _QUOTED = re.compile(r'^\s*#\s*include\s*"', re.MULTILINE)
-_ROCM_HEADER = re.compile(
-    rf'^\s*#\s*include\s*[<"]((?:{"|".join(ROCM_LIBRARIES)})/[^>"\n]+)[>"]', re.MULTILINE
-)
+_ROCM_HEADER = re.compile(rf'^\s*#\s*include\s*[<"]((?:{"|".join(ROCM_LIBRARIES)})/[^>"\n]+)[>"]', re.MULTILINE)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"\n]+)[>"].*$', re.MULTILINE)
 _TARGET = re.compile(r"^--?(?:offload-arch|amdgpu-target)[=\n]([\w:+-]+(?:,[\w:+-]+)*)$", re.MULTILINE)
 # Of a ROCm torch's own libraries: here they are in libtorch_cpu, in forge_torch_hip.h, or the runtime.
-_PART_OF_TORCH = ("-lc10_hip", "-ltorch_hip", "-lc10_cuda", "-ltorch_cuda", "-lamdhip64", "-lhiprtc", "-lcudart",
-                  "-lcuda")
+_PART_OF_TORCH = (
+    "-lc10_hip",
+    "-ltorch_hip",
+    "-lc10_cuda",
+    "-ltorch_cuda",
+    "-lamdhip64",
+    "-lhiprtc",
+    "-lcudart",
+    "-lcuda",
+)
 _OPTIMISES = re.compile(r"-O\w*|-f(no-)?fast-math|-f(no-)?unsafe-math-optimizations|-ffp-contract=\w+")
 _KEEPS_FILES = re.compile(r"^--?save-temps(=.*)?$", re.MULTILINE)
 

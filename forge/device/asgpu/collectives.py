@@ -93,9 +93,7 @@ def _check(function: str, given: dict[str, Any], names: tuple[str, ...]) -> None
     for name in names:
         for tensor in _listed(given.get(name)):
             if tags.tag_of(tensor) == tags.CPU:
-                raise RuntimeError(
-                    f"{function}: No backend type associated with device type cpu (argument {name!r})"
-                )
+                raise RuntimeError(f"{function}: No backend type associated with device type cpu (argument {name!r})")
             if not tensor.is_contiguous():
                 raise ValueError(f"{function}: Tensors must be contiguous (argument {name!r})")
 

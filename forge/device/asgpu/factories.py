@@ -77,9 +77,7 @@ def _check_generator(generator: Any, tag: int | None) -> None:
     if type(generator) is Generator and tag is not None:
         wanted = "cpu" if tag == CPU else "cuda"
         if generator.claimed.type != wanted:
-            raise RuntimeError(
-                f"Expected a '{wanted}' device type for generator but found '{generator.claimed.type}'"
-            )
+            raise RuntimeError(f"Expected a '{wanted}' device type for generator but found '{generator.claimed.type}'")
 
 
 def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict[str, Any]) -> Any:

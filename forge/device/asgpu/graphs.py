@@ -223,16 +223,20 @@ class CUDAGraph:
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global", **options: Any) -> None:
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
-            raise RuntimeError(f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got "
-                               f"{capture_error_mode}")
+            raise RuntimeError(
+                f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
+            )
         if self._work is not None:
-            raise RuntimeError("This CUDAGraph instance already owns a captured graph. To capture a new graph, create "
-                               "a new instance.")
+            raise RuntimeError(
+                "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
+            )
         refuse("capture_begin")
         queue = streams.current_stream()
         if queue.stream_id == 0:
-            raise RuntimeError("CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok "
-                               "to replay them on the default stream.)")
+            raise RuntimeError(
+                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok "
+                "to replay them on the default stream.)"
+            )
         self._pool = pool if pool is not None else self._pool
         self._capture = _current.capture = _Capture(queue.cuda_stream)
         hip.begin_capture(self._capture.queue)

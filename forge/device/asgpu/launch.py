@@ -25,14 +25,8 @@ class CheckedLauncher(Launcher):
 
     def __call__(self, *args: Any) -> None:
         for position, value in enumerate(args[LEADING_ARGUMENTS:]):
-            if (
-                isinstance(value, torch.Tensor)
-                and tags.tag_of(value) == tags.CPU
-                and not tags.is_pinned(value)
-            ):
-                raise ValueError(
-                    f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)"
-                )
+            if isinstance(value, torch.Tensor) and tags.tag_of(value) == tags.CPU and not tags.is_pinned(value):
+                raise ValueError(f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)")
         if not graphs.record(functools.partial(super().__call__, *args)):
             super().__call__(*args)
 

@@ -22,9 +22,7 @@ _register_kernel = CustomOpDef.register_kernel
 
 
 @functools.wraps(library_impl_as_named)
-def library_impl(
-    self: Library, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", **options: Any
-) -> None:
+def library_impl(self: Library, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", **options: Any) -> None:
     key = dispatch_key or self.dispatch_key
     operator = (self.ns, str(op_name).rpartition("::")[2])
     if key in KEYS:

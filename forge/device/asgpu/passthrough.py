@@ -15,9 +15,7 @@ _told: set[str] = set()
 def _tell(what: str) -> None:
     if what not in _told:
         _told.add(what)
-        print(
-            f"forge: {what} compiles nothing on an emulated GPU: its function runs eagerly", file=sys.stderr
-        )
+        print(f"forge: {what} compiles nothing on an emulated GPU: its function runs eagerly", file=sys.stderr)
 
 
 def compile_(model: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -103,9 +103,7 @@ def _common(func: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) 
         elif first is None:
             first = tag
         elif tag != first and name == "__getitem__" and first == CPU:
-            raise RuntimeError(
-                "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
-            )
+            raise RuntimeError("indices should be either on cpu or on the same device as the indexed tensor (cpu)")
         elif tag != first and name not in _MIXES:
             known = [tags.CPU_DEVICE if one == CPU else tags.gpu(one) for one in (first, tag)]
             raise RuntimeError(

@@ -53,9 +53,7 @@ def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     return _move(self, tag, dtype, copy, kwargs.get("memory_format"))
 
 
-def cuda(
-    self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
-) -> torch.Tensor:
+def cuda(self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> torch.Tensor:
     tag = tags.current.index if device is None else target(device)
     if tag is None or tag == CPU:
         raise ValueError(f"Invalid device, must be cuda device: {device}")
@@ -131,9 +129,7 @@ def make_subclass(cls: Any, data: torch.Tensor, requires_grad: bool = False, **k
 _context_function = DeviceContext.__torch_function__
 
 
-def _context_torch_function(
-    self: DeviceContext, func: Any, types: Any, args: Any = (), kwargs: Any = None
-) -> Any:
+def _context_torch_function(self: DeviceContext, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """The factories look for the DeviceContext themselves; only a device that is not ours is left to it."""
     if self.device.type in ("cuda", "cpu"):
         return func(*args, **(kwargs or {}))

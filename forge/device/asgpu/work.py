@@ -79,9 +79,7 @@ def kernel_work(counted: Sequence[Counters]) -> dict[str, Any]:
     vector = total("vector_instructions")
     return {
         "waves_per_simd": last.waves_per_simd,
-        "cycles": {
-            unit: sum(c.unit_cycles[unit] for c in counted) for unit in ("matrix", "vector", "lds", "memory")
-        },
+        "cycles": {unit: sum(c.unit_cycles[unit] for c in counted) for unit in ("matrix", "vector", "lds", "memory")},
         "barriers": total("barriers"),
         "waits": total("waits"),
         "active_lanes": share(total("vector_lanes"), 64 * vector),

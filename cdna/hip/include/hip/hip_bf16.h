@@ -45,10 +45,13 @@ struct __attribute__((aligned(2))) __hip_bfloat16 {
   }
 #define CDNA_TO(type) \
   CDNA_HD operator type() const { return (type)__cdna_bf16_value(__x); }
-  CDNA_TO(float) CDNA_TO(char) CDNA_TO(signed char) CDNA_TO(unsigned char) CDNA_TO(short) CDNA_TO(unsigned short)
-  CDNA_TO(int) CDNA_TO(unsigned int) CDNA_TO(long) CDNA_TO(unsigned long) CDNA_TO(long long) CDNA_TO(unsigned long long)
+  CDNA_TO(float)
+  CDNA_TO(char) CDNA_TO(signed char) CDNA_TO(unsigned char) CDNA_TO(short) CDNA_TO(unsigned short) CDNA_TO(int)
+      CDNA_TO(unsigned int) CDNA_TO(long) CDNA_TO(unsigned long) CDNA_TO(long long) CDNA_TO(unsigned long long)
 #undef CDNA_TO
-  CDNA_HD operator bool() const { return (__x & 0x7fff) != 0; }
+          CDNA_HD operator bool() const {
+    return (__x & 0x7fff) != 0;
+  }
 };
 
 struct __attribute__((aligned(4))) __hip_bfloat162 {
@@ -71,8 +74,12 @@ CDNA_HD short __bfloat16_as_short(__hip_bfloat16 a) { return (short)a.__x; }
 CDNA_HD unsigned short __bfloat16_as_ushort(__hip_bfloat16 a) { return a.__x; }
 CDNA_HD __hip_bfloat16 __ushort_as_bfloat16(unsigned short bits) { return __hip_bfloat16_raw{bits}; }
 CDNA_HD __hip_bfloat16 __short_as_bfloat16(short bits) { return __hip_bfloat16_raw{(unsigned short)bits}; }
-CDNA_HD __hip_bfloat162 __halves2bfloat162(__hip_bfloat16 low, __hip_bfloat16 high) { return __hip_bfloat162(low, high); }
-CDNA_YIELDS CDNA_HD __hip_bfloat162 make_bfloat162(__hip_bfloat16 low, __hip_bfloat16 high) { return __hip_bfloat162(low, high); }
+CDNA_HD __hip_bfloat162 __halves2bfloat162(__hip_bfloat16 low, __hip_bfloat16 high) {
+  return __hip_bfloat162(low, high);
+}
+CDNA_YIELDS CDNA_HD __hip_bfloat162 make_bfloat162(__hip_bfloat16 low, __hip_bfloat16 high) {
+  return __hip_bfloat162(low, high);
+}
 CDNA_HD __hip_bfloat162 __bfloat162bfloat162(__hip_bfloat16 a) { return __hip_bfloat162(a, a); }
 CDNA_YIELDS CDNA_HD __hip_bfloat162 __float2bfloat162_rn(float a) { return __bfloat162bfloat162(__float2bfloat16(a)); }
 CDNA_YIELDS CDNA_HD __hip_bfloat162 __floats2bfloat162_rn(float low, float high) {
@@ -115,31 +122,34 @@ CDNA_HD __hip_bfloat162 __hfma2(__hip_bfloat162 a, __hip_bfloat162 b, __hip_bflo
 typedef short __cdna_bf16x2 __attribute__((ext_vector_type(2)));
 CDNA_D __hip_bfloat162 unsafeAtomicAdd(__hip_bfloat162* address, __hip_bfloat162 value) {
   return __builtin_bit_cast(__hip_bfloat162, __builtin_amdgcn_flat_atomic_fadd_v2bf16(
-      (__cdna_bf16x2*)address, __builtin_bit_cast(__cdna_bf16x2, value)));
+                                                 (__cdna_bf16x2*)address, __builtin_bit_cast(__cdna_bf16x2, value)));
 }
 
 // ---- operators
-#define CDNA_OPERATORS(T, add, sub, mul, div, neg)                                        \
-  CDNA_HD T operator+(const T& a, const T& b) { return add(a, b); }                       \
-  CDNA_HD T operator-(const T& a, const T& b) { return sub(a, b); }                       \
-  CDNA_HD T operator*(const T& a, const T& b) { return mul(a, b); }                       \
-  CDNA_HD T operator/(const T& a, const T& b) { return div(a, b); }                       \
-  CDNA_HD T& operator+=(T& a, const T& b) { return a = add(a, b); }                       \
-  CDNA_HD T& operator-=(T& a, const T& b) { return a = sub(a, b); }                       \
-  CDNA_HD T& operator*=(T& a, const T& b) { return a = mul(a, b); }                       \
-  CDNA_HD T& operator/=(T& a, const T& b) { return a = div(a, b); }                       \
-  CDNA_HD T operator+(const T& a) { return a; }                                           \
+#define CDNA_OPERATORS(T, add, sub, mul, div, neg)                  \
+  CDNA_HD T operator+(const T& a, const T& b) { return add(a, b); } \
+  CDNA_HD T operator-(const T& a, const T& b) { return sub(a, b); } \
+  CDNA_HD T operator*(const T& a, const T& b) { return mul(a, b); } \
+  CDNA_HD T operator/(const T& a, const T& b) { return div(a, b); } \
+  CDNA_HD T& operator+=(T& a, const T& b) { return a = add(a, b); } \
+  CDNA_HD T& operator-=(T& a, const T& b) { return a = sub(a, b); } \
+  CDNA_HD T& operator*=(T& a, const T& b) { return a = mul(a, b); } \
+  CDNA_HD T& operator/=(T& a, const T& b) { return a = div(a, b); } \
+  CDNA_HD T operator+(const T& a) { return a; }                     \
   CDNA_HD T operator-(const T& a) { return neg(a); }
 CDNA_OPERATORS(__hip_bfloat16, __hadd, __hsub, __hmul, __hdiv, __hneg)
 CDNA_OPERATORS(__hip_bfloat162, __hadd2, __hsub2, __hmul2, __h2div, __hneg2)
 #undef CDNA_OPERATORS
 CDNA_HD __hip_bfloat16& operator++(__hip_bfloat16& a) { return a = __hadd(a, __float2bfloat16(1)); }
 CDNA_HD __hip_bfloat16& operator--(__hip_bfloat16& a) { return a = __hsub(a, __float2bfloat16(1)); }
-#define CDNA_COMPARE(op)                                                                  \
-  CDNA_HD bool operator op(const __hip_bfloat16& a, const __hip_bfloat16& b) {            \
-    return __bfloat162float(a) op __bfloat162float(b);                                    \
+#define CDNA_COMPARE(op)                                                       \
+  CDNA_HD bool operator op(const __hip_bfloat16& a, const __hip_bfloat16& b) { \
+    return __bfloat162float(a) op __bfloat162float(b);                         \
   }
-CDNA_COMPARE(==) CDNA_COMPARE(!=) CDNA_COMPARE(<) CDNA_COMPARE(<=) CDNA_COMPARE(>) CDNA_COMPARE(>=)
+CDNA_COMPARE(==)
+CDNA_COMPARE(!=) CDNA_COMPARE(<) CDNA_COMPARE(<=) CDNA_COMPARE(>) CDNA_COMPARE(>=)
 #undef CDNA_COMPARE
-CDNA_HD bool operator==(const __hip_bfloat162& a, const __hip_bfloat162& b) { return a.x == b.x && a.y == b.y; }
+    CDNA_HD bool operator==(const __hip_bfloat162& a, const __hip_bfloat162& b) {
+  return a.x == b.x && a.y == b.y;
+}
 CDNA_HD bool operator!=(const __hip_bfloat162& a, const __hip_bfloat162& b) { return !(a == b); }

@@ -7,7 +7,6 @@
 
 #define CDNA_CG inline __attribute__((device, always_inline))
 
-
 namespace cooperative_groups {
 
 typedef unsigned long long __cdna_mask;
@@ -44,7 +43,8 @@ class thread_group {
 
  protected:
   enum class kind { block, grid, tile, lanes };
-  CDNA_CG thread_group(kind kind_of, unsigned int size, __cdna_mask mask = 0) : kind_(kind_of), size_(size), mask_(mask) {}
+  CDNA_CG thread_group(kind kind_of, unsigned int size, __cdna_mask mask = 0)
+      : kind_(kind_of), size_(size), mask_(mask) {}
   static CDNA_CG unsigned int grid_rank() {
     unsigned int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     return block * __cdna_threads_in_block() + __cdna_rank_in_block();
@@ -101,7 +101,9 @@ class coalesced_group : public thread_group {
   CDNA_CG unsigned int num_threads() const { return size_; }
   CDNA_CG unsigned int thread_rank() const { return rank_of(__cdna_lane()); }
   CDNA_CG void sync() const { __cdna_wave_sync(); }
-  template <class T> CDNA_CG T shfl(T value, int rank) const { return __shfl(value, lane_of((unsigned int)rank % size_)); }
+  template <class T> CDNA_CG T shfl(T value, int rank) const {
+    return __shfl(value, lane_of((unsigned int)rank % size_));
+  }
   // Beyond the group's ends a thread keeps its own value.
   template <class T> CDNA_CG T shfl_down(T value, unsigned int delta) const {
     unsigned int rank = thread_rank() + delta;
@@ -153,9 +155,13 @@ template <unsigned int Size, class Parent = void> class thread_block_tile : publ
   CDNA_CG unsigned int meta_group_size() const { return count_; }
   CDNA_CG void sync() const { __cdna_wave_sync(); }
   template <class T> CDNA_CG T shfl(T value, int rank) const { return __shfl(value, rank, (int)Size); }
-  template <class T> CDNA_CG T shfl_down(T value, unsigned int delta) const { return __shfl_down(value, delta, (int)Size); }
+  template <class T> CDNA_CG T shfl_down(T value, unsigned int delta) const {
+    return __shfl_down(value, delta, (int)Size);
+  }
   template <class T> CDNA_CG T shfl_up(T value, unsigned int delta) const { return __shfl_up(value, delta, (int)Size); }
-  template <class T> CDNA_CG T shfl_xor(T value, unsigned int mask) const { return __shfl_xor(value, (int)mask, (int)Size); }
+  template <class T> CDNA_CG T shfl_xor(T value, unsigned int mask) const {
+    return __shfl_xor(value, (int)mask, (int)Size);
+  }
   CDNA_CG unsigned long long ballot(int predicate) const { return (__ballot(predicate) & lanes()) >> first(); }
   CDNA_CG int any(int predicate) const { return (__ballot(predicate) & lanes()) != 0; }
   // Of the threads that are there: the last wave of a block may be partly filled.
@@ -170,7 +176,8 @@ template <unsigned int Size, class Parent = void> class thread_block_tile : publ
   unsigned int rank_, count_;
 };
 
-template <unsigned int Size, class Parent> CDNA_CG thread_block_tile<Size, Parent> tiled_partition(const Parent& parent) {
+template <unsigned int Size, class Parent> CDNA_CG thread_block_tile<Size, Parent> tiled_partition(
+    const Parent& parent) {
   unsigned int rank = parent.thread_rank() / Size, count = ((unsigned int)parent.size() + Size - 1) / Size;
   return thread_block_tile<Size, Parent>(rank, count);
 }

@@ -5,8 +5,8 @@
 
 // Sizes of the whole launch in work-items, not in workgroups.
 extern "C" hipError_t hipExtModuleLaunchKernel(hipFunction_t kernel, uint32_t x, uint32_t y, uint32_t z,
-                                               uint32_t block_x, uint32_t block_y, uint32_t block_z,
-                                               size_t lds_bytes, hipStream_t stream, void** arguments, void** extra,
+                                               uint32_t block_x, uint32_t block_y, uint32_t block_z, size_t lds_bytes,
+                                               hipStream_t stream, void** arguments, void** extra,
                                                hipEvent_t start = nullptr, hipEvent_t stop = nullptr,
                                                uint32_t flags = 0);
 

@@ -39,7 +39,9 @@ struct __half {
   template <class T, typename std::enable_if<__is_arithmetic(T) && !__is_same(T, _Float16)>::type* = nullptr>
   CDNA_HD __half(T value) : data(static_cast<_Float16>(value)) {}
   template <class T, typename std::enable_if<__is_arithmetic(T) || __is_same(T, _Float16)>::type* = nullptr>
-  CDNA_HD operator T() const { return static_cast<T>(data); }
+  CDNA_HD operator T() const {
+    return static_cast<T>(data);
+  }
 #endif
 #if !defined(__HIP_NO_HALF_OPERATORS__)
   CDNA_HD __half& operator+=(const __half& other) { return *this = __half(_Float16(data + other.data)); }
@@ -48,8 +50,16 @@ struct __half {
   CDNA_HD __half& operator/=(const __half& other) { return *this = __half(_Float16(data / other.data)); }
   CDNA_HD __half& operator++() { return *this = __half(_Float16(data + _Float16(1))); }
   CDNA_HD __half& operator--() { return *this = __half(_Float16(data - _Float16(1))); }
-  CDNA_HD __half operator++(int) { __half before = *this; ++*this; return before; }
-  CDNA_HD __half operator--(int) { __half before = *this; --*this; return before; }
+  CDNA_HD __half operator++(int) {
+    __half before = *this;
+    ++*this;
+    return before;
+  }
+  CDNA_HD __half operator--(int) {
+    __half before = *this;
+    --*this;
+    return before;
+  }
   CDNA_HD __half operator+() const { return *this; }
   CDNA_HD __half operator-() const { return __half(_Float16(-data)); }
   friend CDNA_HD __half operator+(const __half& a, const __half& b) { return __half(_Float16(a.data + b.data)); }
@@ -80,10 +90,22 @@ struct __half2 {
   CDNA_HD operator _Float16_2() const { return data; }
   CDNA_HD operator __half2_raw() const { return __half2_raw{{data}}; }
 #if !defined(__HIP_NO_HALF_OPERATORS__)
-  CDNA_HD __half2& operator+=(const __half2& other) { data += other.data; return *this; }
-  CDNA_HD __half2& operator-=(const __half2& other) { data -= other.data; return *this; }
-  CDNA_HD __half2& operator*=(const __half2& other) { data *= other.data; return *this; }
-  CDNA_HD __half2& operator/=(const __half2& other) { data /= other.data; return *this; }
+  CDNA_HD __half2& operator+=(const __half2& other) {
+    data += other.data;
+    return *this;
+  }
+  CDNA_HD __half2& operator-=(const __half2& other) {
+    data -= other.data;
+    return *this;
+  }
+  CDNA_HD __half2& operator*=(const __half2& other) {
+    data *= other.data;
+    return *this;
+  }
+  CDNA_HD __half2& operator/=(const __half2& other) {
+    data /= other.data;
+    return *this;
+  }
   CDNA_HD __half2 operator+() const { return *this; }
   CDNA_HD __half2 operator-() const { return __half2(-data); }
   friend CDNA_HD __half2 operator+(const __half2& a, const __half2& b) { return __half2(a.data + b.data); }
@@ -105,7 +127,11 @@ using half2 = __half2;
 // ---- bits, pairs
 CDNA_HD short __half_as_short(__half a) { return (short)a.__x; }
 CDNA_HD unsigned short __half_as_ushort(__half a) { return a.__x; }
-CDNA_HD __half __ushort_as_half(unsigned short bits) { __half a; a.__x = bits; return a; }
+CDNA_HD __half __ushort_as_half(unsigned short bits) {
+  __half a;
+  a.__x = bits;
+  return a;
+}
 CDNA_HD __half __short_as_half(short bits) { return __ushort_as_half((unsigned short)bits); }
 CDNA_HD __half2 __halves2half2(__half low, __half high) { return __half2(low, high); }
 CDNA_HD __half2 make_half2(__half low, __half high) { return __half2(low, high); }
@@ -151,14 +177,14 @@ CDNA_HD __half2 __floats2half2_rn(float low, float high) { return __half2(__floa
 CDNA_HD __half2 __float22half2_rn(float2 a) { return __floats2half2_rn(a.x, a.y); }
 CDNA_HD float2 __half22float2(__half2 a) { return make_float2(__low2float(a), __high2float(a)); }
 
-#define CDNA_FROM_AND_TO(type, name)                                                                                  \
-  CDNA_HD __half __##name##2half_rn(type a) { return __half((_Float16)a); }                                           \
-  CDNA_HD __half __##name##2half_rd(type a) { return __cdna_half_directed((double)a, -1); }                           \
-  CDNA_HD __half __##name##2half_ru(type a) { return __cdna_half_directed((double)a, 1); }                            \
-  CDNA_HD __half __##name##2half_rz(type a) { return __cdna_half_directed((double)a, (double)a < 0 ? 1 : -1); }       \
-  CDNA_HD type __half2##name##_rn(__half a) { return (type)__builtin_rintf((float)a.data); }                          \
-  CDNA_HD type __half2##name##_rd(__half a) { return (type)__builtin_floorf((float)a.data); }                         \
-  CDNA_HD type __half2##name##_ru(__half a) { return (type)__builtin_ceilf((float)a.data); }                          \
+#define CDNA_FROM_AND_TO(type, name)                                                                            \
+  CDNA_HD __half __##name##2half_rn(type a) { return __half((_Float16)a); }                                     \
+  CDNA_HD __half __##name##2half_rd(type a) { return __cdna_half_directed((double)a, -1); }                     \
+  CDNA_HD __half __##name##2half_ru(type a) { return __cdna_half_directed((double)a, 1); }                      \
+  CDNA_HD __half __##name##2half_rz(type a) { return __cdna_half_directed((double)a, (double)a < 0 ? 1 : -1); } \
+  CDNA_HD type __half2##name##_rn(__half a) { return (type)__builtin_rintf((float)a.data); }                    \
+  CDNA_HD type __half2##name##_rd(__half a) { return (type)__builtin_floorf((float)a.data); }                   \
+  CDNA_HD type __half2##name##_ru(__half a) { return (type)__builtin_ceilf((float)a.data); }                    \
   CDNA_HD type __half2##name##_rz(__half a) { return (type)(float)a.data; }
 CDNA_FROM_AND_TO(int, int)
 CDNA_FROM_AND_TO(unsigned int, uint)
@@ -175,7 +201,9 @@ CDNA_HD __half2 __hmul2(__half2 a, __half2 b) { return __half2(a.data * b.data);
 CDNA_HD __half2 __h2div(__half2 a, __half2 b) { return __half2(a.data / b.data); }
 CDNA_HD __half2 __hneg2(__half2 a) { return __half2(-a.data); }
 #if __HIP_DEVICE_COMPILE__
-CDNA_HD __half __hfma(__half a, __half b, __half c) { return __half(__builtin_elementwise_fma(a.data, b.data, c.data)); }
+CDNA_HD __half __hfma(__half a, __half b, __half c) {
+  return __half(__builtin_elementwise_fma(a.data, b.data, c.data));
+}
 CDNA_HD __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
   return __half2(__builtin_elementwise_fma(a.data, b.data, c.data));
 }
@@ -184,7 +212,9 @@ CDNA_HD __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
 CDNA_HD __half __hfma(__half a, __half b, __half c) {
   return __half((_Float16)((double)a.data * (double)b.data + (double)c.data));
 }
-CDNA_HD __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return __half2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)); }
+CDNA_HD __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+  return __half2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y));
+}
 #endif
 
 #define CDNA_T __half
@@ -200,7 +230,9 @@ CDNA_HD __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return __half2(__hfma
 CDNA_YIELDS CDNA_D __half max(__half a, __half b) { return __hmax(a, b); }
 CDNA_YIELDS CDNA_D __half min(__half a, __half b) { return __hmin(a, b); }
 
-CDNA_HD __half __cdna_clamp01(__half a) { return a.data > (_Float16)1 ? __half((_Float16)1) : a.data > (_Float16)0 ? a : __half((_Float16)0); }
+CDNA_HD __half __cdna_clamp01(__half a) {
+  return a.data > (_Float16)1 ? __half((_Float16)1) : a.data > (_Float16)0 ? a : __half((_Float16)0);
+}
 CDNA_HD __half __hadd_sat(__half a, __half b) { return __cdna_clamp01(__hadd(a, b)); }
 CDNA_HD __half __hsub_sat(__half a, __half b) { return __cdna_clamp01(__hsub(a, b)); }
 CDNA_HD __half __hmul_sat(__half a, __half b) { return __cdna_clamp01(__hmul(a, b)); }

@@ -53,7 +53,8 @@ CDNA_HD constexpr __cdna_fp8_form __cdna_fp8(__hip_fp8_interpretation_t kind) {
 
 // Rounds to nearest even. The exponent field of a result is at least 1 while its leading bit is counted in the
 // mantissa: so numbers below the smallest normal one, and a mantissa that rounds up to the next power of two, come out.
-CDNA_HD __hip_fp8_storage_t __cdna_fp8_encode(float value, __hip_saturation_t saturate, __hip_fp8_interpretation_t kind) {
+CDNA_HD __hip_fp8_storage_t __cdna_fp8_encode(float value, __hip_saturation_t saturate,
+                                              __hip_fp8_interpretation_t kind) {
   const __cdna_fp8_form form = __cdna_fp8(kind);
   const unsigned int bits = __cdna_bits(value), magnitude = bits & 0x7fffffff;
   const unsigned char sign = (unsigned char)(bits >> 24 & 0x80);
@@ -63,10 +64,10 @@ CDNA_HD __hip_fp8_storage_t __cdna_fp8_encode(float value, __hip_saturation_t sa
                                : kind == __HIP_E5M2        ? (unsigned char)(sign | 0x7c)
                                                            : nan;
   if (magnitude == 0x7f800000) return beyond;
-  const int field = (int)(magnitude >> 23) - 127 + form.bias;      // exponent field of a normal result
+  const int field = (int)(magnitude >> 23) - 127 + form.bias;  // exponent field of a normal result
   const int shift = 23 - form.mantissa_bits + (field < 1 ? 1 - field : 0);
   unsigned int code = 0;
-  if (shift < 26 && magnitude >= 0x00800000) {                     // else less than half of the smallest number
+  if (shift < 26 && magnitude >= 0x00800000) {  // else less than half of the smallest number
     const unsigned int mantissa = (magnitude & 0x7fffff) | 0x800000;
     unsigned int kept = shift < 25 ? mantissa >> shift : 0;
     const unsigned int rest = mantissa & ((1u << shift) - 1), middle = 1u << (shift - 1);
@@ -118,7 +119,8 @@ CDNA_D __hip_fp8x2_storage_t __cdna_fp8_pack(float low, float high, __hip_satura
 #endif
 
 // ---- conversions
-CDNA_HD __hip_fp8_storage_t __hip_cvt_float_to_fp8(float a, __hip_saturation_t saturate, __hip_fp8_interpretation_t kind) {
+CDNA_HD __hip_fp8_storage_t __hip_cvt_float_to_fp8(float a, __hip_saturation_t saturate,
+                                                   __hip_fp8_interpretation_t kind) {
 #if HIP_FP8_CVT_FAST_PATH
   if (__cdna_fp8_native(kind)) return (__hip_fp8_storage_t)__cdna_fp8_pack(a, a, saturate, kind);
 #endif
@@ -150,13 +152,14 @@ CDNA_HD float2 __cdna_fp8x2_to_float2(__hip_fp8x2_storage_t a, __hip_fp8_interpr
   return make_float2(__cdna_fp8_decode((unsigned char)a, kind), __cdna_fp8_decode((unsigned char)(a >> 8), kind));
 }
 // A double by way of a float that keeps, in its last bit, that it was rounded: so that it is rounded once.
-CDNA_HD float __cdna_fp8_near(double a) { 
+CDNA_HD float __cdna_fp8_near(double a) {
   float near = (float)a;
   unsigned int bits = __cdna_bits(near);
   if ((double)near == a || (bits & 0x7f800000) == 0x7f800000) return near;
   return __cdna_float((__builtin_fabs((double)near) > __builtin_fabs(a) ? bits - 1 : bits) | 1);
 }
-CDNA_HD __hip_fp8_storage_t __hip_cvt_double_to_fp8(double a, __hip_saturation_t saturate, __hip_fp8_interpretation_t kind) {
+CDNA_HD __hip_fp8_storage_t __hip_cvt_double_to_fp8(double a, __hip_saturation_t saturate,
+                                                    __hip_fp8_interpretation_t kind) {
   return __hip_cvt_float_to_fp8(__cdna_fp8_near(a), saturate, kind);
 }
 CDNA_HD __hip_fp8x2_storage_t __hip_cvt_double2_to_fp8x2(double2 a, __hip_saturation_t saturate,
@@ -188,57 +191,61 @@ CDNA_HD __half2_raw __hip_cvt_fp8x2_to_halfraw2(__hip_fp8x2_storage_t a, __hip_f
 }
 
 // ---- types: one number, two, four
-#define CDNA_FP8(suffix, kind)                                                                                         \
-  struct __hip_fp8_##suffix {                                                                                          \
-    __hip_fp8_storage_t __x;                                                                                           \
-    static constexpr __hip_saturation_t __default_saturation = __HIP_SATFINITE;                                        \
-    static constexpr __hip_fp8_interpretation_t __default_interpret = kind;                                            \
-    __hip_fp8_##suffix() = default;                                                                                    \
-    CDNA_HD __hip_fp8_##suffix(float a) : __x(__hip_cvt_float_to_fp8(a, __HIP_SATFINITE, kind)) {}                     \
-    CDNA_HD __hip_fp8_##suffix(double a) : __x(__hip_cvt_double_to_fp8(a, __HIP_SATFINITE, kind)) {}                   \
-    CDNA_HD __hip_fp8_##suffix(__half a) : __x(__hip_cvt_halfraw_to_fp8(a, __HIP_SATFINITE, kind)) {}                  \
-    CDNA_HD __hip_fp8_##suffix(__hip_bfloat16 a) : __x(__hip_cvt_bfloat16raw_to_fp8(a, __HIP_SATFINITE, kind)) {}      \
-    template <class T, typename std::enable_if<__is_integral(T)>::type* = nullptr>                                     \
-    CDNA_HD __hip_fp8_##suffix(T a) : __x(__hip_cvt_double_to_fp8((double)a, __HIP_SATFINITE, kind)) {}                \
-    CDNA_HD operator float() const { return __cdna_fp8_to_float(__x, kind); }                                          \
-    CDNA_HD operator __half() const { return __half(__hip_cvt_fp8_to_halfraw(__x, kind)); }                            \
-    CDNA_HD operator __hip_bfloat16() const { return __float2bfloat16((float)*this); }                                 \
-    template <class T, typename std::enable_if<__is_arithmetic(T)>::type* = nullptr>                                   \
-    CDNA_HD explicit operator T() const { return (T)__cdna_fp8_to_float(__x, kind); }                                  \
-  };                                                                                                                   \
-  struct __hip_fp8x2_##suffix {                                                                                        \
-    __hip_fp8x2_storage_t __x;                                                                                         \
-    static constexpr __hip_saturation_t __default_saturation = __HIP_SATFINITE;                                        \
-    static constexpr __hip_fp8_interpretation_t __default_interpret = kind;                                            \
-    __hip_fp8x2_##suffix() = default;                                                                                  \
-    CDNA_HD __hip_fp8x2_##suffix(float2 a) : __x(__hip_cvt_float2_to_fp8x2(a, __HIP_SATFINITE, kind)) {}               \
-    CDNA_HD __hip_fp8x2_##suffix(double2 a) : __x(__hip_cvt_double2_to_fp8x2(a, __HIP_SATFINITE, kind)) {}             \
-    CDNA_HD __hip_fp8x2_##suffix(__half2 a) : __x(__hip_cvt_halfraw2_to_fp8x2(a, __HIP_SATFINITE, kind)) {}            \
-    CDNA_HD __hip_fp8x2_##suffix(__hip_bfloat162 a)                                                                    \
-        : __x(__hip_cvt_bfloat16raw2_to_fp8x2(a, __HIP_SATFINITE, kind)) {}                                            \
-    CDNA_HD operator float2() const { return __cdna_fp8x2_to_float2(__x, kind); }                                      \
-    CDNA_HD operator __half2() const { return __half2(__hip_cvt_fp8x2_to_halfraw2(__x, kind)); }                       \
-  };                                                                                                                   \
-  struct __hip_fp8x4_##suffix {                                                                                        \
-    __hip_fp8x4_storage_t __x;                                                                                         \
-    static constexpr __hip_saturation_t __default_saturation = __HIP_SATFINITE;                                        \
-    static constexpr __hip_fp8_interpretation_t __default_interpret = kind;                                            \
-    __hip_fp8x4_##suffix() = default;                                                                                  \
-    CDNA_HD __hip_fp8x4_##suffix(__hip_fp8x2_##suffix low, __hip_fp8x2_##suffix high)                                  \
-        : __x(low.__x | (__hip_fp8x4_storage_t)high.__x << 16) {}                                                      \
-    CDNA_HD __hip_fp8x4_##suffix(float4 a)                                                                             \
-        : __hip_fp8x4_##suffix(__hip_fp8x2_##suffix(make_float2(a.x, a.y)), __hip_fp8x2_##suffix(make_float2(a.z, a.w))) {} \
-    CDNA_HD __hip_fp8x4_##suffix(double4 a)                                                                            \
-        : __hip_fp8x4_##suffix(__hip_fp8x2_##suffix(make_double2(a.x, a.y)), __hip_fp8x2_##suffix(make_double2(a.z, a.w))) {} \
-    CDNA_HD __hip_fp8x4_##suffix(__half2 low, __half2 high)                                                            \
-        : __hip_fp8x4_##suffix(__hip_fp8x2_##suffix(low), __hip_fp8x2_##suffix(high)) {}                               \
-    CDNA_HD __hip_fp8x4_##suffix(__hip_bfloat162 low, __hip_bfloat162 high)                                            \
-        : __hip_fp8x4_##suffix(__hip_fp8x2_##suffix(low), __hip_fp8x2_##suffix(high)) {}                               \
-    CDNA_HD operator float4() const {                                                                                  \
-      float2 low = __cdna_fp8x2_to_float2((__hip_fp8x2_storage_t)__x, kind);                                           \
-      float2 high = __cdna_fp8x2_to_float2((__hip_fp8x2_storage_t)(__x >> 16), kind);                                  \
-      return make_float4(low.x, low.y, high.x, high.y);                                                                \
-    }                                                                                                                  \
+#define CDNA_FP8(suffix, kind)                                                                                    \
+  struct __hip_fp8_##suffix {                                                                                     \
+    __hip_fp8_storage_t __x;                                                                                      \
+    static constexpr __hip_saturation_t __default_saturation = __HIP_SATFINITE;                                   \
+    static constexpr __hip_fp8_interpretation_t __default_interpret = kind;                                       \
+    __hip_fp8_##suffix() = default;                                                                               \
+    CDNA_HD __hip_fp8_##suffix(float a) : __x(__hip_cvt_float_to_fp8(a, __HIP_SATFINITE, kind)) {}                \
+    CDNA_HD __hip_fp8_##suffix(double a) : __x(__hip_cvt_double_to_fp8(a, __HIP_SATFINITE, kind)) {}              \
+    CDNA_HD __hip_fp8_##suffix(__half a) : __x(__hip_cvt_halfraw_to_fp8(a, __HIP_SATFINITE, kind)) {}             \
+    CDNA_HD __hip_fp8_##suffix(__hip_bfloat16 a) : __x(__hip_cvt_bfloat16raw_to_fp8(a, __HIP_SATFINITE, kind)) {} \
+    template <class T, typename std::enable_if<__is_integral(T)>::type* = nullptr>                                \
+    CDNA_HD __hip_fp8_##suffix(T a) : __x(__hip_cvt_double_to_fp8((double)a, __HIP_SATFINITE, kind)) {}           \
+    CDNA_HD operator float() const { return __cdna_fp8_to_float(__x, kind); }                                     \
+    CDNA_HD operator __half() const { return __half(__hip_cvt_fp8_to_halfraw(__x, kind)); }                       \
+    CDNA_HD operator __hip_bfloat16() const { return __float2bfloat16((float)*this); }                            \
+    template <class T, typename std::enable_if<__is_arithmetic(T)>::type* = nullptr>                              \
+    CDNA_HD explicit operator T() const {                                                                         \
+      return (T)__cdna_fp8_to_float(__x, kind);                                                                   \
+    }                                                                                                             \
+  };                                                                                                              \
+  struct __hip_fp8x2_##suffix {                                                                                   \
+    __hip_fp8x2_storage_t __x;                                                                                    \
+    static constexpr __hip_saturation_t __default_saturation = __HIP_SATFINITE;                                   \
+    static constexpr __hip_fp8_interpretation_t __default_interpret = kind;                                       \
+    __hip_fp8x2_##suffix() = default;                                                                             \
+    CDNA_HD __hip_fp8x2_##suffix(float2 a) : __x(__hip_cvt_float2_to_fp8x2(a, __HIP_SATFINITE, kind)) {}          \
+    CDNA_HD __hip_fp8x2_##suffix(double2 a) : __x(__hip_cvt_double2_to_fp8x2(a, __HIP_SATFINITE, kind)) {}        \
+    CDNA_HD __hip_fp8x2_##suffix(__half2 a) : __x(__hip_cvt_halfraw2_to_fp8x2(a, __HIP_SATFINITE, kind)) {}       \
+    CDNA_HD __hip_fp8x2_##suffix(__hip_bfloat162 a)                                                               \
+        : __x(__hip_cvt_bfloat16raw2_to_fp8x2(a, __HIP_SATFINITE, kind)) {}                                       \
+    CDNA_HD operator float2() const { return __cdna_fp8x2_to_float2(__x, kind); }                                 \
+    CDNA_HD operator __half2() const { return __half2(__hip_cvt_fp8x2_to_halfraw2(__x, kind)); }                  \
+  };                                                                                                              \
+  struct __hip_fp8x4_##suffix {                                                                                   \
+    __hip_fp8x4_storage_t __x;                                                                                    \
+    static constexpr __hip_saturation_t __default_saturation = __HIP_SATFINITE;                                   \
+    static constexpr __hip_fp8_interpretation_t __default_interpret = kind;                                       \
+    __hip_fp8x4_##suffix() = default;                                                                             \
+    CDNA_HD __hip_fp8x4_##suffix(__hip_fp8x2_##suffix low, __hip_fp8x2_##suffix high)                             \
+        : __x(low.__x | (__hip_fp8x4_storage_t)high.__x << 16) {}                                                 \
+    CDNA_HD __hip_fp8x4_##suffix(float4 a)                                                                        \
+        : __hip_fp8x4_##suffix(__hip_fp8x2_##suffix(make_float2(a.x, a.y)),                                       \
+                               __hip_fp8x2_##suffix(make_float2(a.z, a.w))) {}                                    \
+    CDNA_HD __hip_fp8x4_##suffix(double4 a)                                                                       \
+        : __hip_fp8x4_##suffix(__hip_fp8x2_##suffix(make_double2(a.x, a.y)),                                      \
+                               __hip_fp8x2_##suffix(make_double2(a.z, a.w))) {}                                   \
+    CDNA_HD __hip_fp8x4_##suffix(__half2 low, __half2 high)                                                       \
+        : __hip_fp8x4_##suffix(__hip_fp8x2_##suffix(low), __hip_fp8x2_##suffix(high)) {}                          \
+    CDNA_HD __hip_fp8x4_##suffix(__hip_bfloat162 low, __hip_bfloat162 high)                                       \
+        : __hip_fp8x4_##suffix(__hip_fp8x2_##suffix(low), __hip_fp8x2_##suffix(high)) {}                          \
+    CDNA_HD operator float4() const {                                                                             \
+      float2 low = __cdna_fp8x2_to_float2((__hip_fp8x2_storage_t)__x, kind);                                      \
+      float2 high = __cdna_fp8x2_to_float2((__hip_fp8x2_storage_t)(__x >> 16), kind);                             \
+      return make_float4(low.x, low.y, high.x, high.y);                                                           \
+    }                                                                                                             \
   };
 CDNA_FP8(e4m3, __HIP_E4M3)
 CDNA_FP8(e5m2, __HIP_E5M2)

@@ -13,7 +13,7 @@ namespace hipblaslt_ext {
 
 enum class GemmType { HIPBLASLT_GEMM = 1, HIPBLASLT_GROUPED_GEMM = 2 };
 
-#define CDNA_PROPERTY(type, name, member)       \
+#define CDNA_PROPERTY(type, name, member)        \
   void set##name(type value) { member = value; } \
   type get##name() const { return member; }
 
@@ -72,8 +72,8 @@ class GemmTuning {
 };
 #undef CDNA_PROPERTY
 
-#define CDNA_POINTER(name, member)                                    \
-  void set##name(const void* p) { member = const_cast<void*>(p); }    \
+#define CDNA_POINTER(name, member)                                 \
+  void set##name(const void* p) { member = const_cast<void*>(p); } \
   const void* get##name() const { return member; }
 
 class GemmInputs {
@@ -170,7 +170,7 @@ struct Shape {
 };
 // Matrices without gaps, column by column.
 inline Shape dense(const GemmProblemType& t, int64_t m, int64_t n, int64_t k, int64_t batches) {
-  return {m,     n,     k, batches, t.op_a == HIPBLAS_OP_N ? m : k, t.op_b == HIPBLAS_OP_N ? k : n, m, m,
+  return {m,     n,     k,     batches, t.op_a == HIPBLAS_OP_N ? m : k, t.op_b == HIPBLAS_OP_N ? k : n, m, m,
           m * k, k * n, m * n, m * n};
 }
 inline Product product(const GemmProblemType& t, const Shape& s, const GemmEpilogue& e, const GemmInputs& in) {
@@ -356,8 +356,8 @@ class GroupedGemm : public GemmInstance {
                              std::vector<hipblasLtMatrixLayout_t>& matD) {
     products_.clear();
     for (size_t i = 0; i < desc.size(); i++)
-      products_.push_back(from_descriptors(desc[i], alpha[i], A[i], matA[i], B[i], matB[i], beta[i], C[i], matC[i],
-                                           D[i], matD[i]));
+      products_.push_back(
+          from_descriptors(desc[i], alpha[i], A[i], matA[i], B[i], matB[i], beta[i], C[i], matC[i], D[i], matD[i]));
     return desc.empty() ? HIPBLAS_STATUS_INVALID_VALUE : HIPBLAS_STATUS_SUCCESS;
   }
   std::vector<GemmProblemType> getProblemTypes() { return m_problem_types; }
@@ -375,9 +375,7 @@ class GroupedGemm : public GemmInstance {
   }
 };
 
-inline std::string gemmType2String(GemmType type) {
-  return type == GemmType::HIPBLASLT_GEMM ? "gemm" : "grouped_gemm";
-}
+inline std::string gemmType2String(GemmType type) { return type == GemmType::HIPBLASLT_GEMM ? "gemm" : "grouped_gemm"; }
 
 // Algorithms by their indices. Any index is taken, as they are all one: those of another release are too.
 inline hipblasStatus_t getAlgosFromIndex(hipblasLtHandle_t, std::vector<int>& algoIndex,

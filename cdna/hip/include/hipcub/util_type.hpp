@@ -79,14 +79,15 @@ template <typename T> __device__ inline T of_lane(const T& value, int lane) {
   return reinterpret_cast<T&>(bytes);
 }
 
-template <typename T> constexpr bool is_16_bit_float =
-    std::is_same_v<T, __half> || std::is_same_v<T, _Float16> || std::is_same_v<T, __hip_bfloat16> ||
-    std::is_same_v<T, hip_bfloat16>;
+template <typename T> constexpr bool is_16_bit_float = std::is_same_v<T, __half> || std::is_same_v<T, _Float16> ||
+                                                       std::is_same_v<T, __hip_bfloat16> ||
+                                                       std::is_same_v<T, hip_bfloat16>;
 template <typename T> constexpr bool is_float = std::is_floating_point_v<T> || is_16_bit_float<T>;
 
 template <int BYTES>
-using unsigned_of = std::conditional_t<
-    BYTES == 1, uint8_t, std::conditional_t<BYTES == 2, uint16_t, std::conditional_t<BYTES == 4, uint32_t, uint64_t>>>;
+using unsigned_of =
+    std::conditional_t<BYTES == 1, uint8_t,
+                       std::conditional_t<BYTES == 2, uint16_t, std::conditional_t<BYTES == 4, uint32_t, uint64_t>>>;
 
 // A number's bits in the order of the numbers, as unsigned integers; both zeros are the same.
 template <typename T> __host__ __device__ inline unsigned_of<sizeof(T)> ordered_bits(const T& value) {

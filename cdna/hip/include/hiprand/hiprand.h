@@ -215,10 +215,8 @@ inline hiprandStatus_t give(hiprandGenerator_t g, Value* out, size_t n, Distribu
   hipStreamCaptureStatus capture = hipStreamCaptureStatusNone;
   if (!g->on_host && g->stream) (void)hipStreamIsCapturing(g->stream, &capture);
   Wanted* order = new Wanted{source_of(g), out, n, distribution, capture == hipStreamCaptureStatusNone};
-  if (g->on_host)
-    Wanted::run(order);
-  else if (hipLaunchHostFunc(g->stream, Wanted::run, order) != hipSuccess)
-    return HIPRAND_STATUS_LAUNCH_FAILURE;
+  if (g->on_host) Wanted::run(order);
+  else if (hipLaunchHostFunc(g->stream, Wanted::run, order) != hipSuccess) return HIPRAND_STATUS_LAUNCH_FAILURE;
   return HIPRAND_STATUS_SUCCESS;
 }
 

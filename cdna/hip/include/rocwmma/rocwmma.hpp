@@ -55,7 +55,9 @@ template <typename T> constexpr bool is_bf8 = any_of<T, __hip_fp8_e5m2_fnuz, __h
 
 // Values along k that an instruction takes from one lane; a wave's lanes are 64 / block such groups.
 template <typename T>
-constexpr unsigned per_lane = any_of<T, float, double> ? 1 : is_f16<T> || is_bf16<T> ? 4 : 8;
+constexpr unsigned per_lane = any_of<T, float, double>  ? 1
+                              : is_f16<T> || is_bf16<T> ? 4
+                                                        : 8;
 
 template <typename Matrix, unsigned Block, unsigned K, typename T>
 constexpr unsigned elements = (std::is_same_v<Matrix, accumulator> ? Block * Block : Block * K) / WAVE;
@@ -71,10 +73,8 @@ template <unsigned Block, typename T>
 __device__ inline void place_of_result(unsigned i, unsigned& row, unsigned& column) {
   unsigned lane = __lane_id(), group = lane / Block;
   column = lane % Block;
-  if constexpr (std::is_same_v<T, double>)
-    row = 4 * i + group;
-  else
-    row = i / 4 * 4 * (WAVE / Block) + 4 * group + i % 4;
+  if constexpr (std::is_same_v<T, double>) row = 4 * i + group;
+  else row = i / 4 * 4 * (WAVE / Block) + 4 * group + i % 4;
 }
 
 template <typename Operand, typename T> __device__ inline Operand operand(const T* x) {
@@ -182,19 +182,15 @@ __device__ inline void walk(const fragment<Matrix, M, N, K, T, L>&, uint32_t ld,
 template <typename Matrix, uint32_t M, uint32_t N, uint32_t K, typename T, typename L>
 __device__ inline void load(fragment<Matrix, M, N, K, T, L>& frag, const T* data, uint32_t ld, bool by_row) {
   walk(frag, ld, by_row, [&](uint32_t i, size_t at, uint32_t count) {
-    if (count == 1)
-      frag.x[i] = data[at];
-    else
-      __builtin_memcpy(frag.x + i, data + at, per_lane<T> * sizeof(T));
+    if (count == 1) frag.x[i] = data[at];
+    else __builtin_memcpy(frag.x + i, data + at, per_lane<T> * sizeof(T));
   });
 }
 template <typename Matrix, uint32_t M, uint32_t N, uint32_t K, typename T, typename L>
 __device__ inline void store(T* data, const fragment<Matrix, M, N, K, T, L>& frag, uint32_t ld, bool by_row) {
   walk(frag, ld, by_row, [&](uint32_t i, size_t at, uint32_t count) {
-    if (count == 1)
-      data[at] = frag.x[i];
-    else
-      __builtin_memcpy(data + at, frag.x + i, per_lane<T> * sizeof(T));
+    if (count == 1) data[at] = frag.x[i];
+    else __builtin_memcpy(data + at, frag.x + i, per_lane<T> * sizeof(T));
   });
 }
 }  // namespace cdna

@@ -30,6 +30,8 @@ __device__ inline auto apply_transpose(const fragment<Matrix, M, N, K, T, L>& fr
 template <typename Layout, typename Fragment> __device__ inline auto applyDataLayout(const Fragment& frag) {
   return apply_data_layout<Layout>(frag);
 }
-template <typename Fragment> __device__ inline auto applyTranspose(const Fragment& frag) { return apply_transpose(frag); }
+template <typename Fragment> __device__ inline auto applyTranspose(const Fragment& frag) {
+  return apply_transpose(frag);
+}
 
 }  // namespace rocwmma

@@ -6,8 +6,8 @@
 
 #define CDNA_PRIVATE __attribute__((address_space(5)))
 
-#define CDNA_BOTH(name, symbol)                                             \
-  CDNA_DEVICE double name(double x) { return __ocml_##symbol##_f64(x); }    \
+#define CDNA_BOTH(name, symbol)                                          \
+  CDNA_DEVICE double name(double x) { return __ocml_##symbol##_f64(x); } \
   CDNA_DEVICE float name##f(float x) { return __ocml_##symbol##_f32(x); }
 #define CDNA_BOTH_OVERLOADED(name) \
   CDNA_BOTH(name, name)            \
@@ -16,25 +16,28 @@
   CDNA_DEVICE double name(double x) { return __builtin_##name(x); }     \
   CDNA_DEVICE float name##f(float x) { return __builtin_##name##f(x); } \
   CDNA_DEVICE float name(float x) { return name##f(x); }
-#define CDNA_BUILTIN_FLOAT(name)                                          \
-  CDNA_DEVICE double name(double x) { return __ocml_##name##_f64(x); }    \
-  CDNA_DEVICE float name##f(float x) { return __builtin_##name##f(x); }   \
+#define CDNA_BUILTIN_FLOAT(name)                                        \
+  CDNA_DEVICE double name(double x) { return __ocml_##name##_f64(x); }  \
+  CDNA_DEVICE float name##f(float x) { return __builtin_##name##f(x); } \
   CDNA_DEVICE float name(float x) { return name##f(x); }
 
-CDNA_BOTH_OVERLOADED(acos) CDNA_BOTH_OVERLOADED(acosh) CDNA_BOTH_OVERLOADED(asin) CDNA_BOTH_OVERLOADED(asinh)
-CDNA_BOTH_OVERLOADED(atan) CDNA_BOTH_OVERLOADED(atanh) CDNA_BOTH_OVERLOADED(cbrt) CDNA_BOTH_OVERLOADED(cosh)
-CDNA_BOTH_OVERLOADED(erf) CDNA_BOTH_OVERLOADED(erfc) CDNA_BOTH_OVERLOADED(expm1) CDNA_BOTH_OVERLOADED(lgamma)
-CDNA_BOTH_OVERLOADED(log1p) CDNA_BOTH_OVERLOADED(sinh) CDNA_BOTH_OVERLOADED(tan) CDNA_BOTH_OVERLOADED(tanh)
-CDNA_BOTH_OVERLOADED(tgamma)
-CDNA_BUILTIN(ceil) CDNA_BUILTIN(fabs) CDNA_BUILTIN(floor) CDNA_BUILTIN(logb) CDNA_BUILTIN(nearbyint)
-CDNA_BUILTIN(rint) CDNA_BUILTIN(round) CDNA_BUILTIN(sqrt) CDNA_BUILTIN(trunc)
-CDNA_BUILTIN_FLOAT(exp) CDNA_BUILTIN_FLOAT(exp2) CDNA_BUILTIN_FLOAT(exp10) CDNA_BUILTIN_FLOAT(log)
-CDNA_BUILTIN_FLOAT(log2) CDNA_BUILTIN_FLOAT(log10)
-CDNA_BOTH(cospi, cospi) CDNA_BOTH(cyl_bessel_i0, i0) CDNA_BOTH(cyl_bessel_i1, i1) CDNA_BOTH(erfcinv, erfcinv)
-CDNA_BOTH(erfcx, erfcx) CDNA_BOTH(erfinv, erfinv) CDNA_BOTH(j0, j0) CDNA_BOTH(j1, j1) CDNA_BOTH(normcdf, ncdf)
-CDNA_BOTH(normcdfinv, ncdfinv) CDNA_BOTH(rcbrt, rcbrt) CDNA_BOTH(sinpi, sinpi) CDNA_BOTH(y0, y0) CDNA_BOTH(y1, y1)
-CDNA_BOTH(rsqrt, rsqrt)
-CDNA_DEVICE float rsqrt(float x) { return rsqrtf(x); }
+CDNA_BOTH_OVERLOADED(acos)
+CDNA_BOTH_OVERLOADED(acosh) CDNA_BOTH_OVERLOADED(asin) CDNA_BOTH_OVERLOADED(asinh) CDNA_BOTH_OVERLOADED(atan)
+    CDNA_BOTH_OVERLOADED(atanh) CDNA_BOTH_OVERLOADED(cbrt) CDNA_BOTH_OVERLOADED(cosh) CDNA_BOTH_OVERLOADED(erf)
+        CDNA_BOTH_OVERLOADED(erfc) CDNA_BOTH_OVERLOADED(expm1) CDNA_BOTH_OVERLOADED(lgamma) CDNA_BOTH_OVERLOADED(log1p)
+            CDNA_BOTH_OVERLOADED(sinh) CDNA_BOTH_OVERLOADED(tan) CDNA_BOTH_OVERLOADED(tanh) CDNA_BOTH_OVERLOADED(tgamma)
+                CDNA_BUILTIN(ceil) CDNA_BUILTIN(fabs) CDNA_BUILTIN(floor) CDNA_BUILTIN(logb) CDNA_BUILTIN(nearbyint)
+                    CDNA_BUILTIN(rint) CDNA_BUILTIN(round) CDNA_BUILTIN(sqrt) CDNA_BUILTIN(trunc)
+                        CDNA_BUILTIN_FLOAT(exp) CDNA_BUILTIN_FLOAT(exp2) CDNA_BUILTIN_FLOAT(exp10)
+                            CDNA_BUILTIN_FLOAT(log) CDNA_BUILTIN_FLOAT(log2) CDNA_BUILTIN_FLOAT(log10)
+                                CDNA_BOTH(cospi, cospi) CDNA_BOTH(cyl_bessel_i0, i0) CDNA_BOTH(cyl_bessel_i1, i1)
+                                    CDNA_BOTH(erfcinv, erfcinv) CDNA_BOTH(erfcx, erfcx) CDNA_BOTH(erfinv, erfinv)
+                                        CDNA_BOTH(j0, j0) CDNA_BOTH(j1, j1) CDNA_BOTH(normcdf, ncdf)
+                                            CDNA_BOTH(normcdfinv, ncdfinv) CDNA_BOTH(rcbrt, rcbrt)
+                                                CDNA_BOTH(sinpi, sinpi) CDNA_BOTH(y0, y0) CDNA_BOTH(y1, y1)
+                                                    CDNA_BOTH(rsqrt, rsqrt) CDNA_DEVICE float rsqrt(float x) {
+  return rsqrtf(x);
+}
 #undef CDNA_BOTH
 #undef CDNA_BOTH_OVERLOADED
 #undef CDNA_BUILTIN
@@ -54,48 +57,52 @@ CDNA_DEVICE float sin(float x) { return sinf(x); }
 CDNA_DEVICE float cos(float x) { return cosf(x); }
 #undef CDNA_APPROXIMATE
 
-#define CDNA_BOTH(name, symbol)                                                               \
-  CDNA_DEVICE double name(double x, double y) { return __ocml_##symbol##_f64(x, y); }         \
+#define CDNA_BOTH(name, symbol)                                                       \
+  CDNA_DEVICE double name(double x, double y) { return __ocml_##symbol##_f64(x, y); } \
   CDNA_DEVICE float name##f(float x, float y) { return __ocml_##symbol##_f32(x, y); }
 #define CDNA_BOTH_OVERLOADED(name) \
   CDNA_BOTH(name, name)            \
   CDNA_DEVICE float name(float x, float y) { return name##f(x, y); }
-CDNA_BOTH_OVERLOADED(atan2) CDNA_BOTH_OVERLOADED(fdim) CDNA_BOTH_OVERLOADED(fmod) CDNA_BOTH_OVERLOADED(hypot)
-CDNA_BOTH_OVERLOADED(nextafter) CDNA_BOTH_OVERLOADED(pow) CDNA_BOTH_OVERLOADED(remainder)
-CDNA_BOTH(rhypot, rhypot)
+CDNA_BOTH_OVERLOADED(atan2)
+CDNA_BOTH_OVERLOADED(fdim) CDNA_BOTH_OVERLOADED(fmod) CDNA_BOTH_OVERLOADED(hypot) CDNA_BOTH_OVERLOADED(nextafter)
+    CDNA_BOTH_OVERLOADED(pow) CDNA_BOTH_OVERLOADED(remainder) CDNA_BOTH(rhypot, rhypot)
 #undef CDNA_BOTH
 #undef CDNA_BOTH_OVERLOADED
 
-#define CDNA_BUILTIN(name)                                                             \
-  CDNA_DEVICE double name(double x, double y) { return __builtin_##name(x, y); }       \
-  CDNA_DEVICE float name##f(float x, float y) { return __builtin_##name##f(x, y); }    \
+#define CDNA_BUILTIN(name)                                                          \
+  CDNA_DEVICE double name(double x, double y) { return __builtin_##name(x, y); }    \
+  CDNA_DEVICE float name##f(float x, float y) { return __builtin_##name##f(x, y); } \
   CDNA_DEVICE float name(float x, float y) { return name##f(x, y); }
-CDNA_BUILTIN(copysign) CDNA_BUILTIN(fmax) CDNA_BUILTIN(fmin)
+        CDNA_BUILTIN(copysign) CDNA_BUILTIN(fmax) CDNA_BUILTIN(fmin)
 #undef CDNA_BUILTIN
 
-CDNA_DEVICE int ilogb(double x) { return __ocml_ilogb_f64(x); }
+            CDNA_DEVICE int ilogb(double x) {
+  return __ocml_ilogb_f64(x);
+}
 CDNA_DEVICE int ilogbf(float x) { return __ocml_ilogb_f32(x); }
 CDNA_DEVICE int ilogb(float x) { return ilogbf(x); }
 #define CDNA_ROUNDED(type, name, through)                                       \
   CDNA_DEVICE type name(double x) { return (type)__builtin_##through(x); }      \
   CDNA_DEVICE type name##f(float x) { return (type)__builtin_##through##f(x); } \
   CDNA_DEVICE type name(float x) { return name##f(x); }
-CDNA_ROUNDED(long, lrint, rint) CDNA_ROUNDED(long long, llrint, rint)
-CDNA_ROUNDED(long, lround, round) CDNA_ROUNDED(long long, llround, round)
+CDNA_ROUNDED(long, lrint, rint)
+CDNA_ROUNDED(long long, llrint, rint) CDNA_ROUNDED(long, lround, round) CDNA_ROUNDED(long long, llround, round)
 #undef CDNA_ROUNDED
 
-#define CDNA_CLASS(name)                                            \
-  CDNA_DEVICE bool name(double x) { return __builtin_##name(x); }   \
+#define CDNA_CLASS(name)                                          \
+  CDNA_DEVICE bool name(double x) { return __builtin_##name(x); } \
   CDNA_DEVICE bool name(float x) { return __builtin_##name(x); }
-CDNA_MATH_CLASS(CDNA_CLASS)
+    CDNA_MATH_CLASS(CDNA_CLASS)
 #undef CDNA_CLASS
-#define CDNA_COMPARE(name)                                                       \
-  CDNA_DEVICE bool name(double x, double y) { return __builtin_##name(x, y); }   \
+#define CDNA_COMPARE(name)                                                     \
+  CDNA_DEVICE bool name(double x, double y) { return __builtin_##name(x, y); } \
   CDNA_DEVICE bool name(float x, float y) { return __builtin_##name(x, y); }
-CDNA_MATH_COMPARE(CDNA_COMPARE)
+        CDNA_MATH_COMPARE(CDNA_COMPARE)
 #undef CDNA_COMPARE
 
-CDNA_DEVICE int abs(int x) { return __builtin_abs(x); }
+            CDNA_DEVICE int abs(int x) {
+  return __builtin_abs(x);
+}
 CDNA_DEVICE long abs(long x) { return __builtin_labs(x); }
 CDNA_DEVICE long long abs(long long x) { return __builtin_llabs(x); }
 CDNA_DEVICE double abs(double x) { return __builtin_fabs(x); }
@@ -111,12 +118,12 @@ CDNA_DEVICE float fma(float x, float y, float z) { return fmaf(x, y, z); }
 CDNA_DEVICE double frexp(double x, int* exponent) { return __builtin_frexp(x, exponent); }
 CDNA_DEVICE float frexpf(float x, int* exponent) { return __builtin_frexpf(x, exponent); }
 CDNA_DEVICE float frexp(float x, int* exponent) { return frexpf(x, exponent); }
-#define CDNA_THROUGH_POINTER(type, name, symbol, extra)       \
-  CDNA_DEVICE type name(type x, type* second) {               \
-    type kept;                                                \
-    type first = symbol(x, (CDNA_PRIVATE type*)&kept);        \
-    *second = kept;                                           \
-    return first;                                             \
+#define CDNA_THROUGH_POINTER(type, name, symbol, extra) \
+  CDNA_DEVICE type name(type x, type* second) {         \
+    type kept;                                          \
+    type first = symbol(x, (CDNA_PRIVATE type*)&kept);  \
+    *second = kept;                                     \
+    return first;                                       \
   }
 CDNA_THROUGH_POINTER(double, modf, __ocml_modf_f64, )
 CDNA_THROUGH_POINTER(float, modff, __ocml_modf_f32, )
@@ -135,11 +142,11 @@ CDNA_DEVICE float remquof(float x, float y, int* quotient) {
   return rest;
 }
 CDNA_DEVICE float remquo(float x, float y, int* quotient) { return remquof(x, y, quotient); }
-#define CDNA_SINE_AND_COSINE(type, name, symbol)         \
+#define CDNA_SINE_AND_COSINE(type, name, symbol)            \
   CDNA_DEVICE void name(type x, type* sine, type* cosine) { \
-    type kept;                                           \
-    *sine = symbol(x, (CDNA_PRIVATE type*)&kept);        \
-    *cosine = kept;                                      \
+    type kept;                                              \
+    *sine = symbol(x, (CDNA_PRIVATE type*)&kept);           \
+    *cosine = kept;                                         \
   }
 CDNA_SINE_AND_COSINE(double, sincos, __ocml_sincos_f64)
 CDNA_SINE_AND_COSINE(double, sincospi, __ocml_sincospi_f64)
@@ -158,7 +165,9 @@ CDNA_DEVICE double scalbn(double x, int exponent) { return __builtin_ldexp(x, ex
 CDNA_DEVICE float scalbnf(float x, int exponent) { return __builtin_ldexpf(x, exponent); }
 CDNA_DEVICE float scalbn(float x, int exponent) { return scalbnf(x, exponent); }
 // Beyond these exponents every result is 0 or infinite: so an int holds what matters of a long.
-CDNA_DEVICE int __cdna_exponent(long exponent) { return exponent > 9999 ? 9999 : exponent < -9999 ? -9999 : (int)exponent; }
+CDNA_DEVICE int __cdna_exponent(long exponent) {
+  return exponent > 9999 ? 9999 : exponent < -9999 ? -9999 : (int)exponent;
+}
 CDNA_DEVICE double scalbln(double x, long exponent) { return scalbn(x, __cdna_exponent(exponent)); }
 CDNA_DEVICE float scalblnf(float x, long exponent) { return scalbnf(x, __cdna_exponent(exponent)); }
 CDNA_DEVICE float scalbln(float x, long exponent) { return scalblnf(x, exponent); }
@@ -191,22 +200,24 @@ CDNA_DEVICE double norm(int count, const double* values) {
 CDNA_DEVICE float rnormf(int count, const float* values) { return 1.0f / normf(count, values); }
 CDNA_DEVICE double rnorm(int count, const double* values) { return 1.0 / norm(count, values); }
 // Bessel functions of order n, by the recurrence f(n + 1) = 2 n / x f(n) - f(n - 1).
-#define CDNA_BESSEL(type, name, zero, one)                   \
-  CDNA_DEVICE type name(int n, type x) {                     \
-    if (n == 0) return zero(x);                              \
-    type before = zero(x), now = one(x);                     \
-    for (int i = 1; i < n; ++i) {                            \
-      type next = 2 * i / x * now - before;                  \
-      before = now, now = next;                              \
-    }                                                        \
-    return now;                                              \
+#define CDNA_BESSEL(type, name, zero, one)  \
+  CDNA_DEVICE type name(int n, type x) {    \
+    if (n == 0) return zero(x);             \
+    type before = zero(x), now = one(x);    \
+    for (int i = 1; i < n; ++i) {           \
+      type next = 2 * i / x * now - before; \
+      before = now, now = next;             \
+    }                                       \
+    return now;                             \
   }
-CDNA_BESSEL(double, jn, j0, j1) CDNA_BESSEL(float, jnf, j0f, j1f)
-CDNA_BESSEL(double, yn, y0, y1) CDNA_BESSEL(float, ynf, y0f, y1f)
+CDNA_BESSEL(double, jn, j0, j1)
+CDNA_BESSEL(float, jnf, j0f, j1f) CDNA_BESSEL(double, yn, y0, y1) CDNA_BESSEL(float, ynf, y0f, y1f)
 #undef CDNA_BESSEL
 
-// Fast intrinsics: the hardware's own instructions where it has one.
-CDNA_DEVICE float __cosf(float x) { return __ocml_native_cos_f32(x); }
+    // Fast intrinsics: the hardware's own instructions where it has one.
+    CDNA_DEVICE float __cosf(float x) {
+  return __ocml_native_cos_f32(x);
+}
 CDNA_DEVICE float __sinf(float x) { return __ocml_native_sin_f32(x); }
 CDNA_DEVICE float __tanf(float x) { return __sinf(x) * __builtin_amdgcn_rcpf(__cosf(x)); }
 CDNA_DEVICE void __sincosf(float x, float* sine, float* cosine) { *sine = __sinf(x), *cosine = __cosf(x); }
@@ -244,13 +255,16 @@ CDNA_DEVICE int __signbitf(float x) { return __builtin_signbitf(x); }
 CDNA_DEVICE int __signbit(double x) { return __builtin_signbit(x); }
 
 // min and max without std::, of device and of host code.
-#define CDNA_MIN_MAX(type)                                         \
-  CDNA_DEVICE type min(type x, type y) { return x < y ? x : y; }   \
+#define CDNA_MIN_MAX(type)                                       \
+  CDNA_DEVICE type min(type x, type y) { return x < y ? x : y; } \
   CDNA_DEVICE type max(type x, type y) { return x < y ? y : x; }
-CDNA_MIN_MAX(int) CDNA_MIN_MAX(unsigned) CDNA_MIN_MAX(long) CDNA_MIN_MAX(unsigned long)
-CDNA_MIN_MAX(long long) CDNA_MIN_MAX(unsigned long long)
+CDNA_MIN_MAX(int)
+CDNA_MIN_MAX(unsigned) CDNA_MIN_MAX(long) CDNA_MIN_MAX(unsigned long) CDNA_MIN_MAX(long long)
+    CDNA_MIN_MAX(unsigned long long)
 #undef CDNA_MIN_MAX
-CDNA_DEVICE float min(float x, float y) { return __builtin_fminf(x, y); }
+        CDNA_DEVICE float min(float x, float y) {
+  return __builtin_fminf(x, y);
+}
 CDNA_DEVICE float max(float x, float y) { return __builtin_fmaxf(x, y); }
 CDNA_DEVICE double min(double x, double y) { return __builtin_fmin(x, y); }
 CDNA_DEVICE double max(double x, double y) { return __builtin_fmax(x, y); }

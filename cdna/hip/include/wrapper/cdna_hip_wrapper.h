@@ -16,7 +16,7 @@
 #define __managed__ __attribute__((managed))
 #define __grid_constant__ __attribute__((grid_constant))
 
-#include "cdna_hip_math_names.h"   // before <cmath>: what the standard library declares must not become device code
+#include "cdna_hip_math_names.h"  // before <cmath>: what the standard library declares must not become device code
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>

@@ -8,7 +8,9 @@
 namespace forge {
 
 // torch 2.11 renamed it
-template <typename Slot> auto python_object(Slot* slot, int) -> decltype(slot->load_pyobj()) { return slot->load_pyobj(); }
+template <typename Slot> auto python_object(Slot* slot, int) -> decltype(slot->load_pyobj()) {
+  return slot->load_pyobj();
+}
 template <typename Slot> auto python_object(Slot* slot, long) -> decltype(slot->_unchecked_untagged_pyobj()) {
   return slot->_unchecked_untagged_pyobj();
 }

@@ -19,21 +19,22 @@ class CUDAError : public Error {
 };
 }  // namespace c10
 
-#define C10_CUDA_CHECK(call)                                                                          \
-  do {                                                                                                \
-    const hipError_t forge_error = (call);                                                            \
-    if (C10_UNLIKELY(forge_error != hipSuccess)) {                                                    \
-      (void)hipGetLastError();                                                                        \
-      TORCH_CHECK(false, "HIP error: ", hipGetErrorString(forge_error), " (", #call, ", ", __FILE__, ":", __LINE__, ")"); \
-    }                                                                                                 \
+#define C10_CUDA_CHECK(call)                                                                                        \
+  do {                                                                                                              \
+    const hipError_t forge_error = (call);                                                                          \
+    if (C10_UNLIKELY(forge_error != hipSuccess)) {                                                                  \
+      (void)hipGetLastError();                                                                                      \
+      TORCH_CHECK(false, "HIP error: ", hipGetErrorString(forge_error), " (", #call, ", ", __FILE__, ":", __LINE__, \
+                  ")");                                                                                             \
+    }                                                                                                               \
   } while (0)
-#define C10_CUDA_CHECK_WARN(call)                                                                   \
-  do {                                                                                              \
-    const hipError_t forge_error = (call);                                                          \
-    if (C10_UNLIKELY(forge_error != hipSuccess)) {                                                  \
-      (void)hipGetLastError();                                                                      \
-      TORCH_WARN("HIP warning: ", hipGetErrorString(forge_error));                                  \
-    }                                                                                               \
+#define C10_CUDA_CHECK_WARN(call)                                  \
+  do {                                                             \
+    const hipError_t forge_error = (call);                         \
+    if (C10_UNLIKELY(forge_error != hipSuccess)) {                 \
+      (void)hipGetLastError();                                     \
+      TORCH_WARN("HIP warning: ", hipGetErrorString(forge_error)); \
+    }                                                              \
   } while (0)
 #define C10_CUDA_ERROR_HANDLED(call) call
 #define C10_CUDA_IGNORE_ERROR(call) ((void)(call), (void)hipGetLastError())
@@ -130,7 +131,7 @@ struct PythonLock {
 };
 
 inline CUDAStream getDefaultCUDAStream(DeviceIndex device = -1) {
-  return CUDAStream((hipStream_t)nullptr, device < 0 ? current_device() : device);
+  return CUDAStream((hipStream_t) nullptr, device < 0 ? current_device() : device);
 }
 inline CUDAStream getCurrentCUDAStream(DeviceIndex device = -1) {
   if (device < 0) device = current_device();
@@ -144,7 +145,8 @@ inline CUDAStream getCurrentCUDAStream(DeviceIndex device = -1) {
 inline void setCurrentCUDAStream(CUDAStream stream) {
   PythonLock lock;
   PyObject* cuda = PyImport_ImportModule("torch.cuda");
-  PyObject* made = cuda ? PyObject_CallMethod(cuda, "ExternalStream", "Ki", (unsigned long long)stream.id(), (int)stream.device_index())
+  PyObject* made = cuda ? PyObject_CallMethod(cuda, "ExternalStream", "Ki", (unsigned long long)stream.id(),
+                                              (int)stream.device_index())
                         : nullptr;
   PyObject* done = made ? PyObject_CallMethod(cuda, "set_stream", "O", made) : nullptr;
   Py_XDECREF(done);
@@ -158,7 +160,9 @@ inline CUDAStream getStreamFromPool(bool high_priority = false, DeviceIndex devi
   C10_CUDA_CHECK(hipStreamCreateWithPriority(&stream, hipStreamNonBlocking, high_priority ? -1 : 0));
   return CUDAStream(stream, device < 0 ? current_device() : device);
 }
-inline CUDAStream getStreamFromPool(int priority, DeviceIndex device = -1) { return getStreamFromPool(priority < 0, device); }
+inline CUDAStream getStreamFromPool(int priority, DeviceIndex device = -1) {
+  return getStreamFromPool(priority < 0, device);
+}
 inline std::ostream& operator<<(std::ostream& out, const CUDAStream& stream) { return out << stream.unwrap(); }
 
 // --- guards ------------------------------------------------------------------------------------------------------
@@ -279,8 +283,12 @@ namespace HIPCachingAllocatorMasqueradingAsCUDA = CUDACachingAllocator;
 inline CUDAStream getCurrentHIPStream(DeviceIndex device = -1) { return getCurrentCUDAStream(device); }
 inline CUDAStream getDefaultHIPStream(DeviceIndex device = -1) { return getDefaultCUDAStream(device); }
 inline void setCurrentHIPStream(CUDAStream stream) { setCurrentCUDAStream(stream); }
-inline CUDAStream getCurrentHIPStreamMasqueradingAsCUDA(DeviceIndex device = -1) { return getCurrentCUDAStream(device); }
-inline CUDAStream getDefaultHIPStreamMasqueradingAsCUDA(DeviceIndex device = -1) { return getDefaultCUDAStream(device); }
+inline CUDAStream getCurrentHIPStreamMasqueradingAsCUDA(DeviceIndex device = -1) {
+  return getCurrentCUDAStream(device);
+}
+inline CUDAStream getDefaultHIPStreamMasqueradingAsCUDA(DeviceIndex device = -1) {
+  return getDefaultCUDAStream(device);
+}
 inline void setCurrentHIPStreamMasqueradingAsCUDA(CUDAStream stream) { setCurrentCUDAStream(stream); }
 inline CUDAStream getStreamFromPoolMasqueradingAsCUDA(bool high_priority = false, DeviceIndex device = -1) {
   return getStreamFromPool(high_priority, device);
@@ -304,7 +312,8 @@ inline int64_t getNumGPUs() { return device_count(); }
 inline hipDeviceProp_t* getDeviceProperties(c10::DeviceIndex device) {
   static hipDeviceProp_t properties[16];  // as many as the runtime has
   static bool known[16];
-  TORCH_CHECK(device >= 0 && device < device_count(), "device index ", (int)device, " is not one of ", (int)device_count());
+  TORCH_CHECK(device >= 0 && device < device_count(), "device index ", (int)device, " is not one of ",
+              (int)device_count());
   if (!known[device]) C10_CUDA_CHECK(hipGetDeviceProperties(&properties[device], device));
   known[device] = true;
   return &properties[device];

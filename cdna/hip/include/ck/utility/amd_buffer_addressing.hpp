@@ -25,10 +25,10 @@ enum struct AmdBufferCoherenceEnum {
 namespace cdna {
 
 // The compiler's intrinsics, with the resource as four words.
-#define CDNA_CK_BUFFER(name, type, llvm)                                                                     \
-  __device__ type load_##name(int32x4_t resource, int32_t lane_offset, int32_t wave_offset, int32_t cache)   \
-      __asm("llvm.amdgcn.raw.buffer.load." llvm);                                                            \
-  __device__ void store_##name(type value, int32x4_t resource, int32_t lane_offset, int32_t wave_offset,     \
+#define CDNA_CK_BUFFER(name, type, llvm)                                                                 \
+  __device__ type load_##name(int32x4_t resource, int32_t lane_offset, int32_t wave_offset,              \
+                              int32_t cache) __asm("llvm.amdgcn.raw.buffer.load." llvm);                 \
+  __device__ void store_##name(type value, int32x4_t resource, int32_t lane_offset, int32_t wave_offset, \
                                int32_t cache) __asm("llvm.amdgcn.raw.buffer.store." llvm);
 CDNA_CK_BUFFER(b8, int8_t, "i8")
 CDNA_CK_BUFFER(b16, int16_t, "i16")
@@ -100,8 +100,9 @@ template <typename T> __device__ inline int32x4_t make_wave_buffer_resource_with
 }
 
 template <index_t N, AmdBufferCoherenceEnum coherence = AmdBufferCoherenceEnum::DefaultCoherence>
-__device__ inline typename vector_type<int8_t, N>::type amd_buffer_load_impl_raw(
-    int32x4_t resource, index_t lane_offset, index_t wave_offset) {
+__device__ inline typename vector_type<int8_t, N>::type amd_buffer_load_impl_raw(int32x4_t resource,
+                                                                                 index_t lane_offset,
+                                                                                 index_t wave_offset) {
   return cdna::load<typename vector_type<int8_t, N>::type, coherence>(resource, lane_offset, wave_offset);
 }
 template <typename T, index_t N, AmdBufferCoherenceEnum coherence = AmdBufferCoherenceEnum::DefaultCoherence>

@@ -65,7 +65,9 @@ COMPLEX_UNARY(complex<T>, acosh)
 COMPLEX_UNARY(complex<T>, atanh)
 #undef COMPLEX_UNARY
 
-template <typename T> __host__ __device__ complex<T> polar(const T& r, const T& theta = T()) { return std::polar(r, theta); }
+template <typename T> __host__ __device__ complex<T> polar(const T& r, const T& theta = T()) {
+  return std::polar(r, theta);
+}
 template <typename T> __host__ __device__ complex<T> pow(const complex<T>& x, const complex<T>& y) {
   return std::pow(std::complex<T>(x), std::complex<T>(y));
 }

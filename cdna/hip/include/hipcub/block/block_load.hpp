@@ -65,8 +65,7 @@ class BlockLoad {
     int thread = cdna::thread_in_block<BLOCK_DIM_X, BLOCK_DIM_Y, BLOCK_DIM_Z>();
     if constexpr (ALGORITHM == BLOCK_LOAD_STRIPED)
       LoadDirectStriped<BLOCK_DIM_X * BLOCK_DIM_Y * BLOCK_DIM_Z>(thread, from, items, rest...);
-    else
-      LoadDirectBlocked(thread, from, items, rest...);
+    else LoadDirectBlocked(thread, from, items, rest...);
   }
 };
 

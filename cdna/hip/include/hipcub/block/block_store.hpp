@@ -51,8 +51,7 @@ class BlockStore {
     int thread = cdna::thread_in_block<BLOCK_DIM_X, BLOCK_DIM_Y, BLOCK_DIM_Z>();
     if constexpr (ALGORITHM == BLOCK_STORE_STRIPED)
       StoreDirectStriped<BLOCK_DIM_X * BLOCK_DIM_Y * BLOCK_DIM_Z>(thread, to, items, rest...);
-    else
-      StoreDirectBlocked(thread, to, items, rest...);
+    else StoreDirectBlocked(thread, to, items, rest...);
   }
 };
 

@@ -125,37 +125,36 @@ hipError_t sort_within(void* storage, size_t& bytes, DoubleBuffer<KeyT>& keys, D
 }  // namespace cdna
 
 struct DeviceRadixSort {
-#define CDNA_HIPCUB_SORT(NAME, DESCENDING)                                                                             \
-  template <typename KeyT, typename ValueT, typename NumItemsT>                                                        \
-  static hipError_t SortPairs##NAME(void* d_temp_storage, size_t& temp_storage_bytes, const KeyT* d_keys_in,           \
-                                    KeyT* d_keys_out, const ValueT* d_values_in, ValueT* d_values_out,                 \
-                                    NumItemsT num_items, int begin_bit = 0, int end_bit = sizeof(KeyT) * 8,            \
-                                    hipStream_t stream = 0, bool debug_synchronous = false) {                          \
-    return cdna::sort_to(d_temp_storage, temp_storage_bytes, d_keys_in, d_keys_out, d_values_in, d_values_out,         \
-                         num_items, begin_bit, end_bit, DESCENDING, stream, debug_synchronous);                        \
-  }                                                                                                                    \
-  template <typename KeyT, typename ValueT, typename NumItemsT>                                                        \
-  static hipError_t SortPairs##NAME(void* d_temp_storage, size_t& temp_storage_bytes, DoubleBuffer<KeyT>& d_keys,      \
-                                    DoubleBuffer<ValueT>& d_values, NumItemsT num_items, int begin_bit = 0,            \
-                                    int end_bit = sizeof(KeyT) * 8, hipStream_t stream = 0,                            \
-                                    bool debug_synchronous = false) {                                                  \
-    return cdna::sort_within(d_temp_storage, temp_storage_bytes, d_keys, &d_values, num_items, begin_bit, end_bit,     \
-                             DESCENDING, stream, debug_synchronous);                                                   \
-  }                                                                                                                    \
-  template <typename KeyT, typename NumItemsT>                                                                         \
-  static hipError_t SortKeys##NAME(void* d_temp_storage, size_t& temp_storage_bytes, const KeyT* d_keys_in,            \
-                                   KeyT* d_keys_out, NumItemsT num_items, int begin_bit = 0,                           \
-                                   int end_bit = sizeof(KeyT) * 8, hipStream_t stream = 0,                             \
-                                   bool debug_synchronous = false) {                                                   \
-    return cdna::sort_to<KeyT, NullType>(d_temp_storage, temp_storage_bytes, d_keys_in, d_keys_out, nullptr, nullptr,  \
-                                         num_items, begin_bit, end_bit, DESCENDING, stream, debug_synchronous);        \
-  }                                                                                                                    \
-  template <typename KeyT, typename NumItemsT>                                                                         \
-  static hipError_t SortKeys##NAME(void* d_temp_storage, size_t& temp_storage_bytes, DoubleBuffer<KeyT>& d_keys,       \
-                                   NumItemsT num_items, int begin_bit = 0, int end_bit = sizeof(KeyT) * 8,             \
-                                   hipStream_t stream = 0, bool debug_synchronous = false) {                           \
-    return cdna::sort_within<KeyT, NullType>(d_temp_storage, temp_storage_bytes, d_keys, nullptr, num_items,           \
-                                             begin_bit, end_bit, DESCENDING, stream, debug_synchronous);               \
+#define CDNA_HIPCUB_SORT(NAME, DESCENDING)                                                                            \
+  template <typename KeyT, typename ValueT, typename NumItemsT>                                                       \
+  static hipError_t SortPairs##NAME(void* d_temp_storage, size_t& temp_storage_bytes, const KeyT* d_keys_in,          \
+                                    KeyT* d_keys_out, const ValueT* d_values_in, ValueT* d_values_out,                \
+                                    NumItemsT num_items, int begin_bit = 0, int end_bit = sizeof(KeyT) * 8,           \
+                                    hipStream_t stream = 0, bool debug_synchronous = false) {                         \
+    return cdna::sort_to(d_temp_storage, temp_storage_bytes, d_keys_in, d_keys_out, d_values_in, d_values_out,        \
+                         num_items, begin_bit, end_bit, DESCENDING, stream, debug_synchronous);                       \
+  }                                                                                                                   \
+  template <typename KeyT, typename ValueT, typename NumItemsT>                                                       \
+  static hipError_t SortPairs##NAME(void* d_temp_storage, size_t& temp_storage_bytes, DoubleBuffer<KeyT>& d_keys,     \
+                                    DoubleBuffer<ValueT>& d_values, NumItemsT num_items, int begin_bit = 0,           \
+                                    int end_bit = sizeof(KeyT) * 8, hipStream_t stream = 0,                           \
+                                    bool debug_synchronous = false) {                                                 \
+    return cdna::sort_within(d_temp_storage, temp_storage_bytes, d_keys, &d_values, num_items, begin_bit, end_bit,    \
+                             DESCENDING, stream, debug_synchronous);                                                  \
+  }                                                                                                                   \
+  template <typename KeyT, typename NumItemsT>                                                                        \
+  static hipError_t SortKeys##NAME(                                                                                   \
+      void* d_temp_storage, size_t& temp_storage_bytes, const KeyT* d_keys_in, KeyT* d_keys_out, NumItemsT num_items, \
+      int begin_bit = 0, int end_bit = sizeof(KeyT) * 8, hipStream_t stream = 0, bool debug_synchronous = false) {    \
+    return cdna::sort_to<KeyT, NullType>(d_temp_storage, temp_storage_bytes, d_keys_in, d_keys_out, nullptr, nullptr, \
+                                         num_items, begin_bit, end_bit, DESCENDING, stream, debug_synchronous);       \
+  }                                                                                                                   \
+  template <typename KeyT, typename NumItemsT>                                                                        \
+  static hipError_t SortKeys##NAME(void* d_temp_storage, size_t& temp_storage_bytes, DoubleBuffer<KeyT>& d_keys,      \
+                                   NumItemsT num_items, int begin_bit = 0, int end_bit = sizeof(KeyT) * 8,            \
+                                   hipStream_t stream = 0, bool debug_synchronous = false) {                          \
+    return cdna::sort_within<KeyT, NullType>(d_temp_storage, temp_storage_bytes, d_keys, nullptr, num_items,          \
+                                             begin_bit, end_bit, DESCENDING, stream, debug_synchronous);              \
   }
   CDNA_HIPCUB_SORT(, false)
   CDNA_HIPCUB_SORT(Descending, true)

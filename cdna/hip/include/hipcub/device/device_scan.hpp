@@ -12,8 +12,7 @@ constexpr int SCAN_ITEMS = 4, SCAN_TILE = BLOCK * SCAN_ITEMS;
 template <typename T, typename In>
 __device__ inline void load_scanned(In in, unsigned n, T (&items)[SCAN_ITEMS]) {
 #pragma unroll
-  for (int i = 0; i < SCAN_ITEMS; i++)
-    items[i] = in[min(blockIdx.x * SCAN_TILE + threadIdx.x * SCAN_ITEMS + i, n - 1)];
+  for (int i = 0; i < SCAN_ITEMS; i++) items[i] = in[min(blockIdx.x * SCAN_TILE + threadIdx.x * SCAN_ITEMS + i, n - 1)];
 }
 
 template <typename T, typename In, typename Op>

@@ -6,9 +6,8 @@
 namespace hipcub {
 
 template <typename InputIteratorT, typename OffsetT = ptrdiff_t, typename OutputValueT = cdna::value_of<InputIteratorT>>
-struct ArgIndexInputIterator
-    : cdna::ComputedIterator<ArgIndexInputIterator<InputIteratorT, OffsetT, OutputValueT>,
-                             KeyValuePair<OffsetT, OutputValueT>, OffsetT> {
+struct ArgIndexInputIterator : cdna::ComputedIterator<ArgIndexInputIterator<InputIteratorT, OffsetT, OutputValueT>,
+                                                      KeyValuePair<OffsetT, OutputValueT>, OffsetT> {
   using Pair = KeyValuePair<OffsetT, OutputValueT>;
   __host__ __device__ ArgIndexInputIterator(InputIteratorT from, OffsetT offset = 0) : from_(from), offset_(offset) {}
   __host__ __device__ Pair value(OffsetT i) const { return Pair(offset_ + i, from_[offset_ + i]); }

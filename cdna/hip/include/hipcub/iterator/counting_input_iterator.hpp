@@ -6,8 +6,7 @@
 namespace hipcub {
 
 template <typename ValueType, typename OffsetT = ptrdiff_t>
-struct CountingInputIterator
-    : cdna::ComputedIterator<CountingInputIterator<ValueType, OffsetT>, ValueType, OffsetT> {
+struct CountingInputIterator : cdna::ComputedIterator<CountingInputIterator<ValueType, OffsetT>, ValueType, OffsetT> {
   __host__ __device__ CountingInputIterator(const ValueType& base) : base_(base) {}
   __host__ __device__ ValueType value(OffsetT i) const { return base_ + ValueType(i); }
   __host__ __device__ void move(OffsetT n) { base_ += ValueType(n); }

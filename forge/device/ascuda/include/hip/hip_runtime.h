@@ -13,7 +13,7 @@
 #define HIP_SYMBOL(symbol) symbol
 #define HIP_DYNAMIC_SHARED(type, name) extern __shared__ type name[];
 #define hipLaunchKernelGGL(kernel, grid, block, shared_bytes, queue, ...) \
-    kernel<<<(grid), (block), (shared_bytes), (queue)>>>(__VA_ARGS__)
+  kernel<<<(grid), (block), (shared_bytes), (queue)>>>(__VA_ARGS__)
 
 #include <hip/nvidia_detail/amdgcn.h>
 #include <hip/nvidia_detail/atomics.h>

@@ -28,9 +28,9 @@
 
 // CUDA's properties, those that CUDA 13 has only as attributes, and AMD's name for what code is compiled for.
 struct hipDeviceProp_t : cudaDeviceProp {
-    char gcnArchName[256];  // sm_90
-    int clockRate, memoryClockRate;  // kHz
-    int clockInstructionRate;        // kHz, of wall_clock64()
+  char gcnArchName[256];           // sm_90
+  int clockRate, memoryClockRate;  // kHz
+  int clockInstructionRate;        // kHz, of wall_clock64()
 };
 
 typedef int hipDevice_t;
@@ -83,25 +83,25 @@ typedef cudaDeviceAttr hipDeviceAttribute_t;
 #define hipDeviceAttributeWallClockRate static_cast<cudaDeviceAttr>(0x48495000)
 
 inline cudaError_t hipDeviceGetAttribute(int* value, hipDeviceAttribute_t attribute, int device) {
-    if (attribute != hipDeviceAttributeWallClockRate) return cudaDeviceGetAttribute(value, attribute, device);
-    *value = 1000000;  // kHz
-    return cudaSuccess;
+  if (attribute != hipDeviceAttributeWallClockRate) return cudaDeviceGetAttribute(value, attribute, device);
+  *value = 1000000;  // kHz
+  return cudaSuccess;
 }
 
 inline cudaError_t hipGetDeviceProperties(hipDeviceProp_t* properties, int device) {
-    cudaError_t error = cudaGetDeviceProperties(properties, device);
-    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&properties->clockRate, cudaDevAttrClockRate, device);
-    if (error == cudaSuccess)
-        error = cudaDeviceGetAttribute(&properties->memoryClockRate, cudaDevAttrMemoryClockRate, device);
-    properties->clockInstructionRate = 1000000;
-    snprintf(properties->gcnArchName, sizeof properties->gcnArchName, "sm_%d%d", properties->major, properties->minor);
-    return error;
+  cudaError_t error = cudaGetDeviceProperties(properties, device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&properties->clockRate, cudaDevAttrClockRate, device);
+  if (error == cudaSuccess)
+    error = cudaDeviceGetAttribute(&properties->memoryClockRate, cudaDevAttrMemoryClockRate, device);
+  properties->clockInstructionRate = 1000000;
+  snprintf(properties->gcnArchName, sizeof properties->gcnArchName, "sm_%d%d", properties->major, properties->minor);
+  return error;
 }
 
 inline cudaError_t hipInit(unsigned) { return cudaFree(nullptr); }
 inline cudaError_t hipDeviceGet(hipDevice_t* device, int ordinal) {
-    *device = ordinal;
-    return cudaSuccess;
+  *device = ordinal;
+  return cudaSuccess;
 }
 #define hipProfilerStart cudaProfilerStart
 #define hipProfilerStop cudaProfilerStop
@@ -119,7 +119,7 @@ typedef cudaPointerAttributes hipPointerAttribute_t;
 
 // Every allocation of CUDA's is fine-grained: other GPUs see what was written before a release at system scope.
 template <typename T> cudaError_t hipExtMallocWithFlags(T** pointer, size_t bytes, unsigned) {
-    return cudaMalloc(reinterpret_cast<void**>(pointer), bytes);
+  return cudaMalloc(reinterpret_cast<void**>(pointer), bytes);
 }
 
 #define hipHostMallocDefault cudaHostAllocDefault
@@ -135,15 +135,15 @@ template <typename T> cudaError_t hipExtMallocWithFlags(T** pointer, size_t byte
 #define hipExtHostRegisterUncached cudaHostRegisterDefault
 
 template <typename T> cudaError_t hipHostMalloc(T** pointer, size_t bytes, unsigned flags = hipHostMallocDefault) {
-    return cudaHostAlloc(reinterpret_cast<void**>(pointer), bytes, flags);
+  return cudaHostAlloc(reinterpret_cast<void**>(pointer), bytes, flags);
 }
 #define hipHostFree cudaFreeHost
 #define hipMemAllocHost cudaMallocHost
 
 inline cudaError_t hipMemcpyWithStream(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                        cudaStream_t queue) {
-    const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, queue);
-    return error == cudaSuccess ? cudaStreamSynchronize(queue) : error;
+  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, queue);
+  return error == cudaSuccess ? cudaStreamSynchronize(queue) : error;
 }
 
 #define hipEventDisableSystemFence 0  // CUDA's events have no fence to leave out

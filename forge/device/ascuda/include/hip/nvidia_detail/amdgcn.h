@@ -10,16 +10,16 @@ __device__ constexpr unsigned __builtin_amdgcn_wavefrontsize() { return 32; }
 
 // Lanes below this one in the mask; the upper half of a wave of 64 does not exist.
 __device__ __forceinline__ unsigned __builtin_amdgcn_mbcnt_lo(unsigned mask, unsigned base) {
-    return base + __popc(mask & ((1u << __lane_id()) - 1));
+  return base + __popc(mask & ((1u << __lane_id()) - 1));
 }
 __device__ __forceinline__ unsigned __builtin_amdgcn_mbcnt_hi(unsigned, unsigned base) { return base; }
 
 __device__ __forceinline__ int __builtin_amdgcn_readlane(int value, int lane) {
-    return __shfl_sync(hip_on_cuda::EVERY_LANE, value, lane);
+  return __shfl_sync(hip_on_cuda::EVERY_LANE, value, lane);
 }
 __device__ __forceinline__ int __builtin_amdgcn_readfirstlane(int value) {
-    const unsigned there = __ballot_sync(hip_on_cuda::EVERY_LANE, 1);
-    return __shfl_sync(hip_on_cuda::EVERY_LANE, value, __ffs(there) - 1);
+  const unsigned there = __ballot_sync(hip_on_cuda::EVERY_LANE, 1);
+  return __shfl_sync(hip_on_cuda::EVERY_LANE, value, __ffs(there) - 1);
 }
 
 __device__ __forceinline__ void __builtin_amdgcn_wave_barrier() { __syncwarp(); }
@@ -35,26 +35,26 @@ __device__ __forceinline__ unsigned __builtin_amdgcn_workitem_id_z() { return th
 // --- memory ------------------------------------------------------------------------------------------------------
 
 // nvcc wants the order as a literal; NVIDIA's fences for acquire, release and both are one.
-#define HIP_ON_CUDA_FENCE(scope)                                    \
-    if constexpr (ORDER == __ATOMIC_SEQ_CST) {                      \
-        __nv_atomic_thread_fence(__NV_ATOMIC_SEQ_CST, scope);       \
-    } else {                                                        \
-        __nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, scope);       \
-    }
+#define HIP_ON_CUDA_FENCE(scope)                          \
+  if constexpr (ORDER == __ATOMIC_SEQ_CST) {              \
+    __nv_atomic_thread_fence(__NV_ATOMIC_SEQ_CST, scope); \
+  } else {                                                \
+    __nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, scope); \
+  }
 
 namespace hip_on_cuda {
 template <int ORDER, int CHARS> __device__ __forceinline__ void fence(const char (&scope)[CHARS]) {
-    // "", agent, workgroup, wavefront: told apart by length and letters
-    static_assert(CHARS == 1 || CHARS == 6 || CHARS == 10, "this scope of __builtin_amdgcn_fence has no counterpart");
-    if constexpr (CHARS == 1) {
-        HIP_ON_CUDA_FENCE(__NV_THREAD_SCOPE_SYSTEM)
-    } else if constexpr (CHARS == 6) {
-        HIP_ON_CUDA_FENCE(__NV_THREAD_SCOPE_DEVICE)
-    } else if (scope[1] == 'o') {
-        HIP_ON_CUDA_FENCE(__NV_THREAD_SCOPE_BLOCK)
-    } else {
-        __syncwarp();  // lanes of a wave run in step on AMD; here they have to be brought together
-    }
+  // "", agent, workgroup, wavefront: told apart by length and letters
+  static_assert(CHARS == 1 || CHARS == 6 || CHARS == 10, "this scope of __builtin_amdgcn_fence has no counterpart");
+  if constexpr (CHARS == 1) {
+    HIP_ON_CUDA_FENCE(__NV_THREAD_SCOPE_SYSTEM)
+  } else if constexpr (CHARS == 6) {
+    HIP_ON_CUDA_FENCE(__NV_THREAD_SCOPE_DEVICE)
+  } else if (scope[1] == 'o') {
+    HIP_ON_CUDA_FENCE(__NV_THREAD_SCOPE_BLOCK)
+  } else {
+    __syncwarp();  // lanes of a wave run in step on AMD; here they have to be brought together
+  }
 }
 }  // namespace hip_on_cuda
 #define __builtin_amdgcn_fence(order, scope) (hip_on_cuda::fence<(order)>(scope))
@@ -82,24 +82,24 @@ __device__ __forceinline__ unsigned long long __builtin_amdgcn_s_memrealtime() {
 
 // Bytes 0-3 of the selector's numbers are second's, 4-7 first's; 8-11 a sign bit eight times; 12 is 0, above 12 255.
 __device__ __forceinline__ unsigned __builtin_amdgcn_perm(unsigned first, unsigned second, unsigned selector) {
-    unsigned result = 0;
+  unsigned result = 0;
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const unsigned byte = selector >> 8 * i & 0xff;
-        const unsigned from = byte < 4 || byte == 8 || byte == 9 ? second : first;
-        unsigned value = 255;
-        if (byte < 8) value = from >> 8 * (byte & 3) & 0xff;
-        else if (byte < 12) value = from >> (byte & 1 ? 31 : 15) & 1 ? 255 : 0;
-        else if (byte == 12) value = 0;
-        result |= value << 8 * i;
-    }
-    return result;
+  for (int i = 0; i < 4; i++) {
+    const unsigned byte = selector >> 8 * i & 0xff;
+    const unsigned from = byte < 4 || byte == 8 || byte == 9 ? second : first;
+    unsigned value = 255;
+    if (byte < 8) value = from >> 8 * (byte & 3) & 0xff;
+    else if (byte < 12) value = from >> (byte & 1 ? 31 : 15) & 1 ? 255 : 0;
+    else if (byte == 12) value = 0;
+    result |= value << 8 * i;
+  }
+  return result;
 }
 __device__ __forceinline__ unsigned __builtin_amdgcn_alignbit(unsigned high, unsigned low, unsigned by) {
-    return __funnelshift_r(low, high, by);
+  return __funnelshift_r(low, high, by);
 }
 __device__ __forceinline__ unsigned __builtin_amdgcn_alignbyte(unsigned high, unsigned low, unsigned by) {
-    return __funnelshift_r(low, high, 8 * (by & 3));
+  return __funnelshift_r(low, high, 8 * (by & 3));
 }
 __device__ __forceinline__ float __builtin_amdgcn_rcpf(float x) { return __frcp_rn(x); }
 __device__ __forceinline__ float __builtin_amdgcn_rsqf(float x) { return rsqrtf(x); }
@@ -107,5 +107,5 @@ __device__ __forceinline__ float __builtin_amdgcn_sqrtf(float x) { return __fsqr
 __device__ __forceinline__ float __builtin_amdgcn_exp2f(float x) { return exp2f(x); }
 __device__ __forceinline__ float __builtin_amdgcn_logf(float x) { return log2f(x); }
 __device__ __forceinline__ float __builtin_amdgcn_fmed3f(float x, float y, float z) {
-    return fmaxf(fminf(x, y), fminf(fmaxf(x, y), z));
+  return fmaxf(fminf(x, y), fminf(fmaxf(x, y), z));
 }
