@@ -176,7 +176,7 @@ struct Counter {     // vmcnt or lgkmcnt
 
 struct Origin {
   u32 what, pc;
-};                        // what has not been written, and the instruction that read it first
+};  // what has not been written, and the instruction that read it first
 struct Undefined {        // a register or a word of scratch, lane by lane; a scalar register, bit by bit
   u64 defined, computed;  // computed: undefined, and the result of arithmetic
   Origin origin;          // what: 0 if nothing has come there from elsewhere

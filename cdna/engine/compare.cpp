@@ -15,15 +15,14 @@
 static void never(u32* d, const u32*, const u32*, const u32*) { d[0] = d[1] = 0; }
 static void always(u32* d, const u32*, const u32*, const u32*) { d[0] = d[1] = ~0u; }
 #define ON(X, T, NAME, EXPR) COMPARE(NAME##_##X, AB(T, read_##X), EXPR)
+// clang-format off
 #define ORDER_COMPARES(X, T) \
   ON(X, T, lt, a < b) ON(X, T, eq, a == b) ON(X, T, le, a <= b) ON(X, T, gt, a > b) ON(X, T, ge, a >= b)
 #define INTEGER_COMPARES(X, T) ORDER_COMPARES(X, T) ON(X, T, ne, a != b)
-#define FLOAT_COMPARES(X, T)                                                                                   \
-  ORDER_COMPARES(X, T)                                                                                         \
-  ON(X, T, lg, a<b || a> b)                                                                                    \
-  ON(X, T, o, a == a && b == b) ON(X, T, u, a != a || b != b) ON(X, T, nlt, !(a < b)) ON(X, T, neq, !(a == b)) \
-      ON(X, T, nle, !(a <= b)) ON(X, T, ngt, !(a > b)) ON(X, T, nge, !(a >= b)) ON(X, T, nlg, !(a < b || a > b))
-// clang-format off
+#define FLOAT_COMPARES(X, T) ORDER_COMPARES(X, T) \
+  ON(X, T, lg, a < b || a > b) ON(X, T, o, a == a && b == b) ON(X, T, u, a != a || b != b) \
+  ON(X, T, nlt, !(a < b)) ON(X, T, neq, !(a == b)) ON(X, T, nle, !(a <= b)) ON(X, T, ngt, !(a > b)) \
+  ON(X, T, nge, !(a >= b)) ON(X, T, nlg, !(a < b || a > b))
 INTEGER_COMPARES(u32, u32) INTEGER_COMPARES(i32, i32) INTEGER_COMPARES(u16, u32) INTEGER_COMPARES(i16, i32)
 INTEGER_COMPARES(u64, u64) INTEGER_COMPARES(i64, i64)
 FLOAT_COMPARES(f16, float) FLOAT_COMPARES(f32, float) FLOAT_COMPARES(f64, double)

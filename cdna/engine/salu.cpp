@@ -27,7 +27,10 @@ static inline void out64(Wave& w, const Inst& in, u64 x) { w.set_s64(in.dst[0].r
     w.scc = EXPR;                                    \
   }
 
-OP32(mov32, a) OP64(mov64, a) static void cmov32(Wave& w, const Inst& in) {
+// clang-format off
+OP32(mov32, a) OP64(mov64, a)
+    // clang-format on
+    static void cmov32(Wave& w, const Inst& in) {
   if (w.scc) out32(w, in, a32(w, in));
 }
 static void cmov64(Wave& w, const Inst& in) {
@@ -94,8 +97,9 @@ template <bool MIN, bool SIGNED> static void minmax(Wave& w, const Inst& in) {
   w.scc = MIN ? less : !less;  // equal operands: min leaves 0, max 1
   out32(w, in, w.scc ? a : b);
 }
-OP32(mul_i32, a* b)
-OP32(mul_hi_u32, (u64)a* b >> 32)
+// clang-format off
+OP32(mul_i32, a * b)
+OP32(mul_hi_u32, (u64)a * b >> 32)
 OP32(mul_hi_i32, (u32)((i64)(i32)a * (i32)b >> 32))
 template <int SHIFT> static void lshl_add(Wave& w, const Inst& in) {
   u64 r = ((u64)a32(w, in) << SHIFT) + b32(w, in);
@@ -103,13 +107,15 @@ template <int SHIFT> static void lshl_add(Wave& w, const Inst& in) {
   w.scc = (r >> 32) != 0;
 }
 
-OP32_SCC(and32, a& b)
-OP32_SCC(or32, a | b) OP32_SCC(xor32, a ^ b) OP32_SCC(andn2_32, a & ~b) OP32_SCC(orn2_32, a | ~b)
-    OP32_SCC(nand32, ~(a& b)) OP32_SCC(nor32, ~(a | b)) OP32_SCC(xnor32, ~(a ^ b)) OP32_SCC(not32, ~a)
-        OP64_SCC(and64, a& b) OP64_SCC(or64, a | b) OP64_SCC(xor64, a ^ b) OP64_SCC(andn2_64, a & ~b)
-            OP64_SCC(orn2_64, a | ~b) OP64_SCC(nand64, ~(a& b)) OP64_SCC(nor64, ~(a | b)) OP64_SCC(xnor64, ~(a ^ b))
-                OP64_SCC(not64, ~a) OP32_SCC(lshl32, a << (b & 31)) OP32_SCC(lshr32, a >> (b & 31))
-                    OP32_SCC(ashr32, (u32)((i32)a >> (b & 31))) static void lshl64(Wave& w, const Inst& in) {
+OP32_SCC(and32, a & b) OP32_SCC(or32, a | b) OP32_SCC(xor32, a ^ b) OP32_SCC(andn2_32, a & ~b)
+OP32_SCC(orn2_32, a | ~b)
+OP32_SCC(nand32, ~(a & b)) OP32_SCC(nor32, ~(a | b)) OP32_SCC(xnor32, ~(a ^ b)) OP32_SCC(not32, ~a)
+OP64_SCC(and64, a & b) OP64_SCC(or64, a | b) OP64_SCC(xor64, a ^ b) OP64_SCC(andn2_64, a & ~b)
+OP64_SCC(orn2_64, a | ~b)
+OP64_SCC(nand64, ~(a & b)) OP64_SCC(nor64, ~(a | b)) OP64_SCC(xnor64, ~(a ^ b)) OP64_SCC(not64, ~a)
+OP32_SCC(lshl32, a << (b & 31)) OP32_SCC(lshr32, a >> (b & 31)) OP32_SCC(ashr32, (u32)((i32)a >> (b & 31)))
+    // clang-format on
+    static void lshl64(Wave& w, const Inst& in) {
   u64 r = a64(w, in) << (b32(w, in) & 63);
   out64(w, in, r);
   w.scc = r != 0;
@@ -124,8 +130,10 @@ static void ashr64(Wave& w, const Inst& in) {
   out64(w, in, r);
   w.scc = r != 0;
 }
+// clang-format off
 OP32(bfm32, ((1u << (a & 31)) - 1) << (b & 31))
 OP64(bfm64, ((1ull << (a & 63)) - 1) << (b & 63))
+// clang-format on
 static u64 field(u64 x, u32 b, int bits, bool sign) {
   u32 offset = b & (bits - 1), width = b >> 16 & 0x7f;
   if (width == 0) return 0;
@@ -154,9 +162,10 @@ static void bfe_i64(Wave& w, const Inst& in) {
   w.scc = r != 0;
 }
 
-OP32(brev32, __builtin_bitreverse32(a))
-OP64(brev64, __builtin_bitreverse64(a)) OP32_SCC(bcnt1_32, __builtin_popcount(a))
-    OP32_SCC(bcnt0_32, 32 - __builtin_popcount(a)) static void bcnt1_64(Wave& w, const Inst& in) {
+// clang-format off
+OP32(brev32, __builtin_bitreverse32(a)) OP64(brev64, __builtin_bitreverse64(a))
+OP32_SCC(bcnt1_32, __builtin_popcount(a)) OP32_SCC(bcnt0_32, 32 - __builtin_popcount(a))
+static void bcnt1_64(Wave& w, const Inst& in) {
   u32 r = __builtin_popcountll(a64(w, in));
   out32(w, in, r);
   w.scc = r != 0;
@@ -166,8 +175,8 @@ static void bcnt0_64(Wave& w, const Inst& in) {
   out32(w, in, r);
   w.scc = r != 0;
 }
-OP32(ff1_32, a ? __builtin_ctz(a) : ~0u)
-OP32(ff0_32, ~a ? __builtin_ctz(~a) : ~0u) static void ff1_64(Wave& w, const Inst& in) {
+OP32(ff1_32, a ? __builtin_ctz(a) : ~0u) OP32(ff0_32, ~a ? __builtin_ctz(~a) : ~0u)
+static void ff1_64(Wave& w, const Inst& in) {
   u64 a = a64(w, in);
   out32(w, in, a ? __builtin_ctzll(a) : ~0u);
 }
@@ -176,6 +185,7 @@ static void ff0_64(Wave& w, const Inst& in) {
   out32(w, in, a ? __builtin_ctzll(a) : ~0u);
 }
 OP32(flbit32, a ? __builtin_clz(a) : ~0u)
+// clang-format on
 static void flbit64(Wave& w, const Inst& in) {
   u64 a = a64(w, in);
   out32(w, in, a ? __builtin_clzll(a) : ~0u);
@@ -190,8 +200,11 @@ static void flbit_i64(Wave& w, const Inst& in) {
   u64 x = a < 0 ? ~a : a;
   out32(w, in, x ? __builtin_clzll(x) : ~0u);
 }
-OP32(sext8, (u32)(i32)(i8)a)
-OP32(sext16, (u32)(i32)(i16)a) OP32_SCC(abs32, (i32)a < 0 ? 0u - a : a) static void absdiff(Wave& w, const Inst& in) {
+// clang-format off
+OP32(sext8, (u32)(i32)(i8)a) OP32(sext16, (u32)(i32)(i16)a)
+OP32_SCC(abs32, (i32)a < 0 ? 0u - a : a)
+    // clang-format on
+    static void absdiff(Wave& w, const Inst& in) {
   i32 d = (i32)(a32(w, in) - b32(w, in));
   u32 r = d < 0 ? 0u - (u32)d : d;
   out32(w, in, r);
@@ -217,29 +230,31 @@ static u64 whole_quad(u64 x) {
     if (x >> 4 * i & 15) r |= 15ull << 4 * i;
   return r;
 }
-OP64_SCC(quadmask64, quad_any(a))
-OP64_SCC(wqm64, whole_quad(a)) OP32_SCC(quadmask32, (u32)quad_any(a))
-    OP32_SCC(wqm32, (u32)whole_quad(a)) static void bitreplicate(Wave& w, const Inst& in) {
+// clang-format off
+OP64_SCC(quadmask64, quad_any(a)) OP64_SCC(wqm64, whole_quad(a)) OP32_SCC(quadmask32, (u32)quad_any(a))
+OP32_SCC(wqm32, (u32)whole_quad(a))
+static void bitreplicate(Wave& w, const Inst& in) {
   u32 a = a32(w, in);
   u64 r = 0;
-  for (int i = 0; i < 32; i++)
-    if (a >> i & 1) r |= 3ull << 2 * i;
+  for (int i = 0; i < 32; i++) if (a >> i & 1) r |= 3ull << 2 * i;
   out64(w, in, r);
 }
-OP32(pack_ll, (a & 0xffff) | b << 16)
-OP32(pack_lh, (a & 0xffff) | (b & 0xffff0000)) OP32(pack_hh, a >> 16 | (b & 0xffff0000))
+OP32(pack_ll, (a & 0xffff) | b << 16) OP32(pack_lh, (a & 0xffff) | (b & 0xffff0000))
+OP32(pack_hh, a >> 16 | (b & 0xffff0000))
+
 // D = exec; exec = f(S, exec); SCC = exec != 0
-#define SAVEEXEC(NAME, EXPR)                    \
-  static void NAME(Wave& w, const Inst& in) {   \
+#define SAVEEXEC(NAME, EXPR) \
+  static void NAME(Wave& w, const Inst& in) { \
     u64 a = a64(w, in), e = w.exec(), r = EXPR; \
-    out64(w, in, e);                            \
-    w.set_exec(r);                              \
-    w.scc = r != 0;                             \
-  }
-    SAVEEXEC(saveexec_and, a& e) SAVEEXEC(saveexec_or, a | e) SAVEEXEC(saveexec_xor, a ^ e)
-        SAVEEXEC(saveexec_andn1, ~a& e) SAVEEXEC(saveexec_andn2, a & ~e) SAVEEXEC(saveexec_orn1, ~a | e)
-            SAVEEXEC(saveexec_orn2, a | ~e) SAVEEXEC(saveexec_nand, ~(a& e)) SAVEEXEC(saveexec_nor, ~(a | e))
-                SAVEEXEC(saveexec_xnor, ~(a ^ e))
+    out64(w, in, e); \
+    w.set_exec(r); \
+    w.scc = r != 0; }
+SAVEEXEC(saveexec_and, a & e) SAVEEXEC(saveexec_or, a | e) SAVEEXEC(saveexec_xor, a ^ e)
+SAVEEXEC(saveexec_andn1, ~a & e)
+SAVEEXEC(saveexec_andn2, a & ~e) SAVEEXEC(saveexec_orn1, ~a | e) SAVEEXEC(saveexec_orn2, a | ~e)
+SAVEEXEC(saveexec_nand, ~(a & e))
+SAVEEXEC(saveexec_nor, ~(a | e)) SAVEEXEC(saveexec_xnor, ~(a ^ e))
+    // clang-format on
     // D = exec = f(S, exec)
     static void wrexec_andn1(Wave& w, const Inst& in) {
   u64 r = ~a64(w, in) & w.exec();

@@ -45,9 +45,10 @@ struct __attribute__((aligned(2))) __hip_bfloat16 {
   }
 #define CDNA_TO(type) \
   CDNA_HD operator type() const { return (type)__cdna_bf16_value(__x); }
-  CDNA_TO(float)
-  CDNA_TO(char) CDNA_TO(signed char) CDNA_TO(unsigned char) CDNA_TO(short) CDNA_TO(unsigned short) CDNA_TO(int)
-      CDNA_TO(unsigned int) CDNA_TO(long) CDNA_TO(unsigned long) CDNA_TO(long long) CDNA_TO(unsigned long long)
+  // clang-format off
+  CDNA_TO(float) CDNA_TO(char) CDNA_TO(signed char) CDNA_TO(unsigned char) CDNA_TO(short) CDNA_TO(unsigned short)
+  CDNA_TO(int) CDNA_TO(unsigned int) CDNA_TO(long) CDNA_TO(unsigned long) CDNA_TO(long long) CDNA_TO(unsigned long long)
+// clang-format on
 #undef CDNA_TO
           CDNA_HD operator bool() const {
     return (__x & 0x7fff) != 0;
@@ -137,17 +138,18 @@ CDNA_D __hip_bfloat162 unsafeAtomicAdd(__hip_bfloat162* address, __hip_bfloat162
   CDNA_HD T& operator/=(T& a, const T& b) { return a = div(a, b); } \
   CDNA_HD T operator+(const T& a) { return a; }                     \
   CDNA_HD T operator-(const T& a) { return neg(a); }
+// clang-format off
 CDNA_OPERATORS(__hip_bfloat16, __hadd, __hsub, __hmul, __hdiv, __hneg)
 CDNA_OPERATORS(__hip_bfloat162, __hadd2, __hsub2, __hmul2, __h2div, __hneg2)
 #undef CDNA_OPERATORS
 CDNA_HD __hip_bfloat16& operator++(__hip_bfloat16& a) { return a = __hadd(a, __float2bfloat16(1)); }
 CDNA_HD __hip_bfloat16& operator--(__hip_bfloat16& a) { return a = __hsub(a, __float2bfloat16(1)); }
-#define CDNA_COMPARE(op)                                                       \
-  CDNA_HD bool operator op(const __hip_bfloat16& a, const __hip_bfloat16& b) { \
-    return __bfloat162float(a) op __bfloat162float(b);                         \
+#define CDNA_COMPARE(op)                                                                  \
+  CDNA_HD bool operator op(const __hip_bfloat16& a, const __hip_bfloat16& b) {            \
+    return __bfloat162float(a) op __bfloat162float(b);                                    \
   }
-CDNA_COMPARE(==)
-CDNA_COMPARE(!=) CDNA_COMPARE(<) CDNA_COMPARE(<=) CDNA_COMPARE(>) CDNA_COMPARE(>=)
+CDNA_COMPARE(==) CDNA_COMPARE(!=) CDNA_COMPARE(<) CDNA_COMPARE(<=) CDNA_COMPARE(>) CDNA_COMPARE(>=)
+// clang-format on
 #undef CDNA_COMPARE
     CDNA_HD bool operator==(const __hip_bfloat162& a, const __hip_bfloat162& b) {
   return a.x == b.x && a.y == b.y;

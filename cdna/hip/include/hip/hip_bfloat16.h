@@ -22,12 +22,13 @@ struct hip_bfloat16 {
 #define CDNA_OPERATOR(op)                                                                                         \
   CDNA_HD hip_bfloat16 operator op(hip_bfloat16 a, hip_bfloat16 b) { return hip_bfloat16((float)a op(float) b); } \
   CDNA_HD hip_bfloat16& operator op## = (hip_bfloat16 & a, hip_bfloat16 b) { return a = a op b; }
-CDNA_OPERATOR(+)
-CDNA_OPERATOR(-) CDNA_OPERATOR(*) CDNA_OPERATOR(/)
+// clang-format off
+CDNA_OPERATOR(+) CDNA_OPERATOR(-) CDNA_OPERATOR(*) CDNA_OPERATOR(/)
 #undef CDNA_OPERATOR
 #define CDNA_COMPARE(op) \
-  CDNA_HD bool operator op(hip_bfloat16 a, hip_bfloat16 b) { return (float)a op(float) b; }
-    CDNA_COMPARE(==) CDNA_COMPARE(!=) CDNA_COMPARE(<) CDNA_COMPARE(<=) CDNA_COMPARE(>) CDNA_COMPARE(>=)
+  CDNA_HD bool operator op(hip_bfloat16 a, hip_bfloat16 b) { return (float)a op (float)b; }
+CDNA_COMPARE(==) CDNA_COMPARE(!=) CDNA_COMPARE(<) CDNA_COMPARE(<=) CDNA_COMPARE(>) CDNA_COMPARE(>=)
+// clang-format on
 #undef CDNA_COMPARE
         CDNA_HD hip_bfloat16 operator+(hip_bfloat16 a) {
   return a;

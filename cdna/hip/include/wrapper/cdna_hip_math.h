@@ -21,21 +21,22 @@
   CDNA_DEVICE float name##f(float x) { return __builtin_##name##f(x); } \
   CDNA_DEVICE float name(float x) { return name##f(x); }
 
-CDNA_BOTH_OVERLOADED(acos)
-CDNA_BOTH_OVERLOADED(acosh) CDNA_BOTH_OVERLOADED(asin) CDNA_BOTH_OVERLOADED(asinh) CDNA_BOTH_OVERLOADED(atan)
-    CDNA_BOTH_OVERLOADED(atanh) CDNA_BOTH_OVERLOADED(cbrt) CDNA_BOTH_OVERLOADED(cosh) CDNA_BOTH_OVERLOADED(erf)
-        CDNA_BOTH_OVERLOADED(erfc) CDNA_BOTH_OVERLOADED(expm1) CDNA_BOTH_OVERLOADED(lgamma) CDNA_BOTH_OVERLOADED(log1p)
-            CDNA_BOTH_OVERLOADED(sinh) CDNA_BOTH_OVERLOADED(tan) CDNA_BOTH_OVERLOADED(tanh) CDNA_BOTH_OVERLOADED(tgamma)
-                CDNA_BUILTIN(ceil) CDNA_BUILTIN(fabs) CDNA_BUILTIN(floor) CDNA_BUILTIN(logb) CDNA_BUILTIN(nearbyint)
-                    CDNA_BUILTIN(rint) CDNA_BUILTIN(round) CDNA_BUILTIN(sqrt) CDNA_BUILTIN(trunc)
-                        CDNA_BUILTIN_FLOAT(exp) CDNA_BUILTIN_FLOAT(exp2) CDNA_BUILTIN_FLOAT(exp10)
-                            CDNA_BUILTIN_FLOAT(log) CDNA_BUILTIN_FLOAT(log2) CDNA_BUILTIN_FLOAT(log10)
-                                CDNA_BOTH(cospi, cospi) CDNA_BOTH(cyl_bessel_i0, i0) CDNA_BOTH(cyl_bessel_i1, i1)
-                                    CDNA_BOTH(erfcinv, erfcinv) CDNA_BOTH(erfcx, erfcx) CDNA_BOTH(erfinv, erfinv)
-                                        CDNA_BOTH(j0, j0) CDNA_BOTH(j1, j1) CDNA_BOTH(normcdf, ncdf)
-                                            CDNA_BOTH(normcdfinv, ncdfinv) CDNA_BOTH(rcbrt, rcbrt)
-                                                CDNA_BOTH(sinpi, sinpi) CDNA_BOTH(y0, y0) CDNA_BOTH(y1, y1)
-                                                    CDNA_BOTH(rsqrt, rsqrt) CDNA_DEVICE float rsqrt(float x) {
+// clang-format off
+CDNA_BOTH_OVERLOADED(acos) CDNA_BOTH_OVERLOADED(acosh) CDNA_BOTH_OVERLOADED(asin) CDNA_BOTH_OVERLOADED(asinh)
+CDNA_BOTH_OVERLOADED(atan) CDNA_BOTH_OVERLOADED(atanh) CDNA_BOTH_OVERLOADED(cbrt) CDNA_BOTH_OVERLOADED(cosh)
+CDNA_BOTH_OVERLOADED(erf) CDNA_BOTH_OVERLOADED(erfc) CDNA_BOTH_OVERLOADED(expm1) CDNA_BOTH_OVERLOADED(lgamma)
+CDNA_BOTH_OVERLOADED(log1p) CDNA_BOTH_OVERLOADED(sinh) CDNA_BOTH_OVERLOADED(tan) CDNA_BOTH_OVERLOADED(tanh)
+CDNA_BOTH_OVERLOADED(tgamma)
+CDNA_BUILTIN(ceil) CDNA_BUILTIN(fabs) CDNA_BUILTIN(floor) CDNA_BUILTIN(logb) CDNA_BUILTIN(nearbyint)
+CDNA_BUILTIN(rint) CDNA_BUILTIN(round) CDNA_BUILTIN(sqrt) CDNA_BUILTIN(trunc)
+CDNA_BUILTIN_FLOAT(exp) CDNA_BUILTIN_FLOAT(exp2) CDNA_BUILTIN_FLOAT(exp10) CDNA_BUILTIN_FLOAT(log)
+CDNA_BUILTIN_FLOAT(log2) CDNA_BUILTIN_FLOAT(log10)
+CDNA_BOTH(cospi, cospi) CDNA_BOTH(cyl_bessel_i0, i0) CDNA_BOTH(cyl_bessel_i1, i1) CDNA_BOTH(erfcinv, erfcinv)
+CDNA_BOTH(erfcx, erfcx) CDNA_BOTH(erfinv, erfinv) CDNA_BOTH(j0, j0) CDNA_BOTH(j1, j1) CDNA_BOTH(normcdf, ncdf)
+CDNA_BOTH(normcdfinv, ncdfinv) CDNA_BOTH(rcbrt, rcbrt) CDNA_BOTH(sinpi, sinpi) CDNA_BOTH(y0, y0) CDNA_BOTH(y1, y1)
+CDNA_BOTH(rsqrt, rsqrt)
+    // clang-format on
+    CDNA_DEVICE float rsqrt(float x) {
   return rsqrtf(x);
 }
 #undef CDNA_BOTH
@@ -63,41 +64,41 @@ CDNA_DEVICE float cos(float x) { return cosf(x); }
 #define CDNA_BOTH_OVERLOADED(name) \
   CDNA_BOTH(name, name)            \
   CDNA_DEVICE float name(float x, float y) { return name##f(x, y); }
-CDNA_BOTH_OVERLOADED(atan2)
-CDNA_BOTH_OVERLOADED(fdim) CDNA_BOTH_OVERLOADED(fmod) CDNA_BOTH_OVERLOADED(hypot) CDNA_BOTH_OVERLOADED(nextafter)
-    CDNA_BOTH_OVERLOADED(pow) CDNA_BOTH_OVERLOADED(remainder) CDNA_BOTH(rhypot, rhypot)
+// clang-format off
+CDNA_BOTH_OVERLOADED(atan2) CDNA_BOTH_OVERLOADED(fdim) CDNA_BOTH_OVERLOADED(fmod) CDNA_BOTH_OVERLOADED(hypot)
+CDNA_BOTH_OVERLOADED(nextafter) CDNA_BOTH_OVERLOADED(pow) CDNA_BOTH_OVERLOADED(remainder)
+CDNA_BOTH(rhypot, rhypot)
 #undef CDNA_BOTH
 #undef CDNA_BOTH_OVERLOADED
 
-#define CDNA_BUILTIN(name)                                                          \
-  CDNA_DEVICE double name(double x, double y) { return __builtin_##name(x, y); }    \
-  CDNA_DEVICE float name##f(float x, float y) { return __builtin_##name##f(x, y); } \
+#define CDNA_BUILTIN(name)                                                             \
+  CDNA_DEVICE double name(double x, double y) { return __builtin_##name(x, y); }       \
+  CDNA_DEVICE float name##f(float x, float y) { return __builtin_##name##f(x, y); }    \
   CDNA_DEVICE float name(float x, float y) { return name##f(x, y); }
-        CDNA_BUILTIN(copysign) CDNA_BUILTIN(fmax) CDNA_BUILTIN(fmin)
+CDNA_BUILTIN(copysign) CDNA_BUILTIN(fmax) CDNA_BUILTIN(fmin)
 #undef CDNA_BUILTIN
 
-            CDNA_DEVICE int ilogb(double x) {
-  return __ocml_ilogb_f64(x);
-}
+CDNA_DEVICE int ilogb(double x) { return __ocml_ilogb_f64(x); }
 CDNA_DEVICE int ilogbf(float x) { return __ocml_ilogb_f32(x); }
 CDNA_DEVICE int ilogb(float x) { return ilogbf(x); }
 #define CDNA_ROUNDED(type, name, through)                                       \
   CDNA_DEVICE type name(double x) { return (type)__builtin_##through(x); }      \
   CDNA_DEVICE type name##f(float x) { return (type)__builtin_##through##f(x); } \
   CDNA_DEVICE type name(float x) { return name##f(x); }
-CDNA_ROUNDED(long, lrint, rint)
-CDNA_ROUNDED(long long, llrint, rint) CDNA_ROUNDED(long, lround, round) CDNA_ROUNDED(long long, llround, round)
+CDNA_ROUNDED(long, lrint, rint) CDNA_ROUNDED(long long, llrint, rint)
+CDNA_ROUNDED(long, lround, round) CDNA_ROUNDED(long long, llround, round)
 #undef CDNA_ROUNDED
 
-#define CDNA_CLASS(name)                                          \
-  CDNA_DEVICE bool name(double x) { return __builtin_##name(x); } \
+#define CDNA_CLASS(name)                                            \
+  CDNA_DEVICE bool name(double x) { return __builtin_##name(x); }   \
   CDNA_DEVICE bool name(float x) { return __builtin_##name(x); }
-    CDNA_MATH_CLASS(CDNA_CLASS)
+CDNA_MATH_CLASS(CDNA_CLASS)
 #undef CDNA_CLASS
-#define CDNA_COMPARE(name)                                                     \
-  CDNA_DEVICE bool name(double x, double y) { return __builtin_##name(x, y); } \
+#define CDNA_COMPARE(name)                                                       \
+  CDNA_DEVICE bool name(double x, double y) { return __builtin_##name(x, y); }   \
   CDNA_DEVICE bool name(float x, float y) { return __builtin_##name(x, y); }
-        CDNA_MATH_COMPARE(CDNA_COMPARE)
+CDNA_MATH_COMPARE(CDNA_COMPARE)
+// clang-format on
 #undef CDNA_COMPARE
 
             CDNA_DEVICE int abs(int x) {
@@ -125,8 +126,10 @@ CDNA_DEVICE float frexp(float x, int* exponent) { return frexpf(x, exponent); }
     *second = kept;                                     \
     return first;                                       \
   }
+// clang-format off
 CDNA_THROUGH_POINTER(double, modf, __ocml_modf_f64, )
 CDNA_THROUGH_POINTER(float, modff, __ocml_modf_f32, )
+// clang-format on
 #undef CDNA_THROUGH_POINTER
 CDNA_DEVICE float modf(float x, float* whole) { return modff(x, whole); }
 CDNA_DEVICE double remquo(double x, double y, int* quotient) {
@@ -148,6 +151,7 @@ CDNA_DEVICE float remquo(float x, float y, int* quotient) { return remquof(x, y,
     *sine = symbol(x, (CDNA_PRIVATE type*)&kept);           \
     *cosine = kept;                                         \
   }
+// clang-format off
 CDNA_SINE_AND_COSINE(double, sincos, __ocml_sincos_f64)
 CDNA_SINE_AND_COSINE(double, sincospi, __ocml_sincospi_f64)
 CDNA_SINE_AND_COSINE(float, sincospif, __ocml_sincospi_f32)
@@ -155,6 +159,7 @@ CDNA_SINE_AND_COSINE(float, sincospif, __ocml_sincospi_f32)
 CDNA_DEVICE void sincosf(float x, float* sine, float* cosine) { *sine = sinf(x), *cosine = cosf(x); }
 #else
 CDNA_SINE_AND_COSINE(float, sincosf, __ocml_sincos_f32)
+// clang-format on
 #endif
 #undef CDNA_SINE_AND_COSINE
 
@@ -210,8 +215,10 @@ CDNA_DEVICE double rnorm(int count, const double* values) { return 1.0 / norm(co
     }                                       \
     return now;                             \
   }
-CDNA_BESSEL(double, jn, j0, j1)
-CDNA_BESSEL(float, jnf, j0f, j1f) CDNA_BESSEL(double, yn, y0, y1) CDNA_BESSEL(float, ynf, y0f, y1f)
+// clang-format off
+CDNA_BESSEL(double, jn, j0, j1) CDNA_BESSEL(float, jnf, j0f, j1f)
+CDNA_BESSEL(double, yn, y0, y1) CDNA_BESSEL(float, ynf, y0f, y1f)
+// clang-format on
 #undef CDNA_BESSEL
 
     // Fast intrinsics: the hardware's own instructions where it has one.
@@ -255,16 +262,14 @@ CDNA_DEVICE int __signbitf(float x) { return __builtin_signbitf(x); }
 CDNA_DEVICE int __signbit(double x) { return __builtin_signbit(x); }
 
 // min and max without std::, of device and of host code.
-#define CDNA_MIN_MAX(type)                                       \
-  CDNA_DEVICE type min(type x, type y) { return x < y ? x : y; } \
+// clang-format off
+#define CDNA_MIN_MAX(type)                                         \
+  CDNA_DEVICE type min(type x, type y) { return x < y ? x : y; }   \
   CDNA_DEVICE type max(type x, type y) { return x < y ? y : x; }
-CDNA_MIN_MAX(int)
-CDNA_MIN_MAX(unsigned) CDNA_MIN_MAX(long) CDNA_MIN_MAX(unsigned long) CDNA_MIN_MAX(long long)
-    CDNA_MIN_MAX(unsigned long long)
+CDNA_MIN_MAX(int) CDNA_MIN_MAX(unsigned) CDNA_MIN_MAX(long) CDNA_MIN_MAX(unsigned long)
+CDNA_MIN_MAX(long long) CDNA_MIN_MAX(unsigned long long)
 #undef CDNA_MIN_MAX
-        CDNA_DEVICE float min(float x, float y) {
-  return __builtin_fminf(x, y);
-}
+CDNA_DEVICE float min(float x, float y) { return __builtin_fminf(x, y); }
 CDNA_DEVICE float max(float x, float y) { return __builtin_fmaxf(x, y); }
 CDNA_DEVICE double min(double x, double y) { return __builtin_fmin(x, y); }
 CDNA_DEVICE double max(double x, double y) { return __builtin_fmax(x, y); }
@@ -272,6 +277,7 @@ CDNA_DEVICE double max(double x, double y) { return __builtin_fmax(x, y); }
   template <class T, class U> CDNA_DEVICE CDNA_MIXED(T, U) name(T x, U y) { return name((double)x, (double)y); }
 CDNA_PROMOTE(max)
 CDNA_PROMOTE(min)
+// clang-format on
 #undef CDNA_PROMOTE
 __attribute__((host)) inline static int min(int x, int y) { return x < y ? x : y; }
 __attribute__((host)) inline static int max(int x, int y) { return x < y ? y : x; }
