@@ -1,0 +1,17 @@
+"""What the host side asks of a tensor before it hands a kernel its address."""
+
+
+def check_tensor(name, x, shape, *dtypes, device=None):
+    """ValueError, naming tensor and rule, unless x is contiguous, of this shape, one of these dtypes, on this device."""
+    if tuple(x.shape) != tuple(shape):
+        raise ValueError(f"{name} must have the shape {tuple(shape)}, got {tuple(x.shape)}")
+    if x.dtype not in dtypes:
+        raise ValueError(f"{name} must be {' or '.join(map(str, dtypes))}, got {x.dtype}")
+    if not x.is_contiguous():
+        raise ValueError(f"{name} must be contiguous, got strides {tuple(x.stride())} for the shape {tuple(x.shape)}")
+    if device is not None and x.device != device:
+        raise ValueError(f"{name} must be on {device}, where the other tensors are, got {x.device}")
+
+
+def round_up(n, multiple):
+    return -(-n // multiple) * multiple
