@@ -2,7 +2,7 @@
 
 
 def check_tensor(name, x, shape, *dtypes, device=None):
-    """ValueError, naming tensor and rule, unless x is contiguous, of this shape, one of these dtypes, on this device."""
+    """ValueError, with tensor and rule, unless x is contiguous, of this shape, one of these dtypes, on this device."""
     if tuple(x.shape) != tuple(shape):
         raise ValueError(f"{name} must have the shape {tuple(shape)}, got {tuple(x.shape)}")
     if x.dtype not in dtypes:
