@@ -71,7 +71,7 @@ def mxfp4_mm(a, b, b_scale, c, config):
     """Launch with the given row of the tuning table; shapes and dtypes as `custom_kernel` has checked them."""
     m, k = a.shape
     n = b.shape[0]
-    split_k = config["SPLIT_K"]
+    split_k = min(config["SPLIT_K"], triton.cdiv(k, config["BLOCK_K"]))  # no slice without a block of k
     n_tiles = triton.cdiv(m, config["BLOCK_M"]) * triton.cdiv(n, config["BLOCK_N"])
     if split_k > 1:
         partial, arrived = split_k_workspace(a.device, split_k * m * n, n_tiles)
