@@ -40,6 +40,15 @@ def mxfp4_quantize(pairs, ROWS: tl.constexpr, COLUMNS: tl.constexpr, TIES_AWAY: 
 
 
 @triton.jit
+def pack_bf16_pairs(x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """bf16 [ROWS, COLUMNS] as the pairs that mxfp4_quantize takes, int32 [ROWS, COLUMNS/2]."""
+    even, odd = tl.split(x.reshape(ROWS, COLUMNS // 2, 2))
+    even = even.to(tl.uint16, bitcast=True).to(tl.uint32)
+    odd = odd.to(tl.uint16, bitcast=True).to(tl.uint32)
+    return (even | (odd << 16)).to(tl.int32, bitcast=True)
+
+
+@triton.jit
 def load_mxfp4_weight(
     codes_ptr,  # uint8 [N/16][K/64][2][16][16]: of 16 rows by 32 bytes the first 16 bytes of each row, then the second
     scales_ptr,  # uint8 [N/32][KP/256][4][16][2][2]: row 32*a + 16*b + c, column 8*d + 4*e + f at [a][d][f][c][e][b]
