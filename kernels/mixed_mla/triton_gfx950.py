@@ -182,7 +182,7 @@ def tuning_row(data):
     if shape in TUNING:
         return TUNING[shape]
     blocks = triton.cdiv(config["kv_seq_len"], DEFAULT["BLOCK_KV"])
-    wanted = triton.cdiv(COMPUTE_UNITS, config["batch_size"] * config["q_seq_len"])
+    wanted = triton.cdiv(COMPUTE_UNITS, max(1, config["batch_size"] * config["q_seq_len"]))
     return {**DEFAULT, "SPLITS": max(1, min(blocks, wanted))}
 
 
