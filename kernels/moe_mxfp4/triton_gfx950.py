@@ -113,7 +113,7 @@ def block_and_columns(blocks_ptr, n_tiles_n, XCDS: tl.constexpr):
         block = order % n_blocks  # blocks of one expert follow each other: they read the same weights on one XCD
         tile_n = order // n_blocks
         expert = tl.load(blocks_ptr + 1 + block)
-    return block, expert.to(tl.int64), tile_n
+    return block, tl.cast(expert, tl.int64), tile_n
 
 
 @triton.jit

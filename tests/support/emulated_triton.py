@@ -12,7 +12,7 @@ import cdna
 
 @contextmanager
 def card(arch: str = "gfx950", order_seed: int = 0) -> Iterator[None]:
-    """Inside, kernels run on CPU tensors, what a check finds is raised, and torch.empty gives NaN and large integers."""
+    """Inside, kernels run on CPU tensors, what a check finds is raised, torch.empty gives NaN and large integers."""
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True)  # with this torch fills what it does not initialise
     try:
