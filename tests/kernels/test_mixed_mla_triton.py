@@ -57,7 +57,7 @@ class Case:
         with card(order_seed=order_seed):
             if row is None:
                 return variant.custom_kernel(self.data())
-            return variant.mla_decode(*self.data(), row=row)
+            return variant.mla_decode(*(*self.data(), row))
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 31, 32, 33, 64, 100])
