@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from forge.commands.report import published_scores, score_us
+from forge.device.cards import peaks_of
 from forge.judge.evaluate import Plan
 from forge.judge.results import CaseResult, Run
 from forge.task.score import work_of
@@ -57,7 +58,7 @@ def case_json(plan: Plan, case: CaseResult) -> dict[str, Any]:
     value["stats_ns"] = dataclasses.asdict(case.stats) if case.stats else None
     value["back_to_back"] = dataclasses.asdict(case.back_to_back) if case.back_to_back else None
     args = next((spec.args for spec in plan.cases if spec.index == case.index), None)
-    work = work_of(plan.problem.floors, args, plan.device.arch) if args is not None else None
+    work = work_of(plan.problem.floors, args, peaks_of(plan.device.arch)) if args is not None else None
     value["floor"] = dataclasses.asdict(work) if work else None
     return value
 

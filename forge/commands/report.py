@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from forge.device.cards import peaks_of
 from forge.judge.evaluate import Plan
 from forge.judge.processes import CONTROL
 from forge.judge.results import CaseResult, Run, Status
@@ -67,7 +68,7 @@ class View:
         self.case_width = max(map(len, texts))
         self.index_width = len(str(max(case.index for case in plan.cases)))
         self.work: dict[int, Work | None] = {
-            case.index: work_of(plan.problem.floors, case.args, plan.device.arch) for case in plan.cases
+            case.index: work_of(plan.problem.floors, case.args, peaks_of(plan.device.arch)) for case in plan.cases
         }
         self.position, self.count, self.label = 0, len(plan.cases), ""
         self.phase, self.seconds = "", 0.0
