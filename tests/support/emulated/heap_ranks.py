@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from benchmarks import heap_kernels as hk  # noqa: E402
 from kernels.common.symmetric_heap import HeapError, SymmetricHeap, heap_state, symmetric_heap  # noqa: E402
