@@ -9,10 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from forge.columns import aligned
-from forge.problem import ProblemError, find_problem, load_sets
-from forge.pysource import GenerationError
-from forge.render import generate, variants_of
+from forge.commands.columns import aligned
+from forge.generate.pysource import GenerationError
+from forge.generate.render import generate, variants_of
+from forge.task.problem import ProblemError, find_problem, load_sets
 
 
 def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         sources = " ".join(source.path for source in submission.sources)
         print(f"{arguments.output}: {problem.name}, {len(submission.text.encode()):,} bytes, from {sources}")
     if arguments.check:
-        from forge.check import check_submission  # imports more than generating needs
+        from forge.compile_report.report import check_submission  # imports more than generating needs
 
         return check_submission(submission, problem, report)
     return 0

@@ -41,9 +41,9 @@ import torch.distributed as dist
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from forge.cases import given_case, on_ranks  # noqa: E402
 from forge.device import hook  # noqa: E402
-from forge.problem import find_problem  # noqa: E402
+from forge.task.cases import given_case, on_ranks  # noqa: E402
+from forge.task.problem import find_problem  # noqa: E402
 
 NAN_BYTE = 0xFF
 LARGEST_BURST = 6

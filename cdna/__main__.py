@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .arch import ARCHS
+from .cards import ARCHS
 from .errors import CdnaError
 
 

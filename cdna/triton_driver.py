@@ -18,9 +18,10 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from . import tensors
-from .arch import Arch, get_arch
+from .cards import Card as Arch
 from .counters import trials
 from .engine import Kernel, Program, take_records
+from .engine import emulated_card as get_arch
 from .errors import CdnaError, LaunchError
 
 _FORMATS = {

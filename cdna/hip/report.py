@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from ..arch import get_arch
+from ..cards import get_card
 from ..errors import CompileError, ToolchainError
 from ..resources import WAVE_LANES, Resources, read_resources, read_target, waves_per_simd
 from .names import demangled, template_arguments
@@ -62,14 +62,14 @@ def report(text: str, arch: str, out: TextIO, threads: int = 0, dynamic_lds_byte
     names = short_names([kernel.kernel for kernel in kernels])
     rows = [HEADER, *(_cells(kernel, name, arch, threads, dynamic_lds_bytes) for kernel, name in zip(kernels, names))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
-    print(f"compiled for {arch} ({get_arch(arch).product}); modelled from the assembly, not measured", file=out)
+    print(f"compiled for {arch} ({get_card(arch).product}); modelled from the assembly, not measured", file=out)
     for row in rows:
         cells = [
             cell.ljust(width) if not column else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths))
         ]
         print("  ".join(cells).rstrip(), file=out)
-    limit = get_arch(arch).lds_bytes
+    limit = get_card(arch).lds_bytes
     return [
         f"{name} takes {kernel.lds_bytes + dynamic_lds_bytes} bytes of LDS a workgroup; {arch} has {limit}"
         for kernel, name in zip(kernels, names)

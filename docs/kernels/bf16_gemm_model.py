@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 
-import bf16_gemm_hip as hip
 import torch
 import yaml
 
@@ -19,6 +18,7 @@ from cdna.engine import Program
 from cdna.model import modelled_time_us
 from kernels.ag_gemm.hip_tuning import TUNING as AG_GEMM
 from kernels.gemm_rs.hip_tuning import TUNING as GEMM_RS
+from tests.support import bf16_gemm_hip as hip
 
 RANKS = 8
 PEAK_FLOP_PER_US = 1307.4e6

@@ -14,8 +14,9 @@ import re
 import sys
 from typing import NamedTuple
 
-import fp8_mm_hip as hip
 import yaml
+
+from tests.support import fp8_mm_hip as hip
 
 CLOCK_MHZ = 2100.0
 N_CUS = 304
@@ -96,14 +97,14 @@ def matrix_share(steps: list[Step], waves: int, groups: int, apart: float, turns
     A wave issues in order, one instruction in 4 clocks. A SIMD issues one matrix or vector instruction in 4 clocks;
     its matrix unit takes the next when it is done. LDS moves 128 bytes a clock and the load path 64, for all waves.
     """
-    crew = [Wave(g, w % 4, g * apart + w) for g in range(groups) for w in range(waves)]
+    pool = [Wave(g, w % 4, g * apart + w) for g in range(groups) for w in range(waves)]
     issue, matrix = [0.0] * 4, [0.0] * 4
     shared = {"lds": 0.0, "memory": 0.0}
     arrived: dict[int, list[Wave]] = {g: [] for g in range(groups)}
     used, begin, end = 0.0, None, 0.0
     while True:
         best, best_time = None, float("inf")
-        for wave in crew:
+        for wave in pool:
             if wave in arrived[wave.group]:
                 continue
             step, time = steps[wave.at], wave.ready
@@ -140,7 +141,7 @@ def matrix_share(steps: list[Step], waves: int, groups: int, apart: float, turns
         best.at += 1
         if best.at == len(steps):
             best.at, best.turns = 0, best.turns + 1
-            least = min(wave.turns for wave in crew)
+            least = min(wave.turns for wave in pool)
             if least >= 4 and begin is None:  # the start is over
                 begin, used = best_time, 0.0
             if least >= turns:
