@@ -105,9 +105,9 @@ def skinny_gemm_fp8(a, b, scale):
     n = b.shape[0] if b.dim() == 2 else 0
     if n < 1:
         raise ValueError(f"b must have the shape [n, {k}] with n at least 1, got {list(b.shape)}")
-    check_tensor("a", a, FP8_TYPES, (m, k), a.device)
-    check_tensor("b", b, (a.dtype,), (n, k), a.device)
-    check_tensor("scale", scale, (torch.float32,), (1,), a.device)
+    check_tensor("a", a, (m, k), *FP8_TYPES, device=a.device)
+    check_tensor("b", b, (n, k), a.dtype, device=a.device)
+    check_tensor("scale", scale, (1,), torch.float32, device=a.device)
     row = table_row(m, n, k)
     block_m = 16 if m <= 16 else 32
     n_tiles = triton.cdiv(n, row["BLOCK_N"])
