@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from forge.commands.columns import aligned
+from forge.console import aligned
 from forge.generate.pysource import GenerationError
 from forge.generate.render import generate, variants_of
 from forge.task.problem import ProblemError, find_problem, load_sets

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, TextIO
 
-from forge.commands.columns import aligned
+from forge.console import aligned
 from forge.device.cards import CARDS
 from forge.device.resources import waves_per_simd
 from forge.generate.pysource import GenerationError
