@@ -82,7 +82,9 @@ def test_a_nan_of_the_weight_stays_in_its_column() -> None:
     assert out[:, 200].isnan().all() and out.isnan().sum() == 3
 
 
-@pytest.mark.parametrize(("rows", "size", "dtype"), [(1, 1, torch.float16), (3, 5003, torch.float16), (9, 77, torch.int32)])
+@pytest.mark.parametrize(
+    ("rows", "size", "dtype"), [(1, 1, torch.float16), (3, 5003, torch.float16), (9, 77, torch.int32)]
+)
 def test_clears_a_buffer_on_the_way(rows: int, size: int, dtype: torch.dtype) -> None:
     data = inputs(rows, 64)
     with support.guarded() as guards:
