@@ -52,10 +52,10 @@ def device(
     is a CheckError, or only noted for `findings()`. order_seed: draws the order in which workgroups and waves run; 0 is
     the card's order, None what $CDNA_ORDER_SEED says.
     """
-    from .triton_driver import Installation
+    from . import triton
 
     with _checks.use(checks, raises), _ordered(order_seed):
-        installation = Installation(arch)
+        installation = triton.install(arch)
         try:
             yield installation.driver.arch
         finally:
@@ -64,9 +64,9 @@ def device(
 
 def install(arch: str) -> Arch:
     """Make the emulated `arch` Triton's device for the rest of the process."""
-    from .triton_driver import Installation
+    from . import triton
 
-    return Installation(arch).driver.arch
+    return triton.install(arch).driver.arch
 
 
 def stats() -> list[LaunchRecord]:
