@@ -7,6 +7,7 @@ cache folder.
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 from dataclasses import dataclass
@@ -47,24 +48,25 @@ def minor_of(version: str) -> tuple[int, int]:
 
 
 def interface_of(version: str) -> Interface:
-    """The row of a version; of one that is newer than all rows the last, with a warning; CdnaError for older ones."""
+    """The row of a version; of one that is newer than all rows the last; CdnaError for older ones."""
     minor = minor_of(version)
     if minor < OLDEST:
         raise CdnaError(f"Triton {version} is too old for the emulated device: {_remedy()}")
-    if minor not in INTERFACES:
-        warnings.warn(f"Triton {version} was never tried on the emulated device: {_remedy()}", stacklevel=2)
     return INTERFACES.get(minor, INTERFACES[NEWEST])
 
 
+@functools.cache
 def interface() -> Interface:
     """The row of the Triton that this process has imported, or would."""
     import triton
 
+    if minor_of(triton.__version__) > NEWEST:
+        warnings.warn(f"Triton {triton.__version__} was never tried on the emulated device: {_remedy()}", stacklevel=2)
     return interface_of(triton.__version__)
 
 
 def _remedy() -> str:
-    return "install one of {}.{} to {}.{}".format(*OLDEST, *NEWEST)
+    return "take one of {}.{} to {}.{}".format(*OLDEST, *NEWEST)
 
 
 def value_of_flag(descriptor: Any, flag: str) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from forge.commands.report import published_scores, score_us
+from forge.judge.compilers import made_by
 from forge.judge.evaluate import Plan
 from forge.judge.results import CaseResult, Run
 from forge.task.score import work_of
@@ -65,6 +66,7 @@ def case_json(plan: Plan, case: CaseResult) -> dict[str, Any]:
 def fingerprint(plan: Plan, run: Run) -> dict[str, Any]:
     return {
         **run.fingerprint,  # the device's own, taken in a worker: torch, triton, GPU or emulated card
+        "compilers": made_by(plan.problem, plan.device, plan.submission),
         "submission_sha256": hashlib.sha256(plan.submission).hexdigest(),
         "evaluator_sha256": _evaluator_digest(),
         "python": platform.python_version(),

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from forge.judge.compilers import compiled_with
 from forge.judge.evaluate import Plan
 from forge.judge.processes import CONTROL
 from forge.judge.results import CaseResult, Run, Status
@@ -117,6 +118,8 @@ class View:
         judge = "its own eval.py" if own_eval else f"harness {plan.harness.name}"
         device = plan.device.label + ("" if not plan.device.emulated else ": results count, times mean nothing")
         self.print(f"{plan.problem.name}  {plan.mode}  {judge}  on {device}", "bold")
+        if made := compiled_with(plan.problem, plan.device, plan.submission):
+            self.print(f"compiled with {made}", "dim")
         for note in notes:
             self.print(f"note: {note}", "yellow")
         if self.timed:

@@ -22,6 +22,7 @@ from forge.device import resolve
 from forge.generate.pysource import GenerationError
 from forge.generate.render import Submission, generate
 from forge.generate.tuning import NewRow, Table, read_table, table_path, with_rows
+from forge.judge import compilers
 from forge.judge.evaluate import Plan, run_environment, worker_setup
 from forge.judge.processes import adopt_orphans, free_port
 from forge.judge.worker_pool import Report, WorkerPool, device_report, port_was_taken
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--variant", metavar="V", help="which of its variants (default: the one task.yml names)")
     p.add_argument("--device", default="auto", help=f"{', '.join(DEVICE_NAMES)} (default: %(default)s)")
     command.add_case_options(p)
+    compilers.add_option(p)
     p.add_argument("--tests", action="store_true", help="the cases of mode test, not of mode benchmark")
     p.add_argument("--minutes", type=float, metavar="M", help="stop after M minutes (0: only read the journal)")
     p.add_argument(
@@ -120,6 +122,7 @@ def _others(journal: Journal) -> str:
 
 def make_plan(args: argparse.Namespace, problem: Problem, submission: bytes) -> Plan:
     device = resolve(args.device, problem.arch or command.STAND_IN_ARCH)
+    compilers.take(args.triton, problem, device, submission)
     harness, _ = command.choose_harness(problem, None)
     args.mode = "test" if args.tests else "benchmark"
     cases, not_official = command.cases_to_run(problem, harness, args)
@@ -137,6 +140,8 @@ def digest_of_sources(submission: Submission, table: str) -> str:
 def setting_of(problem: Problem, variant: str, sources: str, plan: Plan) -> Setting:
     fingerprint = plan.device.fingerprint()
     versions = ", ".join(f"{name} {fingerprint[name]}" for name in ("torch", "triton") if name in fingerprint)
+    if hip := compilers.made_by(problem, plan.device, plan.submission).get("hip"):
+        versions += f", {hip}"
     return Setting(problem.name, variant, sources, plan.device.label, plan.device.arch, versions)
 
 
