@@ -57,10 +57,10 @@ def device(
     the card's order, None what $CDNA_ORDER_SEED says. card: the model to emulate ("MI325X"); None: what $CDNA_CARD
     says, else the arch's usual one.
     """
-    from .triton_driver import Installation
+    from . import triton
 
     with _checks.use(checks, raises), _ordered(order_seed), as_card(arch, card):
-        installation = Installation(arch)
+        installation = triton.install(arch)
         try:
             yield installation.driver.arch
         finally:
@@ -69,9 +69,9 @@ def device(
 
 def install(arch: str) -> Card:
     """Make the emulated `arch` Triton's device for the rest of the process."""
-    from .triton_driver import Installation
+    from . import triton
 
-    return Installation(arch).driver.arch
+    return triton.install(arch).driver.arch
 
 
 def stats() -> list[LaunchRecord]:

@@ -30,10 +30,10 @@ def clear_in_turn(clear_ptr, n_clear, BLOCK: tl.constexpr):
 
 def check_quantisation(scale, fp8, clear, device):
     """ValueError unless scale is fp32 [1], fp8 one of FP8_TYPES, and clear None or a contiguous tensor, all there."""
-    check_tensor("scale", scale, (torch.float32,), (1,), device)
+    check_tensor("scale", scale, (1,), torch.float32, device=device)
     if fp8 not in FP8_TYPES:
         raise ValueError(f"fp8 must be {' or '.join(map(str, FP8_TYPES))}, got {fp8}")
     if clear is not None:
-        check_tensor("clear", clear, (clear.dtype,), clear.shape, device)
+        check_tensor("clear", clear, clear.shape, clear.dtype, device=device)
         if clear.numel() >= 1 << 30:
             raise ValueError(f"clear must have fewer than 2^30 elements, got {clear.numel()}")

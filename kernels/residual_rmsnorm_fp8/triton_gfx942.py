@@ -67,9 +67,9 @@ def residual_rmsnorm_fp8(x, residual, weight, scale, eps, clear=None, fp8=torch.
         raise ValueError(
             f"x must have the shape [rows, hidden] with hidden a multiple of 8 up to {WIDEST_ROW}, got {list(x.shape)}"
         )
-    check_tensor("x", x, (torch.float16,), x.shape, x.device)
-    check_tensor("residual", residual, (torch.float16,), x.shape, x.device)
-    check_tensor("weight", weight, (torch.float16,), (hidden,), x.device)
+    check_tensor("x", x, x.shape, torch.float16, device=x.device)
+    check_tensor("residual", residual, x.shape, torch.float16, device=x.device)
+    check_tensor("weight", weight, (hidden,), torch.float16, device=x.device)
     check_quantisation(scale, fp8, clear, x.device)
     config = TUNING.get((min(triton.next_power_of_2(rows), 2048), hidden), DEFAULT)
     block = triton.next_power_of_2(hidden)

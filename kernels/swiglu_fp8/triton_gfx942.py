@@ -64,7 +64,7 @@ def swiglu_fp8(gate_up, scale, clear=None, fp8=torch.float8_e4m3fnuz):
         raise ValueError(
             f"gate_up must have the shape [rows, 2 * n] with n a multiple of 8 up to 32768, got {list(gate_up.shape)}"
         )
-    check_tensor("gate_up", gate_up, (torch.float16,), gate_up.shape, gate_up.device)
+    check_tensor("gate_up", gate_up, gate_up.shape, torch.float16, device=gate_up.device)
     check_quantisation(scale, fp8, clear, gate_up.device)
     config = TUNING.get((min(triton.next_power_of_2(rows), 2048), n), DEFAULT)
     out = torch.empty((rows, n), dtype=fp8, device=gate_up.device)

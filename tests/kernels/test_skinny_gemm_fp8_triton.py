@@ -36,8 +36,8 @@ def test_other_orders(submission: Path, seed: str) -> None:
 FAULTS = {
     "a column past the end": ("inside = (row < M) & (column < N)", "inside = (row < M) & (column < N + 8)"),
     "the rest of k left out": ("if K % BLOCK_K != 0:", "if False:"),
-    "a slice left out": ("for other in range(1, SPLIT_K):", "for other in range(1, SPLIT_K - 1):"),
-    "counters not reset": ("tl.store(arrived + number, 0)", "pass"),
+    "a slice left out": ("for other in range(SPLIT_K):", "for other in range(SPLIT_K - 1):"),
+    "counters not reset": ("tl.store(arrived_ptr + tile, 0)", "pass"),
 }  # fmt: skip
 
 

@@ -109,17 +109,17 @@ def test_refusals() -> None:
         "a: k a multiple of 64, got [128]": a[0],
         "a: k a multiple of 64, got [0, 128]": a[:0],
         "a: a must be torch.float8_e4m3fnuz or torch.float8_e4m3fn, got torch.float16": a.half(),
-        "a: a must be contiguous, got the strides [256, 1] of shape [4, 128]": a.repeat(1, 2)[:, :128],
+        "a: a must be contiguous, got strides (256, 1) for the shape (4, 128)": a.repeat(1, 2)[:, :128],
         "a: a must be on a GPU, got cpu": a.cpu(),
         "b: b must have the shape [n, 128] with n at least 1, got [0, 128]": b[:0],
-        "b: b must have the shape [32, 128], got [32, 64]": b[:, :64].contiguous(),
+        "b: b must have the shape (32, 128), got (32, 64)": b[:, :64].contiguous(),
         "b: b must have the shape [n, 128] with n at least 1, got [128]": b[0],
-        "b: b must be contiguous, got the strides [1, 32] of shape [32, 128]": b.t().contiguous().t(),
+        "b: b must be contiguous, got strides (1, 32) for the shape (32, 128)": b.t().contiguous().t(),
         f"b: b must be {FP8}, got torch.float8_e5m2": b.view(torch.float8_e5m2),
-        "b: b must be on cuda:0 like the first input, got cpu": b.cpu(),
+        "b: b must be on cuda:0, where the other tensors are, got cpu": b.cpu(),
         "scale: scale must be torch.float32, got torch.float64": scale.double(),
-        "scale: scale must have the shape [1], got [32]": scale.repeat(32),
-        "scale: scale must be on cuda:0 like the first input, got cpu": scale.cpu(),
+        "scale: scale must have the shape (1,), got (32,)": scale.repeat(32),
+        "scale: scale must be on cuda:0, where the other tensors are, got cpu": scale.cpu(),
     })  # fmt: skip
 
 

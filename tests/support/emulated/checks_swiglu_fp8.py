@@ -92,13 +92,13 @@ def test_refusals() -> None:
         "gate_up: multiple of 8 up to 32768, got [64]": half[0],
         "gate_up: multiple of 8 up to 32768, got [0, 64]": half[:0],
         "gate_up: gate_up must be torch.float16, got torch.float32": half.float(),
-        "gate_up: gate_up must be contiguous, got the strides [64, 1] of shape [4, 32]": half[:, :32],
+        "gate_up: gate_up must be contiguous, got strides (64, 1) for the shape (4, 32)": half[:, :32],
         "gate_up: gate_up must be on a GPU, got cpu": half.cpu(),
         "scale: scale must be torch.float32, got torch.float16": scale.half(),
-        "scale: scale must have the shape [1], got [2]": scale.repeat(2),
-        "scale: scale must be on cuda:0 like the first input, got cpu": scale.cpu(),
+        "scale: scale must have the shape (1,), got (2,)": scale.repeat(2),
+        "scale: scale must be on cuda:0, where the other tensors are, got cpu": scale.cpu(),
         "clear: clear must be contiguous": half[:, ::2],
-        "clear: clear must be on cuda:0 like the first input, got cpu": half.cpu(),
+        "clear: clear must be on cuda:0, where the other tensors are, got cpu": half.cpu(),
         "fp8: fp8 must be torch.float8_e4m3fnuz or torch.float8_e4m3fn, got torch.float16": torch.float16,
     })  # fmt: skip
 
