@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Files that take a minute or so, longest first: of several workers none is left with one of them at the end.
 LONG_FILES = """device_emulated cdna_hip_run gen_check_hip eval_hostile eval_command eval_against gemm_rs_kernel
-    ag_gemm_kernel gemm_rs_hip ag_gemm_hip all2all_kernel eval_hip cdna_report_python cdna_hip_toolchain tune gen_check
+    ag_gemm_kernel gemm_rs_hip ag_gemm_hip all2all_kernel eval_hip cdna_hip_toolchain tune gen_check
     eval_protocol symmetric_heap cdna_triton cdna_triton_language baselines eval_modelled""".split()
 
 

@@ -24,7 +24,6 @@ from ..errors import ToolchainError
 
 INCLUDE_DIR = Path(__file__).parent / "include"
 INCLUDE_FOR_HIP_6 = INCLUDE_DIR / "hip6"  # what sources written for ROCm 6 want
-INCLUDE_FOR_TORCH = INCLUDE_DIR / "for_torch"  # what torch's headers want of ROCm
 OLDEST_CLANG = 20  # the first release that knows gfx950
 OLDEST_HIP = 7  # the runtime in runtime/ is written against its headers
 REMEDY = (

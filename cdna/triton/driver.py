@@ -15,9 +15,9 @@ from triton.backends.amd.compiler import HIPBackend
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
-from ..arch import Arch, get_arch
+from ..cards import Card
 from ..counters import trials
-from ..engine import Kernel, Program, take_records
+from ..engine import Kernel, Program, emulated_card, take_records
 from ..errors import CdnaError
 from . import known_faults
 from .launcher import Launcher
@@ -77,7 +77,7 @@ class EmulatedBackend(HIPBackend):
 class _Utils:
     """The part of a Triton driver that loads binaries and knows the device."""
 
-    def __init__(self, arch: Arch) -> None:
+    def __init__(self, arch: Card) -> None:
         self.arch = arch
         self._programs: dict[bytes, Program] = {}
 
@@ -187,7 +187,7 @@ def do_bench(
 class EmulatedDriver(DriverBase):
     """The active Triton driver while a cdna device is."""
 
-    def __init__(self, arch: Arch) -> None:
+    def __init__(self, arch: Card) -> None:
         super().__init__()
         self.arch = arch
         self.utils = _Utils(arch)
@@ -244,7 +244,7 @@ class Installation:
 
         self._slot = interface().driver_slot
         provide_linker()
-        self.driver = EmulatedDriver(get_arch(arch_name))
+        self.driver = EmulatedDriver(emulated_card(arch_name))
         self._triton = triton
         self._backends = backends
         self._previous = (getattr(triton.runtime.driver, self._slot), backends["amd"], triton.testing.do_bench)

@@ -1,4 +1,4 @@
-"""Which compilers make a submission's machine code, and which its leaderboard's: the option --triton, and what is said."""
+"""Which compilers make a submission's machine code, and which its leaderboard's: the option --triton."""
 
 from __future__ import annotations
 

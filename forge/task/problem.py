@@ -18,6 +18,7 @@ SUBMISSION_SOURCE = "@SUBMISSION@"
 DEFAULT_TIMEOUT_S = 180  # kernelbot's own, for a task.yml that states none
 MATRIX_KINDS = ("fp8", "f16", "fp4", "none")
 RANKINGS = ("geom", "mean", "last")
+MODES = ("test", "benchmark", "leaderboard", "profile")
 
 # A task.yml's keys: GPU MODE's, then ours. Others pass unless they look like one of these misspelt.
 TASK_KEYS = (
@@ -357,12 +358,21 @@ def load_sets(root: Path = ROOT) -> tuple[ProblemSet, ...]:
     return tuple(sets)
 
 
+def own_entry(problem: ProblemEntry) -> ProblemEntry | None:
+    """This repository's entry of the same leaderboard name: an owner's folder of a problem has no kernels beside it."""
+    return next((entry for entry in own_entries() if entry.name == problem.name), None)
+
+
+def own_entries(root: Path = ROOT) -> list[ProblemEntry]:
+    """All problems of the repository; none where forge is installed without it, and judges folders alone."""
+    sets = load_sets(root) if (root / "task.yml").is_file() else ()
+    return [entry for group in sets for entry in group.problems]
+
+
 def find_problem(name_or_path: str | Path, root: Path = ROOT) -> Problem:
     """A problem by leaderboard name, by stem, or by the path of a folder in GPU MODE's format."""
     wanted = str(name_or_path)
-    # An installed forge has no task.yml beside it, and still judges folders.
-    sets = load_sets(root) if (root / "task.yml").is_file() else ()
-    entries = [entry for group in sets for entry in group.problems]
+    entries = own_entries(root)
     for entry in entries:
         if wanted in (entry.name, entry.stem):
             return _read_folder(entry)
