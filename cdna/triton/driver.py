@@ -68,10 +68,8 @@ class EmulatedBackend(HIPBackend):
         stages["llir"], stages["hsaco"] = remembering, with_assembly
 
     def hash(self) -> str:
-        other = self.arch_before()
-        return (
-            super().hash() + "-cdna-notes" + (f"-after-{other}" if other else "")
-        )  # a real GPU has cache entries of its own
+        other = self.arch_before()  # a real GPU has cache entries of its own
+        return super().hash() + "-cdna-notes" + (f"-after-{other}" if other else "")
 
 
 class _Utils:
