@@ -11,16 +11,17 @@ def current_gpu():
 def checked(name, tensor, dtype, shape, device):
     """The tensor, if it has this type and shape, lies on this device without gaps and begins at a multiple of 16 bytes.
 
-    Else a ValueError that names it. shape: a tuple; None stands for any size.
+    Else a ValueError that names it. shape: a tuple, in which None stands for any size.
     """
     if not isinstance(tensor, torch.Tensor):
         raise ValueError(f"{name} must be a tensor, got {type(tensor).__name__}")
     if tensor.dtype != dtype or tensor.device != device:
         raise ValueError(f"{name} must be {dtype} on {device}, got {tensor.dtype} on {tensor.device}")
-    sizes = tuple(tensor.shape)
-    if sizes != shape and (len(sizes) != len(shape) or any(n not in (None, m) for n, m in zip(shape, sizes))):
+    if tensor.shape != shape and not (
+        tensor.dim() == len(shape) and all(n in (None, m) for n, m in zip(shape, tensor.shape))
+    ):
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
-        raise ValueError(f"{name} must have shape [{wanted}], got {list(sizes)}")
+        raise ValueError(f"{name} must have shape [{wanted}], got {list(tensor.shape)}")
     if not tensor.is_contiguous() or tensor.data_ptr() % 16:
         place = f"strides {tensor.stride()} at address {tensor.data_ptr():#x}"
         raise ValueError(f"{name} must be contiguous and begin at a multiple of 16 bytes, got {place}")

@@ -21,12 +21,12 @@ import triton.language as tl
 
 from kernels.common.checked_tensor import checked, current_gpu
 from kernels.common.gemm_tiles import gemm_tile, sum_of_slices
+from kernels.common.launch_options import launch_options
 from kernels.common.workgroup_order import xcd_contiguous
 from kernels.mla_decode.triton_gfx942_tuning import DEFAULT, TUNING
 
 N_XCD = 8  # MI300X
 ROPE_POSITIONS = 64  # of a workgroup that rotates the cache's tails
-MFMA = {"matrix_instr_nonkdim": 16} if torch.version.hip is not None else {}
 
 
 @triton.jit
@@ -276,7 +276,7 @@ def rope_table(capacity, width, device):
 
 
 class Plan:
-    """What a shape keeps between calls: the table of the rotation, and buffers that a call writes before it reads them."""
+    """What a shape keeps between calls: the rotation's table, and buffers that a call writes before it reads them."""
 
     def __init__(self, device, batch, capacity, rank, heads, value, latent, rope):
         def empty(*shape, dtype=torch.bfloat16):
@@ -314,7 +314,7 @@ def scratch(name, n, dtype, device, make=torch.empty):
 def linear(a, w, c, split_k, config):
     """c = a @ w.T: a bf16 [m, k], w bf16 [n, k], c bf16 [m, n], of which only rows have to be contiguous."""
     m, n = a.shape[0], w.shape[0]
-    block_m, block_n = rows_of_tile(m, config), config["LINEAR_N"]
+    block_m, block_n = rows_of_tile(m, config["BLOCK_M"]), config["LINEAR_N"]
     n_tiles = triton.cdiv(m, block_m) * triton.cdiv(n, block_n)
     partial = arrived = a  # not touched
     if split_k > 1:
@@ -335,15 +335,13 @@ def linear(a, w, c, split_k, config):
         BLOCK_K=config["LINEAR_K"],
         SPLIT_K=split_k,
         XCDS=N_XCD,
-        num_warps=4,
-        num_stages=2,
-        **MFMA,
+        **launch_options(waves=4, stages=2),
     )
 
 
-def rows_of_tile(batch, config):
+def rows_of_tile(batch, most):
     """Of the products whose rows are requests."""
-    return max(16, min(config["BLOCK_M"], triton.next_power_of_2(batch)))
+    return max(16, min(most, triton.next_power_of_2(batch)))
 
 
 def mla_decode(x, weights, cache, length, y, sizes, row):
@@ -359,7 +357,7 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
     splits = min(row["SPLITS"], triton.cdiv(length, row["BLOCK_N"]))
     o = scratch("o", splits * batch * heads * latent, torch.bfloat16, x.device)
     lse = scratch("lse", splits * batch * heads, torch.float32, x.device)
-    block_m = rows_of_tile(batch, row)
+    block_m = rows_of_tile(batch, row["HEAD_M"])
     by_head = (heads, triton.cdiv(batch, block_m))
     dims = {"HEADS": heads, "NOPE": nope, "VALUE": value, "LATENT": latent}
 
@@ -379,9 +377,7 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
         BLOCK_M=block_m,
         BLOCK_K=divisor(rank, row["QUERY_K"]),
         BLOCK_N=min(128, latent),
-        num_warps=4,
-        num_stages=2,
-        **MFMA,
+        **launch_options(waves=4, stages=2),
     )
     rope_kernel[(triton.cdiv(length, ROPE_POSITIONS), batch)](
         cache,
@@ -392,7 +388,7 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
         LATENT=latent,
         ROPE=rope,
         BLOCK_N=ROPE_POSITIONS,
-        num_warps=4,
+        **launch_options(waves=4, stages=1),
     )
     block_h = min(row["BLOCK_H"], heads)
     attention_kernel[(batch * splits * (heads // block_h),)](
@@ -412,9 +408,7 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
         BLOCK_N=row["BLOCK_N"],
         SPLITS=splits,
         XCDS=N_XCD,
-        num_warps=row["num_warps"],
-        num_stages=1,  # the loop fetches ahead by itself
-        **MFMA,
+        **launch_options(row["num_warps"], stages=1),  # the loop fetches ahead by itself
     )
     value_kernel[by_head](
         o,
@@ -426,9 +420,7 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
         BLOCK_M=block_m,
         BLOCK_K=min(128, latent),
         SPLITS=splits,
-        num_warps=4,
-        num_stages=2,
-        **MFMA,
+        **launch_options(waves=4, stages=2),
     )
     linear(plan.values, w_o, y, row["SPLIT_OUT"], row)
 

@@ -19,6 +19,7 @@ import triton
 import triton.language as tl
 
 from kernels.common.checked_tensor import checked, current_gpu
+from kernels.common.launch_options import launch_options
 from kernels.common.workgroup_order import grouped_rows, xcd_contiguous
 from kernels.moe.triton_gfx942_tuning import DEFAULT, TUNING
 
@@ -87,7 +88,7 @@ def sort_kernel(
     group_ptr,  # int32 [choices]
     count_ptr,  # int32 [workgroups][BLOCK_G]
     row_choice_ptr,  # int32 [choices]: by row, which choice it computes
-    tile_ptr,  # int32 [1 + tiles][3]: first how many tiles there are, then group, first row and end of the group's rows
+    tile_ptr,  # int32 [1 + tiles][4]: how many tiles there are; then of each the group, and its first tile, first row, end
     n_choices,
     CHOICES: tl.constexpr,  # of a workgroup
     BLOCK_C: tl.constexpr,  # CHOICES rounded up to a power of two
@@ -103,9 +104,7 @@ def sort_kernel(
     before = tl.zeros((BLOCK_G,), dtype=tl.int32)  # of them, in workgroups before this one
     for first in range(0, n_blocks, BLOCKS):
         other = first + tl.arange(0, BLOCKS)
-        count = tl.load(
-            count_ptr + other[:, None] * BLOCK_G + group[None, :], mask=other[:, None] < n_blocks, other=0
-        )
+        count = tl.load(count_ptr + other[:, None] * BLOCK_G + group[None, :], mask=other[:, None] < n_blocks, other=0)
         total += tl.sum(count, 0)
         before += tl.sum(tl.where(other[:, None] < block, count, 0), 0)
     end = tl.cumsum(total, 0)
@@ -123,23 +122,32 @@ def sort_kernel(
         n_tiles = tl.cdiv(total, BLOCK_M)
         tile_end = tl.cumsum(n_tiles, 0)
         tl.store(tile_ptr, tl.sum(n_tiles, 0))
-        for i in range(0, tl.max(n_tiles, 0)):
-            tile = tile_ptr + 3 * (1 + tile_end - n_tiles + i)
+        for i in range(tl.max(n_tiles, 0)):
+            tile = tile_ptr + 4 * (1 + tile_end - n_tiles + i)
             tl.store(tile, group, mask=i < n_tiles)
-            tl.store(tile + 1, end - total + i * BLOCK_M, mask=i < n_tiles)
-            tl.store(tile + 2, end, mask=i < n_tiles)
+            tl.store(tile + 1, tile_end - n_tiles, mask=i < n_tiles)
+            tl.store(tile + 2, end - total, mask=i < n_tiles)
+            tl.store(tile + 3, end, mask=i < n_tiles)
 
 
 @triton.jit
-def tile_of_workgroup(tile_ptr, n_tiles, N_COLUMNS: tl.constexpr, GROUP_M: tl.constexpr, XCDS: tl.constexpr):
+def tile_of_workgroup(
+    tile_ptr, n_tiles, N_COLUMNS: tl.constexpr, BLOCK_M: tl.constexpr, GROUP_M: tl.constexpr, XCDS: tl.constexpr
+):
     """(group, first row, end of the group's rows, tile column) of this workgroup.
 
-    An XCD works on neighbouring tiles, GROUP_M down before the next column: those of one expert share its weights.
+    An XCD works on one group after the other, so that its L2 holds that group's weights: GROUP_M tiles down, then the
+    next column.
     """
     order = xcd_contiguous(tl.program_id(0), n_tiles * N_COLUMNS, XCDS)
-    tile, column = grouped_rows(order, n_tiles, N_COLUMNS, GROUP_M)
-    entry = tile_ptr + 3 * (1 + tile)
-    return tl.load(entry), tl.load(entry + 1), tl.load(entry + 2), column
+    entry = tile_ptr + 4 * (1 + order // N_COLUMNS)
+    group = tl.load(entry)
+    first_tile = tl.load(entry + 1)
+    first_row = tl.load(entry + 2)
+    end_row = tl.load(entry + 3)
+    group_tiles = tl.cdiv(end_row - first_row, BLOCK_M)
+    tile, column = grouped_rows(order - first_tile * N_COLUMNS, group_tiles, N_COLUMNS, GROUP_M)
+    return group, first_row + tile * BLOCK_M, end_row, column
 
 
 @triton.jit
@@ -152,7 +160,7 @@ def matrix_at(address_ptr):
 def gate_up_kernel(
     x_ptr,  # fp16 [tokens][D_HIDDEN]
     matrix_ptr,  # int64 [4][N_GROUPS]: addresses of gate, up and down; the width of a row of gate and up
-    tile_ptr,  # int32 [1 + tiles][3]
+    tile_ptr,  # int32 [1 + tiles][4]
     row_choice_ptr,  # int32 [rows]
     h_ptr,  # fp16 [rows][D_EXPERT]
     N_GROUPS: tl.constexpr,
@@ -170,7 +178,7 @@ def gate_up_kernel(
     n_tiles = tl.load(tile_ptr)
     if tl.program_id(0) >= n_tiles * N_COLUMNS:
         return
-    group, first_row, end_row, column = tile_of_workgroup(tile_ptr, n_tiles, N_COLUMNS, GROUP_M, XCDS)
+    group, first_row, end_row, column = tile_of_workgroup(tile_ptr, n_tiles, N_COLUMNS, BLOCK_M, GROUP_M, XCDS)
     row = first_row + tl.arange(0, BLOCK_M)
     rn = column * BLOCK_N + tl.arange(0, BLOCK_N)
     rk = tl.arange(0, BLOCK_K)
@@ -206,7 +214,7 @@ def gate_up_kernel(
 def down_kernel(
     h_ptr,  # fp16 [rows][D_EXPERT]
     matrix_ptr,  # int64 [4][N_GROUPS]
-    tile_ptr,  # int32 [1 + tiles][3]
+    tile_ptr,  # int32 [1 + tiles][4]
     row_choice_ptr,  # int32 [rows]
     out_ptr,  # fp16 [choices][D_HIDDEN]
     N_GROUPS: tl.constexpr,
@@ -223,7 +231,7 @@ def down_kernel(
     n_tiles = tl.load(tile_ptr)
     if tl.program_id(0) >= n_tiles * N_COLUMNS:
         return
-    group, first_row, end_row, column = tile_of_workgroup(tile_ptr, n_tiles, N_COLUMNS, GROUP_M, XCDS)
+    group, first_row, end_row, column = tile_of_workgroup(tile_ptr, n_tiles, N_COLUMNS, BLOCK_M, GROUP_M, XCDS)
     row = first_row + tl.arange(0, BLOCK_M)
     rn = column * BLOCK_N + tl.arange(0, BLOCK_N)
     rk = tl.arange(0, BLOCK_K)
@@ -282,7 +290,7 @@ class Plan:
         self.score = empty(n_rows, dtype=torch.float32)
         self.count = empty(self.n_blocks, self.block_g, dtype=torch.int32)
         self.row_choice = empty(n_rows, dtype=torch.int32)
-        self.tiles = empty(1 + self.most_tiles, 3, dtype=torch.int32)
+        self.tiles = empty(1 + self.most_tiles, 4, dtype=torch.int32)
         self.h = empty(n_rows, d_expert, dtype=torch.float16)
         self.out = empty(n_rows, d_hidden, dtype=torch.float16)
 
@@ -355,7 +363,7 @@ def moe(x, router, matrices, sizes, config):
         BLOCK_T=ROUTER_TOKENS,
         BLOCK_G=plan.block_g,
         BLOCK_K=divisor(d_hidden, ROUTER_K),
-        num_warps=4,
+        **launch_options(waves=4, stages=2),
     )
     sort_kernel[(plan.n_blocks,)](
         plan.group,
@@ -368,12 +376,10 @@ def moe(x, router, matrices, sizes, config):
         BLOCK_G=plan.block_g,
         BLOCK_M=block_m,
         BLOCKS=64,
-        num_warps=4,
+        **launch_options(waves=4, stages=1),
     )
     common = {"BLOCK_M": block_m, "GROUP_M": config["GROUP_M"], "XCDS": N_XCD}
-    common |= {"num_warps": config["num_warps"], "num_stages": config["num_stages"]}
-    if torch.version.hip is not None:
-        common["matrix_instr_nonkdim"] = config["MFMA"]
+    common |= launch_options(config["num_warps"], config["num_stages"], config["MFMA"])
     gate_up_kernel[(plan.most_tiles * triton.cdiv(d_expert, config["GATE_N"]),)](
         x,
         table,
@@ -402,7 +408,13 @@ def moe(x, router, matrices, sizes, config):
         **common,
     )
     combine_kernel[(n_tokens, triton.cdiv(d_hidden, COMBINE_N))](
-        plan.out, plan.score, y, CHOICES=choices, D_HIDDEN=d_hidden, BLOCK_N=COMBINE_N, num_warps=4
+        plan.out,
+        plan.score,
+        y,
+        CHOICES=choices,
+        D_HIDDEN=d_hidden,
+        BLOCK_N=COMBINE_N,
+        **launch_options(waves=4, stages=1),
     )
     return y
 
