@@ -3,7 +3,7 @@
 
 import sys
 
-from forge.command import main
+from forge.commands.eval import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -23,11 +23,11 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.rank_shapes import rank_shapes  # noqa: E402
 from forge import device  # noqa: E402
-from forge.flatten import Flattener  # noqa: E402
+from forge.generate.flatten import Flattener  # noqa: E402
 from kernels.common.gemm_choice import GEMM_TILES, IN_TURN, choose_gemm_tile  # noqa: E402
 from kernels.common.hip_extension import load_extension  # noqa: E402
 
-SOURCE = "tests/bf16_gemm_kernel.hip"
+SOURCE = "tests/support/bf16_gemm_kernel.hip"
 TILES = list(GEMM_TILES["sm_90"])
 WAYS = [(tile, in_turn) for tile in TILES for in_turn in ([False, True] if tile in IN_TURN["sm_90"] else [False])]
 MARGIN = 256  # elements

@@ -41,9 +41,9 @@ import torch.distributed as dist
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from forge.cases import given_case, on_ranks  # noqa: E402
 from forge.device import hook  # noqa: E402
-from forge.problem import find_problem  # noqa: E402
+from forge.task.cases import given_case, on_ranks  # noqa: E402
+from forge.task.problem import find_problem  # noqa: E402
 
 NAN_BYTE = 0xFF
 LARGEST_BURST = 6
@@ -328,6 +328,8 @@ def rank_main(rank: int, options: argparse.Namespace, progress: Any, results: An
                 results[at : at + 4] = [case.n_calls, *case.worst.tolist(), case.other_bits.item()]
                 at += 4
     except RuntimeError as error:
+        if hasattr(mine.module, "heap_state"):
+            mine.module.heap_state.alarm.tell()  # os._exit would keep it from telling
         sys.stderr.write(f"ended by {type(error).__name__}: {str(error).strip().splitlines()[0]}\n")
         sys.stderr.flush()
         os._exit(3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forge.problem import Case, find_problem
+from forge.task.problem import Case, find_problem
 
 
 def rank_shapes(name: str) -> list[tuple[int, int, int]]:

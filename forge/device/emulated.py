@@ -1,4 +1,4 @@
-"""An emulated GPU, as the evaluator sees it. The work is done in child processes, by hook.py and asgpu/."""
+"""An emulated GPU, as the evaluator sees it. The work is done in child processes, by hook.py and fake_rocm/."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class EmulatedDevice(Device):
     """gfx942 or gfx950 on CPU memory: torch runs on the CPU, kernels are executed by cdna."""
 
     emulated = True
-    dist_backend = "nccl"  # gloo, behind that name: see asgpu/collectives.py
+    dist_backend = "nccl"  # gloo, behind that name: see fake_rocm/collectives.py
 
     def __init__(self, card: Card) -> None:
         self.card = card
@@ -87,9 +87,11 @@ class EmulatedDevice(Device):
             counters.count(True)
 
     def case_report(self) -> dict[str, Any]:
-        if "cdna.engine" not in sys.modules:  # it comes with the first Triton or HIP kernel
+        from cdna.engine import engine
+
+        if not engine.cache_info().currsize:  # it comes with the first Triton or HIP kernel
             return {}
-        from forge.device.asgpu import work
+        from forge.device.fake_rocm import work
 
         return work.report()
 

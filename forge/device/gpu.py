@@ -56,7 +56,7 @@ class RocmDevice(Gpu):
 
 
 class CudaDevice(Gpu):
-    """An NVIDIA GPU with a CUDA build of torch: Triton kernels run as they are, HIP is built by nvcc (ascuda/)."""
+    """An NVIDIA GPU with a CUDA build of torch: Triton kernels run as they are, HIP is built by nvcc (hip_on_cuda/)."""
 
     name = "cuda"
     dist_backend = "nccl"

@@ -77,7 +77,7 @@ def install(arch: str) -> None:
     if any(type(finder).__name__ == AfterImport.__name__ for finder in sys.meta_path):
         return
     actions: dict[str, Action] = {
-        "torch.utils.cpp_extension": lambda _: _apply("forge.device.ascuda", "apply", arch, "torch"),
+        "torch.utils.cpp_extension": lambda _: _apply("forge.device.hip_on_cuda", "apply", arch, "torch"),
     }
     if arch != CUDA:
         actions = _emulating(arch)
@@ -90,9 +90,9 @@ def install(arch: str) -> None:
 
 def _emulating(arch: str) -> dict[str, Action]:
     return {
-        "torch": lambda _: _apply("forge.device.asgpu", "apply", arch, "torch"),
-        "torch.utils.cpp_extension": lambda _: _apply("forge.device.asgpu.build", "apply", arch, "torch"),
-        "triton": lambda _: _apply("forge.device.asgpu.launch", "apply", arch, "triton"),
+        "torch": lambda _: _apply("forge.device.fake_rocm", "apply", arch, "torch"),
+        "torch.utils.cpp_extension": lambda _: _apply("forge.device.fake_rocm.build", "apply", arch, "torch"),
+        "triton": lambda _: _apply("forge.device.fake_rocm.launch", "apply", arch, "triton"),
     }
 
 

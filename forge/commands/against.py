@@ -1,0 +1,226 @@
+"""Two submissions beside each other: the same cases on the same machine in one run, case by case in turns."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from forge.commands import jsonfile
+from forge.commands.view import BACK_TO_BACK_TEXT, STYLES, View, details, finding_texts
+from forge.console import number
+from forge.judge.evaluate import Judge
+from forge.judge.plan import EvalPlan
+from forge.judge.results import CaseResult, Run, Status, modelled_time
+from forge.task.cases import CaseSpec, case_text
+from forge.task.score import geometric_mean
+
+# The problem's own reference as a submission: what a user starts from.
+REFERENCE_SUBMISSION = b"from reference import ref_kernel as custom_kernel\n"
+OURS = "ours"
+
+
+@dataclass(frozen=True)
+class Other:
+    """What --against names."""
+
+    name: str  # as it was named
+    submission: bytes
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """How many times as long the other submission takes; None where one of the two has no such time."""
+
+    harness: float | None  # of the means, as the leaderboard compares
+    harness_median: float | None  # of the medians: what a few slow calls do not move
+    back_to_back: float | None
+    modelled: float | None
+
+
+class Pair:
+    """Both submissions' runs. `run` is ours, `their_run` the other's; the cases are the same."""
+
+    def __init__(self, plan: EvalPlan, other: Other, run: Run) -> None:
+        self.plan, self.other, self.run = plan, other, run
+        self.their_plan = dataclasses.replace(plan, submission=other.submission)
+        self.their_run = Run(run.mode, [], run.timed)
+
+    @property
+    def passed(self) -> bool:
+        return self.run.passed and self.their_run.passed
+
+    def evaluate(self, view: PairView) -> None:
+        """Each case with one submission, then with the other; who begins changes from case to case."""
+        with contextlib.ExitStack() as stack:
+            judges = [
+                stack.enter_context(Judge(self.plan, self.run, _Side(view, OURS))),
+                stack.enter_context(Judge(self.their_plan, self.their_run, _Side(view, self.other.name))),
+            ]
+            judges[0].pool.beside, judges[1].pool.beside = judges[1].pool, judges[0].pool
+            for position in range(len(self.plan.cases)):
+                results = {side: judges[side].step(position) for side in ((0, 1) if position % 2 == 0 else (1, 0))}
+                view.pair_finished(results[0], results[1])
+
+    def ratios(self, ours: CaseResult, theirs: CaseResult) -> Ratios:
+        if not (ours.passed and theirs.passed):
+            return Ratios(None, None, None, None)
+        return Ratios(
+            _ratio(mean_us(ours), mean_us(theirs)),
+            _ratio(median_us(ours), median_us(theirs)),
+            _ratio(back_to_back_us(ours), back_to_back_us(theirs)),
+            _ratio(modelled_us(ours, self.plan.caches), modelled_us(theirs, self.plan.caches)),
+        )
+
+    def geometric_means(self) -> Ratios:
+        """Over all cases; None where a case has no ratio."""
+        rows = [self.ratios(ours, theirs) for ours, theirs in zip(self.run.cases, self.their_run.cases)]
+        columns = zip(*(dataclasses.astuple(row) for row in rows))
+        return Ratios(*(_mean(list(column)) for column in columns)) if rows else Ratios(None, None, None, None)
+
+    def as_json(self, exit_code: int, command: list[str]) -> dict[str, Any]:
+        theirs = jsonfile.as_json(self.their_plan, self.their_run, exit_code, command)
+        return {
+            **jsonfile.as_json(self.plan, self.run, exit_code, command),
+            "against": {
+                "name": self.other.name,
+                **{key: theirs[key] for key in ("verdict", "score_us", "broken", "cases", "fingerprint")},
+                "ratios": [
+                    {"index": ours.index, **dataclasses.asdict(self.ratios(ours, them))}
+                    for ours, them in zip(self.run.cases, self.their_run.cases)
+                ],
+                "geometric_means": dataclasses.asdict(self.geometric_means()),
+            },
+        }
+
+
+class PairView(View):
+    """One line per case: both times on both clocks and their ratios; then the ratios' geometric means."""
+
+    back_to_back_texts = (BACK_TO_BACK_TEXT,)  # host times are in the JSON file: a line is long as it is
+
+    def __init__(self, console: Console, pair: Pair, show_output: bool) -> None:
+        super().__init__(console, pair.plan, show_output)
+        self.pair = pair
+        self.their_head = "theirs" if len(pair.other.name) > THEIR_WIDTH else pair.other.name
+
+    def _head_lines(self) -> list[str]:
+        digests = [hashlib.sha256(text).hexdigest()[:12] for text in (self.plan.submission, self.pair.other.submission)]
+        return [
+            f"{OURS}: SHA-256 {digests[0]}; {self.pair.other.name}: {digests[1]}; x: {self.pair.other.name} / {OURS}",
+            self._line("status", "", "case", [head for clock in self._clocks() for head in clock]),
+        ]
+
+    def _clocks(self) -> list[tuple[str, str, str]]:
+        heads = ["us", "b2b us"] if self.timed else ["modelled us"]
+        return [(head, self.their_head, "x") for head in heads]
+
+    def _line(self, status: str, index: str, case: str, values: list[str]) -> str:
+        cells = [f"{status:8}", f"{index:>{self.index_width}}", f"{case:{self.case_width}}"]
+        widths = [11, THEIR_WIDTH, 6] * len(self._clocks())
+        return " ".join([*cells, *(f"{value:>{width}}" for value, width in zip(values, widths))]).rstrip()
+
+    def case_finished(self, result: CaseResult) -> None:
+        """A line stands for both submissions: pair_finished prints it."""
+
+    def pair_finished(self, ours: CaseResult, theirs: CaseResult) -> None:
+        ratios, caches = self.pair.ratios(ours, theirs), self.plan.caches
+        rows = (
+            [
+                (mean_us(ours), mean_us(theirs), ratios.harness),
+                (back_to_back_us(ours), back_to_back_us(theirs), ratios.back_to_back),
+            ]
+            if self.timed
+            else [(modelled_us(ours, caches), modelled_us(theirs, caches), ratios.modelled)]
+        )
+        values = [text for a, b, ratio in rows for text in (number(a, 5), number(b, 5), number(ratio, 3))]
+        shown = theirs if ours.passed else ours
+        line = Text(self._line(shown.status.value, str(ours.index), case_text(ours.spec), values))
+        line.stylize(STYLES[shown.status], 0, 8)
+        self.print(line)
+        for name, result in ((OURS, ours), (self.pair.other.name, theirs)):
+            lines = [*details(result), *finding_texts(result.device_report)]
+            if not result.passed and result.status is not Status.NOT_RUN:
+                self.print(f"{'':8} {name}: {result.status.value}", "red")
+            for detail in lines:
+                for words in detail.splitlines():
+                    self.print(f"{'':8} {name}: {words}", "yellow" if result.passed else "red")
+
+    def foot(self, run: Run) -> None:
+        for name, side in ((OURS, run), (self.pair.other.name, self.pair.their_run)):
+            passed = sum(case.passed for case in side.cases)
+            text = f"{name}: {'pass' if side.passed else 'FAIL'}: {passed} of {len(side.cases)} cases"
+            self.print(text, "bold green" if side.passed else "bold red")
+        means = self.pair.geometric_means()
+        told = [
+            f"{ratio:.3f} {where}"
+            for ratio, where in (
+                (means.harness, "on the harness's clock"),
+                (means.harness_median, "by its medians"),
+                (means.back_to_back, "back to back"),
+                (means.modelled, "modelled"),
+            )
+            if ratio is not None
+        ]
+        cases = f"{len(run.cases)} cases" + (", not the leaderboard's" if self.plan.not_official else "")
+        if told:
+            self.print(f"{self.pair.other.name} / {OURS}, geometric mean of {cases}: {', '.join(told)}", "bold")
+        elif self.timed:
+            self.print("no ratio: not every case has both times", "dim")
+        if not self.timed:
+            self.print(
+                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.plan.caches}; "
+                "torch's own operations and collectives are left out, so a submission of those alone has no time here; "
+                "no measurement and no score (docs/time-model.md)",
+                "dim",
+            )
+
+
+class _Side:
+    """One submission's Listener: its progress goes to the view under its name."""
+
+    def __init__(self, view: PairView, name: str) -> None:
+        self.view, self.name = view, name
+
+    def case_started(self, case: CaseSpec, position: int, count: int) -> None:
+        self.view.case_started(case, position, count)
+
+    def case_progress(self, phase: str, seconds: float) -> None:
+        self.view.case_progress(f"{self.name}: {phase}", seconds)
+
+    def case_finished(self, result: CaseResult) -> None:
+        self.view.case_finished(result)
+
+
+THEIR_WIDTH = 10
+
+
+def mean_us(result: CaseResult) -> float | None:
+    return result.stats.mean_us if result.stats else None
+
+
+def median_us(result: CaseResult) -> float | None:
+    return result.stats.median_us if result.stats else None
+
+
+def back_to_back_us(result: CaseResult) -> float | None:
+    return result.back_to_back.us if result.back_to_back else None
+
+
+def modelled_us(result: CaseResult, caches: str) -> float | None:
+    time = modelled_time(result.device_report, caches)
+    return time["us"] if time else None
+
+
+def _ratio(ours: float | None, theirs: float | None) -> float | None:
+    return theirs / ours if ours and theirs else None
+
+
+def _mean(ratios: list[float | None]) -> float | None:
+    known = [ratio for ratio in ratios if ratio is not None]
+    return geometric_mean(known) if known and len(known) == len(ratios) else None

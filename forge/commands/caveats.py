@@ -1,0 +1,47 @@
+"""What a user should know before reading a result: quirks reproduced, deviations made, refusals to expect."""
+
+from __future__ import annotations
+
+from forge.generate.submission import refusals
+from forge.judge.plan import EvalPlan
+from forge.task.cases import false_words
+from forge.task.harness import GIB
+from forge.task.problem import ROOT
+
+# How every run differs from the official evaluators. docs/harness.md explains each.
+ALWAYS = "time-outs count for each case, lost workers are replaced, ranks get a free port"
+
+
+def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
+    notes = refusals(plan.submission)
+    if plan.not_official:
+        notes.append(f"not the leaderboard's cases: {plan.not_official}")
+    harness, problem = plan.harness, plan.problem
+    if official_eval:
+        notes.append("the folder's own eval.py is one we do not know: it judges, under supervision, as it is")
+    elif problem.harness is None and problem.directory != ROOT / "reference" / problem.stem:
+        source = problem.source_of("eval.py")
+        if source is None or not source.is_file():
+            notes.append(f"the folder has no eval.py: judged by the default harness, {harness.name}")
+    words = false_words(plan.cases)
+    if words:
+        notes.append(
+            f"{', '.join(words)}: False reaches generate_input as the word 'False', which is true, as on the "
+            "leaderboard (--honest-bools undoes it)"
+        )
+    if plan.mode == "leaderboard" and harness.leaderboard_cases == "last":
+        notes.append(f"harness {harness.name} times only the last case in leaderboard mode")
+    if plan.seed is not None and not harness.mixes_seed:
+        notes.append(f"harness {harness.name} does not mix the secret seed into the cases")
+    if not plan.device.emulated and harness.l2_flush_bytes > GIB and plan.device.arch != problem.arch:
+        size = harness.l2_flush_bytes / GIB
+        notes.append(f"deviates: a GPU that cannot hold the {size:g} GiB cache flush gets one of half its free memory")
+    if plan.device.emulated and plan.mode in ("benchmark", "leaderboard"):
+        notes.append("an emulated device: each case runs once, for its correctness")
+    if problem.arch is not None and not plan.device.emulated and plan.device.arch != problem.arch:
+        notes.append(f"{problem.name} is judged on {problem.arch}; times and fractions here are {plan.device.arch}'s")
+    if plan.fixed_ranks and plan.grouped:
+        notes.append("easier than the leaderboard: rank i stays in process i (--fixed-ranks)")
+    if not official_eval:
+        notes.append(f"deviates: {ALWAYS} (docs/harness.md)")
+    return notes

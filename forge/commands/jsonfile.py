@@ -1,0 +1,98 @@
+"""An evaluation as a program reads it: everything, with the machine and versions it was got on."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import math
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from forge.device.cards import peaks_of
+from forge.judge.compilers import made_by
+from forge.judge.plan import EvalPlan
+from forge.judge.results import CaseResult, Run
+from forge.task.score import published_scores, work_of
+
+SCHEMA = 1
+
+
+def as_json(plan: EvalPlan, run: Run, exit_code: int, command: list[str]) -> dict[str, Any]:
+    """The whole of a run. Times are in nanoseconds (`*_ns`) or microseconds (`*_us`) as their names say."""
+    problem = plan.problem
+    published = published_scores(problem, [(case.index, case.spec) for case in run.cases])
+    return {
+        "schema": SCHEMA,
+        "command": command,
+        "mode": run.mode,
+        "verdict": "pass" if run.passed else "fail",
+        "exit_code": exit_code,
+        "score_us": run.score_us(problem.ranking_by),
+        "ranking_by": problem.ranking_by,
+        "published": [{**dataclasses.asdict(row), "score_us": us} for row, us in published],
+        "problem": {"name": problem.name, "directory": str(problem.directory), "gpus": list(problem.gpus)},
+        "harness": plan.harness.name,
+        "device": {"name": plan.device.name, "arch": plan.device.arch, "emulated": plan.device.emulated},
+        "seed": plan.seed,
+        "timeout_s": plan.limit_s,
+        "notes": run.notes,
+        "warnings": run.warnings,
+        "elapsed_s": run.elapsed_s,
+        "broken": case_json(plan, run.broken) if run.broken else None,
+        "not_official": plan.not_official,
+        "cases": [case_json(plan, case) for case in run.cases],
+        "fingerprint": fingerprint(plan, run),
+    }
+
+
+def case_json(plan: EvalPlan, case: CaseResult) -> dict[str, Any]:
+    value = dataclasses.asdict(case)
+    value["report"] = value.pop("device_report")
+    value["status"] = case.status.value
+    value["time"] = "emulated" if plan.device.emulated else "measured" if case.stats else None
+    value["stats_ns"] = case.stats.by_key() if case.stats else None
+    del value["stats"]
+    args = next((spec.args for spec in plan.cases if spec.index == case.index), None)
+    work = work_of(plan.problem.floors, args, peaks_of(plan.device.arch)) if args is not None else None
+    value["floor"] = dataclasses.asdict(work) if work else None
+    return value
+
+
+def fingerprint(plan: EvalPlan, run: Run) -> dict[str, Any]:
+    return {
+        **run.fingerprint,  # the device's own, taken in a worker: torch, triton, GPU or emulated card
+        "compilers": made_by(plan.problem, plan.device, plan.submission),
+        "submission_sha256": hashlib.sha256(plan.submission).hexdigest(),
+        "evaluator_sha256": _evaluator_digest(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _evaluator_digest() -> str:
+    """Of our own sources: two results with the same value were judged by the same code."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).resolve().parents[1].rglob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(_finite(value), indent=2, default=str) + "\n", encoding="utf-8")
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity and no NaN: they become words."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value

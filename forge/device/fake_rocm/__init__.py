@@ -1,0 +1,46 @@
+"""Lets a CPU build of torch pass for a ROCm build with emulated GPUs; docs/emulated-device.md has the limits.
+
+Nothing here knows the evaluator or the problems. `apply` is called once a process, right after torch's first
+import.
+"""
+
+from __future__ import annotations
+
+_applied = False
+
+
+def apply(arch: str) -> None:
+    """Prepare the torch of this process for cards of `arch`."""
+    global _applied
+    if _applied:
+        return
+    from forge.device.fake_rocm import (
+        collectives,
+        factories,
+        graphs,
+        hip,
+        operators,
+        passthrough,
+        products,
+        propagate,
+        runtime,
+        scaled_mm,
+        streams,
+        tensors,
+        topk,
+    )
+
+    _applied = True
+    streams.apply()
+    hip.apply(arch)
+    runtime.apply(arch)
+    graphs.apply()
+    factories.apply()
+    tensors.apply()
+    passthrough.apply()
+    operators.apply()
+    products.apply()
+    scaled_mm.apply(arch)
+    topk.apply()
+    collectives.apply()
+    propagate.apply()

@@ -1,0 +1,360 @@
+"""torch.utils.cpp_extension on an emulated GPU: load() and load_inline() with HIP or CUDA sources.
+
+What a ROCm torch does with hipcc and ninja is done with cdna's toolchain: hipify, a device pass to an image that the
+emulated device executes, a host pass with that image embedded, a link with the stand-in libamdhip64. All results are
+cached by content (cdna/hip/toolchain.py). Extensions without GPU code are left to torch.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import inspect
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import cpp_extension
+
+from cdna.build import cache_dir
+from cdna.errors import CompileError, ToolchainError
+from cdna.hip.diagnostics import ROCM_LIBRARIES
+from cdna.hip.toolchain import Toolchain, find
+from forge.device.fake_rocm import hip, torch_headers
+from forge.device.fake_rocm.hipify import RUNTIME, directive, hipify, with_places
+from forge.device.fake_rocm.locks import locked, write_once
+
+DEVICE_SUFFIXES = (".cu", ".hip", ".cuh")
+_USES_TORCH = re.compile(r'^\s*#\s*include\s*[<"](torch/|ATen/|c10/|pybind11/|forge_torch_hip)', re.MULTILINE)
+_USES_PYTHON = re.compile(r'^\s*#\s*include\s*[<"]Python\.h', re.MULTILINE)
+_SETS_MACRO = re.compile(r"^\s*#\s*(define|undef|pragma push_macro)\b", re.MULTILINE)
+_QUOTED = re.compile(r'^\s*#\s*include\s*"', re.MULTILINE)
+_ROCM_HEADER = re.compile(rf'^\s*#\s*include\s*[<"]((?:{"|".join(ROCM_LIBRARIES)})/[^>"\n]+)[>"]', re.MULTILINE)
+_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"\n]+)[>"].*$', re.MULTILINE)
+_TARGET = re.compile(r"^--?(?:offload-arch|amdgpu-target)[=\n]([\w:+-]+(?:,[\w:+-]+)*)$", re.MULTILINE)
+# Of a ROCm torch's own libraries: here they are in libtorch_cpu, in forge_torch_hip.h, or the runtime.
+_PART_OF_TORCH = (
+    "-lc10_hip",
+    "-ltorch_hip",
+    "-lc10_cuda",
+    "-ltorch_cuda",
+    "-lamdhip64",
+    "-lhiprtc",
+    "-lcudart",
+    "-lcuda",
+)
+_OPTIMISES = re.compile(r"-O\w*|-f(no-)?fast-math|-f(no-)?unsafe-math-optimizations|-ffp-contract=\w+")
+_KEEPS_FILES = re.compile(r"^--?save-temps(=.*)?$", re.MULTILINE)
+
+
+_versions: dict[str, list[Path]] = {}
+
+
+class BuildError(RuntimeError):
+    """What torch's own load() raises where a source does not compile."""
+
+
+@dataclass
+class Extension:
+    """What load() was given."""
+
+    name: str
+    sources: list[Path]
+    arch: str
+    cflags: list[str]
+    device_flags: list[str]
+    ldflags: list[str]
+    include_paths: list[str]
+    build_directory: str
+    optimised_host: bool = False  # host code with torch's headers too
+    folder: Path = field(init=False)  # where its sources lie as they are compiled
+
+    def __post_init__(self) -> None:
+        contents = [(path.name, path.read_text()) for path in self.sources]
+        given = [self.name, contents, self.arch, self.cflags, self.device_flags, self.ldflags, self.include_paths]
+        self.folder = cache_dir() / "torch" / f"{self.name}-{hashlib.sha256(repr(given).encode()).hexdigest()[:16]}"
+
+
+def apply(arch: str) -> None:
+    cpp_extension.IS_HIP_EXTENSION = True
+    cpp_extension.ROCM_HOME = cpp_extension.ROCM_HOME or "/opt/rocm"
+    cpp_extension._jit_compile = _with_hip(cpp_extension._jit_compile, arch)
+    cpp_extension.load_inline = _one_at_a_time(cpp_extension.load_inline)
+
+
+def _one_at_a_time(original: Callable[..., Any]) -> Callable[..., Any]:
+    """load_inline: its sources get their places in the caller's file, and only one process writes them."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def load_inline(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        given = bound.arguments
+        if not given.get("cuda_sources"):
+            return original(*args, **kwargs)
+        for key in ("cpp_sources", "cuda_sources"):
+            sources = given.get(key) or []
+            given[key] = with_places([sources] if isinstance(sources, str) else list(sources), key)
+        given["use_pch"] = False  # torch's way of precompiling headers
+        folder = given.get("build_directory") or os.environ.get("TORCH_EXTENSIONS_DIR", "")
+        with locked(f"load_inline {os.path.abspath(folder)} {given['name']}"):
+            try:
+                return original(*bound.args, **bound.kwargs)
+            except BuildError as error:
+                raise error.with_traceback(None) from None  # where in here it was found helps nobody
+
+    return load_inline
+
+
+def _with_hip(original: Callable[..., Any], arch: str) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def jit_compile(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        sources = [Path(os.path.abspath(source)) for source in given["sources"]]
+        if not (given.get("with_cuda") or any(source.suffix in DEVICE_SUFFIXES for source in sources)):
+            return original(*args, **kwargs)
+        if given.get("is_standalone"):
+            raise NotImplementedError(
+                f"load({given['name']!r}, is_standalone=True) on an emulated GPU: use `python -m cdna run`"
+            )
+        for source in sources:
+            if not source.is_file():
+                raise RuntimeError(f"load({given['name']!r}): {source}: no such file")
+        extension = _named_apart(
+            given["name"],
+            sources,
+            arch,
+            _words(given.get("extra_cflags")),
+            _words(given.get("extra_cuda_cflags")),
+            _words(given.get("extra_ldflags")),
+            [os.path.abspath(path) for path in given.get("extra_include_paths") or []],
+            os.path.abspath(given["build_directory"]),
+        )
+        notes = bool(given.get("verbose"))
+
+        def built() -> Any:
+            library = build(
+                extension, lambda text: print(f"forge: {text}", file=sys.stderr, flush=True) if notes else None
+            )
+            hip.load(arch)
+            return _import(extension.name, library, given.get("is_python_module", True))
+
+        try:
+            return built()
+        except (ImportError, OSError) as error:
+            if "undefined symbol" not in str(error):
+                raise
+            extension.optimised_host = True  # a name whose uses optimisation removes need not be defined
+            return built()
+
+    return jit_compile
+
+
+def _named_apart(name: str, *rest: Any) -> Extension:
+    """As torch does it: other sources of a name that this process has loaded already are name_v1, name_v2, ...
+
+    Python, and pybind11, would take them for the module that they know.
+    """
+    versions = _versions.setdefault(name, [])
+    original = Extension(name, *rest)
+    if original.folder not in versions:
+        versions.append(original.folder)
+    number = versions.index(original.folder)
+    return Extension(f"{name}_v{number}", *rest) if number else original
+
+
+def build(extension: Extension, note: Callable[[str], None]) -> Path:
+    """The extension's shared library; BuildError with the compiler's first message if it does not compile."""
+    toolchain = Toolchain(find().compiler, str(extension.folder))
+    with locked(f"build {extension.folder}") as first:
+        extension.folder.mkdir(parents=True, exist_ok=True)
+        if first:
+            names = ", ".join(path.name for path in extension.sources)
+            note(f"building {extension.name} for {extension.arch} ({names})")
+        _check_targets(extension)
+        try:
+            with ThreadPoolExecutor(2) as pool:
+                objects = list(pool.map(lambda path: _object(extension, toolchain, path, note), extension.sources))
+        except CompileError as error:
+            raise BuildError(f"Error building extension '{extension.name}': {error}{_hint(extension)}") from None
+        return _link(extension, toolchain, objects)
+
+
+def _absent_headers(extension: Extension, text: str) -> Path | None:
+    """A folder of empty headers, to be looked in last, by the names of those in `text` that come with ROCm's libraries.
+
+    Sources include more than they use. What they do use is missing then, and `_hint` says from where.
+    """
+    folder = extension.folder / "absent"
+    names = set(_ROCM_HEADER.findall(text))
+    for name in names:
+        write_once(folder / name, "")
+    return folder if names else None
+
+
+def _hint(extension: Extension) -> str:
+    """Which headers of ROCm's libraries the sources include that are nowhere to be found."""
+    given = os.environ.get("CPATH", "").split(os.pathsep) + extension.include_paths
+    given += [flag[2:] for flag in [*extension.cflags, *extension.device_flags] if flag.startswith("-I")]
+    headers = find().compiler.headers
+    given += [path for flag, path in zip(headers, headers[1:], strict=False) if flag == "-isystem"]
+    included = {name for source in extension.sources for name in _ROCM_HEADER.findall(source.read_text())}
+    absent = sorted(name for name in included if not any(Path(path, name).is_file() for path in given if path))
+    if not absent or find().compiler.kind == "rocm":
+        return ""
+    return (
+        f" (taken as empty: {', '.join(absent)}, of libraries that come with ROCm and are not emulated; "
+        "real headers are found where CPATH says)"
+    )
+
+
+def _object(extension: Extension, toolchain: Toolchain, original: Path, note: Callable[[str], None]) -> Path:
+    """One source through hipify, the device pass if it may hold kernels, and the host pass."""
+    device = original.suffix in DEVICE_SUFFIXES
+    text = hipify(original.read_text())
+    source = extension.folder / f"{original.stem}.{original.suffix[1:]}.hip"
+    write_once(source, (f"#include <{RUNTIME}>\n" if device else "") + directive(1, _shown(extension, original)) + text)
+
+    flags = [f"-I{path}" for path in extension.include_paths]
+    if _QUOTED.search(text):
+        flags += ["-iquote", str(original.parent)]
+    flags += _compile_flags(extension.device_flags if device else extension.cflags)
+    if not any(flag.startswith("-std=") for flag in flags):
+        flags.append("-std=c++20")
+    everything = _with_headers(text, [original.parent, *map(Path, extension.include_paths)], set())
+    absent = _absent_headers(extension, everything)
+    last = ["-idirafter", str(absent)] if absent else []
+    uses_torch = _USES_TORCH.search(everything)
+    if uses_torch:
+        torch_headers.need_libstdcxx(toolchain, f"{extension.name}: {_shown(extension, original)}")
+        # A macro that is set before torch's headers may be meant for them: then they are parsed with it.
+        parsed = not _SETS_MACRO.search(everything, 0, uses_torch.start())
+
+        def with_torch(light: bool, side: str, given: list[str]) -> list[str]:
+            if side == "host" and not extension.optimised_host:  # takes three times as long, for torch's headers' sake
+                given = [*given, "-O0"]
+            first = torch_headers.precompiled(toolchain, side, extension.arch, given, light, note) if parsed else []
+            operators = torch_headers.operator_flags(everything) if light else []
+            return [*first, *given, *torch_headers.include_flags(light), *operators, *last]
+
+        if parsed:
+            try:
+                return _passes(extension, toolchain, source, device, flags, functools.partial(with_torch, True))
+            except CompileError as error:
+                if not torch_headers.may_lack(str(error), everything):
+                    raise
+        return _passes(extension, toolchain, source, device, flags, functools.partial(with_torch, False))
+    if _USES_PYTHON.search(everything):
+        last = [*torch_headers.python_flags(), *last]
+    return _passes(extension, toolchain, source, device, flags, lambda side, given: [*given, *last])
+
+
+def _passes(
+    extension: Extension,
+    toolchain: Toolchain,
+    source: Path,
+    device: bool,
+    flags: Sequence[str],
+    complete: Callable[[str, list[str]], list[str]],
+) -> Path:
+    """The device pass, if there is one, and the host pass. complete: a side's flags to those that its headers want."""
+    from cdna.hip.container import container
+
+    defines = [*torch_headers.DEFINES, f"TORCH_EXTENSION_NAME={extension.name}"]
+    image = b""
+    if device:
+        assembly = toolchain.device_asm(source, extension.arch, defines=defines, extra=complete("device", [*flags]))
+        image = container({extension.arch: assembly})
+    # The host's code has one way of optimisation, and so one set of precompiled headers.
+    extra = complete("host", [flag for flag in flags if not _OPTIMISES.fullmatch(flag)])
+    return toolchain.host_object(source, image, extension.arch, defines=defines, extra=extra)
+
+
+def _with_headers(text: str, folders: Sequence[Path], seen: set[Path]) -> str:
+    """`text` with those headers in place that lie in folders of the user's."""
+
+    def content(found: re.Match[str]) -> str:
+        for folder in folders:
+            path = folder / found[1]
+            if path.is_file() and path not in seen:
+                seen.add(path)
+                return _with_headers(path.read_text(errors="replace"), [path.parent, *folders], seen)
+        return found[0]
+
+    return _INCLUDE.sub(content, text)
+
+
+def _shown(extension: Extension, path: Path) -> str:
+    """How messages name a source: what load_inline wrote by its bare name, which is the same wherever it was written;
+    others from the current folder where they lie in there."""
+    if str(path.parent) == extension.build_directory:
+        return path.name
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _words(flags: Any) -> list[str]:
+    """One word each: torch hands its flags to a shell."""
+    return [word for flag in flags or [] for word in shlex.split(str(flag))]
+
+
+def _compile_flags(flags: Sequence[str]) -> list[str]:
+    """Without what chooses the arch, or leaves files behind."""
+    return _TARGET.sub("", _KEEPS_FILES.sub("", "\n".join(flags))).split()
+
+
+def _check_targets(extension: Extension) -> None:
+    """As with hipcc: --offload-arch, else PYTORCH_ROCM_ARCH, else this machine's GPU."""
+    asked, told = _TARGET.findall("\n".join(extension.device_flags)), "--offload-arch"
+    if not asked:
+        asked, told = re.findall(r"[\w:+-]+", os.environ.get("PYTORCH_ROCM_ARCH", "")), "PYTORCH_ROCM_ARCH"
+    targets = [target.partition(":")[0] for group in asked for target in group.split(",")]
+    if targets and extension.arch not in targets and "native" not in targets:
+        raise BuildError(
+            f"Error building extension '{extension.name}': {told} names {', '.join(targets)}, "
+            f"and the emulated GPU is {extension.arch}: its code could not be launched"
+        )
+
+
+def _link(extension: Extension, toolchain: Toolchain, objects: Sequence[Path]) -> Path:
+    from cdna.hip.library import libraries_called_by, runtime_library
+
+    runtime = runtime_library().parent
+    given = [flag for flag in extension.ldflags if flag not in _PART_OF_TORCH]
+    given += libraries_called_by(objects, given)
+    # In one word each, so that half a gigabyte of torch is not read to name the result.
+    of_torch = [f"-Wl,-L{torch_headers.TORCH / 'lib'},-lc10,-ltorch_cpu,-ltorch,-ltorch_python"]
+    try:
+        return toolchain.link_shared(
+            objects, [*given, f"-L{runtime}", "-lamdhip64", f"-Wl,-rpath,{runtime}", *of_torch]
+        )
+    except ToolchainError as error:
+        raise BuildError(f"Error building extension '{extension.name}': {error}") from None
+
+
+def _import(name: str, library: Path, is_python_module: bool) -> Any:
+    try:
+        if not is_python_module:
+            torch.ops.load_library(str(library))
+            return str(library)
+        spec = importlib.util.spec_from_file_location(name, library)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    except (ImportError, OSError) as error:
+        missing = re.search(r"undefined symbol: (\w+)", str(error))
+        if missing and re.match(r"(__)?hip", missing[1]):
+            raise NotImplementedError(
+                f"extension '{name}' calls {missing[1]}, which the emulated runtime lacks"
+            ) from None
+        raise

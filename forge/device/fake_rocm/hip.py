@@ -1,0 +1,198 @@
+"""The HIP runtime of this process: cdna's libamdhip64, from when the first HIP extension, or Python through ctypes,
+asks for it."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import functools
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from forge.device import hook
+from forge.device.fake_rocm import operators, tags
+
+_library: ctypes.CDLL | None = None
+_factories: Any = None  # keeps what is registered with torch's dispatcher
+
+
+_dlopen: Callable[..., int] = ctypes._dlopen  # type: ignore[attr-defined]
+_find_library = ctypes.util.find_library
+STEMS = ("libamdhip64", "libhiprtc")  # ROCm's libraries that the runtime stands for
+
+
+def apply(arch: str) -> None:
+    """Let ctypes find the runtime by its name, under which a ROCm build of torch has it loaded."""
+
+    def dlopen(name: Any, mode: int = ctypes.DEFAULT_MODE) -> int:
+        file = os.path.basename(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else ""
+        if not file.startswith(STEMS) or ".so" not in file:
+            return _dlopen(name, mode)
+        if _library is None:
+            sys.path.insert(0, hook.ROOT)  # cdna may not have been imported yet
+            try:
+                load(arch)
+            finally:
+                sys.path.remove(hook.ROOT)
+        assert _library is not None
+        return _dlopen(_library._name, mode)
+
+    def find_library(name: str) -> str | None:
+        return f"lib{name}.so" if f"lib{name}" in STEMS else _find_library(name)
+
+    ctypes._dlopen = dlopen  # type: ignore[attr-defined]
+    ctypes.util.find_library = find_library
+
+
+def load(arch: str) -> None:
+    """Load the runtime, with as many devices as torch.cuda has, and make torch's current one its own."""
+    global _library
+    if _library is not None:
+        return
+    from cdna.engine import engine
+    from cdna.hip.library import runtime_library
+    from cdna.hip.run import compiler_of_the_program
+
+    engine()  # logs what the runtime launches, for case_report
+    os.environ["CDNA_ARCH"] = arch
+    os.environ["CDNA_DEVICES"] = str(tags.device_count())
+    os.environ.update(compiler_of_the_program())
+    # global, and so the one that a later dlopen("libamdhip64.so") finds
+    path = str(runtime_library())
+    _library = ctypes.CDLL(path, handle=_dlopen(path, ctypes.RTLD_GLOBAL))
+    _library.hipGetErrorString.restype = ctypes.c_char_p
+    if os.environ.get("CDNA_CHECKS"):  # kernels get plain addresses: where tensors end, only their allocator knows
+        _library.cdna_watch_allocator(b"libc10.so")
+    _make_gpu_tensors_on_host()
+    torch.Tensor.zero_ = _zero
+    torch.empty, torch.zeros = _in_device_memory(torch.empty, False), _in_device_memory(torch.zeros, True)
+    set_device(tags.current.index)
+
+
+def set_device(index: int) -> None:
+    """Follow torch.cuda.set_device. An error of earlier work is for `synchronize` to tell."""
+    if _library is not None:
+        _library.hipSetDevice(index)
+
+
+def synchronize() -> None:
+    """Wait for nothing, as all work is done, but raise what went wrong: torch.cuda.synchronize."""
+    if _library is not None:
+        _check(_library.hipDeviceSynchronize())
+
+
+def new_stream(index: int) -> int | None:
+    """Handle of a new stream on a GPU; None where no extension has been loaded that could use it."""
+    if _library is None:
+        return None
+    handle, before = ctypes.c_void_p(), ctypes.c_int()
+    _check(_library.hipGetDevice(ctypes.byref(before)))
+    _check(_library.hipSetDevice(index))
+    _check(_library.hipStreamCreateWithFlags(ctypes.byref(handle), 1))  # hipStreamNonBlocking, as torch's are
+    _check(_library.hipSetDevice(before))
+    return handle.value
+
+
+def begin_capture(queue: int) -> None:
+    """Let the runtime record what is put on a queue, by its handle, for `end_capture`."""
+    if _library is not None:
+        _check(_library.hipStreamBeginCapture(ctypes.c_void_p(queue), 2))  # hipStreamCaptureModeRelaxed
+
+
+def end_capture(queue: int) -> Callable[[], None] | None:
+    """What launches everything that has been recorded; None if nothing was."""
+    if _library is None:
+        return None
+    graph, executable, nodes = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+    _check(_library.hipStreamEndCapture(ctypes.c_void_p(queue), ctypes.byref(graph)))
+    _check(_library.hipGraphGetNodes(graph, None, ctypes.byref(nodes)))
+    if not nodes.value:
+        _check(_library.hipGraphDestroy(graph))
+        return None
+    _check(_library.hipGraphInstantiate(ctypes.byref(executable), graph, None, None, ctypes.c_size_t(0)))
+    _check(_library.hipGraphDestroy(graph))
+    library = _library
+
+    def launch() -> None:
+        from forge.device.fake_rocm import streams
+
+        _check(library.hipGraphLaunch(executable, ctypes.c_void_p(streams.current_stream().cuda_stream)))
+
+    weakref.finalize(launch, library.hipGraphExecDestroy, executable).atexit = False
+    return launch
+
+
+_torch_zero = torch.Tensor.zero_
+LARGE_BYTES = 64 << 20
+SHARED_BYTES = 1 << 20
+
+
+@functools.wraps(_torch_zero)
+def _zero(self: torch.Tensor) -> torch.Tensor:
+    """Heaps that an extension allocated may be larger than the host's memory: the runtime clears without writing."""
+    from forge.device.fake_rocm import graphs
+
+    plain = self.is_contiguous() and tags.real_device(self).type == "cpu"
+    if self.nbytes < LARGE_BYTES or graphs.capturing() or not plain:
+        return _torch_zero(self)
+    assert _library is not None
+    _check(_library.hipMemset(ctypes.c_void_p(self.data_ptr()), 0, ctypes.c_size_t(self.nbytes)))
+    return self
+
+
+def _in_device_memory(factory: Callable[..., Any], clear: bool) -> Callable[..., Any]:
+    """Large tensors in memory that hipMalloc gives: other ranks can open it (hipIpcGetMemHandle), as torch's own on a
+    GPU. What is made before the first extension is loaded, or by operations, stays where it is."""
+
+    @functools.wraps(factory)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        from forge.device.fake_rocm import graphs
+
+        made = factory(*args, **kwargs)
+        tag = tags.tag_of(made)
+        if graphs.capturing():  # the graph has this memory already
+            return made
+        plain = made.is_contiguous() and not made.requires_grad and kwargs.get("out") is None
+        if tag is None or tag == tags.CPU or made.nbytes < SHARED_BYTES or not plain:
+            return made
+        address = ctypes.c_void_p()
+        assert _library is not None
+        _check(_library.hipMalloc(ctypes.byref(address), ctypes.c_size_t(made.nbytes)))
+        memory = (ctypes.c_char * made.nbytes).from_address(address.value or 0)
+        weakref.finalize(memory, _library.hipFree, address).atexit = False
+        if clear:
+            _check(_library.hipMemset(address, 0, ctypes.c_size_t(made.nbytes)))
+        with tags.quiet():
+            tensor = torch.frombuffer(memory, dtype=torch.uint8).view(made.dtype).view(made.shape)
+        return tags.mark(tensor, tag)
+
+    return make
+
+
+def _check(error: int) -> None:
+    if error:
+        assert _library is not None
+        raise RuntimeError(f"HIP error: {_library.hipGetErrorString(error).decode()}")
+
+
+def _make_gpu_tensors_on_host() -> None:
+    """C++ code asks torch's dispatcher for tensors on DeviceType::CUDA, of which a CPU build knows nothing.
+
+    Every factory (zeros, full, arange, to(device) ...) ends in one of these two. From Python none of them comes here:
+    factories.py sees the device first.
+    """
+    global _factories
+    _factories = torch.library.Library("aten", "IMPL", "CUDA")
+    for name in ("empty.memory_format", "empty_strided"):
+        packet, _, overload = name.partition(".")
+        operation = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        operators.library_impl_as_named(_factories, name, functools.partial(_on_host, operation), "CUDA")
+
+
+def _on_host(operation: Any, *args: Any, device: Any = None, pin_memory: Any = None, **kwargs: Any) -> Any:
+    return tags.mark(operation(*args, device=tags.CPU_DEVICE, **kwargs), tags.target(device))

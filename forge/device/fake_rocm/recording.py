@@ -1,0 +1,90 @@
+"""HIP extensions compiled as for an emulated GPU, and their launches noted instead of carried out.
+
+What `gen_submission.py --check` knows of HIP: which kernels there are, what each takes, and what host code launches.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cdna.asm import parse, source_line
+from cdna.hip.names import demangled, template_arguments
+from cdna.hip.toolchain import Toolchain
+from cdna.resources import Resources, read_resources
+from forge.device.fake_rocm import hip, tags
+
+_CALLBACK = ctypes.CFUNCTYPE(
+    None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint64
+)
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A kernel of a compiled HIP source; a template counts once for each set of arguments."""
+
+    name: str  # mangled
+    function: str  # as the source has it
+    arguments: list[str]  # of a template
+    place: str  # file:line of its first instruction
+    resources: Resources
+    compile_s: float | None  # of its whole file; None where the cache had it
+
+
+@dataclass(frozen=True)
+class Launch:
+    kernel: str  # mangled
+    threads: int  # of a workgroup
+    dynamic_lds_bytes: int
+
+
+class Recording:
+    """From its making on, device code that is compiled is noted, and every launch goes to `launched`."""
+
+    def __init__(self, arch: str, launched: Callable[[Launch], None]) -> None:
+        self.kernels: dict[str, CompiledKernel] = {}  # by mangled name
+        hip.load(arch)
+        assert hip._library is not None
+        compile_file = Toolchain.device_asm_file
+
+        def noted(toolchain: Toolchain, source: Path, *args: Any, **kwargs: Any) -> Path:
+            started, wall = time.monotonic(), time.time()
+            path = compile_file(toolchain, source, *args, **kwargs)
+            fresh = path.stat().st_mtime >= wall - 1
+            self.note(path.read_text(), time.monotonic() - started if fresh else None)
+            return path
+
+        Toolchain.device_asm_file = noted  # type: ignore[method-assign, assignment]
+
+        def record(kernel: bytes, groups: Any, threads: Any, dynamic_lds_bytes: int) -> None:
+            launched(Launch(kernel.decode(), threads[0] * threads[1] * threads[2], dynamic_lds_bytes))
+
+        self._callback = _CALLBACK(record)  # ctypes keeps no reference
+        hip._library.cdna_record_launches(self._callback)
+
+    def note(self, assembly: str, compile_s: float | None) -> None:
+        asm = parse(assembly)
+        for resources in read_resources(assembly):
+            name = resources.kernel
+            first = asm.labels.get(name)
+            place = source_line(asm, asm.statements[first]) if first is not None else ""
+            function, arguments = template_arguments(demangled(name))
+            self.kernels[name] = CompiledKernel(name, function, arguments, place, resources, compile_s)
+
+
+def unwritten(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor on the GPU in memory that only its use would take: it may be larger than the machine's."""
+    elements = 1 + sum((size - 1) * step for size, step in zip(shape, stride)) if all(shape) else 0
+    no_reserve = 0x4000  # MAP_NORESERVE, which Python's mmap does not name everywhere
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve
+    memory = mmap.mmap(-1, max(1, elements) * dtype.itemsize, flags=flags)
+    with tags.quiet():
+        flat = torch.frombuffer(memory, dtype=torch.uint8).view(dtype)
+        return tags.mark(flat.as_strided(tuple(shape), tuple(stride)), tags.current.index)

@@ -1,0 +1,205 @@
+"""torch's headers for HIP sources on an emulated GPU, where torch is a CPU build.
+
+A folder that comes before torch's own holds what differs: the headers of c10/hip and ATen/hip, which only a ROCm build
+has (all of them are include/forge_torch_hip.h here), and copies of two of torch's in which a tensor claims its GPU.
+include/thrust has what torch's headers want of rocThrust.
+Parsing torch's headers takes ten seconds a pass, so that is done once, and kept (precompiled headers, 100 MB each).
+Half of what they hold no kernel needs: the C++ frontend (torch::nn and its like) and functions of thousands of
+operators. The light ones leave that out, but for the operators that a source mentions, and are tried first.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import sysconfig
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from cdna.build import cache_dir
+from cdna.errors import CompileError, ToolchainError
+from cdna.hip.beginnings import is_harmless, options
+from cdna.hip.toolchain import Toolchain
+from forge.device.fake_rocm.locks import locked, write_once
+from forge.device.fake_rocm.tags import TAG
+
+INCLUDE = Path(__file__).with_name("include")
+TORCH = Path(torch.__file__).parent
+# As torch.utils.cpp_extension has them for ROCm, and pybind11's name for the C++ library.
+DEFINES = (
+    "__HIP_PLATFORM_AMD__=1",
+    "USE_ROCM=1",
+    "HIPBLAS_V2",
+    "CUDA_HAS_FP16=1",
+    "__HIP_NO_HALF_OPERATORS__=1",
+    "__HIP_NO_HALF_CONVERSIONS__=1",
+    "HIP_ENABLE_WARP_SYNC_BUILTINS=1",
+    "TORCH_API_INCLUDE_EXTENSION_H",
+)
+
+# XX is CUDA in the folder cuda, HIP in the folder hip.
+C10 = "XXStream XXGuard XXException XXFunctions XXMiscFunctions XXCachingAllocator XXEvent impl/XXGuardImpl"
+ATEN = "XXContext XXContextLight XXEvent Exceptions XXUtils XXDevice PeerToPeerAccess"
+MASQUERADING = "HIPAllocator HIPCachingAllocator HIPGuardImpl HIPStream"
+PRECOMPILED = """#include <hip/hip_runtime.h>
+#include <torch/extension.h>
+#include <forge_torch_hip.h>
+"""
+
+# (pattern, replacement) in a header of torch's; each must match.
+CLAIMS = {
+    "ATen/core/TensorBase.h": (
+        (r"\A", f'#define FORGE_TAG "{TAG}"\n#include <forge_claim.h>\n'),
+        (r"(Device device\(\) const \{\s*return )impl_->device\(\);", r"\1forge::claimed_device(impl_.get());"),
+        (r"(get_device\(\) const \{[^}]*return )impl_->get_device\(\);", r"\1device().index();"),
+        (r"(bool is_cpu\(\) const \{[^}]*return )impl_->is_cpu\(\);", r"\1device().is_cpu();"),
+        (r"(bool is_cuda\(\) const \{[^}]*return )impl_->is_cuda\(\);", r"\1device().is_cuda();"),
+    ),
+    "ATen/ops/from_blob.h": (
+        (r"(target_device\([^)]*\)[^{]*\{\s*device_ = )value;", r"\1forge::host_if_gpu(value);"),
+        (
+            r"(TensorMaker& options\([^)]*\)[^{]*\{\s*opts_ = )value;",
+            r"\1value.device(forge::host_if_gpu(value.device_opt()));",
+        ),
+    ),
+}
+
+
+# The headers of which the light ones leave something out, and what: lines that match. torch/extension.h is made anew.
+_LEFT_OUT = {"ATen/ATen.h": r"^#include <ATen/(Native)?Functions\.h>\n"}
+_OF_PYTHON = re.compile(r"^#include <torch/csrc/.*>\n", re.MULTILINE)
+# With it torch's headers include the operators that they use one by one.
+_LIGHT = "-DAT_PER_OPERATOR_HEADERS"
+
+
+def standins() -> list[str]:
+    """Names of the headers that are all forge_torch_hip.h."""
+    names = [f"ATen/hip/impl/{name}MasqueradingAsCUDA.h" for name in MASQUERADING.split()]
+    for folder in ("hip", "cuda"):
+        names += [f"c10/{folder}/{name}.h".replace("XX", folder.upper()) for name in C10.split()]
+        names += [f"ATen/{folder}/{name}.h".replace("XX", folder.upper()) for name in ATEN.split()]
+    return names
+
+
+def claiming(name: str, text: str) -> str:
+    """A header of torch's in which a tensor claims its GPU."""
+    for pattern, replacement in CLAIMS[name]:
+        text, count = re.subn(pattern, replacement, text, count=1)
+        if not count:
+            raise ToolchainError(f"torch {torch.__version__} has another {name} than expected: no match of {pattern!r}")
+    return text
+
+
+@functools.cache
+def overlay() -> Path:
+    """The folder that comes before torch's own."""
+    files = dict.fromkeys(standins(), "#pragma once\n#include <forge_torch_hip.h>\n")
+    for name in CLAIMS:
+        files[name] = claiming(name, (TORCH / "include" / name).read_text())
+    files["forge_precompiled.h"] = PRECOMPILED
+    return _written(files)
+
+
+@functools.cache
+def light_overlay() -> Path:
+    """The folder that comes before overlay() where the light headers are meant."""
+    files = {}
+    for name, lines in _LEFT_OUT.items():
+        files[name] = re.sub(lines, "", (TORCH / "include" / name).read_text(), flags=re.MULTILINE)
+    of_python = _OF_PYTHON.findall((TORCH / "include/torch/csrc/api/include/torch/python.h").read_text())
+    files["torch/extension.h"] = "".join(["#pragma once\n#include <torch/types.h>\n", *of_python])
+    return _written(files)
+
+
+def _written(files: dict[str, str]) -> Path:
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
+    folder = cache_dir() / "torch" / f"headers-{digest}"
+    for name, text in files.items():
+        write_once(folder / name, text)
+    return folder
+
+
+def include_flags(light: bool) -> list[str]:
+    """Compiler flags that give torch's headers, or the light ones, and Python's."""
+    torch_include = TORCH / "include"
+    folders = [overlay(), INCLUDE, torch_include, torch_include / "torch/csrc/api/include"]
+    if light:
+        folders.insert(0, light_overlay())
+    flags = [flag for folder in folders for flag in ("-isystem", str(folder))] + python_flags()
+    return [_LIGHT, *flags] if light else flags
+
+
+@functools.cache
+def _operators() -> frozenset[str]:
+    """Names of torch's operators, each of which has a header."""
+    return frozenset(path.stem for path in (TORCH / "include/ATen/ops").glob("*.h"))
+
+
+def operator_flags(text: str) -> list[str]:
+    """Compiler flags that give the functions of the operators whose names are in `text`, with the light headers."""
+    words = {re.sub(r"(_outf?|_)$", "", word) for word in re.findall(r"\w+", text)}
+    return [flag for name in sorted(words & _operators()) for flag in ("-include", f"ATen/ops/{name}.h")]
+
+
+_TORCHS_NAME = re.compile(r"\b(torch|at|c10)::|namespace '(torch|at|c10)|'(TORCH|AT|C10)_\w+'")
+_UNKNOWN = re.compile(r"undeclared|unknown type|no (template|type) named|no matching")
+_USING = re.compile(r"\busing\s+namespace\s+(torch|at|c10)\b")
+
+
+def may_lack(message: str, text: str) -> bool:
+    """Whether a compiler's message about `text` may come from what the light headers leave out."""
+    if str(TORCH) in message or _TORCHS_NAME.search(message):
+        return True
+    return bool(_USING.search(text) and _UNKNOWN.search(message))
+
+
+def python_flags() -> list[str]:
+    """Compiler flags that give Python's headers alone."""
+    python = sysconfig.get_paths()["include"]
+    if not Path(python, "Python.h").is_file():
+        raise ToolchainError(
+            f"no {python}/Python.h, which torch extensions include: install Python's headers (Debian: python3-dev)"
+        )
+    return ["-isystem", python]
+
+
+def need_libstdcxx(toolchain: Toolchain, what: str) -> None:
+    """torch's wheels are built with libstdc++: a std::string of another C++ library would not be theirs."""
+    if toolchain.compiler.cxx_library != "libstdc++":
+        raise ToolchainError(
+            f"{what} includes torch's headers, which need libstdc++ as torch's own wheel does, and "
+            f"{toolchain.compiler.label} has only libc++: "
+            "install g++ (Debian, Ubuntu: apt-get install g++), or keep torch out of the source"
+        )
+
+
+# Beside what is harmless anyway: -O3 is the default of device code; macros and folders are meant for the user's own.
+_HARMLESS = ("-O3", "-I", "-D", "-isystem", "-iquote", "-include")
+
+
+def relevant(flags: Sequence[str]) -> list[str]:
+    """Those of a user's compiler flags with which a header has to be precompiled anew."""
+    kept = [option for option in options(flags) if not (is_harmless(option) or option[0] in _HARMLESS)]
+    return [word for option in kept for word in option]
+
+
+def precompiled(
+    toolchain: Toolchain, side: str, arch: str, flags: Sequence[str], light: bool, note: Callable[[str], None]
+) -> list[str]:
+    """Flags that give torch's headers at once; none where they cannot be precompiled with the user's flags."""
+    header = overlay() / "forge_precompiled.h"
+    kept = relevant(flags)
+    lasting = Toolchain(toolchain.compiler, str(overlay()))  # the same for every extension
+    arguments = {"defines": DEFINES, "extra": [*include_flags(light), *kept]}
+    with locked(f"precompiled {side} {arch} {kept} {header} {light}") as first:
+        if first:
+            all_of = "" if light else "all of "
+            note(f"parsing {all_of}torch's headers for the {side} (once per machine and set of compiler flags) ...")
+        try:
+            path = lasting.precompiled_header(header, side, arch, **arguments)  # type: ignore[arg-type]
+        except CompileError:
+            return []
+    return ["-Xclang", "-include-pch", "-Xclang", str(path)]

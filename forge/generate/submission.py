@@ -1,0 +1,69 @@
+"""Reading a submission, and what can be said of it without running it."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from pathlib import Path
+
+from forge.generate.rules import MAX_BYTES, TEXT_RULES
+
+MAX_REFUSALS = 3  # shown; one is enough to be refused
+
+
+class SubmissionError(Exception):
+    """The file cannot be a submission. One line."""
+
+
+def read_submission(path: Path) -> bytes:
+    """The file's bytes, after the checks that need no process."""
+    if path.is_dir():
+        raise SubmissionError(f"{path}: a folder, not a submission file")
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        hint = "; make one with gen_submission.py, or name yours with --submission FILE"
+        raise SubmissionError(f"{path}: no such file{hint}") from None
+    except OSError as error:
+        raise SubmissionError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # invalid escapes and the like are the author's to see when it runs
+            tree = ast.parse(content, str(path))
+    except SyntaxError as error:
+        raise SubmissionError(f"{path}:{error.lineno or '?'}: not valid Python: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SubmissionError(f"{path}: not valid Python: {error}") from None
+    if not _may_define(tree, "custom_kernel"):
+        raise SubmissionError(f"{path}: defines no custom_kernel(data), which is what is called and judged")
+    return content
+
+
+def _may_define(tree: ast.Module, name: str) -> bool:
+    """Whether running the module could bind `name`; yes where only running it can tell."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=found) | ast.ClassDef(name=found) if found == name:
+                return True
+            case ast.Name(id=found, ctx=ast.Store()) if found == name:
+                return True
+            case ast.Name(id="exec" | "globals" | "setattr" | "vars"):
+                return True
+            case ast.alias(name=found, asname=other) if (other or found) in (name, "*"):
+                return True
+    return False
+
+
+def refusals(content: bytes) -> list[str]:
+    """What the leaderboard would refuse at its door, one line each. Locally such a file still runs."""
+    lines = []
+    if len(content) >= MAX_BYTES:
+        lines.append(f"{len(content):,} bytes; the leaderboard refuses {MAX_BYTES:,} and more")
+    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        for rule in TEXT_RULES:
+            match = rule.pattern.search(line)
+            if match and "#!POPCORN" not in match[0]:  # in a finished file these lines are wanted
+                lines.append(f"submission line {number}: {match[0].strip()!r}: {rule.reason}")
+    return lines[:MAX_REFUSALS]

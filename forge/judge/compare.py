@@ -1,0 +1,172 @@
+"""How far an output is from the reference: relative L2 error and the worst element. Runs in the worker.
+
+This stands beside the problem's own check_implementation and judges nothing: some official tolerances are so
+wide that an output of zeros passes, and a relative L2 error of 1 says so.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from forge.judge.results import Accuracy, Worst
+
+CHUNK_ELEMENTS = 2**24
+SLOW_REFERENCE_S = 5.0  # a reference slower than this is not run again in float64
+LARGE_INPUT_BYTES = 2**30  # nor is one whose input would need eight times this
+PLAUSIBLE_REL_L2 = 0.05  # between the reference and itself in float64; beyond, the dtypes are part of its meaning
+
+
+def copy_data(data: Any, kind: str, device: str | None = None) -> Any:
+    """A problem's input with its tensors copied: "tensors" in tuples, lists and dicts (to `device`, if one is named),
+    "deep", or "none"."""
+    if kind == "none":
+        return data
+    if kind == "deep":
+        return copy.deepcopy(data)
+    return _map_tensors(data, lambda tensor: tensor.clone() if device is None else tensor.clone().to(device))
+
+
+def _map_tensors(data: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    if isinstance(data, torch.Tensor):
+        return change(data)
+    if isinstance(data, tuple):
+        return tuple(_map_tensors(item, change) for item in data)
+    if isinstance(data, list):
+        return [_map_tensors(item, change) for item in data]
+    if isinstance(data, dict):
+        return {key: _map_tensors(item, change) for key, item in data.items()}
+    return data
+
+
+def tensors_of(output: Any, path: str = "output") -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor of an output, with a name such as output[1]['k']."""
+    if isinstance(output, torch.Tensor):
+        yield path, output
+    elif isinstance(output, (tuple, list)):
+        for i, item in enumerate(output):
+            yield from tensors_of(item, f"{path}[{i}]")
+    elif isinstance(output, dict):
+        for key, item in output.items():
+            yield from tensors_of(item, f"{path}[{key!r}]")
+
+
+def foreign_objects(output: Any, path: str = "output") -> list[str]:
+    """One phrase for each object in place of a tensor that torch would let decide how it compares."""
+    if type(output) in (torch.Tensor, torch.nn.Parameter):
+        return []
+    if isinstance(output, (tuple, list)):
+        return [text for i, item in enumerate(output) for text in foreign_objects(item, f"{path}[{i}]")]
+    if isinstance(output, dict):
+        return [text for key, item in output.items() for text in foreign_objects(item, f"{path}[{key!r}]")]
+    if isinstance(output, torch.Tensor) or hasattr(type(output), "__torch_function__"):
+        return [f"{path} is a {type(output).__name__}, not a plain torch.Tensor"]
+    return []
+
+
+def describe_output(output: Any) -> str:
+    """float32[4, 8] on cuda:0; (float32[4], NoneType)."""
+    if isinstance(output, torch.Tensor):
+        return f"{_short(output.dtype)}{list(output.shape)} on {output.device}"
+    if isinstance(output, (tuple, list)):
+        return f"({', '.join(map(describe_output, output))})"
+    return type(output).__name__
+
+
+@torch.no_grad()
+def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
+    """Compares two outputs of the same structure, tensor by tensor, in float64."""
+    pairs, problem = _pair(got, wanted)
+    if problem:
+        return Accuracy(None, reference, problem=problem)
+    error_sum, wanted_sum, worst, worst_gap = 0.0, 0.0, None, -1.0
+    for where, mine, theirs in pairs:
+        flat_mine, flat_theirs = mine.detach().reshape(-1), theirs.detach().reshape(-1)
+        for start in range(0, flat_theirs.numel(), CHUNK_ELEMENTS):
+            a = flat_mine[start : start + CHUNK_ELEMENTS].to(torch.float64)
+            b = flat_theirs[start : start + CHUNK_ELEMENTS].to(torch.float64)
+            same = (a == b) | (a.isnan() & b.isnan())
+            gap = torch.where(same, 0.0, (a - b).abs()).nan_to_num(math.inf, math.inf)
+            wanted_sum += float(b[b.isfinite()].square().sum())
+            error_sum += float(gap.square().sum())
+            largest = float(gap.max())
+            if largest > worst_gap:
+                worst_gap, flat = largest, start + int(gap.argmax())
+                index = _unravel(flat, theirs.shape)
+                worst = Worst(where, index, float(flat_mine[flat]), float(flat_theirs[flat]))
+    if wanted_sum > 0:
+        rel_l2 = math.sqrt(error_sum / wanted_sum)
+    else:
+        rel_l2 = 0.0 if error_sum == 0 else math.inf
+    return Accuracy(rel_l2, reference, worst if worst_gap > 0 else None)
+
+
+def _pair(got: Any, wanted: Any) -> tuple[list[tuple[str, torch.Tensor, torch.Tensor]], str]:
+    mine, theirs = dict(tensors_of(got)), dict(tensors_of(wanted))
+    if not theirs:
+        return [], "the reference returns no tensor"
+    if mine.keys() != theirs.keys():
+        return [], f"tensors returned: {', '.join(mine) or 'none'}; wanted: {', '.join(theirs)}"
+    for where, tensor in theirs.items():
+        if mine[where].shape != tensor.shape:
+            return [], f"{where} has shape {list(mine[where].shape)}, wanted {list(tensor.shape)}"
+        if tensor.numel() == 0:
+            return [], f"{where} is empty"
+    return [(where, mine[where].to(theirs[where].device), theirs[where]) for where in theirs], ""
+
+
+def _unravel(flat: int, shape: torch.Size) -> tuple[int, ...]:
+    index: list[int] = []
+    for size in reversed(shape):
+        flat, place = divmod(flat, size)
+        index.append(place)
+    return tuple(reversed(index))
+
+
+def dtype_differences(got: Any, wanted: Any) -> list[str]:
+    """One phrase for each tensor of another dtype than the reference's: most official checks do not look."""
+    mine, theirs = dict(tensors_of(got)), dict(tensors_of(wanted))
+    return [
+        f"{where} is {_short(mine[where].dtype)}, the reference returns {_short(tensor.dtype)}"
+        for where, tensor in theirs.items()
+        if where in mine and mine[where].dtype != tensor.dtype
+    ]
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def best_reference(
+    ref_kernel: Callable[[Any], Any], make_data: Callable[[], Any], slow_s: float = SLOW_REFERENCE_S
+) -> tuple[Any, Any, str]:
+    """(reference output, the same in higher precision if possible, "float64" or "reference").
+
+    A reference is a function of its input's dtypes, so running it on float64 copies of the floating-point
+    inputs gives its value without its rounding. Where that fails, or changes the result by more than rounding
+    could (the reference views bits, or quantises), its own output serves.
+    """
+    started = time.monotonic()
+    plain = ref_kernel(make_data())
+    if time.monotonic() - started > slow_s:
+        return plain, plain, "reference"
+    data = make_data()
+    if sum(t.nbytes for _, t in tensors_of(data)) > LARGE_INPUT_BYTES:
+        return plain, plain, "reference"
+    try:
+        exact = ref_kernel(_map_tensors(data, _to_float64))
+    except Exception:  # a dtype that an operator of the reference does not take
+        return plain, plain, "reference"
+    difference = accuracy_of(exact, plain, "reference").rel_l2
+    if difference is None or not difference < PLAUSIBLE_REL_L2:
+        return plain, plain, "reference"
+    return plain, exact, "float64"
+
+
+def _to_float64(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.float64) if tensor.is_floating_point() else tensor.clone()

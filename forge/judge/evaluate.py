@@ -1,0 +1,161 @@
+"""One evaluation: a problem, a submission, a harness row and a device in; a Run out."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Protocol
+
+from forge.judge.messages import Setup
+from forge.judge.plan import EvalPlan
+from forge.judge.rank_order import RankOrder
+from forge.judge.results import CaseResult, Run, Status
+from forge.judge.worker_pool import Progress, RankAnswer, WorkerPool
+from forge.judge.workspace import Workspace
+from forge.task.cases import CaseSpec
+
+HANGS_BEFORE_STOP = 2  # a submission that hung this often in a row is not given the other cases as well
+
+
+class Listener(Protocol):
+    """Hears of an evaluation's progress."""
+
+    def case_started(self, case: CaseSpec, position: int, count: int) -> None: ...
+
+    def case_progress(self, phase: str, seconds: float) -> None: ...
+
+    def case_finished(self, result: CaseResult) -> None: ...
+
+
+def evaluate(plan: EvalPlan, run: Run, listener: Listener) -> None:
+    """Fills `run` case by case, so that an interrupted evaluation still has what it found."""
+    with Judge(plan, run, listener) as judge:
+        for position in range(len(judge.cases)):
+            judge.step(position)
+
+
+class Judge:
+    """Context manager: a submission's workers, and its cases one by one."""
+
+    def __init__(self, plan: EvalPlan, run: Run, listener: Listener) -> None:
+        self.plan, self.run, self.listener = plan, run, listener
+        self.cases = _cases_of_mode(plan)
+        self.stopped = ""  # why the cases that are left do not run
+        self._warm = plan.mode not in ("benchmark", "leaderboard") or not run.timed
+        self._hangs = 0
+
+    def __enter__(self) -> Judge:
+        self._started = time.monotonic()
+        self.workspace = Workspace(self.plan.problem, self.plan.submission)
+        self.workspace.__enter__()
+        self.pool = make_pool(self.plan, self.workspace, self.listener.case_progress)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self.pool.close()
+            self.run.fingerprint = self.pool.fingerprint
+            self.run.elapsed_s = time.monotonic() - self._started
+            self._compare_with_mode_limit()
+        finally:
+            self.workspace.__exit__(*exc)
+
+    def step(self, position: int) -> CaseResult:
+        """Runs one case, or says why it is not run."""
+        case = self.cases[position]
+        if self.stopped:
+            result = CaseResult(case.index, case.spec, Status.NOT_RUN, self.stopped)
+        else:
+            self.listener.case_started(case, position, len(self.cases))
+            started = time.monotonic()
+            problem = self.pool.ensure_started()
+            result = self._broken(case, problem, started) if problem is not None else self._judge(case)
+        self.run.cases.append(result)
+        self.listener.case_finished(result)
+        return result
+
+    def _compare_with_mode_limit(self) -> None:
+        """The leaderboard's time-out is that of all cases together; ours is for each."""
+        spent_s = sum(case.elapsed_s for case in self.run.cases)
+        limit_s = self.plan.problem.timeouts.of_mode(self.plan.mode)
+        if self.run.timed and spent_s > limit_s:
+            self.run.warnings.append(
+                f"these cases took {spent_s:.0f} s; the leaderboard ends mode {self.plan.mode} after {limit_s:g} s"
+            )
+
+    def _broken(self, case: CaseSpec, problem: RankAnswer[Any], started: float) -> CaseResult:
+        """The submission did not load: the case that it was to run says so, and no other is tried."""
+        result = CaseResult(
+            case.index,
+            case.spec,
+            problem.status,
+            problem.message,
+            problem.rank,
+            problem.answer.phase,
+            problem.answer.trace,
+            problem.last_words,
+            elapsed_s=time.monotonic() - started,
+        )
+        if changes := self.workspace.changed():
+            result.message += f"; {', '.join(changes)}"
+        self.run.broken = result
+        self.stopped = "the submission did not load"
+        return result
+
+    def _judge(self, case: CaseSpec) -> CaseResult:
+        plan, ranks, result = self.plan, self.plan.ranks_of(case), None
+        if not self._warm:
+            self._warm = True
+            result = self.pool.run(case, ranks, plan.mode, warm_up=True, accuracy=False)
+            if result.status in (Status.PASS, Status.FAIL):
+                result = None  # the warm-up's verdict does not count, the case's own does
+        if result is None:
+            back_to_back = plan.back_to_back and plan.mode == "benchmark" and self.run.timed
+            result = self.pool.run(case, ranks, plan.mode, accuracy=plan.accuracy, back_to_back=back_to_back)
+        _look_at_folder(result, self.pool, self.workspace)
+        self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0
+        if self._hangs >= HANGS_BEFORE_STOP:
+            self.stopped = f"{self._hangs} cases in a row did not end in time"
+        elif plan.mode == "leaderboard" and not result.passed:
+            self.stopped = "leaderboard mode stops at the first failing case"
+        return result
+
+
+def make_pool(plan: EvalPlan, workspace: Workspace, progress: Progress, **worker: Any) -> WorkerPool:
+    """worker: of which kind, as WorkerPool takes it."""
+    setup = Setup("", plan.device.name, plan.device.arch, plan.harness.name, plan.seed, not plan.device.emulated)
+    order = RankOrder(plan.most_ranks, plan.seed, plan.fixed_ranks)
+    environment = run_environment(plan, workspace)
+    return WorkerPool(workspace.make_folder, environment, setup, order, plan.grouped, plan.limit_s, progress, **worker)
+
+
+def run_environment(plan: EvalPlan, workspace: Workspace) -> dict[str, str]:
+    """For every process of a run: the workspace's variables and the device's."""
+    environment = workspace.environment()
+    added = plan.device.environment()
+    if "PYTHONPATH" in added:  # the device's comes from this process's, which names our own folder
+        kept = environment["PYTHONPATH"].split(os.pathsep)
+        first = added["PYTHONPATH"].split(os.pathsep)[0]
+        added = {**added, "PYTHONPATH": os.pathsep.join([first, *filter(None, kept)])}
+    environment.update(added, POPCORN_GPUS=str(plan.most_ranks))
+    if plan.device.emulated and plan.most_ranks > 1:  # all ranks share this machine's cores
+        environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // plan.most_ranks)))
+    return environment
+
+
+def _cases_of_mode(plan: EvalPlan) -> list[CaseSpec]:
+    """Leaderboard mode of some harnesses times the last case alone."""
+    return plan.cases[-1:] if plan.mode == "leaderboard" and plan.harness.leaderboard_cases == "last" else plan.cases
+
+
+def _look_at_folder(result: CaseResult, pool: WorkerPool, workspace: Workspace) -> None:
+    """A submission that rewrites or removes the files it is judged with has no verdict worth keeping."""
+    changes = workspace.changed()
+    if not changes:
+        return
+    pool.stop()
+    text = f"the submission changed its run folder: {', '.join(changes)}"
+    if result.status in (Status.PASS, Status.FAIL):
+        result.status, result.message, result.stats, result.back_to_back = Status.TAMPERED, text, None, None
+    else:
+        result.message += f"; {text}"

@@ -1,0 +1,359 @@
+"""Starting worker processes, hearing from them, and ending them with everything that they started."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import select
+import signal
+import socket
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forge.judge.channel import ChannelTampered, FrameReader, open_channel, send_command
+from forge.judge.fork_server import ForkServer
+from forge.judge.messages import Phase, Pid, Setup
+from forge.judge.results import Status
+
+PR_SET_CHILD_SUBREAPER = 36
+TAIL_BYTES = 64 * 1024
+CHUNK_BYTES = 1 << 20
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+STACK_LINE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')
+STACK_STARTS = ("Fatal Python error:", "Current thread ", "Thread 0x")
+
+
+def adopt_orphans() -> None:
+    """From now on a process whose parent died becomes our child, so that none can hide from `end_all`."""
+    with contextlib.suppress(OSError, AttributeError):  # not Linux: process groups must do
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(of: int, without: Iterable[int] = ()) -> list[int]:
+    """Every process below `of`, from /proc; zombies left out, and those below and at `without`."""
+    left_out = set(without)
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # pid (name, which may hold spaces and brackets) state ppid ...
+            state, parent = entry.read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if state != "Z":
+                children.setdefault(int(parent), []).append(int(entry.parent.name))
+    found, queue = [], [of]
+    while queue:
+        below = [pid for pid in children.get(queue.pop(), []) if pid not in left_out]
+        found += below
+        queue += below
+    return found
+
+
+def task_count() -> int:
+    """Processes and threads of the whole machine: cheap enough to ask ten times a second."""
+    try:
+        return int(Path("/proc/loadavg").read_text().split()[3].split("/")[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0, spare: Iterable[WorkerProcess] = ()) -> None:
+    """Kills the workers, their process groups and all our descendants, and waits until they are gone.
+
+    All but those to `spare` and what is below them, and the fork servers: one only where a worker is not born yet.
+    """
+    workers, spare = list(workers), list(spare)
+    for worker in workers:
+        worker.kill()
+    spared = [worker.parent_pid for worker in spare if worker.parent_pid]
+    kept = {fork_server.pid() for fork_server in ForkServer.alive}
+    deadline = time.monotonic() + patience_s
+    while left := [pid for pid in descendants(os.getpid(), without=spared) if pid not in kept]:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    for worker in workers:
+        worker.close()
+    with contextlib.suppress(ChildProcessError):  # the orphans that we adopted
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+@dataclass
+class Tail:
+    """The end of a process's output, however much of it there is."""
+
+    data: bytearray = field(default_factory=bytearray)
+    total_bytes: int = 0
+
+    def add(self, data: bytes) -> None:
+        self.total_bytes += len(data)
+        self.data += data
+        if len(self.data) > 2 * TAIL_BYTES:
+            del self.data[:-TAIL_BYTES]
+
+    def clear(self) -> None:
+        self.data.clear()
+        self.total_bytes = 0
+
+    def lines(self) -> list[str]:
+        """Printable lines, stack dumps of faulthandler left out."""
+        text = CONTROL.sub("", bytes(self.data[-TAIL_BYTES:]).decode("utf-8", "replace").replace("\r", "\n"))
+        lines, in_stack = [], False
+        for line in text.splitlines():
+            if line.startswith((*STACK_STARTS, "Extension modules:")):
+                in_stack = True
+            elif in_stack and (STACK_LINE.match(line) or not line.strip() or line.startswith("  ...")):
+                continue
+            else:
+                in_stack = False
+                if line.strip():
+                    lines.append(line.rstrip()[:300])
+        return lines
+
+    def last_words(self, count: int = 6) -> list[str]:
+        return self.lines()[-count:]
+
+    def stack_place(self, folder: Path) -> str:
+        """Where a dumped stack is in the run folder: "submission.py:12, in custom_kernel"."""
+        text = bytes(self.data[-TAIL_BYTES:]).decode("utf-8", "replace")
+        for line in text.splitlines():
+            match = STACK_LINE.match(line)
+            if match and Path(match["file"]).parent == folder:
+                return f"{Path(match['file']).name}:{match['line']}, in {match['name']}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a worker did: sent a message, or came to an end that none announced."""
+
+    worker: WorkerProcess
+    message: Any = None  # one of forge.judge.messages
+    end: Status | None = None  # CRASH: it died; TAMPERED: its channel or its parent was meddled with
+    text: str = ""  # how it ended
+
+
+class WorkerProcess:
+    """One worker, its channel and its output. Its parent leads a session and process group of the two of them.
+
+    rank: in the case that it runs, None alone; events: the messages that it may send.
+    """
+
+    def __init__(
+        self, rank: int | None, folder: Path, fork_server: ForkServer, setup: Setup, events: tuple[type, ...]
+    ) -> None:
+        self.rank, self.folder, self.fork_server = rank, folder, fork_server
+        self.phase = "start"
+        self.tail = Tail()
+        self.end: Event | None = None
+        self._output_closed = False
+        self.channel, theirs, key = open_channel()
+        self.reader = FrameReader(key, events)
+        self.status_fd, status_fd = os.pipe()
+        self.output_fd, output_fd = os.pipe()
+        fork_server.order(folder, rank is not None, theirs.fileno(), status_fd, output_fd)
+        theirs.close()
+        os.close(status_fd)
+        os.close(output_fd)
+        os.set_blocking(self.status_fd, False)
+        os.set_blocking(self.output_fd, False)
+        self._status = b""  # the parent's pid in a line, then how the worker ended
+        self._parent_gone = False
+        self.pid: int | None = None  # until it tells
+        self.tell(setup)
+        self.channel.setblocking(False)
+
+    def tell(self, message: Any) -> None:
+        """Sends a command. That a worker no longer listens shows elsewhere: failing here says nothing new."""
+        with contextlib.suppress(OSError):
+            self.channel.setblocking(True)
+            send_command(self.channel, message)
+        with contextlib.suppress(OSError):
+            self.channel.setblocking(False)
+
+    def descriptors(self) -> list[int | socket.socket]:
+        """What to wait on: a pipe that is closed would be ready for ever."""
+        return [self.channel] if self._output_closed else [self.channel, self.output_fd]
+
+    def read_output(self) -> bool:
+        """Takes what the pipe holds, at most a chunk; False if there was nothing."""
+        try:
+            data = os.read(self.output_fd, CHUNK_BYTES)
+        except OSError:
+            return False
+        self._output_closed = not data
+        self.tail.add(data)
+        return bool(data)
+
+    def read_channel(self) -> list[Event]:
+        events: list[Event] = []
+        try:
+            while data := self.channel.recv(CHUNK_BYTES):
+                for message in self.reader.feed(data):
+                    if isinstance(message, Phase):
+                        self.phase = message.phase
+                    elif isinstance(message, Pid):
+                        self.pid = message.pid
+                    else:
+                        events.append(Event(self, message))
+            closed = True
+        except BlockingIOError:
+            closed = False
+        except ChannelTampered as error:
+            self.end = self._tampered(f"{error} on the result channel")
+            return [*events, self.end]
+        except OSError:
+            closed = True
+        if closed and not events and not self._dies_soon():
+            self.end = self._tampered("the result channel was closed")
+            events.append(self.end)
+        return events
+
+    def _dies_soon(self) -> bool:
+        """A process that ends closes its descriptors a moment before it can be waited for."""
+        return self._has_ended(wait_s=3)  # on a busy machine; only a submission that cheats keeps us waiting
+
+    def _has_ended(self, wait_s: float = 0) -> bool:
+        """Whether its parent is gone, which leaves last."""
+        deadline = time.monotonic() + wait_s
+        while not self._parent_gone:
+            with contextlib.suppress(BlockingIOError):
+                told = os.read(self.status_fd, 64)
+                self._status += told
+                self._parent_gone = not told
+                continue
+            if (left_s := deadline - time.monotonic()) <= 0:
+                break
+            select.select([self.status_fd], [], [], left_s)
+        return self._parent_gone
+
+    @property
+    def parent_pid(self) -> int | None:
+        """Of the process above it; None before it is there."""
+        self._has_ended()
+        pid, line_end, _ = self._status.partition(b"\n")
+        return int(pid) if line_end else None
+
+    def _parent_is_killed(self) -> bool:
+        pid = self.parent_pid
+        if self._has_ended():
+            return not self._status.partition(b"\n")[2]
+        with contextlib.suppress(OSError):  # not Linux
+            pending = [
+                line.split()[1]
+                for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+                if line.startswith(("SigPnd:", "ShdPnd:"))
+            ]
+            return any(int(mask, 16) >> (signal.SIGKILL - 1) & 1 for mask in pending)
+        return False
+
+    def kill(self) -> None:
+        if (pid := self.parent_pid) is None:
+            self.fork_server.close()  # otherwise the worker could start after we have stopped watching
+        else:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+
+    def poll(self) -> list[Event]:
+        """What has happened since the last call; once it has ended, its end, at every call.
+
+        What a worker sent before it died comes before its end.
+        """
+        if self.end is not None:
+            return [self.end]
+        self.read_output()
+        events = self.read_channel()
+        if events and self._parent_is_killed():  # before the message was sent, though it may take its time to die
+            self._has_ended(wait_s=3)
+            self.end = self._how_it_ended()
+            return [self.end]
+        # Asked after reading: a worker may have sent its last message and died in between.
+        if self.end is None and not events and self._has_ended():
+            while self.read_output():
+                pass
+            events = self.read_channel()
+            if self.end is None and not events:
+                self.end = self._how_it_ended()
+                events = [self.end]
+        return events
+
+    def _how_it_ended(self) -> Event:
+        if self.reader.incomplete:
+            return self._tampered("bytes that make no frame")
+        _, _, code = self._status.partition(b"\n")
+        if code:
+            return Event(self, end=Status.CRASH, text=describe_exit(int(code)))
+        if self.parent_pid is None and (its_end := self.fork_server.exit_code()) is not None:
+            return Event(self, end=Status.CRASH, text=describe_exit(its_end))
+        return self._tampered("its parent process was killed")
+
+    def _tampered(self, text: str) -> Event:
+        return Event(self, end=Status.TAMPERED, text=f"the submission meddled with the evaluator: {text}")
+
+    def ask_for_stack(self) -> None:
+        """Makes the worker print where it is, and end: faulthandler answers an abort."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.pid is not None:
+                os.kill(self.pid, signal.SIGABRT)
+
+    def read_stack(self, wait_s: float = 0.7) -> str:
+        """After `ask_for_stack`: the place in the run folder, "" if there is no answer in time."""
+        deadline = time.monotonic() + wait_s
+        while time.monotonic() < deadline and not self._has_ended():
+            if not self.read_output():
+                time.sleep(0.02)
+        while self.read_output():
+            pass
+        return self.tail.stack_place(self.folder)
+
+    def close(self) -> None:
+        self._has_ended(wait_s=1)
+        while self.read_output():
+            pass
+        self.channel.close()
+        os.close(self.status_fd)
+        os.close(self.output_fd)
+
+
+def describe_exit(code: int) -> str:
+    """A return code as subprocess gives it."""
+    if code >= 0:
+        return f"the process ended itself with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    what = {
+        "SIGSEGV": "segmentation fault",
+        "SIGABRT": "abort",
+        "SIGBUS": "bus error",
+        "SIGFPE": "arithmetic error",
+    }
+    meaning = what.get(name, "killed, as by the system when memory runs out" if name == "SIGKILL" else "")
+    return f"the process died of {name}" + (f" ({meaning})" if meaning else "")
+
+
+def wait_for_events(workers: list[WorkerProcess], timeout_s: float) -> list[Event]:
+    """Waits until a worker writes something, or the time is up, and collects what happened."""
+    readers: list[int | socket.socket] = []
+    for worker in workers:
+        if worker.end is None:
+            readers += worker.descriptors()
+    with contextlib.suppress(OSError, ValueError):
+        select.select(readers, [], [], timeout_s)
+    return [event for worker in workers for event in worker.poll()]
+
+
+def free_port() -> int:
+    """A TCP port that nobody listens on. Somebody may before we do: whoever uses it tries again then."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,104 @@
+"""The temporary folder of a run, laid out as the leaderboard's runner does, and what happens to it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from forge.task.problem import ROOT, Problem
+
+
+class Workspace:
+    """Context manager. Each pool gets a fresh run folder with the task's files; all go at the end."""
+
+    def __init__(self, problem: Problem, submission: bytes) -> None:
+        self.files: dict[str, bytes] = {}
+        for file in problem.files:
+            if file.source is None:
+                self.files[file.name] = submission
+            elif file.source.is_file():
+                self.files[file.name] = file.source.read_bytes()
+        self.submission_sha256 = hashlib.sha256(submission).hexdigest()
+        self._count = 0
+
+    def __enter__(self) -> Workspace:
+        self.root = Path(tempfile.mkdtemp(prefix="forge-")).resolve()
+        (self.root / "tmp").mkdir()
+        self._open_extensions()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._guard is not None:
+            with contextlib.suppress(OSError):
+                if os.listdir(self.extensions) == ["guard"]:  # nothing was built: leave no trace in the cache
+                    shutil.rmtree(self.extensions)
+            os.close(self._guard)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def make_folder(self) -> Path:
+        """A new run folder. No worker is alive when this is called, so build locks found are stale."""
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self.root / f"run{self._count}", ignore_errors=True)
+        self._count += 1
+        self.folder = self.root / f"run{self._count}"
+        for name, content in self.files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        (self.root / "tmp").mkdir(exist_ok=True)
+        for lock in self.extensions.glob("**/lock"):
+            lock.unlink(missing_ok=True)
+        return self.folder
+
+    def changed(self) -> list[str]:
+        """The task's files that are no longer what they were: "reference.py is gone", ..."""
+        changes = []
+        for name, content in self.files.items():
+            try:
+                if (self.folder / name).read_bytes() != content:
+                    changes.append(f"{name} was changed")
+            except OSError:
+                changes.append(f"{name} is gone")
+        return changes
+
+    def environment(self) -> dict[str, str]:
+        """For every process of the run: without our own variables, with temporary files in the workspace."""
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("POPCORN_")}
+        path = environment.get("PYTHONPATH", "").split(os.pathsep)
+        environment["PYTHONPATH"] = os.pathsep.join(p for p in path if p and Path(p).resolve() != ROOT)
+        environment.update(
+            TMPDIR=str(self.root / "tmp"),
+            TORCH_EXTENSIONS_DIR=str(self.extensions),
+            PYTHONFAULTHANDLER="1",
+            PYTHONDONTWRITEBYTECODE="1",
+        )
+        return environment
+
+    def _open_extensions(self) -> None:
+        """torch's build folder: kept between runs of one submission, unless another run is using it.
+
+        A build that was killed leaves a lock that the next one waits for without end, so nobody may share the
+        folder, and whoever has it alone may remove the locks.
+        """
+        self._guard: int | None = None
+        self.extensions = self.root / "extensions"
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cdna-forge" / "extensions"
+        kept = cache / self.submission_sha256[:16]
+        try:
+            kept.mkdir(parents=True, exist_ok=True)
+            guard = os.open(kept / "guard", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:  # no cache here: build in the workspace
+            self.extensions.mkdir()
+            return
+        try:
+            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(guard)
+            self.extensions.mkdir()
+            return
+        self._guard, self.extensions = guard, kept

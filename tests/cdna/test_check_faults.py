@@ -1,0 +1,565 @@
+"""Planted faults, one of each kind that the checks look for: each is found and named.
+
+In Triton where Triton lets one write it; else as an assembly program, or as a compiled kernel with an instruction
+removed or changed.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import cdna
+from cdna import checks
+from cdna.engine import Program, engine
+from tests.support.assembled import program
+from tests.support.checked_kernels import _exchange, _softmax
+from tests.support.checked_launch import buffer, clean, found, launch, memory
+
+ARCHS = ["gfx942", "gfx950"]
+
+
+@pytest.fixture(autouse=True)
+def no_findings_left() -> Iterator[None]:
+    cdna.findings()
+    yield
+    cdna.findings()
+
+
+# --- bounds ------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _copy_one_too_many(x, o, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o + i, tl.load(x + i, mask=i <= n), mask=i < n)
+
+
+@triton.jit
+def _store_one_too_many(x, o, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o + i, tl.load(x + i, mask=i < n), mask=i <= n)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(
+    ("kernel", "tensor", "verb"), [(_copy_one_too_many, "x", "reads"), (_store_one_too_many, "o", "writes")]
+)
+def test_mask_off_by_one(arch: str, kernel, tensor: str, verb: str) -> None:
+    x, o = torch.randn(1000), torch.zeros(1000)
+    with cdna.device(arch, checks={"bounds"}), pytest.raises(cdna.CheckError) as caught:
+        kernel[(4,)](x, o, 1000, B=256)
+    finding = caught.value.finding
+    assert finding.kind == "bounds"
+    assert finding.message.startswith(f"{verb} 4 bytes at 0x")
+    assert f"0 bytes past the end of `{tensor}` (fp32[1000])" in finding.message
+    assert finding.tensor == f"`{tensor}` (fp32[1000])"
+    assert (finding.workgroup, finding.wave, finding.lane) == ((3, 0, 0), 3, 40)
+    assert re.search(r"test_check_faults\.py:\d+$", finding.source)
+    assert finding.kernel == kernel.fn.__name__
+
+
+def test_store_outside_leaves_memory_alone() -> None:
+    """A finding stops the wave before the access."""
+    p = program("""
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+v_mov_b32_e32 v2, 1
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v2, s[4:5]
+""")
+    target = torch.zeros(64, dtype=torch.int32)
+    short = checks.Memory([checks.Tensor(target.data_ptr(), 128, target.data_ptr(), "`t` (i32[32])")], False)
+    with checks.use("bounds"), pytest.raises(cdna.CheckError) as caught:
+        p.kernels["k"].launch((1, 1, 1), (64, 1, 1), struct.pack("<Q", target.data_ptr()), memory=short)
+    assert caught.value.finding.lane == 32
+    assert not target.any()
+
+
+def test_one_tensor_reached_from_another() -> None:
+    """`x`'s pointer plus an offset that lands in `y`."""
+    whole = torch.zeros(128, dtype=torch.int32)
+    p = program("""
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+s_waitcnt lgkmcnt(0)
+global_load_dword v2, v1, s[4:5] offset:256
+s_waitcnt vmcnt(0)
+""")
+    finding = found(p, [("x", whole[:64].clone()), ("y", whole)], kinds="bounds")
+    assert "past the end of `x` (i32[64])" in finding.message
+
+
+def test_scalar_load_outside() -> None:
+    p = program(
+        "s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\ns_load_dword s6, s[4:5], 0x200\ns_waitcnt lgkmcnt(0)"
+    )
+    assert "256 bytes past the end of `x`" in found(p, [("x", buffer())]).message
+
+
+@pytest.mark.parametrize("access", ["s_store_dword s6", "s_atomic_add s6"])
+def test_scalar_store_outside(access: str) -> None:
+    """Loads may be widened within 16 aligned bytes; what writes may not."""
+    body = f"s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_mov_b32 s6, 1\ns_waitcnt lgkmcnt(0)\n{access}, s[4:5], 0x4"
+    finding = found(program(body), [("x", buffer(1))])
+    assert finding.kind == "bounds" and "0 bytes past the end of `x`" in finding.message
+
+
+STORE = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v0, s[4:5]
+"""
+
+
+def test_use_after_free() -> None:
+    t = buffer()
+    lib = engine().lib
+    lib.cdna_memory_register(t.data_ptr(), t.nbytes, b"hipMalloc'ed memory")
+    kernarg = struct.pack("<Q", t.data_ptr())
+    p = program(STORE)
+    with checks.use("bounds"):
+        p.kernels["k"].launch((1, 1, 1), (64, 1, 1), kernarg)
+        lib.cdna_memory_unregister(t.data_ptr())
+        with pytest.raises(cdna.CheckError, match="which has been freed"):
+            p.kernels["k"].launch((1, 1, 1), (64, 1, 1), kernarg)
+        lib.cdna_memory_register(t.data_ptr(), t.nbytes, b"the same addresses again")
+        p.kernels["k"].launch((1, 1, 1), (64, 1, 1), kernarg)
+        lib.cdna_memory_unregister(t.data_ptr())
+
+
+def test_lds_outside_the_allocation() -> None:
+    p = program("v_lshlrev_b32_e32 v1, 2, v0\nds_write_b32 v1, v0 offset:16\ns_waitcnt lgkmcnt(0)", lds_bytes=256)
+    finding = found(p, [])
+    assert finding.kind == "bounds"
+    assert finding.lane == 60
+    assert "the workgroup has 256 bytes" in finding.message
+
+
+# --- wait --------------------------------------------------------------------------------------------
+
+LOADS = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+s_waitcnt lgkmcnt(0)
+global_load_dword v2, v1, s[4:5]
+global_load_dword v3, v1, s[4:5]
+"""
+
+
+def test_wait_for_the_load_that_is_read() -> None:
+    clean(
+        program(LOADS + "s_waitcnt vmcnt(1)\nv_add_u32_e32 v4, v2, v2\ns_waitcnt vmcnt(0)\nv_mov_b32_e32 v4, v3"),
+        [("x", buffer())],
+    )
+    finding = found(program(LOADS + "s_waitcnt vmcnt(1)\nv_add_u32_e32 v4, v2, v3"), [("x", buffer())])
+    assert finding.kind == "wait"
+    assert finding.message.startswith("v3 is read before the wait for it")
+    assert "s_waitcnt vmcnt(0)" in finding.message
+    assert "global_load_dword v3" in finding.other_instruction
+    assert finding.instruction == "v_add_u32_e32 v4, v2, v3"
+
+
+def test_stores_count_in_vmcnt() -> None:
+    late = program(LOADS + "global_store_dword v1, v0, s[4:5] offset:0\ns_waitcnt vmcnt(2)\nv_mov_b32_e32 v4, v3")
+    assert "s_waitcnt vmcnt(1)" in found(late, [("x", buffer())]).message
+    clean(
+        program(LOADS + "global_store_dword v1, v0, s[4:5]\ns_waitcnt vmcnt(1)\nv_mov_b32_e32 v4, v3"),
+        [("x", buffer())],
+    )
+
+
+def test_loaded_register_is_overwritten() -> None:
+    finding = found(program(LOADS + "v_mov_b32_e32 v2, 0"), [("x", buffer())])
+    assert finding.message.startswith("v2 is overwritten before the wait for it")
+    clean(program(LOADS + "global_load_dword v2, v1, s[4:5]\ns_waitcnt vmcnt(0)"), [("x", buffer())])  # in order
+
+
+def test_scalar_loads_return_in_any_order() -> None:
+    two = "s_load_dword s4, s[0:1], 0x0\ns_load_dword s5, s[0:1], 0x4\n"
+    assert (
+        "s_waitcnt lgkmcnt(0)"
+        in found(program(two + "s_waitcnt lgkmcnt(1)\ns_mov_b32 s6, s4"), [("x", buffer())]).message
+    )
+    clean(program(two + "s_waitcnt lgkmcnt(0)\ns_mov_b32 s6, s4"), [("x", buffer())])
+
+
+def test_lds_returns_in_order() -> None:
+    two = """
+v_lshlrev_b32_e32 v1, 2, v0
+ds_write_b32 v1, v0
+ds_read_b32 v2, v1
+ds_read_b32 v3, v1
+s_waitcnt lgkmcnt(1)
+"""
+    clean(program(two + "v_mov_b32_e32 v4, v2\ns_waitcnt lgkmcnt(0)", lds_bytes=256), [])
+    finding = found(program(two + "v_mov_b32_e32 v4, v3", lds_bytes=256), [])
+    assert finding.message.startswith("v3 is read before the wait")
+
+
+def test_flat_loads_count_in_both() -> None:
+    flat = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v2, s4
+v_mov_b32_e32 v3, s5
+flat_load_dword v4, v[2:3]
+"""
+    for wait in ("vmcnt(0)", "lgkmcnt(0)"):
+        assert found(program(f"{flat}s_waitcnt {wait}\nv_mov_b32_e32 v5, v4"), [("x", buffer())]).kind == "wait"
+    clean(program(f"{flat}s_waitcnt vmcnt(0) lgkmcnt(0)\nv_mov_b32_e32 v5, v4"), [("x", buffer())])
+
+
+SHARE = """
+v_lshlrev_b32_e32 v1, 2, v0
+v_xor_b32_e32 v2, 0x100, v1
+v_add_u32_e32 v3, 7, v0
+ds_write_b32 v1, v3
+{wait}
+{barrier}
+ds_read_b32 v4, v2
+s_waitcnt lgkmcnt(0)
+"""
+
+
+def test_lds_write_not_waited_for_before_the_barrier() -> None:
+    clean(program(SHARE.format(wait="s_waitcnt lgkmcnt(0)", barrier="s_barrier"), lds_bytes=512), [], block=128)
+    finding = found(program(SHARE.format(wait="", barrier="s_barrier"), lds_bytes=512), [], block=128)
+    assert finding.kind == "wait"
+    assert "without waiting for it (s_waitcnt lgkmcnt) before the barrier" in finding.message
+    assert finding.instruction == "ds_read_b32 v4, v2"
+    assert "ds_write_b32" in finding.other_instruction
+
+
+TO_LDS = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+s_mov_b32 m0, 0
+s_waitcnt lgkmcnt(0)
+global_load_lds_dword v1, s[4:5]
+{wait}
+ds_read_b32 v4, v1
+s_waitcnt lgkmcnt(0)
+"""
+
+
+def test_load_to_lds_not_waited_for() -> None:
+    clean(program(TO_LDS.format(wait="s_waitcnt vmcnt(0)"), lds_bytes=256), [("x", buffer())])
+    finding = found(program(TO_LDS.format(wait=""), lds_bytes=256), [("x", buffer())])
+    assert finding.kind == "wait"
+    assert "(s_waitcnt vmcnt) before the read" in finding.message
+
+
+def compiled(arch: str, columns: int = 1000) -> tuple[str, bytes, torch.Tensor, torch.Tensor]:
+    """Assembly of the softmax kernel, and its arguments."""
+    x, out = torch.randn(1, columns), torch.zeros(1, columns)
+    with cdna.device(arch):
+        binary = _softmax[(1,)](x, out, columns, B=1024, num_warps=4)
+    text = binary.asm["amdgcn"]
+    return (
+        text if isinstance(text, str) else text.decode(),
+        struct.pack("<QQi", x.data_ptr(), out.data_ptr(), columns),
+        x,
+        out,
+    )
+
+
+def run_edited(text: str, kernarg: bytes, x: torch.Tensor, out: torch.Tensor) -> list[cdna.Finding]:
+    p = Program(text)
+    kernel = p.kernels["_softmax"]
+    both = memory([("x", x), ("o", out)])
+    cdna.findings()
+    with checks.use("all", raises=False):
+        kernel.launch((1, 1, 1), (256, 1, 1), kernarg.ljust(kernel.kernarg_bytes, b"\0"), 64, both)
+    return cdna.findings()
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_compiled_kernel_loses_a_wait(arch: str) -> None:
+    text, *rest = compiled(arch)
+    assert run_edited(text, *rest) == []
+    waits = [m.span() for m in re.finditer(r"\n\ts_waitcnt (vmcnt|lgkmcnt)[^\n]*", text)]
+    assert len(waits) > 3
+    silent = [
+        i for i, (a, b) in enumerate(waits) if "wait" not in {f.kind for f in run_edited(text[:a] + text[b:], *rest)}
+    ]
+    # A wait may be repeated by a later one before anything needs it, or only guard a barrier that nobody reads behind.
+    assert len(silent) <= 2 * len(waits) // 5, (silent, len(waits))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_compiled_kernel_loses_a_barrier(arch: str) -> None:
+    text, *rest = compiled(arch)
+    barriers = [m.span() for m in re.finditer(r"\n\ts_barrier", text)]
+    kinds = [{f.kind for f in run_edited(text[:a] + text[b:], *rest)} for a, b in barriers]
+    assert sum("race" in k for k in kinds) >= 2, kinds
+    races = [f for f in run_edited(text.replace("\n\ts_barrier", ""), *rest) if f.kind == "race"]
+    assert all("with no barrier between the two" in f.message for f in races)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_compiled_kernel_with_another_lds_offset(arch: str) -> None:
+    text, *rest = compiled(arch)
+    write = re.search(r"ds_write_b32 v\d+, v\d+", text)
+    assert write
+    edited = text[: write.end()] + " offset:4096" + text[write.end() :]
+    kinds = {f.kind for f in run_edited(edited, *rest)}
+    assert {"bounds", "uninitialised"} <= kinds
+
+
+# --- race --------------------------------------------------------------------------------------------
+
+
+def test_lds_race() -> None:
+    finding = found(
+        program(SHARE.format(wait="s_waitcnt lgkmcnt(0)", barrier=""), lds_bytes=512), [], block=128, kinds="race"
+    )
+    assert finding.kind == "race"
+    assert finding.message == "writes LDS byte 256, which wave 0 has read, with no barrier between the two"
+    assert (finding.wave, finding.lane) == (1, 0)
+
+
+def test_waves_write_the_same_value_or_other_bytes() -> None:
+    same = """
+v_and_b32_e32 v1, 63, v0
+v_lshlrev_b32_e32 v1, 2, v1
+v_mov_b32_e32 v2, {}
+ds_write_b32 v1, v2
+s_waitcnt lgkmcnt(0)
+"""
+    clean(program(same.format("7"), lds_bytes=256), [], block=128)
+    assert found(program(same.format("v0"), lds_bytes=256), [], block=128).kind == "race"
+    halves = """
+v_lshrrev_b32_e32 v2, 6, v0
+v_and_b32_e32 v1, 63, v0
+v_lshlrev_b32_e32 v1, 2, v1
+v_lshl_add_u32 v1, v2, 1, v1
+ds_write_b16 v1, v0
+s_waitcnt lgkmcnt(0)
+"""
+    clean(program(halves, lds_bytes=256), [], block=128)
+
+
+def test_lds_atomics_do_not_race() -> None:
+    init = """
+v_mov_b32_e32 v1, 0
+v_mov_b32_e32 v2, 1
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_add_u32 v1, v2
+s_waitcnt lgkmcnt(0)
+"""
+    read = "ds_read_b32 v3, v1\ns_waitcnt lgkmcnt(0)"
+    clean(program(init + "s_barrier\n" + read, lds_bytes=64), [], block=128)
+    assert found(program(init + read, lds_bytes=64), [], block=128).kind == "race"
+
+
+@triton.jit
+def _exchange_without_barrier(x, scratch, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(scratch + i, tl.load(x + i))
+    tl.store(o + i, tl.load(scratch + B - 1 - i))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_missing_debug_barrier(arch: str) -> None:
+    x, scratch, out = torch.randn(256), torch.zeros(256), torch.zeros(256)
+    with cdna.device(arch, checks="all"):
+        _exchange[(1,)](x, scratch, out, B=256)
+        scratch.zero_()
+        with pytest.raises(cdna.CheckError) as caught:
+            _exchange_without_barrier[(1,)](x, scratch, out, B=256)
+    finding = caught.value.finding
+    assert finding.kind == "race"
+    assert "`scratch` (fp32[256])" in finding.message
+    assert "of the same workgroup" in finding.message
+
+
+@triton.jit
+def _smooth_in_place(x, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    left = tl.load(x + i - 1, mask=(i > 0) & (i < n), other=0.0)
+    tl.store(x + i, tl.load(x + i, mask=i < n) + left, mask=i < n)
+
+
+@triton.jit
+def _last_writer_wins(o, B: tl.constexpr):
+    tl.store(o + tl.arange(0, B), tl.program_id(0) + tl.zeros((B,), tl.int32))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_race_between_workgroups(arch: str) -> None:
+    with cdna.device(arch, checks="all"):
+        with pytest.raises(cdna.CheckError, match=r"(?s)race: .*`x` \(fp32\[500\]\).*in the same launch"):
+            _smooth_in_place[(4,)](torch.randn(500), 500, B=128)
+        with pytest.raises(cdna.CheckError, match="writes another value to 4 bytes of `o`"):
+            _last_writer_wins[(2,)](torch.zeros(64, dtype=torch.int32), B=64)
+
+
+# --- the others ----------------------------------------------------------------------------------------
+
+
+def test_unwritten_lds() -> None:
+    finding = found(program("v_lshlrev_b32_e32 v1, 2, v0\nds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)", lds_bytes=256), [])
+    assert (finding.kind, finding.message) == ("uninitialised", "reads LDS byte 0, which nothing has written")
+
+
+def test_unwritten_address_register() -> None:
+    body = (
+        "s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\nglobal_load_dword v2, v9, s[4:5]\ns_waitcnt vmcnt(0)"
+    )
+    finding = found(program(body), [("x", buffer())])
+    assert (finding.kind, finding.message) == ("uninitialised", "v9 is an address, but no instruction has written it")
+
+
+STORE_V3 = "; global_store_dword v1, v3, s[4:5]"
+UNWRITTEN = {  # v9, v20 and s20 have no value; what the finding says of the last instruction but a label and its s_nop
+    "address": ("v_lshl_add_u32 v3, v9, 2, v1; global_store_dword v3, v0, s[4:5]", "v3 is an address made from v9"),
+    "stored": ("v_add_u32_e32 v3, v9, v0" + STORE_V3, "stores what was computed from v9"),
+    "lanes": ("v_cmp_eq_u32_e32 vcc, 0, v9; s_and_saveexec_b64 s[8:9], vcc", "which lanes go on depends on v9"),
+    "moved to exec": ("v_cmp_eq_u32_e64 s[8:9], 0, v9; s_mov_b64 exec, s[8:9]", "which lanes go on depends on v9"),
+    "branch": ("v_cmp_eq_u32_e32 vcc, 0, v9; s_cbranch_vccnz next; next:; s_nop 0", "a branch depends on v9"),
+    "scalar": (
+        "s_add_u32 s6, s20, 1; s_cmp_eq_u32 s6, 0; s_cbranch_scc1 next; next:; s_nop 0",
+        "a branch depends on s20",
+    ),
+    "product": (
+        "v_mfma_f32_16x16x16_f16 v[2:5], v[20:21], v[0:1], 0; s_nop 10" + STORE_V3,
+        "stores what was computed from v20",
+    ),
+    "accumulator": (
+        "v_mov_b32_e32 v7, 0; v_mov_b32_e32 v6, 0; v_mfma_f32_16x16x16_f16 v[2:5], v[6:7], v[6:7], v[20:23]; s_nop 10"
+        + STORE_V3,
+        "stores what was computed from v21",
+    ),
+    "some lanes": (
+        "s_mov_b64 exec, 0xff; v_mov_b32_e32 v9, 1; s_mov_b64 exec, -1; v_add_u32_e32 v3, 1, v9" + STORE_V3,
+        "stores what was computed from v9",
+    ),
+}
+DEFINED = {  # the same registers where nothing depends on them
+    "moved": "v_mov_b32_e32 v3, v9" + STORE_V3,  # padding, as compilers store it
+    "masked": "v_add_u32_e32 v3, v9, v0; s_mov_b64 exec, 0" + STORE_V3,
+    "selected": "v_cmp_gt_u32_e32 vcc, 64, v0; v_cndmask_b32_e32 v3, v9, v0, vcc; v_add_u32_e32 v3, 1, v3" + STORE_V3,
+    "decided": "v_cmp_eq_u32_e32 vcc, 0, v9; s_and_b64 vcc, vcc, 0; s_cbranch_vccnz next; next:; s_nop 0",
+    "low half": "v_mov_b32_e32 v8, v0; v_lshlrev_b64 v[2:3], 2, v[8:9]; global_store_dword v2, v0, s[4:5]",
+    "lanes off": "s_mov_b64 exec, 0xff; v_mov_b32_e32 v9, 1; v_add_u32_e32 v3, 1, v9" + STORE_V3,
+}
+START = "s_load_dwordx2 s[4:5], s[0:1], 0x0; s_waitcnt lgkmcnt(0); v_lshlrev_b32_e32 v1, 2, v0; "
+
+
+@pytest.mark.parametrize("what", UNWRITTEN)
+def test_what_depends_on_an_unwritten_register(what: str) -> None:
+    body, message = UNWRITTEN[what]
+    finding = found(program((START + body).replace("; ", "\n")), [("x", buffer())])
+    assert finding.kind == "uninitialised"
+    assert finding.message.startswith(f"{message}, which no instruction has written")
+    assert finding.instruction == body.removesuffix("; next:; s_nop 0").rpartition("; ")[2]
+    assert finding.lane in ((8,) if what == "some lanes" else (0, None))
+
+
+@pytest.mark.parametrize("what", DEFINED)
+def test_what_depends_on_no_unwritten_register(what: str) -> None:
+    clean(program((START + DEFINED[what]).replace("; ", "\n")), [("x", buffer())])
+
+
+def test_misaligned() -> None:
+    scalar = program("s_add_u32 s0, s0, 2\ns_addc_u32 s1, s1, 0\ns_load_dword s4, s[0:1], 0x0\ns_waitcnt lgkmcnt(0)")
+    assert found(scalar, [("x", buffer())]).kind == "alignment"
+    atomic = program("v_mov_b32_e32 v1, 2\nds_add_u32 v1, v0\ns_waitcnt lgkmcnt(0)", lds_bytes=64)
+    assert found(atomic, [], kinds="alignment").message.startswith("LDS atomic of 4 bytes at byte 2")
+
+
+def test_divergent_barriers() -> None:
+    """Wave 0 passes a barrier of its own, so that the two that follow meet askew."""
+    body = (
+        "v_readfirstlane_b32 s4, v0\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 after\ns_barrier\nafter:\n{}s_barrier\ns_nop 0"
+    )
+    finding = found(program(body.format("")), [], block=128)
+    assert finding.kind == "barrier"
+    assert "in all they pass 2 and 1 barriers" in finding.message
+    turns = "s_cbranch_scc0 both\ns_barrier\nboth:\n"  # the other wave's turn: two barriers each
+    clean(program(body.format("") + "\n" + turns), [], block=128)
+
+
+@triton.jit
+def _wait_for_nobody(flag, o):
+    while tl.atomic_add(flag, 0, sem="acquire") == 0:
+        pass
+    tl.store(o, 1)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.timeout(60)
+def test_deadlock(arch: str) -> None:
+    flag, out = buffer(1), buffer(1)
+    with cdna.device(arch, checks="all"), pytest.raises(cdna.CheckError) as caught:
+        _wait_for_nobody[(2,)](flag, out)
+    finding = caught.value.finding
+    assert finding.kind == "deadlock"
+    assert f"polls 0x{flag.data_ptr():x}, byte 0 of `flag` (i32[1])" in finding.message
+
+
+MATRIX = """
+v_mov_b32_e32 v2, 0
+v_mov_b32_e32 v3, 0
+v_mov_b32_e32 v4, 0
+v_mov_b32_e32 v5, 0
+s_nop 1
+v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], 0
+s_nop {}
+v_add_f32_e32 v12, v9, v9
+"""
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_matrix_hazard(arch: str) -> None:
+    needed = {"gfx942": 7, "gfx950": 8}[arch]
+    clean(program(MATRIX.format(needed - 1), arch), [])
+    finding = found(program(MATRIX.format(needed - 2), arch), [])
+    assert finding.kind == "hazard"
+    text = f"after {needed - 1} wait states; the hardware needs {needed} (s_nop 0 between them)"
+    assert text in finding.message
+    assert finding.instruction == "v_add_f32_e32 v12, v9, v9"
+    assert "v_mfma_f32_16x16x16_f16" in finding.other_instruction
+
+
+# --- switches ------------------------------------------------------------------------------------------
+
+
+def test_each_check_is_switchable() -> None:
+    p = program(LOADS + "v_add_u32_e32 v4, v2, v3", lds_bytes=0)
+    for kinds in ({"bounds", "race"}, "none", ""):
+        with checks.use(kinds):
+            launch(p, [("x", buffer())])
+    assert cdna.findings() == []
+    assert found(p, [("x", buffer())], kinds="wait").kind == "wait"
+
+
+def test_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = program(LOADS + "v_add_u32_e32 v4, v2, v3")
+    monkeypatch.setenv("CDNA_CHECKS", "wait,race")
+    with pytest.raises(cdna.CheckError):
+        launch(p, [("x", buffer())])
+    monkeypatch.setenv("CDNA_CHECKS", "report:all")
+    cdna.findings()
+    launch(p, [("x", buffer())])
+    assert [f.kind for f in cdna.findings()] == ["wait"]
+
+
+def test_unknown_check() -> None:
+    with (
+        pytest.raises(cdna.CdnaError, match="no check is called racing: all, none, or some of bounds, wait"),
+        checks.use("racing"),
+    ):
+        pass

@@ -1,0 +1,427 @@
+"""Counters of launches against counts made by hand, and what the time model must keep to."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import cdna
+from cdna.counters import clear_caches
+from cdna.engine import Kernel, _Launch, engine, take_records
+from cdna.model import modelled_case_us, modelled_time_us
+from tests.support.assembled import program
+
+
+def run(
+    body: str, arch: str = "gfx942", lds: int = 0, groups: int = 1, waves: int = 1, buffer: int = 1 << 16
+) -> cdna.Counters:
+    """Count `body` (s[0:1]: kernel arguments; s[2:3] becomes the address of a zeroed buffer; v0: work-item)."""
+    data = torch.zeros(buffer + 128, dtype=torch.uint8)
+    address = data.data_ptr() + -data.data_ptr() % 128  # lines start where the buffer does
+    start = "s_load_dwordx2 s[2:3], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\nv_and_b32 v0, 0x3ff, v0\n"
+    kernel: Kernel = program(start + body, arch, lds).kernels["k"]
+    with cdna.counting():
+        clear_caches()
+        record = kernel.launch((groups, 1, 1), (64 * waves, 1, 1), address.to_bytes(8, "little"))
+    take_records()
+    assert record.counters is not None
+    return record.counters
+
+
+def count_of(counters: cdna.Counters, mnemonic: str) -> cdna.counters.InstructionCount:
+    return next(i for i in counters.instructions if i.mnemonic.startswith(mnemonic))
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, N, BLOCK: tl.constexpr):
+    offset = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offset < N
+    x = tl.load(x_ptr + offset, mask=inside)
+    tl.store(out_ptr + offset, x + tl.load(y_ptr + offset, mask=inside), mask=inside)
+
+
+@triton.jit
+def square_kernel(a_ptr, c_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(a_ptr + i[:, None] * N + i[None, :])
+    tl.store(c_ptr + i[:, None] * N + i[None, :], tl.dot(a, a))
+
+
+def aligned(n: int, dtype: torch.dtype) -> torch.Tensor:
+    """n random elements that start a line, as a GPU's allocator would place them."""
+    size = torch.empty((), dtype=dtype).element_size()
+    raw = torch.randn(n + 128 // size).to(dtype)
+    return raw[-raw.data_ptr() % 128 // size :][:n]
+
+
+def test_bytes_of_an_addition() -> None:
+    n = 1 << 16
+    x, y, out = (aligned(n, torch.float32) for _ in range(3))
+    with cdna.device("gfx942"), cdna.counting():
+        clear_caches()
+        add_kernel[(n // 1024,)](x, y, out, n, BLOCK=1024)
+    c = take_records()[-1].counters
+    assert c is not None and torch.equal(out, x + y)
+    assert (c.groups, c.waves_per_group) == (64, 4)
+    assert c.l2_read_bytes == c.fabric_read_bytes == c.hbm_read_bytes == 8 * n
+    assert c.l2_write_bytes == c.fabric_write_bytes == c.hbm_write_bytes == 4 * n
+    assert c.l1_reads == 8 * n // 128 and c.l1_hits == 0
+    assert c.segments == c.ideal_segments == 12 * n // 64
+    assert c.active_lanes == 1.0
+
+
+def test_matrix_instructions_of_a_product() -> None:
+    n = 64
+    a, out = aligned(n * n, torch.float16).view(n, n), torch.empty(n, n)
+    with cdna.device("gfx942"), cdna.counting():
+        square_kernel[(1,)](a, out, N=n, num_warps=4)
+    c = take_records()[-1].counters
+    assert c is not None
+    # A SIMD does 512 FLOPs a cycle on f16; an instruction is 16x16x16 or 32x32x8.
+    assert c.unit_cycles["matrix"] == 2 * n**3 // 512
+    assert sum(i.executed for i in c.instructions if i.unit == "matrix") * 16 * 16 * 16 in (n**3, n**3 // 2)
+
+
+@pytest.mark.parametrize(
+    "arch, text, cycles",
+    [
+        ("gfx942", "v_mfma_f32_16x16x16_f16 a[0:3], v[2:3], v[4:5], 0", 16),
+        ("gfx942", "v_mfma_f32_32x32x16_fp8_fp8 a[0:15], v[2:3], v[4:5], 0", 32),
+        ("gfx942", "v_mfma_f32_16x16x8_xf32 a[0:3], v[2:3], v[4:5], 0", 16),
+        ("gfx942", "v_mfma_f32_16x16x4_f32 a[0:3], v2, v4, 0", 32),
+        ("gfx942", "v_mfma_f32_32x32x2_f32 a[0:15], v2, v4, 0", 64),
+        ("gfx942", "v_mfma_f32_32x32x4_2b_f16 a[0:31], v[2:3], v[4:5], 0", 64),
+        ("gfx942", "v_mfma_f32_4x4x4_16b_f16 a[0:3], v[2:3], v[4:5], 0", 8),
+        ("gfx942", "v_mfma_f64_16x16x4_f64 a[0:7], v[2:3], v[4:5], 0", 32),
+        ("gfx942", "v_smfmac_f32_16x16x64_fp8_fp8 a[0:3], v[2:3], v[4:7], v8", 16),
+        ("gfx950", "v_mfma_f64_16x16x4_f64 a[0:7], v[2:3], v[4:5], 0", 64),
+        ("gfx950", "v_mfma_f32_16x16x32_f16 a[0:3], v[2:5], v[6:9], 0", 16),
+        ("gfx950", "v_mfma_f32_16x16x128_f8f6f4 a[0:3], v[2:9], v[10:17], 0", 32),
+        ("gfx950", "v_mfma_f32_16x16x128_f8f6f4 a[0:3], v[2:5], v[6:9], 0 cbsz:4 blgp:4", 16),
+        ("gfx950", "v_mfma_f32_32x32x64_f8f6f4 a[0:15], v[2:5], v[6:13], 0 cbsz:4", 64),
+    ],
+)
+def test_cycles_of_matrix_instructions(arch: str, text: str, cycles: int) -> None:
+    assert run("\n".join([text] * 3), arch).unit_cycles["matrix"] == 3 * cycles
+
+
+@pytest.mark.parametrize(
+    "arch, text, stride, cycles, conflicts",
+    [
+        # Bytes between lanes; cycles for the wave; those that conflicts cost.
+        ("gfx942", "ds_read_b32 v2, v1", 4, 2, 0),
+        ("gfx942", "ds_read_b32 v2, v1", 0, 2, 0),  # one dword for all
+        ("gfx942", "ds_read_b32 v2, v1", 8, 4, 2),
+        ("gfx942", "ds_read_b32 v2, v1", 128, 64, 62),  # every lane in bank 0
+        ("gfx942", "ds_read_b32 v2, v1", 132, 2, 0),  # padded rows
+        ("gfx942", "ds_read_b64 v[2:3], v1", 8, 4, 0),
+        ("gfx942", "ds_read_b128 v[2:5], v1", 16, 8, 0),
+        ("gfx942", "ds_write_b128 v1, v[2:5]", 16, 8, 0),
+        ("gfx942", "ds_read_b128 v[2:5], v1", 128, 64, 56),
+        ("gfx942", "ds_add_u32 v1, v2", 0, 64, 62),  # atomics on one dword, one by one
+        ("gfx942", "ds_read2_b32 v[2:3], v1 offset1:1", 8, 8, 4),
+        ("gfx950", "ds_read_b32 v2, v1", 4, 1, 0),
+        ("gfx950", "ds_read_b64 v[2:3], v1", 8, 2, 0),
+        ("gfx950", "ds_read_b128 v[2:5], v1", 16, 4, 0),
+        ("gfx950", "ds_read_b96 v[2:4], v1", 16, 8, 0),
+        ("gfx950", "ds_write_b64 v1, v[2:3]", 8, 4, 0),
+        ("gfx950", "ds_read_b128 v[2:5], v1", 256, 64, 60),
+    ],
+)
+def test_lds_banks(arch: str, text: str, stride: int, cycles: int, conflicts: int) -> None:
+    c = run(f"v_mul_u32_u24 v1, {stride}, v0\n{text}\ns_waitcnt lgkmcnt(0)", arch, lds=64 * 256)
+    counted = count_of(c, "ds_")
+    assert (counted.cycles, counted.conflict_cycles) == (cycles, conflicts)
+    assert (c.unit_cycles["lds"], c.lds_conflict_cycles) == (cycles, conflicts)
+
+
+@pytest.mark.parametrize(
+    "text, stride, lines, segments, ideal",
+    [
+        ("global_load_dword v2, v1, s[2:3]", 4, 2, 4, 4),
+        ("global_load_dword v2, v1, s[2:3]", 256, 64, 64, 4),  # a line for every lane
+        ("global_load_dword v2, v1, s[2:3]", 0, 1, 1, 4),
+        ("global_load_dwordx4 v[2:5], v1, s[2:3]", 16, 8, 16, 16),
+        ("global_load_dwordx4 v[2:5], v1, s[2:3] offset:64", 16, 9, 16, 16),
+        ("global_load_ubyte v2, v1, s[2:3]", 1, 1, 1, 1),
+        ("global_store_dwordx2 v1, v[2:3], s[2:3]", 8, 4, 8, 8),
+        ("global_atomic_add v1, v2, s[2:3]", 4, 2, 4, 4),
+    ],
+)
+def test_coalescing(text: str, stride: int, lines: int, segments: int, ideal: int) -> None:
+    counted = count_of(run(f"v_mul_u32_u24 v1, {stride}, v0\n{text}"), "global_")
+    assert (counted.lines, counted.segments, counted.ideal_segments) == (lines, segments, ideal)
+
+
+def test_l1_keeps_lines_and_l2_is_shared_by_an_xcd() -> None:
+    load = "v_lshlrev_b32 v1, 2, v0\nglobal_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\n"
+    c = run(load + load, groups=16)
+    assert (c.l1_reads, c.l1_hits) == (16 * 4, 16 * 2)
+    assert c.l2_read_bytes == 16 * 256
+    assert c.fabric_read_bytes == 8 * 256  # workgroups 0 to 7 and 8 to 15 lie on eight XCDs, two on each
+    assert c.hbm_read_bytes == 256  # the memory-side cache serves all XCDs
+    around = run(load.replace("s[2:3]", "s[2:3] sc1") * 2)
+    assert (around.l1_reads, around.l1_hits) == (4, 0)
+
+
+def test_l2_evicts_what_does_not_fit() -> None:
+    """One wave walks 8 MiB twice: an L2 of 4 MiB has nothing left, the memory-side cache all."""
+    body = """
+      s_mov_b32 s8, 2
+    again:
+      v_lshlrev_b32 v1, 4, v0
+      s_movk_i32 s9, 0x2000
+    more:
+      global_load_dwordx4 v[4:7], v1, s[2:3]
+      v_add_u32 v1, 0x400, v1
+      s_sub_u32 s9, s9, 1
+      s_cmp_lg_u32 s9, 0
+      s_cbranch_scc1 more
+      s_sub_u32 s8, s8, 1
+      s_cmp_lg_u32 s8, 0
+      s_cbranch_scc1 again
+    """
+    c = run(body, buffer=8 << 20)
+    assert c.l2_read_bytes == c.fabric_read_bytes == 16 << 20
+    assert c.hbm_read_bytes == 8 << 20
+    half = run(body.replace("0x2000", "0x800"), buffer=8 << 20)  # 2 MiB: the second walk stays in the L2
+    assert half.fabric_read_bytes < 1.1 * (2 << 20)
+
+
+def test_divergence_barriers_and_waits() -> None:
+    body = "s_mov_b64 exec, 0xffff\nv_mov_b32 v1, 0\nv_mov_b32 v2, 0\nv_mov_b32 v3, 0\ns_barrier\ns_barrier"
+    c = run(body, groups=3, waves=4)
+    assert c.barriers == 3 * 2
+    assert c.waits == 3 * 4
+    assert c.active_lanes == pytest.approx((64 + 3 * 16) / (4 * 64))
+    assert sum(c.by_line().values()) == sum(i.executed for i in c.instructions)
+
+
+def test_counting_changes_no_result_and_is_off_by_itself() -> None:
+    x, y = torch.randn(5000), torch.randn(5000)
+    out = torch.empty(5000)
+    with cdna.device("gfx950"):
+        add_kernel[(5,)](x, y, out, 5000, BLOCK=1024)
+        assert take_records()[-1].counters is None
+        with cdna.counting():
+            add_kernel[(5,)](x, y, out, 5000, BLOCK=1024)
+    record = take_records()[-1]
+    assert record.counters is not None and torch.equal(out, x + y)
+    assert sum(i.executed for i in record.counters.instructions) == record.wave_instructions
+
+
+def test_a_fault_under_counting_is_a_fault() -> None:
+    with pytest.raises(cdna.KernelFault, match="memory access fault"):
+        run("v_mov_b32 v1, 0\nv_mov_b32 v2, 0\nglobal_load_dword v3, v[1:2], off", groups=64)
+
+
+def test_launches_that_the_engine_logs_are_counted_the_same() -> None:
+    """The HIP runtime's launches come this way: begin and end around cdna_launch, and no Python between."""
+    kernel: Kernel = program("v_mov_b32 v1, 0\nds_read_b32 v2, v1", lds_bytes=64).kernels["k"]
+    lib = engine().lib
+    lib.cdna_log_begin.restype = ctypes.c_void_p
+    handle = ctypes.c_void_p(kernel.program._handle)
+
+    def launch() -> None:
+        setup = _Launch(groups=(5, 1, 1), block=(128, 1, 1), n_threads=1, kernarg=bytes(8), kernarg_bytes=8)
+        log = lib.cdna_log_begin(handle, 0, ctypes.byref(setup))
+        lib.cdna_launch(handle, 0, ctypes.byref(setup))
+        lib.cdna_log_end(ctypes.c_void_p(log), handle, ctypes.byref(setup))
+
+    with cdna.counting():
+        take_records()
+        direct = kernel.launch((5, 1, 1), (128, 1, 1), bytes(8))
+        assert direct.counters is not None
+        take_records()
+        launch()
+        launch()
+        logged = take_records()
+    assert logged == [direct, direct]
+    launch()
+    (uncounted,) = take_records()
+    assert uncounted == dataclasses.replace(direct, counters=None)
+
+
+# --- the time model ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def counted() -> cdna.Counters:
+    load = "v_lshlrev_b32 v1, 2, v0\nglobal_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\nv_exp_f32 v2, v2\n"
+    mfma = "v_mfma_f32_16x16x16_f16 a[0:3], v[2:3], v[4:5], 0\n" * 10
+    lds = "ds_write_b32 v1, v2\ns_barrier\nds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)\n"
+    return run(load + mfma + lds, lds=4096, groups=608, waves=4)
+
+
+def test_more_work_never_takes_less_time(counted: cdna.Counters) -> None:
+    before = modelled_time_us(counted)
+    assert before.us >= max(before.parts_us.values()) > 0
+    for name in ("near_cycles", "hbm_read_bytes", "hbm_write_bytes"):
+        more = dataclasses.replace(counted, **{name: getattr(counted, name) * 100 + 10**9})
+        assert modelled_time_us(more).us > before.us, name
+    for unit in ("matrix", "vector", "lds", "memory"):
+        cycles = counted.unit_cycles | {unit: counted.unit_cycles[unit] * 10_000}
+        assert modelled_time_us(dataclasses.replace(counted, unit_cycles=cycles)).us > before.us, unit
+    for level in counted.busiest_xcd:
+        busy = counted.busiest_xcd | {level: 10**9}
+        assert modelled_time_us(dataclasses.replace(counted, busiest_xcd=busy)).us > before.us, level
+    assert modelled_time_us(counted, warm=True).us <= before.us
+
+
+@pytest.mark.parametrize(
+    "bound, change",
+    [
+        ("matrix", {"unit_cycles": {"matrix": 10**9}}),
+        ("LDS", {"unit_cycles": {"lds": 10**9}}),
+        ("vector", {"unit_cycles": {"vector": 10**9}}),
+        ("L1", {"unit_cycles": {"memory": 10**9}}),
+        ("L2", {"busiest_xcd": {"l2_read": 10**9}}),
+        ("fabric", {"busiest_xcd": {"fabric_read": 10**9}}),
+        ("HBM", {"hbm_read_bytes": 10**12}),
+        ("latency", {"near_cycles": 10**9}),
+        ("launch", {}),
+    ],
+)
+def test_bound_is_what_takes_longest(counted: cdna.Counters, bound: str, change: dict) -> None:
+    idle = dataclasses.replace(
+        counted,
+        unit_cycles=dict.fromkeys(counted.unit_cycles, 0),
+        busiest_xcd=dict.fromkeys(counted.busiest_xcd, 0),
+        near_cycles=0,
+        far_cycles=0,
+        hbm_read_bytes=0,
+        hbm_write_bytes=0,
+    )
+    new = {k: getattr(idle, k) | v if isinstance(v, dict) else v for k, v in change.items()}
+    assert modelled_time_us(dataclasses.replace(idle, **new)).bound == bound
+
+
+def cu_cycles(body: str, lds: int = 0, waves: int = 1) -> tuple[float, float]:
+    counters = run(body, lds=lds, waves=waves)
+    return counters.near_cycles, counters.far_cycles
+
+
+MFMA = "v_mfma_f32_32x32x8_f16 a[0:15], v[2:3], v[4:5], 0\n"  # 32 cycles
+
+
+def test_waves_share_a_matrix_core_and_simds_do_not() -> None:
+    empty = cu_cycles("")[0]
+    alone = cu_cycles(MFMA * 100)[0] - empty
+    assert alone == pytest.approx(100 * 32, rel=0.02)
+    assert cu_cycles(MFMA * 100, waves=4)[0] - empty == alone
+    assert cu_cycles(MFMA * 100, waves=8)[0] - empty == pytest.approx(2 * alone, rel=0.02)
+
+
+def test_vector_instructions_hide_behind_matrix_instructions() -> None:
+    empty = cu_cycles("")[0]
+    both = cu_cycles((MFMA + "v_add_u32 v6, v6, v6\n" * 4) * 100)[0] - empty
+    assert both == pytest.approx(100 * 32, rel=0.02)  # 16 of the 32 cycles are the vector instructions'
+    too_many = cu_cycles((MFMA + "v_add_u32 v6, v6, v6\n" * 10) * 100)[0] - empty
+    assert too_many == pytest.approx(100 * 44, rel=0.02)
+
+
+def test_a_wait_takes_the_latency_and_work_before_it_hides_it() -> None:
+    load = "v_lshlrev_b32 v1, 2, v0\nglobal_load_dword v2, v1, s[2:3]\n"
+    no_wait = cu_cycles("v_lshlrev_b32 v1, 2, v0\n")
+    waits = cu_cycles(load + "s_waitcnt vmcnt(0)\n")
+    assert waits[0] - no_wait[0] == pytest.approx(288, abs=20)  # an L2 hit
+    assert waits[1] - no_wait[1] == pytest.approx(900, abs=20)  # memory
+    busy = cu_cycles(load + MFMA * 40 + "s_waitcnt vmcnt(0)\n")
+    assert busy[0] == busy[1] == pytest.approx(no_wait[0] + 40 * 32, rel=0.05)
+    # Waiting for the first of two loads is not waiting for the second.
+    two = load + "s_nop 15\n" * 9 + "global_load_dword v3, v1, s[2:3] sc1\n"
+    assert (
+        cu_cycles(two + "s_waitcnt vmcnt(1)\n" + MFMA * 40)[1] < cu_cycles(two + "s_waitcnt vmcnt(0)\n" + MFMA * 40)[1]
+    )
+
+
+def test_a_barrier_waits_for_the_slowest_wave() -> None:
+    slow_wave = "v_cmp_gt_u32 vcc, 64, v0\ns_cbranch_vccz skip\n" + "s_nop 15\n" * 50 + "skip:\n"
+    one_slow = cu_cycles(slow_wave + "s_barrier\n" + slow_wave, waves=4)[0]
+    assert one_slow - cu_cycles("", waves=4)[0] == pytest.approx(2 * 50 * 64, rel=0.02)
+
+
+def test_time_does_not_beat_the_data_sheet() -> None:
+    """A stream cannot be faster than 5.3 TB/s, nor matrix products than the matrix cores' peak."""
+    n = 1 << 22
+    x, y, out = (aligned(n, torch.float32) for _ in range(3))
+    with cdna.device("gfx942"), cdna.counting():
+        clear_caches()
+        add_kernel[(n // 4096,)](x, y, out, n, BLOCK=4096)
+    modelled = modelled_time_us(take_records()[-1])
+    assert modelled.us > 12 * n / 5.3e12 * 1e6
+    assert modelled.bound == "HBM"
+
+
+def test_launches_add_up(counted: cdna.Counters) -> None:
+    one, two = modelled_time_us(counted), modelled_case_us([counted, counted])
+    assert two.us == pytest.approx(2 * one.us) and two.bound == one.bound
+    assert modelled_case_us([]).us == 0
+
+
+def test_an_uncounted_launch_has_no_modelled_time() -> None:
+    out = torch.empty(64)
+    with cdna.device("gfx942"):
+        add_kernel[(1,)](out, out, out, 64, BLOCK=64)
+    with pytest.raises(ValueError, match="was not counted"):
+        modelled_time_us(take_records()[-1])
+
+
+def waiting(turns: int, poll: str) -> str:
+    """A wave that sleeps and then does `poll`, so often, and at the end stores."""
+    return f"""
+        s_movk_i32 s4, {turns}
+        v_lshlrev_b32 v2, 2, v0
+    again:
+        s_sleep 1
+        {poll}
+        s_sub_u32 s4, s4, 1
+        s_cmp_lg_u32 s4, 0
+        s_cbranch_scc1 again
+        global_store_dword v2, v1, s[2:3]
+        s_endpgm
+    """
+
+
+POLL = "global_load_dword v1, v2, s[2:3] sc1\ns_waitcnt vmcnt(0)\nv_cmp_eq_u32 vcc, v1, v2"
+
+
+@pytest.mark.parametrize(
+    ("poll", "is_poll"),
+    [
+        (POLL, True),
+        ("s_load_dword s5, s[2:3], 0x0\ns_waitcnt lgkmcnt(0)", True),
+        (POLL + "\nglobal_store_dword v2, v0, s[2:3]", False),
+        (POLL + "\nglobal_atomic_add v2, v0, s[2:3]", False),
+        (POLL + "\ns_barrier", False),
+        ("v_add_u32 v1, v1, v1", False),  # asks nobody
+        (POLL + "\nv_add_u32 v1, v1, v1" * 100, True),
+        (POLL + "\nv_add_u32 v1, v1, v1" * 2100, False),  # too long to be one
+    ],
+)
+def test_asking_again_is_not_counted(poll: str, is_poll: bool) -> None:
+    """How often a wave asks depends on how fast the emulation is, not on the kernel."""
+    few, many = (run(waiting(turns, poll)) for turns in (2, 300))
+    sleeps = count_of(many, "s_sleep")
+    assert sleeps.executed == 300 and sleeps.polls == (299 if is_poll else 0)
+    same = [few.unit_cycles == many.unit_cycles, few.segments == many.segments, few.near_cycles == many.near_cycles]
+    same += [few.l2_read_bytes == many.l2_read_bytes, few.l1_reads == many.l1_reads, few.waits == many.waits]
+    assert all(same) if is_poll else not same[0] and not same[2], (few, many)
+    if is_poll:
+        assert count_of(few, "s_sleep").polls == 1 and few.active_lanes == many.active_lanes
+        once = run(waiting(1, poll))  # the last turn is counted: it saw what it waited for
+        assert once.unit_cycles == many.unit_cycles and once.near_cycles == many.near_cycles
+
+
+def test_two_waits_in_turn_are_each_counted_once() -> None:
+    """Another s_sleep ends what was held back, and does not take it for a poll."""
+    both = waiting(50, POLL).replace("again", "second").replace("s_movk_i32 s4, 50", "s_movk_i32 s4, 50", 1)
+    twice = run(waiting(50, POLL).partition("global_store")[0] + both)
+    once = run(waiting(50, POLL))
+    assert [i.polls for i in twice.instructions if i.mnemonic.startswith("s_sleep")] == [49, 49]
+    assert twice.segments - once.segments == 4  # the second wait's last load: 256 bytes

@@ -1,0 +1,393 @@
+"""`python -m cdna run`: whole HIP programs, each of which checks itself and returns 0 (tests/support/hip/*.hip)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.hip_programs import PROGRAMS, cdna, run
+
+
+def test_saxpy_on_both_archs() -> None:
+    for arch in ("gfx942", "gfx950"):
+        done = run("--arch", arch, PROGRAMS / "saxpy.hip")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_wrong_result_is_the_programs_exit_code() -> None:
+    done = run("-DWRONG", PROGRAMS / "saxpy.hip")
+    assert done.returncode == 1
+    assert "saxpy.hip" in done.stdout and "not so" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "matmul_lds",
+        "sort_scan_histogram",
+        "stencil_paths",
+        "grid_sync",
+        "exchange",
+        "ipc_events",
+        "rtc",
+        "memory_calls",
+    ],
+)
+def test_program(name: str) -> None:
+    done = run(PROGRAMS / f"{name}.hip")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_linking_at_run_time() -> None:
+    done = run(PROGRAMS / "link.hip")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "hipLinkComplete: caller.hip:2: error: undefined device symbol _Z4halfi" in done.stderr
+
+
+def test_openmp_in_host_code(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text("""
+        #include <hip/hip_runtime.h>
+        #include <omp.h>
+        __global__ void add(int* x, int y) { *x += y; }
+        int main() {
+          int *x, sum = 0;
+          if (hipMallocManaged(&x, sizeof *x)) return 2;
+          *x = 1;
+        #pragma omp parallel for reduction(+ : sum)
+          for (int i = 0; i < 10; i++) sum += i;
+          add<<<1, 1>>>(x, sum);
+          return hipDeviceSynchronize() || *x != 46 || omp_get_num_threads() != 1;
+        }
+    """)
+    done = run("-fopenmp", tmp_path / "main.hip")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_hip_runtime_includes_what_it_did_before_hip_7(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text("""
+        #include <hip/hip_runtime.h>
+        __global__ void hello() { printf("hello\\n"); }
+        int main() {
+          hello<<<1, 1>>>();
+          std::unique_ptr<int> code(new int(hipDeviceSynchronize()));
+          assert(*code == 0);
+          std::thread([&] { fprintf(stdout, "%d\\n", *code); }).join();
+          return *code;
+        }
+    """)
+    done = run(tmp_path / "main.hip")
+    assert done.returncode == 0 and done.stdout == "hello\n0\n", done.stdout + done.stderr
+
+
+def test_a_librarys_header_is_named(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text("#include <hip/hip_runtime.h>\n#include <hipfft/hipfft.h>\nint main() {}\n")
+    done = run(tmp_path / "main.hip")
+    assert done.returncode == 2 and "main.hip:2:10: error: 'hipfft/hipfft.h' file not found" in done.stderr
+    assert "hipFFT is not part of the emulated device" in done.stderr
+
+
+@pytest.mark.parametrize("seed", ["0", "3"])
+def test_kernels_that_wait_for_the_host_or_another_queue(seed: str) -> None:
+    done = run(PROGRAMS / "asynchrony.hip", "--", "spin", CDNA_ORDER_SEED=seed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "memory access fault" in done.stderr  # the last kernel's
+
+
+@pytest.mark.parametrize("checks", ["none", "all"])
+def test_memory_from_kernels(checks: str) -> None:
+    if "ziglang" not in cdna("doctor").stdout.split("works    compile HIP")[1].split("\n")[0]:
+        pytest.skip("clang's own wrapper headers call the device library's heap, which is not set up here")
+    done = run(PROGRAMS / "heap.hip", CDNA_CHECKS=checks)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+MAIN = """
+#include <hip/hip_runtime.h>
+#include <cstdio>
+extern __device__ int shared_value;
+__device__ int twice(int x);
+__global__ void first(int* out) { out[0] = twice(shared_value); }
+void launch_second(int* out);
+int main(int count, char** words) {
+  int *out, value = 20;
+  if (hipHostMalloc(&out, 64, 0) || hipMemcpyToSymbol(HIP_SYMBOL(shared_value), &value, sizeof value)) return 3;
+  first<<<1, 1>>>(out);
+  launch_second(out);
+  if (hipDeviceSynchronize()) return 4;
+  printf("%d %d %d %s\\n", out[0], out[1], count, words[count - 1]);
+}
+"""
+OTHER = """
+#include <hip/hip_runtime.h>
+__device__ int shared_value = 5;
+__device__ __attribute__((noinline)) int twice(int x) { return 2 * x; }
+__global__ void second(int* out) { out[1] = shared_value + 1; }
+void launch_second(int* out) { second<<<1, 1>>>(out); }
+"""
+
+
+def test_several_sources(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text(MAIN)
+    (tmp_path / "other.hip").write_text(OTHER)
+    both = (tmp_path / "main.hip", tmp_path / "other.hip")
+    for counters in ([], ["--counters"]):
+        done = run("-fgpu-rdc", *counters, *both, "--", "-x", "word")
+        assert done.returncode == 0 and done.stdout == "40 21 3 word\n", done.stdout + done.stderr
+    done = run(*both)  # device code of each source for itself
+    assert done.returncode == 2 and "main.hip:" in done.stderr and "undefined device symbol" in done.stderr
+    (tmp_path / "other.hip").write_text(OTHER.replace("int twice", "int thrice"))
+    done = run("-fgpu-rdc", *both)
+    assert done.returncode == 2 and "undefined device symbol _Z5twicei" in done.stderr
+    apart = MAIN.replace("extern ", "").replace("__device__ int twice(int x);", "").replace("twice(shared_value)", "7")
+    (tmp_path / "main.hip").write_text(apart)
+    done = run(*both)
+    assert done.returncode == 0 and done.stdout.startswith("7 6 1 "), done.stdout + done.stderr
+
+
+def test_the_program_may_lie_beside_its_files(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text("""
+        #include <unistd.h>
+        #include <cstdio>
+        int main() { char path[500] = ""; return readlink("/proc/self/exe", path, 499) < 0 || puts(path) < 0; }
+    """)
+    done = run("-o", tmp_path / "program", tmp_path / "main.hip")
+    assert done.returncode == 0 and done.stdout == f"{tmp_path}/program\n", done.stderr
+    done = run("-o", tmp_path / "none" / "program", tmp_path / "main.hip")
+    assert done.returncode == 2 and "cannot write" in done.stderr
+
+
+def test_textures_are_refused_as_on_the_card(tmp_path: Path) -> None:
+    (tmp_path / "main.hip").write_text("""
+        #include <hip/hip_runtime.h>
+        int main() {
+          hipArray_t array;
+          hipChannelFormatDesc d = hipCreateChannelDesc(32, 0, 0, 0, hipChannelFormatKindFloat);
+          if (d.x != 32 || d.f != hipChannelFormatKindFloat) return 1;
+          return hipMallocArray(&array, &d, 4, 4) != hipErrorNotSupported || hipGetLastError() != hipErrorNotSupported;
+        }
+    """)
+    done = run(tmp_path / "main.hip")
+    assert done.returncode == 0, done.stderr
+
+
+def test_counters() -> None:
+    for define, code in (("-DRIGHT", 0), ("-DWRONG", 1)):
+        done = run("--counters", define, PROGRAMS / "saxpy.hip")
+        assert done.returncode == code, done.stderr
+        kernel = "saxpy(float, float const*, float*, int)"
+        assert f"{kernel}: 1 launch, the last of 8x1x1 workgroups of 256x1x1" in done.stderr
+        assert "modelled           " in done.stderr and "HBM 80,128/40,064" in done.stderr
+
+
+def test_lanes_and_printf() -> None:
+    done = run("-std=c++20", PROGRAMS / "lanes.hip")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "".join(f"lane {i} says hello and {i / 4:.2f}\n" for i in range(3))
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_host_side(arch: str) -> None:
+    done = run("--arch", arch, PROGRAMS / "host_side.hip", CDNA_DEVICES="2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "this computer's, not the card's" in done.stderr
+
+
+def test_with_nothing_but_pip(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    (tmp_path / "main.hip").write_text("""
+        #include <hip/hip_runtime.h>
+        __global__ void twice(int* x) { x[threadIdx.x] *= 2; }
+        int main() {
+          int* x;
+          if (hipMallocManaged(&x, 64 * sizeof *x)) return 2;
+          for (int i = 0; i < 64; i++) x[i] = i;
+          twice<<<1, 64>>>(x);
+          if (hipDeviceSynchronize()) return 3;
+          for (int i = 0; i < 64; i++) if (x[i] != 2 * i) return 1;
+          printf("done\\n");
+        }
+    """)
+    done = run(tmp_path / "main.hip", PATH=str(tmp_path), CDNA_HIP_COMPILER="ziglang")  # no g++
+    assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
+    assert "building the C++ library" not in done.stderr
+
+
+@pytest.mark.slow(reason="builds zig's libc++")
+def test_the_cxx_library_is_built_where_a_program_needs_it(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    (tmp_path / "main.hip").write_text("""
+        #include <hip/hip_runtime.h>
+        #include <iostream>
+        #include <stdexcept>
+        int main() {
+          try { throw std::runtime_error("thrown"); } catch (const std::exception& error) { std::cout << error.what(); }
+        }
+    """)
+    alone = {"PATH": str(tmp_path), "CDNA_HIP_COMPILER": "ziglang", "CDNA_CACHE_DIR": str(tmp_path)}
+    for building in (True, False):
+        done = run(tmp_path / "main.hip", **alone)
+        assert done.returncode == 0 and done.stdout == "thrown", done.stdout + done.stderr
+        assert ("building the C++ library (once per machine, two minutes" in done.stderr) == building
+
+
+def test_module(tmp_path: Path) -> None:
+    code = tmp_path / "kernels.co"
+    done = cdna("compile", PROGRAMS / "module_kernels.hip", "-o", code)
+    assert done.returncode == 0 and code.stat().st_size > 0, done.stderr
+    done = run(PROGRAMS / "module.hip", "--", code)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "machine.co").write_bytes(b"\x7fELF" + bytes(100))
+    done = run(PROGRAMS / "module.hip", "--", tmp_path / "machine.co")
+    assert done.returncode == 3 and "machine.co is no code of the emulated device" in done.stderr
+
+
+UNWRITTEN = """
+#include <hip/hip_runtime.h>
+__global__ void add(const float* a, float* out, int n) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) out[i] = a[i] + 1;
+}
+int main(int count, char**) {
+  float *a, *b, host[1000] = {};
+  if (hipMalloc(&a, 4000) || hipMalloc(&b, 4000)) return 3;
+  if (hipMemcpy(a, host, count > 1 ? 4000 : 3996, hipMemcpyHostToDevice)) return 3;
+  add<<<16, 64>>>(a, b, 998);
+  add<<<16, 64>>>(b, a, 998);
+  if (hipDeviceSynchronize()) return 4;
+  add<<<16, 64>>>(a, b, 1000);
+  return hipDeviceSynchronize() != hipSuccess;
+}
+"""
+
+
+def test_memory_that_nobody_has_written(tmp_path: Path) -> None:
+    source = tmp_path / "unwritten.hip"
+    source.write_text(UNWRITTEN.replace("3996", "3992"))
+    done = run(source, CDNA_CHECKS="all")
+    assert done.returncode == 0, done.stderr  # it is for who asks
+    done = run(source, CDNA_CHECKS="all,unwritten")
+    assert done.returncode == 1, done.stderr
+    assert "unwritten: reads 4 bytes at offset 3992 of the 4000 bytes of hipMalloc" in done.stderr
+    assert "unwritten.hip:5" in done.stderr and "lane 38" in done.stderr
+    assert run(source, "--", "whole", CDNA_CHECKS="all,unwritten").returncode == 0
+
+
+HAZARD = """
+#include <hip/hip_runtime.h>
+__global__ void product(float* out) {
+  float x;
+  asm volatile("v_mov_b32 v2, 0\\nv_mov_b32 v3, 0\\ns_nop 1\\n"
+               "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[2:3], 0\\ns_nop STATES\\nv_mov_b32 %0, v9\\n"
+               : "=v"(x) : : "v2", "v3", "v8", "v9", "v10", "v11");
+  out[threadIdx.x] = x;
+}
+int main() {
+  float* out;
+  if (hipMalloc(&out, 256)) return 3;
+  product<<<1, 64>>>(out);
+  return hipDeviceSynchronize() != hipSuccess;
+}
+"""
+
+
+def test_matrix_hazard(tmp_path: Path) -> None:
+    source = tmp_path / "hazard.hip"
+    runs = [(7, "all", 0), (3, "hazard", 1), (3, "report:all", 0), (3, "report:none", 0), (3, "bounds", 0)]
+    for states, checks, code in runs:
+        source.write_text(HAZARD.replace("STATES", str(states)))
+        done = run(source, CDNA_CHECKS=checks)
+        assert done.returncode == code, done.stderr
+        told = "hazard: reads the result of `v_mfma_f32_16x16x16_f16" in done.stderr
+        assert told == (states == 3 and checks not in ("report:none", "bounds")), done.stderr
+    assert done.stderr == ""
+
+
+FAULTS = {
+    1: ["memory access fault", "store_at", "beyond.hip:5", "workgroup (0, 0, 0), wave 0", "past the end", "4096 bytes"],
+    2: ["memory access fault", "store_at", "beyond.hip:5", "byte 12 of 4096", "freed"],
+    3: ["insist", "Device-side assertion `x[0] == 12345' failed", "beyond.hip:6"],
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_says_what_and_where(kind: int) -> None:
+    done = run(PROGRAMS / "beyond.hip", "--", str(kind))
+    assert done.returncode == 7, done.stdout + done.stderr  # the program saw hipErrorLaunchFailure, and went on
+    for part in FAULTS[kind]:
+        assert part in done.stderr
+
+
+def test_checks_find_what_lies_just_past_the_end(tmp_path: Path) -> None:
+    source = tmp_path / "off_by_one.hip"
+    source.write_text("""#include <hip/hip_runtime.h>
+__global__ void fill(int* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i <= n) x[i] = i;
+}
+int main(int argc, char**) {
+  int* x;
+  if (hipMalloc(&x, 1000 * sizeof(int))) return 2;
+  fill<<<4, 256>>>(x, argc > 1 ? 999 : 1000);
+  return hipDeviceSynchronize() != hipSuccess;
+}
+""")
+    assert run(source).returncode == 0  # the allocation's last page has room
+    done = run(source, CDNA_CHECKS="all")
+    assert done.returncode == 1
+    assert "fill" in done.stderr and " on gfx942: bounds: writes 4 bytes" in done.stderr
+    assert "0 bytes past the end of the 4000 bytes of hipMalloc" in done.stderr
+    assert "off_by_one.hip:4), workgroup (3, 0, 0), wave 3, lane 40" in done.stderr
+    done = run(source, "--", "fine", CDNA_CHECKS="all")
+    assert done.returncode == 0 and not done.stderr
+
+
+@pytest.mark.parametrize("name", ["saxpy", "matmul_lds", "sort_scan_histogram", "stencil_paths", "lanes", "grid_sync"])
+def test_checks_find_nothing_in_correct_programs(name: str) -> None:
+    done = run(PROGRAMS / f"{name}.hip", CDNA_CHECKS="all")
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kernel", "what"),
+    [
+        ("0", "which lanes go on depends on a local variable|stores what was computed from a local variable"),
+        ("1", "stores what was computed from a local variable"),
+        ("2", "stores what was computed from a local variable .*lane 32"),
+        ("3", ""),
+    ],
+)
+def test_local_variables_that_nothing_has_written(kernel: str, what: str) -> None:
+    """Without optimisation; with it, clang has decided what they are, and nothing is said of correct code either."""
+    done = run("-O0", PROGRAMS / "uninitialised.hip", "--", kernel, CDNA_CHECKS="report:all")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(what, done.stderr, re.DOTALL) if what else not done.stderr
+    if kernel == "3":
+        done = run("-O3", PROGRAMS / "uninitialised.hip", "--", kernel, CDNA_CHECKS="all")
+        assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def test_compile_errors_name_the_users_line(tmp_path: Path) -> None:
+    source = tmp_path / "typo.hip"
+    source.write_text("#include <hip/hip_runtime.h>\n__global__ void f(int* x) {\n  x[0] = y;\n}\nint main() {}\n")
+    done = run(source)
+    assert done.returncode == 2
+    assert f"{source}:3:" in done.stderr and "'y'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_call_that_is_not_there_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "interop.hip"
+    source.write_text("#include <hip/hip_runtime.h>\nint main() {\n  return hipConfigureCall(1, 1, 0, 0);\n}\n")
+    done = run(source)
+    assert done.returncode == 2
+    assert "hipConfigureCall is not part of the emulated runtime" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_missing_file_and_wrong_number_of_devices() -> None:
+    done = run("no_such.hip")
+    assert done.returncode == 2 and "no_such.hip" in done.stderr and "Traceback" not in done.stderr
+    done = run(PROGRAMS / "saxpy.hip", CDNA_DEVICES="0")
+    assert done.returncode == 2 and "CDNA_DEVICES=0" in done.stderr

@@ -1,0 +1,224 @@
+"""A planted fault of each kind that the checks look for, in HIP and in Triton: found, and named with kernel and line.
+
+What Triton's language cannot say (registers, waits, LDS, barriers) its inline assembly can.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.runtime.errors import OutOfResources
+
+import cdna
+from cdna.checks import mark_unwritten
+from cdna.engine import engine
+from cdna.hip.library import runtime_library
+from tests.support.hip_programs import PROGRAMS, run
+
+PLANTED = PROGRAMS / "planted.hip"
+
+
+# --- HIP ---------------------------------------------------------------------------------------------
+
+
+def planted(name: str, checks: str) -> subprocess.CompletedProcess[str]:
+    runtime_library()  # a build, which is told on stderr, is not the program's
+    return run(PLANTED, "--", name, CDNA_CHECKS=checks)
+
+
+FOUND = {  # kernel: the check that finds it, and what it says
+    "out_of_bounds": ("bounds", "writes 4 bytes at .* 0 bytes past the end of the 512 bytes of hipMalloc"),
+    "use_after_free": ("bounds", "writes 4 bytes at .* in the 512 bytes of hipMalloc .*which has been freed"),
+    "unwritten_register": ("uninitialised", "stores what was computed from v60, which no instruction has written"),
+    "unwritten_lds": ("uninitialised", "reads LDS byte 20, which nothing has written"),
+    "unwritten_global": ("unwritten", "reads 4 bytes at offset 0 of the 512 bytes of hipMalloc"),
+    "misaligned_lds": ("alignment", "LDS atomic of 4 bytes at byte 2, which is not a multiple of 4"),
+    "lds_race": ("race", "writes LDS byte .* which wave 0 has read, with no barrier between the two"),
+    "workgroup_race": ("race", "writes another value to 4 bytes .* which workgroup 0 .* in the same launch"),
+    "before_vmcnt": ("wait", r"is read before the wait for it: `global_load_dword .* needs s_waitcnt vmcnt\(0\)"),
+    "before_lgkmcnt": ("wait", r"is read before the wait for it: `ds_read_b32 .* needs s_waitcnt lgkmcnt\(0\)"),
+    "matrix_hazard": ("hazard", "reads the result of `v_mfma_f32_16x16x16_f16 .* after 0 wait states"),
+    "divergent_barrier": ("barrier", "wave 0 waits at .* while wave 1 waits at .* they pass 2 and 1 barriers"),
+    "deadlock": ("deadlock", "nothing can make progress any more; workgroup 0 wave 0 polls .* byte 0 of the 512 bytes"),
+    "deadlock_in_graph": ("deadlock", "nothing can make progress any more; workgroup 0 wave 0 polls"),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_hip(name: str) -> None:
+    kind, says = FOUND[name]
+    # Races are what other checks stop at first: a partner's value may not have been written yet.
+    done = planted(name, "race" if kind == "race" else "all,unwritten")
+    assert done.returncode == 1 and done.stdout == "hipErrorLaunchFailure\n", done.stdout + done.stderr
+    first, place = done.stderr.splitlines()[:2]
+    assert re.match(rf"cdna: {name}\(.*\) on gfx942: {kind}: .*{says}", first), done.stderr
+    line = int(re.findall(r"planted\.hip:(\d+)", place)[-1])
+    kernel_line = next(i for i, text in enumerate(PLANTED.read_text().splitlines(), 1) if f" {name}(" in text)
+    assert kernel_line <= line <= kernel_line + 9
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("misaligned_global", r"misaligned_global\(int\*\) on gfx942: lane 0: atomic at misaligned address"),
+        ("lds_over_limit", r"lds_over_limit\(int\*\): needs 204800 bytes of LDS, gfx942 has 65536 for a workgroup"),
+        (
+            "registers_over_limit",
+            r"registers_over_limit\(int\*\): a workgroup of 1024 work-items; this kernel is compiled "
+            r"for 1 to 256",
+        ),
+    ],
+)
+def test_hip_refuses(name: str, says: str) -> None:
+    """What the card refuses too is an error without any checks."""
+    done = planted(name, "none")
+    assert done.returncode == 1 and re.search(says, done.stderr), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["late_thread", "late_host_function", "late_graph"])
+def test_waiting_for_the_host_is_no_deadlock(name: str) -> None:
+    done = planted(name, "all")
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+
+
+# --- Triton ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def no_findings_left() -> Iterator[None]:
+    cdna.findings()
+    yield
+    cdna.findings()
+
+
+@triton.jit
+def _assembly(x, o, ASM: tl.constexpr, CONSTRAINTS: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    at = (x + i).to(tl.int64)
+    value = tl.inline_asm_elementwise(ASM, CONSTRAINTS, [i, at], dtype=tl.int32, is_pure=False, pack=1)
+    tl.store(o + i, value)
+    tl.store(o + B + i, tl.sum(value, 0))  # which has some LDS
+
+
+REGISTERS = ",~{v60},~{v61},~{v62},~{v63},~{v64},~{v65},~{s40}"
+IN_ASSEMBLY = {  # kind: the assembly, where $1 is the work-item's number and $2 the address of its element of x
+    "unwritten register": ("v_add_u32 $0, v60, $1", "uninitialised", "stores what was computed from v60"),
+    "unwritten LDS": (
+        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; ds_read_b32 $0, v60; s_waitcnt lgkmcnt(0)",
+        "uninitialised",
+        "reads LDS byte 0, which nothing has written",
+    ),
+    "misaligned LDS": (
+        "v_mov_b32 v60, 2; v_mov_b32 $0, 0; ds_add_u32 v60, $0; s_waitcnt lgkmcnt(0)",
+        "alignment",
+        "LDS atomic of 4 bytes at byte 2",
+    ),
+    "LDS race": (
+        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; ds_write_b32 v60, $1; s_waitcnt lgkmcnt(0); "
+        "v_mov_b32 $0, 0; s_barrier",
+        "race",
+        "writes LDS byte 0, which wave 0 writes at `ds_write_b32 v60",
+    ),
+    "before vmcnt": (
+        "global_load_dword v60, $2, off; v_add_u32 $0, 1, v60; s_waitcnt vmcnt(0)",
+        "wait",
+        "v60 is read before the wait for it",
+    ),
+    "before lgkmcnt": (
+        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; v_mov_b32 v61, 0; ds_write_b32 v60, v61; "
+        "ds_read_b32 v62, v60; v_add_u32 $0, 1, v62; s_waitcnt lgkmcnt(0)",
+        "wait",
+        "v62 is read before the wait for it",
+    ),
+    "matrix hazard": (
+        "v_mov_b32 v60, 0; v_mov_b32 v61, 0; s_nop 1; "
+        "v_mfma_f32_16x16x16_f16 v[62:65], v[60:61], v[60:61], 0; v_mov_b32 $0, v62",
+        "hazard",
+        "reads the result of",
+    ),
+    "divergent barriers": (
+        "v_readfirstlane_b32 s40, $1; s_cmp_lg_u32 s40, 0; s_cbranch_scc1 .Lafter${:uid}; "
+        "s_barrier; .Lafter${:uid}:; v_mov_b32 $0, 0; s_barrier",
+        "barrier",
+        "waits at",
+    ),
+}
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("fault", IN_ASSEMBLY)
+def test_triton_assembly(arch: str, fault: str) -> None:
+    assembly, kind, says = IN_ASSEMBLY[fault]
+    x, out = torch.zeros(128, dtype=torch.int32), torch.zeros(256, dtype=torch.int32)
+    # Where waves do not meet, what they share in tl.sum races too.
+    checks = kind if kind in ("race", "barrier") else "all"
+    with cdna.device(arch, checks=checks), pytest.raises(cdna.CheckError) as caught:
+        _assembly[(1,)](x, out, assembly.replace("; ", "\n"), "=&v,v,v" + REGISTERS, B=128, num_warps=2)
+    finding = caught.value.finding
+    assert finding.kind == kind and says in finding.message, finding
+    assert finding.kernel == "_assembly" and "test_planted.py:" in finding.source
+
+
+@triton.jit
+def _copy_from_address(address, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, tl.load(address.to(tl.pointer_type(tl.int32)) + i))
+
+
+@triton.jit
+def _copy(x, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, tl.load(x + i))
+
+
+def test_triton_use_after_free() -> None:
+    """Of memory that a runtime gave: `tests/forge/test_device_emulated.py` has torch's."""
+    lib = engine().lib
+    memory, out = torch.zeros(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    lib.cdna_memory_register(memory.data_ptr(), memory.nbytes, b"hipMalloc'ed memory")
+    lib.cdna_memory_unregister(memory.data_ptr())
+    with cdna.device("gfx942", checks="all"), pytest.raises(cdna.CheckError, match="which has been freed") as caught:
+        _copy_from_address[(1,)](memory.data_ptr(), out, B=64)
+    assert caught.value.finding.kernel == "_copy_from_address"
+
+
+def test_triton_unwritten_memory() -> None:
+    x, out = torch.zeros(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    mark_unwritten(x.data_ptr(), x.nbytes)  # as it is done to torch.empty on an emulated GPU
+    x[:60] = 1
+    with cdna.device("gfx942", checks="unwritten"), pytest.raises(cdna.CheckError) as caught:
+        _copy[(1,)](x, out, B=64)
+    assert caught.value.finding.kind == "unwritten" and "at offset 240 of `x`" in caught.value.finding.message
+
+
+@triton.jit
+def _add_at(x, B: tl.constexpr):
+    tl.atomic_add(x + tl.arange(0, B), 1)
+
+
+def test_triton_misaligned_atomic() -> None:
+    """The card faults, so it is an error without checks."""
+    raw = torch.zeros(260, dtype=torch.uint8)
+    misaligned = torch.frombuffer(raw.numpy(), dtype=torch.int32, count=64, offset=2)
+    with cdna.device("gfx942"), pytest.raises(cdna.KernelFault, match="atomic at misaligned address"):
+        _add_at[(1,)](misaligned, B=64)
+
+
+@triton.jit
+def _product(a, b, o, N: tl.constexpr):
+    i = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(o + i, tl.dot(tl.load(a + i), tl.load(b + i)))
+
+
+def test_triton_lds_over_the_limit() -> None:
+    a, out = torch.zeros(256, 256), torch.zeros(256, 256)
+    with cdna.device("gfx942"), pytest.raises(OutOfResources, match="shared memory.*65536"):
+        _product[(1,)](a, a, out, N=256)

@@ -1,0 +1,200 @@
+"""Emulated GPUs from outside: what a process started with a device's environment() does.
+
+The checks of torch itself are in emulated/: they have to run in such a process.
+"""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdna.hip.toolchain import find
+from forge.device import resolve
+from forge.device.fake_rocm import torch_headers
+
+EMULATED = Path(__file__).resolve().parents[1] / "support" / "emulated"
+Result = subprocess.CompletedProcess[str]
+
+
+def python(*arguments: str, arch: str = "gfx942", timeout_s: float = 280, **more: str) -> Result:
+    """Runs Python in a process that is prepared for an emulated `arch`."""
+    device = resolve(arch, arch)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **device.environment(), **more}
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=timeout_s
+    )
+
+
+def code(text: str, **more: Any) -> Result:
+    return python("-c", textwrap.dedent(text), **more)
+
+
+@pytest.mark.timeout(900)  # the first to build with torch's headers parses them
+@pytest.mark.parametrize("checks", ["tensors", "runtime", "triton", "hip", "graphs"])
+def test_torch(checks: str) -> None:
+    gpus = {"runtime": "2", "hip": "2"}.get(checks, "1")
+    file = EMULATED / f"checks_{checks}.py"
+    run = python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), timeout_s=880, POPCORN_GPUS=gpus)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_addresses_that_change_hands() -> None:
+    file = EMULATED / "checks_addresses.py"
+    run = python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), CDNA_CHECKS="bounds")
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_collectives() -> None:
+    run = python(str(EMULATED / "ranks.py"), "3", POPCORN_GPUS="3")
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_tensors_that_nobody_has_written(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        textwrap.dedent("""
+        import sys, torch, triton, triton.language as tl
+
+        @triton.jit
+        def add(x, y, out):
+            at = tl.program_id(0) * 64 + tl.arange(0, 64)
+            tl.store(out + at, tl.load(x + at) + tl.load(y + at))
+
+        x, y = torch.zeros(512, device="cuda"), torch.empty(512, device="cuda")
+        y[: int(sys.argv[1])] = 1
+        add[(8,)](x, y, torch.empty_like(y), num_warps=1)
+        """)
+    )
+    run = python(str(tmp_path / "main.py"), "512", CDNA_CHECKS="all,unwritten")
+    assert run.returncode == 0, run.stderr
+    run = python(str(tmp_path / "main.py"), "500", CDNA_CHECKS="all,unwritten")
+    assert "add on gfx942: unwritten: reads" in run.stderr and "of `y` (fp32[512])" in run.stderr, run.stderr
+
+
+def test_gfx950_is_an_mi355x() -> None:
+    run = code(
+        """
+        import torch
+        card = torch.cuda.get_device_properties(0)
+        print(card.name, card.gcnArchName, card.multi_processor_count, card.total_memory // 2**30)
+        a = torch.ones(16, 32, device="cuda").to(torch.float8_e4m3fn)
+        one = torch.ones(1, device="cuda")
+        print(torch._scaled_mm(a, a.t(), one, one, out_dtype=torch.float32)[0, 0].item())
+        """,
+        arch="gfx950",
+    )
+    assert run.stdout == "AMD Instinct MI355X gfx950:sramecc+:xnack- 256 287\n32.0\n", run.stderr
+
+
+def test_nothing_happens_without_torch() -> None:
+    run = code(
+        """
+        import sys
+        assert not {"torch", "triton", "cdna", "forge"} & set(sys.modules)
+        assert not [path for path in sys.path if path.endswith("cdna-forge")]
+        """
+    )
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+
+
+def test_submission_cannot_import_this_checkout(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text("import torch\nimport kernels\n")
+    run = python(str(tmp_path / "main.py"))
+    assert "No module named 'kernels'" in run.stderr
+
+
+def test_hidden_sitecustomize_still_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('theirs', __name__)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert code("import sitecustomize").stdout == "theirs sitecustomize\n"
+    (tmp_path / "sitecustomize.py").write_text("1 / 0\n")
+    run = code("import torch; print(torch.cuda.is_available())")
+    assert run.stdout == "True\n" and "ZeroDivisionError" in run.stderr
+
+
+def test_pools_and_subprocesses_are_prepared(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        textwrap.dedent(
+            """
+            import multiprocessing, subprocess, sys
+            import torch
+
+            def double(x):
+                return x * 2, str(x.device), torch.cuda.get_device_name()
+
+            if __name__ == "__main__":
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    y, *names = pool.apply(double, (torch.ones(2, device="cuda"),))
+                print(y.tolist(), y.device, *names)
+                program = "import torch; print(torch.cuda.is_available())"
+                print(subprocess.check_output([sys.executable, "-c", program], text=True), end="")
+            """
+        )
+    )
+    run = python(str(tmp_path / "main.py"))
+    assert run.stdout == "[2.0, 2.0] cuda:0 cuda:0 AMD Instinct MI300X\nTrue\n", run.stderr
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_prepare_in_this_process(order: str) -> None:
+    """As a worker does it, without environment(); twice, and on either side of torch's import."""
+    steps = ["import torch", "device.prepare(); device.prepare()"]
+    program = "; ".join(
+        [
+            "from forge.device import resolve",
+            "device = resolve('gfx950', 'gfx950')",
+            *(reversed(steps) if order == "before" else steps),
+            "print(torch.ones(2, device='cuda').device, torch.cuda.get_device_name(), device.case_report())",
+        ]
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60
+    )
+    assert run.stdout == "cuda:0 AMD Instinct MI355X {}\n", run.stderr
+
+
+def test_hiprtc(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        textwrap.dedent("""
+        import ctypes
+        import torch
+        rtc, program, size = ctypes.CDLL("libhiprtc.so"), ctypes.c_void_p(), ctypes.c_size_t()
+        source = b'extern "C" __global__ void fill(int* x) { x[threadIdx.x] = 7; }'
+        assert rtc.hiprtcCreateProgram(ctypes.byref(program), source, b"fill.hip", 0, None, None) == 0
+        assert rtc.hiprtcCompileProgram(program, 0, None) == 0
+        assert rtc.hiprtcGetCodeSize(program, ctypes.byref(size)) == 0
+        code, module, kernel = ctypes.create_string_buffer(size.value), ctypes.c_void_p(), ctypes.c_void_p()
+        assert rtc.hiprtcGetCode(program, code) == 0
+        hip, x = ctypes.CDLL("libamdhip64.so"), torch.zeros(5, dtype=torch.int32, device="cuda")
+        assert hip.hipModuleLoadData(ctypes.byref(module), code) == 0
+        assert hip.hipModuleGetFunction(ctypes.byref(kernel), module, b"fill") == 0
+        address = ctypes.c_void_p(x.data_ptr())
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(address))
+        assert hip.hipModuleLaunchKernel(kernel, 1, 1, 1, 5, 1, 1, 0, None, arguments, None) == 0
+        print(x.tolist())
+    """)
+    )
+    run = python(str(tmp_path / "main.py"))
+    assert run.stdout == "[7, 7, 7, 7, 7]\n", run.stderr
+
+
+def test_torchs_headers_are_parsed_once_for_flags_that_change_nothing_in_them(tmp_path: Path) -> None:
+    """Such flags must be harmless to the compiler as well: it refuses headers that were parsed for other ones."""
+    flags = (
+        "-O3 -g -w -Wall -lanything -finline-functions -fomit-frame-pointer -funroll-loops -fPIC -DMINE=1 "
+        "-munsafe-fp-atomics -Rpass-analysis=kernel-resource-usage -mllvm -amdgpu-early-inline-all=true"
+    ).split()
+    assert torch_headers.relevant([*flags, "-ffast-math"]) == ["-ffast-math"]
+    header, source = tmp_path / "parsed.h", tmp_path / "kernel.hip"
+    header.write_text("#include <hip/hip_runtime.h>\n")
+    source.write_text("__global__ void twice(float* x) { *x *= 2; }\n")
+    toolchain = find()
+    for side in ("device", "host"):
+        parsed = ["-Xclang", "-include-pch", "-Xclang", str(toolchain.precompiled_header(header, side, "gfx942"))]
+        if side == "device":
+            assert "twice" in toolchain.device_asm(source, "gfx942", extra=[*parsed, *flags])
+        else:
+            toolchain.host_object(source, b"none", "gfx942", extra=[*parsed, *flags[1:]])  # build.py drops -O

@@ -1,0 +1,237 @@
+"""eval.py benchmark --against: two submissions in one run, each error with its name; cases that a user chooses."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from rich.console import Console
+
+from forge.commands.against import Other, Pair, PairView
+from forge.commands.jsonfile import case_json
+from forge.commands.view import View
+from forge.device import resolve
+from forge.device.emulated import EmulatedDevice
+from forge.judge.evaluate import evaluate
+from forge.judge.messages import CalledBackToBack
+from forge.judge.plan import EvalPlan, case_limit_s
+from forge.judge.results import Run, Status
+from forge.judge.worker_pool import RankAnswer, back_to_back_of
+from forge.task.cases import CaseError, CaseSpec, parse_case_file, spec_of
+from forge.task.harness import AMD, AMD_DISTRIBUTED
+from forge.task.problem import Timeouts, find_problem
+from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, RIGHT, ROOT, judge, run_command, write_problem
+
+DOUBLE = """
+import time
+def custom_kernel(x):
+    time.sleep({seconds})
+    return x * 2
+"""
+# As a kernel whose calls overtake each other: right as the harness calls it, wrong in a row.
+WRONG_IN_A_ROW = """
+import sys
+def custom_kernel(x):
+    return x * 2 + (sys._getframe(1).f_code.co_name == "back_to_back_rounds")
+"""
+SUM = """
+import torch.distributed as dist
+def custom_kernel(x):
+    y = x.clone()
+    dist.all_reduce(y)
+    return y
+"""
+
+
+class Timed(EmulatedDevice):
+    """An emulated device whose times are taken: of torch on the CPU, which is real enough to test what is printed."""
+
+    emulated = False
+
+
+def timed_plan(folder: Path, submission: str) -> EvalPlan:
+    """Benchmark of two vectors to be doubled."""
+    problem = find_problem(write_problem(folder / "problem"))
+    device = resolve("gfx942", "gfx942")
+    assert isinstance(device, EmulatedDevice)
+    cases = parse_case_file("\n".join(map(spec_of, problem.tests[:2])), AMD, None)
+    return EvalPlan("benchmark", problem, submission.encode(), AMD, Timed(device.card), cases, None, 60)
+
+
+def compare(folder: Path, ours: str, theirs: str) -> tuple[Pair, str]:
+    """Two submissions beside each other, and what is printed."""
+    plan = timed_plan(folder, ours)
+    pair = Pair(plan, Other("theirs.py", theirs.encode()), Run("benchmark", [], timed=True))
+    text = io.StringIO()
+    view = PairView(Console(file=text, width=200), pair, False)
+    view.head([], own_eval=False)
+    pair.evaluate(view)
+    view.foot(pair.run)
+    return pair, text.getvalue()
+
+
+def test_the_slower_submission_shows_on_both_clocks(tmp_path: Path) -> None:
+    pair, text = compare(tmp_path, DOUBLE.format(seconds=0.003), DOUBLE.format(seconds=0.012))
+    assert pair.passed, text
+    means = pair.geometric_means()
+    assert means.harness is not None and 1.5 < means.harness < 10, text
+    assert means.harness_median is not None and 1.5 < means.harness_median < 10, text
+    assert means.back_to_back is not None and 1.5 < means.back_to_back < 10, text
+    again = pair.run.cases[0].back_to_back
+    assert again is not None and again.calls == 20 and again.us is not None and 3e3 < again.us < 12e3
+    assert again.host_us is not None and 3e3 < again.host_us <= again.us  # asleep on the host all the time
+    assert "theirs.py / ours, geometric mean of 2 cases" in text and "b2b us" in text
+    assert " on the harness's clock, " in text and " by its medians, " in text
+    written = pair.as_json(0, [])
+    assert written["against"]["geometric_means"]["harness"] == means.harness
+    assert len(written["against"]["cases"]) == 2 and json.dumps(written, default=str)
+
+
+def test_the_table_shows_how_long_a_call_keeps_its_caller(tmp_path: Path) -> None:
+    plan, text = timed_plan(tmp_path, DOUBLE.format(seconds=0.003)), io.StringIO()
+    run, view = Run("benchmark", [], timed=True), View(Console(file=text, width=200), plan, False)
+    view.head([], own_eval=False)
+    evaluate(plan, run, view)
+    heads, row = text.getvalue().splitlines()[-3:-1]
+    assert row.startswith("pass"), text.getvalue()
+    ends = [heads.index(head) + len(head) for head in ("b2b us", "host us")]
+    b2b_us, host_us = (float(row[:end].split()[-1].replace(",", "")) for end in ends)
+    assert 3e3 < host_us <= b2b_us, text.getvalue()
+    again = run.cases[0].back_to_back
+    assert again is not None and case_json(plan, run.cases[0])["back_to_back"]["host_us"] == again.host_us
+    assert again.host_us is not None and abs(again.host_us - host_us) < 0.01 * host_us
+
+
+def test_a_run_that_the_leaderboard_would_have_ended_says_so(tmp_path: Path) -> None:
+    """Its time-out is that of all cases; ours is for each."""
+    plan, text = timed_plan(tmp_path, DOUBLE.format(seconds=0.01)), io.StringIO()
+    timeouts = Timeouts(test_s=60, benchmark_s=0.05, ranked_s=60)
+    plan = dataclasses.replace(plan, problem=dataclasses.replace(plan.problem, timeouts=timeouts))
+    run, view = Run("benchmark", [], timed=True), View(Console(file=text, width=200), plan, False)
+    evaluate(plan, run, view)
+    view.foot(run)
+    assert run.passed and "s; the leaderboard ends mode benchmark after 0.05 s" in run.warnings[0]
+    assert f"warning: {run.warnings[0]}" in text.getvalue()
+
+
+def test_a_case_has_no_longer_than_the_leaderboard_waits_for_a_rank(tmp_path: Path) -> None:
+    plan = timed_plan(tmp_path, RIGHT)
+    problem = dataclasses.replace(plan.problem, timeouts=Timeouts(test_s=100, benchmark_s=300, ranked_s=100))
+    ranks = [CaseSpec(0, "", {"world_size": 2})]
+    emulated = resolve("gfx942", "gfx942")
+    assert case_limit_s(problem, AMD_DISTRIBUTED, plan.device, "test", ranks) == 60
+    assert case_limit_s(problem, AMD_DISTRIBUTED, plan.device, "benchmark", ranks) == 180
+    assert case_limit_s(problem, AMD_DISTRIBUTED, plan.device, "leaderboard", ranks) == 100
+    assert case_limit_s(problem, AMD_DISTRIBUTED, plan.device, "test", plan.cases) == 100
+    assert case_limit_s(problem, AMD_DISTRIBUTED, emulated, "test", ranks) == 100
+    assert case_limit_s(problem, AMD, plan.device, "benchmark", ranks) == 300
+
+
+def test_what_only_calls_in_a_row_show_is_a_warning(tmp_path: Path) -> None:
+    pair, text = compare(tmp_path, RIGHT, WRONG_IN_A_ROW)
+    assert pair.passed, text
+    assert "theirs.py: warning: called back to back: the output of the last call is wrong: values differ" in text
+    assert "ours: warning" not in text
+
+
+def test_rounds_last_as_long_as_on_the_slowest_rank() -> None:
+    def reply(rank: int, *rounds_us: float, problem: str = "") -> RankAnswer[CalledBackToBack]:
+        host_us = tuple(us / 2 for us in rounds_us)
+        return RankAnswer(
+            rank, 0.0, CalledBackToBack(rounds_us=rounds_us, host_rounds_us=host_us, calls=20, problem=problem)
+        )
+
+    both = back_to_back_of([reply(0, 3.0, 1.0, 9.0), reply(1, 2.0, 4.0, 5.0)])
+    assert both.rounds_us == (3.0, 4.0, 9.0) and both.us == 4.0 and both.problem == ""
+    assert both.host_us == 2.0
+    assert back_to_back_of([reply(0, 1.0), reply(1, 1.0, problem="wrong")]).problem == "rank 1: wrong"
+    lost = back_to_back_of([reply(0, 1.0), RankAnswer(1, 0.0, CalledBackToBack(Status.CRASH, "died"), lost=True)])
+    assert lost.us is None and lost.problem == "rank 1: died"
+
+
+def test_an_error_names_its_submission_and_spares_the_other(tmp_path: Path) -> None:
+    problem = write_problem(tmp_path / "problem", RANKS_TASK.replace("benchmarks:", "unused:"), RANKS_REFERENCE)
+    text = (problem / "task.yml").read_text().replace("tests:", "benchmarks:")
+    (problem / "task.yml").write_text(text + "tests:\n  - {world_size: 2, n: 4, seed: 1, flag: true}\n")
+    broken = SUM.replace("    y =", "    if len(x) == 4:\n        raise ValueError('no')\n    y =").replace(
+        "return y", "import os; os._exit(3)"
+    )
+    (tmp_path / "theirs.py").write_text(broken)
+    done, result = judge(tmp_path, SUM, "benchmark", "--against", "theirs.py", problem=problem)
+    assert done.returncode == 1
+    assert [case["status"] for case in result["cases"]] == ["pass"] * 3, done.stdout
+    assert [case["status"] for case in result["against"]["cases"]] == ["error", "crash", "crash"], done.stdout
+    assert re.search("theirs.py: rank [01]: ValueError: no", done.stdout) and "ours: pass: 3 of 3" in done.stdout
+
+
+def test_against_reference_on_an_emulated_device(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, RIGHT, "benchmark", "--against", "reference", "--cases", "0")
+    assert done.returncode == 0, done.stdout
+    assert result["against"]["verdict"] == "pass" and result["against"]["geometric_means"]["harness"] is None
+    assert "have no time here" in done.stdout or "has no time here" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--case", "n: 4"], "lacks seed"),
+        (["--case", "n: 4, seed: 1, m: 2"], "has unknown m"),
+        (["--case", "n 4"], "not 'key: value, key: value', as in 'n: 4, seed: 1'"),
+        (["--case", "n: 4, seed: 1", "--cases", "0"], "only one of them chooses"),
+        (["--world-size", "2"], "have no world_size"),
+        (["--keep-local"], "goes with --world-size"),
+        (["--against", "reference"], "goes with mode benchmark"),
+    ],
+)
+def test_choices_that_cannot_be_are_refused(tmp_path: Path, options: list[str], words: str) -> None:
+    problem = write_problem(tmp_path / "problem")
+    (tmp_path / "submission.py").write_text(RIGHT)
+    done = run_command("test", problem, "--device", "gfx942", *options, cwd=tmp_path)
+    assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_an_owners_folder_takes_variants_and_scaling_from_here(tmp_path: Path) -> None:
+    """A folder elsewhere, known by its leaderboard name from the set file two folders up."""
+    folder = tmp_path / "problems" / "set" / "gemm-rs"
+    folder.mkdir(parents=True)
+    for name in ("reference.py", "task.py", "../utils.py"):
+        source = ROOT / "reference" / "gemm_rs" / name
+        (folder / Path(name).name).write_text(source.read_text())
+    task = (ROOT / "reference" / "gemm_rs" / "task.yml").read_text().replace("../utils.py", "utils.py")
+    (folder / "task.yml").write_text(task.replace("spread: [k]", ""))
+    row = "{directory: set/gemm-rs, name: amd-gemm-rs, gpus: [MI300x8]}"
+    (tmp_path / "problems" / "set.yaml").write_text(f"problems:\n  - {row}\n")
+    (tmp_path / "submission.py").write_text("from reference import ref_kernel as custom_kernel\n")
+    options = ["--against", "baseline", "--world-size", "2", "--keep-local", "--cases", "0", "--device", "gfx942"]
+    done = run_command("benchmark", folder, *options, cwd=tmp_path)
+    assert done.returncode == 0 and "baseline: pass: 1 of 1 cases" in done.stdout, done.stdout + done.stderr
+    assert "world_size=2 m=64 n=7168 k=4608 " in done.stdout
+
+
+def test_fewer_gpus_than_ranks_is_said_before_anything_starts() -> None:
+    plan = SimpleNamespace(device=SimpleNamespace(gpus=["a", "b"]), most_ranks=8)
+    with pytest.raises(CaseError, match="a case has 8 ranks and this machine 2 GPUs: .*--world-size 2"):
+        EvalPlan.check_gpus(cast(EvalPlan, plan))
+    EvalPlan.check_gpus(cast(EvalPlan, SimpleNamespace(device=SimpleNamespace(gpus=["a", "b"]), most_ranks=2)))
+    EvalPlan.check_gpus(cast(EvalPlan, SimpleNamespace(device=SimpleNamespace(), most_ranks=8)))  # an emulated device
+
+
+def test_cases_of_ones_own_and_another_world_size(tmp_path: Path) -> None:
+    task = RANKS_TASK + "spread: [n]\n"
+    problem = write_problem(tmp_path / "problem", task, RANKS_REFERENCE)
+    source = SUM
+    cases = ["world_size: 2, n: 6, seed: 5, flag: true", "{world_size: 2; n: 9; seed: 6; flag: false}"]
+    own = [word for case in cases for word in ("--case", case)]
+    done, result = judge(tmp_path, source, "test", *own, problem=problem)
+    specs = ["world_size: 2; n: 6; seed: 5; flag: True", "world_size: 2; n: 9; seed: 6; flag: False"]
+    assert done.returncode == 0 and [case["spec"] for case in result["cases"]] == specs
+    assert "note: not the leaderboard's cases: from the command line" in done.stdout
+    done, result = judge(tmp_path, source, "test", "--world-size", "1", "--keep-local", "--cases", "0", problem=problem)
+    assert done.returncode == 0 and result["cases"][0]["spec"] == "world_size: 1; n: 2; seed: 1; flag: True"
+    assert "not the leaderboard's cases: on 1 ranks, n scaled with them" in done.stdout

@@ -1,0 +1,339 @@
+"""The command's arguments, the files it is given, and what it says of them: one line and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forge.commands.eval import main, make_plan, parser
+from forge.task.cases import CaseError, given_case
+from forge.task.problem import ProblemError, find_problem, load_sets
+from forge.task.score import published_scores
+from tests.support.evaltools import REFERENCE, RIGHT, ROOT, TASK, judge, run_command, statuses, write_problem
+
+DEVICE = ("--device", "gfx942")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_problem(tmp_path / "problem")
+    (tmp_path / "submission.py").write_text(RIGHT)
+    return tmp_path
+
+
+def refused(folder: Path, *args: str) -> str:
+    """The one line that a command with bad input prints."""
+    done = run_command(*args, cwd=folder)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("eval.py: "), done.stderr
+    return lines[0]
+
+
+Quick = Callable[..., str]
+
+
+@pytest.fixture
+def quick(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Quick:
+    """`refused` without a process of its own: for input that is refused before any worker is started."""
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("POPCORN_FD", raising=False)
+    monkeypatch.setattr("forge.commands.eval.evaluate", lambda *args: pytest.fail("was not refused"))
+
+    def run(*args: str) -> str:
+        assert main(list(args)) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1 and lines[0].startswith("eval.py: ")
+        return lines[0]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["tst", "problem"], "unknown mode 'tst': choose one of test, benchmark, leaderboard, profile"),
+        (["test", "amd-fp8-m"], "did you mean 'amd-fp8-mm'?"),
+        (["test", "nowhere/at/all"], "unknown problem 'nowhere/at/all'"),
+        (["test", "."], "no task.yml here"),
+        (["test", "problem", "--device", "gfx90a"], "unknown device 'gfx90a'"),
+        (["test", "problem", "--cases", "3"], "no case 3; there are 3 test cases, 0 to 2"),
+        (["test", "problem", "--cases", "one"], "'one' is neither an index nor a range"),
+        (["test", "problem", "--harness", "amb"], "unknown harness 'amb'"),
+        (["test", "problem", "--timeout", "0"], "must be more than 0"),
+        (["test", "problem", "--timeout", "soon"], "invalid float value"),
+        (["test", "problem", "--seed", "-1"], "must not be negative"),
+        (["test", "problem", "--json", "no/such/folder/x.json"], "cannot be written"),
+        (["test", "problem", "--submission", "missing.py"], "missing.py: no such file"),
+        (["test", "problem", "--submission", "problem"], "a folder, not a submission file"),
+        (["benchmark", "problem", "--against", "nowhere.py"], "--against nowhere.py: no such file"),
+        (["test", "problem", "--case", "n: four, seed: 1"], "'n: four, seed: 1': n must be an integer, found 'four'"),
+        (["test"], "the following arguments are required: PROBLEM"),
+        (["test", "problem", "--nonsense"], "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_arguments_that_are_refused(folder: Path, quick: Quick, args: list[str], text: str) -> None:
+    assert text in quick(*args)
+
+
+@pytest.mark.parametrize(
+    ("case", "text"),
+    [
+        ("world_size: 2, m: 64, has_bias: maybe", "has_bias must be true or false, found 'maybe'"),
+        ("world_size: 2, m: 64, has_bias: 1", "has_bias must be true or false, found '1'"),
+        ("world_size: two, m: 64, has_bias: true", "world_size must be an integer, found 'two'"),
+        ("world_size: -2, m: 64, has_bias: true", "world_size must be at least 1"),
+        ("world_size: 0, m: 64, has_bias: true", "world_size must be at least 1"),
+    ],
+)
+def test_cases_of_ones_own_that_are_refused(case: str, text: str) -> None:
+    with pytest.raises(CaseError, match=f"--case '{case}': {text}"):
+        given_case(case, {"world_size": 8, "m": 64, "has_bias": False})
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("def kernel(x): return x\n", "defines no custom_kernel(data)"),
+        ("def custom_kernel(x)\n", "submission.py:1: not valid Python"),
+        ("x = 'a\0b'\n", "not valid Python"),
+    ],
+)
+def test_submissions_that_cannot_be_one(folder: Path, quick: Quick, source: str, text: str) -> None:
+    (folder / "submission.py").write_text(source)
+    assert text in quick("test", "problem")
+
+
+def test_a_submission_that_only_seems_to_define_the_kernel(folder: Path) -> None:
+    done, result = judge(folder, "if False:\n    def custom_kernel(x): ...\n")
+    assert statuses(result) == ["error", "not run", "not run"] and done.returncode == 1
+    assert "defines no custom_kernel(data)" in result["broken"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("tests:", "test:", "unknown key 'test'; did you mean 'tests'?"),
+        ("benchmarks:", "timings:", "missing key 'benchmarks'"),
+        ("files:", "data:", "missing key 'files'"),
+        ("lang: py", "lang: cu", "only Python problems"),
+        ("lang: py\n", "", "missing key 'lang'"),
+        ("ranking_by: geom", "ranking_by: best", "'ranking_by' must be one of geom, mean, last"),
+        ("{n: 4, seed: 1}", "{n: 4.5, seed: 1}", "tests[0]: 'n' must be an integer"),
+        ("{n: 4, seed: 1}", "[4, 1]", "tests[0]: expected a mapping"),
+        ('source: "@SUBMISSION@"', "source: x.py", "source 'x.py' is not a file"),
+        ("source: reference.py", "source: gone.py", "source 'gone.py' is not a file"),
+        ("name: reference.py", "name: ../reference.py", "must stay inside the run folder"),
+        ("flops: n", "flops: n * q", "the case has no key 'q'"),
+        ("flops: n", "flop: n", "unknown key 'flop'"),
+        ("lang: py", "lang: py\ntest_timeout: soon", "'test_timeout' must be an integer or a number"),
+        ("lang: py", "lang: [py", "not valid YAML"),
+    ],
+)
+def test_task_files_that_are_refused(folder: Path, old: str, new: str, text: str) -> None:
+    assert old in TASK
+    write_problem(folder / "problem", TASK.replace(old, new, 1))
+    if old == "flops: n":  # is evaluated by the command, once the cases are known
+        line = refused(folder, "test", "problem", *DEVICE)
+    else:
+        with pytest.raises(ProblemError) as caught:
+            find_problem(folder / "problem")
+        line = str(caught.value)
+        assert "\n" not in line
+    assert "task.yml" in line or "floor" in line
+    assert text in line
+
+
+def test_a_bad_task_file_is_one_line_of_the_command_too(folder: Path) -> None:
+    write_problem(folder / "problem", TASK.replace("tests:", "tsts:"))
+    assert "did you mean 'tests'?" in refused(folder, "test", "problem")
+
+
+def test_a_case_that_the_harness_cannot_spell(folder: Path) -> None:
+    write_problem(folder / "problem", TASK.replace("{n: 4, seed: 1}", "{n: [1, 2], seed: 1}"))
+    assert "invalid case 'n: [1, 2]; seed: 1'" in refused(folder, "test", "problem")
+    write_problem(folder / "problem", TASK.replace("{n: 4, seed: 1}", "{n_x: 4, seed: 1}"))
+    assert "as harness amd reads them" in refused(folder, "test", "problem", "--harness", "amd")
+
+
+def test_a_reference_that_does_not_load_is_not_the_submissions_fault(folder: Path) -> None:
+    write_problem(folder / "problem", reference="import no_such_module\n" + REFERENCE)
+    line = refused(folder, "test", "problem", *DEVICE)
+    assert "reference.py does not load" in line and "no_such_module" in line
+
+
+USES_TRITON = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+def custom_kernel(x):
+    out = x.clone()
+    double[(1,)](x, out, len(x), BLOCK=16)
+    return out
+"""
+
+
+def test_a_device_that_cannot_be_had_is_not_the_submissions_fault(folder: Path) -> None:
+    (folder / "submission.py").write_text(USES_TRITON)
+    done = run_command(
+        "test", "problem", *DEVICE, cwd=folder, CDNA_CXX="/no/such/compiler", CDNA_CACHE_DIR=str(folder / "cache")
+    )
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "/no/such/compiler: no such program" in done.stderr
+    # The same submission is right where there is a compiler.
+    assert run_command("test", "problem", *DEVICE, "--cases", "0", cwd=folder).returncode == 0
+
+
+def test_a_kernel_that_does_not_compile_names_its_line_and_cause(folder: Path) -> None:
+    """In a function that it inlines: Triton's outermost exception says no more than where that is called."""
+    inner = "\n@triton.jit\ndef twice(y):\n    return y + absent\n"
+    source = USES_TRITON.replace("tl.load(x + i, mask=i < n) * 2", "twice(tl.load(x + i, mask=i < n))")
+    (folder / "submission.py").write_text(source.replace("\n@triton.jit", f"{inner}\n@triton.jit", 1))
+    done = run_command("test", "problem", *DEVICE, "--cases", "0", cwd=folder)
+    cause = "CompilationError: NameError('absent is not defined') in \"return y + absent\""
+    assert done.returncode == 1 and f"{cause} (submission.py:16, in custom_kernel)" in done.stdout, done.stdout
+    shown = [line.strip() for line in done.stdout.splitlines()]
+    at = shown.index("def twice(y):")
+    assert shown[at + 1 : at + 3] == ["return y + absent", "^"] and "fake_rocm" not in done.stdout, done.stdout
+
+
+def test_loading_problems_is_fast_and_imports_no_torch() -> None:
+    code = (
+        "import sys, forge.task.problem as p; p.find_problem('amd-fp8-mm');"
+        "assert not {'torch', 'triton', 'rich', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_all_problems_of_the_repository_load() -> None:
+    entries = [entry for group in load_sets() for entry in group.problems]
+    assert len(entries) == 12
+    for entry in entries:
+        problem = find_problem(entry.name)
+        assert problem.tests and problem.benchmarks and problem.stem == entry.stem
+        assert find_problem(entry.stem).name == find_problem(entry.directory).name == entry.name
+
+
+# ---------------------------------------------------------------- good input
+
+
+def test_modes_cases_and_the_json_file(folder: Path) -> None:
+    done, result = judge(folder, RIGHT, "benchmark", "--cases", "0,2", "--seed", "5")
+    assert done.returncode == 0 and statuses(result) == ["pass", "pass"]
+    assert [case["index"] for case in result["cases"]] == [0, 2]
+    assert [case["spec"] for case in result["cases"]] == ["n: 7; seed: 1", "n: 8; seed: 3"]
+    assert result["device"] == {"name": "gfx942", "arch": "gfx942", "emulated": True}
+    assert {case["time"] for case in result["cases"]} == {"emulated"}
+    assert result["score_us"] is None and all(case["stats_ns"] is None for case in result["cases"])
+    assert result["cases"][0]["floor"]["hbm_bytes"] == 56
+    assert {"submission_sha256", "evaluator_sha256", "torch", "triton", "python", "cores"} <= set(result["fingerprint"])
+
+
+def test_the_secret_seed_changes_the_data(folder: Path) -> None:
+    source = "def custom_kernel(x):\n    print('sum', x.double().sum().item(), flush=True)\n    raise SystemExit\n"
+    words = []
+    for options in ([], ["--seed", "5"], ["--seed", "5"]):
+        done, result = judge(folder, source, "test", "--cases", "0", *options)
+        words.append(result["cases"][0]["last_words"])
+    assert words[0] != words[1] == words[2]
+
+
+def test_smoke_cases_and_their_absence(folder: Path) -> None:
+    done, result = judge(folder, RIGHT, "profile", "--cases", "smoke")
+    assert [case["spec"] for case in result["cases"]] == ["n: 3; seed: 9"] and done.returncode == 0
+    write_problem(folder / "problem", TASK.replace("smoke:\n  - {n: 3, seed: 9}\n", ""))
+    assert "states no smoke cases" in refused(folder, "test", "problem", "--cases", "smoke")
+
+
+def test_leaderboard_mode_stops_at_the_first_failing_case(folder: Path) -> None:
+    wrong = "def custom_kernel(x):\n    return x * (3 if len(x) == 5 else 2)\n"
+    done, result = judge(folder, wrong, "leaderboard")
+    assert statuses(result) == ["pass", "fail", "not run"] and done.returncode == 1
+    done, result = judge(folder, wrong, "benchmark")
+    assert statuses(result) == ["pass", "fail", "pass"] and done.returncode == 1
+
+
+def test_what_the_leaderboard_would_refuse_is_said(folder: Path) -> None:
+    done, result = judge(folder, "# up" + "stream\n" + RIGHT, "test", "--cases", "0")
+    assert any("submission line 1" in note for note in result["notes"]) and done.returncode == 0
+
+
+# ---------------------------------------------------------------- an eval.py that nobody knows
+
+OWN_EVAL = """
+import os, sys
+from reference import check_implementation, generate_input
+from submission import custom_kernel
+out = os.fdopen(int(os.environ["POPCORN_FD"]), "w")
+lines = open(sys.argv[2]).read().splitlines()
+print(f"test-count: {len(lines)}", file=out, flush=True)
+good = True
+for i, line in enumerate(lines):
+    args = dict((k.strip(), int(v)) for k, v in (part.split(":") for part in line.split(";")))
+    print(f"test.{i}.spec: {line}", file=out, flush=True)
+    ok, message = check_implementation(generate_input(**args), custom_kernel(generate_input(**args)))
+    good = good and ok
+    print(f"test.{i}.status: {'pass' if ok else 'fail'}", file=out, flush=True)
+    print(f"test.{i}.error: own words {message}", file=out, flush=True)
+print("check:", "pass" if good else "fail", file=out, flush=True)
+sys.exit(0 if good else 112)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected", "text"),
+    [
+        ("return x * 2", ["pass", "pass", "pass"], ""),
+        ("return x * (3 if len(x) == 5 else 2)", ["pass", "fail", "pass"], "own words values differ"),
+        (
+            "import ctypes; return x * 2 if len(x) == 4 else ctypes.string_at(0)",
+            ["pass", "crash", "not run"],
+            "died",
+        ),
+        ("while len(x) == 5: pass\n    return x * 2", ["pass", "timeout", "not run"], "did not end within"),
+    ],
+)
+def test_a_folders_own_eval_judges(folder: Path, kernel: str, expected: list[str], text: str) -> None:
+    task = TASK.replace("lang: py", "  - {name: eval.py, source: eval.py}\nlang: py")
+    write_problem(folder / "problem", task)
+    (folder / "problem" / "eval.py").write_text(OWN_EVAL)
+    source = f"def custom_kernel(x):\n    {kernel}\n"
+    limit = "8" if "timeout" in expected else "60"
+    done, result = judge(folder, source, "test", "--timeout", limit, problem=folder / "problem")
+    assert statuses(result) == expected, done.stdout
+    assert text in result["cases"][1]["message"]
+    assert done.returncode == (0 if expected[1] == "pass" else 1)
+    assert any("own eval.py" in note for note in result["notes"])
+
+
+def test_the_json_file_is_json(folder: Path) -> None:
+    source = "def custom_kernel(x):\n    return x * float('inf')\n"
+    judge(folder, source, "test", "--cases", "0")
+    text = (folder / "out.json").read_text()
+    assert json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_published_times_are_scored_over_the_same_cases(folder: Path) -> None:
+    write_problem(
+        folder / "problem",
+        TASK + "published:\n  - {by: a, source: s, clock: c, us: [2, null, 8]}\n  - {by: b, us: [1, 2, 3]}\n",
+    )
+    args = parser().parse_args(
+        ["benchmark", str(folder / "problem"), "--submission", str(folder / "submission.py"), "--cases", "0,2"]
+    )
+    plan, _ = make_plan(args)
+    cases = [(case.index, case.spec) for case in plan.cases]
+    scores = {row.by: us for row, us in published_scores(plan.problem, cases)}
+    assert scores == pytest.approx({"a": 4.0, "b": 3**0.5})
+    cases.append((1, "n: 5; seed: 2"))
+    assert [row.by for row, _ in published_scores(plan.problem, cases)] == ["b"]  # a published nothing for case 1

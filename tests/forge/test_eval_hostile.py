@@ -1,0 +1,261 @@
+"""Submissions that crash, hang, flood, lie or destroy: each case gets its own verdict, the others keep theirs.
+
+One submission misbehaves in another way for each length of its input, and is right for even ones.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from forge.judge import worker_pool
+from forge.judge.messages import CaseRun, Ready, Setup
+from forge.judge.processes import Event
+from forge.judge.rank_order import RankOrder
+from forge.judge.results import Status
+from tests.support.evaltools import RIGHT, ROOT, TASK, judge, statuses, write_problem
+
+# What the kernel does before it returns x * 2, unless it returns something itself: (source, status, message).
+KINDS = {
+    "wrong": ("y = x * 2; y[3] = 7; return y", "fail", "values differ"),
+    "wrong shape": ("return (x * 2)[:4]", "fail", "check_implementation raised"),
+    "no output": ("return None", "fail", "custom_kernel returned NoneType"),
+    "segfault": ("ctypes.string_at(0)", "crash", "SIGSEGV (segmentation fault) in custom_kernel (submission.py:"),
+    "abort": ("os.abort()", "crash", "SIGABRT (abort) in custom_kernel (submission.py:"),
+    "os._exit": (
+        "print('last words', flush=True); os._exit(0)",
+        "crash",
+        "ended itself with exit code 0 in custom_kernel",
+    ),
+    "sys.exit": ("sys.exit(0)", "error", "sys.exit(0) (submission.py:"),
+    "exception": ("raise ValueError('no\\nmore')", "error", "ValueError: no (submission.py:"),
+    "infinite loop": ("while True: pass", "timeout", "no result after 5 s in custom_kernel (submission.py:"),
+    "fakes results": ("write_everywhere(); return x * 0", "tampered", "meddled with the evaluator"),
+    "closes everything": ("os.closerange(0, 256); time.sleep(60)", "tampered", "result channel was closed"),
+    "replaces the check": (
+        "reference.ref_kernel = lambda x: x * 0; return x * 0",
+        "tampered",
+        "replaced reference.ref_kernel",
+    ),
+    "deletes its folder": ("shutil.rmtree(os.path.dirname(__file__))", "tampered", "submission.py is gone"),
+    "floods stdout": (
+        "for i in range(100): sys.stdout.write('x' * 999_999 + '\\n')\n    return x * 2",
+        "pass",
+        "",
+    ),
+    "forks and returns twice": ("os.fork()", "pass", ""),
+    "kills its parent": ("os.kill(os.getppid(), 9); time.sleep(60)", "tampered", "parent process was killed"),
+    "kills it and returns": ("os.kill(os.getppid(), 9)", "tampered", "parent process was killed"),
+    "kills all above it": ("os.kill(parent_of(os.getppid()), 9); time.sleep(60)", "tampered", "parent process was"),
+    "dies holding a build lock": ("os.kill(os.getpid(), 9)", "crash", "SIGKILL"),
+}
+FIRST = 5  # length of the first kind's input; kinds have odd lengths, right cases even ones
+
+HEAD = """
+import ctypes, os, shutil, sys, time
+import reference
+from torch.utils.cpp_extension import _get_build_directory
+from torch.utils.file_baton import FileBaton
+
+def parent_of(pid):
+    return int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+
+def write_everywhere():
+    for fd in os.listdir("/proc/self/fd"):
+        try: os.write(int(fd), b"test.1.status: pass\\ncheck: pass\\n" * 9)
+        except OSError: pass
+
+def custom_kernel(x):
+    baton = FileBaton(os.path.join(_get_build_directory("k", False), "lock"))
+    if not baton.try_acquire(): baton.wait()
+    if len(x) != LAST: baton.release()  # the last kind dies while it holds the lock
+    result = globals().get(f"kind_{len(x)}", lambda x: None)(x)
+    return x * 2 if result is None and len(x) != NONE else result
+"""
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The command's end and its JSON, for all kinds at once."""
+    folder = tmp_path_factory.mktemp("hostile")
+    lengths = {name: FIRST + 2 * i for i, name in enumerate(KINDS)}
+    cases = "".join(f"  - {{n: {n}, seed: 1}}\n  - {{n: {n + 1}, seed: 1}}\n" for n in lengths.values())
+    old = TASK[TASK.index("tests:") + 7 : TASK.index("benchmarks:")]
+    problem = write_problem(folder / "problem", TASK.replace(old, cases))
+    source = HEAD.replace("LAST", str(lengths["dies holding a build lock"]))
+    source = source.replace("NONE", str(lengths["no output"]))
+    for name, (body, _, _) in KINDS.items():
+        source += f"\ndef kind_{lengths[name]}(x):\n    {body}\n"
+    done, result = judge(folder, source, "test", "--timeout", "5", problem=problem, prepared=False)
+    return {"done": done, "result": result, "names": list(KINDS)}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_hostile_case_ends_alone(judged: dict[str, Any], name: str) -> None:
+    position = 2 * judged["names"].index(name)
+    case, after = judged["result"]["cases"][position : position + 2]
+    _, status, text = KINDS[name]
+    assert (case["status"], after["status"]) == (status, "pass"), (case, after)
+    assert text in case["message"]
+
+
+def test_such_a_run_is_a_failure(judged: dict[str, Any]) -> None:
+    assert judged["done"].returncode == 1 and judged["result"]["verdict"] == "fail"
+
+
+def test_a_right_submission_is_a_pass(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, RIGHT, prepared=False)
+    assert statuses(result) == ["pass"] * 3 and done.returncode == 0 and result["verdict"] == "pass"
+
+
+def test_what_a_person_sees(judged: dict[str, Any]) -> None:
+    shown, cases = judged["done"].stdout, judged["result"]["cases"]
+    worst = cases[0]["accuracy"]["worst"]
+    assert (worst["index"], worst["got"]) == ([3], 7.0)
+    assert f"worst: output at (3,): got 7, wanted {worst['wanted']:.8g}" in shown
+    assert "emulated" in shown and " us" not in shown
+    assert cases[2 * list(KINDS).index("os._exit")]["last_words"] == ["last words"]
+    assert "| last words" in shown
+    assert "(it printed" not in shown  # the flood passed: nothing to say of it
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "text"),
+    [
+        (
+            "raise RuntimeError('boom')\ndef custom_kernel(x): ...\n",
+            "error",
+            "RuntimeError: boom (submission.py:1",
+        ),
+        ("import os; os._exit(0)\ndef custom_kernel(x): ...\n", "crash", "exit code 0 in import submission"),
+        (
+            "while True: pass\ndef custom_kernel(x): ...\n",
+            "timeout",
+            "no result after 1 s in import submission",
+        ),
+        ("import no_such_module\ndef custom_kernel(x): ...\n", "error", "No module named 'no_such_module'"),
+    ],
+)
+def test_a_submission_that_does_not_load(tmp_path: Path, source: str, status: str, text: str) -> None:
+    done, result = judge(tmp_path, source, "test", "--timeout", "1" if status == "timeout" else "30", prepared=False)
+    assert statuses(result) == [status, "not run", "not run"]
+    assert text in result["broken"]["message"] and text in done.stdout
+    assert done.returncode == 1
+
+
+def test_an_import_may_take_longer_than_loading_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submission that compiles for minutes has its case's whole time for that, whatever torch's loading may take."""
+    worker = Mock(phase="import submission", rank=None, **{"tail.last_words.return_value": []})
+    ready_at = time.monotonic() + 0.6
+
+    def wait(workers: list[Any], seconds: float) -> list[Event]:
+        time.sleep(min(seconds, 0.1))
+        ready = time.monotonic() >= ready_at
+        return [Event(worker, Ready())] if ready else []
+
+    monkeypatch.setattr(worker_pool, "LOADING_S", 0.2)
+    monkeypatch.setattr(worker_pool, "wait_for_events", wait)
+    (answer,) = empty_pool()._gather(Ready, [worker])
+    assert answer.status is Status.PASS, answer.message
+
+
+def empty_pool() -> worker_pool.WorkerPool:
+    setup = Setup("", "gfx942", "gfx942", "amd", None, False)
+    return worker_pool.WorkerPool(Path, {}, setup, RankOrder(1, None), False, 30.0, lambda phase, seconds: None)
+
+
+def test_an_answer_that_nobody_asked_for_is_tampering(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Mock(phase="custom_kernel", rank=None, **{"tail.last_words.return_value": []})
+    monkeypatch.setattr(worker_pool, "wait_for_events", lambda *_: [Event(worker, Ready())])
+    (answer,) = empty_pool()._gather(CaseRun, [worker])
+    assert answer.status is Status.TAMPERED and answer.lost and "Ready in place of CaseRun" in answer.message
+
+
+ANCESTRY = """
+import os
+def custom_kernel(x):
+    above = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1]
+    with open("PLACE", "a") as out:
+        print(os.getpid(), above, file=out)
+    if len(x) == 5:
+        os.abort()
+    return x * 2
+"""
+
+
+def test_a_worker_in_a_lost_ones_place_need_not_import_torch(tmp_path: Path) -> None:
+    place = tmp_path / "pids"
+    _, result = judge(tmp_path, ANCESTRY.replace("PLACE", str(place)), "test")
+    assert statuses(result) == ["pass", "crash", "pass"]
+    workers, above = zip(*(line.split() for line in place.read_text().splitlines()), strict=True)
+    assert len(set(workers)) == 2 and len(set(above)) == 1
+
+
+def test_a_submission_that_always_hangs_is_not_given_every_case(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, "def custom_kernel(x):\n    while True: pass\n", "test", "--timeout", "1")
+    assert statuses(result) == ["timeout", "timeout", "not run"]
+
+
+FORKER = """
+import os, time
+def custom_kernel(x):
+    for _ in range(3):
+        if os.fork() == 0:
+            os.setsid()
+            os.fork()
+            open({marks!r} + str(os.getpid()), "w").close()
+            time.sleep(600)
+    return x * 2
+"""
+
+
+def test_no_process_survives(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    done, result = judge(tmp_path, FORKER.format(marks=f"{marks}/"), "test", "--cases", "0")
+    assert statuses(result) == ["pass"]
+    pids = [int(p.name) for p in marks.iterdir()]
+    assert pids, "the submission started nothing: this test would prove nothing"
+    deadline = time.monotonic() + 3
+    while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in pids if _alive(pid)]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
+    write_problem(tmp_path / "problem")
+    mark = tmp_path / "mark"
+    (tmp_path / "submission.py").write_text(
+        f"import os, time\ndef custom_kernel(x):\n    open({str(mark)!r}, 'w').write(str(os.getpid()))\n"
+        "    time.sleep(600)\n"
+    )
+    command = [sys.executable, str(ROOT / "eval.py"), "test", "problem", "--device", "gfx942"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130 and stderr == "eval.py: interrupted\n"
+    assert not _alive(int(mark.read_text()))
+
+
+def test_the_submission_cannot_import_the_evaluators_repository(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, "import kernels.common\n" + RIGHT, "test", "--cases", "0")
+    assert statuses(result) == ["error"]
+    assert "No module named 'kernels'" in result["cases"][0]["message"]

@@ -1,0 +1,142 @@
+"""The modelled time of an emulated device: where it is shown, that it is labelled, and that it is no score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forge.judge.results import modelled_time
+from tests.support.evaltools import RIGHT, judge
+
+DOUBLES = """\
+import torch, triton, triton.language as tl
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])
+@triton.jit
+def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
+
+def custom_kernel(x):
+    out = torch.empty_like(x)
+    double_kernel[lambda meta: (triton.cdiv(len(x), meta["BLOCK"]),)](x, out, len(x))
+    return out
+"""
+
+
+@pytest.fixture(scope="module")
+def benchmark(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict]:
+    done, result = judge(tmp_path_factory.mktemp("modelled"), DOUBLES, "benchmark", "--cases", "0,1")
+    assert done.returncode == 0, done.stdout
+    return done.stdout, result
+
+
+def test_benchmark_shows_a_labelled_column_and_no_score(benchmark: tuple[str, dict]) -> None:
+    lines = benchmark[0].splitlines()
+    head = next(line for line in lines if line.startswith("status"))
+    assert "modelled us" in head and "bound" in head and " us " not in head.replace("modelled us", "")
+    time = benchmark[1]["cases"][0]["report"]["modelled"]["cold"]  # this problem's harness flushes the cache
+    case = next(line for line in lines if line.startswith("pass"))
+    assert case.split()[-3:-1] == [f"{time['us']:.4g}", time["bound"]]
+    assert (
+        "score: none" in benchmark[0] and "caches cold; torch's own operations left out; no measurement" in benchmark[0]
+    )
+    assert benchmark[1]["score_us"] is None and benchmark[1]["cases"][0]["stats_ns"] is None
+
+
+def test_json_carries_the_parts(benchmark: tuple[str, dict]) -> None:
+    report = benchmark[1]["cases"][0]["report"]
+    assert report["modelled"]["what"].startswith("modelled, not measured")
+    for caches in ("cold", "warm"):
+        time = report["modelled"][caches]
+        parts = time["parts_us"]
+        assert set(parts) == {"launch", "matrix", "vector", "LDS", "L1", "L2", "fabric", "HBM", "latency"}
+        longest = max(us for name, us in parts.items() if name != "launch")
+        assert time["us"] == pytest.approx(parts["launch"] + longest, abs=0.002)  # all are rounded
+    assert report["modelled"]["cold"]["us"] >= report["modelled"]["warm"]["us"]
+
+
+def test_trials_of_an_autotuner_are_not_modelled(benchmark: tuple[str, dict]) -> None:
+    report = benchmark[1]["cases"][0]["report"]
+    assert report["kernels"]["double_kernel"]["launches"] > 1
+    assert report["modelled"]["warm"]["parts_us"]["launch"] == 1.0  # of one launch
+
+
+def test_profile_says_where_the_time_goes(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, DOUBLES, "profile", "--cases", "0")
+    work = result["cases"][0]["report"]["kernels"]["double_kernel"]["work"]
+    assert work["hbm_write_bytes"] > 0 and work["waves_per_simd"] > 0
+    assert any("submission.py:" in where for where in work["hottest"])
+    assert "hottest:" in done.stdout and "modelled us" in done.stdout
+
+
+def test_tests_and_leaderboard_runs_are_not_counted(tmp_path: Path) -> None:
+    for mode in ("test", "leaderboard"):
+        done, result = judge(tmp_path / mode, DOUBLES, mode, "--cases", "0")
+        assert "modelled" not in done.stdout and "modelled" not in result["cases"][0]["report"]
+
+
+def test_a_submission_without_kernels_has_no_modelled_time(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, RIGHT, "benchmark", "--cases", "0")
+    assert result["cases"][0]["report"] == {} and "no measurement and no score" not in done.stdout
+
+
+def test_the_slowest_rank_counts() -> None:
+    def of(us: float) -> dict:
+        return {"modelled": {"cold": {"us": us, "bound": "HBM"}}}
+
+    assert modelled_time({"rank 0": of(2.0), "rank 1": of(3.0), "rank 2": {}}, "cold") == {
+        "us": 3.0,
+        "bound": "HBM",
+    }
+    assert modelled_time({"kernels": {}}, "cold") is None and modelled_time({}, "cold") is None
+
+
+HIP = """\
+import ctypes, torch
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = '''
+#include <hip/hip_runtime.h>
+__global__ void double_kernel(const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = 2 * x[i];
+}
+extern "C" void run(const float* x, float* out, int n) { double_kernel<<<(n + 63) / 64, 64>>>(x, out, n); }
+'''
+library = ctypes.CDLL(load_inline("doubling", "", SOURCE, no_implicit_headers=True, is_python_module=False))
+
+def custom_kernel(x):
+    out = torch.empty_like(x)
+    library.run(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(out.data_ptr()), x.numel())
+    return out
+"""
+
+
+def test_hip_kernels_are_modelled_too(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, HIP, "benchmark", "--cases", "0")
+    assert done.returncode == 0, done.stdout
+    report = result["cases"][0]["report"]
+    (name,) = report["kernels"]
+    assert "double_kernel" in name and report["kernels"][name]["launches"] == 1
+    assert report["kernels"][name]["work"]["hbm_write_bytes"] == 64  # seven floats: half a line
+    assert report["modelled"]["cold"]["us"] > 1
+
+
+BEGINS_LINES = """\
+import torch
+
+def custom_kernel(x):
+    kept = [torch.empty(3 << 20, dtype=torch.int8, device="cuda") for _ in range(8)]
+    places = [one.data_ptr() % 128 for one in kept]
+    assert not any(places), places
+    return x * 2
+"""
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_large_tensors_begin_a_line_as_a_gpus_do(prepared: bool, tmp_path: Path) -> None:
+    """Else the model sees twice the lines in rows of 128 bytes, or not, by chance."""
+    done, _ = judge(tmp_path, BEGINS_LINES, "benchmark", "--cases", "0", prepared=prepared)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,126 @@
+"""The official evaluators' protocol: keys on POPCORN_FD, exit codes, quirks."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.evaltools import REFERENCE, RIGHT, ROOT
+
+WRONG = "def custom_kernel(x):\n    return x * (3 if len(x) == 5 else 2)\n"
+CASES = "n: 4; seed: 1\nn: 5; seed: 2\nn: 6; seed: 3\n"
+
+
+def speak(folder: Path, mode: str, *args: str, submission: str = RIGHT) -> tuple[int, list[tuple[str, str]], str]:
+    """(exit code, keys in order, stderr)."""
+    (folder / "submission.py").write_text(submission)
+    (folder / "reference.py").write_text(REFERENCE)
+    if not (folder / "cases.txt").exists():
+        (folder / "cases.txt").write_text(CASES)
+    reader, writer = os.pipe()
+    environment = {**os.environ, "POPCORN_FD": str(writer), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(ROOT / "eval.py"), mode, *(args or ("cases.txt", "--device", "gfx942"))]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, pass_fds=[writer], capture_output=True, text=True, timeout=100
+    )
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        lines = [line.partition(": ") for line in stream.read().splitlines()]
+    return done.returncode, [(key, value) for key, _, value in lines], done.stderr
+
+
+def test_a_passing_test_run(tmp_path: Path) -> None:
+    code, keys, _ = speak(tmp_path, "test")
+    assert code == 0
+    assert keys == [
+        ("test-count", "3"),
+        ("test.0.spec", "n: 4; seed: 1"),
+        ("test.0.status", "pass"),
+        ("test.1.spec", "n: 5; seed: 2"),
+        ("test.1.status", "pass"),
+        ("test.2.spec", "n: 6; seed: 3"),
+        ("test.2.status", "pass"),
+        ("check", "pass"),
+    ]
+
+
+@pytest.mark.parametrize(("mode", "code"), [("test", 112), ("benchmark", 112), ("leaderboard", 0)])
+def test_a_failing_run_and_the_quirk_of_leaderboard_mode(tmp_path: Path, mode: str, code: int) -> None:
+    got, keys, _ = speak(tmp_path, mode, submission=WRONG)
+    kind = "test" if mode == "test" else "benchmark"
+    assert got == code
+    assert dict(keys)[f"{kind}.1.status"] == "fail"
+    assert dict(keys)[f"{kind}.1.error"] == "values differ"
+    assert keys[-1] == ("check", "fail")
+    assert (f"{kind}.2.spec" in dict(keys)) is (mode != "leaderboard")
+
+
+def test_a_crash_is_a_failed_case_and_the_rest_is_run(tmp_path: Path) -> None:
+    crash = "import os\ndef custom_kernel(x):\n    if len(x) == 5: os.abort()\n    return x * 2\n"
+    code, keys, _ = speak(tmp_path, "test", submission=crash)
+    assert code == 112
+    assert "SIGABRT" in dict(keys)["test.1.error"] and dict(keys)["test.2.status"] == "pass"
+
+
+def test_messages_of_several_lines_stay_one_key(tmp_path: Path) -> None:
+    raising = "def custom_kernel(x):\n    raise ValueError('a\\ncheck: pass')\n"
+    code, keys, _ = speak(tmp_path, "test", submission=raising)
+    assert code == 112 and [value for key, value in keys if key == "check"] == ["fail"]
+
+
+def test_profile_reports_are_base64_with_their_own_alphabet(tmp_path: Path) -> None:
+    code, keys, _ = speak(tmp_path, "profile")
+    assert code == 0 and keys[0] == ("benchmark-count", "3") and keys[-1] == ("check", "pass")
+    base64.b64decode(dict(keys).get("benchmark.0.report", ""), b"+*")
+
+
+def test_the_harness_with_one_leaderboard_case_logs_as_it_does(tmp_path: Path) -> None:
+    args = ("cases.txt", "--device", "gfx942", "--harness", "amd_mla_decode")
+    code, keys, _ = speak(tmp_path, "leaderboard", *args)
+    assert code == 0
+    assert keys[:2] == [("benchmark-count", "1"), ("benchmark.0.spec", "n: 6; seed: 3")]
+    code, keys, _ = speak(tmp_path, "leaderboard", *args, submission="def custom_kernel(x):\n    return x\n")
+    assert (code, keys) == (
+        0,
+        [("test-count", "1"), ("test.0.status", "fail"), ("test.0.error", "values differ")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "fd", "code", "text"),
+    [
+        (("cases.txt",), "", 111, "POPCORN_FD"),
+        (("cases.txt",), "77", 111, "POPCORN_FD"),
+        ((), "ok", 2, "expected MODE CASESFILE"),
+        (("missing.txt",), "ok", 113, "could not read missing.txt"),
+        (("bad.txt",), "ok", 113, "invalid case 'n = 4'"),
+        (("empty.txt",), "ok", 113, "holds no case"),
+        (("cases.txt", "--device", "gfx1"), "ok", 2, "unknown device"),
+        (("cases.txt", "--harness", "nope"), "ok", 2, "unknown harness"),
+    ],
+)
+def test_exit_codes_of_bad_input(tmp_path: Path, args: tuple[str, ...], fd: str, code: int, text: str) -> None:
+    (tmp_path / "bad.txt").write_text("n = 4\n")
+    (tmp_path / "empty.txt").write_text("")
+    for name, content in (("submission.py", RIGHT), ("reference.py", REFERENCE), ("cases.txt", CASES)):
+        (tmp_path / name).write_text(content)
+    reader, writer = os.pipe()
+    environment = {**os.environ, "POPCORN_FD": str(writer) if fd == "ok" else fd}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "eval.py"), "test", *args],
+        cwd=tmp_path, env=environment, pass_fds=[writer], capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    os.close(reader)
+    os.close(writer)
+    assert done.returncode == code, done.stderr
+    assert text in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_an_unknown_mode(tmp_path: Path) -> None:
+    code, keys, stderr = speak(tmp_path, "tests")
+    assert (code, keys) == (2, []) and "unknown mode" in stderr

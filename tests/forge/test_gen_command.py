@@ -1,0 +1,128 @@
+"""gen_submission.py as a person runs it, on this repository's own problems."""
+
+import ast
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forge.generate.render import variants_of
+from forge.task.problem import load_sets
+
+ROOT = Path(__file__).resolve().parents[2]
+WITH_KERNEL = [
+    (entry.name, variant) for group in load_sets() for entry in group.problems for variant in variants_of(entry)
+]
+
+
+def gen(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, ROOT / "gen_submission.py", *arguments], cwd=cwd, capture_output=True, text=True
+    )
+
+
+def refused(*arguments: str | Path) -> str:
+    done = gen(*arguments)
+    assert done.returncode == 2 and done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("gen_submission.py: "), done.stderr
+    return lines[0]
+
+
+@pytest.mark.parametrize(("problem", "variant"), WITH_KERNEL)
+def test_every_variant_makes_a_submission(problem: str, variant: str, tmp_path: Path) -> None:
+    files = [tmp_path / "one.py", tmp_path / "two.py"]
+    for file in files:
+        done = gen(problem, "--variant", variant, "-o", file)
+        assert done.returncode == 0, done.stderr
+        assert problem in done.stdout and str(file) in done.stdout
+    text = files[0].read_text()
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert text.splitlines()[0] == f"#!POPCORN leaderboard {problem}"
+    assert text.splitlines()[1].startswith("#!POPCORN gpu MI3")
+    assert "  kernels/" in text  # a line of provenance
+    assert str(ROOT) not in text and "stream" not in text.lower()
+    compile(text, "submission.py", "exec")
+    assert any(isinstance(n, ast.FunctionDef) and n.name == "custom_kernel" for n in ast.parse(text).body)
+
+
+def test_from_anywhere_and_to_standard_output(tmp_path: Path) -> None:
+    problem = WITH_KERNEL[0][0]
+    shown = gen(problem, "-o", "-", cwd=tmp_path)
+    assert shown.returncode == 0 and shown.stdout.startswith("#!POPCORN leaderboard ")
+    assert list(tmp_path.iterdir()) == []
+    assert gen(problem, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "submission.py").read_text() == shown.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["submission.py"]
+
+
+def test_takes_less_than_half_a_second(tmp_path: Path) -> None:
+    """Of a core: the clock also says what else the machine does."""
+
+    def used_s() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    def once() -> float:
+        before = used_s()
+        assert gen(WITH_KERNEL[0][0], "-o", tmp_path / "s.py").returncode == 0
+        return used_s() - before
+
+    assert min(once() for _ in range(5)) < 0.5
+
+
+def test_list_names_every_problem() -> None:
+    done = gen("--list")
+    assert done.returncode == 0
+    rows = {line.split()[0]: line for line in done.stdout.splitlines()}
+    for group in load_sets():
+        for entry in group.problems:
+            assert all(gpu in rows[entry.name] for gpu in entry.gpus)
+            for variant in variants_of(entry):
+                assert (f"{variant}*" if variant == entry.variant else variant) in rows[entry.name]
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    problem, old = WITH_KERNEL[0][0], tmp_path / "s.py"
+    old.write_text("old")
+    old.chmod(0o600)
+    assert gen(problem, "--variant", "absent", "-o", old).returncode == 2
+    assert old.read_text() == "old"
+    assert gen(problem, "-o", old).returncode == 0
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(old.stat().st_mode) == 0o666 & ~umask  # readable to others, not mkstemp's 0600
+    assert [path.name for path in tmp_path.iterdir()] == ["s.py"]
+
+
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
+    assert "did you mean 'amd-fp8-mm'?" in refused("amd-fp8-nm")
+    problem, variant = WITH_KERNEL[0]
+    message = refused(problem, "--variant", "fastest")
+    assert f"{problem} has no variant 'fastest'; it has: " in message and variant in message
+    assert "cannot be written: No such file or directory" in refused(problem, "-o", tmp_path / "absent" / "s.py")
+    assert "cannot be written: Is a directory" in refused(problem, "-o", tmp_path)
+    usage = gen()
+    assert usage.returncode == 2 and "--list shows them" in usage.stderr
+
+
+def test_a_reader_that_stops_reading_is_no_error() -> None:
+    done = subprocess.run(
+        f"{sys.executable} {ROOT / 'gen_submission.py'} {WITH_KERNEL[0][0]} -o - | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.count("\n") == 1 and done.stderr == ""
+
+
+def test_a_file_to_be_checked_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "bytes.py").write_bytes(b"\xff\xfe")
+    problem = WITH_KERNEL[0][0]
+    absent = refused(problem, "--check-file", tmp_path / "absent.py")
+    assert absent.endswith(f"--check-file {tmp_path / 'absent.py'}: cannot be read: No such file or directory")
+    assert "not UTF-8 text" in refused(problem, "--check-file", tmp_path / "bytes.py")

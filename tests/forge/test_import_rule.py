@@ -1,0 +1,134 @@
+"""Who may import whom: this keeps the commands quick, `cdna` usable alone, and kernels fit for one file."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# forge's rooms, and those that each may import: a room stands above all that it uses, and none above itself.
+ROOMS: dict[str, set[str]] = {"console": set(), "task": set(), "device": set()}
+ROOMS["generate"] = {"console", "task"}
+ROOMS["judge"] = {"console", "task", "device"}
+ROOMS["commands"] = ROOMS["compile_report"] = ROOMS["tune"] = {"console", "task", "device", "generate", "judge"}
+OURS = {"cdna", "forge", "kernels", "reference", "eval", "gen_submission", "tests"}
+STDLIB = set(sys.stdlib_module_names)
+
+
+def imported_modules(path: Path, root: Path = ROOT) -> Iterator[tuple[str, int]]:
+    """Every module that the file imports, at any depth, as (dotted name, line); relative ones resolved."""
+    package = path.relative_to(root).parent.parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            origin = ".".join(part for part in (base, node.module or "") if part)
+            for alias in node.names:
+                yield f"{origin}.{alias.name}", node.lineno
+
+
+def is_under(module: str, *packages: str) -> bool:
+    return any(module == package or module.startswith(package + ".") for package in packages)
+
+
+def may_import(path: str, module: str) -> bool:
+    """Whether the file at `path` (relative to the root, with slashes) may import `module`."""
+    parts = path.split("/")
+    top = module.partition(".")[0]
+    if parts[0] == "kernels":
+        own_table = f"kernels.{parts[1]}.{parts[-1].removesuffix('.py')}_tuning"
+        return top in STDLIB or is_under(module, "torch", "triton", "kernels.common", own_table)
+    if parts[0] == "reference":
+        return top in STDLIB or is_under(module, "torch", "utils", "task")
+    if parts[0] == "cdna":
+        return top not in OURS - {"cdna"}
+    if parts[0] == "forge":
+        if is_under(module, "cdna"):
+            return path.startswith("forge/device/")
+        if top == "forge" and len(parts) > 1:
+            here, there = parts[1].removesuffix(".py"), module.split(".")[1]
+            return here == there or there in ROOMS.get(here, set())
+        return top not in OURS - {"forge"}
+    return top not in OURS - {"forge"}  # the two commands
+
+
+def python_files() -> list[str]:
+    folders = ("kernels", "reference", "cdna", "forge")
+    found = [p for folder in folders for p in (ROOT / folder).rglob("*.py")]
+    found += [p for p in (ROOT / "eval.py", ROOT / "gen_submission.py") if p.exists()]
+    return sorted(p.relative_to(ROOT).as_posix() for p in found)
+
+
+def test_every_file_keeps_the_rule() -> None:
+    files = python_files()
+    assert files, f"no Python file found under {ROOT}: the test looks in the wrong place"
+    broken = [
+        f"{path}:{line} imports {module}"
+        for path in files
+        for module, line in imported_modules(ROOT / path)
+        if not may_import(path, module)
+    ]
+    assert not broken, "imports that the layout forbids:\n" + "\n".join(broken)
+
+
+@pytest.mark.parametrize(
+    ("path", "statement", "allowed"),
+    [
+        ("kernels/fp8_mm/triton.py", "import triton.language as tl", True),
+        ("kernels/fp8_mm/triton.py", "from kernels.common.swizzle import xcd_order", True),
+        ("kernels/fp8_mm/triton.py", "from ..common.swizzle import xcd_order", True),
+        ("kernels/fp8_mm/triton.py", "from kernels.fp8_mm.triton_tuning import TUNING", True),
+        ("kernels/fp8_mm/triton.py", "from kernels.moe.triton import moe", False),
+        ("kernels/fp8_mm/triton.py", "import numpy", False),
+        ("kernels/fp8_mm/triton.py", "def f():\n    import forge.generate.rules", False),
+        ("reference/moe/reference.py", "from utils import verbose_allclose", True),
+        ("reference/moe/reference.py", "import aiter", False),
+        ("cdna/parser.py", "from forge import rules", False),
+        ("cdna/parser.py", "from .registers import Registers", True),
+        ("cdna/driver.py", "import triton", True),
+        ("forge/device/emulated.py", "import cdna", True),
+        ("forge/task/score.py", "import cdna", False),
+        ("forge/task/score.py", "from forge.judge.results import Stats", False),
+        ("forge/task/score.py", "from forge.task.problem import Floors", True),
+        ("forge/judge/worker.py", "def f():\n    from forge.tune import candidates", False),
+        ("forge/judge/worker.py", "from ..commands import view", False),
+        ("forge/judge/plan.py", "from forge.console import UsageError", True),
+        ("forge/tune/command.py", "from forge.commands.eval import parser", False),
+        ("forge/tune/worker.py", "from forge.judge.worker import Worker", True),
+        ("forge/console.py", "from forge.task.cases import case_text", False),
+        ("forge/task/score.py", "from kernels.common import swizzle", False),
+        ("eval.py", "import forge.task.cases", True),
+        ("eval.py", "import cdna", False),
+    ],
+)
+def test_the_rule_itself(tmp_path: Path, path: str, statement: str, allowed: bool) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(statement + "\n")
+    assert all(may_import(path, module) for module, _ in imported_modules(file, tmp_path)) is allowed
+
+
+def test_every_room_of_forge_is_known() -> None:
+    places = {path.relative_to(ROOT / "forge").parts[0].removesuffix(".py") for path in (ROOT / "forge").rglob("*.py")}
+    assert places - {"__init__"} == set(ROOMS)
+
+
+def test_no_room_stands_above_itself() -> None:
+    """Taking away the rooms that need none of those left takes all away, if there is no circle."""
+    left = dict(ROOMS)
+    while ground := [room for room, below in left.items() if not below & left.keys()]:
+        for room in ground:
+            del left[room]
+    assert not left
+
+
+def test_the_generator_starts_without_torch_and_triton() -> None:
+    """`gen_submission.py` promises half a second; importing torch alone takes longer."""
+    code = "import sys, gen_submission; print({'torch', 'triton', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "set()", done.stdout + done.stderr

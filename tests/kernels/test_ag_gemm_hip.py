@@ -1,0 +1,116 @@
+"""amd-ag-gemm's HIP kernel on emulated ranks: odd shapes, many calls in a row, refusals, the checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.evaltools import checks_find_nothing, generate
+from tests.support.gemm_ranks import errors_of
+from tests.support.gemm_submissions import (
+    SMALL_TILE_ONLY,
+    altered,
+    assert_right,
+    no_case_spills,
+    said_of_different_shapes,
+)
+from tests.support.refusals import assert_refused
+
+PROBLEM = "amd-ag-gemm"
+# bf16 rounds the result once: 2^-8 of a value at most, 0.0017 in the root mean square; some shapes have few elements.
+ROUNDING = 3e-3
+
+BIG = {"BLOCK_M": 256, "BLOCK_N": 256, "SPLIT_K": 1}
+SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "SPLIT_K": 1}
+
+
+@pytest.fixture(scope="module")
+def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
+    return generate(PROBLEM, "hip", tmp_path_factory.mktemp("ag_gemm"))
+
+
+def check(submission: Path, world_size: int, cases: list[dict[str, Any]]) -> None:
+    assert_right(PROBLEM, submission, world_size, cases, ROUNDING)
+
+
+def test_shapes_that_fit_no_tile(submission: Path) -> None:
+    check(submission, 2, [
+        {"m": 66, "n": 74, "k": 97, "bias": True, "calls": 2},  # 33 rows a rank, n and k to be padded
+        {"m": 1040, "n": 528, "k": 360, "bias": False, "calls": 2, "row": BIG},
+        {"m": 520, "n": 264, "k": 360, "bias": True, "calls": 2, "row": {**SMALL, "SPLIT_K": 3, "BAND": 2}},
+        {"m": 6, "n": 136, "k": 1040, "bias": True, "calls": 2, "row": {**SMALL, "SPLIT_K": 2}},  # tiles span ranks
+        {"m": 2, "n": 2, "k": 1, "bias": True, "calls": 2},
+        {"m": 2048, "n": 16, "k": 8, "bias": True, "calls": 1, "row": {**SMALL, "SENDERS": 1000}},  # room for 768 flags
+    ])  # fmt: skip
+
+
+def test_more_ranks(submission: Path) -> None:
+    check(submission, 4, [
+        {"m": 512, "n": 72, "k": 96, "bias": True, "calls": 2, "row": {**SMALL, "BAND": 1, "SENDERS": 9}},
+        {"m": 80, "n": 360, "k": 96, "bias": False, "calls": 2, "row": SMALL},  # 3.2 ranks in a tile
+    ])  # fmt: skip
+    check(submission, 3, [{"m": 201, "n": 72, "k": 64, "bias": True, "calls": 2}])
+
+
+def test_many_calls_without_a_barrier(submission: Path) -> None:
+    """Ranks wait at random, so that some are a call ahead of others; places and flags are used over and over."""
+    check(submission, 2, [
+        {"m": 128, "n": 144, "k": 64, "bias": True, "calls": 150, "jitter_ms": 2, "row": SMALL},
+        {"m": 16, "n": 128, "k": 256, "bias": True, "calls": 100, "jitter_ms": 2, "row": {**SMALL, "SPLIT_K": 2}},
+    ])  # fmt: skip
+
+
+def test_rows_that_are_not_waited_for_are_noticed(submission: Path, tmp_path: Path) -> None:
+    """The comparison itself: without the wait, results are of NaN or of the last call but one's rows."""
+    before = "wait_flag(flag, args.epoch"
+    broken = altered(submission, tmp_path, {before: f"if (false) {before}", **SMALL_TILE_ONLY})
+    case = {"m": 128, "n": 144, "k": 64, "bias": True, "calls": 8, "jitter_ms": 50, "row": SMALL}
+    (error,) = errors_of(PROBLEM, broken, 2, [case])
+    assert not error < ROUNDING
+
+
+def test_the_tuner_begins_at_the_tile_that_the_model_chose() -> None:
+    """For a shape that the table does not have. From DEFAULT's "let the model choose" no other tile would be reached:
+    the tuner changes one column at a time."""
+    import torch
+
+    from kernels.ag_gemm.hip_tuning import DEFAULT, SPACE
+    from kernels.common.gemm_inputs import input_key
+    from kernels.common.hip_gemm_plan import HipGemmPlan, row_of_plan
+
+    a, w = (torch.empty(rows, 4096, dtype=torch.bfloat16, device="meta") for rows in (320, 1000))
+    plan = HipGemmPlan(SimpleNamespace(world_size=2), 640, 320, w, {}, DEFAULT)
+    row = row_of_plan({input_key(a, w, None): plan}, (a, w, None))
+    space = SPACE[plan.table_key[0]]
+    assert row["BLOCK_M"] == plan.block_m in space["BLOCK_M"] and row["BLOCK_N"] == plan.block_n in space["BLOCK_N"]
+    assert row.keys() == DEFAULT.keys() and row["SPLIT_K"] == plan.split_k > 1 and row["GROUP_M"] == DEFAULT["GROUP_M"]
+    again = HipGemmPlan(SimpleNamespace(world_size=2), 640, 320, w, {plan.table_key: row}, DEFAULT)
+    assert (again.block_m, again.block_n, again.split_k) == (plan.block_m, plan.block_n, plan.split_k)
+
+
+def test_no_kernel_of_a_case_spills(submission: Path, tmp_path: Path) -> None:
+    del submission  # whose fixture skips without a compiler
+    no_case_spills(PROBLEM, "hip", tmp_path, "ag_gemm_kernel", at_least=5)  # tiles
+
+
+def test_checks_find_nothing(submission: Path) -> None:
+    checks_find_nothing(PROBLEM, submission)
+
+
+def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:
+    """As where M does not divide by the world size. Unless told, rank 0 would multiply rows that nobody has sent."""
+    small = altered(submission, tmp_path, SMALL_TILE_ONLY)
+    ready = "came to be ready for ag-gemm of"
+    told = f"the ranks do not call for the same: rank 0 {ready} [5, 8] and [8, 8]; rank 1 {ready} [4, 8] and [8, 8]"
+    assert said_of_different_shapes(small, tmp_path, [(5, 8), (4, 8)]) == [told, told]
+
+
+def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
+    assert_refused(submission, 1, {
+        "(zeros(4, 8), zeros(4, 9), None)": "got (4, 8) and (4, 9)",
+        "(zeros(4, 8), zeros(4, 8), zeros(3))": "bias [4] expected, got (3,)",
+        "(zeros(4, 8, dtype=torch.float32), zeros(4, 8), None)": "input must be bfloat16, got torch.float32",
+    })  # fmt: skip

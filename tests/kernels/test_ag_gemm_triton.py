@@ -1,0 +1,102 @@
+"""amd-ag-gemm's Triton kernel on emulated ranks: odd shapes, many calls in a row, refusals, the checks, the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.evaltools import checks_find_nothing, generate
+from tests.support.gemm_ranks import errors_of
+from tests.support.gemm_submissions import altered, assert_right, no_case_spills
+from tests.support.refusals import assert_refused
+
+PROBLEM = "amd-ag-gemm"
+# bf16 rounds the result once: 2^-8 of a value at most, 0.0017 in the root mean square; some shapes have few elements.
+ROUNDING = 3e-3
+
+SMALL = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "SENDERS": 3, "PUSH": 2048, "num_warps": 4}
+TINY = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "SENDERS": 1, "PUSH": 1024, "num_warps": 4}
+
+
+@pytest.fixture(scope="module")
+def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return generate(PROBLEM, "triton", tmp_path_factory.mktemp("ag_gemm"))
+
+
+def test_shapes_that_fit_no_tile(submission: Path) -> None:
+    cases: list[dict[str, Any]] = [
+        {"m": 64, "n": 74, "k": 97, "bias": True, "calls": 3},  # odd n, odd k, the default's tiles
+        {"m": 100, "n": 146, "k": 200, "bias": False, "calls": 3, "row": SMALL},  # 50 rows a rank, tiles of 32
+        {"m": 6, "n": 66, "k": 520, "bias": True, "calls": 3},  # 3 rows a rank: tiles span ranks, and k is split
+        {"m": 64, "n": 64, "k": 300, "bias": False, "calls": 3, "row": {**SMALL, "SPLIT_K": 3}},
+        {"m": 2, "n": 2, "k": 1, "bias": True, "calls": 2},
+    ]
+    assert_right(PROBLEM, submission, 2, cases, ROUNDING)
+
+
+def test_four_ranks(submission: Path) -> None:
+    cases: list[dict[str, Any]] = [
+        {"m": 128, "n": 144, "k": 160, "bias": True, "calls": 3, "row": {**TINY, "BAND": 1}},
+        {"m": 20, "n": 360, "k": 96, "bias": False, "calls": 3, "row": TINY},  # tiles span 3 and 4 ranks
+    ]
+    assert_right(PROBLEM, submission, 4, cases, ROUNDING)
+
+
+def test_thousands_of_calls_without_a_barrier(submission: Path) -> None:
+    """Ranks wait at random, so that some are a call ahead of others; places and counters are used over and over."""
+    cases: list[dict[str, Any]] = [
+        {"m": 32, "n": 64, "k": 64, "bias": True, "calls": 1500, "jitter_ms": 2, "row": TINY},
+        {"m": 16, "n": 128, "k": 512, "bias": True, "calls": 500, "jitter_ms": 2, "row": {**TINY, "SPLIT_K": 2}},
+    ]
+    assert_right(PROBLEM, submission, 2, cases, ROUNDING)
+
+
+def test_a_missing_push_is_noticed(submission: Path, tmp_path: Path) -> None:
+    """The comparison itself: without the last chunk's store, results hold NaN."""
+    before = "inside = begin + at < size\n"
+    broken = altered(submission, tmp_path, {before: "inside = begin + at < size - 1\n"})
+    case = {"m": 64, "n": 64, "k": 64, "bias": True, "calls": 2, "row": TINY}
+    assert errors_of(PROBLEM, broken, 2, [case]) == [float("inf")]
+
+
+def test_ranks_meet_after_compiling_where_the_region_is_there() -> None:
+    """Of a plan whose region another plan has made: a rank that compiled faster shall not wait in its kernel."""
+    from kernels.ag_gemm.triton import PortablePlan
+
+    class Heap:
+        steps: list[str] = []
+
+        def region(self, key: Any, size_bytes: int) -> SimpleNamespace:
+            self.steps.append("region")
+            return SimpleNamespace(addresses=(4096, 8192))
+
+        def name_waits(self, names: dict[int, str]) -> None:
+            pass
+
+        def agree(self, purpose: str) -> None:
+            self.steps.append("meet")
+
+    plan = PortablePlan.__new__(PortablePlan)
+    plan.heap, plan.rank, plan.rows, plan.k, plan.slot_bytes = Heap(), 1, 8, 8, 4096
+    plan.make_region("ag_gemm", 2)
+    assert plan.heap.steps == ["region", "meet"]
+
+
+def test_checks_find_nothing(submission: Path) -> None:
+    checks_find_nothing(PROBLEM, submission)
+
+
+def test_no_kernel_of_a_case_spills(tmp_path: Path) -> None:
+    no_case_spills(PROBLEM, "triton", tmp_path, "ag_gemm_kernel", at_least=17)  # 11 tests, 6 benchmarks
+
+
+def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
+    assert_refused(submission, 1, {
+        "(zeros(4, 8), zeros(4, 9), None)": "got (4, 8) and (4, 9)",
+        "(zeros(4, 8), zeros(4, 8), zeros(3))": "bias [4] expected, got (3,)",
+        "(zeros(4, 8, dtype=torch.float32), zeros(4, 8), None)": "input must be bfloat16, got torch.float32",
+        "(zeros(4, 8).cpu(), zeros(4, 8).cpu(), None)": "the input must be on a GPU, the current one (cuda:0), got cpu",
+    })  # fmt: skip

@@ -1,0 +1,147 @@
+"""amd-gemm-rs's Triton kernel on emulated ranks: odd shapes, many calls in a row, refusals, the checks, the order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support.evaltools import checks_find_nothing, generate
+from tests.support.gemm_ranks import errors_of
+from tests.support.gemm_submissions import altered, assert_right, no_case_spills, said_of_different_shapes
+from tests.support.refusals import assert_refused
+
+PROBLEM = "amd-gemm-rs"
+# Each rank's product is rounded to bf16 (2^-8 of a value at most), then their sum.
+ROUNDING = 4e-3
+
+SMALL = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "SUM_ROWS": 8, "num_warps": 4}
+TINY = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "SUM_ROWS": 8, "num_warps": 4}
+
+
+@pytest.fixture(scope="module")
+def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return generate(PROBLEM, "triton", tmp_path_factory.mktemp("gemm_rs"))
+
+
+def test_shapes_that_fit_no_tile(submission: Path) -> None:
+    cases: list[dict[str, Any]] = [
+        {"m": 100, "n": 45, "k": 2 * 37, "bias": True, "calls": 3, "row": SMALL},  # odd n and k, 50 rows of tiles of 32
+        {"m": 130, "n": 72, "k": 2 * 72, "bias": False, "calls": 3, "row": SMALL},  # 65 rows
+        {"m": 6, "n": 66, "k": 2 * 260, "bias": True, "calls": 3, "row": {**SMALL, "SPLIT_K": 3}},  # tiles span ranks
+        {"m": 64, "n": 64, "k": 2 * 300, "bias": False, "calls": 3, "row": {**SMALL, "SPLIT_K": 4}},
+        {"m": 96, "n": 200, "k": 2 * 64, "bias": True, "calls": 3, "row": {**SMALL, "PRODUCERS": 3}},  # persistent
+        {"m": 2, "n": 1, "k": 2, "bias": True, "calls": 2, "row": TINY},
+    ]
+    assert_right(PROBLEM, submission, 2, cases, ROUNDING)
+
+
+def test_four_ranks(submission: Path) -> None:
+    # Tiles span 3 ranks and 1; tiles of one rank are the smoke cases.
+    cases: list[dict[str, Any]] = [{"m": 20, "n": 360, "k": 4 * 24, "bias": False, "calls": 3, "row": TINY}]
+    assert_right(PROBLEM, submission, 4, cases, ROUNDING)
+
+
+def test_many_calls_without_a_barrier(submission: Path) -> None:
+    """Ranks wait at random, so that some are a call ahead; flags and slots are used over and over, by two shapes."""
+    cases: list[dict[str, Any]] = [
+        {"m": 32, "n": 64, "k": 2 * 64, "bias": True, "calls": 1200, "jitter_ms": 2, "row": TINY},
+        {"m": 16, "n": 128, "k": 2 * 128, "bias": True, "calls": 300, "jitter_ms": 2, "row": {**TINY, "SPLIT_K": 2}},
+    ]
+    assert_right(PROBLEM, submission, 2, cases, ROUNDING)
+
+
+def test_a_column_that_is_not_sent_is_noticed(submission: Path, tmp_path: Path) -> None:
+    """The comparison itself: what is not stored into a slot is NaN there."""
+    broken = altered(submission, tmp_path, {"(column < columns)[None, :]": "(column < columns - 8)[None, :]"})
+    case = {"m": 64, "n": 64, "k": 2 * 64, "bias": True, "calls": 2, "row": TINY}
+    assert errors_of(PROBLEM, broken, 2, [case]) == [float("inf")]
+
+
+def test_checks_find_nothing(submission: Path) -> None:
+    checks_find_nothing(PROBLEM, submission)
+
+
+def test_no_kernel_of_a_case_spills(tmp_path: Path) -> None:
+    no_case_spills(PROBLEM, "triton", tmp_path, "gemm_rs_kernel", at_least=17)  # 11 tests, 6 benchmarks
+
+
+def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
+    assert_refused(submission, 2, {
+        "(zeros(4, 8), zeros(4, 9), None)": "input [rows, k] and weight [n, k] expected, got (4, 8) and (4, 9)",
+        "(zeros(4, 8), zeros(8), None)": "expected, got (4, 8) and (8,)",
+        "(zeros(4, 0), zeros(4, 0), None)": "expected, got (4, 0) and (4, 0)",
+        "(zeros(4, 8), zeros(4, 8), zeros(3))": "bias [4] expected, got (3,)",
+        "(zeros(4, 8).float(), zeros(4, 8), None)": "input must be bfloat16, got torch.float32",
+        "(zeros(4, 8), zeros(4, 8).cpu(), None)": "weight must be on the GPU of the input, got cpu",
+        "(zeros(4, 8).cpu(), zeros(4, 8).cpu(), None)": "the input must be on a GPU, the current one (cuda:0), got cpu",
+        "(zeros(3, 8), zeros(4, 8), None)": "m must be a multiple of the world size 2",
+    })  # fmt: skip
+
+
+def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:
+    """Both shapes' slots fit into one region: unless told, each rank would add numbers of the other's wrong columns."""
+    ready = "came to be ready for gemm-rs of [4, 8] and"
+    told = f"the ranks do not call for the same: rank 0 {ready} [8, 8]; rank 1 {ready} [16, 8]"
+    assert said_of_different_shapes(submission, tmp_path, [(4, 8), (4, 16)]) == [told, told]
+
+
+def test_a_plan_serves_no_other_type_or_device() -> None:
+    """Of a bias, say: a plan that took it unseen would read its bits as bf16, or the memory of the host."""
+    from kernels.common.gemm_inputs import input_key
+
+    a, w, bias = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((4, 8), (6, 8), (6,)))
+    others = [(a.float(), w, bias), (a, w.float(), bias), (a, w, bias.float()), (a, w, None), (a[:2], w, bias)]
+    others += [(a.to("meta"), w, bias), (a, w.to("meta"), bias), (a, w, bias.to("meta"))]
+    assert all(input_key(*other) != input_key(a, w, bias) for other in others)
+
+
+def test_every_tile_is_taken_once_and_ones_own_last() -> None:
+    import triton
+    import triton.language as tl
+
+    import cdna
+    from kernels.common.gemm_tiles import ranks_in_turn
+
+    globals().update(tl=tl, ranks_in_turn=ranks_in_turn)  # where the kernel looks for them
+
+    @triton.jit
+    def places(out, TILES: tl.constexpr, RANKS: tl.constexpr, XCDS: tl.constexpr):
+        order = tl.program_id(0)
+        turn, tile = ranks_in_turn(order % XCDS, order // XCDS, TILES, RANKS, XCDS)  # noqa: F821
+        tl.store(out + order * 2, turn)
+        tl.store(out + order * 2 + 1, tile)
+
+    for tiles, ranks, xcds in ((24, 8, 8), (5, 8, 8), (13, 4, 8), (7, 2, 1), (6, 8, 1), (9, 1, 8)):
+        n = -(-tiles // xcds) * xcds * ranks
+        out = torch.zeros(n, 2, dtype=torch.int32)
+        with cdna.device("gfx942"):
+            places[(n,)](out, tiles, ranks, xcds)
+        taken = [(turn, tile) for turn, tile in out.tolist() if tile < tiles]
+        assert sorted(taken) == [(turn, tile) for turn in range(ranks) for tile in range(tiles)]
+        first_own = next(i for i, (turn, _) in enumerate(out.tolist()) if turn == ranks - 1)
+        assert all(turn == ranks - 1 for turn, _ in out.tolist()[first_own:]), (tiles, ranks, xcds)
+
+
+def test_one_descriptor_reaches_memory_mapped_anywhere() -> None:
+    from kernels.gemm_rs.triton import as_pages
+
+    large = 2 << 20
+    for places in (
+        [0x7F12_0000_0000, 0x7F12_0060_0000, 0x7F11_FE00_0000],
+        [0x7F12_0000_1000, 0x0002_0000_3000],  # 8 KiB apart beside 127 TiB: too far
+        [0x7F12_0000_0000, 0x0002_0000_0000 + 3 * large],
+        [0x1000],
+    ):
+        found = as_pages(places)
+        if found is None:
+            assert max(places) - min(places) >= 4096 << 31
+            assert any((place - min(places)) % large for place in places)
+            continue
+        lowest, page_bytes, pages = found
+        assert [lowest + page_bytes * page for page in pages] == places
+        assert max(pages) < 1 << 31 and page_bytes < 1 << 40 and page_bytes % 16 == 0
+    assert as_pages([0x7F12_0000_1000, 0x0002_0000_2000]) is None
+    assert as_pages([0x7F12_0000_0000, 0x0002_0000_0000]) is not None

@@ -1,0 +1,152 @@
+"""A tiny problem that doubles a vector, and the two commands as a person would call them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.support.prepared import run_evaluator
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TASK = """\
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+lang: py
+ranking_by: geom
+tests:
+  - {n: 4, seed: 1}
+  - {n: 5, seed: 2}
+  - {n: 6, seed: 3}
+benchmarks:
+  - {n: 7, seed: 1}
+  - {n: 5, seed: 2}
+  - {n: 8, seed: 3}
+smoke:
+  - {n: 3, seed: 9}
+floors: {flops: n, hbm_bytes: 8 * n}
+"""
+
+REFERENCE = """\
+import torch
+
+def generate_input(n, seed):
+    generator = torch.Generator(device="cuda")
+    generator.manual_seed(seed)
+    return torch.randn(n, device="cuda", generator=generator)
+
+def ref_kernel(x):
+    return x * 2
+
+def check_implementation(x, out):
+    good = torch.allclose(out, ref_kernel(x))
+    return good, "" if good else "values differ"
+"""
+
+RANKS_TASK = """\
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+lang: py
+multi_gpu: true
+tests:
+  - {world_size: 2, n: 4, seed: 1, flag: true}
+  - {world_size: 2, n: 5, seed: 2, flag: false}
+  - {world_size: 2, n: 6, seed: 3, flag: true}
+benchmarks:
+  - {world_size: 2, n: 4, seed: 1, flag: true}
+"""
+
+RANKS_REFERENCE = """\
+import torch
+import torch.distributed as dist
+
+def generate_input(rank, world_size, n, seed, flag):
+    generator = torch.Generator(device=f"cuda:{rank}")
+    generator.manual_seed(seed + rank)
+    offset = 1.0 if flag else 0.0
+    return torch.randn(n, device=f"cuda:{rank}", generator=generator) + offset
+
+def ref_kernel(x):
+    total = x.clone()
+    dist.all_reduce(total)
+    return total
+
+def check_implementation(x, out):
+    good = torch.allclose(out, ref_kernel(x))
+    return good, "" if good else "sums differ"
+"""
+
+RIGHT = "def custom_kernel(x):\n    return x * 2\n"
+
+
+def write_problem(folder: Path, task: str = TASK, reference: str = REFERENCE) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "task.yml").write_text(task)
+    (folder / "reference.py").write_text(reference)
+    return folder
+
+
+def generate(problem: str, variant: str, folder: Path) -> Path:
+    """folder/submission.py, by gen_submission.py."""
+    path = folder / "submission.py"
+    command = [sys.executable, str(ROOT / "gen_submission.py"), problem, "--variant", variant, "-o", str(path)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def run_command(
+    *args: str | Path, cwd: Path, timeout: float = 100, prepared: bool = True, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """eval.py with these arguments, as a person would call it. prepared: where that makes no difference, its workers
+    come from a process that has imported torch already."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("POPCORN_")}
+    environment.update(env, OMP_NUM_THREADS="1")
+    words = [*map(str, args)]
+    if prepared and "--device" in words and "--checks" not in words and not env:
+        arch = words[words.index("--device") + 1]
+        checks = "all" if words[0] == "test" else ""
+        return run_evaluator(*words, folder=cwd, environment=environment, arch=arch, checks=checks, timeout=timeout)
+    return subprocess.run(
+        [sys.executable, str(ROOT / "eval.py"), *words],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+def judge(
+    folder: Path,
+    submission: str,
+    mode: str = "test",
+    *options: str,
+    problem: Path | None = None,
+    prepared: bool = True,
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """A submission's source, judged on an emulated device: (the command's end, its JSON)."""
+    problem = problem or write_problem(folder / "problem")
+    (folder / "submission.py").write_text(submission)
+    options = ("--device", "gfx942", "--json", "out.json", *options)
+    done = run_command(mode, problem, *options, cwd=folder, prepared=prepared)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done, json.loads((folder / "out.json").read_text())
+
+
+def checks_find_nothing(problem: str, submission: Path) -> None:
+    """In the small cases, on an emulated device. Findings change no verdict, but are printed."""
+    options = ["--device", "gfx942", "--cases", "smoke", "--checks", "all"]
+    done = run_command("test", problem, "--submission", submission, *options, cwd=ROOT, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "check: " not in done.stdout and "findings" not in done.stdout, done.stdout
+
+
+def statuses(result: dict[str, Any]) -> list[str]:
+    return [case["status"] for case in result["cases"]]

@@ -1,0 +1,27 @@
+"""HIP programs that check themselves, and `python -m cdna` as a user would start it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ROOT / "tests" / "support" / "hip"
+
+
+def cdna(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`python -m cdna` with these words, as a user would start it."""
+    return subprocess.run(
+        [sys.executable, "-m", "cdna", *map(str, words)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, **environment},
+    )
+
+
+def run(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return cdna("run", *words, **environment)

@@ -1,0 +1,346 @@
+"""Runs scripts of this checkout on emulated GPUs, forked from a process that has imported torch and Triton for them.
+
+Importing these takes a core seconds, which every script, and every rank that one spawns, would spend again. What is
+forked begins with what has been imported and not used: no thread, no kernel, no process group. What is read as torch
+is imported (CDNA_CHECKS) has a parent of its own. eval.py can run so too: the fork server of its workers is then a fork
+of it. Users' fork servers, which import torch themselves, are what tests/forge/test_eval_hostile.py has. And so can
+what calls forge.compile_report.report, whose worker is then a fork of a process without a device
+that has compiled nothing yet.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_GPUS = "8"
+HIP_EXTENSIONS = "torch.utils.cpp_extension"  # takes two seconds more: imported once a submission does
+STARTS_IN_S = 120
+NO_DEVICE = ""  # in place of an arch
+
+
+def device_environment(arch: str, checks: str) -> dict[str, str]:
+    """What eval.py gives its workers for this arch and `--checks` (empty: none given)."""
+    from forge.device import resolve
+
+    device = resolve(arch, arch)
+    if checks:
+        device.use_checks(checks)
+    return device.environment()
+
+
+class Parent:
+    """The process that the others are forked from, as this one sees it."""
+
+    def __init__(self, arch: str, checks: str) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        if arch != NO_DEVICE:
+            environment.update(device_environment(arch, checks))
+            environment["POPCORN_GPUS"] = MOST_GPUS  # generators are made for these on import; later one may say fewer
+        command = [sys.executable, "-m", "tests.support.prepared"]
+        pipe = subprocess.PIPE  # without a buffer, which could hold a line that select knows nothing of
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, bufsize=0)
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+    def answer(self, timeout_s: float) -> int | None:
+        """Its next number; None if none comes in this time."""
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], timeout_s)
+        if not ready:
+            return None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the prepared process has ended, with exit code {self.process.wait()}")
+        return int(line)
+
+    def run(self, order: dict[str, Any], timeout_s: float) -> int | None:
+        """The exit code of a script, or minus the signal that ended it; None where it had to be ended."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(order).encode() + b"\n")
+        pid, code = self.answer(STARTS_IN_S), None
+        assert pid is not None, f"no process forked in {STARTS_IN_S} s"
+        try:
+            code = self.answer(timeout_s)
+        finally:
+            if code is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+                self.answer(STARTS_IN_S)
+        return code
+
+
+_parents: dict[tuple[str, str], Parent] = {}
+
+
+def parent(arch: str = "gfx942", checks: str = "") -> Parent:
+    found = _parents.get((arch, checks))
+    if found is None or found.process.poll() is not None:  # a test of how a run ends all below it ended this, too
+        found = _parents[arch, checks] = Parent(arch, checks)
+    return found
+
+
+def run_prepared(
+    script: str,
+    *arguments: str,
+    environment: Mapping[str, str] = {},
+    imports: Sequence[str] = (),
+    timeout: float = 280,
+    arch: str = "gfx942",
+) -> subprocess.CompletedProcess[str]:
+    """`python script arguments`, script: relative to the root, where it runs. environment: what differs from this
+    process's. imports: modules for this script and all later ones.
+    """
+    order = {"script": script, "arguments": arguments, "imports": imports, "environment": dict(environment)}
+    return _run(parent(arch), order, timeout)
+
+
+def run_evaluator(
+    *arguments: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    arch: str,
+    checks: str,
+    timeout: float,
+    script: str = "eval.py",
+) -> subprocess.CompletedProcess[str]:
+    """`python eval.py arguments` in that folder with exactly this environment; workers are forked from what is imported
+    for this arch and these checks, if it is those that eval.py chooses, and start as ever if not. script: another that
+    starts workers."""
+    order = {
+        "script": str(ROOT / script),
+        "arguments": arguments,
+        "imports": [],
+        "folder": str(folder),
+        "environment": dict(environment),
+    }
+    return _run(parent(arch, checks), order, timeout)
+
+
+def run_check(script: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """As run_prepared, without a device, for a script that calls forge.compile_report.report."""
+    return run_prepared(script, *arguments, arch=NO_DEVICE, **options)
+
+
+def _run(parent: Parent, order: dict[str, Any], timeout: float) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        order["outputs"] = [f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (out, errors)]
+        code = parent.run(order, timeout)
+        texts = []
+        for file in (out, errors):
+            file.seek(0)
+            texts.append(file.read())
+    command = [order["script"], *order["arguments"]]
+    if code is None:
+        raise subprocess.TimeoutExpired(command, timeout, *texts)
+    return subprocess.CompletedProcess(command, code, *texts)
+
+
+def run_submission(
+    script: str, submission: Path, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """run_prepared of a script that will load this submission."""
+    imports = [HIP_EXTENSIONS] if HIP_EXTENSIONS in submission.read_text() else []
+    return run_prepared(script, *arguments, imports=imports, environment=environment)
+
+
+def serve() -> None:
+    """The parent's own life: a line comes in for a script; its pid goes out, and how it ended."""
+    before = dict(os.environ)
+    gc.disable()  # importing makes no garbage, and looking for it takes a quarter of the time
+    if "POPCORN_GPUS" in os.environ:
+        import_for_device()
+    else:
+        import_for_checks()
+    gc.enable()
+    set_by_import = [name for name, value in os.environ.items() if before.get(name) != value]
+    for line in sys.stdin:
+        order = {**json.loads(line), "set by import": set_by_import}
+        for name in order["imports"]:
+            importlib.import_module(name)
+        gc.collect()
+        gc.freeze()  # collecting would write to all of it, and so copy it in every child
+        pid = os.fork()
+        if pid == 0:
+            os._exit(run_script(order))
+        print(pid, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+def import_for_device() -> None:
+    import torch.distributed
+    import torch.multiprocessing  # noqa: F401
+    import triton  # noqa: F401 - which is prepared then, by fake_rocm.launch
+
+    from forge.device.fake_rocm.launch import share_among_forks
+
+    share_among_forks()
+    del os.environ["POPCORN_GPUS"]
+    os.environ["CDNA_DEVICES"] = "1"
+
+
+def import_for_checks() -> None:
+    import torch
+
+    import forge.compile_report.report
+    from forge.compile_report.worker import GpuIsCpu, fake_tensors
+    from forge.device.fake_rocm.launch import share_among_forks
+
+    share_among_forks()
+    with GpuIsCpu(), fake_tensors():  # more is imported with the first of some functions
+        torch.randn((2, 2), device="cuda").to(torch.float8_e4m3fn).view(4, 1).abs()
+    forge.compile_report.report.start_worker = fork_a_checker  # type: ignore[assignment]
+
+
+def fork_a_checker(folder: str, words: TextIO, descriptor: int) -> Forked:
+    """What forge.compile_report.report starts as a Python of its own, except that torch is there."""
+    from forge.compile_report.worker import main
+
+    theirs, ours = os.pipe()
+    sys.stdout.flush()  # or it would print this process's lines as well
+    pid = os.fork()
+    if pid:
+        os.close(theirs)
+        return Forked(pid, os.fdopen(ours, "w"))
+    code = 1
+    try:
+        os.close(ours)
+        os.dup2(theirs, 0)
+        for standard in (1, 2):
+            os.dup2(words.fileno(), standard)
+        sys.stdin = open(0)
+        os.chdir(folder)
+        warnings.simplefilter("ignore")
+        main()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+READ_AT_IMPORT = ("FORGE_DEVICE", "CDNA_CHECKS", "PYTHONPATH", "OMP_NUM_THREADS")
+
+
+def be_an_evaluator(order: dict[str, Any]) -> None:
+    """This process will run eval.py: with the order's environment and folder, and a fork of it as fork server."""
+    from forge.judge.fork_server import ForkServer
+
+    imported_with = [os.environ.get(name) for name in READ_AT_IMPORT]
+    set_by_import = {name: os.environ[name] for name in order["set by import"]}
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["folder"])
+    spawn = ForkServer._spawn
+
+    def fork(self: ForkServer, fd: int) -> subprocess.Popen[bytes] | Forked:
+        if [self.environment.get(name) for name in READ_AT_IMPORT] != imported_with:
+            return spawn(self, fd)
+        pid = os.fork()
+        if pid == 0:
+            be_a_nursery(fd, {**self.environment, **set_by_import})
+        return Forked(pid)
+
+    ForkServer._spawn = fork  # type: ignore[assignment, method-assign]
+
+
+def be_a_nursery(fd: int, environment: Mapping[str, str]) -> None:
+    """What forge.judge.fork_server starts as a Python of its own, except that torch is there."""
+    from forge.judge.fork_server import serve
+
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.setsid()
+    os.chdir("/")
+    os.environ.clear()
+    os.environ.update(environment, CDNA_DEVICES=environment["POPCORN_GPUS"])  # as on torch's import
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(nothing, standard)
+    os.closerange(3, fd)
+    os.closerange(fd + 1, 1 << 16)
+    sys.argv[:] = ["eval.py"]
+    sys.path[:] = [str(ROOT), "", *(folder for folder in sys.path if folder != str(ROOT))]
+    try:
+        serve(fd, str(ROOT))
+    finally:
+        os._exit(1)
+
+
+class Forked:
+    """A forked process, with the part of Popen that is used where one is started."""
+
+    def __init__(self, pid: int, stdin: TextIO | None = None) -> None:
+        self.pid, self.stdin = pid, stdin
+        self.returncode: int | None = None
+
+    def poll(self, flags: int = os.WNOHANG) -> int | None:
+        if self.returncode is None:
+            with contextlib.suppress(ChildProcessError):
+                pid, status = os.waitpid(self.pid, flags)
+                if pid:
+                    self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self) -> int | None:
+        return self.poll(0)
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def run_script(order: dict[str, Any]) -> int:
+    os.setsid()
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    for descriptor, path in enumerate(order["outputs"], 1):
+        with open(path, "a") as file:
+            os.dup2(file.fileno(), descriptor)
+    if "folder" in order:
+        be_an_evaluator(order)
+    else:
+        os.environ.update(order["environment"])
+    if "POPCORN_GPUS" in order["environment"]:
+        os.environ["CDNA_DEVICES"] = order["environment"]["POPCORN_GPUS"]  # as on torch's import
+    sys.argv[:] = [order["script"], *order["arguments"]]
+    code = 0
+    try:
+        runpy.run_path(order["script"], run_name="__main__")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1 if end.code else 0
+        if code and end.code is not code:
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return code
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,66 @@
+"""Writes cdna/data/tested.txt: runs the tests of single instructions and notes what they executed.
+
+    python tests/support/record_coverage.py
+
+These tests compare an instruction's results with a definition of their own. Only what ran in a snippet counts: tests
+of whole kernels and programs say nothing about one instruction.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = [
+    f"tests/cdna/test_{family}.py"
+    for family in (
+        "valu",
+        "modifiers",
+        "salu",
+        "memory",
+        "lds",
+        "atomics",
+        "dot",
+        "low_precision",
+        "matrix",
+        "scalar_memory",
+        "singles",
+    )
+]
+HEADER = """\
+# The instructions that tests of single instructions executed, and the archs they ran as; see ../coverage.py.
+# `python tests/support/record_coverage.py` wrote it, from tests/cdna/test_*.py: valu modifiers salu memory lds atomics
+# dot low_precision matrix scalar_memory singles.
+"""
+
+
+def main() -> int:
+    """Run, and write the list where every test passed; pytest's exit code."""
+    sys.path.insert(0, str(ROOT))
+    from cdna.coverage import TESTED
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "executed.txt"
+        code = subprocess.call(
+            [sys.executable, "-m", "pytest", "-q", *FILES],
+            cwd=ROOT,
+            env={**os.environ, "CDNA_COVERAGE_FILE": str(file)},
+        )
+        if code:
+            print("record_coverage: a test failed; the list is left as it was", file=sys.stderr)
+            return code
+        table: dict[str, set[str]] = {}
+        for line in file.read_text().splitlines():
+            arch, *names = line.split()
+            for name in names:
+                table.setdefault(name, set()).add(arch)
+    TESTED.write_text(HEADER + "".join(f"{name} {' '.join(sorted(table[name]))}\n" for name in sorted(table)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""What `gen_submission.py toy-problem --check` prints and returns for a folder with task.yml, reference/ and kernels/.
+
+As a script: python tests/support/toy_check.py FOLDER
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from forge.compile_report.report import check_submission
+from forge.generate.pysource import GenerationError
+from forge.generate.render import generate
+from forge.task.problem import find_problem
+from tests.support.prepared import run_check
+
+Checked = tuple[int, list[str], str]  # exit code, lines of the table, error output
+
+
+def check_toy(folder: Path, imports: Sequence[str] = (), **environment: str) -> Checked:
+    """imports: what prepared.py shall have imported before."""
+    done = run_check("tests/support/toy_check.py", str(folder), imports=imports, environment=environment)
+    return done.returncode, done.stdout.splitlines(), done.stderr
+
+
+def check_toy_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> Checked:
+    """With a worker as users have it, which imports torch itself."""
+    code = main(folder)
+    printed = capsys.readouterr()
+    return code, printed.out.splitlines(), printed.err
+
+
+def main(folder: Path) -> int:
+    problem = find_problem("toy-problem", folder)
+    try:
+        return check_submission(generate(problem, None, folder).text, problem, sys.stdout)
+    except GenerationError as error:
+        print(f"gen_submission.py: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
