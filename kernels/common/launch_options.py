@@ -1,4 +1,4 @@
-"""Triton's launch options, from what a tuning table says about a GPU whose waves have 64 lanes."""
+"""From what a tuning table says about a GPU whose waves have 64 lanes to what Triton is told."""
 
 import torch
 
@@ -12,3 +12,8 @@ def launch_options(waves, stages, mfma=16):
     if torch.version.hip is not None:
         return {"num_warps": waves, "num_stages": stages, "matrix_instr_nonkdim": mfma}
     return {"num_warps": 2 * waves, "num_stages": stages if stages == 1 else stages + 2}
+
+
+def power_of_two_divisor(size, most):
+    """The largest power of two that divides size and is at most `most`, a power of two itself."""
+    return min(size & -size, most)

@@ -13,15 +13,17 @@ token costs 576 numbers read and 128 * (576 + 512) multiply-adds. Products are b
 memory between launches is bf16. The rotation rounds to bf16 at each step, as the reference's does.
 """
 
+import functools
 import math
 
 import torch
 import triton
 import triton.language as tl
 
-from kernels.common.checked_tensor import checked, current_gpu
 from kernels.common.gemm_tiles import gemm_tile, sum_of_slices
-from kernels.common.launch_options import launch_options
+from kernels.common.launch_options import launch_options, power_of_two_divisor
+from kernels.common.split_k import split_k_workspace
+from kernels.common.tensor_checks import check_on_gpu, check_tensor
 from kernels.common.workgroup_order import xcd_contiguous
 from kernels.mla_decode.triton_gfx942_tuning import DEFAULT, TUNING
 
@@ -263,10 +265,11 @@ def value_kernel(
     tl.store(values_ptr + row[:, None] * VALUE + r_value[None, :], values, mask=inside[:, None])
 
 
+@functools.lru_cache(maxsize=1)
 def rope_table(capacity, width, device):
     """bf16 [capacity][width]: by position, width/2 cosines, then as many sines; rounded where the reference rounds.
 
-    Positions beyond 256 are bf16 as well, so that neighbours share an angle.
+    Positions are bf16 as well: beyond 256, neighbours share an angle.
     """
     half = width // 2
     frequency = 10000 ** (-torch.arange(half, dtype=torch.bfloat16) / half)  # on the CPU, as the reference does it
@@ -276,39 +279,21 @@ def rope_table(capacity, width, device):
 
 
 class Plan:
-    """What a shape keeps between calls: the rotation's table, and buffers that a call writes before it reads them."""
+    """Buffers that a call writes before it reads them."""
 
-    def __init__(self, device, batch, capacity, rank, heads, value, latent, rope):
+    def __init__(self, device, batch, capacity, rank, heads, value, latent, rope, splits):
         def empty(*shape, dtype=torch.bfloat16):
             return torch.empty(shape, dtype=dtype, device=device)
 
-        self.table = rope_table(capacity, rope, device)
         self.q_latent = empty(batch, rank)
         self.q = empty(batch, heads, latent + rope)
         self.rope = empty(batch, capacity, rope)
+        self.o = empty(splits, batch, heads, latent)
+        self.lse = empty(splits, batch, heads, dtype=torch.float32)
         self.values = empty(batch, heads * value)
 
 
-_plans: dict = {}  # device -> (shape, Plan) of the last call
-
-
-def plan_of(device, *shape):
-    known, plan = _plans.get(device, (None, None))
-    if known != shape:
-        plan = Plan(device, *shape)
-        _plans[device] = (shape, plan)
-    return plan
-
-
-_scratch: dict = {}  # (device, name) -> tensor, kept and grown across calls
-
-
-def scratch(name, n, dtype, device, make=torch.empty):
-    """At least n elements; zeros, with make=torch.zeros, are zeros again whenever no kernel runs."""
-    found = _scratch.get((device, name))
-    if found is None or found.numel() < n:
-        found = _scratch[device, name] = make(n, dtype=dtype, device=device)
-    return found
+plan_of = functools.lru_cache(maxsize=1)(Plan)  # the last shape's
 
 
 def linear(a, w, c, split_k, config):
@@ -318,8 +303,7 @@ def linear(a, w, c, split_k, config):
     n_tiles = triton.cdiv(m, block_m) * triton.cdiv(n, block_n)
     partial = arrived = a  # not touched
     if split_k > 1:
-        partial = scratch("partial", n_tiles * split_k * block_m * block_n, torch.float32, a.device)
-        arrived = scratch("arrived", n_tiles, torch.int32, a.device, torch.zeros)
+        partial, arrived = split_k_workspace(a.device, n_tiles * split_k * block_m * block_n, n_tiles)
     linear_kernel[(n_tiles * split_k,)](
         a,
         w,
@@ -353,10 +337,9 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
     q_down, q_up, kv_down, kv_up, w_o = weights
     heads, nope, rope, value, latent = sizes
     batch, capacity, rank = x.shape[0], cache.shape[1], q_down.shape[0]
-    plan = plan_of(x.device, batch, capacity, rank, heads, value, latent, rope)
     splits = min(row["SPLITS"], triton.cdiv(length, row["BLOCK_N"]))
-    o = scratch("o", splits * batch * heads * latent, torch.bfloat16, x.device)
-    lse = scratch("lse", splits * batch * heads, torch.float32, x.device)
+    plan = plan_of(x.device, batch, capacity, rank, heads, value, latent, rope, splits)
+    table = rope_table(capacity, rope, x.device)
     block_m = rows_of_tile(batch, row["HEAD_M"])
     by_head = (heads, triton.cdiv(batch, block_m))
     dims = {"HEADS": heads, "NOPE": nope, "VALUE": value, "LATENT": latent}
@@ -367,7 +350,7 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
         plan.q_latent,
         q_up,
         kv_up,
-        plan.table,
+        table,
         plan.q,
         batch,
         length,
@@ -375,13 +358,13 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
         RANK=rank,
         ROPE=rope,
         BLOCK_M=block_m,
-        BLOCK_K=divisor(rank, row["QUERY_K"]),
+        BLOCK_K=power_of_two_divisor(rank, row["QUERY_K"]),
         BLOCK_N=min(128, latent),
         **launch_options(waves=4, stages=2),
     )
     rope_kernel[(triton.cdiv(length, ROPE_POSITIONS), batch)](
         cache,
-        plan.table,
+        table,
         plan.rope,
         length,
         capacity,
@@ -395,8 +378,8 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
         plan.q,
         cache,
         plan.rope,
-        o,
-        lse,
+        plan.o,
+        plan.lse,
         batch,
         length,
         capacity,
@@ -411,8 +394,8 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
         **launch_options(row["num_warps"], stages=1),  # the loop fetches ahead by itself
     )
     value_kernel[by_head](
-        o,
-        lse,
+        plan.o,
+        plan.lse,
         kv_up,
         plan.values,
         batch,
@@ -425,11 +408,6 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
     linear(plan.values, w_o, y, row["SPLIT_OUT"], row)
 
 
-def divisor(size, most):
-    """The largest power of two that divides size and is at most `most`, a power of two itself."""
-    return min(size & -size, most)
-
-
 def custom_kernel(data):
     """(config, x, kv_cache) as the problem hands them over -> (y bf16 [batch, 1, dim], kv_cache.data).
 
@@ -438,32 +416,34 @@ def custom_kernel(data):
     config, x, kv_cache = data
     heads, latent, rank = config.n_heads, config.kv_lora_rank, config.q_lora_rank
     nope, rope, value = config.qk_nope_head_dim, config.qk_rope_head_dim, config.v_head_dim
-    sizes = {"n_heads": heads, "kv_lora_rank": latent, "nope": nope, "rope": rope, "v": value}
-    for name, size in sizes.items():
+    for name in ("n_heads", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
+        size = getattr(config, name)
         if size < 32 or size & (size - 1):
             raise ValueError(f"{name} must be a power of two and at least 32, got {size}")
-    if rank % 16:
+    if rank % 16 or rank == 0:
         raise ValueError(f"q_lora_rank must be a multiple of 16, got {rank}")
-
-    device, bf16 = current_gpu(), torch.bfloat16
-    x = checked("x", x, bf16, (None, 1, config.dim), device).view(-1, config.dim)
-    batch, dim = x.shape
+    if x.dim() != 3 or x.shape[0] == 0 or x.shape[1] != 1:
+        raise ValueError(f"x [batch, 1, dim] of at least one request expected, got {tuple(x.shape)}")
+    batch, dim = x.shape[0], config.dim
+    check_on_gpu("x", x)
+    check_tensor("x", x, (batch, 1, dim), torch.bfloat16)
     cache, length = kv_cache.data, kv_cache.seq_len + 1
-    checked("kv_cache.data", cache, bf16, (batch, None, latent + rope), device)
-    if not 0 < length <= cache.shape[1]:
-        raise ValueError(f"the cache is full: it holds {cache.shape[1]} tokens, this is number {length}")
-    weights = [
-        checked(name, getattr(config, name), bf16, shape, device)
-        for name, shape in {
-            "Q_proj_down_weight": (rank, dim),
-            "Q_proj_up_weight": (heads * (nope + rope), rank),
-            "KV_proj_down_weight": (latent + rope, dim),
-            "KV_proj_up_weight": (heads * (nope + value), latent),
-            "wo_weight": (dim, heads * value),
-        }.items()
-    ]
-    y = torch.empty((batch, 1, dim), dtype=bf16, device=device)
+    capacity = cache.shape[1]
+    check_tensor("kv_cache.data", cache, (batch, capacity, latent + rope), torch.bfloat16, device=x.device)
+    if not 0 < length <= capacity:
+        raise ValueError(f"the cache is full: it holds {capacity} tokens, this would be number {length}")
+    weight_shapes = {
+        "Q_proj_down_weight": (rank, dim),
+        "Q_proj_up_weight": (heads * (nope + rope), rank),
+        "KV_proj_down_weight": (latent + rope, dim),
+        "KV_proj_up_weight": (heads * (nope + value), latent),
+        "wo_weight": (dim, heads * value),
+    }
+    weights = [getattr(config, name) for name in weight_shapes]
+    for weight, (name, shape) in zip(weights, weight_shapes.items()):
+        check_tensor(name, weight, shape, torch.bfloat16, device=x.device)
+    y = torch.empty((batch, 1, dim), dtype=torch.bfloat16, device=x.device)
     row = TUNING.get((batch, dim, rank), DEFAULT)
-    mla_decode(x, weights, cache, length, y.view(batch, dim), (heads, nope, rope, value, latent), row)
+    mla_decode(x.view(batch, dim), weights, cache, length, y.view(batch, dim), (heads, nope, rope, value, latent), row)
     kv_cache.seq_len = length
     return y, cache

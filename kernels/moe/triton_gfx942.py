@@ -14,12 +14,14 @@ No weight is copied: the kernels find the matrices through a table of addresses.
 the GPU: the grids are upper bounds, and workgroups without a tile end at once.
 """
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
 
-from kernels.common.checked_tensor import checked, current_gpu
-from kernels.common.launch_options import launch_options
+from kernels.common.launch_options import launch_options, power_of_two_divisor
+from kernels.common.tensor_checks import check_on_gpu, check_tensor
 from kernels.common.workgroup_order import grouped_rows, xcd_contiguous
 from kernels.moe.triton_gfx942_tuning import DEFAULT, TUNING
 
@@ -88,7 +90,7 @@ def sort_kernel(
     group_ptr,  # int32 [choices]
     count_ptr,  # int32 [workgroups][BLOCK_G]
     row_choice_ptr,  # int32 [choices]: by row, which choice it computes
-    tile_ptr,  # int32 [1 + tiles][4]: how many tiles there are; then of each the group, and its first tile, first row, end
+    tile_ptr,  # int32 [1 + tiles][4]: how many tiles; then of each the group, and the group's first tile, row and end
     n_choices,
     CHOICES: tl.constexpr,  # of a workgroup
     BLOCK_C: tl.constexpr,  # CHOICES rounded up to a power of two
@@ -274,7 +276,7 @@ def combine_kernel(
 
 
 class Plan:
-    """What a shape keeps between calls: buffers that each call writes before it reads them."""
+    """Buffers that a call writes before it reads them, and how large its grids are."""
 
     def __init__(self, device, n_tokens, top_k, n_routed, n_shared, d_hidden, d_expert, block_m):
         n_groups, choices = n_routed + n_shared, top_k + n_shared
@@ -285,7 +287,7 @@ class Plan:
 
         self.block_g = max(16, triton.next_power_of_2(n_groups))
         self.n_blocks = triton.cdiv(n_tokens, ROUTER_TOKENS)
-        self.most_tiles = n_rows // block_m + min(n_groups, n_rows)  # each group's last tile may be a small one
+        self.most_tiles = n_rows // block_m + min(n_groups, n_rows)  # a group's last tile may be a small one
         self.group = empty(n_rows, dtype=torch.int32)
         self.score = empty(n_rows, dtype=torch.float32)
         self.count = empty(self.n_blocks, self.block_g, dtype=torch.int32)
@@ -295,45 +297,36 @@ class Plan:
         self.out = empty(n_rows, d_hidden, dtype=torch.float16)
 
 
-_plans: dict = {}  # device -> (shape, Plan) of the last call
+plan_of = functools.lru_cache(maxsize=1)(Plan)  # the last shape's
 
 
-def plan_of(device, *shape):
-    known, plan = _plans.get(device, (None, None))
-    if known != shape:
-        plan = Plan(device, *shape)
-        _plans[device] = (shape, plan)
-    return plan
-
-
-_matrices: dict = {}  # device -> (rows, the same on the GPU) of the last call
-
-
+@functools.lru_cache(maxsize=1)
 def matrix_table(device, rows):
-    """int64 [4][groups] on the GPU. A call that brings other weights than the last one's copies it, without waiting."""
-    known, table = _matrices.get(device, (None, None))
-    if known != rows:
-        table = torch.tensor(rows, dtype=torch.int64).pin_memory().to(device, non_blocking=True)
-        _matrices[device] = (rows, table)
-    return table
+    """The rows as int64 on the GPU. Weights other than the last call's are a copy for which nobody waits."""
+    return torch.tensor(rows, dtype=torch.int64).pin_memory().to(device, non_blocking=True)
+
+
+def check_weight(weights, name, shape, device):
+    """weights[name], checked."""
+    if name not in weights:
+        raise ValueError(f"weights lack {name}")
+    check_tensor(name, weights[name], shape, torch.float16, device=device)
+    return weights[name]
 
 
 def matrix_rows(weights, device, n_routed, n_shared, d_hidden, d_expert):
     """What matrix_table takes: over the groups, the addresses of gate, of up, of down, and the width of gate's rows."""
-    gates, ups, downs, widths = [], [], [], []
-    experts = [(f"experts.{i}", 1) for i in range(n_routed)] + [("shared_experts", n_shared)]
-    for name, n_groups in experts:
+    rows = [[], [], [], []]
+    for name, n_groups in [(f"experts.{i}", 1) for i in range(n_routed)] + [("shared_experts", n_shared)]:
         width = d_expert * n_groups
-        gate, up, down = (
-            checked(f"{name}.{i}.weight", weights.get(f"{name}.{i}.weight"), torch.float16, shape, device).data_ptr()
-            for i, shape in enumerate([(d_hidden, width), (d_hidden, width), (width, d_hidden)])
-        )
+        gate = check_weight(weights, f"{name}.0.weight", (d_hidden, width), device).data_ptr()
+        up = check_weight(weights, f"{name}.1.weight", (d_hidden, width), device).data_ptr()
+        down = check_weight(weights, f"{name}.2.weight", (width, d_hidden), device).data_ptr()
         for i in range(n_groups):  # columns of gate and up, rows of down
-            gates.append(gate + 2 * i * d_expert)
-            ups.append(up + 2 * i * d_expert)
-            downs.append(down + 2 * i * d_expert * d_hidden)
-            widths.append(width)
-    return [gates, ups, downs, widths]
+            of_group = (gate + 2 * i * d_expert, up + 2 * i * d_expert, down + 2 * i * d_expert * d_hidden, width)
+            for row, value in zip(rows, of_group):
+                row.append(value)
+    return tuple(map(tuple, rows))
 
 
 def moe(x, router, matrices, sizes, config):
@@ -347,7 +340,7 @@ def moe(x, router, matrices, sizes, config):
     block_m = config["BLOCK_M"]
     plan = plan_of(x.device, *sizes, block_m)
     table = matrix_table(x.device, matrices)
-    y = torch.empty_like(x)
+    y = torch.empty((n_tokens, d_hidden), dtype=torch.float16, device=x.device)
 
     router_kernel[(plan.n_blocks,)](
         x,
@@ -362,7 +355,7 @@ def moe(x, router, matrices, sizes, config):
         TOP_K=top_k,
         BLOCK_T=ROUTER_TOKENS,
         BLOCK_G=plan.block_g,
-        BLOCK_K=divisor(d_hidden, ROUTER_K),
+        BLOCK_K=power_of_two_divisor(d_hidden, ROUTER_K),
         **launch_options(waves=4, stages=2),
     )
     sort_kernel[(plan.n_blocks,)](
@@ -391,7 +384,7 @@ def moe(x, router, matrices, sizes, config):
         D_HIDDEN=d_hidden,
         D_EXPERT=d_expert,
         BLOCK_N=config["GATE_N"],
-        BLOCK_K=divisor(d_hidden, config["BLOCK_K"]),
+        BLOCK_K=power_of_two_divisor(d_hidden, config["BLOCK_K"]),
         **common,
     )
     down_kernel[(plan.most_tiles * triton.cdiv(d_hidden, config["DOWN_N"]),)](
@@ -404,7 +397,7 @@ def moe(x, router, matrices, sizes, config):
         D_HIDDEN=d_hidden,
         D_EXPERT=d_expert,
         BLOCK_N=config["DOWN_N"],
-        BLOCK_K=divisor(d_expert, config["BLOCK_K"]),
+        BLOCK_K=power_of_two_divisor(d_expert, config["BLOCK_K"]),
         **common,
     )
     combine_kernel[(n_tokens, triton.cdiv(d_hidden, COMBINE_N))](
@@ -419,11 +412,6 @@ def moe(x, router, matrices, sizes, config):
     return y
 
 
-def divisor(size, most):
-    """The largest power of two that divides size and is at most `most`, a power of two itself."""
-    return min(size & -size, most)
-
-
 def custom_kernel(data):
     """x fp16 [batch, seq, d_hidden], weights by name and config as the problem hands them over -> fp16 like x."""
     x, weights, config = data
@@ -433,14 +421,14 @@ def custom_kernel(data):
         raise ValueError(f"1 <= top k <= experts and a shared expert expected, got {top_k=}, {n_routed=}, {n_shared=}")
     if n_routed + n_shared > MAX_GROUPS:
         raise ValueError(f"at most {MAX_GROUPS} experts, shared ones included, got {n_routed=}, {n_shared=}")
-    if d_hidden % 16 or d_expert % 16 or max(d_hidden, d_expert) * d_expert * n_shared >= 2**31:
-        raise ValueError(f"multiples of 16, and matrices below 2^31 elements expected, got {d_hidden=}, {d_expert=}")
-    device = current_gpu()
-    checked("x", x, torch.float16, (config["batch_size"], config["seq_len"], d_hidden), device)
+    if d_hidden % 16 or d_expert % 16 or d_hidden * d_expert * n_shared >= 2**31:
+        raise ValueError(f"multiples of 16 and matrices below 2^31 elements expected, got {d_hidden=}, {d_expert=}")
+    check_on_gpu("x", x)
+    check_tensor("x", x, (config["batch_size"], config["seq_len"], d_hidden), torch.float16)
     if not 0 < x.numel() < 2**31:
-        raise ValueError(f"x must have 1 to 2^31 - 1 elements, got {list(x.shape)}")
-    router = checked("router.weight", weights.get("router.weight"), torch.float16, (n_routed, d_hidden), device)
-    matrices = matrix_rows(weights, device, n_routed, n_shared, d_hidden, d_expert)
+        raise ValueError(f"x must have 1 to 2^31 - 1 elements, got {tuple(x.shape)}")
+    router = check_weight(weights, "router.weight", (n_routed, d_hidden), x.device)
+    matrices = matrix_rows(weights, x.device, n_routed, n_shared, d_hidden, d_expert)
     n_tokens = x.numel() // d_hidden
     row = TUNING.get((n_tokens, n_routed, top_k, d_hidden, d_expert), DEFAULT)
     sizes = (n_tokens, top_k, n_routed, n_shared, d_hidden, d_expert)
