@@ -10,6 +10,8 @@ import pytest
 from cdna.hip import xorwow_jumps
 from tests.support.hip_programs import PROGRAMS, cdna, run
 
+pytestmark = pytest.mark.long
+
 
 def test_saxpy_on_both_archs() -> None:
     for arch in ("gfx942", "gfx950"):

@@ -10,6 +10,8 @@ from cdna.__main__ import main
 from cdna.hip.names import demangled, template_arguments
 from cdna.hip.submission import Found, assembly_of_source
 
+pytestmark = pytest.mark.long
+
 FILE = r'''
 import os
 from torch.utils.cpp_extension import load_inline

@@ -9,6 +9,8 @@ import triton.language as tl
 import cdna
 from tests.support import triton_kernels as kernels
 
+pytestmark = pytest.mark.long
+
 ARCHS = ("gfx942", "gfx950")
 FP8 = {
     "gfx942": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
