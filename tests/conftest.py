@@ -10,6 +10,8 @@ import pytest
 
 from cdna.errors import ToolchainError
 from cdna.hip import toolchain
+from forge.device import DeviceError, triton_versions
+from forge.task.runners import load_runners
 
 # There are more test processes than cores: threads that wait for work must not keep one from another.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -36,6 +38,14 @@ def pytest_configure() -> None:
     # tests interrupt would go on.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # What users' kernels are compiled with: $FORGE_TRITON, or what the leaderboards' image has.
+    try:
+        triton_versions.take(
+            os.environ.get(triton_versions.VARIABLE) or load_runners()[0].tools["triton"].version or "installed",
+            "as the leaderboards have",
+        )
+    except DeviceError as error:
+        pytest.exit(f"{error} (here: {triton_versions.VARIABLE}=installed)", returncode=2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,6 +18,7 @@ from forge.console import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import resolve
 from forge.generate.submission import SubmissionError, read_submission
+from forge.judge import compilers
 from forge.judge.evaluate import evaluate
 from forge.judge.plan import (
     BAD_INPUT,
@@ -68,6 +69,7 @@ def parser() -> Parser:
     p.add_argument(
         "--checks", metavar="LIST", help="checks of kernels on an emulated device: all (default of test), none, names"
     )
+    compilers.add_option(p)
     p.add_argument("--show-output", action="store_true", help="show what passing cases printed, too")
     return p
 
@@ -177,6 +179,7 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         device.use_checks(args.checks)
     elif device.emulated and args.mode == "test" and "CDNA_CHECKS" not in os.environ:
         device.use_checks("all")
+    compilers.take(args.triton, problem, device, submission)
     if args.mode == "profile" and not harness.profile and own_eval is not None:
         raise UsageError(f"the folder's own eval.py has no profile mode; --harness {default_harness(1).name} has")
     if args.timeout is not None or own_eval is not None:  # of which it is the whole run's

@@ -12,6 +12,8 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from forge.device.cards import peaks_of
+from forge.judge.compilers import made_by
 from forge.judge.plan import EvalPlan
 from forge.judge.results import CaseResult, Run
 from forge.task.score import published_scores, work_of
@@ -55,7 +57,7 @@ def case_json(plan: EvalPlan, case: CaseResult) -> dict[str, Any]:
     value["stats_ns"] = case.stats.by_key() if case.stats else None
     del value["stats"]
     args = next((spec.args for spec in plan.cases if spec.index == case.index), None)
-    work = work_of(plan.problem.floors, args, plan.device.arch) if args is not None else None
+    work = work_of(plan.problem.floors, args, peaks_of(plan.device.arch)) if args is not None else None
     value["floor"] = dataclasses.asdict(work) if work else None
     return value
 
@@ -63,6 +65,7 @@ def case_json(plan: EvalPlan, case: CaseResult) -> dict[str, Any]:
 def fingerprint(plan: EvalPlan, run: Run) -> dict[str, Any]:
     return {
         **run.fingerprint,  # the device's own, taken in a worker: torch, triton, GPU or emulated card
+        "compilers": made_by(plan.problem, plan.device, plan.submission),
         "submission_sha256": hashlib.sha256(plan.submission).hexdigest(),
         "evaluator_sha256": _evaluator_digest(),
         "python": platform.python_version(),

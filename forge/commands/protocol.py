@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from forge.device import DeviceError, resolve
+from forge.judge import compilers
 from forge.judge.evaluate import evaluate
 from forge.judge.plan import STAND_IN_ARCH, EvalPlan, choose_harness
 from forge.judge.processes import adopt_orphans
@@ -68,10 +69,16 @@ def main(argv: list[str]) -> int:
     if not cases:
         _complain(f"{case_file} holds no case")
         return EXIT_BAD_CASES
+    submission = (folder / "submission.py").read_bytes()
+    try:
+        compilers.take(options.get("triton"), problem, device, submission)
+    except DeviceError as error:
+        _complain(str(error))
+        return EXIT_USAGE
     plan = EvalPlan(
         mode=mode,
         problem=problem,
-        submission=(folder / "submission.py").read_bytes(),
+        submission=submission,
         harness=harness,
         device=device,
         cases=cases,
@@ -190,13 +197,15 @@ def error_text(result: CaseResult) -> str:
 
 
 def _options(argv: list[str]) -> dict[str, str]:
-    """--device NAME and --harness FLAVOUR, which the official evaluators do not have."""
+    """--device NAME, --harness FLAVOUR and --triton VERSION, which the official evaluators do not have."""
     options: dict[str, str] = {}
     rest = list(argv)
     while rest:
         name = rest.pop(0)
-        if name not in ("--device", "--harness") or not rest:
-            raise ValueError(f"unknown argument {name!r}: only --device NAME and --harness FLAVOUR may follow")
+        if name not in ("--device", "--harness", "--triton") or not rest:
+            raise ValueError(
+                f"unknown argument {name!r}: only --device, --harness and --triton, each with a value, may follow"
+            )
         options[name[2:]] = rest.pop(0)
     return options
 

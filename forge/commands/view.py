@@ -11,6 +11,8 @@ from rich.live import Live
 from rich.text import Text
 
 from forge.console import number
+from forge.device.cards import peaks_of
+from forge.judge.compilers import compiled_with
 from forge.judge.plan import EvalPlan
 from forge.judge.processes import CONTROL
 from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_time
@@ -59,7 +61,7 @@ class View:
         self.case_width = max(map(len, texts))
         self.index_width = len(str(max(case.index for case in plan.cases)))
         self.work: dict[int, Work | None] = {
-            case.index: work_of(plan.problem.floors, case.args, plan.device.arch) for case in plan.cases
+            case.index: work_of(plan.problem.floors, case.args, peaks_of(plan.device.arch)) for case in plan.cases
         }
         self.position, self.count, self.label = 0, len(plan.cases), ""
         self.phase, self.seconds = "", 0.0
@@ -109,6 +111,8 @@ class View:
         judge = "its own eval.py" if own_eval else f"harness {plan.harness.name}"
         device = plan.device.label + ("" if not plan.device.emulated else ": results count, times mean nothing")
         self.print(f"{plan.problem.name}  {plan.mode}  {judge}  on {device}", "bold")
+        if made := compiled_with(plan.problem, plan.device, plan.submission):
+            self.print(f"compiled with {made}", "dim")
         for note in notes:
             self.print(f"note: {note}", "yellow")
         if self.timed:

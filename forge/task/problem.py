@@ -159,6 +159,10 @@ class _Reader:
             raise self.error(f"'{key}' must be {names}, found {_kind(value)}")
         return value
 
+    def reader(self, key: str) -> _Reader:
+        """The mapping under a key."""
+        return _Reader(self.path, self.get(key, dict), f"{self.where} {key}".strip())
+
     def readers(self, key: str, default: Any = ...) -> list[_Reader]:
         """The mappings of a list of mappings."""
         at = f"{self.where} " if self.where else ""
@@ -318,10 +322,15 @@ def _arch_of(gpus: tuple[str, ...]) -> str | None:
 # ---------------------------------------------------------------- finding
 
 
+def read_top(root: Path = ROOT) -> _Reader:
+    """The repository's task.yml."""
+    path = root / "task.yml"
+    return _Reader(path, _read_yaml(path))
+
+
 def load_sets(root: Path = ROOT) -> tuple[ProblemSet, ...]:
     """The sets of the repository's task.yml, in its order. Reads no problem folder."""
-    path = root / "task.yml"
-    top = _Reader(path, _read_yaml(path))
+    top = read_top(root)
     sets = []
     for group in top.readers("sets"):
         entries = []

@@ -28,31 +28,6 @@ class Peaks:
     source: str
 
 
-PEAKS = {
-    "gfx942": Peaks(
-        "MI300X",
-        {"fp8": 2614.9, "f16": 1307.4},
-        5300.0,
-        7 * 64.0,
-        "AMD MI300X data sheet; 7 Infinity Fabric links of 64 GB/s",
-    ),
-    "gfx950": Peaks(
-        "MI355X",
-        {"fp8": 5033.2, "f16": 2516.6, "fp4": 10066.3},
-        8000.0,
-        None,
-        "AMD MI355X data sheet",
-    ),
-    "sm_90": Peaks(
-        "H200",
-        {"fp8": 1978.9, "f16": 989.4},
-        4800.0,
-        450.0,
-        "NVIDIA H200 SXM data sheet, dense; NVLink 900 GB/s, both directions together",
-    ),
-}
-
-
 class FloorError(Exception):
     """An expression of a task.yml's floors that cannot be evaluated. One line."""
 
@@ -138,8 +113,8 @@ class Work:
     bound: str  # compute | memory | link | "" if light_us is None
 
 
-def work_of(floors: Floors | None, case: dict[str, Any], arch: str | None) -> Work | None:
-    """None for a problem that states no floors."""
+def work_of(floors: Floors | None, case: dict[str, Any], peaks: Peaks | None) -> Work | None:
+    """None for a problem that states no floors. peaks: of the GPU; None where nobody has stated them."""
     if floors is None:
         return None
     flops, hbm_bytes, link_bytes = (
@@ -147,7 +122,6 @@ def work_of(floors: Floors | None, case: dict[str, Any], arch: str | None) -> Wo
         for text in (floors.flops, floors.hbm_bytes, floors.link_bytes)
     )
     times: dict[str, float] = {}
-    peaks = PEAKS.get(arch or "")
     if peaks is not None:
         tflops = peaks.tflops.get(floors.matrix)
         if flops and tflops:

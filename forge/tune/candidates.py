@@ -16,6 +16,7 @@ import torch
 from forge.judge import compare, measure
 from forge.judge.ranks import Ranks
 from forge.judge.results import us_of
+from forge.task.watched_table import WatchedTable
 
 HARNESS_RUNS = 15
 GIVE_UP = 1.5  # a row whose first round takes this many times the best one's is not timed further
@@ -23,26 +24,6 @@ GIVE_UP = 1.5  # a row whose first round takes this many times the best one's is
 # twice the reference's own relative L2 error, or two steps of the output's type where that is more, and at no element
 # more than eight steps of the largest one.
 REFERENCE_ERRORS, L2_STEPS, WORST_STEPS = 2.0, 2.0, 8.0
-
-
-class Table(dict[Any, Any]):
-    """A submission's TUNING that remembers which keys were asked for."""
-
-    def __init__(self, rows: dict[Any, Any]) -> None:
-        super().__init__(rows)
-        self.asked: list[Any] = []
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        self.asked.append(key)
-        return super().get(key, default)
-
-    def __getitem__(self, key: Any) -> Any:
-        self.asked.append(key)
-        return super().__getitem__(key)
-
-    def __contains__(self, key: Any) -> bool:
-        self.asked.append(key)
-        return super().__contains__(key)
 
 
 class Bench:
@@ -72,7 +53,7 @@ class Bench:
     def run_row(self, key: Any, row: dict[str, Any] | None) -> dict[str, Any]:
         """Sets the row (None: the submission as it is) and calls it once. Raises what a row that does not work raises:
         one that does not compile, or asks for more LDS than there is."""
-        table = Table(self.rows)
+        table = WatchedTable(self.rows)
         if row is not None:
             table[key] = dict(row)
         self.module.TUNING = table

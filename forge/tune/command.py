@@ -22,6 +22,7 @@ from forge.device import resolve
 from forge.generate.pysource import GenerationError
 from forge.generate.render import Submission, generate
 from forge.generate.tuning import NewRow, Table, read_table, table_path, with_rows
+from forge.judge import compilers
 from forge.judge.evaluate import make_pool
 from forge.judge.messages import EVENTS, CaseEnded, EndCase
 from forge.judge.plan import BAD_INPUT, STAND_IN_ARCH, EvalPlan, add_case_options, cases_to_run, choose_harness
@@ -55,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--variant", metavar="V", help="which of its variants (default: the one task.yml names)")
     p.add_argument("--device", default="auto", help=f"{', '.join(DEVICE_NAMES)} (default: %(default)s)")
     add_case_options(p)
+    compilers.add_option(p)
     p.add_argument("--tests", action="store_true", help="the cases of mode test, not of mode benchmark")
     p.add_argument("--minutes", type=float, metavar="M", help="stop after M minutes (0: only read the trials log)")
     p.add_argument(
@@ -123,6 +125,7 @@ def _others(log: TrialsLog) -> str:
 
 def make_plan(args: argparse.Namespace, problem: Problem, submission: bytes) -> EvalPlan:
     device = resolve(args.device, problem.arch or STAND_IN_ARCH)
+    compilers.take(args.triton, problem, device, submission)
     harness, _ = choose_harness(problem, None)
     cases, not_official = cases_to_run(problem, harness, "test" if args.tests else "benchmark", args)
     plan = EvalPlan(
@@ -142,6 +145,8 @@ def digest_of_sources(submission: Submission, table: str) -> str:
 def setting_of(problem: Problem, variant: str, sources: str, plan: EvalPlan) -> Setting:
     fingerprint = plan.device.fingerprint()
     versions = ", ".join(f"{name} {fingerprint[name]}" for name in ("torch", "triton") if name in fingerprint)
+    if hip := compilers.made_by(problem, plan.device, plan.submission).get("hip"):
+        versions += f", {hip}"
     return Setting(problem.name, variant, sources, plan.device.label, plan.device.arch, versions)
 
 

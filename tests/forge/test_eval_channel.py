@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from forge.device.cards import peaks_of
 from forge.judge import messages
 from forge.judge.channel import ChannelTampered, FrameReader, open_channel, send_command, worker_end
 from forge.judge.messages import CaseRun, Malformed, Phase, by_name, packer, unpack
@@ -217,14 +218,14 @@ def test_floors_are_nothing_else(expression):
 
 
 def test_speed_of_light_is_the_slowest_of_three():
-    case = {"m": 1024, "n": 1536, "k": 7168}
+    case, card = {"m": 1024, "n": 1536, "k": 7168}, peaks_of("gfx942")
     gemm = Floors("2 * m * n * k", "fp8", "m * k + n * k + 2 * m * n")
-    work = work_of(gemm, case, "gfx942")
+    work = work_of(gemm, case, card)
     assert work is not None and work.light_us == pytest.approx(8.62, abs=0.01) and work.bound == "compute"
-    copy = work_of(Floors(None, "none", "5300 * m"), {"m": 1000}, "gfx942")
+    copy = work_of(Floors(None, "none", "5300 * m"), {"m": 1000}, card)
     assert copy is not None and copy.light_us == pytest.approx(1.0) and copy.bound == "memory"
-    link = work_of(Floors(None, "none", "1", "448 * m"), {"m": 1000}, "gfx942")
+    link = work_of(Floors(None, "none", "1", "448 * m"), {"m": 1000}, card)
     assert link is not None and link.light_us == pytest.approx(1.0) and link.bound == "link"
-    unknown = work_of(gemm, case, "sm_70")
+    unknown = work_of(gemm, case, peaks_of("sm_70"))
     assert unknown is not None and unknown.light_us is None and unknown.flops == 2 * 1024 * 1536 * 7168
-    assert work_of(None, case, "gfx942") is None
+    assert work_of(None, case, card) is None

@@ -17,7 +17,7 @@ from forge.device.cards import CARDS
 from forge.device.emulated import EmulatedDevice
 from forge.generate.pysource import GenerationError
 from forge.generate.tuning import NewRow, read_table, with_rows
-from forge.tune.candidates import Table as AskedTable
+from forge.task.watched_table import WatchedTable
 from forge.tune.command import main as tune_main
 from forge.tune.search import coordinate_search, outwards
 from forge.tune.trials_log import Setting, TrialsLog, lines_of
@@ -394,7 +394,7 @@ def test_search_walks_downhill_and_takes_whole_rows_first() -> None:
 
 
 def test_keys_that_are_looked_up_are_noted() -> None:
-    table = AskedTable({1: "row"})
+    table = WatchedTable({1: "row"})
     assert table.get(1) == "row" and table.get(2, "other") == "other" and 3 not in table
     assert table.asked == [1, 2, 3]
 
