@@ -16,6 +16,8 @@ from forge.task.problem import ProblemError, find_problem, load_sets
 from forge.task.score import published_scores
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT, TASK, judge, run_command, statuses, write_problem
 
+pytestmark = pytest.mark.long
+
 DEVICE = ("--device", "gfx942")
 
 
