@@ -21,10 +21,10 @@ SHOWN = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end of results -->)", r
 HEAD = """\
 # Measurements
 
-Written by `python benchmarks/measurements.py` from `results/*.json`; change those. *Measured*: by a clock on the machine that
-is named. *Modelled*: worked out by the time model from what was executed. *Emulated*: a result on the emulated card, whose time
-means nothing. **We own no AMD GPU: nothing here was measured on one.** Ratios hold within a run on one machine; where they were
-seen on several machines the notes say how far they spread.
+Written by `python benchmarks/measurements.py` from `results/*.json`; change those. *Measured*: by a clock on the
+machine that is named. *Modelled*: worked out by the time model from what was executed. *Emulated*: a result on the
+emulated card, whose time means nothing. **We own no AMD GPU: nothing here was measured on one.** Ratios hold within a
+run on one machine; where they were seen on several machines the notes say how far they spread.
 """
 
 
@@ -76,7 +76,7 @@ def pages(results: dict[str, Result], readme: str) -> dict[Path, str]:
     def shown(found: re.Match[str]) -> str:
         if found[2] not in results:
             raise ResultError(f"README.md shows the results {found[2]}, and there is no results/{found[2]}.json")
-        return f"{found[1]}{results[found[2]].table()}\n{found[3]}"
+        return f"{found[1]}\n{results[found[2]].table()}\n\n{found[3]}"
 
     sections = [results[name].section() for name in sorted(results)]
     return {PAGE: "\n\n".join([HEAD.rstrip(), *sections]) + "\n", README: SHOWN.sub(shown, readme)}
@@ -95,7 +95,8 @@ def main(argv: list[str] | None = None) -> int:
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         if arguments.check:
-            print(f"{path.relative_to(ROOT)} is not what results/ says: python benchmarks/measurements.py", file=sys.stderr)
+            place = path.relative_to(ROOT)
+            print(f"{place} is not what results/ says: run python benchmarks/measurements.py", file=sys.stderr)
         else:
             path.write_text(wanted[path], encoding="utf-8")
     return 1 if stale and arguments.check else 0
