@@ -1,4 +1,15 @@
-"""What the host side asks of a tensor before it hands a kernel its address."""
+"""What a kernel's host side asks of the tensors that it is given, before anything is launched."""
+
+import torch
+
+
+def check_on_gpu(name, x):
+    """ValueError unless x lies on the current GPU, where kernels are launched."""
+    if x.is_cuda:
+        if x.device.index != torch.cuda.current_device():
+            raise ValueError(f"{name} must be on the current GPU, cuda:{torch.cuda.current_device()}, got {x.device}")
+    elif torch.empty(0, device="cuda").is_cuda:  # where kernels are only compiled, the host passes for the GPU
+        raise ValueError(f"{name} must be on a GPU, got {x.device}")
 
 
 def check_tensor(name, x, shape, *dtypes, device=None):

@@ -23,14 +23,14 @@ FIELDS = (
 TOKENS_OF_PEER, SUMS_OF_PEER, EXPERT_IN_RANGE = 1, 2, 3
 
 
-pytestmark = pytest.mark.usefixtures("hip_compiler")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("hip_compiler")]
 
 
 @functools.cache
 def program() -> Path:
     """all2all_ranks.hip, built once: loading its kernels takes longer than a case."""
     folders = [ROOT / folder for folder in ("kernels/all2all", "kernels/common", "tests")]
-    return build_program([ROOT / "tests" / "all2all_ranks.hip"], "gfx942", folders)
+    return build_program([ROOT / "tests" / "support" / "all2all_ranks.hip"], "gfx942", folders)
 
 
 def run(checks: str = "", order_seed: int | None = None, **case: int) -> subprocess.CompletedProcess[str]:
