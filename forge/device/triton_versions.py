@@ -20,8 +20,11 @@ from pathlib import Path
 
 from cdna.build import cache_dir
 from cdna.errors import CdnaError
+from cdna.triton.linker import provide_linker
 from cdna.triton.versions import interface_of
-from forge.device.base import Device, DeviceError
+from forge.device.base import DeviceError
+
+__all__ = ["INSTALLED", "VARIABLE", "environment", "folder_of", "is_here", "provide_linker", "take", "wanted"]
 
 INSTALLED = "installed"
 VARIABLE = "FORGE_TRITON"  # what --triton says where a command has no such option, as in tests
@@ -33,11 +36,11 @@ HELP = (
 _WAY_OUT = "or take the installed one with --triton installed"
 
 
-def wanted(option: str | None, device: Device, of_runner: str | None, submission: bytes) -> str:
+def wanted(option: str | None, emulated: bool, of_runner: str | None, submission: bytes) -> str:
     """What to take: the option, else $FORGE_TRITON, else the runner's where a Triton kernel is emulated."""
     if said := option or os.environ.get(VARIABLE):
         return said
-    return of_runner if device.emulated and of_runner and b"triton" in submission else INSTALLED
+    return of_runner if emulated and of_runner and b"triton" in submission else INSTALLED
 
 
 def take(version: str, reason: str = "") -> None:
