@@ -37,7 +37,7 @@ from triton.runtime.jit import JITFunction
 from forge.compile_report.fake_gpu import CompileOnly, GpuIsCpu, fake_tensors, pretend_gpu
 from forge.compile_report.findings import Failure, Findings, KernelRow
 from forge.device.resources import WAVE_LANES, read_resources
-from forge.device.triton_versions import provide_linker
+from forge.device.triton_versions import known_faults_of, provide_linker
 from forge.judge.triton_errors import first_cause, message_of, said_of
 from forge.task.watched_table import WatchedTable
 
@@ -85,6 +85,8 @@ class Checker:
             return
         if made.hash not in self.kernels:
             self.kernels[made.hash] = row_of(made, name, **self.fresh)
+            texts = [f"{name}: compiler: {text}" for text in known_faults_of(made.asm, triton.__version__)]
+            self.notes += [text for text in texts if text not in self.notes]
             self.send({"progress": f"{name} for {self.label}"})
         cases = self.kernels[made.hash].cases
         if self.label not in cases:

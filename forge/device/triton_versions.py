@@ -20,11 +20,22 @@ from pathlib import Path
 
 from cdna.build import cache_dir
 from cdna.errors import CdnaError
+from cdna.triton import known_faults
 from cdna.triton.linker import provide_linker
-from cdna.triton.versions import interface_of
+from cdna.triton.versions import interface_of, minor_of
 from forge.device.base import DeviceError
 
-__all__ = ["INSTALLED", "VARIABLE", "environment", "folder_of", "is_here", "provide_linker", "take", "wanted"]
+__all__ = [
+    "INSTALLED",
+    "VARIABLE",
+    "environment",
+    "folder_of",
+    "is_here",
+    "known_faults_of",
+    "provide_linker",
+    "take",
+    "wanted",
+]
 
 INSTALLED = "installed"
 VARIABLE = "FORGE_TRITON"  # what --triton says where a command has no such option, as in tests
@@ -80,6 +91,11 @@ def folder_of(version: str, reason: str = "") -> Path | None:
 def is_here(version: str) -> bool:
     """Whether a version is installed, or in the cache, so that nothing need be brought."""
     return version in (INSTALLED, _public(installed_version())) or _place(version).is_dir()
+
+
+def known_faults_of(asm: dict[str, str], version: str) -> list[str]:
+    """What a version is known to make wrong of a compiled kernel; asm: its texts by stage, as Triton keeps them."""
+    return known_faults.texts_in(known_faults.notes_on(asm["ttgir"], asm["amdgcn"], minor_of(version)))
 
 
 def installed_version() -> str:
