@@ -14,7 +14,7 @@ from ..cards import ARCHS
 from ..errors import CdnaError, ToolchainError
 from ..resources import read_resources
 from ..triton.versions import NEWEST, OLDEST, interface_of
-from .compilers import INCLUDE_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files
+from .compilers import INCLUDE_DIR, LIBRARIES_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files
 from .runner_clang import difference
 from .toolchain import Toolchain
 
@@ -46,7 +46,11 @@ def doctor(out: TextIO) -> int:
     try:
         files = triton_files()
         read_as = "" if hip_version() == 7 else f", read as ROCm {hip_version()}'s (CDNA_HIP_VERSION)"
-        line("found", "HIP headers", f"{files.version}{read_as}, {files.origin}; the rest in {INCLUDE_DIR}")
+        line(
+            "found",
+            "HIP headers",
+            f"{files.version}{read_as}, {files.origin}; the rest in {INCLUDE_DIR} and {LIBRARIES_DIR}",
+        )
     except ToolchainError as error:
         line("no", "HIP headers", str(error))
     line(*_compiles())

@@ -13,6 +13,8 @@ import cdna
 from tests.support import language_kernels as kernels
 from tests.support.triton_at_hand import AT_HAND, needs
 
+pytestmark = pytest.mark.long
+
 ARCHS = ("gfx942", "gfx950")
 FP8 = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
 
