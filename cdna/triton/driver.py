@@ -16,6 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from ..cards import Card
+from ..compiler_notes import warn_of
 from ..counters import trials
 from ..engine import Kernel, Program, emulated_card, take_records
 from ..errors import CdnaError
@@ -88,9 +89,8 @@ class _Utils:
         if program is None:
             program = self._programs[assembly] = Program(assembly.decode())
         kernel = program.kernels[name]
-        lines = assembly.decode().rpartition("\n\t.end_amdgpu_metadata")[2].splitlines()
-        found = [line.removeprefix(known_faults.NOTE) for line in lines if line.startswith(known_faults.NOTE)]
-        known_faults.warn_of(name, self.arch.name, found)
+        behind = assembly.decode().rpartition("\n\t.end_amdgpu_metadata")[2]
+        warn_of(name, self.arch.name, known_faults.texts_in(behind))
         return (
             program,
             kernel,

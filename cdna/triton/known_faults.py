@@ -6,16 +6,11 @@ A note about a kernel travels with its binary, so that one out of Triton's cache
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 # Begins a line behind a kernel's assembly.
 NOTE = "; compiler fault: "
-
-
-class CompilerFault(UserWarning):
-    """A kernel is of a kind that its compiler is known to get wrong."""
 
 
 def _reduces_signed_as_unsigned(ttgir: str, assembly: str) -> bool:
@@ -102,27 +97,6 @@ def why_refused(ttgir: str, minor: tuple[int, int]) -> str:
     return ""
 
 
-@dataclass
-class Warned:
-    """Which notes have been given, and which not yet collected."""
-
-    given: set[tuple[str, str, str]] = field(default_factory=set)
-    fresh: list[tuple[str, str, str]] = field(default_factory=list)
-
-
-_warned = Warned()
-
-
-def warn_of(kernel: str, arch: str, texts: Iterable[str]) -> None:
-    """Say it once a kernel and arch, and keep it for `take`."""
-    for text in texts:
-        if (kernel, arch, text) not in _warned.given:
-            _warned.given.add((kernel, arch, text))
-            _warned.fresh.append((kernel, arch, text))
-            warnings.warn(f"{kernel} on {arch}: {text} (docs/compilers.md)", CompilerFault, stacklevel=2)
-
-
-def take() -> list[tuple[str, str, str]]:
-    """(kernel, arch, text) of the warnings since the last call."""
-    taken, _warned.fresh = _warned.fresh, []
-    return taken
+def texts_in(notes: str) -> list[str]:
+    """The texts of such lines."""
+    return [line.removeprefix(NOTE) for line in notes.splitlines() if line.startswith(NOTE)]

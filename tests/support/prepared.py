@@ -212,8 +212,8 @@ def import_for_checks() -> None:
     forge.compile_report.report.start_worker = fork_a_checker  # type: ignore[assignment]
 
 
-def fork_a_checker(folder: str, words: TextIO, descriptor: int) -> Forked:
-    """What forge.compile_report.report starts as a Python of its own, except that torch is there."""
+def fork_a_checker(folder: str, words: TextIO, descriptor: int, environment: dict[str, str]) -> Forked:
+    """What forge.compile_report.report starts as a Python of its own, except that torch and Triton are there."""
     from forge.compile_report.worker import main
 
     theirs, ours = os.pipe()

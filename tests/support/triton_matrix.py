@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from cdna import ARCHS
-from forge.commands.columns import aligned
+from forge.console import aligned
 from forge.device import triton_versions
 from forge.device.base import DeviceError
 
