@@ -28,6 +28,7 @@ from kernels.common.workgroup_order import xcd_contiguous
 from kernels.mla_decode.triton_gfx942_tuning import DEFAULT, TUNING
 
 N_XCD = 8  # MI300X
+COMPUTE_UNITS = 304
 ROPE_POSITIONS = 64  # of a workgroup that rotates the cache's tails
 
 
@@ -408,6 +409,16 @@ def mla_decode(x, weights, cache, length, y, sizes, row):
     linear(plan.values, w_o, y, row["SPLIT_OUT"], row)
 
 
+def tuning_row(data):
+    """The row that custom_kernel(data) uses: the table's, or DEFAULT with enough splits for all compute units."""
+    config, x, _ = data
+    row = TUNING.get((x.shape[0], config.dim, config.q_lora_rank))
+    if row is None:
+        workgroups = x.shape[0] * triton.cdiv(config.n_heads, DEFAULT["BLOCK_H"])
+        row = {**DEFAULT, "SPLITS": triton.cdiv(COMPUTE_UNITS, workgroups)}
+    return row
+
+
 def custom_kernel(data):
     """(config, x, kv_cache) as the problem hands them over -> (y bf16 [batch, 1, dim], kv_cache.data).
 
@@ -443,7 +454,7 @@ def custom_kernel(data):
     for weight, (name, shape) in zip(weights, weight_shapes.items()):
         check_tensor(name, weight, shape, torch.bfloat16, device=x.device)
     y = torch.empty((batch, 1, dim), dtype=torch.bfloat16, device=x.device)
-    row = TUNING.get((batch, dim, rank), DEFAULT)
-    mla_decode(x.view(batch, dim), weights, cache, length, y.view(batch, dim), (heads, nope, rope, value, latent), row)
+    sizes = (heads, nope, rope, value, latent)
+    mla_decode(x.view(batch, dim), weights, cache, length, y.view(batch, dim), sizes, tuning_row(data))
     kv_cache.seq_len = length
     return y, cache
