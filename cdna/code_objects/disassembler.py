@@ -59,6 +59,8 @@ _LAST_VGPR = 255
 _LITERAL, _SDWA, _DPP, _LDS_DIRECT = 255, 249, 250, 254
 _SEL = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD")
 _UNUSED = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE")
+_LOAD_SCALES = "v_mfma_ld_scale_b32"
+_LOW_PRECISION_DWORDS = {0: 8, 1: 8, 2: 6, 3: 6, 4: 4}  # by cbsz or blgp: fp8, bf8, fp6, bf6, fp4
 _OMOD = ("", " mul:2", " mul:4", " div:2")
 _DATA_FORMATS = (
     "INVALID 8 16 8_8 32 16_16 10_11_11 11_11_10 10_10_10_2 2_10_10_10 8_8_8_8 32_32 16_16_16_16 32_32_32 32_32_32_32 "
@@ -419,6 +421,8 @@ class _Decoder:
         if w >> 23 == 0b110100111:
             row = self.row("vop3p", _bits(w, 16, 7))
             self.modifier_bits(row, w, hi)
+            if row.mnemonic == _LOAD_SCALES:
+                return self.scaled(w, hi)
             if row.mnemonic.startswith(("v_mfma", "v_smfmac")):
                 return self.matrix(row, w, hi)
             return self.packed(row, w, hi)
@@ -491,8 +495,28 @@ class _Decoder:
         tail += " clamp" * (_bits(w, 15, 1) if row.modifiers[7] == "E" else 0)
         return self.text(row, out, tail)
 
+    def scaled(self, w: int, hi: int) -> Instruction:
+        """v_mfma_scale_*: a load of two scales and the product that takes them, 16 bytes that are one instruction."""
+        product_w, product_hi = self.word(2), self.word(3)
+        row = self.row("vop3p", _bits(product_w, 16, 7))
+        if product_w >> 23 != 0b110100111 or not row.mnemonic.endswith("_f8f6f4"):
+            raise _Invalid
+        product = self.matrix(row, product_w, product_hi)
+        operands, _, formats = product.operands.partition(" cbsz:")
+        formats = f" cbsz:{formats}" if formats else ""
+        if not formats and " blgp:" in operands:
+            operands, _, formats = operands.partition(" blgp:")
+            formats = f" blgp:{formats}"
+        scales = [self.source(_bits(hi, 9 * i, 9), 1) for i in range(2)]
+        tail = ""
+        if _bits(w, 11, 2):
+            tail += f" op_sel:[{_bits(w, 11, 1)},{_bits(w, 12, 1)},0]"
+        tail += f" op_sel_hi:[{_bits(hi, 27, 1)},{_bits(hi, 28, 1)},0]"
+        return self.text(row, [operands, *scales], tail + formats, row.mnemonic.replace("v_mfma_", "v_mfma_scale_"))
+
     def matrix(self, row: Row, w: int, hi: int) -> Instruction:
         accumulators = _bits(w, 15, 1)
+        low_precision = row.mnemonic.endswith("_f8f6f4")
         out = []
         for name in row.operands:
             letter, dwords = name[0], int(name[1:] or 1)
@@ -510,13 +534,17 @@ class _Decoder:
                 code = _bits(hi, 9 * index, 9)
                 if code < 256:
                     raise _Invalid  # matrices come from vector registers
+                if low_precision:
+                    dwords = _LOW_PRECISION_DWORDS.get(_bits(w, 8, 3) if letter == "x" else _bits(hi, 29, 3), 0)
+                    if not dwords:
+                        raise _Invalid
                 out.append(self.source(code, dwords, bool(_bits(hi, 27 + index, 1))))
         tail = ""
         blgp = _bits(hi, 29, 3)
         for label, value in (("cbsz", _bits(w, 8, 3)), ("abid", _bits(w, 11, 4)), ("blgp", blgp)):
             if label == "blgp" and row.mnemonic.endswith("_f64"):
                 tail += f" neg:[{blgp & 1},{blgp >> 1 & 1},{blgp >> 2}]" if blgp else ""
-            else:
+            elif not (low_precision and label == "abid"):  # there abid says that scales stand before
                 tail += f" {label}:{value}" if value else ""
         return self.text(row, out, tail)
 
