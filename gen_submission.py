@@ -8,11 +8,12 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import TextIO
 
-from forge.commands.columns import aligned
+from forge.console import aligned
 from forge.generate.pysource import GenerationError
 from forge.generate.render import generate, variants_of
-from forge.task.problem import ProblemError, find_problem, load_sets
+from forge.task.problem import Problem, ProblemError, find_problem, load_sets
 
 
 def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -36,6 +37,9 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
         action="store_true",
         help="then compile every kernel of the file, Triton and HIP, for the "
         "problem's GPU, at every configuration it can choose, and print what it takes; needs no GPU",
+    )
+    parser.add_argument(
+        "--check-file", metavar="FILE", help="print --check's report of an existing submission file; generates nothing"
     )
     parser.add_argument("--list", action="store_true", help="list the problems, their GPUs and their variants")
     arguments = parser.parse_args(argv)
@@ -76,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
         list_problems()
         return 0
     problem = find_problem(arguments.problem)
+    if arguments.check_file:
+        return check(read_submission(Path(arguments.check_file)), problem, sys.stdout)
     submission = generate(problem, arguments.variant)
     report = sys.stderr if arguments.output == "-" else sys.stdout
     if arguments.output == "-":
@@ -85,11 +91,23 @@ def run(arguments: argparse.Namespace) -> int:
         write_atomically(Path(arguments.output), submission.text)
         sources = " ".join(source.path for source in submission.sources)
         print(f"{arguments.output}: {problem.name}, {len(submission.text.encode()):,} bytes, from {sources}")
-    if arguments.check:
-        from forge.compile_report.report import check_submission  # imports more than generating needs
+    return check(submission.text, problem, report) if arguments.check else 0
 
-        return check_submission(submission, problem, report)
-    return 0
+
+def check(text: str, problem: Problem, out: TextIO) -> int:
+    """Print what the kernels of a submission's text take of the problem's GPU; the exit code."""
+    from forge.compile_report.report import check_submission  # imports more than generating needs
+
+    return check_submission(text, problem, out)
+
+
+def read_submission(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise GenerationError(f"--check-file {path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise GenerationError(f"--check-file {path}: is not UTF-8 text; give a submission.py") from None
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .arch import ARCHS
+from .cards import ARCHS
 from .errors import CdnaError
 
 
@@ -92,7 +92,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="threads of a workgroup (default: what the kernel was compiled for)",
     )
     report.add_argument("--dynamic-lds", type=int, default=0, metavar="BYTES", help="LDS that the launch adds")
-    report.add_argument("file", type=Path, help="AMDGCN assembly (.s), HIP source, or Python file that builds HIP")
+    report.add_argument("file", type=Path, help="AMDGCN assembly (.s) or HIP source")
     coverage = commands.add_parser(
         "coverage",
         help="which of the card's instructions are implemented and tested",
@@ -143,24 +143,19 @@ def main(argv: list[str] | None = None) -> int:
             )
             return 0
         if arguments.command == "report":
-            from .hip.report import assembly_of, report, report_python
+            from .hip.report import assembly_of, report
 
             if arguments.threads < 0 or arguments.threads > 1024:
                 raise CdnaError(f"--threads {arguments.threads}: a workgroup has 1 to 1024 threads")
-            if arguments.file.suffix == ".py":
-                wrong = report_python(
-                    arguments.file, arguments.arch, sys.stdout, arguments.threads, arguments.dynamic_lds
-                )
-            else:
-                arch, text = assembly_of(
-                    arguments.file,
-                    arguments.arch,
-                    arguments.include_dirs,
-                    arguments.defines,
-                    arguments.std,
-                    extra_flags(arguments),
-                )
-                wrong = report(text, arch, sys.stdout, arguments.threads, arguments.dynamic_lds)
+            arch, text = assembly_of(
+                arguments.file,
+                arguments.arch,
+                arguments.include_dirs,
+                arguments.defines,
+                arguments.std,
+                extra_flags(arguments),
+            )
+            wrong = report(text, arch, sys.stdout, arguments.threads, arguments.dynamic_lds)
             for line in wrong:
                 print(f"cdna: {line}", file=sys.stderr)
             return 1 if wrong else 0

@@ -11,13 +11,15 @@ import pytest
 
 from cdna.errors import ToolchainError
 from cdna.hip import toolchain
+from forge.device import DeviceError, triton_versions
+from forge.task.runners import load_runners
 
 # There are more test processes than cores: threads that wait for work must not keep one from another.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Files that take a minute or so, longest first: of several workers none is left with one of them at the end.
 LONG_FILES = """device_emulated cdna_hip_run gen_check_hip eval_hostile eval_command eval_against gemm_rs_kernel
-    ag_gemm_kernel gemm_rs_hip ag_gemm_hip all2all_kernel eval_hip cdna_report_python cdna_hip_toolchain tune gen_check
+    ag_gemm_kernel gemm_rs_hip ag_gemm_hip all2all_kernel eval_hip cdna_hip_toolchain tune gen_check
     eval_protocol symmetric_heap cdna_triton cdna_triton_language baselines eval_modelled""".split()
 
 
@@ -42,6 +44,14 @@ def pytest_configure() -> None:
     # tests interrupt would go on.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # What users' kernels are compiled with: $FORGE_TRITON, or what the leaderboards' image has.
+    try:
+        triton_versions.take(
+            os.environ.get(triton_versions.VARIABLE) or load_runners()[0].tools["triton"].version or "installed",
+            "as the leaderboards have",
+        )
+    except DeviceError as error:
+        pytest.exit(f"{error} (here: {triton_versions.VARIABLE}=installed)", returncode=2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import TextIO
 
-from ..arch import ARCHS
 from ..build import cache_dir, engine_library, find_compiler
+from ..cards import ARCHS
 from ..errors import CdnaError, ToolchainError
 from ..resources import read_resources
 from .compilers import INCLUDE_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..arch import get_arch
+from ..cards import check_arch
 from ..errors import CompileError, ToolchainError
 from . import verify
 from .beginnings import Beginnings
@@ -382,7 +382,7 @@ def control_ir(arch: str, extra: Sequence[str] = ()) -> str:
 
 def _known(arch: str) -> str:
     try:
-        return get_arch(arch).name
+        return check_arch(arch)
     except ValueError as error:
         raise ToolchainError(str(error)) from None
 

@@ -12,20 +12,13 @@ from rich.console import Console
 from rich.text import Text
 
 from forge.commands import jsonfile
-from forge.commands.report import (
-    BACK_TO_BACK_TEXT,
-    STYLES,
-    View,
-    case_text,
-    details,
-    finding_texts,
-    modelled_time,
-    number,
-)
-from forge.judge.evaluate import Judge, Plan
-from forge.judge.results import CaseResult, Run, Status
-from forge.judge.timing import geometric_mean
-from forge.task.cases import CaseSpec
+from forge.commands.view import BACK_TO_BACK_TEXT, STYLES, View, details, finding_texts
+from forge.console import number
+from forge.judge.evaluate import Judge
+from forge.judge.plan import EvalPlan
+from forge.judge.results import CaseResult, Run, Status, modelled_time
+from forge.task.cases import CaseSpec, case_text
+from forge.task.score import geometric_mean
 
 # The problem's own reference as a submission: what a user starts from.
 REFERENCE_SUBMISSION = b"from reference import ref_kernel as custom_kernel\n"
@@ -53,11 +46,10 @@ class Ratios:
 class Pair:
     """Both submissions' runs. `run` is ours, `their_run` the other's; the cases are the same."""
 
-    def __init__(self, plan: Plan, other: Other, run: Run) -> None:
+    def __init__(self, plan: EvalPlan, other: Other, run: Run) -> None:
         self.plan, self.other, self.run = plan, other, run
         self.their_plan = dataclasses.replace(plan, submission=other.submission)
         self.their_run = Run(run.mode, [], run.timed)
-        self.caches = "cold" if plan.harness.l2_flush_bytes else "warm"
 
     @property
     def passed(self) -> bool:
@@ -82,7 +74,7 @@ class Pair:
             _ratio(mean_us(ours), mean_us(theirs)),
             _ratio(median_us(ours), median_us(theirs)),
             _ratio(back_to_back_us(ours), back_to_back_us(theirs)),
-            _ratio(modelled_us(ours, self.caches), modelled_us(theirs, self.caches)),
+            _ratio(modelled_us(ours, self.plan.caches), modelled_us(theirs, self.plan.caches)),
         )
 
     def geometric_means(self) -> Ratios:
@@ -108,7 +100,7 @@ class Pair:
 
 
 class PairView(View):
-    """One line a case: both times on both clocks and their ratios; then the ratios' geometric means."""
+    """One line per case: both times on both clocks and their ratios; then the ratios' geometric means."""
 
     back_to_back_texts = (BACK_TO_BACK_TEXT,)  # host times are in the JSON file: a line is long as it is
 
@@ -137,7 +129,7 @@ class PairView(View):
         """A line stands for both submissions: pair_finished prints it."""
 
     def pair_finished(self, ours: CaseResult, theirs: CaseResult) -> None:
-        ratios, caches = self.pair.ratios(ours, theirs), self.pair.caches
+        ratios, caches = self.pair.ratios(ours, theirs), self.plan.caches
         rows = (
             [
                 (mean_us(ours), mean_us(theirs), ratios.harness),
@@ -152,7 +144,7 @@ class PairView(View):
         line.stylize(STYLES[shown.status], 0, 8)
         self.print(line)
         for name, result in ((OURS, ours), (self.pair.other.name, theirs)):
-            lines = [*details(result), *finding_texts(result.report)]
+            lines = [*details(result), *finding_texts(result.device_report)]
             if not result.passed and result.status is not Status.NOT_RUN:
                 self.print(f"{'':8} {name}: {result.status.value}", "red")
             for detail in lines:
@@ -182,7 +174,7 @@ class PairView(View):
             self.print("no ratio: not every case has both times", "dim")
         if not self.timed:
             self.print(
-                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.pair.caches}; "
+                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.plan.caches}; "
                 "torch's own operations and collectives are left out, so a submission of those alone has no time here; "
                 "no measurement and no score (docs/time-model.md)",
                 "dim",
@@ -209,11 +201,11 @@ THEIR_WIDTH = 10
 
 
 def mean_us(result: CaseResult) -> float | None:
-    return result.stats.mean / 1e3 if result.stats else None
+    return result.stats.mean_us if result.stats else None
 
 
 def median_us(result: CaseResult) -> float | None:
-    return result.stats.median / 1e3 if result.stats and result.stats.median is not None else None
+    return result.stats.median_us if result.stats else None
 
 
 def back_to_back_us(result: CaseResult) -> float | None:
@@ -221,7 +213,7 @@ def back_to_back_us(result: CaseResult) -> float | None:
 
 
 def modelled_us(result: CaseResult, caches: str) -> float | None:
-    time = modelled_time(result.report, caches)
+    time = modelled_time(result.device_report, caches)
     return time["us"] if time else None
 
 

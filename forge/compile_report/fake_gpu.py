@@ -1,4 +1,4 @@
-"""What check_worker.py puts in a GPU's place: enough for host code to decide what it launches, no more.
+"""What worker.py puts in a GPU's place: enough for host code to decide what it launches, no more.
 
 Tensors for "cuda" lie on the CPU, fake or real. (torch can make fake "cuda" tensors as well, but a build of
 torch without CUDA then fails where a view is taken.)

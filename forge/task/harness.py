@@ -65,6 +65,9 @@ class Harness:
     def repeats(self, mode: str) -> Repeats:
         return self.leaderboard if mode == "leaderboard" else self.benchmark
 
+    def rank_s(self, mode: str) -> float | None:
+        return self.rank_test_s if mode == "test" else self.rank_benchmark_s
+
     def warm_up(self, mode: str) -> Repeats:
         return self.leaderboard_warm_up if mode == "leaderboard" else self.benchmark_warm_up
 

@@ -18,6 +18,7 @@ SUBMISSION_SOURCE = "@SUBMISSION@"
 DEFAULT_TIMEOUT_S = 180  # kernelbot's own, for a task.yml that states none
 MATRIX_KINDS = ("fp8", "f16", "fp4", "none")
 RANKINGS = ("geom", "mean", "last")
+MODES = ("test", "benchmark", "leaderboard", "profile")
 
 # A task.yml's keys: GPU MODE's, then ours. Others pass unless they look like one of these misspelt.
 TASK_KEYS = (
@@ -159,6 +160,10 @@ class _Reader:
             names = " or ".join(_NAMES[k] for k in (kind if isinstance(kind, tuple) else (kind,)))
             raise self.error(f"'{key}' must be {names}, found {_kind(value)}")
         return value
+
+    def reader(self, key: str) -> _Reader:
+        """The mapping under a key."""
+        return _Reader(self.path, self.get(key, dict), f"{self.where} {key}".strip())
 
     def readers(self, key: str, default: Any = ...) -> list[_Reader]:
         """The mappings of a list of mappings."""
@@ -320,10 +325,15 @@ def _arch_of(gpus: tuple[str, ...]) -> str | None:
 # ---------------------------------------------------------------- finding
 
 
+def read_top(root: Path = ROOT) -> _Reader:
+    """The repository's task.yml."""
+    path = root / "task.yml"
+    return _Reader(path, _read_yaml(path))
+
+
 def load_sets(root: Path = ROOT) -> tuple[ProblemSet, ...]:
     """The sets of the repository's task.yml, in its order. Reads no problem folder."""
-    path = root / "task.yml"
-    top = _Reader(path, _read_yaml(path))
+    top = read_top(root)
     sets = []
     for group in top.readers("sets"):
         entries = []
@@ -348,12 +358,21 @@ def load_sets(root: Path = ROOT) -> tuple[ProblemSet, ...]:
     return tuple(sets)
 
 
+def own_entry(problem: ProblemEntry) -> ProblemEntry | None:
+    """This repository's entry of the same leaderboard name: an owner's folder of a problem has no kernels beside it."""
+    return next((entry for entry in own_entries() if entry.name == problem.name), None)
+
+
+def own_entries(root: Path = ROOT) -> list[ProblemEntry]:
+    """All problems of the repository; none where forge is installed without it, and judges folders alone."""
+    sets = load_sets(root) if (root / "task.yml").is_file() else ()
+    return [entry for group in sets for entry in group.problems]
+
+
 def find_problem(name_or_path: str | Path, root: Path = ROOT) -> Problem:
     """A problem by leaderboard name, by stem, or by the path of a folder in GPU MODE's format."""
     wanted = str(name_or_path)
-    # An installed forge has no task.yml beside it, and still judges folders.
-    sets = load_sets(root) if (root / "task.yml").is_file() else ()
-    entries = [entry for group in sets for entry in group.problems]
+    entries = own_entries(root)
     for entry in entries:
         if wanted in (entry.name, entry.stem):
             return _read_folder(entry)

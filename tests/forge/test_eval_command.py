@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from forge.commands.eval import main, make_plan, parser
-from forge.commands.report import published_scores
-from forge.judge.results import CaseResult, Run, Status
 from forge.task.cases import CaseError, given_case
 from forge.task.problem import ProblemError, find_problem, load_sets
+from forge.task.score import published_scores
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT, TASK, judge, run_command, statuses, write_problem
 
 DEVICE = ("--device", "gfx942")
@@ -333,8 +332,8 @@ def test_published_times_are_scored_over_the_same_cases(folder: Path) -> None:
         ["benchmark", str(folder / "problem"), "--submission", str(folder / "submission.py"), "--cases", "0,2"]
     )
     plan, _ = make_plan(args)
-    run = Run("benchmark", [CaseResult(case.index, case.spec, Status.PASS) for case in plan.cases], timed=True)
-    scores = {row.by: us for row, us in published_scores(plan, run)}
+    cases = [(case.index, case.spec) for case in plan.cases]
+    scores = {row.by: us for row, us in published_scores(plan.problem, cases)}
     assert scores == pytest.approx({"a": 4.0, "b": 3**0.5})
-    run.cases.append(CaseResult(1, "n: 5; seed: 2", Status.PASS))
-    assert [row.by for row, _ in published_scores(plan, run)] == ["b"]  # a published nothing for case 1
+    cases.append((1, "n: 5; seed: 2"))
+    assert [row.by for row, _ in published_scores(plan.problem, cases)] == ["b"]  # a published nothing for case 1

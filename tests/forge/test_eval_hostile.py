@@ -16,7 +16,9 @@ from unittest.mock import Mock
 import pytest
 
 from forge.judge import worker_pool
+from forge.judge.messages import CaseRun, Ready, Setup
 from forge.judge.processes import Event
+from forge.judge.rank_order import RankOrder
 from forge.judge.results import Status
 from tests.support.evaltools import RIGHT, ROOT, TASK, judge, statuses, write_problem
 
@@ -156,15 +158,24 @@ def test_an_import_may_take_longer_than_loading_torch(monkeypatch: pytest.Monkey
     def wait(workers: list[Any], seconds: float) -> list[Event]:
         time.sleep(min(seconds, 0.1))
         ready = time.monotonic() >= ready_at
-        return [Event(worker, "message", {"event": "ready", "phase": "ready"})] if ready else []
+        return [Event(worker, Ready())] if ready else []
 
     monkeypatch.setattr(worker_pool, "LOADING_S", 0.2)
     monkeypatch.setattr(worker_pool, "wait_for_events", wait)
-    setup = {"device": "gfx942", "arch": "gfx942"}
-    judging = worker_pool.WorkerPool(Path, {}, setup, limit_s=30.0, progress=lambda phase, seconds: None)
-    judging.workers = [worker]
-    (report,) = judging._gather("ready")
-    assert report.status is Status.PASS, report.message
+    (answer,) = empty_pool()._gather(Ready, [worker])
+    assert answer.status is Status.PASS, answer.message
+
+
+def empty_pool() -> worker_pool.WorkerPool:
+    setup = Setup("", "gfx942", "gfx942", "amd", None, False)
+    return worker_pool.WorkerPool(Path, {}, setup, RankOrder(1, None), False, 30.0, lambda phase, seconds: None)
+
+
+def test_an_answer_that_nobody_asked_for_is_tampering(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Mock(phase="custom_kernel", rank=None, **{"tail.last_words.return_value": []})
+    monkeypatch.setattr(worker_pool, "wait_for_events", lambda *_: [Event(worker, Ready())])
+    (answer,) = empty_pool()._gather(CaseRun, [worker])
+    assert answer.status is Status.TAMPERED and answer.lost and "Ready in place of CaseRun" in answer.message
 
 
 ANCESTRY = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forge.commands.report import modelled_time
+from forge.judge.results import modelled_time
 from tests.support.evaltools import RIGHT, judge
 
 DOUBLES = """\

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("hip_compiler")
 def program() -> Path:
     """all2all_ranks.hip, built once: loading its kernels takes longer than a case."""
     folders = [ROOT / folder for folder in ("kernels/all2all", "kernels/common", "tests")]
-    return build_program([ROOT / "tests" / "all2all_ranks.hip"], "gfx942", folders)
+    return build_program([ROOT / "tests" / "support" / "all2all_ranks.hip"], "gfx942", folders)
 
 
 def run(checks: str = "", order_seed: int | None = None, **case: int) -> subprocess.CompletedProcess[str]:

@@ -53,7 +53,7 @@ class Parent:
         if arch != NO_DEVICE:
             environment.update(device_environment(arch, checks))
             environment["POPCORN_GPUS"] = MOST_GPUS  # generators are made for these on import; later one may say fewer
-        command = [sys.executable, "-m", "tests.prepared"]
+        command = [sys.executable, "-m", "tests.support.prepared"]
         pipe = subprocess.PIPE  # without a buffer, which could hold a line that select knows nothing of
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, bufsize=0)
         atexit.register(self.close)

@@ -36,7 +36,7 @@ def check_toy_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> Checked
 def main(folder: Path) -> int:
     problem = find_problem("toy-problem", folder)
     try:
-        return check_submission(generate(problem, None, folder), problem, sys.stdout)
+        return check_submission(generate(problem, None, folder).text, problem, sys.stdout)
     except GenerationError as error:
         print(f"gen_submission.py: {error}", file=sys.stderr)
         return 2
