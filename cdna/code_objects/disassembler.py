@@ -234,8 +234,9 @@ class _Decoder:
             elif letter == "k":
                 out.append(hex(simm))
             elif letter == "K":
-                decimal = row.mnemonic.startswith(("s_sendmsg", "s_endpgm"))
-                out.append(str(simm) if decimal else _number(simm))
+                if simm or row.mnemonic != "s_endpgm":
+                    decimal = row.mnemonic.startswith(("s_sendmsg", "s_endpgm"))
+                    out.append(str(simm) if decimal else _number(simm))
             elif letter == "H":
                 out.append(f"hwreg({_bits(simm, 0, 6)}, {_bits(simm, 6, 5)}, {_bits(simm, 11, 5) + 1})")
             elif letter == "L":
