@@ -12,7 +12,7 @@ from ..build import cache_dir, engine_library, find_compiler
 from ..cards import ARCHS
 from ..errors import CdnaError, ToolchainError
 from ..resources import read_resources
-from .compilers import INCLUDE_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files
+from .compilers import INCLUDE_DIR, LIBRARIES_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files
 from .toolchain import Toolchain
 
 PROBE = """#include <hip/hip_runtime.h>
@@ -43,7 +43,11 @@ def doctor(out: TextIO) -> int:
     try:
         files = triton_files()
         read_as = "" if hip_version() == 7 else f", read as ROCm {hip_version()}'s (CDNA_HIP_VERSION)"
-        line("found", "HIP headers", f"{files.version}{read_as}, {files.origin}; the rest in {INCLUDE_DIR}")
+        line(
+            "found",
+            "HIP headers",
+            f"{files.version}{read_as}, {files.origin}; the rest in {INCLUDE_DIR} and {LIBRARIES_DIR}",
+        )
     except ToolchainError as error:
         line("no", "HIP headers", str(error))
     line(*_compiles())

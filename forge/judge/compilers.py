@@ -1,4 +1,4 @@
-"""Which compilers make a submission's machine code, and which its leaderboard's: the option --triton."""
+"""Which compilers make a submission's code, and which its leaderboard's: option --triton, and what is said of it."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ FP8_TYPES = (torch.float8_e4m3fnuz, torch.float8_e4m3fn)  # CDNA3's own; OCP's, 
 def to_fp8(value, TYPE: tl.constexpr):
     """fp32 -> TYPE, to nearest with ties to even; beyond the type's largest value that value; NaN stays NaN.
 
-    gfx942's conversion instruction gives NaN beyond it unless a mode bit is set, as some versions of Triton do; this does
-    not rely on it. A clamp alone (v_med3_f32) would give a number for NaN.
+    gfx942's conversion instruction gives NaN beyond it unless a mode bit is set, as some versions of Triton do: this
+    does not rely on it. A clamp alone (v_med3_f32) would give a number for NaN.
     """
     LARGEST: tl.constexpr = 240.0 if TYPE == tl.float8e4b8 else 448.0
     return tl.where(value != value, value, tl.clamp(value, -LARGEST, LARGEST)).to(TYPE)

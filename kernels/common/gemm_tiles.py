@@ -114,7 +114,6 @@ def sum_of_slices(
     SPLIT_K: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
-    inside=None,  # which of the tile's elements to sum, of a shape that broadcasts; None: all
 ):
     """(sum of a tile's slices, True) for the slice that arrives last, (anything, False) for the others.
 
@@ -123,13 +122,13 @@ def sum_of_slices(
     at = tl.arange(0, BLOCK_M)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
     slices = partial + (number * SPLIT_K).to(tl.int64) * (BLOCK_M * BLOCK_N)
     # Write-through, so that the slices of other XCDs' workgroups find the partial sums in memory.
-    tl.store(slices + part * (BLOCK_M * BLOCK_N) + at, acc, mask=inside, cache_modifier=".wt")
+    tl.store(slices + part * (BLOCK_M * BLOCK_N) + at, acc, cache_modifier=".wt")
     stores_complete()
     finished = tl.atomic_add(arrived + number, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
     if finished:
         tl.debug_barrier()
-        acc = tl.load(slices + at, mask=inside, cache_modifier=".cv")
+        acc = tl.load(slices + at, cache_modifier=".cv")
         for other in range(1, SPLIT_K):
-            acc += tl.load(slices + other * (BLOCK_M * BLOCK_N) + at, mask=inside, cache_modifier=".cv")
+            acc += tl.load(slices + other * (BLOCK_M * BLOCK_N) + at, cache_modifier=".cv")
         tl.store(arrived + number, 0)
     return acc, finished

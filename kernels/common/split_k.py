@@ -4,12 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-
-@triton.jit
-def wait_for_stores():
-    """Returns once this wave's stores are done. A barrier alone does not wait for them."""
-    lane = tl.arange(0, 64)
-    tl.inline_asm_elementwise("s_waitcnt vmcnt(0)", "=v,0", [lane], tl.int32, False, 1)
+from kernels.common.peer_signals import stores_complete
 
 
 @triton.jit
@@ -34,14 +29,13 @@ def store_sum_of_slices(
     else:
         # Write-through, so that workgroups on other XCDs find the partial sums in memory.
         tl.store(partial_ptr + part * slice_elements + offset, acc, mask=inside, cache_modifier=".wt")
-        wait_for_stores()
-        tl.debug_barrier()
+        stores_complete()
         if tl.atomic_add(arrived_ptr + tile, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1:
             tl.debug_barrier()
             total = tl.zeros_like(acc)
+            # The atomic has dropped what this CU and XCD had cached. A ".cv" load would wait for the one before it.
             for other in range(SPLIT_K):
-                part_ptr = partial_ptr + other * slice_elements
-                total += tl.load(part_ptr + offset, mask=inside, other=0.0, cache_modifier=".cv")
+                total += tl.load(partial_ptr + other * slice_elements + offset, mask=inside, other=0.0)
             tl.store(c_ptr + offset, total.to(c_ptr.dtype.element_ty), mask=inside)
             tl.store(arrived_ptr + tile, 0)
 

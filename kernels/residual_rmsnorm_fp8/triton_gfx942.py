@@ -110,6 +110,6 @@ def residual_rmsnorm_fp8_fake(x, residual, weight, scale, eps, clear=None, fp8=t
 
 
 def custom_kernel(data):
-    """x, residual fp16 [rows, hidden], weight fp16 [hidden], scale fp32 [1], eps -> (out e4m3fnuz, residual updated)."""
+    """x, residual fp16 [rows, hidden], weight fp16 [hidden], scale fp32 [1], eps -> (out e4m3fnuz, residual)."""
     x, residual, weight, scale, eps = data
     return residual_rmsnorm_fp8(x, residual, weight, scale, eps), residual

@@ -13,8 +13,7 @@ import triton
 import triton.language as tl
 
 from kernels.common.fp8_quantise import FP8_TYPES
-from kernels.common.gemm_tiles import sum_of_slices
-from kernels.common.split_k import split_k_workspace
+from kernels.common.split_k import split_k_workspace, store_sum_of_slices
 from kernels.common.tensor_checks import check_on_gpu, check_tensor
 from kernels.skinny_gemm_fp8.triton_gfx942_tuning import DEFAULT, TUNING
 
@@ -27,7 +26,7 @@ def skinny_gemm_fp8_kernel(
     b_ptr,  # fp8 [N][K], of the same type
     scale_ptr,  # fp32 [1]
     c_ptr,  # fp16 [M][N]
-    partial_ptr,  # fp32 [tiles][SPLIT_K][BLOCK_M][BLOCK_N], unused where SPLIT_K is 1
+    partial_ptr,  # fp32 [SPLIT_K][M][N], unused where SPLIT_K is 1
     arrived_ptr,  # int32 [tiles], zero between launches; likewise
     M,
     N,
@@ -67,16 +66,11 @@ def skinny_gemm_fp8_kernel(
             b = tl.load(b_tile + b_at, mask=rest[None, :], other=0.0, cache_modifier=".cg")
             acc = tl.dot(b, a, acc)
 
-    acc = tl.trans(acc)
     row = tl.arange(0, BLOCK_M)[:, None]
     column = first_column + tl.arange(0, BLOCK_N)[None, :]
     inside = (row < M) & (column < N)
-    finished = True
-    if SPLIT_K > 1:
-        acc, finished = sum_of_slices(acc, partial_ptr, arrived_ptr, tile, part, SPLIT_K, BLOCK_M, BLOCK_N, inside)
-    if finished:
-        c = c_ptr + first_column + row.to(tl.int64) * N + tl.arange(0, BLOCK_N)[None, :]
-        tl.store(c, (acc * scale).to(tl.float16), mask=inside)
+    acc = tl.trans(acc) * scale
+    store_sum_of_slices(acc, c_ptr, partial_ptr, arrived_ptr, row * N + column, inside, M * N, tile, part, SPLIT_K)
 
 
 def split_k(n_tiles, k, block_k):
@@ -109,15 +103,13 @@ def skinny_gemm_fp8(a, b, scale):
     check_tensor("b", b, (n, k), a.dtype, device=a.device)
     check_tensor("scale", scale, (1,), torch.float32, device=a.device)
     row = table_row(m, n, k)
-    block_m = 16 if m <= 16 else 32
     n_tiles = triton.cdiv(n, row["BLOCK_N"])
     c = torch.empty((m, n), dtype=torch.float16, device=a.device)
     partial = arrived = None
     if row["SPLIT_K"] > 1:
-        n_partial = n_tiles * row["SPLIT_K"] * block_m * row["BLOCK_N"]
-        partial, arrived = split_k_workspace(a.device, n_partial, n_tiles)
+        partial, arrived = split_k_workspace(a.device, row["SPLIT_K"] * m * n, n_tiles)
     skinny_gemm_fp8_kernel[(n_tiles * row["SPLIT_K"],)](
-        a, b, scale, c, partial, arrived, m, n, K=k, BLOCK_M=block_m, kpack=2, **row
+        a, b, scale, c, partial, arrived, m, n, K=k, BLOCK_M=16 if m <= 16 else 32, kpack=2, **row
     )
     return c
 

@@ -53,9 +53,9 @@ def swiglu_fp8_kernel(
 def swiglu_fp8(gate_up, scale, clear=None, fp8=torch.float8_e4m3fnuz):
     """out: fp8 [rows, n]; clear, if given, is zeroed.
 
-    gate_up fp16 [rows, 2 * n], a row's gates before its ups, scale fp32 [1]; contiguous, on the current GPU; n a multiple
-    of 8 up to 32768. clear: a contiguous tensor of any type, such as the buffer in which the next GEMM sums. fp8:
-    e4m3fnuz, or OCP's e4m3fn for GPUs that have that. ValueError before anything is launched otherwise.
+    gate_up fp16 [rows, 2 * n], a row's gates before its ups, scale fp32 [1]; contiguous, on the current GPU; n a
+    multiple of 8 up to 32768. clear: a contiguous tensor of any type, such as the buffer in which the next GEMM sums.
+    fp8: e4m3fnuz, or OCP's e4m3fn for GPUs that have that. ValueError before anything is launched otherwise.
     """
     check_on_gpu("gate_up", gate_up)
     rows, columns = gate_up.shape if gate_up.dim() == 2 else (0, 0)

@@ -23,7 +23,6 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 FP8 = {"gfx942": torch.float8_e4m3fnuz, "gfx950": torch.float8_e4m3fn}
 GUARD_BYTES = 4096  # before and behind each guarded tensor
-POISON = 0x80  # NaN of e4m3fnuz; as fp16 -7.6e-6, so fill() takes NaN where there is one
 
 
 def run_checks(stem: str, submission: Path, arch: str = "gfx942", only: str = "", **environment: str) -> str:
@@ -72,26 +71,27 @@ def table_row(module: ModuleType, row: dict[str, int]) -> Iterator[None]:
 
 
 class Guards:
-    """Tensors between bytes that nobody may write."""
+    """Tensors of NaN between bytes that nobody may write."""
 
     def __init__(self) -> None:
-        self.rooms: list[torch.Tensor] = []
+        self.rooms: list[tuple[torch.Tensor, int]] = []  # with the byte that stands there
 
     def empty(self, shape: Any, dtype: torch.dtype = torch.float32, device: Any = "cuda") -> torch.Tensor:
-        """torch.empty, filled with POISON."""
-        shape = torch.Size(shape)
+        """As torch.empty; of an integer type it is -1 throughout."""
+        byte = 0x80 if dtype == torch.float8_e4m3fnuz else 0xFF
+        shape = torch.Size([shape] if isinstance(shape, int) else shape)
         size_bytes = shape.numel() * dtype.itemsize
-        room = torch.full((size_bytes + 2 * GUARD_BYTES,), POISON, dtype=torch.uint8, device=device)
-        self.rooms.append(room)
+        room = torch.full((size_bytes + 2 * GUARD_BYTES,), byte, dtype=torch.uint8, device=device)
+        self.rooms.append((room, byte))
         return room[GUARD_BYTES : GUARD_BYTES + size_bytes].view(dtype).view(shape)
 
     def holding(self, x: torch.Tensor) -> torch.Tensor:
         return self.empty(x.shape, x.dtype).copy_(x)
 
     def assert_untouched(self) -> None:
-        for room in self.rooms:
+        for room, byte in self.rooms:
             edges = torch.cat([room[:GUARD_BYTES], room[-GUARD_BYTES:]])
-            assert bool((edges == POISON).all()), "written outside a tensor"
+            assert bool((edges == byte).all()), "written outside a tensor"
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from cdna import counters
 from cdna.counters import Counters
 from cdna.engine import LaunchRecord
 from cdna.model import ModelledTime, modelled_case_us
+from cdna.triton import known_faults
 
 HOTTEST = 5  # instructions of a kernel that a report names
 
@@ -41,9 +42,17 @@ def report() -> dict[str, Any]:
     parts = {
         "kernels": kernels,
         "modelled": modelled(records),
-        "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()],
+        "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()] + compiler_faults(),
     }
     return {name: part for name, part in parts.items() if part}
+
+
+def compiler_faults() -> list[dict[str, Any]]:
+    """Kernels that their compiler is known to get wrong, as findings."""
+    return [
+        {"text": f"{kernel} on {arch}: compiler: {text}", "kind": "compiler", "kernel": kernel, "arch": arch}
+        for kernel, arch, text in known_faults.take()
+    ]
 
 
 def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:

@@ -82,13 +82,11 @@ def test_a_nan_of_the_weight_stays_in_its_column() -> None:
     assert out[:, 200].isnan().all() and out.isnan().sum() == 3
 
 
-@pytest.mark.parametrize(
-    ("rows", "size", "dtype"), [(1, 1, torch.float16), (3, 5003, torch.float16), (9, 77, torch.int32)]
-)
-def test_clears_a_buffer_on_the_way(rows: int, size: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("rows", "size", "dtype"), [(1, 1, "float16"), (3, 5003, "float16"), (9, 77, "int32")])
+def test_clears_a_buffer_on_the_way(rows: int, size: int, dtype: str) -> None:
     data = inputs(rows, 64)
     with support.guarded() as guards:
-        clear = guards.empty((size,), dtype)
+        clear = guards.empty(size, getattr(torch, dtype))
         submission.residual_rmsnorm_fp8(**data, clear=clear, fp8=FP8)
     assert not clear.any()
 
@@ -113,18 +111,19 @@ def test_refusals() -> None:
         "x: multiple of 8 up to 32768, got [64]": half[0],
         "x: multiple of 8 up to 32768, got [0, 64]": half[:0],
         "x: x must be torch.float16, got torch.bfloat16": half.bfloat16(),
-        "x: x must be contiguous, got the strides [128, 1]": wide[:, :64],
+        "x: x must begin at a multiple of 16 bytes": data["x"].flatten()[4:196].view(3, 64),
+        "x: x must be contiguous, got strides (128, 1)": wide[:, :64],
         "x: x must be on a GPU, got cpu": half.cpu(),
-        "residual: residual must have the shape [4, 64], got [3, 64]": half[:3],
-        "residual: residual must be contiguous, got the strides [1, 4]": half.t().contiguous().t(),
+        "residual: residual must have the shape (4, 64), got (3, 64)": half[:3],
+        "residual: residual must be contiguous, got strides (1, 4)": half.t().contiguous().t(),
         "residual: residual must be torch.float16, got torch.float32": half.float(),
-        "weight: weight must have the shape [64], got [1, 64]": half[:1],
-        "weight: weight must be on cuda:0 like the first input, got cpu": data["weight"].cpu(),
+        "weight: weight must have the shape (64,), got (1, 64)": half[:1],
+        "weight: weight must be on cuda:0, where the other tensors are, got cpu": data["weight"].cpu(),
         "scale: scale must be torch.float32, got torch.float64": data["scale"].double(),
-        "scale: scale must have the shape [1], got []": data["scale"][0],
-        "scale: scale must be on cuda:0 like the first input, got cpu": data["scale"].cpu(),
+        "scale: scale must have the shape (1,), got ()": data["scale"][0],
+        "scale: scale must be on cuda:0, where the other tensors are, got cpu": data["scale"].cpu(),
         "clear: clear must be contiguous": wide[:, ::2],
-        "clear: clear must be on cuda:0 like the first input, got cpu": half.cpu(),
+        "clear: clear must be on cuda:0, where the other tensors are, got cpu": half.cpu(),
         "fp8: fp8 must be torch.float8_e4m3fnuz or torch.float8_e4m3fn, got torch.float8_e5m2": torch.float8_e5m2,
     })  # fmt: skip
 

@@ -29,4 +29,5 @@ struct Matmul {
 };
 
 size_t bytes_of(hipDataType);  // 0: a type that is not computed with
+bool can_multiply();           // whether OpenBLAS is where it was when this library was built
 void multiply(const Matmul&);

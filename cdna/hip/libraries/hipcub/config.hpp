@@ -1,6 +1,6 @@
 // hipCUB's interface (ROCm documentation, "hipCUB API reference") for waves of 64 lanes, as far as kernels use it:
-// sorts, reductions, scans, selections and histograms of a device, block or wave, and what goes with them. What is not
-// here does not compile: the error names it. It is written to be right and short, not to be fast on a card.
+// sorts, reductions, scans and selections of a device, block or wave, and what goes with them. What is not here does
+// not compile: the error names it. It is written to be right and short, not to be fast on a card.
 #pragma once
 
 #include <hip/hip_runtime.h>

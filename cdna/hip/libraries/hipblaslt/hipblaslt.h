@@ -1,5 +1,5 @@
-// hipBLASLt's C interface (ROCm documentation, "hipBLASLt API reference"), as far as cdna/hip/hipblaslt computes it on
-// the host: D = alpha A B + beta C with bias and activation, of fp32, fp16, bf16 and fp8, in fp32.
+// hipBLASLt's C interface (ROCm documentation, "hipBLASLt API reference"), as far as host/ computes it on the
+// host: D = alpha A B + beta C with bias and activation, of fp32, fp16, bf16 and fp8, in fp32.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

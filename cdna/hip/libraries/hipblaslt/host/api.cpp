@@ -232,6 +232,9 @@ static void run(void* argument) {
 extern "C" {
 hipblasStatus_t hipblasLtCreate(hipblasLtHandle_t* handle) {
   if (!handle) return HIPBLAS_STATUS_INVALID_VALUE;
+  if (!can_multiply())
+    return refused(HIPBLAS_STATUS_NOT_INITIALIZED, "numpy's OpenBLAS is no longer at %s: build the program again",
+                   OPENBLAS);
   *handle = malloc(1);
   return HIPBLAS_STATUS_SUCCESS;
 }
