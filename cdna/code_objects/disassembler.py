@@ -432,6 +432,8 @@ class _Decoder:
             self.modifier_bits(row, w, hi)
         elif any(letter == "X" and hi >> 27 + i & 1 for i, letter in enumerate(row.modifiers[8:])):
             raise _Invalid
+        if row.mnemonic.startswith("v_bitop3_"):
+            return self.bitop3(row, w, hi)
         negate = _bits(hi, 29, 3) if "E" in row.modifiers[10:13] else 0
         absolute = _bits(w, 8, 3) if "e2" not in row.operands and "E" in row.modifiers[:3] else 0
         out = []
@@ -460,6 +462,14 @@ class _Decoder:
         tail += " clamp" * (_bits(w, 15, 1) if row.modifiers[7] == "E" else 0)
         tail += _OMOD[_bits(hi, 27, 2)] if row.modifiers[8] == "E" else ""
         return self.text(row, out, tail)
+
+    def bitop3(self, row: Row, w: int, hi: int) -> Instruction:
+        """The truth table of three operands lies where other instructions have omod, abs and neg."""
+        out = [_range("v", _bits(w, 0, 8), 1), *(self.source(_bits(hi, 9 * i, 9), 1) for i in range(3))]
+        truth = _bits(hi, 27, 2) << 6 | _bits(w, 8, 3) << 3 | _bits(hi, 29, 3)
+        selects = _bits(w, 11, 4) if row.mnemonic.endswith("b16") else 0
+        tail = f" op_sel:[{','.join(str(selects >> i & 1) for i in range(4))}]" if selects else ""
+        return self.text(row, out, f"{tail} bitop3:{truth:#x}" if truth else tail)
 
     def packed(self, row: Row, w: int, hi: int) -> Instruction:
         mixes = "_mix" in row.mnemonic  # fp32 or fp16 sources, with the modifiers of single values

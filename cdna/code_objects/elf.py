@@ -133,7 +133,10 @@ def _read(content: bytes, wanted: str | None) -> CodeObject:
         raise CodeObjectError("no .text section: there is no code in it")
     if text["sh_offset"] + text["sh_size"] > len(content):
         raise CodeObjectError("a truncated ELF file: its code ends behind the file")
-    data, symbols, relocations, metadata = {}, {}, {}, {}
+    data: dict[str, tuple[int, bytes]] = {}
+    symbols: dict[str, Symbol] = {}
+    relocations: dict[int, int] = {}
+    metadata: dict[str, dict[str, Any]] = {}
     for section in elf.iter_sections():
         allocated = section["sh_flags"] & 2
         if allocated and section.name != ".text" and section["sh_type"] in ("SHT_PROGBITS", "SHT_NOBITS"):
@@ -150,9 +153,9 @@ def _read(content: bytes, wanted: str | None) -> CodeObject:
         if isinstance(section, RelocationSection):
             relocations.update(_relocations(elf, section))
     descriptors = {}
-    for name, symbol in symbols.items():
+    for name, kernel in symbols.items():
         if name.endswith(".kd"):
-            descriptors[name.removesuffix(".kd")] = _at(data, symbol.address, _DESCRIPTOR_BYTES)
+            descriptors[name.removesuffix(".kd")] = _at(data, kernel.address, _DESCRIPTOR_BYTES)
     return CodeObject(
         arch,
         _ABI_VERSIONS[abi],
@@ -177,7 +180,7 @@ def _kernels(note: bytes) -> dict[str, dict[str, Any]]:
 
 
 def _relocations(elf: ELFFile, section: RelocationSection) -> dict[int, int]:
-    symbols = elf.get_section(section["sh_link"])
+    symbols: Any = elf.get_section(section["sh_link"])
     found = {}
     for relocation in section.iter_relocations():
         kind, place, addend = relocation["r_info_type"], relocation["r_offset"], relocation.entry.get("r_addend", 0)

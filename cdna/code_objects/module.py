@@ -55,8 +55,8 @@ class ObjectKernel:
         """Launches the kernel with one value for each of its arguments.
 
         grid: workgroups, block: work-items of a workgroup, in up to three dimensions. values: tensors (their addresses
-        are handed over), integers, floats, None (a null pointer), bytes as they are. lds_bytes: dynamic LDS. LaunchError
-        names the argument that does not fit.
+        are handed over), integers, floats, None (a null pointer), bytes as they are. lds_bytes: dynamic LDS.
+        LaunchError names the argument that does not fit.
         """
         kernarg, named = self.pack(values)
         return self.kernel.launch(
@@ -115,7 +115,7 @@ def _three(name: str, counts: Sequence[int]) -> tuple[int, int, int]:
 
 
 def load(source: str | Path | bytes, arch: str | None = None) -> Module:
-    """Loads a code object (.co, .hsaco, a bundle, or its bytes). arch: which of a bundle's; needed where it has several.
+    """Loads a code object: a .co or .hsaco file, a bundle, or its bytes. arch: which of a bundle's, if it has several.
 
     CodeObjectError says in a line what is wrong with the file; UnsupportedInstruction lists what is not emulated.
     """

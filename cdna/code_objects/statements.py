@@ -11,7 +11,6 @@ from ..errors import UnsupportedInstruction
 from .disassembler import Instruction, disassemble
 from .elf import CodeObject, CodeObjectError
 
-_NOP_FILL = bytes.fromhex("000080bf")  # s_nop 0, with which LLVM fills up between functions
 _GETPC = "s_getpc_b64"
 _PAIR = re.compile(r"s\[(\d+):(\d+)\]")
 
@@ -19,7 +18,7 @@ _PAIR = re.compile(r"s\[(\d+):(\d+)\]")
 def instructions_of(code: CodeObject) -> list[tuple[int, Instruction]]:
     """(address, instruction) of all the code that can be decoded.
 
-    What is no instruction is left out: data in code, and what pads it. A branch there is an error later, which names it.
+    What is no instruction is left out: data in code, and what pads it. A branch there is an error later on.
     """
     found = []
     at = 0
@@ -48,9 +47,8 @@ def statements_of(code: CodeObject) -> AsmFile:
         elif (place := _place(code, symbol.address)) is not None:
             out.data_labels[symbol.name] = place
             out.sizes[symbol.name] = symbol.size
-    for place, target in code.relocations.items():
-        where = _place(code, place)
-        if where is not None:
+    for pointer, target in code.relocations.items():
+        if (where := _place(code, pointer)) is not None:
             out.sections[where[0]].relocations.append((where[1], 8, _reference(code, out, index_at, target)))
     addresses = _addresses(decoded)
     for index, (address, instruction) in enumerate(decoded):
@@ -151,7 +149,7 @@ def _next_add(
 
 
 def descriptor_keys(descriptor: bytes) -> dict[str, int]:
-    """A kernel descriptor as the .amdhsa_ keys that assembly text has for it (LLVM AMDGPUUsage, "Kernel Descriptor")."""
+    """A kernel descriptor as assembly text has it, .amdhsa_ keys (LLVM AMDGPUUsage, "Kernel Descriptor")."""
     lds, private, kernarg = struct.unpack_from("<III", descriptor, 0)
     rsrc1, rsrc2 = struct.unpack_from("<II", descriptor, 48)
     properties, preload = struct.unpack_from("<HH", descriptor, 56)
