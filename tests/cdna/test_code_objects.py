@@ -6,10 +6,12 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import triton
@@ -23,6 +25,8 @@ from cdna.code_objects.disassembler import disassemble, encodings, instructions
 from cdna.code_objects.elf import CodeObjectError, read, unbundle
 from cdna.code_objects.statements import statements_of
 from cdna.errors import CdnaError, LaunchError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @triton.jit
@@ -195,3 +199,29 @@ def test_launches_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         kernel((0,), (256,), x, x, 256, *rest)
     with pytest.raises(CdnaError):
         kernel((1,), (4096,), x, x, 256, *rest)
+
+
+def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "cdna", *map(str, words)], cwd=ROOT, capture_output=True, text=True)
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    file = tmp_path / "exp.hsaco"
+    file.write_bytes(compiled("exp", "gfx942")[0])
+    dumped = command("dump", file)
+    assert dumped.returncode == 0, dumped.stderr
+    assert (
+        "kernel _exp" in dumped.stdout and "v_exp_f32_e32" in dumped.stdout and "test_code_objects.py:" in dumped.stdout
+    )
+    n_rest = len(cdna.load(file).kernel().arguments) - 3
+    grid = ["--grid", "4", "--block", "256", "--arg", "f32[1000]=randn", "--arg", "f32[1024]=nan", "--arg", "i32=1000"]
+    rest = ["--arg", "null"] * n_rest
+    done = command("launch", file, *grid, *rest, "--checks", "all", "--save", tmp_path / "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "modelled" in done.stdout and "24 NaN" in done.stdout
+    x, y = (torch.from_numpy(np.load(tmp_path / "out" / f"arg{n}.npy")) for n in (0, 1))
+    torch.testing.assert_close(y[:1000], x.exp())
+    wrong = command("launch", file, *grid, "--arg", "f32[4]=pink", *rest[2:])
+    assert wrong.returncode == 2 and "not 'pink'" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
+    few = command("launch", file, "--grid", "1", "--block", "64", "--arg", "i32=1")
+    assert few.returncode == 2 and "arguments, got 1" in few.stderr
