@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from forge.commands.columns import aligned
+from forge.generate.archs import FOLDERS
 from forge.generate.pysource import GenerationError
 from forge.generate.render import generate, variants_of
 from forge.task.problem import ProblemError, find_problem, load_sets
@@ -36,6 +37,11 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
         action="store_true",
         help="then compile every kernel of the file, Triton and HIP, for the "
         "problem's GPU, at every configuration it can choose, and print what it takes; needs no GPU",
+    )
+    parser.add_argument(
+        "--also",
+        metavar="ARCH",
+        help=f"make a file that runs on this GPU as well, not only on the problem's own: {', '.join(FOLDERS)}",
     )
     parser.add_argument("--list", action="store_true", help="list the problems, their GPUs and their variants")
     arguments = parser.parse_args(argv)
@@ -76,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         list_problems()
         return 0
     problem = find_problem(arguments.problem)
-    submission = generate(problem, arguments.variant)
+    submission = generate(problem, arguments.variant, also=arguments.also)
     report = sys.stderr if arguments.output == "-" else sys.stdout
     if arguments.output == "-":
         sys.stdout.write(submission.text)
