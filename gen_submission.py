@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from forge.console import aligned
+from forge.generate.archs import FOLDERS
 from forge.generate.pysource import GenerationError
 from forge.generate.render import generate, variants_of
 from forge.task.problem import Problem, ProblemError, find_problem, load_sets
@@ -37,6 +38,11 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
         action="store_true",
         help="then compile every kernel of the file, Triton and HIP, for the "
         "problem's GPU, at every configuration it can choose, and print what it takes; needs no GPU",
+    )
+    parser.add_argument(
+        "--also",
+        metavar="ARCH",
+        help=f"make a file that runs on this GPU as well, not only on the problem's own: {', '.join(FOLDERS)}",
     )
     parser.add_argument(
         "--check-file", metavar="FILE", help="print --check's report of an existing submission file; generates nothing"
@@ -90,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     problem = find_problem(arguments.problem)
     if arguments.check_file:
         return check(read_submission(Path(arguments.check_file)), problem, sys.stdout, arguments.triton)
-    submission = generate(problem, arguments.variant)
+    submission = generate(problem, arguments.variant, also=arguments.also)
     report = sys.stderr if arguments.output == "-" else sys.stdout
     if arguments.output == "-":
         sys.stdout.write(submission.text)

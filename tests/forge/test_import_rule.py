@@ -1,6 +1,7 @@
 """Who may import whom: this keeps the commands quick, `cdna` usable alone, and kernels fit for one file."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -36,13 +37,19 @@ def is_under(module: str, *packages: str) -> bool:
     return any(module == package or module.startswith(package + ".") for package in packages)
 
 
+def arch_of(module: str) -> set[str]:
+    """The GPU that a kernel's module is for, by its name: kernels.gemm_rs.hip_gfx942, kernels.gemm_rs.sm90.hip."""
+    return set(re.findall(r"(?<=_)gfx[0-9a-f]+|(?<=\.)sm90\b", module))
+
+
 def may_import(path: str, module: str) -> bool:
     """Whether the file at `path` (relative to the root, with slashes) may import `module`."""
     parts = path.split("/")
     top = module.partition(".")[0]
     if parts[0] == "kernels":
-        own_table = f"kernels.{parts[1]}.{parts[-1].removesuffix('.py')}_tuning"
-        return top in STDLIB or is_under(module, "torch", "triton", "kernels.common", own_table)
+        if top == "kernels" and not arch_of(module) <= arch_of(path.removesuffix(".py").replace("/", ".")):
+            return False
+        return top in STDLIB or is_under(module, "torch", "triton", "kernels.common", f"kernels.{parts[1]}")
     if parts[0] == "reference":
         return top in STDLIB or is_under(module, "torch", "utils", "task")
     if parts[0] == "cdna":
@@ -79,13 +86,22 @@ def test_every_file_keeps_the_rule() -> None:
 @pytest.mark.parametrize(
     ("path", "statement", "allowed"),
     [
-        ("kernels/fp8_mm/triton.py", "import triton.language as tl", True),
-        ("kernels/fp8_mm/triton.py", "from kernels.common.swizzle import xcd_order", True),
-        ("kernels/fp8_mm/triton.py", "from ..common.swizzle import xcd_order", True),
-        ("kernels/fp8_mm/triton.py", "from kernels.fp8_mm.triton_tuning import TUNING", True),
-        ("kernels/fp8_mm/triton.py", "from kernels.moe.triton import moe", False),
-        ("kernels/fp8_mm/triton.py", "import numpy", False),
-        ("kernels/fp8_mm/triton.py", "def f():\n    import forge.generate.rules", False),
+        ("kernels/moe/triton_gfx942.py", "import triton.language as tl", True),
+        ("kernels/moe/triton_gfx942.py", "from kernels.common.workgroup_order import grouped_rows", True),
+        ("kernels/moe/triton_gfx942.py", "from ..common.workgroup_order import grouped_rows", True),
+        ("kernels/moe/triton_gfx942.py", "from kernels.moe.triton_gfx942_tuning import TUNING", True),
+        ("kernels/moe/triton_gfx942.py", "from kernels.moe.routing import sort_tokens", True),
+        ("kernels/moe/triton_gfx942.py", "from kernels.fp8_mm.routing import sort_tokens", False),
+        ("kernels/moe/triton_gfx942.py", "from kernels.common.peer_signals_gfx950 import signal", False),
+        ("kernels/moe/triton_gfx942.py", "from kernels.moe.sm90.triton import moe", False),
+        ("kernels/moe/triton_gfx942.py", "from .sm90 import triton", False),
+        ("kernels/moe/routing.py", "from kernels.moe.triton_gfx942 import moe", False),
+        ("kernels/moe/sm90/triton.py", "from kernels.common.sm90.peer_signals import signal", True),
+        ("kernels/moe/sm90/triton.py", "from kernels.moe.routing import sort_tokens", True),
+        ("kernels/moe/sm90/triton.py", "from kernels.moe.triton_gfx942 import moe", False),
+        ("kernels/common/heap.py", "from kernels.moe.routing import sort_tokens", False),
+        ("kernels/moe/triton_gfx942.py", "import numpy", False),
+        ("kernels/moe/triton_gfx942.py", "def f():\n    import forge.generate.rules", False),
         ("reference/moe/reference.py", "from utils import verbose_allclose", True),
         ("reference/moe/reference.py", "import aiter", False),
         ("cdna/parser.py", "from forge import rules", False),
