@@ -1,4 +1,4 @@
-"""All that docs/kernels/eight_h200.md shows of the three distributed problems, on this machine's GPUs, in one command.
+"""What docs/measurements.md shows of the three distributed problems, on this machine's GPUs, in one command.
 
     python benchmarks/distributed.py -o results
     python benchmarks/distributed.py -o results --steps tests times --variants gemm-rs-hip ag-gemm-hip

@@ -65,7 +65,7 @@ _LABEL = re.compile(r"^([\w.$@]+):\s*(.*)$")
 _PLACE = re.compile(r"([^\s:\[][^:\[]*):(\d+):\d+")
 # Folders of headers and modules that come with the compiler, with HIP or with Triton.
 _LIBRARY = re.compile(
-    r"/(backends/amd/include|cdna/hip/include|lib/clang/\d+|ziglang/lib|triton/language"
+    r"/(backends/amd/include|cdna/hip/(include|libraries)|lib/clang/\d+|ziglang/lib|triton/language"
     r"|rocm[^/]*/include)/|^/usr/(include|lib)/"
 )
 _COMMENT = re.compile(r"\s*(;|//).*$")

@@ -62,8 +62,8 @@ def _text(text: str) -> bytes:
 class ImageBuilder:
     """Builds the image of one assembly file; `ops` is the engine's table for its arch (mnemonic -> (op, signature))."""
 
-    def __init__(self, text: str, ops_of_arch: Mapping[str, Mapping[str, tuple[int, str]]]) -> None:
-        self.asm: AsmFile = parse(text)
+    def __init__(self, source: str | AsmFile, ops_of_arch: Mapping[str, Mapping[str, tuple[int, str]]]) -> None:
+        self.asm: AsmFile = parse(source) if isinstance(source, str) else source
         self.arch = check_arch(arch_in(self.asm.target))
         self._sections = {name: i for i, name in enumerate(self.asm.sections)}
         self.decoder = Decoder(self.asm, dict(ops_of_arch[self.arch]), self._symbol)

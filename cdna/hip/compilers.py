@@ -23,6 +23,7 @@ from ..build import cache_dir
 from ..errors import ToolchainError
 
 INCLUDE_DIR = Path(__file__).parent / "include"
+LIBRARIES_DIR = Path(__file__).parent / "libraries"  # headers of ROCm's libraries, as far as programs use them
 INCLUDE_FOR_HIP_6 = INCLUDE_DIR / "hip6"  # what sources written for ROCm 6 want
 OLDEST_CLANG = 20  # the first release that knows gfx950
 OLDEST_HIP = 7  # the runtime in runtime/ is written against its headers
@@ -152,7 +153,7 @@ def _usable_clang(clang: str) -> str:
 
 
 def _ours_before(files: HipFiles) -> tuple[str, ...]:
-    folders = [INCLUDE_DIR, files.include]
+    folders = [INCLUDE_DIR, LIBRARIES_DIR, files.include]
     if hip_version() == 6:
         folders.insert(0, INCLUDE_FOR_HIP_6)
     return tuple(word for folder in folders for word in ("-isystem", str(folder)))

@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from triton import knobs
+import triton
 from triton.backends import Backend
 from triton.backends.amd.compiler import HIPBackend
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from ..cards import Card
+from ..compiler_notes import warn_of
 from ..counters import trials
 from ..engine import Kernel, Program, emulated_card, take_records
 from ..errors import CdnaError
+from . import known_faults
 from .launcher import Launcher
 from .linker import provide_linker
-from .versions import interface
+from .versions import interface, minor_of
 
 # Costs of a launch in its class of instruction, relative to one vector instruction: what the autotuner compares.
 _RELATIVE_COST = {"matrix": 8.0, "memory": 8.0, "lds": 4.0}
@@ -34,34 +36,41 @@ _ASSEMBLY = b"\n; assembly for the emulated device\n"
 class EmulatedBackend(HIPBackend):
     """Triton's AMD backend; its binaries have their assembly behind them."""
 
+    first_arch = ""  # that this process has compiled for
+
+    def arch_before(self) -> str:
+        """Another arch that this process compiled for first, where Triton's code depends on that; else ""."""
+        known = interface().remembers_arch and self.first_arch != self.target.arch
+        return self.first_arch if known else ""
+
     def add_stages(self, stages: dict, options: Any, language: Any) -> None:
         super().add_stages(stages, options, language)
-        to_ttgir, to_hsaco = stages["ttgir"], stages["hsaco"]
+        to_llir, to_hsaco = stages["llir"], stages["hsaco"]
+        minor = minor_of(triton.__version__)
+        ttgir = ""
+
+        def remembering(module: Any, metadata: dict) -> Any:
+            nonlocal ttgir
+            ttgir = str(module)
+            EmulatedBackend.first_arch = EmulatedBackend.first_arch or self.target.arch
+            try:
+                return to_llir(module, metadata)
+            except RuntimeError as error:
+                if reason := known_faults.why_refused(ttgir, minor):
+                    raise RuntimeError(f"{error}: {reason}") from error
+                raise
 
         def with_assembly(assembly: str, metadata: dict) -> bytes:
             # Linked although it is not executed: what LLVM refuses to assemble (inline assembly, say) fails here as
             # it does for a real card, and `kernel.asm` holds what it holds there.
-            return to_hsaco(assembly, metadata) + _ASSEMBLY + assembly.encode()
+            notes = known_faults.notes_on(ttgir, assembly, minor, self.arch_before())
+            return to_hsaco(assembly, metadata) + _ASSEMBLY + f"{assembly}\n{notes}".encode()
 
-        stages["hsaco"] = with_assembly
-
-        def without_failing_exchange(source: Any, metadata: dict) -> Any:
-            # Triton 3.7.1 asks LLVM for a buffer atomic "exch" that LLVM calls "swap", and fails to compile: an
-            # exchange is kept away from buffer instructions. The kernel then is what TRITON_HIP_USE_BUFFER_ATOMICS=0
-            # gives on a real card.
-            if not interface().buffer_atomics or " exch," not in str(source):
-                return to_ttgir(source, metadata)
-            before = knobs.amd.use_buffer_atomics
-            knobs.amd.use_buffer_atomics = False
-            try:
-                return to_ttgir(source, metadata)
-            finally:
-                knobs.amd.use_buffer_atomics = before
-
-        stages["ttgir"] = without_failing_exchange
+        stages["llir"], stages["hsaco"] = remembering, with_assembly
 
     def hash(self) -> str:
-        return super().hash() + "-cdna-elf"  # a real GPU has cache entries of its own
+        other = self.arch_before()  # a real GPU has cache entries of its own
+        return super().hash() + "-cdna-notes" + (f"-after-{other}" if other else "")
 
 
 class _Utils:
@@ -80,6 +89,8 @@ class _Utils:
         if program is None:
             program = self._programs[assembly] = Program(assembly.decode())
         kernel = program.kernels[name]
+        behind = assembly.decode().rpartition("\n\t.end_amdgpu_metadata")[2]
+        warn_of(name, self.arch.name, known_faults.texts_in(behind))
         return (
             program,
             kernel,

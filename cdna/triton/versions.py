@@ -23,17 +23,17 @@ class Interface:
     driver_slot: str  # attribute of triton.runtime.driver that holds the active driver
     descriptor_flags: tuple[str, ...]  # of a tensor descriptor on the host, each passed as an i1 after its strides
     brings_linker: bool  # links AMD binaries in process; before, with the ld.lld of a ROCm installation
-    buffer_atomics: bool  # turns atomics into buffer instructions, and has a knob for that
+    remembers_arch: bool  # converts floats for the first arch that a process compiles for, whichever it is asked for
 
 
 # fmt: off
 INTERFACES = {
-    (3, 4): Interface("active",  (),                               brings_linker=False, buffer_atomics=False),
-    (3, 5): Interface("_active", ("padding",),                     brings_linker=True,  buffer_atomics=True),
-    (3, 6): Interface("_active", ("padding",),                     brings_linker=True,  buffer_atomics=True),
-    (3, 7): Interface("_active", ("padding", "round_f32_to_tf32"), brings_linker=True,  buffer_atomics=True),
-    (3, 8): Interface("_active", ("padding", "round_f32_to_tf32"), brings_linker=True,  buffer_atomics=True),
-    (3, 9): Interface("_active", ("padding", "round_f32_to_tf32"), brings_linker=True,  buffer_atomics=True),
+    (3, 4): Interface("active",  (),                               brings_linker=False, remembers_arch=True),
+    (3, 5): Interface("_active", ("padding",),                     brings_linker=True,  remembers_arch=True),
+    (3, 6): Interface("_active", ("padding",),                     brings_linker=True,  remembers_arch=True),
+    (3, 7): Interface("_active", ("padding", "round_f32_to_tf32"), brings_linker=True,  remembers_arch=False),
+    (3, 8): Interface("_active", ("padding", "round_f32_to_tf32"), brings_linker=True,  remembers_arch=False),
+    (3, 9): Interface("_active", ("padding", "round_f32_to_tf32"), brings_linker=True,  remembers_arch=False),
 }
 # fmt: on
 OLDEST, NEWEST = min(INTERFACES), max(INTERFACES)

@@ -97,22 +97,25 @@ def _main(argv: list[str]) -> int:
     run.notes = notes_for(plan, official_eval=run_eval is not None)
     signal.signal(signal.SIGTERM, terminated)
     adopt_orphans()
-    if other is not None:
-        return _compare(plan, other, run, args, argv)
-    view = View(Console(soft_wrap=True), plan, args.show_output)
+    console = Console(soft_wrap=True)
+    pair = None if other is None else Pair(plan, other, run)
+    view = View(console, plan, args.show_output) if pair is None else PairView(console, pair, args.show_output)
     view.head(run.notes, own_eval=run_eval is not None)
     try:
         with view:
-            if run_eval is not None:
+            if isinstance(view, PairView):
+                view.pair.evaluate(view)
+            elif run_eval is not None:
                 own_evaluator.evaluate(plan, run_eval, run, view)
             else:
                 evaluate(plan, run, view)
     except TaskError as error:
         raise TaskError(f"{error}{_own_reference_hint(plan)}") from None
     finally:
-        exit_code = EXIT_PASS if run.passed else EXIT_FAIL
+        exit_code = EXIT_PASS if (pair or run).passed else EXIT_FAIL
         if args.json is not None:
-            jsonfile.write_json(args.json, jsonfile.as_json(plan, run, exit_code, ["eval.py", *argv]))
+            told = (exit_code, ["eval.py", *argv])
+            jsonfile.write_json(args.json, pair.as_json(*told) if pair else jsonfile.as_json(plan, run, *told))
     view.foot(run)
     return exit_code
 
@@ -136,21 +139,6 @@ def _other_submission(plan: EvalPlan, name: str, own_eval: Path | None) -> Other
         return Other(name, generate(own_entry(plan.problem) or plan.problem, name).text.encode())
     except GenerationError as error:
         raise UsageError(f"--against {name}: {error}") from None
-
-
-def _compare(plan: EvalPlan, other: Other, run: Run, args: argparse.Namespace, argv: list[str]) -> int:
-    pair = Pair(plan, other, run)
-    view = PairView(Console(soft_wrap=True), pair, args.show_output)
-    view.head(run.notes, own_eval=False)
-    try:
-        with view:
-            pair.evaluate(view)
-    finally:
-        exit_code = EXIT_PASS if pair.passed else EXIT_FAIL
-        if args.json is not None:
-            jsonfile.write_json(args.json, pair.as_json(exit_code, ["eval.py", *argv]))
-    view.foot(run)
-    return exit_code
 
 
 def _own_reference_hint(plan: EvalPlan) -> str:

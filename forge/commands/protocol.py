@@ -69,8 +69,7 @@ def main(argv: list[str]) -> int:
     if not cases:
         _complain(f"{case_file} holds no case")
         return EXIT_BAD_CASES
-    source = folder / "submission.py"
-    submission = source.read_bytes() if source.is_file() else b""
+    submission = (folder / "submission.py").read_bytes()
     try:
         compilers.take(options.get("triton"), problem, device, submission)
     except DeviceError as error:
@@ -219,11 +218,8 @@ def _run_folder(folder: Path, gpus: int) -> Problem:
     if "reference.py" not in names:
         raise ProblemError(f"{folder}: no reference.py here, so this is not a run folder")
     reference = (folder / "reference.py").read_bytes()
-    entry = None
-    for candidate in own_entries():
-        path = candidate.directory / "reference.py"
-        if path.is_file() and path.read_bytes() == reference:
-            entry = candidate
+    same = [entry for entry in own_entries() if _bytes_of(entry.directory / "reference.py") == reference]
+    entry = same[-1] if same else None
     return Problem(
         name=entry.name if entry else folder.name,
         stem=folder.name,
@@ -233,15 +229,13 @@ def _run_folder(folder: Path, gpus: int) -> Problem:
         harness=entry.harness if entry else None,
         variant=None,
         files=tuple(TaskFile(name, None if name == "submission.py" else folder / name) for name in names),
-        tests=(),
-        benchmarks=(),
-        smoke=(),
-        timeouts=Timeouts(NEVER_S, NEVER_S, NEVER_S),
-        ranking_by="geom",
-        multi_gpu=gpus > 1,
         world_size=gpus,
-        description="",
+        timeouts=Timeouts(NEVER_S, NEVER_S, NEVER_S),
     )
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 def _is_open(fd: int) -> bool:

@@ -1,11 +1,14 @@
-"""The compiler that makes HIP code here, by name: for tables and reports."""
+"""The compiler that makes HIP code here, by name, and what is to be said of it: for tables and reports."""
 
 from __future__ import annotations
 
 import functools
 
+from cdna.compiler_notes import take as compiler_notes
 from cdna.errors import CdnaError
 from cdna.hip.compilers import choose
+
+__all__ = ["compiler_notes", "hip_compiler"]
 
 
 @functools.cache

@@ -20,8 +20,22 @@ from pathlib import Path
 
 from cdna.build import cache_dir
 from cdna.errors import CdnaError
-from cdna.triton.versions import interface_of
-from forge.device.base import Device, DeviceError
+from cdna.triton import known_faults
+from cdna.triton.linker import provide_linker
+from cdna.triton.versions import interface_of, minor_of
+from forge.device.base import DeviceError
+
+__all__ = [
+    "INSTALLED",
+    "VARIABLE",
+    "environment",
+    "folder_of",
+    "is_here",
+    "known_faults_of",
+    "provide_linker",
+    "take",
+    "wanted",
+]
 
 INSTALLED = "installed"
 VARIABLE = "FORGE_TRITON"  # what --triton says where a command has no such option, as in tests
@@ -33,11 +47,11 @@ HELP = (
 _WAY_OUT = "or take the installed one with --triton installed"
 
 
-def wanted(option: str | None, device: Device, of_runner: str | None, submission: bytes) -> str:
+def wanted(option: str | None, emulated: bool, of_runner: str | None, submission: bytes) -> str:
     """What to take: the option, else $FORGE_TRITON, else the runner's where a Triton kernel is emulated."""
     if said := option or os.environ.get(VARIABLE):
         return said
-    return of_runner if device.emulated and of_runner and b"triton" in submission else INSTALLED
+    return of_runner if emulated and of_runner and b"triton" in submission else INSTALLED
 
 
 def take(version: str, reason: str = "") -> None:
@@ -77,6 +91,11 @@ def folder_of(version: str, reason: str = "") -> Path | None:
 def is_here(version: str) -> bool:
     """Whether a version is installed, or in the cache, so that nothing need be brought."""
     return version in (INSTALLED, _public(installed_version())) or _place(version).is_dir()
+
+
+def known_faults_of(asm: dict[str, str], version: str) -> list[str]:
+    """What a version is known to make wrong of a compiled kernel; asm: its texts by stage, as Triton keeps them."""
+    return known_faults.texts_in(known_faults.notes_on(asm["ttgir"], asm["amdgcn"], minor_of(version)))
 
 
 def installed_version() -> str:

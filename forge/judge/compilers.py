@@ -1,4 +1,4 @@
-"""Which compilers make a submission's machine code, and which its leaderboard's: the option --triton."""
+"""Which compilers make a submission's code, and which its leaderboard's: option --triton, and what is said of it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,19 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 def take(option: str | None, problem: ProblemEntry, device: Device, submission: bytes) -> None:
     """Have this command's processes compile with the Triton that the option names, or the leaderboard's."""
+    version = triton_for(option, problem, device.emulated, submission)
+    triton_versions.take(version, "" if option else reason(problem))
+
+
+def triton_for(option: str | None, problem: ProblemEntry, emulated: bool, submission: bytes) -> str:
+    """The version that compiles, or "installed"."""
     runner = _runner(problem)
-    version = triton_versions.wanted(option, device, runner.tools["triton"].version if runner else None, submission)
-    triton_versions.take(version, "" if option else f"as {problem.name}'s leaderboard has")
+    return triton_versions.wanted(option, emulated, runner.tools["triton"].version if runner else None, submission)
+
+
+def reason(problem: ProblemEntry) -> str:
+    """Why a version that nobody named is brought."""
+    return f"as {problem.name}'s leaderboard has"
 
 
 def compiled_with(problem: ProblemEntry, device: Device, submission: bytes) -> str:

@@ -303,7 +303,7 @@ class WorkerProcess:
             if self.pid is not None:
                 os.kill(self.pid, signal.SIGABRT)
 
-    def read_stack(self, wait_s: float = 0.7) -> str:
+    def read_stack(self, wait_s: float = 2.0) -> str:
         """After `ask_for_stack`: the place in the run folder, "" if there is no answer in time."""
         deadline = time.monotonic() + wait_s
         while time.monotonic() < deadline and not self._has_ended():
@@ -330,12 +330,7 @@ def describe_exit(code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    what = {
-        "SIGSEGV": "segmentation fault",
-        "SIGABRT": "abort",
-        "SIGBUS": "bus error",
-        "SIGFPE": "arithmetic error",
-    }
+    what = {"SIGSEGV": "segmentation fault", "SIGABRT": "abort", "SIGBUS": "bus error", "SIGFPE": "arithmetic error"}
     meaning = what.get(name, "killed, as by the system when memory runs out" if name == "SIGKILL" else "")
     return f"the process died of {name}" + (f" ({meaning})" if meaning else "")
 

@@ -24,8 +24,8 @@ from forge.task.problem import ProblemError
 TICK_S = 0.1
 LOADING_S = 300.0  # for a worker to import torch and reference.py, on a machine however busy
 SLOW_REFERENCE_S = 30.0  # a passing case whose check took longer is not compared with the reference once more
-# How long other ranks may still report once one has broken off (the first cause may come second), and once
-# one has a wrong output, when all are near their end.
+# How long other ranks may still report once one has broken off (the first cause may come second), and once one has a
+# wrong output, when all are near their end, or has lost another, whose end is the cause.
 AFTER_ERROR_S, AFTER_FAIL_S = 0.5, 5.0
 MAX_PROCESSES = 1000  # below one evaluation; a parallel compiler starts hundreds
 BACK_TO_BACK_LIMIT_S = 60.0  # for calls in a row, beside the check: they are counted to take some seconds
@@ -33,14 +33,7 @@ GOODBYE_S = 20.0  # for a rank to leave its process group
 PORT_ATTEMPTS = 5
 
 # Texts of errors that say no more than that another rank is gone.
-SECOND_HAND = (
-    "Connection closed by peer",
-    "Connection reset",
-    "Broken pipe",
-    "Socket closed",
-    "NCCL",
-    "recvBytes",
-)
+SECOND_HAND = ("Connection closed by peer", "Connection reset", "Broken pipe", "Socket closed", "NCCL", "recvBytes")
 PORT_TAKEN = ("EADDRINUSE", "address already in use", "Address already in use")
 
 Progress = Callable[[str, float], None]  # (phase, seconds since the case began)
@@ -81,9 +74,12 @@ class RankAnswer(Generic[A]):
 
         Of ranks that hang, the one that is somewhere else than most is the one they wait for.
         """
-        second_hand = self.status is Status.ERROR and any(text in self.message for text in SECOND_HAND)
         order = {Status.TAMPERED: 0, Status.CRASH: 1, Status.ERROR: 2, Status.FAIL: 3, Status.TIMEOUT: 5}
-        return (4 if second_hand else order[self.status], self.beside, self.at_s)
+        return (4 if self.second_hand() else order[self.status], self.beside, self.at_s)
+
+    def second_hand(self) -> bool:
+        """Whether it only says that another rank is gone, which may take a moment to be seen on a busy machine."""
+        return self.status is Status.ERROR and any(text in self.message for text in SECOND_HAND)
 
 
 class WorkerPool:
@@ -284,8 +280,8 @@ class WorkerPool:
                     continue
                 answer = answers[event.worker] = self._answer(event, kind, now - started)
                 after = {Status.PASS: limit_s, Status.FAIL: AFTER_FAIL_S}
-                patience = after.get(answer.status, self.error_patience_s)
-                patience_ends = min(patience_ends, time.monotonic() + patience)
+                patience_s = AFTER_FAIL_S if answer.second_hand() else after.get(answer.status, self.error_patience_s)
+                patience_ends = min(patience_ends, time.monotonic() + patience_s)
             now = time.monotonic()
             waiting = [worker for worker in workers if worker not in answers]
             if ours and all(worker.phase == "import submission" for worker in waiting):

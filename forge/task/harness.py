@@ -141,11 +141,7 @@ AMD_MLA_DECODE = replace(
 # Practice problems, whose folders people bring along.
 PMPP = replace(AMD_MLA_DECODE, name="pmpp", source="the practice problems, first edition", copy="none", no_grad=False)
 PMPP_V2 = replace(
-    AMD,
-    name="pmpp_v2",
-    source="the practice problems, second edition",
-    clock="events",
-    l2_flush_bytes=256 * MIB,
+    AMD, name="pmpp_v2", source="the practice problems, second edition", clock="events", l2_flush_bytes=256 * MIB
 )
 TRIMUL = replace(PMPP_V2, name="trimul", source="the triangle multiplication problem's own evaluator", l2_flush_bytes=0)
 

@@ -53,7 +53,6 @@ class ProblemEntry:
 @dataclass(frozen=True)
 class ProblemSet:
     name: str
-    description: str
     problems: tuple[ProblemEntry, ...]
 
 
@@ -67,9 +66,9 @@ class TaskFile:
 
 @dataclass(frozen=True)
 class Timeouts:
-    test_s: float
-    benchmark_s: float
-    ranked_s: float
+    test_s: float = DEFAULT_TIMEOUT_S
+    benchmark_s: float = DEFAULT_TIMEOUT_S
+    ranked_s: float = DEFAULT_TIMEOUT_S
 
     def of_mode(self, mode: str) -> float:
         return {"test": self.test_s, "leaderboard": self.ranked_s}.get(mode, self.benchmark_s)
@@ -100,14 +99,13 @@ class Problem(ProblemEntry):
     """A problem with its folder read and checked."""
 
     files: tuple[TaskFile, ...]
-    tests: tuple[Case, ...]
-    benchmarks: tuple[Case, ...]
-    smoke: tuple[Case, ...]
-    timeouts: Timeouts
-    ranking_by: str
-    multi_gpu: bool
     world_size: int  # ranks: the N of MI300xN, or the largest world_size among the cases
-    description: str
+    tests: tuple[Case, ...] = ()
+    benchmarks: tuple[Case, ...] = ()
+    smoke: tuple[Case, ...] = ()
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    ranking_by: str = "geom"
+    multi_gpu: bool = False
     tolerance: dict[str, float] = field(default_factory=dict)
     floors: Floors | None = None
     published: tuple[Published, ...] = ()
@@ -303,7 +301,6 @@ def _read_folder(entry: ProblemEntry) -> Problem:
         ranking_by=ranking_by,
         multi_gpu=task.get("multi_gpu", bool, False),
         world_size=max([_ranks_of(gpus), *ranks]),
-        description=task.get("description", str, ""),
         tolerance={name: float(v) for name, v in tolerance.items()},
         floors=_floors(task),
         published=_published(task, len(benchmarks)),
@@ -350,7 +347,7 @@ def load_sets(root: Path = ROOT) -> tuple[ProblemSet, ...]:
                     variant=row.get("variant", str),
                 )
             )
-        sets.append(ProblemSet(group.get("name", str), group.get("description", str, ""), tuple(entries)))
+        sets.append(ProblemSet(group.get("name", str), tuple(entries)))
     names = [entry.name for group in sets for entry in group.problems]
     for name in names:
         if names.count(name) > 1:

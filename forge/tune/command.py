@@ -209,24 +209,20 @@ def tune_all(
             pool.close()
 
 
+@dataclasses.dataclass
 class CaseTuner:
     """One case: asks the ranks to try rows, and the trials log what is known already."""
 
-    def __init__(
-        self,
-        plan: EvalPlan,
-        pool: WorkerPool,
-        case: CaseSpec,
-        log: TrialsLog,
-        clock: str,
-        deadline: float | None,
-        table_digest: str,
-    ) -> None:
-        self.plan, self.pool, self.case, self.log = plan, pool, case, log
-        self.clock, self.deadline, self.table_digest = clock, deadline, table_digest
-        self.key: str | None = None
-        self.best_us: float | None = None
-        self.begun = False
+    plan: EvalPlan
+    pool: WorkerPool
+    case: CaseSpec
+    log: TrialsLog
+    clock: str
+    deadline: float | None
+    table_digest: str
+    key: str | None = None  # under which the submission looks its row up, as Python spells it
+    best_us: float | None = None
+    begun: bool = False
 
     def tune(self, table: Table, others: list[Row]) -> None:
         start = self.trial(None)

@@ -33,9 +33,9 @@ def store_sum_of_slices(
         if tl.atomic_add(arrived_ptr + tile, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1:
             tl.debug_barrier()
             total = tl.zeros_like(acc)
+            # The atomic has dropped what this CU and XCD had cached. A ".cv" load would wait for the one before it.
             for other in range(SPLIT_K):
-                part_ptr = partial_ptr + other * slice_elements
-                total += tl.load(part_ptr + offset, mask=inside, other=0.0, cache_modifier=".cv")
+                total += tl.load(partial_ptr + other * slice_elements + offset, mask=inside, other=0.0)
             tl.store(c_ptr + offset, total.to(c_ptr.dtype.element_ty), mask=inside)
             tl.store(arrived_ptr + tile, 0)
 

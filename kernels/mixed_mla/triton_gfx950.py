@@ -20,6 +20,7 @@ from kernels.common.tensor_checks import check_tensor
 from kernels.mixed_mla.triton_gfx950_tuning import DEFAULT, TUNING
 
 COMPUTE_UNITS = 256  # MI355X
+MOST_SPLITS = 64  # for shapes outside the table: beyond, merging takes longer than it saves
 HEADS = tl.constexpr(16)
 LATENT = tl.constexpr(512)  # columns that are key and value
 ROPE = tl.constexpr(64)  # columns that are key alone
@@ -103,20 +104,18 @@ def mla_merge_kernel(
     out_ptr,  # bf16 [rows][LATENT]
     n_rows,
     SPLITS: tl.constexpr,
+    PLACES: tl.constexpr,  # a power of two, SPLITS or more
 ):
     row = tl.program_id(0)
     latent = tl.arange(0, LATENT)
-    highest = tl.load(weight_ptr + row)
-    for split in range(1, SPLITS):
-        highest = tl.maximum(highest, tl.load(weight_ptr + split * n_rows + row))
-    highest = tl.where(highest == float("-inf"), 0.0, highest)  # a request without tokens
-    total = 0.0
-    acc = tl.zeros((LATENT,), dtype=tl.float32)
-    for split in range(SPLITS):
-        place = split * n_rows + row
-        share = tl.exp2(tl.load(weight_ptr + place) - highest)
-        acc += share * tl.load(partial_ptr + place.to(tl.int64) * LATENT + latent)
-        total += share
+    split = tl.arange(0, PLACES)
+    weight = tl.load(weight_ptr + split * n_rows + row, mask=split < SPLITS, other=float("-inf"))
+    highest = tl.max(weight, axis=0)
+    share = tl.exp2(weight - tl.where(highest == float("-inf"), 0.0, highest))  # all 0 for a request without tokens
+    place = (split * n_rows + row)[:, None].to(tl.int64) * LATENT + latent[None, :]
+    partial = tl.load(partial_ptr + place, mask=(split < SPLITS)[:, None], other=0.0)
+    acc = tl.sum(partial * share[:, None], axis=0)
+    total = tl.sum(share, axis=0)
     tl.store(out_ptr + row * LATENT + latent, (acc / tl.where(total == 0, 1.0, total)).to(tl.bfloat16))
 
 
@@ -149,8 +148,9 @@ def mla_decode(q, kv_data, qo_indptr, kv_indptr, config, row):
         num_stages=row["num_stages"],
     )
     if splits > 1:
-        n_rows = n_queries * HEADS.value
-        mla_merge_kernel[(n_rows,)](partial, weight, out, n_rows, SPLITS=splits, num_warps=1)
+        n_rows, places = n_queries * HEADS.value, triton.next_power_of_2(splits)
+        waves = max(1, places // 16)  # 128 registers a lane at most
+        mla_merge_kernel[(n_rows,)](partial, weight, out, n_rows, SPLITS=splits, PLACES=places, num_warps=waves)
     return out
 
 
@@ -183,7 +183,7 @@ def tuning_row(data):
         return TUNING[shape]
     blocks = triton.cdiv(config["kv_seq_len"], DEFAULT["BLOCK_KV"])
     wanted = triton.cdiv(COMPUTE_UNITS, max(1, config["batch_size"] * config["q_seq_len"]))
-    return {**DEFAULT, "SPLITS": max(1, min(blocks, wanted))}
+    return {**DEFAULT, "SPLITS": max(1, min(blocks, wanted, MOST_SPLITS))}
 
 
 def custom_kernel(data):

@@ -15,7 +15,7 @@ TUNING = {
     (128, 257, 7168,  256): {"BLOCK_M": 16, "GATE_UP_N": 64, "DOWN_N": 128, "BLOCK_K": 256, "num_warps": 4, "num_stages": 2},
     (512, 257, 7168,  256): {"BLOCK_M": 32, "GATE_UP_N": 64, "DOWN_N": 128, "BLOCK_K": 256, "num_warps": 4, "num_stages": 2},
     ( 16,  33, 7168,  512): {"BLOCK_M": 16, "GATE_UP_N": 64, "DOWN_N": 128, "BLOCK_K": 256, "num_warps": 4, "num_stages": 2},
-    (128,  33, 7168,  512): {"BLOCK_M": 32, "GATE_UP_N": 64, "DOWN_N": 128, "BLOCK_K": 256, "num_warps": 4, "num_stages": 2},
-    (512,  33, 7168,  512): {"BLOCK_M": 64, "GATE_UP_N": 64, "DOWN_N": 128, "BLOCK_K": 256, "num_warps": 4, "num_stages": 2},
-    (512,  33, 7168, 2048): {"BLOCK_M": 64, "GATE_UP_N": 64, "DOWN_N": 128, "BLOCK_K": 256, "num_warps": 4, "num_stages": 2},
+    (128,  33, 7168,  512): {"BLOCK_M": 16, "GATE_UP_N": 64, "DOWN_N": 128, "BLOCK_K": 256, "num_warps": 4, "num_stages": 2},
+    (512,  33, 7168,  512): {"BLOCK_M": 64, "GATE_UP_N": 128, "DOWN_N": 128, "BLOCK_K": 256, "num_warps": 4, "num_stages": 2},
+    (512,  33, 7168, 2048): {"BLOCK_M": 64, "GATE_UP_N": 128, "DOWN_N": 128, "BLOCK_K": 256, "num_warps": 4, "num_stages": 2},
 }

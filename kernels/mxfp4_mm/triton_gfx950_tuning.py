@@ -10,7 +10,7 @@ DEFAULT = {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 256, "SPLIT_K": 1, "num_warp
 
 SPACE = {
     "BLOCK_M": [16, 32, 64, 128], "BLOCK_N": [32, 64, 128], "BLOCK_K": [256, 512], "SPLIT_K": [1, 2, 4, 7, 14],
-    "num_warps": [1, 2, 4], "num_stages": [1, 2, 3],
+    "num_warps": [2, 4], "num_stages": [1, 2, 3],
 }
 
 TUNING = {

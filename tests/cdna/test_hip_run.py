@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.hip_programs import PROGRAMS, cdna, run
 
+pytestmark = pytest.mark.long
+
 
 def test_saxpy_on_both_archs() -> None:
     for arch in ("gfx942", "gfx950"):

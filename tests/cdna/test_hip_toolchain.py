@@ -19,6 +19,8 @@ from cdna.errors import CompileError, ToolchainError
 from cdna.hip import compilers, diagnostics, doctor, report, toolchain, verify
 from cdna.hip.toolchain import Toolchain, control_ir, find
 
+pytestmark = pytest.mark.long
+
 KERNELS = Path(__file__).parents[1] / "support" / "hip" / "kernels.hip"
 SCALE = """#include "scale.h"
 #include <hip/hip_runtime.h>

@@ -10,6 +10,8 @@ import cdna
 from tests.support import triton_kernels as kernels
 from tests.support.triton_at_hand import needs
 
+pytestmark = pytest.mark.long
+
 ARCHS = ("gfx942", "gfx950")
 FP8 = {
     "gfx942": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),

@@ -13,6 +13,8 @@ import cdna
 from tests.support import language_kernels as kernels
 from tests.support.triton_at_hand import AT_HAND, needs
 
+pytestmark = pytest.mark.long
+
 ARCHS = ("gfx942", "gfx950")
 FP8 = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
 
@@ -178,7 +180,7 @@ def test_batched_dot(arch, dtype, precision, limit):
     if precision == "bf16x3":
         needs(3, 6, "tl.dot by three bf16 products")
     if arch == "gfx950" and dtype in (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
-        needs(3, 7, "fp8 of gfx942 on gfx950, which is read as gfx950's own (docs/compilers.md),")
+        needs(3, 7, "fp8 for the second arch of a process (docs/compilers.md)")
     a, b = torch.randn(2, 32, 32).to(dtype), torch.randn(2, 32, 16).to(dtype)
     c = torch.zeros(2, 32, 16, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
     kernels.batched_dot[(1,)](a, b, c, 2, 32, 16, 32, precision)

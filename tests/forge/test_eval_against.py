@@ -28,6 +28,8 @@ from forge.task.harness import AMD, AMD_DISTRIBUTED
 from forge.task.problem import Timeouts, find_problem
 from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, RIGHT, ROOT, judge, run_command, write_problem
 
+pytestmark = pytest.mark.long
+
 DOUBLE = """
 import time
 def custom_kernel(x):
@@ -80,16 +82,17 @@ def test_the_slower_submission_shows_on_both_clocks(tmp_path: Path) -> None:
     pair, text = compare(tmp_path, DOUBLE.format(seconds=0.003), DOUBLE.format(seconds=0.012))
     assert pair.passed, text
     means = pair.geometric_means()
-    assert means.harness is not None and 1.5 < means.harness < 10, text
-    assert means.harness_median is not None and 1.5 < means.harness_median < 10, text
-    assert means.back_to_back is not None and 1.5 < means.back_to_back < 10, text
-    again = pair.run.cases[0].back_to_back
-    assert again is not None and again.calls == 20 and again.us is not None and 3e3 < again.us < 12e3
+    # Of 4, on a machine that sleeps no longer than it is told.
+    for clock in ("harness", "harness_median", "back_to_back"):
+        assert 1.1 < (means[clock] or 0) < 40, text
+    again, theirs = pair.run.cases[0].back_to_back, pair.their_run.cases[0].back_to_back
+    assert again is not None and again.calls == 20 and again.us is not None and again.us > 3e3
+    assert theirs is not None and theirs.us is not None and theirs.us > max(12e3, again.us)
     assert again.host_us is not None and 3e3 < again.host_us <= again.us  # asleep on the host all the time
     assert "theirs.py / ours, geometric mean of 2 cases" in text and "b2b us" in text
     assert " on the harness's clock, " in text and " by its medians, " in text
     written = pair.as_json(0, [])
-    assert written["against"]["geometric_means"]["harness"] == means.harness
+    assert written["against"]["geometric_means"]["harness"] == means["harness"]
     assert len(written["against"]["cases"]) == 2 and json.dumps(written, default=str)
 
 
@@ -174,7 +177,7 @@ def test_against_reference_on_an_emulated_device(tmp_path: Path) -> None:
     done, result = judge(tmp_path, RIGHT, "benchmark", "--against", "reference", "--cases", "0")
     assert done.returncode == 0, done.stdout
     assert result["against"]["verdict"] == "pass" and result["against"]["geometric_means"]["harness"] is None
-    assert "have no time here" in done.stdout or "has no time here" in done.stdout
+    assert "so a submission of those alone has no time here; no measurement and no score" in done.stdout
 
 
 @pytest.mark.parametrize(

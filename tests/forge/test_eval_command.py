@@ -16,6 +16,8 @@ from forge.task.problem import ProblemError, find_problem, load_sets
 from forge.task.score import published_scores
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT, TASK, judge, run_command, statuses, write_problem
 
+pytestmark = pytest.mark.long
+
 DEVICE = ("--device", "gfx942")
 
 
@@ -185,9 +187,11 @@ def custom_kernel(x):
 
 def test_a_device_that_cannot_be_had_is_not_the_submissions_fault(folder: Path) -> None:
     (folder / "submission.py").write_text(USES_TRITON)
+    # The cache is empty: a version of Triton that is not installed would have to be brought first.
     done = run_command(
-        "test", "problem", *DEVICE, cwd=folder, CDNA_CXX="/no/such/compiler", CDNA_CACHE_DIR=str(folder / "cache")
-    )
+        "test", "problem", *DEVICE, cwd=folder,
+        CDNA_CXX="/no/such/compiler", CDNA_CACHE_DIR=str(folder / "cache"), FORGE_TRITON="installed",
+    )  # fmt: skip
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
     assert "/no/such/compiler: no such program" in done.stderr
     # The same submission is right where there is a compiler.

@@ -9,6 +9,8 @@ import pytest
 from forge.judge.results import modelled_time
 from tests.support.evaltools import RIGHT, judge
 
+pytestmark = pytest.mark.long
+
 DOUBLES = """\
 import torch, triton, triton.language as tl
 

@@ -9,6 +9,8 @@ import pytest
 from forge.device.resources import waves_per_simd
 from tests.support.toy_check import Checked, check_toy, check_toy_alone
 
+pytestmark = pytest.mark.long
+
 TOP = """
 sets:
   - name: toys

@@ -24,6 +24,8 @@ from forge.tune.trials_log import Setting, TrialsLog, lines_of
 from tests.support.evaltools import ROOT
 from tests.support.prepared import run_evaluator
 
+pytestmark = pytest.mark.long
+
 SCRIPT = "tests/support/toy_tune.py"
 SET = """\
 sets:
@@ -277,9 +279,9 @@ def test_a_submission_that_cannot_run_is_told_each_time(toys: Path) -> None:
 def test_a_row_that_hangs_or_kills_its_process_is_bounded(toys: Path) -> None:
     table = toys / "kernels/toy/triton_tuning.py"
     table.write_text(TABLE.replace(SPACE_LINE, 'SPACE = {"PASSES": [40, 1], "MODE": ["right", "hang", "die"]}\n'))
-    said = tune(toys, "toy", "--device", "gfx942", "--timeout", "4")
+    said = tune(toys, "toy", "--device", "gfx942", "--timeout", "10")
     found = {trial["row"]["MODE"]: trial for trial in trials(toys) if trial["row"]}
-    assert found["hang"]["status"] == "timeout" and "no result after 4 s in custom_kernel" in found["hang"]["message"]
+    assert found["hang"]["status"] == "timeout" and "no result after 10 s in custom_kernel" in found["hang"]["message"]
     assert found["die"]["status"] == "crash" and "exit code 7" in found["die"]["message"]
     assert "1 crash, 1 timeout" in said
     assert "PASSES=1 BLOCK=64 MODE=right" in said
@@ -324,7 +326,7 @@ def test_times_on_both_clocks_and_again_what_is_best(toys: Path, monkeypatch: py
     assert tune_main(["toy", "--write", "--trials-log", "j.jsonl"], toys) == 0
     last = {(trial["row"] or {"MS": 0})["MS"]: trial for trial in trials(toys, path="j.jsonl")}
     assert {ms: trial["runs"] for ms, trial in last.items()} == {0: 2, 8: 1, 3: 2, 30: 1}
-    assert 3000 < last[3]["b2b_us"] < 7000 < last[8]["b2b_us"] and last[3]["harness_us"] > 3000
+    assert 3000 < last[3]["b2b_us"] < last[8]["b2b_us"] > 8000 and last[3]["harness_us"] > 3000  # a sleep may be longer
     assert last[30]["b2b_us"] > 30e3 and last[30]["harness_us"] is None  # not worth the time
     assert '    (4000,): {"MS": 3},  # ' in table.read_text() and "back to back" in table.read_text()
 

@@ -118,6 +118,8 @@ def test_what_the_default_chooses() -> None:
     assert variant.tuning_row(case.data())["SPLITS"] == 3  # 300 workgroups for 256 CUs
     case.config |= {"batch_size": 1000}
     assert variant.tuning_row(case.data())["SPLITS"] == 1
+    case.config |= {"batch_size": 1, "kv_seq_len": 100000}
+    assert variant.tuning_row(case.data())["SPLITS"] == 64
 
 
 def test_nan_in_a_token_reaches_its_request_alone() -> None:

@@ -18,6 +18,8 @@ from forge.device import resolve
 from kernels.common.symmetric_heap import HeapError, creation_timeout_s, heap_timeout_s
 from tests.support.prepared import run_prepared
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 KERNELS = ROOT / "benchmarks" / "heap_kernels.hip"
 

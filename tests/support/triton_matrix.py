@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from cdna import ARCHS
-from forge.commands.columns import aligned
+from forge.console import aligned
 from forge.device import triton_versions
 from forge.device.base import DeviceError
 
@@ -52,7 +52,7 @@ def outcomes(version: str) -> tuple[Counter[tuple[str, str]], list[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("versions", metavar="VERSION", nargs="*", help=f"default: {' '.join(VERSIONS)}")
-    rows = [("Triton", "arch", "passed", "skipped", "failed")]
+    rows: list[tuple[str, ...]] = [("Triton", "arch", "passed", "skipped", "failed")]
     every_failure = []
     for version in parser.parse_args().versions or VERSIONS:
         try:

@@ -1,6 +1,6 @@
-"""Two small kernels, one in Gluon, and what surrounds them, each through an interface in which versions of Triton differ.
+"""Small kernels and what surrounds them, each through an interface in which versions of Triton differ.
 
-A program: `python -m tests.support.version_kernels ARCH ...`, with the version to try on the path, prints what it tried.
+A program: `python -m tests.support.version_kernels ARCH ...`, with the version to try on the path.
 """
 
 import sys
