@@ -248,7 +248,7 @@ def executed_share(m: int, n: int, k: int, row: hip.Row) -> float:
     counts = []
     for depth in (512, 1024):
         _, record = hip.run(program(), hip.make_inputs(*small, depth), hip.Row(row.tile, 1, 1))
-        counts.append((record.by_class["matrix"], record.wave_instructions))
+        counts.append((record.by_unit["matrix"], record.wave_instructions))
     return (counts[1][0] - counts[0][0]) / (counts[1][1] - counts[0][1])
 
 

@@ -129,7 +129,7 @@ int main(int n, char** words) {
 def run_occupancy(folder: Path, model: str, arch: str, *sizes: int) -> subprocess.CompletedProcess[str]:
     source = folder / "occupancy.hip"
     source.write_text(OCCUPANCY)
-    command = [build_program([source], arch), *map(str, sizes)]
+    command = [str(build_program([source], arch)), *map(str, sizes)]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "CDNA_CARD": model})
 
 
