@@ -12,14 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import checks as _checks
+from . import model
 from .cards import ARCHS, Card, get_card
 from .checks import CheckError, Finding, findings
 from .counters import Counters, counting
 from .engine import LaunchRecord, as_card, take_records
 from .engine import ordered as _ordered
 from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
+
+if TYPE_CHECKING:
+    from .code_objects.module import Module
 
 __all__ = [
     "ARCHS",
@@ -38,6 +44,8 @@ __all__ = [
     "findings",
     "get_card",
     "install",
+    "load",
+    "model",
     "stats",
 ]
 
@@ -57,10 +65,10 @@ def device(
     the card's order, None what $CDNA_ORDER_SEED says. card: the model to emulate ("MI325X"); None: what $CDNA_CARD
     says, else the arch's usual one.
     """
-    from .triton_driver import Installation
+    from . import triton
 
     with _checks.use(checks, raises), _ordered(order_seed), as_card(arch, card):
-        installation = Installation(arch)
+        installation = triton.install(arch)
         try:
             yield installation.driver.arch
         finally:
@@ -69,9 +77,16 @@ def device(
 
 def install(arch: str) -> Card:
     """Make the emulated `arch` Triton's device for the rest of the process."""
-    from .triton_driver import Installation
+    from . import triton
 
-    return Installation(arch).driver.arch
+    return triton.install(arch).driver.arch
+
+
+def load(source: str | Path | bytes, arch: str | None = None) -> Module:
+    """Load a code object: a .co or .hsaco file, a bundle, or its bytes. See code_objects.module."""
+    from .code_objects.module import load as load_module
+
+    return load_module(source, arch)
 
 
 def stats() -> list[LaunchRecord]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from .cards import ARCHS
+from .code_objects import command as code_objects
 from .errors import CdnaError
 
 
@@ -92,7 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="threads of a workgroup (default: what the kernel was compiled for)",
     )
     report.add_argument("--dynamic-lds", type=int, default=0, metavar="BYTES", help="LDS that the launch adds")
-    report.add_argument("file", type=Path, help="AMDGCN assembly (.s), HIP source, or Python file that builds HIP")
+    report.add_argument("file", type=Path, help="AMDGCN assembly (.s) or HIP source")
     coverage = commands.add_parser(
         "coverage",
         help="which of the card's instructions are implemented and tested",
@@ -101,6 +102,7 @@ def build_parser() -> argparse.ArgumentParser:
     coverage.add_argument("--arch", choices=ARCHS, help="one card (default: both)")
     coverage.add_argument("--missing", action="store_true", help="list only what is not tested or not implemented")
     coverage.add_argument("--json", type=Path, metavar="FILE", help="also write the lists to a file")
+    code_objects.add_commands(commands)
     commands.add_parser(
         "doctor",
         help="what was found of compilers and headers, and what to install",
@@ -143,27 +145,26 @@ def main(argv: list[str] | None = None) -> int:
             )
             return 0
         if arguments.command == "report":
-            from .hip.report import assembly_of, report, report_python
+            from .hip.report import assembly_of, report
 
             if arguments.threads < 0 or arguments.threads > 1024:
                 raise CdnaError(f"--threads {arguments.threads}: a workgroup has 1 to 1024 threads")
-            if arguments.file.suffix == ".py":
-                wrong = report_python(
-                    arguments.file, arguments.arch, sys.stdout, arguments.threads, arguments.dynamic_lds
-                )
-            else:
-                arch, text = assembly_of(
-                    arguments.file,
-                    arguments.arch,
-                    arguments.include_dirs,
-                    arguments.defines,
-                    arguments.std,
-                    extra_flags(arguments),
-                )
-                wrong = report(text, arch, sys.stdout, arguments.threads, arguments.dynamic_lds)
+            arch, text = assembly_of(
+                arguments.file,
+                arguments.arch,
+                arguments.include_dirs,
+                arguments.defines,
+                arguments.std,
+                extra_flags(arguments),
+            )
+            wrong = report(text, arch, sys.stdout, arguments.threads, arguments.dynamic_lds)
             for line in wrong:
                 print(f"cdna: {line}", file=sys.stderr)
             return 1 if wrong else 0
+        if arguments.command == "dump":
+            return code_objects.dump(arguments.file, arguments.arch, sys.stdout)
+        if arguments.command == "launch":
+            return code_objects.launch(arguments, sys.stdout)
         if arguments.command == "coverage":
             from .coverage import report as coverage_report
 

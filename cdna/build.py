@@ -41,6 +41,12 @@ def cache_dir() -> Path:
     return Path(os.environ.get("CDNA_CACHE_DIR") or Path.home() / ".cache" / "cdna")
 
 
+def zig_binary() -> str | None:
+    """The program in pip's package ziglang; None where that is not installed."""
+    zig = importlib.util.find_spec("ziglang")
+    return str(Path(zig.origin).parent / "zig") if zig is not None and zig.origin else None
+
+
 def find_compiler() -> tuple[list[str], list[str]]:
     """(compile command, link command) of the first usable compiler; ToolchainError where there is none."""
     chosen = os.environ.get("CDNA_CXX")
@@ -48,9 +54,8 @@ def find_compiler() -> tuple[list[str], list[str]]:
         if not shutil.which(chosen):
             raise ToolchainError(f"CDNA_CXX={chosen}: no such program; point it at clang++ (17 or later), or unset it")
         return [chosen], [chosen, "-shared"]
-    zig = importlib.util.find_spec("ziglang")
-    if zig is not None and zig.origin:
-        binary = str(Path(zig.origin).parent / "zig")
+    binary = zig_binary()
+    if binary is not None:
         return [binary, "c++", "-target", f"{platform.machine()}-linux-gnu", "-nostdinc++"], [
             binary,
             "ld.lld",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from . import checks, counters, launch_log
-from .asm import source_line
+from .asm import AsmFile, source_line
 from .build import engine_library
 from .cards import ARCHS, Card, get_card
 from .decode import RECORD
@@ -171,8 +171,9 @@ def take_records(reader: str = "user") -> list[LaunchRecord]:
 class Program:
     """A decoded assembly file, loaded."""
 
-    def __init__(self, text: str) -> None:
-        builder = ImageBuilder(text, engine().ops)
+    def __init__(self, source: str | AsmFile) -> None:
+        """source: assembly text, or what a code object was read into."""
+        builder = ImageBuilder(source, engine().ops)
         image = builder.build()
         self.asm, self.arch, self.n_vgpr = builder.asm, builder.arch, builder.decoder.n_vgpr
         message = ctypes.create_string_buffer(256)

@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Mapping
 
-from .asm import AsmFile, parse, source_line
+from .asm import AsmFile, arch_in, parse, source_line
 from .cards import check_arch, get_card
 from .decode import RECORD, Decoder, Symbolic
 from .errors import UnsupportedInstruction
@@ -62,9 +62,9 @@ def _text(text: str) -> bytes:
 class ImageBuilder:
     """Builds the image of one assembly file; `ops` is the engine's table for its arch (mnemonic -> (op, signature))."""
 
-    def __init__(self, text: str, ops_of_arch: Mapping[str, Mapping[str, tuple[int, str]]]) -> None:
-        self.asm: AsmFile = parse(text)
-        self.arch = check_arch(self.asm.target.rsplit("--", 1)[-1].split(":")[0])
+    def __init__(self, source: str | AsmFile, ops_of_arch: Mapping[str, Mapping[str, tuple[int, str]]]) -> None:
+        self.asm: AsmFile = parse(source) if isinstance(source, str) else source
+        self.arch = check_arch(arch_in(self.asm.target))
         self._sections = {name: i for i, name in enumerate(self.asm.sections)}
         self.decoder = Decoder(self.asm, dict(ops_of_arch[self.arch]), self._symbol)
 

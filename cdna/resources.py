@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from .asm import arch_in
 from .cards import check_arch, get_card
 from .decode import base_mnemonic
 from .engine import engine
@@ -46,11 +47,12 @@ def waves_per_simd(arch: str, vgprs: int, sgprs: int, lds_bytes: int, waves_per_
 
 def read_target(text: str) -> str:
     """The arch that assembly is for; ToolchainError where it is not AMDGCN assembly of an arch known here."""
-    found = re.search(r'^\s*\.amdgcn_target\s+"[\w-]*--(gfx\w+)', text, re.MULTILINE)
-    if not found:
+    found = re.search(r'^\s*\.amdgcn_target\s+"([^"]*)"', text, re.MULTILINE)
+    arch = arch_in(found[1]) if found else ""
+    if not arch:
         raise ToolchainError("not AMDGCN assembly: it has no .amdgcn_target")
     try:
-        return check_arch(found[1])
+        return check_arch(arch)
     except ValueError as error:
         raise ToolchainError(str(error)) from None
 

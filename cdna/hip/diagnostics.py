@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from .compilers import INCLUDE_DIR
+from .compilers import LIBRARIES_DIR
 
 _MESSAGE = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<text>.*)$")
 _PLACE = re.compile(r"^(?:In file included from )?(?P<file>[^\s:][^:\n]*):(?P<line>\d+):")
@@ -96,7 +96,7 @@ def _about_missing(text: str) -> str:
     folder = re.split(r"[/.]", found["header"])[0].lower() if found else ""
     if folder not in _LIBRARIES:
         return ""
-    what = "is not part" if not (INCLUDE_DIR / folder).is_dir() else "is, without this header, part"
+    what = "is not part" if not (LIBRARIES_DIR / folder).is_dir() else "is, without this header, part"
     return f"; {_LIBRARIES[folder]} {what} of the emulated device: give its headers with -I, or leave it out"
 
 
@@ -107,7 +107,7 @@ def _about_part(text: str) -> str:
         return ""
     name, space = found.groups()
     library = _NAMESPACES.get(space) or ("hipBLASLt" if _HIPBLASLT_NAME.match(name) else ROCM_LIBRARIES.get(space))
-    if library is None or not (INCLUDE_DIR / library.lower()).is_dir() and not (INCLUDE_DIR / str(space)).is_dir():
+    if library is None or not (LIBRARIES_DIR / library.lower()).is_dir() and not (LIBRARIES_DIR / str(space)).is_dir():
         return ""
     return f"; what the emulated device has of {library} is without {name}: give the library's headers with -I or CPATH"
 

@@ -1,9 +1,10 @@
 """Builds the stand-in HIP runtime (runtime/*.cpp), a libamdhip64.so on top of the engine, once per machine; and, for
-programs that call it, a libhipblaslt.so (hipblaslt/*.cpp)."""
+programs that call it, a libhipblaslt.so (libraries/hipblaslt/host/*.cpp)."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -23,11 +24,11 @@ from ..build import (
     generated_headers,
 )
 from ..errors import ToolchainError
-from .compilers import INCLUDE_DIR, triton_files
+from .compilers import INCLUDE_DIR, LIBRARIES_DIR, package_dir, triton_files
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
 NAME = "libamdhip64.so"
-BLAS_DIR = Path(__file__).parent / "hipblaslt"
+BLAS_DIR = LIBRARIES_DIR / "hipblaslt"
 BLAS_NAME = "libhipblaslt.so"
 
 
@@ -48,10 +49,22 @@ def runtime_library() -> Path:
 
 
 def blas_library() -> Path:
-    """Path of the built libhipblaslt.so, likewise. Only programs that call it need it."""
+    """Path of the built libhipblaslt.so, likewise. Only programs that call it need it; it multiplies by numpy's
+    OpenBLAS."""
     flags = ["-O3", "-ffp-contract=fast", "-fno-threadsafe-statics", "-D_LIBCPP_REMOVE_TRANSITIVE_INCLUDES"]
-    folders = [BLAS_DIR, INCLUDE_DIR / "hipblaslt"]
-    return _built(BLAS_NAME, "hipblaslt", "hipBLASLt", folders, flags, [runtime_library()])
+    flags.append(f"-DOPENBLAS={json.dumps(str(_openblas()))}")
+    return _built(BLAS_NAME, "hipblaslt", "hipBLASLt", [BLAS_DIR / "host", BLAS_DIR], flags, [runtime_library()])
+
+
+def _openblas() -> Path:
+    """The OpenBLAS that numpy's wheel brings: with 64-bit sizes, and names that begin with scipy_."""
+    numpy = package_dir("numpy")
+    found = sorted(numpy.parent.glob("numpy.libs/libscipy_openblas64_*.so")) if numpy else []
+    if not found:
+        raise ToolchainError(
+            "hipBLASLt's products are OpenBLAS's, which numpy's wheel brings, and it is not there: `pip install numpy`"
+        )
+    return found[0]
 
 
 def libraries_called_by(objects: Sequence[Path], flags: Sequence[str] = ()) -> list[str]:
@@ -98,10 +111,7 @@ def _built(
         print(f"cdna: building the {what} (once per machine) ...", file=sys.stderr, flush=True)
         includes = [
             *(f"-I{place}" for place in folders),
-            "-isystem",
-            str(INCLUDE_DIR),
-            "-isystem",
-            str(hip.include),
+            *(word for place in (INCLUDE_DIR, LIBRARIES_DIR, hip.include) for word in ("-isystem", str(place))),
         ]
 
         def compile_one(source: Path) -> Path:

@@ -28,6 +28,7 @@ from .beginnings import Beginnings
 from .compilers import Compiler, choose, environment, hip_version, zigs_cxx_library_is_built
 from .diagnostics import explain
 from .results import Results, digest_of, results_folder, stored
+from .runner_clang import warn_of_newer
 
 CODE_OBJECT_VERSION = 5  # what Triton makes too: so kernels of both get their hidden arguments at the same places
 # With "." for the folder of compilation, debug information names every file in full.
@@ -72,6 +73,7 @@ class Toolchain:
         """As device_asm; where the assembly lies in the cache."""
         arch = _known(arch)
         user = _user_flags(include_dirs, defines, std, extra)
+        warn_of_newer(self.compiler, source, arch, user)
         return self._compile(
             source,
             self._device_flags(arch, extra),
@@ -93,6 +95,7 @@ class Toolchain:
     ) -> Path:
         """Relocatable device code of a source (-fgpu-rdc), for `link_device`."""
         user = _user_flags(include_dirs, defines, std, extra)
+        warn_of_newer(self.compiler, source, arch, user)
         return self._compile(
             source, self._device_flags(_known(arch), extra), user, ["-emit-llvm", "-c"], include_dirs, ".bc"
         )

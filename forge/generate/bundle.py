@@ -1,21 +1,25 @@
-"""Bundles a variant with everything it takes from kernels.common and from its tuning table.
+"""Bundles a variant with everything it takes from kernels.common and from its problem's own folder.
 
 Modules follow each other so that each stands after those it imports; inside one, statements keep their order.
 The variant is taken whole, other modules as far as they are used. All names end up in one module, so:
 - what an import renamed (`import a as b`, `import module as m` and `m.a`) is written back to its own name;
 - a name that two files give two meanings is refused, with both places;
 - `NAME = hip_source("file")` becomes that file's text, its local includes taken in (flatten.py).
+Two variants, of AMD's GPU and of another, become one file: what both use, then what each has to itself in a branch.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import io
 import sys
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from forge.generate.archs import refuse_other_arch
 from forge.generate.flatten import Flattener, in_quotes
 from forge.generate.pysource import Chunk, GenerationError, Import, Module, Statement, chunk, error_at, load_module
 
@@ -35,10 +39,19 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Branch:
+    """What only one of two GPUs' variants takes."""
+
+    imports: tuple[str, ...]
+    sections: tuple[Section, ...]  # the variant's comes last
+
+
+@dataclass(frozen=True)
 class Bundle:
     head: Chunk | None  # the variant's docstring, and comments above its first import
     imports: tuple[str, ...]  # merged; groups are set apart by an empty line
-    sections: tuple[Section, ...]  # the variant's comes last
+    sections: tuple[Section, ...]  # the variant's comes last; of two variants, what both take
+    branches: tuple[Branch, ...]  # none, or of AMD's variant and of the other
     written: tuple[Chunk, ...]  # all that went into it, as its authors wrote it
     sources: tuple[str, ...]  # paths, in the order of the sections, then HIP files
 
@@ -69,7 +82,7 @@ class Bundler:
         self.kept_imports: dict[str, set[Import]] = {}
         self.renames: dict[str, list[Rename]] = {}
         self.hip_texts: dict[str, list[HipText]] = {}
-        self.table = variant.removesuffix(".py").replace("/", ".") + "_tuning"
+        self.folder = ".".join(variant.split("/")[:2])  # kernels.<stem>
         self.variant = self.load(variant, ())
 
     # ------------------------------------------------------------ finding modules
@@ -105,7 +118,7 @@ class Bundler:
                 module.path,
                 item.line,
                 f"imports {item.module}, which the leaderboard's machine lacks: "
-                "kernels import torch, triton, the standard library and kernels.common",
+                "kernels import torch, triton, the standard library, kernels.common and their own folder",
             )
 
     def local_modules(self, module: Module, item: Import) -> list[str]:
@@ -114,15 +127,16 @@ class Bundler:
             return []
         submodule = f"{item.module}.{item.name}"
         wanted = submodule if item.name and self.path_of(submodule) else item.module
-        if not self.path_of(wanted):
+        path = self.path_of(wanted)
+        if not path:
             raise error_at(module.path, item.line, f"no module {wanted}: {wanted.replace('.', '/')}.py does not exist")
-        if not (wanted == "kernels.common" or wanted.startswith("kernels.common.") or wanted == self.table):
+        if not f"{wanted}.".startswith(("kernels.common.", f"{self.folder}.")):
             raise error_at(
                 module.path,
                 item.line,
-                f"imports {wanted}: a variant may take from kernels.common and from "
-                f"its own tuning table ({self.table}) only",
+                f"imports {wanted}: a kernel may take from kernels.common and from its own folder ({self.folder}) only",
             )
+        refuse_other_arch(module.path, item.line, f"imports {wanted}", path)
         return [wanted]
 
     # ------------------------------------------------------------ what is needed
@@ -243,31 +257,44 @@ class Bundler:
 
     # ------------------------------------------------------------ putting together
 
-    def bundle(self) -> Bundle:
-        self.keep_all()
-        self.refuse_clashes()
-        used = [m for m in self.modules.values() if self.kept[m.name] or self.kept_imports[m.name]]
-        others = [m for m in used if m is not self.variant]
-        imports = [i for m in used for i in self.kept_imports[m.name]]
-        lines = {(m.path, i.line): chunk(m, i.line, i.line) for m in used for i in self.kept_imports[m.name]}
-        heads = [m.head for m in others if m.head]
-        future = {name for m in used for name in m.future}
-        about = {m.name: tuple((m.docstring or "").splitlines()) for m in others}
-        hip = [text for m in used for text in self.hip_texts[m.name]]
-        written = [*heads, *(lines[key] for key in sorted(lines))]
-        written += [self.variant.head] if self.variant.head else []
-        written += [c for m in used for c in self.chunks_of(m, self.edits_of(m))]
-        written += [c for text in hip for c in text.chunks]
-        return Bundle(
-            self.variant.head,
-            tuple(merged_imports(imports, future)),
-            tuple(
-                Section(m.path, about.get(m.name, ()), tuple(self.chunks_of(m, self.edits_of(m, hip=True))))
-                for m in used
-            ),
-            tuple(written),
-            tuple(dict.fromkeys([*(m.path for m in used), *(path for text in hip for path in text.sources)])),
+    def used(self) -> list[Module]:
+        return [m for m in self.modules.values() if self.kept[m.name] or self.kept_imports[m.name]]
+
+    def take_also(self, other: Bundler) -> None:
+        """Keep of the modules that another bundler uses as well what that one keeps of them."""
+        for name in self.kept.keys() & other.kept.keys():
+            lines = {statement.first_line for statement in other.kept[name]}
+            known = {statement.first_line for statement in self.kept[name]}
+            self.kept[name] += [s for s in self.modules[name].statements if s.first_line in lines - known]
+            self.kept_imports[name] |= other.kept_imports[name]
+            self.renames[name] += other.renames[name]
+
+    def imports_of(self, modules: Iterable[Module]) -> list[Import]:
+        return [i for m in modules for i in sorted(self.kept_imports[m.name], key=lambda i: i.line)]
+
+    def sections_of(self, modules: Iterable[Module], head: Module | None) -> tuple[Section, ...]:
+        """head: the module whose docstring stands on top of the file."""
+        return tuple(
+            Section(
+                m.path,
+                () if m is head else tuple((m.docstring or "").splitlines()),
+                tuple(self.chunks_of(m, self.edits_of(m, hip=True))),
+            )
+            for m in modules
         )
+
+    def written(self) -> list[Chunk]:
+        """All that is taken, as its authors wrote it."""
+        used = self.used()
+        lines = {(m.path, i.line): chunk(m, i.line, i.line) for m in used for i in self.kept_imports[m.name]}
+        written = [m.head for m in [*(m for m in used if m is not self.variant), self.variant] if m.head]
+        written += [lines[key] for key in sorted(lines)]
+        written += [c for m in used for c in self.chunks_of(m, self.edits_of(m))]
+        return written + [c for m in used for text in self.hip_texts[m.name] for c in text.chunks]
+
+    def sources(self) -> list[str]:
+        used = self.used()
+        return [*(m.path for m in used), *(p for m in used for text in self.hip_texts[m.name] for p in text.sources)]
 
     def chunks_of(self, module: Module, edits: dict[int, list[tuple[int, int, str]]]) -> Iterator[Chunk]:
         """The kept statements' lines with the comments above them, adjoining ones as one chunk."""
@@ -358,9 +385,51 @@ class Bundler:
                         )
 
 
-def bundle_python(root: Path, variant: str) -> Bundle:
-    """Bundle the variant at `variant` (relative to root, with slashes)."""
-    return Bundler(root, variant).bundle()
+def bundle_python(root: Path, variant: str, also: str | None = None) -> Bundle:
+    """Bundle the variant at `variant` (relative to root, with slashes), with that of another GPU where asked."""
+    bundlers = [Bundler(root, path) for path in (variant, also) if path]
+    for bundler in bundlers:
+        bundler.keep_all()
+    for bundler in bundlers:
+        for other in bundlers:
+            if other is not bundler:
+                bundler.take_also(other)
+        bundler.refuse_clashes()
+    first, used = bundlers[0], [bundler.used() for bundler in bundlers]
+    future = {name for modules in used for m in modules for name in m.future}
+    written = tuple(c for bundler in bundlers for c in bundler.written())
+    sources = tuple(dict.fromkeys(path for bundler in bundlers for path in bundler.sources()))
+    if not also:
+        imports = tuple(merged_imports(first.imports_of(used[0]), future))
+        sections = first.sections_of(used[0], first.variant)
+        return Bundle(first.variant.head, imports, sections, (), written, sources)
+    of_both = {m.path for m in used[0]} & {m.path for m in used[1]}
+    shared = [m for m in used[0] if m.path in of_both]
+    on_top = [Import("torch", "torch", None, 0), *first.imports_of(shared)]
+    known = {(i.bound, i.target) for i in on_top}
+    branches = []
+    for bundler, modules in zip(bundlers, used):
+        own = [m for m in modules if m.path not in of_both]
+        imports = [i for i in bundler.imports_of(own) if (i.bound, i.target) not in known]
+        branches.append(Branch(tuple(merged_imports(imports, set())), bundler.sections_of(own, first.variant)))
+    return Bundle(
+        first.variant.head,
+        tuple(merged_imports(on_top, future)),
+        first.sections_of(shared, None),
+        tuple(branches),
+        written,
+        sources,
+    )
+
+
+def indented(text: str) -> str:
+    """Statements four columns further in. What a string goes on with on further lines stays as it is."""
+    inside: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text + "\n").readline):
+        if token.type not in (tokenize.INDENT, tokenize.DEDENT, tokenize.NEWLINE, tokenize.NL, tokenize.ENDMARKER):
+            inside |= {*range(token.start[0] + 1, token.end[0] + 1)}
+    lines = enumerate(text.split("\n"), start=1)
+    return "\n".join(line if number in inside or not line else f"    {line}" for number, line in lines)
 
 
 def merged_imports(imports: list[Import], future: set[str]) -> Iterator[str]:

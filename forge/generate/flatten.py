@@ -2,7 +2,7 @@
 
 Each `#include "..."` is replaced, once, by that file between #line directives, so that the compiler on the
 leaderboard's machine names our files in its messages. `#include <...>` stays where it is. Local includes are
-looked for beside the file that asks, then in kernels/common/.
+looked for beside the file that asks, then in kernels/common/, and may not be of another GPU (archs.py).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from forge.generate.archs import refuse_other_arch
 from forge.generate.pysource import Chunk, GenerationError, error_at
 
 _LOCAL_INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]*)"')
@@ -66,7 +67,9 @@ class Flattener:
         for folder in (Path(path).parent, Path("kernels/common")):
             candidate = self.root / folder / name
             if candidate.is_file():
-                return candidate.resolve().relative_to(self.root.resolve()).as_posix()
+                found = candidate.resolve().relative_to(self.root.resolve()).as_posix()
+                refuse_other_arch(path, line, asked, found)
+                return found
         raise error_at(
             path,
             line,

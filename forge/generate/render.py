@@ -11,7 +11,8 @@ from pathlib import Path
 import jinja2
 
 from forge.generate import rules
-from forge.generate.bundle import bundle_python
+from forge.generate.archs import FOLDERS, check_also, name_and_arch
+from forge.generate.bundle import bundle_python, indented
 from forge.generate.flatten import Flattener, entry_declaration, in_quotes
 from forge.generate.pysource import GenerationError
 from forge.generate.tuning import check_table, table_path
@@ -20,14 +21,15 @@ from forge.task.problem import ROOT, ProblemEntry
 # Of the generated file's form; raised when a change here or in templates/ changes what is generated.
 VERSION = 1
 
-# HIP files that a Python variant takes in are no variants themselves.
+# Files of a problem's folder that another one there takes in are no variants themselves.
 _HIP_SOURCE = re.compile(r"\bhip_source\(\s*[\"']([^\"'\n]+)[\"']")
+_OWN_MODULE = r"\bkernels\.{stem}\.(\w+)|\bfrom\s+\.(\w+)\s+import\b"
 
 
 @dataclass(frozen=True)
 class Variant:
-    name: str  # triton
-    path: str  # kernels/fp8_mm/triton.py; relative to the root, with slashes
+    name: str  # triton: as it is asked for, whatever the GPU
+    path: str  # kernels/fp8_mm/triton_gfx942.py; relative to the root, with slashes
 
 
 @dataclass(frozen=True)
@@ -41,23 +43,33 @@ class Submission:
     text: str
     variant: Variant
     sources: tuple[Source, ...]
+    also: Variant | None = None  # the same variant for another GPU, which is in the text as well
+
+
+def kernel_files(stem: str, root: Path) -> list[str]:
+    """Files of kernels/<stem>/ that may be variants, of whatever GPU."""
+    folder = root / "kernels" / stem
+    python = sorted(p for p in folder.glob("*.py") if not p.stem.startswith("_"))
+    texts = [path.read_text(errors="replace") for path in python]
+    modules = re.compile(_OWN_MODULE.format(stem=stem))
+    parts = {name for text in texts for name in _HIP_SOURCE.findall(text)}
+    parts |= {f"{a or b}.py" for text in texts for a, b in modules.findall(text)}
+    files = [*python, *sorted(folder.glob("*.hip"))]
+    return [p.relative_to(root).as_posix() for p in files if p.name not in parts and not p.stem.endswith("_tuning")]
 
 
 def variants_of(entry: ProblemEntry, root: Path = ROOT) -> dict[str, Variant]:
-    """The variants that kernels/<stem>/ holds, by name."""
-    folder = root / "kernels" / entry.stem
+    """The variants that kernels/<stem>/ holds for the problem's GPU, by name."""
     variants: dict[str, Variant] = {}
-    python = sorted(folder.glob("*.py"))
-    parts = {name for path in python for name in _HIP_SOURCE.findall(path.read_text(errors="replace"))}
-    for path in sorted([*python, *(p for p in folder.glob("*.hip") if p.name not in parts)]):
-        if path.stem.startswith("_") or path.name.endswith("_tuning.py"):
+    for path in kernel_files(entry.stem, root):
+        name, arch = name_and_arch(path)
+        if arch not in (None, entry.arch):
             continue
-        variant = Variant(path.stem, path.relative_to(root).as_posix())
-        if path.stem in variants:
+        if name in variants:
             raise GenerationError(
-                f"{variants[path.stem].path} and {variant.path} are both the variant {path.stem!r}: rename one"
+                f"{variants[name].path} and {path} are both the variant {name!r} for {entry.arch}: rename one"
             )
-        variants[path.stem] = variant
+        variants[name] = Variant(name, path)
     return variants
 
 
@@ -67,9 +79,16 @@ def pick_variant(entry: ProblemEntry, name: str | None, root: Path = ROOT) -> Va
     wanted = name or entry.variant or ""
     if wanted in variants:
         return variants[wanted]
+    for path in kernel_files(entry.stem, root):
+        of_name, arch = name_and_arch(path)
+        if of_name == wanted:
+            raise GenerationError(
+                f"{entry.name} runs on {entry.arch}, and its variant {wanted!r} is for {arch} ({path}): "
+                f"write kernels/{entry.stem}/{wanted}_{entry.arch}.py"
+            )
     if not variants:
         raise GenerationError(
-            f"{entry.name} has no kernel yet: kernels/{entry.stem}/ holds no variant "
+            f"{entry.name} has no kernel yet: kernels/{entry.stem}/ holds no variant for {entry.arch} "
             "(docs/adding-a-kernel.md says how to write one)"
         )
     has = ", ".join(variants)
@@ -78,27 +97,49 @@ def pick_variant(entry: ProblemEntry, name: str | None, root: Path = ROOT) -> Va
     raise GenerationError(f"task.yml names the default variant {wanted!r} for {entry.name}, which has: {has}")
 
 
-def generate(entry: ProblemEntry, variant_name: str | None = None, root: Path = ROOT) -> Submission:
-    """The submission's text. It depends on nothing but the sources: no time, no absolute path."""
+def also_variant(entry: ProblemEntry, variant: Variant, also: str, root: Path = ROOT) -> Variant | None:
+    """The same variant for another GPU; None where one file serves every GPU."""
+    check_also(also)
+    if name_and_arch(variant.path)[1] is None:
+        return None
+    path = f"kernels/{entry.stem}/{FOLDERS[also]}/{variant.name}.py"
+    if not (root / path).is_file():
+        raise GenerationError(
+            f"--also {also}: {entry.name} has no {path}: its variant {variant.name!r} is for AMD alone"
+        )
+    return Variant(variant.name, path)
+
+
+def generate(
+    entry: ProblemEntry, variant_name: str | None = None, root: Path = ROOT, also: str | None = None
+) -> Submission:
+    """The submission's text. It depends on nothing but the sources: no time, no absolute path.
+
+    also: an arch of archs.FOLDERS, on which the text is to run as well.
+    """
     variant = pick_variant(entry, variant_name, root)
+    other = also_variant(entry, variant, also, root) if also else None
     for value in (entry.name, *entry.gpus):
         if not re.fullmatch(r"\S+", value):
             raise GenerationError(f"task.yml: {value!r} cannot stand in a #!POPCORN line: it has a space in it")
-    make = _hip_submission if variant.path.endswith(".hip") else _python_submission
-    text, sources = make(entry, variant, root)
+    if variant.path.endswith(".hip"):
+        text, sources = _hip_submission(entry, variant, root)
+    else:
+        text, sources = _python_submission(entry, variant, other, root)
     rules.check_finished(text, variant.path)
-    return Submission(text, variant, sources)
+    return Submission(text, variant, sources, other)
 
 
-def _python_submission(entry: ProblemEntry, variant: Variant, root: Path) -> tuple[str, tuple[Source, ...]]:
-    bundle = bundle_python(root, variant.path)
-    table = table_path(variant.path)
-    if table in bundle.sources:
-        check_table(root, table)
-    elif (root / table).exists():
-        raise GenerationError(
-            f"{variant.path}: does not use its tuning table {table}: import TUNING and DEFAULT from it"
-        )
+def _python_submission(
+    entry: ProblemEntry, variant: Variant, also: Variant | None, root: Path
+) -> tuple[str, tuple[Source, ...]]:
+    bundle = bundle_python(root, variant.path, also.path if also else None)
+    for path in (one.path for one in (variant, also) if one):
+        table = table_path(path)
+        if table in bundle.sources:
+            check_table(root, table)
+        elif (root / table).exists():
+            raise GenerationError(f"{path}: does not use its tuning table {table}: import TUNING and DEFAULT from it")
     rules.check_chunks(bundle.written)
     sources = hashed(bundle.sources, root)
     return _render("python.py.jinja", entry, sources, bundle=bundle), sources
@@ -138,6 +179,7 @@ def _render(template: str, entry: ProblemEntry, sources: tuple[Source, ...], **v
         undefined=jinja2.StrictUndefined,
         autoescape=False,
     )
+    environment.filters["indented"] = indented
     text = environment.get_template(template).render(
         problem=entry.name, gpus=entry.gpus, version=VERSION, sources=sources, **values
     )

@@ -78,14 +78,17 @@ def check_finished(text: str, variant_path: str) -> None:
         raise GenerationError(
             f"{variant_path}: the generated file does not parse: line {error.lineno}: {error.msg}"
         ) from None
-    if not _defines(tree, "custom_kernel"):
+    if not _defines(tree.body, "custom_kernel"):
         raise error_at(variant_path, 1, "defines no custom_kernel(data), which the leaderboard calls")
 
 
-def _defines(tree: ast.Module, name: str) -> bool:
-    for node in tree.body:
+def _defines(body: list[ast.stmt], name: str) -> bool:
+    """Whether running the statements binds the name, in whichever branch of an `if` between GPUs."""
+    for node in body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return True
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            return True
+        if isinstance(node, ast.If) and _defines(node.body, name) and _defines(node.orelse, name):
             return True
     return False

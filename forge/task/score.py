@@ -1,7 +1,7 @@
-"""Speed of light: the shortest time a case can take, from the problem's floors and the GPU's peaks.
+"""The score that the leaderboard ranks by, and the speed of light: the shortest time a case can take.
 
-Times here are arithmetic, never measurements: max(flops / matrix peak, HBM bytes / HBM bandwidth,
-link bytes / link bandwidth).
+The latter is arithmetic, never a measurement: max(flops / matrix peak, HBM bytes / HBM bandwidth,
+link bytes / link bandwidth), from the problem's floors and the GPU's peaks.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from forge.task.problem import Floors
+from forge.task.cases import spec_of
+from forge.task.problem import Floors, Problem, Published
 
 
 @dataclass(frozen=True)
@@ -131,3 +132,31 @@ def work_of(floors: Floors | None, case: dict[str, Any], peaks: Peaks | None) ->
             times["link"] = link_bytes / peaks.link_gb_s * 1e-3
     bound = max(times, key=lambda name: times[name]) if times else ""
     return Work(flops, hbm_bytes, link_bytes, times.get(bound), bound)
+
+
+# ---------------------------------------------------------------- score
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    if not values or min(values) <= 0:
+        raise ValueError("a geometric mean needs values above 0")
+    return math.exp(sum(math.log(v) for v in values) / len(values))
+
+
+def rank_score(means: Sequence[float], ranking_by: str) -> float:
+    """The number the leaderboard ranks by, from the cases' mean times and in their unit."""
+    if ranking_by == "geom":
+        return geometric_mean(means)
+    return means[-1] if ranking_by == "last" else sum(means) / len(means)
+
+
+def published_scores(problem: Problem, cases: Sequence[tuple[int, str]]) -> list[tuple[Published, float]]:
+    """What others' published times would score over these cases (index, spec line), in us; those who published all."""
+    specs = [spec_of(case) for case in problem.benchmarks]
+    found = []
+    for row in problem.published:
+        times = [row.us[index] for index, spec in cases if index < len(specs) and specs[index] == spec]
+        known = [us for us in times if us is not None]
+        if known and len(known) == len(cases):
+            found.append((row, rank_score(known, problem.ranking_by)))
+    return found

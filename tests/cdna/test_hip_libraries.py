@@ -44,6 +44,7 @@ def test_what_a_library_lacks_is_named(tmp_path: Path) -> None:
             "'hipcub/device/device_copy.hpp' file not found",
             "; hipCUB is, without this header, part of the emulated device",
         ),
+        ("'hiprand/hiprand_kernel.h' file not found", "; hipRAND is not part of the emulated device"),
         ("'rocprim/rocprim.hpp' file not found", "; rocPRIM is not part of the emulated device"),
         ("use of undeclared identifier 'rocprim'", "undeclared identifier 'rocprim'"),
     ],

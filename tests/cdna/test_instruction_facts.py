@@ -126,7 +126,7 @@ def statement(name: str, facts: Facts) -> str:
 
 def execute(name: str, facts: Facts, before: bytes, data: int) -> tuple[tuple[int, ...], bytes]:
     """Results and memory after one lane's access at AT. data: the byte that the data registers are full of."""
-    array = np.zeros(SIZE + 256, np.uint8)
+    array: np.ndarray = np.zeros(SIZE + 256, np.uint8)
     skip = -array.ctypes.data % 256
     array[skip : skip + SIZE] = np.frombuffer(before, np.uint8)
     base, word = array.ctypes.data + skip, data * 0x01010101

@@ -16,6 +16,8 @@ from cdna.hip.toolchain import find
 from forge.device import resolve
 from forge.device.fake_rocm import torch_headers
 
+pytestmark = pytest.mark.long
+
 EMULATED = Path(__file__).resolve().parents[1] / "support" / "emulated"
 Result = subprocess.CompletedProcess[str]
 

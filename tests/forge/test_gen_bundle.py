@@ -24,7 +24,7 @@ def make(tmp_path: Path) -> Make:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         entry = ProblemEntry("toy-problem", "toy", tmp_path, ("MI300",), "gfx942", None, "plain")
-        return generate(entry, None, tmp_path)
+        return generate(entry, None, tmp_path, also="sm_90" if "toy__sm90__plain" in files else None)
 
     return generated
 
@@ -209,30 +209,32 @@ def test_depends_on_the_sources_alone(make: Make, tmp_path: Path) -> None:
     assert changed.sources[0].sha256[:16] in changed.text
 
 
-CLASHES = [
+CLASHES = [  # variant, the second place
     (
         "from kernels.common.a import f\nfrom kernels.common.b import g\ndef custom_kernel(d): f(g(d))",
-        "helper",
+        "kernels/common/b.py:4",
     ),
-    ("from kernels.common.a import f\ndef helper(): pass\ndef custom_kernel(d): return f(d)", "helper"),
+    (
+        "from kernels.common.a import f\ndef helper(): pass\ndef custom_kernel(d): return f(d)",
+        "kernels/toy/plain.py:2",
+    ),
     (
         "from kernels.common.a import f\nimport math as helper\ndef custom_kernel(d): return f(helper)",
-        "helper",
+        "kernels/toy/plain.py:2",
     ),
 ]
 
 
-@pytest.mark.parametrize(("variant", "name"), CLASHES)
-def test_a_name_with_two_meanings_is_refused_with_both_places(make: Make, variant: str, name: str) -> None:
+@pytest.mark.parametrize(("variant", "second"), CLASHES)
+def test_a_name_with_two_meanings_is_refused_with_both_places(make: Make, variant: str, second: str) -> None:
     message = refused(
         make,
         common__a="def helper(): return 1\n\ndef f(x): return helper()\n",
         common__b="def g(x): return helper()\n\n\ndef helper(): return 2\n",
         toy__plain=variant,
     )
-    assert f"'{name}'" in message
-    assert "kernels/common/a.py:1" in message
-    assert "kernels/common/b.py:4" in message or "kernels/toy/plain.py:2" in message
+    assert "'helper'" in message
+    assert "kernels/common/a.py:1" in message and second in message
 
 
 def test_a_python_builtin_of_one_file_is_not_taken_over_by_another(make: Make) -> None:
@@ -249,6 +251,8 @@ def test_a_python_builtin_of_one_file_is_not_taken_over_by_another(make: Make) -
     [
         ("from kernels.other.x import y\n", 1, "kernels.common"),
         ("import math\nimport forge.rules\n", 2, "leaderboard"),
+        ("from kernels.common.b_gfx950 import y\n", 1, "kernels/common/b_gfx950.py is for gfx950"),
+        ("from kernels.common.sm90.c import y\n", 1, "kernels/common/sm90/c.py is for sm_90, while this file is for"),
         ("from kernels.common.absent import y\n", 1, "kernels/common/absent.py does not exist"),
         (
             "from kernels.common.a import nothing\ndef custom_kernel(d): return nothing\n",
@@ -277,7 +281,8 @@ def test_a_python_builtin_of_one_file_is_not_taken_over_by_another(make: Make) -
     ],
 )
 def test_refusals_name_the_place(make: Make, variant: str, place: int, words: str) -> None:
-    message = refused(make, common__a="def f(x): return x\n", other__x="y = 1\n", toy__plain=variant)
+    others = {"other__x": "y = 1\n", "common__b_gfx950": "y = 1\n", "common__sm90__c": "y = 1\n"}
+    message = refused(make, common__a="def f(x): return x\n", **others, toy__plain=variant)
     assert message.startswith(f"kernels/toy/plain.py:{place}: "), message
     assert words in message
 
@@ -296,3 +301,91 @@ def test_not_utf8_and_no_custom_kernel(make: Make, tmp_path: Path) -> None:
     assert "defines no custom_kernel" in refused(make, toy__plain="def kernel(d): return d\n")
     (tmp_path / "kernels/toy/plain.py").write_bytes(b"# \xff\ndef custom_kernel(d): return d\n")
     assert "not UTF-8" in refused(make)
+
+
+# ------------------------------------------------------------ a problem's own folder, and files for one GPU
+
+
+def test_a_variant_takes_from_its_own_folder(make: Make) -> None:
+    submission = make(
+        toy__parts="HALF = 21\n\n\ndef twice(x):\n    return 2 * x\n",
+        toy__plain_gfx942="from kernels.toy.parts import HALF, twice\n\n\n"
+        "def custom_kernel(data):\n    return twice(HALF)\n",
+    )
+    assert executed(submission)["custom_kernel"](None) == 42
+    assert submission.variant.path == "kernels/toy/plain_gfx942.py"  # parts.py is none, for another file takes it in
+
+
+BOTH = {
+    "common__maths": COMMON,
+    "common__sm90__loads": "import fractions as f\n\n\ndef load(x):\n    return f.Fraction(x)\n",
+    "toy__parts": "from kernels.common.maths import double\n\n\ndef both(x):\n    return double(x)\n",
+    "toy__plain_gfx942": '''"""For AMD."""
+
+from kernels.toy.parts import both
+
+# How many.
+COUNT = 1
+TEXT = r"""
+  a
+b"""
+
+
+def load(x):
+    """Not
+that of the other."""
+    return x
+
+
+def custom_kernel(data):
+    return "amd", both(load(data)), COUNT, TEXT
+''',
+    "toy__sm90__plain": '''"""For the other."""
+
+from kernels.common.maths import six_times
+from kernels.common.sm90.loads import load
+from kernels.toy.parts import both
+
+COUNT = 2
+
+
+def custom_kernel(data):
+    return "other", both(load(data)), six_times(COUNT)
+''',
+}
+
+
+def test_a_file_for_two_gpus_has_each_names_in_a_branch(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What both use stands once, above; one name may mean two things, one in each; and strings keep their text."""
+    import torch
+
+    submission = make(**BOTH)
+    text = submission.text
+    top, amd, other = (
+        text.partition("if torch.version.hip:")[0],
+        text.partition("else:\n")[0],
+        text.partition("else:\n")[2],
+    )
+    for shared in ("def both(x):", "def double(x):", "def six_times(x):"):
+        assert shared in top and text.count(shared) == 1
+    assert "import fractions as f" in other and "import fractions" not in amd
+    assert "\n    # For the other.\n" in other and "\n    # How many.\n    COUNT = 1\n" in amd
+    assert ast.get_docstring(ast.parse(text)) == "For AMD."
+    monkeypatch.setattr(torch.version, "hip", "7.0")
+    assert executed(submission)["custom_kernel"](4) == ("amd", 8, 1, "\n  a\nb")
+    monkeypatch.setattr(torch.version, "hip", None)
+    assert executed(submission)["custom_kernel"](4) == ("other", 8, 12)
+    assert [source.path for source in submission.sources] == [
+        "kernels/common/maths.py",
+        "kernels/toy/parts.py",
+        "kernels/toy/plain_gfx942.py",
+        "kernels/common/sm90/loads.py",
+        "kernels/toy/sm90/plain.py",
+    ]
+    assert submission.text == make(**BOTH).text
+
+
+def test_a_name_of_both_may_not_be_a_name_of_one(make: Make) -> None:
+    clash = BOTH["toy__sm90__plain"] + "\n\ndef double(x):\n    return x\n"
+    message = refused(make, **{**BOTH, "toy__sm90__plain": clash})
+    assert message.startswith("kernels/toy/sm90/plain.py:") and "kernels/common/maths.py" in message

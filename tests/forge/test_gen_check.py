@@ -9,6 +9,8 @@ import pytest
 from forge.device.resources import waves_per_simd
 from tests.support.toy_check import Checked, check_toy, check_toy_alone
 
+pytestmark = pytest.mark.long
+
 TOP = """
 sets:
   - name: toys
@@ -147,6 +149,15 @@ def test_rows_of_this_arch_though_the_variant_remembers_its_choice(check: Check)
     found = {re.search(r"ROWS=(\d+)", line)[1]: line for line in lines if line.startswith("square")}  # type: ignore[index]
     assert set(found) == {"16", "32", "64", "128"}, "3 is another arch's"
     assert "row ('gfx942', 9, 9), tried on test 0" in found["16"]
+
+
+def test_a_row_that_host_code_only_looks_for(check: Check) -> None:
+    """`in` is a look-up too: the default is then known to be some case's, and not tried again as a row of its own."""
+    kernel = KERNEL.replace("TUNING.get((m, n), DEFAULT)", "TUNING[m, n] if (m, n) in TUNING else DEFAULT")
+    code, lines, errors = check(kernel)
+    assert (code, errors) == (0, "")
+    (line,) = [line for line in lines if line.startswith("square") and "ROWS=32" in line]
+    assert line.endswith("  test 1"), line
 
 
 def test_what_does_not_compile_or_fit_is_an_error(check: Check) -> None:

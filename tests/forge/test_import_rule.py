@@ -1,6 +1,7 @@
 """Who may import whom: this keeps the commands quick, `cdna` usable alone, and kernels fit for one file."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+# forge's rooms, and those that each may import: a room stands above all that it uses, and none above itself.
+ROOMS: dict[str, set[str]] = {"console": set(), "task": set(), "device": {"task"}}
+ROOMS["generate"] = {"console", "task"}
+ROOMS["judge"] = {"console", "task", "device"}
+ROOMS["commands"] = ROOMS["compile_report"] = ROOMS["tune"] = {"console", "task", "device", "generate", "judge"}
 OURS = {"cdna", "forge", "kernels", "reference", "eval", "gen_submission", "tests"}
 STDLIB = set(sys.stdlib_module_names)
 
@@ -31,13 +37,19 @@ def is_under(module: str, *packages: str) -> bool:
     return any(module == package or module.startswith(package + ".") for package in packages)
 
 
+def arch_of(module: str) -> set[str]:
+    """The GPU that a kernel's module is for, by its name: kernels.gemm_rs.hip_gfx942, kernels.gemm_rs.sm90.hip."""
+    return set(re.findall(r"(?<=_)gfx[0-9a-f]+|(?<=\.)sm90\b", module))
+
+
 def may_import(path: str, module: str) -> bool:
     """Whether the file at `path` (relative to the root, with slashes) may import `module`."""
     parts = path.split("/")
     top = module.partition(".")[0]
     if parts[0] == "kernels":
-        own_table = f"kernels.{parts[1]}.{parts[-1].removesuffix('.py')}_tuning"
-        return top in STDLIB or is_under(module, "torch", "triton", "kernels.common", own_table)
+        if top == "kernels" and not arch_of(module) <= arch_of(path.removesuffix(".py").replace("/", ".")):
+            return False
+        return top in STDLIB or is_under(module, "torch", "triton", "kernels.common", f"kernels.{parts[1]}")
     if parts[0] == "reference":
         return top in STDLIB or is_under(module, "torch", "utils", "task")
     if parts[0] == "cdna":
@@ -45,6 +57,9 @@ def may_import(path: str, module: str) -> bool:
     if parts[0] == "forge":
         if is_under(module, "cdna"):
             return path.startswith("forge/device/")
+        if top == "forge" and len(parts) > 1:
+            here, there = parts[1].removesuffix(".py"), module.split(".")[1]
+            return here == there or there in ROOMS.get(here, set())
         return top not in OURS - {"forge"}
     return top not in OURS - {"forge"}  # the two commands
 
@@ -71,13 +86,22 @@ def test_every_file_keeps_the_rule() -> None:
 @pytest.mark.parametrize(
     ("path", "statement", "allowed"),
     [
-        ("kernels/fp8_mm/triton.py", "import triton.language as tl", True),
-        ("kernels/fp8_mm/triton.py", "from kernels.common.swizzle import xcd_order", True),
-        ("kernels/fp8_mm/triton.py", "from ..common.swizzle import xcd_order", True),
-        ("kernels/fp8_mm/triton.py", "from kernels.fp8_mm.triton_tuning import TUNING", True),
-        ("kernels/fp8_mm/triton.py", "from kernels.moe.triton import moe", False),
-        ("kernels/fp8_mm/triton.py", "import numpy", False),
-        ("kernels/fp8_mm/triton.py", "def f():\n    import forge.generate.rules", False),
+        ("kernels/moe/triton_gfx942.py", "import triton.language as tl", True),
+        ("kernels/moe/triton_gfx942.py", "from kernels.common.workgroup_order import grouped_rows", True),
+        ("kernels/moe/triton_gfx942.py", "from ..common.workgroup_order import grouped_rows", True),
+        ("kernels/moe/triton_gfx942.py", "from kernels.moe.triton_gfx942_tuning import TUNING", True),
+        ("kernels/moe/triton_gfx942.py", "from kernels.moe.routing import sort_tokens", True),
+        ("kernels/moe/triton_gfx942.py", "from kernels.fp8_mm.routing import sort_tokens", False),
+        ("kernels/moe/triton_gfx942.py", "from kernels.common.peer_signals_gfx950 import signal", False),
+        ("kernels/moe/triton_gfx942.py", "from kernels.moe.sm90.triton import moe", False),
+        ("kernels/moe/triton_gfx942.py", "from .sm90 import triton", False),
+        ("kernels/moe/routing.py", "from kernels.moe.triton_gfx942 import moe", False),
+        ("kernels/moe/sm90/triton.py", "from kernels.common.sm90.peer_signals import signal", True),
+        ("kernels/moe/sm90/triton.py", "from kernels.moe.routing import sort_tokens", True),
+        ("kernels/moe/sm90/triton.py", "from kernels.moe.triton_gfx942 import moe", False),
+        ("kernels/common/heap.py", "from kernels.moe.routing import sort_tokens", False),
+        ("kernels/moe/triton_gfx942.py", "import numpy", False),
+        ("kernels/moe/triton_gfx942.py", "def f():\n    import forge.generate.rules", False),
         ("reference/moe/reference.py", "from utils import verbose_allclose", True),
         ("reference/moe/reference.py", "import aiter", False),
         ("cdna/parser.py", "from forge import rules", False),
@@ -85,6 +109,14 @@ def test_every_file_keeps_the_rule() -> None:
         ("cdna/driver.py", "import triton", True),
         ("forge/device/emulated.py", "import cdna", True),
         ("forge/task/score.py", "import cdna", False),
+        ("forge/task/score.py", "from forge.judge.results import Stats", False),
+        ("forge/task/score.py", "from forge.task.problem import Floors", True),
+        ("forge/judge/worker.py", "def f():\n    from forge.tune import candidates", False),
+        ("forge/judge/worker.py", "from ..commands import view", False),
+        ("forge/judge/plan.py", "from forge.console import UsageError", True),
+        ("forge/tune/command.py", "from forge.commands.eval import parser", False),
+        ("forge/tune/worker.py", "from forge.judge.worker import Worker", True),
+        ("forge/console.py", "from forge.task.cases import case_text", False),
         ("forge/task/score.py", "from kernels.common import swizzle", False),
         ("eval.py", "import forge.task.cases", True),
         ("eval.py", "import cdna", False),
@@ -95,6 +127,20 @@ def test_the_rule_itself(tmp_path: Path, path: str, statement: str, allowed: boo
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(statement + "\n")
     assert all(may_import(path, module) for module, _ in imported_modules(file, tmp_path)) is allowed
+
+
+def test_every_room_of_forge_is_known() -> None:
+    places = {path.relative_to(ROOT / "forge").parts[0].removesuffix(".py") for path in (ROOT / "forge").rglob("*.py")}
+    assert places - {"__init__"} == set(ROOMS)
+
+
+def test_no_room_stands_above_itself() -> None:
+    """Taking away the rooms that need none of those left takes all away, if there is no circle."""
+    left = dict(ROOMS)
+    while ground := [room for room, below in left.items() if not below & left.keys()]:
+        for room in ground:
+            del left[room]
+    assert not left
 
 
 def test_the_generator_starts_without_torch_and_triton() -> None:

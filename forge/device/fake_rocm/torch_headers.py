@@ -2,6 +2,7 @@
 
 A folder that comes before torch's own holds what differs: the headers of c10/hip and ATen/hip, which only a ROCm build
 has (all of them are include/forge_torch_hip.h here), and copies of two of torch's in which a tensor claims its GPU.
+include/thrust has what torch's headers want of rocThrust.
 Parsing torch's headers takes ten seconds a pass, so that is done once, and kept (precompiled headers, 100 MB each).
 Half of what they hold no kernel needs: the C++ frontend (torch::nn and its like) and functions of thousands of
 operators. The light ones leave that out, but for the operators that a source mentions, and are tried first.
@@ -21,7 +22,6 @@ import torch
 from cdna.build import cache_dir
 from cdna.errors import CompileError, ToolchainError
 from cdna.hip.beginnings import is_harmless, options
-from cdna.hip.compilers import INCLUDE_FOR_TORCH
 from cdna.hip.toolchain import Toolchain
 from forge.device.fake_rocm.locks import locked, write_once
 from forge.device.fake_rocm.tags import TAG
@@ -125,7 +125,7 @@ def _written(files: dict[str, str]) -> Path:
 def include_flags(light: bool) -> list[str]:
     """Compiler flags that give torch's headers, or the light ones, and Python's."""
     torch_include = TORCH / "include"
-    folders = [overlay(), INCLUDE, INCLUDE_FOR_TORCH, torch_include, torch_include / "torch/csrc/api/include"]
+    folders = [overlay(), INCLUDE, torch_include, torch_include / "torch/csrc/api/include"]
     if light:
         folders.insert(0, light_overlay())
     flags = [flag for folder in folders for flag in ("-isystem", str(folder))] + python_flags()
