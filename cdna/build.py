@@ -17,7 +17,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import cards
+from . import cards, isa
 from .errors import ToolchainError
 
 ENGINE_DIR = Path(__file__).parent / "engine"
@@ -101,16 +101,17 @@ def _hash(paths: list[Path], *parts: str) -> str:
 
 def generated_headers() -> Path:
     """A folder with the headers made from the tables that Python reads too."""
-    text = cards.header()
-    folder = cache_dir() / f"generated-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+    files = {"cards.h": cards.header(), "isa.h": isa.header(), "isa.inc": isa.rows()}
+    folder = cache_dir() / f"generated-{hashlib.sha256(repr(files).encode()).hexdigest()[:20]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ToolchainError(f"cannot create the cache folder {folder}: {error}; set CDNA_CACHE_DIR") from None
-    if not (folder / "cards.h").exists():
-        partial = folder / f"cards.{os.getpid()}.h"
-        partial.write_text(text)
-        partial.rename(folder / "cards.h")
+    for name, text in files.items():
+        if not (folder / name).exists():
+            partial = folder / f"{name}.{os.getpid()}"
+            partial.write_text(text)
+            partial.rename(folder / name)
     return folder
 
 
@@ -133,9 +134,9 @@ def engine_library() -> Path:
     compile_command, link_command = find_compiler()
     generated = generated_headers()
     sources = sorted(ENGINE_DIR.glob("*.cpp"))
-    headers = [*sorted(ENGINE_DIR.glob("*.h")), *sorted(generated.glob("*.h"))]
+    headers, table = [*sorted(ENGINE_DIR.glob("*.h")), *sorted(generated.glob("*.h"))], generated / "isa.inc"
     identity = " ".join([*compile_command, *cpu_flags(compile_command), *FLAGS]) + _cpu_features()
-    library = cache_dir() / f"engine-{_hash(sources + headers, identity)}.so"
+    library = cache_dir() / f"engine-{_hash([*sources, *headers, table], identity)}.so"
     if library.exists():
         return library
     try:
@@ -145,7 +146,8 @@ def engine_library() -> Path:
 
     def objects_for(cpu: str) -> list[Path]:
         def compile_one(source: Path) -> Path:
-            name = f"{source.stem}-{_hash([source, *headers], identity, cpu)}.o"
+            included = [source, *headers, *([table] if table.name in source.read_text() else [])]
+            name = f"{source.stem}-{_hash(included, identity, cpu)}.o"
             output = cache_dir() / "objects" / name
             if not output.exists():
                 partial = output.with_suffix(f".{os.getpid()}.o")

@@ -211,11 +211,13 @@ def instruction_place(program: Program, index: int) -> tuple[str, str]:
 
 def hazards(program: Program, kernel: str) -> list[Finding]:
     """Findings of hazards.py in the kernel's code and in functions that it may call; each is told once."""
+    from .cards import get_card
+    from .engine import engine
     from .hazards import find_hazards, message
 
     out = []
     if program.hazards is None:
-        program.hazards = find_hazards(program.asm)
+        program.hazards = find_hazards(program.asm, engine().ops[program.arch], get_card(program.arch))
     mine = [hazard for hazard in program.hazards if hazard.kernel in (kernel, "")]
     program.hazards = [hazard for hazard in program.hazards if hazard not in mine]
     for hazard in mine:

@@ -19,23 +19,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .cards import cards
+from .isa import UNITS
 
 if TYPE_CHECKING:
     from .engine import Program
 
-UNITS = (
-    "scalar",
-    "vector",
-    "matrix",
-    "memory",
-    "lds",
-    "scalar memory",
-    "branch",
-    "wait",
-    "barrier",
-    "idle",
-    "end",
-)
 SEGMENT_BYTES, LINE_BYTES = 64, 128
 
 

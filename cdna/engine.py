@@ -21,6 +21,7 @@ from .decode import RECORD
 from .errors import CdnaError, KernelFault, LaunchError
 from .hazards import Hazard
 from .image import ImageBuilder
+from .isa import TABLE
 
 
 class _Launch(ctypes.Structure):
@@ -61,6 +62,7 @@ class _Engine:
         self.lib.cdna_find_kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
         self.lib.cdna_program_destroy.argtypes = [ctypes.c_void_p]
         self.lib.cdna_card.restype, self.lib.cdna_card.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
+        self.lib.cdna_executed.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
         self.lib.cdna_launch.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(_Launch)]
         if self.lib.cdna_inst_bytes() != RECORD.size or self.lib.cdna_launch_bytes() != ctypes.sizeof(_Launch):
             raise CdnaError(
@@ -74,6 +76,8 @@ class _Engine:
             for arch in [only] if only else ARCHS:
                 if name in self.ops[arch]:
                     raise CdnaError(f"the engine lists {name} twice for {arch}")
+                if not self.lib.cdna_op_has_facts(i):
+                    raise CdnaError(f"{TABLE}: no facts of {name}: add its row")
                 self.ops[arch][name] = (i, self.lib.cdna_op_signature(i).decode())
 
 
@@ -143,7 +147,8 @@ class LaunchRecord:
     block: tuple[int, int, int]  # work-items
     lds_bytes: int
     wave_instructions: int
-    by_class: dict[str, int] = field(default_factory=dict)
+    by_unit: dict[str, int] = field(default_factory=dict)  # those that occupied it
+    cycles: int = 0  # of their units, if all lanes' addresses lay side by side: no time, but more work is more of them
     counters: counters.Counters | None = None  # where counting is on
     trial: bool = False  # one of an autotuner's
 
@@ -155,31 +160,12 @@ _records: dict[str, deque[LaunchRecord]] = {name: deque(maxlen=100_000) for name
 def take_records(reader: str = "user") -> list[LaunchRecord]:
     """The launches since this reader's last call, in order; readers ("user", "bench") do not take from each other."""
     if engine.cache_info().currsize:  # nothing ran otherwise
-        for fields in launch_log.take(engine().lib, instruction_class):
+        for fields in launch_log.take(engine().lib):
             for records in _records.values():
                 records.append(LaunchRecord(**fields))
     taken = list(_records[reader])
     _records[reader].clear()
     return taken
-
-
-def instruction_class(mnemonic: str) -> str:
-    """Coarse class of a mnemonic, as counters report it."""
-    if mnemonic.startswith(("v_mfma", "v_smfmac")):
-        return "matrix"
-    if mnemonic.startswith("ds_"):
-        return "lds"
-    if mnemonic.startswith(("global_", "flat_", "buffer_", "tbuffer_", "scratch_")):
-        return "memory"
-    if mnemonic.startswith(("s_load", "s_store", "s_buffer_", "s_scratch_", "s_atomic_")):
-        return "scalar memory"
-    if mnemonic.startswith("v_"):
-        return "vector"
-    if mnemonic.startswith(
-        ("s_branch", "s_cbranch", "s_barrier", "s_waitcnt", "s_nop", "s_endpgm", "s_sleep", "s_setprio")
-    ):
-        return "control"
-    return "scalar"
 
 
 class Program:
@@ -195,7 +181,6 @@ class Program:
         if not self._handle:
             raise CdnaError(message.value.decode())
         self.hazards: list[Hazard] | None = None  # those not told yet; None: not looked for
-        self.classes = [instruction_class(s.mnemonic) for s in self.asm.statements]
         self.kernels = {name: Kernel(self, name, number) for number, name in enumerate(self.asm.descriptors)}
 
     def __del__(self) -> None:
@@ -278,19 +263,16 @@ class Kernel:
             )
         if launch.status == _REFUSED:
             raise LaunchError(f"{self.name}: {message}")
-        by_class: dict[str, int] = {}
-        for name, count in zip(self.program.classes, executed):
-            if count:
-                by_class[name] = by_class.get(name, 0) + count
+        sums = launch_log.Executed()
+        engine().lib.cdna_executed(self.program._handle, card.model.encode(), executed, ctypes.byref(sums))
         record = LaunchRecord(
             self.name,
             grid,
             block,
             self.static_lds_bytes + dynamic_lds_bytes,
-            sum(by_class.values()),
-            by_class,
-            totals,
-            counters.trying,
+            **sums.fields(),
+            counters=totals,
+            trial=counters.trying,
         )
         for records in _records.values():
             records.append(record)

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping
 
 from .asm import AsmFile, arch_in, parse, source_line
-from .cards import check_arch
+from .cards import check_arch, get_card
 from .decode import RECORD, Decoder, Symbolic
 from .errors import UnsupportedInstruction
 from .hazards import find_hazards, message
@@ -115,7 +115,7 @@ class ImageBuilder:
             return f"`{statement.mnemonic} {statement.operands}` ({source_line(asm, statement)})"
 
         out += [_text(where(i)) for i in range(len(asm.statements))]
-        found = find_hazards(asm) if hazards else []
+        found = find_hazards(asm, self.decoder.ops, get_card(self.arch)) if hazards else []
         out.append(struct.pack("<I", len(found)))
         numbers = {name: i for i, name in enumerate(asm.descriptors)}
         for hazard in found:

@@ -9,6 +9,18 @@ from typing import Any, TypeVar
 
 from .checks import Finding, FindingRecord
 from .counters import Shape, collect
+from .isa import UNITS
+
+
+class Executed(ctypes.Structure):
+    """Executed of engine/costs.h."""
+
+    _fields_ = [("by_unit", ctypes.c_uint64 * len(UNITS)), ("cycles", ctypes.c_uint64)]
+
+    def fields(self) -> dict[str, Any]:
+        """Those of a LaunchRecord."""
+        by_unit = {unit: count for unit, count in zip(UNITS, self.by_unit) if count}
+        return {"wave_instructions": sum(by_unit.values()), "by_unit": by_unit, "cycles": self.cycles}
 
 
 class _LoggedLaunch(ctypes.Structure):
@@ -25,6 +37,7 @@ class _LoggedLaunch(ctypes.Structure):
         ("groups", ctypes.c_uint32 * 3),
         ("block", ctypes.c_uint32 * 3),
         ("lds_bytes", ctypes.c_uint32),
+        ("sums", Executed),
     ]
 
 
@@ -54,24 +67,19 @@ def _each(address: int | None, kind: type[Logged], free: Callable[[ctypes.c_void
         address = following
 
 
-def take(lib: ctypes.CDLL, class_of: Callable[[str], str]) -> list[dict[str, Any]]:
-    """The fields of a LaunchRecord for each launch since the last call. class_of: the class of a mnemonic."""
+def take(lib: ctypes.CDLL) -> list[dict[str, Any]]:
+    """The fields of a LaunchRecord for each launch since the last call."""
     lib.cdna_log_take.restype = ctypes.c_void_p
     launches = _each(lib.cdna_log_take(), _LoggedLaunch, lib.cdna_log_free)
-    return [_record(lib, logged, class_of) for logged in launches]
+    return [_record(lib, logged) for logged in launches]
 
 
-def _record(lib: ctypes.CDLL, logged: _LoggedLaunch, class_of: Callable[[str], str]) -> dict[str, Any]:
+def _record(lib: ctypes.CDLL, logged: _LoggedLaunch) -> dict[str, Any]:
     executed = logged.executed[: logged.n_inst]
-    by_class: dict[str, int] = {}
 
     def where(i: int) -> str:
         return (logged.where[i] or b"").decode(errors="replace")
 
-    for i, n in enumerate(executed):
-        if n:
-            name = class_of(where(i)[1:].split()[0].rstrip("`"))
-            by_class[name] = by_class.get(name, 0) + n
     block = tuple(logged.block)
     counters = None
     if logged.counters:
@@ -83,8 +91,7 @@ def _record(lib: ctypes.CDLL, logged: _LoggedLaunch, class_of: Callable[[str], s
         "grid": tuple(logged.groups),
         "block": block,
         "lds_bytes": logged.lds_bytes,
-        "wave_instructions": sum(by_class.values()),
-        "by_class": by_class,
+        **logged.sums.fields(),
         "counters": counters,
     }
 

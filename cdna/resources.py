@@ -11,8 +11,10 @@ import yaml
 
 from .asm import arch_in
 from .cards import check_arch, get_card
+from .decode import base_mnemonic
 from .engine import engine
 from .errors import ToolchainError
+from .isa import instructions
 
 WAVE_LANES = 64
 
@@ -64,6 +66,11 @@ def read_resources(text: str) -> list[Resources]:
     return [_of_kernel(text, entry) for entry in document.get("amdhsa.kernels") or []]
 
 
+def _is_matrix(mnemonic: str) -> bool:
+    known = instructions().get(base_mnemonic(mnemonic))
+    return known is not None and known.facts is not None and known.facts.unit == "matrix"
+
+
 def _of_kernel(text: str, entry: dict[str, Any]) -> Resources:
     name = entry[".name"]
     start = re.search(rf"^{re.escape(name)}:", text, re.MULTILINE)
@@ -83,6 +90,6 @@ def _of_kernel(text: str, entry: dict[str, Any]) -> Resources:
         scratch_bytes=entry[".private_segment_fixed_size"],
         lds_bytes=entry[".group_segment_fixed_size"],
         max_threads=entry[".max_flat_workgroup_size"],
-        matrix_instructions=len(re.findall(r"^\s+v_s?mfma", code, re.MULTILINE)),
+        matrix_instructions=sum(_is_matrix(name) for name in re.findall(r"^\s+(v_\w+)", code, re.MULTILINE)),
         code_bytes=int(size[1]),
     )

@@ -101,7 +101,7 @@ def launch(arguments: argparse.Namespace, out: TextIO) -> int:
     record = take_records()[-1]
     time = modelled_time_us(record)
     print(f"{kernel.name}: {record.wave_instructions:,} wave instructions", file=out)
-    print("  " + ", ".join(f"{name} {count:,}" for name, count in record.by_class.items()), file=out)
+    print("  " + ", ".join(f"{name} {count:,}" for name, count in record.by_unit.items()), file=out)
     print(f"  modelled {time.us:.1f} us, bound by {time.bound} (a model's, not measured)", file=out)
     for number, value in enumerate(values):
         if hasattr(value, "data_ptr"):

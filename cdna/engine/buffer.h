@@ -1,6 +1,13 @@
 // Addresses of buffer instructions: resource descriptor, offsets, range checks.
 #pragma once
+#include "facts.h"
 #include "memory.h"
+
+// What a typed buffer instruction accesses for a lane, as its descriptor or it itself says: typed_buffer.cpp.
+struct TypedElement {
+  u32 bytes, registers;  // 0: there is no such format, and the handler is about to say so
+};
+TypedElement typed_element(const Wave& w, const Inst& in, const Facts& facts);
 
 // Which lanes of exec may access memory. A lane of `partly` may access its first dwords[lane] dwords only.
 struct BufferAccess {

@@ -5,6 +5,7 @@
 // tells a deadlock from a long wait; check_values.cpp follows what nothing has written; check_report.cpp holds memory
 // ranges and findings.
 #pragma once
+#include "facts.h"
 #include "program.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -27,7 +28,6 @@ enum AccessKind : u8 {
   PLAIN,
   WAITCNT,
   BARRIER,
-  BRANCH,
   VM_LOAD,
   VM_STORE,
   VM_ATOMIC,
@@ -41,43 +41,12 @@ enum AccessKind : u8 {
   SMEM_STORE,
   SMEM_OTHER
 };
-enum AccessSpace : u8 { SPACE_GLOBAL, SPACE_FLAT, SPACE_BUFFER, SPACE_SCRATCH };
 enum TouchFlag : u8 {
   WRITES = 1,
   SCALAR = 2,
   ADDRESS = 4,
   SOURCE = 8
 };  // SOURCE: what is undefined there is handed on
-// How an instruction hands on what is undefined; check_flow.cpp says which do.
-enum FlowKind : u8 {
-  FLOW_DEFINES,  // not at all: its results count as defined
-  FLOW_MOVES,
-  FLOW_COMPUTES,
-  FLOW_CARRIES,
-  FLOW_LOW_FIRST,
-  FLOW_COMPARES,
-  FLOW_COMPARES_TO_EXEC,
-  FLOW_SELECTS,
-  FLOW_MULTIPLIES,
-  FLOW_SCALAR,
-  FLOW_SCALAR_LOW_FIRST,
-  FLOW_SCALAR_SELECTS,
-  FLOW_BITS,
-  FLOW_BRANCH_SCC,
-  FLOW_BRANCH_VCC,
-  FLOW_SCRATCH
-};
-enum BitsKind : u8 {  // of FLOW_BITS
-  BITS_AND,
-  BITS_OR,
-  BITS_XOR,
-  BITS_OP = 3,
-  BITS_NOT_A = 4,
-  BITS_NOT_B = 8,
-  BITS_NOT_RESULT = 16,
-  BITS_TO_EXEC = 32
-};
-
 struct Touch {
   u16 reg;
   u8 count, flags;
@@ -85,7 +54,7 @@ struct Touch {
 
 struct Access {
   u8 kind, space;
-  u8 bytes;          // of one lane's element, or of a scalar load
+  u8 bytes;          // of one lane's element, or of a scalar load; BY_FORMAT until an execution says it
   u8 n;              // touches
   bool to_lds;       // a load that goes straight to LDS
   bool two;          // a second LDS element at offset1
@@ -96,17 +65,17 @@ struct Access {
   bool all_lanes;    // writes its vector registers whatever exec says
   bool accumulates;  // reads its destination too
   bool reads_scc, writes_scc;
-  u8 flow, bits;  // FlowKind, BitsKind
+  bool typed;     // by a buffer's format: memory holds other bytes than registers
+  u8 flow, bits;  // FlowKind, BitsFlag
   u16 stride;     // what the offsets of ds_read2 and its kin count, in bytes
   Touch touch[8];
 };
 
 Access* check_table(const Program& p);
-void classify_flow(Access& x, const Inst& in, const char* name);
 
 // --- findings --------------------------------------------------------------------------------------
 
-struct Finding {  // in the order of checks.py's _Finding
+struct Finding {  // in the order of findings.py's FindingRecord
   u32 kind, pc, group[3], wave;
   i32 lane;      // -1: none in particular
   u32 other_pc;  // the other instruction of a race, ~0: none
@@ -249,6 +218,7 @@ static inline void progress(Checks& c) { __atomic_fetch_add(&c.progress, 1, __AT
 static inline bool changes(const Access& x, const u32* data, int lane, u32 dword, const u8* at) {
   u32 bytes = x.bytes < 4 ? x.bytes : 4, old = 0, value = data[dword * WAVE + lane];
   memcpy(&old, at, bytes);
+  if (x.typed) return true;
   if (x.upper) value >>= 16;
   return bytes == 4 ? old != value : old != (value & ((1u << 8 * bytes) - 1));
 }

@@ -22,10 +22,10 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
   bool load = x.kind == VM_LOAD;
   out.mask = exec;
   out.base = 0;
-  if (x.space == SPACE_BUFFER) {
+  if (x.space == BUFFER_SPACE) {
     const Operand* operands = load ? in.src : in.src + 1;
-    u32 dwords = x.bytes < 4 ? 1 : x.bytes / 4;
-    BufferAccess b = buffer_addresses(w, in, operands, x.bytes < 4 ? x.bytes : 4, dwords);
+    u32 element = x.typed || x.bytes < 4 ? x.bytes : 4;
+    BufferAccess b = buffer_addresses(w, in, operands, element, x.bytes / element);
     if (w.stop == FAULTED) return false;
     memcpy(out.at, w.address, sizeof out.at);
     out.mask = b.whole;  // what the descriptor cuts off reaches no memory
@@ -36,7 +36,7 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
   const u32* v = w.vreg(in.src[0].reg);
   const Operand& scalar = load ? in.src[1] : in.src[2];
   u64 offset = (u64)(i64)in.offset;
-  if (scalar.kind != NONE && x.space == SPACE_GLOBAL) {
+  if (scalar.kind != NONE && x.space == GLOBAL_SPACE) {
     out.base = scalar64(w, scalar);
     u64 base = out.base + offset;
     LANES out.at[i] = base + v[i];
@@ -47,7 +47,7 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
     out.at[i] = (v[i] | (u64)v[WAVE + i] << 32) + offset;
     top |= out.at[i];
   }
-  if (x.space == SPACE_FLAT && top >> 48)  // LDS or scratch, which have checks of their own
+  if (x.space == FLAT_SPACE && top >> 48)  // LDS or scratch, which have checks of their own
     for (u64 m = exec; m; m &= m - 1)
       if (u64 segment = out.at[__builtin_ctzll(m)] >> 32;
           segment == SHARED_APERTURE >> 32 || segment == PRIVATE_APERTURE >> 32)
@@ -273,7 +273,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   wave.lanes = 0;
   if (x.kind == VM_STORE) progress(c);
   if (!w.exec()) return true;
-  if (x.space == SPACE_SCRATCH) return !x.to_lds || check_lds_dma(w, x, w.s[M0] + (u32)in.offset, 4, w.exec());
+  if (x.space == SCRATCH_SPACE) return !x.to_lds || check_lds_dma(w, x, w.s[M0] + (u32)in.offset, 4, w.exec());
   if (!lane_addresses(w, in, x, l)) return false;
   if (x.kind == VM_ATOMIC) {
     wave.lanes = l.mask;
@@ -319,7 +319,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     if (!known && c.open && !(l.base && is_pointer(c, l.base))) return true;
   }
   if (one && l.base && one->pointer != l.base && is_pointer(c, l.base)) one = nullptr;
-  const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == SPACE_BUFFER ? 0 : 1].reg) : nullptr;
+  const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == BUFFER_SPACE ? 0 : 1].reg) : nullptr;
   if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
   u64 now = (u64)w.id << 6 | (u64)(g.epoch & 0xfff) << 10 | (u64)(w.wg->linear_id + 1) << 22 | (u64)c.clock << 44;
   if (one && !one->internal && untouched(w, x, l, *one, data, now)) return true;
@@ -337,6 +337,12 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
 }
 
 bool check_global(Wave& w, const Inst& in, const Access& x) {
+  if (x.bytes == BY_FORMAT) {
+    Access typed = x;
+    typed.typed = true;
+    typed.bytes = typed_element(w, in, op_facts(in.op)).bytes;
+    return !typed.bytes || check_global(w, in, typed);
+  }
   Lanes l;
   l.mask = 0;
   if (!check_extents(w, in, x, l)) return false;
@@ -353,10 +359,10 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
   Checks& c = *w.wg->check->checks;
   WaveCheck& wave = check_of(w);
   const Operand &from = in.src[x.kind == SMEM_STORE], &index = in.src[1 + (x.kind == SMEM_STORE)];
-  u64 unit = x.space == SPACE_SCRATCH ? 64 : 1, within = x.kind == SMEM_LOAD ? 15 : 0;
+  u64 unit = x.space == SCRATCH_SPACE ? 64 : 1, within = x.kind == SMEM_LOAD ? 15 : 0;
   u64 offset = (index.kind == NONE ? 0 : scalar32(w, index)) * unit + (i64)in.offset, base = w.s64(from.reg),
       address = base + offset;
-  if (x.space == SPACE_BUFFER) {
+  if (x.space == BUFFER_SPACE) {
     if ((u32)offset + x.bytes > w.s[from.reg + 2]) return true;  // reads zeros, writes nothing
     base &= 0xffffffffffffull;
     address = base + (u32)offset;
@@ -379,7 +385,7 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
       return true;
     }
   bool stop = false;
-  range_of(w, x, -1, address, x.space == SPACE_BUFFER ? base : 0, stop);
+  range_of(w, x, -1, address, x.space == BUFFER_SPACE ? base : 0, stop);
   return !stop;
 }
 

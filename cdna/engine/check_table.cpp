@@ -1,9 +1,6 @@
-// What instructions touch: registers from the op's signature, kind and size of memory accesses from its name.
+// What instructions touch: registers from the op's signature, the rest from its facts.
 #include "check.h"
-#include "scalar_memory.h"
 #include <stdlib.h>
-
-extern const OpInfo* op_info(int index);
 
 // Registers of a destination type, as decode.py's TYPES has them.
 static u32 type_dwords(const char* t) {
@@ -15,7 +12,7 @@ static u32 type_dwords(const char* t) {
       {"f64x4", 8},  {"b64", 2},   {"i64", 2},  {"u64", 2},  {"f64", 2},  {"p32", 2},
   };
   for (auto& w : WIDE)
-    if (starts(t, w.name)) return w.dwords;
+    if (!strncmp(t, w.name, strlen(w.name))) return w.dwords;
   return 1;
 }
 
@@ -27,9 +24,9 @@ static void add(Access& x, const Operand& o, u32 count, u8 flags) {
 // Registers of an operand of the block-scaled products, by its number format (0, 1: 8 bits; 2, 3: 6 bits; 4: 4 bits).
 static u32 scaled_dwords(u32 format) { return format < 2 ? 8 : format < 4 ? 6 : 4; }
 
-static void registers(Access& x, const Inst& in, const OpInfo& op) {
+static void registers(Access& x, const Inst& in, const char* signature, const Facts& f) {
   u32 nd = 0, ns = 0;
-  for (const char* s = op.signature; *s && *s != '+';) {
+  for (const char* s = signature; *s && *s != '+';) {
     if (*s == ' ') {
       s++;
       continue;
@@ -39,100 +36,76 @@ static void registers(Access& x, const Inst& in, const OpInfo& op) {
       if (*s == 'D' || (in.flags & GLC)) add(x, in.dst[nd++], type_dwords(colon + 1), WRITES);
     } else if (*s == 'S' || *s == 'A' || *s == 'G' || *s == 'M') {
       u32 count = in.src_dwords[ns];
-      if (has(op.name, "f8f6f4") && ns < 2) count = scaled_dwords(ns ? in.blgp : in.cbsz);
+      if (f.is(FACT_FORMATS) && ns < 2) count = scaled_dwords(ns ? in.blgp : in.cbsz);
       bool address = *s != 'S' || x.kind == SMEM_LOAD || (x.kind == SMEM_STORE && ns) ||
                      (x.kind >= LDS_READ && x.kind <= LDS_ATOMIC && ns == 0) ||
-                     (x.space == SPACE_BUFFER && *s == 'S' && ns);
+                     (x.space == BUFFER_SPACE && *s == 'S' && ns);
       add(x, in.src[ns++], count, address ? ADDRESS : 0);
     }
     while (*s && *s != ' ') s++;
   }
   Operand vcc = {SGPR, 0, VCC, 0, 0}, m0 = {SGPR, 0, M0, 0, 0};
-  if (has(op.name, "div_fmas") || has(op.name, "cbranch_vcc")) add(x, vcc, 2, 0);
-  if (x.to_lds || starts(op.name, "ds_append") || starts(op.name, "ds_consume")) add(x, m0, 1, ADDRESS);
-  if (((x.space == SPACE_BUFFER && x.kind == VM_ATOMIC) || x.kind == SMEM_STORE) &&
+  if (f.is(FACT_VCC_IN)) add(x, vcc, 2, 0);
+  if (x.to_lds || f.is(FACT_LANE_ORDER)) add(x, m0, 1, ADDRESS);
+  if (((x.space == BUFFER_SPACE && x.kind == VM_ATOMIC) || x.kind == SMEM_STORE) &&
       x.returns) {  // back into the data registers
     u32 count = in.src_dwords[0];
-    add(x, in.src[0], has(op.name, "cmpswap") ? count / 2 : count, WRITES);
+    add(x, in.src[0], f.is(FACT_SWAP) ? count / 2 : count, WRITES);
   }
 }
 
-static u32 memory_bytes(const char* n) {
-  if (has(n, "_atomic_")) return has(n, "_x2") || has(n, "_f64") ? 8 : 4;
-  if (has(n, "dwordx4")) return 16;
-  if (has(n, "dwordx3")) return 12;
-  if (has(n, "dwordx2")) return 8;
-  if (has(n, "byte")) return 1;
-  return has(n, "short") ? 2 : 4;
+static u8 kind_of(const Facts& f) {
+  switch (f.unit) {
+    case WAIT_UNIT: return WAITCNT;
+    case BARRIER_UNIT: return BARRIER;
+    case SCALAR_MEMORY_UNIT: return f.does == DOES_TIME ? SMEM_OTHER : f.does == DOES_LOAD ? SMEM_LOAD : SMEM_STORE;
+    case MEMORY_UNIT:
+      switch (f.does) {
+        case DOES_RELEASE: return CACHE_RELEASE;
+        case DOES_ACQUIRE: return CACHE_ACQUIRE;
+        case DOES_LOAD: return VM_LOAD;
+        default: return f.does == DOES_STORE ? VM_STORE : VM_ATOMIC;
+      }
+    default: break;
+  }
+  if (f.space != LDS_SPACE) return PLAIN;
+  if (f.does == DOES_LANES || f.is(FACT_LANE_ORDER)) return LDS_LANES;
+  return f.does == DOES_LOAD ? LDS_READ : f.does == DOES_STORE ? LDS_WRITE : LDS_ATOMIC;
 }
 
-static u32 lds_element_bytes(const char* n) {
-  if (has(n, "_tr_")) return has(n, "b96") ? 12 : 8;
-  if (has(n, "_b128")) return 16;
-  if (has(n, "_b96")) return 12;
-  if (has(n, "_b64") || has(n, "_u64") || has(n, "_i64") || has(n, "_f64")) return 8;
-  if (has(n, "_b8") || has(n, "_u8") || has(n, "_i8")) return 1;
-  return has(n, "_b16") || has(n, "_u16") || has(n, "_i16") ? 2 : 4;
-}
-
-static void classify_lds(Access& x, const char* n) {
-  x.kind = LDS_LANES;
-  if (has(n, "permute") || has(n, "swizzle") || has(n, "nop") || has(n, "gws") || has(n, "addtid") ||
-      starts(n, "ds_append") || starts(n, "ds_consume"))
-    return;
-  x.bytes = (u8)lds_element_bytes(n);
-  x.kind = starts(n, "ds_read") ? LDS_READ : starts(n, "ds_write") ? LDS_WRITE : LDS_ATOMIC;
-  x.two = starts(n, "ds_read2") || starts(n, "ds_write2") || starts(n, "ds_wrxchg2");
-  x.stride = x.two ? x.bytes * (has(n, "st64") ? 64 : 1) : 1;
-}
-
-static void classify(Access& x, const Inst& in, const char* n) {
+static void classify(Access& x, const Inst& in, const Facts& f) {
+  x.kind = kind_of(f);
+  x.space = f.space;
+  x.bytes = f.bytes;
+  x.two = f.elements == 2;
+  x.stride = x.two ? f.bytes * f.stride : 1;
+  x.to_lds = f.is(FACT_TO_LDS);
+  x.returns = x.kind == VM_LOAD ? !x.to_lds : f.does == DOES_ATOMIC && (in.flags & GLC);
   x.ordered = in.flags & (GLC | SC1);
-  x.upper = has(n, "_d16_hi");
-  if (starts(n, "ds_")) {
-    classify_lds(x, n);
-    return;
-  }
-  if (starts(n, "buffer_wb")) {
-    x.kind = CACHE_RELEASE;
-    return;
-  }
-  if (starts(n, "buffer_inv")) {
-    x.kind = CACHE_ACQUIRE;
-    return;
-  }
-  bool global = starts(n, "global_"), flat = starts(n, "flat_"), buffer = starts(n, "buffer_") || starts(n, "tbuffer_"),
-       scratch = starts(n, "scratch_");
-  if (global || flat || buffer || scratch) {
-    x.space = global ? SPACE_GLOBAL : flat ? SPACE_FLAT : buffer ? SPACE_BUFFER : SPACE_SCRATCH;
-    x.bytes = has(n, "_format_") ? 1 : (u8)memory_bytes(n);  // the format may say more, at run time
-    x.kind = has(n, "_atomic_") ? VM_ATOMIC : has(n, "_store_") ? VM_STORE : VM_LOAD;
-    x.swaps_dword = has(n, "atomic_cmpswap") && x.bytes == 4;
-    x.to_lds = has(n, "load_lds") || has(n, " lds");
-    x.returns = x.kind == VM_LOAD ? !x.to_lds : x.kind == VM_ATOMIC && (in.flags & GLC);
-  } else if (scalar_memory(n)) {
-    x.kind = has(n, "_load_") ? SMEM_LOAD : SMEM_STORE;
-    x.space = starts(n, "s_buffer") ? SPACE_BUFFER : starts(n, "s_scratch") ? SPACE_SCRATCH : SPACE_GLOBAL;
-    x.bytes = (u8)scalar_memory_bytes(n);
-    x.returns = has(n, "_atomic_") && (in.flags & GLC);
-  } else if (starts(n, "s_memtime") || starts(n, "s_memrealtime")) {
-    x.kind = SMEM_OTHER;
-  } else if (starts(n, "s_waitcnt")) {
-    x.kind = WAITCNT;
-  } else if (starts(n, "s_barrier")) {
-    x.kind = BARRIER;
-  } else if (starts(n, "s_cbranch")) {
-    x.kind = BRANCH;
-  }
+  x.swaps_dword = x.kind == VM_ATOMIC && f.is(FACT_SWAP) && x.bytes == 4;
+  x.upper = f.is(FACT_UPPER);
+  x.all_lanes = f.is(FACT_ALL_LANES);
+  x.accumulates = f.is(FACT_ACCUMULATES);
+  x.reads_scc = f.is(FACT_SCC_IN);
+  x.writes_scc = f.is(FACT_SCC_OUT);
+  x.flow = in.flags & (DPP | SDWA) && f.unit == VECTOR_UNIT ? FLOW_DEFINES : f.flow;
+  x.bits = f.bits;
+}
+
+// Registers whose undefined values are handed on.
+static void mark_sources(Access& x) {
+  if (x.flow == FLOW_DEFINES || x.flow == FLOW_SCRATCH) return;
+  for (u32 k = 0; k < x.n; k++)
+    if (!(x.touch[k].flags & WRITES)) x.touch[k].flags |= SOURCE;
 }
 
 Access* check_table(const Program& p) {
   Access* table = (Access*)calloc(p.n_inst + 1, sizeof(Access));
   for (u32 i = 0; i < p.n_inst; i++) {
-    const OpInfo& op = *op_info(p.code[i].op);
-    classify(table[i], p.code[i], op.name);
-    registers(table[i], p.code[i], op);
-    classify_flow(table[i], p.code[i], op.name);
+    const Inst& in = p.code[i];
+    classify(table[i], in, op_facts(in.op));
+    registers(table[i], in, op_info(in.op).signature, op_facts(in.op));
+    mark_sources(table[i]);
   }
   return table;
 }

@@ -6,6 +6,7 @@
 // additions, conversions, comparisons, selections and matrix products, whose results are then certainly undefined too;
 // whatever else an instruction writes counts as defined. Only where such a value decides what happens is there a
 // finding.
+#include "buffer.h"
 #include "check_bits.h"
 #include <stdlib.h>
 
@@ -143,8 +144,8 @@ static bool check_addresses(Wave& w, WaveCheck& c, const Access& x) {
 // Data of a store or an atomic whose `lanes` reach memory.
 bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes) {
   WaveCheck& c = check_of(w);
-  const Operand& data = in.src[x.space == SPACE_BUFFER ? 0 : 1];
-  u32 dwords = x.bytes < 4 ? 1 : x.bytes / 4;
+  const Operand& data = in.src[x.space == BUFFER_SPACE ? 0 : 1];
+  u32 dwords = x.typed ? typed_element(w, in, op_facts(in.op)).registers : x.bytes < 4 ? 1 : x.bytes / 4;
   if (data.kind != VGPR || bits_at(c.known_v, data.reg, dwords) == span(dwords)) return true;
   for (u32 k = 0; k < dwords; k++) {
     Flow f = vector_register(c, data.reg + k);
@@ -177,8 +178,8 @@ static bool bitwise(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   f.add(fb);
   if (x.bits & BITS_NOT_A) a = ~a;
   if (x.bits & BITS_NOT_B) b = ~b;
-  if ((x.bits & BITS_OP) != BITS_XOR) f = f.of(undefined_bits((x.bits & BITS_OP) == BITS_OR, a, ua, b, ub));
-  u64 result = (x.bits & BITS_OP) == BITS_XOR ? a ^ b : (x.bits & BITS_OP) == BITS_OR ? a | b : a & b;
+  if (!(x.bits & BITS_XOR)) f = f.of(undefined_bits(x.bits & BITS_OR, a, ua, b, ub));
+  u64 result = x.bits & BITS_XOR ? a ^ b : x.bits & BITS_OR ? a | b : a & b;
   if (x.bits & BITS_NOT_RESULT) result = ~result;
   if (!wide) result &= 0xffffffff;
   c.values.scc = f.undefined && !(result & ~f.undefined) ? f.origin : Origin{0, 0};
@@ -314,7 +315,7 @@ static bool branches(Wave& w, WaveCheck& c, const Access& x) {
 // Offsets of the lanes whose access is to scratch.
 static u64 scratch_lanes(Wave& w, const Inst& in, const Access& x, u32* offset) {
   u64 exec = w.exec(), lanes = 0;
-  if (x.space == SPACE_SCRATCH) {
+  if (x.space == SCRATCH_SPACE) {
     const Operand& scalar = in.src[x.kind == VM_STORE ? 2 : 1];
     u32 base = (u32)in.offset + (scalar.kind == NONE ? 0 : scalar32(w, scalar));
     const u32* v = in.src[0].kind == VGPR ? w.vreg(in.src[0].reg) : nullptr;

@@ -175,7 +175,7 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
     case VM_STORE:
     case VM_ATOMIC:
       issue(c, c.vm, destination(x), x.kind);
-      if (x.space == SPACE_FLAT) issue(c, c.lgkm, destination(x), x.kind);
+      if (x.space == FLAT_SPACE) issue(c, c.lgkm, destination(x), x.kind);
       return check_global(w, in, x);
     case CACHE_RELEASE:
       checks.released[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED);

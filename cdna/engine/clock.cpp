@@ -13,8 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern const OpInfo* op_info(int index);
-
 static u64 now;      // cycles: the latest that a launch of this process has reached
 static u64 passed;   // cycles by which host time has moved the clock; part of every wave's time
 static u32 working;  // host threads whose waves do more than poll
@@ -265,15 +263,15 @@ static u16* make_costs(const Program& p, const Card& card, bool* reads_clock) {
   *reads_clock = false;
   for (u32 i = 0; i < p.n_inst; i++) {
     const Inst& in = p.code[i];
-    const OpInfo& op = *op_info(in.op);
-    Cost cost = instruction_cost(op, in, card);
+    const Facts& facts = op_facts(in.op);
+    Cost cost = instruction_cost(in, p.arch_number);
     u32 cycles = cost.cycles > CYCLES_OF_MOST ? cost.cycles : CYCLES_OF_MOST;
-    *reads_clock |= !strncmp(op.name, "s_memtime", 9) || !strncmp(op.name, "s_memrealtime", 13);
+    *reads_clock |= facts.does == DOES_TIME;
     switch (cost.unit) {
       case MEMORY_UNIT: memory = true; break;
       case LDS_UNIT: lds = true; break;
-      case SCALAR_MEMORY_UNIT: scalar |= strncmp(op.name, "s_mem", 5) != 0; break;
-      case WAITS: {
+      case SCALAR_MEMORY_UNIT: scalar |= facts.does != DOES_TIME; break;
+      case WAIT_UNIT: {
         u32 vm = in.offset & 255, lgkm = in.offset >> 8 & 255;
         if (vm == 0 && memory) cycles += card.l2_cycles;
         else if (lgkm == 0 && scalar) cycles += card.scalar_cycles;

@@ -88,8 +88,7 @@ static const OpInfo OPS[] = {
   {"s_memtime", "D:b64", read_clock<READS_CYCLES>}, {"s_memrealtime", "D:b64", read_clock<READS_TIME>},
   {"s_getreg_b32", "D:b32 H", getreg}, {"s_setreg_b32", "H S:b32", setreg},
   {"s_setreg_imm32_b32", "H S:b32", setreg},
-  {"buffer_wbl2", "", nop}, {"buffer_inv", "", nop}, {"buffer_wbinvl1", "", nop},
-  {"buffer_wbinvl1_vol", "", nop},
+  {"buffer_wbl2", "", nop}, {"buffer_inv", "", nop},
 };
 // clang-format on
 extern const OpTable CONTROL_OPS = {OPS, sizeof OPS / sizeof *OPS};

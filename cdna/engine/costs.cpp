@@ -1,54 +1,31 @@
-// Costs of instructions: issue cycles by mnemonic, LDS cycles by bank.
+// Costs of instructions: issue cycles, LDS cycles by bank.
 #include "costs.h"
-#include "scalar_memory.h"
 
-// Cycles that a matrix instruction occupies its SIMD's matrix core (ROCm/amd_matrix_instruction_calculator
-// for gfx942; AMD's "Matrix Core Programming on CDNA3 and CDNA4" for gfx950's additions; the rest from the
-// card's peaks, which are cycles = FLOPs / (peak / (CUs * 4 SIMDs * clock))).
-static u32 matrix_cycles(const char* name, const Inst& in, bool gfx950) {
-  bool rows32 = has(name, "_32x32x"), rows4 = has(name, "_4x4x");
-  const char* inputs = strrchr(name, 'x');  // from the depth on: "x4f32", "x1_2b_f32", or "xf32"
-  bool f32 = has(inputs, "f32") && inputs[1] != 'f';
-  if (has(name, "f64")) return rows4 ? 16 : gfx950 ? 64 : 32;
-  // Several blocks: the first matrix cores' shapes, at their rate. LLVM spells some of them without the block
-  // count.
-  bool blocks = has(name, "_2b_") || has(name, "_4b_") || (inputs[1] == '4' && !f32);
-  if (rows4) return 8;
-  if (blocks || f32) return rows32 ? 64 : 32;
-  u32 cycles = rows32 ? 32 : 16;
-  if (has(name, "f8f6f4") && (in.cbsz < 2 || in.blgp < 2)) cycles *= 2;  // either operand has 8 bits
-  return cycles;
+Cost instruction_cost(const Inst& in, u32 arch) {
+  const Facts& f = op_facts(in.op);
+  u32 cycles = f.cycles[arch];
+  if (f.unit == IDLE_UNIT) cycles *= (u32)in.offset + 1;                // s_nop
+  if (f.is(FACT_FORMATS) && (in.cbsz < 2 || in.blgp < 2)) cycles *= 2;  // either operand has 8 bits
+  return {f.unit, cycles};
 }
 
-// A SIMD has 16 lanes: a wave takes 4 cycles, and 16 on the quarter-rate units (CDNA3 ISA: transcendental
-// functions; 32-bit integer products and 64-bit ones likewise in LLVM's SISchedule.td).
-static u32 vector_cycles(const char* n) {
-  static const char* const QUARTER[] = {"v_exp_",    "v_log_",        "v_rcp_",       "v_rsq_",
-                                        "v_sqrt_",   "v_sin_",        "v_cos_",       "v_mul_lo_u32",
-                                        "v_mul_hi_", "v_mad_u64_u32", "v_mad_i64_i32"};
-  for (const char* q : QUARTER)
-    if (starts(n, q)) return 16;
-  return 4;
+// The L1 moves 64 bytes a cycle; the LDS a dword a bank.
+static u32 cycles_side_by_side(const Inst& in, const Card& card) {
+  const Facts& f = op_facts(in.op);
+  Cost cost = instruction_cost(in, arch_number(card.name));
+  u32 bytes = WAVE * (f.bytes == BY_FORMAT ? 16 : f.bytes ? f.bytes : 4) * f.elements;
+  if (f.unit == MEMORY_UNIT) return bytes / 64 > ISSUE_CYCLES ? bytes / 64 : ISSUE_CYCLES;
+  if (f.unit == LDS_UNIT) return bytes / (4 * (f.does == DOES_STORE ? card.lds_write_banks : card.lds_read_banks));
+  return cost.cycles;
 }
 
-Cost instruction_cost(const OpInfo& op, const Inst& in, const Card& card) {
-  const char* n = op.name;
-  bool scales_alone = starts(n, "v_mfma_ld_scale");
-  if (!scales_alone && (starts(n, "v_mfma") || starts(n, "v_smfmac")))
-    return {MATRIX_UNIT, matrix_cycles(n, in, !strcmp(card.name, "gfx950"))};
-  if (starts(n, "v_")) return {VECTOR_UNIT, vector_cycles(n)};
-  if (starts(n, "ds_nop")) return {IDLE, 4};
-  if (starts(n, "ds_")) return {LDS_UNIT, 0};
-  if (starts(n, "global_") || starts(n, "flat_") || starts(n, "buffer_") || starts(n, "tbuffer_") ||
-      starts(n, "scratch_"))
-    return {MEMORY_UNIT, 0};
-  if (scalar_memory(n) || starts(n, "s_mem")) return {SCALAR_MEMORY_UNIT, 4};
-  if (starts(n, "s_waitcnt")) return {WAITS, 4};
-  if (starts(n, "s_barrier")) return {BARRIERS, 4};
-  if (starts(n, "s_nop")) return {IDLE, 4 * ((u32)in.offset + 1)};
-  if (starts(n, "s_endpgm")) return {END_OF_WAVE, 4};
-  if (has(n, "branch") || starts(n, "s_setpc") || starts(n, "s_swappc") || starts(n, "s_call")) return {BRANCH_UNIT, 4};
-  return {SCALAR_UNIT, 4};
+extern "C" void cdna_executed(const Program* p, const char* model, const u64* executed, Executed* out) {
+  memset(out, 0, sizeof *out);
+  const Card& card = *cdna_card(model);
+  for (u32 i = 0; i < p->n_inst; i++) {
+    out->by_unit[op_facts(p->code[i].op).unit] += executed[i];
+    out->cycles += executed[i] * cycles_side_by_side(p->code[i], card);
+  }
 }
 
 // --- LDS banks -------------------------------------------------------------------------------------

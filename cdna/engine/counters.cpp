@@ -17,8 +17,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-extern const OpInfo* op_info(int index);
-
 namespace {
 constexpr u32 MOST_TIMED = 16;                                 // workgroups
 constexpr u64 MOST_ENTRIES = 24ull << 20;                      // of traces at a time: 192 MiB
@@ -82,8 +80,7 @@ struct GroupCount {
 struct Counting : Observer {
   Source* source;
   const Cost* costs;
-  const MemoryOp* ops;
-  const bool* sleeps;
+  const Facts** facts;
   InstructionCounters* counters;
   CounterTotals totals;
   GroupCount* all;
@@ -98,8 +95,7 @@ struct Source : ObserverSource {
   Caches* caches;
   Program* program;
   Cost* costs;
-  MemoryOp* ops;
-  bool* sleeps;  // which instructions are s_sleep
+  const Facts** facts;  // [n_inst]
   InstructionCounters* counters;
   CounterTotals totals;
   pthread_mutex_t lock;
@@ -173,8 +169,8 @@ static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) 
 
 static Step lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   u32 cycles = 0;
-  if (c.ops[pc].space == LDS_ACCESS) {
-    u32 parts = observed_accesses(w, in, c.ops[pc], c.accesses);
+  if (c.facts[pc]->does != DOES_LANES) {
+    u32 parts = observed_accesses(w, in, *c.facts[pc], c.accesses);
     for (u32 i = 0; i < parts; i++) cycles += lds_access(c, n, c.accesses[i]);
   } else {
     cycles = 2;  // permutes and swizzles: a dword a lane through the banks
@@ -184,20 +180,20 @@ static Step lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc, Instru
 }
 
 static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
-  const MemoryOp& op = c.ops[pc];
+  const Facts& facts = *c.facts[pc];
   u32 l1_cycles = 0;
   bool missed = false;
-  u32 parts = op.space == NO_ACCESS ? 0 : observed_accesses(w, in, op, c.accesses);
+  u32 parts = facts.space == NONE_SPACE ? 0 : observed_accesses(w, in, facts, c.accesses);
   for (u32 i = 0; i < parts; i++) {
     LaneAccess& a = c.accesses[i];
-    if (a.space == LDS_ACCESS) {
+    if (a.space == LDS_SPACE) {
       u64 before = n.bytes;
       lds_access(c, n, a);
-      if (op.flags & TO_LDS) n.bytes = before;  // the same bytes that memory sends
+      if (facts.is(FACT_TO_LDS)) n.bytes = before;  // the same bytes that memory sends
       continue;
     }
     u64 segments = 0;
-    if (a.space == SCRATCH_ACCESS) {  // interleaved by lanes, 16 dwords a segment; taken to stay in the L1
+    if (a.space == SCRATCH_SPACE) {  // interleaved by lanes, 16 dwords a segment; taken to stay in the L1
       segments = (u64)(a.bytes + 3) / 4 * 4;
       n.lines += segments / 2;
     } else {
@@ -234,10 +230,10 @@ static Step take_step(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 p
     case VECTOR_UNIT: return step(VECTOR_STEP, cost.cycles);
     case MEMORY_UNIT: return memory_instruction(c, g, w, in, pc, n);
     case LDS_UNIT: return lds_instruction(c, w, in, pc, n);
-    case SCALAR_MEMORY_UNIT: n.bytes += c.ops[pc].bytes; return step(SCALAR_MEMORY_STEP, 0);
-    case WAITS: return step(WAIT_STEP, (u32)in.offset & 0xffff);  // packed by decode.py as WAIT_STEP has it
-    case BARRIERS: return step(BARRIER_STEP, 0);
-    case END_OF_WAVE: return step(WAIT_STEP, 0);  // what is still under way ends within the kernel's time
+    case SCALAR_MEMORY_UNIT: n.bytes += c.facts[pc]->bytes; return step(SCALAR_MEMORY_STEP, 0);
+    case WAIT_UNIT: return step(WAIT_STEP, (u32)in.offset & 0xffff);  // packed by decode.py as WAIT_STEP has it
+    case BARRIER_UNIT: return step(BARRIER_STEP, 0);
+    case END_UNIT: return step(WAIT_STEP, 0);  // what is still under way ends within the kernel's time
     default: return step(ISSUE_STEP, cost.cycles);
   }
 }
@@ -281,15 +277,15 @@ static void sleep_again(Counting& c, GroupCount& g, u32 wave, u32 pc) {
 // Whether what follows it is no poll any more: it changes what others see, or is what the wave is there for.
 static bool is_progress(const Counting& c, u32 pc) {
   const u32 unit = c.costs[pc].unit;
-  return unit == MATRIX_UNIT || unit == BARRIERS || unit == END_OF_WAVE ||
-         (unit == MEMORY_UNIT && c.ops[pc].flags & (WRITES | ATOMIC));
+  return unit == MATRIX_UNIT || unit == BARRIER_UNIT || unit == END_UNIT ||
+         (unit == MEMORY_UNIT && access_flags(*c.facts[pc]) & WRITES);
 }
 
 static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)w.wg->observed;
   u32 pc = w.pc - 1;
-  if (c.sleeps[pc]) sleep_again(c, g, w.id, pc);
+  if (c.facts[pc]->does == DOES_SLEEP) sleep_again(c, g, w.id, pc);
   Held* held = g.held[w.id];
   if (held && held->on) {
     if (held->executed.n == MOST_OF_POLL || is_progress(c, pc)) count_held(c, g, w.id, *held);
@@ -381,14 +377,11 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.card = l->card;
   s.caches = caches_of(*l->card);
   s.costs = (Cost*)calloc(p->n_inst, sizeof(Cost));
-  s.ops = (MemoryOp*)calloc(p->n_inst, sizeof(MemoryOp));
-  s.sleeps = (bool*)calloc(p->n_inst, sizeof(bool));
+  s.facts = (const Facts**)calloc(p->n_inst, sizeof(Facts*));
   s.counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
   for (u32 i = 0; i < p->n_inst; i++) {
-    const OpInfo& op = *op_info(p->code[i].op);
-    s.costs[i] = instruction_cost(op, p->code[i], *l->card);
-    s.ops[i] = memory_op(op.name);
-    s.sleeps[i] = !strcmp(op.name, "s_sleep");
+    s.costs[i] = instruction_cost(p->code[i], p->arch_number);
+    s.facts[i] = &op_facts(p->code[i].op);
     s.counters[i].unit = s.costs[i].unit;
     s.counters[i].unit_cycles = s.costs[i].cycles;
   }
@@ -414,8 +407,7 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k,
   c->group_ended = on_group_ended;
   c->source = &s;
   c->costs = s.costs;
-  c->ops = s.ops;
-  c->sleeps = s.sleeps;
+  c->facts = s.facts;
   c->counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
   c->card = s.card;
   return c;
@@ -469,8 +461,7 @@ void cdna_counters_destroy(ObserverSource* source) {
   free(s->traces);
   free(s->ended);
   free(s->costs);
-  free(s->ops);
-  free(s->sleeps);
+  free(s->facts);
   free(s->counters);
   pthread_mutex_destroy(&s->lock);
   free(s);

@@ -3,10 +3,11 @@
 // memory come after a latency; s_waitcnt moves the wave's clock to when they are there, s_barrier to when the
 // last wave has arrived. What the compiler separates with s_nop costs those; registers are not followed.
 #include "cu_time.h"
+#include "costs.h"
 #include <stdlib.h>
 
 namespace {
-constexpr u32 SIMDS = 4, ISSUE = 4;         // a wave's instruction every four cycles
+constexpr u32 SIMDS = 4, ISSUE = ISSUE_CYCLES;
 constexpr u32 VM_RING = 64, LDS_RING = 16;  // what vmcnt and lgkmcnt can tell apart
 
 struct WaveClock {

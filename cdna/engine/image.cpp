@@ -1,10 +1,10 @@
 // Loads program images (written by image.py): copies code, places data, resolves addresses.
+#include "facts.h"
 #include "program.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-extern const OpInfo* op_info(int index);
 extern u8* allocate(size_t bytes);
 
 static const u64 MAGIC = 0x35474d4941444e43ull;  // "CNDAIMG5"
@@ -50,6 +50,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   if (!p->n_vgpr) p->n_vgpr = 1;  // the work-item's id lies in v0 even where nothing reads it
   memcpy(p->arch, r.p, 16);
   r.p += 16;
+  p->arch_number = arch_number(p->arch);
 
   p->n_sections = r.get<u32>();
   p->sections = (u8**)calloc(p->n_sections + 1, sizeof(u8*));
@@ -76,9 +77,9 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   memcpy((void*)p->code, code, sizeof(Inst) * p->n_inst);
   r.p += sizeof(Inst) * p->n_inst;
   for (u32 i = 0; i < p->n_inst; i++) {
-    const OpInfo* info = op_info(p->code[i].op);
-    p->code[i].fn = info->fn;
-    p->code[i].core = info->core;
+    const OpInfo& info = op_info(p->code[i].op);
+    p->code[i].fn = info.fn;
+    p->code[i].core = info.core;
   }
   u32 n_relocations = r.get<u32>();
   p->got = (u64*)calloc(n_relocations + 1, sizeof(u64));

@@ -18,25 +18,6 @@
 #include <stdlib.h>
 #include <xmmintrin.h>
 
-extern const OpTable SALU_OPS, SCALAR_MEMORY_OPS, CONTROL_OPS, VALU32_OPS, VALU16_OPS, VALU64_OPS, FLOAT32_OPS,
-    TRANSCENDENTAL_OPS, DIVISION_OPS, PACKED_OPS, CONVERT_OPS, COMPARE_OPS, LANE_OPS, GLOBAL_OPS, SCRATCH_OPS,
-    BUFFER_OPS, TYPED_BUFFER_OPS, ATOMIC_OPS, LDS_OPS, LDS_ATOMIC_OPS, LDS_LANE_OPS, GWS_OPS, MATRIX_OPS,
-    MATRIX_INT_F64_OPS, MATRIX_SCALED_OPS, SPARSE_OPS, CONVERT_LOW_OPS;
-static const OpTable* const TABLES[] = {
-    &SALU_OPS,          &SCALAR_MEMORY_OPS,  &CONTROL_OPS,    &VALU32_OPS, &VALU16_OPS,       &VALU64_OPS,
-    &FLOAT32_OPS,       &TRANSCENDENTAL_OPS, &DIVISION_OPS,   &PACKED_OPS, &CONVERT_OPS,      &COMPARE_OPS,
-    &LANE_OPS,          &GLOBAL_OPS,         &SCRATCH_OPS,    &BUFFER_OPS, &TYPED_BUFFER_OPS, &ATOMIC_OPS,
-    &LDS_OPS,           &LDS_ATOMIC_OPS,     &LDS_LANE_OPS,   &GWS_OPS,    &MATRIX_OPS,       &MATRIX_INT_F64_OPS,
-    &MATRIX_SCALED_OPS, &SPARSE_OPS,         &CONVERT_LOW_OPS};
-
-const OpInfo* op_info(int index) {
-  for (const OpTable* t : TABLES) {
-    if (index < t->count) return &t->ops[index];
-    index -= t->count;
-  }
-  return nullptr;
-}
-
 struct Thread;
 static thread_local Thread* current_thread;
 
@@ -446,13 +427,6 @@ static void install_handlers() {
 
 extern "C" {
 
-int cdna_op_count() {
-  int n = 0;
-  for (const OpTable* t : TABLES) n += t->count;
-  return n;
-}
-const char* cdna_op_name(int i) { return op_info(i)->name; }
-const char* cdna_op_signature(int i) { return op_info(i)->signature; }
 int cdna_inst_bytes() { return sizeof(Inst); }
 int cdna_launch_bytes() { return sizeof(Launch); }
 

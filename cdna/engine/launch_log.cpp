@@ -68,6 +68,7 @@ void cdna_log_end(LoggedLaunch* l, Program* p, const Launch* launch) {
     return;
   }
   l->card = launch->card->model;
+  cdna_executed(p, l->card, l->executed, &l->sums);
   for (u32 i = 0; i < l->n_inst; i++)
     if (l->executed[i]) l->where[i] = strdup(p->where[i]);
   if (!launches.add(l)) release(l);

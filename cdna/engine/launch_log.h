@@ -1,6 +1,7 @@
 // Launches that Python does not make itself, and what checks found in them, kept for it to ask for: the HIP runtime's.
 #pragma once
 #include "check.h"
+#include "costs.h"
 #include "program.h"
 
 enum LogMode : u32 { LOG_OFF, LOG_EXECUTED, LOG_COUNTERS };
@@ -13,6 +14,7 @@ struct LoggedLaunch {  // in the order of launch_log.py's _LoggedLaunch
   char** where;      // [n_inst]: "`text` (file:line)" of what was executed, else null
   const char* card;  // its model
   u32 n_inst, groups[3], block[3], lds_bytes;
+  Executed sums;
 };
 
 struct LoggedFinding {  // in the order of launch_log.py's _LoggedFinding

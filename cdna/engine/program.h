@@ -64,6 +64,7 @@ struct Program {
   u32 n_inst;
   u32 n_vgpr;  // architectural + accumulation
   char arch[16];
+  u32 arch_number;
   u8* blob;  // the image: strings and records point into it
   u8** sections;
   u64* got;

@@ -79,16 +79,27 @@ static void put_bits(u8* p, u32 at, u32 count, u32 value) {
   memcpy(p + at / 8, &x, bytes);
 }
 
-// The instruction's or the descriptor's format; false after a fault.
-static bool find_format(Wave& w, const Inst& in, const Operand& descriptor, bool typed, u32& data, u32& number) {
+// The instruction's or the descriptor's format.
+static bool read_format(const Wave& w, const Inst& in, const Operand& descriptor, bool own, u32& data, u32& number) {
   u32 word = w.s[descriptor.reg + 3];
-  data = typed ? in.offset1 & 15 : word >> 15 & 15;
-  number = typed ? in.offset1 >> 4 & 7 : word >> 12 & 7;
+  data = own ? in.offset1 & 15 : word >> 15 & 15;
+  number = own ? in.offset1 >> 4 & 7 : word >> 12 & 7;
   const DataFormat& f = FORMATS[data];
   bool small_floats = number == FLOAT && f.bits[0] < 16 && !(f.components == 3 && f.bits[1] == 11);
-  if (f.components && number != RESERVED && !small_floats) return true;
+  return f.components && number != RESERVED && !small_floats;
+}
+static bool find_format(Wave& w, const Inst& in, const Operand& descriptor, bool own, u32& data, u32& number) {
+  if (read_format(w, in, descriptor, own, data, number)) return true;
   fault(w, "buffer data format %u with number format %u: no such format", data, number);
   return false;
+}
+
+TypedElement typed_element(const Wave& w, const Inst& in, const Facts& facts) {
+  u32 data, number;
+  const Operand& descriptor = in.src[facts.does == DOES_STORE ? 2 : 1];
+  if (!read_format(w, in, descriptor, facts.is(FACT_OWN_FORMAT), data, number)) return {0, 0};
+  u32 components = FORMATS[data].components;
+  return {format_bytes(FORMATS[data]), facts.is(FACT_PACKED) ? (components + 1) / 2 : components};
 }
 
 // With D16 two components share a register.

@@ -73,12 +73,12 @@ def _print_kernel(name: str, launches: Sequence[LaunchRecord], out: TextIO) -> N
         f"workgroups of {block}, {last.lds_bytes} bytes of LDS",
         file=out,
     )
-    by_class: dict[str, int] = {}
+    by_unit: dict[str, int] = {}
     for record in launches:
-        for kind, count in record.by_class.items():
-            by_class[kind] = by_class.get(kind, 0) + count
-    executed = ", ".join(f"{kind} {count:,}" for kind, count in sorted(by_class.items(), key=lambda item: -item[1]))
-    print(f"  wave instructions  {sum(by_class.values()):,}: {executed}", file=out)
+        for kind, count in record.by_unit.items():
+            by_unit[kind] = by_unit.get(kind, 0) + count
+    executed = ", ".join(f"{kind} {count:,}" for kind, count in sorted(by_unit.items(), key=lambda item: -item[1]))
+    print(f"  wave instructions  {sum(by_unit.values()):,}: {executed}", file=out)
     counted = [record.counters for record in launches if record.counters is not None]
     if not counted:
         return

@@ -25,10 +25,6 @@ from .launcher import Launcher
 from .linker import provide_linker
 from .versions import interface, minor_of
 
-# Costs of a launch in its class of instruction, relative to one vector instruction: what the autotuner compares.
-_RELATIVE_COST = {"matrix": 8.0, "memory": 8.0, "lds": 4.0}
-
-
 # Stands between a linked binary and its assembly: readers of ELF files take no notice of what follows the sections.
 _ASSEMBLY = b"\n; assembly for the emulated device\n"
 
@@ -134,15 +130,8 @@ class Event:
 
 
 def _work_ms() -> float:
-    """Executed instructions since the last call, weighted by class, as a stand-in for milliseconds."""
-    return (
-        sum(
-            count * _RELATIVE_COST.get(name, 1.0)
-            for record in take_records("bench")
-            for name, count in record.by_class.items()
-        )
-        * 1e-6
-    )
+    """Cycles that instructions executed since the last call take of their units, as a stand-in for milliseconds."""
+    return sum(record.cycles for record in take_records("bench")) * 1e-6
 
 
 class _Interface:
@@ -170,8 +159,8 @@ def do_bench(
 ) -> Any:
     """triton.testing.do_bench for a device without a clock: runs `fn` once and returns its work.
 
-    The value orders configurations (executed instructions weighted by class); it is no time, and must not be
-    reported as one.
+    The value orders configurations (cycles of the units that execute them); it is no time, and must not be reported as
+    one.
     """
     _work_ms()
     with trials():

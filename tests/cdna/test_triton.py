@@ -302,8 +302,8 @@ def test_stats_count_what_ran():
         )  # fmt: skip
     (record,) = cdna.stats()
     assert record.grid == (3, 1, 1) and record.block == (64, 1, 1)
-    assert record.by_class["matrix"] == 3 * 2  # 32x32x8 twice for k = 16, in each of three workgroups
-    assert record.wave_instructions == sum(record.by_class.values())
+    assert record.by_unit["matrix"] == 3 * 2  # 32x32x8 twice for k = 16, in each of three workgroups
+    assert record.wave_instructions == sum(record.by_unit.values())
 
 
 def test_a_wild_access_is_a_clear_error(arch):

@@ -25,7 +25,7 @@ def report() -> dict[str, Any]:
     records = cdna.stats()
     counters.clear_caches()
     for record in records:
-        known = kernels.setdefault(record.kernel, {"launches": 0, "wave_instructions": 0, "by_class": {}})
+        known = kernels.setdefault(record.kernel, {"launches": 0, "wave_instructions": 0, "by_unit": {}})
         known["launches"] += 1
         known |= {
             "grid": record.grid,
@@ -33,8 +33,8 @@ def report() -> dict[str, Any]:
             "lds_bytes": record.lds_bytes,
         }  # of the last one
         known["wave_instructions"] += record.wave_instructions
-        for name, count in record.by_class.items():
-            known["by_class"][name] = known["by_class"].get(name, 0) + count
+        for name, count in record.by_unit.items():
+            known["by_unit"][name] = known["by_unit"].get(name, 0) + count
     for name, known in kernels.items():
         if counted := [r.counters for r in records if r.kernel == name and r.counters is not None]:
             known["work"] = kernel_work(counted)
