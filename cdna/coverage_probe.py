@@ -22,7 +22,7 @@ from .arch import ARCHS
 from .coverage import INSTRUCTIONS, read_table
 from .decode import base_mnemonic
 from .errors import CdnaError, ToolchainError
-from .hip.compilers import environment, package_dir
+from .hip.compile.compilers import environment, package_dir
 
 # LLVM's AsmMatcher writes each mnemonic after a byte that holds its length. A length of 48 or more is itself a digit
 # or letter, so that a match may start with one: every position is tried, and the length decides.

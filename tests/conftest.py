@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdna.errors import ToolchainError
-from cdna.hip import toolchain
+from cdna.hip.compile import toolchain
 
 # There are more test processes than cores: threads that wait for work must not keep one from another.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

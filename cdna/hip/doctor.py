@@ -12,8 +12,9 @@ from ..arch import ARCHS
 from ..build import cache_dir, engine_library, find_compiler
 from ..errors import CdnaError, ToolchainError
 from ..resources import read_resources
-from .compilers import INCLUDE_DIR, LIBRARIES_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files
-from .toolchain import Toolchain
+from .compile.compilers import INCLUDE_DIR, LIBRARIES_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files
+from .compile.source import HipSource
+from .compile.toolchain import Toolchain
 
 PROBE = """#include <hip/hip_runtime.h>
 #include <hip/hip_fp8.h>
@@ -70,7 +71,7 @@ def _compiles() -> tuple[str, str, str]:
             probe = Path(folder, "probe.hip")
             probe.write_text(PROBE)
             for arch in ARCHS:
-                read_resources(toolchain.device_asm(probe, arch))
+                read_resources(toolchain.assembly(HipSource(probe, arch)))
     except CdnaError as error:
         return "MISSING", "compile HIP", f"{error}" if REMEDY in str(error) else f"{error}; to do: {REMEDY}"
     return "works", "compile HIP", f"for {' and '.join(ARCHS)} with {toolchain.compiler.label}"

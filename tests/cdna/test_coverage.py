@@ -12,7 +12,7 @@ from cdna.arch import ARCHS
 from cdna.coverage import INSTRUCTIONS, TESTED, coverage, implemented, read_table
 from cdna.coverage_probe import known
 from cdna.errors import CdnaError, KernelFault
-from cdna.hip.compilers import package_dir
+from cdna.hip.compile.compilers import package_dir
 from cdna.snippet import run
 
 # Instructions that both archs have, that CDNA4 added, and that other families of AMD's GPUs have instead.

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..arch import ARCHS
 from ..build import ENGINE_DIR, FLAGS, _cpu_features, _hash, _run, cache_dir, cpu_flags, engine_library, find_compiler
 from ..errors import ToolchainError
-from .compilers import INCLUDE_DIR, LIBRARIES_DIR, package_dir, triton_files
+from .compile.compilers import INCLUDE_DIR, LIBRARIES_DIR, package_dir, triton_files
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
 NAME = "libamdhip64.so"
