@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TextIO
 
-from forge.commands.columns import aligned
+from forge.console import aligned
 from forge.generate.pysource import GenerationError
 from forge.generate.render import generate, variants_of
 from forge.task.problem import Problem, ProblemError, find_problem, load_sets
@@ -41,10 +41,18 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--check-file", metavar="FILE", help="print --check's report of an existing submission file; generates nothing"
     )
+    parser.add_argument(
+        "--triton",
+        metavar="VERSIONS",
+        help="with --check or --check-file: compile with this Triton (3.7.1, or 'installed'; default: what the "
+        "leaderboard's image has), or compare several, as in 3.6.0,3.7.1; brought from the package index and kept",
+    )
     parser.add_argument("--list", action="store_true", help="list the problems, their GPUs and their variants")
     arguments = parser.parse_args(argv)
     if not arguments.list and arguments.problem is None:
         parser.error("which PROBLEM? --list shows them")
+    if arguments.triton and not (arguments.check or arguments.check_file):
+        parser.error("--triton goes with --check or --check-file")
     return arguments
 
 
@@ -81,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     problem = find_problem(arguments.problem)
     if arguments.check_file:
-        return check(read_submission(Path(arguments.check_file)), problem, sys.stdout)
+        return check(read_submission(Path(arguments.check_file)), problem, sys.stdout, arguments.triton)
     submission = generate(problem, arguments.variant)
     report = sys.stderr if arguments.output == "-" else sys.stdout
     if arguments.output == "-":
@@ -91,14 +99,14 @@ def run(arguments: argparse.Namespace) -> int:
         write_atomically(Path(arguments.output), submission.text)
         sources = " ".join(source.path for source in submission.sources)
         print(f"{arguments.output}: {problem.name}, {len(submission.text.encode()):,} bytes, from {sources}")
-    return check(submission.text, problem, report) if arguments.check else 0
+    return check(submission.text, problem, report, arguments.triton) if arguments.check else 0
 
 
-def check(text: str, problem: Problem, out: TextIO) -> int:
+def check(text: str, problem: Problem, out: TextIO, triton: str | None) -> int:
     """Print what the kernels of a submission's text take of the problem's GPU; the exit code."""
-    from forge.compile_report.report import check_submission  # imports more than generating needs
+    from forge.compile_report.check import check_submission  # imports more than generating needs
 
-    return check_submission(text, problem, out)
+    return check_submission(text, problem, out, triton)
 
 
 def read_submission(path: Path) -> str:

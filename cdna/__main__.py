@@ -6,7 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from .arch import ARCHS
+from .cards import ARCHS
+from .code_objects import command as code_objects
 from .errors import CdnaError
 from .hip.compile.source import HipSource
 
@@ -106,6 +107,7 @@ def build_parser() -> argparse.ArgumentParser:
     coverage.add_argument("--arch", choices=ARCHS, help="one card (default: both)")
     coverage.add_argument("--missing", action="store_true", help="list only what is not tested or not implemented")
     coverage.add_argument("--json", type=Path, metavar="FILE", help="also write the lists to a file")
+    code_objects.add_commands(commands)
     commands.add_parser(
         "doctor",
         help="what was found of compilers and headers, and what to install",
@@ -140,6 +142,10 @@ def main(argv: list[str] | None = None) -> int:
             for line in wrong:
                 print(f"cdna: {line}", file=sys.stderr)
             return 1 if wrong else 0
+        if arguments.command == "dump":
+            return code_objects.dump(arguments.file, arguments.arch, sys.stdout)
+        if arguments.command == "launch":
+            return code_objects.launch(arguments, sys.stdout)
         if arguments.command == "coverage":
             from .coverage import report as coverage_report
 

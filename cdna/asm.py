@@ -76,6 +76,13 @@ def _unescape(text: str) -> bytes:
     return bytes(text, "latin-1").decode("unicode_escape").encode("latin-1")
 
 
+def arch_in(target: str) -> str:
+    """ "gfx942" of "amdgcn-amd-amdhsa--gfx942:sramecc+", and of "amdgpu9.42-amd-amdhsa-unknown-gfx942", as newer
+    compilers (Triton 3.9's) write it; "" where there is none."""
+    found = re.search(r"-(gfx\w+)", target)
+    return found[1] if found else ""
+
+
 def parse(text: str) -> AsmFile:
     """Parse a whole assembly file."""
     out = AsmFile()

@@ -222,7 +222,7 @@ def hazards(program: Program, kernel: str) -> list[Finding]:
         instruction, source = instruction_place(program, hazard.index)
         other = program.where(hazard.matrix)
         text = message(hazard, program.where)
-        out.append(Finding("hazard", kernel, program.arch.name, text, instruction, source, other_instruction=other))
+        out.append(Finding("hazard", kernel, program.arch, text, instruction, source, other_instruction=other))
     return out
 
 
@@ -250,7 +250,7 @@ class LaunchChecks:
     def _finding(record: Any, kernel: str, program: Program) -> Finding:
         instruction, source = instruction_place(program, record.pc)
         other = "" if record.other_pc == NO_INSTRUCTION else program.where(record.other_pc)
-        return record.as_finding(kernel, program.arch.name, instruction, source, other)
+        return record.as_finding(kernel, program.arch, instruction, source, other)
 
 
 def declare(lib: Any) -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from .arch import ARCHS
+from .cards import ARCHS
 from .engine import engine
 from .errors import CdnaError
 

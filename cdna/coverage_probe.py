@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .arch import ARCHS
+from .cards import ARCHS
 from .coverage import INSTRUCTIONS, read_table
 from .decode import base_mnemonic
 from .errors import CdnaError, ToolchainError

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from . import checks, counters, launch_log
-from .arch import ARCHS
-from .asm import source_line
+from .asm import AsmFile, source_line
 from .build import engine_library
+from .cards import ARCHS, Card, get_card
 from .decode import RECORD
 from .errors import CdnaError, KernelFault, LaunchError
 from .hazards import Hazard
@@ -39,6 +39,7 @@ class _Launch(ctypes.Structure):
         ("observers", ctypes.c_void_p),
         ("checks", ctypes.c_void_p),
         ("order_seed", ctypes.c_uint64),
+        ("card", ctypes.c_void_p),
         ("status", ctypes.c_uint32),
         ("fault_pc", ctypes.c_uint32),
         ("fault_wave", ctypes.c_uint32),
@@ -59,6 +60,7 @@ class _Engine:
         self.lib.cdna_image_load.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_char_p]
         self.lib.cdna_find_kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
         self.lib.cdna_program_destroy.argtypes = [ctypes.c_void_p]
+        self.lib.cdna_card.restype, self.lib.cdna_card.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
         self.lib.cdna_launch.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(_Launch)]
         if self.lib.cdna_inst_bytes() != RECORD.size or self.lib.cdna_launch_bytes() != ctypes.sizeof(_Launch):
             raise CdnaError(
@@ -88,7 +90,26 @@ def n_threads() -> int:
     return int(os.environ.get("CDNA_THREADS") or len(os.sched_getaffinity(0)))
 
 
+_models: dict[str, str] = {}  # arch -> the card that `cdna.device` was given
 _order_seeds: list[int] = []
+
+
+def emulated_card(arch: str) -> Card:
+    """The card of launches for `arch`: what `cdna.device` was given, else $CDNA_CARD's, else the arch's default."""
+    return get_card(arch, _models.get(arch))
+
+
+@contextmanager
+def as_card(arch: str, model: str | None) -> Iterator[None]:
+    """Within the block, launches for `arch` run on this model; None leaves what is set."""
+    before = dict(_models)
+    if model is not None:
+        _models[arch] = get_card(arch, model).model
+    try:
+        yield
+    finally:
+        _models.clear()
+        _models.update(before)
 
 
 def order_seed() -> int:
@@ -164,8 +185,9 @@ def instruction_class(mnemonic: str) -> str:
 class Program:
     """A decoded assembly file, loaded."""
 
-    def __init__(self, text: str) -> None:
-        builder = ImageBuilder(text, engine().ops)
+    def __init__(self, source: str | AsmFile) -> None:
+        """source: assembly text, or what a code object was read into."""
+        builder = ImageBuilder(source, engine().ops)
         image = builder.build()
         self.asm, self.arch, self.n_vgpr = builder.asm, builder.arch, builder.decoder.n_vgpr
         message = ctypes.create_string_buffer(256)
@@ -211,6 +233,7 @@ class Kernel:
         launch may touch, or a function that says so, asked only where checks want to know.
         KernelFault names kernel, instruction, source line, workgroup and wave; LaunchError tells what does not fit.
         """
+        card = emulated_card(self.program.arch)
         executed = (ctypes.c_uint64 * len(self.program.asm.statements))()
         launch = _Launch(
             groups=grid,
@@ -221,6 +244,7 @@ class Kernel:
             kernarg_bytes=len(kernarg),
             executed=ctypes.addressof(executed),
             order_seed=order_seed(),
+            card=engine().lib.cdna_card(card.model.encode()),
         )
         chosen = checks.settings()
         checked = None
@@ -230,12 +254,16 @@ class Kernel:
             memory = memory() if callable(memory) else memory
             checked = checks.LaunchChecks(engine().lib, chosen.kinds, chosen.raises, memory)
             launch.checks = checked.handle.value
-        counted = counters.begin(engine().lib, self, grid, block, dynamic_lds_bytes)
+        counted = counters.begin(engine().lib)
         if counted is not None:
             launch.observers = counted.source
         try:
             engine().lib.cdna_launch(self.program._handle, self._number, ctypes.byref(launch))
-            totals = counted.result(executed) if counted is not None and not launch.status else None
+            totals = None
+            if counted is not None and not launch.status:
+                totals = counted.result(
+                    card.model, self.program, block, self.static_lds_bytes + dynamic_lds_bytes, executed
+                )
         finally:
             if counted is not None:
                 counted.close()
@@ -244,7 +272,7 @@ class Kernel:
         message = launch.message.decode(errors="replace")
         if launch.status == _FAULTED:
             raise KernelFault(
-                f"{self.name} on {self.program.arch.name}: {message}\n"
+                f"{self.name} on {self.program.arch}: {message}\n"
                 f"  at {self.program.where(launch.fault_pc)}, workgroup {tuple(launch.fault_group)}, "
                 f"wave {launch.fault_wave}"
             )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from .asm import AsmFile, Statement
+from .asm import AsmFile, Statement, arch_in
 
 _SHAPE = re.compile(r"^v_s?mf(?:ma|mac)(?:_scale)?_(\w+?)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_?(\w*)$")
 _REGISTER = re.compile(r"(?<![\w.])([va])(?:(\d+)|\[(\d+)(?::(\d+))?\])(?!\w)")
@@ -158,7 +158,7 @@ def find_hazards(asm: AsmFile) -> list[Hazard]:
     """Every instruction that comes too early behind a matrix instruction, once."""
     found: dict[int, Hazard] = {}
     functions = sorted((asm.labels[name], name) for name in {*asm.functions, *asm.descriptors} if name in asm.labels)
-    gfx950 = asm.target.rpartition("--")[2].startswith("gfx950")
+    gfx950 = arch_in(asm.target) == "gfx950"
     for index, statement in enumerate(asm.statements):
         count = passes(statement.mnemonic, statement.operands)
         if not count:

@@ -18,15 +18,13 @@ class _LoggedLaunch(ctypes.Structure):
         ("next", ctypes.c_void_p),
         ("counters", ctypes.c_void_p),
         ("kernel", ctypes.c_char_p),
-        ("arch", ctypes.c_char_p),
         ("executed", ctypes.POINTER(ctypes.c_uint64)),
         ("where", ctypes.POINTER(ctypes.c_char_p)),
+        ("card", ctypes.c_char_p),
         ("n_inst", ctypes.c_uint32),
         ("groups", ctypes.c_uint32 * 3),
         ("block", ctypes.c_uint32 * 3),
         ("lds_bytes", ctypes.c_uint32),
-        ("groups_per_cu", ctypes.c_uint32),
-        ("groups_on_cu", ctypes.c_uint32),
     ]
 
 
@@ -78,7 +76,7 @@ def _record(lib: ctypes.CDLL, logged: _LoggedLaunch, class_of: Callable[[str], s
     counters = None
     if logged.counters:
         waves = -(-block[0] * block[1] * block[2] // 64)
-        shape = Shape(logged.arch.decode(), waves, logged.lds_bytes, logged.groups_per_cu, logged.groups_on_cu)
+        shape = Shape(logged.card.decode(), waves, logged.lds_bytes)
         counters = collect(lib, logged.counters, shape, executed, where)
     return {
         "kernel": logged.kernel.decode(errors="replace"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .arch import get_arch
+from .cards import get_card
 from .resources import WAVE_LANES, Resources, waves_per_simd
 
 FIGURES = ("VGPR", "AGPR", "SGPR", "spills V/S", "scratch B", "LDS B st/dyn", "waves/SIMD", "MFMA", "code B")
@@ -29,14 +29,18 @@ class KernelUse:
         return self.resources.lds_bytes + self.dynamic_lds_bytes
 
 
-def table(arch: str, uses: Sequence[KernelUse]) -> list[str]:
-    """The table's lines: a title, the columns' names, a line per kernel. All have the same labels and remarks."""
+def table(arch: str, uses: Sequence[KernelUse], compilers: str = "") -> list[str]:
+    """The table's lines: a title, the columns' names, a line per kernel. All have the same labels and remarks.
+
+    compilers: what made the code, with its version.
+    """
     rows = [(*uses[0].labels, *FIGURES, *uses[0].remarks)]
-    rows += [(*use.labels.values(), *_figures(arch, use), *use.remarks.values()) for use in uses]
+    rows += [(*use.labels.values(), *figures(arch, use), *use.remarks.values()) for use in uses]
     first = len(uses[0].labels)
     numbers = range(first, first + len(FIGURES))
     widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = [f"compiled for {arch} ({get_arch(arch).product}); from the compiler's output; nothing was run"]
+    by = f" by {compilers}" if compilers else ""
+    lines = [f"compiled for {arch} ({get_card(arch).product}){by}; from the compiler's output; nothing was run"]
     for row in rows:
         cells = [
             cell.rjust(width) if i in numbers else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths))
@@ -47,11 +51,12 @@ def table(arch: str, uses: Sequence[KernelUse]) -> list[str]:
 
 def lds_error(arch: str, who: str, use: KernelUse) -> str:
     """What is wrong where a workgroup takes more LDS than a compute unit has; "" if it does not."""
-    limit = get_arch(arch).lds_bytes
+    limit = get_card(arch).lds_bytes
     return "" if use.lds_bytes <= limit else f"{who} takes {use.lds_bytes} bytes of LDS a workgroup; {arch} has {limit}"
 
 
-def _figures(arch: str, use: KernelUse) -> tuple[str, ...]:
+def figures(arch: str, use: KernelUse) -> tuple[str, ...]:
+    """What stands under FIGURES."""
     kernel = use.resources
     waves = waves_per_simd(arch, kernel.vgprs, kernel.sgprs, use.lds_bytes, -(-use.threads // WAVE_LANES))
     return (

@@ -52,7 +52,7 @@ def _record(program: Program) -> None:
     if file:
         names = dict.fromkeys(base_mnemonic(s.mnemonic) for s in program.asm.statements[:-1])
         with open(file, "a") as lines:  # one write a line: test processes may share the file
-            lines.write(f"{program.arch.name} {' '.join(names)}\n")
+            lines.write(f"{program.arch} {' '.join(names)}\n")
 
 
 def run(

@@ -1,6 +1,7 @@
 // The cache model: 128-byte lines, L2 and memory-side cache 16 ways each with least-recently-used
 // replacement, writes allocated in the L2 without a read and written back by halves of a line.
 #include "caches.h"
+#include <pthread.h>
 #include <stdlib.h>
 
 constexpr u32 WAYS = 16;
@@ -49,21 +50,34 @@ bool Cache::touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_li
   return false;
 }
 
-Caches* cdna_caches_create(u32 xcds, u64 l2_bytes, u64 memory_side_bytes) {
-  Caches* c = (Caches*)calloc(1, sizeof(Caches));
-  c->xcds = xcds;
-  for (u32 x = 0; x < xcds; x++) c->l2[x].create(l2_bytes, WAYS);
-  c->memory_side.create(memory_side_bytes, WAYS);
+static Caches of_card[sizeof CARDS / sizeof *CARDS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+Caches* caches_of(const Card& card) {
+  u32 i = 0;
+  while (strcmp(CARDS[i].model, card.model)) i++;  // not by address: another library has a table of its own
+  Caches* c = &of_card[i];
+  pthread_mutex_lock(&lock);
+  if (!c->xcds) {
+    for (u32 x = 0; x < card.xcds; x++) c->l2[x].create(card.l2_bytes, WAYS);
+    c->memory_side.create(card.memory_side_bytes, WAYS);
+    c->xcds = card.xcds;
+  }
+  pthread_mutex_unlock(&lock);
   return c;
 }
-void cdna_caches_destroy(Caches* c) {
-  for (u32 x = 0; x < c->xcds; x++) c->l2[x].destroy();
-  c->memory_side.destroy();
-  free(c);
+void cdna_caches_free() {
+  for (Caches& c : of_card) {
+    for (u32 x = 0; x < c.xcds; x++) c.l2[x].destroy();
+    if (c.xcds) c.memory_side.destroy();
+    c.xcds = 0;
+  }
 }
-void cdna_caches_clear(Caches* c) {
-  for (u32 x = 0; x < c->xcds; x++) c->l2[x].clear();
-  c->memory_side.clear();
+void cdna_caches_clear() {
+  for (Caches& c : of_card) {
+    for (u32 x = 0; x < c.xcds; x++) c.l2[x].clear();
+    if (c.xcds) c.memory_side.clear();
+  }
 }
 
 // Writes go through the memory-side cache to memory in the end: they count as HBM traffic at once.

@@ -1,5 +1,6 @@
 // Caches behind the CUs: an L2 per XCD, and the memory-side cache ("Infinity Cache") that all XCDs share.
 #pragma once
+#include "card.h"
 #include "core.h"
 
 constexpr u32 LINE_BYTES = 128;
@@ -34,14 +35,15 @@ struct Trace {
 };
 
 struct Caches {
-  u32 xcds;
+  u32 xcds;  // 0: there are none yet
   Cache l2[8], memory_side;
 };
 
+// A card's caches outlive a launch: what one leaves in the memory-side cache the next finds.
+Caches* caches_of(const Card&);
 extern "C" {
-Caches* cdna_caches_create(u32 xcds, u64 l2_bytes, u64 memory_side_bytes);
-void cdna_caches_destroy(Caches*);
-void cdna_caches_clear(Caches*);
+void cdna_caches_clear();  // of all cards: the next launch starts cold
+void cdna_caches_free();
 }
 // Traces of workgroups that run at the same time, interleaved. Workgroup n runs on XCD n mod xcds.
 void replay(Caches& c, const Trace* traces, u32 n, MemoryTraffic& m);

@@ -248,7 +248,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     } else {
       in.fn(w, in);
     }
-    if (w.stop == AT_CLOCK) clock_answer(w, p);
+    if (w.stop == AT_CLOCK) clock_answer(w);
     if (__builtin_expect(w.stop, 0)) break;
   }
   if (w.stop == ENDED) progress(checks);

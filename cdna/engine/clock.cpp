@@ -43,22 +43,12 @@ struct LaunchClock {
   u32 n_ends, room, started;
 };
 
-// LLVM AMDGPUUsage: registers of both files in granules of 8, 512 a lane; LDS is shared by the workgroups of a unit.
-static u32 groups_of_unit(const Program& p, const KernelInfo& k, const Launch& l) {
-  u32 registers = (k.vgprs + 7) & ~7u, waves_of_simd = registers ? 512 / registers : 8;
-  if (waves_of_simd > 8) waves_of_simd = 8;
-  u32 waves = (l.block[0] * l.block[1] * l.block[2] + WAVE - 1) / WAVE, groups = 4 * waves_of_simd / waves;
-  u32 lds = k.static_lds_bytes + l.dynamic_lds_bytes;
-  if (lds && p.lds_limit / lds < groups) groups = p.lds_limit / lds;
-  return groups ? groups : 1;
-}
-
-LaunchClock* clock_begin(const Program& p, const KernelInfo& k, const Launch& l, u32 groups) {
+LaunchClock* clock_begin(const KernelInfo& k, const Launch& l, u32 groups) {
   LaunchClock* c = (LaunchClock*)calloc(1, sizeof(LaunchClock));
   c->start = c->latest = clock_now();
-  c->megahertz = p.clock_mhz;
+  c->megahertz = l.card->clock_mhz;
   pthread_mutex_init(&c->lock, nullptr);
-  u64 room = (u64)groups_of_unit(p, k, l) * p.compute_units;
+  u64 room = (u64)resident_groups(k, l) * l.card->compute_units;
   c->room = room < groups ? room : groups;
   if (room < groups) c->ends = (u64*)calloc(groups, sizeof(u64));
   return c;
@@ -257,26 +247,26 @@ void clock_thread_ends(Idle& t) {
 
 // --- what waves read -------------------------------------------------------------------------------
 
-void clock_answer(Wave& w, const Program& p) {
+void clock_answer(Wave& w) {
   const Inst& in = w.code[w.pc - 1];
   u64 cycles = w.clock + __atomic_load_n(&passed, __ATOMIC_RELAXED);
-  w.set_s64(in.dst[0].reg, w.clock_read == READS_CYCLES ? cycles : cycles * 100 / p.clock_mhz);
+  w.set_s64(in.dst[0].reg, w.clock_read == READS_CYCLES
+                               ? cycles
+                               : cycles * w.wg->card->wall_clock_khz / (w.wg->card->clock_mhz * 1000ull));
   w.clock_reads++;
   w.stop = w.clock_reads < POLLING_READS ? RUNNING : YIELDED;
 }
 
-// Latencies of rates.py, of what the L2 and the scalar cache's L2 path have.
-constexpr u16 MEMORY_CYCLES = 288, LDS_CYCLES = 51, SCALAR_CYCLES = 172;
-
-// A wait costs the latency of what was issued since the last such wait, as the program is written.
-static u16* make_costs(const Program& p, bool* reads_clock) {
+// A wait costs the latency of what was issued since the last such wait, as the program is written: where the L2 and the
+// scalar cache's L2 path have it. Cards of one instruction set have the same latencies.
+static u16* make_costs(const Program& p, const Card& card, bool* reads_clock) {
   u16* costs = (u16*)calloc(p.n_inst + 1, sizeof(u16));
-  bool gfx950 = !strcmp(p.arch, "gfx950"), memory = false, lds = false, scalar = false;
+  bool memory = false, lds = false, scalar = false;
   *reads_clock = false;
   for (u32 i = 0; i < p.n_inst; i++) {
     const Inst& in = p.code[i];
     const OpInfo& op = *op_info(in.op);
-    Cost cost = instruction_cost(op, in, gfx950);
+    Cost cost = instruction_cost(op, in, card);
     u32 cycles = cost.cycles > CYCLES_OF_MOST ? cost.cycles : CYCLES_OF_MOST;
     *reads_clock |= !strncmp(op.name, "s_memtime", 9) || !strncmp(op.name, "s_memrealtime", 13);
     switch (cost.unit) {
@@ -285,9 +275,9 @@ static u16* make_costs(const Program& p, bool* reads_clock) {
       case SCALAR_MEMORY_UNIT: scalar |= strncmp(op.name, "s_mem", 5) != 0; break;
       case WAITS: {
         u32 vm = in.offset & 255, lgkm = in.offset >> 8 & 255;
-        if (vm == 0 && memory) cycles += MEMORY_CYCLES;
-        else if (lgkm == 0 && scalar) cycles += SCALAR_CYCLES;
-        else if (lgkm == 0 && lds) cycles += LDS_CYCLES;
+        if (vm == 0 && memory) cycles += card.l2_cycles;
+        else if (lgkm == 0 && scalar) cycles += card.scalar_cycles;
+        else if (lgkm == 0 && lds) cycles += card.lds_cycles;
         if (vm == 0) memory = false;
         if (lgkm == 0) lds = scalar = false;
         break;
@@ -299,12 +289,12 @@ static u16* make_costs(const Program& p, bool* reads_clock) {
   return costs;
 }
 
-const u16* clock_costs(Program& p) {
+const u16* clock_costs(Program& p, const Card& card) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&lock);
   if (!p.costs_known) {
     bool reads_clock;
-    u16* costs = make_costs(p, &reads_clock);
+    u16* costs = make_costs(p, card, &reads_clock);
     if (reads_clock) p.costs = costs;
     else free(costs);
     p.costs_known = true;

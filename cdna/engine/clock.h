@@ -14,7 +14,7 @@ u64 clock_now();
 void clock_advance(u64 cycles);  // to there
 
 struct LaunchClock;
-LaunchClock* clock_begin(const Program&, const KernelInfo&, const Launch&, u32 groups);
+LaunchClock* clock_begin(const KernelInfo&, const Launch&, u32 groups);
 void clock_end(LaunchClock*);
 u64 clock_group_starts(LaunchClock*);  // when a compute unit has room for the next workgroup
 void clock_group_ended(LaunchClock*, u64 cycles);
@@ -33,7 +33,7 @@ void clock_thread_idles(Idle&, const LaunchClock*);  // lets other threads and p
 void clock_thread_ends(Idle&);
 
 // What s_memtime and s_memrealtime return to a wave, after the loop that runs it has added up its cycles.
-void clock_answer(Wave&, const Program&);
+void clock_answer(Wave&);
 // Cycles of each instruction of a program that reads the clock; null for others, whose instructions count as 4 each.
-const u16* clock_costs(Program&);
+const u16* clock_costs(Program&, const Card&);
 constexpr u32 CYCLES_OF_MOST = 4;

@@ -1,4 +1,5 @@
 // Program flow, waits, messages and hardware registers.
+#include "card.h"
 #include "core.h"
 
 static void branch(Wave& w, const Inst& in) { w.pc = in.offset; }
@@ -51,7 +52,7 @@ static u32 hwreg(Wave& w, u32 id) {
   switch (id) {
     case HW_MODE: return w.mode;
     case HW_HW_ID: return w.id & 15;
-    case HW_XCC_ID: return w.wg->linear_id % 8;  // workgroups go to the eight XCDs in turn
+    case HW_XCC_ID: return w.wg->linear_id % w.wg->card->xcds;  // workgroups go to the XCDs in turn
     default: return 0;
   }
 }

@@ -96,6 +96,7 @@ enum StopReason : u32 { RUNNING = 0, ENDED = 1, AT_BARRIER = 2, YIELDED = 3, FAU
 enum ClockRead : u32 { READS_CYCLES, READS_TIME };  // s_memtime, s_memrealtime
 constexpr u32 POLLING_READS = 4;  // of the clock in a short time: the wave waits for something, let others run
 
+struct Card;
 struct Program;
 struct Launch;
 struct Workgroup {
@@ -106,6 +107,7 @@ struct Workgroup {
   u32 n_waves, n_ended, n_at_barrier;
   Wave* waves;
   Launch* launch;
+  const Card* card;
   u64 idle_rounds;
   void* observed;            // what an observer keeps of it, see observe.h
   struct GroupCheck* check;  // null: the launch has no checks, see check.h

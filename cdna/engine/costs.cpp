@@ -31,11 +31,11 @@ static u32 vector_cycles(const char* n) {
   return 4;
 }
 
-Cost instruction_cost(const OpInfo& op, const Inst& in, bool gfx950) {
+Cost instruction_cost(const OpInfo& op, const Inst& in, const Card& card) {
   const char* n = op.name;
   bool scales_alone = starts(n, "v_mfma_ld_scale");
   if (!scales_alone && (starts(n, "v_mfma") || starts(n, "v_smfmac")))
-    return {MATRIX_UNIT, matrix_cycles(n, in, gfx950)};
+    return {MATRIX_UNIT, matrix_cycles(n, in, !strcmp(card.name, "gfx950"))};
   if (starts(n, "v_")) return {VECTOR_UNIT, vector_cycles(n)};
   if (starts(n, "ds_nop")) return {IDLE, 4};
   if (starts(n, "ds_")) return {LDS_UNIT, 0};
@@ -73,22 +73,22 @@ static u8 half_group(u32 lane) {
   return OF[lane % 32 / 4] + lane / 32 * 2;
 }
 
-static Phases phases(u32 bytes, bool writes, bool gfx950) {
+static Phases phases(u32 bytes, bool writes, bool wide) {
   Phases p;
-  bool wide = gfx950 && !writes && bytes != 12;
   p.banks = wide ? 64 : 32;
   u32 at_once = p.banks / ((bytes + 3) / 4 == 3 ? 4 : (bytes + 3) / 4);
   for (u32 i = 0; i < WAVE; i++) p.group[i] = bytes < 12 || writes ? i / at_once : wide ? half_group(i) : quad_group(i);
   return p;
 }
 
-LdsCycles lds_cycles(const u64* address, u64 lanes, u32 bytes, bool writes, bool atomic, bool gfx950) {
+LdsCycles lds_cycles(const u64* address, u64 lanes, u32 bytes, bool writes, bool atomic, const Card& card) {
   static Phases table[2][2][17];
   static bool known[2][2][17];  // filled twice by two threads at worst, with the same values
-  Phases& p = table[gfx950][writes][bytes];
-  if (!__atomic_load_n(&known[gfx950][writes][bytes], __ATOMIC_ACQUIRE)) {
-    p = phases(bytes, writes, gfx950);
-    __atomic_store_n(&known[gfx950][writes][bytes], true, __ATOMIC_RELEASE);
+  bool wide = (writes || bytes == 12 ? card.lds_write_banks : card.lds_read_banks) == 64;
+  Phases& p = table[wide][writes][bytes];
+  if (!__atomic_load_n(&known[wide][writes][bytes], __ATOMIC_ACQUIRE)) {
+    p = phases(bytes, writes, wide);
+    __atomic_store_n(&known[wide][writes][bytes], true, __ATOMIC_RELEASE);
   }
   // Per group and bank the dwords asked for. Lanes that ask for the same dword share it, but for atomics.
   u32 seen[8][64][4];

@@ -1,5 +1,6 @@
 // What an instruction costs the unit that executes it.
 #pragma once
+#include "card.h"
 #include "core.h"
 
 // In the order of counters.py's UNITS.
@@ -21,10 +22,10 @@ struct Cost {
   u32 unit;
   u32 cycles;  // of that unit; those of memory and LDS depend on addresses: 0 here
 };
-Cost instruction_cost(const OpInfo& op, const Inst& in, bool gfx950);
+Cost instruction_cost(const OpInfo& op, const Inst& in, const Card& card);
 
 // LDS cycles of one element a lane at byte offsets `address`, and how many of them bank conflicts cost.
 struct LdsCycles {
   u32 cycles, conflicts;
 };
-LdsCycles lds_cycles(const u64* address, u64 lanes, u32 bytes, bool writes, bool atomic, bool gfx950);
+LdsCycles lds_cycles(const u64* address, u64 lanes, u32 bytes, bool writes, bool atomic, const Card& card);

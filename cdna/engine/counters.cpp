@@ -24,9 +24,9 @@ constexpr u32 MOST_TIMED = 16;                                 // workgroups
 constexpr u64 MOST_ENTRIES = 24ull << 20;                      // of traces at a time: 192 MiB
 constexpr u32 MOST_OF_POLL = 2048, MOST_LINES_OF_POLL = 4096;  // instructions, line accesses
 
-// The CU's vector L1: 32 KiB in 4 sets (wave-lang, "L1 Cache Swizzling on MI300"), no allocation by stores.
+// The CU's vector L1, no allocation by stores.
 struct L1 {
-  static constexpr u32 SETS = 4, WAYS = 64;
+  static constexpr u32 SETS = CARDS[0].l1_sets, WAYS = CARDS[0].l1_bytes / SETS / LINE_BYTES;
   u64 tags[SETS][WAYS];
   u32 used[SETS][WAYS];
   u32 clock;
@@ -61,6 +61,13 @@ struct Held {
   Growing<LineAccess> lines;
 };
 
+constexpr bool same_l1() {
+  for (const Card& card : CARDS)
+    if (card.l1_sets != CARDS[0].l1_sets || card.l1_bytes != CARDS[0].l1_bytes) return false;
+  return true;
+}
+static_assert(same_l1(), "the L1 is compiled in: all cards must have the same");
+
 struct Source;
 struct GroupCount {
   GroupCount* next;  // of all that this thread made
@@ -81,13 +88,13 @@ struct Counting : Observer {
   CounterTotals totals;
   GroupCount* all;
   Held* holding;  // of the wave whose instruction is counted, while that may be a poll
-  bool gfx950;
+  const Card* card;
   LaneAccess accesses[MAX_ACCESSES];
   u64 lines[4 * WAVE];  // of one access: line << 2 | halves
 };
 
 struct Source : ObserverSource {
-  CounterConfig config;
+  const Card* card;
   Caches* caches;
   Program* program;
   Cost* costs;
@@ -96,10 +103,10 @@ struct Source : ObserverSource {
   InstructionCounters* counters;
   CounterTotals totals;
   pthread_mutex_t lock;
-  u32 attached, total_groups, next_batch, n_batches, timed_every;
-  Trace* traces;         // of workgroups that ended, by number
-  u32* ended;            // per batch
-  volatile u64 entries;  // alive in traces
+  u32 attached, total_groups, batch, next_batch, n_batches, timed_every;  // batch: workgroups that fit on the card
+  Trace* traces;                                                          // of workgroups that ended, by number
+  u32* ended;                                                             // per batch
+  volatile u64 entries;                                                   // alive in traces
 };
 }  // namespace
 
@@ -158,7 +165,7 @@ static void record(Counting& c, GroupCount& g, LineAccess entry) {
 // --- instructions ------------------------------------------------------------------------------------
 
 static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) {
-  LdsCycles l = lds_cycles(a.address, a.lanes, a.bytes, a.flags & WRITES, a.flags & ATOMIC, c.gfx950);
+  LdsCycles l = lds_cycles(a.address, a.lanes, a.bytes, a.flags & WRITES, a.flags & ATOMIC, *c.card);
   n.conflict_cycles += l.conflicts;
   n.bytes += (u64)__builtin_popcountll(a.lanes) * a.bytes;
   return l.cycles;
@@ -326,11 +333,12 @@ static void on_group_started(Observer* o, Workgroup& group) {
 static void on_barrier_released(Observer* o, Workgroup&) { ((Counting*)o)->totals.barriers++; }
 
 static void time_group(Counting& c, const GroupCount& g) {
-  const CounterConfig& config = c.source->config;
-  Latencies latencies = {config.l1_cycles, config.l2_cycles, config.lds_cycles, config.scalar_cycles};
-  c.totals.near_cycles += cu_cycles(g.steps, g.n_waves, config.groups_on_cu, latencies);
-  latencies.beyond_l1 = config.memory_cycles;
-  c.totals.far_cycles += cu_cycles(g.steps, g.n_waves, config.groups_on_cu, latencies);
+  const Card& card = *c.card;
+  u32 copies = c.source->totals.groups_on_cu;
+  Latencies latencies = {card.l1_cycles, card.l2_cycles, card.lds_cycles, card.scalar_cycles};
+  c.totals.near_cycles += cu_cycles(g.steps, g.n_waves, copies, latencies);
+  latencies.beyond_l1 = card.memory_cycles;
+  c.totals.far_cycles += cu_cycles(g.steps, g.n_waves, copies, latencies);
   c.totals.timed++;
 }
 
@@ -344,7 +352,7 @@ static void free_trace(Source& s, Trace& t) {
 // ended.
 static void hand_over(Source& s, const Trace& t) {
   pthread_mutex_lock(&s.lock);
-  u32 batch = s.config.resident_groups;
+  u32 batch = s.batch;
   s.traces[t.group] = t;
   s.ended[t.group / batch]++;
   while (s.next_batch < s.n_batches) {
@@ -368,16 +376,17 @@ static void on_group_ended(Observer* o, Workgroup& group) {
 
 // --- launches ----------------------------------------------------------------------------------------
 
-static void prepare(Source& s, Program* p, const Launch* l) {
+static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l) {
   s.program = p;
+  s.card = l->card;
+  s.caches = caches_of(*l->card);
   s.costs = (Cost*)calloc(p->n_inst, sizeof(Cost));
   s.ops = (MemoryOp*)calloc(p->n_inst, sizeof(MemoryOp));
   s.sleeps = (bool*)calloc(p->n_inst, sizeof(bool));
   s.counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
-  bool gfx950 = !strcmp(p->arch, "gfx950");
   for (u32 i = 0; i < p->n_inst; i++) {
     const OpInfo& op = *op_info(p->code[i].op);
-    s.costs[i] = instruction_cost(op, p->code[i], gfx950);
+    s.costs[i] = instruction_cost(op, p->code[i], *l->card);
     s.ops[i] = memory_op(op.name);
     s.sleeps[i] = !strcmp(op.name, "s_sleep");
     s.counters[i].unit = s.costs[i].unit;
@@ -385,14 +394,18 @@ static void prepare(Source& s, Program* p, const Launch* l) {
   }
   s.total_groups = l->groups[0] * l->groups[1] * l->groups[2];
   s.timed_every = (s.total_groups + MOST_TIMED - 1) / MOST_TIMED;
-  s.n_batches = (s.total_groups + s.config.resident_groups - 1) / s.config.resident_groups;
+  u32 per_cu = resident_groups(k, *l), share = (s.total_groups + l->card->compute_units - 1) / l->card->compute_units;
+  s.totals.groups_per_cu = per_cu;
+  s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
+  s.batch = per_cu * l->card->compute_units;
+  s.n_batches = (s.total_groups + s.batch - 1) / s.batch;
   s.traces = (Trace*)calloc(s.total_groups, sizeof(Trace));
   s.ended = (u32*)calloc(s.n_batches, sizeof(u32));
 }
 
-static Observer* attach(ObserverSource* source, Program* p, const KernelInfo*, Launch* l) {
+static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k, Launch* l) {
   Source& s = *(Source*)source;
-  if (!s.costs) prepare(s, p, l);
+  if (!s.costs) prepare(s, p, *k, l);
   s.attached++;
   Counting* c = (Counting*)calloc(1, sizeof(Counting));
   c->instruction = on_instruction;
@@ -404,7 +417,7 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo*, L
   c->ops = s.ops;
   c->sleeps = s.sleeps;
   c->counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
-  c->gfx950 = !strcmp(p->arch, "gfx950");
+  c->card = s.card;
   return c;
 }
 
@@ -441,12 +454,10 @@ static void detach(ObserverSource* source, Observer* o) {
 
 extern "C" {
 
-ObserverSource* cdna_counters_create(const CounterConfig* config, Caches* caches) {
+ObserverSource* cdna_counters_create() {
   Source* s = (Source*)calloc(1, sizeof(Source));
   s->attach = attach;
   s->detach = detach;
-  s->config = *config;
-  s->caches = caches;
   pthread_mutex_init(&s->lock, nullptr);
   return s;
 }

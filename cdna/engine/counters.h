@@ -15,21 +15,16 @@ struct InstructionCounters {  // in the order of counters.py's _Instruction
 
 struct CounterTotals {  // in the order of counters.py's _Totals
   u64 groups, barriers;
-  u64 timed;                    // workgroups whose time follows
-  u64 near_cycles, far_cycles;  // of a CU, summed over them
-  u64 l1_reads, l1_hits;        // lines
-  u64 unrecorded;               // line accesses that no memory was left to record
+  u64 groups_per_cu, groups_on_cu;  // that fit at the same time; and as many as fit and as there are
+  u64 timed;                        // workgroups whose time follows
+  u64 near_cycles, far_cycles;      // of a CU, summed over them
+  u64 l1_reads, l1_hits;            // lines
+  u64 unrecorded;                   // line accesses that no memory was left to record
   MemoryTraffic traffic;
 };
 
-struct CounterConfig {                // in the order of counters.py's _Config
-  u32 resident_groups, groups_on_cu;  // workgroups that fit at the same time: on the whole card, on a CU
-  u32 l1_cycles, l2_cycles, memory_cycles, lds_cycles, scalar_cycles;  // latencies
-};
-
 extern "C" {
-// A source for one launch. caches: kept by the caller, so that the memory-side cache can outlive a launch.
-ObserverSource* cdna_counters_create(const CounterConfig* config, Caches* caches);
+ObserverSource* cdna_counters_create();  // for one launch
 const CounterTotals* cdna_counters_totals(ObserverSource*);
 const InstructionCounters* cdna_counters_instructions(ObserverSource*);  // [n_inst], null if it never started
 void cdna_counters_destroy(ObserverSource*);

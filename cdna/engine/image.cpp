@@ -7,7 +7,7 @@
 extern const OpInfo* op_info(int index);
 extern u8* allocate(size_t bytes);
 
-static const u64 MAGIC = 0x34474d4941444e43ull;  // "CNDAIMG4"
+static const u64 MAGIC = 0x35474d4941444e43ull;  // "CNDAIMG5"
 
 namespace {
 struct Reader {
@@ -48,10 +48,6 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   p->n_inst = r.get<u32>();
   p->n_vgpr = r.get<u32>();
   if (!p->n_vgpr) p->n_vgpr = 1;  // the work-item's id lies in v0 even where nothing reads it
-  p->lds_limit = r.get<u32>();
-  p->n_xcc = r.get<u32>();
-  p->compute_units = r.get<u32>();
-  p->clock_mhz = r.get<u32>();
   memcpy(p->arch, r.p, 16);
   r.p += 16;
 

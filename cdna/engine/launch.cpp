@@ -134,10 +134,10 @@ static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id, u64 now) {
 
 static Workgroup* start_group(Thread& t, Workgroup* g, u32 linear) {
   const Launch& l = *t.launch;
-  u32 n_waves = (l.block[0] * l.block[1] * l.block[2] + WAVE - 1) / WAVE;
+  u32 n_waves = waves_per_group(l);
   if (!g) {
     g = (Workgroup*)calloc(1, sizeof(Workgroup));
-    g->lds = allocate(t.program->lds_limit + 16);
+    g->lds = allocate(l.card->lds_bytes + 16);
     g->waves = (Wave*)allocate(sizeof(Wave) * n_waves);
     u8* registers = allocate((size_t)n_waves * t.program->n_vgpr * WAVE * 4);
     u8* scratch = allocate((size_t)n_waves * t.scratch_bytes * WAVE);
@@ -154,6 +154,7 @@ static Workgroup* start_group(Thread& t, Workgroup* g, u32 linear) {
   g->n_ended = g->n_at_barrier = 0;
   g->lds_bytes = t.lds_bytes;
   g->launch = t.launch;
+  g->card = l.card;
   poison(g->lds, t.lds_bytes + 16);
   u64 now = clock_group_starts(t.clock);
   for (u32 i = 0; i < n_waves; i++) start_wave(t, *g, g->waves[i], i, now);
@@ -185,6 +186,12 @@ static void record_fault(Thread& t, Wave& w) {
     else snprintf(l.message, sizeof l.message, "%s", w.fault);
   }
   pthread_mutex_unlock(t.fault_lock);
+}
+
+u32 resident_groups(const KernelInfo& k, const Launch& l) {
+  u32 lds = k.static_lds_bytes + l.dynamic_lds_bytes;
+  u32 groups = groups_per_cu(*l.card, k.vgprs, k.sgprs, lds, waves_per_group(l));
+  return groups ? groups : 1;  // 0 would be a kernel that could not run, and it is about to
 }
 
 static thread_local u32 applied_mode = ~0u;
@@ -233,7 +240,7 @@ static u32 run_clocked(Wave& w, const Program& p, u32 quantum) {
     w.clock += p.costs[w.pc];
     w.pc++;
     in.fn(w, in);
-    if (w.stop == AT_CLOCK) clock_answer(w, p);
+    if (w.stop == AT_CLOCK) clock_answer(w);
     if (w.stop) break;
   }
   return quantum - left;
@@ -250,7 +257,7 @@ static u32 run_observed(Wave& w, const Program& p, u32 quantum, Observer* observ
     w.pc++;
     observer->instruction(observer, w, in);
     in.fn(w, in);
-    if (w.stop == AT_CLOCK) clock_answer(w, p);
+    if (w.stop == AT_CLOCK) clock_answer(w);
     if (__builtin_expect(w.stop, 0)) break;
   }
   return quantum - left;
@@ -458,6 +465,7 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   g.lds = lds;
   g.lds_bytes = lds_bytes;
   g.n_waves = 1;
+  g.card = chosen_card(p->arch);
   Wave* w = (Wave*)allocate(sizeof(Wave));
   memset((void*)w, 0, sizeof *w);
   memcpy(w->s, s, sizeof w->s);
@@ -477,7 +485,7 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   Thread t;
   memset((void*)&t, 0, sizeof t);
   t.running = w;
-  clock_costs(*p);
+  clock_costs(*p, *g.card);
   w->clock = clock_now();
   install_handlers();
   current_thread = &t;
@@ -554,9 +562,9 @@ struct DispatchPacket {
 
 static bool refused(Program* p, const KernelInfo& k, Launch* l) {
   u32 threads = l->block[0] * l->block[1] * l->block[2], lds = k.static_lds_bytes + l->dynamic_lds_bytes;
-  if (lds > p->lds_limit)
+  if (lds > l->card->lds_bytes)
     snprintf(l->message, sizeof l->message, "needs %u bytes of LDS, %s has %u for a workgroup", lds, p->arch,
-             p->lds_limit);
+             l->card->lds_bytes);
   else if (threads < 1 || threads > k.max_work_items)
     snprintf(l->message, sizeof l->message, "a workgroup of %u work-items; this kernel is compiled for 1 to %u",
              threads, k.max_work_items);
@@ -569,6 +577,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   install_handlers();
   const KernelInfo& k = p->kernels[kernel];
   l->status = LAUNCHED;
+  if (!l->card) l->card = chosen_card(p->arch);
   if (refused(p, k, l)) return;
   u32 total = l->groups[0] * l->groups[1] * l->groups[2];
   u32 n = l->n_threads < total ? l->n_threads : total;
@@ -576,7 +585,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   GridSync sync = {0, 0, 1, 0, (u64)total * l->block[0] * l->block[1] * l->block[2], 0, 0, total};
   // In another order than the card's any workgroup may have to wait for any other.
   u32 max_live = l->cooperative || l->order_seed || total < MAX_LIVE_GROUPS ? total : MAX_LIVE_GROUPS;
-  u32 n_waves = (l->block[0] * l->block[1] * l->block[2] + WAVE - 1) / WAVE;
+  u32 n_waves = waves_per_group(*l);
   bool calls = false;
   for (u32 i = 0; i < k.n_arguments; i++) calls = calls || k.arguments[i].kind == HOSTCALL_BUFFER;
   Hostcall* hostcall =
@@ -598,8 +607,8 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   const u8* given = l->kernarg;
   l->kernarg = kernarg;
   volatile u32 next_group = 0;
-  clock_costs(*p);
-  LaunchClock* clock = clock_begin(*p, k, *l, total);
+  clock_costs(*p, *l->card);
+  LaunchClock* clock = clock_begin(k, *l, total);
   u64 seed = order_of_launch(l->order_seed);
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   Thread* threads = (Thread*)allocate(sizeof(Thread) * n);

@@ -7,8 +7,6 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static u32 mode = LOG_OFF;
-static CounterConfig config[2];  // by arch: gfx942, gfx950
-static Caches* caches[2];
 
 template <class T, u32 MOST> struct Log {  // a program that nobody asks must not grow
   T *first, *last;
@@ -42,35 +40,24 @@ static void release(LoggedLaunch* l) {
   free(l->where);
   free(l->executed);
   free(l->kernel);
-  free(l->arch);
   free(l);
 }
 
 extern "C" {
 
-LoggedLaunch* cdna_log_begin(Program* p, u32 kernel, Launch* launch, u32 groups_per_cu, u32 compute_units) {
+LoggedLaunch* cdna_log_begin(Program* p, u32 kernel, Launch* launch) {
   if (mode == LOG_OFF) return nullptr;
   const KernelInfo& k = p->kernels[kernel];
   LoggedLaunch* l = (LoggedLaunch*)calloc(1, sizeof(LoggedLaunch));
   l->kernel = strdup(k.name);
-  l->arch = strdup(p->arch);
   l->n_inst = p->n_inst;
   l->executed = (u64*)calloc(p->n_inst, sizeof(u64));
   l->where = (char**)calloc(p->n_inst, sizeof(char*));
   memcpy(l->groups, launch->groups, sizeof l->groups);
   memcpy(l->block, launch->block, sizeof l->block);
   l->lds_bytes = k.static_lds_bytes + launch->dynamic_lds_bytes;
-  u32 groups = l->groups[0] * l->groups[1] * l->groups[2], share = (groups + compute_units - 1) / compute_units;
-  l->groups_per_cu = groups_per_cu ? groups_per_cu : 1;
-  l->groups_on_cu = share < l->groups_per_cu ? share : l->groups_per_cu;
   launch->executed = l->executed;
-  if (mode == LOG_COUNTERS) {
-    u32 arch = !strcmp(p->arch, "gfx950");
-    CounterConfig of_launch = config[arch];
-    of_launch.resident_groups = l->groups_per_cu * compute_units;
-    of_launch.groups_on_cu = l->groups_on_cu;
-    launch->observers = l->counters = cdna_counters_create(&of_launch, caches[arch]);
-  }
+  if (mode == LOG_COUNTERS) launch->observers = l->counters = cdna_counters_create();
   return l;
 }
 
@@ -80,17 +67,13 @@ void cdna_log_end(LoggedLaunch* l, Program* p, const Launch* launch) {
     release(l);
     return;
   }
+  l->card = launch->card->model;
   for (u32 i = 0; i < l->n_inst; i++)
     if (l->executed[i]) l->where[i] = strdup(p->where[i]);
   if (!launches.add(l)) release(l);
 }
 
 void cdna_log_set(u32 new_mode) { mode = new_mode; }
-// For LOG_COUNTERS, by arch: 0 gfx942, 1 gfx950. Only the latencies of the configuration are read.
-void cdna_log_counters(u32 arch, const CounterConfig* latencies, Caches* of_arch) {
-  config[arch] = *latencies;
-  caches[arch] = of_arch;
-}
 // The launches since the last call, in order; each to be freed.
 LoggedLaunch* cdna_log_take() { return launches.take(); }
 void cdna_log_free(LoggedLaunch* l) { release(l); }

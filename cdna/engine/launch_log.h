@@ -5,13 +5,14 @@
 
 enum LogMode : u32 { LOG_OFF, LOG_EXECUTED, LOG_COUNTERS };
 
-struct LoggedLaunch {  // in the order of counters.py's _Logged
+struct LoggedLaunch {  // in the order of launch_log.py's _LoggedLaunch
   LoggedLaunch* next;
   ObserverSource* counters;  // null in LOG_EXECUTED
-  char *kernel, *arch;
-  u64* executed;  // [n_inst]
-  char** where;   // [n_inst]: "`text` (file:line)" of what was executed, else null
-  u32 n_inst, groups[3], block[3], lds_bytes, groups_per_cu, groups_on_cu;
+  char* kernel;
+  u64* executed;     // [n_inst]
+  char** where;      // [n_inst]: "`text` (file:line)" of what was executed, else null
+  const char* card;  // its model
+  u32 n_inst, groups[3], block[3], lds_bytes;
 };
 
 struct LoggedFinding {  // in the order of launch_log.py's _LoggedFinding
@@ -21,8 +22,8 @@ struct LoggedFinding {  // in the order of launch_log.py's _LoggedFinding
 };
 
 extern "C" {
-// Around cdna_launch. begin: null while the log is off. groups_per_cu: workgroups of the launch that fit on a CU.
-LoggedLaunch* cdna_log_begin(Program*, u32 kernel, Launch*, u32 groups_per_cu, u32 compute_units);
+// Around cdna_launch. begin: null while the log is off.
+LoggedLaunch* cdna_log_begin(Program*, u32 kernel, Launch*);
 void cdna_log_end(LoggedLaunch*, Program*, const Launch*);
 // Nothing while the log is off.
 void cdna_log_finding(const Program*, const char* kernel, const Finding*);

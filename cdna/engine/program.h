@@ -1,5 +1,6 @@
 // Loaded programs and what a launch of one of their kernels needs. Programs come as images, made by image.py.
 #pragma once
+#include "card.h"
 #include "core.h"
 
 struct KernelArgument {
@@ -61,8 +62,7 @@ struct Hazard {  // of hazards.py
 struct Program {
   Inst* code;
   u32 n_inst;
-  u32 n_vgpr;                                      // architectural + accumulation
-  u32 lds_limit, n_xcc, compute_units, clock_mhz;  // of the arch
+  u32 n_vgpr;  // architectural + accumulation
   char arch[16];
   u8* blob;  // the image: strings and records point into it
   u8** sections;
@@ -93,12 +93,15 @@ struct Launch {
   struct ObserverSource* observers;  // see observe.h; may be null
   struct Checks* checks;             // see check.h; may be null
   u64 order_seed;                    // see order.h; 0: the card's order
+  const Card* card;                  // null: chosen_card of the program's arch
   // results
   u32 status;  // LaunchStatus
   u32 fault_pc, fault_wave, fault_group[3];
   u64 fault_address;
   char message[512];
 };
+static inline u32 waves_per_group(const Launch& l) { return (l.block[0] * l.block[1] * l.block[2] + WAVE - 1) / WAVE; }
+u32 resident_groups(const KernelInfo&, const Launch&);  // that a compute unit holds at once; at least one
 enum LaunchStatus : u32 { LAUNCHED = 0, LAUNCH_FAULTED = 1, LAUNCH_CANCELLED = 2, LAUNCH_REFUSED = 3 };
 
 extern "C" {

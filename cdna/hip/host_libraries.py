@@ -3,7 +3,6 @@ programs that call it, a libhipblaslt.so (libraries/hipblaslt/host/*.cpp)."""
 
 from __future__ import annotations
 
-import dataclasses
 import fcntl
 import json
 import os
@@ -12,8 +11,18 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ..arch import ARCHS
-from ..build import ENGINE_DIR, FLAGS, _cpu_features, _hash, _run, cache_dir, cpu_flags, engine_library, find_compiler
+from ..build import (
+    ENGINE_DIR,
+    FLAGS,
+    _cpu_features,
+    _hash,
+    _run,
+    cache_dir,
+    cpu_flags,
+    engine_library,
+    find_compiler,
+    generated_headers,
+)
 from ..errors import ToolchainError
 from .compile.compilers import INCLUDE_DIR, LIBRARIES_DIR, package_dir, triton_files
 
@@ -21,29 +30,6 @@ RUNTIME_DIR = Path(__file__).parent / "runtime"
 NAME = "libamdhip64.so"
 BLAS_DIR = LIBRARIES_DIR / "hipblaslt"
 BLAS_NAME = "libhipblaslt.so"
-# ArchFacts of runtime.h, in its order
-_FACTS = (
-    "name",
-    "product",
-    "compute_units",
-    "xcds",
-    "lds_bytes",
-    "clock_mhz",
-    "max_waves_per_simd",
-    "vgprs_per_lane",
-    "vgpr_granule",
-    "memory_bytes",
-)
-
-
-def _arch_facts() -> str:
-    """arch.py's facts as a C++ header."""
-    rows = []
-    for arch in ARCHS.values():
-        facts = dataclasses.asdict(arch)
-        values = (f'"{facts[key]}"' if isinstance(facts[key], str) else f"{facts[key]}ull" for key in _FACTS)
-        rows.append(f"  {{{', '.join(values)}}},")
-    return "\n".join(["static const ArchFacts ARCH_FACTS[] = {", *rows, "};", ""])
 
 
 def runtime_library() -> Path:
@@ -56,10 +42,9 @@ def runtime_library() -> Path:
         NAME,
         "hip-runtime",
         "HIP runtime",
-        [RUNTIME_DIR, ENGINE_DIR],
+        [RUNTIME_DIR, ENGINE_DIR, generated_headers()],
         flags,
         [engine_library()],
-        {"arch_facts.h": _arch_facts()},
     )
 
 
@@ -67,9 +52,8 @@ def blas_library() -> Path:
     """Path of the built libhipblaslt.so, likewise. Only programs that call it need it; it multiplies by numpy's
     OpenBLAS."""
     flags = ["-O3", "-ffp-contract=fast", "-fno-threadsafe-statics", "-D_LIBCPP_REMOVE_TRANSITIVE_INCLUDES"]
-    generated = {"openblas.h": f"#define OPENBLAS {json.dumps(str(_openblas()))}\n"}
-    folders = [BLAS_DIR / "host", BLAS_DIR]
-    return _built(BLAS_NAME, "hipblaslt", "hipBLASLt", folders, flags, [runtime_library()], generated)
+    flags.append(f"-DOPENBLAS={json.dumps(str(_openblas()))}")
+    return _built(BLAS_NAME, "hipblaslt", "hipBLASLt", [BLAS_DIR / "host", BLAS_DIR], flags, [runtime_library()])
 
 
 def _openblas() -> Path:
@@ -98,9 +82,8 @@ def _built(
     folders: Sequence[Path],
     extra: Sequence[str],
     linked: Sequence[Path],
-    generated: dict[str, str],
 ) -> Path:
-    """A shared library of the first folder's sources and all folders' headers, with those generated.
+    """A shared library of the first folder's sources and all folders' headers.
 
     extra: compiler flags beside the engine's, whose optimisation they replace; linked: libraries that it calls.
     """
@@ -111,7 +94,7 @@ def _built(
     sources = sorted(folders[0].glob("*.cpp"))
     headers = [header for folder in folders for header in sorted(folder.glob("*.h"))]
     flags = [*(flag for flag in FLAGS if flag != "-O3"), *extra, "-D__HIP_PLATFORM_AMD__"]
-    identity = " ".join([*compile_command, *flags, hip.version, *generated.values()]) + _cpu_features()
+    identity = " ".join([*compile_command, *flags, hip.version]) + _cpu_features()
     called = [f"{path.parent.name}/{path.name}" for path in linked]
     folder = cache_dir() / f"{short}-{_hash(sources + headers, identity, *called)}"
     library = folder / name
@@ -126,10 +109,8 @@ def _built(
         if library.exists():
             return library
         print(f"cdna: building the {what} (once per machine) ...", file=sys.stderr, flush=True)
-        for header, text in generated.items():
-            (folder / header).write_text(text)
         includes = [
-            *(f"-I{place}" for place in [*folders, folder]),
+            *(f"-I{place}" for place in folders),
             *(word for place in (INCLUDE_DIR, LIBRARIES_DIR, hip.include) for word in ("-isystem", str(place))),
         ]
 

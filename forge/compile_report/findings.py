@@ -40,6 +40,7 @@ class Findings:
     kernels: list[KernelRow] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    compilers: list[str] = field(default_factory=list)  # what made the kernels, with its version
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
@@ -48,4 +49,6 @@ class Findings:
     def of(cls, document: dict[str, Any]) -> Findings:
         """The findings that `document` was made of."""
         rows = [KernelRow(**{**row, "resources": Resources(**row["resources"])}) for row in document["kernels"]]
-        return cls(rows, [Failure(**failure) for failure in document["failures"]], document["notes"])
+        return cls(
+            rows, [Failure(**failure) for failure in document["failures"]], document["notes"], document["compilers"]
+        )

@@ -21,6 +21,7 @@ from forge.compile_report.fake_gpu import GpuIsCpu, fake_tensors, pretend_gpu
 from forge.compile_report.findings import Findings, KernelRow
 from forge.compile_report.worker import NEEDS_DATA, Checker, _place, _reason, run_check
 from forge.device import resolve
+from forge.device.hip_compiler import compiler_notes, hip_compiler
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -98,6 +99,9 @@ class HipChecker(Checker):
     def found(self) -> Findings:
         found = super().found()
         found.kernels += [row for kernel in self.recording.kernels.values() for row in self.rows(kernel)]
+        if self.recording.kernels:
+            found.compilers.append(hip_compiler())
+        found.notes += [str(note) for note in compiler_notes()]
         return found
 
     def rows(self, kernel: Any) -> list[KernelRow]:

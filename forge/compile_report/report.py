@@ -1,6 +1,6 @@
 """`gen_submission.py --check`: what a finished submission's kernels take of the problem's GPU, without one.
 
-The compiling is done by worker.py in a process of its own; this reads its findings and prints them.
+The compiling is done by worker.py in a process of its own; this starts it, reads its findings and prints them.
 """
 
 from __future__ import annotations
@@ -26,21 +26,6 @@ from forge.task.problem import ROOT, Problem
 WORKER = "import gc; gc.disable(); from forge.compile_report.worker import main; main()"
 
 
-def check_submission(text: str, problem: Problem, out: TextIO) -> int:
-    """Print one line per compiled kernel of a submission's text; the exit code: 0, or 1 where one does not compile or
-    does not fit."""
-    if problem.arch not in CARDS:
-        raise GenerationError(
-            f"--check compiles for {', '.join(CARDS)}; {problem.name} is judged on {' '.join(problem.gpus)}"
-        )
-    problems = []
-    for arch in archs_of(text, problem.arch):
-        problems += report(_run_worker(text, problem, arch), arch, out)
-    for line in problems:
-        print(f"gen_submission.py: {line}", file=sys.stderr)
-    return 1 if problems else 0
-
-
 def archs_of(text: str, arch: str) -> list[str]:
     """The problem's own arch, then others that a HIP build in the submission names beside it: "gfx942;gfx950"."""
     lists = re.findall(r"\bgfx\w+(?:[;,]gfx\w+)+", text)
@@ -55,7 +40,7 @@ def cases_of(problem: Problem) -> dict[str, dict[str, Any]]:
     return {label: {**ranks, **case} for label, case in cases.items()}
 
 
-def _run_worker(submission: str, problem: Problem, arch: str) -> Findings:
+def run_worker(submission: str, problem: Problem, arch: str, environment: dict[str, str]) -> Findings:
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         for file in problem.files:
             target = Path(folder, file.name)
@@ -73,7 +58,7 @@ def _run_worker(submission: str, problem: Problem, arch: str) -> Findings:
             "ranks": problem.world_size,
         }
         with tempfile.TemporaryFile("w+") as words:
-            worker = start_worker(folder, words, writer)
+            worker = start_worker(folder, words, writer, environment)
             os.close(writer)
             try:
                 assert worker.stdin is not None
@@ -90,14 +75,15 @@ def _run_worker(submission: str, problem: Problem, arch: str) -> Findings:
             return found
 
 
-def start_worker(folder: str, words: TextIO, descriptor: int) -> subprocess.Popen[str]:
-    """In that folder, with that descriptor beside its standard input; what it prints goes into words."""
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+def start_worker(folder: str, words: TextIO, descriptor: int, environment: dict[str, str]) -> subprocess.Popen[str]:
+    """In that folder, with that descriptor beside its standard input and those variables; what it prints goes into
+    words."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [environment.get("PYTHONPATH")])])
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", WORKER],
         cwd=folder,
         text=True,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, **environment, "PYTHONPATH": path},
         stdin=subprocess.PIPE,
         stdout=words,
         stderr=words,
@@ -124,35 +110,44 @@ def _read(reader: int) -> Findings | None:
 
 def report(found: Findings, arch: str, out: TextIO) -> list[str]:
     """Print the table and return what is wrong, one line each."""
-    compiled = sorted(merged(found.kernels), key=_order)
-    constant = _constant_everywhere(compiled)
-    uses = [_use(row, constant) for row in compiled]
+    compiled = sorted(merged(found.kernels), key=order_of)
+    constant = constant_everywhere(compiled)
+    uses = [use_of(row, constant) for row in compiled]
     if compiled:
-        print("\n".join(table(arch, uses)), file=out)
-    wrong = []
+        print("\n".join(table(arch, uses, " and ".join(found.compilers))), file=out)
+    wrong, remarks = look_at(found, compiled, uses, arch)
+    if remarks:
+        print("\n".join(remarks), file=out)
+    return wrong
+
+
+def look_at(
+    found: Findings, compiled: list[KernelRow], uses: list[KernelUse], arch: str
+) -> tuple[list[str], list[str]]:
+    """What is wrong with the compiled kernels, and what else is to be said of them: spills, notes. One line each."""
+    wrong, remarks = [], []
     for failure in found.failures:
         if failure.kernel:
             wrong.append(f"{failure.kernel} does not compile for {arch} ({_some(failure.cases)}): {failure.error}")
     for row, use in zip(compiled, uses):
         taken = row.resources
-        who = f"{row.place + ': ' if row.place else ''}{row.kernel} ({_configuration(row, {})})"
+        configuration = configuration_of(row, {})
+        who = f"{row.place + ': ' if row.place else ''}{row.kernel} ({configuration})"
         if error := lds_error(arch, who, use):
             wrong.append(error)
         if row.threads > taken.max_threads:
             wrong.append(f"{who} is compiled for at most {taken.max_threads} threads (__launch_bounds__)")
         if taken.vgpr_spills or taken.sgpr_spills:
-            print(
-                f"spills: {row.kernel} ({_configuration(row, {})}): {taken.vgpr_spills} vector and "
-                f"{taken.sgpr_spills} scalar registers, {taken.scratch_bytes} bytes of scratch per lane",
-                file=out,
+            remarks.append(
+                f"spills: {row.kernel} ({configuration}): {taken.vgpr_spills} vector and "
+                f"{taken.sgpr_spills} scalar registers, {taken.scratch_bytes} bytes of scratch per lane"
             )
-    for note in found.notes:
-        print(f"note: {note}", file=out)
-    return wrong + [
+    wrong += [
         f"{failure.error} ({_some(failure.cases)})" if failure.cases else failure.error
         for failure in found.failures
         if not failure.kernel
     ]
+    return wrong, remarks + [f"note: {note}" for note in found.notes]
 
 
 def merged(rows: list[KernelRow]) -> list[KernelRow]:
@@ -168,24 +163,24 @@ def merged(rows: list[KernelRow]) -> list[KernelRow]:
     return list(by_content.values())
 
 
-def _use(row: KernelRow, constant: dict[str, set[str]]) -> KernelUse:
+def use_of(row: KernelRow, constant: dict[str, set[str]]) -> KernelUse:
     compile_time = "cached" if row.compile_s is None else f"{row.compile_s:.2f} s"
     return KernelUse(
         row.resources,
         min(row.threads, row.resources.max_threads),
         row.dynamic_lds_bytes,
-        {"kernel": row.kernel, "configuration": _configuration(row, constant)},
+        {"kernel": row.kernel, "configuration": configuration_of(row, constant)},
         {"compile": compile_time, "cases": _some(row.cases)},
     )
 
 
-def _order(row: KernelRow) -> tuple[Any, ...]:
+def order_of(row: KernelRow) -> tuple[Any, ...]:
     """By kernel, then by its compile-time arguments as numbers where they are numbers."""
     values = [(0, int(v), "") if v.isdecimal() else (1, 0, v) for v in row.constants.values()]
     return row.kernel, len(values), values, row.threads, row.stages or 0
 
 
-def _configuration(row: KernelRow, constant: dict[str, set[str]]) -> str:
+def configuration_of(row: KernelRow, constant: dict[str, set[str]]) -> str:
     """The kernel's compile-time arguments that differ between its lines, and how it is launched."""
     if row.stages is None:  # HIP: template arguments have places, no names
         arguments = ", ".join(row.constants.values())
@@ -195,7 +190,7 @@ def _configuration(row: KernelRow, constant: dict[str, set[str]]) -> str:
     return " ".join([*values, f"warps={row.threads // WAVE_LANES}", f"stages={row.stages}"])
 
 
-def _constant_everywhere(rows: list[KernelRow]) -> dict[str, set[str]]:
+def constant_everywhere(rows: list[KernelRow]) -> dict[str, set[str]]:
     """By kernel, the compile-time arguments that are the same in each of several lines."""
     same: dict[str, set[str]] = {}
     for kernel in {row.kernel for row in rows}:

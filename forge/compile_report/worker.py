@@ -37,6 +37,7 @@ from triton.runtime.jit import JITFunction
 from forge.compile_report.fake_gpu import CompileOnly, GpuIsCpu, fake_tensors, pretend_gpu
 from forge.compile_report.findings import Failure, Findings, KernelRow
 from forge.device.resources import WAVE_LANES, read_resources
+from forge.device.triton_versions import known_faults_of, provide_linker
 from forge.judge.triton_errors import first_cause, message_of, said_of
 from forge.task.watched_table import WatchedTable
 
@@ -54,6 +55,7 @@ class Checker:
         self.notes: list[str] = []
         self.launched: set[str] = set()
         self.fresh: dict[str, Any] = {}  # what the compiler said about the kernel it made last
+        provide_linker()
         triton.runtime.driver.set_active(CompileOnly(arch))
         triton.knobs.compilation.listener = self.compiled
 
@@ -83,6 +85,8 @@ class Checker:
             return
         if made.hash not in self.kernels:
             self.kernels[made.hash] = row_of(made, name, **self.fresh)
+            texts = [f"{name}: compiler: {text}" for text in known_faults_of(made.asm, triton.__version__)]
+            self.notes += [text for text in texts if text not in self.notes]
             self.send({"progress": f"{name} for {self.label}"})
         cases = self.kernels[made.hash].cases
         if self.label not in cases:
@@ -108,7 +112,8 @@ class Checker:
 
     def found(self) -> Findings:
         failures = [*self.failures.values(), *(Failure(error, cases) for error, cases in self.errors.items())]
-        return Findings(list(self.kernels.values()), failures, self.notes)
+        compilers = [f"Triton {triton.__version__}"] if self.launched else []
+        return Findings(list(self.kernels.values()), failures, self.notes, compilers)
 
     # ------------------------------------------------------------ running
 

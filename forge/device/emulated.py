@@ -87,7 +87,9 @@ class EmulatedDevice(Device):
             counters.count(True)
 
     def case_report(self) -> dict[str, Any]:
-        if "cdna.engine" not in sys.modules:  # it comes with the first Triton or HIP kernel
+        from cdna.engine import engine
+
+        if not engine.cache_info().currsize:  # it comes with the first Triton or HIP kernel
             return {}
         from forge.device.fake_rocm import work
 

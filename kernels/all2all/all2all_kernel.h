@@ -225,7 +225,8 @@ struct All2All {
         }
         // By the whole wave: lanes that trap alone would do so only when the others have come to an end.
         if (lanes_where(lane < a.k && static_cast<u32>(r.owner) >= static_cast<u32>(a.world_size)) != 0)
-            raise_alarm(a.patience, EXPERT_IN_RANGE, NOBODY, a.epoch);
+            give_up(a.patience, EXPERT_IN_RANGE, -1, a.epoch,
+                    [] { printf("all2all, assertion failed: an expert's number is not 0 ... num_experts - 1\n"); });
         for (int d = 0; d < a.world_size; d++) {
             const WaveMask here = lanes_where(r.owner == d);
             r.owners |= u32(here != 0) << d;

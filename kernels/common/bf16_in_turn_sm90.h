@@ -217,12 +217,7 @@ __device__ void tiles_in_turn(Job& job, int n_tiles, int groups, u32* tickets, u
 
 // Workgroups for tiles_in_turn(): as many as the GPU has processors, but no more than tiles.
 inline int groups_in_turn(int n_tiles) {
-    static const int processors = [] {
-        int device = 0, count = 0;
-        cudaGetDevice(&device);
-        cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
-        return count;
-    }();
+    const int processors = processor_count();
     return n_tiles < processors ? n_tiles : processors;
 }
 

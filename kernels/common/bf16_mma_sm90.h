@@ -2,6 +2,13 @@
 #pragma once
 
 #ifdef __NVCC__
+#include <stdexcept>
+#include <string>
+#endif
+
+#include "sm90/device_state.h"
+
+#ifdef __NVCC__
 
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #error "bf16_gemm.h multiplies with wgmma: it needs a Hopper GPU and -gencode=arch=compute_90a,code=sm_90a"
@@ -22,8 +29,7 @@ constexpr int LDS_OF_CU = 227 * 1024;
 constexpr int STAGE_K = 64;
 constexpr int XCDS = 1;
 
-// More than 48 KB there is only at launch, and by request; "static", for what two builds of one kernel have requested in one
-// process is not the same.
+// More than 48 KB there is only at launch.
 template <int BYTES>
 __device__ unsigned char* workgroup_lds() {
     extern __shared__ __align__(1024) unsigned char dynamic_lds[];  // as the swizzle of stage_offset() repeats
@@ -31,9 +37,11 @@ __device__ unsigned char* workgroup_lds() {
 }
 template <class T, class Args>
 static void launch_workgroups(void (*kernel)(Args), int groups, const Args& args) {
-    static const cudaError_t allowed =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, T::LDS_BYTES);
-    if (allowed == cudaSuccess) kernel<<<dim3(groups), dim3(T::THREADS), T::LDS_BYTES>>>(args);
+    const cudaError_t answer = allow_shared_memory(reinterpret_cast<const void*>(kernel), T::LDS_BYTES);
+    if (answer != cudaSuccess)
+        throw std::runtime_error(std::to_string(T::LDS_BYTES) +
+                                 " bytes of shared memory for a workgroup: " + cudaGetErrorString(answer));
+    kernel<<<dim3(groups), dim3(T::THREADS), T::LDS_BYTES>>>(args);
 }
 
 template <template <int, int, int, int, int> class Tile, class F>

@@ -155,17 +155,54 @@ def signal_add(ptr, n):
 
 
 @triton.jit
-def raise_alarm(alarm, what, peer, epoch):
-    """Tell the host which peer did not come, give it a second to print that, and end the kernel.
+def store_alarm(alarm, word):
+    """By each lane: the word into the host's memory, and wait until it is there."""
+    if PEER_SIGNALS_HIP:
+        tl.inline_asm_elementwise(
+            "global_store_dwordx2 $1, $2, off sc0 sc1\n\ts_waitcnt vmcnt(0)\n\ts_mov_b32 $0, 0",
+            "=s,v,v", [alarm, word], dtype=tl.int32, is_pure=False, pack=1,
+        )  # fmt: skip
+    else:
+        tl.inline_asm_elementwise(
+            "st.relaxed.sys.global.u64 [$1], $2; fence.sc.sys; mov.u32 $0, 0;",
+            "=r,l,l", [alarm, word], dtype=tl.int32, is_pure=False, pack=1,
+        )  # fmt: skip
 
-    The words are those of AlarmBlock in symmetric_heap.py; one 64-bit store, so that waves do not mix theirs.
-    """
-    word = (tl.cast(epoch, tl.int64) << 32) | ((tl.cast(peer, tl.int64) + 1) << 16) | what
-    tl.store(alarm.to(tl.pointer_type(tl.int64)), word, cache_modifier=".wt")
-    told = (alarm + 8).to(tl.pointer_type(tl.int32))
+
+@triton.jit
+def claimed_before(word):
+    """0 in one lane of all that ever call this, other numbers in the others; `word` is zero before. In assembly, as
+    tl.atomic_xchg would have waves that are not here come to a barrier."""
+    return tl.inline_asm_elementwise(
+        "global_atomic_swap $0, $1, $2, off sc0 sc1\n\ts_waitcnt vmcnt(0)",
+        "=v,v,v", [word, 1], dtype=tl.int32, is_pure=False, pack=1,
+    )  # fmt: skip
+
+
+@triton.jit
+def print_once(alarm, peer):
+    """One line for the kernel, before any wave goes on: the trap that follows may end the process."""
+    if claimed_before(alarm + 8) == 0:
+        tl.device_print("symmetric heap, assertion failed: this rank never came", peer)
+        tl.inline_asm_elementwise(
+            "global_store_dword $1, $2, off sc0 sc1\n\ts_waitcnt vmcnt(0)\n\ts_mov_b32 $0, 0",
+            "=s,v,v", [alarm + 12, 1], dtype=tl.int32, is_pure=False, pack=1,
+        )  # fmt: skip
+    told = (alarm + 12).to(tl.pointer_type(tl.int32))
     start = wall_clock()
     while (load_flag(told) == 0) & (wall_clock() - start < ticks_per_second()):
         pause()
+
+
+@triton.jit
+def raise_alarm(alarm, what, peer, epoch):
+    """Leave word for the host which peer did not come, print it, and end the kernel.
+
+    The words are those of AlarmBlock in symmetric_heap.py; one 64-bit store, so that waves do not mix theirs.
+    """
+    store_alarm(alarm, (tl.cast(epoch, tl.int64) << 32) | ((tl.cast(peer, tl.int64) + 1) << 16) | what)
+    if PEER_SIGNALS_HIP:
+        print_once(alarm, peer)
     trap()
 
 

@@ -5,8 +5,8 @@
 // then read. docs/symmetric-heap.md has the protocol. Every difference between AMD and NVIDIA is one function here.
 #pragma once
 
-constexpr int FLAG_STRIDE =
-    64;  // bytes from one rank's flag to the next: a cache line each, for none to disturb others
+// Bytes from one rank's flag to the next: a cache line each, for none to disturb others.
+constexpr int FLAG_STRIDE = 64;
 
 #ifdef __NVCC__  // hipify turns the other name, with CUDACC in it, into HIP's
 
@@ -34,6 +34,11 @@ __device__ inline long long clock_ticks() {  // ns
     return ticks;
 }
 constexpr long long TICKS_PER_SECOND = 1000000000;
+// What a kernel that traps has printed is lost.
+template <class Print>
+__device__ void print_once(long long, Print&&) {
+    __threadfence_system();
+}
 __device__ inline void end_with_error() { __trap(); }
 
 #else
@@ -66,6 +71,18 @@ __device__ inline void stores_complete() {
 __device__ inline void pause_polling() { __builtin_amdgcn_s_sleep(1); }
 __device__ inline long long clock_ticks() { return static_cast<long long>(__builtin_amdgcn_s_memrealtime()); }
 constexpr long long TICKS_PER_SECOND = 100000000;
+// print() by one lane of all; the others wait for it, a second at most: the trap that follows may end the process. The
+// HIP runtime's own service prints, to C's standard output.
+template <class Print>
+__device__ void print_once(long long alarm, Print&& print) {
+    int* const told = reinterpret_cast<int*>(alarm + 12);
+    if (__hip_atomic_exchange(told - 1, 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM) == 0) {
+        print();
+        store_flag(told, 1);
+    }
+    const long long start = clock_ticks();
+    while (load_flag(told) == 0 && clock_ticks() - start < TICKS_PER_SECOND) pause_polling();
+}
 __device__ inline void end_with_error() { __builtin_trap(); }
 
 #endif
@@ -75,18 +92,22 @@ struct Patience {
     long long alarm, timeout_ticks;
 };
 
-constexpr int NOBODY = -1;  // in place of a peer, where this rank cannot go on whoever comes
-
-// Tell the host which peer did not come, give it a second to print that, and end the kernel. The words are those of
-// AlarmBlock in symmetric_heap.py; one 64-bit store, so that waves do not mix theirs.
-__device__ inline void raise_alarm(const Patience& patience, unsigned what, int peer, int epoch) {
+// Leave word for the host, print it, and end the kernel. The words are those of AlarmBlock in symmetric_heap.py; one
+// 64-bit store, so that waves do not mix theirs. peer: -1 for none.
+template <class Print>
+__device__ void give_up(const Patience& patience, unsigned what, int peer, int epoch, Print&& print) {
     const unsigned long long word = static_cast<unsigned long long>(static_cast<unsigned>(epoch)) << 32 |
                                     static_cast<unsigned long long>(peer + 1) << 16 | what;
     store_alarm(reinterpret_cast<unsigned long long*>(patience.alarm), word);
-    const int* told = reinterpret_cast<const int*>(patience.alarm + 8);
-    const long long start = clock_ticks();
-    while (load_flag(told) == 0 && clock_ticks() - start < TICKS_PER_SECOND) pause_polling();
+    print_once(patience.alarm, print);
     end_with_error();
+}
+
+// On a peer that did not come.
+__device__ inline void raise_alarm(const Patience& patience, unsigned what, int peer, int epoch) {
+    give_up(patience, what, peer, epoch, [&] {
+        printf("symmetric heap, assertion failed: rank %d never came (wait %u, epoch %d)\n", peer, what, epoch);
+    });
 }
 
 // Wait until a flag in own memory has come to `value`, without making peers' data visible: acquire_system() is to follow.

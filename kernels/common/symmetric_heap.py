@@ -6,13 +6,13 @@ running. Handles travel once per region through the process group's store: nothi
 rank that does not come is named after a bounded time. docs/symmetric-heap.md has the protocol and the costs.
 """
 
+import atexit
 import ctypes
 import json
 import math
 import os
 import socket
 import sys
-import threading
 import time
 import weakref
 
@@ -24,7 +24,6 @@ PAGE_BYTES = 4096
 # Smaller allocations may share a block with others, and a handle then opens the whole block.
 HEAP_GRANULE_BYTES = 2 << 20
 HANDLE_BYTES = 64
-WATCH_PERIOD_S = 0.05
 
 
 class HeapError(RuntimeError):
@@ -160,48 +159,51 @@ class GpuRuntime:
 
 
 class AlarmBlock:
-    """64 bytes of pinned host memory into which a GPU writes which peer it gave up waiting for.
+    """64 bytes of pinned host memory into which a GPU writes which peer it gave up waiting for, before it traps.
 
     u64 at 0: 0, or epoch << 32 | (peer + 1) << 16 | what, written by one store; peer -1: nobody, `what` says it all.
-    u32 at 8: set by the host once it has told; the GPU waits for that, a second at most, before it traps: a trap may
-    end the process.
+    u32 at 8 and 12: the kernel's own, so that one lane of all tells of it (raise_alarm), and zero before.
+
+    Nothing watches it. The host looks at the begin of every call, when the group is destroyed and when the process
+    ends; where a trap leaves no process that could look, the kernel itself has printed which peer it was.
     """
 
     BYTES = 64
-    MAX_LINES = 8
 
     def __init__(self, runtime):
         self.address = runtime.pinned(self.BYTES)
         self.raised = ctypes.c_uint64.from_address(self.address)
-        self.told = ctypes.c_uint32.from_address(self.address + 8)
         self.reset(0, 0.0)
-        threading.Thread(target=self.watch, name="symmetric-heap-alarm", daemon=True).start()
 
     def reset(self, rank, timeout_s):
-        self.raised.value, self.told.value = 0, 0
-        self.rank, self.timeout_s, self.names, self.lines = rank, timeout_s, {}, set()
+        ctypes.memset(self.address, 0, self.BYTES)
+        self.rank, self.timeout_s, self.names, self.told = rank, timeout_s, {}, False
 
-    def watch(self):
-        while True:
-            time.sleep(WATCH_PERIOD_S)
-            value = self.raised.value
-            if value:
-                self.raised.value = 0
-                self.tell(value)
-                self.told.value = 1
-
-    def tell(self, value):
-        epoch, peer, what = value >> 32, (value >> 16 & 0xFFFF) - 1, value & 0xFFFF
+    def text(self):
+        """What a kernel gave up on."""
+        epoch, peer, what = self.raised.value >> 32, (self.raised.value >> 16 & 0xFFFF) - 1, self.raised.value & 0xFFFF
         name = self.names.get(what, f"wait {what}")
-        line = f"symmetric heap: rank {self.rank} "
-        if peer < 0:  # NOBODY in symmetric_heap.h
-            line += f"gives up: {name} (epoch {epoch})\n"
-        else:
-            line += f"waited {self.timeout_s:g} s for rank {peer} ({name}, epoch {epoch}): it never came; giving up\n"
-        if line not in self.lines and len(self.lines) < self.MAX_LINES:
-            self.lines.add(line)
-            sys.stderr.write(line)
+        if peer < 0:
+            return f"rank {self.rank} gave up: {name} (epoch {epoch})"
+        return f"rank {self.rank} waited {self.timeout_s:g} s for rank {peer} ({name}, epoch {epoch}): it never came"
+
+    def refuse(self):
+        """Of a call after that."""
+        self.told = True
+        raise HeapError(self.text())
+
+    def tell(self):
+        """On standard error, once, where no call has."""
+        if self.raised.value and not self.told:
+            self.told = True
+            sys.stderr.write(f"symmetric heap: {self.text()}\n")
             sys.stderr.flush()
+
+
+def keep_no_lines():
+    """Have C's standard output keep no whole line, which a process that a trap ends would take with it."""
+    library, by_lines = ctypes.CDLL(None), 1
+    library.setvbuf(ctypes.c_void_p.in_dll(library, "stdout"), None, by_lines, ctypes.c_size_t(0))
 
 
 # ---------------------------------------------------------------- regions
@@ -210,16 +212,20 @@ class AlarmBlock:
 class Region:
     """The same piece of memory on every rank. `epoch` counts calls: 1, 2, 3 ..., as a 32-bit signed number."""
 
-    def __init__(self, size_bytes, addresses, device):
+    def __init__(self, size_bytes, addresses, device, alarm=None):
         self.size_bytes = size_bytes
+        self.alarm, self.raised = alarm, alarm.raised if alarm else ctypes.c_uint64()
         self.addresses = addresses
         self.table = torch.tensor(addresses, dtype=torch.int64, device=device)
         self.table_address = self.table.data_ptr()
         self.epoch = 0
 
     def next_epoch(self):
-        """Number of the call that begins. A Triton kernel takes it with do_not_specialize: values such as 1 and
-        multiples of 16 would otherwise be compiled anew, while peers wait."""
+        """Number of the call that begins; HeapError where an earlier one gave up on a peer. A Triton kernel takes it
+        with do_not_specialize: values such as 1 and multiples of 16 would otherwise be compiled anew, while peers
+        wait."""
+        if self.raised.value:
+            self.alarm.refuse()
         epoch = self.epoch + 1
         self.epoch = epoch if epoch < 1 << 31 else -1 << 31
         return self.epoch
@@ -270,7 +276,7 @@ class SymmetricHeap:
         weakref.finalize(group, self.leave).atexit = False
 
     def name_waits(self, names):
-        """{what: text} for the alarm's line."""
+        """{what: text} for what is said of a peer that never came."""
         if not self.alone:
             heap_state.alarm.names.update(names)
 
@@ -377,7 +383,8 @@ class SymmetricHeap:
             raise
         addresses = [mine if rank == self.rank else peers[rank] for rank in range(self.world_size)]
         self.mine[key], self.peers[key] = mine, peers
-        self.regions[key] = Region(size_bytes, tuple(a + offset for a in addresses), self.device)
+        where = tuple(address + offset for address in addresses)
+        self.regions[key] = Region(size_bytes, where, self.device, heap_state.alarm)
         return self.regions[key]
 
     def open_peers(self, messages, peers):
@@ -420,6 +427,7 @@ class SymmetricHeap:
 
     def leave(self):
         """Close peers' memory; own memory is freed when the ranks next meet, for a peer may not be as far."""
+        heap_state.alarm.tell()
         for key in list(self.mine):
             try:
                 self.close_peers(key)
@@ -443,6 +451,9 @@ class HeapState:
         if not hasattr(self, "runtime"):
             self.runtime = GpuRuntime()
             self.alarm = AlarmBlock(self.runtime)
+            atexit.register(lambda: self.alarm.tell())
+            if torch.version.hip:  # where kernels print
+                keep_no_lines()
 
     def free_leftovers(self):
         while self.leftovers:

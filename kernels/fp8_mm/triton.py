@@ -14,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.common.split_k import split_k_workspace
 from kernels.common.workgroup_order import grouped_rows, xcd_contiguous
 from kernels.fp8_mm.triton_tuning import DEFAULT, TUNING
 
@@ -119,20 +120,6 @@ def fp8_mm_kernel(
             tl.store(arrived_ptr + tile, 0)
 
 
-# device -> (partial sums, arrival counters); nothing in it carries over from a call's inputs to the next call
-_workspace: dict = {}
-
-
-def workspace(device, n_partial, n_tiles):
-    """fp32 [>= n_partial] and int32 zeros [>= n_tiles] on the device, kept and grown across calls."""
-    partial, arrived = _workspace.get(device, (None, None))
-    if partial is None or partial.numel() < n_partial or arrived.numel() < n_tiles:
-        partial = torch.empty(n_partial, dtype=torch.float32, device=device)
-        arrived = torch.zeros(n_tiles, dtype=torch.int32, device=device)
-        _workspace[device] = (partial, arrived)
-    return partial, arrived
-
-
 def fp8_mm(a, b, a_scale, b_scale, c, config):
     """Launch with the given row of the tuning table; shapes as in `custom_kernel`."""
     m, k = a.shape
@@ -141,7 +128,7 @@ def fp8_mm(a, b, a_scale, b_scale, c, config):
     n_tiles = triton.cdiv(m, block_m) * triton.cdiv(n, block_n)
     native = torch.version.hip is not None
     if split_k > 1:
-        partial, arrived = workspace(a.device, split_k * m * n, n_tiles)
+        partial, arrived = split_k_workspace(a.device, split_k * m * n, n_tiles)
     else:
         partial = arrived = a_scale  # not touched
     options = {"matrix_instr_nonkdim": config["MFMA"]} if native else {}

@@ -293,7 +293,7 @@ def test_compiled_kernel_loses_a_wait(arch: str) -> None:
         i for i, (a, b) in enumerate(waits) if "wait" not in {f.kind for f in run_edited(text[:a] + text[b:], *rest)}
     ]
     # A wait may be repeated by a later one before anything needs it, or only guard a barrier that nobody reads behind.
-    assert len(silent) <= len(waits) // 3, (silent, len(waits))
+    assert len(silent) <= 2 * len(waits) // 5, (silent, len(waits))
 
 
 @pytest.mark.parametrize("arch", ARCHS)

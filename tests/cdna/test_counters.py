@@ -229,7 +229,7 @@ def test_launches_that_the_engine_logs_are_counted_the_same() -> None:
 
     def launch() -> None:
         setup = _Launch(groups=(5, 1, 1), block=(128, 1, 1), n_threads=1, kernarg=bytes(8), kernarg_bytes=8)
-        log = lib.cdna_log_begin(handle, 0, ctypes.byref(setup), kernel_groups_per_cu, 304)
+        log = lib.cdna_log_begin(handle, 0, ctypes.byref(setup))
         lib.cdna_launch(handle, 0, ctypes.byref(setup))
         lib.cdna_log_end(ctypes.c_void_p(log), handle, ctypes.byref(setup))
 
@@ -237,7 +237,6 @@ def test_launches_that_the_engine_logs_are_counted_the_same() -> None:
         take_records()
         direct = kernel.launch((5, 1, 1), (128, 1, 1), bytes(8))
         assert direct.counters is not None
-        kernel_groups_per_cu = direct.counters.groups_per_cu
         take_records()
         launch()
         launch()

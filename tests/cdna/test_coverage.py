@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdna.__main__ import main
-from cdna.arch import ARCHS
+from cdna.cards import ARCHS
 from cdna.coverage import INSTRUCTIONS, TESTED, coverage, implemented, read_table
 from cdna.coverage_probe import known
 from cdna.errors import CdnaError, KernelFault

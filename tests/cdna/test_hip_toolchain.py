@@ -24,6 +24,8 @@ from cdna.hip.compile.precompiled_headers import relevant
 from cdna.hip.compile.source import HipSource, ParsedHeader
 from cdna.hip.compile.toolchain import Toolchain, control_ir, find
 
+pytestmark = pytest.mark.long
+
 KERNELS = Path(__file__).parents[1] / "support" / "hip" / "kernels.hip"
 SCALE = """#include "scale.h"
 #include <hip/hip_runtime.h>

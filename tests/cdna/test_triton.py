@@ -8,6 +8,9 @@ import triton.language as tl
 
 import cdna
 from tests.support import triton_kernels as kernels
+from tests.support.triton_at_hand import needs
+
+pytestmark = pytest.mark.long
 
 ARCHS = ("gfx942", "gfx950")
 FP8 = {
@@ -92,6 +95,8 @@ def test_integer_operations(arch, dtype):
 
 
 def test_casts_between_floats_round_as_torch_does(arch):
+    if arch == "gfx950":
+        needs(3, 5, "fp8 on gfx950")
     dtypes = [torch.float32, torch.float16, torch.bfloat16, *FP8[arch]]
     for source in dtypes:
         for target in dtypes:
@@ -150,6 +155,8 @@ DOT_DTYPES = ["float16", "bfloat16", "float32", "int8", "fp8", "bf8"]
 @pytest.mark.parametrize("shape", [(64, 64, 128, 64), (16, 16, 64, 32), (128, 32, 128, 32)])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_dot(arch, dtype, shape, transposed):
+    if arch == "gfx950" and dtype in ("fp8", "bf8"):
+        needs(3, 6, "tl.dot of small tiles of fp8 on gfx950")
     m, n, k, block_k = shape
     torch_dtype = FP8[arch][dtype == "bf8"] if dtype in ("fp8", "bf8") else getattr(torch, dtype)
     if dtype == "int8":

@@ -14,7 +14,9 @@ import pytest
 
 from forge.device import resolve
 
-HERE = Path(__file__).parent
+pytestmark = pytest.mark.long
+
+EMULATED = Path(__file__).resolve().parents[1] / "support" / "emulated"
 Result = subprocess.CompletedProcess[str]
 
 
@@ -35,19 +37,19 @@ def code(text: str, **more: Any) -> Result:
 @pytest.mark.parametrize("checks", ["tensors", "runtime", "triton", "hip", "graphs"])
 def test_torch(checks: str) -> None:
     gpus = {"runtime": "2", "hip": "2"}.get(checks, "1")
-    file = HERE / "emulated" / f"checks_{checks}.py"
+    file = EMULATED / f"checks_{checks}.py"
     run = python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), timeout_s=880, POPCORN_GPUS=gpus)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_addresses_that_change_hands() -> None:
-    file = HERE / "emulated" / "checks_addresses.py"
+    file = EMULATED / "checks_addresses.py"
     run = python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), CDNA_CHECKS="bounds")
     assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_collectives() -> None:
-    run = python(str(HERE / "emulated" / "ranks.py"), "3", POPCORN_GPUS="3")
+    run = python(str(EMULATED / "ranks.py"), "3", POPCORN_GPUS="3")
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -148,7 +150,9 @@ def test_prepare_in_this_process(order: str) -> None:
             "print(torch.ones(2, device='cuda').device, torch.cuda.get_device_name(), device.case_report())",
         ]
     )
-    run = subprocess.run([sys.executable, "-c", program], cwd=HERE.parent, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60
+    )
     assert run.stdout == "cuda:0 AMD Instinct MI355X {}\n", run.stderr
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from forge.device.resources import waves_by_registers, waves_per_simd
+from forge.device.resources import waves_per_simd
 from tests.support.toy_check import Checked, check_toy, check_toy_alone
+
+pytestmark = pytest.mark.long
 
 TOP = """
 sets:
@@ -263,7 +265,7 @@ def test_gfx950_has_more_lds(check: Check) -> None:
     ],
 )
 def test_waves_that_registers_allow(vgprs: int, sgprs: int, waves: int) -> None:
-    assert waves_by_registers(vgprs, sgprs) == waves
+    assert waves_per_simd("gfx942", vgprs, sgprs, lds_bytes=0, waves_per_workgroup=1) == waves
 
 
 @pytest.mark.parametrize(

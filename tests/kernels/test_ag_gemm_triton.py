@@ -13,6 +13,8 @@ from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import altered, assert_right, no_case_spills
 from tests.support.refusals import assert_refused
 
+pytestmark = pytest.mark.long
+
 PROBLEM = "amd-ag-gemm"
 # bf16 rounds the result once: 2^-8 of a value at most, 0.0017 in the root mean square; some shapes have few elements.
 ROUNDING = 3e-3

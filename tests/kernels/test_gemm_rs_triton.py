@@ -13,6 +13,8 @@ from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import altered, assert_right, no_case_spills, said_of_different_shapes
 from tests.support.refusals import assert_refused
 
+pytestmark = pytest.mark.long
+
 PROBLEM = "amd-gemm-rs"
 # Each rank's product is rounded to bf16 (2^-8 of a value at most), then their sum.
 ROUNDING = 4e-3

@@ -212,8 +212,8 @@ def import_for_checks() -> None:
     forge.compile_report.report.start_worker = fork_a_checker  # type: ignore[assignment]
 
 
-def fork_a_checker(folder: str, words: TextIO, descriptor: int) -> Forked:
-    """What forge.compile_report.report starts as a Python of its own, except that torch is there."""
+def fork_a_checker(folder: str, words: TextIO, descriptor: int, environment: dict[str, str]) -> Forked:
+    """What forge.compile_report.report starts as a Python of its own, except that torch and Triton are there."""
     from forge.compile_report.worker import main
 
     theirs, ours = os.pipe()
@@ -259,13 +259,13 @@ def be_an_evaluator(order: dict[str, Any]) -> None:
             return spawn(self, fd)
         pid = os.fork()
         if pid == 0:
-            be_a_nursery(fd, {**self.environment, **set_by_import})
+            be_a_fork_server(fd, {**self.environment, **set_by_import})
         return Forked(pid)
 
     ForkServer._spawn = fork  # type: ignore[assignment, method-assign]
 
 
-def be_a_nursery(fd: int, environment: Mapping[str, str]) -> None:
+def be_a_fork_server(fd: int, environment: Mapping[str, str]) -> None:
     """What forge.judge.fork_server starts as a Python of its own, except that torch is there."""
     from forge.judge.fork_server import serve
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from forge.compile_report.report import check_submission
+from forge.compile_report.check import check_submission
 from forge.generate.pysource import GenerationError
 from forge.generate.render import generate
 from forge.task.problem import find_problem

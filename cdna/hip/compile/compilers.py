@@ -14,6 +14,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ INCLUDE_DIR = Path(__file__).parents[1] / "include"
 LIBRARIES_DIR = Path(__file__).parents[1] / "libraries"  # headers of ROCm's libraries, as far as programs use them
 INCLUDE_FOR_HIP_6 = INCLUDE_DIR / "hip6"  # what sources written for ROCm 6 want
 OLDEST_CLANG = 20  # the first release that knows gfx950
+OLDEST_HIP = 7  # the runtime in runtime/ is written against its headers
 REMEDY = (
     "`pip install ziglang triton` (needs no root), or install clang 20 or later with lld "
     "(Debian 12: apt-get install clang-22 lld-22), or ROCm 7; `python -m cdna doctor` shows what was found"
@@ -102,18 +104,29 @@ def package_dir(name: str) -> Path | None:
 
 
 def triton_files() -> HipFiles:
-    """HIP's headers and bitcode in Triton's wheel."""
-    package = package_dir("triton")
-    if package is None:
-        raise ToolchainError("no HIP headers: Triton's package has them: `pip install triton`")
+    """HIP's headers and bitcode in Triton's wheel: of several on the path, the first whose HIP is 7 or later. A Triton
+    that is put before the installed one, to compile Triton kernels as another version does, may have older ones."""
+    packages = [package_dir("triton"), *(Path(folder or ".", "triton") for folder in sys.path)]
+    found = [_files_of(package) for package in packages if package and (package / "__init__.py").is_file()]
+    usable = [files for files in found if isinstance(files, HipFiles)]
+    if usable:
+        return usable[0]
+    raise ToolchainError(
+        f"no HIP headers: {found[0]}" if found else "no HIP headers: Triton's package has them: `pip install triton`"
+    )
+
+
+def _files_of(package: Path) -> HipFiles | str:
+    """What a Triton package has, or why that does not serve."""
     amd = package / "backends" / "amd"
     header, bitcode = amd / "include/hip/hip_version.h", (amd / "lib/ocml.bc", amd / "lib/ockl.bc")
     for file in (header, amd / "include/hip/hip_runtime.h", *bitcode):
         if not file.is_file():
-            raise ToolchainError(
-                f"no HIP headers: this Triton has no {file}: install 3.6 or later from PyPI, for Linux"
-            )
-    return HipFiles(f"Triton's package ({amd})", amd / "include", bitcode, _version_in(header))
+            return f"this Triton has no {file}: install 3.6 or later from PyPI, for Linux"
+    version = _version_in(header)
+    if int(version.partition(".")[0]) < OLDEST_HIP:
+        return f"those of {package} are HIP {version}: install Triton 3.6 or later"
+    return HipFiles(f"Triton's package ({amd})", amd / "include", bitcode, version)
 
 
 def _version_in(header: Path) -> str:

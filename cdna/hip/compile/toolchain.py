@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...arch import get_arch
+from ...cards import check_arch
 from ...errors import CompileError, ToolchainError
 from . import verify
 from .compilers import Compiler, choose, environment, hip_version, zigs_cxx_library_is_built
 from .diagnostics import explain
 from .precompiled_headers import PrecompiledHeaders, relevant
 from .results import Results, digest_of, results_folder, stored
+from .runner_clang import warn_of_newer
 from .source import HipSource
 
 CODE_OBJECT_VERSION = 5  # what Triton makes too: so kernels of both get their hidden arguments at the same places
@@ -53,6 +54,7 @@ class Toolchain:
 
     def device_code(self, source: HipSource) -> DeviceCode:
         """AMDGCN assembly of a source's kernels."""
+        warn_of_newer(self.compiler, source)
         check = functools.partial(self._verify, arch=source.arch)
         return DeviceCode(*self._compile(source, self._device_flags(source), source.flags, ["-S"], ".s", check))
 
@@ -62,6 +64,7 @@ class Toolchain:
 
     def bitcode(self, source: HipSource) -> Path:
         """Relocatable device code of a source (-fgpu-rdc), for `link_device`."""
+        warn_of_newer(self.compiler, source)
         return self._compile(source, self._device_flags(source), source.flags, ["-emit-llvm", "-c"], ".bc")[0]
 
     def ir(self, bitcode: Path) -> str:
@@ -294,7 +297,7 @@ def control_ir(arch: str, flags: Sequence[str] = ()) -> str:
 
 def _known(arch: str) -> str:
     try:
-        return get_arch(arch).name
+        return check_arch(arch)
     except ValueError as error:
         raise ToolchainError(str(error)) from None
 

@@ -11,7 +11,7 @@ extern char** environ;
 CompilerFolder::CompilerFolder() {
   strcpy(path, "/tmp/cdna-rtc-XXXXXX");
   if (!mkdtemp(path)) path[0] = 0;
-  write("arch", arch_facts().name, strlen(arch_facts().name));
+  write("arch", device_card().name, strlen(device_card().name));
 }
 
 CompilerFolder::~CompilerFolder() {

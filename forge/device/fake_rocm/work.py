@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import cdna
-from cdna import counters
+from cdna import compiler_notes, counters
 from cdna.counters import Counters
 from cdna.engine import LaunchRecord
 from cdna.model import ModelledTime, modelled_case_us
@@ -41,9 +41,15 @@ def report() -> dict[str, Any]:
     parts = {
         "kernels": kernels,
         "modelled": modelled(records),
-        "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()],
+        "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()] + compiler_findings(),
     }
     return {name: part for name, part in parts.items() if part}
+
+
+def compiler_findings() -> list[dict[str, Any]]:
+    """What is known of the compilers that made the kernels."""
+    notes = compiler_notes.take()
+    return [{"text": str(n), "kind": "compiler", "kernel": n.subject, "arch": n.arch} for n in notes]
 
 
 def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:

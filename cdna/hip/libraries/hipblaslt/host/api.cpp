@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "gemm.h"
-#include "openblas.h"
 
 struct hipblasLtMatrixLayoutOpaque_t {
   hipDataType type;

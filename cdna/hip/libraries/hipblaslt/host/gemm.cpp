@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "numbers.h"
-#include "openblas.h"  // OPENBLAS: its path, written where this library is built
 
 typedef void (*Sgemm)(int order, int op_a, int op_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
                       int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc);
@@ -16,7 +15,7 @@ static Sgemm sgemm;
 static float (*exponential)(float);  // OpenBLAS brings the C library's
 
 __attribute__((constructor)) static void load_openblas() {
-  void* library = dlopen(OPENBLAS, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(OPENBLAS /* its path: a flag of this build */, RTLD_NOW | RTLD_LOCAL);
   if (!library) return;
   sgemm = (Sgemm)dlsym(library, "scipy_cblas_sgemm64_");
   exponential = (float (*)(float))dlsym(library, "expf");

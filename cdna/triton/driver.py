@@ -6,39 +6,25 @@ linked binary, is what gets loaded, and launches go to `cdna.engine`.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from triton import knobs
+import triton
 from triton.backends import Backend
 from triton.backends.amd.compiler import HIPBackend
-from triton.backends.amd.driver import expand_signature
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
-from . import tensors
-from .arch import Arch, get_arch
-from .counters import trials
-from .engine import Kernel, Program, take_records
-from .errors import CdnaError, LaunchError
+from ..cards import Card
+from ..compiler_notes import warn_of
+from ..counters import trials
+from ..engine import Kernel, Program, emulated_card, take_records
+from ..errors import CdnaError
+from . import known_faults
+from .launcher import Launcher
+from .linker import provide_linker
+from .versions import interface, minor_of
 
-_FORMATS = {
-    "i1": "<b",
-    "i8": "<b",
-    "i16": "<h",
-    "i32": "<i",
-    "i64": "<q",
-    "u1": "<B",
-    "u8": "<B",
-    "u16": "<H",
-    "u32": "<I",
-    "u64": "<Q",
-    "fp16": "<e",
-    "fp32": "<f",
-    "f32": "<f",
-    "fp64": "<d",
-}
 # Costs of a launch in its class of instruction, relative to one vector instruction: what the autotuner compares.
 _RELATIVE_COST = {"matrix": 8.0, "memory": 8.0, "lds": 4.0}
 
@@ -50,134 +36,47 @@ _ASSEMBLY = b"\n; assembly for the emulated device\n"
 class EmulatedBackend(HIPBackend):
     """Triton's AMD backend; its binaries have their assembly behind them."""
 
+    first_arch = ""  # that this process has compiled for
+
+    def arch_before(self) -> str:
+        """Another arch that this process compiled for first, where Triton's code depends on that; else ""."""
+        known = interface().remembers_arch and self.first_arch != self.target.arch
+        return self.first_arch if known else ""
+
     def add_stages(self, stages: dict, options: Any, language: Any) -> None:
         super().add_stages(stages, options, language)
-        to_ttgir, to_hsaco = stages["ttgir"], stages["hsaco"]
+        to_llir, to_hsaco = stages["llir"], stages["hsaco"]
+        minor = minor_of(triton.__version__)
+        ttgir = ""
+
+        def remembering(module: Any, metadata: dict) -> Any:
+            nonlocal ttgir
+            ttgir = str(module)
+            EmulatedBackend.first_arch = EmulatedBackend.first_arch or self.target.arch
+            try:
+                return to_llir(module, metadata)
+            except RuntimeError as error:
+                if reason := known_faults.why_refused(ttgir, minor):
+                    raise RuntimeError(f"{error}: {reason}") from error
+                raise
 
         def with_assembly(assembly: str, metadata: dict) -> bytes:
             # Linked although it is not executed: what LLVM refuses to assemble (inline assembly, say) fails here as
             # it does for a real card, and `kernel.asm` holds what it holds there.
-            return to_hsaco(assembly, metadata) + _ASSEMBLY + assembly.encode()
+            notes = known_faults.notes_on(ttgir, assembly, minor, self.arch_before())
+            return to_hsaco(assembly, metadata) + _ASSEMBLY + f"{assembly}\n{notes}".encode()
 
-        stages["hsaco"] = with_assembly
-
-        def without_failing_exchange(source: Any, metadata: dict) -> Any:
-            # Triton 3.7.1 asks LLVM for a buffer atomic "exch" that LLVM calls "swap", and fails to compile: an
-            # exchange is kept away from buffer instructions. The kernel then is what TRITON_HIP_USE_BUFFER_ATOMICS=0
-            # gives on a real card.
-            if " exch," not in str(source):
-                return to_ttgir(source, metadata)
-            before = knobs.amd.use_buffer_atomics
-            knobs.amd.use_buffer_atomics = False
-            try:
-                return to_ttgir(source, metadata)
-            finally:
-                knobs.amd.use_buffer_atomics = before
-
-        stages["ttgir"] = without_failing_exchange
+        stages["llir"], stages["hsaco"] = remembering, with_assembly
 
     def hash(self) -> str:
-        return super().hash() + "-cdna-elf"  # a real GPU has cache entries of its own
-
-
-def _flatten(value: Any, signature: Any) -> Iterator[tuple[Any, str]]:
-    """(argument, Triton type) of every run-time argument; constexprs are compiled in."""
-    if isinstance(signature, tuple):
-        for inner, inner_signature in zip(value, signature):
-            yield from _flatten(inner, inner_signature)
-    elif signature != "constexpr":
-        yield value, signature
-
-
-def _pack(value: Any, type_name: str) -> bytes:
-    if type_name.startswith("*"):
-        if value is None:
-            return bytes(8)
-        pointer = value.data_ptr() if hasattr(value, "data_ptr") else int(value)
-        return struct.pack("<Q", pointer)
-    if type_name == "bf16":  # passed as the upper half of a float, rounded to nearest even
-        raw = struct.unpack("<I", struct.pack("<f", float(value)))[0]
-        return struct.pack("<H", (raw + 0x7FFF + (raw >> 16 & 1)) >> 16 & 0xFFFF)
-    if type_name not in _FORMATS:
-        raise LaunchError(f"kernel argument of type {type_name} is not supported by the emulated device")
-    number = float(value) if _FORMATS[type_name][1] in "efd" else int(value)
-    return struct.pack(_FORMATS[type_name], number)
-
-
-def _expand_descriptor(descriptor: Any) -> list[Any]:
-    """A host tensor descriptor as the arguments that Triton's AMD lowering takes for it."""
-    return [
-        descriptor.base,
-        *descriptor.shape,
-        *descriptor.strides,
-        descriptor.padding == "nan",
-        getattr(descriptor, "round_f32_to_tf32", False),
-        *descriptor.shape,
-        *descriptor.strides,
-    ]
-
-
-class Launcher:
-    """What Triton calls for `kernel[grid](...)`."""
-
-    def __init__(self, source: Any, metadata: Any) -> None:
-        self.signature = list(source.signature.values())
-        self.names = list(source.signature)
-        self.expanded = expand_signature(self.signature, None)
-        self.num_warps = metadata.num_warps
-        self.lds_bytes = metadata.shared
-
-    def __call__(
-        self,
-        grid_x: int,
-        grid_y: int,
-        grid_z: int,
-        stream: int,
-        kernel: Kernel,
-        packed_metadata: Any,
-        launch_metadata: Any,
-        enter_hook: Callable | None,
-        exit_hook: Callable | None,
-        *args: Any,
-    ) -> None:
-        if enter_hook is not None:
-            enter_hook(launch_metadata)
-        values: list[Any] = []
-        names: list[str] = []
-        for name, argument, signature in zip(self.names, args, self.signature):
-            expanded = (
-                _expand_descriptor(argument)
-                if isinstance(signature, str) and signature.startswith("tensordesc")
-                else [argument]
-            )
-            values += expanded
-            names += [name] * len(expanded)
-        kernarg = bytearray(kernel.kernarg_bytes)
-        layout = iter(kernel.arguments)
-        given: list[tuple[str, Any, str]] = []
-        for name, value, signature in zip(names, values, self.expanded):
-            for item, type_name in _flatten(value, signature):
-                given.append((name, item, type_name))
-                slot = next(layout)
-                data = _pack(item, type_name)
-                kernarg[slot[".offset"] : slot[".offset"] + len(data)] = data
-        grid = (int(grid_x), int(grid_y), int(grid_z))
-        if min(grid) > 0:
-            kernel.launch(
-                grid,
-                (64 * self.num_warps, 1, 1),
-                bytes(kernarg),
-                self.lds_bytes - kernel.static_lds_bytes,
-                lambda: tensors.memory_of(given),
-            )
-        if exit_hook is not None:
-            exit_hook(launch_metadata)
+        other = self.arch_before()  # a real GPU has cache entries of its own
+        return super().hash() + "-cdna-notes" + (f"-after-{other}" if other else "")
 
 
 class _Utils:
     """The part of a Triton driver that loads binaries and knows the device."""
 
-    def __init__(self, arch: Arch) -> None:
+    def __init__(self, arch: Card) -> None:
         self.arch = arch
         self._programs: dict[bytes, Program] = {}
 
@@ -190,6 +89,8 @@ class _Utils:
         if program is None:
             program = self._programs[assembly] = Program(assembly.decode())
         kernel = program.kernels[name]
+        behind = assembly.decode().rpartition("\n\t.end_amdgpu_metadata")[2]
+        warn_of(name, self.arch.name, known_faults.texts_in(behind))
         return (
             program,
             kernel,
@@ -284,7 +185,7 @@ def do_bench(
 class EmulatedDriver(DriverBase):
     """The active Triton driver while a cdna device is."""
 
-    def __init__(self, arch: Arch) -> None:
+    def __init__(self, arch: Card) -> None:
         super().__init__()
         self.arch = arch
         self.utils = _Utils(arch)
@@ -339,17 +240,16 @@ class Installation:
         import triton
         from triton.backends import backends
 
-        if "amd" not in backends:
-            raise CdnaError(
-                f"Triton {triton.__version__} was built without its AMD backend: install the triton wheel from PyPI"
-            )
-        self.driver = EmulatedDriver(get_arch(arch_name))
+        self._slot = interface().driver_slot
+        provide_linker()
+        self.driver = EmulatedDriver(emulated_card(arch_name))
         self._triton = triton
         self._backends = backends
-        self._previous = (triton.runtime.driver._active, backends["amd"], triton.testing.do_bench)
+        self._previous = (getattr(triton.runtime.driver, self._slot), backends["amd"], triton.testing.do_bench)
         triton.runtime.driver.set_active(self.driver)
         backends["amd"] = Backend(compiler=EmulatedBackend, driver=EmulatedDriver)
         triton.testing.do_bench = do_bench
 
     def remove(self) -> None:
-        self._triton.runtime.driver._active, self._backends["amd"], self._triton.testing.do_bench = self._previous
+        driver, self._backends["amd"], self._triton.testing.do_bench = self._previous
+        setattr(self._triton.runtime.driver, self._slot, driver)

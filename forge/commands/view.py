@@ -1,4 +1,4 @@
-"""An evaluation as a person sees it: progress while it runs, one aligned line a case, the score."""
+"""An evaluation as a person sees it: progress while it runs, one aligned line per case, the score."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from forge.judge.evaluate import Plan
+from forge.console import number
+from forge.device.cards import peaks_of
+from forge.judge.compilers import compiled_with
+from forge.judge.plan import EvalPlan
 from forge.judge.processes import CONTROL
-from forge.judge.results import CaseResult, Run, Status
-from forge.judge.timing import score
-from forge.task.cases import CaseSpec, spec_of
-from forge.task.problem import Published
-from forge.task.score import Work, work_of
+from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_time
+from forge.task.cases import CaseSpec, case_text
+from forge.task.score import Work, published_scores, work_of
 
 STYLES = {
     Status.PASS: "green",
@@ -29,16 +30,15 @@ STYLES = {
 }
 MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
 
+BACK_TO_BACK_TEXT = "b2b us: mean per call of 20 back-to-back calls (GPU events, slowest rank, warm caches); not scored"
+HOST_TEXT = "host us: how long one of these calls keeps its thread until it returns (mean, slowest rank)"
 
-BACK_TO_BACK_TEXT = "b2b us: events around 20 calls without a pause, a call, slowest rank, caches warm; never a score"
-HOST_TEXT = "host us: of those calls, until they have returned, a call, slowest rank"
 
-
-def clock_text(plan: Plan) -> str:
+def clock_text(plan: EvalPlan) -> str:
     """What the harness's clock is."""
     harness = plan.harness
     caches = "caches flushed before" if harness.l2_flush_bytes else "caches warm"
-    if harness.multi_rank and any(plan.ranks_of(case) for case in plan.cases):
+    if plan.grouped:
         clock = "rank 0's host clock from barrier to barrier, the input's copy included"
     elif harness.clock == "events":
         clock = "events around one call"
@@ -47,27 +47,21 @@ def clock_text(plan: Plan) -> str:
     return f"us: harness {harness.name}'s clock: {clock}, {caches}, mean"
 
 
-def case_text(spec: str) -> str:
-    """m: 64; n: 128 -> m=64 n=128."""
-    return " ".join(part.strip().replace(": ", "=") for part in spec.split(";"))
-
-
 class View:
-    """A Listener that prints a line a case and, on a terminal, keeps a live one below them."""
+    """A Listener that prints a line per case and, on a terminal, keeps a live one below them."""
 
     back_to_back_texts: tuple[str, ...] = (BACK_TO_BACK_TEXT, HOST_TEXT)
 
-    def __init__(self, console: Console, plan: Plan, show_output: bool) -> None:
+    def __init__(self, console: Console, plan: EvalPlan, show_output: bool) -> None:
         self.console, self.plan, self.show_output = console, plan, show_output
         self.timed = not plan.device.emulated and plan.mode in ("benchmark", "leaderboard")
         self.back_to_back = self.timed and plan.mode == "benchmark"
         self.modelled = plan.device.emulated and plan.mode in ("benchmark", "profile")
-        self.caches = "cold" if plan.harness.l2_flush_bytes else "warm"  # as this harness leaves them
         texts = [case_text(case.spec) for case in plan.cases]
         self.case_width = max(map(len, texts))
         self.index_width = len(str(max(case.index for case in plan.cases)))
         self.work: dict[int, Work | None] = {
-            case.index: work_of(plan.problem.floors, case.args, plan.device.arch) for case in plan.cases
+            case.index: work_of(plan.problem.floors, case.args, peaks_of(plan.device.arch)) for case in plan.cases
         }
         self.position, self.count, self.label = 0, len(plan.cases), ""
         self.phase, self.seconds = "", 0.0
@@ -117,6 +111,8 @@ class View:
         judge = "its own eval.py" if own_eval else f"harness {plan.harness.name}"
         device = plan.device.label + ("" if not plan.device.emulated else ": results count, times mean nothing")
         self.print(f"{plan.problem.name}  {plan.mode}  {judge}  on {device}", "bold")
+        if made := compiled_with(plan.problem, plan.device, plan.submission):
+            self.print(f"compiled with {made}", "dim")
         for note in notes:
             self.print(f"note: {note}", "yellow")
         if self.timed:
@@ -133,8 +129,8 @@ class View:
     def case_finished(self, result: CaseResult) -> None:
         line = Text()
         values = self._time_values(result)
-        rel_l2 = (result.accuracy or {}).get("rel_l2")
-        shown = self._columns(result.status.value, case_text(result.spec), str(result.index), values, number(rel_l2, 3))
+        rel_l2 = number(result.accuracy.rel_l2 if result.accuracy else None, 3)
+        shown = self._columns(result.status.value, case_text(result.spec), str(result.index), values, rel_l2)
         line.append(shown[:8], style=STYLES[result.status])
         line.append(shown[8:])
         self.print(line)
@@ -143,7 +139,7 @@ class View:
             lines, self.skipped = ([] if result.message == self.skipped else lines), result.message
         for detail in lines:
             self.print(f"{'':8} {detail}", "red" if not result.passed else "yellow")
-        for text in finding_texts(result.report):
+        for text in finding_texts(result.device_report):
             for words in text.splitlines():
                 self.print(f"{'':8} {words}", "magenta")
         if self.show_output and result.passed:
@@ -169,18 +165,18 @@ class View:
     def _time_values(self, result: CaseResult) -> list[str]:
         if not self.timed:
             shown = "emulated" if result.status is not Status.NOT_RUN else ""
-            counts = [f"{total(result.report, key):,}" for key in ("launches", "wave_instructions")]
-            executed = counts if result.report else ["", ""]
-            time = modelled_time(result.report, self.caches) if self.modelled else None
+            counts = [f"{total(result.device_report, key):,}" for key in ("launches", "wave_instructions")]
+            executed = counts if result.device_report else ["", ""]
+            time = modelled_time(result.device_report, self.plan.caches) if self.modelled else None
             model = [number(time["us"], 4), time["bound"]] if time else ["", ""]
             return [shown, *executed, *model] if self.plan.device.emulated else []
         if result.stats is None:
             return [""] * len(self._time_widths())
         again = result.back_to_back
-        work, us = self.work[result.index], result.stats.mean / 1e3
+        work, us = self.work[result.index], result.stats.mean_us
         return [
             number(us, 5),
-            number(result.stats.err / 1e3, 2),
+            number(result.stats.err_us, 2),
             *[number(again.us if again else None, 5), number(again.host_us if again else None, 3)] * self.back_to_back,
             number(work.flops / us * 1e-6 if work and work.flops else None, 4),
             number(work.hbm_bytes / us * 1e-3 if work and work.hbm_bytes else None, 4),
@@ -195,61 +191,36 @@ class View:
             if case.profile:
                 self.print(f"profile of case {case.index}: {case_text(case.spec)}", "bold")
                 self.print(case.profile)
-            elif self.plan.mode == "profile" and case.report:
+            elif self.plan.mode == "profile" and case.device_report:
                 self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
-                for line in report_lines(case.report):
+                for line in report_lines(case.device_report):
                     self.print(f"  {line}")
         verdict = "pass" if run.passed else "FAIL"
         seconds = f"{run.elapsed_s:.1f} s"
-        found = sum(len(finding_texts(case.report)) for case in run.cases)
+        found = sum(len(finding_texts(case.device_report)) for case in run.cases)
         checks = f", {found} findings of the device's checks" if found else ""
         self.print(
             f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}{checks}",
             "bold green" if run.passed else "bold red",
         )
-        if (us := score_us(self.plan, run)) is not None:
+        for text in run.warnings:
+            self.print(f"warning: {text}", "yellow")
+        problem = self.plan.problem
+        if (us := run.score_us(problem.ranking_by)) is not None:
             how = {"geom": "geometric mean of the means", "mean": "mean of the means", "last": "last mean"}
             cases = f"{len(run.cases)} cases" + (", not the leaderboard's" if self.plan.not_official else "")
-            self.print(f"score: {us:.3f} us ({how[self.plan.problem.ranking_by]}, {cases})", "bold")
-            for row, published_us in published_scores(self.plan, run):
+            self.print(f"score: {us:.3f} us ({how[problem.ranking_by]}, {cases})", "bold")
+            for row, published_us in published_scores(problem, [(case.index, case.spec) for case in run.cases]):
                 source = f" ({row.source}; {row.clock})" if row.clock else f" ({row.source})"
                 self.print(f"published by {row.by}, same cases: {published_us:.3f} us{source}", "dim")
         elif not run.timed and self.plan.mode in ("benchmark", "leaderboard"):
             self.print("score: none, an emulated device measures no time", "dim")
-        if self.modelled and any(modelled_time(case.report, self.caches) for case in run.cases):
+        if self.modelled and any(modelled_time(case.device_report, self.plan.caches) for case in run.cases):
             self.print(
-                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.caches}; "
+                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.plan.caches}; "
                 "torch's own operations left out; no measurement and no score (docs/time-model.md)",
                 "dim",
             )
-
-
-def score_us(plan: Plan, run: Run) -> float | None:
-    """What the leaderboard would rank, over the cases that ran; None unless all passed and were timed."""
-    if plan.mode not in ("benchmark", "leaderboard") or not run.passed or not run.timed:
-        return None
-    means = [case.stats.mean for case in run.cases if case.stats is not None]
-    return score(means, plan.problem.ranking_by) / 1e3 if len(means) == len(run.cases) else None
-
-
-def published_scores(plan: Plan, run: Run) -> list[tuple[Published, float]]:
-    """What others' published times would score over the cases that ran, where they published all of those."""
-    specs = [spec_of(case) for case in plan.problem.benchmarks]
-    found = []
-    for row in plan.problem.published:
-        times = [row.us[case.index] for case in run.cases if case.index < len(specs) and specs[case.index] == case.spec]
-        known = [us for us in times if us is not None]
-        if known and len(known) == len(run.cases):
-            found.append((row, score(known, plan.problem.ranking_by)))
-    return found
-
-
-def modelled_time(report: dict[str, Any], caches: str) -> dict[str, Any] | None:
-    """What the device models for a case, with `caches` cold or warm; of several ranks, the slowest one's."""
-    if "modelled" in report:
-        return report["modelled"][caches]
-    ranks = [modelled_time(value, caches) for name, value in report.items() if name.startswith("rank ")]
-    return max((time for time in ranks if time), key=lambda time: time["us"], default=None)
 
 
 def total(report: dict[str, Any], key: str) -> int:
@@ -259,21 +230,13 @@ def total(report: dict[str, Any], key: str) -> int:
     return below + (here if isinstance(here, int) else 0)
 
 
-def number(value: float | None, digits: int) -> str:
-    """Significant digits, without an exponent for what people read as a plain number."""
-    if value is None:
-        return ""
-    text = f"{value:.{digits}g}"
-    return f"{value:.0f}" if "e+" in text else text
-
-
 def details(result: CaseResult) -> list[str]:
     """What follows a case's line: for a failing one everything that helps, for a passing one its warnings."""
     lines = []
-    accuracy = result.accuracy or {}
+    accuracy = result.accuracy or Accuracy()
     if result.passed:
-        if accuracy.get("dtypes"):
-            lines.append(f"warning: {'; '.join(accuracy['dtypes'])}")
+        if accuracy.dtypes:
+            lines.append(f"warning: {'; '.join(accuracy.dtypes)}")
         if result.back_to_back is not None and result.back_to_back.problem:
             lines.append(f"warning: called back to back: {result.back_to_back.problem}")
         return lines
@@ -281,14 +244,12 @@ def details(result: CaseResult) -> list[str]:
         return [result.message]
     who = f"rank {result.rank}: " if result.rank is not None else ""
     lines += [who + line for line in result.message.replace("\\n", "\n").splitlines()[:MESSAGE_LINES]]
-    worst = accuracy.get("worst")
-    if worst:
-        of = f"rank {accuracy['rank']} " if accuracy.get("rank") is not None else ""
-        index = tuple(worst["index"])
-        lines.append(f"worst: {of}{worst['where']} at {index}: got {worst['got']:.8g}, wanted {worst['wanted']:.8g}")
-    elif accuracy.get("problem"):
-        lines.append(accuracy["problem"])
-    lines += [line for line in accuracy.get("dtypes", []) if line not in result.message]
+    if (worst := accuracy.worst) is not None:
+        of = f"rank {accuracy.rank} " if accuracy.rank is not None else ""
+        lines.append(f"worst: {of}{worst.where} at {worst.index}: got {worst.got:.8g}, wanted {worst.wanted:.8g}")
+    elif accuracy.problem:
+        lines.append(accuracy.problem)
+    lines += [line for line in accuracy.dtypes if line not in result.message]
     return lines + tail_lines(result)
 
 
