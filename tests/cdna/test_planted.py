@@ -20,7 +20,7 @@ from triton.runtime.errors import OutOfResources
 import cdna
 from cdna.checks import mark_unwritten
 from cdna.engine import engine
-from cdna.hip.library import runtime_library
+from cdna.hip.host_libraries import runtime_library
 from tests.support.hip_programs import PROGRAMS, run
 
 PLANTED = PROGRAMS / "planted.hip"

@@ -55,7 +55,7 @@ def load(arch: str) -> None:
     if _library is not None:
         return
     from cdna.engine import engine
-    from cdna.hip.library import runtime_library
+    from cdna.hip.host_libraries import runtime_library
     from cdna.hip.run import compiler_of_the_program
 
     engine()  # logs what the runtime launches, for case_report

@@ -11,12 +11,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..compiler_notes import warn_of
+from ...compiler_notes import warn_of
 from .compilers import Compiler
+from .source import HipSource
 
 RUNNER_CLANG = 20
 RUNNER = "ROCm 7.1's clang 20"
-_LIST = Path(__file__).parent.parent / "data" / "newer_than_clang_20.txt"
+_LIST = Path(__file__).parents[2] / "data" / "newer_than_clang_20.txt"
 
 
 def clang_major(compiler: Compiler) -> int:
@@ -53,17 +54,17 @@ def names_newer(text: str, flags: Sequence[str]) -> list[str]:
     return [name for name in newer() if name in used - asked or name in given]
 
 
-def warn_of_newer(compiler: Compiler, source: Path, arch: str, flags: Sequence[str]) -> None:
+def warn_of_newer(compiler: Compiler, source: HipSource) -> None:
     """Warn of what the leaderboards' compiler may not take, where the one at hand is newer and does."""
     if clang_major(compiler) <= RUNNER_CLANG:
         return
     try:
-        text = source.read_text(encoding="utf-8", errors="replace")
+        text = source.path.read_text(encoding="utf-8", errors="replace")
     except OSError:  # the compiler says it better
         return
-    names = names_newer(text, flags)
+    names = names_newer(text, source.flags)
     warn_of(
-        source.name,
-        arch,
+        source.path.name,
+        source.arch,
         [f"{name}: clang {clang_major(compiler)} has it, LLVM 20 not, of which {RUNNER} is made" for name in names],
     )

@@ -17,8 +17,8 @@ from .. import counters
 from ..counters import Counters
 from ..engine import LaunchRecord, engine, take_records
 from ..model import modelled_time_us
-from .library import runtime_library
-from .names import demangled
+from .host_libraries import runtime_library
+from .kernel_names import demangled
 
 HOTTEST = 5  # instructions of a kernel that are shown
 

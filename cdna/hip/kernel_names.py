@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import re
+from collections.abc import Sequence
 
 
 def demangled(name: str) -> str:
@@ -46,3 +48,31 @@ def template_arguments(readable: str) -> tuple[str, list[str]]:
             cut.append(place)
     whole = text[start : cut[0] if cut else None].replace("{anonymous}::", "")
     return whole, [text[a + 1 : b].strip() for a, b in zip(cut, cut[1:])]
+
+
+def short_names(mangled: Sequence[str]) -> list[str]:
+    """Kernels' own names out of their mangled ones; with a template's arguments where they are not distinct."""
+    names = [_own_name(name) for name in mangled]
+    for longer in (_with_arguments, str):
+        names = [longer(whole) if names.count(name) > 1 else name for name, whole in zip(names, mangled)]
+    return names
+
+
+def _with_arguments(mangled: str) -> str:
+    function, arguments = template_arguments(demangled(mangled))
+    return f"{function}<{', '.join(arguments)}>" if arguments else function
+
+
+def _own_name(mangled: str) -> str:
+    """The innermost name of an Itanium-mangled one: `_ZN2ns4axpyEPf` and `_Z4axpyPf` are both axpy."""
+    rest = mangled.removeprefix("_Z")
+    if rest == mangled:
+        return mangled
+    nested = rest.startswith("N")
+    rest, own = rest.removeprefix("N"), mangled
+    while found := re.match(r"(?:12_GLOBAL__N_1|St|L)*(\d+)", rest):
+        start, length = found.end(), int(found[1])
+        own, rest = rest[start : start + length], rest[start + length :]
+        if not nested:
+            break
+    return own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ..errors import ToolchainError
+from ...errors import ToolchainError
 from .compilers import Compiler, ask
 from .results import stored_as
 

@@ -11,11 +11,12 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from ..build import cache_dir
-from ..errors import ToolchainError
+from ...build import cache_dir
+from ...errors import ToolchainError
 
 
 def digest_of(*parts: str | bytes) -> str:
@@ -81,12 +82,17 @@ class Results:
 
     def get(self, build: Callable[[Path], Iterable[Path]]) -> Path:
         """The cached result, else that of `build(output)`, which returns the files that it read."""
+        return self.get_timed(build)[0]
+
+    def get_timed(self, build: Callable[[Path], Iterable[Path]]) -> tuple[Path, float | None]:
+        """As get; and the seconds that building took, None where the result was there."""
         try:
             known = self._path([Path(name) for name in json.loads(self.listing.read_text())])
             if known.exists():
-                return known
+                return known, None
         except (OSError, ValueError):
             pass
+        started = time.monotonic()
         with tempfile.TemporaryDirectory(dir=results_folder(), prefix="building-") as scratch:
             output = Path(scratch, f"out{self.suffix}")
             inputs = sorted({path.absolute() for path in build(output)})
@@ -95,4 +101,4 @@ class Results:
             listing.write_text(json.dumps([str(path) for path in inputs]))
             os.replace(output, result)
             os.replace(listing, self.listing)
-        return result
+        return result, time.monotonic() - started

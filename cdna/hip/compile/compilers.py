@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..build import cache_dir
-from ..errors import ToolchainError
+from ...build import cache_dir
+from ...errors import ToolchainError
 
-INCLUDE_DIR = Path(__file__).parent / "include"
-LIBRARIES_DIR = Path(__file__).parent / "libraries"  # headers of ROCm's libraries, as far as programs use them
+INCLUDE_DIR = Path(__file__).parents[1] / "include"
+LIBRARIES_DIR = Path(__file__).parents[1] / "libraries"  # headers of ROCm's libraries, as far as programs use them
 INCLUDE_FOR_HIP_6 = INCLUDE_DIR / "hip6"  # what sources written for ROCm 6 want
 OLDEST_CLANG = 20  # the first release that knows gfx950
 OLDEST_HIP = 7  # the runtime in runtime/ is written against its headers

@@ -19,9 +19,10 @@ from pathlib import Path
 
 from ..build import cache_dir
 from ..errors import CdnaError, CompileError
-from .container import container
-from .results import stored
-from .toolchain import find
+from .compile.fat_binary import fat_binary
+from .compile.results import stored
+from .compile.source import HipSource
+from .compile.toolchain import find
 
 _NAME = "__cdna_name_expression_"
 _RDC = ("-fgpu-rdc", "--gpu-rdc")
@@ -81,12 +82,13 @@ def compile_program(folder: Path) -> None:
     place.mkdir(parents=True, exist_ok=True)
     (place / "program.hip").write_text(text)
     options = compiler_options(_strings(folder, "options"), arch)
+    program = HipSource(place / "program.hip", arch, tuple(options), (place,))
     if "-fgpu-rdc" in options:
-        bitcode = find().device_bitcode(place / "program.hip", arch, [place], extra=options)
-        addresses = find().device_ir(bitcode) if expressions else ""
+        bitcode = find().bitcode(program)
+        addresses = find().ir(bitcode) if expressions else ""
         definition = r"^@_ZL\d+{name} = .*?@\"?([\w.$]+)"
     else:
-        addresses = find().device_asm(place / "program.hip", arch, [place], extra=options)
+        addresses = find().assembly(program)
         definition = r"^_ZL\d+{name}:\n\s*\.quad\s+([\w.$]+)"
     lowered = [
         re.search(definition.format(name=f"{_NAME}{i}"), addresses, re.MULTILINE) for i in range(len(expressions))
@@ -96,7 +98,7 @@ def compile_program(folder: Path) -> None:
         module = bitcode.read_bytes()
         (folder / "bitcode").write_bytes(_WRAPPER.pack(_WRAPPER_MAGIC, 0, _WRAPPER.size, len(module), 0) + module)
     else:
-        (folder / "code").write_bytes(container({arch: addresses}))
+        (folder / "code").write_bytes(fat_binary(arch, addresses))
 
 
 def unbundled(bundle: bytes, arch: str, name: str) -> bytes:
@@ -130,7 +132,8 @@ def link_program(folder: Path) -> None:
         modules.append(stored(content, ".bc"))
     if not modules:
         raise CdnaError("nothing was added to be linked")
-    (folder / "code").write_bytes(container({arch: find().link_device(modules, arch, _strings(folder, "options"))}))
+    linked = find().link_device(modules, arch, _strings(folder, "options"))
+    (folder / "code").write_bytes(fat_binary(arch, linked))
 
 
 def main(action: str, folder: str) -> int:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cdna.errors import CompileError
-from cdna.hip.beginnings import Beginnings, Given, includes_of
-from cdna.hip.toolchain import find
+from cdna.hip.compile.precompiled_headers import Given, PrecompiledHeaders, includes_of
+from cdna.hip.compile.source import HipSource
+from cdna.hip.compile.toolchain import find
 
 RUNTIME = "#include <hip/hip_runtime.h>\n"
 
@@ -97,7 +98,7 @@ class Compiler:
 
     def ahead(self, *user: str) -> bool:
         """Whether a source of these flags gets a precompiled header."""
-        return bool(Beginnings("", self).flags(self.source, ["-O3"], user, str(self.source.parent)))
+        return bool(PrecompiledHeaders("", self).flags(self.source, ["-O3"], user, str(self.source.parent)))
 
 
 def test_the_second_source_has_the_header_made(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_what_is_compiled_and_said_stays_the_same(tmp_path: Path, compiler_calls
 
     def compiled(text: str, *flags: str) -> str:
         source.write_text(RUNTIME + text)
-        return re.sub(r"__hip_cuid_\w+", "", find().device_asm(source, "gfx942", extra=flags))
+        return re.sub(r"__hip_cuid_\w+", "", find().assembly(HipSource(source, "gfx942", flags)))
 
     kernel = "__global__ void k(float* x) { assert(x); x[threadIdx.x] = sinf(*x) / TILE + __builtin_popcount(MINE); }\n"
     plain = compiled("#include <cassert>\n#define TILE 3\n" + kernel, "-DMINE=5")

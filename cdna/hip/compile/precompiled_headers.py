@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ..errors import CompileError
+from ...errors import CompileError
 from .results import Results, digest_of, results_folder, stored
 
 # Headers that may be included twice: of the C and C++ libraries, and HIP's.
@@ -60,6 +60,17 @@ def options(flags: Iterable[str]) -> Iterator[tuple[str, ...]]:
 def is_harmless(option: tuple[str, ...]) -> bool:
     """Whether one of `options` changes neither what a header means nor what a precompiled one must be made with."""
     return option[0] == "-mllvm" or bool(_HARMLESS.fullmatch(option[0]))
+
+
+def relevant(flags: Sequence[str]) -> list[str]:
+    """Those of a user's flags with which a library's header has to be parsed anew.
+
+    Macros and folders are meant for the user's own headers; -O3 is the default of device code.
+    """
+    harmless = ("-O3", "-I", "-D", "-isystem", "-iquote", "-idirafter", "-include")
+    return [
+        word for option in options(flags) if not is_harmless(option) and option[0] not in harmless for word in option
+    ]
 
 
 def includes_of(source: Path, above: tuple[Path, ...] = ()) -> list[str]:
@@ -110,7 +121,7 @@ class Given:
                     }.get(option[0], "-pch" not in option[-1])
 
 
-class Beginnings:
+class PrecompiledHeaders:
     """One compiler's precompiled headers. compiled(flags, source, output): compiles; the files that were read."""
 
     def __init__(self, identity: str, compiled: Callable[[list[str], Path, Path], list[Path]]) -> None:
@@ -128,25 +139,25 @@ class Beginnings:
         names = includes_of(source)
         header = stored("".join(f"#include <{name}>\n" for name in names).encode(), ".hip")
         flags = [*own, *given.kept]
-        with self._turn(header, flags) as ready:
-            if ready and (macros := self._macros(header, flags, given)) is not None:
+        with self._turn(header, flags) as known:
+            if known == _SEEN and (macros := self._macros(header, flags, given)) is not None:
                 if not macros:
                     return self._included(header, flags)
                 flags += macros
-                with self._turn(header, flags) as ready:
-                    if ready:
+                with self._turn(header, flags) as known:
+                    if known == _SEEN:
                         return self._included(header, flags)
         return []
 
     @contextlib.contextmanager
-    def _turn(self, header: Path, flags: Sequence[str]) -> Iterator[bool]:
-        """Whether a header was asked for before and never refused; held by one process at a time."""
-        with open(results_folder() / f"{digest_of(self.identity, *flags, str(header))}.beginning", "a+") as state:
+    def _turn(self, header: Path, flags: Sequence[str]) -> Iterator[str]:
+        """What is known of a header: "", _SEEN by an earlier source, or _REFUSED; held by one process at a time."""
+        with open(results_folder() / f"{digest_of(self.identity, *flags, str(header))}.header", "a+") as state:
             fcntl.flock(state, fcntl.LOCK_EX)  # released by the system if this process is killed
             state.seek(0)
             known = state.read()
             try:
-                yield known == _SEEN
+                yield known
                 if not known:
                     state.write(_SEEN)
             except CompileError:
@@ -167,10 +178,19 @@ class Beginnings:
             macros = meant
         return macros
 
-    def _included(self, header: Path, flags: Sequence[str]) -> list[str]:
-        return ["-Xclang", "-include-pch", "-Xclang", str(self.parsed(header, flags))]
+    def named(self, header: Path, flags: Sequence[str]) -> list[str]:
+        """Compiler flags that give a header at once; none where it cannot be parsed with these flags.
 
-    def parsed(self, header: Path, flags: Sequence[str]) -> Path:
+        The first source has it made, and those that ask meanwhile wait for it.
+        """
+        with self._turn(header, flags) as known:
+            return [] if known == _REFUSED else self._included(header, flags)
+        return []  # it has just been refused
+
+    def _included(self, header: Path, flags: Sequence[str]) -> list[str]:
+        return ["-Xclang", "-include-pch", "-Xclang", str(self._parsed(header, flags))]
+
+    def _parsed(self, header: Path, flags: Sequence[str]) -> Path:
         """A precompiled header. Templates are instantiated once, here."""
         command = [
             *flags,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..asm import parse, source_line
+from ...asm import parse, source_line
 
 _USED = re.compile(r"([\w.$]+)@(?:rel32|gotpcrel32)@lo")
 _DEFINED = re.compile(r"^([\w.$]+):|^\s*\.(?:l?comm|set|amdgpu_lds)\s+([\w.$]+)", re.MULTILINE)

@@ -24,7 +24,7 @@ from ..build import (
     generated_headers,
 )
 from ..errors import ToolchainError
-from .compilers import INCLUDE_DIR, LIBRARIES_DIR, package_dir, triton_files
+from .compile.compilers import INCLUDE_DIR, LIBRARIES_DIR, package_dir, triton_files
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
 NAME = "libamdhip64.so"
