@@ -208,7 +208,7 @@ def test_torchs_compiler_is_there_for_host_code_that_wants_it(check: Check) -> N
 
 
 def test_host_code_may_pin_memory(check: Check) -> None:
-    line = "    torch.empty(4, pin_memory=True)\n    torch.tensor([1, 2]).pin_memory().to(data.device, non_blocking=True)\n"
+    line = "    torch.empty(4, pin_memory=True)\n    torch.ones(2).pin_memory().to(data.device, non_blocking=True)\n"
     kernel = KERNEL.replace("    torch.cuda.synchronize()\n", line)
     assert kernel != KERNEL
     code, _, errors = check(kernel)
