@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from cdna.engine import Program
 from cdna.errors import ToolchainError
 from cdna.hip import compilers
 from cdna.hip.toolchain import Toolchain, find
+from cdna.program import Program
 
 ROOT = Path(__file__).parents[1] / "support" / "hip"
 ARCHS = ("gfx942", "gfx950")
