@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from . import checks as _checks
 from . import model
 from .cards import ARCHS, Card, get_card
-from .checks import CheckError, Finding, findings
+from .checks import CheckError, Finding
 from .counters import Counters, counting
-from .engine import LaunchRecord, as_card, take_records
-from .engine import ordered as _ordered
 from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
+from .records import LaunchRecord, findings, take_records
+from .settings import as_card, ordered
 
 if TYPE_CHECKING:
     from .code_objects.module import Module
@@ -67,7 +67,7 @@ def device(
     """
     from . import triton
 
-    with _checks.use(checks, raises), _ordered(order_seed), as_card(arch, card):
+    with _checks.use(checks, raises), ordered(order_seed), as_card(arch, card):
         installation = triton.install(arch)
         try:
             yield installation.driver.arch

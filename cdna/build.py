@@ -133,8 +133,9 @@ def engine_library() -> Path:
     """Path of the built engine, building it where the cache has none (half a minute on two cores)."""
     compile_command, link_command = find_compiler()
     generated = generated_headers()
-    sources = sorted(ENGINE_DIR.glob("*.cpp"))
-    headers, table = [*sorted(ENGINE_DIR.glob("*.h")), *sorted(generated.glob("*.h"))], generated / "isa.inc"
+    sources = sorted(ENGINE_DIR.rglob("*.cpp"))
+    headers, table = [*sorted(ENGINE_DIR.rglob("*.h")), *sorted(generated.glob("*.h"))], generated / "isa.inc"
+    includes = [f"-I{ENGINE_DIR}", f"-I{generated}"]
     identity = " ".join([*compile_command, *cpu_flags(compile_command), *FLAGS]) + _cpu_features()
     library = cache_dir() / f"engine-{_hash([*sources, *headers, table], identity)}.so"
     if library.exists():
@@ -152,7 +153,7 @@ def engine_library() -> Path:
             if not output.exists():
                 partial = output.with_suffix(f".{os.getpid()}.o")
                 _run(
-                    [*compile_command, cpu, *FLAGS, f"-I{generated}", "-c", str(source), "-o", str(partial)],
+                    [*compile_command, cpu, *FLAGS, *includes, "-c", str(source), "-o", str(partial)],
                     f"compiling {source.name}",
                 )
                 partial.rename(output)

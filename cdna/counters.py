@@ -6,7 +6,7 @@
         print(record.counters.unit_cycles, record.counters.hbm_read_bytes)
 
 $CDNA_COUNT=1 counts all launches of a process. Off unless asked for: counting makes the emulation three to
-four times slower. engine/counters.cpp does the work.
+four times slower. engine/time/counters.cpp does the work.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .cards import cards
 from .isa import UNITS
-
-if TYPE_CHECKING:
-    from .engine import Program
+from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches
 
 SEGMENT_BYTES, LINE_BYTES = 64, 128
 
 
 class _Totals(ctypes.Structure):
-    """CounterTotals of engine/counters.cpp, with the MemoryTraffic of caches.h."""
+    """CounterTotals of engine/time/counters.h, with the MemoryTraffic of caches.h."""
 
     _fields_ = [
         *(
@@ -53,7 +51,7 @@ class _Totals(ctypes.Structure):
 
 
 class _Instruction(ctypes.Structure):
-    """InstructionCounters of engine/counters.cpp."""
+    """InstructionCounters of engine/time/counters.h."""
 
     _fields_ = [
         (name, ctypes.c_uint64)
@@ -230,20 +228,6 @@ def collect(
 
 
 _active = False
-_library: ctypes.CDLL | None = None  # once the engine is loaded
-
-
-def engine_loaded(lib: ctypes.CDLL) -> None:
-    """Have the engine log the launches that it gets from elsewhere, the HIP runtime's."""
-    global _library
-    _library = lib
-    lib.cdna_counters_create.restype = ctypes.c_void_p
-    _set_log()
-
-
-def _set_log() -> None:
-    if _library is not None:
-        _library.cdna_log_set(ctypes.c_uint32(2 if _active else 1))  # LogMode of launch_log.h
 
 
 def count(on: bool) -> None:
@@ -252,9 +236,9 @@ def count(on: bool) -> None:
     if on == _active:
         return
     _active = on
-    _set_log()
-    if not on and _library is not None:
-        _library.cdna_caches_free()
+    log_launches(LOG_COUNTERS if on else LOG_EXECUTED)
+    if not on and is_loaded():
+        engine().lib.cdna_caches_free()
 
 
 trying = False  # an autotuner compares configurations: launches now are its trials
@@ -274,8 +258,8 @@ def trials() -> Iterator[None]:
 
 def clear_caches() -> None:
     """Forget what the modelled caches hold: the next launch starts cold, as after a cache flush."""
-    if _active and _library is not None:
-        _library.cdna_caches_clear()
+    if _active and is_loaded():
+        engine().lib.cdna_caches_clear()
 
 
 @contextmanager
@@ -292,24 +276,30 @@ def counting() -> Iterator[None]:
 class LaunchCount:
     """Counters of one launch under way: `source` goes to the engine; then `result`, then `close`."""
 
-    def __init__(self, lib: ctypes.CDLL) -> None:
-        self.lib = lib
-        self.source = lib.cdna_counters_create()
+    def __init__(self) -> None:
+        self.lib = engine().lib
+        self.source = self.lib.cdna_counters_create()
 
     def result(
-        self, card: str, program: Program, block: tuple[int, int, int], lds_bytes: int, executed: Iterable[int]
+        self,
+        card: str,
+        where: Callable[[int], str],
+        block: tuple[int, int, int],
+        lds_bytes: int,
+        executed: Iterable[int],
     ) -> Counters:
-        """card: its model. block: work-items of a workgroup. executed: wave instructions by index."""
+        """card: its model. where: text and source line of an instruction. block: work-items of a workgroup.
+        executed: wave instructions by index."""
         waves = -(-block[0] * block[1] * block[2] // 64)
-        return collect(self.lib, self.source, Shape(card, waves, lds_bytes), executed, program.where)
+        return collect(self.lib, self.source, Shape(card, waves, lds_bytes), executed, where)
 
     def close(self) -> None:
         self.lib.cdna_counters_destroy(ctypes.c_void_p(self.source))
 
 
-def begin(lib: ctypes.CDLL) -> LaunchCount | None:
+def begin() -> LaunchCount | None:
     """What a launch hands to the engine; None while counting is off."""
-    return LaunchCount(lib) if _active else None
+    return LaunchCount() if _active else None
 
 
 count(os.environ.get("CDNA_COUNT") == "1")

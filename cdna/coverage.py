@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TextIO
 
 from .cards import ARCHS
-from .engine import engine
 from .errors import CdnaError
 from .isa import instructions
+from .library import engine
 
 
 @dataclass(frozen=True)

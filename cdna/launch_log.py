@@ -1,5 +1,5 @@
-"""Launches that the HIP runtime made, and what checks found in them: the engine logs both (engine/launch_log.cpp), this
-fetches them."""
+"""Launches that the HIP runtime made, and what checks found in them: the engine logs both
+(engine/run/launch_log.cpp), this fetches them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .isa import UNITS
 
 
 class Executed(ctypes.Structure):
-    """Executed of engine/costs.h."""
+    """Executed of engine/time/costs.h."""
 
     _fields_ = [("by_unit", ctypes.c_uint64 * len(UNITS)), ("cycles", ctypes.c_uint64)]
 
@@ -24,7 +24,7 @@ class Executed(ctypes.Structure):
 
 
 class _LoggedLaunch(ctypes.Structure):
-    """LoggedLaunch of engine/launch_log.h."""
+    """LoggedLaunch of engine/run/launch_log.h."""
 
     _fields_ = [
         ("next", ctypes.c_void_p),
@@ -42,7 +42,7 @@ class _LoggedLaunch(ctypes.Structure):
 
 
 class _LoggedFinding(ctypes.Structure):
-    """LoggedFinding of engine/launch_log.h."""
+    """LoggedFinding of engine/run/launch_log.h."""
 
     _fields_ = [
         ("next", ctypes.c_void_p),
@@ -69,7 +69,6 @@ def _each(address: int | None, kind: type[Logged], free: Callable[[ctypes.c_void
 
 def take(lib: ctypes.CDLL) -> list[dict[str, Any]]:
     """The fields of a LaunchRecord for each launch since the last call."""
-    lib.cdna_log_take.restype = ctypes.c_void_p
     launches = _each(lib.cdna_log_take(), _LoggedLaunch, lib.cdna_log_free)
     return [_record(lib, logged) for logged in launches]
 
@@ -98,7 +97,6 @@ def _record(lib: ctypes.CDLL, logged: _LoggedLaunch) -> dict[str, Any]:
 
 def take_findings(lib: ctypes.CDLL) -> list[Finding]:
     """What the checks found in the runtime's launches since the last call, in order."""
-    lib.cdna_log_take_findings.restype = ctypes.c_void_p
     findings = _each(lib.cdna_log_take_findings(), _LoggedFinding, lib.cdna_log_free_finding)
     return [_finding(logged) for logged in findings]
 

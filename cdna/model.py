@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from .cards import Card, cards
 from .counters import Counters
-from .engine import LaunchRecord
+from .records import LaunchRecord
 
 BUSY = 0.8  # a unit that is busy so much of the time is the reason for it
 

@@ -12,9 +12,9 @@ import yaml
 from .asm import arch_in
 from .cards import check_arch, get_card
 from .decode import base_mnemonic
-from .engine import engine
 from .errors import ToolchainError
 from .isa import instructions
+from .library import engine
 
 WAVE_LANES = 64
 

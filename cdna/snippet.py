@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .decode import base_mnemonic
-from .engine import Program, engine
 from .errors import KernelFault
+from .library import engine
+from .program import Program
 
 POISON = 0x7FC5A5A5
 DEFAULT_MODE = 0xF0  # round to nearest even, denormals kept: what compilers set for compute kernels

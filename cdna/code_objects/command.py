@@ -9,9 +9,9 @@ from typing import Any, TextIO
 
 from .. import checks
 from ..counters import counting
-from ..engine import take_records
 from ..errors import LaunchError
 from ..model import modelled_time_us
+from ..records import findings, take_records
 from .elf import CodeObject, read
 from .module import load
 from .statements import instructions_of
@@ -108,7 +108,7 @@ def launch(arguments: argparse.Namespace, out: TextIO) -> int:
             print(f"  argument {number}: {_summary(value)}", file=out)
             if arguments.save is not None:
                 _save(value, arguments.save, number)
-    found = checks.findings()
+    found = findings()
     for finding in found:
         print(f"finding: {finding}", file=out)
     return 1 if found else 0

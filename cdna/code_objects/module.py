@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..engine import Kernel, LaunchRecord, Program
 from ..errors import LaunchError
+from ..program import Kernel, Program
+from ..records import LaunchRecord
 from ..tensors import memory_of
 from .elf import CodeObject, CodeObjectError, read
 from .statements import statements_of

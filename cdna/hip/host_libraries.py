@@ -92,7 +92,7 @@ def _built(
     compile_command = [word for word in compile_command if word != "-nostdinc++"] + cpu_flags(compile_command)[-1:]
     hip = triton_files()
     sources = sorted(folders[0].glob("*.cpp"))
-    headers = [header for folder in folders for header in sorted(folder.glob("*.h"))]
+    headers = [header for folder in folders for header in sorted(folder.rglob("*.h"))]
     flags = [*(flag for flag in FLAGS if flag != "-O3"), *extra, "-D__HIP_PLATFORM_AMD__"]
     identity = " ".join([*compile_command, *flags, hip.version]) + _cpu_features()
     called = [f"{path.parent.name}/{path.name}" for path in linked]

@@ -15,8 +15,9 @@ from typing import TextIO
 
 from .. import counters
 from ..counters import Counters
-from ..engine import LaunchRecord, engine, take_records
+from ..library import engine
 from ..model import modelled_time_us
+from ..records import LaunchRecord, take_records
 from .host_libraries import runtime_library
 from .kernel_names import demangled
 

@@ -1,7 +1,7 @@
 """Runs Triton kernels on the emulated device: a Triton driver and backend for CPU tensors.
 
 Triton compiles and links for the arch as it would beside the real card; the AMDGCN assembly, which travels behind the
-linked binary, is what gets loaded, and launches go to `cdna.engine`.
+linked binary, is what gets loaded, and launches go to `cdna.program`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from triton.backends.driver import DriverBase
 from ..cards import Card
 from ..compiler_notes import warn_of
 from ..counters import trials
-from ..engine import Kernel, Program, emulated_card, take_records
 from ..errors import CdnaError
+from ..program import Kernel, Program
+from ..records import take_records
+from ..settings import emulated_card
 from . import known_faults
 from .launcher import Launcher
 from .linker import provide_linker

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import tensors
-from ..engine import Kernel
 from ..errors import LaunchError
+from ..program import Kernel
 from .versions import interface, value_of_flag
 
 _FORMATS = {

@@ -87,9 +87,9 @@ class EmulatedDevice(Device):
             counters.count(True)
 
     def case_report(self) -> dict[str, Any]:
-        from cdna.engine import engine
+        from cdna.library import is_loaded
 
-        if not engine.cache_info().currsize:  # it comes with the first Triton or HIP kernel
+        if not is_loaded():  # it comes with the first Triton or HIP kernel
             return {}
         from forge.device.fake_rocm import work
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from cdna.engine import Program
 from cdna.errors import ToolchainError
 from cdna.hip.compile import compilers
 from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import Toolchain, find
+from cdna.program import Program
 
 ROOT = Path(__file__).parents[1] / "support" / "hip"
 ARCHS = ("gfx942", "gfx950")

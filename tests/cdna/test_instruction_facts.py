@@ -14,10 +14,10 @@ import cdna
 from cdna.asm import parse
 from cdna.cards import get_card
 from cdna.coverage import implemented
-from cdna.engine import engine
 from cdna.errors import CdnaError
 from cdna.hazards import Hazard, find_hazards, passes
 from cdna.isa import TABLE, Facts, facts_of, instructions, read_rows, read_table, write_rows
+from cdna.library import engine
 from cdna.snippet import run, split64
 from tests.support.assembled import program
 from tests.support.checked_launch import found

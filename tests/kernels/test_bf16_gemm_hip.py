@@ -11,7 +11,7 @@ import torch
 
 import cdna
 from cdna import checks
-from cdna.engine import Program
+from cdna.program import Program
 from kernels.common.gemm_choice import GEMM_TILES, IN_TURN
 from tests.support import bf16_gemm_hip as hip
 from tests.support.fp8_mm_hip import resources

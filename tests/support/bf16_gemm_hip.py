@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import torch
 
-from cdna.engine import LaunchRecord, Program
 from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import find
+from cdna.program import Program
+from cdna.records import LaunchRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_name("bf16_gemm_kernel.hip")

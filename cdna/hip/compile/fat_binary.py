@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...build import engine_library
-from ...engine import engine
 from ...image import ImageBuilder
+from ...library import engine
 from .results import Results, digest_of
 
 MAGIC = 0x3154414641444E43  # "CNDAFAT1"

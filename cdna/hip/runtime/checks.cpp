@@ -1,7 +1,7 @@
 // Launches with the engine's checks of what hardware hides (engine/check.h), as $CDNA_CHECKS says: all, none,
 // or names with commas between; `report:` before them goes on after a finding.
 #include "host_blocks.h"
-#include "launch_log.h"
+#include "run/launch_log.h"
 
 extern "C" {  // of the engine's check_report.cpp
 Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open);

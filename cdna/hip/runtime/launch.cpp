@@ -1,5 +1,5 @@
 // Kernel launches, and what a launch may use.
-#include "launch_log.h"
+#include "run/launch_log.h"
 #include "runtime.h"
 #include <sched.h>
 

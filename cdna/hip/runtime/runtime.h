@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
-#include "program.h"  // of the engine
+#include "isa/program.h"  // of the engine
 
 constexpr int MAX_DEVICES = 16;
 

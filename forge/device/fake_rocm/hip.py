@@ -54,9 +54,9 @@ def load(arch: str) -> None:
     global _library
     if _library is not None:
         return
-    from cdna.engine import engine
     from cdna.hip.host_libraries import runtime_library
     from cdna.hip.run import compiler_of_the_program
+    from cdna.library import engine
 
     engine()  # logs what the runtime launches, for case_report
     os.environ["CDNA_ARCH"] = arch

@@ -10,8 +10,8 @@ from typing import Any
 import cdna
 from cdna import compiler_notes, counters
 from cdna.counters import Counters
-from cdna.engine import LaunchRecord
 from cdna.model import ModelledTime, modelled_case_us
+from cdna.records import LaunchRecord
 
 HOTTEST = 5  # instructions of a kernel that a report names
 
