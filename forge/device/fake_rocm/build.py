@@ -27,7 +27,7 @@ from cdna.build import cache_dir
 from cdna.errors import CompileError, ToolchainError
 from cdna.hip.compile.diagnostics import ROCM_LIBRARIES
 from cdna.hip.compile.source import HipSource
-from cdna.hip.compile.toolchain import DeviceCode, find
+from cdna.hip.compile.toolchain import find
 from forge.device.fake_rocm import hip, torch_headers
 from forge.device.fake_rocm.hipify import RUNTIME, directive, hipify, with_places
 from forge.device.fake_rocm.locks import locked, write_once
@@ -54,8 +54,6 @@ _KEEPS_FILES = re.compile(r"^--?save-temps(=.*)?$", re.MULTILINE)
 
 
 _versions: dict[str, list[Path]] = {}
-# Called with the kernels of every source that is built.
-device_code_listeners: list[Callable[[DeviceCode], None]] = []
 
 
 class BuildError(RuntimeError):
@@ -197,7 +195,7 @@ def build(extension: Extension, note: Callable[[str], None]) -> Path:
         except ToolchainError as error:
             hint = _hint(extension) if isinstance(error, CompileError) else ""
             raise BuildError(f"Error building extension '{extension.name}': {error}{hint}") from None
-    for listener in device_code_listeners:
+    for listener in hip.device_code_listeners:
         for code in built.device_code:
             listener(code)
     return built.path

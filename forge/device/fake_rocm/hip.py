@@ -10,14 +10,19 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from forge.device import hook
 from forge.device.fake_rocm import operators, tags
 
+if TYPE_CHECKING:
+    from cdna.hip.compile.toolchain import DeviceCode
+
 _library: ctypes.CDLL | None = None
+# Called with the kernels of every source of an extension that is built.
+device_code_listeners: list[Callable[[DeviceCode], None]] = []
 _factories: Any = None  # keeps what is registered with torch's dispatcher
 
 

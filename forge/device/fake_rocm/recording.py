@@ -17,7 +17,7 @@ from cdna.asm import parse, source_line
 from cdna.hip.compile.toolchain import DeviceCode
 from cdna.hip.kernel_names import demangled, template_arguments
 from cdna.resources import Resources, read_resources
-from forge.device.fake_rocm import build, hip, tags
+from forge.device.fake_rocm import hip, tags
 
 _CALLBACK = ctypes.CFUNCTYPE(
     None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint64
@@ -50,7 +50,7 @@ class Recording:
         self.kernels: dict[str, CompiledKernel] = {}  # by mangled name
         hip.load(arch)
         assert hip._library is not None
-        build.device_code_listeners.append(self.note)
+        hip.device_code_listeners.append(self.note)
 
         def record(kernel: bytes, groups: Any, threads: Any, dynamic_lds_bytes: int) -> None:
             launched(Launch(kernel.decode(), threads[0] * threads[1] * threads[2], dynamic_lds_bytes))
