@@ -26,7 +26,7 @@ import cdna  # noqa: E402
 from benchmarks import memory_kernels  # noqa: E402
 from cdna.counters import clear_caches  # noqa: E402
 from cdna.model import ModelledTime, modelled_case_us  # noqa: E402
-from kernels.fp8_mm.triton import custom_kernel as fp8_mm  # noqa: E402
+from kernels.fp8_mm.triton_gfx942 import custom_kernel as fp8_mm  # noqa: E402
 
 # Microseconds on an MI300X; None: not published. RadeonFlow: the table of its README, host clock around the call
 # and a synchronise. Snektron: the best of its own autotuning configurations. AITER: ROCm/aiter,

@@ -18,9 +18,9 @@ from typing import Any
 from forge.commands import eval as command
 from forge.commands.report import case_text, modelled_time, number
 from forge.device import NAMES as DEVICE_NAMES
-from forge.device import resolve
+from forge.device import Device, resolve
 from forge.generate.pysource import GenerationError
-from forge.generate.render import Submission, generate
+from forge.generate.render import Submission, also_for, generate, pick_variant
 from forge.generate.tuning import NewRow, Table, read_table, table_path, with_rows
 from forge.judge.evaluate import Plan, run_environment, worker_setup
 from forge.judge.processes import adopt_orphans, free_port
@@ -79,19 +79,26 @@ def _main(args: argparse.Namespace, root: Path) -> int:
     if args.minutes is not None and args.minutes < 0 or args.timeout <= 0:
         raise command.UsageError("--minutes must not be negative, and --timeout more than 0 seconds")
     problem = find_problem(args.problem, root)
-    submission = generate(problem, args.variant, root)
-    name = submission.variant.name
-    path = table_path(submission.variant.path)
-    if not submission.variant.path.endswith(".py") or not (root / path).is_file():
-        raise TuningError(f"{submission.variant.path}: has no Python tuning table {path}, so there is nothing to tune")
+    name = pick_variant(problem, args.variant, root).name
     journal_path = args.journal or Path(f"tune-{problem.name}-{name}.jsonl")
-    sources = digest_of_sources(submission, path)
+    device: Device | None = None
     if args.minutes == 0:
         setting = latest_setting(journal_path, problem.name, name)
+        arch = setting.arch
+    else:
+        device = resolve(args.device, problem.arch or command.STAND_IN_ARCH)
+        arch = device.arch
+    submission = generate(problem, args.variant, root, also_for(problem, args.variant, arch, root))
+    variant = submission.also or submission.variant  # whose table is tuned
+    path = table_path(variant.path)
+    if not variant.path.endswith(".py") or not (root / path).is_file():
+        raise TuningError(f"{variant.path}: has no Python tuning table {path}, so there is nothing to tune")
+    sources = digest_of_sources(submission, path)
+    if device is None:
         plan = None
         cases = list(dict.fromkeys(spec for spec, _ in Journal(journal_path, setting).trials))
     else:
-        plan = make_plan(args, problem, submission.text.encode())
+        plan = make_plan(args, problem, submission.text.encode(), device)
         setting = setting_of(problem, name, sources, plan)
         cases = [case.spec for case in plan.cases]
         table = read_table(root, path, plan.device.arch)
@@ -118,8 +125,7 @@ def _others(journal: Journal) -> str:
     return f" ({journal.others} of other sources, devices or versions do not count)" if journal.others else ""
 
 
-def make_plan(args: argparse.Namespace, problem: Problem, submission: bytes) -> Plan:
-    device = resolve(args.device, problem.arch or command.STAND_IN_ARCH)
+def make_plan(args: argparse.Namespace, problem: Problem, submission: bytes, device: Device) -> Plan:
     harness, _ = command.choose_harness(problem, None)
     args.mode = "test" if args.tests else "benchmark"
     cases, not_official = command.cases_to_run(problem, harness, args)

@@ -11,7 +11,7 @@ from cdna.engine import LaunchRecord, Program
 from cdna.hip.toolchain import find
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = Path(__file__).with_name("bf16_gemm_kernel.hip")
+SOURCE = Path(__file__).with_name("bf16_gemm_gfx942.hip")
 
 
 class Tile(NamedTuple):
