@@ -25,7 +25,9 @@ def _image(assembly: str) -> bytes:
     def build(output: Path) -> Iterable[Path]:
         output.write_bytes(ImageBuilder(assembly, engine().ops).build(hazards=True))
         package = Path(__file__).parents[1]
-        return sorted(file for pattern in ("*.py", "cards/*", "isa/*") for file in package.glob(pattern) if file.is_file())
+        return sorted(
+            file for pattern in ("*.py", "cards/*", "isa/*") for file in package.glob(pattern) if file.is_file()
+        )
 
     return Results(digest_of(assembly, engine_library().name), ".image").get(build).read_bytes()
 
