@@ -23,10 +23,11 @@ resolve("gfx942", "gfx942").prepare()  # before torch: from here on "cuda" is th
 import torch  # noqa: E402
 
 import cdna  # noqa: E402
-from benchmarks import memory_kernels  # noqa: E402
 from cdna.counters import clear_caches  # noqa: E402
 from cdna.model import ModelledTime, modelled_case_us  # noqa: E402
 from kernels.fp8_mm.triton import custom_kernel as fp8_mm  # noqa: E402
+from kernels.residual_rmsnorm_fp8.triton_gfx942 import residual_rmsnorm_fp8  # noqa: E402
+from kernels.swiglu_fp8.triton_gfx942 import swiglu_fp8  # noqa: E402
 
 # Microseconds on an MI300X; None: not published. RadeonFlow: the table of its README, host clock around the call
 # and a synchronise. Snektron: the best of its own autotuning configurations. AITER: ROCm/aiter,
@@ -107,12 +108,14 @@ def fp8_mm_case(m: int, n: int, k: int) -> Callable[[], Any]:
 def residual_rmsnorm_case(rows: int, n: int = 16384) -> Callable[[], Any]:
     x, residual = (on_a_line(torch.ones(rows, n, dtype=torch.float16, device="cuda")) for _ in range(2))
     weight = on_a_line(torch.ones(n, dtype=torch.float16, device="cuda"))
-    return lambda: memory_kernels.residual_rmsnorm_fp8(x, residual, weight, 0.02, 1e-5)
+    scale = torch.full((1,), 0.02, device="cuda")
+    return lambda: residual_rmsnorm_fp8(x, residual, weight, scale, 1e-5)
 
 
 def swiglu_case(rows: int, n: int = 6656) -> Callable[[], Any]:
     gate_up = on_a_line(torch.ones(rows, 2 * n, dtype=torch.float16, device="cuda"))
-    return lambda: memory_kernels.swiglu_fp8(gate_up, 0.02)
+    scale = torch.full((1,), 0.02, device="cuda")
+    return lambda: swiglu_fp8(gate_up, scale)
 
 
 Row = tuple[str, ModelledTime, Sequence[float | None]]  # shape, modelled, published in the order of the heads

@@ -9,6 +9,7 @@ from pathlib import Path
 from .cards import ARCHS, get_card
 from .code_objects import command as code_objects
 from .errors import CdnaError
+from .hip.compile.source import HipSource
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
@@ -45,9 +46,13 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-O", dest="level", default="", metavar="LEVEL", help="optimisation level (default: 3)")
 
 
-def extra_flags(arguments: argparse.Namespace) -> list[str]:
-    """Compiler flags out of the options that are passed on as they are."""
-    return [f"-f{flag}" for flag in arguments.features] + ([f"-O{arguments.level}"] if arguments.level else [])
+def source_of(arguments: argparse.Namespace, file: Path) -> HipSource:
+    """The file, to be compiled as the options say."""
+    flags = [f"-D{define}" for define in arguments.defines]
+    flags += [f"-std={arguments.std}"] if arguments.std else []
+    flags += [f"-f{feature}" for feature in arguments.features]
+    flags += [f"-O{arguments.level}"] if arguments.level else []
+    return HipSource(file, arguments.arch, tuple(flags), tuple(arguments.include_dirs))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -122,43 +127,19 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.command == "run":
             from .hip.run import run_program
 
-            return run_program(
-                arguments.files,
-                words[own + 1 :],
-                arch=arguments.arch,
-                std=arguments.std,
-                include_dirs=arguments.include_dirs,
-                defines=arguments.defines,
-                extra=extra_flags(arguments),
-                counters=arguments.counters,
-                output=arguments.output,
-            )
+            sources = [source_of(arguments, file) for file in arguments.files]
+            return run_program(sources, words[own + 1 :], arguments.counters, arguments.output)
         if arguments.command == "compile":
             from .hip.run import compile_code_object
 
-            compile_code_object(
-                arguments.file,
-                arguments.output,
-                arguments.arch,
-                arguments.include_dirs,
-                arguments.defines,
-                arguments.std,
-                extra_flags(arguments),
-            )
+            compile_code_object(source_of(arguments, arguments.file), arguments.output)
             return 0
         if arguments.command == "report":
             from .hip.report import assembly_of, report
 
             if arguments.threads < 0 or arguments.threads > 1024:
                 raise CdnaError(f"--threads {arguments.threads}: a workgroup has 1 to 1024 threads")
-            arch, text = assembly_of(
-                arguments.file,
-                arguments.arch,
-                arguments.include_dirs,
-                arguments.defines,
-                arguments.std,
-                extra_flags(arguments),
-            )
+            arch, text = assembly_of(source_of(arguments, arguments.file))
             wrong = report(text, arch, sys.stdout, arguments.threads, arguments.dynamic_lds)
             for line in wrong:
                 print(f"cdna: {line}", file=sys.stderr)

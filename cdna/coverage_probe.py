@@ -21,7 +21,7 @@ from pathlib import Path
 from .cards import ARCHS
 from .decode import base_mnemonic
 from .errors import CdnaError, ToolchainError
-from .hip.compilers import environment, package_dir
+from .hip.compile.compilers import environment, package_dir
 from .isa import archs_text, instructions, read_rows, write_rows
 
 # LLVM's AsmMatcher writes each mnemonic after a byte that holds its length. A length of 48 or more is itself a digit

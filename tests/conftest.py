@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdna.errors import ToolchainError
-from cdna.hip import toolchain
+from cdna.hip.compile import toolchain
 from forge.device import DeviceError, triton_versions
 from forge.task.runners import load_runners
 

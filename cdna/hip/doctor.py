@@ -14,9 +14,10 @@ from ..cards import ARCHS
 from ..errors import CdnaError, ToolchainError
 from ..resources import read_resources
 from ..triton.versions import NEWEST, OLDEST, interface_of
-from .compilers import INCLUDE_DIR, LIBRARIES_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files
-from .runner_clang import difference
-from .toolchain import Toolchain
+from .compile.compilers import INCLUDE_DIR, LIBRARIES_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files
+from .compile.runner_clang import difference
+from .compile.source import HipSource
+from .compile.toolchain import Toolchain
 
 PROBE = """#include <hip/hip_runtime.h>
 #include <hip/hip_fp8.h>
@@ -75,7 +76,7 @@ def _compiles() -> tuple[str, str, str]:
             probe = Path(folder, "probe.hip")
             probe.write_text(PROBE)
             for arch in ARCHS:
-                read_resources(toolchain.device_asm(probe, arch))
+                read_resources(toolchain.assembly(HipSource(probe, arch)))
     except CdnaError as error:
         return "MISSING", "compile HIP", f"{error}" if REMEDY in str(error) else f"{error}; to do: {REMEDY}"
     return "works", "compile HIP", f"for {' and '.join(ARCHS)} with {toolchain.compiler.label}"

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TextIO
 
 from ..errors import ToolchainError
 from ..resource_table import KernelUse, lds_error, table
 from ..resources import read_resources, read_target
-from .names import demangled, template_arguments
-from .toolchain import find
+from .compile.source import HipSource
+from .compile.toolchain import find
+from .kernel_names import short_names
 
 HIP_SUFFIXES = (".hip", ".cu", ".cpp", ".cc", ".cxx", ".hpp", ".h")
 
 
-def assembly_of(
-    file: Path, arch: str, include_dirs: Sequence[Path], defines: Sequence[str], std: str, extra: Sequence[str]
-) -> tuple[str, str]:
-    """(arch, assembly text) of an assembly file, or of a HIP source compiled for `arch`."""
+def assembly_of(source: HipSource) -> tuple[str, str]:
+    """(arch, assembly text) of an assembly file, or of a HIP source."""
+    file = source.path
     if not file.is_file():
         raise ToolchainError(f"{file}: no such file")
     if file.suffix == ".s":
@@ -30,7 +27,7 @@ def assembly_of(
             raise ToolchainError(f"{file}: {error}") from None
     if file.suffix not in HIP_SUFFIXES:
         raise ToolchainError(f"{file}: report reads AMDGCN assembly (.s) and HIP sources ({', '.join(HIP_SUFFIXES)})")
-    return arch, find().device_asm(file, arch, include_dirs, defines, std, extra)
+    return source.arch, find().assembly(source)
 
 
 def report(text: str, arch: str, out: TextIO, threads: int = 0, dynamic_lds_bytes: int = 0) -> list[str]:
@@ -48,31 +45,3 @@ def report(text: str, arch: str, out: TextIO, threads: int = 0, dynamic_lds_byte
         uses.append(KernelUse(kernel, launched, dynamic_lds_bytes, {"kernel": name, "threads": str(launched)}))
     print("\n".join(table(arch, uses)), file=out)
     return [error for use in uses if (error := lds_error(arch, use.labels["kernel"], use))]
-
-
-def short_names(mangled: Sequence[str]) -> list[str]:
-    """Kernels' own names out of their mangled ones; with a template's arguments where they are not distinct."""
-    names = [_own_name(name) for name in mangled]
-    for longer in (_with_arguments, str):
-        names = [longer(whole) if names.count(name) > 1 else name for name, whole in zip(names, mangled)]
-    return names
-
-
-def _with_arguments(mangled: str) -> str:
-    function, arguments = template_arguments(demangled(mangled))
-    return f"{function}<{', '.join(arguments)}>" if arguments else function
-
-
-def _own_name(mangled: str) -> str:
-    """The innermost name of an Itanium-mangled one: `_ZN2ns4axpyEPf` and `_Z4axpyPf` are both axpy."""
-    rest = mangled.removeprefix("_Z")
-    if rest == mangled:
-        return mangled
-    nested = rest.startswith("N")
-    rest, own = rest.removeprefix("N"), mangled
-    while found := re.match(r"(?:12_GLOBAL__N_1|St|L)*(\d+)", rest):
-        start, length = found.end(), int(found[1])
-        own, rest = rest[start : start + length], rest[start + length :]
-        if not nested:
-            break
-    return own

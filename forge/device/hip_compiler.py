@@ -6,7 +6,7 @@ import functools
 
 from cdna.compiler_notes import take as compiler_notes
 from cdna.errors import CdnaError
-from cdna.hip.compilers import choose
+from cdna.hip.compile.compilers import choose
 
 __all__ = ["compiler_notes", "hip_compiler"]
 

@@ -14,14 +14,14 @@ def check_on_gpu(name, x):
 
 def check_tensor(name, x, shape, *dtypes, device=None):
     """ValueError with tensor and rule, unless x has this shape, one of these dtypes and this device, and lies in one
-    piece that begins at a multiple of 16 bytes, as what torch allocates does."""
+    piece that begins at a multiple of 16 bytes, as what torch allocates does. A single number may lie anywhere."""
     if tuple(x.shape) != tuple(shape):
         raise ValueError(f"{name} must have the shape {tuple(shape)}, got {tuple(x.shape)}")
     if x.dtype not in dtypes:
         raise ValueError(f"{name} must be {' or '.join(map(str, dtypes))}, got {x.dtype}")
     if not x.is_contiguous():
         raise ValueError(f"{name} must be contiguous, got strides {tuple(x.stride())} for the shape {tuple(x.shape)}")
-    if x.data_ptr() % 16:
+    if x.numel() > 1 and x.data_ptr() % 16:
         raise ValueError(f"{name} must begin at a multiple of 16 bytes, got one at {x.data_ptr():#x}")
     if device is not None and x.device != device:
         raise ValueError(f"{name} must be on {device}, where the other tensors are, got {x.device}")

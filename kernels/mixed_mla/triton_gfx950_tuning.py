@@ -1,4 +1,4 @@
-"""One row a shape of amd-mixed-mla."""
+"""One row a shape of amd-mixed-mla, chosen by modelled times of single launches, none of them measured."""
 
 # What a shape outside the table gets, with as many splits as fill the card (tuning_row).
 # fmt: off

@@ -20,7 +20,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common.gemm_tiles import gemm_tile, sum_of_slices
+from kernels.common.gemm_tiles import sum_of_slices
 from kernels.common.launch_options import launch_options, power_of_two_divisor
 from kernels.common.split_k import split_k_workspace
 from kernels.common.tensor_checks import check_on_gpu, check_tensor
@@ -50,21 +50,31 @@ def linear_kernel(
     XCDS: tl.constexpr,
 ):
     """c = a @ w.T. The tiles of a column of tiles, and the slices of a tile, run side by side on one XCD."""
+    EVEN_K: tl.constexpr = K % BLOCK_K == 0
+    BLOCKS: tl.constexpr = (K + BLOCK_K - 1) // BLOCK_K
     order = xcd_contiguous(tl.program_id(0), tl.num_programs(0), XCDS)
     tile = order // SPLIT_K
     part = order % SPLIT_K
     rows = tl.cdiv(M, BLOCK_M)
-    first_row = tile % rows * BLOCK_M
-    first_column = tile // rows * BLOCK_N
-    acc = gemm_tile(
-        a_ptr, w_ptr, first_row, M, first_column, N, K, part, SPLIT_K, BLOCK_M, BLOCK_N, BLOCK_K, DESCRIPTORS=False
-    )
+    rm = tile % rows * BLOCK_M + tl.arange(0, BLOCK_M)
+    rn = tile // rows * BLOCK_N + tl.arange(0, BLOCK_N)
+    rk = tl.arange(0, BLOCK_K)
+    # Rows past the end are computed from row 0 and not stored.
+    a = a_ptr + tl.where(rm < M, rm, 0)[:, None] * K + rk[None, :]
+    w = w_ptr + tl.where(rn < N, rn, 0)[None, :] * K + rk[:, None]
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for block in range(part * BLOCKS // SPLIT_K, (part + 1) * BLOCKS // SPLIT_K):
+        k = block * BLOCK_K
+        if EVEN_K:
+            acc = tl.dot(tl.load(a + k), tl.load(w + k), acc)
+        else:
+            x = tl.load(a + k, mask=k + rk[None, :] < K, other=0.0)
+            acc = tl.dot(x, tl.load(w + k, mask=k + rk[:, None] < K, other=0.0), acc)
+
     finished = True
     if SPLIT_K > 1:
         acc, finished = sum_of_slices(acc, partial_ptr, arrived_ptr, tile, part, SPLIT_K, BLOCK_M, BLOCK_N)
     if finished:
-        rm = first_row + tl.arange(0, BLOCK_M)
-        rn = first_column + tl.arange(0, BLOCK_N)
         inside = (rm[:, None] < M) & (rn[None, :] < N)
         tl.store(c_ptr + rm.to(tl.int64)[:, None] * c_stride + rn[None, :], acc.to(tl.bfloat16), mask=inside)
 

@@ -4,14 +4,14 @@ In the products of whole requests (LINEAR: q down, kv down, o) there is little t
 rows holds the batch, so that each weight is read once, and SPLIT_* slices of k give every compute unit one or two
 workgroups. HEAD_M is the rows of a tile in the products by head: 64 make 256 workgroups of a batch of 128, 128 only 128.
 
-Attention: BLOCK_H heads and BLOCK_N keys. 64 x 64 holds 64 rows of queries and of results in registers, 506 of 512 with
-one wave a SIMD; a batch of 128 are 256 workgroups without splits. Blocks of 32 keys take 408 registers and 1.05 times as
-long by the model. Two splits would give no compute unit less to do: 512 workgroups are two rounds on 304.
+Attention: BLOCK_H heads and BLOCK_N keys. 64 heads hold their queries and results in registers, 458 of 512 with blocks of
+32 keys (Triton 3.6.0): one wave a SIMD. Blocks of 64 are 1.05 times as fast by the model, but spill with that version.
+A batch of 128 are 256 workgroups without splits; two splits would be 512, two rounds of half the keys on 304 CUs.
 """
 
 # What a batch outside the table gets, with as many SPLITS as there are compute units for.
 # fmt: off
-DEFAULT = {"BLOCK_M": 128, "HEAD_M": 64, "LINEAR_N": 64, "LINEAR_K": 64, "SPLIT_Q": 14, "SPLIT_KV": 14, "SPLIT_OUT": 5, "QUERY_K": 64, "BLOCK_H": 64, "BLOCK_N": 64, "SPLITS": 1, "num_warps": 4}
+DEFAULT = {"BLOCK_M": 128, "HEAD_M": 64, "LINEAR_N": 64, "LINEAR_K": 64, "SPLIT_Q": 14, "SPLIT_KV": 14, "SPLIT_OUT": 5, "QUERY_K": 64, "BLOCK_H": 64, "BLOCK_N": 32, "SPLITS": 1, "num_warps": 4}
 
 # What the tuner chooses from.
 SPACE = {
@@ -22,5 +22,5 @@ SPACE = {
 
 TUNING = {
     # batch  dim    dq
-    (   128, 7168, 1536): {"BLOCK_M": 128, "HEAD_M": 64, "LINEAR_N": 64, "LINEAR_K": 64, "SPLIT_Q": 14, "SPLIT_KV": 14, "SPLIT_OUT": 5, "QUERY_K": 64, "BLOCK_H": 64, "BLOCK_N": 64, "SPLITS": 1, "num_warps": 4},
+    (   128, 7168, 1536): {"BLOCK_M": 128, "HEAD_M": 64, "LINEAR_N": 64, "LINEAR_K": 64, "SPLIT_Q": 14, "SPLIT_KV": 14, "SPLIT_OUT": 5, "QUERY_K": 64, "BLOCK_H": 64, "BLOCK_N": 32, "SPLITS": 1, "num_warps": 4},
 }

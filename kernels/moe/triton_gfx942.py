@@ -316,7 +316,7 @@ def check_weight(weights, name, shape, device):
 
 def matrix_rows(weights, device, n_routed, n_shared, d_hidden, d_expert):
     """What matrix_table takes: over the groups, the addresses of gate, of up, of down, and the width of gate's rows."""
-    rows: list[list] = [[], [], [], []]
+    rows: list = [[], [], [], []]
     for name, n_groups in [(f"experts.{i}", 1) for i in range(n_routed)] + [("shared_experts", n_shared)]:
         width = d_expert * n_groups
         gate = check_weight(weights, f"{name}.0.weight", (d_hidden, width), device).data_ptr()

@@ -40,9 +40,9 @@ def skinny_gemm_fp8_kernel(
     tile = tl.program_id(0) // SPLIT_K
     part = tl.program_id(0) % SPLIT_K
     first_column = tile * BLOCK_N
-    FULL: tl.constexpr = K // BLOCK_K
-    first = part * FULL // SPLIT_K
-    last = (part + 1) * FULL // SPLIT_K
+    BLOCKS: tl.constexpr = (K + BLOCK_K - 1) // BLOCK_K
+    first = part * BLOCKS // SPLIT_K
+    last = (part + 1) * BLOCKS // SPLIT_K
 
     rm = tl.minimum(tl.arange(0, BLOCK_M), M - 1)
     rn = tl.minimum(first_column + tl.arange(0, BLOCK_N), N - 1) - first_column
@@ -53,18 +53,18 @@ def skinny_gemm_fp8_kernel(
     b_at = rn[:, None] * K + rk[None, :]
     scale = tl.load(scale_ptr)
     acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
-    for _ in range(first, last):
-        a = tl.load(a_tile + a_at)
-        b = tl.load(b_tile + b_at, cache_modifier=".cg")  # non-temporal on AMD
+    for block in range(first, last):
+        # ".cg": non-temporal on AMD. Of the weight nothing is read twice.
+        if K % BLOCK_K == 0:
+            a = tl.load(a_tile + a_at)
+            b = tl.load(b_tile + b_at, cache_modifier=".cg")
+        else:
+            inside = rk < K - block * BLOCK_K
+            a = tl.load(a_tile + a_at, mask=inside[:, None], other=0.0)
+            b = tl.load(b_tile + b_at, mask=inside[None, :], other=0.0, cache_modifier=".cg")
         acc = tl.dot(b, a, acc)
         a_tile += BLOCK_K
         b_tile += BLOCK_K
-    if K % BLOCK_K != 0:
-        if part == SPLIT_K - 1:
-            rest = rk < K % BLOCK_K
-            a = tl.load(a_tile + a_at, mask=rest[:, None], other=0.0)
-            b = tl.load(b_tile + b_at, mask=rest[None, :], other=0.0, cache_modifier=".cg")
-            acc = tl.dot(b, a, acc)
 
     row = tl.arange(0, BLOCK_M)[:, None]
     column = first_column + tl.arange(0, BLOCK_N)[None, :]

@@ -1,5 +1,5 @@
-"""One row a weight shape; m is the rows of a as they are padded, 16 or 32. Chosen by the time model and by reasoning, not
-measured: no MI300X was at hand.
+"""One row a weight shape; m is the rows of a as they are padded, 16 or 32. Chosen by the time model and by reasoning,
+not measured: no MI300X was at hand.
 
 Every benchmark is bound by the weight's bytes from HBM, so a row has to keep enough of them in flight and to add little
 traffic of its own. A tile of 32 x 512 is 16 KB, in flight while the one before it is multiplied; LDS holds two

@@ -3,7 +3,7 @@
 Chosen by the time model and by reasoning, not measured: no MI300X was at hand. Few rows are bound by latency, and small
 workgroups reach the most CUs: by the model, 32 rows of 6656 take 2.23, 2.29 and 2.31 us in workgroups of 1, 2 and 4
 waves. From 256 rows on HBM is the bound and all are alike; there, workgroups are larger so that fewer have to start,
-and from 512 rows on a lane has two eights, which spares a tenth of the vector instructions.
+and from 512 rows on a lane has two eights, which spares a twentieth of the vector instructions.
 """
 
 # What a shape outside the table gets.

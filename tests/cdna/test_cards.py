@@ -11,8 +11,9 @@ import pytest
 import cdna
 from cdna.cards import FOLDER, cards, get_card, read_card
 from cdna.errors import CdnaError
+from cdna.hip.compile.source import HipSource
+from cdna.hip.compile.toolchain import find
 from cdna.hip.run import build_program
-from cdna.hip.toolchain import find
 from cdna.resources import read_resources, waves_per_simd
 from tests.support.assembled import program
 
@@ -129,7 +130,7 @@ int main(int n, char** words) {
 def run_occupancy(folder: Path, model: str, arch: str, *sizes: int) -> subprocess.CompletedProcess[str]:
     source = folder / "occupancy.hip"
     source.write_text(OCCUPANCY)
-    command = [str(build_program([source], arch)), *map(str, sizes)]
+    command = [str(build_program([HipSource(source, arch)])), *map(str, sizes)]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "CDNA_CARD": model})
 
 
@@ -144,7 +145,7 @@ def test_the_hip_runtime_says_what_the_report_says(model: str, tmp_path: Path) -
     major, minor = card.capability
     facts = (card.product, card.memory_bytes, card.compute_units, card.clock_mhz * 1000, card.l2_bytes)
     assert properties == " ".join(map(str, facts)) + f" {major}.{minor}"
-    (kernel,) = read_resources(find().device_asm(tmp_path / "occupancy.hip", card.name))
+    (kernel,) = read_resources(find().assembly(HipSource(tmp_path / "occupancy.hip", card.name)))
     fit = [waves_per_simd(card.name, kernel.vgprs, kernel.sgprs, lds, 1) * card.simds_per_cu for lds in sizes]
     assert list(map(int, blocks.split())) == fit
 

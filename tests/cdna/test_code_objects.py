@@ -98,7 +98,7 @@ def test_the_checks_know_the_tensors_of_a_launch() -> None:
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_every_opcode_of_the_table_is_an_instruction_that_is_emulated_or_known(arch: str) -> None:
-    known = {line.split()[0] for line in Path(cdna.__file__).with_name("data").joinpath("instructions.txt").open()}
+    known = {line.split()[0] for line in Path(cdna.__file__).with_name("isa").joinpath("instructions.txt").open()}
     names = {re.sub(r"_(e32|e64)$", "", row.mnemonic) for row in encodings(arch).values()}
     assert len(names) > 1000 and names <= known
 

@@ -10,8 +10,8 @@ from triton import knobs
 import cdna
 from cdna import compiler_notes
 from cdna.compiler_notes import CompilerFault
-from cdna.hip import runner_clang
-from cdna.hip.compilers import Compiler
+from cdna.hip.compile import runner_clang
+from cdna.hip.compile.compilers import Compiler
 from cdna.triton import known_faults
 from tests.support import compiler_faults as faults
 from tests.support import language_kernels

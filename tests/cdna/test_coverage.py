@@ -12,7 +12,7 @@ from cdna.cards import ARCHS
 from cdna.coverage import coverage, implemented
 from cdna.coverage_probe import known
 from cdna.errors import KernelFault
-from cdna.hip.compilers import package_dir
+from cdna.hip.compile.compilers import package_dir
 from cdna.isa import instructions
 from cdna.snippet import run
 

@@ -87,8 +87,7 @@ def test_split_k_with_atomics(arch, dtype):
     [("", True, 2, 64), ("use_async_copy", False, 2, 64), ("use_block_pingpong", False, 2, 128)],
 )
 def test_persistent_matmul_of_pipelined_loops(arch, knob, flatten, stages, block):
-    # Asynchronous copies with 3 stages would be wrong here, on a real card too: Triton 3.7.1 lets the first copy of
-    # a tile overwrite what other waves still read of the tile before (cdna.device(arch, checks="all") shows the race).
+    # Four steps over k: with asynchronous copies three stages would be wrong, on a real card too (docs/compilers.md).
     n = 2 * block
     a, b, c = torch.randn(n, n).half(), torch.randn(n, n).half(), torch.zeros(n, n).bfloat16()
     with knobs.amd.scope():

@@ -209,6 +209,14 @@ def test_torchs_compiler_is_there_for_host_code_that_wants_it(check: Check) -> N
     assert (code, errors) == (0, "") and any("ROWS=64" in line for line in lines)
 
 
+def test_host_code_may_pin_memory(check: Check) -> None:
+    line = "    torch.empty(4, pin_memory=True)\n    torch.ones(2).pin_memory().to(data.device, non_blocking=True)\n"
+    kernel = KERNEL.replace("    torch.cuda.synchronize()\n", line)
+    assert kernel != KERNEL
+    code, _, errors = check(kernel)
+    assert code == 0, errors
+
+
 def test_host_code_that_reads_data_is_followed_on_real_tensors(check: Check) -> None:
     kernel = KERNEL.replace("    row = ", "    if data.abs().max().item() < 0:\n        raise ValueError\n    row = ")
     code, lines, errors = check(kernel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from kernels.mixed_mla import triton_gfx950 as variant
 from kernels.mixed_mla.triton_gfx950_tuning import DEFAULT, TUNING
 from tests.support.emulated_triton import card, described, distinct_rows
+from tests.support.evaltools import checks_find_nothing, generate
 from tests.support.reference_folders import load_reference, relative_error
 
 reference = load_reference("mixed_mla")
@@ -179,3 +181,7 @@ def test_refused_before_anything_is_launched(what: str) -> None:
     with pytest.raises(ValueError) as caught:  # no device is there to launch anything on
         variant.custom_kernel(tuple(data))
     assert message in str(caught.value)
+
+
+def test_the_generated_file_passes_and_checks_find_nothing(tmp_path: Path) -> None:
+    checks_find_nothing("amd-mixed-mla", generate("amd-mixed-mla", "triton", tmp_path), "gfx950")

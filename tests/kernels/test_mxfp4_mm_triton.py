@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from kernels.mxfp4_mm import triton_gfx950 as variant
 from kernels.mxfp4_mm.triton_gfx950_tuning import DEFAULT, TUNING
 from tests.support.emulated_triton import card, described, distinct_rows
+from tests.support.evaltools import checks_find_nothing, generate
 from tests.support.mxfp4_values import exact, shuffled, spread, utils
 from tests.support.reference_folders import relative_error
 
@@ -144,3 +146,7 @@ def test_refused_before_anything_is_launched(what: str) -> None:
     with pytest.raises(ValueError) as caught:  # no device is there to launch anything on
         variant.custom_kernel(tuple(data))
     assert message in str(caught.value)
+
+
+def test_the_generated_file_passes_and_checks_find_nothing(tmp_path: Path) -> None:
+    checks_find_nothing("amd-mxfp4-mm", generate("amd-mxfp4-mm", "triton", tmp_path), "gfx950")

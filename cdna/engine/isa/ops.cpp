@@ -1,15 +1,14 @@
 // All instructions: the tables of the families in one, each entry with its facts.
 #include "facts.h"
 
-#define TABLES(X)                                                                                                   \
-  X(SALU_OPS)                                                                                                       \
-  X(SCALAR_MEMORY_OPS)                                                                                              \
-  X(CONTROL_OPS)                                                                                                    \
-  X(VALU32_OPS)                                                                                                     \
-  X(VALU16_OPS) X(VALU64_OPS) X(FLOAT32_OPS) X(TRANSCENDENTAL_OPS) X(DIVISION_OPS) X(PACKED_OPS) X(CONVERT_OPS)     \
-      X(CONVERT_LOW_OPS) X(COMPARE_OPS) X(LANE_OPS) X(GLOBAL_OPS) X(SCRATCH_OPS) X(BUFFER_OPS) X(TYPED_BUFFER_OPS)  \
-          X(ATOMIC_OPS) X(LDS_OPS) X(LDS_ATOMIC_OPS) X(LDS_LANE_OPS) X(GWS_OPS) X(MATRIX_OPS) X(MATRIX_INT_F64_OPS) \
-              X(MATRIX_SCALED_OPS) X(SPARSE_OPS)
+// clang-format off
+#define TABLES(X) \
+  X(SALU_OPS) X(SCALAR_MEMORY_OPS) X(CONTROL_OPS) X(VALU32_OPS) X(VALU16_OPS) X(VALU64_OPS) X(FLOAT32_OPS) \
+  X(TRANSCENDENTAL_OPS) X(DIVISION_OPS) X(PACKED_OPS) X(CONVERT_OPS) X(CONVERT_LOW_OPS) X(COMPARE_OPS) \
+  X(LANE_OPS) X(GLOBAL_OPS) X(SCRATCH_OPS) X(BUFFER_OPS) X(TYPED_BUFFER_OPS) X(ATOMIC_OPS) X(LDS_OPS) \
+  X(LDS_ATOMIC_OPS) X(LDS_LANE_OPS) X(GWS_OPS) X(MATRIX_OPS) X(MATRIX_INT_F64_OPS) X(MATRIX_SCALED_OPS) \
+  X(SPARSE_OPS)
+// clang-format on
 #define DECLARE(TABLE) extern const OpTable TABLE;
 #define ADDRESS(TABLE) &TABLE,
 TABLES(DECLARE)

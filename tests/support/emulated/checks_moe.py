@@ -145,6 +145,22 @@ def test_of_equal_scores_the_first_experts_are_chosen() -> None:
     assert_right(case, SMALL)
 
 
+@pytest.mark.parametrize("weight", [2e-6, 0.25])
+def test_scores_that_fp16_makes_equal(weight: float) -> None:
+    """An expert ahead by less than a step of fp16, of the score (logits of 0 and 1e-4) or of a logit of 13."""
+    case = Case(1, 20, 8, 1)
+    case.x.abs_()
+    router = case.weights["router.weight"]
+    router[:] = 0
+    router[2] = weight if weight > 0.1 else 0
+    router[6] = weight
+    router[6, 0] += 2**-12 if weight > 0.1 else 0
+    exactly = case.logits()
+    assert (exactly.argmax(-1) == 6).all()
+    assert (case.chosen()[1] == (2 if weight > 0.1 else 0)).all()
+    assert_right(case, SMALL)
+
+
 def test_an_expert_whose_weights_are_zero() -> None:
     case = Case(1, 12, 4, 2)
     for i in range(3):
@@ -197,22 +213,21 @@ def test_refused_before_anything_is_launched() -> None:
         return x, {key: w for key, w in {**weights, name: weight}.items() if w is not None}, config
 
     up, down = weights["experts.1.1.weight"], weights["shared_experts.2.weight"]
+    askew = torch.zeros(64 * 64 + 1, dtype=torch.float16, device="cuda")[1:].view(64, 64)
     support.assert_refused(lambda data: submission.custom_kernel(data), {}, {
         "data: x must have the shape (1, 4, 64), got (1, 3, 64)": (x[:, :3].contiguous(), weights, config),
         "data: x must be torch.float16, got torch.float32": (x.float(), weights, config),
         "data: x must be on a GPU, got cpu": (x.cpu(), weights, config),
-        "data: x must be contiguous": (x.transpose(0, 1).contiguous().transpose(0, 1).expand(1, 4, 64).mT.contiguous().mT, weights, config),
+        "data: x must be contiguous": (x.mT.contiguous().mT, weights, config),
         "data: weights lack experts.1.1.weight": with_weight("experts.1.1.weight", None),
-        "data: experts.1.1.weight must be torch.float16, got torch.bfloat16": with_weight("experts.1.1.weight", up.bfloat16()),
+        "data: experts.1.1.weight must be torch.float16": with_weight("experts.1.1.weight", up.bfloat16()),
         "data: experts.1.1.weight must be contiguous": with_weight("experts.1.1.weight", up.T),
         "data: experts.1.1.weight must be on cuda:0": with_weight("experts.1.1.weight", up.cpu()),
-        "data: shared_experts.2.weight must have the shape (64, 64), got (32, 64)": with_weight("shared_experts.2.weight", down[:32]),
-        "data: shared_experts.2.weight must begin at a multiple of 16 bytes": with_weight(
-            "shared_experts.2.weight", torch.zeros(64 * 64 + 1, dtype=torch.float16, device="cuda")[1:].view(64, 64)
-        ),
+        "data: shared_experts.2.weight must have the shape": with_weight("shared_experts.2.weight", down[:32]),
+        "data: shared_experts.2.weight must begin at a multiple of 16": with_weight("shared_experts.2.weight", askew),
         "data: router.weight must have the shape (4, 64), got (3, 64)": changed(n_routed_experts=4),
-        "data: at most 64 experts, shared ones included, got n_routed=64, n_shared=1": changed(n_routed_experts=64),
-        "data: 1 <= top k <= experts and a shared expert expected, got top_k=4, n_routed=3": changed(n_experts_per_token=4),
+        "data: at most 64 experts, shared ones included, got n_routed=64": changed(n_routed_experts=64),
+        "data: 1 <= top k <= experts and a shared expert expected, got top_k=4": changed(n_experts_per_token=4),
         "data: got top_k=0, n_routed=3, n_shared=1": changed(n_experts_per_token=0),
         "data: got top_k=2, n_routed=3, n_shared=0": changed(n_shared_experts=0),
         "data: multiples of 16 and matrices below 2^31 elements expected, got d_hidden=72": changed(d_hidden=72),
