@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .cards import ARCHS
+from .cards import ARCHS, get_card
 from .code_objects import command as code_objects
 from .errors import CdnaError
 from .hip.compile.source import HipSource
@@ -14,7 +14,9 @@ from .hip.compile.source import HipSource
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """Options that choose how a HIP source is compiled."""
-    parser.add_argument("--arch", default="gfx942", choices=ARCHS, help="the card (default: gfx942, MI300X)")
+    usual = ARCHS[0]
+    text = f"the card (default: {usual}, {get_card(usual).model})"
+    parser.add_argument("--arch", default=usual, choices=ARCHS, help=text)
     parser.add_argument(
         "-I",
         dest="include_dirs",
@@ -120,8 +122,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     own = words.index("--") if words[:1] == ["run"] and "--" in words else len(words)
-    arguments = build_parser().parse_args(words[:own])
     try:
+        arguments = build_parser().parse_args(words[:own])
         if arguments.command == "run":
             from .hip.run import run_program
 

@@ -6,11 +6,11 @@ import ctypes
 import functools
 
 from .build import engine_library
-from .cards import ARCHS
+from .cards import ARCHS, get_card
 from .checks import FindingRecord
 from .decode import RECORD
 from .errors import CdnaError
-from .isa import TABLE
+from .isa import TABLE, instructions
 
 
 class Launch(ctypes.Structure):
@@ -39,6 +39,14 @@ class Launch(ctypes.Structure):
     ]
 
 
+def _archs(name: str, only: str) -> list[str]:
+    """Those that have an instruction; only: see OpInfo of engine/isa/core.h."""
+    archs = sorted(instructions()[name].archs)
+    if only in ("", *instructions()):
+        return [arch for arch in archs if not only or arch in instructions()[only].archs]
+    return [arch for arch in archs if get_card(arch).fp8_format == only]
+
+
 class Engine:
     """`lib`: the library; `ops`: its table, by arch."""
 
@@ -53,15 +61,15 @@ class Engine:
         self.lib.cdna_executed.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
         self.lib.cdna_launch.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(Launch)]
         _declare(self.lib)
-        # arch -> mnemonic -> (op, signature); `name@gfx950` in the engine's table stands for that arch alone
+        # arch -> mnemonic -> (op, signature)
         self.ops: dict[str, dict[str, tuple[int, str]]] = {arch: {} for arch in ARCHS}
         for i in range(self.lib.cdna_op_count()):
             name, _, only = self.lib.cdna_op_name(i).decode().partition("@")
-            for arch in [only] if only else ARCHS:
+            if not self.lib.cdna_op_has_facts(i):
+                raise CdnaError(f"{TABLE}: no facts of {name}: add its row")
+            for arch in _archs(name.partition(" ")[0], only):
                 if name in self.ops[arch]:
                     raise CdnaError(f"the engine lists {name} twice for {arch}")
-                if not self.lib.cdna_op_has_facts(i):
-                    raise CdnaError(f"{TABLE}: no facts of {name}: add its row")
                 self.ops[arch][name] = (i, self.lib.cdna_op_signature(i).decode())
 
 

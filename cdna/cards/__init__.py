@@ -27,6 +27,7 @@ class Card:
     model: str  # MI300X
     product: str
     default_model: str  # the card that stands for the instruction set where none is named
+    elf_machine: int  # of a code object
     fp8_format: str  # of the matrix instructions: fnuz or ocp
     compute_units: int
     xcds: int

@@ -18,11 +18,11 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import NoteSection, SymbolTableSection
 
+from ..cards import ARCHS, cards
 from ..errors import CdnaError
 
 _BUNDLE, _COMPRESSED = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
 _MACHINE_AMDGPU = 224
-_MACH = {0x4C: "gfx942", 0x4F: "gfx950"}  # EF_AMDGPU_MACH_*, the low byte of e_flags
 _NOTE_METADATA = 32  # NT_AMDGPU_METADATA
 _ABI_VERSIONS = {2: 4, 3: 5, 4: 6}  # EI_ABIVERSION -> code object version
 _DESCRIPTOR_BYTES = 64
@@ -120,9 +120,9 @@ def _read(content: bytes, wanted: str | None) -> CodeObject:
     if elf["e_machine"] not in ("EM_AMDGPU", _MACHINE_AMDGPU):
         raise CodeObjectError(f"an ELF file for {elf['e_machine']}, not for an AMD GPU")
     mach = elf["e_flags"] & 0xFF
-    if mach not in _MACH:
+    arch = next((card.name for card in cards().values() if card.elf_machine == mach), None)
+    if arch is None:
         raise CodeObjectError(f"code for an arch that is not emulated (EF_AMDGPU_MACH {mach:#x}); {_known()} are")
-    arch = _MACH[mach]
     if wanted is not None and wanted != arch:
         raise CodeObjectError(f"code for {arch}, and {wanted} was asked for")
     abi = elf["e_ident"]["EI_ABIVERSION"]
@@ -171,7 +171,7 @@ def _read(content: bytes, wanted: str | None) -> CodeObject:
 
 
 def _known() -> str:
-    return " and ".join(sorted(_MACH.values()))
+    return " and ".join(ARCHS)
 
 
 def _kernels(note: bytes) -> dict[str, dict[str, Any]]:

@@ -3,9 +3,11 @@ of every GPU that a time is compared with."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from cdna.cards import ARCHS, get_card
+from cdna.errors import CdnaError
 from forge.task.score import Peaks
 
 MIB = 1024 * 1024
@@ -54,7 +56,10 @@ def _as_torch_has_it(arch: str) -> Card:
     )
 
 
-CARDS = {arch: _as_torch_has_it(arch) for arch in ARCHS}
+try:
+    CARDS = {arch: _as_torch_has_it(arch) for arch in ARCHS}
+except CdnaError as error:  # $CDNA_CARD names none, or a card's file is wrong: nothing can begin
+    raise SystemExit(f"{sys.argv[0] or 'forge'}: {error}") from None
 
 _H200 = Peaks(
     "H200",

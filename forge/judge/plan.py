@@ -8,12 +8,13 @@ from pathlib import Path
 
 from forge.console import UsageError
 from forge.device import Device, DeviceError
+from forge.device.cards import CARDS
 from forge.task.cases import CaseError, CaseSpec, choose, given_case, on_ranks, parse_case_file, spec_of
 from forge.task.harness import Harness, HarnessError, default_harness, harness_named, harness_of_eval
 from forge.task.problem import ROOT, Case, Problem, ProblemError, find_problem, own_entry
 from forge.task.score import FloorError
 
-STAND_IN_ARCH = "gfx942"  # emulated for a problem that names no GPU we know
+STAND_IN_ARCH = next(iter(CARDS))  # emulated for a problem that names no GPU we know
 
 # What planning and judging may raise that the user has to mend. One line each.
 BAD_INPUT = (CaseError, DeviceError, FloorError, HarnessError, ProblemError, UsageError)
@@ -59,7 +60,7 @@ class EvalPlan:
         if gpus is not None and self.most_ranks > len(gpus):
             raise CaseError(
                 f"a case has {self.most_ranks} ranks and this machine {len(gpus)} GPU{'s' * (len(gpus) > 1)}: choose "
-                f"others, or run them on fewer with --world-size {len(gpus)}, or emulate with --device gfx942"
+                f"others, or run them on fewer with --world-size {len(gpus)}, or emulate with --device {STAND_IN_ARCH}"
             )
 
 

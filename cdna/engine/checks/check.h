@@ -75,7 +75,7 @@ Access* check_table(const Program& p);
 
 // --- findings --------------------------------------------------------------------------------------
 
-struct Finding {  // in the order of findings.py's FindingRecord
+struct Finding {  // in the order of checks.py's FindingRecord
   u32 kind, pc, group[3], wave;
   i32 lane;      // -1: none in particular
   u32 other_pc;  // the other instruction of a race, ~0: none

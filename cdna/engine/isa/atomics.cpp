@@ -60,7 +60,7 @@ static const OpInfo OPS[] = {
   CMPSWAP("cmpswap", "b32", "b64", u32), CMPSWAP("cmpswap_x2", "b64", "b128", u64),
   FORMS("add_f32", "b32", u32, add_f32), FORMS("pk_add_f16", "b32", u32, pk_add_f16), 
   FLAT_FORMS("pk_add_bf16", "b32", u32, pk_add_bf16),
-  {"buffer_atomic_pk_add_bf16@gfx950", "S:b32 A S:b128 S:b32" BUFFER_MODS, buffer_atomic<u32, pk_add_bf16>},
+  {"buffer_atomic_pk_add_bf16", "S:b32 A S:b128 S:b32" BUFFER_MODS, buffer_atomic<u32, pk_add_bf16>},
   FORMS("add_f64", "b64", u64, add_f64), FORMS("min_f64", "b64", u64, min_f64), FORMS("max_f64", "b64", u64, max_f64),
 };
 // clang-format on

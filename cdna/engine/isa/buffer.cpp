@@ -75,8 +75,8 @@ static const OpInfo OPS[] = {
   {"buffer_load_ushort lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<U16>},
   {"buffer_load_sshort lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<I16>},
   {"buffer_load_dword lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B32>},
-  {"buffer_load_dwordx3 lds@gfx950", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B96>},
-  {"buffer_load_dwordx4 lds@gfx950", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B128>},
+  {"buffer_load_dwordx3 lds@global_load_lds_dwordx3", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B96>},
+  {"buffer_load_dwordx4 lds@global_load_lds_dwordx4", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B128>},
 };
 // clang-format on
 extern const OpTable BUFFER_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -87,7 +87,7 @@ static const OpInfo OPS[] = {
   {"v_cvt_pknorm_i16_f16", "D:b32 S:f16 S:f16", lane_op, pknorm_i16_f16},
   {"v_cvt_pknorm_u16_f16", "D:b32 S:f16 S:f16", lane_op, pknorm_u16_f16},
   {"v_cvt_pkrtz_f16_f32", "D:b32 S:f32 S:f32", lane_op, pkrtz},
-  {"v_cvt_pk_f16_f32@gfx950", "D:b32 S:f32 S:f32", lane_op, pk_f16_f32},
+  {"v_cvt_pk_f16_f32", "D:b32 S:f32 S:f32", lane_op, pk_f16_f32},
   {"v_cvt_pk_u16_u32", "D:b32 S:u32 S:u32", lane_op, pk_u16_u32},
   {"v_cvt_pk_i16_i32", "D:b32 S:i32 S:i32", lane_op, pk_i16_i32},
   {"v_cvt_pk_u8_f32", "D:b32 S:f32 S:b32 S:b32", lane_op, pk_u8},

@@ -107,7 +107,7 @@ template <class F> static void pk_f32_from(u32* d, const u32* a, const u32*, con
       {"v_cvt_pk_" NAME "_f32" ARCH, "D:b32 S:f32 S:f32" MODS, narrow<F32, F, 2, 2, false, false>}, { \
     "v_cvt_sr_" NAME "_f32" ARCH, "D:b32 S:f32 S:b32" MODS, narrow<F32, F, 1, 1, true, false>         \
   }
-#define SCALE(NAME, SIGNATURE, ...) {"v_cvt_scalef32_" NAME "@gfx950", SIGNATURE MODS, __VA_ARGS__}
+#define SCALE(NAME, SIGNATURE, ...) {"v_cvt_scalef32_" NAME, SIGNATURE MODS, __VA_ARGS__}
 #define SCALED_FP8(NAME, F)                                                                    \
   SCALE("pk_" NAME "_f32", "D:b32 S:f32 S:f32 S:f32", narrow<F32, F, 2, 2, false, true>),      \
       SCALE("pk_" NAME "_f16", "D:b32 S:b32 S:f32", narrow<F16, F, 2, 1, false, true>),        \
@@ -133,12 +133,12 @@ template <class F> static void pk_f32_from(u32* d, const u32* a, const u32*, con
 
 // clang-format off
 static const OpInfo OPS[] = {
-  FP8_OPS("fp8", FP8_FNUZ, "@gfx942"), FP8_OPS("bf8", BF8_FNUZ, "@gfx942"),
-  FP8_OPS("fp8", FP8_OCP, "@gfx950"), FP8_OPS("bf8", BF8_OCP, "@gfx950"),
-  {"v_cvt_f32_bf16@gfx950", "D:f32 S:bf16", lane_op, f32_from<BF16>},
-  {"v_cvt_pk_bf16_f32@gfx950", "D:b32 S:f32 S:f32 +-,||", narrow<F32, BF16, 2, 2, false, false>},
-  {"v_cvt_sr_bf16_f32@gfx950", "D:b32 S:f32 S:b32" MODS, narrow<F32, BF16, 1, 1, true, false>},
-  {"v_cvt_sr_f16_f32@gfx950", "D:b32 S:f32 S:b32" MODS, narrow<F32, F16, 1, 1, true, false>},
+  FP8_OPS("fp8", FP8_FNUZ, "@fnuz"), FP8_OPS("bf8", BF8_FNUZ, "@fnuz"),
+  FP8_OPS("fp8", FP8_OCP, "@ocp"), FP8_OPS("bf8", BF8_OCP, "@ocp"),
+  {"v_cvt_f32_bf16", "D:f32 S:bf16", lane_op, f32_from<BF16>},
+  {"v_cvt_pk_bf16_f32", "D:b32 S:f32 S:f32 +-,||", narrow<F32, BF16, 2, 2, false, false>},
+  {"v_cvt_sr_bf16_f32", "D:b32 S:f32 S:b32" MODS, narrow<F32, BF16, 1, 1, true, false>},
+  {"v_cvt_sr_f16_f32", "D:b32 S:f32 S:b32" MODS, narrow<F32, F16, 1, 1, true, false>},
   SCALED_FP8("fp8", FP8_OCP), SCALED_FP8("bf8", BF8_OCP),
   SCALE("pk_fp4_f32", "D:b32 S:f32 S:f32 S:f32", narrow<F32, FP4, 2, 2, false, true>),
   SCALE("pk_fp4_f16", "D:b32 S:b32 S:f32", narrow<F16, FP4, 2, 1, false, true>),

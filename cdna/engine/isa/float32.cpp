@@ -129,7 +129,7 @@ static const OpInfo OPS[] = {
   BINARY("v_fmac_f32", fmac),
   BINARY("v_min_f32", min_), BINARY("v_max_f32", max_), TERNARY("v_min3_f32", min3),
   TERNARY("v_max3_f32", max3), TERNARY("v_med3_f32", med3_),
-  TERNARY("v_minimum3_f32@gfx950", minimum3), TERNARY("v_maximum3_f32@gfx950", maximum3),
+  TERNARY("v_minimum3_f32", minimum3), TERNARY("v_maximum3_f32", maximum3),
   UNARY("v_trunc_f32", trunc_), UNARY("v_ceil_f32", ceil_), UNARY("v_floor_f32", floor_),
   UNARY("v_rndne_f32", rndne), UNARY("v_fract_f32", fract),
   {"v_ldexp_f32", "D:f32 S:f32 S:i32", lane_op, ldexp_},

@@ -57,7 +57,7 @@ static const OpInfo OPS[] = {
   {"global_load_lds_ubyte", "A G" MEMORY_MODS, load_lds<U8>}, {"global_load_lds_sbyte", "A G" MEMORY_MODS, load_lds<I8>},
   {"global_load_lds_ushort", "A G" MEMORY_MODS, load_lds<U16>}, {"global_load_lds_sshort", "A G" MEMORY_MODS, load_lds<I16>},
   {"global_load_lds_dword", "A G" MEMORY_MODS, load_lds<B32>},
-  {"global_load_lds_dwordx3@gfx950", "A G" MEMORY_MODS, load_lds<B96>}, {"global_load_lds_dwordx4@gfx950", "A G" MEMORY_MODS, load_lds<B128>},
+  {"global_load_lds_dwordx3", "A G" MEMORY_MODS, load_lds<B96>}, {"global_load_lds_dwordx4", "A G" MEMORY_MODS, load_lds<B128>},
 };
 // clang-format on
 extern const OpTable GLOBAL_OPS = {OPS, sizeof OPS / sizeof *OPS};

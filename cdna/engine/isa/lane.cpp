@@ -72,8 +72,8 @@ static const OpInfo OPS[] = {
   {"v_mov_b32 indexed", "D:b32 S:b32 +", indexed_mov},
   {"v_readfirstlane_b32", "D:b32 S:b32", readfirstlane}, {"v_readlane_b32", "D:b32 S:b32 S:b32", readlane},
   {"v_writelane_b32", "D:b32 S:b32 S:b32", writelane}, {"v_swap_b32", "D:b32 D:b32", swap},
-  {"v_permlane16_swap_b32@gfx950", "D:b32 D:b32", permlane_swap<16>},
-  {"v_permlane32_swap_b32@gfx950", "D:b32 D:b32", permlane_swap<32>},
+  {"v_permlane16_swap_b32", "D:b32 D:b32", permlane_swap<16>},
+  {"v_permlane32_swap_b32", "D:b32 D:b32", permlane_swap<32>},
 };
 // clang-format on
 TABLE(LANE_OPS);

@@ -52,11 +52,11 @@ static const OpInfo OPS[] = {
   SINGLE("8", "16", "f16", "f16", "b64", "+", 2, F16, ""),
   SINGLE("8", "16", "bf16", "bf16_1k", "b64", "+", 2, BF16, ""),
   SINGLE_NAMES("8", "16", "bf16", "b64", "+", 2, BF16, BF16),
-  SINGLE("4", "8", "xf32", "xf32", "b64", "+", 2, XF32, "@gfx942"),
-  SINGLE("16", "32", "f16", "f16", "b128", "+", 4, F16, "@gfx950"),
-  SINGLE("16", "32", "bf16", "bf16", "b128", "+", 4, BF16, "@gfx950"),
-  FP8_PAIRS(FP8_FNUZ, BF8_FNUZ, "@gfx942"),
-  FP8_PAIRS(FP8_OCP, BF8_OCP, "@gfx950"),
+  SINGLE("4", "8", "xf32", "xf32", "b64", "+", 2, XF32, ""),
+  SINGLE("16", "32", "f16", "f16", "b128", "+", 4, F16, ""),
+  SINGLE("16", "32", "bf16", "bf16", "b128", "+", 4, BF16, ""),
+  FP8_PAIRS(FP8_FNUZ, BF8_FNUZ, "@fnuz"),
+  FP8_PAIRS(FP8_OCP, BF8_OCP, "@ocp"),
 };
 // clang-format on
 extern const OpTable MATRIX_OPS = {OPS, sizeof OPS / sizeof *OPS};

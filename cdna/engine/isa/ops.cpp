@@ -19,7 +19,7 @@ static const Facts ROWS[] = {
 #include "isa.inc"
 };
 
-// A name may have a form and an arch behind it: `buffer_load_dword lds@gfx950`.
+// A name may have a form behind it, and where it stands for it only, see OpInfo.
 static const Facts* row_of(const char* op) {
   size_t length = strcspn(op, " @");
   u32 low = 0, high = sizeof ROWS / sizeof *ROWS;

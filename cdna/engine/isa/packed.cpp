@@ -83,7 +83,7 @@ static const OpInfo OPS[] = {
   PKF2("v_pk_add_f16", pk_add_f16), PKF2("v_pk_mul_f16", pk_mul_f16), PKF3("v_pk_fma_f16", pk_fma_f16),
   PKF2("v_pk_fmac_f16", pk_fmac_f16),
   PKF2("v_pk_min_f16", pk_min_f16), PKF2("v_pk_max_f16", pk_max_f16),
-  PKF3("v_pk_minimum3_f16@gfx950", pk_minimum3_f16), PKF3("v_pk_maximum3_f16@gfx950", pk_maximum3_f16),
+  PKF3("v_pk_minimum3_f16", pk_minimum3_f16), PKF3("v_pk_maximum3_f16", pk_maximum3_f16),
   PK2("v_pk_add_u16", pk_add), PK2("v_pk_sub_u16", pk_sub), PK2("v_pk_add_i16", pk_add),
   PK2("v_pk_sub_i16", pk_sub), PK2("v_pk_mul_lo_u16", pk_mul_lo),
   PK3("v_pk_mad_u16", pk_mad), PK3("v_pk_mad_i16", pk_mad),
@@ -106,9 +106,9 @@ static const OpInfo OPS[] = {
   {"v_dot4c_i32_i8", "D:b32 S:b32 S:b32", lane_op, dot4c_i32},
   {"v_dot8c_i32_i4", "D:b32 S:b32 S:b32", lane_op, dot8c_i32},
   {"v_dot2_f32_f16", "D:f32 S:p16 S:p16 S:f32", lane_op, dot2_f32_f16},
-  {"v_dot2_f32_bf16@gfx950", "D:f32 S:p16 S:p16 S:f32", lane_op, dot2_f32_bf16},
+  {"v_dot2_f32_bf16", "D:f32 S:p16 S:p16 S:f32", lane_op, dot2_f32_bf16},
   {"v_dot2c_f32_f16", "D:f32 S:b32 S:b32", lane_op, dot2c_f32_f16},
-  {"v_dot2c_f32_bf16@gfx950", "D:f32 S:b32 S:b32", lane_op, dot2c_f32_bf16},
+  {"v_dot2c_f32_bf16", "D:f32 S:b32 S:b32", lane_op, dot2c_f32_bf16},
 };
 // clang-format on
 TABLE(PACKED_OPS);

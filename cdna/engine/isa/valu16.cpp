@@ -141,10 +141,10 @@ static const OpInfo OPS[] = {
   {"v_frexp_exp_i16_f16", "D:i16 S:f16", lane_op, frexp_exp}, F16("v_frexp_mant_f16", frexp_mant),
   {"v_sat_pk_u8_i16", "D:b16 S:b32", lane_op, sat_pk_u8},
   {"v_pack_b32_f16", "D:b32 S:f16 S:f16", pack_b32_f16},
-  {"v_ashr_pk_i8_i32@gfx950", "D:b16 S:b32 S:b32 S:b32", lane_op, ashr_pk_i8},
-  {"v_ashr_pk_u8_i32@gfx950", "D:b16 S:b32 S:b32 S:b32", lane_op, ashr_pk_u8},
-  {"v_bitop3_b16@gfx950", "D:b16 S:b16 S:b16 S:b16", bitop3<true>},
-  {"v_bitop3_b32@gfx950", "D:b32 S:b32 S:b32 S:b32", bitop3<false>},
+  {"v_ashr_pk_i8_i32", "D:b16 S:b32 S:b32 S:b32", lane_op, ashr_pk_i8},
+  {"v_ashr_pk_u8_i32", "D:b16 S:b32 S:b32 S:b32", lane_op, ashr_pk_u8},
+  {"v_bitop3_b16", "D:b16 S:b16 S:b16 S:b16", bitop3<true>},
+  {"v_bitop3_b32", "D:b32 S:b32 S:b32 S:b32", bitop3<false>},
 };
 // clang-format on
 TABLE(VALU16_OPS);

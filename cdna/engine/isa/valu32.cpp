@@ -210,7 +210,7 @@ static const OpInfo OPS[] = {
   UNARY("v_ffbh_u32", ffbh_u32), UNARY("v_ffbl_b32", ffbl), UNARY("v_ffbh_i32", ffbh_i32),
   TERNARY("v_alignbit_b32", alignbit), TERNARY("v_alignbyte_b32", alignbyte), TERNARY("v_perm_b32", perm),
   BINARY("v_mbcnt_lo_u32_b32", mbcnt_lo), BINARY("v_mbcnt_hi_u32_b32", mbcnt_hi),
-  UNARY("v_prng_b32@gfx950", prng),
+  UNARY("v_prng_b32", prng),
   TERNARY("v_sad_u8", sad_u8), TERNARY("v_sad_hi_u8", sad_hi_u8), TERNARY("v_sad_u16", sad_u16),
   TERNARY("v_sad_u32", sad_u32), TERNARY("v_msad_u8", msad_u8),
   TERNARY("v_sad_u8 clamp", sad_u8_clamp), TERNARY("v_sad_hi_u8 clamp", sad_hi_u8_clamp),

@@ -24,7 +24,8 @@ def _image(assembly: str) -> bytes:
 
     def build(output: Path) -> Iterable[Path]:
         output.write_bytes(ImageBuilder(assembly, engine().ops).build(hazards=True))
-        return sorted(Path(__file__).parents[2].glob("**/*.py"))
+        package = Path(__file__).parents[2]
+        return sorted(file for kind in ("py", "txt", "toml") for file in package.glob(f"**/*.{kind}"))
 
     return Results(digest_of(assembly, engine_library().name), ".image").get(build).read_bytes()
 
