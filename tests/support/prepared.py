@@ -6,8 +6,9 @@ is imported (CDNA_CHECKS) has a parent of its own. eval.py can run so too: the f
 of it. And so can what calls forge.compile_report.report, whose worker is then a fork of a process without a device that
 has compiled nothing yet.
 
-The judge's own fork server cannot serve here: it forks workers that speak the evaluator's channel inside one evaluation,
-and runs no script and no eval.py. To teach it that would put test code into the process that a submission is judged by.
+The judge's own fork server cannot serve here: it forks workers that speak the evaluator's channel inside one
+evaluation, and runs no script and no eval.py. To teach it that would put test code into the process that a submission
+is judged by.
 """
 
 from __future__ import annotations
