@@ -24,12 +24,12 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.rank_shapes import rank_shapes  # noqa: E402
 from forge import device  # noqa: E402
 from forge.generate.flatten import Flattener  # noqa: E402
-from kernels.common.gemm_choice import GEMM_TILES, IN_TURN, choose_gemm_tile  # noqa: E402
+from kernels.common.gemm_choice import choose_gemm_tile  # noqa: E402
 from kernels.common.hip_extension import load_extension  # noqa: E402
+from kernels.common.sm90.gemm_card import H200, IN_TURN  # noqa: E402
 
-SOURCE = "tests/support/bf16_gemm_kernel.hip"
-TILES = list(GEMM_TILES["sm_90"])
-WAYS = [(tile, in_turn) for tile in TILES for in_turn in ([False, True] if tile in IN_TURN["sm_90"] else [False])]
+SOURCE = "tests/support/sm90/bf16_gemm.hip"
+WAYS = [(tile, in_turn) for tile in H200.tiles for in_turn in ([False, True] if tile in IN_TURN else [False])]
 MARGIN = 256  # elements
 TOLERANCE = 2e-3  # relative L2 error; half a step of bf16 everywhere would be 2^-9 of a value
 
@@ -131,7 +131,7 @@ def time_products(product: Product) -> None:
     for m, n, k in TIMED:
         a, w, c = normal(m, k), normal(n, k), torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
         flop = 2.0 * m * n * k
-        chosen = choose_gemm_tile("sm_90", 1, m, n, k)
+        chosen = choose_gemm_tile(H200, 1, m, n, k)
         repeats = max(4, min(100, int(ROUND_US / (flop / 6e8))))
 
         def ours(row: tuple[int, int, int, int, bool]) -> Callable[[], None]:

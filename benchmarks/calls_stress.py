@@ -219,7 +219,7 @@ class Rank:
         if not changes:
             return
         a, w, _ = call.data
-        module, key = self.module, (self.module.gpu_arch(), case["m"], w.shape[0], a.shape[1])
+        module, key = self.module, (case["m"], w.shape[0], a.shape[1])
         row = module.TUNING.get(key) or getattr(module, "tuning_row", lambda data: module.DEFAULT)(call.data)
         module.TUNING[key] = {**row, **changes}
 
@@ -243,13 +243,7 @@ class Rank:
         heap = getattr(getattr(self.module, "heap_state", None), "heap", None)
         if heap is None:
             return
-        for key, region in heap.regions.items():
-            if key[0] == "all2all":
-                half = region.size_bytes // 2
-            elif len(key) == 2:  # ("gemm_rs", bytes of a half)
-                half = key[1]
-            else:  # (.., rows of a rank, k): whole pages
-                half = -(-2 * self.options.ranks * key[1] * key[2] // 4096) * 4096
+        for (_, half), region in heap.regions.items():  # RankPlan.meet
             begin = region.addresses[self.rank] + region.size_bytes - half * (1 if region.epoch & 1 else 2)
             if region.epoch:
                 stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)

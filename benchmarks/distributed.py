@@ -140,7 +140,17 @@ def prepare(plan: Plan, variants: list[str]) -> list[str]:
 
     def prepared(variant: str) -> bool:
         name, out = variant.rpartition("-")[2], str(plan.submission(variant))
-        command = [sys.executable, "gen_submission.py", problem_of(variant), "--variant", name, "-o", out]
+        command = [
+            sys.executable,
+            "gen_submission.py",
+            problem_of(variant),
+            "--variant",
+            name,
+            "--also",
+            "sm_90",
+            "-o",
+            out,
+        ]
         first_call = plan.evaluation("test", variant, "--cases", "0")
         for step in (Step(f"generated-{variant}", GENERATED_S, command), Step(f"built-{variant}", BUILT_S, first_call)):
             problem = run(step, plan)

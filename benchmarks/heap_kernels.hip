@@ -1,8 +1,10 @@
 // The barrier and the flags of symmetric_heap.h, timed from inside: built by hipcc or nvcc to a shared library.
-#ifndef __NVCC__
+#ifdef __NVCC__
+#include "../kernels/common/sm90/peer_signals.h"
+#else
 #include <hip/hip_runtime.h>
+#include "../kernels/common/peer_signals_gfx942.h"
 #endif
-#include "../kernels/common/symmetric_heap.h"
 
 __global__ void barriers(const long long* table, int rank, int world_size, int epoch, int count, Patience patience,
                          long long* took) {

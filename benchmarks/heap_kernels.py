@@ -1,18 +1,17 @@
 """Triton kernels that try the symmetric heap: exchange with a check of every word, barriers, flag latency, stores."""
 
+import torch
 import triton
 import triton.language as tl
 
-from kernels.common.peer_signals import (
-    barrier_all_ranks,
-    release_system,
-    signal,
-    signal_all_ranks,
-    stores_complete,
-    wait_for_all_ranks,
-    wait_until_at_least,
-    wall_clock,
-)
+if torch.version.hip:
+    from kernels.common import peer_signals_gfx942 as signals
+else:
+    from kernels.common.sm90 import peer_signals as signals  # type: ignore[no-redef]
+
+barrier_all_ranks, wait_for_all_ranks = signals.barrier_all_ranks, signals.wait_for_all_ranks
+signal, signal_all_ranks, wait_until_at_least = signals.signal, signals.signal_all_ranks, signals.wait_until_at_least
+release_system, stores_complete, wall_clock = signals.release_system, signals.stores_complete, signals.wall_clock
 
 DATA_OFFSET = 65536  # of a region's data: flags come first, 64 bytes apart, RANKS for each workgroup
 

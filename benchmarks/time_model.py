@@ -26,7 +26,7 @@ import cdna  # noqa: E402
 from cdna.counters import clear_caches  # noqa: E402
 from cdna.model import ModelledTime, modelled_case_us  # noqa: E402
 from forge.task.problem import Case, find_problem  # noqa: E402
-from kernels.fp8_mm.triton import custom_kernel as fp8_mm  # noqa: E402
+from kernels.fp8_mm.triton_gfx942 import custom_kernel as fp8_mm  # noqa: E402
 from kernels.residual_rmsnorm_fp8.triton_gfx942 import residual_rmsnorm_fp8  # noqa: E402
 from kernels.swiglu_fp8.triton_gfx942 import swiglu_fp8  # noqa: E402
 

@@ -133,10 +133,11 @@ def _other_submission(plan: EvalPlan, name: str, own_eval: Path | None) -> Other
             raise UsageError(f"--against {name}: no such file")
         return Other(name, read_submission(Path(name)))
     from forge.generate.pysource import GenerationError
-    from forge.generate.render import generate  # imports more than judging needs
+    from forge.generate.render import also_for, generate  # imports more than judging needs
 
+    entry = own_entry(plan.problem) or plan.problem
     try:
-        return Other(name, generate(own_entry(plan.problem) or plan.problem, name).text.encode())
+        return Other(name, generate(entry, name, also=also_for(entry, name, plan.device.arch)).text.encode())
     except GenerationError as error:
         raise UsageError(f"--against {name}: {error}") from None
 

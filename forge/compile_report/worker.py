@@ -14,6 +14,7 @@ Reads a request from standard input, writes one JSON document a line to the file
 from __future__ import annotations
 
 import ast
+import dataclasses
 import gc
 import importlib
 import json
@@ -64,7 +65,7 @@ class Checker:
     def compiled(self, *, src: Any, metadata: Any, metadata_group: Any, times: Any, cache_hit: bool) -> None:
         constants = {src.fn.arg_names[path[0]]: value for path, value in src.constants.items() if len(path) == 1}
         self.fresh = {
-            "constants": {k: _shown(v) for k, v in constants.items()},
+            "constants": {k: _shown(v) for name, value in constants.items() for k, v in _parts(name, value).items()},
             "compile_s": None if cache_hit else times.total / 1e6,
         }
 
@@ -208,6 +209,11 @@ def launched_names(path: str) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript) and isinstance(node.func.value, ast.Name)
     }
+
+
+def _parts(name: str, value: Any) -> dict[str, Any]:
+    """A compile-time argument; of one that is an object, its fields."""
+    return vars(value) if dataclasses.is_dataclass(value) else {name: value}
 
 
 def _shown(value: Any) -> str:

@@ -410,9 +410,8 @@ def bundle_python(root: Path, variant: str, also: str | None = None) -> Bundle:
     branches = []
     for bundler, modules in zip(bundlers, used):
         own = [m for m in modules if m.path not in of_both]
-        its_imports = [i for i in bundler.imports_of(own) if (i.bound, i.target) not in known]
-        merged = tuple(merged_imports(its_imports, set()))
-        branches.append(Branch(merged, bundler.sections_of(own, first.variant)))
+        own_imports = [i for i in bundler.imports_of(own) if (i.bound, i.target) not in known]
+        branches.append(Branch(tuple(merged_imports(own_imports, set())), bundler.sections_of(own, first.variant)))
     return Bundle(
         first.variant.head,
         tuple(merged_imports(on_top, future)),

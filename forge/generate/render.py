@@ -110,6 +110,14 @@ def also_variant(entry: ProblemEntry, variant: Variant, also: str, root: Path = 
     return Variant(variant.name, path)
 
 
+def also_for(entry: ProblemEntry, variant_name: str | None, arch: str, root: Path = ROOT) -> str | None:
+    """What generate() is to be asked for so that the variant runs on a GPU of `arch`, if it can."""
+    if arch not in FOLDERS:
+        return None
+    variant = pick_variant(entry, variant_name, root)
+    return arch if (root / "kernels" / entry.stem / FOLDERS[arch] / f"{variant.name}.py").is_file() else None
+
+
 def generate(
     entry: ProblemEntry, variant_name: str | None = None, root: Path = ROOT, also: str | None = None
 ) -> Submission:

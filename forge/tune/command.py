@@ -18,9 +18,9 @@ from typing import Any
 
 from forge.console import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, number, terminated
 from forge.device import NAMES as DEVICE_NAMES
-from forge.device import resolve
+from forge.device import Device, resolve
 from forge.generate.pysource import GenerationError
-from forge.generate.render import Submission, generate
+from forge.generate.render import Submission, also_for, generate, pick_variant
 from forge.generate.tuning import NewRow, Table, read_table, table_path, with_rows
 from forge.judge import compilers
 from forge.judge.evaluate import make_pool
@@ -84,19 +84,26 @@ def _main(args: argparse.Namespace, root: Path) -> int:
     if args.minutes is not None and args.minutes < 0 or args.timeout <= 0:
         raise UsageError("--minutes must not be negative, and --timeout more than 0 seconds")
     problem = find_problem(args.problem, root)
-    submission = generate(problem, args.variant, root)
-    name = submission.variant.name
-    path = table_path(submission.variant.path)
-    if not submission.variant.path.endswith(".py") or not (root / path).is_file():
-        raise TuningError(f"{submission.variant.path}: has no Python tuning table {path}, so there is nothing to tune")
+    name = pick_variant(problem, args.variant, root).name
     log_path = args.trials_log or Path(f"tune-{problem.name}-{name}.jsonl")
-    sources = digest_of_sources(submission, path)
+    device: Device | None = None
     if args.minutes == 0:
         setting = latest_setting(log_path, problem.name, name)
+        arch = setting.arch
+    else:
+        device = resolve(args.device, problem.arch or STAND_IN_ARCH)
+        arch = device.arch
+    submission = generate(problem, args.variant, root, also_for(problem, args.variant, arch, root))
+    variant = submission.also or submission.variant  # whose table is tuned
+    path = table_path(variant.path)
+    if not variant.path.endswith(".py") or not (root / path).is_file():
+        raise TuningError(f"{variant.path}: has no Python tuning table {path}, so there is nothing to tune")
+    sources = digest_of_sources(submission, path)
+    if device is None:
         plan = None
         cases = list(dict.fromkeys(spec for spec, _ in TrialsLog(log_path, setting).trials))
     else:
-        plan = make_plan(args, problem, submission.text.encode())
+        plan = make_plan(args, problem, submission.text.encode(), device)
         setting = setting_of(problem, name, sources, plan)
         cases = [case.spec for case in plan.cases]
         table = read_table(root, path, plan.device.arch)
@@ -123,8 +130,7 @@ def _others(log: TrialsLog) -> str:
     return f" ({log.others} of other sources, devices or versions do not count)" if log.others else ""
 
 
-def make_plan(args: argparse.Namespace, problem: Problem, submission: bytes) -> EvalPlan:
-    device = resolve(args.device, problem.arch or STAND_IN_ARCH)
+def make_plan(args: argparse.Namespace, problem: Problem, submission: bytes, device: Device) -> EvalPlan:
     compilers.take(args.triton, problem, device, submission)
     harness, _ = choose_harness(problem, None)
     cases, not_official = cases_to_run(problem, harness, "test" if args.tests else "benchmark", args)

@@ -5,12 +5,12 @@
 // a token, then sums what came back. docs/kernels/all2all.md has the protocol, its safety argument and the layouts.
 //
 // A wave works on one chunk of a token at a time. "Piece": 16 bytes, 8 elements, what a lane moves at once.
+//
+// The same on every GPU: what differs, waves and memory, is included ahead of this, as in all2all_gfx942.hip.
 #pragma once
 
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
-
-#include "all2all_memory.h"
 
 constexpr int MAX_RANKS = 8;
 constexpr int MAX_EXPERTS_PER_TOKEN = 32;  // a lane each
@@ -22,7 +22,7 @@ constexpr int COUNT_BITS = 8;    // of a flag: how many experts; above them the 
 // Pieces of a chunk at most: 1,024 elements; with tagged words what two registers of 16 bytes a lane hold.
 __host__ __device__ constexpr int chunk_pieces(bool tagged) { return tagged ? 2 * WAVE : 128; }
 
-// What the kernel waits for when it gives up; hip.py has what the heap's alarm calls it.
+// What the kernel waits for when it gives up; all2all_host.py has what the heap's alarm calls it.
 enum Awaited { TOKENS_OF_PEER = 1, SUMS_OF_PEER = 2, EXPERT_IN_RANGE = 3 };
 
 // How a row of `dim` elements is cut into chunks of equal size (the last may be smaller).
@@ -85,12 +85,24 @@ __device__ inline int token_at(const All2AllArgs& a, int source, int position) {
     return t < 0 ? t + a.max_num_tokens : t;
 }
 
+__device__ inline int lowest(u32 mask) { return __ffs(mask) - 1; }
+__device__ inline WaveMask lanes_below(int lane) { return (WaveMask(1) << lane) - 1; }
+__device__ inline float broadcast(float x, int lane) {
+    return __builtin_bit_cast(float, broadcast(__builtin_bit_cast(int, x), lane));
+}
+__device__ inline unsigned char* lane_pointer(unsigned char* p, int lane) {
+    const u64 bits = reinterpret_cast<u64>(p);
+    const u64 low = static_cast<u32>(lane_value(static_cast<int>(bits), lane));
+    const u64 high = static_cast<u32>(lane_value(static_cast<int>(bits >> 32), lane));
+    return reinterpret_cast<unsigned char*>(high << 32 | low);
+}
+
 // A token's expert of this rank: the problem's stand-in multiplies by 1 + rank, in fp16, whichever expert it is.
 __device__ inline __half2 expert(__half2 x, int /*local_expert*/, int rank) {
     return __hmul2(x, __float2half2_rn(static_cast<float>(1 + rank)));
 }
 
-// The same 32 bits. (__half2 is no type that __builtin_bit_cast takes on NVIDIA.)
+// The same 32 bits. (__half2 is no type that __builtin_bit_cast takes with CUDA.)
 __device__ inline __half2 as_half2(u32 bits) {
     __half2 x;
     __builtin_memcpy(&x, &bits, sizeof x);
@@ -136,6 +148,12 @@ struct Sum {
 };
 
 __device__ inline u32 word(Piece v, int j) { return j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w; }
+
+// Not inlined, as raise_alarm().
+[[noreturn]] __attribute__((noinline)) __device__ inline void refuse_expert(Patience patience, int epoch) {
+    give_up(patience, alarm_word(EXPERT_IN_RANGE, -1, epoch),
+            [] { printf("all2all, assertion failed: an expert's number is not 0 ... num_experts - 1\n"); });
+}
 
 // A bounded wait: check() between two polls raises the alarm once the time is up. It looks at the clock now and then
 // only: reading it takes longer than a poll.
@@ -225,8 +243,7 @@ struct All2All {
         }
         // By the whole wave: lanes that trap alone would do so only when the others have come to an end.
         if (lanes_where(lane < a.k && static_cast<u32>(r.owner) >= static_cast<u32>(a.world_size)) != 0)
-            give_up(a.patience, EXPERT_IN_RANGE, -1, a.epoch,
-                    [] { printf("all2all, assertion failed: an expert's number is not 0 ... num_experts - 1\n"); });
+            refuse_expert(a.patience, a.epoch);
         for (int d = 0; d < a.world_size; d++) {
             const WaveMask here = lanes_where(r.owner == d);
             r.owners |= u32(here != 0) << d;

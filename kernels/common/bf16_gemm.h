@@ -1,11 +1,8 @@
 // One output tile of a product of bf16 matrices, both with contiguous k: sum[m, n] = sum over k of a[m, k] * w[n, k],
-// in fp32. For gfx942 and, through the other half of the bf16_mma_*.h pair, for NVIDIA's sm_90a.
+// in fp32. Here is what is the same on every GPU; include the header of one, bf16_gemm_gfx942.h say, which takes this in.
 //
-// k passes through LDS in stages. How they get there is gemm_tile() in bf16_loop_gfx942.h and bf16_loop_sm90.h.
+// k passes through LDS in stages. How they get there is gemm_tile() of that header.
 #pragma once
-
-#include "bf16_mma_gfx942.h"
-#include "bf16_mma_sm90.h"
 
 // Output tile of a workgroup and its division among waves. PER_CU: workgroups meant to share a CU.
 template <int BM_, int BN_, int WAVES_M_, int WAVES_N_, int PER_CU_>
@@ -92,6 +89,3 @@ struct Bf16Sum8 {
         return u32x4{pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7])};
     }
 };
-
-#include "bf16_loop_gfx942.h"
-#include "bf16_loop_sm90.h"

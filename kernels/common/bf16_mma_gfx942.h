@@ -1,10 +1,8 @@
 // What bf16_gemm.h needs to know of gfx942: bounded loads, the matrix instruction and its registers, the way of a
-// result to whole rows, memory that workgroups of one launch share. bf16_mma_sm90.h has the same names for NVIDIA.
+// result to whole rows, memory that workgroups of one launch share.
 #pragma once
 
 #include "gfx942.h"
-
-#ifndef __NVCC__
 
 constexpr int LDS_OF_CU = 65536;  // bytes
 constexpr int STAGE_K = 32;       // k of a stage
@@ -314,5 +312,3 @@ struct WaveTile {
                 for (int q = 0; q < 4; ++q) f(fm, fn, q, (((fm * FN + fn) * 4 + q) * threads + thread) * 16);
     }
 };
-
-#endif

@@ -1,7 +1,5 @@
 """Triton kernels compiled once for a shape and launched without Triton's per-call search for the compiled kernel."""
 
-import torch
-
 
 def compile_kernel(kernel, arguments, **options):
     """The CompiledKernel for these arguments, all of the kernel's, in order, constexprs included.
@@ -20,21 +18,3 @@ def bound_to_grid(compiled, n_workgroups):
     if compiled is None:
         return lambda *arguments: None
     return compiled[(n_workgroups, 1, 1)]
-
-
-def pointer(x):
-    """A launch's argument for a tensor: on NVIDIA its address, which spares the launcher several us of looking at
-    tensors. On AMD the tensor: an emulated device checks what a kernel reads against it."""
-    return x if torch.version.hip else x.data_ptr()
-
-
-class MemoryAt:
-    """What a descriptor asks of a tensor, for bf16 memory that is not torch's."""
-
-    dtype = torch.bfloat16
-
-    def __init__(self, address):
-        self.address = address
-
-    def data_ptr(self):
-        return self.address

@@ -6,7 +6,7 @@ import triton.language as tl
 
 from kernels.common.tensor_checks import check_tensor
 
-FP8_TYPES = (torch.float8_e4m3fnuz, torch.float8_e4m3fn)  # CDNA3's own; OCP's, of CDNA4 and NVIDIA
+FP8_TYPES = (torch.float8_e4m3fnuz, torch.float8_e4m3fn)  # CDNA3's own; OCP's
 
 
 @triton.jit

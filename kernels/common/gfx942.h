@@ -1,8 +1,6 @@
 // What HIP kernels for gfx942 share: register vectors, buffer access, byte transposition, rounding to bf16.
 #pragma once
 
-#ifndef __NVCC__  // sources that nvcc compiles as well include this
-
 typedef unsigned int u32;
 typedef u32 u32x2 __attribute__((ext_vector_type(2)));
 typedef u32 u32x4 __attribute__((ext_vector_type(4)));
@@ -51,5 +49,3 @@ __device__ inline u32 pack_bf16(float low, float high) {
 
 // Orders LDS accesses of the lanes of one wave: hardware executes them in order, the compiler must not reorder them.
 __device__ inline void wave_lds_fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront"); }
-
-#endif

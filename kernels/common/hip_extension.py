@@ -100,7 +100,7 @@ PyObject* call(const char* name, R (*function)(A...), PyObject* const* given, Py
 def load_extension(name: str, source: str, functions: list[str], arch: str = "gfx942") -> ModuleType:
     """A module with `functions`, which `source` (HIP, from hip_source) defines as `void f(int64_t x, int n) {`.
 
-    arch: what an AMD build is for, several joined by semicolons; an NVIDIA one is for the machine's GPU. Every rank
+    arch: what an AMD build is for, several joined by semicolons; a CUDA one is for the machine's GPU. Every rank
     may call this at once: one builds, the others wait and find it built. A lock that a killed build left behind is
     removed, not waited for.
     """

@@ -4,7 +4,17 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common.peer_signals import stores_complete
+ON_AMD = tl.constexpr(torch.version.hip is not None)
+
+
+@triton.jit
+def workgroup_stores_complete():
+    """By the whole workgroup. On AMD a barrier alone does not wait for stores under way: each wave waits for its own."""
+    if ON_AMD:
+        tl.inline_asm_elementwise(
+            "s_waitcnt vmcnt(0)\n\ts_mov_b32 $0, 0", "=s", [], dtype=tl.int32, is_pure=False, pack=1
+        )
+    tl.debug_barrier()
 
 
 @triton.jit
@@ -13,30 +23,32 @@ def store_sum_of_slices(
     c_ptr,
     partial_ptr,  # fp32 [SPLIT_K][slice_elements], unused where SPLIT_K is 1
     arrived_ptr,  # int32 [tiles], zero between launches
-    offset,  # of the tile's elements in c and in a slice of partial
+    offset,  # of the tile's elements in a slice of partial
     inside,  # which of them to store
     slice_elements,
     tile,
     part,  # which slice this is
     SPLIT_K: tl.constexpr,
+    c_offset=None,  # of them in c, where that is laid out otherwise
 ):
     """Stores acc to c, or, of SPLIT_K slices, their sum once the last one has arrived.
 
     That adds all in slice order, so the result does not depend on who is last.
     """
+    c = c_ptr + (offset if c_offset is None else c_offset)
     if SPLIT_K == 1:
-        tl.store(c_ptr + offset, acc.to(c_ptr.dtype.element_ty), mask=inside)
+        tl.store(c, acc.to(c_ptr.dtype.element_ty), mask=inside)
     else:
         # Write-through, so that workgroups on other XCDs find the partial sums in memory.
         tl.store(partial_ptr + part * slice_elements + offset, acc, mask=inside, cache_modifier=".wt")
-        stores_complete()
+        workgroup_stores_complete()
         if tl.atomic_add(arrived_ptr + tile, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1:
             tl.debug_barrier()
             total = tl.zeros_like(acc)
             # The atomic has dropped what this CU and XCD had cached. A ".cv" load would wait for the one before it.
             for other in range(SPLIT_K):
                 total += tl.load(partial_ptr + other * slice_elements + offset, mask=inside, other=0.0)
-            tl.store(c_ptr + offset, total.to(c_ptr.dtype.element_ty), mask=inside)
+            tl.store(c, total.to(c_ptr.dtype.element_ty), mask=inside)
             tl.store(arrived_ptr + tile, 0)
 
 

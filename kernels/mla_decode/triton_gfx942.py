@@ -20,9 +20,8 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common.gemm_tiles import sum_of_slices
 from kernels.common.launch_options import launch_options, power_of_two_divisor
-from kernels.common.split_k import split_k_workspace
+from kernels.common.split_k import split_k_workspace, store_sum_of_slices
 from kernels.common.tensor_checks import check_on_gpu, check_tensor
 from kernels.common.workgroup_order import xcd_contiguous
 from kernels.mla_decode.triton_gfx942_tuning import DEFAULT, TUNING
@@ -37,7 +36,7 @@ def linear_kernel(
     a_ptr,  # bf16 [M][K]
     w_ptr,  # bf16 [N][K]
     c_ptr,  # bf16 [M][..], rows c_stride apart
-    partial_ptr,  # fp32 [tiles][SPLIT_K][BLOCK_M][BLOCK_N], unused where SPLIT_K is 1
+    partial_ptr,  # fp32 [SPLIT_K][M][N], unused where SPLIT_K is 1
     arrived_ptr,  # int32 [tiles], zero between launches
     M,
     c_stride,
@@ -71,12 +70,10 @@ def linear_kernel(
             x = tl.load(a + k, mask=k + rk[None, :] < K, other=0.0)
             acc = tl.dot(x, tl.load(w + k, mask=k + rk[:, None] < K, other=0.0), acc)
 
-    finished = True
-    if SPLIT_K > 1:
-        acc, finished = sum_of_slices(acc, partial_ptr, arrived_ptr, tile, part, SPLIT_K, BLOCK_M, BLOCK_N)
-    if finished:
-        inside = (rm[:, None] < M) & (rn[None, :] < N)
-        tl.store(c_ptr + rm.to(tl.int64)[:, None] * c_stride + rn[None, :], acc.to(tl.bfloat16), mask=inside)
+    inside = (rm[:, None] < M) & (rn[None, :] < N)
+    offset = rm[:, None] * N + rn[None, :]
+    c_offset = rm.to(tl.int64)[:, None] * c_stride + rn[None, :]
+    store_sum_of_slices(acc, c_ptr, partial_ptr, arrived_ptr, offset, inside, M * N, tile, part, SPLIT_K, c_offset)
 
 
 @triton.jit
@@ -314,7 +311,7 @@ def linear(a, w, c, split_k, config):
     n_tiles = triton.cdiv(m, block_m) * triton.cdiv(n, block_n)
     partial = arrived = a  # not touched
     if split_k > 1:
-        partial, arrived = split_k_workspace(a.device, n_tiles * split_k * block_m * block_n, n_tiles)
+        partial, arrived = split_k_workspace(a.device, split_k * m * n, n_tiles)
     linear_kernel[(n_tiles * split_k,)](
         a,
         w,

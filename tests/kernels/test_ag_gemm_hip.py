@@ -79,17 +79,17 @@ def test_the_tuner_begins_at_the_tile_that_the_model_chose() -> None:
     the tuner changes one column at a time."""
     import torch
 
-    from kernels.ag_gemm.hip_tuning import DEFAULT, SPACE
+    from kernels.ag_gemm.hip_gfx942_tuning import DEFAULT, SPACE
+    from kernels.common.gemm_card_gfx942 import MI300X
     from kernels.common.gemm_inputs import input_key
     from kernels.common.hip_gemm_plan import HipGemmPlan, row_of_plan
 
     a, w = (torch.empty(rows, 4096, dtype=torch.bfloat16, device="meta") for rows in (320, 1000))
-    plan = HipGemmPlan(SimpleNamespace(world_size=2), 640, 320, w, {}, DEFAULT)
+    plan = HipGemmPlan(SimpleNamespace(world_size=2), 640, 320, w, {}, DEFAULT, MI300X)
     row = row_of_plan({input_key(a, w, None): plan}, (a, w, None))
-    space = SPACE[plan.table_key[0]]
-    assert row["BLOCK_M"] == plan.block_m in space["BLOCK_M"] and row["BLOCK_N"] == plan.block_n in space["BLOCK_N"]
+    assert row["BLOCK_M"] == plan.block_m in SPACE["BLOCK_M"] and row["BLOCK_N"] == plan.block_n in SPACE["BLOCK_N"]
     assert row.keys() == DEFAULT.keys() and row["SPLIT_K"] == plan.split_k > 1 and row["GROUP_M"] == DEFAULT["GROUP_M"]
-    again = HipGemmPlan(SimpleNamespace(world_size=2), 640, 320, w, {plan.table_key: row}, DEFAULT)
+    again = HipGemmPlan(SimpleNamespace(world_size=2), 640, 320, w, {plan.table_key: row}, DEFAULT, MI300X)
     assert (again.block_m, again.block_n, again.split_k) == (plan.block_m, plan.block_n, plan.split_k)
 
 

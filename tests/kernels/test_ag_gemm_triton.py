@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,29 +61,6 @@ def test_a_missing_push_is_noticed(submission: Path, tmp_path: Path) -> None:
     broken = altered(submission, tmp_path, {before: "inside = begin + at < size - 1\n"})
     case = {"m": 64, "n": 64, "k": 64, "bias": True, "calls": 2, "row": TINY}
     assert errors_of(PROBLEM, broken, 2, [case]) == [float("inf")]
-
-
-def test_ranks_meet_after_compiling_where_the_region_is_there() -> None:
-    """Of a plan whose region another plan has made: a rank that compiled faster shall not wait in its kernel."""
-    from kernels.ag_gemm.triton import PortablePlan
-
-    class Heap:
-        steps: list[str] = []
-
-        def region(self, key: Any, size_bytes: int) -> SimpleNamespace:
-            self.steps.append("region")
-            return SimpleNamespace(addresses=(4096, 8192))
-
-        def name_waits(self, names: dict[int, str]) -> None:
-            pass
-
-        def agree(self, purpose: str) -> None:
-            self.steps.append("meet")
-
-    plan = PortablePlan.__new__(PortablePlan)
-    plan.heap, plan.rank, plan.rows, plan.k, plan.slot_bytes = Heap(), 1, 8, 8, 4096
-    plan.make_region("ag_gemm", 2)
-    assert plan.heap.steps == ["region", "meet"]
 
 
 def test_checks_find_nothing(submission: Path) -> None:

@@ -12,7 +12,7 @@ import torch
 import cdna
 from cdna import checks
 from cdna.program import Program
-from kernels.common.gemm_choice import GEMM_TILES, IN_TURN
+from kernels.common.sm90.gemm_card import H200, IN_TURN
 from tests.support import bf16_gemm_hip as hip
 from tests.support.fp8_mm_hip import resources
 from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
@@ -78,14 +78,15 @@ def test_registers_and_lds_allow_the_workgroups_that_a_tile_counts_on(text: str,
     assert value["group_segment_fixed_size"] * tile.per_cu <= 65536
 
 
-GEMM_RS, AG_GEMM = hip.ROOT / "kernels/gemm_rs/gemm_rs_kernel.hip", hip.ROOT / "kernels/ag_gemm/ag_gemm_kernel.hip"
-N_TILES, N_IN_TURN = len(GEMM_TILES["sm_90"]), len(IN_TURN["sm_90"])
+GEMM = hip.SOURCE.parent / "sm90/bf16_gemm.hip"
+GEMM_RS, AG_GEMM = hip.ROOT / "kernels/gemm_rs/sm90/gemm_rs.hip", hip.ROOT / "kernels/ag_gemm/sm90/ag_gemm.hip"
+N_TILES, N_IN_TURN = len(H200.tiles), len(IN_TURN)
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 @pytest.mark.parametrize(
     ("source", "n_kernels"),
-    [(hip.SOURCE, N_TILES + N_IN_TURN), (GEMM_RS, N_TILES + N_IN_TURN), (AG_GEMM, N_TILES)],
+    [(GEMM, N_TILES + N_IN_TURN), (GEMM_RS, N_TILES + N_IN_TURN), (AG_GEMM, N_TILES)],
     ids=["gemm", "gemm-rs", "ag-gemm"],
 )
 def test_hoppers_loops_wait_for_no_product_and_do_not_spill(source: Path, n_kernels: int, tmp_path: Path) -> None:

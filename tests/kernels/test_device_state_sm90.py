@@ -25,7 +25,6 @@ static cudaError_t cudaFuncSetAttribute(const void*, int, int) {
 }
 static cudaError_t cudaDeviceGetAttribute(int* value, int, int device) { return *value = 100 + device, cudaSuccess; }
 
-#define __NVCC__
 #include "device_state.h"
 
 int main() {

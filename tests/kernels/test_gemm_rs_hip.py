@@ -105,7 +105,7 @@ def test_the_tuner_begins_at_the_tile_that_the_model_chose(submission: Path) -> 
     """For a shape that the table does not have, as in test_ag_gemm_hip.py."""
     module = runpy.run_path(str(submission))
     a, w = (torch.empty(rows, 4096, dtype=torch.bfloat16, device="meta") for rows in (640, 1000))
-    plan = module["HipGemmPlan"](SimpleNamespace(world_size=2), 640, 320, w, {}, module["DEFAULT"])
+    plan = module["HipGemmPlan"](SimpleNamespace(world_size=2), 640, 320, w, {}, module["DEFAULT"], module["MI300X"])
     module["_plans"][module["input_key"](a, w, None)] = plan
     row = module["tuning_row"]((a, w, None))
     assert (row["BLOCK_M"], row["BLOCK_N"], row["SPLIT_K"]) == (plan.block_m, plan.block_n, plan.split_k)

@@ -40,7 +40,7 @@ def stress(problem: str, path: Path, *options: str) -> str:
 @pytest.mark.gpu
 @pytest.mark.timeout(BUILD_S + 60)
 def test_fp8_mm(tmp_path: Path) -> None:
-    path = generate("amd-fp8-mm", "triton", tmp_path)
+    path = generate("amd-fp8-mm", "triton", tmp_path, "--also", "sm_90")
     done = run_command("test", "amd-fp8-mm", "--submission", path, cwd=tmp_path, timeout=BUILD_S)
     assert done.returncode == 0 and "pass: 11 of 11 cases" in done.stdout, done.stdout + done.stderr
 
@@ -49,7 +49,7 @@ def test_fp8_mm(tmp_path: Path) -> None:
 @pytest.mark.timeout(BUILD_S + 60)
 @pytest.mark.parametrize(("problem", "variant"), DISTRIBUTED)
 def test_leaderboard_cases(problem: str, variant: str, tmp_path: Path) -> None:
-    path = generate(problem, variant, tmp_path)
+    path = generate(problem, variant, tmp_path, "--also", "sm_90")
     words = ["test", problem, "--submission", str(path), "--world-size", str(n_ranks())]
     done = run_command(*words, cwd=tmp_path, timeout=BUILD_S)
     assert done.returncode == 0 and "\npass: " in done.stdout, done.stdout + done.stderr
@@ -60,7 +60,7 @@ def test_leaderboard_cases(problem: str, variant: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("problem", "variant"), DISTRIBUTED)
 def test_calls_without_a_barrier(problem: str, variant: str, tmp_path: Path) -> None:
     """Of two ranks that share a GPU where there is one only. Large shapes are among them: tiles in turn on Hopper."""
-    path = generate(problem, variant, tmp_path)
+    path = generate(problem, variant, tmp_path, "--also", "sm_90")
     ranks = max(2, n_ranks())
     said = stress(problem, path, "--ranks", str(ranks), "--calls", "600", "--inputs", "3")
     assert f" calls on each of {ranks} ranks" in said and "WRONG" not in said, said
@@ -70,7 +70,7 @@ def test_calls_without_a_barrier(problem: str, variant: str, tmp_path: Path) -> 
 @pytest.mark.timeout(BUILD_S + 60)
 @pytest.mark.parametrize(("problem", "variant"), DISTRIBUTED)
 def test_a_killed_rank_is_named(problem: str, variant: str, tmp_path: Path) -> None:
-    path = generate(problem, variant, tmp_path)
+    path = generate(problem, variant, tmp_path, "--also", "sm_90")
     said = stress(problem, path, "--ranks", str(n_ranks()), "--calls", "400", "--inputs", "2", "--kill")
     assert f"for rank {n_ranks() - 1} (" in said, said
 

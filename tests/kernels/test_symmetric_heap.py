@@ -78,7 +78,7 @@ def test_a_rank_that_never_comes_is_named_by_those_that_wait(hip_kernels: tuple[
     assert done.stdout.count("symmetric heap") == 2, done.stdout
     told = [line for line in done.stderr.splitlines() if line.startswith("symmetric heap: ")]
     assert told == ["symmetric heap: rank 2 waited 0.3 s for rank 1 (wait 2, epoch 1): it never came"], done.stderr
-    assert f"barriers on gfx942: {in_hip}" in done.stderr and "symmetric_heap.h:" in done.stderr, done.stderr
+    assert f"barriers on gfx942: {in_hip}" in done.stderr and "peer_signals_gfx942.h:" in done.stderr, done.stderr
 
 
 def test_a_store_beyond_a_region_is_found() -> None:
@@ -142,7 +142,7 @@ def test_a_limit_that_is_none_is_refused_by_its_name(
         limit()
 
 
-@pytest.mark.parametrize("path", ["symmetric_heap.py", "peer_signals.py", "symmetric_heap.h"])
+@pytest.mark.parametrize("path", ["symmetric_heap.py", "peer_signals_gfx942.py", "symmetric_heap.h"])
 def test_the_leaderboard_takes_the_sources(path: str) -> None:
     assert "stream" not in (ROOT / "kernels" / "common" / path).read_text().lower()
 
@@ -158,7 +158,7 @@ def test_gluon_kernels_for_hopper_can_signal_and_wait(tmp_path: Path) -> None:
             from triton.backends.compiler import GPUTarget
             from triton.experimental import gluon
             from triton.experimental.gluon._runtime import GluonASTSource
-            from kernels.common.peer_signals import signal_add, stores_complete, wait_until_at_least
+            from kernels.common.sm90.peer_signals import signal_add, stores_complete, wait_until_at_least
 
             @gluon.jit
             def kernel(flag, epoch, alarm, timeout_ticks, peer):

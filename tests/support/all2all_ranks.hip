@@ -8,7 +8,7 @@
 #include <cmath>
 #include <random>
 
-#include "all2all_kernel.hip"
+#include "all2all_gfx942.hip"
 #include "hip/check.h"
 
 template <int DIM, bool TAGGED>

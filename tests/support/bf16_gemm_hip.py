@@ -13,7 +13,7 @@ from cdna.program import Program
 from cdna.records import LaunchRecord
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = Path(__file__).with_name("bf16_gemm_kernel.hip")
+SOURCE = Path(__file__).with_name("bf16_gemm_gfx942.hip")
 
 
 class Tile(NamedTuple):

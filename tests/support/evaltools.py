@@ -92,10 +92,19 @@ def write_problem(folder: Path, task: str = TASK, reference: str = REFERENCE) ->
     return folder
 
 
-def generate(problem: str, variant: str, folder: Path) -> Path:
+def generate(problem: str, variant: str, folder: Path, *options: str) -> Path:
     """folder/submission.py, by gen_submission.py."""
     path = folder / "submission.py"
-    command = [sys.executable, str(ROOT / "gen_submission.py"), problem, "--variant", variant, "-o", str(path)]
+    command = [
+        sys.executable,
+        str(ROOT / "gen_submission.py"),
+        problem,
+        "--variant",
+        variant,
+        "-o",
+        str(path),
+        *options,
+    ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return path

@@ -50,16 +50,16 @@ class Row(NamedTuple):
 
 
 def tiles() -> dict[str, Tile]:
-    """The tiles that hip_launch.h offers, by the table's name."""
-    found = _LAUNCH_CASE.findall((FOLDER / "hip_launch.h").read_text())
+    """The tiles that fp8_mm_launch_gfx942.h offers, by the table's name."""
+    found = _LAUNCH_CASE.findall((FOLDER / "fp8_mm_launch_gfx942.h").read_text())
     by_size = {(name or "T{}x{}".format(*sizes[:2])): Tile(*map(int, sizes)) for name, *sizes in found}
     assert len(by_size) == len(found) > 1
     return by_size
 
 
 def table() -> dict[tuple[int, int, int], Row]:
-    """The rows of hip_tuning.h by (m, n, k), DEFAULT under (0, 0, 0)."""
-    text = (FOLDER / "hip_tuning.h").read_text().replace("DEFAULT = {", "\n{").replace("};", "},")
+    """The rows of hip_gfx942_tuning.h by (m, n, k), DEFAULT under (0, 0, 0)."""
+    text = (FOLDER / "hip_gfx942_tuning.h").read_text().replace("DEFAULT = {", "\n{").replace("};", "},")
     known, rows = tiles(), {}
     for m, n, k, tile, split_k, group_rows in _TUNING_ROW.findall(text):
         shape = (int(m), int(n), int(k))
@@ -69,7 +69,7 @@ def table() -> dict[tuple[int, int, int], Row]:
     return rows
 
 
-def assembly(source: Path = FOLDER / "hip.hip") -> str:
+def assembly(source: Path = FOLDER / "hip_gfx942.hip") -> str:
     return find().assembly(HipSource(source, "gfx942", ("-std=c++20",), tuple(INCLUDES)))
 
 

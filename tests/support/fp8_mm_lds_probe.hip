@@ -1,7 +1,7 @@
 // Writes the LDS addresses that fp8_mm_kernel uses, computed by its own functions: see test_fp8_mm_hip.py.
 #include <hip/hip_runtime.h>
 
-#include "hip_kernel.h"
+#include "fp8_mm_kernel_gfx942.h"
 
 // out[i][thread], i < 4: where a thread writes its four granules of a tile's operand
 template <int ROWS, int THREADS>

@@ -2,8 +2,6 @@
 // GPU, from case to case. Host code; "static", for what two builds in one process have asked is not the same.
 #pragma once
 
-#ifdef __NVCC__
-
 #include <map>
 #include <mutex>
 #include <utility>
@@ -32,5 +30,3 @@ static int processor_count() {
     cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, current_device());
     return count;
 }
-
-#endif

@@ -1,0 +1,26 @@
+"""One row a shape of amd-ag-gemm on gfx942; M is of all ranks, N of one.
+
+By reasoning and the compile report, no MI300X was at hand. The largest tile that still makes about a tile a compute unit,
+of those that do not spill; SPLIT_K where M = 64 leaves too few; 56 senders, eight a peer, as published solutions use.
+SENDERS: workgroups in all. PUSH: elements a turn. BAND: row tiles of a peer that are taken together. MFMA: the
+instruction's rows.
+"""
+
+# fmt: off
+DEFAULT = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "BAND": 2, "SPLIT_K": 1, "SENDERS":  56, "PUSH": 8192, "MFMA": 16, "num_warps": 8, "num_stages": 2}
+
+# What the tuner chooses from.
+SPACE = {
+    "BLOCK_M": [64, 128, 256], "BLOCK_N": [32, 64, 128, 256], "BLOCK_K": [32, 64, 128], "SPLIT_K": [1, 2, 4, 8],
+    "SENDERS": [28, 56, 112], "PUSH": [4096, 8192, 16384], "BAND": [1, 2, 4], "MFMA": [16, 32], "num_warps": [4, 8],
+}
+
+TUNING = {
+    # M     N     K    benchmarks
+    (  64, 2304, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 8, "SENDERS":  32, "PUSH": 16384, "MFMA": 16, "num_warps": 4, "num_stages": 2},
+    ( 512, 1536, 4096): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 1, "SENDERS":  56, "PUSH": 16384, "MFMA": 16, "num_warps": 4, "num_stages": 2},
+    (2048,  360, 2880): {"BLOCK_M":  64, "BLOCK_N":  32, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 1, "SENDERS":  56, "PUSH": 16384, "MFMA": 16, "num_warps": 4, "num_stages": 2},
+    (4096,  512, 4096): {"BLOCK_M": 128, "BLOCK_N":  64, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 1, "SENDERS":  56, "PUSH": 16384, "MFMA": 16, "num_warps": 4, "num_stages": 2},
+    (8192, 1792, 4096): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 1, "SENDERS":  56, "PUSH": 16384, "MFMA": 16, "num_warps": 8, "num_stages": 2},
+    (8192, 3696, 8192): {"BLOCK_M": 256, "BLOCK_N": 256, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 1, "SENDERS":  56, "PUSH": 16384, "MFMA": 16, "num_warps": 8, "num_stages": 2},
+}

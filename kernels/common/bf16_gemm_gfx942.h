@@ -1,0 +1,111 @@
+// The main loop of bf16_gemm.h on gfx942. Two LDS buffers in turn. A cache line holds 64 k of a row, so a pair of stages is
+// loaded at once, into registers, and each half of it stored to LDS when its buffer is free. docs/kernels/bf16_gemm.md has
+// the schedule and its cost.
+#pragma once
+
+#include "bf16_mma_gfx942.h"
+
+#include "bf16_gemm.h"
+
+// Where chunk c (8 k) of row r lies in a stage. Two rows fill the 32 banks once; chunks are permuted by an XOR so that
+// 8 consecutive rows' same chunk do so as well. So neither writes (2 rows a go) nor reads (8 rows) meet in a bank.
+__device__ inline constexpr int stage_offset(int r, int c) {
+    return (r >> 1) * 128 + ((r & 1) * 4 + (c ^ (r >> 1 & 3))) * 16;
+}
+
+// Moves one operand's rows from memory to LDS: 4 lanes a row, 16 bytes a lane.
+template <int ROWS, int THREADS>
+struct PairLoader {
+    static constexpr int PER_PASS = THREADS / 4, PASSES = ROWS / PER_PASS;
+    static_assert(ROWS % PER_PASS == 0 && PER_PASS % 8 == 0);
+
+    RowReader reader;
+    u32 at[PASSES];
+    int lds_at, chunk_k;
+
+    // rows: [.., k] from base; the first n_rows of them are read, further ones are zeros.
+    __device__ PairLoader(const unsigned short* base, int n_rows, int k, int thread)
+        : reader(base, uniform(2u * k * min(max(n_rows, 0), ROWS))) {
+        const int row = thread / 4, chunk = thread % 4;
+        chunk_k = chunk * 8;
+        lds_at = stage_offset(row, chunk);
+#pragma unroll
+        for (int p = 0; p < PASSES; ++p) at[p] = 2u * ((row + p * PER_PASS) * k + chunk_k);
+    }
+
+    // The pair of stages from k on; what lies at or past last_k is 0. Both halves of a cache line in turn.
+    __device__ void load(u32x4 (&words)[2][PASSES], int k, int last_k) const {
+        const bool inside[2] = {k < last_k - chunk_k, k < last_k - 32 - chunk_k};
+        const u32 k_bytes = k < last_k ? 2u * k : 0;
+#pragma unroll
+        for (int p = 0; p < PASSES; ++p)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                words[half][p] = reader.read(inside[half] ? at[p] + half * 64 : RowReader::OUTSIDE, k_bytes);
+    }
+
+    __device__ void store(const u32x4 (&words)[PASSES], unsigned char* stage) const {
+#pragma unroll
+        for (int p = 0; p < PASSES; ++p)
+            *reinterpret_cast<u32x4*>(stage + lds_at + stage_offset(p * PER_PASS, 0)) = words[p];
+    }
+};
+
+// sum += a * w. a_ready() is called before the first access to a. lds: T::LDS_BYTES; free for use once the workgroup passed
+// a barrier afterwards.
+template <class T, class F>
+__device__ void gemm_tile(typename T::Wave::Sum& sum, const TileInputs& inputs, unsigned char* lds, const Place& place,
+                          F&& a_ready) {
+    using Wave = typename T::Wave;
+    const int first_k = inputs.first_k, last_k = inputs.last_k;
+    constexpr int W_AT = T::BM * STAGE_K * 2;  // in a stage, behind a
+    const PairLoader<T::BM, T::THREADS> load_a(inputs.a, inputs.a_rows, inputs.k, place.thread);
+    const PairLoader<T::BN, T::THREADS> load_w(inputs.w, inputs.w_rows, inputs.k, place.thread);
+    u32x4 a_words[2][load_a.PASSES], w_words[2][load_w.PASSES];
+
+    const int row = Wave::fragment_row(place.lane);
+    const int a_row = place.wave / T::WAVES_N * T::WM + row, w_row = place.wave % T::WAVES_N * T::WN + row;
+    int a_at[2], w_at[2];
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+        a_at[step] = stage_offset(a_row, Wave::fragment_chunk(place.lane, step));
+        w_at[step] = W_AT + stage_offset(w_row, Wave::fragment_chunk(place.lane, step));
+    }
+    typename Wave::Fragments fragments[2];
+    auto read = [&](int step, unsigned char* stage) {
+        Wave::template read<stage_offset(Wave::SUB, 0)>(fragments[step], stage + a_at[step], stage + w_at[step]);
+    };
+    unsigned char* const stages[2] = {lds, lds + T::STAGE_BYTES};
+    // One stage. On entry the fragments of its first 16 k are on their way from LDS. First half: matrix work on these;
+    // the next stage's chunks go to the other buffer. Then that buffer is complete. Second half: its first fragments
+    // are fetched, and if the next pair's registers are free, its loads are sent.
+    auto run_stage = [&]<int STAGE>(int next_k) {
+        read(1, stages[STAGE]);
+        Wave::multiply(sum, fragments[0]);
+        load_a.store(a_words[1 - STAGE], stages[1 - STAGE]);
+        load_w.store(w_words[1 - STAGE], stages[1 - STAGE] + W_AT);
+        Wave::template schedule_writes<load_a.PASSES + load_w.PASSES>();
+        Wave::pin(sum);
+        lds_barrier();
+        read(0, stages[1 - STAGE]);
+        if constexpr (STAGE == 0) {
+            load_w.load(w_words, next_k, last_k);
+            load_a.load(a_words, next_k, last_k);
+        }
+        Wave::multiply(sum, fragments[1]);
+        Wave::template schedule_loads<STAGE == 0 ? 2 * (load_a.PASSES + load_w.PASSES) : 0>();
+        Wave::pin(sum);
+    };
+
+    load_w.load(w_words, first_k, last_k);
+    a_ready();
+    load_a.load(a_words, first_k, last_k);
+    load_a.store(a_words[0], stages[0]);
+    load_w.store(w_words[0], stages[0] + W_AT);
+    lds_barrier();
+    read(0, stages[0]);
+    for (int at = first_k; at < last_k; at += T::LINE_K) {
+        run_stage.template operator()<0>(at + T::LINE_K);
+        run_stage.template operator()<1>(0);
+    }
+}

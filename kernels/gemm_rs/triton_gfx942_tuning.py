@@ -1,0 +1,26 @@
+"""One row a shape of amd-gemm-rs on gfx942: (m, n, k of a rank).
+
+Chosen by the emulated device's time model (docs/kernels/gemm_rs.md), not measured: no MI300X was at hand.
+SUM_ROWS: rows that an adder adds. MFMA: the matrix instruction's rows.
+"""
+
+# fmt: off
+# What a shape outside the table begins with; fitted() in triton_gfx942.py says what becomes of it.
+DEFAULT = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K":  64, "GROUP_M":  4, "SPLIT_K": 1, "SUM_ROWS": 32, "MFMA": 16, "num_warps": 8, "num_stages": 2}
+
+# What the tuner chooses from.
+SPACE = {
+    "BLOCK_M": [64, 128, 256], "BLOCK_N": [64, 128, 256], "BLOCK_K": [32, 64, 128], "GROUP_M": [2, 4, 8],
+    "SPLIT_K": [1, 2, 4], "SUM_ROWS": [8, 16, 32, 64, 128], "MFMA": [16, 32], "num_warps": [4, 8],
+    "num_stages": [2, 3, 4],
+}
+
+TUNING = {
+    # m     n     k
+    (  64, 7168, 2304): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K":  64, "GROUP_M":  4, "SPLIT_K": 2, "SUM_ROWS":  8, "MFMA": 16, "num_warps": 4, "num_stages": 2},
+    ( 512, 4096, 1536): {"BLOCK_M":  64, "BLOCK_N": 128, "BLOCK_K":  64, "GROUP_M":  4, "SPLIT_K": 1, "SUM_ROWS": 16, "MFMA": 16, "num_warps": 4, "num_stages": 2},
+    (2048, 2880,  360): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K":  64, "GROUP_M":  4, "SPLIT_K": 1, "SUM_ROWS": 32, "MFMA": 16, "num_warps": 4, "num_stages": 2},
+    (4096, 4096,  512): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K":  64, "GROUP_M":  4, "SPLIT_K": 1, "SUM_ROWS": 32, "MFMA": 16, "num_warps": 4, "num_stages": 2},
+    (8192, 4096, 1792): {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K":  64, "GROUP_M":  4, "SPLIT_K": 1, "SUM_ROWS": 32, "MFMA": 16, "num_warps": 8, "num_stages": 2},
+    (8192, 8192, 3696): {"BLOCK_M": 256, "BLOCK_N": 256, "BLOCK_K":  32, "GROUP_M":  4, "SPLIT_K": 1, "SUM_ROWS": 32, "MFMA": 16, "num_warps": 8, "num_stages": 2},
+}
