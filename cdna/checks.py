@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from .build import ENGINE_DIR
 from .errors import CdnaError, KernelFault
 
-# In the order of CheckKind in engine/checks/check.h; "hazard" is static and has no bit there, but comes next.
-KINDS = ("bounds", "wait", "race", "uninitialised", "alignment", "barrier", "deadlock", "unwritten")
-STATIC_KINDS = ("hazard",)
+# The engine's list: in the order of the kinds' bits, each with whether it is part of "all".
+_LIST = re.findall(r'^KIND\(\w+, "(\w+)", ([01])\)$', (ENGINE_DIR / "checks/kinds.h").read_text(), re.MULTILINE)
+KINDS = tuple(name for name, _ in _LIST)
+STATIC_KINDS = ("hazard",)  # without a bit there; comes next
 ALL_KINDS = KINDS + STATIC_KINDS
-ON_DEMAND = frozenset({"unwritten"})  # not part of "all"
+ON_DEMAND = frozenset(name for name, in_all in _LIST if in_all == "0")
 VARIABLE = "CDNA_CHECKS"
 
 

@@ -10,17 +10,12 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum CheckKind : u32 {  // in the order of checks.py's KINDS
-  CHECK_BOUNDS,
-  CHECK_WAIT,
-  CHECK_RACE,
-  CHECK_UNINITIALISED,
-  CHECK_ALIGNMENT,
-  CHECK_BARRIER,
-  CHECK_DEADLOCK,
-  CHECK_UNWRITTEN,
+#define KIND(identifier, name, in_all) CHECK_##identifier,
+enum CheckKind : u32 {
+#include "checks/kinds.h"
   CHECK_KINDS
 };
+#undef KIND
 
 // --- what an instruction touches -------------------------------------------------------------------
 
