@@ -8,8 +8,10 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import TextIO
 
 from forge.commands.columns import aligned
+from forge.generate import kernelguard
 from forge.generate.archs import FOLDERS
 from forge.generate.pysource import GenerationError
 from forge.generate.render import generate, variants_of
@@ -94,8 +96,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.check:
         from forge.compile_report.report import check_submission  # imports more than generating needs
 
-        return check_submission(submission, problem, report)
+        exit_code = check_submission(submission, problem, report)
+        return max(exit_code, guard(submission.text, report))
     return 0
+
+
+def guard(text: str, out: TextIO) -> int:
+    """Print what KernelGuard says; the exit code: 1 of a file that it filters."""
+    if not kernelguard.installed():
+        print("KernelGuard, the leaderboard's filter, is not installed: pip install kernelguard", file=out)
+        return 0
+    found = kernelguard.verdict(text)
+    print("\n".join(found.lines()) or f"KernelGuard: {found.classification}", file=out)
+    return int(found.filtered)
 
 
 def main(argv: list[str] | None = None) -> int:

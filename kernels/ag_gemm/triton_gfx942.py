@@ -255,7 +255,7 @@ def table_key(a, w, ranks):
 
 def row_for(a, w, ranks):
     key = table_key(a, w, ranks)
-    return TUNING.get(key) or adapted_row(DEFAULT, *key, ranks)
+    return TUNING.get(key) or adapted_row(DEFAULT, *key, ranks=ranks)
 
 
 def config_of(row, rows, n, k, ranks, has_bias):
