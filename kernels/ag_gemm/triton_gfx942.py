@@ -254,8 +254,8 @@ def table_key(a, w, ranks):
 
 
 def row_for(a, w, ranks):
-    key = table_key(a, w, ranks)
-    return TUNING.get(key) or adapted_row(DEFAULT, *key, ranks=ranks)
+    m, n, k = key = table_key(a, w, ranks)
+    return TUNING.get(key) or adapted_row(DEFAULT, m, n, k, ranks)
 
 
 def config_of(row, rows, n, k, ranks, has_bias):
