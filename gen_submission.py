@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from forge.console import aligned
+from forge.generate import kernelguard
 from forge.generate.archs import FOLDERS
 from forge.generate.pysource import GenerationError
 from forge.generate.render import generate, variants_of
@@ -109,10 +110,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check(text: str, problem: Problem, out: TextIO, triton: str | None) -> int:
-    """Print what the kernels of a submission's text take of the problem's GPU; the exit code."""
+    """Print what a submission's kernels take of the problem's GPU, and what KernelGuard says; the exit code."""
     from forge.compile_report.check import check_submission  # imports more than generating needs
 
-    return check_submission(text, problem, out, triton)
+    return max(check_submission(text, problem, out, triton), guard(text, out))
 
 
 def read_submission(path: Path) -> str:
@@ -122,6 +123,16 @@ def read_submission(path: Path) -> str:
         raise GenerationError(f"--check-file {path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise GenerationError(f"--check-file {path}: is not UTF-8 text; give a submission.py") from None
+
+
+def guard(text: str, out: TextIO) -> int:
+    """Print what KernelGuard says; the exit code: 1 of a file that it filters."""
+    if not kernelguard.installed():
+        print("KernelGuard, the leaderboard's filter, is not installed: pip install kernelguard", file=out)
+        return 0
+    found = kernelguard.verdict(text)
+    print("\n".join(found.lines()) or f"KernelGuard: {found.classification}", file=out)
+    return int(found.filtered)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from forge.generate import kernelguard
 from forge.generate.submission import refusals
 from forge.judge.plan import EvalPlan
 from forge.task.cases import false_words
@@ -13,7 +14,7 @@ ALWAYS = "time-outs count for each case, lost workers are replaced, ranks get a 
 
 
 def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
-    notes = refusals(plan.submission)
+    notes = [*refusals(plan.submission), *kernelguard.remarks(plan.submission)]
     if plan.not_official:
         notes.append(f"not the leaderboard's cases: {plan.not_official}")
     harness, problem = plan.harness, plan.problem

@@ -89,12 +89,19 @@ class All2AllPlan(RankPlan):
         self.take_region(f"{shape} {tagged}", 0, size_bytes // 2, WAITS)
         for peer, address in enumerate(self.region.addresses):
             self.extension.all2all_peer(self.handle, peer, address)
-        self.run = self.extension.all2all_run
+        self.launch = self.extension.all2all_run
         self.meet(shape)
 
     def __del__(self):
         if hasattr(self, "handle"):
             self.extension.all2all_drop(self.handle)
+
+    def run(self, mine):
+        x, indices, weights = self.inputs(mine)
+        out = torch.empty_like(x)
+        tensors = (x.data_ptr(), indices.data_ptr(), weights.data_ptr(), out.data_ptr())
+        self.launch(self.handle, *tensors, x.shape[0], self.region.next_epoch() & 0xFFFFFFFF, 0)
+        return out
 
     def inputs(self, mine):
         """x, indices and weights as the kernel takes them: contiguous, x at a multiple of 16 bytes. ValueError where
@@ -126,16 +133,4 @@ def all2all(data, plans, make_plan):
     heap = symmetric_heap()
     shape = (cfg.num_experts, cfg.experts_per_token, cfg.hidden_dim, cfg.max_num_tokens, cfg.in_dtype, cfg.out_dtype)
     plan = plan_for(plans, (rank, world_size, *shape), heap, {}, lambda: make_plan(heap, data))
-    x, indices, weights = plan.inputs(mine)
-    out = torch.empty_like(x)
-    plan.run(
-        plan.handle,
-        x.data_ptr(),
-        indices.data_ptr(),
-        weights.data_ptr(),
-        out.data_ptr(),
-        x.shape[0],
-        plan.region.next_epoch() & 0xFFFFFFFF,
-        0,
-    )
-    return out
+    return plan(mine)

@@ -93,7 +93,7 @@ def run_plan(make_plan, plans, data, tuning):
         check_hip_gemm_inputs(a, w, bias)
         return make_plan(heap, a, w)
 
-    return plan_for(plans, input_key(a, w, bias), heap, tuning, make).run(a, w, bias)
+    return plan_for(plans, input_key(a, w, bias), heap, tuning, make)(a, w, bias)
 
 
 def row_of_plan(plans, data):

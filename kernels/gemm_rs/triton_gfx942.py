@@ -453,4 +453,4 @@ def custom_kernel(data):
         return Plan(heap, a, w, bias)
 
     plan = plan_for(_plans, input_key(a, w, bias), heap, TUNING, make)
-    return plan.run(aligned(a), aligned(w), None if bias is None else aligned(bias))
+    return plan(aligned(a), aligned(w), None if bias is None else aligned(bias))

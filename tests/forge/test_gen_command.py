@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import resource
 import stat
 import subprocess
@@ -48,6 +49,35 @@ def test_every_variant_makes_a_submission(problem: str, variant: str, tmp_path: 
     assert str(ROOT) not in text and "stream" not in text.lower()
     compile(text, "submission.py", "exec")
     assert any(isinstance(n, ast.FunctionDef) and n.name == "custom_kernel" for n in ast.parse(text).body)
+
+
+@pytest.mark.parametrize(("problem", "variant"), WITH_KERNEL)
+def test_a_file_for_an_amd_leaderboard_is_for_amd_alone(problem: str, variant: str) -> None:
+    """No word of the other vendor's, and no import that a ROCm build of Triton may lack: it would fail on the spot."""
+    text = gen(problem, "--variant", variant, "-o", "-").stdout
+    assert text and not re.findall(r"sm_90|wgmma|nvidia", text, re.IGNORECASE)
+    for node in ast.walk(ast.parse(text)):
+        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for module in modules:
+            top = module.partition(".")[0]
+            assert top in {*sys.stdlib_module_names, "torch"} or module in ("triton", "triton.language"), module
+
+
+@pytest.mark.parametrize(("problem", "variant"), WITH_KERNEL)
+def test_also_makes_the_file_that_runs_on_both(problem: str, variant: str) -> None:
+    done = gen(problem, "--variant", variant, "-o", "-", "--also", "sm_90")
+    if done.returncode:
+        assert re.fullmatch(r"gen_submission\.py: --also sm_90: .* is for AMD alone\n", done.stderr), done.stderr
+        return
+    alone = gen(problem, "--variant", variant, "-o", "-").stdout
+    both = ast.parse(done.stdout)
+    branches = [node for node in both.body if isinstance(node, ast.If)]
+    if done.stdout == alone:  # of a variant for every GPU
+        return
+    assert ast.unparse(branches[-1].test) == "torch.version.hip"
+    for body in (branches[-1].body, branches[-1].orelse):
+        assert any(isinstance(node, ast.FunctionDef) and node.name == "custom_kernel" for node in body)
 
 
 def test_from_anywhere_and_to_standard_output(tmp_path: Path) -> None:
@@ -101,6 +131,8 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert "did you mean 'amd-fp8-mm'?" in refused("amd-fp8-nm")
+    assert "--also sm_70: kernels/ has nothing for it" in refused("amd-fp8-mm", "--also", "sm_70")
+    assert "its variant 'hip' is for AMD alone" in refused("amd-fp8-mm", "--variant", "hip", "--also", "sm_90")
     problem, variant = WITH_KERNEL[0]
     message = refused(problem, "--variant", "fastest")
     assert f"{problem} has no variant 'fastest'; it has: " in message and variant in message

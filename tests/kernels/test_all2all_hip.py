@@ -186,8 +186,9 @@ def test_the_expert_that_does_not_exist_is_what_the_user_reads(submission: Path,
     )
     environment = {"POPCORN_GPUS": "1", "SYMMETRIC_HEAP_TIMEOUT_S": "1"}
     done = run_submission(str(script), submission, str(submission), **environment)
-    told = "rank 0 gives up: an expert's number in all2all's indices is not 0 ... num_experts - 1 (epoch 1)"
+    told = "HeapError: rank 0 gave up: an expert's number in all2all's indices is not 0 ... num_experts - 1 (epoch 1)"
     assert done.returncode != 0 and told in done.stderr, done.stdout + done.stderr
+    assert done.stdout == "all2all, assertion failed: an expert's number is not 0 ... num_experts - 1\n"  # the kernel
 
 
 def test_inputs_may_lie_anyhow(submission: Path, tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_inputs_may_lie_anyhow(submission: Path, tmp_path: Path) -> None:
                 return place.view(tensor.shape).copy_(tensor)
 
             module = load(sys.argv[1])
-            launch, places = module.all2all_extension().all2all_run, []
+            launch, places = module.extension().all2all_run, []
             dist.init_process_group("nccl", init_method="file://{tmp_path}/store", rank=0, world_size=1)
             half = torch.float16
             cfg = SimpleNamespace(num_experts=4, experts_per_token=2, hidden_dim=72, max_num_tokens=4, in_dtype=half)
@@ -225,8 +226,8 @@ def test_inputs_may_lie_anyhow(submission: Path, tmp_path: Path) -> None:
             want = call(lambda tensor: tensor)
             given = list(tensors(lambda tensor: tensor).values())
             assert torch.allclose(want.float(), given[0].float() * given[2].sum(1, keepdim=True), rtol=1e-3, atol=1e-3)
-            plan = next(iter(module.all2all_plans.values()))
-            plan.run = lambda handle, *rest: places.append(rest[0]) or launch(handle, *rest)
+            plan = next(iter(module._plans.values()))
+            plan.launch = lambda handle, *rest: places.append(rest[0]) or launch(handle, *rest)
             for make in (shifted, lambda tensor: tensor.t().contiguous().t()):
                 assert torch.equal(call(make), want)
             print([place % 16 for place in places])

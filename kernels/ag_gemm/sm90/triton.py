@@ -513,4 +513,4 @@ def custom_kernel(data):
         return (HopperPlan if row["SLICES"] else PortablePlan)(heap, a, w, bias, row)
 
     plan = plan_for(_plans, input_key(a, w, bias), heap, TUNING, make)
-    return plan.run(aligned(a), aligned(w), None if bias is None else aligned(bias))
+    return plan(aligned(a), aligned(w), None if bias is None else aligned(bias))
