@@ -9,7 +9,7 @@ ON_AMD = tl.constexpr(torch.version.hip is not None)
 
 @triton.jit
 def workgroup_stores_complete():
-    """By the whole workgroup: on AMD a barrier alone does not wait for stores under way, each wave waits for its own."""
+    """By the whole workgroup. On AMD a barrier alone does not wait for stores under way: each wave waits for its."""
     if ON_AMD:
         tl.inline_asm_elementwise(
             "s_waitcnt vmcnt(0)\n\ts_mov_b32 $0, 0", "=s", [], dtype=tl.int32, is_pure=False, pack=1
