@@ -61,6 +61,8 @@ DOTS = [
 @pytest.mark.parametrize(("arch", "a_type", "b_type"), DOTS, ids=lambda x: str(x).removeprefix("torch."))
 def test_dot(arch: str, a_type: torch.dtype, b_type: torch.dtype, rows: int) -> None:
     torch.manual_seed(0)
+    if arch == "gfx942" and a_type != b_type and tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7):
+        pytest.skip("Triton before 3.7 exchanges the formats of such a product (docs/compilers.md)")
     if a_type == torch.int8:
         a, b = torch.randint(-128, 128, (M, K), dtype=a_type), torch.randint(-128, 128, (K, N), dtype=b_type)
         c = torch.zeros(M, N, dtype=torch.int32)
