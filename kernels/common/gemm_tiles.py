@@ -25,29 +25,37 @@ def gemm_tile(
     """
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     full: tl.constexpr = K // BLOCK_K
+    # The rest of k: one more block behind the loop, or, where k is split, masks in the loop. Triton 3.6.0 crashes on
+    # the former there (ConvertToBufferOps).
+    MASKED: tl.constexpr = K % BLOCK_K != 0 and SPLIT_K > 1
+    blocks: tl.constexpr = full + MASKED
     # Rows past the end read the last row: cheaper than a mask on each load, and inside the tensor.
     rm = tl.minimum(first_row + tl.arange(0, BLOCK_M), end_row - 1) - first_row
     rn = tl.minimum(first_column + tl.arange(0, BLOCK_N), N - 1) - first_column
     rk = tl.arange(0, BLOCK_K)
-    first = part * full // SPLIT_K
-    last = (part + 1) * full // SPLIT_K
+    first = part * blocks // SPLIT_K
+    last = (part + 1) * blocks // SPLIT_K
     # The tile's place in 64 bits, a lane's place in the tile in 32.
     x_tile = a + first_row.to(tl.int64) * K + first * BLOCK_K
     y_tile = w + first_column.to(tl.int64) * K + first * BLOCK_K
     x_offset = rm[:, None] * K + rk[None, :]
     y_offset = rn[None, :] * K + rk[:, None]
-    for _ in range(first, last):
-        x = tl.load(x_tile + x_offset)
-        y = tl.load(y_tile + y_offset)
+    for block in range(first, last):
+        if MASKED:
+            inside = rk < K - block * BLOCK_K
+            x = tl.load(x_tile + x_offset, mask=inside[None, :], other=0.0)
+            y = tl.load(y_tile + y_offset, mask=inside[:, None], other=0.0)
+        else:
+            x = tl.load(x_tile + x_offset)
+            y = tl.load(y_tile + y_offset)
         acc = tl.dot(x, y, acc)
         x_tile += BLOCK_K
         y_tile += BLOCK_K
-    if K % BLOCK_K != 0:
-        if part == SPLIT_K - 1:
-            inside = rk < K % BLOCK_K
-            x = tl.load(x_tile + x_offset, mask=inside[None, :], other=0.0)
-            y = tl.load(y_tile + y_offset, mask=inside[:, None], other=0.0)
-            acc = tl.dot(x, y, acc)
+    if K % BLOCK_K != 0 and not MASKED:
+        inside = rk < K % BLOCK_K
+        x = tl.load(x_tile + x_offset, mask=inside[None, :], other=0.0)
+        y = tl.load(y_tile + y_offset, mask=inside[:, None], other=0.0)
+        acc = tl.dot(x, y, acc)
     return acc
 
 
