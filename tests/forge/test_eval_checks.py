@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.evaltools import ROOT, checks_find_nothing, generate, run_command
 
-STORE = "acc.to(tl.bfloat16), mask=inside)"
+STORE = "store_sum_of_slices(acc, c_ptr,"
 # Looks at the element behind the result's last one: the right answer, after a read of memory that is nobody's.
 BEHIND = "tl.where(tl.load(c_ptr + M * N).to(tl.int16, bitcast=True) == 0x4321, 1e-6, 0.0)"
-FAULTY = f"(acc + {BEHIND}).to(tl.bfloat16), mask=inside)"
+FAULTY = f"store_sum_of_slices(acc + {BEHIND}, c_ptr,"
 
 
 @pytest.fixture(scope="module")

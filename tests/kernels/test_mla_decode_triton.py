@@ -10,7 +10,7 @@ from tests.support.evaltools import checks_find_nothing, generate
 from tests.support.gemm_submissions import altered, no_case_spills
 from tests.support.llama_fp8 import run_checks
 
-PROBLEM, STEM, VARIANT = "amd-mla-decode", "mla_decode", "triton_gfx942"
+PROBLEM, STEM, VARIANT = "amd-mla-decode", "mla_decode", "triton"
 
 
 @pytest.fixture(scope="module")
