@@ -10,12 +10,12 @@ import tempfile
 from pathlib import Path
 from typing import TextIO
 
-from forge.commands.columns import aligned
+from forge.console import aligned
 from forge.generate import kernelguard
 from forge.generate.archs import FOLDERS
 from forge.generate.pysource import GenerationError
 from forge.generate.render import generate, variants_of
-from forge.task.problem import ProblemError, find_problem, load_sets
+from forge.task.problem import Problem, ProblemError, find_problem, load_sets
 
 
 def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -45,10 +45,21 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
         metavar="ARCH",
         help=f"make a file that runs on this GPU as well, not only on the problem's own: {', '.join(FOLDERS)}",
     )
+    parser.add_argument(
+        "--check-file", metavar="FILE", help="print --check's report of an existing submission file; generates nothing"
+    )
+    parser.add_argument(
+        "--triton",
+        metavar="VERSIONS",
+        help="with --check or --check-file: compile with this Triton (3.7.1, or 'installed'; default: what the "
+        "leaderboard's image has), or compare several, as in 3.6.0,3.7.1; brought from the package index and kept",
+    )
     parser.add_argument("--list", action="store_true", help="list the problems, their GPUs and their variants")
     arguments = parser.parse_args(argv)
     if not arguments.list and arguments.problem is None:
         parser.error("which PROBLEM? --list shows them")
+    if arguments.triton and not (arguments.check or arguments.check_file):
+        parser.error("--triton goes with --check or --check-file")
     return arguments
 
 
@@ -84,6 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
         list_problems()
         return 0
     problem = find_problem(arguments.problem)
+    if arguments.check_file:
+        return check(read_submission(Path(arguments.check_file)), problem, sys.stdout, arguments.triton)
     submission = generate(problem, arguments.variant, also=arguments.also)
     report = sys.stderr if arguments.output == "-" else sys.stdout
     if arguments.output == "-":
@@ -93,12 +106,23 @@ def run(arguments: argparse.Namespace) -> int:
         write_atomically(Path(arguments.output), submission.text)
         sources = " ".join(source.path for source in submission.sources)
         print(f"{arguments.output}: {problem.name}, {len(submission.text.encode()):,} bytes, from {sources}")
-    if arguments.check:
-        from forge.compile_report.report import check_submission  # imports more than generating needs
+    return check(submission.text, problem, report, arguments.triton) if arguments.check else 0
 
-        exit_code = check_submission(submission, problem, report)
-        return max(exit_code, guard(submission.text, report))
-    return 0
+
+def check(text: str, problem: Problem, out: TextIO, triton: str | None) -> int:
+    """Print what a submission's kernels take of the problem's GPU, and what KernelGuard says; the exit code."""
+    from forge.compile_report.check import check_submission  # imports more than generating needs
+
+    return max(check_submission(text, problem, out, triton), guard(text, out))
+
+
+def read_submission(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise GenerationError(f"--check-file {path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise GenerationError(f"--check-file {path}: is not UTF-8 text; give a submission.py") from None
 
 
 def guard(text: str, out: TextIO) -> int:

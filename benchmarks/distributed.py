@@ -1,4 +1,4 @@
-"""All that docs/kernels/eight_h200.md shows of the three distributed problems, on this machine's GPUs, in one command.
+"""What docs/measurements.md shows of the three distributed problems, on this machine's GPUs, in one command.
 
     python benchmarks/distributed.py -o results
     python benchmarks/distributed.py -o results --steps tests times --variants gemm-rs-hip ag-gemm-hip
@@ -28,7 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from forge.commands.report import number  # noqa: E402
+from forge.console import number  # noqa: E402
 from forge.device.cards import CARDS  # noqa: E402
 
 VARIANTS = ["all2all-hip", "gemm-rs-hip", "gemm-rs-triton", "ag-gemm-hip", "ag-gemm-triton"]

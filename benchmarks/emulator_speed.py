@@ -26,7 +26,7 @@ import triton
 import triton.language as tl
 
 import cdna
-from cdna.engine import Kernel, Program
+from cdna.program import Kernel, Program
 
 
 @triton.jit
@@ -80,7 +80,7 @@ def rate(launch: Callable[[], object], checks: str, repeats: int) -> tuple[int, 
             start = time.perf_counter()
             launch()
             best = min(best, time.perf_counter() - start)
-    count = sum(cdna.stats()[-1].by_class.values())
+    count = sum(cdna.stats()[-1].by_unit.values())
     return count, count / best
 
 

@@ -25,7 +25,7 @@ import torch.multiprocessing as mp
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rank_shapes import rank_shapes  # noqa: E402
-from forge.judge.measure import largest  # noqa: E402
+from forge.judge.ranks import largest  # noqa: E402
 
 MIB = 1 << 20
 CALLS, ROUNDS, HARNESS_CALLS = 20, 7, 60
@@ -48,7 +48,7 @@ def back_to_back_us(call: Callable[[], Any]) -> float:
             call()
         end.record()
         end.synchronize()
-        rounds.append(largest(dist.get_rank(), begin.elapsed_time(end) / CALLS * 1e3))
+        rounds.append(largest(begin.elapsed_time(end) / CALLS * 1e3, "cuda"))
     return statistics.median(rounds)
 
 

@@ -23,56 +23,25 @@ resolve("gfx942", "gfx942").prepare()  # before torch: from here on "cuda" is th
 import torch  # noqa: E402
 
 import cdna  # noqa: E402
-from benchmarks import memory_kernels  # noqa: E402
 from cdna.counters import clear_caches  # noqa: E402
 from cdna.model import ModelledTime, modelled_case_us  # noqa: E402
+from forge.task.problem import Case, find_problem  # noqa: E402
 from kernels.fp8_mm.triton_gfx942 import custom_kernel as fp8_mm  # noqa: E402
+from kernels.residual_rmsnorm_fp8.triton_gfx942 import residual_rmsnorm_fp8  # noqa: E402
+from kernels.swiglu_fp8.triton_gfx942 import swiglu_fp8  # noqa: E402
 
-# Microseconds on an MI300X; None: not published. RadeonFlow: the table of its README, host clock around the call
-# and a synchronise. Snektron: the best of its own autotuning configurations. AITER: ROCm/aiter,
-# a8w8_blockscale_tuned_gemm_ds_v3.csv, the kernel alone, inputs already K-contiguous.
+# Whose published times are shown, of those in each problem's task.yml.
 FP8_MM_BY = ("RadeonFlow", "Snektron", "AITER")
-FP8_MM: dict[tuple[int, int, int], tuple[float | None, float | None, float | None]] = {
-    (1024, 1536, 7168): (76.33, 97.6, 59.1),
-    (1024, 3072, 1536): (42.78, 36.4, 21.8),
-    (1024, 576, 7168): (45.14, 60.6, 29.3),
-    (1024, 7168, 256): (20.37, 16.9, 12.7),
-    (1024, 7168, 2048): (75.29, 80.6, 48.8),
-    (1024, 4608, 7168): (136.35, 154.6, 100.6),
-    (1024, 7168, 2304): (None, 89.4, 48.2),
-    (1024, 512, 7168): (None, 65.5, 26.4),
-    (1024, 4096, 512): (None, 16.5, 13.1),
-    (6144, 1536, 7168): (None, 239.3, None),
-    (6144, 3072, 1536): (None, 138.4, None),
-    (6144, 576, 7168): (None, 129.9, None),
-    (6144, 7168, 256): (None, 77.0, None),
-    (6144, 7168, 2048): (None, 371.7, None),
-    (6144, 4608, 7168): (None, 723.1, None),
-    (6144, 7168, 2304): (None, 402.3, None),
-    (6144, 512, 7168): (None, 127.9, None),
-    (6144, 4096, 512): (None, 75.1, None),
-}
-# huggingface/blog, mi300kernels.md: times of the kernel on an MI300X. rows -> (Hugging Face's own, vLLM's).
-ROWS_BY = ("Hugging Face", "vLLM")
-RESIDUAL_RMSNORM = {
-    1: (4.18, 5.51),
-    8: (4.39, 5.72),
-    32: (4.72, 6.09),
-    128: (6.27, 7.49),
-    256: (10.74, 11.88),
-    512: (18.55, 23.16),
-    1024: (34.72, 44.81),
-    2048: (73.35, 81.21),
-}
-SWIGLU = {
-    1: (1.93, 3.84),
-    32: (1.92, 4.02),
-    128: (2.62, 4.20),
-    256: (3.58, 4.49),
-    512: (5.48, 7.48),
-    1024: (10.05, 13.74),
-    2048: (19.90, 25.43),
-}
+ROWS_BY = ("Hugging Face, hf-rocm-kernels", "vLLM")
+
+
+def published(problem: str, by: tuple[str, ...]) -> list[tuple[Case, tuple[float | None, ...]]]:
+    """The benchmark cases of a problem for which one of these published a time, with the microseconds of each."""
+    entry = find_problem(problem)
+    times = {one.by: one.us for one in entry.published}
+    columns = [times[name] for name in by]
+    rows = [(case, tuple(column[i] for column in columns)) for i, case in enumerate(entry.benchmarks)]
+    return [(case, us) for case, us in rows if any(value is not None for value in us)]
 
 
 def on_a_line(x: torch.Tensor) -> torch.Tensor:
@@ -104,15 +73,17 @@ def fp8_mm_case(m: int, n: int, k: int) -> Callable[[], Any]:
     return lambda: fp8_mm((a, b, a_scale, b_scale, c))
 
 
-def residual_rmsnorm_case(rows: int, n: int = 16384) -> Callable[[], Any]:
+def residual_rmsnorm_case(rows: int, n: int) -> Callable[[], Any]:
     x, residual = (on_a_line(torch.ones(rows, n, dtype=torch.float16, device="cuda")) for _ in range(2))
     weight = on_a_line(torch.ones(n, dtype=torch.float16, device="cuda"))
-    return lambda: memory_kernels.residual_rmsnorm_fp8(x, residual, weight, 0.02, 1e-5)
+    scale = torch.full((1,), 0.02, device="cuda")
+    return lambda: residual_rmsnorm_fp8(x, residual, weight, scale, 1e-5)
 
 
-def swiglu_case(rows: int, n: int = 6656) -> Callable[[], Any]:
+def swiglu_case(rows: int, n: int) -> Callable[[], Any]:
     gate_up = on_a_line(torch.ones(rows, 2 * n, dtype=torch.float16, device="cuda"))
-    return lambda: memory_kernels.swiglu_fp8(gate_up, 0.02)
+    scale = torch.full((1,), 0.02, device="cuda")
+    return lambda: swiglu_fp8(gate_up, scale)
 
 
 Row = tuple[str, ModelledTime, Sequence[float | None]]  # shape, modelled, published in the order of the heads
@@ -132,7 +103,7 @@ def print_table(
     for shape, time, published in rows:
         cells = [shape, f"{time.us:.1f}", time.bound]
         for column, us in enumerate(published):
-            cells += ["", ""] if us is None else [f"{us:g}", f"{time.us / us:.2f}"]
+            cells += ["", ""] if us is None else [f"{us:.4g}", f"{time.us / us:.2f}"]
             if us is not None:
                 logs[column].append(math.log(time.us / us))
         print("| " + " | ".join(cells) + " |", flush=True)
@@ -156,14 +127,22 @@ def main() -> None:
     tables = options.tables or known
     lines: Iterable[Row]
     if "fp8_mm" in tables:
-        shapes = {s: us for s, us in FP8_MM.items() if options.only_m in (None, s[0])}
-        lines = ((f"{m}, {n}, {k}", modelled(fp8_mm_case(m, n, k), warm=True), us) for (m, n, k), us in shapes.items())
+        cases = [(case, us) for case, us in published("amd-fp8-mm", FP8_MM_BY) if options.only_m in (None, case["m"])]
+        lines = (
+            (f"{c['m']}, {c['n']}, {c['k']}", modelled(fp8_mm_case(c["m"], c["n"], c["k"]), warm=True), us)
+            for c, us in cases
+        )
         print_table("fp8_mm (M, N, K)", FP8_MM_BY, lines)
     if "residual_rmsnorm_fp8" in tables:
-        lines = ((f"{r} x 16384", modelled(residual_rmsnorm_case(r), False), us) for r, us in RESIDUAL_RMSNORM.items())
+        cases = published("residual-rmsnorm-fp8", ROWS_BY)
+        lines = (
+            (f"{c['rows']} x {c['hidden']}", modelled(residual_rmsnorm_case(c["rows"], c["hidden"]), False), us)
+            for c, us in cases
+        )
         print_table("residual + RMSNorm + fp8 (rows x n)", ROWS_BY, lines)
     if "swiglu_fp8" in tables:
-        lines = ((f"{r} x 6656", modelled(swiglu_case(r), False), us) for r, us in SWIGLU.items())
+        cases = published("swiglu-fp8", ROWS_BY)
+        lines = ((f"{c['rows']} x {c['n']}", modelled(swiglu_case(c["rows"], c["n"]), False), us) for c, us in cases)
         print_table("SwiGLU + fp8 (rows x n)", ROWS_BY, lines)
 
 

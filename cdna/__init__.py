@@ -12,18 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import checks as _checks
-from .arch import ARCHS, Arch, get_arch
-from .checks import CheckError, Finding, findings
+from . import model
+from .cards import ARCHS, Card, get_card
+from .checks import CheckError, Finding
 from .counters import Counters, counting
-from .engine import LaunchRecord, take_records
-from .engine import ordered as _ordered
 from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
+from .records import LaunchRecord, findings, take_records
+from .settings import as_card, ordered
+
+if TYPE_CHECKING:
+    from .code_objects.module import Module
 
 __all__ = [
     "ARCHS",
-    "Arch",
+    "Card",
     "CdnaError",
     "CheckError",
     "Counters",
@@ -36,37 +42,51 @@ __all__ = [
     "counting",
     "device",
     "findings",
-    "get_arch",
+    "get_card",
     "install",
+    "load",
+    "model",
     "stats",
 ]
 
 
 @contextmanager
 def device(
-    arch: str, checks: str | Iterable[str] | None = None, raises: bool = True, order_seed: int | None = None
-) -> Iterator[Arch]:
+    arch: str,
+    checks: str | Iterable[str] | None = None,
+    raises: bool = True,
+    order_seed: int | None = None,
+    card: str | None = None,
+) -> Iterator[Card]:
     """Within the block, Triton kernels run on the emulated `arch` ("gfx942" or "gfx950") with CPU tensors.
 
     checks: "all", "none", or names of checks (see cdna.checks); None: what $CDNA_CHECKS says. raises: whether a finding
     is a CheckError, or only noted for `findings()`. order_seed: draws the order in which workgroups and waves run; 0 is
-    the card's order, None what $CDNA_ORDER_SEED says.
+    the card's order, None what $CDNA_ORDER_SEED says. card: the model to emulate ("MI325X"); None: what $CDNA_CARD
+    says, else the arch's usual one.
     """
-    from .triton_driver import Installation
+    from . import triton
 
-    with _checks.use(checks, raises), _ordered(order_seed):
-        installation = Installation(arch)
+    with _checks.use(checks, raises), ordered(order_seed), as_card(arch, card):
+        installation = triton.install(arch)
         try:
             yield installation.driver.arch
         finally:
             installation.remove()
 
 
-def install(arch: str) -> Arch:
+def install(arch: str) -> Card:
     """Make the emulated `arch` Triton's device for the rest of the process."""
-    from .triton_driver import Installation
+    from . import triton
 
-    return Installation(arch).driver.arch
+    return triton.install(arch).driver.arch
+
+
+def load(source: str | Path | bytes, arch: str | None = None) -> Module:
+    """Load a code object: a .co or .hsaco file, a bundle, or its bytes. See code_objects.module."""
+    from .code_objects.module import load as load_module
+
+    return load_module(source, arch)
 
 
 def stats() -> list[LaunchRecord]:

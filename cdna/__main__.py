@@ -6,13 +6,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from .arch import ARCHS
+from .cards import ARCHS, get_card
+from .code_objects import command as code_objects
 from .errors import CdnaError
+from .hip.compile.source import HipSource
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """Options that choose how a HIP source is compiled."""
-    parser.add_argument("--arch", default="gfx942", choices=ARCHS, help="the card (default: gfx942, MI300X)")
+    usual = ARCHS[0]
+    text = f"the card (default: {usual}, {get_card(usual).model})"
+    parser.add_argument("--arch", default=usual, choices=ARCHS, help=text)
     parser.add_argument(
         "-I",
         dest="include_dirs",
@@ -42,9 +46,13 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-O", dest="level", default="", metavar="LEVEL", help="optimisation level (default: 3)")
 
 
-def extra_flags(arguments: argparse.Namespace) -> list[str]:
-    """Compiler flags out of the options that are passed on as they are."""
-    return [f"-f{flag}" for flag in arguments.features] + ([f"-O{arguments.level}"] if arguments.level else [])
+def source_of(arguments: argparse.Namespace, file: Path) -> HipSource:
+    """The file, to be compiled as the options say."""
+    flags = [f"-D{define}" for define in arguments.defines]
+    flags += [f"-std={arguments.std}"] if arguments.std else []
+    flags += [f"-f{feature}" for feature in arguments.features]
+    flags += [f"-O{arguments.level}"] if arguments.level else []
+    return HipSource(file, arguments.arch, tuple(flags), tuple(arguments.include_dirs))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -92,7 +100,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="threads of a workgroup (default: what the kernel was compiled for)",
     )
     report.add_argument("--dynamic-lds", type=int, default=0, metavar="BYTES", help="LDS that the launch adds")
-    report.add_argument("file", type=Path, help="AMDGCN assembly (.s), HIP source, or Python file that builds HIP")
+    report.add_argument("file", type=Path, help="AMDGCN assembly (.s) or HIP source")
     coverage = commands.add_parser(
         "coverage",
         help="which of the card's instructions are implemented and tested",
@@ -101,6 +109,7 @@ def build_parser() -> argparse.ArgumentParser:
     coverage.add_argument("--arch", choices=ARCHS, help="one card (default: both)")
     coverage.add_argument("--missing", action="store_true", help="list only what is not tested or not implemented")
     coverage.add_argument("--json", type=Path, metavar="FILE", help="also write the lists to a file")
+    code_objects.add_commands(commands)
     commands.add_parser(
         "doctor",
         help="what was found of compilers and headers, and what to install",
@@ -113,57 +122,32 @@ def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     own = words.index("--") if words[:1] == ["run"] and "--" in words else len(words)
-    arguments = build_parser().parse_args(words[:own])
     try:
+        arguments = build_parser().parse_args(words[:own])
         if arguments.command == "run":
             from .hip.run import run_program
 
-            return run_program(
-                arguments.files,
-                words[own + 1 :],
-                arch=arguments.arch,
-                std=arguments.std,
-                include_dirs=arguments.include_dirs,
-                defines=arguments.defines,
-                extra=extra_flags(arguments),
-                counters=arguments.counters,
-                output=arguments.output,
-            )
+            sources = [source_of(arguments, file) for file in arguments.files]
+            return run_program(sources, words[own + 1 :], arguments.counters, arguments.output)
         if arguments.command == "compile":
             from .hip.run import compile_code_object
 
-            compile_code_object(
-                arguments.file,
-                arguments.output,
-                arguments.arch,
-                arguments.include_dirs,
-                arguments.defines,
-                arguments.std,
-                extra_flags(arguments),
-            )
+            compile_code_object(source_of(arguments, arguments.file), arguments.output)
             return 0
         if arguments.command == "report":
-            from .hip.report import assembly_of, report, report_python
+            from .hip.report import assembly_of, report
 
             if arguments.threads < 0 or arguments.threads > 1024:
                 raise CdnaError(f"--threads {arguments.threads}: a workgroup has 1 to 1024 threads")
-            if arguments.file.suffix == ".py":
-                wrong = report_python(
-                    arguments.file, arguments.arch, sys.stdout, arguments.threads, arguments.dynamic_lds
-                )
-            else:
-                arch, text = assembly_of(
-                    arguments.file,
-                    arguments.arch,
-                    arguments.include_dirs,
-                    arguments.defines,
-                    arguments.std,
-                    extra_flags(arguments),
-                )
-                wrong = report(text, arch, sys.stdout, arguments.threads, arguments.dynamic_lds)
+            arch, text = assembly_of(source_of(arguments, arguments.file))
+            wrong = report(text, arch, sys.stdout, arguments.threads, arguments.dynamic_lds)
             for line in wrong:
                 print(f"cdna: {line}", file=sys.stderr)
             return 1 if wrong else 0
+        if arguments.command == "dump":
+            return code_objects.dump(arguments.file, arguments.arch, sys.stdout)
+        if arguments.command == "launch":
+            return code_objects.launch(arguments, sys.stdout)
         if arguments.command == "coverage":
             from .coverage import report as coverage_report
 

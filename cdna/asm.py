@@ -65,7 +65,7 @@ _LABEL = re.compile(r"^([\w.$@]+):\s*(.*)$")
 _PLACE = re.compile(r"([^\s:\[][^:\[]*):(\d+):\d+")
 # Folders of headers and modules that come with the compiler, with HIP or with Triton.
 _LIBRARY = re.compile(
-    r"/(backends/amd/include|cdna/hip/include|lib/clang/\d+|ziglang/lib|triton/language"
+    r"/(backends/amd/include|cdna/hip/(include|libraries)|lib/clang/\d+|ziglang/lib|triton/language"
     r"|rocm[^/]*/include)/|^/usr/(include|lib)/"
 )
 _COMMENT = re.compile(r"\s*(;|//).*$")
@@ -74,6 +74,13 @@ _COMMENT_OR_STRING = re.compile(r'("(?:[^"\\]|\\.)*")|\s*(?:;|//).*$')
 
 def _unescape(text: str) -> bytes:
     return bytes(text, "latin-1").decode("unicode_escape").encode("latin-1")
+
+
+def arch_in(target: str) -> str:
+    """ "gfx942" of "amdgcn-amd-amdhsa--gfx942:sramecc+", and of "amdgpu9.42-amd-amdhsa-unknown-gfx942", as newer
+    compilers (Triton 3.9's) write it; "" where there is none."""
+    found = re.search(r"-(gfx\w+)", target)
+    return found[1] if found else ""
 
 
 def parse(text: str) -> AsmFile:

@@ -17,6 +17,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from . import cards, isa
 from .errors import ToolchainError
 
 ENGINE_DIR = Path(__file__).parent / "engine"
@@ -40,6 +41,12 @@ def cache_dir() -> Path:
     return Path(os.environ.get("CDNA_CACHE_DIR") or Path.home() / ".cache" / "cdna")
 
 
+def zig_binary() -> str | None:
+    """The program in pip's package ziglang; None where that is not installed."""
+    zig = importlib.util.find_spec("ziglang")
+    return str(Path(zig.origin).parent / "zig") if zig is not None and zig.origin else None
+
+
 def find_compiler() -> tuple[list[str], list[str]]:
     """(compile command, link command) of the first usable compiler; ToolchainError where there is none."""
     chosen = os.environ.get("CDNA_CXX")
@@ -47,9 +54,8 @@ def find_compiler() -> tuple[list[str], list[str]]:
         if not shutil.which(chosen):
             raise ToolchainError(f"CDNA_CXX={chosen}: no such program; point it at clang++ (17 or later), or unset it")
         return [chosen], [chosen, "-shared"]
-    zig = importlib.util.find_spec("ziglang")
-    if zig is not None and zig.origin:
-        binary = str(Path(zig.origin).parent / "zig")
+    binary = zig_binary()
+    if binary is not None:
         return [binary, "c++", "-target", f"{platform.machine()}-linux-gnu", "-nostdinc++"], [
             binary,
             "ld.lld",
@@ -93,6 +99,22 @@ def _hash(paths: list[Path], *parts: str) -> str:
     return digest.hexdigest()[:20]
 
 
+def generated_headers() -> Path:
+    """A folder with the headers made from the tables that Python reads too."""
+    files = {"cards.h": cards.header(), "isa.h": isa.header(), "isa.inc": isa.rows()}
+    folder = cache_dir() / f"generated-{hashlib.sha256(repr(files).encode()).hexdigest()[:20]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolchainError(f"cannot create the cache folder {folder}: {error}; set CDNA_CACHE_DIR") from None
+    for name, text in files.items():
+        if not (folder / name).exists():
+            partial = folder / f"{name}.{os.getpid()}"
+            partial.write_text(text)
+            partial.rename(folder / name)
+    return folder
+
+
 def _run(command: list[str], what: str) -> None:
     environment = dict(
         os.environ,
@@ -110,9 +132,12 @@ def _run(command: list[str], what: str) -> None:
 def engine_library() -> Path:
     """Path of the built engine, building it where the cache has none (half a minute on two cores)."""
     compile_command, link_command = find_compiler()
-    sources, headers = sorted(ENGINE_DIR.glob("*.cpp")), sorted(ENGINE_DIR.glob("*.h"))
+    generated = generated_headers()
+    sources = sorted(ENGINE_DIR.rglob("*.cpp"))
+    headers, table = [*sorted(ENGINE_DIR.rglob("*.h")), *sorted(generated.glob("*.h"))], generated / "isa.inc"
+    includes = [f"-I{ENGINE_DIR}", f"-I{generated}"]
     identity = " ".join([*compile_command, *cpu_flags(compile_command), *FLAGS]) + _cpu_features()
-    library = cache_dir() / f"engine-{_hash(sources + headers, identity)}.so"
+    library = cache_dir() / f"engine-{_hash([*sources, *headers, table], identity)}.so"
     if library.exists():
         return library
     try:
@@ -122,12 +147,13 @@ def engine_library() -> Path:
 
     def objects_for(cpu: str) -> list[Path]:
         def compile_one(source: Path) -> Path:
-            name = f"{source.stem}-{_hash([source, *headers], identity, cpu)}.o"
+            included = [source, *headers, *([table] if table.name in source.read_text() else [])]
+            name = f"{source.stem}-{_hash(included, identity, cpu)}.o"
             output = cache_dir() / "objects" / name
             if not output.exists():
                 partial = output.with_suffix(f".{os.getpid()}.o")
                 _run(
-                    [*compile_command, cpu, *FLAGS, "-c", str(source), "-o", str(partial)],
+                    [*compile_command, cpu, *FLAGS, *includes, "-c", str(source), "-o", str(partial)],
                     f"compiling {source.name}",
                 )
                 partial.rename(output)

@@ -4,31 +4,29 @@
         kernel[grid](...)                           # CheckError at the first finding
     cdna.findings()                                 # what was found since the last call
 
-The engine does the work (engine/check.h); hazards.py looks at the program itself.
+The engine does the work (engine/checks, launch_checks.py); hazards.py looks at the program itself.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
+from .build import ENGINE_DIR
 from .errors import CdnaError, KernelFault
 
-if TYPE_CHECKING:
-    from .engine import Program
-
-# In the order of CheckKind in engine/check.h; "hazard" is static and has no bit there, but comes next (launch_log.h).
-KINDS = ("bounds", "wait", "race", "uninitialised", "alignment", "barrier", "deadlock", "unwritten")
-STATIC_KINDS = ("hazard",)
+# The engine's list: in the order of the kinds' bits, each with whether it is part of "all".
+_LIST = re.findall(r'^KIND\(\w+, "(\w+)", ([01])\)$', (ENGINE_DIR / "checks/kinds.h").read_text(), re.MULTILINE)
+KINDS = tuple(name for name, _ in _LIST)
+STATIC_KINDS = ("hazard",)  # without a bit there; comes next
 ALL_KINDS = KINDS + STATIC_KINDS
-ON_DEMAND = frozenset({"unwritten"})  # not part of "all"
+ON_DEMAND = frozenset(name for name, in_all in _LIST if in_all == "0")
 VARIABLE = "CDNA_CHECKS"
-NO_INSTRUCTION = 0xFFFFFFFF
 
 
 class CheckError(KernelFault):
@@ -67,7 +65,7 @@ class Finding:
 
 
 class FindingRecord(ctypes.Structure):
-    """Finding of engine/check.h."""
+    """Finding of engine/checks/check.h."""
 
     _fields_ = [
         ("kind", ctypes.c_uint32),
@@ -142,13 +140,6 @@ def parse_kinds(text: str | Iterable[str] | None) -> frozenset[str]:
     return usual | frozenset(names) - {"all"}
 
 
-def mark_unwritten(address: int, size_bytes: int) -> None:
-    """Fill fresh memory so that the `unwritten` check knows it: whoever reads it before it is written is told."""
-    from .engine import engine
-
-    engine().lib.cdna_mark_unwritten(ctypes.c_void_p(address), ctypes.c_uint64(size_bytes))
-
-
 _findings: deque[Finding] = deque(maxlen=10_000)
 _settings: list[Settings] = []
 
@@ -182,18 +173,6 @@ def use(kinds: str | Iterable[str] | None, raises: bool = True) -> Iterator[None
         pop()
 
 
-def findings() -> list[Finding]:
-    """What the checks found since the last call: in Python's launches in order, then in the HIP runtime's."""
-    from . import launch_log
-    from .engine import engine
-
-    if engine.cache_info().currsize:  # nothing ran otherwise
-        _findings.extend(launch_log.take_findings(engine().lib))
-    taken = list(_findings)
-    _findings.clear()
-    return taken
-
-
 def note(found: Sequence[Finding], raises: bool) -> None:
     """Keep findings; the first is raised where findings are errors."""
     _findings.extend(found)
@@ -201,69 +180,8 @@ def note(found: Sequence[Finding], raises: bool) -> None:
         raise CheckError(found[0])
 
 
-def instruction_place(program: Program, index: int) -> tuple[str, str]:
-    """(text, source line) of a statement."""
-    from .asm import source_line
-
-    statement = program.asm.statements[index]
-    return f"{statement.mnemonic} {statement.operands}".strip(), source_line(program.asm, statement)
-
-
-def hazards(program: Program, kernel: str) -> list[Finding]:
-    """Findings of hazards.py in the kernel's code and in functions that it may call; each is told once."""
-    from .hazards import find_hazards, message
-
-    out = []
-    if program.hazards is None:
-        program.hazards = find_hazards(program.asm)
-    mine = [hazard for hazard in program.hazards if hazard.kernel in (kernel, "")]
-    program.hazards = [hazard for hazard in program.hazards if hazard not in mine]
-    for hazard in mine:
-        instruction, source = instruction_place(program, hazard.index)
-        other = program.where(hazard.matrix)
-        text = message(hazard, program.where)
-        out.append(Finding("hazard", kernel, program.arch.name, text, instruction, source, other_instruction=other))
-    return out
-
-
-class LaunchChecks:
-    """The checks of one launch: made before it, asked after it."""
-
-    def __init__(self, lib: Any, kinds: frozenset[str], raises: bool, memory: Memory) -> None:
-        self._lib, self.raises = lib, raises
-        bits = sum(1 << i for i, kind in enumerate(KINDS) if kind in kinds)
-        self.handle = ctypes.c_void_p(lib.cdna_checks_new(bits, int(raises), int(memory.open)))
-        for tensor in memory.tensors:
-            lib.cdna_checks_range(
-                self.handle, tensor.base, tensor.size_bytes, tensor.pointer, tensor.name.encode()[:63]
-            )
-
-    def finish(self, kernel: str, program: Program) -> None:
-        """Keep what was found; the first finding is raised where findings are errors."""
-        count = ctypes.c_uint32()
-        records = self._lib.cdna_checks_findings(self.handle, ctypes.byref(count))
-        found = [self._finding(records[i], kernel, program) for i in range(count.value)]
-        self._lib.cdna_checks_free(self.handle)
-        note(found, self.raises)
-
-    @staticmethod
-    def _finding(record: Any, kernel: str, program: Program) -> Finding:
-        instruction, source = instruction_place(program, record.pc)
-        other = "" if record.other_pc == NO_INSTRUCTION else program.where(record.other_pc)
-        return record.as_finding(kernel, program.arch.name, instruction, source, other)
-
-
-def declare(lib: Any) -> None:
-    """Argument and result types of the engine's functions used here."""
-    u32, u64, pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
-    lib.cdna_checks_new.restype, lib.cdna_checks_new.argtypes = pointer, [u32, u32, u32]
-    lib.cdna_checks_range.argtypes = [pointer, u64, u64, u64, ctypes.c_char_p]
-    lib.cdna_checks_findings.restype = ctypes.POINTER(FindingRecord)
-    lib.cdna_checks_findings.argtypes = [pointer, ctypes.POINTER(u32)]
-    lib.cdna_checks_free.argtypes = [pointer]
-    lib.cdna_memory_register.argtypes = [u64, u64, ctypes.c_char_p]
-    lib.cdna_memory_unregister.argtypes = [u64]
-    if lib.cdna_finding_bytes() != ctypes.sizeof(FindingRecord):
-        raise CdnaError(
-            "the engine's findings and Python's differ in size: cdna/engine and cdna/*.py are of different versions"
-        )
+def take_noted() -> list[Finding]:
+    """What has been kept since the last call."""
+    taken = list(_findings)
+    _findings.clear()
+    return taken

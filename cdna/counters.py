@@ -6,7 +6,7 @@
         print(record.counters.unit_cycles, record.counters.hbm_read_bytes)
 
 $CDNA_COUNT=1 counts all launches of a process. Off unless asked for: counting makes the emulation three to
-four times slower. engine/counters.cpp does the work.
+four times slower. engine/time/counters.cpp does the work.
 """
 
 from __future__ import annotations
@@ -16,50 +16,17 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .arch import ARCHS, Arch
-from .rates import rates_of
-from .resources import SIMDS_PER_CU, waves_per_simd
+from .cards import cards
+from .isa import UNITS
+from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches
 
-if TYPE_CHECKING:
-    from .engine import Kernel
-
-UNITS = (
-    "scalar",
-    "vector",
-    "matrix",
-    "memory",
-    "lds",
-    "scalar memory",
-    "branch",
-    "wait",
-    "barrier",
-    "idle",
-    "end",
-)
 SEGMENT_BYTES, LINE_BYTES = 64, 128
 
 
-class _Config(ctypes.Structure):
-    """CounterConfig of engine/counters.cpp."""
-
-    _fields_ = [
-        (name, ctypes.c_uint32)
-        for name in (
-            "resident_groups",
-            "groups_on_cu",
-            "l1_cycles",
-            "l2_cycles",
-            "memory_cycles",
-            "lds_cycles",
-            "scalar_cycles",
-        )
-    ]
-
-
 class _Totals(ctypes.Structure):
-    """CounterTotals of engine/counters.cpp, with the MemoryTraffic of caches.h."""
+    """CounterTotals of engine/time/counters.h, with the MemoryTraffic of caches.h."""
 
     _fields_ = [
         *(
@@ -67,6 +34,8 @@ class _Totals(ctypes.Structure):
             for name in (
                 "groups",
                 "barriers",
+                "groups_per_cu",
+                "groups_on_cu",
                 "timed",
                 "near_cycles",
                 "far_cycles",
@@ -82,7 +51,7 @@ class _Totals(ctypes.Structure):
 
 
 class _Instruction(ctypes.Structure):
-    """InstructionCounters of engine/counters.cpp."""
+    """InstructionCounters of engine/time/counters.h."""
 
     _fields_ = [
         (name, ctypes.c_uint64)
@@ -127,7 +96,7 @@ class InstructionCount:
 class Counters:
     """A launch, counted. Bytes and cycles are sums over the card unless a name says otherwise."""
 
-    arch: str
+    card: str  # its model
     groups: int
     waves_per_group: int
     groups_per_cu: int  # that fit at the same time
@@ -183,11 +152,9 @@ class Counters:
 class Shape:
     """What the host knows of a launch."""
 
-    arch: str
+    card: str  # its model
     waves_per_group: int
     lds_bytes_per_group: int
-    groups_per_cu: int
-    groups_on_cu: int
 
 
 def collect(
@@ -229,11 +196,11 @@ def collect(
     levels = ("l2_read", "l2_write", "fabric_read", "fabric_write")
     totals = {name: sum(getattr(t, name)) for name in levels}
     return Counters(
-        arch=shape.arch,
+        card=shape.card,
         groups=t.groups,
         waves_per_group=shape.waves_per_group,
-        groups_per_cu=shape.groups_per_cu,
-        waves_per_simd=shape.groups_per_cu * shape.waves_per_group / SIMDS_PER_CU,
+        groups_per_cu=t.groups_per_cu,
+        waves_per_simd=t.groups_per_cu * shape.waves_per_group / cards()[shape.card].simds_per_cu,
         lds_bytes_per_group=shape.lds_bytes_per_group,
         unit_cycles=unit_cycles,
         barriers=t.barriers,
@@ -252,7 +219,7 @@ def collect(
         hbm_read_bytes=t.hbm_read,
         hbm_write_bytes=t.hbm_write,
         busiest_xcd={name: max(getattr(t, name)) for name in levels},
-        groups_on_cu=shape.groups_on_cu,
+        groups_on_cu=t.groups_on_cu,
         near_cycles=t.near_cycles / max(t.timed, 1),
         far_cycles=t.far_cycles / max(t.timed, 1),
         unrecorded_lines=t.unrecorded,
@@ -260,80 +227,18 @@ def collect(
     )
 
 
-def _config(arch: Arch, resident_groups: int = 0, groups_on_cu: int = 0) -> _Config:
-    rates = rates_of(arch)
-    return _Config(
-        resident_groups,
-        groups_on_cu,
-        rates.l1_cycles,
-        rates.l2_cycles,
-        rates.memory_cycles,
-        rates.lds_cycles,
-        rates.scalar_cycles,
-    )
-
-
-class _Counting:
-    """Counting switched on: the memory-side caches, which outlive a launch."""
-
-    def __init__(self) -> None:
-        self.caches: dict[str, int] = {}
-
-    def caches_of(self, lib: ctypes.CDLL, arch: Arch) -> int:
-        if arch.name not in self.caches:
-            rates = rates_of(arch)
-            lib.cdna_caches_create.restype = ctypes.c_void_p
-            self.caches[arch.name] = lib.cdna_caches_create(
-                ctypes.c_uint32(arch.xcds),
-                ctypes.c_uint64(rates.l2_bytes),
-                ctypes.c_uint64(rates.memory_side_bytes),
-            )
-            self.lib = lib
-        return self.caches[arch.name]
-
-    def clear_caches(self) -> None:
-        for caches in self.caches.values():
-            self.lib.cdna_caches_clear(ctypes.c_void_p(caches))
-
-    def close(self) -> None:
-        for caches in self.caches.values():
-            self.lib.cdna_caches_destroy(ctypes.c_void_p(caches))
-        self.caches.clear()
-
-
-_active: _Counting | None = None
-_library: ctypes.CDLL | None = None  # once the engine is loaded
-
-
-def engine_loaded(lib: ctypes.CDLL) -> None:
-    """Have the engine log the launches that it gets from elsewhere, the HIP runtime's."""
-    global _library
-    _library = lib
-    _set_log()
-
-
-def _set_log() -> None:
-    if _library is None:
-        return
-    if _active is not None:
-        for number, arch in enumerate(ARCHS.values()):
-            caches = ctypes.c_void_p(_active.caches_of(_library, arch))
-            _library.cdna_log_counters(ctypes.c_uint32(number), ctypes.byref(_config(arch)), caches)
-    _library.cdna_log_set(ctypes.c_uint32(1 if _active is None else 2))  # LogMode of launch_log.h
+_active = False
 
 
 def count(on: bool) -> None:
     """Count every launch of this process from now on, or no more."""
     global _active
-    if on == (_active is not None):
+    if on == _active:
         return
-    if _active is not None:
-        before, _active = _active, None
-        _set_log()
-        before.close()
-    else:
-        _active = _Counting()
-        _set_log()
+    _active = on
+    log_launches(LOG_COUNTERS if on else LOG_EXECUTED)
+    if not on and is_loaded():
+        engine().lib.cdna_caches_free()
 
 
 trying = False  # an autotuner compares configurations: launches now are its trials
@@ -353,14 +258,14 @@ def trials() -> Iterator[None]:
 
 def clear_caches() -> None:
     """Forget what the modelled caches hold: the next launch starts cold, as after a cache flush."""
-    if _active is not None:
-        _active.clear_caches()
+    if _active and is_loaded():
+        engine().lib.cdna_caches_clear()
 
 
 @contextmanager
 def counting() -> Iterator[None]:
     """Within the block, launches are counted: their records have `counters`."""
-    before = _active is not None
+    before = _active
     count(True)
     try:
         yield
@@ -371,41 +276,30 @@ def counting() -> Iterator[None]:
 class LaunchCount:
     """Counters of one launch under way: `source` goes to the engine; then `result`, then `close`."""
 
-    def __init__(self, lib: ctypes.CDLL, caches: int, kernel: Kernel, groups: int, waves: int, lds_bytes: int) -> None:
-        self.lib, self.kernel, self.lds_bytes, self.waves = lib, kernel, lds_bytes, waves
-        arch, metadata = kernel.program.arch, kernel.metadata
-        vgprs, sgprs = metadata.get(".vgpr_count", 0), metadata.get(".sgpr_count", 0)
-        fit = waves_per_simd(arch.name, vgprs, sgprs, lds_bytes, waves) * SIMDS_PER_CU / waves
-        self.groups_per_cu = max(1, round(fit))  # 0 would be a kernel that could not run, and it is about to
-        self.groups_on_cu = min(self.groups_per_cu, -(-groups // arch.compute_units)) or 1
-        config = _config(arch, self.groups_per_cu * arch.compute_units, self.groups_on_cu)
-        lib.cdna_counters_create.restype = ctypes.c_void_p
-        self.source = lib.cdna_counters_create(ctypes.byref(config), ctypes.c_void_p(caches))
+    def __init__(self) -> None:
+        self.lib = engine().lib
+        self.source = self.lib.cdna_counters_create()
 
-    def result(self, executed: Iterable[int]) -> Counters:
-        """executed: wave instructions by index."""
-        program = self.kernel.program
-        shape = Shape(program.arch.name, self.waves, self.lds_bytes, self.groups_per_cu, self.groups_on_cu)
-        return collect(self.lib, self.source, shape, executed, program.where)
+    def result(
+        self,
+        card: str,
+        where: Callable[[int], str],
+        block: tuple[int, int, int],
+        lds_bytes: int,
+        executed: Iterable[int],
+    ) -> Counters:
+        """card: its model. where: text and source line of an instruction. block: work-items of a workgroup.
+        executed: wave instructions by index."""
+        waves = -(-block[0] * block[1] * block[2] // 64)
+        return collect(self.lib, self.source, Shape(card, waves, lds_bytes), executed, where)
 
     def close(self) -> None:
         self.lib.cdna_counters_destroy(ctypes.c_void_p(self.source))
 
 
-def begin(
-    lib: ctypes.CDLL,
-    kernel: Kernel,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    dynamic_lds_bytes: int,
-) -> LaunchCount | None:
+def begin() -> LaunchCount | None:
     """What a launch hands to the engine; None while counting is off."""
-    if _active is None:
-        return None
-    waves = max(1, -(-block[0] * block[1] * block[2] // 64))
-    caches = _active.caches_of(lib, kernel.program.arch)
-    groups = grid[0] * grid[1] * grid[2]
-    return LaunchCount(lib, caches, kernel, groups, waves, kernel.static_lds_bytes + dynamic_lds_bytes)
+    return LaunchCount() if _active else None
 
 
 count(os.environ.get("CDNA_COUNT") == "1")

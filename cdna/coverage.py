@@ -1,7 +1,7 @@
 """How many instructions of each arch are implemented and tested singly: `python -m cdna coverage`.
 
-Three lists are compared: data/instructions.txt (what the arch has, see coverage_probe.py), the engine's op table (what
-is implemented), and data/tested.txt (what tests of single instructions executed and compared with a definition).
+Two lists are compared: isa/instructions.txt (what the arch has, see coverage_probe.py, and what tests of single
+instructions executed and compared with a definition), and the engine's op table (what is implemented).
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from .arch import ARCHS
-from .engine import engine
+from .cards import ARCHS
 from .errors import CdnaError
-
-DATA_DIR = Path(__file__).parent / "data"
-INSTRUCTIONS, TESTED = DATA_DIR / "instructions.txt", DATA_DIR / "tested.txt"
+from .isa import instructions
+from .library import engine
 
 
 @dataclass(frozen=True)
@@ -34,23 +32,6 @@ class Coverage:
         return len(self.tested) + len(self.untested) + len(self.missing)
 
 
-def read_table(file: Path) -> dict[str, set[str]]:
-    """Mnemonic -> archs, from lines of a mnemonic and archs; `#` starts a comment line."""
-    table: dict[str, set[str]] = {}
-    try:
-        lines = file.read_text().splitlines()
-    except OSError as error:
-        raise CdnaError(f"{file}: {error.strerror}: the installation is incomplete") from None
-    for number, line in enumerate(lines, 1):
-        if not line or line.startswith("#"):
-            continue
-        name, *archs = line.split()
-        if not archs or not set(archs) <= set(ARCHS) or name in table:
-            raise CdnaError(f"{file}:{number}: expected a mnemonic, once, and archs of {', '.join(ARCHS)}: {line!r}")
-        table[name] = set(archs)
-    return table
-
-
 def implemented(arch: str) -> dict[str, set[int]]:
     """Mnemonic -> ops of the engine's table that execute it on the arch, forms with clamp and the like included."""
     table: dict[str, set[int]] = {}
@@ -65,12 +46,13 @@ def coverage(arch: str) -> Coverage:
     A test on the other arch counts where the same entry of the op table executes both.
     """
     ops = {each: implemented(each) for each in ARCHS}
-    tests = read_table(TESTED)
     result = Coverage(arch, [], [], [])
-    for name in sorted(name for name, archs in read_table(INSTRUCTIONS).items() if arch in archs):
+    for name, instruction in sorted(instructions().items()):
+        if arch not in instruction.archs:
+            continue
         if name not in ops[arch]:
             result.missing.append(name)
-        elif any(ops[each].get(name) == ops[arch][name] for each in tests.get(name, ())):
+        elif any(ops[each].get(name) == ops[arch][name] for each in instruction.tested):
             result.tested.append(name)
         else:
             result.untested.append(name)

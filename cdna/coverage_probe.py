@@ -1,6 +1,6 @@
-"""Which instructions an arch has, asked of LLVM's assembler; writes or checks data/instructions.txt.
+"""Which instructions an arch has, asked of LLVM's assembler; brings isa/instructions.txt up to date, or checks it.
 
-    python -m cdna.coverage_probe           rewrites the file
+    python -m cdna.coverage_probe           writes what it says into the file
     python -m cdna.coverage_probe --check   exit code 1, and the differences, if the file says otherwise
 
 Candidates are the names in the assembler's own mnemonic tables, of every AMD GPU that LLVM knows. A candidate that
@@ -18,11 +18,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .arch import ARCHS
-from .coverage import INSTRUCTIONS, read_table
+from .cards import ARCHS
 from .decode import base_mnemonic
 from .errors import CdnaError, ToolchainError
-from .hip.compilers import environment, package_dir
+from .hip.compile.compilers import environment, package_dir
+from .isa import archs_text, instructions, read_rows, write_rows
 
 # LLVM's AsmMatcher writes each mnemonic after a byte that holds its length. A length of 48 or more is itself a digit
 # or letter, so that a match may start with one: every position is tried, and the length decides.
@@ -30,12 +30,6 @@ _NAME = re.compile(rb"(?=([\x03-\x7f])((?:v|s|ds|buffer|tbuffer|global|flat|scra
 _FAMILY = re.compile(r"(v|s|ds|buffer|tbuffer|global|flat|scratch|image)_\w+|exp|export")
 _ERROR = re.compile(r"^[^\n]*?\.s:(\d+):\d+: error: (.*)$", re.MULTILINE)
 _NOT_OF_THE_ARCH = ("invalid instruction", "instruction not supported on this GPU")
-
-HEADER = """\
-# The instructions of each arch: every mnemonic that LLVM's assembler knows for it, without the suffix of the encoding
-# (_e32, _e64, _dpp, _sdwa, _e64_dpp), then the archs. Some are two names of one instruction; LLVM accepts both.
-# Source: LLVM's AMDGPU target as in ziglang {version}; `python -m cdna.coverage_probe` wrote it, --check verifies it.
-"""
 
 
 def candidates(binary: Path) -> set[str]:
@@ -71,8 +65,8 @@ def known(zig: Path, arch: str, names: list[str]) -> set[str]:
     return {name for line, name in enumerate(names, 2) if not errors.get(line, "").startswith(_NOT_OF_THE_ARCH)}
 
 
-def probe() -> tuple[dict[str, set[str]], str]:
-    """Mnemonic -> its archs, as the installed assembler says; and that assembler's version."""
+def probe() -> dict[str, set[str]]:
+    """Mnemonic -> its archs, as the installed assembler says."""
     package = package_dir("ziglang")
     if package is None:
         raise ToolchainError("no assembler to ask: `pip install ziglang`")
@@ -86,8 +80,18 @@ def probe() -> tuple[dict[str, set[str]], str]:
     for arch in ARCHS:
         for name in known(zig, arch, sorted(names)):
             table.setdefault(base_mnemonic(name), set()).add(arch)
-    version = subprocess.run([str(zig), "version"], capture_output=True, text=True, env=environment()).stdout.strip()
-    return table, version
+    return table
+
+
+def update(table: dict[str, set[str]]) -> None:
+    """Write the archs into the rows; a new instruction gets a row without facts, and one that is gone loses its row."""
+    columns = {name: rest for _, (name, _, *rest) in read_rows()}
+    known = instructions()
+    rows = []
+    for name, archs in table.items():
+        tested = known[name].tested & archs if name in known else frozenset[str]()
+        rows.append([name, archs_text(archs, tested), *columns.get(name, ["?"])])
+    write_rows(rows)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -96,12 +100,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare with the file instead of writing it")
     arguments = parser.parse_args(argv)
     try:
-        table, version = probe()
+        table = probe()
         if not arguments.check:
-            lines = (f"{name} {' '.join(sorted(table[name]))}\n" for name in sorted(table))
-            INSTRUCTIONS.write_text(HEADER.format(version=version) + "".join(lines))
+            update(table)
             return 0
-        listed = read_table(INSTRUCTIONS)
+        listed = {name: set(instruction.archs) for name, instruction in instructions().items()}
     except CdnaError as error:
         print(f"cdna: {error}", file=sys.stderr)
         return 2

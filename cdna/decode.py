@@ -24,6 +24,7 @@ from dataclasses import replace
 
 from .asm import AsmFile, Statement, source_line
 from .errors import UnsupportedInstruction
+from .isa import facts_of, instructions
 from .operands import ABS, ACCUMULATION, NEG, NONE, SEXT, TYPES, VGPR, Operand, Symbolic, parse_operand
 from .swizzle import swizzle_pattern
 
@@ -320,11 +321,12 @@ class Decoder:
         if cached is not None:
             return list(cached)
         name = mnemonic if mnemonic in self.ops else base_mnemonic(mnemonic)
-        if name.startswith("buffer_load") and " lds " in f"{text} ":
+        if f"{name} lds" in self.ops and " lds " in f"{text} ":
             name += " lds"  # to LDS: no data operand
         if f"{name} clamp" in self.ops and _CLAMP_WORD.search(text):
             name += " clamp"
-        if indexed and name.startswith("v_"):
+        known = instructions().get(name)
+        if indexed and known and known.facts and known.facts.unit in ("vector", "matrix"):
             name += " indexed"
         if name not in self.ops:
             raise UnsupportedInstruction(f"{mnemonic} after s_set_gpr_idx_on" if indexed else mnemonic)
@@ -360,7 +362,7 @@ class Decoder:
         if len(words) != len(slots):
             if len(words) == len(slots) + 1 and mods.read(words[-1]):
                 words.pop()
-            elif not (not slots and mnemonic.startswith("buffer_")):
+            elif slots or facts_of(base_mnemonic(mnemonic)).does not in ("acquire", "release"):
                 raise UnsupportedInstruction(f"{mnemonic} {text}: expected {len(slots)} operands ({signature})")
         dst: list[Operand] = []
         src: list[Operand] = []

@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from .asm import AsmFile, Statement
+from .asm import AsmFile
+from .cards import ARCHS, Card
+from .decode import base_mnemonic
+from .isa import Facts, facts_of
 
-_SHAPE = re.compile(r"^v_s?mf(?:ma|mac)(?:_scale)?_(\w+?)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_?(\w*)$")
 _REGISTER = re.compile(r"(?<![\w.])([va])(?:(\d+)|\[(\d+)(?::(\d+))?\])(?!\w)")
 _FARTHEST = 21  # wait states; the largest distance below is 20
-_ENDS = ("s_endpgm", "s_setpc_b64", "s_swappc_b64", "s_branch")
-_MATRIX = ("v_mfma_f", "v_mfma_i", "v_mfma_scale", "v_smfmac")
-_NO_RESULT = ("s_", "v_mfma_ld_scale", "ds_write", "v_cmp", "v_readlane", "v_readfirstlane")
+_NARROW = [re.compile(rf"{name}:[234]") for name in ("cbsz", "blgp")]  # operands of 6 and 4 bits
+_CYCLES_OF_A_PASS = 4
 
 Registers = frozenset[tuple[str, int]]
 
@@ -75,74 +76,75 @@ def _operands(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in re.split(r",(?![^\[]*\])", text))
 
 
+def _results(signature: str, text: str) -> int:
+    """How many of the operands an instruction writes; signature: of the engine's table, see decode.py."""
+    slots = signature.split()
+    count = next((i for i, slot in enumerate(slots) if slot[0] not in "D?"), len(slots))
+    optional = count and slots[0][0] == "?" and not {"sc0", "glc"} & set(text.split())
+    return 0 if optional or " lds" in text else count
+
+
 @cache
-def _use(mnemonic: str, text: str) -> _Use:
+def _use(mnemonic: str, text: str, signature: str) -> _Use:
     parts = _operands(text)
-    if mnemonic.startswith(_MATRIX):
+    facts = facts_of(mnemonic)
+    if facts.unit == "matrix":
         writes = _registers(parts[0])
-        c = writes if mnemonic.startswith("v_smfmac") else _registers(parts[3].partition(" ")[0])
+        c = writes if "accumulates" in facts.flags else _registers(parts[3].partition(" ")[0])
         return _Use(writes, _registers(parts[1]) | _registers(parts[2]), c, True, False)
-    no_result = mnemonic.startswith(_NO_RESULT) or "_store_" in mnemonic or " lds" in text
-    writes = Registers() if no_result else _registers(parts[0])
-    reads = _registers(text if no_result else ",".join(parts[1:]))
-    return _Use(writes, reads, Registers(), False, mnemonic.startswith("v_"))
+    results = _results(signature, text)
+    writes = _registers(",".join(parts[:results]))
+    reads = _registers(",".join(parts[min(results, 1) :]))
+    return _Use(writes, reads, Registers(), False, facts.unit == "vector")
 
 
-def passes(mnemonic: str, text: str = "") -> int:
-    """Passes (of four cycles) that a matrix instruction takes: 2, 4, 8 or 16; 0 for f64 and what is no such one."""
-    shape = _SHAPE.match(mnemonic.removesuffix("_e64"))
-    if not shape or "f64" in mnemonic:
+def passes(mnemonic: str, text: str, card: Card) -> int:
+    """Passes (of four cycles) that a matrix instruction takes; 0 for f64 and what is no such one."""
+    facts = facts_of(mnemonic)
+    if facts.unit != "matrix" or "dgemm" in facts.flags:
         return 0
-    n, blocks, kind = int(shape.group(3)), shape.group(5), shape.group(6)
-    if n == 4:
-        return 2
-    if blocks or kind == "f32":
-        return 16 if n == 32 else 8
-    if kind == "f8f6f4":
-        narrow = all(re.search(rf"{name}:[234]", text) for name in ("cbsz", "blgp"))
-        return (8 if n == 32 else 4) if narrow else (16 if n == 32 else 8)
-    return 8 if n == 32 else 4
+    wide = "formats" in facts.flags and not all(pattern.search(text) for pattern in _NARROW)
+    return facts.cycles[ARCHS.index(card.name)] // _CYCLES_OF_A_PASS * (2 if wide else 1)
 
 
-def _needed(matrix: _Use, mnemonic: str, count: int, later: _Use, gfx950: bool) -> tuple[int, str]:
+def _needed(matrix: _Use, sgemm: bool, count: int, later: _Use, card: Card) -> tuple[int, str]:
     """Wait states between a matrix instruction and one behind it, and what the latter does."""
-    f32 = mnemonic.endswith("f32")
-    result = count + (2 if f32 else 4 if gfx950 and count > 2 else 3)
+    result = count + (2 if sgemm else 3 + (card.mfma_extra_wait_states if count > 2 else 0))
     if matrix.writes & later.reads:
         return result, "reads the result of"
     if later.vector and matrix.writes & later.writes:
         return result, "overwrites the result of"
-    if later.vector and not f32 and matrix.c & later.writes:
+    if later.vector and not sgemm and matrix.c & later.writes:
         return count - 1, "overwrites source C of"
     return 0, ""
 
 
-def _states(statement: Statement) -> int:
-    if statement.mnemonic == "s_nop":
-        return int(statement.operands, 0) + 1
-    return 64 if statement.mnemonic == "s_sleep" else 1
+def _states(facts: Facts, text: str) -> int:
+    if facts.unit == "idle":
+        return int(text or "0", 0) + 1
+    return 64 if facts.does == "sleep" else 1
 
 
-def _after(asm: AsmFile, start: int) -> Iterator[tuple[int, int]]:
-    """(instruction, wait states since `start`) on every path behind it, as far as hazards reach."""
-    count = passes(asm.statements[start].mnemonic, asm.statements[start].operands)
+def _after(asm: AsmFile, start: int, count: int, card: Card) -> Iterator[tuple[int, int]]:
+    """(instruction, wait states since `start`, of `count` passes) on every path behind it, as far as hazards reach."""
     pending = [(start + 1, 0, count)]  # instruction, states passed, when the matrix unit is free
     seen: dict[int, int] = {}
     while pending:
         index, states, busy = pending.pop()
         while index < len(asm.statements) and states < _FARTHEST and seen.get(index, _FARTHEST) > states:
             seen[index] = states
-            statement = asm.statements[index]
-            if statement.mnemonic.startswith(_MATRIX):
+            text = asm.statements[index].operands
+            mnemonic = base_mnemonic(asm.statements[index].mnemonic)
+            facts = facts_of(mnemonic)
+            if facts.unit == "matrix":
                 states = max(states, busy - 1)
-                busy = states + 1 + passes(statement.mnemonic, statement.operands)
+                busy = states + 1 + passes(mnemonic, text, card)
             yield index, states
-            states += _states(statement)
-            if statement.mnemonic.startswith(("s_branch", "s_cbranch")):
-                target = asm.labels.get(statement.operands)
-                if target is not None:
-                    pending.append((target, states, busy))
-            if statement.mnemonic in _ENDS:
+            states += _states(facts, text)
+            target = asm.labels.get(text) if facts.unit == "branch" else None
+            if target is not None:
+                pending.append((target, states, busy))
+            if facts.does == "jump" or facts.unit == "end":
                 break
             index += 1
 
@@ -154,19 +156,22 @@ def _kernel(asm: AsmFile, functions: list[tuple[int, str]], index: int) -> str:
     return name if name in asm.descriptors else ""
 
 
-def find_hazards(asm: AsmFile) -> list[Hazard]:
-    """Every instruction that comes too early behind a matrix instruction, once."""
+def find_hazards(asm: AsmFile, ops: Mapping[str, tuple[int, str]], card: Card) -> list[Hazard]:
+    """Every instruction that comes too early behind a matrix instruction, once. ops: the engine's table of the arch."""
     found: dict[int, Hazard] = {}
     functions = sorted((asm.labels[name], name) for name in {*asm.functions, *asm.descriptors} if name in asm.labels)
-    gfx950 = asm.target.rpartition("--")[2].startswith("gfx950")
-    for index, statement in enumerate(asm.statements):
-        count = passes(statement.mnemonic, statement.operands)
+    mnemonics = [base_mnemonic(statement.mnemonic) for statement in asm.statements]
+
+    def use(index: int) -> _Use:
+        return _use(mnemonics[index], asm.statements[index].operands, ops[mnemonics[index]][1])
+
+    for index, mnemonic in enumerate(mnemonics):
+        count = passes(mnemonic, asm.statements[index].operands, card)
         if not count:
             continue
-        matrix = _use(statement.mnemonic, statement.operands)
-        for at, states in _after(asm, index):
-            later = _use(asm.statements[at].mnemonic, asm.statements[at].operands)
-            needed, what = _needed(matrix, statement.mnemonic, count, later, gfx950)
+        matrix, sgemm = use(index), "sgemm" in facts_of(mnemonic).flags
+        for at, states in _after(asm, index, count, card):
+            needed, what = _needed(matrix, sgemm, count, use(at), card)
             if states < needed:
                 found.setdefault(at, Hazard(at, index, what, states, needed, _kernel(asm, functions, index)))
     return list(found.values())

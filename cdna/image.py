@@ -1,6 +1,6 @@
 """Program images: a decoded assembly file as one block of bytes that the engine loads without Python.
 
-Layout (little endian; read by engine/image.cpp): magic, record size, counts, arch facts; data sections; addresses to
+Layout (little endian; read by engine/image.cpp): magic, record size, counts, arch; data sections; addresses to
 put into them; instruction records; addresses to put into those; kernels; data symbols; a text for each instruction;
 matrix hazards.
 """
@@ -11,13 +11,13 @@ import re
 import struct
 from collections.abc import Mapping
 
-from .arch import get_arch
-from .asm import AsmFile, parse, source_line
+from .asm import AsmFile, arch_in, parse, source_line
+from .cards import check_arch, get_card
 from .decode import RECORD, Decoder, Symbolic
 from .errors import UnsupportedInstruction
 from .hazards import find_hazards, message
 
-MAGIC = 0x34474D4941444E43
+MAGIC = 0x35474D4941444E43
 CODE = 0xFFFFFFFF  # "section" of an address in code; its offset counts instructions
 NO_SGPR = 0xFFFFFFFF
 ANY_KERNEL = 0xFFFFFFFF
@@ -62,11 +62,11 @@ def _text(text: str) -> bytes:
 class ImageBuilder:
     """Builds the image of one assembly file; `ops` is the engine's table for its arch (mnemonic -> (op, signature))."""
 
-    def __init__(self, text: str, ops_of_arch: Mapping[str, Mapping[str, tuple[int, str]]]) -> None:
-        self.asm: AsmFile = parse(text)
-        self.arch = get_arch(self.asm.target.rsplit("--", 1)[-1].split(":")[0])
+    def __init__(self, source: str | AsmFile, ops_of_arch: Mapping[str, Mapping[str, tuple[int, str]]]) -> None:
+        self.asm: AsmFile = parse(source) if isinstance(source, str) else source
+        self.arch = check_arch(arch_in(self.asm.target))
         self._sections = {name: i for i, name in enumerate(self.asm.sections)}
-        self.decoder = Decoder(self.asm, dict(ops_of_arch[self.arch.name]), self._symbol)
+        self.decoder = Decoder(self.asm, dict(ops_of_arch[self.arch]), self._symbol)
 
     def build(self, hazards: bool = False) -> bytes:
         """The image; UnsupportedInstruction lists every instruction that the device does not implement.
@@ -77,16 +77,12 @@ class ImageBuilder:
         code = self.decoder.decode_all()
         out = [
             struct.pack(
-                "<QIIIIIII16s",
+                "<QIII16s",
                 MAGIC,
                 RECORD.size,
                 len(asm.statements),
                 self.decoder.n_vgpr,
-                self.arch.lds_bytes,
-                self.arch.xcds,
-                self.arch.compute_units,
-                self.arch.clock_mhz,
-                self.arch.name.encode(),
+                self.arch.encode(),
             )
         ]
         out.append(struct.pack("<I", len(asm.sections)))
@@ -119,7 +115,7 @@ class ImageBuilder:
             return f"`{statement.mnemonic} {statement.operands}` ({source_line(asm, statement)})"
 
         out += [_text(where(i)) for i in range(len(asm.statements))]
-        found = find_hazards(asm) if hazards else []
+        found = find_hazards(asm, self.decoder.ops, get_card(self.arch)) if hazards else []
         out.append(struct.pack("<I", len(found)))
         numbers = {name: i for i, name in enumerate(asm.descriptors)}
         for hazard in found:

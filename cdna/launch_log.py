@@ -1,5 +1,5 @@
-"""Launches that the HIP runtime made, and what checks found in them: the engine logs both (engine/launch_log.cpp), this
-fetches them."""
+"""Launches that the HIP runtime made, and what checks found in them: the engine logs both
+(engine/run/launch_log.cpp), this fetches them."""
 
 from __future__ import annotations
 
@@ -9,29 +9,40 @@ from typing import Any, TypeVar
 
 from .checks import Finding, FindingRecord
 from .counters import Shape, collect
+from .isa import UNITS
+
+
+class Executed(ctypes.Structure):
+    """Executed of engine/time/costs.h."""
+
+    _fields_ = [("by_unit", ctypes.c_uint64 * len(UNITS)), ("cycles", ctypes.c_uint64)]
+
+    def fields(self) -> dict[str, Any]:
+        """Those of a LaunchRecord."""
+        by_unit = {unit: count for unit, count in zip(UNITS, self.by_unit) if count}
+        return {"wave_instructions": sum(by_unit.values()), "by_unit": by_unit, "cycles": self.cycles}
 
 
 class _LoggedLaunch(ctypes.Structure):
-    """LoggedLaunch of engine/launch_log.h."""
+    """LoggedLaunch of engine/run/launch_log.h."""
 
     _fields_ = [
         ("next", ctypes.c_void_p),
         ("counters", ctypes.c_void_p),
         ("kernel", ctypes.c_char_p),
-        ("arch", ctypes.c_char_p),
         ("executed", ctypes.POINTER(ctypes.c_uint64)),
         ("where", ctypes.POINTER(ctypes.c_char_p)),
+        ("card", ctypes.c_char_p),
         ("n_inst", ctypes.c_uint32),
         ("groups", ctypes.c_uint32 * 3),
         ("block", ctypes.c_uint32 * 3),
         ("lds_bytes", ctypes.c_uint32),
-        ("groups_per_cu", ctypes.c_uint32),
-        ("groups_on_cu", ctypes.c_uint32),
+        ("sums", Executed),
     ]
 
 
 class _LoggedFinding(ctypes.Structure):
-    """LoggedFinding of engine/launch_log.h."""
+    """LoggedFinding of engine/run/launch_log.h."""
 
     _fields_ = [
         ("next", ctypes.c_void_p),
@@ -56,44 +67,36 @@ def _each(address: int | None, kind: type[Logged], free: Callable[[ctypes.c_void
         address = following
 
 
-def take(lib: ctypes.CDLL, class_of: Callable[[str], str]) -> list[dict[str, Any]]:
-    """The fields of a LaunchRecord for each launch since the last call. class_of: the class of a mnemonic."""
-    lib.cdna_log_take.restype = ctypes.c_void_p
+def take(lib: ctypes.CDLL) -> list[dict[str, Any]]:
+    """The fields of a LaunchRecord for each launch since the last call."""
     launches = _each(lib.cdna_log_take(), _LoggedLaunch, lib.cdna_log_free)
-    return [_record(lib, logged, class_of) for logged in launches]
+    return [_record(lib, logged) for logged in launches]
 
 
-def _record(lib: ctypes.CDLL, logged: _LoggedLaunch, class_of: Callable[[str], str]) -> dict[str, Any]:
+def _record(lib: ctypes.CDLL, logged: _LoggedLaunch) -> dict[str, Any]:
     executed = logged.executed[: logged.n_inst]
-    by_class: dict[str, int] = {}
 
     def where(i: int) -> str:
         return (logged.where[i] or b"").decode(errors="replace")
 
-    for i, n in enumerate(executed):
-        if n:
-            name = class_of(where(i)[1:].split()[0].rstrip("`"))
-            by_class[name] = by_class.get(name, 0) + n
     block = tuple(logged.block)
     counters = None
     if logged.counters:
         waves = -(-block[0] * block[1] * block[2] // 64)
-        shape = Shape(logged.arch.decode(), waves, logged.lds_bytes, logged.groups_per_cu, logged.groups_on_cu)
+        shape = Shape(logged.card.decode(), waves, logged.lds_bytes)
         counters = collect(lib, logged.counters, shape, executed, where)
     return {
         "kernel": logged.kernel.decode(errors="replace"),
         "grid": tuple(logged.groups),
         "block": block,
         "lds_bytes": logged.lds_bytes,
-        "wave_instructions": sum(by_class.values()),
-        "by_class": by_class,
+        **logged.sums.fields(),
         "counters": counters,
     }
 
 
 def take_findings(lib: ctypes.CDLL) -> list[Finding]:
     """What the checks found in the runtime's launches since the last call, in order."""
-    lib.cdna_log_take_findings.restype = ctypes.c_void_p
     findings = _each(lib.cdna_log_take_findings(), _LoggedFinding, lib.cdna_log_free_finding)
     return [_finding(logged) for logged in findings]
 

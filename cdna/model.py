@@ -22,11 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .arch import ARCHS
+from .cards import Card, cards
 from .counters import Counters
-from .engine import LaunchRecord
-from .rates import rates_of
-from .resources import SIMDS_PER_CU
+from .records import LaunchRecord
 
 BUSY = 0.8  # a unit that is busy so much of the time is the reason for it
 
@@ -49,42 +47,40 @@ def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> Mod
     c = launch.counters if isinstance(launch, LaunchRecord) else launch
     if c is None:
         raise ValueError("this launch was not counted: launch it within `with cdna.counting():`")
-    arch = ARCHS[c.arch]
-    rates = rates_of(arch)
-    parts = {"launch": rates.launch_us}
+    card = cards()[c.card]
+    parts = {"launch": card.launch_us}
     if c.groups:
-        cycles_us = 1 / arch.clock_mhz
-        groups_on_cu = -(-c.groups // arch.compute_units)
-        waves_on_simd = -(-groups_on_cu * c.waves_per_group // SIMDS_PER_CU)
+        cycles_us = 1 / card.clock_mhz
+        groups_on_cu = -(-c.groups // card.compute_units)
+        waves_on_simd = -(-groups_on_cu * c.waves_per_group // card.simds_per_cu)
         waves = c.groups * c.waves_per_group
         parts["matrix"] = c.unit_cycles["matrix"] / waves * waves_on_simd * cycles_us
         parts["vector"] = c.unit_cycles["vector"] / waves * waves_on_simd * cycles_us
         parts["LDS"] = c.unit_cycles["lds"] / c.groups * groups_on_cu * cycles_us
         parts["L1"] = c.unit_cycles["memory"] / c.groups * groups_on_cu * cycles_us
-        busiest = {name: bytes * arch.xcds for name, bytes in c.busiest_xcd.items()}
-        parts["L2"] = 1e-3 * max(busiest["l2_read"] / rates.l2_read_gb_s, busiest["l2_write"] / rates.l2_write_gb_s)
+        busiest = {name: bytes * card.xcds for name, bytes in c.busiest_xcd.items()}
+        parts["L2"] = 1e-3 * max(busiest["l2_read"] / card.l2_read_gb_s, busiest["l2_write"] / card.l2_write_gb_s)
         parts["fabric"] = 1e-3 * max(
-            busiest["fabric_read"] / rates.fabric_read_gb_s, busiest["fabric_write"] / rates.fabric_write_gb_s
+            busiest["fabric_read"] / card.fabric_read_gb_s, busiest["fabric_write"] / card.fabric_write_gb_s
         )
-        held = warm and c.hbm_read_bytes + c.hbm_write_bytes <= rates.memory_side_bytes
+        held = warm and c.hbm_read_bytes + c.hbm_write_bytes <= card.memory_side_bytes
         hbm_read = 0 if held else c.hbm_read_bytes
         hbm_write = 0 if held else c.hbm_write_bytes
-        parts["HBM"] = 1e-3 * (hbm_read / rates.hbm_read_gb_s + hbm_write / rates.hbm_write_gb_s)
-        rounds = -(-c.groups // (arch.compute_units * c.groups_on_cu))
-        parts["latency"] = rounds * _cu_cycles(c, hbm_read) * cycles_us
+        parts["HBM"] = 1e-3 * (hbm_read / card.hbm_read_gb_s + hbm_write / card.hbm_write_gb_s)
+        rounds = -(-c.groups // (card.compute_units * c.groups_on_cu))
+        parts["latency"] = rounds * _cu_cycles(c, card, hbm_read) * cycles_us
     longest = max(parts, key=lambda name: parts[name])
     if longest == "latency":
         busiest_unit = max(("matrix", "vector", "LDS", "L1"), key=lambda name: parts[name])
         longest = busiest_unit if parts[busiest_unit] >= BUSY * parts["latency"] else longest
     body = max((us for name, us in parts.items() if name != "launch"), default=0.0)
-    return ModelledTime(rates.launch_us + body, longest, parts)
+    return ModelledTime(card.launch_us + body, longest, parts)
 
 
-def _cu_cycles(c: Counters, hbm_read_bytes: int) -> float:
+def _cu_cycles(c: Counters, card: Card, hbm_read_bytes: int) -> float:
     """Cycles of a CU's workgroups at the latencies that the cache model found on average."""
-    rates = rates_of(ARCHS[c.arch])
     share_of_hbm = hbm_read_bytes / c.fabric_read_bytes if c.fabric_read_bytes else 0.0
-    memory_side = (rates.memory_side_cycles - rates.l2_cycles) / (rates.memory_cycles - rates.l2_cycles)
+    memory_side = (card.memory_side_cycles - card.l2_cycles) / (card.memory_cycles - card.l2_cycles)
     beyond_l2 = (1 - c.l2_hit_rate) * (share_of_hbm + (1 - share_of_hbm) * memory_side)
     return c.near_cycles + beyond_l2 * (c.far_cycles - c.near_cycles)
 

@@ -1,26 +1,22 @@
-"""What a kernel takes of a CU, read from its assembly, and how many of its waves fit on a SIMD.
-
-Waves by registers: LLVM's AMDGPU backend (AMDGPUBaseInfo.cpp, getNumWavesPerEUWithNumVGPRs; GCNSubtarget.cpp,
-getOccupancyWithNumSGPRs), whose figure for registers alone is the "Occupancy" line of its assembly. By LDS: how
-many workgroups a compute unit's holds, in the granules of getLdsDwGranularity. LLVM's own figure leaves out
-the LDS that a launch asks for, and Triton asks for all of it at launch.
-"""
+"""What a kernel takes of a CU, read from its assembly, and how many of its waves fit on a SIMD (engine/card.cpp)."""
 
 from __future__ import annotations
 
+import ctypes
 import re
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from .arch import get_arch
+from .asm import arch_in
+from .cards import check_arch, get_card
+from .decode import base_mnemonic
 from .errors import ToolchainError
+from .isa import instructions
+from .library import engine
 
-SIMDS_PER_CU = 4
 WAVE_LANES = 64
-SGPR_STEPS = ((80, 10), (88, 9), (100, 8))  # up to so many SGPRs, so many waves; 7 beyond
-LDS_GRANULE_BYTES = {"gfx942": 512, "gfx950": 1280}
 
 
 @dataclass(frozen=True)
@@ -40,33 +36,23 @@ class Resources:
     code_bytes: int
 
 
-def _up(value: int, granule: int) -> int:
-    return -(-value // granule) * granule
-
-
-def waves_by_registers(vgprs: int, sgprs: int, arch: str = "gfx942") -> int:
-    """Waves a SIMD; `vgprs` counts AGPRs as well."""
-    card = get_arch(arch)
-    by_vgprs = card.vgprs_per_lane // _up(max(vgprs, 1), card.vgpr_granule)
-    by_sgprs = next((waves for most, waves in SGPR_STEPS if sgprs <= most), 7)
-    return min(card.max_waves_per_simd, by_vgprs, by_sgprs)
-
-
 def waves_per_simd(arch: str, vgprs: int, sgprs: int, lds_bytes: int, waves_per_workgroup: int) -> float:
-    """Waves a SIMD, averaged over a compute unit's four: whole workgroups only. 0 if none fits."""
-    workgroups = waves_by_registers(vgprs, sgprs, arch) * SIMDS_PER_CU // waves_per_workgroup
-    if lds_bytes:
-        workgroups = min(workgroups, get_arch(arch).lds_bytes // _up(lds_bytes, LDS_GRANULE_BYTES[arch]))
-    return workgroups * waves_per_workgroup / SIMDS_PER_CU
+    """Waves a SIMD, averaged over a compute unit's: whole workgroups only. 0 if none fits. vgprs: AGPRs included."""
+    card = get_card(arch)
+    lib = engine().lib
+    handle = ctypes.c_void_p(lib.cdna_card(card.model.encode()))
+    workgroups = lib.cdna_groups_per_cu(handle, vgprs, sgprs, lds_bytes, waves_per_workgroup)
+    return workgroups * waves_per_workgroup / card.simds_per_cu
 
 
 def read_target(text: str) -> str:
     """The arch that assembly is for; ToolchainError where it is not AMDGCN assembly of an arch known here."""
-    found = re.search(r'^\s*\.amdgcn_target\s+"[\w-]*--(gfx\w+)', text, re.MULTILINE)
-    if not found:
+    found = re.search(r'^\s*\.amdgcn_target\s+"([^"]*)"', text, re.MULTILINE)
+    arch = arch_in(found[1]) if found else ""
+    if not arch:
         raise ToolchainError("not AMDGCN assembly: it has no .amdgcn_target")
     try:
-        return get_arch(found[1]).name
+        return check_arch(arch)
     except ValueError as error:
         raise ToolchainError(str(error)) from None
 
@@ -78,6 +64,11 @@ def read_resources(text: str) -> list[Resources]:
         raise ToolchainError("assembly without .amdgpu_metadata: no kernel in it is described")
     document = yaml.load(block[1], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return [_of_kernel(text, entry) for entry in document.get("amdhsa.kernels") or []]
+
+
+def _is_matrix(mnemonic: str) -> bool:
+    known = instructions().get(base_mnemonic(mnemonic))
+    return known is not None and known.facts is not None and known.facts.unit == "matrix"
 
 
 def _of_kernel(text: str, entry: dict[str, Any]) -> Resources:
@@ -99,6 +90,6 @@ def _of_kernel(text: str, entry: dict[str, Any]) -> Resources:
         scratch_bytes=entry[".private_segment_fixed_size"],
         lds_bytes=entry[".group_segment_fixed_size"],
         max_threads=entry[".max_flat_workgroup_size"],
-        matrix_instructions=len(re.findall(r"^\s+v_s?mfma", code, re.MULTILINE)),
+        matrix_instructions=sum(_is_matrix(name) for name in re.findall(r"^\s+(v_\w+)", code, re.MULTILINE)),
         code_bytes=int(size[1]),
     )

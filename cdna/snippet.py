@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .decode import base_mnemonic
-from .engine import Program, engine
 from .errors import KernelFault
+from .library import engine
+from .program import Program
 
 POISON = 0x7FC5A5A5
 DEFAULT_MODE = 0xF0  # round to nearest even, denormals kept: what compilers set for compute kernels
@@ -52,7 +53,7 @@ def _record(program: Program) -> None:
     if file:
         names = dict.fromkeys(base_mnemonic(s.mnemonic) for s in program.asm.statements[:-1])
         with open(file, "a") as lines:  # one write a line: test processes may share the file
-            lines.write(f"{program.arch.name} {' '.join(names)}\n")
+            lines.write(f"{program.arch} {' '.join(names)}\n")
 
 
 def run(

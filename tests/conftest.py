@@ -4,21 +4,17 @@
 import functools
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdna.errors import ToolchainError
-from cdna.hip import toolchain
+from cdna.hip.compile import toolchain
+from forge.device import DeviceError, triton_versions
+from forge.task.runners import load_runners
 
 # There are more test processes than cores: threads that wait for work must not keep one from another.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-
-# Files that take a minute or so, longest first: of several workers none is left with one of them at the end.
-LONG_FILES = """device_emulated cdna_hip_run gen_check_hip eval_hostile eval_command eval_against gemm_rs_kernel
-    ag_gemm_kernel gemm_rs_hip ag_gemm_hip all2all_kernel eval_hip cdna_report_python cdna_hip_toolchain tune gen_check
-    eval_protocol symmetric_heap cdna_triton cdna_triton_language baselines eval_modelled""".split()
 
 
 @functools.cache
@@ -42,11 +38,19 @@ def pytest_configure() -> None:
     # tests interrupt would go on.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # What users' kernels are compiled with: $FORGE_TRITON, or what the leaderboards' image has.
+    try:
+        triton_versions.take(
+            os.environ.get(triton_versions.VARIABLE) or load_runners()[0].tools["triton"].version or "installed",
+            "as the leaderboards have",
+        )
+    except DeviceError as error:
+        pytest.exit(f"{error} (here: {triton_versions.VARIABLE}=installed)", returncode=2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {f"test_{name}.py": place for place, name in enumerate(LONG_FILES)}
-    items.sort(key=lambda item: places.get(Path(item.path).name, len(places)))
+    """Long files first: of several workers none is left with one of them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

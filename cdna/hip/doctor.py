@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import TextIO
 
-from ..arch import ARCHS
 from ..build import cache_dir, engine_library, find_compiler
+from ..cards import ARCHS
 from ..errors import CdnaError, ToolchainError
 from ..resources import read_resources
-from .compilers import INCLUDE_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files
-from .toolchain import Toolchain
+from ..triton.versions import NEWEST, OLDEST, interface_of
+from .compile.compilers import INCLUDE_DIR, LIBRARIES_DIR, REMEDY, Compiler, choose, hip_version, search, triton_files
+from .compile.runner_clang import difference
+from .compile.source import HipSource
+from .compile.toolchain import Toolchain
 
 PROBE = """#include <hip/hip_runtime.h>
 #include <hip/hip_fp8.h>
@@ -43,10 +47,16 @@ def doctor(out: TextIO) -> int:
     try:
         files = triton_files()
         read_as = "" if hip_version() == 7 else f", read as ROCm {hip_version()}'s (CDNA_HIP_VERSION)"
-        line("found", "HIP headers", f"{files.version}{read_as}, {files.origin}; the rest in {INCLUDE_DIR}")
+        line(
+            "found",
+            "HIP headers",
+            f"{files.version}{read_as}, {files.origin}; the rest in {INCLUDE_DIR} and {LIBRARIES_DIR}",
+        )
     except ToolchainError as error:
         line("no", "HIP headers", str(error))
     line(*_compiles())
+    line(*_difference())
+    line(*_triton())
     gxx = shutil.which("g++")
     line("found" if gxx else "no", "g++", gxx or "PyTorch extensions need it (Debian, Ubuntu: apt-get install g++)")
     line(*_engine())
@@ -66,10 +76,28 @@ def _compiles() -> tuple[str, str, str]:
             probe = Path(folder, "probe.hip")
             probe.write_text(PROBE)
             for arch in ARCHS:
-                read_resources(toolchain.device_asm(probe, arch))
+                read_resources(toolchain.assembly(HipSource(probe, arch)))
     except CdnaError as error:
         return "MISSING", "compile HIP", f"{error}" if REMEDY in str(error) else f"{error}; to do: {REMEDY}"
     return "works", "compile HIP", f"for {' and '.join(ARCHS)} with {toolchain.compiler.label}"
+
+
+def _difference() -> tuple[str, str, str]:
+    """Of the compiler that would be used from the leaderboards'."""
+    try:
+        return "note", "leaderboard's HIP", difference(choose())
+    except ToolchainError as error:
+        return "no", "leaderboard's HIP", str(error).partition(". Remedy")[0]
+
+
+def _triton() -> tuple[str, str, str]:
+    spans = "{}.{} to {}.{}".format(*OLDEST, *NEWEST)
+    try:
+        version = importlib.metadata.version("triton")
+        interface_of(version)
+    except (importlib.metadata.PackageNotFoundError, CdnaError) as error:
+        return "no", "Triton", f"{error}; the emulated device takes {spans}"
+    return "found", "Triton", f"{version}; the emulated device takes {spans}"
 
 
 def _engine() -> tuple[str, str, str]:

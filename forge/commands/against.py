@@ -12,24 +12,18 @@ from rich.console import Console
 from rich.text import Text
 
 from forge.commands import jsonfile
-from forge.commands.report import (
-    BACK_TO_BACK_TEXT,
-    STYLES,
-    View,
-    case_text,
-    details,
-    finding_texts,
-    modelled_time,
-    number,
-)
-from forge.judge.evaluate import Judge, Plan
-from forge.judge.results import CaseResult, Run, Status
-from forge.judge.timing import geometric_mean
-from forge.task.cases import CaseSpec
+from forge.commands.view import BACK_TO_BACK_TEXT, STYLES, View, details, finding_texts
+from forge.console import number
+from forge.judge.evaluate import Judge
+from forge.judge.plan import EvalPlan
+from forge.judge.results import CaseResult, Run, Status, modelled_time
+from forge.task.cases import CaseSpec, case_text
+from forge.task.score import geometric_mean
 
 # The problem's own reference as a submission: what a user starts from.
 REFERENCE_SUBMISSION = b"from reference import ref_kernel as custom_kernel\n"
 OURS = "ours"
+THEIR_WIDTH = 10
 
 
 @dataclass(frozen=True)
@@ -40,24 +34,34 @@ class Other:
     submission: bytes
 
 
-@dataclass(frozen=True)
-class Ratios:
-    """How many times as long the other submission takes; None where one of the two has no such time."""
+# How many times as long the other submission takes, by clock; None where one of the two has no such time.
+Ratios = dict[str, float | None]
+CLOCKS = {
+    "harness": "on the harness's clock",  # of the means, as the leaderboard compares
+    "harness_median": "by its medians",  # what a few slow calls do not move
+    "back_to_back": "back to back",
+    "modelled": "modelled",
+}
 
-    harness: float | None  # of the means, as the leaderboard compares
-    harness_median: float | None  # of the medians: what a few slow calls do not move
-    back_to_back: float | None
-    modelled: float | None
+
+def times_us(result: CaseResult, caches: str) -> dict[str, float | None]:
+    """A case's time on each of CLOCKS; caches: which the modelled one is of."""
+    stats, again, modelled = result.stats, result.back_to_back, modelled_time(result.device_report, caches)
+    return {
+        "harness": stats.mean_us if stats else None,
+        "harness_median": stats.median_us if stats else None,
+        "back_to_back": again.us if again else None,
+        "modelled": modelled["us"] if modelled else None,
+    }
 
 
 class Pair:
     """Both submissions' runs. `run` is ours, `their_run` the other's; the cases are the same."""
 
-    def __init__(self, plan: Plan, other: Other, run: Run) -> None:
+    def __init__(self, plan: EvalPlan, other: Other, run: Run) -> None:
         self.plan, self.other, self.run = plan, other, run
         self.their_plan = dataclasses.replace(plan, submission=other.submission)
         self.their_run = Run(run.mode, [], run.timed)
-        self.caches = "cold" if plan.harness.l2_flush_bytes else "warm"
 
     @property
     def passed(self) -> bool:
@@ -76,20 +80,18 @@ class Pair:
                 view.pair_finished(results[0], results[1])
 
     def ratios(self, ours: CaseResult, theirs: CaseResult) -> Ratios:
-        if not (ours.passed and theirs.passed):
-            return Ratios(None, None, None, None)
-        return Ratios(
-            _ratio(mean_us(ours), mean_us(theirs)),
-            _ratio(median_us(ours), median_us(theirs)),
-            _ratio(back_to_back_us(ours), back_to_back_us(theirs)),
-            _ratio(modelled_us(ours, self.caches), modelled_us(theirs, self.caches)),
-        )
+        both = zip(*(times_us(result, self.plan.caches).values() for result in (ours, theirs)))
+        good = ours.passed and theirs.passed
+        return {clock: b / a if good and a and b else None for clock, (a, b) in zip(CLOCKS, both)}
 
     def geometric_means(self) -> Ratios:
         """Over all cases; None where a case has no ratio."""
         rows = [self.ratios(ours, theirs) for ours, theirs in zip(self.run.cases, self.their_run.cases)]
-        columns = zip(*(dataclasses.astuple(row) for row in rows))
-        return Ratios(*(_mean(list(column)) for column in columns)) if rows else Ratios(None, None, None, None)
+        means: Ratios = {}
+        for clock in CLOCKS:
+            known = [ratio for row in rows if (ratio := row[clock]) is not None]
+            means[clock] = geometric_mean(known) if known and len(known) == len(rows) else None
+        return means
 
     def as_json(self, exit_code: int, command: list[str]) -> dict[str, Any]:
         theirs = jsonfile.as_json(self.their_plan, self.their_run, exit_code, command)
@@ -97,18 +99,18 @@ class Pair:
             **jsonfile.as_json(self.plan, self.run, exit_code, command),
             "against": {
                 "name": self.other.name,
-                **{key: theirs[key] for key in ("verdict", "score_us", "broken", "cases", "fingerprint")},
+                **{key: theirs[key] for key in ("verdict", "score_us", "broken", "cases", "fingerprint", "warnings")},
                 "ratios": [
-                    {"index": ours.index, **dataclasses.asdict(self.ratios(ours, them))}
+                    {"index": ours.index, **self.ratios(ours, them)}
                     for ours, them in zip(self.run.cases, self.their_run.cases)
                 ],
-                "geometric_means": dataclasses.asdict(self.geometric_means()),
+                "geometric_means": self.geometric_means(),
             },
         }
 
 
 class PairView(View):
-    """One line a case: both times on both clocks and their ratios; then the ratios' geometric means."""
+    """One line per case: both times on both clocks and their ratios; then the ratios' geometric means."""
 
     back_to_back_texts = (BACK_TO_BACK_TEXT,)  # host times are in the JSON file: a line is long as it is
 
@@ -137,22 +139,20 @@ class PairView(View):
         """A line stands for both submissions: pair_finished prints it."""
 
     def pair_finished(self, ours: CaseResult, theirs: CaseResult) -> None:
-        ratios, caches = self.pair.ratios(ours, theirs), self.pair.caches
-        rows = (
-            [
-                (mean_us(ours), mean_us(theirs), ratios.harness),
-                (back_to_back_us(ours), back_to_back_us(theirs), ratios.back_to_back),
-            ]
-            if self.timed
-            else [(modelled_us(ours, caches), modelled_us(theirs, caches), ratios.modelled)]
-        )
-        values = [text for a, b, ratio in rows for text in (number(a, 5), number(b, 5), number(ratio, 3))]
+        ratios = self.pair.ratios(ours, theirs)
+        mine, others = (times_us(result, self.plan.caches) for result in (ours, theirs))
+        shown_clocks = ("harness", "back_to_back") if self.timed else ("modelled",)
+        values = [
+            text
+            for clock in shown_clocks
+            for text in (number(mine[clock], 5), number(others[clock], 5), number(ratios[clock], 3))
+        ]
         shown = theirs if ours.passed else ours
         line = Text(self._line(shown.status.value, str(ours.index), case_text(ours.spec), values))
         line.stylize(STYLES[shown.status], 0, 8)
         self.print(line)
         for name, result in ((OURS, ours), (self.pair.other.name, theirs)):
-            lines = [*details(result), *finding_texts(result.report)]
+            lines = [*details(result), *finding_texts(result.device_report)]
             if not result.passed and result.status is not Status.NOT_RUN:
                 self.print(f"{'':8} {name}: {result.status.value}", "red")
             for detail in lines:
@@ -164,17 +164,10 @@ class PairView(View):
             passed = sum(case.passed for case in side.cases)
             text = f"{name}: {'pass' if side.passed else 'FAIL'}: {passed} of {len(side.cases)} cases"
             self.print(text, "bold green" if side.passed else "bold red")
+            for warning in side.warnings:
+                self.print(f"{name}: warning: {warning}", "yellow")
         means = self.pair.geometric_means()
-        told = [
-            f"{ratio:.3f} {where}"
-            for ratio, where in (
-                (means.harness, "on the harness's clock"),
-                (means.harness_median, "by its medians"),
-                (means.back_to_back, "back to back"),
-                (means.modelled, "modelled"),
-            )
-            if ratio is not None
-        ]
+        told = [f"{ratio:.3f} {CLOCKS[clock]}" for clock, ratio in means.items() if ratio is not None]
         cases = f"{len(run.cases)} cases" + (", not the leaderboard's" if self.plan.not_official else "")
         if told:
             self.print(f"{self.pair.other.name} / {OURS}, geometric mean of {cases}: {', '.join(told)}", "bold")
@@ -182,7 +175,7 @@ class PairView(View):
             self.print("no ratio: not every case has both times", "dim")
         if not self.timed:
             self.print(
-                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.pair.caches}; "
+                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.plan.caches}; "
                 "torch's own operations and collectives are left out, so a submission of those alone has no time here; "
                 "no measurement and no score (docs/time-model.md)",
                 "dim",
@@ -203,32 +196,3 @@ class _Side:
 
     def case_finished(self, result: CaseResult) -> None:
         self.view.case_finished(result)
-
-
-THEIR_WIDTH = 10
-
-
-def mean_us(result: CaseResult) -> float | None:
-    return result.stats.mean / 1e3 if result.stats else None
-
-
-def median_us(result: CaseResult) -> float | None:
-    return result.stats.median / 1e3 if result.stats and result.stats.median is not None else None
-
-
-def back_to_back_us(result: CaseResult) -> float | None:
-    return result.back_to_back.us if result.back_to_back else None
-
-
-def modelled_us(result: CaseResult, caches: str) -> float | None:
-    time = modelled_time(result.report, caches)
-    return time["us"] if time else None
-
-
-def _ratio(ours: float | None, theirs: float | None) -> float | None:
-    return theirs / ours if ours and theirs else None
-
-
-def _mean(ratios: list[float | None]) -> float | None:
-    known = [ratio for ratio in ratios if ratio is not None]
-    return geometric_mean(known) if known and len(known) == len(ratios) else None

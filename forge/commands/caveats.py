@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from forge.generate import kernelguard
 from forge.generate.submission import refusals
-from forge.judge.evaluate import Plan
+from forge.judge.plan import EvalPlan
 from forge.task.cases import false_words
 from forge.task.harness import GIB
 from forge.task.problem import ROOT
 
 # How every run differs from the official evaluators. docs/harness.md explains each.
-ALWAYS = "time-outs count for each case, lost workers are replaced, ranks keep their processes and get a free port"
+ALWAYS = "time-outs count for each case, lost workers are replaced, ranks get a free port"
 
 
-def notes_for(plan: Plan, official_eval: bool) -> list[str]:
+def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
     notes = [*refusals(plan.submission), *kernelguard.remarks(plan.submission)]
     if plan.not_official:
         notes.append(f"not the leaderboard's cases: {plan.not_official}")
@@ -36,11 +36,13 @@ def notes_for(plan: Plan, official_eval: bool) -> list[str]:
         notes.append(f"harness {harness.name} does not mix the secret seed into the cases")
     if not plan.device.emulated and harness.l2_flush_bytes > GIB and plan.device.arch != problem.arch:
         size = harness.l2_flush_bytes / GIB
-        notes.append(f"deviates: the {size:g} GiB cache flush takes at most half of this GPU's free memory")
+        notes.append(f"deviates: a GPU that cannot hold the {size:g} GiB cache flush gets one of half its free memory")
     if plan.device.emulated and plan.mode in ("benchmark", "leaderboard"):
         notes.append("an emulated device: each case runs once, for its correctness")
     if problem.arch is not None and not plan.device.emulated and plan.device.arch != problem.arch:
         notes.append(f"{problem.name} is judged on {problem.arch}; times and fractions here are {plan.device.arch}'s")
+    if plan.fixed_ranks and plan.grouped:
+        notes.append("easier than the leaderboard: rank i stays in process i (--fixed-ranks)")
     if not official_eval:
         notes.append(f"deviates: {ALWAYS} (docs/harness.md)")
     return notes

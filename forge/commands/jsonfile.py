@@ -12,32 +12,35 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from forge.commands.report import published_scores, score_us
-from forge.judge.evaluate import Plan
+from forge.device.cards import peaks_of
+from forge.judge.compilers import made_by
+from forge.judge.plan import EvalPlan
 from forge.judge.results import CaseResult, Run
-from forge.task.score import work_of
+from forge.task.score import published_scores, work_of
 
 SCHEMA = 1
 
 
-def as_json(plan: Plan, run: Run, exit_code: int, command: list[str]) -> dict[str, Any]:
+def as_json(plan: EvalPlan, run: Run, exit_code: int, command: list[str]) -> dict[str, Any]:
     """The whole of a run. Times are in nanoseconds (`*_ns`) or microseconds (`*_us`) as their names say."""
     problem = plan.problem
+    published = published_scores(problem, [(case.index, case.spec) for case in run.cases])
     return {
         "schema": SCHEMA,
         "command": command,
         "mode": run.mode,
         "verdict": "pass" if run.passed else "fail",
         "exit_code": exit_code,
-        "score_us": score_us(plan, run),
+        "score_us": run.score_us(problem.ranking_by),
         "ranking_by": problem.ranking_by,
-        "published": [{**dataclasses.asdict(row), "score_us": us} for row, us in published_scores(plan, run)],
+        "published": [{**dataclasses.asdict(row), "score_us": us} for row, us in published],
         "problem": {"name": problem.name, "directory": str(problem.directory), "gpus": list(problem.gpus)},
         "harness": plan.harness.name,
         "device": {"name": plan.device.name, "arch": plan.device.arch, "emulated": plan.device.emulated},
         "seed": plan.seed,
         "timeout_s": plan.limit_s,
         "notes": run.notes,
+        "warnings": run.warnings,
         "elapsed_s": run.elapsed_s,
         "broken": case_json(plan, run.broken) if run.broken else None,
         "not_official": plan.not_official,
@@ -46,25 +49,23 @@ def as_json(plan: Plan, run: Run, exit_code: int, command: list[str]) -> dict[st
     }
 
 
-def case_json(plan: Plan, case: CaseResult) -> dict[str, Any]:
-    value: dict[str, Any] = {
-        field.name: getattr(case, field.name)
-        for field in dataclasses.fields(case)
-        if field.name not in ("stats", "back_to_back")
-    }
+def case_json(plan: EvalPlan, case: CaseResult) -> dict[str, Any]:
+    value = dataclasses.asdict(case)
+    value["report"] = value.pop("device_report")
     value["status"] = case.status.value
     value["time"] = "emulated" if plan.device.emulated else "measured" if case.stats else None
-    value["stats_ns"] = dataclasses.asdict(case.stats) if case.stats else None
-    value["back_to_back"] = dataclasses.asdict(case.back_to_back) if case.back_to_back else None
+    value["stats_ns"] = case.stats.by_key() if case.stats else None
+    del value["stats"]
     args = next((spec.args for spec in plan.cases if spec.index == case.index), None)
-    work = work_of(plan.problem.floors, args, plan.device.arch) if args is not None else None
+    work = work_of(plan.problem.floors, args, peaks_of(plan.device.arch)) if args is not None else None
     value["floor"] = dataclasses.asdict(work) if work else None
     return value
 
 
-def fingerprint(plan: Plan, run: Run) -> dict[str, Any]:
+def fingerprint(plan: EvalPlan, run: Run) -> dict[str, Any]:
     return {
         **run.fingerprint,  # the device's own, taken in a worker: torch, triton, GPU or emulated card
+        "compilers": made_by(plan.problem, plan.device, plan.submission),
         "submission_sha256": hashlib.sha256(plan.submission).hexdigest(),
         "evaluator_sha256": _evaluator_digest(),
         "python": platform.python_version(),

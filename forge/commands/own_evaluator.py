@@ -1,7 +1,7 @@
 """Running a folder's own eval.py, one that no row of forge/task/harness.py describes, under supervision.
 
 It gets what the leaderboard's runner gives it: a run folder, a file of spec lines, POPCORN_FD. What it writes
-there is its verdict, no more private than it makes it. That it and its processes end is our business.
+there is its verdict, no more private than it makes it. We make sure that it and its processes end.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ import sys
 import time
 from pathlib import Path
 
-from forge.judge.evaluate import Listener, Plan, run_environment
+from forge.judge.evaluate import Listener, run_environment
+from forge.judge.plan import EvalPlan
 from forge.judge.processes import Tail, describe_exit, end_all
-from forge.judge.results import CaseResult, Run, Status
-from forge.judge.timing import Stats
+from forge.judge.results import CaseResult, Run, Stats, Status
 from forge.judge.workspace import Workspace
 
-CRASH_MARK = (
-    "Fatal Python error:"  # of faulthandler: an eval.py whose multiprocessing pool lost a process waits for it for ever
-)
+# Of faulthandler: an eval.py whose multiprocessing pool lost a process waits for it for ever.
+CRASH_MARK = "Fatal Python error:"
 CRASH_PATIENCE_S = 2.0
 
 
-def evaluate(plan: Plan, own_eval: Path, run: Run, listener: Listener) -> None:
+def evaluate(plan: EvalPlan, own_eval: Path, run: Run, listener: Listener) -> None:
     """Fills `run` from what the eval.py logs."""
     started = time.monotonic()
     with Workspace(plan.problem, plan.submission) as workspace:
@@ -45,7 +44,7 @@ def evaluate(plan: Plan, own_eval: Path, run: Run, listener: Listener) -> None:
 
 
 def _supervise(
-    plan: Plan, folder: Path, environment: dict[str, str], log: _Log, tail: Tail, listener: Listener
+    plan: EvalPlan, folder: Path, environment: dict[str, str], log: _Log, tail: Tail, listener: Listener
 ) -> tuple[Status, str]:
     """Runs it to its end or ours: how it ended, PASS meaning by itself with exit code 0."""
     reader, writer = os.pipe()
@@ -107,7 +106,7 @@ def _ending(code: int) -> tuple[Status, str]:
 class _Log:
     """The official evaluators' keys, read as they come."""
 
-    def __init__(self, plan: Plan, run: Run, listener: Listener) -> None:
+    def __init__(self, plan: EvalPlan, run: Run, listener: Listener) -> None:
         self.plan, self.run, self.listener = plan, run, listener
         self.buffer = b""
         self.values: dict[str, dict[str, str]] = {}  # "test.0" -> {"spec": ..., "status": ...}

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import TextIO
 
 from forge.device import DeviceError, resolve
-from forge.judge.evaluate import Plan, evaluate
+from forge.judge import compilers
+from forge.judge.evaluate import evaluate
+from forge.judge.plan import STAND_IN_ARCH, EvalPlan, choose_harness
 from forge.judge.processes import adopt_orphans
-from forge.judge.results import CaseResult, Run, Status
-from forge.judge.timing import LEADERBOARD_KEYS
+from forge.judge.results import LEADERBOARD_KEYS, CaseResult, Run, Status
 from forge.judge.worker_pool import TaskError
 from forge.task.cases import CaseError, CaseSpec, parse_case_file
-from forge.task.harness import Harness, HarnessError, default_harness, harness_named, harness_of_eval
-from forge.task.problem import ROOT, Problem, ProblemError, TaskFile, Timeouts, load_sets
+from forge.task.harness import HarnessError
+from forge.task.problem import MODES, Problem, ProblemError, TaskFile, Timeouts, own_entries
 
 EXIT_OK = 0
 EXIT_USAGE = 2
@@ -49,9 +50,10 @@ def main(argv: list[str]) -> int:
         text = case_file.read_text(encoding="utf-8")
         seed = int(os.environ.get("POPCORN_SEED") or 0) or None
         gpus = int(os.environ.get("POPCORN_GPUS") or 1)
-        harness, problem = _task(folder, options.get("harness"), gpus)
+        problem = _run_folder(folder, gpus)
+        harness, _ = choose_harness(problem, options.get("harness"))
         cases = parse_case_file(text, harness, seed)
-        device = resolve(options.get("device", "auto"), problem.arch or "gfx942")
+        device = resolve(options.get("device", "auto"), problem.arch or STAND_IN_ARCH)
     except (OSError, UnicodeDecodeError) as error:
         _complain(f"could not read {case_file}: {error}")
         return EXIT_BAD_CASES
@@ -61,30 +63,34 @@ def main(argv: list[str]) -> int:
     except (ValueError, DeviceError, HarnessError, ProblemError) as error:
         _complain(str(error))
         return EXIT_USAGE
-    if mode not in ("test", "benchmark", "leaderboard", "profile") or (mode == "profile" and not harness.profile):
+    if mode not in MODES or (mode == "profile" and not harness.profile):
         _complain(f"unknown mode {mode!r}")
         return EXIT_USAGE
     if not cases:
         _complain(f"{case_file} holds no case")
         return EXIT_BAD_CASES
-    limit_s = (harness.rank_test_s if mode == "test" else harness.rank_benchmark_s) or NEVER_S
-    submission = folder / "submission.py"
-    plan = Plan(
+    submission = (folder / "submission.py").read_bytes()
+    try:
+        compilers.take(options.get("triton"), problem, device, submission)
+    except DeviceError as error:
+        _complain(str(error))
+        return EXIT_USAGE
+    plan = EvalPlan(
         mode=mode,
         problem=problem,
-        submission=submission.read_bytes() if submission.is_file() else b"",
+        submission=submission,
         harness=harness,
         device=device,
         cases=cases,
         seed=seed,
-        limit_s=limit_s if any(case.world_size for case in cases) else NEVER_S,
+        limit_s=harness.rank_s(mode) or NEVER_S if any(case.world_size for case in cases) else NEVER_S,
         accuracy=False,
         back_to_back=False,
     )
     return _run(plan, int(fd))
 
 
-def _run(plan: Plan, fd: int) -> int:
+def _run(plan: EvalPlan, fd: int) -> int:
     os.set_inheritable(fd, False)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     adopt_orphans()
@@ -109,7 +115,7 @@ def _run(plan: Plan, fd: int) -> int:
 class _Log:
     """A Listener that writes the official keys, in the official order."""
 
-    def __init__(self, plan: Plan, stream: TextIO) -> None:
+    def __init__(self, plan: EvalPlan, stream: TextIO) -> None:
         self.plan, self.stream = plan, stream
         self.kind = "test" if plan.mode == "test" else "benchmark"
         # One official evaluator logs its leaderboard mode's count and spec only once it has passed.
@@ -142,7 +148,7 @@ class _Log:
         if self.plan.mode == "leaderboard":
             self.key(f"{name}.spec", result.spec)
         if self.plan.mode == "profile":
-            report = result.profile or str(result.report or result.message)
+            report = result.profile or str(result.device_report or result.message)
             self.key(f"{name}.report", base64.b64encode(report.encode(), b"+*").decode())
         elif result.passed and self.kind == "test":
             self.key(f"{name}.status", "pass")
@@ -168,8 +174,9 @@ class _Log:
         if result.stats is None:  # an emulated device: there is no time to log
             self.key(f"{name}.status", "pass")
             return
-        for field in names:
-            self.key(f"{name}.{field}", getattr(result.stats, field))
+        values = result.stats.by_key()
+        for key in names:
+            self.key(f"{name}.{key}", values[key])
 
     def end(self, run: Run) -> None:
         if run.broken is not None:
@@ -190,60 +197,45 @@ def error_text(result: CaseResult) -> str:
 
 
 def _options(argv: list[str]) -> dict[str, str]:
-    """--device NAME and --harness FLAVOUR, which the official evaluators do not have."""
+    """--device NAME, --harness FLAVOUR and --triton VERSION, which the official evaluators do not have."""
     options: dict[str, str] = {}
     rest = list(argv)
     while rest:
         name = rest.pop(0)
-        if name not in ("--device", "--harness") or not rest:
-            raise ValueError(f"unknown argument {name!r}: only --device NAME and --harness FLAVOUR may follow")
+        if name not in ("--device", "--harness", "--triton") or not rest:
+            raise ValueError(
+                f"unknown argument {name!r}: only --device, --harness and --triton, each with a value, may follow"
+            )
         options[name[2:]] = rest.pop(0)
     return options
 
 
-def _task(folder: Path, wanted: str | None, gpus: int) -> tuple[Harness, Problem]:
-    """The run folder as a problem, and its harness: the one asked for, its eval.py's, or its problem's."""
+def _run_folder(folder: Path, gpus: int) -> Problem:
+    """The run folder as a problem: the repository's with the same reference.py, or one that nobody knows."""
     names = sorted(p.name for p in folder.iterdir() if p.is_file() and p.stat().st_size <= MAX_FILE_BYTES)
-    files = [TaskFile(name, None if name == "submission.py" else folder / name) for name in names]
     if "submission.py" not in names:
         raise ProblemError(f"{folder}: no submission.py here")
     if "reference.py" not in names:
         raise ProblemError(f"{folder}: no reference.py here, so this is not a run folder")
-    entry = None
-    for group in load_sets() if (ROOT / "task.yml").is_file() else ():
-        for candidate in group.problems:
-            reference = candidate.directory / "reference.py"
-            if reference.is_file() and reference.read_bytes() == (folder / "reference.py").read_bytes():
-                entry = candidate
-    own_eval = folder / "eval.py"
-    known = harness_of_eval(own_eval) if own_eval.is_file() and own_eval.resolve() != ROOT / "eval.py" else None
-    if wanted is not None:
-        harness = harness_named(wanted)
-    elif known is not None:
-        harness = known
-    elif entry is not None and entry.harness is not None:
-        harness = harness_named(entry.harness)
-    else:
-        harness = default_harness(gpus)
-    problem = Problem(
+    reference = (folder / "reference.py").read_bytes()
+    same = [entry for entry in own_entries() if _bytes_of(entry.directory / "reference.py") == reference]
+    entry = same[-1] if same else None
+    return Problem(
         name=entry.name if entry else folder.name,
         stem=folder.name,
         directory=folder,
         gpus=entry.gpus if entry else (),
         arch=entry.arch if entry else None,
-        harness=harness.name,
+        harness=entry.harness if entry else None,
         variant=None,
-        files=tuple(files),
-        tests=(),
-        benchmarks=(),
-        smoke=(),
-        timeouts=Timeouts(NEVER_S, NEVER_S, NEVER_S),
-        ranking_by="geom",
-        multi_gpu=gpus > 1,
+        files=tuple(TaskFile(name, None if name == "submission.py" else folder / name) for name in names),
         world_size=gpus,
-        description="",
+        timeouts=Timeouts(NEVER_S, NEVER_S, NEVER_S),
     )
-    return harness, problem
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 def _is_open(fd: int) -> bool:

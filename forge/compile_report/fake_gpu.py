@@ -1,4 +1,4 @@
-"""What check_worker.py puts in a GPU's place: enough for host code to decide what it launches, no more.
+"""What worker.py puts in a GPU's place: enough for host code to decide what it launches, no more.
 
 Tensors for "cuda" lie on the CPU, fake or real. (torch can make fake "cuda" tensors as well, but a build of
 torch without CUDA then fails where a view is taken.)
@@ -49,14 +49,16 @@ class CompileOnly:
 
 
 class GpuIsCpu(TorchFunctionMode):
-    """Rewrites the device that a torch function is asked for."""
+    """Rewrites the device that a torch function is asked for; all memory is the host's, none is pinned."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
-        if func is torch.Tensor.cuda:
+        if func in (torch.Tensor.cuda, torch.Tensor.pin_memory):  # fake tensors cannot be pinned
             return args[0]
+        if "pin_memory" in kwargs:
+            kwargs["pin_memory"] = False
         if _is_gpu(kwargs.get("device")):
             kwargs["device"] = CPU
         if func is torch.Tensor.to:

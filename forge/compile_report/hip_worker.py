@@ -12,18 +12,21 @@ import importlib
 import io
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from forge.compile_report.fake_gpu import GpuIsCpu, fake_tensors, pretend_gpu
+from forge.compile_report.findings import Findings, KernelRow
 from forge.compile_report.worker import NEEDS_DATA, Checker, _place, _reason, run_check
 from forge.device import resolve
+from forge.device.hip_compiler import compiler_notes, hip_compiler
 
 Send = Callable[[dict[str, Any]], None]
 
 
-def check_with_hip(request: dict[str, Any], send: Send) -> dict[str, Any]:
+def check_with_hip(request: dict[str, Any], send: Send) -> Findings:
     arch = request["arch"]
     with pretend_gpu(arch):
         inputs = inputs_without_data(request["cases"], send)
@@ -93,40 +96,30 @@ class HipChecker(Checker):
         except Exception as error:
             self.errors.setdefault(f"{_reason(error)} ({_place(error)})", []).append(label)
 
-    def found(self) -> dict[str, Any]:
+    def found(self) -> Findings:
         found = super().found()
-        found["kernels"] += [row for kernel in self.recording.kernels.values() for row in self.rows(kernel)]
+        found.kernels += [row for kernel in self.recording.kernels.values() for row in self.rows(kernel)]
+        if self.recording.kernels:
+            found.compilers.append(hip_compiler())
+        found.notes += [str(note) for note in compiler_notes()]
         return found
 
-    def rows(self, kernel: Any) -> list[dict[str, Any]]:
+    def rows(self, kernel: Any) -> list[KernelRow]:
         """A row for each number of threads and dynamic LDS that the kernel is launched with; one where it is not."""
         launches = {
             (launch.threads, launch.dynamic_lds_bytes): cases
             for launch, cases in self.hip_launches.items()
             if launch.kernel == kernel.name
         }
-        taken = kernel.resources
         return [
-            {
-                "kernel": kernel.function,
-                "constants": {str(i): argument for i, argument in enumerate(kernel.arguments)},
-                "threads": threads,
-                "max_threads": taken.max_threads,
-                "warps": -(-min(threads, taken.max_threads) // 64),
-                "stages": 0,
-                "place": kernel.place,
-                "vgprs": taken.vgprs,
-                "agprs": taken.agprs,
-                "sgprs": taken.sgprs,
-                "vgpr_spills": taken.vgpr_spills,
-                "sgpr_spills": taken.sgpr_spills,
-                "scratch_bytes": taken.scratch_bytes,
-                "lds_static_bytes": taken.lds_bytes,
-                "lds_dynamic_bytes": dynamic_lds_bytes,
-                "code_bytes": taken.code_bytes,
-                "matrix_instructions": taken.matrix_instructions,
-                "compile_s": kernel.compile_s,
-                "cases": cases,
-            }
-            for (threads, dynamic_lds_bytes), cases in (launches or {(taken.max_threads, 0): []}).items()
+            KernelRow(
+                replace(kernel.resources, kernel=kernel.function),
+                {str(i): argument for i, argument in enumerate(kernel.arguments)},
+                threads,
+                dynamic_lds_bytes,
+                cases,
+                kernel.compile_s,
+                place=kernel.place,
+            )
+            for (threads, dynamic_lds_bytes), cases in (launches or {(kernel.resources.max_threads, 0): []}).items()
         ]

@@ -5,10 +5,10 @@ fake tensors: shapes, strides and types without data (torch's FakeTensorMode). E
 becomes a compilation. So whatever the host code decides, its tuning table included, is decided by the host
 code itself, and pointers are as aligned as they will be. A case in which something reads a tensor's values is
 run again on real tensors, with the launches still only compiled: what its host code then reads of a kernel's
-output is whatever memory held. Where a submission builds HIP, check_hip.py takes over.
+output is whatever memory held. Where a submission builds HIP, hip_worker.py takes over.
 
 Reads a request from standard input, writes one JSON document a line to the file descriptor that it names:
-{"progress"} many times, then {"kernels", "notes", "errors"}.
+{"progress"} many times, then what findings.py describes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,39 +36,27 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from forge.compile_report.fake_gpu import CompileOnly, GpuIsCpu, fake_tensors, pretend_gpu
-from forge.device.resources import read_resources
+from forge.compile_report.findings import Failure, Findings, KernelRow
+from forge.device.resources import WAVE_LANES, read_resources
+from forge.device.triton_versions import known_faults_of, provide_linker
 from forge.judge.triton_errors import first_cause, message_of, said_of
+from forge.task.watched_table import WatchedTable
 
 # What fake tensors raise where something asks for their values.
 NEEDS_DATA = (DataDependentOutputException, DynamicOutputShapeException)
-
-
-class Recorder(dict[Any, Any]):
-    """TUNING, remembering which rows were chosen."""
-
-    def __init__(self, table: dict[Any, Any]) -> None:
-        super().__init__(table)
-        self.chosen: set[Any] = set()
-
-    def __getitem__(self, key: Any) -> Any:
-        self.chosen.add(key)
-        return super().__getitem__(key)
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        self.chosen.add(key)
-        return super().get(key, default)
 
 
 class Checker:
     def __init__(self, arch: str, send: Callable[[dict[str, Any]], None]) -> None:
         self.arch, self.send = arch, send
         self.label = ""  # of the case being run
-        self.kernels: dict[str, dict[str, Any]] = {}  # by the hash of the compiled kernel
-        self.failures: dict[str, dict[str, Any]] = {}  # by kernel and compile-time arguments
+        self.kernels: dict[str, KernelRow] = {}  # by the hash of the compiled kernel
+        self.failures: dict[str, Failure] = {}  # by kernel and compile-time arguments
         self.errors: dict[str, list[str]] = {}  # what went wrong outside the compiler: in which cases
         self.notes: list[str] = []
         self.launched: set[str] = set()
         self.fresh: dict[str, Any] = {}  # what the compiler said about the kernel it made last
+        provide_linker()
         triton.runtime.driver.set_active(CompileOnly(arch))
         triton.knobs.compilation.listener = self.compiled
 
@@ -87,18 +76,20 @@ class Checker:
         fixed = {n: v for n, v in given.items() if not isinstance(v, torch.Tensor) and n not in _runtime_names(kernel)}
         known = f"{name} {fixed}"
         if known in self.failures:
-            self.failures[known]["cases"].append(self.label)
+            self.failures[known].cases.append(self.label)
             return
         try:
             self.fresh = {}
             made = original(kernel, *args, **{**kwargs, "warmup": True})
         except Exception as error:  # the compiler's errors share no base class
-            self.failures[known] = {"kernel": name, "error": _reason(error), "cases": [self.label]}
+            self.failures[known] = Failure(_reason(error), [self.label], name)
             return
         if made.hash not in self.kernels:
-            self.kernels[made.hash] = {"kernel": name, "cases": [], **self.fresh, **figures(made)}
+            self.kernels[made.hash] = row_of(made, name, **self.fresh)
+            texts = [f"{name}: compiler: {text}" for text in known_faults_of(made.asm, triton.__version__)]
+            self.notes += [text for text in texts if text not in self.notes]
             self.send({"progress": f"{name} for {self.label}"})
-        cases = self.kernels[made.hash]["cases"]
+        cases = self.kernels[made.hash].cases
         if self.label not in cases:
             cases.append(self.label)
 
@@ -120,18 +111,17 @@ class Checker:
         finally:
             JITFunction.run, Autotuner.run = run, tune
 
-    def found(self) -> dict[str, Any]:
-        """The findings, as they are sent."""
-        kernels = [*self.failures.values(), *self.kernels.values()]
-        errors = [{"error": error, "cases": cases} for error, cases in self.errors.items()]
-        return {"kernels": kernels, "notes": self.notes, "errors": errors}
+    def found(self) -> Findings:
+        failures = [*self.failures.values(), *(Failure(error, cases) for error, cases in self.errors.items())]
+        compilers = [f"Triton {triton.__version__}"] if self.launched else []
+        return Findings(list(self.kernels.values()), failures, self.notes, compilers)
 
     # ------------------------------------------------------------ running
 
     def check(self, submission: Any, generate_input: Callable[..., Any], cases: dict[str, dict[str, Any]]) -> None:
         """Call custom_kernel for every case, then for every row of its table that no case chose."""
         table = getattr(submission, "TUNING", None)
-        recorder = Recorder(table) if isinstance(table, dict) else None
+        recorder = WatchedTable(table) if isinstance(table, dict) else None
         if recorder is not None:
             submission.TUNING = recorder
         caches = [value for value in vars(submission).values() if type(value) is dict and not value]
@@ -170,7 +160,7 @@ class Checker:
         self,
         submission: Any,
         generate_input: Callable[..., Any],
-        table: Recorder,
+        table: WatchedTable,
         cases: dict[str, dict[str, Any]],
         caches: list[dict[Any, Any]],
     ) -> None:
@@ -180,12 +170,13 @@ class Checker:
         """
         label, case = next(iter(cases.items()))
         default = getattr(submission, "DEFAULT", None)
+        asked = set(table.asked)
         rows = {
             f"row {key}": row
             for key, row in table.items()
-            if key not in table.chosen and self.arch in archs_in(key, self.arch)
+            if key not in asked and self.arch in archs_in(key, self.arch)
         }
-        if not table.chosen - table.keys() and default is not None:
+        if not asked - table.keys() and default is not None:
             rows["DEFAULT"] = default
         submission.TUNING = {}
         for name, row in rows.items():
@@ -201,23 +192,13 @@ def archs_in(key: Any, otherwise: str) -> list[str]:
     return [p for p in parts if isinstance(p, str) and re.fullmatch(r"gfx\w+|sm_\w+", p)] or [otherwise]
 
 
-def figures(kernel: Any) -> dict[str, Any]:
-    """What the assembly says of a compiled kernel. `vgprs` is the total, AGPRs included."""
+def row_of(kernel: Any, name: str, constants: dict[str, str], compile_s: float | None) -> KernelRow:
+    """What the assembly says of a compiled Triton kernel. Triton asks for all of its LDS at launch."""
     (found,) = read_resources(kernel.asm["amdgcn"])
-    return {
-        "warps": kernel.metadata.num_warps,
-        "stages": kernel.metadata.num_stages,
-        "vgprs": found.vgprs,
-        "agprs": found.agprs,
-        "sgprs": found.sgprs,
-        "vgpr_spills": found.vgpr_spills,
-        "sgpr_spills": found.sgpr_spills,
-        "scratch_bytes": found.scratch_bytes,
-        "lds_static_bytes": found.lds_bytes,
-        "lds_dynamic_bytes": kernel.metadata.shared,
-        "code_bytes": found.code_bytes,
-        "matrix_instructions": found.matrix_instructions,
-    }
+    made = kernel.metadata
+    return KernelRow(
+        replace(found, kernel=name), constants, made.num_warps * WAVE_LANES, made.shared, [], compile_s, made.num_stages
+    )
 
 
 def launched_names(path: str) -> set[str]:
@@ -287,12 +268,12 @@ def main() -> None:
     if "cpp_extension" in Path("submission.py").read_text(encoding="utf-8"):
         from forge.compile_report.hip_worker import check_with_hip  # takes cdna's engine and the HIP toolchain
 
-        send(check_with_hip(request, send))
+        send(check_with_hip(request, send).document())
         return
     with pretend_gpu(request["arch"]):
         checker = Checker(request["arch"], send)
         run_check(checker, request["cases"])
-        send(checker.found())
+        send(checker.found().document())
 
 
 def run_check(checker: Checker, cases: dict[str, dict[str, Any]]) -> None:

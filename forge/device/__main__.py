@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from forge.device import NAMES, DeviceError, resolve
+from forge.device import NAMES, DeviceError, resolve, triton_versions
+from forge.device.cards import CARDS
 
 USAGE = f"usage: python -m forge.device {{{','.join(NAMES)}}} -- COMMAND [ARGUMENT ...]"
 
@@ -21,7 +22,8 @@ def main(argv: list[str]) -> int:
         print(USAGE, file=sys.stderr)
         return 2
     try:
-        device = resolve(argv[0], "gfx942")
+        device = resolve(argv[0], next(iter(CARDS)))
+        triton_versions.take(os.environ.get(triton_versions.VARIABLE) or triton_versions.INSTALLED)
     except DeviceError as error:
         print(f"forge.device: {error}", file=sys.stderr)
         return 2

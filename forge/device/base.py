@@ -6,6 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
+from forge.device.cards import CARDS
+
+EMULATED = " or ".join(CARDS)  # as messages name them
+
 
 class DeviceError(Exception):
     """A device cannot be used here. The message is one line: what, why, and what to do instead."""
@@ -53,7 +57,7 @@ class Device(ABC):
 
     def use_checks(self, names: str) -> None:
         """Choose the checks of kernels: "all", "none" or names. What they find is in `case_report`."""
-        raise DeviceError(f"device {self.name} has no checks of kernels: leave --checks out, or take gfx942 or gfx950")
+        raise DeviceError(f"device {self.name} has no checks of kernels: leave --checks out, or take {EMULATED}")
 
     @abstractmethod
     def count_work(self) -> None:

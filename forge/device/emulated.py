@@ -87,7 +87,9 @@ class EmulatedDevice(Device):
             counters.count(True)
 
     def case_report(self) -> dict[str, Any]:
-        if "cdna.engine" not in sys.modules:  # it comes with the first Triton or HIP kernel
+        from cdna.library import is_loaded
+
+        if not is_loaded():  # it comes with the first Triton or HIP kernel
             return {}
         from forge.device.fake_rocm import work
 

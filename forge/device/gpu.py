@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from forge.device import hook
-from forge.device.base import Device, DeviceError, causes
+from forge.device.base import EMULATED, Device, DeviceError, causes
 
 # The AMD kernel driver lists its nodes here, GPUs and CPUs alike.
 KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
 NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
-NO_GPU_REMEDY = "use --device gfx942 or gfx950 to emulate one"
+NO_GPU_REMEDY = f"use --device {EMULATED} to emulate one"
 
 
 class Gpu(Device):

@@ -1,5 +1,16 @@
-"""What a compiled kernel takes of a CU: the emulated device's own rules, for the rest of forge."""
+"""What a compiled kernel takes of a CU: the emulated device's own rules and table, for the rest of forge."""
 
-from cdna.resources import Resources, read_resources, waves_by_registers, waves_per_simd
+from cdna.resource_table import FIGURES, KernelUse, figures, lds_error, table
+from cdna.resources import WAVE_LANES, Resources, read_resources, waves_per_simd
 
-__all__ = ["Resources", "read_resources", "waves_by_registers", "waves_per_simd"]
+__all__ = [
+    "FIGURES",
+    "WAVE_LANES",
+    "KernelUse",
+    "Resources",
+    "figures",
+    "lds_error",
+    "read_resources",
+    "table",
+    "waves_per_simd",
+]

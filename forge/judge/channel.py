@@ -16,13 +16,14 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from forge.judge.messages import Malformed, by_name, packer, unpack
+
 KEY_BYTES = 32
 MAC_BYTES = 32
 MAX_FRAME_BYTES = 64 * 2**20
 _LENGTH = struct.Struct(">I")
 _NUMBER = struct.Struct(">Q")
 
-Message = dict[str, Any]
 Signer = Callable[[int, bytes], bytes]
 
 
@@ -52,12 +53,16 @@ def _signer(key: bytes) -> Signer:
 
 
 class FrameReader:
-    """The evaluator's end: takes bytes as they come, gives the messages that are complete and genuine."""
+    """The evaluator's end: takes bytes as they come, gives the messages that are complete and genuine.
 
-    def __init__(self, key: bytes) -> None:
+    kinds: the dataclasses that the worker may send (forge.judge.messages); anything else is tampering, too.
+    """
+
+    def __init__(self, key: bytes, kinds: tuple[type, ...]) -> None:
         self._sign, self._number, self._buffer = _signer(key), 0, bytearray()
+        self._kinds = by_name(kinds)
 
-    def feed(self, data: bytes) -> list[Message]:
+    def feed(self, data: bytes) -> list[Any]:
         self._buffer += data
         messages = []
         head = _LENGTH.size + MAC_BYTES
@@ -71,7 +76,10 @@ class FrameReader:
             payload = bytes(self._buffer[head : head + length])
             if not hmac.compare_digest(mac, self._sign(self._number, payload)):
                 raise ChannelTampered("a frame without the worker's signature")
-            messages.append(marshal.loads(payload))
+            try:
+                messages.append(unpack(marshal.loads(payload), self._kinds))
+            except (Malformed, EOFError, ValueError, TypeError, RecursionError) as error:
+                raise ChannelTampered(f"a frame that is no message ({error})") from None
             self._number += 1
             del self._buffer[: head + length]
         return messages
@@ -90,22 +98,22 @@ def open_channel() -> tuple[socket.socket, socket.socket, bytes]:
     return ours, theirs, key
 
 
-def send_command(ours: socket.socket, message: Message) -> None:
+def send_command(ours: socket.socket, message: Any) -> None:
     """Evaluator to worker. Not signed: the submission cannot write in this direction."""
-    payload = marshal.dumps(message)
+    payload = marshal.dumps(packer()(message))
     ours.sendall(_LENGTH.pack(len(payload)) + payload)
 
 
-def worker_end(fd: int) -> tuple[Callable[[Message], None], Callable[[], Message | None]]:
+def worker_end(fd: int, kinds: tuple[type, ...]) -> tuple[Callable[[Any], None], Callable[[], Any]]:
     """The worker's (send, receive). To be called before any code of the submission is imported.
 
-    The key lives in closures only, and all that they call is bound here: replacing os.write, json.dumps or
-    hmac.new later changes nothing.
+    kinds: the dataclasses that the evaluator sends. The key lives in closures only, and all that they call to send is
+    bound here: replacing os.write, marshal.dumps or hmac.new later changes nothing.
     """
     line = socket.socket(fileno=fd)
     line.set_inheritable(False)
-    sendall, recv, pack, unpack = line.sendall, line.recv, _LENGTH.pack, _LENGTH.unpack
-    dumps, loads = marshal.dumps, marshal.loads
+    sendall, recv, length_bytes, pack, dumps = line.sendall, line.recv, _LENGTH.pack, packer(), marshal.dumps
+    commands = by_name(kinds)
 
     def exactly(count: int) -> bytes | None:
         data = b""
@@ -124,18 +132,18 @@ def worker_end(fd: int) -> tuple[Callable[[Message], None], Callable[[], Message
     number = 0
     getpid, leave, worker_pid = os.getpid, os._exit, os.getpid()
 
-    def send(message: Message) -> None:
+    def send(message: Any) -> None:
         nonlocal number
         if getpid() != worker_pid:
             leave(0)  # a copy of the worker, from a fork in the submission: it has nothing to report
-        payload = dumps(message)
-        sendall(pack(len(payload)) + sign(number, payload) + payload)
+        payload = dumps(pack(message))
+        sendall(length_bytes(len(payload)) + sign(number, payload) + payload)
         number += 1
 
-    def receive() -> Message | None:
+    def receive() -> Any:
         """The next command; None when the evaluator has hung up."""
         head = exactly(4)
-        body = exactly(unpack(head)[0]) if head else None
-        return loads(body) if body else None
+        body = exactly(_LENGTH.unpack(head)[0]) if head else None
+        return unpack(marshal.loads(body), commands) if body else None
 
     return send, receive

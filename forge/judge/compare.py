@@ -7,7 +7,6 @@ wide that an output of zeros passes, and a relative L2 error of 1 says so.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -15,19 +14,22 @@ from typing import Any
 
 import torch
 
+from forge.judge.results import Accuracy, Worst
+
 CHUNK_ELEMENTS = 2**24
 SLOW_REFERENCE_S = 5.0  # a reference slower than this is not run again in float64
 LARGE_INPUT_BYTES = 2**30  # nor is one whose input would need eight times this
 PLAUSIBLE_REL_L2 = 0.05  # between the reference and itself in float64; beyond, the dtypes are part of its meaning
 
 
-def copy_data(data: Any, kind: str) -> Any:
-    """A problem's input with its tensors copied: "tensors" in tuples, lists and dicts, "deep", or "none"."""
+def copy_data(data: Any, kind: str, device: str | None = None) -> Any:
+    """A problem's input with its tensors copied: "tensors" in tuples, lists and dicts (to `device`, if one is named),
+    "deep", or "none"."""
     if kind == "none":
         return data
     if kind == "deep":
         return copy.deepcopy(data)
-    return _map_tensors(data, lambda tensor: tensor.clone())
+    return _map_tensors(data, lambda tensor: tensor.clone() if device is None else tensor.clone().to(device))
 
 
 def _map_tensors(data: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -40,11 +42,6 @@ def _map_tensors(data: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> A
     if isinstance(data, dict):
         return {key: _map_tensors(item, change) for key, item in data.items()}
     return data
-
-
-def copy_to_rank(data: Any, rank: int) -> Any:
-    """The multi-rank evaluator's copy: each tensor on the rank's own GPU."""
-    return _map_tensors(data, lambda tensor: tensor.clone().to(f"cuda:{rank}"))
 
 
 def tensors_of(output: Any, path: str = "output") -> Iterator[tuple[str, torch.Tensor]]:
@@ -81,33 +78,12 @@ def describe_output(output: Any) -> str:
     return type(output).__name__
 
 
-@dataclasses.dataclass(frozen=True)
-class Worst:
-    """The element farthest from its reference; one that is finite on one side only is the farthest."""
-
-    where: str  # output, output[1], ...
-    index: tuple[int, ...]
-    got: float
-    wanted: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Accuracy:
-    rel_l2: float | None  # |got - wanted| / |wanted| over all elements; None if the outputs cannot be compared
-    reference: str  # what it is relative to: "float64" or "reference"
-    worst: Worst | None
-    problem: str  # why the outputs cannot be compared; empty if they can
-
-    def as_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-
 @torch.no_grad()
 def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
     """Compares two outputs of the same structure, tensor by tensor, in float64."""
     pairs, problem = _pair(got, wanted)
     if problem:
-        return Accuracy(None, reference, None, problem)
+        return Accuracy(None, reference, problem=problem)
     error_sum, wanted_sum, worst, worst_gap = 0.0, 0.0, None, -1.0
     for where, mine, theirs in pairs:
         flat_mine, flat_theirs = mine.detach().reshape(-1), theirs.detach().reshape(-1)
@@ -127,7 +103,7 @@ def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
         rel_l2 = math.sqrt(error_sum / wanted_sum)
     else:
         rel_l2 = 0.0 if error_sum == 0 else math.inf
-    return Accuracy(rel_l2, reference, worst if worst_gap > 0 else None, "")
+    return Accuracy(rel_l2, reference, worst if worst_gap > 0 else None)
 
 
 def _pair(got: Any, wanted: Any) -> tuple[list[tuple[str, torch.Tensor, torch.Tensor]], str]:

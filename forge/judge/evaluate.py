@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from forge.device import Device
+from forge.judge.messages import Setup
+from forge.judge.plan import EvalPlan
+from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
-from forge.judge.worker_pool import Report, WorkerPool
+from forge.judge.worker_pool import Progress, RankAnswer, WorkerPool
 from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec
-from forge.task.harness import Harness
-from forge.task.problem import Problem
 
 HANGS_BEFORE_STOP = 2  # a submission that hung this often in a row is not given the other cases as well
 
@@ -28,32 +27,7 @@ class Listener(Protocol):
     def case_finished(self, result: CaseResult) -> None: ...
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to evaluate, checked and ready."""
-
-    mode: str  # test | benchmark | leaderboard | profile
-    problem: Problem
-    submission: bytes
-    harness: Harness
-    device: Device
-    cases: list[CaseSpec]
-    seed: int | None
-    limit_s: float  # for each case, and for getting ready
-    accuracy: bool = True
-    back_to_back: bool = True  # in benchmark mode, beside the harness's clock
-    not_official: str = ""  # how the cases differ from the leaderboard's; empty if they do not
-
-    def ranks_of(self, case: CaseSpec) -> int | None:
-        """How many ranks a case runs on; None for a single-GPU case."""
-        return case.world_size if self.harness.multi_rank else None
-
-    @property
-    def most_ranks(self) -> int:
-        return max(self.ranks_of(case) or 1 for case in self.cases)
-
-
-def evaluate(plan: Plan, run: Run, listener: Listener) -> None:
+def evaluate(plan: EvalPlan, run: Run, listener: Listener) -> None:
     """Fills `run` case by case, so that an interrupted evaluation still has what it found."""
     with Judge(plan, run, listener) as judge:
         for position in range(len(judge.cases)):
@@ -63,7 +37,7 @@ def evaluate(plan: Plan, run: Run, listener: Listener) -> None:
 class Judge:
     """Context manager: a submission's workers, and its cases one by one."""
 
-    def __init__(self, plan: Plan, run: Run, listener: Listener) -> None:
+    def __init__(self, plan: EvalPlan, run: Run, listener: Listener) -> None:
         self.plan, self.run, self.listener = plan, run, listener
         self.cases = _cases_of_mode(plan)
         self.stopped = ""  # why the cases that are left do not run
@@ -74,13 +48,7 @@ class Judge:
         self._started = time.monotonic()
         self.workspace = Workspace(self.plan.problem, self.plan.submission)
         self.workspace.__enter__()
-        self.pool = WorkerPool(
-            self.workspace.make_folder,
-            run_environment(self.plan, self.workspace),
-            worker_setup(self.plan),
-            self.plan.limit_s,
-            self.listener.case_progress,
-        )
+        self.pool = make_pool(self.plan, self.workspace, self.listener.case_progress)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -88,6 +56,7 @@ class Judge:
             self.pool.close()
             self.run.fingerprint = self.pool.fingerprint
             self.run.elapsed_s = time.monotonic() - self._started
+            self._compare_with_mode_limit()
         finally:
             self.workspace.__exit__(*exc)
 
@@ -99,13 +68,22 @@ class Judge:
         else:
             self.listener.case_started(case, position, len(self.cases))
             started = time.monotonic()
-            problem = self.pool.ensure_started(self.plan.ranks_of(case))
+            problem = self.pool.ensure_started()
             result = self._broken(case, problem, started) if problem is not None else self._judge(case)
         self.run.cases.append(result)
         self.listener.case_finished(result)
         return result
 
-    def _broken(self, case: CaseSpec, problem: Report, started: float) -> CaseResult:
+    def _compare_with_mode_limit(self) -> None:
+        """The leaderboard's time-out is that of all cases together; ours is for each."""
+        spent_s = sum(case.elapsed_s for case in self.run.cases)
+        limit_s = self.plan.problem.timeouts.of_mode(self.plan.mode)
+        if self.run.timed and spent_s > limit_s:
+            self.run.warnings.append(
+                f"these cases took {spent_s:.0f} s; the leaderboard ends mode {self.plan.mode} after {limit_s:g} s"
+            )
+
+    def _broken(self, case: CaseSpec, problem: RankAnswer[Any], started: float) -> CaseResult:
         """The submission did not load: the case that it was to run says so, and no other is tried."""
         result = CaseResult(
             case.index,
@@ -113,8 +91,8 @@ class Judge:
             problem.status,
             problem.message,
             problem.rank,
-            problem.phase,
-            problem.trace,
+            problem.answer.phase,
+            problem.answer.trace,
             problem.last_words,
             elapsed_s=time.monotonic() - started,
         )
@@ -125,16 +103,15 @@ class Judge:
         return result
 
     def _judge(self, case: CaseSpec) -> CaseResult:
-        plan = self.plan
-        result = None
+        plan, ranks, result = self.plan, self.plan.ranks_of(case), None
         if not self._warm:
             self._warm = True
-            result = self.pool.run(case, "warm-up", plan.mode, accuracy=False)
+            result = self.pool.run(case, ranks, plan.mode, warm_up=True, accuracy=False)
             if result.status in (Status.PASS, Status.FAIL):
                 result = None  # the warm-up's verdict does not count, the case's own does
         if result is None:
             back_to_back = plan.back_to_back and plan.mode == "benchmark" and self.run.timed
-            result = self.pool.run(case, plan.mode, plan.mode, plan.accuracy, back_to_back)
+            result = self.pool.run(case, ranks, plan.mode, accuracy=plan.accuracy, back_to_back=back_to_back)
         _look_at_folder(result, self.pool, self.workspace)
         self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0
         if self._hangs >= HANGS_BEFORE_STOP:
@@ -144,17 +121,15 @@ class Judge:
         return result
 
 
-def worker_setup(plan: Plan) -> dict[str, Any]:
-    return {
-        "device": plan.device.name,
-        "arch": plan.device.arch,
-        "harness": plan.harness.name,
-        "seed": plan.seed,
-        "timed": not plan.device.emulated,
-    }
+def make_pool(plan: EvalPlan, workspace: Workspace, progress: Progress, **worker: Any) -> WorkerPool:
+    """worker: of which kind, as WorkerPool takes it."""
+    setup = Setup("", plan.device.name, plan.device.arch, plan.harness.name, plan.seed, not plan.device.emulated)
+    order = RankOrder(plan.most_ranks, plan.seed, plan.fixed_ranks)
+    environment = run_environment(plan, workspace)
+    return WorkerPool(workspace.make_folder, environment, setup, order, plan.grouped, plan.limit_s, progress, **worker)
 
 
-def run_environment(plan: Plan, workspace: Workspace) -> dict[str, str]:
+def run_environment(plan: EvalPlan, workspace: Workspace) -> dict[str, str]:
     """For every process of a run: the workspace's variables and the device's."""
     environment = workspace.environment()
     added = plan.device.environment()
@@ -168,7 +143,7 @@ def run_environment(plan: Plan, workspace: Workspace) -> dict[str, str]:
     return environment
 
 
-def _cases_of_mode(plan: Plan) -> list[CaseSpec]:
+def _cases_of_mode(plan: EvalPlan) -> list[CaseSpec]:
     """Leaderboard mode of some harnesses times the last case alone."""
     return plan.cases[-1:] if plan.mode == "leaderboard" and plan.harness.leaderboard_cases == "last" else plan.cases
 

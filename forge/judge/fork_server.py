@@ -37,12 +37,14 @@ serve(fd, root)
 
 
 class ForkServer:
-    """The evaluator's end. `environment`: of the workers; `device`, `arch`: as forge.device.resolve takes them."""
+    """The evaluator's end. `environment`: of the workers; `device`, `arch`: as forge.device.resolve takes them;
+    `worker`: the module whose WORKER they are."""
 
     alive: ClassVar[set[ForkServer]] = set()
 
-    def __init__(self, environment: dict[str, str], device: str, arch: str) -> None:
-        self.environment, self.device, self.arch = environment, device, arch
+    def __init__(self, environment: dict[str, str], device: str, arch: str, worker: str) -> None:
+        self.environment = environment
+        self.request = {"device": device, "arch": arch, "worker": worker}
         self.process: subprocess.Popen[bytes] | None = None
 
     def order(self, folder: Path, is_rank: bool, channel: int, status: int, output: int) -> None:
@@ -50,7 +52,7 @@ class ForkServer:
         its pid and how the worker ended, and where both print. is_rank: others will be, too, and do the same."""
         if self.process is None or self.process.poll() is not None:
             self._start()
-        order = {"folder": str(folder), "is_rank": is_rank, "device": self.device, "arch": self.arch}
+        order = {**self.request, "folder": str(folder), "is_rank": is_rank}
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [channel, status, output]))]
         with contextlib.suppress(OSError):  # it has just died: its worker's status pipe says so
             self._line.sendmsg([json.dumps(order).encode()], rights)
@@ -93,7 +95,7 @@ class ForkServer:
 
 
 def serve(fd: int, root: str) -> None:
-    """The fork_server's own life."""
+    """The fork server's own life."""
     from forge.judge.worker import die_with_parent, supervise_worker
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -117,7 +119,7 @@ def serve(fd: int, root: str) -> None:
             _print_to(output)
             os.close(output)
             os.chdir(order["folder"])
-            supervise_worker(channel, status, root, broken)
+            supervise_worker(channel, status, root, broken, order["worker"])
         for descriptor in descriptors:
             os.close(descriptor)
 

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forge.judge.channel import ChannelTampered, FrameReader, Message, open_channel, send_command
+from forge.judge.channel import ChannelTampered, FrameReader, open_channel, send_command
 from forge.judge.fork_server import ForkServer
+from forge.judge.messages import Phase, Pid, Setup
+from forge.judge.results import Status
 
 PR_SET_CHILD_SUBREAPER = 36
 TAIL_BYTES = 64 * 1024
@@ -130,27 +132,30 @@ class Tail:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a worker did: sent a message, ended, or let its channel be written to."""
+    """Something that a worker did: sent a message, or came to an end that none announced."""
 
     worker: WorkerProcess
-    kind: str  # message | exited | tampered
-    message: Message = field(default_factory=dict)
-    text: str = ""
+    message: Any = None  # one of forge.judge.messages
+    end: Status | None = None  # CRASH: it died; TAMPERED: its channel or its parent was meddled with
+    text: str = ""  # how it ended
 
 
 class WorkerProcess:
-    """One worker, its channel and its output. Its parent leads a session and process group of the two of them."""
+    """One worker, its channel and its output. Its parent leads a session and process group of the two of them.
 
-    def __init__(self, rank: int | None, folder: Path, fork_server: ForkServer, setup: Message) -> None:
+    rank: in the case that it runs, None alone; events: the messages that it may send.
+    """
+
+    def __init__(
+        self, rank: int | None, folder: Path, fork_server: ForkServer, setup: Setup, events: tuple[type, ...]
+    ) -> None:
         self.rank, self.folder, self.fork_server = rank, folder, fork_server
         self.phase = "start"
         self.tail = Tail()
-        self.fingerprint: dict[str, Any] = {}
-        self.ready = False
         self.end: Event | None = None
         self._output_closed = False
         self.channel, theirs, key = open_channel()
-        self.reader = FrameReader(key)
+        self.reader = FrameReader(key, events)
         self.status_fd, status_fd = os.pipe()
         self.output_fd, output_fd = os.pipe()
         fork_server.order(folder, rank is not None, theirs.fileno(), status_fd, output_fd)
@@ -165,7 +170,7 @@ class WorkerProcess:
         self.tell(setup)
         self.channel.setblocking(False)
 
-    def tell(self, message: Message) -> None:
+    def tell(self, message: Any) -> None:
         """Sends a command. That a worker no longer listens shows elsewhere: failing here says nothing new."""
         with contextlib.suppress(OSError):
             self.channel.setblocking(True)
@@ -192,22 +197,22 @@ class WorkerProcess:
         try:
             while data := self.channel.recv(CHUNK_BYTES):
                 for message in self.reader.feed(data):
-                    if message["event"] == "phase":
-                        self.phase = message["phase"]
-                    elif message["event"] == "pid":
-                        self.pid = message["pid"]
+                    if isinstance(message, Phase):
+                        self.phase = message.phase
+                    elif isinstance(message, Pid):
+                        self.pid = message.pid
                     else:
-                        events.append(Event(self, "message", message))
+                        events.append(Event(self, message))
             closed = True
         except BlockingIOError:
             closed = False
         except ChannelTampered as error:
-            self.end = Event(self, "tampered", text=f"{error} on the result channel")
+            self.end = self._tampered(f"{error} on the result channel")
             return [*events, self.end]
         except OSError:
             closed = True
         if closed and not events and not self._dies_soon():
-            self.end = Event(self, "tampered", text="the result channel was closed")
+            self.end = self._tampered("the result channel was closed")
             events.append(self.end)
         return events
 
@@ -251,7 +256,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         if (pid := self.parent_pid) is None:
-            self.fork_server.close()  # or it would be born yet, and nobody there to end it
+            self.fork_server.close()  # otherwise the worker could start after we have stopped watching
         else:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
@@ -281,13 +286,16 @@ class WorkerProcess:
 
     def _how_it_ended(self) -> Event:
         if self.reader.incomplete:
-            return Event(self, "tampered", text="bytes that make no frame")
+            return self._tampered("bytes that make no frame")
         _, _, code = self._status.partition(b"\n")
         if code:
-            return Event(self, "exited", text=describe_exit(int(code)))
+            return Event(self, end=Status.CRASH, text=describe_exit(int(code)))
         if self.parent_pid is None and (its_end := self.fork_server.exit_code()) is not None:
-            return Event(self, "exited", text=describe_exit(its_end))
-        return Event(self, "tampered", text="its parent process was killed")
+            return Event(self, end=Status.CRASH, text=describe_exit(its_end))
+        return self._tampered("its parent process was killed")
+
+    def _tampered(self, text: str) -> Event:
+        return Event(self, end=Status.TAMPERED, text=f"the submission meddled with the evaluator: {text}")
 
     def ask_for_stack(self) -> None:
         """Makes the worker print where it is, and end: faulthandler answers an abort."""
@@ -295,7 +303,7 @@ class WorkerProcess:
             if self.pid is not None:
                 os.kill(self.pid, signal.SIGABRT)
 
-    def read_stack(self, wait_s: float = 0.7) -> str:
+    def read_stack(self, wait_s: float = 2.0) -> str:
         """After `ask_for_stack`: the place in the run folder, "" if there is no answer in time."""
         deadline = time.monotonic() + wait_s
         while time.monotonic() < deadline and not self._has_ended():
@@ -322,12 +330,7 @@ def describe_exit(code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    what = {
-        "SIGSEGV": "segmentation fault",
-        "SIGABRT": "abort",
-        "SIGBUS": "bus error",
-        "SIGFPE": "arithmetic error",
-    }
+    what = {"SIGSEGV": "segmentation fault", "SIGABRT": "abort", "SIGBUS": "bus error", "SIGFPE": "arithmetic error"}
     meaning = what.get(name, "killed, as by the system when memory runs out" if name == "SIGKILL" else "")
     return f"the process died of {name}" + (f" ({meaning})" if meaning else "")
 

@@ -1,4 +1,4 @@
-"""What an evaluation finds: plain data that the report, the JSON file and the protocol are written from."""
+"""What an evaluation finds: plain data that the view, the JSON file and the protocol are written from. No torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from forge.judge.timing import Stats
+from forge.task.score import rank_score
 
 
 class Status(Enum):
@@ -19,15 +19,73 @@ class Status(Enum):
     NOT_RUN = "not run"
 
 
+def us_of(ns: float) -> float:
+    return ns / 1e3
+
+
+LEADERBOARD_KEYS = ("runs", "mean", "std", "err", "best", "worst")  # of its times, in its order
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Times of a case's calls."""
+
+    runs: int
+    mean_ns: float
+    std_ns: float  # of the sample (n - 1)
+    err_ns: float  # standard error of the mean
+    best_ns: float
+    worst_ns: float
+    median_ns: float | None = None  # ours, not the leaderboard's; None if another evaluator gave its own keys only
+
+    def by_key(self) -> dict[str, Any]:
+        """The values in ns under the leaderboard's keys, which have no unit in their names, and `median`."""
+        return {name.removesuffix("_ns"): value for name, value in vars(self).items()}
+
+    @property
+    def mean_us(self) -> float:
+        return us_of(self.mean_ns)
+
+    @property
+    def err_us(self) -> float:
+        return us_of(self.err_ns)
+
+    @property
+    def median_us(self) -> float | None:
+        return None if self.median_ns is None else us_of(self.median_ns)
+
+
 @dataclass(frozen=True)
 class BackToBack:
-    """Calls that follow each other without a pause: each round's time a call, of the slowest rank."""
+    """Calls that follow each other without a pause: each round's time per call, of the slowest rank."""
 
     us: float | None  # the median of the rounds; None if there is none
     host_us: float | None = None  # the same, until the calls had returned: how long one keeps the thread that makes it
     calls: int = 0  # in a round
     rounds_us: tuple[float, ...] = ()
     problem: str = ""  # what went wrong: an exception, a wrong output of the last call, a rank that was lost
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The element farthest from its reference; one that is finite on one side only is the farthest."""
+
+    where: str  # output, output[1], ...
+    index: tuple[int, ...]
+    got: float
+    wanted: float
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How far an output is from the reference. It judges nothing."""
+
+    rel_l2: float | None = None  # |got - wanted| / |wanted| over all elements; None if the outputs cannot be compared
+    reference: str = ""  # what it is relative to: "float64" or "reference"
+    worst: Worst | None = None
+    problem: str = ""  # why the outputs cannot be compared; empty if they can
+    dtypes: tuple[str, ...] = ()  # a phrase for each tensor of another dtype than the reference's
+    rank: int | None = None  # whose output it is: the rank that is farthest off
 
 
 @dataclass
@@ -42,10 +100,11 @@ class CaseResult:
     last_words: list[str] = field(default_factory=list)  # the end of what the process printed
     stats: Stats | None = None
     back_to_back: BackToBack | None = None  # beside the stats, in benchmark mode; no score
-    accuracy: dict[str, Any] | None = None  # forge.judge.compare.Accuracy
-    report: dict[str, Any] = field(default_factory=dict)  # what the device says of the case's kernels
+    accuracy: Accuracy | None = None
+    device_report: dict[str, Any] = field(default_factory=dict)  # what the device says of the case's kernels
     profile: str = ""
-    elapsed_s: float = 0.0
+    processes: tuple[int, ...] = ()  # of rank 0, 1, ...: the number of the process that it ran in
+    elapsed_s: float = 0.0  # until the verdict
     output_bytes: int = 0  # how much the processes printed
 
     @property
@@ -60,7 +119,8 @@ class Run:
     mode: str
     cases: list[CaseResult]
     timed: bool  # False: an emulated device, whose times mean nothing
-    notes: list[str] = field(default_factory=list)  # deviations and warnings, one line each
+    notes: list[str] = field(default_factory=list)  # known before: quirks and deviations, one line each
+    warnings: list[str] = field(default_factory=list)  # what only the run showed
     broken: CaseResult | None = None  # the submission never got as far as a case
     fingerprint: dict[str, Any] = field(default_factory=dict)
     elapsed_s: float = 0.0
@@ -68,3 +128,19 @@ class Run:
     @property
     def passed(self) -> bool:
         return self.broken is None and bool(self.cases) and all(case.passed for case in self.cases)
+
+    def score_us(self, ranking_by: str) -> float | None:
+        """What the leaderboard would rank, over the cases that ran; None unless all passed and were timed."""
+        if self.mode not in ("benchmark", "leaderboard") or not self.passed or not self.timed:
+            return None
+        means_us = [case.stats.mean_us for case in self.cases if case.stats is not None]
+        return rank_score(means_us, ranking_by) if len(means_us) == len(self.cases) else None
+
+
+def modelled_time(device_report: dict[str, Any], caches: str) -> dict[str, Any] | None:
+    """What the device models for a case, with `caches` cold or warm: {"us", "bound", ...}, of the slowest rank."""
+    if "modelled" in device_report:
+        found: dict[str, Any] = device_report["modelled"][caches]
+        return found
+    ranks = [modelled_time(value, caches) for name, value in device_report.items() if name.startswith("rank ")]
+    return max((time for time in ranks if time), key=lambda time: time["us"], default=None)

@@ -16,13 +16,7 @@ import yaml
 from forge.task.harness import Harness
 from forge.task.problem import Case
 
-FALSE_WORDS = (
-    "False",
-    "None",
-    "false",
-    "none",
-    "null",
-)  # words that are true in Python and mean the opposite
+FALSE_WORDS = ("False", "None", "false", "none", "null")  # are true in Python and mean the opposite
 
 KINDS = {bool: "true or false", int: "an integer", str: "a word"}  # of a case's values
 
@@ -48,6 +42,11 @@ class CaseSpec:
 def spec_of(case: Case) -> str:
     """The line the leaderboard writes: Python's own spelling of each value."""
     return "; ".join(f"{key}: {value}" for key, value in case.items())
+
+
+def case_text(spec: str) -> str:
+    """A spec line for a table: m: 64; n: 128 -> m=64 n=128."""
+    return " ".join(part.strip().replace(": ", "=") for part in spec.split(";"))
 
 
 def given_case(text: str, like: Case) -> Case:

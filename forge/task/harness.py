@@ -65,6 +65,9 @@ class Harness:
     def repeats(self, mode: str) -> Repeats:
         return self.leaderboard if mode == "leaderboard" else self.benchmark
 
+    def rank_s(self, mode: str) -> float | None:
+        return self.rank_test_s if mode == "test" else self.rank_benchmark_s
+
     def warm_up(self, mode: str) -> Repeats:
         return self.leaderboard_warm_up if mode == "leaderboard" else self.benchmark_warm_up
 
@@ -138,11 +141,7 @@ AMD_MLA_DECODE = replace(
 # Practice problems, whose folders people bring along.
 PMPP = replace(AMD_MLA_DECODE, name="pmpp", source="the practice problems, first edition", copy="none", no_grad=False)
 PMPP_V2 = replace(
-    AMD,
-    name="pmpp_v2",
-    source="the practice problems, second edition",
-    clock="events",
-    l2_flush_bytes=256 * MIB,
+    AMD, name="pmpp_v2", source="the practice problems, second edition", clock="events", l2_flush_bytes=256 * MIB
 )
 TRIMUL = replace(PMPP_V2, name="trimul", source="the triangle multiplication problem's own evaluator", l2_flush_bytes=0)
 

@@ -18,6 +18,7 @@ SUBMISSION_SOURCE = "@SUBMISSION@"
 DEFAULT_TIMEOUT_S = 180  # kernelbot's own, for a task.yml that states none
 MATRIX_KINDS = ("fp8", "f16", "fp4", "none")
 RANKINGS = ("geom", "mean", "last")
+MODES = ("test", "benchmark", "leaderboard", "profile")
 
 # A task.yml's keys: GPU MODE's, then ours. Others pass unless they look like one of these misspelt.
 TASK_KEYS = (
@@ -52,7 +53,6 @@ class ProblemEntry:
 @dataclass(frozen=True)
 class ProblemSet:
     name: str
-    description: str
     problems: tuple[ProblemEntry, ...]
 
 
@@ -66,9 +66,9 @@ class TaskFile:
 
 @dataclass(frozen=True)
 class Timeouts:
-    test_s: float
-    benchmark_s: float
-    ranked_s: float
+    test_s: float = DEFAULT_TIMEOUT_S
+    benchmark_s: float = DEFAULT_TIMEOUT_S
+    ranked_s: float = DEFAULT_TIMEOUT_S
 
     def of_mode(self, mode: str) -> float:
         return {"test": self.test_s, "leaderboard": self.ranked_s}.get(mode, self.benchmark_s)
@@ -99,14 +99,13 @@ class Problem(ProblemEntry):
     """A problem with its folder read and checked."""
 
     files: tuple[TaskFile, ...]
-    tests: tuple[Case, ...]
-    benchmarks: tuple[Case, ...]
-    smoke: tuple[Case, ...]
-    timeouts: Timeouts
-    ranking_by: str
-    multi_gpu: bool
     world_size: int  # ranks: the N of MI300xN, or the largest world_size among the cases
-    description: str
+    tests: tuple[Case, ...] = ()
+    benchmarks: tuple[Case, ...] = ()
+    smoke: tuple[Case, ...] = ()
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    ranking_by: str = "geom"
+    multi_gpu: bool = False
     tolerance: dict[str, float] = field(default_factory=dict)
     floors: Floors | None = None
     published: tuple[Published, ...] = ()
@@ -159,6 +158,10 @@ class _Reader:
             names = " or ".join(_NAMES[k] for k in (kind if isinstance(kind, tuple) else (kind,)))
             raise self.error(f"'{key}' must be {names}, found {_kind(value)}")
         return value
+
+    def reader(self, key: str) -> _Reader:
+        """The mapping under a key."""
+        return _Reader(self.path, self.get(key, dict), f"{self.where} {key}".strip())
 
     def readers(self, key: str, default: Any = ...) -> list[_Reader]:
         """The mappings of a list of mappings."""
@@ -298,7 +301,6 @@ def _read_folder(entry: ProblemEntry) -> Problem:
         ranking_by=ranking_by,
         multi_gpu=task.get("multi_gpu", bool, False),
         world_size=max([_ranks_of(gpus), *ranks]),
-        description=task.get("description", str, ""),
         tolerance={name: float(v) for name, v in tolerance.items()},
         floors=_floors(task),
         published=_published(task, len(benchmarks)),
@@ -320,10 +322,15 @@ def _arch_of(gpus: tuple[str, ...]) -> str | None:
 # ---------------------------------------------------------------- finding
 
 
+def read_top(root: Path = ROOT) -> _Reader:
+    """The repository's task.yml."""
+    path = root / "task.yml"
+    return _Reader(path, _read_yaml(path))
+
+
 def load_sets(root: Path = ROOT) -> tuple[ProblemSet, ...]:
     """The sets of the repository's task.yml, in its order. Reads no problem folder."""
-    path = root / "task.yml"
-    top = _Reader(path, _read_yaml(path))
+    top = read_top(root)
     sets = []
     for group in top.readers("sets"):
         entries = []
@@ -340,7 +347,7 @@ def load_sets(root: Path = ROOT) -> tuple[ProblemSet, ...]:
                     variant=row.get("variant", str),
                 )
             )
-        sets.append(ProblemSet(group.get("name", str), group.get("description", str, ""), tuple(entries)))
+        sets.append(ProblemSet(group.get("name", str), tuple(entries)))
     names = [entry.name for group in sets for entry in group.problems]
     for name in names:
         if names.count(name) > 1:
@@ -348,12 +355,21 @@ def load_sets(root: Path = ROOT) -> tuple[ProblemSet, ...]:
     return tuple(sets)
 
 
+def own_entry(problem: ProblemEntry) -> ProblemEntry | None:
+    """This repository's entry of the same leaderboard name: an owner's folder of a problem has no kernels beside it."""
+    return next((entry for entry in own_entries() if entry.name == problem.name), None)
+
+
+def own_entries(root: Path = ROOT) -> list[ProblemEntry]:
+    """All problems of the repository; none where forge is installed without it, and judges folders alone."""
+    sets = load_sets(root) if (root / "task.yml").is_file() else ()
+    return [entry for group in sets for entry in group.problems]
+
+
 def find_problem(name_or_path: str | Path, root: Path = ROOT) -> Problem:
     """A problem by leaderboard name, by stem, or by the path of a folder in GPU MODE's format."""
     wanted = str(name_or_path)
-    # An installed forge has no task.yml beside it, and still judges folders.
-    sets = load_sets(root) if (root / "task.yml").is_file() else ()
-    entries = [entry for group in sets for entry in group.problems]
+    entries = own_entries(root)
     for entry in entries:
         if wanted in (entry.name, entry.stem):
             return _read_folder(entry)

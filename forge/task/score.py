@@ -1,7 +1,7 @@
-"""Speed of light: the shortest time a case can take, from the problem's floors and the GPU's peaks.
+"""The score that the leaderboard ranks by, and the speed of light: the shortest time a case can take.
 
-Times here are arithmetic, never measurements: max(flops / matrix peak, HBM bytes / HBM bandwidth,
-link bytes / link bandwidth).
+The latter is arithmetic, never a measurement: max(flops / matrix peak, HBM bytes / HBM bandwidth,
+link bytes / link bandwidth), from the problem's floors and the GPU's peaks.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from forge.task.problem import Floors
+from forge.task.cases import spec_of
+from forge.task.problem import Floors, Problem, Published
 
 
 @dataclass(frozen=True)
@@ -25,31 +26,6 @@ class Peaks:
     hbm_gb_s: float
     link_gb_s: float | None  # per GPU and direction, all links together; None where nobody states it
     source: str
-
-
-PEAKS = {
-    "gfx942": Peaks(
-        "MI300X",
-        {"fp8": 2614.9, "f16": 1307.4},
-        5300.0,
-        7 * 64.0,
-        "AMD MI300X data sheet; 7 Infinity Fabric links of 64 GB/s",
-    ),
-    "gfx950": Peaks(
-        "MI355X",
-        {"fp8": 5033.2, "f16": 2516.6, "fp4": 10066.3},
-        8000.0,
-        None,
-        "AMD MI355X data sheet",
-    ),
-    "sm_90": Peaks(
-        "H200",
-        {"fp8": 1978.9, "f16": 989.4},
-        4800.0,
-        450.0,
-        "NVIDIA H200 SXM data sheet, dense; NVLink 900 GB/s, both directions together",
-    ),
-}
 
 
 class FloorError(Exception):
@@ -137,8 +113,8 @@ class Work:
     bound: str  # compute | memory | link | "" if light_us is None
 
 
-def work_of(floors: Floors | None, case: dict[str, Any], arch: str | None) -> Work | None:
-    """None for a problem that states no floors."""
+def work_of(floors: Floors | None, case: dict[str, Any], peaks: Peaks | None) -> Work | None:
+    """None for a problem that states no floors. peaks: of the GPU; None where nobody has stated them."""
     if floors is None:
         return None
     flops, hbm_bytes, link_bytes = (
@@ -146,7 +122,6 @@ def work_of(floors: Floors | None, case: dict[str, Any], arch: str | None) -> Wo
         for text in (floors.flops, floors.hbm_bytes, floors.link_bytes)
     )
     times: dict[str, float] = {}
-    peaks = PEAKS.get(arch or "")
     if peaks is not None:
         tflops = peaks.tflops.get(floors.matrix)
         if flops and tflops:
@@ -157,3 +132,31 @@ def work_of(floors: Floors | None, case: dict[str, Any], arch: str | None) -> Wo
             times["link"] = link_bytes / peaks.link_gb_s * 1e-3
     bound = max(times, key=lambda name: times[name]) if times else ""
     return Work(flops, hbm_bytes, link_bytes, times.get(bound), bound)
+
+
+# ---------------------------------------------------------------- score
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    if not values or min(values) <= 0:
+        raise ValueError("a geometric mean needs values above 0")
+    return math.exp(sum(math.log(v) for v in values) / len(values))
+
+
+def rank_score(means: Sequence[float], ranking_by: str) -> float:
+    """The number the leaderboard ranks by, from the cases' mean times and in their unit."""
+    if ranking_by == "geom":
+        return geometric_mean(means)
+    return means[-1] if ranking_by == "last" else sum(means) / len(means)
+
+
+def published_scores(problem: Problem, cases: Sequence[tuple[int, str]]) -> list[tuple[Published, float]]:
+    """What others' published times would score over these cases (index, spec line), in us; those who published all."""
+    specs = [spec_of(case) for case in problem.benchmarks]
+    found = []
+    for row in problem.published:
+        times = [row.us[index] for index, spec in cases if index < len(specs) and specs[index] == spec]
+        known = [us for us in times if us is not None]
+        if known and len(known) == len(cases):
+            found.append((row, rank_score(known, problem.ranking_by)))
+    return found

@@ -14,7 +14,9 @@ from typing import Any
 import torch
 
 from forge.judge import compare, measure
-from forge.judge.channel import Message
+from forge.judge.ranks import Ranks
+from forge.judge.results import us_of
+from forge.task.watched_table import WatchedTable
 
 HARNESS_RUNS = 15
 GIVE_UP = 1.5  # a row whose first round takes this many times the best one's is not timed further
@@ -24,33 +26,13 @@ GIVE_UP = 1.5  # a row whose first round takes this many times the best one's is
 REFERENCE_ERRORS, L2_STEPS, WORST_STEPS = 2.0, 2.0, 8.0
 
 
-class Table(dict[Any, Any]):
-    """A submission's TUNING that remembers which keys were asked for."""
-
-    def __init__(self, rows: dict[Any, Any]) -> None:
-        super().__init__(rows)
-        self.asked: list[Any] = []
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        self.asked.append(key)
-        return super().get(key, default)
-
-    def __getitem__(self, key: Any) -> Any:
-        self.asked.append(key)
-        return super().__getitem__(key)
-
-    def __contains__(self, key: Any) -> bool:
-        self.asked.append(key)
-        return super().__contains__(key)
-
-
 class Bench:
     """One case in one rank: its data and reference, kept from row to row."""
 
-    def __init__(self, task: measure.Task, module: Any, args: dict[str, Any], rank: int | None) -> None:
-        self.task, self.module, self.rank = task, module, rank
+    def __init__(self, task: measure.Task, ranks: Ranks, module: Any, args: dict[str, Any]) -> None:
+        self.task, self.ranks, self.module = task, ranks, module
         self.output: Any = None
-        self.args = args if rank is None else {**args, "rank": rank}
+        self.args = ranks.args_of(args)
         self.rows = dict(module.TUNING)
         if task.ref_kernel is None:
             raise AttributeError("reference.py has no ref_kernel, with which a row is compared")
@@ -66,53 +48,46 @@ class Bench:
         self.worst_bound = WORST_STEPS * step * max(largest, default=0.0)
 
     # Three steps: the evaluator lets no rank begin one before all have ended the former. What one rank cannot do the
-    # others do not wait for, in a collective or a kernel.
+    # others do not wait for, in a collective or a kernel. Each returns fields of its answer (forge.tune.messages).
 
-    def run_row(self, key: Any, row: dict[str, Any] | None) -> Message:
+    def run_row(self, key: Any, row: dict[str, Any] | None) -> dict[str, Any]:
         """Sets the row (None: the submission as it is) and calls it once. Raises what a row that does not work raises:
         one that does not compile, or asks for more LDS than there is."""
-        table = Table(self.rows)
+        table = WatchedTable(self.rows)
         if row is not None:
             table[key] = dict(row)
         self.module.TUNING = table
         self.output = self.task.kernel(self.copy())
-        found: Message = {"asked": [repr(asked) for asked in dict.fromkeys(table.asked)]}
-        if row is None and hasattr(self.module, "tuning_row"):
-            found["row"] = self.module.tuning_row(self.data)
-        return found
+        tells = row is None and hasattr(self.module, "tuning_row")
+        return {
+            "asked": tuple(repr(asked) for asked in dict.fromkeys(table.asked)),
+            "row": self.module.tuning_row(self.data) if tells else None,
+        }
 
-    def check_row(self) -> Message:
+    def check_row(self) -> dict[str, Any]:
         return {"wrong": self.verdict(self.output)}
 
-    def time_row(self, best_us: float | None) -> Message:
+    def time_row(self, best_us: float | None) -> dict[str, Any]:
         """Back to back, the slowest rank's, and, unless that is hopeless, on the harness's clock, the median."""
-        task, rank = self.task, self.rank
+        task, ranks = self.task, self.ranks
         data = self.copy()
         task.phase("back to back")
         rounds = measure.Rounds()
 
         def hopeless() -> bool:
-            return best_us is not None and measure.largest(rank, min(rounds.us)) > GIVE_UP * best_us
+            return best_us is not None and ranks.largest(min(rounds.us)) > GIVE_UP * best_us
 
-        calls, output = measure.back_to_back_rounds(task, data, rank, rounds, hopeless)
+        calls, output = measure.back_to_back_rounds(task, ranks, data, rounds, hopeless)
         wrong = self.verdict(output)
         if wrong:
             wrong = f"after {calls} calls in a row: {wrong}"
-        times: Message = {
-            "wrong": wrong,
-            "b2b_us": measure.largest(rank, statistics.median(rounds.us)),
-            "harness_us": None,
-        }
+        times = {"wrong": wrong, "b2b_us": ranks.largest(statistics.median(rounds.us))}
         if hopeless():
             return times
         task.phase("harness clock")
         flush = measure.flush_function(task.harness)
-        durations_ns = []
-        for _ in range(HARNESS_RUNS):
-            flush()
-            timed = measure.timed_call(task, data) if rank is None else measure.timed_rank_call(task, self.data, rank)
-            durations_ns.append(timed[1])
-        return {**times, "harness_us": statistics.median(durations_ns) / 1e3}
+        durations_ns = [measure.timed_call(task, ranks, data, flush)[1] for _ in range(HARNESS_RUNS)]
+        return {**times, "harness_us": us_of(statistics.median(durations_ns))}
 
     def verdict(self, output: Any) -> str:
         """What is wrong with an output; empty if nothing."""
@@ -134,6 +109,4 @@ class Bench:
         return ""
 
     def copy(self) -> Any:
-        if self.rank is not None:
-            return compare.copy_to_rank(self.data, self.rank)
-        return compare.copy_data(self.data, "deep" if self.task.harness.copy == "deep" else "tensors")
+        return self.ranks.copy(self.data, "deep" if self.task.harness.copy == "deep" else "tensors")

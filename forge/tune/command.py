@@ -12,29 +12,33 @@ import hashlib
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from forge.commands import eval as command
-from forge.commands.report import case_text, modelled_time, number
+from forge.console import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, number, terminated
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import Device, resolve
 from forge.generate.pysource import GenerationError
 from forge.generate.render import Submission, also_for, generate, pick_variant
 from forge.generate.tuning import NewRow, Table, read_table, table_path, with_rows
-from forge.judge.evaluate import Plan, run_environment, worker_setup
-from forge.judge.processes import adopt_orphans, free_port
-from forge.judge.worker_pool import Report, WorkerPool, device_report, port_was_taken
+from forge.judge import compilers
+from forge.judge.evaluate import make_pool
+from forge.judge.messages import EVENTS, CaseEnded, EndCase
+from forge.judge.plan import BAD_INPUT, STAND_IN_ARCH, EvalPlan, add_case_options, cases_to_run, choose_harness
+from forge.judge.processes import adopt_orphans
+from forge.judge.results import modelled_time
+from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report
 from forge.judge.workspace import Workspace
-from forge.task.cases import CaseSpec
+from forge.task.cases import CaseSpec, case_text
 from forge.task.problem import ROOT, Problem, find_problem
+from forge.tune import messages
 from forge.tune.search import Row, coordinate_search
-from forge.tune.trials_log import Journal, JournalError, Setting, Trial, lines_of
+from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError, lines_of
 
 CLOCKS = ("b2b", "harness", "modelled")
 CLOCK_TEXTS = {"b2b": "back to back", "harness": "on the harness's clock", "modelled": "modelled, not measured"}
 LIMIT_S = 120.0
-PORT_ATTEMPTS = 3
 CONFIRMATIONS = 4
 
 
@@ -47,19 +51,20 @@ class TuningError(Exception):
 
 
 def parser() -> argparse.ArgumentParser:
-    p = command.Parser(prog="python -m forge.tune", description="Find the best rows of a variant's tuning table.")
+    p = Parser(prog="python -m forge.tune", description="Find the best rows of a variant's tuning table.")
     p.add_argument("problem", metavar="PROBLEM", help="a leaderboard name")
     p.add_argument("--variant", metavar="V", help="which of its variants (default: the one task.yml names)")
     p.add_argument("--device", default="auto", help=f"{', '.join(DEVICE_NAMES)} (default: %(default)s)")
-    command.add_case_options(p)
+    add_case_options(p)
+    compilers.add_option(p)
     p.add_argument("--tests", action="store_true", help="the cases of mode test, not of mode benchmark")
-    p.add_argument("--minutes", type=float, metavar="M", help="stop after M minutes (0: only read the journal)")
+    p.add_argument("--minutes", type=float, metavar="M", help="stop after M minutes (0: only read the trials log)")
     p.add_argument(
         "--timeout", type=float, metavar="S", default=LIMIT_S, help="for a row, compiling included: %(default)g"
     )
     p.add_argument("--clock", choices=CLOCKS[:2], default="b2b", help="what decides: %(default)s, or the harness's")
     p.add_argument("--rows-from", metavar="FILE", type=Path, help="try the rows of this table first, at every shape")
-    p.add_argument("--journal", metavar="FILE", type=Path, help="default: tune-PROBLEM-VARIANT.jsonl in this folder")
+    p.add_argument("--trials-log", metavar="FILE", type=Path, help="default: tune-PROBLEM-VARIANT.jsonl in this folder")
     p.add_argument("--write", action="store_true", help="write the best rows into the variant's table at the end")
     return p
 
@@ -67,26 +72,26 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str], root: Path = ROOT) -> int:
     try:
         return _main(parser().parse_args(argv), root)
-    except (command.UsageError, GenerationError, JournalError, TuningError, *command.BAD_INPUT) as error:
+    except (GenerationError, TrialsLogError, TuningError, *BAD_INPUT) as error:
         print(f"forge.tune: {error}", file=sys.stderr)
-        return command.EXIT_BAD_INPUT
+        return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         print("forge.tune: interrupted", file=sys.stderr)
-        return command.EXIT_INTERRUPTED
+        return EXIT_INTERRUPTED
 
 
 def _main(args: argparse.Namespace, root: Path) -> int:
     if args.minutes is not None and args.minutes < 0 or args.timeout <= 0:
-        raise command.UsageError("--minutes must not be negative, and --timeout more than 0 seconds")
+        raise UsageError("--minutes must not be negative, and --timeout more than 0 seconds")
     problem = find_problem(args.problem, root)
     name = pick_variant(problem, args.variant, root).name
-    journal_path = args.journal or Path(f"tune-{problem.name}-{name}.jsonl")
+    log_path = args.trials_log or Path(f"tune-{problem.name}-{name}.jsonl")
     device: Device | None = None
     if args.minutes == 0:
-        setting = latest_setting(journal_path, problem.name, name)
+        setting = latest_setting(log_path, problem.name, name)
         arch = setting.arch
     else:
-        device = resolve(args.device, problem.arch or command.STAND_IN_ARCH)
+        device = resolve(args.device, problem.arch or STAND_IN_ARCH)
         arch = device.arch
     submission = generate(problem, args.variant, root, also_for(problem, args.variant, arch, root))
     variant = submission.also or submission.variant  # whose table is tuned
@@ -96,7 +101,7 @@ def _main(args: argparse.Namespace, root: Path) -> int:
     sources = digest_of_sources(submission, path)
     if device is None:
         plan = None
-        cases = list(dict.fromkeys(spec for spec, _ in Journal(journal_path, setting).trials))
+        cases = list(dict.fromkeys(spec for spec, _ in TrialsLog(log_path, setting).trials))
     else:
         plan = make_plan(args, problem, submission.text.encode(), device)
         setting = setting_of(problem, name, sources, plan)
@@ -105,32 +110,35 @@ def _main(args: argparse.Namespace, root: Path) -> int:
         if not table.space and args.rows_from is None:
             raise TuningError(f"{path}: states no SPACE for {plan.device.arch}, and --rows-from names no rows to try")
         others = [] if args.rows_from is None else rows_of(args.rows_from, table)
-    journal = Journal(journal_path, setting)
+    log = TrialsLog(log_path, setting)
     if plan is not None:
-        journal.open()  # now, not when the ranks have started
+        log.open()  # now, not when the ranks have started
     clock = "modelled" if setting.device.startswith("emulated") else args.clock
     print(f"{problem.name} {name}  on {setting.device}, {setting.versions}; decided {CLOCK_TEXTS[clock]}")
-    print(f"journal {journal_path}: {len(journal.trials)} rows tried before" + _others(journal))
+    print(f"trials log {log_path}: {len(log.trials)} rows tried before" + _others(log))
     if setting.sources != sources:
-        print("warning: the journal's last rows were tried with other sources than are here now")
+        print("warning: the log's last rows were tried with other sources than are here now")
     if plan is not None:
         deadline = None if args.minutes is None else time.monotonic() + 60 * args.minutes
         digest = hashlib.sha256((root / path).read_bytes()).hexdigest()[:16]
-        tune_all(plan, table, digest, others, journal, clock, deadline)
-    best = [row for row in (best_of(journal, case, clock) for case in cases) if row is not None]
-    return finish(best, journal, clock, root, path, args.write)
+        tune_all(plan, table, digest, others, log, clock, deadline)
+    best = [row for row in (best_of(log, case, clock) for case in cases) if row is not None]
+    return finish(best, log, clock, root, path, args.write)
 
 
-def _others(journal: Journal) -> str:
-    return f" ({journal.others} of other sources, devices or versions do not count)" if journal.others else ""
+def _others(log: TrialsLog) -> str:
+    return f" ({log.others} of other sources, devices or versions do not count)" if log.others else ""
 
 
-def make_plan(args: argparse.Namespace, problem: Problem, submission: bytes, device: Device) -> Plan:
-    harness, _ = command.choose_harness(problem, None)
-    args.mode = "test" if args.tests else "benchmark"
-    cases, not_official = command.cases_to_run(problem, harness, args)
-    plan = Plan("benchmark", problem, submission, harness, device, cases, None, args.timeout, not_official=not_official)
-    command.check_gpus(plan)
+def make_plan(args: argparse.Namespace, problem: Problem, submission: bytes, device: Device) -> EvalPlan:
+    compilers.take(args.triton, problem, device, submission)
+    harness, _ = choose_harness(problem, None)
+    cases, not_official = cases_to_run(problem, harness, "test" if args.tests else "benchmark", args)
+    plan = EvalPlan(
+        "benchmark", problem, submission, harness, device, cases, None, args.timeout,
+        fixed_ranks=True, not_official=not_official,
+    )  # fmt: skip
+    plan.check_gpus()
     return plan
 
 
@@ -140,9 +148,11 @@ def digest_of_sources(submission: Submission, table: str) -> str:
     return hashlib.sha256(sources.encode()).hexdigest()[:16]
 
 
-def setting_of(problem: Problem, variant: str, sources: str, plan: Plan) -> Setting:
+def setting_of(problem: Problem, variant: str, sources: str, plan: EvalPlan) -> Setting:
     fingerprint = plan.device.fingerprint()
     versions = ", ".join(f"{name} {fingerprint[name]}" for name in ("torch", "triton") if name in fingerprint)
+    if hip := compilers.made_by(problem, plan.device, plan.submission).get("hip"):
+        versions += f", {hip}"
     return Setting(problem.name, variant, sources, plan.device.label, plan.device.arch, versions)
 
 
@@ -152,7 +162,7 @@ def latest_setting(path: Path, problem: str, variant: str) -> Setting:
     if not ours:
         others = sorted({f"{setting.problem} {setting.variant}" for setting in settings})
         of_others = f", only of {', '.join(others)}" if others else ""
-        raise TuningError(f"{path}: no trial of {problem} {variant} in this journal{of_others}")
+        raise TuningError(f"{path}: no trial of {problem} {variant} in this log{of_others}")
     return ours[-1]
 
 
@@ -171,21 +181,19 @@ def rows_of(path: Path, table: Table) -> list[Row]:
 
 
 def tune_all(
-    plan: Plan,
+    plan: EvalPlan,
     table: Table,
     table_digest: str,
     others: list[Row],
-    journal: Journal,
+    log: TrialsLog,
     clock: str,
     deadline: float | None,
 ) -> None:
-    """Every case, each with its share of what time is left. Ctrl-C and the deadline end it; the journal has all."""
-    signal.signal(signal.SIGTERM, command.terminated)
+    """Every case, each with its share of what time is left. Ctrl-C and the deadline end it; the trials log has all."""
+    signal.signal(signal.SIGTERM, terminated)
     adopt_orphans()
     with Workspace(plan.problem, plan.submission) as workspace:
-        pool = WorkerPool(
-            workspace.make_folder, run_environment(plan, workspace), worker_setup(plan), plan.limit_s, _no_progress
-        )
+        pool = make_pool(plan, workspace, lambda *_: None, worker="forge.tune.worker", events=EVENTS + messages.ANSWERS)
         pool.error_patience_s = plan.limit_s / 6  # ranks compile at their own pace
         try:
             for position, case in enumerate(plan.cases):
@@ -194,7 +202,7 @@ def tune_all(
                 if deadline is not None:
                     left_s = max(0.0, deadline - time.monotonic())
                     end = time.monotonic() + left_s / (len(plan.cases) - position)
-                tuner = CaseTuner(plan, pool, case, journal, clock, end, table_digest)
+                tuner = CaseTuner(plan, pool, case, log, clock, end, table_digest)
                 try:
                     tuner.tune(table, others)
                 except OutOfTime:
@@ -207,29 +215,20 @@ def tune_all(
             pool.close()
 
 
-def _no_progress(phase: str, seconds: float) -> None:
-    pass
-
-
+@dataclasses.dataclass
 class CaseTuner:
-    """One case: asks the ranks to try rows, and the journal what is known already."""
+    """One case: asks the ranks to try rows, and the trials log what is known already."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        pool: WorkerPool,
-        case: CaseSpec,
-        journal: Journal,
-        clock: str,
-        deadline: float | None,
-        table_digest: str,
-    ) -> None:
-        self.plan, self.pool, self.case, self.journal = plan, pool, case, journal
-        self.clock, self.deadline, self.table_digest = clock, deadline, table_digest
-        self.port = 0
-        self.key: str | None = None
-        self.best_us: float | None = None
-        self.begun = False
+    plan: EvalPlan
+    pool: WorkerPool
+    case: CaseSpec
+    log: TrialsLog
+    clock: str
+    deadline: float | None
+    table_digest: str
+    key: str | None = None  # under which the submission looks its row up, as Python spells it
+    best_us: float | None = None
+    begun: bool = False
 
     def tune(self, table: Table, others: list[Row]) -> None:
         start = self.trial(None)
@@ -250,7 +249,7 @@ class CaseTuner:
         if self.plan.device.emulated or self.key is None:
             return
         for _ in range(CONFIRMATIONS):
-            trials = [trial for trial in self.journal.trials.values() if trial.case == self.case.spec]
+            trials = [trial for trial in self.log.trials.values() if trial.case == self.case.spec]
             timed = [(us, trial) for trial in trials if (us := trial.us(self.clock)) is not None]
             best = min(timed, key=lambda pair: pair[0], default=(0.0, None))[1]
             once = [trial for _, trial in timed if trial.runs == 1 and (trial is best or trial.row is None)]
@@ -258,7 +257,7 @@ class CaseTuner:
                 return
             for trial in once:
                 both = trial.with_another(self.measured(trial.row))
-                self.journal.end(both)
+                self.log.end(both)
                 print(f"  again: {_row_text(trial.row)}: {_outcome(both, self.clock)}, mean of {both.runs}", flush=True)
 
     def time_of(self, row: Row) -> float | None:
@@ -269,20 +268,20 @@ class CaseTuner:
         return us
 
     def trial(self, row: Row | None) -> Trial:
-        known = self.journal.known(self.case.spec, row)
+        known = self.log.known(self.case.spec, row)
         if known is not None and (row is not None or known.table in ("", self.table_digest)):
             return known
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise OutOfTime
-        self.journal.begin(self.case.spec, row)
+        self.log.begin(self.case.spec, row)
         try:
             trial = self.measured(row)
         except BaseException:  # Ctrl-C, or something is wrong with the case
-            self.journal.stop(self.case.spec, row)
+            self.log.stop(self.case.spec, row)
             raise
         if row is None:
             trial = dataclasses.replace(trial, table=self.table_digest)
-        self.journal.end(trial)
+        self.log.end(trial)
         print(f"  {_row_text(row)}: {_outcome(trial, self.clock)}", flush=True)
         return trial
 
@@ -290,64 +289,56 @@ class CaseTuner:
         spec = self.case.spec
         if not self.begun or not self.pool.workers:
             if (begun := self.begin()) is not None:
-                raise TuningError(f"case {self.case.index}: {_told(begun)}")
+                raise TuningError(f"case {self.case.index}: {begun.text()}")
             self.begun = True
-        reports, problem = self.pool.ask({"command": "run-row", "key": self.key, "row": row}, "ran")
+        ran, problem = self.pool.ask(messages.RowRun, messages.RunRow(self.key, row))
         if problem is not None:
-            return Trial(spec, row, problem.status.value, _told(problem), self.key)
-        key, asked = self.key, reports[0].data["asked"]
+            return Trial(spec, row, problem.status.value, problem.text(), self.key)
+        key, asked = self.key, ran[0].answer.asked
         if row is None:
             key = asked[-1] if asked and _key(asked[-1]) is not None else None
-        elif any(key not in report.data["asked"] for report in reports):
+        elif any(key not in one.answer.asked for one in ran):
             raise TuningError(
                 f"case {self.case.index}: custom_kernel did not look up {key} again in the submission's TUNING, so no"
                 " row takes effect: it keeps a plan or the dict itself (docs/tuning.md: What it needs of a variant)"
             )
-        modelled = modelled_time(device_report(reports), "cold" if self.plan.harness.l2_flush_bytes else "warm")
-        trial = Trial(
-            spec, row, "pass", key=key, modelled_us=modelled["us"] if modelled else None,
-            as_it_is=reports[0].data.get("row"),
-        )  # fmt: skip
-        trial, going = self.checked(trial, *self.pool.ask({"command": "check-row"}, "checked"))
+        modelled = modelled_time(device_report(ran), self.plan.caches)
+        modelled_us = modelled["us"] if modelled else None
+        trial = Trial(spec, row, "pass", key=key, modelled_us=modelled_us, as_it_is=ran[0].answer.row)
+        trial, going = self.checked(trial, *self.pool.ask(messages.RowChecked, messages.CheckRow()))
         if going and not self.plan.device.emulated:
             best_us = self.best_us if self.clock == "b2b" else None
-            reports, problem = self.pool.ask({"command": "time-row", "best_us": best_us}, "timed")
-            trial, going = self.checked(trial, reports, problem)
+            timed = self.pool.ask(messages.RowTimed, messages.TimeRow(best_us))
+            trial, going = self.checked(trial, *timed)
             if going:
-                times = reports[0].data
-                trial = dataclasses.replace(trial, b2b_us=times["b2b_us"], harness_us=times["harness_us"])
+                times = timed[0][0].answer
+                trial = dataclasses.replace(trial, b2b_us=times.b2b_us, harness_us=times.harness_us)
         return trial
 
-    def checked(self, trial: Trial, reports: list[Report], problem: Report | None) -> tuple[Trial, bool]:
-        """The trial as the ranks' answers leave it, and whether it goes on."""
-        status, message = "pass", ""
+    def checked(
+        self, trial: Trial, answers: Sequence[RankAnswer[Any]], problem: RankAnswer[Any] | None
+    ) -> tuple[Trial, bool]:
+        """The trial as the ranks' answers (RowChecked, RowTimed) leave it, and whether it goes on."""
         if problem is not None:
-            status, message = problem.status.value, _told(problem)
-        elif wrong := [report for report in reports if report.data["wrong"]]:
-            status, message = "wrong", _told(dataclasses.replace(wrong[0], message=wrong[0].data["wrong"]))
-        if status == "pass":
+            status, message = problem.status.value, problem.text()
+        elif wrong := [one for one in answers if one.answer.wrong]:
+            who = f"rank {wrong[0].rank}: " if wrong[0].rank is not None else ""
+            status, message = "wrong", who + wrong[0].answer.wrong
+        else:
             return trial, True
         return dataclasses.replace(trial, status=status, message=message, modelled_us=None), False
 
-    def begin(self) -> Report | None:
+    def begin(self) -> RankAnswer[Any] | None:
         """Brings the ranks to where they wait for a row; what stops them, or None."""
-        for _ in range(PORT_ATTEMPTS):
-            ranks = self.plan.ranks_of(self.case)
-            if (problem := self.pool.ensure_started(ranks)) is not None:
-                return problem
-            self.port = 0 if ranks is None else free_port()
-            request = {"command": "begin-tuning", "args": self.case.args, "port": self.port}
-            _, problem = self.pool.ask(request, "begun")
-            if problem is None:
-                return None
+        self.pool.assign(self.plan.ranks_of(self.case))
+        _, problem = self.pool.begin(messages.TuningBegun, messages.BeginTuning(self.case.args, None, 0))
+        if problem is not None:
             self.pool.stop()
-            if not port_was_taken(problem):
-                break
         return problem
 
     def leave(self) -> None:
-        if self.begun:
-            self.pool.leave(self.port)
+        if self.begun and self.pool.workers and self.pool.ask(CaseEnded, EndCase())[1] is not None:
+            self.pool.stop()
 
 
 def _key(text: str | None) -> Any:
@@ -356,12 +347,6 @@ def _key(text: str | None) -> Any:
         return None if text is None else ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return None
-
-
-def _told(report: Report) -> str:
-    who = f"rank {report.rank}: " if report.rank is not None else ""
-    last = report.data.get("last_line")
-    return who + report.message + (f": {last}" if last else "")
 
 
 def _row_text(row: Row | None) -> str:
@@ -391,8 +376,8 @@ class Best:
     failed: dict[str, int]  # status -> rows
 
 
-def best_of(journal: Journal, case: str, clock: str) -> Best | None:
-    trials = [trial for trial in journal.trials.values() if trial.case == case]
+def best_of(log: TrialsLog, case: str, clock: str) -> Best | None:
+    trials = [trial for trial in log.trials.values() if trial.case == case]
     before = next((trial for trial in trials if trial.row is None), None)
     timed = [(us, trial) for trial in trials if (us := trial.us(clock)) is not None]
     if before is None or before.key is None or not timed:
@@ -408,10 +393,10 @@ def best_of(journal: Journal, case: str, clock: str) -> Best | None:
     return Best(case, _key(before.key), best.row, us, before_us, len(trials), failed)
 
 
-def finish(best: list[Best], journal: Journal, clock: str, root: Path, path: str, write: bool) -> int:
+def finish(best: list[Best], log: TrialsLog, clock: str, root: Path, path: str, write: bool) -> int:
     if not best:
         print("no row passed")
-        return command.EXIT_FAIL
+        return EXIT_FAIL
     new = []
     columns = read_table(root, path).default.keys()
     for found in best:
@@ -422,7 +407,7 @@ def finish(best: list[Best], journal: Journal, clock: str, root: Path, path: str
         if found.row is not None and found.row.keys() != columns:
             print(f"  not for {path}: its rows have the columns {', '.join(columns)}")
         elif found.row is not None:
-            new.append(NewRow(found.key, found.row, note_of(found, journal.setting, clock)))
+            new.append(NewRow(found.key, found.row, note_of(found, log.setting, clock)))
     text = (root / path).read_text(encoding="utf-8")
     changed = with_rows(text, path, new) if new else text
     if write and new:
@@ -432,7 +417,7 @@ def finish(best: list[Best], journal: Journal, clock: str, root: Path, path: str
         before = set(text.splitlines())
         print(f"rows for {path} (--write writes them):")
         print("\n".join(line for line in changed.splitlines() if line not in before))
-    return command.EXIT_PASS
+    return EXIT_PASS
 
 
 def note_of(best: Best, setting: Setting, clock: str) -> str:

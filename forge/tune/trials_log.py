@@ -12,7 +12,7 @@ from typing import Any, TextIO
 ATTEMPTS = 2  # a row whose trial began this often without an end is left alone: it takes the tuner down with it
 
 
-class JournalError(Exception):
+class TrialsLogError(Exception):
     """A file that cannot be read or written. One line."""
 
 
@@ -56,7 +56,7 @@ class Trial:
 
 
 @dataclass
-class Journal:
+class TrialsLog:
     """Trials by case and row. Lines of another setting are kept in the file and not looked at."""
 
     path: Path
@@ -106,7 +106,7 @@ class Journal:
                 whole = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
                 self._file = self.path.open("a", encoding="utf-8")
             except OSError as error:
-                raise JournalError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+                raise TrialsLogError(f"{self.path}: cannot be written: {error.strerror or error}") from None
             if not whole:  # the last line was cut off by a crash: it stays one broken line
                 self._file.write("\n")
         return self._file
@@ -125,7 +125,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
-        raise JournalError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise TrialsLogError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     found = []
     for text in texts:
         with contextlib.suppress(ValueError):

@@ -254,8 +254,8 @@ def table_key(a, w, ranks):
 
 
 def row_for(a, w, ranks):
-    m, n, k = key = table_key(a, w, ranks)
-    return TUNING.get(key) or adapted_row(DEFAULT, m, n, k, ranks)
+    m, n, k = table_key(a, w, ranks)
+    return TUNING.get((m, n, k)) or adapted_row(DEFAULT, m, n, k, ranks)
 
 
 def config_of(row, rows, n, k, ranks, has_bias):

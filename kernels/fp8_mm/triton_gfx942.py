@@ -12,10 +12,10 @@ product of both scales. A workgroup's columns lie in one 128-block, so b's scale
 
 from dataclasses import dataclass
 
-import torch
 import triton
 import triton.language as tl
 
+from kernels.common.split_k import split_k_workspace, store_sum_of_slices
 from kernels.common.workgroup_order import grouped_rows, xcd_contiguous
 from kernels.fp8_mm.triton_gfx942_tuning import DEFAULT, TUNING
 
@@ -98,34 +98,7 @@ def fp8_mm_kernel(
 
     inside = (rm[:, None] < M) & (rn[None, :] < N)
     c_offset = rm[:, None] * N + rn[None, :]
-    if SPLIT_K == 1:
-        tl.store(c_ptr + c_offset, acc.to(tl.bfloat16), mask=inside)
-    else:
-        # Write-through, so that the slices of other XCDs' workgroups find the partial sums in memory.
-        tl.store(partial_ptr + part * M * N + c_offset, acc, mask=inside, cache_modifier=".wt")
-        tl.debug_barrier()
-        if tl.atomic_add(arrived_ptr + tile, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1:
-            # The last slice to arrive adds all of them, in slice order: the result does not depend on who is last.
-            tl.debug_barrier()
-            total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-            for other in range(SPLIT_K):
-                total += tl.load(partial_ptr + other * M * N + c_offset, mask=inside, other=0.0, cache_modifier=".cv")
-            tl.store(c_ptr + c_offset, total.to(tl.bfloat16), mask=inside)
-            tl.store(arrived_ptr + tile, 0)
-
-
-# device -> (partial sums, arrival counters); nothing in it carries over from a call's inputs to the next call
-_workspace: dict = {}
-
-
-def workspace(device, n_partial, n_tiles):
-    """fp32 [>= n_partial] and int32 zeros [>= n_tiles] on the device, kept and grown across calls."""
-    partial, arrived = _workspace.get(device, (None, None))
-    if partial is None or partial.numel() < n_partial or arrived.numel() < n_tiles:
-        partial = torch.empty(n_partial, dtype=torch.float32, device=device)
-        arrived = torch.zeros(n_tiles, dtype=torch.int32, device=device)
-        _workspace[device] = (partial, arrived)
-    return partial, arrived
+    store_sum_of_slices(acc, c_ptr, partial_ptr, arrived_ptr, c_offset, inside, M * N, tile, part, SPLIT_K)
 
 
 def fp8_mm(a, b, a_scale, b_scale, c, config):
@@ -135,7 +108,7 @@ def fp8_mm(a, b, a_scale, b_scale, c, config):
     block_m, block_n, split_k = config["BLOCK_M"], config["BLOCK_N"], config["SPLIT_K"]
     n_tiles = triton.cdiv(m, block_m) * triton.cdiv(n, block_n)
     if split_k > 1:
-        partial, arrived = workspace(a.device, split_k * m * n, n_tiles)
+        partial, arrived = split_k_workspace(a.device, split_k * m * n, n_tiles)
     else:
         partial = arrived = a_scale  # not touched
     tile = Tile(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cdna.engine import Program
+from cdna.program import Program
 from cdna.snippet import POISON, run, split64
 from tests.support.atomic_operations import Operation, integer_operations
 

@@ -12,8 +12,10 @@ import triton.language as tl
 
 import cdna
 from cdna.counters import clear_caches
-from cdna.engine import Kernel, _Launch, engine, take_records
+from cdna.library import Launch, engine
 from cdna.model import modelled_case_us, modelled_time_us
+from cdna.program import Kernel
+from cdna.records import take_records
 from tests.support.assembled import program
 
 
@@ -228,8 +230,8 @@ def test_launches_that_the_engine_logs_are_counted_the_same() -> None:
     handle = ctypes.c_void_p(kernel.program._handle)
 
     def launch() -> None:
-        setup = _Launch(groups=(5, 1, 1), block=(128, 1, 1), n_threads=1, kernarg=bytes(8), kernarg_bytes=8)
-        log = lib.cdna_log_begin(handle, 0, ctypes.byref(setup), kernel_groups_per_cu, 304)
+        setup = Launch(groups=(5, 1, 1), block=(128, 1, 1), n_threads=1, kernarg=bytes(8), kernarg_bytes=8)
+        log = lib.cdna_log_begin(handle, 0, ctypes.byref(setup))
         lib.cdna_launch(handle, 0, ctypes.byref(setup))
         lib.cdna_log_end(ctypes.c_void_p(log), handle, ctypes.byref(setup))
 
@@ -237,7 +239,6 @@ def test_launches_that_the_engine_logs_are_counted_the_same() -> None:
         take_records()
         direct = kernel.launch((5, 1, 1), (128, 1, 1), bytes(8))
         assert direct.counters is not None
-        kernel_groups_per_cu = direct.counters.groups_per_cu
         take_records()
         launch()
         launch()

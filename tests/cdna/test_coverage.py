@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from cdna.__main__ import main
-from cdna.arch import ARCHS
-from cdna.coverage import INSTRUCTIONS, TESTED, coverage, implemented, read_table
+from cdna.cards import ARCHS
+from cdna.coverage import coverage, implemented
 from cdna.coverage_probe import known
-from cdna.errors import CdnaError, KernelFault
-from cdna.hip.compilers import package_dir
+from cdna.errors import KernelFault
+from cdna.hip.compile.compilers import package_dir
+from cdna.isa import instructions
 from cdna.snippet import run
 
 # Instructions that both archs have, that CDNA4 added, and that other families of AMD's GPUs have instead.
@@ -22,9 +23,9 @@ ON_NEITHER = ["image_load", "v_interp_p1_f32", "v_dual_add_f32", "v_wmma_f32_16x
 
 
 def test_the_list_tells_archs_apart() -> None:
-    listed = read_table(INSTRUCTIONS)
-    assert all(listed.get(name) == set(ARCHS) for name in ON_BOTH)
-    assert all(listed.get(name) == {"gfx950"} for name in ON_GFX950)
+    listed = {name: instruction.archs for name, instruction in instructions().items()}
+    assert all(listed.get(name) == frozenset(ARCHS) for name in ON_BOTH)
+    assert all(listed.get(name) == frozenset({"gfx950"}) for name in ON_GFX950)
     assert not any(name in listed for name in ON_NEITHER)
 
 
@@ -34,20 +35,19 @@ def test_the_assembler_knows_what_is_listed(arch: str) -> None:
     package = package_dir("ziglang")
     if package is None:
         pytest.skip("needs ziglang")
-    listed = read_table(INSTRUCTIONS)
+    listed = instructions()
     names = sorted(listed)
     only_with_suffix = {f"{name}_e32" for name in names} | {f"{name}_dpp" for name in names}
     found = known(package / "zig", arch, names + sorted(only_with_suffix))
     found = {name if name in listed else name.rpartition("_")[0] for name in found}
-    assert found == {name for name, archs in listed.items() if arch in archs}
+    assert found == {name for name, instruction in listed.items() if arch in instruction.archs}
 
 
 def test_what_is_listed_as_tested_exists() -> None:
-    listed = read_table(INSTRUCTIONS)
-    for name, archs in read_table(TESTED).items():
-        for arch in archs:
+    for name, instruction in instructions().items():
+        for arch in instruction.tested:
             assert name in implemented(arch), f"{name} is listed as tested on {arch}, where the engine lacks it"
-            assert arch in listed.get(name, ()), f"{name} is listed as tested on {arch}, which does not have it"
+            assert arch in instruction.archs, f"{name} is listed as tested on {arch}, which does not have it"
 
 
 def test_snippets_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_snippets_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_every_instruction_is_in_one_list(arch: str) -> None:
     result = coverage(arch)
     names = [*result.tested, *result.untested, *result.missing]
-    assert sorted(names) == sorted(name for name, archs in read_table(INSTRUCTIONS).items() if arch in archs)
+    assert sorted(names) == sorted(name for name, instruction in instructions().items() if arch in instruction.archs)
     assert "v_add_f32" in result.tested
     assert "s_rfe_b64" in result.missing
     for name in result.missing:
@@ -85,10 +85,6 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "v_add_f32" in printed.split() and "gfx950" not in printed
 
 
-def test_bad_files_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = tmp_path / "table.txt"
-    table.write_text("# comment\nv_nop gfx906\n")
-    with pytest.raises(CdnaError, match=r"table.txt:2: expected a mnemonic"):
-        read_table(table)
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["coverage", "--json", str(tmp_path / "no" / "such.json")]) == 2
     assert "such.json: No such file or directory" in capsys.readouterr().err

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from cdna.engine import Program
 from cdna.errors import ToolchainError
-from cdna.hip import compilers
-from cdna.hip.toolchain import Toolchain, find
+from cdna.hip.compile import compilers
+from cdna.hip.compile.source import HipSource
+from cdna.hip.compile.toolchain import Toolchain, find
+from cdna.program import Program
 
 ROOT = Path(__file__).parents[1] / "support" / "hip"
 ARCHS = ("gfx942", "gfx950")
@@ -32,12 +33,13 @@ NATIVE = {"gfx942": ("e4m3_fnuz", "e5m2_fnuz"), "gfx950": ("e4m3", "e5m2"), "hos
 @functools.cache
 def host_library() -> ctypes.CDLL:
     toolchain = find()
-    return ctypes.CDLL(str(toolchain.link_shared([toolchain.host_object(ROOT / "numbers.hip", b"none", "gfx942")])))
+    host = toolchain.host_object(HipSource(ROOT / "numbers.hip", "gfx942"), b"none")
+    return ctypes.CDLL(str(toolchain.link([host], shared=True)))
 
 
 @functools.cache
 def program(file: str, arch: str) -> Program:
-    return Program(find().device_asm(ROOT / file, arch))
+    return Program(find().assembly(HipSource(ROOT / file, arch)))
 
 
 def call(place: str, function: str, count: int, *arguments: int | np.ndarray) -> None:
@@ -272,9 +274,9 @@ def test_programs_may_define_what_rocm_lacks(tmp_path: Path) -> None:
           out[1] = __high2float(__hmax2(__half2(1, 5), __half2(2, 6)));
         }
     """)
-    for defines, want in ((["OWN"], [4, 5]), ([], [7, 6])):
+    for flags, want in ((("-DOWN",), [4, 5]), ((), [7, 6])):
         out: np.ndarray = np.zeros(2, np.float32)
-        made = Program(find().device_asm(tmp_path / "own.hip", "gfx942", defines=defines))
+        made = Program(find().assembly(HipSource(tmp_path / "own.hip", "gfx942", flags)))
         made.kernels["_Z3usePff"].launch((1, 1, 1), (1, 1, 1), struct.pack("@Qf", out.ctypes.data, 7.0))
         assert list(out) == want
 
@@ -333,7 +335,7 @@ def test_narrow_numbers_ask_nothing_of_types_of_the_users(tmp_path: Path) -> Non
         "template <> struct std::is_arithmetic<own> : std::true_type {};\n"
         "template <> struct std::is_integral<own> : std::true_type {};\n"
     )
-    assert "kernel" in find().device_asm(tmp_path / "own.hip", "gfx942")
+    assert "kernel" in find().assembly(HipSource(tmp_path / "own.hip", "gfx942"))
 
 
 def test_our_wrapper_headers_make_the_code_that_clang_makes_with_its_own() -> None:
@@ -347,7 +349,7 @@ def test_our_wrapper_headers_make_the_code_that_clang_makes_with_its_own() -> No
         pytest.skip(f"needs the clang of {ours.version} with its HIP headers; this is {theirs.version}")
 
     def code(compiler: compilers.Compiler) -> list[str]:
-        text = Toolchain(compiler).device_asm(ROOT / "kernels.hip", "gfx942", extra=["-g0"])
+        text = Toolchain(compiler).assembly(HipSource(ROOT / "kernels.hip", "gfx942", ("-g0",)))
         return [line for line in text.splitlines() if not re.search(r"ident|cuid|\.file", line)]
 
     assert code(ours) == code(theirs)

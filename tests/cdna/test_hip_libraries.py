@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cdna.errors import CompileError
-from cdna.hip.diagnostics import explain
-from cdna.hip.toolchain import find
+from cdna.hip.compile.diagnostics import explain
+from cdna.hip.compile.source import HipSource
+from cdna.hip.compile.toolchain import find
 from tests.support.hip_programs import PROGRAMS, run
 
 
@@ -30,7 +31,7 @@ def test_what_a_library_lacks_is_named(tmp_path: Path) -> None:
     source = tmp_path / "mine.hip"
     source.write_text("#include <hipcub/hipcub.hpp>\nusing T = hipcub::BlockMergeSort<int, 64, 1>;\n")
     with pytest.raises(CompileError, match="device has of hipCUB is without BlockMergeSort: give the library's"):
-        find().device_asm(source, "gfx942")
+        find().assembly(HipSource(source, "gfx942"))
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_what_a_library_lacks_is_named(tmp_path: Path) -> None:
             "'hipcub/device/device_copy.hpp' file not found",
             "; hipCUB is, without this header, part of the emulated device",
         ),
+        ("'hiprand/hiprand_kernel.h' file not found", "; hipRAND is not part of the emulated device"),
         ("'rocprim/rocprim.hpp' file not found", "; rocPRIM is not part of the emulated device"),
         ("use of undeclared identifier 'rocprim'", "undeclared identifier 'rocprim'"),
     ],

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,14 @@ from cdna import resources
 from cdna.__main__ import main
 from cdna.asm import parse, source_line
 from cdna.errors import CompileError, ToolchainError
-from cdna.hip import compilers, diagnostics, doctor, report, toolchain, verify
-from cdna.hip.toolchain import Toolchain, control_ir, find
+from cdna.hip import doctor, kernel_names
+from cdna.hip.compile import compilers, diagnostics, toolchain, verify
+from cdna.hip.compile.build import build
+from cdna.hip.compile.precompiled_headers import relevant
+from cdna.hip.compile.source import HipSource, ParsedHeader
+from cdna.hip.compile.toolchain import Toolchain, control_ir, find
+
+pytestmark = pytest.mark.long
 
 KERNELS = Path(__file__).parents[1] / "support" / "hip" / "kernels.hip"
 SCALE = """#include "scale.h"
@@ -33,6 +40,10 @@ def write(folder: Path, text: str, name: str = "mine.hip") -> Path:
     return path
 
 
+def assembly(source: Path, *flags: str) -> str:
+    return find().assembly(HipSource(source, "gfx942", flags))
+
+
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CDNA_CACHE_DIR", str(tmp_path / "cache"))
@@ -44,7 +55,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_kernels_compile_for_both_archs(arch: str) -> None:
-    text = find().device_asm(KERNELS, arch)
+    text = find().assembly(HipSource(KERNELS, arch))
     assert resources.read_target(text) == arch
     kernels = {kernel.kernel: kernel for kernel in resources.read_resources(text)}
     assert set(kernels) == {"_Z4axpyILi3EEvPKfPffi", "maths", "lanes", "matrix", "says"}
@@ -60,14 +71,14 @@ def test_ziglang_alone_is_enough(empty_cache: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", str(empty_cache))
     compiler = compilers.ziglang()
     assert compiler.cxx_library == "libc++"
-    text = Toolchain(compiler).device_asm(KERNELS, "gfx950", extra=["-nostdinc"])
+    text = Toolchain(compiler).assembly(HipSource(KERNELS, "gfx950", ("-nostdinc",)))
     assert {kernel.kernel for kernel in resources.read_resources(text)} >= {"maths", "lanes"}
 
 
 def test_flags_reach_the_compiler(tmp_path: Path) -> None:
     source = write(tmp_path, KERNEL % "x[0] = sinf(x[0]) / N + __cplusplus;")
-    plain = find().device_asm(source, "gfx942", defines=["N=3"])
-    fast = find().device_asm(source, "gfx942", defines=["N=3"], std="c++20", extra=["-ffast-math", "-O2"])
+    plain = assembly(source, "-DN=3")
+    fast = assembly(source, "-DN=3", "-std=c++20", "-ffast-math", "-O2")
     sizes = [resources.read_resources(text)[0].code_bytes for text in (plain, fast)]
     assert sizes[1] < sizes[0] / 4, "fast mathematics takes the sine instruction"
     assert "v_sin_f32" in fast and "0x48454480" in fast, "202002 as a float: the standard was C++20"
@@ -97,30 +108,64 @@ def test_a_result_is_kept_until_what_it_came_from_changes(
         return sum(not {"-emit-pch", "-E"} & {*call} for call in compiler_calls)  # these parse headers ahead
 
     source, header = write(tmp_path, SCALE), write(tmp_path, "#define SCALE 2\n", "scale.h")
-    first = find().device_asm(source, "gfx942")
+    first = assembly(source)
     done = compilations()
-    assert find().device_asm(source, "gfx942") == first and compilations() == done
+    assert assembly(source) == first and compilations() == done
     header.write_text("#define SCALE 5\n")
-    assert find().device_asm(source, "gfx942") != first and compilations() == done + 1
+    assert assembly(source) != first and compilations() == done + 1
     header.write_text("#define SCALE 2\n")
-    assert find().device_asm(source, "gfx942") == first and compilations() == done + 1, "known by content"
-    find().device_asm(source, "gfx942", defines=["OTHER"])
+    assert assembly(source) == first and compilations() == done + 1, "known by content"
+    assembly(source, "-DOTHER")
     assert compilations() == done + 2
 
 
-def test_a_parsed_header_outlives_a_new_checkout(tmp_path: Path, empty_cache: Path) -> None:
+def test_a_parsed_header_outlives_a_new_checkout(
+    tmp_path: Path, empty_cache: Path, compiler_calls: list[list[str]]
+) -> None:
     header = write(tmp_path, "#pragma once\n#include <hip/hip_runtime.h>\n#define SCALE 3\n", "mine.h")
-    source = write(tmp_path, '#include "mine.h"\n__global__ void k(float* x) { *x *= SCALE; }\n')
+    path = write(tmp_path, '#include "mine.h"\n__global__ void k(float* x) { *x *= SCALE; }\n')
+    source = HipSource(path, "gfx942", include_dirs=(tmp_path,), header=ParsedHeader(header, (f"-I{tmp_path}",)))
 
     def compiled(name: str) -> str:
-        parsed = find().precompiled_header(header, "device", "gfx942", [tmp_path])
-        source.write_text(source.read_text() + f"// {name}\n")
-        extra = ["-Xclang", "-include-pch", "-Xclang", str(parsed)]
-        return find().device_asm(source, "gfx942", [tmp_path], extra=extra)
+        path.write_text(path.read_text() + f"// {name}\n")
+        return find().assembly(source)
 
     first = compiled("first")
     os.utime(header, (1_700_000_000, 1_700_000_000))
     assert parse(compiled("again")).descriptors == parse(first).descriptors
+    assert sum("-emit-pch" in call for call in compiler_calls) == 1
+    assert sum("-include-pch" in call for call in compiler_calls) == 2
+
+
+def test_a_header_is_parsed_once_for_flags_that_change_nothing_in_it(
+    tmp_path: Path, empty_cache: Path, compiler_calls: list[list[str]]
+) -> None:
+    """Such flags must be harmless to the compiler as well: it refuses headers that were parsed for other ones."""
+    harmless = (
+        "-g -w -Wall -lanything -finline-functions -fomit-frame-pointer -funroll-loops -fPIC -DMINE=1 "
+        "-munsafe-fp-atomics -Rpass-analysis=kernel-resource-usage -mllvm -amdgpu-early-inline-all=true"
+    ).split()
+    assert relevant(["-O3", *harmless, "-ffast-math"]) == ["-ffast-math"]
+    header = ParsedHeader(write(tmp_path, "#include <hip/hip_runtime.h>\n", "parsed.h"), ())
+    plain = HipSource(write(tmp_path, "__global__ void twice(float* x) { *x *= 2; }\n"), "gfx942", header=header)
+    for source in (plain, replace(plain, flags=("-O3", *harmless), host_flags=tuple(harmless))):
+        assert "twice" in find().assembly(source)
+        find().host_object(source, b"none")
+    assert sum("-emit-pch" in call for call in compiler_calls) == 2, "once for the device and once for the host"
+
+
+def test_what_is_compiled_where_a_source_does_not(tmp_path: Path) -> None:
+    said = []
+
+    def instead(error: CompileError) -> HipSource | None:
+        said.append(str(error))
+        return replace(source, flags=("-DN=3",), instead=None) if len(said) == 1 else None
+
+    source = HipSource(write(tmp_path, KERNEL % "x[0] = N;"), "gfx942", instead=instead)
+    (code,) = build([source], shared=True).device_code
+    assert len(resources.read_resources(code.assembly.read_text())) == len(said) == 1
+    with pytest.raises(CompileError, match="undeclared identifier 'N'"):
+        build([source], shared=True)
 
 
 def test_what_a_killed_build_left_is_not_taken_for_a_result(
@@ -138,10 +183,10 @@ def test_what_a_killed_build_left_is_not_taken_for_a_result(
     child = os.fork()
     if child == 0:
         monkeypatch.setattr(toolchain, "_run", killed)
-        find().device_asm(source, "gfx942")
+        assembly(source)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    assert "scale" in find().device_asm(source, "gfx942")
+    assert "scale" in assembly(source)
 
 
 # ------------------------------------------------------------ host code
@@ -149,7 +194,7 @@ def test_what_a_killed_build_left_is_not_taken_for_a_result(
 
 def test_the_host_pass_registers_its_kernels_and_holds_the_fat_binary() -> None:
     device = b"the device code " * 4
-    host = find().host_object(KERNELS, device, "gfx942")
+    host = find().host_object(HipSource(KERNELS, "gfx942"), device)
     symbols = subprocess.run(["nm", str(host)], capture_output=True, text=True).stdout if shutil.which("nm") else ""
     content = host.read_bytes()
     for name in (
@@ -174,14 +219,14 @@ def test_host_code_runs(tmp_path: Path) -> None:
 extern "C" int length(const char* s) { return (int)std::string(s).size() + dim3(2).x; }
 """,
     )
-    library = find().link_shared([find().host_object(source, b"none", "gfx942")])
+    library = find().link([find().host_object(HipSource(source, "gfx942"), b"none")], shared=True)
     assert ctypes.CDLL(str(library)).length(b"four") == 6
 
 
 def test_an_undefined_symbol_is_named_when_linking(tmp_path: Path) -> None:
     source = write(tmp_path, "int elsewhere(int);\nint main() { return elsewhere(3); }\n")
     with pytest.raises(ToolchainError, match=r"^linking: undefined: elsewhere\(int\)$"):
-        find().link_executable([find().host_object(source, b"none", "gfx942")])
+        find().link([find().host_object(HipSource(source, "gfx942"), b"none")])
 
 
 # ------------------------------------------------------------ errors
@@ -207,7 +252,7 @@ def test_an_undefined_symbol_is_named_when_linking(tmp_path: Path) -> None:
 )
 def test_a_compile_error_names_the_users_line(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(CompileError, match=message) as caught:
-        find().device_asm(write(tmp_path, KERNEL % body), "gfx942")
+        assembly(write(tmp_path, KERNEL % body))
     assert "\n" not in str(caught.value)
 
 
@@ -217,12 +262,12 @@ def test_a_source_for_rocm_6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     body += "s[threadIdx.x / warpSize] = x[1]; __syncthreads(); x[0] = s[min(warpSize, 3)];"
     source = write(tmp_path, KERNEL % body)
     monkeypatch.setenv("CDNA_HIP_VERSION", "6")
-    assert resources.read_resources(find().device_asm(source, "gfx942"))[0].lds_bytes == 16
+    assert resources.read_resources(assembly(source))[0].lds_bytes == 16
     host = write(tmp_path, "#include <hip/hip_runtime.h>\nstatic_assert(256 / warpSize == 4);\n", "host.hip")
-    find().host_object(host, b"none", "gfx942")
+    find().host_object(HipSource(host, "gfx942"), b"none")
     monkeypatch.delenv("CDNA_HIP_VERSION")
     with pytest.raises(CompileError, match="HIP_VERSION_MAJOR == 6"):
-        find().device_asm(source, "gfx942")
+        assembly(source)
     monkeypatch.setenv("CDNA_HIP_VERSION", "5")
     with pytest.raises(ToolchainError, match="CDNA_HIP_VERSION=5: say 6 or 7"):
         find()
@@ -242,19 +287,20 @@ def test_an_error_inside_a_library_is_told_at_the_users_line(tmp_path: Path) -> 
     ("arguments", "message"),
     [
         ({"arch": "gfx90a"}, "unknown arch 'gfx90a': the emulated device knows gfx942, gfx950"),
-        ({"arch": "gfx942", "include_dirs": [Path("/nowhere")]}, "-I /nowhere: no such folder"),
-        ({"arch": "gfx942", "extra": ["-fnonsense"]}, "unknown argument: '-fnonsense'"),
-        ({"arch": "gfx942", "std": "c++99"}, "invalid value 'c++99' in '-std=c++99'"),
+        ({"include_dirs": (Path("/nowhere"),)}, "-I /nowhere: no such folder"),
+        ({"flags": ("-fnonsense",)}, "unknown argument: '-fnonsense'"),
+        ({"flags": ("-std=c++99",)}, "invalid value 'c++99' in '-std=c++99'"),
     ],
 )
-def test_bad_arguments(tmp_path: Path, arguments: dict, message: str) -> None:
+def test_bad_arguments(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    source = HipSource(write(tmp_path, "int x;\n"), **{"arch": "gfx942", **arguments})
     with pytest.raises(ToolchainError, match=re.escape(message)):
-        find().device_asm(write(tmp_path, "int x;\n"), **arguments)
+        find().assembly(source)
 
 
 def test_a_missing_file() -> None:
     with pytest.raises(ToolchainError, match="^/nowhere/mine.hip: no such file$"):
-        find().device_asm(Path("/nowhere/mine.hip"), "gfx942")
+        assembly(Path("/nowhere/mine.hip"))
 
 
 def test_no_compiler_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,20 +363,20 @@ def test_verify_finds_the_source_line() -> None:
 def test_report_of_a_source_and_of_its_assembly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--arch", "gfx950", str(KERNELS)]) == 0
     of_source = capsys.readouterr().out
-    assembly = write(tmp_path, find().device_asm(KERNELS, "gfx950"), "kernels.s")
-    assert main(["report", str(assembly)]) == 0
+    file = write(tmp_path, find().assembly(HipSource(KERNELS, "gfx950")), "kernels.s")
+    assert main(["report", str(file)]) == 0
     assert capsys.readouterr().out == of_source
     lines = of_source.splitlines()
-    assert lines[0] == "compiled for gfx950 (AMD Instinct MI355X); modelled from the assembly, not measured"
+    assert lines[0] == "compiled for gfx950 (AMD Instinct MI355X); from the compiler's output; nothing was run"
     columns = {line.split()[0]: line.split() for line in lines[2:]}
     assert list(columns) == ["axpy", "maths", "lanes", "matrix", "says"]
-    assert columns["matrix"][7:10] == ["64", "8", "1"] and columns["axpy"][7] == "1024"
+    assert columns["matrix"][1] == "64" and columns["matrix"][8:10] == ["8", "1"] and columns["axpy"][1] == "1024"
 
 
 def test_report_counts_what_the_launch_adds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(KERNELS), "--threads", "128", "--dynamic-lds", "32512"]) == 0
     row = next(line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("lanes"))
-    assert row[6:9] == ["32768", "128", "1"], "two workgroups of two waves on four SIMDs"
+    assert (row[1], row[7], row[8]) == ("128", "256/32512", "1"), "two workgroups of two waves on four SIMDs"
     assert main(["report", str(KERNELS), "--dynamic-lds", "65500"]) == 1
     assert "lanes takes 65756 bytes of LDS a workgroup; gfx942 has 65536" in capsys.readouterr().err
 
@@ -340,7 +386,7 @@ def test_report_counts_what_the_launch_adds(capsys: pytest.CaptureFixture[str]) 
     [
         ("a.s", "nothing\n", "a.s: not AMDGCN assembly: it has no .amdgcn_target"),
         ("b.s", '.amdgcn_target "amdgcn-amd-amdhsa--gfx1100"\n', "b.s: unknown arch 'gfx1100'"),
-        ("c.txt", "", "c.txt: report reads AMDGCN assembly (.s), HIP sources"),
+        ("c.txt", "", "c.txt: report reads AMDGCN assembly (.s) and HIP sources (.hip, .cu"),
         ("d.hip", "int host_only() { return 1; }\n", "no kernel"),
     ],
 )
@@ -353,16 +399,16 @@ def test_report_of_something_else(
 
 
 def test_kernels_own_names() -> None:
-    assert report.short_names(["_Z4axpyPf", "_ZN2ns3sub5scaleEPf", "plain", "_ZN12_GLOBAL__N_15localEv"]) == [
+    assert kernel_names.short_names(["_Z4axpyPf", "_ZN2ns3sub5scaleEPf", "plain", "_ZN12_GLOBAL__N_15localEv"]) == [
         "axpy",
         "scale",
         "plain",
         "local",
     ]
     twice = ["_Z4axpyILi1EEvPf", "_Z4axpyILi2EEvPf"]
-    assert report.short_names(twice) == ["axpy<1>", "axpy<2>"], "instances of a template stay apart"
+    assert kernel_names.short_names(twice) == ["axpy<1>", "axpy<2>"], "instances of a template stay apart"
     overloads = ["_Z4axpyPf", "_Z4axpyPd"]
-    assert report.short_names(overloads) == overloads
+    assert kernel_names.short_names(overloads) == overloads
 
 
 def test_doctor_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:

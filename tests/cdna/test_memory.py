@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 
-from cdna.engine import Program
 from cdna.errors import KernelFault, UnsupportedInstruction
+from cdna.program import Program
 from cdna.snippet import POISON, State, run, split64
 
 ALL = (1 << 64) - 1

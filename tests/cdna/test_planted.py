@@ -18,9 +18,9 @@ import triton.language as tl
 from triton.runtime.errors import OutOfResources
 
 import cdna
-from cdna.checks import mark_unwritten
-from cdna.engine import engine
-from cdna.hip.library import runtime_library
+from cdna.hip.host_libraries import runtime_library
+from cdna.launch_checks import mark_unwritten
+from cdna.library import engine
 from tests.support.hip_programs import PROGRAMS, run
 
 PLANTED = PROGRAMS / "planted.hip"

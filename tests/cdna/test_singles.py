@@ -12,7 +12,7 @@ import re
 import numpy as np
 import pytest
 
-from cdna.coverage import INSTRUCTIONS, read_table
+from cdna.isa import instructions
 from cdna.snippet import run
 from tests.support.exactfloat import fma
 from tests.support.lane_check import check_lanes
@@ -33,7 +33,7 @@ _BITS = {"f32": 32, "xf32": 32, "f16": 16, "bf16": 16, "i8": 8, "f64": 64}
 
 def second_names() -> list[tuple[str, str, str]]:
     """(arch, older name, newer name) of the matrix instructions that have two."""
-    listed = read_table(INSTRUCTIONS)
+    listed = {name: instruction.archs for name, instruction in instructions().items()}
     newer: dict[tuple[str, ...], str] = {}
     older: list[tuple[tuple[str, ...], str]] = []
     for name in listed:

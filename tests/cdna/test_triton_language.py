@@ -2,6 +2,7 @@
 
 import math
 import mmap
+import re
 
 import pytest
 import torch
@@ -10,6 +11,9 @@ from triton import knobs
 
 import cdna
 from tests.support import language_kernels as kernels
+from tests.support.triton_at_hand import AT_HAND, needs
+
+pytestmark = pytest.mark.long
 
 ARCHS = ("gfx942", "gfx950")
 FP8 = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
@@ -28,6 +32,7 @@ def relative_l2(got, want):
 
 @pytest.mark.parametrize("warps", [1, 4])
 def test_a_kernel_without_vector_registers(arch, warps):
+    needs(3, 5, "a kernel that takes no vector register")
     compiled = kernels.nothing[(300,)](triton.language.int32, num_warps=warps)
     assert ".vgpr_count:     0" in compiled.asm["amdgcn"]
 
@@ -36,7 +41,7 @@ def test_what_a_compiled_kernel_shows(arch):
     x = torch.arange(64, dtype=torch.int32)
     compiled = kernels.asserting[(1,)](x, x.clone(), 64)
     assert compiled.asm["hsaco"].startswith(b"\x7fELF")
-    assert f"amdgcn-amd-amdhsa--{arch}" in compiled.asm["amdgcn"]
+    assert re.search(rf'amdgcn_target ".*-{arch}"', compiled.asm["amdgcn"])
 
 
 @pytest.mark.parametrize(
@@ -82,8 +87,7 @@ def test_split_k_with_atomics(arch, dtype):
     [("", True, 2, 64), ("use_async_copy", False, 2, 64), ("use_block_pingpong", False, 2, 128)],
 )
 def test_persistent_matmul_of_pipelined_loops(arch, knob, flatten, stages, block):
-    # Asynchronous copies with 3 stages would be wrong here, on a real card too: Triton 3.7.1 lets the first copy of
-    # a tile overwrite what other waves still read of the tile before (cdna.device(arch, checks="all") shows the race).
+    # Four steps over k: with asynchronous copies three stages would be wrong, on a real card too (docs/compilers.md).
     n = 2 * block
     a, b, c = torch.randn(n, n).half(), torch.randn(n, n).half(), torch.zeros(n, n).bfloat16()
     with knobs.amd.scope():
@@ -170,6 +174,12 @@ def test_layer_norm(arch, warps):
     ids=str,
 )
 def test_batched_dot(arch, dtype, precision, limit):
+    if dtype == torch.float64:
+        needs(3, 5, "tl.dot of fp64")
+    if precision == "bf16x3":
+        needs(3, 6, "tl.dot by three bf16 products")
+    if arch == "gfx950" and dtype in (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
+        needs(3, 7, "fp8 for the second arch of a process (docs/compilers.md)")
     a, b = torch.randn(2, 32, 32).to(dtype), torch.randn(2, 32, 16).to(dtype)
     c = torch.zeros(2, 32, 16, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
     kernels.batched_dot[(1,)](a, b, c, 2, 32, 16, 32, precision)
@@ -197,10 +207,12 @@ def test_rearrangements(arch, dtype, warps):
     n = 512
     x, y = ((torch.randn(n) * 40).to(dtype) for _ in range(2))
     index, out = torch.randint(0, n, (n,), dtype=torch.int32), torch.zeros(9 * n, dtype=dtype)
-    kernels.rearranged[(1,)](x, y, index, out, n, num_warps=warps)
+    keeps_order = AT_HAND >= (3, 7)  # before, tl.cat refuses to
+    kernels.rearranged[(1,)](x, y, index, out, n, keeps_order, num_warps=warps)
     reshaped = x.reshape(4, n // 32, 8).permute(2, 0, 1).flatten()
     pairs = torch.stack((x, y), 1).flatten(), torch.stack((y, x), 1).flatten()
-    assert torch.equal(out, torch.cat([*pairs, x, y, reshaped, x[index.long()], x.flip(0)]))
+    cat = (x, y) if keeps_order else (torch.zeros_like(x),) * 2
+    assert torch.equal(out, torch.cat([*pairs, *cat, reshaped, x[index.long()], x.flip(0)]))
 
 
 def test_top_k(arch):

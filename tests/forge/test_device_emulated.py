@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from cdna.hip.toolchain import find
 from forge.device import resolve
-from forge.device.fake_rocm import torch_headers
+
+pytestmark = pytest.mark.long
 
 EMULATED = Path(__file__).resolve().parents[1] / "support" / "emulated"
 Result = subprocess.CompletedProcess[str]
@@ -179,22 +179,3 @@ def test_hiprtc(tmp_path: Path) -> None:
     )
     run = python(str(tmp_path / "main.py"))
     assert run.stdout == "[7, 7, 7, 7, 7]\n", run.stderr
-
-
-def test_torchs_headers_are_parsed_once_for_flags_that_change_nothing_in_them(tmp_path: Path) -> None:
-    """Such flags must be harmless to the compiler as well: it refuses headers that were parsed for other ones."""
-    flags = (
-        "-O3 -g -w -Wall -lanything -finline-functions -fomit-frame-pointer -funroll-loops -fPIC -DMINE=1 "
-        "-munsafe-fp-atomics -Rpass-analysis=kernel-resource-usage -mllvm -amdgpu-early-inline-all=true"
-    ).split()
-    assert torch_headers.relevant([*flags, "-ffast-math"]) == ["-ffast-math"]
-    header, source = tmp_path / "parsed.h", tmp_path / "kernel.hip"
-    header.write_text("#include <hip/hip_runtime.h>\n")
-    source.write_text("__global__ void twice(float* x) { *x *= 2; }\n")
-    toolchain = find()
-    for side in ("device", "host"):
-        parsed = ["-Xclang", "-include-pch", "-Xclang", str(toolchain.precompiled_header(header, side, "gfx942"))]
-        if side == "device":
-            assert "twice" in toolchain.device_asm(source, "gfx942", extra=[*parsed, *flags])
-        else:
-            toolchain.host_object(source, b"none", "gfx942", extra=[*parsed, *flags[1:]])  # build.py drops -O

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -114,8 +113,9 @@ def test_fingerprint(machine: Path) -> None:
 
 
 def test_resolving_is_cheap() -> None:
-    start = time.perf_counter()
-    program = "import sys; from forge.device import resolve; resolve('auto', 'gfx942').fingerprint(); "
-    program += "assert 'torch' not in sys.modules and 'triton' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=True)
-    assert time.perf_counter() - start < 2
+    """By its processor time: how long it takes depends on what else this machine does."""
+    program = "import sys, time; from forge.device import resolve; resolve('auto', 'gfx942').fingerprint(); "
+    program += "assert 'torch' not in sys.modules and 'triton' not in sys.modules; print(time.process_time())"
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, check=True, capture_output=True, text=True)
+    assert float(done.stdout) < 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -13,18 +14,21 @@ import pytest
 from rich.console import Console
 
 from forge.commands.against import Other, Pair, PairView
-from forge.commands.eval import check_gpus
 from forge.commands.jsonfile import case_json
-from forge.commands.report import View
+from forge.commands.view import View
 from forge.device import resolve
 from forge.device.emulated import EmulatedDevice
-from forge.judge.evaluate import Plan, evaluate
+from forge.judge.evaluate import evaluate
+from forge.judge.messages import CalledBackToBack
+from forge.judge.plan import EvalPlan, case_limit_s
 from forge.judge.results import Run, Status
-from forge.judge.worker_pool import Report, back_to_back_of
-from forge.task.cases import CaseError, parse_case_file, spec_of
-from forge.task.harness import AMD
-from forge.task.problem import find_problem
+from forge.judge.worker_pool import RankAnswer, back_to_back_of
+from forge.task.cases import CaseError, CaseSpec, parse_case_file, spec_of
+from forge.task.harness import AMD, AMD_DISTRIBUTED
+from forge.task.problem import Timeouts, find_problem
 from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, RIGHT, ROOT, judge, run_command, write_problem
+
+pytestmark = pytest.mark.long
 
 DOUBLE = """
 import time
@@ -53,13 +57,13 @@ class Timed(EmulatedDevice):
     emulated = False
 
 
-def timed_plan(folder: Path, submission: str) -> Plan:
+def timed_plan(folder: Path, submission: str) -> EvalPlan:
     """Benchmark of two vectors to be doubled."""
     problem = find_problem(write_problem(folder / "problem"))
     device = resolve("gfx942", "gfx942")
     assert isinstance(device, EmulatedDevice)
     cases = parse_case_file("\n".join(map(spec_of, problem.tests[:2])), AMD, None)
-    return Plan("benchmark", problem, submission.encode(), AMD, Timed(device.card), cases, None, 60)
+    return EvalPlan("benchmark", problem, submission.encode(), AMD, Timed(device.card), cases, None, 60)
 
 
 def compare(folder: Path, ours: str, theirs: str) -> tuple[Pair, str]:
@@ -78,16 +82,17 @@ def test_the_slower_submission_shows_on_both_clocks(tmp_path: Path) -> None:
     pair, text = compare(tmp_path, DOUBLE.format(seconds=0.003), DOUBLE.format(seconds=0.012))
     assert pair.passed, text
     means = pair.geometric_means()
-    assert means.harness is not None and 1.5 < means.harness < 10, text
-    assert means.harness_median is not None and 1.5 < means.harness_median < 10, text
-    assert means.back_to_back is not None and 1.5 < means.back_to_back < 10, text
-    again = pair.run.cases[0].back_to_back
-    assert again is not None and again.calls == 20 and again.us is not None and 3e3 < again.us < 12e3
+    # Of 4, on a machine that sleeps no longer than it is told.
+    for clock in ("harness", "harness_median", "back_to_back"):
+        assert 1.1 < (means[clock] or 0) < 40, text
+    again, theirs = pair.run.cases[0].back_to_back, pair.their_run.cases[0].back_to_back
+    assert again is not None and again.calls == 20 and again.us is not None and again.us > 3e3
+    assert theirs is not None and theirs.us is not None and theirs.us > max(12e3, again.us)
     assert again.host_us is not None and 3e3 < again.host_us <= again.us  # asleep on the host all the time
     assert "theirs.py / ours, geometric mean of 2 cases" in text and "b2b us" in text
     assert " on the harness's clock, " in text and " by its medians, " in text
     written = pair.as_json(0, [])
-    assert written["against"]["geometric_means"]["harness"] == means.harness
+    assert written["against"]["geometric_means"]["harness"] == means["harness"]
     assert len(written["against"]["cases"]) == 2 and json.dumps(written, default=str)
 
 
@@ -106,6 +111,31 @@ def test_the_table_shows_how_long_a_call_keeps_its_caller(tmp_path: Path) -> Non
     assert again.host_us is not None and abs(again.host_us - host_us) < 0.01 * host_us
 
 
+def test_a_run_that_the_leaderboard_would_have_ended_says_so(tmp_path: Path) -> None:
+    """Its time-out is that of all cases; ours is for each."""
+    plan, text = timed_plan(tmp_path, DOUBLE.format(seconds=0.01)), io.StringIO()
+    timeouts = Timeouts(test_s=60, benchmark_s=0.05, ranked_s=60)
+    plan = dataclasses.replace(plan, problem=dataclasses.replace(plan.problem, timeouts=timeouts))
+    run, view = Run("benchmark", [], timed=True), View(Console(file=text, width=200), plan, False)
+    evaluate(plan, run, view)
+    view.foot(run)
+    assert run.passed and "s; the leaderboard ends mode benchmark after 0.05 s" in run.warnings[0]
+    assert f"warning: {run.warnings[0]}" in text.getvalue()
+
+
+def test_a_case_has_no_longer_than_the_leaderboard_waits_for_a_rank(tmp_path: Path) -> None:
+    plan = timed_plan(tmp_path, RIGHT)
+    problem = dataclasses.replace(plan.problem, timeouts=Timeouts(test_s=100, benchmark_s=300, ranked_s=100))
+    ranks = [CaseSpec(0, "", {"world_size": 2})]
+    emulated = resolve("gfx942", "gfx942")
+    assert case_limit_s(problem, AMD_DISTRIBUTED, plan.device, "test", ranks) == 60
+    assert case_limit_s(problem, AMD_DISTRIBUTED, plan.device, "benchmark", ranks) == 180
+    assert case_limit_s(problem, AMD_DISTRIBUTED, plan.device, "leaderboard", ranks) == 100
+    assert case_limit_s(problem, AMD_DISTRIBUTED, plan.device, "test", plan.cases) == 100
+    assert case_limit_s(problem, AMD_DISTRIBUTED, emulated, "test", ranks) == 100
+    assert case_limit_s(problem, AMD, plan.device, "benchmark", ranks) == 300
+
+
 def test_what_only_calls_in_a_row_show_is_a_warning(tmp_path: Path) -> None:
     pair, text = compare(tmp_path, RIGHT, WRONG_IN_A_ROW)
     assert pair.passed, text
@@ -114,15 +144,17 @@ def test_what_only_calls_in_a_row_show_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_rounds_last_as_long_as_on_the_slowest_rank() -> None:
-    def reply(rank: int, rounds_us: list[float], problem: str = "") -> Report:
-        data = {"rounds_us": rounds_us, "host_rounds_us": [us / 2 for us in rounds_us], "calls": 20, "problem": problem}
-        return Report(rank, 0.0, Status.PASS, "", "back to back", data=data)
+    def reply(rank: int, *rounds_us: float, problem: str = "") -> RankAnswer[CalledBackToBack]:
+        host_us = tuple(us / 2 for us in rounds_us)
+        return RankAnswer(
+            rank, 0.0, CalledBackToBack(rounds_us=rounds_us, host_rounds_us=host_us, calls=20, problem=problem)
+        )
 
-    both = back_to_back_of([reply(0, [3.0, 1.0, 9.0]), reply(1, [2.0, 4.0, 5.0])])
+    both = back_to_back_of([reply(0, 3.0, 1.0, 9.0), reply(1, 2.0, 4.0, 5.0)])
     assert both.rounds_us == (3.0, 4.0, 9.0) and both.us == 4.0 and both.problem == ""
     assert both.host_us == 2.0
-    assert back_to_back_of([reply(0, [1.0]), reply(1, [1.0], "wrong")]).problem == "rank 1: wrong"
-    lost = back_to_back_of([reply(0, [1.0]), Report(1, 0.0, Status.CRASH, "died", "back to back")])
+    assert back_to_back_of([reply(0, 1.0), reply(1, 1.0, problem="wrong")]).problem == "rank 1: wrong"
+    lost = back_to_back_of([reply(0, 1.0), RankAnswer(1, 0.0, CalledBackToBack(Status.CRASH, "died"), lost=True)])
     assert lost.us is None and lost.problem == "rank 1: died"
 
 
@@ -145,7 +177,7 @@ def test_against_reference_on_an_emulated_device(tmp_path: Path) -> None:
     done, result = judge(tmp_path, RIGHT, "benchmark", "--against", "reference", "--cases", "0")
     assert done.returncode == 0, done.stdout
     assert result["against"]["verdict"] == "pass" and result["against"]["geometric_means"]["harness"] is None
-    assert "have no time here" in done.stdout or "has no time here" in done.stdout
+    assert "so a submission of those alone has no time here; no measurement and no score" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -188,9 +220,9 @@ def test_an_owners_folder_takes_variants_and_scaling_from_here(tmp_path: Path) -
 def test_fewer_gpus_than_ranks_is_said_before_anything_starts() -> None:
     plan = SimpleNamespace(device=SimpleNamespace(gpus=["a", "b"]), most_ranks=8)
     with pytest.raises(CaseError, match="a case has 8 ranks and this machine 2 GPUs: .*--world-size 2"):
-        check_gpus(cast(Plan, plan))
-    check_gpus(cast(Plan, SimpleNamespace(device=SimpleNamespace(gpus=["a", "b"]), most_ranks=2)))
-    check_gpus(cast(Plan, SimpleNamespace(device=SimpleNamespace(), most_ranks=8)))  # an emulated device
+        EvalPlan.check_gpus(cast(EvalPlan, plan))
+    EvalPlan.check_gpus(cast(EvalPlan, SimpleNamespace(device=SimpleNamespace(gpus=["a", "b"]), most_ranks=2)))
+    EvalPlan.check_gpus(cast(EvalPlan, SimpleNamespace(device=SimpleNamespace(), most_ranks=8)))  # an emulated device
 
 
 def test_cases_of_ones_own_and_another_world_size(tmp_path: Path) -> None:

@@ -2,40 +2,142 @@
 
 from __future__ import annotations
 
+import marshal
 import os
+import struct
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from forge.device.cards import peaks_of
+from forge.judge import messages
 from forge.judge.channel import ChannelTampered, FrameReader, open_channel, send_command, worker_end
+from forge.judge.messages import CaseRun, Malformed, Phase, by_name, packer, unpack
 from forge.judge.processes import Tail, describe_exit
+from forge.judge.results import Accuracy, Stats, Status, Worst
 from forge.task.problem import Floors
 from forge.task.score import FloorError, evaluate_floor, work_of
+from forge.tune import messages as tune
 
 
 def ends():
     ours, theirs, key = open_channel()
-    send, receive = worker_end(theirs.detach())
-    return ours, FrameReader(key), send, receive
+    send, receive = worker_end(theirs.detach(), messages.COMMANDS)
+    return ours, FrameReader(key, messages.EVENTS), send, receive
+
+
+STATS = Stats(3, 1.0, 0.5, 0.25, 1.0, 2.0, None)
+ACCURACY = Accuracy(0.5, "float64", Worst("output", (1, 0), float("inf"), 2.0), dtypes=("output is float16",))
+MESSAGES = [
+    messages.RunCase("test", False, {"m": 1, "word": "x", "flag": True}, None, 0),
+    CaseRun(Status.FAIL, "differs", "trace", stats=STATS, device_report={"kernels": {"k": [1, 2.5, None]}}),
+    messages.Compared(accuracy=ACCURACY),
+    messages.Setup("/folder", "gfx942", "gfx942", "amd", None, False),
+    messages.CompareOutput(),
+    messages.CallBackToBack({"m": 1}),
+    messages.EndCase(),
+    messages.Pid(7),
+    Phase("custom_kernel"),
+    messages.TaskBroken("x"),
+    messages.DeviceBroken("x"),
+    messages.Ready(fingerprint={"torch": "2.9"}),
+    messages.CalledBackToBack(rounds_us=(1.0, 2.0), replaced=("torch.eq",)),
+    messages.CaseEnded(),
+    tune.BeginTuning({"m": 1}, 3, 29500),
+    tune.RunRow("(1, 'x')", {"BLOCK": 64}),
+    tune.CheckRow(),
+    tune.TimeRow(None),
+    tune.TuningBegun(),
+    tune.RowRun(asked=("(1, 'x')",), row={"BLOCK": 64}),
+    tune.RowChecked(wrong="differs"),
+    tune.RowTimed(b2b_us=1.5),
+]
+KINDS = (*messages.COMMANDS, *messages.EVENTS, *tune.COMMANDS, *tune.ANSWERS)
 
 
 def test_messages_arrive_whole_and_in_order():
     ours, reader, send, receive = ends()
-    send({"event": "phase", "phase": "one"})
-    send({"event": "result", "value": [1, 2.5, None, "x" * 1000]})
+    send(Phase("one"))
+    sent = CaseRun(message="x" * 1000, stats=STATS)
+    send(sent)
     data = ours.recv(1 << 16)
     first = reader.feed(data[:50])
     rest = reader.feed(data[50:])
-    assert [m["event"] for m in first + rest] == ["phase", "result"] and not reader.incomplete
-    send_command(ours, {"command": "run", "args": {"m": 1}})
-    assert receive() == {"command": "run", "args": {"m": 1}}
+    assert first + rest == [Phase("one"), sent] and not reader.incomplete
+    send_command(ours, MESSAGES[0])
+    assert receive() == MESSAGES[0]
     ours.close()
     assert receive() is None
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_every_message_comes_back_as_it_was(message: Any) -> None:
+    assert unpack(packer()(message), by_name(KINDS)) == message
+
+
+def test_none_is_left_out() -> None:
+    assert {type(message) for message in MESSAGES} == set(KINDS)
+
+
+GOOD = packer()(MESSAGES[1])
+
+
+def changed(**fields: Any) -> tuple[str, dict[str, Any]]:
+    return "CaseRun", {**GOOD[1], **fields}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        "CaseRun",
+        ("CaseRun",),
+        ("CaseRun", None),
+        ("Nothing", {}),
+        ("Status", "pass"),
+        ("RunCase", packer()(MESSAGES[0])[1]),  # a command, from a worker
+        ("CaseRun", {name: value for name, value in GOOD[1].items() if name != "stats"}),
+        changed(more=1),
+        changed(status="passed"),
+        changed(status=["pass"]),
+        changed(message=None),
+        changed(lost=1),
+        changed(check_s="1"),
+        changed(check_s=True),
+        changed(replaced="torch.allclose"),
+        changed(replaced=(1,)),
+        changed(stats={"runs": 3}),
+        changed(stats={**GOOD[1]["stats"], "runs": 3.5}),
+        changed(device_report=[]),
+        changed(device_report={1: "key"}),
+        changed(device_report={"bytes": b"no JSON"}),
+        changed(device_report={"deep": [{"set": {1}}]}),
+    ],
+    ids=repr,
+)
+def test_whatever_is_no_message_is_refused(data: Any) -> None:
+    with pytest.raises(Malformed):
+        unpack(data, by_name(messages.EVENTS))
+
+
+def forged(reader: FrameReader, data: Any) -> bytes:
+    """A frame that bears the worker's signature, as code that found the key would make it."""
+    payload = data if isinstance(data, bytes) else marshal.dumps(data)
+    return struct.pack(">I", len(payload)) + reader._sign(reader._number, payload) + payload
+
+
+@pytest.mark.parametrize("data", [changed(status="passed"), b"no marshal", b"", 7], ids=repr)
+def test_a_signed_frame_without_a_message_is_tampering(data: Any) -> None:
+    reader = ends()[1]
+    with pytest.raises(ChannelTampered, match="a frame that is no message"):
+        reader.feed(forged(reader, data))
 
 
 @pytest.mark.parametrize("forgery", ["text", "replay", "changed", "huge"])
 def test_anything_else_is_tampering(forgery):
     ours, reader, send, receive = ends()
-    send({"event": "result", "status": "fail"})
+    send(CaseRun(Status.FAIL))
     genuine = ours.recv(1 << 16)
     if forgery == "text":
         data = b"check: pass\n" * 20
@@ -55,11 +157,11 @@ def test_a_forked_copy_of_the_worker_ends_when_it_reports():
     ours, reader, send, receive = ends()
     pid = os.fork()
     if pid == 0:
-        send({"event": "result", "status": "pass"})
+        send(CaseRun())
         os._exit(1)  # not reached
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    send({"event": "result", "status": "fail"})
-    assert [m["status"] for m in reader.feed(ours.recv(1 << 16))] == ["fail"]
+    send(CaseRun(Status.FAIL))
+    assert reader.feed(ours.recv(1 << 16)) == [CaseRun(Status.FAIL)]
 
 
 def test_the_tail_keeps_the_end_and_drops_stacks():
@@ -69,8 +171,6 @@ def test_the_tail_keeps_the_end_and_drops_stacks():
     tail.add(b'  File "/run/submission.py", line 3 in custom_kernel\n')
     assert tail.lines()[-1] == "last words" and len(tail.data) < 200_000
     assert tail.total_bytes > 10_000_000
-    from pathlib import Path
-
     assert tail.stack_place(Path("/run")) == "submission.py:3, in custom_kernel"
     assert tail.stack_place(Path("/other")) == ""
 
@@ -118,14 +218,14 @@ def test_floors_are_nothing_else(expression):
 
 
 def test_speed_of_light_is_the_slowest_of_three():
-    case = {"m": 1024, "n": 1536, "k": 7168}
+    case, card = {"m": 1024, "n": 1536, "k": 7168}, peaks_of("gfx942")
     gemm = Floors("2 * m * n * k", "fp8", "m * k + n * k + 2 * m * n")
-    work = work_of(gemm, case, "gfx942")
+    work = work_of(gemm, case, card)
     assert work is not None and work.light_us == pytest.approx(8.62, abs=0.01) and work.bound == "compute"
-    copy = work_of(Floors(None, "none", "5300 * m"), {"m": 1000}, "gfx942")
+    copy = work_of(Floors(None, "none", "5300 * m"), {"m": 1000}, card)
     assert copy is not None and copy.light_us == pytest.approx(1.0) and copy.bound == "memory"
-    link = work_of(Floors(None, "none", "1", "448 * m"), {"m": 1000}, "gfx942")
+    link = work_of(Floors(None, "none", "1", "448 * m"), {"m": 1000}, card)
     assert link is not None and link.light_us == pytest.approx(1.0) and link.bound == "link"
-    unknown = work_of(gemm, case, "sm_70")
+    unknown = work_of(gemm, case, peaks_of("sm_70"))
     assert unknown is not None and unknown.light_us is None and unknown.flops == 2 * 1024 * 1536 * 7168
-    assert work_of(None, case, "gfx942") is None
+    assert work_of(None, case, card) is None

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from forge.commands.eval import main, make_plan, parser
-from forge.commands.report import published_scores
-from forge.judge.results import CaseResult, Run, Status
 from forge.task.cases import CaseError, given_case
 from forge.task.problem import ProblemError, find_problem, load_sets
+from forge.task.score import published_scores
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT, TASK, judge, run_command, statuses, write_problem
+
+pytestmark = pytest.mark.long
 
 DEVICE = ("--device", "gfx942")
 
@@ -186,9 +187,11 @@ def custom_kernel(x):
 
 def test_a_device_that_cannot_be_had_is_not_the_submissions_fault(folder: Path) -> None:
     (folder / "submission.py").write_text(USES_TRITON)
+    # The cache is empty: a version of Triton that is not installed would have to be brought first.
     done = run_command(
-        "test", "problem", *DEVICE, cwd=folder, CDNA_CXX="/no/such/compiler", CDNA_CACHE_DIR=str(folder / "cache")
-    )
+        "test", "problem", *DEVICE, cwd=folder,
+        CDNA_CXX="/no/such/compiler", CDNA_CACHE_DIR=str(folder / "cache"), FORGE_TRITON="installed",
+    )  # fmt: skip
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
     assert "/no/such/compiler: no such program" in done.stderr
     # The same submission is right where there is a compiler.
@@ -333,8 +336,8 @@ def test_published_times_are_scored_over_the_same_cases(folder: Path) -> None:
         ["benchmark", str(folder / "problem"), "--submission", str(folder / "submission.py"), "--cases", "0,2"]
     )
     plan, _ = make_plan(args)
-    run = Run("benchmark", [CaseResult(case.index, case.spec, Status.PASS) for case in plan.cases], timed=True)
-    scores = {row.by: us for row, us in published_scores(plan, run)}
+    cases = [(case.index, case.spec) for case in plan.cases]
+    scores = {row.by: us for row, us in published_scores(plan.problem, cases)}
     assert scores == pytest.approx({"a": 4.0, "b": 3**0.5})
-    run.cases.append(CaseResult(1, "n: 5; seed: 2", Status.PASS))
-    assert [row.by for row, _ in published_scores(plan, run)] == ["b"]  # a published nothing for case 1
+    cases.append((1, "n: 5; seed: 2"))
+    assert [row.by for row, _ in published_scores(plan.problem, cases)] == ["b"]  # a published nothing for case 1

@@ -6,9 +6,11 @@ import math
 
 import pytest
 
-from forge.judge.timing import geometric_mean, score, should_stop, summarize
+from forge.judge.results import LEADERBOARD_KEYS
+from forge.judge.timing import should_stop, summarize
 from forge.task.cases import CaseError, choose, false_words, mix_seed, parse_case_file, parse_spec, spec_of
 from forge.task.harness import EVAL_DIGESTS, HARNESSES, Repeats, default_harness, harness_of_eval
+from forge.task.score import geometric_mean, rank_score
 
 
 @pytest.mark.parametrize(
@@ -69,9 +71,11 @@ def test_the_secret_seed_is_paired_with_each_cases_own():
 
 def test_statistics_are_the_sample_ones():
     stats = summarize([10.0, 20.0, 60.0])
-    assert (stats.runs, stats.mean, stats.best, stats.worst) == (3, 30.0, 10.0, 60.0)
-    assert stats.std == pytest.approx(math.sqrt(700.0))
-    assert stats.err == pytest.approx(math.sqrt(700.0 / 3))
+    assert (stats.runs, stats.mean_ns, stats.best_ns, stats.worst_ns) == (3, 30.0, 10.0, 60.0)
+    assert stats.std_ns == pytest.approx(math.sqrt(700.0))
+    assert stats.err_ns == pytest.approx(math.sqrt(700.0 / 3))
+    assert (stats.mean_us, stats.median_us) == (0.03, 0.02)
+    assert tuple(stats.by_key()) == (*LEADERBOARD_KEYS, "median") and stats.by_key()["mean"] == 30.0
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,7 @@ def test_one_harness_is_content_with_one_percent_and_has_no_wall_limit():
 
 def test_score_is_the_geometric_mean_of_means():
     assert geometric_mean([1.0, 100.0]) == pytest.approx(10.0)
-    assert [score([1.0, 100.0], how) for how in ("geom", "mean", "last")] == pytest.approx([10.0, 50.5, 100.0])
+    assert [rank_score([1.0, 100.0], how) for how in ("geom", "mean", "last")] == pytest.approx([10.0, 50.5, 100.0])
     with pytest.raises(ValueError):
         geometric_mean([1.0, 0.0])
 

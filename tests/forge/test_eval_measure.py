@@ -13,7 +13,8 @@ import torch
 
 from forge.judge.compare import accuracy_of, best_reference, copy_data, foreign_objects
 from forge.judge.integrity import Watch
-from forge.judge.measure import Task, flush_bytes, run_benchmark, run_test
+from forge.judge.measure import Task, flush_bytes, run_benchmark, run_test, timed_call
+from forge.judge.ranks import Ranks
 from forge.task.harness import GIB, HARNESSES, MIB, Repeats
 
 
@@ -59,15 +60,15 @@ def make_task(
 
 def test_benchmark_times_the_calls_after_the_checked_one():
     clock = Clock([999, 100, 100, 100, 100])
-    outcome = run_benchmark(make_task(clock), {"seed": 5}, Repeats(100, 10), recheck=False)
+    outcome = run_benchmark(make_task(clock), Ranks(), {"seed": 5}, Repeats(100, 10), recheck=False)
     assert outcome.good and outcome.stats is not None
-    assert (outcome.stats.runs, outcome.stats.mean) == (3, 100.0)  # 999 was the checked call
+    assert (outcome.stats.runs, outcome.stats.mean_ns) == (3, 100.0)  # 999 was the checked call
     assert clock.seeds == [5]  # one input for all runs
 
 
 def test_leaderboard_draws_new_data_and_checks_it_each_time():
     clock = Clock([1, 100, 200, 300, 400])
-    outcome = run_benchmark(make_task(clock), {"seed": 5}, Repeats(4, 10), recheck=True)
+    outcome = run_benchmark(make_task(clock), Ranks(), {"seed": 5}, Repeats(4, 10), recheck=True)
     assert outcome.stats is not None and outcome.stats.runs == 4
     assert clock.seeds == [5, 18, 31, 44, 57]
     assert outcome.args == {"seed": 57} and outcome.output[0] == 2 * 57  # what the comparison is made with
@@ -81,14 +82,14 @@ def test_leaderboard_fails_at_the_first_wrong_repeat():
         calls.append(1)
         return x * (2 if len(calls) < 3 else 3)
 
-    outcome = run_benchmark(make_task(clock, kernel=kernel), {"seed": 5}, Repeats(100, 10), recheck=True)
+    outcome = run_benchmark(make_task(clock, kernel=kernel), Ranks(), {"seed": 5}, Repeats(100, 10), recheck=True)
     assert (outcome.good, outcome.message, outcome.stats, len(calls)) == (False, "differs", None, 3)
 
 
 def test_a_wrong_first_call_is_never_timed():
     clock = Clock([])
     task = make_task(clock, kernel=lambda x: x * 3)
-    outcome = run_benchmark(task, {"seed": 5}, Repeats(100, 10), recheck=False)
+    outcome = run_benchmark(task, Ranks(), {"seed": 5}, Repeats(100, 10), recheck=False)
     assert (outcome.good, outcome.stats) == (False, None)
 
 
@@ -98,15 +99,15 @@ def test_a_test_gives_the_kernel_a_copy():
     def kernel(x: torch.Tensor) -> torch.Tensor:
         return x.mul_(2)
 
-    assert run_test(make_task(clock, kernel=kernel), {"seed": 5}).good
+    assert run_test(make_task(clock, kernel=kernel), Ranks(), {"seed": 5}).good
     # One harness does not copy: there the same kernel spoils the reference's own input.
-    assert not run_test(make_task(clock, "amd_202602_moe", kernel=kernel), {"seed": 5}).good
+    assert not run_test(make_task(clock, "amd_202602_moe", kernel=kernel), Ranks(), {"seed": 5}).good
 
 
 def test_old_checks_that_return_a_text():
     clock = Clock([])
-    assert run_test(make_task(clock, check=lambda x, out: ""), {"seed": 5}).good
-    wrong = run_test(make_task(clock, check=lambda x, out: "it differs"), {"seed": 5})
+    assert run_test(make_task(clock, check=lambda x, out: ""), Ranks(), {"seed": 5}).good
+    wrong = run_test(make_task(clock, check=lambda x, out: "it differs"), Ranks(), {"seed": 5})
     assert (wrong.good, wrong.message) == (False, "it differs")
 
 
@@ -116,8 +117,77 @@ def test_a_check_that_chokes_on_the_output_is_a_failure_that_describes_it():
     def check(x: torch.Tensor, out: torch.Tensor) -> bool:
         return out.shape == x.shape
 
-    outcome = run_test(make_task(clock, kernel=lambda x: None, check=check), {"seed": 5})
+    outcome = run_test(make_task(clock, kernel=lambda x: None, check=check), Ranks(), {"seed": 5})
     assert not outcome.good and "custom_kernel returned NoneType" in outcome.message
+
+
+class Steps(list[str]):
+    """What happens around a call, in order; also an event's class and instance."""
+
+    def event(self, enable_timing: bool) -> Steps:
+        return self
+
+    def record(self) -> None:
+        self.append("record")
+
+    def elapsed_time(self, end: Steps) -> float:
+        return 2.0
+
+    def note(self, name: str) -> Callable[..., None]:
+        return lambda *args: self.append(name)
+
+
+def test_a_launch_hides_behind_the_flush_of_the_cache_as_officially() -> None:
+    """Waiting between them would put the launch between the events."""
+    steps = Steps()
+    task = make_task(Clock([]), "amd_202602", kernel=steps.note("call"))
+    task.synchronize, task.event = steps.note("wait"), steps.event
+    assert timed_call(task, Ranks(), None, steps.note("flush")) == (None, 2e6)
+    assert steps == ["wait", "flush", "record", "call", "record", "wait"]
+    steps.clear()
+    task.harness = HARNESSES["amd"]  # the host's clock
+    timed_call(task, Ranks(), None, steps.note("flush"))
+    assert steps == ["flush", "wait", "call", "wait"]
+
+
+def test_nothing_waits_for_the_benchmarks_checked_call_as_officially() -> None:
+    """Work on a stream of the submission's own may then be unfinished when it is checked."""
+    steps = Steps()
+    task = make_task(Clock([]), kernel=steps.note("call"), check=steps.note("check"))  # None: an empty text, a pass
+    task.synchronize = steps.note("wait")
+    run_benchmark(task, Ranks(), {"seed": 5}, Repeats(100, 10), recheck=False)
+    assert steps[:2] == ["call", "check"]
+    steps.clear()
+    run_test(task, Ranks(), {"seed": 5})
+    assert steps == ["wait", "call", "wait", "check"]
+
+
+class OneOfTwo(Ranks):
+    """A rank that hears from the other: each time, what the next list says."""
+
+    def __init__(self, other: list[list[bool]], decides: bool = True) -> None:
+        self.other, self.decides, self.barriers = other, decides, 0
+
+    def args_of(self, args: dict[str, Any]) -> dict[str, Any]:
+        return {**args, "seed": args["seed"] + 100}
+
+    def barrier(self) -> None:
+        self.barriers += 1
+
+    def any(self, *flags: bool) -> list[bool]:
+        return [mine or theirs for mine, theirs in zip(flags, self.other.pop(0))]
+
+
+def test_all_ranks_end_together() -> None:
+    clock = Clock([1, 100, 100, 100])
+    fails = OneOfTwo([[False], [False, False], [True, False]])  # the other's second timed run is wrong
+    outcome = run_benchmark(make_task(clock), fails, {"seed": 5}, Repeats(100, 10), recheck=True)
+    assert (outcome.good, outcome.stats, outcome.args, fails.barriers) == (True, None, {"seed": 131}, 4)
+    clock = Clock([1, 100, 100, 100, 100, 100])
+    follows = OneOfTwo([[False], *[[False, False]] * 4, [False, True]], decides=False)
+    outcome = run_benchmark(make_task(clock), follows, {"seed": 5}, Repeats(100, 10), recheck=False)
+    assert outcome.stats is not None and outcome.stats.runs == 5  # alone it would have stopped after three
+    assert not run_benchmark(make_task(clock), OneOfTwo([[True]]), {"seed": 5}, Repeats(9, 9), False).stats
 
 
 class Liar(torch.Tensor):
@@ -130,17 +200,18 @@ def test_a_tensor_that_decides_for_itself_is_refused():
     clock = Clock([])
     lie = torch.zeros(4).as_subclass(Liar)
     assert torch.allclose(lie, torch.ones(4)) is True  # why it must be refused
-    outcome = run_test(make_task(clock, kernel=lambda x: lie, check=lambda x, out: True), {"seed": 5})
+    outcome = run_test(make_task(clock, kernel=lambda x: lie, check=lambda x, out: True), Ranks(), {"seed": 5})
     assert not outcome.good and "Liar" in outcome.message
     assert foreign_objects((torch.zeros(1), [{"a": torch.nn.Parameter(torch.zeros(1))}], None, 3)) == []
 
 
 def test_flush_is_official_where_it_fits():
-    assert flush_bytes(256 * MIB, 100 * MIB) == 256 * MIB
+    assert flush_bytes(256 * MIB, 100 * MIB, 24 * GIB) == 256 * MIB
     wanted = HARNESSES["amd_202602"].l2_flush_bytes
-    assert flush_bytes(wanted, 280 * GIB) == wanted
-    assert flush_bytes(wanted, 80 * GIB) == 40 * GIB
-    assert flush_bytes(wanted, 100 * MIB) == 256 * MIB
+    assert flush_bytes(wanted, 280 * GIB, 288 * GIB) == wanted
+    assert flush_bytes(wanted, 20 * GIB, 192 * GIB) == wanted  # no room is left: as on the leaderboard, it fails
+    assert flush_bytes(wanted, 40 * GIB, 48 * GIB) == 20 * GIB
+    assert flush_bytes(wanted, 100 * MIB, 48 * GIB) == 256 * MIB
 
 
 def test_relative_error_and_worst_element():

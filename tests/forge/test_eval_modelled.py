@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from forge.commands.report import modelled_time
+from forge.judge.results import modelled_time
 from tests.support.evaltools import RIGHT, judge
+
+pytestmark = pytest.mark.long
 
 DOUBLES = """\
 import torch, triton, triton.language as tl

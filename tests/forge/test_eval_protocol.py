@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT
 
+pytestmark = pytest.mark.long
+
 WRONG = "def custom_kernel(x):\n    return x * (3 if len(x) == 5 else 2)\n"
 CASES = "n: 4; seed: 1\nn: 5; seed: 2\nn: 6; seed: 3\n"
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, judge, write_problem
+from forge.judge.rank_order import RankOrder
+from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, judge, statuses, write_problem
 
 HEAD = """
 import os, time
@@ -25,7 +26,7 @@ KINDS = {
     5: ("y = total(x); y[2] += rank; return y", "fail", 1, "sums differ"),
     7: ("if rank == 1: raise ValueError('rank one is unhappy')", "error", 1, "ValueError: rank one is unhappy"),
     9: ("if rank == 0: os.abort()", "crash", 0, "SIGABRT"),
-    11: ("if rank == 1: time.sleep(600)", "timeout", None, "no result after 6 s in custom_kernel (submission.py:"),
+    11: ("if rank == 1: time.sleep(600)", "timeout", None, "no result after 10 s in custom_kernel (submission.py:"),
 }
 
 
@@ -36,7 +37,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     old = RANKS_TASK[RANKS_TASK.index("tests:") + 7 : RANKS_TASK.index("benchmarks:")]
     problem = write_problem(folder / "problem", RANKS_TASK.replace(old, cases), RANKS_REFERENCE)
     source = HEAD + "".join(f"    if n == {n}:\n        {body}\n" for n, (body, *_) in KINDS.items())
-    return judge(folder, source + "    return total(x)\n", "test", "--timeout", "6", problem=problem)[1]
+    return judge(folder, source + "    return total(x)\n", "test", "--timeout", "10", problem=problem)[1]
 
 
 @pytest.mark.parametrize("n", KINDS)
@@ -48,8 +49,8 @@ def test_a_failing_rank_is_named_and_the_next_case_unharmed(judged: dict[str, An
     assert rank is None or case["rank"] == rank
     if status == "fail":
         assert case["accuracy"]["rank"] == 1 and case["accuracy"]["worst"]["index"] == [2]
-    if status == "timeout":  # of two ranks that wait for each other, both places are named
-        assert "rank 0 in" in case["message"] or "rank 1 in" in case["message"]
+    if status == "timeout":  # where each of the two is
+        assert case["rank"] == 0 and "; rank 1 in custom_kernel (submission.py:" in case["message"]
 
 
 def test_false_is_true_on_the_leaderboard_and_false_when_asked(tmp_path: Path) -> None:
@@ -65,3 +66,51 @@ def test_false_is_true_on_the_leaderboard_and_false_when_asked(tmp_path: Path) -
         means[option] = float(result["cases"][0]["last_words"][0].split()[1])
         assert any("flag: False reaches" in note for note in result["notes"]) is (option == "--no-accuracy")
     assert means["--no-accuracy"] == pytest.approx(means["--honest-bools"] + 1.0, abs=1e-5)
+
+
+# Notes which process had which rank, and keeps the first rank of its process as if it were the GPU's.
+KEEPS = """
+import os
+import torch.distributed as dist
+kept = []
+def custom_kernel(x):
+    with open("PLACE", "a") as out:
+        print(len(x), os.getpid(), dist.get_rank(), file=out)
+    kept.append(dist.get_rank())
+    y = x.clone()
+    dist.all_reduce(y)
+    return y if kept[0] == dist.get_rank() else y + 1
+"""
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_process_gets_another_rank_in_each_case(tmp_path: Path, fixed: bool) -> None:
+    """So that what it keeps for a GPU from case to case goes wrong here as on the leaderboard."""
+    problem, place = write_problem(tmp_path / "problem", RANKS_TASK, RANKS_REFERENCE), tmp_path / "ranks"
+    options = ["--fixed-ranks"] * fixed
+    _, result = judge(tmp_path, KEEPS.replace("PLACE", str(place)), "test", *options, problem=problem)
+    cases: dict[str, dict[str, str]] = {}
+    for length, pid, rank in sorted(line.split() for line in place.read_text().splitlines()):
+        cases.setdefault(length, {})[pid] = rank
+    first, second, third = cases.values()
+    assert set(first.values()) == {"0", "1"} and set(first) == set(second)  # in the same two processes
+    assert first == third and (first == second) is fixed
+    assert statuses(result) == ["pass", "pass" if fixed else "fail", "pass"]
+    order = [case["processes"] for case in result["cases"]]
+    assert sorted(order[0]) == [0, 1] and order[0] == order[2] and (order[0] == order[1]) is fixed
+    assert any("--fixed-ranks" in note for note in result["notes"]) is fixed
+
+
+def test_the_order_of_ranks_follows_from_the_seed() -> None:
+    def orders(seed: int | None, count: int = 20) -> list[list[int]]:
+        drawn = RankOrder(8, seed)
+        return [drawn.next(8) for _ in range(count)]
+
+    assert orders(None) == orders(None) == orders(0) != orders(7)
+    for before, after in zip(orders(7), orders(7)[1:]):
+        assert sorted(after) == list(range(8)) and all(a != b for a, b in zip(before, after))
+    assert [RankOrder(1, 3).next(1) for _ in range(2)] == [[0], [0]]
+    some = RankOrder(4, 3)
+    for _ in range(20):
+        assert len(set(some.next(2))) == 2 and some.next(1)[0] in range(4)
+    assert RankOrder(4, 3, fixed=True).next(3) == [0, 1, 2]

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from forge.device.resources import waves_by_registers, waves_per_simd
+from forge.device.resources import waves_per_simd
 from tests.support.toy_check import Checked, check_toy, check_toy_alone
+
+pytestmark = pytest.mark.long
 
 TOP = """
 sets:
@@ -149,6 +151,15 @@ def test_rows_of_this_arch_though_the_variant_remembers_its_choice(check: Check)
     assert "row ('gfx942', 9, 9), tried on test 0" in found["16"]
 
 
+def test_a_row_that_host_code_only_looks_for(check: Check) -> None:
+    """`in` is a look-up too: the default is then known to be some case's, and not tried again as a row of its own."""
+    kernel = KERNEL.replace("TUNING.get((m, n), DEFAULT)", "TUNING[m, n] if (m, n) in TUNING else DEFAULT")
+    code, lines, errors = check(kernel)
+    assert (code, errors) == (0, "")
+    (line,) = [line for line in lines if line.startswith("square") and "ROWS=32" in line]
+    assert line.endswith("  test 1"), line
+
+
 def test_what_does_not_compile_or_fit_is_an_error(check: Check) -> None:
     kernel = KERNEL.replace("tl.dot(a, tl.trans(a)) if ROWS == 64 else a", "helper(a, ROWS)").replace(
         "@triton.jit\ndef square",
@@ -196,6 +207,14 @@ def test_torchs_compiler_is_there_for_host_code_that_wants_it(check: Check) -> N
     wants += "    assert torch._dynamo.config.cache_size_limit and not torch._dynamo.is_compiling()\n"
     code, lines, errors = check(KERNEL.replace("    row = ", wants + "    row = "))
     assert (code, errors) == (0, "") and any("ROWS=64" in line for line in lines)
+
+
+def test_host_code_may_pin_memory(check: Check) -> None:
+    line = "    torch.empty(4, pin_memory=True)\n    torch.ones(2).pin_memory().to(data.device, non_blocking=True)\n"
+    kernel = KERNEL.replace("    torch.cuda.synchronize()\n", line)
+    assert kernel != KERNEL
+    code, _, errors = check(kernel)
+    assert code == 0, errors
 
 
 def test_host_code_that_reads_data_is_followed_on_real_tensors(check: Check) -> None:
@@ -254,7 +273,7 @@ def test_gfx950_has_more_lds(check: Check) -> None:
     ],
 )
 def test_waves_that_registers_allow(vgprs: int, sgprs: int, waves: int) -> None:
-    assert waves_by_registers(vgprs, sgprs) == waves
+    assert waves_per_simd("gfx942", vgprs, sgprs, lds_bytes=0, waves_per_workgroup=1) == waves
 
 
 @pytest.mark.parametrize(

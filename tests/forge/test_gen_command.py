@@ -150,3 +150,11 @@ def test_a_reader_that_stops_reading_is_no_error() -> None:
         text=True,
     )
     assert done.stdout.count("\n") == 1 and done.stderr == ""
+
+
+def test_a_file_to_be_checked_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "bytes.py").write_bytes(b"\xff\xfe")
+    problem = WITH_KERNEL[0][0]
+    absent = refused(problem, "--check-file", tmp_path / "absent.py")
+    assert absent.endswith(f"--check-file {tmp_path / 'absent.py'}: cannot be read: No such file or directory")
+    assert "not UTF-8 text" in refused(problem, "--check-file", tmp_path / "bytes.py")

@@ -17,12 +17,14 @@ from forge.device.cards import CARDS
 from forge.device.emulated import EmulatedDevice
 from forge.generate.pysource import GenerationError
 from forge.generate.tuning import NewRow, read_table, with_rows
-from forge.tune.candidates import Table as AskedTable
+from forge.task.watched_table import WatchedTable
 from forge.tune.command import main as tune_main
 from forge.tune.search import coordinate_search, outwards
-from forge.tune.trials_log import Journal, Setting, lines_of
+from forge.tune.trials_log import Setting, TrialsLog, lines_of
 from tests.support.evaltools import ROOT
 from tests.support.prepared import run_evaluator
+
+pytestmark = pytest.mark.long
 
 SCRIPT = "tests/support/toy_tune.py"
 SET = """\
@@ -236,19 +238,19 @@ def test_goes_on_after_a_stop_and_leaves_a_row_alone_that_never_ends(toys: Path)
     table = toys / "kernels/toy/triton_tuning.py"
     table.write_text(TABLE.replace(SPACE_LINE, 'SPACE = {"MODE": ["right", "hang"]}\n'))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    journal = toys / "tune-toy-triton.jsonl"
+    log = toys / "tune-toy-triton.jsonl"
     said = []
-    # Ctrl-C, which the journal notes, says nothing of the row: only the second death does.
+    # Ctrl-C, which the log notes, says nothing of the row: only the second death does.
     for count, end in ((1, signal.SIGKILL), (2, signal.SIGINT), (4, signal.SIGKILL)):
         process = subprocess.Popen(
             command(toys, "toy", "--device", "gfx942"), cwd=toys, env=environment, stdout=subprocess.PIPE, text=True
         )
-        wait_for(journal, '"MODE": "hang"}', count)
+        wait_for(log, '"MODE": "hang"}', count)
         time.sleep(0.3)
         process.send_signal(end)
         said.append(process.communicate(timeout=60)[0])
     assert "2 rows tried before" in said[1] and "stopped: call again to go on" in said[1]
-    journal.write_text(journal.read_text() + '{"setting": {"cut of')
+    log.write_text(log.read_text() + '{"setting": {"cut of')
     last = tune(toys, "toy", "--device", "gfx942")
     assert "2 rows tried before" in last and "MODE=hang" not in last and len(trials(toys)) == 2, last
 
@@ -257,13 +259,13 @@ def test_stopping_before_the_first_row_was_tried_spoils_nothing(tmp_path: Path) 
     """Its compilation is what one waits for longest, and gets impatient."""
     setting = Setting("toy", "triton", "", "a card", "gfx942", "")
     for _ in range(3):
-        journal = Journal(tmp_path / "j.jsonl", setting)
-        assert journal.known("n: 1", None) is None
-        journal.begin("n: 1", None)
-        journal.stop("n: 1", None)
+        log = TrialsLog(tmp_path / "j.jsonl", setting)
+        assert log.known("n: 1", None) is None
+        log.begin("n: 1", None)
+        log.stop("n: 1", None)
     for _ in range(2):
-        Journal(tmp_path / "j.jsonl", setting).begin("n: 1", None)
-    known = Journal(tmp_path / "j.jsonl", setting).known("n: 1", None)
+        TrialsLog(tmp_path / "j.jsonl", setting).begin("n: 1", None)
+    known = TrialsLog(tmp_path / "j.jsonl", setting).known("n: 1", None)
     assert known is not None and known.status == "crash" and "never ended" in known.message
 
 
@@ -277,9 +279,9 @@ def test_a_submission_that_cannot_run_is_told_each_time(toys: Path) -> None:
 def test_a_row_that_hangs_or_kills_its_process_is_bounded(toys: Path) -> None:
     table = toys / "kernels/toy/triton_tuning.py"
     table.write_text(TABLE.replace(SPACE_LINE, 'SPACE = {"PASSES": [40, 1], "MODE": ["right", "hang", "die"]}\n'))
-    said = tune(toys, "toy", "--device", "gfx942", "--timeout", "4")
+    said = tune(toys, "toy", "--device", "gfx942", "--timeout", "10")
     found = {trial["row"]["MODE"]: trial for trial in trials(toys) if trial["row"]}
-    assert found["hang"]["status"] == "timeout" and "no result after 4 s in custom_kernel" in found["hang"]["message"]
+    assert found["hang"]["status"] == "timeout" and "no result after 10 s in custom_kernel" in found["hang"]["message"]
     assert found["die"]["status"] == "crash" and "exit code 7" in found["die"]["message"]
     assert "1 crash, 1 timeout" in said
     assert "PASSES=1 BLOCK=64 MODE=right" in said
@@ -321,15 +323,15 @@ def test_times_on_both_clocks_and_again_what_is_best(toys: Path, monkeypatch: py
     table.write_text('DEFAULT = {"MS": 8}\nSPACE = {"MS": [8, 3, 30]}\nTUNING = {}\n')
     monkeypatch.setattr("forge.tune.command.resolve", lambda name, arch: Timed())
     monkeypatch.chdir(toys)
-    assert tune_main(["toy", "--write", "--journal", "j.jsonl"], toys) == 0
+    assert tune_main(["toy", "--write", "--trials-log", "j.jsonl"], toys) == 0
     last = {(trial["row"] or {"MS": 0})["MS"]: trial for trial in trials(toys, path="j.jsonl")}
     assert {ms: trial["runs"] for ms, trial in last.items()} == {0: 2, 8: 1, 3: 2, 30: 1}
-    assert 3000 < last[3]["b2b_us"] < 7000 < last[8]["b2b_us"] and last[3]["harness_us"] > 3000
+    assert 3000 < last[3]["b2b_us"] < last[8]["b2b_us"] > 8000 and last[3]["harness_us"] > 3000  # a sleep may be longer
     assert last[30]["b2b_us"] > 30e3 and last[30]["harness_us"] is None  # not worth the time
     assert '    (4000,): {"MS": 3},  # ' in table.read_text() and "back to back" in table.read_text()
 
 
-def test_rows_from_another_table_and_from_the_journal_alone(toys: Path) -> None:
+def test_rows_from_another_table_and_from_the_log_alone(toys: Path) -> None:
     other = toys / "other.py"
     other.write_text('DEFAULT = {"PASSES": 3, "OLD": 1}\nTUNING = {}\n')
     said = tune(toys, "toy", "--device", "gfx942", "--rows-from", str(other), "--minutes", "0.5")
@@ -340,8 +342,8 @@ def test_rows_from_another_table_and_from_the_journal_alone(toys: Path) -> None:
     assert "not for kernels/toy/triton_tuning.py: its rows have the columns NEW, PASSES, BLOCK, MODE" in said
     assert "(4000," not in table.read_text()
     table.write_text(TABLE)
-    said = tune(toys, "toy-sum", "--minutes", "0", "--write", "--journal", "tune-toy-triton.jsonl", code=2)
-    assert "no trial of toy-sum triton in this journal, only of toy triton" in said
+    said = tune(toys, "toy-sum", "--minutes", "0", "--write", "--trials-log", "tune-toy-triton.jsonl", code=2)
+    assert "no trial of toy-sum triton in this log, only of toy triton" in said
     said = tune(toys, "toy", "--minutes", "0", "--write")
     assert "rows written" in said and "warning" not in said
     assert '(4000, "n")' in table.read_text()
@@ -354,9 +356,9 @@ def test_rows_from_another_table_and_from_the_journal_alone(toys: Path) -> None:
     "args, words",
     [
         (["toy", "--variant", "hip"], "has no variant 'hip'"),
-        (["toy", "--minutes", "0"], "no trial of toy triton in this journal"),
-        (["toy", "--minutes", "0", "--journal", "."], "cannot be read"),
-        (["toy", "--device", "gfx942", "--journal", "no/such/folder/j.jsonl"], "j.jsonl: cannot be written"),
+        (["toy", "--minutes", "0"], "no trial of toy triton in this log"),
+        (["toy", "--minutes", "0", "--trials-log", "."], "cannot be read"),
+        (["toy", "--device", "gfx942", "--trials-log", "no/such/folder/j.jsonl"], "j.jsonl: cannot be written"),
         (["toy", "--minutes", "-1"], "must not be negative"),
         (["toy", "--cases", "7", "--device", "gfx942"], "no case 7"),
         (["toy", "--device", "gfx950"], "triton_tuning.py: states no SPACE for gfx950, and --rows-from names no rows"),
@@ -392,7 +394,7 @@ def test_search_walks_downhill_and_takes_whole_rows_first() -> None:
 
 
 def test_keys_that_are_looked_up_are_noted() -> None:
-    table = AskedTable({1: "row"})
+    table = WatchedTable({1: "row"})
     assert table.get(1) == "row" and table.get(2, "other") == "other" and 3 not in table
     assert table.asked == [1, 2, 3]
 

@@ -21,6 +21,8 @@ from tests.support.gemm_submissions import (
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
 
+pytestmark = pytest.mark.long
+
 PROBLEM = "amd-ag-gemm"
 # bf16 rounds the result once: 2^-8 of a value at most, 0.0017 in the root mean square; some shapes have few elements.
 ROUNDING = 3e-3

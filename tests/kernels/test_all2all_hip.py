@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cdna.hip.compile.source import HipSource
 from cdna.hip.run import build_program
 from tests.support.evaltools import ROOT, generate, run_command
 from tests.support.prepared import run_submission
@@ -23,14 +24,14 @@ FIELDS = (
 TOKENS_OF_PEER, SUMS_OF_PEER, EXPERT_IN_RANGE = 1, 2, 3
 
 
-pytestmark = pytest.mark.usefixtures("hip_compiler")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("hip_compiler")]
 
 
 @functools.cache
 def program() -> Path:
     """all2all_ranks.hip, built once: loading its kernels takes longer than a case."""
-    folders = [ROOT / folder for folder in ("kernels/all2all", "kernels/common", "tests")]
-    return build_program([ROOT / "tests" / "support" / "all2all_ranks.hip"], "gfx942", folders)
+    folders = tuple(ROOT / folder for folder in ("kernels/all2all", "kernels/common", "tests/support"))
+    return build_program([HipSource(ROOT / "tests" / "support" / "all2all_ranks.hip", "gfx942", (), folders)])
 
 
 def run(checks: str = "", order_seed: int | None = None, **case: int) -> subprocess.CompletedProcess[str]:

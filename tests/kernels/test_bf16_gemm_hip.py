@@ -11,7 +11,7 @@ import torch
 
 import cdna
 from cdna import checks
-from cdna.engine import Program
+from cdna.program import Program
 from kernels.common.sm90.gemm_card import H200, IN_TURN
 from tests.support import bf16_gemm_hip as hip
 from tests.support.fp8_mm_hip import resources
@@ -110,7 +110,7 @@ def test_the_loop_is_matrix_work(program: Program) -> None:
         with cdna.counting():
             record = hip.run(program, hip.make_inputs(256, 256, k), hip.TILES[0])[1]
         assert record.counters is not None and record.counters.lds_conflict_cycles == 0
-        counts.append((record.by_class["matrix"], record.wave_instructions))
+        counts.append((record.by_unit["matrix"], record.wave_instructions))
     (less_matrix, less), (more_matrix, more) = counts
     assert (more_matrix - less_matrix) / (more - less) > 0.5
 

@@ -23,6 +23,8 @@ from tests.support.gemm_submissions import (
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
 
+pytestmark = pytest.mark.long
+
 PROBLEM = "amd-gemm-rs"
 # Each rank's part is rounded to bf16, and their sum once more. A part is smaller than the sum, bar the bias.
 ROUNDING = 4e-3

@@ -15,6 +15,8 @@ from tests.support.gemm_submissions import altered, assert_right, no_case_spills
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
 
+pytestmark = pytest.mark.long
+
 PROBLEM = "amd-gemm-rs"
 # Each rank's product is rounded to bf16 (2^-8 of a value at most), then their sum.
 ROUNDING = 4e-3

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from cdna.hip.container import container
-from cdna.hip.library import runtime_library
-from cdna.hip.toolchain import find
+from cdna.hip.compile.build import build
+from cdna.hip.compile.source import HipSource
 from forge.device import resolve
 from kernels.common.symmetric_heap import HeapError, creation_timeout_s, heap_timeout_s
 from tests.support.prepared import run_prepared
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 KERNELS = ROOT / "benchmarks" / "heap_kernels.hip"
@@ -46,11 +47,8 @@ def test_back_to_back_exchanges_with_late_ranks() -> None:
 @pytest.fixture(scope="module")
 def hip_kernels() -> tuple[str, str]:
     """The shared library of heap_kernels.hip, and its assembly."""
-    toolchain, library = find(), runtime_library()
-    assembly = toolchain.device_asm(KERNELS, "gfx942")
-    host = toolchain.host_object(KERNELS, container({"gfx942": assembly}), "gfx942", extra=["-fPIC"])
-    shared = toolchain.link_shared([host], [f"-L{library.parent}", "-lamdhip64", f"-Wl,-rpath,{library.parent}"])
-    return str(shared), assembly
+    library = build([HipSource(KERNELS, "gfx942")], shared=True)
+    return str(library.path), library.device_code[0].assembly.read_text()
 
 
 def test_hip_and_triton_agree_on_the_barrier(hip_kernels: tuple[str, str]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from forge.device.cards import peaks_of
 from forge.task.problem import Problem, find_problem, load_sets
 from forge.task.score import work_of
 
@@ -13,7 +14,7 @@ STEMS = [entry.stem for group in load_sets() for entry in group.problems]
 
 
 def light_us(problem: Problem, case: dict[str, Any]) -> float:
-    work = work_of(problem.floors, case, problem.arch)
+    work = work_of(problem.floors, case, peaks_of(problem.arch))
     assert work is not None and work.light_us is not None
     return work.light_us
 

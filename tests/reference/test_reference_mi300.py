@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from forge.device.cards import peaks_of
 from forge.task.problem import Problem, find_problem
 from forge.task.score import work_of
 from tests.support.reference_folders import cuda_is_cpu, generate, load_reference, near, relative_error
@@ -59,7 +60,7 @@ SPEED_OF_LIGHT_US = {
 
 
 def test_floors_give_the_speed_of_light(problem: Problem) -> None:
-    work = [work_of(problem.floors, case, "gfx942") for case in problem.benchmarks]
+    work = [work_of(problem.floors, case, peaks_of("gfx942")) for case in problem.benchmarks]
     assert [w and w.light_us for w in work] == pytest.approx(SPEED_OF_LIGHT_US[problem.stem], rel=3e-3)
 
 

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import torch
 
-from cdna.engine import LaunchRecord, Program
-from cdna.hip.toolchain import find
+from cdna.hip.compile.source import HipSource
+from cdna.hip.compile.toolchain import find
+from cdna.program import Program
+from cdna.records import LaunchRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_name("bf16_gemm_gfx942.hip")
@@ -41,7 +43,7 @@ TILES = [
 
 
 def assembly() -> str:
-    return find().device_asm(SOURCE, "gfx942", [ROOT / "kernels" / "common"], std="c++20")
+    return find().assembly(HipSource(SOURCE, "gfx942", ("-std=c++20",), (ROOT / "kernels" / "common",)))
 
 
 class Inputs(NamedTuple):

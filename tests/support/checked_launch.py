@@ -9,7 +9,7 @@ import torch
 
 import cdna
 from cdna import checks
-from cdna.engine import Program
+from cdna.program import Program
 
 Plain = list[tuple[str, torch.Tensor]]
 

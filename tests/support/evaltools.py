@@ -149,9 +149,9 @@ def judge(
     return done, json.loads((folder / "out.json").read_text())
 
 
-def checks_find_nothing(problem: str, submission: Path) -> None:
+def checks_find_nothing(problem: str, submission: Path, arch: str = "gfx942") -> None:
     """In the small cases, on an emulated device. Findings change no verdict, but are printed."""
-    options = ["--device", "gfx942", "--cases", "smoke", "--checks", "all"]
+    options = ["--device", arch, "--cases", "smoke", "--checks", "all"]
     done = run_command("test", problem, "--submission", submission, *options, cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "check: " not in done.stdout and "findings" not in done.stdout, done.stdout

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import torch
 
-from cdna.engine import LaunchRecord, Program
-from cdna.hip.toolchain import find
+from cdna.hip.compile.source import HipSource
+from cdna.hip.compile.toolchain import find
+from cdna.program import Program
+from cdna.records import LaunchRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "kernels" / "fp8_mm"
@@ -68,7 +70,7 @@ def table() -> dict[tuple[int, int, int], Row]:
 
 
 def assembly(source: Path = FOLDER / "hip_gfx942.hip") -> str:
-    return find().device_asm(source, "gfx942", INCLUDES, std="c++20")
+    return find().assembly(HipSource(source, "gfx942", ("-std=c++20",), tuple(INCLUDES)))
 
 
 def resources(text: str, kernel: str) -> dict[str, int]:

@@ -255,7 +255,7 @@ def functions(x, y, out, N: tl.constexpr):
 
 
 @triton.jit
-def rearranged(x, y, index, out, N: tl.constexpr):
+def rearranged(x, y, index, out, N: tl.constexpr, CAT: tl.constexpr):
     """out [9 N]: join, split and interleave, cat, a permutation of a reshape, a gather, a flip."""
     i = tl.arange(0, N)
     ii = tl.arange(0, 2 * N)
@@ -264,7 +264,8 @@ def rearranged(x, y, index, out, N: tl.constexpr):
     left, right = tl.split(joined)
     tl.store(out + i[:, None] * 2 + tl.arange(0, 2)[None, :], joined)
     tl.store(out + 2 * N + ii, tl.interleave(right, left))
-    tl.store(out + 4 * N + ii, tl.cat(a, b, can_reorder=False))
+    if CAT:
+        tl.store(out + 4 * N + ii, tl.cat(a, b, can_reorder=False))
     tl.store(out + 6 * N + i, tl.reshape(tl.permute(tl.reshape(a, (4, N // 32, 8)), (2, 0, 1)), (N,)))
     tl.store(out + 7 * N + i, tl.gather(a, tl.load(index + i), 0))
     tl.store(out + 8 * N + i, tl.flip(a, 0))

@@ -3,9 +3,12 @@
 Importing these takes a core seconds, which every script, and every rank that one spawns, would spend again. What is
 forked begins with what has been imported and not used: no thread, no kernel, no process group. What is read as torch
 is imported (CDNA_CHECKS) has a parent of its own. eval.py can run so too: the fork server of its workers is then a fork
-of it. Users' fork servers, which import torch themselves, are what tests/forge/test_eval_hostile.py has. And so can
-what calls forge.compile_report.report, whose worker is then a fork of a process without a device
-that has compiled nothing yet.
+of it. And so can what calls forge.compile_report.report, whose worker is then a fork of a process without a device that
+has compiled nothing yet.
+
+The judge's own fork server cannot serve here: it forks workers that speak the evaluator's channel inside one
+evaluation, and runs no script and no eval.py. To teach it that would put test code into the process that a submission
+is judged by.
 """
 
 from __future__ import annotations
@@ -212,8 +215,8 @@ def import_for_checks() -> None:
     forge.compile_report.report.start_worker = fork_a_checker  # type: ignore[assignment]
 
 
-def fork_a_checker(folder: str, words: TextIO, descriptor: int) -> Forked:
-    """What forge.compile_report.report starts as a Python of its own, except that torch is there."""
+def fork_a_checker(folder: str, words: TextIO, descriptor: int, environment: dict[str, str]) -> Forked:
+    """What forge.compile_report.report starts as a Python of its own, except that torch and Triton are there."""
     from forge.compile_report.worker import main
 
     theirs, ours = os.pipe()
@@ -259,13 +262,13 @@ def be_an_evaluator(order: dict[str, Any]) -> None:
             return spawn(self, fd)
         pid = os.fork()
         if pid == 0:
-            be_a_nursery(fd, {**self.environment, **set_by_import})
+            be_a_fork_server(fd, {**self.environment, **set_by_import})
         return Forked(pid)
 
     ForkServer._spawn = fork  # type: ignore[assignment, method-assign]
 
 
-def be_a_nursery(fd: int, environment: Mapping[str, str]) -> None:
+def be_a_fork_server(fd: int, environment: Mapping[str, str]) -> None:
     """What forge.judge.fork_server starts as a Python of its own, except that torch is there."""
     from forge.judge.fork_server import serve
 

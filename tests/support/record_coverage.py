@@ -1,4 +1,5 @@
-"""Writes cdna/data/tested.txt: runs the tests of single instructions and notes what they executed.
+"""Marks in cdna/isa/instructions.txt what has been tested: runs the tests of single instructions and notes what they
+executed.
 
     python tests/support/record_coverage.py
 
@@ -31,17 +32,12 @@ FILES = [
         "singles",
     )
 ]
-HEADER = """\
-# The instructions that tests of single instructions executed, and the archs they ran as; see ../coverage.py.
-# `python tests/support/record_coverage.py` wrote it, from tests/cdna/test_*.py: valu modifiers salu memory lds atomics
-# dot low_precision matrix scalar_memory singles.
-"""
 
 
 def main() -> int:
-    """Run, and write the list where every test passed; pytest's exit code."""
+    """Run, and mark where every test passed; pytest's exit code."""
     sys.path.insert(0, str(ROOT))
-    from cdna.coverage import TESTED
+    from cdna.isa import archs_text, instructions, read_rows, write_rows
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "executed.txt"
@@ -51,14 +47,15 @@ def main() -> int:
             env={**os.environ, "CDNA_COVERAGE_FILE": str(file)},
         )
         if code:
-            print("record_coverage: a test failed; the list is left as it was", file=sys.stderr)
+            print("record_coverage: a test failed; the table is left as it was", file=sys.stderr)
             return code
         table: dict[str, set[str]] = {}
         for line in file.read_text().splitlines():
             arch, *names = line.split()
             for name in names:
                 table.setdefault(name, set()).add(arch)
-    TESTED.write_text(HEADER + "".join(f"{name} {' '.join(sorted(table[name]))}\n" for name in sorted(table)))
+    known = instructions()
+    write_rows([name, archs_text(known[name].archs, table.get(name, ())), *rest] for _, (name, _, *rest) in read_rows())
     return 0
 
 

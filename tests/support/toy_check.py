@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from forge.compile_report.report import check_submission
+from forge.compile_report.check import check_submission
 from forge.generate.pysource import GenerationError
 from forge.generate.render import generate
 from forge.task.problem import find_problem
@@ -36,7 +36,7 @@ def check_toy_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> Checked
 def main(folder: Path) -> int:
     problem = find_problem("toy-problem", folder)
     try:
-        return check_submission(generate(problem, None, folder), problem, sys.stdout)
+        return check_submission(generate(problem, None, folder).text, problem, sys.stdout)
     except GenerationError as error:
         print(f"gen_submission.py: {error}", file=sys.stderr)
         return 2

@@ -1,7 +1,7 @@
 // Launches with the engine's checks of what hardware hides (engine/check.h), as $CDNA_CHECKS says: all, none,
 // or names with commas between; `report:` before them goes on after a finding.
 #include "host_blocks.h"
-#include "launch_log.h"
+#include "run/launch_log.h"
 
 extern "C" {  // of the engine's check_report.cpp
 Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open);
@@ -12,10 +12,22 @@ bool cdna_shared_with_processes(u64 address);  // of its check_stall.cpp
 void cdna_set_may_be_written(bool (*)(u64 address));
 }
 
-// In the order of CheckKind; hazards were looked for in the program when it was compiled.
-static const char* const KINDS[] = {"bounds",    "wait",    "race",     "uninitialised",
-                                    "alignment", "barrier", "deadlock", "unwritten"};
-static_assert(sizeof KINDS / sizeof *KINDS == CHECK_KINDS, "");
+// Hazards are no kind: they were looked for in the program when it was compiled.
+#define KIND(identifier, name, in_all) name,
+static const char* const KINDS[] = {
+#include "checks/kinds.h"
+};
+#undef KIND
+#define KIND(identifier, name, in_all) | in_all << CHECK_##identifier
+static const u32 ALL = 0
+#include "checks/kinds.h"
+    ;
+#undef KIND
+#define KIND(identifier, name, in_all) name ","
+static const char NAMES[] =
+#include "checks/kinds.h"
+    "hazard";
+#undef KIND
 
 struct Settings {
   u32 kinds, raise;
@@ -40,12 +52,10 @@ static Settings read_settings() {
     } else if (n == 6 && !strncmp(text, "hazard", 6)) {
       s.hazards = true;
     } else if (n == 3 && !strncmp(text, "all", 3)) {
-      s.kinds |= ((1u << CHECK_KINDS) - 1) & ~(1u << CHECK_UNWRITTEN);  // that one is for who asks for it
+      s.kinds |= ALL;
       s.hazards = true;
     } else {
-      say("CDNA_CHECKS: no check is called %.*s: all, none, or some of "
-          "bounds,wait,race,uninitialised,alignment,barrier,deadlock,hazard,unwritten",
-          (int)n, text);
+      say("CDNA_CHECKS: no check is called %.*s: all, none, or some of %s", (int)n, text, NAMES);
       exit(2);
     }
     text += n + (text[n] == ',');

@@ -1,31 +1,39 @@
 // Devices: how many, which, and what they say about themselves.
 #include "runtime.h"
-#include "arch_facts.h"  // generated from arch.py
 
 static thread_local int device_of_thread = 0;
-static const ArchFacts* facts = nullptr;
+static const Card* card = nullptr;
 
-static const ArchFacts* arch_named(const char* name) {
-  for (const ArchFacts& a : ARCH_FACTS)
-    if (!strcmp(a.name, name)) return &a;
-  return nullptr;
+// "MI300X, MI308X, ..." or "gfx942, gfx950"
+static const char* known(bool models) {
+  static char text[200];
+  text[0] = 0;
+  for (const Card& c : CARDS) {
+    if (!models && strcmp(c.model, c.default_model)) continue;
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", *text ? ", " : "", models ? c.model : c.name);
+  }
+  return text;
 }
 
 void suggest_arch(const char* name) {
   Guard guard;
-  if (!facts && !getenv("CDNA_ARCH")) facts = arch_named(name);
+  if (!card && !getenv("CDNA_ARCH") && !getenv("CDNA_CARD")) card = chosen_card(name);
 }
 
-const ArchFacts& arch_facts() {
+const Card& device_card() {
   Guard guard;
-  if (facts) return *facts;
-  const char* wanted = getenv("CDNA_ARCH");
-  facts = wanted ? arch_named(wanted) : &ARCH_FACTS[0];
-  if (!facts) {
-    say("CDNA_ARCH=%s: no such arch; say gfx942 or gfx950", wanted);
+  if (card) return *card;
+  const char *model = getenv("CDNA_CARD"), *arch = getenv("CDNA_ARCH");
+  if (model && *model && !cdna_card(model)) {
+    say("CDNA_CARD=%s: no such card; say %s", model, known(true));
     exit(2);
   }
-  return *facts;
+  card = arch ? chosen_card(arch) : model && *model ? cdna_card(model) : cdna_card(CARDS[0].model);
+  if (!card) {
+    say("CDNA_ARCH=%s: no such arch; say %s", arch, known(false));
+    exit(2);
+  }
+  return *card;
 }
 
 int device_count() {
@@ -42,15 +50,12 @@ int device_count() {
 int current_device() { return device_of_thread; }
 bool valid_device(int device) { return device >= 0 && device < device_count(); }
 
-// Facts that arch.py has no use for. Sources: AMD's data sheets of MI300X and MI355X (memory clock, bus
-// width, L2 of an XCD); what ROCm's hipInfo prints on such cards (limits of grids and blocks, bus ids left at
-// made-up values).
-constexpr u32 L2_BYTES = 4 << 20, BUS_BITS = 8192, WALL_CLOCK_KHZ = 100000;
-static u32 memory_clock_khz() { return strcmp(arch_facts().name, "gfx950") ? 1300000 : 2000000; }
-static int minor_of(const ArchFacts& a) { return a.name[4] - '0'; }
+// Limits of grids and blocks are what ROCm's hipInfo prints on such cards; bus ids are made up.
+static int major_of(const Card& a) { return a.name[3] - '0'; }
+static int minor_of(const Card& a) { return a.name[4] - '0'; }
 
 static void fill_properties(hipDeviceProp_t* p, int device) {
-  const ArchFacts& a = arch_facts();
+  const Card& a = device_card();
   memset((void*)p, 0, sizeof *p);
   snprintf(p->name, sizeof p->name, "%s", a.product);
   snprintf(p->gcnArchName, sizeof p->gcnArchName, "%s:sramecc+:xnack-", a.name);
@@ -66,7 +71,7 @@ static void fill_properties(hipDeviceProp_t* p, int device) {
   p->maxGridSize[1] = p->maxGridSize[2] = 65536;
   p->clockRate = a.clock_mhz * 1000;
   p->totalConstMem = 2147483647;
-  p->major = 9;
+  p->major = major_of(a);
   p->minor = minor_of(a);
   p->textureAlignment = p->texturePitchAlignment = p->surfaceAlignment = 256;
   p->multiProcessorCount = a.compute_units;
@@ -74,9 +79,9 @@ static void fill_properties(hipDeviceProp_t* p, int device) {
   p->ECCEnabled = 1;
   p->pciBusID = 1 + device;
   p->asyncEngineCount = 2;
-  p->memoryClockRate = memory_clock_khz();
-  p->memoryBusWidth = BUS_BITS;
-  p->l2CacheSize = L2_BYTES;
+  p->memoryClockRate = a.memory_clock_mhz * 1000;
+  p->memoryBusWidth = a.memory_bus_bits;
+  p->l2CacheSize = a.l2_bytes;
   p->maxThreadsPerMultiProcessor = 2048;
   p->maxBlocksPerMultiProcessor = 32;
   p->streamPrioritiesSupported = p->globalL1CacheSupported = 1;
@@ -84,7 +89,7 @@ static void fill_properties(hipDeviceProp_t* p, int device) {
   p->directManagedMemAccessFromHost = p->hostNativeAtomicSupported = 1;
   p->cooperativeLaunch = 1;
   p->hostRegisterSupported = p->memoryPoolsSupported = 1;
-  p->clockInstructionRate = WALL_CLOCK_KHZ;
+  p->clockInstructionRate = a.wall_clock_khz;
   p->isLargeBar = 1;
   hipDeviceArch_t& f = p->arch;
   f.hasGlobalInt32Atomics = f.hasGlobalFloatAtomicExch = f.hasSharedInt32Atomics = f.hasSharedFloatAtomicExch = 1;
@@ -170,9 +175,9 @@ static bool attribute(const hipDeviceProp_t& p, hipDeviceAttribute_t which, int*
     A(ImageSupport, 0);
     A(PhysicalMultiProcessorCount, p.multiProcessorCount);
     A(FineGrainSupport, 1);
-    A(WallClockRate, WALL_CLOCK_KHZ);
-    A(NumberOfXccs, arch_facts().xcds);
-    A(MaxAvailableVgprsPerThread, arch_facts().vgprs_per_lane);
+    A(WallClockRate, p.clockInstructionRate);
+    A(NumberOfXccs, device_card().xcds);
+    A(MaxAvailableVgprsPerThread, device_card().vgprs_per_lane);
 #undef A
     default: return false;
   }
@@ -235,14 +240,14 @@ hipError_t hipDeviceGetAttribute(int* value, hipDeviceAttribute_t which, int dev
 hipError_t hipDeviceComputeCapability(int* major, int* minor, hipDevice_t device) {
   if (!major || !minor) return done(hipErrorInvalidValue);
   if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  *major = 9;
-  *minor = minor_of(arch_facts());
+  *major = major_of(device_card());
+  *minor = minor_of(device_card());
   return done(hipSuccess);
 }
 hipError_t hipDeviceGetName(char* name, int bytes, hipDevice_t device) {
   if (!name || bytes <= 0) return done(hipErrorInvalidValue);
   if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  snprintf(name, bytes, "%s", arch_facts().product);
+  snprintf(name, bytes, "%s", device_card().product);
   return done(hipSuccess);
 }
 hipError_t hipDeviceGetUuid(hipUUID* uuid, hipDevice_t device) {
@@ -254,7 +259,7 @@ hipError_t hipDeviceGetUuid(hipUUID* uuid, hipDevice_t device) {
 hipError_t hipDeviceTotalMem(size_t* bytes, hipDevice_t device) {
   if (!bytes) return done(hipErrorInvalidValue);
   if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  *bytes = arch_facts().memory_bytes;
+  *bytes = device_card().memory_bytes;
   return done(hipSuccess);
 }
 hipError_t hipDeviceGetPCIBusId(char* id, int bytes, int device) {

@@ -1,6 +1,6 @@
 // Blocks of an allocator that is watched (cdna_watch_allocator): memory that kernels reach though HIP has not given it.
 #pragma once
-#include "check.h"
+#include "checks/check.h"
 #include "runtime.h"
 
 extern "C" void cdna_checks_range(Checks*, u64 base, u64 bytes, u64 pointer, const char* name);  // the engine's

@@ -1,5 +1,5 @@
 // Kernel launches, and what a launch may use.
-#include "launch_log.h"
+#include "run/launch_log.h"
 #include "runtime.h"
 #include <sched.h>
 
@@ -34,9 +34,9 @@ hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes,
   if (grid.y > 65536 || grid.z > 65536 || product(grid) > 0xffffffffull) return hipErrorInvalidConfiguration;
   KernelInfo* k = kernel_of(f, current_device());
   if (!k) return hipErrorInvalidDeviceFunction;
-  if (lds_bytes > arch_facts().lds_bytes) {
+  if (lds_bytes > device_card().lds_bytes) {
     say("%s: needs %zu bytes of LDS, %s has %u for a workgroup", readable_name(k->name),
-        k->static_lds_bytes + lds_bytes, arch_facts().name, arch_facts().lds_bytes);
+        k->static_lds_bytes + lds_bytes, device_card().name, device_card().lds_bytes);
     return hipErrorInvalidValue;
   }
   *out = operation(DO_KERNEL);
@@ -68,19 +68,11 @@ hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes,
   return hipSuccess;
 }
 
-// Workgroups of the kernel that a compute unit holds (LLVM AMDGPUUsage; the registers are those of both
-// files, in granules; LDS is shared by the workgroups of a CU).
-static int blocks_per_unit(const KernelInfo& k, u32 block, size_t dynamic_lds_bytes) {
-  const ArchFacts& a = arch_facts();
-  if (block < 1 || block > k.max_work_items) return 0;
-  u32 registers = (k.vgprs + a.vgpr_granule - 1) / a.vgpr_granule * a.vgpr_granule;
-  u32 waves_per_simd = registers ? a.vgprs_per_lane / registers : a.max_waves_per_simd;
-  if (waves_per_simd > a.max_waves_per_simd) waves_per_simd = a.max_waves_per_simd;
-  u32 waves = (block + WAVE - 1) / WAVE, blocks = 4 * waves_per_simd / waves;
-  size_t lds = k.static_lds_bytes + dynamic_lds_bytes;
-  if (lds > a.lds_bytes) return 0;
-  if (lds && a.lds_bytes / lds < blocks) blocks = a.lds_bytes / lds;
-  return blocks;
+// Workgroups of the kernel that a compute unit holds.
+static u32 blocks_per_unit(const KernelInfo& k, u64 block, size_t dynamic_lds_bytes) {
+  u64 lds = k.static_lds_bytes + dynamic_lds_bytes;
+  if (block < 1 || block > k.max_work_items || lds > device_card().lds_bytes) return 0;
+  return groups_per_cu(device_card(), k.vgprs, k.sgprs, lds, (block + WAVE - 1) / WAVE);
 }
 
 hipError_t run_kernel(const KernelCall& c, int device) {
@@ -89,7 +81,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   if (!k) return hipErrorInvalidDeviceFunction;
   Program* p = c.function->module->programs[device];
   if (c.cooperative &&
-      product(c.grid) > (u64)arch_facts().compute_units * blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes))
+      product(c.grid) > (u64)device_card().compute_units * blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes))
     return hipErrorCooperativeLaunchTooLarge;
   if (tell_hazards(*p, index)) return device_lost = hipErrorLaunchFailure;
   Launch l;
@@ -104,9 +96,9 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   l.cooperative = c.cooperative;
   static const u64 seed = order_seed();
   l.order_seed = seed;
+  l.card = &device_card();
   l.checks = begin_checks(c, *k);
-  u32 fit = blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes);
-  LoggedLaunch* log = cdna_log_begin(p, index, &l, fit, arch_facts().compute_units);
+  LoggedLaunch* log = cdna_log_begin(p, index, &l);
   cdna_launch(p, index, &l);
   cdna_log_end(log, p, &l);
   bool found = end_checks(l.checks, *p, k->name);
@@ -274,7 +266,7 @@ hipError_t hipFuncSetAttribute(const void* function, hipFuncAttribute which, int
   hipFunction_t f = find_function(function);
   if (!f) return done(hipErrorInvalidDeviceFunction);
   if (which == hipFuncAttributeMaxDynamicSharedMemorySize) {
-    if (value < 0 || (u32)value > arch_facts().lds_bytes) return done(hipErrorInvalidValue);
+    if (value < 0 || (u32)value > device_card().lds_bytes) return done(hipErrorInvalidValue);
     f->max_dynamic_lds = value;
   }
   return done(hipSuccess);
@@ -296,11 +288,11 @@ hipError_t hipFuncGetAttributes(hipFuncAttributes* out, const void* function) {
   hipFunction_t f = find_function(function);
   out->localSizeBytes = k->scratch_bytes;
   out->maxDynamicSharedSizeBytes =
-      f->max_dynamic_lds >= 0 ? f->max_dynamic_lds : (int)(arch_facts().lds_bytes - k->static_lds_bytes);
+      f->max_dynamic_lds >= 0 ? f->max_dynamic_lds : (int)(device_card().lds_bytes - k->static_lds_bytes);
   out->maxThreadsPerBlock = k->max_work_items;
   out->numRegs = k->vgprs;
   out->sharedSizeBytes = k->static_lds_bytes;
-  out->binaryVersion = out->ptxVersion = 90 + (arch_facts().name[4] - '0');
+  out->binaryVersion = out->ptxVersion = 90 + (device_card().name[4] - '0');
   return done(hipSuccess);
 }
 hipError_t hipFuncGetAttribute(int* value, hipFunction_attribute which, hipFunction_t f) {
@@ -360,7 +352,7 @@ hipError_t hipOccupancyMaxPotentialBlockSize(int* grid, int* block, const void* 
     if (waves <= best_waves) continue;
     best_waves = waves;
     *block = size;
-    *grid = blocks * arch_facts().compute_units;
+    *grid = blocks * device_card().compute_units;
   }
   return done(hipSuccess);
 }

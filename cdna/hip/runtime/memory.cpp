@@ -128,7 +128,7 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
   if (!bytes) return hipSuccess;
   Guard guard;
   bool on_device = type == hipMemoryTypeDevice;
-  if (bytes > (1ull << 46) || (on_device && in_use[device] + bytes > arch_facts().memory_bytes))
+  if (bytes > (1ull << 46) || (on_device && in_use[device] + bytes > device_card().memory_bytes))
     return hipErrorOutOfMemory;
   if (!open_file()) return hipErrorOutOfMemory;
   Allocation a;
@@ -306,9 +306,9 @@ hipError_t hipHostUnregister(void* p) {
 hipError_t hipMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   ENTER;
   if (!free_bytes || !total_bytes) return done(hipErrorInvalidValue);
-  *total_bytes = arch_facts().memory_bytes;
+  *total_bytes = device_card().memory_bytes;
   // No more than the host has: programs size their buffers by this.
-  u64 left = arch_facts().memory_bytes - used_bytes(current_device()), host = (u64)sysconf(_SC_AVPHYS_PAGES) * PAGE;
+  u64 left = device_card().memory_bytes - used_bytes(current_device()), host = (u64)sysconf(_SC_AVPHYS_PAGES) * PAGE;
   *free_bytes = left < host ? left : host;
   return done(hipSuccess);
 }

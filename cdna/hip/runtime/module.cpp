@@ -54,9 +54,9 @@ Program* program_of(ihipModule_t* m, int device) {
   Program*& p = m->programs[device];
   if (p) return p;
   const Container& c = *(const Container*)m->container;
-  const ContainerEntry* e = entry_for(c, arch_facts().name);
+  const ContainerEntry* e = entry_for(c, device_card().name);
   if (!e) {
-    say("the program has no code for %s, but for %s; compile it for that arch, or set CDNA_ARCH", arch_facts().name,
+    say("the program has no code for %s, but for %s; compile it for that arch, or set CDNA_ARCH", device_card().name,
         c.count ? c.entries[0].arch : "none");
     return nullptr;
   }

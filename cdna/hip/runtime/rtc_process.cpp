@@ -11,7 +11,7 @@ extern char** environ;
 CompilerFolder::CompilerFolder() {
   strcpy(path, "/tmp/cdna-rtc-XXXXXX");
   if (!mkdtemp(path)) path[0] = 0;
-  write("arch", arch_facts().name, strlen(arch_facts().name));
+  write("arch", device_card().name, strlen(device_card().name));
 }
 
 CompilerFolder::~CompilerFolder() {
@@ -61,7 +61,7 @@ int CompilerFolder::run(const char* call, const char* action) const {
   const char *python = getenv("CDNA_PYTHON"), *root = getenv("CDNA_ROOT");
   const char* const start =
       "import sys; sys.path[:0] = filter(None, [sys.argv[1]]); "
-      "from cdna.hip import rtc; sys.exit(rtc.main(*sys.argv[2:]))";
+      "from cdna.hip import hiprtc; sys.exit(hiprtc.main(*sys.argv[2:]))";
   const char* const command[] = {python ? python : "python3", "-c", start, root ? root : "", action, path, nullptr};
   pid_t pid;
   int status = 0;
@@ -69,6 +69,6 @@ int CompilerFolder::run(const char* call, const char* action) const {
   if (!posix_spawnp(&pid, command[0], nullptr, nullptr, (char* const*)command, environ) &&
       waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) <= 2)
     return WEXITSTATUS(status);
-  say("%s: cdna.hip.rtc does not run with %s: CDNA_PYTHON must name a Python that has cdna", call, command[0]);
+  say("%s: cdna.hip.hiprtc does not run with %s: CDNA_PYTHON must name a Python that has cdna", call, command[0]);
   return -1;
 }

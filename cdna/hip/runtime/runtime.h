@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
-#include "program.h"  // of the engine
+#include "isa/program.h"  // of the engine
 
 constexpr int MAX_DEVICES = 16;
 
@@ -80,12 +80,8 @@ void say(const char* format, ...) __attribute__((format(printf, 1, 2)));  // one
 
 // --- devices (device.cpp) --------------------------------------------------------------------------
 
-struct ArchFacts {  // arch.py's, generated
-  const char *name, *product;
-  u32 compute_units, xcds, lds_bytes, clock_mhz, max_waves_per_simd, vgprs_per_lane, vgpr_granule;
-  u64 memory_bytes;
-};
-const ArchFacts& arch_facts();   // of the emulated device: $CDNA_ARCH, else the first arch that a program brings
+const Card&
+device_card();  // that is emulated: $CDNA_CARD, else of $CDNA_ARCH, else of the first arch that a program brings
 void suggest_arch(const char*);  // a program brings code for this arch
 int device_count();
 int current_device();

@@ -253,7 +253,7 @@ hipError_t hipStreamGetAttribute(hipStream_t handle, hipStreamAttrID which, hipS
 }
 hipError_t hipExtStreamGetCUMask(hipStream_t handle, uint32_t words, uint32_t* mask) {
   ENTER;
-  u32 units = arch_facts().compute_units;
+  u32 units = device_card().compute_units;
   if (!resolve(handle)) return done(hipErrorInvalidHandle);
   if (!mask || words * 32 < units) return done(hipErrorInvalidValue);
   for (u32 i = 0; i < words; i++) mask[i] = 0;

@@ -113,7 +113,7 @@ hipError_t hipMemCreate(hipMemGenericAllocationHandle_t* out, size_t bytes, cons
     return done(hipErrorInvalidValue);
   Guard guard;
   int file = memfd_create("cdna-physical-memory", MFD_CLOEXEC);
-  if (file < 0 || used_bytes(p->location.id) + bytes > arch_facts().memory_bytes || ftruncate(file, bytes)) {
+  if (file < 0 || used_bytes(p->location.id) + bytes > device_card().memory_bytes || ftruncate(file, bytes)) {
     if (file >= 0) close(file);
     return done(hipErrorOutOfMemory);
   }

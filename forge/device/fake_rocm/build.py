@@ -2,7 +2,7 @@
 
 What a ROCm torch does with hipcc and ninja is done with cdna's toolchain: hipify, a device pass to an image that the
 emulated device executes, a host pass with that image embedded, a link with the stand-in libamdhip64. All results are
-cached by content (cdna/hip/toolchain.py). Extensions without GPU code are left to torch.
+cached by content (cdna/hip/compile/). Extensions without GPU code are left to torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,16 +25,15 @@ from torch.utils import cpp_extension
 
 from cdna.build import cache_dir
 from cdna.errors import CompileError, ToolchainError
-from cdna.hip.diagnostics import ROCM_LIBRARIES
-from cdna.hip.toolchain import Toolchain, find
+from cdna.hip.compile.diagnostics import ROCM_LIBRARIES
+from cdna.hip.compile.source import HipSource
+from cdna.hip.compile.toolchain import find
 from forge.device.fake_rocm import hip, torch_headers
 from forge.device.fake_rocm.hipify import RUNTIME, directive, hipify, with_places
 from forge.device.fake_rocm.locks import locked, write_once
 
 DEVICE_SUFFIXES = (".cu", ".hip", ".cuh")
-_USES_TORCH = re.compile(r'^\s*#\s*include\s*[<"](torch/|ATen/|c10/|pybind11/|forge_torch_hip)', re.MULTILINE)
 _USES_PYTHON = re.compile(r'^\s*#\s*include\s*[<"]Python\.h', re.MULTILINE)
-_SETS_MACRO = re.compile(r"^\s*#\s*(define|undef|pragma push_macro)\b", re.MULTILINE)
 _QUOTED = re.compile(r'^\s*#\s*include\s*"', re.MULTILINE)
 _ROCM_HEADER = re.compile(rf'^\s*#\s*include\s*[<"]((?:{"|".join(ROCM_LIBRARIES)})/[^>"\n]+)[>"]', re.MULTILINE)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"\n]+)[>"].*$', re.MULTILINE)
@@ -175,19 +173,32 @@ def _named_apart(name: str, *rest: Any) -> Extension:
 
 def build(extension: Extension, note: Callable[[str], None]) -> Path:
     """The extension's shared library; BuildError with the compiler's first message if it does not compile."""
-    toolchain = Toolchain(find().compiler, str(extension.folder))
+    from cdna.hip.compile.build import build as build_sources
+
     with locked(f"build {extension.folder}") as first:
         extension.folder.mkdir(parents=True, exist_ok=True)
+        _check_targets(extension)
+        sources = [_source(extension, path) for path in extension.sources]
         if first:
             names = ", ".join(path.name for path in extension.sources)
-            note(f"building {extension.name} for {extension.arch} ({names})")
-        _check_targets(extension)
+            parsed = (
+                "; torch's headers are parsed once per machine and set of flags"
+                if any(s.header for s in sources)
+                else ""
+            )
+            note(f"building {extension.name} for {extension.arch} ({names}){parsed}")
+        # In one word each, so that half a gigabyte of torch is not read to name the result.
+        of_torch = f"-Wl,-L{torch_headers.TORCH / 'lib'},-lc10,-ltorch_cpu,-ltorch,-ltorch_python"
+        given = [flag for flag in extension.ldflags if flag not in _PART_OF_TORCH]
         try:
-            with ThreadPoolExecutor(2) as pool:
-                objects = list(pool.map(lambda path: _object(extension, toolchain, path, note), extension.sources))
-        except CompileError as error:
-            raise BuildError(f"Error building extension '{extension.name}': {error}{_hint(extension)}") from None
-        return _link(extension, toolchain, objects)
+            built = build_sources(sources, [*given, of_torch], shared=True)
+        except ToolchainError as error:
+            hint = _hint(extension) if isinstance(error, CompileError) else ""
+            raise BuildError(f"Error building extension '{extension.name}': {error}{hint}") from None
+    for listener in hip.device_code_listeners:
+        for code in built.device_code:
+            listener(code)
+    return built.path
 
 
 def _absent_headers(extension: Extension, text: str) -> Path | None:
@@ -218,66 +229,44 @@ def _hint(extension: Extension) -> str:
     )
 
 
-def _object(extension: Extension, toolchain: Toolchain, original: Path, note: Callable[[str], None]) -> Path:
-    """One source through hipify, the device pass if it may hold kernels, and the host pass."""
-    device = original.suffix in DEVICE_SUFFIXES
+def _source(extension: Extension, original: Path) -> HipSource:
+    """One source as it is compiled: after hipify, with the flags of its kind and the headers that it wants."""
+    has_kernels = original.suffix in DEVICE_SUFFIXES
     text = hipify(original.read_text())
-    source = extension.folder / f"{original.stem}.{original.suffix[1:]}.hip"
-    write_once(source, (f"#include <{RUNTIME}>\n" if device else "") + directive(1, _shown(extension, original)) + text)
+    path = extension.folder / f"{original.stem}.{original.suffix[1:]}.hip"
+    runtime = f"#include <{RUNTIME}>\n" if has_kernels else ""
+    write_once(path, runtime + directive(1, _shown(extension, original)) + text)
 
-    flags = [f"-I{path}" for path in extension.include_paths]
+    flags = [*torch_headers.DEFINES, f"-DTORCH_EXTENSION_NAME={extension.name}"]
+    flags += [f"-I{folder}" for folder in extension.include_paths]
     if _QUOTED.search(text):
         flags += ["-iquote", str(original.parent)]
-    flags += _compile_flags(extension.device_flags if device else extension.cflags)
+    flags += _compile_flags(extension.device_flags if has_kernels else extension.cflags)
     if not any(flag.startswith("-std=") for flag in flags):
         flags.append("-std=c++20")
     everything = _with_headers(text, [original.parent, *map(Path, extension.include_paths)], set())
-    absent = _absent_headers(extension, everything)
-    last = ["-idirafter", str(absent)] if absent else []
-    uses_torch = _USES_TORCH.search(everything)
-    if uses_torch:
-        torch_headers.need_libstdcxx(toolchain, f"{extension.name}: {_shown(extension, original)}")
-        # A macro that is set before torch's headers may be meant for them: then they are parsed with it.
-        parsed = not _SETS_MACRO.search(everything, 0, uses_torch.start())
-
-        def with_torch(light: bool, side: str, given: list[str]) -> list[str]:
-            if side == "host" and not extension.optimised_host:  # takes three times as long, for torch's headers' sake
-                given = [*given, "-O0"]
-            first = torch_headers.precompiled(toolchain, side, extension.arch, given, light, note) if parsed else []
-            operators = torch_headers.operator_flags(everything) if light else []
-            return [*first, *given, *torch_headers.include_flags(light), *operators, *last]
-
-        if parsed:
-            try:
-                return _passes(extension, toolchain, source, device, flags, functools.partial(with_torch, True))
-            except CompileError as error:
-                if not torch_headers.may_lack(str(error), everything):
-                    raise
-        return _passes(extension, toolchain, source, device, flags, functools.partial(with_torch, False))
-    if _USES_PYTHON.search(everything):
-        last = [*torch_headers.python_flags(), *last]
-    return _passes(extension, toolchain, source, device, flags, lambda side, given: [*given, *last])
-
-
-def _passes(
-    extension: Extension,
-    toolchain: Toolchain,
-    source: Path,
-    device: bool,
-    flags: Sequence[str],
-    complete: Callable[[str, list[str]], list[str]],
-) -> Path:
-    """The device pass, if there is one, and the host pass. complete: a side's flags to those that its headers want."""
-    from cdna.hip.container import container
-
-    defines = [*torch_headers.DEFINES, f"TORCH_EXTENSION_NAME={extension.name}"]
-    image = b""
-    if device:
-        assembly = toolchain.device_asm(source, extension.arch, defines=defines, extra=complete("device", [*flags]))
-        image = container({extension.arch: assembly})
-    # The host's code has one way of optimisation, and so one set of precompiled headers.
-    extra = complete("host", [flag for flag in flags if not _OPTIMISES.fullmatch(flag)])
-    return toolchain.host_object(source, image, extension.arch, defines=defines, extra=extra)
+    if absent := _absent_headers(extension, everything):
+        flags += ["-idirafter", str(absent)]
+    uses_torch = torch_headers.is_included_in(everything)
+    if not uses_torch and _USES_PYTHON.search(everything):
+        flags += torch_headers.python_flags()
+    # The host's code has one way of optimisation, and so one set of precompiled headers. With torch's headers it is
+    # none: it takes three times as long.
+    host_flags = [flag for flag in flags if not _OPTIMISES.fullmatch(flag)]
+    if uses_torch and not extension.optimised_host:
+        host_flags.append("-O0")
+    source = HipSource(
+        path,
+        extension.arch,
+        tuple(flags),
+        host_flags=tuple(host_flags),
+        has_kernels=has_kernels,
+        folder=str(extension.folder),
+    )
+    if not uses_torch:
+        return source
+    torch_headers.need_libstdcxx(find().compiler, f"{extension.name}: {_shown(extension, original)}")
+    return torch_headers.with_torch(source, everything)
 
 
 def _with_headers(text: str, folders: Sequence[Path], seen: set[Path]) -> str:
@@ -323,22 +312,6 @@ def _check_targets(extension: Extension) -> None:
             f"Error building extension '{extension.name}': {told} names {', '.join(targets)}, "
             f"and the emulated GPU is {extension.arch}: its code could not be launched"
         )
-
-
-def _link(extension: Extension, toolchain: Toolchain, objects: Sequence[Path]) -> Path:
-    from cdna.hip.library import libraries_called_by, runtime_library
-
-    runtime = runtime_library().parent
-    given = [flag for flag in extension.ldflags if flag not in _PART_OF_TORCH]
-    given += libraries_called_by(objects, given)
-    # In one word each, so that half a gigabyte of torch is not read to name the result.
-    of_torch = [f"-Wl,-L{torch_headers.TORCH / 'lib'},-lc10,-ltorch_cpu,-ltorch,-ltorch_python"]
-    try:
-        return toolchain.link_shared(
-            objects, [*given, f"-L{runtime}", "-lamdhip64", f"-Wl,-rpath,{runtime}", *of_torch]
-        )
-    except ToolchainError as error:
-        raise BuildError(f"Error building extension '{extension.name}': {error}") from None
 
 
 def _import(name: str, library: Path, is_python_module: bool) -> Any:

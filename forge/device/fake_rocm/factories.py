@@ -93,7 +93,7 @@ def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict
             made = original(*args, **kwargs)
     fresh = _marks_fresh and tag not in (None, CPU) and "empty" in original.__name__
     if fresh and tags.real_device(made).type == "cpu":
-        from cdna.checks import mark_unwritten
+        from cdna.launch_checks import mark_unwritten
 
         storage = made.untyped_storage()
         mark_unwritten(storage.data_ptr(), storage.nbytes())

@@ -10,14 +10,19 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from forge.device import hook
 from forge.device.fake_rocm import operators, tags
 
+if TYPE_CHECKING:
+    from cdna.hip.compile.toolchain import DeviceCode
+
 _library: ctypes.CDLL | None = None
+# Called with the kernels of every source of an extension that is built.
+device_code_listeners: list[Callable[[DeviceCode], None]] = []
 _factories: Any = None  # keeps what is registered with torch's dispatcher
 
 
@@ -54,9 +59,9 @@ def load(arch: str) -> None:
     global _library
     if _library is not None:
         return
-    from cdna.engine import engine
-    from cdna.hip.library import runtime_library
+    from cdna.hip.host_libraries import runtime_library
     from cdna.hip.run import compiler_of_the_program
+    from cdna.library import engine
 
     engine()  # logs what the runtime launches, for case_report
     os.environ["CDNA_ARCH"] = arch

@@ -12,7 +12,7 @@ import torch
 import triton
 
 import cdna
-from cdna.triton_driver import Launcher
+from cdna.triton.launcher import Launcher
 from forge.device.fake_rocm import graphs, tags
 
 # A launcher is called with the grid, the queue, the kernel, two kinds of metadata and two hooks before the

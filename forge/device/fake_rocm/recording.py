@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from cdna.asm import parse, source_line
-from cdna.hip.names import demangled, template_arguments
-from cdna.hip.toolchain import Toolchain
+from cdna.hip.compile.toolchain import DeviceCode
+from cdna.hip.kernel_names import demangled, template_arguments
 from cdna.resources import Resources, read_resources
 from forge.device.fake_rocm import hip, tags
 
@@ -52,16 +50,7 @@ class Recording:
         self.kernels: dict[str, CompiledKernel] = {}  # by mangled name
         hip.load(arch)
         assert hip._library is not None
-        compile_file = Toolchain.device_asm_file
-
-        def noted(toolchain: Toolchain, source: Path, *args: Any, **kwargs: Any) -> Path:
-            started, wall = time.monotonic(), time.time()
-            path = compile_file(toolchain, source, *args, **kwargs)
-            fresh = path.stat().st_mtime >= wall - 1
-            self.note(path.read_text(), time.monotonic() - started if fresh else None)
-            return path
-
-        Toolchain.device_asm_file = noted  # type: ignore[method-assign, assignment]
+        hip.device_code_listeners.append(self.note)
 
         def record(kernel: bytes, groups: Any, threads: Any, dynamic_lds_bytes: int) -> None:
             launched(Launch(kernel.decode(), threads[0] * threads[1] * threads[2], dynamic_lds_bytes))
@@ -69,14 +58,15 @@ class Recording:
         self._callback = _CALLBACK(record)  # ctypes keeps no reference
         hip._library.cdna_record_launches(self._callback)
 
-    def note(self, assembly: str, compile_s: float | None) -> None:
+    def note(self, code: DeviceCode) -> None:
+        assembly = code.assembly.read_text()
         asm = parse(assembly)
         for resources in read_resources(assembly):
             name = resources.kernel
             first = asm.labels.get(name)
             place = source_line(asm, asm.statements[first]) if first is not None else ""
             function, arguments = template_arguments(demangled(name))
-            self.kernels[name] = CompiledKernel(name, function, arguments, place, resources, compile_s)
+            self.kernels[name] = CompiledKernel(name, function, arguments, place, resources, code.compile_s)
 
 
 def unwritten(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:

@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 
-# What the matrix cores multiply: gfx942 has the fnuz formats, gfx950 the OCP ones.
+from forge.device.cards import CARDS
+
+# What the matrix cores multiply, by a card's fp8_format.
 FP8 = {
-    "gfx942": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
-    "gfx950": (torch.float8_e4m3fn, torch.float8_e5m2),
+    "fnuz": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
+    "ocp": (torch.float8_e4m3fn, torch.float8_e5m2),
 }
 
 
@@ -28,9 +30,10 @@ def scaled_mm(
 
     Scales fp32: one a tensor ([], [1], [1, 1]), or one a row of mat1 ([M, 1]) and a column of mat2 ([1, N]).
     """
+    taken = FP8[CARDS[arch].fp8_format]
     for matrix in (mat1, mat2):
-        if matrix.dtype not in FP8[arch]:
-            names = " or ".join(str(dtype) for dtype in FP8[arch])
+        if matrix.dtype not in taken:
+            names = " or ".join(str(dtype) for dtype in taken)
             raise RuntimeError(f"torch._scaled_mm on {arch} multiplies {names}, not {matrix.dtype}")
     m, k = mat1.shape
     k2, n = mat2.shape

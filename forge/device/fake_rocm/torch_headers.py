@@ -2,6 +2,7 @@
 
 A folder that comes before torch's own holds what differs: the headers of c10/hip and ATen/hip, which only a ROCm build
 has (all of them are include/forge_torch_hip.h here), and copies of two of torch's in which a tensor claims its GPU.
+include/thrust has what torch's headers want of rocThrust.
 Parsing torch's headers takes ten seconds a pass, so that is done once, and kept (precompiled headers, 100 MB each).
 Half of what they hold no kernel needs: the C++ frontend (torch::nn and its like) and functions of thousands of
 operators. The light ones leave that out, but for the operators that a source mentions, and are tried first.
@@ -13,32 +14,33 @@ import functools
 import hashlib
 import re
 import sysconfig
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from cdna.build import cache_dir
-from cdna.errors import CompileError, ToolchainError
-from cdna.hip.beginnings import is_harmless, options
-from cdna.hip.compilers import INCLUDE_FOR_TORCH
-from cdna.hip.toolchain import Toolchain
-from forge.device.fake_rocm.locks import locked, write_once
+from cdna.errors import ToolchainError
+from cdna.hip.compile.compilers import Compiler
+from cdna.hip.compile.source import HipSource, ParsedHeader
+from forge.device.fake_rocm.locks import write_once
 from forge.device.fake_rocm.tags import TAG
 
 INCLUDE = Path(__file__).with_name("include")
 TORCH = Path(torch.__file__).parent
-# As torch.utils.cpp_extension has them for ROCm, and pybind11's name for the C++ library.
+# As torch.utils.cpp_extension has them for ROCm.
 DEFINES = (
-    "__HIP_PLATFORM_AMD__=1",
-    "USE_ROCM=1",
-    "HIPBLAS_V2",
-    "CUDA_HAS_FP16=1",
-    "__HIP_NO_HALF_OPERATORS__=1",
-    "__HIP_NO_HALF_CONVERSIONS__=1",
-    "HIP_ENABLE_WARP_SYNC_BUILTINS=1",
-    "TORCH_API_INCLUDE_EXTENSION_H",
+    "-D__HIP_PLATFORM_AMD__=1",
+    "-DUSE_ROCM=1",
+    "-DHIPBLAS_V2",
+    "-DCUDA_HAS_FP16=1",
+    "-D__HIP_NO_HALF_OPERATORS__=1",
+    "-D__HIP_NO_HALF_CONVERSIONS__=1",
+    "-DHIP_ENABLE_WARP_SYNC_BUILTINS=1",
+    "-DTORCH_API_INCLUDE_EXTENSION_H",
 )
+_USES_TORCH = re.compile(r'^\s*#\s*include\s*[<"](torch/|ATen/|c10/|pybind11/|forge_torch_hip)', re.MULTILINE)
+_SETS_MACRO = re.compile(r"^\s*#\s*(define|undef|pragma push_macro)\b", re.MULTILINE)
 
 # XX is CUDA in the folder cuda, HIP in the folder hip.
 C10 = "XXStream XXGuard XXException XXFunctions XXMiscFunctions XXCachingAllocator XXEvent impl/XXGuardImpl"
@@ -125,7 +127,7 @@ def _written(files: dict[str, str]) -> Path:
 def include_flags(light: bool) -> list[str]:
     """Compiler flags that give torch's headers, or the light ones, and Python's."""
     torch_include = TORCH / "include"
-    folders = [overlay(), INCLUDE, INCLUDE_FOR_TORCH, torch_include, torch_include / "torch/csrc/api/include"]
+    folders = [overlay(), INCLUDE, torch_include, torch_include / "torch/csrc/api/include"]
     if light:
         folders.insert(0, light_overlay())
     flags = [flag for folder in folders for flag in ("-isystem", str(folder))] + python_flags()
@@ -166,40 +168,38 @@ def python_flags() -> list[str]:
     return ["-isystem", python]
 
 
-def need_libstdcxx(toolchain: Toolchain, what: str) -> None:
+def need_libstdcxx(compiler: Compiler, what: str) -> None:
     """torch's wheels are built with libstdc++: a std::string of another C++ library would not be theirs."""
-    if toolchain.compiler.cxx_library != "libstdc++":
+    if compiler.cxx_library != "libstdc++":
         raise ToolchainError(
             f"{what} includes torch's headers, which need libstdc++ as torch's own wheel does, and "
-            f"{toolchain.compiler.label} has only libc++: "
+            f"{compiler.label} has only libc++: "
             "install g++ (Debian, Ubuntu: apt-get install g++), or keep torch out of the source"
         )
 
 
-# Beside what is harmless anyway: -O3 is the default of device code; macros and folders are meant for the user's own.
-_HARMLESS = ("-O3", "-I", "-D", "-isystem", "-iquote", "-include")
+def with_torch(source: HipSource, text: str) -> HipSource:
+    """A source that includes torch's headers, with what gives them: the light ones, and all of them where it does not
+    compile with these. text: the source, with the user's headers in it."""
+
+    def given(light: bool) -> HipSource:
+        flags = include_flags(light)
+        header = ParsedHeader(overlay() / "forge_precompiled.h", (*DEFINES, *flags))
+        flags += operator_flags(text) if light else []
+        host = source.flags if source.host_flags is None else source.host_flags
+        return replace(source, flags=(*source.flags, *flags), host_flags=(*host, *flags), header=header)
+
+    # A macro that is set before torch's headers may be meant for them: then they are parsed with it.
+    if _SETS_MACRO.search(text, 0, _first_torch_header(text)):
+        return replace(given(light=False), header=None)
+    return replace(given(light=True), instead=lambda error: given(light=False) if may_lack(str(error), text) else None)
 
 
-def relevant(flags: Sequence[str]) -> list[str]:
-    """Those of a user's compiler flags with which a header has to be precompiled anew."""
-    kept = [option for option in options(flags) if not (is_harmless(option) or option[0] in _HARMLESS)]
-    return [word for option in kept for word in option]
+def is_included_in(text: str) -> bool:
+    """Whether a source, with the user's headers in it, includes torch's."""
+    return _first_torch_header(text) >= 0
 
 
-def precompiled(
-    toolchain: Toolchain, side: str, arch: str, flags: Sequence[str], light: bool, note: Callable[[str], None]
-) -> list[str]:
-    """Flags that give torch's headers at once; none where they cannot be precompiled with the user's flags."""
-    header = overlay() / "forge_precompiled.h"
-    kept = relevant(flags)
-    lasting = Toolchain(toolchain.compiler, str(overlay()))  # the same for every extension
-    arguments = {"defines": DEFINES, "extra": [*include_flags(light), *kept]}
-    with locked(f"precompiled {side} {arch} {kept} {header} {light}") as first:
-        if first:
-            all_of = "" if light else "all of "
-            note(f"parsing {all_of}torch's headers for the {side} (once per machine and set of compiler flags) ...")
-        try:
-            path = lasting.precompiled_header(header, side, arch, **arguments)  # type: ignore[arg-type]
-        except CompileError:
-            return []
-    return ["-Xclang", "-include-pch", "-Xclang", str(path)]
+def _first_torch_header(text: str) -> int:
+    found = _USES_TORCH.search(text)
+    return found.start() if found else -1

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import cdna
-from cdna import counters
+from cdna import compiler_notes, counters
 from cdna.counters import Counters
-from cdna.engine import LaunchRecord
 from cdna.model import ModelledTime, modelled_case_us
+from cdna.records import LaunchRecord
 
 HOTTEST = 5  # instructions of a kernel that a report names
 
@@ -25,7 +25,7 @@ def report() -> dict[str, Any]:
     records = cdna.stats()
     counters.clear_caches()
     for record in records:
-        known = kernels.setdefault(record.kernel, {"launches": 0, "wave_instructions": 0, "by_class": {}})
+        known = kernels.setdefault(record.kernel, {"launches": 0, "wave_instructions": 0, "by_unit": {}})
         known["launches"] += 1
         known |= {
             "grid": record.grid,
@@ -33,17 +33,23 @@ def report() -> dict[str, Any]:
             "lds_bytes": record.lds_bytes,
         }  # of the last one
         known["wave_instructions"] += record.wave_instructions
-        for name, count in record.by_class.items():
-            known["by_class"][name] = known["by_class"].get(name, 0) + count
+        for name, count in record.by_unit.items():
+            known["by_unit"][name] = known["by_unit"].get(name, 0) + count
     for name, known in kernels.items():
         if counted := [r.counters for r in records if r.kernel == name and r.counters is not None]:
             known["work"] = kernel_work(counted)
     parts = {
         "kernels": kernels,
         "modelled": modelled(records),
-        "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()],
+        "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()] + compiler_findings(),
     }
     return {name: part for name, part in parts.items() if part}
+
+
+def compiler_findings() -> list[dict[str, Any]]:
+    """What is known of the compilers that made the kernels."""
+    notes = compiler_notes.take()
+    return [{"text": str(n), "kind": "compiler", "kernel": n.subject, "arch": n.arch} for n in notes]
 
 
 def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:

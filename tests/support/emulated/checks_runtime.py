@@ -76,16 +76,22 @@ def test_memory() -> None:
     assert "PyTorch CUDA memory summary" in torch.cuda.memory_summary()
 
 
-def test_flags_do_no_harm() -> None:
+def test_flags_are_taken_and_change_no_result() -> None:
+    a, b = torch.randn(8, 8, device="cuda"), torch.randn(8, 8, device="cuda")
+    product = a @ b
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True
     torch.backends.cudnn.benchmark = torch.backends.cudnn.deterministic = True
     torch.backends.cuda.enable_flash_sdp(True)
+    assert torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.benchmark
+    assert torch.backends.cuda.flash_sdp_enabled() and torch.equal(a @ b, product)
     torch.set_float32_matmul_precision("highest")
+    assert torch.get_float32_matmul_precision() == "highest" and not torch.backends.cuda.matmul.allow_tf32
     torch.cuda.nvtx.range_push("a")
     torch.cuda.nvtx.range_pop()
     torch.cuda.profiler.start()
     torch.cuda.ipc_collect()
+    assert torch.equal(a @ b, product)
 
 
 def test_compile_runs_eagerly(capfd: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def test_launch_and_report() -> None:
     assert x.is_cuda and torch.equal(double(x), x * 2) and torch.equal(double(x[1:]), x[1:] * 2)
     report = device.case_report()["kernels"]["_double_kernel"]
     assert report["launches"] == 2 and report["grid"] == (4, 1, 1)
-    assert report["wave_instructions"] == sum(report["by_class"].values()) > 0
+    assert report["wave_instructions"] == sum(report["by_unit"].values()) > 0
     assert device.case_report() == {}
 
 

@@ -1,0 +1,181 @@
+"""`python -m cdna dump` and `python -m cdna launch`: what a code object holds, and one launch of a kernel of it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any, TextIO
+
+from .. import checks
+from ..counters import counting
+from ..errors import LaunchError
+from ..model import modelled_time_us
+from ..records import findings, take_records
+from .elf import CodeObject, read
+from .module import load
+from .statements import instructions_of
+
+_TENSOR = re.compile(r"(\w+)\[(\d+(?:x\d+)*)\](?:=(\S+))?")
+_NUMBER = re.compile(r"(i8|i16|i32|i64|f32|f64|u32|u64)=(\S+)")
+_DTYPES = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "i8": "int8",
+    "u8": "uint8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+}
+ARGUMENTS = (
+    "an argument of the kernel, in order: f16[64x128]=randn (or zeros, ones, nan, arange, empty), FILE.npy, i32=5, "
+    "f32=0.5, null, pad=8 (so many zero bytes); may be repeated"
+)
+
+
+def add_commands(commands: Any) -> None:
+    """The two subcommands' options."""
+    dump = commands.add_parser("dump", help="disassemble a code object", description="Disassemble a code object.")
+    launch = commands.add_parser(
+        "launch", help="launch a kernel of a code object", description="Launch a kernel of a code object."
+    )
+    for command in (dump, launch):
+        command.add_argument("file", type=Path, help=".co, .hsaco or bundle")
+        command.add_argument("--arch", help="which of a bundle's")
+    launch.add_argument("--kernel", metavar="NAME", help="which, where there are several")
+    launch.add_argument("--grid", required=True, type=_counts, metavar="X[,Y[,Z]]", help="workgroups")
+    launch.add_argument("--block", required=True, type=_counts, metavar="X[,Y[,Z]]", help="work-items of a workgroup")
+    launch.add_argument("--lds", type=int, default=0, metavar="BYTES", help="dynamic LDS")
+    launch.add_argument("--arg", action="append", default=[], metavar="ARG", help=ARGUMENTS)
+    launch.add_argument("--checks", default="none", metavar="NAMES", help="all, none, or names of checks")
+    launch.add_argument("--seed", type=int, default=0, metavar="N", help="of randn (default: 0)")
+    launch.add_argument("--save", type=Path, metavar="DIR", help="write each tensor there afterwards, as argN.npy")
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+def dump(file: Path, arch: str | None, out: TextIO) -> int:
+    """Prints kernels, their arguments and all instructions, with source lines where the file has them."""
+    code = read(_content(file), arch)
+    print(f"{file}: {code.arch}, code object v{code.version}, {len(code.code)} bytes of code", file=out)
+    for name, entry in sorted(code.metadata.items()):
+        print(f"\nkernel {name}: {entry.get('.vgpr_count')} VGPRs, {entry.get('.sgpr_count')} SGPRs", file=out)
+        for argument in entry.get(".args", []):
+            label = argument.get(".name", argument[".value_kind"])
+            print(f"  {argument['.offset']:4}  {argument['.size']:3} bytes  {label}", file=out)
+    _print_code(code, out)
+    return 0
+
+
+def _print_code(code: CodeObject, out: TextIO) -> None:
+    labels = {symbol.address: symbol.name for symbol in code.symbols if symbol.is_function}
+    decoded = instructions_of(code)
+    for address, instruction in decoded:
+        if instruction.target is not None:
+            labels.setdefault(address + instruction.target, f"L_{address + instruction.target:x}")
+    line: tuple[str, int] | None = None
+    print(file=out)
+    for address, instruction in decoded:
+        if address in labels:
+            print(f"{labels[address]}:", file=out)
+        if address in code.lines and code.lines[address] != line:
+            line = code.lines[address]
+            print(f"  ; {line[0]}:{line[1]}", file=out)
+        text = str(instruction)
+        if instruction.target is not None:
+            text = f"{text.rpartition(' ')[0]} {labels[address + instruction.target]}"
+        print(f"  {address:8x}  {text}", file=out)
+
+
+def launch(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Launches the kernel and prints what it executed, its modelled time, findings, and what became of the tensors."""
+    kernel = load(arguments.file, arguments.arch).kernel(arguments.kernel)
+    values = [_value(text, arguments.seed + number) for number, text in enumerate(arguments.arg)]
+    take_records()
+    with counting(), checks.use(arguments.checks, raises=False):
+        kernel(arguments.grid, arguments.block, *values, lds_bytes=arguments.lds)
+    record = take_records()[-1]
+    time = modelled_time_us(record)
+    print(f"{kernel.name}: {record.wave_instructions:,} wave instructions", file=out)
+    print("  " + ", ".join(f"{name} {count:,}" for name, count in record.by_unit.items()), file=out)
+    print(f"  modelled {time.us:.1f} us, bound by {time.bound} (a model's, not measured)", file=out)
+    for number, value in enumerate(values):
+        if hasattr(value, "data_ptr"):
+            print(f"  argument {number}: {_summary(value)}", file=out)
+            if arguments.save is not None:
+                _save(value, arguments.save, number)
+    found = findings()
+    for finding in found:
+        print(f"finding: {finding}", file=out)
+    return 1 if found else 0
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise LaunchError(f"{file}: {error.strerror}") from None
+
+
+def _value(text: str, seed: int) -> Any:
+    """One argument from its text; LaunchError says what is understood."""
+    import torch
+
+    if text == "null":
+        return None
+    if text.startswith("pad=") and text[4:].isdigit():
+        return bytes(int(text[4:]))
+    if text.endswith(".npy"):
+        return _from_file(Path(text))
+    if number := _NUMBER.fullmatch(text):
+        try:
+            return float(number[2]) if number[1][0] == "f" else int(number[2], 0)
+        except ValueError:
+            raise LaunchError(f"argument {text!r}: {number[2]!r} is no number") from None
+    tensor = _TENSOR.fullmatch(text)
+    if tensor is None or tensor[1] not in _DTYPES:
+        raise LaunchError(f"argument {text!r} is not understood: {ARGUMENTS}")
+    dtype, shape = getattr(torch, _DTYPES[tensor[1]]), [int(size) for size in tensor[2].split("x")]
+    fill = tensor[3] or "zeros"
+    if fill == "randn":
+        return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    if fill == "arange":
+        return torch.arange(torch.Size(shape).numel()).reshape(shape).to(dtype)
+    if fill == "nan":
+        return torch.full(shape, float("nan")).to(dtype)
+    if fill in ("zeros", "ones", "empty"):
+        return getattr(torch, fill)(shape, dtype=dtype)
+    raise LaunchError(
+        f"argument {text!r}: a tensor is filled with randn, zeros, ones, nan, arange or empty, not {fill!r}"
+    )
+
+
+def _from_file(path: Path) -> Any:
+    import numpy as np
+    import torch
+
+    try:
+        return torch.from_numpy(np.load(path))
+    except (OSError, ValueError, TypeError) as error:
+        raise LaunchError(f"{path}: {error}") from None
+
+
+def _save(tensor: Any, folder: Path, number: int) -> None:
+    import numpy as np
+
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+    np.save(folder / f"arg{number}.npy", plain.numpy())
+
+
+def _summary(tensor: Any) -> str:
+    name, shape = str(tensor.dtype).rpartition(".")[2], "x".join(map(str, tensor.shape))
+    wide = tensor.double()
+    n_nan = int(wide.isnan().sum())
+    told = wide[~wide.isnan()]
+    spread = f"from {told.min().item():.6g} to {told.max().item():.6g}" if told.numel() else "no number"
+    return f"{name}[{shape}], {spread}" + (f", {n_nan} NaN" if n_nan else "")

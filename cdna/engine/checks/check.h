@@ -1,0 +1,237 @@
+// Checks of what hardware hides: a second way to run waves that looks at every instruction before it executes.
+//
+// check_table.cpp says what each instruction touches; check_wave.cpp runs waves and keeps the wait counters;
+// check_global.cpp, check_unwritten.cpp, check_lds.cpp and check_lds_quick.cpp look at memory accesses; check_stall.cpp
+// tells a deadlock from a long wait; check_values.cpp follows what nothing has written; check_report.cpp holds memory
+// ranges and findings.
+#pragma once
+#include "isa/facts.h"
+#include "isa/program.h"
+#include <pthread.h>
+#include <stdio.h>
+
+#define KIND(identifier, name, in_all) CHECK_##identifier,
+enum CheckKind : u32 {
+#include "checks/kinds.h"
+  CHECK_KINDS
+};
+#undef KIND
+
+// --- what an instruction touches -------------------------------------------------------------------
+
+enum AccessKind : u8 {
+  PLAIN,
+  WAITCNT,
+  BARRIER,
+  VM_LOAD,
+  VM_STORE,
+  VM_ATOMIC,
+  CACHE_RELEASE,
+  CACHE_ACQUIRE,
+  LDS_READ,
+  LDS_WRITE,
+  LDS_ATOMIC,
+  LDS_LANES,
+  SMEM_LOAD,
+  SMEM_STORE,
+  SMEM_OTHER
+};
+enum TouchFlag : u8 {
+  WRITES = 1,
+  SCALAR = 2,
+  ADDRESS = 4,
+  SOURCE = 8
+};  // SOURCE: what is undefined there is handed on
+struct Touch {
+  u16 reg;
+  u8 count, flags;
+};
+
+struct Access {
+  u8 kind, space;
+  u8 bytes;          // of one lane's element, or of a scalar load; BY_FORMAT until an execution says it
+  u8 n;              // touches
+  bool to_lds;       // a load that goes straight to LDS
+  bool two;          // a second LDS element at offset1
+  bool returns;      // registers
+  bool ordered;      // sc0 or sc1: an atomic or volatile access
+  bool swaps_dword;  // a 32-bit compare-and-swap
+  bool upper;        // stores the upper half of its register
+  bool all_lanes;    // writes its vector registers whatever exec says
+  bool accumulates;  // reads its destination too
+  bool reads_scc, writes_scc;
+  bool typed;     // by a buffer's format: memory holds other bytes than registers
+  u8 flow, bits;  // FlowKind, BitsFlag
+  u16 stride;     // what the offsets of ds_read2 and its kin count, in bytes
+  Touch touch[8];
+};
+
+Access* check_table(const Program& p);
+
+// --- findings --------------------------------------------------------------------------------------
+
+struct Finding {  // in the order of checks.py's FindingRecord
+  u32 kind, pc, group[3], wave;
+  i32 lane;      // -1: none in particular
+  u32 other_pc;  // the other instruction of a race, ~0: none
+  u64 address, count;
+  char tensor[64];
+  char message[400];
+};
+
+struct Range {
+  u64 base, end;
+  u64 pointer;    // what the kernel got as argument; 0 if it got none
+  char name[64];  // "`x` (fp32[1000])"
+  bool internal;  // kernel arguments, constants: not the user's
+  bool freed;
+  volatile u32 written;  // the kernel writes there: set by its first store
+  u64* writes;           // per dword: who wrote, who read last; see check_global.cpp
+  u64* reads;
+  u32* write_pc;
+};
+
+struct Checks {
+  u32 kinds;      // bit mask
+  u32 raise;      // stop at the first finding
+  u32 open;       // the kernel may follow pointers that no argument names: unknown addresses are no finding
+  Range* ranges;  // sorted by base while a launch runs
+  u32 n_ranges, max_ranges;
+  Finding* findings;
+  u32 n_findings;
+  pthread_mutex_t lock;
+  // of the running launch
+  Program* program;
+  Access* table;
+  u16* hint;          // per instruction: the range of its last access
+  bool part_atomics;  // the program may make 16-bit atomics of 32-bit ones
+  u32 n_groups;
+  u32* released;  // per workgroup: when it last released, acquired; in counts of `clock`
+  u32* acquired;
+  u32 clock;  // synchronising accesses so far
+  u64 shadow_bytes;
+  volatile u64 progress;  // stores, atomics that changed something, waves that ended
+  volatile u64 stuck_at;  // progress + 1 at which threads found all their waves spinning
+  volatile u32 n_stuck, n_threads;
+  pthread_t stuck[64];
+  volatile u64 rests_at;      // progress + 1 at which all its threads had been stuck for a while
+  volatile u64 suspected_at;  // progress + 1 at which no launch seemed able to go on
+  Checks* next_live;          // the list of launches under way
+  bool has(CheckKind k) const { return kinds >> k & 1; }
+};
+constexpr u32 MAX_FINDINGS = 64;
+constexpr u32 PATIENCE_TURNS = 256;  // of a wave, without a change in memory, before it is suspected
+
+// --- state of a checked wave and workgroup -----------------------------------------------------------
+
+struct Outstanding {
+  u32 seq, pc;
+  Touch touch;  // destination; count 0: none
+  u8 kind;
+};
+constexpr u32 MAX_OUTSTANDING = 64;
+constexpr u32 VGPR_WORDS = 9;  // 512 registers, and one word to read past the end
+
+struct Counter {     // vmcnt or lgkmcnt
+  u32 issued, done;  // operations; those numbered up to `done` have been waited for
+  u32 n;
+  Outstanding ops[MAX_OUTSTANDING];
+};
+
+struct Origin {
+  u32 what, pc;
+};  // what has not been written, and the instruction that read it first
+struct Undefined {        // a register or a word of scratch, lane by lane; a scalar register, bit by bit
+  u64 defined, computed;  // computed: undefined, and the result of arithmetic
+  Origin origin;          // what: 0 if nothing has come there from elsewhere
+};
+struct Values {  // of check_values.cpp; registers that known_v and known_s do not have
+  Undefined v[512], s[128];
+  Undefined* scratch;  // per dword
+  u32 n_scratch;
+  Origin scc;  // what: 0 if it is defined
+};
+
+struct WaveCheck {
+  u32 pc;  // of the instruction under check
+  Counter vm, lgkm;
+  u32 smem;  // scalar operations among lgkm's outstanding ones, or flat ones: they return in any order
+  u64 pending_v[VGPR_WORDS], pending_s[3];
+  bool pending;
+  u64 known_v[VGPR_WORDS], known_s[3];  // registers that are defined in all lanes
+  u32 vm_at_barrier, lgkm_at_barrier;   // `done` at the last barrier
+  u64 memory_sum;                       // of what an atomic is about to change
+  u64 lanes;                            // that an atomic acts on
+  // check_stall.cpp
+  u64 stalled_at;  // progress when the wave last got its turn
+  u32 idle_turns, snapshot_pc, polled_pc;
+  u64 snapshot_hash;
+  u64 polled;
+  bool spins;
+  u32 barriers;  // passed
+  Values values;
+};
+
+struct LdsCell;
+struct GroupCheck {
+  Checks* checks;
+  WaveCheck* waves;
+  u32 epoch;        // barriers passed; never starts over while the memory is reused
+  u32 first_epoch;  // of this workgroup
+  LdsCell *granules, *dwords;
+  u8* written;  // per dword: bytes written by this workgroup
+  u32 lds_bytes;
+  bool unarrived;          // a wave has passed a barrier before its writes to LDS had arrived
+  struct LdsQuick* quick;  // see check_lds.h
+  u64 moved_at;            // progress when the last barrier let waves go
+  bool apart;              // two waves have waited at different barriers at once, the first such two:
+  u32 apart_wave[2], apart_pc[2];
+};
+
+// --- between the parts -----------------------------------------------------------------------------
+
+// Notes a finding; false if the wave has to stop.
+bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, u32 other_pc, const char* format, ...);
+// "8 bytes past the end of `x` (fp32[1000])", of the nearest range.
+const Range* describe(const Checks& c, u64 address, char* text, u32 size);
+
+bool check_global(Wave& w, const Inst& in, const Access& x);
+bool check_scalar(Wave& w, const Inst& in, const Access& x);
+bool check_unwritten(Wave& w, int lane, u64 address, u32 bytes);  // check_unwritten.cpp
+bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x);
+bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes);
+void define_lanes(WaveCheck& c, const Touch& t, u64 lanes);
+void forget_values(WaveCheck& c, u32 n_vgpr);
+bool check_lds(Wave& w, const Inst& in, const Access& x);
+bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes);
+void check_lds_start(Workgroup& g, Checks* checks);
+void check_lds_free(GroupCheck& c);
+void check_lds_barrier(Workgroup& g);
+void check_start_waves(Workgroup& g, const KernelInfo& k);
+static inline void progress(Checks& c) { __atomic_fetch_add(&c.progress, 1, __ATOMIC_RELAXED); }
+// What lanes of a store write over: whether that changes anything. data: the store's first data register.
+static inline bool changes(const Access& x, const u32* data, int lane, u32 dword, const u8* at) {
+  u32 bytes = x.bytes < 4 ? x.bytes : 4, old = 0, value = data[dword * WAVE + lane];
+  memcpy(&old, at, bytes);
+  if (x.typed) return true;
+  if (x.upper) value >>= 16;
+  return bytes == 4 ? old != value : old != (value & ((1u << 8 * bytes) - 1));
+}
+static inline WaveCheck& check_of(Wave& w) { return w.wg->check->waves[w.id]; }
+
+// --- hooks of launch.cpp -----------------------------------------------------------------------------
+
+void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u32 n_threads, const void* packet);
+void checks_end(Checks* c);
+void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k);
+void check_free_group(Workgroup& g);
+void check_barrier(Workgroup& g);
+Wave* check_group_ended(Workgroup& g);  // a wave that a finding stops, or null
+struct Observer;
+u32 run_checked(Wave& w, u32 quantum, Observer* observer);  // instructions executed
+void check_thread_done(Checks* c);                          // a host thread has no workgroups left
+void check_launch_begins(Checks* c);
+void check_launch_ends(Checks* c);
+// After a pass over a thread's workgroups in which none ended: true where the launch cannot end any more.
+bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit);
+void check_fault(Wave& w, u64 address);  // adds the nearest tensor to the message of a host access fault

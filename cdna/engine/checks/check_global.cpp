@@ -1,0 +1,399 @@
+// Global memory: addresses outside every tensor of the launch, and races between workgroups.
+//
+// A race is a plain store that changes a value which another workgroup, or another wave of the same one with no barrier
+// in between, stores or reads too. Accesses with a scope (sc0, sc1) and atomics are synchronisation, not data: they never
+// race, and data written before the writer's next such access may be read after the reader's.
+#include "isa/buffer.h"
+#include "check.h"
+#include <stdlib.h>
+
+// --- which addresses -----------------------------------------------------------------------------------
+
+namespace {
+struct Lanes {
+  u64 at[WAVE];
+  u64 mask;
+  u64 base;  // scalar base address, 0 if there is none
+};
+}  // namespace
+
+static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out) {
+  u64 exec = w.exec();
+  bool load = x.kind == VM_LOAD;
+  out.mask = exec;
+  out.base = 0;
+  if (x.space == BUFFER_SPACE) {
+    const Operand* operands = load ? in.src : in.src + 1;
+    u32 element = x.typed || x.bytes < 4 ? x.bytes : 4;
+    BufferAccess b = buffer_addresses(w, in, operands, element, x.bytes / element);
+    if (w.stop == FAULTED) return false;
+    memcpy(out.at, w.address, sizeof out.at);
+    out.mask = b.whole;  // what the descriptor cuts off reaches no memory
+    const u32* r = &w.s[operands[1].reg];
+    out.base = (r[0] | (u64)r[1] << 32) & 0xffffffffffffull;
+    return true;
+  }
+  const u32* v = w.vreg(in.src[0].reg);
+  const Operand& scalar = load ? in.src[1] : in.src[2];
+  u64 offset = (u64)(i64)in.offset;
+  if (scalar.kind != NONE && x.space == GLOBAL_SPACE) {
+    out.base = scalar64(w, scalar);
+    u64 base = out.base + offset;
+    LANES out.at[i] = base + v[i];
+    return true;
+  }
+  u64 top = 0;
+  LANES {
+    out.at[i] = (v[i] | (u64)v[WAVE + i] << 32) + offset;
+    top |= out.at[i];
+  }
+  if (x.space == FLAT_SPACE && top >> 48)  // LDS or scratch, which have checks of their own
+    for (u64 m = exec; m; m &= m - 1)
+      if (u64 segment = out.at[__builtin_ctzll(m)] >> 32;
+          segment == SHARED_APERTURE >> 32 || segment == PRIVATE_APERTURE >> 32)
+        out.mask &= ~(m & -m);
+  return true;
+}
+
+// --- bounds --------------------------------------------------------------------------------------------
+
+// Whether bytes from..to lie in a range. Compilers make 16-bit atomics of compare-and-swap on the dword around.
+static bool contains(const Checks& c, const Range& r, const Access& x, u64 from, u64 to) {
+  if (c.part_atomics && x.kind != VM_STORE && x.bytes == 4)
+    return from >= (r.base & ~3ull) && to <= ((r.end + 3) & ~3ull);
+  return from >= r.base && to <= r.end;
+}
+
+static bool is_pointer(const Checks& c, u64 address) {
+  for (u32 i = 0; i < c.n_ranges; i++)
+    if (c.ranges[i].pointer == address) return true;
+  return false;
+}
+
+static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range* meant) {
+  const Checks& c = *w.wg->check->checks;
+  const char* verb = x.kind == VM_STORE ? "writes" : x.kind == VM_ATOMIC ? "updates" : "reads";
+  char where[200];
+  const Range* r = meant;
+  if (meant) {
+    bool after = address >= meant->end || address + x.bytes > meant->end;
+    u64 distance = after ? (address >= meant->end ? address - meant->end : 0) : meant->base - address;
+    snprintf(where, sizeof where, "%llu bytes %s of %s", (unsigned long long)distance,
+             after ? "past the end" : "before the start", meant->name);
+  } else {
+    r = describe(c, address, where, sizeof where);
+  }
+  return report(w, CHECK_BOUNDS, lane, address, r, ~0u, "%s %u bytes at 0x%llx, %s", verb, x.bytes,
+                (unsigned long long)address, where);
+}
+
+// The range that bytes from..to lie in; null where there is none. known: they touch one.
+static Range* range_around(Checks& c, const Access& x, u64 from, u64 to, bool& known) {
+  for (u32 i = 0; i < c.n_ranges; i++) {
+    Range& r = c.ranges[i];
+    known |= from < r.end + 3 && to + 3 > r.base;  // contains() may widen it to dwords
+    if (!r.freed && contains(c, r, x, from, to)) return &r;
+  }
+  return nullptr;
+}
+
+// The range that holds a lane's element; null where there is none and the wave may go on, `stop` where not.
+static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool& stop) {
+  Checks& c = *w.wg->check->checks;
+  Range* found = nullptr;
+  const Range* meant = nullptr;
+  for (u32 i = 0; i < c.n_ranges; i++) {
+    Range& r = c.ranges[i];
+    if (!r.freed && contains(c, r, x, address, address + x.bytes)) {
+      found = &r;
+      break;
+    }
+    if (r.freed && address < r.end && address + x.bytes > r.base) found = &r;
+  }
+  // An address made from a tensor's own pointer means that tensor, even where it lands in another.
+  if (base)
+    for (u32 i = 0; i < c.n_ranges; i++)
+      if (c.ranges[i].pointer == base && !c.ranges[i].internal) meant = &c.ranges[i];
+  bool wrong = found && meant && found != meant && !contains(c, *meant, x, address, address + x.bytes);
+  if (found && !found->freed && !wrong) return found;
+  bool known = wrong || (found && found->freed) || (meant && !found);
+  if (!known && c.open) return nullptr;
+  if (found && found->freed)
+    stop = !report(w, CHECK_BOUNDS, lane, address, found, ~0u, "%s %u bytes at 0x%llx, in %s, which has been freed",
+                   x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, found->name);
+  else stop = !outside(w, x, lane, address, meant);
+  return nullptr;
+}
+
+// --- races ---------------------------------------------------------------------------------------------
+
+// A cell for each dword, one for writes and one for reads: bits 3:0 bytes, 4 changed, 5 of several, 9:6 wave, 21:10 epoch,
+// 43:22 workgroup + 1, 63:44 the launch's clock.
+namespace {
+struct Cell {
+  u64 bits;
+  u32 bytes() const { return bits & 15; }
+  bool changed() const { return bits >> 4 & 1; }
+  bool mixed() const { return bits >> 5 & 1; }
+  u32 wave() const { return bits >> 6 & 15; }
+  u32 epoch() const { return bits >> 10 & 0xfff; }
+  u32 group() const { return (bits >> 22 & 0x3fffff) - 1; }
+  u32 clock() const { return bits >> 44; }
+};
+}  // namespace
+constexpr u64 SHADOW_LIMIT = 2ull << 30;  // bytes of memory that the cells of a launch may take
+constexpr u32 MAX_GROUPS = 0x3ffffe, MAX_CLOCK = 0xfffff;
+
+static bool shadow(Checks& c, Range& r) {
+  if (__atomic_load_n(&r.written, __ATOMIC_ACQUIRE)) return r.writes;
+  pthread_mutex_lock(&c.lock);
+  if (!r.written) {
+    u64 dwords = (r.end - (r.base & ~3ull)) / 4 + 2, bytes = dwords * 20;
+    if (c.shadow_bytes + bytes <= SHADOW_LIMIT && c.n_groups <= MAX_GROUPS) {
+      c.shadow_bytes += bytes;
+      r.reads = (u64*)calloc(dwords, 8);
+      r.write_pc = (u32*)calloc(dwords, 4);
+      r.writes = (u64*)calloc(dwords, 8);
+    }
+    __atomic_store_n(&r.written, 1u, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&c.lock);
+  return r.writes;
+}
+
+// Whether nothing orders the access of a cell before this wave's.
+static bool unordered(const Checks& c, const Wave& w, Cell x, u32 bytes) {
+  if (!x.bits || x.mixed() || !(x.bytes() & bytes)) return false;
+  u32 other = x.group(), me = w.wg->linear_id;
+  if (other == me) {
+    if (x.wave() == w.id || x.epoch() != (w.wg->check->epoch & 0xfff)) return false;
+  }
+  return !(c.released[other] > x.clock() && c.acquired[me] > x.clock());
+}
+
+static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, Cell other, const char* mine,
+                 const char* theirs) {
+  const Checks& c = *w.wg->check->checks;
+  u32 group = other.group();
+  bool same = group == w.wg->linear_id;
+  const char* where = other_pc == ~0u ? "" : c.program->where[other_pc];
+  const char* at = other_pc == ~0u ? "" : " at ";
+  if (same)
+    return report(
+        w, CHECK_RACE, lane, address, &r, other_pc,
+        "%s 4 bytes of %s at offset %llu, which wave %u of the same workgroup %s%s%s, with no barrier between the two",
+        mine, r.name, (unsigned long long)(address - r.base), other.wave(), theirs, at, where);
+  return report(w, CHECK_RACE, lane, address, &r, other_pc,
+                "%s 4 bytes of %s at offset %llu, which workgroup %u (wave %u) %s%s%s in the same launch", mine, r.name,
+                (unsigned long long)(address - r.base), group, other.wave(), theirs, at, where);
+}
+
+static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, u64 address, u32 bytes, bool write,
+                       bool changed, u64 now) {
+  Checks& c = *w.wg->check->checks;
+  Cell wrote = {__atomic_load_n(&r.writes[index], __ATOMIC_RELAXED)};
+  u64 mine = now | bytes;
+  u32 pc = check_of(w).pc;
+  bool hit = unordered(c, w, wrote, bytes);
+  bool same_group = hit && wrote.group() == w.wg->linear_id;
+  u32 write_pc = hit ? r.write_pc[index] : ~0u;
+  if (!write) {
+    __atomic_store_n(&r.reads[index], mine, __ATOMIC_RELAXED);
+    // A load before the store in the code, executed by another wave: Triton has every wave load what several need, and
+    // one of them store the result back.
+    if (hit && wrote.changed() && !(same_group && pc < write_pc))
+      return race(w, lane, address, r, write_pc, wrote, "reads", "writes");
+    return true;
+  }
+  bool mixed = wrote.bits && (wrote.group() != w.wg->linear_id || wrote.wave() != w.id);
+  __atomic_store_n(&r.writes[index],
+                   mine | (changed ? 16 : 0) | (mixed ? 32 | wrote.bytes() : 0) | (mixed ? 0 : wrote.bytes()),
+                   __ATOMIC_RELAXED);
+  r.write_pc[index] = pc;
+  if (!changed) return true;
+  if (hit) return race(w, lane, address, r, write_pc, wrote, "writes another value to", "writes");
+  Cell read = {__atomic_load_n(&r.reads[index], __ATOMIC_RELAXED)};
+  if (unordered(c, w, read, bytes) && read.group() != w.wg->linear_id)
+    return race(w, lane, address, r, ~0u, read, "writes", "has read");
+  return true;
+}
+
+static bool check_races(Wave& w, const Access& x, int lane, Range& r, u64 address, const u32* data, u64 now) {
+  u64 base = r.base & ~3ull, first = (address - base) >> 2, last = (address + x.bytes - 1 - base) >> 2;
+  for (u64 k = first; k <= last; k++) {
+    u64 at = base + 4 * k, from = at < address ? address - at : 0,
+        to = at + 4 > address + x.bytes ? address + x.bytes - at : 4;
+    u32 bytes = (u32)((1u << to) - (1u << from));
+    bool whole = x.bytes < 4 || address % 4 == 0;
+    bool changed = data && (!whole || changes(x, data, lane, (u32)(k - first), (const u8*)(at + from)));
+    if (!check_cell(w, x, lane, r, k, at + from, bytes, data, changed, now)) return false;
+  }
+  return true;
+}
+
+// All lanes' elements one behind the other, in dwords that nobody has written, nor read before this wave writes: true,
+// with the access noted. That is what most waves do.
+static bool untouched(Wave& w, const Access& x, const Lanes& l, Range& r, const u32* data, u64 now) {
+  u32 dwords = x.bytes / 4, n = WAVE * dwords;
+  u64 first = l.at[0], apart = x.bytes % 4 | (first & 3) | ~l.mask;
+  LANES apart |= l.at[i] ^ (first + (u64)i * x.bytes);
+  if (apart) return false;
+  u64 at = (first - (r.base & ~3ull)) >> 2, seen = 0, mine = now | 15;
+  u64 *writes = r.writes + at, *reads = r.reads + at;
+  for (u32 i = 0; i < n; i++) seen |= writes[i];
+  if (data)
+    for (u32 i = 0; i < n; i++) seen |= reads[i];
+  if (seen) return false;
+  if (!data) {
+    for (u32 i = 0; i < n; i++) reads[i] = mine;
+    return true;
+  }
+  const u32* there = (const u32*)first;
+  u32* pcs = r.write_pc + at;
+  u32 pc = check_of(w).pc;
+  for (u32 k = 0; k < dwords; k++)
+    for (u32 i = 0; i < WAVE; i++)
+      writes[i * dwords + k] = mine | (data[k * WAVE + i] != there[i * dwords + k] ? 16 : 0);
+  for (u32 i = 0; i < n; i++) pcs[i] = pc;
+  return true;
+}
+
+// --- one instruction -------------------------------------------------------------------------------------
+
+static void synchronise(Checks& c, const Wave& w, const Access& x) {
+  u32 now = __atomic_add_fetch(&c.clock, 1, __ATOMIC_RELAXED), g = w.wg->linear_id;
+  if (x.kind != VM_LOAD) c.released[g] = now;
+  if (x.kind != VM_STORE) c.acquired[g] = now;
+}
+
+static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
+  GroupCheck& g = *w.wg->check;
+  Checks& c = *g.checks;
+  WaveCheck& wave = check_of(w);
+  wave.lanes = 0;
+  if (x.kind == VM_STORE) progress(c);
+  if (!w.exec()) return true;
+  if (x.space == SCRATCH_SPACE) return !x.to_lds || check_lds_dma(w, x, w.s[M0] + (u32)in.offset, 4, w.exec());
+  if (!lane_addresses(w, in, x, l)) return false;
+  if (x.kind == VM_ATOMIC) {
+    wave.lanes = l.mask;
+    memcpy(w.address, l.at, sizeof l.at);
+  }
+  if (l.mask) {
+    wave.polled = l.at[__builtin_ctzll(l.mask)];
+    wave.polled_pc = wave.pc;
+  }
+  if (x.to_lds) {
+    u32 base = w.s[M0] + (u32)in.offset, width = x.bytes < 4 ? 4 : x.bytes;
+    if (base % 4 && c.has(CHECK_ALIGNMENT) &&
+        !report(w, CHECK_ALIGNMENT, -1, base, nullptr, ~0u,
+                "loads straight to LDS byte %u (m0 + offset), which is not a multiple of 4", base))
+      return false;
+    if (!check_lds_dma(w, x, base, width, w.exec())) return false;
+  }
+  bool sync = x.kind == VM_ATOMIC || x.ordered;
+  if (sync) synchronise(c, w, x);
+  bool races = c.has(CHECK_RACE) && !sync && c.clock < MAX_CLOCK;
+  if ((!races && !c.has(CHECK_BOUNDS)) || !l.mask) return true;
+
+  // Mostly all lanes lie in one range, that of the instruction's last execution, or in none: a peer's memory.
+  u64 low = ~0ull, high = 0;
+  if (l.mask == ~0ull) {
+    LANES {
+      low = l.at[i] < low ? l.at[i] : low;
+      high = l.at[i] > high ? l.at[i] : high;
+    }
+  } else {
+    for (u64 m = l.mask; m; m &= m - 1) {
+      u64 a = l.at[__builtin_ctzll(m)];
+      low = a < low ? a : low;
+      high = a > high ? a : high;
+    }
+  }
+  u32 hint = c.hint[wave.pc];
+  Range* one = hint < c.n_ranges ? &c.ranges[hint] : nullptr;
+  if (!one || one->freed || !contains(c, *one, x, low, high + x.bytes)) {
+    bool known = false;
+    one = range_around(c, x, low, high + x.bytes, known);
+    if (one) c.hint[wave.pc] = (u16)(one - c.ranges);
+    if (!known && c.open && !(l.base && is_pointer(c, l.base))) return true;
+  }
+  if (one && l.base && one->pointer != l.base && is_pointer(c, l.base)) one = nullptr;
+  const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == BUFFER_SPACE ? 0 : 1].reg) : nullptr;
+  if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
+  u64 now = (u64)w.id << 6 | (u64)(g.epoch & 0xfff) << 10 | (u64)(w.wg->linear_id + 1) << 22 | (u64)c.clock << 44;
+  if (one && !one->internal && untouched(w, x, l, *one, data, now)) return true;
+  for (u64 m = l.mask; m; m &= m - 1) {
+    int lane = __builtin_ctzll(m);
+    bool stop = false;
+    Range* r = one ? one : range_of(w, x, lane, l.at[lane], l.base, stop);
+    if (stop) return false;
+    if (!r) continue;
+    if (!one) c.hint[wave.pc] = (u16)(r - c.ranges);
+    if (!races || r->internal || (!data && !r->written) || !shadow(c, *r)) continue;
+    if (!check_races(w, x, lane, *r, l.at[lane], data, now)) return false;
+  }
+  return true;
+}
+
+bool check_global(Wave& w, const Inst& in, const Access& x) {
+  if (x.bytes == BY_FORMAT) {
+    Access typed = x;
+    typed.typed = true;
+    typed.bytes = typed_element(w, in, op_facts(in.op)).bytes;
+    return !typed.bytes || check_global(w, in, typed);
+  }
+  Lanes l;
+  l.mask = 0;
+  if (!check_extents(w, in, x, l)) return false;
+  const Checks& c = *w.wg->check->checks;
+  if (x.kind != VM_LOAD && c.has(CHECK_UNINITIALISED) && !check_stored(w, in, x, l.mask)) return false;
+  if (x.kind != VM_LOAD || !c.has(CHECK_UNWRITTEN)) return true;
+  for (u64 m = l.mask; m; m &= m - 1)
+    if (!check_unwritten(w, __builtin_ctzll(m), l.at[__builtin_ctzll(m)], x.bytes)) return false;
+  return true;
+}
+
+// Scalar accesses: dword aligned; compilers widen loads within 16 aligned bytes.
+static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
+  Checks& c = *w.wg->check->checks;
+  WaveCheck& wave = check_of(w);
+  const Operand &from = in.src[x.kind == SMEM_STORE], &index = in.src[1 + (x.kind == SMEM_STORE)];
+  u64 unit = x.space == SCRATCH_SPACE ? 64 : 1, within = x.kind == SMEM_LOAD ? 15 : 0;
+  u64 offset = (index.kind == NONE ? 0 : scalar32(w, index)) * unit + (i64)in.offset, base = w.s64(from.reg),
+      address = base + offset;
+  if (x.space == BUFFER_SPACE) {
+    if ((u32)offset + x.bytes > w.s[from.reg + 2]) return true;  // reads zeros, writes nothing
+    base &= 0xffffffffffffull;
+    address = base + (u32)offset;
+  }
+  wave.polled = address;
+  wave.polled_pc = wave.pc;
+  if (address & 3 && c.has(CHECK_ALIGNMENT) &&
+      !report(w, CHECK_ALIGNMENT, -1, address, nullptr, ~0u, "scalar access to 0x%llx, whose two low bits are ignored",
+              (unsigned long long)address))
+    return false;
+  if (!c.has(CHECK_BOUNDS)) return true;
+  u32 hint = c.hint[wave.pc];
+  if (hint < c.n_ranges && !c.ranges[hint].freed && address >= c.ranges[hint].base &&
+      address + x.bytes <= ((c.ranges[hint].end + within) & ~within))
+    return true;
+  for (u32 i = 0; i < c.n_ranges; i++)
+    if (!c.ranges[i].freed && address >= c.ranges[i].base &&
+        address + x.bytes <= ((c.ranges[i].end + within) & ~within)) {
+      c.hint[wave.pc] = (u16)i;
+      return true;
+    }
+  bool stop = false;
+  range_of(w, x, -1, address, x.space == BUFFER_SPACE ? base : 0, stop);
+  return !stop;
+}
+
+// What compilers widen a scalar load by need not have been written: only its first dword is looked at.
+bool check_scalar(Wave& w, const Inst& in, const Access& x) {
+  WaveCheck& wave = check_of(w);
+  wave.polled = 0;
+  if (!check_scalar_extents(w, in, x)) return false;
+  if (x.kind == SMEM_STORE || !wave.polled || !w.wg->check->checks->has(CHECK_UNWRITTEN)) return true;
+  return check_unwritten(w, -1, wave.polled & ~3ull, 4);
+}

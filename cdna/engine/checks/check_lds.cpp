@@ -1,0 +1,234 @@
+// LDS: accesses outside the allocation, reads of bytes that nobody wrote, races between waves, data used before the
+// counter of the instruction that writes it has been waited for.
+//
+// Two accesses of different waves race if no barrier lies between them and one of them is a write that changes what is
+// there. While no two waves' accesses since the last barrier meet, check_lds_quick.cpp knows that nothing is wrong. Where
+// they do, who accessed what is kept here, per granule of 16 bytes as long as every access covers a whole one, else per
+// dword.
+#include "check_lds.h"
+#include "isa/memory.h"
+#include <stdlib.h>
+
+struct LdsCell {
+  u32 epoch;             // of all that follows; other values are stale
+  u16 writers, readers;  // masks of waves
+  u32 write;             // instruction of the last write, bytes written << 25, flags
+  u32 seq;               // of the last write in its wave's counter, bytes read << 27, VM_COUNTER
+};
+constexpr u32 SPLIT = 1u << 31;   // a granule whose dwords are kept one by one
+constexpr u32 MIXED = 1u << 30;   // several waves have written different bytes
+constexpr u32 ATOMIC = 1u << 29;  // all its writes are atomics
+constexpr u32 PC_MASK = (1u << 25) - 1;
+constexpr u32 VM_COUNTER = 1u << 31;  // written by a load straight to LDS
+constexpr u32 SEQ_MASK = (1u << 27) - 1;
+
+void check_lds_start(Workgroup& g, Checks* checks) {
+  GroupCheck& c = *g.check;
+  if (!c.written || c.lds_bytes != g.lds_bytes) {
+    check_lds_free(c);
+    c.lds_bytes = g.lds_bytes;
+    c.granules = (LdsCell*)calloc(g.lds_bytes / 16 + 2, sizeof(LdsCell));
+    c.dwords = (LdsCell*)calloc(g.lds_bytes / 4 + 8, sizeof(LdsCell));
+    c.written = (u8*)malloc(g.lds_bytes / 4 + 8);
+    c.quick = quick_create(g.lds_bytes, g.n_waves);
+    c.epoch = 0;
+  }
+  c.first_epoch = ++c.epoch;
+  c.unarrived = false;
+  memset(c.written, 0, g.lds_bytes / 4 + 8);
+  quick_start(*c.quick, g.n_waves > 1 && (checks->has(CHECK_RACE) || checks->has(CHECK_WAIT)));
+}
+
+void check_lds_free(GroupCheck& c) {
+  quick_destroy(c.quick);
+  free(c.granules);
+  free(c.dwords);
+  free(c.written);
+}
+
+void check_lds_barrier(Workgroup& g) {
+  GroupCheck& c = *g.check;
+  if (c.unarrived) quick_leave(g);  // who wrote what counts from now on
+  c.epoch++;
+  quick_barrier(*c.quick, !c.unarrived);
+}
+
+static const char* where(const LdsAccess& a, u32 pc) { return a.g.checks->program->where[pc & PC_MASK]; }
+
+// Data that another wave wrote before the last barrier, or that this wave loads straight to LDS: had it arrived?
+static bool arrived(const LdsAccess& a, const LdsCell& cell) {
+  u32 writer = __builtin_ctz(cell.writers), seq = cell.seq & SEQ_MASK;
+  const WaveCheck& other = a.g.waves[writer];
+  bool vm = cell.seq & VM_COUNTER;
+  if (a.me >> writer & 1) return !vm || seq <= other.vm.done;
+  return seq <= (vm ? other.vm_at_barrier : other.lgkm_at_barrier);
+}
+
+static bool late(const LdsAccess& a, const LdsCell& cell, int lane, u32 at) {
+  u32 writer = __builtin_ctz(cell.writers);
+  return report(a.w, CHECK_WAIT, lane, at, nullptr, cell.write & PC_MASK,
+                "reads LDS byte %u, which wave %u writes at %s without waiting for it (s_waitcnt %s) before %s", at,
+                writer, where(a, cell.write), cell.seq & VM_COUNTER ? "vmcnt" : "lgkmcnt",
+                a.me >> writer & 1 ? "the read" : "the barrier");
+}
+
+static bool race(const LdsAccess& a, const LdsCell& cell, int lane, u32 at, u16 writers, u16 readers) {
+  const char* what = a.write ? "writes" : "reads";
+  if (writers)
+    return report(a.w, CHECK_RACE, lane, at, nullptr, cell.write & PC_MASK,
+                  "%s LDS byte %u, which wave %u writes at %s, with no barrier between the two", what, at,
+                  __builtin_ctz(writers), where(a, cell.write));
+  return report(a.w, CHECK_RACE, lane, at, nullptr, ~0u,
+                "%s LDS byte %u, which wave %u has read, with no barrier between the two", what, at,
+                __builtin_ctz(readers));
+}
+
+// Notes an access to `bytes` (a mask) of a cell; false stops the wave. `changed`: a write of another value than is there.
+static bool touch(const LdsAccess& a, LdsCell& cell, int lane, u32 at, u32 bytes, bool changed) {
+  bool waits = a.g.checks->has(CHECK_WAIT) && !a.write;
+  bool one_writer = cell.writers && (cell.writers & (cell.writers - 1)) == 0;
+  if (cell.epoch != a.g.epoch) {
+    if (waits && one_writer && cell.epoch >= a.g.first_epoch && !arrived(a, cell) && !late(a, cell, lane, at))
+      return false;
+    cell.epoch = a.g.epoch;
+    cell.writers = cell.readers = 0;
+    cell.write &= SPLIT;
+    cell.seq = 0;
+  } else {
+    if (waits && cell.writers == a.me && (cell.seq & VM_COUNTER) && !arrived(a, cell) && !late(a, cell, lane, at))
+      return false;
+    u16 writers = cell.write >> 25 & bytes ? cell.writers & ~a.me : 0,
+        readers = cell.seq >> 27 & bytes ? cell.readers & ~a.me : 0;
+    // Whose bytes they are is not known once several waves have written some; nor does it matter who reads its own.
+    if ((cell.writers & a.me) && (!a.write || (cell.write & MIXED))) writers = 0;
+    if ((cell.readers & a.me) && bytes != 15) readers = 0;  // nor which bytes each of several readers has read
+    if (a.atomic && (cell.write & ATOMIC)) writers = 0;
+    bool found = a.write ? changed && (writers || readers) : writers != 0;
+    if (found && a.g.checks->has(CHECK_RACE) && !race(a, cell, lane, at, writers, readers)) return false;
+  }
+  if (!a.write) {
+    cell.readers |= a.me;
+    cell.seq |= bytes << 27;
+    return true;
+  }
+  bool mixed = (cell.writers & ~a.me) && (cell.write >> 25 & 15) != bytes;
+  bool all_atomic = a.atomic && (!cell.writers || (cell.write & ATOMIC));
+  cell.write = (cell.write & (SPLIT | MIXED | 15u << 25)) | (mixed ? MIXED : 0) | (all_atomic ? ATOMIC : 0) |
+               bytes << 25 | (a.pc & PC_MASK);
+  cell.seq = (cell.seq & 15u << 27) | (a.seq & SEQ_MASK) | (a.seq & VM_COUNTER);
+  cell.writers |= a.me;
+  return true;
+}
+
+static void split(GroupCheck& g, u32 granule) {
+  LdsCell& cell = g.granules[granule];
+  if (cell.write & SPLIT) return;
+  for (u32 k = 0; k < 4; k++) g.dwords[granule * 4 + k] = cell;
+  cell.write |= SPLIT;
+}
+
+// One lane's element of `bytes` bytes at `at`; data: its first data register, or null.
+bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* data) {
+  GroupCheck& g = a.g;
+  if (g.checks->has(CHECK_UNINITIALISED)) {
+    u32 missing = ~0u;
+    for (u32 d = at / 4; d <= (at + bytes - 1) / 4; d++) {
+      u32 from = d * 4 < at ? at & 3 : 0, to = d * 4 + 4 > at + bytes ? (at + bytes) & 3 : 4;
+      u8 mask = (u8)((1u << to) - (1u << from));
+      if (a.write && !a.atomic) lds_written(g, d, mask);
+      else if (!quick_whole(*g.quick, d) && (g.written[d] & mask) != mask && missing == ~0u)
+        missing = d * 4 > at ? d * 4 : at;
+    }
+    if (missing != ~0u) {
+      if (!report(a.w, CHECK_UNINITIALISED, lane, missing, nullptr, ~0u, "reads LDS byte %u, which nothing has written",
+                  missing))
+        return false;
+    }
+  }
+  if (!g.checks->has(CHECK_RACE) && !g.checks->has(CHECK_WAIT)) return true;
+  if (bytes == 16 && at % 16 == 0) {
+    LdsCell& cell = g.granules[at / 16];
+    if (!(cell.write & SPLIT)) {
+      // Without another wave since the last barrier a change does not matter.
+      u16 others = (cell.writers | cell.readers) & ~a.me;
+      bool changed = a.write && cell.epoch == g.epoch && others;
+      if (changed && data) {
+        changed = false;
+        for (u32 k = 0; k < 4 && !changed; k++) changed = changes(a.x, data, lane, k, a.w.wg->lds + at + 4 * k);
+      }
+      return touch(a, cell, lane, at, 15, changed);
+    }
+  }
+  for (u32 d = at / 4; d <= (at + bytes - 1) / 4; d++) {
+    split(g, d / 4);
+    u32 from = d * 4 < at ? at & 3 : 0, to = d * 4 + 4 > at + bytes ? (at + bytes) & 3 : 4;
+    bool whole = bytes < 4 || at % 4 == 0;  // the element's dwords are LDS's
+    bool changed = a.write && (!data || !whole || changes(a.x, data, lane, d - at / 4, a.w.wg->lds + d * 4 + from));
+    if (!touch(a, g.dwords[d], lane, d * 4 + from, (1u << to) - (1u << from), changed)) return false;
+  }
+  return true;
+}
+
+static bool elements(const LdsAccess& a, const u32* v, u32 offset, const u32* data) {
+  Wave& w = a.w;
+  u32 size = w.wg->lds_bytes, bytes = a.x.bytes;
+  for (u64 m = w.exec(); m; m &= m - 1) {
+    int lane = __builtin_ctzll(m);
+    u32 at = v[lane] + offset;
+    if ((u64)at + bytes > size) {
+      if (a.g.checks->has(CHECK_BOUNDS) &&
+          !report(w, CHECK_BOUNDS, lane, at, nullptr, ~0u,
+                  "LDS access of %u bytes at byte %u; the workgroup has %u bytes", bytes, at, size))
+        return false;
+      continue;
+    }
+    if (a.atomic) {
+      w.address[lane] = (u64)w.wg->lds + at;
+      a.c.lanes |= 1ull << lane;
+      if (at % bytes && a.g.checks->has(CHECK_ALIGNMENT) &&
+          !report(w, CHECK_ALIGNMENT, lane, at, nullptr, ~0u,
+                  "LDS atomic of %u bytes at byte %u, which is not a multiple of %u", bytes, at, bytes))
+        return false;
+    }
+    if (!lds_element(a, lane, at, bytes, data)) return false;
+  }
+  return true;
+}
+
+bool check_lds(Wave& w, const Inst& in, const Access& x) {
+  WaveCheck& c = check_of(w);
+  LdsAccess a = {
+      w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.lgkm.issued, x.kind != LDS_READ, x.kind == LDS_ATOMIC};
+  const u32* v = w.vreg(in.src[0].reg);
+  c.lanes = 0;
+  if (!(a.g.checks->kinds &
+        (1u << CHECK_BOUNDS | 1u << CHECK_WAIT | 1u << CHECK_RACE | 1u << CHECK_UNINITIALISED | 1u << CHECK_ALIGNMENT)))
+    return true;
+  u32 offsets[2] = {(u32)in.offset * x.stride, (u32)in.offset1 * x.stride};
+  if (quick_access(a, v, offsets, x.two ? 2 : 1)) return true;
+  quick_leave(*w.wg);
+  const u32* data = x.kind == LDS_WRITE ? w.vreg(in.src[1].reg) : nullptr;
+  if (!elements(a, v, offsets[0], data)) return false;
+  return !x.two || elements(a, v, offsets[1], x.kind == LDS_WRITE ? w.vreg(in.src[2].reg) : nullptr);
+}
+
+// A load straight to LDS writes `width` bytes a lane at base + lane * width.
+bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes) {
+  WaveCheck& c = check_of(w);
+  LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.vm.issued | VM_COUNTER, true, false};
+  quick_leave(*w.wg);
+  for (; lanes; lanes &= lanes - 1) {
+    int lane = __builtin_ctzll(lanes);
+    u64 at = (u64)base + lane * width;
+    if (at + width > w.wg->lds_bytes) {
+      if (a.g.checks->has(CHECK_BOUNDS) &&
+          !report(w, CHECK_BOUNDS, lane, at, nullptr, ~0u,
+                  "load of %u bytes straight to LDS byte %llu; the workgroup has %u bytes", width,
+                  (unsigned long long)at, w.wg->lds_bytes))
+        return false;
+      continue;
+    }
+    if (!lds_element(a, lane, (u32)at, width, nullptr)) return false;
+  }
+  return true;
+}

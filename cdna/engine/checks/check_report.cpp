@@ -1,0 +1,282 @@
+// Memory that a launch may touch, findings, and the interface for hosts.
+#include "check.h"
+#include <stdarg.h>
+#include <stdlib.h>
+
+// --- memory ----------------------------------------------------------------------------------------------
+
+// Allocations that a runtime has told of, for all launches of the process; the newest freed ones stay a while.
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static Range* registry;
+static u32 n_registered, max_registered, n_freed;
+constexpr u32 KEPT_FREED = 256;
+
+static void append(Range*& list, u32& n, u32& capacity, const Range& r) {
+  if (n == capacity) list = (Range*)realloc((void*)list, sizeof(Range) * (capacity = capacity ? capacity * 2 : 16));
+  memcpy((void*)&list[n++], (const void*)&r, sizeof r);
+}
+
+static Range make_range(u64 base, u64 bytes, const char* name) {
+  Range r;
+  memset((void*)&r, 0, sizeof r);
+  r.base = base;
+  r.end = base + bytes;
+  snprintf(r.name, sizeof r.name, "%s", name);
+  return r;
+}
+
+static void drop(u32 i) {
+  memmove((void*)&registry[i], (const void*)&registry[i + 1], sizeof(Range) * (--n_registered - i));
+}
+
+static void add_internal(Checks* c, u64 base, u64 bytes, const char* name) {
+  Range r = make_range(base, bytes, name);
+  r.internal = true;
+  append(c->ranges, c->n_ranges, c->max_ranges, r);
+}
+
+const Range* describe(const Checks& c, u64 address, char* text, u32 size) {
+  const Range* nearest = nullptr;
+  u64 best = ~0ull;
+  for (u32 i = 0; i < c.n_ranges; i++) {
+    const Range& r = c.ranges[i];
+    if (r.internal || r.freed) continue;
+    u64 distance = address < r.base ? r.base - address : address >= r.end ? address - r.end : 0;
+    if (distance < best) {
+      best = distance;
+      nearest = &r;
+    }
+  }
+  if (!nearest) snprintf(text, size, "in no tensor of the launch");
+  else if (best > 1ull << 32) snprintf(text, size, "far from every tensor of the launch");
+  else
+    snprintf(text, size, "%llu bytes %s of %s", (unsigned long long)best,
+             address < nearest->base ? "before the start" : "past the end", nearest->name);
+  return nearest;
+}
+
+// --- findings --------------------------------------------------------------------------------------------
+
+bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, u32 other_pc, const char* format, ...) {
+  Checks& c = *w.wg->check->checks;
+  if (!c.has(kind)) return true;
+  u32 pc = check_of(w).pc;
+  Finding f;
+  memset((void*)&f, 0, sizeof f);
+  f.kind = kind;
+  f.pc = pc;
+  memcpy(f.group, w.wg->id, sizeof f.group);
+  f.wave = w.id;
+  f.lane = lane;
+  f.other_pc = other_pc;
+  f.address = address;
+  f.count = 1;
+  if (range) snprintf(f.tensor, sizeof f.tensor, "%s", range->name);
+  va_list args;
+  va_start(args, format);
+  vsnprintf(f.message, sizeof f.message, format, args);
+  va_end(args);
+  pthread_mutex_lock(&c.lock);
+  u32 i = 0;
+  while (i < c.n_findings && !(c.findings[i].kind == f.kind && c.findings[i].pc == pc)) i++;
+  if (i < c.n_findings) c.findings[i].count++;
+  else if (i < MAX_FINDINGS) c.findings[c.n_findings++] = f;
+  pthread_mutex_unlock(&c.lock);
+  if (!c.raise) return true;
+  fault(w, "%s", f.message);
+  return false;
+}
+
+void check_fault(Wave& w, u64 address) {
+  if (!w.wg->check || !w.wg->check->checks->has(CHECK_BOUNDS)) return;
+  char where[200];
+  const Range* r = describe(*w.wg->check->checks, address, where, sizeof where);
+  u32 pc = w.pc - 1;
+  check_of(w).pc = pc;
+  report(w, CHECK_BOUNDS, -1, address, r, ~0u, "memory access fault at 0x%llx, %s", (unsigned long long)address, where);
+}
+
+// --- launches --------------------------------------------------------------------------------------------
+
+void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u32 n_threads, const void* packet) {
+  static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&table_lock);
+  if (!p->accesses) p->accesses = check_table(*p);
+  pthread_mutex_unlock(&table_lock);
+  c->program = p;
+  c->table = p->accesses;
+  c->hint = (u16*)malloc(2 * (p->n_inst + 1));
+  memset(c->hint, 0xff, 2 * (p->n_inst + 1));
+  for (u32 i = 0; i < p->n_inst; i++) c->part_atomics |= c->table[i].swaps_dword;
+  c->n_groups = l.groups[0] * l.groups[1] * l.groups[2];
+  c->released = (u32*)calloc(c->n_groups + 1, 4);
+  c->acquired = (u32*)calloc(c->n_groups + 1, 4);
+  c->n_threads = n_threads;
+  pthread_mutex_lock(&registry_lock);
+  for (u32 i = 0; i < n_registered; i++) append(c->ranges, c->n_ranges, c->max_ranges, registry[i]);
+  pthread_mutex_unlock(&registry_lock);
+  u32 kernarg_bytes = (k.kernarg_bytes > l.kernarg_bytes ? k.kernarg_bytes : l.kernarg_bytes) + 64;
+  add_internal(c, (u64)l.kernarg, kernarg_bytes, "the kernel's arguments");
+  // These point at memory of the host's, which points on.
+  for (u32 i = 0; i < k.n_arguments; i++)
+    if (k.arguments[i].kind == HOSTCALL_BUFFER || k.arguments[i].kind == MULTIGRID_SYNC) c->open = 1;
+  add_internal(c, (u64)packet, 64, "the dispatch packet");
+  if (p->got) add_internal(c, (u64)p->got, 8 * p->n_inst, "addresses of symbols");
+  for (u32 i = 0; i < p->n_sections; i++)
+    add_internal(c, (u64)p->sections[i], p->section_bytes[i] + 256, "the program's data");
+  check_launch_begins(c);
+}
+
+void checks_end(Checks* c) {
+  check_launch_ends(c);
+  for (u32 i = 0; i < c->n_ranges; i++) {
+    free(c->ranges[i].writes);
+    free(c->ranges[i].reads);
+    free(c->ranges[i].write_pc);
+  }
+  free(c->hint);
+  free(c->released);
+  free(c->acquired);
+  c->n_ranges = 0;
+}
+
+void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
+  if (!c) return;
+  if (!g.check) {
+    g.check = (GroupCheck*)calloc(1, sizeof(GroupCheck));
+    g.check->waves = (WaveCheck*)calloc(g.n_waves, sizeof(WaveCheck));
+  }
+  g.check->checks = c;
+  g.progress = &c->progress;
+  g.check->apart = false;
+  check_lds_start(g, c);
+  check_start_waves(g, k);
+  g.check->moved_at = ~0ull;
+  progress(*c);
+}
+
+void check_free_group(Workgroup& g) {
+  if (!g.check) return;
+  check_lds_free(*g.check);
+  for (u32 i = 0; i < g.n_waves; i++) free(g.check->waves[i].values.scratch);
+  free(g.check->waves);
+  free(g.check);
+}
+
+void check_barrier(Workgroup& g) {
+  GroupCheck& c = *g.check;
+  u32 first = g.n_waves;
+  for (u32 i = 0; i < g.n_waves; i++) {
+    const Wave& w = g.waves[i];
+    if (w.stop == ENDED) continue;
+    c.waves[i].barriers++;
+    if (first == g.n_waves) first = i;
+    if (c.apart || w.pc == g.waves[first].pc) continue;
+    c.apart = true;
+    c.apart_wave[0] = first;
+    c.apart_wave[1] = i;
+    c.apart_pc[0] = g.waves[first].pc - 1;
+    c.apart_pc[1] = w.pc - 1;
+  }
+  check_lds_barrier(g);
+  c.moved_at = c.checks->progress;
+  // The device library's barrier of the grid ends with one of the workgroup, and no instruction that acquires.
+  if (g.launch->cooperative)
+    c.checks->acquired[g.linear_id] = __atomic_add_fetch(&c.checks->clock, 1, __ATOMIC_RELAXED);
+}
+
+// Waves may meet at different barriers on purpose (schedules in which two halves of a workgroup take turns), and a wave
+// that has ended may have passed fewer. Both together mean that a barrier was not reached by all.
+Wave* check_group_ended(Workgroup& g) {
+  GroupCheck& c = *g.check;
+  if (!c.apart) return nullptr;
+  u32 a = c.apart_wave[0], b = c.apart_wave[1], n = c.waves[a].barriers, m = c.waves[b].barriers;
+  if (n == m) return nullptr;
+  Wave& w = g.waves[a];
+  c.waves[a].pc = c.apart_pc[0];
+  const char* const* where = c.checks->program->where;
+  bool go_on =
+      report(w, CHECK_BARRIER, -1, 0, nullptr, c.apart_pc[1],
+             "divergent barriers: wave %u waits at %s while wave %u waits at %s; in all they pass %u and %u barriers",
+             a, where[c.apart_pc[0]], b, where[c.apart_pc[1]], n, m);
+  return go_on ? nullptr : &w;
+}
+
+// --- for hosts -------------------------------------------------------------------------------------------
+
+extern "C" {
+Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open) {
+  Checks* c = (Checks*)calloc(1, sizeof(Checks));
+  c->kinds = kinds;
+  c->raise = raise;
+  c->open = open;
+  c->findings = (Finding*)calloc(MAX_FINDINGS, sizeof(Finding));
+  pthread_mutex_init(&c->lock, nullptr);
+  return c;
+}
+
+// A tensor of the launch to come; `pointer` is what the kernel gets.
+void cdna_checks_range(Checks* c, u64 base, u64 bytes, u64 pointer, const char* name) {
+  Range r = make_range(base, bytes, name);
+  r.pointer = pointer;
+  append(c->ranges, c->n_ranges, c->max_ranges, r);
+}
+
+const Finding* cdna_checks_findings(const Checks* c, u32* n) {
+  *n = c->n_findings;
+  return c->findings;
+}
+
+void cdna_checks_free(Checks* c) {
+  pthread_mutex_destroy(&c->lock);
+  free((void*)c->ranges);
+  free(c->findings);
+  free(c);
+}
+
+int cdna_finding_bytes() { return sizeof(Finding); }
+
+// Allocations of a runtime. What was unregistered lately is known as freed until its addresses are used again, or until
+// the runtime forgets it: anybody may get addresses that are the system's again, without telling us.
+static void forget(u64 base, u64 bytes) {
+  for (u32 i = n_registered; i-- > 0;) {
+    if (registry[i].freed && registry[i].base < base + bytes && base < registry[i].end) {
+      drop(i);
+      n_freed--;
+    }
+  }
+}
+
+void cdna_memory_forget(u64 base, u64 bytes) {
+  pthread_mutex_lock(&registry_lock);
+  forget(base, bytes);
+  pthread_mutex_unlock(&registry_lock);
+}
+
+void cdna_memory_register(u64 base, u64 bytes, const char* name) {
+  pthread_mutex_lock(&registry_lock);
+  forget(base, bytes);
+  append(registry, n_registered, max_registered, make_range(base, bytes, name));
+  pthread_mutex_unlock(&registry_lock);
+}
+
+void cdna_memory_unregister(u64 base) {
+  pthread_mutex_lock(&registry_lock);
+  for (u32 i = 0; i < n_registered; i++) {
+    if (registry[i].base != base || registry[i].freed) continue;
+    Range r;
+    memcpy((void*)&r, (const void*)&registry[i], sizeof r);
+    drop(i);
+    r.freed = true;
+    append(registry, n_registered, max_registered, r);
+    n_freed++;
+    break;
+  }
+  for (u32 i = 0; i < n_registered && n_freed > KEPT_FREED; i++)
+    if (registry[i].freed) {
+      drop(i--);
+      n_freed--;
+    }
+  pthread_mutex_unlock(&registry_lock);
+}
+}

@@ -1,0 +1,273 @@
+// Runs waves with checks: wait counters, registers that nothing has written, and what the memory checks need.
+//
+// Counters (CDNA3 ISA, "Manually Inserted Wait States" and "Data dependency resolution"): vmcnt falls in the order of
+// issue, loads and stores alike. lgkmcnt falls in order for LDS; scalar loads return in any order, so that only
+// lgkmcnt(0) waits for one. Flat accesses count in both.
+#include "check_bits.h"
+#include "time/clock.h"
+#include "time/observe.h"
+#include <stdlib.h>
+
+static bool overlap(const Touch& a, const Touch& b) {
+  return ((a.flags ^ b.flags) & SCALAR) == 0 && a.reg < b.reg + b.count && b.reg < a.reg + a.count;
+}
+
+// --- counters ----------------------------------------------------------------------------------------
+
+static void remember(WaveCheck& c, const Counter& counter) {
+  for (u32 i = 0; i < counter.n; i++) {
+    const Touch& t = counter.ops[i].touch;
+    if (!t.count) continue;
+    set_bits(t.flags & SCALAR ? c.pending_s : c.pending_v, t.reg, t.count);
+    c.pending = true;
+  }
+}
+static void update_pending(WaveCheck& c) {
+  memset(c.pending_v, 0, sizeof c.pending_v);
+  memset(c.pending_s, 0, sizeof c.pending_s);
+  c.pending = false;
+  remember(c, c.vm);
+  remember(c, c.lgkm);
+}
+
+static void issue(WaveCheck& c, Counter& counter, const Touch* t, u8 kind) {
+  if (counter.n == MAX_OUTSTANDING)
+    memmove(counter.ops, counter.ops + 1, sizeof(Outstanding) * --counter.n);  // the hardware waits
+  Outstanding& o = counter.ops[counter.n++];
+  o = {++counter.issued, c.pc, t ? *t : Touch{0, 0, 0}, kind};
+  if (counter.n > 1) counter.done = counter.ops[0].seq - 1;
+  if (o.touch.count) {
+    set_bits(o.touch.flags & SCALAR ? c.pending_s : c.pending_v, o.touch.reg, o.touch.count);
+    c.pending = true;
+  }
+}
+
+static bool in_order(u8 kind) {
+  return kind == LDS_READ || kind == LDS_WRITE || kind == LDS_ATOMIC || kind == LDS_LANES;
+}
+
+static void retire(Counter& counter, u32 keep, bool any_order_possible) {
+  if (counter.n <= keep) return;
+  u32 gone = counter.n - keep;
+  if (keep && any_order_possible) {
+    // Those that return in any order may be the ones that did; of the others the oldest have returned.
+    u32 loose = 0, n = 0;
+    for (u32 i = 0; i < counter.n; i++) loose += !in_order(counter.ops[i].kind);
+    gone = gone > loose ? gone - loose : 0;
+    for (u32 i = 0; i < counter.n; i++) {
+      if (gone && in_order(counter.ops[i].kind)) gone--;
+      else counter.ops[n++] = counter.ops[i];
+    }
+    counter.n = n;
+  } else {
+    memmove(counter.ops, counter.ops + gone, sizeof(Outstanding) * keep);
+    counter.n = keep;
+  }
+  counter.done = counter.n ? counter.ops[0].seq - 1 : counter.issued;
+}
+
+static void wait(WaveCheck& c, u32 immediate) {
+  u32 vm = immediate & 255, lgkm = immediate >> 8 & 255;
+  retire(c.vm, vm, false);
+  retire(c.lgkm, lgkm, true);
+  update_pending(c);
+}
+
+// --- registers ---------------------------------------------------------------------------------------
+
+// An instruction reads or overwrites what a load has yet to return. Loads of one kind may overwrite each other's
+// results: they return in order.
+static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t, const Counter& counter, bool vm) {
+  for (u32 i = counter.n; i-- > 0;) {
+    const Outstanding& o = counter.ops[i];
+    if (!o.touch.count || !overlap(o.touch, t)) continue;
+    bool same_kind = vm ? x.kind == VM_LOAD || x.kind == VM_ATOMIC : in_order(x.kind) && in_order(o.kind);
+    if ((t.flags & WRITES) && same_kind) continue;
+    char name[24];
+    u32 left = 0;
+    for (u32 k = i + 1; k < counter.n; k++) left++;
+    bool loose = !vm && !in_order(o.kind);
+    report(w, CHECK_WAIT, -1, 0, nullptr, o.pc, "%s %s before the wait for it: %s loads it and needs s_waitcnt %s(%u)",
+           register_name(t, name), t.flags & WRITES ? "is overwritten" : "is read",
+           w.wg->check->checks->program->where[o.pc], vm ? "vmcnt" : "lgkmcnt", loose ? 0 : left);
+    return w.stop != FAULTED;
+  }
+  return true;
+}
+
+// Mostly everything is defined: then an instruction defines what it writes.
+static bool check_definedness(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
+  bool known = !c.values.scc.what && !(x.flow == FLOW_SCRATCH && w.scratch_bytes);
+  for (u32 k = 0; k < x.n && known; k++) {
+    const Touch& t = x.touch[k];
+    if (t.flags & (ADDRESS | SOURCE))
+      known = bits_at(t.flags & SCALAR ? c.known_s : c.known_v, t.reg, t.count) == span(t.count);
+  }
+  if (!known) return check_values(w, c, in, x);
+  bool whole = x.all_lanes || w.exec() == ~0ull;
+  for (u32 k = 0; k < x.n; k++) {
+    const Touch& t = x.touch[k];
+    if (!(t.flags & WRITES)) continue;
+    if (t.flags & SCALAR) set_bits(c.known_s, t.reg, t.count);
+    else if (whole) set_bits(c.known_v, t.reg, t.count);
+    else if (bits_at(c.known_v, t.reg, t.count) != span(t.count)) define_lanes(c, t, w.exec());
+  }
+  return true;
+}
+
+static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const Inst& in, const Access& x) {
+  if (c.pending && checks.has(CHECK_WAIT)) {
+    for (u32 k = 0; k < x.n; k++) {
+      const Touch& t = x.touch[k];
+      if (!bits_at(t.flags & SCALAR ? c.pending_s : c.pending_v, t.reg, t.count)) continue;
+      if (!pending_touch(w, c, x, t, c.vm, true) || !pending_touch(w, c, x, t, c.lgkm, false)) return false;
+    }
+  }
+  return !checks.has(CHECK_UNINITIALISED) || check_definedness(w, c, in, x);
+}
+
+static const Touch* destination(const Access& x) {
+  for (u32 k = 0; k < x.n; k++)
+    if (x.touch[k].flags & WRITES) return &x.touch[k];
+  return nullptr;
+}
+
+// --- instructions that need more than their registers looked at ----------------------------------------
+
+static u64 sum_of(const Wave& w, const Access& x, u64 lanes) {
+  u64 sum = 0;
+  for (; lanes; lanes &= lanes - 1) {
+    u64 value = 0;
+    memcpy(&value, (const void*)w.address[__builtin_ctzll(lanes)], x.bytes);
+    sum = sum * 31 + value;
+  }
+  return sum;
+}
+
+static bool lds_writes_outstanding(const WaveCheck& c, const Checks& checks) {
+  for (u32 i = 0; i < c.lgkm.n; i++)
+    if (c.lgkm.ops[i].kind == LDS_WRITE || c.lgkm.ops[i].kind == LDS_ATOMIC) return true;
+  for (u32 i = 0; i < c.vm.n; i++)
+    if (checks.table[c.vm.ops[i].pc].to_lds) return true;
+  return false;
+}
+
+static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const Access& x) {
+  switch (x.kind) {
+    case WAITCNT: wait(c, (u32)in.offset); return true;
+    case BARRIER:
+      c.vm_at_barrier = c.vm.done;
+      c.lgkm_at_barrier = c.lgkm.done;
+      w.wg->check->unarrived |= lds_writes_outstanding(c, checks);
+      return true;
+    case SMEM_LOAD:
+    case SMEM_STORE:
+      if (!check_scalar(w, in, x)) return false;
+      if (x.kind == SMEM_STORE) progress(checks);
+      issue(c, c.lgkm, destination(x), x.kind);
+      return true;
+    case SMEM_OTHER: issue(c, c.lgkm, destination(x), x.kind); return true;
+    case LDS_READ:
+    case LDS_WRITE:
+    case LDS_ATOMIC:
+    case LDS_LANES: issue(c, c.lgkm, destination(x), x.kind); return x.kind == LDS_LANES || check_lds(w, in, x);
+    case VM_LOAD:
+    case VM_STORE:
+    case VM_ATOMIC:
+      issue(c, c.vm, destination(x), x.kind);
+      if (x.space == FLAT_SPACE) issue(c, c.lgkm, destination(x), x.kind);
+      return check_global(w, in, x);
+    case CACHE_RELEASE:
+      checks.released[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED);
+      return true;
+    case CACHE_ACQUIRE:
+      checks.acquired[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED);
+      return true;
+    default: return true;
+  }
+}
+
+// Registers of the wave and LDS of its workgroup.
+static u64 state_hash(const Wave& w, u32 n_vgpr) {
+  u64 h = w.scc + 0x9e3779b97f4a7c15ull * w.mode;
+  auto add = [&](const void* p, size_t dwords) {
+    const u32* x = (const u32*)p;
+    for (size_t i = 0; i < dwords; i++) h = (h ^ x[i]) * 0x100000001b3ull;
+  };
+  add(w.s, 128);
+  add(w.v, (size_t)n_vgpr * WAVE);
+  add(w.wg->lds, w.wg->lds_bytes / 4);
+  return h;
+}
+
+// Whether the wave goes round in a circle: it has come back to the same place with the same state, and nothing in memory
+// has changed since. Asked whenever it gets its turn.
+static void look_for_circle(Wave& w, WaveCheck& c, const Checks& checks) {
+  if (c.stalled_at != checks.progress) {
+    c.stalled_at = checks.progress;
+    c.idle_turns = 0;
+    c.spins = false;
+  }
+  if (++c.idle_turns < PATIENCE_TURNS || c.spins) return;
+  bool snapshot = (c.idle_turns & (c.idle_turns - 1)) == 0;
+  if (!snapshot && w.pc != c.snapshot_pc) return;
+  u64 hash = state_hash(w, checks.program->n_vgpr);
+  c.spins = !snapshot && hash == c.snapshot_hash;
+  if (snapshot) {
+    c.snapshot_pc = w.pc;
+    c.snapshot_hash = hash;
+  }
+}
+
+u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
+  GroupCheck& g = *w.wg->check;
+  Checks& checks = *g.checks;
+  WaveCheck& c = g.waves[w.id];
+  const Inst* code = w.code;
+  const Access* table = checks.table;
+  const Program& p = *checks.program;
+  u32 left = quantum;
+  if (checks.has(CHECK_DEADLOCK)) look_for_circle(w, c, checks);
+  while (left) {
+    left--;
+    const u32 pc = w.pc;
+    const Inst& in = code[pc];
+    const Access& x = table[pc];
+    c.pc = pc;
+    w.executed[pc]++;
+    w.clock += p.costs ? p.costs[pc] : CYCLES_OF_MOST;
+    w.pc++;
+    if (observer) observer->instruction(observer, w, in);
+    if (__builtin_expect(!check_registers(w, c, checks, in, x), 0)) break;
+    if (x.kind != PLAIN) {
+      if (__builtin_expect(!before(w, c, checks, in, x), 0)) break;
+      bool atomic = x.kind == VM_ATOMIC;
+      if (atomic) c.memory_sum = sum_of(w, x, c.lanes);
+      in.fn(w, in);
+      if (atomic && w.stop != FAULTED && sum_of(w, x, c.lanes) != c.memory_sum) progress(checks);
+    } else {
+      in.fn(w, in);
+    }
+    if (w.stop == AT_CLOCK) clock_answer(w);
+    if (__builtin_expect(w.stop, 0)) break;
+  }
+  if (w.stop == ENDED) progress(checks);
+  return quantum - left;
+}
+
+// --- workgroups ----------------------------------------------------------------------------------------
+
+static void start_wave_check(WaveCheck& c, const KernelInfo& k, u32 n_vgpr) {
+  memset((void*)&c, 0, __builtin_offsetof(WaveCheck, values));
+  forget_values(c, n_vgpr);
+  c.stalled_at = ~0ull;
+  u32 given =
+      k.user_sgprs + __builtin_popcount(k.workgroup_id_mask) + 2;  // and private segment offset, work group info
+  for (u32 i = 0; i < given && i < 102; i++) set_bits(c.known_s, i, 1);
+  for (u32 i = 102; i < 128; i++) set_bits(c.known_s, i, 1);
+  set_bits(c.known_v, 0, 3);
+}
+
+void check_start_waves(Workgroup& g, const KernelInfo& k) {
+  for (u32 i = 0; i < g.n_waves; i++) start_wave_check(g.check->waves[i], k, g.check->checks->program->n_vgpr);
+}

@@ -1,0 +1,82 @@
+// Buffer loads, stores and loads that go straight to LDS, through a resource descriptor (V#).
+#include "buffer.h"
+
+template <Form F> static void load(Wave& w, const Inst& in) {
+  u64 exec = w.exec();
+  if (!exec) return;
+  u32* d = w.vreg(in.dst[0].reg);
+  BufferAccess b = buffer_addresses(w, in, in.src, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
+  if (w.stop == FAULTED) return;
+  load_form<F>(d, w.address, b.whole, b.none);
+  for (u64 m = b.partly; m; m &= m - 1) {  // each dword is checked on its own
+    int i = __builtin_ctzll(m);
+    for (u32 k = 0; k < form_dwords(F); k++)
+      d[k * WAVE + i] = k < b.dwords[i] ? peek<u32>((void*)(w.address[i] + 4 * k)) : 0;
+  }
+}
+
+template <Form F> static void store(Wave& w, const Inst& in) {
+  u64 exec = w.exec();
+  if (!exec) return;
+  const u32* s = w.vreg(in.src[0].reg);
+  BufferAccess b = buffer_addresses(w, in, in.src + 1, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
+  if (w.stop == FAULTED) return;
+  store_form<F>(s, w.address, b.whole);
+  order_store(in);
+  for (u64 m = b.partly; m; m &= m - 1) {
+    int i = __builtin_ctzll(m);
+    for (u32 k = 0; k < b.dwords[i]; k++) poke((void*)(w.address[i] + 4 * k), s[k * WAVE + i]);
+  }
+}
+
+// LDS address = M0 + immediate + lane * width; the immediate counts in the buffer offset too (CDNA3 ISA, "Memory
+// Buffer Load to LDS"). A lane that is out of range writes 0.
+template <Form F> static void load_lds(Wave& w, const Inst& in) {
+  u64 exec = w.exec();
+  if (!exec) return;
+  BufferAccess b = buffer_addresses(w, in, in.src, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
+  if (w.stop == FAULTED) return;
+  u32 base = w.s[M0] + (u32)in.offset;
+  load_to_lds<F>(w, base, b.whole, b.none | b.partly);
+  for (u64 m = b.partly; m; m &= m - 1) {
+    int i = __builtin_ctzll(m);
+    u64 at = (u64)base + i * form_bytes(F);
+    if (at + form_bytes(F) <= w.wg->lds_bytes) memcpy(w.wg->lds + at, (void*)w.address[i], 4 * b.dwords[i]);
+  }
+}
+
+// clang-format off
+static const OpInfo OPS[] = {
+  {"buffer_load_ubyte", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<U8>},
+  {"buffer_load_sbyte", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<I8>},
+  {"buffer_load_ushort", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<U16>},
+  {"buffer_load_sshort", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<I16>},
+  {"buffer_load_ubyte_d16", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<U8_LO>},
+  {"buffer_load_ubyte_d16_hi", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<U8_HI>},
+  {"buffer_load_sbyte_d16", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<I8_LO>},
+  {"buffer_load_sbyte_d16_hi", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<I8_HI>},
+  {"buffer_load_short_d16", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<U16_LO>},
+  {"buffer_load_short_d16_hi", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<U16_HI>},
+  {"buffer_load_dword", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<B32>},
+  {"buffer_load_dwordx2", "D:b64 A S:b128 S:b32" BUFFER_MODS, load<B64>},
+  {"buffer_load_dwordx3", "D:b96 A S:b128 S:b32" BUFFER_MODS, load<B96>},
+  {"buffer_load_dwordx4", "D:b128 A S:b128 S:b32" BUFFER_MODS, load<B128>},
+  {"buffer_store_byte", "S:b32 A S:b128 S:b32" BUFFER_MODS, store<U8>},
+  {"buffer_store_byte_d16_hi", "S:b32 A S:b128 S:b32" BUFFER_MODS, store<U8_HI>},
+  {"buffer_store_short", "S:b32 A S:b128 S:b32" BUFFER_MODS, store<U16>},
+  {"buffer_store_short_d16_hi", "S:b32 A S:b128 S:b32" BUFFER_MODS, store<U16_HI>},
+  {"buffer_store_dword", "S:b32 A S:b128 S:b32" BUFFER_MODS, store<B32>},
+  {"buffer_store_dwordx2", "S:b64 A S:b128 S:b32" BUFFER_MODS, store<B64>},
+  {"buffer_store_dwordx3", "S:b96 A S:b128 S:b32" BUFFER_MODS, store<B96>},
+  {"buffer_store_dwordx4", "S:b128 A S:b128 S:b32" BUFFER_MODS, store<B128>},
+  // The decoder appends " lds" where the statement has that modifier: it takes the data operand away.
+  {"buffer_load_ubyte lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<U8>},
+  {"buffer_load_sbyte lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<I8>},
+  {"buffer_load_ushort lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<U16>},
+  {"buffer_load_sshort lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<I16>},
+  {"buffer_load_dword lds", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B32>},
+  {"buffer_load_dwordx3 lds@global_load_lds_dwordx3", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B96>},
+  {"buffer_load_dwordx4 lds@global_load_lds_dwordx4", "A S:b128 S:b32" BUFFER_LDS_MODS, load_lds<B128>},
+};
+// clang-format on
+extern const OpTable BUFFER_OPS = {OPS, sizeof OPS / sizeof *OPS};

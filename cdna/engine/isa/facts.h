@@ -1,0 +1,18 @@
+// What is known of each instruction beside how to execute it: cdna/isa, as build.py has written it down for C++.
+#pragma once
+#include "core.h"
+
+#include "isa.h"
+
+struct Facts {  // the head of cdna/isa/instructions.txt says what each means
+  const char* name;
+  u8 unit, cycles[N_ARCHS], space, does;
+  u8 bytes, elements, stride;  // bytes: BY_FORMAT where the buffer's format says it
+  u8 flow, bits;
+  u16 flags;
+  bool is(FactFlag flag) const { return flags & flag; }
+};
+
+u32 arch_number(const char* name);  // index into ARCHS; N_ARCHS: no such arch
+const OpInfo& op_info(u32 op);
+const Facts& op_facts(u32 op);

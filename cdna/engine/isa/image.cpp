@@ -1,0 +1,153 @@
+// Loads program images (written by image.py): copies code, places data, resolves addresses.
+#include "facts.h"
+#include "program.h"
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const u64 MAGIC = 0x35474d4941444e43ull;  // "CNDAIMG5"
+
+namespace {
+struct Reader {
+  const u8* p;
+  template <class T> T get() {
+    T x;
+    memcpy(&x, p, sizeof x);
+    p += sizeof x;
+    return x;
+  }
+  const char* text() {
+    u32 n = get<u32>();
+    const char* s = (const char*)p;
+    p += n;
+    return s;
+  }  // zero-terminated, counted with its zero
+};
+enum CodeRelocation : u32 { ABSOLUTE_LO, ABSOLUTE_HI, RELATIVE_LO, RELATIVE_HI, GOT_RELATIVE_LO, GOT_RELATIVE_HI };
+}  // namespace
+
+static u64 target(const Program& p, u32 section, i64 offset) {
+  return section == ~0u ? CODE_BASE + 8 * (u64)offset : (u64)p.sections[section] + offset;
+}
+
+extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
+  Program* p = (Program*)calloc(1, sizeof(Program));
+  p->blob = allocate(bytes);
+  memcpy(p->blob, image, bytes);
+  Reader r = {p->blob};
+  u64 magic = r.get<u64>();
+  u32 inst_bytes = r.get<u32>();
+  if (magic != MAGIC || inst_bytes != sizeof(Inst)) {
+    snprintf(message, 256, "not a program image of this version of the emulated device: rebuild it");
+    free(p->blob);
+    free(p);
+    return nullptr;
+  }
+  p->n_inst = r.get<u32>();
+  p->n_vgpr = r.get<u32>();
+  if (!p->n_vgpr) p->n_vgpr = 1;  // the work-item's id lies in v0 even where nothing reads it
+  memcpy(p->arch, r.p, 16);
+  r.p += 16;
+  p->arch_number = arch_number(p->arch);
+
+  p->n_sections = r.get<u32>();
+  p->sections = (u8**)calloc(p->n_sections + 1, sizeof(u8*));
+  p->section_bytes = (u32*)calloc(p->n_sections + 1, sizeof(u32));
+  for (u32 i = 0; i < p->n_sections; i++) {
+    u32 size = r.get<u32>();
+    p->sections[i] = nullptr;
+    p->section_bytes[i] = size;
+    void* memory = nullptr;
+    if (posix_memalign(&memory, 256, size + 256)) abort();
+    p->sections[i] = (u8*)memory;
+    memcpy(p->sections[i], r.p, size);
+    memset(p->sections[i] + size, 0, 256);
+    r.p += size;
+  }
+  for (u32 n = r.get<u32>(); n; n--) {
+    u32 section = r.get<u32>(), offset = r.get<u32>(), size = r.get<u32>(), to = r.get<u32>();
+    u64 address = target(*p, to, r.get<i64>());
+    memcpy(p->sections[section] + offset, &address, size < 8 ? size : 8);
+  }
+
+  p->code = (Inst*)allocate(sizeof(Inst) * p->n_inst);
+  const u8* code = r.p;
+  memcpy((void*)p->code, code, sizeof(Inst) * p->n_inst);
+  r.p += sizeof(Inst) * p->n_inst;
+  for (u32 i = 0; i < p->n_inst; i++) {
+    const OpInfo& info = op_info(p->code[i].op);
+    p->code[i].fn = info.fn;
+    p->code[i].core = info.core;
+  }
+  u32 n_relocations = r.get<u32>();
+  p->got = (u64*)calloc(n_relocations + 1, sizeof(u64));
+  for (u32 i = 0; i < n_relocations; i++) {
+    u32 index = r.get<u32>(), operand = r.get<u32>(), kind = r.get<u32>(), to = r.get<u32>();
+    u64 address = target(*p, to, r.get<i64>());
+    if (kind >= GOT_RELATIVE_LO) {
+      p->got[i] = address;
+      address = (u64)&p->got[i];
+    }
+    // The pair after s_getpc_b64 adds the distance from the pc that it returned, which is the address of the s_add_u32:
+    // this instruction itself for the low half, the one before for the high half.
+    bool high = kind & 1;
+    if (kind >= RELATIVE_LO) address -= CODE_BASE + 8 * (u64)(index - high);
+    Operand& o = operand < 2 ? p->code[index].dst[operand] : p->code[index].src[operand - 2];
+    o.lo = high ? (u32)(address >> 32) : (u32)address;
+  }
+
+  p->n_kernels = r.get<u32>();
+  p->kernels = (KernelInfo*)calloc(p->n_kernels + 1, sizeof(KernelInfo));
+  for (u32 i = 0; i < p->n_kernels; i++) {
+    KernelInfo& k = p->kernels[i];
+    memcpy((void*)&k, r.p, offsetof(KernelInfo, name));
+    r.p += offsetof(KernelInfo, n_arguments) + sizeof(u32);
+    k.name = r.text();
+    KernelArgument* arguments = (KernelArgument*)calloc(k.n_arguments + 1, sizeof(KernelArgument));
+    memcpy(arguments, r.p, sizeof(KernelArgument) * k.n_arguments);
+    r.p += sizeof(KernelArgument) * k.n_arguments;
+    k.arguments = arguments;
+  }
+  p->n_symbols = r.get<u32>();
+  p->symbols = (Symbol*)calloc(p->n_symbols + 1, sizeof(Symbol));
+  for (u32 i = 0; i < p->n_symbols; i++) {
+    Symbol& s = p->symbols[i];
+    s.name = r.text();
+    u32 section = r.get<u32>();
+    s.address = p->sections[section] + r.get<u32>();
+    s.size = r.get<u32>();
+  }
+  p->where = (const char**)calloc(p->n_inst + 1, sizeof(char*));
+  for (u32 i = 0; i < p->n_inst; i++) p->where[i] = r.text();
+  p->n_hazards = r.get<u32>();
+  p->hazards = (Hazard*)calloc(p->n_hazards + 1, sizeof(Hazard));
+  for (u32 i = 0; i < p->n_hazards; i++) {
+    p->hazards[i].pc = r.get<u32>();
+    p->hazards[i].kernel = r.get<u32>();
+    p->hazards[i].message = r.text();
+  }
+  return p;
+}
+
+extern "C" void cdna_program_destroy(Program* p) {
+  for (u32 i = 0; i < p->n_sections; i++) free(p->sections[i]);
+  for (u32 i = 0; i < p->n_kernels; i++) free((void*)p->kernels[i].arguments);
+  free(p->sections);
+  free(p->section_bytes);
+  free(p->accesses);
+  free(p->costs);
+  free(p->got);
+  free(p->kernels);
+  free(p->symbols);
+  free(p->where);
+  free(p->hazards);
+  free(p->code);
+  free(p->blob);
+  free(p);
+}
+
+extern "C" int cdna_find_kernel(Program* p, const char* name) {
+  for (u32 i = 0; i < p->n_kernels; i++)
+    if (!strcmp(p->kernels[i].name, name)) return (int)i;
+  return -1;
+}

@@ -1,0 +1,114 @@
+// Loaded programs and what a launch of one of their kernels needs. Programs come as images, made by image.py.
+#pragma once
+#include "card.h"
+#include "core.h"
+
+struct KernelArgument {
+  u32 offset, size, kind;
+};  // kind: ArgumentKind
+enum ArgumentKind : u32 {
+  EXPLICIT,
+  HIDDEN_OTHER,
+  BLOCK_COUNT_X,
+  BLOCK_COUNT_Y,
+  BLOCK_COUNT_Z,
+  GROUP_SIZE_X,
+  GROUP_SIZE_Y,
+  GROUP_SIZE_Z,
+  REMAINDER_X,
+  REMAINDER_Y,
+  REMAINDER_Z,
+  GRID_DIMS,
+  DYNAMIC_LDS_SIZE,
+  GLOBAL_OFFSET,
+  HOSTCALL_BUFFER,
+  MULTIGRID_SYNC,
+  SHARED_BASE_HI,
+  PRIVATE_BASE_HI
+};
+constexpr u32 NO_SGPR = ~0u;
+
+// From the kernel descriptor (.amdhsa_*) and metadata; fields in the order of image.py's KERNEL.
+struct KernelInfo {
+  u32 entry;          // instruction index
+  u32 user_sgprs;     // how many SGPRs the user data takes
+  u32 kernarg_sgpr;   // index of the pair holding the kernarg address, NO_SGPR if none
+  u32 dispatch_sgpr;  // index of the pair holding the dispatch packet's address, NO_SGPR if none
+  u32 preload_sgpr, preload_dwords, preload_offset;  // kernel arguments preloaded to SGPRs
+  u32 workgroup_id_mask;                             // bit d: the id of dimension d follows the user SGPRs
+  u32 static_lds_bytes, scratch_bytes, kernarg_bytes;
+  u32 mode;            // MODE register at the start
+  u32 max_work_items;  // of a workgroup, as the kernel was compiled for
+  u32 vgprs, agprs, sgprs;
+  u32 n_arguments;
+  const char* name;
+  const KernelArgument* arguments;
+};
+
+struct Symbol {
+  const char* name;
+  u8* address;
+  u64 size;
+};
+
+constexpr u32 ANY_KERNEL = ~0u;
+struct Hazard {  // of hazards.py
+  u32 pc;
+  u32 kernel;  // whose code it is; ANY_KERNEL: a function's, which several may call
+  bool told;
+  const char* message;
+};
+
+struct Program {
+  Inst* code;
+  u32 n_inst;
+  u32 n_vgpr;  // architectural + accumulation
+  char arch[16];
+  u32 arch_number;
+  u8* blob;  // the image: strings and records point into it
+  u8** sections;
+  u64* got;
+  KernelInfo* kernels;
+  Symbol* symbols;
+  u32 n_sections, n_kernels, n_symbols;
+  const char** where;  // per instruction: "`text` (file:line)"
+  u32* section_bytes;
+  Hazard* hazards;
+  u32 n_hazards;
+  struct Access* accesses;  // made by the first launch with checks, see check.h
+  u16* costs;               // see clock_costs
+  bool costs_known;
+};
+
+// One launch. The caller fills the first part.
+struct Launch {
+  u32 groups[3];
+  u32 block[3];
+  u32 dynamic_lds_bytes;
+  u32 n_threads;
+  const u8* kernarg;  // explicit arguments at their offsets; hidden ones are filled in
+  u32 kernarg_bytes;
+  u32 cooperative;                   // workgroups may wait for all others: every one of them is live at once
+  u64* executed;                     // [n_inst] executed wave instructions, added up over threads; may be null
+  volatile u32* cancel;              // set non-zero by the host to stop the launch; may be null
+  struct ObserverSource* observers;  // see observe.h; may be null
+  struct Checks* checks;             // see check.h; may be null
+  u64 order_seed;                    // see order.h; 0: the card's order
+  const Card* card;                  // null: chosen_card of the program's arch
+  // results
+  u32 status;  // LaunchStatus
+  u32 fault_pc, fault_wave, fault_group[3];
+  u64 fault_address;
+  char message[512];
+};
+static inline u32 waves_per_group(const Launch& l) { return (l.block[0] * l.block[1] * l.block[2] + WAVE - 1) / WAVE; }
+enum LaunchStatus : u32 { LAUNCHED = 0, LAUNCH_FAULTED = 1, LAUNCH_CANCELLED = 2, LAUNCH_REFUSED = 3 };
+
+extern "C" {
+Program* cdna_image_load(const u8* image, u64 bytes,
+                         char* message);  // null with a message (256 bytes) if it does not fit this engine
+void cdna_program_destroy(Program*);
+int cdna_find_kernel(Program*, const char* name);  // index, or -1
+void cdna_launch(Program*, u32 kernel, Launch*);
+u32 cdna_worker_threads(void);  // started by the launches under way
+}

@@ -1,0 +1,13 @@
+// Calls that device code makes to the host: printf and what a failed assertion says.
+#pragma once
+#include "isa/program.h"
+
+struct Hostcall;
+// For a launch that may have so many waves at once; null if there is no memory.
+Hostcall* hostcall_open(u32 waves);
+u64 hostcall_buffer(const Hostcall*);  // the hidden argument
+// Answers every call made so far; false if there was none. To be called where a wave sleeps: so it waits for
+// answers.
+bool hostcall_serve(Hostcall*, const char** error);
+const char* hostcall_assertion(const Hostcall*);  // text of an assertion that failed; "" if none did
+void hostcall_close(Hostcall*);

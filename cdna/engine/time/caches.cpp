@@ -1,0 +1,127 @@
+// The cache model: 128-byte lines, L2 and memory-side cache 16 ways each with least-recently-used
+// replacement, writes allocated in the L2 without a read and written back by halves of a line.
+#include "caches.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+constexpr u32 WAYS = 16;
+// Entries of one workgroup before the next one's turn: about one load of a wave.
+constexpr u32 TURN = 16;
+
+void Cache::create(u64 bytes, u32 n_ways) {
+  ways = n_ways;
+  sets = (u32)(bytes / LINE_BYTES / ways);
+  clock = 0;
+  tags = (u64*)calloc((size_t)sets * ways, sizeof *tags);
+  used = (u32*)calloc((size_t)sets * ways, sizeof *used);
+  dirty = (u8*)calloc((size_t)sets * ways, sizeof *dirty);
+}
+void Cache::destroy() {
+  free(tags);
+  free(used);
+  free(dirty);
+}
+void Cache::clear() {
+  memset(tags, 0, (size_t)sets * ways * sizeof *tags);
+  memset(dirty, 0, (size_t)sets * ways * sizeof *dirty);
+}
+
+bool Cache::touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_line) {
+  // Hardware hashes addresses over channels, so that strides of powers of two do not fall into one set.
+  u64 h = (line ^ line >> 17) * 0x9e3779b97f4a7c15ull;
+  size_t base = (size_t)(h >> 32) % sets * ways;
+  u32 oldest = 0;
+  clock++;
+  for (u32 k = 0; k < ways; k++) {
+    if (tags[base + k] == line + 1) {
+      used[base + k] = clock;
+      dirty[base + k] |= dirty_halves;
+      *evicted_halves = 0;
+      return true;
+    }
+    if (!tags[base + oldest]) continue;  // an empty way is taken first
+    if (!tags[base + k] || used[base + k] < used[base + oldest]) oldest = k;
+  }
+  *evicted_halves = tags[base + oldest] ? dirty[base + oldest] : 0;
+  *evicted_line = tags[base + oldest] - 1;
+  tags[base + oldest] = line + 1;
+  used[base + oldest] = clock;
+  dirty[base + oldest] = dirty_halves;
+  return false;
+}
+
+static Caches of_card[sizeof CARDS / sizeof *CARDS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+Caches* caches_of(const Card& card) {
+  u32 i = 0;
+  while (strcmp(CARDS[i].model, card.model)) i++;  // not by address: another library has a table of its own
+  Caches* c = &of_card[i];
+  pthread_mutex_lock(&lock);
+  if (!c->xcds) {
+    for (u32 x = 0; x < card.xcds; x++) c->l2[x].create(card.l2_bytes, WAYS);
+    c->memory_side.create(card.memory_side_bytes, WAYS);
+    c->xcds = card.xcds;
+  }
+  pthread_mutex_unlock(&lock);
+  return c;
+}
+void cdna_caches_free() {
+  for (Caches& c : of_card) {
+    for (u32 x = 0; x < c.xcds; x++) c.l2[x].destroy();
+    if (c.xcds) c.memory_side.destroy();
+    c.xcds = 0;
+  }
+}
+void cdna_caches_clear() {
+  for (Caches& c : of_card) {
+    for (u32 x = 0; x < c.xcds; x++) c.l2[x].clear();
+    if (c.xcds) c.memory_side.clear();
+  }
+}
+
+// Writes go through the memory-side cache to memory in the end: they count as HBM traffic at once.
+static void store_halves(Caches& c, u32 xcd, u64 line, u8 halves, MemoryTraffic& m) {
+  u8 dropped;
+  u64 which;
+  u64 bytes = __builtin_popcount(halves) * (LINE_BYTES / 2);
+  m.fabric_write[xcd] += bytes;
+  m.hbm_write += bytes;
+  c.memory_side.touch(line, 0, &dropped, &which);
+}
+
+static void access(Caches& c, u32 xcd, LineAccess a, MemoryTraffic& m) {
+  u64 line = a >> 3, evicted_line;
+  bool write = a >> 2 & 1;
+  u8 halves = a & 3, evicted;
+  u64 bytes = write ? __builtin_popcount(halves) * (LINE_BYTES / 2) : LINE_BYTES;
+  (write ? m.l2_write : m.l2_read)[xcd] += bytes;
+  bool hit = c.l2[xcd].touch(line, write ? halves : 0, &evicted, &evicted_line);
+  if (evicted) store_halves(c, xcd, evicted_line, evicted, m);
+  if (hit || write) return;
+  m.fabric_read[xcd] += LINE_BYTES;
+  if (!c.memory_side.touch(line, 0, &evicted, &evicted_line)) m.hbm_read += LINE_BYTES;
+}
+
+void replay(Caches& c, const Trace* traces, u32 n, MemoryTraffic& m) {
+  u64* at = (u64*)calloc(n, sizeof(u64));
+  for (bool more = true; more;) {
+    more = false;
+    for (u32 i = 0; i < n; i++) {
+      const Trace& t = traces[i];
+      u64 end = at[i] + TURN < t.n ? at[i] + TURN : t.n;
+      for (; at[i] < end; at[i]++) access(c, t.group % c.xcds, t.entries[at[i]], m);
+      more |= at[i] < t.n;
+    }
+  }
+  free(at);
+}
+
+void write_back(Caches& c, MemoryTraffic& m) {
+  for (u32 x = 0; x < c.xcds; x++) {
+    Cache& l2 = c.l2[x];
+    for (size_t i = 0; i < (size_t)l2.sets * l2.ways; i++)
+      if (l2.tags[i] && l2.dirty[i]) store_halves(c, x, l2.tags[i] - 1, l2.dirty[i], m);
+    l2.clear();
+  }
+}

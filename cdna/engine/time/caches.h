@@ -1,0 +1,51 @@
+// Caches behind the CUs: an L2 per XCD, and the memory-side cache ("Infinity Cache") that all XCDs share.
+#pragma once
+#include "isa/card.h"
+#include "isa/core.h"
+
+constexpr u32 LINE_BYTES = 128;
+
+// Set-associative, least recently used line out. Lines are numbered from 0.
+struct Cache {
+  u32 sets, ways, clock;
+  u64* tags;  // line + 1; 0: empty
+  u32* used;
+  u8* dirty;  // bit 0, 1: a half of the line
+
+  void create(u64 bytes, u32 n_ways);
+  void destroy();
+  void clear();
+  // Whether the line was there; it is now. evicted: what went, with its dirty halves (0: nothing that
+  // matters).
+  bool touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_line);
+};
+
+struct MemoryTraffic {                  // bytes
+  u64 l2_read[8], l2_write[8];          // asked of an XCD's L2 by its CUs
+  u64 fabric_read[8], fabric_write[8];  // between an XCD's L2 and the memory side
+  u64 hbm_read, hbm_write;
+};
+
+// One entry of what workgroups ask of their L2: line << 3 | write << 2 | halves.
+typedef u64 LineAccess;
+struct Trace {
+  LineAccess* entries;
+  u64 n, capacity;
+  u32 group;
+};
+
+struct Caches {
+  u32 xcds;  // 0: there are none yet
+  Cache l2[8], memory_side;
+};
+
+// A card's caches outlive a launch: what one leaves in the memory-side cache the next finds.
+Caches* caches_of(const Card&);
+extern "C" {
+void cdna_caches_clear();  // of all cards: the next launch starts cold
+void cdna_caches_free();
+}
+// Traces of workgroups that run at the same time, interleaved. Workgroup n runs on XCD n mod xcds.
+void replay(Caches& c, const Trace* traces, u32 n, MemoryTraffic& m);
+// The end of a launch: the L2s write back what is dirty, and forget all.
+void write_back(Caches& c, MemoryTraffic& m);

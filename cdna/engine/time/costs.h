@@ -1,0 +1,25 @@
+// What an instruction costs the unit that executes it.
+#pragma once
+#include "isa/card.h"
+#include "isa/facts.h"
+#include "isa/program.h"
+
+struct Cost {
+  u8 unit;
+  u32 cycles;  // of that unit; those of memory and LDS depend on addresses: 0 here
+};
+Cost instruction_cost(const Inst& in, u32 arch);  // arch: index into ARCHS
+
+constexpr u32 ISSUE_CYCLES = 4;  // of a wave: one instruction in so many
+
+// What a launch executed: wave instructions by unit; and cycles of their units if the lanes' addresses lay side by side.
+struct Executed {  // in the order of records.py's _Executed
+  u64 by_unit[N_UNITS], cycles;
+};
+extern "C" void cdna_executed(const Program*, const char* card, const u64* executed, Executed* out);
+
+// LDS cycles of one element a lane at byte offsets `address`, and how many of them bank conflicts cost.
+struct LdsCycles {
+  u32 cycles, conflicts;
+};
+LdsCycles lds_cycles(const u64* address, u64 lanes, u32 bytes, bool writes, bool atomic, const Card& card);

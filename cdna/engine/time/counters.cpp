@@ -1,0 +1,470 @@
+// Counters of a launch: what each instruction cost, what memory traffic it made, and how long its workgroups
+// would take alone on a CU. An observer (observe.h) for each host thread, added up when the launch ends.
+//
+// Time of a CU. Of some workgroups, spread over the grid, every step is kept and replayed on a CU (cu_time.h)
+// with as many copies as the CU would hold. Which of the L1's misses the L2 has is known only when all
+// workgroups of a round have run, so each is replayed twice: as if all misses were L2 hits, and as if all
+// went to memory; model.py takes the mean by the L2's hit rate.
+//
+// Polls. How often a wave asks whether something has come says how fast the emulation is, so it is left out: what a
+// wave executes from an s_sleep to the same s_sleep again, if it reads memory and changes nothing, is not counted.
+// It is held back until that is clear.
+#include "accesses.h"
+#include "costs.h"
+#include "clock.h"
+#include "counters.h"
+#include "cu_time.h"
+#include "isa/program.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+namespace {
+constexpr u32 MOST_TIMED = 16;                                 // workgroups
+constexpr u64 MOST_ENTRIES = 24ull << 20;                      // of traces at a time: 192 MiB
+constexpr u32 MOST_OF_POLL = 2048, MOST_LINES_OF_POLL = 4096;  // instructions, line accesses
+
+// The CU's vector L1, no allocation by stores.
+struct L1 {
+  static constexpr u32 SETS = CARDS[0].l1_sets, WAYS = CARDS[0].l1_bytes / SETS / LINE_BYTES;
+  u64 tags[SETS][WAYS];
+  u32 used[SETS][WAYS];
+  u32 clock;
+  bool load(u64 line) {
+    u64* t = tags[line % SETS];
+    u32* u = used[line % SETS];
+    u32 found = WAYS, oldest = 0;
+    for (u32 k = 0; k < WAYS; k++) found = t[k] == line + 1 ? k : found;
+    clock++;
+    if (found < WAYS) {
+      u[found] = clock;
+      return true;
+    }
+    for (u32 k = 1; k < WAYS; k++) oldest = u[k] < u[oldest] ? k : oldest;
+    t[oldest] = line + 1;
+    u[oldest] = clock;
+    return false;
+  }
+};
+
+// What a wave has executed since it slept, which may be a poll.
+struct Held {
+  bool on, reads;
+  u32 sleep_pc;
+  u64 l1_reads, l1_hits;
+  struct Executed {
+    u32 pc;
+    Step taken;
+    InstructionCounters adds;
+  };
+  Growing<Executed> executed;
+  Growing<LineAccess> lines;
+};
+
+constexpr bool same_l1() {
+  for (const Card& card : CARDS)
+    if (card.l1_sets != CARDS[0].l1_sets || card.l1_bytes != CARDS[0].l1_bytes) return false;
+  return true;
+}
+static_assert(same_l1(), "the L1 is compiled in: all cards must have the same");
+
+struct Source;
+struct GroupCount {
+  GroupCount* next;  // of all that this thread made
+  u32 n_waves;
+  bool timed;
+  Steps* steps;  // of each wave
+  Held** held;   // of each wave, none before its first s_sleep
+  Trace trace;
+  L1 l1;
+};
+
+struct Counting : Observer {
+  Source* source;
+  const Cost* costs;
+  const Facts** facts;
+  InstructionCounters* counters;
+  CounterTotals totals;
+  GroupCount* all;
+  Held* holding;  // of the wave whose instruction is counted, while that may be a poll
+  const Card* card;
+  LaneAccess accesses[MAX_ACCESSES];
+  u64 lines[4 * WAVE];  // of one access: line << 2 | halves
+};
+
+struct Source : ObserverSource {
+  const Card* card;
+  Caches* caches;
+  Program* program;
+  Cost* costs;
+  const Facts** facts;  // [n_inst]
+  InstructionCounters* counters;
+  CounterTotals totals;
+  pthread_mutex_t lock;
+  u32 attached, total_groups, batch, next_batch, n_batches, timed_every;  // batch: workgroups that fit on the card
+  Trace* traces;                                                          // of workgroups that ended, by number
+  u32* ended;                                                             // per batch
+  volatile u64 entries;                                                   // alive in traces
+};
+}  // namespace
+
+// --- lines -----------------------------------------------------------------------------------------
+
+// Distinct lines of an access, each with the halves touched; returns how many and adds up the halves.
+static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments) {
+  u64 key[256];
+  u16 place[256];
+  u64 occupied[4] = {};
+  u32 n = 0;
+  u64 last = ~0ull, *previous = nullptr;
+  for (u64 m = a.lanes; m; m &= m - 1) {
+    u64 address = a.address[__builtin_ctzll(m)];
+    for (u64 s = address >> 6; s <= (address + a.bytes - 1) >> 6; s++) {
+      u64 line = s >> 1;
+      if (line != last) {
+        u32 h = (u32)(line * 0x9e3779b1u >> 7) & 255;
+        while ((occupied[h >> 6] >> (h & 63) & 1) && key[h] != line) h = (h + 1) & 255;
+        if (!(occupied[h >> 6] >> (h & 63) & 1)) {
+          occupied[h >> 6] |= 1ull << (h & 63);
+          key[h] = line;
+          place[h] = n;
+          c.lines[n++] = line << 2;
+        }
+        previous = &c.lines[place[h]];
+        last = line;
+      }
+      *previous |= 1 << (s & 1);
+    }
+  }
+  for (u32 i = 0; i < n; i++) *segments += __builtin_popcount(c.lines[i] & 3);
+  return n;
+}
+
+static void record(Counting& c, GroupCount& g, LineAccess entry) {
+  Held* held = c.holding;
+  if (held && held->lines.n < MOST_LINES_OF_POLL) {
+    held->lines.add() = entry;
+    return;
+  }
+  Trace& t = g.trace;
+  if (t.n == t.capacity) {
+    u64 more = t.capacity ? t.capacity : 1024;
+    if (__atomic_add_fetch(&c.source->entries, more, __ATOMIC_RELAXED) > MOST_ENTRIES) {
+      __atomic_sub_fetch(&c.source->entries, more, __ATOMIC_RELAXED);
+      c.totals.unrecorded++;
+      return;
+    }
+    t.capacity += more;
+    t.entries = (LineAccess*)realloc(t.entries, t.capacity * sizeof *t.entries);
+  }
+  t.entries[t.n++] = entry;
+}
+
+// --- instructions ------------------------------------------------------------------------------------
+
+static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) {
+  LdsCycles l = lds_cycles(a.address, a.lanes, a.bytes, a.flags & WRITES, a.flags & ATOMIC, *c.card);
+  n.conflict_cycles += l.conflicts;
+  n.bytes += (u64)__builtin_popcountll(a.lanes) * a.bytes;
+  return l.cycles;
+}
+
+static Step lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
+  u32 cycles = 0;
+  if (c.facts[pc]->does != DOES_LANES) {
+    u32 parts = observed_accesses(w, in, *c.facts[pc], c.accesses);
+    for (u32 i = 0; i < parts; i++) cycles += lds_access(c, n, c.accesses[i]);
+  } else {
+    cycles = 2;  // permutes and swizzles: a dword a lane through the banks
+  }
+  n.cycles += cycles;
+  return step(LDS_STEP, cycles);
+}
+
+static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
+  const Facts& facts = *c.facts[pc];
+  u32 l1_cycles = 0;
+  bool missed = false;
+  u32 parts = facts.space == NONE_SPACE ? 0 : observed_accesses(w, in, facts, c.accesses);
+  for (u32 i = 0; i < parts; i++) {
+    LaneAccess& a = c.accesses[i];
+    if (a.space == LDS_SPACE) {
+      u64 before = n.bytes;
+      lds_access(c, n, a);
+      if (facts.is(FACT_TO_LDS)) n.bytes = before;  // the same bytes that memory sends
+      continue;
+    }
+    u64 segments = 0;
+    if (a.space == SCRATCH_SPACE) {  // interleaved by lanes, 16 dwords a segment; taken to stay in the L1
+      segments = (u64)(a.bytes + 3) / 4 * 4;
+      n.lines += segments / 2;
+    } else {
+      bool around_l1 = a.flags & (WRITES | ATOMIC) || in.flags & SC1;
+      u32 lines = distinct_lines(c, a, &segments);
+      for (u32 k = 0; k < lines; k++) {
+        u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3;
+        if (a.flags & READS) {
+          (c.holding ? c.holding->l1_reads : c.totals.l1_reads)++;
+          if (!around_l1 && g.l1.load(line)) {
+            (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++;
+            continue;
+          }
+          record(c, g, line << 3);
+        }
+        if (a.flags & WRITES) record(c, g, line << 3 | 4 | halves);
+        missed = true;
+      }
+      n.lines += lines;
+    }
+    l1_cycles += segments > 4 ? (u32)segments : 4;
+    n.segments += segments;
+    n.bytes += (u64)__builtin_popcountll(a.lanes) * a.bytes;
+  }
+  n.cycles += l1_cycles;
+  return step(MEMORY_STEP, l1_cycles | (missed ? MISSED : 0));
+}
+
+static Step take_step(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
+  const Cost cost = c.costs[pc];
+  n.lanes += __builtin_popcountll(w.exec());
+  switch (cost.unit) {
+    case MATRIX_UNIT: return step(MATRIX_STEP, cost.cycles);
+    case VECTOR_UNIT: return step(VECTOR_STEP, cost.cycles);
+    case MEMORY_UNIT: return memory_instruction(c, g, w, in, pc, n);
+    case LDS_UNIT: return lds_instruction(c, w, in, pc, n);
+    case SCALAR_MEMORY_UNIT: n.bytes += c.facts[pc]->bytes; return step(SCALAR_MEMORY_STEP, 0);
+    case WAIT_UNIT: return step(WAIT_STEP, (u32)in.offset & 0xffff);  // packed by decode.py as WAIT_STEP has it
+    case BARRIER_UNIT: return step(BARRIER_STEP, 0);
+    case END_UNIT: return step(WAIT_STEP, 0);  // what is still under way ends within the kernel's time
+    default: return step(ISSUE_STEP, cost.cycles);
+  }
+}
+
+static void add_up(InstructionCounters& to, const InstructionCounters& from) {
+  to.lanes += from.lanes;
+  to.cycles += from.cycles;
+  to.conflict_cycles += from.conflict_cycles;
+  to.bytes += from.bytes;
+  to.segments += from.segments;
+  to.lines += from.lines;
+  to.polls += from.polls;
+}
+
+static void count_held(Counting& c, GroupCount& g, u32 wave, Held& held) {
+  held.on = false;
+  for (u64 i = 0; i < held.executed.n; i++) {
+    const Held::Executed& one = held.executed.at[i];
+    add_up(c.counters[one.pc], one.adds);
+    if (g.timed) g.steps[wave].add() = one.taken;
+  }
+  for (u64 i = 0; i < held.lines.n; i++) record(c, g, held.lines.at[i]);
+  c.totals.l1_reads += held.l1_reads;
+  c.totals.l1_hits += held.l1_hits;
+}
+
+// The wave sleeps, which may end a poll and may begin one.
+static void sleep_again(Counting& c, GroupCount& g, u32 wave, u32 pc) {
+  Held*& held = g.held[wave];
+  if (!held) held = (Held*)calloc(1, sizeof(Held));
+  if (held->on && held->reads && held->sleep_pc == pc)
+    for (u64 i = 0; i < held->executed.n; i++) c.counters[held->executed.at[i].pc].polls++;
+  else if (held->on) count_held(c, g, wave, *held);
+  held->on = true;
+  held->reads = false;
+  held->sleep_pc = pc;
+  held->executed.n = held->lines.n = 0;
+  held->l1_reads = held->l1_hits = 0;
+}
+
+// Whether what follows it is no poll any more: it changes what others see, or is what the wave is there for.
+static bool is_progress(const Counting& c, u32 pc) {
+  const u32 unit = c.costs[pc].unit;
+  return unit == MATRIX_UNIT || unit == BARRIER_UNIT || unit == END_UNIT ||
+         (unit == MEMORY_UNIT && access_flags(*c.facts[pc]) & WRITES);
+}
+
+static void on_instruction(Observer* o, Wave& w, const Inst& in) {
+  Counting& c = *(Counting*)o;
+  GroupCount& g = *(GroupCount*)w.wg->observed;
+  u32 pc = w.pc - 1;
+  if (c.facts[pc]->does == DOES_SLEEP) sleep_again(c, g, w.id, pc);
+  Held* held = g.held[w.id];
+  if (held && held->on) {
+    if (held->executed.n == MOST_OF_POLL || is_progress(c, pc)) count_held(c, g, w.id, *held);
+  }
+  if (held && held->on) {
+    Held::Executed& one = held->executed.add();
+    one = {pc, 0, {}};
+    c.holding = held;
+    one.taken = take_step(c, g, w, in, pc, one.adds);
+    c.holding = nullptr;
+    held->reads |= c.costs[pc].unit == MEMORY_UNIT || c.costs[pc].unit == SCALAR_MEMORY_UNIT;
+    return;
+  }
+  Step taken = take_step(c, g, w, in, pc, c.counters[pc]);
+  if (g.timed) g.steps[w.id].add() = taken;
+}
+
+// --- workgroups --------------------------------------------------------------------------------------
+
+static void on_group_started(Observer* o, Workgroup& group) {
+  Counting& c = *(Counting*)o;
+  GroupCount* g = (GroupCount*)group.observed;  // of a workgroup before it, in the same memory
+  if (!g) {
+    g = (GroupCount*)calloc(1, sizeof(GroupCount));
+    g->next = c.all;
+    c.all = g;
+    g->steps = (Steps*)calloc(group.n_waves, sizeof(Steps));
+    g->held = (Held**)calloc(group.n_waves, sizeof(Held*));
+    g->n_waves = group.n_waves;
+    group.observed = g;
+  }
+  for (u32 i = 0; i < g->n_waves; i++) {
+    g->steps[i].n = 0;
+    if (g->held[i]) g->held[i]->on = false;
+  }
+  g->timed = group.linear_id % c.source->timed_every == c.source->timed_every / 2;
+  memset((void*)&g->l1, 0, sizeof g->l1);
+  g->trace = {nullptr, 0, 0, group.linear_id};
+}
+
+static void on_barrier_released(Observer* o, Workgroup&) { ((Counting*)o)->totals.barriers++; }
+
+static void time_group(Counting& c, const GroupCount& g) {
+  const Card& card = *c.card;
+  u32 copies = c.source->totals.groups_on_cu;
+  Latencies latencies = {card.l1_cycles, card.l2_cycles, card.lds_cycles, card.scalar_cycles};
+  c.totals.near_cycles += cu_cycles(g.steps, g.n_waves, copies, latencies);
+  latencies.beyond_l1 = card.memory_cycles;
+  c.totals.far_cycles += cu_cycles(g.steps, g.n_waves, copies, latencies);
+  c.totals.timed++;
+}
+
+static void free_trace(Source& s, Trace& t) {
+  __atomic_sub_fetch(&s.entries, t.capacity, __ATOMIC_RELAXED);
+  free(t.entries);
+  t.entries = nullptr;
+}
+
+// Batches of workgroups that run at the same time go to the cache model in order, each when its last has
+// ended.
+static void hand_over(Source& s, const Trace& t) {
+  pthread_mutex_lock(&s.lock);
+  u32 batch = s.batch;
+  s.traces[t.group] = t;
+  s.ended[t.group / batch]++;
+  while (s.next_batch < s.n_batches) {
+    u32 first = s.next_batch * batch, n = s.total_groups - first < batch ? s.total_groups - first : batch;
+    if (s.ended[s.next_batch] < n) break;
+    replay(*s.caches, s.traces + first, n, s.totals.traffic);
+    for (u32 i = 0; i < n; i++) free_trace(s, s.traces[first + i]);
+    s.next_batch++;
+  }
+  pthread_mutex_unlock(&s.lock);
+}
+
+static void on_group_ended(Observer* o, Workgroup& group) {
+  Counting& c = *(Counting*)o;
+  GroupCount& g = *(GroupCount*)group.observed;
+  c.totals.groups++;
+  if (g.timed) time_group(c, g);
+  hand_over(*c.source, g.trace);
+  g.trace.entries = nullptr;
+}
+
+// --- launches ----------------------------------------------------------------------------------------
+
+static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l) {
+  s.program = p;
+  s.card = l->card;
+  s.caches = caches_of(*l->card);
+  s.costs = (Cost*)calloc(p->n_inst, sizeof(Cost));
+  s.facts = (const Facts**)calloc(p->n_inst, sizeof(Facts*));
+  s.counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
+  for (u32 i = 0; i < p->n_inst; i++) {
+    s.costs[i] = instruction_cost(p->code[i], p->arch_number);
+    s.facts[i] = &op_facts(p->code[i].op);
+    s.counters[i].unit = s.costs[i].unit;
+    s.counters[i].unit_cycles = s.costs[i].cycles;
+  }
+  s.total_groups = l->groups[0] * l->groups[1] * l->groups[2];
+  s.timed_every = (s.total_groups + MOST_TIMED - 1) / MOST_TIMED;
+  u32 per_cu = resident_groups(k, *l), share = (s.total_groups + l->card->compute_units - 1) / l->card->compute_units;
+  s.totals.groups_per_cu = per_cu;
+  s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
+  s.batch = per_cu * l->card->compute_units;
+  s.n_batches = (s.total_groups + s.batch - 1) / s.batch;
+  s.traces = (Trace*)calloc(s.total_groups, sizeof(Trace));
+  s.ended = (u32*)calloc(s.n_batches, sizeof(u32));
+}
+
+static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k, Launch* l) {
+  Source& s = *(Source*)source;
+  if (!s.costs) prepare(s, p, *k, l);
+  s.attached++;
+  Counting* c = (Counting*)calloc(1, sizeof(Counting));
+  c->instruction = on_instruction;
+  c->group_started = on_group_started;
+  c->barrier_released = on_barrier_released;
+  c->group_ended = on_group_ended;
+  c->source = &s;
+  c->costs = s.costs;
+  c->facts = s.facts;
+  c->counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
+  c->card = s.card;
+  return c;
+}
+
+static void detach(ObserverSource* source, Observer* o) {
+  Source& s = *(Source*)source;
+  Counting* c = (Counting*)o;
+  for (u32 i = 0; i < s.program->n_inst; i++) add_up(s.counters[i], c->counters[i]);
+  CounterTotals &to = s.totals, &from = c->totals;
+  to.groups += from.groups;
+  to.barriers += from.barriers;
+  to.near_cycles += from.near_cycles;
+  to.far_cycles += from.far_cycles;
+  to.timed += from.timed;
+  to.l1_reads += from.l1_reads;
+  to.l1_hits += from.l1_hits;
+  to.unrecorded += from.unrecorded;
+  for (GroupCount* g = c->all; g;) {
+    GroupCount* next = g->next;
+    free(g->trace.entries);  // of a workgroup that did not end
+    for (u32 i = 0; i < g->n_waves; i++) {
+      free(g->steps[i].at);
+      if (g->held[i]) free(g->held[i]->executed.at), free(g->held[i]->lines.at);
+      free(g->held[i]);
+    }
+    free(g->steps);
+    free(g->held);
+    free(g);
+    g = next;
+  }
+  free(c->counters);
+  free(c);
+  if (--s.attached == 0) write_back(*s.caches, s.totals.traffic);
+}
+
+extern "C" {
+
+ObserverSource* cdna_counters_create() {
+  Source* s = (Source*)calloc(1, sizeof(Source));
+  s->attach = attach;
+  s->detach = detach;
+  pthread_mutex_init(&s->lock, nullptr);
+  return s;
+}
+const CounterTotals* cdna_counters_totals(ObserverSource* source) { return &((Source*)source)->totals; }
+const InstructionCounters* cdna_counters_instructions(ObserverSource* source) { return ((Source*)source)->counters; }
+void cdna_counters_destroy(ObserverSource* source) {
+  Source* s = (Source*)source;
+  for (u32 i = 0; s->traces && i < s->total_groups; i++) free(s->traces[i].entries);
+  free(s->traces);
+  free(s->ended);
+  free(s->costs);
+  free(s->facts);
+  free(s->counters);
+  pthread_mutex_destroy(&s->lock);
+  free(s);
+}
+}

@@ -1,0 +1,31 @@
+// What counters.cpp gives for a launch.
+#pragma once
+#include "caches.h"
+#include "observe.h"
+
+struct InstructionCounters {  // in the order of counters.py's _Instruction
+  u64 unit, unit_cycles;      // of one execution; memory and LDS: `cycles` instead
+  u64 lanes;                  // active lanes, summed
+  u64 cycles;                 // of the L1 or the LDS
+  u64 conflict_cycles;        // of them, lost to LDS bank conflicts
+  u64 bytes;                  // lanes * element
+  u64 segments, lines;        // 64- and 128-byte pieces of memory touched, per instruction
+  u64 polls;                  // executions that nothing else here counts, see counters.cpp
+};
+
+struct CounterTotals {  // in the order of counters.py's _Totals
+  u64 groups, barriers;
+  u64 groups_per_cu, groups_on_cu;  // that fit at the same time; and as many as fit and as there are
+  u64 timed;                        // workgroups whose time follows
+  u64 near_cycles, far_cycles;      // of a CU, summed over them
+  u64 l1_reads, l1_hits;            // lines
+  u64 unrecorded;                   // line accesses that no memory was left to record
+  MemoryTraffic traffic;
+};
+
+extern "C" {
+ObserverSource* cdna_counters_create();  // for one launch
+const CounterTotals* cdna_counters_totals(ObserverSource*);
+const InstructionCounters* cdna_counters_instructions(ObserverSource*);  // [n_inst], null if it never started
+void cdna_counters_destroy(ObserverSource*);
+}

@@ -1,0 +1,38 @@
+"""The fat binary of the emulated device: a program image and its arch, which clang embeds in the host object.
+
+Layout (little endian; read by runtime/module.cpp): magic, number of images, unused; per image its arch (16 bytes), its
+offset from the start, a multiple of 64, and its bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from ...build import engine_library
+from ...image import ImageBuilder
+from ...library import engine
+from .results import Results, digest_of
+
+MAGIC = 0x3154414641444E43  # "CNDAFAT1"
+_HEADER, _ENTRY = struct.Struct("<QII"), struct.Struct("<16sQQ")
+
+
+def _image(assembly: str) -> bytes:
+    """The program image, kept by content: to decode the assembly of a large source takes seconds."""
+
+    def build(output: Path) -> Iterable[Path]:
+        output.write_bytes(ImageBuilder(assembly, engine().ops).build(hazards=True))
+        package = Path(__file__).parents[2]
+        return sorted(file for kind in ("py", "txt", "toml") for file in package.glob(f"**/*.{kind}"))
+
+    return Results(digest_of(assembly, engine_library().name), ".image").get(build).read_bytes()
+
+
+def fat_binary(arch: str, assembly: str) -> bytes:
+    """The fat binary of AMDGCN assembly."""
+    image = _image(assembly)
+    start = 64
+    header = _HEADER.pack(MAGIC, 1, 0) + _ENTRY.pack(arch.encode(), start, len(image))
+    return header.ljust(start, b"\0") + image + bytes(-len(image) % 64)

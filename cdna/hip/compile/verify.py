@@ -1,0 +1,45 @@
+"""Finds in compiled assembly what only an assembler or a linker would: bad inline assembly, undefined symbols."""
+
+from __future__ import annotations
+
+import re
+
+from ...asm import parse, source_line
+
+_USED = re.compile(r"([\w.$]+)@(?:rel32|gotpcrel32)@lo")
+_DEFINED = re.compile(r"^([\w.$]+):|^\s*\.(?:l?comm|set|amdgpu_lds)\s+([\w.$]+)", re.MULTILINE)
+_ASSEMBLER = re.compile(r"^.*?:(\d+):\d+: error: (.*)$", re.MULTILINE)
+
+
+def has_inline_assembly(text: str) -> bool:
+    """Whether a programmer wrote some of it: the compiler checks that only when it assembles."""
+    return "ASMSTART" in text
+
+
+def source_of_line(text: str, number: int) -> str:
+    """`file:line` of the user's source that the instruction at assembly line `number` (from 1) came from, or ""."""
+    # Without kernels' descriptors: their values are expressions where a function is undefined.
+    code = re.sub(r"^\s*\.amdhsa_.*$", "", text, flags=re.MULTILINE).split("\n")[:number]
+    asm = parse("\n".join(code))
+    last = asm.statements[-1] if asm.statements else None
+    return source_line(asm, last) if last and last.source[1] else ""
+
+
+def undefined_symbol(text: str) -> str | None:
+    """The first symbol that the code uses and nothing defines, as an error message; None if there is none."""
+    defined = {name for pair in _DEFINED.findall(text) for name in pair}
+    for use in _USED.finditer(text):
+        if use[1] not in defined:
+            place = source_of_line(text, text.count("\n", 0, use.start()) + 1)
+            return f"{place + ': ' if place else ''}error: undefined device symbol {use[1]}"
+    return None
+
+
+def assembler_error(text: str, said: str) -> str:
+    """The assembler's first message about `text`, at the line of the source that the instruction came from."""
+    found = _ASSEMBLER.search(said)
+    if not found:
+        return f"error: assembling failed: {(said.strip().splitlines() or ['no message'])[0]}"
+    number = int(found[1])
+    place = source_of_line(text, number)
+    return f"{place + ': ' if place else ''}error: {found[2]}: {text.split(chr(10))[number - 1].strip()}"

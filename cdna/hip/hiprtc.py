@@ -1,0 +1,146 @@
+"""hipRTC's compiler and linker: main("compile" or "link", FOLDER), called in a process that the runtime starts
+(runtime/rtc_process.cpp).
+
+Lists of strings are files in which each ends with a zero. To compile, the folder has source, name, arch; options,
+headers, header_names and expressions as lists. It gets code (a file that hipModuleLoadData takes) or, with -fgpu-rdc,
+bitcode; lowered (the mangled name of each expression) and log. To link it has input0, input1, ..., and as lists what
+each is (kinds, numbers of hipJitInputType) and its name (names), and options; it gets code and log. Exit code 0, or 1
+where the source does not compile or link, 2 where an option or input is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..build import cache_dir
+from ..errors import CdnaError, CompileError
+from .compile.fat_binary import fat_binary
+from .compile.results import stored
+from .compile.source import HipSource
+from .compile.toolchain import find
+
+_NAME = "__cdna_name_expression_"
+_RDC = ("-fgpu-rdc", "--gpu-rdc")
+# LLVM's wrapper of bitcode (magic, version, offset, bytes, CPU), which its readers skip: hipModuleLoadData takes
+# bitcode without being told how much it is.
+_WRAPPER, _WRAPPER_MAGIC = struct.Struct("<5I"), 0x0B17C0DE
+_BUNDLED, _ARCHIVE = 101, 102  # hipJitInputLLVMBundledBitcode, hipJitInputLLVMArchivesOfBundledBitcode
+_BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
+# Before the source: what hipRTC has built in. HIP's own headers leave things out where the macro is set.
+_PRELUDE = "#include <hip/hip_runtime.h>\n#define __HIPCC_RTC__ 1\n"
+
+
+def compiler_options(options: Sequence[str], arch: str) -> list[str]:
+    """The options that clang is to see; CdnaError for another arch."""
+    kept, words = [], iter(options)
+    for word in words:
+        found = re.match(r"(?:--offload-arch|--gpu-architecture|-arch|--gpu-arch)(?:=(.*))?$", word)
+        if found:
+            asked = found[1] or next(words, "")
+            if asked.split(":")[0] != arch:
+                raise CdnaError(f"option {word}: the emulated device is {arch}")
+        elif word in _RDC:
+            kept.append("-fgpu-rdc")
+        elif word.startswith("-"):
+            kept.append(word)
+            if word in ("-I", "-D", "-include", "-U", "-isystem"):
+                kept.append(next(words, ""))
+        else:
+            raise CdnaError(f"option {word}: not one that the emulated device's hipRTC takes")
+    return kept
+
+
+def _strings(folder: Path, name: str) -> list[str]:
+    return (folder / name).read_bytes().decode(errors="replace").split("\0")[:-1]
+
+
+def compile_program(folder: Path) -> None:
+    """Compile what lies in the folder."""
+    source, name, arch = ((folder / file).read_text(errors="replace") for file in ("source", "name", "arch"))
+    expressions = _strings(folder, "expressions")
+    lines = [_PRELUDE, f'#line 1 "{name}"', source]
+    for i, expression in enumerate(expressions):
+        address = expression if expression.lstrip().startswith("&") else f"&{expression}"
+        lines.append(
+            f'#line 1 "name expression {expression}"\n'
+            f"static __device__ __attribute__((used)) void* {_NAME}{i} = (void*)({address});"
+        )
+    headers = dict(zip(_strings(folder, "header_names"), _strings(folder, "headers")))
+    text = "\n".join([*lines, ""])
+    # The same source at the same place: the toolchain's cache goes by it.
+    place = cache_dir() / "hip" / f"rtc-{hashlib.sha256(repr((text, headers)).encode()).hexdigest()[:24]}"
+    for header, content in headers.items():
+        path = Path(os.path.normpath(place / header))
+        if place in path.parents:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "program.hip").write_text(text)
+    options = compiler_options(_strings(folder, "options"), arch)
+    program = HipSource(place / "program.hip", arch, tuple(options), (place,))
+    if "-fgpu-rdc" in options:
+        bitcode = find().bitcode(program)
+        addresses = find().ir(bitcode) if expressions else ""
+        definition = r"^@_ZL\d+{name} = .*?@\"?([\w.$]+)"
+    else:
+        addresses = find().assembly(program)
+        definition = r"^_ZL\d+{name}:\n\s*\.quad\s+([\w.$]+)"
+    lowered = [
+        re.search(definition.format(name=f"{_NAME}{i}"), addresses, re.MULTILINE) for i in range(len(expressions))
+    ]
+    (folder / "lowered").write_text("".join(f"{found[1] if found else ''}\0" for found in lowered))
+    if "-fgpu-rdc" in options:
+        module = bitcode.read_bytes()
+        (folder / "bitcode").write_bytes(_WRAPPER.pack(_WRAPPER_MAGIC, 0, _WRAPPER.size, len(module), 0) + module)
+    else:
+        (folder / "code").write_bytes(fat_binary(arch, addresses))
+
+
+def unbundled(bundle: bytes, arch: str, name: str) -> bytes:
+    """The bitcode for an arch of what clang-offload-bundler made. Format: Clang's documentation, "Clang Offload
+    Bundler", "Bundled Code Object Layout"."""
+    if not bundle.startswith(_BUNDLE_MAGIC):
+        raise CdnaError(f"{name}: not a bundle of clang-offload-bundler's, or a compressed one, which is not taken")
+    place = len(_BUNDLE_MAGIC)
+    (count,), place = struct.unpack_from("<Q", bundle, place), place + 8
+    others = []
+    for _ in range(count):
+        offset, size, length = struct.unpack_from("<3Q", bundle, place)
+        entry = bundle[place + 24 : place + 24 + length].decode(errors="replace")
+        place += 24 + length
+        if re.search(rf"amdgcn.*-{arch}(:|$)", entry):
+            return bundle[offset : offset + size]
+        others.append(entry)
+    raise CdnaError(f"{name}: has code for {', '.join(others)}, none for {arch}")
+
+
+def link_program(folder: Path) -> None:
+    """Link what lies in the folder."""
+    arch = (folder / "arch").read_text()
+    modules = []
+    for i, (kind, name) in enumerate(zip(_strings(folder, "kinds"), _strings(folder, "names"))):
+        content = (folder / f"input{i}").read_bytes()
+        if int(kind) == _ARCHIVE:
+            raise CdnaError(f"{name}: archives of bundled bitcode are not taken: give the bundles, one by one")
+        if int(kind) == _BUNDLED:
+            content = unbundled(content, arch, name)
+        modules.append(stored(content, ".bc"))
+    if not modules:
+        raise CdnaError("nothing was added to be linked")
+    linked = find().link_device(modules, arch, _strings(folder, "options"))
+    (folder / "code").write_bytes(fat_binary(arch, linked))
+
+
+def main(action: str, folder: str) -> int:
+    """Compile or link; the exit code."""
+    try:
+        (link_program if action == "link" else compile_program)(Path(folder))
+        return 0
+    except CdnaError as error:
+        Path(folder, "log").write_text(f"{error}\n")
+        return 1 if isinstance(error, CompileError) else 2

@@ -1,0 +1,138 @@
+"""Builds the stand-in HIP runtime (runtime/*.cpp), a libamdhip64.so on top of the engine, once per machine; and, for
+programs that call it, a libhipblaslt.so (libraries/hipblaslt/host/*.cpp)."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ..build import (
+    ENGINE_DIR,
+    FLAGS,
+    _cpu_features,
+    _hash,
+    _run,
+    cache_dir,
+    cpu_flags,
+    engine_library,
+    find_compiler,
+    generated_headers,
+)
+from ..errors import ToolchainError
+from .compile.compilers import INCLUDE_DIR, LIBRARIES_DIR, package_dir, triton_files
+
+RUNTIME_DIR = Path(__file__).parent / "runtime"
+NAME = "libamdhip64.so"
+BLAS_DIR = LIBRARIES_DIR / "hipblaslt"
+BLAS_NAME = "libhipblaslt.so"
+
+
+def runtime_library() -> Path:
+    """Path of the built libamdhip64.so, in a folder of its own; builds it where the cache has none."""
+    # Guards of statics would need the C++ library's runtime, which a program may have linked into itself. What libc++'s
+    # headers include of each other for old programs' sake is three quarters of what there is to parse.
+    flags = ["-O2", "-fno-threadsafe-statics", "-D_LIBCPP_REMOVE_TRANSITIVE_INCLUDES"]
+    # The engine by its full path: a process that has it already, as Python's side has, gets no second one.
+    return _built(
+        NAME,
+        "hip-runtime",
+        "HIP runtime",
+        [RUNTIME_DIR, ENGINE_DIR, generated_headers()],
+        flags,
+        [engine_library()],
+    )
+
+
+def blas_library() -> Path:
+    """Path of the built libhipblaslt.so, likewise. Only programs that call it need it; it multiplies by numpy's
+    OpenBLAS."""
+    flags = ["-O3", "-ffp-contract=fast", "-fno-threadsafe-statics", "-D_LIBCPP_REMOVE_TRANSITIVE_INCLUDES"]
+    flags.append(f"-DOPENBLAS={json.dumps(str(_openblas()))}")
+    return _built(BLAS_NAME, "hipblaslt", "hipBLASLt", [BLAS_DIR / "host", BLAS_DIR], flags, [runtime_library()])
+
+
+def _openblas() -> Path:
+    """The OpenBLAS that numpy's wheel brings: with 64-bit sizes, and names that begin with scipy_."""
+    numpy = package_dir("numpy")
+    found = sorted(numpy.parent.glob("numpy.libs/libscipy_openblas64_*.so")) if numpy else []
+    if not found:
+        raise ToolchainError(
+            "hipBLASLt's products are OpenBLAS's, which numpy's wheel brings, and it is not there: `pip install numpy`"
+        )
+    return found[0]
+
+
+def libraries_called_by(objects: Sequence[Path], flags: Sequence[str] = ()) -> list[str]:
+    """The linker's words for our libraries, other than the runtime, that objects call or `flags` name."""
+    if not any(b"hipblasLt" in file.read_bytes() for file in objects) and "-lhipblaslt" not in flags:
+        return []
+    folder = blas_library().parent
+    return [f"-L{folder}", "-lhipblaslt", f"-Wl,-rpath,{folder}"]
+
+
+def _built(
+    name: str,
+    short: str,
+    what: str,
+    folders: Sequence[Path],
+    extra: Sequence[str],
+    linked: Sequence[Path],
+) -> Path:
+    """A shared library of the first folder's sources and all folders' headers.
+
+    extra: compiler flags beside the engine's, whose optimisation they replace; linked: libraries that it calls.
+    """
+    compile_command, link_command = find_compiler()
+    # HIP's headers include the C++ library's
+    compile_command = [word for word in compile_command if word != "-nostdinc++"] + cpu_flags(compile_command)[-1:]
+    hip = triton_files()
+    sources = sorted(folders[0].glob("*.cpp"))
+    headers = [header for folder in folders for header in sorted(folder.rglob("*.h"))]
+    flags = [*(flag for flag in FLAGS if flag != "-O3"), *extra, "-D__HIP_PLATFORM_AMD__"]
+    identity = " ".join([*compile_command, *flags, hip.version]) + _cpu_features()
+    called = [f"{path.parent.name}/{path.name}" for path in linked]
+    folder = cache_dir() / f"{short}-{_hash(sources + headers, identity, *called)}"
+    library = folder / name
+    if library.exists():
+        return library
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolchainError(f"cannot create the cache folder {folder}: {error}; set CDNA_CACHE_DIR") from None
+    with open(folder / "lock", "w") as lock:  # released by the system if the builder is killed
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if library.exists():
+            return library
+        print(f"cdna: building the {what} (once per machine) ...", file=sys.stderr, flush=True)
+        includes = [
+            *(f"-I{place}" for place in folders),
+            *(word for place in (INCLUDE_DIR, LIBRARIES_DIR, hip.include) for word in ("-isystem", str(place))),
+        ]
+
+        def compile_one(source: Path) -> Path:
+            output = folder / f"{source.stem}.o"
+            _run(
+                [*compile_command, *flags, *includes, "-c", str(source), "-o", str(output)], f"compiling {source.name}"
+            )
+            return output
+
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            objects = list(pool.map(compile_one, sources))
+        partial = folder / f"{os.getpid()}.so"
+        lld = "ld.lld" in link_command
+
+        def given(*words: str) -> list[str]:
+            return list(words) if lld else [f"-Wl,{','.join(words)}"]
+
+        places = [word for path in linked for word in given("-rpath", str(path.parent))]
+        _run(
+            [*link_command, *given("-soname", name), *places, *map(str, [*objects, *linked]), "-o", str(partial)],
+            f"linking the {what}",
+        )
+        partial.rename(library)
+    return library

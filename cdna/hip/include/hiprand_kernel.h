@@ -1,3 +1,0 @@
-// As programs find it that are compiled with -I/opt/rocm/include/hiprand.
-#pragma once
-#include "hiprand/hiprand_kernel.h"

@@ -1,0 +1,46 @@
+"""Launches with checks: what the engine is told before one, and asked after it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from .checks import KINDS, Memory, note
+from .library import engine
+
+_NO_INSTRUCTION = 0xFFFFFFFF
+
+
+class LaunchChecks:
+    """The checks of one launch: made before it, asked after it."""
+
+    def __init__(self, lib: Any, kinds: frozenset[str], raises: bool, memory: Memory) -> None:
+        self._lib, self.raises = lib, raises
+        bits = sum(1 << i for i, kind in enumerate(KINDS) if kind in kinds)
+        self.handle = ctypes.c_void_p(lib.cdna_checks_new(bits, int(raises), int(memory.open)))
+        for tensor in memory.tensors:
+            lib.cdna_checks_range(
+                self.handle, tensor.base, tensor.size_bytes, tensor.pointer, tensor.name.encode()[:63]
+            )
+
+    def finish(
+        self, kernel: str, arch: str, place: Callable[[int], tuple[str, str]], where: Callable[[int], str]
+    ) -> None:
+        """Keep what was found; the first finding is raised where findings are errors.
+
+        place: (text, source line) of an instruction; where: both in one text.
+        """
+        count = ctypes.c_uint32()
+        records = self._lib.cdna_checks_findings(self.handle, ctypes.byref(count))
+        found = []
+        for record in records[: count.value]:
+            other = "" if record.other_pc == _NO_INSTRUCTION else where(record.other_pc)
+            found.append(record.as_finding(kernel, arch, *place(record.pc), other))
+        self._lib.cdna_checks_free(self.handle)
+        note(found, self.raises)
+
+
+def mark_unwritten(address: int, size_bytes: int) -> None:
+    """Fill fresh memory so that the `unwritten` check knows it: whoever reads it before it is written is told."""
+    engine().lib.cdna_mark_unwritten(address, size_bytes)

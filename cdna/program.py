@@ -1,0 +1,143 @@
+"""Programs and kernels on the emulated device: assembly text in, launches out.
+
+`Program(asm_text)` decodes a whole assembly file for its arch; `Program.kernels[name].launch(...)` runs one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from . import checks, counters
+from .asm import AsmFile, source_line
+from .cards import get_card
+from .checks import Finding
+from .errors import CdnaError, KernelFault, LaunchError
+from .hazards import Hazard, find_hazards, message
+from .image import ImageBuilder
+from .launch_checks import LaunchChecks
+from .launch_log import Executed
+from .library import Launch, engine
+from .records import LaunchRecord, keep
+from .settings import emulated_card, n_threads, order_seed
+
+_FAULTED, _REFUSED = 1, 3  # LaunchStatus
+
+
+class Program:
+    """A decoded assembly file, loaded."""
+
+    def __init__(self, source: str | AsmFile) -> None:
+        """source: assembly text, or what a code object was read into."""
+        builder = ImageBuilder(source, engine().ops)
+        image = builder.build()
+        self.asm, self.arch, self.n_vgpr = builder.asm, builder.arch, builder.decoder.n_vgpr
+        message = ctypes.create_string_buffer(256)
+        self._handle = engine().lib.cdna_image_load(image, len(image), message)
+        if not self._handle:
+            raise CdnaError(message.value.decode())
+        self._hazards: list[Hazard] | None = None  # those not told yet; None: not looked for
+        self.kernels = {name: Kernel(self, name, number) for number, name in enumerate(self.asm.descriptors)}
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            engine().lib.cdna_program_destroy(self._handle)
+
+    def where(self, index: int) -> str:
+        """Instruction text and source line of a statement."""
+        statement = self.asm.statements[index]
+        return f"`{statement.mnemonic} {statement.operands}` ({source_line(self.asm, statement)})"
+
+    def place(self, index: int) -> tuple[str, str]:
+        """(text, source line) of a statement."""
+        statement = self.asm.statements[index]
+        return f"{statement.mnemonic} {statement.operands}".strip(), source_line(self.asm, statement)
+
+    def take_hazards(self, kernel: str) -> list[Finding]:
+        """Matrix hazards in the kernel's code and in functions that it may call; each is told once."""
+        if self._hazards is None:
+            self._hazards = find_hazards(self.asm, engine().ops[self.arch], get_card(self.arch))
+        mine = [hazard for hazard in self._hazards if hazard.kernel in (kernel, "")]
+        self._hazards = [hazard for hazard in self._hazards if hazard not in mine]
+        found = []
+        for hazard in mine:
+            text, other = message(hazard, self.where), self.where(hazard.matrix)
+            found.append(Finding("hazard", kernel, self.arch, text, *self.place(hazard.index), other_instruction=other))
+        return found
+
+
+class Kernel:
+    """One kernel of a program: its arguments, and how to launch it."""
+
+    def __init__(self, program: Program, name: str, number: int) -> None:
+        self.program, self.name, self._number = program, name, number
+        self.metadata = program.asm.metadata.get(name, {})
+        self.arguments: list[dict] = self.metadata.get(".args", [])
+        self.static_lds_bytes: int = self.metadata.get(".group_segment_fixed_size", 0)
+        self.kernarg_bytes: int = self.metadata.get(".kernarg_segment_size", 0)
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        kernarg: bytes,
+        dynamic_lds_bytes: int = 0,
+        memory: checks.Memory | Callable[[], checks.Memory] = checks.UNKNOWN_MEMORY,
+    ) -> LaunchRecord:
+        """Run the kernel to its end.
+
+        grid: workgroups per dimension. block: work-items of a workgroup. kernarg: the explicit arguments, laid out as
+        the kernel's metadata says; hidden ones are filled in. Pointers in it are host addresses. memory: what the
+        launch may touch, or a function that says so, asked only where checks want to know.
+        KernelFault names kernel, instruction, source line, workgroup and wave; LaunchError tells what does not fit.
+        """
+        card = emulated_card(self.program.arch)
+        executed = (ctypes.c_uint64 * len(self.program.asm.statements))()
+        launch = Launch(
+            groups=grid,
+            block=block,
+            dynamic_lds_bytes=dynamic_lds_bytes,
+            n_threads=n_threads(),
+            kernarg=kernarg,
+            kernarg_bytes=len(kernarg),
+            executed=ctypes.addressof(executed),
+            order_seed=order_seed(),
+            card=engine().lib.cdna_card(card.model.encode()),
+        )
+        chosen = checks.settings()
+        checked = None
+        if chosen.kinds:
+            if "hazard" in chosen.kinds:
+                checks.note(self.program.take_hazards(self.name), chosen.raises)
+            memory = memory() if callable(memory) else memory
+            checked = LaunchChecks(engine().lib, chosen.kinds, chosen.raises, memory)
+            launch.checks = checked.handle.value
+        counted = counters.begin()
+        if counted is not None:
+            launch.observers = counted.source
+        try:
+            engine().lib.cdna_launch(self.program._handle, self._number, ctypes.byref(launch))
+            totals = None
+            if counted is not None and not launch.status:
+                totals = counted.result(
+                    card.model, self.program.where, block, self.static_lds_bytes + dynamic_lds_bytes, executed
+                )
+        finally:
+            if counted is not None:
+                counted.close()
+        if checked is not None:
+            checked.finish(self.name, self.program.arch, self.program.place, self.program.where)
+        message = launch.message.decode(errors="replace")
+        if launch.status == _FAULTED:
+            raise KernelFault(
+                f"{self.name} on {self.program.arch}: {message}\n"
+                f"  at {self.program.where(launch.fault_pc)}, workgroup {tuple(launch.fault_group)}, "
+                f"wave {launch.fault_wave}"
+            )
+        if launch.status == _REFUSED:
+            raise LaunchError(f"{self.name}: {message}")
+        sums = Executed()
+        engine().lib.cdna_executed(self.program._handle, card.model.encode(), executed, ctypes.byref(sums))
+        lds_bytes = self.static_lds_bytes + dynamic_lds_bytes
+        trial = counters.trying
+        return keep(LaunchRecord(self.name, grid, block, lds_bytes, **sums.fields(), counters=totals, trial=trial))

@@ -1,0 +1,54 @@
+"""What launches executed and what checks found in them, for whoever asks later: of Python's launches and the HIP
+runtime's."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from . import checks, launch_log
+from .counters import Counters
+from .library import engine, is_loaded
+
+
+@dataclass
+class LaunchRecord:
+    """What one launch executed."""
+
+    kernel: str
+    grid: tuple[int, int, int]  # workgroups
+    block: tuple[int, int, int]  # work-items
+    lds_bytes: int
+    wave_instructions: int
+    by_unit: dict[str, int] = field(default_factory=dict)  # those that occupied it
+    cycles: int = 0  # of their units, if all lanes' addresses lay side by side: no time, but more work is more of them
+    counters: Counters | None = None  # where counting is on
+    trial: bool = False  # one of an autotuner's
+
+
+# Launches since each reader last asked. Bounded: a program that never asks must not grow.
+_records: dict[str, deque[LaunchRecord]] = {name: deque(maxlen=100_000) for name in ("user", "bench")}
+
+
+def keep(record: LaunchRecord) -> LaunchRecord:
+    """Note a launch for each reader."""
+    for records in _records.values():
+        records.append(record)
+    return record
+
+
+def take_records(reader: str = "user") -> list[LaunchRecord]:
+    """The launches since this reader's last call, in order; readers ("user", "bench") do not take from each other."""
+    if is_loaded():
+        for fields in launch_log.take(engine().lib):
+            keep(LaunchRecord(**fields))
+    taken = list(_records[reader])
+    _records[reader].clear()
+    return taken
+
+
+def findings() -> list[checks.Finding]:
+    """What the checks found since the last call: in Python's launches in order, then in the HIP runtime's."""
+    if is_loaded():
+        checks.note(launch_log.take_findings(engine().lib), raises=False)
+    return checks.take_noted()

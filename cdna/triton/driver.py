@@ -1,0 +1,246 @@
+"""Runs Triton kernels on the emulated device: a Triton driver and backend for CPU tensors.
+
+Triton compiles and links for the arch as it would beside the real card; the AMDGCN assembly, which travels behind the
+linked binary, is what gets loaded, and launches go to `cdna.program`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import triton
+from triton.backends import Backend
+from triton.backends.amd.compiler import HIPBackend
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+
+from ..cards import Card
+from ..compiler_notes import warn_of
+from ..counters import trials
+from ..errors import CdnaError
+from ..program import Kernel, Program
+from ..records import take_records
+from ..settings import emulated_card
+from . import known_faults
+from .launcher import Launcher
+from .linker import provide_linker
+from .versions import interface, minor_of
+
+# Stands between a linked binary and its assembly: readers of ELF files take no notice of what follows the sections.
+_ASSEMBLY = b"\n; assembly for the emulated device\n"
+
+
+class EmulatedBackend(HIPBackend):
+    """Triton's AMD backend; its binaries have their assembly behind them."""
+
+    first_arch = ""  # that this process has compiled for
+
+    def arch_before(self) -> str:
+        """Another arch that this process compiled for first, where Triton's code depends on that; else ""."""
+        known = interface().remembers_arch and self.first_arch != self.target.arch
+        return self.first_arch if known else ""
+
+    def add_stages(self, stages: dict, options: Any, language: Any) -> None:
+        super().add_stages(stages, options, language)
+        to_llir, to_hsaco = stages["llir"], stages["hsaco"]
+        minor = minor_of(triton.__version__)
+        ttgir = ""
+
+        def remembering(module: Any, metadata: dict) -> Any:
+            nonlocal ttgir
+            ttgir = str(module)
+            EmulatedBackend.first_arch = EmulatedBackend.first_arch or self.target.arch
+            try:
+                return to_llir(module, metadata)
+            except RuntimeError as error:
+                if reason := known_faults.why_refused(ttgir, minor):
+                    raise RuntimeError(f"{error}: {reason}") from error
+                raise
+
+        def with_assembly(assembly: str, metadata: dict) -> bytes:
+            # Linked although it is not executed: what LLVM refuses to assemble (inline assembly, say) fails here as
+            # it does for a real card, and `kernel.asm` holds what it holds there.
+            notes = known_faults.notes_on(ttgir, assembly, minor, self.arch_before())
+            return to_hsaco(assembly, metadata) + _ASSEMBLY + f"{assembly}\n{notes}".encode()
+
+        stages["llir"], stages["hsaco"] = remembering, with_assembly
+
+    def hash(self) -> str:
+        other = self.arch_before()  # a real GPU has cache entries of its own
+        return super().hash() + "-cdna-notes" + (f"-after-{other}" if other else "")
+
+
+class _Utils:
+    """The part of a Triton driver that loads binaries and knows the device."""
+
+    def __init__(self, arch: Card) -> None:
+        self.arch = arch
+        self._programs: dict[bytes, Program] = {}
+
+    def load_binary(
+        self, name: str, binary: bytes, lds_bytes: int, device: int
+    ) -> tuple[Program, Kernel, int, int, int]:
+        """(module, function, registers, spills, most work-items of a workgroup)."""
+        assembly = binary.partition(_ASSEMBLY)[2]
+        program = self._programs.get(assembly)
+        if program is None:
+            program = self._programs[assembly] = Program(assembly.decode())
+        kernel = program.kernels[name]
+        behind = assembly.decode().rpartition("\n\t.end_amdgpu_metadata")[2]
+        warn_of(name, self.arch.name, known_faults.texts_in(behind))
+        return (
+            program,
+            kernel,
+            kernel.metadata.get(".vgpr_count", 0),
+            kernel.metadata.get(".vgpr_spill_count", 0),
+            1024,
+        )
+
+    def get_device_properties(self, device: int) -> dict[str, Any]:
+        """The real card's properties, as Triton asks for them."""
+        return {
+            "max_shared_mem": self.arch.lds_bytes,
+            "warpSize": 64,
+            "multiprocessor_count": self.arch.compute_units,
+            "arch": self.arch.name,
+            "sm_clock_rate": self.arch.clock_mhz * 1000,
+            "mem_clock_rate": 0,
+            "mem_bus_width": 8192,
+            "max_num_regs": self.arch.vgprs_per_lane,
+            "cooperativeLaunch": 1,
+        }
+
+
+class Event:
+    """A torch.cuda.Event look-alike: the emulated device has no clock, so it counts work instead (see `do_bench`)."""
+
+    work_ms = 0.0
+
+    def __init__(self, enable_timing: bool = False, **_: Any) -> None:
+        self.at_ms = 0.0
+
+    def record(self, *_: Any) -> None:
+        Event.work_ms += _work_ms()
+        self.at_ms = Event.work_ms
+
+    def elapsed_time(self, end: Event) -> float:
+        return end.at_ms - self.at_ms
+
+    def synchronize(self) -> None:
+        pass
+
+
+def _work_ms() -> float:
+    """Cycles that instructions executed since the last call take of their units, as a stand-in for milliseconds."""
+    return sum(record.cycles for record in take_records("bench")) * 1e-6
+
+
+class _Interface:
+    """What triton.testing wants of torch.cuda."""
+
+    Event = Event
+
+    @staticmethod
+    def synchronize(device: Any = None) -> None:
+        pass
+
+    @staticmethod
+    def current_device() -> int:
+        return 0
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: int = 25,
+    rep: int = 100,
+    grad_to_none: Any = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+    **_: Any,
+) -> Any:
+    """triton.testing.do_bench for a device without a clock: runs `fn` once and returns its work.
+
+    The value orders configurations (cycles of the units that execute them); it is no time, and must not be reported as
+    one.
+    """
+    _work_ms()
+    with trials():
+        fn()
+    work = _work_ms()
+    if quantiles is not None:
+        return [work] * len(quantiles) if len(quantiles) > 1 else work
+    return [work] if return_mode == "all" else work
+
+
+class EmulatedDriver(DriverBase):
+    """The active Triton driver while a cdna device is."""
+
+    def __init__(self, arch: Card) -> None:
+        super().__init__()
+        self.arch = arch
+        self.utils = _Utils(arch)
+        self.launcher_cls = Launcher
+        # Triton caches compiled kernels by device number: one per arch keeps the archs of one process apart.
+        self.device_number = int(arch.name[3:], 16)
+
+    @classmethod
+    def is_active(cls) -> bool:
+        return False  # never chosen by itself, only by cdna.device
+
+    def get_current_device(self) -> int:
+        return self.device_number
+
+    def set_current_device(self, device: int) -> None:
+        pass
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("hip", self.arch.name, 64)
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> type[_Interface]:
+        return _Interface
+
+    def get_benchmarker(self) -> Callable:
+        return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        return None
+
+    def clear_cache(self, cache: Any) -> None:
+        pass
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        raise CdnaError(f"the emulated device launches from Python, no C++ type for {ty} is needed")
+
+    def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
+        return args
+
+
+class Installation:
+    """Triton's global state with an emulated device in place; `remove` puts back what was there."""
+
+    def __init__(self, arch_name: str) -> None:
+        import triton
+        from triton.backends import backends
+
+        self._slot = interface().driver_slot
+        provide_linker()
+        self.driver = EmulatedDriver(emulated_card(arch_name))
+        self._triton = triton
+        self._backends = backends
+        self._previous = (getattr(triton.runtime.driver, self._slot), backends["amd"], triton.testing.do_bench)
+        triton.runtime.driver.set_active(self.driver)
+        backends["amd"] = Backend(compiler=EmulatedBackend, driver=EmulatedDriver)
+        triton.testing.do_bench = do_bench
+
+    def remove(self) -> None:
+        driver, self._backends["amd"], self._triton.testing.do_bench = self._previous
+        setattr(self._triton.runtime.driver, self._slot, driver)

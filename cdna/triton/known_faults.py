@@ -1,0 +1,102 @@
+"""What Triton's AMD backend is known to make wrong code of, found in a kernel as it is compiled (docs/compilers.md).
+
+A note about a kernel travels with its binary, so that one out of Triton's cache is warned of as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+# Begins a line behind a kernel's assembly.
+NOTE = "; compiler fault: "
+
+
+def _reduces_signed_as_unsigned(ttgir: str, assembly: str) -> bool:
+    """tl.atomic_max and atomic_min of signed integers, with a reduction of lanes that share an address."""
+    of_floats = set(re.findall(r"(%\w+) = tt\.bitcast ", ttgir))  # whose sign is split off before
+    values = re.findall(r"atomic_rmw (?:max|min), \w+, \w+, %[\w#]+(?:\[[^]]*\])?, (%[\w#]+)", ttgir)
+    return "ds_bpermute_b32" in assembly and any(value not in of_floats for value in values)
+
+
+def _overtakes_in_nested_loops(ttgir: str, assembly: str) -> bool:
+    """Asynchronous copies to LDS in a pipelined loop inside another: the next round of the outer loop begins to fill
+    LDS that slower waves still read from. It shows where the inner loop's steps are one more than a multiple of the
+    buffers, which is known at run time only."""
+    loops: list[bool] = []  # of the open blocks, whether each is a loop
+    copies: set[int] = set()  # in how many loops they stand
+    barriers: set[int] = set()
+    for line in ttgir.splitlines():
+        if re.search(r"\b(async_copy_global_to_local|buffer_load_to_local)\b", line):
+            copies.add(sum(loops))
+        if re.search(r"\b(gpu\.barrier|ttg\.barrier|ttg\.local_barrier)\b", line):  # tl.debug_barrier
+            barriers.add(sum(loops))
+        # a block's braces stand at the ends of lines; attributes' are closed where they are opened
+        if line.lstrip().startswith("}"):
+            del loops[-1:]
+        if line.split(" loc(")[0].rstrip().endswith("{"):
+            loops.append("scf.for" in line or "scf.while" in line)
+    inner = max(copies, default=0)
+    return inner > 1 and inner - 1 not in barriers
+
+
+@dataclass(frozen=True)
+class Fault:
+    """versions: the first that has it and the first that does not any more, None while there is none."""
+
+    text: str
+    versions: tuple[tuple[int, int], tuple[int, int] | None]
+    is_in: Callable[[str, str], bool]
+
+    def concerns(self, minor: tuple[int, int]) -> bool:
+        first, fixed = self.versions
+        return first <= minor and (fixed is None or minor < fixed)
+
+
+FAULTS = (
+    Fault(
+        "tl.atomic_max and atomic_min of signed integers compare lanes that share an address as unsigned numbers: with "
+        "negative ones the result is wrong. Add an offset that makes them positive, or reduce with tl.max before",
+        ((3, 4), None),
+        _reduces_signed_as_unsigned,
+    ),
+    Fault(
+        "asynchronous copies of a pipelined loop inside another may overwrite LDS that other waves still read: it does "
+        "where the inner loop has one step more than a multiple of its buffers. Take TRITON_HIP_USE_ASYNC_COPY=0, or a "
+        "tl.debug_barrier() behind the inner loop",
+        ((3, 4), (3, 9)),
+        _overtakes_in_nested_loops,
+    ),
+)
+REMEMBERED = (
+    "this Triton, before 3.7, converts fp8 as for {}, the first arch that the process has compiled for: the result may "
+    "be wrong. Use one arch in a process"
+)
+EXCHANGES = ((3, 6), (3, 9))  # versions that turn tl.atomic_xchg into a buffer instruction that LLVM does not know
+
+
+def notes_on(ttgir: str, assembly: str, minor: tuple[int, int], other_arch: str = "") -> str:
+    """Lines for what a kernel is known to be compiled wrong in; "" if nothing.
+
+    other_arch: which the process compiled for before, where Triton remembers that.
+    """
+    found = [fault.text for fault in FAULTS if fault.concerns(minor) and fault.is_in(ttgir, assembly)]
+    if other_arch and "f8E" in ttgir:
+        found.append(REMEMBERED.format(other_arch))
+    return "".join(f"{NOTE}{text}\n" for text in found)
+
+
+def why_refused(ttgir: str, minor: tuple[int, int]) -> str:
+    """Why a kernel that did not get through to LLVM did not, where that is known; "" if not."""
+    if EXCHANGES[0] <= minor < EXCHANGES[1] and re.search(r"buffer_atomic_rmw exch", ttgir):
+        return (
+            "Triton {}.{} has no buffer instruction for tl.atomic_xchg, for a real card neither: "
+            "AMDGCN_USE_BUFFER_ATOMICS=0 in the environment makes it compile (docs/compilers.md)"
+        ).format(*minor)
+    return ""
+
+
+def texts_in(notes: str) -> list[str]:
+    """The texts of such lines."""
+    return [line.removeprefix(NOTE) for line in notes.splitlines() if line.startswith(NOTE)]

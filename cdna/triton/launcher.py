@@ -1,0 +1,115 @@
+"""What Triton calls for `kernel[grid](...)`: lays out the arguments as the kernel expects them, and launches it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .. import tensors
+from ..errors import LaunchError
+from ..program import Kernel
+from .versions import interface, value_of_flag
+
+_FORMATS = {
+    "i1": "<b",
+    "i8": "<b",
+    "i16": "<h",
+    "i32": "<i",
+    "i64": "<q",
+    "u1": "<B",
+    "u8": "<B",
+    "u16": "<H",
+    "u32": "<I",
+    "u64": "<Q",
+    "fp16": "<e",
+    "fp32": "<f",
+    "f32": "<f",
+    "fp64": "<d",
+}
+
+
+def _flatten(value: Any, signature: Any) -> Iterator[tuple[Any, str]]:
+    """(argument, Triton type) of every run-time argument; constexprs are compiled in."""
+    if isinstance(signature, tuple):
+        for inner, inner_signature in zip(value, signature):
+            yield from _flatten(inner, inner_signature)
+    elif signature == "constexpr":
+        return
+    elif signature.startswith("tensordesc"):
+        yield from _expanded(value, signature)
+    else:
+        yield value, signature
+
+
+def _expanded(descriptor: Any, signature: str) -> Iterator[tuple[Any, str]]:
+    """A host tensor descriptor as the arguments that Triton's AMD lowering takes for it: shape and strides twice."""
+    yield descriptor.base, "*" + signature.partition("<")[2].partition("[")[0]
+    for size in (*descriptor.shape, *descriptor.strides):
+        yield size, "i64"
+    for flag in interface().descriptor_flags:
+        yield value_of_flag(descriptor, flag), "i1"
+    for size in descriptor.shape:
+        yield size, "i32"
+    for stride in descriptor.strides:
+        yield stride, "i64"
+
+
+def _pack(value: Any, type_name: str) -> bytes:
+    if type_name.startswith("*"):
+        if value is None:
+            return bytes(8)
+        pointer = value.data_ptr() if hasattr(value, "data_ptr") else int(value)
+        return struct.pack("<Q", pointer)
+    if type_name == "bf16":  # the upper half of a float: Triton's launchers, all of them, do not round
+        return struct.pack("<f", float(value))[2:]
+    if type_name not in _FORMATS:
+        raise LaunchError(f"kernel argument of type {type_name} is not supported by the emulated device")
+    number = float(value) if _FORMATS[type_name][1] in "efd" else int(value)
+    return struct.pack(_FORMATS[type_name], number)
+
+
+class Launcher:
+    """One compiled kernel's launcher."""
+
+    def __init__(self, source: Any, metadata: Any) -> None:
+        self.signature = list(source.signature.values())
+        self.names = list(source.signature)
+        self.num_warps = metadata.num_warps
+        self.lds_bytes = metadata.shared
+
+    def __call__(
+        self,
+        grid_x: int,
+        grid_y: int,
+        grid_z: int,
+        stream: int,
+        kernel: Kernel,
+        packed_metadata: Any,
+        launch_metadata: Any,
+        enter_hook: Callable | None,
+        exit_hook: Callable | None,
+        *args: Any,
+    ) -> None:
+        if enter_hook is not None:
+            enter_hook(launch_metadata)
+        kernarg = bytearray(kernel.kernarg_bytes)
+        layout = iter(kernel.arguments)
+        given: list[tuple[str, Any, str]] = []
+        for name, argument, signature in zip(self.names, args, self.signature):
+            for item, type_name in _flatten(argument, signature):
+                given.append((name, item, type_name))
+                slot = next(layout)
+                data = _pack(item, type_name)
+                kernarg[slot[".offset"] : slot[".offset"] + len(data)] = data
+        grid = (int(grid_x), int(grid_y), int(grid_z))
+        if min(grid) > 0:
+            kernel.launch(
+                grid,
+                (64 * self.num_warps, 1, 1),
+                bytes(kernarg),
+                self.lds_bytes - kernel.static_lds_bytes,
+                lambda: tensors.memory_of(given),
+            )
+        if exit_hook is not None:
+            exit_hook(launch_metadata)

@@ -1,0 +1,281 @@
+"""An evaluation as a person sees it: progress while it runs, one aligned line per case, the score."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from forge.console import number
+from forge.device.cards import peaks_of
+from forge.judge.compilers import compiled_with
+from forge.judge.plan import EvalPlan
+from forge.judge.processes import CONTROL
+from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_time
+from forge.task.cases import CaseSpec, case_text
+from forge.task.score import Work, published_scores, work_of
+
+STYLES = {
+    Status.PASS: "green",
+    Status.FAIL: "bold red",
+    Status.ERROR: "bold red",
+    Status.CRASH: "bold red",
+    Status.TIMEOUT: "bold yellow",
+    Status.TAMPERED: "bold magenta",
+    Status.NOT_RUN: "dim",
+}
+MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
+
+BACK_TO_BACK_TEXT = "b2b us: mean per call of 20 back-to-back calls (GPU events, slowest rank, warm caches); not scored"
+HOST_TEXT = "host us: how long one of these calls keeps its thread until it returns (mean, slowest rank)"
+
+
+def clock_text(plan: EvalPlan) -> str:
+    """What the harness's clock is."""
+    harness = plan.harness
+    caches = "caches flushed before" if harness.l2_flush_bytes else "caches warm"
+    if plan.grouped:
+        clock = "rank 0's host clock from barrier to barrier, the input's copy included"
+    elif harness.clock == "events":
+        clock = "events around one call"
+    else:
+        clock = "host clock around one call and its synchronize"
+    return f"us: harness {harness.name}'s clock: {clock}, {caches}, mean"
+
+
+class View:
+    """A Listener that prints a line per case and, on a terminal, keeps a live one below them."""
+
+    back_to_back_texts: tuple[str, ...] = (BACK_TO_BACK_TEXT, HOST_TEXT)
+
+    def __init__(self, console: Console, plan: EvalPlan, show_output: bool) -> None:
+        self.console, self.plan, self.show_output = console, plan, show_output
+        self.timed = not plan.device.emulated and plan.mode in ("benchmark", "leaderboard")
+        self.back_to_back = self.timed and plan.mode == "benchmark"
+        self.modelled = plan.device.emulated and plan.mode in ("benchmark", "profile")
+        texts = [case_text(case.spec) for case in plan.cases]
+        self.case_width = max(map(len, texts))
+        self.index_width = len(str(max(case.index for case in plan.cases)))
+        self.work: dict[int, Work | None] = {
+            case.index: work_of(plan.problem.floors, case.args, peaks_of(plan.device.arch)) for case in plan.cases
+        }
+        self.position, self.count, self.label = 0, len(plan.cases), ""
+        self.phase, self.seconds = "", 0.0
+        self.started = time.monotonic()
+        self.live: Live | None = None
+        self.skipped = ""
+
+    # ------------------------------------------------------------ live
+
+    def __enter__(self) -> View:
+        if self.console.is_terminal:
+            self.live = Live(get_renderable=self._status, console=self.console, refresh_per_second=8, transient=True)
+            self.live.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        if self.live is not None:
+            self.live.__exit__(*exc)
+            self.live = None
+
+    def _status(self) -> Text:
+        total = time.monotonic() - self.started
+        text = Text(f"case {self.position + 1}/{self.count}  ", style="cyan", no_wrap=True, overflow="ellipsis")
+        text.append(f"{self.phase or 'starting'} {self.seconds:.1f} s, {total:.1f} s in all  ")
+        return text.append(self.label, style="dim")
+
+    def case_started(self, case: CaseSpec, position: int, count: int) -> None:
+        self.position, self.count, self.label = position, count, case_text(case.spec)
+        self.phase, self.seconds = "", 0.0
+
+    def case_progress(self, phase: str, seconds: float) -> None:
+        self.phase, self.seconds = phase, seconds
+
+    # ------------------------------------------------------------ lines
+
+    def print(self, text: Text | str, style: str = "") -> None:
+        """One line, never wrapped: wrapped columns cannot be read, and a pipe has no width."""
+        if isinstance(text, str):
+            text = CONTROL.sub("", text)
+        try:
+            self.console.print(text, style=style or None, soft_wrap=True, highlight=False, markup=False)
+        except BrokenPipeError:  # whoever read our output has gone; the JSON file and the exit code remain
+            self.console.file = open(os.devnull, "w")
+
+    def head(self, notes: list[str], own_eval: bool) -> None:
+        plan = self.plan
+        judge = "its own eval.py" if own_eval else f"harness {plan.harness.name}"
+        device = plan.device.label + ("" if not plan.device.emulated else ": results count, times mean nothing")
+        self.print(f"{plan.problem.name}  {plan.mode}  {judge}  on {device}", "bold")
+        if made := compiled_with(plan.problem, plan.device, plan.submission):
+            self.print(f"compiled with {made}", "dim")
+        for note in notes:
+            self.print(f"note: {note}", "yellow")
+        if self.timed:
+            self.print(clock_text(plan), "dim")
+        if self.back_to_back and not own_eval:
+            for line in self.back_to_back_texts:
+                self.print(line, "dim")
+        for line in self._head_lines():
+            self.print(line, "dim")
+
+    def _head_lines(self) -> list[str]:
+        return [self._columns("status", "case", "", self._time_heads(), "rel. L2")]
+
+    def case_finished(self, result: CaseResult) -> None:
+        line = Text()
+        values = self._time_values(result)
+        rel_l2 = number(result.accuracy.rel_l2 if result.accuracy else None, 3)
+        shown = self._columns(result.status.value, case_text(result.spec), str(result.index), values, rel_l2)
+        line.append(shown[:8], style=STYLES[result.status])
+        line.append(shown[8:])
+        self.print(line)
+        lines = details(result)
+        if result.status is Status.NOT_RUN:  # the reason is the same for all that follow: once is enough
+            lines, self.skipped = ([] if result.message == self.skipped else lines), result.message
+        for detail in lines:
+            self.print(f"{'':8} {detail}", "red" if not result.passed else "yellow")
+        for text in finding_texts(result.device_report):
+            for words in text.splitlines():
+                self.print(f"{'':8} {words}", "magenta")
+        if self.show_output and result.passed:
+            for words in result.last_words:
+                self.print(f"{'':8} | {words}", "dim")
+
+    def _columns(self, status: str, case: str, index: str, values: list[str], rel_l2: str) -> str:
+        cells = [f"{status:8}", f"{index:>{self.index_width}}", f"{case:{self.case_width}}"]
+        cells += [f"{value:>{width}}" for value, width in zip(values, self._time_widths())]
+        return " ".join([*cells, f"{rel_l2:>9}"]).rstrip()
+
+    def _time_heads(self) -> list[str]:
+        if self.timed:
+            return ["us", "+- us", *["b2b us", "host us"] * self.back_to_back, "TFLOP/s", "GB/s", "of light"]
+        heads = ["time", "launches", "wave instr."] if self.plan.device.emulated else []
+        return [*heads, "modelled us", "bound"] if self.modelled else heads
+
+    def _time_widths(self) -> list[int]:
+        if self.timed:
+            return [10, 8, *[9, 8] * self.back_to_back, 8, 8, 8]
+        return [9, 8, 13, *([11, 7] if self.modelled else [])] if self.plan.device.emulated else []
+
+    def _time_values(self, result: CaseResult) -> list[str]:
+        if not self.timed:
+            shown = "emulated" if result.status is not Status.NOT_RUN else ""
+            counts = [f"{total(result.device_report, key):,}" for key in ("launches", "wave_instructions")]
+            executed = counts if result.device_report else ["", ""]
+            time = modelled_time(result.device_report, self.plan.caches) if self.modelled else None
+            model = [number(time["us"], 4), time["bound"]] if time else ["", ""]
+            return [shown, *executed, *model] if self.plan.device.emulated else []
+        if result.stats is None:
+            return [""] * len(self._time_widths())
+        again = result.back_to_back
+        work, us = self.work[result.index], result.stats.mean_us
+        return [
+            number(us, 5),
+            number(result.stats.err_us, 2),
+            *[number(again.us if again else None, 5), number(again.host_us if again else None, 3)] * self.back_to_back,
+            number(work.flops / us * 1e-6 if work and work.flops else None, 4),
+            number(work.hbm_bytes / us * 1e-3 if work and work.hbm_bytes else None, 4),
+            f"{work.light_us / us:.1%}" if work and work.light_us else "",
+        ]
+
+    # ------------------------------------------------------------ the end
+
+    def foot(self, run: Run) -> None:
+        passed = sum(case.passed for case in run.cases)
+        for case in run.cases:
+            if case.profile:
+                self.print(f"profile of case {case.index}: {case_text(case.spec)}", "bold")
+                self.print(case.profile)
+            elif self.plan.mode == "profile" and case.device_report:
+                self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
+                for line in report_lines(case.device_report):
+                    self.print(f"  {line}")
+        verdict = "pass" if run.passed else "FAIL"
+        seconds = f"{run.elapsed_s:.1f} s"
+        found = sum(len(finding_texts(case.device_report)) for case in run.cases)
+        checks = f", {found} findings of the device's checks" if found else ""
+        self.print(
+            f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}{checks}",
+            "bold green" if run.passed else "bold red",
+        )
+        for text in run.warnings:
+            self.print(f"warning: {text}", "yellow")
+        problem = self.plan.problem
+        if (us := run.score_us(problem.ranking_by)) is not None:
+            how = {"geom": "geometric mean of the means", "mean": "mean of the means", "last": "last mean"}
+            cases = f"{len(run.cases)} cases" + (", not the leaderboard's" if self.plan.not_official else "")
+            self.print(f"score: {us:.3f} us ({how[problem.ranking_by]}, {cases})", "bold")
+            for row, published_us in published_scores(problem, [(case.index, case.spec) for case in run.cases]):
+                source = f" ({row.source}; {row.clock})" if row.clock else f" ({row.source})"
+                self.print(f"published by {row.by}, same cases: {published_us:.3f} us{source}", "dim")
+        elif not run.timed and self.plan.mode in ("benchmark", "leaderboard"):
+            self.print("score: none, an emulated device measures no time", "dim")
+        if self.modelled and any(modelled_time(case.device_report, self.plan.caches) for case in run.cases):
+            self.print(
+                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.plan.caches}; "
+                "torch's own operations left out; no measurement and no score (docs/time-model.md)",
+                "dim",
+            )
+
+
+def total(report: dict[str, Any], key: str) -> int:
+    """The sum of a counter wherever it stands in a device's report: by kernel, by rank."""
+    here = report.get(key, 0)
+    below = sum(total(value, key) for value in report.values() if isinstance(value, dict))
+    return below + (here if isinstance(here, int) else 0)
+
+
+def details(result: CaseResult) -> list[str]:
+    """What follows a case's line: for a failing one everything that helps, for a passing one its warnings."""
+    lines = []
+    accuracy = result.accuracy or Accuracy()
+    if result.passed:
+        if accuracy.dtypes:
+            lines.append(f"warning: {'; '.join(accuracy.dtypes)}")
+        if result.back_to_back is not None and result.back_to_back.problem:
+            lines.append(f"warning: called back to back: {result.back_to_back.problem}")
+        return lines
+    if result.status is Status.NOT_RUN:
+        return [result.message]
+    who = f"rank {result.rank}: " if result.rank is not None else ""
+    lines += [who + line for line in result.message.replace("\\n", "\n").splitlines()[:MESSAGE_LINES]]
+    if (worst := accuracy.worst) is not None:
+        of = f"rank {accuracy.rank} " if accuracy.rank is not None else ""
+        lines.append(f"worst: {of}{worst.where} at {worst.index}: got {worst.got:.8g}, wanted {worst.wanted:.8g}")
+    elif accuracy.problem:
+        lines.append(accuracy.problem)
+    lines += [line for line in accuracy.dtypes if line not in result.message]
+    return lines + tail_lines(result)
+
+
+def tail_lines(result: CaseResult) -> list[str]:
+    """The trace of an exception and what the process last printed."""
+    lines = result.trace.splitlines()
+    if result.last_words:
+        lines += ["last words:"] + [f"| {words}" for words in result.last_words]
+    if result.output_bytes > 2**20:
+        lines.append(f"(it printed {result.output_bytes / 1e6:.0f} MB)")
+    return lines
+
+
+def finding_texts(report: dict[str, Any]) -> list[str]:
+    """What the device's checks found, wherever it stands in a report: once, or by rank."""
+    here = [f"check: {finding['text']}" for finding in report.get("findings", [])]
+    below = [text for value in report.values() if isinstance(value, dict) for text in finding_texts(value)]
+    return list(dict.fromkeys(here + below))
+
+
+def report_lines(report: dict[str, Any], indent: str = "") -> list[str]:
+    """A device's report as lines of key and value."""
+    lines = []
+    for key, value in report.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{key}:", *report_lines(value, indent + "  ")]
+        else:
+            lines.append(f"{indent}{key}: {value:,}" if isinstance(value, int) else f"{indent}{key}: {value}")
+    return lines

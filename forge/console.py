@@ -1,0 +1,45 @@
+"""What the commands share that people meet: arguments, exit codes, columns and numbers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+EXIT_PASS, EXIT_FAIL, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+
+class UsageError(Exception):
+    """Arguments that make no command. One line."""
+
+
+class Parser(argparse.ArgumentParser):
+    """One whose errors are a UsageError, not an exit."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} ({self.prog} --help says more)")
+
+
+def terminated(number: int, frame: Any) -> NoReturn:
+    """A signal handler: ends the command as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def aligned(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
+    """One line per row, for tables that other programs may read too; columns in `right` are set to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            text.rjust(width) if column in right else text.ljust(width)
+            for column, (text, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def number(value: float | None, digits: int) -> str:
+    """Significant digits, without an exponent for what people read as a plain number; "" for None."""
+    if value is None:
+        return ""
+    text = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e+" in text else text

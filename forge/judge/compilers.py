@@ -1,0 +1,64 @@
+"""Which compilers make a submission's code, and which its leaderboard's: option --triton, and what is said of it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from forge.device import Device, triton_versions
+from forge.device.gpu import versions
+from forge.device.hip_compiler import hip_compiler
+from forge.task.problem import ROOT, ProblemEntry
+from forge.task.runners import Runner, runner_of
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--triton", metavar="VERSION", help=triton_versions.HELP)
+
+
+def take(option: str | None, problem: ProblemEntry, device: Device, submission: bytes) -> None:
+    """Have this command's processes compile with the Triton that the option names, or the leaderboard's."""
+    version = triton_for(option, problem, device.emulated, submission)
+    triton_versions.take(version, "" if option else reason(problem))
+
+
+def triton_for(option: str | None, problem: ProblemEntry, emulated: bool, submission: bytes) -> str:
+    """The version that compiles, or "installed"."""
+    runner = _runner(problem)
+    return triton_versions.wanted(option, emulated, runner.tools["triton"].version if runner else None, submission)
+
+
+def reason(problem: ProblemEntry) -> str:
+    """Why a version that nobody named is brought."""
+    return f"as {problem.name}'s leaderboard has"
+
+
+def compiled_with(problem: ProblemEntry, device: Device, submission: bytes) -> str:
+    """One line for people: the compilers of what the submission holds, and the leaderboard's where they are others."""
+    made = made_by(problem, device, submission)
+    said = []
+    for name, label in (("triton", "Triton"), ("hip", "HIP by")):
+        if name in made:
+            theirs = made["leaderboard"].get(name)
+            same = theirs == made[name]
+            other = f" (the leaderboard: {theirs or 'not known'})" if "leaderboard" in made and not same else ""
+            said.append(f"{label} {made[name]}{other}")
+    return "; ".join(said)
+
+
+def made_by(problem: ProblemEntry, device: Device, submission: bytes) -> dict[str, Any]:
+    """The same for programs: "triton" and "hip", each where the submission has such kernels; "leaderboard"."""
+    made: dict[str, Any] = {}
+    if b"triton" in submission:
+        made["triton"] = versions()["triton"].partition("+")[0]
+    if b"cpp_extension" in submission and device.emulated:
+        made["hip"] = hip_compiler()
+    if runner := _runner(problem):
+        tools = runner.versions()
+        made["leaderboard"] = {"image": runner.name, **tools, "hip": f"ROCm {tools['rocm']}'s clang {tools['clang']}"}
+    return made
+
+
+def _runner(problem: ProblemEntry) -> Runner | None:
+    """None where forge is installed without the repository, and judges folders."""
+    return runner_of(problem.name) if (ROOT / "task.yml").is_file() else None

@@ -1,0 +1,66 @@
+"""An exception of a submission as a result: one line with its place in the run folder, and the trace below our code."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from forge.judge.triton_errors import first_cause, is_tritons, message_of, said_of
+
+TRITON = f"{os.sep}triton{os.sep}"
+TRACE_FRAMES, TRACE_LINES, LINE_CHARS = 4, 6, 300  # of an exception: frames, lines of its text, width of each
+ROOMS = {Path(__file__).resolve().parents[1] / room for room in ("judge", "tune")}  # whose code calls a submission
+
+
+def describe(error: BaseException, folder: str) -> dict[str, Any]:
+    """The fields of a forge.judge.messages.Answer that an exception fills, but its status. folder: the run folder."""
+    kind = type(error).__name__
+    try:
+        lines = str(error).strip().splitlines() or [""]
+    except Exception:
+        lines = ["(its text cannot be made)"]
+    if isinstance(error, SystemExit):
+        kind, lines = f"sys.exit({error.code!r})", [""]
+    frames = traceback.extract_tb(_below_ours(error.__traceback__))
+    last_line = _last_line(lines)
+    if is_tritons(error):
+        cause, code, excerpt = first_cause(error)
+        lines, last_line = [said_of(message_of(cause), code), *excerpt], ""
+        frames = traceback.StackSummary(itertools.takewhile(lambda frame: TRITON not in frame.filename, frames))
+    place = _place(error.__traceback__, folder)
+    first = lines[0].strip()[:LINE_CHARS]
+    message = kind + (f": {first}" if first else "") + (f" ({place})" if place else "")
+    trace = "".join(frames.format()[-TRACE_FRAMES:]).splitlines() + [f"{kind}: {lines[0]}", *lines[1:TRACE_LINES]]
+    if len(lines) > TRACE_LINES:
+        trace.append(f"... and {len(lines) - TRACE_LINES} more lines")
+    return {"message": message, "trace": "\n".join(line[:LINE_CHARS] for line in trace), "last_line": last_line}
+
+
+def _last_line(lines: list[str]) -> str:
+    """Of a text of several lines, the last: where a C++ compiler says what is wrong. Empty if there is one."""
+    words = [line.strip() for line in lines if line.strip()]
+    return words[-1][:LINE_CHARS] if len(words) > 1 else ""
+
+
+def _below_ours(trace: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback that starts with the first frame outside the evaluator."""
+    while trace is not None and Path(trace.tb_frame.f_code.co_filename).parent in ROOMS:
+        trace = trace.tb_next
+    while trace is not None and "importlib" in trace.tb_frame.f_code.co_filename:
+        trace = trace.tb_next
+    return trace
+
+
+def _place(trace: TracebackType | None, folder: str) -> str:
+    """submission.py:12, in custom_kernel: the innermost frame in the run folder."""
+    place = ""
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if os.path.dirname(name) == folder:
+            place = f"{os.path.basename(name)}:{trace.tb_lineno}, in {trace.tb_frame.f_code.co_name}"
+        trace = trace.tb_next
+    return place

@@ -1,0 +1,172 @@
+"""What to evaluate: the cases, the harness and the limits that options and a problem's files make together."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from forge.console import UsageError
+from forge.device import Device, DeviceError
+from forge.device.cards import CARDS
+from forge.task.cases import CaseError, CaseSpec, choose, given_case, on_ranks, parse_case_file, spec_of
+from forge.task.harness import Harness, HarnessError, default_harness, harness_named, harness_of_eval
+from forge.task.problem import ROOT, Case, Problem, ProblemError, find_problem, own_entry
+from forge.task.score import FloorError
+
+STAND_IN_ARCH = next(iter(CARDS))  # emulated for a problem that names no GPU we know
+
+# What planning and judging may raise that the user has to mend. One line each.
+BAD_INPUT = (CaseError, DeviceError, FloorError, HarnessError, ProblemError, UsageError)
+
+
+@dataclass(frozen=True)
+class EvalPlan:
+    """What to evaluate, checked and ready."""
+
+    mode: str  # test | benchmark | leaderboard | profile
+    problem: Problem
+    submission: bytes
+    harness: Harness
+    device: Device
+    cases: list[CaseSpec]
+    seed: int | None
+    limit_s: float  # for each case, and for getting ready
+    accuracy: bool = True
+    back_to_back: bool = True  # in benchmark mode, beside the harness's clock
+    fixed_ranks: bool = False  # rank i stays in process i, which it does not on the leaderboard
+    not_official: str = ""  # how the cases differ from the leaderboard's; empty if they do not
+
+    def ranks_of(self, case: CaseSpec) -> int | None:
+        """How many ranks a case runs on; None for a single-GPU case."""
+        return case.world_size if self.harness.multi_rank else None
+
+    @property
+    def grouped(self) -> bool:
+        return any(self.ranks_of(case) is not None for case in self.cases)
+
+    @property
+    def most_ranks(self) -> int:
+        return max(self.ranks_of(case) or 1 for case in self.cases)
+
+    @property
+    def caches(self) -> str:
+        """cold or warm, as the harness leaves them before a timed call."""
+        return "cold" if self.harness.l2_flush_bytes else "warm"
+
+    def check_gpus(self) -> None:
+        """CaseError if the machine has fewer GPUs than a case has ranks."""
+        gpus = getattr(self.device, "gpus", None)
+        if gpus is not None and self.most_ranks > len(gpus):
+            raise CaseError(
+                f"a case has {self.most_ranks} ranks and this machine {len(gpus)} GPU{'s' * (len(gpus) > 1)}: choose "
+                f"others, or run them on fewer with --world-size {len(gpus)}, or emulate with --device {STAND_IN_ARCH}"
+            )
+
+
+def choose_harness(problem: Problem, wanted: str | None) -> tuple[Harness, Path | None]:
+    """The row to judge by, and the folder's eval.py if that must judge because we do not know it."""
+    if wanted is not None:
+        return harness_named(wanted), None
+    if problem.harness is not None:
+        return harness_named(problem.harness), None
+    source = problem.source_of("eval.py")
+    default = default_harness(problem.world_size)
+    if source is None or not source.is_file() or source.resolve() == ROOT / "eval.py":
+        return default, None
+    known = harness_of_eval(source)
+    return (known, None) if known is not None else (default, source)
+
+
+def case_limit_s(problem: Problem, harness: Harness, device: Device, mode: str, cases: list[CaseSpec]) -> float:
+    """The mode's time-out, which officially is that of all cases; at most what the evaluator waits for a rank of one.
+
+    Emulated ranks, which share this machine's cores, have the former.
+    """
+    limit_s = problem.timeouts.of_mode(mode)
+    rank_s = harness.rank_s(mode)
+    if rank_s is None or device.emulated or not any(case.world_size for case in cases):
+        return limit_s
+    return min(limit_s, rank_s)
+
+
+# ---------------------------------------------------------------- cases
+
+
+def add_case_options(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--cases", metavar="CHOICE", default="all", help="all, smoke, or indices such as 0,3-5")
+    p.add_argument(
+        "--case",
+        metavar="CASE",
+        action="append",
+        default=[],
+        help="a case of your own instead, such as 'world_size: 4, m: 64, n: 2880, k: 2880, has_bias: true, seed: 1'; "
+        "may be repeated",
+    )
+    p.add_argument("--world-size", type=int, metavar="N", help="run the cases on N ranks instead of their own number")
+    p.add_argument(
+        "--keep-local",
+        action="store_true",
+        help="with --world-size: scale what is spread over the ranks (task.yml: spread), so that each has as much",
+    )
+
+
+def cases_to_run(
+    problem: Problem,
+    harness: Harness | None,
+    mode: str,
+    options: argparse.Namespace,
+    seed: int | None = None,
+    honest_bools: bool = False,
+) -> tuple[list[CaseSpec], str]:
+    """The cases that `add_case_options` choose, as this harness reads them, and how they differ from the leaderboard's.
+
+    Without a harness a folder's own eval.py will read them: it may know values that none of ours does.
+    """
+    yaml_cases, chosen, not_official = _choose_cases(problem, mode, options)
+    lines = [spec_of(case) for case in yaml_cases]
+    if harness is not None:
+        specs = parse_case_file("\n".join(lines), harness, seed, honest_bools)
+    else:
+        specs = [CaseSpec(i, line, case) for i, (line, case) in enumerate(zip(lines, yaml_cases))]
+    return [specs[index] for index in chosen], not_official
+
+
+def _choose_cases(problem: Problem, mode: str, options: argparse.Namespace) -> tuple[tuple[Case, ...], list[int], str]:
+    """The mode's whole list, the chosen indices into it, and how they differ from the leaderboard's cases."""
+    cases = problem.tests if mode == "test" else problem.benchmarks
+    said = []
+    if options.case:
+        if options.cases != "all":
+            raise UsageError("--case and --cases: only one of them chooses")
+        cases = tuple(given_case(text, cases[0]) for text in options.case)
+        chosen = list(range(len(cases)))
+        said.append("from the command line")
+    elif options.cases == "smoke":
+        if not problem.smoke:
+            raise CaseError(f"{problem.name} states no smoke cases in its task.yml; name indices instead, as in 0,3-5")
+        cases, chosen = problem.smoke, list(range(len(problem.smoke)))
+        said.append("small ones, for a first look")
+    else:
+        chosen = choose(options.cases, len(cases), mode)
+    if options.keep_local and options.world_size is None:
+        raise UsageError("--keep-local goes with --world-size")
+    if options.world_size is not None:
+        if options.world_size < 1:
+            raise UsageError(f"--world-size {options.world_size}: must be at least 1")
+        scaled = _spread(problem) if options.keep_local else ()
+        cases = tuple(
+            on_ranks(case, options.world_size, scaled) if index in chosen else case for index, case in enumerate(cases)
+        )
+        said.append(f"on {options.world_size} ranks" + (f", {', '.join(scaled)} scaled with them" if scaled else ""))
+    return cases, chosen, ", ".join(said)
+
+
+def _spread(problem: Problem) -> tuple[str, ...]:
+    """What --keep-local scales; an owner's folder need not say so where this repository's does."""
+    spread = problem.spread
+    if not spread and (ours := own_entry(problem)) is not None:
+        spread = find_problem(ours.name).spread
+    if not spread:
+        raise UsageError(f"--keep-local: {problem.name}'s task.yml has no key 'spread' that says what to scale")
+    return spread

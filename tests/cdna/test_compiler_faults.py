@@ -1,0 +1,110 @@
+"""Kernels that compilers are known to get wrong are warned of; what they refuse is refused with its reason."""
+
+import re
+import warnings
+
+import pytest
+import torch
+from triton import knobs
+
+import cdna
+from cdna import compiler_notes
+from cdna.compiler_notes import CompilerFault
+from cdna.hip.compile import runner_clang
+from cdna.hip.compile.compilers import Compiler
+from cdna.triton import known_faults
+from tests.support import compiler_faults as faults
+from tests.support import language_kernels
+from tests.support.triton_at_hand import AT_HAND
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warning is given once a process."""
+    monkeypatch.setattr(compiler_notes, "_kept", compiler_notes._Kept())
+
+
+@pytest.mark.parametrize("arch", cdna.ARCHS)
+def test_atomic_max_of_signed_integers(arch: str) -> None:
+    with cdna.device(arch), pytest.warns(CompilerFault, match="extreme on gfx.*compare lanes .* as unsigned"):
+        assert not faults.extremes(torch.int32), "Triton has mended it: say so in known_faults.py and docs/compilers.md"
+    (note,) = compiler_notes.take()
+    assert (note.subject, note.arch) == ("extreme", arch)
+    assert compiler_notes.take() == []
+
+
+def test_of_floats_it_is_right() -> None:
+    with warnings.catch_warnings(), cdna.device("gfx942"):
+        warnings.simplefilter("error", CompilerFault)
+        assert faults.extremes(torch.float32)
+
+
+@pytest.mark.skipif(AT_HAND >= (3, 9), reason="came right with Triton 3.9")
+def test_asynchronous_copies_of_a_persistent_loop() -> None:
+    with cdna.device("gfx942", checks="all", raises=False), pytest.warns(CompilerFault, match="persistent on gfx942"):
+        assert not faults.persistent(asynchronous=True)
+    assert {finding.kind for finding in cdna.findings()} == {"race"}
+
+
+def test_no_word_of_a_persistent_loop_with_synchronous_copies() -> None:
+    with warnings.catch_warnings(), cdna.device("gfx942", checks="all"):
+        warnings.simplefilter("error", CompilerFault)
+        assert faults.persistent(asynchronous=False)
+    language_kernels.persistent.device_caches.clear()
+
+
+@pytest.mark.skipif(not (3, 6) <= AT_HAND < (3, 9), reason="compiles before Triton 3.6 and from 3.9 on")
+def test_an_exchange_by_a_buffer_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    with cdna.device("gfx942"):
+        with pytest.raises(RuntimeError, match="translate .*no buffer instruction for tl.atomic_xchg.*ATOMICS=0"):
+            faults.exchanged()
+        with knobs.amd.scope():
+            knobs.amd.use_buffer_atomics = False
+            assert faults.exchanged()
+
+
+COPY = "%1 = ttg.async_copy_global_to_local %0"
+NESTED = f"scf.for %i = %a to %b {{\n scf.for %j = %a to %b {{\n {COPY}\n }}\n %s\n}}"
+
+
+@pytest.mark.parametrize(
+    ("ttgir", "found"),
+    [
+        (NESTED, True),
+        (NESTED.replace("%s", "gpu.barrier"), False),
+        (NESTED.replace("%s", "ttg.barrier local"), False),
+        (f"scf.for %i = %a to %b {{\n {COPY}\n}}", False),
+        (f"scf.for %i = %a to %b {{\n}}\nscf.for %i = %a to %b {{\n {COPY}\n}}", False),
+    ],
+)
+def test_which_loops_may_race(ttgir: str, found: bool) -> None:
+    assert bool(known_faults.notes_on(ttgir, "", (3, 6))) is found
+    assert not known_faults.notes_on(ttgir, "", (3, 9))
+
+
+def test_fp8_of_the_second_arch_of_a_process() -> None:
+    (text,) = known_faults.texts_in(known_faults.notes_on("tensor<f8E4M3FNUZ>", "", (3, 6), "gfx942"))
+    assert "as for gfx942" in text
+    assert not known_faults.notes_on("tensor<f16>", "", (3, 6), "gfx942")
+
+
+def test_what_only_a_newer_clang_takes() -> None:
+    source = "__builtin_amdgcn_load_to_lds(a, b, 4, 0, 0); __builtin_amdgcn_s_barrier();"
+    assert runner_clang.names_newer(source, ["-O3", "-floop-interchange"]) == [
+        "__builtin_amdgcn_load_to_lds",
+        "-floop-interchange",
+    ]
+    assert runner_clang.names_newer("#if __has_builtin(__builtin_amdgcn_load_to_lds)\n" + source, []) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("0.17.0, clang 22.1.8", "clang 22, newer than ROCm 7.1's clang 20: .* 32 builtins and 33 options"),
+        ("20.0.0", "clang 20, as ROCm 7.1's clang 20 is"),
+        ("19.1.7", "clang 19, older than .* may refuse what the leaderboard takes"),
+    ],
+)
+def test_how_a_compiler_differs_from_the_leaderboards(version: str, said: str) -> None:
+    compiler = Compiler("clang", ("clang++",), ("clang++",), version, (), (), "libstdc++", "", "clang")
+    assert re.match(said, runner_clang.difference(compiler))

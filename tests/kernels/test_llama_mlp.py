@@ -1,0 +1,22 @@
+"""docs/custom-operators.md: its block runs on the emulated card and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.prepared import ROOT, run_prepared
+
+
+def test_the_documented_block(tmp_path: Path) -> None:
+    page = (ROOT / "docs/custom-operators.md").read_text()
+    (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    ((before, error, after),) = re.findall(r"It prints\n\n    (.*) (0\.\d+)(, .*)\n", page)
+    (tmp_path / "block.py").write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{source}")
+    done = run_prepared(str(tmp_path / "block.py"))
+    assert done.returncode == 0, done.stderr
+    said = re.fullmatch(rf"{before} (0\.\d+){after}\n", done.stdout)
+    assert said, done.stdout
+    assert float(said[1]) == pytest.approx(float(error), abs=0.002)  # sums of another CPU, in another order

@@ -1,0 +1,187 @@
+"""The Triton variant of amd-mixed-mla, executed instruction by instruction, against float64 attention."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kernels.mixed_mla import triton_gfx950 as variant
+from kernels.mixed_mla.triton_gfx950_tuning import DEFAULT, TUNING
+from tests.support.emulated_triton import card, described, distinct_rows
+from tests.support.evaltools import checks_find_nothing, generate
+from tests.support.reference_folders import load_reference, relative_error
+
+reference = load_reference("mixed_mla")
+
+# The output's and the probabilities' rounding to bf16. Of the official tolerance zeros would pass at 8192 tokens.
+ROUNDING = 4e-3
+SMALL = {"KV": "fp8", "BLOCK_KV": 32, "SPLITS": 2, "num_warps": 2, "num_stages": 2}
+
+
+class Case:
+    """Requests of given numbers of tokens and queries."""
+
+    def __init__(self, tokens: list[int], queries: list[int] | None = None, q_seq_len: int = 1, seed: int = 0) -> None:
+        gen = torch.Generator().manual_seed(seed)
+        queries = queries or [q_seq_len] * len(tokens)
+        self.q = torch.randn((q_seq_len * len(tokens), 16, 576), generator=gen).bfloat16()
+        self.kv = torch.randn((sum(tokens), 1, 576), generator=gen).bfloat16()
+        self.fp8 = reference.quantize_fp8(self.kv) if sum(tokens) else (self.kv.to(torch.float8_e4m3fn), torch.ones(1))
+        self.qo_indptr, self.kv_indptr = (
+            torch.tensor([0, *torch.tensor(counts).cumsum(0)], dtype=torch.int32) for counts in (queries, tokens)
+        )
+        self.config = {
+            "batch_size": len(tokens), "num_heads": 16, "num_kv_heads": 1, "qk_head_dim": 576, "v_head_dim": 512,
+            "q_seq_len": q_seq_len, "kv_seq_len": max(tokens), "sm_scale": 576**-0.5,
+        }  # fmt: skip
+
+    def data(self) -> tuple[Any, ...]:
+        return self.q, {"bf16": self.kv, "fp8": self.fp8}, self.qo_indptr, self.kv_indptr, self.config
+
+    def attention(self, cache: str = "fp8") -> torch.Tensor:
+        """float64 [queries, 16, 512] on the cache as it is stored; zeros for what sees no token."""
+        kv = self.kv.double() if cache == "bf16" else self.fp8[0].double() * self.fp8[1].double()
+        out = torch.zeros((len(self.q), 16, 512), dtype=torch.float64)
+        for request in range(len(self.kv_indptr) - 1):
+            tokens = kv[self.kv_indptr[request] : self.kv_indptr[request + 1], 0]
+            first, end = self.qo_indptr[request].item(), self.qo_indptr[request + 1].item()
+            for query in range(first, end):
+                seen = tokens[: max(0, len(tokens) - (end - 1 - query))]
+                if len(seen):
+                    scores = self.q[query].double() @ seen.T * self.config["sm_scale"]
+                    out[query] = scores.softmax(-1) @ seen[:, :512]
+        return out
+
+    def run(self, row: dict[str, Any] | None = None, order_seed: int = 0) -> torch.Tensor:
+        with card(order_seed=order_seed):
+            if row is None:
+                return variant.custom_kernel(self.data())
+            return variant.mla_decode(*(*self.data(), row))
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 31, 32, 33, 64, 100])
+@pytest.mark.parametrize("splits", [1, 3])
+def test_lengths_that_fit_no_tile(tokens: int, splits: int) -> None:
+    """With 3 splits some have no token at all."""
+    case = Case([tokens])
+    assert relative_error(case.run({**SMALL, "SPLITS": splits}), case.attention()) < ROUNDING
+
+
+def test_requests_of_different_lengths() -> None:
+    case = Case([70, 1, 0, 33, 5])
+    out = case.run(SMALL)
+    assert not out[2].any()  # nothing to attend to
+    assert relative_error(out, case.attention()) < ROUNDING
+
+
+@pytest.mark.parametrize("row", distinct_rows(TUNING, DEFAULT), ids=described)
+def test_rows_of_the_table(row: dict[str, Any]) -> None:
+    """Blocks for all splits but the last, which begins within the last block."""
+    case = Case([max(2, min(row["SPLITS"], 8)) * row["BLOCK_KV"] - 5])
+    assert relative_error(case.run(row), case.attention(row["KV"])) < ROUNDING
+
+
+def test_the_bf16_cache() -> None:
+    case = Case([45])
+    case.fp8 = (case.fp8[0], torch.full((1,), torch.nan))  # not looked at
+    assert relative_error(case.run({**SMALL, "KV": "bf16"}), case.attention("bf16")) < ROUNDING
+
+
+def test_several_queries_see_what_was_there_before_the_next() -> None:
+    case = Case([40, 3], q_seq_len=3)
+    assert relative_error(case.run(SMALL), case.attention()) < ROUNDING
+
+
+def test_a_request_with_fewer_queries_than_others() -> None:
+    """The rows of queries that nobody asked are not written."""
+    case = Case([40, 20], queries=[1, 3], q_seq_len=3)
+    out = case.run(SMALL)
+    assert relative_error(out[:4], case.attention()[:4]) < ROUNDING
+
+
+def test_one_token_may_take_all_the_weight() -> None:
+    """Wherever it stands: the others' shares vanish, in other splits as well."""
+    for place in (0, 50, 99):
+        case = Case([100])
+        case.kv[place] = 3.0 * case.q[0, 0]  # a score of 72
+        case.fp8 = reference.quantize_fp8(case.kv)
+        assert relative_error(case.run(SMALL), case.attention()) < ROUNDING
+
+
+def test_what_the_default_chooses() -> None:
+    case = Case([300, 200])
+    row = variant.tuning_row(case.data())
+    assert row == {**DEFAULT, "SPLITS": 3}  # as many as there are blocks
+    assert relative_error(case.run(), case.attention()) < ROUNDING
+    case.config |= {"batch_size": 100, "kv_seq_len": 5000}
+    assert variant.tuning_row(case.data())["SPLITS"] == 3  # 300 workgroups for 256 CUs
+    case.config |= {"batch_size": 1000}
+    assert variant.tuning_row(case.data())["SPLITS"] == 1
+    case.config |= {"batch_size": 1, "kv_seq_len": 100000}
+    assert variant.tuning_row(case.data())["SPLITS"] == 64
+
+
+def test_nan_in_a_token_reaches_its_request_alone() -> None:
+    case = Case([40, 40])
+    case.fp8[0].view(torch.uint8)[60, 0, 3] = 0x7F
+    out = case.run(SMALL)
+    assert out[0].isfinite().all() and out[1].isnan().all()
+
+
+def test_the_order_of_workgroups_changes_nothing() -> None:
+    case = Case([90, 40])
+    first = case.run(SMALL)
+    for order_seed in range(1, 5):
+        assert torch.equal(case.run(SMALL, order_seed), first)
+
+
+def test_a_token_left_out_is_noticed() -> None:
+    """The comparison itself: half of the tokens pass the official tolerance."""
+    case = Case([64])
+    wanted = case.attention()
+    case.kv_indptr[1] = 63
+    assert relative_error(case.run(SMALL), wanted) > 5 * ROUNDING
+
+
+Q, KV, QO_INDPTR, CONFIG = 0, 1, 2, 4
+REFUSED = {
+    "q is fp16": (Q, lambda q: q.half(), "q must be torch.bfloat16, got torch.float16"),
+    "a query is missing": (Q, lambda q: q[:1], "q must have the shape (2, 16, 576), got (1, 16, 576)"),
+    "q has gaps": (Q, lambda q: q.transpose(0, 1).contiguous().transpose(0, 1), "q must be contiguous"),
+    "cache of 512 columns": (
+        KV,
+        lambda kv: {"fp8": (kv["fp8"][0][:, :, :512].contiguous(), kv["fp8"][1])},
+        'kv_data["fp8"][0] must have the shape (20, 1, 576), got (20, 1, 512)',
+    ),
+    "fp8 of another kind": (
+        KV,
+        lambda kv: {"fp8": (kv["fp8"][0].view(torch.float8_e4m3fnuz), kv["fp8"][1])},
+        'kv_data["fp8"][0] must be torch.float8_e4m3fn, got torch.float8_e4m3fnuz',
+    ),
+    "scale in bf16": (
+        KV,
+        lambda kv: {"fp8": (kv["fp8"][0], kv["fp8"][1].bfloat16())},
+        'kv_data["fp8"][1] must be torch.float32',
+    ),
+    "int64 offsets": (QO_INDPTR, lambda x: x.long(), "qo_indptr must be torch.int32, got torch.int64"),
+    "offsets of one request": (QO_INDPTR, lambda x: x[:2], "qo_indptr must have the shape (3,), got (2,)"),
+    "128 heads": (CONFIG, lambda c: {**c, "num_heads": 128}, "config['num_heads'] must be 16, got 128"),
+    "no request": (CONFIG, lambda c: {**c, "batch_size": 0}, "batch_size and q_seq_len must be 1 or more"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused_before_anything_is_launched(what: str) -> None:
+    place, change, message = REFUSED[what]
+    data = list(Case([10, 10]).data())
+    data[place] = change(data[place])
+    with pytest.raises(ValueError) as caught:  # no device is there to launch anything on
+        variant.custom_kernel(tuple(data))
+    assert message in str(caught.value)
+
+
+def test_the_generated_file_passes_and_checks_find_nothing(tmp_path: Path) -> None:
+    checks_find_nothing("amd-mixed-mla", generate("amd-mixed-mla", "triton", tmp_path), "gfx950")

@@ -1,0 +1,195 @@
+"""The Triton variant of amd-moe-mxfp4, executed instruction by instruction, against float64 experts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kernels.moe_mxfp4 import triton_gfx950 as variant
+from kernels.moe_mxfp4.triton_gfx950_tuning import DEFAULT, TUNING
+from tests.support.emulated_triton import card, described, distinct_rows
+from tests.support.evaltools import checks_find_nothing, generate
+from tests.support.mxfp4_values import exact, shuffled, spread, utils
+from tests.support.reference_folders import relative_error
+
+# Terms are rounded to bf16, and their sum; a sum in fp32 now and then rounds to another code than one in float64.
+ROUNDING = 5e-3
+SMALL = {"BLOCK_M": 16, "GATE_UP_N": 32, "DOWN_N": 64, "BLOCK_K": 256, "num_warps": 2, "num_stages": 2}
+
+
+class Case:
+    """A layer of 256 by 256 columns, of which `hidden` and `inner` are used; the other weights are large."""
+
+    def __init__(self, ids: list[list[int]], experts: int, hidden: int = 256, inner: int = 256) -> None:
+        self.ids = torch.tensor(ids, dtype=torch.int32)
+        tokens = len(ids)
+        self.hidden = spread(tokens, hidden, seed=0, powers=3)
+        gate_up = spread(experts, 2, 256, 256, seed=1, powers=2) / 16
+        down = spread(experts, 256, 256, seed=2, powers=2) / 16
+        gate_up[:, :, inner:] = gate_up[..., hidden:] = down[:, hidden:] = down[..., inner:] = 1e4
+        self.gate_up = utils.mxfp4_quantize(gate_up.view(experts, 512, 256))
+        self.down = utils.mxfp4_quantize(down)
+        self.weights = torch.rand(self.ids.shape, generator=torch.Generator().manual_seed(3))
+        self.config = {"d_hidden": hidden, "d_hidden_pad": 256, "d_expert": inner, "d_expert_pad": 256}
+        for expert in set(range(experts)) - set(self.ids.flatten().tolist()):
+            self.gate_up[1][expert] = self.down[1][expert] = 255  # not to be read: NaN
+
+    def data(self) -> tuple[Any, ...]:
+        """What custom_kernel takes; the parts that it does not read are missing."""
+        (gate_up, gate_up_scale), (down, down_scale) = shuffled(*self.gate_up), shuffled(*self.down)
+        weights = (gate_up, down, gate_up_scale, down_scale)
+        return self.hidden, None, None, None, None, *weights, self.weights, self.ids, self.config
+
+    def output(self) -> torch.Tensor:
+        """float64 [tokens, hidden]; what is quantised in between is rounded to bf16 first."""
+        hidden, inner = self.config["d_hidden"], self.config["d_expert"]
+        x = exact(*utils.mxfp4_quantize(self.hidden, ties="away"))
+        gate_up = exact(*self.gate_up).view(-1, 2, 256, 256)[:, :, :inner, :hidden]
+        down = exact(*self.down)[:, :hidden, :inner]
+        out = torch.zeros(x.shape, dtype=torch.float64)
+        for token, experts in enumerate(self.ids.tolist()):
+            for slot, expert in enumerate(experts):
+                gate, up = gate_up[expert] @ x[token]
+                middle = exact(*utils.mxfp4_quantize((F.silu(gate) * up).bfloat16(), ties="away"))
+                out[token] += down[expert] @ middle * self.weights[token, slot].double()
+        return out
+
+    def run(self, row: dict[str, Any] | None = SMALL, order_seed: int = 0) -> torch.Tensor:
+        with card(order_seed=order_seed):
+            if row is None:
+                return variant.custom_kernel(self.data())
+            return variant.moe(self.data(), row)
+
+
+def routed(tokens: int, experts: int, each: int) -> list[list[int]]:
+    """Experts that differ from each other for every token, drawn, and a shared one, the last."""
+    gen = torch.Generator().manual_seed(tokens)
+    return [[*torch.randperm(experts - 1, generator=gen)[: each - 1].tolist(), experts - 1] for _ in range(tokens)]
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 15, 16, 17, 40])
+def test_numbers_of_tokens(tokens: int) -> None:
+    case = Case(routed(tokens, 6, 3), 6)
+    assert relative_error(case.run(), case.output()) < ROUNDING
+
+
+def test_all_tokens_to_one_expert() -> None:
+    case = Case([[2]] * 35, 5)
+    assert relative_error(case.run(), case.output()) < ROUNDING
+
+
+def test_the_first_and_the_last_expert_without_tokens() -> None:
+    case = Case([[1, 3], [3, 2]], 6)
+    assert relative_error(case.run(), case.output()) < ROUNDING
+
+
+def test_a_single_expert() -> None:
+    case = Case([[0]] * 3, 1)
+    assert relative_error(case.run(), case.output()) < ROUNDING
+
+
+def test_a_token_may_name_an_expert_twice() -> None:
+    case = Case([[1, 1], [0, 1]], 2)
+    assert relative_error(case.run(), case.output()) < ROUNDING
+
+
+@pytest.mark.parametrize("hidden,inner", [(224, 256), (256, 96), (32, 32)])
+def test_the_padding_of_the_weights_takes_no_part(hidden: int, inner: int) -> None:
+    case = Case(routed(5, 4, 2), 4, hidden, inner)
+    assert relative_error(case.run(), case.output()) < ROUNDING
+
+
+def test_more_pairs_than_are_sorted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variant, "IDS_AT_ONCE", 16)
+    case = Case(routed(25, 6, 3), 6)  # 75 pairs
+    assert relative_error(case.run(), case.output()) < ROUNDING
+
+
+def test_more_columns_than_are_quantised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variant, "QUANTISED_AT_ONCE", 128)
+    case = Case(routed(3, 4, 2), 4)
+    assert relative_error(case.run(), case.output()) < ROUNDING
+
+
+@pytest.mark.parametrize("row", distinct_rows(TUNING, DEFAULT), ids=described)
+def test_rows_of_the_table(row: dict[str, Any]) -> None:
+    """With a row more than a block has for the shared expert."""
+    case = Case(routed(row["BLOCK_M"] + 1, 4, 2), 4)
+    assert relative_error(case.run(row), case.output()) < ROUNDING
+
+
+def test_the_default_has_blocks_for_as_many_rows_as_an_expert() -> None:
+    case = Case(routed(6, 4, 2), 4)
+    assert variant.tuning_row(case.data()) == DEFAULT
+    assert relative_error(case.run(None), case.output()) < ROUNDING
+    rows = {tokens: variant.tuning_row(Case([[0]] * tokens, 1).data())["BLOCK_M"] for tokens in (16, 17, 64, 65)}
+    assert rows == {16: 16, 17: 32, 64: 32, 65: 64}
+
+
+@pytest.mark.parametrize("tie", [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
+def test_ties_of_hidden_states_go_away_from_zero(tie: float) -> None:
+    case = Case([[0]], 1)
+    case.hidden[:] = torch.tensor([tie, -tie]).repeat(128).bfloat16()
+    case.hidden[:, ::32] = 4.0  # makes the scale 1
+    assert relative_error(case.run(), case.output()) < ROUNDING
+
+
+def test_scales_at_the_ends_of_e8m0() -> None:
+    """The smallest hidden states meet the largest weights, and a row of zeros the same."""
+    case = Case([[0], [0]], 1)
+    case.hidden[0] = (case.hidden[0].float() * 2.0**-126).bfloat16()
+    case.hidden[1] = 0.0
+    case.gate_up[1][:] = 254
+    case.down[1][0, :, ::2] = 0
+    out = case.run()
+    assert relative_error(out[0], case.output()[0]) < ROUNDING
+    assert not out[1].any()
+
+
+def test_the_order_of_workgroups_changes_nothing() -> None:
+    case = Case(routed(20, 5, 3), 5)
+    first = case.run()
+    for order_seed in range(1, 5):
+        assert torch.equal(case.run(order_seed=order_seed), first)
+
+
+HIDDEN, GATE_UP, DOWN, GATE_UP_SCALE, WEIGHTS, IDS, CONFIG = 0, 5, 6, 7, 9, 10, 11
+REFUSED = {
+    "hidden states in fp16": (HIDDEN, lambda x: x.half(), "hidden_states must be torch.bfloat16, got torch.float16"),
+    "a token too few": (HIDDEN, lambda x: x[:1], "hidden_states must have the shape (2, 256), got (1, 256)"),
+    "hidden states with gaps": (HIDDEN, lambda x: x.T.contiguous().T, "hidden_states must be contiguous"),
+    "gate alone": (
+        GATE_UP,
+        lambda x: x[:, :256].contiguous(),
+        "gate_up_weight_shuffled must have the shape (4, 512, 128), got (4, 256, 128)",
+    ),
+    "an expert's down weights missing": (DOWN, lambda x: x[:3], "down_weight_shuffled must have the shape"),
+    "scales of another padding": (
+        GATE_UP_SCALE,
+        lambda x: x[:, :4].contiguous(),
+        "gate_up_weight_scale_shuffled must have the shape (2048, 8), got (2048, 4)",
+    ),
+    "weights elsewhere": (WEIGHTS, lambda x: x.to("meta"), "topk_weights must be on cpu"),
+    "int64 ids": (IDS, lambda x: x.long(), "topk_ids must be torch.int32, got torch.int64"),
+    "no tokens": (IDS, lambda x: x[:0], "topk_ids [tokens, topk]"),
+    "width of 40": (CONFIG, lambda c: {**c, "d_hidden": 40}, "d_hidden must be a multiple of 32"),
+    "padded to 128": (CONFIG, lambda c: {**c, "d_expert_pad": 384}, "d_expert_pad one of 256"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused_before_anything_is_launched(what: str) -> None:
+    place, change, message = REFUSED[what]
+    data = list(Case([[0, 3], [1, 2]], 4).data())
+    data[place] = change(data[place])
+    with pytest.raises(ValueError) as caught:  # no device is there to launch anything on
+        variant.custom_kernel(tuple(data))
+    assert message in str(caught.value)
+
+
+def test_the_generated_file_passes_and_checks_find_nothing(tmp_path: Path) -> None:
+    checks_find_nothing("amd-moe-mxfp4", generate("amd-moe-mxfp4", "triton", tmp_path), "gfx950")

@@ -1,0 +1,166 @@
+"""What the tests of the three fused fp8 kernels of Llama 3.1 share.
+
+Their checks (emulated/checks_<stem>.py) are pytest files that run in a process prepared for an emulated GPU, with the
+generated submission in $SUBMISSION: run_checks() starts one, the rest is for use in there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+FP8 = {"gfx942": torch.float8_e4m3fnuz, "gfx950": torch.float8_e4m3fn}
+GUARD_BYTES = 4096  # before and behind each guarded tensor
+
+
+def run_checks(stem: str, submission: Path, arch: str = "gfx942", only: str = "", **environment: str) -> str:
+    """Runs emulated/checks_<stem>.py, or its tests that match `only`; "" if they pass, else what they print."""
+    from tests.support.prepared import run_prepared
+
+    file = f"tests/support/emulated/checks_{stem}.py"
+    environment |= {"SUBMISSION": str(submission), "CHECKED_ARCH": arch}
+    done = run_prepared(file, *(["-k", only] if only else []), arch=arch, environment=environment)
+    assert "passed" in done.stdout or "failed" in done.stdout, done.stdout + done.stderr
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def main(file: str) -> None:
+    """What a checks file does as a script."""
+    words = ["-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:warnings", *sys.argv[1:]]
+    sys.exit(pytest.main([file, *words]))
+
+
+# ---- in the prepared process ---------------------------------------------------------------------------------
+
+
+def load_submission() -> ModuleType:
+    """A new module of the generated file, each time."""
+    spec = importlib.util.spec_from_file_location("submission", os.environ["SUBMISSION"])
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["submission"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def checked_fp8() -> torch.dtype:
+    """The type that the emulated card's instructions know."""
+    return FP8[os.environ["CHECKED_ARCH"]]
+
+
+def benchmarks(stem: str) -> list[dict[str, int]]:
+    return yaml.safe_load((ROOT / "reference" / stem / "task.yml").read_text())["benchmarks"]
+
+
+@contextmanager
+def table_row(module: ModuleType, row: dict[str, int]) -> Iterator[None]:
+    """Inside, every shape gets this row."""
+    with patch.object(module, "TUNING", {}), patch.object(module, "DEFAULT", row):
+        yield
+
+
+class Guards:
+    """Tensors of NaN between bytes that nobody may write."""
+
+    def __init__(self) -> None:
+        self.rooms: list[tuple[torch.Tensor, int]] = []  # with the byte that stands there
+
+    def empty(self, shape: Any, dtype: torch.dtype = torch.float32, device: Any = "cuda") -> torch.Tensor:
+        """As torch.empty; of an integer type it is -1 throughout."""
+        byte = 0x80 if dtype == torch.float8_e4m3fnuz else 0xFF
+        shape = torch.Size([shape] if isinstance(shape, int) else shape)
+        size_bytes = shape.numel() * dtype.itemsize
+        room = torch.full((size_bytes + 2 * GUARD_BYTES,), byte, dtype=torch.uint8, device=device)
+        self.rooms.append((room, byte))
+        return room[GUARD_BYTES : GUARD_BYTES + size_bytes].view(dtype).view(shape)
+
+    def holding(self, x: torch.Tensor) -> torch.Tensor:
+        return self.empty(x.shape, x.dtype).copy_(x)
+
+    def assert_untouched(self) -> None:
+        for room, byte in self.rooms:
+            edges = torch.cat([room[:GUARD_BYTES], room[-GUARD_BYTES:]])
+            assert bool((edges == byte).all()), "written outside a tensor"
+
+
+@contextmanager
+def guarded() -> Iterator[Guards]:
+    """Inside, torch.empty gives tensors between guards; they are looked at in the end."""
+    guards = Guards()
+    with patch.object(torch, "empty", guards.empty):
+        yield guards
+    guards.assert_untouched()
+
+
+def quantised(exact: torch.Tensor, fp8: torch.dtype) -> torch.Tensor:
+    """Doubles rounded to fp8; beyond its largest value that one, and NaN where they are."""
+    largest = torch.finfo(fp8).max
+    return exact.clamp(-largest, largest).float().to(fp8)
+
+
+def assert_same_fp8(got: torch.Tensor, exact: torch.Tensor, unequal_share: float) -> None:
+    """got is `exact`, rounded: elements are one step away at most, and no more than this share of them."""
+    wanted = quantised(exact, got.dtype).float()
+    assert got.shape == exact.shape
+    assert torch.equal(got.float().isnan(), wanted.isnan()), "NaN is not where it belongs"
+    info = torch.finfo(got.dtype)
+    step = wanted.abs() * info.eps + info.smallest_normal * info.eps
+    off = (got.float() - wanted).abs()
+    assert not (off > step).any(), f"off by {(off / step).nan_to_num().max()} steps"
+    assert (off > 0).sum() <= max(1, unequal_share * got.numel()), f"{(off > 0).sum()} of {got.numel()} are off"
+
+
+def assert_refused(call: Callable[..., Any], inputs: dict[str, Any], refusals: dict[str, Any]) -> None:
+    """Each of these replaced inputs, keyed "name: message", is a ValueError that says so, and nothing is launched."""
+    import cdna
+
+    cdna.stats()
+    for key, value in refusals.items():
+        name, _, message = key.partition(": ")
+        with pytest.raises(ValueError) as error:
+            call(**{**inputs, name: value})
+        assert message in str(error.value) and "\n" not in str(error.value), str(error.value)
+    assert not cdna.stats()
+
+
+def assert_operator(module: ModuleType, name: str, inputs: tuple[Any, ...], wanted: torch.Tensor) -> None:
+    """torch.ops.cdna_forge.<name> gives these bits and shape, also of a second copy of the file, and custom_kernel does
+    not go through it."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Dispatched(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            dispatched.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    def copies() -> list[Any]:
+        return [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
+
+    operator = getattr(torch.ops.cdna_forge, name)
+    assert torch.equal(operator(*copies()).view(torch.uint8), wanted.view(torch.uint8))
+    load_submission()
+    dispatched: list[str] = []
+    with Dispatched():
+        assert torch.equal(operator(*copies()).view(torch.uint8), wanted.view(torch.uint8))
+        by_operator = f"cdna_forge.{name}.default" in dispatched
+        dispatched.clear()
+        module.custom_kernel(tuple(copies()))
+    assert by_operator and not any("cdna_forge" in called for called in dispatched)
+    on_host = [x.cpu() if isinstance(x, torch.Tensor) else x for x in inputs]
+    mode = FakeTensorMode()
+    fakes = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in on_host]
+    with mode:
+        fake = operator(*fakes)
+    assert (fake.shape, fake.dtype) == (wanted.shape, wanted.dtype)

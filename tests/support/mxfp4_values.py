@@ -1,0 +1,34 @@
+"""MXFP4 operands for tests of kernels: values over many powers of two, and what they are exactly."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.support.reference_folders import load_reference
+
+utils = load_reference("mxfp4_mm").utils
+
+
+def spread(*shape: int, seed: int, powers: int = 6) -> torch.Tensor:
+    """bf16 [..., k], each 32 columns with a power of two of their own: a scale in the wrong place is seen."""
+    gen = torch.Generator().manual_seed(seed)
+    values = torch.randn((*shape[:-1], shape[-1] // 32, 32), generator=gen)
+    exponents = torch.randint(-powers, powers + 1, (*values.shape[:-1], 1), generator=gen)
+    return (values * 2.0**exponents).reshape(shape).bfloat16()
+
+
+def exact(codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """float64 [..., k] of codes [..., k/2] and scales [..., k/32]: 6 * 2^127 is beyond fp32."""
+    values = utils.mxfp4_dequantize(codes, torch.full_like(scales, 127)).double().view(*scales.shape, 32)
+    powers = torch.where(scales == 255, torch.nan, 2.0 ** (scales.double() - 127))
+    return (values * powers[..., None]).flatten(-2)
+
+
+def shuffled(codes: torch.Tensor, scales: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """fp4x2 codes and e8m0 scales of weights in the order in which kernels get them; what pads the scales is NaN."""
+    flat = scales.reshape(-1, scales.shape[-1])
+    rows, columns = flat.shape
+    padded = torch.full((-(-rows // 256) * 256, -(-columns // 8) * 8), 255, dtype=torch.uint8)
+    padded[:rows, :columns] = flat
+    in_order = utils.shuffle_weight(codes.view(torch.float4_e2m1fn_x2))
+    return in_order, utils.shuffle_scale(padded).view(torch.float8_e8m0fnu)
