@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from kernels.gemm_rs import hip_gfx942_tuning
 from tests.support.evaltools import checks_find_nothing, generate
 from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import (
@@ -20,6 +21,7 @@ from tests.support.gemm_submissions import (
     said_of_different_shapes,
 )
 from tests.support.refusals import assert_refused
+from tests.support.table_rows import different_rows
 
 pytestmark = pytest.mark.long
 
@@ -79,6 +81,15 @@ def test_a_tile_that_is_not_waited_for_is_noticed(submission: Path, tmp_path: Pa
 def test_no_kernel_of_a_case_spills(submission: Path, tmp_path: Path) -> None:
     del submission  # whose fixture skips without a compiler
     no_case_spills(PROBLEM, "hip", tmp_path, "gemm_rs_kernel", at_least=5)  # tiles
+
+
+def test_every_row_of_the_table(submission: Path) -> None:
+    """Two tiles or more, an edge among them, and slices of a line of k. DEFAULT has the model choose its tile."""
+    cases = []
+    for row in different_rows(hip_gfx942_tuning):
+        m, n, k = 2 * max(64, row["BLOCK_M"]), max(64, row["BLOCK_N"]) + 8, 2 * 64 * max(1, row["SPLIT_K"])
+        cases.append({"m": m, "n": n, "k": k, "bias": True, "calls": 2, "row": row})
+    check(submission, 2, cases)
 
 
 def test_checks_find_nothing(submission: Path) -> None:

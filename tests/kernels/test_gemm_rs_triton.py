@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 
+from kernels.gemm_rs import triton_gfx942_tuning
 from tests.support.evaltools import checks_find_nothing, generate
 from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import altered, assert_right, no_case_spills, said_of_different_shapes
 from tests.support.refusals import assert_refused
+from tests.support.table_rows import different_rows
 
 pytestmark = pytest.mark.long
 
@@ -60,6 +62,15 @@ def test_a_column_that_is_not_sent_is_noticed(submission: Path, tmp_path: Path) 
     broken = altered(submission, tmp_path, {"(column < columns)[None, :]": "(column < columns - 8)[None, :]"})
     case = {"m": 64, "n": 64, "k": 2 * 64, "bias": True, "calls": 2, "row": TINY}
     assert errors_of(PROBLEM, broken, 2, [case]) == [float("inf")]
+
+
+def test_every_row_of_the_table(submission: Path) -> None:
+    """Two tiles or more, an edge among them, and slices of a block of k."""
+    cases = []
+    for row in different_rows(triton_gfx942_tuning):
+        m, n, k = 2 * row["BLOCK_M"], row["BLOCK_N"] + 8, 2 * row["BLOCK_K"] * row["SPLIT_K"]
+        cases.append({"m": m, "n": n, "k": k, "bias": True, "calls": 2, "row": row})
+    assert_right(PROBLEM, submission, 2, cases, ROUNDING)
 
 
 def test_checks_find_nothing(submission: Path) -> None:
