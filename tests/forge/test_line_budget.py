@@ -16,7 +16,7 @@ LINES = {
     "kernels": 11_000,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 27_000,
+    "tests": 27_500,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

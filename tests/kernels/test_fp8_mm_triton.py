@@ -25,7 +25,7 @@ def product(inputs: Inputs, monkeypatch: pytest.MonkeyPatch, row: dict[str, Any]
     so does what surrounds it, which must not change."""
     m, n, k = inputs.shape
     monkeypatch.setattr(triton_gfx942, "TUNING", {} if row is None else {(m, n, k): row})
-    monkeypatch.setattr(triton_gfx942, "_workspace", {})
+    monkeypatch.setattr(split_k, "_split_k_workspace", {})
     around = torch.full((m * n + 512,), float("nan"), dtype=torch.bfloat16)
     c = around[256:-256].view(m, n)
     columns = [x.T for x in (inputs.a, inputs.b, inputs.a_scale, inputs.b_scale)]
@@ -42,7 +42,7 @@ def test_every_row_of_the_table(row: dict[str, Any], monkeypatch: pytest.MonkeyP
     inputs = make_inputs(m, n, k)
     c = product(inputs, monkeypatch, row)
     assert relative_error(c, inputs.product()) < TOLERANCE
-    partial, arrived = triton_gfx942._workspace.get(c.device, (None, torch.zeros(1)))
+    partial, arrived = split_k._split_k_workspace.get(c.device, (None, torch.zeros(1)))
     assert (partial is not None) is (row["SPLIT_K"] > 1) and not arrived.any(), "counters are zero for the next call"
 
 
