@@ -10,6 +10,7 @@ import torch
 
 import cdna
 from cdna import checks
+from kernels.common import split_k
 from kernels.fp8_mm import triton_gfx942, triton_gfx942_tuning
 from tests.support.fp8_mm_hip import Inputs, make_inputs, relative_error
 from tests.support.gemm_submissions import no_case_spills
