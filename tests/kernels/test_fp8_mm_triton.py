@@ -55,8 +55,8 @@ def test_shapes_outside_the_table(shape: tuple[int, int, int], monkeypatch: pyte
 
 def test_slices_of_unequal_length_and_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = make_inputs(72, 72, 640, seed=3)
-    for split_k in (2, 3, 8):
-        assert relative_error(product(inputs, monkeypatch, {**SMALL, "SPLIT_K": split_k}), inputs.product()) < TOLERANCE
+    for slices in (2, 3, 8):
+        assert relative_error(product(inputs, monkeypatch, {**SMALL, "SPLIT_K": slices}), inputs.product()) < TOLERANCE
 
 
 def test_sums_of_slices_do_not_depend_on_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
