@@ -4,6 +4,13 @@ import torch
 
 from kernels.common.tensor_checks import check_on_gpu, check_tensor
 
+WORKGROUPS = 2 * 304  # two for each CU of an MI300X
+
+
+def split_k(n_tiles, k, block_k):
+    """Slices of k that fill the card with two workgroups a CU, each with two blocks of block_k at least."""
+    return max(1, min(WORKGROUPS // n_tiles, k // (2 * block_k)))
+
 
 def check_inputs(a, b, scale, fp8_types):
     """(m, n, k); ValueError unless skinny_gemm_fp8 takes these, of one of fp8_types."""

@@ -14,10 +14,8 @@ import triton.language as tl
 
 from kernels.common.fp8_checks import FP8_TYPES
 from kernels.common.split_k import split_k_workspace, store_sum_of_slices
-from kernels.skinny_gemm_fp8.host import check_inputs, register_operator
+from kernels.skinny_gemm_fp8.host import check_inputs, register_operator, split_k
 from kernels.skinny_gemm_fp8.triton_gfx942_tuning import DEFAULT, TUNING
-
-WORKGROUPS = 2 * 304  # two for each CU of an MI300X
 
 
 @triton.jit
@@ -71,11 +69,6 @@ def skinny_gemm_fp8_kernel(
     inside = (row < M) & (column < N)
     acc = tl.trans(acc) * scale
     store_sum_of_slices(acc, c_ptr, partial_ptr, arrived_ptr, row * N + column, inside, M * N, tile, part, SPLIT_K)
-
-
-def split_k(n_tiles, k, block_k):
-    """Slices that fill the card with two workgroups a CU, each with two blocks of k at least."""
-    return max(1, min(WORKGROUPS // n_tiles, k // (2 * block_k)))
 
 
 def table_row(m, n, k):
