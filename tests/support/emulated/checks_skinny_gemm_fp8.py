@@ -1,5 +1,6 @@
 """Run by tests/kernels/test_skinny_gemm_fp8_triton.py in a process prepared for an emulated GPU."""
 
+import random
 from typing import Any
 
 import pytest
@@ -63,6 +64,14 @@ def test_slices(slices: int) -> None:
         data = inputs(17, 40, 960)
         first = assert_right(data)
         assert all(torch.equal(submission.skinny_gemm_fp8(**data), first) for _ in range(3))
+
+
+@pytest.mark.parametrize("seed", support.random_seeds())
+def test_random_shapes(seed: int) -> None:
+    draw = random.Random(seed)
+    k = 64 * support.random_size(draw, 256)
+    n = support.random_size(draw, max(1, 2**20 // k))
+    assert_right(inputs(draw.randint(1, 32), n, k, seed=seed))
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
