@@ -43,16 +43,17 @@ def skinny_gemm_fp8(a, b, scale):
     blocks, waves, slices = row["BLOCKS"], row["WAVES"], row["SPLIT_K"]
     n_tiles = -(-n // (16 * blocks))
     c = torch.empty((m, n), dtype=torch.float16, device=a.device)
-    partial = arrived = None
+    partial_at = arrived_at = 0
     if slices > 1:
         partial, arrived = split_k_workspace(a.device, n_tiles * slices * m * 16 * blocks, n_tiles)
+        partial_at, arrived_at = partial.data_ptr(), arrived.data_ptr()
     extension().skinny_gemm_fp8(
         a.data_ptr(),
         b.data_ptr(),
         scale.data_ptr(),
         c.data_ptr(),
-        partial.data_ptr() if slices > 1 else 0,
-        arrived.data_ptr() if slices > 1 else 0,
+        partial_at,
+        arrived_at,
         m,
         n,
         k,
