@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from forge.commands import jsonfile, own_evaluator, protocol
+from forge.commands import history, jsonfile, own_evaluator, protocol
 from forge.commands.against import REFERENCE_SUBMISSION, Other, Pair, PairView
 from forge.commands.caveats import notes_for
 from forge.commands.view import View
@@ -57,6 +57,9 @@ def parser() -> Parser:
     )
     p.add_argument("--seed", type=int, metavar="N", help="the run's secret seed, mixed into each case's own")
     p.add_argument("--json", metavar="FILE", type=Path, help="write everything to FILE as well")
+    p.add_argument(
+        "--no-history", action="store_true", help="do not keep this run (eval.py history lists what is kept)"
+    )
     p.add_argument("--timeout", type=float, metavar="S", help="seconds for each case (default: the official time-out)")
     p.add_argument("--harness", metavar="FLAVOUR", help=f"judge as this one does: {', '.join(HARNESSES)}")
     p.add_argument(
@@ -77,6 +80,8 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     if "POPCORN_FD" in os.environ:
         return protocol.main(argv)
+    if argv[:1] and argv[0] in history.COMMANDS:
+        return history.main(argv)
     try:
         return _main(argv)
     except (SubmissionError, *BAD_INPUT) as error:
@@ -113,9 +118,12 @@ def _main(argv: list[str]) -> int:
         raise TaskError(f"{error}{_own_reference_hint(plan)}") from None
     finally:
         exit_code = EXIT_PASS if (pair or run).passed else EXIT_FAIL
+        told = (exit_code, ["eval.py", *argv])
+        document = pair.as_json(*told) if pair else jsonfile.as_json(plan, run, *told)
         if args.json is not None:
-            told = (exit_code, ["eval.py", *argv])
-            jsonfile.write_json(args.json, pair.as_json(*told) if pair else jsonfile.as_json(plan, run, *told))
+            jsonfile.write_json(args.json, document)
+        if not args.no_history and run.cases:
+            history.remember(document, plan.submission, *([other.submission] if other else []))
     view.foot(run)
     return exit_code
 
