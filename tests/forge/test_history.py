@@ -90,11 +90,11 @@ def line_of(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
 
 
 def test_a_run_is_kept_with_its_submission_and_its_counters(tmp_path: Path) -> None:
-    data = {"XDG_DATA_HOME": str(tmp_path / "data")}
+    data = str(tmp_path / "data")
     write_problem(tmp_path / "problem")
     (tmp_path / "submission.py").write_text(KERNEL)
     words = ("benchmark", tmp_path / "problem", "--device", "gfx942")
-    done = run_command(*words, cwd=tmp_path, **data)
+    done = run_command(*words, cwd=tmp_path, XDG_DATA_HOME=data)
     assert done.returncode == 0, done.stdout + done.stderr
     store = History(tmp_path / "data" / "cdna-forge" / "history.sqlite")
     (entry,) = store.entries("problem")
@@ -104,7 +104,7 @@ def test_a_run_is_kept_with_its_submission_and_its_counters(tmp_path: Path) -> N
     schema.check_result(kept_document, "the history's")
     assert kept_document["cases"][0]["report"]["kernels"]["double"]["wave_instructions"] > 0
 
-    assert run_command(*words, "--no-history", cwd=tmp_path, **data).returncode == 0
+    assert run_command(*words, "--no-history", cwd=tmp_path, XDG_DATA_HOME=data).returncode == 0
     assert len(store.entries()) == 1
 
 
@@ -331,8 +331,7 @@ def test_the_page_holds_everything_itself(kept: History, tmp_path: Path) -> None
     text = page(kept, tmp_path).read_text()
     assert text.count("<svg") == 4  # light, roofline, parts, history
     assert not re.search(r"<(?:script|link|iframe|img)\b|\bsrc=|@import|url\((?!#)", text)
-    addresses = set(re.findall(r"(?:href|xmlns\S*|xmlns)=\"(http[^\"]*)\"", text))
-    assert all(address.startswith("http://www.w3.org/") for address in addresses)  # names, which nothing fetches
+    assert not re.search(r"href=\"(?!#)", text)
     assert "a &lt;note&gt;" in text and "modelled from what the kernels executed, not measured" in text
 
 
