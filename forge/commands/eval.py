@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from forge.commands import history, jsonfile, own_evaluator, protocol
+from forge.commands import handover, history, jsonfile, own_evaluator, protocol
 from forge.commands.against import REFERENCE_SUBMISSION, Other, Pair, PairView
 from forge.commands.caveats import notes_for
 from forge.commands.view import View
@@ -43,7 +43,13 @@ def parser() -> Parser:
         epilog="With POPCORN_FD set, MODE CASESFILE speaks the official evaluator's own protocol instead.",
     )
     p.add_argument("mode", metavar="MODE", help=", ".join(MODES))
-    p.add_argument("problem", metavar="PROBLEM", help="a leaderboard name, or a folder in GPU MODE's format")
+    p.add_argument(
+        "problem",
+        metavar="PROBLEM",
+        nargs="?",
+        help="a leaderboard name, or a folder in GPU MODE's format (default: the leaderboard that the submission's "
+        "#!POPCORN line names)",
+    )
     p.add_argument(
         "--submission", metavar="FILE", type=Path, default=Path("submission.py"), help="default: %(default)s"
     )
@@ -125,6 +131,9 @@ def _main(argv: list[str]) -> int:
         if not args.no_history and run.cases:
             history.remember(document, plan.submission, *([other.submission] if other else []))
     view.foot(run)
+    if exit_code == EXIT_PASS and pair is None:
+        for line in handover.next_steps(plan, args.submission, run.fingerprint):
+            view.print(line, "dim")
     return exit_code
 
 
@@ -178,7 +187,7 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         raise UsageError(f"--json {args.json}: cannot be written")
     if args.device not in DEVICE_NAMES:
         raise UsageError(f"unknown device {args.device!r}: choose one of {', '.join(DEVICE_NAMES)}")
-    problem = find_problem(args.problem)
+    problem = find_problem(args.problem or handover.named_by(args.submission))
     harness, own_eval = choose_harness(problem, args.harness)
     reads = None if own_eval is not None else harness
     cases, not_official = cases_to_run(problem, reads, args.mode, args, args.seed, args.honest_bools)
