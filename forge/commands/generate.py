@@ -24,7 +24,7 @@ examples:
   gen_submission.py --list
   gen_submission.py amd-fp8-mm -o submission.py --check
   gen_submission.py --new amd-fp8-mm --variant hip -o mine.py   # a file that runs, to begin from
-  gen_submission.py --new amd-gemm-rs --arch {ARCH_OF_GPU["MI355X"]}             # the same for a GPU that is not the leaderboard's
+  gen_submission.py --new amd-gemm-rs --arch {ARCH_OF_GPU["MI355X"]}  # for another GPU than the leaderboard's
 """
 
 
