@@ -8,11 +8,11 @@ typedef unsigned short u16x2 __attribute__((ext_vector_type(2)));
 typedef __bf16 bf16x2 __attribute__((ext_vector_type(2)));
 typedef int i32x8 __attribute__((ext_vector_type(8)));
 
-constexpr int MX_BLOCK = 32;               // columns under one scale
-constexpr int STEP_K = 128;                // columns of one matrix instruction: four blocks
-constexpr int STRIP = 16;                  // rows of a weight that lie together, and of one matrix instruction
-constexpr int STRIP_STEP_BYTES = 1024;     // codes of a strip's STEP_K columns: 16 bytes for each lane
-constexpr int SCALE_GROUP_K = 256;         // columns whose scales lie together, for 32 rows: a dword for each lane
+constexpr int MX_BLOCK = 32;            // columns under one scale
+constexpr int STEP_K = 128;             // columns of one matrix instruction: four blocks
+constexpr int STRIP = 16;               // rows of a weight that lie together, and of one matrix instruction
+constexpr int STRIP_STEP_BYTES = 1024;  // codes of a strip's STEP_K columns: 16 bytes for each lane
+constexpr int SCALE_GROUP_K = 256;      // columns whose scales lie together, for 32 rows: a dword for each lane
 constexpr int SCALE_GROUP_BYTES = 256;
 
 __device__ inline u32 pack_bf16(float low, float high) {
@@ -66,14 +66,14 @@ __device__ inline u32x4 mxfp4_quantize_block(const u32x4 (&x)[4], u32& scale) {
 
 // Where `lane` finds the four scale bytes that it needs of the 32 rows from 32 * row32 on and the SCALE_GROUP_K columns
 // from SCALE_GROUP_K * group on: byte (row half) + 2 * (column half), of row lane % 16, block lane / 16 of the half.
-__device__ inline u32 scale_group_offset(int row32, int groups, int group, int lane) {
-    return static_cast<u32>(row32 * groups + group) * SCALE_GROUP_BYTES + lane * 4;
+__device__ inline u32 scale_group_offset(u32 row32, u32 groups, u32 group, u32 lane) {
+    return (row32 * groups + group) * SCALE_GROUP_BYTES + lane * 4;
 }
 
 // Bytes of such a dword that belong to columns up to 32 * blocks, the dword's own columns starting at first_block.
 // What pads the scales may be anything, and a NaN times a code of zero would be one.
-__device__ inline u32 scale_mask(int first_block, int blocks, int lane) {
-    const int block = first_block + lane / STRIP;
+__device__ inline u32 scale_mask(u32 first_block, u32 blocks, u32 lane) {
+    const u32 block = first_block + lane / STRIP;
     return (block < blocks ? 0x0000ffffu : 0u) | (block + 4 < blocks ? 0xffff0000u : 0u);
 }
 

@@ -7,6 +7,7 @@ import torch
 from kernels.common.hip_extension import load_extension
 from kernels.common.hip_source import hip_source
 from kernels.common.split_k import split_k_workspace
+from kernels.common.tensor_checks import round_up
 from kernels.mxfp4_mm.hip_gfx950_tuning import DEFAULT, TUNING
 from kernels.mxfp4_mm.inputs import check_inputs
 
@@ -24,15 +25,14 @@ def run_row(data, row):
     (m, k), n = a.shape, b.shape[0]
     c = torch.empty((m, n), dtype=torch.bfloat16, device=a.device)
     block_m, block_n = 16 * row["FM"], 16 * row["FN"] * row["WAVES_N"]
-    split_k = min(row["SPLIT_K"], -(-k // (128 * row["WAVES_K"] * row["STEPS"])))  # no slice without a chunk of k
     partial = arrived = 0
-    if split_k > 1:
-        n_tiles = -(-m // block_m) * -(-n // block_n)
-        workspace = split_k_workspace(a.device, split_k * n_tiles * block_m * block_n, n_tiles)
+    if row["SPLIT_K"] > 1:
+        n_tiles = -(-m // block_m) * round_up(-(-n // block_n), 8)
+        workspace = split_k_workspace(a.device, row["SPLIT_K"] * n_tiles * block_m * block_n, n_tiles)
         partial, arrived = (part.data_ptr() for part in workspace)
     tile = (row["FM"], row["FN"], row["WAVES_N"], row["WAVES_K"], row["STEPS"])
     addresses = (a.data_ptr(), b.data_ptr(), b_scale.data_ptr(), c.data_ptr(), partial, arrived)
-    extension().mxfp4_mm(*addresses, m, n, k, *tile, split_k)
+    extension().mxfp4_mm(*addresses, m, n, k, *tile, row["SPLIT_K"])
     return c
 
 
