@@ -13,7 +13,7 @@ LINES = {
     "cdna": 32_500,
     "docs": 3_000,
     "forge": 15_000,
-    "kernels": 11_000,
+    "kernels": 11_600,
     "reference": 2_500,
     "results": 1_000,
     "tests": 27_500,
