@@ -56,7 +56,7 @@ def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str) -> Non
 
 
 def test_the_rotation_is_the_references_bit_by_bit(probe: Program) -> None:
-    """At all positions: beyond 256 they are bf16 and far from exact. With numbers of all sizes, zeros and infinities."""
+    """At all positions: beyond 256 they are bf16 and far from exact. Numbers of all sizes, zeros and infinities."""
     positions, width = 8192, 64
     generator = torch.Generator().manual_seed(1)
     x = (
