@@ -35,7 +35,6 @@ from forge.judge.worker_pool import TaskError
 from forge.task.harness import HARNESSES, default_harness
 from forge.task.problem import MODES, find_problem, own_entry
 
-
 EXAMPLES = """\
 examples:
   eval.py test amd-fp8-mm                               # ./submission.py on the best device this machine has
@@ -43,7 +42,8 @@ examples:
   eval.py benchmark amd-gemm-rs --against baseline      # beside another variant or file: ratios
   eval.py history                                       # what was run; also compare, report, import (--help of each)
 
-With POPCORN_FD set, MODE CASESFILE speaks the official evaluator's own protocol instead. Exit codes: docs/exit-codes.md.
+With POPCORN_FD set, MODE CASESFILE speaks the official evaluator's own protocol instead.
+Exit codes: docs/exit-codes.md.
 """
 
 
