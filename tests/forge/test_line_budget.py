@@ -13,7 +13,7 @@ LINES = {
     "cdna": 32_500,
     "docs": 3_400,
     "forge": 18_500,
-    "kernels": 11_000,
+    "kernels": 12_500,
     "reference": 2_500,
     "results": 1_000,
     "tests": 30_500,
