@@ -25,6 +25,12 @@ from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches
 SEGMENT_BYTES, LINE_BYTES = 64, 128
 
 
+class _Time(ctypes.Structure):
+    """LaunchTime of engine/time/launch_time.h."""
+
+    _fields_ = [("cycles", ctypes.c_double), ("mhz", ctypes.c_double), ("matrix_share", ctypes.c_double)]
+
+
 class _Totals(ctypes.Structure):
     """CounterTotals of engine/time/counters.h, with the MemoryTraffic of caches.h."""
 
@@ -36,9 +42,6 @@ class _Totals(ctypes.Structure):
                 "barriers",
                 "groups_per_cu",
                 "groups_on_cu",
-                "timed",
-                "near_cycles",
-                "far_cycles",
                 "l1_reads",
                 "l1_hits",
                 "unrecorded",
@@ -47,6 +50,8 @@ class _Totals(ctypes.Structure):
         *((name, ctypes.c_uint64 * 8) for name in ("l2_read", "l2_write", "fabric_read", "fabric_write")),
         ("hbm_read", ctypes.c_uint64),
         ("hbm_write", ctypes.c_uint64),
+        ("cold", _Time),
+        ("warm", _Time),
     ]
 
 
@@ -92,6 +97,19 @@ class InstructionCount:
         return -(-self.bytes // SEGMENT_BYTES)
 
 
+@dataclass(frozen=True)
+class ReplayedTime:
+    """From a launch's first instruction to its last, at the clock that power leaves it."""
+
+    cycles: float
+    mhz: float
+    matrix_share: float  # of the time, that the matrix cores are busy
+
+    @property
+    def us(self) -> float:
+        return self.cycles / self.mhz
+
+
 @dataclass
 class Counters:
     """A launch, counted. Bytes and cycles are sums over the card unless a name says otherwise."""
@@ -119,9 +137,9 @@ class Counters:
     hbm_read_bytes: int
     hbm_write_bytes: int
     busiest_xcd: dict[str, int]  # the largest share of one XCD: l2_read, l2_write, fabric_read, fabric_write
-    groups_on_cu: int  # that share a CU in the times below: as many as fit and as there are
-    near_cycles: float  # until they have ended, with no other CU in the way, as if every L1 miss were an L2 hit
-    far_cycles: float  # and as if every one went to memory
+    groups_on_cu: int  # that share a CU: as many as fit and as there are
+    cold: ReplayedTime  # of the launch: waves replayed on a CU
+    warm: ReplayedTime  # and as if the memory-side cache held everything
     unrecorded_lines: int  # left out of the cache model for want of memory
     instructions: list[InstructionCount] = field(repr=False, default_factory=list)
 
@@ -220,8 +238,8 @@ def collect(
         hbm_write_bytes=t.hbm_write,
         busiest_xcd={name: max(getattr(t, name)) for name in levels},
         groups_on_cu=t.groups_on_cu,
-        near_cycles=t.near_cycles / max(t.timed, 1),
-        far_cycles=t.far_cycles / max(t.timed, 1),
+        cold=ReplayedTime(t.cold.cycles, t.cold.mhz, t.cold.matrix_share),
+        warm=ReplayedTime(t.warm.cycles, t.warm.mhz, t.warm.matrix_share),
         unrecorded_lines=t.unrecorded,
         instructions=instructions,
     )

@@ -67,22 +67,13 @@ def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> Mod
         hbm_read = 0 if held else c.hbm_read_bytes
         hbm_write = 0 if held else c.hbm_write_bytes
         parts["HBM"] = 1e-3 * (hbm_read / card.hbm_read_gb_s + hbm_write / card.hbm_write_gb_s)
-        rounds = -(-c.groups // (card.compute_units * c.groups_on_cu))
-        parts["latency"] = rounds * _cu_cycles(c, card, hbm_read) * cycles_us
+        parts["latency"] = (c.warm if held else c.cold).us
     longest = max(parts, key=lambda name: parts[name])
     if longest == "latency":
         busiest_unit = max(("matrix", "vector", "LDS", "L1"), key=lambda name: parts[name])
         longest = busiest_unit if parts[busiest_unit] >= BUSY * parts["latency"] else longest
     body = max((us for name, us in parts.items() if name != "launch"), default=0.0)
     return ModelledTime(card.launch_us + body, longest, parts)
-
-
-def _cu_cycles(c: Counters, card: Card, hbm_read_bytes: int) -> float:
-    """Cycles of a CU's workgroups at the latencies that the cache model found on average."""
-    share_of_hbm = hbm_read_bytes / c.fabric_read_bytes if c.fabric_read_bytes else 0.0
-    memory_side = (card.memory_side_cycles - card.l2_cycles) / (card.memory_cycles - card.l2_cycles)
-    beyond_l2 = (1 - c.l2_hit_rate) * (share_of_hbm + (1 - share_of_hbm) * memory_side)
-    return c.near_cycles + beyond_l2 * (c.far_cycles - c.near_cycles)
 
 
 def modelled_case_us(launches: Iterable[LaunchRecord | Counters], warm: bool = False) -> ModelledTime:

@@ -1,6 +1,6 @@
 // What counters.cpp gives for a launch.
 #pragma once
-#include "caches.h"
+#include "launch_time.h"
 #include "observe.h"
 
 struct InstructionCounters {  // in the order of counters.py's _Instruction
@@ -16,11 +16,10 @@ struct InstructionCounters {  // in the order of counters.py's _Instruction
 struct CounterTotals {  // in the order of counters.py's _Totals
   u64 groups, barriers;
   u64 groups_per_cu, groups_on_cu;  // that fit at the same time; and as many as fit and as there are
-  u64 timed;                        // workgroups whose time follows
-  u64 near_cycles, far_cycles;      // of a CU, summed over them
   u64 l1_reads, l1_hits;            // lines
   u64 unrecorded;                   // line accesses that no memory was left to record
   MemoryTraffic traffic;
+  LaunchTime time[2];  // cold; as if the memory-side cache held everything
 };
 
 extern "C" {
