@@ -112,6 +112,7 @@ struct Source : ObserverSource {
   u32 n_kept, n_inst, n_waves;
   bool leaves_whole;
   double matrix_cycles;
+  double* stalls;                                                         // [n_inst][N_REASONS], of the busiest CU
   volatile u64 entries;                                                   // alive in traces
 };
 }  // namespace
@@ -411,6 +412,7 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.caches = caches_of(*l->card);
   s.costs = (Cost*)calloc(p->n_inst, sizeof(Cost));
   s.facts = (const Facts**)calloc(p->n_inst, sizeof(Facts*));
+  s.stalls = (double*)calloc((u64)N_REASONS * p->n_inst, sizeof(double));
   s.timings = (Timing*)calloc(p->n_inst, sizeof(Timing));
   s.counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
   for (u32 i = 0; i < p->n_inst; i++) {
@@ -456,7 +458,9 @@ static void take_time(Source& s, const Card& card) {
   for (u32 i = 0; i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
   RecordedLaunch l = {groups, s.timings, s.n_kept, s.n_waves, s.n_inst, s.total_groups, (u32)s.totals.groups_per_cu,
                       s.leaves_whole, s.matrix_cycles};
-  for (u32 warm = 0; warm < 2; warm++) s.totals.time[warm] = launch_time(card, l, s.totals.traffic, warm, nullptr);
+  memset(s.stalls, 0, sizeof(double) * N_REASONS * s.n_inst);
+  for (u32 warm = 0; warm < 2; warm++)
+    s.totals.time[warm] = launch_time(card, l, s.totals.traffic, warm, warm ? nullptr : s.stalls);
 }
 
 static void detach(ObserverSource* source, Observer* o) {
@@ -501,6 +505,7 @@ ObserverSource* cdna_counters_create() {
 }
 void cdna_counters_retime(ObserverSource* source, const Card* card) { take_time(*(Source*)source, *card); }
 const CounterTotals* cdna_counters_totals(ObserverSource* source) { return &((Source*)source)->totals; }
+const double* cdna_counters_stalls(ObserverSource* source) { return ((Source*)source)->stalls; }
 const InstructionCounters* cdna_counters_instructions(ObserverSource* source) { return ((Source*)source)->counters; }
 void cdna_counters_destroy(ObserverSource* source) {
   Source* s = (Source*)source;
@@ -511,6 +516,7 @@ void cdna_counters_destroy(ObserverSource* source) {
     for (u32 k = 0; k < s->n_waves; k++) free(s->kept[i].steps[k].at);
     free(s->kept[i].steps);
   }
+  free(s->stalls);
   free(s->timings);
   free(s->costs);
   free(s->facts);

@@ -29,9 +29,9 @@ static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz,
   double of_l2 = mhz / card.clock_mhz;  // whose bandwidth goes with the clock
   m.read_line[which] = larger(larger(s.cycles(card.l2_read_gb_s * of_l2, 1), s.cycles(card.fabric_read_gb_s, fabric_read)),
                               s.cycles(card.hbm_read_gb_s, hbm_read));
-  m.write_line[which] =
-      larger(larger(s.cycles(card.l2_write_gb_s * of_l2, 1), s.cycles(card.fabric_write_gb_s, fabric_write)),
-             s.cycles(card.hbm_write_gb_s, hbm_write));
+  m.write_half[which] = 0.5 * larger(larger(s.cycles(card.l2_write_gb_s * of_l2, 1),
+                                            s.cycles(card.fabric_write_gb_s, fabric_write)),
+                                     s.cycles(card.hbm_write_gb_s, hbm_write));
 }
 
 static Machine machine_of(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm) {

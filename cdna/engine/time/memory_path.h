@@ -19,7 +19,7 @@ struct MemoryPath {
     return n_started < m.l1_queue ? 0 : started[(n_started - m.l1_queue) % QUEUE];
   }
 
-  // An instruction that asks for `reads` lines, the farthest at `level`, and `writes` lines; when its data are there.
+  // An instruction that asks for `reads` lines, the farthest at `level`, and writes so many halves; when its data are there.
   double take(const Machine& m, double now, u32 cycles, u32 reads, u32 writes, Level level, bool tail) {
     double start = now > l1_free ? now : l1_free;
     while (flight_first != flight_end && (lines_in_flight + reads > m.in_flight_lines ||
@@ -34,7 +34,7 @@ struct MemoryPath {
     double done = start + cycles + m.latency[IN_L1];
     if (reads || writes) {
       double begin = start > beyond_free ? start : beyond_free;
-      beyond_free = begin + reads * m.read_line[tail] + writes * m.write_line[tail];
+      beyond_free = begin + reads * m.read_line[tail] + writes * m.write_half[tail];
       double there = (beyond_free > l1_free ? beyond_free : l1_free) + (writes ? m.store_latency : 0);
       if (reads && there < begin + m.latency[level]) there = begin + m.latency[level];
       if (reads && beyond_free + m.latency[level] > there) there = beyond_free + m.latency[level];

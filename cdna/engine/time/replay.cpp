@@ -152,7 +152,7 @@ void resolve_lines(Step& step, const Trace& t) {
   u32 reads = 0, writes = 0, level = IN_L1;
   for (u64 i = step.pc; i < (u64)step.pc + step.amount && i < t.n; i++) {
     u32 of_line = (u32)(t.entries[i] >> LEVEL_BIT);
-    if (t.entries[i] >> 2 & 1) writes++;
+    if (t.entries[i] >> 2 & 1) writes += __builtin_popcount(t.entries[i] & 3);
     else reads++, level = of_line > level ? of_line : level;
   }
   step = {reads | level << LEVEL_OF_STEP, writes};

@@ -6,7 +6,7 @@
 
 // One executed instruction. amount: cycles of the L1 or the LDS, address of a scalar load's line. A memory instruction
 // has a second one behind it, which says what it asked of the L2: first {first entry of the workgroup's trace, entries},
-// and when the cache model has seen them {lines read | farthest level << 24, lines written}.
+// and when the cache model has seen them {lines read | farthest level << 24, halves of lines written}.
 struct Step {
   u32 pc, amount;
 };
@@ -39,7 +39,7 @@ struct Machine {
   double refill;              // from a workgroup's end to the start of the next one in its place
   double group_start;         // between workgroups that the dispatcher starts at the beginning
   double read_line[2];        // a line's share of what is beyond the L1: while all CUs work, in the last round
-  double write_line[2];
+  double write_half[2];       // and of half a line that is written
   u32 in_flight_lines, l1_queue;
   u32 copies;                 // workgroups that share the CU
   u32 rounds, last_groups;    // full rounds; workgroups of the last, if that is not full
