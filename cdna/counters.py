@@ -39,6 +39,8 @@ class _Totals(ctypes.Structure):
             (name, ctypes.c_uint64)
             for name in (
                 "groups",
+                "run",
+                "observed",
                 "barriers",
                 "groups_per_cu",
                 "groups_on_cu",
@@ -116,6 +118,7 @@ class Counters:
 
     card: str  # its model
     groups: int
+    groups_run: int  # fewer than that in a sample
     waves_per_group: int
     groups_per_cu: int  # that fit at the same time
     waves_per_simd: float
@@ -185,6 +188,11 @@ def collect(
     t = lib.cdna_counters_totals(handle).contents
     raw = lib.cdna_counters_instructions(handle)
     instructions = []
+    per_run, per_observed = t.groups / max(t.run, 1), t.groups / max(t.observed, 1)  # 1 without a sample
+
+    def scaled(count: int, per: float) -> int:
+        return count if per == 1 else round(count * per)
+
     for i, n in enumerate(executed):
         if n:
             r, text = raw[i], where(i)
@@ -196,14 +204,14 @@ def collect(
                     text[1:].split()[0].rstrip("`"),
                     text,
                     unit,
-                    n,
+                    scaled(n, per_run),
                     r.polls,
-                    r.lanes,
-                    cycles,
-                    r.conflict_cycles,
-                    r.bytes,
-                    r.segments,
-                    r.lines,
+                    scaled(r.lanes, per_observed),
+                    scaled(cycles, per_observed if unit in ("memory", "lds") else per_run),
+                    scaled(r.conflict_cycles, per_observed),
+                    scaled(r.bytes, per_observed),
+                    scaled(r.segments, per_observed),
+                    scaled(r.lines, per_observed),
                 )
             )
     unit_cycles = dict.fromkeys(UNITS, 0)
@@ -216,20 +224,21 @@ def collect(
     return Counters(
         card=shape.card,
         groups=t.groups,
+        groups_run=t.run,
         waves_per_group=shape.waves_per_group,
         groups_per_cu=t.groups_per_cu,
         waves_per_simd=t.groups_per_cu * shape.waves_per_group / cards()[shape.card].simds_per_cu,
         lds_bytes_per_group=shape.lds_bytes_per_group,
         unit_cycles=unit_cycles,
-        barriers=t.barriers,
+        barriers=scaled(t.barriers, per_run),
         waits=sum(i.executed - i.polls for i in instructions if i.unit == "wait"),
         vector_lanes=sum(i.lanes for i in vector),
         vector_instructions=sum(i.executed - i.polls for i in vector),
         lds_conflict_cycles=sum(i.conflict_cycles for i in instructions),
         segments=sum(i.segments for i in memory),
         ideal_segments=sum(i.ideal_segments for i in memory),
-        l1_reads=t.l1_reads,
-        l1_hits=t.l1_hits,
+        l1_reads=scaled(t.l1_reads, per_run),
+        l1_hits=scaled(t.l1_hits, per_run),
         l2_read_bytes=totals["l2_read"],
         l2_write_bytes=totals["l2_write"],
         fabric_read_bytes=totals["fabric_read"],
@@ -246,6 +255,7 @@ def collect(
 
 
 _active = False
+_sample = False  # whether Python's launches run only some workgroups of a large grid
 
 
 def count(on: bool) -> None:
@@ -281,13 +291,22 @@ def clear_caches() -> None:
 
 
 @contextmanager
-def counting() -> Iterator[None]:
-    """Within the block, launches are counted: their records have `counters`."""
-    before = _active
+def counting(sample: bool = False) -> Iterator[None]:
+    """Within the block, launches are counted: their records have `counters`.
+
+    sample: for the counters alone. Matrix instructions compute nothing, so that results are of no use; of a grid of
+    more than three rounds only three run, and their counts are scaled to the grid (engine/time/counters.cpp). For
+    kernels whose control flow does not depend on what they compute, and whose workgroups do not wait for each other;
+    for launches from Python, not those of a HIP program.
+    """
+    global _sample
+    before, sampled_before = _active, _sample
     count(True)
+    _sample = sample
     try:
         yield
     finally:
+        _sample = sampled_before
         count(before)
 
 
@@ -296,7 +315,7 @@ class LaunchCount:
 
     def __init__(self) -> None:
         self.lib = engine().lib
-        self.source = self.lib.cdna_counters_create()
+        self.source = self.lib.cdna_counters_create(_sample)
 
     def result(
         self,

@@ -77,6 +77,44 @@ def test_bytes_of_an_addition() -> None:
     assert c.active_lanes == 1.0
 
 
+def test_sample_of_a_large_grid() -> None:
+    """Three rounds of eight run, and stand for the grid."""
+    card = cdna.get_card("gfx942", "MI308X")
+    groups = 8 * 2 * card.compute_units  # two workgroups of 16 waves on a CU
+    n = 1024 * groups
+    x, y, out = (aligned(n, torch.float32) for _ in range(3))
+
+    def count(sample: bool) -> cdna.Counters:
+        with cdna.device("gfx942", card="MI308X"), cdna.counting(sample):
+            clear_caches()
+            add_kernel[(groups,)](x, y, out, n, BLOCK=1024, num_warps=16)
+        counters = take_records()[-1].counters
+        assert counters is not None
+        return counters
+
+    sample, whole = count(True), count(False)
+    assert (whole.groups_run, sample.groups_run, sample.groups) == (groups, groups * 3 // 8, groups)
+    assert sample.unit_cycles == whole.unit_cycles
+    for name in ("segments", "l1_reads", "l2_read_bytes", "l2_write_bytes", "fabric_read_bytes", "hbm_read_bytes"):
+        assert getattr(sample, name) == pytest.approx(getattr(whole, name), rel=0.01), name
+    assert modelled_time_us(sample).us == pytest.approx(modelled_time_us(whole).us, rel=0.02)
+
+
+def test_sample_leaves_products_out() -> None:
+    """Of a small grid all workgroups run; matrix instructions are counted, and compute nothing."""
+    a = torch.ones(32, 32, dtype=torch.float16)
+    products = {}
+    for sample in (False, True):
+        c = torch.zeros(32, 32)
+        with cdna.device("gfx942"), cdna.counting(sample):
+            square_kernel[(1,)](a, c, N=32)
+        counters = take_records()[-1].counters
+        assert counters is not None and counters.groups_run == counters.groups == 1
+        products[sample] = counters.unit_cycles["matrix"], bool((c == 32).all())
+    assert products[False] == (products[True][0], True)
+    assert not products[True][1]
+
+
 def test_matrix_instructions_of_a_product() -> None:
     n = 64
     a, out = aligned(n * n, torch.float16).view(n, n), torch.empty(n, n)

@@ -7,6 +7,12 @@
 // Polls. How often a wave asks whether something has come says how fast the emulation is, so it is left out: what a
 // wave executes from an s_sleep to the same s_sleep again, if it reads memory and changes nothing, is not counted.
 // It is held back until that is clear.
+//
+// Samples. Of a grid of many rounds (a round, here a batch: the workgroups that fit on the card at the same time) three
+// run: the first, which finds its caches cold, and two in the middle, of which the former warms the caches and the
+// latter stands for all but the first. In those only the workgroups whose time is taken have every instruction looked
+// at, of the others the lines that they ask of the L2. No matrix instruction computes, so what the kernel leaves in
+// memory is of no use, and whatever decides by it goes astray. What is counted is scaled to the grid.
 #include "accesses.h"
 #include "costs.h"
 #include "clock.h"
@@ -76,6 +82,8 @@ struct GroupCount {
   L1 l1;
 };
 
+constexpr u32 SAMPLED_BATCHES = 3;
+
 struct Counting : Observer {
   Source* source;
   const Cost* costs;
@@ -83,9 +91,9 @@ struct Counting : Observer {
   InstructionCounters* counters;
   CounterTotals totals;
   GroupCount* all;
-  u64 matrix_cycles;
   Held* holding;  // of the wave whose instruction is counted, while that may be a poll
   const Card* card;
+  InstructionCounters unseen;  // where what is not looked at goes
   LaneAccess accesses[MAX_ACCESSES];
   u64 lines[4 * WAVE];  // of one access: line << 2 | halves
 };
@@ -111,9 +119,11 @@ struct Source : ObserverSource {
   Kept kept[MOST_TIMED];
   u32 n_kept, n_inst, n_waves;
   bool leaves_whole;
-  double matrix_cycles;
   double* stalls;                                                         // [n_inst][N_REASONS], of the busiest CU
   volatile u64 entries;                                                   // alive in traces
+  bool sample, light;  // asked for; only some workgroups have every instruction looked at
+  u32 batches[SAMPLED_BATCHES];
+  u32* groups;  // those that run
 };
 }  // namespace
 
@@ -197,6 +207,7 @@ static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& i
   for (u32 i = 0; i < parts; i++) {
     LaneAccess& a = c.accesses[i];
     if (a.space == LDS_SPACE) {
+      if (&n == &c.unseen) continue;
       u64 before = n.bytes;
       lds_access(c, n, a);
       if (facts.is(FACT_TO_LDS)) n.bytes = before;  // the same bytes that memory sends
@@ -242,7 +253,6 @@ static u32 scalar_line(Counting& c, Wave& w, const Inst& in, u32 pc) {
 static u32 count_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   const Cost cost = c.costs[pc];
   n.lanes += __builtin_popcountll(w.exec());
-  if (cost.unit == MATRIX_UNIT) c.matrix_cycles += cost.cycles;
   switch (cost.unit) {
     case MEMORY_UNIT: return memory_instruction(c, g, w, in, pc, n);
     case LDS_UNIT: return lds_instruction(c, w, in, pc, n);
@@ -323,12 +333,29 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
     held->reads |= c.costs[pc].unit == MEMORY_UNIT || c.costs[pc].unit == SCALAR_MEMORY_UNIT;
     return;
   }
+  if (c.source->light && !g.timed) {
+    if (c.costs[pc].unit == MEMORY_UNIT) memory_instruction(c, g, w, in, pc, c.unseen);
+    return;
+  }
   u64 first = g.trace.n;
   u32 amount = count_instruction(c, g, w, in, pc, c.counters[pc]);
   if (g.timed) add_step(c, g, w.id, {pc, amount}, first, (u32)(g.trace.n - first));
 }
 
 // --- workgroups --------------------------------------------------------------------------------------
+
+// The number of a workgroup among those that run.
+static u32 number_of(const Source& s, u32 group) {
+  if (!s.groups) return group;
+  u32 place = 0;
+  while (s.batches[place] != group / s.batch) place++;
+  return place * s.batch + group % s.batch;
+}
+
+static bool is_timed(const Source& s, u32 group) {
+  if (s.groups && group / s.batch == s.batches[1]) return false;
+  return number_of(s, group) % s.timed_every == s.timed_every / 2;
+}
 
 static void on_group_started(Observer* o, Workgroup& group) {
   Counting& c = *(Counting*)o;
@@ -346,7 +373,7 @@ static void on_group_started(Observer* o, Workgroup& group) {
     g->steps[i].n = 0;
     if (g->held[i]) g->held[i]->on = false;
   }
-  g->timed = group.linear_id % c.source->timed_every == c.source->timed_every / 2;
+  g->timed = is_timed(*c.source, group.linear_id);
   memset((void*)&g->l1, 0, sizeof g->l1);
   g->trace = {nullptr, 0, 0, group.linear_id};
 }
@@ -375,6 +402,23 @@ static void free_trace(Source& s, Trace& t) {
   t.entries = nullptr;
 }
 
+// How many batches of the grid the next one to be replayed stands for.
+static double batch_weight(const Source& s) {
+  if (!s.groups || s.next_batch == 0) return 1;
+  return s.next_batch == 1 ? 0 : (double)(s.total_groups - s.batch) / s.batch;
+}
+
+static void add_traffic(MemoryTraffic& to, const MemoryTraffic& from, double weight) {
+  for (u32 x = 0; x < 8; x++) {
+    to.l2_read[x] += (u64)(weight * from.l2_read[x]);
+    to.l2_write[x] += (u64)(weight * from.l2_write[x]);
+    to.fabric_read[x] += (u64)(weight * from.fabric_read[x]);
+    to.fabric_write[x] += (u64)(weight * from.fabric_write[x]);
+  }
+  to.hbm_read += (u64)(weight * from.hbm_read);
+  to.hbm_write += (u64)(weight * from.hbm_write);
+}
+
 // Batches of workgroups that run at the same time go to the cache model in order, each when its last has
 // ended.
 static void hand_over(Source& s, GroupCount& g) {
@@ -382,14 +426,19 @@ static void hand_over(Source& s, GroupCount& g) {
   const Trace& t = g.trace;
   if (g.timed) keep(s, g);
   u32 batch = s.batch;
-  s.traces[t.group] = t;
-  s.ended[t.group / batch]++;
+  u32 number = number_of(s, t.group), running = s.n_chosen ? s.n_chosen : s.total_groups;
+  s.traces[number] = t;
+  s.ended[number / batch]++;
   while (s.next_batch < s.n_batches) {
-    u32 first = s.next_batch * batch, n = s.total_groups - first < batch ? s.total_groups - first : batch;
+    u32 first = s.next_batch * batch, n = running - first < batch ? running - first : batch;
     if (s.ended[s.next_batch] < n) break;
-    replay(*s.caches, *s.card, s.traces + first, n, (u32)s.totals.groups_per_cu, s.totals.traffic);
-    for (u32 i = 0; i < s.n_kept; i++)
-      if (s.kept[i].group / batch == s.next_batch) resolve(s, s.kept[i], s.traces[s.kept[i].group], s.n_waves);
+    MemoryTraffic traffic = {};
+    replay(*s.caches, *s.card, s.traces + first, n, (u32)s.totals.groups_per_cu, traffic);
+    add_traffic(s.totals.traffic, traffic, batch_weight(s));
+    for (u32 i = 0; i < s.n_kept; i++) {
+      u32 kept = number_of(s, s.kept[i].group);
+      if (kept / batch == s.next_batch) resolve(s, s.kept[i], s.traces[kept], s.n_waves);
+    }
     for (u32 i = 0; i < n; i++) free_trace(s, s.traces[first + i]);
     s.next_batch++;
   }
@@ -399,12 +448,28 @@ static void hand_over(Source& s, GroupCount& g) {
 static void on_group_ended(Observer* o, Workgroup& group) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)group.observed;
-  c.totals.groups++;
+  c.totals.run++;
+  if (g.timed || !c.source->light) c.totals.observed++;
   hand_over(*c.source, g);
   g.trace.entries = nullptr;
 }
 
 // --- launches ----------------------------------------------------------------------------------------
+
+static void choose_sample(Source& s, const Program& p) {
+  s.no_products = s.light = true;
+  for (u32 i = 0; i < p.n_inst; i++)
+    if (s.facts[i]->does == DOES_SLEEP) s.light = false;  // polls are told apart by looking at every instruction
+  if (s.n_batches <= SAMPLED_BATCHES) return;
+  const u32 middle = s.n_batches / 2;
+  s.n_batches = SAMPLED_BATCHES;
+  s.groups = (u32*)calloc(SAMPLED_BATCHES * s.batch, sizeof(u32));
+  for (u32 i = 0; i < SAMPLED_BATCHES; i++) {
+    s.batches[i] = i == 0 ? 0 : middle - 2 + i;
+    for (u32 k = 0; k < s.batch; k++) s.groups[s.n_chosen++] = s.batches[i] * s.batch + k;
+  }
+  s.chosen = s.groups;
+}
 
 static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l) {
   s.program = p;
@@ -425,14 +490,16 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.n_inst = p->n_inst;
   s.n_waves = waves_per_group(*l);
   s.leaves_whole = s.n_waves > 1;
-  s.total_groups = l->groups[0] * l->groups[1] * l->groups[2];
-  s.timed_every = (s.total_groups + MOST_TIMED - 1) / MOST_TIMED;
+  s.total_groups = s.totals.groups = l->groups[0] * l->groups[1] * l->groups[2];
   u32 per_cu = resident_groups(k, *l), share = (s.total_groups + l->card->compute_units - 1) / l->card->compute_units;
   s.totals.groups_per_cu = per_cu;
   s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
   s.batch = per_cu * l->card->compute_units;
   s.n_batches = (s.total_groups + s.batch - 1) / s.batch;
-  s.traces = (Trace*)calloc(s.total_groups, sizeof(Trace));
+  if (s.sample && !l->cooperative) choose_sample(s, *p);
+  const u32 running = s.n_chosen ? s.n_chosen : s.total_groups;
+  s.timed_every = (running + MOST_TIMED - 1) / MOST_TIMED;
+  s.traces = (Trace*)calloc(running, sizeof(Trace));
   s.ended = (u32*)calloc(s.n_batches, sizeof(u32));
 }
 
@@ -457,7 +524,7 @@ static void take_time(Source& s, const Card& card) {
   RecordedGroup groups[MOST_TIMED];
   for (u32 i = 0; i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
   RecordedLaunch l = {groups, s.timings, s.n_kept, s.n_waves, s.n_inst, s.total_groups, (u32)s.totals.groups_per_cu,
-                      s.leaves_whole, s.matrix_cycles};
+                      s.leaves_whole};
   memset(s.stalls, 0, sizeof(double) * N_REASONS * s.n_inst);
   for (u32 warm = 0; warm < 2; warm++)
     s.totals.time[warm] = launch_time(card, l, s.totals.traffic, warm, warm ? nullptr : s.stalls);
@@ -468,12 +535,12 @@ static void detach(ObserverSource* source, Observer* o) {
   Counting* c = (Counting*)o;
   for (u32 i = 0; i < s.n_inst; i++) add_up(s.counters[i], c->counters[i]);
   CounterTotals &to = s.totals, &from = c->totals;
-  to.groups += from.groups;
+  to.run += from.run;
+  to.observed += from.observed;
   to.barriers += from.barriers;
   to.l1_reads += from.l1_reads;
   to.l1_hits += from.l1_hits;
   to.unrecorded += from.unrecorded;
-  s.matrix_cycles += (double)c->matrix_cycles;
   for (GroupCount* g = c->all; g;) {
     GroupCount* next = g->next;
     free(g->trace.entries);  // of a workgroup that did not end
@@ -496,8 +563,9 @@ static void detach(ObserverSource* source, Observer* o) {
 
 extern "C" {
 
-ObserverSource* cdna_counters_create() {
+ObserverSource* cdna_counters_create(bool sample) {
   Source* s = (Source*)calloc(1, sizeof(Source));
+  s->sample = sample;
   s->attach = attach;
   s->detach = detach;
   pthread_mutex_init(&s->lock, nullptr);
@@ -509,7 +577,7 @@ const double* cdna_counters_stalls(ObserverSource* source) { return ((Source*)so
 const InstructionCounters* cdna_counters_instructions(ObserverSource* source) { return ((Source*)source)->counters; }
 void cdna_counters_destroy(ObserverSource* source) {
   Source* s = (Source*)source;
-  for (u32 i = 0; s->traces && i < s->total_groups; i++) free(s->traces[i].entries);
+  for (u32 i = 0; s->traces && i < (s->n_chosen ? s->n_chosen : s->total_groups); i++) free(s->traces[i].entries);
   free(s->traces);
   free(s->ended);
   for (u32 i = 0; i < s->n_kept; i++) {
@@ -518,6 +586,7 @@ void cdna_counters_destroy(ObserverSource* source) {
   }
   free(s->stalls);
   free(s->timings);
+  free(s->groups);
   free(s->costs);
   free(s->facts);
   free(s->counters);

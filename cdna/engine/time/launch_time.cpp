@@ -53,14 +53,12 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   m.simds = card.simds_per_cu;
   // The dispatcher starts a wave in 4 cycles on each shader engine, and workgroups on its CUs in turn.
   m.group_start = 4.0 * l.n_waves * card.compute_units / card.shader_engines;
-  u64 places = (u64)card.compute_units * l.groups_per_cu;
   u32 share = (l.groups_in_all + card.compute_units - 1) / card.compute_units;
   m.copies = least(share, l.groups_per_cu);
   u64 round = (u64)card.compute_units * m.copies;
   m.rounds = (u32)(l.groups_in_all / round);
   u32 left = (u32)(l.groups_in_all % round);
   m.last_groups = (left + card.compute_units - 1) / card.compute_units;
-  (void)places;
   share_bandwidth(m, 0, card, mhz, least(l.groups_in_all, card.compute_units), t, warm);
   share_bandwidth(m, 1, card, mhz, least(left ? left : 1, card.compute_units), t, warm);
   return m;
@@ -79,6 +77,20 @@ static double cycles_at(const Card& card, const RecordedLaunch& l, const MemoryT
   return cycles;
 }
 
+// Of all waves of a launch.
+static double matrix_cycles(const RecordedLaunch& l) {
+  double cycles = 0;
+  for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) {
+    const Steps& steps = l.groups[i / l.n_waves].waves[i % l.n_waves];
+    for (u64 k = 0; k < steps.n; k++) {
+      const Timing& t = l.timings[steps.at[k].pc];
+      if (t.unit == MATRIX_UNIT) cycles += t.cycles;
+      if (t.unit == MEMORY_UNIT) k++;
+    }
+  }
+  return cycles / l.n_recorded * l.groups_in_all;
+}
+
 // Power holds the matrix cores to card.sustained_mhz where they are always busy, and to less of a limit where they are
 // not: the clock is that at which share * mhz^POWER_EXPONENT is the same.
 constexpr double POWER_EXPONENT = 1.5;
@@ -86,9 +98,10 @@ constexpr double POWER_EXPONENT = 1.5;
 LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, bool warm, double* stalls) {
   double mhz = card.clock_mhz, cycles = 0, share = 0;
   if (!l.groups_in_all || !l.n_recorded) return {0, mhz, 0};
+  const double busy = matrix_cycles(l) / ((double)card.compute_units * card.simds_per_cu);
   for (int i = 0; i < 3; i++) {
     cycles = cycles_at(card, l, t, mhz, warm, i ? nullptr : stalls);
-    share = l.matrix_cycles / ((double)card.compute_units * card.simds_per_cu) / cycles;
+    share = busy / cycles;
     double held = share > 0 ? card.sustained_mhz * pow(share, -1 / POWER_EXPONENT) : card.clock_mhz;
     if (held > card.clock_mhz) held = card.clock_mhz;
     if (fabs(held - mhz) < 0.01 * mhz) break;

@@ -13,7 +13,6 @@ struct RecordedLaunch {
   u32 n_recorded, n_waves, n_inst;
   u32 groups_in_all, groups_per_cu;
   bool leaves_whole;  // a workgroup's place is free only when all of its waves have ended
-  double matrix_cycles;  // of all waves of the launch
 };
 
 // warm: as if the memory-side cache held everything. stalls: cycles by instruction and reason, of the busiest CU; or null.
