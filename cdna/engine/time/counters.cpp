@@ -16,6 +16,7 @@
 #include "accesses.h"
 #include "costs.h"
 #include "clock.h"
+#include "contended.h"
 #include "counters.h"
 #include "launch_time.h"
 #include "isa/program.h"
@@ -93,6 +94,7 @@ struct Counting : Observer {
   GroupCount* all;
   Held* holding;  // of the wave whose instruction is counted, while that may be a poll
   const Card* card;
+  ContendedLines atomics;
   InstructionCounters unseen;  // where what is not looked at goes
   LaneAccess accesses[MAX_ACCESSES];
   u64 lines[4 * WAVE];  // of one access: line << 2 | halves
@@ -119,7 +121,8 @@ struct Source : ObserverSource {
   Kept kept[MOST_TIMED];
   u32 n_kept, n_inst, n_waves;
   bool leaves_whole;
-  double* stalls;                                                         // [n_inst][N_REASONS], of the busiest CU
+  double* stalls;                                                         // [n_inst][N_REASONS], see replay_cu
+  ContendedLines atomics;
   volatile u64 entries;                                                   // alive in traces
   bool sample, light;  // asked for; only some workgroups have every instruction looked at
   u32 batches[SAMPLED_BATCHES];
@@ -218,6 +221,8 @@ static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& i
       segments = (u64)(a.bytes + 3) / 4 * 4;
       n.lines += segments / 2;
     } else {
+      if (a.flags & ATOMIC)
+        for (u64 m = a.lanes; m; m &= m - 1) c.atomics.add(a.address[__builtin_ctzll(m)] / LINE_BYTES, 1);
       bool around_l1 = a.flags & (WRITES | ATOMIC) || in.flags & SC1;
       u32 lines = distinct_lines(c, a, &segments);
       for (u32 k = 0; k < lines; k++) {
@@ -541,6 +546,8 @@ static void detach(ObserverSource* source, Observer* o) {
   to.l1_reads += from.l1_reads;
   to.l1_hits += from.l1_hits;
   to.unrecorded += from.unrecorded;
+  s.atomics.add(c->atomics);
+  free(c->atomics.places);
   for (GroupCount* g = c->all; g;) {
     GroupCount* next = g->next;
     free(g->trace.entries);  // of a workgroup that did not end
@@ -558,6 +565,7 @@ static void detach(ObserverSource* source, Observer* o) {
   free(c);
   if (--s.attached) return;
   write_back(*s.caches, s.totals.traffic);
+  s.totals.atomics_on_line = s.atomics.most() * s.totals.groups / (s.totals.run ? s.totals.run : 1);
   take_time(s, *s.card);
 }
 
@@ -585,6 +593,7 @@ void cdna_counters_destroy(ObserverSource* source) {
     free(s->kept[i].steps);
   }
   free(s->stalls);
+  free(s->atomics.places);
   free(s->timings);
   free(s->groups);
   free(s->costs);

@@ -70,6 +70,11 @@ struct Cu {
     return is;
   }
 
+  // The wave's next instruction comes after `cycles`.
+  void goes_on(WaveClock& w, u32 pc, double now, double cycles) {
+    if (stalls) stalls[pc * N_REASONS + ISSUE_REASON] += cycles;
+    w.now = now + cycles;
+  }
   void execute(WaveClock& w);
 };
 
@@ -140,11 +145,11 @@ void Cu::execute(WaveClock& w) {
         now = waited(step.pc, VECTOR_REASON, now, scalar[w.simd]);
         scalar[w.simd] = now + ISSUE_CYCLES;
       }
-      w.now = now + t.cycles;
+      goes_on(w, step.pc, now, t.cycles);
       return;
     }
   }
-  w.now = now + t.issue;
+  goes_on(w, step.pc, now, t.issue);
 }
 }  // namespace
 

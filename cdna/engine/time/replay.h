@@ -18,9 +18,9 @@ struct RecordedGroup {
   const Steps* waves;
 };
 
-// What a wave waited for before it issued an instruction.
+// What a wave's time goes to at an instruction, in the order of counters.py's REASONS: it issues, or waits for
 enum Reason : u8 {
-  NO_REASON,
+  ISSUE_REASON,
   OPERAND_REASON,   // the result of a vector or matrix instruction
   VECTOR_REASON,    // units that other instructions had
   MATRIX_REASON,
@@ -50,6 +50,7 @@ struct Replayed {
   double full, marginal, all;  // cycles until the full rounds have ended; the last of them; until everything has
 };
 
-// The CU runs rounds * copies + last_groups workgroups: groups[i % n]. stalls: [instruction][N_REASONS], added to.
+// The CU runs rounds * copies + last_groups workgroups: groups[i % n]. stalls: cycles of its waves by instruction and
+// Reason, [n_inst][N_REASONS], added to; or null.
 Replayed replay_cu(const Machine&, const Timing*, const RecordedGroup* groups, u32 n, u32 first, u32 n_waves,
                    double* stalls);
