@@ -239,7 +239,11 @@ def collect(
                     scaled(r.bytes, per_observed),
                     scaled(r.segments, per_observed),
                     scaled(r.lines, per_observed),
-                    {name: stalls[i * len(REASONS) + k] for k, name in enumerate(REASONS) if stalls[i * len(REASONS) + k]},
+                    {
+                        name: stalls[i * len(REASONS) + k]
+                        for k, name in enumerate(REASONS)
+                        if stalls[i * len(REASONS) + k]
+                    },
                 )
             )
     unit_cycles = dict.fromkeys(UNITS, 0)

@@ -15,9 +15,9 @@ A launch takes `launch_us` and the longest of these, whose name is its bound:
     atomics  lanes' atomics on one line, one after the other
     fences   instructions that write back or invalidate the L2, one after the other on the whole card
 
-and `launch` where `launch_us` is longer than all of them. Where it is the replay, the bound is the unit that is busy for
-most of it (BUSY); where none is, what its waves wait for: `L1` for a place in its queue, `latency` for memory, `barrier`
-and so on. docs/time-model.md has the mechanisms, and how far the results lie from published measurements.
+and `launch` where `launch_us` is longer than all of them. Where it is the replay, the bound is the unit that is busy
+for most of it (BUSY); where none is, what its waves wait for: `L1` for a place in its queue, `latency` for memory,
+`barrier` and so on. docs/time-model.md has the mechanisms, and how far the results lie from published measurements.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def _parts_us(c: Counters, card: Card, replay: ReplayedTime, held: bool) -> dict
     waves_on_simd = -(-groups_on_cu * c.waves_per_group // card.simds_per_cu)
     waves = c.groups * c.waves_per_group
     busiest = {name: bytes * card.xcds for name, bytes in c.busiest_xcd.items()}
-    l2_read, l2_write = (gb_s * 1e3 / card.clock_mhz for gb_s in (card.l2_read_gb_s, card.l2_write_gb_s))  # bytes a cycle
+    l2_read, l2_write = (
+        gb_s * 1e3 / card.clock_mhz for gb_s in (card.l2_read_gb_s, card.l2_write_gb_s)
+    )  # bytes a cycle
     return {
         "matrix": c.unit_cycles["matrix"] / waves * waves_on_simd * cycle_us,
         "vector": c.unit_cycles["vector"] / waves * waves_on_simd * cycle_us,

@@ -121,10 +121,10 @@ struct Source : ObserverSource {
   Kept kept[MOST_TIMED];
   u32 n_kept, n_inst, n_waves;
   bool leaves_whole;
-  double* stalls;                                                         // [n_inst][N_REASONS], see replay_cu
+  double* stalls;  // [n_inst][N_REASONS], see replay_cu
   ContendedLines atomics;
-  volatile u64 entries;                                                   // alive in traces
-  bool sample, light;  // asked for; only some workgroups have every instruction looked at
+  volatile u64 entries;  // alive in traces
+  bool sample, light;    // asked for; only some workgroups have every instruction looked at
   u32 batches[SAMPLED_BATCHES];
   u32* groups;  // those that run
 };
@@ -528,8 +528,8 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k,
 static void take_time(Source& s, const Card& card) {
   RecordedGroup groups[MOST_TIMED];
   for (u32 i = 0; i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
-  RecordedLaunch l = {groups, s.timings, s.n_kept, s.n_waves, s.n_inst, s.total_groups, (u32)s.totals.groups_per_cu,
-                      s.leaves_whole};
+  RecordedLaunch l = {
+      groups, s.timings, s.n_kept, s.n_waves, s.n_inst, s.total_groups, (u32)s.totals.groups_per_cu, s.leaves_whole};
   memset(s.stalls, 0, sizeof(double) * N_REASONS * s.n_inst);
   for (u32 warm = 0; warm < 2; warm++)
     s.totals.time[warm] = launch_time(card, l, s.totals.traffic, warm, warm ? nullptr : s.stalls);

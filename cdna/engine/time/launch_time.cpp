@@ -27,11 +27,12 @@ static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz,
   double hbm_read = warm ? 0 : ratio(t.hbm_read, l2_read), hbm_write = warm ? 0 : ratio(t.hbm_write, l2_write);
   Share s = {card, mhz, (double)active};
   double of_l2 = mhz / card.clock_mhz;  // whose bandwidth goes with the clock
-  m.read_line[which] = larger(larger(s.cycles(card.l2_read_gb_s * of_l2, 1), s.cycles(card.fabric_read_gb_s, fabric_read)),
-                              s.cycles(card.hbm_read_gb_s, hbm_read));
-  m.write_half[which] = 0.5 * larger(larger(s.cycles(card.l2_write_gb_s * of_l2, 1),
-                                            s.cycles(card.fabric_write_gb_s, fabric_write)),
-                                     s.cycles(card.hbm_write_gb_s, hbm_write));
+  m.read_line[which] =
+      larger(larger(s.cycles(card.l2_read_gb_s * of_l2, 1), s.cycles(card.fabric_read_gb_s, fabric_read)),
+             s.cycles(card.hbm_read_gb_s, hbm_read));
+  m.write_half[which] =
+      0.5 * larger(larger(s.cycles(card.l2_write_gb_s * of_l2, 1), s.cycles(card.fabric_write_gb_s, fabric_write)),
+                   s.cycles(card.hbm_write_gb_s, hbm_write));
 }
 
 static Machine machine_of(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm) {
@@ -40,12 +41,12 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   m.latency[IN_L1] = card.l1_cycles;
   m.latency[IN_L2] = card.l2_cycles;
   m.latency[IN_MEMORY_SIDE] = card.l2_cycles + (card.memory_side_cycles - card.l2_cycles) * beyond_l2;
-  m.latency[IN_MEMORY] = warm ? m.latency[IN_MEMORY_SIDE] : card.l2_cycles + (card.memory_cycles - card.l2_cycles) * beyond_l2;
+  m.latency[IN_MEMORY] =
+      warm ? m.latency[IN_MEMORY_SIDE] : card.l2_cycles + (card.memory_cycles - card.l2_cycles) * beyond_l2;
   m.store_latency = card.store_cycles;
   m.lds_latency = card.lds_cycles;
   m.scalar_cold = card.scalar_cold_cycles * beyond_l2;
   m.scalar_warm = card.scalar_cycles;
-  m.code_line = card.code_line_cycles;
   m.barrier = card.barrier_cycles;
   m.refill = l.leaves_whole ? card.refill_group_cycles : card.refill_wave_cycles;
   m.in_flight_lines = card.l1_in_flight_bytes / LINE_BYTES;
