@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 2_000,
-    "cdna": 32_500,
+    "benchmarks": 2_200,
+    "cdna": 33_300,
     "docs": 3_400,
     "forge": 18_500,
     "kernels": 12_500,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 30_500,
+    "tests": 31_000,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
