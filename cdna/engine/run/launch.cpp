@@ -27,7 +27,7 @@ struct Thread {
   u32 lds_bytes, scratch_bytes, max_live;
   const u8* packet;
   Program* program;
-  const Inst* code;
+  const Inst *code, *skipping;  // see Wave
   Launch* launch;
   const u32* chosen;  // workgroups, null: all
   u32 total;          // of them
@@ -74,7 +74,8 @@ static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id, u64 now) {
   w.n_vgpr = t.program->n_vgpr;
   w.scratch = scratch;
   w.scratch_bytes = t.scratch_bytes;
-  w.code = t.code;
+  w.code = w.issuing = t.code;
+  w.skipping = t.skipping;
   w.pc = k.entry;
   w.mode = k.mode;
   w.wg = &g;
@@ -168,12 +169,11 @@ constexpr u32 POLL_INSTRUCTIONS = 512;
 
 // Each of the loops returns how many instructions the wave has executed.
 static u32 run_plain(Wave& w, u32 quantum) {
-  const Inst* code = w.code;
   u64* executed = w.executed;
   u32 left = quantum;
   while (left) {
     left--;
-    const Inst& in = code[w.pc];
+    const Inst& in = w.code[w.pc];
     executed[w.pc]++;
     w.pc++;
     in.fn(w, in);
@@ -208,7 +208,7 @@ static u32 run_observed(Wave& w, const Program& p, u32 quantum, Observer* observ
     w.executed[w.pc]++;
     w.clock += p.costs ? p.costs[w.pc] : CYCLES_OF_MOST;
     w.pc++;
-    observer->instruction(observer, w, in);
+    if (in.fn != skipped) observer->instruction(observer, w, in);
     in.fn(w, in);
     if (w.stop == AT_CLOCK) clock_answer(w);
     if (__builtin_expect(w.stop, 0)) break;
@@ -398,6 +398,16 @@ static void install_handlers() {
   sigaction(SIGBUS, &action, &previous_bus);
 }
 
+// A copy of a program's code with another handler for the instructions of some units (a mask).
+static Inst* with_handler(const Program& p, u32 units, Handler handler) {
+  Inst* code = (Inst*)malloc(sizeof(Inst) * p.n_inst);
+  memcpy((void*)code, (const void*)p.code, sizeof(Inst) * p.n_inst);
+  for (u32 i = 0; i < p.n_inst; i++)
+    if (units >> op_facts(code[i].op).unit & 1) code[i].fn = handler;
+  return code;
+}
+constexpr u32 VECTOR_UNITS = 1 << VECTOR_UNIT | 1 << MATRIX_UNIT | 1 << MEMORY_UNIT | 1 << LDS_UNIT;
+
 extern "C" {
 
 int cdna_inst_bytes() { return sizeof(Inst); }
@@ -421,7 +431,9 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   w->scc = *scc;
   w->mode = mode;
   w->wg = &g;
-  w->code = p->code;
+  Inst* skipping = p->skips ? with_handler(*p, VECTOR_UNITS, skipped) : nullptr;
+  w->code = w->issuing = p->code;
+  w->skipping = skipping;
   scratch_bytes = (scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
   w->scratch = allocate((size_t)scratch_bytes * WAVE);
   w->scratch_bytes = scratch_bytes;
@@ -450,6 +462,7 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   free(w->executed);
   free(w->scratch);
   free(w);
+  free(skipping);
   return stop;
 }
 
@@ -506,16 +519,6 @@ struct DispatchPacket {
   u32 grid_size[3], private_segment_size, group_segment_size;
   u64 kernel_object, kernarg_address, reserved2, completion_signal;
 };
-
-// A program's code whose matrix instructions do nothing.
-static Inst* without_products(const Program& p) {
-  Inst* code = (Inst*)malloc(sizeof(Inst) * p.n_inst);
-  for (u32 i = 0; i < p.n_inst; i++) {
-    memcpy((void*)&code[i], (const void*)&p.code[i], sizeof(Inst));
-    if (op_facts(code[i].op).unit == MATRIX_UNIT) code[i].fn = [](Wave&, const Inst&) {};
-  }
-  return code;
-}
 
 static bool refused(Program* p, const KernelInfo& k, Launch* l) {
   u32 threads = l->block[0] * l->block[1] * l->block[2], lds = k.static_lds_bytes + l->dynamic_lds_bytes;
@@ -588,9 +591,12 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     if (l->observers) t.observer = l->observers->attach(l->observers, p, &k, l);
   }
   const u32* chosen = l->observers ? l->observers->chosen : nullptr;
-  Inst* code = l->observers && l->observers->no_products ? without_products(*p) : nullptr;
+  Inst* code = nullptr;
+  if (l->observers && l->observers->no_products) code = with_handler(*p, 1 << MATRIX_UNIT, [](Wave&, const Inst&) {});
+  Inst* skipping = p->skips ? with_handler(*p, VECTOR_UNITS, skipped) : nullptr;
   for (u32 i = 0; i < n; i++) {
     threads[i].code = code ? code : p->code;
+    threads[i].skipping = skipping;
     threads[i].chosen = chosen;
     threads[i].total = chosen ? l->observers->n_chosen : total;
   }
@@ -613,5 +619,6 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   free(threads);
   free(kernarg);
   free(code);
+  free(skipping);
 }
 }
