@@ -162,6 +162,9 @@ static void record_fault(Thread& t, Wave& w) {
 
 // Long enough to amortise a switch, short enough that a spinning wave soon lets others run.
 constexpr u32 QUANTUM = 20000;
+// The first turn of a wave behind a barrier. Waves leave one together: what all of them read at once behind it, AITER's int8
+// products overwrite a few instructions later with no barrier in between, and on a card the reads are first.
+constexpr u32 QUANTUM_BEHIND_BARRIER = 8;
 // Workgroups that a thread holds at once: as many as wait for others on a real card, within memory.
 constexpr u32 MAX_LIVE_GROUPS = 256;
 // Fewer instructions than this before a wave lets others run, and it polls.
@@ -245,6 +248,7 @@ static bool release_barrier(Thread& t, Workgroup& g) {
     Wave& w = g.waves[k];
     if (w.stop != AT_BARRIER) continue;
     w.stop = RUNNING;
+    w.released = 1;
     w.clock = last;
   }
   g.n_at_barrier = 0;
@@ -267,7 +271,9 @@ static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
       // What a wave waits for has happened by the time that the others have reached.
       if (w.stop == YIELDED && w.clock < clock_latest(t.clock)) w.clock = clock_latest(t.clock);
       t.running = &w;
-      w.since_yield += run_wave(w, *t.program, order_quantum(t.order, QUANTUM), t.observer);
+      const u32 quantum = w.released ? QUANTUM_BEHIND_BARRIER : QUANTUM;
+      w.released = 0;
+      w.since_yield += run_wave(w, *t.program, order_quantum(t.order, quantum), t.observer);
       bool polls = (w.stop == YIELDED || w.stop == RUNNING) && w.since_yield < POLL_INSTRUCTIONS;
       if (w.stop == YIELDED && w.clock_reads < POLLING_READS) t.idle.sleeps = true;
       if (w.stop == YIELDED && t.hostcall && answer_calls(t, w)) any_ran_out = true, polls = false;
