@@ -5,8 +5,8 @@
 // there. While no two waves' accesses since the last barrier meet, check_lds_quick.cpp knows that nothing is wrong. Where
 // they do, who accessed what is kept here, per granule of 16 bytes as long as every access covers a whole one, else per
 // dword.
-#include "check_lds.h"
 #include "isa/memory.h"
+#include "check_lds.h"
 #include <stdlib.h>
 
 struct LdsCell {
@@ -212,14 +212,14 @@ bool check_lds(Wave& w, const Inst& in, const Access& x) {
   return !x.two || elements(a, v, offsets[1], x.kind == LDS_WRITE ? w.vreg(in.src[2].reg) : nullptr);
 }
 
-// A load straight to LDS writes `width` bytes a lane at base + lane * width.
+// A load straight to LDS writes `width` bytes a lane at base + lane * lds_lane_stride.
 bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes) {
   WaveCheck& c = check_of(w);
   LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.vm.issued | VM_COUNTER, true, false};
   quick_leave(*w.wg);
   for (; lanes; lanes &= lanes - 1) {
     int lane = __builtin_ctzll(lanes);
-    u64 at = (u64)base + lane * width;
+    u64 at = (u64)base + lane * lds_lane_stride(width);
     if (at + width > w.wg->lds_bytes) {
       if (a.g.checks->has(CHECK_BOUNDS) &&
           !report(w, CHECK_BOUNDS, lane, at, nullptr, ~0u,
