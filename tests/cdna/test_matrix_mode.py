@@ -85,7 +85,7 @@ def test_integer_overflow(text: str) -> None:
 @pytest.mark.parametrize(("mode", "flushes"), [(KEEPS, False), (KEEPS & ~0x10, True), (KEEPS & ~0x30, True)])
 def test_denormal_operands_of_f32_products(mode: int, flushes: bool) -> None:
     """MODE's flush of f32 operands counts for A and B; C and D keep theirs, and f16 operands are not looked at."""
-    c = np.full((4, LANES), 3, np.uint32)
+    c: np.ndarray = np.full((4, LANES), 3, np.uint32)
     got = run_16(F32, np.full((1, LANES), 0x00400000), constant(4.0), c, mode)  # 2^-127
     assert (floats(got) == np.float32(2.0**-123) + floats(c)[0, 0] if not flushes else got == 3).all()
     f16 = "v_mfma_f32_16x16x16_f16 v[0:3], v[30:31], v[32:33], v[4:7]"

@@ -323,7 +323,7 @@ def test_buffer_with_swizzle_but_no_index_is_linear() -> None:
     resource = descriptor(host.base, 128, stride=64 | 0x4000 | 0x8000)
     text = "buffer_load_dword v2, v0, s[4:7], 0 offen\nbuffer_load_dword v3, off, s[4:7], 16 offset:4"
     state = run("gfx950", text, v={0: [4 * i for i in LANES]}, s=resource)
-    words = host.view.view(np.uint32)
+    words: np.ndarray = host.view.view(np.uint32)
     assert state.v[2] == [words[i] if i < 32 else 0 for i in LANES]
     assert set(state.v[3]) == {words[5]}
     with pytest.raises(KernelFault, match="swizzled records"):
