@@ -162,6 +162,7 @@ struct WaveCheck {
   u32 vm_at_barrier, lgkm_at_barrier;   // `done` at the last barrier
   u64 memory_sum;                       // of what an atomic is about to change
   u64 lanes;                            // that an atomic acts on
+  u64 dropped;                          // lanes whose access is outside, of a launch that goes on: it does not happen
   // check_stall.cpp
   u64 stalled_at;  // progress when the wave last got its turn
   u32 idle_turns, snapshot_pc, polled_pc;
@@ -217,6 +218,8 @@ static inline bool changes(const Access& x, const u32* data, int lane, u32 dword
   if (x.upper) value >>= 16;
   return bytes == 4 ? old != value : old != (value & ((1u << 8 * bytes) - 1));
 }
+// Two lanes of one store that leave different values at one place: their order is not defined. address: of each lane.
+bool lanes_disagree(const Access& x, const u64* address, u64 lanes, const u32* data, int& one, int& other);
 static inline WaveCheck& check_of(Wave& w) { return w.wg->check->waves[w.id]; }
 
 // --- hooks of launch.cpp -----------------------------------------------------------------------------

@@ -14,14 +14,27 @@ struct Lanes {
   u64 at[WAVE];
   u64 mask;
   u64 base;  // scalar base address, 0 if there is none
+  u64 before;  // lanes that a buffer without a limit cuts off below its base
 };
 }  // namespace
+
+// A descriptor without a limit, as Triton makes them, cuts off only what lies 2 GiB and more beyond the base: offsets below
+// zero. What Triton masks has the offset 2^31, and a small immediate.
+constexpr u32 NO_LIMIT = 0x7fffff00;
+
+static u64 negative(const Wave& w, const Inst& in, const Operand& descriptor, const u64* at, u64 lanes) {
+  u64 base = (w.s[descriptor.reg] | (u64)w.s[descriptor.reg + 1] << 32) & 0xffffffffffffull, found = 0;
+  if (in.flags & IDXEN) return 0;
+  for (; lanes; lanes &= lanes - 1)
+    if ((u32)(at[__builtin_ctzll(lanes)] - base) >= 0xc0000000) found |= lanes & -lanes;
+  return found;
+}
 
 static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out) {
   u64 exec = w.exec();
   bool load = x.kind == VM_LOAD;
   out.mask = exec;
-  out.base = 0;
+  out.base = out.before = 0;
   if (x.space == BUFFER_SPACE) {
     const Operand* operands = load ? in.src : in.src + 1;
     u32 element = x.typed || x.bytes < 4 ? x.bytes : 4;
@@ -29,6 +42,7 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
     if (w.stop == FAULTED) return false;
     memcpy(out.at, w.address, sizeof out.at);
     out.mask = b.whole;  // what the descriptor cuts off reaches no memory
+    out.before = b.none && w.s[operands[1].reg + 2] >= NO_LIMIT ? negative(w, in, operands[1], out.at, b.none) : 0;
     const u32* r = &w.s[operands[1].reg];
     out.base = (r[0] | (u64)r[1] << 32) & 0xffffffffffffull;
     return true;
@@ -123,6 +137,42 @@ static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base
                    x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, found->name);
   else stop = !outside(w, x, lane, address, meant);
   return nullptr;
+}
+
+// --- lanes of one store --------------------------------------------------------------------------------
+
+static bool same_value(const Access& x, const u32* data, int a, int b) {
+  for (u32 k = 0; k < (x.bytes + 3u) / 4; k++) {
+    u32 differs = data[k * WAVE + a] ^ data[k * WAVE + b];
+    if (x.bytes < 4) differs = (x.upper ? differs >> 16 : differs) & ((1u << 8 * x.bytes) - 1);
+    if (differs) return false;
+  }
+  return true;
+}
+
+bool lanes_disagree(const Access& x, const u64* address, u64 lanes, const u32* data, int& one, int& other) {
+  if (x.typed) return false;
+  if (lanes == ~0ull) {  // mostly they lie in ascending order
+    u64 apart = 0;
+    for (int i = 1; i < WAVE; i++) apart |= (u64)(address[i] <= address[i - 1]);
+    if (!apart) return false;
+  }
+  constexpr u32 SLOTS = 128;
+  i8 slot[SLOTS];
+  memset(slot, -1, sizeof slot);
+  for (u64 m = lanes; m; m &= m - 1) {
+    int lane = __builtin_ctzll(m);
+    u32 at = (u32)(address[lane] * 0x9e3779b97f4a7c15ull >> 57);
+    while (slot[at] >= 0 && address[(int)slot[at]] != address[lane]) at = (at + 1) % SLOTS;
+    if (slot[at] < 0) {
+      slot[at] = (i8)lane;
+    } else if (!same_value(x, data, slot[at], lane)) {
+      one = slot[at];
+      other = lane;
+      return true;
+    }
+  }
+  return false;
 }
 
 // --- races ---------------------------------------------------------------------------------------------
@@ -275,6 +325,18 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   if (!w.exec()) return true;
   if (x.space == SCRATCH_SPACE) return !x.to_lds || check_lds_dma(w, x, w.s[M0] + (u32)in.offset, 4, w.exec());
   if (!lane_addresses(w, in, x, l)) return false;
+  if (l.before && c.has(CHECK_BOUNDS)) {
+    int lane = __builtin_ctzll(l.before);
+    u64 distance = l.base - (l.base + (i64)(i32)(l.at[lane] - l.base));
+    const Range* meant = nullptr;
+    for (u32 i = 0; i < c.n_ranges; i++)
+      if (c.ranges[i].pointer == l.base && !c.ranges[i].internal) meant = &c.ranges[i];
+    if (!report(w, CHECK_BOUNDS, lane, l.base - distance, meant, ~0u,
+                "%s %u bytes %llu bytes before the address in its descriptor%s%s: the card drops it, or reads 0",
+                x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)distance,
+                meant ? ", the start of " : "", meant ? meant->name : ""))
+      return false;
+  }
   if (x.kind == VM_ATOMIC) {
     wave.lanes = l.mask;
     memcpy(w.address, l.at, sizeof l.at);
@@ -290,6 +352,15 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
                 "loads straight to LDS byte %u (m0 + offset), which is not a multiple of 4", base))
       return false;
     if (!check_lds_dma(w, x, base, width, w.exec())) return false;
+  }
+  const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == BUFFER_SPACE ? 0 : 1].reg) : nullptr;
+  if (int one, other; data && c.has(CHECK_RACE) && lanes_disagree(x, l.at, l.mask, data, one, other)) {
+    char where[200];
+    const Range* r = describe(c, l.at[other], where, sizeof where);
+    if (!report(w, CHECK_RACE, other, l.at[other], r, ~0u,
+                "lanes %d and %d store different values to the same %u bytes, %s: which one stays is not defined", one,
+                other, x.bytes, where))
+      return false;
   }
   bool sync = x.kind == VM_ATOMIC || x.ordered;
   if (sync) synchronise(c, w, x);
@@ -319,7 +390,6 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     if (!known && c.open && !(l.base && is_pointer(c, l.base))) return true;
   }
   if (one && l.base && one->pointer != l.base && is_pointer(c, l.base)) one = nullptr;
-  const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == BUFFER_SPACE ? 0 : 1].reg) : nullptr;
   if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
   u64 now = (u64)w.id << 6 | (u64)(g.epoch & 0xfff) << 10 | (u64)(w.wg->linear_id + 1) << 22 | (u64)c.clock << 44;
   if (one && !one->internal && untouched(w, x, l, *one, data, now)) return true;

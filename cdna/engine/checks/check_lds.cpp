@@ -169,6 +169,17 @@ bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* dat
   return true;
 }
 
+// Two lanes of one write with different values for one place.
+static bool disagreement(const LdsAccess& a, const u32* v, u32 offset, const u32* data) {
+  u64 address[WAVE];
+  int one, other;
+  for (int i = 0; i < WAVE; i++) address[i] = v[i] + offset;
+  if (!lanes_disagree(a.x, address, a.w.exec(), data, one, other)) return true;
+  return report(a.w, CHECK_RACE, other, address[other], nullptr, ~0u,
+                "lanes %d and %d write different values to LDS byte %llu: which one stays is not defined", one, other,
+                (unsigned long long)address[other]);
+}
+
 static bool elements(const LdsAccess& a, const u32* v, u32 offset, const u32* data) {
   Wave& w = a.w;
   u32 size = w.wg->lds_bytes, bytes = a.x.bytes;
@@ -205,11 +216,14 @@ bool check_lds(Wave& w, const Inst& in, const Access& x) {
         (1u << CHECK_BOUNDS | 1u << CHECK_WAIT | 1u << CHECK_RACE | 1u << CHECK_UNINITIALISED | 1u << CHECK_ALIGNMENT)))
     return true;
   u32 offsets[2] = {(u32)in.offset * x.stride, (u32)in.offset1 * x.stride};
+  const u32* data[2] = {};
+  for (u32 k = 0; x.kind == LDS_WRITE && k <= x.two; k++) {
+    data[k] = w.vreg(in.src[1 + k].reg);
+    if (a.g.checks->has(CHECK_RACE) && !disagreement(a, v, offsets[k], data[k])) return false;
+  }
   if (quick_access(a, v, offsets, x.two ? 2 : 1)) return true;
   quick_leave(*w.wg);
-  const u32* data = x.kind == LDS_WRITE ? w.vreg(in.src[1].reg) : nullptr;
-  if (!elements(a, v, offsets[0], data)) return false;
-  return !x.two || elements(a, v, offsets[1], x.kind == LDS_WRITE ? w.vreg(in.src[2].reg) : nullptr);
+  return elements(a, v, offsets[0], data[0]) && (!x.two || elements(a, v, offsets[1], data[1]));
 }
 
 // A load straight to LDS writes `width` bytes a lane at base + lane * lds_lane_stride.

@@ -82,7 +82,10 @@ bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, 
   if (i < c.n_findings) c.findings[i].count++;
   else if (i < MAX_FINDINGS) c.findings[c.n_findings++] = f;
   pthread_mutex_unlock(&c.lock);
-  if (!c.raise) return true;
+  if (!c.raise) {
+    if (kind == CHECK_BOUNDS) check_of(w).dropped |= lane < 0 ? ~0ull : 1ull << lane;
+    return true;
+  }
   fault(w, "%s", f.message);
   return false;
 }

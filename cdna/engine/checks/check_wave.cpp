@@ -117,8 +117,9 @@ static bool check_definedness(Wave& w, WaveCheck& c, const Inst& in, const Acces
 
 static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const Inst& in, const Access& x) {
   if (c.pending && checks.has(CHECK_WAIT)) {
-    for (u32 k = 0; k < x.n; k++) {
-      const Touch& t = x.touch[k];
+    for (u32 n = 0; n < 2 * x.n; n++) {  // what is read, then what is overwritten: of a register that is both, the cause
+      const Touch& t = x.touch[n % x.n];
+      if (!(t.flags & WRITES) == (n >= x.n)) continue;
       if (!bits_at(t.flags & SCALAR ? c.pending_s : c.pending_v, t.reg, t.count)) continue;
       if (!pending_touch(w, c, x, t, c.vm, true) || !pending_touch(w, c, x, t, c.lgkm, false)) return false;
     }
@@ -187,6 +188,23 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
   }
 }
 
+constexpr u32 NO_VALUE = 0x7fc5a5a5;  // what registers hold at the start, too
+
+// An access of which some lanes are outside: theirs does not happen, and what they load is no value.
+static void execute_inside(Wave& w, const Inst& in, const Access& x, u64 dropped) {
+  u64 exec = w.exec();
+  const Touch* to = x.returns || x.kind == SMEM_LOAD || x.kind == LDS_READ ? destination(x) : nullptr;
+  if (x.kind == SMEM_LOAD || x.kind == SMEM_STORE) {
+    for (u32 k = 0; to && k < to->count; k++) w.s[to->reg + k] = NO_VALUE;
+    return;
+  }
+  w.set_exec(exec & ~dropped);
+  in.fn(w, in);
+  w.set_exec(exec);
+  for (u32 k = 0; to && k < to->count; k++)
+    for (u64 m = exec & dropped; m; m &= m - 1) w.vreg(to->reg + k)[__builtin_ctzll(m)] = NO_VALUE;
+}
+
 // Registers of the wave and LDS of its workgroup.
 static u64 state_hash(const Wave& w, u32 n_vgpr) {
   u64 h = w.scc + 0x9e3779b97f4a7c15ull * w.mode;
@@ -240,10 +258,13 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     if (observer) observer->instruction(observer, w, in);
     if (__builtin_expect(!check_registers(w, c, checks, in, x), 0)) break;
     if (x.kind != PLAIN) {
+      c.dropped = 0;
       if (__builtin_expect(!before(w, c, checks, in, x), 0)) break;
       bool atomic = x.kind == VM_ATOMIC;
+      c.lanes &= ~c.dropped;
       if (atomic) c.memory_sum = sum_of(w, x, c.lanes);
-      in.fn(w, in);
+      if (__builtin_expect(c.dropped != 0, 0)) execute_inside(w, in, x, c.dropped);
+      else in.fn(w, in);
       if (atomic && w.stop != FAULTED && sum_of(w, x, c.lanes) != c.memory_sum) progress(checks);
     } else {
       in.fn(w, in);
