@@ -122,8 +122,8 @@ IN_ASSEMBLY = {  # kind: the assembly, where $1 is the work-item's number and $2
         "LDS atomic of 4 bytes at byte 2",
     ),
     "LDS race": (
-        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; v_lshrrev_b32 v61, 6, $1; ds_write_b32 v60, v61; s_waitcnt lgkmcnt(0); "
-        "v_mov_b32 $0, 0; s_barrier",
+        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; v_lshrrev_b32 v61, 6, $1; ds_write_b32 v60, v61; "
+        "s_waitcnt lgkmcnt(0); v_mov_b32 $0, 0; s_barrier",
         "race",
         "writes LDS byte 0, which wave 0 writes at `ds_write_b32 v60",
     ),

@@ -60,6 +60,7 @@ struct Access {
   bool all_lanes;    // writes its vector registers whatever exec says
   bool accumulates;  // reads its destination too
   bool reads_scc, writes_scc;
+  bool polls;     // a read of LDS in a loop that does nothing but wait for another value there
   bool typed;     // by a buffer's format: memory holds other bytes than registers
   u8 flow, bits;  // FlowKind, BitsFlag
   u16 stride;     // what the offsets of ds_read2 and its kin count, in bytes
@@ -106,9 +107,8 @@ struct Checks {
   u16* hint;          // per instruction: the range of its last access
   bool part_atomics;  // the program may make 16-bit atomics of 32-bit ones
   u32 n_groups;
-  u32* released;  // per workgroup: when it last released, acquired; in counts of `clock`
-  u32* acquired;
-  u32 clock;  // synchronising accesses so far
+  struct Orders* orders;  // what happens before what by flags, see check_order.h
+  u32 clock;              // synchronising accesses so far
   u64 shadow_bytes;
   volatile u64 progress;  // stores, atomics that changed something, waves that ended
   volatile u64 stuck_at;  // progress + 1 at which threads found all their waves spinning
@@ -169,13 +169,18 @@ struct WaveCheck {
   u64 snapshot_hash;
   u64 polled;
   bool spins;
-  u32 barriers;  // passed
+  u32 seen[16];        // LDS accesses of each other wave, by lgkm's count, that a flag has told of
+  u32 last_access;     // instruction of its last memory access
+  u64 last_access_at;  // instructions executed until then
+  u64 instructions;    // executed
+  u32 barriers;        // passed
   Values values;
 };
 
 struct LdsCell;
 struct GroupCheck {
   Checks* checks;
+  struct GroupOrder* order;
   WaveCheck* waves;
   u32 epoch;        // barriers passed; never starts over while the memory is reused
   u32 first_epoch;  // of this workgroup

@@ -1,10 +1,10 @@
 // Global memory: addresses outside every tensor of the launch, and races between workgroups.
 //
 // A race is a plain store that changes a value which another workgroup, or another wave of the same one with no barrier
-// in between, stores or reads too. Accesses with a scope (sc0, sc1) and atomics are synchronisation, not data: they never
-// race, and data written before the writer's next such access may be read after the reader's.
+// in between, stores or reads too, where no flag orders the two (check_order.cpp). Accesses with a scope (sc0, sc1) and
+// atomics are synchronisation, not data: they never race.
 #include "isa/buffer.h"
-#include "check.h"
+#include "check_order.h"
 #include <stdlib.h>
 
 // --- which addresses -----------------------------------------------------------------------------------
@@ -13,7 +13,7 @@ namespace {
 struct Lanes {
   u64 at[WAVE];
   u64 mask;
-  u64 base;  // scalar base address, 0 if there is none
+  u64 base;    // scalar base address, 0 if there is none
   u64 before;  // lanes that a buffer without a limit cuts off below its base
 };
 }  // namespace
@@ -212,13 +212,13 @@ static bool shadow(Checks& c, Range& r) {
 }
 
 // Whether nothing orders the access of a cell before this wave's.
-static bool unordered(const Checks& c, const Wave& w, Cell x, u32 bytes) {
+static bool unordered(Wave& w, Cell x, u32 bytes) {
   if (!x.bits || x.mixed() || !(x.bytes() & bytes)) return false;
   u32 other = x.group(), me = w.wg->linear_id;
   if (other == me) {
     if (x.wave() == w.id || x.epoch() != (w.wg->check->epoch & 0xfff)) return false;
   }
-  return !(c.released[other] > x.clock() && c.acquired[me] > x.clock());
+  return !happened_before(w, other, x.wave(), x.epoch(), x.clock());
 }
 
 static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, Cell other, const char* mine,
@@ -240,11 +240,10 @@ static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, C
 
 static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, u64 address, u32 bytes, bool write,
                        bool changed, u64 now) {
-  Checks& c = *w.wg->check->checks;
   Cell wrote = {__atomic_load_n(&r.writes[index], __ATOMIC_RELAXED)};
   u64 mine = now | bytes;
   u32 pc = check_of(w).pc;
-  bool hit = unordered(c, w, wrote, bytes);
+  bool hit = unordered(w, wrote, bytes);
   bool same_group = hit && wrote.group() == w.wg->linear_id;
   u32 write_pc = hit ? r.write_pc[index] : ~0u;
   if (!write) {
@@ -263,7 +262,7 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   if (!changed) return true;
   if (hit) return race(w, lane, address, r, write_pc, wrote, "writes another value to", "writes");
   Cell read = {__atomic_load_n(&r.reads[index], __ATOMIC_RELAXED)};
-  if (unordered(c, w, read, bytes) && read.group() != w.wg->linear_id)
+  if (unordered(w, read, bytes) && read.group() != w.wg->linear_id)
     return race(w, lane, address, r, ~0u, read, "writes", "has read");
   return true;
 }
@@ -309,12 +308,6 @@ static bool untouched(Wave& w, const Access& x, const Lanes& l, Range& r, const 
 }
 
 // --- one instruction -------------------------------------------------------------------------------------
-
-static void synchronise(Checks& c, const Wave& w, const Access& x) {
-  u32 now = __atomic_add_fetch(&c.clock, 1, __ATOMIC_RELAXED), g = w.wg->linear_id;
-  if (x.kind != VM_LOAD) c.released[g] = now;
-  if (x.kind != VM_STORE) c.acquired[g] = now;
-}
 
 static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   GroupCheck& g = *w.wg->check;
@@ -363,7 +356,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
       return false;
   }
   bool sync = x.kind == VM_ATOMIC || x.ordered;
-  if (sync) synchronise(c, w, x);
+  if (sync && c.has(CHECK_RACE)) order_flag(w, l.at, l.mask, x.kind != VM_STORE, x.kind != VM_LOAD);
   bool races = c.has(CHECK_RACE) && !sync && c.clock < MAX_CLOCK;
   if ((!races && !c.has(CHECK_BOUNDS)) || !l.mask) return true;
 

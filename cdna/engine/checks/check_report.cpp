@@ -1,5 +1,5 @@
 // Memory that a launch may touch, findings, and the interface for hosts.
-#include "check.h"
+#include "check_order.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -112,8 +112,7 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   memset(c->hint, 0xff, 2 * (p->n_inst + 1));
   for (u32 i = 0; i < p->n_inst; i++) c->part_atomics |= c->table[i].swaps_dword;
   c->n_groups = l.groups[0] * l.groups[1] * l.groups[2];
-  c->released = (u32*)calloc(c->n_groups + 1, 4);
-  c->acquired = (u32*)calloc(c->n_groups + 1, 4);
+  c->orders = orders_create(c->n_groups);
   c->n_threads = n_threads;
   pthread_mutex_lock(&registry_lock);
   for (u32 i = 0; i < n_registered; i++) append(c->ranges, c->n_ranges, c->max_ranges, registry[i]);
@@ -138,8 +137,7 @@ void checks_end(Checks* c) {
     free(c->ranges[i].write_pc);
   }
   free(c->hint);
-  free(c->released);
-  free(c->acquired);
+  orders_destroy(c->orders);
   c->n_ranges = 0;
 }
 
@@ -148,10 +146,12 @@ void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
   if (!g.check) {
     g.check = (GroupCheck*)calloc(1, sizeof(GroupCheck));
     g.check->waves = (WaveCheck*)calloc(g.n_waves, sizeof(WaveCheck));
+    g.check->order = group_order_create();
   }
   g.check->checks = c;
   g.progress = &c->progress;
   g.check->apart = false;
+  group_order_start(*g.check->order);
   check_lds_start(g, c);
   check_start_waves(g, k);
   g.check->moved_at = ~0ull;
@@ -161,6 +161,7 @@ void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
 void check_free_group(Workgroup& g) {
   if (!g.check) return;
   check_lds_free(*g.check);
+  group_order_destroy(g.check->order);
   for (u32 i = 0; i < g.n_waves; i++) free(g.check->waves[i].values.scratch);
   free(g.check->waves);
   free(g.check);
@@ -184,8 +185,7 @@ void check_barrier(Workgroup& g) {
   check_lds_barrier(g);
   c.moved_at = c.checks->progress;
   // The device library's barrier of the grid ends with one of the workgroup, and no instruction that acquires.
-  if (g.launch->cooperative)
-    c.checks->acquired[g.linear_id] = __atomic_add_fetch(&c.checks->clock, 1, __ATOMIC_RELAXED);
+  order_barrier(g, g.launch->cooperative);
 }
 
 // Waves may meet at different barriers on purpose (schedules in which two halves of a workgroup take turns), and a wave

@@ -4,6 +4,7 @@
 // issue, loads and stores alike. lgkmcnt falls in order for LDS; scalar loads return in any order, so that only
 // lgkmcnt(0) waits for one. Flat accesses count in both.
 #include "check_bits.h"
+#include "check_order.h"
 #include "time/clock.h"
 #include "time/observe.h"
 #include <stdlib.h>
@@ -117,7 +118,8 @@ static bool check_definedness(Wave& w, WaveCheck& c, const Inst& in, const Acces
 
 static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const Inst& in, const Access& x) {
   if (c.pending && checks.has(CHECK_WAIT)) {
-    for (u32 n = 0; n < 2 * x.n; n++) {  // what is read, then what is overwritten: of a register that is both, the cause
+    for (u32 n = 0; n < 2 * x.n;
+         n++) {  // what is read, then what is overwritten: of a register that is both, the cause
       const Touch& t = x.touch[n % x.n];
       if (!(t.flags & WRITES) == (n >= x.n)) continue;
       if (!bits_at(t.flags & SCALAR ? c.pending_s : c.pending_v, t.reg, t.count)) continue;
@@ -178,12 +180,8 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
       issue(c, c.vm, destination(x), x.kind);
       if (x.space == FLAT_SPACE) issue(c, c.lgkm, destination(x), x.kind);
       return check_global(w, in, x);
-    case CACHE_RELEASE:
-      checks.released[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED);
-      return true;
-    case CACHE_ACQUIRE:
-      checks.acquired[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED);
-      return true;
+    case CACHE_RELEASE: order_releases(w); return true;
+    case CACHE_ACQUIRE: order_acquires(w); return true;
     default: return true;
   }
 }
@@ -193,7 +191,7 @@ constexpr u32 NO_VALUE = 0x7fc5a5a5;  // what registers hold at the start, too
 // An access of which some lanes are outside: theirs does not happen, and what they load is no value.
 static void execute_inside(Wave& w, const Inst& in, const Access& x, u64 dropped) {
   u64 exec = w.exec();
-  const Touch* to = x.returns || x.kind == SMEM_LOAD || x.kind == LDS_READ ? destination(x) : nullptr;
+  const Touch* to = destination(x);
   if (x.kind == SMEM_LOAD || x.kind == SMEM_STORE) {
     for (u32 k = 0; to && k < to->count; k++) w.s[to->reg + k] = NO_VALUE;
     return;
