@@ -1,4 +1,4 @@
-"""Launches that go on after a finding: what lies outside is neither written nor read, and the host's memory stays whole."""
+"""Launches that go on after a finding: what lies outside is neither written nor read; the host's memory stays whole."""
 
 from __future__ import annotations
 

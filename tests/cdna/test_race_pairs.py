@@ -170,9 +170,27 @@ def test_wait(name: str) -> None:
     before, enough, too_little, after = WAITS[name]
     assert wait_findings(f"{before}; {enough}; {after}") == []
     found = wait_findings("; ".join(part for part in (before, too_little, after) if part))
-    assert [finding.kind for finding in found] == ["wait"]
+    assert [finding.kind for finding in found] == ["wait"]  # the fault itself, not what comes of it
     assert ("overwritten" in found[0].message) == (name == "overwritten")
 
 
 def test_there_are_many() -> None:
     assert len(PAIRS) + len(WAITS) >= 60
+
+
+@pytest.mark.parametrize("pair", OTHERWISE)
+def test_a_missed_barrier_stops_the_launch(pair: str) -> None:
+    given, out = torch.zeros(4096, dtype=torch.int32), torch.zeros(4096, dtype=torch.int32)
+    with (
+        checks.use("barrier"),
+        pytest.raises(cdna.CheckError, match="barrier: wave . waits at this barrier, which wave"),
+    ):
+        ObjectKernel(compiled("gfx942").kernels[f"{pair}_racy"])((2,), (256,), given, out, given)
+
+
+def test_waves_may_leave_before_a_barrier() -> None:
+    """Those that have nothing to do, as kernels have them whose last workgroup is not full."""
+    leaves = "v_readfirstlane_b32 s4, v0; s_cmp_lg_u32 s4, 0; s_cbranch_scc1 end; " + FILL
+    text = leaves + "s_waitcnt lgkmcnt(0); s_barrier; ds_read_b32 v2, v1; s_waitcnt lgkmcnt(0); end:; s_nop 0"
+    with checks.use("all"):
+        launch(program(text.replace("; ", "\n"), lds_bytes=512), [], block=128)

@@ -106,6 +106,7 @@ struct Checks {
   Access* table;
   u16* hint;          // per instruction: the range of its last access
   bool part_atomics;  // the program may make 16-bit atomics of 32-bit ones
+  bool has_polls;     // waves may wait for each other's words in LDS: then turns are short
   u32 n_groups;
   struct Orders* orders;  // what happens before what by flags, see check_order.h
   u32 clock;              // synchronising accesses so far
@@ -169,12 +170,14 @@ struct WaveCheck {
   u64 snapshot_hash;
   u64 polled;
   bool spins;
-  u32 seen[16];        // LDS accesses of each other wave, by lgkm's count, that a flag has told of
-  u32 last_access;     // instruction of its last memory access
-  u64 last_access_at;  // instructions executed until then
-  u64 instructions;    // executed
-  u32 barriers;        // passed
+  u32 seen[16];      // LDS accesses of each other wave, by lgkm's count, that a flag has told of
+  u32 last_access;   // instruction of its last memory access
+  u32 last_barrier;  // instruction of its last barrier
+  bool loaded(u32 at) const { return loads && loads[at >> 6] >> (at & 63) & 1; }
+  u32 barriers;  // passed
   Values values;
+  u64* loads;  // which loads of global memory it has executed, a bit an instruction
+  u32 n_loads;
 };
 
 struct LdsCell;
@@ -192,6 +195,8 @@ struct GroupCheck {
   u64 moved_at;            // progress when the last barrier let waves go
   bool apart;              // two waves have waited at different barriers at once, the first such two:
   u32 apart_wave[2], apart_pc[2];
+  bool missed;    // a wave has ended without a barrier that it should have reached
+  Wave* stopped;  // by that finding
 };
 
 // --- between the parts -----------------------------------------------------------------------------

@@ -78,6 +78,12 @@ static bool contains(const Checks& c, const Range& r, const Access& x, u64 from,
   return from >= r.base && to <= r.end;
 }
 
+static bool readable(const Checks& c, u64 address) {
+  for (u32 i = 0; i < c.n_ranges; i++)
+    if (!c.ranges[i].freed && address >= c.ranges[i].base && address + 4 <= c.ranges[i].end) return true;
+  return false;
+}
+
 static bool is_pointer(const Checks& c, u64 address) {
   for (u32 i = 0; i < c.n_ranges; i++)
     if (c.ranges[i].pointer == address) return true;
@@ -177,14 +183,15 @@ bool lanes_disagree(const Access& x, const u64* address, u64 lanes, const u32* d
 
 // --- races ---------------------------------------------------------------------------------------------
 
-// A cell for each dword, one for writes and one for reads: bits 3:0 bytes, 4 changed, 5 of several, 9:6 wave, 21:10 epoch,
-// 43:22 workgroup + 1, 63:44 the launch's clock.
+// A cell for each dword, one for writes and one for reads: bits 3:0 bytes, 4 changed, 5 of several waves, 9:6 wave, 21:10
+// epoch, 43:22 workgroup + 1 (0: of several), 63:44 the launch's clock.
 namespace {
 struct Cell {
   u64 bits;
   u32 bytes() const { return bits & 15; }
   bool changed() const { return bits >> 4 & 1; }
-  bool mixed() const { return bits >> 5 & 1; }
+  bool several() const { return bits >> 5 & 1; }
+  bool one_group() const { return bits >> 22 & 0x3fffff; }
   u32 wave() const { return bits >> 6 & 15; }
   u32 epoch() const { return bits >> 10 & 0xfff; }
   u32 group() const { return (bits >> 22 & 0x3fffff) - 1; }
@@ -213,10 +220,10 @@ static bool shadow(Checks& c, Range& r) {
 
 // Whether nothing orders the access of a cell before this wave's.
 static bool unordered(Wave& w, Cell x, u32 bytes) {
-  if (!x.bits || x.mixed() || !(x.bytes() & bytes)) return false;
+  if (!x.bits || !x.one_group() || !(x.bytes() & bytes)) return false;
   u32 other = x.group(), me = w.wg->linear_id;
   if (other == me) {
-    if (x.wave() == w.id || x.epoch() != (w.wg->check->epoch & 0xfff)) return false;
+    if (x.several() || x.wave() == w.id || x.epoch() != (w.wg->check->epoch & 0xfff)) return false;
   }
   return !happened_before(w, other, x.wave(), x.epoch(), x.clock());
 }
@@ -248,16 +255,19 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   u32 write_pc = hit ? r.write_pc[index] : ~0u;
   if (!write) {
     __atomic_store_n(&r.reads[index], mine, __ATOMIC_RELAXED);
-    // A load before the store in the code, executed by another wave: Triton has every wave load what several need, and
-    // one of them store the result back.
-    if (hit && wrote.changed() && !(same_group && pc < write_pc))
-      return race(w, lane, address, r, write_pc, wrote, "reads", "writes");
+    // A load that the writing wave has executed too, before the store in the code: Triton has every wave load what several
+    // need, and one of them store the result back.
+    bool shared = same_group && pc < write_pc && w.wg->check->waves[wrote.wave()].loaded(pc);
+    if (hit && wrote.changed() && !shared) return race(w, lane, address, r, write_pc, wrote, "reads", "writes");
     return true;
   }
-  bool mixed = wrote.bits && (wrote.group() != w.wg->linear_id || wrote.wave() != w.id);
-  __atomic_store_n(&r.writes[index],
-                   mine | (changed ? 16 : 0) | (mixed ? 32 | wrote.bytes() : 0) | (mixed ? 0 : wrote.bytes()),
-                   __ATOMIC_RELAXED);
+  // Several may store the same value, or bytes of their own: who did is then known of waves of one workgroup only.
+  bool near = wrote.bits && wrote.one_group() && wrote.group() == w.wg->linear_id;
+  bool others = wrote.bits && !near && !(changed && bytes == 15);
+  u64 kept = wrote.bytes() | (near && wrote.changed() ? 16 : 0);
+  if (near && (wrote.several() || wrote.wave() != w.id)) kept |= 32;
+  if (others) mine &= ~((u64)0x3fffff << 22);
+  __atomic_store_n(&r.writes[index], mine | kept | (changed ? 16 : 0), __ATOMIC_RELAXED);
   r.write_pc[index] = pc;
   if (!changed) return true;
   if (hit) return race(w, lane, address, r, write_pc, wrote, "writes another value to", "writes");
@@ -356,7 +366,14 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
       return false;
   }
   bool sync = x.kind == VM_ATOMIC || x.ordered;
-  if (sync && c.has(CHECK_RACE)) order_flag(w, l.at, l.mask, x.kind != VM_STORE, x.kind != VM_LOAD);
+  if (sync && c.has(CHECK_RACE)) {
+    u64 lanes = l.mask;
+    for (u64 m = data ? lanes : 0; m; m &= m - 1) {  // a flag that keeps its value tells nobody anything
+      int i = __builtin_ctzll(m);
+      if (readable(c, l.at[i]) && !changes(x, data, i, 0, (const u8*)l.at[i]) && x.bytes <= 4) lanes &= ~(m & -m);
+    }
+    order_flag(w, l.at, lanes, x.kind != VM_STORE, x.kind != VM_LOAD);
+  }
   bool races = c.has(CHECK_RACE) && !sync && c.clock < MAX_CLOCK;
   if ((!races && !c.has(CHECK_BOUNDS)) || !l.mask) return true;
 

@@ -1,10 +1,11 @@
 // Happens-before between waves that signal each other by flags in global memory.
 //
 // A wave that writes a flag hands on what it had released: its own accesses up to its last fence, those of its workgroup's
-// other waves up to the barrier before that fence, and what it had acquired itself. A wave that reads the flag acquires
+// other waves up to the barrier before that fence, and what it had acquired itself; and what those waves' own fences
+// before the last barrier had released. A wave that reads the flag acquires
 // that at its next fence, its workgroup's other waves at the next barrier. Within a workgroup flags need no fence: its
 // waves share a cache. A read-modify-write hands on what earlier writers of the flag did, a plain store does not. A flag
-// that nobody has written in this launch hands on nothing: it is a stale one.
+// that nobody has given another value in this launch hands on nothing: it is a stale one.
 //
 // What is handed on are stamps: a wave's accesses before a count of the launch's clock. Of stores by many lanes, which are
 // data more than flags, and where stamps become too many, only the old rule is asked: any release before any acquire.
@@ -87,7 +88,9 @@ struct Orders {
   u32 *released, *stored, *acquired;
 };
 struct GroupOrder {
-  Stamps settled;  // acquired before the last barrier, by any wave
+  Stamps settled;   // acquired before the last barrier, by any wave
+  Stamps released;  // by fences before the last barrier, of any wave
+  Stamps read;      // of flags before it, by any wave
   WaveOrder waves[16];
   bool used;
 };
@@ -114,6 +117,8 @@ GroupOrder* group_order_create() { return (GroupOrder*)calloc(1, sizeof(GroupOrd
 void group_order_destroy(GroupOrder* g) {
   if (!g) return;
   release(g->settled);
+  release(g->released);
+  release(g->read);
   for (WaveOrder& w : g->waves) {
     release(w.fresh);
     release(w.read);
@@ -124,6 +129,8 @@ void group_order_destroy(GroupOrder* g) {
 void group_order_start(GroupOrder& g) {
   if (!g.used) return;
   clear(g.settled);
+  clear(g.released);
+  clear(g.read);
   for (WaveOrder& w : g.waves) {
     clear(w.fresh);
     clear(w.read);
@@ -183,8 +190,17 @@ void order_acquires(Wave& w) {
   WaveOrder& me = g.waves[w.id];
   g.used = true;
   join(me.fresh, me.read);
+  join(me.fresh, g.read);
   clear(me.read);
   orders(w).acquired[w.wg->linear_id] = clock_of(w);
+}
+
+// What a wave's last fence has released.
+static void hand_on(Stamps& to, const WaveOrder& wave, u32 group, u32 id) {
+  if (!wave.time) return;
+  put(to, {key_of(group, id), wave.time, wave.epoch});
+  put(to, {key_of(group, ALL_WAVES), wave.time, wave.epoch});
+  join(to, wave.released);
 }
 
 void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes) {
@@ -220,11 +236,8 @@ void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes)
     if (!writes) continue;
     if (!reads) clear(flag->stamps);
     put(flag->stamps, {key_of(group, NEAR + w.id), now, 0});
-    if (me.time) {
-      put(flag->stamps, {key_of(group, w.id), me.time, me.epoch});
-      put(flag->stamps, {key_of(group, ALL_WAVES), me.time, me.epoch});
-      join(flag->stamps, me.released);
-    }
+    hand_on(flag->stamps, me, group, w.id);
+    join(flag->stamps, g.released);
     if (flag->stamps.n > MOST_STAMPS || o.n_flags > MOST_FLAGS) o.coarse = true;
   }
   pthread_mutex_unlock(&o.lock);
@@ -242,10 +255,10 @@ void order_barrier(Workgroup& g, bool acquires) {
   if (!order.used) return;
   for (u32 i = 0; i < g.n_waves; i++) {
     WaveOrder& wave = order.waves[i];
+    hand_on(order.released, wave, g.linear_id, i);
     join(order.settled, wave.fresh);
+    join(acquires ? order.settled : order.read, wave.read);
     clear(wave.fresh);
-    if (!acquires) continue;
-    join(order.settled, wave.read);
     clear(wave.read);
   }
 }

@@ -110,7 +110,10 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   c->table = p->accesses;
   c->hint = (u16*)malloc(2 * (p->n_inst + 1));
   memset(c->hint, 0xff, 2 * (p->n_inst + 1));
-  for (u32 i = 0; i < p->n_inst; i++) c->part_atomics |= c->table[i].swaps_dword;
+  for (u32 i = 0; i < p->n_inst; i++) {
+    c->part_atomics |= c->table[i].swaps_dword;
+    c->has_polls |= c->table[i].polls;
+  }
   c->n_groups = l.groups[0] * l.groups[1] * l.groups[2];
   c->orders = orders_create(c->n_groups);
   c->n_threads = n_threads;
@@ -147,10 +150,15 @@ void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
     g.check = (GroupCheck*)calloc(1, sizeof(GroupCheck));
     g.check->waves = (WaveCheck*)calloc(g.n_waves, sizeof(WaveCheck));
     g.check->order = group_order_create();
+    for (u32 i = 0; i < g.n_waves; i++) {
+      g.check->waves[i].n_loads = c->program->n_inst / 64 + 1;
+      g.check->waves[i].loads = (u64*)calloc(c->program->n_inst / 64 + 1, 8);
+    }
   }
   g.check->checks = c;
   g.progress = &c->progress;
-  g.check->apart = false;
+  g.check->apart = g.check->missed = false;
+  g.check->stopped = nullptr;
   group_order_start(*g.check->order);
   check_lds_start(g, c);
   check_start_waves(g, k);
@@ -162,9 +170,55 @@ void check_free_group(Workgroup& g) {
   if (!g.check) return;
   check_lds_free(*g.check);
   group_order_destroy(g.check->order);
-  for (u32 i = 0; i < g.n_waves; i++) free(g.check->waves[i].values.scratch);
+  for (u32 i = 0; i < g.n_waves; i++) free(g.check->waves[i].values.scratch), free(g.check->waves[i].loads);
   free(g.check->waves);
   free(g.check);
+}
+
+// Whether control flow leads from one instruction to another.
+static bool leads_to(const Program& p, u32 from, u32 to) {
+  u8* seen = (u8*)calloc(p.n_inst + 1, 1);
+  u32* pending = (u32*)malloc(4 * (2 * (size_t)p.n_inst + 2));
+  u32 n = 0;
+  bool found = false;
+  for (pending[n++] = from; n && !found;) {
+    u32 i = pending[--n];
+    while (i < p.n_inst && !seen[i] && !found) {
+      seen[i] = 1;
+      found = i == to && i != from;
+      const Facts& f = op_facts(p.code[i].op);
+      bool label = f.unit == BRANCH_UNIT && strchr(op_info(p.code[i].op).signature, 'L');
+      if (label) pending[n++] = (u32)p.code[i].offset;
+      if (f.unit == END_UNIT || f.does == DOES_JUMP) break;
+      i++;
+    }
+  }
+  free(pending);
+  free(seen);
+  return found;
+}
+
+// A wave that has ended without this barrier, though not before it: it has done what stands behind it. Waves that leave
+// early do nothing more.
+static void missed_barrier(Workgroup& g, u32 waiting) {
+  GroupCheck& c = *g.check;
+  if (c.missed || c.apart) return;
+  u32 barrier = g.waves[waiting].pc - 1;
+  for (u32 i = 0; i < g.n_waves; i++) {
+    Wave& w = g.waves[i];
+    WaveCheck& x = c.waves[i];
+    if (w.stop != ENDED || !x.last_access || x.barriers >= c.waves[waiting].barriers) continue;
+    if (!leads_to(*c.checks->program, barrier, x.last_access)) continue;
+    c.missed = true;
+    const char* const* where = c.checks->program->where;
+    x.pc = barrier;
+    if (!report(w, CHECK_BARRIER, -1, 0, nullptr, x.last_access,
+                "wave %u waits at this barrier, which wave %u has not reached: that one has gone on to %s and ended",
+                waiting, i, where[x.last_access]))
+      c.stopped = &w;
+    w.stop = ENDED;  // which a fault has made it forget
+    return;
+  }
 }
 
 void check_barrier(Workgroup& g) {
@@ -182,6 +236,7 @@ void check_barrier(Workgroup& g) {
     c.apart_pc[0] = g.waves[first].pc - 1;
     c.apart_pc[1] = w.pc - 1;
   }
+  if (first < g.n_waves && g.n_ended && c.checks->has(CHECK_BARRIER)) missed_barrier(g, first);
   check_lds_barrier(g);
   c.moved_at = c.checks->progress;
   // The device library's barrier of the grid ends with one of the workgroup, and no instruction that acquires.
@@ -192,7 +247,7 @@ void check_barrier(Workgroup& g) {
 // that has ended may have passed fewer. Both together mean that a barrier was not reached by all.
 Wave* check_group_ended(Workgroup& g) {
   GroupCheck& c = *g.check;
-  if (!c.apart) return nullptr;
+  if (c.stopped || !c.apart) return c.stopped;
   u32 a = c.apart_wave[0], b = c.apart_wave[1], n = c.waves[a].barriers, m = c.waves[b].barriers;
   if (n == m) return nullptr;
   Wave& w = g.waves[a];

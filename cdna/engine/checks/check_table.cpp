@@ -135,6 +135,21 @@ static bool polls(const Program& p, const Access* table, u32 at) {
   return false;
 }
 
+// Whether a read is a loop's first, which compilers put before it: the next read of LDS is that of a polling loop, from the
+// same address.
+static bool peeled(const Program& p, const Access* table, u32 at) {
+  constexpr u32 NEAR = 16;
+  if (table[at].kind != LDS_READ) return false;
+  for (u32 i = at + 1; i < p.n_inst && i <= at + NEAR; i++) {
+    if (table[i].kind == LDS_READ) {
+      const Inst &a = p.code[at], &b = p.code[i];
+      return table[i].polls && a.op == b.op && a.src[0].reg == b.src[0].reg && a.offset == b.offset;
+    }
+    if (table[i].kind != PLAIN && table[i].kind != WAITCNT) return false;
+  }
+  return false;
+}
+
 Access* check_table(const Program& p) {
   Access* table = (Access*)calloc(p.n_inst + 1, sizeof(Access));
   for (u32 i = 0; i < p.n_inst; i++) {
@@ -144,5 +159,6 @@ Access* check_table(const Program& p) {
     mark_sources(table[i]);
   }
   for (u32 i = 0; i < p.n_inst; i++) table[i].polls = polls(p, table, i);
+  for (u32 i = p.n_inst; i-- > 0;) table[i].polls = table[i].polls || peeled(p, table, i);
   return table;
 }

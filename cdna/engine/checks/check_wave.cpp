@@ -78,9 +78,9 @@ static void wait(WaveCheck& c, u32 immediate) {
 
 // An instruction reads or overwrites what a load has yet to return. Loads of one kind may overwrite each other's
 // results: they return in order.
-static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t, const Counter& counter, bool vm) {
+static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t, Counter& counter, bool vm) {
   for (u32 i = counter.n; i-- > 0;) {
-    const Outstanding& o = counter.ops[i];
+    Outstanding& o = counter.ops[i];
     if (!o.touch.count || !overlap(o.touch, t)) continue;
     bool same_kind = vm ? x.kind == VM_LOAD || x.kind == VM_ATOMIC : in_order(x.kind) && in_order(o.kind);
     if ((t.flags & WRITES) && same_kind) continue;
@@ -91,6 +91,8 @@ static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t
     report(w, CHECK_WAIT, -1, 0, nullptr, o.pc, "%s %s before the wait for it: %s loads it and needs s_waitcnt %s(%u)",
            register_name(t, name), t.flags & WRITES ? "is overwritten" : "is read",
            w.wg->check->checks->program->where[o.pc], vm ? "vmcnt" : "lgkmcnt", loose ? 0 : left);
+    o.touch.count = 0;  // what comes of it is not another fault
+    update_pending(c);
     return w.stop != FAULTED;
   }
   return true;
@@ -159,6 +161,7 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
   switch (x.kind) {
     case WAITCNT: wait(c, (u32)in.offset); return true;
     case BARRIER:
+      c.last_barrier = c.pc;
       c.vm_at_barrier = c.vm.done;
       c.lgkm_at_barrier = c.lgkm.done;
       w.wg->check->unarrived |= lds_writes_outstanding(c, checks);
@@ -175,6 +178,8 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
     case LDS_ATOMIC:
     case LDS_LANES: issue(c, c.lgkm, destination(x), x.kind); return x.kind == LDS_LANES || check_lds(w, in, x);
     case VM_LOAD:
+      if (c.loads) c.loads[c.pc >> 6] |= 1ull << (c.pc & 63);
+      [[fallthrough]];
     case VM_STORE:
     case VM_ATOMIC:
       issue(c, c.vm, destination(x), x.kind);
@@ -235,6 +240,9 @@ static void look_for_circle(Wave& w, WaveCheck& c, const Checks& checks) {
   }
 }
 
+// Short enough that a wave seldom writes a flag twice before another has read it.
+constexpr u32 SHORT_TURN = 64;
+
 u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   GroupCheck& g = *w.wg->check;
   Checks& checks = *g.checks;
@@ -242,6 +250,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   const Inst* code = w.code;
   const Access* table = checks.table;
   const Program& p = *checks.program;
+  if (checks.has_polls && quantum > SHORT_TURN) quantum = SHORT_TURN;
   u32 left = quantum;
   if (checks.has(CHECK_DEADLOCK)) look_for_circle(w, c, checks);
   while (left) {
@@ -257,6 +266,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     if (__builtin_expect(!check_registers(w, c, checks, in, x), 0)) break;
     if (x.kind != PLAIN) {
       c.dropped = 0;
+      if (x.kind >= VM_LOAD) c.last_access = pc;
       if (__builtin_expect(!before(w, c, checks, in, x), 0)) break;
       bool atomic = x.kind == VM_ATOMIC;
       c.lanes &= ~c.dropped;
@@ -279,6 +289,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
 static void start_wave_check(WaveCheck& c, const KernelInfo& k, u32 n_vgpr) {
   memset((void*)&c, 0, __builtin_offsetof(WaveCheck, values));
   forget_values(c, n_vgpr);
+  if (c.loads) memset(c.loads, 0, 8 * c.n_loads);
   c.stalled_at = ~0ull;
   u32 given =
       k.user_sgprs + __builtin_popcount(k.workgroup_id_mask) + 2;  // and private segment offset, work group info
