@@ -2,14 +2,14 @@
 // tests/cdna/test_race_pairs.py launches them: 256 threads a block, `in` and `out` of 4096 ints, 64 flags that are 0.
 #include <hip/hip_runtime.h>
 
-#define PAIR(NAME)                                                                                             \
-  template <bool RACY> __device__ void NAME(int* in, int* out, int* flags, int t, int b);                      \
-  extern "C" __global__ void NAME##_safe(int* in, int* out, int* flags) {                                      \
-    NAME<false>(in, out, flags, threadIdx.x, blockIdx.x);                                                      \
-  }                                                                                                            \
-  extern "C" __global__ void NAME##_racy(int* in, int* out, int* flags) {                                      \
-    NAME<true>(in, out, flags, threadIdx.x, blockIdx.x);                                                       \
-  }                                                                                                            \
+#define PAIR(NAME)                                                                        \
+  template <bool RACY> __device__ void NAME(int* in, int* out, int* flags, int t, int b); \
+  extern "C" __global__ void NAME##_safe(int* in, int* out, int* flags) {                 \
+    NAME<false>(in, out, flags, threadIdx.x, blockIdx.x);                                 \
+  }                                                                                       \
+  extern "C" __global__ void NAME##_racy(int* in, int* out, int* flags) {                 \
+    NAME<true>(in, out, flags, threadIdx.x, blockIdx.x);                                  \
+  }                                                                                       \
   template <bool RACY> __device__ void NAME(int* in, int* out, int* flags, int t, int b)
 
 constexpr int THREADS = 256;
@@ -518,7 +518,8 @@ PAIR(queue) {  // items are put in by block 0 and taken out by the others
     for (int k = 0; k < 4; k++) {
       out[k * 64 + t % 64] = in[t % 64] + k + 1;
       __syncthreads();
-      if (t == 0) __hip_atomic_fetch_add(flags, 1, RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+      if (t == 0)
+        __hip_atomic_fetch_add(flags, 1, RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
     }
   } else if (b < 4) {
     if (t == 0) wait_for(flags, b + 1);
