@@ -3,6 +3,7 @@ runtime's."""
 
 from __future__ import annotations
 
+import ctypes
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -45,6 +46,18 @@ def take_records(reader: str = "user") -> list[LaunchRecord]:
     taken = list(_records[reader])
     _records[reader].clear()
     return taken
+
+
+def waits() -> str:
+    """Where the waves of the launches under way are, how often they have been there and what they wait for; "" if none is.
+
+    For a watchdog's thread. Who asks the process to end (SIGINT, SIGTERM, SIGABRT) reads it on stderr.
+    """
+    if not is_loaded():
+        return ""
+    text = ctypes.create_string_buffer(1 << 16)
+    engine().lib.cdna_waits(text, len(text))
+    return text.value.decode(errors="replace")
 
 
 def findings() -> list[checks.Finding]:

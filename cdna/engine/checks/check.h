@@ -77,7 +77,7 @@ struct Finding {  // in the order of checks.py's FindingRecord
   u32 other_pc;  // the other instruction of a race, ~0: none
   u64 address, count;
   char tensor[64];
-  char message[400];
+  char message[1200];
 };
 
 struct Range {
@@ -172,6 +172,7 @@ struct WaveCheck {
   bool spins;
   u32 seen[16];      // LDS accesses of each other wave, by lgkm's count, that a flag has told of
   u32 last_access;   // instruction of its last memory access
+  u64 quiet;         // instructions since that, or a barrier
   u32 last_barrier;  // instruction of its last barrier
   bool loaded(u32 at) const { return loads && loads[at >> 6] >> (at & 63) & 1; }
   u32 barriers;  // passed
@@ -247,4 +248,5 @@ void check_launch_begins(Checks* c);
 void check_launch_ends(Checks* c);
 // After a pass over a thread's workgroups in which none ended: true where the launch cannot end any more.
 bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit);
+bool check_endless(Wave& w);             // false: it goes round without an end, and has been stopped
 void check_fault(Wave& w, u64 address);  // adds the nearest tensor to the message of a host access fault

@@ -253,6 +253,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   if (checks.has_polls && quantum > SHORT_TURN) quantum = SHORT_TURN;
   u32 left = quantum;
   if (checks.has(CHECK_DEADLOCK)) look_for_circle(w, c, checks);
+  u32 quiet_from = left;
   while (left) {
     left--;
     const u32 pc = w.pc;
@@ -267,6 +268,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     if (x.kind != PLAIN) {
       c.dropped = 0;
       if (x.kind >= VM_LOAD) c.last_access = pc;
+      if (x.kind != WAITCNT) c.quiet = 0, quiet_from = left;
       if (__builtin_expect(!before(w, c, checks, in, x), 0)) break;
       bool atomic = x.kind == VM_ATOMIC;
       c.lanes &= ~c.dropped;
@@ -280,7 +282,9 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     if (w.stop == AT_CLOCK) clock_answer(w);
     if (__builtin_expect(w.stop, 0)) break;
   }
+  c.quiet += quiet_from - left;
   if (w.stop == ENDED) progress(checks);
+  else if (c.quiet > 0xfffff && w.stop != FAULTED && checks.has(CHECK_DEADLOCK)) check_endless(w);
   return quantum - left;
 }
 
