@@ -49,7 +49,7 @@ def take_records(reader: str = "user") -> list[LaunchRecord]:
 
 
 def waits() -> str:
-    """Where the waves of the launches under way are, how often they have been there and what they wait for; "" if none is.
+    """Where the waves of launches under way are, how often they have been there, what they wait for; "" if none is.
 
     For a watchdog's thread. Who asks the process to end (SIGINT, SIGTERM, SIGABRT) reads it on stderr.
     """
