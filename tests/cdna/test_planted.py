@@ -47,7 +47,10 @@ FOUND = {  # kernel: the check that finds it, and what it says
     "before_lgkmcnt": ("wait", r"is read before the wait for it: `ds_read_b32 .* needs s_waitcnt lgkmcnt\(0\)"),
     "matrix_hazard": ("hazard", "reads the result of `v_mfma_f32_16x16x16_f16 .* after 0 wait states"),
     "divergent_barrier": ("barrier", "wave 0 waits at .* while wave 1 waits at .* they pass 2 and 1 barriers"),
-    "deadlock": ("deadlock", "nothing can make progress any more; workgroup 0 wave 0 and 1 more polls .* byte 0 of the 512 bytes"),
+    "deadlock": (
+        "deadlock",
+        "nothing can make progress any more; workgroup 0 wave 0 and 1 more polls .* byte 0 of the 512 bytes",
+    ),
     "deadlock_in_graph": ("deadlock", "nothing can make progress any more; workgroup 0 wave 0 and 1 more polls"),
 }
 

@@ -92,10 +92,13 @@ struct Range {
   u32* write_pc;
 };
 
+// Unknown addresses are a finding; are none; only where they are the host's memory, which the card does not reach.
+enum Openness : u32 { CLOSED, OPEN, OPEN_BUT_FOR_HOST };
+
 struct Checks {
   u32 kinds;      // bit mask
   u32 raise;      // stop at the first finding
-  u32 open;       // the kernel may follow pointers that no argument names: unknown addresses are no finding
+  u32 open;       // Openness: whether the kernel may follow pointers that no argument names
   Range* ranges;  // sorted by base while a launch runs
   u32 n_ranges, max_ranges;
   Finding* findings;

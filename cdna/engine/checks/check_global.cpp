@@ -117,6 +117,26 @@ static Range* range_around(Checks& c, const Access& x, u64 from, u64 to, bool& k
   return nullptr;
 }
 
+// Whether nobody but the host has memory there, no program of the card's either. what: how to call it.
+static bool is_host_memory(u64 address, char* what, u32 size) {
+  if (program_at(address)) return false;
+  FILE* maps = fopen("/proc/self/maps", "r");
+  if (!maps) return false;
+  char line[512];
+  bool found = false, host = false;
+  while (!found && fgets(line, sizeof line, maps)) {
+    unsigned long long from, to;
+    char flags[8], name[200] = "";
+    if (sscanf(line, "%llx-%llx %7s %*s %*s %*s %199s", &from, &to, flags, name) < 3) continue;
+    found = address >= from && address < to;
+    host = found && flags[3] == 'p';
+    const char* file = strrchr(name, '/');
+    snprintf(what, size, "%s", !strcmp(name, "[stack]") ? "the stack" : file ? file + 1 : "memory");
+  }
+  fclose(maps);
+  return host;
+}
+
 // The range that holds a lane's element; null where there is none and the wave may go on, `stop` where not.
 static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool& stop) {
   Checks& c = *w.wg->check->checks;
@@ -137,6 +157,14 @@ static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base
   bool wrong = found && meant && found != meant && !contains(c, *meant, x, address, address + x.bytes);
   if (found && !found->freed && !wrong) return found;
   bool known = wrong || (found && found->freed) || (meant && !found);
+  char memory[80];
+  if (!known && c.open == OPEN_BUT_FOR_HOST && is_host_memory(address, memory, sizeof memory)) {
+    stop = !report(w, CHECK_BOUNDS, lane, address, nullptr, ~0u,
+                   "%s %u bytes at 0x%llx, in %s of the host's, which the card does not reach",
+                   x.kind == VM_LOAD || x.kind == SMEM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address,
+                   memory);
+    return nullptr;
+  }
   if (!known && c.open) return nullptr;
   if (found && found->freed)
     stop = !report(w, CHECK_BOUNDS, lane, address, found, ~0u, "%s %u bytes at 0x%llx, in %s, which has been freed",
@@ -397,7 +425,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     bool known = false;
     one = range_around(c, x, low, high + x.bytes, known);
     if (one) c.hint[wave.pc] = (u16)(one - c.ranges);
-    if (!known && c.open && !(l.base && is_pointer(c, l.base))) return true;
+    if (!known && c.open == OPEN && !(l.base && is_pointer(c, l.base))) return true;
   }
   if (one && l.base && one->pointer != l.base && is_pointer(c, l.base)) one = nullptr;
   if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
