@@ -153,7 +153,7 @@ def header() -> str:
 
     def masks(kind: str, prefix: str, names: Iterable[str]) -> str:
         values = (f"{prefix}{name}".upper() + f" = {1 << i}" for i, name in enumerate(names))
-        return f"enum {kind} : u16 {{ {', '.join(values)} }};"
+        return f"enum {kind} : u32 {{ {', '.join(values)} }};"
 
     archs = ", ".join(f'"{arch}"' for arch in ARCHS)
     return "\n".join(
