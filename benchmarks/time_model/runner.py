@@ -26,8 +26,8 @@ Result = dict[str, Any]  # a line of the file
 
 
 # AITER's test_common.perftest times so many calls, each with a copy of all arguments. Where the copies fit into the
-# memory-side cache with room to spare, they are found there: rows of up to 1.7 MB are faster than HBM can be, rows of 2.2
-# MB are not (f4gemm on MI355X).
+# memory-side cache with room to spare, they are found there: rows of up to 1.7 MB are faster than HBM can be, rows of
+# 2.2 MB are not (f4gemm on MI355X).
 TIMED_CALLS, ROOM = 101, 0.75
 
 
