@@ -1,4 +1,4 @@
-"""amd-mixed-mla in HIP: decode attention on the fp8 cache. mixed_mla_gfx950.hip says how, docs/kernels/mixed_mla.md why."""
+"""amd-mixed-mla in HIP, on the fp8 cache. mixed_mla_gfx950.hip says how, docs/kernels/mixed_mla.md why."""
 
 import functools
 
