@@ -10,9 +10,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "bf16_gfx950.h"
 #include "cdna_gpu.h"
-
-typedef __bf16 bf16x2 __attribute__((ext_vector_type(2)));
 
 constexpr int HEADS = 16, LATENT = 512, WIDTH = 576;  // WIDTH: 64 more columns of K, which rotate
 constexpr int WAVES = 4, THREADS = WAVES * WAVE;
@@ -44,10 +43,6 @@ struct MlaArgs {
 // Where 16-byte chunk c of a token of a tile lies: chunks change places within 64 bytes, so that the lanes that LDS serves
 // together find theirs in different banks.
 __device__ inline u32 turned(u32 token, u32 chunk) { return chunk ^ (token / 4 + token / 16 * 2) % 4; }
-
-__device__ inline u32 pack_bf16(float low, float high) {
-    return __builtin_bit_cast(u32, __builtin_convertvector(f32x2{low, high}, bf16x2));
-}
 
 // Four values as two numbers of fp8 each, whose sum they are but for 2^-8 of themselves.
 __device__ inline void split_fp8(f32x4 x, u32& high, u32& low) {
@@ -87,43 +82,52 @@ __device__ inline u32 lds_address(const void* p) {
     return static_cast<u32>(reinterpret_cast<size_t>((const __attribute__((address_space(3))) void*)p));
 }
 
-// One head's q in a lane's order: of every 64 columns the 16 from 16 * (lane / 16) on, each as two numbers of fp8.
+// One head's q in a lane's order: of every 64 columns (a piece) the 16 from 16 * (lane / 16) on, each as two numbers of
+// fp8. The waves of a workgroup share the work.
 struct Query {
-    u32 high[PIECES][4], low[PIECES][4];
+    u32x4 high[PIECES], low[PIECES];
     float scale;  // a power of two; what high + low is more than q
 
-    __device__ Query(const unsigned short* q, u32 lane) {
+    // shared: 2 * PIECES * WAVE * 16 bytes of LDS, free again when this is done.
+    __device__ Query(const unsigned short* q, u32 lane, u32 wave, u32x4* shared) {
         u32x4 x[PIECES][2];
-        float largest = 0.0f;
         const unsigned short* from = q + lane % HEADS * WIDTH + lane / HEADS * 16;
 #pragma unroll
         for (int piece = 0; piece < PIECES; ++piece)
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
+            for (int half = 0; half < 2; ++half)
                 x[piece][half] = *reinterpret_cast<const u32x4*>(from + piece * 64 + half * 8);
+        __builtin_amdgcn_sched_barrier(0);  // all of them under way before the first is waited for
+        u16x2 largest = u16x2(0);
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    largest = fmaxf(largest, fabsf(value(x[piece][half], 2 * i)));
-                    largest = fmaxf(largest, fabsf(value(x[piece][half], 2 * i + 1)));
-                }
-            }
+        for (int i = 0; i < PIECES * 8; ++i)
+            largest = __builtin_elementwise_max(largest, bf16_magnitudes(x[i / 8][i / 4 % 2][i % 4]));
         // 2^E is at most the largest value: times LARGEST_Q / 2 / 2^E it is below LARGEST_Q.
-        const u32 exponent = __builtin_bit_cast(u32, max_of_head(largest)) >> 23;
-        scale = __builtin_bit_cast(float, (min(max(261 - static_cast<int>(exponent), 1), 254)) << 23);
+        const float of_head = max_of_head(low_bf16(max(largest[0], largest[1])));
+        const int exponent = __builtin_bit_cast(u32, of_head) >> 23;
+        scale = __builtin_bit_cast(float, min(max(261 - exponent, 1), 254) << 23);
 #pragma unroll
-        for (int piece = 0; piece < PIECES; ++piece)
+        for (int piece = 0; piece < PIECES; ++piece) {
+            if (piece % WAVES != wave) continue;
+            u32x4 own_high, own_low;
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const u32x4 from4 = x[piece][i / 2];
-                f32x4 four;
-#pragma unroll
-                for (int j = 0; j < 4; ++j) four[j] = value(from4, i % 2 * 4 + j) * scale;
-                split_fp8(four, high[piece][i], low[piece][i]);
+                const u32 front = x[piece][i / 2][i % 2 * 2], back = x[piece][i / 2][i % 2 * 2 + 1];
+                const f32x4 four = {low_bf16(front), high_bf16(front), low_bf16(back), high_bf16(back)};
+                u32 four_high, four_low;
+                split_fp8(four * scale, four_high, four_low);
+                own_high[i] = four_high, own_low[i] = four_low;
             }
-    }
-
-    static __device__ float value(u32x4 x, int i) {
-        return __builtin_bit_cast(float, i % 2 ? x[i / 2] & 0xffff0000u : x[i / 2] << 16);
+            shared[piece * 2 * WAVE + lane] = own_high;
+            shared[(piece * 2 + 1) * WAVE + lane] = own_low;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int piece = 0; piece < PIECES; ++piece) {
+            high[piece] = shared[piece * 2 * WAVE + lane];
+            low[piece] = shared[(piece * 2 + 1) * WAVE + lane];
+        }
+        __syncthreads();
     }
 };
 
@@ -190,7 +194,9 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
         }
     };
     if (first + wave < last) load(first + wave, 0);
-    const Query q(args.q + static_cast<size_t>(query) * HEADS * WIDTH, lane);
+    static_assert(2 * PIECES * WAVE * 16 <= sizeof lds[0][1]);
+    const Query q(args.q + static_cast<size_t>(query) * HEADS * WIDTH, lane, wave,
+                  reinterpret_cast<u32x4*>(lds[0][1]));  // the first tiles go to lds[...][0]
     const float to_log2 = args.score_scale * *args.kv_scale / q.scale;
 
     // In a tile: as rows of K this lane has token lane % 16 of either half; as columns of V eight bytes of one of the
@@ -250,10 +256,12 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
         if (__any(largest_here > largest)) {
             const float before = largest;
             largest = fmaxf(largest, largest_here);
-            const float shrink = before == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(before - largest);
-            total *= shrink;
+            if (tile >= first + WAVES) {  // before that there is nothing to shrink
+                const float shrink = before == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(before - largest);
+                total *= shrink;
 #pragma unroll
-            for (int i = 0; i < SUMS; ++i) sum[i] *= shrink;
+                for (int i = 0; i < SUMS; ++i) sum[i] *= shrink;
+            }
         }
         u32 p_high[2], p_low[2];
 #pragma unroll
