@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from tests.support.mxfp4_values import exact
 from tests.support.reference_folders import load_reference
 
 reference = load_reference("mixed_mla")
@@ -20,6 +21,9 @@ class MlaCase:
         self.q = torch.randn((q_seq_len * len(tokens), 16, 576), generator=gen).bfloat16()
         self.kv = torch.randn((sum(tokens), 1, 576), generator=gen).bfloat16()
         self.fp8 = reference.quantize_fp8(self.kv) if sum(tokens) else (self.kv.to(torch.float8_e4m3fn), torch.ones(1))
+        codes, scales = reference.quantize_mxfp4(self.kv)
+        self.fp4 = codes.view(torch.uint8), scales.view(torch.uint8)
+        self.fp4[1][:, 18:] = 255  # not to be used: NaN
         self.qo_indptr, self.kv_indptr = (
             torch.tensor([0, *torch.tensor(counts).cumsum(0)], dtype=torch.int32) for counts in (queries, tokens)
         )
@@ -29,11 +33,20 @@ class MlaCase:
         }  # fmt: skip
 
     def data(self) -> tuple[Any, ...]:
-        return self.q, {"bf16": self.kv, "fp8": self.fp8}, self.qo_indptr, self.kv_indptr, self.config
+        return (
+            self.q,
+            {"bf16": self.kv, "fp8": self.fp8, "mxfp4": self.fp4},
+            self.qo_indptr,
+            self.kv_indptr,
+            self.config,
+        )
 
     def attention(self, cache: str = "fp8") -> torch.Tensor:
         """float64 [queries, 16, 512] on the cache as it is stored; zeros for what sees no token."""
-        kv = self.kv.double() if cache == "bf16" else self.fp8[0].double() * self.fp8[1].double()
+        if cache == "mxfp4":
+            kv = exact(self.fp4[0], self.fp4[1][: len(self.kv), None, :18])
+        else:
+            kv = self.kv.double() if cache == "bf16" else self.fp8[0].double() * self.fp8[1].double()
         out = torch.zeros((len(self.q), 16, 512), dtype=torch.float64)
         for request in range(len(self.kv_indptr) - 1):
             tokens = kv[self.kv_indptr[request] : self.kv_indptr[request + 1], 0]
