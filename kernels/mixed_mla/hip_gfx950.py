@@ -1,4 +1,4 @@
-"""amd-mixed-mla in HIP: decode attention on the fp8 cache. mixed_mla_gfx950.hip and docs/kernels/mixed_mla.md."""
+"""amd-mixed-mla in HIP, on the fp8 or the mxfp4 cache. mixed_mla_gfx950.hip says how, docs/kernels/mixed_mla.md why."""
 
 import functools
 
@@ -33,7 +33,7 @@ def counters(device, n):
 def run_row(data, row):
     """Launch with the given row of the tuning table; `custom_kernel` has checked the data."""
     q, kv_data, qo_indptr, kv_indptr, config = data
-    kv, kv_scale = kv_data["fp8"]
+    kv, kv_scale = kv_data[row["KV"]]
     queries, splits = q.shape[0], row["SPLITS"]
     out = torch.empty((queries, N_HEADS, V_COLUMNS), dtype=torch.bfloat16, device=q.device)
     workspace = (0, 0, 0)
@@ -43,7 +43,7 @@ def run_row(data, row):
         workspace = (partial.data_ptr(), weights.data_ptr(), counters(q.device, queries).data_ptr())
     addresses = [tensor.data_ptr() for tensor in (q, kv, kv_scale, qo_indptr, kv_indptr, out)]
     sizes = (config["batch_size"], config["q_seq_len"], queries, splits, row["MOST_MERGED"])
-    extension().mixed_mla(*addresses, *workspace, *sizes, config["sm_scale"])
+    extension().mixed_mla(*addresses, *workspace, *sizes, row["KV"] == "mxfp4", config["sm_scale"])
     return out
 
 
@@ -61,10 +61,12 @@ def tuning_row(data):
 def custom_kernel(data):
     """(q, kv_data, qo_indptr, kv_indptr, config) -> bf16 [queries, 16, 512].
 
-    q bf16 [queries, 16, 576]; of kv_data the fp8 form is read: e4m3fn [tokens, 1, 576], fp32 [1]; *_indptr int32
-    [batch_size + 1]. A request may have any number of tokens, and at most config["q_seq_len"] queries: the i-th of n
-    sees all tokens but the last n - 1 - i.
+    q bf16 [queries, 16, 576]; of kv_data one form is read, as the tuning row says: "fp8" (e4m3fn [tokens, 1, 576],
+    fp32 [1]) or "mxfp4" (fp4x2 [tokens, 1, 288], e8m0 [tokens up to 256, 24]); *_indptr int32 [batch_size + 1]. A
+    request may have any number of tokens, and at most config["q_seq_len"] queries: the i-th of n sees all tokens but
+    the last n - 1 - i.
     """
     q, kv_data, qo_indptr, kv_indptr, config = data
-    check_inputs(q, kv_data, qo_indptr, kv_indptr, config, "fp8")
-    return run_row(data, tuning_row(data))
+    row = tuning_row(data)
+    check_inputs(q, kv_data, qo_indptr, kv_indptr, config, row["KV"])
+    return run_row(data, row)

@@ -2,7 +2,7 @@
 
 import torch
 
-from kernels.common.tensor_checks import check_tensor
+from kernels.common.tensor_checks import check_tensor, round_up
 
 N_HEADS, K_COLUMNS, V_COLUMNS = 16, 576, 512
 
@@ -23,6 +23,12 @@ def check_inputs(q, kv_data, qo_indptr, kv_indptr, config, cache):
         kv, kv_scale = kv_data["fp8"]
         check_tensor('kv_data["fp8"][0]', kv, (kv.shape[0], 1, width), torch.float8_e4m3fn, device=q.device)
         check_tensor('kv_data["fp8"][1]', kv_scale, (1,), torch.float32, device=q.device)
+    elif cache == "mxfp4":
+        kv, kv_scale = kv_data["mxfp4"]
+        fp4, e8m0 = (torch.float4_e2m1fn_x2, torch.uint8), (torch.float8_e8m0fnu, torch.uint8)
+        check_tensor('kv_data["mxfp4"][0]', kv, (kv.shape[0], 1, width // 2), *fp4, device=q.device)
+        padded = (round_up(kv.shape[0], 256), round_up(width // 32, 8))
+        check_tensor('kv_data["mxfp4"][1]', kv_scale, padded, *e8m0, device=q.device)
     else:
         kv = kv_data["bf16"]
         check_tensor('kv_data["bf16"]', kv, (kv.shape[0], 1, width), torch.bfloat16, device=q.device)

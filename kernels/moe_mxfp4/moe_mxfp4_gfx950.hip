@@ -375,8 +375,8 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
                 terms, ((token * args.topk + slot) * args.used + own) * 2, 0, CACHE_AGENT);
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                total[2 * i] += __builtin_bit_cast(float, eight[i] << 16);
-                total[2 * i + 1] += __builtin_bit_cast(float, eight[i] & 0xffff0000u);
+                total[2 * i] += low_bf16(eight[i]);
+                total[2 * i + 1] += high_bf16(eight[i]);
             }
         }
         u32x4 rounded;
