@@ -36,7 +36,7 @@ def result(published: float, modelled: float, **more: Any) -> dict[str, Any]:
 
 
 def test_every_row_has_a_card_a_launch_and_a_part() -> None:
-    assert len(ROWS) > 1000 and len({row.family for row in ROWS}) == len(LAUNCHES)
+    assert len(ROWS) > 1000 and {row.family for row in ROWS} < set(LAUNCHES)
     for row in {(row.family, row.code): row for row in ROWS}.values():
         launch = launch_of(row, cards()[row.card])
         assert min(launch.grid) >= 1 and len(launch.kernarg) == 16 * len(launch.slots), row
