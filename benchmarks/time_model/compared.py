@@ -15,7 +15,7 @@ import cdna
 from cdna.cards import Card, cards
 from cdna.settings import as_card
 
-from .launches import Launch, Memory, launch_of
+from .launches import Launch, Memory, launch_of, tile
 from .rows import Row, RowError
 
 _FP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
@@ -198,7 +198,9 @@ def _fmoe(row: Row, launch: Launch, card: Card) -> Reference:
     else:
         chosen = _chosen(launch, 9, 11, row.number("block_m"), e.tokens, e.topk)
     early = "tkw1" in row.code  # the router's weight, on the way in
-    outs = torch.einsum("eti,edi->etd", e.hidden("gelu" in row.code, 1 / e.topk if early else 1.0), e.down_values)
+    group = 128 if e.by_block else tile(row)[1]  # of columns that the kernel rounds to fp8 by one scale
+    hidden, scales = _quantised(e.hidden("gelu" in row.code, 1 / e.topk if early else 1.0), card, group)
+    outs = torch.einsum("eti,edi->etd", hidden.float() * scales.repeat_interleave(group, -1), e.down_values)
     return outs[chosen, torch.arange(e.tokens)[:, None]].sum(1) / (1 if early else e.topk), torch.bfloat16, 0
 
 
