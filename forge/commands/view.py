@@ -191,10 +191,10 @@ class View:
             if case.profile:
                 self.print(f"profile of case {case.index}: {case_text(case.spec)}", "bold")
                 self.print(case.profile)
-            elif self.plan.mode == "profile" and case.device_report:
+            elif self.plan.mode == "profile" and self.plan.device.emulated and case.status is not Status.NOT_RUN:
                 self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
-                for line in report_lines(case.device_report):
-                    self.print(f"  {line}")
+                for line in profile_lines(case.device_report, self.plan.caches):
+                    self.print(line)
         verdict = "pass" if run.passed else "FAIL"
         seconds = f"{run.elapsed_s:.1f} s"
         found = sum(len(finding_texts(case.device_report)) for case in run.cases)
@@ -270,12 +270,14 @@ def finding_texts(report: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(here + below))
 
 
-def report_lines(report: dict[str, Any], indent: str = "") -> list[str]:
-    """A device's report as lines of key and value."""
-    lines = []
-    for key, value in report.items():
-        if isinstance(value, dict):
-            lines += [f"{indent}{key}:", *report_lines(value, indent + "  ")]
-        else:
-            lines.append(f"{indent}{key}: {value:,}" if isinstance(value, int) else f"{indent}{key}: {value}")
-    return lines
+NO_KERNEL = "no Triton or HIP kernel was launched; what torch runs itself is not counted, and has no modelled time"
+
+
+def profile_lines(report: dict[str, Any], caches: str) -> list[str]:
+    """Each kernel's profile; of several ranks the slowest's."""
+    ranks = {name: part for name, part in report.items() if name.startswith("rank ")}
+    if ranks:
+        name = max(ranks, key=lambda name: (modelled_time(ranks[name], caches) or {"us": 0.0})["us"])
+        return [f"{name}, the slowest of {len(ranks)}:", *profile_lines(ranks[name], caches)]
+    kernels = report.get("kernels", {})
+    return [line for kernel in kernels.values() for line in kernel.get("profile", {}).get(caches, [])] or [NO_KERNEL]

@@ -389,6 +389,8 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.total_groups = l->groups[0] * l->groups[1] * l->groups[2];
   s.timed_every = (s.total_groups + MOST_TIMED - 1) / MOST_TIMED;
   u32 per_cu = resident_groups(k, *l), share = (s.total_groups + l->card->compute_units - 1) / l->card->compute_units;
+  s.totals.vgprs = k.vgprs;
+  s.totals.sgprs = k.sgprs;
   s.totals.groups_per_cu = per_cu;
   s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
   s.batch = per_cu * l->card->compute_units;

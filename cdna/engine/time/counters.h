@@ -15,6 +15,7 @@ struct InstructionCounters {  // in the order of counters.py's _Instruction
 
 struct CounterTotals {  // in the order of counters.py's _Totals
   u64 groups, barriers;
+  u64 vgprs, sgprs;  // of a wave; vector registers of both files
   u64 groups_per_cu, groups_on_cu;  // that fit at the same time; and as many as fit and as there are
   u64 timed;                        // workgroups whose time follows
   u64 near_cycles, far_cycles;      // of a CU, summed over them
