@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from forge.commands import jsonfile, own_evaluator, protocol
+from forge.commands import handover, history, jsonfile, own_evaluator, protocol
 from forge.commands.against import REFERENCE_SUBMISSION, Other, Pair, PairView
 from forge.commands.caveats import notes_for
 from forge.commands.view import View
@@ -43,7 +43,13 @@ def parser() -> Parser:
         epilog="With POPCORN_FD set, MODE CASESFILE speaks the official evaluator's own protocol instead.",
     )
     p.add_argument("mode", metavar="MODE", help=", ".join(MODES))
-    p.add_argument("problem", metavar="PROBLEM", help="a leaderboard name, or a folder in GPU MODE's format")
+    p.add_argument(
+        "problem",
+        metavar="PROBLEM",
+        nargs="?",
+        help="a leaderboard name, or a folder in GPU MODE's format (default: the leaderboard that the submission's "
+        "#!POPCORN line names)",
+    )
     p.add_argument(
         "--submission", metavar="FILE", type=Path, default=Path("submission.py"), help="default: %(default)s"
     )
@@ -57,6 +63,9 @@ def parser() -> Parser:
     )
     p.add_argument("--seed", type=int, metavar="N", help="the run's secret seed, mixed into each case's own")
     p.add_argument("--json", metavar="FILE", type=Path, help="write everything to FILE as well")
+    p.add_argument(
+        "--no-history", action="store_true", help="do not keep this run (eval.py history lists what is kept)"
+    )
     p.add_argument("--timeout", type=float, metavar="S", help="seconds for each case (default: the official time-out)")
     p.add_argument("--harness", metavar="FLAVOUR", help=f"judge as this one does: {', '.join(HARNESSES)}")
     p.add_argument(
@@ -77,6 +86,8 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     if "POPCORN_FD" in os.environ:
         return protocol.main(argv)
+    if argv[:1] and argv[0] in history.COMMANDS:
+        return history.main(argv)
     try:
         return _main(argv)
     except (SubmissionError, *BAD_INPUT) as error:
@@ -113,10 +124,16 @@ def _main(argv: list[str]) -> int:
         raise TaskError(f"{error}{_own_reference_hint(plan)}") from None
     finally:
         exit_code = EXIT_PASS if (pair or run).passed else EXIT_FAIL
+        told = (exit_code, ["eval.py", *argv])
+        document = pair.as_json(*told) if pair else jsonfile.as_json(plan, run, *told)
         if args.json is not None:
-            told = (exit_code, ["eval.py", *argv])
-            jsonfile.write_json(args.json, pair.as_json(*told) if pair else jsonfile.as_json(plan, run, *told))
+            jsonfile.write_json(args.json, document)
+        if not args.no_history and run.cases:
+            history.remember(document, plan.submission, *([other.submission] if other else []))
     view.foot(run)
+    if exit_code == EXIT_PASS and pair is None:
+        for line in handover.next_steps(plan, args.submission, run.fingerprint):
+            view.print(line, "dim")
     return exit_code
 
 
@@ -170,7 +187,7 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         raise UsageError(f"--json {args.json}: cannot be written")
     if args.device not in DEVICE_NAMES:
         raise UsageError(f"unknown device {args.device!r}: choose one of {', '.join(DEVICE_NAMES)}")
-    problem = find_problem(args.problem)
+    problem = find_problem(args.problem or handover.named_by(args.submission))
     harness, own_eval = choose_harness(problem, args.harness)
     reads = None if own_eval is not None else harness
     cases, not_official = cases_to_run(problem, reads, args.mode, args, args.seed, args.honest_bools)
