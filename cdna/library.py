@@ -101,6 +101,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "cdna_mark_unwritten": [pointer, u64],
         "cdna_groups_per_cu": [pointer, u32, u32, u32, u32],
         "cdna_log_set": [u32],
+        "cdna_counters_create": [ctypes.c_bool],
     }
     for name, kinds in arguments.items():
         getattr(lib, name).argtypes = kinds

@@ -58,5 +58,3 @@ def report(records: Sequence[LaunchRecord], out: TextIO) -> None:
         print("cdna: counters: no kernel was launched", file=out)
     for kernel in kernels:
         print("\n" + "\n".join(text_lines(kernel)), file=out)
-    if kernels:
-        print("(modelled: no measurement, see docs/time-model.md)", file=out)

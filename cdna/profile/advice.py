@@ -22,7 +22,7 @@ MOVES = ("loads", "stores")
 class Advice:
     """One thing to change."""
 
-    rule: str  # idle CUs, tail, bank conflicts, occupancy, coalescing, narrow accesses, spills, divergence, no matrix
+    rule: str  # its name: idle CUs, tail, bank conflicts, ...
     text: str
     place: str = ""  # the source line, where one is to blame
 
@@ -46,7 +46,7 @@ def _share(kernel: KernelProfile, part: str) -> float:
 
 def idle_cus(kernel: KernelProfile) -> Iterator[Advice]:
     groups, cus = kernel.counters.groups, kernel.card.compute_units
-    if groups <= (1 - WORTH) * cus and _share(kernel, "latency") > WORTH:
+    if groups <= (1 - WORTH) * cus and _share(kernel, "replay") > WORTH:
         yield Advice(
             "idle CUs",
             f"{groups} workgroup{'s' * (groups > 1)} for {cus} CUs: {1 - groups / cus:.0%} idle; "
@@ -168,7 +168,7 @@ def divergence(kernel: KernelProfile) -> Iterator[Advice]:
 
 def no_matrix(kernel: KernelProfile) -> Iterator[Advice]:
     """Products on the vector lanes of a kernel that leaves the matrix cores idle."""
-    if kernel.counters.unit_cycles["matrix"] or kernel.longest_time.bound != "vector":
+    if kernel.counters.unit_cycles["matrix"] or _share(kernel, "vector") <= WORTH:
         return
     total = sum(line.vector_executed for line in kernel.lines)
     for line in _largest(kernel, lambda line: line.products)[:1]:
@@ -177,6 +177,30 @@ def no_matrix(kernel: KernelProfile) -> Iterator[Advice]:
                 "no matrix",
                 f"{line.products:,} multiply-adds of waves at {line.place} run on vector lanes; matrix instructions "
                 "do a product of 16-bit or 8-bit numbers 8 times as fast or more",
+                line.place,
+            )
+
+
+def atomics(kernel: KernelProfile) -> Iterator[Advice]:
+    for line in _largest(kernel, lambda line: line.accesses["atomics"].lanes if "atomics" in line.accesses else 0)[:1]:
+        if _share(kernel, "atomics") > WORTH:
+            yield Advice(
+                "atomics",
+                f"{kernel.counters.atomics_on_line:,} atomics of lanes on one 128-byte line, one after the other, most at "
+                f"{line.place}: add up in the wave and the workgroup first",
+                line.place,
+            )
+
+
+def barriers(kernel: KernelProfile) -> Iterator[Advice]:
+    total = sum(line.spent_cycles for line in kernel.lines)
+    for line in _largest(kernel, lambda line: line.spent.get("barrier", 0.0)):
+        share = line.spent["barrier"] / total
+        if share > WORTH:
+            yield Advice(
+                "barriers",
+                f"waves spend {share:.0%} of their time at the barrier of {line.place}: fewer barriers, work alike "
+                "for all waves, or loads that are on their way before it",
                 line.place,
             )
 
@@ -200,4 +224,6 @@ RULES: tuple[Rule, ...] = (
     spills,
     divergence,
     no_matrix,
+    atomics,
+    barriers,
 )

@@ -23,7 +23,7 @@ class KernelProfile:
     time: ModelledTime  # of all launches
     longest: LaunchRecord
     longest_time: ModelledTime
-    lines: tuple[Line, ...]  # of the longest launch, those that cost most first
+    lines: tuple[Line, ...]  # of the longest launch, those that its waves spend most time at first
 
     @property
     def counters(self) -> Counters:
@@ -34,10 +34,6 @@ class KernelProfile:
     @property
     def card(self) -> Card:
         return cards()[self.counters.card]
-
-
-UNIT_OF_BOUND = {"matrix": "matrix", "vector": "vector", "LDS": "lds", "L1": "memory"}
-MEMORY_BOUNDS = ("L2", "fabric", "HBM")
 
 
 def profiles(records: Iterable[LaunchRecord], warm: bool = False) -> list[KernelProfile]:
@@ -59,7 +55,7 @@ def _profile(name: str, mangled: str, records: list[LaunchRecord], warm: bool) -
     counters = records[longest].counters
     assert counters is not None
     lines = lines_of(counters.instructions)
-    lines.sort(key=lambda line: -weight(line, times[longest].bound))
+    lines.sort(key=lambda line: -line.spent_cycles)
     return KernelProfile(
         name,
         demangled(mangled),
@@ -69,12 +65,3 @@ def _profile(name: str, mangled: str, records: list[LaunchRecord], warm: bool) -
         times[longest],
         tuple(lines),
     )
-
-
-def weight(line: Line, bound: str) -> float:
-    """What a line has of the unit that bounds the kernel; without one, of all units."""
-    if bound in UNIT_OF_BOUND:
-        return line.cycles.get(UNIT_OF_BOUND[bound], 0)
-    if bound in MEMORY_BOUNDS:
-        return sum(access.segments for access in line.accesses.values())
-    return sum(line.cycles.values())

@@ -50,6 +50,7 @@ class Line:
     vector_executed: int = 0
     products: int = 0  # multiply-adds on the vector lanes, by waves
     accesses: dict[str, Access] = field(default_factory=dict)  # loads, stores, atomics, scratch
+    spent: dict[str, float] = field(default_factory=dict)  # cycles of replayed waves, by reason (counters.REASONS)
 
     @property
     def active_lanes(self) -> float:
@@ -61,10 +62,16 @@ class Line:
         free = self.cycles.get("lds", 0) - self.conflict_cycles
         return self.cycles.get("lds", 0) / free if free > 0 else 1.0
 
+    @property
+    def spent_cycles(self) -> float:
+        return sum(self.spent.values())
+
     def add(self, one: InstructionCount) -> None:
         self.executed += one.executed
         self.cycles[one.unit] = self.cycles.get(one.unit, 0) + one.cycles
         self.conflict_cycles += one.conflict_cycles
+        for reason, cycles in one.spent.items():
+            self.spent[reason] = self.spent.get(reason, 0.0) + cycles
         facts = facts_of(base_mnemonic(one.mnemonic))
         if one.unit == "vector":
             self.vector_lanes += one.lanes

@@ -6,10 +6,21 @@ from collections.abc import Sequence
 
 from ..counters import Counters
 from .advice import advice_for
-from .kernel import KernelProfile, weight
+from .kernel import KernelProfile
 from .lines import Line
 
 LINES = 5  # of a kernel's source that are shown
+WORDS = {  # for counters.REASONS, where the name alone does not say it
+    "issue": "its own instructions",
+    "operands": "waits for results",
+    "vector": "vector unit taken",
+    "matrix": "matrix unit taken",
+    "L1": "L1's queue full",
+    "memory": "waits for memory",
+    "LDS": "waits for LDS",
+    "scalar": "waits for scalar loads",
+    "code": "instruction fetch",
+}
 
 
 def text_lines(kernel: KernelProfile) -> list[str]:
@@ -23,7 +34,8 @@ def text_lines(kernel: KernelProfile) -> list[str]:
         f"{kernel.full_name}: {several}{grid} workgroups of {block}",
         f"  takes      {c.vgprs} VGPRs, {c.sgprs} SGPRs, {c.lds_bytes_per_group:,} bytes of LDS: "
         f"{c.groups_per_cu} workgroups a CU, {c.waves_per_simd:g} waves a SIMD",
-        f"  modelled   {kernel.time.us:.2f} us, bound by {kernel.longest_time.bound} (alone, us: {each})",
+        f"  executed   {sum(record.wave_instructions for record in launches):,} wave instructions",
+        f"  modelled   {kernel.time.us:.2f} us, bound by {kernel.longest_time.bound} (alone, us: {each}); not measured",
         *_work(launches_counters(kernel)),
         *_hot_lines(kernel),
         *(f"  advice     {advice}" for advice in advice_for(kernel)),
@@ -56,16 +68,19 @@ def _work(counted: Sequence[Counters]) -> list[str]:
 
 
 def _hot_lines(kernel: KernelProfile) -> list[str]:
-    """The lines with most of what bounds the kernel."""
-    bound = kernel.longest_time.bound
-    total = sum(weight(line, bound) for line in kernel.lines)
-    shown = [line for line in kernel.lines if weight(line, bound)][:LINES]
-    return [f"  {weight(line, bound) / total:6.1%}  {line.place}  {_of_line(line)}" for line in shown]
+    """The lines that waves spend most of their time at, and on what."""
+    total = sum(line.spent_cycles for line in kernel.lines)
+    return [
+        f"  {line.spent_cycles / total:6.1%}  {line.place}  {_reasons(line, total)}"
+        for line in kernel.lines[:LINES]
+        if line.spent_cycles
+    ]
 
 
-def _of_line(line: Line) -> str:
-    cycles = sorted(((n, unit) for unit, n in line.cycles.items() if n), reverse=True)[:3]
-    text = ", ".join(f"{unit} {n:,}" for n, unit in cycles) + " cycles"
+def _reasons(line: Line, total: float) -> str:
+    """What the line's time goes to, in shares of the kernel's."""
+    most = sorted(line.spent.items(), key=lambda item: -item[1])[:3]
+    text = ", ".join(f"{WORDS.get(reason, reason)} {cycles / total:.1%}" for reason, cycles in most if cycles)
     if line.conflict_cycles:
-        text += f", {line.conflict_cycles:,} of them bank conflicts"
+        text += f"; bank conflicts, {line.conflict_ways:.0f}-way"
     return text

@@ -17,7 +17,7 @@ from forge.judge.plan import EvalPlan
 from forge.judge.processes import CONTROL
 from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_time
 from forge.task.cases import CaseSpec, case_text
-from forge.task.score import Work, published_scores, work_of
+from forge.task.score import Work, published_scores, rank_score, work_of
 
 STYLES = {
     Status.PASS: "green",
@@ -155,12 +155,12 @@ class View:
         if self.timed:
             return ["us", "+- us", *["b2b us", "host us"] * self.back_to_back, "TFLOP/s", "GB/s", "of light"]
         heads = ["time", "launches", "wave instr."] if self.plan.device.emulated else []
-        return [*heads, "modelled us", "bound"] if self.modelled else heads
+        return [*heads, "modelled us", "bound", "of light"] if self.modelled else heads
 
     def _time_widths(self) -> list[int]:
         if self.timed:
             return [10, 8, *[9, 8] * self.back_to_back, 8, 8, 8]
-        return [9, 8, 13, *([11, 7] if self.modelled else [])] if self.plan.device.emulated else []
+        return [9, 8, 13, *([11, 7, 8] if self.modelled else [])] if self.plan.device.emulated else []
 
     def _time_values(self, result: CaseResult) -> list[str]:
         if not self.timed:
@@ -168,7 +168,7 @@ class View:
             counts = [f"{total(result.device_report, key):,}" for key in ("launches", "wave_instructions")]
             executed = counts if result.device_report else ["", ""]
             time = modelled_time(result.device_report, self.plan.caches) if self.modelled else None
-            model = [number(time["us"], 4), time["bound"]] if time else ["", ""]
+            model = [number(time["us"], 4), time["bound"], self._of_light(result, time["us"])] if time else [""] * 3
             return [shown, *executed, *model] if self.plan.device.emulated else []
         if result.stats is None:
             return [""] * len(self._time_widths())
@@ -180,8 +180,33 @@ class View:
             *[number(again.us if again else None, 5), number(again.host_us if again else None, 3)] * self.back_to_back,
             number(work.flops / us * 1e-6 if work and work.flops else None, 4),
             number(work.hbm_bytes / us * 1e-3 if work and work.hbm_bytes else None, 4),
-            f"{work.light_us / us:.1%}" if work and work.light_us else "",
+            self._of_light(result, us),
         ]
+
+    def _of_light(self, result: CaseResult, us: float) -> str:
+        work = self.work[result.index]
+        return f"{work.light_us / us:.1%}" if work and work.light_us else ""
+
+    def _modelled_scores(self, run: Run) -> list[str]:
+        """Over all cases, as the leaderboard would rank them: modelled, at the speed of light, published."""
+        problem = self.plan.problem
+        times = [modelled_time(case.device_report, self.plan.caches) for case in run.cases]
+        modelled_us = [time["us"] for time in times if time]
+        if not run.cases or len(modelled_us) < len(run.cases):
+            return []
+        how = "geometric mean" if problem.ranking_by == "geom" else problem.ranking_by
+        text = f"modelled, {how} of {len(run.cases)} cases: {rank_score(modelled_us, problem.ranking_by):.3f} us"
+        lights = [work.light_us for case in run.cases if (work := self.work[case.index]) and work.light_us]
+        if len(lights) == len(run.cases):
+            text += f"; at the speed of light {rank_score(lights, problem.ranking_by):.3f} us"
+        return [text, *self._published(run)]
+
+    def _published(self, run: Run) -> list[str]:
+        lines = []
+        for row, published_us in published_scores(self.plan.problem, [(case.index, case.spec) for case in run.cases]):
+            source = f" ({row.source}; {row.clock})" if row.clock else f" ({row.source})"
+            lines.append(f"published by {row.by}, same cases: {published_us:.3f} us{source}")
+        return lines
 
     # ------------------------------------------------------------ the end
 
@@ -210,11 +235,12 @@ class View:
             how = {"geom": "geometric mean of the means", "mean": "mean of the means", "last": "last mean"}
             cases = f"{len(run.cases)} cases" + (", not the leaderboard's" if self.plan.not_official else "")
             self.print(f"score: {us:.3f} us ({how[problem.ranking_by]}, {cases})", "bold")
-            for row, published_us in published_scores(problem, [(case.index, case.spec) for case in run.cases]):
-                source = f" ({row.source}; {row.clock})" if row.clock else f" ({row.source})"
-                self.print(f"published by {row.by}, same cases: {published_us:.3f} us{source}", "dim")
+            for line in self._published(run):
+                self.print(line, "dim")
         elif not run.timed and self.plan.mode in ("benchmark", "leaderboard"):
             self.print("score: none, an emulated device measures no time", "dim")
+            for line in self._modelled_scores(run):
+                self.print(line, "dim")
         if self.modelled and any(modelled_time(case.device_report, self.plan.caches) for case in run.cases):
             self.print(
                 f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.plan.caches}; "

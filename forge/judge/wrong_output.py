@@ -110,7 +110,7 @@ def _permuted_rows(got: torch.Tensor, wanted: torch.Tensor, wrong: torch.Tensor,
 
 
 def _where(wrong: torch.Tensor) -> str:
-    """" in columns 59 to 63 of every row"; "" where wrong elements lie all over."""
+    """ " in columns 59 to 63 of every row"; "" where wrong elements lie all over."""
     rows, columns = wrong.any(dim=1), wrong.any(dim=0)
     if _share(wrong[rows]) >= DENSE:  # some elements are right by chance
         columns = torch.ones_like(columns)

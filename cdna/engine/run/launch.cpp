@@ -9,6 +9,7 @@
 #include "hostcall.h"
 #include "time/observe.h"
 #include "order.h"
+#include "isa/facts.h"
 #include "isa/program.h"
 #include <pthread.h>
 #include <setjmp.h>
@@ -26,7 +27,10 @@ struct Thread {
   u32 lds_bytes, scratch_bytes, max_live;
   const u8* packet;
   Program* program;
+  const Inst* code;
   Launch* launch;
+  const u32* chosen;  // workgroups, null: all
+  u32 total;          // of them
   volatile u32* next_group;
   pthread_mutex_t* fault_lock;
   u64* executed;
@@ -70,7 +74,7 @@ static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id, u64 now) {
   w.n_vgpr = t.program->n_vgpr;
   w.scratch = scratch;
   w.scratch_bytes = t.scratch_bytes;
-  w.code = t.program->code;
+  w.code = t.code;
   w.pc = k.entry;
   w.mode = k.mode;
   w.wg = &g;
@@ -296,7 +300,7 @@ static u64 group_clock(const Workgroup& g) {
 static void* thread_main(void* arg) {
   Thread& t = *(Thread*)arg;
   Launch& l = *t.launch;
-  u32 total = l.groups[0] * l.groups[1] * l.groups[2];
+  const u32 total = t.total;
   // Workgroups run since one ended, and since one did more than poll.
   u32 n_live = 0, n_spare = 0, turn = 0, since_ended = 0, since_worked = 0;
   Workgroup** live = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
@@ -324,7 +328,8 @@ static void* thread_main(void* arg) {
         turn = 0;
         continue;
       }
-      live[n_live] = start_group(t, n_spare ? spare[--n_spare] : nullptr, order_group(t.order, at, total));
+      u32 turn_of = order_group(t.order, at, total);
+      live[n_live] = start_group(t, n_spare ? spare[--n_spare] : nullptr, t.chosen ? t.chosen[turn_of] : turn_of);
       turn = n_live++;
       since_worked = 0;
     }
@@ -502,6 +507,16 @@ struct DispatchPacket {
   u64 kernel_object, kernarg_address, reserved2, completion_signal;
 };
 
+// A program's code whose matrix instructions do nothing.
+static Inst* without_products(const Program& p) {
+  Inst* code = (Inst*)malloc(sizeof(Inst) * p.n_inst);
+  for (u32 i = 0; i < p.n_inst; i++) {
+    memcpy((void*)&code[i], (const void*)&p.code[i], sizeof(Inst));
+    if (op_facts(code[i].op).unit == MATRIX_UNIT) code[i].fn = [](Wave&, const Inst&) {};
+  }
+  return code;
+}
+
 static bool refused(Program* p, const KernelInfo& k, Launch* l) {
   u32 threads = l->block[0] * l->block[1] * l->block[2], lds = k.static_lds_bytes + l->dynamic_lds_bytes;
   if (lds > l->card->lds_bytes)
@@ -572,6 +587,13 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     t.order = order_begin(seed, i);
     if (l->observers) t.observer = l->observers->attach(l->observers, p, &k, l);
   }
+  const u32* chosen = l->observers ? l->observers->chosen : nullptr;
+  Inst* code = l->observers && l->observers->no_products ? without_products(*p) : nullptr;
+  for (u32 i = 0; i < n; i++) {
+    threads[i].code = code ? code : p->code;
+    threads[i].chosen = chosen;
+    threads[i].total = chosen ? l->observers->n_chosen : total;
+  }
   if (l->checks) checks_begin(l->checks, p, k, *l, n, &packet);
   __atomic_add_fetch(&worker_threads, n - 1, __ATOMIC_SEQ_CST);
   for (u32 i = 1; i < n; i++) pthread_create(&threads[i].handle, nullptr, worker_main, &threads[i]);
@@ -590,5 +612,6 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   if (hostcall) fflush(stdout);
   free(threads);
   free(kernarg);
+  free(code);
 }
 }
