@@ -122,14 +122,14 @@ def coalescing(kernel: KernelProfile) -> Iterator[Advice]:
 
 
 def narrow_accesses(kernel: KernelProfile) -> Iterator[Advice]:
-    """Lines that move few bytes an instruction, in a kernel whose L1 or whose waiting counts."""
-    total = kernel.counters.unit_cycles["memory"]
-    if _share(kernel, "L1") <= 3 * WORTH:
-        return
-    for line in _largest(kernel, lambda line: line.cycles.get("memory", 0)):
+    """Lines where waves spend much of their time on accesses of a few bytes a lane."""
+    c = kernel.counters
+    waves = c.groups * c.waves_per_group
+    for line in kernel.lines[:LINES]:
         for kind in MOVES:
             access = line.accesses.get(kind)
-            if access and access.bytes_per_lane < 4 and line.cycles["memory"] > 3 * WORTH * total:
+            few = access is not None and access.bytes_per_lane < 4 and access.executed >= 4 * waves
+            if access and few and _spent_share(kernel, line) > 3 * WORTH:
                 yield Advice(
                     "narrow accesses",
                     f"{kind} of {access.bytes_per_lane:.0f} byte{'s' * (access.bytes_per_lane > 1)} a lane at "
@@ -167,12 +167,12 @@ def divergence(kernel: KernelProfile) -> Iterator[Advice]:
 
 
 def no_matrix(kernel: KernelProfile) -> Iterator[Advice]:
-    """Products on the vector lanes of a kernel that leaves the matrix cores idle."""
-    if kernel.counters.unit_cycles["matrix"] or _share(kernel, "vector") <= WORTH:
+    """Sums of products on the vector lanes of a kernel that leaves the matrix cores idle: it loads what it multiplies."""
+    if kernel.counters.unit_cycles["matrix"] or _share(kernel, "vector") <= WORTH / 2:
         return
     total = sum(line.vector_executed for line in kernel.lines)
     for line in _largest(kernel, lambda line: line.products)[:1]:
-        if line.products > 0.3 * total:
+        if line.products > 0.3 * total and line.loads * 16 >= line.products:
             yield Advice(
                 "no matrix",
                 f"{line.products:,} multiply-adds of waves at {line.place} run on vector lanes; matrix instructions "
@@ -183,26 +183,31 @@ def no_matrix(kernel: KernelProfile) -> Iterator[Advice]:
 
 def atomics(kernel: KernelProfile) -> Iterator[Advice]:
     for line in _largest(kernel, lambda line: line.accesses["atomics"].lanes if "atomics" in line.accesses else 0)[:1]:
-        if _share(kernel, "atomics") > WORTH:
+        if _share(kernel, "atomics") > 2 * WORTH and kernel.counters.atomics_on_line > kernel.card.compute_units:
             yield Advice(
                 "atomics",
-                f"{kernel.counters.atomics_on_line:,} atomics of lanes on one 128-byte line, one after the other, most at "
-                f"{line.place}: add up in the wave and the workgroup first",
+                f"{kernel.counters.atomics_on_line:,} atomics of lanes on one 128-byte line, one after the other, most "
+                f"at {line.place}: add up in the wave and the workgroup first",
                 line.place,
             )
 
 
 def barriers(kernel: KernelProfile) -> Iterator[Advice]:
-    total = sum(line.spent_cycles for line in kernel.lines)
     for line in _largest(kernel, lambda line: line.spent.get("barrier", 0.0)):
-        share = line.spent["barrier"] / total
-        if share > WORTH:
+        share = _spent_share(kernel, line, "barrier")
+        if share > 2.5 * WORTH:
             yield Advice(
                 "barriers",
                 f"waves spend {share:.0%} of their time at the barrier of {line.place}: fewer barriers, work alike "
                 "for all waves, or loads that are on their way before it",
                 line.place,
             )
+
+
+def _spent_share(kernel: KernelProfile, line: Line, reason: str = "") -> float:
+    """Of the waves' time: what they spend at a line, for one reason or in all."""
+    total = sum(one.spent_cycles for one in kernel.lines)
+    return (line.spent.get(reason, 0.0) if reason else line.spent_cycles) / total if total else 0.0
 
 
 def _memory_share(kernel: KernelProfile) -> float:

@@ -49,6 +49,7 @@ class Line:
     vector_lanes: int = 0
     vector_executed: int = 0
     products: int = 0  # multiply-adds on the vector lanes, by waves
+    loads: int = 0  # by waves: of memory, of LDS, scalar ones
     accesses: dict[str, Access] = field(default_factory=dict)  # loads, stores, atomics, scratch
     spent: dict[str, float] = field(default_factory=dict)  # cycles of replayed waves, by reason (counters.REASONS)
 
@@ -73,6 +74,7 @@ class Line:
         for reason, cycles in one.spent.items():
             self.spent[reason] = self.spent.get(reason, 0.0) + cycles
         facts = facts_of(base_mnemonic(one.mnemonic))
+        self.loads += one.executed * (facts.does == "load")
         if one.unit == "vector":
             self.vector_lanes += one.lanes
             self.vector_executed += one.executed

@@ -69,8 +69,15 @@ def test_profile_says_where_the_time_goes(tmp_path: Path) -> None:
     done, result = judge(tmp_path, DOUBLES, "profile", "--cases", "0")
     work = result["cases"][0]["report"]["kernels"]["double_kernel"]["work"]
     assert work["hbm_write_bytes"] > 0 and work["waves_per_simd"] > 0
-    assert any("submission.py:" in where for where in work["hottest"])
-    assert "hottest:" in done.stdout and "modelled us" in done.stdout
+    assert all("submission.py:" in line["place"] and line["executed"] for line in work["lines"])
+    assert "its own instructions" in done.stdout and "modelled us" in done.stdout
+    rules = {advice["rule"] for advice in work["advice"]}
+    assert "idle CUs" in rules and "workgroups for 304 CUs" in done.stdout
+
+
+def test_profile_of_a_submission_in_torch_says_why_it_is_empty(tmp_path: Path) -> None:
+    done, _ = judge(tmp_path, RIGHT, "profile", "--cases", "0")
+    assert "no Triton or HIP kernel was launched" in done.stdout
 
 
 def test_tests_and_leaderboard_runs_are_not_counted(tmp_path: Path) -> None:

@@ -83,12 +83,31 @@ WAY dwords(const uint4* in, float* out) {
 }
 
 WAY indexed_array(const int* in, float* out) {
-  float held[32];
+  float held[300];
   int i = blockIdx.x * 256 + threadIdx.x;
-  for (int k = 0; k < 32; k++) held[k] = k * 0.5f;
-  for (int k = 0; k < 32; k++) held[in[k] & 31] += 1;  // scratch
-  out[i] = held[in[i] & 31];
+  for (int k = 0; k < 300; k++) held[k] = k * 0.5f;
+  for (int k = 0; k < 32; k++) held[in[k] & 255] += 1;
+  out[i] = held[in[i] & 255];
 }
+
+WAY one_counter(int* out) {
+  if (threadIdx.x % 8 == 0) atomicAdd(out, (int)threadIdx.x);  // atomic
+}
+WAY many_counters(int* out) {
+  if (threadIdx.x % 8 == 0) atomicAdd(out + (blockIdx.x * 256 + threadIdx.x & 0xffff), (int)threadIdx.x);
+}
+
+template <bool EVEN>
+__device__ void uneven(float* out) {
+  float x = threadIdx.x;
+  for (int turn = 0; turn < 8; turn++) {
+    if (EVEN || threadIdx.x / 64 == turn % 4) x = work(x, 60);
+    __syncthreads();  // barrier
+  }
+  out[blockIdx.x * 256 + threadIdx.x] = x;
+}
+WAY uneven_waves(float* out) { uneven<false>(out); }
+WAY even_waves(float* out) { uneven<true>(out); }
 
 WAY some_lanes(float* out) {
   float x = threadIdx.x;
@@ -126,6 +145,10 @@ int main() {
   bytes<<<304, 256>>>((unsigned char*)in, out);
   dwords<<<304, 256>>>((uint4*)in, out);
   indexed_array<<<304, 256>>>(in, out);
+  one_counter<<<304, 256>>>(in);
+  many_counters<<<304, 256>>>(in);
+  uneven_waves<<<304, 256>>>(out);
+  even_waves<<<304, 256>>>(out);
   some_lanes<<<304, 256>>>(out);
   all_lanes<<<304, 256>>>(out);
   product<<<304, 256>>>((float*)in, (float*)in, out);
