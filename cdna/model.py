@@ -15,9 +15,9 @@ A launch takes `launch_us` and the longest of these, whose name is its bound:
     atomics  lanes' atomics on one line, one after the other
     fences   instructions that write back or invalidate the L2, one after the other on the whole card
 
-and `launch` where `launch_us` is longer than all of them. Where it is the replay, the bound is the unit that is busy for
-most of it (BUSY); where none is, what its waves wait for: `L1` for a place in its queue, `latency` for memory, `barrier`
-and so on. docs/time-model.md has the mechanisms, and how far the results lie from published measurements.
+and `launch` where `launch_us` is longer than all of them. Where it is the replay, the bound is the unit that is busy
+for most of it (BUSY); where none is, what its waves wait for: `L1` for a place in its queue, `latency` for memory,
+`barrier` and so on. docs/time-model.md has the mechanisms, and how far the results lie from published measurements.
 """
 
 from __future__ import annotations

@@ -70,7 +70,6 @@ class Card:
     memory_cycles: int
     store_cycles: int  # from a store to its acknowledgement
     barrier_cycles: int  # from the last wave's arrival
-    code_line_cycles: int  # 64 bytes of instructions, the first time on a compute unit
     refill_wave_cycles: int  # from the end of a workgroup of one wave to the start of the next in its place
     refill_group_cycles: int  # and of more waves, which leave together
     shader_engines_per_xcd: int  # each starts a wave in four cycles

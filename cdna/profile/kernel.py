@@ -37,13 +37,14 @@ class KernelProfile:
 
 
 def profiles(records: Iterable[LaunchRecord], warm: bool = False) -> list[KernelProfile]:
-    """A profile for each kernel that was launched with counting on, in the order of their first launch.
+    """A profile for each kernel that was launched with counting on, in the order of their first launch; an autotuner's
+    trials are left out.
 
     warm: with inputs in the memory-side cache, as in model.modelled_time_us.
     """
     by_kernel: dict[str, list[LaunchRecord]] = {}
     for record in records:
-        if record.counters is not None:
+        if record.counters is not None and not record.trial:
             by_kernel.setdefault(record.kernel, []).append(record)
     names = short_names(list(by_kernel))
     return [_profile(name, full, of_kernel, warm) for name, (full, of_kernel) in zip(names, by_kernel.items())]

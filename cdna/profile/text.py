@@ -25,17 +25,18 @@ WORDS = {  # for counters.REASONS, where the name alone does not say it
 
 def text_lines(kernel: KernelProfile) -> list[str]:
     """Without indentation."""
-    launches, c = kernel.records, kernel.counters
+    launches, c, time = kernel.records, kernel.counters, kernel.longest_time
     grid, block = ("x".join(map(str, sizes)) for sizes in (kernel.longest.grid, kernel.longest.block))
     several = f"{len(launches)} launches, the longest " if len(launches) > 1 else ""
-    parts = sorted(kernel.longest_time.parts_us.items(), key=lambda part: -part[1])
+    parts = sorted(time.parts_us.items(), key=lambda part: -part[1])
     each = ", ".join(f"{name} {us:.3g}" for name, us in parts if us >= 0.01)
     return [
         f"{kernel.full_name}: {several}{grid} workgroups of {block}",
         f"  takes      {c.vgprs} VGPRs, {c.sgprs} SGPRs, {c.lds_bytes_per_group:,} bytes of LDS: "
         f"{c.groups_per_cu} workgroups a CU, {c.waves_per_simd:g} waves a SIMD",
         f"  executed   {sum(record.wave_instructions for record in launches):,} wave instructions",
-        f"  modelled   {kernel.time.us:.2f} us, bound by {kernel.longest_time.bound} (alone, us: {each}); not measured",
+        f"  modelled   {kernel.time.us:.2f} us, bound by {time.bound} (alone, us: {each}); not measured",
+        f"  replay     {time.cycles:,.0f} cycles at {time.mhz:.0f} MHz, {time.clock}",
         *_work(launches_counters(kernel)),
         *_hot_lines(kernel),
         *(f"  advice     {advice}" for advice in advice_for(kernel)),

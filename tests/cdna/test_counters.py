@@ -13,19 +13,26 @@ import triton.language as tl
 import cdna
 from cdna.counters import clear_caches
 from cdna.library import Launch, engine
+from cdna.model import modelled_time_us
 from cdna.program import Kernel
 from cdna.records import take_records
 from tests.support.assembled import program
 
 
 def run(
-    body: str, arch: str = "gfx942", lds: int = 0, groups: int = 1, waves: int = 1, buffer: int = 1 << 16
+    body: str,
+    arch: str = "gfx942",
+    lds: int = 0,
+    groups: int = 1,
+    waves: int = 1,
+    buffer: int = 1 << 16,
+    scratch: int = 0,
 ) -> cdna.Counters:
     """Count `body` (s[0:1]: kernel arguments; s[2:3] becomes the address of a zeroed buffer; v0: work-item)."""
     data = torch.zeros(buffer + 128, dtype=torch.uint8)
     address = data.data_ptr() + -data.data_ptr() % 128  # lines start where the buffer does
     start = "s_load_dwordx2 s[2:3], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\nv_and_b32 v0, 0x3ff, v0\n"
-    kernel: Kernel = program(start + body, arch, lds).kernels["k"]
+    kernel: Kernel = program(start + body, arch, lds, scratch).kernels["k"]
     with cdna.counting():
         clear_caches()
         record = kernel.launch((groups, 1, 1), (64 * waves, 1, 1), address.to_bytes(8, "little"))

@@ -6,8 +6,6 @@ import dataclasses
 
 import pytest
 import torch
-import triton
-import triton.language as tl
 
 import cdna
 from cdna.cards import get_card
@@ -126,6 +124,14 @@ def test_a_wave_issues_as_measured(arch: str, text: str, each: int) -> None:
     assert cycles(body, arch=arch, lds=64) - empty == pytest.approx(100 * each, rel=0.25)
 
 
+def test_two_waves_issue_fp32_at_once() -> None:
+    """On gfx942, where the operands differ."""
+    empty = cycles("", waves=8)
+    differ = cycles("v_add_f32 v2, v3, v4\n" * 400, waves=8) - empty
+    same = cycles("v_add_f32 v2, v3, v3\n" * 400, waves=8) - empty
+    assert differ == pytest.approx(400 * 4, rel=0.05) and same == pytest.approx(400 * 8, rel=0.05)
+
+
 def test_a_wait_takes_the_latency_and_work_before_it_hides_it() -> None:
     no_wait = cycles("v_lshlrev_b32 v1, 2, v0\n")
     waits = cycles(LOAD + "s_waitcnt vmcnt(0)\n")
@@ -150,9 +156,9 @@ def test_lines_in_flight_limit_what_a_cu_can_load() -> None:
     loads = "v_lshlrev_b32 v1, 4, v0\n" + "".join(
         f"global_load_dwordx4 v[4:7], v1, s[2:3]\nv_add_u32 v1, 0x{1024:x}, v1\n" for _ in range(192)
     )
-    taken = run(loads + "s_waitcnt vmcnt(0)\n", buffer=1 << 18).cold.cycles
+    taken = run(loads + "s_waitcnt vmcnt(0)\n", buffer=1 << 18).cold.cycles - cycles("")
     rounds = 192 * 1024 / CARD.l1_in_flight_bytes
-    assert taken == pytest.approx(rounds * CARD.memory_cycles, rel=0.3)
+    assert taken == pytest.approx(rounds * CARD.memory_cycles, rel=0.15)
 
 
 def test_a_barrier_waits_for_the_slowest_wave() -> None:
@@ -218,7 +224,10 @@ SLOWER = {
     ),
     "a spilled register": (
         ("", "v_add_u32 v2, v2, v2\n" * 4),
-        ("", "scratch_store_dword off, v2, off\ns_waitcnt vmcnt(0)\nscratch_load_dword v2, off, off\ns_waitcnt vmcnt(0)"),
+        (
+            "",
+            "scratch_store_dword off, v2, off\ns_waitcnt vmcnt(0)\nscratch_load_dword v2, off, off\ns_waitcnt vmcnt(0)",
+        ),
         "latency",
     ),
     "atomics on one line": (
@@ -232,7 +241,7 @@ SLOWER = {
 @pytest.mark.parametrize("what", SLOWER)
 def test_a_planted_slow_down_costs_time_and_is_named(what: str) -> None:
     good, bad, bound = SLOWER[what]
-    how = {"lds": 64 * 128} if what == "bank conflicts" else {}
+    how = {"lds": 64 * 128, "scratch": 64}
     (good_us, _), (bad_us, named) = planted(*good, **how), planted(*bad, **how)
     assert bad_us > 1.3 * good_us or (what == "atomics on one line" and bad_us >= good_us)
     assert named == bound

@@ -121,10 +121,10 @@ struct Source : ObserverSource {
   Kept kept[MOST_TIMED];
   u32 n_kept, n_inst, n_waves;
   bool leaves_whole;
-  double* stalls;                                                         // [n_inst][N_REASONS], see replay_cu
+  double* stalls;  // [n_inst][N_REASONS], see replay_cu
   ContendedLines atomics;
-  volatile u64 entries;                                                   // alive in traces
-  bool sample, light;  // asked for; only some workgroups have every instruction looked at
+  volatile u64 entries;  // alive in traces
+  bool sample, light;    // asked for; only some workgroups have every instruction looked at
   u32 batches[SAMPLED_BATCHES];
   u32* groups;  // those that run
 };
@@ -233,7 +233,7 @@ static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& i
             (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++;
             continue;
           }
-          record(c, g, line << 3);
+          record(c, g, line << 3 | (a.flags & ATOMIC ? ATOMIC_ACCESS : 0));
         }
         if (a.flags & WRITES) record(c, g, line << 3 | 4 | halves);
       }
@@ -530,8 +530,8 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k,
 static void take_time(Source& s, const Card& card) {
   RecordedGroup groups[MOST_TIMED];
   for (u32 i = 0; i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
-  RecordedLaunch l = {groups, s.timings, s.n_kept, s.n_waves, s.n_inst, s.total_groups, (u32)s.totals.groups_per_cu,
-                      s.leaves_whole};
+  RecordedLaunch l = {
+      groups, s.timings, s.n_kept, s.n_waves, s.n_inst, s.total_groups, (u32)s.totals.groups_per_cu, s.leaves_whole};
   memset(s.stalls, 0, sizeof(double) * N_REASONS * s.n_inst);
   for (u32 warm = 0; warm < 2; warm++)
     s.totals.time[warm] = launch_time(card, l, s.totals.traffic, warm, warm ? nullptr : s.stalls);

@@ -2,7 +2,7 @@
 #include "launch_time.h"
 
 constexpr u32 MOST_ROUNDS = 3;  // replayed; the rest take as long as the last of them
-constexpr u32 CUS = 2;          // replayed, with different workgroups
+constexpr u32 CUS = 8;          // replayed, with different workgroups
 
 static double larger(double a, double b) { return a > b ? a : b; }
 static u32 least(u64 a, u64 b) { return (u32)(a < b ? a : b); }
@@ -27,11 +27,12 @@ static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz,
   double hbm_read = warm ? 0 : ratio(t.hbm_read, l2_read), hbm_write = warm ? 0 : ratio(t.hbm_write, l2_write);
   Share s = {card, mhz, (double)active};
   double of_l2 = mhz / card.clock_mhz;  // whose bandwidth goes with the clock
-  m.read_line[which] = larger(larger(s.cycles(card.l2_read_gb_s * of_l2, 1), s.cycles(card.fabric_read_gb_s, fabric_read)),
-                              s.cycles(card.hbm_read_gb_s, hbm_read));
-  m.write_half[which] = 0.5 * larger(larger(s.cycles(card.l2_write_gb_s * of_l2, 1),
-                                            s.cycles(card.fabric_write_gb_s, fabric_write)),
-                                     s.cycles(card.hbm_write_gb_s, hbm_write));
+  m.read_line[which] =
+      larger(larger(s.cycles(card.l2_read_gb_s * of_l2, 1), s.cycles(card.fabric_read_gb_s, fabric_read)),
+             s.cycles(card.hbm_read_gb_s, hbm_read));
+  m.write_half[which] =
+      0.5 * larger(larger(s.cycles(card.l2_write_gb_s * of_l2, 1), s.cycles(card.fabric_write_gb_s, fabric_write)),
+                   s.cycles(card.hbm_write_gb_s, hbm_write));
 }
 
 static Machine machine_of(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm) {
@@ -40,12 +41,12 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   m.latency[IN_L1] = card.l1_cycles;
   m.latency[IN_L2] = card.l2_cycles;
   m.latency[IN_MEMORY_SIDE] = card.l2_cycles + (card.memory_side_cycles - card.l2_cycles) * beyond_l2;
-  m.latency[IN_MEMORY] = warm ? m.latency[IN_MEMORY_SIDE] : card.l2_cycles + (card.memory_cycles - card.l2_cycles) * beyond_l2;
+  m.latency[IN_MEMORY] =
+      warm ? m.latency[IN_MEMORY_SIDE] : card.l2_cycles + (card.memory_cycles - card.l2_cycles) * beyond_l2;
   m.store_latency = card.store_cycles;
   m.lds_latency = card.lds_cycles;
   m.scalar_cold = card.scalar_cold_cycles * beyond_l2;
   m.scalar_warm = card.scalar_cycles;
-  m.code_line = card.code_line_cycles;
   m.barrier = card.barrier_cycles;
   m.refill = l.leaves_whole ? card.refill_group_cycles : card.refill_wave_cycles;
   m.in_flight_lines = card.l1_in_flight_bytes / LINE_BYTES;
@@ -69,12 +70,15 @@ static double cycles_at(const Card& card, const RecordedLaunch& l, const MemoryT
   Machine m = machine_of(card, l, t, mhz, warm);
   u32 more = m.rounds > MOST_ROUNDS ? m.rounds - MOST_ROUNDS : 0, cus = least(CUS, l.n_recorded);
   m.rounds -= more;
-  double cycles = 0;
+  bool one_round = m.rounds + (m.last_groups > 0) == 1;
+  double mean = 0, most = 0;
   for (u32 i = 0; i < cus; i++) {
     Replayed r = replay_cu(m, l.timings, l.groups, l.n_recorded, i * l.n_recorded / cus, l.n_waves, stalls);
-    cycles += (r.all + more * r.marginal) / cus;
+    double cycles = r.all + more * r.marginal;
+    mean += cycles / cus;
+    most = larger(most, cycles);
   }
-  return cycles;
+  return one_round ? most : mean;  // in one round all wait for the slowest CU; in several it gets fewer workgroups
 }
 
 // Of all waves of a launch.
@@ -111,7 +115,7 @@ LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTr
   const double busy = matrix_cycles(l) / ((double)card.compute_units * card.simds_per_cu);
   for (int i = 0; i < 3; i++) {
     cycles = cycles_at(card, l, t, mhz, warm, i ? nullptr : stalls);
-    share = busy / cycles;
+    share = busy < cycles ? busy / cycles : 1;
     double held = sustained_mhz(card, share);
     if (held > 0.99 * mhz && held < 1.01 * mhz) break;
     mhz = i ? (held + mhz) / 2 : held;

@@ -3,7 +3,7 @@
 #include "caches.h"
 #include "replay.h"
 
-struct LaunchTime {  // in the order of counters.py's _Time
+struct LaunchTime {                  // in the order of counters.py's _Time
   double cycles, mhz, matrix_share;  // share of the time that the matrix cores are busy
 };
 

@@ -22,9 +22,9 @@ struct MemoryPath {
   // An instruction that asks for `reads` lines, the farthest at `level`, and writes so many halves; when its data are there.
   double take(const Machine& m, double now, u32 cycles, u32 reads, u32 writes, Level level, bool tail) {
     double start = now > l1_free ? now : l1_free;
-    while (flight_first != flight_end && (lines_in_flight + reads > m.in_flight_lines ||
-                                          flight_end - flight_first == FLIGHTS ||
-                                          flights[flight_first % FLIGHTS].done <= start)) {
+    while (flight_first != flight_end &&
+           (lines_in_flight + reads > m.in_flight_lines || flight_end - flight_first == FLIGHTS ||
+            flights[flight_first % FLIGHTS].done <= start)) {
       auto& oldest = flights[flight_first++ % FLIGHTS];
       lines_in_flight -= oldest.lines;
       if (oldest.done > start) start = oldest.done;

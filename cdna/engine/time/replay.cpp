@@ -10,8 +10,9 @@
 namespace {
 constexpr u32 SIMDS = 4, VM_RING = 64, LDS_RING = 16;  // what vmcnt and lgkmcnt can tell apart
 constexpr u32 REGISTERS = 512;
-constexpr u32 KNOWN_LINES = 256;              // of scalar loads
-constexpr u32 INSTRUCTIONS_OF_LINE = 8;       // 64 bytes of code
+constexpr u32 KNOWN_LINES = 256;         // of scalar loads
+constexpr u32 INSTRUCTIONS_OF_LINE = 8;  // 64 bytes of code
+constexpr u32 CODE_LINES = 1 << 16;
 constexpr double NEVER = 1e300;
 
 struct WaveClock {
@@ -21,7 +22,7 @@ struct WaveClock {
   u32 group;  // the how manieth of the CU
   u32 slot, simd;
   double vm[VM_RING], lds[LDS_RING], scalar_done;
-  u32 vm_issued, lds_issued;
+  u32 vm_issued, lds_issued, code_line;
   bool at_barrier, tail;
   double ready[REGISTERS];        // when a register can be read
   double accumulates[REGISTERS];  // and when it can be added to
@@ -40,9 +41,11 @@ struct Cu {
   double* stalls;
   double vector[SIMDS], matrix[SIMDS], scalar[SIMDS], lds_free;
   MemoryPath memory;
-  u32 known[KNOWN_LINES];  // lines of scalar loads, + 1
-  u8* code;                // lines of code that were fetched
-  double code_free;
+  struct {
+    u32 line;  // + 1
+    double there;
+  } known[KNOWN_LINES];  // of scalar loads
+  u8* code;              // [CODE_LINES], those that were fetched
 
   double waited(u32 pc, Reason why, double from, double to) {
     if (to <= from) return from;
@@ -63,13 +66,11 @@ struct Cu {
         w.accumulates[r.first + i] = start + t.accumulates;
       }
   }
-  bool scalar_line_is_known(u32 line) {
-    u32& place = known[line % KNOWN_LINES];
-    bool is = place == line + 1;
-    place = line + 1;
-    return is;
+  double scalar_load(u32 line, double now) {  // when it is there
+    auto& place = known[line % KNOWN_LINES];
+    if (place.line != line + 1) place = {line + 1, now + m.scalar_cold};
+    return later(place.there, now + m.scalar_warm);
   }
-
   // The wave's next instruction comes after `cycles`.
   void goes_on(WaveClock& w, u32 pc, double now, double cycles) {
     if (stalls) stalls[pc * N_REASONS + ISSUE_REASON] += cycles;
@@ -92,10 +93,12 @@ void Cu::execute(WaveClock& w) {
   const Step step = w.steps->at[w.at++];
   const Timing& t = timings[step.pc];
   double now = w.now;
-  if (m.code_line > 0 && !code[step.pc / INSTRUCTIONS_OF_LINE]) {
-    code[step.pc / INSTRUCTIONS_OF_LINE] = 1;
-    now = waited(step.pc, CODE_REASON, now, now + m.code_line);
+  u32 line = step.pc / INSTRUCTIONS_OF_LINE;
+  if (line != w.code_line && !code[line % CODE_LINES]) {  // the next line is fetched ahead
+    code[line % CODE_LINES] = 1;
+    if (line != w.code_line + 1) now = waited(step.pc, CODE_REASON, now, now + m.latency[IN_L2]);
   }
+  w.code_line = line;
   switch (t.unit) {
     case VECTOR_UNIT: {
       now = waited(step.pc, OPERAND_REASON, now, operands(w, t));
@@ -128,8 +131,7 @@ void Cu::execute(WaveClock& w) {
       break;
     }
     case SCALAR_MEMORY_UNIT: {
-      double latency = scalar_line_is_known(step.amount) ? m.scalar_warm : m.scalar_cold;
-      w.scalar_done = later(w.scalar_done, now + latency);
+      w.scalar_done = later(w.scalar_done, scalar_load(step.amount, now));
       break;
     }
     case END_UNIT:
@@ -174,6 +176,7 @@ static void start_group(WaveClock* w, u32 n_waves, const RecordedGroup& recorded
     w[i].slot = slot;
     w[i].tail = tail;
     w[i].simd = simd;
+    w[i].code_line = ~1u;  // the first line has to be fetched
   }
 }
 
@@ -184,8 +187,8 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
   double* now = (double*)calloc(n, sizeof(double));
   Slot* slots = (Slot*)calloc(m.copies, sizeof(Slot));
   double* round_end = (double*)calloc(m.rounds + 1, sizeof(double));
-  u8* code = (u8*)calloc(1 << 16, 1);
-  Cu cu = {m, timings, stalls, {}, {}, {}, 0, {}, {}, code, 0};
+  u8* code = (u8*)calloc(CODE_LINES, 1);
+  Cu cu = {m, timings, stalls, {}, {}, {}, 0, {}, {}, code};
   for (u32 i = 0; i < n; i++) waves[i].simd = i % SIMDS, now[i] = NEVER;
   auto start = [&](u32 slot, double at) {
     u32 group = started++;
@@ -232,7 +235,7 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
       if (!waves[i].at_barrier) continue;
       waves[i].at_barrier = false;
       u32 pc = waves[i].steps->at[waves[i].at++].pc;
-      now[i] = waves[i].now = cu.waited(pc, BARRIER_REASON, waves[i].now, slot.arrived) + m.barrier;
+      now[i] = waves[i].now = cu.waited(pc, BARRIER_REASON, waves[i].now, slot.arrived + m.barrier);
     }
     slot.waiting = 0;
     slot.arrived = 0;

@@ -21,28 +21,28 @@ struct RecordedGroup {
 // What a wave's time goes to at an instruction, in the order of counters.py's REASONS: it issues, or waits for
 enum Reason : u8 {
   ISSUE_REASON,
-  OPERAND_REASON,   // the result of a vector or matrix instruction
-  VECTOR_REASON,    // units that other instructions had
+  OPERAND_REASON,  // the result of a vector or matrix instruction
+  VECTOR_REASON,   // units that other instructions had
   MATRIX_REASON,
-  L1_REASON,        // the L1's queue
-  MEMORY_REASON,    // s_waitcnt: loads and stores
-  LDS_REASON,       // s_waitcnt: LDS
-  SCALAR_REASON,    // s_waitcnt: scalar loads
+  L1_REASON,      // the L1's queue
+  MEMORY_REASON,  // s_waitcnt: loads and stores
+  LDS_REASON,     // s_waitcnt: LDS
+  SCALAR_REASON,  // s_waitcnt: scalar loads
   BARRIER_REASON,
-  CODE_REASON,      // instructions
+  CODE_REASON,  // instructions
   N_REASONS
 };
 
 // All times in cycles.
 struct Machine {
-  double latency[N_LEVELS], store_latency, lds_latency, scalar_cold, scalar_warm, code_line, barrier;
-  double refill;              // from a workgroup's end to the start of the next one in its place
-  double group_start;         // between workgroups that the dispatcher starts at the beginning
-  double read_line[2];        // a line's share of what is beyond the L1: while all CUs work, in the last round
-  double write_half[2];       // and of half a line that is written
+  double latency[N_LEVELS], store_latency, lds_latency, scalar_cold, scalar_warm, barrier;
+  double refill;         // from a workgroup's end to the start of the next one in its place
+  double group_start;    // between workgroups that the dispatcher starts at the beginning
+  double read_line[2];   // a line's share of what is beyond the L1: while all CUs work, in the last round
+  double write_half[2];  // and of half a line that is written
   u32 in_flight_lines, l1_queue;
-  u32 copies;                 // workgroups that share the CU
-  u32 rounds, last_groups;    // full rounds; workgroups of the last, if that is not full
+  u32 copies;               // workgroups that share the CU
+  u32 rounds, last_groups;  // full rounds; workgroups of the last, if that is not full
   u32 simds;
 };
 

@@ -35,15 +35,15 @@ def report() -> dict[str, Any]:
         known["wave_instructions"] += record.wave_instructions
         for name, count in record.by_unit.items():
             known["by_unit"][name] = known["by_unit"].get(name, 0) + count
-    for profile in profiles(records):
-        known = kernels[profile.records[0].kernel]
-        known["work"] = kernel_work(profile)
     for caches in ("cold", "warm"):
         for profile in profiles(records, caches == "warm"):
-            kernels[profile.records[0].kernel].setdefault("profile", {})[caches] = text_lines(profile)
+            known = kernels[profile.records[0].kernel]
+            known["work"] = kernel_work(profile)
+            known.setdefault("profile", {})[caches] = text_lines(profile)
     parts = {
         "kernels": kernels,
         "modelled": modelled(records),
+        "autotuned": [str(choice) for choice in cdna.autotuned()],
         "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()] + compiler_findings(),
     }
     return {name: part for name, part in parts.items() if part}
@@ -72,7 +72,8 @@ def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:
 
 def _time(time: ModelledTime) -> dict[str, Any]:
     parts = {name: round(us, 3) for name, us in time.parts_us.items()}
-    return {"us": round(time.us, 3), "bound": time.bound, "parts_us": parts}
+    clock = {"cycles": round(time.cycles), "mhz": round(time.mhz), "clock": time.clock}
+    return {"us": round(time.us, 3), "bound": time.bound, "parts_us": parts, **clock}
 
 
 def kernel_work(kernel: KernelProfile) -> dict[str, Any]:
