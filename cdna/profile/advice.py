@@ -167,7 +167,7 @@ def divergence(kernel: KernelProfile) -> Iterator[Advice]:
 
 
 def no_matrix(kernel: KernelProfile) -> Iterator[Advice]:
-    """Sums of products on the vector lanes of a kernel that leaves the matrix cores idle: it loads what it multiplies."""
+    """Sums of products on the vector lanes, of what the same line loads, while the matrix cores are idle."""
     if kernel.counters.unit_cycles["matrix"] or _share(kernel, "vector") <= WORTH / 2:
         return
     total = sum(line.vector_executed for line in kernel.lines)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from forge.console import number
 from forge.device.cards import peaks_of
+from forge.generate.origin import Origins
 from forge.judge.compilers import compiled_with
 from forge.judge.plan import EvalPlan
 from forge.judge.processes import CONTROL
@@ -63,6 +64,7 @@ class View:
         self.work: dict[int, Work | None] = {
             case.index: work_of(plan.problem.floors, case.args, peaks_of(plan.device.arch)) for case in plan.cases
         }
+        self.origins = Origins(plan.submission.decode(errors="replace"))
         self.position, self.count, self.label = 0, len(plan.cases), ""
         self.phase, self.seconds = "", 0.0
         self.started = time.monotonic()
@@ -140,7 +142,7 @@ class View:
         for detail in lines:
             self.print(f"{'':8} {detail}", "red" if not result.passed else "yellow")
         for text in finding_texts(result.device_report):
-            for words in text.splitlines():
+            for words in self.origins.readable(text).splitlines():
                 self.print(f"{'':8} {words}", "magenta")
         for text in autotuned(result.device_report):
             self.print(f"{'':8} {text}", "dim")
@@ -221,7 +223,7 @@ class View:
             elif self.plan.mode == "profile" and self.plan.device.emulated and case.status is not Status.NOT_RUN:
                 self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
                 for line in profile_lines(case.device_report, self.plan.caches):
-                    self.print(line)
+                    self.print(self.origins.readable(line))
         verdict = "pass" if run.passed else "FAIL"
         seconds = f"{run.elapsed_s:.1f} s"
         found = sum(len(finding_texts(case.device_report)) for case in run.cases)
@@ -275,6 +277,7 @@ def details(result: CaseResult) -> list[str]:
     if (worst := accuracy.worst) is not None:
         of = f"rank {accuracy.rank} " if accuracy.rank is not None else ""
         lines.append(f"worst: {of}{worst.where} at {worst.index}: got {worst.got:.8g}, wanted {worst.wanted:.8g}")
+        lines += [f"pattern: {accuracy.pattern}"] if accuracy.pattern else []
     elif accuracy.problem:
         lines.append(accuracy.problem)
     lines += [line for line in accuracy.dtypes if line not in result.message]
