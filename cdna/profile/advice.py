@@ -153,11 +153,8 @@ def spills(kernel: KernelProfile) -> Iterator[Advice]:
 
 
 def divergence(kernel: KernelProfile) -> Iterator[Advice]:
-    total = kernel.counters.unit_cycles["vector"]
-    if _share(kernel, "vector") <= 3 * WORTH:
-        return
     for line in _largest(kernel, lambda line: line.cycles.get("vector", 0) * (1 - line.active_lanes)):
-        if line.active_lanes < 0.6 and line.cycles["vector"] > WORTH * total:
+        if line.active_lanes < 0.6 and _spent_share(kernel, line, "issue") > 2 * WORTH:
             yield Advice(
                 "divergence",
                 f"{line.active_lanes:.0%} of the lanes work at {line.place}: lanes of a wave take different ways, or "

@@ -82,6 +82,6 @@ def _reasons(line: Line, total: float) -> str:
     """What the line's time goes to, in shares of the kernel's."""
     most = sorted(line.spent.items(), key=lambda item: -item[1])[:3]
     text = ", ".join(f"{WORDS.get(reason, reason)} {cycles / total:.1%}" for reason, cycles in most if cycles)
-    if line.conflict_cycles:
+    if line.conflict_ways >= 1.5:
         text += f"; bank conflicts, {line.conflict_ways:.0f}-way"
     return text

@@ -164,7 +164,7 @@ class View:
     def _time_widths(self) -> list[int]:
         if self.timed:
             return [10, 8, *[9, 8] * self.back_to_back, 8, 8, 8]
-        return [9, 8, 13, *([11, 7, 8] if self.modelled else [])] if self.plan.device.emulated else []
+        return [9, 8, 13, *([11, 22, 8] if self.modelled else [])] if self.plan.device.emulated else []
 
     def _time_values(self, result: CaseResult) -> list[str]:
         if not self.timed:
