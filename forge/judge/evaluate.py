@@ -116,6 +116,7 @@ class Judge:
             back_to_back = plan.back_to_back and plan.mode == "benchmark" and self.run.timed
             result = self.pool.run(case, ranks, plan.mode, accuracy=plan.accuracy, back_to_back=back_to_back)
         result.device_report = with_author_places(result.device_report, self._texts, ROOT)
+        result.last_words = with_author_places(result.last_words, self._texts, ROOT)
         _look_at_folder(result, self.pool, self.workspace)
         self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0
         if self._hangs >= HANGS_BEFORE_STOP:
