@@ -88,7 +88,7 @@ static void classify(Access& x, const Inst& in, const Facts& f) {
   x.accumulates = f.is(FACT_ACCUMULATES);
   x.reads_scc = f.is(FACT_SCC_IN);
   x.writes_scc = f.is(FACT_SCC_OUT);
-  x.flow = in.flags & (DPP | SDWA) && f.unit == VECTOR_UNIT ? FLOW_DEFINES : f.flow;
+  x.flow = in.flags & (DPP | SDWA | INDEXED) && f.unit == VECTOR_UNIT ? FLOW_DEFINES : f.flow;
   x.bits = f.bits;
 }
 

@@ -247,7 +247,6 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   GroupCheck& g = *w.wg->check;
   Checks& checks = *g.checks;
   WaveCheck& c = g.waves[w.id];
-  const Inst* code = w.code;
   const Access* table = checks.table;
   const Program& p = *checks.program;
   if (checks.has_polls && quantum > SHORT_TURN) quantum = SHORT_TURN;
@@ -257,12 +256,16 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   while (left) {
     left--;
     const u32 pc = w.pc;
-    const Inst& in = code[pc];
+    const Inst& in = w.code[pc];
     const Access& x = table[pc];
     c.pc = pc;
     w.executed[pc]++;
     w.clock += p.costs ? p.costs[pc] : CYCLES_OF_MOST;
     w.pc++;
+    if (in.fn == skipped) {
+      skipped(w, in);
+      continue;
+    }
     if (observer) observer->instruction(observer, w, in);
     if (__builtin_expect(!check_registers(w, c, checks, in, x), 0)) break;
     if (x.kind != PLAIN) {

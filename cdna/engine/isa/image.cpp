@@ -80,7 +80,8 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   r.p += sizeof(Inst) * p->n_inst;
   for (u32 i = 0; i < p->n_inst; i++) {
     const OpInfo& info = op_info(p->code[i].op);
-    p->code[i].fn = info.fn;
+    p->code[i].fn = p->code[i].flags & INDEXED ? indexed_op : info.fn;
+    if (!strcmp(info.name, "s_setvskip")) p->skips = true;
     p->code[i].core = info.core;
   }
   u32 n_relocations = r.get<u32>();

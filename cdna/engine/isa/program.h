@@ -75,6 +75,7 @@ struct Program {
   u32* section_bytes;
   Hazard* hazards;
   u32 n_hazards;
+  bool skips;               // it has an s_setvskip
   struct Access* accesses;  // made by the first launch with checks, see check.h
   Program* next;            // of all that are loaded
   u16* costs;               // see clock_costs
