@@ -11,6 +11,7 @@ timed calls of the fused MoE are given.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import re
 import struct
@@ -43,10 +44,13 @@ class Memory:
         self.map = mmap.mmap(-1, self.bytes + 2 * _PAGE_BYTES, flags=flags)
         self.address = -(-np.frombuffer(self.map, np.uint8).ctypes.data // _PAGE_BYTES) * _PAGE_BYTES
 
+    def view(self, dtype: np.typing.DTypeLike = np.uint8) -> np.ndarray:
+        """What it holds; to be used while the memory lives."""
+        return np.ctypeslib.as_array((ctypes.c_uint8 * self.bytes).from_address(self.address)).view(dtype)
+
     def fill(self, values: np.ndarray) -> Memory:
         """Writes an array to its start."""
-        start = self.address - np.frombuffer(self.map, np.uint8).ctypes.data
-        self.map[start : start + values.nbytes] = values.tobytes()
+        self.view()[: values.nbytes] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         return self
 
 
@@ -130,7 +134,7 @@ def bf16gemm(row: Row, card: Card) -> Launch:
     width = 4 if wide else 2
     strides: list[Slot] = [width * n, 0, width * n, 0, 2 * k, 0, 2 * k, 0]  # of D, C, A, B in bytes
     slots: list[Slot] = [Memory(width * m * n), None, Memory(2 * m * k), Memory(2 * n * k), 1.0, 0.0, *strides, m, n, k]
-    slots += [split, int(not wide), None, 0, Memory(4 * _SEMAPHORES) if split > 1 else None]
+    slots += [split, int(not wide), None, 0, Memory(4 * _SEMAPHORES) if split > 1 or "_clean" in row.code else None]
     return Launch((-(-n // tile_n), -(-m // tile_m), split), slots)
 
 

@@ -135,10 +135,10 @@ def dask_results_of(
 
     Code objects travel with the rows: only this process needs the checkout."""
     try:
-        from dask.distributed import Client, LocalCluster, as_completed
+        from distributed import Client, LocalCluster, as_completed
     except ImportError:
         raise RowError(
-            "Dask is not installed: pip install -c constraints.txt '.[benchmarks]', or --workers 0"
+            "Dask is not installed: pip install -c constraints.txt '.[tune]', or --workers 0"
         ) from None
     os.environ["CDNA_THREADS"] = "1"
     local = None if scheduler else LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)

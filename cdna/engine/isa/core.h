@@ -99,6 +99,9 @@ enum StopReason : u32 { RUNNING = 0, ENDED = 1, AT_BARRIER = 2, YIELDED = 3, FAU
 enum ClockRead : u32 { READS_CYCLES, READS_TIME };  // s_memtime, s_memrealtime
 constexpr u32 POLLING_READS = 4;  // of the clock in a short time: the wave waits for something, let others run
 
+constexpr u32 FP16_OVFL = 1u << 23;     // of MODE: overflow gives the largest finite value
+constexpr u32 F32_DENORMALS = 1u << 4;  // of MODE: f32 operands keep theirs
+
 struct Card;
 struct Program;
 struct Launch;
@@ -138,6 +141,7 @@ struct alignas(64) Wave {
   u32 clock_read;     // ClockRead, of a wave AT_CLOCK
   u32 clock_reads;    // since it last let others run, and so many instructions:
   u32 since_yield;
+  u32 released;       // not 0: from a barrier, and has not run since
   u32 gws_ticket;     // what it waits for at a global wave sync, see gws.cpp; 0: nothing
   u64 address[WAVE];  // host addresses of the last vector memory access: which lane a fault belongs to
 

@@ -41,6 +41,7 @@ def report() -> dict[str, Any]:
     parts = {
         "kernels": kernels,
         "modelled": modelled(records),
+        "autotuned": [str(choice) for choice in cdna.autotuned()],
         "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()] + compiler_findings(),
     }
     return {name: part for name, part in parts.items() if part}
