@@ -30,7 +30,7 @@ constexpr int larger(int a, int b) { return a > b ? a : b; }
 struct MlaArgs {
     const unsigned short* q;  // bf16 [queries][HEADS][WIDTH]
     const unsigned char* kv;  // fp8 e4m3fn [tokens][WIDTH], or e2m1 [tokens][WIDTH / 2], even columns in low nibbles
-    const void* kv_scale;  // fp8: fp32 [1], what to multiply kv by; e2m1: e8m0 [tokens][Fp4Cache::SCALES]
+    const void* kv_scale;     // fp8: fp32 [1], what to multiply kv by; e2m1: e8m0 [tokens][Fp4Cache::SCALES]
     const int* qo_indptr;     // [batch + 1]: a request's first query
     const int* kv_indptr;     // [batch + 1]: a request's first token
     unsigned short* out;      // bf16 [queries][HEADS][LATENT]
@@ -298,11 +298,17 @@ struct Fp4Cache {
         }
 #pragma unroll
         for (u32 block = 0; block < SUMS / 2; ++block) {
-            bf16x8 scaled;
+            u32x4 scaled;
 #pragma unroll
-            for (u32 i = 0; i < 8; ++i) {
-                const int byte = of_token[i][block / 8][block / 4 % 2] >> block % 4 * 8 & 255;
-                scaled[i] = static_cast<__bf16>(__builtin_amdgcn_ldexpf(p[i / 4][i % 4], byte - 127));
+            for (u32 i = 0; i < 8; i += 2) {
+                // A scale's byte in the exponent field of a float; 0, which is below fp32's normal numbers, gives 0.
+                auto power = [&](u32 token) {
+                    const u32 word = of_token[token][block / 8][block / 4 % 2];
+                    const u32 bits = block % 4 == 3 ? word >> 1 : word << (23 - block % 4 * 8);
+                    return __builtin_bit_cast(float, bits & 0x7f800000u);
+                };
+                const f32x2 two = f32x2{p[i / 4][i % 4], p[i / 4][i % 4 + 1]} * f32x2{power(i), power(i + 1)};
+                scaled[i / 2] = pack_bf16(two[0], two[1]);
             }
             using Local = __attribute__((address_space(3))) i32x2;
             const i32x2 v = __builtin_amdgcn_ds_read_tr4_b64_v2i32((Local*)(tile + v_at + block * 16));
@@ -315,7 +321,7 @@ struct Fp4Cache {
                 const bf16x8 rows = {pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1],
                                      pairs[2][0], pairs[2][1], pairs[3][0], pairs[3][1]};
                 f32x4& to = sum[2 * block + j];
-                to = __builtin_amdgcn_mfma_f32_16x16x32_bf16(rows, scaled, to, 0, 0, 0);
+                to = __builtin_amdgcn_mfma_f32_16x16x32_bf16(rows, __builtin_bit_cast(bf16x8, scaled), to, 0, 0, 0);
             }
         }
     }
@@ -354,8 +360,8 @@ __device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 tile, u3
 template <class Cache>
 __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs args) {
     constexpr int AHEAD = Cache::BUFFERS - 1, FREE_AT = AHEAD * Cache::TILE_BYTES;  // where no first tile goes
-    constexpr int BYTES = larger(larger(Cache::BUFFERS * Cache::TILE_BYTES, FREE_AT + Query::SHARED_BYTES),
-                                 SUMS * WAVE * 16);
+    constexpr int BYTES =
+        larger(larger(Cache::BUFFERS * Cache::TILE_BYTES, FREE_AT + Query::SHARED_BYTES), SUMS * WAVE * 16);
     __shared__ __attribute__((aligned(128))) unsigned char lds[WAVES][BYTES];
     __shared__ f32x2 of_waves[WAVES][HEADS];
     __shared__ u32 arrived_before;
