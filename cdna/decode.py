@@ -24,7 +24,7 @@ from dataclasses import replace
 
 from .asm import AsmFile, Statement, source_line
 from .errors import UnsupportedInstruction
-from .isa import facts_of, instructions
+from .isa import facts_of
 from .operands import ABS, ACCUMULATION, NEG, NONE, SEXT, TYPES, VGPR, Operand, Symbolic, parse_operand
 from .swizzle import swizzle_pattern
 

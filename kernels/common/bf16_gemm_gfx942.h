@@ -19,6 +19,7 @@ template <int ROWS, int THREADS>
 struct PairLoader {
     static constexpr int PER_PASS = THREADS / 4, PASSES = ROWS / PER_PASS;
     static constexpr int LOADS = 2 * PASSES, WRITES = PASSES;  // instructions of a pair of stages, and of a stage
+    static constexpr bool HALVES_APART = false;
     using Stage = u32x4[PASSES];
     static_assert(ROWS % PER_PASS == 0 && PER_PASS % 16 == 0);
 
@@ -94,12 +95,16 @@ __device__ void gemm_tile(typename T::Wave::Sum& sum, const LoadA& load_a, const
         Wave::pin(sum);
         lds_barrier();
         read(0, stages[1 - STAGE]);
-        if constexpr (STAGE == 0) {
+        if constexpr (LoadW::HALVES_APART) {
+            if constexpr (STAGE == 0) load_a.load(a_words, next_k, last_k);
+            load_w.load_half(w_words[1 - STAGE], 1 - STAGE, STAGE == 0 ? next_k : next_k + T::LINE_K, last_k);
+        } else if constexpr (STAGE == 0) {
             load_w.load(w_words, next_k, last_k);
             load_a.load(a_words, next_k, last_k);
         }
         Wave::multiply(sum, fragments[1]);
-        Wave::template schedule_loads<STAGE == 0 ? LoadA::LOADS + LoadW::LOADS : 0>();
+        constexpr int W_LOADS = LoadW::HALVES_APART ? LoadW::LOADS / 2 : STAGE == 0 ? LoadW::LOADS : 0;
+        Wave::template schedule_loads<(STAGE == 0 ? LoadA::LOADS : 0) + W_LOADS>();
         Wave::pin(sum);
     };
 
@@ -108,11 +113,12 @@ __device__ void gemm_tile(typename T::Wave::Sum& sum, const LoadA& load_a, const
     load_a.load(a_words, first_k, last_k);
     load_a.store(a_words[0], stages[0]);
     load_w.store(w_words[0], stages[0] + W_AT);
+    if constexpr (LoadW::HALVES_APART) load_w.load_half(w_words[0], 0, first_k + T::LINE_K, last_k);
     lds_barrier();
     read(0, stages[0]);
     for (int at = first_k; at < last_k; at += T::LINE_K) {
         run_stage.template operator()<0>(at + T::LINE_K);
-        run_stage.template operator()<1>(0);
+        run_stage.template operator()<1>(at + T::LINE_K);
     }
 }
 

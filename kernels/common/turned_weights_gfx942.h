@@ -26,16 +26,20 @@ struct TurningLoader {
         for (int i = 0; i < 2; ++i) lds_at[i] = stage_offset(row + i, place.wave / 2);
     }
 
+    // Two rows of k share no cache line, so each half of a pair is loaded when its registers are free: one and a half stages
+    // before it is stored, time enough to come from memory.
+    static constexpr bool HALVES_APART = true;
+    __device__ void load_half(Stage& words, int half, int k, int last_k) const {
+        const int row = k + half * STAGE_K;
+        const u32 first = row < last_k - chunk_k ? at : RowReader::OUTSIDE;
+        const u32 k_bytes = row < last_k ? row * pitch : 0;
+#pragma unroll
+        for (int j = 0; j < CHUNK; ++j)
+            words[j] = __builtin_amdgcn_raw_buffer_load_b32(buffer, first, k_bytes + j * pitch, CACHE_NORMAL);
+    }
     __device__ void load(Stage (&words)[2], int k, int last_k) const {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int row = k + half * STAGE_K;
-            const u32 first = row < last_k - chunk_k ? at : RowReader::OUTSIDE;
-            const u32 k_bytes = row < last_k ? row * pitch : 0;
-#pragma unroll
-            for (int j = 0; j < CHUNK; ++j)
-                words[half][j] = __builtin_amdgcn_raw_buffer_load_b32(buffer, first, k_bytes + j * pitch, CACHE_NORMAL);
-        }
+        load_half(words[0], 0, k, last_k);
+        load_half(words[1], 1, k, last_k);
     }
 
     __device__ void store(const Stage& words, unsigned char* stage) const {

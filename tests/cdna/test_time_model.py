@@ -124,6 +124,14 @@ def test_a_wave_issues_as_measured(arch: str, text: str, each: int) -> None:
     assert cycles(body, arch=arch, lds=64) - empty == pytest.approx(100 * each, rel=0.25)
 
 
+def test_two_waves_issue_fp32_at_once() -> None:
+    """On gfx942, where the operands differ."""
+    empty = cycles("", waves=8)
+    differ = cycles("v_add_f32 v2, v3, v4\n" * 400, waves=8) - empty
+    same = cycles("v_add_f32 v2, v3, v3\n" * 400, waves=8) - empty
+    assert differ == pytest.approx(400 * 4, rel=0.05) and same == pytest.approx(400 * 8, rel=0.05)
+
+
 def test_a_wait_takes_the_latency_and_work_before_it_hides_it() -> None:
     no_wait = cycles("v_lshlrev_b32 v1, 2, v0\n")
     waits = cycles(LOAD + "s_waitcnt vmcnt(0)\n")

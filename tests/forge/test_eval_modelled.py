@@ -57,6 +57,8 @@ def test_json_carries_the_parts(benchmark: tuple[str, dict]) -> None:
         assert set(parts) == set(bounds.split())
         longest = max(us for name, us in parts.items() if name != "launch")
         assert time["us"] == pytest.approx(parts["launch"] + longest, abs=0.002)  # all are rounded
+        # The launch itself has no cycles.
+        assert time["clock"] == "boost" and time["cycles"] / time["mhz"] == pytest.approx(parts["replay"], rel=0.01)
     assert report["modelled"]["cold"]["us"] >= report["modelled"]["warm"]["us"]
 
 

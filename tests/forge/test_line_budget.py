@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 4_900,
-    "cdna": 34_100,
-    "docs": 3_500,
+    "cdna": 34_500,
+    "docs": 3_700,
     "forge": 18_500,
     "kernels": 14_500,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 31_000,
+    "tests": 31_700,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

@@ -99,6 +99,9 @@ enum StopReason : u32 { RUNNING = 0, ENDED = 1, AT_BARRIER = 2, YIELDED = 3, FAU
 enum ClockRead : u32 { READS_CYCLES, READS_TIME };  // s_memtime, s_memrealtime
 constexpr u32 POLLING_READS = 4;  // of the clock in a short time: the wave waits for something, let others run
 
+constexpr u32 FP16_OVFL = 1u << 23;     // of MODE: overflow gives the largest finite value
+constexpr u32 F32_DENORMALS = 1u << 4;  // of MODE: f32 operands keep theirs
+
 struct Card;
 struct Program;
 struct Launch;

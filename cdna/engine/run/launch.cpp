@@ -9,6 +9,7 @@
 #include "hostcall.h"
 #include "time/observe.h"
 #include "order.h"
+#include "checks/waits.h"
 #include "isa/facts.h"
 #include "isa/program.h"
 #include <pthread.h>
@@ -43,6 +44,9 @@ struct Thread {
   Order order;
   Observer* observer;  // null: none
   Hostcall* hostcall;  // null: the kernel makes none
+  LiveThread* live;
+  volatile u32* n_live;  // workgroups of all threads
+  u32 room;              // for so many
 };
 
 // Turns a host access fault into the wave's fault message, with the lane whose access it was. The host reports no
@@ -165,7 +169,7 @@ constexpr u32 QUANTUM = 20000;
 // The first turn of a wave behind a barrier. Waves leave one together: what all of them read at once behind it, AITER's int8
 // products overwrite a few instructions later with no barrier in between, and on a card the reads are first.
 constexpr u32 QUANTUM_BEHIND_BARRIER = 8;
-// Workgroups that a thread holds at once: as many as wait for others on a real card, within memory.
+// Workgroups that a thread holds at once, unless the card's share of a thread is more.
 constexpr u32 MAX_LIVE_GROUPS = 256;
 // Fewer instructions than this before a wave lets others run, and it polls.
 constexpr u32 POLL_INSTRUCTIONS = 512;
@@ -310,6 +314,7 @@ static void* thread_main(void* arg) {
   // Workgroups run since one ended, and since one did more than poll.
   u32 n_live = 0, n_spare = 0, turn = 0, since_ended = 0, since_worked = 0;
   Workgroup** live = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
+  t.live->groups = live;
   Workgroup** spare = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
   u32 saved_csr = _mm_getcsr();
   apply_mode(t.kernel->mode);
@@ -326,7 +331,9 @@ static void* thread_main(void* arg) {
       l.status = LAUNCH_CANCELLED;
       break;
     }
-    bool may_start = n_live < t.max_live && *t.next_group < total, all_wait = since_worked >= n_live;
+    t.live->n = n_live;
+    bool has_room = n_live < t.max_live && *t.n_live < t.room;
+    bool may_start = has_room && *t.next_group < total, all_wait = since_worked >= n_live;
     if (may_start && (n_live == 0 || order_starts(t.order, n_live, turn >= n_live, all_wait))) {
       u32 at = __atomic_fetch_add(t.next_group, 1, __ATOMIC_RELAXED);
       if (at >= total) {
@@ -337,6 +344,8 @@ static void* thread_main(void* arg) {
       u32 turn_of = order_group(t.order, at, total);
       live[n_live] = start_group(t, n_spare ? spare[--n_spare] : nullptr, t.chosen ? t.chosen[turn_of] : turn_of);
       turn = n_live++;
+      t.live->n = n_live;
+      __atomic_add_fetch(t.n_live, 1, __ATOMIC_RELAXED);
       since_worked = 0;
     }
     if (n_live == 0) break;
@@ -347,7 +356,7 @@ static void* thread_main(void* arg) {
     if (worked) {
       since_worked = 0;
       clock_thread_works(t.idle);
-    } else if (++since_worked >= n_live && (n_live == t.max_live || *t.next_group >= total)) {
+    } else if (++since_worked >= n_live && (!has_room || *t.next_group >= total)) {
       since_worked = 0;
       clock_thread_idles(t.idle, t.clock);
     }
@@ -357,6 +366,8 @@ static void* thread_main(void* arg) {
       clock_group_ended(t.clock, group_clock(*g));
       spare[n_spare++] = g;
       live[turn] = live[--n_live];
+      t.live->n = n_live;
+      __atomic_sub_fetch(t.n_live, 1, __ATOMIC_RELAXED);
       turn = n_live;  // prefer a fresh workgroup over those that wait
       since_ended = 0;
     } else {
@@ -364,11 +375,12 @@ static void* thread_main(void* arg) {
       if (++since_ended < n_live) continue;
       since_ended = 0;
       Wave* culprit;
-      if (l.checks && *t.next_group >= total && check_stalled(l.checks, live, n_live, &culprit))
+      if (l.checks && (*t.next_group >= total || !has_room) && check_stalled(l.checks, live, n_live, &culprit))
         record_fault(t, *culprit);
     }
   }
   clock_thread_ends(t.idle);
+  live_thread_ends(*t.live);
   if (l.checks) check_thread_done(l.checks);
   current_thread = nullptr;
   _mm_setcsr(saved_csr);
@@ -402,6 +414,7 @@ static void install_handlers() {
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigaction(SIGSEGV, &action, &previous_segv);
   sigaction(SIGBUS, &action, &previous_bus);
+  waits_at_signals();
 }
 
 // A copy of a program's code with another handler for the instructions of some units (a mask).
@@ -550,7 +563,11 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   if (n == 0) return;
   GridSync sync = {0, 0, 1, 0, (u64)total * l->block[0] * l->block[1] * l->block[2], 0, 0, total};
   // In another order than the card's any workgroup may have to wait for any other.
-  u32 max_live = l->cooperative || l->order_seed || total < MAX_LIVE_GROUPS ? total : MAX_LIVE_GROUPS;
+  // Else those that a card has room for may wait for each other, and for no more: with checks it is found.
+  u64 room = (u64)resident_groups(k, *l) * l->card->compute_units;
+  u32 share = (u32)((room + n - 1) / n), most = share > MAX_LIVE_GROUPS ? share : MAX_LIVE_GROUPS;
+  u32 max_live = l->cooperative || l->order_seed || total < most ? total : most;
+  bool keeps_to_room = l->checks && l->checks->has(CHECK_DEADLOCK) && !l->cooperative && !l->order_seed;
   u32 n_waves = waves_per_group(*l);
   bool calls = false;
   for (u32 i = 0; i < k.n_arguments; i++) calls = calls || k.arguments[i].kind == HOSTCALL_BUFFER;
@@ -577,6 +594,9 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   LaunchClock* clock = clock_begin(k, *l, total);
   u64 seed = order_of_launch(l->order_seed);
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  volatile u32 n_live = 0;
+  LiveThread* live = (LiveThread*)calloc(n, sizeof(LiveThread));
+  LiveLaunch live_launch = {p, &k, l, live, n, total, room < total ? (u32)room : 0, &next_group, nullptr};
   Thread* threads = (Thread*)allocate(sizeof(Thread) * n);
   memset((void*)threads, 0, sizeof(Thread) * n);
   for (u32 i = 0; i < n; i++) {
@@ -592,6 +612,10 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     t.fault_lock = &lock;
     t.executed = (u64*)calloc(p->n_inst, sizeof(u64));
     t.hostcall = hostcall;
+    t.live = &live[i];
+    t.n_live = &n_live;
+    t.room = keeps_to_room && room < total ? (u32)room : ~0u;
+    live[i].executed = t.executed;
     t.clock = clock;
     t.order = order_begin(seed, i);
     if (l->observers) t.observer = l->observers->attach(l->observers, p, &k, l);
@@ -607,10 +631,13 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     threads[i].total = chosen ? l->observers->n_chosen : total;
   }
   if (l->checks) checks_begin(l->checks, p, k, *l, n, &packet);
+  live_begins(&live_launch);
   __atomic_add_fetch(&worker_threads, n - 1, __ATOMIC_SEQ_CST);
   for (u32 i = 1; i < n; i++) pthread_create(&threads[i].handle, nullptr, worker_main, &threads[i]);
   thread_main(&threads[0]);
   for (u32 i = 1; i < n; i++) pthread_join(threads[i].handle, nullptr);
+  live_ends(&live_launch);
+  free(live);
   for (u32 i = 0; i < n; i++) {
     if (l->executed)
       for (u32 i2 = 0; i2 < p->n_inst; i2++) l->executed[i2] += threads[i].executed[i2];

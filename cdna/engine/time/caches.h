@@ -30,8 +30,10 @@ struct MemoryTraffic {                  // bytes
   u64 hbm_read, hbm_write;
 };
 
-// One entry of what workgroups ask of their L2: line << 3 | write << 2 | halves; the replay adds level << LEVEL_BIT.
+// One entry of what workgroups ask of their L2: line << 3 | write << 2 | halves, and ATOMIC_ACCESS; the replay adds
+// level << LEVEL_BIT.
 typedef u64 LineAccess;
+constexpr LineAccess ATOMIC_ACCESS = 1ull << 59;
 constexpr u32 LEVEL_BIT = 60;
 struct Trace {
   LineAccess* entries;

@@ -233,7 +233,7 @@ static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& i
             (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++;
             continue;
           }
-          record(c, g, line << 3);
+          record(c, g, line << 3 | (a.flags & ATOMIC ? ATOMIC_ACCESS : 0));
         }
         if (a.flags & WRITES) record(c, g, line << 3 | 4 | halves);
       }

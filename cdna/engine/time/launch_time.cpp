@@ -2,7 +2,7 @@
 #include "launch_time.h"
 
 constexpr u32 MOST_ROUNDS = 3;  // replayed; the rest take as long as the last of them
-constexpr u32 CUS = 2;          // replayed, with different workgroups
+constexpr u32 CUS = 8;          // replayed, with different workgroups
 
 static double larger(double a, double b) { return a > b ? a : b; }
 static u32 least(u64 a, u64 b) { return (u32)(a < b ? a : b); }
@@ -70,12 +70,15 @@ static double cycles_at(const Card& card, const RecordedLaunch& l, const MemoryT
   Machine m = machine_of(card, l, t, mhz, warm);
   u32 more = m.rounds > MOST_ROUNDS ? m.rounds - MOST_ROUNDS : 0, cus = least(CUS, l.n_recorded);
   m.rounds -= more;
-  double cycles = 0;
+  bool one_round = m.rounds + (m.last_groups > 0) == 1;
+  double mean = 0, most = 0;
   for (u32 i = 0; i < cus; i++) {
     Replayed r = replay_cu(m, l.timings, l.groups, l.n_recorded, i * l.n_recorded / cus, l.n_waves, stalls);
-    cycles += (r.all + more * r.marginal) / cus;
+    double cycles = r.all + more * r.marginal;
+    mean += cycles / cus;
+    most = larger(most, cycles);
   }
-  return cycles;
+  return one_round ? most : mean;  // in one round all wait for the slowest CU; in several it gets fewer workgroups
 }
 
 // Of all waves of a launch.
@@ -112,7 +115,7 @@ LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTr
   const double busy = matrix_cycles(l) / ((double)card.compute_units * card.simds_per_cu);
   for (int i = 0; i < 3; i++) {
     cycles = cycles_at(card, l, t, mhz, warm, i ? nullptr : stalls);
-    share = busy / cycles;
+    share = busy < cycles ? busy / cycles : 1;
     double held = sustained_mhz(card, share);
     if (held > 0.99 * mhz && held < 1.01 * mhz) break;
     mhz = i ? (held + mhz) / 2 : held;
