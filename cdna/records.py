@@ -3,6 +3,7 @@ runtime's."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections import deque
 from dataclasses import dataclass, field
@@ -75,6 +76,18 @@ def autotuned() -> list[AutotunerChoice]:
     taken = list(_choices)
     _choices.clear()
     return taken
+
+
+def waits() -> str:
+    """Where the waves of launches under way are, how often they have been there, what they wait for; "" if none is.
+
+    For a watchdog's thread. Who asks the process to end (SIGINT, SIGTERM, SIGABRT) reads it on stderr.
+    """
+    if not is_loaded():
+        return ""
+    text = ctypes.create_string_buffer(1 << 16)
+    engine().lib.cdna_waits(text, len(text))
+    return text.value.decode(errors="replace")
 
 
 def findings() -> list[checks.Finding]:

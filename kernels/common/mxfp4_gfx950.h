@@ -2,10 +2,9 @@
 // instruction. Codes are e2m1, two a byte, the even column in the low nibble; 32 columns share a scale, e8m0.
 #pragma once
 
+#include "bf16_gfx950.h"
 #include "cdna_gpu.h"
 
-typedef unsigned short u16x2 __attribute__((ext_vector_type(2)));
-typedef __bf16 bf16x2 __attribute__((ext_vector_type(2)));
 typedef int i32x8 __attribute__((ext_vector_type(8)));
 
 constexpr int MX_BLOCK = 32;            // columns under one scale
@@ -14,13 +13,6 @@ constexpr int STRIP = 16;               // rows of a weight that lie together, a
 constexpr int STRIP_STEP_BYTES = 1024;  // codes of a strip's STEP_K columns: 16 bytes for each lane
 constexpr int SCALE_GROUP_K = 256;      // columns whose scales lie together, for 32 rows: a dword for each lane
 constexpr int SCALE_GROUP_BYTES = 256;
-
-__device__ inline u32 pack_bf16(float low, float high) {
-    return __builtin_bit_cast(u32, __builtin_convertvector(f32x2{low, high}, bf16x2));
-}
-
-// Magnitudes of two bf16, whose order is that of their bits.
-__device__ inline u16x2 bf16_magnitudes(u32 pair) { return __builtin_bit_cast(u16x2, pair & 0x7fff7fffu); }
 
 // The e8m0 scale of a block whose largest magnitude has these bf16 bits ("even" mode): 2^(E-2), E being its exponent,
 // one more from 1.75 * 2^E on. Infinity gets 2^126.

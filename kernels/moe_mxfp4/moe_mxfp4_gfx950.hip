@@ -131,27 +131,29 @@ struct Operands {
 template <int FM, int FN, int STEPS>
 struct Product {
     Buffer a, a_scales, b, b_scales;
-    u32 a_at[FM], a_scale_at[FM], b_at[FN], b_scale_at[FN / 2];
+    u32 a_at[FM], a_scale_at[FM], lane;
+    u32 b_at[FN], b_scale_at[FN / 2];  // of all lanes alike
 
     // row(fm): of this lane's, in a; strip(fn) of b: even ones are followed by the next.
     template <class Row, class Strip>
     __device__ Product(const unsigned char* a_codes, const unsigned char* a_scale, u32 a_rows,
-                       const unsigned char* b_codes, const unsigned char* b_scale, u32 b_rows, u32 k, u32 lane, Row row,
-                       Strip strip)
+                       const unsigned char* b_codes, const unsigned char* b_scale, u32 b_rows, u32 k, u32 lane_,
+                       Row row, Strip strip)
         : a(make_buffer(a_codes, a_rows * (k / 2))),
           a_scales(make_buffer(a_scale, a_rows * scale_row(k))),
           b(make_buffer(b_codes, b_rows * (k / 2))),
-          b_scales(make_buffer(b_scale, b_rows * (k / MX_BLOCK))) {
+          b_scales(make_buffer(b_scale, b_rows * (k / MX_BLOCK))),
+          lane(lane_) {
 #pragma unroll
         for (int fm = 0; fm < FM; ++fm) {
             a_at[fm] = row(fm) * (k / 2) + lane / STRIP * 16;
             a_scale_at[fm] = row(fm) * scale_row(k) + lane / STRIP * 4;
         }
 #pragma unroll
-        for (int fn = 0; fn < FN; ++fn) b_at[fn] = strip(fn) * (k * 8) + lane * 16;
+        for (int fn = 0; fn < FN; ++fn) b_at[fn] = strip(fn) * (k * 8);
 #pragma unroll
         for (int pair = 0; pair < FN / 2; ++pair)
-            b_scale_at[pair] = scale_group_offset(strip(2 * pair) / 2, k / SCALE_GROUP_K, 0, lane);
+            b_scale_at[pair] = scale_group_offset(strip(2 * pair) / 2, k / SCALE_GROUP_K, 0, 0);
     }
 
     __device__ void load(Operands<FM, FN, STEPS>& x, u32 stage) const {
@@ -159,15 +161,15 @@ struct Product {
         for (int fn = 0; fn < FN; ++fn)
 #pragma unroll
             for (int step = 0; step < STEPS; ++step)
-                x.b[fn][step] = __builtin_amdgcn_raw_buffer_load_b128(b, b_at[fn] + step * STRIP_STEP_BYTES,
-                                                                      stage * STEPS * STRIP_STEP_BYTES, CACHE_NORMAL);
+                x.b[fn][step] = __builtin_amdgcn_raw_buffer_load_b128(
+                    b, lane * 16 + step * STRIP_STEP_BYTES, b_at[fn] + stage * STEPS * STRIP_STEP_BYTES, CACHE_NORMAL);
 #pragma unroll
         for (int pair = 0; pair < FN / 2; ++pair)
 #pragma unroll
             for (int i = 0; i < STEPS / 2; ++i)
-                x.b_scale[pair][i] =
-                    __builtin_amdgcn_raw_buffer_load_b32(b_scales, b_scale_at[pair] + i * SCALE_GROUP_BYTES,
-                                                         stage * (STEPS / 2) * SCALE_GROUP_BYTES, CACHE_NORMAL);
+                x.b_scale[pair][i] = __builtin_amdgcn_raw_buffer_load_b32(
+                    b_scales, lane * 4 + i * SCALE_GROUP_BYTES,
+                    b_scale_at[pair] + stage * (STEPS / 2) * SCALE_GROUP_BYTES, CACHE_NORMAL);
 #pragma unroll
         for (int fm = 0; fm < FM; ++fm) {
             x.a_scale[fm] =
@@ -323,6 +325,11 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
         args.inner + static_cast<size_t>(row0) * (K / 2), args.inner_scale + static_cast<size_t>(row0) * scale_row(K),
         T::BLOCK_M, args.down + weights * (K / 2), args.down_scale + weights * (K / MX_BLOCK), args.width, K, lane,
         [&](int fm) { return fm * STRIP + lane % STRIP; }, [&](int fn) { return column / STRIP + fn; });
+    f32x4 sum[T::FM][T::FN] = {};
+    const u32 stages = K / (T::STEPS * STEP_K);
+    const u32 first = wave_k * stages / T::WAVES_K, last = (wave_k + 1) * stages / T::WAVES_K;
+    if (first < last) product.run(first, last, sum);
+
     int pair[T::FM];
     float weight[T::FM];
 #pragma unroll
@@ -330,11 +337,6 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
         pair[fm] = args.row_pairs[row0 + fm * STRIP + lane % STRIP];
         weight[fm] = pair[fm] < 0 ? 0.0f : args.topk_weights[pair[fm]];
     }
-    f32x4 sum[T::FM][T::FN] = {};
-    const u32 stages = K / (T::STEPS * STEP_K);
-    const u32 first = wave_k * stages / T::WAVES_K, last = (wave_k + 1) * stages / T::WAVES_K;
-    if (first < last) product.run(first, last, sum);
-
     const Buffer terms = make_buffer(args.terms, args.tokens * args.topk * args.used * 2);
     if (add_waves<T>(sum, wave_n, wave_k, lane)) {
 #pragma unroll
@@ -373,8 +375,8 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
                 terms, ((token * args.topk + slot) * args.used + own) * 2, 0, CACHE_AGENT);
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                total[2 * i] += __builtin_bit_cast(float, eight[i] << 16);
-                total[2 * i + 1] += __builtin_bit_cast(float, eight[i] & 0xffff0000u);
+                total[2 * i] += low_bf16(eight[i]);
+                total[2 * i + 1] += high_bf16(eight[i]);
             }
         }
         u32x4 rounded;

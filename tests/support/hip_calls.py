@@ -8,6 +8,7 @@ list of results, or of what was raised or found by the device's checks. What tor
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -45,6 +46,17 @@ def answers(submission: Path, calls: list[Call], order_seed: int = 0, checks: st
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return torch.load(made)
+
+
+def most_spilled(source: Path) -> tuple[int, int]:
+    """Kernels of a HIP source for gfx950, and the most registers or bytes that one of them spills."""
+    from cdna.hip.compile.source import HipSource
+    from cdna.hip.compile.toolchain import find
+
+    folders = (source.parent, source.parents[1] / "common")
+    text = find().assembly(HipSource(source, "gfx950", ("-std=c++20",), folders))
+    spilled = re.findall(r"\.(?:[sv]gpr_spill_count|private_segment_fixed_size): +(\d+)$", text, re.MULTILINE)
+    return len(spilled) // 3, max(map(int, spilled))
 
 
 def on_gpu(part: Any) -> Any:
