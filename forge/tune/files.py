@@ -193,7 +193,8 @@ class FileTuner:
             timed = [(us, row) for row in tried.values() if (us := self.us_of(row, self.plan.cases)) is not None]
             as_it_is = self.us_of(None, self.plan.cases)
             us, row = min(timed, key=lambda pair: pair[0], default=(math.inf, None))
-            better = row is not None and (as_it_is is None or us < as_it_is * (1 - WORTH))
+            enough = 1 + WORTH if self.space.shortens else 1 - WORTH
+            better = row is not None and (as_it_is is None or us < as_it_is * enough)
             if row is None and as_it_is is None:
                 print("no row passed")
                 return EXIT_FAIL

@@ -32,6 +32,7 @@ class FileSpace:
     by_case: bool  # each case may have its own row; else one row serves all
     with_row: Callable[[Row], str]  # the file, for a trial
     text: str
+    shortens: bool = False  # a row that is as fast is worth writing: nothing is left to try on the leaderboard
 
 
 def space_of(text: str, path: str, arch: str) -> FileSpace:
@@ -114,7 +115,8 @@ def _configs(text: str, tree: ast.Module, path: str, arch: str) -> FileSpace | N
         return changed
 
     start = {name: configs[0] for name, configs in columns.items()}
-    return FileSpace("@triton.autotune of " + ", ".join(columns), columns, start, False, with_row, text)
+    shortens = any(len(configs) > 1 for configs in columns.values())
+    return FileSpace("@triton.autotune of " + ", ".join(columns), columns, start, False, with_row, text, shortens)
 
 
 def _offset(text: str, node: ast.expr) -> int:
