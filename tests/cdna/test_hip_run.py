@@ -242,7 +242,7 @@ def test_module(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (tmp_path / "machine.co").write_bytes(b"\x7fELF" + bytes(100))
     done = run(PROGRAMS / "module.hip", "--", tmp_path / "machine.co")
-    assert done.returncode == 3 and "machine.co is no code of the emulated device" in done.stderr
+    assert done.returncode == 3 and "machine.co: a damaged or truncated ELF file" in done.stderr
 
 
 UNWRITTEN = """
