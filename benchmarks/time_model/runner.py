@@ -137,9 +137,7 @@ def dask_results_of(
     try:
         from distributed import Client, LocalCluster, as_completed
     except ImportError:
-        raise RowError(
-            "Dask is not installed: pip install -c constraints.txt '.[tune]', or --workers 0"
-        ) from None
+        raise RowError("Dask is not installed: pip install -c constraints.txt '.[tune]', or --workers 0") from None
     os.environ["CDNA_THREADS"] = "1"
     local = None if scheduler else LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
     with Client(scheduler or local) as client:

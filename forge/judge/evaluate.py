@@ -10,9 +10,11 @@ from forge.judge.messages import Setup
 from forge.judge.plan import EvalPlan
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
+from forge.judge.user_places import with_author_places
 from forge.judge.worker_pool import Progress, RankAnswer, WorkerPool
 from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec
+from forge.task.problem import ROOT
 
 HANGS_BEFORE_STOP = 2  # a submission that hung this often in a row is not given the other cases as well
 
@@ -47,6 +49,7 @@ class Judge:
     def __enter__(self) -> Judge:
         self._started = time.monotonic()
         self.workspace = Workspace(self.plan.problem, self.plan.submission)
+        self._texts = {name: data.decode(errors="replace") for name, data in self.workspace.files.items()}
         self.workspace.__enter__()
         self.pool = make_pool(self.plan, self.workspace, self.listener.case_progress)
         return self
@@ -112,6 +115,8 @@ class Judge:
         if result is None:
             back_to_back = plan.back_to_back and plan.mode == "benchmark" and self.run.timed
             result = self.pool.run(case, ranks, plan.mode, accuracy=plan.accuracy, back_to_back=back_to_back)
+        result.device_report = with_author_places(result.device_report, self._texts, ROOT)
+        result.last_words = with_author_places(result.last_words, self._texts, ROOT)
         _look_at_folder(result, self.pool, self.workspace)
         self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0
         if self._hangs >= HANGS_BEFORE_STOP:
