@@ -75,7 +75,8 @@ def page_of(
         kind=kind,
         plots={name: svg for name, svg in plots.items() if svg},
         kernels=[(row.case, _kernels(case)) for row, case in zip(rows, document["cases"]) if _kernels(case)],
-        hottest=_hottest(document),
+        lines=_of_kernels(document, "lines"),
+        advice=_of_kernels(document, "advice"),
         findings=findings_of(document),
         history=list(reversed(history)),
         submission=None if submission is None else submission.decode("utf-8", "replace"),
@@ -112,14 +113,13 @@ def _kernels(case: dict[str, Any]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _hottest(document: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """(case, kernel, instruction, what it cost) of the instructions that took the most cycles."""
+def _of_kernels(document: dict[str, Any], what: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """(case, kernel, entry) of a list in the kernels' counters: "lines" or "advice"."""
     found = []
     for case in document["cases"]:
         report = case["report"].get("rank 0", case["report"])
         for kernel, known in report.get("kernels", {}).items():
-            for where, cost in known.get("work", {}).get("hottest", {}).items():
-                found.append((case_text(case["spec"]), kernel, where, cost))
+            found += [(case_text(case["spec"]), kernel, entry) for entry in known.get("work", {}).get(what, [])]
     return found
 
 
