@@ -51,7 +51,8 @@ class Row:
 def page_of(
     document: dict[str, Any], matrix: str, history: Sequence[Entry] = (), submission: bytes | None = None
 ) -> str:
-    """matrix: what the problem's floors count, fp8 | f16 | fp4 | none; history: of the same problem, oldest first."""
+    """matrix: what the problem's floors count, fp8 | f16 | fp4 | none; history: of the same problem and cases, oldest
+    first."""
     rows = [_row(document, case) for case in document["cases"]]
     kind = times_of(document).kind
     peaks = peaks_of(document["device"]["arch"])
@@ -197,7 +198,7 @@ def _parts_plot(document: dict[str, Any]) -> str:
         for x, part in enumerate(parts):
             if by_part.get(part):
                 axes.text(x, y, number(by_part[part], 3), ha="center", va="center", fontsize=8)
-    axes.set_title("us that each part would take alone: the longest is the bound", fontsize=9)
+    axes.set_title("us of each part, as the model counts it; colour: its share of the longest", fontsize=9)
     return _svg(axes)
 
 

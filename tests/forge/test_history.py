@@ -328,7 +328,8 @@ def page(kept: History, tmp_path: Path) -> Path:
         floor = {"flops": 1e9, "hbm_bytes": 1e6, "light_us": 0.5, "bound": "memory"}
         cases = [case("m: 64; n: 64; k: 128; seed: 6635", us, floor=floor), case("m: 96; n: 1; k: 1; seed: 2", us * 2)]
         kept.keep(document("amd-fp8-mm", cases=cases, notes=["a <note>"]), CODE)
-    assert run("report", "amd-fp8-mm", "-o", tmp_path / "report.html") == 0
+    kept.keep(document("amd-fp8-mm", cases=[case(us=77.0)]), CODE)  # of other cases: not in the same line
+    assert run("report", "2", "-o", tmp_path / "report.html") == 0
     return tmp_path / "report.html"
 
 
@@ -337,6 +338,7 @@ def test_the_page_holds_everything_itself(kept: History, tmp_path: Path) -> None
     assert text.count("<svg") == 4  # light, roofline, parts, history
     assert not re.search(r"<(?:script|link|iframe|img)\b|\bsrc=|@import|url\((?!#)", text)
     assert not re.search(r"href=\"(?!#|data:)", text)
+    assert "<td>2026-01-02" in text and text.partition('id="history"')[2].partition("</table>")[0].count("<tr>") == 3
     assert "kernel.py:9" in text and "vector 160" in text and "1 workgroup for 304 CUs" in text
     assert "a &lt;note&gt;" in text and "modelled from what the kernels executed, not measured" in text
 
