@@ -14,7 +14,7 @@ from rich.text import Text
 from forge.commands import jsonfile
 from forge.commands.view import BACK_TO_BACK_TEXT, STYLES, View, details, finding_texts
 from forge.console import number
-from forge.judge.evaluate import Judge
+from forge.judge.evaluate import Judge, spare_each_other
 from forge.judge.plan import EvalPlan
 from forge.judge.results import CaseResult, Run, Status, modelled_time
 from forge.task.cases import CaseSpec, case_text
@@ -74,10 +74,11 @@ class Pair:
                 stack.enter_context(Judge(self.plan, self.run, _Side(view, OURS))),
                 stack.enter_context(Judge(self.their_plan, self.their_run, _Side(view, self.other.name))),
             ]
-            judges[0].pool.beside, judges[1].pool.beside = judges[1].pool, judges[0].pool
+            spare_each_other(*(pool for judge in judges for pool in (judge.pool, judge.referees)))
             for position in range(len(self.plan.cases)):
                 results = {side: judges[side].step(position) for side in ((0, 1) if position % 2 == 0 else (1, 0))}
                 view.pair_finished(results[0], results[1])
+            self.run.complete = self.their_run.complete = True
 
     def ratios(self, ours: CaseResult, theirs: CaseResult) -> Ratios:
         both = zip(*(times_us(result, self.plan.caches).values() for result in (ours, theirs)))

@@ -1,7 +1,7 @@
-"""How far an output is from the reference: relative L2 error and the worst element. Runs in the worker.
+"""How far an output is from the reference: relative L2 error and the worst element. Runs in the referee.
 
-This stands beside the problem's own check_implementation and judges nothing: some official tolerances are so
-wide that an output of zeros passes, and a relative L2 error of 1 says so.
+This stands beside the problem's own check_implementation: some official tolerances are so wide that an output of zeros
+passes, and a relative L2 error of 1 says so.
 """
 
 from __future__ import annotations
@@ -79,12 +79,16 @@ def describe_output(output: Any) -> str:
 
 
 @torch.no_grad()
-def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
-    """Compares two outputs of the same structure, tensor by tensor, in float64."""
+def accuracy_of(got: Any, wanted: Any, reference: str, rest: Any = None) -> Accuracy:
+    """Compares two outputs of the same structure, tensor by tensor, in float64.
+
+    rest: what the reference returns without the input; the error is relative to what the input adds to it.
+    """
     pairs, problem = _pair(got, wanted)
     if problem:
         return Accuracy(None, reference, problem=problem)
     error_sum, wanted_sum, worst, worst_gap = 0.0, 0.0, None, -1.0
+    rests = dict(tensors_of(rest))
     for where, mine, theirs in pairs:
         flat_mine, flat_theirs = mine.detach().reshape(-1), theirs.detach().reshape(-1)
         for start in range(0, flat_theirs.numel(), CHUNK_ELEMENTS):
@@ -92,6 +96,8 @@ def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
             b = flat_theirs[start : start + CHUNK_ELEMENTS].to(torch.float64)
             same = (a == b) | (a.isnan() & b.isnan())
             gap = torch.where(same, 0.0, (a - b).abs()).nan_to_num(math.inf, math.inf)
+            if where in rests:
+                b = b - rests[where].detach().reshape(-1)[start : start + CHUNK_ELEMENTS].to(b)
             wanted_sum += float(b[b.isfinite()].square().sum())
             error_sum += float(gap.square().sum())
             largest = float(gap.max())

@@ -20,7 +20,7 @@ class Workspace:
         self.files: dict[str, bytes] = {}
         for file in problem.files:
             if file.source is None:
-                self.files[file.name] = submission
+                self.submission, self.files[file.name] = file.name, submission
             elif file.source.is_file():
                 self.files[file.name] = file.source.read_bytes()
         self.submission_sha256 = hashlib.sha256(submission).hexdigest()
@@ -45,15 +45,23 @@ class Workspace:
         with contextlib.suppress(OSError):
             shutil.rmtree(self.root / f"run{self._count}", ignore_errors=True)
         self._count += 1
-        self.folder = self.root / f"run{self._count}"
-        for name, content in self.files.items():
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        self.folder = self._filled(f"run{self._count}", self.files)
         (self.root / "tmp").mkdir(exist_ok=True)
         for lock in self.extensions.glob("**/lock"):
             lock.unlink(missing_ok=True)
         return self.folder
+
+    def make_judges_folder(self) -> Path:
+        """Where referees work: the task's files without the submission, written anew."""
+        return self._filled("judge", {name: data for name, data in self.files.items() if name != self.submission})
+
+    def _filled(self, name: str, files: dict[str, bytes]) -> Path:
+        folder = self.root / name
+        for file, content in files.items():
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return folder
 
     def changed(self) -> list[str]:
         """The task's files that are no longer what they were: "reference.py is gone", ..."""

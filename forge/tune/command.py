@@ -23,7 +23,8 @@ from forge.generate.pysource import GenerationError
 from forge.generate.render import Submission, also_for, generate, pick_variant
 from forge.generate.tuning import NewRow, Table, read_table, table_path, with_rows
 from forge.judge import compilers
-from forge.judge.evaluate import make_pool
+from forge.judge.evaluate import make_pool, run_environment
+from forge.judge.fork_server import ForkServer
 from forge.judge.messages import EVENTS, CaseEnded, EndCase
 from forge.judge.plan import BAD_INPUT, STAND_IN_ARCH, EvalPlan, add_case_options, cases_to_run, choose_harness
 from forge.judge.processes import adopt_orphans
@@ -193,7 +194,9 @@ def tune_all(
     signal.signal(signal.SIGTERM, terminated)
     adopt_orphans()
     with Workspace(plan.problem, plan.submission) as workspace:
-        pool = make_pool(plan, workspace, lambda *_: None, worker="forge.tune.worker", events=EVENTS + messages.ANSWERS)
+        fork_server = ForkServer(run_environment(plan, workspace), plan.device.name, plan.device.arch)
+        kind: dict[str, Any] = {"worker": "forge.tune.worker", "events": EVENTS + messages.ANSWERS}
+        pool = make_pool(plan, workspace.make_folder, fork_server, lambda *_: None, **kind)
         pool.error_patience_s = plan.limit_s / 6  # ranks compile at their own pace
         try:
             for position, case in enumerate(plan.cases):
@@ -212,7 +215,8 @@ def tune_all(
         except KeyboardInterrupt:
             print("stopped: call again to go on")
         finally:
-            pool.close()
+            pool.stop()
+            fork_server.close()
 
 
 @dataclasses.dataclass
