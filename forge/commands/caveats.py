@@ -38,7 +38,9 @@ def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
         size = harness.l2_flush_bytes / GIB
         notes.append(f"deviates: a GPU that cannot hold the {size:g} GiB cache flush gets one of half its free memory")
     if plan.device.emulated and plan.mode in ("benchmark", "leaderboard"):
-        notes.append("an emulated device: each case runs once, for its correctness")
+        notes.append("an emulated device: cases run for their correctness")
+    if plan.calls == 1 and not official_eval:
+        notes.append("one call a case (--calls 1): what is wrong from the second call on does not show")
     if problem.arch is not None and not plan.device.emulated and plan.device.arch != problem.arch:
         notes.append(f"{problem.name} is judged on {problem.arch}; times and fractions here are {plan.device.arch}'s")
     if plan.fixed_ranks and plan.grouped:

@@ -61,6 +61,7 @@ class Device(ABC):
 
     def set_checks(self, on: bool) -> None:
         """Run the checks that this process was started with, or none, in the launches to come."""
+        return None  # a GPU has none
 
     @abstractmethod
     def count_work(self, on: bool = True) -> None:

@@ -1,8 +1,8 @@
 """How tensors pass between the process that judges and the one that runs the submission: through memory both map.
 
-Inputs go as the bytes of their storages and a pickle of all the rest; whoever reads them trusts whoever wrote them. What
-comes back is raw bytes, and a plain tree that says what they are: dtype, shape, strides. Nothing of it is believed:
-`rebuilt` checks each word before it reads a byte, and copies what it reads.
+Inputs go as the bytes of their storages and a pickle of all the rest; whoever reads them trusts whoever wrote them.
+What comes back is raw bytes, and a plain tree that says what they are: dtype, shape, strides. Nothing of it is
+believed: `rebuilt` checks each word before it reads a byte, and copies what it reads.
 """
 
 from __future__ import annotations
@@ -217,7 +217,10 @@ class _Packer:
 
 
 def write_output(output: Any, inputs: Inputs, region: Region) -> dict[str, Any]:
-    """Puts an output's bytes into the region, and those of each input storage that has changed; returns what says so."""
+    """Puts an output's bytes into the region, and those of each input storage that has changed; returns what says so.
+
+    {"output": a tree, "changed": [[the storage's number, where its bytes begin], ...]}
+    """
     given = sum(size for _, size, _ in inputs.places)
     packer = _Packer(inputs, max(MOST_BYTES, MOST_INPUTS * given))
     try:

@@ -1,7 +1,7 @@
 """Whether a submission has replaced a clock that times it. Runs in the worker, for what a real GPU's times rest on.
 
-Verdicts need no such thing: they are made in another process. The evaluator sets its own clock beside these (forge/judge/
-verdict.py).
+Verdicts need no such thing: they are made in another process. The evaluator sets a clock of its own beside these
+(forge/judge/verdict.py).
 """
 
 from __future__ import annotations

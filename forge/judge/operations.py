@@ -1,4 +1,4 @@
-"""What torch itself did in a call: its operations, and the FLOPs of its products. Runs in the worker; judges nothing."""
+"""What torch itself did in a call: its operations, and the FLOPs of its products. Runs in the worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 NAMED = 5  # operations that a report names
@@ -46,7 +45,7 @@ class Work:
         """For a message: {} where nothing was watched or done."""
         if not self.calls and not self.entered_reference:
             return {}
-        products = {name: flops for name, flops in self.by_name.most_common(NAMED)}
+        products = dict(self.by_name.most_common(NAMED))
         return {
             "flops": self.flops,
             "products": products,

@@ -1,7 +1,7 @@
 """The protocol of a case, whole: who makes what, who calls, who judges, in which order.
 
-A rank has two processes. The referee (forge/judge/referee.py) makes its inputs and judges its outputs; the worker (forge/
-judge/worker.py) runs the submission. Between them pass bytes, through memory that both map (forge/judge/exchange.py).
+A rank has two processes. The referee (forge/judge/referee.py) makes its inputs and judges its outputs; the worker
+(forge/judge/worker.py) runs the submission. Bytes pass between them, through memory that both map (exchange.py).
 
     emulated    input 0, call, judge; other data at the same addresses, call, judge; other data elsewhere, call, judge;
                 then the first output is looked at again
@@ -9,9 +9,10 @@ judge/worker.py) runs the submission. Between them pass bytes, through memory th
                 in benchmark mode, timed calls on other data, judged, in turns with the same, and calls back to back;
                 then the other calls, as above
 
-The first input is the case's own. The seeds of all others are drawn here, when they are needed: nothing that a submission
-could read, in its process or in the shared memory, says what comes next. A problem whose tolerance hides too much states
-a probe (`precision` in its task.yml): its last call gets larger numbers and no bias, and is judged by its relative error.
+The first input is the case's own. The seeds of all others are drawn here, when they are needed: nothing that a
+submission could read, in its process or in the shared memory, says what comes next. A problem whose tolerance hides too
+much states a probe (`precision` in its task.yml): its last call gets larger numbers and no bias, and is judged by its
+relative error.
 """
 
 from __future__ import annotations

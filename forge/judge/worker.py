@@ -196,7 +196,7 @@ class Worker:
 
     def join(self, world_size: int | None, rank: int | None, port: int) -> None:
         """Makes a case's process group, if it has one."""
-        if rank is not None:
+        if rank is not None and world_size is not None:
             self.phase("init_process_group")
             self.ranks = self.group(rank, world_size, port, self.device.dist_backend)
 

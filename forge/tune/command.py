@@ -9,14 +9,22 @@ import argparse
 import ast
 import dataclasses
 import hashlib
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from forge.console import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, number, terminated
+from forge.console import (
+    EXIT_BAD_INPUT,
+    EXIT_FAIL,
+    EXIT_INTERRUPTED,
+    EXIT_PASS,
+    Parser,
+    UsageError,
+    end_on_signals,
+    number,
+)
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import Device, resolve
 from forge.generate.pysource import GenerationError
@@ -191,7 +199,7 @@ def tune_all(
     deadline: float | None,
 ) -> None:
     """Every case, each with its share of what time is left. Ctrl-C and the deadline end it; the trials log has all."""
-    signal.signal(signal.SIGTERM, terminated)
+    end_on_signals()
     adopt_orphans()
     with Workspace(plan.problem, plan.submission) as workspace:
         fork_server = ForkServer(run_environment(plan, workspace), plan.device.name, plan.device.arch)
