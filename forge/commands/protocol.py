@@ -86,6 +86,7 @@ def main(argv: list[str]) -> int:
         limit_s=harness.rank_s(mode) or NEVER_S if any(case.world_size for case in cases) else NEVER_S,
         accuracy=False,
         back_to_back=False,
+        as_officially=True,
     )
     return _run(plan, int(fd))
 
@@ -144,6 +145,9 @@ class _Log:
     def case_finished(self, result: CaseResult) -> None:
         if result.status is Status.NOT_RUN:
             return
+        for text in result.remarks:
+            if "officially" in text:
+                _complain(f"case {self.position}: {text}")
         if self.late:
             return self._late_result(result)
         name = f"{self.kind}.{self.position}"

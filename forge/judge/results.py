@@ -80,7 +80,9 @@ class Worst:
 class Accuracy:
     """How far an output is from the reference. It judges nothing."""
 
-    rel_l2: float | None = None  # |got - wanted| / |wanted| over all elements; None if the outputs cannot be compared
+    rel_l2: float | None = (
+        None  # |got - wanted| / |wanted| of a tensor, the largest; None if outputs cannot be compared
+    )
     reference: str = ""  # what it is relative to: "float64" or "reference"
     worst: Worst | None = None
     problem: str = ""  # why the outputs cannot be compared; empty if they can

@@ -86,12 +86,15 @@ class Floors:
 
 @dataclass(frozen=True)
 class Precision:
-    """How exact an honest kernel is, for problems whose tolerance hides what is missing. Places are of the input."""
+    """How exact an honest kernel is, for problems whose tolerance hides what is missing. Places are of the input.
+
+    A probe is a call on larger numbers without a bias, so that all of the output depends on the input.
+    """
 
     rel_l2: float | None = None  # relative L2 error beyond which a result is doubted; None: not stated
-    input: int | None = None  # the tensor without which the rest of the output remains
+    input: int | None = None  # the tensor that is `scale` times as large in a probe
     bias: int | None = None  # the tensor that is zero in a probe
-    scale: float = 1.0  # of the input in a probe
+    scale: float = 1.0
 
     @property
     def probes(self) -> bool:

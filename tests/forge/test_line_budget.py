@@ -12,11 +12,11 @@ LINES = {
     "benchmarks": 2_000,
     "cdna": 32_500,
     "docs": 3_000,
-    "forge": 15_000,
+    "forge": 17_000,
     "kernels": 11_000,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 27_500,
+    "tests": 29_000,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

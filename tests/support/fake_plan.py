@@ -34,13 +34,13 @@ def fake_plan(
     harness: str = "amd",
     emulated: bool = True,
     row: Harness | None = None,
-    precision: Precision = Precision(),
+    precision: Precision | None = None,
     floors: Floors | None = None,
     **changes: Any,
 ) -> EvalPlan:
     problem = Problem(
         name="toy", stem="toy", directory=Path("/"), gpus=(), arch="gfx942", harness=None, variant=None, files=(),
-        world_size=1, precision=precision, floors=floors,
+        world_size=1, precision=precision or Precision(), floors=floors,
     )  # fmt: skip
     device: Any = FakeDevice(emulated)
     return EvalPlan(mode, problem, b"", row or HARNESSES[harness], device, [], None, 10.0, **changes)
