@@ -4,6 +4,7 @@
 import functools
 import os
 import signal
+import tempfile
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from forge.task.runners import load_runners
 
 # There are more test processes than cores: threads that wait for work must not keep one from another.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# What tests run is not for the history of whoever runs them.
+os.environ["XDG_DATA_HOME"] = os.path.join(tempfile.gettempdir(), f"forge-tests-data-{os.getuid()}")
 
 
 @functools.cache

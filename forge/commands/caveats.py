@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from forge.commands.handover import header_note
 from forge.generate import kernelguard
 from forge.generate.submission import refusals
 from forge.judge.plan import EvalPlan
@@ -14,7 +15,7 @@ ALWAYS = "time-outs count for each case, lost workers are replaced, ranks get a 
 
 
 def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
-    notes = [*refusals(plan.submission), *kernelguard.remarks(plan.submission)]
+    notes = [*header_note(plan), *refusals(plan.submission), *kernelguard.remarks(plan.submission)]
     if plan.not_official:
         notes.append(f"not the leaderboard's cases: {plan.not_official}")
     harness, problem = plan.harness, plan.problem

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from forge.commands import jsonfile, own_evaluator, protocol
+from forge.commands import handover, history, jsonfile, own_evaluator, protocol
 from forge.commands.against import REFERENCE_SUBMISSION, Other, Pair, PairView
 from forge.commands.caveats import notes_for
 from forge.commands.view import Console, View
@@ -49,7 +49,13 @@ def parser() -> Parser:
         epilog="With POPCORN_FD set, MODE CASESFILE speaks the official evaluator's own protocol instead.",
     )
     p.add_argument("mode", metavar="MODE", help=", ".join(MODES))
-    p.add_argument("problem", metavar="PROBLEM", help="a leaderboard name, or a folder in GPU MODE's format")
+    p.add_argument(
+        "problem",
+        metavar="PROBLEM",
+        nargs="?",
+        help="a leaderboard name, or a folder in GPU MODE's format (default: the leaderboard that the submission's "
+        "#!POPCORN line names)",
+    )
     p.add_argument(
         "--submission", metavar="FILE", type=Path, default=Path("submission.py"), help="default: %(default)s"
     )
@@ -63,6 +69,9 @@ def parser() -> Parser:
     )
     p.add_argument("--seed", type=int, metavar="N", help="the run's secret seed, mixed into each case's own")
     p.add_argument("--json", metavar="FILE", type=Path, help="write everything to FILE as well")
+    p.add_argument(
+        "--no-history", action="store_true", help="do not keep this run (eval.py history lists what is kept)"
+    )
     p.add_argument("--timeout", type=float, metavar="S", help="seconds for each case (default: the official time-out)")
     p.add_argument("--harness", metavar="FLAVOUR", help=f"judge as this one does: {', '.join(HARNESSES)}")
     p.add_argument("--strict", action="store_true", help=f"exit {EXIT_BUT} where the verdict is 'pass, but'")
@@ -93,6 +102,8 @@ def main(argv: list[str]) -> int:
     end_on_signals()
     if "POPCORN_FD" in os.environ:
         return protocol.main(argv)
+    if argv[:1] and argv[0] in history.COMMANDS:
+        return history.main(argv)
     try:
         return _main(argv)
     except (SubmissionError, *BAD_INPUT) as error:
@@ -127,12 +138,18 @@ def _main(argv: list[str]) -> int:
     except TaskError as error:
         raise TaskError(f"{error}{_own_reference_hint(plan)}") from None
     finally:
+        exit_code = _exit_code(pair or run, args.strict) if run.complete else _ending(sys.exc_info()[1])
+        told = (exit_code, ["eval.py", *argv])
+        document = pair.as_json(*told) if pair else jsonfile.as_json(plan, run, *told)
         if args.json is not None:
-            exit_code = _exit_code(pair or run, args.strict) if run.complete else _ending(sys.exc_info()[1])
-            told = (exit_code, ["eval.py", *argv])
-            jsonfile.write_json(args.json, pair.as_json(*told) if pair else jsonfile.as_json(plan, run, *told))
+            jsonfile.write_json(args.json, document)
+        if not args.no_history and run.cases:
+            history.remember(document, plan.submission, *([other.submission] if other else []))
     view.foot(run)
-    return _exit_code(pair or run, args.strict)
+    if run.passed and pair is None:
+        for line in handover.next_steps(plan, args.submission, run.fingerprint):
+            view.print(line, "dim")
+    return exit_code
 
 
 def _exit_code(run: Run | Pair, strict: bool) -> int:
@@ -201,7 +218,7 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
             raise UsageError(f"--json {args.json}: is the submission itself, which it would replace")
     if args.device not in DEVICE_NAMES:
         raise UsageError(f"unknown device {args.device!r}: choose one of {', '.join(DEVICE_NAMES)}")
-    problem = find_problem(args.problem)
+    problem = find_problem(args.problem or handover.named_by(args.submission))
     harness, own_eval = choose_harness(problem, args.harness)
     reads = None if own_eval is not None else harness
     cases, not_official = cases_to_run(problem, reads, args.mode, args, args.seed, args.honest_bools)

@@ -86,7 +86,7 @@ def _evaluator_digest() -> str:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """All of it or nothing: whoever reads the file meanwhile finds the one before."""
-    text = json.dumps(_finite(value), indent=2, default=str) + "\n"
+    text = json.dumps(finite(value), indent=2, default=str) + "\n"
     if path.exists() and not path.is_file():  # /dev/stdout, a pipe
         path.write_text(text, encoding="utf-8")
         return
@@ -99,12 +99,12 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
         raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from None
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """JSON has no infinity and no NaN: they become words."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value

@@ -109,6 +109,9 @@ class Bundler:
         self.kept_imports[module.name] = set()
         self.renames[module.name] = []
         self.hip_texts[module.name] = []
+        for item in module.imports:  # Python would refuse an absent name whether it is used or not
+            if self.is_local(item) and item.name and not self.path_of(f"{item.module}.{item.name}"):
+                self.definition(module, item.bound, item.line)
         return module
 
     def refuse_absent(self, module: Module, item: Import) -> None:

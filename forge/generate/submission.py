@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 from forge.generate.rules import MAX_BYTES, TEXT_RULES
 
+_DIRECTIVE = re.compile(rb"^(?:#|//)!POPCORN[ \t]+(leaderboard|gpus?)[ \t]+(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 MAX_REFUSALS = 3  # shown; one is enough to be refused
 
 
 class SubmissionError(Exception):
     """The file cannot be a submission. One line."""
+
+
+@dataclass(frozen=True)
+class Directives:
+    """What a submission's #!POPCORN lines say."""
+
+    leaderboard: str | None
+    gpus: tuple[str, ...]
+
+
+def directives(content: bytes) -> Directives:
+    """As popcorn-cli reads them: of several lines of a kind the last counts."""
+    found = {
+        name.lower().rstrip(b"s"): value.decode("utf-8", "replace").split()
+        for name, value in _DIRECTIVE.findall(content)
+    }
+    return Directives(next(iter(found.get(b"leaderboard", [])), None), tuple(found.get(b"gpu", [])))
 
 
 def read_submission(path: Path) -> bytes:
@@ -28,9 +48,7 @@ def read_submission(path: Path) -> bytes:
         raise SubmissionError(f"{path}: cannot be read: {error.strerror or error}") from None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # invalid escapes and the like are the author's to see when it runs
+            warnings.simplefilter("ignore")  # invalid escapes and the like are the author's to see when it runs
             tree = ast.parse(content, str(path))
     except SyntaxError as error:
         raise SubmissionError(f"{path}:{error.lineno or '?'}: not valid Python: {error.msg}") from None

@@ -13,7 +13,9 @@ from forge.judge.triton_errors import first_cause, is_tritons, message_of, said_
 
 TRITON = f"{os.sep}triton{os.sep}"
 TRACE_FRAMES, TRACE_LINES, LINE_CHARS = 4, 6, 300  # of an exception: frames, lines of its text, width of each
-ROOMS = {Path(__file__).resolve().parents[1] / room for room in ("judge", "tune")}  # whose code calls a submission
+FORGE = Path(__file__).resolve().parents[1]
+ROOMS = {FORGE / room for room in ("judge", "tune")}  # whose code calls a submission
+STAND_INS = (FORGE / "device", FORGE.parent / "cdna")  # what a submission calls on an emulated device
 
 
 def describe(error: BaseException, folder: str) -> dict[str, Any]:
@@ -25,16 +27,17 @@ def describe(error: BaseException, folder: str) -> dict[str, Any]:
         lines = ["(its text cannot be made)"]
     if isinstance(error, SystemExit):
         kind, lines = f"sys.exit({error.code!r})", [""]
-    frames = traceback.extract_tb(_below_ours(error.__traceback__))
+    frames = _above_stand_ins(traceback.extract_tb(_below_ours(error.__traceback__)))
     last_line = _last_line(lines)
     if is_tritons(error):
         cause, code, excerpt = first_cause(error)
         lines, last_line = [said_of(message_of(cause), code), *excerpt], ""
         frames = traceback.StackSummary(itertools.takewhile(lambda frame: TRITON not in frame.filename, frames))
     place = _place(error.__traceback__, folder)
-    first = lines[0].strip()[:LINE_CHARS]
-    message = kind + (f": {first}" if first else "") + (f" ({place})" if place else "")
-    trace = "".join(frames.format()[-TRACE_FRAMES:]).splitlines() + [f"{kind}: {lines[0]}", *lines[1:TRACE_LINES]]
+    first = lines[0].strip()
+    message = kind + (f": {first[:LINE_CHARS]}" if first else "") + (f" ({place})" if place else "")
+    said = [f"{kind}: {lines[0]}", *lines[1:TRACE_LINES]] if lines[1:] or len(first) > LINE_CHARS else []
+    trace = "".join(frames.format()[-TRACE_FRAMES:]).splitlines() + said
     if len(lines) > TRACE_LINES:
         trace.append(f"... and {len(lines) - TRACE_LINES} more lines")
     return {"message": message, "trace": "\n".join(line[:LINE_CHARS] for line in trace), "last_line": last_line}
@@ -53,6 +56,13 @@ def _below_ours(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and "importlib" in trace.tb_frame.f_code.co_filename:
         trace = trace.tb_next
     return trace
+
+
+def _above_stand_ins(frames: traceback.StackSummary) -> traceback.StackSummary:
+    """Without the frames at the end that are ours: the error is in what called them."""
+    while len(frames) > 1 and any(Path(frames[-1].filename).is_relative_to(folder) for folder in STAND_INS):
+        frames.pop()
+    return frames
 
 
 def _place(trace: TracebackType | None, folder: str) -> str:

@@ -448,3 +448,10 @@ def _unknown(wanted: str, names: list[str]) -> str:
     close = _closest(wanted, names, cutoff=0.5)
     hint = f"did you mean {close!r}?" if close else f"known: {', '.join(names)}"
     return f"unknown problem {wanted!r}: neither a leaderboard name nor a folder with a task.yml; {hint}"
+
+
+def description_of(problem: Problem) -> str:
+    """What the task.yml says of what a kernel is given and returns."""
+    path = problem.directory / "task.yml"
+    text: str = _Reader(path, _read_yaml(path)).get("description", str, "")
+    return text

@@ -53,13 +53,6 @@ struct RowReader {
     }
 };
 
-__device__ inline int uniform(int x) { return __builtin_amdgcn_readfirstlane(x); }
-
-__device__ inline long long uniform_address(long long x) {
-    const unsigned long long low = static_cast<u32>(uniform(static_cast<int>(x)));
-    return static_cast<long long>(uniform(static_cast<int>(x >> 32))) << 32 | static_cast<long long>(low);
-}
-
 // Rows in memory of this GPU or another. What lies past `bytes` is dropped, without a branch.
 struct RowWriter {
     static constexpr u32 OUTSIDE = 0x80000000u;
@@ -93,23 +86,6 @@ __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
-}
-
-// Stores of partial sums (store_partial) are where other workgroups of this launch see them, on whatever XCD: they go
-// past the L2, which is the XCD's own, so this wait is all the release that they need. A release at agent scope would
-// write the XCD's whole L2 back.
-__device__ inline void shared_stores_complete() {
-    asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
-    __syncthreads();
-}
-
-// Counts this workgroup in; how many were there before. One thread's work.
-__device__ inline u32 arrive(u32* counter) {
-    return __hip_atomic_fetch_add(counter, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-}
-
-__device__ inline void reset_arrivals(u32* counter) {
-    __hip_atomic_store(counter, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 
 // Two sums of products of bf16, rounded. Unlike pack_bf16 without a test for NaN: one that came from bf16, or that the

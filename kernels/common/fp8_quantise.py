@@ -1,12 +1,7 @@
 """The end of a memory-bound kernel with an fp8 output, in Triton: quantise, and clear a buffer on the way."""
 
-import torch
 import triton
 import triton.language as tl
-
-from kernels.common.tensor_checks import check_tensor
-
-FP8_TYPES = (torch.float8_e4m3fnuz, torch.float8_e4m3fn)  # CDNA3's own; OCP's
 
 
 @triton.jit
@@ -26,14 +21,3 @@ def clear_in_turn(clear_ptr, n_clear, BLOCK: tl.constexpr):
     for first in range(tl.program_id(0) * BLOCK, n_clear, tl.num_programs(0) * BLOCK):
         at = first + tl.arange(0, BLOCK)
         tl.store(clear_ptr + at, tl.zeros((BLOCK,), clear_ptr.dtype.element_ty), mask=at < n_clear)
-
-
-def check_quantisation(scale, fp8, clear, device):
-    """ValueError unless scale is fp32 [1], fp8 one of FP8_TYPES, and clear None or a contiguous tensor, all there."""
-    check_tensor("scale", scale, (1,), torch.float32, device=device)
-    if fp8 not in FP8_TYPES:
-        raise ValueError(f"fp8 must be {' or '.join(map(str, FP8_TYPES))}, got {fp8}")
-    if clear is not None:
-        check_tensor("clear", clear, clear.shape, clear.dtype, device=device)
-        if clear.numel() >= 1 << 30:
-            raise ValueError(f"clear must have fewer than 2^30 elements, got {clear.numel()}")

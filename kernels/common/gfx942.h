@@ -22,6 +22,13 @@ __device__ inline Buffer make_buffer(const void* base, u32 bytes) {
     return __builtin_amdgcn_make_buffer_rsrc(const_cast<void*>(base), 0, static_cast<int>(bytes), 0x00020000);
 }
 
+__device__ inline int uniform(int x) { return __builtin_amdgcn_readfirstlane(x); }
+
+__device__ inline long long uniform_address(long long x) {
+    const unsigned long long low = static_cast<u32>(uniform(static_cast<int>(x)));
+    return static_cast<long long>(uniform(static_cast<int>(x >> 32))) << 32 | static_cast<long long>(low);
+}
+
 // In: word j holds four consecutive bytes of row j. Out: word i holds byte i of rows 0..3. Eight v_perm_b32, whose
 // selector names bytes of (second, first) operand as 0..3 and 4..7.
 __device__ inline void transpose_4x4_bytes(const u32 (&in)[4], u32 (&out)[4]) {
@@ -49,3 +56,20 @@ __device__ inline u32 pack_bf16(float low, float high) {
 
 // Orders LDS accesses of the lanes of one wave: hardware executes them in order, the compiler must not reorder them.
 __device__ inline void wave_lds_fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront"); }
+
+// Stores of partial sums (CACHE_AGENT) are where other workgroups of this launch see them, on whatever XCD: they go
+// past the L2, which is the XCD's own, so this wait is all the release that they need. A release at agent scope would
+// write the XCD's whole L2 back.
+__device__ inline void shared_stores_complete() {
+    asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+    __syncthreads();
+}
+
+// Counts this workgroup in; how many were there before. One thread's work.
+__device__ inline u32 arrive(u32* counter) {
+    return __hip_atomic_fetch_add(counter, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+__device__ inline void reset_arrivals(u32* counter) {
+    __hip_atomic_store(counter, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}

@@ -14,11 +14,10 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common.fp8_quantise import check_quantisation, clear_in_turn, to_fp8
-from kernels.common.tensor_checks import check_on_gpu, check_tensor
+from kernels.common.fp8_checks import FP8_TYPES
+from kernels.common.fp8_quantise import clear_in_turn, to_fp8
+from kernels.residual_rmsnorm_fp8.host import check_inputs, register_operator
 from kernels.residual_rmsnorm_fp8.triton_gfx942_tuning import DEFAULT, TUNING
-
-WIDEST_ROW = 32768  # elements: 32 a lane in 16 waves
 
 
 @triton.jit
@@ -61,16 +60,8 @@ def residual_rmsnorm_fp8(x, residual, weight, scale, eps, clear=None, fp8=torch.
     hidden a multiple of 8 up to 32768. clear: a contiguous tensor of any type, such as the buffer in which the next
     GEMM sums. fp8: e4m3fnuz, or OCP's e4m3fn for GPUs that have that. ValueError before anything is launched otherwise.
     """
-    check_on_gpu("x", x)
-    rows, hidden = x.shape if x.dim() == 2 else (0, 0)
-    if rows < 1 or hidden < 8 or hidden % 8 or hidden > WIDEST_ROW:
-        raise ValueError(
-            f"x must have the shape [rows, hidden] with hidden a multiple of 8 up to {WIDEST_ROW}, got {list(x.shape)}"
-        )
-    check_tensor("x", x, x.shape, torch.float16, device=x.device)
-    check_tensor("residual", residual, x.shape, torch.float16, device=x.device)
-    check_tensor("weight", weight, (hidden,), torch.float16, device=x.device)
-    check_quantisation(scale, fp8, clear, x.device)
+    check_inputs(x, residual, weight, scale, clear, fp8, FP8_TYPES)
+    rows, hidden = x.shape
     config = TUNING.get((min(triton.next_power_of_2(rows), 2048), hidden), DEFAULT)
     block = triton.next_power_of_2(hidden)
     out = torch.empty(x.shape, dtype=fp8, device=x.device)
@@ -90,23 +81,7 @@ def residual_rmsnorm_fp8(x, residual, weight, scale, eps, clear=None, fp8=torch.
     return out
 
 
-@torch.library.custom_op("cdna_forge::residual_rmsnorm_fp8", mutates_args={"residual", "clear"})
-def residual_rmsnorm_fp8_op(
-    x: torch.Tensor,
-    residual: torch.Tensor,
-    weight: torch.Tensor,
-    scale: torch.Tensor,
-    eps: float,
-    clear: torch.Tensor | None = None,
-    fp8: torch.dtype = torch.float8_e4m3fnuz,
-) -> torch.Tensor:
-    """torch.ops.cdna_forge.residual_rmsnorm_fp8: residual_rmsnorm_fp8 for models, torch.compile and graphs."""
-    return residual_rmsnorm_fp8(x, residual, weight, scale, eps, clear, fp8)
-
-
-@residual_rmsnorm_fp8_op.register_fake
-def residual_rmsnorm_fp8_fake(x, residual, weight, scale, eps, clear=None, fp8=torch.float8_e4m3fnuz):
-    return torch.empty_like(x, dtype=fp8)
+register_operator(residual_rmsnorm_fp8)
 
 
 def custom_kernel(data):

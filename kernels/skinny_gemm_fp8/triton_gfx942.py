@@ -12,12 +12,10 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common.fp8_quantise import FP8_TYPES
+from kernels.common.fp8_checks import FP8_TYPES
 from kernels.common.split_k import split_k_workspace, store_sum_of_slices
-from kernels.common.tensor_checks import check_on_gpu, check_tensor
+from kernels.skinny_gemm_fp8.host import check_inputs, register_operator, split_k
 from kernels.skinny_gemm_fp8.triton_gfx942_tuning import DEFAULT, TUNING
-
-WORKGROUPS = 2 * 304  # two for each CU of an MI300X
 
 
 @triton.jit
@@ -73,11 +71,6 @@ def skinny_gemm_fp8_kernel(
     store_sum_of_slices(acc, c_ptr, partial_ptr, arrived_ptr, row * N + column, inside, M * N, tile, part, SPLIT_K)
 
 
-def split_k(n_tiles, k, block_k):
-    """Slices that fill the card with two workgroups a CU, each with two blocks of k at least."""
-    return max(1, min(WORKGROUPS // n_tiles, k // (2 * block_k)))
-
-
 def table_row(m, n, k):
     """The row for a [m, k] and b [n, k], with a SPLIT_K that is not 0."""
     row = TUNING.get((16 if m <= 16 else 32, n, k), DEFAULT)
@@ -92,16 +85,7 @@ def skinny_gemm_fp8(a, b, scale):
     a fp8 [m, k] with m at most 32, b [n, k] of the same type (e4m3fnuz, or OCP's e4m3fn on GPUs that have that), scale
     fp32 [1]; contiguous, on the current GPU; k a multiple of 64. ValueError before anything is launched otherwise.
     """
-    check_on_gpu("a", a)
-    m, k = a.shape if a.dim() == 2 else (0, 0)
-    if not 1 <= m <= 32 or k < 64 or k % 64:
-        raise ValueError(f"a must have the shape [m, k] with m at most 32 and k a multiple of 64, got {list(a.shape)}")
-    n = b.shape[0] if b.dim() == 2 else 0
-    if n < 1:
-        raise ValueError(f"b must have the shape [n, {k}] with n at least 1, got {list(b.shape)}")
-    check_tensor("a", a, (m, k), *FP8_TYPES, device=a.device)
-    check_tensor("b", b, (n, k), a.dtype, device=a.device)
-    check_tensor("scale", scale, (1,), torch.float32, device=a.device)
+    m, n, k = check_inputs(a, b, scale, FP8_TYPES)
     row = table_row(m, n, k)
     n_tiles = triton.cdiv(n, row["BLOCK_N"])
     c = torch.empty((m, n), dtype=torch.float16, device=a.device)
@@ -120,15 +104,7 @@ def tuning_row(data):
     return table_row(a.shape[0], *b.shape)
 
 
-@torch.library.custom_op("cdna_forge::skinny_gemm_fp8", mutates_args=())
-def skinny_gemm_fp8_op(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """torch.ops.cdna_forge.skinny_gemm_fp8: skinny_gemm_fp8 for models, torch.compile and graphs."""
-    return skinny_gemm_fp8(a, b, scale)
-
-
-@skinny_gemm_fp8_op.register_fake
-def skinny_gemm_fp8_fake(a, b, scale):
-    return a.new_empty((a.shape[0], b.shape[0]), dtype=torch.float16)
+register_operator(skinny_gemm_fp8)
 
 
 def custom_kernel(data):

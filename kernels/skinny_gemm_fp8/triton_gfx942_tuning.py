@@ -8,7 +8,7 @@ workgroups a CU, which makes 9 MB in flight on the card where there are two for 
 slices cost m = 32 at n = 13312 1.2 us of 56.4, and eight instead of four at n = 2304 0.3 of 11.4.
 """
 
-# What a shape outside the table gets. SPLIT_K 0: as many slices as fill the card, see split_k() in the kernel's file.
+# What a shape outside the table gets. SPLIT_K 0: as many slices as fill the card, see split_k() in host.py.
 DEFAULT = {"BLOCK_N": 32, "BLOCK_K": 512, "SPLIT_K": 0, "num_warps": 2, "num_stages": 2}
 
 # What the tuner chooses from.

@@ -13,8 +13,9 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from kernels.common.fp8_quantise import check_quantisation, clear_in_turn, to_fp8
-from kernels.common.tensor_checks import check_on_gpu, check_tensor
+from kernels.common.fp8_checks import FP8_TYPES
+from kernels.common.fp8_quantise import clear_in_turn, to_fp8
+from kernels.swiglu_fp8.host import check_inputs, register_operator
 from kernels.swiglu_fp8.triton_gfx942_tuning import DEFAULT, TUNING
 
 
@@ -57,15 +58,7 @@ def swiglu_fp8(gate_up, scale, clear=None, fp8=torch.float8_e4m3fnuz):
     multiple of 8 up to 32768. clear: a contiguous tensor of any type, such as the buffer in which the next GEMM sums.
     fp8: e4m3fnuz, or OCP's e4m3fn for GPUs that have that. ValueError before anything is launched otherwise.
     """
-    check_on_gpu("gate_up", gate_up)
-    rows, columns = gate_up.shape if gate_up.dim() == 2 else (0, 0)
-    n = columns // 2
-    if rows < 1 or n < 8 or columns % 16 or n > 32768:
-        raise ValueError(
-            f"gate_up must have the shape [rows, 2 * n] with n a multiple of 8 up to 32768, got {list(gate_up.shape)}"
-        )
-    check_tensor("gate_up", gate_up, gate_up.shape, torch.float16, device=gate_up.device)
-    check_quantisation(scale, fp8, clear, gate_up.device)
+    rows, n = check_inputs(gate_up, scale, clear, fp8, FP8_TYPES)
     config = TUNING.get((min(triton.next_power_of_2(rows), 2048), n), DEFAULT)
     out = torch.empty((rows, n), dtype=fp8, device=gate_up.device)
     n_eights = rows * n // 8
@@ -83,20 +76,7 @@ def swiglu_fp8(gate_up, scale, clear=None, fp8=torch.float8_e4m3fnuz):
     return out
 
 
-@torch.library.custom_op("cdna_forge::swiglu_fp8", mutates_args={"clear"})
-def swiglu_fp8_op(
-    gate_up: torch.Tensor,
-    scale: torch.Tensor,
-    clear: torch.Tensor | None = None,
-    fp8: torch.dtype = torch.float8_e4m3fnuz,
-) -> torch.Tensor:
-    """torch.ops.cdna_forge.swiglu_fp8: swiglu_fp8 for models, torch.compile and graphs."""
-    return swiglu_fp8(gate_up, scale, clear, fp8)
-
-
-@swiglu_fp8_op.register_fake
-def swiglu_fp8_fake(gate_up, scale, clear=None, fp8=torch.float8_e4m3fnuz):
-    return gate_up.new_empty((gate_up.shape[0], gate_up.shape[1] // 2), dtype=fp8)
+register_operator(swiglu_fp8)
 
 
 def custom_kernel(data):

@@ -12,11 +12,10 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from rich.console import Console
 
 from forge.commands.against import Other, Pair, PairView
 from forge.commands.jsonfile import case_json
-from forge.commands.view import View
+from forge.commands.view import Console, View
 from forge.device import resolve
 from forge.device.emulated import EmulatedDevice
 from forge.judge.evaluate import evaluate

@@ -62,7 +62,7 @@ MESSAGES = [
     tune.RowChecked(wrong="differs"),
     tune.RowTimed(b2b_us=1.5),
 ]
-KINDS = (*messages.COMMANDS, *messages.EVENTS, *messages.REFEREE_COMMANDS, *messages.REFEREE_EVENTS)
+KINDS: tuple[type, ...] = (*messages.COMMANDS, *messages.EVENTS, *messages.REFEREE_COMMANDS, *messages.REFEREE_EVENTS)
 KINDS += (*tune.COMMANDS, *tune.ANSWERS)
 
 

@@ -75,7 +75,7 @@ def quick(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         (["test", "problem", "--submission", "problem"], "a folder, not a submission file"),
         (["benchmark", "problem", "--against", "nowhere.py"], "--against nowhere.py: no such file"),
         (["test", "problem", "--case", "n: four, seed: 1"], "'n: four, seed: 1': n must be an integer, found 'four'"),
-        (["test"], "the following arguments are required: PROBLEM"),
+        (["test"], "which PROBLEM? submission.py has no line '#!POPCORN leaderboard ...' that says it"),
         (["test", "problem", "--nonsense"], "unrecognized arguments: --nonsense"),
     ],
 )

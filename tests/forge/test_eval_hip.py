@@ -84,6 +84,7 @@ def test_a_compile_error_names_the_submissions_line(tmp_path: Path) -> None:
     assert done.returncode == 1 and statuses(result) == ["error", "not run", "not run"]
     line = DOUBLE.splitlines().index("  if (i < n) y[i] = FACTOR * x[i];") + 1
     assert f"extension 'twice': submission.py:{line}:21: error: use of undeclared identifier 'FACTOR'" in done.stdout
+    assert done.stdout.count("identifier 'FACTOR'") == 1 and "fake_rocm" not in done.stdout
 
 
 LEFT_OUT = """

@@ -259,6 +259,7 @@ def test_a_python_builtin_of_one_file_is_not_taken_over_by_another(make: Make) -
             1,
             "defines no 'nothing'",
         ),
+        ("from kernels.common.a import f, nothing\ndef custom_kernel(d): return f(d)\n", 1, "defines no 'nothing'"),
         ("from kernels.common import a\ndef custom_kernel(d): return a.nothing\n", 2, "defines no 'nothing'"),
         ("from kernels.common import a\ndef custom_kernel(d): return a\n", 2, "as a whole"),
         ("from kernels.common.a import *\n", 1, "import *"),

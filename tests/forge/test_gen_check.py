@@ -133,7 +133,7 @@ def test_every_row_the_default_and_every_autotuned_configuration(check: Check) -
     )
     assert not [line for line in lines if line.startswith("spills")]
     again = check()[1]
-    assert all(" cached " in line for line in again if line.startswith(("square", "double")))
+    assert not [line for line in again if line.startswith(("square", "double")) and " cached " not in line]
     assert [line.split()[:8] for line in again] == [line.split()[:8] for line in lines]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import gen_submission
+from forge.commands import generate as gen_submission
 from forge.generate import kernelguard
 from forge.generate.render import generate, variants_of
 from forge.task.problem import load_sets

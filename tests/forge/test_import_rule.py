@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS: dict[str, set[str]] = {"console": set(), "task": set(), "device": {"task"}}
 ROOMS["generate"] = {"console", "task"}
 ROOMS["judge"] = {"console", "task", "device"}
-ROOMS["commands"] = ROOMS["compile_report"] = ROOMS["tune"] = {"console", "task", "device", "generate", "judge"}
+ROOMS["history"] = {"console", "task", "device", "judge"}
+ROOMS["commands"] = {"console", "task", "device", "generate", "judge", "history", "compile_report"}
+ROOMS["compile_report"] = ROOMS["tune"] = {"console", "task", "device", "generate", "judge"}
 OURS = {"cdna", "forge", "kernels", "reference", "eval", "gen_submission", "tests"}
 STDLIB = set(sys.stdlib_module_names)
 

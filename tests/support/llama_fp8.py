@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,6 +62,16 @@ def checked_fp8() -> torch.dtype:
 
 def benchmarks(stem: str) -> list[dict[str, int]]:
     return yaml.safe_load((ROOT / "reference" / stem / "task.yml").read_text())["benchmarks"]
+
+
+def random_seeds() -> range:
+    """Of as many random shapes as $RANDOM_SHAPES says: a few in the suite, 200 for a kernel that was changed."""
+    return range(int(os.environ.get("RANDOM_SHAPES", "6")))
+
+
+def random_size(generator: random.Random, most: int) -> int:
+    """From 1 to most, as often below any number as above it by the same factor."""
+    return int(most ** generator.random())
 
 
 @contextmanager

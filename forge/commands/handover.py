@@ -1,0 +1,85 @@
+"""After a pass: how to hand the file in, whether its leaderboard takes it, and what differs on the machine there."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from forge.console import UsageError
+from forge.generate.submission import directives, read_submission
+from forge.judge.compilers import made_by
+from forge.judge.plan import EvalPlan
+from forge.task.leaderboards import leaderboard_of
+from forge.task.problem import own_entry
+
+OUTPUT = "there.txt"
+
+
+def named_by(path: Path) -> str:
+    """The problem that a submission's header names, for a command that names none."""
+    name = directives(read_submission(path)).leaderboard
+    if name is None:
+        raise UsageError(f"which PROBLEM? {path} has no line '#!POPCORN leaderboard ...' that says it")
+    return name
+
+
+def header_note(plan: EvalPlan) -> list[str]:
+    """A header that names another leaderboard than the one it is judged for."""
+    named = directives(plan.submission).leaderboard
+    if named in (None, plan.problem.name) or own_entry(plan.problem) is None:
+        return []
+    return [
+        f"warning: the submission's header names {named}, and it is judged as {plan.problem.name}: popcorn-cli would "
+        f"submit it to {named}"
+    ]
+
+
+def next_steps(plan: EvalPlan, path: Path, fingerprint: dict[str, Any]) -> list[str]:
+    """Lines for people, after a pass."""
+    problem = plan.problem
+    ours, board = own_entry(problem), leaderboard_of(problem.name)
+    if ours is not None and board is None:
+        return [f"{problem.name} is no leaderboard: there is nowhere to submit it"]
+    command = f"popcorn-cli submit {shlex.quote(str(path))} --leaderboard {problem.name}"
+    command += "".join(f" --gpu {gpu}" for gpu in (problem.gpus or directives(plan.submission).gpus)[:1])
+    command += f" --mode leaderboard --no-tui --output {OUTPUT}"
+    state = board.state() if board else "whether it is open is not known here: https://www.gpumode.com says"
+    lines = [
+        f"leaderboard {problem.name}: {state}",
+        f"to submit: {command}; then eval.py import {OUTPUT} --submission {shlex.quote(str(path))}",
+    ]
+    if differs := differences(plan, fingerprint):
+        lines.append(f"the runner there: {'; '.join(differs)}")
+    return lines
+
+
+def differences(plan: EvalPlan, fingerprint: dict[str, Any]) -> list[str]:
+    """What the leaderboard's image has otherwise than this machine, where that may matter to a submission."""
+    made = made_by(plan.problem, plan.device, plan.submission)
+    if "leaderboard" not in made:
+        return []
+    there: dict[str, Any] = made["leaderboard"]
+    found = []
+    torch = str(fingerprint.get("torch", ""))
+    if there["torch"] and torch and _release(torch)[:2] != _release(there["torch"])[:2]:
+        found.append(f"torch {there['torch']} (here {torch}): operations and their results may differ")
+    triton = made.get("triton")
+    if triton and there["triton"] and triton != there["triton"]:
+        found.append(f"Triton {there['triton']} (here {triton}): it compiles other code")
+    python = str(fingerprint.get("python", ""))
+    if there["python"] and _release(python)[:2] > _release(there["python"])[:2]:
+        found.append(f"Python {there['python']} (here {python}): what is newer fails there")
+    if "hip" in made:
+        found.append(f"HIP by {there['hip']} (here {made['hip']}): registers and spills may differ")
+    elif b"cpp_extension" in plan.submission and there["rocm"] and "hip" in fingerprint:
+        rocm = str(fingerprint["hip"])
+        if _release(rocm)[:2] != _release(there["rocm"])[:2]:
+            found.append(f"ROCm {there['rocm']} (here {rocm}): HIP sources are compiled by another compiler")
+    return found
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """2.10.0+rocm7.1 -> (2, 10, 0)."""
+    parts = version.partition("+")[0].split(".")
+    return tuple(int(part) for part in parts if part.isdecimal())

@@ -1,0 +1,231 @@
+"""A run as one HTML page: no script, no file beside it, nothing from the network. Plots are SVG in the page."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from forge.console import number
+from forge.device.cards import peaks_of
+from forge.history.compare import counters_of, findings_of
+from forge.history.store import Entry
+from forge.history.times import case_us, modelled, times_of
+from forge.task.cases import case_text
+from forge.task.score import Peaks
+
+KINDS = {"measured": "#1f77b4", "modelled": "#ff7f0e", "leaderboard": "#2ca02c"}
+GREY = "#888888"
+
+
+class PageError(Exception):
+    """The page cannot be made. One line."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case in the page's table."""
+
+    index: int
+    case: str
+    status: str
+    message: str
+    us: float | None
+    error: str
+    bound: str
+    light_us: float | None
+    rel_l2: float | None
+    points: tuple[float, float] | None  # FLOP a byte, TFLOP/s
+
+    @property
+    def fraction(self) -> float | None:
+        return self.light_us / self.us if self.light_us and self.us else None
+
+
+def page_of(
+    document: dict[str, Any], matrix: str, history: Sequence[Entry] = (), submission: bytes | None = None
+) -> str:
+    """matrix: what the problem's floors count, fp8 | f16 | fp4 | none; history: of the same problem, oldest first."""
+    rows = [_row(document, case) for case in document["cases"]]
+    kind = times_of(document).kind
+    peaks = peaks_of(document["device"]["arch"])
+    plots = {
+        "speed of light": _light_plot(rows),
+        "roofline": _roofline(rows, peaks, matrix, kind),
+        "what the model sums up": _parts_plot(document),
+        "history": _history_plot(history),
+    }
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["us"] = lambda value: number(value, 5)
+    return environment.get_template("page.html.jinja").render(
+        document=document,
+        rows=rows,
+        kind=kind,
+        plots={name: svg for name, svg in plots.items() if svg},
+        kernels=[(row.case, _kernels(case)) for row, case in zip(rows, document["cases"]) if _kernels(case)],
+        hottest=_hottest(document),
+        findings=findings_of(document),
+        history=list(reversed(history)),
+        submission=None if submission is None else submission.decode("utf-8", "replace"),
+    )
+
+
+def _row(document: dict[str, Any], case: dict[str, Any]) -> Row:
+    us, floor = case_us(document, case), case.get("floor") or {}
+    stats = case.get("stats_ns")
+    error = f"± {number(stats['err'] / 1e3, 2)}" if us and stats and not document["device"]["emulated"] else ""
+    model = modelled(document, case)
+    flops, hbm_bytes = floor.get("flops"), floor.get("hbm_bytes")
+    points = (flops / hbm_bytes, flops / us * 1e-6) if us and flops and hbm_bytes else None
+    return Row(
+        case["index"],
+        case_text(case["spec"]),
+        case["status"],
+        case.get("message", ""),
+        us,
+        error,
+        model["bound"] if document["device"]["emulated"] and model else floor.get("bound", ""),
+        floor.get("light_us"),
+        (case.get("accuracy") or {}).get("rel_l2"),
+        points,
+    )
+
+
+def _kernels(case: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """kernel -> counter -> value, as text."""
+    found: dict[str, dict[str, str]] = {}
+    for (kernel, counter), value in counters_of(case).items():
+        text = f"{value:,}" if isinstance(value, int | float) else " x ".join(map(str, value))
+        found.setdefault(kernel, {})[counter] = text
+    return found
+
+
+def _hottest(document: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """(case, kernel, instruction, what it cost) of the instructions that took the most cycles."""
+    found = []
+    for case in document["cases"]:
+        report = case["report"].get("rank 0", case["report"])
+        for kernel, known in report.get("kernels", {}).items():
+            for where, cost in known.get("work", {}).get("hottest", {}).items():
+                found.append((case_text(case["spec"]), kernel, where, cost))
+    return found
+
+
+# ---------------------------------------------------------------- plots
+
+
+def _axes(height: float, width: float = 7.5) -> Any:
+    """A figure's axes."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise PageError("report: needs matplotlib: pip install 'cdna-forge[report]'") from None
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "cdna-forge", "svg.fonttype": "none", "font.size": 9})
+    from matplotlib.figure import Figure
+
+    axes = Figure(figsize=(width, height), layout="constrained").add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
+def _svg(axes: Any) -> str:
+    out = io.StringIO()
+    axes.figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _light_plot(rows: Sequence[Row]) -> str:
+    known = [(row.case, row.fraction) for row in rows if row.fraction]
+    if not known:
+        return ""
+    axes = _axes(0.9 + 0.28 * len(known))
+    labels, fractions = zip(*reversed(known))
+    bars = axes.barh(range(len(labels)), [100 * value for value in fractions], color=KINDS["measured"])
+    axes.bar_label(bars, [f"{value:.1%}" for value in fractions], padding=3)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_xlim(0, max(100, 115 * max(fractions)))
+    axes.set_xlabel("% of the speed of light")
+    return _svg(axes)
+
+
+def _roofline(rows: Sequence[Row], peaks: Peaks | None, matrix: str, kind: str) -> str:
+    points = [(row.index, *row.points) for row in rows if row.points]
+    if not points or peaks is None or not peaks.tflops.get(matrix):
+        return ""
+    top, slope = peaks.tflops[matrix], peaks.hbm_gb_s / 1e3
+    axes = _axes(3.6)
+    low, high = min(p[1] for p in points), max(p[1] for p in points)
+    ends = (min(low, top / slope) / 4, max(high, top / slope) * 4)
+    axes.loglog([ends[0], top / slope, ends[1]], [ends[0] * slope, top, top], color=GREY)
+    axes.annotate(f"{matrix} {top:g} TFLOP/s", (ends[1], top), ha="right", va="bottom", color=GREY)
+    axes.annotate(f"HBM {peaks.hbm_gb_s:g} GB/s", (ends[0], ends[0] * slope), va="bottom", color=GREY)
+    axes.scatter([p[1] for p in points], [p[2] for p in points], color=KINDS.get(kind, GREY))
+    for index, x, y in points:
+        axes.annotate(str(index), (x, y), textcoords="offset points", xytext=(4, 4))
+    axes.set_xlabel("FLOP a byte of HBM (the least that the case needs)")
+    axes.set_ylabel(f"TFLOP/s, {kind}")
+    return _svg(axes)
+
+
+def _parts_plot(document: dict[str, Any]) -> str:
+    """What each unit would take alone; the longest is the bound."""
+    models = [(case_text(case["spec"]), modelled(document, case)) for case in document["cases"]]
+    known = [(name, model["parts_us"]) for name, model in models if model]
+    if not known:
+        return ""
+    parts = list(dict.fromkeys(part for _, by_part in known for part in by_part))
+    axes = _axes(1.2 + 0.3 * len(known))
+    shares = [[by_part.get(part, 0.0) / max(by_part.values()) for part in parts] for _, by_part in known]
+    axes.imshow(shares, aspect="auto", cmap="Oranges", vmin=0, vmax=1)
+    axes.set_xticks(range(len(parts)), parts)
+    axes.set_yticks(range(len(known)), [name for name, _ in known])
+    for y, (_, by_part) in enumerate(known):
+        for x, part in enumerate(parts):
+            if by_part.get(part):
+                axes.text(x, y, number(by_part[part], 3), ha="center", va="center", fontsize=8)
+    axes.set_title("us that each part would take alone: the longest is the bound", fontsize=9)
+    return _svg(axes)
+
+
+def _history_plot(history: Sequence[Entry]) -> str:
+    """Scores by time; one line a device and kind of time, since only those can be compared."""
+    scored = [entry for entry in history if entry.score_us]
+    if len(scored) < 2:
+        return ""
+    axes = _axes(3.2)
+    for name in dict.fromkeys((entry.times, entry.device, entry.mode) for entry in scored):
+        line = [entry for entry in scored if (entry.times, entry.device, entry.mode) == name]
+        numbers = [str(entry.id) for entry in line]
+        at = [datetime.fromisoformat(entry.time) for entry in line]
+        scores = [entry.score_us for entry in line]
+        axes.plot(at, scores, marker="o", color=KINDS.get(name[0], GREY), label=f"{name[0]}, {name[2]}, {name[1]}")
+        for x, y, text in zip(at, scores, numbers):
+            axes.annotate(text, (x, y), textcoords="offset points", xytext=(4, 4), fontsize=7)
+    axes.set_ylabel("score, us")
+    axes.set_ylim(bottom=0)
+    axes.figure.autofmt_xdate()
+    axes.legend(fontsize=8)
+    return _svg(axes)
+
+
+def write_page(path: Path, text: str) -> None:
+    try:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise PageError(f"report: {path}: cannot be written: {error.strerror or error}") from None

@@ -1,0 +1,129 @@
+"""What popcorn-cli printed of a submission, as data.
+
+Formats, read in gpu-mode/popcorn-cli at its version of June 2026 (src/service/mod.rs, src/cmd/submissions.rs):
+- `popcorn submit --output FILE`: JSON of the submission and its runs, behind lines with the geometric mean where a
+  leaderboard run has a score.
+- `popcorn submissions show ID`: "Key: value" lines, a list of runs, and the code unless --no-code.
+Scores are seconds. Neither tells the time of a single case.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+US = 1e6  # of a second
+_RUN = re.compile(
+    r"  - (?P<mode>\w+) on (?P<runner>.+): (?P<status>passed|failed) \(score: (?P<score>[^)]*)\)"
+    r"(?P<secret> \[secret\])?(?: \((?:started: )?(?P<start>[^()]*?)(?: - (?P<end>[^()]*))?\))?"
+)
+_LIST_HEAD = re.compile(r"^ID\s+Leaderboard\s+File\s+Time", re.MULTILINE)
+
+
+class PopcornError(Exception):
+    """Not what popcorn-cli prints of a submission. One line."""
+
+
+@dataclass(frozen=True)
+class LeaderboardRun:
+    mode: str
+    runner: str
+    passed: bool
+    secret: bool
+    score_us: float | None
+    time: str | None  # ISO, as the server says it
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A submission as the leaderboard knows it."""
+
+    number: int
+    leaderboard: str
+    file_name: str
+    done: bool
+    time: str | None
+    runs: tuple[LeaderboardRun, ...]
+    code: bytes | None
+
+
+def parse(text: str, name: str) -> Outside:
+    """name: of the file, for messages."""
+    start = text.find("{")
+    if re.match(r"\s*Submission #\d+\n", text):
+        return _shown(text, name)
+    if start >= 0 and all(line.startswith("Geomean score") for line in text[:start].split("\n") if line.strip()):
+        return _submitted(text[start:], name)
+    if _LIST_HEAD.search(text):
+        raise PopcornError(f"{name}: a list of submissions: import what `popcorn submissions show ID` prints of one")
+    raise PopcornError(
+        f"{name}: neither what `popcorn submit --output FILE` writes nor what `popcorn submissions show ID` prints"
+    )
+
+
+def _submitted(text: str, name: str) -> Outside:
+    try:
+        value = json.loads(text)
+        runs = tuple(_json_run(run) for run in value["runs"])
+        number, leaderboard = value["submission_id"], value["leaderboard"]
+        if type(number) is not int or not isinstance(leaderboard, str) or not leaderboard:
+            raise TypeError("submission_id or leaderboard")
+        return Outside(number, leaderboard, str(value["file_name"]), bool(value["done"]), None, runs, None)
+    except json.JSONDecodeError as error:
+        raise PopcornError(f"{name}: half written: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PopcornError(
+            f"{name}: not as `popcorn submit --output FILE` writes it: {error} is missing or odd"
+        ) from None
+
+
+def _json_run(run: dict[str, Any]) -> LeaderboardRun:
+    score = run["score"]
+    time = run.get("end_time") or run.get("start_time")
+    score_us = None if score is None else float(score) * US
+    return LeaderboardRun(run["mode"], run["runner"], bool(run["passed"]), bool(run["secret"]), score_us, time)
+
+
+def _shown(text: str, name: str) -> Outside:
+    head, mark, code = text.partition("\nCode:\n" + "-" * 60 + "\n")
+    fields = dict(re.findall(r"^(Leaderboard|File|Submitted|Status):\s+(.*)$", head, re.MULTILINE))
+    board = re.fullmatch(r"(\S+) \(id: \d+\)", fields.get("Leaderboard", ""))
+    number = re.match(r"\s*Submission #(\d+)", head)
+    if board is None or number is None or not {"File", "Submitted", "Status"} <= fields.keys():
+        raise PopcornError(
+            f"{name}: not whole: `popcorn submissions show ID` prints Leaderboard, File, Submitted, Status"
+        )
+    lines = [line for line in head.splitlines() if line.startswith("  - ")]
+    matches = [_RUN.fullmatch(line) for line in lines]
+    for line, match in zip(lines, matches):
+        if match is None:
+            raise PopcornError(f"{name}: not a run as `popcorn submissions show` prints it: {line.strip()!r}")
+    return Outside(
+        int(number[1]),
+        board[1],
+        fields["File"],
+        fields["Status"] == "done",
+        fields["Submitted"],
+        tuple(_shown_run(match, name) for match in matches if match),
+        code.removesuffix("\n").encode() if mark else None,  # println! ends the code with a line feed of its own
+    )
+
+
+def _shown_run(match: re.Match[str], name: str) -> LeaderboardRun:
+    try:
+        score_us = None if match["score"] == "-" else float(match["score"]) * US
+    except ValueError:
+        raise PopcornError(f"{name}: not a score in seconds: {match['score']!r}") from None
+    passed, secret = match["status"] == "passed", match["secret"] is not None
+    return LeaderboardRun(match["mode"], match["runner"], passed, secret, score_us, match["end"] or match["start"])
+
+
+def iso_time(text: str | None) -> str | None:
+    """A server's time in our spelling; None where it says none, or in no spelling that Python knows."""
+    try:
+        return datetime.fromisoformat(text or "").isoformat(timespec="seconds")
+    except ValueError:
+        return None

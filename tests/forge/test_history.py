@@ -1,0 +1,482 @@
+"""What is kept of runs, and the commands on it: history, compare, report, import."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge.commands import history
+from forge.history import noise, popcorn, schema
+from forge.history.store import VERSION, History, HistoryError, history_path
+from tests.support.evaltools import RIGHT, judge, run_command, write_problem
+
+KERNEL = """\
+import triton
+import triton.language as tl
+import torch
+
+@triton.jit
+def double(x, y, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+def custom_kernel(x):
+    y = torch.empty_like(x)
+    double[(1,)](x, y, len(x), BLOCK=64)
+    return y
+"""
+CODE = b"#!POPCORN leaderboard amd-fp8-mm\n#!POPCORN gpu MI300\ndef custom_kernel(data):\n    return data\n"
+
+
+def case(spec: str = "n: 7; seed: 1", us: float | None = 4.0, **values: Any) -> dict[str, Any]:
+    kernels = {"double": {"launches": 1, "by_unit": {"vector": 40}, "work": {"cycles": {"vector": 160}}}}
+    modelled = {"us": us, "bound": "latency", "parts_us": {"launch": 1.0, "latency": us}}
+    report = {"kernels": kernels} | ({"modelled": {"cold": modelled, "warm": modelled}} if us else {})
+    return {"index": 0, "spec": spec, "status": "pass", "stats_ns": None, "report": report} | values
+
+
+def document(name: str = "toy", submission: bytes = CODE, **values: Any) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "mode": "benchmark",
+        "verdict": "pass",
+        "problem": {"name": name},
+        "harness": "amd",
+        "device": {"name": "gfx942", "arch": "gfx942", "emulated": True},
+        "cases": [case()],
+        "fingerprint": {
+            "submission_sha256": history.sha256(submission),
+            "evaluator_sha256": "e",
+            "time": "2026-01-02T03:04:05+00:00",
+        },
+    } | values
+
+
+def measured(us: float) -> dict[str, Any]:
+    stats = {"runs": 3, "mean": us * 1e3, "std": 1.0, "err": 1.0, "best": 1.0, "worst": 9.0}
+    device = {"name": "rocm", "arch": "gfx942", "emulated": False}
+    return document(device=device, cases=[case(stats_ns=stats, us=None)])
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    return History()
+
+
+def run(*words: str | Path) -> int:
+    return history.main([str(word) for word in words])
+
+
+def line_of(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
+    """The one line of a command with bad input."""
+    assert run(*words) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("eval.py: "), lines
+    return lines[0]
+
+
+# ---------------------------------------------------------------- keeping
+
+
+def test_a_run_is_kept_with_its_submission_and_its_counters(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    write_problem(tmp_path / "problem")
+    (tmp_path / "submission.py").write_text(KERNEL)
+    words = ("benchmark", tmp_path / "problem", "--device", "gfx942")
+    done = run_command(*words, cwd=tmp_path, XDG_DATA_HOME=data)
+    assert done.returncode == 0, done.stdout + done.stderr
+    store = History(tmp_path / "data" / "cdna-forge" / "history.sqlite")
+    (entry,) = store.entries("problem")
+    assert (entry.mode, entry.verdict, entry.times, entry.device) == ("benchmark", "pass", "modelled", "gfx942")
+    assert entry.score_us and entry.submission and store.submission(entry.submission) == KERNEL.encode()
+    kept_document = store.document(entry.id)
+    schema.check_result(kept_document, "the history's")
+    assert kept_document["cases"][0]["report"]["kernels"]["double"]["wave_instructions"] > 0
+
+    assert run_command(*words, "--no-history", cwd=tmp_path, XDG_DATA_HOME=data).returncode == 0
+    assert len(store.entries()) == 1
+
+
+def test_a_failing_run_is_kept_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    done, _ = judge(tmp_path, "def custom_kernel(x):\n    return x\n", prepared=False)
+    assert done.returncode == 1
+    assert [entry.verdict for entry in History().entries()] == ["fail"]
+
+
+def test_a_submission_is_kept_once(kept: History) -> None:
+    assert [kept.keep(document(), CODE), kept.keep(document(), CODE)] == [1, 2]
+    with sqlite3.connect(kept.path) as connection:
+        assert connection.execute("SELECT count(*) FROM submissions").fetchone() == (1,)
+
+
+# ---------------------------------------------------------------- files that are not as they should be
+
+
+def spoilt(kind: str, path: Path) -> bytes:
+    """A history that cannot be used; its bytes."""
+    History(path).keep(document(), CODE)
+    if kind == "half":
+        path.write_bytes(path.read_bytes()[:5000])
+    elif kind == "text":
+        path.write_text("no database\n" * 100)
+    else:
+        with sqlite3.connect(path) as connection:
+            pragma = f"user_version = {VERSION + 1}" if kind == "version" else "application_id = 7"
+            connection.execute(f"PRAGMA {pragma}")
+        connection.close()
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("half", "cannot be used as the history"),
+        ("text", "file is not a database"),
+        ("version", f"a history of version {VERSION + 1}, and this forge reads version {VERSION}"),
+        ("other", "a database of another program"),
+    ],
+)
+def test_a_history_that_cannot_be_used_is_one_line_and_left_as_it_is(
+    kept: History, capsys: pytest.CaptureFixture[str], kind: str, text: str
+) -> None:
+    before = spoilt(kind, kept.path)
+    assert text in line_of(capsys, "history")
+    history.remember(document(), CODE)  # as eval.py does at its end
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1 and said[0].startswith("eval.py: warning: this run is not in the history") and text in said[0]
+    assert kept.path.read_bytes() == before
+
+
+def test_a_history_in_a_folder_that_cannot_be_written(kept: History) -> None:
+    kept.path.parent.parent.write_text("a file where the folder should be")
+    with pytest.raises(HistoryError, match="cannot be written"):
+        kept.keep(document(), CODE)
+
+
+def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert history_path() == Path("/data/cdna-forge/history.sqlite")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert history_path() == Path("/home/me/.local/share/cdna-forge/history.sqlite")
+
+
+# ---------------------------------------------------------------- the schema
+
+
+def test_what_eval_writes_is_as_the_schema_says(tmp_path: Path) -> None:
+    _, result = judge(tmp_path, RIGHT, "test")
+    schema.check_result(result, "out.json")
+    done = run_command(
+        "benchmark",
+        tmp_path / "problem",
+        "--device",
+        "gfx942",
+        "--against",
+        "reference",
+        "--json",
+        "a.json",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert schema.read_result(tmp_path / "a.json")["against"]["name"] == "reference"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"schema": 2}, "results of schema 2, and this forge reads 1"),
+        ({"verdict": "fine"}, "$.verdict: 'fine' is not one of"),
+        ({"cases": [{"index": 0}]}, "$.cases[0]: 'spec' is a required property"),
+        ({"cases": [case(status="lucky")]}, "$.cases[0].status"),
+        ({"fingerprint": {}}, "$.fingerprint"),
+    ],
+)
+def test_a_results_file_that_fails_its_schema(
+    kept: History, capsys: pytest.CaptureFixture[str], change: dict[str, Any], text: str
+) -> None:
+    Path("a.json").write_text(json.dumps(document()))
+    Path("b.json").write_text(json.dumps(document() | change))
+    assert text in line_of(capsys, "compare", "a.json", "b.json")
+    assert text in line_of(capsys, "report", "b.json")
+    Path("c.json").write_text(json.dumps(document())[:200])
+    assert "not JSON, or half written" in line_of(capsys, "report", "c.json")
+
+
+def test_every_key_of_the_schema_is_documented() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "history.md").read_text()
+    listed = set(re.findall(r"`([a-z0-9_]+)`", text))
+    assert schema.schema()["properties"].keys() | schema.schema()["$defs"]["case"]["properties"].keys() <= listed
+
+
+# ---------------------------------------------------------------- history and compare
+
+
+def test_runs_are_listed_and_shown(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    kept.keep(document(), CODE)
+    kept.keep(document("other"), b"2")
+    assert run("history") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[3] for line in lines[1:3]] == ["toy", "other"]
+    assert run("history", "toy") == 0 and "other" not in capsys.readouterr().out
+    assert run("history", "last-1", "-o", "back.py", "--json", "back.json") == 0
+    assert Path("back.py").read_bytes() == CODE and schema.read_result(Path("back.json")) == document()
+    assert "no run 9 in the history" in line_of(capsys, "history", "9")
+    assert "the history has 2 runs" in line_of(capsys, "compare", "last", "last-2")
+
+
+def test_an_empty_history_says_so(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("history") == 0 and str(kept.path) in capsys.readouterr().out
+    assert not kept.path.exists()
+
+
+def test_modelled_runs_are_compared_exactly(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    faster = document(submission=CODE + b"# faster\n", cases=[case(us=3.0)])
+    faster["cases"][0]["report"]["kernels"]["double"]["by_unit"]["vector"] = 30
+    finding = {"text": "race in LDS"}
+    slower = document()
+    slower["cases"][0]["report"]["findings"] = [finding]
+    kept.keep(slower, CODE)
+    kept.keep(faster, CODE + b"# faster\n")
+    assert run("compare", "1", "2") == 0
+    text = capsys.readouterr().out
+    assert "0.75" in text and "1 of 1 cases differ" in text
+    assert re.search(r"vector instructions +40 +30", text) and "only A has the finding: race in LDS" in text
+    assert "+# faster" in text and "0 only in A, 1 only in B" in text
+
+
+def test_what_the_model_alone_changed_is_said(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    kept.keep(document(), CODE)
+    newer = copy.deepcopy(document(cases=[case(us=5.0)]))
+    newer["fingerprint"]["triton"] = "9.9"
+    kept.keep(newer, CODE)
+    assert run("compare", "1", "2") == 0
+    text = capsys.readouterr().out
+    assert "not by the kernels alone: triton changed as well" in text and "same, byte for byte" in text
+
+
+def test_modelled_and_measured_have_no_ratio(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    kept.keep(document(), CODE)
+    kept.keep(measured(8.0), CODE)
+    assert run("compare", "1", "2") == 0
+    text = capsys.readouterr().out
+    assert "no ratio: A's times are modelled, B's are measured" in text and not re.search(r"4 +8 +2", text)
+
+
+def test_single_measured_runs_are_not_called_real(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    kept.keep(measured(4.0), CODE)
+    kept.keep(measured(8.0), CODE)
+    assert run("compare", "1", "2") == 0
+    text = capsys.readouterr().out
+    assert "B / A 2.0000" in text and "--rounds 6" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("1", "2"), "run 1 is of toy, and run 2 of other: compare two runs of one problem"),
+        (("1", "3"), "have no case in common"),
+        (("1", "submission.py"), "submission.py is a submission, not a run"),
+        (("1", "1", "--rounds", "5"), "--rounds 5: 6 to 16"),
+    ],
+)
+def test_what_cannot_be_compared(
+    kept: History, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], text: str
+) -> None:
+    for one in (document(), document("other"), document(cases=[case("n: 8; seed: 1")])):
+        kept.keep(one, CODE)
+    assert text in line_of(capsys, "compare", *words)
+
+
+def test_real_or_noise() -> None:
+    quiet = noise.verdict([10.0, 10.1, 9.9, 10.0, 10.2, 9.8], [11.0, 11.2, 10.8, 11.1, 11.0, 10.9])
+    assert quiet.real and math.isclose(quiet.p, 2 / 64) and math.isclose(quiet.ratio, 1.1, rel_tol=0.01)
+    loud = noise.verdict([10.0, 12.0, 9.0, 11.0, 10.0, 9.5], [11.0, 10.0, 10.0, 10.5, 9.0, 10.5])
+    assert not loud.real and 0.1 < loud.p <= 1
+    assert noise.sign_flip_p([0.0] * 6) == 1
+
+
+def test_rounds_need_a_gpu(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        kept.keep(document("amd-fp8-mm", cases=[case("m: 64; n: 64; k: 128; seed: 6635")]), CODE)
+    assert run("compare", "1", "2", "--rounds", "6", "--device", "gfx942") == 2
+    assert capsys.readouterr().err.startswith("eval.py: --rounds: this machine has no GPU to measure on")
+
+
+# ---------------------------------------------------------------- report
+
+
+def page(kept: History, tmp_path: Path) -> Path:
+    for us in (5.0, 4.0):
+        floor = {"flops": 1e9, "hbm_bytes": 1e6, "light_us": 0.5, "bound": "memory"}
+        cases = [case("m: 64; n: 64; k: 128; seed: 6635", us, floor=floor), case("m: 96; n: 1; k: 1; seed: 2", us * 2)]
+        kept.keep(document("amd-fp8-mm", cases=cases, notes=["a <note>"]), CODE)
+    assert run("report", "amd-fp8-mm", "-o", tmp_path / "report.html") == 0
+    return tmp_path / "report.html"
+
+
+def test_the_page_holds_everything_itself(kept: History, tmp_path: Path) -> None:
+    text = page(kept, tmp_path).read_text()
+    assert text.count("<svg") == 4  # light, roofline, parts, history
+    assert not re.search(r"<(?:script|link|iframe|img)\b|\bsrc=|@import|url\((?!#)", text)
+    assert not re.search(r"href=\"(?!#)", text)
+    assert "a &lt;note&gt;" in text and "modelled from what the kernels executed, not measured" in text
+
+
+def browser() -> str | None:
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(browser() is None, reason="no chromium here")
+def test_a_browser_shows_the_page(kept: History, tmp_path: Path) -> None:
+    path = page(kept, tmp_path)
+    done = subprocess.run(
+        [
+            browser() or "", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000",
+            f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND",
+            "--dump-dom", path.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"<tr>", done.stdout[done.stdout.index('id="cases"') :].partition("</table>")[0])) == 3
+    assert done.stdout.count("</svg>") == 4
+
+
+def test_a_report_of_nothing(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "the history has 0 runs" in line_of(capsys, "report")
+    assert "no run of amd-fp8-mm" in line_of(capsys, "report", "amd-fp8-mm")
+    kept.keep(document(), CODE)
+    assert "cannot be written" in line_of(capsys, "report", "-o", "no/such/folder/page.html")
+
+
+# ---------------------------------------------------------------- import
+
+SUBMITTED = """\
+Geomean score (public) on MI300: 0.0000035 s
+Geomean score (secret) on MI300: 0.0000036 s
+
+{
+  "done": true,
+  "file_name": "submission.py",
+  "leaderboard": "amd-fp8-mm",
+  "runs": [
+    {
+      "end_time": "2026-03-20T10:01:00+00:00",
+      "mode": "test",
+      "passed": true,
+      "runner": "MI300",
+      "score": null,
+      "secret": false,
+      "start_time": "2026-03-20T10:00:00+00:00"
+    },
+    {
+      "end_time": "2026-03-20T10:02:00+00:00",
+      "mode": "leaderboard",
+      "passed": true,
+      "runner": "MI300",
+      "score": 3.6e-6,
+      "secret": true,
+      "start_time": "2026-03-20T10:01:00+00:00"
+    },
+    {
+      "end_time": "2026-03-20T10:02:00+00:00",
+      "mode": "leaderboard",
+      "passed": true,
+      "runner": "MI300",
+      "score": 3.5e-6,
+      "secret": false,
+      "start_time": "2026-03-20T10:01:00+00:00"
+    }
+  ],
+  "submission_id": 4711
+}"""
+SHOWN = f"""\
+Submission #4711
+============================================================
+Leaderboard:    amd-fp8-mm (id: 399)
+File:           submission.py
+User ID:        12
+Submitted:      2026-03-20T10:00:00.123456+00:00
+Status:         done
+
+Runs:
+  - test on MI300: passed (score: -) (2026-03-20T10:00:00+00:00 - 2026-03-20T10:01:00+00:00)
+  - leaderboard on MI300: passed (score: 0.0000035) (2026-03-20T10:01:00+00:00 - 2026-03-20T10:02:00+00:00)
+  - leaderboard on MI300: passed (score: 0.0000036) [secret] (started: 2026-03-20T10:01:00+00:00)
+
+Code:
+------------------------------------------------------------
+{CODE.decode()}
+"""
+
+
+def test_both_formats_say_the_same() -> None:
+    submitted, shown = popcorn.parse(SUBMITTED, "a"), popcorn.parse(SHOWN, "b")
+    assert (submitted.number, submitted.leaderboard) == (shown.number, shown.leaderboard) == (4711, "amd-fp8-mm")
+    assert sorted(run.score_us or 0.0 for run in submitted.runs) == sorted(run.score_us or 0.0 for run in shown.runs)
+    assert [run.secret for run in shown.runs] == [False, False, True]
+    assert shown.code == CODE and submitted.code is None
+    assert popcorn.parse(SHOWN.partition("\nCode:")[0], "c").code is None  # --no-code
+
+
+def test_predicted_measured_here_measured_there(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    kept.keep(document("amd-fp8-mm", not_official=""), CODE)
+    kept.keep(measured(8.0) | {"problem": {"name": "amd-fp8-mm"}}, CODE)
+    Path("there.txt").write_text(SHOWN)
+    assert run("import", "there.txt") == 0
+    text = capsys.readouterr().out
+    assert re.search(r"predicted \(modelled\) +gfx942 +benchmark +4 ", text)
+    assert re.search(r"measured here +rocm +benchmark +8 ", text)
+    assert re.search(r"measured there +MI300 +test,leaderboard +3\.5 ", text)
+    # the same again, without the code: it stays one run and keeps its submission
+    Path("there.json").write_text(SUBMITTED)
+    assert run("import", "there.json") == 0 and "measured there" in capsys.readouterr().out
+    assert [entry.times for entry in kept.entries()] == ["modelled", "measured", "leaderboard"]
+    assert "run 3 is an imported result" in line_of(capsys, "compare", "1", "3")
+
+
+def test_an_import_without_code_needs_the_submission(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("there.json").write_text(SUBMITTED)
+    assert run("import", "there.json", "amd-gemm-rs") == 0
+    said = capsys.readouterr()
+    assert "is of amd-fp8-mm, not of amd-gemm-rs" in said.err and "--submission FILE" in said.out
+    Path("mine.py").write_bytes(CODE.replace(b"fp8-mm", b"gemm-rs"))
+    assert run("import", "there.json", "--submission", "mine.py") == 0
+    said = capsys.readouterr()
+    assert "header names amd-gemm-rs, and it was submitted to amd-fp8-mm" in said.err
+    assert "predicted (modelled): nothing of this submission" in said.out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hello\n", "neither what `popcorn submit --output FILE` writes"),
+        ("", "neither what"),
+        (SUBMITTED[:400], "half written"),
+        (SUBMITTED.replace('"runs"', '"walks"'), "'runs' is missing or odd"),
+        (SHOWN.replace("Leaderboard:", "Board:"), "not whole"),
+        (SHOWN.replace("(score: -)", "score 3"), "not a run as `popcorn submissions show` prints it"),
+        (SHOWN.replace("(score: -)", "(score: fast)"), "not a score in seconds: 'fast'"),
+        ("ID       Leaderboard          File                 Time\n", "a list of submissions"),
+        (json.dumps({"a": 1}), "is missing or odd"),
+    ],
+)
+def test_an_import_of_something_else(
+    kept: History, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    Path("there.txt").write_text(text)
+    assert message in line_of(capsys, "import", "there.txt")
+    assert kept.entries() == []
