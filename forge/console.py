@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
+import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -19,6 +21,17 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} ({self.prog} --help says more)")
+
+
+def fill_standard_descriptors() -> None:
+    """Puts /dev/null where a shell has closed standard input, output or error: the next file would take its place."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "r" if descriptor == 0 else "w", closefd=False))
 
 
 def end_on_signals() -> None:

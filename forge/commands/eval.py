@@ -20,6 +20,7 @@ from forge.console import (
     Parser,
     UsageError,
     end_on_signals,
+    fill_standard_descriptors,
 )
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import resolve
@@ -99,6 +100,7 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
+    fill_standard_descriptors()
     end_on_signals()
     if "POPCORN_FD" in os.environ:
         return protocol.main(argv)
@@ -108,6 +110,10 @@ def main(argv: list[str]) -> int:
         return _main(argv)
     except (SubmissionError, *BAD_INPUT) as error:
         print(f"eval.py: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except OSError as error:  # a disk that is full, a path that is too long: the machine's, whatever is submitted
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"eval.py: {place}{error.strerror or error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         print("eval.py: interrupted", file=sys.stderr)
@@ -162,7 +168,7 @@ def _ending(error: BaseException | None) -> int:
     """The exit code of a run that this ends."""
     if isinstance(error, KeyboardInterrupt):
         return EXIT_INTERRUPTED
-    return EXIT_BAD_INPUT if isinstance(error, BAD_INPUT) else EXIT_FAIL
+    return EXIT_BAD_INPUT if isinstance(error, (OSError, *BAD_INPUT)) else EXIT_FAIL
 
 
 def _other_submission(plan: EvalPlan, name: str, own_eval: Path | None) -> Other:
@@ -199,7 +205,7 @@ def _let_go_of_stdout() -> None:
     """Python flushes stdout when it exits, and complains if nobody reads it any more."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -228,6 +234,8 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         device.use_checks(args.checks)
     elif device.emulated and args.mode == "test" and "CDNA_CHECKS" not in os.environ:
         device.use_checks("all")
+    elif "CDNA_CHECKS" in os.environ:
+        device.check_variables()
     compilers.take(args.triton, problem, device, submission)
     if args.mode == "profile" and not harness.profile and own_eval is not None:
         raise UsageError(f"the folder's own eval.py has no profile mode; --harness {default_harness(1).name} has")

@@ -41,6 +41,7 @@ def as_json(plan: EvalPlan, run: Run, exit_code: int, command: list[str]) -> dic
         "seed": plan.seed,
         "timeout_s": plan.limit_s,
         "notes": run.notes,
+        "buts": run.buts,
         "warnings": run.warnings,
         "elapsed_s": run.elapsed_s,
         "broken": case_json(plan, run.broken) if run.broken else None,

@@ -221,6 +221,8 @@ class View:
             f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}{checks}",
             verdict_style(run),
         )
+        for text in run.buts:
+            self.print(f"but {text}", "yellow")
         for text in run.warnings:
             self.print(f"warning: {text}", "yellow")
         problem = self.plan.problem

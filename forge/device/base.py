@@ -59,6 +59,10 @@ class Device(ABC):
         """Choose the checks of kernels: "all", "none" or names. What they find is in `case_report`."""
         raise DeviceError(f"device {self.name} has no checks of kernels: leave --checks out, or take {EMULATED}")
 
+    def check_variables(self) -> None:
+        """DeviceError for a variable of this process that the device would trip over."""
+        return None
+
     def set_checks(self, on: bool) -> None:
         """Run the checks that this process was started with, or none, in the launches to come."""
         return None  # a GPU has none

@@ -81,6 +81,15 @@ class EmulatedDevice(Device):
             raise DeviceError(f"--checks {names}: {error}") from None
         self.checks = "report:" + (",".join(sorted(kinds)) or "none")  # a finding does not stop the kernel
 
+    def check_variables(self) -> None:
+        from cdna.checks import VARIABLE, settings
+        from cdna.errors import CdnaError
+
+        try:
+            settings()
+        except CdnaError as error:
+            raise DeviceError(f"{VARIABLE}={os.environ[VARIABLE]}: {error}") from None
+
     def set_checks(self, on: bool) -> None:
         if self._started_with is None:
             self._started_with = os.environ.get("CDNA_CHECKS", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from forge.judge.verdict import CaseRun
 from forge.judge.worker_pool import Progress, RankAnswer, WorkerPool
 from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec
+from forge.task.problem import ROOT, Problem
 
 HANGS_BEFORE_STOP = 2  # a submission that hung this often in a row is not given the other cases as well
 
@@ -53,6 +55,7 @@ class Judge:
 
     def __enter__(self) -> Judge:
         self._started = time.monotonic()
+        self._digests = digests(self.plan.problem)
         self.workspace = Workspace(self.plan.problem, self.plan.submission)
         self.workspace.__enter__()
         environment = run_environment(self.plan, self.workspace)
@@ -81,6 +84,9 @@ class Judge:
                 os.close(descriptor)
             self.run.fingerprint = self.pool.fingerprint
             self.run.elapsed_s = time.monotonic() - self._started
+            now = digests(self.plan.problem)
+            if changed := sorted(path for path, digest in self._digests.items() if now.get(path) != digest):
+                self.run.buts.append(f"files that judge were changed meanwhile: {', '.join(changed)}")
             self._compare_with_mode_limit()
         finally:
             self.workspace.__exit__(*exc)
@@ -143,6 +149,13 @@ class Judge:
         elif plan.mode == "leaderboard" and not result.passed:
             self.stopped = "leaderboard mode stops at the first failing case"
         return result
+
+
+def digests(problem: Problem) -> dict[str, bytes]:
+    """Of the problem's files and of our own sources, by path: with these a run is judged."""
+    paths = [file.source for file in problem.files if file.source is not None]
+    paths += sorted((ROOT / "forge").rglob("*.py"))
+    return {str(path): hashlib.sha256(path.read_bytes()).digest() for path in paths if path.is_file()}
 
 
 def make_pool(

@@ -9,6 +9,7 @@ import re
 import select
 import signal
 import socket
+import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -61,6 +62,24 @@ def task_count() -> int:
         return int(Path("/proc/loadavg").read_text().split()[3].split("/")[1])
     except (OSError, IndexError, ValueError):
         return 0
+
+
+def free_bytes() -> int:
+    """Of the disk that temporary files lie on."""
+    with contextlib.suppress(OSError):
+        disk = os.statvfs(tempfile.gettempdir())
+        return disk.f_bavail * disk.f_frsize
+    return 0
+
+
+def written_bytes(of: int) -> int:
+    """What the processes below `of` have written to disks."""
+    total = 0
+    for pid in descendants(of):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            lines = Path(f"/proc/{pid}/io").read_text().split("\n")
+            total += next(int(line.split()[1]) for line in lines if line.startswith("write_bytes:"))
+    return total
 
 
 def kill_below(of: int, spared: Iterable[int] = (), kept: Iterable[int] = (), patience_s: float = 5.0) -> None:

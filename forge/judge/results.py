@@ -135,6 +135,7 @@ class Run:
     fingerprint: dict[str, Any] = field(default_factory=dict)
     elapsed_s: float = 0.0
     complete: bool = False  # every case has its verdict
+    buts: list[str] = field(default_factory=list)  # why all of its passes are to be doubted
 
     @property
     def passed(self) -> bool:
@@ -143,7 +144,7 @@ class Run:
     @property
     def doubted(self) -> bool:
         """Whether a case passes, but."""
-        return any(case.buts for case in self.cases)
+        return bool(self.buts) or any(case.buts for case in self.cases)
 
     @property
     def verdict(self) -> str:

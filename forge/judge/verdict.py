@@ -40,6 +40,7 @@ FRESH_DRAW = 10  # draws from here on are those of timed calls
 FRESH_RATIO = 5.0  # from which on other data is so much slower that the same data must have been known
 BACK_TO_BACK_LIMIT_S = 60.0  # for calls in a row, beside the check: they are counted to take some seconds
 CLOCK_RATIO, CLOCK_SLACK_S = 3.0, 0.1  # how much longer the evaluator may wait for calls than they say they take
+DEVICE_SAYS, REFUSED, MOST_REFUSALS = "cdna: ", ": refused: ", 3
 GOODBYE_S = 20.0  # for a rank to leave its process group
 
 _draws = random.SystemRandom()
@@ -336,6 +337,14 @@ class CaseRun:
         """The last that the ranks have printed."""
         return next((words for worker in self.pool.active if (words := worker.tail.last_words())), [])
 
+    def note_refusals(self) -> None:
+        """Launches that the emulated device has refused, as it says where the submission prints."""
+        printed = [*self.result.last_words, *(line for worker in self.pool.workers for line in worker.tail.lines())]
+        refused = [
+            line.removeprefix(DEVICE_SAYS) for line in printed if line.startswith(DEVICE_SAYS) and REFUSED in line
+        ]
+        self.result.remarks += [f"a launch was not made: {line}" for line in dict.fromkeys(refused)][:MOST_REFUSALS]
+
     def tell_what_ran(self) -> None:
         result = self.result
         if self.called:
@@ -349,6 +358,7 @@ class CaseRun:
             result.output_bytes = sum(worker.tail.total_bytes for worker in self.pool.workers)
             if result.passed:
                 result.last_words = self.words()
+        self.note_refusals()
         look(self.plan, self.case, result, [one.answer for one in self.called.get(0, [])])
 
 

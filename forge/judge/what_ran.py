@@ -39,8 +39,6 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
     elif plan.device.emulated and not launches and called:
         text = "no kernel of its own was launched"
         doubts.append(text) if matrix else result.remarks.append(text)
-    for text in dict.fromkeys(_refusals(result.device_report)):
-        doubts.append(f"a launch was refused, as on the GPU: {text}")
     limit = problem.precision.rel_l2
     rel_l2, what = result.probe_rel_l2, " on larger numbers without a bias"
     if rel_l2 is None:  # a bias may be most of an output, and what a reference rounds of it of the error
@@ -51,8 +49,6 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
         doubts.append(text)
     if result.passed:
         result.buts += doubts
-    else:
-        result.remarks += [text for text in doubts if "refused" in text]
 
 
 def _faster_than_light(plan: EvalPlan, result: CaseResult, work: Work | None) -> str:
@@ -84,12 +80,6 @@ def _launches(report: dict[str, Any]) -> int:
     here = report.get("launches", 0)
     below = sum(_launches(value) for value in report.values() if isinstance(value, dict))
     return below + (here if isinstance(here, int) else 0)
-
-
-def _refusals(report: dict[str, Any]) -> list[str]:
-    here = report.get("refused", [])
-    below = [text for value in report.values() if isinstance(value, dict) for text in _refusals(value)]
-    return [str(text) for text in here] + below if isinstance(here, list) else below
 
 
 def _drop_modelled(report: dict[str, Any]) -> None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import faulthandler
 import importlib
 import json
 import os
 import random
-import resource
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -26,7 +27,6 @@ from forge.judge.failure import describe
 from forge.judge.results import Status
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
-MOST_FILE_BYTES = 8 << 30  # of a file that a submission writes: what it builds is smaller, a disk that it fills is not
 
 Fields = dict[str, Any]  # of an answer
 Act = Callable[[], Fields]
@@ -61,6 +61,14 @@ def supervise_worker(
     if setup is not None:
         kind(setup, send, receive, memory).serve(root, broken)
     os._exit(0)  # not sys.exit: threads that the submission left behind could hold it up
+
+
+def machine_fault(error: BaseException, folder: str) -> bool:
+    """Whether an exception says that a disk is full or cannot be written to, where no line of the submission writes."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EROFS, errno.EDQUOT):
+        return False
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    return bool(files) and os.path.dirname(files[-1]) != folder
 
 
 def die_with_parent() -> None:
@@ -110,7 +118,8 @@ class Worker:
             return self.send(messages.TaskBroken(str(fault)))
         except BaseException as error:
             fields = {"status": Status.ERROR, **describe(error, self.setup.folder), **self.after_failure()}
-            if self.device is not None and self.device.is_device_fault(error):
+            ours = self.device is not None and self.device.is_device_fault(error)
+            if ours or machine_fault(error, self.setup.folder):
                 return self.send(messages.DeviceBroken(fields["message"]))
         self.send(kind(**fields, **always(), phase=self.place))
 
@@ -219,9 +228,6 @@ class SubmissionWorker(Worker):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         prctl(PR_SET_DUMPABLE, 1)  # unlike the processes that judge: a submission may look at itself
-        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        most = MOST_FILE_BYTES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILE_BYTES)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         self.handlers |= {
             messages.Call: self.call,
             messages.FetchOutput: self.fetch,

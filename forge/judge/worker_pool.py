@@ -14,7 +14,17 @@ from typing import Any, Generic, TypeVar
 from forge.device import DeviceError
 from forge.judge import messages
 from forge.judge.fork_server import ForkServer
-from forge.judge.processes import Event, WorkerProcess, descendants, end_all, free_port, task_count, wait_for_events
+from forge.judge.processes import (
+    Event,
+    WorkerProcess,
+    descendants,
+    end_all,
+    free_bytes,
+    free_port,
+    task_count,
+    wait_for_events,
+    written_bytes,
+)
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import Status
 from forge.task.problem import ProblemError
@@ -25,6 +35,7 @@ LOADING_S = 300.0  # for a worker to import torch and reference.py, on a machine
 # wrong output, when all are near their end, or has lost another, whose end is the cause.
 AFTER_ERROR_S, AFTER_FAIL_S = 0.5, 5.0
 MAX_PROCESSES = 1000  # below one evaluation; a parallel compiler starts hundreds
+MAX_WRITTEN_BYTES = 16 << 30  # to disks, from one answer to the next: what a submission builds is smaller
 PORT_ATTEMPTS = 5
 
 # Texts of errors that say no more than that another rank is gone.
@@ -189,7 +200,7 @@ class WorkerPool:
         ours = kind is messages.Ready
         deadline, patience_ends = started + (LOADING_S if ours else limit_s), math.inf
         answers: dict[WorkerProcess, RankAnswer[A]] = {}
-        tasks = task_count()
+        tasks, free = task_count(), free_bytes()
         while len(answers) < len(workers):
             now = time.monotonic()
             for event in wait_for_events(workers, min(TICK_S, max(min(deadline, patience_ends) - now, 0))):
@@ -208,6 +219,11 @@ class WorkerPool:
             if task_count() - tasks > MAX_PROCESSES and len(descendants(os.getpid())) > MAX_PROCESSES:
                 for worker in waiting:
                     text = f"it started more than {MAX_PROCESSES} processes in {worker.phase}"
+                    answers[worker] = _lost(kind, worker, Status.CRASH, text, now - started)
+                break
+            if free - free_bytes() > MAX_WRITTEN_BYTES and written_bytes(os.getpid()) > MAX_WRITTEN_BYTES:
+                for worker in waiting:
+                    text = f"it wrote more than {MAX_WRITTEN_BYTES >> 30} GiB to disk in {worker.phase}"
                     answers[worker] = _lost(kind, worker, Status.CRASH, text, now - started)
                 break
             if now >= min(deadline, patience_ends):

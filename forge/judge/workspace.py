@@ -13,6 +13,21 @@ from pathlib import Path
 from forge.task.problem import ROOT, Problem
 
 
+PREFIX, GUARD = "forge-", "guard"  # of a run's folder; the file that its evaluator keeps locked
+
+
+def clear_left_over(place: Path) -> None:
+    """Removes the folders of runs whose evaluator is gone: killed together with all that would have cleared."""
+    for guard in place.glob(f"{PREFIX}*/{GUARD}"):
+        with contextlib.suppress(OSError):  # another user's, or one that goes just now
+            descriptor = os.open(guard, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(guard.parent, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+
+
 class Workspace:
     """Context manager. Each pool gets a fresh run folder with the task's files; all go at the end."""
 
@@ -27,7 +42,10 @@ class Workspace:
         self._count = 0
 
     def __enter__(self) -> Workspace:
-        self.root = Path(tempfile.mkdtemp(prefix="forge-")).resolve()
+        clear_left_over(Path(tempfile.gettempdir()))
+        self.root = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
+        self._mine = os.open(self.root / GUARD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._mine, fcntl.LOCK_EX)
         (self.root / "tmp").mkdir()
         self._open_extensions()
         return self
@@ -39,6 +57,7 @@ class Workspace:
                     shutil.rmtree(self.extensions)
             os.close(self._guard)
         shutil.rmtree(self.root, ignore_errors=True)
+        os.close(self._mine)
 
     def make_folder(self) -> Path:
         """A new run folder. No worker is alive when this is called, so build locks found are stale."""

@@ -132,11 +132,6 @@ class OneCase:
         return result
 
 
-@pytest.fixture(autouse=True)
-def no_limit_for_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resource.setrlimit", lambda *_: None)
-
-
 @pytest.fixture
 def draws(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The seeds that will be drawn."""
