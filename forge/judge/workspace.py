@@ -12,7 +12,6 @@ from pathlib import Path
 
 from forge.task.problem import ROOT, Problem
 
-
 PREFIX, GUARD = "forge-", "guard"  # of a run's folder; the file that its evaluator keeps locked
 
 

@@ -1,4 +1,4 @@
-"""What ends or surrounds a run without being the submission's fault: signals, pipes, disks, odd files. One line each."""
+"""What ends or surrounds a run without being the submission's fault: signals, pipes, disks, odd files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from forge.judge import worker_pool
 from forge.judge.processes import CONTROL, written_bytes
 from forge.judge.worker import machine_fault
 from forge.judge.workspace import clear_left_over
-from tests.support.evaltools import RIGHT, ROOT, judge, run_command, statuses, write_problem
+from tests.support.evaltools import RIGHT, ROOT, judge, statuses, write_problem
 
 pytestmark = pytest.mark.long
 
@@ -108,7 +108,7 @@ def test_a_reader_that_leaves_changes_no_verdict(folder: Path) -> None:
     assert json.loads((folder / "out.json").read_text())["verdict"] == "pass"
 
 
-@pytest.mark.parametrize("where", [">&-", "> /dev/full", "> /dev/full 2>&-", "<&-"])
+@pytest.mark.parametrize("where", [">&-", "> /dev/full 2>&- <&-"])
 def test_standard_descriptors_that_take_nothing(folder: Path, where: str) -> None:
     done = subprocess.run(["bash", "-c", f"{' '.join(EVAL)} {where}"], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr
