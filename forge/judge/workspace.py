@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from forge.device.extensions import drop_damaged
 from forge.task.problem import ROOT, Problem
 
 PREFIX, GUARD = "forge-", "guard"  # of a run's folder; the file that its evaluator keeps locked
@@ -127,4 +128,5 @@ class Workspace:
             os.close(guard)
             self.extensions.mkdir()
             return
+        drop_damaged(kept)
         self._guard, self.extensions = guard, kept
