@@ -130,9 +130,11 @@ def run_once(step: Step, plan: Plan, variants: list[str]) -> tuple[str, str]:
     return problem, took_s
 
 
-def last_line(path: Path) -> str:
+def outcome(path: Path) -> str:
+    """A log's verdict or ratio; its last line where it has neither."""
     lines = path.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""
+    told = [line for line in lines if line.startswith(("pass: ", "FAIL: ", "baseline / ours"))]
+    return (told or lines or [""])[-1]
 
 
 def prepare(plan: Plan, variants: list[str]) -> list[str]:
@@ -219,7 +221,7 @@ def main() -> int:
     lines = []
     for step in plan.steps(options.steps, [variant for variant in options.variants if variant not in failed]):
         problem, took_s = run_once(step, plan, options.variants)
-        end = last_line(plan.folder / f"{step.name}.log")
+        end = outcome(plan.folder / f"{step.name}.log")
         failed += [step.name] * bool(problem)
         lines.append(f"| {step.name} | {problem or 'pass'} | {took_s} | {end} |")
         print(f"{step.name}: {problem or 'pass'}, {took_s} s: {end}", flush=True)

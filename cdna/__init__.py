@@ -21,7 +21,7 @@ from .cards import ARCHS, Card, get_card
 from .checks import CheckError, Finding
 from .counters import Counters, counting
 from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
-from .records import LaunchRecord, findings, take_records
+from .records import AutotunerChoice, LaunchRecord, autotuned, findings, take_records, waits
 from .settings import as_card, ordered
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARCHS",
+    "AutotunerChoice",
     "Card",
     "CdnaError",
     "CheckError",
@@ -39,6 +40,7 @@ __all__ = [
     "LaunchRecord",
     "ToolchainError",
     "UnsupportedInstruction",
+    "autotuned",
     "counting",
     "device",
     "findings",
@@ -47,6 +49,7 @@ __all__ = [
     "load",
     "model",
     "stats",
+    "waits",
 ]
 
 

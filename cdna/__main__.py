@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
+from . import checks
 from .cards import ARCHS, get_card
 from .code_objects import command as code_objects
 from .errors import CdnaError
@@ -69,6 +71,11 @@ def build_parser() -> argparse.ArgumentParser:
         "--counters", action="store_true", help="print at the end what each kernel executed, and a modelled time"
     )
     run.add_argument(
+        "--checks",
+        metavar="LIST",
+        help="checks of kernels: all, none or names; the program ends at the first finding (report:LIST: it goes on)",
+    )
+    run.add_argument(
         "-o",
         dest="output",
         type=Path,
@@ -127,6 +134,10 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.command == "run":
             from .hip.run import run_program
 
+            if arguments.checks is not None:
+                chosen = arguments.checks.removeprefix("report:")
+                checks.parse_kinds(chosen)
+                os.environ[checks.VARIABLE] = arguments.checks
             sources = [source_of(arguments, file) for file in arguments.files]
             return run_program(sources, words[own + 1 :], arguments.counters, arguments.output)
         if arguments.command == "compile":

@@ -77,7 +77,7 @@ class FindingRecord(ctypes.Structure):
         ("address", ctypes.c_uint64),
         ("count", ctypes.c_uint64),
         ("tensor", ctypes.c_char * 64),
-        ("message", ctypes.c_char * 400),
+        ("message", ctypes.c_char * 1200),
     ]
 
     def as_finding(self, kernel: str, arch: str, instruction: str, source: str, other_instruction: str) -> Finding:

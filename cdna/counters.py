@@ -15,14 +15,25 @@ import ctypes
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .cards import cards
-from .isa import UNITS
+from .isa import UNITS, facts_of
 from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches
 
 SEGMENT_BYTES, LINE_BYTES = 64, 128
+
+# What a wave's time goes to, as Reason of engine/time/replay.h has it: it issues instructions, or waits for results of
+# vector and matrix instructions, a unit (vector, matrix, the L1's queue), loads and stores, LDS, scalar loads, other
+# waves at a barrier, the first fetch of instructions.
+REASONS = "issue operands vector matrix L1 memory LDS scalar barrier code".split()
+
+
+class _Time(ctypes.Structure):
+    """LaunchTime of engine/time/launch_time.h."""
+
+    _fields_ = [("cycles", ctypes.c_double), ("mhz", ctypes.c_double), ("matrix_share", ctypes.c_double)]
 
 
 class _Totals(ctypes.Structure):
@@ -33,20 +44,22 @@ class _Totals(ctypes.Structure):
             (name, ctypes.c_uint64)
             for name in (
                 "groups",
+                "run",
+                "observed",
                 "barriers",
                 "groups_per_cu",
                 "groups_on_cu",
-                "timed",
-                "near_cycles",
-                "far_cycles",
                 "l1_reads",
                 "l1_hits",
                 "unrecorded",
+                "atomics_on_line",
             )
         ),
         *((name, ctypes.c_uint64 * 8) for name in ("l2_read", "l2_write", "fabric_read", "fabric_write")),
         ("hbm_read", ctypes.c_uint64),
         ("hbm_write", ctypes.c_uint64),
+        ("cold", _Time),
+        ("warm", _Time),
     ]
 
 
@@ -85,11 +98,25 @@ class InstructionCount:
     bytes: int  # asked for by active lanes
     segments: int  # 64-byte pieces of memory touched, counted per execution
     lines: int  # 128-byte lines likewise
+    spent: dict[str, float] = field(default_factory=dict)  # cycles of replayed waves, by reason
 
     @property
     def ideal_segments(self) -> int:
         """Segments that the same bytes take when they lie together."""
         return -(-self.bytes // SEGMENT_BYTES)
+
+
+@dataclass(frozen=True)
+class ReplayedTime:
+    """From a launch's first instruction to its last, at the clock that power leaves it."""
+
+    cycles: float
+    mhz: float
+    matrix_share: float  # of the time, that the matrix cores are busy
+
+    @property
+    def us(self) -> float:
+        return self.cycles / self.mhz
 
 
 @dataclass
@@ -98,6 +125,7 @@ class Counters:
 
     card: str  # its model
     groups: int
+    groups_run: int  # fewer than that in a sample
     waves_per_group: int
     groups_per_cu: int  # that fit at the same time
     waves_per_simd: float
@@ -119,9 +147,11 @@ class Counters:
     hbm_read_bytes: int
     hbm_write_bytes: int
     busiest_xcd: dict[str, int]  # the largest share of one XCD: l2_read, l2_write, fabric_read, fabric_write
-    groups_on_cu: int  # that share a CU in the times below: as many as fit and as there are
-    near_cycles: float  # until they have ended, with no other CU in the way, as if every L1 miss were an L2 hit
-    far_cycles: float  # and as if every one went to memory
+    groups_on_cu: int  # that share a CU: as many as fit and as there are
+    cold: ReplayedTime  # of the launch: waves replayed on a CU
+    warm: ReplayedTime  # and as if the memory-side cache held everything
+    atomics_on_line: int  # lanes' atomics on the line that most of them ask for
+    cache_maintenance: int  # instructions that write back or invalidate the L2
     unrecorded_lines: int  # left out of the cache model for want of memory
     instructions: list[InstructionCount] = field(repr=False, default_factory=list)
 
@@ -134,6 +164,16 @@ class Counters:
     def l2_hit_rate(self) -> float:
         return 1 - self.fabric_read_bytes / self.l2_read_bytes if self.l2_read_bytes else 1.0
 
+    @property
+    def spent(self) -> dict[str, float]:
+        """What the replayed waves' time went to: REASONS and their shares, most first."""
+        total: dict[str, float] = {}
+        for instruction in self.instructions:
+            for reason, cycles in instruction.spent.items():
+                total[reason] = total.get(reason, 0.0) + cycles
+        whole = sum(total.values()) or 1.0
+        return {reason: cycles / whole for reason, cycles in sorted(total.items(), key=lambda item: -item[1])}
+
     def by_line(self) -> dict[str, int]:
         """Executed wave instructions by source line, most first."""
         lines: dict[str, int] = {}
@@ -145,7 +185,13 @@ class Counters:
     def summary(self) -> dict[str, Any]:
         """The counters without the instructions, for reports and JSON."""
         shown = {k: v for k, v in vars(self).items() if k != "instructions"}
-        return shown | {"active_lanes": self.active_lanes, "l2_hit_rate": self.l2_hit_rate}
+        times = {"cold": asdict(self.cold), "warm": asdict(self.warm), "spent": self.spent}
+        return shown | times | {"active_lanes": self.active_lanes, "l2_hit_rate": self.l2_hit_rate}
+
+
+def _maintains_l2(instruction: InstructionCount) -> bool:
+    """buffer_wbl2 and buffer_inv that reach beyond the XCD; without sc1 they concern the CU's own cache."""
+    return facts_of(instruction.mnemonic).does in ("acquire", "release") and " sc1" in instruction.where
 
 
 @dataclass(frozen=True)
@@ -166,7 +212,14 @@ def collect(
     lib.cdna_counters_instructions.restype = ctypes.POINTER(_Instruction)
     t = lib.cdna_counters_totals(handle).contents
     raw = lib.cdna_counters_instructions(handle)
+    lib.cdna_counters_stalls.restype = ctypes.POINTER(ctypes.c_double)
+    stalls = lib.cdna_counters_stalls(handle)
     instructions = []
+    per_run, per_observed = t.groups / max(t.run, 1), t.groups / max(t.observed, 1)  # 1 without a sample
+
+    def scaled(count: int, per: float) -> int:
+        return count if per == 1 else round(count * per)
+
     for i, n in enumerate(executed):
         if n:
             r, text = raw[i], where(i)
@@ -178,14 +231,19 @@ def collect(
                     text[1:].split()[0].rstrip("`"),
                     text,
                     unit,
-                    n,
+                    scaled(n, per_run),
                     r.polls,
-                    r.lanes,
-                    cycles,
-                    r.conflict_cycles,
-                    r.bytes,
-                    r.segments,
-                    r.lines,
+                    scaled(r.lanes, per_observed),
+                    scaled(cycles, per_observed if unit in ("memory", "lds") else per_run),
+                    scaled(r.conflict_cycles, per_observed),
+                    scaled(r.bytes, per_observed),
+                    scaled(r.segments, per_observed),
+                    scaled(r.lines, per_observed),
+                    {
+                        name: stalls[i * len(REASONS) + k]
+                        for k, name in enumerate(REASONS)
+                        if stalls[i * len(REASONS) + k]
+                    },
                 )
             )
     unit_cycles = dict.fromkeys(UNITS, 0)
@@ -198,20 +256,21 @@ def collect(
     return Counters(
         card=shape.card,
         groups=t.groups,
+        groups_run=t.run,
         waves_per_group=shape.waves_per_group,
         groups_per_cu=t.groups_per_cu,
         waves_per_simd=t.groups_per_cu * shape.waves_per_group / cards()[shape.card].simds_per_cu,
         lds_bytes_per_group=shape.lds_bytes_per_group,
         unit_cycles=unit_cycles,
-        barriers=t.barriers,
+        barriers=scaled(t.barriers, per_run),
         waits=sum(i.executed - i.polls for i in instructions if i.unit == "wait"),
         vector_lanes=sum(i.lanes for i in vector),
         vector_instructions=sum(i.executed - i.polls for i in vector),
         lds_conflict_cycles=sum(i.conflict_cycles for i in instructions),
         segments=sum(i.segments for i in memory),
         ideal_segments=sum(i.ideal_segments for i in memory),
-        l1_reads=t.l1_reads,
-        l1_hits=t.l1_hits,
+        l1_reads=scaled(t.l1_reads, per_run),
+        l1_hits=scaled(t.l1_hits, per_run),
         l2_read_bytes=totals["l2_read"],
         l2_write_bytes=totals["l2_write"],
         fabric_read_bytes=totals["fabric_read"],
@@ -220,14 +279,17 @@ def collect(
         hbm_write_bytes=t.hbm_write,
         busiest_xcd={name: max(getattr(t, name)) for name in levels},
         groups_on_cu=t.groups_on_cu,
-        near_cycles=t.near_cycles / max(t.timed, 1),
-        far_cycles=t.far_cycles / max(t.timed, 1),
+        cold=ReplayedTime(t.cold.cycles, t.cold.mhz, t.cold.matrix_share),
+        warm=ReplayedTime(t.warm.cycles, t.warm.mhz, t.warm.matrix_share),
+        atomics_on_line=t.atomics_on_line,
+        cache_maintenance=sum(i.executed - i.polls for i in memory if _maintains_l2(i)),
         unrecorded_lines=t.unrecorded,
         instructions=instructions,
     )
 
 
 _active = False
+_sample = False  # whether Python's launches run only some workgroups of a large grid
 
 
 def count(on: bool) -> None:
@@ -263,13 +325,22 @@ def clear_caches() -> None:
 
 
 @contextmanager
-def counting() -> Iterator[None]:
-    """Within the block, launches are counted: their records have `counters`."""
-    before = _active
+def counting(sample: bool = False) -> Iterator[None]:
+    """Within the block, launches are counted: their records have `counters`.
+
+    sample: for the counters alone. Matrix instructions compute nothing, so that results are of no use; of a grid of
+    more than three rounds only three run, and their counts are scaled to the grid (engine/time/counters.cpp). For
+    kernels whose control flow does not depend on what they compute, and whose workgroups do not wait for each other;
+    for launches from Python, not those of a HIP program.
+    """
+    global _sample
+    before, sampled_before = _active, _sample
     count(True)
+    _sample = sample
     try:
         yield
     finally:
+        _sample = sampled_before
         count(before)
 
 
@@ -278,7 +349,7 @@ class LaunchCount:
 
     def __init__(self) -> None:
         self.lib = engine().lib
-        self.source = self.lib.cdna_counters_create()
+        self.source = self.lib.cdna_counters_create(_sample)
 
     def result(
         self,

@@ -24,14 +24,15 @@ from dataclasses import replace
 
 from .asm import AsmFile, Statement, source_line
 from .errors import UnsupportedInstruction
-from .isa import facts_of, instructions
+from .isa import facts_of
 from .operands import ABS, ACCUMULATION, NEG, NONE, SEXT, TYPES, VGPR, Operand, Symbolic, parse_operand
 from .swizzle import swizzle_pattern
 
 # Inst of engine/core.h: fn, core, 7 operands, offset, offset1, flags, then the byte-sized modifiers, op.
 RECORD = struct.Struct("@QQ" + "BBHII" * 7 + "iiI" + "8B" + "H" + "9B" + "5B" + "B" + "5B" + "I" + "0Q")
 CLAMP, DPP, SDWA, OPSEL, GLC, LDS_DMA, OFFEN, IDXEN = (1 << i for i in range(8))
-SLOW, PACKED_SEL, NT, SC1, HALF_DST = (1 << i for i in range(8, 13))
+SLOW, PACKED_SEL, NT, SC1, HALF_DST, INDEXED = (1 << i for i in range(8, 14))
+_FLAGS = 2 + 5 * 7 + 2  # place of the flags in a record: behind the operands and two offsets
 _CLAMP_WORD = re.compile(r"\bclamp\b")
 _FLAG_WORDS = {
     "clamp": CLAMP,
@@ -325,13 +326,12 @@ class Decoder:
             name += " lds"  # to LDS: no data operand
         if f"{name} clamp" in self.ops and _CLAMP_WORD.search(text):
             name += " clamp"
-        known = instructions().get(name)
-        if indexed and known and known.facts and known.facts.unit in ("vector", "matrix"):
-            name += " indexed"
         if name not in self.ops:
-            raise UnsupportedInstruction(f"{mnemonic} after s_set_gpr_idx_on" if indexed else mnemonic)
+            raise UnsupportedInstruction(mnemonic)
         number, signature = self.ops[name]
         record, cacheable = self._encode(number, signature, mnemonic, text, index, name.endswith(" clamp"))
+        if indexed and facts_of(base_mnemonic(mnemonic)).unit in ("vector", "matrix"):
+            record[_FLAGS] |= INDEXED
         if cacheable:
             self._cache[key] = list(record)
         return record

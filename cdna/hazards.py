@@ -1,8 +1,8 @@
-"""Matrix hazards: instructions too close behind a v_mfma whose result, or whose source C, they touch.
+"""Hazards: instructions too close behind one whose result they touch, where the hardware does not wait by itself.
 
-The hardware does not wait there by itself. Compilers insert s_nop; inside and around inline assembly nobody does. The
-distances are those of the CDNA3 ISA, "Manually Inserted Wait States (NOPs)", as LLVM's GCNHazardRecognizer has them for
-gfx940 and gfx950, which asks for one more of four passes and up; of f64 instructions we ask nothing.
+Compilers insert s_nop; inside and around inline assembly nobody does. The distances are those of the CDNA ISA,
+"Manually Inserted Wait States (NOPs)" and the rules of matrix instructions, as LLVM's GCNHazardRecognizer has them for
+gfx940 and gfx950; of f64 matrix instructions we ask nothing.
 
 A wait state is an issued instruction; `s_nop n` counts n + 1. A matrix instruction waits for the one before it to leave
 the matrix unit, which counts as well.
@@ -21,23 +21,39 @@ from .cards import ARCHS, Card
 from .decode import base_mnemonic
 from .isa import Facts, facts_of
 
-_REGISTER = re.compile(r"(?<![\w.])([va])(?:(\d+)|\[(\d+)(?::(\d+))?\])(?!\w)")
-_FARTHEST = 21  # wait states; the largest distance below is 20
+_REGISTER = re.compile(
+    r"(?<![\w.])(?:([vas])(?:(\d+)|\[(\d+)(?::(\d+))?\])|(vcc|exec|m0)(?:_lo|_hi)?)(?!\w)"
+)  # vcc_lo and its kin count as the whole pair
+_FARTHEST = 21  # wait states; the largest distance of a matrix instruction below is 20
 _NARROW = [re.compile(rf"{name}:[234]") for name in ("cbsz", "blgp")]  # operands of 6 and 4 bits
 _CYCLES_OF_A_PASS = 4
+_DPP = re.compile(r"\b(quad_perm|row_\w+|wave_\w+|bank_mask)\b")
+_PART_SELECT = re.compile(r"\bdst_sel:(?!DWORD)")
+_OP_SEL = re.compile(r"\bop_sel:\[([01,]+)\]")
+_HARDWARE_REGISTER = re.compile(r"hwreg\((\w+)")
+_READS_LANE = {"v_readlane_b32", "v_readfirstlane_b32"}
+_SELECTS_LANE = {"v_readlane_b32", "v_writelane_b32"}  # by their third operand
+_READS_M0 = {"s_sendmsg", "s_movrels_b32", "s_movrels_b64", "s_movreld_b32", "s_movreld_b64"}
+_READS_M0 |= {"ds_read_addtid_b32", "ds_write_addtid_b32"}
+_SWAPS_LANES = {"v_permlane16_swap_b32", "v_permlane32_swap_b32"}
+_SETS_REGISTER = {"s_setreg_b32", "s_setreg_imm32_b32"}
 
-Registers = frozenset[tuple[str, int]]
+Register = tuple[str, int]
+Registers = frozenset[Register]
+_VCC: Register = ("vcc", 0)
+_EXEC: Register = ("exec", 0)
+_M0: Register = ("m0", 0)
 
 
 @dataclass(frozen=True)
 class Hazard:
-    """Instruction `index` comes `states` wait states behind the matrix instruction `matrix`, not `needed`.
+    """Instruction `index` comes `states` wait states behind the instruction `first`, not `needed`.
 
     kernel: whose code it is; "" in a function, which several may call.
     """
 
     index: int
-    matrix: int
+    first: int
     what: str
     states: int
     needed: int
@@ -47,25 +63,40 @@ class Hazard:
 def message(hazard: Hazard, where: Callable[[int], str]) -> str:
     """What is wrong, in words. where: text and source line of an instruction."""
     return (
-        f"{hazard.what} {where(hazard.matrix)} after {hazard.states} wait states; the hardware needs "
+        f"{hazard.what} {where(hazard.first)} after {hazard.states} wait states; the hardware needs "
         f"{hazard.needed} (s_nop {hazard.needed - hazard.states - 1} between them)"
     )
 
 
 @dataclass(frozen=True)
 class _Use:
-    """Registers of a statement; `c` are those that a matrix instruction reads as its source C."""
+    """Registers of a statement, and what the rules ask of it; `c` are those read as source C."""
 
-    writes: Registers
-    reads: Registers
-    c: Registers
-    matrix: bool
-    vector: bool
+    name: str
+    unit: str
+    writes: Registers = frozenset()
+    reads: Registers = frozenset()
+    c: Registers = frozenset()
+    lane: Registers = frozenset()  # the lane select of v_readlane and v_writelane
+    stored: Registers = frozenset()  # data of a store of more than 8 bytes
+    dpp: Registers = frozenset()  # read from other lanes
+    trans: bool = False
+    dot: bool = False
+    part: bool = False  # writes a part of its register
+    m0: bool = False
+    hardware: str = ""  # register of s_setreg, s_getreg
+
+    @property
+    def vector(self) -> bool:
+        return self.unit == "vector"
 
 
 def _registers(text: str) -> Registers:
-    found: set[tuple[str, int]] = set()
-    for file, one, first, last in _REGISTER.findall(text):
+    found: set[Register] = set()
+    for file, one, first, last, special in _REGISTER.findall(text):
+        if special:
+            found.add((special, 0))
+            continue
         low = int(one or first)
         found.update((file, n) for n in range(low, int(last or low) + 1))
     return frozenset(found)
@@ -84,6 +115,23 @@ def _results(signature: str, text: str) -> int:
     return 0 if optional or " lds" in text else count
 
 
+def _writes_part(text: str, signature: str) -> bool:
+    """By SDWA's destination select, or by the bits of op_sel behind those of the sources."""
+    if _PART_SELECT.search(text):
+        return True
+    select = _OP_SEL.search(text)
+    return select is not None and "1" in select[1].split(",")[signature.count("S:") :]
+
+
+def _wide_store(facts: Facts, text: str, parts: tuple[str, ...]) -> Registers:
+    """Data of a store whose registers a vector instruction may overwrite too soon."""
+    if facts.does != "store" or facts.unit != "memory" or (facts.bytes or 0) <= 8:
+        return frozenset()
+    if facts.space == "buffer":  # not where the scalar offset is a register
+        return frozenset() if _registers(parts[3].partition(" ")[0]) else _registers(parts[0])
+    return _registers(parts[1])
+
+
 @cache
 def _use(mnemonic: str, text: str, signature: str) -> _Use:
     parts = _operands(text)
@@ -91,11 +139,32 @@ def _use(mnemonic: str, text: str, signature: str) -> _Use:
     if facts.unit == "matrix":
         writes = _registers(parts[0])
         c = writes if "accumulates" in facts.flags else _registers(parts[3].partition(" ")[0])
-        return _Use(writes, _registers(parts[1]) | _registers(parts[2]), c, True, False)
+        return _Use(mnemonic, "matrix", writes, _registers(parts[1]) | _registers(parts[2]), c)
     results = _results(signature, text)
     writes = _registers(",".join(parts[:results]))
-    reads = _registers(",".join(parts[min(results, 1) :]))
-    return _Use(writes, reads, Registers(), False, facts.unit == "vector")
+    swaps = results == 2 and "S:" not in signature  # both operands are read too
+    reads = _registers(",".join(parts if swaps else parts[results:]))
+    if "vcc_in" in facts.flags:
+        reads |= {_VCC}
+    if facts.flow == "compares_to_exec":
+        writes |= {_EXEC}
+    part = facts.unit == "vector" and _writes_part(text, signature)
+    hardware = _HARDWARE_REGISTER.search(text)
+    return _Use(
+        mnemonic,
+        facts.unit,
+        writes,
+        reads | writes if part else reads,
+        c=_registers(parts[3]) if "dot" in facts.flags and len(parts) > 3 else frozenset(),
+        lane=_registers(parts[2]) if mnemonic in _SELECTS_LANE else frozenset(),
+        stored=_wide_store(facts, text, parts),
+        dpp=_registers(parts[results]) if _DPP.search(text) else frozenset(),
+        trans="trans" in facts.flags,
+        dot="dot" in facts.flags,
+        part=part,
+        m0=mnemonic in _READS_M0 or "to_lds" in facts.flags or " lds" in text,
+        hardware=hardware[1] if hardware else "",
+    )
 
 
 def passes(mnemonic: str, text: str, card: Card) -> int:
@@ -119,19 +188,69 @@ def _needed(matrix: _Use, sgemm: bool, count: int, later: _Use, card: Card) -> t
     return 0, ""
 
 
+def _vector_rules(first: _Use, later: _Use) -> Iterator[tuple[int, str]]:
+    """Wait states that `later` needs behind a vector instruction, and what it does; those that do not apply are 0."""
+    scalars = {register for register in first.writes if register[0] in ("s", "vcc")}
+    if scalars & later.reads:
+        needed = {"memory": 5, "vector": 2}.get(later.unit, 0)
+        yield needed, "reads the scalar register written by"
+        if later.name.startswith("v_div_fmas"):
+            yield 4, "reads vcc written by"
+    if scalars & later.lane:
+        yield 4, "selects its lane by the result of"
+    if _EXEC in first.writes:
+        lanes = later.name in _READS_LANE | _SELECTS_LANE | _SWAPS_LANES
+        yield 5 if later.dpp else 4 if lanes or later.unit == "matrix" else 0, "depends on exec written by"
+    if first.writes & (later.reads | later.c) and later.unit == "matrix" and not first.dot:
+        yield 2, "reads, as a matrix operand, the result of"
+    if first.writes & later.dpp:
+        yield 2, "reads from other lanes the result of"
+    if first.writes & later.reads:
+        yield 2 if later.name in _SWAPS_LANES else 1 if later.name in _READS_LANE else 0, "reads lanes of the result of"
+        if later.vector:
+            yield first.trans and not later.trans, "reads the transcendental result of"
+            yield first.part, "reads the partly written result of"
+    if first.dot and later.unit in ("vector", "matrix", "memory", "lds"):
+        if first.writes & (later.reads - later.c if later.name == first.name else later.reads):
+            yield 3, "reads the result of"
+        if later.vector and later.name != first.name and first.writes & later.writes:
+            yield 3, "overwrites the result of"
+
+
+def _reach(first: _Use) -> int:
+    """How many wait states the rules of an instruction that is no matrix one reach."""
+    if first.vector:
+        files = {file for file, _ in first.writes}
+        return 5 if files - {"v", "a"} else 3 if first.dot else 2
+    return 2 if first.stored or first.name in _SETS_REGISTER else int(first.unit == "scalar" and _M0 in first.writes)
+
+
+def _needed_behind(first: _Use, later: _Use) -> tuple[int, str]:
+    """The same as `_needed`, of an instruction that is no matrix one."""
+    if first.vector:
+        return max(_vector_rules(first, later), default=(0, ""))
+    if first.stored & later.writes and later.vector:
+        return 2, "overwrites the data of"
+    if first.unit == "scalar" and _M0 in first.writes and later.m0:
+        return 1, "reads m0 written by"
+    if first.name in _SETS_REGISTER and first.hardware and first.hardware == later.hardware:
+        return 2, "touches the hardware register set by"
+    return 0, ""
+
+
 def _states(facts: Facts, text: str) -> int:
     if facts.unit == "idle":
         return int(text or "0", 0) + 1
     return 64 if facts.does == "sleep" else 1
 
 
-def _after(asm: AsmFile, start: int, count: int, card: Card) -> Iterator[tuple[int, int]]:
-    """(instruction, wait states since `start`, of `count` passes) on every path behind it, as far as hazards reach."""
+def _after(asm: AsmFile, start: int, count: int, reach: int, card: Card) -> Iterator[tuple[int, int]]:
+    """(instruction, wait states since `start`, of `count` passes) on every path behind it, up to `reach` of them."""
     pending = [(start + 1, 0, count)]  # instruction, states passed, when the matrix unit is free
     seen: dict[int, int] = {}
     while pending:
         index, states, busy = pending.pop()
-        while index < len(asm.statements) and states < _FARTHEST and seen.get(index, _FARTHEST) > states:
+        while index < len(asm.statements) and states < reach and seen.get(index, reach) > states:
             seen[index] = states
             text = asm.statements[index].operands
             mnemonic = base_mnemonic(asm.statements[index].mnemonic)
@@ -157,7 +276,7 @@ def _kernel(asm: AsmFile, functions: list[tuple[int, str]], index: int) -> str:
 
 
 def find_hazards(asm: AsmFile, ops: Mapping[str, tuple[int, str]], card: Card) -> list[Hazard]:
-    """Every instruction that comes too early behind a matrix instruction, once. ops: the engine's table of the arch."""
+    """Every instruction that comes too early behind another, once. ops: the engine's table of the arch."""
     found: dict[int, Hazard] = {}
     functions = sorted((asm.labels[name], name) for name in {*asm.functions, *asm.descriptors} if name in asm.labels)
     mnemonics = [base_mnemonic(statement.mnemonic) for statement in asm.statements]
@@ -166,12 +285,14 @@ def find_hazards(asm: AsmFile, ops: Mapping[str, tuple[int, str]], card: Card) -
         return _use(mnemonics[index], asm.statements[index].operands, ops[mnemonics[index]][1])
 
     for index, mnemonic in enumerate(mnemonics):
+        first = use(index)
         count = passes(mnemonic, asm.statements[index].operands, card)
-        if not count:
+        if first.unit == "matrix" and not count:
             continue
-        matrix, sgemm = use(index), "sgemm" in facts_of(mnemonic).flags
-        for at, states in _after(asm, index, count, card):
-            needed, what = _needed(matrix, sgemm, count, use(at), card)
+        sgemm = "sgemm" in facts_of(mnemonic).flags
+        reach = _FARTHEST if count else _reach(first)
+        for at, states in _after(asm, index, count, reach, card) if reach else ():
+            needed, what = _needed(first, sgemm, count, use(at), card) if count else _needed_behind(first, use(at))
             if states < needed:
                 found.setdefault(at, Hazard(at, index, what, states, needed, _kernel(asm, functions, index)))
     return list(found.values())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +14,19 @@ from .library import engine
 _NO_INSTRUCTION = 0xFFFFFFFF
 
 
+@functools.cache
+def watch_torch() -> None:
+    """Have torch's allocator watched from now on: freed tensors stay a while, so that who goes there is told."""
+    engine().lib.cdna_watch_allocator(b"libc10.so")
+
+
 class LaunchChecks:
     """The checks of one launch: made before it, asked after it."""
 
     def __init__(self, lib: Any, kinds: frozenset[str], raises: bool, memory: Memory) -> None:
         self._lib, self.raises = lib, raises
+        if "bounds" in kinds and "torch" in sys.modules:
+            watch_torch()
         bits = sum(1 << i for i, kind in enumerate(KINDS) if kind in kinds)
         self.handle = ctypes.c_void_p(lib.cdna_checks_new(bits, int(raises), int(memory.open)))
         for tensor in memory.tensors:

@@ -101,6 +101,10 @@ def _declare(lib: ctypes.CDLL) -> None:
         "cdna_mark_unwritten": [pointer, u64],
         "cdna_groups_per_cu": [pointer, u32, u32, u32, u32],
         "cdna_log_set": [u32],
+        "cdna_counters_create": [ctypes.c_bool],
+        "cdna_watch_allocator": [text],
+        "cdna_know_block": [u64, u64],
+        "cdna_waits": [pointer, u32],
     }
     for name, kinds in arguments.items():
         getattr(lib, name).argtypes = kinds

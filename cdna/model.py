@@ -1,20 +1,23 @@
-"""Modelled time of counted launches: arithmetic on counters and what the card reaches, never measurements.
+"""Modelled time of counted launches: what the engine's replay of their waves says, and what the card reaches at most.
+Never measurements.
 
 A launch takes `launch_us` and the longest of these, whose name is its bound:
 
-    matrix   cycles of a SIMD's matrix core, on the SIMD with most waves
-    vector   cycles of a SIMD's lanes, likewise
+    replay   from the first instruction to the last: waves replayed on a CU that has its share of the card, at the clock
+             that power leaves it (engine/time/launch_time.cpp)
+    matrix   cycles of a SIMD's matrix core, on the SIMD with most waves, and so on: what the replay cannot be below
+    vector   cycles of a SIMD's lanes
     LDS      cycles of a CU's LDS, bank conflicts included, on the CU with most workgroups
-    L1       cycles of a CU's vector L1 (64 bytes a cycle), likewise
+    L1       cycles of a CU's vector L1 (64 bytes a cycle)
     L2       bytes between CUs and the busiest XCD's L2, over its share of the measured L2 bandwidth
     fabric   bytes between the busiest XCD's L2 and the memory side, likewise
     HBM      bytes of the memory-side cache's misses and of write-backs, over the measured HBM bandwidth
-    latency  rounds of workgroups, times how long those of one CU take from start to end: with waits for memory
-             and barriers, and with waves in each other's way; where one of the CU's units is busy for most of
-             that time (80%), the bound goes by that unit's name
+    atomics  lanes' atomics on one line, one after the other
+    fences   instructions that write back or invalidate the L2, one after the other on the whole card
 
-and `launch` where `launch_us` is longer than all of them. docs/time-model.md has the formulas, and how far
-the results lie from published measurements.
+and `launch` where `launch_us` is longer than all of them. Where it is the replay, the bound is the unit that is busy
+for most of it (BUSY); where none is, what its waves wait for: `L1` for a place in its queue, `latency` for memory,
+`barrier` and so on. docs/time-model.md has the mechanisms, and how far the results lie from published measurements.
 """
 
 from __future__ import annotations
@@ -23,10 +26,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .cards import Card, cards
-from .counters import Counters
+from .counters import Counters, ReplayedTime
 from .records import LaunchRecord
 
-BUSY = 0.8  # a unit that is busy so much of the time is the reason for it
+BUSY = 0.7  # a unit that is busy so much of the time is the reason for it
+
+# What a bound is called where waves spend their time on it. Not here: `vector` and `matrix`, whose names are the same.
+_BOUND_OF_WAIT = {
+    "issue": "issue",
+    "operands": "dependent instructions",
+    "memory": "latency",
+    "LDS": "LDS latency",
+    "scalar": "latency",
+    "code": "instruction fetch",
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,14 @@ class ModelledTime:
     us: float
     bound: str
     parts_us: dict[str, float] = field(default_factory=dict)
+    cycles: float = 0.0  # of the replay
+    mhz: float = 0.0  # at which they pass
+    boost_mhz: float = 0.0  # that the card would have without a limit of power
+
+    @property
+    def clock(self) -> str:
+        """`boost`, or `sustained` where power lowers the clock."""
+        return "sustained" if self.mhz < self.boost_mhz else "boost"
 
 
 def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> ModelledTime:
@@ -48,51 +69,65 @@ def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> Mod
     if c is None:
         raise ValueError("this launch was not counted: launch it within `with cdna.counting():`")
     card = cards()[c.card]
+    held = warm and c.hbm_read_bytes + c.hbm_write_bytes <= card.memory_side_bytes
+    replay = c.warm if held else c.cold
     parts = {"launch": card.launch_us}
     if c.groups:
-        cycles_us = 1 / card.clock_mhz
-        groups_on_cu = -(-c.groups // card.compute_units)
-        waves_on_simd = -(-groups_on_cu * c.waves_per_group // card.simds_per_cu)
-        waves = c.groups * c.waves_per_group
-        parts["matrix"] = c.unit_cycles["matrix"] / waves * waves_on_simd * cycles_us
-        parts["vector"] = c.unit_cycles["vector"] / waves * waves_on_simd * cycles_us
-        parts["LDS"] = c.unit_cycles["lds"] / c.groups * groups_on_cu * cycles_us
-        parts["L1"] = c.unit_cycles["memory"] / c.groups * groups_on_cu * cycles_us
-        busiest = {name: bytes * card.xcds for name, bytes in c.busiest_xcd.items()}
-        parts["L2"] = 1e-3 * max(busiest["l2_read"] / card.l2_read_gb_s, busiest["l2_write"] / card.l2_write_gb_s)
-        parts["fabric"] = 1e-3 * max(
-            busiest["fabric_read"] / card.fabric_read_gb_s, busiest["fabric_write"] / card.fabric_write_gb_s
-        )
-        held = warm and c.hbm_read_bytes + c.hbm_write_bytes <= card.memory_side_bytes
-        hbm_read = 0 if held else c.hbm_read_bytes
-        hbm_write = 0 if held else c.hbm_write_bytes
-        parts["HBM"] = 1e-3 * (hbm_read / card.hbm_read_gb_s + hbm_write / card.hbm_write_gb_s)
-        rounds = -(-c.groups // (card.compute_units * c.groups_on_cu))
-        parts["latency"] = rounds * _cu_cycles(c, card, hbm_read) * cycles_us
+        parts |= _parts_us(c, card, replay, held)
     longest = max(parts, key=lambda name: parts[name])
-    if longest == "latency":
-        busiest_unit = max(("matrix", "vector", "LDS", "L1"), key=lambda name: parts[name])
-        longest = busiest_unit if parts[busiest_unit] >= BUSY * parts["latency"] else longest
     body = max((us for name, us in parts.items() if name != "launch"), default=0.0)
-    return ModelledTime(card.launch_us + body, longest, parts)
+    bound = _bound(c, parts) if longest == "replay" else longest
+    return ModelledTime(card.launch_us + body, bound, parts, replay.cycles, replay.mhz, card.clock_mhz)
 
 
-def _cu_cycles(c: Counters, card: Card, hbm_read_bytes: int) -> float:
-    """Cycles of a CU's workgroups at the latencies that the cache model found on average."""
-    share_of_hbm = hbm_read_bytes / c.fabric_read_bytes if c.fabric_read_bytes else 0.0
-    memory_side = (card.memory_side_cycles - card.l2_cycles) / (card.memory_cycles - card.l2_cycles)
-    beyond_l2 = (1 - c.l2_hit_rate) * (share_of_hbm + (1 - share_of_hbm) * memory_side)
-    return c.near_cycles + beyond_l2 * (c.far_cycles - c.near_cycles)
+def _parts_us(c: Counters, card: Card, replay: ReplayedTime, held: bool) -> dict[str, float]:
+    cycle_us = 1 / replay.mhz if replay.mhz else 1 / card.clock_mhz
+    groups_on_cu = -(-c.groups // card.compute_units)
+    waves_on_simd = -(-groups_on_cu * c.waves_per_group // card.simds_per_cu)
+    waves = c.groups * c.waves_per_group
+    busiest = {name: bytes * card.xcds for name, bytes in c.busiest_xcd.items()}
+    l2_read, l2_write = (
+        gb_s * 1e3 / card.clock_mhz for gb_s in (card.l2_read_gb_s, card.l2_write_gb_s)
+    )  # bytes a cycle
+    return {
+        "matrix": c.unit_cycles["matrix"] / waves * waves_on_simd * cycle_us,
+        "vector": c.unit_cycles["vector"] / waves * waves_on_simd * cycle_us,
+        "LDS": c.unit_cycles["lds"] / c.groups * groups_on_cu * cycle_us,
+        "L1": c.unit_cycles["memory"] / c.groups * groups_on_cu * cycle_us,
+        "L2": max(busiest["l2_read"] / l2_read, busiest["l2_write"] / l2_write) * cycle_us,
+        "fabric": 1e-3
+        * max(busiest["fabric_read"] / card.fabric_read_gb_s, busiest["fabric_write"] / card.fabric_write_gb_s),
+        "HBM": 0.0
+        if held
+        else 1e-3 * (c.hbm_read_bytes / card.hbm_read_gb_s + c.hbm_write_bytes / card.hbm_write_gb_s),
+        "atomics": 1e-3 * c.atomics_on_line * card.atomic_line_ns,
+        "fences": 1e-3 * c.cache_maintenance * card.cache_maintenance_ns,
+        "replay": replay.us,
+    }
+
+
+def _bound(c: Counters, parts_us: dict[str, float]) -> str:
+    """What the replay's time goes to."""
+    units = {name: us for name, us in parts_us.items() if name not in ("launch", "replay")}
+    busiest = max(units, key=lambda name: units[name])
+    if units[busiest] >= BUSY * parts_us["replay"]:
+        return busiest
+    waits = {reason: share for reason, share in c.spent.items() if reason != "issue"} or c.spent
+    longest = max(waits, key=lambda reason: waits[reason], default="issue")
+    return _BOUND_OF_WAIT.get(longest, longest)
 
 
 def modelled_case_us(launches: Iterable[LaunchRecord | Counters], warm: bool = False) -> ModelledTime:
     """Launches one after the other: times add up, and the bound is the one that most of the time goes to."""
-    total, parts, by_bound = 0.0, dict[str, float](), dict[str, float]()
+    total, cycles, parts, by_bound = 0.0, 0.0, dict[str, float](), dict[str, float]()
+    slowest, boost = 0.0, 0.0
     for launch in launches:
         one = modelled_time_us(launch, warm)
         total += one.us
+        cycles += one.cycles
+        slowest, boost = min(slowest or one.mhz, one.mhz), max(boost, one.boost_mhz)
         by_bound[one.bound] = by_bound.get(one.bound, 0.0) + one.us
         for name, us in one.parts_us.items():
             parts[name] = parts.get(name, 0.0) + us
     bound = max(by_bound, key=lambda name: by_bound[name]) if by_bound else ""
-    return ModelledTime(total, bound, parts)
+    return ModelledTime(total, bound, parts, cycles, slowest, boost)

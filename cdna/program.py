@@ -54,14 +54,14 @@ class Program:
         return f"{statement.mnemonic} {statement.operands}".strip(), source_line(self.asm, statement)
 
     def take_hazards(self, kernel: str) -> list[Finding]:
-        """Matrix hazards in the kernel's code and in functions that it may call; each is told once."""
+        """Hazards in the kernel's code and in functions that it may call; each is told once."""
         if self._hazards is None:
             self._hazards = find_hazards(self.asm, engine().ops[self.arch], get_card(self.arch))
         mine = [hazard for hazard in self._hazards if hazard.kernel in (kernel, "")]
         self._hazards = [hazard for hazard in self._hazards if hazard not in mine]
         found = []
         for hazard in mine:
-            text, other = message(hazard, self.where), self.where(hazard.matrix)
+            text, other = message(hazard, self.where), self.where(hazard.first)
             found.append(Finding("hazard", kernel, self.arch, text, *self.place(hazard.index), other_instruction=other))
         return found
 

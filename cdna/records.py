@@ -3,6 +3,8 @@ runtime's."""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -45,6 +47,47 @@ def take_records(reader: str = "user") -> list[LaunchRecord]:
     taken = list(_records[reader])
     _records[reader].clear()
     return taken
+
+
+@dataclass(frozen=True)
+class AutotunerChoice:
+    """What @triton.autotune took for one key, by modelled time."""
+
+    kernel: str
+    config: str  # as Triton spells it
+    us: float
+    others_us: tuple[float, ...]  # of the configurations that it left, fastest first; inf: one that does not run
+
+    def __str__(self) -> str:
+        rest = f"; {len(self.others_us)} others: {self.others_us[0]:.4g} to {self.others_us[-1]:.4g} us"
+        return f"autotune {self.kernel}: chose {self.config}, modelled {self.us:.4g} us{rest if self.others_us else ''}"
+
+
+_choices: deque[AutotunerChoice] = deque(maxlen=1000)
+
+
+def note_choice(choice: AutotunerChoice) -> None:
+    _choices.append(choice)
+    print(f"cdna: {choice}", file=sys.stderr, flush=True)
+
+
+def autotuned() -> list[AutotunerChoice]:
+    """What autotuners chose since the last call, in order."""
+    taken = list(_choices)
+    _choices.clear()
+    return taken
+
+
+def waits() -> str:
+    """Where the waves of launches under way are, how often they have been there, what they wait for; "" if none is.
+
+    For a watchdog's thread. Who asks the process to end (SIGINT, SIGTERM, SIGABRT) reads it on stderr.
+    """
+    if not is_loaded():
+        return ""
+    text = ctypes.create_string_buffer(1 << 16)
+    engine().lib.cdna_waits(text, len(text))
+    return text.value.decode(errors="replace")
 
 
 def findings() -> list[checks.Finding]:

@@ -62,11 +62,22 @@ class Card:
     matrix_fp4_flops_per_cycle: int
     mfma_extra_wait_states: int  # see hazards.py
     lds_cycles: int
-    scalar_cycles: int  # a scalar load that the L2 has
+    scalar_cycles: int  # a scalar load that the scalar cache has
+    scalar_cold_cycles: int  # and the first of its line on a compute unit
     l1_cycles: int
     l2_cycles: int
     memory_side_cycles: int
     memory_cycles: int
+    store_cycles: int  # from a store to its acknowledgement
+    barrier_cycles: int  # from the last wave's arrival
+    refill_wave_cycles: int  # from the end of a workgroup of one wave to the start of the next in its place
+    refill_group_cycles: int  # and of more waves, which leave together
+    shader_engines_per_xcd: int  # each starts a wave in four cycles
+    l1_in_flight_bytes: int  # that a compute unit waits for
+    l1_queue_entries: int  # instructions before the L1
+    atomic_line_ns: float  # between atomics on one line
+    cache_maintenance_ns: float  # between write-backs or invalidations of an L2, from all over the card
+    sustained_mhz: float  # what power leaves where the matrix cores are always busy
     launch_us: float  # before a kernel's first instruction and after its last
     wall_clock_khz: int  # of s_memrealtime
 

@@ -88,7 +88,8 @@ def _print_kernel(name: str, launches: Sequence[LaunchRecord], out: TextIO) -> N
     each = f", {min(t.us for t in times):.2f} to {longest.us:.2f} each" if len(times) > 1 else ""
     print(
         f"  modelled           {sum(t.us for t in times):.2f} us in all{each}; the longest is bound by "
-        f"{longest.bound} (a model, no measurement: docs/time-model.md)",
+        f"{longest.bound}: {longest.cycles:,.0f} cycles at {longest.mhz:.0f} MHz, {longest.clock} "
+        f"(a model, no measurement: docs/time-model.md)",
         file=out,
     )
     _print_work(counted, out)

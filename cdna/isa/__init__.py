@@ -21,7 +21,8 @@ FLOWS = (
 ).split()
 BITS = "and or xor not_a not_b not_result to_exec".split()  # of flow bits: an operation and what is inverted
 FLAGS = (
-    "scc_in scc_out vcc_in to_lds lane_order upper swap all_lanes accumulates formats sgemm dgemm own_format packed"
+    "scc_in scc_out vcc_in to_lds lane_order upper swap all_lanes accumulates formats sgemm dgemm own_format packed "
+    "scaled trans dot"
 ).split()
 _COLUMNS = 9
 _UNKNOWN = "?"  # instead of all facts: not executed
@@ -152,7 +153,7 @@ def header() -> str:
 
     def masks(kind: str, prefix: str, names: Iterable[str]) -> str:
         values = (f"{prefix}{name}".upper() + f" = {1 << i}" for i, name in enumerate(names))
-        return f"enum {kind} : u16 {{ {', '.join(values)} }};"
+        return f"enum {kind} : u32 {{ {', '.join(values)} }};"
 
     archs = ", ".join(f'"{arch}"' for arch in ARCHS)
     return "\n".join(

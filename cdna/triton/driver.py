@@ -14,13 +14,15 @@ from triton.backends import Backend
 from triton.backends.amd.compiler import HIPBackend
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
+from triton.runtime.autotuner import Autotuner
 
 from ..cards import Card
 from ..compiler_notes import warn_of
-from ..counters import trials
+from ..counters import counting, trials
 from ..errors import CdnaError
+from ..model import modelled_case_us
 from ..program import Kernel, Program
-from ..records import take_records
+from ..records import AutotunerChoice, note_choice, take_records
 from ..settings import emulated_card
 from . import known_faults
 from .launcher import Launcher
@@ -132,8 +134,13 @@ class Event:
 
 
 def _work_ms() -> float:
-    """Cycles that instructions executed since the last call take of their units, as a stand-in for milliseconds."""
-    return sum(record.cycles for record in take_records("bench")) * 1e-6
+    """Modelled time of the launches since the last call; where they were not counted, cycles that their instructions
+    take of their units, as a stand-in for milliseconds."""
+    records = take_records("bench")
+    counted = [record.counters for record in records if record.counters is not None]
+    if counted and len(counted) == len(records):
+        return modelled_case_us(counted).us * 1e-3
+    return sum(record.cycles for record in records) * 1e-6
 
 
 class _Interface:
@@ -159,18 +166,36 @@ def do_bench(
     return_mode: str = "mean",
     **_: Any,
 ) -> Any:
-    """triton.testing.do_bench for a device without a clock: runs `fn` once and returns its work.
+    """triton.testing.do_bench for a device without a clock: runs `fn` once and returns its modelled time in ms.
 
-    The value orders configurations (cycles of the units that execute them); it is no time, and must not be reported as
-    one.
+    It orders configurations, and is no measurement (docs/time-model.md).
     """
     _work_ms()
-    with trials():
+    with trials(), counting():
         fn()
-    work = _work_ms()
+        work = _work_ms()
     if quantiles is not None:
         return [work] * len(quantiles) if len(quantiles) > 1 else work
     return [work] if return_mode == "all" else work
+
+
+def telling(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Autotuner.run, which then notes what it chose where it had to choose."""
+
+    def run_and_tell(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        known = len(tuner.cache)
+        result = run(tuner, *args, **kwargs)
+        if len(tuner.cache) > known:
+            timings = {
+                config: (ms[0] if isinstance(ms, list) else ms) * 1e3 for config, ms in tuner.configs_timings.items()
+            }
+            us = timings.pop(tuner.best_config)
+            note_choice(
+                AutotunerChoice(tuner.base_fn.__name__, str(tuner.best_config), us, tuple(sorted(timings.values())))
+            )
+        return result
+
+    return run_and_tell
 
 
 class EmulatedDriver(DriverBase):
@@ -240,7 +265,10 @@ class Installation:
         triton.runtime.driver.set_active(self.driver)
         backends["amd"] = Backend(compiler=EmulatedBackend, driver=EmulatedDriver)
         triton.testing.do_bench = do_bench
+        self._run = Autotuner.run
+        Autotuner.run = telling(Autotuner.run)
 
     def remove(self) -> None:
+        Autotuner.run = self._run
         driver, self._backends["amd"], self._triton.testing.do_bench = self._previous
         setattr(self._triton.runtime.driver, self._slot, driver)

@@ -42,12 +42,24 @@ from forge.judge.worker_pool import TaskError
 from forge.task.harness import HARNESSES, default_harness
 from forge.task.problem import MODES, find_problem, own_entry
 
+EXAMPLES = """\
+examples:
+  eval.py test amd-fp8-mm                               # ./submission.py on the best device this machine has
+  eval.py test --submission mine.py --cases smoke       # the problem that the file's header names; seconds
+  eval.py benchmark amd-gemm-rs --against baseline      # beside another variant or file: ratios
+  eval.py history                                       # what was run; also compare, report, import (--help of each)
+
+With POPCORN_FD set, MODE CASESFILE speaks the official evaluator's own protocol instead.
+Exit codes: docs/exit-codes.md.
+"""
+
 
 def parser() -> Parser:
     p = Parser(
         prog="eval.py",
         description="Judge a submission as the leaderboard does.",
-        epilog="With POPCORN_FD set, MODE CASESFILE speaks the official evaluator's own protocol instead.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=EXAMPLES,
     )
     p.add_argument("mode", metavar="MODE", help=", ".join(MODES))
     p.add_argument(

@@ -160,6 +160,8 @@ class View:
         for text in finding_texts(result.device_report):
             for words in text.splitlines():
                 self.print(f"{'':{STATUS_WIDTH}} {words}", "magenta")
+        for text in autotuned(result.device_report):
+            self.print(f"{'':{STATUS_WIDTH}} {text}", "dim")
         if self.show_output and result.passed:
             for words in result.last_words:
                 self.print(f"{'':{STATUS_WIDTH}} | {words}", "dim")
@@ -292,6 +294,12 @@ def finding_texts(report: dict[str, Any]) -> list[str]:
     here = [f"check: {finding['text']}" for finding in report.get("findings", [])]
     below = [text for value in report.values() if isinstance(value, dict) for text in finding_texts(value)]
     return list(dict.fromkeys(here + below))
+
+
+def autotuned(report: dict[str, Any]) -> list[str]:
+    """What @triton.autotune chose on an emulated device: of one rank, of the first where there are several."""
+    found: list[str] = report.get("rank 0", report).get("autotuned", [])
+    return found
 
 
 def report_lines(report: dict[str, Any], indent: str = "") -> list[str]:

@@ -39,7 +39,7 @@ def case_us(document: dict[str, Any], case: dict[str, Any]) -> float | None:
 
 
 def modelled(document: dict[str, Any], case: dict[str, Any]) -> dict[str, Any] | None:
-    """What the model says of a case, with the caches as the harness leaves them: {"us", "bound", "parts_us"}."""
+    """What the model says of a case, with the caches as the harness leaves them: {"us", "bound", "parts_us", ...}."""
     harness = HARNESSES.get(document["harness"])
     return modelled_time(case["report"], "cold" if harness is None or harness.l2_flush_bytes else "warm")
 

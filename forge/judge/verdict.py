@@ -348,11 +348,9 @@ class CaseRun:
     def tell_what_ran(self) -> None:
         result = self.result
         if self.called:
-            counted = self.called[min(1, max(self.called))]
             result.device_report = device_report(self.called[0])
-            if len(self.called) > 1 and self.plan.mode in ("benchmark", "profile"):
-                later, findings = device_report(counted), result.device_report.get("findings")
-                result.device_report = {**later, **({"findings": findings} if findings else {})}
+            if 1 in self.called and self.plan.mode == "benchmark":
+                result.device_report = _second_call(result.device_report, device_report(self.called[1]))
             result.profile = self.called[0][0].answer.profile if self.called[0] else ""
         if self.pool.workers:
             result.output_bytes = sum(worker.tail.total_bytes for worker in self.pool.workers)
@@ -393,6 +391,12 @@ def back_to_back_of(
         rounds_us,
         text,
     )
+
+
+def _second_call(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The device's report of the second call, with what the first one alone can show."""
+    ranks = {name: _second_call(first.get(name, {}), one) for name, one in second.items() if name.startswith("rank ")}
+    return {**second, **{name: first[name] for name in ("findings", "autotuned") if name in first}, **ranks}
 
 
 def _is_input(tree: Any) -> bool:

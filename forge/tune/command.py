@@ -51,6 +51,13 @@ LIMIT_S = 120.0
 CONFIRMATIONS = 4
 
 
+EXAMPLES = """\
+examples:
+  forge tune amd-gemm-rs --variant triton --world-size 4 --keep-local --minutes 10 --write
+  forge tune amd-gemm-rs --variant triton --minutes 0 --write     # only write what the trials log has
+"""
+
+
 class OutOfTime(Exception):
     """The time that --minutes gave is over."""
 
@@ -60,7 +67,12 @@ class TuningError(Exception):
 
 
 def parser() -> argparse.ArgumentParser:
-    p = Parser(prog="python -m forge.tune", description="Find the best rows of a variant's tuning table.")
+    p = Parser(
+        prog="python -m forge.tune",
+        description="Find the best rows of a variant's tuning table.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=EXAMPLES,
+    )
     p.add_argument("problem", metavar="PROBLEM", help="a leaderboard name")
     p.add_argument("--variant", metavar="V", help="which of its variants (default: the one task.yml names)")
     p.add_argument("--device", default="auto", help=f"{', '.join(DEVICE_NAMES)} (default: %(default)s)")

@@ -8,16 +8,20 @@
 #include "bf16_gemm.h"
 
 // Where chunk c (8 k) of row r lies in a stage. Two rows fill the 32 banks once; chunks are permuted by an XOR so that
-// 8 consecutive rows' same chunk do so as well. So neither writes (2 rows a go) nor reads (8 rows) meet in a bank.
+// the same chunk of 8 consecutive rows, or of 8 rows that are 2 apart, does so as well. So neither writes (all of 2 rows
+// a go, or a chunk of every other row) nor reads (8 rows) meet in a bank.
 __device__ inline constexpr int stage_offset(int r, int c) {
-    return (r >> 1) * 128 + ((r & 1) * 4 + (c ^ (r >> 1 & 3))) * 16;
+    return (r >> 1) * 128 + (((r & 1) * 4 + c) ^ (r >> 1 & 7)) * 16;
 }
 
 // Moves one operand's rows from memory to LDS: 4 lanes a row, 16 bytes a lane.
 template <int ROWS, int THREADS>
 struct PairLoader {
     static constexpr int PER_PASS = THREADS / 4, PASSES = ROWS / PER_PASS;
-    static_assert(ROWS % PER_PASS == 0 && PER_PASS % 8 == 0);
+    static constexpr int LOADS = 2 * PASSES, WRITES = PASSES;  // instructions of a pair of stages, and of a stage
+    static constexpr bool HALVES_APART = false;
+    using Stage = u32x4[PASSES];
+    static_assert(ROWS % PER_PASS == 0 && PER_PASS % 16 == 0);
 
     RowReader reader;
     u32 at[PASSES];
@@ -25,16 +29,21 @@ struct PairLoader {
 
     // rows: [.., k] from base; the first n_rows of them are read, further ones are zeros.
     __device__ PairLoader(const unsigned short* base, int n_rows, int k, int thread)
-        : reader(base, uniform(2u * k * min(max(n_rows, 0), ROWS))) {
+        : PairLoader(base, uniform(2u * k * min(max(n_rows, 0), ROWS)), thread, [&](int row) { return 2u * row * k; }) {
+    }
+
+    // row_at(row): the byte at which that row of the tile begins, RowReader::OUTSIDE for zeros.
+    template <class F>
+    __device__ PairLoader(const unsigned short* base, u32 bytes, int thread, F&& row_at) : reader(base, bytes) {
         const int row = thread / 4, chunk = thread % 4;
         chunk_k = chunk * 8;
         lds_at = stage_offset(row, chunk);
 #pragma unroll
-        for (int p = 0; p < PASSES; ++p) at[p] = 2u * ((row + p * PER_PASS) * k + chunk_k);
+        for (int p = 0; p < PASSES; ++p) at[p] = row_at(row + p * PER_PASS) + 2u * chunk_k;
     }
 
     // The pair of stages from k on; what lies at or past last_k is 0. Both halves of a cache line in turn.
-    __device__ void load(u32x4 (&words)[2][PASSES], int k, int last_k) const {
+    __device__ void load(Stage (&words)[2], int k, int last_k) const {
         const bool inside[2] = {k < last_k - chunk_k, k < last_k - 32 - chunk_k};
         const u32 k_bytes = k < last_k ? 2u * k : 0;
 #pragma unroll
@@ -44,24 +53,22 @@ struct PairLoader {
                 words[half][p] = reader.read(inside[half] ? at[p] + half * 64 : RowReader::OUTSIDE, k_bytes);
     }
 
-    __device__ void store(const u32x4 (&words)[PASSES], unsigned char* stage) const {
+    __device__ void store(const Stage& words, unsigned char* stage) const {
 #pragma unroll
         for (int p = 0; p < PASSES; ++p)
             *reinterpret_cast<u32x4*>(stage + lds_at + stage_offset(p * PER_PASS, 0)) = words[p];
     }
 };
 
-// sum += a * w. a_ready() is called before the first access to a. lds: T::LDS_BYTES; free for use once the workgroup passed
-// a barrier afterwards.
-template <class T, class F>
-__device__ void gemm_tile(typename T::Wave::Sum& sum, const TileInputs& inputs, unsigned char* lds, const Place& place,
-                          F&& a_ready) {
+// sum += a * w, by loaders that bring a pair of stages of rows of a, and of w, to registers (load) and one to LDS (store).
+// a_ready, lds: as below.
+template <class T, class LoadA, class LoadW, class F>
+__device__ void gemm_tile(typename T::Wave::Sum& sum, const LoadA& load_a, const LoadW& load_w, int first_k, int last_k,
+                          unsigned char* lds, const Place& place, F&& a_ready) {
     using Wave = typename T::Wave;
-    const int first_k = inputs.first_k, last_k = inputs.last_k;
     constexpr int W_AT = T::BM * STAGE_K * 2;  // in a stage, behind a
-    const PairLoader<T::BM, T::THREADS> load_a(inputs.a, inputs.a_rows, inputs.k, place.thread);
-    const PairLoader<T::BN, T::THREADS> load_w(inputs.w, inputs.w_rows, inputs.k, place.thread);
-    u32x4 a_words[2][load_a.PASSES], w_words[2][load_w.PASSES];
+    typename LoadA::Stage a_words[2];
+    typename LoadW::Stage w_words[2];
 
     const int row = Wave::fragment_row(place.lane);
     const int a_row = place.wave / T::WAVES_N * T::WM + row, w_row = place.wave % T::WAVES_N * T::WN + row;
@@ -84,16 +91,20 @@ __device__ void gemm_tile(typename T::Wave::Sum& sum, const TileInputs& inputs, 
         Wave::multiply(sum, fragments[0]);
         load_a.store(a_words[1 - STAGE], stages[1 - STAGE]);
         load_w.store(w_words[1 - STAGE], stages[1 - STAGE] + W_AT);
-        Wave::template schedule_writes<load_a.PASSES + load_w.PASSES>();
+        Wave::template schedule_writes<LoadA::WRITES + LoadW::WRITES>();
         Wave::pin(sum);
         lds_barrier();
         read(0, stages[1 - STAGE]);
-        if constexpr (STAGE == 0) {
+        if constexpr (LoadW::HALVES_APART) {
+            if constexpr (STAGE == 0) load_a.load(a_words, next_k, last_k);
+            load_w.load_half(w_words[1 - STAGE], 1 - STAGE, STAGE == 0 ? next_k : next_k + T::LINE_K, last_k);
+        } else if constexpr (STAGE == 0) {
             load_w.load(w_words, next_k, last_k);
             load_a.load(a_words, next_k, last_k);
         }
         Wave::multiply(sum, fragments[1]);
-        Wave::template schedule_loads<STAGE == 0 ? 2 * (load_a.PASSES + load_w.PASSES) : 0>();
+        constexpr int W_LOADS = LoadW::HALVES_APART ? LoadW::LOADS / 2 : STAGE == 0 ? LoadW::LOADS : 0;
+        Wave::template schedule_loads<(STAGE == 0 ? LoadA::LOADS : 0) + W_LOADS>();
         Wave::pin(sum);
     };
 
@@ -102,10 +113,21 @@ __device__ void gemm_tile(typename T::Wave::Sum& sum, const TileInputs& inputs, 
     load_a.load(a_words, first_k, last_k);
     load_a.store(a_words[0], stages[0]);
     load_w.store(w_words[0], stages[0] + W_AT);
+    if constexpr (LoadW::HALVES_APART) load_w.load_half(w_words[0], 0, first_k + T::LINE_K, last_k);
     lds_barrier();
     read(0, stages[0]);
     for (int at = first_k; at < last_k; at += T::LINE_K) {
         run_stage.template operator()<0>(at + T::LINE_K);
-        run_stage.template operator()<1>(0);
+        run_stage.template operator()<1>(at + T::LINE_K);
     }
+}
+
+// sum += a * w. a_ready() is called before the first access to a. lds: T::LDS_BYTES; free for use once the workgroup passed
+// a barrier afterwards.
+template <class T, class F>
+__device__ void gemm_tile(typename T::Wave::Sum& sum, const TileInputs& inputs, unsigned char* lds, const Place& place,
+                          F&& a_ready) {
+    const PairLoader<T::BM, T::THREADS> load_a(inputs.a, inputs.a_rows, inputs.k, place.thread);
+    const PairLoader<T::BN, T::THREADS> load_w(inputs.w, inputs.w_rows, inputs.k, place.thread);
+    gemm_tile<T>(sum, load_a, load_w, inputs.first_k, inputs.last_k, lds, place, a_ready);
 }

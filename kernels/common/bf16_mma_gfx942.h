@@ -88,19 +88,39 @@ __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
 
-// Two sums of products of bf16, rounded. Unlike pack_bf16 without a test for NaN: one that came from bf16, or that the
-// instruction made, has nothing in its lower half, so rounding does not carry into its sign.
-__device__ inline u32 pack_sums(float low, float high) {
-    const u32 l = __builtin_bit_cast(u32, low), h = __builtin_bit_cast(u32, high);
-    return __builtin_amdgcn_perm(h + 0x7fff + (h >> 16 & 1), l + 0x7fff + (l >> 16 & 1), 0x07060302);
-}
+// What a product's operands and its rounded result are made of: the instruction for 4 k of a lane, and two sums rounded.
+struct Bf16 {
+    static __device__ f32x16 multiply(u32x2 w, u32x2 a, f32x16 sum) {
+        typedef short bf16x4 __attribute__((ext_vector_type(4)));
+        return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(__builtin_bit_cast(bf16x4, w), __builtin_bit_cast(bf16x4, a),
+                                                        sum, 0, 0, 0);
+    }
+    // Unlike pack_bf16 without a test for NaN: one that came from bf16, or that the instruction made, has nothing in its
+    // lower half, so rounding does not carry into its sign.
+    static __device__ u32 pack(float low, float high) {
+        const u32 l = __builtin_bit_cast(u32, low), h = __builtin_bit_cast(u32, high);
+        return __builtin_amdgcn_perm(h + 0x7fff + (h >> 16 & 1), l + 0x7fff + (l >> 16 & 1), 0x07060302);
+    }
+};
+struct Fp16 {
+    typedef _Float16 f16x2 __attribute__((ext_vector_type(2)));
+    typedef _Float16 f16x4 __attribute__((ext_vector_type(4)));
 
-// One wave's part of an output tile: WM rows of a by WN rows of w, in v_mfma_f32_32x32x8_bf16_1k.
+    static __device__ f32x16 multiply(u32x2 w, u32x2 a, f32x16 sum) {
+        return __builtin_amdgcn_mfma_f32_32x32x8f16(__builtin_bit_cast(f16x4, w), __builtin_bit_cast(f16x4, a), sum, 0,
+                                                    0, 0);
+    }
+    static __device__ u32 pack(float low, float high) {
+        return __builtin_bit_cast(u32, f16x2{static_cast<_Float16>(low), static_cast<_Float16>(high)});
+    }
+};
+
+// One wave's part of an output tile: WM rows of a by WN rows of w, in v_mfma_f32_32x32x8_bf16_1k or _f16.
 //
 // w is the row operand and a the column operand, so that a lane's results are runs of four n of one m. The instruction
 // takes 4 k of a lane; a lane reads 8 in one go and feeds them to two instructions. Which k these are does not matter
 // as long as a and w agree.
-template <int WM, int WN>
+template <int WM, int WN, class Element = Bf16>
 struct WaveTile {
     static constexpr int SUB = 32;  // rows and columns of one instruction
     static constexpr int FM = WM / SUB, FN = WN / SUB;
@@ -128,7 +148,6 @@ struct WaveTile {
     }
 
     static __device__ void multiply(Sum& sum, const Fragments& f) {
-        typedef short bf16x4 __attribute__((ext_vector_type(4)));
 #pragma unroll
         for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -137,8 +156,7 @@ struct WaveTile {
                 for (int fn = 0; fn < FN; ++fn) {
                     const u32x2 w = {f.w[fn][2 * half], f.w[fn][2 * half + 1]};
                     const u32x2 a = {f.a[fm][2 * half], f.a[fm][2 * half + 1]};
-                    sum.v[fm][fn] = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(
-                        __builtin_bit_cast(bf16x4, w), __builtin_bit_cast(bf16x4, a), sum.v[fm][fn], 0, 0, 0);
+                    sum.v[fm][fn] = Element::multiply(w, a, sum.v[fm][fn]);
                 }
     }
 
@@ -205,7 +223,7 @@ struct WaveTile {
             }
     }
 
-    // f(row, column, bits of 8 bf16) for the wave's tile, row by row: 8 lanes get 128 bytes of one row. lds: TURN_BYTES
+    // f(row, column, 8 rounded elements) for the wave's tile, row by row: 8 lanes get 128 bytes of one row. lds: TURN_BYTES
     // of the wave's own. 128 bytes a row there: a lane has 8 bytes (half a chunk of 16) of row lane % 32 and gets chunk
     // lane % 8 of row lane / 8 + 8 i. Chunks are permuted by an XOR with the row, their halves by its bit 3: no bank
     // conflicts either way. The reader swaps halves back where i is odd.
@@ -225,7 +243,8 @@ struct WaveTile {
 #pragma unroll
                 for (int q = 0; q < 4; ++q) {
                     const f32x16& s = sum.v[fm][fn];
-                    const u32x2 four = {pack_sums(s[4 * q], s[4 * q + 1]), pack_sums(s[4 * q + 2], s[4 * q + 3])};
+                    const u32x2 four = {Element::pack(s[4 * q], s[4 * q + 1]),
+                                        Element::pack(s[4 * q + 2], s[4 * q + 3])};
                     *reinterpret_cast<u32x2*>(lds + turn_write_offset(lane, fn * 4 + q)) = four;
                 }
             wave_lds_fence();

@@ -16,7 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common.tensor_checks import check_tensor
+from kernels.mixed_mla.inputs import check_inputs
 from kernels.mixed_mla.triton_gfx950_tuning import DEFAULT, TUNING
 
 COMPUTE_UNITS = 256  # MI355X
@@ -154,27 +154,6 @@ def mla_decode(q, kv_data, qo_indptr, kv_indptr, config, row):
     return out
 
 
-def check_inputs(q, kv_data, qo_indptr, kv_indptr, config, row):
-    """ValueError unless the tensors are as `custom_kernel` says; of the caches the one that the row names."""
-    batch, queries_each, width = config["batch_size"], config["q_seq_len"], LATENT.value + ROPE.value
-    fixed = {"num_heads": HEADS.value, "num_kv_heads": 1, "qk_head_dim": width, "v_head_dim": LATENT.value}
-    for name, size in fixed.items():
-        if config[name] != size:
-            raise ValueError(f"config[{name!r}] must be {size}, got {config[name]}")
-    if batch < 1 or queries_each < 1:
-        raise ValueError(f"config: batch_size and q_seq_len must be 1 or more, got {batch} and {queries_each}")
-    check_tensor("q", q, (batch * queries_each, HEADS.value, width), torch.bfloat16)
-    check_tensor("qo_indptr", qo_indptr, (batch + 1,), torch.int32, device=q.device)
-    check_tensor("kv_indptr", kv_indptr, (batch + 1,), torch.int32, device=q.device)
-    if row["KV"] == "fp8":
-        kv, kv_scale = kv_data["fp8"]
-        check_tensor('kv_data["fp8"][0]', kv, (kv.shape[0], 1, width), torch.float8_e4m3fn, device=q.device)
-        check_tensor('kv_data["fp8"][1]', kv_scale, (1,), torch.float32, device=q.device)
-    else:
-        kv = kv_data["bf16"]
-        check_tensor('kv_data["bf16"]', kv, (kv.shape[0], 1, width), torch.bfloat16, device=q.device)
-
-
 def tuning_row(data):
     """The row that custom_kernel(data) uses: the table's, or DEFAULT with enough splits for all compute units."""
     config = data[-1]
@@ -195,5 +174,5 @@ def custom_kernel(data):
     """
     q, kv_data, qo_indptr, kv_indptr, config = data
     row = tuning_row(data)
-    check_inputs(q, kv_data, qo_indptr, kv_indptr, config, row)
+    check_inputs(q, kv_data, qo_indptr, kv_indptr, config, row["KV"])
     return mla_decode(q, kv_data, qo_indptr, kv_indptr, config, row)

@@ -22,8 +22,8 @@ import triton.language as tl
 
 from kernels.common.launch_options import launch_options, power_of_two_divisor
 from kernels.common.split_k import split_k_workspace, store_sum_of_slices
-from kernels.common.tensor_checks import check_on_gpu, check_tensor
 from kernels.common.workgroup_order import xcd_contiguous
+from kernels.mla_decode.mla_inputs import SIZES, head_sizes, mla_inputs, rope_table
 from kernels.mla_decode.triton_gfx942_tuning import DEFAULT, TUNING
 
 N_XCD = 8  # MI300X
@@ -273,19 +273,6 @@ def value_kernel(
     tl.store(values_ptr + row[:, None] * VALUE + r_value[None, :], values, mask=inside[:, None])
 
 
-@functools.lru_cache(maxsize=1)
-def rope_table(capacity, width, device):
-    """bf16 [capacity][width]: by position, width/2 cosines, then as many sines; rounded where the reference rounds.
-
-    Positions are bf16 as well: beyond 256, neighbours share an angle.
-    """
-    half = width // 2
-    frequency = 10000 ** (-torch.arange(half, dtype=torch.bfloat16) / half)  # on the CPU, as the reference does it
-    position = torch.arange(capacity, device=device).to(torch.bfloat16)
-    angle = torch.outer(position, frequency.to(device))
-    return torch.cat((angle.cos(), angle.sin()), dim=-1)
-
-
 class Plan:
     """Buffers that a call writes before it reads them."""
 
@@ -339,7 +326,7 @@ def rows_of_tile(batch, most):
 def mla_decode(x, weights, cache, length, y, sizes, row):
     """Launch with the given row of the tuning table: writes the latent at length - 1 into cache, and y.
 
-    x bf16 [batch, dim]; weights: q down, q up, kv down, kv up, o; cache bf16 [batch, capacity, latent + rope]; y bf16
+    x bf16 [batch, dim]; weights as mla_inputs returns them; cache bf16 [batch, capacity, latent + rope]; y bf16
     [batch, dim]; sizes: heads, nope, rope, value, latent.
     """
     q_down, q_up, kv_down, kv_up, w_o = weights
@@ -432,36 +419,15 @@ def custom_kernel(data):
     Appends the token's latent to the cache: data at position seq_len, and seq_len itself.
     """
     config, x, kv_cache = data
-    heads, latent, rank = config.n_heads, config.kv_lora_rank, config.q_lora_rank
-    nope, rope, value = config.qk_nope_head_dim, config.qk_rope_head_dim, config.v_head_dim
-    for name in ("n_heads", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
-        size = getattr(config, name)
+    heads, nope, rope, value, latent = sizes = head_sizes(config)
+    for name, size in zip(SIZES, sizes):
         if size < 32 or size & (size - 1):
             raise ValueError(f"{name} must be a power of two and at least 32, got {size}")
-    if rank % 16 or rank == 0:
-        raise ValueError(f"q_lora_rank must be a multiple of 16, got {rank}")
-    if x.dim() != 3 or x.shape[0] == 0 or x.shape[1] != 1:
-        raise ValueError(f"x [batch, 1, dim] of at least one request expected, got {tuple(x.shape)}")
+    if config.q_lora_rank % 16 or config.q_lora_rank == 0:
+        raise ValueError(f"q_lora_rank must be a multiple of 16, got {config.q_lora_rank}")
+    weights, cache, length = mla_inputs(data)
     batch, dim = x.shape[0], config.dim
-    check_on_gpu("x", x)
-    check_tensor("x", x, (batch, 1, dim), torch.bfloat16)
-    cache, length = kv_cache.data, kv_cache.seq_len + 1
-    capacity = cache.shape[1]
-    check_tensor("kv_cache.data", cache, (batch, capacity, latent + rope), torch.bfloat16, device=x.device)
-    if not 0 < length <= capacity:
-        raise ValueError(f"the cache is full: it holds {capacity} tokens, this would be number {length}")
-    weight_shapes = {
-        "Q_proj_down_weight": (rank, dim),
-        "Q_proj_up_weight": (heads * (nope + rope), rank),
-        "KV_proj_down_weight": (latent + rope, dim),
-        "KV_proj_up_weight": (heads * (nope + value), latent),
-        "wo_weight": (dim, heads * value),
-    }
-    weights = [getattr(config, name) for name in weight_shapes]
-    for weight, (name, shape) in zip(weights, weight_shapes.items()):
-        check_tensor(name, weight, shape, torch.bfloat16, device=x.device)
     y = torch.empty((batch, 1, dim), dtype=torch.bfloat16, device=x.device)
-    sizes = (heads, nope, rope, value, latent)
     mla_decode(x.view(batch, dim), weights, cache, length, y.view(batch, dim), sizes, tuning_row(data))
     kv_cache.seq_len = length
     return y, cache

@@ -21,12 +21,11 @@ import triton
 import triton.language as tl
 
 from kernels.common.launch_options import launch_options, power_of_two_divisor
-from kernels.common.tensor_checks import check_on_gpu, check_tensor
 from kernels.common.workgroup_order import grouped_rows, xcd_contiguous
+from kernels.moe.moe_inputs import matrix_table, moe_inputs, shape_of_table
 from kernels.moe.triton_gfx942_tuning import DEFAULT, TUNING
 
 N_XCD = 8  # MI300X
-MAX_GROUPS = 64  # routed experts, and the shared one in widths of a routed expert
 ROUTER_TOKENS = 16  # tokens of a workgroup in the router and in the sort
 ROUTER_K = 256
 COMBINE_N = 2048
@@ -300,39 +299,10 @@ class Plan:
 plan_of = functools.lru_cache(maxsize=1)(Plan)  # the last shape's
 
 
-@functools.lru_cache(maxsize=1)
-def matrix_table(device, rows):
-    """The rows as int64 on the GPU. Weights other than the last call's are a copy for which nobody waits."""
-    return torch.tensor(rows, dtype=torch.int64).pin_memory().to(device, non_blocking=True)
-
-
-def check_weight(weights, name, shape, device):
-    """weights[name], checked."""
-    if name not in weights:
-        raise ValueError(f"weights lack {name}")
-    check_tensor(name, weights[name], shape, torch.float16, device=device)
-    return weights[name]
-
-
-def matrix_rows(weights, device, n_routed, n_shared, d_hidden, d_expert):
-    """What matrix_table takes: over the groups, the addresses of gate, of up, of down, and the width of gate's rows."""
-    rows: list = [[], [], [], []]
-    for name, n_groups in [(f"experts.{i}", 1) for i in range(n_routed)] + [("shared_experts", n_shared)]:
-        width = d_expert * n_groups
-        gate = check_weight(weights, f"{name}.0.weight", (d_hidden, width), device).data_ptr()
-        up = check_weight(weights, f"{name}.1.weight", (d_hidden, width), device).data_ptr()
-        down = check_weight(weights, f"{name}.2.weight", (width, d_hidden), device).data_ptr()
-        for i in range(n_groups):  # columns of gate and up, rows of down
-            of_group = (gate + 2 * i * d_expert, up + 2 * i * d_expert, down + 2 * i * d_expert * d_hidden, width)
-            for row, value in zip(rows, of_group):
-                row.append(value)
-    return tuple(map(tuple, rows))
-
-
 def moe(x, router, matrices, sizes, config):
     """Launch with the given row of the tuning table.
 
-    x fp16 [tokens, d_hidden]; router fp16 [n_routed, d_hidden]; matrices as matrix_rows returns them;
+    x fp16 [tokens, d_hidden]; router fp16 [n_routed, d_hidden]; matrices as matrix_table takes them;
     sizes (n_tokens, top_k, n_routed, n_shared, d_hidden, d_expert). Returns fp16 [tokens, d_hidden].
     """
     n_tokens, top_k, n_routed, n_shared, d_hidden, d_expert = sizes
@@ -414,22 +384,6 @@ def moe(x, router, matrices, sizes, config):
 
 def custom_kernel(data):
     """x fp16 [batch, seq, d_hidden], weights by name and config as the problem hands them over -> fp16 like x."""
-    x, weights, config = data
-    n_routed, n_shared = config["n_routed_experts"], config["n_shared_experts"]
-    top_k, d_hidden, d_expert = config["n_experts_per_token"], config["d_hidden"], config["d_expert"]
-    if not 1 <= top_k <= n_routed or n_shared < 1:
-        raise ValueError(f"1 <= top k <= experts and a shared expert expected, got {top_k=}, {n_routed=}, {n_shared=}")
-    if n_routed + n_shared > MAX_GROUPS:
-        raise ValueError(f"at most {MAX_GROUPS} experts, shared ones included, got {n_routed=}, {n_shared=}")
-    if d_hidden % 16 or d_expert % 16 or d_hidden * d_expert * n_shared >= 2**31:
-        raise ValueError(f"multiples of 16 and matrices below 2^31 elements expected, got {d_hidden=}, {d_expert=}")
-    check_on_gpu("x", x)
-    check_tensor("x", x, (config["batch_size"], config["seq_len"], d_hidden), torch.float16)
-    if not 0 < x.numel() < 2**31:
-        raise ValueError(f"x must have 1 to 2^31 - 1 elements, got {tuple(x.shape)}")
-    router = check_weight(weights, "router.weight", (n_routed, d_hidden), x.device)
-    matrices = matrix_rows(weights, x.device, n_routed, n_shared, d_hidden, d_expert)
-    n_tokens = x.numel() // d_hidden
-    row = TUNING.get((n_tokens, n_routed, top_k, d_hidden, d_expert), DEFAULT)
-    sizes = (n_tokens, top_k, n_routed, n_shared, d_hidden, d_expert)
-    return moe(x.view(n_tokens, d_hidden), router, matrices, sizes, row).view(x.shape)
+    x, router, matrices, sizes = moe_inputs(data)
+    row = TUNING.get(shape_of_table(sizes), DEFAULT)
+    return moe(x.view(-1, x.shape[-1]), router, matrices, sizes, row).view(x.shape)

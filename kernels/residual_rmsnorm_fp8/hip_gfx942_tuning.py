@@ -13,8 +13,12 @@ SPACE = {"VECTORS": [1, 2, 4]}
 TUNING = {
     # rows, rounded up to a power of two, at most 2048; hidden
     (1, 16384): {"VECTORS": 4},
+    (2, 16384): {"VECTORS": 4},
+    (4, 16384): {"VECTORS": 4},
     (8, 16384): {"VECTORS": 4},
+    (16, 16384): {"VECTORS": 4},
     (32, 16384): {"VECTORS": 4},
+    (64, 16384): {"VECTORS": 4},
     (128, 16384): {"VECTORS": 4},
     (256, 16384): {"VECTORS": 4},
     (512, 16384): {"VECTORS": 4},

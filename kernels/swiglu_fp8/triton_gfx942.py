@@ -4,8 +4,8 @@ Everything between fp16 in and fp8 out is fp32: silu, times up, times 1 / scale,
 rounded to nearest with ties to even. The quotient is gate * rcp(1 + exp2(-log2(e) * gate)), both to a last place of
 fp32: the correctly rounded ones take twice the instructions of all the rest, and move one output in a million.
 
-The work is a flat list of eights of outputs, so a workgroup is full whatever the width: two loads of 16 bytes and one
-store of 8 bytes an eight.
+The work is a flat list of pieces of LANE outputs, so a workgroup is full whatever the width: two loads of 16 bytes and
+one store of 8 bytes a piece of 8. With few rows a piece is 2: a lane's arithmetic is what the result waits for.
 """
 
 import torch
@@ -25,20 +25,21 @@ def swiglu_fp8_kernel(
     scale_ptr,  # fp32 [1]
     out_ptr,  # fp8 [rows][N]
     clear_ptr,  # [n_clear] of any type, zeroed; or None
-    n_eights,  # rows * N / 8
+    n_pieces,  # rows * N / LANE
     n_clear,
     N: tl.constexpr,  # a multiple of 8
-    EIGHTS: tl.constexpr,  # of a workgroup
+    LANE: tl.constexpr,  # outputs of a piece: 2, 4 or 8
+    PIECES: tl.constexpr,  # of a workgroup
 ):
-    first = tl.program_id(0) * EIGHTS
-    first_row = first // (N // 8)
-    eight = tl.arange(0, EIGHTS)[:, None]
-    one = tl.arange(0, 8)[None, :]
-    inside = first + eight < n_eights
+    first = tl.program_id(0) * PIECES
+    first_row = first // (N // LANE)
+    piece = tl.arange(0, PIECES)[:, None]
+    one = tl.arange(0, LANE)[None, :]
+    inside = first + piece < n_pieces
     # The first row's place in 64 bits, a lane's place from there on in 32.
-    from_row = first % (N // 8) + eight
+    from_row = first % (N // LANE) + piece
     gates = gate_up_ptr + first_row.to(tl.int64) * (2 * N)
-    at = from_row // (N // 8) * (2 * N) + from_row % (N // 8) * 8 + one
+    at = from_row // (N // LANE) * (2 * N) + from_row % (N // LANE) * LANE + one
     # ".cg": non-temporal on AMD. Nothing is read twice.
     gate = tl.load(gates + at, mask=inside, other=0.0, cache_modifier=".cg").to(tl.float32)
     up = tl.load(gates + N + at, mask=inside, other=0.0, cache_modifier=".cg").to(tl.float32)
@@ -46,7 +47,7 @@ def swiglu_fp8_kernel(
     # Of a large negative gate exp2 is infinite and silu 0.
     silu = libdevice.fast_dividef(gate, 1 + tl.exp2(gate * -1.4426950408889634))
     out = to_fp8(silu * up * inverse_scale, out_ptr.dtype.element_ty)
-    tl.store(out_ptr + first.to(tl.int64) * 8 + eight * 8 + one, out, mask=inside)
+    tl.store(out_ptr + first.to(tl.int64) * LANE + piece * LANE + one, out, mask=inside)
     if clear_ptr is not None:
         clear_in_turn(clear_ptr, n_clear, 1024)
 
@@ -61,16 +62,17 @@ def swiglu_fp8(gate_up, scale, clear=None, fp8=torch.float8_e4m3fnuz):
     rows, n = check_inputs(gate_up, scale, clear, fp8, FP8_TYPES)
     config = TUNING.get((min(triton.next_power_of_2(rows), 2048), n), DEFAULT)
     out = torch.empty((rows, n), dtype=fp8, device=gate_up.device)
-    n_eights = rows * n // 8
-    swiglu_fp8_kernel[(triton.cdiv(n_eights, config["EIGHTS"]),)](
+    n_pieces = rows * n // config["LANE"]
+    swiglu_fp8_kernel[(triton.cdiv(n_pieces, config["PIECES"]),)](
         gate_up,
         scale,
         out,
         clear,
-        n_eights,
+        n_pieces,
         0 if clear is None else clear.numel(),
         N=n,
-        EIGHTS=config["EIGHTS"],
+        LANE=config["LANE"],
+        PIECES=config["PIECES"],
         num_warps=config["num_warps"],
     )
     return out

@@ -435,12 +435,12 @@ UNWRITTEN = {  # v9, v20 and s20 have no value; what the finding says of the las
         "a branch depends on s20",
     ),
     "product": (
-        "v_mfma_f32_16x16x16_f16 v[2:5], v[20:21], v[0:1], 0; s_nop 10" + STORE_V3,
+        "s_nop 1; v_mfma_f32_16x16x16_f16 v[2:5], v[20:21], v[0:1], 0; s_nop 10" + STORE_V3,
         "stores what was computed from v20",
     ),
     "accumulator": (
-        "v_mov_b32_e32 v7, 0; v_mov_b32_e32 v6, 0; v_mfma_f32_16x16x16_f16 v[2:5], v[6:7], v[6:7], v[20:23]; s_nop 10"
-        + STORE_V3,
+        "v_mov_b32_e32 v7, 0; v_mov_b32_e32 v6, 0; s_nop 1; "
+        "v_mfma_f32_16x16x16_f16 v[2:5], v[6:7], v[6:7], v[20:23]; s_nop 10" + STORE_V3,
         "stores what was computed from v21",
     ),
     "some lanes": (
@@ -451,7 +451,8 @@ UNWRITTEN = {  # v9, v20 and s20 have no value; what the finding says of the las
 DEFINED = {  # the same registers where nothing depends on them
     "moved": "v_mov_b32_e32 v3, v9" + STORE_V3,  # padding, as compilers store it
     "masked": "v_add_u32_e32 v3, v9, v0; s_mov_b64 exec, 0" + STORE_V3,
-    "selected": "v_cmp_gt_u32_e32 vcc, 64, v0; v_cndmask_b32_e32 v3, v9, v0, vcc; v_add_u32_e32 v3, 1, v3" + STORE_V3,
+    "selected": "v_cmp_gt_u32_e32 vcc, 64, v0; s_nop 1; v_cndmask_b32_e32 v3, v9, v0, vcc; v_add_u32_e32 v3, 1, v3"
+    + STORE_V3,
     "decided": "v_cmp_eq_u32_e32 vcc, 0, v9; s_and_b64 vcc, vcc, 0; s_cbranch_vccnz next; next:; s_nop 0",
     "low half": "v_mov_b32_e32 v8, v0; v_lshlrev_b64 v[2:3], 2, v[8:9]; global_store_dword v2, v0, s[4:5]",
     "lanes off": "s_mov_b64 exec, 0xff; v_mov_b32_e32 v9, 1; v_add_u32_e32 v3, 1, v9" + STORE_V3,

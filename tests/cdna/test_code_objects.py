@@ -94,6 +94,7 @@ def test_the_checks_know_the_tensors_of_a_launch() -> None:
     x, y = torch.randn(1000), torch.empty(900)
     with cdna.checks.use("bounds"), pytest.raises(cdna.CheckError, match="past the end"):
         kernel((4,), (256,), x, y, 1000, *[None] * (len(kernel.arguments) - 3))
+    assert [finding.kind for finding in cdna.findings()] == ["bounds"]
 
 
 @pytest.mark.parametrize("arch", ARCHS)

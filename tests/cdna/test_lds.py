@@ -53,7 +53,7 @@ def test_ds_read2_write2(dwords: int, stride: str) -> None:
             lds=memory,
         )
         after = bytearray(memory)
-        for e, offset in enumerate((offset0, offset1)):
+        for e, offset in enumerate((offset0, offset1) if offset0 != offset1 else (offset0,)):
             for i in active(mask):
                 place = at[i] + offset * unit
                 if place + size <= len(memory):
@@ -61,6 +61,15 @@ def test_ds_read2_write2(dwords: int, stride: str) -> None:
                         values[2 + e * dwords + k][i].to_bytes(4, "little") for k in range(dwords)
                     )
         assert state.lds == bytes(after)
+
+
+@pytest.mark.parametrize(("name", "registers"), [("b32", ("v2", "v3")), ("st64_b64", ("v[2:3]", "v[4:5]"))])
+def test_write2_to_one_place_writes_the_first(name: str, registers: tuple[str, str]) -> None:
+    text = f"ds_write2{'' if name[0] == 's' else '_'}{name} v0, {registers[0]}, {registers[1]} offset0:0 offset1:0"
+    state = run(
+        "gfx942", text, v={0: [8 * i for i in range(64)], **{r: [r] * 64 for r in (2, 3, 4, 5)}}, lds=bytes(512)
+    )
+    assert state.lds[:4] == b"\2\0\0\0" and 4 not in state.lds and (3 in state.lds) == (name == "st64_b64")
 
 
 def test_lds_out_of_range_reads_zero_and_drops_writes() -> None:
@@ -73,7 +82,7 @@ def test_lds_out_of_range_reads_zero_and_drops_writes() -> None:
         lds=memory,
     )
     assert [state.v[2][i] for i in range(4)] == [0x3C3B3A39, 0, 0, 0]
-    assert [state.v[4][i] for i in range(4)] == [0x3D3C1234, 0x00001234, 0x00001234, 0x00001234]
+    assert [state.v[4][i] for i in range(4)] == [0x3D3C0000, 0, 0, 0]
     state = run("gfx942", "ds_read_b32 v2, v0 offset:8", v={0: [0xFFFFFFFC] * 64}, lds=memory)
     assert set(state.v[2]) == {0x08070605}  # address arithmetic wraps at 32 bits
     state = run("gfx942", "ds_write_b64 v0, v[2:3]", v={0: at, 2: [0] * 64, 3: [0] * 64}, exec=0b1110, lds=memory)

@@ -187,7 +187,7 @@ def test_f64_negation(case: Case) -> None:
         check(case, got, a, b, c, text)
 
 
-def test_mode_does_not_matter() -> None:
+def test_mode_of_rounding_does_not_matter() -> None:
     """Denormal results and operands survive under a MODE that flushes them and rounds up."""
     v = {r: [0] * LANES for r in range(32)}
     tiny = 0x0001  # f16 2^-24

@@ -127,6 +127,12 @@ def test_dot_of_packed_floats() -> None:
         assert decode(run("gfx942", f"v_dot2_f32_f16 v3, v0, v1, v2 {modifiers}", v).v[3][0], "f32") == want
 
 
+def test_dot_of_packed_bf16_leaves_its_addend_alone() -> None:
+    v = {0: [0x40404000] * WAVE, 1: [0x40E040A0] * WAVE, 2: [encode(100.0, "f32")] * WAVE}  # 2 and 3, 5 and 7
+    state = run("gfx950", "v_dot2_f32_bf16 v3, v0, v1, v2 neg_lo:[1,0,1] neg_hi:[0,0,1]", v)
+    assert decode(state.v[3][0], "f32") == -2 * 5 + 3 * 7 + 100
+
+
 def test_fma_mix() -> None:
     rng = random.Random(7)
     h = [moderate("f16", rng) | moderate("f16", rng) << 16 for _ in range(WAVE)]

@@ -47,8 +47,11 @@ FOUND = {  # kernel: the check that finds it, and what it says
     "before_lgkmcnt": ("wait", r"is read before the wait for it: `ds_read_b32 .* needs s_waitcnt lgkmcnt\(0\)"),
     "matrix_hazard": ("hazard", "reads the result of `v_mfma_f32_16x16x16_f16 .* after 0 wait states"),
     "divergent_barrier": ("barrier", "wave 0 waits at .* while wave 1 waits at .* they pass 2 and 1 barriers"),
-    "deadlock": ("deadlock", "nothing can make progress any more; workgroup 0 wave 0 polls .* byte 0 of the 512 bytes"),
-    "deadlock_in_graph": ("deadlock", "nothing can make progress any more; workgroup 0 wave 0 polls"),
+    "deadlock": (
+        "deadlock",
+        "nothing can make progress any more; workgroup 0 wave 0 and 1 more polls .* byte 0 of the 512 bytes",
+    ),
+    "deadlock_in_graph": ("deadlock", "nothing can make progress any more; workgroup 0 wave 0 and 1 more polls"),
 }
 
 
@@ -122,8 +125,8 @@ IN_ASSEMBLY = {  # kind: the assembly, where $1 is the work-item's number and $2
         "LDS atomic of 4 bytes at byte 2",
     ),
     "LDS race": (
-        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; ds_write_b32 v60, $1; s_waitcnt lgkmcnt(0); "
-        "v_mov_b32 $0, 0; s_barrier",
+        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; v_lshrrev_b32 v61, 6, $1; ds_write_b32 v60, v61; "
+        "s_waitcnt lgkmcnt(0); v_mov_b32 $0, 0; s_barrier",
         "race",
         "writes LDS byte 0, which wave 0 writes at `ds_write_b32 v60",
     ),

@@ -357,6 +357,22 @@ v_mov_b32_e32 v7, v0""",
         s={5: 3},
     )
     assert [r[0] for r in state.v] == [40, 10, 20, 30, 40, 7, 60, 40]
+    state = run(
+        "gfx942",
+        """v_mov_b32_e32 v7, v7
+s_set_gpr_idx_on s5, gpr_idx(SRC0)
+v_cvt_f32_i32_e32 v0, v1
+s_set_gpr_idx_off
+s_mov_b32 s5, 2
+s_set_gpr_idx_on s5, gpr_idx(SRC0,SRC1,DST)
+v_pk_mul_f32 v[2:3], v[0:1], v[2:3]
+v_writelane_b32 v4, 9, 2
+s_set_gpr_idx_off""",
+        {**v, 2: [0x40400000] * WAVE, 3: [0x40A00000] * WAVE, 4: [0x40E00000] * WAVE, 5: [0xC0000000] * WAVE},
+        s={5: 5},
+    )
+    assert (state.v[0][0], state.v[4][0], state.v[5][0]) == (0x42700000, 0x41A80000, 0xC1200000)
+    assert state.v[6] == [60, 60, 9] + [60] * 61
     with pytest.raises(KernelFault, match="past the last vector register"):
         run("gfx942", "s_set_gpr_idx_on s5, gpr_idx(SRC0)\nv_mov_b32_e32 v0, v1\ns_set_gpr_idx_off", v, s={5: 30})
 
@@ -372,3 +388,21 @@ s_getreg_b32 s5, hwreg(HW_REG_MODE, 0, 4)""",
         {0: [0x3F800000] * WAVE, 1: [0x33000000] * WAVE},
     )
     assert state.s[4:6] == [15, 1] and state.v[2][0] == 0x3F800001
+
+
+def test_vskip_leaves_out_vector_instructions() -> None:
+    """Until it is off; scalar ones and branches go on."""
+    v = {k: [k] * WAVE for k in range(3)}
+    body = """s_setvskip s4, {bit}
+v_mov_b32_e32 v0, 7
+s_add_u32 s6, s6, 1
+s_branch over
+v_mov_b32_e32 v1, 7
+over:
+v_readfirstlane_b32 s7, v2
+s_setvskip 0, 0
+v_add_u32_e32 v1, 5, v1"""
+    state = run("gfx942", body.format(bit=1), v, s={4: 2, 6: 10, 7: 3})
+    assert (state.v[0][0], state.v[1][0], state.s[6], state.s[7]) == (0, 6, 11, 3)
+    state = run("gfx942", body.format(bit=0), v, s={4: 2, 6: 10, 7: 3})
+    assert (state.v[0][0], state.v[1][0], state.s[6], state.s[7]) == (7, 6, 11, 2)

@@ -275,9 +275,35 @@ def test_autotuner_and_do_bench_run_without_a_clock(arch):
     def launch():
         kernels.tripled[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, out, 1000)
 
+    cdna.autotuned()
     launch()
     assert torch.equal(out, x * 3)
     assert triton.testing.do_bench(launch) > 0
+
+
+def test_an_autotuner_chooses_by_modelled_time_and_says_what(arch, capsys):
+    """Of two grids for 65,536 elements: 1,024 workgroups of 64 and 16 of 4,096 on 304 compute units (gfx950: 256)."""
+    n = 65536
+    x, out = torch.randn(n), torch.zeros(n)
+    configs = [triton.Config({"BLOCK": block}, num_warps=1) for block in (64, 256, 4096)]
+    tuned = triton.autotune(configs, key=["n"])(kernels.tripled.fn)
+    cdna.autotuned()
+    for _ in range(2):  # the second call has chosen already
+        tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+    assert torch.equal(out, x * 3)
+    (choice,) = cdna.autotuned()
+    times = {}
+    for config in configs:
+        block = config.kwargs["BLOCK"]
+        cdna.stats()
+        with cdna.counting():
+            kernels.tripled.fn[(triton.cdiv(n, block),)](x, out, n, block, num_warps=1)
+        times[block] = cdna.model.modelled_time_us(cdna.stats()[-1]).us
+    best = min(times, key=times.get)
+    assert choice.kernel == "tripled" and f"BLOCK: {best}, num_warps: 1" in choice.config
+    assert choice.us == pytest.approx(times[best], rel=0.05) and list(choice.others_us) == sorted(choice.others_us)
+    assert len(choice.others_us) == 2 and choice.others_us[0] >= choice.us
+    assert f"cdna: {choice}" in capsys.readouterr().err
 
 
 def test_tensor_descriptors(arch):

@@ -17,6 +17,7 @@ ROOMS["judge"] = {"console", "task", "device"}
 ROOMS["history"] = {"console", "task", "device", "judge"}
 ROOMS["commands"] = {"console", "task", "device", "generate", "judge", "history", "compile_report"}
 ROOMS["compile_report"] = ROOMS["tune"] = {"console", "task", "device", "generate", "judge"}
+ROOMS["__main__"] = {"console", "commands", "tune"}
 OURS = {"cdna", "forge", "kernels", "reference", "eval", "gen_submission", "tests"}
 STDLIB = set(sys.stdlib_module_names)
 

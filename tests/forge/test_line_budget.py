@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 2_600,
-    "cdna": 32_500,
-    "docs": 3_400,
-    "forge": 20_000,
-    "kernels": 11_000,
+    "benchmarks": 4_900,
+    "cdna": 34_500,
+    "docs": 3_700,
+    "forge": 20_500,
+    "kernels": 14_500,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 32_500,
+    "tests": 34_000,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

@@ -12,49 +12,15 @@ from kernels.mixed_mla import triton_gfx950 as variant
 from kernels.mixed_mla.triton_gfx950_tuning import DEFAULT, TUNING
 from tests.support.emulated_triton import card, described, distinct_rows
 from tests.support.evaltools import checks_find_nothing, generate
-from tests.support.reference_folders import load_reference, relative_error
-
-reference = load_reference("mixed_mla")
+from tests.support.mixed_mla_cases import MlaCase, reference
+from tests.support.reference_folders import relative_error
 
 # The output's and the probabilities' rounding to bf16. Of the official tolerance zeros would pass at 8192 tokens.
 ROUNDING = 4e-3
 SMALL = {"KV": "fp8", "BLOCK_KV": 32, "SPLITS": 2, "num_warps": 2, "num_stages": 2}
 
 
-class Case:
-    """Requests of given numbers of tokens and queries."""
-
-    def __init__(self, tokens: list[int], queries: list[int] | None = None, q_seq_len: int = 1, seed: int = 0) -> None:
-        gen = torch.Generator().manual_seed(seed)
-        queries = queries or [q_seq_len] * len(tokens)
-        self.q = torch.randn((q_seq_len * len(tokens), 16, 576), generator=gen).bfloat16()
-        self.kv = torch.randn((sum(tokens), 1, 576), generator=gen).bfloat16()
-        self.fp8 = reference.quantize_fp8(self.kv) if sum(tokens) else (self.kv.to(torch.float8_e4m3fn), torch.ones(1))
-        self.qo_indptr, self.kv_indptr = (
-            torch.tensor([0, *torch.tensor(counts).cumsum(0)], dtype=torch.int32) for counts in (queries, tokens)
-        )
-        self.config = {
-            "batch_size": len(tokens), "num_heads": 16, "num_kv_heads": 1, "qk_head_dim": 576, "v_head_dim": 512,
-            "q_seq_len": q_seq_len, "kv_seq_len": max(tokens), "sm_scale": 576**-0.5,
-        }  # fmt: skip
-
-    def data(self) -> tuple[Any, ...]:
-        return self.q, {"bf16": self.kv, "fp8": self.fp8}, self.qo_indptr, self.kv_indptr, self.config
-
-    def attention(self, cache: str = "fp8") -> torch.Tensor:
-        """float64 [queries, 16, 512] on the cache as it is stored; zeros for what sees no token."""
-        kv = self.kv.double() if cache == "bf16" else self.fp8[0].double() * self.fp8[1].double()
-        out = torch.zeros((len(self.q), 16, 512), dtype=torch.float64)
-        for request in range(len(self.kv_indptr) - 1):
-            tokens = kv[self.kv_indptr[request] : self.kv_indptr[request + 1], 0]
-            first, end = self.qo_indptr[request].item(), self.qo_indptr[request + 1].item()
-            for query in range(first, end):
-                seen = tokens[: max(0, len(tokens) - (end - 1 - query))]
-                if len(seen):
-                    scores = self.q[query].double() @ seen.T * self.config["sm_scale"]
-                    out[query] = scores.softmax(-1) @ seen[:, :512]
-        return out
-
+class Case(MlaCase):
     def run(self, row: dict[str, Any] | None = None, order_seed: int = 0) -> torch.Tensor:
         with card(order_seed=order_seed):
             if row is None:

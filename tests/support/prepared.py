@@ -110,12 +110,13 @@ def run_prepared(
     imports: Sequence[str] = (),
     timeout: float = 280,
     arch: str = "gfx942",
+    checks: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """`python script arguments`, script: relative to the root, where it runs. environment: what differs from this
-    process's. imports: modules for this script and all later ones.
+    process's. imports: modules for this script and all later ones. checks: of the device, as for `--checks`.
     """
     order = {"script": script, "arguments": arguments, "imports": imports, "environment": dict(environment)}
-    return _run(parent(arch), order, timeout)
+    return _run(parent(arch, checks), order, timeout)
 
 
 def run_evaluator(

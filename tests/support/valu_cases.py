@@ -197,7 +197,7 @@ INTEGER = [
         "v_qsad_pk_u16_u8": lambda a, b, c: windows(sad, a, b, c, 16),
         "v_qsad_pk_u16_u8 clamp": lambda a, b, c: windows(sad, a, b, c, 16, True),
         "v_mqsad_pk_u16_u8": lambda a, b, c: windows(msad, a, b, c, 16),
-        "v_lshl_add_u64": lambda a, b, c: (a << (b & 7)) + c}),
+        "v_lshl_add_u64": lambda a, b, c: (a << (b if b <= 4 else 0)) + c}),
     *group("u128", "u64 u32 u128", {
         "v_mqsad_u32_u8": lambda a, b, c: windows(msad, a, b, c, 32),
         "v_mqsad_u32_u8 clamp": lambda a, b, c: windows(msad, a, b, c, 32, True)}),

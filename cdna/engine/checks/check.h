@@ -60,6 +60,7 @@ struct Access {
   bool all_lanes;    // writes its vector registers whatever exec says
   bool accumulates;  // reads its destination too
   bool reads_scc, writes_scc;
+  bool polls;     // a read of LDS in a loop that does nothing but wait for another value there
   bool typed;     // by a buffer's format: memory holds other bytes than registers
   u8 flow, bits;  // FlowKind, BitsFlag
   u16 stride;     // what the offsets of ds_read2 and its kin count, in bytes
@@ -76,7 +77,7 @@ struct Finding {  // in the order of checks.py's FindingRecord
   u32 other_pc;  // the other instruction of a race, ~0: none
   u64 address, count;
   char tensor[64];
-  char message[400];
+  char message[1200];
 };
 
 struct Range {
@@ -91,10 +92,13 @@ struct Range {
   u32* write_pc;
 };
 
+// Unknown addresses are a finding; are none; only where they are the host's memory, which the card does not reach.
+enum Openness : u32 { CLOSED, OPEN, OPEN_BUT_FOR_HOST };
+
 struct Checks {
   u32 kinds;      // bit mask
   u32 raise;      // stop at the first finding
-  u32 open;       // the kernel may follow pointers that no argument names: unknown addresses are no finding
+  u32 open;       // Openness: whether the kernel may follow pointers that no argument names
   Range* ranges;  // sorted by base while a launch runs
   u32 n_ranges, max_ranges;
   Finding* findings;
@@ -105,10 +109,10 @@ struct Checks {
   Access* table;
   u16* hint;          // per instruction: the range of its last access
   bool part_atomics;  // the program may make 16-bit atomics of 32-bit ones
+  bool has_polls;     // waves may wait for each other's words in LDS: then turns are short
   u32 n_groups;
-  u32* released;  // per workgroup: when it last released, acquired; in counts of `clock`
-  u32* acquired;
-  u32 clock;  // synchronising accesses so far
+  struct Orders* orders;  // what happens before what by flags, see check_order.h
+  u32 clock;              // synchronising accesses so far
   u64 shadow_bytes;
   volatile u64 progress;  // stores, atomics that changed something, waves that ended
   volatile u64 stuck_at;  // progress + 1 at which threads found all their waves spinning
@@ -162,19 +166,28 @@ struct WaveCheck {
   u32 vm_at_barrier, lgkm_at_barrier;   // `done` at the last barrier
   u64 memory_sum;                       // of what an atomic is about to change
   u64 lanes;                            // that an atomic acts on
+  u64 dropped;                          // lanes whose access is outside, of a launch that goes on: it does not happen
   // check_stall.cpp
   u64 stalled_at;  // progress when the wave last got its turn
   u32 idle_turns, snapshot_pc, polled_pc;
   u64 snapshot_hash;
   u64 polled;
   bool spins;
+  u32 seen[16];      // LDS accesses of each other wave, by lgkm's count, that a flag has told of
+  u32 last_access;   // instruction of its last memory access
+  u64 quiet;         // instructions since that, or a barrier
+  u32 last_barrier;  // instruction of its last barrier
+  bool loaded(u32 at) const { return loads && loads[at >> 6] >> (at & 63) & 1; }
   u32 barriers;  // passed
   Values values;
+  u64* loads;  // which loads of global memory it has executed, a bit an instruction
+  u32 n_loads;
 };
 
 struct LdsCell;
 struct GroupCheck {
   Checks* checks;
+  struct GroupOrder* order;
   WaveCheck* waves;
   u32 epoch;        // barriers passed; never starts over while the memory is reused
   u32 first_epoch;  // of this workgroup
@@ -186,6 +199,8 @@ struct GroupCheck {
   u64 moved_at;            // progress when the last barrier let waves go
   bool apart;              // two waves have waited at different barriers at once, the first such two:
   u32 apart_wave[2], apart_pc[2];
+  bool missed;    // a wave has ended without a barrier that it should have reached
+  Wave* stopped;  // by that finding
 };
 
 // --- between the parts -----------------------------------------------------------------------------
@@ -217,6 +232,8 @@ static inline bool changes(const Access& x, const u32* data, int lane, u32 dword
   if (x.upper) value >>= 16;
   return bytes == 4 ? old != value : old != (value & ((1u << 8 * bytes) - 1));
 }
+// Two lanes of one store that leave different values at one place: their order is not defined. address: of each lane.
+bool lanes_disagree(const Access& x, const u64* address, u64 lanes, const u32* data, int& one, int& other);
 static inline WaveCheck& check_of(Wave& w) { return w.wg->check->waves[w.id]; }
 
 // --- hooks of launch.cpp -----------------------------------------------------------------------------
@@ -234,4 +251,5 @@ void check_launch_begins(Checks* c);
 void check_launch_ends(Checks* c);
 // After a pass over a thread's workgroups in which none ended: true where the launch cannot end any more.
 bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit);
+bool check_endless(Wave& w);             // false: it goes round without an end, and has been stopped
 void check_fault(Wave& w, u64 address);  // adds the nearest tensor to the message of a host access fault

@@ -1,10 +1,10 @@
 // Global memory: addresses outside every tensor of the launch, and races between workgroups.
 //
 // A race is a plain store that changes a value which another workgroup, or another wave of the same one with no barrier
-// in between, stores or reads too. Accesses with a scope (sc0, sc1) and atomics are synchronisation, not data: they never
-// race, and data written before the writer's next such access may be read after the reader's.
+// in between, stores or reads too, where no flag orders the two (check_order.cpp). Accesses with a scope (sc0, sc1) and
+// atomics are synchronisation, not data: they never race.
 #include "isa/buffer.h"
-#include "check.h"
+#include "check_order.h"
 #include <stdlib.h>
 
 // --- which addresses -----------------------------------------------------------------------------------
@@ -13,15 +13,28 @@ namespace {
 struct Lanes {
   u64 at[WAVE];
   u64 mask;
-  u64 base;  // scalar base address, 0 if there is none
+  u64 base;    // scalar base address, 0 if there is none
+  u64 before;  // lanes that a buffer without a limit cuts off below its base
 };
 }  // namespace
+
+// A descriptor without a limit, as Triton makes them, cuts off only what lies 2 GiB and more beyond the base: offsets below
+// zero. What Triton masks has the offset 2^31, and a small immediate.
+constexpr u32 NO_LIMIT = 0x7fffff00;
+
+static u64 negative(const Wave& w, const Inst& in, const Operand& descriptor, const u64* at, u64 lanes) {
+  u64 base = (w.s[descriptor.reg] | (u64)w.s[descriptor.reg + 1] << 32) & 0xffffffffffffull, found = 0;
+  if (in.flags & IDXEN) return 0;
+  for (; lanes; lanes &= lanes - 1)
+    if ((u32)(at[__builtin_ctzll(lanes)] - base) >= 0xc0000000) found |= lanes & -lanes;
+  return found;
+}
 
 static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out) {
   u64 exec = w.exec();
   bool load = x.kind == VM_LOAD;
   out.mask = exec;
-  out.base = 0;
+  out.base = out.before = 0;
   if (x.space == BUFFER_SPACE) {
     const Operand* operands = load ? in.src : in.src + 1;
     u32 element = x.typed || x.bytes < 4 ? x.bytes : 4;
@@ -29,6 +42,7 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
     if (w.stop == FAULTED) return false;
     memcpy(out.at, w.address, sizeof out.at);
     out.mask = b.whole;  // what the descriptor cuts off reaches no memory
+    out.before = b.none && w.s[operands[1].reg + 2] >= NO_LIMIT ? negative(w, in, operands[1], out.at, b.none) : 0;
     const u32* r = &w.s[operands[1].reg];
     out.base = (r[0] | (u64)r[1] << 32) & 0xffffffffffffull;
     return true;
@@ -64,6 +78,12 @@ static bool contains(const Checks& c, const Range& r, const Access& x, u64 from,
   return from >= r.base && to <= r.end;
 }
 
+static bool readable(const Checks& c, u64 address) {
+  for (u32 i = 0; i < c.n_ranges; i++)
+    if (!c.ranges[i].freed && address >= c.ranges[i].base && address + 4 <= c.ranges[i].end) return true;
+  return false;
+}
+
 static bool is_pointer(const Checks& c, u64 address) {
   for (u32 i = 0; i < c.n_ranges; i++)
     if (c.ranges[i].pointer == address) return true;
@@ -97,6 +117,26 @@ static Range* range_around(Checks& c, const Access& x, u64 from, u64 to, bool& k
   return nullptr;
 }
 
+// Whether nobody but the host has memory there, no program of the card's either. what: how to call it.
+static bool is_host_memory(u64 address, char* what, u32 size) {
+  if (program_at(address)) return false;
+  FILE* maps = fopen("/proc/self/maps", "r");
+  if (!maps) return false;
+  char line[512];
+  bool found = false, host = false;
+  while (!found && fgets(line, sizeof line, maps)) {
+    unsigned long long from, to;
+    char flags[8], name[200] = "";
+    if (sscanf(line, "%llx-%llx %7s %*s %*s %*s %199s", &from, &to, flags, name) < 3) continue;
+    found = address >= from && address < to;
+    host = found && flags[3] == 'p';
+    const char* file = strrchr(name, '/');
+    snprintf(what, size, "%s", !strcmp(name, "[stack]") ? "the stack" : file ? file + 1 : "memory");
+  }
+  fclose(maps);
+  return host;
+}
+
 // The range that holds a lane's element; null where there is none and the wave may go on, `stop` where not.
 static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool& stop) {
   Checks& c = *w.wg->check->checks;
@@ -117,6 +157,14 @@ static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base
   bool wrong = found && meant && found != meant && !contains(c, *meant, x, address, address + x.bytes);
   if (found && !found->freed && !wrong) return found;
   bool known = wrong || (found && found->freed) || (meant && !found);
+  char memory[80];
+  if (!known && c.open == OPEN_BUT_FOR_HOST && is_host_memory(address, memory, sizeof memory)) {
+    stop = !report(w, CHECK_BOUNDS, lane, address, nullptr, ~0u,
+                   "%s %u bytes at 0x%llx, in %s of the host's, which the card does not reach",
+                   x.kind == VM_LOAD || x.kind == SMEM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address,
+                   memory);
+    return nullptr;
+  }
   if (!known && c.open) return nullptr;
   if (found && found->freed)
     stop = !report(w, CHECK_BOUNDS, lane, address, found, ~0u, "%s %u bytes at 0x%llx, in %s, which has been freed",
@@ -125,16 +173,53 @@ static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base
   return nullptr;
 }
 
+// --- lanes of one store --------------------------------------------------------------------------------
+
+static bool same_value(const Access& x, const u32* data, int a, int b) {
+  for (u32 k = 0; k < (x.bytes + 3u) / 4; k++) {
+    u32 differs = data[k * WAVE + a] ^ data[k * WAVE + b];
+    if (x.bytes < 4) differs = (x.upper ? differs >> 16 : differs) & ((1u << 8 * x.bytes) - 1);
+    if (differs) return false;
+  }
+  return true;
+}
+
+bool lanes_disagree(const Access& x, const u64* address, u64 lanes, const u32* data, int& one, int& other) {
+  if (x.typed) return false;
+  if (lanes == ~0ull) {  // mostly they lie in ascending order
+    u64 apart = 0;
+    for (int i = 1; i < WAVE; i++) apart |= (u64)(address[i] <= address[i - 1]);
+    if (!apart) return false;
+  }
+  constexpr u32 SLOTS = 128;
+  i8 slot[SLOTS];
+  memset(slot, -1, sizeof slot);
+  for (u64 m = lanes; m; m &= m - 1) {
+    int lane = __builtin_ctzll(m);
+    u32 at = (u32)(address[lane] * 0x9e3779b97f4a7c15ull >> 57);
+    while (slot[at] >= 0 && address[(int)slot[at]] != address[lane]) at = (at + 1) % SLOTS;
+    if (slot[at] < 0) {
+      slot[at] = (i8)lane;
+    } else if (!same_value(x, data, slot[at], lane)) {
+      one = slot[at];
+      other = lane;
+      return true;
+    }
+  }
+  return false;
+}
+
 // --- races ---------------------------------------------------------------------------------------------
 
-// A cell for each dword, one for writes and one for reads: bits 3:0 bytes, 4 changed, 5 of several, 9:6 wave, 21:10 epoch,
-// 43:22 workgroup + 1, 63:44 the launch's clock.
+// A cell for each dword, one for writes and one for reads: bits 3:0 bytes, 4 changed, 5 of several waves, 9:6 wave, 21:10
+// epoch, 43:22 workgroup + 1 (0: of several), 63:44 the launch's clock.
 namespace {
 struct Cell {
   u64 bits;
   u32 bytes() const { return bits & 15; }
   bool changed() const { return bits >> 4 & 1; }
-  bool mixed() const { return bits >> 5 & 1; }
+  bool several() const { return bits >> 5 & 1; }
+  bool one_group() const { return bits >> 22 & 0x3fffff; }
   u32 wave() const { return bits >> 6 & 15; }
   u32 epoch() const { return bits >> 10 & 0xfff; }
   u32 group() const { return (bits >> 22 & 0x3fffff) - 1; }
@@ -162,13 +247,13 @@ static bool shadow(Checks& c, Range& r) {
 }
 
 // Whether nothing orders the access of a cell before this wave's.
-static bool unordered(const Checks& c, const Wave& w, Cell x, u32 bytes) {
-  if (!x.bits || x.mixed() || !(x.bytes() & bytes)) return false;
+static bool unordered(Wave& w, Cell x, u32 bytes) {
+  if (!x.bits || !x.one_group() || !(x.bytes() & bytes)) return false;
   u32 other = x.group(), me = w.wg->linear_id;
   if (other == me) {
-    if (x.wave() == w.id || x.epoch() != (w.wg->check->epoch & 0xfff)) return false;
+    if (x.several() || x.wave() == w.id || x.epoch() != (w.wg->check->epoch & 0xfff)) return false;
   }
-  return !(c.released[other] > x.clock() && c.acquired[me] > x.clock());
+  return !happened_before(w, other, x.wave(), x.epoch(), x.clock());
 }
 
 static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, Cell other, const char* mine,
@@ -190,30 +275,32 @@ static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, C
 
 static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, u64 address, u32 bytes, bool write,
                        bool changed, u64 now) {
-  Checks& c = *w.wg->check->checks;
   Cell wrote = {__atomic_load_n(&r.writes[index], __ATOMIC_RELAXED)};
   u64 mine = now | bytes;
   u32 pc = check_of(w).pc;
-  bool hit = unordered(c, w, wrote, bytes);
+  bool hit = unordered(w, wrote, bytes);
   bool same_group = hit && wrote.group() == w.wg->linear_id;
   u32 write_pc = hit ? r.write_pc[index] : ~0u;
   if (!write) {
     __atomic_store_n(&r.reads[index], mine, __ATOMIC_RELAXED);
-    // A load before the store in the code, executed by another wave: Triton has every wave load what several need, and
-    // one of them store the result back.
-    if (hit && wrote.changed() && !(same_group && pc < write_pc))
-      return race(w, lane, address, r, write_pc, wrote, "reads", "writes");
+    // A load that the writing wave has executed too, before the store in the code: Triton has every wave load what several
+    // need, and one of them store the result back.
+    bool shared = same_group && pc < write_pc && w.wg->check->waves[wrote.wave()].loaded(pc);
+    if (hit && wrote.changed() && !shared) return race(w, lane, address, r, write_pc, wrote, "reads", "writes");
     return true;
   }
-  bool mixed = wrote.bits && (wrote.group() != w.wg->linear_id || wrote.wave() != w.id);
-  __atomic_store_n(&r.writes[index],
-                   mine | (changed ? 16 : 0) | (mixed ? 32 | wrote.bytes() : 0) | (mixed ? 0 : wrote.bytes()),
-                   __ATOMIC_RELAXED);
+  // Several may store the same value, or bytes of their own: who did is then known of waves of one workgroup only.
+  bool near = wrote.bits && wrote.one_group() && wrote.group() == w.wg->linear_id;
+  bool others = wrote.bits && !near && !(changed && bytes == 15);
+  u64 kept = wrote.bytes() | (near && wrote.changed() ? 16 : 0);
+  if (near && (wrote.several() || wrote.wave() != w.id)) kept |= 32;
+  if (others) mine &= ~((u64)0x3fffff << 22);
+  __atomic_store_n(&r.writes[index], mine | kept | (changed ? 16 : 0), __ATOMIC_RELAXED);
   r.write_pc[index] = pc;
   if (!changed) return true;
   if (hit) return race(w, lane, address, r, write_pc, wrote, "writes another value to", "writes");
   Cell read = {__atomic_load_n(&r.reads[index], __ATOMIC_RELAXED)};
-  if (unordered(c, w, read, bytes) && read.group() != w.wg->linear_id)
+  if (unordered(w, read, bytes) && read.group() != w.wg->linear_id)
     return race(w, lane, address, r, ~0u, read, "writes", "has read");
   return true;
 }
@@ -260,12 +347,6 @@ static bool untouched(Wave& w, const Access& x, const Lanes& l, Range& r, const 
 
 // --- one instruction -------------------------------------------------------------------------------------
 
-static void synchronise(Checks& c, const Wave& w, const Access& x) {
-  u32 now = __atomic_add_fetch(&c.clock, 1, __ATOMIC_RELAXED), g = w.wg->linear_id;
-  if (x.kind != VM_LOAD) c.released[g] = now;
-  if (x.kind != VM_STORE) c.acquired[g] = now;
-}
-
 static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   GroupCheck& g = *w.wg->check;
   Checks& c = *g.checks;
@@ -275,6 +356,18 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   if (!w.exec()) return true;
   if (x.space == SCRATCH_SPACE) return !x.to_lds || check_lds_dma(w, x, w.s[M0] + (u32)in.offset, 4, w.exec());
   if (!lane_addresses(w, in, x, l)) return false;
+  if (l.before && c.has(CHECK_BOUNDS)) {
+    int lane = __builtin_ctzll(l.before);
+    u64 distance = l.base - (l.base + (i64)(i32)(l.at[lane] - l.base));
+    const Range* meant = nullptr;
+    for (u32 i = 0; i < c.n_ranges; i++)
+      if (c.ranges[i].pointer == l.base && !c.ranges[i].internal) meant = &c.ranges[i];
+    if (!report(w, CHECK_BOUNDS, lane, l.base - distance, meant, ~0u,
+                "%s %u bytes %llu bytes before the address in its descriptor%s%s: the card drops it, or reads 0",
+                x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)distance,
+                meant ? ", the start of " : "", meant ? meant->name : ""))
+      return false;
+  }
   if (x.kind == VM_ATOMIC) {
     wave.lanes = l.mask;
     memcpy(w.address, l.at, sizeof l.at);
@@ -291,8 +384,24 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
       return false;
     if (!check_lds_dma(w, x, base, width, w.exec())) return false;
   }
+  const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == BUFFER_SPACE ? 0 : 1].reg) : nullptr;
+  if (int one, other; data && c.has(CHECK_RACE) && lanes_disagree(x, l.at, l.mask, data, one, other)) {
+    char where[200];
+    const Range* r = describe(c, l.at[other], where, sizeof where);
+    if (!report(w, CHECK_RACE, other, l.at[other], r, ~0u,
+                "lanes %d and %d store different values to the same %u bytes, %s: which one stays is not defined", one,
+                other, x.bytes, where))
+      return false;
+  }
   bool sync = x.kind == VM_ATOMIC || x.ordered;
-  if (sync) synchronise(c, w, x);
+  if (sync && c.has(CHECK_RACE)) {
+    u64 lanes = l.mask;
+    for (u64 m = data ? lanes : 0; m; m &= m - 1) {  // a flag that keeps its value tells nobody anything
+      int i = __builtin_ctzll(m);
+      if (readable(c, l.at[i]) && !changes(x, data, i, 0, (const u8*)l.at[i]) && x.bytes <= 4) lanes &= ~(m & -m);
+    }
+    order_flag(w, l.at, lanes, x.kind != VM_STORE, x.kind != VM_LOAD);
+  }
   bool races = c.has(CHECK_RACE) && !sync && c.clock < MAX_CLOCK;
   if ((!races && !c.has(CHECK_BOUNDS)) || !l.mask) return true;
 
@@ -316,10 +425,9 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     bool known = false;
     one = range_around(c, x, low, high + x.bytes, known);
     if (one) c.hint[wave.pc] = (u16)(one - c.ranges);
-    if (!known && c.open && !(l.base && is_pointer(c, l.base))) return true;
+    if (!known && c.open == OPEN && !(l.base && is_pointer(c, l.base))) return true;
   }
   if (one && l.base && one->pointer != l.base && is_pointer(c, l.base)) one = nullptr;
-  const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == BUFFER_SPACE ? 0 : 1].reg) : nullptr;
   if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
   u64 now = (u64)w.id << 6 | (u64)(g.epoch & 0xfff) << 10 | (u64)(w.wg->linear_id + 1) << 22 | (u64)c.clock << 44;
   if (one && !one->internal && untouched(w, x, l, *one, data, now)) return true;

@@ -1,12 +1,14 @@
 // LDS: accesses outside the allocation, reads of bytes that nobody wrote, races between waves, data used before the
 // counter of the instruction that writes it has been waited for.
 //
-// Two accesses of different waves race if no barrier lies between them and one of them is a write that changes what is
-// there. While no two waves' accesses since the last barrier meet, check_lds_quick.cpp knows that nothing is wrong. Where
+// Two accesses of different waves race if neither a barrier nor a flag lies between them and one of them is a write that
+// changes what is there. A flag is a place that a wave polls, or that single lanes change by atomics: who reads it has seen
+// what its writers did before. While no two waves' accesses since the last barrier meet, check_lds_quick.cpp knows that nothing is wrong. Where
 // they do, who accessed what is kept here, per granule of 16 bytes as long as every access covers a whole one, else per
 // dword.
-#include "check_lds.h"
 #include "isa/memory.h"
+#include "check_lds.h"
+#include "check_order.h"
 #include <stdlib.h>
 
 struct LdsCell {
@@ -14,6 +16,7 @@ struct LdsCell {
   u16 writers, readers;  // masks of waves
   u32 write;             // instruction of the last write, bytes written << 25, flags
   u32 seq;               // of the last write in its wave's counter, bytes read << 27, VM_COUNTER
+  u32 read_seq;          // of the last read
 };
 constexpr u32 SPLIT = 1u << 31;   // a granule whose dwords are kept one by one
 constexpr u32 MIXED = 1u << 30;   // several waves have written different bytes
@@ -21,6 +24,7 @@ constexpr u32 ATOMIC = 1u << 29;  // all its writes are atomics
 constexpr u32 PC_MASK = (1u << 25) - 1;
 constexpr u32 VM_COUNTER = 1u << 31;  // written by a load straight to LDS
 constexpr u32 SEQ_MASK = (1u << 27) - 1;
+constexpr int FLAG_LANES = 4;  // by more lanes at once, an atomic counts or adds up
 
 void check_lds_start(Workgroup& g, Checks* checks) {
   GroupCheck& c = *g.check;
@@ -83,6 +87,31 @@ static bool race(const LdsAccess& a, const LdsCell& cell, int lane, u32 at, u16 
                 __builtin_ctz(readers));
 }
 
+static bool single(u16 waves) { return !(waves & (waves - 1)); }
+
+// Those of `waves` whose access no flag has told this wave of. seq: of the last of them; 0 where it is not known whose.
+static u16 unseen(const LdsAccess& a, u16 waves, u32 seq) {
+  for (u16 left = waves; left; left &= left - 1) {
+    u32 wave = __builtin_ctz(left), seen = a.c.seen[wave];
+    if (seen && seq <= seen) waves &= ~(1u << wave);
+  }
+  return waves;
+}
+
+// This wave has read what `writers` wrote at a flag.
+static void see(const LdsAccess& a, u16 writers, u32 seq) {
+  for (; writers; writers &= writers - 1) {
+    u32 wave = __builtin_ctz(writers);
+    const WaveCheck& other = a.g.waves[wave];
+    u32 until = seq ? seq : other.lgkm.issued;
+    if (a.c.seen[wave] >= until) continue;
+    a.c.seen[wave] = until;
+    for (u32 i = 0; i < 16; i++)
+      if (i != a.w.id && other.seen[i] > a.c.seen[i]) a.c.seen[i] = other.seen[i];
+    order_within_group(a.w, wave);
+  }
+}
+
 // Notes an access to `bytes` (a mask) of a cell; false stops the wave. `changed`: a write of another value than is there.
 static bool touch(const LdsAccess& a, LdsCell& cell, int lane, u32 at, u32 bytes, bool changed) {
   bool waits = a.g.checks->has(CHECK_WAIT) && !a.write;
@@ -102,12 +131,20 @@ static bool touch(const LdsAccess& a, LdsCell& cell, int lane, u32 at, u32 bytes
     // Whose bytes they are is not known once several waves have written some; nor does it matter who reads its own.
     if ((cell.writers & a.me) && (!a.write || (cell.write & MIXED))) writers = 0;
     if ((cell.readers & a.me) && bytes != 15) readers = 0;  // nor which bytes each of several readers has read
+    bool vm = cell.seq & VM_COUNTER;
+    u32 write_seq = single(cell.writers) && !vm ? cell.seq & SEQ_MASK : 0;
+    bool flag = a.atomic && (cell.write & ATOMIC) && __builtin_popcountll(a.w.exec()) <= FLAG_LANES;
+    if (a.x.polls || (flag && a.x.touch[0].flags & WRITES)) see(a, cell.writers & ~a.me, write_seq);
+    writers = unseen(a, writers, write_seq);
+    readers = unseen(a, readers, single(cell.readers) ? cell.read_seq & SEQ_MASK : 0);
     if (a.atomic && (cell.write & ATOMIC)) writers = 0;
     bool found = a.write ? changed && (writers || readers) : writers != 0;
     if (found && a.g.checks->has(CHECK_RACE) && !race(a, cell, lane, at, writers, readers)) return false;
   }
   if (!a.write) {
+    if (a.x.polls) return true;
     cell.readers |= a.me;
+    cell.read_seq = a.seq;
     cell.seq |= bytes << 27;
     return true;
   }
@@ -169,6 +206,17 @@ bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* dat
   return true;
 }
 
+// Two lanes of one write with different values for one place.
+static bool disagreement(const LdsAccess& a, const u32* v, u32 offset, const u32* data) {
+  u64 address[WAVE];
+  int one, other;
+  for (int i = 0; i < WAVE; i++) address[i] = v[i] + offset;
+  if (!lanes_disagree(a.x, address, a.w.exec(), data, one, other)) return true;
+  return report(a.w, CHECK_RACE, other, address[other], nullptr, ~0u,
+                "lanes %d and %d write different values to LDS byte %llu: which one stays is not defined", one, other,
+                (unsigned long long)address[other]);
+}
+
 static bool elements(const LdsAccess& a, const u32* v, u32 offset, const u32* data) {
   Wave& w = a.w;
   u32 size = w.wg->lds_bytes, bytes = a.x.bytes;
@@ -205,21 +253,24 @@ bool check_lds(Wave& w, const Inst& in, const Access& x) {
         (1u << CHECK_BOUNDS | 1u << CHECK_WAIT | 1u << CHECK_RACE | 1u << CHECK_UNINITIALISED | 1u << CHECK_ALIGNMENT)))
     return true;
   u32 offsets[2] = {(u32)in.offset * x.stride, (u32)in.offset1 * x.stride};
+  const u32* data[2] = {};
+  for (u32 k = 0; x.kind == LDS_WRITE && k <= x.two; k++) {
+    data[k] = w.vreg(in.src[1 + k].reg);
+    if (a.g.checks->has(CHECK_RACE) && !disagreement(a, v, offsets[k], data[k])) return false;
+  }
   if (quick_access(a, v, offsets, x.two ? 2 : 1)) return true;
   quick_leave(*w.wg);
-  const u32* data = x.kind == LDS_WRITE ? w.vreg(in.src[1].reg) : nullptr;
-  if (!elements(a, v, offsets[0], data)) return false;
-  return !x.two || elements(a, v, offsets[1], x.kind == LDS_WRITE ? w.vreg(in.src[2].reg) : nullptr);
+  return elements(a, v, offsets[0], data[0]) && (!x.two || elements(a, v, offsets[1], data[1]));
 }
 
-// A load straight to LDS writes `width` bytes a lane at base + lane * width.
+// A load straight to LDS writes `width` bytes a lane at base + lane * lds_lane_stride.
 bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes) {
   WaveCheck& c = check_of(w);
   LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.vm.issued | VM_COUNTER, true, false};
   quick_leave(*w.wg);
   for (; lanes; lanes &= lanes - 1) {
     int lane = __builtin_ctzll(lanes);
-    u64 at = (u64)base + lane * width;
+    u64 at = (u64)base + lane * lds_lane_stride(width);
     if (at + width > w.wg->lds_bytes) {
       if (a.g.checks->has(CHECK_BOUNDS) &&
           !report(w, CHECK_BOUNDS, lane, at, nullptr, ~0u,

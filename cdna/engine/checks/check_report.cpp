@@ -1,5 +1,5 @@
 // Memory that a launch may touch, findings, and the interface for hosts.
-#include "check.h"
+#include "check_order.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -82,7 +82,10 @@ bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, 
   if (i < c.n_findings) c.findings[i].count++;
   else if (i < MAX_FINDINGS) c.findings[c.n_findings++] = f;
   pthread_mutex_unlock(&c.lock);
-  if (!c.raise) return true;
+  if (!c.raise) {
+    if (kind == CHECK_BOUNDS) check_of(w).dropped |= lane < 0 ? ~0ull : 1ull << lane;
+    return true;
+  }
   fault(w, "%s", f.message);
   return false;
 }
@@ -107,10 +110,12 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   c->table = p->accesses;
   c->hint = (u16*)malloc(2 * (p->n_inst + 1));
   memset(c->hint, 0xff, 2 * (p->n_inst + 1));
-  for (u32 i = 0; i < p->n_inst; i++) c->part_atomics |= c->table[i].swaps_dword;
+  for (u32 i = 0; i < p->n_inst; i++) {
+    c->part_atomics |= c->table[i].swaps_dword;
+    c->has_polls |= c->table[i].polls;
+  }
   c->n_groups = l.groups[0] * l.groups[1] * l.groups[2];
-  c->released = (u32*)calloc(c->n_groups + 1, 4);
-  c->acquired = (u32*)calloc(c->n_groups + 1, 4);
+  c->orders = orders_create(c->n_groups);
   c->n_threads = n_threads;
   pthread_mutex_lock(&registry_lock);
   for (u32 i = 0; i < n_registered; i++) append(c->ranges, c->n_ranges, c->max_ranges, registry[i]);
@@ -135,8 +140,7 @@ void checks_end(Checks* c) {
     free(c->ranges[i].write_pc);
   }
   free(c->hint);
-  free(c->released);
-  free(c->acquired);
+  orders_destroy(c->orders);
   c->n_ranges = 0;
 }
 
@@ -145,10 +149,17 @@ void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
   if (!g.check) {
     g.check = (GroupCheck*)calloc(1, sizeof(GroupCheck));
     g.check->waves = (WaveCheck*)calloc(g.n_waves, sizeof(WaveCheck));
+    g.check->order = group_order_create();
+    for (u32 i = 0; i < g.n_waves; i++) {
+      g.check->waves[i].n_loads = c->program->n_inst / 64 + 1;
+      g.check->waves[i].loads = (u64*)calloc(c->program->n_inst / 64 + 1, 8);
+    }
   }
   g.check->checks = c;
   g.progress = &c->progress;
-  g.check->apart = false;
+  g.check->apart = g.check->missed = false;
+  g.check->stopped = nullptr;
+  group_order_start(*g.check->order);
   check_lds_start(g, c);
   check_start_waves(g, k);
   g.check->moved_at = ~0ull;
@@ -158,9 +169,56 @@ void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
 void check_free_group(Workgroup& g) {
   if (!g.check) return;
   check_lds_free(*g.check);
-  for (u32 i = 0; i < g.n_waves; i++) free(g.check->waves[i].values.scratch);
+  group_order_destroy(g.check->order);
+  for (u32 i = 0; i < g.n_waves; i++) free(g.check->waves[i].values.scratch), free(g.check->waves[i].loads);
   free(g.check->waves);
   free(g.check);
+}
+
+// Whether control flow leads from one instruction to another.
+static bool leads_to(const Program& p, u32 from, u32 to) {
+  u8* seen = (u8*)calloc(p.n_inst + 1, 1);
+  u32* pending = (u32*)malloc(4 * (2 * (size_t)p.n_inst + 2));
+  u32 n = 0;
+  bool found = false;
+  for (pending[n++] = from; n && !found;) {
+    u32 i = pending[--n];
+    while (i < p.n_inst && !seen[i] && !found) {
+      seen[i] = 1;
+      found = i == to && i != from;
+      const Facts& f = op_facts(p.code[i].op);
+      bool label = f.unit == BRANCH_UNIT && strchr(op_info(p.code[i].op).signature, 'L');
+      if (label) pending[n++] = (u32)p.code[i].offset;
+      if (f.unit == END_UNIT || f.does == DOES_JUMP) break;
+      i++;
+    }
+  }
+  free(pending);
+  free(seen);
+  return found;
+}
+
+// A wave that has ended without this barrier, though not before it: it has done what stands behind it. Waves that leave
+// early do nothing more.
+static void missed_barrier(Workgroup& g, u32 waiting) {
+  GroupCheck& c = *g.check;
+  if (c.missed || c.apart) return;
+  u32 barrier = g.waves[waiting].pc - 1;
+  for (u32 i = 0; i < g.n_waves; i++) {
+    Wave& w = g.waves[i];
+    WaveCheck& x = c.waves[i];
+    if (w.stop != ENDED || !x.last_access || x.barriers >= c.waves[waiting].barriers) continue;
+    if (!leads_to(*c.checks->program, barrier, x.last_access)) continue;
+    c.missed = true;
+    const char* const* where = c.checks->program->where;
+    x.pc = barrier;
+    if (!report(w, CHECK_BARRIER, -1, 0, nullptr, x.last_access,
+                "wave %u waits at this barrier, which wave %u has not reached: that one has gone on to %s and ended",
+                waiting, i, where[x.last_access]))
+      c.stopped = &w;
+    w.stop = ENDED;  // which a fault has made it forget
+    return;
+  }
 }
 
 void check_barrier(Workgroup& g) {
@@ -178,18 +236,18 @@ void check_barrier(Workgroup& g) {
     c.apart_pc[0] = g.waves[first].pc - 1;
     c.apart_pc[1] = w.pc - 1;
   }
+  if (first < g.n_waves && g.n_ended && c.checks->has(CHECK_BARRIER)) missed_barrier(g, first);
   check_lds_barrier(g);
   c.moved_at = c.checks->progress;
   // The device library's barrier of the grid ends with one of the workgroup, and no instruction that acquires.
-  if (g.launch->cooperative)
-    c.checks->acquired[g.linear_id] = __atomic_add_fetch(&c.checks->clock, 1, __ATOMIC_RELAXED);
+  order_barrier(g, g.launch->cooperative);
 }
 
 // Waves may meet at different barriers on purpose (schedules in which two halves of a workgroup take turns), and a wave
 // that has ended may have passed fewer. Both together mean that a barrier was not reached by all.
 Wave* check_group_ended(Workgroup& g) {
   GroupCheck& c = *g.check;
-  if (!c.apart) return nullptr;
+  if (c.stopped || !c.apart) return c.stopped;
   u32 a = c.apart_wave[0], b = c.apart_wave[1], n = c.waves[a].barriers, m = c.waves[b].barriers;
   if (n == m) return nullptr;
   Wave& w = g.waves[a];

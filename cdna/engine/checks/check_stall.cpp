@@ -1,7 +1,8 @@
 // Deadlock: every live wave of every host thread waits at a barrier, or comes back to the same place with the same
 // registers while nothing in memory changes, in this launch and in the others under way. Waiting for another process is no
-// deadlock, nor is waiting for a thread of the program's that may still do something.
-#include "check.h"
+// deadlock, nor is waiting for a thread of the program's that may still do something. A wave that comes to no access for
+// very long goes round without an end, too.
+#include "waits.h"
 #include <stdlib.h>
 #include <time.h>
 
@@ -69,6 +70,46 @@ static void suspect_all_launches() {
   pthread_mutex_unlock(&live_lock);
 }
 
+// Whether control flow can lead from an instruction to the end of the kernel.
+static bool can_end(const Program& p, u32 from) {
+  u8* seen = (u8*)calloc(p.n_inst + 1, 1);
+  u32* pending = (u32*)malloc(4 * ((size_t)p.n_inst + 2));
+  u32 n = 0;
+  bool ends = false;
+  for (pending[n++] = from; n && !ends;) {
+    for (u32 i = pending[--n]; i < p.n_inst && !seen[i] && !ends; i++) {
+      seen[i] = 1;
+      const Facts& f = op_facts(p.code[i].op);
+      bool label = f.unit == BRANCH_UNIT && strchr(op_info(p.code[i].op).signature, 'L');
+      ends = f.unit == END_UNIT || (f.does == DOES_JUMP && !label);
+      if (label && !seen[p.code[i].offset]) pending[n++] = (u32)p.code[i].offset;
+      if (f.does == DOES_JUMP) break;
+    }
+  }
+  free(pending);
+  free(seen);
+  return ends;
+}
+
+// Instructions without an access: where there is no way out, and where there is one.
+constexpr u64 LONG_WITHOUT_EXIT = 1 << 20, LONG_WITH_EXIT = 1ull << 28;
+
+bool check_endless(Wave& w) {
+  WaveCheck& x = check_of(w);
+  const Program& p = *w.wg->check->checks->program;
+  if (x.quiet < LONG_WITHOUT_EXIT || (x.quiet < LONG_WITH_EXIT && x.quiet > 2 * LONG_WITHOUT_EXIT)) return true;
+  bool way_out = can_end(p, w.pc);
+  if (way_out && x.quiet < LONG_WITH_EXIT) return true;
+  x.pc = w.pc;
+  char text[900];
+  describe_waits(*live_launch(w.wg->launch), text, sizeof text);
+  report(w, CHECK_DEADLOCK, -1, 0, nullptr, ~0u,
+         "an endless loop: %llu instructions without an access to memory or a barrier%s%s", (unsigned long long)x.quiet,
+         way_out ? "" : ", and no way out", text);
+  fault(w, "endless loop");
+  return false;
+}
+
 static double now_seconds() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -77,37 +118,6 @@ static double now_seconds() {
 
 // How long nothing may have changed: host threads could still write what waves poll.
 constexpr double PATIENCE_SECONDS = 1.0;
-
-static void who_waits(const Checks& c, Workgroup** live, u32 n_live, char* text, u32 size) {
-  u32 used = 0, told = 0, waves = 0;
-  text[0] = 0;
-  for (u32 i = 0; i < n_live; i++) {
-    const Workgroup& g = *live[i];
-    for (u32 k = 0; k < g.n_waves; k++) {
-      const Wave& w = g.waves[k];
-      if (w.stop == ENDED) continue;
-      waves++;
-      if (told == 3 || used + 1 >= size) continue;
-      told++;
-      const WaveCheck& x = g.check->waves[k];
-      int n;
-      if (w.stop == AT_BARRIER) {
-        n = snprintf(text + used, size - used, "; workgroup %u wave %u is at %s", g.linear_id, k,
-                     c.program->where[w.pc - 1]);
-      } else {
-        char where[100] = "";
-        const Range* r = nullptr;
-        for (u32 q = 0; q < c.n_ranges; q++)
-          if (x.polled >= c.ranges[q].base && x.polled < c.ranges[q].end) r = &c.ranges[q];
-        if (r) snprintf(where, sizeof where, ", byte %llu of %s", (unsigned long long)(x.polled - r->base), r->name);
-        n = snprintf(text + used, size - used, "; workgroup %u wave %u polls 0x%llx%s", g.linear_id, k,
-                     (unsigned long long)x.polled, where);
-      }
-      used += n < 0 ? 0 : (u32)n;
-    }
-  }
-  if (waves > told && used + 1 < size) snprintf(text + used, size - used, "; and %u more", waves - told);
-}
 
 void check_thread_done(Checks* c) { __atomic_sub_fetch(&c->n_threads, 1, __ATOMIC_RELAXED); }
 
@@ -161,13 +171,13 @@ bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
     suspect_all_launches();
     return false;
   }
-  char text[300];
-  who_waits(*c, live, n_live, text, sizeof text);
+  char text[sizeof Finding::message];
   Wave& w = **culprit;
+  describe_waits(*live_launch(w.wg->launch), text, sizeof text);
   WaveCheck& x = w.wg->check->waves[w.id];
-  u32 pc = x.pc;
-  x.pc = x.polled ? x.polled_pc : pc;
-  report(w, CHECK_DEADLOCK, -1, x.polled, nullptr, ~0u, "nothing can make progress any more%s", text);
+  bool polls = w.stop != AT_BARRIER && x.polled;
+  x.pc = polls ? x.polled_pc : w.stop == AT_BARRIER ? w.pc - 1 : x.pc;
+  report(w, CHECK_DEADLOCK, -1, polls ? x.polled : 0, nullptr, ~0u, "nothing can make progress any more%s", text);
   fault(w, "deadlock: nothing can make progress any more%s", text);
   return true;
 }

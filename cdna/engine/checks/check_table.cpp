@@ -88,7 +88,7 @@ static void classify(Access& x, const Inst& in, const Facts& f) {
   x.accumulates = f.is(FACT_ACCUMULATES);
   x.reads_scc = f.is(FACT_SCC_IN);
   x.writes_scc = f.is(FACT_SCC_OUT);
-  x.flow = in.flags & (DPP | SDWA) && f.unit == VECTOR_UNIT ? FLOW_DEFINES : f.flow;
+  x.flow = in.flags & (DPP | SDWA | INDEXED) && f.unit == VECTOR_UNIT ? FLOW_DEFINES : f.flow;
   x.bits = f.bits;
 }
 
@@ -99,6 +99,57 @@ static void mark_sources(Access& x) {
     if (!(x.touch[k].flags & WRITES)) x.touch[k].flags |= SOURCE;
 }
 
+// Whether a read of LDS only waits for another value: in a short loop without a write or barrier, at an address that stays,
+// with a result that something in the loop looks at.
+static bool polls(const Program& p, const Access* table, u32 at) {
+  constexpr u32 LOOP = 64;
+  if (table[at].kind != LDS_READ || table[at].n == 0) return false;
+  for (u32 end = at + 1; end < p.n_inst && end < at + LOOP; end++) {
+    const Facts& f = op_facts(p.code[end].op);
+    if (f.unit != BRANCH_UNIT || !strchr(op_info(p.code[end].op).signature, 'L')) continue;
+    u32 begin = (u32)p.code[end].offset;
+    if (begin > at || at - begin > LOOP) continue;
+    const Touch* result = nullptr;
+    for (u32 k = 0; k < table[at].n; k++)
+      if (table[at].touch[k].flags & WRITES) result = &table[at].touch[k];
+    bool looked_at = false;
+    for (u32 i = begin; i <= end; i++) {
+      const Access& x = table[i];
+      if (x.kind == LDS_WRITE || x.kind == LDS_ATOMIC || x.kind == VM_STORE || x.kind == VM_ATOMIC || x.kind == BARRIER)
+        return false;
+      for (u32 k = 0; k < x.n; k++) {
+        const Touch& t = x.touch[k];
+        bool vector = !(t.flags & SCALAR);
+        looked_at |=
+            i > at && vector && !(t.flags & WRITES) && result && t.reg <= result->reg && result->reg < t.reg + t.count;
+        for (u32 q = 0; q < table[at].n; q++) {
+          const Touch& address = table[at].touch[q];
+          if (address.flags & ADDRESS && vector && t.flags & WRITES && t.reg <= address.reg &&
+              address.reg < t.reg + t.count)
+            return false;
+        }
+      }
+    }
+    return looked_at;
+  }
+  return false;
+}
+
+// Whether a read is a loop's first, which compilers put before it: the next read of LDS is that of a polling loop, from the
+// same address.
+static bool peeled(const Program& p, const Access* table, u32 at) {
+  constexpr u32 NEAR = 16;
+  if (table[at].kind != LDS_READ) return false;
+  for (u32 i = at + 1; i < p.n_inst && i <= at + NEAR; i++) {
+    if (table[i].kind == LDS_READ) {
+      const Inst &a = p.code[at], &b = p.code[i];
+      return table[i].polls && a.op == b.op && a.src[0].reg == b.src[0].reg && a.offset == b.offset;
+    }
+    if (table[i].kind != PLAIN && table[i].kind != WAITCNT) return false;
+  }
+  return false;
+}
+
 Access* check_table(const Program& p) {
   Access* table = (Access*)calloc(p.n_inst + 1, sizeof(Access));
   for (u32 i = 0; i < p.n_inst; i++) {
@@ -107,5 +158,7 @@ Access* check_table(const Program& p) {
     registers(table[i], in, op_info(in.op).signature, op_facts(in.op));
     mark_sources(table[i]);
   }
+  for (u32 i = 0; i < p.n_inst; i++) table[i].polls = polls(p, table, i);
+  for (u32 i = p.n_inst; i-- > 0;) table[i].polls = table[i].polls || peeled(p, table, i);
   return table;
 }

@@ -4,6 +4,7 @@
 // issue, loads and stores alike. lgkmcnt falls in order for LDS; scalar loads return in any order, so that only
 // lgkmcnt(0) waits for one. Flat accesses count in both.
 #include "check_bits.h"
+#include "check_order.h"
 #include "time/clock.h"
 #include "time/observe.h"
 #include <stdlib.h>
@@ -77,9 +78,9 @@ static void wait(WaveCheck& c, u32 immediate) {
 
 // An instruction reads or overwrites what a load has yet to return. Loads of one kind may overwrite each other's
 // results: they return in order.
-static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t, const Counter& counter, bool vm) {
+static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t, Counter& counter, bool vm) {
   for (u32 i = counter.n; i-- > 0;) {
-    const Outstanding& o = counter.ops[i];
+    Outstanding& o = counter.ops[i];
     if (!o.touch.count || !overlap(o.touch, t)) continue;
     bool same_kind = vm ? x.kind == VM_LOAD || x.kind == VM_ATOMIC : in_order(x.kind) && in_order(o.kind);
     if ((t.flags & WRITES) && same_kind) continue;
@@ -90,6 +91,8 @@ static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t
     report(w, CHECK_WAIT, -1, 0, nullptr, o.pc, "%s %s before the wait for it: %s loads it and needs s_waitcnt %s(%u)",
            register_name(t, name), t.flags & WRITES ? "is overwritten" : "is read",
            w.wg->check->checks->program->where[o.pc], vm ? "vmcnt" : "lgkmcnt", loose ? 0 : left);
+    o.touch.count = 0;  // what comes of it is not another fault
+    update_pending(c);
     return w.stop != FAULTED;
   }
   return true;
@@ -117,8 +120,10 @@ static bool check_definedness(Wave& w, WaveCheck& c, const Inst& in, const Acces
 
 static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const Inst& in, const Access& x) {
   if (c.pending && checks.has(CHECK_WAIT)) {
-    for (u32 k = 0; k < x.n; k++) {
-      const Touch& t = x.touch[k];
+    for (u32 n = 0; n < 2 * x.n;
+         n++) {  // what is read, then what is overwritten: of a register that is both, the cause
+      const Touch& t = x.touch[n % x.n];
+      if (!(t.flags & WRITES) == (n >= x.n)) continue;
       if (!bits_at(t.flags & SCALAR ? c.pending_s : c.pending_v, t.reg, t.count)) continue;
       if (!pending_touch(w, c, x, t, c.vm, true) || !pending_touch(w, c, x, t, c.lgkm, false)) return false;
     }
@@ -156,6 +161,7 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
   switch (x.kind) {
     case WAITCNT: wait(c, (u32)in.offset); return true;
     case BARRIER:
+      c.last_barrier = c.pc;
       c.vm_at_barrier = c.vm.done;
       c.lgkm_at_barrier = c.lgkm.done;
       w.wg->check->unarrived |= lds_writes_outstanding(c, checks);
@@ -172,19 +178,34 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
     case LDS_ATOMIC:
     case LDS_LANES: issue(c, c.lgkm, destination(x), x.kind); return x.kind == LDS_LANES || check_lds(w, in, x);
     case VM_LOAD:
+      if (c.loads) c.loads[c.pc >> 6] |= 1ull << (c.pc & 63);
+      [[fallthrough]];
     case VM_STORE:
     case VM_ATOMIC:
       issue(c, c.vm, destination(x), x.kind);
       if (x.space == FLAT_SPACE) issue(c, c.lgkm, destination(x), x.kind);
       return check_global(w, in, x);
-    case CACHE_RELEASE:
-      checks.released[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED);
-      return true;
-    case CACHE_ACQUIRE:
-      checks.acquired[w.wg->linear_id] = __atomic_add_fetch(&checks.clock, 1, __ATOMIC_RELAXED);
-      return true;
+    case CACHE_RELEASE: order_releases(w); return true;
+    case CACHE_ACQUIRE: order_acquires(w); return true;
     default: return true;
   }
+}
+
+constexpr u32 NO_VALUE = 0x7fc5a5a5;  // what registers hold at the start, too
+
+// An access of which some lanes are outside: theirs does not happen, and what they load is no value.
+static void execute_inside(Wave& w, const Inst& in, const Access& x, u64 dropped) {
+  u64 exec = w.exec();
+  const Touch* to = destination(x);
+  if (x.kind == SMEM_LOAD || x.kind == SMEM_STORE) {
+    for (u32 k = 0; to && k < to->count; k++) w.s[to->reg + k] = NO_VALUE;
+    return;
+  }
+  w.set_exec(exec & ~dropped);
+  in.fn(w, in);
+  w.set_exec(exec);
+  for (u32 k = 0; to && k < to->count; k++)
+    for (u64 m = exec & dropped; m; m &= m - 1) w.vreg(to->reg + k)[__builtin_ctzll(m)] = NO_VALUE;
 }
 
 // Registers of the wave and LDS of its workgroup.
@@ -219,31 +240,44 @@ static void look_for_circle(Wave& w, WaveCheck& c, const Checks& checks) {
   }
 }
 
+// Short enough that a wave seldom writes a flag twice before another has read it.
+constexpr u32 SHORT_TURN = 64;
+
 u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   GroupCheck& g = *w.wg->check;
   Checks& checks = *g.checks;
   WaveCheck& c = g.waves[w.id];
-  const Inst* code = w.code;
   const Access* table = checks.table;
   const Program& p = *checks.program;
+  if (checks.has_polls && quantum > SHORT_TURN) quantum = SHORT_TURN;
   u32 left = quantum;
   if (checks.has(CHECK_DEADLOCK)) look_for_circle(w, c, checks);
+  u32 quiet_from = left;
   while (left) {
     left--;
     const u32 pc = w.pc;
-    const Inst& in = code[pc];
+    const Inst& in = w.code[pc];
     const Access& x = table[pc];
     c.pc = pc;
     w.executed[pc]++;
     w.clock += p.costs ? p.costs[pc] : CYCLES_OF_MOST;
     w.pc++;
+    if (in.fn == skipped) {
+      skipped(w, in);
+      continue;
+    }
     if (observer) observer->instruction(observer, w, in);
     if (__builtin_expect(!check_registers(w, c, checks, in, x), 0)) break;
     if (x.kind != PLAIN) {
+      c.dropped = 0;
+      if (x.kind >= VM_LOAD) c.last_access = pc;
+      if (x.kind != WAITCNT) c.quiet = 0, quiet_from = left;
       if (__builtin_expect(!before(w, c, checks, in, x), 0)) break;
       bool atomic = x.kind == VM_ATOMIC;
+      c.lanes &= ~c.dropped;
       if (atomic) c.memory_sum = sum_of(w, x, c.lanes);
-      in.fn(w, in);
+      if (__builtin_expect(c.dropped != 0, 0)) execute_inside(w, in, x, c.dropped);
+      else in.fn(w, in);
       if (atomic && w.stop != FAULTED && sum_of(w, x, c.lanes) != c.memory_sum) progress(checks);
     } else {
       in.fn(w, in);
@@ -251,7 +285,9 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     if (w.stop == AT_CLOCK) clock_answer(w);
     if (__builtin_expect(w.stop, 0)) break;
   }
+  c.quiet += quiet_from - left;
   if (w.stop == ENDED) progress(checks);
+  else if (c.quiet > 0xfffff && w.stop != FAULTED && checks.has(CHECK_DEADLOCK)) check_endless(w);
   return quantum - left;
 }
 
@@ -260,6 +296,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
 static void start_wave_check(WaveCheck& c, const KernelInfo& k, u32 n_vgpr) {
   memset((void*)&c, 0, __builtin_offsetof(WaveCheck, values));
   forget_values(c, n_vgpr);
+  if (c.loads) memset(c.loads, 0, 8 * c.n_loads);
   c.stalled_at = ~0ull;
   u32 given =
       k.user_sgprs + __builtin_popcount(k.workgroup_id_mask) + 2;  // and private segment offset, work group info

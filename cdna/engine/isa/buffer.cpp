@@ -29,7 +29,7 @@ template <Form F> static void store(Wave& w, const Inst& in) {
   }
 }
 
-// LDS address = M0 + immediate + lane * width; the immediate counts in the buffer offset too (CDNA3 ISA, "Memory
+// LDS address = M0 + immediate + lane * lds_lane_stride; the immediate counts in the buffer offset too (CDNA3 ISA, "Memory
 // Buffer Load to LDS"). A lane that is out of range writes 0.
 template <Form F> static void load_lds(Wave& w, const Inst& in) {
   u64 exec = w.exec();
@@ -40,7 +40,7 @@ template <Form F> static void load_lds(Wave& w, const Inst& in) {
   load_to_lds<F>(w, base, b.whole, b.none | b.partly);
   for (u64 m = b.partly; m; m &= m - 1) {
     int i = __builtin_ctzll(m);
-    u64 at = (u64)base + i * form_bytes(F);
+    u64 at = (u64)base + i * lds_lane_stride(form_bytes(F));
     if (at + form_bytes(F) <= w.wg->lds_bytes) memcpy(w.wg->lds + at, (void*)w.address[i], 4 * b.dwords[i]);
   }
 }

@@ -27,8 +27,9 @@ static inline BufferAccess buffer_addresses(Wave& w, const Inst& in, const Opera
   u32 scalar = scalar32(w, operands[2]), records = r[2], stride = r[1] >> 16 & 0x3fff, immediate = (u32)in.offset;
   u64 base = ((r[0] | (u64)r[1] << 32) & 0xffffffffffffull) + scalar, exec = w.exec();
   bool idxen = in.flags & IDXEN, offen = in.flags & OFFEN, lane_index = r[3] >> 23 & 1;
-  if ((r[1] >> 31) && stride) {
-    fault(w, "buffer descriptor asks for swizzled addresses, which the emulated device does not have");
+  // Without an index there is nothing to swizzle by: public gfx950 kernels set the bit and count on linear offsets.
+  if ((r[1] >> 31) && stride && (idxen || lane_index)) {
+    fault(w, "buffer descriptor asks for swizzled records, which the emulated device does not have");
     return out;
   }
   out.partly = out.none = 0;

@@ -6,8 +6,6 @@
 // (bit 0 its half); what is not written stays.
 #include "low_precision.h"
 
-constexpr u32 FP16_OVFL = 1u << 23;  // MODE: overflow gives the largest finite value
-
 static inline u32 next_random(u32 x) { return x << 1 ^ (x >> 31 ? 197 : 0); }  // v_prng_b32
 
 // Lanes of a source with its sign modifiers; op_sel has other meanings here than for lane_op.

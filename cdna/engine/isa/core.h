@@ -47,6 +47,7 @@ enum InstFlag : u32 {
   PACKED_SEL = 512,
   NT = 1024,
   SC1 = 2048,
+  INDEXED = 8192,  // between s_set_gpr_idx_on and s_set_gpr_idx_off
   HALF_DST = 4096  // op_sel's bit 3 picks the half that a 16-bit result is written to
 };
 
@@ -98,6 +99,9 @@ enum StopReason : u32 { RUNNING = 0, ENDED = 1, AT_BARRIER = 2, YIELDED = 3, FAU
 enum ClockRead : u32 { READS_CYCLES, READS_TIME };  // s_memtime, s_memrealtime
 constexpr u32 POLLING_READS = 4;  // of the clock in a short time: the wave waits for something, let others run
 
+constexpr u32 FP16_OVFL = 1u << 23;     // of MODE: overflow gives the largest finite value
+constexpr u32 F32_DENORMALS = 1u << 4;  // of MODE: f32 operands keep theirs
+
 struct Card;
 struct Program;
 struct Launch;
@@ -125,6 +129,8 @@ struct alignas(64) Wave {
   u32 stop;  // StopReason
   u32 mode;  // MODE register: bits 1:0 f32 rounding, 3:2 f64/f16 rounding, 5:4 f32 denormals, 7:6 f64/f16
   const Inst* code;
+  const Inst* issuing;   // the code as it is
+  const Inst* skipping;  // and with `skipped` for its vector instructions, see s_setvskip; null: it has no such thing
   Workgroup* wg;
   u8* scratch;        // [dword of a lane's scratch][lane], see memory.h
   u32 scratch_bytes;  // per lane
@@ -135,6 +141,7 @@ struct alignas(64) Wave {
   u32 clock_read;     // ClockRead, of a wave AT_CLOCK
   u32 clock_reads;    // since it last let others run, and so many instructions:
   u32 since_yield;
+  u32 released;       // not 0: from a barrier, and has not run since
   u32 gws_ticket;     // what it waits for at a global wave sync, see gws.cpp; 0: nothing
   u64 address[WAVE];  // host addresses of the last vector memory access: which lane a fault belongs to
 
@@ -276,6 +283,8 @@ static inline void select_lanes(u32* d, const u32* a, const u32* b, u64 mask) {
 // Their `core` sees plain lanes: neg/abs/op_sel/DPP/SDWA are applied to the sources before, clamp, omod,
 // SDWA's destination and the exec mask to the result after.
 
+void indexed_op(Wave&, const Inst&);  // any of those that are INDEXED: registers relative to M0
+void skipped(Wave&, const Inst&);     // what VSKIP leaves out
 void lane_op(Wave&, const Inst&);     // D = S [S [S]]
 void compare_op(Wave&, const Inst&);  // core returns a mask of 64 bits in d[0..1]; lanes off in exec read 0
 void cmpx_op(Wave&, const Inst&);     // the same, and writes exec

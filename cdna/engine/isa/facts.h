@@ -9,7 +9,7 @@ struct Facts {  // the head of cdna/isa/instructions.txt says what each means
   u8 unit, cycles[N_ARCHS], space, does;
   u8 bytes, elements, stride;  // bytes: BY_FORMAT where the buffer's format says it
   u8 flow, bits;
-  u16 flags;
+  u32 flags;
   bool is(FactFlag flag) const { return flags & flag; }
 };
 

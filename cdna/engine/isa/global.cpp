@@ -16,7 +16,7 @@ template <Space S, Form F> static void store(Wave& w, const Inst& in) {
   if (S == FLAT) close_window(w, form_bytes(F), window);
 }
 
-// LDS address = M0 + immediate + lane * width; the immediate counts in the global address too (LLVM
+// LDS address = M0 + immediate + lane * lds_lane_stride; the immediate counts in the global address too (LLVM
 // IntrinsicsAMDGPU.td, global_load_lds).
 template <Form F> static void load_lds(Wave& w, const Inst& in) {
   u64 exec = w.exec();

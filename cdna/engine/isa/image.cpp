@@ -4,6 +4,10 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <pthread.h>
+
+static pthread_mutex_t programs_lock = PTHREAD_MUTEX_INITIALIZER;
+static Program* programs;  // all that are loaded
 
 static const u64 MAGIC = 0x35474d4941444e43ull;  // "CNDAIMG5"
 
@@ -76,7 +80,8 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   r.p += sizeof(Inst) * p->n_inst;
   for (u32 i = 0; i < p->n_inst; i++) {
     const OpInfo& info = op_info(p->code[i].op);
-    p->code[i].fn = info.fn;
+    p->code[i].fn = p->code[i].flags & INDEXED ? indexed_op : info.fn;
+    if (!strcmp(info.name, "s_setvskip")) p->skips = true;
     p->code[i].core = info.core;
   }
   u32 n_relocations = r.get<u32>();
@@ -126,10 +131,31 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
     p->hazards[i].kernel = r.get<u32>();
     p->hazards[i].message = r.text();
   }
+  pthread_mutex_lock(&programs_lock);
+  p->next = programs;
+  programs = p;
+  pthread_mutex_unlock(&programs_lock);
   return p;
 }
 
+const Program* program_at(u64 address) {
+  const Program* found = nullptr;
+  pthread_mutex_lock(&programs_lock);
+  for (const Program* p = programs; p && !found; p = p->next)
+    for (u32 i = 0; i < p->n_sections && !found; i++)
+      if (address - (u64)p->sections[i] < p->section_bytes[i] + 256) found = p;
+  pthread_mutex_unlock(&programs_lock);
+  return found;
+}
+
 extern "C" void cdna_program_destroy(Program* p) {
+  pthread_mutex_lock(&programs_lock);
+  for (Program** at = &programs; *at; at = &(*at)->next)
+    if (*at == p) {
+      *at = p->next;
+      break;
+    }
+  pthread_mutex_unlock(&programs_lock);
   for (u32 i = 0; i < p->n_sections; i++) free(p->sections[i]);
   for (u32 i = 0; i < p->n_kernels; i++) free((void*)p->kernels[i].arguments);
   free(p->sections);

@@ -1,6 +1,7 @@
 // Instructions that move values between lanes, between lanes and scalar registers, or to and from a register
 // that an index picks.
 #include "cores.h"
+#include "facts.h"
 
 static void readfirstlane(Wave& w, const Inst& in) {
   u64 exec = w.exec();
@@ -43,33 +44,44 @@ template <int ROW> static void permlane_swap(Wave& w, const Inst& in) {
   }
 }
 
-// Between s_set_gpr_idx_on and _off a v_mov's registers are relative to the index in M0[7:0]; M0[15:12] says
-// which.
-enum IndexedOperand { INDEX_SRC0 = 1, INDEX_DST = 8 };
+// Between s_set_gpr_idx_on and _off registers are relative to the index in M0[7:0]; M0[15:12] says which: the first three
+// sources', the result's.
+constexpr u32 INDEX_DST = 8;
 static void set_gpr_idx_on(Wave& w, const Inst& in) {
   w.s[M0] = (w.s[M0] & ~0xf0ffu) | (scalar32(w, in.src[0]) & 0xff) | (in.offset & 15) << 12;
 }
 static void set_gpr_idx_idx(Wave& w, const Inst& in) { w.s[M0] = (w.s[M0] & ~0xffu) | (scalar32(w, in.src[0]) & 0xff); }
 static void set_gpr_idx_mode(Wave& w, const Inst& in) { w.s[M0] = (w.s[M0] & ~0xf000u) | (in.offset & 15) << 12; }
 static void set_gpr_idx_off(Wave&, const Inst&) {}
-static void indexed_mov(Wave& w, const Inst& in) {
-  u32 index = w.s[M0] & 0xff, mask = w.s[M0] >> 12 & 15;
-  Operand from = in.src[0];
-  u32 to = in.dst[0].reg + (mask & INDEX_DST ? index : 0);
-  if (from.kind == VGPR && (mask & INDEX_SRC0)) from.reg = (u16)(from.reg + index);
-  if (to >= w.n_vgpr || (from.kind == VGPR && from.reg >= w.n_vgpr)) {
-    fault(w, "indexed v_mov reaches past the last vector register, v%u: the index is %u", w.n_vgpr - 1, index);
-    return;
-  }
-  alignas(64) u32 t[WAVE];
-  blend(w.vreg(to), lanes(w, from, t, 1), w.exec());
+void indexed_op(Wave& w, const Inst& in) {
+  const u32 index = w.s[M0] & 0xff, mask = w.s[M0] >> 12 & 15;
+  Inst moved = in;
+  bool within = true;
+  auto move = [&](Operand& o, u32 dwords) {
+    if (o.kind != VGPR) return;
+    o.reg = (u16)(o.reg + index);
+    within = within && o.reg + dwords <= w.n_vgpr;
+  };
+  for (u32 k = 0; k < 3; k++)
+    if (mask >> k & 1) move(moved.src[k], in.src_dwords[k]);
+  if (mask & INDEX_DST) move(moved.dst[0], in.dst_dwords);
+  const OpInfo& op = op_info(in.op);
+  if (within) op.fn(w, moved);
+  else fault(w, "indexed %s reaches past the last vector register, v%u: the index is %u", op.name, w.n_vgpr - 1, index);
+}
+
+// VSKIP leaves out vector instructions, those of memory and the LDS among them, until it is off again.
+void skipped(Wave& w, const Inst&) { w.executed[w.pc - 1]--; }
+static void setvskip(Wave& w, const Inst& in) {
+  const bool skips = scalar32(w, in.src[0]) >> (scalar32(w, in.src[1]) & 31) & 1;
+  w.code = skips ? w.skipping : w.issuing;
 }
 
 // clang-format off
 static const OpInfo OPS[] = {
   {"s_set_gpr_idx_on", "S:b32 I", set_gpr_idx_on}, {"s_set_gpr_idx_idx", "S:b32", set_gpr_idx_idx},
   {"s_set_gpr_idx_off", "", set_gpr_idx_off}, {"s_set_gpr_idx_mode", "I", set_gpr_idx_mode},
-  {"v_mov_b32 indexed", "D:b32 S:b32 +", indexed_mov},
+  {"s_setvskip", "S:b32 S:b32", setvskip},
   {"v_readfirstlane_b32", "D:b32 S:b32", readfirstlane}, {"v_readlane_b32", "D:b32 S:b32 S:b32", readlane},
   {"v_writelane_b32", "D:b32 S:b32 S:b32", writelane}, {"v_swap_b32", "D:b32 D:b32", swap},
   {"v_permlane16_swap_b32", "D:b32 D:b32", permlane_swap<16>},

@@ -36,6 +36,7 @@ template <Form F, u32 STRIDE> static void write2(Wave& w, const Inst& in) {
   const u32* v = w.vreg(in.src[0].reg);
   u64 inside = lds_addresses(*w.wg, v, (u32)in.offset * STRIDE * bytes, bytes, w.address);
   store_form<F>(w.vreg(in.src[1].reg), w.address, exec & inside);
+  if (in.offset == in.offset1) return;  // one write, of the first data (CDNA4 ISA 11.3.1)
   inside = lds_addresses(*w.wg, v, (u32)in.offset1 * STRIDE * bytes, bytes, w.address);
   store_form<F>(w.vreg(in.src[2].reg), w.address, exec & inside);
 }

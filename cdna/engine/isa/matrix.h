@@ -9,11 +9,12 @@
 // EXEC has no effect on any of them.
 #pragma once
 #include <xmmintrin.h>
+#include <stdlib.h>
 #include "low_precision.h"
 
 typedef float f32x16 __attribute__((ext_vector_type(16)));
 
-// Matrix instructions round to nearest even and keep denormals whatever MODE says.
+// Matrix instructions round to nearest even and keep denormal results whatever MODE says.
 struct MatrixMode {
   u32 saved = 0;
   explicit MatrixMode(const Wave& w) {
@@ -41,6 +42,15 @@ struct I8 {
   static constexpr int BITS = 8;
 };
 template <> inline float decode<I8>(u32 code) { return (float)(i8)code; }
+static inline float flushed(float x) { return bits(x) & 0x7f800000 ? x : as_f32(bits(x) & 0x80000000); }
+template <class F, class G> constexpr bool same = false;
+template <class F> constexpr bool same<F, F> = true;
+
+// C plus an exact sum of products: wraps, or with MODE.FP16_OVFL clamps.
+static inline u32 add_i32(u32 c, i32 product, bool clamps) {
+  i64 sum = (i64)(i32)c + product;
+  return !clamps || sum == (i32)sum ? (u32)sum : sum < 0 ? 0x80000000u : 0x7fffffffu;
+}
 
 // ROWS x COLUMNS*16 of D: C plus a[k][row] * b[k][column] for k = 0, 1, ..., depth-1, each by a fused
 // multiply-add. `offset(row)` is where a row lies in c and d.
@@ -146,6 +156,36 @@ static inline const u32* permute_b(const Inst& in, const u32* v, int registers, 
   return tmp;
 }
 
+static inline bool infinite(float x) { return (bits(x) & 0x7fffffff) == 0x7f800000; }
+static inline float largest(float sign) { return as_f32((bits(sign) & 0x80000000) | 0x7f7fffff); }
+
+// MODE.FP16_OVFL: sums that left f32's range become the largest f32 of their sign; what came of an infinite operand stays
+// (CDNA4 ISA, rules of dense matrix instructions). c: as it was before.
+template <int N, int BLOCKS>
+static inline void clamp_overflow(const float* a, const float* b, int depth, const float* c, float* d) {
+  constexpr int SIZE = N * N * BLOCKS, WIDTH = N == 4 ? WAVE : N;
+  bool any = false;
+  for (int i = 0; i < SIZE; i++) any |= infinite(d[i]);
+  if (!any) return;
+  // How many infinite operands each sum has had, in the layout of D.
+  alignas(64) float count[SIZE] = {};
+  float* of_a = (float*)allocate(sizeof(float) * 3 * depth * WIDTH);
+  float *of_b = of_a + depth * WIDTH, *ones = of_b + depth * WIDTH;
+  for (int block = 0; block < (N == 4 ? 1 : BLOCKS); block++) {
+    for (int i = 0; i < depth * WIDTH; i++) {
+      of_a[i] = infinite(a[block * depth * WIDTH + i]);
+      of_b[i] = infinite(b[block * depth * WIDTH + i]);
+      ones[i] = 1;
+    }
+    float* at = count + (N == 4 ? 0 : block * N * N);
+    multiply<N>(of_a, ones, depth, at, at);
+    multiply<N>(ones, of_b, depth, at, at);
+  }
+  free(of_a);
+  for (int i = 0; i < SIZE; i++)
+    if (infinite(d[i]) && !infinite(c[i]) && count[i] == 0) d[i] = largest(d[i]);
+}
+
 // D = A*B + C over all blocks, A and B from the instruction's registers. REGISTERS: of A and of B, each.
 template <int N, int BLOCKS, int REGISTERS, class FA, class FB>
 static inline void tile_product(Wave& w, const Inst& in, const float* c, float* d) {
@@ -155,12 +195,23 @@ static inline void tile_product(Wave& w, const Inst& in, const float* c, float* 
   alignas(64) u32 moved[REGISTERS * WAVE];
   load_tile<FA, N>(broadcast_a(in, w.vreg(in.src[0].reg), REGISTERS, N, moved), REGISTERS, a);
   load_tile<FB, N>(permute_b(in, w.vreg(in.src[1].reg), REGISTERS, moved), REGISTERS, b);
+  if constexpr (same<FA, F32>) {
+    if (__builtin_expect(!(w.mode & F32_DENORMALS), 0)) {  // CDNA3 ISA 7.4: of A and B; C and D keep theirs
+      for (float& x : a) x = flushed(x);
+      for (float& x : b) x = flushed(x);
+    }
+  }
+  constexpr int SIZE = N * N * BLOCKS;
+  bool clamps = !same<FA, I8> && __builtin_expect(w.mode & FP16_OVFL, 0);
+  alignas(64) float before[SIZE];
+  if (clamps) memcpy(before, c, sizeof before);
   if constexpr (N == 4) multiply<4>(a, b, DEPTH, c, d);
   else
     for (int block = 0; block < BLOCKS; block++) {
       int at = block * N * N, from = block * DEPTH * WIDTH;
       multiply<N>(a + from, b + from, DEPTH, c + at, d + at);
     }
+  if (clamps) clamp_overflow<N, BLOCKS>(a, b, DEPTH, before, d);
 }
 
 template <int N, int BLOCKS> constexpr int D_REGISTERS = N * N * BLOCKS / WAVE;

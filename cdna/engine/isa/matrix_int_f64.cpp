@@ -1,7 +1,7 @@
 // Dense matrix instructions with i32 and f64 results.
 #include "matrix.h"
 
-// Sums of at most 64 products of bytes stay below 2^24: exact in f32. C is added in i32, which wraps.
+// Sums of at most 64 products of bytes stay below 2^24: exact in f32. C is added in i32.
 template <int N, int BLOCKS, int REGISTERS> static void mfma_i8(Wave& w, const Inst& in) {
   constexpr int REGISTERS_D = D_REGISTERS<N, BLOCKS>;
   static const float ZERO[REGISTERS_D * WAVE] __attribute__((aligned(64))) = {};
@@ -11,7 +11,8 @@ template <int N, int BLOCKS, int REGISTERS> static void mfma_i8(Wave& w, const I
   tile_product<N, BLOCKS, REGISTERS, I8, I8>(w, in, ZERO, product);
   const u32* c = accumulator(w, in.src[2], in.dst[0], tmp, REGISTERS_D);
   u32* d = w.vreg(in.dst[0].reg);
-  for (int i = 0; i < REGISTERS_D * WAVE; i++) d[i] = c[i] + (u32)(i32)product[i];
+  bool clamps = w.mode & FP16_OVFL;
+  for (int i = 0; i < REGISTERS_D * WAVE; i++) d[i] = add_i32(c[i], (i32)product[i], clamps);
 }
 
 static void f64_source(Wave& w, const Inst& in, int k, int register_pair, double* out) {

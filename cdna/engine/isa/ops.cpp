@@ -50,7 +50,6 @@ __attribute__((constructor)) static void collect() {
       op.facts = *row;
       const char* form = strchr(op.info->name, ' ');
       if (form && !strncmp(form, " lds", 4)) op.facts.flags |= FACT_TO_LDS;
-      if (form && !strncmp(form, " indexed", 8)) op.facts.flow = FLOW_DEFINES;
     }
 }
 

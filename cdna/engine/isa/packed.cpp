@@ -73,6 +73,15 @@ CORE(dot2_f32_f16, bits(dot2_f16(a, b, as_f32(c)))) CORE(dot2_f32_bf16, bits(dot
 CORE(dot2c_f32_f16, bits(dot2_f16(a, b, as_f32(d[i]))))
 CORE(dot2c_f32_bf16, bits(dot2_bf16(a, b, as_f32(d[i]))))
 
+// The modifiers of v_dot2_f32_bf16 do not reach its addend (CDNA4 ISA).
+static void dot2_bf16_op(Wave& w, const Inst& in) {
+  if (__builtin_expect(!((in.neg_lo | in.neg_hi) & 4), 1)) return lane_op(w, in);
+  Inst plain = in;
+  plain.neg_lo &= 3;
+  plain.neg_hi &= 3;
+  lane_op(w, plain);
+}
+
 #define PK2(NAME, CORE_NAME) {NAME, "D:b32 S:p16 S:p16", lane_op, CORE_NAME}
 #define PK3(NAME, CORE_NAME) {NAME, "D:b32 S:p16 S:p16 S:p16", lane_op, CORE_NAME}
 #define PKF2(NAME, CORE_NAME) {NAME, "D:p16 S:p16 S:p16", wide<lane_op>, CORE_NAME}
@@ -106,7 +115,7 @@ static const OpInfo OPS[] = {
   {"v_dot4c_i32_i8", "D:b32 S:b32 S:b32", lane_op, dot4c_i32},
   {"v_dot8c_i32_i4", "D:b32 S:b32 S:b32", lane_op, dot8c_i32},
   {"v_dot2_f32_f16", "D:f32 S:p16 S:p16 S:f32", lane_op, dot2_f32_f16},
-  {"v_dot2_f32_bf16", "D:f32 S:p16 S:p16 S:f32", lane_op, dot2_f32_bf16},
+  {"v_dot2_f32_bf16", "D:f32 S:p16 S:p16 S:f32", dot2_bf16_op, dot2_f32_bf16},
   {"v_dot2c_f32_f16", "D:f32 S:b32 S:b32", lane_op, dot2c_f32_f16},
   {"v_dot2c_f32_bf16", "D:f32 S:b32 S:b32", lane_op, dot2c_f32_bf16},
 };

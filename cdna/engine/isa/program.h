@@ -75,7 +75,9 @@ struct Program {
   u32* section_bytes;
   Hazard* hazards;
   u32 n_hazards;
+  bool skips;               // it has an s_setvskip
   struct Access* accesses;  // made by the first launch with checks, see check.h
+  Program* next;            // of all that are loaded
   u16* costs;               // see clock_costs
   bool costs_known;
 };
@@ -103,6 +105,8 @@ struct Launch {
 };
 static inline u32 waves_per_group(const Launch& l) { return (l.block[0] * l.block[1] * l.block[2] + WAVE - 1) / WAVE; }
 enum LaunchStatus : u32 { LAUNCHED = 0, LAUNCH_FAULTED = 1, LAUNCH_CANCELLED = 2, LAUNCH_REFUSED = 3 };
+
+const Program* program_at(u64 address);  // whose data lies there; null: nobody's
 
 extern "C" {
 Program* cdna_image_load(const u8* image, u64 bytes,

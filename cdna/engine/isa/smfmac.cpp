@@ -45,10 +45,11 @@ static void sparse_product(Wave& w, const Inst& in, const float* c, float* d) {
       lane_group[q] = g;
       nth[q] = n;
     }
+  bool clamps = !same<FA, I8> && __builtin_expect(w.mode & FP16_OVFL, 0);
   for (int i = 0; i < N; i++)
     for (int j = 0; j < N; j += 16) {
       int at = (N == 16 ? i % 4 * WAVE + i / 4 * 16 : (i / 8 * 4 + i % 4) * WAVE + i / 4 % 2 * 32) + j;
-      f32x16 x = *(const f32x16*)(c + at);
+      f32x16 x = *(const f32x16*)(c + at), before = x;
       for (int q = 0; q < GROUPS; q++) {
         int lane = lane_group[q] * N + i, n = nth[q];
         u32 places = index[lane] >> set * INDEX_BITS >> 4 * n;
@@ -56,6 +57,15 @@ static void sparse_product(Wave& w, const Inst& in, const float* c, float* d) {
         x = __builtin_elementwise_fma(first, *(const f32x16*)(b + (4 * q + (places & 3)) * N + j), x);
         x = __builtin_elementwise_fma(second, *(const f32x16*)(b + (4 * q + (places >> 2 & 3)) * N + j), x);
       }
+      if (clamps)
+        for (int k = 0; k < 16; k++) {
+          bool given = infinite(before[k]);
+          for (int q = 0; q < GROUPS && !given && infinite(x[k]); q++)
+            for (int e = 0; e < 4; e++)
+              given |= infinite(b[(4 * q + e) * N + j + k]) ||
+                       (e < 2 && infinite(a[(2 * nth[q] + e) * WAVE + lane_group[q] * N + i]));
+          if (infinite(x[k]) && !given) x[k] = largest(x[k]);
+        }
       *(f32x16*)(d + at) = x;
     }
 }
@@ -72,7 +82,8 @@ template <int N, int REGISTERS, bool WIDE> static void smfmac_i8(Wave& w, const 
   MatrixMode mode(w);
   sparse_product<N, REGISTERS, I8, I8, WIDE>(w, in, ZERO, product);  // exact: at most 64 products of bytes
   u32* d = w.vreg(in.dst[0].reg);
-  for (int i = 0; i < N * N; i++) d[i] += (u32)(i32)product[i];
+  bool clamps = w.mode & FP16_OVFL;
+  for (int i = 0; i < N * N; i++) d[i] = add_i32(d[i], (i32)product[i], clamps);
 }
 
 #define ROW(NAME, D, A, B, ...) {"v_smfmac_" NAME, "D:" D " S:" A " S:" B " S:b32 +cbsz,abid", __VA_ARGS__}

@@ -130,8 +130,8 @@ template <int N, bool TYPED, bool D16, bool HIGH = false> static void load(Wave&
       x = narrow_register<D16>(x, is_integer(number));
       u32& to = d[(D16 ? k / 2 : k) * WAVE + lane];
       if (!D16) to = x;
-      else if (HIGH || k % 2) to = (to & 0xffff) | x << 16;
-      else to = (to & 0xffff0000) | x;
+      else if (k % 2) to |= x << 16;
+      else to = HIGH ? x << 16 : x;  // the other half becomes 0, as after every load of one half
     }
   }
 }

@@ -6,7 +6,8 @@
 CORE_U64(mov64, a)
 CORE_AMOUNT_U64(lshlrev, b << (a & 63)) CORE_AMOUNT_U64(lshrrev, b >> (a & 63))
 CORE_AMOUNT_U64(ashrrev, (i64)b >> (a & 63))
-CORE_LOOP(lshl_add, u64 a = pair(pa, i); u64 c = pair(pc, i);, set_pair(d, i, (a << (pb[i] & 7)) + c))
+// Counts above 4 are not supported and count as 0.
+CORE_LOOP(lshl_add, u64 a = pair(pa, i); u64 c = pair(pc, i);, set_pair(d, i, (a << (pb[i] > 4 ? 0 : pb[i])) + c))
 
 CORE_F64(add, a + b) CORE_F64(mul, a * b) CORE_F64(fma_, __builtin_fma(a, b, c))
 CORE_LOOP(fmac, AB(double, read_f64), set_pair(d, i, bits(__builtin_fma(a, b, as_f64(pair(d, i))))))

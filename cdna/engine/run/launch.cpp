@@ -9,6 +9,8 @@
 #include "hostcall.h"
 #include "time/observe.h"
 #include "order.h"
+#include "checks/waits.h"
+#include "isa/facts.h"
 #include "isa/program.h"
 #include <pthread.h>
 #include <setjmp.h>
@@ -26,7 +28,10 @@ struct Thread {
   u32 lds_bytes, scratch_bytes, max_live;
   const u8* packet;
   Program* program;
+  const Inst *code, *skipping;  // see Wave
   Launch* launch;
+  const u32* chosen;  // workgroups, null: all
+  u32 total;          // of them
   volatile u32* next_group;
   pthread_mutex_t* fault_lock;
   u64* executed;
@@ -39,6 +44,9 @@ struct Thread {
   Order order;
   Observer* observer;  // null: none
   Hostcall* hostcall;  // null: the kernel makes none
+  LiveThread* live;
+  volatile u32* n_live;  // workgroups of all threads
+  u32 room;              // for so many
 };
 
 // Turns a host access fault into the wave's fault message, with the lane whose access it was. The host reports no
@@ -70,7 +78,8 @@ static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id, u64 now) {
   w.n_vgpr = t.program->n_vgpr;
   w.scratch = scratch;
   w.scratch_bytes = t.scratch_bytes;
-  w.code = t.program->code;
+  w.code = w.issuing = t.code;
+  w.skipping = t.skipping;
   w.pc = k.entry;
   w.mode = k.mode;
   w.wg = &g;
@@ -157,19 +166,21 @@ static void record_fault(Thread& t, Wave& w) {
 
 // Long enough to amortise a switch, short enough that a spinning wave soon lets others run.
 constexpr u32 QUANTUM = 20000;
-// Workgroups that a thread holds at once: as many as wait for others on a real card, within memory.
+// The first turn of a wave behind a barrier. Waves leave one together: what all of them read at once behind it, AITER's int8
+// products overwrite a few instructions later with no barrier in between, and on a card the reads are first.
+constexpr u32 QUANTUM_BEHIND_BARRIER = 8;
+// Workgroups that a thread holds at once, unless the card's share of a thread is more.
 constexpr u32 MAX_LIVE_GROUPS = 256;
 // Fewer instructions than this before a wave lets others run, and it polls.
 constexpr u32 POLL_INSTRUCTIONS = 512;
 
 // Each of the loops returns how many instructions the wave has executed.
 static u32 run_plain(Wave& w, u32 quantum) {
-  const Inst* code = w.code;
   u64* executed = w.executed;
   u32 left = quantum;
   while (left) {
     left--;
-    const Inst& in = code[w.pc];
+    const Inst& in = w.code[w.pc];
     executed[w.pc]++;
     w.pc++;
     in.fn(w, in);
@@ -204,7 +215,7 @@ static u32 run_observed(Wave& w, const Program& p, u32 quantum, Observer* observ
     w.executed[w.pc]++;
     w.clock += p.costs ? p.costs[w.pc] : CYCLES_OF_MOST;
     w.pc++;
-    observer->instruction(observer, w, in);
+    if (in.fn != skipped) observer->instruction(observer, w, in);
     in.fn(w, in);
     if (w.stop == AT_CLOCK) clock_answer(w);
     if (__builtin_expect(w.stop, 0)) break;
@@ -241,6 +252,7 @@ static bool release_barrier(Thread& t, Workgroup& g) {
     Wave& w = g.waves[k];
     if (w.stop != AT_BARRIER) continue;
     w.stop = RUNNING;
+    w.released = 1;
     w.clock = last;
   }
   g.n_at_barrier = 0;
@@ -263,7 +275,9 @@ static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
       // What a wave waits for has happened by the time that the others have reached.
       if (w.stop == YIELDED && w.clock < clock_latest(t.clock)) w.clock = clock_latest(t.clock);
       t.running = &w;
-      w.since_yield += run_wave(w, *t.program, order_quantum(t.order, QUANTUM), t.observer);
+      const u32 quantum = w.released ? QUANTUM_BEHIND_BARRIER : QUANTUM;
+      w.released = 0;
+      w.since_yield += run_wave(w, *t.program, order_quantum(t.order, quantum), t.observer);
       bool polls = (w.stop == YIELDED || w.stop == RUNNING) && w.since_yield < POLL_INSTRUCTIONS;
       if (w.stop == YIELDED && w.clock_reads < POLLING_READS) t.idle.sleeps = true;
       if (w.stop == YIELDED && t.hostcall && answer_calls(t, w)) any_ran_out = true, polls = false;
@@ -296,10 +310,11 @@ static u64 group_clock(const Workgroup& g) {
 static void* thread_main(void* arg) {
   Thread& t = *(Thread*)arg;
   Launch& l = *t.launch;
-  u32 total = l.groups[0] * l.groups[1] * l.groups[2];
+  const u32 total = t.total;
   // Workgroups run since one ended, and since one did more than poll.
   u32 n_live = 0, n_spare = 0, turn = 0, since_ended = 0, since_worked = 0;
   Workgroup** live = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
+  t.live->groups = live;
   Workgroup** spare = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
   u32 saved_csr = _mm_getcsr();
   apply_mode(t.kernel->mode);
@@ -316,7 +331,9 @@ static void* thread_main(void* arg) {
       l.status = LAUNCH_CANCELLED;
       break;
     }
-    bool may_start = n_live < t.max_live && *t.next_group < total, all_wait = since_worked >= n_live;
+    t.live->n = n_live;
+    bool has_room = n_live < t.max_live && *t.n_live < t.room;
+    bool may_start = has_room && *t.next_group < total, all_wait = since_worked >= n_live;
     if (may_start && (n_live == 0 || order_starts(t.order, n_live, turn >= n_live, all_wait))) {
       u32 at = __atomic_fetch_add(t.next_group, 1, __ATOMIC_RELAXED);
       if (at >= total) {
@@ -324,8 +341,11 @@ static void* thread_main(void* arg) {
         turn = 0;
         continue;
       }
-      live[n_live] = start_group(t, n_spare ? spare[--n_spare] : nullptr, order_group(t.order, at, total));
+      u32 turn_of = order_group(t.order, at, total);
+      live[n_live] = start_group(t, n_spare ? spare[--n_spare] : nullptr, t.chosen ? t.chosen[turn_of] : turn_of);
       turn = n_live++;
+      t.live->n = n_live;
+      __atomic_add_fetch(t.n_live, 1, __ATOMIC_RELAXED);
       since_worked = 0;
     }
     if (n_live == 0) break;
@@ -336,7 +356,7 @@ static void* thread_main(void* arg) {
     if (worked) {
       since_worked = 0;
       clock_thread_works(t.idle);
-    } else if (++since_worked >= n_live && (n_live == t.max_live || *t.next_group >= total)) {
+    } else if (++since_worked >= n_live && (!has_room || *t.next_group >= total)) {
       since_worked = 0;
       clock_thread_idles(t.idle, t.clock);
     }
@@ -346,6 +366,8 @@ static void* thread_main(void* arg) {
       clock_group_ended(t.clock, group_clock(*g));
       spare[n_spare++] = g;
       live[turn] = live[--n_live];
+      t.live->n = n_live;
+      __atomic_sub_fetch(t.n_live, 1, __ATOMIC_RELAXED);
       turn = n_live;  // prefer a fresh workgroup over those that wait
       since_ended = 0;
     } else {
@@ -353,11 +375,12 @@ static void* thread_main(void* arg) {
       if (++since_ended < n_live) continue;
       since_ended = 0;
       Wave* culprit;
-      if (l.checks && *t.next_group >= total && check_stalled(l.checks, live, n_live, &culprit))
+      if (l.checks && (*t.next_group >= total || !has_room) && check_stalled(l.checks, live, n_live, &culprit))
         record_fault(t, *culprit);
     }
   }
   clock_thread_ends(t.idle);
+  live_thread_ends(*t.live);
   if (l.checks) check_thread_done(l.checks);
   current_thread = nullptr;
   _mm_setcsr(saved_csr);
@@ -391,7 +414,18 @@ static void install_handlers() {
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigaction(SIGSEGV, &action, &previous_segv);
   sigaction(SIGBUS, &action, &previous_bus);
+  waits_at_signals();
 }
+
+// A copy of a program's code with another handler for the instructions of some units (a mask).
+static Inst* with_handler(const Program& p, u32 units, Handler handler) {
+  Inst* code = (Inst*)malloc(sizeof(Inst) * p.n_inst);
+  memcpy((void*)code, (const void*)p.code, sizeof(Inst) * p.n_inst);
+  for (u32 i = 0; i < p.n_inst; i++)
+    if (units >> op_facts(code[i].op).unit & 1) code[i].fn = handler;
+  return code;
+}
+constexpr u32 VECTOR_UNITS = 1 << VECTOR_UNIT | 1 << MATRIX_UNIT | 1 << MEMORY_UNIT | 1 << LDS_UNIT;
 
 extern "C" {
 
@@ -416,7 +450,9 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   w->scc = *scc;
   w->mode = mode;
   w->wg = &g;
-  w->code = p->code;
+  Inst* skipping = p->skips ? with_handler(*p, VECTOR_UNITS, skipped) : nullptr;
+  w->code = w->issuing = p->code;
+  w->skipping = skipping;
   scratch_bytes = (scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
   w->scratch = allocate((size_t)scratch_bytes * WAVE);
   w->scratch_bytes = scratch_bytes;
@@ -445,6 +481,7 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   free(w->executed);
   free(w->scratch);
   free(w);
+  free(skipping);
   return stop;
 }
 
@@ -526,7 +563,11 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   if (n == 0) return;
   GridSync sync = {0, 0, 1, 0, (u64)total * l->block[0] * l->block[1] * l->block[2], 0, 0, total};
   // In another order than the card's any workgroup may have to wait for any other.
-  u32 max_live = l->cooperative || l->order_seed || total < MAX_LIVE_GROUPS ? total : MAX_LIVE_GROUPS;
+  // Else those that a card has room for may wait for each other, and for no more: with checks it is found.
+  u64 room = (u64)resident_groups(k, *l) * l->card->compute_units;
+  u32 share = (u32)((room + n - 1) / n), most = share > MAX_LIVE_GROUPS ? share : MAX_LIVE_GROUPS;
+  u32 max_live = l->cooperative || l->order_seed || total < most ? total : most;
+  bool keeps_to_room = l->checks && l->checks->has(CHECK_DEADLOCK) && !l->cooperative && !l->order_seed;
   u32 n_waves = waves_per_group(*l);
   bool calls = false;
   for (u32 i = 0; i < k.n_arguments; i++) calls = calls || k.arguments[i].kind == HOSTCALL_BUFFER;
@@ -553,6 +594,9 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   LaunchClock* clock = clock_begin(k, *l, total);
   u64 seed = order_of_launch(l->order_seed);
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  volatile u32 n_live = 0;
+  LiveThread* live = (LiveThread*)calloc(n, sizeof(LiveThread));
+  LiveLaunch live_launch = {p, &k, l, live, n, total, room < total ? (u32)room : 0, &next_group, nullptr};
   Thread* threads = (Thread*)allocate(sizeof(Thread) * n);
   memset((void*)threads, 0, sizeof(Thread) * n);
   for (u32 i = 0; i < n; i++) {
@@ -568,15 +612,32 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     t.fault_lock = &lock;
     t.executed = (u64*)calloc(p->n_inst, sizeof(u64));
     t.hostcall = hostcall;
+    t.live = &live[i];
+    t.n_live = &n_live;
+    t.room = keeps_to_room && room < total ? (u32)room : ~0u;
+    live[i].executed = t.executed;
     t.clock = clock;
     t.order = order_begin(seed, i);
     if (l->observers) t.observer = l->observers->attach(l->observers, p, &k, l);
   }
+  const u32* chosen = l->observers ? l->observers->chosen : nullptr;
+  Inst* code = nullptr;
+  if (l->observers && l->observers->no_products) code = with_handler(*p, 1 << MATRIX_UNIT, [](Wave&, const Inst&) {});
+  Inst* skipping = p->skips ? with_handler(*p, VECTOR_UNITS, skipped) : nullptr;
+  for (u32 i = 0; i < n; i++) {
+    threads[i].code = code ? code : p->code;
+    threads[i].skipping = skipping;
+    threads[i].chosen = chosen;
+    threads[i].total = chosen ? l->observers->n_chosen : total;
+  }
   if (l->checks) checks_begin(l->checks, p, k, *l, n, &packet);
+  live_begins(&live_launch);
   __atomic_add_fetch(&worker_threads, n - 1, __ATOMIC_SEQ_CST);
   for (u32 i = 1; i < n; i++) pthread_create(&threads[i].handle, nullptr, worker_main, &threads[i]);
   thread_main(&threads[0]);
   for (u32 i = 1; i < n; i++) pthread_join(threads[i].handle, nullptr);
+  live_ends(&live_launch);
+  free(live);
   for (u32 i = 0; i < n; i++) {
     if (l->executed)
       for (u32 i2 = 0; i2 < p->n_inst; i2++) l->executed[i2] += threads[i].executed[i2];
@@ -590,5 +651,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   if (hostcall) fflush(stdout);
   free(threads);
   free(kernarg);
+  free(code);
+  free(skipping);
 }
 }

@@ -14,11 +14,13 @@ void Cache::create(u64 bytes, u32 n_ways) {
   clock = 0;
   tags = (u64*)calloc((size_t)sets * ways, sizeof *tags);
   used = (u32*)calloc((size_t)sets * ways, sizeof *used);
+  filled = (u32*)calloc((size_t)sets * ways, sizeof *filled);
   dirty = (u8*)calloc((size_t)sets * ways, sizeof *dirty);
 }
 void Cache::destroy() {
   free(tags);
   free(used);
+  free(filled);
   free(dirty);
 }
 void Cache::clear() {
@@ -26,7 +28,7 @@ void Cache::clear() {
   memset(dirty, 0, (size_t)sets * ways * sizeof *dirty);
 }
 
-bool Cache::touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_line) {
+bool Cache::touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_line, size_t* way) {
   // Hardware hashes addresses over channels, so that strides of powers of two do not fall into one set.
   u64 h = (line ^ line >> 17) * 0x9e3779b97f4a7c15ull;
   size_t base = (size_t)(h >> 32) % sets * ways;
@@ -37,12 +39,14 @@ bool Cache::touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_li
       used[base + k] = clock;
       dirty[base + k] |= dirty_halves;
       *evicted_halves = 0;
+      *way = base + k;
       return true;
     }
     if (!tags[base + oldest]) continue;  // an empty way is taken first
     if (!tags[base + k] || used[base + k] < used[base + oldest]) oldest = k;
   }
-  *evicted_halves = tags[base + oldest] ? dirty[base + oldest] : 0;
+  *way = base + oldest;
+  *evicted_halves = tags[base + oldest] ? dirty[base + oldest] & 3 : 0;
   *evicted_line = tags[base + oldest] - 1;
   tags[base + oldest] = line + 1;
   used[base + oldest] = clock;
@@ -84,36 +88,60 @@ void cdna_caches_clear() {
 static void store_halves(Caches& c, u32 xcd, u64 line, u8 halves, MemoryTraffic& m) {
   u8 dropped;
   u64 which;
+  size_t way;
   u64 bytes = __builtin_popcount(halves) * (LINE_BYTES / 2);
   m.fabric_write[xcd] += bytes;
   m.hbm_write += bytes;
-  c.memory_side.touch(line, 0, &dropped, &which);
+  c.memory_side.touch(line, 0, &dropped, &which, &way);
 }
 
-static void access(Caches& c, u32 xcd, LineAccess a, MemoryTraffic& m) {
-  u64 line = a >> 3, evicted_line;
+// Where the line was. One that came less than `under_way` turns ago is not there yet: it is where it comes from.
+static Level access(Caches& c, u32 xcd, LineAccess a, u32 under_way, MemoryTraffic& m) {
+  u64 line = (a & ~ATOMIC_ACCESS) >> 3, evicted_line;
   bool write = a >> 2 & 1;
   u8 halves = a & 3, evicted;
   u64 bytes = write ? __builtin_popcount(halves) * (LINE_BYTES / 2) : LINE_BYTES;
   (write ? m.l2_write : m.l2_read)[xcd] += bytes;
-  bool hit = c.l2[xcd].touch(line, write ? halves : 0, &evicted, &evicted_line);
+  Cache& l2 = c.l2[xcd];
+  size_t way, memory_way;
+  bool hit = l2.touch(line, write ? halves : 0, &evicted, &evicted_line, &way);
   if (evicted) store_halves(c, xcd, evicted_line, evicted, m);
-  if (hit || write) return;
+  if (hit) return c.turn - l2.filled[way] < under_way && l2.dirty[way] >> 2 ? (Level)(l2.dirty[way] >> 2) : IN_L2;
+  if (write) return IN_L2;
   m.fabric_read[xcd] += LINE_BYTES;
-  if (!c.memory_side.touch(line, 0, &evicted, &evicted_line)) m.hbm_read += LINE_BYTES;
+  Cache& side = c.memory_side;
+  Level level = IN_MEMORY_SIDE;
+  if (!side.touch(line, 0, &evicted, &evicted_line, &memory_way)) {
+    m.hbm_read += LINE_BYTES;
+    side.filled[memory_way] = c.turn;
+    level = IN_MEMORY;
+  } else if (c.turn - side.filled[memory_way] < under_way) {
+    level = IN_MEMORY;
+  }
+  l2.filled[way] = c.turn;
+  l2.dirty[way] |= level << 2;
+  return level;
 }
 
-void replay(Caches& c, const Trace* traces, u32 n, MemoryTraffic& m) {
+// An atomic is answered by what all XCDs share (infervisor/plow, MI300X: 333 to 392 ns, a dependent load 53 to 56).
+static LineAccess at_level(LineAccess a, Level level) {
+  return a | (u64)(a & ATOMIC_ACCESS ? IN_MEMORY : level) << LEVEL_BIT;
+}
+
+void replay(Caches& c, const Card& card, const Trace* traces, u32 n, u32 per_cu, MemoryTraffic& m) {
   u64* at = (u64*)calloc(n, sizeof(u64));
-  for (bool more = true; more;) {
+  u32 under_way = card.l1_in_flight_bytes / LINE_BYTES / (TURN * per_cu);
+  for (bool more = true; more; c.turn++) {
     more = false;
     for (u32 i = 0; i < n; i++) {
       const Trace& t = traces[i];
       u64 end = at[i] + TURN < t.n ? at[i] + TURN : t.n;
-      for (; at[i] < end; at[i]++) access(c, t.group % c.xcds, t.entries[at[i]], m);
+      for (; at[i] < end; at[i]++)
+        t.entries[at[i]] = at_level(t.entries[at[i]], access(c, t.group % c.xcds, t.entries[at[i]], under_way, m));
       more |= at[i] < t.n;
     }
   }
+  c.turn += under_way;
   free(at);
 }
 
@@ -121,7 +149,7 @@ void write_back(Caches& c, MemoryTraffic& m) {
   for (u32 x = 0; x < c.xcds; x++) {
     Cache& l2 = c.l2[x];
     for (size_t i = 0; i < (size_t)l2.sets * l2.ways; i++)
-      if (l2.tags[i] && l2.dirty[i]) store_halves(c, x, l2.tags[i] - 1, l2.dirty[i], m);
+      if (l2.tags[i] && l2.dirty[i] & 3) store_halves(c, x, l2.tags[i] - 1, l2.dirty[i] & 3, m);
     l2.clear();
   }
 }

@@ -10,15 +10,19 @@ struct Cache {
   u32 sets, ways, clock;
   u64* tags;  // line + 1; 0: empty
   u32* used;
-  u8* dirty;  // bit 0, 1: a half of the line
+  u32* filled;  // the turn in which the line came
+  u8* dirty;    // bit 0, 1: a half of the line; from bit 2 on: the level that it came from
 
   void create(u64 bytes, u32 n_ways);
   void destroy();
   void clear();
-  // Whether the line was there; it is now. evicted: what went, with its dirty halves (0: nothing that
+  // Whether the line was there; it is now, at `way`. evicted: what went, with its dirty halves (0: nothing that
   // matters).
-  bool touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_line);
+  bool touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_line, size_t* way);
 };
+
+// Where a line was.
+enum Level : u8 { IN_L1, IN_L2, IN_MEMORY_SIDE, IN_MEMORY, N_LEVELS };
 
 struct MemoryTraffic {                  // bytes
   u64 l2_read[8], l2_write[8];          // asked of an XCD's L2 by its CUs
@@ -26,8 +30,11 @@ struct MemoryTraffic {                  // bytes
   u64 hbm_read, hbm_write;
 };
 
-// One entry of what workgroups ask of their L2: line << 3 | write << 2 | halves.
+// One entry of what workgroups ask of their L2: line << 3 | write << 2 | halves, and ATOMIC_ACCESS; the replay adds
+// level << LEVEL_BIT.
 typedef u64 LineAccess;
+constexpr LineAccess ATOMIC_ACCESS = 1ull << 59;
+constexpr u32 LEVEL_BIT = 60;
 struct Trace {
   LineAccess* entries;
   u64 n, capacity;
@@ -36,6 +43,7 @@ struct Trace {
 
 struct Caches {
   u32 xcds;  // 0: there are none yet
+  u32 turn;
   Cache l2[8], memory_side;
 };
 
@@ -45,7 +53,7 @@ extern "C" {
 void cdna_caches_clear();  // of all cards: the next launch starts cold
 void cdna_caches_free();
 }
-// Traces of workgroups that run at the same time, interleaved. Workgroup n runs on XCD n mod xcds.
-void replay(Caches& c, const Trace* traces, u32 n, MemoryTraffic& m);
+// Traces of workgroups that run at the same time, interleaved; workgroup n runs on XCD n mod xcds. per_cu: of them.
+void replay(Caches& c, const Card&, const Trace* traces, u32 n, u32 per_cu, MemoryTraffic& m);
 // The end of a launch: the L2s write back what is dirty, and forget all.
 void write_back(Caches& c, MemoryTraffic& m);

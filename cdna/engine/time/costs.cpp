@@ -1,11 +1,21 @@
 // Costs of instructions: issue cycles, LDS cycles by bank.
 #include "costs.h"
 
+// A SIMD issues two waves' fp32 instructions at once where their operands differ (SC25 artifact of hibagus, MI300X: an
+// addition of different registers takes 4.01 cycles with one wave and with two, of the same register 4.01 and 8.0).
+static bool same_register_twice(const Inst& in) {
+  for (int i = 0; i < 2; i++)
+    for (int k = i + 1; k < 3; k++)
+      if (in.src[i].kind == VGPR && in.src[k].kind == VGPR && in.src[i].reg == in.src[k].reg) return true;
+  return false;
+}
+
 Cost instruction_cost(const Inst& in, u32 arch) {
   const Facts& f = op_facts(in.op);
   u32 cycles = f.cycles[arch];
   if (f.unit == IDLE_UNIT) cycles *= (u32)in.offset + 1;                // s_nop
   if (f.is(FACT_FORMATS) && (in.cbsz < 2 || in.blgp < 2)) cycles *= 2;  // either operand has 8 bits
+  if (f.unit == VECTOR_UNIT && cycles < ISSUE_CYCLES && same_register_twice(in)) cycles = ISSUE_CYCLES;
   return {f.unit, cycles};
 }
 
@@ -32,8 +42,8 @@ extern "C" void cdna_executed(const Program* p, const char* model, const u64* ex
 
 // How a wave's lanes are served: in groups, one after the other, each in as many cycles as its fullest bank
 // has different dwords. gfx950's groups were measured (HipKittens, analysis of LDS phases); it reads 64 banks
-// at once and writes 32. gfx942 has 32 banks, so a group has at most 32 dwords. Its groups are taken to be
-// gfx950's where those behave as 32 banks (read_b96), and lanes in order elsewhere.
+// at once and writes 32. gfx942 has 32 banks, so a group has at most 32 dwords. Its groups of 128 bits are published (AMD,
+// CK-Tile blog: reads as quad_group below, writes eight lanes in order); narrower ones are taken to be lanes in order.
 struct Phases {
   u8 group[WAVE];
   u32 banks;

@@ -1,25 +1,30 @@
 // Counters of a launch: what each instruction cost, what memory traffic it made, and how long its workgroups
 // would take alone on a CU. An observer (observe.h) for each host thread, added up when the launch ends.
 //
-// Time of a CU. Of some workgroups, spread over the grid, every step is kept and replayed on a CU (cu_time.h)
-// with as many copies as the CU would hold. Which of the L1's misses the L2 has is known only when all
-// workgroups of a round have run, so each is replayed twice: as if all misses were L2 hits, and as if all
-// went to memory; model.py takes the mean by the L2's hit rate.
+// Time. Of some workgroups, spread over the grid, every step is kept until the launch ends and it is known where the cache
+// model found each line; launch_time.h replays them.
 //
 // Polls. How often a wave asks whether something has come says how fast the emulation is, so it is left out: what a
 // wave executes from an s_sleep to the same s_sleep again, if it reads memory and changes nothing, is not counted.
 // It is held back until that is clear.
+//
+// Samples. Of a grid of many rounds (a round, here a batch: the workgroups that fit on the card at the same time) three
+// run: the first, which finds its caches cold, and two in the middle, of which the former warms the caches and the
+// latter stands for all but the first. In those only the workgroups whose time is taken have every instruction looked
+// at, of the others the lines that they ask of the L2. No matrix instruction computes, so what the kernel leaves in
+// memory is of no use, and whatever decides by it goes astray. What is counted is scaled to the grid.
 #include "accesses.h"
 #include "costs.h"
 #include "clock.h"
+#include "contended.h"
 #include "counters.h"
-#include "cu_time.h"
+#include "launch_time.h"
 #include "isa/program.h"
 #include <pthread.h>
 #include <stdlib.h>
 
 namespace {
-constexpr u32 MOST_TIMED = 16;                                 // workgroups
+constexpr u32 MOST_TIMED = 8;                                  // workgroups
 constexpr u64 MOST_ENTRIES = 24ull << 20;                      // of traces at a time: 192 MiB
 constexpr u32 MOST_OF_POLL = 2048, MOST_LINES_OF_POLL = 4096;  // instructions, line accesses
 
@@ -52,8 +57,8 @@ struct Held {
   u32 sleep_pc;
   u64 l1_reads, l1_hits;
   struct Executed {
-    u32 pc;
     Step taken;
+    u32 lines;
     InstructionCounters adds;
   };
   Growing<Executed> executed;
@@ -78,6 +83,8 @@ struct GroupCount {
   L1 l1;
 };
 
+constexpr u32 SAMPLED_BATCHES = 3;
+
 struct Counting : Observer {
   Source* source;
   const Cost* costs;
@@ -87,8 +94,15 @@ struct Counting : Observer {
   GroupCount* all;
   Held* holding;  // of the wave whose instruction is counted, while that may be a poll
   const Card* card;
+  ContendedLines atomics;
+  InstructionCounters unseen;  // where what is not looked at goes
   LaneAccess accesses[MAX_ACCESSES];
   u64 lines[4 * WAVE];  // of one access: line << 2 | halves
+};
+
+struct Kept {  // of a workgroup that is replayed
+  u32 group;
+  Steps* steps;  // [n_waves]
 };
 
 struct Source : ObserverSource {
@@ -103,7 +117,16 @@ struct Source : ObserverSource {
   u32 attached, total_groups, batch, next_batch, n_batches, timed_every;  // batch: workgroups that fit on the card
   Trace* traces;                                                          // of workgroups that ended, by number
   u32* ended;                                                             // per batch
-  volatile u64 entries;                                                   // alive in traces
+  Timing* timings;                                                        // [n_inst]
+  Kept kept[MOST_TIMED];
+  u32 n_kept, n_inst, n_waves;
+  bool leaves_whole;
+  double* stalls;  // [n_inst][N_REASONS], see replay_cu
+  ContendedLines atomics;
+  volatile u64 entries;  // alive in traces
+  bool sample, light;    // asked for; only some workgroups have every instruction looked at
+  u32 batches[SAMPLED_BATCHES];
+  u32* groups;  // those that run
 };
 }  // namespace
 
@@ -168,7 +191,7 @@ static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) 
   return l.cycles;
 }
 
-static Step lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
+static u32 lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   u32 cycles = 0;
   if (c.facts[pc]->does != DOES_LANES) {
     u32 parts = observed_accesses(w, in, *c.facts[pc], c.accesses);
@@ -177,17 +200,17 @@ static Step lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc, Instru
     cycles = 2;  // permutes and swizzles: a dword a lane through the banks
   }
   n.cycles += cycles;
-  return step(LDS_STEP, cycles);
+  return cycles;
 }
 
-static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
+static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   const Facts& facts = *c.facts[pc];
   u32 l1_cycles = 0;
-  bool missed = false;
   u32 parts = facts.space == NONE_SPACE ? 0 : observed_accesses(w, in, facts, c.accesses);
   for (u32 i = 0; i < parts; i++) {
     LaneAccess& a = c.accesses[i];
     if (a.space == LDS_SPACE) {
+      if (&n == &c.unseen) continue;
       u64 before = n.bytes;
       lds_access(c, n, a);
       if (facts.is(FACT_TO_LDS)) n.bytes = before;  // the same bytes that memory sends
@@ -198,6 +221,8 @@ static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& 
       segments = (u64)(a.bytes + 3) / 4 * 4;
       n.lines += segments / 2;
     } else {
+      if (a.flags & ATOMIC)
+        for (u64 m = a.lanes; m; m &= m - 1) c.atomics.add(a.address[__builtin_ctzll(m)] / LINE_BYTES, 1);
       bool around_l1 = a.flags & (WRITES | ATOMIC) || in.flags & SC1;
       u32 lines = distinct_lines(c, a, &segments);
       for (u32 k = 0; k < lines; k++) {
@@ -208,10 +233,9 @@ static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& 
             (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++;
             continue;
           }
-          record(c, g, line << 3);
+          record(c, g, line << 3 | (a.flags & ATOMIC ? ATOMIC_ACCESS : 0));
         }
         if (a.flags & WRITES) record(c, g, line << 3 | 4 | halves);
-        missed = true;
       }
       n.lines += lines;
     }
@@ -220,23 +244,33 @@ static Step memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& 
     n.bytes += (u64)__builtin_popcountll(a.lanes) * a.bytes;
   }
   n.cycles += l1_cycles;
-  return step(MEMORY_STEP, l1_cycles | (missed ? MISSED : 0));
+  return l1_cycles;
 }
 
-static Step take_step(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
+static u32 scalar_line(Counting& c, Wave& w, const Inst& in, u32 pc) {
+  const Facts& facts = *c.facts[pc];
+  if (facts.space == NONE_SPACE) return 0;
+  observed_accesses(w, in, facts, c.accesses);
+  return (u32)(c.accesses[0].address[0] >> 6);
+}
+
+// What the step of an instruction says beside which it is: see replay.h.
+static u32 count_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   const Cost cost = c.costs[pc];
   n.lanes += __builtin_popcountll(w.exec());
   switch (cost.unit) {
-    case MATRIX_UNIT: return step(MATRIX_STEP, cost.cycles);
-    case VECTOR_UNIT: return step(VECTOR_STEP, cost.cycles);
     case MEMORY_UNIT: return memory_instruction(c, g, w, in, pc, n);
     case LDS_UNIT: return lds_instruction(c, w, in, pc, n);
-    case SCALAR_MEMORY_UNIT: n.bytes += c.facts[pc]->bytes; return step(SCALAR_MEMORY_STEP, 0);
-    case WAIT_UNIT: return step(WAIT_STEP, (u32)in.offset & 0xffff);  // packed by decode.py as WAIT_STEP has it
-    case BARRIER_UNIT: return step(BARRIER_STEP, 0);
-    case END_UNIT: return step(WAIT_STEP, 0);  // what is still under way ends within the kernel's time
-    default: return step(ISSUE_STEP, cost.cycles);
+    case SCALAR_MEMORY_UNIT: n.bytes += c.facts[pc]->bytes; return g.timed ? scalar_line(c, w, in, pc) : 0;
+    case WAIT_UNIT: return (u32)in.offset & 0xffff;
+    default: return 0;
   }
+}
+
+// lines: how many entries of the trace, from `first` on, are the instruction's.
+static void add_step(const Counting& c, GroupCount& g, u32 wave, Step step, u64 first, u32 lines) {
+  g.steps[wave].add() = step;
+  if (c.costs[step.pc].unit == MEMORY_UNIT) g.steps[wave].add() = {(u32)first, lines};
 }
 
 static void add_up(InstructionCounters& to, const InstructionCounters& from) {
@@ -251,10 +285,12 @@ static void add_up(InstructionCounters& to, const InstructionCounters& from) {
 
 static void count_held(Counting& c, GroupCount& g, u32 wave, Held& held) {
   held.on = false;
+  u64 first = g.trace.n;
   for (u64 i = 0; i < held.executed.n; i++) {
     const Held::Executed& one = held.executed.at[i];
-    add_up(c.counters[one.pc], one.adds);
-    if (g.timed) g.steps[wave].add() = one.taken;
+    add_up(c.counters[one.taken.pc], one.adds);
+    if (g.timed) add_step(c, g, wave, one.taken, first, one.lines);
+    first += one.lines;
   }
   for (u64 i = 0; i < held.lines.n; i++) record(c, g, held.lines.at[i]);
   c.totals.l1_reads += held.l1_reads;
@@ -266,7 +302,7 @@ static void sleep_again(Counting& c, GroupCount& g, u32 wave, u32 pc) {
   Held*& held = g.held[wave];
   if (!held) held = (Held*)calloc(1, sizeof(Held));
   if (held->on && held->reads && held->sleep_pc == pc)
-    for (u64 i = 0; i < held->executed.n; i++) c.counters[held->executed.at[i].pc].polls++;
+    for (u64 i = 0; i < held->executed.n; i++) c.counters[held->executed.at[i].taken.pc].polls++;
   else if (held->on) count_held(c, g, wave, *held);
   held->on = true;
   held->reads = false;
@@ -293,18 +329,38 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   }
   if (held && held->on) {
     Held::Executed& one = held->executed.add();
-    one = {pc, 0, {}};
+    one = {{pc, 0}, 0, {}};
+    u64 lines = held->lines.n;
     c.holding = held;
-    one.taken = take_step(c, g, w, in, pc, one.adds);
+    one.taken.amount = count_instruction(c, g, w, in, pc, one.adds);
     c.holding = nullptr;
+    one.lines = (u32)(held->lines.n - lines);
     held->reads |= c.costs[pc].unit == MEMORY_UNIT || c.costs[pc].unit == SCALAR_MEMORY_UNIT;
     return;
   }
-  Step taken = take_step(c, g, w, in, pc, c.counters[pc]);
-  if (g.timed) g.steps[w.id].add() = taken;
+  if (c.source->light && !g.timed) {
+    if (c.costs[pc].unit == MEMORY_UNIT) memory_instruction(c, g, w, in, pc, c.unseen);
+    return;
+  }
+  u64 first = g.trace.n;
+  u32 amount = count_instruction(c, g, w, in, pc, c.counters[pc]);
+  if (g.timed) add_step(c, g, w.id, {pc, amount}, first, (u32)(g.trace.n - first));
 }
 
 // --- workgroups --------------------------------------------------------------------------------------
+
+// The number of a workgroup among those that run.
+static u32 number_of(const Source& s, u32 group) {
+  if (!s.groups) return group;
+  u32 place = 0;
+  while (s.batches[place] != group / s.batch) place++;
+  return place * s.batch + group % s.batch;
+}
+
+static bool is_timed(const Source& s, u32 group) {
+  if (s.groups && group / s.batch == s.batches[1]) return false;
+  return number_of(s, group) % s.timed_every == s.timed_every / 2;
+}
 
 static void on_group_started(Observer* o, Workgroup& group) {
   Counting& c = *(Counting*)o;
@@ -322,21 +378,27 @@ static void on_group_started(Observer* o, Workgroup& group) {
     g->steps[i].n = 0;
     if (g->held[i]) g->held[i]->on = false;
   }
-  g->timed = group.linear_id % c.source->timed_every == c.source->timed_every / 2;
+  g->timed = is_timed(*c.source, group.linear_id);
   memset((void*)&g->l1, 0, sizeof g->l1);
   g->trace = {nullptr, 0, 0, group.linear_id};
 }
 
 static void on_barrier_released(Observer* o, Workgroup&) { ((Counting*)o)->totals.barriers++; }
 
-static void time_group(Counting& c, const GroupCount& g) {
-  const Card& card = *c.card;
-  u32 copies = c.source->totals.groups_on_cu;
-  Latencies latencies = {card.l1_cycles, card.l2_cycles, card.lds_cycles, card.scalar_cycles};
-  c.totals.near_cycles += cu_cycles(g.steps, g.n_waves, copies, latencies);
-  latencies.beyond_l1 = card.memory_cycles;
-  c.totals.far_cycles += cu_cycles(g.steps, g.n_waves, copies, latencies);
-  c.totals.timed++;
+// Keeps the steps of a workgroup until the launch ends.
+static void keep(Source& s, GroupCount& g) {
+  Kept& kept = s.kept[s.n_kept++];
+  kept = {g.trace.group, g.steps};
+  g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
+}
+
+// Now that the cache model has seen its trace: where the lines of each memory instruction were.
+static void resolve(const Source& s, const Kept& kept, const Trace& t, u32 n_waves) {
+  for (u32 i = 0; i < n_waves; i++) {
+    Steps& steps = kept.steps[i];
+    for (u64 k = 0; k < steps.n; k++)
+      if (s.costs[steps.at[k].pc].unit == MEMORY_UNIT) k++, resolve_lines(steps.at[k], t);
+  }
 }
 
 static void free_trace(Source& s, Trace& t) {
@@ -345,17 +407,43 @@ static void free_trace(Source& s, Trace& t) {
   t.entries = nullptr;
 }
 
+// How many batches of the grid the next one to be replayed stands for.
+static double batch_weight(const Source& s) {
+  if (!s.groups || s.next_batch == 0) return 1;
+  return s.next_batch == 1 ? 0 : (double)(s.total_groups - s.batch) / s.batch;
+}
+
+static void add_traffic(MemoryTraffic& to, const MemoryTraffic& from, double weight) {
+  for (u32 x = 0; x < 8; x++) {
+    to.l2_read[x] += (u64)(weight * from.l2_read[x]);
+    to.l2_write[x] += (u64)(weight * from.l2_write[x]);
+    to.fabric_read[x] += (u64)(weight * from.fabric_read[x]);
+    to.fabric_write[x] += (u64)(weight * from.fabric_write[x]);
+  }
+  to.hbm_read += (u64)(weight * from.hbm_read);
+  to.hbm_write += (u64)(weight * from.hbm_write);
+}
+
 // Batches of workgroups that run at the same time go to the cache model in order, each when its last has
 // ended.
-static void hand_over(Source& s, const Trace& t) {
+static void hand_over(Source& s, GroupCount& g) {
   pthread_mutex_lock(&s.lock);
+  const Trace& t = g.trace;
+  if (g.timed) keep(s, g);
   u32 batch = s.batch;
-  s.traces[t.group] = t;
-  s.ended[t.group / batch]++;
+  u32 number = number_of(s, t.group), running = s.n_chosen ? s.n_chosen : s.total_groups;
+  s.traces[number] = t;
+  s.ended[number / batch]++;
   while (s.next_batch < s.n_batches) {
-    u32 first = s.next_batch * batch, n = s.total_groups - first < batch ? s.total_groups - first : batch;
+    u32 first = s.next_batch * batch, n = running - first < batch ? running - first : batch;
     if (s.ended[s.next_batch] < n) break;
-    replay(*s.caches, s.traces + first, n, s.totals.traffic);
+    MemoryTraffic traffic = {};
+    replay(*s.caches, *s.card, s.traces + first, n, (u32)s.totals.groups_per_cu, traffic);
+    add_traffic(s.totals.traffic, traffic, batch_weight(s));
+    for (u32 i = 0; i < s.n_kept; i++) {
+      u32 kept = number_of(s, s.kept[i].group);
+      if (kept / batch == s.next_batch) resolve(s, s.kept[i], s.traces[kept], s.n_waves);
+    }
     for (u32 i = 0; i < n; i++) free_trace(s, s.traces[first + i]);
     s.next_batch++;
   }
@@ -365,13 +453,28 @@ static void hand_over(Source& s, const Trace& t) {
 static void on_group_ended(Observer* o, Workgroup& group) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)group.observed;
-  c.totals.groups++;
-  if (g.timed) time_group(c, g);
-  hand_over(*c.source, g.trace);
+  c.totals.run++;
+  if (g.timed || !c.source->light) c.totals.observed++;
+  hand_over(*c.source, g);
   g.trace.entries = nullptr;
 }
 
 // --- launches ----------------------------------------------------------------------------------------
+
+static void choose_sample(Source& s, const Program& p) {
+  s.no_products = s.light = true;
+  for (u32 i = 0; i < p.n_inst; i++)
+    if (s.facts[i]->does == DOES_SLEEP) s.light = false;  // polls are told apart by looking at every instruction
+  if (s.n_batches <= SAMPLED_BATCHES) return;
+  const u32 middle = s.n_batches / 2;
+  s.n_batches = SAMPLED_BATCHES;
+  s.groups = (u32*)calloc(SAMPLED_BATCHES * s.batch, sizeof(u32));
+  for (u32 i = 0; i < SAMPLED_BATCHES; i++) {
+    s.batches[i] = i == 0 ? 0 : middle - 2 + i;
+    for (u32 k = 0; k < s.batch; k++) s.groups[s.n_chosen++] = s.batches[i] * s.batch + k;
+  }
+  s.chosen = s.groups;
+}
 
 static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l) {
   s.program = p;
@@ -379,21 +482,29 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.caches = caches_of(*l->card);
   s.costs = (Cost*)calloc(p->n_inst, sizeof(Cost));
   s.facts = (const Facts**)calloc(p->n_inst, sizeof(Facts*));
+  s.stalls = (double*)calloc((u64)N_REASONS * p->n_inst, sizeof(double));
+  s.timings = (Timing*)calloc(p->n_inst, sizeof(Timing));
   s.counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
   for (u32 i = 0; i < p->n_inst; i++) {
     s.costs[i] = instruction_cost(p->code[i], p->arch_number);
     s.facts[i] = &op_facts(p->code[i].op);
+    s.timings[i] = timing_of(p->code[i], p->arch_number);
     s.counters[i].unit = s.costs[i].unit;
     s.counters[i].unit_cycles = s.costs[i].cycles;
   }
-  s.total_groups = l->groups[0] * l->groups[1] * l->groups[2];
-  s.timed_every = (s.total_groups + MOST_TIMED - 1) / MOST_TIMED;
+  s.n_inst = p->n_inst;
+  s.n_waves = waves_per_group(*l);
+  s.leaves_whole = s.n_waves > 1;
+  s.total_groups = s.totals.groups = l->groups[0] * l->groups[1] * l->groups[2];
   u32 per_cu = resident_groups(k, *l), share = (s.total_groups + l->card->compute_units - 1) / l->card->compute_units;
   s.totals.groups_per_cu = per_cu;
   s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
   s.batch = per_cu * l->card->compute_units;
   s.n_batches = (s.total_groups + s.batch - 1) / s.batch;
-  s.traces = (Trace*)calloc(s.total_groups, sizeof(Trace));
+  if (s.sample && !l->cooperative) choose_sample(s, *p);
+  const u32 running = s.n_chosen ? s.n_chosen : s.total_groups;
+  s.timed_every = (running + MOST_TIMED - 1) / MOST_TIMED;
+  s.traces = (Trace*)calloc(running, sizeof(Trace));
   s.ended = (u32*)calloc(s.n_batches, sizeof(u32));
 }
 
@@ -414,19 +525,29 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k,
   return c;
 }
 
+static void take_time(Source& s, const Card& card) {
+  RecordedGroup groups[MOST_TIMED];
+  for (u32 i = 0; i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
+  RecordedLaunch l = {
+      groups, s.timings, s.n_kept, s.n_waves, s.n_inst, s.total_groups, (u32)s.totals.groups_per_cu, s.leaves_whole};
+  memset(s.stalls, 0, sizeof(double) * N_REASONS * s.n_inst);
+  for (u32 warm = 0; warm < 2; warm++)
+    s.totals.time[warm] = launch_time(card, l, s.totals.traffic, warm, warm ? nullptr : s.stalls);
+}
+
 static void detach(ObserverSource* source, Observer* o) {
   Source& s = *(Source*)source;
   Counting* c = (Counting*)o;
-  for (u32 i = 0; i < s.program->n_inst; i++) add_up(s.counters[i], c->counters[i]);
+  for (u32 i = 0; i < s.n_inst; i++) add_up(s.counters[i], c->counters[i]);
   CounterTotals &to = s.totals, &from = c->totals;
-  to.groups += from.groups;
+  to.run += from.run;
+  to.observed += from.observed;
   to.barriers += from.barriers;
-  to.near_cycles += from.near_cycles;
-  to.far_cycles += from.far_cycles;
-  to.timed += from.timed;
   to.l1_reads += from.l1_reads;
   to.l1_hits += from.l1_hits;
   to.unrecorded += from.unrecorded;
+  s.atomics.add(c->atomics);
+  free(c->atomics.places);
   for (GroupCount* g = c->all; g;) {
     GroupCount* next = g->next;
     free(g->trace.entries);  // of a workgroup that did not end
@@ -442,25 +563,39 @@ static void detach(ObserverSource* source, Observer* o) {
   }
   free(c->counters);
   free(c);
-  if (--s.attached == 0) write_back(*s.caches, s.totals.traffic);
+  if (--s.attached) return;
+  write_back(*s.caches, s.totals.traffic);
+  s.totals.atomics_on_line = s.atomics.most() * s.totals.groups / (s.totals.run ? s.totals.run : 1);
+  take_time(s, *s.card);
 }
 
 extern "C" {
 
-ObserverSource* cdna_counters_create() {
+ObserverSource* cdna_counters_create(bool sample) {
   Source* s = (Source*)calloc(1, sizeof(Source));
+  s->sample = sample;
   s->attach = attach;
   s->detach = detach;
   pthread_mutex_init(&s->lock, nullptr);
   return s;
 }
+void cdna_counters_retime(ObserverSource* source, const Card* card) { take_time(*(Source*)source, *card); }
 const CounterTotals* cdna_counters_totals(ObserverSource* source) { return &((Source*)source)->totals; }
+const double* cdna_counters_stalls(ObserverSource* source) { return ((Source*)source)->stalls; }
 const InstructionCounters* cdna_counters_instructions(ObserverSource* source) { return ((Source*)source)->counters; }
 void cdna_counters_destroy(ObserverSource* source) {
   Source* s = (Source*)source;
-  for (u32 i = 0; s->traces && i < s->total_groups; i++) free(s->traces[i].entries);
+  for (u32 i = 0; s->traces && i < (s->n_chosen ? s->n_chosen : s->total_groups); i++) free(s->traces[i].entries);
   free(s->traces);
   free(s->ended);
+  for (u32 i = 0; i < s->n_kept; i++) {
+    for (u32 k = 0; k < s->n_waves; k++) free(s->kept[i].steps[k].at);
+    free(s->kept[i].steps);
+  }
+  free(s->stalls);
+  free(s->atomics.places);
+  free(s->timings);
+  free(s->groups);
   free(s->costs);
   free(s->facts);
   free(s->counters);

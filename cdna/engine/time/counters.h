@@ -1,6 +1,6 @@
 // What counters.cpp gives for a launch.
 #pragma once
-#include "caches.h"
+#include "launch_time.h"
 #include "observe.h"
 
 struct InstructionCounters {  // in the order of counters.py's _Instruction
@@ -13,18 +13,19 @@ struct InstructionCounters {  // in the order of counters.py's _Instruction
   u64 polls;                  // executions that nothing else here counts, see counters.cpp
 };
 
-struct CounterTotals {  // in the order of counters.py's _Totals
-  u64 groups, barriers;
+struct CounterTotals {              // in the order of counters.py's _Totals
+  u64 groups, run, observed;        // of the grid; of them run; of them with every instruction looked at
+  u64 barriers;                     // of those that ran
   u64 groups_per_cu, groups_on_cu;  // that fit at the same time; and as many as fit and as there are
-  u64 timed;                        // workgroups whose time follows
-  u64 near_cycles, far_cycles;      // of a CU, summed over them
   u64 l1_reads, l1_hits;            // lines
   u64 unrecorded;                   // line accesses that no memory was left to record
-  MemoryTraffic traffic;
+  u64 atomics_on_line;              // lanes' atomics on the line that most of them ask for
+  MemoryTraffic traffic;            // of the grid
+  LaunchTime time[2];               // cold; as if the memory-side cache held everything
 };
 
 extern "C" {
-ObserverSource* cdna_counters_create();  // for one launch
+ObserverSource* cdna_counters_create(bool sample);  // for one launch; sample: see the head of counters.cpp
 const CounterTotals* cdna_counters_totals(ObserverSource*);
 const InstructionCounters* cdna_counters_instructions(ObserverSource*);  // [n_inst], null if it never started
 void cdna_counters_destroy(ObserverSource*);

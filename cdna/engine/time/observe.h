@@ -23,4 +23,8 @@ struct Observer {
 struct ObserverSource {
   Observer* (*attach)(ObserverSource*, Program*, const KernelInfo*, Launch*);
   void (*detach)(ObserverSource*, Observer*);
+  // Set by the first attach.
+  const u32* chosen;  // the workgroups that run, in order; null: all of the grid
+  u32 n_chosen;
+  bool no_products;  // matrix instructions leave their results as they were: who chooses wants no results
 };

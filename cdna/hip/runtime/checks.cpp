@@ -1,7 +1,9 @@
 // Launches with the engine's checks of what hardware hides (engine/check.h), as $CDNA_CHECKS says: all, none,
 // or names with commas between; `report:` before them goes on after a finding.
-#include "host_blocks.h"
+#include "checks/check.h"
 #include "run/launch_log.h"
+#include "runtime.h"
+#include <dlfcn.h>
 
 extern "C" {  // of the engine's check_report.cpp
 Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open);
@@ -10,6 +12,11 @@ void cdna_checks_free(Checks*);
 void cdna_mark_unwritten(u8* at, u64 bytes);
 bool cdna_shared_with_processes(u64 address);  // of its check_stall.cpp
 void cdna_set_may_be_written(bool (*)(u64 address));
+void cdna_checks_range(Checks*, u64 base, u64 bytes, u64 pointer, const char* name);
+// Of its watched_memory.cpp: what torch's allocator gave.
+bool cdna_watching();
+bool cdna_in_known_block(u64 address);
+void cdna_known_blocks(void (*each)(u64 base, u64 bytes, void*), void* with);
 }
 
 // Hazards are no kind: they were looked for in the program when it was compiled.
@@ -63,12 +70,49 @@ static Settings read_settings() {
   return s;
 }
 
+// The number, from 1, of the first argument that points into a block; 0: none does. Sets what it is.
+static u32 argument_of(u64 base, u64 bytes, const KernelCall& c, const KernelInfo& k, u64& pointer) {
+  for (u32 i = 0; i < k.n_arguments && k.arguments[i].kind == EXPLICIT; i++) {
+    const KernelArgument& a = k.arguments[i];
+    for (u32 at = a.offset; at + 8 <= a.offset + a.size && at + 8 <= c.kernarg_bytes; at += 8) {  // of a struct too
+      memcpy(&pointer, c.kernarg + at, 8);
+      if (pointer - base < bytes) return i + 1;
+    }
+  }
+  pointer = 0;
+  return 0;
+}
+
+void tell_host_blocks(Checks* checks, const KernelCall& c, const KernelInfo& k) {
+  struct Telling {
+    Checks* checks;
+    const KernelCall& call;
+    const KernelInfo& kernel;
+  } telling = {checks, c, k};
+  auto tell = [](u64 base, u64 bytes, void* with) {
+    Telling& t = *(Telling*)with;
+    char name[64];
+    u64 pointer;
+    int n = snprintf(name, sizeof name, "a tensor of %llu bytes", (unsigned long long)bytes);
+    if (u32 argument = argument_of(base, bytes, t.call, t.kernel, pointer))
+      snprintf(name + n, sizeof name - n, " (argument %u)", argument);
+    cdna_checks_range(t.checks, base, bytes, pointer, name);
+  };
+  cdna_known_blocks(tell, &telling);
+}
+
+// Whether all memory that the card may reach is known: in a program of its own, or where torch's allocator is watched.
+static bool knows_all_memory() {
+  static const bool alone = !dlsym(RTLD_DEFAULT, "Py_IsInitialized");
+  return alone || cdna_watching();
+}
+
 // Whether an argument may point to memory of which nobody told: then nothing can be said about addresses unknown.
 static bool points_elsewhere(const KernelCall& c) {
   for (u32 at = 0; at + 8 <= c.kernarg_bytes; at += 8) {
     u64 x;
     memcpy(&x, c.kernarg + at, 8);
-    if (x >> 47 == 0 && x >> 32 != 0 && !find_allocation((void*)x) && !in_host_block(x)) return true;
+    if (x >> 47 == 0 && x >> 32 != 0 && !find_allocation((void*)x) && !cdna_in_known_block(x)) return true;
   }
   return false;
 }
@@ -128,7 +172,10 @@ Checks* begin_checks(const KernelCall& c, const KernelInfo& k) {
   Guard guard;
   const Settings& settings = wanted();
   if (!settings.kinds) return nullptr;
-  Checks* checks = cdna_checks_new(settings.kinds, settings.raise, points_elsewhere(c));
+  Checks* checks = cdna_checks_new(settings.kinds, settings.raise,
+                                   !points_elsewhere(c) ? CLOSED
+                                   : knows_all_memory() ? OPEN_BUT_FOR_HOST
+                                                        : OPEN);
   tell_host_blocks(checks, c, k);
   return checks;
 }

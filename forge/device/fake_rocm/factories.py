@@ -6,6 +6,7 @@ import functools
 import math
 import mmap
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -125,6 +126,8 @@ def _made_of_pages(original: Callable[..., Any], tag: int, args: Any, kwargs: di
         raise torch.OutOfMemoryError(f"a tensor of {storage_bytes / 2**30:.2f} GiB is larger than the GPU's memory")
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
     pages = torch.frombuffer(mmap.mmap(-1, storage_bytes, flags=flags), dtype=torch.uint8)
+    if (library := sys.modules.get("cdna.library")) and library.is_loaded():
+        library.engine().lib.cdna_know_block(pages.data_ptr(), storage_bytes)
     made = pages.view(plan.dtype).as_strided(plan.shape, plan.stride())
     return made.requires_grad_() if plan.requires_grad else made
 

@@ -3,9 +3,11 @@ asks for it."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
 import functools
+import gc
 import os
 import sys
 import weakref
@@ -61,6 +63,7 @@ def load(arch: str) -> None:
         return
     from cdna.hip.host_libraries import runtime_library
     from cdna.hip.run import compiler_of_the_program
+    from cdna.launch_checks import watch_torch
     from cdna.library import engine
 
     engine()  # logs what the runtime launches, for case_report
@@ -72,11 +75,23 @@ def load(arch: str) -> None:
     _library = ctypes.CDLL(path, handle=_dlopen(path, ctypes.RTLD_GLOBAL))
     _library.hipGetErrorString.restype = ctypes.c_char_p
     if os.environ.get("CDNA_CHECKS"):  # kernels get plain addresses: where tensors end, only their allocator knows
-        _library.cdna_watch_allocator(b"libc10.so")
+        watch_torch()
+        _know_older_tensors()
     _make_gpu_tensors_on_host()
     torch.Tensor.zero_ = _zero
     torch.empty, torch.zeros = _in_device_memory(torch.empty, False), _in_device_memory(torch.zeros, True)
     set_device(tags.current.index)
+
+
+def _know_older_tensors() -> None:
+    """Tell the checks of memory that tensors had before their allocator was watched."""
+    from cdna.library import engine
+
+    for item in gc.get_objects():
+        if issubclass(type(item), torch.Tensor):
+            with contextlib.suppress(RuntimeError, NotImplementedError):  # some have no memory
+                storage = item.untyped_storage()
+                engine().lib.cdna_know_block(storage.data_ptr(), storage.nbytes())
 
 
 def set_device(index: int) -> None:

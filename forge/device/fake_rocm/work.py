@@ -41,6 +41,7 @@ def report() -> dict[str, Any]:
     parts = {
         "kernels": kernels,
         "modelled": modelled(records),
+        "autotuned": [str(choice) for choice in cdna.autotuned()],
         "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()] + compiler_findings(),
     }
     return {name: part for name, part in parts.items() if part}
@@ -69,7 +70,8 @@ def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:
 
 def _time(time: ModelledTime) -> dict[str, Any]:
     parts = {name: round(us, 3) for name, us in time.parts_us.items()}
-    return {"us": round(time.us, 3), "bound": time.bound, "parts_us": parts}
+    clock = {"cycles": round(time.cycles), "mhz": round(time.mhz), "clock": time.clock}
+    return {"us": round(time.us, 3), "bound": time.bound, "parts_us": parts, **clock}
 
 
 def kernel_work(counted: Sequence[Counters]) -> dict[str, Any]:

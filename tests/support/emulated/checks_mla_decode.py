@@ -1,4 +1,4 @@
-"""Run by tests/kernels/test_mla_decode_triton.py in a process prepared for an emulated GPU."""
+"""Run by tests/kernels/test_mla_decode_triton.py and _hip.py in a process prepared for an emulated GPU."""
 
 from __future__ import annotations
 
@@ -20,8 +20,15 @@ reference = load_reference("mla_decode")
 # Six roundings to bf16 stand between x and y (q's latent, queries twice, weights of keys, means, values), and y's own,
 # each 2^-9 / sqrt(3) in the root of the mean square. The reference itself is off by 0.003 to 0.006 on these inputs.
 ROUNDING = 6e-3
+IS_HIP = "BLOCK_H" not in submission.DEFAULT
 SMALL = {"BLOCK_M": 16, "HEAD_M": 16, "LINEAR_N": 32, "LINEAR_K": 32, "SPLIT_Q": 1, "SPLIT_KV": 2, "SPLIT_OUT": 3,
          "QUERY_K": 32, "BLOCK_H": 16, "BLOCK_N": 16, "SPLITS": 2, "num_warps": 1}  # fmt: skip
+WIDTHS = {"heads": 32, "latent": 64, "rope": 32, "nope": 32, "value": 64}
+if IS_HIP:  # it has no others
+    SMALL = {"SPLIT_DOWN": 2, "SPLIT_OUT": 3}
+    WIDTHS = {"heads": 128, "latent": 512, "rope": 64, "nope": 128, "value": 128}
+only_hip = pytest.mark.skipif(not IS_HIP, reason="of the HIP variant")
+only_triton = pytest.mark.skipif(IS_HIP, reason="of the Triton variant")
 
 
 @pytest.fixture(autouse=True)
@@ -42,11 +49,11 @@ class Case:
         capacity: int = 0,
         dim: int = 72,  # no multiple of a tile
         rank: int = 48,
-        heads: int = 32,
-        latent: int = 64,
-        rope: int = 32,
-        nope: int = 32,
-        value: int = 64,
+        heads: int = WIDTHS["heads"],
+        latent: int = WIDTHS["latent"],
+        rope: int = WIDTHS["rope"],
+        nope: int = WIDTHS["nope"],
+        value: int = WIDTHS["value"],
     ) -> None:
         self.gen = torch.Generator().manual_seed(100 * cached + batch)
         self.x = self.normal(batch, 1, dim)
@@ -135,11 +142,22 @@ def test_lengths(cached: int) -> None:
     assert_right(Case(2, cached), SMALL)
 
 
-@pytest.mark.parametrize("batch", [1, 8, 17])
+@pytest.mark.parametrize("batch", [1, 8, 17, pytest.param(131, marks=only_hip)])  # 131: more than a tile of rows
 def test_batches(batch: int) -> None:
     assert_right(Case(batch, 20), SMALL)
 
 
+@only_hip
+@pytest.mark.parametrize("workgroups", [1, 2, 5, 9])
+def test_shares_of_the_tokens(workgroups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 15 tiles of 3 requests: several requests of a workgroup, a part of one, or up to 4 workgroups of a request."""
+    monkeypatch.setattr(submission, "COMPUTE_UNITS", workgroups)
+    submission.plan_of.cache_clear()
+    assert_right(Case(3, 75))
+    submission.plan_of.cache_clear()
+
+
+@only_triton
 @pytest.mark.parametrize("splits", [1, 3])
 def test_splits(splits: int) -> None:
     assert_right(Case(2, 75), {**SMALL, "SPLITS": splits})
@@ -147,16 +165,19 @@ def test_splits(splits: int) -> None:
 
 def test_sizes() -> None:
     """A rank and a width that are no multiples of a block of k, more heads, wider latents."""
-    assert_right(Case(3, 21, dim=200, rank=112, heads=64, latent=128, rope=64, nope=64, value=32), SMALL)
+    widths = {} if IS_HIP else {"heads": 64, "latent": 128, "rope": 64, "nope": 64, "value": 32}
+    assert_right(Case(3, 21, dim=200, rank=112, **widths), SMALL)
 
 
 @pytest.mark.parametrize("row", distinct_rows(submission.TUNING, submission.DEFAULT), ids=described)
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With as many requests as fill a tile, and the model's own widths of a head."""
-    case = Case(row["BLOCK_M"] // 2 + 1, 66, 70, 64, 64, 64, latent=512, rope=64, nope=128, value=128)
+    batch, heads = (3, 128) if IS_HIP else (row["BLOCK_M"] // 2 + 1, 64)
+    case = Case(batch, 66, 70, 64, 64, heads, latent=512, rope=64, nope=128, value=128)
     assert_right(case, row)
 
 
+@only_triton
 def test_what_the_default_chooses() -> None:
     case = Case(2, 40)
     assert submission.tuning_row(case.data()) == {**submission.DEFAULT, "SPLITS": 152}  # two workgroups without splits
@@ -165,6 +186,7 @@ def test_what_the_default_chooses() -> None:
     assert submission.tuning_row(wide.data())["SPLITS"] == 1
 
 
+@only_triton
 def test_the_rotation_is_the_references_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """At all positions: beyond 256 they are bf16 and far from exact."""
     written: list[Any] = []
@@ -214,6 +236,12 @@ def test_the_order_of_workgroups_changes_nothing() -> None:
         assert all(torch.equal(a.view(torch.int16), b.view(torch.int16)) for a, b in zip(again, first))
 
 
+@only_hip
+def test_the_last_position_of_a_cache() -> None:
+    """And the keys' rotation far beyond position 256, where it is no exact one."""
+    assert_right(Case(1, 1023, 1024))
+
+
 def test_refused_before_anything_is_launched() -> None:
     case = Case(2, 9, 10)
     config, x, cache = case.data()
@@ -225,13 +253,15 @@ def test_refused_before_anything_is_launched() -> None:
         return config, x, SimpleNamespace(data=data, seq_len=seq_len)
 
     up, out = config.KV_proj_up_weight, config.wo_weight
-    wide = torch.zeros(2, 10, 104, dtype=torch.bfloat16, device="cuda")
+    width = cache.data.shape[2]
+    wide = torch.zeros(2, 10, width + 8, dtype=torch.bfloat16, device="cuda")
+    size = {name: str(WIDTHS[name]) if IS_HIP else "a power of two and at least 32" for name in WIDTHS}
     support.assert_refused(lambda data: submission.custom_kernel(data), {}, {
         "data: the cache is full: it holds 10 tokens, this would be number 11": cached(cache.data, 10),
         "data: it holds 10 tokens, this would be number 0": cached(cache.data, -1),
-        "data: kv_cache.data must have the shape (2, 10, 96), got (1, 10, 96)": cached(cache.data[:1]),
+        f"data: kv_cache.data must have the shape (2, 10, {width}), got (1, 10, {width})": cached(cache.data[:1]),
         "data: kv_cache.data must be torch.bfloat16, got torch.float16": cached(cache.data.half()),
-        "data: kv_cache.data must be contiguous": cached(wide[..., :96]),
+        "data: kv_cache.data must be contiguous": cached(wide[..., :width]),
         "data: kv_cache.data must be on cuda:0": cached(cache.data.cpu()),
         "data: x [batch, 1, dim] of at least one request expected, got (2, 2, 72)": (config, x.expand(2, 2, 72), cache),
         "data: of at least one request expected, got (0, 1, 72)": (config, x[:0], cache),
@@ -242,10 +272,10 @@ def test_refused_before_anything_is_launched() -> None:
         "data: KV_proj_up_weight must have the shape": changed(KV_proj_up_weight=up[1:]),
         "data: wo_weight must be contiguous": changed(wo_weight=out.T.contiguous().T),
         "data: wo_weight must be on cuda:0": changed(wo_weight=out.cpu()),
-        "data: n_heads must be a power of two and at least 32, got 48": changed(n_heads=48),
-        "data: kv_lora_rank must be a power of two and at least 32, got 16": changed(kv_lora_rank=16),
-        "data: qk_rope_head_dim must be a power of two": changed(qk_rope_head_dim=0),
-        "data: q_lora_rank must be a multiple of 16, got 40": changed(q_lora_rank=40),
+        f"data: n_heads must be {size['heads']}, got 48": changed(n_heads=48),
+        f"data: kv_lora_rank must be {size['latent']}, got 16": changed(kv_lora_rank=16),
+        f"data: qk_rope_head_dim must be {size['rope']}, got 0": changed(qk_rope_head_dim=0),
+        "data: q_lora_rank must be a multiple of 16, got 36": changed(q_lora_rank=36),
     })  # fmt: skip
     assert cache.seq_len == 9
 

@@ -1,4 +1,4 @@
-"""Run by tests/kernels/test_moe_triton.py in a process prepared for an emulated GPU."""
+"""Run by tests/kernels/test_moe_triton.py and test_moe_hip.py in a process prepared for an emulated GPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ import torch.nn.functional as F
 import cdna
 from tests.support import llama_fp8 as support
 from tests.support.emulated_triton import described, distinct_rows
+from tests.support.reference_folders import relative_error
 
 submission = support.load_submission()
 
 # h, out and y are rounded to fp16, each to within 2^-11 of a value: three times 2^-11 / sqrt(3) in quadrature.
 ROUNDING = 7e-4
+IS_HIP = "TILE_ROWS" in submission.DEFAULT
 SMALL = {"BLOCK_M": 16, "GATE_N": 32, "DOWN_N": 32, "BLOCK_K": 32, "MFMA": 16, "num_warps": 2}
+if IS_HIP:
+    SMALL = {"TILE_ROWS": 128, "GROUP_ROWS": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -96,8 +100,7 @@ class Case:
 def assert_right(case: Case, row: dict[str, Any] | None = None) -> torch.Tensor:
     got, wanted = case.run(row), case.output()
     assert got.shape == wanted.shape and got.dtype == torch.float16
-    error = ((got.double() - wanted).norm() / wanted.norm()).item()
-    assert error < ROUNDING, error  # NaN fails as well
+    assert relative_error(got, wanted) < ROUNDING, relative_error(got, wanted)  # NaN fails as well
     worst = (got.double() - wanted).norm(dim=-1) / wanted.norm(dim=-1)
     assert (worst < 3 * ROUNDING).all(), worst  # not a token
     return got
@@ -122,7 +125,14 @@ def test_widths_that_fit_no_tile(hidden: int, inner: int, shared: int) -> None:
 @pytest.mark.parametrize("row", distinct_rows(submission.TUNING, submission.DEFAULT), ids=described)
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With a row more than a tile has for the shared expert, and more tile columns than one."""
-    assert_right(Case(1, row["BLOCK_M"] + 1, 3, 2, 272, 144), row)
+    assert_right(Case(1, row["TILE_ROWS" if IS_HIP else "BLOCK_M"] + 1, 3, 2, 272, 144), row)
+
+
+@pytest.mark.skipif(not IS_HIP, reason="the Triton variant has tiles of one height")
+@pytest.mark.parametrize("tokens", [127, 129, 255, 300])
+def test_tiles_of_both_heights(tokens: int) -> None:
+    """Of the shared expert, and of one that half of the tokens choose."""
+    assert_right(Case(1, tokens, 2, 1, 48, 144))
 
 
 def test_all_tokens_to_one_expert() -> None:
@@ -200,6 +210,20 @@ def test_an_error_is_noticed() -> None:
     with pytest.raises(AssertionError):
         case.output = lambda: wanted  # type: ignore[method-assign]
         assert_right(case, SMALL)
+
+
+def test_weights_changed_in_place_are_checked_again() -> None:
+    """What was checked in one call is not in the next one where a tensor has moved or its place is another's."""
+    case = Case(1, 20, 4, 2)
+    data = case.data()
+    submission.custom_kernel(data)
+    up = data[1]["experts.2.1.weight"]
+    up.data = up.data.clone().neg_()
+    case.weights["experts.2.1.weight"] = case.weights["experts.2.1.weight"].neg()
+    assert relative_error(submission.custom_kernel(data).cpu(), case.output()) < ROUNDING
+    data[1]["experts.2.1.weight"] = up[:32]
+    with pytest.raises(ValueError, match="experts.2.1.weight must have the shape"):
+        submission.custom_kernel(data)
 
 
 def test_refused_before_anything_is_launched() -> None:

@@ -81,7 +81,11 @@ def test_clears_a_buffer_on_the_way(rows: int, size: int, dtype: str) -> None:
     assert not clear.any()
 
 
-@pytest.mark.parametrize("row", sorted({tuple(row.items()) for row in submission.TUNING.values()}))
+HIP_ROWS = [(("LANE", lane), ("WAVES", waves)) for lane in (2, 4, 8, 16) for waves in (1, 3, 16)]
+ROWS = HIP_ROWS if hasattr(submission, "HIP_SOURCE") else []
+
+
+@pytest.mark.parametrize("row", sorted({*ROWS, *(tuple(row.items()) for row in submission.TUNING.values())}))
 def test_rows_of_the_table(row: Any) -> None:
     with support.table_row(submission, dict(row)):
         for n in (520, 4096):

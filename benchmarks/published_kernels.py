@@ -1,6 +1,6 @@
-"""Hold the time model against published measurements: prints the tables of docs/time-model.md.
+"""Hold our kernels' modelled time against what others published for theirs: prints docs/time-model.md's tables.
 
-    python benchmarks/time_model.py [fp8_mm] [residual_rmsnorm_fp8] [swiglu_fp8] [--only-m 1024]
+    python benchmarks/published_kernels.py [fp8_mm] [residual_rmsnorm_fp8] [swiglu_fp8] [--only-m 1024]
 
 Needs no GPU: every number in the column "modelled" comes from the emulated MI300X. All of it takes three
 minutes on two cores.

@@ -1,7 +1,10 @@
 // Memory that another library's allocator hands out, for the checks: a tensor of torch's for the host is the GPU's here.
 // The library's calls of posix_memalign and free are led through this file, which knows every block's extent from then on.
-#include "host_blocks.h"
+// What is freed stays where it is for a while, so that a kernel that goes there is told of.
+#include "check.h"
 #include <link.h>
+#include <malloc.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,6 +20,10 @@ struct Block {
   u64 base, bytes;
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+extern "C" void cdna_memory_register(u64 base, u64 bytes, const char* name);
+extern "C" void cdna_memory_unregister(u64 base);
+extern "C" void cdna_memory_forget(u64 base, u64 bytes);
+static bool watching;
 static Block* table;
 static u64 capacity, count;  // capacity: a power of two, at least twice the count
 
@@ -39,20 +46,22 @@ static void enter(u64 base, u64 bytes) {
   table[at] = {base, bytes};
 }
 
-static void leave(u64 base) {
-  if (!count) return;
+// The block's size; 0 if it was there before this file came.
+static u64 leave(u64 base) {
+  if (!count) return 0;
   u64 hole = home(base);
   while (table[hole].base != base) {
-    if (!table[hole].base) return;  // it was there before this file came
+    if (!table[hole].base) return 0;
     hole = (hole + 1) & (capacity - 1);
   }
   count--;
+  u64 bytes = table[hole].bytes;
   // What stands behind moves up if its home is not behind the hole.
   for (u64 at = hole;;) {
     table[hole].base = 0;
     do {
       at = (at + 1) & (capacity - 1);
-      if (!table[at].base) return;
+      if (!table[at].base) return bytes;
     } while (((at - home(table[at].base)) & (capacity - 1)) < ((at - hole) & (capacity - 1)));
     table[hole] = table[at];
     hole = at;
@@ -69,49 +78,69 @@ static int watched_memalign(void** out, size_t alignment, size_t bytes) {
   return error;
 }
 
+// --- what has been freed --------------------------------------------------------------------------------
+
+constexpr u64 MOST_FREED = 128 << 20, MOST_OF_ONE = 64 << 20;  // bytes that wait
+constexpr u32 FREED = 128;
+static Block freed[FREED];
+static u32 first_freed, n_freed;
+static u64 freed_bytes;
+
+static void give_back_oldest() {
+  Block b = freed[first_freed % FREED];
+  first_freed++;
+  n_freed--;
+  freed_bytes -= b.bytes;
+  cdna_memory_forget(b.base, b.bytes);
+  free((void*)b.base);
+}
+
 static void watched_free(void* p) {
-  if (p) {
-    pthread_mutex_lock(&lock);
-    leave((u64)p);
-    pthread_mutex_unlock(&lock);
-  }
-  free(p);
-}
-
-// The number, from 1, of the first argument that points into a block; 0: none does. Sets what it is.
-static u32 argument_of(const Block& b, const KernelCall& c, const KernelInfo& k, u64& pointer) {
-  for (u32 i = 0; i < k.n_arguments && k.arguments[i].kind == EXPLICIT; i++) {
-    const KernelArgument& a = k.arguments[i];
-    for (u32 at = a.offset; at + 8 <= a.offset + a.size && at + 8 <= c.kernarg_bytes; at += 8) {  // of a struct too
-      memcpy(&pointer, c.kernarg + at, 8);
-      if (pointer - b.base < b.bytes) return i + 1;
-    }
-  }
-  pointer = 0;
-  return 0;
-}
-
-void tell_host_blocks(Checks* checks, const KernelCall& c, const KernelInfo& k) {
-  constexpr u64 MOST = 1 << 14;  // each costs the launch its share of time
+  if (!p) return;
   pthread_mutex_lock(&lock);
-  for (u64 i = 0; i < capacity && count <= MOST; i++) {
-    const Block& b = table[i];
-    if (!b.base) continue;
+  u64 bytes = leave((u64)p);
+  if (!bytes) bytes = malloc_usable_size(p);
+  if (bytes > MOST_OF_ONE) {
+    free(p);
+  } else {
+    while (n_freed && (n_freed == FREED || freed_bytes + bytes > MOST_FREED)) give_back_oldest();
+    freed[(first_freed + n_freed++) % FREED] = {(u64)p, bytes};
+    freed_bytes += bytes;
     char name[64];
-    u64 pointer;
-    int n = snprintf(name, sizeof name, "a tensor of %llu bytes", (unsigned long long)b.bytes);
-    if (u32 argument = argument_of(b, c, k, pointer)) snprintf(name + n, sizeof name - n, " (argument %u)", argument);
-    cdna_checks_range(checks, b.base, b.bytes, pointer, name);
+    snprintf(name, sizeof name, "a tensor of %llu bytes", (unsigned long long)bytes);
+    cdna_memory_register((u64)p, bytes, name);
+    cdna_memory_unregister((u64)p);
   }
   pthread_mutex_unlock(&lock);
 }
 
-bool in_host_block(u64 address) {
+extern "C" {
+// A block that the library had before it was watched, or that comes from elsewhere.
+void cdna_know_block(u64 base, u64 bytes) {
+  pthread_mutex_lock(&lock);
+  if (bytes) enter(base, bytes);
+  pthread_mutex_unlock(&lock);
+}
+
+// Whether some library is watched: then memory that no block holds is no tensor's.
+bool cdna_watching() { return watching; }
+
+// Calls `each` for every block, unless they are so many that it would take too long.
+void cdna_known_blocks(void (*each)(u64 base, u64 bytes, void*), void* with) {
+  constexpr u64 MOST = 1 << 14;
+  pthread_mutex_lock(&lock);
+  for (u64 i = 0; i < capacity && count <= MOST; i++)
+    if (table[i].base) each(table[i].base, table[i].bytes, with);
+  pthread_mutex_unlock(&lock);
+}
+
+bool cdna_in_known_block(u64 address) {
   bool found = false;
   pthread_mutex_lock(&lock);
   for (u64 i = 0; i < capacity && !found; i++) found = address - table[i].base < table[i].bytes;
   pthread_mutex_unlock(&lock);
   return found;
+}
 }
 
 // --- the library's table of addresses ----------------------------------------------------------------
@@ -167,5 +196,6 @@ static int look_at(dl_phdr_info* object, size_t, void* data) {
 extern "C" int cdna_watch_allocator(const char* library) {
   Search s = {library, 0};
   dl_iterate_phdr(look_at, &s);
+  watching = watching || s.redirected;
   return s.redirected;
 }

@@ -1,0 +1,78 @@
+"""python -m benchmarks.time_model run --aiter CHECKOUT [--rows N --seed S], then ... page: see docs/validation.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from .page import statistics_of, write_page
+from .rows import RowError, choose, read, sets
+from .runner import dask_results_of, read_results, results_of, still_to_do, write
+
+RESULTS = Path("time_model.jsonl")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.time_model", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="model rows and append results to a file; rows that it has are not repeated")
+    run.add_argument("--aiter", type=Path, metavar="CHECKOUT", help="a checkout or bare clone of ROCm/aiter")
+    run.add_argument("--family", action="append", default=[], metavar="NAME", help="only this one; may be repeated")
+    run.add_argument("--part", choices=("calibrate", "holdout"), default="", help="only these rows (default: both)")
+    run.add_argument("--rows", type=int, default=0, metavar="N", help="so many, drawn at random (default: all)")
+    run.add_argument("--seed", type=int, default=0, metavar="S", help="of the draw (default: 0)")
+    run.add_argument("--whole", action="store_true", help="run every workgroup instead of a sample")
+    run.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask scheduler (default: a cluster on this machine)")
+    run.add_argument("--workers", type=int, default=os.cpu_count(), metavar="N", help="processes; 0: none but this one")
+    page = commands.add_parser("page", help="write a page of what a file of results says")
+    page.add_argument("--page", type=Path, metavar="FILE", help="where to; plots go beside it (default: print only)")
+    page.add_argument("--part", choices=("calibrate", "holdout"), default="", help="only these rows (default: both)")
+    for command in (run, page):
+        command.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help=f"(default: {RESULTS})")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.aiter is None:
+        raise RowError("--aiter: say where a checkout or bare clone of ROCm/aiter lies")
+    rows = choose(
+        [row for name in sets() for row in read(name)], options.family, options.part, options.rows, options.seed
+    )
+    todo = still_to_do(rows, options.results)
+    print(f"{len(rows)} rows, {len(rows) - len(todo)} of them done before", flush=True)
+    sample = not options.whole
+    if options.workers or options.scheduler:
+        results = dask_results_of(todo, options.aiter, sample, options.scheduler, options.workers)
+    else:
+        results = results_of(todo, options.aiter, sample)
+    for number, result in enumerate(write(results, options.results), start=1):
+        told = result.get("error") or (
+            f"{result['published_us']:9.2f} us published, {result['modelled_us']:9.2f} modelled, "
+            f"{result['modelled_us'] / result['published_us']:.2f}, {result['bound']}"
+        )
+        print(f"{number:5} {result['seconds']:6.1f} s  {result['code']} {result['shape']}: {told}", flush=True)
+    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    options = _parser().parse_args(argv)
+    try:
+        if options.command == "run":
+            return _run(options)
+        results = [result for result in read_results(options.results) if options.part in ("", result["part"])]
+        if not results:
+            raise RowError(f"{options.results}: no results")
+        for statistics in statistics_of(results):
+            print(statistics.line())
+        if options.page is not None:
+            write_page(results, options.page)
+    except RowError as error:
+        print(f"time_model: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

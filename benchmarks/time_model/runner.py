@@ -1,0 +1,162 @@
+"""Models rows, one after the other or over processes and machines by Dask. Results go to a file of JSON lines."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import cdna
+from cdna.cards import Card, cards
+from cdna.counters import clear_caches, counting
+from cdna.model import modelled_time_us
+from cdna.records import take_records
+from cdna.settings import as_card
+
+from .launches import Launch, Memory, launch_of
+from .rows import Row, RowError
+
+Result = dict[str, Any]  # a line of the file
+
+
+# AITER's test_common.perftest times so many calls, each with a copy of all arguments. Where the copies fit into the
+# memory-side cache with room to spare, they are found there: rows of up to 1.7 MB are faster than HBM can be, rows of
+# 2.2 MB are not (f4gemm on MI355X).
+TIMED_CALLS, ROOM = 101, 0.75
+
+
+def stays_in_memory_side_cache(launch: Launch, card: Card) -> bool:
+    """Whether a timed call finds its arguments in the memory-side cache."""
+    call_bytes = sum(slot.bytes for slot in launch.slots if isinstance(slot, Memory))
+    return call_bytes * TIMED_CALLS <= ROOM * card.memory_side_bytes
+
+
+@functools.cache
+def model_version() -> str:
+    """A hash of cdna's sources: results of another version are not gone on with."""
+    folder = Path(cdna.__file__).parent
+    hashed = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        if file.suffix in (".py", ".h", ".cpp", ".toml", ".txt"):
+            hashed.update(str(file.relative_to(folder)).encode() + file.read_bytes())
+    return hashed.hexdigest()[:12]
+
+
+def blob(checkout: Path, name: str) -> bytes:
+    """A file's content by git's hash, from a work tree or a bare repository. RowError if it is not there."""
+    folder = checkout / ".git" if (checkout / ".git").exists() else checkout
+    command = ["git", "--git-dir", str(folder), "cat-file", "blob", name]
+    done = subprocess.run(command, capture_output=True)
+    if done.returncode:
+        raise RowError(f"{checkout}: no blob {name}: {done.stderr.decode(errors='replace').strip().splitlines()[-1]}")
+    return done.stdout
+
+
+@functools.lru_cache(maxsize=8)
+def _module(content: bytes) -> Any:
+    return cdna.load(content)
+
+
+def model_row(row: Row, content: bytes, sample: bool = True) -> Result:
+    """Launches the row's kernel and models its time. An error is part of the result: it ends no run."""
+    result: Result = {
+        "key": row.key,
+        "set": row.set,
+        "card": row.card,
+        "family": row.family,
+        "part": row.part,
+        "code": row.code.rsplit("/", 1)[-1],
+        "shape": row.shape_text,
+        "published_us": row.us,
+        "model": model_version(),
+    }
+    started = time.perf_counter()
+    try:
+        card = cards()[row.card]
+        launch = launch_of(row, card)
+        kernel = _module(content).kernel()
+        take_records()
+        with as_card(card.name, card.model), counting(sample):
+            clear_caches()
+            record = kernel.launch(launch.grid, launch.block, launch.kernarg)
+        modelled = modelled_time_us(record, warm=stays_in_memory_side_cache(launch, card))
+        fill_us = card.launch_us + 1e-3 * launch.cleared_bytes / card.hbm_write_gb_s if launch.cleared_bytes else 0.0
+        assert record.counters is not None
+        result |= {
+            "modelled_us": round(modelled.us + fill_us, 4),
+            "bound": modelled.bound,
+            "cycles": round(modelled.cycles),
+            "mhz": round(modelled.mhz),
+            "parts_us": {name: round(us, 4) for name, us in modelled.parts_us.items()},
+            "fill_us": round(fill_us, 4),
+            "counters": record.counters.summary(),
+        }
+    except (cdna.CdnaError, RowError, KeyError) as error:
+        result["error"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    result["seconds"] = round(time.perf_counter() - started, 3)
+    return result
+
+
+def read_results(file: Path) -> list[Result]:
+    """The results of a file, the last of each row. A line that a killed run left unfinished is passed over."""
+    latest: dict[str, Result] = {}
+    if file.exists():
+        for line in file.read_text(encoding="utf-8").splitlines():
+            try:
+                result = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            latest[result["key"]] = result
+    return list(latest.values())
+
+
+def still_to_do(rows: Sequence[Row], file: Path) -> list[Row]:
+    """Those of which the file has no result of this version of the model."""
+    done = {result["key"] for result in read_results(file) if result["model"] == model_version()}
+    return [row for row in rows if row.key not in done]
+
+
+def results_of(rows: Iterable[Row], checkout: Path, sample: bool) -> Iterator[Result]:
+    """Models rows in this process."""
+    for row in rows:
+        yield model_row(row, blob(checkout, row.blob), sample)
+
+
+def dask_results_of(
+    rows: Iterable[Row], checkout: Path, sample: bool, scheduler: str | None, workers: int
+) -> Iterator[Result]:
+    """Models rows on a Dask cluster, as they are done: the scheduler's at an address, or one of this machine's cores.
+
+    Code objects travel with the rows: only this process needs the checkout."""
+    try:
+        from distributed import Client, LocalCluster, as_completed
+    except ImportError:
+        raise RowError("Dask is not installed: pip install -c constraints.txt '.[tune]', or --workers 0") from None
+    os.environ["CDNA_THREADS"] = "1"
+    local = None if scheduler else LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+    with Client(scheduler or local) as client:
+        tasks = [client.submit(model_row, row, blob(checkout, row.blob), sample, key=row.key) for row in rows]
+        for task in as_completed(tasks):
+            yield task.result()
+            task.release()
+    if local is not None:
+        local.close()
+
+
+def write(results: Iterable[Result], file: Path) -> Iterator[Result]:
+    """Appends each result to the file as it comes."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.exists() and not file.read_bytes().endswith(b"\n")
+    with file.open("a", encoding="utf-8") as lines:
+        if unfinished:
+            lines.write("\n")
+        for result in results:
+            lines.write(json.dumps(result) + "\n")
+            lines.flush()
+            yield result

@@ -1,0 +1,282 @@
+// Happens-before between waves that signal each other by flags in global memory.
+//
+// A wave that writes a flag hands on what it had released: its own accesses up to its last fence, those of its workgroup's
+// other waves up to the barrier before that fence, and what it had acquired itself; and what those waves' own fences
+// before the last barrier had released. A wave that reads the flag acquires
+// that at its next fence, its workgroup's other waves at the next barrier. Within a workgroup flags need no fence: its
+// waves share a cache. A read-modify-write hands on what earlier writers of the flag did, a plain store does not. A flag
+// that nobody has given another value in this launch hands on nothing: it is a stale one.
+//
+// What is handed on are stamps: a wave's accesses before a count of the launch's clock. Of stores by many lanes, which are
+// data more than flags, and where stamps become too many, only the old rule is asked: any release before any acquire.
+#include "check_order.h"
+#include <stdlib.h>
+
+namespace {
+constexpr u32 ALL_WAVES = 16, NEAR = 32;  // parts of a stamp's key, beside the waves: see key_of
+constexpr u32 MOST_STAMPS = 1 << 14, MOST_FLAGS = 1 << 17, FLAG_LANES = 8;
+
+struct Stamp {
+  u64 key;  // 0: none
+  u32 time, epoch;
+};
+// Stamps by key, the latest of each: open addressing.
+struct Stamps {
+  Stamp* at;
+  u32 n, capacity;
+};
+}  // namespace
+
+// Of a workgroup: one wave's accesses, those of all its waves before the epoch, or one wave's for its own workgroup.
+static u64 key_of(u32 group, u32 part) { return (u64)(group + 1) << 6 | part; }
+static u32 home(u64 key, u32 capacity) { return (u32)(key * 0x9e3779b97f4a7c15ull >> 40) & (capacity - 1); }
+
+static Stamp* slot(const Stamps& s, u64 key) {
+  u32 i = home(key, s.capacity);
+  while (s.at[i].key && s.at[i].key != key) i = (i + 1) & (s.capacity - 1);
+  return &s.at[i];
+}
+static const Stamp* find(const Stamps& s, u64 key) {
+  if (!s.n) return nullptr;
+  const Stamp* found = slot(s, key);
+  return found->key ? found : nullptr;
+}
+static void put(Stamps& s, const Stamp& x) {
+  if (2 * (s.n + 1) > s.capacity) {
+    Stamps old = s;
+    s.capacity = old.capacity ? 2 * old.capacity : 8;
+    s.at = (Stamp*)calloc(s.capacity, sizeof(Stamp));
+    for (u32 i = 0; i < old.capacity; i++)
+      if (old.at[i].key) *slot(s, old.at[i].key) = old.at[i];
+    free(old.at);
+  }
+  Stamp* to = slot(s, x.key);
+  s.n += !to->key;
+  if (!to->key || to->time < x.time) *to = x;
+}
+static void join(Stamps& s, const Stamps& other) {
+  for (u32 i = 0; i < other.capacity; i++)
+    if (other.at[i].key) put(s, other.at[i]);
+}
+static void clear(Stamps& s) {
+  if (s.n) memset((void*)s.at, 0, sizeof(Stamp) * s.capacity);
+  s.n = 0;
+}
+static void release(Stamps& s) {
+  free(s.at);
+  s = {};
+}
+
+namespace {
+struct Flag {
+  u64 address;  // 0: none
+  Stamps stamps;
+};
+struct WaveOrder {
+  Stamps fresh;     // acquired since the last barrier
+  Stamps read;      // of flags that were read since the last fence
+  Stamps released;  // acquired before the last fence
+  u32 time, epoch;  // of the last fence; 0: there was none
+};
+}  // namespace
+struct Orders {
+  pthread_mutex_t lock;
+  Flag* flags;
+  u32 n_flags, capacity;
+  volatile bool coarse;  // only the old rule
+  // Per workgroup, in counts of the clock: when it last released anything, stored with many lanes, acquired.
+  u32 *released, *stored, *acquired;
+};
+struct GroupOrder {
+  Stamps settled;   // acquired before the last barrier, by any wave
+  Stamps released;  // by fences before the last barrier, of any wave
+  Stamps read;      // of flags before it, by any wave
+  WaveOrder waves[16];
+  bool used;
+};
+
+Orders* orders_create(u32 n_groups) {
+  Orders* o = (Orders*)calloc(1, sizeof(Orders));
+  pthread_mutex_init(&o->lock, nullptr);
+  o->released = (u32*)calloc(n_groups + 1, 4);
+  o->stored = (u32*)calloc(n_groups + 1, 4);
+  o->acquired = (u32*)calloc(n_groups + 1, 4);
+  return o;
+}
+void orders_destroy(Orders* o) {
+  if (!o) return;
+  for (u32 i = 0; i < o->capacity; i++) release(o->flags[i].stamps);
+  free(o->flags);
+  free(o->released);
+  free(o->stored);
+  free(o->acquired);
+  pthread_mutex_destroy(&o->lock);
+  free(o);
+}
+GroupOrder* group_order_create() { return (GroupOrder*)calloc(1, sizeof(GroupOrder)); }
+void group_order_destroy(GroupOrder* g) {
+  if (!g) return;
+  release(g->settled);
+  release(g->released);
+  release(g->read);
+  for (WaveOrder& w : g->waves) {
+    release(w.fresh);
+    release(w.read);
+    release(w.released);
+  }
+  free(g);
+}
+void group_order_start(GroupOrder& g) {
+  if (!g.used) return;
+  clear(g.settled);
+  clear(g.released);
+  clear(g.read);
+  for (WaveOrder& w : g.waves) {
+    clear(w.fresh);
+    clear(w.read);
+    clear(w.released);
+    w.time = w.epoch = 0;
+  }
+  g.used = false;
+}
+
+static GroupOrder& group_order(Wave& w) { return *w.wg->check->order; }
+static Orders& orders(Wave& w) { return *w.wg->check->checks->orders; }
+static u32 tick(Wave& w) { return __atomic_add_fetch(&w.wg->check->checks->clock, 1, __ATOMIC_RELAXED); }
+static u32 clock_of(const Wave& w) { return __atomic_load_n(&w.wg->check->checks->clock, __ATOMIC_RELAXED); }
+static u32 epoch_of(const Wave& w) { return w.wg->check->epoch & 0xfff; }
+
+static Flag& flag_at(Orders& o, u64 address) {
+  if (2 * (o.n_flags + 1) > o.capacity) {
+    Flag* old = o.flags;
+    u32 n = o.capacity;
+    o.capacity = n ? 2 * n : 64;
+    o.flags = (Flag*)calloc(o.capacity, sizeof(Flag));
+    for (u32 i = 0; i < n; i++)
+      if (old[i].address) {
+        u32 k = home(old[i].address, o.capacity);
+        while (o.flags[k].address) k = (k + 1) & (o.capacity - 1);
+        o.flags[k] = old[i];
+      }
+    free(old);
+  }
+  u32 k = home(address, o.capacity);
+  while (o.flags[k].address && o.flags[k].address != address) k = (k + 1) & (o.capacity - 1);
+  o.n_flags += !o.flags[k].address;
+  o.flags[k].address = address;
+  return o.flags[k];
+}
+static Flag* known_flag(Orders& o, u64 address) {
+  if (!o.n_flags) return nullptr;
+  u32 k = home(address, o.capacity);
+  while (o.flags[k].address && o.flags[k].address != address) k = (k + 1) & (o.capacity - 1);
+  return o.flags[k].address ? &o.flags[k] : nullptr;
+}
+
+void order_releases(Wave& w) {
+  GroupOrder& g = group_order(w);
+  WaveOrder& me = g.waves[w.id];
+  g.used = true;
+  me.time = tick(w);
+  me.epoch = epoch_of(w);
+  clear(me.released);
+  join(me.released, g.settled);
+  join(me.released, me.fresh);
+  orders(w).released[w.wg->linear_id] = me.time;
+}
+
+void order_acquires(Wave& w) {
+  GroupOrder& g = group_order(w);
+  WaveOrder& me = g.waves[w.id];
+  g.used = true;
+  join(me.fresh, me.read);
+  join(me.fresh, g.read);
+  clear(me.read);
+  orders(w).acquired[w.wg->linear_id] = clock_of(w);
+}
+
+// What a wave's last fence has released.
+static void hand_on(Stamps& to, const WaveOrder& wave, u32 group, u32 id) {
+  if (!wave.time) return;
+  put(to, {key_of(group, id), wave.time, wave.epoch});
+  put(to, {key_of(group, ALL_WAVES), wave.time, wave.epoch});
+  join(to, wave.released);
+}
+
+void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes) {
+  Orders& o = orders(w);
+  GroupOrder& g = group_order(w);
+  WaveOrder& me = g.waves[w.id];
+  u32 group = w.wg->linear_id, now = writes ? tick(w) : clock_of(w);
+  bool wide = writes && __builtin_popcountll(lanes) > FLAG_LANES;
+  if (writes) (wide ? o.stored : o.released)[group] = o.released[group] = now;
+  if (reads) o.acquired[group] = now;
+  if (o.coarse || wide) return;
+  g.used = true;
+  u64 last = 0;
+  pthread_mutex_lock(&o.lock);
+  for (; lanes && !o.coarse; lanes &= lanes - 1) {
+    u64 at = address[__builtin_ctzll(lanes)] & ~3ull;
+    if (at == last) continue;
+    last = at;
+    Flag* flag = writes ? &flag_at(o, at) : known_flag(o, at);
+    if (!flag) continue;
+    if (reads)
+      for (u32 i = 0; i < flag->stamps.capacity; i++) {
+        const Stamp& x = flag->stamps.at[i];
+        if (!x.key) continue;
+        bool near = x.key & NEAR;
+        if (!near) put(me.read, x);
+        else if (x.key >> 6 == group + 1) {
+          put(me.fresh, x);
+          u32 other = x.key & 15;
+          check_of(w).seen[other] = w.wg->check->waves[other].lgkm.issued;
+        }
+      }
+    if (!writes) continue;
+    if (!reads) clear(flag->stamps);
+    put(flag->stamps, {key_of(group, NEAR + w.id), now, 0});
+    hand_on(flag->stamps, me, group, w.id);
+    join(flag->stamps, g.released);
+    if (flag->stamps.n > MOST_STAMPS || o.n_flags > MOST_FLAGS) o.coarse = true;
+  }
+  pthread_mutex_unlock(&o.lock);
+}
+
+void order_within_group(Wave& w, u32 other_wave) {
+  GroupOrder& g = group_order(w);
+  g.used = true;
+  put(g.waves[w.id].fresh, {key_of(w.wg->linear_id, NEAR + other_wave), tick(w), 0});
+  join(g.waves[w.id].fresh, g.waves[other_wave].fresh);
+}
+
+void order_barrier(Workgroup& g, bool acquires) {
+  GroupOrder& order = *g.check->order;
+  if (!order.used) return;
+  for (u32 i = 0; i < g.n_waves; i++) {
+    WaveOrder& wave = order.waves[i];
+    hand_on(order.released, wave, g.linear_id, i);
+    join(order.settled, wave.fresh);
+    join(acquires ? order.settled : order.read, wave.read);
+    clear(wave.fresh);
+    clear(wave.read);
+  }
+}
+
+static bool covered(const Stamps& s, u32 group, u32 wave, u32 epoch, u32 clock, bool same_group) {
+  const Stamp* x = find(s, key_of(group, wave));
+  if (x && x->time > clock) return true;
+  x = find(s, key_of(group, ALL_WAVES));
+  if (x && x->time > clock && x->epoch != epoch) return true;
+  x = same_group ? find(s, key_of(group, NEAR + wave)) : nullptr;
+  return x && x->time > clock;
+}
+
+bool happened_before(Wave& w, u32 group, u32 wave, u32 epoch, u32 clock) {
+  const Orders& o = orders(w);
+  const GroupOrder& g = group_order(w);
+  u32 me = w.wg->linear_id;
+  if (covered(g.waves[w.id].fresh, group, wave, epoch, clock, group == me)) return true;
+  if (covered(g.settled, group, wave, epoch, clock, group == me)) return true;
+  return (o.coarse ? o.released : o.stored)[group] > clock && o.acquired[me] > clock;
+}

@@ -1,0 +1,24 @@
+// What happens before what across waves, by flags: see check_order.cpp.
+#pragma once
+#include "check.h"
+
+struct Orders;  // of a launch
+Orders* orders_create(u32 n_groups);
+void orders_destroy(Orders*);
+
+struct GroupOrder;  // of a workgroup
+GroupOrder* group_order_create();
+void group_order_destroy(GroupOrder*);
+void group_order_start(GroupOrder&);
+
+// Of a wave's instructions, in the order in which they execute.
+void order_releases(Wave& w);  // a fence that makes earlier writes visible to other workgroups
+void order_acquires(Wave& w);  // a fence behind which other workgroups' writes are read anew
+// An atomic or an access with a scope to `lanes` of `address`: whether it reads, whether it writes, whether both at once.
+void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes);
+void order_barrier(Workgroup& g, bool acquires);
+void order_within_group(Wave& w, u32 other_wave);  // this wave has seen a flag of that one's in LDS
+
+// Whether an access of a workgroup's wave, so many barriers after its start, at that count of the launch's clock, happened
+// before what the wave does now.
+bool happened_before(Wave& w, u32 group, u32 wave, u32 epoch, u32 clock);

@@ -1,0 +1,124 @@
+// A CU's share of the card, and what follows from replays of one CU for the whole launch.
+#include "launch_time.h"
+
+constexpr u32 MOST_ROUNDS = 3;  // replayed; the rest take as long as the last of them
+constexpr u32 CUS = 8;          // replayed, with different workgroups
+
+static double larger(double a, double b) { return a > b ? a : b; }
+static u32 least(u64 a, u64 b) { return (u32)(a < b ? a : b); }
+static u64 sum(const u64* a, u32 n) {
+  u64 all = 0;
+  for (u32 i = 0; i < n; i++) all += a[i];
+  return all;
+}
+static double ratio(u64 a, u64 b) { return b ? (double)a / (double)b : 0; }
+
+// Cycles that one of `active` CUs takes for a line, where all of them ask for lines at once.
+struct Share {
+  const Card& card;
+  double mhz, active;
+  double cycles(double gb_s, double lines) const { return lines * LINE_BYTES * active * mhz * 1e-3 / gb_s; }
+};
+
+static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz, u32 active, const MemoryTraffic& t,
+                            bool warm) {
+  u64 l2_read = sum(t.l2_read, 8), l2_write = sum(t.l2_write, 8);
+  double fabric_read = ratio(sum(t.fabric_read, 8), l2_read), fabric_write = ratio(sum(t.fabric_write, 8), l2_write);
+  double hbm_read = warm ? 0 : ratio(t.hbm_read, l2_read), hbm_write = warm ? 0 : ratio(t.hbm_write, l2_write);
+  Share s = {card, mhz, (double)active};
+  double of_l2 = mhz / card.clock_mhz;  // whose bandwidth goes with the clock
+  m.read_line[which] =
+      larger(larger(s.cycles(card.l2_read_gb_s * of_l2, 1), s.cycles(card.fabric_read_gb_s, fabric_read)),
+             s.cycles(card.hbm_read_gb_s, hbm_read));
+  m.write_half[which] =
+      0.5 * larger(larger(s.cycles(card.l2_write_gb_s * of_l2, 1), s.cycles(card.fabric_write_gb_s, fabric_write)),
+                   s.cycles(card.hbm_write_gb_s, hbm_write));
+}
+
+static Machine machine_of(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm) {
+  Machine m = {};
+  double beyond_l2 = mhz / card.clock_mhz;  // what is not clocked with the CUs
+  m.latency[IN_L1] = card.l1_cycles;
+  m.latency[IN_L2] = card.l2_cycles;
+  m.latency[IN_MEMORY_SIDE] = card.l2_cycles + (card.memory_side_cycles - card.l2_cycles) * beyond_l2;
+  m.latency[IN_MEMORY] =
+      warm ? m.latency[IN_MEMORY_SIDE] : card.l2_cycles + (card.memory_cycles - card.l2_cycles) * beyond_l2;
+  m.store_latency = card.store_cycles;
+  m.lds_latency = card.lds_cycles;
+  m.scalar_cold = card.scalar_cold_cycles * beyond_l2;
+  m.scalar_warm = card.scalar_cycles;
+  m.barrier = card.barrier_cycles;
+  m.refill = l.leaves_whole ? card.refill_group_cycles : card.refill_wave_cycles;
+  m.in_flight_lines = card.l1_in_flight_bytes / LINE_BYTES;
+  m.l1_queue = card.l1_queue_entries;
+  m.simds = card.simds_per_cu;
+  // The dispatcher starts a wave in 4 cycles on each shader engine, and workgroups on its CUs in turn.
+  m.group_start = 4.0 * l.n_waves * card.compute_units / (card.shader_engines_per_xcd * card.xcds);
+  u32 share = (l.groups_in_all + card.compute_units - 1) / card.compute_units;
+  m.copies = least(share, l.groups_per_cu);
+  u64 round = (u64)card.compute_units * m.copies;
+  m.rounds = (u32)(l.groups_in_all / round);
+  u32 left = (u32)(l.groups_in_all % round);
+  m.last_groups = (left + card.compute_units - 1) / card.compute_units;
+  share_bandwidth(m, 0, card, mhz, least(l.groups_in_all, card.compute_units), t, warm);
+  share_bandwidth(m, 1, card, mhz, least(left ? left : 1, card.compute_units), t, warm);
+  return m;
+}
+
+static double cycles_at(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm,
+                        double* stalls) {
+  Machine m = machine_of(card, l, t, mhz, warm);
+  u32 more = m.rounds > MOST_ROUNDS ? m.rounds - MOST_ROUNDS : 0, cus = least(CUS, l.n_recorded);
+  m.rounds -= more;
+  bool one_round = m.rounds + (m.last_groups > 0) == 1;
+  double mean = 0, most = 0;
+  for (u32 i = 0; i < cus; i++) {
+    Replayed r = replay_cu(m, l.timings, l.groups, l.n_recorded, i * l.n_recorded / cus, l.n_waves, stalls);
+    double cycles = r.all + more * r.marginal;
+    mean += cycles / cus;
+    most = larger(most, cycles);
+  }
+  return one_round ? most : mean;  // in one round all wait for the slowest CU; in several it gets fewer workgroups
+}
+
+// Of all waves of a launch.
+static double matrix_cycles(const RecordedLaunch& l) {
+  double cycles = 0;
+  for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) {
+    const Steps& steps = l.groups[i / l.n_waves].waves[i % l.n_waves];
+    for (u64 k = 0; k < steps.n; k++) {
+      const Timing& t = l.timings[steps.at[k].pc];
+      if (t.unit == MATRIX_UNIT) cycles += t.cycles;
+      if (t.unit == MEMORY_UNIT) k++;
+    }
+  }
+  return cycles / l.n_recorded * l.groups_in_all;
+}
+
+static double cube_root(double x) {  // no libm: HIP programs link the engine without it
+  double root = 1;
+  for (int i = 0; i < 60; i++) root -= (root - x / (root * root)) / 3;
+  return root;
+}
+
+// Power holds the clock to card.sustained_mhz where the matrix cores are always busy. Where they are not, the clock is that
+// at which share * mhz^1.5 is the same (ROCm/gfx950-gluon-tutorials, MI300X: 1.43 GHz at 62 %, 1.35 at 67 %, 1.24 at 75 %).
+static double sustained_mhz(const Card& card, double matrix_share) {
+  if (matrix_share <= 0) return card.clock_mhz;
+  double mhz = card.sustained_mhz / cube_root(matrix_share * matrix_share);
+  return mhz < card.clock_mhz ? mhz : card.clock_mhz;
+}
+
+LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, bool warm, double* stalls) {
+  double mhz = card.clock_mhz, cycles = 0, share = 0;
+  if (!l.groups_in_all || !l.n_recorded) return {0, mhz, 0};
+  const double busy = matrix_cycles(l) / ((double)card.compute_units * card.simds_per_cu);
+  for (int i = 0; i < 3; i++) {
+    cycles = cycles_at(card, l, t, mhz, warm, i ? nullptr : stalls);
+    share = busy < cycles ? busy / cycles : 1;
+    double held = sustained_mhz(card, share);
+    if (held > 0.99 * mhz && held < 1.01 * mhz) break;
+    mhz = i ? (held + mhz) / 2 : held;
+  }
+  return {cycles, mhz, share};
+}

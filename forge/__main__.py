@@ -1,0 +1,92 @@
+"""The command `forge`: one name for all that this package does. `forge eval ...` is eval.py, `forge generate ...` is
+gen_submission.py; what each prints and how it ends is the same."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from forge.console import EXIT_BAD_INPUT, EXIT_PASS
+
+USAGE = """\
+usage: forge COMMAND ...
+
+  forge eval MODE [PROBLEM]    judge a submission (eval.py): test, benchmark, leaderboard, profile
+  forge generate PROBLEM       make a submission from kernels/, or --new: one to begin from (gen_submission.py)
+  forge tune PROBLEM           find the best configuration (python -m forge.tune)
+  forge history [PROBLEM|RUN]  the runs that were kept
+  forge compare A B            two runs beside each other
+  forge report [RUN|PROBLEM]   a run as one HTML page
+  forge import FILE            what popcorn-cli printed of a submission
+  forge completion SHELL       completions for bash, zsh or fish
+
+examples:
+  forge generate --new amd-fp8-mm --variant triton -o mine.py
+  forge eval test amd-fp8-mm --submission mine.py --cases smoke
+  forge compare last-1 last
+  source <(forge completion bash)
+
+forge COMMAND --help says more; exit codes are in docs/exit-codes.md.
+"""
+
+
+def _eval(words: list[str]) -> int:
+    from forge.commands.eval import main
+
+    return main(words)
+
+
+def _generate(words: list[str]) -> int:
+    from forge.commands.generate import main
+
+    return main(words)
+
+
+def _tune(words: list[str]) -> int:
+    from forge.tune.command import main
+
+    return main(words)
+
+
+def _kept(name: str) -> Callable[[list[str]], int]:
+    def run(words: list[str]) -> int:
+        from forge.commands.history import main
+
+        return main([name, *words])
+
+    return run
+
+
+def _completion(words: list[str]) -> int:
+    from forge.commands.completion import main, options_of
+    from forge.tune.command import parser
+
+    return main(words, {"tune": options_of(parser())})
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "eval": _eval,
+    "generate": _generate,
+    "tune": _tune,
+    "history": _kept("history"),
+    "compare": _kept("compare"),
+    "report": _kept("report"),
+    "import": _kept("import"),
+    "completion": _completion,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] in (["-h"], ["--help"], ["help"]):
+        print(USAGE, end="")
+        return EXIT_PASS
+    if not words or words[0] not in COMMANDS:
+        what = f"unknown command {words[0]!r}" if words else "which command?"
+        print(f"forge: {what}: {', '.join(COMMANDS)} (forge --help says more)", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    return COMMANDS[words[0]](words[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""Hazards: each rule with one wait state too few and with enough, and instructions to which none applies."""
+
+from __future__ import annotations
+
+import pytest
+
+import cdna
+from cdna.asm import parse
+from cdna.cards import get_card
+from cdna.hazards import Hazard, find_hazards
+from cdna.library import engine
+
+
+def hazards_of(body: str, arch: str = "gfx942") -> list[Hazard]:
+    text = body.replace("; ", "\n")
+    asm = parse(f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"\n.text\nk:\n{text}\ns_endpgm\n')
+    return find_hazards(asm, engine().ops[arch], get_card(arch))
+
+
+MATRIX = "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[12:15]"
+RULES = {  # what comes first; what comes too early behind it; wait states that it needs; what the finding says
+    "scalar to memory": (
+        "v_readfirstlane_b32 s4, v0",
+        "buffer_load_dword v1, v2, s[8:11], s4 offen",
+        5,
+        "reads the scalar register written by",
+    ),
+    "saddr to memory": (
+        "v_readlane_b32 s5, v0, 3",
+        "global_load_dword v1, v2, s[4:5]",
+        5,
+        "reads the scalar register written by",
+    ),
+    "scalar to vector": (
+        "v_cmp_eq_u32_e64 s[4:5], v0, v1",
+        "v_cndmask_b32_e64 v2, v3, v4, s[4:5]",
+        2,
+        "reads the scalar register written by",
+    ),
+    "carry": (
+        "v_add_co_u32_e32 v0, vcc, v1, v2",
+        "v_addc_co_u32_e32 v3, vcc, v4, v5, vcc",
+        2,
+        "reads the scalar register written by",
+    ),
+    "lane select": (
+        "v_readfirstlane_b32 s4, v0",
+        "v_readlane_b32 s5, v1, s4",
+        4,
+        "selects its lane by the result of",
+    ),
+    "div_fmas": (
+        "v_div_scale_f32 v0, vcc, v1, v2, v1",
+        "v_div_fmas_f32 v3, v4, v5, v6",
+        4,
+        "reads vcc written by",
+    ),
+    "exec to matrix": ("v_cmpx_gt_u32_e32 vcc, v0, v1", MATRIX, 4, "depends on exec written by"),
+    "exec to lane": ("v_cmpx_gt_u32_e32 vcc, v0, v1", "v_readlane_b32 s4, v2, 1", 4, "depends on exec written by"),
+    "exec to dpp": (
+        "v_cmpx_gt_u32_e32 vcc, v0, v1",
+        "v_mov_b32_dpp v2, v3 row_shr:1 row_mask:0xf bank_mask:0xf",
+        5,
+        "depends on exec written by",
+    ),
+    "register to dpp": (
+        "v_mov_b32_e32 v3, v0",
+        "v_mov_b32_dpp v2, v3 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf",
+        2,
+        "reads from other lanes the result of",
+    ),
+    "register to readlane": ("v_mov_b32_e32 v1, v0", "v_readfirstlane_b32 s4, v1", 1, "reads lanes of the result of"),
+    "register to matrix": ("v_cvt_pkrtz_f16_f32 v3, v0, v1", MATRIX, 2, "reads, as a matrix operand, the result of"),
+    "register to source C": ("v_mov_b32_e32 v12, 0", MATRIX, 2, "reads, as a matrix operand, the result of"),
+    "transcendental": ("v_exp_f32_e32 v1, v0", "v_add_f32_e32 v2, v1, v1", 1, "reads the transcendental result of"),
+    "upper half by op_sel": (
+        "v_mad_u16 v1, v0, v0, v0 op_sel:[0,0,0,1]",
+        "v_mov_b32_e32 v2, v1",
+        1,
+        "reads the partly written result of",
+    ),
+    "fp8 conversion": (
+        "v_cvt_pk_fp8_f32 v1, v0, v0 op_sel:[0,0,1]",
+        "v_lshlrev_b32_e32 v2, 8, v1",
+        1,
+        "reads the partly written result of",
+    ),
+    "fp8 byte": (
+        "v_cvt_sr_fp8_f32 v1, v0, v2 op_sel:[0,0,1,0]",
+        "v_cvt_sr_fp8_f32 v1, v3, v2 op_sel:[0,0,0,1]",
+        1,
+        "reads the partly written result of",
+    ),
+    "sdwa": (
+        "v_add_u16_sdwa v1, v0, v0 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:DWORD src1_sel:DWORD",
+        "v_mov_b32_e32 v2, v1",
+        1,
+        "reads the partly written result of",
+    ),
+    "dot product": ("v_dot2_f32_f16 v1, v2, v3, v4", "v_mov_b32_e32 v5, v1", 3, "reads the result of"),
+    "dot product's operand": (
+        "v_dot2_f32_f16 v1, v2, v3, v4",
+        "v_dot2_f32_f16 v5, v1, v3, v4",
+        3,
+        "reads the result of",
+    ),
+    "dot product overwritten": (
+        "v_dot2_f32_f16 v1, v2, v3, v4",
+        "v_mov_b32_e32 v1, v0",
+        3,
+        "overwrites the result of",
+    ),
+    "data of a wide store": (
+        "global_store_dwordx4 v0, v[4:7], s[0:1]",
+        "v_mov_b32_e32 v6, 0",
+        2,
+        "overwrites the data of",
+    ),
+    "m0 to LDS": ("s_mov_b32 m0, s4", "global_load_lds_dword v0, s[0:1]", 1, "reads m0 written by"),
+    "m0 to movrel": ("s_mov_b32 m0, s4", "s_movrels_b32 s5, s6", 1, "reads m0 written by"),
+    "setreg": (
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3",
+        "s_getreg_b32 s4, hwreg(HW_REG_MODE)",
+        2,
+        "touches the hardware register set by",
+    ),
+    "source C overwritten": (MATRIX, "v_mov_b32_e32 v13, 0", 3, "overwrites source C of"),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule(rule: str) -> None:
+    first, later, needed, what = RULES[rule]
+    for arch in cdna.ARCHS:
+        wait = f"s_nop {needed - 2}; " if needed > 1 else ""
+        (hazard,) = hazards_of(f"{first}; {wait}{later}", arch)
+        assert (hazard.first, hazard.states, hazard.needed, hazard.what) == (0, needed - 1, needed, what)
+        assert hazards_of(f"{first}; s_nop {needed - 1}; {later}", arch) == []
+
+
+def test_swapped_lanes() -> None:
+    swap = "v_permlane32_swap_b32 v1, v2"
+    assert [h.needed for h in hazards_of(f"v_mov_b32_e32 v2, v0; {swap}", "gfx950")] == [2]
+    assert [h.needed for h in hazards_of(f"v_cmpx_gt_u32_e32 vcc, v0, v3; {swap}", "gfx950")] == [4]
+
+
+FREE = {
+    "scalar written by the scalar unit": "s_mov_b32 s4, 1; buffer_load_dword v1, v2, s[8:11], s4 offen",
+    "both write a carry": "v_add_co_u32_e32 v0, vcc, v1, v2; v_add_co_u32_e32 v3, vcc, v4, v5",
+    "branch on vcc": "v_cmp_eq_u32_e32 vcc, v0, v1; s_cbranch_vccz next; next:; s_nop 0",
+    "one transcendental behind another": "v_exp_f32_e32 v1, v0; v_log_f32_e32 v2, v1",
+    "chain of dot products": "v_dot2_f32_f16 v1, v2, v3, v4; v_dot2_f32_f16 v1, v5, v6, v1",
+    "dot product as matrix operand": "v_dot2_f32_f16 v2, v6, v7, v4; s_nop 2; " + MATRIX,
+    "store of two dwords": "global_store_dwordx2 v0, v[4:5], s[0:1]; v_mov_b32_e32 v4, 0",
+    "store with a scalar offset": "buffer_store_dwordx4 v[4:7], v0, s[8:11], s4 offen; v_mov_b32_e32 v4, 0",
+    "lower half, then upper": "v_cvt_pk_fp8_f32 v1, v0, v0; v_cvt_pk_fp8_f32 v1, v2, v2 op_sel:[0,0,1]",
+    "vector result as a plain operand": "v_mov_b32_e32 v1, v0; v_add_u32_e32 v2, v1, v1",
+    "m0 that nobody reads": "s_mov_b32 m0, s4; ds_read_b32 v1, v0",
+    "another hardware register": "s_setreg_b32 hwreg(HW_REG_MODE), s4; s_getreg_b32 s5, hwreg(HW_REG_HW_ID)",
+}
+
+
+@pytest.mark.parametrize("what", FREE)
+def test_what_is_no_hazard(what: str) -> None:
+    assert hazards_of(FREE[what]) == []
+
+
+def test_around_a_loop() -> None:
+    """The instruction too early stands before the other in the text."""
+    (hazard,) = hazards_of("loop:; v_mov_b32_e32 v2, s4; v_readfirstlane_b32 s4, v0; s_cbranch_scc1 loop; s_nop 0")
+    assert (hazard.index, hazard.first, hazard.states) == (0, 1, 1)

@@ -1,0 +1,196 @@
+"""Pairs of programs, one right and one that lacks a barrier, a fence, a flag or a wait: the checks tell them apart.
+
+Kernels that a compiler can write are in tests/support/hip/race_pairs.hip, the others are assembly here.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import pytest
+import torch
+
+import cdna
+from cdna import checks
+from cdna.code_objects.module import ObjectKernel
+from cdna.hip.compile.source import HipSource
+from cdna.hip.compile.toolchain import find
+from cdna.program import Program
+from tests.support.assembled import program
+from tests.support.checked_launch import buffer, launch
+from tests.support.hip_programs import PROGRAMS
+
+SOURCE = PROGRAMS / "race_pairs.hip"
+PAIRS = re.findall(r"^PAIR\((\w+)\)", SOURCE.read_text(), re.MULTILINE)
+OTHERWISE = {"barrier_in_a_branch": "barrier", "barriers_in_a_loop": "barrier"}  # what is found; else a race
+KINDS = "bounds,wait,race,uninitialised,barrier"
+BLOCKS = 4
+
+
+@functools.cache
+def compiled(arch: str) -> Program:
+    return Program(find().assembly(HipSource(SOURCE, arch, ("-O3",))))
+
+
+def kinds_found(arch: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> list[cdna.Finding]:
+    monkeypatch.setenv("CDNA_THREADS", "1")
+    torch.manual_seed(1)
+    given, out = torch.randint(1, 100, (4096,), dtype=torch.int32), torch.zeros(4096, dtype=torch.int32)
+    given[0] = 1
+    cdna.findings()
+    with checks.use(KINDS, raises=False):
+        run = ObjectKernel(compiled(arch).kernels[kernel])
+        run((BLOCKS,), (256,), given, out, torch.zeros(64, dtype=torch.int32), lds_bytes=2048)
+    return cdna.findings()
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_pair(arch: str, pair: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kinds_found(arch, f"{pair}_safe", monkeypatch) == []
+    racy = kinds_found(arch, f"{pair}_racy", monkeypatch)
+    assert OTHERWISE.get(pair, "race") in {finding.kind for finding in racy}
+    assert all("race_pairs.hip:" in finding.source for finding in racy)
+
+
+START = "s_load_dwordx2 s[4:5], s[0:1], 0x0; v_lshlrev_b32_e32 v1, 2, v0; s_waitcnt lgkmcnt(0); "
+FLAT = START + "v_mov_b32_e32 v2, s4; v_mov_b32_e32 v3, s5; "
+FILL = "v_lshlrev_b32_e32 v1, 2, v0; ds_write_b32 v1, v0; "
+WAITS = {  # the wait that the safe one has and the racy one lacks, or has too weak; what follows it
+    "load": (START + "global_load_dword v4, v1, s[4:5]", "s_waitcnt vmcnt(0)", "", "v_add_u32_e32 v5, v4, v4"),
+    "first of two loads": (
+        START + "global_load_dword v4, v1, s[4:5]; global_load_dword v5, v1, s[4:5]",
+        "s_waitcnt vmcnt(1)",
+        "s_waitcnt vmcnt(2)",
+        "v_mov_b32_e32 v6, v4; s_waitcnt vmcnt(0)",
+    ),
+    "load behind a store": (
+        START + "global_load_dword v4, v1, s[4:5]; global_store_dword v1, v0, s[4:5]",
+        "s_waitcnt vmcnt(1)",
+        "s_waitcnt lgkmcnt(0)",
+        "v_mov_b32_e32 v6, v4",
+    ),
+    "read and overwritten": (
+        START + "global_load_dword v4, v1, s[4:5]",
+        "s_waitcnt vmcnt(0)",
+        "",
+        "v_add_u32_e32 v4, 1, v4",
+    ),
+    "overwritten": (START + "global_load_dword v4, v1, s[4:5]", "s_waitcnt vmcnt(0)", "", "v_mov_b32_e32 v4, 0"),
+    "address": (
+        START + "global_load_dword v4, v1, s[4:5]",
+        "s_waitcnt vmcnt(0)",
+        "",
+        "v_and_b32_e32 v4, 0, v4; global_load_dword v5, v4, s[4:5]; s_waitcnt vmcnt(0)",
+    ),
+    "data of a store": (
+        START + "global_load_dword v4, v1, s[4:5]",
+        "s_waitcnt vmcnt(0)",
+        "",
+        "global_store_dword v1, v4, s[4:5]",
+    ),
+    "upper half of a pair": (
+        START + "global_load_dwordx2 v[4:5], v1, s[4:5] offset:-4",
+        "s_waitcnt vmcnt(0)",
+        "",
+        "v_mov_b32_e32 v6, v5",
+    ),
+    "half of a register": (  # a load of one half zeroes the other
+        START + "global_load_short_d16_hi v4, v1, s[4:5]",
+        "s_waitcnt vmcnt(0)",
+        "",
+        "global_store_short v1, v4, s[4:5]",
+    ),
+    "atomic's result": (
+        START + "v_mov_b32_e32 v2, 1; global_atomic_add v4, v1, v2, s[4:5] sc0",
+        "s_waitcnt vmcnt(0)",
+        "",
+        "v_mov_b32_e32 v5, v4",
+    ),
+    "scalar load": ("s_load_dwordx2 s[4:5], s[0:1], 0x0", "s_waitcnt lgkmcnt(0)", "", "s_load_dword s6, s[4:5], 0x0"),
+    "scalar loads in any order": (
+        "s_load_dword s4, s[0:1], 0x0; s_load_dword s5, s[0:1], 0x4",
+        "s_waitcnt lgkmcnt(0)",
+        "s_waitcnt lgkmcnt(1)",
+        "s_mov_b32 s6, s4; s_waitcnt lgkmcnt(0)",
+    ),
+    "clock": ("s_memtime s[4:5]", "s_waitcnt lgkmcnt(0)", "", "s_mov_b32 s6, s4"),
+    "read of LDS": (FILL + "ds_read_b32 v4, v1", "s_waitcnt lgkmcnt(0)", "", "v_mov_b32_e32 v5, v4"),
+    "first of two reads of LDS": (
+        FILL + "ds_read_b32 v4, v1; ds_read_b32 v5, v1",
+        "s_waitcnt lgkmcnt(1)",
+        "s_waitcnt lgkmcnt(2)",
+        "v_mov_b32_e32 v6, v4; s_waitcnt lgkmcnt(0)",
+    ),
+    "lanes of another": ("ds_bpermute_b32 v4, v0, v0", "s_waitcnt lgkmcnt(0)", "", "v_mov_b32_e32 v5, v4"),
+    "flat, by vmcnt": (
+        FLAT + "flat_load_dword v4, v[2:3]",
+        "s_waitcnt vmcnt(0) lgkmcnt(0)",
+        "s_waitcnt vmcnt(0)",
+        "v_mov_b32_e32 v5, v4; s_waitcnt lgkmcnt(0)",
+    ),
+    "flat, by lgkmcnt": (
+        FLAT + "flat_load_dword v4, v[2:3]",
+        "s_waitcnt vmcnt(0) lgkmcnt(0)",
+        "s_waitcnt lgkmcnt(0)",
+        "v_mov_b32_e32 v5, v4; s_waitcnt vmcnt(0)",
+    ),
+    "straight to LDS": (
+        START + "s_mov_b32 m0, 0; s_nop 0; global_load_lds_dword v1, s[4:5]",
+        "s_waitcnt vmcnt(0)",
+        "s_waitcnt lgkmcnt(0)",
+        "ds_read_b32 v4, v1; s_waitcnt lgkmcnt(0)",
+    ),
+    "other wave's, straight to LDS": (
+        START + "v_lshrrev_b32_e32 v2, 6, v0; v_readfirstlane_b32 s6, v2; s_lshl_b32 m0, s6, 8; s_nop 0; "
+        "global_load_lds_dword v1, s[4:5]",
+        "s_waitcnt vmcnt(0)",
+        "",
+        "s_barrier; v_xor_b32_e32 v3, 0x100, v1; ds_read_b32 v4, v3; s_waitcnt lgkmcnt(0) vmcnt(0)",
+    ),
+    "before a barrier": (
+        FILL + "v_xor_b32_e32 v2, 0x100, v1",
+        "s_waitcnt lgkmcnt(0)",
+        "",
+        "s_barrier; ds_read_b32 v4, v2; s_waitcnt lgkmcnt(0)",
+    ),
+}
+
+
+def wait_findings(text: str) -> list[cdna.Finding]:
+    cdna.findings()
+    with checks.use("wait", raises=False):
+        launch(program(text.replace("; ", "\n"), lds_bytes=512), [("x", buffer(128))], block=128)
+    return cdna.findings()
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_wait(name: str) -> None:
+    before, enough, too_little, after = WAITS[name]
+    assert wait_findings(f"{before}; {enough}; {after}") == []
+    found = wait_findings("; ".join(part for part in (before, too_little, after) if part))
+    assert [finding.kind for finding in found] == ["wait"]  # the fault itself, not what comes of it
+    assert ("overwritten" in found[0].message) == (name == "overwritten")
+
+
+def test_there_are_many() -> None:
+    assert len(PAIRS) + len(WAITS) >= 60
+
+
+@pytest.mark.parametrize("pair", OTHERWISE)
+def test_a_missed_barrier_stops_the_launch(pair: str) -> None:
+    given, out = torch.zeros(4096, dtype=torch.int32), torch.zeros(4096, dtype=torch.int32)
+    with (
+        checks.use("barrier"),
+        pytest.raises(cdna.CheckError, match="barrier: wave . waits at this barrier, which wave"),
+    ):
+        ObjectKernel(compiled("gfx942").kernels[f"{pair}_racy"])((2,), (256,), given, out, given)
+
+
+def test_waves_may_leave_before_a_barrier() -> None:
+    """Those that have nothing to do, as kernels have them whose last workgroup is not full."""
+    leaves = "v_readfirstlane_b32 s4, v0; s_cmp_lg_u32 s4, 0; s_cbranch_scc1 end; " + FILL
+    text = leaves + "s_waitcnt lgkmcnt(0); s_barrier; ds_read_b32 v2, v1; s_waitcnt lgkmcnt(0); end:; s_nop 0"
+    with checks.use("all"):
+        launch(program(text.replace("; ", "\n"), lds_bytes=512), [], block=128)

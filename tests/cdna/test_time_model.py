@@ -1,0 +1,289 @@
+"""What the time model must keep to: mechanisms of the replay in cycles worked out by hand, and planted slow-downs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+import cdna
+from cdna.cards import get_card
+from cdna.counters import clear_caches
+from cdna.model import modelled_case_us, modelled_time_us
+from cdna.records import take_records
+from tests.cdna.test_counters import add_kernel, aligned, run
+
+CARD = get_card("gfx942")
+
+
+@pytest.fixture(scope="module")
+def counted() -> cdna.Counters:
+    load = "v_lshlrev_b32 v1, 2, v0\nglobal_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\nv_exp_f32 v2, v2\n"
+    mfma = "v_mfma_f32_16x16x16_f16 a[0:3], v[2:3], v[4:5], 0\n" * 10
+    lds = "ds_write_b32 v1, v2\ns_barrier\nds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)\n"
+    return run(load + mfma + lds, lds=4096, groups=608, waves=4)
+
+
+def test_more_work_never_takes_less_time(counted: cdna.Counters) -> None:
+    before = modelled_time_us(counted)
+    assert before.us >= max(before.parts_us.values()) > 0
+    for name in ("hbm_read_bytes", "hbm_write_bytes", "atomics_on_line", "cache_maintenance"):
+        more = dataclasses.replace(counted, **{name: getattr(counted, name) * 100 + 10**9})
+        assert modelled_time_us(more).us > before.us, name
+    for unit in ("matrix", "vector", "lds", "memory"):
+        cycles = counted.unit_cycles | {unit: counted.unit_cycles[unit] * 10_000}
+        assert modelled_time_us(dataclasses.replace(counted, unit_cycles=cycles)).us > before.us, unit
+    for level in counted.busiest_xcd:
+        busy = counted.busiest_xcd | {level: 10**9}
+        assert modelled_time_us(dataclasses.replace(counted, busiest_xcd=busy)).us > before.us, level
+    assert modelled_time_us(counted, warm=True).us <= before.us
+
+
+@pytest.mark.parametrize(
+    "bound, change",
+    [
+        ("matrix", {"unit_cycles": {"matrix": 10**9}}),
+        ("LDS", {"unit_cycles": {"lds": 10**9}}),
+        ("vector", {"unit_cycles": {"vector": 10**9}}),
+        ("L1", {"unit_cycles": {"memory": 10**9}}),
+        ("L2", {"busiest_xcd": {"l2_read": 10**9}}),
+        ("fabric", {"busiest_xcd": {"fabric_read": 10**9}}),
+        ("HBM", {"hbm_read_bytes": 10**12}),
+        ("atomics", {"atomics_on_line": 10**6}),
+        ("fences", {"cache_maintenance": 10**6}),
+        ("launch", {}),
+    ],
+)
+def test_bound_is_what_takes_longest(counted: cdna.Counters, bound: str, change: dict) -> None:
+    idle = dataclasses.replace(
+        counted,
+        unit_cycles=dict.fromkeys(counted.unit_cycles, 0),
+        busiest_xcd=dict.fromkeys(counted.busiest_xcd, 0),
+        cold=dataclasses.replace(counted.cold, cycles=0),
+        hbm_read_bytes=0,
+        hbm_write_bytes=0,
+    )
+    new = {k: getattr(idle, k) | v if isinstance(v, dict) else v for k, v in change.items()}
+    assert modelled_time_us(dataclasses.replace(idle, **new)).bound == bound
+
+
+# --- mechanisms ----------------------------------------------------------------------------------------
+
+
+def cycles(body: str, lds: int = 0, waves: int = 1, groups: int = 1, arch: str = "gfx942") -> float:
+    """Of the whole launch, from its first instruction to its last, with cold caches."""
+    return run(body, arch, lds=lds, waves=waves, groups=groups).cold.cycles
+
+
+MFMA = "v_mfma_f32_32x32x8_f16 a[0:15], v[2:3], v[4:5], 0\n"  # 32 cycles
+LOAD = "v_lshlrev_b32 v1, 2, v0\nglobal_load_dword v2, v1, s[2:3]\n"
+
+
+def test_waves_share_a_matrix_core_and_simds_do_not() -> None:
+    empty = cycles("")
+    alone = cycles(MFMA * 100) - empty
+    assert alone == pytest.approx(100 * 32, rel=0.02)
+    assert cycles(MFMA * 100, waves=4) - empty == pytest.approx(alone, rel=0.02)
+    assert cycles(MFMA * 100, waves=8) - empty == pytest.approx(2 * alone, rel=0.02)
+
+
+def test_vector_instructions_hide_behind_matrix_instructions() -> None:
+    empty = cycles("")
+    both = cycles((MFMA + "v_add_u32 v6, v6, v6\n" * 4) * 100) - empty
+    assert both == pytest.approx(100 * 32, rel=0.05)  # 16 of the 32 cycles are the vector instructions'
+    too_many = cycles((MFMA + "v_add_u32 v6, v6, v6\n" * 10) * 100) - empty
+    assert too_many == pytest.approx(100 * 44, rel=0.05)
+
+
+def test_a_wave_waits_for_the_result_of_a_matrix_instruction() -> None:
+    """Adding to a result goes on at the matrix core's pace; reading it takes three wait states more."""
+    adds = "v_mfma_f32_16x16x16_f16 v[4:7], v[0:1], v[2:3], v[4:7]\n" * 100
+    reads = "v_mfma_f32_16x16x16_f16 v[4:7], v[4:5], v[2:3], 0\n" * 100
+    empty = cycles("")
+    assert cycles(adds) - empty == pytest.approx(100 * 16, rel=0.05)
+    assert cycles(reads) - empty == pytest.approx(100 * 28, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("arch", "text", "each"),
+    [
+        ("gfx950", "v_exp_f32 v2, v3", 8),
+        ("gfx942", "v_exp_f32 v2, v3", 16),
+        ("gfx950", "v_permlane32_swap_b32 v2, v3", 8),
+        ("gfx950", "v_add_u32 v2, v3, v3", 4),
+        ("gfx950", "ds_write_b32 v2, v3", 8),
+        ("gfx950", "ds_write_b64 v2, v[4:5]", 12),
+        ("gfx950", "ds_write_b128 v2, v[4:7]", 20),
+        ("gfx950", "ds_read_b32 v6, v2", 4),
+    ],
+)
+def test_a_wave_issues_as_measured(arch: str, text: str, each: int) -> None:
+    empty = cycles("v_mov_b32 v2, 0", arch=arch, lds=64)
+    body = "v_mov_b32 v2, 0\n" + (text + "\n") * 100
+    assert cycles(body, arch=arch, lds=64) - empty == pytest.approx(100 * each, rel=0.25)
+
+
+def test_two_waves_issue_fp32_at_once() -> None:
+    """On gfx942, where the operands differ."""
+    empty = cycles("", waves=8)
+    differ = cycles("v_add_f32 v2, v3, v4\n" * 400, waves=8) - empty
+    same = cycles("v_add_f32 v2, v3, v3\n" * 400, waves=8) - empty
+    assert differ == pytest.approx(400 * 4, rel=0.05) and same == pytest.approx(400 * 8, rel=0.05)
+
+
+def test_a_wait_takes_the_latency_and_work_before_it_hides_it() -> None:
+    no_wait = cycles("v_lshlrev_b32 v1, 2, v0\n")
+    waits = cycles(LOAD + "s_waitcnt vmcnt(0)\n")
+    assert waits - no_wait == pytest.approx(CARD.memory_cycles, abs=40)
+    warm = run(LOAD + "s_waitcnt vmcnt(0)\n").warm.cycles - run("v_lshlrev_b32 v1, 2, v0\n").warm.cycles
+    assert warm == pytest.approx(CARD.memory_side_cycles, abs=40)
+    again = cycles((LOAD + "s_waitcnt vmcnt(0)\n") * 2) - waits  # the L1 has it
+    assert again == pytest.approx(CARD.l1_cycles, abs=40)
+    busy = cycles(LOAD + MFMA * 40 + "s_waitcnt vmcnt(0)\n")
+    assert busy == pytest.approx(no_wait + 40 * 32, rel=0.05)
+
+
+def test_a_cold_scalar_load_takes_longer_than_the_next_of_its_line() -> None:
+    once = "s_load_dword s4, s[2:3], 0x0\ns_waitcnt lgkmcnt(0)\n"
+    empty, cold, both = cycles(""), cycles(once), cycles(once * 2)
+    assert cold - empty == pytest.approx(CARD.scalar_cold_cycles, abs=40)
+    assert both - cold == pytest.approx(CARD.scalar_cycles, abs=40)
+
+
+def test_lines_in_flight_limit_what_a_cu_can_load() -> None:
+    """A CU that waits for 32 KB at a time gets them once in a latency."""
+    loads = "v_lshlrev_b32 v1, 4, v0\n" + "".join(
+        f"global_load_dwordx4 v[4:7], v1, s[2:3]\nv_add_u32 v1, 0x{1024:x}, v1\n" for _ in range(192)
+    )
+    taken = run(loads + "s_waitcnt vmcnt(0)\n", buffer=1 << 18).cold.cycles - cycles("")
+    rounds = 192 * 1024 / CARD.l1_in_flight_bytes
+    assert taken == pytest.approx(rounds * CARD.memory_cycles, rel=0.15)
+
+
+def test_a_barrier_waits_for_the_slowest_wave() -> None:
+    slow_wave = "v_cmp_gt_u32 vcc, 64, v0\ns_cbranch_vccz skip\n" + "s_nop 15\n" * 50 + "skip:\n"
+    one_slow = cycles(slow_wave + "s_barrier\n" + slow_wave, waves=4)
+    assert one_slow - cycles("", waves=4) == pytest.approx(2 * 50 * 64, rel=0.05)
+
+
+def test_a_workgroup_too_many_takes_a_round_more() -> None:
+    """One workgroup of 64 KB of LDS fits on a CU; the next starts when it has left."""
+    full = cycles(MFMA * 1000, lds=65536, waves=4, groups=CARD.compute_units)
+    more = cycles(MFMA * 1000, lds=65536, waves=4, groups=CARD.compute_units + 1)
+    assert more == pytest.approx(2 * full + CARD.refill_group_cycles, rel=0.1)
+    five = cycles(MFMA * 1000, lds=65536, waves=4, groups=5 * CARD.compute_units)  # three rounds are replayed
+    assert five == pytest.approx(5 * full + 4 * CARD.refill_group_cycles, rel=0.1)
+
+
+def test_power_lowers_the_clock_of_busy_matrix_cores() -> None:
+    busy = run(MFMA * 2000, groups=CARD.compute_units, waves=4)
+    idle = run("s_nop 15\n" * 1000, groups=CARD.compute_units, waves=4)
+    assert modelled_time_us(idle).clock == "boost" and idle.cold.mhz == CARD.clock_mhz
+    assert modelled_time_us(busy).clock == "sustained" and modelled_time_us(busy).bound == "matrix"
+    assert CARD.sustained_mhz <= busy.cold.mhz < 1.2 * CARD.sustained_mhz
+
+
+# --- planted slow-downs --------------------------------------------------------------------------------
+
+LOOP = """
+  s_movk_i32 s8, 200
+again:
+  {body}
+  s_sub_u32 s8, s8, 1
+  s_cmp_lg_u32 s8, 0
+  s_cbranch_scc1 again
+"""
+STRIDED = "v_mul_u32_u24 v1, {stride}, v0\n" + LOOP
+
+
+def planted(head: str, body: str, **how: int) -> tuple[float, str]:
+    modelled = modelled_time_us(run(head + LOOP.format(body=body), groups=304, waves=4, **how))
+    return modelled.us, modelled.bound
+
+
+def strided(stride: int) -> str:
+    return f"v_and_b32 v0, 63, v0\nv_mul_u32_u24 v1, {stride}, v0\n"
+
+
+SLOWER = {
+    "bank conflicts": (
+        (strided(4), "ds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)"),
+        (strided(128), "ds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)"),
+        "LDS",
+    ),
+    "uncoalesced loads": (
+        (strided(4), "global_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)"),
+        (strided(128), "global_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)"),
+        "L1",
+    ),
+    "barriers": (
+        ("", "v_add_u32 v2, v2, v2"),
+        ("", "v_add_u32 v2, v2, v2\ns_barrier"),
+        "barrier",
+    ),
+    "a spilled register": (
+        ("", "v_add_u32 v2, v2, v2\n" * 4),
+        (
+            "",
+            "scratch_store_dword off, v2, off\ns_waitcnt vmcnt(0)\nscratch_load_dword v2, off, off\ns_waitcnt vmcnt(0)",
+        ),
+        "latency",
+    ),
+    "atomics on one line": (
+        (strided(4), "global_atomic_add v1, v2, s[2:3]"),
+        (strided(0), "global_atomic_add v1, v2, s[2:3]"),
+        "atomics",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SLOWER)
+def test_a_planted_slow_down_costs_time_and_is_named(what: str) -> None:
+    good, bad, bound = SLOWER[what]
+    how = {"lds": 64 * 128, "scratch": 64}
+    (good_us, _), (bad_us, named) = planted(*good, **how), planted(*bad, **how)
+    assert bad_us > 1.3 * good_us or (what == "atomics on one line" and bad_us >= good_us)
+    assert named == bound
+
+
+def test_a_power_of_two_stride_loses_the_l1() -> None:
+    """Rows at a stride of 4096 bytes fall into one of the L1's four sets; at 4096 + 128 they spread."""
+
+    def walk(stride: int) -> cdna.Counters:
+        head = f"v_and_b32 v0, 63, v0\nv_mul_u32_u24 v1, {stride}, v0\n"
+        body = "global_load_dword v2, v1, s[2:3]\nglobal_load_dword v3, v1, s[2:3] offset:4\ns_waitcnt vmcnt(0)"
+        return run(head + LOOP.format(body=body), groups=304, waves=2, buffer=64 * 4224)
+
+    same, spread = walk(4096), walk(4224)
+    assert same.l1_hits <= spread.l1_hits
+    assert modelled_time_us(same).us >= modelled_time_us(spread).us
+
+
+# --- launches ----------------------------------------------------------------------------------------------
+
+
+def test_time_does_not_beat_the_data_sheet() -> None:
+    """A stream cannot be faster than 5.3 TB/s, nor matrix products than the matrix cores' peak."""
+    n = 1 << 22
+    x, y, out = (aligned(n, torch.float32) for _ in range(3))
+    with cdna.device("gfx942"), cdna.counting():
+        clear_caches()
+        add_kernel[(n // 4096,)](x, y, out, n, BLOCK=4096)
+    modelled = modelled_time_us(take_records()[-1])
+    assert modelled.us > 12 * n / 5.3e12 * 1e6
+    assert modelled.bound in ("HBM", "latency", "L1")
+
+
+def test_launches_add_up(counted: cdna.Counters) -> None:
+    one, two = modelled_time_us(counted), modelled_case_us([counted, counted])
+    assert two.us == pytest.approx(2 * one.us) and two.bound == one.bound
+    assert modelled_case_us([]).us == 0
+
+
+def test_an_uncounted_launch_has_no_modelled_time() -> None:
+    out = torch.empty(64)
+    with cdna.device("gfx942"):
+        add_kernel[(1,)](out, out, out, 64, BLOCK=64)
+    with pytest.raises(ValueError, match="was not counted"):
+        modelled_time_us(take_records()[-1])

@@ -1,0 +1,155 @@
+"""Every wait names its place: deadlocks, loops without an end, more workgroups than the card holds, and time-outs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import cdna
+from cdna import checks
+from tests.support.assembled import program
+from tests.support.checked_launch import Plain, buffer, clean, found, launch, memory
+from tests.support.hip_programs import ROOT
+
+
+@pytest.fixture(autouse=True)
+def no_findings_left() -> Iterator[None]:
+    cdna.findings()
+    yield
+    cdna.findings()
+
+
+# Workgroups wait until as many as the first argument says have come.
+MEET = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_mov_b32_e32 v1, 0
+v_mov_b32_e32 v2, 1
+s_waitcnt lgkmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v0
+s_and_saveexec_b64 s[8:9], vcc
+global_atomic_add v1, v2, s[4:5] sc1
+s_waitcnt vmcnt(0)
+wait:
+s_sleep 2
+global_load_dword v3, v1, s[4:5] sc1
+s_waitcnt vmcnt(0)
+v_readfirstlane_b32 s6, v3
+s_cmp_lt_u32 s6, {}
+s_cbranch_scc1 wait
+s_mov_b64 exec, s[8:9]
+"""
+
+
+def meets(count: int, groups: int, monkeypatch: pytest.MonkeyPatch, threads: str = "1") -> None:
+    monkeypatch.setenv("CDNA_THREADS", threads)
+    launch(program(MEET.format(count), lds_bytes=65536), [("n", buffer(1))], groups)
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_all_that_the_card_holds_may_wait_for_each_other(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """304: one on each compute unit of an MI300X, by its LDS."""
+    meets(304, 304, monkeypatch, threads)
+    with checks.use("deadlock"):
+        meets(304, 304, monkeypatch, threads)
+
+
+@pytest.mark.timeout(60)
+def test_more_than_the_card_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    with checks.use("deadlock"), pytest.raises(cdna.CheckError) as caught:
+        meets(305, 305, monkeypatch)
+    message = caught.value.finding.message
+    assert "the card has room for 304 workgroups of this kernel at once" in message
+    assert "wait for some of the 1 that cannot start" in message
+    assert "workgroup 0 wave 0 and 303 more polls 0x" in message and "byte 0 of `n` (i32[1])" in message
+    with checks.use("deadlock"):
+        meets(304, 400, monkeypatch)  # the later ones start when the first have ended
+
+
+def test_a_deadlock_says_who_waits_where() -> None:
+    """Wave 0 polls a word that nobody writes, wave 1 waits for it at a barrier."""
+    text = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_readfirstlane_b32 s6, v0
+v_mov_b32_e32 v1, 0
+s_waitcnt lgkmcnt(0)
+s_cmp_lg_u32 s6, 0
+s_cbranch_scc1 meet
+poll:
+global_load_dword v2, v1, s[4:5] sc0 sc1
+s_waitcnt vmcnt(0)
+v_readfirstlane_b32 s7, v2
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 poll
+meet:
+s_barrier
+"""
+    finding = found(program(text), [("flag", buffer(1))], block=128, kinds="deadlock")
+    assert finding.instruction.startswith("global_load_dword v2") or finding.instruction == "s_barrier"
+    assert "workgroup 0 wave 0 polls 0x" in finding.message
+    assert "workgroup 0 wave 1 wait at a barrier for 1 of the workgroup's waves, at `s_barrier" in finding.message
+    assert "executed 1 times" in finding.message
+
+
+@pytest.mark.parametrize("body", ["", "v_add_u32_e32 v1, 1, v1\ns_add_u32 s4, s4, 1\n"])
+@pytest.mark.timeout(60)
+def test_endless_loop_without_an_access(body: str) -> None:
+    text = f"v_mov_b32_e32 v1, 0\ns_mov_b32 s4, 0\nround:\n{body}s_branch round"
+    finding = found(program(text), [], kinds="deadlock")
+    if body:
+        assert finding.message.startswith("an endless loop:") and "and no way out" in finding.message
+    assert finding.instruction in ("s_branch round", "v_add_u32_e32 v1, 1, v1", "s_add_u32 s4, s4, 1")
+
+
+def test_a_long_loop_ends() -> None:
+    clean(program("s_mov_b32 s4, 0\nround:\ns_add_u32 s4, s4, 1\ns_cmp_lt_u32 s4, 3000000\ns_cbranch_scc1 round"), [])
+
+
+def test_waits_of_a_launch_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a watchdog reads, without any check."""
+    monkeypatch.setenv("CDNA_THREADS", "2")
+    n = buffer(1)
+    tensors: Plain = [("n", n)]
+    p = program(MEET.format(4))
+    assert cdna.waits() == "" and memory(tensors)
+    runs = threading.Thread(target=launch, args=(p, tensors, 3))
+    runs.start()
+    deadline = time.monotonic() + 20
+    while "0 of 3 workgroups have ended" not in cdna.waits() or n.item() < 3:
+        assert time.monotonic() < deadline, cdna.waits()
+        time.sleep(0.05)
+    told = cdna.waits()
+    n += 1
+    runs.join()
+    assert told.startswith("k on gfx942: 0 of 3 workgroups have ended; workgroup ")
+    assert "assembly line" in told and "executed " in told
+    assert cdna.waits() == ""
+
+
+SCRIPT = f"""
+import torch
+from tests.support.checked_launch import launch
+from tests.support.assembled import program
+print("starts", flush=True)
+launch(program({MEET.format(2)!r}), [("n", torch.zeros(1, dtype=torch.int32))])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGABRT])
+def test_a_process_that_is_stopped_says_where_it_waited(number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "starts\n"
+    time.sleep(3)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == -number
+    assert "k on gfx942: 0 of 1 workgroups have ended; workgroup 0 wave 0 run, at `" in told
+    assert torch.version.hip is None

@@ -1,0 +1,155 @@
+"""The HIP variant of amd-mixed-mla, executed instruction by instruction, against float64 attention."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kernels.mixed_mla import hip_gfx950_tuning
+from tests.support.evaltools import ROOT, checks_find_nothing, generate
+from tests.support.gemm_submissions import altered
+from tests.support.hip_calls import Call, answers, most_spilled, outputs
+from tests.support.mixed_mla_cases import MlaCase, reference
+from tests.support.reference_folders import relative_error
+from tests.support.table_rows import different_rows
+
+PROBLEM = "amd-mixed-mla"
+# The output's rounding to bf16; q and the probabilities are pairs of fp8, 2^-8 of a value at the worst. Of the official
+# tolerance zeros would pass at 8192 tokens.
+ROUNDING = 4e-3
+ROWS = different_rows(hip_gfx950_tuning)
+SMALL = {"KV": "fp8", "SPLITS": 2, "MOST_MERGED": 8}
+FP4 = {"KV": "mxfp4", "SPLITS": 2, "MOST_MERGED": 8}
+IN_TWO = {"KV": "fp8", "SPLITS": 3, "MOST_MERGED": 1}
+
+
+@pytest.fixture(scope="module")
+def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
+    return generate(PROBLEM, "hip", tmp_path_factory.mktemp("mixed_mla"))
+
+
+def call(case: MlaCase, row: dict[str, Any] | None = SMALL) -> Call:
+    return case.data(), row
+
+
+def check(submission: Path, *cases: tuple[MlaCase, dict[str, Any] | None]) -> list[torch.Tensor]:
+    made = outputs(submission, [call(*both) for both in cases])
+    for (case, row), out in zip(cases, made, strict=True):
+        error = relative_error(out, case.attention((row or hip_gfx950_tuning.DEFAULT)["KV"]))
+        assert error < ROUNDING, (case.kv_indptr, row, error)
+    return made
+
+
+def test_lengths_that_fit_no_tile(submission: Path) -> None:
+    """Some waves, and of three splits some, have no token at all."""
+    rows = [{**SMALL, "SPLITS": 1}, SMALL, IN_TWO, FP4, {**FP4, "SPLITS": 1}]
+    check(submission, *((MlaCase([tokens]), row) for tokens in (1, 2, 31, 32, 33, 64, 100, 300) for row in rows))
+
+
+def test_requests_of_different_lengths(submission: Path) -> None:
+    case = MlaCase([70, 1, 0, 33, 5, 401])
+    for out in check(submission, (case, SMALL), (case, IN_TWO), (case, FP4), (case, None)):
+        assert not out[2].any()  # nothing to attend to
+
+
+def test_rows_of_the_table(submission: Path) -> None:
+    """A tile for all splits but the last, which begins within the last tile."""
+    check(submission, *((MlaCase([min(row["SPLITS"], 16) * 64 - 5]), row) for row in ROWS))
+
+
+@pytest.mark.parametrize("tokens,cache,limit", [(1024, "fp8", 0.03), (8192, "fp8", 0.03), (8192, "mxfp4", 0.08)])
+def test_the_error_beside_the_cache_in_bf16(submission: Path, tokens: int, cache: str, limit: float) -> None:
+    case = MlaCase([tokens])
+    (out,) = check(submission, (case, {**SMALL, "KV": cache, "SPLITS": 8}))
+    assert relative_error(out, case.attention("bf16")) < limit
+
+
+def test_scales_of_mxfp4_at_the_ends_and_in_their_places(submission: Path) -> None:
+    """Tokens and blocks of columns of very different sizes; a value below fp32's normal ones counts as 0."""
+    case = MlaCase([90])
+    case.fp4[1][:90, :18] = torch.randint(110, 130, (90, 18), generator=torch.Generator().manual_seed(0)).byte()
+    case.fp4[1][:90, 3] = 0
+    check(submission, (case, FP4))
+
+
+def test_queries_of_a_request(submission: Path) -> None:
+    """Each sees what was there before the next; a request may have fewer than others."""
+    check(submission, (MlaCase([40, 3], q_seq_len=3), SMALL), (MlaCase([40, 3], q_seq_len=3), FP4))
+    case = MlaCase([40, 20], queries=[1, 3], q_seq_len=3)
+    (out,) = outputs(submission, [call(case)])
+    assert relative_error(out[:4], case.attention()[:4]) < ROUNDING
+
+
+def test_one_token_may_take_all_the_weight(submission: Path) -> None:
+    """Wherever it stands: the others' shares vanish, in other waves and splits as well."""
+    cases = []
+    for place in (0, 50, 130, 299):
+        case = MlaCase([300])
+        case.kv[place] = 3.0 * case.q[0, 0]  # a score of 72
+        case.fp8 = reference.quantize_fp8(case.kv)
+        cases.append((case, SMALL))
+    check(submission, *cases)
+
+
+def test_large_and_small_queries(submission: Path) -> None:
+    """A head's q has a scale of its own: very small ones weigh all tokens alike."""
+    case = MlaCase([100])
+    case.q[0, 3] *= 2.0**-60
+    case.q[0, 4] = 0.0
+    case.q[0, 5] *= 30.0
+    check(submission, (case, SMALL))
+
+
+def test_nan_in_a_token_reaches_its_request_alone(submission: Path) -> None:
+    case = MlaCase([40, 40])
+    case.fp8[0].view(torch.uint8)[60, 0, 3] = 0x7F
+    (out,) = outputs(submission, [call(case)])
+    assert out[0].isfinite().all() and out[1].isnan().all()
+
+
+def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
+    calls = [call(MlaCase([300, 40]), {**row, "SPLITS": 5, "MOST_MERGED": most})
+             for row in (SMALL, FP4) for most in (1, 8)]  # fmt: skip
+    first = outputs(submission, calls)
+    assert torch.equal(first[0], first[1]) and torch.equal(first[2], first[3])
+    for order_seed in range(1, 5):
+        for before, out in zip(first, outputs(submission, calls, order_seed), strict=True):
+            assert torch.equal(before, out)
+
+
+def test_a_load_that_is_not_waited_for_is_noticed(submission: Path, tmp_path: Path) -> None:
+    broken = altered(
+        submission, tmp_path, {"wait_for_loads<AHEAD * Cache::LOADS>();": "wait_for_loads<2 * AHEAD * Cache::LOADS>();"}
+    )
+    for said in answers(broken, [call(MlaCase([600]), {**row, "SPLITS": 1}) for row in (SMALL, FP4)]):
+        assert "wait" in said
+
+
+def test_a_token_left_out_is_noticed(submission: Path) -> None:
+    """The comparison itself: half of the tokens pass the official tolerance."""
+    case = MlaCase([64])
+    wanted = case.attention()
+    case.kv_indptr[1] = 63
+    assert relative_error(outputs(submission, [call(case)])[0], wanted) > 5 * ROUNDING
+
+
+def test_no_kernel_spills(submission: Path) -> None:
+    del submission  # whose fixture skips without a compiler
+    assert most_spilled(ROOT / "kernels/mixed_mla/mixed_mla_gfx950.hip") == (3, 0)
+
+
+def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
+    q, kv, *rest = MlaCase([10, 10]).data()
+    calls: list[Call] = [
+        ((q.half(), kv, *rest), None),
+        ((q, {"fp8": (kv["fp8"][0][:, :, :512], kv["fp8"][1])}, *rest), None),
+    ]
+    for answer, rule in zip(answers(submission, calls), ("q must be torch.bfloat16", "(20, 1, 576), got (20, 1, 512)")):
+        assert rule in answer
+
+
+def test_checks_find_nothing(submission: Path) -> None:
+    checks_find_nothing(PROBLEM, submission, "gfx950")

@@ -1,0 +1,98 @@
+"""amd-mla-decode's HIP variant on an emulated MI300X, against float64 attention with the reference's rotation."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+import torch
+
+from cdna.program import Program
+from tests.support import fp8_mm_hip as hip
+from tests.support.evaltools import checks_find_nothing, generate
+from tests.support.gemm_submissions import altered, no_case_spills
+from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
+from tests.support.llama_fp8 import run_checks
+from tests.support.reference_folders import load_reference
+
+PROBLEM, STEM, VARIANT = "amd-mla-decode", "mla_decode", "hip"
+
+
+@pytest.fixture(scope="module")
+def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
+    return generate(PROBLEM, VARIANT, tmp_path_factory.mktemp(STEM))
+
+
+@pytest.fixture(scope="module")
+def probe(hip_compiler: None) -> Program:
+    folders = (hip.ROOT / "kernels" / STEM, hip.ROOT / "kernels" / "common")
+    source = hip.ROOT / "tests" / "support" / "mla_rotation_probe.hip"
+    return Program(hip.find().assembly(hip.HipSource(source, "gfx942", ("-std=c++20",), folders)))
+
+
+def kernel(probe: Program, name: str):
+    return next(kernel for found, kernel in probe.kernels.items() if name in found)
+
+
+def test_all(submission: Path) -> None:
+    assert not (said := run_checks(STEM, submission)), said
+
+
+FAULTS = {
+    "the last key left out": ("group * 4 + i < args.length", "group * 4 + i < args.length - 1"),
+    "parts that weigh the same": ("share[h] = __builtin_amdgcn_exp2f(weight_of(w, h) - top[h]) / total[h]",
+                                  "share[h] = 1.0f / (last - first + 1)"),
+    "a lane's halves of scores exchanged with nobody": ("exchange.add(s);", ""),
+    "queries one position early": ("args.attention.length - 1) * ROPE", "args.attention.length - 2) * ROPE"),
+    "the latent not appended": ("latent + request * of_request) + column + c", "latent + request * of_request) + c"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str) -> None:
+    broken = altered(submission, tmp_path, dict([FAULTS[fault]]))
+    assert "failed" in run_checks(STEM, broken, only="lengths and 33 or one_key")
+
+
+def test_the_rotation_is_the_references_bit_by_bit(probe: Program) -> None:
+    """At all positions: beyond 256 they are bf16 and far from exact. Numbers of all sizes, zeros and infinities."""
+    positions, width = 8192, 64
+    generator = torch.Generator().manual_seed(1)
+    x = (
+        torch.randn(positions, width, generator=generator) * 2.0 ** torch.randint(-120, 120, (positions, 1))
+    ).bfloat16()
+    x[5] = 0
+    x[6, :3] = torch.tensor([torch.inf, -torch.inf, torch.nan])
+    table = load_reference(STEM)._rope(torch.arange(width).expand(positions, width).lt(width // 2).bfloat16(), 0)
+    wanted = load_reference(STEM)._rope(x, first=0)
+    got = torch.zeros_like(x)
+    arguments = struct.pack("<QQQ", x.data_ptr(), table.data_ptr(), got.data_ptr())
+    kernel(probe, "rotate_tails").launch((positions, 1, 1), (width // 2, 1, 1), arguments)
+    both = wanted.isnan() == got.isnan()
+    assert both.all() and torch.equal(got.nan_to_num().view(torch.int16), wanted.nan_to_num().view(torch.int16))
+
+
+def test_no_bank_conflicts(probe: Program) -> None:
+    """But two ways where pairs of the tails are written, two bytes a lane."""
+    threads = 512
+    out = torch.full((10, threads), -1, dtype=torch.int32)
+    arguments = bytes(8 * 7 + 4 * 4) + struct.pack("<Q", out.data_ptr())
+    kernel(probe, "lds_addresses").launch((1, 1, 1), (threads, 1, 1), arguments)
+    for number, access in enumerate(out):
+        width = 8 if number < 4 else 16
+        if number in (6, 7):
+            continue
+        for grouping in (
+            [CONSECUTIVE_16] if width == 8 else [CONSECUTIVE_8, PAIRED_8] if number >= 8 else [CONSECUTIVE_8]
+        ):
+            for wave in access.view(-1, 64):
+                assert not conflicts(wave.tolist(), width, grouping), number
+
+
+def test_checks_find_nothing(submission: Path) -> None:
+    checks_find_nothing(PROBLEM, submission)
+
+
+def test_no_case_spills(tmp_path: Path) -> None:
+    no_case_spills(PROBLEM, VARIANT, tmp_path, "attention_kernel", at_least=1)

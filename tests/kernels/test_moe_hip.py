@@ -1,0 +1,45 @@
+"""amd-mixture-of-experts' HIP variant on an emulated MI300X, against float64 layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.evaltools import checks_find_nothing, generate
+from tests.support.gemm_submissions import altered, no_case_spills
+from tests.support.llama_fp8 import run_checks
+
+PROBLEM, STEM, VARIANT = "amd-mixture-of-experts", "moe", "hip"
+
+
+@pytest.fixture(scope="module")
+def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
+    return generate(PROBLEM, VARIANT, tmp_path_factory.mktemp(STEM))
+
+
+def test_all(submission: Path) -> None:
+    assert not (said := run_checks(STEM, submission)), said
+
+
+FAULTS = {
+    "a group's last row left out": ("min(tile.w - first_row,", "min(tile.w - 1 - first_row,"),
+    "scores in fp32": ("e[i] = through_fp16(e[i]);", "e[i] = e[i];"),
+    "the last of equal scores": ("bits << 16 | (0xffffu - (i * 32 + lane32))", "bits << 16 | (i * 32 + lane32)"),
+    "up and gate exchanged": ("silu(sum.v[fm][0][i]) * sum.v[fm][1][i]", "silu(sum.v[fm][1][i]) * sum.v[fm][0][i]"),
+    "columns exchanged in LDS": ("lds_at[i] = stage_offset(row + i,", "lds_at[i] = stage_offset(row + 1 - i,"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str) -> None:
+    broken = altered(submission, tmp_path, dict([FAULTS[fault]]))
+    assert "failed" in run_checks(STEM, broken, only="numbers_of_tokens and 3-5 or equal")
+
+
+def test_checks_find_nothing(submission: Path) -> None:
+    checks_find_nothing(PROBLEM, submission)
+
+
+def test_no_case_spills(tmp_path: Path) -> None:
+    no_case_spills(PROBLEM, VARIANT, tmp_path, "gate_up_kernel", at_least=1)

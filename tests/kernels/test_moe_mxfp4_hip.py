@@ -1,0 +1,136 @@
+"""The HIP variant of amd-moe-mxfp4, executed instruction by instruction, against float64 experts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kernels.moe_mxfp4 import hip_gfx950_tuning
+from tests.support.evaltools import ROOT, checks_find_nothing, generate
+from tests.support.gemm_submissions import altered
+from tests.support.hip_calls import Call, answers, most_spilled, outputs
+from tests.support.moe_mxfp4_cases import MoeCase, routed
+from tests.support.reference_folders import relative_error
+from tests.support.table_rows import different_rows
+
+PROBLEM = "amd-moe-mxfp4"
+# Terms are rounded to bf16, and their sum; a sum in fp32 now and then rounds to another code than one in float64.
+ROUNDING = 5e-3
+ROWS = different_rows(hip_gfx950_tuning)
+
+
+@pytest.fixture(scope="module")
+def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
+    return generate(PROBLEM, "hip", tmp_path_factory.mktemp("moe_mxfp4"))
+
+
+def call(case: MoeCase, row: dict[str, Any] | None = None) -> Call:
+    """torch.save does not know torch's type of two fp4 codes."""
+    parts = (part.view(torch.uint8) if isinstance(part, torch.Tensor) and part.dtype.itemsize == 1 else part
+             for part in case.data())  # fmt: skip
+    return tuple(parts), row
+
+
+def check(submission: Path, *cases: tuple[MoeCase, dict[str, Any] | None]) -> None:
+    for (case, row), out in zip(cases, outputs(submission, [call(*both) for both in cases]), strict=True):
+        error = relative_error(out, case.output())
+        assert error < ROUNDING, (case.ids.shape, row, error)
+
+
+def test_numbers_of_tokens(submission: Path) -> None:
+    check(submission, *((MoeCase(routed(tokens, 6, 3), 6), None) for tokens in (1, 2, 15, 16, 17, 40)))
+
+
+def test_routing(submission: Path) -> None:
+    check(
+        submission,
+        (MoeCase([[2]] * 35, 5), None),  # all to one
+        (MoeCase([[1, 3], [3, 2]], 6), None),  # neither the first expert nor the last
+        (MoeCase([[0]] * 3, 1), None),
+        (MoeCase([[1, 1], [0, 1]], 2), None),  # an expert twice
+        (MoeCase(routed(4, 130, 9), 130), None),  # most have none
+    )
+
+
+def test_rows_of_the_table(submission: Path) -> None:
+    """With a row more than a block has for the shared expert."""
+    check(submission, *((MoeCase(routed(row["BLOCK_M"] + 1, 4, 2), 4), row) for row in ROWS))
+
+
+def test_widths(submission: Path) -> None:
+    """512 columns and more take other stages; the padding of the weights takes no part."""
+    check(
+        submission,
+        *((MoeCase(routed(5, 4, 2), 4, hidden, inner), None) for hidden, inner in ((224, 256), (256, 96), (32, 32))),
+        (MoeCase(routed(5, 4, 2), 4, 512, 256, pad=(512, 256)), None),
+        (MoeCase(routed(20, 4, 2), 4, 480, 992, pad=(512, 1024)), None),
+        (MoeCase(routed(20, 4, 2), 4, 512, 768, pad=(512, 768)), {"BLOCK_M": 64}),
+    )
+
+
+@pytest.mark.parametrize("tie", [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
+def test_ties_of_hidden_states_go_away_from_zero(submission: Path, tie: float) -> None:
+    case = MoeCase([[0]], 1)
+    case.hidden[:] = torch.tensor([tie, -tie]).repeat(128).bfloat16()
+    case.hidden[:, ::32] = 4.0  # makes the scale 1
+    check(submission, (case, None))
+
+
+def test_scales_at_the_ends_of_e8m0(submission: Path) -> None:
+    """The smallest hidden states meet the largest weights, and a row of zeros the same."""
+    case = MoeCase([[0], [0]], 1)
+    case.hidden[0] = (case.hidden[0].float() * 2.0**-126).bfloat16()
+    case.hidden[1] = 0.0
+    case.gate_up[1][:] = 254
+    case.down[1][0, :, ::2] = 0
+    (out,) = outputs(submission, [call(case)])
+    assert relative_error(out[0], case.output()[0]) < ROUNDING
+    assert not out[1].any()
+
+
+def test_nan_in_a_weights_scale_reaches_its_tokens_alone(submission: Path) -> None:
+    case = MoeCase([[0, 2], [1, 2], [0, 1]], 3)
+    case.down[1][1, 7, 3] = 255
+    (out,) = outputs(submission, [call(case)])
+    wanted = torch.zeros(out.shape, dtype=torch.bool)
+    wanted[1:, 7] = True
+    assert torch.equal(out.isnan(), wanted)
+
+
+def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
+    calls = [call(MoeCase(routed(20, 5, 3), 5), row) for row in ROWS]
+    first = outputs(submission, calls)
+    for order_seed in range(1, 5):
+        for before, out in zip(first, outputs(submission, calls, order_seed), strict=True):
+            assert torch.equal(before, out)
+
+
+def test_a_sum_that_comes_too_early_is_noticed(submission: Path, tmp_path: Path) -> None:
+    """The comparison itself: a token's rows added before the last of them is there."""
+    broken = altered(submission, tmp_path, {"if (before == args.topk - 1)": "if (before == args.topk - 2)"})
+    case = MoeCase(routed(20, 5, 3), 5)
+    (answer,) = answers(broken, [call(case)])
+    assert isinstance(answer, str) or not relative_error(answer, case.output()) < ROUNDING
+
+
+def test_no_kernel_spills(submission: Path) -> None:
+    del submission  # whose fixture skips without a compiler
+    assert most_spilled(ROOT / "kernels/moe_mxfp4/moe_mxfp4_gfx950.hip") == (11, 0)
+
+
+def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
+    data, row = call(MoeCase([[0, 3], [1, 2]], 4))
+    refused = {0: data[0].half(), 6: data[6][:3], 10: data[10].long()}
+    calls = [((*data[:place], value, *data[place + 1 :]), row) for place, value in refused.items()]
+    calls.append((data, {"BLOCK_M": 48}))
+    said = ("hidden_states must be torch.bfloat16", "down_weight_shuffled must have the shape",
+            "topk_ids must be torch.int32", "blocks of 16, 32 or 64 rows, got 48")  # fmt: skip
+    for answer, rule in zip(answers(submission, calls), said, strict=True):
+        assert rule in answer
+
+
+def test_checks_find_nothing(submission: Path) -> None:
+    checks_find_nothing(PROBLEM, submission, "gfx950")

@@ -1,0 +1,547 @@
+// Pairs of kernels for the checks: NAME_safe is right, NAME_racy lacks what the safe one has (RACY says where).
+// tests/cdna/test_race_pairs.py launches them: 256 threads a block, `in` and `out` of 4096 ints, 64 flags that are 0.
+#include <hip/hip_runtime.h>
+
+#define PAIR(NAME)                                                                        \
+  template <bool RACY> __device__ void NAME(int* in, int* out, int* flags, int t, int b); \
+  extern "C" __global__ void NAME##_safe(int* in, int* out, int* flags) {                 \
+    NAME<false>(in, out, flags, threadIdx.x, blockIdx.x);                                 \
+  }                                                                                       \
+  extern "C" __global__ void NAME##_racy(int* in, int* out, int* flags) {                 \
+    NAME<true>(in, out, flags, threadIdx.x, blockIdx.x);                                  \
+  }                                                                                       \
+  template <bool RACY> __device__ void NAME(int* in, int* out, int* flags, int t, int b)
+
+constexpr int THREADS = 256;
+template <bool NEEDED> __device__ void sync() {
+  if constexpr (NEEDED) __syncthreads();
+}
+template <int ORDER, int SCOPE = __HIP_MEMORY_SCOPE_AGENT> __device__ int load(int* p) {
+  return __hip_atomic_load(p, ORDER, SCOPE);
+}
+template <int ORDER, int SCOPE = __HIP_MEMORY_SCOPE_AGENT> __device__ void store(int* p, int x) {
+  __hip_atomic_store(p, x, ORDER, SCOPE);
+}
+template <int ORDER = __ATOMIC_ACQUIRE, int SCOPE = __HIP_MEMORY_SCOPE_AGENT> __device__ void wait_for(int* p, int x) {
+  while (load<ORDER, SCOPE>(p) < x) __builtin_amdgcn_s_sleep(1);
+}
+constexpr int GROUP = __HIP_MEMORY_SCOPE_WORKGROUP;
+
+// --- barriers and LDS ------------------------------------------------------------------------------------
+
+PAIR(reverse) {
+  __shared__ int s[THREADS];
+  s[t] = in[t];
+  sync<!RACY>();
+  out[t] = s[THREADS - 1 - t];
+}
+PAIR(neighbour) {
+  __shared__ int s[THREADS];
+  s[t] = in[t];
+  sync<!RACY>();
+  out[t] = s[t] + s[(t + 1) % THREADS];
+}
+PAIR(transpose) {
+  __shared__ int s[16][17];
+  s[t / 16][t % 16] = in[t];
+  sync<!RACY>();
+  out[t] = s[t % 16][t / 16];
+}
+PAIR(tree) {
+  __shared__ int s[THREADS];
+  s[t] = in[t];
+  __syncthreads();
+  for (int half = THREADS / 2; half > 0; half /= 2) {
+    if (t < half) s[t] += s[t + half];
+    sync<!RACY>();
+  }
+  if (t == 0) out[0] = s[0];
+}
+PAIR(scan) {
+  __shared__ int s[THREADS];
+  s[t] = in[t];
+  __syncthreads();
+  for (int step = 1; step < THREADS; step *= 2) {
+    int x = t >= step ? s[t - step] : 0;
+    sync<!RACY>();
+    s[t] += x;
+    __syncthreads();
+  }
+  out[t] = s[t];
+}
+PAIR(reuse) {  // the second writes may come before the first reads
+  __shared__ int s[THREADS];
+  s[t] = in[t];
+  __syncthreads();
+  int x = s[THREADS - 1 - t];
+  sync<!RACY>();
+  s[t] = x + 1;
+  __syncthreads();
+  out[t] = s[(t + 64) % THREADS];
+}
+PAIR(double_buffer) {
+  __shared__ int s[2][THREADS];
+  int sum = 0;
+  for (int k = 0; k < 6; k++) {
+    int slot = RACY ? 0 : k % 2;
+    s[slot][t] = in[k * THREADS + t];
+    __syncthreads();
+    sum += s[slot][THREADS - 1 - t];
+  }
+  out[t] = sum;
+}
+PAIR(broadcast) {
+  __shared__ int s[1];
+  if (t == 0) s[0] = in[3];
+  sync<!RACY>();
+  out[t] = s[0];
+}
+PAIR(histogram) {
+  __shared__ int s[16];
+  if (t < 16) s[t] = 0;
+  __syncthreads();
+  if (RACY) s[in[t] & 15]++;
+  else atomicAdd(&s[in[t] & 15], 1);
+  __syncthreads();
+  if (t < 16) out[t] = s[t];
+}
+PAIR(histogram_cleared) {
+  __shared__ int s[THREADS];
+  s[THREADS - 1 - t] = 0;
+  sync<!RACY>();
+  atomicAdd(&s[t], in[t]);
+  __syncthreads();
+  out[t] = s[t];
+}
+PAIR(histogram_read) {
+  __shared__ int s[16];
+  if (t < 16) s[t] = 0;
+  __syncthreads();
+  atomicAdd(&s[in[t] & 15], 1);
+  sync<!RACY>();
+  if (t < 16) out[t] = s[t];
+}
+PAIR(one_wave_writes) {
+  __shared__ int s[64];
+  if (t < 64) s[t] = in[t];
+  sync<!RACY>();
+  out[t] = s[t % 64];
+}
+PAIR(within_a_wave) {  // the lanes of a wave go together: no barrier is needed among them
+  __shared__ int s[THREADS];
+  s[t] = in[t];
+  __builtin_amdgcn_wave_barrier();
+  out[t] = s[RACY ? t ^ 64 : t ^ 63];
+}
+PAIR(tile_read) {
+  __shared__ int s[THREADS];
+  int sum = 0;
+  for (int k = 0; k < 4; k++) {
+    s[t] = in[k * THREADS + t];
+    sync<!RACY>();
+    for (int i = 0; i < 8; i++) sum += s[(t + 32 * i) % THREADS];
+    __syncthreads();
+  }
+  out[t] = sum;
+}
+PAIR(tile_overwritten) {
+  __shared__ int s[THREADS];
+  int sum = 0;
+  for (int k = 0; k < 4; k++) {
+    s[t] = in[k * THREADS + t];
+    __syncthreads();
+    for (int i = 0; i < 8; i++) sum += s[(t + 32 * i) % THREADS];
+    sync<!RACY>();
+  }
+  out[t] = sum;
+}
+PAIR(two_reductions) {  // the second uses the memory of the first
+  __shared__ int s[4];
+  int wave = t / 64, x = in[t], most = x, sum = 0;
+  for (int k = 32; k; k /= 2) most = max(most, __shfl_xor(most, k));
+  if (t % 64 == 0) s[wave] = most;
+  __syncthreads();
+  most = max(max(s[0], s[1]), max(s[2], s[3]));
+  sync<!RACY>();
+  sum = x - most;
+  for (int k = 32; k; k /= 2) sum += __shfl_xor(sum, k);
+  if (t % 64 == 0) s[wave] = sum + 1;
+  __syncthreads();
+  out[t] = s[0] + s[1] + s[2] + s[3];
+}
+PAIR(shuffled) {  // through registers, or through LDS without meeting
+  __shared__ int s[THREADS];
+  int x = in[t];
+  s[t] = x;
+  out[t] = RACY ? s[(t + 64) % THREADS] : __shfl_xor(x, 1);
+}
+PAIR(bytes) {  // waves write bytes of their own of one word
+  __shared__ unsigned char s[THREADS];
+  s[RACY ? t % 64 : t % 64 * 4 + t / 64] = (unsigned char)(t / 64 + 1);
+  __syncthreads();
+  out[t] = s[t % 64];
+}
+PAIR(overlapping_arrays) {
+  extern __shared__ int s[];
+  int *a = s, *c = s + (RACY ? THREADS / 2 : THREADS);
+  a[t] = in[t] + 1;
+  c[t] = in[t] + 2;
+  out[t] = a[t] + c[t];
+}
+PAIR(padding_of_a_struct) {
+  struct Cell {
+    int x, y;
+  };
+  __shared__ Cell s[THREADS];
+  s[t].x = in[t];
+  if (RACY) s[(t + 64) % THREADS].x = t + 7;
+  else s[(t + 64) % THREADS].y = t + 7;
+  __syncthreads();
+  out[t] = s[t].x;
+}
+PAIR(sixteen_bytes) {
+  __shared__ int4 s[THREADS];
+  s[t] = make_int4(in[t], 1, 2, t);
+  sync<!RACY>();
+  out[t] = s[THREADS - 1 - t].w;
+}
+PAIR(claimed_slots) {
+  __shared__ int s[THREADS], n;
+  if (t == 0) n = 0;
+  __syncthreads();
+  int at = RACY ? n++ : atomicAdd(&n, 1);
+  s[at & (THREADS - 1)] = t + 1;
+  __syncthreads();
+  out[t] = s[t];
+}
+PAIR(barrier_in_a_branch) {
+  __shared__ int s[THREADS];
+  s[t] = in[t];
+  if (!RACY || t < 128) __syncthreads();
+  out[t] = s[t ^ 1];
+}
+PAIR(barriers_in_a_loop) {  // waves go round unequally often
+  __shared__ int s[THREADS];
+  int rounds = RACY ? 1 + t / 64 : 3;
+  for (int k = 0; k < rounds; k++) {
+    s[t] = in[t] + k;
+    __syncthreads();
+  }
+  out[t] = s[t];
+}
+
+// --- waves that signal each other ------------------------------------------------------------------------
+
+PAIR(flag_in_lds) {
+  __shared__ int s[64], ready;
+  if (t == 0) ready = 0;
+  __syncthreads();
+  if (t / 64 == 0) {
+    s[t] = in[t];
+    if (t == 0) store<__ATOMIC_RELEASE, GROUP>(&ready, 1);
+  } else if (t / 64 == 1) {
+    if (!RACY) wait_for<__ATOMIC_ACQUIRE, GROUP>(&ready, 1);
+    out[t] = s[t % 64];
+  }
+}
+PAIR(data_behind_the_flag) {
+  __shared__ int s[64], ready;
+  if (t == 0) ready = 0;
+  __syncthreads();
+  if (t / 64 == 0) {
+    if (!RACY) s[t] = in[t];
+    if (t == 0) store<__ATOMIC_RELEASE, GROUP>(&ready, 1);
+    if (RACY) s[t] = in[t];
+  } else if (t / 64 == 1) {
+    wait_for<__ATOMIC_ACQUIRE, GROUP>(&ready, 1);
+    out[t] = s[t % 64];
+  }
+}
+PAIR(ring) {  // wave 0 fills slots, wave 1 empties them
+  __shared__ int s[2][64], full[2], empty[2];
+  if (t < 2) full[t] = empty[t] = 0;
+  __syncthreads();
+  int sum = 0;
+  if (t / 64 == 0) {
+    for (int k = 0; k < 6; k++) {
+      int slot = k % 2;
+      if (!RACY) wait_for<__ATOMIC_ACQUIRE, GROUP>(&empty[slot], k / 2);
+      s[slot][t] = in[k * 64 + t];
+      __builtin_amdgcn_wave_barrier();
+      if (t == 0) store<__ATOMIC_RELEASE, GROUP>(&full[slot], k / 2 + 1);
+    }
+  } else if (t / 64 == 1) {
+    for (int k = 0; k < 6; k++) {
+      int slot = k % 2;
+      wait_for<__ATOMIC_ACQUIRE, GROUP>(&full[slot], k / 2 + 1);
+      sum += s[slot][t % 64];
+      __builtin_amdgcn_wave_barrier();
+      if (t == 64) store<__ATOMIC_RELEASE, GROUP>(&empty[slot], k / 2 + 1);
+    }
+    out[t] = sum;
+  }
+}
+PAIR(arrivals) {  // a barrier of three waves by a counter
+  __shared__ int s[192], n;
+  if (t == 0) n = 0;
+  __syncthreads();
+  if (t >= 192) return;
+  s[t] = in[t] + 1;
+  __builtin_amdgcn_wave_barrier();
+  if (t % 64 == 0) __hip_atomic_fetch_add(&n, 1, __ATOMIC_ACQ_REL, GROUP);
+  wait_for<__ATOMIC_ACQUIRE, GROUP>(&n, RACY ? 1 : 3);
+  out[t] = s[(t + 64) % 192];
+}
+PAIR(global_data_flag_in_lds) {
+  __shared__ int ready;
+  if (t == 0) ready = 0;
+  __syncthreads();
+  if (t / 64 == 0) {
+    out[t] = in[t] + 1;
+    if (t == 0) store<__ATOMIC_RELEASE, GROUP>(&ready, 1);
+  } else if (t / 64 == 1) {
+    if (!RACY) wait_for<__ATOMIC_ACQUIRE, GROUP>(&ready, 1);
+    out[t + 256] = out[t % 64];
+  }
+}
+PAIR(waves_and_a_global_flag) {
+  if (t / 64 == 0) {
+    out[t] = in[t] + 1;
+    if (t == 0) store<__ATOMIC_RELEASE, GROUP>(flags, 1);
+  } else if (t / 64 == 1) {
+    if (!RACY) wait_for<__ATOMIC_ACQUIRE, GROUP>(flags, 1);
+    out[t + 256] = out[t % 64];
+  }
+}
+PAIR(global_between_waves) {
+  out[t] = in[t] + 1;
+  sync<!RACY>();
+  out[t + 256] = out[(t + 64) % THREADS];
+}
+
+// --- workgroups --------------------------------------------------------------------------------------------
+
+PAIR(in_place) {  // each needs what its left neighbour's block may have overwritten
+  int i = b * THREADS + t, x = i ? in[i - 1] : 0;
+  (RACY ? in : out)[i] = in[i] + x + 1;
+}
+PAIR(last_writer) { out[RACY ? t : b * THREADS + t] = b + 1; }
+PAIR(plain_sum) {
+  if (RACY) out[0] += 1 + b;
+  else atomicAdd(out, 1 + b);
+}
+PAIR(split_k) {
+  if (RACY) out[t] += in[b * THREADS + t] + 1;
+  else atomicAdd(out + t, in[b * THREADS + t] + 1);
+}
+PAIR(lanes_disagree) { out[b * THREADS + t / 2] = RACY ? t : t / 2; }
+PAIR(lanes_disagree_in_lds) {
+  __shared__ int s[THREADS];
+  s[t] = 0;
+  __syncthreads();
+  s[t / 2] = RACY ? t : t / 2;
+  __syncthreads();
+  out[t] = s[t];
+}
+PAIR(halves) {  // workgroups write halves of their own of one word
+  ((short*)out)[RACY ? t : 2 * t + b % 2] = (short)(b + 1);
+}
+PAIR(shared_input) {
+  out[b * THREADS + t] = in[t] + in[t + 1];
+  if (RACY && b == 1) in[t + 1] = 9;
+}
+PAIR(same_value) { out[t] = RACY ? b + 7 : 7; }
+PAIR(off_by_a_block) {
+  int first = b * THREADS;
+  out[first + t + (RACY && t == THREADS - 1)] = b + 1;
+}
+PAIR(flag_without_release) {
+  if (b == 0) {
+    out[t] = in[t] + 1;
+    __syncthreads();
+    if (t == 0) store<RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE>(flags, 1);
+  } else if (b == 1) {
+    if (t == 0) wait_for(flags, 1);
+    __syncthreads();
+    out[1024 + t] = out[t];
+  }
+}
+PAIR(flag_without_acquire) {
+  if (b == 0) {
+    out[t] = in[t] + 1;
+    __syncthreads();
+    if (t == 0) store<__ATOMIC_RELEASE>(flags, 1);
+  } else if (b == 1) {
+    if (t == 0) wait_for<RACY ? __ATOMIC_RELAXED : __ATOMIC_ACQUIRE>(flags, 1);
+    __syncthreads();
+    out[1024 + t] = out[t];
+  }
+}
+PAIR(flag_before_all_have_written) {
+  if (b == 0) {
+    out[t] = in[t] + 1;
+    sync<!RACY>();
+    if (t == 0) store<__ATOMIC_RELEASE>(flags, 1);
+  } else if (b == 1) {
+    if (t == 0) wait_for(flags, 1);
+    __syncthreads();
+    out[1024 + t] = out[t];
+  }
+}
+PAIR(only_one_wave_waits) {
+  if (b == 0) {
+    out[t] = in[t] + 1;
+    __syncthreads();
+    if (t == 0) store<__ATOMIC_RELEASE>(flags, 1);
+  } else if (b == 1) {
+    if (t == 0) wait_for(flags, 1);
+    sync<!RACY>();
+    out[1024 + t] = out[t];
+  }
+}
+PAIR(scope_of_a_workgroup) {
+  if (b == 0) {
+    out[t] = in[t] + 1;
+    __syncthreads();
+    if (t == 0) store<__ATOMIC_RELEASE, RACY ? GROUP : __HIP_MEMORY_SCOPE_AGENT>(flags, 1);
+  } else if (b == 1) {
+    if (t == 0) wait_for<__ATOMIC_ACQUIRE, RACY ? GROUP : __HIP_MEMORY_SCOPE_AGENT>(flags, 1);
+    __syncthreads();
+    out[1024 + t] = out[t];
+  }
+}
+PAIR(fences) {  // relaxed accesses between fences
+  if (b == 0) {
+    out[t] = in[t] + 1;
+    __syncthreads();
+    if (t == 0) {
+      if (!RACY) __threadfence();
+      store<__ATOMIC_RELAXED>(flags, 1);
+    }
+  } else if (b == 1) {
+    if (t == 0) {
+      wait_for<__ATOMIC_RELAXED>(flags, 1);
+      __threadfence();
+    }
+    __syncthreads();
+    out[1024 + t] = out[t];
+  }
+}
+PAIR(stale_flag) {  // in[0] is 1 before the launch
+  int* flag = RACY ? in : flags;
+  if (b == 0) {
+    out[t] = in[t + 1] + 1;
+    __syncthreads();
+    if (t == 0) store<__ATOMIC_RELEASE>(flag, 1);
+  } else if (b == 1) {
+    if (t == 0) wait_for(flag, 1);
+    __syncthreads();
+    out[1024 + t] = out[t];
+  }
+}
+PAIR(another_flag) {
+  if (b == 0) {
+    out[t] = in[t] + 1;
+    __syncthreads();
+    if (t == 0) store<__ATOMIC_RELEASE>(flags, 1);
+  } else if (b == 1) {
+    if (t == 0) store<__ATOMIC_RELEASE>(flags + 8, 1);
+  } else if (b == 2) {
+    if (t == 0) wait_for(flags + (RACY ? 8 : 0), 1);
+    __syncthreads();
+    out[1024 + t] = out[t];
+  }
+}
+PAIR(chain) {  // block 1 hands on what block 0 wrote
+  if (b == 0) {
+    out[t] = in[t] + 1;
+    __syncthreads();
+    if (t == 0) store<__ATOMIC_RELEASE>(flags, 1);
+  } else if (b == 1) {
+    if (t == 0) {
+      wait_for<RACY ? __ATOMIC_RELAXED : __ATOMIC_ACQUIRE>(flags, 1);
+      store<__ATOMIC_RELEASE>(flags + 8, 1);
+    }
+  } else if (b == 2) {
+    if (t == 0) wait_for(flags + 8, 1);
+    __syncthreads();
+    out[1024 + t] = out[t];
+  }
+}
+PAIR(last_block) {  // the block that comes last adds up all blocks' parts
+  __shared__ bool last;
+  out[b * THREADS + t] = in[t] + b;
+  if (!RACY) __threadfence();
+  __syncthreads();
+  if (t == 0) last = atomicAdd(flags, 1) == gridDim.x - 1;
+  __syncthreads();
+  if (!last) return;
+  if (!RACY) __threadfence();
+  int sum = 0;
+  for (unsigned k = 0; k < gridDim.x; k++) sum += out[k * THREADS + t];
+  in[t] = sum;
+}
+PAIR(grid_barrier) {
+  out[b * THREADS + t] = in[t] + b;
+  __syncthreads();
+  if (t == 0) {
+    if (!RACY) __threadfence();
+    __hip_atomic_fetch_add(flags, 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    wait_for<__ATOMIC_RELAXED>(flags, gridDim.x);
+    if (!RACY) __threadfence();
+  }
+  __syncthreads();
+  in[1024 + b * THREADS + t] = out[(b + 1) % gridDim.x * THREADS + t];
+}
+PAIR(two_grid_barriers) {  // what was read before the second is overwritten behind it
+  for (int k = 1; k <= 2; k++) {
+    if (k == 1) out[b * THREADS + t] = in[t] + b;
+    else out[1024 + b * THREADS + t] = out[(b + 1) % gridDim.x * THREADS + t];
+    __syncthreads();
+    if (t == 0 && (k == 1 || !RACY)) {
+      __hip_atomic_fetch_add(flags, 1, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
+      wait_for(flags, k * gridDim.x);
+    }
+    __syncthreads();
+  }
+  out[b * THREADS + t] = 5 + b;
+}
+PAIR(lock) {
+  if (t == 0) {
+    while (__hip_atomic_exchange(flags, 1, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT)) __builtin_amdgcn_s_sleep(1);
+    out[0] += b + 1;
+    store<RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE>(flags, 0);
+  }
+}
+PAIR(queue) {  // items are put in by block 0 and taken out by the others
+  if (b == 0) {
+    for (int k = 0; k < 4; k++) {
+      out[k * 64 + t % 64] = in[t % 64] + k + 1;
+      __syncthreads();
+      if (t == 0)
+        __hip_atomic_fetch_add(flags, 1, RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+    }
+  } else if (b < 4) {
+    if (t == 0) wait_for(flags, b + 1);
+    __syncthreads();
+    out[1024 + b * 64 + t % 64] = out[b * 64 + t % 64];
+  }
+}
+PAIR(handed_back) {  // block 1 takes, block 0 overwrites when it has been told so
+  if (b == 0) {
+    out[t] = in[t] + 1;
+    __syncthreads();
+    if (t == 0) {
+      store<__ATOMIC_RELEASE>(flags, 1);
+      if (!RACY) wait_for(flags + 8, 1);
+    }
+    __syncthreads();
+    out[t] = in[t] + 2;
+  } else if (b == 1) {
+    if (t == 0) wait_for(flags, 1);
+    __syncthreads();
+    out[1024 + t] = out[t];
+    __syncthreads();
+    if (t == 0) store<__ATOMIC_RELEASE>(flags + 8, 1);
+  }
+}

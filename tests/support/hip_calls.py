@@ -1,0 +1,90 @@
+"""Calls a submission's custom_kernel with tensors of a test, on an emulated card in a process of its own.
+
+    python hip_calls.py SUBMISSION CALLS OUTPUTS
+
+CALLS: written by torch.save, a list of (data, row of the tuning table or None), tensors on the CPU; OUTPUTS gets the
+list of results, or of what was raised or found by the device's checks. What torch.empty gives is NaN or large integers.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+Call = tuple[tuple[Any, ...], dict[str, Any] | None]
+
+
+def outputs(submission: Path, calls: list[Call], order_seed: int = 0, checks: str = "all") -> list[torch.Tensor]:
+    """order_seed: draws another order of workgroups and waves."""
+    results = answers(submission, calls, order_seed, checks)
+    for result in results:
+        assert isinstance(result, torch.Tensor), result
+    return results
+
+
+def answers(submission: Path, calls: list[Call], order_seed: int = 0, checks: str = "all") -> list[Any]:
+    """The same, with the text of what was raised or found in place of a result."""
+    from tests.support.prepared import HIP_EXTENSIONS, run_prepared
+
+    with tempfile.TemporaryDirectory() as folder:
+        given, made = Path(folder, "calls"), Path(folder, "outputs")
+        torch.save(calls, given)
+        done = run_prepared(
+            "tests/support/hip_calls.py",
+            *map(str, (submission, given, made)),
+            imports=[HIP_EXTENSIONS],
+            environment={"CDNA_ORDER_SEED": str(order_seed)},
+            arch="gfx950",
+            checks=checks,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return torch.load(made)
+
+
+def most_spilled(source: Path) -> tuple[int, int]:
+    """Kernels of a HIP source for gfx950, and the most registers or bytes that one of them spills."""
+    from cdna.hip.compile.source import HipSource
+    from cdna.hip.compile.toolchain import find
+
+    folders = (source.parent, source.parents[1] / "common")
+    text = find().assembly(HipSource(source, "gfx950", ("-std=c++20",), folders))
+    spilled = re.findall(r"\.(?:[sv]gpr_spill_count|private_segment_fixed_size): +(\d+)$", text, re.MULTILINE)
+    return len(spilled) // 3, max(map(int, spilled))
+
+
+def on_gpu(part: Any) -> Any:
+    if isinstance(part, torch.Tensor):
+        return part.cuda()
+    if isinstance(part, dict):
+        return {name: on_gpu(inner) for name, inner in part.items()}
+    return tuple(map(on_gpu, part)) if isinstance(part, tuple) else part
+
+
+def main() -> None:
+    import cdna
+    from tests.support.gemm_ranks import load
+
+    submission, given, made = sys.argv[1:]
+    module = load(submission)
+    torch.use_deterministic_algorithms(True)  # with this torch fills what it does not initialise
+    results: list[Any] = []
+    for data, row in torch.load(given):
+        data = on_gpu(data)
+        try:
+            out = module.custom_kernel(data) if row is None else module.run_row(data, row)
+            found = cdna.findings()
+            results.append("\n".join(map(str, found)) if found else out.cpu())
+        except (ValueError, RuntimeError) as error:
+            results.append(str(error))
+    torch.save(results, made)
+
+
+if __name__ == "__main__":
+    main()

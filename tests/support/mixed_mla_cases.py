@@ -1,0 +1,59 @@
+"""Small requests of amd-mixed-mla for tests of its variants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tests.support.mxfp4_values import exact
+from tests.support.reference_folders import load_reference
+
+reference = load_reference("mixed_mla")
+
+
+class MlaCase:
+    """Requests of given numbers of tokens and queries."""
+
+    def __init__(self, tokens: list[int], queries: list[int] | None = None, q_seq_len: int = 1, seed: int = 0) -> None:
+        gen = torch.Generator().manual_seed(seed)
+        queries = queries or [q_seq_len] * len(tokens)
+        self.q = torch.randn((q_seq_len * len(tokens), 16, 576), generator=gen).bfloat16()
+        self.kv = torch.randn((sum(tokens), 1, 576), generator=gen).bfloat16()
+        self.fp8 = reference.quantize_fp8(self.kv) if sum(tokens) else (self.kv.to(torch.float8_e4m3fn), torch.ones(1))
+        codes, scales = reference.quantize_mxfp4(self.kv)
+        self.fp4 = codes.view(torch.uint8), scales.view(torch.uint8)
+        self.fp4[1][:, 18:] = 255  # not to be used: NaN
+        self.qo_indptr, self.kv_indptr = (
+            torch.tensor([0, *torch.tensor(counts).cumsum(0)], dtype=torch.int32) for counts in (queries, tokens)
+        )
+        self.config = {
+            "batch_size": len(tokens), "num_heads": 16, "num_kv_heads": 1, "qk_head_dim": 576, "v_head_dim": 512,
+            "q_seq_len": q_seq_len, "kv_seq_len": max(tokens), "sm_scale": 576**-0.5,
+        }  # fmt: skip
+
+    def data(self) -> tuple[Any, ...]:
+        return (
+            self.q,
+            {"bf16": self.kv, "fp8": self.fp8, "mxfp4": self.fp4},
+            self.qo_indptr,
+            self.kv_indptr,
+            self.config,
+        )
+
+    def attention(self, cache: str = "fp8") -> torch.Tensor:
+        """float64 [queries, 16, 512] on the cache as it is stored; zeros for what sees no token."""
+        if cache == "mxfp4":
+            kv = exact(self.fp4[0], self.fp4[1][: len(self.kv), None, :18])
+        else:
+            kv = self.kv.double() if cache == "bf16" else self.fp8[0].double() * self.fp8[1].double()
+        out = torch.zeros((len(self.q), 16, 512), dtype=torch.float64)
+        for request in range(len(self.kv_indptr) - 1):
+            tokens = kv[self.kv_indptr[request] : self.kv_indptr[request + 1], 0]
+            first, end = self.qo_indptr[request].item(), self.qo_indptr[request + 1].item()
+            for query in range(first, end):
+                seen = tokens[: max(0, len(tokens) - (end - 1 - query))]
+                if len(seen):
+                    scores = self.q[query].double() @ seen.T * self.config["sm_scale"]
+                    out[query] = scores.softmax(-1) @ seen[:, :512]
+        return out
