@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from forge.commands import jsonfile
+from forge.commands.view import Console
 from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, aligned, number
 from forge.generate.submission import SubmissionError, directives, read_submission
 from forge.history import noise, popcorn
