@@ -40,7 +40,7 @@ def test_all(submission: Path) -> None:
 
 
 FAULTS = {
-    "the last key left out": ("group * 4 + i < args.length", "group * 4 + i < args.length - 1"),
+    "the last key left out": ("group * 4 + i >= args.length)", "group * 4 + i >= args.length - 1)"),
     "parts that weigh the same": ("share[h] = __builtin_amdgcn_exp2f(weight_of(w, h) - top[h]) / total[h]",
                                   "share[h] = 1.0f / (last - first + 1)"),
     "a lane's halves of scores exchanged with nobody": ("exchange.add(s);", ""),
