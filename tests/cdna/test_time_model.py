@@ -242,7 +242,7 @@ SLOWER = {
 @pytest.mark.parametrize("what", SLOWER)
 def test_a_planted_slow_down_costs_time_and_is_named(what: str) -> None:
     good, bad, bound = SLOWER[what]
-    how = {"lds": 64 * 128, "scratch": 64}
+    how: dict[str, Any] = {"lds": 64 * 128, "scratch": 64}
     (good_us, _), (bad_us, named) = planted(*good, **how), planted(*bad, **how)
     assert bad_us > 1.3 * good_us or (what == "atomics on one line" and bad_us >= good_us)
     assert named == bound
