@@ -3,7 +3,11 @@
 
 import sys
 
-from forge.commands.eval import main
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        from forge.commands.eval import main
+
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:  # while all that is imported
+        print("eval.py: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from . import cards, isa
+from .cached_files import whole_elf
 from .errors import ToolchainError
 
 ENGINE_DIR = Path(__file__).parent / "engine"
@@ -138,7 +139,7 @@ def engine_library() -> Path:
     includes = [f"-I{ENGINE_DIR}", f"-I{generated}"]
     identity = " ".join([*compile_command, *cpu_flags(compile_command), *FLAGS]) + _cpu_features()
     library = cache_dir() / f"engine-{_hash([*sources, *headers, table], identity)}.so"
-    if library.exists():
+    if whole_elf(library):
         return library
     try:
         (cache_dir() / "objects").mkdir(parents=True, exist_ok=True)
@@ -150,7 +151,7 @@ def engine_library() -> Path:
             included = [source, *headers, *([table] if table.name in source.read_text() else [])]
             name = f"{source.stem}-{_hash(included, identity, cpu)}.o"
             output = cache_dir() / "objects" / name
-            if not output.exists():
+            if not whole_elf(output):
                 partial = output.with_suffix(f".{os.getpid()}.o")
                 _run(
                     [*compile_command, cpu, *FLAGS, *includes, "-c", str(source), "-o", str(partial)],
@@ -164,7 +165,7 @@ def engine_library() -> Path:
 
     with open(cache_dir() / "lock", "w") as lock:  # released by the system if the builder is killed
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if library.exists():
+        if whole_elf(library):
             return library
         print("cdna: building the emulated device (once per machine) ...", file=sys.stderr, flush=True)
         native, *portable = cpu_flags(compile_command)

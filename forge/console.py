@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
+import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-EXIT_PASS, EXIT_FAIL, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_PASS, EXIT_FAIL, EXIT_BAD_INPUT, EXIT_BUT, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class UsageError(Exception):
@@ -20,8 +23,26 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} ({self.prog} --help says more)")
 
 
-def terminated(number: int, frame: Any) -> NoReturn:
-    """A signal handler: ends the command as Ctrl-C does."""
+def fill_standard_descriptors() -> None:
+    """Puts /dev/null where a shell has closed standard input, output or error: the next file would take its place."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "r" if descriptor == 0 else "w", closefd=False))
+
+
+def end_on_signals() -> None:
+    """From now on what ends a command from outside, a closed terminal too, ends it as Ctrl-C does; what whoever
+    started it has it ignore, as nohup does, it still ignores."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _terminated)
+
+
+def _terminated(number: int, frame: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 

@@ -336,7 +336,8 @@ def mla_decode(row: Row, card: Card) -> Launch:
     """A query of bf16 [batch, heads, 576] a sequence, keys and values bf16 [seq, 576] -> f32 [batch, heads, 512]."""
     batch, heads, seq = (row.number(name) for name in ("batch", "heads", "seq"))
     queries: np.ndarray = np.arange(batch + 1, dtype=np.int32)
-    starts, pages = queries * np.int32(seq), np.arange(batch * seq, dtype=np.int32)
+    starts = queries * np.int32(seq)
+    pages: np.ndarray = np.arange(batch * seq, dtype=np.int32)
     last: np.ndarray = np.ones(batch, np.int32)
     slots: list[Slot] = [Memory(4 * batch * heads * 512), Memory(4 * batch * heads), Memory(2 * batch * heads * 576)]
     slots += [Memory(2 * batch * seq * 576), *(Memory(a.nbytes).fill(a) for a in (starts, pages, last))]

@@ -23,6 +23,7 @@ from ..build import (
     find_compiler,
     generated_headers,
 )
+from ..cached_files import whole_elf
 from ..errors import ToolchainError
 from .compile.compilers import INCLUDE_DIR, LIBRARIES_DIR, package_dir, triton_files
 
@@ -94,11 +95,12 @@ def _built(
     sources = sorted(folders[0].glob("*.cpp"))
     headers = [header for folder in folders for header in sorted(folder.rglob("*.h"))]
     flags = [*(flag for flag in FLAGS if flag != "-O3"), *extra, "-D__HIP_PLATFORM_AMD__"]
-    identity = " ".join([*compile_command, *flags, hip.version]) + _cpu_features()
+    # It names the engine that it was linked with by its path: in a cache that was moved it would load another one.
+    identity = " ".join([*compile_command, *flags, hip.version, str(cache_dir().resolve())]) + _cpu_features()
     called = [f"{path.parent.name}/{path.name}" for path in linked]
     folder = cache_dir() / f"{short}-{_hash(sources + headers, identity, *called)}"
     library = folder / name
-    if library.exists():
+    if whole_elf(library):
         return library
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -106,7 +108,7 @@ def _built(
         raise ToolchainError(f"cannot create the cache folder {folder}: {error}; set CDNA_CACHE_DIR") from None
     with open(folder / "lock", "w") as lock:  # released by the system if the builder is killed
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if library.exists():
+        if whole_elf(library):
             return library
         print(f"cdna: building the {what} (once per machine) ...", file=sys.stderr, flush=True)
         includes = [

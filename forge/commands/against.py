@@ -8,13 +8,21 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from forge.commands import jsonfile
-from forge.commands.view import BACK_TO_BACK_TEXT, STYLES, View, details, finding_texts
+from forge.commands.view import (
+    BACK_TO_BACK_TEXT,
+    STATUS_WIDTH,
+    STYLES,
+    Console,
+    View,
+    details,
+    finding_texts,
+    verdict_style,
+)
 from forge.console import number
-from forge.judge.evaluate import Judge
+from forge.judge.evaluate import Judge, spare_each_other
 from forge.judge.plan import EvalPlan
 from forge.judge.results import CaseResult, Run, Status, modelled_time
 from forge.task.cases import CaseSpec, case_text
@@ -67,6 +75,10 @@ class Pair:
     def passed(self) -> bool:
         return self.run.passed and self.their_run.passed
 
+    @property
+    def doubted(self) -> bool:
+        return self.run.doubted or self.their_run.doubted
+
     def evaluate(self, view: PairView) -> None:
         """Each case with one submission, then with the other; who begins changes from case to case."""
         with contextlib.ExitStack() as stack:
@@ -74,10 +86,11 @@ class Pair:
                 stack.enter_context(Judge(self.plan, self.run, _Side(view, OURS))),
                 stack.enter_context(Judge(self.their_plan, self.their_run, _Side(view, self.other.name))),
             ]
-            judges[0].pool.beside, judges[1].pool.beside = judges[1].pool, judges[0].pool
+            spare_each_other(*(pool for judge in judges for pool in (judge.pool, judge.referees)))
             for position in range(len(self.plan.cases)):
                 results = {side: judges[side].step(position) for side in ((0, 1) if position % 2 == 0 else (1, 0))}
                 view.pair_finished(results[0], results[1])
+            self.run.complete = self.their_run.complete = True
 
     def ratios(self, ours: CaseResult, theirs: CaseResult) -> Ratios:
         both = zip(*(times_us(result, self.plan.caches).values() for result in (ours, theirs)))
@@ -131,7 +144,7 @@ class PairView(View):
         return [(head, self.their_head, "x") for head in heads]
 
     def _line(self, status: str, index: str, case: str, values: list[str]) -> str:
-        cells = [f"{status:8}", f"{index:>{self.index_width}}", f"{case:{self.case_width}}"]
+        cells = [f"{status:{STATUS_WIDTH}}", f"{index:>{self.index_width}}", f"{case:{self.case_width}}"]
         widths = [11, THEIR_WIDTH, 6] * len(self._clocks())
         return " ".join([*cells, *(f"{value:>{width}}" for value, width in zip(values, widths))]).rstrip()
 
@@ -149,21 +162,21 @@ class PairView(View):
         ]
         shown = theirs if ours.passed else ours
         line = Text(self._line(shown.status.value, str(ours.index), case_text(ours.spec), values))
-        line.stylize(STYLES[shown.status], 0, 8)
+        line.stylize(STYLES[shown.status], 0, STATUS_WIDTH)
         self.print(line)
         for name, result in ((OURS, ours), (self.pair.other.name, theirs)):
             lines = [*details(result), *finding_texts(result.device_report)]
             if not result.passed and result.status is not Status.NOT_RUN:
-                self.print(f"{'':8} {name}: {result.status.value}", "red")
+                self.print(f"{'':{STATUS_WIDTH}} {name}: {result.status.value}", "red")
             for detail in lines:
                 for words in detail.splitlines():
-                    self.print(f"{'':8} {name}: {words}", "yellow" if result.passed else "red")
+                    self.print(f"{'':{STATUS_WIDTH}} {name}: {words}", "yellow" if result.passed else "red")
 
     def foot(self, run: Run) -> None:
         for name, side in ((OURS, run), (self.pair.other.name, self.pair.their_run)):
             passed = sum(case.passed for case in side.cases)
-            text = f"{name}: {'pass' if side.passed else 'FAIL'}: {passed} of {len(side.cases)} cases"
-            self.print(text, "bold green" if side.passed else "bold red")
+            text = f"{name}: {side.verdict.upper() if not side.passed else side.verdict}: "
+            self.print(text + f"{passed} of {len(side.cases)} cases", verdict_style(side))
             for warning in side.warnings:
                 self.print(f"{name}: warning: {warning}", "yellow")
         means = self.pair.geometric_means()

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import subprocess
+
 from forge.commands.handover import header_note
 from forge.generate import kernelguard
 from forge.generate.submission import refusals
 from forge.judge.plan import EvalPlan
 from forge.task.cases import false_words
 from forge.task.harness import GIB
-from forge.task.problem import ROOT
+from forge.task.problem import ROOT, Problem
 
 # How every run differs from the official evaluators. docs/harness.md explains each.
 ALWAYS = "time-outs count for each case, lost workers are replaced, ranks get a free port"
+
+
+def edited_files(problem: Problem) -> list[str]:
+    """Those of the repository's own files for this problem that differ from its last commit."""
+    own = [
+        str(file.source.relative_to(ROOT)) for file in problem.files if file.source and file.source.is_relative_to(ROOT)
+    ]
+    if not own or not (ROOT / ".git").exists():
+        return []
+    command = ["git", "-C", str(ROOT), "diff", "--name-only", "HEAD", "--", *own]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=5).stdout.split()
+    except (OSError, subprocess.SubprocessError):  # no git here
+        return []
 
 
 def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
@@ -25,6 +41,8 @@ def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
         source = problem.source_of("eval.py")
         if source is None or not source.is_file():
             notes.append(f"the folder has no eval.py: judged by the default harness, {harness.name}")
+    if edited := edited_files(problem):
+        notes.append(f"judged with {', '.join(edited)} as edited here, not as committed")
     words = false_words(plan.cases)
     if words:
         notes.append(
@@ -39,7 +57,9 @@ def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
         size = harness.l2_flush_bytes / GIB
         notes.append(f"deviates: a GPU that cannot hold the {size:g} GiB cache flush gets one of half its free memory")
     if plan.device.emulated and plan.mode in ("benchmark", "leaderboard"):
-        notes.append("an emulated device: each case runs once, for its correctness")
+        notes.append("an emulated device: cases run for their correctness")
+    if plan.calls == 1 and not official_eval:
+        notes.append("one call a case (--calls 1): what is wrong from the second call on does not show")
     if problem.arch is not None and not plan.device.emulated and plan.device.arch != problem.arch:
         notes.append(f"{problem.name} is judged on {problem.arch}; times and fractions here are {plan.device.arch}'s")
     if plan.fixed_ranks and plan.grouped:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from pathlib import Path
-
-from rich.console import Console
 
 from forge.commands import handover, history, jsonfile, own_evaluator, protocol
 from forge.commands.against import REFERENCE_SUBMISSION, Other, Pair, PairView
 from forge.commands.caveats import notes_for
-from forge.commands.view import View
-from forge.console import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, terminated
+from forge.commands.view import Console, View
+from forge.console import (
+    EXIT_BAD_INPUT,
+    EXIT_BUT,
+    EXIT_FAIL,
+    EXIT_INTERRUPTED,
+    EXIT_PASS,
+    Parser,
+    UsageError,
+    end_on_signals,
+    fill_standard_descriptors,
+)
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import resolve
 from forge.generate.submission import SubmissionError, read_submission
@@ -80,6 +87,15 @@ def parser() -> Parser:
     )
     p.add_argument("--timeout", type=float, metavar="S", help="seconds for each case (default: the official time-out)")
     p.add_argument("--harness", metavar="FLAVOUR", help=f"judge as this one does: {', '.join(HARNESSES)}")
+    p.add_argument("--strict", action="store_true", help=f"exit {EXIT_BUT} where the verdict is 'pass, but'")
+    p.add_argument(
+        "--calls",
+        type=int,
+        choices=(1, 3),
+        default=3,
+        help="of each case, each judged: on its own data, on other data at the same addresses, on other data elsewhere "
+        "(default: %(default)s; 1 for the largest cases)",
+    )
     p.add_argument(
         "--fixed-ranks",
         action="store_true",
@@ -96,6 +112,8 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
+    fill_standard_descriptors()
+    end_on_signals()
     if "POPCORN_FD" in os.environ:
         return protocol.main(argv)
     if argv[:1] and argv[0] in history.COMMANDS:
@@ -104,6 +122,10 @@ def main(argv: list[str]) -> int:
         return _main(argv)
     except (SubmissionError, *BAD_INPUT) as error:
         print(f"eval.py: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except OSError as error:  # a disk that is full, a path that is too long: the machine's, whatever is submitted
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"eval.py: {place}{error.strerror or error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         print("eval.py: interrupted", file=sys.stderr)
@@ -118,7 +140,6 @@ def _main(argv: list[str]) -> int:
     other = None if args.against is None else _other_submission(plan, args.against, run_eval)
     run = Run(plan.mode, [], timed=not plan.device.emulated)
     run.notes = notes_for(plan, official_eval=run_eval is not None)
-    signal.signal(signal.SIGTERM, terminated)
     adopt_orphans()
     console = Console(soft_wrap=True)
     pair = None if other is None else Pair(plan, other, run)
@@ -135,7 +156,7 @@ def _main(argv: list[str]) -> int:
     except TaskError as error:
         raise TaskError(f"{error}{_own_reference_hint(plan)}") from None
     finally:
-        exit_code = EXIT_PASS if (pair or run).passed else EXIT_FAIL
+        exit_code = _exit_code(pair or run, args.strict) if run.complete else _ending(sys.exc_info()[1])
         told = (exit_code, ["eval.py", *argv])
         document = pair.as_json(*told) if pair else jsonfile.as_json(plan, run, *told)
         if args.json is not None:
@@ -143,10 +164,23 @@ def _main(argv: list[str]) -> int:
         if not args.no_history and run.cases:
             history.remember(document, plan.submission, *([other.submission] if other else []))
     view.foot(run)
-    if exit_code == EXIT_PASS and pair is None:
+    if run.passed and pair is None:
         for line in handover.next_steps(plan, args.submission, run.fingerprint):
             view.print(line, "dim")
     return exit_code
+
+
+def _exit_code(run: Run | Pair, strict: bool) -> int:
+    if not run.passed:
+        return EXIT_FAIL
+    return EXIT_BUT if strict and run.doubted else EXIT_PASS
+
+
+def _ending(error: BaseException | None) -> int:
+    """The exit code of a run that this ends."""
+    if isinstance(error, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    return EXIT_BAD_INPUT if isinstance(error, (OSError, *BAD_INPUT)) else EXIT_FAIL
 
 
 def _other_submission(plan: EvalPlan, name: str, own_eval: Path | None) -> Other:
@@ -183,7 +217,7 @@ def _let_go_of_stdout() -> None:
     """Python flushes stdout when it exits, and complains if nobody reads it any more."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -197,6 +231,9 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         raise UsageError(f"--seed {args.seed}: must not be negative")
     if args.json is not None and (args.json.is_dir() or not os.access(args.json.absolute().parent, os.W_OK)):
         raise UsageError(f"--json {args.json}: cannot be written")
+    if args.json is not None and args.json.exists() and args.submission.exists():
+        if args.json.samefile(args.submission):
+            raise UsageError(f"--json {args.json}: is the submission itself, which it would replace")
     if args.device not in DEVICE_NAMES:
         raise UsageError(f"unknown device {args.device!r}: choose one of {', '.join(DEVICE_NAMES)}")
     problem = find_problem(args.problem or handover.named_by(args.submission))
@@ -209,6 +246,8 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         device.use_checks(args.checks)
     elif device.emulated and args.mode == "test" and "CDNA_CHECKS" not in os.environ:
         device.use_checks("all")
+    elif "CDNA_CHECKS" in os.environ:
+        device.check_variables()
     compilers.take(args.triton, problem, device, submission)
     if args.mode == "profile" and not harness.profile and own_eval is not None:
         raise UsageError(f"the folder's own eval.py has no profile mode; --harness {default_harness(1).name} has")
@@ -227,6 +266,7 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         limit_s=limit_s,
         accuracy=not args.no_accuracy,
         fixed_ranks=args.fixed_ranks,
+        calls=args.calls,
         not_official=not_official,
     )
     plan.check_gpus()

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from forge.commands import jsonfile
+from forge.commands.view import Console
 from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, aligned, number
 from forge.generate.submission import SubmissionError, directives, read_submission
 from forge.history import noise, popcorn
@@ -29,6 +28,7 @@ from forge.task.problem import ProblemError, find_problem, own_entries
 from forge.task.score import geometric_mean
 
 SHOWN_RUNS = 20
+MOST_PLOTTED = 300
 NO_TIME = "-"
 
 
@@ -320,9 +320,21 @@ def report(argv: list[str]) -> int:
         floors = find_problem(name).floors
         matrix = floors.matrix if floors else "none"
     text = kept.submission(document["fingerprint"]["submission_sha256"])
-    write_page(args.output, page_of(document, matrix, kept.entries(name), text))
+    write_page(args.output, page_of(document, matrix, _alike(kept, name, document), text))
     print(f"{args.output}: {name} {document['mode']}, {document['fingerprint']['time']}")
     return EXIT_PASS
+
+
+def _alike(kept: History, problem: str, document: dict[str, Any]) -> list[Entry]:
+    """The problem's last runs over the same cases: scores over others cannot stand in one line with its own."""
+    specs = {case["spec"] for case in document["cases"]}
+    official = not document.get("not_official")
+    return [
+        entry
+        for entry in kept.entries(problem)[-MOST_PLOTTED:]
+        if (entry.times == "leaderboard" and official)
+        or (entry.times != "leaderboard" and {c["spec"] for c in kept.document(entry.id)["cases"]} == specs)
+    ]
 
 
 def _runs(kept: History, word: str) -> list[Entry]:

@@ -12,6 +12,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from forge.console import UsageError
 from forge.device.cards import peaks_of
 from forge.judge.compilers import made_by
 from forge.judge.plan import EvalPlan
@@ -29,7 +30,7 @@ def as_json(plan: EvalPlan, run: Run, exit_code: int, command: list[str]) -> dic
         "schema": SCHEMA,
         "command": command,
         "mode": run.mode,
-        "verdict": "pass" if run.passed else "fail",
+        "verdict": run.verdict,  # pass; pass, but; fail; incomplete
         "exit_code": exit_code,
         "score_us": run.score_us(problem.ranking_by),
         "ranking_by": problem.ranking_by,
@@ -40,6 +41,7 @@ def as_json(plan: EvalPlan, run: Run, exit_code: int, command: list[str]) -> dic
         "seed": plan.seed,
         "timeout_s": plan.limit_s,
         "notes": run.notes,
+        "buts": run.buts,
         "warnings": run.warnings,
         "elapsed_s": run.elapsed_s,
         "broken": case_json(plan, run.broken) if run.broken else None,
@@ -84,7 +86,18 @@ def _evaluator_digest() -> str:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(finite(value), indent=2, default=str) + "\n", encoding="utf-8")
+    """All of it or nothing: whoever reads the file meanwhile finds the one before."""
+    text = json.dumps(finite(value), indent=2, default=str) + "\n"
+    if path.exists() and not path.is_file():  # /dev/stdout, a pipe
+        path.write_text(text, encoding="utf-8")
+        return
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from None
 
 
 def finite(value: Any) -> Any:

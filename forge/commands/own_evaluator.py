@@ -41,6 +41,7 @@ def evaluate(plan: EvalPlan, own_eval: Path, run: Run, listener: Listener) -> No
         finally:
             run.elapsed_s = time.monotonic() - started
         log.close(ending, tail, folder)
+        run.complete = True
 
 
 def _supervise(

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
+from forge.console import EXIT_INTERRUPTED, UsageError
 from forge.device import DeviceError, resolve
 from forge.judge import compilers
 from forge.judge.evaluate import evaluate
@@ -86,13 +86,13 @@ def main(argv: list[str]) -> int:
         limit_s=harness.rank_s(mode) or NEVER_S if any(case.world_size for case in cases) else NEVER_S,
         accuracy=False,
         back_to_back=False,
+        as_officially=True,
     )
     return _run(plan, int(fd))
 
 
 def _run(plan: EvalPlan, fd: int) -> int:
     os.set_inheritable(fd, False)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     adopt_orphans()
     run = Run(plan.mode, [], timed=not plan.device.emulated)
     with os.fdopen(fd, "w", encoding="utf-8") as stream:
@@ -100,10 +100,13 @@ def _run(plan: EvalPlan, fd: int) -> int:
         log.begin()
         try:
             evaluate(plan, run, log)
-        except (TaskError, DeviceError) as error:
+        except (TaskError, DeviceError, UsageError) as error:
             _complain(str(error))
             log.key("check", "fail")
             return EXIT_FAILED
+        except KeyboardInterrupt:
+            _complain("interrupted")
+            return EXIT_INTERRUPTED
         log.end(run)
     if any(case.status is Status.TIMEOUT for case in run.cases):
         return EXIT_TIMEOUT
@@ -142,6 +145,9 @@ class _Log:
     def case_finished(self, result: CaseResult) -> None:
         if result.status is Status.NOT_RUN:
             return
+        for text in result.remarks:
+            if "officially" in text:
+                _complain(f"case {self.position}: {text}")
         if self.late:
             return self._late_result(result)
         name = f"{self.kind}.{self.position}"

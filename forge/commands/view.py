@@ -6,13 +6,12 @@ import os
 import time
 from typing import Any
 
-from rich.console import Console
+import rich.console
 from rich.live import Live
 from rich.text import Text
 
 from forge.console import number
 from forge.device.cards import peaks_of
-from forge.generate.origin import Origins
 from forge.judge.compilers import compiled_with
 from forge.judge.plan import EvalPlan
 from forge.judge.processes import CONTROL
@@ -29,10 +28,25 @@ STYLES = {
     Status.TAMPERED: "bold magenta",
     Status.NOT_RUN: "dim",
 }
+BUT, STATUS_WIDTH = "pass, but", 9
 MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
 
 BACK_TO_BACK_TEXT = "b2b us: mean per call of 20 back-to-back calls (GPU events, slowest rank, warm caches); not scored"
 HOST_TEXT = "host us: how long one of these calls keeps its thread until it returns (mean, slowest rank)"
+
+
+class Console(rich.console.Console):
+    """One that goes on when nobody reads it any more: the JSON file and the exit code remain."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.close(nothing)
+
+
+def verdict_style(run: Run) -> str:
+    return ("bold yellow" if run.doubted else "bold green") if run.passed else "bold red"
 
 
 def clock_text(plan: EvalPlan) -> str:
@@ -64,7 +78,6 @@ class View:
         self.work: dict[int, Work | None] = {
             case.index: work_of(plan.problem.floors, case.args, peaks_of(plan.device.arch)) for case in plan.cases
         }
-        self.origins = Origins(plan.submission.decode(errors="replace"))
         self.position, self.count, self.label = 0, len(plan.cases), ""
         self.phase, self.seconds = "", 0.0
         self.started = time.monotonic()
@@ -105,8 +118,8 @@ class View:
             text = CONTROL.sub("", text)
         try:
             self.console.print(text, style=style or None, soft_wrap=True, highlight=False, markup=False)
-        except BrokenPipeError:  # whoever read our output has gone; the JSON file and the exit code remain
-            self.console.file = open(os.devnull, "w")
+        except (OSError, ValueError):  # a full disk behind it, or no standard output at all
+            self.console.on_broken_pipe()
 
     def head(self, notes: list[str], own_eval: bool) -> None:
         plan = self.plan
@@ -132,26 +145,29 @@ class View:
         line = Text()
         values = self._time_values(result)
         rel_l2 = number(result.accuracy.rel_l2 if result.accuracy else None, 3)
-        shown = self._columns(result.status.value, case_text(result.spec), str(result.index), values, rel_l2)
-        line.append(shown[:8], style=STYLES[result.status])
-        line.append(shown[8:])
+        status, style = result.status.value, STYLES[result.status]
+        if result.passed and result.buts:
+            status, style = BUT, "bold yellow"
+        shown = self._columns(status, case_text(result.spec), str(result.index), values, rel_l2)
+        line.append(shown[:STATUS_WIDTH], style=style)
+        line.append(shown[STATUS_WIDTH:])
         self.print(line)
         lines = details(result)
         if result.status is Status.NOT_RUN:  # the reason is the same for all that follow: once is enough
             lines, self.skipped = ([] if result.message == self.skipped else lines), result.message
         for detail in lines:
-            self.print(f"{'':8} {detail}", "red" if not result.passed else "yellow")
+            self.print(f"{'':{STATUS_WIDTH}} {detail}", "red" if not result.passed else "yellow")
         for text in finding_texts(result.device_report):
-            for words in self.origins.readable(text).splitlines():
-                self.print(f"{'':8} {words}", "magenta")
+            for words in text.splitlines():
+                self.print(f"{'':{STATUS_WIDTH}} {words}", "magenta")
         for text in autotuned(result.device_report):
-            self.print(f"{'':8} {text}", "dim")
+            self.print(f"{'':{STATUS_WIDTH}} {text}", "dim")
         if self.show_output and result.passed:
             for words in result.last_words:
-                self.print(f"{'':8} | {words}", "dim")
+                self.print(f"{'':{STATUS_WIDTH}} | {words}", "dim")
 
     def _columns(self, status: str, case: str, index: str, values: list[str], rel_l2: str) -> str:
-        cells = [f"{status:8}", f"{index:>{self.index_width}}", f"{case:{self.case_width}}"]
+        cells = [f"{status:{STATUS_WIDTH}}", f"{index:>{self.index_width}}", f"{case:{self.case_width}}"]
         cells += [f"{value:>{width}}" for value, width in zip(values, self._time_widths())]
         return " ".join([*cells, f"{rel_l2:>9}"]).rstrip()
 
@@ -223,15 +239,17 @@ class View:
             elif self.plan.mode == "profile" and self.plan.device.emulated and case.status is not Status.NOT_RUN:
                 self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
                 for line in profile_lines(case.device_report, self.plan.caches):
-                    self.print(self.origins.readable(line))
-        verdict = "pass" if run.passed else "FAIL"
+                    self.print(line)
+        verdict = run.verdict if run.passed else run.verdict.upper()
         seconds = f"{run.elapsed_s:.1f} s"
         found = sum(len(finding_texts(case.device_report)) for case in run.cases)
         checks = f", {found} findings of the device's checks" if found else ""
         self.print(
             f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}{checks}",
-            "bold green" if run.passed else "bold red",
+            verdict_style(run),
         )
+        for text in run.buts:
+            self.print(f"but {text}", "yellow")
         for text in run.warnings:
             self.print(f"warning: {text}", "yellow")
         problem = self.plan.problem
@@ -265,6 +283,9 @@ def details(result: CaseResult) -> list[str]:
     lines = []
     accuracy = result.accuracy or Accuracy()
     if result.passed:
+        lines += [f"but {text}" for text in result.buts] + [f"note: {text}" for text in result.remarks]
+        if result.fresh_ratio is not None:
+            lines.append(f"on other data a call takes {result.fresh_ratio:.2f} times as long as on the same data")
         if accuracy.dtypes:
             lines.append(f"warning: {'; '.join(accuracy.dtypes)}")
         if result.back_to_back is not None and result.back_to_back.problem:
@@ -281,6 +302,7 @@ def details(result: CaseResult) -> list[str]:
     elif accuracy.problem:
         lines.append(accuracy.problem)
     lines += [line for line in accuracy.dtypes if line not in result.message]
+    lines += [f"note: {text}" for text in result.remarks]
     return lines + tail_lines(result)
 
 

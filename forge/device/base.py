@@ -59,9 +59,17 @@ class Device(ABC):
         """Choose the checks of kernels: "all", "none" or names. What they find is in `case_report`."""
         raise DeviceError(f"device {self.name} has no checks of kernels: leave --checks out, or take {EMULATED}")
 
+    def check_variables(self) -> None:
+        """DeviceError for a variable of this process that the device would trip over."""
+        return None
+
+    def set_checks(self, on: bool) -> None:
+        """Run the checks that this process was started with, or none, in the launches to come."""
+        return None  # a GPU has none
+
     @abstractmethod
-    def count_work(self) -> None:
-        """Have `case_report` tell from now on what bounds kernels, where this device can. It slows them."""
+    def count_work(self, on: bool = True) -> None:
+        """Have `case_report` tell from now on what bounds kernels, or not, where this device can. It slows them."""
 
     @abstractmethod
     def case_report(self) -> dict[str, Any]:

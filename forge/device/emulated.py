@@ -30,6 +30,7 @@ class EmulatedDevice(Device):
         self.name = self.arch = card.arch
         self.label = f"emulated {card.arch} ({card.name})"
         self.checks = ""  # as cdna's variable takes them; empty: what this process's environment says
+        self._started_with: str | None = None  # of a worker: what `checks` was
 
     def environment(self) -> dict[str, str]:
         return {
@@ -80,11 +81,30 @@ class EmulatedDevice(Device):
             raise DeviceError(f"--checks {names}: {error}") from None
         self.checks = "report:" + (",".join(sorted(kinds)) or "none")  # a finding does not stop the kernel
 
-    def count_work(self) -> None:
-        os.environ["CDNA_COUNT"] = "1"  # for when cdna gets imported: with the first kernel
+    def check_variables(self) -> None:
+        from cdna.checks import VARIABLE, settings
+        from cdna.errors import CdnaError
+
+        try:
+            settings()
+        except CdnaError as error:
+            raise DeviceError(f"{VARIABLE}={os.environ[VARIABLE]}: {error}") from None
+
+    def set_checks(self, on: bool) -> None:
+        if self._started_with is None:
+            self._started_with = os.environ.get("CDNA_CHECKS", "")
+        os.environ["CDNA_CHECKS"] = self._started_with if on else ""
+
+    def count_work(self, on: bool = True) -> None:
+        if on == ("CDNA_COUNT" in os.environ):
+            return
+        if on:
+            os.environ["CDNA_COUNT"] = "1"  # for when cdna gets imported: with the first kernel
+        else:
+            del os.environ["CDNA_COUNT"]
         counters = sys.modules.get("cdna.counters")
         if counters is not None:
-            counters.count(True)
+            counters.count(on)
 
     def case_report(self) -> dict[str, Any]:
         from cdna.library import is_loaded

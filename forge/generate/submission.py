@@ -11,6 +11,7 @@ from pathlib import Path
 from forge.generate.rules import MAX_BYTES, TEXT_RULES
 
 _DIRECTIVE = re.compile(rb"^(?:#|//)!POPCORN[ \t]+(leaderboard|gpus?)[ \t]+(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
+MOST_BYTES = 16 << 20  # of a file that is read at all
 MAX_REFUSALS = 3  # shown; one is enough to be refused
 
 
@@ -40,12 +41,15 @@ def read_submission(path: Path) -> bytes:
     if path.is_dir():
         raise SubmissionError(f"{path}: a folder, not a submission file")
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         hint = "; make one with gen_submission.py, or name yours with --submission FILE"
         raise SubmissionError(f"{path}: no such file{hint}") from None
     except OSError as error:
         raise SubmissionError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(content) > MOST_BYTES:
+        raise SubmissionError(f"{path}: more than {MOST_BYTES >> 20} MB: the leaderboard takes less than {MAX_BYTES:,} bytes")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes and the like are the author's to see when it runs

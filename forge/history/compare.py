@@ -148,7 +148,7 @@ def counters_of(case: dict[str, Any]) -> dict[tuple[str, str], Any]:
             if isinstance(value, dict) and name in ("by_unit", "cycles"):
                 suffix = " cycles" if name == "cycles" else " instructions"
                 found |= {(kernel, part + suffix): count for part, count in value.items()}
-            elif isinstance(value, int | float | list):
+            elif isinstance(value, int | float) or isinstance(value, list) and all(isinstance(n, int) for n in value):
                 found[kernel, name] = value
     return found
 

@@ -51,7 +51,8 @@ class Row:
 def page_of(
     document: dict[str, Any], matrix: str, history: Sequence[Entry] = (), submission: bytes | None = None
 ) -> str:
-    """matrix: what the problem's floors count, fp8 | f16 | fp4 | none; history: of the same problem, oldest first."""
+    """matrix: what the problem's floors count, fp8 | f16 | fp4 | none; history: of the same problem and cases, oldest
+    first."""
     rows = [_row(document, case) for case in document["cases"]]
     kind = times_of(document).kind
     peaks = peaks_of(document["device"]["arch"])
@@ -75,7 +76,8 @@ def page_of(
         kind=kind,
         plots={name: svg for name, svg in plots.items() if svg},
         kernels=[(row.case, _kernels(case)) for row, case in zip(rows, document["cases"]) if _kernels(case)],
-        hottest=_hottest(document),
+        lines=_of_kernels(document, "lines"),
+        advice=_of_kernels(document, "advice"),
         findings=findings_of(document),
         history=list(reversed(history)),
         submission=None if submission is None else submission.decode("utf-8", "replace"),
@@ -112,14 +114,13 @@ def _kernels(case: dict[str, Any]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _hottest(document: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """(case, kernel, instruction, what it cost) of the instructions that took the most cycles."""
+def _of_kernels(document: dict[str, Any], what: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """(case, kernel, entry) of a list in the kernels' counters: "lines" or "advice"."""
     found = []
     for case in document["cases"]:
         report = case["report"].get("rank 0", case["report"])
         for kernel, known in report.get("kernels", {}).items():
-            for where, cost in known.get("work", {}).get("hottest", {}).items():
-                found.append((case_text(case["spec"]), kernel, where, cost))
+            found += [(case_text(case["spec"]), kernel, entry) for entry in known.get("work", {}).get(what, [])]
     return found
 
 
@@ -197,7 +198,7 @@ def _parts_plot(document: dict[str, Any]) -> str:
         for x, part in enumerate(parts):
             if by_part.get(part):
                 axes.text(x, y, number(by_part[part], 3), ha="center", va="center", fontsize=8)
-    axes.set_title("us that each part would take alone: the longest is the bound", fontsize=9)
+    axes.set_title("us of each part, as the model counts it; colour: its share of the longest", fontsize=9)
     return _svg(axes)
 
 

@@ -1,7 +1,7 @@
-"""How far an output is from the reference: relative L2 error and the worst element. Runs in the worker.
+"""How far an output is from the reference: relative L2 error and the worst element. Runs in the referee.
 
-This stands beside the problem's own check_implementation and judges nothing: some official tolerances are so
-wide that an output of zeros passes, and a relative L2 error of 1 says so.
+This stands beside the problem's own check_implementation: some official tolerances are so wide that an output of zeros
+passes, and a relative L2 error of 1 says so.
 """
 
 from __future__ import annotations
@@ -81,12 +81,13 @@ def describe_output(output: Any) -> str:
 
 @torch.no_grad()
 def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
-    """Compares two outputs of the same structure, tensor by tensor, in float64."""
+    """Compares two outputs of the same structure, tensor by tensor, in float64; the worst tensor's error counts."""
     pairs, problem = _pair(got, wanted)
     if problem:
         return Accuracy(None, reference, problem=problem)
-    error_sum, wanted_sum, worst, worst_gap = 0.0, 0.0, None, -1.0
+    rel_l2, worst, worst_gap = 0.0, None, -1.0
     for where, mine, theirs in pairs:
+        error_sum, wanted_sum = 0.0, 0.0
         flat_mine, flat_theirs = mine.detach().reshape(-1), theirs.detach().reshape(-1)
         for start in range(0, flat_theirs.numel(), CHUNK_ELEMENTS):
             a = flat_mine[start : start + CHUNK_ELEMENTS].to(torch.float64)
@@ -100,10 +101,10 @@ def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
                 worst_gap, flat = largest, start + int(gap.argmax())
                 index = _unravel(flat, theirs.shape)
                 worst = Worst(where, index, float(flat_mine[flat]), float(flat_theirs[flat]))
-    if wanted_sum > 0:
-        rel_l2 = math.sqrt(error_sum / wanted_sum)
-    else:
-        rel_l2 = 0.0 if error_sum == 0 else math.inf
+        if wanted_sum > 0:
+            rel_l2 = max(rel_l2, math.sqrt(error_sum / wanted_sum))
+        elif error_sum > 0:
+            rel_l2 = math.inf
     if worst_gap <= 0 or worst is None:
         return Accuracy(rel_l2, reference)
     farthest = next((mine, theirs) for where, mine, theirs in pairs if where == worst.where)

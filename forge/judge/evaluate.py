@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import os
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
-from forge.judge.messages import Setup
+from forge.judge.fork_server import ForkServer
+from forge.judge.memory import make_memory
+from forge.judge.messages import REFEREE_EVENTS, Setup
 from forge.judge.plan import EvalPlan
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
 from forge.judge.user_places import with_author_places
+from forge.judge.verdict import CaseRun
 from forge.judge.worker_pool import Progress, RankAnswer, WorkerPool
 from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec
-from forge.task.problem import ROOT
+from forge.task.problem import ROOT, Problem
 
 HANGS_BEFORE_STOP = 2  # a submission that hung this often in a row is not given the other cases as well
 
@@ -34,10 +41,11 @@ def evaluate(plan: EvalPlan, run: Run, listener: Listener) -> None:
     with Judge(plan, run, listener) as judge:
         for position in range(len(judge.cases)):
             judge.step(position)
+        run.complete = True
 
 
 class Judge:
-    """Context manager: a submission's workers, and its cases one by one."""
+    """Context manager: a submission's workers and their referees, and its cases one by one."""
 
     def __init__(self, plan: EvalPlan, run: Run, listener: Listener) -> None:
         self.plan, self.run, self.listener = plan, run, listener
@@ -48,17 +56,39 @@ class Judge:
 
     def __enter__(self) -> Judge:
         self._started = time.monotonic()
+        self._digests = digests(self.plan.problem)
         self.workspace = Workspace(self.plan.problem, self.plan.submission)
         self._texts = {name: data.decode(errors="replace") for name, data in self.workspace.files.items()}
         self.workspace.__enter__()
-        self.pool = make_pool(self.plan, self.workspace, self.listener.case_progress)
+        environment = run_environment(self.plan, self.workspace)
+        self.fork_server = ForkServer(environment, self.plan.device.name, self.plan.device.arch)
+        self.memory = [make_memory() for _ in range(self.plan.most_ranks)]
+        self.pool, self.referees = (
+            make_pool(self.plan, folder, self.fork_server, self.listener.case_progress, memory=self.memory, **kind)
+            for folder, kind in (
+                (self.workspace.make_folder, {}),
+                (self.workspace.make_judges_folder, {"worker": "forge.judge.referee", "events": REFEREE_EVENTS}),
+            )
+        )
+        self.referees.setup = dataclasses.replace(
+            self.referees.setup, seed=self.plan.seed, precision=dataclasses.asdict(self.plan.problem.precision)
+        )
+        self.referees.order = RankOrder(self.plan.most_ranks, None, fixed=True)
+        spare_each_other(self.pool, self.referees)
         return self
 
     def __exit__(self, *exc: object) -> None:
         try:
-            self.pool.close()
+            self.pool.stop()
+            self.referees.stop()
+            self.fork_server.close()
+            for descriptor in self.memory:
+                os.close(descriptor)
             self.run.fingerprint = self.pool.fingerprint
             self.run.elapsed_s = time.monotonic() - self._started
+            now = digests(self.plan.problem)
+            if changed := sorted(path for path, digest in self._digests.items() if now.get(path) != digest):
+                self.run.buts.append(f"files that judge were changed meanwhile: {', '.join(changed)}")
             self._compare_with_mode_limit()
         finally:
             self.workspace.__exit__(*exc)
@@ -71,7 +101,7 @@ class Judge:
         else:
             self.listener.case_started(case, position, len(self.cases))
             started = time.monotonic()
-            problem = self.pool.ensure_started()
+            problem = self.referees.ensure_started() or self.pool.ensure_started()
             result = self._broken(case, problem, started) if problem is not None else self._judge(case)
         self.run.cases.append(result)
         self.listener.case_finished(result)
@@ -106,15 +136,14 @@ class Judge:
         return result
 
     def _judge(self, case: CaseSpec) -> CaseResult:
-        plan, ranks, result = self.plan, self.plan.ranks_of(case), None
+        plan, result = self.plan, None
         if not self._warm:
             self._warm = True
-            result = self.pool.run(case, ranks, plan.mode, warm_up=True, accuracy=False)
+            result = CaseRun(plan, self.pool, self.referees, case).run(warm_up=True)
             if result.status in (Status.PASS, Status.FAIL):
                 result = None  # the warm-up's verdict does not count, the case's own does
         if result is None:
-            back_to_back = plan.back_to_back and plan.mode == "benchmark" and self.run.timed
-            result = self.pool.run(case, ranks, plan.mode, accuracy=plan.accuracy, back_to_back=back_to_back)
+            result = CaseRun(plan, self.pool, self.referees, case).run()
         result.device_report = with_author_places(result.device_report, self._texts, ROOT)
         result.last_words = with_author_places(result.last_words, self._texts, ROOT)
         _look_at_folder(result, self.pool, self.workspace)
@@ -126,12 +155,26 @@ class Judge:
         return result
 
 
-def make_pool(plan: EvalPlan, workspace: Workspace, progress: Progress, **worker: Any) -> WorkerPool:
-    """worker: of which kind, as WorkerPool takes it."""
-    setup = Setup("", plan.device.name, plan.device.arch, plan.harness.name, plan.seed, not plan.device.emulated)
+def digests(problem: Problem) -> dict[str, bytes]:
+    """Of the problem's files and of our own sources, by path: with these a run is judged."""
+    paths = [file.source for file in problem.files if file.source is not None]
+    paths += sorted((ROOT / "forge").rglob("*.py"))
+    return {str(path): hashlib.sha256(path.read_bytes()).digest() for path in paths if path.is_file()}
+
+
+def make_pool(
+    plan: EvalPlan, make_folder: Callable[[], Path], fork_server: ForkServer, progress: Progress, **worker: Any
+) -> WorkerPool:
+    """worker: of which kind, as WorkerPool takes it. It is told no seed: nothing but its input says what is drawn."""
+    setup = Setup("", plan.device.name, plan.device.arch, plan.harness.name, None, not plan.device.emulated)
     order = RankOrder(plan.most_ranks, plan.seed, plan.fixed_ranks)
-    environment = run_environment(plan, workspace)
-    return WorkerPool(workspace.make_folder, environment, setup, order, plan.grouped, plan.limit_s, progress, **worker)
+    return WorkerPool(make_folder, fork_server, setup, order, plan.grouped, plan.limit_s, progress, **worker)
+
+
+def spare_each_other(*pools: WorkerPool) -> None:
+    """Lets each of them live on when another one stops."""
+    for pool in pools:
+        pool.beside = list({id(other): other for other in [*pool.beside, *pools] if other is not pool}.values())
 
 
 def run_environment(plan: EvalPlan, workspace: Workspace) -> dict[str, str]:

@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,7 +23,8 @@ from typing import Any, ClassVar
 
 from forge.task.problem import ROOT
 
-ORDER_BYTES, DESCRIPTORS = 1 << 16, 3
+ORDER_BYTES, MOST_DESCRIPTORS = 1 << 16, 250
+PR_SET_CHILD_SUBREAPER = 36
 
 # Started as `python -c BOOT <repository root> <socket>`. The root leaves sys.path again in the worker, or a submission
 # could import kernels/, which the leaderboard does not have.
@@ -37,23 +39,23 @@ serve(fd, root)
 
 
 class ForkServer:
-    """The evaluator's end. `environment`: of the workers; `device`, `arch`: as forge.device.resolve takes them;
-    `worker`: the module whose WORKER they are."""
+    """The evaluator's end. `environment`: of the workers; `device`, `arch`: as forge.device.resolve takes them."""
 
     alive: ClassVar[set[ForkServer]] = set()
 
-    def __init__(self, environment: dict[str, str], device: str, arch: str, worker: str) -> None:
+    def __init__(self, environment: dict[str, str], device: str, arch: str) -> None:
         self.environment = environment
-        self.request = {"device": device, "arch": arch, "worker": worker}
+        self.request = {"device": device, "arch": arch}
         self.process: subprocess.Popen[bytes] | None = None
 
-    def order(self, folder: Path, is_rank: bool, channel: int, status: int, output: int) -> None:
-        """Has a worker forked, in that folder, with these descriptors: its channel, where the process above it tells
-        its pid and how the worker ended, and where both print. is_rank: others will be, too, and do the same."""
+    def order(self, worker: str, folder: Path, is_rank: bool, descriptors: list[int]) -> None:
+        """Has a worker forked, the WORKER of that module, in that folder, with these descriptors: its channel, where
+        the process above it tells its pid and how the worker ended, where both print, and the exchange's memory.
+        is_rank: others will be, too, and do the same."""
         if self.process is None or self.process.poll() is not None:
             self._start()
-        order = {**self.request, "folder": str(folder), "is_rank": is_rank}
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [channel, status, output]))]
+        order = {**self.request, "worker": worker, "folder": str(folder), "is_rank": is_rank}
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         with contextlib.suppress(OSError):  # it has just died: its worker's status pipe says so
             self._line.sendmsg([json.dumps(order).encode()], rights)
 
@@ -96,32 +98,44 @@ class ForkServer:
 
 def serve(fd: int, root: str) -> None:
     """The fork server's own life."""
-    from forge.judge.worker import die_with_parent, supervise_worker
+    from forge.judge.worker import PR_SET_DUMPABLE, prctl, supervise_worker
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    die_with_parent()
+    prctl(PR_SET_DUMPABLE, 0)  # nor may a submission look into what is forked here to judge it
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     line = socket.socket(fileno=fd)
     line.set_inheritable(False)
-    warm, broken = False, None
+    warm, broken, folder = False, None, None
     while True:
-        data, descriptors, _, _ = socket.recv_fds(line, ORDER_BYTES, DESCRIPTORS)
-        if not data:  # the evaluator is gone
+        data, descriptors, _, _ = socket.recv_fds(line, ORDER_BYTES, MOST_DESCRIPTORS)
+        if not data:  # the evaluator is gone, and has left the clearing to us
+            _clear(folder)
             os._exit(0)
         order: dict[str, Any] = json.loads(data)
+        folder = Path(order["folder"])
         if not warm:
-            warm, broken = True, _warm_up(order, descriptors[-1])
+            warm, broken = True, _warm_up(order, descriptors[2])
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for those that it forks
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             line.close()
             os.setsid()
-            channel, status, output = descriptors
+            channel, status, output, *memory = descriptors
             _print_to(output)
             os.close(output)
             os.chdir(order["folder"])
-            supervise_worker(channel, status, root, broken, order["worker"])
+            supervise_worker(channel, status, root, broken, order["worker"], memory)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _clear(folder: Path | None) -> None:
+    """Ends all that was forked here, which nobody watches any more, and removes the run's folder."""
+    from forge.judge.processes import kill_below
+
+    kill_below(os.getpid())
+    if folder is not None:
+        shutil.rmtree(folder.parent, ignore_errors=True)
 
 
 def _warm_up(order: dict[str, Any], output: int) -> BaseException | None:

@@ -1,6 +1,6 @@
-"""The runs themselves, as a harness row says: call the kernel, check it, time it. Runs in the worker.
+"""Calls as a harness row says: timed on its clock, back to back, under a profiler. Runs in the worker.
 
-Each function here is the counterpart of one in the official evaluators. Verdicts are the official check's.
+Each function here is the counterpart of one in the official evaluators.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import torch
 
 from forge.judge.compare import describe_output, foreign_objects
 from forge.judge.ranks import Ranks
-from forge.judge.results import Stats, us_of
-from forge.judge.timing import should_stop, summarize
-from forge.task.harness import MIB, Harness, Repeats
+from forge.judge.results import us_of
+from forge.task.harness import MIB, Harness
 
 FLUSH_SHARE = 2  # a flush that this card cannot hold takes half of the free memory
 # Back to back: calls in a round, rounds, and seconds for each and all of them; slow kernels are called less often.
@@ -29,18 +28,18 @@ def _no_gpu_to_wait_for() -> None:
 
 @dataclass
 class Task:
-    """A problem and a submission, with what judges them, captured before the latter was imported."""
+    """A problem, and in a worker its submission, with functions captured before that was imported."""
 
     generate_input: Callable[..., Any]
     check_implementation: Callable[[Any, Any], Any]
     ref_kernel: Callable[[Any], Any] | None
-    custom_kernel: Callable[[Any], Any]
     harness: Harness
     phase: Callable[[str], None]  # tells the evaluator what is being done
     timed: bool  # False on an emulated device: every case runs once
     synchronize: Callable[[], None]
     event: Callable[..., Any] | None
     reseed: Callable[[], None]
+    custom_kernel: Callable[[Any], Any] = lambda data: None
     clock_ns: Callable[[], int] = time.perf_counter_ns
     check_s: float = 0.0  # how long the last check took: about one run of the reference
 
@@ -78,57 +77,8 @@ class Task:
         return bool(good), str(message or "")
 
 
-@dataclass
-class Outcome:
-    """What a run found. `output` is the one that was judged, for the comparison that follows."""
-
-    good: bool
-    message: str
-    output: Any
-    args: dict[str, Any]  # of the run that made `output`: rechecks change the seed
-    stats: Stats | None = None
-
-
 def synchronize_function() -> Callable[[], None]:
     return torch.cuda.synchronize if torch.cuda.is_available() else _no_gpu_to_wait_for
-
-
-def run_test(task: Task, ranks: Ranks, args: dict[str, Any]) -> Outcome:
-    args = ranks.args_of(args)
-    data = task.data(args)
-    output = task.kernel(ranks.copy(data, task.harness.copy))
-    good, message = task.judge(data, output)
-    return Outcome(good, message, output, args)
-
-
-def run_benchmark(task: Task, ranks: Ranks, args: dict[str, Any], repeats: Repeats, recheck: bool) -> Outcome:
-    """One checked call, then timed ones: on the same data, or (recheck) on fresh data, each checked."""
-    harness = task.harness
-    args = ranks.args_of(args)
-    data = task.data(args)
-    checked = ranks.copy(data, harness.copy)
-    output = task.kernel(ranks.call_input(data), wait=not task.timed)  # officially nothing waits before this check
-    good, message = task.judge(checked, output)
-    if not task.timed or ranks.any(not good)[0]:
-        return Outcome(good, message, output, args)
-    flush = flush_function(harness)
-    durations_ns: list[float] = []
-    started_ns = task.clock_ns()
-    while True:
-        if recheck:
-            if "seed" in args:
-                args["seed"] += harness.seed_step
-            data = task.generate_input(**args)
-            checked = ranks.copy(data, harness.copy)
-            task.phase(f"timed run {len(durations_ns)}")
-        output, duration_ns = timed_call(task, ranks, data, flush)
-        durations_ns.append(duration_ns)
-        if recheck:
-            good, message = task.judge(checked, output)
-        enough = should_stop(durations_ns, (task.clock_ns() - started_ns) / 1e9, harness, repeats)
-        failed, stop = ranks.any(not good, enough and ranks.decides)
-        if failed or stop:
-            return Outcome(good, message, output, args, None if failed else summarize(durations_ns))
 
 
 def timed_call(task: Task, ranks: Ranks, data: Any, flush: Callable[[], None]) -> tuple[Any, float]:
@@ -156,25 +106,17 @@ def timed_call(task: Task, ranks: Ranks, data: Any, flush: Callable[[], None]) -
     return output, task.clock_ns() - start_ns
 
 
-def run_back_to_back(task: Task, ranks: Ranks, args: dict[str, Any]) -> dict[str, Any]:
-    """Events around calls that follow each other without a pause, on the same data; the last output is checked.
+def run_back_to_back(task: Task, ranks: Ranks, data: Any) -> tuple[dict[str, Any], Any]:
+    """Events around calls that follow each other without a pause, on the same data: (times, the last output).
 
     Nothing stands between two calls: no barrier, no copy, no flush. So the launches hide behind the kernels, and
-    ranks that are ahead call again while others still work. Short of events, the host's clock. Returns the fields of
+    ranks that are ahead call again while others still work. Short of events, the host's clock. The times are fields of
     forge.judge.messages.CalledBackToBack.
     """
-    data = task.data(ranks.args_of(args))
-    checked = ranks.copy(data, task.harness.copy)
-    data = ranks.call_input(data)
     task.phase("back to back")
     rounds = Rounds()
     calls, output = back_to_back_rounds(task, ranks, data, rounds)
-    problem = ""
-    if task.harness.copy == "tensors":  # others' calls change their input: the last one's is not the first one's
-        good, message = task.judge(checked, output)
-        problem = "" if good else f"the output of the last call is wrong: {message}"
-    rounds_us, host_rounds_us = tuple(rounds.us), tuple(rounds.host_us)
-    return {"rounds_us": rounds_us, "host_rounds_us": host_rounds_us, "calls": calls, "problem": problem}
+    return {"rounds_us": tuple(rounds.us), "host_rounds_us": tuple(rounds.host_us), "calls": calls}, output
 
 
 @dataclass
@@ -243,17 +185,12 @@ def flush_bytes(wanted: int, free: int, total: int) -> int:
     return wanted if wanted < total else max(free // FLUSH_SHARE, 256 * MIB)
 
 
-def run_profile(task: Task, ranks: Ranks, args: dict[str, Any]) -> tuple[Outcome, str]:
-    """One checked call under torch's profiler, and its table; on an emulated device just the call."""
+def profile(task: Task, data: Any) -> tuple[Any, str]:
+    """(output, table) of one call under torch's profiler; on an emulated device just the call."""
     if not task.timed:
-        return run_test(task, ranks, args), ""
-    args = ranks.args_of(args)
-    data = task.data(args)
-    copied = ranks.copy(data, task.harness.copy)
+        return task.kernel(data), ""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        output = task.kernel(copied)
-    good, message = task.judge(data, output)
-    table = profiler.key_averages().table(sort_by="self_cuda_time_total", row_limit=20)
-    return Outcome(good, message, output, args), table
+        output = task.kernel(data)
+    return output, profiler.key_averages().table(sort_by="self_cuda_time_total", row_limit=20)

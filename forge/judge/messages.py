@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, get_args, get_origin, get_type_hints
 
-from forge.judge.results import Accuracy, Stats, Status
+from forge.judge.results import Accuracy, Status
 
 
 class Malformed(Exception):
@@ -34,29 +34,44 @@ class Setup:
     harness: str  # a row's name
     seed: int | None
     timed: bool  # False on an emulated device
+    precision: dict[str, Any] = field(default_factory=dict)  # of forge.task.problem.Precision, for a referee
 
 
 @dataclass(frozen=True)
-class RunCase:
-    """Answer: CaseRun. The process group stays until EndCase."""
+class BeginCase:
+    """Answer: CaseBegun. Its process group stays until EndCase."""
 
-    mode: str  # test | benchmark | leaderboard | profile
-    warm_up: bool
-    args: dict[str, Any]
-    rank: int | None  # None: a single-GPU case, without a process group
-    port: int
+    world_size: int | None = None
+    rank: int | None = None  # None: a single-GPU case, without a process group
+    port: int = 0
 
 
 @dataclass(frozen=True)
-class CompareOutput:
-    """Answer: Compared."""
+class Call:
+    """Answer: Called."""
+
+    layout: bytes | None  # of the input that lies in the exchange (forge/judge/exchange.py); None: the one before
+    where: str = "elsewhere"  # than any input before; "same": in the memory of the one before; "fresh": anywhere
+    slot: int = 0  # of the exchange's outputs
+    how: str = "test"  # test: synchronized; checked: not; timed: on the harness's clock; profile
+    watched: bool = False  # tell what torch did in it
+    checks: bool = True  # on an emulated device: those that the run asked for
+    count: bool = False  # on an emulated device: for a modelled time
+
+
+@dataclass(frozen=True)
+class FetchOutput:
+    """Answer: Fetched."""
+
+    first: bool = False  # the case's first output, as it is now; or the last one's
+    slot: int = 0
 
 
 @dataclass(frozen=True)
 class CallBackToBack:
     """Answer: CalledBackToBack."""
 
-    args: dict[str, Any]
+    layout: bytes  # of the input
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,50 @@ class EndCase:
     """Answer: CaseEnded."""
 
 
-COMMANDS = (Setup, RunCase, CompareOutput, CallBackToBack, EndCase)
+COMMANDS = (Setup, BeginCase, Call, FetchOutput, CallBackToBack, EndCase)
+
+
+# ---------------------------------------------------------------- evaluator to referee
+
+
+@dataclass(frozen=True)
+class MakeInput:
+    """Answer: InputMade. It stays with the referee, under the number of its draw."""
+
+    draw: int
+    args: dict[str, Any]
+    seed: int | None  # of torch's global generators
+    probe: bool = False  # changed as the problem's task.yml says: no official case
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """Answer: HandedOver. Puts a draw's input into the exchange."""
+
+    draw: int
+
+
+@dataclass(frozen=True)
+class JudgeOutput:
+    """Answer: Judged."""
+
+    draw: int
+    output: dict[str, Any]  # as a worker told it
+    slot: int  # where its bytes are
+    official: bool  # the problem's own check decides; else, how far the output is off
+    accuracy: bool
+    last: bool  # the draw is not needed any more
+
+
+@dataclass(frozen=True)
+class LookAgain:
+    """Answer: Looked."""
+
+    output: dict[str, Any]
+    slot: int
+
+
+REFEREE_COMMANDS = (Setup, BeginCase, MakeInput, HandOver, JudgeOutput, LookAgain, EndCase)
 
 
 # ---------------------------------------------------------------- worker to evaluator
@@ -106,7 +164,7 @@ class Answer:
     last_line: str = ""  # of an exception's text of several lines
     phase: str = ""
     lost: bool = False  # the worker is of no more use
-    replaced: tuple[str, ...] = ()  # functions that the submission has exchanged, and with which it is judged
+    replaced: tuple[str, ...] = ()  # clocks that the submission has exchanged
 
 
 @dataclass(frozen=True)
@@ -115,16 +173,22 @@ class Ready(Answer):
 
 
 @dataclass(frozen=True)
-class CaseRun(Answer):
-    check_s: float = 0.0  # how long the last check took: about one run of the reference
-    stats: Stats | None = None
-    profile: str = ""
-    device_report: dict[str, Any] = field(default_factory=dict)
+class CaseBegun(Answer):
+    pass
 
 
 @dataclass(frozen=True)
-class Compared(Answer):
-    accuracy: Accuracy | None = None
+class Called(Answer):
+    output: dict[str, Any] = field(default_factory=dict)  # as forge.judge.exchange.write_output tells it; not if timed
+    ns: float = 0.0  # of a timed call
+    profile: str = ""
+    device_report: dict[str, Any] = field(default_factory=dict)
+    torch_work: dict[str, Any] = field(default_factory=dict)  # of a watched call: see forge.judge.operations
+
+
+@dataclass(frozen=True)
+class Fetched(Answer):
+    output: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,7 +196,6 @@ class CalledBackToBack(Answer):
     rounds_us: tuple[float, ...] = ()  # of each round, its time per call
     host_rounds_us: tuple[float, ...] = ()  # the same, until the calls had returned
     calls: int = 0  # in a round
-    problem: str = ""  # what is wrong with the last call's output
 
 
 @dataclass(frozen=True)
@@ -140,7 +203,41 @@ class CaseEnded(Answer):
     pass
 
 
-EVENTS = (Pid, Phase, TaskBroken, DeviceBroken, Ready, CaseRun, Compared, CalledBackToBack, CaseEnded)
+EVENTS = (Pid, Phase, TaskBroken, DeviceBroken, Ready, CaseBegun, Called, Fetched, CalledBackToBack, CaseEnded)
+
+
+# ---------------------------------------------------------------- referee to evaluator
+
+
+@dataclass(frozen=True)
+class InputMade(Answer):
+    pass
+
+
+@dataclass(frozen=True)
+class HandedOver(Answer):
+    layout: bytes = b""
+
+
+@dataclass(frozen=True)
+class Judged(Answer):
+    check_s: float = 0.0  # how long the check took: about one run of the reference
+    accuracy: Accuracy | None = None
+    changed: tuple[
+        str, ...
+    ] = ()  # inputs that the kernel changed, though neither the reference does nor it returns them
+    officially: bool | None = None  # the verdict over the inputs so changed, where official evaluators look at these
+
+
+@dataclass(frozen=True)
+class Looked(Answer):
+    changed: bool = False  # the output is no longer what was judged
+
+
+REFEREE_EVENTS = (
+    *(Pid, Phase, TaskBroken, DeviceBroken, Ready, CaseBegun, CaseEnded),
+    *(InputMade, HandedOver, Judged, Looked),
+)
 
 
 # ---------------------------------------------------------------- on the channel

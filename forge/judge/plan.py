@@ -34,6 +34,8 @@ class EvalPlan:
     limit_s: float  # for each case, and for getting ready
     accuracy: bool = True
     back_to_back: bool = True  # in benchmark mode, beside the harness's clock
+    calls: int = 3  # of a case, each judged: forge/judge/verdict.py
+    as_officially: bool = False  # the verdict is an official evaluator's; what ours would be is remarked
     fixed_ranks: bool = False  # rank i stays in process i, which it does not on the leaderboard
     not_official: str = ""  # how the cases differ from the leaderboard's; empty if they do not
 

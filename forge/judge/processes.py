@@ -9,6 +9,7 @@ import re
 import select
 import signal
 import socket
+import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,7 +24,10 @@ from forge.judge.results import Status
 PR_SET_CHILD_SUBREAPER = 36
 TAIL_BYTES = 64 * 1024
 CHUNK_BYTES = 1 << 20
-CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+# What a terminal would obey or be deceived by: escapes, C0 and C1 controls, marks that turn the direction of writing.
+CONTROL = re.compile(
+    "\x1b\\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 STACK_LINE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')
 STACK_STARTS = ("Fatal Python error:", "Current thread ", "Thread 0x")
 
@@ -60,6 +64,36 @@ def task_count() -> int:
         return 0
 
 
+def free_bytes() -> int:
+    """Of the disk that temporary files lie on."""
+    with contextlib.suppress(OSError):
+        disk = os.statvfs(tempfile.gettempdir())
+        return disk.f_bavail * disk.f_frsize
+    return 0
+
+
+def written_bytes(of: int) -> int:
+    """What the processes below `of` have written to disks."""
+    total = 0
+    for pid in descendants(of):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            lines = Path(f"/proc/{pid}/io").read_text().split("\n")
+            total += next(int(line.split()[1]) for line in lines if line.startswith("write_bytes:"))
+    return total
+
+
+def kill_below(of: int, spared: Iterable[int] = (), kept: Iterable[int] = (), patience_s: float = 5.0) -> None:
+    """Kills every process below `of`, but those to `spared` with all below them, and `kept`, and waits for the end."""
+    kept, deadline = set(kept), time.monotonic() + patience_s
+    while left := [pid for pid in descendants(of, without=spared) if pid not in kept]:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+
+
 def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0, spare: Iterable[WorkerProcess] = ()) -> None:
     """Kills the workers, their process groups and all our descendants, and waits until they are gone.
 
@@ -69,15 +103,7 @@ def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0, spare: It
     for worker in workers:
         worker.kill()
     spared = [worker.parent_pid for worker in spare if worker.parent_pid]
-    kept = {fork_server.pid() for fork_server in ForkServer.alive}
-    deadline = time.monotonic() + patience_s
-    while left := [pid for pid in descendants(os.getpid(), without=spared) if pid not in kept]:
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.01)
+    kill_below(os.getpid(), spared, {pid for one in ForkServer.alive if (pid := one.pid()) is not None}, patience_s)
     for worker in workers:
         worker.close()
     with contextlib.suppress(ChildProcessError):  # the orphans that we adopted
@@ -143,11 +169,19 @@ class Event:
 class WorkerProcess:
     """One worker, its channel and its output. Its parent leads a session and process group of the two of them.
 
-    rank: in the case that it runs, None alone; events: the messages that it may send.
+    rank: in the case that it runs, None alone; kind: the module whose WORKER it is; events: the messages that it may
+    send; memory: of the exchange.
     """
 
     def __init__(
-        self, rank: int | None, folder: Path, fork_server: ForkServer, setup: Setup, events: tuple[type, ...]
+        self,
+        rank: int | None,
+        folder: Path,
+        fork_server: ForkServer,
+        setup: Setup,
+        kind: str,
+        events: tuple[type, ...],
+        memory: list[int],
     ) -> None:
         self.rank, self.folder, self.fork_server = rank, folder, fork_server
         self.phase = "start"
@@ -158,7 +192,7 @@ class WorkerProcess:
         self.reader = FrameReader(key, events)
         self.status_fd, status_fd = os.pipe()
         self.output_fd, output_fd = os.pipe()
-        fork_server.order(folder, rank is not None, theirs.fileno(), status_fd, output_fd)
+        fork_server.order(kind, folder, rank is not None, [theirs.fileno(), status_fd, output_fd, *memory])
         theirs.close()
         os.close(status_fd)
         os.close(output_fd)

@@ -63,7 +63,7 @@ class BackToBack:
     host_us: float | None = None  # the same, until the calls had returned: how long one keeps the thread that makes it
     calls: int = 0  # in a round
     rounds_us: tuple[float, ...] = ()
-    problem: str = ""  # what went wrong: an exception, a wrong output of the last call, a rank that was lost
+    problem: str = ""  # what went wrong: an exception, a wrong output of the last call, a rank that was lost, a clock
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ class Worst:
 class Accuracy:
     """How far an output is from the reference. It judges nothing."""
 
-    rel_l2: float | None = None  # |got - wanted| / |wanted| over all elements; None if the outputs cannot be compared
+    rel_l2: float | None = (
+        None  # |got - wanted| / |wanted| of a tensor, the largest; None if outputs cannot be compared
+    )
     reference: str = ""  # what it is relative to: "float64" or "reference"
     worst: Worst | None = None
     pattern: str = ""  # what the errors of the output that is farthest off have in common, in words
@@ -107,6 +109,14 @@ class CaseResult:
     processes: tuple[int, ...] = ()  # of rank 0, 1, ...: the number of the process that it ran in
     elapsed_s: float = 0.0  # until the verdict
     output_bytes: int = 0  # how much the processes printed
+    calls: int = 0  # that were judged, beside timed ones
+    seeds: list[int] = field(default_factory=list)  # of the calls
+    buts: list[str] = field(default_factory=list)  # why a pass is to be doubted
+    remarks: list[str] = field(default_factory=list)  # what else the case showed
+    probe_rel_l2: float | None = None  # of a call beside the official ones (Precision.probes)
+    torch_work: dict[str, Any] = field(default_factory=dict)  # what torch itself did in a call, of all ranks
+    fresh_ratio: float | None = None  # timed calls on other data, over those on the same data
+    official: bool | None = None  # where an official evaluator would say otherwise: its verdict
 
     @property
     def passed(self) -> bool:
@@ -125,10 +135,23 @@ class Run:
     broken: CaseResult | None = None  # the submission never got as far as a case
     fingerprint: dict[str, Any] = field(default_factory=dict)
     elapsed_s: float = 0.0
+    complete: bool = False  # every case has its verdict
+    buts: list[str] = field(default_factory=list)  # why all of its passes are to be doubted
 
     @property
     def passed(self) -> bool:
-        return self.broken is None and bool(self.cases) and all(case.passed for case in self.cases)
+        return self.complete and self.broken is None and bool(self.cases) and all(case.passed for case in self.cases)
+
+    @property
+    def doubted(self) -> bool:
+        """Whether a case passes, but."""
+        return bool(self.buts) or any(case.buts for case in self.cases)
+
+    @property
+    def verdict(self) -> str:
+        if not self.complete:
+            return "incomplete"
+        return ("pass, but" if self.doubted else "pass") if self.passed else "fail"
 
     def score_us(self, ranking_by: str) -> float | None:
         """What the leaderboard would rank, over the cases that ran; None unless all passed and were timed."""

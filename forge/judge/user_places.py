@@ -57,7 +57,9 @@ def with_author_places(report: Any, texts: Mapping[str, str], root: Path) -> Any
 
     def place(match: re.Match[str]) -> str:
         text = texts.get(match["name"])
-        return (author_place(text, int(match["line"]), root) if text is not None else "") or match[0]
+        if text is None:
+            return match[0]
+        return author_place(text, int(match["line"]), root) or f"{match['name']}:{match['line']}"
 
     if isinstance(report, str):
         return _PLACE.sub(place, report)

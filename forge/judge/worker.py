@@ -1,14 +1,15 @@
-"""A worker: the process in which one rank of a submission runs. It does what it is asked, case by case.
+"""A worker: the process in which one rank of a submission runs. It does what it is asked, call by call.
 
-Forked by forge/judge/fork_server.py with its descriptor of the private channel. It trusts nothing that happens after
-the submission is imported, and need not clean up: the evaluator ends it, and everything it started.
+Forked by forge/judge/fork_server.py with its descriptor of the private channel. It judges nothing: what it sends back
+is bytes (forge/judge/exchange.py), which a referee (forge/judge/referee.py) looks at in a process of its own. Nor need
+it clean up: the evaluator ends it, and everything it started.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import dataclasses
+import errno
 import faulthandler
 import importlib
 import json
@@ -16,16 +17,16 @@ import os
 import random
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from forge.judge import messages
 from forge.judge.channel import worker_end
 from forge.judge.failure import describe
-from forge.judge.results import Accuracy, Status
+from forge.judge.results import Status
 
-MESSAGE_CHARS = 4000
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 
 Fields = dict[str, Any]  # of an answer
 Act = Callable[[], Fields]
@@ -35,11 +36,13 @@ class TaskFault(Exception):
     """The problem's own files do not import: not the submission's fault."""
 
 
-def supervise_worker(fd: int, status_fd: int, root: str, broken: BaseException | None, module: str) -> NoReturn:
+def supervise_worker(
+    fd: int, status_fd: int, root: str, broken: BaseException | None, module: str, memory: list[int]
+) -> NoReturn:
     """Forks a worker and reports how it ended. This is the parent that a submission sees: killing it tells on it.
 
     fd: the worker's channel; root: of the repository, first in sys.path; broken: why torch could not be imported;
-    module: the one whose WORKER serves.
+    module: the one whose WORKER serves; memory: of the exchange, one descriptor for each rank.
     """
     die_with_parent()
     os.write(status_fd, f"{os.getpid()}\n".encode())
@@ -56,27 +59,40 @@ def supervise_worker(fd: int, status_fd: int, root: str, broken: BaseException |
     faulthandler.enable()
     setup = receive()
     if setup is not None:
-        kind(setup, send, receive).serve(root, broken)
+        kind(setup, send, receive, memory).serve(root, broken)
     os._exit(0)  # not sys.exit: threads that the submission left behind could hold it up
 
 
+def machine_fault(error: BaseException, folder: str) -> bool:
+    """Whether an exception says that a disk is full or cannot be written to, where no line of the submission writes."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EROFS, errno.EDQUOT):
+        return False
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    return bool(files) and os.path.dirname(files[-1]) != folder
+
+
 def die_with_parent() -> None:
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def prctl(option: int, value: int) -> None:
     with contextlib.suppress(OSError, AttributeError):  # not Linux
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 class Worker:
+    """What all kinds have in common: the device, torch, the task's files, and a case's process group."""
+
     commands: tuple[type, ...] = messages.COMMANDS
 
-    def __init__(self, setup: messages.Setup, send: Callable[[Any], None], receive: Callable[[], Any]) -> None:
-        self.setup, self.send, self.receive = setup, send, receive
+    def __init__(
+        self, setup: messages.Setup, send: Callable[[Any], None], receive: Callable[[], Any], memory: list[int]
+    ) -> None:
+        self.setup, self.send, self.receive, self.memory = setup, send, receive, memory
         self.device: Any = None
         self.place = "start"  # the phase that the worker is in
-        self.outcome: Any = None  # of the last run, until the evaluator has asked for its accuracy
         self.handlers: dict[type, Callable[[Any], None]] = {
-            messages.RunCase: self.run,
-            messages.CompareOutput: self.compare_output,
-            messages.CallBackToBack: self.call_back_to_back,
+            messages.BeginCase: self.begin_case,
             messages.EndCase: self.end,
         }
 
@@ -90,9 +106,7 @@ class Worker:
         while (command := self.receive()) is not None:
             self.handlers[type(command)](command)
 
-    def answer(
-        self, kind: type[messages.Answer], act: Callable[[], Fields], always: Callable[[], Fields] = dict
-    ) -> None:
+    def answer(self, kind: type[messages.Answer], act: Act, always: Act = dict) -> None:
         """Does something and sends what came of it: the fields that it returns, or how it failed.
 
         always: fields of the answer in both cases. Whatever a submission raises, SystemExit included, is its result.
@@ -104,7 +118,8 @@ class Worker:
             return self.send(messages.TaskBroken(str(fault)))
         except BaseException as error:
             fields = {"status": Status.ERROR, **describe(error, self.setup.folder), **self.after_failure()}
-            if self.device is not None and self.device.is_device_fault(error):
+            ours = self.device is not None and self.device.is_device_fault(error)
+            if ours or machine_fault(error, self.setup.folder):
                 return self.send(messages.DeviceBroken(fields["message"]))
         self.send(kind(**fields, **always(), phase=self.place))
 
@@ -115,7 +130,7 @@ class Worker:
     # ------------------------------------------------------------ getting ready
 
     def prepare(self, root: str, broken: BaseException | None) -> Fields:
-        """Device, torch, reference, then the submission; each once."""
+        """Device, torch and the reference, each once."""
         from forge.device import resolve
         from forge.task.harness import harness_named
 
@@ -139,92 +154,64 @@ class Worker:
             generate_input, check = reference.generate_input, reference.check_implementation
         except BaseException as error:
             raise TaskFault(f"reference.py does not load: {describe(error, self.setup.folder)['message']}") from None
-        task = {
-            "generate_input": generate_input,
-            "check_implementation": check,
-            "ref_kernel": getattr(reference, "ref_kernel", None),
-            "harness": self.harness,
-            "phase": self.phase,
-            "timed": self.setup.timed,
-            "synchronize": self.measure.synchronize_function(),
-            "event": torch.cuda.Event if torch.cuda.is_available() else None,
-            "reseed": self.reseed,
-        }
-        self.watch = self.integrity.Watch()
-        self.phase("import submission")
-        self.submission = importlib.import_module("submission")
-        kernel = getattr(self.submission, "custom_kernel", None)
-        if not callable(kernel):
-            raise AttributeError("submission.py defines no custom_kernel(data)")
-        self.task = self.measure.Task(custom_kernel=kernel, **task)
+        self.task = self.measure.Task(
+            generate_input=generate_input,
+            check_implementation=check,
+            ref_kernel=getattr(reference, "ref_kernel", None),
+            harness=self.harness,
+            phase=self.phase,
+            timed=self.setup.timed,
+            synchronize=self.measure.synchronize_function(),
+            event=torch.cuda.Event if torch.cuda.is_available() else None,
+            reseed=self.reseed,
+        )
         return {"fingerprint": fingerprint}
 
     def import_ours(self) -> None:
         """All of ours that imports torch, before our folder leaves sys.path."""
-        from forge.judge import compare, integrity, measure, ranks
+        from forge.judge import exchange, measure, ranks
 
-        self.compare, self.integrity, self.measure = compare, integrity, measure
+        self.exchange, self.measure = exchange, measure
         self.group = ranks.Group
         self.ranks = self.alone = ranks.Ranks()
 
-    def reseed(self) -> None:
+    def reseed(self, seed: int | None = None) -> None:
         import torch
 
-        seed = self.setup.seed or 42
+        seed = seed or self.setup.seed or 42
         random.seed(seed)
         torch.manual_seed(seed)
         numpy = sys.modules.get("numpy")
         if numpy is not None:
             numpy.random.seed(seed % 2**32)
 
-    # ------------------------------------------------------------ one case
-
-    def run(self, command: messages.RunCase) -> None:
-        """Runs one case and sends its result. A rank's process group stays until `end`."""
-        if command.mode in ("benchmark", "profile"):
-            self.device.count_work()
-        self.device.case_report()  # drop what was launched before
-        self.answer(messages.CaseRun, lambda: self.run_case(command), self.after_calls)
-
-    def run_case(self, command: messages.RunCase) -> Fields:
-        task, args, mode = self.task, command.args, command.mode
-        self.join(args, command.rank, command.port)
-        profile = ""
-        if mode == "test":
-            outcome = self.measure.run_test(task, self.ranks, args)
-        elif mode == "profile":
-            outcome, profile = self.measure.run_profile(task, self.ranks, args)
-        else:
-            repeats = self.harness.warm_up(mode) if command.warm_up else self.harness.repeats(mode)
-            recheck = mode == "leaderboard" and not command.warm_up
-            with self.no_grad():
-                outcome = self.measure.run_benchmark(task, self.ranks, args, repeats, recheck)
-        self.outcome = outcome
-        return {
-            "status": Status.PASS if outcome.good else Status.FAIL,
-            "message": outcome.message[:MESSAGE_CHARS],
-            "check_s": task.check_s,
-            "stats": outcome.stats,
-            "profile": profile,
-        }
-
-    def after_calls(self) -> Fields:
-        return {"device_report": plain(self.device.case_report()), "replaced": tuple(self.watch.replaced())}
-
     def no_grad(self) -> contextlib.AbstractContextManager[Any]:
         import torch
 
         return torch.no_grad() if self.harness.no_grad else contextlib.nullcontext()
 
-    def join(self, args: Fields, rank: int | None, port: int) -> None:
+    # ------------------------------------------------------------ one case
+
+    def begin_case(self, command: messages.BeginCase) -> None:
+        def begin() -> Fields:
+            self.join(command.world_size, command.rank, command.port)
+            self.new_case(self.memory[command.rank or 0])
+            return {}
+
+        self.answer(messages.CaseBegun, begin)
+
+    def new_case(self, memory: int | None) -> None:
+        """memory: the descriptor of this rank's exchange; None at the end of a case."""
+
+    def join(self, world_size: int | None, rank: int | None, port: int) -> None:
         """Makes a case's process group, if it has one."""
-        if rank is not None:
+        if rank is not None and world_size is not None:
             self.phase("init_process_group")
-            self.ranks = self.group(rank, args["world_size"], port, self.device.dist_backend)
+            self.ranks = self.group(rank, world_size, port, self.device.dist_backend)
 
     def end(self, command: messages.EndCase) -> None:
         """Leaves the process group and forgets the case."""
-        self.outcome = None
+        self.new_case(None)
         ranks, self.ranks = self.ranks, self.alone
 
         def leave() -> Fields:
@@ -236,43 +223,116 @@ class Worker:
         self.answer(messages.CaseEnded, leave)
         self.phase("idle")
 
-    # ------------------------------------------------------------ beside the verdict
 
-    def compare_output(self, command: messages.CompareOutput) -> None:
-        """Relative L2 error of the output that was judged, and its worst element."""
-        outcome, self.outcome = self.outcome, None
-        self.phase("accuracy")
-        self.answer(messages.Compared, lambda: {"accuracy": self.accuracy_of(outcome)})
+class SubmissionWorker(Worker):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        prctl(PR_SET_DUMPABLE, 1)  # unlike the processes that judge: a submission may look at itself
+        self.handlers |= {
+            messages.Call: self.call,
+            messages.FetchOutput: self.fetch,
+            messages.CallBackToBack: self.call_back_to_back,
+        }
 
-    def accuracy_of(self, outcome: Any) -> Accuracy:
-        task, compare = self.task, self.compare
-        ref_kernel = task.ref_kernel
-        if ref_kernel is None:
-            return Accuracy(problem="reference.py has no ref_kernel")
+    def import_ours(self) -> None:
+        super().import_ours()
+        from forge.judge import integrity, operations
 
-        def make_data() -> Any:
-            task.reseed()
-            return task.generate_input(**outcome.args)
+        self.integrity, self.operations = integrity, operations
 
-        try:
-            if self.ranks is not self.alone:  # one collective call, the same on every rank
-                plain_reference = best = ref_kernel(make_data())
-                kind = "reference"
-            else:
-                plain_reference, best, kind = compare.best_reference(ref_kernel, make_data)
-            accuracy: Accuracy = compare.accuracy_of(outcome.output, best, kind)
-        except BaseException as error:
-            return Accuracy(problem=describe(error, self.setup.folder)["message"])
-        dtypes = compare.dtype_differences(outcome.output, plain_reference)
-        return dataclasses.replace(accuracy, dtypes=tuple(dtypes))
+    def prepare(self, root: str, broken: BaseException | None) -> Fields:
+        ready = super().prepare(root, broken)
+        self.entered = self.operations.count_entries(sys.modules["reference"], "ref_kernel")
+        self.watch = self.integrity.Watch()
+        self.phase("import submission")
+        self.submission = importlib.import_module("submission")
+        kernel = getattr(self.submission, "custom_kernel", None)
+        if not callable(kernel):
+            raise AttributeError("submission.py defines no custom_kernel(data)")
+        self.task.custom_kernel = kernel
+        return ready
+
+    def new_case(self, memory: int | None) -> None:
+        self.data: Any = None
+        self.inputs: Any = None  # where `data` lies
+        self.outputs: list[Any] = []  # the first and the last
+        self.kept: list[Any] = []  # inputs of earlier calls: what is elsewhere lies beside them
+        self.flush: Callable[[], None] | None = None
+        if memory is not None:
+            self.from_judge = self.exchange.Region(memory, self.exchange.INPUTS)
+            self.to_judge = [self.exchange.Region(memory, number) for number in self.exchange.OUTPUTS]
+
+    def call(self, command: messages.Call) -> None:
+        """One call. What it printed, and what its kernels did, is told even if it fails."""
+
+        def call() -> Fields:
+            if command.layout is not None:
+                self.load(command.layout, command.where)
+            self.device.case_report()  # drop what was launched before
+            self.device.set_checks(command.checks)
+            self.device.count_work(command.count)
+            if command.how == "timed":
+                return self.timed()
+            calls: dict[str, Callable[[Any], Any]] = {"profile": self.profiled, "checked": self.unsynchronized}
+            entered = self.entered()
+            with self.operations.watch(command.watched) as work:
+                output = calls.get(command.how, self.task.kernel)(self.data)
+            fields: Fields = {"profile": ""}
+            if command.how == "profile":
+                output, fields["profile"] = output
+            self.outputs = [*self.outputs[:1], output]
+            work.entered_reference = self.entered() > entered
+            fields["torch_work"] = work.as_dict()
+            self.phase("hand over the output")
+            return {**fields, "output": self.exchange.write_output(output, self.inputs, self.to_judge[command.slot])}
+
+        self.answer(messages.Called, call, self.after_call)
+
+    def after_call(self) -> Fields:
+        return {"device_report": plain(self.device.case_report()), "replaced": tuple(self.watch.replaced())}
+
+    def load(self, layout: bytes, where: str) -> None:
+        """Takes a new input from the exchange; at the end nothing waits on the GPU."""
+        self.phase("take over the input")
+        if where != "same" or self.inputs is None:
+            if where == "elsewhere":
+                self.kept.append((self.inputs, self.data))
+            self.inputs = self.exchange.Inputs(self.from_judge)
+        self.data = self.inputs.read(layout)
+        self.reseed()
+        self.ranks.synchronize()
+
+    def unsynchronized(self, data: Any) -> Any:
+        """Officially nothing waits between a benchmark's checked call and its check."""
+        return self.task.kernel(self.ranks.call_input(data), wait=not self.setup.timed)
+
+    def profiled(self, data: Any) -> Any:
+        return self.measure.profile(self.task, data)
+
+    def timed(self) -> Fields:
+        if self.flush is None:
+            self.phase("timed runs")
+            self.flush = self.measure.flush_function(self.harness)
+        with self.no_grad():
+            output, ns = self.measure.timed_call(self.task, self.ranks, self.data, self.flush)
+        self.outputs = [*self.outputs[:1], output]
+        return {"ns": float(ns)}
+
+    def fetch(self, command: messages.FetchOutput) -> None:
+        def fetch() -> Fields:
+            output = self.outputs[0 if command.first else -1]
+            return {"output": self.exchange.write_output(output, self.inputs, self.to_judge[command.slot])}
+
+        self.answer(messages.Fetched, fetch)
 
     def call_back_to_back(self, command: messages.CallBackToBack) -> None:
         """Times calls without a pause between them, which no official evaluator makes."""
-        self.outcome = None
 
         def call() -> Fields:
+            self.load(command.layout, "fresh")
             with self.no_grad():
-                times: Fields = self.measure.run_back_to_back(self.task, self.ranks, command.args)
+                times, output = self.measure.run_back_to_back(self.task, self.ranks, self.data)
+            self.outputs = [*self.outputs[:1], output]
             return {**times, "replaced": tuple(self.watch.replaced())}
 
         self.answer(messages.CalledBackToBack, call)
@@ -283,4 +343,4 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-WORKER = Worker
+WORKER = SubmissionWorker

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,21 +14,28 @@ from typing import Any, Generic, TypeVar
 from forge.device import DeviceError
 from forge.judge import messages
 from forge.judge.fork_server import ForkServer
-from forge.judge.processes import Event, WorkerProcess, descendants, end_all, free_port, task_count, wait_for_events
+from forge.judge.processes import (
+    Event,
+    WorkerProcess,
+    descendants,
+    end_all,
+    free_bytes,
+    free_port,
+    task_count,
+    wait_for_events,
+    written_bytes,
+)
 from forge.judge.rank_order import RankOrder
-from forge.judge.results import Accuracy, BackToBack, CaseResult, Status
-from forge.task.cases import CaseSpec
+from forge.judge.results import Status
 from forge.task.problem import ProblemError
 
 TICK_S = 0.1
 LOADING_S = 300.0  # for a worker to import torch and reference.py, on a machine however busy
-SLOW_REFERENCE_S = 30.0  # a passing case whose check took longer is not compared with the reference once more
 # How long other ranks may still report once one has broken off (the first cause may come second), and once one has a
 # wrong output, when all are near their end, or has lost another, whose end is the cause.
 AFTER_ERROR_S, AFTER_FAIL_S = 0.5, 5.0
 MAX_PROCESSES = 1000  # below one evaluation; a parallel compiler starts hundreds
-BACK_TO_BACK_LIMIT_S = 60.0  # for calls in a row, beside the check: they are counted to take some seconds
-GOODBYE_S = 20.0  # for a rank to leave its process group
+MAX_WRITTEN_BYTES = 16 << 30  # to disks, from one answer to the next: what a submission builds is smaller
 PORT_ATTEMPTS = 5
 
 # Texts of errors that say no more than that another rank is gone.
@@ -83,26 +89,27 @@ class RankAnswer(Generic[A]):
 
 
 class WorkerPool:
-    """order: of as many processes as the largest case has ranks; grouped: whether cases have ranks at all; worker,
-    events: the module whose WORKER serves, and what it may send."""
+    """order: of as many processes as the largest case has ranks; grouped: whether cases have ranks at all; memory: the
+    ranks' exchange; worker, events: the module whose WORKER serves, and what it may send."""
 
     def __init__(
         self,
         make_folder: Callable[[], Path],
-        environment: dict[str, str],
+        fork_server: ForkServer,
         setup: messages.Setup,
         order: RankOrder,
         grouped: bool,
         limit_s: float,
         progress: Progress,
+        memory: Sequence[int] = (),
         worker: str = "forge.judge.worker",
         events: tuple[type, ...] = messages.EVENTS,
     ) -> None:
-        self.make_folder, self.events = make_folder, events
-        self.fork_server = ForkServer(environment, setup.device, setup.arch, worker)
+        self.make_folder, self.fork_server = make_folder, fork_server
+        self.kind, self.events, self.memory = worker, events, list(memory)
         self.setup, self.order, self.grouped = setup, order, grouped
         self.limit_s, self.progress = limit_s, progress
-        self.beside: WorkerPool | None = None  # another submission's, which lives on when this one stops
+        self.beside: list[WorkerPool] = []  # others, which live on when this one stops
         self.error_patience_s = AFTER_ERROR_S
         self.workers: list[WorkerProcess] = []
         self.ranks: int | None = None  # of the case; None: a single-GPU one, without a process group
@@ -111,12 +118,8 @@ class WorkerPool:
 
     def stop(self) -> None:
         """Ends the workers. The next case starts others."""
-        end_all(self.workers, spare=self.beside.workers if self.beside else ())
+        end_all(self.workers, spare=[worker for pool in self.beside for worker in pool.workers])
         self.workers = []
-
-    def close(self) -> None:
-        self.stop()
-        self.fork_server.close()
 
     @property
     def active(self) -> list[WorkerProcess]:
@@ -131,7 +134,8 @@ class WorkerPool:
         setup = dataclasses.replace(self.setup, folder=str(folder))
         for number in range(self.order.processes):
             rank = number if self.grouped else None
-            self.workers.append(WorkerProcess(rank, folder, self.fork_server, setup, self.events))
+            process = WorkerProcess(rank, folder, self.fork_server, setup, self.kind, self.events, self.memory)
+            self.workers.append(process)
         answers = self._gather(messages.Ready, self.workers)
         problem = first_cause(answers)
         if problem is None:
@@ -143,33 +147,6 @@ class WorkerPool:
     def assign(self, ranks: int | None) -> None:
         """Gives the ranks of the next case to workers; None: a single-GPU case."""
         self.ranks, self.assigned = ranks, self.order.next(ranks or 1)
-
-    def run(
-        self,
-        case: CaseSpec,
-        ranks: int | None,
-        mode: str,
-        *,
-        warm_up: bool = False,
-        accuracy: bool = True,
-        back_to_back: bool = False,
-    ) -> CaseResult:
-        """One case on so many ranks. The pool has stopped if one was lost."""
-        started = time.monotonic()
-        self.assign(ranks)
-        answers, problem = self.begin(messages.CaseRun, messages.RunCase(mode, warm_up, case.args, None, 0))
-        result = self._result(case, answers, problem)
-        result.elapsed_s = time.monotonic() - started
-        finished = len(answers) == len(self.assigned) and all(a.status in (Status.PASS, Status.FAIL) for a in answers)
-        if finished:
-            check_s = max(one.answer.check_s for one in answers)
-            if result.passed and check_s > SLOW_REFERENCE_S:
-                accuracy = False
-                result.accuracy = Accuracy(problem=f"not computed: the reference takes {check_s:.0f} s")
-            self._finish(result, accuracy, case.args if back_to_back and result.passed else None, check_s)
-        else:
-            self.stop()
-        return result
 
     def begin(self, kind: type[A], command: Any) -> tuple[list[RankAnswer[A]], RankAnswer[Any] | None]:
         """Asks the first of a case, with which its ranks make a process group: on a port that nobody takes meanwhile.
@@ -191,73 +168,24 @@ class WorkerPool:
             self.stop()
         return answers, problem
 
-    def ask(self, kind: type[A], command: Any) -> tuple[list[RankAnswer[A]], RankAnswer[A] | None]:
-        """The same of a later command. The pool has stopped unless every rank has answered, and could go on."""
-        for worker in self.active:
-            worker.tail.clear()
-        answers = self._ask(kind, command)
+    def ask(
+        self, kind: type[A], command: Any, limit_s: float | None = None
+    ) -> tuple[list[RankAnswer[A]], RankAnswer[A] | None]:
+        """The same of a later command, one for all ranks or a list with each one's. The pool has stopped unless every
+        rank has answered, and could go on."""
+        self.tell(command)
+        return self.hear(kind, limit_s)
+
+    def tell(self, command: Any) -> None:
+        """Sends a command without waiting for its answers: `hear` does that."""
+        for rank, worker in enumerate(self.active):
+            worker.tell(command[rank] if isinstance(command, list) else command)
+
+    def hear(self, kind: type[A], limit_s: float | None = None) -> tuple[list[RankAnswer[A]], RankAnswer[A] | None]:
+        answers = self._gather(kind, self.active, limit_s)
         if len(answers) < len(self.assigned) or any(one.lost or one.answer.lost for one in answers):
             self.stop()
         return answers, first_cause(answers)
-
-    def _ask(self, kind: type[A], command: Any, limit_s: float | None = None) -> list[RankAnswer[A]]:
-        for worker in self.active:
-            worker.tell(command)
-        return self._gather(kind, self.active, limit_s)
-
-    def _result(
-        self, case: CaseSpec, answers: list[RankAnswer[messages.CaseRun]], problem: RankAnswer[Any] | None
-    ) -> CaseResult:
-        first = problem or answers[0]
-        told = answers[0].answer if answers else messages.CaseRun()
-        return CaseResult(
-            index=case.index,
-            spec=case.spec,
-            status=first.status,
-            message=first.message,
-            rank=first.rank,
-            phase=first.answer.phase,
-            trace=first.answer.trace,
-            last_words=first.last_words,
-            stats=told.stats if problem is None else None,
-            device_report=device_report(answers),
-            profile=told.profile,
-            processes=tuple(self.assigned) if self.grouped else (),
-            output_bytes=sum(worker.tail.total_bytes for worker in self.workers),
-        )
-
-    def _finish(self, result: CaseResult, accuracy: bool, again: dict[str, Any] | None, check_s: float) -> None:
-        """After a verdict: the comparison beside it, the calls back to back (of the arguments `again`), and the end
-        of the process group."""
-        if accuracy:
-            compared = self._ask(messages.Compared, messages.CompareOutput())
-            if (lost := first_cause(compared)) is not None:
-                result.accuracy = Accuracy(problem="the comparison with the reference did not finish")
-                return self._lost_after_verdict(result, lost)
-            result.accuracy = _worst_accuracy(compared)
-        if again is not None:
-            limit_s = min(self.limit_s, BACK_TO_BACK_LIMIT_S + 3 * check_s)
-            called = self._ask(messages.CalledBackToBack, messages.CallBackToBack(again), limit_s)
-            result.back_to_back = back_to_back_of(called)
-            if first_cause(called) is not None:  # no verdict: the leaderboard makes no such calls
-                return self.stop()
-        ended = self._ask(messages.CaseEnded, messages.EndCase(), GOODBYE_S)
-        if (gone := first_cause(one for one in ended if one.lost)) is not None:
-            self._lost_after_verdict(result, gone)
-        elif first_cause(ended) is not None:
-            self.stop()
-
-    def _lost_after_verdict(self, result: CaseResult, lost: RankAnswer[Any]) -> None:
-        """A death after the result takes a pass with it: an official evaluator would not have lived to see it.
-
-        Except where our own comparison took too long, or more memory than the system has.
-        """
-        self.stop()
-        phase = lost.answer.phase
-        ours = lost.status is Status.TIMEOUT or (phase == "accuracy" and "SIGKILL" in lost.message)
-        if result.passed and not ours:
-            result.status, result.message, result.rank = lost.status, f"after its result: {lost.message}", lost.rank
-            result.stats, result.phase, result.last_words = None, phase, lost.last_words
 
     # ------------------------------------------------------------ listening
 
@@ -272,7 +200,7 @@ class WorkerPool:
         ours = kind is messages.Ready
         deadline, patience_ends = started + (LOADING_S if ours else limit_s), math.inf
         answers: dict[WorkerProcess, RankAnswer[A]] = {}
-        tasks = task_count()
+        tasks, free = task_count(), free_bytes()
         while len(answers) < len(workers):
             now = time.monotonic()
             for event in wait_for_events(workers, min(TICK_S, max(min(deadline, patience_ends) - now, 0))):
@@ -291,6 +219,11 @@ class WorkerPool:
             if task_count() - tasks > MAX_PROCESSES and len(descendants(os.getpid())) > MAX_PROCESSES:
                 for worker in waiting:
                     text = f"it started more than {MAX_PROCESSES} processes in {worker.phase}"
+                    answers[worker] = _lost(kind, worker, Status.CRASH, text, now - started)
+                break
+            if free - free_bytes() > MAX_WRITTEN_BYTES and written_bytes(os.getpid()) > MAX_WRITTEN_BYTES:
+                for worker in waiting:
+                    text = f"it wrote more than {MAX_WRITTEN_BYTES >> 30} GiB to disk in {worker.phase}"
                     answers[worker] = _lost(kind, worker, Status.CRASH, text, now - started)
                 break
             if now >= min(deadline, patience_ends):
@@ -315,10 +248,9 @@ class WorkerPool:
             text = f"the submission meddled with the evaluator: {type(message).__name__} in place of {kind.__name__}"
             return _lost(kind, worker, Status.TAMPERED, text, at_s)
         if message.replaced:
-            text = f"the submission replaced {', '.join(message.replaced)}, with which it is judged"
+            text = f"the submission replaced {', '.join(message.replaced)}, with which it is timed"
             message = dataclasses.replace(message, status=Status.TAMPERED, message=text)
-        words = worker.tail.last_words() if message.status in (Status.FAIL, Status.ERROR) else []
-        return RankAnswer(worker.rank, at_s, message, last_words=words)
+        return RankAnswer(worker.rank, at_s, message, last_words=worker.tail.last_words())
 
 
 def _lost(kind: type[A], worker: WorkerProcess, status: Status, text: str, at_s: float) -> RankAnswer[A]:
@@ -351,27 +283,6 @@ def _timed_out(
     return answers
 
 
-def back_to_back_of(answers: Sequence[RankAnswer[messages.CalledBackToBack]]) -> BackToBack:
-    """All ranks' rounds as one: a round lasts as long as on the slowest rank."""
-    problem = first_cause(answers)
-    if problem is not None:
-        return BackToBack(None, problem=problem.text())
-    told = [one.answer for one in answers]
-    rounds_us, host_rounds_us = (
-        tuple(max(times) for times in zip(*rounds))
-        for rounds in ([one.rounds_us for one in told], [one.host_rounds_us for one in told])
-    )
-    wrong = [one for one in answers if one.answer.problem]
-    text = f"rank {wrong[0].rank}: " if wrong and wrong[0].rank is not None else ""
-    return BackToBack(
-        statistics.median(rounds_us) if rounds_us else None,
-        statistics.median(host_rounds_us) if host_rounds_us else None,
-        told[0].calls,
-        rounds_us,
-        text + wrong[0].answer.problem if wrong else "",
-    )
-
-
 def first_cause(answers: Iterable[RankAnswer[A]]) -> RankAnswer[A] | None:
     """The failing rank that explains the others; None if all is well."""
     failing = [one for one in answers if one.status is not Status.PASS]
@@ -387,15 +298,6 @@ def _phase_text(waiting: list[WorkerProcess]) -> str:
     if len(waiting) == 1 and waiting[0].rank is not None:
         return f"rank {waiting[0].rank}: {phases[0]}"
     return ", ".join(phases)
-
-
-def _worst_accuracy(answers: list[RankAnswer[messages.Compared]]) -> Accuracy:
-    """The rank that is farthest off stands for all."""
-
-    def of(one: RankAnswer[messages.Compared]) -> Accuracy:
-        return dataclasses.replace(one.answer.accuracy or Accuracy(problem="no comparison"), rank=one.rank)
-
-    return max(map(of, answers), key=lambda accuracy: math.inf if accuracy.rel_l2 is None else accuracy.rel_l2)
 
 
 def device_report(answers: Sequence[RankAnswer[Any]]) -> dict[str, Any]:

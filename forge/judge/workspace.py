@@ -10,7 +10,22 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from forge.device.extensions import drop_damaged
 from forge.task.problem import ROOT, Problem
+
+PREFIX, GUARD = "forge-", "guard"  # of a run's folder; the file that its evaluator keeps locked
+
+
+def clear_left_over(place: Path) -> None:
+    """Removes the folders of runs whose evaluator is gone: killed together with all that would have cleared."""
+    for guard in place.glob(f"{PREFIX}*/{GUARD}"):
+        with contextlib.suppress(OSError):  # another user's, or one that goes just now
+            descriptor = os.open(guard, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(guard.parent, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 class Workspace:
@@ -20,14 +35,17 @@ class Workspace:
         self.files: dict[str, bytes] = {}
         for file in problem.files:
             if file.source is None:
-                self.files[file.name] = submission
+                self.submission, self.files[file.name] = file.name, submission
             elif file.source.is_file():
                 self.files[file.name] = file.source.read_bytes()
         self.submission_sha256 = hashlib.sha256(submission).hexdigest()
         self._count = 0
 
     def __enter__(self) -> Workspace:
-        self.root = Path(tempfile.mkdtemp(prefix="forge-")).resolve()
+        clear_left_over(Path(tempfile.gettempdir()))
+        self.root = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
+        self._mine = os.open(self.root / GUARD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._mine, fcntl.LOCK_EX)
         (self.root / "tmp").mkdir()
         self._open_extensions()
         return self
@@ -39,21 +57,30 @@ class Workspace:
                     shutil.rmtree(self.extensions)
             os.close(self._guard)
         shutil.rmtree(self.root, ignore_errors=True)
+        os.close(self._mine)
 
     def make_folder(self) -> Path:
         """A new run folder. No worker is alive when this is called, so build locks found are stale."""
         with contextlib.suppress(OSError):
             shutil.rmtree(self.root / f"run{self._count}", ignore_errors=True)
         self._count += 1
-        self.folder = self.root / f"run{self._count}"
-        for name, content in self.files.items():
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        self.folder = self._filled(f"run{self._count}", self.files)
         (self.root / "tmp").mkdir(exist_ok=True)
         for lock in self.extensions.glob("**/lock"):
             lock.unlink(missing_ok=True)
         return self.folder
+
+    def make_judges_folder(self) -> Path:
+        """Where referees work: the task's files without the submission, written anew."""
+        return self._filled("judge", {name: data for name, data in self.files.items() if name != self.submission})
+
+    def _filled(self, name: str, files: dict[str, bytes]) -> Path:
+        folder = self.root / name
+        for file, content in files.items():
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return folder
 
     def changed(self) -> list[str]:
         """The task's files that are no longer what they were: "reference.py is gone", ..."""
@@ -101,4 +128,5 @@ class Workspace:
             os.close(guard)
             self.extensions.mkdir()
             return
+        drop_damaged(kept)
         self._guard, self.extensions = guard, kept

@@ -24,7 +24,7 @@ MODES = ("test", "benchmark", "leaderboard", "profile")
 TASK_KEYS = (
     "files lang description config templates libraries tests benchmarks test_timeout benchmark_timeout "
     "ranked_timeout ranking_by multi_gpu gpus seed "
-    "smoke spread tolerance floors published"
+    "smoke spread tolerance precision floors published"
 ).split()
 
 # GPU names of the leaderboard -> instruction set. A folder outside this repository states only the former.
@@ -85,6 +85,24 @@ class Floors:
 
 
 @dataclass(frozen=True)
+class Precision:
+    """How exact an honest kernel is, for problems whose tolerance hides what is missing. Places are of the input.
+
+    A probe is a call on larger numbers without a bias, so that all of the output depends on the input.
+    """
+
+    rel_l2: float | None = None  # relative L2 error beyond which a result is doubted; None: not stated
+    input: int | None = None  # the tensor that is `scale` times as large in a probe
+    bias: int | None = None  # the tensor that is zero in a probe
+    scale: float = 1.0
+
+    @property
+    def probes(self) -> bool:
+        """Whether a call beside the official ones is judged by its error alone."""
+        return self.input is not None and (self.scale != 1 or self.bias is not None)
+
+
+@dataclass(frozen=True)
 class Published:
     """Times somebody published, one per benchmark case, None where that case has none."""
 
@@ -107,6 +125,7 @@ class Problem(ProblemEntry):
     ranking_by: str = "geom"
     multi_gpu: bool = False
     tolerance: dict[str, float] = field(default_factory=dict)
+    precision: Precision = Precision()
     floors: Floors | None = None
     published: tuple[Published, ...] = ()
     spread: tuple[str, ...] = ()  # case keys that count over all ranks: each rank has a world_size-th of them
@@ -245,6 +264,20 @@ def _floors(task: _Reader) -> Floors | None:
     return Floors(expression("flops"), matrix, expression("hbm_bytes"), expression("link_bytes"))
 
 
+def _precision(task: _Reader) -> Precision:
+    if task.values.get("precision") is None:
+        return Precision()
+    stated = task.reader("precision")
+    if unknown := set(stated.values) - {"rel_l2", "input", "bias", "scale"}:
+        raise stated.error(f"unknown key '{min(unknown)}' (known: rel_l2, input, bias, scale)")
+    number = (int, float)
+    rel_l2, scale = stated.get("rel_l2", number, None), stated.get("scale", number, 1.0)
+    places = [stated.get(key, int, None) for key in ("input", "bias")]
+    if (rel_l2 is not None and rel_l2 <= 0) or scale <= 0 or any(place is not None and place < 0 for place in places):
+        raise stated.error("'rel_l2' and 'scale' must be above 0, 'input' and 'bias' places in the input from 0 on")
+    return Precision(None if rel_l2 is None else float(rel_l2), places[0], places[1], float(scale))
+
+
 def _published(task: _Reader, benchmarks: int) -> tuple[Published, ...]:
     rows = []
     for row in task.readers("published", []):
@@ -302,6 +335,7 @@ def _read_folder(entry: ProblemEntry) -> Problem:
         multi_gpu=task.get("multi_gpu", bool, False),
         world_size=max([_ranks_of(gpus), *ranks]),
         tolerance={name: float(v) for name, v in tolerance.items()},
+        precision=_precision(task),
         floors=_floors(task),
         published=_published(task, len(benchmarks)),
         spread=_spread(task, benchmarks[0]),

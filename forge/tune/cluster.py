@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -39,7 +40,11 @@ def cluster(address: str | None, workers: int) -> Iterator[Cluster]:
     own: Any = None
     try:
         if address is None:
-            own = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers inherit it: Ctrl-C is this process's
+            try:
+                own = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            finally:
+                signal.signal(signal.SIGINT, before)
         client = Client(own or address, timeout=CONNECT_S)
     except (OSError, TimeoutError, ValueError) as error:
         what = " ".join(str(error).split())[:100] or type(error).__name__

@@ -9,14 +9,22 @@ import argparse
 import ast
 import dataclasses
 import hashlib
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from forge.console import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, number, terminated
+from forge.console import (
+    EXIT_BAD_INPUT,
+    EXIT_FAIL,
+    EXIT_INTERRUPTED,
+    EXIT_PASS,
+    Parser,
+    UsageError,
+    end_on_signals,
+    number,
+)
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import Device, resolve
 from forge.generate.pysource import GenerationError
@@ -24,7 +32,8 @@ from forge.generate.render import Submission, also_for, generate, pick_variant
 from forge.generate.submission import SubmissionError
 from forge.generate.tuning import NewRow, Table, read_table, table_path, with_rows
 from forge.judge import compilers
-from forge.judge.evaluate import make_pool
+from forge.judge.evaluate import make_pool, run_environment
+from forge.judge.fork_server import ForkServer
 from forge.judge.messages import EVENTS, CaseEnded, EndCase
 from forge.judge.plan import BAD_INPUT, STAND_IN_ARCH, EvalPlan, add_case_options, cases_to_run, choose_harness
 from forge.judge.processes import adopt_orphans
@@ -231,10 +240,12 @@ def tune_all(
     deadline: float | None,
 ) -> None:
     """Every case, each with its share of what time is left. Ctrl-C and the deadline end it; the trials log has all."""
-    signal.signal(signal.SIGTERM, terminated)
+    end_on_signals()
     adopt_orphans()
     with Workspace(plan.problem, plan.submission) as workspace:
-        pool = make_pool(plan, workspace, lambda *_: None, worker="forge.tune.worker", events=EVENTS + messages.ANSWERS)
+        fork_server = ForkServer(run_environment(plan, workspace), plan.device.name, plan.device.arch)
+        kind: dict[str, Any] = {"worker": "forge.tune.worker", "events": EVENTS + messages.ANSWERS}
+        pool = make_pool(plan, workspace.make_folder, fork_server, lambda *_: None, **kind)
         pool.error_patience_s = plan.limit_s / 6  # ranks compile at their own pace
         try:
             for position, case in enumerate(plan.cases):
@@ -253,7 +264,8 @@ def tune_all(
         except KeyboardInterrupt:
             print("stopped: call again to go on")
         finally:
-            pool.close()
+            pool.stop()
+            fork_server.close()
 
 
 @dataclasses.dataclass

@@ -6,11 +6,11 @@ import ast
 from typing import Any
 
 from forge.judge.messages import COMMANDS as JUDGE_COMMANDS
-from forge.judge.worker import Fields, Worker, plain
+from forge.judge.worker import Fields, SubmissionWorker, plain
 from forge.tune import messages
 
 
-class TuningWorker(Worker):
+class TuningWorker(SubmissionWorker):
     commands = JUDGE_COMMANDS + messages.COMMANDS
 
     def __init__(self, *args: Any) -> None:
@@ -37,7 +37,7 @@ class TuningWorker(Worker):
 
     def begin(self, command: messages.BeginTuning) -> None:
         def begin() -> Fields:
-            self.join(command.args, command.rank, command.port)
+            self.join(command.args.get("world_size"), command.rank, command.port)
             if not self.setup.timed:
                 self.device.count_work()
             with self.no_grad():

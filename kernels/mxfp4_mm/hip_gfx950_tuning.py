@@ -13,8 +13,8 @@ TUNING = {
     # benchmarks
     (  4, 2880,  512): {"FM": 1, "FN": 1, "WAVES_N": 1, "WAVES_K": 4, "STEPS":  1, "SPLIT_K": 1},
     ( 16, 2112, 7168): {"FM": 1, "FN": 1, "WAVES_N": 4, "WAVES_K": 1, "STEPS":  8, "SPLIT_K": 7},
-    ( 32, 2880,  512): {"FM": 1, "FN": 1, "WAVES_N": 1, "WAVES_K": 4, "STEPS":  1, "SPLIT_K": 1},
-    ( 32, 4096,  512): {"FM": 1, "FN": 1, "WAVES_N": 1, "WAVES_K": 4, "STEPS":  1, "SPLIT_K": 1},
+    ( 32, 2880,  512): {"FM": 1, "FN": 1, "WAVES_N": 4, "WAVES_K": 1, "STEPS":  4, "SPLIT_K": 1},
+    ( 32, 4096,  512): {"FM": 1, "FN": 1, "WAVES_N": 4, "WAVES_K": 1, "STEPS":  4, "SPLIT_K": 1},
     ( 64, 7168, 2048): {"FM": 1, "FN": 2, "WAVES_N": 4, "WAVES_K": 2, "STEPS":  8, "SPLIT_K": 1},
     (256, 3072, 1536): {"FM": 1, "FN": 2, "WAVES_N": 6, "WAVES_K": 1, "STEPS": 12, "SPLIT_K": 1},
     # tests

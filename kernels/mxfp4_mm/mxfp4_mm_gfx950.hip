@@ -209,15 +209,14 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const Mxfp4MmArgs 
     };
 
     if (args.split_k > 1) {
-        constexpr u32 TILE_BYTES = T::BM * T::BN * 4;
-        auto partial = [&](u32 slice) {
-            const size_t at = (static_cast<size_t>(tile) * args.split_k + slice) * TILE_BYTES;
-            return make_buffer(reinterpret_cast<char*>(args.partial) + at, TILE_BYTES);
-        };
-        auto at = [&](u32 s) { return ((wave_n * T::SUMS + s) * WAVE + lane) * 16; };
-        const Buffer own = partial(part);
+        constexpr u32 TILE_BYTES = T::BM * T::BN * 4, BATCH = 8;  // loads of BATCH slices are under way together
+        const Buffer partial =
+            make_buffer(reinterpret_cast<char*>(args.partial) + static_cast<size_t>(tile) * args.split_k * TILE_BYTES,
+                        args.split_k * TILE_BYTES);
+        auto at = [&](u32 slice, u32 s) { return slice * TILE_BYTES + ((wave_n * T::SUMS + s) * WAVE + lane) * 16; };
         for_own_sums([&](u32 s, f32x4& value) {
-            __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, value), own, at(s), 0, CACHE_AGENT);
+            __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, value), partial, at(part, s), 0,
+                                                   CACHE_AGENT);
         });
         // The stores above and the loads below go past the XCD's L2, so this wait is all the release that they need: a
         // release at agent scope would write this XCD's whole L2 back.
@@ -231,14 +230,17 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const Mxfp4MmArgs 
         if (__builtin_amdgcn_readfirstlane(*arrived_before) != args.split_k - 1) return;
         if (thread == 0) __hip_atomic_store(args.arrived + tile, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
         // The last slice to arrive adds all of them in their order: the result does not depend on who is last.
-        for_own_sums([&](u32, f32x4& value) { value = f32x4(0.0f); });
-#pragma unroll 8
-        for (u32 slice = 0; slice < args.split_k; ++slice) {
-            const Buffer other = partial(slice);
-            for_own_sums([&](u32 s, f32x4& value) {
-                value += __builtin_bit_cast(f32x4, __builtin_amdgcn_raw_buffer_load_b128(other, at(s), 0, CACHE_AGENT));
-            });
-        }
+        for_own_sums([&](u32 s, f32x4& value) {
+            value = f32x4(0.0f);
+            for (u32 first_slice = 0; first_slice < args.split_k; first_slice += BATCH) {
+                u32x4 slices[BATCH];  // zeros past the last one, which lie past the buffer
+#pragma unroll
+                for (u32 i = 0; i < BATCH; ++i)
+                    slices[i] = __builtin_amdgcn_raw_buffer_load_b128(partial, at(first_slice + i, s), 0, CACHE_AGENT);
+#pragma unroll
+                for (u32 i = 0; i < BATCH; ++i) value += __builtin_bit_cast(f32x4, slices[i]);
+            }
+        });
     }
 
     const Buffer c = make_buffer(args.c, 2u * M * N);

@@ -1,8 +1,7 @@
 """LANE: elements of a row that a lane holds (at most 16 waves take a row). Chosen by the time model, not measured: no
 MI300X was at hand.
 
-Rows of 16384: by the model, 1 row takes 4.06, 4.06, 3.94, 4.04 us with 8, 16, 32, 64 elements a lane, where more waves
-cost more for the sum over them and fewer have less in flight. From 128 rows on HBM is the bound, and all are alike.
+Rows of 16384: more waves cost more for the sum over them, fewer have less in flight; 32 elements a lane lie between. From 128 rows on HBM is the bound, and all are alike.
 Narrower rows are bound by latency; with 16 a row of 1032 has two waves, one of 5128 eight.
 """
 

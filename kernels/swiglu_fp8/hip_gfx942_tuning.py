@@ -1,9 +1,8 @@
 """LANE: outputs of a lane; WAVES: of a workgroup. Chosen by the time model and by reasoning, not measured: no MI300X was
 at hand.
 
-Few rows are bound by latency, and few outputs a lane spread the arithmetic over more CUs: by the model, 32 rows of 6656
-take 1.99 us with 2 outputs a lane. From 256 rows on HBM is the bound. Workgroups of one wave leave no CU waiting for the
-rest of a larger one in the end, and fit every width.
+Few rows are bound by latency, and few outputs a lane spread the arithmetic over more CUs. From 256 rows on HBM is the
+bound. Workgroups of one wave leave no CU waiting for the rest of a larger one in the end, and fit every width.
 """
 
 # What a shape outside the table gets.

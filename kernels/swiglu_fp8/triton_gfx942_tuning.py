@@ -1,10 +1,9 @@
 """LANE: outputs of a piece; PIECES: of a workgroup; with 64 for each of its waves, a lane has one piece.
 
 Chosen by the time model and by reasoning, not measured: no MI300X was at hand. Few rows are bound by latency: small
-workgroups reach the most CUs, and small pieces spread the arithmetic over more lanes. By the model, 1 row of 6656 takes
-1.92 us in pieces of 2 and 2.24 in pieces of 8, 128 rows 2.56 with 8 and 2.41 with 4. From 256 rows on HBM is the bound
-and all are alike; there, workgroups are larger so that fewer have to start, and from 512 rows on a lane has two pieces
-of 8, which spares a twentieth of the vector instructions.
+workgroups reach the most CUs, and small pieces spread the arithmetic over more lanes. From 256 rows on HBM is the bound;
+there, workgroups are larger so that fewer have to start, and from 512 rows on a lane has two pieces of 8, which spares a
+twentieth of the vector instructions.
 """
 
 # What a shape outside the table gets.

@@ -183,7 +183,7 @@ def test_the_commands(tmp_path: Path) -> None:
     dumped = command("dump", file)
     assert dumped.returncode == 0, dumped.stderr
     assert (
-        "kernel _exp" in dumped.stdout and "v_exp_f32_e32" in dumped.stdout and "test_code_objects.py:" in dumped.stdout
+        "kernel _exp" in dumped.stdout and "v_exp_f32_e32" in dumped.stdout and "compiled_kernels.py:" in dumped.stdout
     )
     n_rest = len(cdna.load(file).kernel().arguments) - 3
     grid = ["--grid", "4", "--block", "256", "--arg", "f32[1000]=randn", "--arg", "f32[1024]=nan", "--arg", "i32=1000"]

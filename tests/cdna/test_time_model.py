@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -197,7 +198,7 @@ again:
 STRIDED = "v_mul_u32_u24 v1, {stride}, v0\n" + LOOP
 
 
-def planted(head: str, body: str, **how: int) -> tuple[float, str]:
+def planted(head: str, body: str, **how: Any) -> tuple[float, str]:
     modelled = modelled_time_us(run(head + LOOP.format(body=body), groups=304, waves=4, **how))
     return modelled.us, modelled.bound
 

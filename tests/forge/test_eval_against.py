@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import json
 import re
 from pathlib import Path
@@ -11,18 +12,18 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from rich.console import Console
 
 from forge.commands.against import Other, Pair, PairView
 from forge.commands.jsonfile import case_json
-from forge.commands.view import View
+from forge.commands.view import Console, View
 from forge.device import resolve
 from forge.device.emulated import EmulatedDevice
 from forge.judge.evaluate import evaluate
 from forge.judge.messages import CalledBackToBack
 from forge.judge.plan import EvalPlan, case_limit_s
 from forge.judge.results import Run, Status
-from forge.judge.worker_pool import RankAnswer, back_to_back_of
+from forge.judge.verdict import back_to_back_of
+from forge.judge.worker_pool import RankAnswer
 from forge.task.cases import CaseError, CaseSpec, parse_case_file, spec_of
 from forge.task.harness import AMD, AMD_DISTRIBUTED
 from forge.task.problem import Timeouts, find_problem
@@ -101,8 +102,8 @@ def test_the_table_shows_how_long_a_call_keeps_its_caller(tmp_path: Path) -> Non
     run, view = Run("benchmark", [], timed=True), View(Console(file=text, width=200), plan, False)
     view.head([], own_eval=False)
     evaluate(plan, run, view)
-    heads, row = text.getvalue().splitlines()[-3:-1]
-    assert row.startswith("pass"), text.getvalue()
+    heads, row = next(pair for pair in itertools.pairwise(text.getvalue().splitlines()) if pair[1].startswith("pass"))
+    assert "on other data a call takes " in text.getvalue()
     ends = [heads.index(head) + len(head) for head in ("b2b us", "host us")]
     b2b_us, host_us = (float(row[:end].split()[-1].replace(",", "")) for end in ends)
     assert 3e3 < host_us <= b2b_us, text.getvalue()
@@ -144,18 +145,22 @@ def test_what_only_calls_in_a_row_show_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_rounds_last_as_long_as_on_the_slowest_rank() -> None:
-    def reply(rank: int, *rounds_us: float, problem: str = "") -> RankAnswer[CalledBackToBack]:
+    def reply(rank: int, *rounds_us: float) -> RankAnswer[CalledBackToBack]:
         host_us = tuple(us / 2 for us in rounds_us)
-        return RankAnswer(
-            rank, 0.0, CalledBackToBack(rounds_us=rounds_us, host_rounds_us=host_us, calls=20, problem=problem)
-        )
+        return RankAnswer(rank, 0.0, CalledBackToBack(rounds_us=rounds_us, host_rounds_us=host_us, calls=20))
 
-    both = back_to_back_of([reply(0, 3.0, 1.0, 9.0), reply(1, 2.0, 4.0, 5.0)])
+    both = back_to_back_of([reply(0, 3.0, 1.0, 9.0), reply(1, 2.0, 4.0, 5.0)], None, 0.001)
     assert both.rounds_us == (3.0, 4.0, 9.0) and both.us == 4.0 and both.problem == ""
     assert both.host_us == 2.0
-    assert back_to_back_of([reply(0, 1.0), reply(1, 1.0, problem="wrong")]).problem == "rank 1: wrong"
-    lost = back_to_back_of([reply(0, 1.0), RankAnswer(1, 0.0, CalledBackToBack(Status.CRASH, "died"), lost=True)])
+    died = RankAnswer(1, 0.0, CalledBackToBack(Status.CRASH, "died"), lost=True)
+    lost = back_to_back_of([reply(0, 1.0), died], died, 0.001)
     assert lost.us is None and lost.problem == "rank 1: died"
+
+
+def test_calls_that_claim_less_than_the_evaluator_waited() -> None:
+    told = [RankAnswer(None, 0.0, CalledBackToBack(rounds_us=(0.2,) * 5, host_rounds_us=(0.2,) * 5, calls=20))]
+    assert back_to_back_of(told, None, 0.05).problem == ""
+    assert "say that they took 2e-05 s, and the evaluator waited 0.9 s" in back_to_back_of(told, None, 0.9).problem
 
 
 def test_an_error_names_its_submission_and_spares_the_other(tmp_path: Path) -> None:
@@ -176,7 +181,8 @@ def test_an_error_names_its_submission_and_spares_the_other(tmp_path: Path) -> N
 def test_against_reference_on_an_emulated_device(tmp_path: Path) -> None:
     done, result = judge(tmp_path, RIGHT, "benchmark", "--against", "reference", "--cases", "0")
     assert done.returncode == 0, done.stdout
-    assert result["against"]["verdict"] == "pass" and result["against"]["geometric_means"]["harness"] is None
+    assert result["against"]["verdict"] == "pass, but"  # the reference is not the other's own
+    assert result["against"]["geometric_means"]["harness"] is None
     assert "so a submission of those alone has no time here; no measurement and no score" in done.stdout
 
 
@@ -213,7 +219,7 @@ def test_an_owners_folder_takes_variants_and_scaling_from_here(tmp_path: Path) -
     (tmp_path / "submission.py").write_text("from reference import ref_kernel as custom_kernel\n")
     options = ["--against", "baseline", "--world-size", "2", "--keep-local", "--cases", "0", "--device", "gfx942"]
     done = run_command("benchmark", folder, *options, cwd=tmp_path)
-    assert done.returncode == 0 and "baseline: pass: 1 of 1 cases" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "baseline: pass, but: 1 of 1 cases" in done.stdout, done.stdout + done.stderr
     assert "world_size=2 m=64 n=7168 k=4608 " in done.stdout
 
 

@@ -13,9 +13,9 @@ import pytest
 from forge.device.cards import peaks_of
 from forge.judge import messages
 from forge.judge.channel import ChannelTampered, FrameReader, open_channel, send_command, worker_end
-from forge.judge.messages import CaseRun, Malformed, Phase, by_name, packer, unpack
+from forge.judge.messages import Called, Judged, Malformed, Phase, by_name, packer, unpack
 from forge.judge.processes import Tail, describe_exit
-from forge.judge.results import Accuracy, Stats, Status, Worst
+from forge.judge.results import Accuracy, Status, Worst
 from forge.task.problem import Floors
 from forge.task.score import FloorError, evaluate_floor, work_of
 from forge.tune import messages as tune
@@ -27,22 +27,31 @@ def ends():
     return ours, FrameReader(key, messages.EVENTS), send, receive
 
 
-STATS = Stats(3, 1.0, 0.5, 0.25, 1.0, 2.0, None)
 ACCURACY = Accuracy(0.5, "float64", Worst("output", (1, 0), float("inf"), 2.0), dtypes=("output is float16",))
 MESSAGES = [
-    messages.RunCase("test", False, {"m": 1, "word": "x", "flag": True}, None, 0),
-    CaseRun(Status.FAIL, "differs", "trace", stats=STATS, device_report={"kernels": {"k": [1, 2.5, None]}}),
-    messages.Compared(accuracy=ACCURACY),
+    messages.Call(b"layout", "same"),
+    Judged(Status.FAIL, "differs", "trace", accuracy=ACCURACY, changed=("data[0]",), officially=True),
+    Called(output={"kind": "value", "value": 1}, device_report={"kernels": {"k": [1, 2.5, None]}}),
     messages.Setup("/folder", "gfx942", "gfx942", "amd", None, False),
-    messages.CompareOutput(),
-    messages.CallBackToBack({"m": 1}),
+    messages.BeginCase(2, 1, 29500),
+    messages.FetchOutput(True),
+    messages.CallBackToBack(b"layout"),
+    messages.MakeInput(1, {"m": 1, "word": "x", "flag": True}, 7),
+    messages.HandOver(1),
+    messages.JudgeOutput(1, {}, 0, True, False, True),
+    messages.LookAgain({}, 0),
+    messages.CaseBegun(),
+    messages.Fetched(),
+    messages.InputMade(),
+    messages.HandedOver(layout=b"layout"),
+    messages.Looked(changed=True),
     messages.EndCase(),
     messages.Pid(7),
     Phase("custom_kernel"),
     messages.TaskBroken("x"),
     messages.DeviceBroken("x"),
     messages.Ready(fingerprint={"torch": "2.9"}),
-    messages.CalledBackToBack(rounds_us=(1.0, 2.0), replaced=("torch.eq",)),
+    messages.CalledBackToBack(rounds_us=(1.0, 2.0), replaced=("time.monotonic",)),
     messages.CaseEnded(),
     tune.BeginTuning({"m": 1}, 3, 29500),
     tune.RunRow("(1, 'x')", {"BLOCK": 64}),
@@ -53,13 +62,14 @@ MESSAGES = [
     tune.RowChecked(wrong="differs"),
     tune.RowTimed(b2b_us=1.5),
 ]
-KINDS = (*messages.COMMANDS, *messages.EVENTS, *tune.COMMANDS, *tune.ANSWERS)
+KINDS: tuple[type, ...] = (*messages.COMMANDS, *messages.EVENTS, *messages.REFEREE_COMMANDS, *messages.REFEREE_EVENTS)
+KINDS += (*tune.COMMANDS, *tune.ANSWERS)
 
 
 def test_messages_arrive_whole_and_in_order():
     ours, reader, send, receive = ends()
     send(Phase("one"))
-    sent = CaseRun(message="x" * 1000, stats=STATS)
+    sent = Called(message="x" * 1000, output={"nan": float("inf")})
     send(sent)
     data = ours.recv(1 << 16)
     first = reader.feed(data[:50])
@@ -84,20 +94,20 @@ GOOD = packer()(MESSAGES[1])
 
 
 def changed(**fields: Any) -> tuple[str, dict[str, Any]]:
-    return "CaseRun", {**GOOD[1], **fields}
+    return "Judged", {**GOOD[1], **fields}
 
 
 @pytest.mark.parametrize(
     "data",
     [
         None,
-        "CaseRun",
-        ("CaseRun",),
-        ("CaseRun", None),
+        "Judged",
+        ("Judged",),
+        ("Judged", None),
         ("Nothing", {}),
         ("Status", "pass"),
-        ("RunCase", packer()(MESSAGES[0])[1]),  # a command, from a worker
-        ("CaseRun", {name: value for name, value in GOOD[1].items() if name != "stats"}),
+        ("MakeInput", packer()(messages.MakeInput(0, {}, 1))[1]),  # a command, from a worker
+        ("Judged", {name: value for name, value in GOOD[1].items() if name != "accuracy"}),
         changed(more=1),
         changed(status="passed"),
         changed(status=["pass"]),
@@ -107,18 +117,19 @@ def changed(**fields: Any) -> tuple[str, dict[str, Any]]:
         changed(check_s=True),
         changed(replaced="torch.allclose"),
         changed(replaced=(1,)),
-        changed(stats={"runs": 3}),
-        changed(stats={**GOOD[1]["stats"], "runs": 3.5}),
-        changed(device_report=[]),
-        changed(device_report={1: "key"}),
-        changed(device_report={"bytes": b"no JSON"}),
-        changed(device_report={"deep": [{"set": {1}}]}),
+        changed(accuracy={"rel_l2": 3}),
+        changed(accuracy={**GOOD[1]["accuracy"], "rel_l2": "small"}),
+        changed(officially=1),
+        ("Called", {**packer()(Called())[1], "output": []}),
+        ("Called", {**packer()(Called())[1], "output": {1: "key"}}),
+        ("Called", {**packer()(Called())[1], "output": {"bytes": b"no JSON"}}),
+        ("Called", {**packer()(Called())[1], "device_report": {"deep": [{"set": {1}}]}}),
     ],
     ids=repr,
 )
 def test_whatever_is_no_message_is_refused(data: Any) -> None:
     with pytest.raises(Malformed):
-        unpack(data, by_name(messages.EVENTS))
+        unpack(data, by_name(messages.EVENTS + (Judged,)))
 
 
 def forged(reader: FrameReader, data: Any) -> bytes:
@@ -127,7 +138,7 @@ def forged(reader: FrameReader, data: Any) -> bytes:
     return struct.pack(">I", len(payload)) + reader._sign(reader._number, payload) + payload
 
 
-@pytest.mark.parametrize("data", [changed(status="passed"), b"no marshal", b"", 7], ids=repr)
+@pytest.mark.parametrize("data", [("Called", {"status": "passed"}), b"no marshal", b"", 7], ids=repr)
 def test_a_signed_frame_without_a_message_is_tampering(data: Any) -> None:
     reader = ends()[1]
     with pytest.raises(ChannelTampered, match="a frame that is no message"):
@@ -137,7 +148,7 @@ def test_a_signed_frame_without_a_message_is_tampering(data: Any) -> None:
 @pytest.mark.parametrize("forgery", ["text", "replay", "changed", "huge"])
 def test_anything_else_is_tampering(forgery):
     ours, reader, send, receive = ends()
-    send(CaseRun(Status.FAIL))
+    send(Called(Status.FAIL))
     genuine = ours.recv(1 << 16)
     if forgery == "text":
         data = b"check: pass\n" * 20
@@ -157,11 +168,11 @@ def test_a_forked_copy_of_the_worker_ends_when_it_reports():
     ours, reader, send, receive = ends()
     pid = os.fork()
     if pid == 0:
-        send(CaseRun())
+        send(Called())
         os._exit(1)  # not reached
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    send(CaseRun(Status.FAIL))
-    assert reader.feed(ours.recv(1 << 16)) == [CaseRun(Status.FAIL)]
+    send(Called(Status.FAIL))
+    assert reader.feed(ours.recv(1 << 16)) == [Called(Status.FAIL)]
 
 
 def test_the_tail_keeps_the_end_and_drops_stacks():

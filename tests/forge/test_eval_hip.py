@@ -163,3 +163,20 @@ def test_the_ranks_of_a_run_build_it_together(tmp_path: Path) -> None:
     )
     done, result = judge(tmp_path, submission, problem=problem)
     assert done.returncode == 0 and statuses(result) == ["pass"] * 3, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("launch", "text"),
+    [
+        ("<<<1, 64, 1 << 20>>>", "bytes of LDS"),
+        ("<<<1, 2048>>>", "1 x 1 x 1 workgroups of 2048 x 1 x 1 work-items, of which a workgroup has 1 to 1024"),
+    ],
+)
+def test_a_launch_that_is_refused_is_named(tmp_path: Path, launch: str, text: str) -> None:
+    """The submission does not ask for errors, and has the right result from elsewhere."""
+    source = RAW.replace("PLACE", "i").replace("<<<1, 64>>>", launch).replace("    return y", "    return x * 2")
+    done, result = judge(tmp_path, source, "test", "--cases", "0")
+    assert statuses(result) == ["pass"], done.stdout
+    (remark,) = (remark for remark in result["cases"][0]["remarks"] if "was not made" in remark)
+    assert remark.startswith("a launch was not made: twice") and "refused" in remark and text in remark
+    assert remark in done.stdout

@@ -62,14 +62,18 @@ def test_json_carries_the_parts(benchmark: tuple[str, dict]) -> None:
     assert report["modelled"]["cold"]["us"] >= report["modelled"]["warm"]["us"]
 
 
-def test_trials_of_an_autotuner_are_not_modelled(benchmark: tuple[str, dict]) -> None:
+def test_what_a_first_call_prepares_is_not_reported(benchmark: tuple[str, dict]) -> None:
+    """Such as an autotuner's trials, or what warms a graph up."""
     report = benchmark[1]["cases"][0]["report"]
-    assert report["kernels"]["double_kernel"]["launches"] > 1
-    assert report["modelled"]["warm"]["parts_us"]["launch"] == 2.6  # of one launch
+    assert report["kernels"]["double_kernel"]["launches"] == 1
+    assert report["modelled"]["warm"]["parts_us"]["launch"] == 2.6
 
 
 def test_profile_says_where_the_time_goes(tmp_path: Path) -> None:
     done, result = judge(tmp_path, DOUBLES, "profile", "--cases", "0")
+    report = result["cases"][0]["report"]  # of one call, in which the autotuner tries
+    assert report["kernels"]["double_kernel"]["launches"] > 1
+    assert report["modelled"]["warm"]["parts_us"]["launch"] == 2.6  # trials are not modelled
     work = result["cases"][0]["report"]["kernels"]["double_kernel"]["work"]
     assert work["hbm_write_bytes"] > 0 and work["waves_per_simd"] > 0
     assert all("submission.py:" in line["place"] and line["executed"] for line in work["lines"])

@@ -37,8 +37,13 @@ def custom_kernel(x):
 CODE = b"#!POPCORN leaderboard amd-fp8-mm\n#!POPCORN gpu MI300\ndef custom_kernel(data):\n    return data\n"
 
 
+LINE = {"place": "kernel.py:9", "executed": 40, "cycles": {"vector": 160}, "conflict_cycles": 7}
+ADVICE = {"rule": "idle CUs", "text": "1 workgroup for 304 CUs", "place": ""}
+WORK = {"cycles": {"vector": 160}, "lines": [LINE], "advice": [ADVICE]}
+
+
 def case(spec: str = "n: 7; seed: 1", us: float | None = 4.0, **values: Any) -> dict[str, Any]:
-    kernels = {"double": {"launches": 1, "by_unit": {"vector": 40}, "work": {"cycles": {"vector": 160}}}}
+    kernels = {"double": {"launches": 1, "by_unit": {"vector": 40}, "work": WORK}}
     modelled = {"us": us, "bound": "latency", "parts_us": {"launch": 1.0, "latency": us}}
     report = {"kernels": kernels} | ({"modelled": {"cold": modelled, "warm": modelled}} if us else {})
     return {"index": 0, "spec": spec, "status": "pass", "stats_ns": None, "report": report} | values
@@ -323,7 +328,8 @@ def page(kept: History, tmp_path: Path) -> Path:
         floor = {"flops": 1e9, "hbm_bytes": 1e6, "light_us": 0.5, "bound": "memory"}
         cases = [case("m: 64; n: 64; k: 128; seed: 6635", us, floor=floor), case("m: 96; n: 1; k: 1; seed: 2", us * 2)]
         kept.keep(document("amd-fp8-mm", cases=cases, notes=["a <note>"]), CODE)
-    assert run("report", "amd-fp8-mm", "-o", tmp_path / "report.html") == 0
+    kept.keep(document("amd-fp8-mm", cases=[case(us=77.0)]), CODE)  # of other cases: not in the same line
+    assert run("report", "2", "-o", tmp_path / "report.html") == 0
     return tmp_path / "report.html"
 
 
@@ -332,6 +338,8 @@ def test_the_page_holds_everything_itself(kept: History, tmp_path: Path) -> None
     assert text.count("<svg") == 4  # light, roofline, parts, history
     assert not re.search(r"<(?:script|link|iframe|img)\b|\bsrc=|@import|url\((?!#)", text)
     assert not re.search(r"href=\"(?!#|data:)", text)
+    assert "<td>2026-01-02" in text and text.partition('id="history"')[2].partition("</table>")[0].count("<tr>") == 3
+    assert "kernel.py:9" in text and "vector 160" in text and "1 workgroup for 304 CUs" in text
     assert "a &lt;note&gt;" in text and "modelled from what the kernels executed, not measured" in text
 
 

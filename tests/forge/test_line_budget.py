@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 5_400,
-    "cdna": 35_200,
+    "cdna": 35_600,
     "docs": 3_700,
-    "forge": 18_500,
+    "forge": 20_500,
     "kernels": 14_900,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 32_000,
+    "tests": 34_000,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

@@ -259,6 +259,26 @@ def test_a_file_is_tuned_on_a_cluster_whose_worker_is_killed(tmp_path: Path) -> 
     assert (tmp_path / "mine.py").read_text().count("triton.Config") == 1
 
 
+def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    write_problem(tmp_path / "problem")
+    (tmp_path / "mine.py").write_text(AUTOTUNED)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    words = ["tune", "problem", "--submission", "mine.py", "--device", "gfx942"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "forge", *words],
+        cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    said = ""
+    while "as it is: " not in said and (line := process.stdout.readline()):
+        said += line
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    said += process.communicate(timeout=100)[0]
+    assert "stopped: call again to go on" in said and "Traceback" not in said, said
+
+
 def test_a_cluster_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ClusterError, match=r"pip install 'cdna-forge\[tune\]'"), cluster(None, 1):

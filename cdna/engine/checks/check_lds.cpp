@@ -129,7 +129,8 @@ static bool touch(const LdsAccess& a, LdsCell& cell, int lane, u32 at, u32 bytes
     u16 writers = cell.write >> 25 & bytes ? cell.writers & ~a.me : 0,
         readers = cell.seq >> 27 & bytes ? cell.readers & ~a.me : 0;
     // Whose bytes they are is not known once several waves have written some; nor does it matter who reads its own.
-    if ((cell.writers & a.me) && (!a.write || (cell.write & MIXED))) writers = 0;
+    // Atomics of others change what its own have left.
+    if ((cell.writers & a.me) && (!a.write || (cell.write & MIXED)) && !(cell.write & ATOMIC)) writers = 0;
     if ((cell.readers & a.me) && bytes != 15) readers = 0;  // nor which bytes each of several readers has read
     bool vm = cell.seq & VM_COUNTER;
     u32 write_seq = single(cell.writers) && !vm ? cell.seq & SEQ_MASK : 0;

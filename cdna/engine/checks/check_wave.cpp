@@ -241,7 +241,7 @@ static void look_for_circle(Wave& w, WaveCheck& c, const Checks& checks) {
 }
 
 // Short enough that a wave seldom writes a flag twice before another has read it.
-constexpr u32 SHORT_TURN = 64;
+constexpr u32 SHORT_TURN = 12;
 
 u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   GroupCheck& g = *w.wg->check;

@@ -269,7 +269,8 @@ static bool release_barrier(Thread& t, Workgroup& g) {
 static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
   *worked = false;
   t.idle.sleeps = false;
-  const u32 usual = t.program->loads_to_lds ? QUANTUM_TO_LDS : QUANTUM;
+  const bool checked = t.launch->checks;  // long turns: what a race may bring about is to be seen
+  const u32 usual = t.program->loads_to_lds && !checked ? QUANTUM_TO_LDS : QUANTUM;
   for (u32 round = 0; round < MOST_INSTRUCTIONS / usual; round++) {
     bool any_ran_out = false;
     u8 waves[MAX_WAVES];
@@ -280,7 +281,7 @@ static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
       // What a wave waits for has happened by the time that the others have reached.
       if (w.stop == YIELDED && w.clock < clock_latest(t.clock)) w.clock = clock_latest(t.clock);
       t.running = &w;
-      const u32 quantum = w.released ? QUANTUM_BEHIND_BARRIER : usual;
+      const u32 quantum = w.released && !checked ? QUANTUM_BEHIND_BARRIER : usual;
       w.released = 0;
       w.since_yield += run_wave(w, *t.program, order_quantum(t.order, quantum), t.observer);
       bool polls = (w.stop == YIELDED || w.stop == RUNNING) && w.since_yield < POLL_INSTRUCTIONS;

@@ -527,14 +527,21 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k,
   return c;
 }
 
-static void take_time(Source& s, const Card& card) {
+static void free_kept(Source& s) {
+  for (u32 i = 0; i < s.n_kept; i++) {
+    for (u32 k = 0; k < s.n_waves; k++) free(s.kept[i].steps[k].at);
+    free(s.kept[i].steps);
+  }
+  s.n_kept = 0;
+}
+
+static void take_time(Source& s) {
   RecordedGroup groups[MOST_TIMED];
   for (u32 i = 0; i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
-  RecordedLaunch l = {
-      groups, s.timings, s.n_kept, s.n_waves, s.n_inst, s.total_groups, (u32)s.totals.groups_per_cu, s.leaves_whole};
-  memset(s.stalls, 0, sizeof(double) * N_REASONS * s.n_inst);
+  RecordedLaunch l = {groups,        s.timings, s.n_kept, s.n_waves, s.total_groups, (u32)s.totals.groups_per_cu,
+                      s.leaves_whole};
   for (u32 warm = 0; warm < 2; warm++)
-    s.totals.time[warm] = launch_time(card, l, s.totals.traffic, warm, warm ? nullptr : s.stalls);
+    s.totals.time[warm] = launch_time(*s.card, l, s.totals.traffic, warm, warm ? nullptr : s.stalls);
 }
 
 static void detach(ObserverSource* source, Observer* o) {
@@ -568,7 +575,8 @@ static void detach(ObserverSource* source, Observer* o) {
   if (--s.attached) return;
   write_back(*s.caches, s.totals.traffic);
   s.totals.atomics_on_line = s.atomics.most() * s.totals.groups / (s.totals.run ? s.totals.run : 1);
-  take_time(s, *s.card);
+  take_time(s);
+  free_kept(s);
 }
 
 extern "C" {
@@ -581,7 +589,6 @@ ObserverSource* cdna_counters_create(bool sample) {
   pthread_mutex_init(&s->lock, nullptr);
   return s;
 }
-void cdna_counters_retime(ObserverSource* source, const Card* card) { take_time(*(Source*)source, *card); }
 const CounterTotals* cdna_counters_totals(ObserverSource* source) { return &((Source*)source)->totals; }
 const double* cdna_counters_stalls(ObserverSource* source) { return ((Source*)source)->stalls; }
 const InstructionCounters* cdna_counters_instructions(ObserverSource* source) { return ((Source*)source)->counters; }
@@ -590,10 +597,7 @@ void cdna_counters_destroy(ObserverSource* source) {
   for (u32 i = 0; s->traces && i < (s->n_chosen ? s->n_chosen : s->total_groups); i++) free(s->traces[i].entries);
   free(s->traces);
   free(s->ended);
-  for (u32 i = 0; i < s->n_kept; i++) {
-    for (u32 k = 0; k < s->n_waves; k++) free(s->kept[i].steps[k].at);
-    free(s->kept[i].steps);
-  }
+  free_kept(*s);
   free(s->stalls);
   free(s->atomics.places);
   free(s->timings);

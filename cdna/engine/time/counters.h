@@ -29,5 +29,6 @@ extern "C" {
 ObserverSource* cdna_counters_create(bool sample);  // for one launch; sample: see the head of counters.cpp
 const CounterTotals* cdna_counters_totals(ObserverSource*);
 const InstructionCounters* cdna_counters_instructions(ObserverSource*);  // [n_inst], null if it never started
+const double* cdna_counters_stalls(ObserverSource*);                     // [n_inst][N_REASONS], see replay_cu
 void cdna_counters_destroy(ObserverSource*);
 }

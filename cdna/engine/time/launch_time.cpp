@@ -66,7 +66,6 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   m.refill = l.leaves_whole ? card.refill_group_cycles : card.refill_wave_cycles;
   m.in_flight_lines = card.l1_in_flight_bytes / LINE_BYTES;
   m.l1_queue = card.l1_queue_entries;
-  m.simds = card.simds_per_cu;
   // The dispatcher starts a wave in 4 cycles on each shader engine, and workgroups on its CUs in turn.
   m.group_start = 4.0 * l.n_waves * card.compute_units / (card.shader_engines_per_xcd * card.xcds);
   u32 share = (l.groups_in_all + card.compute_units - 1) / card.compute_units;

@@ -10,7 +10,7 @@ struct LaunchTime {                  // in the order of counters.py's _Time
 struct RecordedLaunch {
   const RecordedGroup* groups;  // some of them, spread over the grid
   const Timing* timings;
-  u32 n_recorded, n_waves, n_inst;
+  u32 n_recorded, n_waves;
   u32 groups_in_all, groups_per_cu;
   bool leaves_whole;  // a workgroup's place is free only when all of its waves have ended
 };

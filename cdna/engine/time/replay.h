@@ -43,7 +43,6 @@ struct Machine {
   u32 in_flight_lines, l1_queue;
   u32 copies;               // workgroups that share the CU
   u32 rounds, last_groups;  // full rounds; workgroups of the last, if that is not full
-  u32 simds;
 };
 
 struct Replayed {

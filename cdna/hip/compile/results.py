@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ...build import cache_dir
+from ...cached_files import publish, whole
 from ...errors import ToolchainError
 
 
@@ -88,7 +89,7 @@ class Results:
         """As get; and the seconds that building took, None where the result was there."""
         try:
             known = self._path([Path(name) for name in json.loads(self.listing.read_text())])
-            if known.exists():
+            if whole(known):
                 return known, None
         except (OSError, ValueError):
             pass
@@ -99,6 +100,6 @@ class Results:
             result = self._path(inputs)
             listing = Path(scratch, "inputs")
             listing.write_text(json.dumps([str(path) for path in inputs]))
-            os.replace(output, result)
+            publish(output, result)
             os.replace(listing, self.listing)
         return result, time.monotonic() - started

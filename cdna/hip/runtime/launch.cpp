@@ -41,12 +41,16 @@ static bool arguments_fit(const KernelInfo& k, size_t bytes) {
 // Arguments go where the kernel's metadata says; `extra` is a buffer that has them there already.
 hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes, void** arguments, void** extra,
                        bool cooperative, Operation* out) {
-  if (!product(grid) || !product(block) || product(block) > 1024) return hipErrorInvalidConfiguration;
-  if (grid.y > 65536 || grid.z > 65536 || product(grid) > 0xffffffffull) return hipErrorInvalidConfiguration;
   KernelInfo* k = kernel_of(f, current_device());
   if (!k) return hipErrorInvalidDeviceFunction;
+  if (!product(grid) || !product(block) || product(block) > 1024 || grid.y > 65536 || grid.z > 65536 ||
+      product(grid) > 0xffffffffull) {
+    say("%s: refused: %u x %u x %u workgroups of %u x %u x %u work-items, of which a workgroup has 1 to 1024",
+        readable_name(k->name), grid.x, grid.y, grid.z, block.x, block.y, block.z);
+    return hipErrorInvalidConfiguration;
+  }
   if (lds_bytes > device_card().lds_bytes) {
-    say("%s: needs %zu bytes of LDS, %s has %u for a workgroup", readable_name(k->name),
+    say("%s: refused: it needs %zu bytes of LDS, %s has %u for a workgroup", readable_name(k->name),
         k->static_lds_bytes + lds_bytes, device_card().name, device_card().lds_bytes);
     return hipErrorInvalidValue;
   }
@@ -118,7 +122,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   cdna_log_end(log, p, &l);
   bool found = end_checks(l.checks, *p, k->name);
   if (l.status == LAUNCH_REFUSED) {
-    say("%s: %s", readable_name(k->name), l.message);
+    say("%s: refused: %s", readable_name(k->name), l.message);
     return hipErrorInvalidConfiguration;
   }
   if (l.status == LAUNCHED) return hipSuccess;

@@ -1,0 +1,142 @@
+"""What evaluators make of submissions that deceive, and of honest ones that look odd: tests/forge/verdicts.
+
+    python benchmarks/verdicts.py [--official CHECKOUT] [NAME ...]
+
+prints a table: kind, what it should be, what eval.py says, and what official evaluators say, on the emulated MI300X.
+CHECKOUT: of the organisers' problems, whose eval.py files judge the same problem here; each that docs/harness.md knows
+gets a column. Exit code 1 where eval.py says otherwise than it should.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from forge.console import aligned  # noqa: E402 - from this checkout
+from forge.task.harness import harness_of_eval  # noqa: E402
+
+FOLDER = ROOT / "tests" / "forge" / "verdicts"
+PROBLEM = FOLDER / "problem"
+DEVICE, TIMEOUT_S = "gfx942", 120
+CASE = "m: 16; n: 32; k: 64; seed: 11\n"
+ROWS = ("amd", "amd_202602")  # of official evaluators that judge one GPU
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    expected: str  # caught; but (a pass that is doubted); pass
+    kind: str
+    source: str  # of the submission
+
+
+def corpus() -> list[Entry]:
+    head = (FOLDER / "kernel.py").read_text()
+    entries = []
+    for path in sorted(FOLDER.glob("*.py")):
+        if path.name != "kernel.py":
+            first, _, body = path.read_text().partition("\n")
+            expected, _, kind = first.removeprefix("# ").partition(": ")
+            entries.append(Entry(path.stem, expected, kind, head + body))
+    return entries
+
+
+def outcome(verdict: str) -> str:
+    """What a run's verdict is in this table."""
+    return {"pass": "pass", "pass, but": "but"}.get(verdict, "caught")
+
+
+def judged(entry: Entry, run: Callable[..., object]) -> tuple[str, str]:
+    """(outcome, in words) of eval.py; run: it, with these arguments, in a folder (keyword cwd)."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "submission.py").write_text(entry.source)
+        run("test", PROBLEM, "--device", DEVICE, "--json", "out.json", "--timeout", "60", cwd=folder)
+        result = json.loads((folder / "out.json").read_text())
+    case = result["broken"] or result["cases"][0]
+    words = "; ".join(case["buts"]) or case["message"]
+    return outcome(result["verdict"]), f"{case['status']}: {words}" if words else case["status"]
+
+
+def call_eval(*args: str | Path, cwd: Path) -> None:
+    command = [sys.executable, str(ROOT / "eval.py"), *map(str, args)]
+    subprocess.run(command, cwd=cwd, stdout=subprocess.DEVNULL, timeout=3 * TIMEOUT_S)
+
+
+def officially(entry: Entry, evaluator: Path) -> str:
+    """The outcome of an organisers' eval.py."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for source in (evaluator, evaluator.with_name("utils.py"), PROBLEM / "task.py", PROBLEM / "reference.py"):
+            (folder / source.name).write_bytes(source.read_bytes())
+        (folder / "submission.py").write_text(entry.source)
+        (folder / "cases.txt").write_text(CASE)
+        reader, writer = os.pipe()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "forge.device", DEVICE, "--", sys.executable, "eval.py", "test", "cases.txt"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "POPCORN_FD": str(writer)},
+            pass_fds=(writer,),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(writer)
+        try:
+            process.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return "caught"  # it hangs: no result
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, 9)
+                process.wait()
+        os.set_blocking(reader, False)
+        with os.fdopen(reader, "rb") as keys:
+            said = keys.read() or b""
+    return "pass" if b"check: pass" in said else "caught"
+
+
+def evaluators(checkout: Path) -> dict[str, Path]:
+    """The known eval.py files of a checkout, by row."""
+    found: dict[str, Path] = {}
+    for path in sorted(checkout.rglob("eval.py")):
+        row = harness_of_eval(path)
+        if row is not None and row.name in ROWS and path.with_name("utils.py").is_file():
+            found.setdefault(row.name, path)
+    return found
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--official", metavar="CHECKOUT", type=Path, help="of the organisers' problems")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="submissions (default: all)")
+    options = parser.parse_args(argv)
+    theirs = evaluators(options.official) if options.official else {}
+    if options.official and not theirs:
+        parser.error(f"{options.official}: no eval.py of {' or '.join(ROWS)} with a utils.py beside it")
+    rows = [("kind", "should be", "eval.py", *theirs, "in words")]
+    wrong = 0
+    for entry in corpus():
+        if not options.names or entry.name in options.names:
+            ours, words = judged(entry, call_eval)
+            wrong += ours != entry.expected
+            official = [officially(entry, path) for path in theirs.values()]
+            rows.append((entry.kind, entry.expected, ours, *official, words[:100]))
+            print(aligned([rows[-1]])[0], file=sys.stderr)
+    print("\n".join(aligned(rows)))
+    print(f"{len(rows) - 1} submissions, {wrong} judged otherwise than they should be")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

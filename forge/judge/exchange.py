@@ -1,0 +1,350 @@
+"""How tensors pass between the process that judges and the one that runs the submission: through memory both map.
+
+Inputs go as the bytes of their storages and a pickle of all the rest; whoever reads them trusts whoever wrote them.
+What comes back is raw bytes, and a plain tree that says what they are: dtype, shape, strides. Nothing of it is
+believed: `rebuilt` checks each word before it reads a byte, and copies what it reads.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import mmap
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from forge.judge.memory import ALIGN_BYTES, REGION_BYTES
+from forge.judge.messages import Malformed
+
+INPUTS, *OUTPUTS = range(3)  # regions: of outputs two, so that one may be read while the next call writes the other
+MOST_DEPTH, MOST_TENSORS = 20, 10_000  # of an output
+# An output holds at most this, or its inputs' bytes so many times: all else is a mistake that would fill the memory.
+MOST_BYTES, MOST_INPUTS = 8 << 30, 4
+DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+
+
+class Region:
+    """A part of a rank's memory, as one of the two processes sees it."""
+
+    def __init__(self, descriptor: int, number: int) -> None:
+        self.descriptor, self.start = descriptor, REGION_BYTES * number
+        self._mapped: mmap.mmap | None = None
+
+    def bytes(self, size: int) -> torch.Tensor:
+        """uint8 [size] of it, from its begin."""
+        size = max(ALIGN_BYTES, -(-size // ALIGN_BYTES) * ALIGN_BYTES)
+        if self._mapped is None or len(self._mapped) < size:
+            self._mapped = mmap.mmap(self.descriptor, size, offset=self.start)
+        return torch.frombuffer(self._mapped, dtype=torch.uint8)
+
+    def forget(self) -> None:
+        """Gives its memory back."""
+        if self._mapped is not None:
+            self._mapped.madvise(mmap.MADV_REMOVE)
+            self._mapped = None
+
+
+# ---------------------------------------------------------------- inputs
+
+
+class _Writer(pickle.Pickler):
+    """Pickles data without its tensors: of each, which storage it lies in and how."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.storages: dict[tuple[int, int], tuple[int, torch.Tensor]] = {}
+
+    def persistent_id(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return None
+        number, _ = self.storages.setdefault(_place_of(value), (len(self.storages), value))
+        dtype = str(value.dtype).removeprefix("torch.")
+        parameter = isinstance(value, torch.nn.Parameter)
+        strides = tuple(value.stride())
+        return number, dtype, tuple(value.shape), strides, value.storage_offset(), parameter, value.requires_grad
+
+
+def _place_of(tensor: torch.Tensor) -> tuple[int, int]:
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.nbytes()
+
+
+def raw(tensor: torch.Tensor) -> torch.Tensor:
+    """uint8 [bytes] of all that the tensor's storage holds, on its device."""
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.detach().untyped_storage())
+
+
+def write_input(data: Any, region: Region) -> bytes:
+    """Puts an input's storages into the region; returns the rest, for `Inputs.read`."""
+    file = io.BytesIO()
+    writer = _Writer(file)
+    writer.dump(data)
+    places, end = [], 0
+    for _, tensor in writer.storages.values():
+        size = tensor.untyped_storage().nbytes()
+        places.append((end, size, str(tensor.device)))
+        end += -(-size // ALIGN_BYTES) * ALIGN_BYTES
+    memory = region.bytes(end)
+    for (start, size, _), (_, tensor) in zip(places, writer.storages.values()):
+        if size:
+            memory[start : start + size].copy_(raw(tensor))
+    return pickle.dumps((places, file.getvalue()))
+
+
+class _Reader(pickle.Unpickler):
+    def __init__(self, pickled: bytes, inputs: Inputs) -> None:
+        super().__init__(io.BytesIO(pickled))
+        self.inputs = inputs
+
+    def persistent_load(self, pid: Any) -> torch.Tensor:
+        return self.inputs.tensor(pid)
+
+
+@dataclass
+class Inputs:
+    """A submission's input, and the storages that it lies in; those of another draw may take their place."""
+
+    region: Region
+    storages: list[torch.Tensor] = field(default_factory=list)  # uint8, on the device
+    tensors: dict[Any, torch.Tensor] = field(default_factory=dict)
+    places: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def read(self, layout: bytes) -> Any:
+        """The input that `write_input` put into the region, where the one before lay as far as it fits there: in the
+        same storages, and in the same tensors where these still are what they were."""
+        self.places, pickled = pickle.loads(layout)
+        memory = self.region.bytes(max((start + size for start, size, _ in self.places), default=0))
+        before, self.storages = self.storages, []
+        for number, (start, size, device) in enumerate(self.places):
+            old = before[number] if number < len(before) else None
+            if old is None or len(old) < size or str(old.device) != device:
+                old = torch.empty(size, dtype=torch.uint8, device=device)
+            if size:
+                old[:size].copy_(memory[start : start + size])
+            self.storages.append(old)
+        return _Reader(pickled, self).load()
+
+    def tensor(self, pid: Any) -> torch.Tensor:
+        number, dtype, shape, strides, offset, parameter, requires_grad = pid
+        storage, known = self.storages[number].untyped_storage(), self.tensors.get(pid)
+        if known is not None and _same(known, storage, pid):
+            return known
+        device = self.places[number][2]
+        made = torch.empty(0, dtype=DTYPES[dtype], device=device).set_(storage, offset, shape, strides)
+        made = torch.nn.Parameter(made, requires_grad) if parameter else made.requires_grad_(requires_grad)
+        self.tensors[pid] = made
+        return made
+
+    def changed(self) -> list[tuple[int, torch.Tensor]]:
+        """(its number, its bytes) of each storage that no longer holds what was read."""
+        memory = self.region.bytes(max((start + size for start, size, _ in self.places), default=0))
+        return [
+            (number, storage[:size])
+            for number, ((start, size, _), storage) in enumerate(zip(self.places, self.storages))
+            if size and not torch.equal(storage[:size].cpu(), memory[start : start + size])
+        ]
+
+    def number_of(self, tensor: torch.Tensor) -> int:
+        """Which storage the tensor lies in; -1 for none of these."""
+        start = tensor.untyped_storage().data_ptr()
+        numbers = (n for n, storage in enumerate(self.storages) if len(storage) and storage.data_ptr() == start)
+        return next(numbers, -1)
+
+
+def _same(tensor: torch.Tensor, storage: torch.UntypedStorage, pid: Any) -> bool:
+    _, dtype, shape, strides, offset, _, _ = pid
+    there = (tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
+    return there == (DTYPES[dtype], shape, strides, offset) and _place_of(tensor)[0] == storage.data_ptr()
+
+
+# ---------------------------------------------------------------- outputs
+
+
+class Unfit(Exception):
+    """An output that nothing could be compared with. One line."""
+
+
+class _Packer:
+    def __init__(self, inputs: Inputs, most_bytes: int) -> None:
+        self.inputs, self.most_bytes = inputs, most_bytes
+        self.parts: list[tuple[int, torch.Tensor]] = []
+        self.end = 0
+
+    def add(self, flat: torch.Tensor) -> int:
+        start, self.end = self.end, self.end + -(-len(flat) // ALIGN_BYTES) * ALIGN_BYTES
+        self.parts.append((start, flat))
+        return start
+
+    def tree(self, value: Any, where: str, depth: int = 0) -> dict[str, Any]:
+        if depth > MOST_DEPTH:
+            raise Unfit(f"output nests deeper than {MOST_DEPTH}, or holds itself")
+        if type(value) in (torch.Tensor, torch.nn.Parameter):
+            return self.tensor(value, where)
+        if isinstance(value, torch.Tensor) or hasattr(type(value), "__torch_function__"):
+            raise Unfit(f"{where} is a {type(value).__name__}, not a plain torch.Tensor")
+        if isinstance(value, (tuple, list)):
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return {"kind": kind, "items": [self.tree(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]}
+        if isinstance(value, dict):
+            if not all(type(key) in (str, int) for key in value):
+                raise Unfit(f"{where} is a dict whose keys are not all words or integers")
+            items = [self.tree(item, f"{where}[{key!r}]", depth + 1) for key, item in value.items()]
+            return {"kind": "dict", "keys": list(value), "items": items}
+        if value is None or type(value) in (bool, int, float, str):
+            return {"kind": "value", "value": value}
+        return {"kind": "other", "type": type(value).__name__}
+
+    def tensor(self, value: torch.Tensor, where: str) -> dict[str, Any]:
+        if value.layout is not torch.strided or value.device.type not in ("cuda", "cpu"):
+            raise Unfit(f"{where} is a tensor of layout {value.layout} on {value.device}, not a plain one on the GPU")
+        size = value.numel() * value.element_size()
+        if len(self.parts) >= MOST_TENSORS or self.end + size > self.most_bytes:
+            raise Unfit(f"{where}: the output holds more than {MOST_TENSORS} tensors or {self.most_bytes} bytes")
+        flat = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        return {
+            "kind": "tensor",
+            "dtype": str(value.dtype).removeprefix("torch."),
+            "shape": list(value.shape),
+            "strides": list(value.stride()),
+            "device": str(value.device),
+            "start": self.add(flat.view(torch.uint8) if size else flat.new_empty(0, dtype=torch.uint8)),
+            "input": self.inputs.number_of(value),
+        }
+
+
+def write_output(output: Any, inputs: Inputs, region: Region) -> dict[str, Any]:
+    """Puts an output's bytes into the region, and those of each input storage that has changed; returns what says so.
+
+    {"output": a tree, "changed": [[the storage's number, where its bytes begin], ...]}
+    """
+    given = sum(size for _, size, _ in inputs.places)
+    packer = _Packer(inputs, max(MOST_BYTES, MOST_INPUTS * given))
+    try:
+        tree = packer.tree(output, "output")
+    except Unfit as error:
+        packer.parts, packer.end, tree = [], 0, {"kind": "unfit", "text": str(error)}
+    changed = [[number, packer.add(flat)] for number, flat in inputs.changed()]
+    memory = region.bytes(packer.end)
+    for start, flat in packer.parts:
+        if len(flat):
+            memory[start : start + len(flat)].copy_(flat)
+    return {"output": tree, "changed": changed}
+
+
+class Other:
+    """In place of an output's object that is none of torch's or Python's own plain ones."""
+
+
+def rebuilt(tree: Any, region: Region) -> Any:
+    """The output that a tree describes, in memory of one's own. Malformed if it describes none, Unfit as it says."""
+    if _word(tree, "kind") == "unfit":
+        raise Unfit(_word(tree, "text")[:1000])
+    return _rebuilt(tree, region, [MOST_TENSORS], 0)
+
+
+def _rebuilt(tree: Any, region: Region, left: list[int], depth: int) -> Any:
+    kind = _word(tree, "kind")
+    left[0] -= 1
+    if left[0] < 0 or depth > MOST_DEPTH:
+        raise Malformed("an output of too many parts")
+    if kind == "tensor":
+        return _rebuilt_tensor(tree, region)
+    if kind in ("tuple", "list", "dict"):
+        items = [_rebuilt(item, region, left, depth + 1) for item in _list(tree, "items", dict)]
+        if kind == "dict":
+            keys = tree.get("keys")
+            if type(keys) is not list or len(keys) != len(items) or not all(type(key) in (str, int) for key in keys):
+                raise Malformed("keys of an output")
+            return dict(zip(keys, items))
+        return tuple(items) if kind == "tuple" else items
+    if kind == "value" and (tree.get("value") is None or type(tree.get("value")) in (bool, int, float, str)):
+        return tree.get("value")
+    if kind == "other":
+        return type(_word(tree, "type")[:100] or "object", (Other,), {})()
+    raise Malformed(f"{kind!r:.40} is no part of an output")
+
+
+def _rebuilt_tensor(tree: dict[str, Any], region: Region) -> torch.Tensor:
+    dtype, device = DTYPES.get(_word(tree, "dtype")), _word(tree, "device")
+    shape, strides = _list(tree, "shape", int), _list(tree, "strides", int)
+    start = tree.get("start")
+    if dtype is None or type(start) is not int or len(shape) != len(strides) or min([start, *shape, *strides]) < 0:
+        raise Malformed("a tensor of an output")
+    size = math.prod(shape) * dtype.itemsize
+    if (
+        start + size > REGION_BYTES
+        or start % ALIGN_BYTES
+        or len(shape) > 64
+        or max([*shape, *strides], default=0) >> 62
+    ):
+        raise Malformed("a tensor of an output: its size")
+    kind, _, index = device.partition(":")
+    on_gpu = kind == "cuda" and (index or "0").isdigit() and int(index or 0) < torch.cuda.device_count()
+    if not on_gpu and device != "cpu":
+        raise Malformed(f"a tensor of an output on {device!r:.20}")
+    flat = region.bytes(start + size)[start : start + size].clone()
+    made = flat.view(dtype).reshape(shape) if size else torch.empty(shape, dtype=dtype)
+    made = made.to(device)
+    return made if tuple(made.stride()) == tuple(strides) else _strided(made, shape, strides)
+
+
+def _strided(tensor: torch.Tensor, shape: list[int], strides: list[int]) -> torch.Tensor:
+    """The same with these strides, if they let no two elements share a place and leave few places between."""
+    span = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
+    used = sorted((stride, size) for stride, size in zip(strides, shape) if size > 1)
+    apart = all(after[0] >= before[0] * before[1] for before, after in zip(used, used[1:]))
+    if not apart or not all(stride for stride, _ in used) or span > 4 * tensor.numel():
+        return tensor
+    made = torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device)
+    return made.copy_(tensor)
+
+
+def _word(tree: Any, key: str) -> str:
+    if type(tree) is dict and type(tree.get(key)) is str:
+        return str(tree[key])
+    raise Malformed(f"an output without {key}")
+
+
+def _list(tree: dict[str, Any], key: str, kind: type) -> list[Any]:
+    value = tree.get(key)
+    if type(value) is list and all(type(part) is kind for part in value):
+        return value
+    raise Malformed(f"an output without {key}")
+
+
+# ---------------------------------------------------------------- what an input consists of
+
+
+def named_tensors(data: Any, path: str = "data", reached: bool = True) -> Iterator[tuple[str, torch.Tensor, bool]]:
+    """Each tensor of an input: its name, and whether tuples, lists and dicts alone lead to it, as the official
+    evaluators' copying asks."""
+    if isinstance(data, torch.Tensor):
+        yield path, data, reached
+    elif isinstance(data, (tuple, list)):
+        for i, item in enumerate(data):
+            yield from named_tensors(item, f"{path}[{i}]", reached)
+    elif isinstance(data, dict):
+        for key, item in data.items():
+            yield from named_tensors(item, f"{path}[{key!r}]", reached)
+    elif isinstance(data, torch.nn.Module):
+        for name, item in data.state_dict(keep_vars=True).items():
+            yield from named_tensors(item, f"{path}.{name}", False)
+    elif hasattr(data, "__dict__") and not isinstance(data, type):
+        for name, item in vars(data).items():
+            if isinstance(item, (torch.Tensor, tuple, list, dict)):
+                yield from named_tensors(item, f"{path}.{name}", False)
+
+
+def numbered(data: Any) -> dict[int, list[tuple[str, torch.Tensor, bool]]]:
+    """The tensors of an input by the storage's number that `write_input` gives them."""
+    writer = _Writer(io.BytesIO())
+    writer.dump(data)
+    found: dict[int, list[tuple[str, torch.Tensor, bool]]] = {}
+    for name, tensor, reached in named_tensors(data):
+        number, _ = writer.storages.get(_place_of(tensor), (-1, tensor))
+        found.setdefault(number, []).append((name, tensor, reached))
+    return found

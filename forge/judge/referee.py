@@ -1,0 +1,214 @@
+"""A referee: the process that makes a rank's inputs and judges its outputs. No submission ever runs in it.
+
+It is forked like a worker (forge/judge/fork_server.py), from a process that no submission has been in, works in a run
+folder of its own, and hears only from the evaluator. Of the submission it gets bytes (forge/judge/exchange.py). The
+ranks of a case have one each, which make a process group of their own: references use collectives.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from forge.judge import messages
+from forge.judge.failure import describe
+from forge.judge.results import Accuracy, Status
+from forge.judge.worker import Fields, Worker
+from forge.task.problem import Precision
+
+MESSAGE_CHARS = 4000
+SLOW_REFERENCE_S = 30.0  # a passing call whose check took longer is not compared with the reference once more
+
+
+class Referee(Worker):
+    commands = messages.REFEREE_COMMANDS
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.handlers |= {
+            messages.MakeInput: self.make_input,
+            messages.HandOver: self.hand_over,
+            messages.JudgeOutput: self.judge_output,
+            messages.LookAgain: self.look_again,
+        }
+
+    def import_ours(self) -> None:
+        super().import_ours()
+        from forge.judge import compare
+
+        self.compare = compare
+        self.precision = Precision(**self.setup.precision)
+
+    def new_case(self, memory: int | None) -> None:
+        self.inputs: dict[int, Any] = {}  # by draw, as generate_input made them
+        self.first: Any = None  # the first output, as it was judged
+        if memory is None:
+            for region in (self.to_worker, *self.from_worker):
+                region.forget()
+            return
+        self.to_worker: Any = self.exchange.Region(memory, self.exchange.INPUTS)
+        self.from_worker: list[Any] = [self.exchange.Region(memory, number) for number in self.exchange.OUTPUTS]
+
+    def make_input(self, command: messages.MakeInput) -> None:
+        def make() -> Fields:
+            self.phase("generate_input")
+            self.reseed(command.seed)  # for the problems that draw from torch's global generator
+            data = self.task.generate_input(**self.ranks.args_of(command.args))
+            self.inputs[command.draw] = self.probe(data) if command.probe else data
+            return {}
+
+        self.answer(messages.InputMade, make)
+
+    def hand_over(self, command: messages.HandOver) -> None:
+        def hand_over() -> Fields:
+            self.phase("hand over the input")
+            return {"layout": self.exchange.write_input(self.inputs[command.draw], self.to_worker)}
+
+        self.answer(messages.HandedOver, hand_over)
+
+    def judge_output(self, command: messages.JudgeOutput) -> None:
+        self.answer(messages.Judged, lambda: self.judge(command))
+        if command.last:
+            del self.inputs[command.draw]
+
+    def judge(self, command: messages.JudgeOutput) -> Fields:
+        told, data, region = command.output, self.inputs[command.draw], self.from_worker[command.slot]
+        output, changed, fields = None, {}, {}
+        try:
+            output = self.exchange.rebuilt(told.get("output"), region)
+            changed = self.changed_storages(told, data, region)
+        except self.exchange.Unfit as error:
+            fields = {"status": Status.FAIL, "message": str(error)}
+        except messages.Malformed as error:
+            text = f"the submission meddled with the evaluator: {error} in what it handed over"
+            fields = {"status": Status.TAMPERED, "message": text}
+        # What follows makes collectives: all ranks do it, or none.
+        unfit, touched = self.ranks.any(bool(fields), bool(changed))
+        if unfit:
+            return fields
+        if command.draw == 0:
+            self.first = output
+        good, message, accuracy = True, "", command.accuracy
+        if command.official:
+            judged = copy.deepcopy(data)
+            good, message = self.task.check(judged, output)
+            fields["check_s"] = self.task.check_s
+            if touched:
+                fields["changed"] = self.names_of(changed, data, judged, told["output"])
+                fields["officially"] = self.official_verdict(changed, data, output)
+            if accuracy and self.ranks.any(self.task.check_s > SLOW_REFERENCE_S and good)[0]:
+                text = f"not computed: the reference takes {self.task.check_s:.0f} s"
+                accuracy, fields["accuracy"] = False, Accuracy(problem=text)
+        if accuracy:
+            self.phase("accuracy")
+            fields["accuracy"] = self.accuracy_of(data, output)
+        return {**fields, "status": Status.PASS if good else Status.FAIL, "message": message[:MESSAGE_CHARS]}
+
+    def accuracy_of(self, data: Any, output: Any) -> Accuracy:
+        """Relative L2 error of an output, and its worst element; judges nothing."""
+        compare, ref_kernel = self.compare, self.task.ref_kernel
+        if ref_kernel is None:
+            return Accuracy(problem="reference.py has no ref_kernel")
+
+        def made() -> Any:
+            return copy.deepcopy(data)
+
+        try:
+            if self.ranks is not self.alone:  # one collective call, the same on every rank
+                plain_reference = best = ref_kernel(made())
+                kind = "reference"
+            else:
+                plain_reference, best, kind = compare.best_reference(ref_kernel, made)
+            accuracy: Accuracy = compare.accuracy_of(output, best, kind)
+        except BaseException as error:
+            return Accuracy(problem=describe(error, self.setup.folder)["message"])
+        dtypes = compare.dtype_differences(output, plain_reference)
+        return dataclasses.replace(accuracy, dtypes=tuple(dtypes))
+
+    def probe(self, data: Any) -> Any:
+        """An input of larger numbers and without a bias: what a wide tolerance hides shows in its relative error."""
+        precision = self.precision
+        if precision.bias is not None and data[precision.bias] is not None:
+            data = _with(data, precision.bias, lambda tensor: tensor.zero_())
+        return _with(data, precision.input, lambda tensor: tensor.mul_(precision.scale))
+
+    # ------------------------------------------------------------ inputs that the kernel changed
+
+    def changed_storages(self, told: dict[str, Any], data: Any, region: Any) -> dict[int, Any]:
+        """The bytes after the call of each storage of the input that is not what it was, by its number."""
+        changed, known = {}, self.exchange.numbered(data)
+        entries = told.get("changed")
+        for entry in entries if type(entries) is list else [None]:
+            match entry:
+                case [int(number), int(start)] if number in known and 0 <= start < self.exchange.REGION_BYTES:
+                    size = known[number][0][1].untyped_storage().nbytes()
+                    changed[number] = region.bytes(start + size)[start : start + size].clone()
+                case _:
+                    raise messages.Malformed("changed inputs that there are not")
+        return changed
+
+    def names_of(self, changed: dict[int, Any], data: Any, judged: Any, tree: Any) -> tuple[str, ...]:
+        """What the kernel changed and should not have: the reference leaves it, and it is not part of the output."""
+        before, after, returned = self.exchange.numbered(data), self.exchange.numbered(judged), _inputs_in(tree)
+        raw, names = self.exchange.raw, []
+        for number in sorted(changed):
+            name, tensor, _ = before[number][0]
+            mine = after.get(number)
+            of_reference = mine is None or not bool((raw(mine[0][1]) == raw(tensor)).all())
+            if number not in returned and not of_reference:
+                names.append(name)
+        return tuple(names)
+
+    def official_verdict(self, changed: dict[int, Any], data: Any, output: Any) -> bool | None:
+        """The check's verdict where the kernel's changes reach it, as they do where no copy is made; None if not."""
+        judged, reached = copy.deepcopy(data), False
+        for number, tensors in self.exchange.numbered(judged).items():
+            copied = self.harness.copy == "deep" or (self.harness.copy == "tensors" and tensors[0][2])
+            if number in changed and not copied:
+                self.exchange.raw(tensors[0][1]).copy_(changed[number])
+                reached = True
+        return self.task.check(judged, output)[0] if self.ranks.any(reached)[0] else None
+
+    def look_again(self, command: messages.LookAgain) -> None:
+        def look() -> Fields:
+            self.phase("look at the first output again")
+            try:
+                now = self.exchange.rebuilt(command.output.get("output"), self.from_worker[command.slot])
+            except (self.exchange.Unfit, messages.Malformed):
+                return {"changed": True}
+            tensors = [dict(self.compare.tensors_of(output)) for output in (self.first, now)]
+            same = tensors[0].keys() == tensors[1].keys() and all(
+                _same_bytes(tensor, tensors[1][name]) for name, tensor in tensors[0].items()
+            )
+            return {"changed": not same}
+
+        self.answer(messages.Looked, look)
+
+
+def _with(data: Any, place: int | None, change: Callable[[Any], Any]) -> Any:
+    """A tuple whose one element is changed, if one is named."""
+    if place is None:
+        return data
+    return (*data[:place], change(data[place]), *data[place + 1 :])
+
+
+def _same_bytes(a: Any, b: Any) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    torch = sys.modules["torch"]
+    flat = [t.detach().contiguous().reshape(-1).view(torch.uint8) for t in (a, b)] if a.numel() else []
+    return not flat or bool((flat[0] == flat[1]).all())
+
+
+def _inputs_in(tree: Any) -> set[int]:
+    """The numbers of the input's storages that an output lies in."""
+    found = {tree.get("input", -1)}
+    for item in tree.get("items", ()):
+        found |= _inputs_in(item)
+    return found - {-1}
+
+
+WORKER = Referee

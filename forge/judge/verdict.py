@@ -1,0 +1,404 @@
+"""The protocol of a case, whole: who makes what, who calls, who judges, in which order.
+
+A rank has two processes. The referee (forge/judge/referee.py) makes its inputs and judges its outputs; the worker
+(forge/judge/worker.py) runs the submission. Bytes pass between them, through memory that both map (exchange.py).
+
+    emulated    input 0, call, judge; other data at the same addresses, call, judge; other data elsewhere, call, judge;
+                then the first output is looked at again
+    a real GPU  input 0, call, judge; timed calls on the harness's clock (in leaderboard mode each on new data, judged);
+                in benchmark mode, timed calls on other data, judged, in turns with the same, and calls back to back;
+                then the other calls, as above
+
+The first input is the case's own. The seeds of all others are drawn here, when they are needed: nothing that a
+submission could read, in its process or in the shared memory, says what comes next. A problem whose tolerance hides too
+much states a probe (`precision` in its task.yml): its last call gets larger numbers and no bias, and is judged by its
+relative error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from forge.judge import messages
+from forge.judge.plan import EvalPlan
+from forge.judge.results import Accuracy, BackToBack, CaseResult, Status
+from forge.judge.timing import should_stop, summarize
+from forge.judge.what_ran import look
+from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report, first_cause
+from forge.task.cases import CaseSpec
+
+WHERE = ("elsewhere", "same", "elsewhere")  # the input of each call: of the second, where the first one's was
+SAID = ("", "other data at the same addresses", "other data elsewhere")
+FRESH_ROUNDS = 3  # of timed calls on other data, and on the same
+FRESH_DRAW = 10  # draws from here on are those of timed calls
+FRESH_RATIO = 5.0  # from which on other data is so much slower that the same data must have been known
+BACK_TO_BACK_LIMIT_S = 60.0  # for calls in a row, beside the check: they are counted to take some seconds
+CLOCK_RATIO, CLOCK_SLACK_S = 3.0, 0.1  # how much longer the evaluator may wait for calls than they say they take
+DEVICE_SAYS, REFUSED, MOST_REFUSALS = "cdna: ", ": refused: ", 3
+GOODBYE_S = 20.0  # for a rank to leave its process group
+
+_draws = random.SystemRandom()
+
+
+class Ended(Exception):
+    """The case has its verdict before its end: what one rank answered, or did."""
+
+    def __init__(self, problem: RankAnswer[Any], what: str = "", beside: bool = False) -> None:
+        self.problem, self.what, self.beside = problem, what, beside  # beside: in a call that is no official one
+
+
+class CaseRun:
+    """One case, on as many ranks as it has. A pool that has lost a process has stopped."""
+
+    def __init__(self, plan: EvalPlan, pool: WorkerPool, referees: WorkerPool, case: CaseSpec) -> None:
+        self.plan, self.pool, self.referees, self.case = plan, pool, referees, case
+        self.ranks = plan.ranks_of(case)
+        self.timed = not plan.device.emulated
+        self.result = CaseResult(case.index, case.spec, Status.PASS)
+        self.calls = 1 if plan.mode == "profile" else plan.calls
+        self.outputs: dict[int, list[dict[str, Any]]] = {}  # each rank's, as its worker told it, by draw
+        self.called: dict[int, list[RankAnswer[messages.Called]]] = {}
+        self.check_s = 0.0
+
+    def run(self, warm_up: bool = False) -> CaseResult:
+        """warm_up: on a real GPU, the calls that the harness makes before it begins."""
+        started, mode = time.monotonic(), self.plan.mode
+        try:
+            self.begin()
+            if not self.timed or mode not in ("benchmark", "leaderboard"):
+                self.judged_calls(range(self.calls))
+            else:
+                self.judged_calls([0])
+                self.timed_calls(warm_up)
+                if not warm_up:
+                    self.try_other_data()
+                    self.judged_calls(range(1, self.calls))
+            if not warm_up and self.calls == len(WHERE):
+                self.look_again()
+            if self.timed and mode == "benchmark" and not warm_up and self.plan.back_to_back:
+                self.call_back_to_back()
+            if self.pool.workers:
+                self.end()
+        except Ended as ended:
+            self.end_with(ended)
+        self.tell_what_ran()
+        self.result.elapsed_s = time.monotonic() - started
+        return self.result
+
+    # ------------------------------------------------------------ steps
+
+    def begin(self) -> None:
+        self.pool.assign(self.ranks)
+        self.referees.assign(self.ranks)
+        command = messages.BeginCase(self.ranks)
+        for pool in (self.referees, self.pool):
+            _, problem = pool.begin(messages.CaseBegun, command)
+            if problem is not None:
+                raise self.ended(problem, 0)
+        if self.pool.grouped:
+            self.result.processes = tuple(self.pool.assigned)
+
+    def judged_calls(self, draws: Sequence[int]) -> None:
+        """Calls, each judged while the next one runs: its input comes only once the one before has ended."""
+        layouts = self.hand_over(self.make(draws[0])) if draws else []
+        for draw in draws:
+            after = draw + 1 if draw + 1 in draws else None
+            self.pool.tell([self.call_of(draw, layout) for layout in layouts])
+            ended = None
+            try:
+                if draw - 1 in draws:
+                    self.judge(draw - 1)
+                if after is not None:
+                    self.make(after)
+            except Ended as error:
+                ended = error
+            if ended is not None and not self.pool.workers:
+                raise ended
+            heard = self.hear_calls(draw, first=ended)
+            self.called[draw], self.outputs[draw] = heard, [one.answer.output for one in heard]
+            if after is not None:
+                layouts = self.hand_over(after)
+        if draws:
+            self.judge(draws[-1])
+
+    def call_of(self, draw: int, layout: bytes) -> messages.Call:
+        mode, first = self.plan.mode, draw == 0
+        how = "profile" if mode == "profile" else "checked" if first and mode != "test" else "test"
+        counted = mode in ("benchmark", "profile") and draw == min(
+            1, self.calls - 1
+        )  # what a first call prepares is over
+        return messages.Call(layout, WHERE[draw], draw % 2, how, watched=first, checks=first, count=counted)
+
+    def hear_calls(self, draw: int, first: Ended | None = None) -> list[RankAnswer[messages.Called]]:
+        answers, problem = self.pool.hear(messages.Called)
+        if first is not None:
+            raise first
+        if draw == 0 or problem is not None:
+            self.called[draw] = answers
+        if problem is not None:
+            raise self.ended(problem, draw)
+        return answers
+
+    def make(self, draw: int, args: dict[str, Any] | None = None) -> int:
+        """Has the referees draw an input: the case's own, or one of a seed that is drawn now."""
+        args, seed = dict(self.case.args), self.plan.seed
+        if self.plan.as_officially and draw >= FRESH_DRAW and "seed" in args:
+            args["seed"] += self.plan.harness.seed_step * (draw - FRESH_DRAW + 1)
+        elif draw > 0:
+            seed = _draws.randrange(1, 1 << 31)
+            if "seed" in args:
+                args["seed"] = seed
+        if draw < FRESH_DRAW:
+            self.result.seeds.append(args.get("seed", seed or 0))
+        self.ask(self.referees, messages.InputMade, messages.MakeInput(draw, args, seed, self.is_probe(draw)), draw)
+        return draw
+
+    def is_probe(self, draw: int) -> bool:
+        return draw == len(WHERE) - 1 and self.plan.problem.precision.probes
+
+    def hand_over(self, draw: int) -> list[bytes]:
+        handed = self.ask(self.referees, messages.HandedOver, messages.HandOver(draw), draw)
+        return [one.answer.layout for one in handed]
+
+    def judge(self, draw: int, slot: int | None = None) -> None:
+        probe, keeps = self.is_probe(draw), draw == 0 and self.timed
+        accurate = self.plan.accuracy and (draw == 0 or probe)
+        commands = [
+            messages.JudgeOutput(draw, output, draw % 2 if slot is None else slot, not probe, accurate, not keeps)
+            for output in self.outputs[draw]
+        ]
+        answers, problem = self.referees.ask(messages.Judged, commands)
+        told = [one.answer for one in answers]
+        accuracy = worst_accuracy(answers) if accurate and answers else None
+        if probe:
+            self.result.probe_rel_l2 = accuracy.rel_l2 if accuracy else None
+        elif draw == 0:
+            self.result.accuracy = accuracy
+            self.check_s = max([one.check_s for one in told], default=0.0)
+            self.note_inputs(told, problem is None)
+        if problem is not None and not (draw == 0 and self.plan.as_officially and self.result.official):
+            raise self.ended(problem, draw)
+        if self.plan.as_officially and self.result.official is False and draw == 0:
+            raise Ended(RankAnswer(None, 0.0, messages.Judged(Status.FAIL, self.result.remarks[-1])))
+        if draw < FRESH_DRAW:
+            self.result.calls += 1
+            if told[0].message and draw == 0:
+                self.result.message = told[0].message
+
+    def note_inputs(self, told: list[messages.Judged], good: bool) -> None:
+        """Inputs that the kernel changed, and what official evaluators make of that."""
+        if changed := list(dict.fromkeys(name for one in told for name in one.changed)):
+            text = f"custom_kernel changed its input: {', '.join(changed)}"
+            self.result.remarks.append(text)
+        theirs = [one.officially for one in told if one.officially is not None]
+        if theirs and all(theirs) is not good:
+            self.result.official = all(theirs)
+            said = "passes" if all(theirs) else "fails"
+            self.result.remarks.append(
+                f"officially this {said}: that check looks at the inputs as the kernel left them"
+            )
+
+    def look_again(self) -> None:
+        """At the first output, after the later calls."""
+        fetched = self.ask(self.pool, messages.Fetched, messages.FetchOutput(first=True), 0)
+        again = [messages.LookAgain(one.answer.output, 0) for one in fetched]
+        looked = self.ask(self.referees, messages.Looked, again, 0)
+        given = any(_is_input(output.get("output")) for output in self.outputs[0])
+        if any(one.answer.changed for one in looked) and not given:
+            self.result.remarks.append("a later call overwrites the output of an earlier one: they share their memory")
+
+    def end(self) -> None:
+        for pool, what in ((self.pool, "after its result"), (self.referees, "the judge")):
+            ended, problem = pool.ask(messages.CaseEnded, messages.EndCase(), GOODBYE_S)
+            if (gone := first_cause(one for one in ended if one.lost)) is not None:
+                raise Ended(gone, what)
+            if problem is not None:
+                pool.stop()
+
+    # ------------------------------------------------------------ times, on a real GPU
+
+    def timed_calls(self, warm_up: bool) -> None:
+        """As the harness makes them, until its rule says that these are enough."""
+        harness, mode = self.plan.harness, self.plan.mode
+        repeats = harness.warm_up(mode) if warm_up else harness.repeats(mode)
+        durations_ns: list[float] = []
+        started = time.monotonic()
+        while True:
+            if mode == "leaderboard" and not warm_up:
+                durations_ns.append(self.timed_call(FRESH_DRAW + len(durations_ns), "fresh"))
+            else:
+                durations_ns.append(self.timed_call(None))
+            if should_stop(durations_ns, time.monotonic() - started, harness, repeats):
+                break
+        if not warm_up:
+            self.result.stats = summarize(durations_ns)
+
+    def timed_call(self, draw: int | None, where: str = "same") -> float:
+        """Nanoseconds of one call as rank 0 tells them: on the input before (None), on the first (0), or on a new one,
+        which is judged."""
+        if draw:
+            self.make(draw)
+        layouts: list[Any] = [None] * len(self.pool.assigned) if draw is None else self.hand_over(draw)
+        commands = [messages.Call(layout, where, how="timed", checks=False) for layout in layouts]
+        ns = self.ask(self.pool, messages.Called, commands, 0)[0].answer.ns
+        if not (math.isfinite(ns) and ns > 0):
+            text = f"the submission meddled with the clock: a call took {ns:g} ns"
+            raise Ended(RankAnswer(None, 0.0, messages.Called(Status.TAMPERED, text)))
+        if draw:
+            self.judge_last(draw)
+        return ns
+
+    def judge_last(self, draw: int) -> None:
+        """The output of the last timed call."""
+        fetched = self.ask(self.pool, messages.Fetched, messages.FetchOutput(), draw)
+        self.outputs[draw] = [one.answer.output for one in fetched]
+        self.judge(draw, slot=0)
+        del self.outputs[draw]
+
+    def try_other_data(self) -> None:
+        """After the official calls of benchmark mode: calls on other data, timed and judged, in turns with the same."""
+        if self.plan.mode != "benchmark":
+            return
+        fresh_ns, same_ns = [], []
+        for number in range(FRESH_ROUNDS):  # a submission cannot tell these from the others
+            fresh_ns.append(self.timed_call(FRESH_DRAW + number))
+            self.timed_call(0)  # warms the caches again
+            same_ns.append(self.timed_call(None))
+        self.result.fresh_ratio = statistics.median(fresh_ns) / statistics.median(same_ns)
+        if self.result.fresh_ratio >= FRESH_RATIO:
+            text = f"on other data a call takes {self.result.fresh_ratio:.1f} times as long as on data it has seen"
+            self.result.buts.append(text)
+
+    def call_back_to_back(self) -> None:
+        """No verdict: the leaderboard makes no such calls."""
+        limit_s = min(self.pool.limit_s, BACK_TO_BACK_LIMIT_S + 3 * self.check_s)
+        commands = [messages.CallBackToBack(layout) for layout in self.hand_over(0)]
+        started = time.monotonic()
+        called, problem = self.pool.ask(messages.CalledBackToBack, commands, limit_s)
+        self.result.back_to_back = back_to_back_of(called, problem, time.monotonic() - started)
+        if problem is not None:
+            self.pool.stop()
+            return self.referees.stop()
+        if (
+            self.plan.harness.copy != "tensors"
+        ):  # others' calls change their input: the last one's is not the first one's
+            return
+        fetched = self.ask(self.pool, messages.Fetched, messages.FetchOutput(), 0)
+        judged = [messages.JudgeOutput(0, one.answer.output, 0, True, False, False) for one in fetched]
+        _, wrong = self.referees.ask(messages.Judged, judged)
+        if wrong is not None:
+            text = f"the output of the last call is wrong: {wrong.text()}"
+            self.result.back_to_back = dataclasses.replace(self.result.back_to_back, problem=text)
+
+    # ------------------------------------------------------------ asking, and what came of it
+
+    def ask(self, pool: WorkerPool, kind: Any, command: Any, draw: int) -> list[RankAnswer[Any]]:
+        answers, problem = pool.ask(kind, command)
+        if problem is not None:
+            raise self.ended(problem, draw)
+        return answers
+
+    def ended(self, problem: RankAnswer[Any], draw: int) -> Ended:
+        """With what to say before the message: of which call it is."""
+        if draw == 0:
+            return Ended(problem)
+        if draw >= FRESH_DRAW:
+            return Ended(problem, "a timed call, other data", beside=self.plan.mode != "leaderboard")
+        seed = f", seed {self.result.seeds[draw]}" if draw < len(self.result.seeds) else ""
+        return Ended(problem, f"call {draw + 1} ({SAID[draw]}{seed})", beside=True)
+
+    def end_with(self, ended: Ended) -> None:
+        result, problem = self.result, ended.problem
+        if ended.beside and self.plan.as_officially:
+            result.remarks.append(f"officially this passes; {ended.what}: {problem.message}")
+            self.pool.stop()
+            return self.referees.stop()
+        result.status = problem.status
+        result.message = f"{ended.what}: {problem.message}" if ended.what else problem.message
+        result.rank, result.phase, result.trace = problem.rank, problem.answer.phase, problem.answer.trace
+        result.last_words, result.stats, result.buts = problem.last_words, None, []
+        if not isinstance(problem.answer, messages.Judged) or problem.lost:
+            self.pool.stop()
+            self.referees.stop()
+            return
+        result.last_words = self.words()
+        try:
+            self.end()
+        except Ended:
+            pass  # the verdict is there already
+
+    def words(self) -> list[str]:
+        """The last that the ranks have printed."""
+        return next((words for worker in self.pool.active if (words := worker.tail.last_words())), [])
+
+    def note_refusals(self) -> None:
+        """Launches that the emulated device has refused, as it says where the submission prints."""
+        printed = [*self.result.last_words, *(line for worker in self.pool.workers for line in worker.tail.lines())]
+        refused = [
+            line.removeprefix(DEVICE_SAYS) for line in printed if line.startswith(DEVICE_SAYS) and REFUSED in line
+        ]
+        self.result.remarks += [f"a launch was not made: {line}" for line in dict.fromkeys(refused)][:MOST_REFUSALS]
+
+    def tell_what_ran(self) -> None:
+        result = self.result
+        if self.called:
+            result.device_report = device_report(self.called[0])
+            if 1 in self.called and self.plan.mode == "benchmark":
+                result.device_report = _second_call(result.device_report, device_report(self.called[1]))
+            result.profile = self.called[0][0].answer.profile if self.called[0] else ""
+        if self.pool.workers:
+            result.output_bytes = sum(worker.tail.total_bytes for worker in self.pool.workers)
+            if result.passed:
+                result.last_words = self.words()
+        self.note_refusals()
+        look(self.plan, self.case, result, [one.answer for one in self.called.get(0, [])])
+
+
+def worst_accuracy(answers: Iterable[RankAnswer[messages.Judged]]) -> Accuracy:
+    """The rank that is farthest off stands for all."""
+
+    def of(one: RankAnswer[messages.Judged]) -> Accuracy:
+        return dataclasses.replace(one.answer.accuracy or Accuracy(problem="no comparison"), rank=one.rank)
+
+    return max(map(of, answers), key=lambda accuracy: math.inf if accuracy.rel_l2 is None else accuracy.rel_l2)
+
+
+def back_to_back_of(
+    answers: Sequence[RankAnswer[messages.CalledBackToBack]], problem: RankAnswer[Any] | None, waited_s: float
+) -> BackToBack:
+    """All ranks' rounds as one: a round lasts as long as on the slowest rank. waited_s: on the evaluator's clock."""
+    if problem is not None:
+        return BackToBack(None, problem=problem.text())
+    told = [one.answer for one in answers]
+    rounds_us, host_rounds_us = (
+        tuple(max(times) for times in zip(*rounds))
+        for rounds in ([one.rounds_us for one in told], [one.host_rounds_us for one in told])
+    )
+    calls, said_s = told[0].calls, sum(rounds_us) * told[0].calls / 1e6
+    text = ""
+    if waited_s > CLOCK_RATIO * said_s + CLOCK_SLACK_S:
+        text = f"calls say that they took {said_s:.3g} s, and the evaluator waited {waited_s:.3g} s for them"
+    return BackToBack(
+        statistics.median(rounds_us) if rounds_us else None,
+        statistics.median(host_rounds_us) if host_rounds_us else None,
+        calls,
+        rounds_us,
+        text,
+    )
+
+
+def _second_call(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The device's report of the second call, with what the first one alone can show."""
+    ranks = {name: _second_call(first.get(name, {}), one) for name, one in second.items() if name.startswith("rank ")}
+    return {**second, **{name: first[name] for name in ("findings", "autotuned") if name in first}, **ranks}
+
+
+def _is_input(tree: Any) -> bool:
+    """Whether a part of an output lies in memory of the input: the next input overwrites it."""
+    return type(tree) is dict and (tree.get("input", -1) != -1 or any(map(_is_input, tree.get("items", ()))))

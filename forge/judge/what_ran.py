@@ -1,0 +1,90 @@
+"""What a call consisted of, and whether a kernel would do it so: reasons to doubt a pass, and remarks. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from forge.device.cards import peaks_of
+from forge.judge.messages import Called
+from forge.judge.plan import EvalPlan
+from forge.judge.results import CaseResult, modelled_time
+from forge.task.cases import CaseSpec
+from forge.task.score import Work, work_of
+
+MOST_SHARE, SOME_SHARE = 0.5, 0.1  # of a case's FLOPs, done by torch: most of the work; too much for a modelled time
+LIGHT_SLACK = 0.95  # of the speed of light: what a clock's error may hide
+
+
+def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Called]) -> None:
+    """Fills the result's buts, remarks and torch_work."""
+    problem = plan.problem
+    work = work_of(problem.floors, case.args, peaks_of(plan.device.arch)) if problem.floors else None
+    told = [one.torch_work for one in called if one.torch_work]
+    flops = max((_number(one, "flops") for one in told), default=0.0)  # of a rank, as the floor is
+    result.torch_work = max(told, key=lambda one: _number(one, "flops"), default={})
+    launches = _launches(result.device_report)
+    matrix = problem.floors is not None and problem.floors.matrix != "none" and work is not None and bool(work.flops)
+    share = flops / work.flops if work is not None and work.flops else 0.0
+    if plan.device.emulated and (not launches or share > SOME_SHARE):
+        _drop_modelled(result.device_report)
+    doubts = []
+    if any(one.get("entered_reference") is True for one in told):
+        doubts.append("custom_kernel calls the problem's own ref_kernel")
+    if matrix and share >= MOST_SHARE:
+        products = result.torch_work.get("products")
+        names = ", ".join(f"aten::{name}" for name in products) if type(products) is dict else "torch"
+        with_kernels = f", beside {launches} launches of its own" if launches else ""
+        doubts.append(f"{names} did {min(share, 9.99):.0%} of the case's FLOPs{with_kernels}")
+    elif plan.device.emulated and not launches and called:
+        text = "no kernel of its own was launched"
+        doubts.append(text) if matrix else result.remarks.append(text)
+    limit = problem.precision.rel_l2
+    rel_l2, what = result.probe_rel_l2, " on larger numbers without a bias"
+    if rel_l2 is None:  # a bias may be most of an output, and what a reference rounds of it of the error
+        rel_l2, what = (result.accuracy.rel_l2 if result.accuracy else None), ""
+    if limit is not None and rel_l2 is not None and not rel_l2 <= limit:
+        doubts.append(f"relative L2 error {rel_l2:.3g}{what}, an honest kernel's is below {limit:g}")
+    if (text := _faster_than_light(plan, result, work)) and matrix:
+        doubts.append(text)
+    if result.passed:
+        result.buts += doubts
+
+
+def _faster_than_light(plan: EvalPlan, result: CaseResult, work: Work | None) -> str:
+    """Caches may be warm: then only the products take their time."""
+    if work is None or plan.problem.floors is None:
+        return ""
+    peaks = peaks_of(plan.device.arch)
+    tflops = peaks.tflops.get(plan.problem.floors.matrix) if peaks else None
+    light_us = work.flops / tflops * 1e-6 if work.flops and tflops else None
+    if plan.caches == "cold":
+        light_us = work.light_us
+    if plan.device.emulated:
+        found = modelled_time(result.device_report, plan.caches)
+        us, how = (found["us"], "modelled") if found else (None, "")
+    else:
+        us, how = (result.stats.mean_us if result.stats else None), "measured"
+    if us is None or light_us is None or us >= LIGHT_SLACK * light_us:
+        return ""
+    return f"faster than light: {how} {us:.4g} us, and the card's peaks need {light_us:.4g} us"
+
+
+def _number(values: dict[str, Any], key: str) -> float:
+    value = values.get(key)
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _launches(report: dict[str, Any]) -> int:
+    """Of all kernels, of all ranks."""
+    here = report.get("launches", 0)
+    below = sum(_launches(value) for value in report.values() if isinstance(value, dict))
+    return below + (here if isinstance(here, int) else 0)
+
+
+def _drop_modelled(report: dict[str, Any]) -> None:
+    """A modelled time is of kernels alone: where torch did the work it says nothing."""
+    report.pop("modelled", None)
+    for value in report.values():
+        if isinstance(value, dict):
+            _drop_modelled(value)

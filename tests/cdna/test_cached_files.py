@@ -1,0 +1,63 @@
+"""Files of a cache that were cut short are named and built anew, and whole ones are left alone."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from cdna.build import engine_library
+from cdna.cached_files import publish, whole, whole_elf
+from cdna.hip.compile import results
+from forge.device.extensions import drop_damaged
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.999, 1.0])
+def test_a_library_that_was_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float) -> None:
+    content = engine_library().read_bytes()
+    cut = tmp_path / "engine.so"
+    cut.write_bytes(content[: int(len(content) * share)])
+    assert whole_elf(cut) is cut.exists() is (share == 1.0)
+    assert ("engine.so in the cache is damaged" in capsys.readouterr().err) is (share < 1)
+
+
+def test_a_missing_file_is_not_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not whole(tmp_path / "x") and not whole_elf(tmp_path / "x") and not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", [b"", b"conten", b"contenT", b"content and more"])
+def test_any_file_by_its_note(tmp_path: Path, damage: bytes) -> None:
+    partial, path = tmp_path / "partial", tmp_path / "result"
+    partial.write_bytes(b"content")
+    publish(partial, path)
+    assert whole(path) and path.read_bytes() == b"content"
+    path.write_bytes(damage)
+    assert not whole(path) and not path.exists()
+
+
+def test_a_damaged_result_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDNA_CACHE_DIR", str(tmp_path))
+    built: list[Path] = []
+
+    def build(output: Path) -> list[Path]:
+        built.append(output)
+        output.write_bytes(b"image")
+        return []
+
+    first = results.Results("key", ".image").get(build)
+    assert results.Results("key", ".image").get(build) == first and len(built) == 1
+    first.write_bytes(b"ima")
+    assert results.Results("key", ".image").get(build).read_bytes() == b"image" and len(built) == 2
+
+
+def test_what_torch_built_and_was_cut_goes(tmp_path: Path) -> None:
+    for name in ("whole.so", "cut.so", "cut.o"):
+        (tmp_path / "k").mkdir(exist_ok=True)
+        shutil.copy(sys.executable, tmp_path / "k" / name)
+        if name.startswith("cut"):
+            with (tmp_path / "k" / name).open("r+b") as file:
+                file.truncate(1000)
+    drop_damaged(tmp_path)
+    assert [path.name for path in (tmp_path / "k").iterdir()] == ["whole.so"]

@@ -1,0 +1,132 @@
+"""Tensors through shared memory: what goes in comes out, and what describes no output is refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from forge.judge.exchange import INPUTS, OUTPUTS, Inputs, Other, Region, rebuilt, write_input, write_output
+from forge.judge.memory import REGION_BYTES, make_memory
+from forge.judge.messages import Malformed
+
+
+@pytest.fixture
+def regions() -> Iterator[tuple[Region, Region]]:
+    descriptor = make_memory()
+    yield Region(descriptor, INPUTS), Region(descriptor, OUTPUTS[0])
+    os.close(descriptor)
+
+
+class Holder:
+    def __init__(self, tensor: torch.Tensor, count: int) -> None:
+        self.tensor, self.count = tensor, count
+
+
+def test_inputs_arrive_as_they_were(regions: tuple[Region, Region]) -> None:
+    base = torch.arange(24.0).view(4, 6)
+    shared = torch.arange(10, dtype=torch.int32)
+    data = (base.T, {"x": [shared[2:4], shared]}, torch.ones(3).to(torch.float8_e4m3fnuz), None, "word", torch.empty(0))
+    read = Inputs(regions[0]).read(write_input(data, regions[0]))
+    assert torch.equal(read[0], base.T) and read[0].stride() == (1, 6)
+    assert read[3:5] == (None, "word") and read[5].numel() == 0
+    assert torch.equal(read[2].float(), torch.ones(3)) and read[2].dtype == torch.float8_e4m3fnuz
+    part, whole = read[1]["x"]
+    whole[2] = 77  # one storage, as before
+    assert part[0] == 77 and shared[2] == 2
+
+
+def test_objects_and_parameters_arrive(regions: tuple[Region, Region]) -> None:
+    layer = torch.nn.Linear(2, 3)
+    read = Inputs(regions[0]).read(write_input((Holder(torch.ones(2), 5), layer), regions[0]))
+    assert read[0].count == 5 and torch.equal(read[0].tensor, torch.ones(2))
+    assert type(read[1].weight) is torch.nn.Parameter and torch.equal(read[1].weight, layer.weight)
+
+
+def test_other_data_takes_the_first_ones_place(regions: tuple[Region, Region]) -> None:
+    inputs = Inputs(regions[0])
+    first = inputs.read(write_input([torch.zeros(8), torch.zeros(4)], regions[0]))
+    second = inputs.read(write_input([torch.ones(8), torch.ones(3)], regions[0]))
+    assert second[0] is first[0] and torch.equal(first[0], torch.ones(8))
+    assert second[1].data_ptr() == first[1].data_ptr() and second[1].shape == (3,)
+    larger = inputs.read(write_input([torch.ones(8), torch.ones(5)], regions[0]))
+    assert larger[1].data_ptr() != first[1].data_ptr()
+
+
+def test_outputs_arrive_as_they_were(regions: tuple[Region, Region]) -> None:
+    inputs = Inputs(regions[0])
+    data = inputs.read(write_input([torch.zeros(4)], regions[0]))
+    data[0].add_(1)
+    output = {"a": (torch.arange(6.0).view(2, 3).T, None, 2.5), 1: [data[0], torch.tensor(7).to(torch.bfloat16), set()]}
+    told = write_output(output, inputs, regions[1])
+    got: Any = rebuilt(told["output"], regions[1])
+    assert torch.equal(got["a"][0], output["a"][0]) and got["a"][0].stride() == (1, 3)
+    assert got["a"][1:] == (None, 2.5) and got[1][1].item() == 7
+    assert isinstance(got[1][2], Other) and type(got[1][2]).__name__ == "set"
+    assert [number for number, _ in told["changed"]] == [0]
+    assert told["output"]["items"][1]["items"][0]["input"] == 0
+
+
+GOOD = {"kind": "tensor", "dtype": "float32", "shape": [2], "strides": [1], "device": "cpu", "start": 0, "input": -1}
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        None,
+        [],
+        {},
+        {"kind": "module"},
+        {"kind": 7},
+        {**GOOD, "dtype": "float33"},
+        {**GOOD, "dtype": None},
+        {**GOOD, "shape": [-1]},
+        {**GOOD, "shape": [1 << 70], "strides": [1]},
+        {**GOOD, "shape": [2, 2]},
+        {**GOOD, "shape": "2"},
+        {**GOOD, "shape": [2.0]},
+        {**GOOD, "strides": [-1]},
+        {**GOOD, "start": -4096},
+        {**GOOD, "start": 1},
+        {**GOOD, "start": REGION_BYTES},
+        {**GOOD, "start": "0"},
+        {**GOOD, "device": "cuda:99"},
+        {**GOOD, "device": "meta"},
+        {"kind": "tuple", "items": {}},
+        {"kind": "tuple", "items": [7]},
+        {"kind": "dict", "items": [GOOD], "keys": []},
+        {"kind": "dict", "items": [GOOD], "keys": [None]},
+        {"kind": "value", "value": [1]},
+        {"kind": "value", "value": {"kind": "value"}},
+    ],
+    ids=repr,
+)
+def test_what_describes_no_output_is_refused(tree: Any, regions: tuple[Region, Region]) -> None:
+    with pytest.raises(Malformed):
+        rebuilt(tree, regions[1])
+
+
+def test_depth_and_number_have_limits(regions: tuple[Region, Region]) -> None:
+    deep: dict[str, Any] = {"kind": "value", "value": 1}
+    for _ in range(30):
+        deep = {"kind": "list", "items": [deep]}
+    wide = {"kind": "list", "items": [{"kind": "value", "value": 1}] * 20_000}
+    for tree in (deep, wide):
+        with pytest.raises(Malformed, match="too many parts"):
+            rebuilt(tree, regions[1])
+
+
+def test_memory_cannot_be_made_smaller(regions: tuple[Region, Region]) -> None:
+    with pytest.raises(OSError):
+        os.ftruncate(regions[0].descriptor, 0)
+    assert regions[1].bytes(100).sum() == 0
+
+
+@pytest.mark.parametrize("strides", [[0, 0], [1, 1], [1 << 40, 1], [3, 1], [1, 4]])
+def test_strides_are_taken_where_they_can_be(strides: list[int], regions: tuple[Region, Region]) -> None:
+    tree = {**GOOD, "shape": [4, 3], "strides": strides}
+    regions[1].bytes(48)[:48] = torch.arange(12.0).view(torch.uint8)
+    assert torch.equal(rebuilt(tree, regions[1]), torch.arange(12.0).view(4, 3))

@@ -1,0 +1,241 @@
+"""What ends or surrounds a run without being the submission's fault: signals, pipes, disks, odd files."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge.generate.submission import MOST_BYTES
+from forge.judge import worker_pool
+from forge.judge.processes import CONTROL, written_bytes
+from forge.judge.worker import machine_fault
+from forge.judge.workspace import clear_left_over
+from tests.support.evaltools import RIGHT, ROOT, judge, statuses, write_problem
+
+pytestmark = pytest.mark.long
+
+EVAL = [sys.executable, str(ROOT / "eval.py"), "test", "problem", "--device", "gfx942", "--json", "out.json"]
+# Right in the first case; in the second it tells its pid, starts a process that leaves its session, and waits.
+HANGS = """
+import os, time
+def custom_kernel(x):
+    if len(x) == 5:
+        if os.fork() == 0:
+            os.setsid()
+            open({mark!r} + ".child", "w").write(str(os.getpid()))
+            time.sleep(600)
+        open({mark!r}, "w").write(str(os.getpid()))
+        time.sleep(600)
+    return x * 2
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_problem(tmp_path / "problem")
+    (tmp_path / "submission.py").write_text(RIGHT)
+    (tmp_path / "tmp").mkdir()
+    return tmp_path
+
+
+def alive(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+def wait_for(what: Any, seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while not what() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return bool(what())
+
+
+def start_and_wait(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
+    """eval.py in its second case, and the pids that the submission told."""
+    marks = [folder / "mark", folder / "mark.child"]
+    (folder / "submission.py").write_text(HANGS.format(mark=str(marks[0])))
+    environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        EVAL, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert wait_for(lambda: all(mark.exists() and mark.read_text() for mark in marks))
+    return process, [int(mark.read_text()) for mark in marks]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_run_that_is_ended_is_incomplete_and_leaves_nothing(folder: Path, number: int) -> None:
+    process, pids = start_and_wait(folder)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (130, "eval.py: interrupted\n")
+    result = json.loads((folder / "out.json").read_text())
+    assert (result["verdict"], result["exit_code"], statuses(result)) == ("incomplete", 130, ["pass"])
+    assert not any(map(alive, pids)) and not list((folder / "tmp").glob("forge-*"))
+
+
+def test_a_killed_evaluator_leaves_nothing(folder: Path) -> None:
+    process, pids = start_and_wait(folder)
+    process.kill()
+    process.communicate(timeout=60)
+    assert wait_for(lambda: not any(map(alive, pids)))
+    assert wait_for(lambda: not list((folder / "tmp").glob("forge-*")))
+    assert not (folder / "out.json").exists()
+
+
+def test_folders_that_nobody_watches_are_cleared(tmp_path: Path) -> None:
+    for name in ("forge-gone", "forge-new", "other-gone"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "forge-gone" / "guard").touch()
+    (tmp_path / "other-gone" / "guard").touch()
+    clear_left_over(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["forge-new", "other-gone"]
+
+
+def test_a_reader_that_leaves_changes_no_verdict(folder: Path) -> None:
+    command = f"{' '.join(EVAL)} | head -1"
+    subprocess.run(["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], cwd=folder, check=True, timeout=100)
+    assert json.loads((folder / "out.json").read_text())["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("where", [">&-", "> /dev/full 2>&- <&-"])
+def test_standard_descriptors_that_take_nothing(folder: Path, where: str) -> None:
+    done = subprocess.run(["bash", "-c", f"{' '.join(EVAL)} {where}"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr
+    assert json.loads((folder / "out.json").read_text())["verdict"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "change", "text"),
+    [
+        ("", ["--submission", "x" * 300 + ".py"], "File name too long"),
+        ("", ["--json", "submission.py"], "is the submission itself"),
+        ("", ["--submission", "/dev/zero"], f"more than {MOST_BYTES >> 20} MB"),
+        ("CDNA_CHECKS=garbage", [], "no check is called garbage"),
+        ("TMPDIR=/proc/1", [], ""),
+    ],
+)
+def test_bad_surroundings_are_one_line(folder: Path, prefix: str, change: list[str], text: str) -> None:
+    command = " ".join([prefix, *EVAL[:-2], "--no-history", *change])
+    mode = "benchmark" if "CDNA_CHECKS" in prefix else "test"
+    command = command.replace(" test ", f" {mode} ", 1)
+    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=100)
+    if not text:  # Python finds another place for temporary files
+        assert done.returncode == 0, done.stderr
+        return
+    assert done.returncode == 2 and text in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_a_limit_on_files_is_none_on_shared_memory(folder: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -S -f 64; {' '.join(EVAL)}"], cwd=folder, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    hard = subprocess.run(
+        ["bash", "-c", f"ulimit -f 64; {' '.join(EVAL)}"], cwd=folder, capture_output=True, text=True, timeout=100
+    )
+    assert hard.returncode == 2 and "ulimit -f" in hard.stderr and len(hard.stderr.splitlines()) == 1
+
+
+def test_a_full_disk_is_not_the_submissions_fault(tmp_path: Path) -> None:
+    def raised(folder: Path, number: int) -> BaseException:
+        path = folder / "code.py"
+        folder.mkdir(exist_ok=True)
+        path.write_text(f"raise OSError({number}, 'x')")
+        try:
+            exec(compile(path.read_text(), str(path), "exec"))
+        except OSError as error:
+            return error
+        raise AssertionError
+
+    run, cache = tmp_path / "run", tmp_path / "cache"
+    assert machine_fault(raised(cache, errno.ENOSPC), str(run)) and machine_fault(raised(cache, errno.EROFS), str(run))
+    assert not machine_fault(raised(run, errno.ENOSPC), str(run))  # its own file
+    assert not machine_fault(raised(cache, errno.ENOENT), str(run))
+
+
+def test_a_submission_that_fills_the_disk_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.forge.test_eval_hostile import empty_pool
+
+    class Waiting:
+        phase, rank = "custom_kernel", None
+        tail = type("Tail", (), {"last_words": lambda self: []})()
+
+    free = iter([worker_pool.MAX_WRITTEN_BYTES * 2] + [0] * 100)
+    monkeypatch.setattr(worker_pool, "free_bytes", lambda: next(free))
+    monkeypatch.setattr(worker_pool, "wait_for_events", lambda *_: [])
+    monkeypatch.setattr(worker_pool, "written_bytes", lambda pid: worker_pool.MAX_WRITTEN_BYTES + 1)
+    waiting: Any = Waiting()
+    (answer,) = empty_pool()._gather(worker_pool.messages.Called, [waiting])
+    assert "wrote more than 16 GiB to disk" in answer.message
+    assert written_bytes(os.getpid()) >= 0
+
+
+def test_what_a_passing_case_printed_is_shown_where_asked_for(folder: Path) -> None:
+    source = "def custom_kernel(x):\n    print('some words', flush=True)\n    return x * 2\n"
+    shown, _ = judge(folder, source, "test", "--cases", "0", "--show-output")
+    quiet, result = judge(folder, source, "test", "--cases", "0")
+    assert "| some words" in shown.stdout and "some words" not in quiet.stdout
+    assert "some words" in result["cases"][0]["last_words"]
+
+
+@pytest.mark.parametrize("mark", ["\x9b31m", "\u202e", "\x07", "\x1b[2J", "\u2066"])
+def test_terminals_are_told_nothing_by_a_message(mark: str) -> None:
+    assert CONTROL.sub("", f"a{mark}b").replace("31m", "") == "ab"
+
+
+def test_a_pass_that_is_doubted_has_an_exit_code_where_asked_for(folder: Path) -> None:
+    source = "from reference import ref_kernel\n\ndef custom_kernel(x):\n    return ref_kernel(x)\n"
+    done, result = judge(folder, source, "test", "--cases", "0")
+    strict, _ = judge(folder, source, "test", "--cases", "0", "--strict")
+    assert (done.returncode, strict.returncode, result["verdict"]) == (0, 3, "pass, but")
+    assert "but custom_kernel calls the problem's own ref_kernel" in done.stdout
+    assert judge(folder, RIGHT, "test", "--cases", "0", "--strict")[0].returncode == 0
+
+
+def test_one_call_is_said_to_be_one(folder: Path) -> None:
+    stale = "kept = []\n\ndef custom_kernel(x):\n    kept.append(x * 2)\n    return kept[0].clone()\n"
+    one, result = judge(folder, stale, "test", "--cases", "0", "--calls", "1")
+    three, _ = judge(folder, stale, "test", "--cases", "0")
+    assert (one.returncode, three.returncode, result["cases"][0]["calls"]) == (0, 1, 1)
+    assert any("--calls 1" in note for note in result["notes"])
+    assert "call 2 (other data at the same addresses, seed" in three.stdout
+
+
+def test_files_that_judge_and_change_meanwhile_are_a_but(folder: Path) -> None:
+    source = f"open({str(folder / 'problem' / 'reference.py')!r}, 'a').write('# loose')\n" + RIGHT
+    done, result = judge(folder, source, "test", "--cases", "0")
+    assert result["verdict"] == "pass, but" and "files that judge were changed" in done.stdout
+
+
+def test_what_deceives_on_ranks_is_caught_as_well(tmp_path: Path) -> None:
+    from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK
+
+    problem = write_problem(tmp_path / "ranks", RANKS_TASK, RANKS_REFERENCE)
+    head = "import torch, reference\nimport torch.distributed as dist\n"
+    cheat = "reference.check_implementation = lambda *_: (True, '')\ntorch.allclose = lambda *_, **__: True\n"
+    kept = "kept = {}\ndef custom_kernel(x):\n    y = x.clone()\n    dist.all_reduce(y)\n"
+    cases = ("--cases", "0")
+    for source, status, text in (
+        (head + cheat + "def custom_kernel(x):\n    return x * 0\n", "fail", "sums differ"),
+        (head + kept + "    return kept.setdefault(x.data_ptr(), y)\n", "fail", "call 2"),
+        (head + kept + "    return y\n", "pass", ""),
+        (
+            head + "def custom_kernel(x):\n    y = x.clone()\n    dist.all_reduce(y)\n    x.zero_()\n    return y\n",
+            "pass",
+            "",
+        ),
+    ):
+        _, result = judge(tmp_path, source, "test", *cases, problem=problem)
+        assert statuses(result) == [status] and text in result["cases"][0]["message"], result["cases"]
+    assert "changed its input: data" in " ".join(result["cases"][0]["remarks"])

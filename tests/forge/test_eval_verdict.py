@@ -1,0 +1,409 @@
+"""The protocol of a case, with both processes in this one: what is judged, timed, and known to a submission."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from forge.judge import compare, exchange, integrity, measure, messages, operations, verdict
+from forge.judge.memory import make_memory
+from forge.judge.plan import EvalPlan
+from forge.judge.ranks import Ranks
+from forge.judge.referee import Referee
+from forge.judge.results import CaseResult, Status
+from forge.judge.verdict import CaseRun
+from forge.judge.worker import SubmissionWorker
+from forge.judge.worker_pool import RankAnswer, first_cause
+from forge.task.cases import CaseSpec
+from forge.task.harness import HARNESSES, Repeats
+from forge.task.problem import Floors, Precision
+from tests.support.fake_plan import FakeDevice, fake_plan
+
+CALL_NS = 1000
+
+
+class Clock:
+    """Each call of the kernel takes a microsecond, unless it turns the clock itself."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def read(self) -> int:
+        return self.now_ns
+
+
+class InProcess:
+    """A pool of one process, which is this one."""
+
+    grouped = False
+
+    def __init__(self, worker: Any, answers: list[Any], ended: Callable[[], None] = lambda: None) -> None:
+        self.worker, self.answers, self.assigned, self.limit_s = worker, answers, [0], 10.0
+        self.workers: list[Any] = [self]
+        self.told: list[Any] = []
+        self.tail = type("Tail", (), {"total_bytes": 0, "last_words": lambda self: [], "lines": lambda self: []})()
+
+    @property
+    def active(self) -> list[Any]:
+        return self.workers
+
+    def assign(self, ranks: int | None) -> None:
+        assert ranks is None
+
+    def begin(self, kind: Any, command: Any) -> Any:
+        return self.ask(kind, command)
+
+    def ask(self, kind: Any, command: Any, limit_s: float | None = None) -> Any:
+        self.tell(command)
+        return self.hear(kind)
+
+    def tell(self, command: Any) -> None:
+        command = command[0] if isinstance(command, list) else command
+        self.told.append(command)
+        self.worker.handlers[type(command)](command)
+
+    def hear(self, kind: Any, limit_s: float | None = None) -> Any:
+        answer = next(one for one in self.answers if isinstance(one, messages.Answer))
+        self.answers.clear()
+        assert isinstance(answer, kind), answer
+        told = [RankAnswer(None, 0.0, answer)]
+        return told, first_cause(told)
+
+    def stop(self) -> None:
+        self.workers = []
+
+
+class OneCase:
+    """A case of `plan` with this kernel, and what was asked of both sides."""
+
+    def __init__(self, kernel: Callable[[Any], Any], plan: EvalPlan, generate: Any = None, check: Any = None) -> None:
+        self.memory, self.clock, self.plan = make_memory(), Clock(), plan
+        self.seeds: list[int] = []
+
+        def generate_input(seed: int) -> Any:
+            self.seeds.append(seed)
+            return (generate or (lambda seed: torch.full((4,), float(seed))))(seed)
+
+        def timed_kernel(data: Any) -> Any:
+            before = self.clock.now_ns
+            output = kernel(data)
+            self.clock.now_ns += CALL_NS if self.clock.now_ns == before else 0
+            return output
+
+        task = measure.Task(
+            generate_input=generate_input,
+            check_implementation=check or (lambda x, out: (torch.equal(out, x * 2), "differs")),
+            ref_kernel=lambda x: x * 2,
+            custom_kernel=timed_kernel,
+            harness=plan.harness,
+            phase=lambda name: None,
+            timed=not plan.device.emulated,
+            synchronize=lambda: None,
+            event=None,
+            reseed=lambda: None,
+            clock_ns=self.clock.read,
+        )
+        self.worker = self.side(SubmissionWorker, task)
+        self.referee = self.side(Referee, task)
+
+    def side(self, kind: Any, task: measure.Task) -> InProcess:
+        setup = messages.Setup("", "", "", self.plan.harness.name, None, not self.plan.device.emulated)
+        answers: list[Any] = []
+        process = kind.__new__(kind)
+        limits = kind.__init__
+        limits(process, setup, answers.append, lambda: None, [self.memory])
+        process.exchange, process.measure, process.compare, process.operations = exchange, measure, compare, operations
+        process.task, process.harness, process.device = task, self.plan.harness, FakeDevice()
+        process.ranks = process.alone = Ranks()
+        process.entered, process.watch = lambda: 0, integrity.Watch()
+        process.precision = self.plan.problem.precision
+        return InProcess(process, answers)
+
+    def run(self, **options: Any) -> CaseResult:
+        case = CaseSpec(0, "seed: 5", {"seed": 5})
+        result = CaseRun(self.plan, self.worker, self.referee, case).run(**options)  # type: ignore[arg-type]
+        os.close(self.memory)
+        return result
+
+
+@pytest.fixture
+def draws(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The seeds that will be drawn."""
+    numbers = itertools.count(100)
+    monkeypatch.setattr(verdict._draws, "randrange", lambda *_: next(numbers))
+    return itertools.count(100)
+
+
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+def test_three_calls_each_judged(draws: Iterator[int]) -> None:
+    case = OneCase(twice, fake_plan("test"))
+    result = case.run()
+    assert (result.status, result.calls, result.seeds) == (Status.PASS, 3, [5, 100, 101])
+    calls = [told.where for told in case.worker.told if isinstance(told, messages.Call)]
+    assert calls == ["elsewhere", "same", "elsewhere"] and case.seeds == [5, 100, 101]
+
+
+def test_no_input_is_handed_over_before_the_call_that_it_is_for(draws: Iterator[int]) -> None:
+    seen: list[float] = []
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        shared = exchange.Region(case.memory, exchange.INPUTS).bytes(16)
+        seen.append(shared.view(torch.float32)[0].item())
+        return x * 2
+
+    case = OneCase(kernel, fake_plan("test"))
+    case.run()
+    assert seen == [5.0, 100.0, 101.0]
+
+
+CHEATS: dict[str, Callable[[], Callable[[Any], Any]]] = {}
+
+
+def cheat(make: Callable[[], Callable[[Any], Any]]) -> Callable[[], Callable[[Any], Any]]:
+    CHEATS[make.__name__] = make
+    return make
+
+
+@cheat
+def by_address() -> Callable[[Any], Any]:
+    known: dict[int, Any] = {}
+    return lambda x: known.setdefault(x.data_ptr(), x * 2)
+
+
+@cheat
+def by_object() -> Callable[[Any], Any]:
+    known: dict[int, Any] = {}
+    kept = []
+    return lambda x: kept.append(x) or known.setdefault(id(x), x * 2)  # type: ignore[func-returns-value]
+
+
+@cheat
+def by_shape() -> Callable[[Any], Any]:
+    known: dict[Any, Any] = {}
+    return lambda x: known.setdefault(x.shape, x * 2)
+
+
+@cheat
+def wrong_from_the_third_call_on() -> Callable[[Any], Any]:
+    calls = itertools.count()
+    return lambda x: x * 2 if next(calls) < 2 else x * 3
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_what_is_wrong_from_a_later_call_on(name: str) -> None:
+    result = OneCase(CHEATS[name](), fake_plan("test")).run()
+    assert result.status is Status.FAIL and "call " in result.message and "seed" in result.message
+    assert OneCase(CHEATS[name](), fake_plan("test", calls=1)).run().passed
+
+
+def test_an_output_in_place_of_the_input_is_fine() -> None:
+    result = OneCase(lambda x: x.mul_(2), fake_plan("test")).run()
+    assert result.passed and not result.buts and not any("changed" in text for text in result.remarks)
+
+
+def test_a_changed_input_is_named_and_does_not_reach_the_check() -> None:
+    def kernel(data: Any) -> Any:
+        x, scratch = data
+        return torch.zeros(4) if scratch.fill_(0) is None else x.zero_().clone()
+
+    def generate(seed: int) -> Any:
+        return torch.full((4,), float(seed)), torch.ones(4)
+
+    def check(data: Any, out: Any) -> Any:
+        return torch.equal(out, data[0] * 2), "differs"
+
+    plan = fake_plan("test", harness="amd_202602_moe")  # whose evaluator copies nothing
+    result = OneCase(kernel, plan, generate, check).run()
+    assert result.status is Status.FAIL and result.official is True
+    assert any("changed its input: data[0], data[1]" in text for text in result.remarks)
+    assert any("officially this passes" in text for text in result.remarks)
+
+
+def test_a_buffer_that_is_reused_is_said() -> None:
+    buffer = torch.zeros(4)
+    result = OneCase(lambda x: torch.mul(x, 2, out=buffer), fake_plan("test")).run()
+    assert result.passed and any("share their memory" in text for text in result.remarks)
+
+
+class Lie(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        (lambda x: (x * 2).as_subclass(Lie), "output is a Lie, not a plain torch.Tensor"),
+        (lambda x: {"a": [x * 2, (x * 2).as_subclass(Lie)]}, "output['a'][1] is a Lie"),
+        (lambda x: (x * 2).to_sparse(), "layout torch.sparse_coo"),
+        (lambda x: torch.zeros(1).expand(1 << 40), "the output holds more than"),
+    ],
+)
+def test_outputs_that_nothing_is_compared_with(output: Any, text: str) -> None:
+    result = OneCase(output, fake_plan("test")).run()
+    assert result.status is Status.FAIL and text in result.message
+
+
+def test_an_output_that_holds_itself() -> None:
+    def kernel(x: Any) -> Any:
+        output: list[Any] = []
+        output.append(output)
+        return output
+
+    result = OneCase(kernel, fake_plan("test")).run()
+    assert result.status is Status.FAIL and "holds itself" in result.message
+
+
+# ---------------------------------------------------------------- limits on the error
+
+
+def test_an_error_beyond_the_problems_limit_is_a_but() -> None:
+    loose = lambda x, out: (True, "")  # noqa: E731
+    plan = fake_plan("test", precision=Precision(rel_l2=0.01))
+    exact, off = (OneCase(kernel, plan, check=loose).run() for kernel in (twice, lambda x: x * 2.1))
+    assert exact.passed and not exact.buts
+    assert off.passed and "relative L2 error 0.05" in off.buts[0]
+
+
+def test_a_probe_shows_what_a_bias_hides() -> None:
+    def generate(seed: int) -> Any:
+        return torch.full((4,), 1e-3 * (seed % 7 + 1)), torch.ones(4)
+
+    def check(data: Any, out: Any) -> Any:
+        return torch.allclose(out, data[0] + data[1], atol=0.1), "differs"
+
+    plan = fake_plan("test", precision=Precision(rel_l2=0.01, input=0, bias=1, scale=100.0))
+    results = []
+    for kernel in (lambda data: data[0] + data[1], lambda data: data[1].clone()):
+        case = OneCase(kernel, plan, generate, check)
+        for side in (case.worker, case.referee):
+            side.worker.task.ref_kernel = lambda data: data[0] + data[1]
+        results.append(case.run())
+    right, without_product = results
+    assert right.passed and not right.buts and right.probe_rel_l2 == 0
+    hidden = without_product.accuracy
+    assert hidden is not None and hidden.rel_l2 is not None and hidden.rel_l2 < 0.01  # by the bias
+    assert without_product.passed and without_product.probe_rel_l2 == pytest.approx(1.0)
+    assert without_product.buts == [
+        "relative L2 error 1 on larger numbers without a bias, an honest kernel's is below 0.01"
+    ]
+
+
+# ---------------------------------------------------------------- times
+
+
+def timed_plan(mode: str, **changes: Any) -> EvalPlan:
+    harness = replace(HARNESSES["amd"], benchmark=Repeats(5, 10), leaderboard=Repeats(4, 10), err_target=0.0)
+    return fake_plan(mode, emulated=False, row=harness, **changes)
+
+
+def test_benchmark_times_the_calls_after_the_checked_one(draws: Iterator[int]) -> None:
+    case = OneCase(twice, timed_plan("benchmark", back_to_back=False))
+    result = case.run()
+    assert result.passed and result.stats is not None and result.stats.runs == 5
+    assert result.stats.mean_ns == CALL_NS and result.fresh_ratio == 1.0
+    timed = [told.layout is not None for told in case.worker.told if isinstance(told, messages.Call)]
+    # the checked one; five on the same data; then other data, the same twice, three times over; the two other calls
+    assert timed == [True] + [False] * 5 + [True, True, False] * 3 + [True, True]
+
+
+def test_leaderboard_draws_new_data_and_judges_each_call(draws: Iterator[int]) -> None:
+    case = OneCase(twice, timed_plan("leaderboard"))
+    result = case.run()
+    assert result.stats is not None and result.stats.runs == 4
+    assert case.seeds == [5, 100, 101, 102, 103, 104, 105]  # of no schedule that could be known
+
+
+def test_leaderboard_fails_at_the_first_wrong_call() -> None:
+    calls = itertools.count()
+    result = OneCase(lambda x: x * (2 if next(calls) < 3 else 3), timed_plan("leaderboard")).run()
+    assert (result.status, result.stats) == (Status.FAIL, None) and "a timed call, other data" in result.message
+
+
+def test_a_skipped_call_is_judged_without_being_told(draws: Iterator[int]) -> None:
+    """Right in the checked call, and stale in timed ones: official evaluators do not look at these."""
+    seen: dict[int, torch.Tensor] = {}
+    result = OneCase(lambda x: seen.setdefault(0, x * 2), timed_plan("benchmark")).run()
+    assert result.status is Status.FAIL and "a timed call" in result.message
+
+
+def test_what_is_quick_on_known_data_only_is_said(draws: Iterator[int]) -> None:
+    known: dict[bytes, torch.Tensor] = {}
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        key = x.numpy().tobytes()
+        if key not in known:
+            case.clock.now_ns += 20 * CALL_NS
+            known[key] = x * 2
+        return known[key].clone()
+
+    case = OneCase(kernel, timed_plan("benchmark", back_to_back=False))
+    result = case.run()
+    assert result.passed and result.fresh_ratio == 20 and "20.0 times as long" in result.buts[0]
+
+
+@pytest.mark.parametrize("turn_ns", [0, -5, float("nan"), float("inf")])
+def test_a_clock_that_cannot_be_is_tampering(turn_ns: float) -> None:
+    case = OneCase(twice, timed_plan("benchmark"))
+    times = iter([0, turn_ns] * 100)
+    case.worker.worker.task.clock_ns = lambda: next(times)
+    result = case.run()
+    assert result.status is Status.TAMPERED and "meddled with the clock" in result.message
+
+
+def test_the_evaluators_own_clock_beside_the_submissions(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = OneCase(twice, timed_plan("benchmark"))
+    monkeypatch.setattr(verdict, "CLOCK_SLACK_S", -1.0)
+    result = case.run()
+    assert result.passed and result.back_to_back is not None
+    assert "the evaluator waited" in result.back_to_back.problem
+
+
+def test_a_warm_up_has_no_times() -> None:
+    result = OneCase(twice, timed_plan("benchmark")).run(warm_up=True)
+    assert result.passed and result.stats is None
+
+
+# ---------------------------------------------------------------- what ran
+
+
+def test_torchs_own_products_are_counted() -> None:
+    a, b = torch.ones(3, 5), torch.ones(5, 7)
+    with operations.watch(True) as work:
+        torch.mm(a, b)
+        torch.nn.functional.linear(a, b.T, torch.ones(7))
+        torch.nn.functional.scaled_dot_product_attention(*[torch.ones(1, 1, 4, 8)] * 3)
+        a + 1
+    assert work.by_name["mm"] == work.by_name["addmm"] == 2 * 3 * 5 * 7
+    assert work.flops > 2 * 2 * 3 * 5 * 7 and "add" in work.calls
+    with operations.watch(False) as work:
+        torch.mm(a, b)
+    assert work.as_dict() == {}
+
+
+def test_a_product_by_torch_is_a_but() -> None:
+    def product(x: torch.Tensor) -> torch.Tensor:
+        return x.view(2, 2) @ torch.eye(2)
+
+    plan = fake_plan("test", floors=Floors("16", "f16", "1"))
+    result = OneCase(lambda x: (product(x) * 2).view(4), plan).run()
+    assert result.passed and "aten::mm did 100% of the case's FLOPs" in result.buts[0]
+    assert OneCase(twice, plan).run().buts == ["no kernel of its own was launched"]
+
+
+def test_the_reference_entered_by_whatever_name() -> None:
+    module = type("M", (), {})()
+    exec("def ref_kernel(x):\n    return x * 2", module.__dict__)
+    kept = module.ref_kernel
+    entered = operations.count_entries(module, "ref_kernel")
+    renamed = module.ref_kernel
+    assert renamed(1) == 2 and entered() == 1
+    assert kept is not renamed

@@ -1,0 +1,46 @@
+"""A plan and a device for tests of what judges, without a problem's folder, processes or a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from forge.judge.plan import EvalPlan
+from forge.task.harness import HARNESSES, Harness
+from forge.task.problem import Floors, Precision, Problem
+
+
+class FakeDevice:
+    name = arch = "gfx942"
+
+    def __init__(self, emulated: bool = True) -> None:
+        self.emulated = emulated
+
+    def case_report(self) -> dict[str, Any]:
+        return {}
+
+    def set_checks(self, on: bool) -> None:
+        pass
+
+    def count_work(self, on: bool = True) -> None:
+        pass
+
+    def is_device_fault(self, error: BaseException) -> bool:
+        return False
+
+
+def fake_plan(
+    mode: str,
+    harness: str = "amd",
+    emulated: bool = True,
+    row: Harness | None = None,
+    precision: Precision | None = None,
+    floors: Floors | None = None,
+    **changes: Any,
+) -> EvalPlan:
+    problem = Problem(
+        name="toy", stem="toy", directory=Path("/"), gpus=(), arch="gfx942", harness=None, variant=None, files=(),
+        world_size=1, precision=precision or Precision(), floors=floors,
+    )  # fmt: skip
+    device: Any = FakeDevice(emulated)
+    return EvalPlan(mode, problem, b"", row or HARNESSES[harness], device, [], None, 10.0, **changes)
