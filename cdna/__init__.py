@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import checks as _checks
-from . import model
+from . import model, profile
 from .cards import ARCHS, Card, get_card
 from .checks import CheckError, Finding
 from .counters import Counters, counting
@@ -48,6 +48,7 @@ __all__ = [
     "install",
     "load",
     "model",
+    "profile",
     "stats",
     "waits",
 ]
@@ -93,5 +94,8 @@ def load(source: str | Path | bytes, arch: str | None = None) -> Module:
 
 
 def stats() -> list[LaunchRecord]:
-    """What the launches since the last call executed, one record a launch, in order."""
+    """What the launches since the last call executed, one record a launch, in order.
+
+    Each call takes the records away: a second one returns those of later launches only.
+    """
     return take_records()

@@ -167,17 +167,25 @@ def parse(text: str) -> AsmFile:
 def _user_place(out: AsmFile, loc: str) -> tuple[int, int] | None:
     """Where the user's code called what was inlined from a library's; None if it is not that.
 
-    LLVM's comment on a .loc has the chain of calls, the innermost first: `; math.h:9:3 @[ mine.hip:5:7 ]`.
+    LLVM's comment on a .loc has the chain of calls, the innermost first: `; math.h:9:3 @[ mine.hip:5:7 ]`, with files
+    as the .file directives have them or without their folders.
     """
     chain = _PLACE.findall(loc.partition(";")[2]) if "@[" in loc else []
-    if len(chain) < 2 or not _LIBRARY.search(chain[0][0]):
+    if len(chain) < 2:
         return None
-    file, line = next((place for place in chain if not _LIBRARY.search(place[0])), chain[-1])
-    number = next((n for n, name in out.files.items() if name == file), None)
-    if number is None:
-        number = -1 - len(out.files)  # a number that no .file directive gives
-        out.files[number] = file
-    return number, int(line)
+    places = [(_file_number(out, file), int(line)) for file, line in chain]
+    if not _LIBRARY.search(out.files[places[0][0]]):
+        return None
+    return next((place for place in places if not _LIBRARY.search(out.files[place[0]])), places[-1])
+
+
+def _file_number(out: AsmFile, file: str) -> int:
+    for number, name in out.files.items():
+        if name == file or name.endswith(f"/{file}"):
+            return number
+    number = -1 - len(out.files)  # one that no .file directive gives
+    out.files[number] = file
+    return number
 
 
 def _evaluate(text: str, symbols: dict[str, int]) -> int:

@@ -10,6 +10,7 @@ The engine does the work (engine/checks, launch_checks.py); hazards.py looks at 
 from __future__ import annotations
 
 import ctypes
+import linecache
 import os
 import re
 from collections import deque
@@ -39,7 +40,7 @@ class CheckError(KernelFault):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something a check found, once for each instruction; `count` says how often it did."""
+    """Something a check found, once for each source line and tensor; `count` says how often it did."""
 
     kind: str
     kernel: str
@@ -60,8 +61,16 @@ class Finding:
         if self.workgroup is not None:
             where = f", workgroup {self.workgroup}, wave {self.wave}"
             where += f", lane {self.lane}" if self.lane is not None else ""
+        where += f", the first of {self.count}" if self.count > 1 else ""
         what = f"{self.kernel} on {self.arch}: {self.kind}: {self.message}"
-        return f"{what}\n  at `{self.instruction}` ({self.source}){where}"
+        text = self.source_text
+        return f"{what}\n  at `{self.instruction}` ({self.source}){where}" + (f"\n  | {text}" if text else "")
+
+    @property
+    def source_text(self) -> str:
+        """The line that `source` names; "" where its file cannot be read."""
+        file, _, line = self.source.rpartition(":")
+        return linecache.getline(file, int(line)).strip() if file and line.isdecimal() else ""
 
 
 class FindingRecord(ctypes.Structure):

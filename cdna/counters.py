@@ -47,6 +47,8 @@ class _Totals(ctypes.Structure):
                 "run",
                 "observed",
                 "barriers",
+                "vgprs",
+                "sgprs",
                 "groups_per_cu",
                 "groups_on_cu",
                 "l1_reads",
@@ -129,6 +131,8 @@ class Counters:
     waves_per_group: int
     groups_per_cu: int  # that fit at the same time
     waves_per_simd: float
+    vgprs: int  # of a wave, accumulation registers included
+    sgprs: int
     lds_bytes_per_group: int
     unit_cycles: dict[str, int]
     barriers: int  # of workgroups
@@ -260,6 +264,8 @@ def collect(
         waves_per_group=shape.waves_per_group,
         groups_per_cu=t.groups_per_cu,
         waves_per_simd=t.groups_per_cu * shape.waves_per_group / cards()[shape.card].simds_per_cu,
+        vgprs=t.vgprs,
+        sgprs=t.sgprs,
         lds_bytes_per_group=shape.lds_bytes_per_group,
         unit_cycles=unit_cycles,
         barriers=scaled(t.barriers, per_run),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 
+from .objects import objects, table, try_object
 from .page import statistics_of, write_page
 from .rows import RowError, choose, read, sets
 from .runner import dask_results_of, read_results, results_of, still_to_do, write
@@ -18,7 +20,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.time_model", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="model rows and append results to a file; rows that it has are not repeated")
-    run.add_argument("--aiter", type=Path, metavar="CHECKOUT", help="a checkout or bare clone of ROCm/aiter")
     run.add_argument("--family", action="append", default=[], metavar="NAME", help="only this one; may be repeated")
     run.add_argument("--part", choices=("calibrate", "holdout"), default="", help="only these rows (default: both)")
     run.add_argument("--rows", type=int, default=0, metavar="N", help="so many, drawn at random (default: all)")
@@ -29,14 +30,29 @@ def _parser() -> argparse.ArgumentParser:
     page = commands.add_parser("page", help="write a page of what a file of results says")
     page.add_argument("--page", type=Path, metavar="FILE", help="where to; plots go beside it (default: print only)")
     page.add_argument("--part", choices=("calibrate", "holdout"), default="", help="only these rows (default: both)")
-    for command in (run, page):
+    loads = commands.add_parser("objects", help="load every code object, run those with a reference, append to a file")
+    loads.add_argument("--match", default="", metavar="REGEX", help="only paths with this in them")
+    for command in (run, loads):
+        command.add_argument("--aiter", type=Path, metavar="CHECKOUT", help="a checkout or bare clone of ROCm/aiter")
+    for command in (run, page, loads):
         command.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help=f"(default: {RESULTS})")
     return parser
 
 
+def _objects(options: argparse.Namespace) -> int:
+    done = {result["key"] for result in read_results(options.results)}
+    chosen = [(path, digest) for path, digest in objects(options.aiter) if re.search(options.match, path)]
+    todo = ((path, digest) for path, digest in chosen if digest + path not in done)
+    tried = ({"key": digest + path} | try_object(options.aiter, path, digest) for path, digest in todo)
+    for result in write(tried, options.results):
+        told = result.get("why") or (f"error {result['error']:.1e}" if "error" in result else "")
+        print(f"{result['seconds']:6.1f} s  {result['path']} {told}", flush=True)
+    for row in table([result for result in read_results(options.results) if "path" in result]):
+        print(" | ".join(row))
+    return 0
+
+
 def _run(options: argparse.Namespace) -> int:
-    if options.aiter is None:
-        raise RowError("--aiter: say where a checkout or bare clone of ROCm/aiter lies")
     rows = choose(
         [row for name in sets() for row in read(name)], options.family, options.part, options.rows, options.seed
     )
@@ -59,8 +75,10 @@ def _run(options: argparse.Namespace) -> int:
 def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     try:
-        if options.command == "run":
-            return _run(options)
+        if options.command != "page" and options.aiter is None:
+            raise RowError("--aiter: say where a checkout or bare clone of ROCm/aiter lies")
+        if options.command != "page":
+            return (_run if options.command == "run" else _objects)(options)
         results = [result for result in read_results(options.results) if options.part in ("", result["part"])]
         if not results:
             raise RowError(f"{options.results}: no results")

@@ -15,7 +15,7 @@ import cdna
 from cdna.cards import Card, cards
 from cdna.settings import as_card
 
-from .launches import Launch, Memory, launch_of
+from .launches import Launch, Memory, launch_of, tile
 from .rows import Row, RowError
 
 _FP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
@@ -29,10 +29,10 @@ def compare(row: Row, content: bytes) -> float:
     card = cards()[row.card]
     launch = launch_of(row, card)
     torch.manual_seed(0)
-    expected, width = REFERENCES[row.family](row, launch, card)
+    expected, dtype, slot = REFERENCES[row.family](row, launch, card)
     with as_card(card.name, card.model):
         cdna.load(content).kernel().launch(launch.grid, launch.block, launch.kernarg)
-    out = _read(_memory(launch, 0), {4: torch.float32, 2: torch.bfloat16}[width], expected.shape)
+    out = _read(_memory(launch, slot), dtype, expected.shape)
     return float((out - expected).norm() / expected.norm())
 
 
@@ -81,7 +81,7 @@ def _sizes(row: Row) -> tuple[int, int, int]:
     return row.number("m"), row.number("n"), row.number("k")
 
 
-Reference = tuple[torch.Tensor, int]  # expected, bytes of an element of the output
+Reference = tuple[torch.Tensor, torch.dtype, int]  # expected, and the output's dtype and slot
 
 
 def _f4gemm(row: Row, launch: Launch, card: Card) -> Reference:
@@ -91,7 +91,7 @@ def _f4gemm(row: Row, launch: Launch, card: Card) -> Reference:
     _fill(launch, 3, b if "noBpreShuffle" in row.code else shuffled(b))
     _fill(launch, 17, _shuffled_scales(a_scales))
     _fill(launch, 18, _shuffled_scales(b_scales))
-    return a_values @ b_values.T, 2
+    return a_values @ b_values.T, torch.bfloat16, 0
 
 
 def _i8gemm(row: Row, launch: Launch, card: Card) -> Reference:
@@ -100,7 +100,7 @@ def _i8gemm(row: Row, launch: Launch, card: Card) -> Reference:
     a_scales, b_scales = torch.rand(m), torch.rand(n)
     for slot, values in enumerate((a, shuffled(b), a_scales, b_scales), start=1):
         _fill(launch, slot, values)
-    return a.float() @ b.float().T * a_scales[:, None] * b_scales, 2
+    return a.float() @ b.float().T * a_scales[:, None] * b_scales, torch.bfloat16, 0
 
 
 def _fp8(card: Card, *shape: int) -> torch.Tensor:
@@ -118,7 +118,7 @@ def _fp8gemm(row: Row, launch: Launch, card: Card) -> Reference:
     a_scales, b_scales = torch.rand(m, k // 128), torch.rand(n // 128, k // 128)
     for slot, values in enumerate((a, shuffled(b), a_scales.T, b_scales), start=1):
         _fill(launch, slot, values)
-    return (a.float() * a_scales.repeat_interleave(128, 1)) @ (b.float() * _blocks(b_scales)).T, 2
+    return (a.float() * a_scales.repeat_interleave(128, 1)) @ (b.float() * _blocks(b_scales)).T, torch.bfloat16, 0
 
 
 def _bf16gemm(row: Row, launch: Launch, card: Card) -> Reference:
@@ -126,7 +126,7 @@ def _bf16gemm(row: Row, launch: Launch, card: Card) -> Reference:
     a, b = torch.randn(m, k).bfloat16(), torch.randn(n, k).bfloat16()
     _fill(launch, 2, a)
     _fill(launch, 3, shuffled(b) if "shuffle" in row.code else b)
-    return a.float() @ b.float().T, 4 if row.shape["out"] == "f32" else 2
+    return a.float() @ b.float().T, torch.float32 if row.shape["out"] == "f32" else torch.bfloat16, 0
 
 
 def _quantised(x: torch.Tensor, card: Card, group: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -167,9 +167,9 @@ class _Experts:
             self.up_values = self.up.float() * self.up_scales[..., None]
             self.down_values = self.down.float() * self.down_scales[..., None]
 
-    def hidden(self, gelu: bool) -> torch.Tensor:
-        """[experts, tokens, inter]: act(gate) * up of every token by every expert."""
-        both = torch.einsum("td,end->etn", self.x_values, self.up_values)
+    def hidden(self, gelu: bool, weight: float = 1.0) -> torch.Tensor:
+        """[experts, tokens, inter]: act(gate) * up of every token by every expert; weight: of what comes in."""
+        both = weight * torch.einsum("td,end->etn", self.x_values, self.up_values)
         act = torch.nn.functional.gelu if gelu else torch.nn.functional.silu
         return act(both[..., : self.inter]) * both[..., self.inter :]
 
@@ -197,8 +197,11 @@ def _fmoe(row: Row, launch: Launch, card: Card) -> Reference:
         chosen = torch.from_numpy(_memory(launch, 9).view(np.int32).copy()).long().view(e.tokens, e.topk)
     else:
         chosen = _chosen(launch, 9, 11, row.number("block_m"), e.tokens, e.topk)
-    outs = torch.einsum("eti,edi->etd", e.hidden("gelu" in row.code), e.down_values)
-    return outs[chosen, torch.arange(e.tokens)[:, None]].mean(1), 2
+    early = "tkw1" in row.code  # the router's weight, on the way in
+    group = 128 if e.by_block else tile(row)[1]  # of columns that the kernel rounds to fp8 by one scale
+    hidden, scales = _quantised(e.hidden("gelu" in row.code, 1 / e.topk if early else 1.0), card, group)
+    outs = torch.einsum("eti,edi->etd", hidden.float() * scales.repeat_interleave(group, -1), e.down_values)
+    return outs[chosen, torch.arange(e.tokens)[:, None]].sum(1) / (1 if early else e.topk), torch.bfloat16, 0
 
 
 def _fmoe_stage1(row: Row, launch: Launch, card: Card) -> Reference:
@@ -208,15 +211,45 @@ def _fmoe_stage1(row: Row, launch: Launch, card: Card) -> Reference:
     _fill(launch, 4, e.x_scales.T)
     _fill(launch, 5, e.up_scales)
     chosen = _chosen(launch, 7, 8, row.number("block_m"), e.tokens, e.topk)
-    weighted = 1 / e.topk if "doweight" in row.code else 1.0
-    return e.hidden(False)[chosen, torch.arange(e.tokens)[:, None]] * weighted, 2
+    hidden = e.hidden(False, 1 / e.topk if "doweight" in row.code else 1.0)
+    return hidden[chosen, torch.arange(e.tokens)[:, None]], torch.bfloat16, 0
+
+
+def _topksoftmax(row: Row, launch: Launch, card: Card) -> Reference:
+    scores = torch.randn(row.number("tokens"), row.number("experts"))
+    scores = scores.bfloat16() if "bf16" in row.code else scores
+    _fill(launch, 2, scores)
+    return scores.float().softmax(1).topk(row.number("topk")).values, torch.float32, 1
+
+
+def _fmha_fwd(row: Row, launch: Launch, card: Card) -> Reference:
+    batch, seq, heads, dim, v_dim = (row.number(name) for name in ("batch", "seq", "heads", "dim", "v_dim"))
+    q, k, v = (torch.randn(batch, seq, heads, width).bfloat16() for width in (dim, dim, v_dim))
+    for slot, values in enumerate((q, k, v), start=1):
+        _fill(launch, slot, values)
+    causal = "causal" in row.code
+    q, k, v = (x.float().transpose(1, 2) for x in (q, k, v))
+    out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return out.transpose(1, 2), torch.bfloat16, 0
+
+
+def _mla_decode(row: Row, launch: Launch, card: Card) -> Reference:
+    batch, heads, seq = (row.number(name) for name in ("batch", "heads", "seq"))
+    q, kv = torch.randn(batch, heads, 576).bfloat16(), torch.randn(batch, seq, 576).bfloat16()
+    _fill(launch, 2, q)
+    _fill(launch, 3, kv)
+    weights = (torch.einsum("bhd,bsd->bhs", q.float(), kv.float()) * 576**-0.5).softmax(-1)
+    return weights @ kv.float()[..., :512], torch.float32, 0
 
 
 REFERENCES: dict[str, Callable[[Row, Launch, Card], Reference]] = {
     "bf16gemm": _bf16gemm,
     "f4gemm": _f4gemm,
+    "fmha_fwd": _fmha_fwd,
     "fmoe": _fmoe,
     "fmoe_stage1": _fmoe_stage1,
     "fp8gemm_blockscale": _fp8gemm,
     "i8gemm": _i8gemm,
+    "mla_decode": _mla_decode,
+    "topksoftmax": _topksoftmax,
 }

@@ -287,13 +287,74 @@ def fmoe_stage1(row: Row, card: Card) -> Launch:
     return Launch((-(-inter // columns), route.blocks, 1), slots)
 
 
+def topksoftmax(row: Row, card: Card) -> Launch:
+    """Softmax over each row of f32 or bf16 [tokens, experts], and its largest: int32 and f32 [tokens, topk]."""
+    tokens, rows, experts, topk = (row.number(name) for name in ("tokens", "block_m", "experts", "topk"))
+    ids, weights, scores = Memory(4 * tokens * topk), Memory(4 * tokens * topk), Memory(4 * tokens * experts)
+    slots: list[Slot] = [ids, weights, scores, tokens, experts, topk, 0, 4 * topk]
+    return Launch((-(-tokens // rows), 1, 1), slots)
+
+
+def fmha_fwd(row: Row, card: Card) -> Launch:
+    """Attention of bf16 [batch, seq, heads, dim] -> bf16 [batch, seq, heads, v_dim]."""
+    names = ("batch", "seq", "heads", "dim", "v_dim", "rows")
+    batch, seq, heads, dim, v_dim, rows = (row.number(name) for name in names)
+    wide, out = 2 * heads * dim, 2 * heads * v_dim  # bytes of a token
+    queries, values = [wide, 2 * dim, seq * wide], [out, 2 * v_dim, seq * out]  # strides: token, head, batch
+    q, k, v, o = (
+        Memory(batch * seq * wide),
+        Memory(batch * seq * wide),
+        Memory(batch * seq * out),
+        Memory(batch * seq * out),
+    )
+    slots: list[Slot] = [o, q, k, v, Memory(4 * batch * heads * seq), dim**-0.5, seq]
+    slots += [queries[0], rows * queries[0], *queries[1:], 1, *queries]
+    split = card.name == "gfx942" and dim == 192
+    slots += [
+        0 if split else 5,
+        0,
+        seq,
+        dim,
+        v_dim,
+        heads,
+        *values,
+        *values,
+        None,
+        None,
+        4 * seq,
+        *[None] * 5,
+        *[0] * 6,
+    ]
+    parts = -(-seq // rows)
+    if "causal" in row.code and not split:
+        parts = -(-parts // 2)
+    grid = (heads, parts, batch) if split else (parts, heads, batch)
+    return Launch(grid, slots, block=(THREADS if dim == 192 else 2 * THREADS, 1, 1))
+
+
+def mla_decode(row: Row, card: Card) -> Launch:
+    """A query of bf16 [batch, heads, 576] a sequence, keys and values bf16 [seq, 576] -> f32 [batch, heads, 512]."""
+    batch, heads, seq = (row.number(name) for name in ("batch", "heads", "seq"))
+    queries: np.ndarray = np.arange(batch + 1, dtype=np.int32)
+    starts, pages = queries * np.int32(seq), np.arange(batch * seq, dtype=np.int32)
+    last: np.ndarray = np.ones(batch, np.int32)
+    slots: list[Slot] = [Memory(4 * batch * heads * 512), Memory(4 * batch * heads), Memory(2 * batch * heads * 576)]
+    slots += [Memory(2 * batch * seq * 576), *(Memory(a.nbytes).fill(a) for a in (starts, pages, last))]
+    slots += [576**-0.5, heads, 1, 2 * heads * 576, 2 * 576, 0]
+    slots += [Memory(queries.nbytes).fill(queries), Memory(queries.nbytes).fill(queries), None, None, None, 1]
+    return Launch((1, batch, 1), [*slots, None, None, 1, 0])
+
+
 LAUNCHES: dict[str, Callable[[Row, Card], Launch]] = {
     "bf16gemm": bf16gemm,
     "f4gemm": f4gemm,
+    "fmha_fwd": fmha_fwd,
     "fmoe": fmoe,
     "fmoe_stage1": fmoe_stage1,
     "fp8gemm_blockscale": fp8gemm_blockscale,
     "i8gemm": i8gemm,
+    "mla_decode": mla_decode,
+    "topksoftmax": topksoftmax,
 }
 
 

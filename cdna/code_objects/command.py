@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from .. import checks
 from ..counters import counting
 from ..errors import LaunchError
-from ..model import modelled_time_us
+from ..profile import profiles, text_lines
 from ..records import findings, take_records
 from .elf import CodeObject, read
 from .module import load
@@ -98,11 +98,8 @@ def launch(arguments: argparse.Namespace, out: TextIO) -> int:
     take_records()
     with counting(), checks.use(arguments.checks, raises=False):
         kernel(arguments.grid, arguments.block, *values, lds_bytes=arguments.lds)
-    record = take_records()[-1]
-    time = modelled_time_us(record)
-    print(f"{kernel.name}: {record.wave_instructions:,} wave instructions", file=out)
-    print("  " + ", ".join(f"{name} {count:,}" for name, count in record.by_unit.items()), file=out)
-    print(f"  modelled {time.us:.1f} us, bound by {time.bound} (a model's, not measured)", file=out)
+    for profile in profiles(take_records()):
+        print("\n".join(text_lines(profile)), file=out)
     for number, value in enumerate(values):
         if hasattr(value, "data_ptr"):
             print(f"  argument {number}: {_summary(value)}", file=out)

@@ -1,11 +1,12 @@
-"""hipRTC's compiler and linker: main("compile" or "link", FOLDER), called in a process that the runtime starts
-(runtime/rtc_process.cpp).
+"""hipRTC's compiler and linker, and the reader of code objects: main("compile", "link" or "load", FOLDER), called in a
+process that the runtime starts (runtime/rtc_process.cpp).
 
 Lists of strings are files in which each ends with a zero. To compile, the folder has source, name, arch; options,
 headers, header_names and expressions as lists. It gets code (a file that hipModuleLoadData takes) or, with -fgpu-rdc,
 bitcode; lowered (the mangled name of each expression) and log. To link it has input0, input1, ..., and as lists what
-each is (kinds, numbers of hipJitInputType) and its name (names), and options; it gets code and log. Exit code 0, or 1
-where the source does not compile or link, 2 where an option or input is none.
+each is (kinds, numbers of hipJitInputType) and its name (names), and options; it gets code and log. To load it has
+object, an ELF file or a bundle, and gets code or log. Exit code 0, or 1 where the source does not compile or link, 2
+where an option or input is none.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..build import cache_dir
+from ..code_objects.elf import read, unbundle
 from ..errors import CdnaError, CompileError
 from .compile.fat_binary import fat_binary
 from .compile.results import stored
@@ -136,10 +138,21 @@ def link_program(folder: Path) -> None:
     (folder / "code").write_bytes(fat_binary(arch, linked))
 
 
+def load_object(folder: Path) -> None:
+    """Make what lies in the folder code of the emulated device."""
+    arch = (folder / "arch").read_text()
+    code = unbundle((folder / "object").read_bytes(), arch)
+    read(code, arch)
+    (folder / "code").write_bytes(fat_binary(arch, code))
+
+
+ACTIONS = {"compile": compile_program, "link": link_program, "load": load_object}
+
+
 def main(action: str, folder: str) -> int:
-    """Compile or link; the exit code."""
+    """Compile, link or load; the exit code."""
     try:
-        (link_program if action == "link" else compile_program)(Path(folder))
+        ACTIONS[action](Path(folder))
         return 0
     except CdnaError as error:
         Path(folder, "log").write_text(f"{error}\n")

@@ -6,7 +6,9 @@ linked binary, is what gets loaded, and launches go to `cdna.program`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import triton
@@ -16,6 +18,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.runtime.autotuner import Autotuner
 
+from ..asm import AsmFile, parse
 from ..cards import Card
 from ..compiler_notes import warn_of
 from ..counters import counting, trials
@@ -25,7 +28,7 @@ from ..program import Kernel, Program
 from ..records import AutotunerChoice, note_choice, take_records
 from ..settings import emulated_card
 from . import known_faults
-from .launcher import Launcher
+from .launcher import Launcher, source_files
 from .linker import provide_linker
 from .versions import interface, minor_of
 
@@ -73,6 +76,20 @@ class EmulatedBackend(HIPBackend):
         return super().hash() + "-cdna-notes" + (f"-after-{other}" if other else "")
 
 
+def rename_source(asm: AsmFile, kernel: str, file: str) -> None:
+    """Name the file whose kernel was asked for, where Triton's cache has it as compiled of the same text elsewhere.
+
+    file: "" where it is not known. Functions of other modules keep the names that they were compiled under.
+    """
+    if not file or file in asm.files.values() or kernel not in asm.labels:
+        return
+    own = [number for number, name in asm.files.items() if Path(name).name == Path(file).name]
+    used = Counter(statement.source[0] for statement in asm.statements[asm.labels[kernel] :] if statement.source[1])
+    for number in own or [number for number, _ in used.most_common(1)]:
+        if number in asm.files:
+            asm.files[number] = file
+
+
 class _Utils:
     """The part of a Triton driver that loads binaries and knows the device."""
 
@@ -87,7 +104,9 @@ class _Utils:
         assembly = binary.partition(_ASSEMBLY)[2]
         program = self._programs.get(assembly)
         if program is None:
-            program = self._programs[assembly] = Program(assembly.decode())
+            asm = parse(assembly.decode())
+            rename_source(asm, name, source_files.get(name, ""))
+            program = self._programs[assembly] = Program(asm)
         kernel = program.kernels[name]
         behind = assembly.decode().rpartition("\n\t.end_amdgpu_metadata")[2]
         warn_of(name, self.arch.name, known_faults.texts_in(behind))

@@ -69,6 +69,11 @@ def _pack(value: Any, type_name: str) -> bytes:
     return struct.pack(_FORMATS[type_name], number)
 
 
+# Kernel -> file of the function that is wanted: Triton makes a launcher before it loads code, which may come from its
+# cache, compiled of the same text in another file.
+source_files: dict[str, str] = {}
+
+
 class Launcher:
     """One compiled kernel's launcher."""
 
@@ -77,6 +82,9 @@ class Launcher:
         self.names = list(source.signature)
         self.num_warps = metadata.num_warps
         self.lds_bytes = metadata.shared
+        code = getattr(getattr(getattr(source, "fn", None), "fn", None), "__code__", None)
+        if code is not None:
+            source_files[metadata.name] = code.co_filename
 
     def __call__(
         self,

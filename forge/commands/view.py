@@ -12,12 +12,13 @@ from rich.text import Text
 
 from forge.console import number
 from forge.device.cards import peaks_of
+from forge.generate.origin import Origins
 from forge.judge.compilers import compiled_with
 from forge.judge.plan import EvalPlan
 from forge.judge.processes import CONTROL
 from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_time
 from forge.task.cases import CaseSpec, case_text
-from forge.task.score import Work, published_scores, work_of
+from forge.task.score import Work, published_scores, rank_score, work_of
 
 STYLES = {
     Status.PASS: "green",
@@ -78,6 +79,7 @@ class View:
         self.work: dict[int, Work | None] = {
             case.index: work_of(plan.problem.floors, case.args, peaks_of(plan.device.arch)) for case in plan.cases
         }
+        self.origins = Origins(plan.submission.decode(errors="replace"))
         self.position, self.count, self.label = 0, len(plan.cases), ""
         self.phase, self.seconds = "", 0.0
         self.started = time.monotonic()
@@ -158,7 +160,7 @@ class View:
         for detail in lines:
             self.print(f"{'':{STATUS_WIDTH}} {detail}", "red" if not result.passed else "yellow")
         for text in finding_texts(result.device_report):
-            for words in text.splitlines():
+            for words in self.origins.readable(text).splitlines():
                 self.print(f"{'':{STATUS_WIDTH}} {words}", "magenta")
         for text in autotuned(result.device_report):
             self.print(f"{'':{STATUS_WIDTH}} {text}", "dim")
@@ -175,12 +177,12 @@ class View:
         if self.timed:
             return ["us", "+- us", *["b2b us", "host us"] * self.back_to_back, "TFLOP/s", "GB/s", "of light"]
         heads = ["time", "launches", "wave instr."] if self.plan.device.emulated else []
-        return [*heads, "modelled us", "bound"] if self.modelled else heads
+        return [*heads, "modelled us", "bound", "of light"] if self.modelled else heads
 
     def _time_widths(self) -> list[int]:
         if self.timed:
             return [10, 8, *[9, 8] * self.back_to_back, 8, 8, 8]
-        return [9, 8, 13, *([11, 7] if self.modelled else [])] if self.plan.device.emulated else []
+        return [9, 8, 13, *([11, 22, 8] if self.modelled else [])] if self.plan.device.emulated else []
 
     def _time_values(self, result: CaseResult) -> list[str]:
         if not self.timed:
@@ -188,7 +190,7 @@ class View:
             counts = [f"{total(result.device_report, key):,}" for key in ("launches", "wave_instructions")]
             executed = counts if result.device_report else ["", ""]
             time = modelled_time(result.device_report, self.plan.caches) if self.modelled else None
-            model = [number(time["us"], 4), time["bound"]] if time else ["", ""]
+            model = [number(time["us"], 4), time["bound"], self._of_light(result, time["us"])] if time else [""] * 3
             return [shown, *executed, *model] if self.plan.device.emulated else []
         if result.stats is None:
             return [""] * len(self._time_widths())
@@ -200,8 +202,33 @@ class View:
             *[number(again.us if again else None, 5), number(again.host_us if again else None, 3)] * self.back_to_back,
             number(work.flops / us * 1e-6 if work and work.flops else None, 4),
             number(work.hbm_bytes / us * 1e-3 if work and work.hbm_bytes else None, 4),
-            f"{work.light_us / us:.1%}" if work and work.light_us else "",
+            self._of_light(result, us),
         ]
+
+    def _of_light(self, result: CaseResult, us: float) -> str:
+        work = self.work[result.index]
+        return f"{work.light_us / us:.1%}" if work and work.light_us else ""
+
+    def _modelled_scores(self, run: Run) -> list[str]:
+        """Over all cases, as the leaderboard would rank them: modelled, at the speed of light, published."""
+        problem = self.plan.problem
+        times = [modelled_time(case.device_report, self.plan.caches) for case in run.cases]
+        modelled_us = [time["us"] for time in times if time]
+        if not run.cases or len(modelled_us) < len(run.cases):
+            return []
+        how = "geometric mean" if problem.ranking_by == "geom" else problem.ranking_by
+        text = f"modelled, {how} of {len(run.cases)} cases: {rank_score(modelled_us, problem.ranking_by):.3f} us"
+        lights = [work.light_us for case in run.cases if (work := self.work[case.index]) and work.light_us]
+        if len(lights) == len(run.cases):
+            text += f"; at the speed of light {rank_score(lights, problem.ranking_by):.3f} us"
+        return [text, *self._published(run)]
+
+    def _published(self, run: Run) -> list[str]:
+        lines = []
+        for row, published_us in published_scores(self.plan.problem, [(case.index, case.spec) for case in run.cases]):
+            source = f" ({row.source}; {row.clock})" if row.clock else f" ({row.source})"
+            lines.append(f"published by {row.by}, same cases: {published_us:.3f} us{source}")
+        return lines
 
     # ------------------------------------------------------------ the end
 
@@ -211,10 +238,10 @@ class View:
             if case.profile:
                 self.print(f"profile of case {case.index}: {case_text(case.spec)}", "bold")
                 self.print(case.profile)
-            elif self.plan.mode == "profile" and case.device_report:
+            elif self.plan.mode == "profile" and self.plan.device.emulated and case.status is not Status.NOT_RUN:
                 self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
-                for line in report_lines(case.device_report):
-                    self.print(f"  {line}")
+                for line in profile_lines(case.device_report, self.plan.caches):
+                    self.print(self.origins.readable(line))
         verdict = run.verdict if run.passed else run.verdict.upper()
         seconds = f"{run.elapsed_s:.1f} s"
         found = sum(len(finding_texts(case.device_report)) for case in run.cases)
@@ -232,11 +259,12 @@ class View:
             how = {"geom": "geometric mean of the means", "mean": "mean of the means", "last": "last mean"}
             cases = f"{len(run.cases)} cases" + (", not the leaderboard's" if self.plan.not_official else "")
             self.print(f"score: {us:.3f} us ({how[problem.ranking_by]}, {cases})", "bold")
-            for row, published_us in published_scores(problem, [(case.index, case.spec) for case in run.cases]):
-                source = f" ({row.source}; {row.clock})" if row.clock else f" ({row.source})"
-                self.print(f"published by {row.by}, same cases: {published_us:.3f} us{source}", "dim")
+            for line in self._published(run):
+                self.print(line, "dim")
         elif not run.timed and self.plan.mode in ("benchmark", "leaderboard"):
             self.print("score: none, an emulated device measures no time", "dim")
+            for line in self._modelled_scores(run):
+                self.print(line, "dim")
         if self.modelled and any(modelled_time(case.device_report, self.plan.caches) for case in run.cases):
             self.print(
                 f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.plan.caches}; "
@@ -272,6 +300,7 @@ def details(result: CaseResult) -> list[str]:
     if (worst := accuracy.worst) is not None:
         of = f"rank {accuracy.rank} " if accuracy.rank is not None else ""
         lines.append(f"worst: {of}{worst.where} at {worst.index}: got {worst.got:.8g}, wanted {worst.wanted:.8g}")
+        lines += [f"pattern: {accuracy.pattern}"] if accuracy.pattern else []
     elif accuracy.problem:
         lines.append(accuracy.problem)
     lines += [line for line in accuracy.dtypes if line not in result.message]
@@ -302,12 +331,14 @@ def autotuned(report: dict[str, Any]) -> list[str]:
     return found
 
 
-def report_lines(report: dict[str, Any], indent: str = "") -> list[str]:
-    """A device's report as lines of key and value."""
-    lines = []
-    for key, value in report.items():
-        if isinstance(value, dict):
-            lines += [f"{indent}{key}:", *report_lines(value, indent + "  ")]
-        else:
-            lines.append(f"{indent}{key}: {value:,}" if isinstance(value, int) else f"{indent}{key}: {value}")
-    return lines
+NO_KERNEL = "no Triton or HIP kernel was launched; what torch runs itself is not counted, and has no modelled time"
+
+
+def profile_lines(report: dict[str, Any], caches: str) -> list[str]:
+    """Each kernel's profile; of several ranks the slowest's."""
+    ranks = {name: part for name, part in report.items() if name.startswith("rank ")}
+    if ranks:
+        name = max(ranks, key=lambda name: (modelled_time(ranks[name], caches) or {"us": 0.0})["us"])
+        return [f"{name}, the slowest of {len(ranks)}:", *profile_lines(ranks[name], caches)]
+    kernels = report.get("kernels", {})
+    return [line for kernel in kernels.values() for line in kernel.get("profile", {}).get(caches, [])] or [NO_KERNEL]

@@ -170,10 +170,10 @@ class _Group:
 
 def _table_node(text: str, path: str) -> ast.Dict:
     for node in ast.parse(text, path).body:
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            name, value = _assignment(path, node)
-            if name == "TUNING" and isinstance(value, ast.Dict):
-                return value
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == "TUNING" for target in targets):
+                return node.value
     raise GenerationError(f"{path}: defines no TUNING")
 
 

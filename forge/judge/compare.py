@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from forge.judge.results import Accuracy, Worst
+from forge.judge.wrong_output import pattern_of
 
 CHUNK_ELEMENTS = 2**24
 SLOW_REFERENCE_S = 5.0  # a reference slower than this is not run again in float64
@@ -104,7 +105,11 @@ def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
             rel_l2 = max(rel_l2, math.sqrt(error_sum / wanted_sum))
         elif error_sum > 0:
             rel_l2 = math.inf
-    return Accuracy(rel_l2, reference, worst if worst_gap > 0 else None)
+    if worst_gap <= 0 or worst is None:
+        return Accuracy(rel_l2, reference)
+    farthest = next((mine, theirs) for where, mine, theirs in pairs if where == worst.where)
+    pattern = pattern_of(*farthest) if rel_l2 > PLAUSIBLE_REL_L2 else ""
+    return Accuracy(rel_l2, reference, worst, pattern)
 
 
 def _pair(got: Any, wanted: Any) -> tuple[list[tuple[str, torch.Tensor, torch.Tensor]], str]:

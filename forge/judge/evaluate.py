@@ -16,6 +16,7 @@ from forge.judge.messages import REFEREE_EVENTS, Setup
 from forge.judge.plan import EvalPlan
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
+from forge.judge.user_places import with_author_places
 from forge.judge.verdict import CaseRun
 from forge.judge.worker_pool import Progress, RankAnswer, WorkerPool
 from forge.judge.workspace import Workspace
@@ -57,6 +58,7 @@ class Judge:
         self._started = time.monotonic()
         self._digests = digests(self.plan.problem)
         self.workspace = Workspace(self.plan.problem, self.plan.submission)
+        self._texts = {name: data.decode(errors="replace") for name, data in self.workspace.files.items()}
         self.workspace.__enter__()
         environment = run_environment(self.plan, self.workspace)
         self.fork_server = ForkServer(environment, self.plan.device.name, self.plan.device.arch)
@@ -142,6 +144,8 @@ class Judge:
                 result = None  # the warm-up's verdict does not count, the case's own does
         if result is None:
             result = CaseRun(plan, self.pool, self.referees, case).run()
+        result.device_report = with_author_places(result.device_report, self._texts, ROOT)
+        result.last_words = with_author_places(result.last_words, self._texts, ROOT)
         _look_at_folder(result, self.pool, self.workspace)
         self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0
         if self._hangs >= HANGS_BEFORE_STOP:

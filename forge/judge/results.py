@@ -85,6 +85,7 @@ class Accuracy:
     )
     reference: str = ""  # what it is relative to: "float64" or "reference"
     worst: Worst | None = None
+    pattern: str = ""  # what the errors of the output that is farthest off have in common, in words
     problem: str = ""  # why the outputs cannot be compared; empty if they can
     dtypes: tuple[str, ...] = ()  # a phrase for each tensor of another dtype than the reference's
     rank: int | None = None  # whose output it is: the rank that is farthest off

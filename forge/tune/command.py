@@ -29,6 +29,7 @@ from forge.device import NAMES as DEVICE_NAMES
 from forge.device import Device, resolve
 from forge.generate.pysource import GenerationError
 from forge.generate.render import Submission, also_for, generate, pick_variant
+from forge.generate.submission import SubmissionError
 from forge.generate.tuning import NewRow, Table, read_table, table_path, with_rows
 from forge.judge import compilers
 from forge.judge.evaluate import make_pool, run_environment
@@ -41,8 +42,10 @@ from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report
 from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec, case_text
 from forge.task.problem import ROOT, Problem, find_problem
-from forge.tune import messages
+from forge.tune import files, messages
+from forge.tune.cluster import ClusterError
 from forge.tune.search import Row, coordinate_search
+from forge.tune.spaces import SpaceError
 from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError, lines_of
 
 CLOCKS = ("b2b", "harness", "modelled")
@@ -54,6 +57,8 @@ CONFIRMATIONS = 4
 EXAMPLES = """\
 examples:
   forge tune amd-gemm-rs --variant triton --world-size 4 --keep-local --minutes 10 --write
+  forge tune submission.py --device DEVICE --write                # a TUNING table, @triton.autotune or marked #defines
+  forge tune submission.py --scheduler tcp://10.0.0.1:8786        # on the workers of a running Dask cluster
   forge tune amd-gemm-rs --variant triton --minutes 0 --write     # only write what the trials log has
 """
 
@@ -73,7 +78,17 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=EXAMPLES,
     )
-    p.add_argument("problem", metavar="PROBLEM", help="a leaderboard name")
+    p.add_argument(
+        "problem",
+        metavar="PROBLEM|FILE|FOLDER",
+        help="a leaderboard name, whose variant in kernels/ is tuned; or a submission.py; or a task folder with one",
+    )
+    p.add_argument("--submission", metavar="FILE", type=Path, help="the file to tune, if its header names no problem")
+    p.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="of a file: try rows on the workers of this Dask cluster (default: one of its own on this machine)",
+    )
     p.add_argument("--variant", metavar="V", help="which of its variants (default: the one task.yml names)")
     p.add_argument("--device", default="auto", help=f"{', '.join(DEVICE_NAMES)} (default: %(default)s)")
     add_case_options(p)
@@ -93,7 +108,15 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str], root: Path = ROOT) -> int:
     try:
         return _main(parser().parse_args(argv), root)
-    except (GenerationError, TrialsLogError, TuningError, *BAD_INPUT) as error:
+    except (
+        ClusterError,
+        GenerationError,
+        SpaceError,
+        SubmissionError,
+        TrialsLogError,
+        TuningError,
+        *BAD_INPUT,
+    ) as error:
         print(f"forge.tune: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
@@ -104,6 +127,12 @@ def main(argv: list[str], root: Path = ROOT) -> int:
 def _main(args: argparse.Namespace, root: Path) -> int:
     if args.minutes is not None and args.minutes < 0 or args.timeout <= 0:
         raise UsageError("--minutes must not be negative, and --timeout more than 0 seconds")
+    if files.names_a_file(args):
+        if args.variant or args.rows_from or args.minutes == 0:
+            raise UsageError("--variant, --rows-from and --minutes 0 go with a variant of kernels/, not with a file")
+        return files.tune(args)
+    if args.scheduler is not None:
+        raise UsageError("--scheduler goes with a file: forge tune submission.py --scheduler ADDRESS")
     problem = find_problem(args.problem, root)
     name = pick_variant(problem, args.variant, root).name
     log_path = args.trials_log or Path(f"tune-{problem.name}-{name}.jsonl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 from dataclasses import asdict, dataclass, field, replace
@@ -66,7 +67,13 @@ class TrialsLog:
     others: int = 0  # trials of another setting
 
     def __post_init__(self) -> None:
+        self._file: TextIO | None = None
+        self.reread()
+
+    def reread(self) -> None:
+        """Takes in what stands in the file: another tuner may have added to it."""
         here = asdict(self.setting)
+        self.begun, self.others = {}, 0
         for line in lines_of(self.path):
             if line.get("setting") != here:
                 self.others += "trial" in line
@@ -76,7 +83,6 @@ class TrialsLog:
             else:
                 place = self.place(line["case"], line["row"])
                 self.begun[place] = self.begun.get(place, 0) + (-1 if line.get("stopped") else 1)
-        self._file: TextIO | None = None
 
     @staticmethod
     def place(case: str, row: dict[str, Any] | None) -> tuple[str, str]:
@@ -112,10 +118,16 @@ class TrialsLog:
         return self._file
 
     def _write(self, line: dict[str, Any]) -> None:
+        """One write of a whole line, under a lock: two tuners' lines do not mix."""
         file = self.open()
-        file.write(json.dumps({"setting": asdict(self.setting), **line}) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+        text = json.dumps({"setting": asdict(self.setting), **line}) + "\n"
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ constexpr int larger(int a, int b) { return a > b ? a : b; }
 struct MlaArgs {
     const unsigned short* q;  // bf16 [queries][HEADS][WIDTH]
     const unsigned char* kv;  // fp8 e4m3fn [tokens][WIDTH], or e2m1 [tokens][WIDTH / 2], even columns in low nibbles
-    const void* kv_scale;  // fp8: fp32 [1], what to multiply kv by; e2m1: e8m0 [tokens][Fp4Cache::SCALES]
+    const void* kv_scale;     // fp8: fp32 [1], what to multiply kv by; e2m1: e8m0 [tokens][Fp4Cache::SCALES]
     const int* qo_indptr;     // [batch + 1]: a request's first query
     const int* kv_indptr;     // [batch + 1]: a request's first token
     unsigned short* out;      // bf16 [queries][HEADS][LATENT]
@@ -298,11 +298,17 @@ struct Fp4Cache {
         }
 #pragma unroll
         for (u32 block = 0; block < SUMS / 2; ++block) {
-            bf16x8 scaled;
+            u32x4 scaled;
 #pragma unroll
-            for (u32 i = 0; i < 8; ++i) {
-                const int byte = of_token[i][block / 8][block / 4 % 2] >> block % 4 * 8 & 255;
-                scaled[i] = static_cast<__bf16>(__builtin_amdgcn_ldexpf(p[i / 4][i % 4], byte - 127));
+            for (u32 i = 0; i < 8; i += 2) {
+                // A scale's byte in the exponent field of a float; 0, which is below fp32's normal numbers, gives 0.
+                auto power = [&](u32 token) {
+                    const u32 word = of_token[token][block / 8][block / 4 % 2];
+                    const u32 bits = block % 4 == 3 ? word >> 1 : word << (23 - block % 4 * 8);
+                    return __builtin_bit_cast(float, bits & 0x7f800000u);
+                };
+                const f32x2 two = f32x2{p[i / 4][i % 4], p[i / 4][i % 4 + 1]} * f32x2{power(i), power(i + 1)};
+                scaled[i / 2] = pack_bf16(two[0], two[1]);
             }
             using Local = __attribute__((address_space(3))) i32x2;
             const i32x2 v = __builtin_amdgcn_ds_read_tr4_b64_v2i32((Local*)(tile + v_at + block * 16));
@@ -315,47 +321,70 @@ struct Fp4Cache {
                 const bf16x8 rows = {pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1],
                                      pairs[2][0], pairs[2][1], pairs[3][0], pairs[3][1]};
                 f32x4& to = sum[2 * block + j];
-                to = __builtin_amdgcn_mfma_f32_16x16x32_bf16(rows, scaled, to, 0, 0, 0);
+                to = __builtin_amdgcn_mfma_f32_16x16x32_bf16(rows, __builtin_bit_cast(bf16x8, scaled), to, 0, 0, 0);
             }
         }
     }
 };
 
-// The splits of a query, added: a lane's four columns from 16 * tile + 4 * (lane / 16) on, of head lane % 16.
-__device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 tile, u32 lane) {
+// The splits of a query, added in their order, for TILES times 16 columns: a lane's four from 4 * (lane / 16) on, of head
+// lane % 16. Loads of BATCH splits are under way together.
+template <int TILES, int BATCH>
+__device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 first_tile, u32 lane) {
     const u32 splits = args.splits, head = lane % HEADS;
     const Buffer weights =
         make_buffer(args.weights + static_cast<size_t>(query) * splits * HEADS, splits * HEADS * sizeof(f32x2));
     const Buffer partial =
         make_buffer(args.partial + static_cast<size_t>(query) * splits * SUMS * WAVE * 4, splits * SUMS * WAVE * 16);
-    auto weight = [&](u32 split) {
-        return __builtin_bit_cast(
-            f32x2, __builtin_amdgcn_raw_buffer_load_b64(weights, (split * HEADS + head) * 8, 0, CACHE_AGENT));
-    };
     float largest = -INFINITY, total = 0.0f;
-#pragma unroll 8
-    for (u32 split = 0; split < splits; ++split) largest = fmaxf(largest, weight(split)[0]);
-    f32x4 sum = f32x4(0.0f);
-#pragma unroll 8
-    for (u32 split = 0; split < splits; ++split) {
-        const f32x2 own = weight(split);
-        const float share = own[0] == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(own[0] - largest);
-        const f32x4 four = __builtin_bit_cast(
-            f32x4,
-            __builtin_amdgcn_raw_buffer_load_b128(partial, ((split * SUMS + tile) * WAVE + lane) * 16, 0, CACHE_AGENT));
-        sum += four * share;
-        total += own[1] * share;
+    f32x4 sum[TILES] = {};
+    for (u32 first = 0; first < splits; first += BATCH) {
+        f32x2 weight[BATCH];
+        f32x4 part[BATCH][TILES];
+#pragma unroll
+        for (u32 i = 0; i < BATCH; ++i) {
+            weight[i] = __builtin_bit_cast(
+                f32x2, __builtin_amdgcn_raw_buffer_load_b64(weights, ((first + i) * HEADS + head) * 8, 0, CACHE_AGENT));
+#pragma unroll
+            for (u32 tile = 0; tile < TILES; ++tile)
+                part[i][tile] = __builtin_bit_cast(
+                    f32x4, __builtin_amdgcn_raw_buffer_load_b128(
+                               partial, (((first + i) * SUMS + first_tile + tile) * WAVE + lane) * 16, 0, CACHE_AGENT));
+        }
+        __builtin_amdgcn_sched_barrier(0);
+        const float before = largest;
+#pragma unroll
+        for (u32 i = 0; i < BATCH; ++i) {
+            if (first + i >= splits) weight[i][0] = -INFINITY;  // past the buffer, from where zeros come
+            largest = fmaxf(largest, weight[i][0]);
+        }
+        const float shrink = before == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(before - largest);
+        total *= shrink;
+#pragma unroll
+        for (u32 tile = 0; tile < TILES; ++tile) sum[tile] *= shrink;
+#pragma unroll
+        for (u32 i = 0; i < BATCH; ++i) {
+            const float share = weight[i][0] == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(weight[i][0] - largest);
+            total += weight[i][1] * share;
+#pragma unroll
+            for (u32 tile = 0; tile < TILES; ++tile) sum[tile] += part[i][tile] * share;
+        }
     }
-    sum *= total == 0.0f ? 0.0f : 1.0f / total;
-    const size_t at = (static_cast<size_t>(query) * HEADS + head) * LATENT + tile * 16 + lane / HEADS * 4;
-    *reinterpret_cast<u32x2*>(args.out + at) = {pack_bf16(sum[0], sum[1]), pack_bf16(sum[2], sum[3])};
+    const float scale = total == 0.0f ? 0.0f : 1.0f / total;
+#pragma unroll
+    for (u32 tile = 0; tile < TILES; ++tile) {
+        const f32x4 four = sum[tile] * scale;
+        const size_t at =
+            (static_cast<size_t>(query) * HEADS + head) * LATENT + (first_tile + tile) * 16 + lane / HEADS * 4;
+        *reinterpret_cast<u32x2*>(args.out + at) = {pack_bf16(four[0], four[1]), pack_bf16(four[2], four[3])};
+    }
 }
 
 template <class Cache>
 __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs args) {
     constexpr int AHEAD = Cache::BUFFERS - 1, FREE_AT = AHEAD * Cache::TILE_BYTES;  // where no first tile goes
-    constexpr int BYTES = larger(larger(Cache::BUFFERS * Cache::TILE_BYTES, FREE_AT + Query::SHARED_BYTES),
-                                 SUMS * WAVE * 16);
+    constexpr int BYTES =
+        larger(larger(Cache::BUFFERS * Cache::TILE_BYTES, FREE_AT + Query::SHARED_BYTES), SUMS * WAVE * 16);
     __shared__ __attribute__((aligned(128))) unsigned char lds[WAVES][BYTES];
     __shared__ f32x2 of_waves[WAVES][HEADS];
     __shared__ u32 arrived_before;
@@ -488,12 +517,12 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     __syncthreads();
     if (__builtin_amdgcn_readfirstlane(arrived_before) != static_cast<u32>(args.splits - 1)) return;
     if (threadIdx.x == 0) __hip_atomic_store(args.arrived + query, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-    for (u32 i = 0; i < OWN; ++i) merge_splits(args, query, wave * OWN + i, lane);
+    for (u32 i = 0; i < OWN; i += 4) merge_splits<4, 8>(args, query, wave * OWN + i, lane);
 }
 
 __global__ __launch_bounds__(MERGE_TILES* WAVE) void mla_merge_kernel(const MlaArgs args) {
     const u32 wave = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
-    merge_splits(args, blockIdx.y, blockIdx.x * MERGE_TILES + wave, threadIdx.x % WAVE);
+    merge_splits<1, 16>(args, blockIdx.y, blockIdx.x * MERGE_TILES + wave, threadIdx.x % WAVE);
 }
 
 // Addresses as in MlaArgs; fp4: of which kind kv is. Up to most_merged splits are added by the workgroup that comes last, more by a second launch.

@@ -4,7 +4,7 @@ SPLIT_DOWN and SPLIT_OUT slices of k give every compute unit one or two workgrou
 """
 
 # What a shape outside the table gets.
-DEFAULT = {"SPLIT_DOWN": 9, "SPLIT_OUT": 5}
+DEFAULT = {"SPLIT_DOWN": 9, "SPLIT_OUT": 4}
 
 # What the tuner chooses from.
 SPACE = {"SPLIT_DOWN": [1, 3, 5, 7, 9, 14, 18], "SPLIT_OUT": [1, 2, 3, 4, 5, 8, 11]}
@@ -12,5 +12,5 @@ SPACE = {"SPLIT_DOWN": [1, 3, 5, 7, 9, 14, 18], "SPLIT_OUT": [1, 2, 3, 4, 5, 8, 
 # fmt: off
 TUNING = {
     # batch  dim    dq
-    (   128, 7168, 1536): {"SPLIT_DOWN": 9, "SPLIT_OUT": 5},
+    (   128, 7168, 1536): {"SPLIT_DOWN": 9, "SPLIT_OUT": 4},
 }

@@ -112,23 +112,32 @@ struct TileLoader {
         tile.sin = __builtin_amdgcn_raw_buffer_load_b16(table, angle + HALF_ROPE * 2, 0, CACHE_NORMAL);
     }
 
-    // buffer: in bytes, of the columns.
-    __device__ void store(const TileInFlight& tile, unsigned char* lds, int buffer) const {
+    // Into LDS: rows; columns 2 i and 2 i + 1 of the thread's four (buffer: in bytes); the rotated pair.
+    __device__ void store_rows(const TileInFlight& tile, unsigned char* lds) const {
+        const u32 row = opaque(row_at);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) *reinterpret_cast<u32x2*>(lds + (row ^ i * 16) + i * PITCH) = tile.words[i];
+    }
+    __device__ void store_columns(const TileInFlight& tile, unsigned char* lds, int buffer, int i) const {
+        constexpr u32 LOW = 0x05040100, HIGH = 0x07060302;
         const auto& w = tile.words;
-        const u32 row = opaque(row_at), pairs = opaque(columns_at) + buffer, rotated = opaque(rotated_at);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) *reinterpret_cast<u32x2*>(lds + (row ^ i * 16) + i * PITCH) = w[i];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            constexpr u32 LOW = 0x05040100, HIGH = 0x07060302;
-            *reinterpret_cast<u32x4*>(lds + (pairs ^ i * 16)) =
-                u32x4{__builtin_amdgcn_perm(w[1][i], w[0][i], LOW), __builtin_amdgcn_perm(w[3][i], w[2][i], LOW),
-                      __builtin_amdgcn_perm(w[1][i], w[0][i], HIGH), __builtin_amdgcn_perm(w[3][i], w[2][i], HIGH)};
-        }
+        *reinterpret_cast<u32x4*>(lds + ((opaque(columns_at) + buffer) ^ i * 16)) =
+            u32x4{__builtin_amdgcn_perm(w[1][i], w[0][i], LOW), __builtin_amdgcn_perm(w[3][i], w[2][i], LOW),
+                  __builtin_amdgcn_perm(w[1][i], w[0][i], HIGH), __builtin_amdgcn_perm(w[3][i], w[2][i], HIGH)};
+    }
+    __device__ void store_tail(const TileInFlight& tile, unsigned char* lds) const {
+        const u32 rotated = opaque(rotated_at);
         float low = from_bf16(tile.low), high = from_bf16(tile.high);
         rotate(low, high, from_bf16(tile.cos), from_bf16(tile.sin));
         *reinterpret_cast<unsigned short*>(lds + rotated) = __builtin_bit_cast(u32, low) >> 16;
         *reinterpret_cast<unsigned short*>(lds + (rotated ^ 64)) = __builtin_bit_cast(u32, high) >> 16;
+    }
+    // One of STORES parts of all that.
+    static constexpr int STORES = 4;
+    __device__ void store(const TileInFlight& tile, unsigned char* lds, int buffer, int part) const {
+        if (part == 0) store_rows(tile, lds);
+        if (part == 1 || part == 2) store_columns(tile, lds, buffer, part - 1);
+        if (part == 3) store_tail(tile, lds);
     }
 };
 static_assert(row_offset(5, 9) == (row_offset(4, 9) ^ 16) + PITCH &&
@@ -198,17 +207,16 @@ struct HeadSums {
         for (int b = 0; b < BLOCKS; ++b) o[b][0][h] *= factor, o[b][1][h] *= factor;
     }
 
-    // Makes weights of scores; they may exceed 1, by a factor of 2^SLACK, so that the results are rarely scaled anew.
-    __device__ void weigh(f32x4 (&s)[HEAD_BLOCKS]) {
+    // Makes weights of scores, exp2(scale * score - top); they may exceed 1, by a factor of 2^SLACK, so that the results are
+    // rarely scaled anew.
+    __device__ void weigh(f32x4 (&s)[HEAD_BLOCKS], float factor) {
         bool fits = true;
 #pragma unroll
-        for (int h = 0; h < HEAD_BLOCKS; ++h)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) fits &= s[h][i] <= top[h] + SLACK;
+        for (int h = 0; h < HEAD_BLOCKS; ++h) fits &= largest(s[h]) * factor <= top[h] + SLACK;
         if (!__all(fits)) {
 #pragma unroll
             for (int h = 0; h < HEAD_BLOCKS; ++h) {
-                float best = fmaxf(fmaxf(fmaxf(top[h], s[h][0]), fmaxf(s[h][1], s[h][2])), s[h][3]);
+                float best = fmaxf(top[h], largest(s[h]) * factor);
                 best = fmaxf(best, __shfl_xor(best, 16));
                 best = fmaxf(best, __shfl_xor(best, 32));
                 const float shrink = __builtin_amdgcn_exp2f(top[h] - best);
@@ -221,10 +229,11 @@ struct HeadSums {
         for (int h = 0; h < HEAD_BLOCKS; ++h)
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                s[h][i] = __builtin_amdgcn_exp2f(s[h][i] - top[h]);
+                s[h][i] = __builtin_amdgcn_exp2f(__builtin_fmaf(s[h][i], factor, -top[h]));
                 total[h] += s[h][i];
             }
     }
+    static __device__ float largest(const f32x4& s) { return fmaxf(fmaxf(fmaxf(s[0], s[1]), s[2]), s[3]); }
 
     // o becomes means; log2 of the sums of their weights.
     __device__ void finish(float (&log_total)[HEAD_BLOCKS]) {
@@ -363,6 +372,15 @@ __device__ inline void merge(const HeadSums& sums, const float (&log_total)[HEAD
     }
 }
 
+// Where a thread works, worked out again: its numbers, and what hangs on them, would keep registers through the loop.
+__device__ inline Place place_anew(int wave) {
+    Place place;
+    asm volatile("v_mbcnt_lo_u32_b32 %0, -1, 0\n\tv_mbcnt_hi_u32_b32 %0, -1, %0" : "=v"(place.lane));
+    place.wave = wave;
+    place.thread = wave * WAVE + place.lane;
+    return place;
+}
+
 // One request's tiles first .. last - 1.
 __device__ inline void attend(HeadSums& sums, const AttentionArgs& args, int request, int first, int last,
                               unsigned char* lds, const Place& place) {
@@ -382,46 +400,57 @@ __device__ inline void attend(HeadSums& sums, const AttentionArgs& args, int req
     const unsigned char* const value_at = lds + COLUMNS_AT + column_offset(group, column_half * BLOCKS * 16 + row);
     TileInFlight next;
     loader.load(next, first, true);
-    loader.store(next, lds, 0);
+    for (int part = 0; part < loader.STORES; ++part) loader.store(next, lds, 0, part);
     loader.load(next, first + 1, first + 1 < last);
     lds_barrier();
     int buffer = 0;  // bytes: of this tile's columns
     for (int tile = first; tile < last; ++tile) {
         f32x4 s[HEAD_BLOCKS] = {};
+        const auto key = [&](int step) { return *reinterpret_cast<const u32x4*>(key_at + step * 128); };
+        u32x4 ahead[2] = {key(0), key(1)};
 #pragma unroll
         for (int step = 0; step < QUERY_STEPS; ++step) {
-            const u32x4 k = *reinterpret_cast<const u32x4*>(key_at + step * 128);
+            const u32x4 k = ahead[step & 1];
 #pragma unroll
             for (int half = 0; half < 2; ++half)
 #pragma unroll
                 for (int h = 0; h < HEAD_BLOCKS; ++h)
                     s[h] =
                         multiply16(k[2 * half], k[2 * half + 1], q[step][h][2 * half], q[step][h][2 * half + 1], s[h]);
+            if (step + 2 < QUERY_STEPS) ahead[step & 1] = key(step + 2);
+            __builtin_amdgcn_sched_barrier(0);
         }
         exchange.share(s);
         lds_barrier();  // halves of scores are there, and all have read the rows
 
         exchange.add(s);
-        loader.store(next, lds, buffer ^ COLUMNS_BYTES);
-        loader.load(next, tile + 2, tile + 2 < last);
+        const auto value = [&](int b) { return *reinterpret_cast<const u32x4*>(value_at + buffer + b * 256); };
+        if ((tile + 1) * KEYS > args.length)
 #pragma unroll
-        for (int h = 0; h < HEAD_BLOCKS; ++h)
+            for (int h = 0; h < HEAD_BLOCKS; ++h)
 #pragma unroll
-            for (int i = 0; i < 4; ++i)
-                s[h][i] = tile * KEYS + group * 4 + i < args.length ? s[h][i] * args.scale : -INFINITY;
-        sums.weigh(s);
+                for (int i = 0; i < 4; ++i)
+                    if (tile * KEYS + group * 4 + i >= args.length) s[h][i] = -INFINITY;
+        sums.weigh(s, args.scale);
         u32 p[HEAD_BLOCKS][2];
 #pragma unroll
         for (int h = 0; h < HEAD_BLOCKS; ++h)
             p[h][0] = Bf16::pack(s[h][0], s[h][1]), p[h][1] = Bf16::pack(s[h][2], s[h][3]);
+        ahead[0] = value(0), ahead[1] = value(1);
+        __builtin_amdgcn_sched_barrier(0);
+        // The next tile's way into LDS goes on beside the matrix work, a part with each block.
 #pragma unroll
         for (int b = 0; b < BLOCKS; ++b) {
-            const u32x4 v = *reinterpret_cast<const u32x4*>(value_at + buffer + b * 256);
+            const u32x4 v = ahead[b & 1];
 #pragma unroll
             for (int e = 0; e < 2; ++e)
 #pragma unroll
                 for (int h = 0; h < HEAD_BLOCKS; ++h)
                     sums.o[b][e][h] = multiply16(v[2 * e], v[2 * e + 1], p[h][0], p[h][1], sums.o[b][e][h]);
+            if (b + 2 < BLOCKS) ahead[b & 1] = value(b + 2);
+            if (b < loader.STORES) loader.store(next, lds, buffer ^ COLUMNS_BYTES, b);
+            if (b == loader.STORES) loader.load(next, tile + 2, tile + 2 < last);
+            __builtin_amdgcn_sched_barrier(0);
         }
         buffer ^= COLUMNS_BYTES;
         lds_barrier();  // the next tile is complete, and all have read this one's columns
@@ -431,14 +460,14 @@ __device__ inline void attend(HeadSums& sums, const AttentionArgs& args, int req
 __global__ __launch_bounds__(ATTENTION_THREADS, 2) void attention_kernel(const AttentionArgs args) {
     unsigned char* const lds = workgroup_lds<ATTENTION_LDS>();
     const Shares shares(args);
+    const int wave = Place().wave;
     const int own = blockIdx.x, end = shares.first_tile(own + 1);
     for (int tile = shares.first_tile(own); tile < end;) {
         const int request = uniform(tile / shares.tiles), request_at = request * shares.tiles;
         const int first = tile - request_at, last = min(end - request_at, shares.tiles);
-        Place place;  // anew: what hangs on it would keep registers from one request to the next
-        place.lane = opaque(place.lane), place.thread = opaque(place.thread);
         HeadSums sums;
-        attend(sums, args, request, first, last, lds, place);
+        attend(sums, args, request, first, last, lds, place_anew(wave));
+        const Place place = place_anew(wave);
         float log_total[HEAD_BLOCKS];
         sums.finish(log_total);
         if (last - first == shares.tiles) {

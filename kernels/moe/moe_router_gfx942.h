@@ -70,6 +70,7 @@ __global__ __launch_bounds__(ROUTER_THREADS, 2) void router_kernel(const MoeArgs
             for (int s = 0; s < SUBTILES; ++s)
                 w[i][s] = router.read(inside ? (s * 16 + row) * pitch + 2u * k : RowReader::OUTSIDE, 0);
         }
+        __builtin_amdgcn_sched_barrier(0);  // all loads are sent before any is waited for
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i)
 #pragma unroll

@@ -33,7 +33,7 @@ def table_row(rows, hidden):
     """The row for x [rows, hidden]; as many eights a lane as a workgroup of MOST_THREADS needs, at least."""
     row = TUNING.get((min(1 << (rows - 1).bit_length(), 2048), hidden), DEFAULT)
     while row["VECTORS"] * MOST_THREADS * 8 < hidden:
-        row = {"VECTORS": 2 * row["VECTORS"]}
+        row = {**row, "VECTORS": 2 * row["VECTORS"]}
     return row
 
 
@@ -46,7 +46,8 @@ def residual_rmsnorm_fp8(x, residual, weight, scale, eps, clear=None, fp8=torch.
     """
     check_inputs(x, residual, weight, scale, clear, fp8, FNUZ_ONLY)
     rows, hidden = x.shape
-    vectors = table_row(rows, hidden)["VECTORS"]
+    row = table_row(rows, hidden)
+    vectors = row["VECTORS"]
     out = torch.empty(x.shape, dtype=fp8, device=x.device)
     extension().residual_rmsnorm_fp8(
         x.data_ptr(),
@@ -61,6 +62,7 @@ def residual_rmsnorm_fp8(x, residual, weight, scale, eps, clear=None, fp8=torch.
         hidden,
         vectors,
         round_up(-(-hidden // (8 * vectors)), 64),
+        row["PER_CU"],
     )
     return out
 

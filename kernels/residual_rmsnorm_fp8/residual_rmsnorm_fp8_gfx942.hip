@@ -10,6 +10,7 @@
 #include "fp8_output_gfx942.h"
 
 constexpr int MOST_WAVES = 16;
+constexpr int LDS_OF_CU = 65536, LDS_GRANULE = 512;
 
 struct RmsNormArgs {
     const _Float16* x;       // [rows][hidden]
@@ -124,8 +125,9 @@ __global__ __launch_bounds__(MOST_WAVES* WAVE) void residual_rmsnorm_fp8_kernel(
     }
 }
 
+// per_cu: so many workgroups at most share a compute unit, because each takes that part of its LDS; 0: as many as fit.
 void residual_rmsnorm_fp8(int64_t x, int64_t residual, int64_t weight, int64_t scale, int64_t out, int64_t clear,
-                          int64_t clear_bytes, double eps, int rows, int hidden, int vectors, int threads) {
+                          int64_t clear_bytes, double eps, int rows, int hidden, int vectors, int threads, int per_cu) {
     const RmsNormArgs args = {reinterpret_cast<const _Float16*>(x),
                               reinterpret_cast<_Float16*>(residual),
                               reinterpret_cast<const _Float16*>(weight),
@@ -138,10 +140,11 @@ void residual_rmsnorm_fp8(int64_t x, int64_t residual, int64_t weight, int64_t s
                               threads,
                               1.0f / hidden,
                               static_cast<float>(eps)};
+    const int unused_lds_bytes = per_cu > 0 ? LDS_OF_CU / per_cu - LDS_GRANULE : 0;
     switch (vectors) {
-        case 1: residual_rmsnorm_fp8_kernel<1><<<dim3(rows), dim3(threads)>>>(args); break;
-        case 2: residual_rmsnorm_fp8_kernel<2><<<dim3(rows), dim3(threads)>>>(args); break;
-        default: residual_rmsnorm_fp8_kernel<4><<<dim3(rows), dim3(threads)>>>(args);
+        case 1: residual_rmsnorm_fp8_kernel<1><<<dim3(rows), dim3(threads), unused_lds_bytes>>>(args); break;
+        case 2: residual_rmsnorm_fp8_kernel<2><<<dim3(rows), dim3(threads), unused_lds_bytes>>>(args); break;
+        default: residual_rmsnorm_fp8_kernel<4><<<dim3(rows), dim3(threads), unused_lds_bytes>>>(args);
     }
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(hipGetErrorString(error));

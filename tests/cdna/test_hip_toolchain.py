@@ -350,9 +350,12 @@ def test_verify_finds_the_source_line() -> None:
         '\t.file\t1 "/a" "b.hip"\nk:\n\t.loc\t1 7 3\n\ts_add_u32 s0, s0, f@rel32@lo+4\n\t.loc\t1 0 3\n\ts_nop 0\n'
         '\t.file\t2 "/usr/include" "math.h"\n\t.loc\t2 4 1 ; /usr/include/math.h:4:1 @[ /a/b.hip:9:2 ]\n'
         "\ts_endpgm\n"
+        '\t.file\t3 "/x/triton/language" "standard.py"\n'
+        "\t.loc\t3 43 17 ; standard.py:43:17 @[ b.hip:11:27 ]\n\ts_nop 1\n"
     )
     assert verify.source_of_line(text, 4) == verify.source_of_line(text, 6) == "/a/b.hip:7"
     assert verify.source_of_line(text, 9) == "/a/b.hip:9", "inlined from a library: the user's line that called it"
+    assert verify.source_of_line(text, 12) == "/a/b.hip:11", "files as Triton's LLVM names them: without folders"
     assert verify.undefined_symbol(text) == "/a/b.hip:7: error: undefined device symbol f"
     assert verify.undefined_symbol(text + "f:\n") is None
 

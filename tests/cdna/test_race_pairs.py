@@ -5,32 +5,19 @@ Kernels that a compiler can write are in tests/support/hip/race_pairs.hip, the o
 
 from __future__ import annotations
 
-import functools
-import re
-
 import pytest
 import torch
 
 import cdna
 from cdna import checks
 from cdna.code_objects.module import ObjectKernel
-from cdna.hip.compile.source import HipSource
-from cdna.hip.compile.toolchain import find
-from cdna.program import Program
 from tests.support.assembled import program
 from tests.support.checked_launch import buffer, launch
-from tests.support.hip_programs import PROGRAMS
+from tests.support.race_pairs import PAIRS, compiled
 
-SOURCE = PROGRAMS / "race_pairs.hip"
-PAIRS = re.findall(r"^PAIR\((\w+)\)", SOURCE.read_text(), re.MULTILINE)
 OTHERWISE = {"barrier_in_a_branch": "barrier", "barriers_in_a_loop": "barrier"}  # what is found; else a race
 KINDS = "bounds,wait,race,uninitialised,barrier"
 BLOCKS = 4
-
-
-@functools.cache
-def compiled(arch: str) -> Program:
-    return Program(find().assembly(HipSource(SOURCE, arch, ("-O3",))))
 
 
 def kinds_found(arch: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> list[cdna.Finding]:

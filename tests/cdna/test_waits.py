@@ -127,7 +127,7 @@ def test_waits_of_a_launch_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     told = cdna.waits()
     n += 1
     runs.join()
-    assert told.startswith("k on gfx942: 0 of 3 workgroups have ended; workgroup ")
+    assert told.startswith("k on gfx942: 0 of 3 workgroups have ended\n  workgroup ")
     assert "assembly line" in told and "executed " in told
     assert cdna.waits() == ""
 
@@ -151,5 +151,5 @@ def test_a_process_that_is_stopped_says_where_it_waited(number: signal.Signals) 
     process.send_signal(number)
     _, told = process.communicate(timeout=30)
     assert process.returncode == -number
-    assert "k on gfx942: 0 of 1 workgroups have ended; workgroup 0 wave 0 run, at `" in told
+    assert "k on gfx942: 0 of 1 workgroups have ended\n  workgroup 0 wave 0 run, at `" in told
     assert torch.version.hip is None

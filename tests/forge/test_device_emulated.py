@@ -48,6 +48,35 @@ def test_addresses_that_change_hands() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+POINTERS = """
+import ctypes, sys, numpy as np, torch
+from torch.utils.cpp_extension import load_inline
+
+older, large = (torch.zeros(n, dtype=torch.int32, device="cuda") for n in (64, 80 << 20))
+SOURCE = '''
+#include <hip/hip_runtime.h>
+__global__ void fill(int* x) { x[threadIdx.x] = 7; }
+extern "C" int launch(int* x) { fill<<<1, 64>>>(x); return hipDeviceSynchronize(); }
+'''
+library = ctypes.CDLL(load_inline("raw", "", SOURCE, no_implicit_headers=True, is_python_module=False))
+newer = torch.zeros(64, dtype=torch.int32, device="cuda")
+pinned, shared = torch.zeros(64, dtype=torch.int32).pin_memory(), torch.zeros(64, dtype=torch.int32).share_memory_()
+for x in (older, large, newer, pinned, shared):
+    assert library.launch(ctypes.c_void_p(x.data_ptr())) == 0 and x[63] == 7
+array, gone = np.zeros(64, np.int32), torch.zeros(64, dtype=torch.int32, device="cuda")
+where = {"array": array.ctypes.data, "gone": gone.data_ptr()}[sys.argv[1]]
+del gone
+assert library.launch(ctypes.c_void_p(where)) == 719
+"""
+
+
+@pytest.mark.parametrize(("where", "says"), [("array", "of the host's, which the"), ("gone", "which has been freed")])
+def test_pointers_that_are_not_the_cards(where: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(POINTERS)
+    run = python(str(tmp_path / "main.py"), where, CDNA_CHECKS="bounds")
+    assert run.returncode == 0 and says in run.stderr, run.stderr
+
+
 def test_collectives() -> None:
     run = python(str(EMULATED / "ranks.py"), "3", POPCORN_GPUS="3")
     assert run.returncode == 0, run.stdout + run.stderr

@@ -16,7 +16,8 @@ ROOMS["generate"] = {"console", "task"}
 ROOMS["judge"] = {"console", "task", "device"}
 ROOMS["history"] = {"console", "task", "device", "judge"}
 ROOMS["commands"] = {"console", "task", "device", "generate", "judge", "history", "compile_report"}
-ROOMS["compile_report"] = ROOMS["tune"] = {"console", "task", "device", "generate", "judge"}
+ROOMS["compile_report"] = {"console", "task", "device", "generate", "judge"}
+ROOMS["tune"] = {"console", "task", "device", "generate", "judge", "history"}
 ROOMS["__main__"] = {"console", "commands", "tune"}
 OURS = {"cdna", "forge", "kernels", "reference", "eval", "gen_submission", "tests"}
 STDLIB = set(sys.stdlib_module_names)

@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 5_100,
-    "cdna": 34_800,
+    "benchmarks": 5_400,
+    "cdna": 35_400,
     "docs": 3_700,
-    "forge": 20_500,
-    "kernels": 14_800,
+    "forge": 21_000,
+    "kernels": 14_900,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 34_000,
+    "tests": 35_000,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

@@ -8,7 +8,8 @@
 // that nobody has given another value in this launch hands on nothing: it is a stale one.
 //
 // What is handed on are stamps: a wave's accesses before a count of the launch's clock. Of stores by many lanes, which are
-// data more than flags, and where stamps become too many, only the old rule is asked: any release before any acquire.
+// data more than flags, where stamps become too many, and where other processes share the memory, only the old rule is
+// asked: any release before any acquire.
 #include "check_order.h"
 #include <stdlib.h>
 
@@ -95,8 +96,13 @@ struct GroupOrder {
   bool used;
 };
 
+// Where other processes reach memory of this one, what one workgroup tells another may go by way of them.
+static volatile bool memory_is_lent;
+extern "C" void cdna_memory_is_lent() { memory_is_lent = true; }
+
 Orders* orders_create(u32 n_groups) {
   Orders* o = (Orders*)calloc(1, sizeof(Orders));
+  o->coarse = memory_is_lent;
   pthread_mutex_init(&o->lock, nullptr);
   o->released = (u32*)calloc(n_groups + 1, 4);
   o->stored = (u32*)calloc(n_groups + 1, 4);

@@ -57,6 +57,18 @@ const Range* describe(const Checks& c, u64 address, char* text, u32 size) {
 
 // --- findings --------------------------------------------------------------------------------------------
 
+// Where the line of an instruction's text begins, "`...` (file:line)".
+static const char* line_of(const Checks& c, u32 pc) {
+  const char* where = c.program->where[pc];
+  const char* line = strrchr(where, '(');
+  return line ? line : where;
+}
+
+// The same fault of the same source line on the same tensor is one entry, whichever of its instructions it was.
+static bool same_fault(const Checks& c, const Finding& a, const Finding& b) {
+  return a.kind == b.kind && !strcmp(a.tensor, b.tensor) && !strcmp(line_of(c, a.pc), line_of(c, b.pc));
+}
+
 bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, u32 other_pc, const char* format, ...) {
   Checks& c = *w.wg->check->checks;
   if (!c.has(kind)) return true;
@@ -78,7 +90,7 @@ bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, 
   va_end(args);
   pthread_mutex_lock(&c.lock);
   u32 i = 0;
-  while (i < c.n_findings && !(c.findings[i].kind == f.kind && c.findings[i].pc == pc)) i++;
+  while (i < c.n_findings && !same_fault(c, c.findings[i], f)) i++;
   if (i < c.n_findings) c.findings[i].count++;
   else if (i < MAX_FINDINGS) c.findings[c.n_findings++] = f;
   pthread_mutex_unlock(&c.lock);
@@ -280,8 +292,22 @@ void cdna_checks_range(Checks* c, u64 base, u64 bytes, u64 pointer, const char* 
   append(c->ranges, c->n_ranges, c->max_ranges, r);
 }
 
-const Finding* cdna_checks_findings(const Checks* c, u32* n) {
+// Causes before what comes of them: a missing wait or barrier makes races, a race makes values that nothing has written.
+static u32 rank_of(const Finding& f) {
+  static const u8 ORDER[] = {CHECK_WAIT, CHECK_BARRIER, CHECK_RACE};
+  for (u32 i = 0; i < sizeof ORDER; i++)
+    if (f.kind == ORDER[i]) return i;
+  return f.kind == CHECK_DEADLOCK ? 5 : f.kind == CHECK_UNINITIALISED ? 4 : 3;
+}
+
+const Finding* cdna_checks_findings(Checks* c, u32* n) {
   *n = c->n_findings;
+  for (u32 i = 1; i < c->n_findings; i++)  // stable: of one rank in the order in which they were found
+    for (u32 k = i; k && !c->raise && rank_of(c->findings[k]) < rank_of(c->findings[k - 1]); k--) {
+      Finding f = c->findings[k];
+      c->findings[k] = c->findings[k - 1];
+      c->findings[k - 1] = f;
+    }
   return c->findings;
 }
 

@@ -102,7 +102,7 @@ bool check_endless(Wave& w) {
   if (way_out && x.quiet < LONG_WITH_EXIT) return true;
   x.pc = w.pc;
   char text[900];
-  describe_waits(*live_launch(w.wg->launch), text, sizeof text);
+  describe_waits(*live_launch(w.wg->launch), text, sizeof text, "; ");
   report(w, CHECK_DEADLOCK, -1, 0, nullptr, ~0u,
          "an endless loop: %llu instructions without an access to memory or a barrier%s%s", (unsigned long long)x.quiet,
          way_out ? "" : ", and no way out", text);
@@ -173,7 +173,7 @@ bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
   }
   char text[sizeof Finding::message];
   Wave& w = **culprit;
-  describe_waits(*live_launch(w.wg->launch), text, sizeof text);
+  describe_waits(*live_launch(w.wg->launch), text, sizeof text, "; ");
   WaveCheck& x = w.wg->check->waves[w.id];
   bool polls = w.stop != AT_BARRIER && x.polled;
   x.pc = polls ? x.polled_pc : w.stop == AT_BARRIER ? w.pc - 1 : x.pc;

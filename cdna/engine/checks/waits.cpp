@@ -103,7 +103,7 @@ static void add_polled(Text& t, const LiveLaunch& l, u64 address) {
     }
 }
 
-u32 describe_waits(const LiveLaunch& l, char* text, u32 size) {
+u32 describe_waits(const LiveLaunch& l, char* text, u32 size, const char* before) {
   Text t = {text, size, 0};
   Place places[MOST_PLACES];
   u32 n_places = 0, elsewhere = 0, live = 0;
@@ -128,19 +128,19 @@ u32 describe_waits(const LiveLaunch& l, char* text, u32 size) {
   u32 started = *l.next_group < l.total ? *l.next_group : l.total;
   if (started < l.total && l.room && live >= l.room)
     add(t,
-        "; the card has room for %u workgroups of this kernel at once, and those that run wait for some of the %u that "
+        "%sthe card has room for %u workgroups of this kernel at once, and those that run wait for some of the %u that "
         "cannot start",
-        l.room, l.total - started);
+        before, l.room, l.total - started);
   for (u32 i = 0; i < n_places; i++) {
     const Place& p = places[i];
-    add(t, "; workgroup %u wave %u", p.group, p.wave);
+    add(t, "%sworkgroup %u wave %u", before, p.group, p.wave);
     if (p.waves > 1) add(t, " and %u more", p.waves - 1);
     if (p.at_barrier) add(t, " wait at a barrier for %u of the workgroup's waves,", p.missing);
     else if (p.polled) add_polled(t, l, p.polled), add(t, ",");
     else add(t, " run,");
     add(t, " at %s, executed %llu times", l.program->where[p.pc], (unsigned long long)times_there(l, p.pc));
   }
-  if (elsewhere) add(t, "; and %u waves elsewhere", elsewhere);
+  if (elsewhere) add(t, "%sand %u waves elsewhere", before, elsewhere);
   return t.used;
 }
 
@@ -153,7 +153,7 @@ extern "C" u32 cdna_waits(char* text, u32 size) {
   if (size) text[0] = 0;
   for (const LiveLaunch* l = launches; l; l = l->next) {
     char about[2048];
-    describe_waits(*l, about, sizeof about);
+    describe_waits(*l, about, sizeof about, "\n  ");
     u32 started = *l->next_group < l->total ? *l->next_group : l->total, running = 0;
     for (u32 i = 0; i < l->n_threads; i++) running += l->threads[i].n;
     add(t, "%s%s on %s: %u of %u workgroups have ended%s", t.used ? "\n" : "", l->kernel->name, l->program->arch,

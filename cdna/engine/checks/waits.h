@@ -21,8 +21,9 @@ struct LiveLaunch {
 void live_begins(LiveLaunch*);
 void live_ends(LiveLaunch*);
 void live_thread_ends(LiveThread&);  // before its workgroups are freed
-// A sentence for each place where waves are; the number of characters, of which at most `size` are written.
-u32 describe_waits(const LiveLaunch&, char* text, u32 size);
+// A sentence for each place where waves are, with `before` before it; the number of characters, of which at most `size` are
+// written.
+u32 describe_waits(const LiveLaunch&, char* text, u32 size, const char* before);
 const LiveLaunch* live_launch(const Launch*);
 void waits_at_signals();  // tells of them on stderr when the process is asked to end, or aborts
 

@@ -82,6 +82,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
     const OpInfo& info = op_info(p->code[i].op);
     p->code[i].fn = p->code[i].flags & INDEXED ? indexed_op : info.fn;
     if (!strcmp(info.name, "s_setvskip")) p->skips = true;
+    if (op_facts(p->code[i].op).is(FACT_TO_LDS)) p->loads_to_lds = true;
     p->code[i].core = info.core;
   }
   u32 n_relocations = r.get<u32>();

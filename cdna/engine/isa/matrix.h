@@ -86,7 +86,8 @@ constexpr int BLOCK_VECTORS = 4;  // a vector of 16 takes two of the 16 register
 
 // D = A*B + C on one block. a, b: [depth][N]; c, d in register layout, distinct or equal.
 template <int N>
-static inline void multiply(const float* a, const float* b, int depth, const float* c, float* d) {
+__attribute__((always_inline)) static inline void multiply(const float* a, const float* b, int depth, const float* c,
+                                                           float* d) {
   if constexpr (N == 32) {
     constexpr int ROWS = BLOCK_VECTORS / 2 < 4 ? 4 : BLOCK_VECTORS / 2, COLUMNS = BLOCK_VECTORS / ROWS;
     for (int i0 = 0; i0 < 32; i0 += ROWS)
@@ -156,13 +157,21 @@ static inline const u32* permute_b(const Inst& in, const u32* v, int registers, 
   return tmp;
 }
 
+// The same, where it is seldom asked for: one copy of the code.
+template <int N>
+__attribute__((noinline, cold)) static void multiply_seldom(const float* a, const float* b, int depth, const float* c,
+                                                            float* d) {
+  multiply<N>(a, b, depth, c, d);
+}
+
 static inline bool infinite(float x) { return (bits(x) & 0x7fffffff) == 0x7f800000; }
 static inline float largest(float sign) { return as_f32((bits(sign) & 0x80000000) | 0x7f7fffff); }
 
 // MODE.FP16_OVFL: sums that left f32's range become the largest f32 of their sign; what came of an infinite operand stays
 // (CDNA4 ISA, rules of dense matrix instructions). c: as it was before.
 template <int N, int BLOCKS>
-static inline void clamp_overflow(const float* a, const float* b, int depth, const float* c, float* d) {
+__attribute__((noinline, cold)) static void clamp_overflow(const float* a, const float* b, int depth, const float* c,
+                                                           float* d) {
   constexpr int SIZE = N * N * BLOCKS, WIDTH = N == 4 ? WAVE : N;
   bool any = false;
   for (int i = 0; i < SIZE; i++) any |= infinite(d[i]);
@@ -178,8 +187,8 @@ static inline void clamp_overflow(const float* a, const float* b, int depth, con
       ones[i] = 1;
     }
     float* at = count + (N == 4 ? 0 : block * N * N);
-    multiply<N>(of_a, ones, depth, at, at);
-    multiply<N>(ones, of_b, depth, at, at);
+    multiply_seldom<N>(of_a, ones, depth, at, at);
+    multiply_seldom<N>(ones, of_b, depth, at, at);
   }
   free(of_a);
   for (int i = 0; i < SIZE; i++)

@@ -76,6 +76,7 @@ struct Program {
   Hazard* hazards;
   u32 n_hazards;
   bool skips;               // it has an s_setvskip
+  bool loads_to_lds;        // it has loads that go straight to the LDS
   struct Access* accesses;  // made by the first launch with checks, see check.h
   Program* next;            // of all that are loaded
   u16* costs;               // see clock_costs

@@ -169,6 +169,10 @@ constexpr u32 QUANTUM = 20000;
 // The first turn of a wave behind a barrier. Waves leave one together: what all of them read at once behind it, AITER's int8
 // products overwrite a few instructions later with no barrier in between, and on a card the reads are first.
 constexpr u32 QUANTUM_BEHIND_BARRIER = 8;
+// Turns where loads go straight to the LDS. Here they land at once, on a card hundreds of cycles later, and kernels issue
+// one over what the other waves are about to read: short turns let them.
+constexpr u32 QUANTUM_TO_LDS = 16;
+constexpr u32 MOST_INSTRUCTIONS = 64 * QUANTUM;  // of a wave before its thread looks at another workgroup
 // Workgroups that a thread holds at once, unless the card's share of a thread is more.
 constexpr u32 MAX_LIVE_GROUPS = 256;
 // Fewer instructions than this before a wave lets others run, and it polls.
@@ -265,7 +269,8 @@ static bool release_barrier(Thread& t, Workgroup& g) {
 static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
   *worked = false;
   t.idle.sleeps = false;
-  for (int round = 0; round < 64; round++) {
+  const u32 usual = t.program->loads_to_lds ? QUANTUM_TO_LDS : QUANTUM;
+  for (u32 round = 0; round < MOST_INSTRUCTIONS / usual; round++) {
     bool any_ran_out = false;
     u8 waves[MAX_WAVES];
     order_waves(t.order, waves, g.n_waves);
@@ -275,7 +280,7 @@ static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
       // What a wave waits for has happened by the time that the others have reached.
       if (w.stop == YIELDED && w.clock < clock_latest(t.clock)) w.clock = clock_latest(t.clock);
       t.running = &w;
-      const u32 quantum = w.released ? QUANTUM_BEHIND_BARRIER : QUANTUM;
+      const u32 quantum = w.released ? QUANTUM_BEHIND_BARRIER : usual;
       w.released = 0;
       w.since_yield += run_wave(w, *t.program, order_quantum(t.order, quantum), t.observer);
       bool polls = (w.stop == YIELDED || w.stop == RUNNING) && w.since_yield < POLL_INSTRUCTIONS;

@@ -497,6 +497,8 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.leaves_whole = s.n_waves > 1;
   s.total_groups = s.totals.groups = l->groups[0] * l->groups[1] * l->groups[2];
   u32 per_cu = resident_groups(k, *l), share = (s.total_groups + l->card->compute_units - 1) / l->card->compute_units;
+  s.totals.vgprs = k.vgprs;
+  s.totals.sgprs = k.sgprs;
   s.totals.groups_per_cu = per_cu;
   s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
   s.batch = per_cu * l->card->compute_units;

@@ -20,12 +20,12 @@ struct Share {
   double cycles(double gb_s, double lines) const { return lines * LINE_BYTES * active * mhz * 1e-3 / gb_s; }
 };
 
-static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz, u32 active, const MemoryTraffic& t,
+static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz, double active, const MemoryTraffic& t,
                             bool warm) {
   u64 l2_read = sum(t.l2_read, 8), l2_write = sum(t.l2_write, 8);
   double fabric_read = ratio(sum(t.fabric_read, 8), l2_read), fabric_write = ratio(sum(t.fabric_write, 8), l2_write);
   double hbm_read = warm ? 0 : ratio(t.hbm_read, l2_read), hbm_write = warm ? 0 : ratio(t.hbm_write, l2_write);
-  Share s = {card, mhz, (double)active};
+  Share s = {card, mhz, active};
   double of_l2 = mhz / card.clock_mhz;  // whose bandwidth goes with the clock
   m.read_line[which] =
       larger(larger(s.cycles(card.l2_read_gb_s * of_l2, 1), s.cycles(card.fabric_read_gb_s, fabric_read)),
@@ -33,6 +33,21 @@ static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz,
   m.write_half[which] =
       0.5 * larger(larger(s.cycles(card.l2_write_gb_s * of_l2, 1), s.cycles(card.fabric_write_gb_s, fabric_write)),
                    s.cycles(card.hbm_write_gb_s, hbm_write));
+}
+
+// Of a launch that fits on the card at once: the share of its CUs that are at work while the busiest of those recorded is.
+static double share_at_work(const RecordedLaunch& l, const MemoryTraffic& t) {
+  double busiest = 0, mean = (double)sum(t.l2_read, 8) / LINE_BYTES / l.groups_in_all;
+  for (u32 i = 0; i < l.n_recorded; i++) {
+    double lines = 0;
+    for (u32 w = 0; w < l.n_waves; w++) {
+      const Steps& steps = l.groups[i].waves[w];
+      for (u64 k = 0; k < steps.n; k++)
+        if (l.timings[steps.at[k].pc].unit == MEMORY_UNIT) lines += steps.at[++k].pc & ((1 << LEVEL_OF_STEP) - 1);
+    }
+    busiest = larger(busiest, lines);
+  }
+  return mean < busiest ? mean / busiest : 1;
 }
 
 static Machine machine_of(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm) {
@@ -60,7 +75,8 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   m.rounds = (u32)(l.groups_in_all / round);
   u32 left = (u32)(l.groups_in_all % round);
   m.last_groups = (left + card.compute_units - 1) / card.compute_units;
-  share_bandwidth(m, 0, card, mhz, least(l.groups_in_all, card.compute_units), t, warm);
+  double at_work = m.rounds + (m.last_groups > 0) > 1 ? 1 : share_at_work(l, t);
+  share_bandwidth(m, 0, card, mhz, at_work * least(l.groups_in_all, card.compute_units), t, warm);
   share_bandwidth(m, 1, card, mhz, least(left ? left : 1, card.compute_units), t, warm);
   return m;
 }

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...build import engine_library
+from ...code_objects.elf import read
+from ...code_objects.statements import statements_of
 from ...image import ImageBuilder
 from ...library import engine
 from .results import Results, digest_of
@@ -19,20 +21,21 @@ MAGIC = 0x3154414641444E43  # "CNDAFAT1"
 _HEADER, _ENTRY = struct.Struct("<QII"), struct.Struct("<16sQQ")
 
 
-def _image(assembly: str) -> bytes:
+def _image(code: str | bytes) -> bytes:
     """The program image, kept by content: to decode the assembly of a large source takes seconds."""
 
     def build(output: Path) -> Iterable[Path]:
-        output.write_bytes(ImageBuilder(assembly, engine().ops).build(hazards=True))
+        source = code if isinstance(code, str) else statements_of(read(code))
+        output.write_bytes(ImageBuilder(source, engine().ops).build(hazards=True))
         package = Path(__file__).parents[2]
         return sorted(file for kind in ("py", "txt", "toml") for file in package.glob(f"**/*.{kind}"))
 
-    return Results(digest_of(assembly, engine_library().name), ".image").get(build).read_bytes()
+    return Results(digest_of(code, engine_library().name), ".image").get(build).read_bytes()
 
 
-def fat_binary(arch: str, assembly: str) -> bytes:
-    """The fat binary of AMDGCN assembly."""
-    image = _image(assembly)
+def fat_binary(arch: str, code: str | bytes) -> bytes:
+    """The fat binary of AMDGCN assembly, or of a code object (ELF) for the arch."""
+    image = _image(code)
     start = 64
     header = _HEADER.pack(MAGIC, 1, 0) + _ENTRY.pack(arch.encode(), start, len(image))
     return header.ljust(start, b"\0") + image + bytes(-len(image) % 64)

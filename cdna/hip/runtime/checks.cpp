@@ -7,7 +7,7 @@
 
 extern "C" {  // of the engine's check_report.cpp
 Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open);
-const Finding* cdna_checks_findings(const Checks*, u32* n);
+const Finding* cdna_checks_findings(Checks*, u32* n);
 void cdna_checks_free(Checks*);
 void cdna_mark_unwritten(u8* at, u64 bytes);
 bool cdna_shared_with_processes(u64 address);  // of its check_stall.cpp
@@ -180,6 +180,23 @@ Checks* begin_checks(const KernelCall& c, const KernelInfo& k) {
   return checks;
 }
 
+// "\n  | text" of the source line that an instruction's "`...` (file:line)" names; "" where there is none.
+static void source_text(const char* where, char* text, size_t size) {
+  const char *open = strrchr(where, '('), *colon = strrchr(where, ':');
+  char name[1024], line[1024];
+  text[0] = 0;
+  if (!open || !colon || colon < open || (size_t)(colon - open) > sizeof name) return;
+  snprintf(name, sizeof name, "%.*s", (int)(colon - open - 1), open + 1);
+  FILE* file = fopen(name, "r");
+  if (!file) return;
+  for (int left = atoi(colon + 1); left > 0 && fgets(line, sizeof line, file); left--)
+    if (left == 1) {
+      size_t indent = strspn(line, " \t"), length = strcspn(line, "\r\n");
+      if (length > indent) snprintf(text, size, "\n  | %.*s", (int)(length - indent), line + indent);
+    }
+  fclose(file);
+}
+
 bool end_checks(Checks* checks, const Program& p, const char* kernel) {
   if (!checks) return false;
   u32 n;
@@ -188,8 +205,11 @@ bool end_checks(Checks* checks, const Program& p, const char* kernel) {
     const Finding& f = findings[i];
     char lane[32] = "";
     if (f.lane >= 0) snprintf(lane, sizeof lane, ", lane %d", f.lane);
-    say("%s on %s: %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s", readable_name(kernel), p.arch, KINDS[f.kind],
-        f.message, p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane);
+    char line[200], often[40] = "";
+    source_text(p.where[f.pc], line, sizeof line);
+    if (f.count > 1) snprintf(often, sizeof often, ", the first of %llu", (unsigned long long)f.count);
+    say("%s on %s: %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s%s", readable_name(kernel), p.arch,
+        KINDS[f.kind], f.message, p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane, often, line);
     cdna_log_finding(&p, readable_name(kernel), &f);
   }
   cdna_checks_free(checks);

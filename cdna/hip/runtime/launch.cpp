@@ -27,6 +27,17 @@ static u64 order_seed() {
 
 static u64 product(dim3 d) { return (u64)d.x * d.y * d.z; }
 
+// Whether a buffer of arguments holds those of the kernel; what is wrong with it is said. Padding at its end may lack.
+static bool arguments_fit(const KernelInfo& k, size_t bytes) {
+  u32 end = 0;
+  for (u32 i = 0; i < k.n_arguments; i++)
+    if (k.arguments[i].kind == EXPLICIT && k.arguments[i].offset + k.arguments[i].size > end)
+      end = k.arguments[i].offset + k.arguments[i].size;
+  if ((bytes + 15) / 16 * 16 >= end && bytes <= (k.kernarg_bytes + 15u) / 16 * 16) return true;
+  say("%s takes %u bytes of arguments, and HIP_LAUNCH_PARAM_BUFFER_SIZE says %zu", readable_name(k.name), end, bytes);
+  return false;
+}
+
 // Arguments go where the kernel's metadata says; `extra` is a buffer that has them there already.
 hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes, void** arguments, void** extra,
                        bool cooperative, Operation* out) {
@@ -53,6 +64,10 @@ hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes,
     if (e[0] == HIP_LAUNCH_PARAM_BUFFER_POINTER) packed = (const u8*)e[1];
     else if (e[0] == HIP_LAUNCH_PARAM_BUFFER_SIZE) packed_bytes = *(const size_t*)e[1];
     else break;
+  }
+  if (packed && !arguments_fit(*k, packed_bytes)) {
+    release_operation(*out);
+    return hipErrorInvalidValue;
   }
   if (packed) memcpy(c.kernarg, packed, packed_bytes < k->kernarg_bytes ? packed_bytes : k->kernarg_bytes);
   u32 n = 0;

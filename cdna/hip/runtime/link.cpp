@@ -87,10 +87,12 @@ static void destroy(LinkState* s) {
   release(s);
 }
 
+bool is_wrapped_bitcode(const u8* data) { return !memcmp(data, &WRAPPED_BITCODE, sizeof WRAPPED_BITCODE); }
+
 Text link_wrapped_bitcode(const u8* bitcode, const char* call) {
+  if (!is_wrapped_bitcode(bitcode)) return {nullptr, 0};
   u32 header[4];  // LLVM's: magic, version, where the bitcode begins, its bytes
   memcpy(header, bitcode, sizeof header);
-  if (header[0] != WRAPPED_BITCODE) return {nullptr, 0};
   LinkState* s = make<LinkState>();
   add(s, hipJitInputLLVMBitcode, bitcode, header[2] + header[3], "bitcode");
   Text code = {nullptr, 0};

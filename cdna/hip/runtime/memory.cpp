@@ -18,6 +18,7 @@ extern "C" {  // of the engine's check_report.cpp: what checks know of memory
 void cdna_memory_register(u64 base, u64 bytes, const char* name);
 void cdna_memory_unregister(u64 base);
 void cdna_memory_forget(u64 base, u64 bytes);
+void cdna_memory_is_lent();
 }
 
 constexpr u64 PAGE = 4096;
@@ -412,6 +413,7 @@ hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t* handle, void* p) {
   IpcHandle h = {IPC_MAGIC, a->file_offset, a->file_bytes, (u64)(a->base - a->mapping),
                  a->bytes,  a->owner,       a->file,       a->device};
   a->exported = true;
+  cdna_memory_is_lent();
   memset(handle, 0, sizeof *handle);
   memcpy(handle, &h, sizeof h);
   return done(hipSuccess);
@@ -442,6 +444,7 @@ static hipError_t open_handle(void** out, const void* handle, bool from_pool, co
   a.type = hipMemoryTypeDevice;
   a.device = h.device;
   a.imported = true;
+  cdna_memory_is_lent();
   a.from_pool = from_pool;
   Guard guard;
   enter(a);

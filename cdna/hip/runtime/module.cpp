@@ -186,16 +186,17 @@ __attribute__((visibility("default"))) void __hipUnregisterFatBinary(void** hand
 
 // --- modules that the program loads --------------------------------------------------------------------
 
-static hipError_t load(hipModule_t* out, const u8* data, u8* owned, const char* what) {
+// bytes: 0 where they are not known.
+static hipError_t load(hipModule_t* out, const u8* data, size_t bytes, u8* owned, const char* what) {
   hipModule_t m = open_container(data);
   if (!m) {
-    Text linked = link_wrapped_bitcode(data, what);
+    const bool object = is_code_object(data);
+    Text code = object ? load_code_object(data, bytes, what) : link_wrapped_bitcode(data, what);
+    if (!object && !is_wrapped_bitcode(data))
+      say("%s is no code object (ELF, or a bundle of them), no bitcode and nothing that `python -m cdna compile` made",
+          what);
     free(owned);
-    if (linked.size) return load(out, (const u8*)linked.bytes, (u8*)linked.bytes, what);
-    say("%s is no code of the emulated device (machine code does not run here): make it with `python -m cdna "
-        "compile FILE -o OUTPUT`",
-        what);
-    return hipErrorNoBinaryForGpu;
+    return code.size ? load(out, (const u8*)code.bytes, code.size, (u8*)code.bytes, what) : hipErrorNoBinaryForGpu;
   }
   m->owned = owned;
   *out = m;
@@ -209,11 +210,11 @@ hipError_t hipModuleLoad(hipModule_t* out, const char* path) {
   u8* data = (u8*)calloc(1, file.size + sizeof(Container));  // as much is looked at, however short the file
   memcpy(data, file.bytes, file.size);
   free(file.bytes);
-  return done(load(out, data, data, path));
+  return done(load(out, data, file.size, data, path));
 }
 hipError_t hipModuleLoadData(hipModule_t* out, const void* data) {
   ENTER;
-  return done(out && data ? load(out, (const u8*)data, nullptr, "what hipModuleLoadData was given")
+  return done(out && data ? load(out, (const u8*)data, 0, nullptr, "what hipModuleLoadData was given")
                           : hipErrorInvalidValue);
 }
 hipError_t hipModuleLoadDataEx(hipModule_t* out, const void* data, unsigned, hipJitOption*, void**) {
@@ -236,7 +237,12 @@ hipError_t hipModuleGetFunction(hipFunction_t* out, hipModule_t m, const char* n
   Guard guard;
   if (!m || !modules.contains(m)) return done(hipErrorInvalidHandle);
   Program* p = program_of(m, current_device());
-  if (!p || cdna_find_kernel(p, name) < 0) return done(hipErrorNotFound);
+  if (!p) return done(hipErrorNotFound);
+  if (cdna_find_kernel(p, name) < 0) {
+    say("hipModuleGetFunction: the module has no kernel %s; it has %u, the first is %s", name, p->n_kernels,
+        p->n_kernels ? p->kernels[0].name : "none");
+    return done(hipErrorNotFound);
+  }
   for (hipFunction_t f : m->functions)
     if (!strcmp(f->name, name)) {
       *out = f;

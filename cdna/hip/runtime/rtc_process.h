@@ -20,4 +20,10 @@ void release_texts(List<char*>&);
 // Code of the emulated device out of bitcode that describes its own length (rtc.py, WRAPPER); none where it is none, or
 // does not link, which is said.
 constexpr u32 WRAPPED_BITCODE = 0x0b17c0de;
+bool is_wrapped_bitcode(const u8* data);
 Text link_wrapped_bitcode(const u8* bitcode, const char* call);
+
+// Code of the emulated device out of a code object or a bundle of them; none where it is none, or what keeps it from being
+// loaded has been said. bytes: 0 where its own headers have to say how long it is. what: whose it is.
+bool is_code_object(const u8* data);
+Text load_code_object(const u8* object, size_t bytes, const char* what);

@@ -9,11 +9,11 @@ from typing import Any
 
 import cdna
 from cdna import compiler_notes, counters
-from cdna.counters import Counters
 from cdna.model import ModelledTime, modelled_case_us
+from cdna.profile import KernelProfile, advice_for, profiles, text_lines
 from cdna.records import LaunchRecord
 
-HOTTEST = 5  # instructions of a kernel that a report names
+HOTTEST = 10  # lines of a kernel that a report names
 
 
 def report() -> dict[str, Any]:
@@ -35,9 +35,11 @@ def report() -> dict[str, Any]:
         known["wave_instructions"] += record.wave_instructions
         for name, count in record.by_unit.items():
             known["by_unit"][name] = known["by_unit"].get(name, 0) + count
-    for name, known in kernels.items():
-        if counted := [r.counters for r in records if r.kernel == name and r.counters is not None]:
-            known["work"] = kernel_work(counted)
+    for caches in ("cold", "warm"):
+        for profile in profiles(records, caches == "warm"):
+            known = kernels[profile.records[0].kernel]
+            known["work"] = kernel_work(profile)
+            known.setdefault("profile", {})[caches] = text_lines(profile)
     parts = {
         "kernels": kernels,
         "modelled": modelled(records),
@@ -74,8 +76,9 @@ def _time(time: ModelledTime) -> dict[str, Any]:
     return {"us": round(time.us, 3), "bound": time.bound, "parts_us": parts, **clock}
 
 
-def kernel_work(counted: Sequence[Counters]) -> dict[str, Any]:
-    """Counters of one kernel's launches together."""
+def kernel_work(kernel: KernelProfile) -> dict[str, Any]:
+    """Counters of one kernel's launches together, with the costliest lines of its longest launch and what to change."""
+    counted = [record.counters for record in kernel.records if record.counters is not None]
 
     def total(name: str) -> int:
         return sum(getattr(c, name) for c in counted)
@@ -100,9 +103,14 @@ def kernel_work(counted: Sequence[Counters]) -> dict[str, Any]:
             for level in ("l2", "fabric", "hbm")
             for way in ("read", "write")
         },
-        "hottest": {
-            i.where: f"{i.unit}, {i.executed:,} times, {i.cycles:,} cycles"
-            + (f", {i.conflict_cycles:,} lost to bank conflicts" if i.conflict_cycles else "")
-            for i in sorted(last.instructions, key=lambda i: -i.cycles)[:HOTTEST]
-        },
+        "lines": [
+            {
+                "place": line.place,
+                "executed": line.executed,
+                "cycles": line.cycles,
+                "conflict_cycles": line.conflict_cycles,
+            }
+            for line in kernel.lines[:HOTTEST]
+        ],
+        "advice": [dataclasses.asdict(advice) for advice in advice_for(kernel)],
     }

@@ -44,6 +44,7 @@ def test_addresses_that_a_peers_memory_had_may_be_others() -> None:
     readable_and_writable, private_anonymous_there = 3, 0x100022  # MAP_FIXED_NOREPLACE
     got = libc.mmap(ctypes.c_void_p(page), ctypes.c_size_t(8192), readable_and_writable, private_anonymous_there, -1, 0)
     assert got == page
+    assert runtime.hipHostRegister(at, ctypes.c_size_t(256), 0) == 0  # else the card would not reach it
     assert library.add_one_to(at) == 0
     assert (ctypes.c_int * 64).from_address(at.value)[:] == [1] * 64  # type: ignore[arg-type]
 

@@ -1,0 +1,14 @@
+"""Where a kernel's time goes, line by line, and what would shorten it: told from counters and the time model.
+
+with cdna.counting():
+    kernel[grid](...)
+for kernel in cdna.profile.profiles(cdna.stats()):
+    print("\\n".join(cdna.profile.text_lines(kernel)))
+"""
+
+from .advice import Advice, advice_for
+from .kernel import KernelProfile, profiles
+from .lines import Line
+from .text import text_lines
+
+__all__ = ["Advice", "KernelProfile", "Line", "advice_for", "profiles", "text_lines"]

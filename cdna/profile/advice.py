@@ -1,0 +1,231 @@
+"""What would shorten a kernel, in words: each rule reads counters and the model, and says nothing it cannot show.
+
+A rule speaks where its cause costs a share of the modelled time that is worth a change (WORTH), with the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ..resources import waves_per_simd
+from .kernel import KernelProfile
+from .lines import Line
+
+WORTH = 0.1  # share of a kernel's time
+ALIKE = 0.75  # coalescing from here on is good enough
+LINES = 3  # that a rule names
+MOVES = ("loads", "stores")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to change."""
+
+    rule: str  # its name: idle CUs, tail, bank conflicts, ...
+    text: str
+    place: str = ""  # the source line, where one is to blame
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Rule = Callable[[KernelProfile], Iterator[Advice]]
+
+
+def advice_for(kernel: KernelProfile) -> list[Advice]:
+    """What the rules say of a kernel's longest launch, in the order of the rules."""
+    return [advice for rule in RULES for advice in rule(kernel)]
+
+
+def _share(kernel: KernelProfile, part: str) -> float:
+    """Of the modelled time without the launch: what one bound alone would take."""
+    body = kernel.longest_time.us - kernel.longest_time.parts_us["launch"]
+    return kernel.longest_time.parts_us.get(part, 0.0) / body if body > 0 else 0.0
+
+
+def idle_cus(kernel: KernelProfile) -> Iterator[Advice]:
+    groups, cus = kernel.counters.groups, kernel.card.compute_units
+    if groups <= (1 - WORTH) * cus and _share(kernel, "replay") > WORTH:
+        yield Advice(
+            "idle CUs",
+            f"{groups} workgroup{'s' * (groups > 1)} for {cus} CUs: {1 - groups / cus:.0%} idle; "
+            "smaller tiles or split-K",
+        )
+
+
+def tail(kernel: KernelProfile) -> Iterator[Advice]:
+    c, cus = kernel.counters, kernel.card.compute_units
+    places = cus * c.groups_per_cu
+    whole, left = divmod(c.groups, places)
+    if 1 <= whole <= 4 and left and (1 - left / places) / (whole + 1) > WORTH:
+        yield Advice(
+            "tail",
+            f"{c.groups} workgroups are {whole} round{'s' if whole > 1 else ''} of {places} and {left} more: the last "
+            f"round leaves {1 - left / places:.0%} of the card idle; tiles for {whole * places} or fewer, "
+            "or persistent workgroups",
+        )
+
+
+def bank_conflicts(kernel: KernelProfile) -> Iterator[Advice]:
+    total = kernel.counters.unit_cycles["lds"]
+    for line in _largest(kernel, lambda line: line.conflict_cycles):
+        if line.conflict_ways > 1.5 and line.conflict_cycles / total * _share(kernel, "LDS") > WORTH:
+            yield Advice(
+                "bank conflicts",
+                f"{line.conflict_cycles:,} of {total:,} LDS cycles are bank conflicts of {line.place}, "
+                f"{line.conflict_ways:.0f}-way: pad rows by 16 bytes, or swizzle them",
+                line.place,
+            )
+
+
+def occupancy(kernel: KernelProfile) -> Iterator[Advice]:
+    """Where waves wait: registers or LDS that keep another wave, or another workgroup, off the CU."""
+    c, card = kernel.counters, kernel.card
+    if kernel.longest_time.bound not in ("latency", "L2", "fabric", "HBM") or c.groups <= card.compute_units:
+        return
+    now = c.waves_per_simd
+    more_groups = (c.groups_per_cu + 1) * c.waves_per_group / card.simds_per_cu
+    if more_groups > card.max_waves_per_simd:
+        return
+
+    def waves(vgprs: int, lds_bytes: int) -> float:
+        return waves_per_simd(card.name, vgprs, c.sgprs, lds_bytes, c.waves_per_group)
+
+    if waves(c.vgprs, 0) <= now:  # LDS is not what limits
+        fewer = next((n for n in range(1, c.vgprs) if waves(c.vgprs - n, c.lds_bytes_per_group) > now), 0)
+        if fewer:
+            gained = waves(c.vgprs - fewer, c.lds_bytes_per_group)
+            yield Advice("occupancy", f"{c.vgprs} VGPRs allow {now:g} waves a SIMD; {fewer} fewer allow {gained:g}")
+    elif waves(1, c.lds_bytes_per_group) <= now:
+        fits = card.lds_bytes // (c.groups_per_cu + 1) // card.lds_granule_bytes * card.lds_granule_bytes
+        yield Advice(
+            "occupancy",
+            f"{c.lds_bytes_per_group:,} bytes of LDS allow {c.groups_per_cu} workgroups a CU; "
+            f"{c.lds_bytes_per_group - fits:,} fewer allow {c.groups_per_cu + 1}",
+        )
+
+
+def coalescing(kernel: KernelProfile) -> Iterator[Advice]:
+    """Lines that touch more 64-byte pieces than their bytes need."""
+    touched = kernel.counters.segments
+    wasteful = [(a.wasted, kind, line) for line in kernel.lines for kind, a in line.accesses.items() if kind in MOVES]
+    for wasted, kind, line in sorted(wasteful, key=lambda one: -one[0])[:LINES]:
+        access = line.accesses[kind]
+        if access.coalesced < ALIKE and wasted > WORTH * touched and _memory_share(kernel) > WORTH:
+            yield Advice(
+                "coalescing",
+                f"{kind} {access.coalesced:.0%} coalesced at {line.place}: {access.segments:,} pieces of 64 bytes "
+                f"where {access.ideal_segments:,} would do; neighbouring lanes should take neighbouring bytes",
+                line.place,
+            )
+
+
+def narrow_accesses(kernel: KernelProfile) -> Iterator[Advice]:
+    """Lines where waves spend much of their time on accesses of a few bytes a lane."""
+    c = kernel.counters
+    waves = c.groups * c.waves_per_group
+    for line in kernel.lines[:LINES]:
+        for kind in MOVES:
+            access = line.accesses.get(kind)
+            few = access is not None and access.bytes_per_lane < 4 and access.executed >= 4 * waves
+            if access and few and _spent_share(kernel, line) > 3 * WORTH:
+                yield Advice(
+                    "narrow accesses",
+                    f"{kind} of {access.bytes_per_lane:.0f} byte{'s' * (access.bytes_per_lane > 1)} a lane at "
+                    f"{line.place}: an instruction moves {access.bytes / access.executed:.0f} bytes, it could 1,024",
+                    line.place,
+                )
+
+
+def spills(kernel: KernelProfile) -> Iterator[Advice]:
+    lines = [line for line in kernel.lines if "scratch" in line.accesses]
+    executed = sum(line.accesses["scratch"].executed for line in lines)
+    memory = sum(access.executed for line in kernel.lines for access in line.accesses.values())
+    if executed > WORTH * memory:
+        worst = max(lines, key=lambda line: line.accesses["scratch"].executed)
+        yield Advice(
+            "spills",
+            f"{executed:,} loads and stores of scratch, most at {worst.place}: registers were spilled or an array is "
+            "indexed at run time; smaller tiles, fewer live values, or more registers a wave",
+            worst.place,
+        )
+
+
+def divergence(kernel: KernelProfile) -> Iterator[Advice]:
+    for line in _largest(kernel, lambda line: line.cycles.get("vector", 0) * (1 - line.active_lanes)):
+        if line.active_lanes < 0.6 and _spent_share(kernel, line, "issue") > 2 * WORTH:
+            yield Advice(
+                "divergence",
+                f"{line.active_lanes:.0%} of the lanes work at {line.place}: lanes of a wave take different ways, or "
+                "the workgroup is wider than its work",
+                line.place,
+            )
+
+
+def no_matrix(kernel: KernelProfile) -> Iterator[Advice]:
+    """Sums of products on the vector lanes, of what the same line loads, while the matrix cores are idle."""
+    if kernel.counters.unit_cycles["matrix"] or _share(kernel, "vector") <= WORTH / 2:
+        return
+    total = sum(line.vector_executed for line in kernel.lines)
+    for line in _largest(kernel, lambda line: line.products)[:1]:
+        if line.products > 0.3 * total and line.loads * 16 >= line.products:
+            yield Advice(
+                "no matrix",
+                f"{line.products:,} multiply-adds of waves at {line.place} run on vector lanes; matrix instructions "
+                "do a product of 16-bit or 8-bit numbers 8 times as fast or more",
+                line.place,
+            )
+
+
+def atomics(kernel: KernelProfile) -> Iterator[Advice]:
+    for line in _largest(kernel, lambda line: line.accesses["atomics"].lanes if "atomics" in line.accesses else 0)[:1]:
+        if _share(kernel, "atomics") > 2 * WORTH and kernel.counters.atomics_on_line > kernel.card.compute_units:
+            yield Advice(
+                "atomics",
+                f"{kernel.counters.atomics_on_line:,} atomics of lanes on one 128-byte line, one after the other, most "
+                f"at {line.place}: add up in the wave and the workgroup first",
+                line.place,
+            )
+
+
+def barriers(kernel: KernelProfile) -> Iterator[Advice]:
+    for line in _largest(kernel, lambda line: line.spent.get("barrier", 0.0)):
+        share = _spent_share(kernel, line, "barrier")
+        if share > 2.5 * WORTH:
+            yield Advice(
+                "barriers",
+                f"waves spend {share:.0%} of their time at the barrier of {line.place}: fewer barriers, work alike "
+                "for all waves, or loads that are on their way before it",
+                line.place,
+            )
+
+
+def _spent_share(kernel: KernelProfile, line: Line, reason: str = "") -> float:
+    """Of the waves' time: what they spend at a line, for one reason or in all."""
+    total = sum(one.spent_cycles for one in kernel.lines)
+    return (line.spent.get(reason, 0.0) if reason else line.spent_cycles) / total if total else 0.0
+
+
+def _memory_share(kernel: KernelProfile) -> float:
+    return max(_share(kernel, part) for part in ("L1", "L2", "fabric", "HBM"))
+
+
+def _largest(kernel: KernelProfile, what: Callable[[Line], float]) -> list[Line]:
+    """The lines that have most of something, those without it left out."""
+    return sorted((line for line in kernel.lines if what(line)), key=what, reverse=True)[:LINES]
+
+
+RULES: tuple[Rule, ...] = (
+    idle_cus,
+    tail,
+    bank_conflicts,
+    occupancy,
+    coalescing,
+    narrow_accesses,
+    spills,
+    divergence,
+    no_matrix,
+    atomics,
+    barriers,
+)

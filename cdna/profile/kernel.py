@@ -1,0 +1,68 @@
+"""One kernel's launches together: what it takes of the card, its modelled time, and the lines of its longest launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..cards import Card, cards
+from ..counters import Counters
+from ..hip.kernel_names import demangled, short_names
+from ..model import ModelledTime, modelled_case_us, modelled_time_us
+from ..records import LaunchRecord
+from .lines import Line, lines_of
+
+
+@dataclass(frozen=True)
+class KernelProfile:
+    """A kernel's counted launches."""
+
+    kernel: str  # its own name
+    full_name: str  # with template arguments and parameters, for C++
+    records: tuple[LaunchRecord, ...]
+    time: ModelledTime  # of all launches
+    longest: LaunchRecord
+    longest_time: ModelledTime
+    lines: tuple[Line, ...]  # of the longest launch, those that its waves spend most time at first
+
+    @property
+    def counters(self) -> Counters:
+        """Of the longest launch."""
+        assert self.longest.counters is not None
+        return self.longest.counters
+
+    @property
+    def card(self) -> Card:
+        return cards()[self.counters.card]
+
+
+def profiles(records: Iterable[LaunchRecord], warm: bool = False) -> list[KernelProfile]:
+    """A profile for each kernel that was launched with counting on, in the order of their first launch; an autotuner's
+    trials are left out.
+
+    warm: with inputs in the memory-side cache, as in model.modelled_time_us.
+    """
+    by_kernel: dict[str, list[LaunchRecord]] = {}
+    for record in records:
+        if record.counters is not None and not record.trial:
+            by_kernel.setdefault(record.kernel, []).append(record)
+    names = short_names(list(by_kernel))
+    return [_profile(name, full, of_kernel, warm) for name, (full, of_kernel) in zip(names, by_kernel.items())]
+
+
+def _profile(name: str, mangled: str, records: list[LaunchRecord], warm: bool) -> KernelProfile:
+    times = [modelled_time_us(record, warm) for record in records]
+    longest = max(range(len(records)), key=lambda i: times[i].us)
+    counters = records[longest].counters
+    assert counters is not None
+    lines = lines_of(counters.instructions)
+    lines.sort(key=lambda line: -line.spent_cycles)
+    return KernelProfile(
+        name,
+        demangled(mangled),
+        tuple(records),
+        modelled_case_us(records, warm),
+        records[longest],
+        times[longest],
+        tuple(lines),
+    )

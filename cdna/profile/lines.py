@@ -1,0 +1,105 @@
+"""What each source line of a kernel executed: its instructions, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..counters import SEGMENT_BYTES, InstructionCount
+from ..decode import base_mnemonic
+from ..isa import facts_of
+
+
+@dataclass
+class Access:
+    """One kind of memory access of a line: loads, stores or atomics of global memory, or scratch."""
+
+    executed: int = 0  # by waves
+    lanes: int = 0
+    bytes: int = 0
+    segments: int = 0  # 64-byte pieces that were touched
+
+    @property
+    def ideal_segments(self) -> int:
+        return -(-self.bytes // SEGMENT_BYTES)
+
+    @property
+    def wasted(self) -> int:
+        """Pieces beyond the ideal ones."""
+        return max(0, self.segments - self.ideal_segments)
+
+    @property
+    def coalesced(self) -> float:
+        """Share of the bytes moved that was asked for; 1 where lanes lie side by side, or share their pieces."""
+        return min(1.0, self.ideal_segments / self.segments) if self.segments else 1.0
+
+    @property
+    def bytes_per_lane(self) -> float:
+        return self.bytes / self.lanes if self.lanes else 0.0
+
+
+@dataclass
+class Line:
+    """One source line over a launch. Cycles are those of units, summed over all waves."""
+
+    place: str  # file:line
+    executed: int = 0  # wave instructions
+    cycles: dict[str, int] = field(default_factory=dict)  # by unit
+    conflict_cycles: int = 0  # of the LDS's, lost to bank conflicts
+    vector_lanes: int = 0
+    vector_executed: int = 0
+    products: int = 0  # multiply-adds on the vector lanes, by waves
+    loads: int = 0  # by waves: of memory, of LDS, scalar ones
+    accesses: dict[str, Access] = field(default_factory=dict)  # loads, stores, atomics, scratch
+    spent: dict[str, float] = field(default_factory=dict)  # cycles of replayed waves, by reason (counters.REASONS)
+
+    @property
+    def active_lanes(self) -> float:
+        return self.vector_lanes / (64 * self.vector_executed) if self.vector_executed else 1.0
+
+    @property
+    def conflict_ways(self) -> float:
+        """How many times as long as without conflicts the line's LDS accesses take."""
+        free = self.cycles.get("lds", 0) - self.conflict_cycles
+        return self.cycles.get("lds", 0) / free if free > 0 else 1.0
+
+    @property
+    def spent_cycles(self) -> float:
+        return sum(self.spent.values())
+
+    def add(self, one: InstructionCount) -> None:
+        self.executed += one.executed
+        self.cycles[one.unit] = self.cycles.get(one.unit, 0) + one.cycles
+        self.conflict_cycles += one.conflict_cycles
+        for reason, cycles in one.spent.items():
+            self.spent[reason] = self.spent.get(reason, 0.0) + cycles
+        facts = facts_of(base_mnemonic(one.mnemonic))
+        self.loads += one.executed * (facts.does == "load")
+        if one.unit == "vector":
+            self.vector_lanes += one.lanes
+            self.vector_executed += one.executed
+            self.products += one.executed * any(word in one.mnemonic for word in ("_fma", "_mac", "_dot"))
+        if one.unit == "memory":
+            kind = {"load": "loads", "store": "stores", "atomic": "atomics"}.get(facts.does)
+            if facts.space == "scratch":
+                kind = "scratch"
+            if kind:
+                access = self.accesses.setdefault(kind, Access())
+                access.executed += one.executed
+                access.lanes += one.lanes
+                access.bytes += one.bytes
+                access.segments += one.segments
+
+
+def place_of(where: str) -> str:
+    """`file:line` of an instruction's "`text` (file:line)"."""
+    return where.rpartition(" (")[2].removesuffix(")")
+
+
+def lines_of(instructions: Iterable[InstructionCount]) -> list[Line]:
+    """The lines of one launch, in the order of their first instruction."""
+    lines: dict[str, Line] = {}
+    for one in instructions:
+        place = place_of(one.where)
+        lines.setdefault(place, Line(place)).add(one)
+    return list(lines.values())

@@ -1,0 +1,68 @@
+"""Places in a run folder's copies as places in the files that their author wrote.
+
+A finding names the submission where the judge has put it. Whoever generated it from kernels/ looks for the line there:
+the generated file has the author's own lines, so that text finds them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_PLACE = re.compile(r"(?P<file>[^\s(]*?(?P<name>[\w.-]+\.(?:py|hip|cu|h|cpp))):(?P<line>\d+)")
+_AROUND = 30  # lines that are compared on either side
+_ENOUGH = 3  # lines in a row that are the same, so that it is no chance
+
+
+@functools.cache
+def _sources(root: Path) -> dict[Path, list[str]]:
+    files = (path for path in sorted((root / "kernels").rglob("*")) if path.suffix in (".py", ".hip", ".h"))
+    return {path: [line.strip() for line in path.read_text(errors="replace").splitlines()] for path in files}
+
+
+def _alike(a: list[str], at: int, b: list[str], there: int) -> int:
+    """How many lines in a row around two places are the same; 0 where those are not."""
+    count = 0
+    for step in (1, -1):
+        i, k = at, there
+        while 0 <= i < len(a) and 0 <= k < len(b) and abs(i - at) < _AROUND and a[i] == b[k]:
+            i, k, count = i + step, k + step, count + 1
+    return max(count - 1, 0)
+
+
+def author_place(text: str, line: int, root: Path) -> str:
+    """`kernels/FILE:LINE` of a line of a generated file, by the lines around it; "" if they are in none, or in several.
+
+    line: from 1.
+    """
+    lines = [one.strip() for one in text.splitlines()]
+    if not 0 < line <= len(lines) or not lines[line - 1]:
+        return ""
+    found = [
+        (_alike(lines, line - 1, source, there), f"{path.relative_to(root)}:{there + 1}")
+        for path, source in _sources(root).items()
+        for there, one in enumerate(source)
+        if one == lines[line - 1]
+    ]
+    found.sort(reverse=True)
+    alone = len(found) == 1 or (len(found) > 1 and found[0][0] > found[1][0])
+    return found[0][1] if alone and found[0][0] >= _ENOUGH else ""
+
+
+def with_author_places(report: Any, texts: Mapping[str, str], root: Path) -> Any:
+    """A device's report whose texts name the author's places. texts: the run folder's files by name."""
+
+    def place(match: re.Match[str]) -> str:
+        text = texts.get(match["name"])
+        return (author_place(text, int(match["line"]), root) if text is not None else "") or match[0]
+
+    if isinstance(report, str):
+        return _PLACE.sub(place, report)
+    if isinstance(report, dict):
+        return {key: with_author_places(value, texts, root) for key, value in report.items()}
+    if isinstance(report, list | tuple):
+        return [with_author_places(value, texts, root) for value in report]
+    return report

@@ -1,0 +1,79 @@
+"""Where trials of files run: a Dask cluster, somebody's running one or a local one for this command.
+
+A worker that is lost takes no result with it: what has ended is in the trials log, and Dask gives the trial under way
+to another worker. A trial that takes several workers down is a crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from forge.tune.trial import Job, Outcome, run
+
+CONNECT_S = 5
+LOST_WORKERS = 2  # of one trial, before it counts as a crash
+
+
+class ClusterError(Exception):
+    """No cluster to run on. One line."""
+
+
+def local_workers(emulated: bool) -> int:
+    """A GPU times one trial at a time; the emulated device's run side by side, one a core."""
+    return len(os.sched_getaffinity(0)) if emulated else 1
+
+
+@contextlib.contextmanager
+def cluster(address: str | None, workers: int) -> Iterator[Cluster]:
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ClusterError("tuning a file needs Dask: pip install 'cdna-forge[tune]'") from None
+    dask.config.set({"distributed.scheduler.allowed-failures": LOST_WORKERS - 1})
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told in the trials
+    own: Any = None
+    try:
+        if address is None:
+            own = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+        client = Client(own or address, timeout=CONNECT_S)
+    except (OSError, TimeoutError, ValueError) as error:
+        what = " ".join(str(error).split())[:100] or type(error).__name__
+        raise ClusterError(f"--scheduler {address}: no Dask scheduler there within {CONNECT_S} s: {what}") from None
+    try:
+        if address is not None and not client.scheduler_info()["workers"]:
+            raise ClusterError(f"--scheduler {address}: a scheduler without workers: start some with dask worker")
+        yield Cluster(client)
+    finally:
+        with contextlib.suppress(Exception):
+            client.close(timeout=5)
+        if own is not None:
+            with contextlib.suppress(Exception):
+                own.close(timeout=10)
+
+
+class Cluster:
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
+        """Each job as it ends. ClusterError where the scheduler goes away."""
+        from distributed import CancelledError, KilledWorker, as_completed
+
+        futures = {self.client.submit(run, job, pure=False): job for job in jobs}
+        try:
+            for future in as_completed(list(futures)):
+                job = futures[future]
+                try:
+                    yield job, future.result()
+                except KilledWorker:
+                    yield job, Outcome("crash", f"took {LOST_WORKERS} workers down", {}, (), {})
+                except (CancelledError, OSError, TimeoutError):
+                    raise ClusterError("the Dask scheduler went away: call again to go on") from None
+        finally:
+            with contextlib.suppress(Exception):
+                self.client.cancel([future for future in futures if not future.done()])

@@ -1,0 +1,118 @@
+"""Code objects (ELF) that programs bring: through libamdhip64 in prepared Python processes, and in HIP programs."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forge.device import resolve
+from tests.support.compiled_kernels import compiled
+from tests.support.hip_programs import run
+
+# What a submission does that carries its kernel: y = exp(x) by 4 workgroups of 256.
+SUBMISSION = """
+import base64, ctypes, struct, sys
+import torch
+data = base64.b64decode("{object}")[:{cut}]
+hip, module, kernel = ctypes.CDLL("libamdhip64.so"), ctypes.c_void_p(), ctypes.c_void_p()
+def call(name, *arguments):
+    status = getattr(hip, name)(*arguments)
+    if status:
+        sys.exit(f"{{name}}: {{status}}")
+if len(sys.argv) > 1:
+    open(sys.argv[1], "wb").write(data)
+    call("hipModuleLoad", ctypes.byref(module), sys.argv[1].encode())
+else:
+    call("hipModuleLoadData", ctypes.byref(module), data)
+call("hipModuleGetFunction", ctypes.byref(kernel), module, b"{name}")
+x, y = torch.randn(1000, device="cuda"), torch.zeros(1024, device="cuda")
+packed = struct.pack("<QQi", x.data_ptr(), y.data_ptr(), 1000).ljust({bytes}, b"\\0")
+buffer, size = ctypes.create_string_buffer(packed), ctypes.c_size_t({bytes})
+extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), 3)
+call("hipModuleLaunchKernel", kernel, 4, 1, 1, 256, 1, 1, 0, None, None, extra)
+call("hipDeviceSynchronize")
+torch.testing.assert_close(y[:1000], x.exp())
+print("right")
+"""
+KERNARG_BYTES = 40  # of Triton's kernel: two pointers, a number, two pointers to scratch that it does not use
+
+
+def submission(arch: str = "gfx942", cut: str = "", name: str = "_exp", bytes: int = KERNARG_BYTES) -> str:
+    text = base64.b64encode(compiled("exp", arch)[0]).decode()
+    return SUBMISSION.format(object=text, cut=cut, name=name, bytes=bytes)
+
+
+def prepared(program: str, *arguments: str, arch: str = "gfx942") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **resolve(arch, arch).environment()}
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_a_submission_that_carries_a_code_object(arch: str) -> None:
+    done = prepared(submission(arch), arch=arch)
+    assert done.stdout.startswith("right"), done.stderr
+
+
+def test_a_code_object_from_a_file(tmp_path: Path) -> None:
+    done = prepared(submission(), str(tmp_path / "kernel.hsaco"))
+    assert done.stdout.startswith("right"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "said"),
+    [
+        ({"arch": "gfx950"}, "hipModuleLoad: 209", "code for gfx950, and gfx942 was asked for"),
+        ({"cut": "3000"}, "hipModuleLoad: 209", "a damaged or truncated ELF file|a truncated ELF file"),
+        ({"cut": "2"}, "hipModuleLoad: 209", "is no code object"),
+        (
+            {"name": "nothing"},
+            "hipModuleGetFunction: 500",
+            "the module has no kernel nothing; it has 1, the first is _exp",
+        ),
+        ({"bytes": 8}, "hipModuleLaunchKernel: 1", "_exp takes 40 bytes of arguments, and .* says 8"),
+        ({"bytes": 400}, "hipModuleLaunchKernel: 1", "_exp takes 40 bytes of arguments, and .* says 400"),
+    ],
+)
+def test_what_cannot_be_loaded_or_launched_says_so_in_a_line(
+    tmp_path: Path, change: dict[str, object], status: str, said: str
+) -> None:
+    done = prepared(submission(**change), str(tmp_path / "kernel.hsaco"))  # type: ignore[arg-type]
+    lines = done.stderr.strip().splitlines()
+    assert lines[-1] == status
+    assert len(lines) == 2 and re.search(said, lines[0]), done.stderr
+
+
+def test_a_hip_program_loads_a_code_object(tmp_path: Path) -> None:
+    (tmp_path / "kernel.hsaco").write_bytes(compiled("exp", "gfx942")[0])
+    (tmp_path / "main.hip").write_text("""
+#include <hip/hip_runtime.h>
+#include <math.h>
+#include <stdio.h>
+int main(int, char** words) {
+  hipModule_t module;
+  hipFunction_t kernel;
+  if (hipModuleLoad(&module, words[1])) return 3;
+  if (hipModuleGetFunction(&kernel, module, "_exp")) return 4;
+  float *x, *y, host[1024];
+  for (int i = 0; i < 1024; i++) host[i] = i / 512.0f;
+  if (hipMalloc(&x, sizeof host) || hipMalloc(&y, sizeof host)) return 5;
+  if (hipMemcpy(x, host, sizeof host, hipMemcpyHostToDevice)) return 6;
+  int n = 1000;
+  void* none = nullptr;
+  void* arguments[] = {&x, &y, &n, &none, &none};
+  if (hipModuleLaunchKernel(kernel, 4, 1, 1, 256, 1, 1, 0, nullptr, arguments, nullptr)) return 7;
+  if (hipMemcpy(host, y, sizeof host, hipMemcpyDeviceToHost)) return 8;
+  for (int i = 0; i < n; i++)
+    if (fabsf(host[i] - expf(i / 512.0f)) > 1e-5f) return 9;
+  puts("right");
+}
+""")
+    done = run(tmp_path / "main.hip", "--", tmp_path / "kernel.hsaco")
+    assert done.returncode == 0 and done.stdout == "right\n", done.stdout + done.stderr

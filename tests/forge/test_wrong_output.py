@@ -1,0 +1,59 @@
+"""The words for an output's error: each pattern, what must not be taken for it, and rounding, which is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from forge.judge.wrong_output import pattern_of
+
+WANTED = torch.randn(64, 96, generator=torch.Generator().manual_seed(1))
+OTHER = torch.randn(64, 96, generator=torch.Generator().manual_seed(2))
+
+
+def changed(change: Callable[[torch.Tensor], object]) -> torch.Tensor:
+    got = WANTED.clone()
+    change(got)
+    return got
+
+
+@pytest.mark.parametrize(
+    ("got", "words"),
+    [
+        (WANTED.clone(), ""),
+        (WANTED.bfloat16(), ""),
+        (WANTED * (1 + 0.01 * OTHER.clamp(-1, 1)), ""),
+        (OTHER, ""),
+        (torch.zeros(64, 96), "never written, or 0 written,"),
+        (torch.full((64, 96), torch.nan), "NaN, or never written,"),
+        (changed(lambda t: t[:, 91:].zero_()), "never written, or 0 written, in columns 91 to 95 of every row"),
+        (changed(lambda t: t[48:].fill_(7)), "never written, or 7 written, in rows 48 to 63"),
+        (changed(lambda t: t[:, 91:].copy_(OTHER[:, 91:])), "wrong in columns 91 to 95 of every row"),
+        (changed(lambda t: t[3].copy_(OTHER[3])), "wrong in row 3"),
+        (changed(lambda t: t[16:32, 64:].copy_(OTHER[16:32, 64:])), "wrong in columns 64 to 95 of rows 16 to 31"),
+        (changed(lambda t: t[:, 1::2].copy_(OTHER[:, 1::2])), "wrong in every second column from 1 on of every row"),
+        (WANTED.T.contiguous().reshape(64, 96), "the transpose of what is wanted"),
+        (WANTED.roll(1, 0), "a row late: row i holds what row i-1 should"),
+        (WANTED.roll(-1, 1), "a column early: column i holds what column i+1 should"),
+        (2 * WANTED, "off by 2x"),
+        (0.5 * WANTED, "half of what is wanted"),
+        (-WANTED, "the negative of what is wanted"),
+        (WANTED / 3, "0.3333 times what is wanted"),
+        (changed(lambda t: t[:, :32].mul_(2)), "a sum taken twice? in columns 0 to 31 of every row"),
+        (WANTED.view(4, 16, 96).transpose(0, 1).reshape(64, 96), "rows in another order: row 1 holds row 16"),
+    ],
+)
+def test_words(got: torch.Tensor, words: str) -> None:
+    said = pattern_of(got, WANTED)
+    assert (words in said) if words else said == ""
+
+
+def test_outputs_of_other_shapes() -> None:
+    assert pattern_of(torch.zeros(3), torch.zeros(4)) == "" and pattern_of(torch.zeros(()), torch.zeros(())) == ""
+    assert pattern_of(torch.zeros(128), torch.arange(100.0, 228)) == "never written, or 0 written,"
+    batched = WANTED.view(4, 16, 96)
+    assert pattern_of(2 * batched, batched).startswith("off by 2x")
+    empty = torch.zeros(0, 4)
+    assert pattern_of(empty, empty) == ""

@@ -1,0 +1,156 @@
+// Pairs of kernels: one with a fault that the advice must name, on the line marked so, and one without it.
+#include <hip/hip_runtime.h>
+
+#define WAY __global__ __launch_bounds__(256) void
+
+__device__ float work(float x, int turns) {
+  for (int i = 0; i < turns; i++) x = x * 0.5f + 1.0f;
+  return x;
+}
+
+WAY few_workgroups(float* out) { out[blockIdx.x * 256 + threadIdx.x] = work(threadIdx.x, 200); }
+WAY enough_workgroups(float* out) { out[blockIdx.x * 256 + threadIdx.x] = work(threadIdx.x, 200); }
+
+template <int DWORDS>
+__device__ void lds_and_work(float* out) {
+  __shared__ float all[DWORDS];
+  all[threadIdx.x] = work(threadIdx.x, 100);
+  __syncthreads();
+  out[blockIdx.x * 256 + threadIdx.x] = all[threadIdx.x ^ 1];
+}
+WAY a_round_and_a_bit(float* out) { lds_and_work<12000>(out); }
+WAY two_rounds(float* out) { lds_and_work<12000>(out); }
+
+template <int ROW>
+__device__ void columns(float* out) {
+  __shared__ float tile[64 * ROW];
+  float sum = 0;
+  for (int i = threadIdx.x; i < 64 * ROW; i += 256) tile[i] = i;
+  __syncthreads();
+  for (int turn = 0; turn < 20; turn++)
+    for (int c = 0; c < 8; c++) sum += tile[threadIdx.x % 64 * ROW + (c + turn) % 32];  // read: columns
+  out[blockIdx.x * 256 + threadIdx.x] = sum;
+}
+WAY columns_of_32(float* out) { columns<32>(out); }
+WAY columns_of_33(float* out) { columns<33>(out); }
+
+template <int DWORDS>
+__device__ void chase(const int* next, float* out) {
+  __shared__ float all[DWORDS];
+  int at = blockIdx.x * 256 + threadIdx.x;
+  for (int i = 0; i < 4; i++) at = next[at];
+  all[threadIdx.x] = at;
+  __syncthreads();
+  out[blockIdx.x * 256 + threadIdx.x] = all[threadIdx.x ^ 1];
+}
+WAY much_lds(const int* next, float* out) { chase<12000>(next, out); }
+WAY little_lds(const int* next, float* out) { chase<256>(next, out); }
+
+template <int N>
+__device__ void registers(const float* in, float* out) {
+  float held[N], sum = 0;
+  int at = blockIdx.x * 256 + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < N; i++) held[i] = in[(at + i * 4099) & 0xfffff];
+  asm volatile("" ::: "memory");
+#pragma unroll
+  for (int i = 0; i < N; i++) asm volatile("" : "+v"(held[i]));
+#pragma unroll
+  for (int i = 0; i < N; i++) sum += held[i];
+  out[at] = sum;
+}
+WAY many_registers(const float* in, float* out) { registers<140>(in, out); }
+WAY few_registers(const float* in, float* out) { registers<16>(in, out); }
+
+WAY strided(const float* in, float* out) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  out[i] = in[i * 16 & 0xfffff];  // read: strided
+}
+WAY side_by_side(const float* in, float* out) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  out[i] = in[i & 0xfffff];
+}
+
+WAY bytes(const unsigned char* in, float* out) {
+  int i = blockIdx.x * 256 + threadIdx.x, sum = 0;
+  for (int k = 0; k < 16; k++) sum += in[i + k * 65536];  // read: bytes
+  out[i] = sum;
+}
+WAY dwords(const uint4* in, float* out) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  uint4 v = in[i & 0xffff];
+  out[i] = v.x + v.y + v.z + v.w;
+}
+
+WAY indexed_array(const int* in, float* out) {
+  float held[300];
+  int i = blockIdx.x * 256 + threadIdx.x;
+  for (int k = 0; k < 300; k++) held[k] = k * 0.5f;
+  for (int k = 0; k < 32; k++) held[in[k] & 255] += 1;
+  out[i] = held[in[i] & 255];
+}
+
+WAY one_counter(int* out) {
+  if (threadIdx.x % 8 == 0) atomicAdd(out, (int)threadIdx.x);  // atomic
+}
+WAY many_counters(int* out) {
+  if (threadIdx.x % 8 == 0) atomicAdd(out + (blockIdx.x * 256 + threadIdx.x & 0xffff), (int)threadIdx.x);
+}
+
+template <bool EVEN>
+__device__ void uneven(float* out) {
+  float x = threadIdx.x;
+  for (int turn = 0; turn < 8; turn++) {
+    if (EVEN || threadIdx.x / 64 == turn % 4) x = work(x, 60);
+    __syncthreads();  // barrier
+  }
+  out[blockIdx.x * 256 + threadIdx.x] = x;
+}
+WAY uneven_waves(float* out) { uneven<false>(out); }
+WAY even_waves(float* out) { uneven<true>(out); }
+
+WAY some_lanes(float* out) {
+  float x = threadIdx.x;
+  if (threadIdx.x % 64 < 8) x = work(x, 300);
+  out[blockIdx.x * 256 + threadIdx.x] = x;
+}
+WAY all_lanes(float* out) { out[blockIdx.x * 256 + threadIdx.x] = work(threadIdx.x, 300); }
+
+WAY product(const float* a, const float* b, float* c) {
+  float sum[8] = {};
+  for (int k = 0; k < 64; k++)
+#pragma unroll
+    for (int i = 0; i < 8; i++) sum[i] += a[i * 64 + k] * b[k * 64 + threadIdx.x % 64];  // multiply-add
+  for (int i = 0; i < 8; i++) c[(blockIdx.x * 8 + i) * 64 + threadIdx.x % 64] = sum[i];
+}
+
+int main() {
+  int* in;
+  float* out;
+  hipMalloc(&in, 4 << 20);
+  hipMalloc(&out, 4 << 20);
+  hipMemset(in, 0, 4 << 20);
+  few_workgroups<<<64, 256>>>(out);
+  enough_workgroups<<<304, 256>>>(out);
+  a_round_and_a_bit<<<320, 256>>>(out);
+  two_rounds<<<608, 256>>>(out);
+  columns_of_32<<<304, 256>>>(out);
+  columns_of_33<<<304, 256>>>(out);
+  much_lds<<<912, 256>>>(in, out);
+  little_lds<<<912, 256>>>(in, out);
+  many_registers<<<912, 256>>>((float*)in, out);
+  few_registers<<<912, 256>>>((float*)in, out);
+  strided<<<912, 256>>>((float*)in, out);
+  side_by_side<<<912, 256>>>((float*)in, out);
+  bytes<<<304, 256>>>((unsigned char*)in, out);
+  dwords<<<304, 256>>>((uint4*)in, out);
+  indexed_array<<<304, 256>>>(in, out);
+  one_counter<<<304, 256>>>(in);
+  many_counters<<<304, 256>>>(in);
+  uneven_waves<<<304, 256>>>(out);
+  even_waves<<<304, 256>>>(out);
+  some_lanes<<<304, 256>>>(out);
+  all_lanes<<<304, 256>>>(out);
+  product<<<304, 256>>>((float*)in, (float*)in, out);
+  return hipDeviceSynchronize();
+}
