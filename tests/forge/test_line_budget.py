@@ -12,11 +12,11 @@ LINES = {
     "benchmarks": 5_400,
     "cdna": 36_200,
     "docs": 3_850,
-    "forge": 20_500,
+    "forge": 21_000,
     "kernels": 14_900,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 34_000,
+    "tests": 35_000,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
