@@ -10,7 +10,7 @@ from pathlib import Path
 from forge.commands import handover, history, jsonfile, own_evaluator, protocol
 from forge.commands.against import REFERENCE_SUBMISSION, Other, Pair, PairView
 from forge.commands.caveats import notes_for
-from forge.commands.view import Console, View
+from forge.commands.view import Console, View, finding_texts
 from forge.console import (
     EXIT_BAD_INPUT,
     EXIT_BUT,
@@ -87,7 +87,7 @@ def parser() -> Parser:
     )
     p.add_argument("--timeout", type=float, metavar="S", help="seconds for each case (default: the official time-out)")
     p.add_argument("--harness", metavar="FLAVOUR", help=f"judge as this one does: {', '.join(HARNESSES)}")
-    p.add_argument("--strict", action="store_true", help=f"exit {EXIT_BUT} where the verdict is 'pass, but'")
+    p.add_argument("--strict", action="store_true", help=f"exit {EXIT_BUT} where a pass has doubts or findings")
     p.add_argument(
         "--calls",
         type=int,
@@ -173,7 +173,9 @@ def _main(argv: list[str]) -> int:
 def _exit_code(run: Run | Pair, strict: bool) -> int:
     if not run.passed:
         return EXIT_FAIL
-    return EXIT_BUT if strict and run.doubted else EXIT_PASS
+    cases = run.run.cases if isinstance(run, Pair) else run.cases
+    found = any(finding_texts(case.device_report) for case in cases)
+    return EXIT_BUT if strict and (run.doubted or found) else EXIT_PASS
 
 
 def _ending(error: BaseException | None) -> int:
