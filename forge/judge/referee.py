@@ -102,6 +102,7 @@ class Referee(Worker):
             if accuracy and self.ranks.any(self.task.check_s > SLOW_REFERENCE_S and good)[0]:
                 text = f"not computed: the reference takes {self.task.check_s:.0f} s"
                 accuracy, fields["accuracy"] = False, Accuracy(problem=text)
+            del judged  # the comparison makes copies of its own
         if accuracy:
             self.phase("accuracy")
             fields["accuracy"] = self.accuracy_of(data, output)

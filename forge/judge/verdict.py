@@ -183,7 +183,7 @@ class CaseRun:
             self.check_s = max([one.check_s for one in told], default=0.0)
             self.note_inputs(told, problem is None)
         if problem is not None and not (draw == 0 and self.plan.as_officially and self.result.official):
-            raise self.ended(problem, draw)
+            raise self.ended(self.blamed(self.referees, problem), draw)
         if self.plan.as_officially and self.result.official is False and draw == 0:
             raise Ended(RankAnswer(None, 0.0, messages.Judged(Status.FAIL, self.result.remarks[-1])))
         if draw < FRESH_DRAW:
@@ -301,8 +301,17 @@ class CaseRun:
     def ask(self, pool: WorkerPool, kind: Any, command: Any, draw: int) -> list[RankAnswer[Any]]:
         answers, problem = pool.ask(kind, command)
         if problem is not None:
-            raise self.ended(problem, draw)
+            raise self.ended(self.blamed(pool, problem), draw)
         return answers
+
+    def blamed(self, pool: WorkerPool, problem: RankAnswer[Any]) -> RankAnswer[Any]:
+        """A lost process of the judge's own says nothing of the submission: its case was not judged."""
+        if pool is not self.referees or not problem.lost or problem.answer.status is not Status.CRASH:
+            return problem
+        text = f"not judged: the judge's own process was lost: {problem.answer.message}"
+        return dataclasses.replace(
+            problem, answer=dataclasses.replace(problem.answer, status=Status.NOT_RUN, message=text)
+        )
 
     def ended(self, problem: RankAnswer[Any], draw: int) -> Ended:
         """With what to say before the message: of which call it is."""

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from forge.generate.submission import MOST_BYTES
-from forge.judge import worker_pool
+from forge.judge import messages, worker_pool
 from forge.judge.processes import CONTROL, written_bytes
+from forge.judge.results import Status
+from forge.judge.verdict import CaseRun
 from forge.judge.worker import machine_fault
 from forge.judge.workspace import clear_left_over
 from tests.support.evaltools import RIGHT, ROOT, judge, statuses, write_problem
@@ -239,3 +241,13 @@ def test_what_deceives_on_ranks_is_caught_as_well(tmp_path: Path) -> None:
         _, result = judge(tmp_path, source, "test", *cases, problem=problem)
         assert statuses(result) == [status] and text in result["cases"][0]["message"], result["cases"]
     assert "changed its input: data" in " ".join(result["cases"][0]["remarks"])
+
+
+def test_a_lost_judge_is_no_verdict() -> None:
+    """As where memory runs out: the submission's process is to blame for its own end alone."""
+    case, workers, referees = CaseRun.__new__(CaseRun), object(), object()
+    case.referees = referees  # type: ignore[assignment]
+    died = worker_pool.RankAnswer(None, 0.0, messages.Judged(Status.CRASH, "the process died of SIGKILL"), lost=True)
+    told = case.blamed(referees, died).answer  # type: ignore[arg-type]
+    assert told.status is Status.NOT_RUN and told.message.startswith("not judged: the judge's own process was lost: ")
+    assert case.blamed(workers, died) is died  # type: ignore[arg-type]
