@@ -13,23 +13,29 @@ ELF_HEADER = struct.Struct("<40xQ10xHHH")  # of 64 bits: where its table of sect
 
 
 def publish(partial: Path, path: Path) -> None:
-    """Gives a file that is complete its name in the cache, with a note of its length and checksum beside it."""
+    """Gives a file that is complete its name in the cache, with a note of its length and checksum beside it.
+
+    Of two processes that make the same file at once, whose bytes may differ, both notes stay: readers never find the
+    bytes of one and the note of the other.
+    """
     content = partial.read_bytes()
-    _note(path).write_text(f"{len(content)} {zlib.crc32(content)}\n")
+    with _note(path).open("a") as note:
+        note.write(_sum(content))
     os.replace(partial, path)
 
 
 def whole(path: Path) -> bool:
-    """Whether the cache has this file as `publish` left it. One that is damaged is removed, and named."""
+    """Whether the cache has this file as `publish` left it. One that is damaged is removed, and named; one without a
+    note, which an older version left, is made anew without a word."""
     try:
         content = path.read_bytes()
     except OSError:
         return False
     try:
-        if _note(path).read_text().split() == [str(len(content)), str(zlib.crc32(content))]:
+        if _sum(content) in _note(path).read_text().splitlines(keepends=True):
             return True
     except OSError:
-        pass
+        return False
     _remove(path)
     return False
 
@@ -47,6 +53,10 @@ def whole_elf(path: Path) -> bool:
             return True
     _remove(path)
     return False
+
+
+def _sum(content: bytes) -> str:
+    return f"{len(content)} {zlib.crc32(content)}\n"
 
 
 def _note(path: Path) -> Path:

@@ -72,10 +72,13 @@ def test_hip(name: str) -> None:
     ("name", "says"),
     [
         ("misaligned_global", r"misaligned_global\(int\*\) on gfx942: lane 0: atomic at misaligned address"),
-        ("lds_over_limit", r"lds_over_limit\(int\*\): needs 204800 bytes of LDS, gfx942 has 65536 for a workgroup"),
+        (
+            "lds_over_limit",
+            r"lds_over_limit\(int\*\): refused: it needs 204800 bytes of LDS, gfx942 has 65536 for a workgroup",
+        ),
         (
             "registers_over_limit",
-            r"registers_over_limit\(int\*\): a workgroup of 1024 work-items; this kernel is compiled "
+            r"registers_over_limit\(int\*\): refused: a workgroup of 1024 work-items; this kernel is compiled "
             r"for 1 to 256",
         ),
     ],

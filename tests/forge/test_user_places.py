@@ -26,5 +26,7 @@ def test_a_report_is_renamed_through_and_through(tmp_path: Path) -> None:
     report = {"findings": [{"text": "race at `v` (/tmp/run1/submission.py:6), wave 0", "count": 2}], "kernels": {}}
     renamed = with_author_places(report, {"submission.py": generated}, tmp_path)
     assert renamed["findings"] == [{"text": "race at `v` (kernels/k.py:5), wave 0", "count": 2}]
-    assert with_author_places(report, {"submission.py": "other = 1\n" * 9}, tmp_path) == report
+    unknown = with_author_places(report, {"submission.py": "other = 1\n" * 9}, tmp_path)
+    assert unknown["findings"] == [{"text": "race at `v` (submission.py:6), wave 0", "count": 2}]
+    assert with_author_places(report, {}, tmp_path) == report
     assert author_place(generated, 99, tmp_path) == "" == author_place(generated, 3, tmp_path)
