@@ -266,7 +266,7 @@ def _waits(original: Callable[..., Any], what: str) -> Callable[..., Any]:
 def apply() -> None:
     cuda = torch.cuda
     cuda.CUDAGraph = cuda.graphs.CUDAGraph = CUDAGraph
-    cuda.is_current_stream_capturing = cuda.graphs.is_current_stream_capturing = capturing
+    cuda.is_current_stream_capturing = cuda.graphs.is_current_stream_capturing = capturing.active
     cuda.graph_pool_handle = cuda.graphs.graph_pool_handle = lambda: (0, next(_pools))
     cuda.graphs.graph.default_capture_stream = None
     torch._C._host_emptyCache = lambda: None
