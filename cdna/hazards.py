@@ -2,7 +2,7 @@
 
 Compilers insert s_nop; inside and around inline assembly nobody does. The distances are those of the CDNA ISA,
 "Manually Inserted Wait States (NOPs)" and the rules of matrix instructions, as LLVM's GCNHazardRecognizer has them for
-gfx940 and gfx950; of f64 matrix instructions we ask nothing.
+gfx940 and gfx950; of f64 matrix instructions those for gfx940, on gfx950 too.
 
 A wait state is an issued instruction; `s_nop n` counts n + 1. A matrix instruction waits for the one before it to leave
 the matrix unit, which counts as well.
@@ -27,6 +27,8 @@ _REGISTER = re.compile(
 _FARTHEST = 21  # wait states; the largest distance of a matrix instruction below is 20
 _NARROW = [re.compile(rf"{name}:[234]") for name in ("cbsz", "blgp")]  # operands of 6 and 4 bits
 _CYCLES_OF_A_PASS = 4
+_SMALL_DGEMM = 4  # passes
+_FMA_F64 = {"v_fma_f64", "v_fmac_f64"}
 _DPP = re.compile(r"\b(quad_perm|row_\w+|wave_\w+|bank_mask)\b")
 _PART_SELECT = re.compile(r"\bdst_sel:(?!DWORD)")
 _OP_SEL = re.compile(r"\bop_sel:\[([01,]+)\]")
@@ -168,24 +170,54 @@ def _use(mnemonic: str, text: str, signature: str) -> _Use:
 
 
 def passes(mnemonic: str, text: str, card: Card) -> int:
-    """Passes (of four cycles) that a matrix instruction takes; 0 for f64 and what is no such one."""
+    """Passes (of four cycles) that a matrix instruction takes; 0 for what is no such one."""
     facts = facts_of(mnemonic)
-    if facts.unit != "matrix" or "dgemm" in facts.flags:
+    if facts.unit != "matrix":
         return 0
     wide = "formats" in facts.flags and not all(pattern.search(text) for pattern in _NARROW)
     return facts.cycles[ARCHS.index(card.name)] // _CYCLES_OF_A_PASS * (2 if wide else 1)
 
 
-def _needed(matrix: _Use, sgemm: bool, count: int, later: _Use, card: Card) -> tuple[int, str]:
-    """Wait states between a matrix instruction and one behind it, and what the latter does."""
-    result = count + (2 if sgemm else 3 + (card.mfma_extra_wait_states if count > 2 else 0))
+def _needed(matrix: _Use, count: int, later: _Use, card: Card) -> tuple[int, str]:
+    """Wait states between a matrix instruction of so many passes and one behind it, and what the latter does."""
+    flags, later_flags = facts_of(matrix.name).flags, facts_of(later.name).flags
+    if "dgemm" in flags:
+        return max(_dgemm_rules(matrix, count, later), default=(0, ""))
+    sgemm = "sgemm" in flags
+    extra = card.mfma_extra_wait_states if count > 2 and not sgemm else 0
+    result = count + (2 if sgemm else 3 + extra)
     if matrix.writes & later.reads:
         return result, "reads the result of"
+    if later.unit == "matrix" and matrix.writes & later.c:
+        if matrix.writes == later.c:  # goes from one to the other by itself, but of the shortest
+            return 2 if count == 2 else 0, "reads, as source C, the result of"
+        if sgemm and not {"sgemm", "dgemm"} & set(later_flags):
+            return 0, ""
+        return count + (0 if sgemm else 1 + extra), "reads, as source C, a part of the result of"
     if later.vector and matrix.writes & later.writes:
         return result, "overwrites the result of"
     if later.vector and not sgemm and matrix.c & later.writes:
         return count - 1, "overwrites source C of"
     return 0, ""
+
+
+def _dgemm_rules(matrix: _Use, count: int, later: _Use) -> Iterator[tuple[int, str]]:
+    """The same of an f64 matrix instruction."""
+    small = count == _SMALL_DGEMM
+    if matrix.writes & later.reads:
+        memory = later.unit in ("memory", "lds")
+        yield (9 if small else 18) if memory else (6 if small else 11), "reads the result of"
+    if later.unit == "matrix" and matrix.writes & later.c:
+        flags = facts_of(later.name).flags
+        if matrix.writes == later.c:
+            alike = small and "dgemm" in flags and later.name == matrix.name
+            yield 4 if alike else 0, "reads, as source C, the result of"
+        elif {"sgemm", "dgemm"} & set(flags):
+            yield 4 if small else 9, "reads, as source C, a part of the result of"
+    if later.vector and matrix.writes & later.writes:
+        yield 6 if small else 11, "overwrites the result of"
+    if later.name in _FMA_F64:
+        yield 2, "multiplies in f64 behind"
 
 
 def _vector_rules(first: _Use, later: _Use) -> Iterator[tuple[int, str]]:
@@ -287,12 +319,9 @@ def find_hazards(asm: AsmFile, ops: Mapping[str, tuple[int, str]], card: Card) -
     for index, mnemonic in enumerate(mnemonics):
         first = use(index)
         count = passes(mnemonic, asm.statements[index].operands, card)
-        if first.unit == "matrix" and not count:
-            continue
-        sgemm = "sgemm" in facts_of(mnemonic).flags
         reach = _FARTHEST if count else _reach(first)
         for at, states in _after(asm, index, count, reach, card) if reach else ():
-            needed, what = _needed(first, sgemm, count, use(at), card) if count else _needed_behind(first, use(at))
+            needed, what = _needed(first, count, use(at), card) if count else _needed_behind(first, use(at))
             if states < needed:
                 found.setdefault(at, Hazard(at, index, what, states, needed, _kernel(asm, functions, index)))
     return list(found.values())

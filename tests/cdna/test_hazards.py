@@ -18,6 +18,8 @@ def hazards_of(body: str, arch: str = "gfx942") -> list[Hazard]:
 
 
 MATRIX = "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[12:15]"
+DGEMM_4X4 = "v_mfma_f64_4x4x4_4b_f64 v[8:9], v[2:3], v[4:5], 0"
+DGEMM_16X16 = "v_mfma_f64_16x16x4_f64 v[8:15], v[2:3], v[4:5], 0"
 RULES = {  # what comes first; what comes too early behind it; wait states that it needs; what the finding says
     "scalar to memory": (
         "v_readfirstlane_b32 s4, v0",
@@ -124,6 +126,37 @@ RULES = {  # what comes first; what comes too early behind it; wait states that 
         2,
         "touches the hardware register set by",
     ),
+    "f64 product read": (DGEMM_4X4, "v_mov_b32_e32 v1, v9", 6, "reads the result of"),
+    "f64 product stored": (DGEMM_4X4, "global_store_dwordx2 v0, v[8:9], s[0:1]", 9, "reads the result of"),
+    "f64 product to LDS": (DGEMM_4X4, "ds_write_b64 v0, v[8:9]", 9, "reads the result of"),
+    "f64 product overwritten": (DGEMM_4X4, "v_mov_b32_e32 v9, 0", 6, "overwrites the result of"),
+    "large f64 product read": (DGEMM_16X16, "v_mov_b32_e32 v1, v15", 11, "reads the result of"),
+    "large f64 product stored": (DGEMM_16X16, "global_store_dword v0, v15, s[0:1]", 18, "reads the result of"),
+    "f64 product as operand": (DGEMM_4X4, DGEMM_4X4.replace("v[2:3]", "v[8:9]"), 6, "reads the result of"),
+    "f64 products that follow": (
+        DGEMM_4X4,
+        "v_mfma_f64_4x4x4_4b_f64 v[20:21], v[2:3], v[4:5], v[8:9]",
+        4,
+        "reads, as source C, the result of",
+    ),
+    "part of an f64 product as source C": (
+        DGEMM_4X4,
+        "v_mfma_f64_16x16x4_f64 v[20:27], v[2:3], v[4:5], v[8:15]",
+        4,
+        "reads, as source C, a part of the result of",
+    ),
+    "f64 multiplication behind an f64 product": (
+        DGEMM_4X4,
+        "v_fma_f64 v[30:31], v[32:33], v[32:33], v[32:33]",
+        2,
+        "multiplies in f64 behind",
+    ),
+    "the shortest product as source C": (
+        "v_mfma_f32_4x4x4_16b_f16 v[8:11], v[2:3], v[4:5], 0",
+        "v_mfma_f32_4x4x4_16b_f16 v[8:11], v[2:3], v[4:5], v[8:11]",
+        2,
+        "reads, as source C, the result of",
+    ),
     "source C overwritten": (MATRIX, "v_mov_b32_e32 v13, 0", 3, "overwrites source C of"),
 }
 
@@ -138,6 +171,15 @@ def test_each_rule(rule: str) -> None:
         assert hazards_of(f"{first}; s_nop {needed - 1}; {later}", arch) == []
 
 
+def test_part_of_a_product_as_source_c() -> None:
+    """The extra state behind four passes and more is gfx950's."""
+    other = "v_mfma_f32_16x16x16_f16 v[20:23], v[2:3], v[4:5], v[10:13]"
+    for arch, needed in (("gfx942", 5), ("gfx950", 6)):
+        (hazard,) = hazards_of(f"{MATRIX}; s_nop {needed - 2}; {other}", arch)
+        assert (hazard.needed, hazard.what) == (needed, "reads, as source C, a part of the result of")
+        assert hazards_of(f"{MATRIX}; s_nop {needed - 1}; {other}", arch) == []
+
+
 def test_swapped_lanes() -> None:
     swap = "v_permlane32_swap_b32 v1, v2"
     assert [h.needed for h in hazards_of(f"v_mov_b32_e32 v2, v0; {swap}", "gfx950")] == [2]
@@ -150,6 +192,8 @@ FREE = {
     "branch on vcc": "v_cmp_eq_u32_e32 vcc, v0, v1; s_cbranch_vccz next; next:; s_nop 0",
     "one transcendental behind another": "v_exp_f32_e32 v1, v0; v_log_f32_e32 v2, v1",
     "chain of dot products": "v_dot2_f32_f16 v1, v2, v3, v4; v_dot2_f32_f16 v1, v5, v6, v1",
+    "products that follow": f"{MATRIX}; {MATRIX.replace('v[12:15]', 'v[8:11]')}",
+    "large f64 products that follow": f"{DGEMM_16X16}; {DGEMM_16X16.replace(', 0', ', v[8:15]')}",
     "dot product as matrix operand": "v_dot2_f32_f16 v2, v6, v7, v4; s_nop 2; " + MATRIX,
     "store of two dwords": "global_store_dwordx2 v0, v[4:5], s[0:1]; v_mov_b32_e32 v4, 0",
     "store with a scalar offset": "buffer_store_dwordx4 v[4:7], v0, s[8:11], s4 offen; v_mov_b32_e32 v4, 0",
