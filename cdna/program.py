@@ -112,7 +112,7 @@ class Kernel:
             memory = memory() if callable(memory) else memory
             checked = LaunchChecks(engine().lib, chosen.kinds, chosen.raises, memory)
             launch.checks = checked.handle.value
-        counted = counters.begin()
+        counted = counters.begin(self.name)
         if counted is not None:
             launch.observers = counted.source
         try:
