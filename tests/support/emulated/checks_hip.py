@@ -151,11 +151,11 @@ def test_samples_of_the_kernels_that_are_named() -> None:
     """Of a grid of four rounds three run, and stand for all; of a kernel that is not named all of it runs."""
     library = ctypes.CDLL(load_inline("counted", "", COUNTED, no_implicit_headers=True, is_python_module=False))
     n = 4 * 304 * 2
-    x = torch.zeros(2, n, dtype=torch.int32, device="cuda")
+    x, other = (torch.zeros(2, n, dtype=torch.int32, device="cuda") for _ in range(2))
     cdna.stats()
     with cdna.counting(lambda name: "sampled" in name):
         library.run(ctypes.c_void_p(x.data_ptr()), n)
-    library.run(ctypes.c_void_p(torch.zeros_like(x).data_ptr()), 1)
+    library.run(ctypes.c_void_p(other.data_ptr()), 1)
     sample, whole, *uncounted = (record.counters for record in cdna.stats())
     assert sample and whole and uncounted == [None, None]
     assert (sample.groups_run, whole.groups_run, sample.groups, whole.groups) == (n * 3 // 4, n, n, n)
