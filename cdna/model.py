@@ -17,13 +17,15 @@ A launch takes `launch_us` and the longest of these, whose name is its bound:
     fences   instructions that write back or invalidate the L2, one after the other on the whole card
 
 and `launch` where `launch_us` is longer than all of them. One that stores to peers and has a loop to wait in takes
-`signals` besides: what a round of signals between ranks takes. Where it is the replay, the bound is the unit that is busy
-for most of it (BUSY); where none is, what its waves wait for: `L1` for a place in its queue, `latency` for memory,
-`barrier` and so on. docs/time-model.md has the mechanisms, and how far the results lie from published measurements.
+`signals` besides: what a round of signals between ranks takes. Where it is the replay, the bound is the unit that is
+busy for most of it (BUSY); where none is, what its waves wait for: `L1` for a place in its queue, `latency` for
+memory, `barrier` and so on. docs/time-model.md has the mechanisms, and how far the results lie from published
+measurements.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -132,12 +134,29 @@ def _bound(c: Counters, parts_us: dict[str, float]) -> str:
     return _BOUND_OF_WAIT.get(longest, longest)
 
 
+def _behind(one: ModelledTime, body_us: float, launch: LaunchRecord | Counters) -> ModelledTime:
+    """A launch behind one whose kernel takes `body_us`."""
+    counters = launch.counters if isinstance(launch, LaunchRecord) else launch
+    assert counters is not None
+    card = cards()[counters.card]
+    left = max(card.next_launch_us, card.launch_us - body_us)
+    saved = one.parts_us["launch"] - left
+    return dataclasses.replace(one, us=one.us - saved, parts_us=one.parts_us | {"launch": left})
+
+
 def modelled_case_us(launches: Iterable[LaunchRecord | Counters], warm: bool = False) -> ModelledTime:
-    """Launches one after the other: times add up, and the bound is the one that most of the time goes to."""
+    """Launches of one queue, one after the other: times add up, and the bound is the one that most of the time goes to.
+
+    The host is taken to be ahead of the queue. What a launch takes before its first instruction then passes while the
+    one before it runs, but for `next_launch_us`.
+    """
     total, cycles, parts, by_bound = 0.0, 0.0, dict[str, float](), dict[str, float]()
-    slowest, boost = 0.0, 0.0
+    slowest, boost, body = 0.0, 0.0, 0.0
     for launch in launches:
         one = modelled_time_us(launch, warm)
+        if body:
+            one = _behind(one, body, launch)
+        body = one.us - one.parts_us["launch"]
         total += one.us
         cycles += one.cycles
         slowest, boost = min(slowest or one.mhz, one.mhz), max(boost, one.boost_mhz)

@@ -84,6 +84,7 @@ class Card:
     signals_us: float  # from a rank's signal to all peers to its having seen theirs
     sustained_mhz: float  # what power leaves where the matrix cores are always busy
     launch_us: float  # before a kernel's first instruction and after its last
+    next_launch_us: float  # and what is left of it behind a longer kernel in the queue
     wall_clock_khz: int  # of s_memrealtime
 
     @property

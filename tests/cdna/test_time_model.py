@@ -277,9 +277,26 @@ def test_time_does_not_beat_the_data_sheet() -> None:
 
 
 def test_launches_add_up(counted: cdna.Counters) -> None:
-    one, two = modelled_time_us(counted), modelled_case_us([counted, counted])
-    assert two.us == pytest.approx(2 * one.us) and two.bound == one.bound
+    """The second's preparation passes while the first runs: none is paid twice."""
+    one, three = modelled_time_us(counted), modelled_case_us([counted] * 3)
+    body = one.us - CARD.launch_us
+    behind = body + max(CARD.next_launch_us, CARD.launch_us - body)
+    assert three.us == pytest.approx(one.us + 2 * behind) and three.bound == one.bound
+    assert three.parts_us["launch"] == pytest.approx(three.us - 3 * body)
     assert modelled_case_us([]).us == 0
+
+
+def test_a_launch_behind_a_long_kernel_costs_a_dispatch(counted: cdna.Counters) -> None:
+    """And behind a short one what that leaves of the whole: a queue starts no more than one kernel in `launch_us`."""
+
+    def lasting(us: float) -> cdna.Counters:
+        cold = dataclasses.replace(counted.cold, cycles=us * counted.cold.mhz)
+        none = {"unit_cycles": dict.fromkeys(counted.unit_cycles, 0), "hbm_read_bytes": 0, "hbm_write_bytes": 0}
+        return dataclasses.replace(counted, cold=cold, busiest_xcd=dict.fromkeys(counted.busiest_xcd, 0), **none)
+
+    long, short = lasting(50), lasting(1)
+    assert modelled_case_us([long, short]).us == pytest.approx(CARD.launch_us + 50 + CARD.next_launch_us + 1)
+    assert modelled_case_us([short, short]).us == pytest.approx(2 * CARD.launch_us + 1)
 
 
 def test_an_uncounted_launch_has_no_modelled_time() -> None:
