@@ -161,7 +161,7 @@ class Counters:
     groups_on_cu: int  # that share a CU: as many as fit and as there are
     cold: ReplayedTime  # of the launch: waves replayed on a CU
     warm: ReplayedTime  # and as if the memory-side cache held everything
-    atomics_on_line: int  # lanes' atomics on the line that most of them ask for
+    atomics_on_line: int  # on the line with most of them: an instruction's lanes on one dword come one after the other
     cache_maintenance: int  # instructions that write back or invalidate the L2
     unrecorded_lines: int  # left out of the cache model for want of memory
     instructions: list[InstructionCount] = field(repr=False, default_factory=list)

@@ -12,7 +12,7 @@ A launch takes `launch_us` and the longest of these, whose name is its bound:
     L2       bytes between CUs and the busiest XCD's L2, over its share of the measured L2 bandwidth
     fabric   bytes between the busiest XCD's L2 and the memory side, likewise
     HBM      bytes of the memory-side cache's misses and of write-backs, over the measured HBM bandwidth
-    atomics  lanes' atomics on one line, one after the other
+    atomics  those on one line, one after the other; lanes of an instruction on different dwords come together
     links    bytes to and from peers' memory, over what all links reach together, or the busiest alone
     fences   instructions that write back or invalidate the L2, one after the other on the whole card
 

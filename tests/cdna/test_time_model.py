@@ -286,6 +286,16 @@ def test_launches_add_up(counted: cdna.Counters) -> None:
     assert modelled_case_us([]).us == 0
 
 
+def test_lanes_on_one_dword_come_one_after_the_other() -> None:
+    """64 on one dword; 64 on the 32 dwords of each of two lines; and the same from four workgroups."""
+    add = "global_atomic_add v1, v2, s[2:3]\n"
+    on_one, on_all = f"v_mov_b32 v1, 0\n{add}", f"v_lshlrev_b32 v1, 2, v0\n{add}"
+    assert run(on_one).atomics_on_line == 64
+    assert run(on_all).atomics_on_line == 1
+    assert run(on_all, groups=4).atomics_on_line == 4
+    assert run(f"v_and_b32 v1, 60, v0\n{add}").atomics_on_line == 4
+
+
 def test_a_launch_behind_a_long_kernel_costs_a_dispatch(counted: cdna.Counters) -> None:
     """And behind a short one what that leaves of the whole: a queue starts no more than one kernel in `launch_us`."""
 

@@ -163,6 +163,29 @@ static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments) {
   return n;
 }
 
+// Lanes that ask for different dwords of a line are served together, those that ask for the same one after the other:
+// with each lane served on its own, AITER's split-K kernels on an MI355X would take 7.3 us where 5.3 are published.
+static void count_atomics(Counting& c, const LaneAccess& a) {
+  constexpr u32 PLACES = 2 * WAVE;
+  u64 dword[PLACES], line[PLACES];
+  u16 lanes[PLACES] = {}, most[PLACES] = {};
+  auto place = [](const u64* keys, const u16* taken, u64 key) {
+    u32 at = (u32)(key * 0x9e3779b97f4a7c15ull >> 57);
+    while (taken[at] && keys[at] != key) at = (at + 1) % PLACES;
+    return at;
+  };
+  for (u64 m = a.lanes; m; m &= m - 1) {
+    u64 address = a.address[__builtin_ctzll(m)];
+    u32 d = place(dword, lanes, address / 4), l = place(line, most, address / LINE_BYTES);
+    dword[d] = address / 4;
+    line[l] = address / LINE_BYTES;
+    lanes[d]++;
+    if (lanes[d] > most[l]) most[l] = lanes[d];
+  }
+  for (u32 i = 0; i < PLACES; i++)
+    if (most[i]) c.atomics.add(line[i], most[i]);
+}
+
 static void record(Counting& c, GroupCount& g, LineAccess entry) {
   Held* held = c.holding;
   if (held && held->lines.n < MOST_LINES_OF_POLL) {
@@ -222,8 +245,7 @@ static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& i
       segments = (u64)(a.bytes + 3) / 4 * 4;
       n.lines += segments / 2;
     } else {
-      if (a.flags & ATOMIC)
-        for (u64 m = a.lanes; m; m &= m - 1) c.atomics.add(a.address[__builtin_ctzll(m)] / LINE_BYTES, 1);
+      if (a.flags & ATOMIC) count_atomics(c, a);
       bool around_l1 = a.flags & (WRITES | ATOMIC) || in.flags & SC1;
       u32 lines = distinct_lines(c, a, &segments);
       for (u32 k = 0; k < lines; k++) {

@@ -43,7 +43,8 @@ struct MemoryPath {
       if (there > done) done = there;
     }
     if (asked.link_reads) cross(start, links_in_free, asked.link_reads * m.link_read[tail], m.latency[IN_PEER], done);
-    if (asked.link_writes) cross(start, links_out_free, asked.link_writes * m.link_write[tail], m.latency[IN_PEER], done);
+    if (asked.link_writes)
+      cross(start, links_out_free, asked.link_writes * m.link_write[tail], m.latency[IN_PEER], done);
     if (writes && !reads) return done;
     if (done < last_done) done = last_done;  // data return in the order of the requests
     last_done = done;

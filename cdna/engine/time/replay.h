@@ -19,7 +19,10 @@ struct Asked {
   u32 link_reads, link_writes;     // halves of lines that cross a link
   static constexpr u32 BITS = 12;  // an instruction has at most 4 accesses of 256 lines
   explicit Asked(Step s)
-      : lines(s.pc & 4095), level(s.pc >> 2 * BITS), halves(s.amount & 4095), link_reads(s.pc >> BITS & 4095),
+      : lines(s.pc & 4095),
+        level(s.pc >> 2 * BITS),
+        halves(s.amount & 4095),
+        link_reads(s.pc >> BITS & 4095),
         link_writes(s.amount >> BITS & 4095) {}
 };
 
@@ -45,10 +48,10 @@ enum Reason : u8 {
 // All times in cycles.
 struct Machine {
   double latency[N_LEVELS], store_latency, lds_latency, scalar_cold, scalar_warm, barrier;
-  double refill;         // from a workgroup's end to the start of the next one in its place
-  double group_start;    // between workgroups that the dispatcher starts at the beginning
-  double read_line[2];   // a line's share of what is beyond the L1: while all CUs work, in the last round
-  double write_half[2];  // and of half a line that is written
+  double refill;                       // from a workgroup's end to the start of the next one in its place
+  double group_start;                  // between workgroups that the dispatcher starts at the beginning
+  double read_line[2];                 // a line's share of what is beyond the L1: while all CUs work, in the last round
+  double write_half[2];                // and of half a line that is written
   double link_read[2], link_write[2];  // and of half a line on the links
   u32 in_flight_lines, l1_queue;
   u32 copies;               // workgroups that share the CU
