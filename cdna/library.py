@@ -34,6 +34,7 @@ class Launch(ctypes.Structure):
         ("checks", ctypes.c_void_p),
         ("order_seed", ctypes.c_uint64),
         ("card", ctypes.c_void_p),
+        ("device_number", ctypes.c_uint32),
         ("status", ctypes.c_uint32),
         ("fault_pc", ctypes.c_uint32),
         ("fault_wave", ctypes.c_uint32),

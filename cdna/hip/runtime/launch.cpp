@@ -116,6 +116,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   static const u64 seed = order_seed();
   l.order_seed = seed;
   l.card = &device_card();
+  l.device_number = device + 1;
   l.checks = begin_checks(c, *k);
   LoggedLaunch* log = cdna_log_begin(p, index, &l);
   cdna_launch(p, index, &l);
