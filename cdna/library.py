@@ -111,6 +111,8 @@ def _declare(lib: ctypes.CDLL) -> None:
         "cdna_watch_allocator": [text],
         "cdna_know_block": [u64, u64],
         "cdna_waits": [pointer, u32],
+        "cdna_watch": [pointer, pointer, pointer],
+        "cdna_written": [pointer, u32, pointer],
     }
     for name, kinds in arguments.items():
         getattr(lib, name).argtypes = kinds

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from . import checks, counters
+from . import checks, counters, watching
 from .asm import AsmFile, source_line
 from .cards import get_card
 from .checks import Finding
@@ -73,6 +73,10 @@ class Kernel:
         self.program, self.name, self._number = program, name, number
         self.metadata = program.asm.metadata.get(name, {})
         self.arguments: list[dict] = self.metadata.get(".args", [])
+        explicit = [a for a in self.arguments if not a[".value_kind"].startswith("hidden_")]
+        self.argument_names = [
+            a.get(".name", "") for a in explicit
+        ]  # Triton's launcher knows what its code objects lack
         self.static_lds_bytes: int = self.metadata.get(".group_segment_fixed_size", 0)
         self.kernarg_bytes: int = self.metadata.get(".kernarg_segment_size", 0)
 
@@ -116,7 +120,8 @@ class Kernel:
         if counted is not None:
             launch.observers = counted.source
         try:
-            engine().lib.cdna_launch(self.program._handle, self._number, ctypes.byref(launch))
+            with watching.Launching(self.argument_names):
+                engine().lib.cdna_launch(self.program._handle, self._number, ctypes.byref(launch))
             totals = None
             if counted is not None and not launch.status:
                 totals = counted.result(
