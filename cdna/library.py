@@ -105,6 +105,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "cdna_watch_allocator": [text],
         "cdna_know_block": [u64, u64],
         "cdna_waits": [pointer, u32],
+        "cdna_cancel": [],
     }
     for name, kinds in arguments.items():
         getattr(lib, name).argtypes = kinds
