@@ -158,6 +158,7 @@ class _Session:
         self.arch, self.timeout_s = options.cdna, options.cdna_timeout
         self.fails, self.annotates = options.cdna_findings == "fail", options.annotations == "github"
         self.until = 0.0  # of the test that runs
+        self.files: set[str] = set()  # of `tests`, those that are collected files
         self.tests: dict[str, list[_Seen]] = {}  # of each test, its phases; of a file, what its import did
 
     def pytest_report_header(self) -> str:
@@ -230,6 +231,8 @@ class _Session:
         for one in seen.findings:  # JUnit XML shows them
             what = f"{one['kind']}: {one['source']}: {one['kernel']}: {one['message']}"
             item.user_properties.append(("cdna_finding", what))
+        if seen.launches:
+            item.user_properties.append(("cdna_launches", seen.launches))
         report = yield
         error = call.excinfo.value if call.excinfo else None
         if report.outcome == "failed":
@@ -263,17 +266,20 @@ class _Session:
             self.tests.setdefault(report.nodeid, []).append(_Seen(**report.cdna))
 
     def pytest_collectreport(self, report: Any) -> None:
+        self.files.add(report.nodeid)
         self.pytest_runtest_logreport(report)
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
         write = terminalreporter.write_line
+        if config.option.collectonly:
+            return
         terminalreporter.section(f"emulated {self.arch}")
-        kept = {test: phases for test, phases in self.tests.items() if "::" in test or any(p.findings for p in phases)}
-        launches = [sum(phase.launches for phase in phases) for phases in kept.values()]
-        with_finding = [test for test, phases in kept.items() if any(phase.findings for phase in phases)]
-        reasons = Counter(phase.not_emulated for phases in kept.values() for phase in phases if phase.not_emulated)
-        over_time = sum(phase.over_time for phases in kept.values() for phase in phases)
-        write(f"{sum(map(bool, launches))} of {len(kept)} tests launched kernels, {sum(launches)} launches")
+        of_tests = [phases for test, phases in self.tests.items() if test not in self.files]
+        launches = [sum(phase.launches for phase in phases) for phases in of_tests]
+        with_finding = [test for test, phases in self.tests.items() if any(phase.findings for phase in phases)]
+        reasons = Counter(phase.not_emulated for phases in of_tests for phase in phases if phase.not_emulated)
+        over_time = sum(phase.over_time for phases in of_tests for phase in phases)
+        write(f"{sum(map(bool, launches))} of {len(of_tests)} tests launched kernels, {sum(launches)} launches")
         write(f"{len(with_finding)} with findings, {reasons.total()} not emulated, {over_time} over the time limit")
         for reason, n in reasons.most_common():
             write(f"  skipped {n}: {reason.splitlines()[0]}")

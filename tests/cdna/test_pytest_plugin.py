@@ -97,9 +97,10 @@ def test_each_is_counted(run: SimpleNamespace) -> None:
 
 def test_a_finding_fails_its_test(run: SimpleNamespace) -> None:
     case = run.cases["test_out_of_bounds"]
-    failure, found = case.find("failure"), case.find("properties/property")
+    failure, found = case.find("failure"), case.find("properties/property[@name='cdna_finding']")
     assert "double on gfx942: bounds: writes 4 bytes" in failure.text and "test_it.py:7" in failure.text
-    assert found.get("name") == "cdna_finding" and found.get("value").startswith("bounds: ")
+    assert found.get("value").startswith("bounds: ")
+    assert case.find("properties/property[@name='cdna_launches']").get("value") == "1"
     assert run.cases["test_good"].find("failure") is None
 
 
@@ -148,7 +149,8 @@ def test_bad_options_are_a_line(arguments: list[str], says: str, tmp_path: Path)
 
 def test_why_something_is_not_emulated() -> None:
     assert why_not_emulated(UnsupportedInstruction("v_new")) == "not emulated: v_new"
-    assert why_not_emulated(RuntimeError('"mul_cpu" not implemented for \'Float8\'')).startswith("not emulated: torch's")
+    lacks = why_not_emulated(RuntimeError("\"mul_cpu\" not implemented for 'Float8'"))
+    assert lacks.startswith("not emulated: torch's CPU build: ")
     assert why_not_emulated(AssertionError("Torch not compiled with CUDA enabled")).endswith("on CPU tensors")
     assert not why_not_emulated(RuntimeError("wrong")) and not why_not_emulated(None)
     outer = ValueError("theirs")
