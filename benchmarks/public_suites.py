@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -57,18 +56,18 @@ class Result:
     chosen: int = 0
     passed: int = 0
     with_launches: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)  # reason: how many
+    skipped: dict[str, int] = field(default_factory=dict)  # reason: how many
     over_time: int = 0
     failed: dict[str, str] = field(default_factory=dict)  # test: cause
     wall_s: float = 0.0
 
     @property
     def not_run(self) -> int:
-        return self.chosen - self.passed - self.skipped.total() - self.over_time - len(self.failed)
+        return self.chosen - self.passed - sum(self.skipped.values()) - self.over_time - len(self.failed)
 
     def line(self) -> str:
         columns = (
-            self.repository, self.commit[:12], self.collected, self.chosen, self.passed, self.skipped.total(),
+            self.repository, self.commit[:12], self.collected, self.chosen, self.passed, sum(self.skipped.values()),
             len(self.failed), self.over_time, self.not_run, len(self.broken_files), f"{self.wall_s:.0f}",
         )  # fmt: skip
         return "| " + " | ".join(map(str, columns)) + " |"
@@ -133,9 +132,8 @@ def read_report(file: Path, result: Result) -> None:
         elif bad is not None:
             result.failed[name] = (bad.get("message") or bad.text or "?").strip().splitlines()[0][:300]
         elif skipped is not None:
-            result.skipped[(skipped.get("message") or "?").splitlines()[0][:200]] += 1
-        else:
-            result.passed += 1
+            reason = (skipped.get("message") or "?").splitlines()[0][:200]
+            result.skipped[reason] = result.skipped.get(reason, 0) + 1
 
 
 def run(suite: Suite, checkout: Path, commit: str, options: argparse.Namespace) -> Result:
@@ -152,10 +150,12 @@ def run(suite: Suite, checkout: Path, commit: str, options: argparse.Namespace) 
     report.unlink(missing_ok=True)
     arguments = ["--cdna", options.arch, "--cdna-checks", options.checks, "--cdna-timeout", str(options.timeout)]
     arguments += ["--cdna-autotune", options.autotune, "-n", str(options.workers), f"--junitxml={report}"]
-    arguments += ["-o", "log_cli=false", f"@{stem.with_suffix('.txt')}"]
+    # Passed tests are taken from the summary: JUnit XML has those too that were cut off.
+    arguments += ["-o", "log_cli=false", "-rp", f"@{stem.with_suffix('.txt')}"]
     if chosen:
         out = pytest(suite, checkout, arguments, max(1.0, options.budget - (time.monotonic() - began)))
         stem.with_suffix(".log").write_text(out)
+        result.passed = len(re.findall(r"^PASSED ", out, re.MULTILINE))
     if report.is_file():
         read_report(report, result)
     result.wall_s = time.monotonic() - began
