@@ -113,6 +113,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "cdna_waits": [pointer, u32],
         "cdna_watch": [pointer, pointer, pointer],
         "cdna_written": [pointer, u32, pointer],
+        "cdna_cancel": [],
     }
     for name, kinds in arguments.items():
         getattr(lib, name).argtypes = kinds
