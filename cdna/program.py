@@ -12,7 +12,7 @@ from . import checks, counters, watching
 from .asm import AsmFile, source_line
 from .cards import get_card
 from .checks import Finding
-from .errors import CdnaError, KernelFault, LaunchError
+from .errors import CdnaError, KernelFault, LaunchCancelled, LaunchError
 from .hazards import Hazard, find_hazards, message
 from .image import ImageBuilder
 from .launch_checks import LaunchChecks
@@ -21,7 +21,7 @@ from .library import Launch, engine
 from .records import LaunchRecord, keep
 from .settings import emulated_card, n_threads, order_seed
 
-_FAULTED, _REFUSED = 1, 3  # LaunchStatus
+_FAULTED, _CANCELLED, _REFUSED = 1, 2, 3  # LaunchStatus
 
 
 class Program:
@@ -116,7 +116,7 @@ class Kernel:
             memory = memory() if callable(memory) else memory
             checked = LaunchChecks(engine().lib, chosen.kinds, chosen.raises, memory)
             launch.checks = checked.handle.value
-        counted = counters.begin()
+        counted = counters.begin(self.name)
         if counted is not None:
             launch.observers = counted.source
         try:
@@ -139,6 +139,8 @@ class Kernel:
                 f"  at {self.program.where(launch.fault_pc)}, workgroup {tuple(launch.fault_group)}, "
                 f"wave {launch.fault_wave}"
             )
+        if launch.status == _CANCELLED:
+            raise LaunchCancelled(f"{self.name} on {self.program.arch}: ended from outside")
         if launch.status == _REFUSED:
             raise LaunchError(f"{self.name}: {message}")
         sums = Executed()
