@@ -301,10 +301,8 @@ def main() -> None:
             rows.append(
                 [shape.name, f"{instructions:,}", f"{seconds:.4f}", f"{shape.theirs_seconds:.3f}", f"{ratio:.0f}"]
             )
-            print(
-                f"{shape.name:46}{instructions:>12,}{seconds:>10.4f} s{shape.theirs_seconds:>9.3f} s{ratio:>7.0f} times",
-                flush=True,
-            )
+            cells = f"{instructions:>12,}{seconds:>10.4f} s{shape.theirs_seconds:>9.3f} s{ratio:>7.0f} times"
+            print(f"{shape.name:46}{cells}", flush=True)
     if not rows:
         parser.error(f"--only {options.only}: no shape of that name")
     if options.json is not None:
