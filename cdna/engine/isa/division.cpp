@@ -45,6 +45,19 @@ template <class T> static inline bool quotient_is_denormal(typename T::Bits n, t
   return (Wide)value<T>(magnitude<T>(n)) < (Wide)value<T>(magnitude<T>(d)) * (Wide)T::LEAST_NORMAL;
 }
 
+// Whether in all these lanes numerator and denominator are so far from the limits that nothing is scaled: mostly so.
+template <class T> static bool far_from_limits(const u32*, const u32*, u64) { return false; }
+template <> bool far_from_limits<F32>(const u32* denominator, const u32* numerator, u64 lanes) {
+  constexpr int LEAST_DIFFERENCE = -125;  // of the exponents: the quotient is above the least normal number
+  alignas(64) u32 near[WAVE];
+  LANES {
+    int e1 = exponent<F32>(denominator[i]), e2 = exponent<F32>(numerator[i]), apart = e2 - e1;
+    bool usual = (e1 > 0) & (e1 < F32::HUGE_DENOMINATOR) & (e2 > F32::TINY) & (e2 < F32::EXPONENT_MAX);
+    near[i] = !(usual & (apart >= LEAST_DIFFERENCE) & (apart < F32::FAR_APART));
+  }
+  return !(gather_mask(near) & lanes);
+}
+
 // Pre-scaling (CDNA3 ISA, V_DIV_SCALE_F32): S0 is the denominator S1 or the numerator S2, scaled so that no
 // step of the division leaves the normal range; the mask marks lanes where v_div_fmas has to scale back.
 // Where both 1/S1 and the quotient are denormal the ISA text scales the denominator up, past the largest
@@ -53,6 +66,12 @@ template <class T> static void div_scale(Wave& w, const Inst& in) {
   alignas(64) u32 ta[2 * WAVE], tb[2 * WAVE], tc[2 * WAVE], t[2 * WAVE];
   const u32 *a = modified_source(w, in, 0, ta), *b = modified_source(w, in, 1, tb);
   const u32* c = modified_source(w, in, 2, tc);
+  if (far_from_limits<T>(b, c, w.exec())) {
+    memcpy(t, a, T::REGISTERS * WAVE * 4);
+    write_result(w, in, t);
+    w.set_s64(in.dst[1].reg, 0);
+    return;
+  }
   u64 mask = 0;
   EACH_LANE(w, i) {
     typename T::Bits s0 = T::load(a, i), s1 = T::load(b, i), s2 = T::load(c, i), r = s0;
