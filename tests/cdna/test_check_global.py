@@ -58,3 +58,43 @@ def test_both_ways_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         assert side_by_side == reversed_lanes, seed
         found += bool(side_by_side)
     assert 16 < found < 64
+
+
+# Workgroup 0 stores and sets a flag; workgroup 1 waits for the flag and reads by a scalar load, as clang makes of a
+# plain read. {release}, {acquire}: what orders the two.
+SCALAR_READ = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+s_mov_b64 exec, 1
+v_mov_b32_e32 v1, 0
+v_mov_b32_e32 v2, 7
+s_waitcnt lgkmcnt(0)
+s_cmp_lg_u32 s2, 0
+s_cbranch_scc1 wait
+global_store_dword v1, v2, s[4:5]
+{release}
+global_store_dword v1, v2, s[4:5] offset:256 sc1
+s_endpgm
+wait:
+global_load_dword v3, v1, s[4:5] offset:256 sc1
+s_waitcnt vmcnt(0)
+v_readfirstlane_b32 s6, v3
+s_cmp_eq_u32 s6, 0
+s_cbranch_scc1 wait
+{acquire}
+s_load_dword s7, s[4:5], 0x0
+s_waitcnt lgkmcnt(0)
+"""
+
+
+@pytest.mark.parametrize(
+    "release, acquire, found",
+    [("s_nop 0", "s_nop 0", ["race"]), ("buffer_wbl2 sc1\ns_waitcnt vmcnt(0)", "buffer_inv sc1", [])],
+)
+def test_a_scalar_load_races_too(release: str, acquire: str, found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDNA_THREADS", "1")
+    cdna.findings()
+    with checks.use("race", raises=False):
+        launch(program(SCALAR_READ.format(release=release, acquire=acquire)), [("x", buffer(128))], groups=2)
+    findings = cdna.findings()
+    assert [finding.kind for finding in findings] == found
+    assert all(finding.instruction.startswith("s_load_dword s7") for finding in findings)

@@ -305,6 +305,11 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   return true;
 }
 
+static u64 now_of(const Wave& w) {  // of a cell, for an access of this wave
+  const GroupCheck& g = *w.wg->check;
+  return (u64)w.id << 6 | (u64)(g.epoch & 0xfff) << 10 | (u64)(w.wg->linear_id + 1) << 22 | (u64)g.checks->clock << 44;
+}
+
 static bool check_races(Wave& w, const Access& x, int lane, Range& r, u64 address, const u32* data, u64 now) {
   u64 base = r.base & ~3ull, first = (address - base) >> 2, last = (address + x.bytes - 1 - base) >> 2;
   for (u64 k = first; k <= last; k++) {
@@ -429,7 +434,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   }
   if (one && l.base && one->pointer != l.base && is_pointer(c, l.base)) one = nullptr;
   if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
-  u64 now = (u64)w.id << 6 | (u64)(g.epoch & 0xfff) << 10 | (u64)(w.wg->linear_id + 1) << 22 | (u64)c.clock << 44;
+  const u64 now = now_of(w);
   if (one && !one->internal && untouched(w, x, l, *one, data, now)) return true;
   for (u64 m = l.mask; m; m &= m - 1) {
     int lane = __builtin_ctzll(m);
@@ -462,6 +467,15 @@ bool check_global(Wave& w, const Inst& in, const Access& x) {
   return true;
 }
 
+// A scalar load races as a lane's does, but only its first dword is known to be wanted.
+static bool check_scalar_race(Wave& w, const Access& x, Range& r, u64 address) {
+  Checks& c = *w.wg->check->checks;
+  if (x.kind != SMEM_LOAD || !c.has(CHECK_RACE) || c.clock >= MAX_CLOCK || r.internal || !r.written) return true;
+  address &= ~3ull;
+  if (!shadow(c, r)) return true;
+  return check_cell(w, x, -1, r, (address - (r.base & ~3ull)) >> 2, address, 15, false, false, now_of(w));
+}
+
 // Scalar accesses: dword aligned; compilers widen loads within 16 aligned bytes.
 static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
   Checks& c = *w.wg->check->checks;
@@ -481,17 +495,17 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
       !report(w, CHECK_ALIGNMENT, -1, address, nullptr, ~0u, "scalar access to 0x%llx, whose two low bits are ignored",
               (unsigned long long)address))
     return false;
+  auto holds = [&](const Range& r) {
+    return !r.freed && address >= r.base && address + x.bytes <= ((r.end + within) & ~within);
+  };
+  u32 at = c.hint[wave.pc];
+  if (at >= c.n_ranges || !holds(c.ranges[at]))
+    for (at = 0; at < c.n_ranges && !holds(c.ranges[at]);) at++;
+  if (at < c.n_ranges) {
+    c.hint[wave.pc] = (u16)at;
+    return check_scalar_race(w, x, c.ranges[at], address);
+  }
   if (!c.has(CHECK_BOUNDS)) return true;
-  u32 hint = c.hint[wave.pc];
-  if (hint < c.n_ranges && !c.ranges[hint].freed && address >= c.ranges[hint].base &&
-      address + x.bytes <= ((c.ranges[hint].end + within) & ~within))
-    return true;
-  for (u32 i = 0; i < c.n_ranges; i++)
-    if (!c.ranges[i].freed && address >= c.ranges[i].base &&
-        address + x.bytes <= ((c.ranges[i].end + within) & ~within)) {
-      c.hint[wave.pc] = (u16)i;
-      return true;
-    }
   bool stop = false;
   range_of(w, x, -1, address, x.space == BUFFER_SPACE ? base : 0, stop);
   return !stop;

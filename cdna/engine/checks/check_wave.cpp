@@ -167,6 +167,8 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
       w.wg->check->unarrived |= lds_writes_outstanding(c, checks);
       return true;
     case SMEM_LOAD:
+      if (c.loads) c.loads[c.pc >> 6] |= 1ull << (c.pc & 63);
+      [[fallthrough]];
     case SMEM_STORE:
       if (!check_scalar(w, in, x)) return false;
       if (x.kind == SMEM_STORE) progress(checks);
