@@ -20,7 +20,7 @@ from typing import Any
 
 from .cards import cards
 from .isa import UNITS, facts_of
-from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches
+from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches, sample_launches
 
 SEGMENT_BYTES, LINE_BYTES = 64, 128
 
@@ -306,7 +306,8 @@ def collect(
 
 
 _active = False
-_sample = False  # whether Python's launches run only some workgroups of a large grid
+Sampled = Callable[[str], bool]  # of a kernel's name: whether its launches are samples
+_sampled: Sampled | None = None
 
 
 def count(on: bool) -> None:
@@ -342,31 +343,38 @@ def clear_caches() -> None:
 
 
 @contextmanager
-def counting(sample: bool = False) -> Iterator[None]:
+def counting(sample: bool | Sampled = False) -> Iterator[None]:
     """Within the block, launches are counted: their records have `counters`.
 
-    sample: for the counters alone. Matrix instructions compute nothing, so that results are of no use; of a grid of
-    more than three rounds only three run, and their counts are scaled to the grid (engine/time/counters.cpp). For
-    kernels whose control flow does not depend on what they compute, and whose workgroups do not wait for each other;
-    for launches from Python, not those of a HIP program.
+    sample: for the counters alone; of all kernels, or of those whose names it says yes to. Matrix instructions compute
+    nothing, so that results are of no use; of a grid of more than three rounds only three run, and their counts are
+    scaled to the grid (engine/time/counters.cpp). For kernels whose control flow does not depend on what they compute,
+    whose workgroups do not wait for each other, and whose results decide nothing in the kernels after them.
     """
-    global _sample
-    before, sampled_before = _active, _sample
+    global _sampled
+    before, sampled_before = _active, _sampled
     count(True)
-    _sample = sample
+    _sample(sample if callable(sample) else (lambda name: True) if sample else None)
     try:
         yield
     finally:
-        _sample = sampled_before
+        _sample(sampled_before)
         count(before)
+
+
+def _sample(of: Sampled | None) -> None:
+    global _sampled
+    if of is not _sampled:
+        _sampled = of
+        sample_launches(of)
 
 
 class LaunchCount:
     """Counters of one launch under way: `source` goes to the engine; then `result`, then `close`."""
 
-    def __init__(self) -> None:
+    def __init__(self, kernel: str) -> None:
         self.lib = engine().lib
-        self.source = self.lib.cdna_counters_create(_sample)
+        self.source = self.lib.cdna_counters_create(_sampled is not None and _sampled(kernel))
 
     def result(
         self,
@@ -385,9 +393,9 @@ class LaunchCount:
         self.lib.cdna_counters_destroy(ctypes.c_void_p(self.source))
 
 
-def begin() -> LaunchCount | None:
-    """What a launch hands to the engine; None while counting is off."""
-    return LaunchCount() if _active else None
+def begin(kernel: str) -> LaunchCount | None:
+    """What a launch of the kernel hands to the engine; None while counting is off."""
+    return LaunchCount(kernel) if _active else None
 
 
 count(os.environ.get("CDNA_COUNT") == "1")

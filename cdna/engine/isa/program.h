@@ -63,6 +63,7 @@ struct Program {
   Inst* code;
   u32 n_inst;
   u32 n_vgpr;  // architectural + accumulation
+  u32 first_accumulation;
   char arch[16];
   u32 arch_number;
   u8* blob;  // the image: strings and records point into it

@@ -127,6 +127,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
     return hipErrorInvalidConfiguration;
   }
   if (l.status == LAUNCHED) return hipSuccess;
+  if (l.status == LAUNCH_CANCELLED) return hipErrorLaunchTimeOut;
   if (found) return device_lost = hipErrorLaunchFailure;  // the finding has told what the fault is
   char about[200] = "";
   if (l.fault_address) describe_address(l.fault_address, about, sizeof about);
