@@ -156,7 +156,7 @@ def test_links_bound_what_is_stored() -> None:
     assert modelled_time_us(all_of_them).parts_us["links"] == pytest.approx(7 * SLICE / CARD.links_write_gb_s * 1e-3)
 
 
-@pytest.mark.parametrize("groups", [128, 304, 640])
+@pytest.mark.parametrize("groups", [128, 304, 512])
 def test_senders_have_the_links_to_themselves(groups: int) -> None:
     """The first eighth of the workgroups stores, the others end at once: as fast as if there were no others."""
     to_peer = f"s_add_u32 s4, s4, {SLICE:#x}\ns_addc_u32 s5, s5, 0\n{STORES}"

@@ -96,7 +96,8 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
                       (double)least(left ? left : 1, card.compute_units)};
   for (u32 tail = 0; tail < 2; tail++) {
     share_bandwidth(m, tail, card, mhz, tail ? active[1] : at_work * active[0], t, warm);
-    Share links = {card, mhz, larger(1, at_links * active[tail])};
+    double crossing_groups = at_links * (double)(tail ? left : least(l.groups_in_all, round));
+    Share links = {card, mhz, larger(1, crossing_groups < active[tail] ? crossing_groups : active[tail])};
     m.link_read[tail] = link_half(links, t.link_read, card.links_read_gb_s);
     m.link_write[tail] = link_half(links, t.link_write, card.links_write_gb_s);
   }
