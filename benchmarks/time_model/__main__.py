@@ -10,8 +10,8 @@ from pathlib import Path
 
 from .objects import objects, table, try_object
 from .page import statistics_of, write_page
-from .rows import RowError, choose, read, sets
-from .runner import dask_results_of, read_results, results_of, still_to_do, write
+from .rows import RowError, choose, sets
+from .runner import dask_results_of, read_results, results_of, rows_of, still_to_do, write
 
 RESULTS = Path("time_model.jsonl")
 
@@ -34,6 +34,8 @@ def _parser() -> argparse.ArgumentParser:
     loads.add_argument("--match", default="", metavar="REGEX", help="only paths with this in them")
     for command in (run, loads):
         command.add_argument("--aiter", type=Path, metavar="CHECKOUT", help="a checkout or bare clone of ROCm/aiter")
+    for name in (name for name in sets() if name != "aiter"):
+        run.add_argument(f"--{name}", type=Path, metavar="CHECKOUT", help=f"of {sets()[name]['repository']}")
     for command in (run, page, loads):
         command.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help=f"(default: {RESULTS})")
     return parser
@@ -53,16 +55,15 @@ def _objects(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    rows = choose(
-        [row for name in sets() for row in read(name)], options.family, options.part, options.rows, options.seed
-    )
+    checkouts = {name: path for name in sets() if (path := getattr(options, name)) is not None}
+    rows = choose(rows_of(checkouts), options.family, options.part, options.rows, options.seed)
     todo = still_to_do(rows, options.results)
     print(f"{len(rows)} rows, {len(rows) - len(todo)} of them done before", flush=True)
     sample = not options.whole
     if options.workers or options.scheduler:
-        results = dask_results_of(todo, options.aiter, sample, options.scheduler, options.workers)
+        results = dask_results_of(todo, checkouts, sample, options.scheduler, options.workers)
     else:
-        results = results_of(todo, options.aiter, sample)
+        results = results_of(todo, checkouts, sample)
     for number, result in enumerate(write(results, options.results), start=1):
         told = result.get("error") or (
             f"{result['published_us']:9.2f} us published, {result['modelled_us']:9.2f} modelled, "
@@ -75,8 +76,12 @@ def _run(options: argparse.Namespace) -> int:
 def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     try:
-        if options.command != "page" and options.aiter is None:
+        if options.command == "objects" and options.aiter is None:
             raise RowError("--aiter: say where a checkout or bare clone of ROCm/aiter lies")
+        if options.command == "run" and not any(getattr(options, name) for name in sets()):
+            raise RowError(
+                "--aiter: say where a checkout or bare clone of ROCm/aiter lies, or of another set's repository"
+            )
         if options.command != "page":
             return (_run if options.command == "run" else _objects)(options)
         results = [result for result in read_results(options.results) if options.part in ("", result["part"])]

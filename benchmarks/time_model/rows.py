@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 SETS = Path(__file__).parent / "sets"
 HOLDOUT_SHARE = 3  # one row in so many is kept aside
@@ -57,7 +58,7 @@ class Row:
             raise RowError(f"{self.code}: shape {self.shape_text!r} has no number {name!r}") from None
 
 
-def sets() -> dict[str, dict[str, str]]:
+def sets() -> dict[str, dict[str, Any]]:
     """Name of a set -> what is known of all its rows."""
     return tomllib.loads((SETS / "sets.toml").read_text(encoding="utf-8"))
 

@@ -8,33 +8,57 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import cdna
 from cdna.cards import Card, cards
 from cdna.counters import clear_caches, counting
-from cdna.model import modelled_time_us
+from cdna.model import modelled_case_us, modelled_time_us
 from cdna.records import take_records
 from cdna.settings import as_card
 
 from .launches import Launch, Memory, launch_of
-from .rows import Row, RowError
+from .rows import Row, RowError, read, sets
+from .sources import TEMPLATES, Files, kernel_of, template_rows
 
 Result = dict[str, Any]  # a line of the file
 
 
-# AITER's test_common.perftest times so many calls, each with a copy of all arguments. Where the copies fit into the
+# AITER's test_common.perftest times 101 calls, each with a copy of all arguments. Where the copies fit into the
 # memory-side cache with room to spare, they are found there: rows of up to 1.7 MB are faster than HBM can be, rows of
 # 2.2 MB are not (f4gemm on MI355X).
-TIMED_CALLS, ROOM = 101, 0.75
+ROOM = 0.75
+Content = bytes | Files  # a code object, or a source with what it includes
 
 
-def stays_in_memory_side_cache(launch: Launch, card: Card) -> bool:
+def stays_in_memory_side_cache(launch: Launch, card: Card, calls_in_turn: int) -> bool:
     """Whether a timed call finds its arguments in the memory-side cache."""
     call_bytes = sum(slot.bytes for slot in launch.slots if isinstance(slot, Memory))
-    return call_bytes * TIMED_CALLS <= ROOM * card.memory_side_bytes
+    return call_bytes * calls_in_turn <= ROOM * card.memory_side_bytes
+
+
+def rows_of(checkouts: Mapping[str, Path]) -> list[Row]:
+    """The rows of the sets of which there is a checkout."""
+    rows = []
+    for name, about in sets().items():
+        if name in checkouts and "times" in about:
+            text = blob(checkouts[name], f"{about['commit']}:{about['times']}").decode(errors="replace")
+            rows += template_rows(name, about, text)
+        elif name in checkouts:
+            rows += read(name)
+    return rows
+
+
+def content_of(row: Row, checkouts: Mapping[str, Path]) -> Content:
+    """What `model_row` runs; RowError if the checkout has it not."""
+    checkout = checkouts[row.set]
+    code = blob(checkout, row.blob)
+    if row.family not in TEMPLATES:
+        return code
+    headers = sets()[row.set].get("headers", [])
+    return ((row.code, code), *((name, blob(checkout, f"{row.source}:{name}")) for name in headers))
 
 
 @functools.cache
@@ -63,7 +87,7 @@ def _module(content: bytes) -> Any:
     return cdna.load(content)
 
 
-def model_row(row: Row, content: bytes, sample: bool = True) -> Result:
+def model_row(row: Row, content: Content, sample: bool = True) -> Result:
     """Launches the row's kernel and models its time. An error is part of the result: it ends no run."""
     result: Result = {
         "key": row.key,
@@ -80,16 +104,19 @@ def model_row(row: Row, content: bytes, sample: bool = True) -> Result:
     try:
         card = cards()[row.card]
         launch = launch_of(row, card)
-        kernel = _module(content).kernel()
+        kernel = _module(content).kernel() if isinstance(content, bytes) else kernel_of(row, content)
+        about = sets()[row.set]
         take_records()
         with as_card(card.name, card.model), counting(sample):
             clear_caches()
             record = kernel.launch(launch.grid, launch.block, launch.kernarg)
-        modelled = modelled_time_us(record, warm=stays_in_memory_side_cache(launch, card))
+        warm = stays_in_memory_side_cache(launch, card, about["calls_in_turn"])
+        modelled = modelled_time_us(record, warm)
+        us = modelled_case_us([record, record], warm).us - modelled.us if about["behind_another"] else modelled.us
         fill_us = card.launch_us + 1e-3 * launch.cleared_bytes / card.hbm_write_gb_s if launch.cleared_bytes else 0.0
         assert record.counters is not None
         result |= {
-            "modelled_us": round(modelled.us + fill_us, 4),
+            "modelled_us": round(us + fill_us, 4),
             "bound": modelled.bound,
             "cycles": round(modelled.cycles),
             "mhz": round(modelled.mhz),
@@ -122,18 +149,18 @@ def still_to_do(rows: Sequence[Row], file: Path) -> list[Row]:
     return [row for row in rows if row.key not in done]
 
 
-def results_of(rows: Iterable[Row], checkout: Path, sample: bool) -> Iterator[Result]:
+def results_of(rows: Iterable[Row], checkouts: Mapping[str, Path], sample: bool) -> Iterator[Result]:
     """Models rows in this process."""
     for row in rows:
-        yield model_row(row, blob(checkout, row.blob), sample)
+        yield model_row(row, content_of(row, checkouts), sample)
 
 
 def dask_results_of(
-    rows: Iterable[Row], checkout: Path, sample: bool, scheduler: str | None, workers: int
+    rows: Iterable[Row], checkouts: Mapping[str, Path], sample: bool, scheduler: str | None, workers: int
 ) -> Iterator[Result]:
     """Models rows on a Dask cluster, as they are done: the scheduler's at an address, or one of this machine's cores.
 
-    Code objects travel with the rows: only this process needs the checkout."""
+    Code travels with the rows: only this process needs the checkouts."""
     try:
         from distributed import Client, LocalCluster, as_completed
     except ImportError:
@@ -141,7 +168,7 @@ def dask_results_of(
     os.environ["CDNA_THREADS"] = "1"
     local = None if scheduler else LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
     with Client(scheduler or local) as client:
-        tasks = [client.submit(model_row, row, blob(checkout, row.blob), sample, key=row.key) for row in rows]
+        tasks = [client.submit(model_row, row, content_of(row, checkouts), sample, key=row.key) for row in rows]
         for task in as_completed(tasks):
             yield task.result()
             task.release()

@@ -156,6 +156,16 @@ def test_links_bound_what_is_stored() -> None:
     assert modelled_time_us(all_of_them).parts_us["links"] == pytest.approx(7 * SLICE / CARD.links_write_gb_s * 1e-3)
 
 
+@pytest.mark.parametrize("groups", [128, 304, 512])
+def test_senders_have_the_links_to_themselves(groups: int) -> None:
+    """The first eighth of the workgroups stores, the others end at once: as fast as if there were no others."""
+    to_peer = f"s_add_u32 s4, s4, {SLICE:#x}\ns_addc_u32 s5, s5, 0\n{STORES}"
+    alone = run(to_peer, 2, groups // 8, 4)
+    some = run(f"s_cmp_ge_u32 s2, {groups // 8}\ns_cbranch_scc1 over\n{to_peer}over:\n", 2, groups, 4)
+    assert some.link_write_bytes == alone.link_write_bytes == groups // 8 * 0x4000
+    assert some.cold.us == pytest.approx(alone.cold.us, rel=0.25)
+
+
 def test_a_kernel_that_stores_to_peers_and_waits_takes_a_round_of_signals() -> None:
     store = f"{at(1)}global_store_dword v1, v2, s[4:5] sc0 sc1\n"
     without, waits = run(store, 2), run(f"{store}s_branch over\ns_sleep 1\nover:\n", 2)

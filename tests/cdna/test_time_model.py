@@ -301,8 +301,9 @@ def test_a_launch_behind_a_long_kernel_costs_a_dispatch(counted: cdna.Counters) 
 
     def lasting(us: float) -> cdna.Counters:
         cold = dataclasses.replace(counted.cold, cycles=us * counted.cold.mhz)
-        none = {"unit_cycles": dict.fromkeys(counted.unit_cycles, 0), "hbm_read_bytes": 0, "hbm_write_bytes": 0}
-        return dataclasses.replace(counted, cold=cold, busiest_xcd=dict.fromkeys(counted.busiest_xcd, 0), **none)
+        idle, still = dict.fromkeys(counted.unit_cycles, 0), dict.fromkeys(counted.busiest_xcd, 0)
+        none = dataclasses.replace(counted, unit_cycles=idle, busiest_xcd=still, hbm_read_bytes=0, hbm_write_bytes=0)
+        return dataclasses.replace(none, cold=cold)
 
     long, short = lasting(50), lasting(1)
     assert modelled_case_us([long, short]).us == pytest.approx(CARD.launch_us + 50 + CARD.next_launch_us + 1)

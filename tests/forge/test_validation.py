@@ -18,10 +18,11 @@ from benchmarks.time_model.launches import LAUNCHES, Launch, Memory, launch_of, 
 from benchmarks.time_model.objects import objects, try_object
 from benchmarks.time_model.page import spearman, statistics_of, write_page
 from benchmarks.time_model.rows import Row, RowError, choose, read, sets
+from benchmarks.time_model.sources import TEMPLATES, template_rows
 from cdna.cards import cards
 from tests.support.compiled_kernels import compiled
 
-ROWS = [row for name in sets() for row in read(name)]
+ROWS = [row for name, about in sets().items() if "times" not in about for row in read(name)]
 SHAPE = {"m": "64", "n": "512", "k": "1024", "split": "2"}
 ROW = Row("aiter", "MI308X", "i8gemm", "hsa/gfx942/i8gemm/x_32x128.co", "0" * 40, SHAPE, 10.0, "abc")
 
@@ -43,7 +44,8 @@ def test_every_row_has_a_card_a_launch_and_a_part() -> None:
     assert len(ROWS) > 1000 and {row.family for row in ROWS} < set(LAUNCHES)
     for row in {(row.family, row.code): row for row in ROWS}.values():
         launch = launch_of(row, cards()[row.card])
-        assert min(launch.grid) >= 1 and len(launch.kernarg) == 16 * len(launch.slots), row
+        bytes_of_slot = 8 if row.family in TEMPLATES else 16
+        assert min(launch.grid) >= 1 and len(launch.kernarg) == bytes_of_slot * len(launch.slots), row
     share = sum(row.part == "holdout" for row in ROWS) / len(ROWS)
     assert 0.28 < share < 0.38
 
@@ -107,6 +109,50 @@ def test_a_row_is_modelled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told["modelled_us"] > told["fill_us"] > cards()["MI300X"].launch_us
     out = launch.slots[1]
     assert isinstance(out, Memory) and (out.view("f4")[:1000] == 1).all()
+
+
+MMA = """transpose a, b: 0.05 ms 48.59 us 755.30 GB/s
+mma: (1024 1536 7168) (64 128 64) (32 32 16) 1 0 256: 0.16 ms 161.97 us 132.72 GB/s 147.92 TFLOPS
+"""
+
+
+def test_times_in_a_repositorys_own_file_are_rows() -> None:
+    (row,) = template_rows("snektron", sets()["snektron"], MMA)
+    assert (row.us, row.card, row.family) == (161.97, "MI300X", "fp8_template")
+    launch = launch_of(row, cards()["MI300X"])
+    assert launch.grid == (1, 16, 12) and launch.block == (256, 1, 1)
+    m, n, k, stride = struct.unpack_from("<4i", launch.kernarg, 5 * 8)
+    assert (m, n, k, stride) == (1024, 1536, 7168, 7168) and len(launch.kernarg) == 9 * 8
+    instantiation = TEMPLATES[row.family].instantiation(row)
+    assert "kernel<256, cube{64, 128, 64}, cube{32, 32, 16}, __uint128_t, 1, false, false>" in instantiation
+    with pytest.raises(RowError, match="results.txt: no line of it is a time of a kernel"):
+        template_rows("snektron", sets()["snektron"], "total: 1.0 ms 1 us")
+
+
+TRANSPOSE = b"""#include <hip/hip_runtime.h>
+#include "../types.h"
+namespace transpose_kernel {
+template <typename T, int ROWS, int COLUMNS, int TILE, int BLOCK, int VECTOR>
+__global__ void transpose_kernel(T* out, const T* in) {
+  for (int y = threadIdx.y; y < TILE; y += blockDim.y)
+    for (int x = threadIdx.x; x < TILE; x += blockDim.x) {
+      const int row = blockIdx.y * TILE + y, column = blockIdx.x * TILE + x;
+      out[column * ROWS + row] = in[row * COLUMNS + column];
+    }
+}
+}
+"""
+
+
+def test_a_source_is_compiled_with_a_rows_arguments() -> None:
+    """And its launches come behind each other: none pays a whole launch."""
+    shape = {"rows": "64", "columns": "128", "tile": "32", "block": "64", "vector": "4"}
+    row = Row("radeonflow", "MI300X", "fp8_transpose", "src/a.cpp", "0" * 40, shape, 3.0, "abc")
+    files = (("src/a.cpp", TRANSPOSE), ("types.h", b"typedef unsigned char __FP8_TYPE;"))
+    told = runner.model_row(row, files)
+    assert "error" not in told, told["error"]
+    assert told["counters"]["groups"] == 8
+    assert told["modelled_us"] == pytest.approx(max(cards()["MI300X"].launch_us, told["parts_us"]["replay"] + 0.43))
 
 
 AITER = os.environ.get("CDNA_AITER", "")

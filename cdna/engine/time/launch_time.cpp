@@ -43,7 +43,7 @@ static double link_half(const Share& s, const u64* bytes, double together_gb_s) 
   return 0.5 * larger(s.cycles(together_gb_s, 1), s.cycles(s.card.link_alone_gb_s, most / all));
 }
 
-// Of a launch that fits on the card at once: the share of its CUs that are at work while the busiest of those recorded is.
+// The share of a launch's CUs that are at work while the busiest of those recorded is, if it fits on the card at once.
 // `of`: what an instruction asks for; mean: of it, a workgroup of the grid.
 template <class Of> static double share_at_work(const RecordedLaunch& l, double mean, Of of) {
   double busiest = 0;
@@ -91,12 +91,13 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   double lines = (double)sum(t.l2_read, 8) / LINE_BYTES / l.groups_in_all;
   double crossing = (double)(sum(t.link_read, MOST_PEERS) + sum(t.link_write, MOST_PEERS)) * 2 / LINE_BYTES;
   double at_work = one_round ? share_at_work(l, lines, lines_read) : 1;
-  double at_links = one_round && crossing ? share_at_work(l, crossing / l.groups_in_all, over_links) : 1;
+  double at_links = crossing ? share_at_work(l, crossing / l.groups_in_all, over_links) : 1;
   double active[2] = {(double)least(l.groups_in_all, card.compute_units),
                       (double)least(left ? left : 1, card.compute_units)};
   for (u32 tail = 0; tail < 2; tail++) {
     share_bandwidth(m, tail, card, mhz, tail ? active[1] : at_work * active[0], t, warm);
-    Share links = {card, mhz, tail ? active[1] : at_links * active[0]};
+    double crossing_groups = at_links * (double)(tail ? left : least(l.groups_in_all, round));
+    Share links = {card, mhz, larger(1, crossing_groups < active[tail] ? crossing_groups : active[tail])};
     m.link_read[tail] = link_half(links, t.link_read, card.links_read_gb_s);
     m.link_write[tail] = link_half(links, t.link_write, card.links_write_gb_s);
   }

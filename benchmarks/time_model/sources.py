@@ -1,0 +1,144 @@
+"""Rows whose code is a HIP source with one kernel template: read from a checkout, compiled with a row's arguments.
+
+A source is compiled as it is, below files that stand for headers it names and does not need on the device, and with an
+explicit instantiation behind it. What lies behind the kernel, host code that instantiates others, may be cut off.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import struct
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdna.cards import Card
+from cdna.hip.compile.source import HipSource
+from cdna.hip.compile.toolchain import find
+from cdna.program import Kernel, Program
+
+from .launches import LAUNCHES, Launch, Memory
+from .rows import Row, RowError
+
+Files = tuple[tuple[str, bytes], ...]  # path in the repository, content; the row's code first
+
+
+@dataclass(frozen=True)
+class Template:
+    """instantiation: C++ of a row, behind the source. cut: where the source ends, "" for its end."""
+
+    instantiation: Callable[[Row], str]
+    cut: str = ""
+    empty_headers: tuple[str, ...] = ()
+
+
+@dataclass
+class PackedLaunch(Launch):
+    """Of a kernel with C++ arguments: addresses of 8 bytes, numbers of 4."""
+
+    @property
+    def kernarg(self) -> bytes:
+        packed = b""
+        for slot in self.slots:
+            if isinstance(slot, Memory) or slot is None:
+                packed += b"\0" * (-len(packed) % 8) + struct.pack("<Q", slot.address if slot else 0)
+            else:
+                packed += struct.pack("<i", int(slot))
+        return packed
+
+
+def _numbers(row: Row, *names: str) -> list[int]:
+    return [row.number(name) for name in names]
+
+
+def _transpose(row: Row) -> str:
+    arguments = ", ".join(str(n) for n in _numbers(row, "rows", "columns", "tile", "block", "vector"))
+    return (
+        f"template __global__ void transpose_kernel::transpose_kernel<__FP8_TYPE, {arguments}>"
+        "(__FP8_TYPE*, const __FP8_TYPE*);"
+    )
+
+
+def fp8_transpose(row: Row, card: Card) -> Launch:
+    """fp8 [rows, columns] -> [columns, rows], a square tile a workgroup."""
+    rows, columns, tile, block, vector = _numbers(row, "rows", "columns", "tile", "block", "vector")
+    grid = (columns // tile, rows // tile, 1)
+    across = tile // vector
+    return PackedLaunch(grid, [Memory(rows * columns), Memory(rows * columns)], block=(across, block // across, 1))
+
+
+def _gemm(row: Row) -> str:
+    m, n, k, warp_m, warp_n, warp_k = _numbers(row, "block_m", "block_n", "block_k", "warp_m", "warp_n", "warp_k")
+    block, pipeline, fused = _numbers(row, "block", "pipeline", "fused")
+    turned = "true" if fused else "false"
+    return (
+        f"template __global__ void kernel<{block}, cube{{{m}, {n}, {k}}}, cube{{{warp_m}, {warp_n}, {warp_k}}}, "
+        f"__uint128_t, {pipeline}, {turned}, false>(const fp8*, const fp8*, const fp32*, const fp32*, bf16*, int, int, "
+        "int, int, fp32*, int*);"
+    )
+
+
+def fp8_template(row: Row, card: Card) -> Launch:
+    """fp8 [k, m] and [k, n], scales for 1 x 128 and 128 x 128 elements -> bf16 [m, n]."""
+    m, n, k, block_m, block_n, block = _numbers(row, "m", "n", "k", "block_m", "block_n", "block")
+    a, b, out = Memory(m * k), Memory(n * k), Memory(2 * m * n)
+    scales = [Memory(4 * m * -(-k // 128)), Memory(4 * -(-n // 128) * -(-k // 128))]
+    grid = (1, -(-m // block_m), -(-n // block_n))
+    return PackedLaunch(grid, [a, b, *scales, out, m, n, k, k, None, None], block=(block, 1, 1))
+
+
+TEMPLATES = {
+    "fp8_transpose": Template(_transpose),
+    "fp8_template": Template(_gemm, cut="\nvoid run(\n", empty_headers=("pybind11/pybind11.h",)),
+}
+LAUNCHES |= {"fp8_transpose": fp8_transpose, "fp8_template": fp8_template}
+
+
+@functools.lru_cache(maxsize=8)
+def _program(files: Files, family: str, instantiation: str) -> Program:
+    template = TEMPLATES[family]
+    with tempfile.TemporaryDirectory(prefix="time-model-") as folder:
+        for name, content in [*files, *((header, b"") for header in template.empty_headers)]:
+            file = Path(folder, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        code = Path(folder, files[0][0])
+        text = code.read_text(encoding="utf-8")
+        if template.cut:
+            text = text.partition(template.cut)[0]
+        code.write_text(f"{text}\n{instantiation}\n", encoding="utf-8")
+        os.environ.setdefault("CDNA_HIP_VERSION", "6")  # what they are written for: warpSize is a constant
+        source = HipSource(code, "gfx942", ("-std=c++20", "-w"), (Path(folder),))
+        return Program(find().assembly(source))
+
+
+def kernel_of(row: Row, files: Files) -> Kernel:
+    """The row's kernel, compiled. RowError where the source has no kernel of this family's name."""
+    program = _program(files, row.family, TEMPLATES[row.family].instantiation(row))
+    wanted = "transpose_kernel" if row.family == "fp8_transpose" else "6kernelI"
+    found = [kernel for name, kernel in program.kernels.items() if wanted in name]
+    if len(found) != 1:
+        raise RowError(f"{row.code}: {len(found)} kernels of {', '.join(program.kernels)} instead of one")
+    return found[0]
+
+
+_MMA = re.compile(
+    r"^mma: \((\d+) (\d+) (\d+)\) \((\d+) (\d+) (\d+)\) \((\d+) (\d+) (\d+)\) (\d) (\d) (\d+): \S+ ms (\S+) us", re.M
+)
+_NAMES = "m n k block_m block_n block_k warp_m warp_n warp_k pipeline fused block".split()
+
+
+def template_rows(name: str, about: dict[str, str], text: str) -> list[Row]:
+    """The rows that a repository's own file of results has: one for each line of a kernel."""
+    code, digest, commit = (about[key] for key in ("source_file", "blob", "commit"))
+    rows = []
+    for found in _MMA.finditer(text):
+        *values, us = found.groups()
+        shape = dict(zip(_NAMES, values, strict=True))
+        rows.append(Row(name, about["card"], "fp8_template", code, digest, shape, float(us), commit))
+    if not rows:
+        raise RowError(f"{about['times']}: no line of it is a time of a kernel")
+    return rows
