@@ -55,11 +55,14 @@ class _Totals(ctypes.Structure):
                 "l1_hits",
                 "unrecorded",
                 "atomics_on_line",
+                "sleeps",
             )
         ),
         *((name, ctypes.c_uint64 * 8) for name in ("l2_read", "l2_write", "fabric_read", "fabric_write")),
         ("hbm_read", ctypes.c_uint64),
         ("hbm_write", ctypes.c_uint64),
+        ("link_read", ctypes.c_uint64 * 16),
+        ("link_write", ctypes.c_uint64 * 16),
         ("cold", _Time),
         ("warm", _Time),
     ]
@@ -150,11 +153,15 @@ class Counters:
     fabric_write_bytes: int
     hbm_read_bytes: int
     hbm_write_bytes: int
+    link_read_bytes: int  # from peers' memory
+    link_write_bytes: int  # and to it
+    busiest_link: dict[str, int]  # the largest share of one peer: link_read, link_write
+    sleeps: int  # instructions of the kernel that let a wave sleep: with them it waits for others
     busiest_xcd: dict[str, int]  # the largest share of one XCD: l2_read, l2_write, fabric_read, fabric_write
     groups_on_cu: int  # that share a CU: as many as fit and as there are
     cold: ReplayedTime  # of the launch: waves replayed on a CU
     warm: ReplayedTime  # and as if the memory-side cache held everything
-    atomics_on_line: int  # lanes' atomics on the line that most of them ask for
+    atomics_on_line: int  # on the line with most of them: an instruction's lanes on one dword come one after the other
     cache_maintenance: int  # instructions that write back or invalidate the L2
     unrecorded_lines: int  # left out of the cache model for want of memory
     instructions: list[InstructionCount] = field(repr=False, default_factory=list)
@@ -283,6 +290,10 @@ def collect(
         fabric_write_bytes=totals["fabric_write"],
         hbm_read_bytes=t.hbm_read,
         hbm_write_bytes=t.hbm_write,
+        link_read_bytes=sum(t.link_read),
+        link_write_bytes=sum(t.link_write),
+        busiest_link={name: max(getattr(t, name)) for name in ("link_read", "link_write")},
+        sleeps=t.sleeps,
         busiest_xcd={name: max(getattr(t, name)) for name in levels},
         groups_on_cu=t.groups_on_cu,
         cold=ReplayedTime(t.cold.cycles, t.cold.mhz, t.cold.matrix_share),

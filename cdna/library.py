@@ -34,6 +34,7 @@ class Launch(ctypes.Structure):
         ("checks", ctypes.c_void_p),
         ("order_seed", ctypes.c_uint64),
         ("card", ctypes.c_void_p),
+        ("device_number", ctypes.c_uint32),
         ("status", ctypes.c_uint32),
         ("fault_pc", ctypes.c_uint32),
         ("fault_wave", ctypes.c_uint32),
@@ -110,6 +111,9 @@ def _declare(lib: ctypes.CDLL) -> None:
         "cdna_watch_allocator": [text],
         "cdna_know_block": [u64, u64],
         "cdna_waits": [pointer, u32],
+        "cdna_watch": [pointer, pointer, pointer],
+        "cdna_written": [pointer, u32, pointer],
+        "cdna_cancel": [],
     }
     for name, kinds in arguments.items():
         getattr(lib, name).argtypes = kinds

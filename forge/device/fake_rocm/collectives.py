@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from cdna.errors import NotEmulated
 from forge.device.fake_rocm import capturing, tags
 
 GLOO_DTYPES = frozenset(
@@ -146,7 +147,7 @@ def _added(stacked: torch.Tensor, op: Any, dtype: torch.dtype) -> torch.Tensor:
     for known, operation in operations.items():
         if op == known:
             return operation(wide).to(dtype)
-    raise RuntimeError(f"a reduction of {dtype} by {op} is not emulated")
+    raise NotEmulated(f"a reduction of {dtype} by {op}")
 
 
 def _gathered(tensor: torch.Tensor, group: Any) -> torch.Tensor:

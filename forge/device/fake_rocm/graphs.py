@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from cdna.errors import NotEmulated
 from forge.device.fake_rocm import capturing, hip, streams, tags
 from forge.device.fake_rocm.capturing import refuse
 
@@ -129,7 +130,7 @@ class _Capture(TorchDispatchMode):
         results = []
         for returned in func._schema.returns:
             if returned.alias_info is None:
-                raise NotImplementedError(f"{func}: an emulated GPU's graphs cannot capture it; run it outside of them")
+                raise NotEmulated(f"{func}: an emulated GPU's graphs cannot capture it; run it outside of them")
             results.append(written[next(iter(returned.alias_info.before_set))])
         self.add(functools.partial(func, *args, **kwargs))
         return None if not results else results[0] if len(results) == 1 else tuple(results)
@@ -155,7 +156,7 @@ class _Capture(TorchDispatchMode):
         except (DynamicOutputShapeException, torch._subclasses.fake_tensor.DataDependentOutputException):
             refuse(f"{name}: the shape of its result depends on values")
         except UnsupportedFakeTensorException as error:
-            raise NotImplementedError(f"{name}: an emulated GPU's graphs cannot capture it: {error}") from None
+            raise NotEmulated(f"{name}: an emulated GPU's graphs cannot capture it: {error}") from None
         outputs: list[torch.Tensor] = []
 
         def memory(shape: torch.Tensor) -> torch.Tensor:
@@ -243,10 +244,10 @@ class CUDAGraph:
         pass
 
     def debug_dump(self, debug_path: str) -> None:
-        raise NotImplementedError("CUDAGraph.debug_dump: an emulated GPU's graphs are not written to files")
+        raise NotEmulated("CUDAGraph.debug_dump: an emulated GPU's graphs are not written to files")
 
     def raw_cuda_graph(self) -> int:
-        raise NotImplementedError("CUDAGraph.raw_cuda_graph: an emulated GPU's graphs are none of the HIP runtime's")
+        raise NotEmulated("CUDAGraph.raw_cuda_graph: an emulated GPU's graphs are none of the HIP runtime's")
 
     def _captured(self) -> list[Callable[[], Any]]:
         if self._work is None:

@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -110,12 +110,22 @@ def new_stream(index: int) -> int | None:
     """Handle of a new stream on a GPU; None where no extension has been loaded that could use it."""
     if _library is None:
         return None
-    handle, before = ctypes.c_void_p(), ctypes.c_int()
+    handle = ctypes.c_void_p()
+    with _on_gpu(index):
+        _check(_library.hipStreamCreateWithFlags(ctypes.byref(handle), 1))  # hipStreamNonBlocking, as torch's are
+    return handle.value
+
+
+@contextlib.contextmanager
+def _on_gpu(index: int) -> Iterator[None]:
+    assert _library is not None
+    before = ctypes.c_int()
     _check(_library.hipGetDevice(ctypes.byref(before)))
     _check(_library.hipSetDevice(index))
-    _check(_library.hipStreamCreateWithFlags(ctypes.byref(handle), 1))  # hipStreamNonBlocking, as torch's are
-    _check(_library.hipSetDevice(before))
-    return handle.value
+    try:
+        yield
+    finally:
+        _check(_library.hipSetDevice(before))
 
 
 def begin_capture(queue: int) -> None:
@@ -176,7 +186,8 @@ def _in_device_memory(factory: Callable[..., Any], clear: bool) -> Callable[...,
             return made
         address = ctypes.c_void_p()
         assert _library is not None
-        _check(_library.hipMalloc(ctypes.byref(address), ctypes.c_size_t(made.nbytes)))
+        with _on_gpu(tag):
+            _check(_library.hipMalloc(ctypes.byref(address), ctypes.c_size_t(made.nbytes)))
         memory = (ctypes.c_char * made.nbytes).from_address(address.value or 0)
         weakref.finalize(memory, _library.hipFree, address).atexit = False
         if clear:

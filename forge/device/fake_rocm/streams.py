@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from cdna.errors import NotEmulated
 from forge.device.fake_rocm import capturing, hip, tags
 
 _handles = itertools.count(1)
@@ -67,7 +68,7 @@ class Event:
         return (end_event.recorded_ns - self.recorded_ns) / 1e6
 
     def ipc_handle(self) -> bytes:
-        raise NotImplementedError("an emulated GPU has no events shared between processes")
+        raise NotEmulated("an emulated GPU has no events shared between processes")
 
     def __repr__(self) -> str:
         return f"<torch.cuda.Event {self.cuda_event:#x}>"
