@@ -17,6 +17,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -245,8 +246,7 @@ def inputs(problem: Problem, case: Any) -> Any:
     sys.path.insert(0, str(problem.directory))
     for module in ("reference", "task"):
         sys.modules.pop(module, None)
-    import reference
-
+    reference: Any = import_module("reference")
     sys.path.remove(str(problem.directory))
     return reference.generate_input(**case)
 

@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -86,7 +86,7 @@ class LibraryTime(TorchDispatchMode):
     def __init__(self, tflops: float) -> None:
         super().__init__()
         self.tflops = tflops
-        self.us: Counter[str] = Counter()
+        self.us: dict[str, float] = defaultdict(float)
         self.fused: list[int] = []  # for each torch.compile that is under way: products in it
 
     def hipblaslt(self, m: int, n: int, k: int, batches: int, element_bytes: int) -> bool:
@@ -193,18 +193,22 @@ def model(problem: Problem, file: Path, case: Case, tflops: float) -> dict[str, 
             clear_caches()
             library.us.clear()
             submission.custom_kernel(data)
-    kernels: Counter[str] = Counter()
+    kernels: dict[str, float] = defaultdict(float)
     launches = cdna.stats()
     for record in launches:
         kernels[record.kernel] += modelled_time_us(record).us
     return {
         "us": sum(kernels.values()) + sum(library.us.values()),
         "launches": len(launches),
-        "kernels_us": dict(kernels.most_common()),
-        "libraries_us": dict(library.us.most_common()),
+        "kernels_us": longest_first(kernels),
+        "libraries_us": longest_first(library.us),
         "tflops": tflops,
         "seconds": time.perf_counter() - started,
     }
+
+
+def longest_first(us: dict[str, float]) -> dict[str, float]:
+    return dict(sorted(us.items(), key=lambda item: -item[1]))
 
 
 def in_a_process(*words: str) -> Any:

@@ -192,8 +192,9 @@ def test_random_shapes(seed: int) -> None:
     elif routing == "none to some":
         case.x[..., 0] = 4
         router[:, 0] = -4.0 * (torch.arange(experts) >= max(top_k, experts // 2))
-        if top_k < experts:
-            case.x[case.gap() < 0.01] = 0  # equal scores: the first experts
+        while top_k < experts and (undecided := case.gap() < 0.01).any():
+            case.x[undecided] = case.normal(int(undecided.sum()), widths[0])
+            case.x[..., 0] = 4
     elif routing == "nearly equal":  # exact in fp32, in steps of 2^-9 about 16, where fp16 has steps of 2^-6
         case.x = torch.randint(-2, 3, case.x.shape, generator=case.gen).half()
         router[:] = torch.randint(-1, 2, router.shape, generator=case.gen).half() * 2**-9
