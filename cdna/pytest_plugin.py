@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from _pytest.outcomes import Failed
 
 from . import build, checks, records
 from .cards import ARCHS, get_card
@@ -31,7 +32,7 @@ from .errors import CdnaError, NotEmulated
 GROUP = "cdna.torch_device"
 SIGNAL = getattr(signal, "SIGRTMIN", signal.SIGALRM) + 1  # pytest-timeout has SIGALRM
 # What torch's CPU build says of an operation that it lacks, and a GPU build may have.
-TORCH_LACKS = re.compile(r"""not implemented for|Torch not compiled with CUDA|arguments from the 'CUDA' backend""")
+TORCH_LACKS = re.compile(r"""not implemented for|Torch not compiled with CUDA|from the '(CPU|CUDA)' backend""")
 WITHOUT_DEVICE = 'torch\'s device "cuda" needs the package cdna-forge; cdna alone runs Triton kernels on CPU tensors'
 
 
@@ -147,7 +148,7 @@ def why_not_emulated(error: BaseException | None) -> str:
     return ""
 
 
-class _OverTime(pytest.fail.Exception):
+class _OverTime(Failed):
     """No `except Exception` of a test takes it for its own."""
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from forge.device import hook
+from forge.device import hook, rocm_folder
 from forge.device.base import Device, DeviceError, causes
 from forge.device.cards import HIP_VERSION, Card
 from forge.device.gpu import versions
@@ -35,6 +35,7 @@ class EmulatedDevice(Device):
     def environment(self) -> dict[str, str]:
         return {
             **hook.environment(self.arch),
+            **rocm_folder.environment(self.card),
             **({"CDNA_CHECKS": self.checks} if self.checks else LINES_AS_ON_A_GPU),
             # Ranks lead sessions of their own: whose work keeps whose clock from running on (cdna/engine/clock.cpp).
             "CDNA_PEERS": os.environ.get("CDNA_PEERS") or str(os.getpid()),

@@ -118,6 +118,28 @@ def test_gfx950_is_an_mi355x() -> None:
     assert run.stdout == "AMD Instinct MI355X gfx950:sramecc+:xnack- 256 287\n32.0\n", run.stderr
 
 
+def test_what_packages_ask_of_rocm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDNA_CACHE_DIR", str(tmp_path))
+    for name in ("ROCM_PATH", "ROCM_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    given = resolve("gfx950", "gfx950").environment()
+    if "ROCM_PATH" not in given:
+        pytest.skip("this machine has a ROCm of its own")
+
+    def ask(command: str) -> str:
+        environment = {**os.environ, **given, "POPCORN_GPUS": "2"}
+        return subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert ask("rocm_agent_enumerator").split() == ["gfx000", "gfx950", "gfx950"]
+    assert ask("hipconfig --version").startswith("7.1.") and ask("hipconfig -R") == given["ROCM_PATH"]
+    assert ask("cat $ROCM_PATH/.info/version") == "7.1.0\n"
+    shown = ask("rocminfo")
+    assert shown.count("amdgcn-amd-amdhsa--gfx950:sramecc+:xnack-") == shown.count("Compute Unit:            256") == 2
+    assert "Agent 2" in shown and "Agent 3" in shown and "Agent 4" not in shown
+    monkeypatch.setenv("ROCM_HOME", "/there")
+    assert "ROCM_PATH" not in resolve("gfx950", "gfx950").environment()
+
+
 def test_nothing_happens_without_torch() -> None:
     run = code(
         """

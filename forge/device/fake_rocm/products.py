@@ -71,6 +71,25 @@ def _kernel(name: str, types: frozenset[torch.dtype], original: Any) -> Callable
     return kernel
 
 
+def _to_dtype(name: str) -> Callable[..., Any]:
+    """A kernel of the overload that takes `out_dtype`, which torch has for GPUs only: sums in fp32, or rounded once."""
+    before, dims = OPERATORS[name]
+
+    def kernel(*args: Any, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+        a, b, dtype = args[before:]
+        if dtype != a.dtype and not (dtype == torch.float32 and a.dtype in (torch.float16, torch.bfloat16)):
+            raise RuntimeError("out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs")
+        if a.dtype != b.dtype or before and args[0].dtype not in (dtype, a.dtype):
+            raise RuntimeError(f"{name}: operands of {', '.join(str(x.dtype) for x in args[:-1])}, out_dtype {dtype}")
+        if not a.dim() == b.dim() == dims or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
+            raise RuntimeError(f"{name}: matrices of {list(a.shape)} and {list(b.shape)} cannot be multiplied")
+        out = a.new_empty((*a.shape[:-1], b.shape[-1]), dtype=dtype)
+        with tags.quiet():
+            return multiply_add(out, args[0] if before else None, a, b, beta, alpha)
+
+    return kernel
+
+
 def slow_types() -> frozenset[torch.dtype]:
     """Those that oneDNN does not multiply on this CPU."""
     native = torch.ops.mkldnn
@@ -81,10 +100,13 @@ def slow_types() -> frozenset[torch.dtype]:
 def apply(types: frozenset[torch.dtype] | None = None) -> None:
     """Replace torch's products of matrices of `types`, if given, else of those that are slow here."""
     global _library
+    _library = Library("aten", "IMPL")
+    for operator in OPERATORS:
+        if "dtype" in getattr(torch.ops.aten, operator).overloads():  # not in older releases of torch
+            library_impl_as_named(_library, f"{operator}.dtype", _to_dtype(operator), "CPU")
     types = slow_types() if types is None else types
     if not types or not hasattr(torch.library, "get_kernel"):  # older releases of torch
         return
-    _library = Library("aten", "IMPL")
     for operator, (before, _) in OPERATORS.items():
         for name in (operator, f"{operator}.out", *([f"{operator}_"] if before else [])):
             original = torch.library.get_kernel(f"aten::{name}", "CPU")

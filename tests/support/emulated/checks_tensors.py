@@ -276,6 +276,21 @@ def test_scaled_mm(out_dtype: torch.dtype, scales: str) -> None:
         torch._scaled_mm(a, b.t().contiguous(), scale_a, scale_b)
 
 
+@pytest.mark.parametrize("operator", ["mm", "bmm", "addmm", "baddbmm"])
+def test_products_with_another_dtype(operator: str) -> None:
+    """torch has these overloads for GPUs only. Sums of 64 exact terms: fp32 holds them, bf16 does not."""
+    a, b = (torch.randint(-9, 9, shape, device="cuda").bfloat16() for shape in ((2, 16, 64), (2, 64, 8)))
+    a, b = (a, b) if operator.startswith("b") else (a[0], b[0])
+    bias = torch.randint(-9, 9, (*a.shape[:-1], 8), device="cuda").float()
+    adds = "add" in operator
+    wanted = a.double() @ b.double() + (2 * bias if adds else 0)
+    call, scales = getattr(torch, operator), {"beta": 2} if adds else {}
+    got = call(*([bias] if adds else []), a, b, out_dtype=torch.float32, **scales)
+    assert got.dtype == torch.float32 and got.is_cuda and torch.equal(got.double(), wanted)
+    with pytest.raises(RuntimeError, match="out_dtype must be"):
+        call(*([bias] if adds else []), a, b, out_dtype=torch.float64)
+
+
 def test_cost_of_a_call(x: torch.Tensor) -> None:
     """A few us of a core an operation, or small ones add up. Generous: machines differ."""
     for operation in (lambda: x + x, lambda: x.shape, lambda: x.to("cuda"), lambda: x.device):

@@ -1,0 +1,86 @@
+"""The folder that $ROCM_PATH names in prepared processes: what public packages ask of a ROCm installation without
+compiling anything, with the emulated card's answers. No compiler and no library lies in it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from cdna.build import cache_dir
+from forge.device.cards import HIP_VERSION, Card
+
+ROCM_VERSION = ".".join(HIP_VERSION.split(".")[:2]) + ".0"  # HIP's third number counts builds
+_EACH_GPU = 'n=0; while [ $n -lt "${POPCORN_GPUS:-1}" ]; do n=$((n + 1))'
+
+
+def environment(card: Card) -> dict[str, str]:
+    """Variables by which the folder is found; none where this machine has a ROCm of its own."""
+    given = os.environ.get("ROCM_PATH")
+    if (given and Path(given) != _place(card)) or os.environ.get("ROCM_HOME") or Path("/opt/rocm").exists():
+        return {}
+    folder = _made(card)
+    path = [str(folder / "bin"), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    return {"ROCM_PATH": str(folder), "PATH": os.pathsep.join(dict.fromkeys(path))}
+
+
+def _place(card: Card) -> Path:
+    return cache_dir() / "rocm" / f"{ROCM_VERSION}-{card.name.replace(' ', '-')}"
+
+
+def _made(card: Card) -> Path:
+    folder = _place(card)
+    for name, text in _files(card, folder).items():
+        file = folder / name
+        if file.is_file() and file.read_text() == text:
+            continue
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, other = tempfile.mkstemp(dir=file.parent)
+        os.write(descriptor, text.encode())
+        os.fchmod(descriptor, 0o755 if file.parent.name == "bin" else 0o644)
+        os.close(descriptor)
+        os.replace(other, file)  # whole, whoever else writes it
+    return folder
+
+
+def _files(card: Card, folder: Path) -> dict[str, str]:
+    return {
+        ".info/version": f"{ROCM_VERSION}\n",
+        "bin/rocm_agent_enumerator": f"#!/bin/sh\necho gfx000\n{_EACH_GPU}; echo {card.arch}; done\n",
+        "bin/hipconfig": _hipconfig(folder),
+        "bin/rocminfo": _rocminfo(card),
+    }
+
+
+def _hipconfig(folder: Path) -> str:
+    answers = {
+        "-v|--version": HIP_VERSION,
+        "-R|--rocmpath": str(folder),
+        "-p|--path": str(folder),
+        "-P|--platform": "amd",
+        "-c|--compiler": "clang",
+        "-r|--runtime": "rocclr",
+    }
+    cases = "".join(f"  {options}) printf '%s' '{answer}' ;;\n" for options, answer in answers.items())
+    refusal = 'echo "hipconfig: $1: not among what the emulated GPU answers" >&2; exit 1'
+    return f'#!/bin/sh\ncase "${{1:---version}}" in\n{cases}  *) {refusal} ;;\nesac\n'
+
+
+def _rocminfo(card: Card) -> str:
+    """In the layout that its readers search: a line `Name:` with the arch, `Compute Unit:`, the target's full name."""
+    gpu = f"""*******
+Agent $((n + 1))
+*******
+  Name:                    {card.arch}
+  Marketing Name:          {card.name} (emulated)
+  Vendor Name:             AMD
+  Device Type:             GPU
+  Compute Unit:            {card.compute_units}
+  Wavefront Size:          {card.warp_size}(0x{card.warp_size:x})
+  ISA Info:
+    ISA 1
+      Name:                    amdgcn-amd-amdhsa--{card.arch_name}
+"""
+    cpu = "*******\nAgent 1\n*******\n  Name:                    CPU\n  Device Type:             CPU\n"
+    loop = f"{_EACH_GPU}; cat <<AGENT\n{gpu}AGENT\ndone\n"
+    return f"#!/bin/sh\necho 'ROCk module is loaded'\necho 'HSA Agents'\ncat <<AGENT\n{cpu}AGENT\n{loop}"
