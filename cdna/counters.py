@@ -20,7 +20,7 @@ from typing import Any
 
 from .cards import cards
 from .isa import UNITS, facts_of
-from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches
+from .library import LOG_COUNTERS, LOG_EXECUTED, LOG_SAMPLED, engine, is_loaded, log_launches
 
 SEGMENT_BYTES, LINE_BYTES = 64, 128
 
@@ -49,6 +49,7 @@ class _Totals(ctypes.Structure):
                 "barriers",
                 "vgprs",
                 "sgprs",
+                "scratch_bytes",
                 "groups_per_cu",
                 "groups_on_cu",
                 "l1_reads",
@@ -133,6 +134,7 @@ class Counters:
     waves_per_simd: float
     vgprs: int  # of a wave, accumulation registers included
     sgprs: int
+    scratch_bytes: int  # of a lane
     lds_bytes_per_group: int
     unit_cycles: dict[str, int]
     barriers: int  # of workgroups
@@ -266,6 +268,7 @@ def collect(
         waves_per_simd=t.groups_per_cu * shape.waves_per_group / cards()[shape.card].simds_per_cu,
         vgprs=t.vgprs,
         sgprs=t.sgprs,
+        scratch_bytes=t.scratch_bytes,
         lds_bytes_per_group=shape.lds_bytes_per_group,
         unit_cycles=unit_cycles,
         barriers=scaled(t.barriers, per_run),
@@ -295,7 +298,7 @@ def collect(
 
 
 _active = False
-_sample = False  # whether Python's launches run only some workgroups of a large grid
+_sample = False  # whether launches run only some workgroups of a large grid
 
 
 def count(on: bool) -> None:
@@ -336,18 +339,22 @@ def counting(sample: bool = False) -> Iterator[None]:
 
     sample: for the counters alone. Matrix instructions compute nothing, so that results are of no use; of a grid of
     more than three rounds only three run, and their counts are scaled to the grid (engine/time/counters.cpp). For
-    kernels whose control flow does not depend on what they compute, and whose workgroups do not wait for each other;
-    for launches from Python, not those of a HIP program.
+    kernels whose control flow does not depend on what they compute, and whose workgroups do not wait for each other.
     """
-    global _sample
     before, sampled_before = _active, _sample
     count(True)
-    _sample = sample
+    _sample_launches(sample)
     try:
         yield
     finally:
-        _sample = sampled_before
+        _sample_launches(sampled_before)
         count(before)
+
+
+def _sample_launches(on: bool) -> None:
+    global _sample
+    _sample = on
+    log_launches(LOG_SAMPLED if on else LOG_COUNTERS)
 
 
 class LaunchCount:

@@ -115,7 +115,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         )
 
 
-LOG_EXECUTED, LOG_COUNTERS = 1, 2  # LogMode of engine/run/launch_log.h
+LOG_EXECUTED, LOG_COUNTERS, LOG_SAMPLED = 1, 2, 3  # LogMode of engine/run/launch_log.h
 _log_mode = LOG_EXECUTED
 
 
@@ -133,7 +133,7 @@ def is_loaded() -> bool:
 
 
 def log_launches(mode: int) -> None:
-    """What the engine logs of launches that Python does not make: LOG_EXECUTED or LOG_COUNTERS."""
+    """What the engine logs of launches that Python does not make: LOG_EXECUTED, LOG_COUNTERS or LOG_SAMPLED."""
     global _log_mode
     _log_mode = mode
     if is_loaded():

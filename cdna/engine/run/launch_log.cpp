@@ -57,7 +57,7 @@ LoggedLaunch* cdna_log_begin(Program* p, u32 kernel, Launch* launch) {
   memcpy(l->block, launch->block, sizeof l->block);
   l->lds_bytes = k.static_lds_bytes + launch->dynamic_lds_bytes;
   launch->executed = l->executed;
-  if (mode == LOG_COUNTERS) launch->observers = l->counters = cdna_counters_create(false);
+  if (mode >= LOG_COUNTERS) launch->observers = l->counters = cdna_counters_create(mode == LOG_SAMPLED);
   return l;
 }
 
