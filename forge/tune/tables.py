@@ -26,7 +26,7 @@ from forge.judge.plan import BAD_INPUT, EvalPlan, choose_harness
 from forge.task.problem import ROOT, Problem, find_problem, own_entries
 from forge.tune import header
 from forge.tune.cluster import Cluster, ClusterError, cluster, local_workers
-from forge.tune.command import Best, best_of, digest_of_sources, latest_setting, note_of
+from forge.tune.command import Best, TuningError, best_of, digest_of_sources, latest_setting, note_of
 from forge.tune.modelled import Sweep
 from forge.tune.search import WORTH, Row, outwards
 from forge.tune.trial import Outcome
@@ -36,6 +36,8 @@ CLOCK = "modelled"
 OTHERS = 4  # rows of the table's other shapes, tried first as whole rows
 AT_ONCE = 2  # rows that a worker tries one after the other: it makes a case's inputs once for them
 ROW_TIMEOUT_S = 300.0
+# Sampled launches compute nothing, so problems whose kernels decide by what others have multiplied are left out.
+NOT_SAMPLED = {"amd-mixture-of-experts": "its router's products decide what its other kernels do"}
 
 
 @dataclasses.dataclass
@@ -55,7 +57,10 @@ class TuningTable:
 
 def tables_of(problem: Problem, variant: str | None, triton: str | None, root: Path) -> list[TuningTable]:
     """Of the problem's variants those with a table for its card."""
-    found = []
+    found: list[TuningTable] = []
+    if problem.name in NOT_SAMPLED:
+        print(f"{problem.name}: left as it is: {NOT_SAMPLED[problem.name]}")
+        return found
     assert problem.arch is not None
     device = resolve(problem.arch, problem.arch)
     harness, _ = choose_harness(problem, None)
@@ -218,7 +223,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str], root: Path = ROOT) -> int:
     try:
         return _main(parser().parse_args(argv), root)
-    except (ClusterError, GenerationError, TrialsLogError, *BAD_INPUT) as error:
+    except (ClusterError, GenerationError, TrialsLogError, TuningError, *BAD_INPUT) as error:
         print(f"forge.tune.tables: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
@@ -235,19 +240,32 @@ def _main(args: argparse.Namespace, root: Path) -> int:
     if not tables:
         raise UsageError(f"{' '.join(names)}: no variant{f' {args.variant}' if args.variant else ''} with a table")
     if args.minutes == 0:
-        logs = {}
-        for table in tables:
-            setting = latest_setting(args.journal, table.problem.name, table.variant)
-            if setting.sources != table.setting.sources:
-                print(f"warning: {table.path}: the journal's rows were modelled with other sources than are here now")
-            logs[table.path] = TrialsLog(args.journal, setting)
+        logs = journals_of(tables, args.journal)
     else:
         logs = {table.path: TrialsLog(args.journal, table.setting) for table in tables}
         with cluster(args.scheduler, args.jobs or local_workers(True)) as where:
             search(tables, logs, where, end)
     for table in tables:
-        finish(table, logs[table.path], root, args.write)
+        if table.path in logs:
+            finish(table, logs[table.path], root, args.write)
     return EXIT_PASS
+
+
+def journals_of(tables: Sequence[TuningTable], journal: Path) -> dict[str, TrialsLog]:
+    """What a journal that was made elsewhere has of the tables; TuningError if it has nothing of any."""
+    logs, lacking = {}, TuningError("")
+    for table in tables:
+        try:
+            setting = latest_setting(journal, table.problem.name, table.variant)
+        except TuningError as error:
+            lacking = error
+            continue
+        if setting.sources != table.setting.sources:
+            print(f"warning: {table.path}: the journal's rows were modelled with other sources than are here now")
+        logs[table.path] = TrialsLog(journal, setting)
+    if not logs:
+        raise lacking
+    return logs
 
 
 if __name__ == "__main__":
