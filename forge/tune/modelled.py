@@ -1,7 +1,8 @@
 """Modelled times of many rows of a tuning table, offline: each launch is sampled and replayed, and computes nothing.
 
 A case takes seconds where judging it takes minutes, so a table can be made anew. What a row computes is not looked at:
-tests execute every row of a table. Of several ranks rank 0 is modelled, whose peers have all signalled already.
+tests execute every row of a table. Of several ranks rank 0 is modelled without its links; its peers have all
+signalled already.
 
 Rows are tried in a process of its own for each submission, started as `python -m forge.tune.modelled`: it takes
 requests as JSON lines, and answers each row with a line.
@@ -195,7 +196,8 @@ class Modeller:
 
 
 def with_peers(region: type) -> type:
-    """kernels/common/symmetric_heap.py's Region as a process sees it that is alone: memory for every rank."""
+    """kernels/common/symmetric_heap.py's Region of a process that is alone: memory for every rank. It counts as this GPU's, so the
+    links, which every row loads alike, do not hide what a row changes."""
     import torch
 
     class WithPeers(region):  # type: ignore[misc, valid-type]

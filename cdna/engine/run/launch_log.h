@@ -4,7 +4,7 @@
 #include "time/costs.h"
 #include "isa/program.h"
 
-enum LogMode : u32 { LOG_OFF, LOG_EXECUTED, LOG_COUNTERS, LOG_SAMPLED };
+enum LogMode : u32 { LOG_OFF, LOG_EXECUTED, LOG_COUNTERS };
 
 struct LoggedLaunch {  // in the order of launch_log.py's _LoggedLaunch
   LoggedLaunch* next;
