@@ -162,9 +162,7 @@ class Modeller:
     def model(self, caches: str, case: dict[str, Any], key: str | None, row: Row) -> dict[str, Any]:
         import torch
 
-        import cdna
-        from cdna.counters import clear_caches
-        from cdna.model import modelled_case_us
+        from forge.device.fake_rocm import work
         from forge.device.gpu import versions
         from forge.task.watched_table import WatchedTable
 
@@ -174,30 +172,31 @@ class Modeller:
             table[ast.literal_eval(key)] = dict(row)
         self.submission.TUNING = table
         os.environ[ROW_VARIABLE] = " ".join(map(str, row.values()))
-        cdna.stats()
-        clear_caches()
-        with cdna.counting(sample=True), torch.no_grad():
+
+        def call() -> None:
             self.submission.custom_kernel(data)
             torch.cuda.synchronize()
-            launches = [record for record in cdna.stats() if record.counters is not None]
+
+        with torch.no_grad():
+            times, scratch = work.sampled(call)
         keys = [repr(asked) for asked in dict.fromkeys(table.asked)]
-        spilling = next((launch for launch in launches if launch.counters and launch.counters.scratch_bytes), None)
         status, message, us = "pass", "", {}
-        if not launches:
+        if not times:
             status, message = "error", "no kernel was launched"
         elif row and key is not None and key not in keys and self.rows:
             status, message = "error", f"custom_kernel did not look up {key} again in TUNING: it keeps a plan"
         else:
-            us = {"modelled": modelled_case_us(launches, caches == "warm").us}
-            if spilling is not None and spilling.counters:
-                status, message = "spills", f"{spilling.kernel}: {spilling.counters.scratch_bytes} bytes a lane"
+            us = {"modelled": times[caches]["us"]}
+            status, message = ("spills", scratch) if scratch else (status, message)
         found = {name: str(value) for name, value in versions().items() if name in ("torch", "triton")}
         return {"status": status, "message": message, "us": us, "keys": keys, "versions": found}
 
 
 def with_peers(region: type) -> type:
-    """kernels/common/symmetric_heap.py's Region of a process that is alone: memory for every rank. It counts as this GPU's, so the
-    links, which every row loads alike, do not hide what a row changes."""
+    """kernels/common/symmetric_heap.py's Region of a process that is alone: memory for every rank.
+
+    It counts as this GPU's own: the links, which every row loads alike, would hide what a row changes.
+    """
     import torch
 
     class WithPeers(region):  # type: ignore[misc, valid-type]
