@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 from forge.tune.modelled import Sweep, sweep
 from forge.tune.trial import Job, Outcome, run
 
-J, R = TypeVar("J"), TypeVar("R")
+J = TypeVar("J")
+R = TypeVar("R")
 
 CONNECT_S = 5
 LOST_WORKERS = 2  # of one trial, before it counts as a crash
