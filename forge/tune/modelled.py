@@ -146,7 +146,8 @@ class Modeller:
 
             dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=self.ranks)
         self.generate_input = importlib.import_module("reference").generate_input
-        self.submission: Any = importlib.import_module("submission")
+        submission: Any = importlib.import_module("submission")
+        self.submission = submission
         if hasattr(self.submission, "Region"):
             self.submission.Region = with_peers(self.submission.Region)
         self.rows = dict(getattr(self.submission, "TUNING", {}))
@@ -192,14 +193,14 @@ class Modeller:
         return {"status": status, "message": message, "us": us, "keys": keys, "versions": found}
 
 
-def with_peers(region: type) -> type:
+def with_peers(region: Any) -> type:
     """kernels/common/symmetric_heap.py's Region of a process that is alone: memory for every rank.
 
     It counts as this GPU's own: the links, which every row loads alike, would hide what a row changes.
     """
     import torch
 
-    class WithPeers(region):  # type: ignore[misc]
+    class WithPeers(region):
         def __init__(self, size_bytes: int, addresses: Any, device: Any, alarm: Any = None) -> None:
             words = -(-size_bytes // 4)
             self.memory = [torch.empty(words, dtype=torch.int32) for _ in addresses]

@@ -157,8 +157,13 @@ def test_contexts_restore_what_they_set() -> None:
 def test_quantising_a_fake_tensor_takes_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """gen_submission.py --check has only shapes: a case of amd-moe-mxfp4 took it half a minute, piece by piece."""
     utils = load_reference("moe_mxfp4").utils
-    signbit, pieces = torch.signbit, []
-    monkeypatch.setattr(torch, "signbit", lambda part: pieces.append(len(part)) or signbit(part))
+    signbit, pieces = torch.signbit, list[int]()
+
+    def noted(part: torch.Tensor) -> torch.Tensor:
+        pieces.append(len(part))
+        return signbit(part)
+
+    monkeypatch.setattr(torch, "signbit", noted)
     monkeypatch.setattr(utils, "MX_CHUNK_BLOCKS", 2)
     utils.mxfp4_quantize(torch.ones(8, 32))
     with fake_tensors():
