@@ -35,6 +35,7 @@ from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError
 CLOCK = "modelled"
 OTHERS = 4  # rows of the table's other shapes, tried first as whole rows
 AT_ONCE = 2  # rows that a worker tries one after the other: it makes a case's inputs once for them
+ENOUGH = 3  # rows of a case, tried with the one in force, before its row counts as decided
 ROW_TIMEOUT_S = 300.0
 # Sampled launches compute nothing, so problems whose kernels decide by what others have multiplied are left out.
 NOT_SAMPLED = {"amd-mixture-of-experts": "its router's products decide what its other kernels do"}
@@ -183,21 +184,25 @@ def search(tables: Sequence[TuningTable], logs: dict[str, TrialsLog], where: Clu
 
 
 def new_rows(table: TuningTable, log: TrialsLog) -> list[NewRow]:
-    """The rows that were decided: faster ones, and such as took the place of one that spills or does not work."""
+    """The rows that were decided: faster ones, such as took the place of one that spills or does not work, and those
+    in force that nothing beside them beat, which get a comment that says so."""
     rows: dict[Any, NewRow] = {}
     for spec in dict.fromkeys(spec for spec, _ in log.trials):
         best: Best | None = best_of(log, spec, CLOCK)
-        if best is None or best.row is None or best.key in rows or best.key not in table.table.rows:
+        if best is None or best.key in rows or best.key not in table.table.rows or best.tried < ENOUGH:
             continue
+        if best.row is None:
+            best = dataclasses.replace(best, row=table.table.rows[best.key], before_us=None)
+        assert best.row is not None
         rows[best.key] = NewRow(best.key, best.row, note_of(best, log.setting, CLOCK))
     return list(rows.values())
 
 
 def finish(table: TuningTable, log: TrialsLog, root: Path, write: bool) -> None:
     rows = new_rows(table, log)
-    decided = {trial.key for trial in log.trials.values() if trial.row is not None}
-    print(f"{table.path}: of {len(table.table.rows)} rows {len(decided)} tried, {len(rows)} changed")
-    for row in rows:
+    changed = [row for row in rows if row.row != table.table.rows[row.key]]
+    print(f"{table.path}: of {len(table.table.rows)} rows {len(rows)} decided, {len(changed)} changed")
+    for row in changed:
         print(f"  {row.key}: {row.row}  # {row.note}")
     if write and rows:
         file = root / table.path
