@@ -49,6 +49,7 @@ class _Totals(ctypes.Structure):
                 "barriers",
                 "vgprs",
                 "sgprs",
+                "scratch_bytes",
                 "groups_per_cu",
                 "groups_on_cu",
                 "l1_reads",
@@ -136,6 +137,7 @@ class Counters:
     waves_per_simd: float
     vgprs: int  # of a wave, accumulation registers included
     sgprs: int
+    scratch_bytes: int  # of a lane
     lds_bytes_per_group: int
     unit_cycles: dict[str, int]
     barriers: int  # of workgroups
@@ -273,6 +275,7 @@ def collect(
         waves_per_simd=t.groups_per_cu * shape.waves_per_group / cards()[shape.card].simds_per_cu,
         vgprs=t.vgprs,
         sgprs=t.sgprs,
+        scratch_bytes=t.scratch_bytes,
         lds_bytes_per_group=shape.lds_bytes_per_group,
         unit_cycles=unit_cycles,
         barriers=scaled(t.barriers, per_run),

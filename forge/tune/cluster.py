@@ -10,10 +10,15 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Iterator, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
+from forge.tune.modelled import Sweep, sweep
 from forge.tune.trial import Job, Outcome, run
+
+J = TypeVar("J")
+R = TypeVar("R")
 
 CONNECT_S = 5
 LOST_WORKERS = 2  # of one trial, before it counts as a crash
@@ -65,20 +70,41 @@ class Cluster:
     def __init__(self, client: Any) -> None:
         self.client = client
 
+    def workers(self) -> int:
+        return sum(worker["nthreads"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values())
+
     def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
         """Each job as it ends. ClusterError where the scheduler goes away."""
+        for job, outcome in self._results(run, jobs, None):
+            yield job, outcome or _lost()
+
+    def swept(self, jobs: Sequence[Sweep], deadline: float | None) -> Iterator[tuple[Sweep, list[Outcome]]]:
+        """The same of sweeps; what has not ended by the deadline (of time.monotonic()) is given up."""
+        for job, outcomes in self._results(sweep, jobs, deadline):
+            yield job, outcomes or [_lost() for _ in job.rows]
+
+    def _results(
+        self, function: Callable[[J], R], jobs: Sequence[J], end: float | None
+    ) -> Iterator[tuple[J, R | None]]:
+        """None for one that takes workers down."""
         from distributed import CancelledError, KilledWorker, as_completed
 
-        futures = {self.client.submit(run, job, pure=False): job for job in jobs}
+        futures = {self.client.submit(function, job, pure=False): job for job in jobs}
+        left_s = None if end is None else max(0.1, end - time.monotonic())
         try:
-            for future in as_completed(list(futures)):
+            for future in as_completed(list(futures), timeout=left_s):
                 job = futures[future]
                 try:
                     yield job, future.result()
                 except KilledWorker:
-                    yield job, Outcome("crash", f"took {LOST_WORKERS} workers down", {}, (), {})
-                except (CancelledError, OSError, TimeoutError):
-                    raise ClusterError("the Dask scheduler went away: call again to go on") from None
+                    yield job, None
+        except (CancelledError, OSError, TimeoutError):
+            if end is None or time.monotonic() < end:
+                raise ClusterError("the Dask scheduler went away: call again to go on") from None
         finally:
             with contextlib.suppress(Exception):
                 self.client.cancel([future for future in futures if not future.done()])
+
+
+def _lost() -> Outcome:
+    return Outcome("crash", f"took {LOST_WORKERS} workers down", {}, (), {})

@@ -5,8 +5,9 @@ enum TileId { T128x128, T64x64 };
 
 struct TuningRow {
     int m, n, k;
-    TileId tile;
-    int split_k, group_rows;
+    TileId tile;     // tune: T128x128 T64x64
+    int split_k;     // tune: 1 2 3 4 5 6 7 8 10 14
+    int group_rows;  // tune: 2 4 8 16
 };
 
 // What a shape outside the table gets: small enough to fill the card at M = 64, and no partial sums.

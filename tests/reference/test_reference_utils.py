@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from forge.compile_report.fake_gpu import fake_tensors
 from tests.support.reference_folders import load_reference
 
 utils = load_reference("fp8_mm").utils
@@ -151,3 +152,21 @@ def test_contexts_restore_what_they_set() -> None:
             assert torch.are_deterministic_algorithms_enabled() is (context is utils.DeterministicContext)
         assert (torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic) == before
         assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_quantising_a_fake_tensor_takes_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gen_submission.py --check has only shapes: a case of amd-moe-mxfp4 took it half a minute, piece by piece."""
+    utils = load_reference("moe_mxfp4").utils
+    signbit, pieces = torch.signbit, list[int]()
+
+    def noted(part: torch.Tensor) -> torch.Tensor:
+        pieces.append(len(part))
+        return signbit(part)
+
+    monkeypatch.setattr(torch, "signbit", noted)
+    monkeypatch.setattr(utils, "MX_CHUNK_BLOCKS", 2)
+    utils.mxfp4_quantize(torch.ones(8, 32))
+    with fake_tensors():
+        codes, scales = utils.mxfp4_quantize(torch.empty(8, 32))
+    assert pieces == [2, 2, 2, 2, 8]
+    assert (codes.shape, scales.shape) == ((8, 16), (8, 1))

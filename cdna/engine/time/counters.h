@@ -17,6 +17,7 @@ struct CounterTotals {              // in the order of counters.py's _Totals
   u64 groups, run, observed;        // of the grid; of them run; of them with every instruction looked at
   u64 barriers;                     // of those that ran
   u64 vgprs, sgprs;                 // of a wave; vector registers of both files
+  u64 scratch_bytes;                // of a lane
   u64 groups_per_cu, groups_on_cu;  // that fit at the same time; and as many as fit and as there are
   u64 l1_reads, l1_hits;            // lines
   u64 unrecorded;                   // line accesses that no memory was left to record

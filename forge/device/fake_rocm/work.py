@@ -4,7 +4,7 @@ goes and a modelled time. Never a measurement."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cdna
@@ -53,6 +53,18 @@ def compiler_findings() -> list[dict[str, Any]]:
     """What is known of the compilers that made the kernels."""
     notes = compiler_notes.take()
     return [{"text": str(n), "kind": "compiler", "kernel": n.subject, "arch": n.arch} for n in notes]
+
+
+def sampled(call: Callable[[], Any]) -> tuple[dict[str, Any], str]:
+    """modelled() of a call's launches, of which only a sample runs and nothing is computed; and which of them uses
+    scratch, "" if none."""
+    cdna.stats()
+    counters.clear_caches()
+    with cdna.counting(sample=True):
+        call()
+    records = cdna.stats()
+    scratch = {r.kernel: r.counters.scratch_bytes for r in records if r.counters and r.counters.scratch_bytes}
+    return modelled(records), ", ".join(f"{kernel}: {n} bytes of scratch a lane" for kernel, n in scratch.items())
 
 
 def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:

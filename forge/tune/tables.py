@@ -1,0 +1,277 @@
+"""Makes the emulated cards' tuning tables anew by the time model: python -m forge.tune.tables [PROBLEM ...].
+
+Offline, under the leaderboard's Triton: rows are modelled as modelled.py does it, on a Dask cluster (cluster.py), and
+kept in a journal, which is a trials log of all tables together. docs/tuning.md says what is tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, number
+from forge.device import resolve, triton_versions
+from forge.device.hip_compiler import hip_compiler
+from forge.generate.pysource import GenerationError
+from forge.generate.render import Submission, generate, variants_of
+from forge.generate.tuning import NewRow, Table, read_table, table_path, with_rows
+from forge.judge import compilers
+from forge.judge.plan import BAD_INPUT, EvalPlan, choose_harness
+from forge.task.problem import ROOT, Problem, find_problem, own_entries
+from forge.tune import header
+from forge.tune.cluster import Cluster, ClusterError, cluster, local_workers
+from forge.tune.command import Best, TuningError, best_of, digest_of_sources, latest_setting, note_of
+from forge.tune.modelled import Sweep
+from forge.tune.search import WORTH, Row, outwards
+from forge.tune.trial import Outcome
+from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError
+
+CLOCK = "modelled"
+OTHERS = 4  # rows of the table's other shapes, tried first as whole rows
+AT_ONCE = 2  # rows that a worker tries one after the other: it makes a case's inputs once for them
+ENOUGH = 3  # rows of a case, tried with the one in force, before its row counts as decided
+ROW_TIMEOUT_S = 300.0
+# Sampled launches compute nothing, so problems whose kernels decide by what others have multiplied are left out.
+NOT_SAMPLED = {"amd-mixture-of-experts": "its router's products decide what its other kernels do"}
+
+
+@dataclasses.dataclass
+class TuningTable:
+    """A variant's table, what its rows depend on, and the cases that have them."""
+
+    problem: Problem
+    variant: str
+    submission: Submission
+    path: str  # of the table
+    text: str  # of the submission, as it is tried
+    table: Table
+    caches: str  # cold or warm, as the harness leaves them
+    triton: str
+    setting: Setting
+
+
+def tables_of(problem: Problem, variant: str | None, triton: str | None, root: Path) -> list[TuningTable]:
+    """Of the problem's variants those with a table for its card."""
+    found: list[TuningTable] = []
+    if problem.name in NOT_SAMPLED:
+        print(f"{problem.name}: left as it is: {NOT_SAMPLED[problem.name]}")
+        return found
+    assert problem.arch is not None
+    device = resolve(problem.arch, problem.arch)
+    harness, _ = choose_harness(problem, None)
+    for name, made in variants_of(problem, root).items():
+        if variant not in (None, name):
+            continue
+        submission, path = generate(problem, name, root), table_path(made.path)
+        text = submission.text
+        if (root / path).is_file():
+            table = read_table(root, path, device.arch)
+        elif (root / header.path_of(path)).is_file():
+            path = header.path_of(path)
+            table, text = header.read_table((root / path).read_text(encoding="utf-8"), path), header.for_trials(text)
+        else:
+            continue
+        if not table.space:
+            print(f"{path}: states no SPACE for {device.arch}: left as it is")
+            continue
+        version = compilers.triton_for(triton, problem, True, submission.text.encode())
+        shown = triton_versions.installed_version() if version == triton_versions.INSTALLED else version
+        made_by = hip_compiler() if "cpp_extension" in text else f"triton {shown}"
+        setting = Setting(problem.name, name, digest_of_sources(submission, path), device.label, device.arch, made_by)
+        plan = EvalPlan("benchmark", problem, text.encode(), harness, device, [], None, ROW_TIMEOUT_S)
+        found.append(TuningTable(problem, name, submission, path, text, table, plan.caches, version, setting))
+    return found
+
+
+def candidates(table: Table, row: Row, first: bool) -> list[Row]:
+    """What is tried beside a row: its neighbours in each column; at first the commonest other rows as well."""
+    rows: list[Row] = []
+    if first:
+        counts = {repr(other): list(table.rows.values()).count(other) for other in table.rows.values()}
+        common = sorted(table.rows.values(), key=lambda other: -counts[repr(other)])
+        rows += [other for i, other in enumerate(common) if other not in common[:i] and other != row][:OTHERS]
+    for column, choices in table.space.items():
+        near = outwards(row.get(column), choices)
+        rows += [{**row, column: value} for value in near[:2]]
+    return [other for i, other in enumerate(rows) if other not in rows[:i]]
+
+
+class CaseSearch:
+    """One case: rows are tried in steps, from the row in force outwards."""
+
+    def __init__(self, table: TuningTable, case: dict[str, Any], log: TrialsLog, claimed: set[tuple[str, str]]) -> None:
+        self.of, self.case, self.log, self.claimed = table, case, log, claimed
+        self.spec = "; ".join(f"{name}: {value}" for name, value in case.items())
+        self.key: str | None = None
+
+    def run(self, where: Cluster, deadline: float | None) -> None:
+        self.step(where, deadline, [{}])
+        start = self.log.known(self.spec, None)
+        if start is None or start.key is None:
+            return
+        self.key = start.key
+        # One row of a table serves several cases, and others none: a test's shape often takes DEFAULT.
+        place = (self.of.path, self.key)
+        row = next((row for key, row in self.of.table.rows.items() if repr(key) == self.key), None)
+        if row is None or place in self.claimed:
+            return
+        self.claimed.add(place)
+        best, best_us = row, start.us(CLOCK)
+        first = True
+        while deadline is None or time.monotonic() < deadline:
+            rows = candidates(self.of.table, best, first)
+            first = False
+            self.step(where, deadline, rows)
+            before = best
+            for other in rows:
+                trial = self.log.known(self.spec, other)
+                us = trial.us(CLOCK) if trial else None
+                if us is not None and (best_us is None or us < best_us * (1 - WORTH)):
+                    best, best_us = other, us
+            if best == before:
+                return
+
+    def step(self, where: Cluster, deadline: float | None, rows: Sequence[Row]) -> None:
+        """Tries the rows that the journal does not have."""
+        new = [row for row in rows if self.log.known(self.spec, row or None) is None]
+        of = self.of
+        sweeps = [
+            Sweep(of.problem.name, of.text, of.triton, of.caches, dict(self.case), self.key, part, ROW_TIMEOUT_S)
+            for part in (tuple(new[i : i + AT_ONCE]) for i in range(0, len(new), AT_ONCE))
+        ]
+        if deadline is not None and time.monotonic() > deadline:
+            return
+        for job, outcomes in where.swept(sweeps, deadline):
+            for row, outcome in zip(job.rows, outcomes):
+                self.note(row, outcome)
+
+    def note(self, row: Row, outcome: Outcome) -> None:
+        keys = [key for key in outcome.keys if self.key is None or key == self.key]
+        key = keys[-1] if keys else header.key_of(self.case) if self.of.path.endswith(".h") else None
+        trial = Trial(self.spec, row or None, outcome.status, outcome.message, key, modelled_us=outcome.us.get(CLOCK))
+        self.log.end(trial)
+        told = f"{number(trial.us(CLOCK), 5)} us modelled" if trial.us(CLOCK) else f"{trial.status}: {trial.message}"
+        shown = " ".join(f"{column}={value}" for column, value in row.items()) or "as it is"
+        print(f"{self.of.problem.name} {self.of.variant} {key}: {shown}: {told}", flush=True)
+
+
+def search(tables: Sequence[TuningTable], logs: dict[str, TrialsLog], where: Cluster, end: float | None) -> None:
+    """All cases of all tables, as many at a time as there are workers: benchmarks come first, then the first tables.
+    Where cases share a row, the first one decides."""
+    claimed: set[tuple[str, str]] = set()
+    cases = [(table, case) for table in tables for case in table.problem.benchmarks]
+    cases += [(table, case) for table in tables for case in table.problem.tests]
+    searches = [CaseSearch(table, case, logs[table.path], claimed) for table, case in cases]
+    with ThreadPoolExecutor(max(1, where.workers())) as pool:
+        waiting: set[Future[None]] = {pool.submit(one.run, where, end) for one in searches}
+        try:
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+# ---------------------------------------------------------------- what came of it
+
+
+def new_rows(table: TuningTable, log: TrialsLog) -> list[NewRow]:
+    """The rows that were decided: faster ones, such as took the place of one that spills or does not work, and those
+    in force that nothing beside them beat, which get a comment that says so."""
+    rows: dict[Any, NewRow] = {}
+    for spec in dict.fromkeys(spec for spec, _ in log.trials):
+        best: Best | None = best_of(log, spec, CLOCK)
+        if best is None or best.key in rows or best.key not in table.table.rows or best.tried < ENOUGH:
+            continue
+        if best.row is None:
+            best = dataclasses.replace(best, row=table.table.rows[best.key], before_us=None)
+        assert best.row is not None
+        rows[best.key] = NewRow(best.key, best.row, note_of(best, log.setting, CLOCK))
+    return list(rows.values())
+
+
+def finish(table: TuningTable, log: TrialsLog, root: Path, write: bool) -> None:
+    rows = new_rows(table, log)
+    changed = [row for row in rows if row.row != table.table.rows[row.key]]
+    print(f"{table.path}: of {len(table.table.rows)} rows {len(rows)} decided, {len(changed)} changed")
+    for row in changed:
+        print(f"  {row.key}: {row.row}  # {row.note}")
+    if write and rows:
+        file = root / table.path
+        text = file.read_text(encoding="utf-8")
+        put = header.with_rows if table.path.endswith(".h") else with_rows
+        file.write_text(put(text, table.path, rows), encoding="utf-8")
+
+
+def parser() -> argparse.ArgumentParser:
+    p = Parser(prog="python -m forge.tune.tables", description="Make tuning tables anew by the time model, offline.")
+    p.add_argument("problems", metavar="PROBLEM", nargs="*", help="leaderboard names, in this order (default: all)")
+    p.add_argument("--variant", metavar="V", help="only this variant of each")
+    where = p.add_mutually_exclusive_group()
+    where.add_argument("--jobs", type=int, metavar="N", help="processes on this machine (default: one for each core)")
+    where.add_argument("--scheduler", metavar="ADDRESS", help="the workers of this Dask cluster instead")
+    p.add_argument("--minutes", type=float, metavar="M", help="stop after M minutes (0: only read the journal)")
+    p.add_argument("--journal", type=Path, metavar="FILE", default=Path("tables.jsonl"), help="default: %(default)s")
+    p.add_argument("--write", action="store_true", help="write what was decided into the tables")
+    compilers.add_option(p)
+    return p
+
+
+def main(argv: list[str], root: Path = ROOT) -> int:
+    try:
+        return _main(parser().parse_args(argv), root)
+    except (ClusterError, GenerationError, TrialsLogError, TuningError, *BAD_INPUT) as error:
+        print(f"forge.tune.tables: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        print("stopped: call again to go on", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _main(args: argparse.Namespace, root: Path) -> int:
+    if args.jobs is not None and args.jobs < 1 or args.minutes is not None and args.minutes < 0:
+        raise UsageError("--jobs is at least 1, --minutes not negative")
+    end = None if args.minutes is None else time.monotonic() + 60 * args.minutes
+    names = args.problems or [entry.name for entry in own_entries()]
+    tables = [table for name in names for table in tables_of(find_problem(name), args.variant, args.triton, root)]
+    if not tables:
+        raise UsageError(f"{' '.join(names)}: no variant{f' {args.variant}' if args.variant else ''} with a table")
+    if args.minutes == 0:
+        logs = journals_of(tables, args.journal)
+    else:
+        logs = {table.path: TrialsLog(args.journal, table.setting) for table in tables}
+        with cluster(args.scheduler, args.jobs or local_workers(True)) as where:
+            search(tables, logs, where, end)
+    for table in tables:
+        if table.path in logs:
+            finish(table, logs[table.path], root, args.write)
+    return EXIT_PASS
+
+
+def journals_of(tables: Sequence[TuningTable], journal: Path) -> dict[str, TrialsLog]:
+    """What a journal that was made elsewhere has of the tables; TuningError if it has nothing of any."""
+    logs, lacking = {}, TuningError("")
+    for table in tables:
+        try:
+            setting = latest_setting(journal, table.problem.name, table.variant)
+        except TuningError as error:
+            lacking = error
+            continue
+        if setting.sources != table.setting.sources:
+            print(f"warning: {table.path}: the journal's rows were modelled with other sources than are here now")
+        logs[table.path] = TrialsLog(journal, setting)
+    if not logs:
+        raise lacking
+    return logs
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
