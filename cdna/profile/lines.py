@@ -52,6 +52,7 @@ class Line:
     loads: int = 0  # by waves: of memory, of LDS, scalar ones
     accesses: dict[str, Access] = field(default_factory=dict)  # loads, stores, atomics, scratch
     spent: dict[str, float] = field(default_factory=dict)  # cycles of replayed waves, by reason (counters.REASONS)
+    instructions: list[InstructionCount] = field(default_factory=list, repr=False)
 
     @property
     def active_lanes(self) -> float:
@@ -68,6 +69,7 @@ class Line:
         return sum(self.spent.values())
 
     def add(self, one: InstructionCount) -> None:
+        self.instructions.append(one)
         self.executed += one.executed
         self.cycles[one.unit] = self.cycles.get(one.unit, 0) + one.cycles
         self.conflict_cycles += one.conflict_cycles
@@ -89,6 +91,10 @@ class Line:
                 access.lanes += one.lanes
                 access.bytes += one.bytes
                 access.segments += one.segments
+
+
+def is_scratch(one: InstructionCount) -> bool:
+    return facts_of(base_mnemonic(one.mnemonic)).space == "scratch"
 
 
 def place_of(where: str) -> str:

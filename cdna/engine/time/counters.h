@@ -31,4 +31,10 @@ const CounterTotals* cdna_counters_totals(ObserverSource*);
 const InstructionCounters* cdna_counters_instructions(ObserverSource*);  // [n_inst], null if it never started
 const double* cdna_counters_stalls(ObserverSource*);                     // [n_inst][N_REASONS], see replay_cu
 void cdna_counters_destroy(ObserverSource*);
+// A launch's recorded steps stay until it is destroyed or forgotten: how many bytes they are; its time without something,
+// false where they are gone; the spans of one CU's waves, kept by the source until the next call.
+u64 cdna_replay_bytes(ObserverSource*);
+void cdna_replay_forget(ObserverSource*);
+bool cdna_replay_without(ObserverSource*, bool warm, const u16* left_out, Left*);
+const Span* cdna_replay_timeline(ObserverSource*, bool warm, const u32* line_of, u64* n);
 }
