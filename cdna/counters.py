@@ -69,6 +69,7 @@ class _Instruction(ctypes.Structure):
             "bytes",
             "segments",
             "lines",
+            "same_set_lines",
             "polls",
         )
     ]
@@ -90,6 +91,7 @@ class InstructionCount:
     bytes: int  # asked for by active lanes
     segments: int  # 64-byte pieces of memory touched, counted per execution
     lines: int  # 128-byte lines likewise
+    same_set_lines: int  # of accesses of 16 lines or more that all fall in one set of the L1
     spent: dict[str, float] = field(default_factory=dict)  # cycles of replayed waves, by reason
 
     @property
@@ -223,6 +225,7 @@ def collect(
                     scaled(r.bytes, per_observed),
                     scaled(r.segments, per_observed),
                     scaled(r.lines, per_observed),
+                    scaled(r.same_set_lines, per_observed),
                     {
                         name: stalls[i * len(REASONS) + k]
                         for k, name in enumerate(REASONS)

@@ -29,7 +29,7 @@ class LaunchRecord:
 
 
 # Launches since each reader last asked. Bounded: a program that never asks must not grow.
-_records: dict[str, deque[LaunchRecord]] = {name: deque(maxlen=100_000) for name in ("user", "bench")}
+_records: dict[str, deque[LaunchRecord]] = {name: deque(maxlen=100_000) for name in ("user", "bench", "profile")}
 
 
 def keep(record: LaunchRecord) -> LaunchRecord:
@@ -40,7 +40,7 @@ def keep(record: LaunchRecord) -> LaunchRecord:
 
 
 def take_records(reader: str = "user") -> list[LaunchRecord]:
-    """The launches since this reader's last call, in order; readers ("user", "bench") do not take from each other."""
+    """The launches since this reader's last call, in order; readers (of _records) do not take from each other."""
     if is_loaded():
         for fields in launch_log.take(engine().lib):
             keep(LaunchRecord(**fields))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,14 +39,17 @@ def compiler_of_the_program() -> dict[str, str]:
 
 
 def run_program(
-    sources: Sequence[HipSource], arguments: Sequence[str], counters: bool = False, output: Path | None = None
+    sources: Sequence[HipSource],
+    arguments: Sequence[str],
+    output: Path | None = None,
+    counted: Callable[[], None] | None = None,
 ) -> int:
-    """Build and run; replaces this process by the program, whose exit code it thus has. counters: in this process, and
-    print what its kernels did. output: where the program is put before it is run.
+    """Build and run; replaces this process by the program, whose exit code it thus has. output: where the program is
+    put before it is run. counted: it runs in this process, with counters, and this is called at its end.
 
     The program sees $CDNA_DEVICES cards, two if that is not set: enough for those that copy between cards.
     """
-    program, name = build_program(sources, shared=counters), str(sources[0].path)
+    program, name = build_program(sources, shared=counted is not None), str(sources[0].path)
     if output is not None:
         try:
             shutil.copy(program, output)
@@ -60,9 +63,9 @@ def run_program(
         "CDNA_DETACH": "1",
         **compiler_of_the_program(),
     }
-    if counters:
+    if counted is not None:
         from .run_counted import run_counted
 
         os.environ.update(environment)
-        return run_counted(program, name, arguments)
+        return run_counted(program, name, arguments, counted)
     os.execve(program, [name, *arguments], environment)

@@ -11,24 +11,23 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO
 
 from .. import counters
 from ..library import engine
 from ..profile import profiles, text_lines
-from ..records import LaunchRecord, take_records
+from ..records import take_records
 from .host_libraries import runtime_library
 
 
-def run_counted(program: Path, name: str, arguments: Sequence[str]) -> int:
-    """Load a program that was linked as a library, and call its main(). Does not return: the process ends as the
-    program does, whether by exit() or at the end of main()."""
+def run_counted(program: Path, name: str, arguments: Sequence[str], at_end: Callable[[], None]) -> int:
+    """Load a program that was linked as a library, call its main(), and at the end `at_end`. Does not return: the
+    process ends as the program does, whether by exit() or at the end of main()."""
     counters.count(True)
     engine()  # logs what the runtime launches
     ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
     libc = ctypes.CDLL(None)
     # Before the program's own destructors are registered, so that it runs after them.
-    at_exit = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_guarded(lambda: report(take_records(), sys.stderr)))
+    at_exit = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_guarded(at_end))
     libc.__cxa_atexit(at_exit, None, None)
     loaded = ctypes.CDLL(str(program))
     words = [name, *arguments]
@@ -44,6 +43,7 @@ def _guarded(action: Callable[[], None]) -> Callable[[object], None]:
     def run(_: object) -> None:
         try:
             action()
+            sys.stdout.flush()
             sys.stderr.flush()
         except Exception as error:  # in a callback of C code: nobody could catch it
             print(f"cdna: counters: {error}", file=sys.stderr, flush=True)
@@ -51,10 +51,10 @@ def _guarded(action: Callable[[], None]) -> Callable[[object], None]:
     return run
 
 
-def report(records: Sequence[LaunchRecord], out: TextIO) -> None:
+def report() -> None:
     """Print each kernel's launches together."""
-    kernels = profiles(records)
+    kernels = profiles(take_records())
     if not kernels:
-        print("cdna: counters: no kernel was launched", file=out)
+        print("cdna: counters: no kernel was launched", file=sys.stderr)
     for kernel in kernels:
-        print("\n" + "\n".join(text_lines(kernel)), file=out)
+        print("\n" + "\n".join(text_lines(kernel)), file=sys.stderr)

@@ -34,7 +34,9 @@ def gains_of(counters: Counters, lines: Sequence[Line], warm: bool) -> list[Gain
     before = modelled_time_us(counters, warm).us
     found = []
     for line, reason in _candidates(lines):
-        left = _without(counters, line, reason, warm)
+        # A spilled register is stored at one line and loaded at another: all of them go, or none.
+        at = lines if reason == SPILLS else [line]
+        left = _without(counters, line, [one for each in at for one in each.instructions], reason, warm)
         if left is None:
             continue
         found.append(Gain(line.place, reason, max(0.0, before - modelled_time_us(left, warm).us)))
@@ -47,43 +49,47 @@ def _candidates(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
         for reason, cycles in sorted(line.spent.items(), key=lambda item: -item[1])[:2]:
             if cycles > WORTH * total:
                 yield line, reason
-    causes: tuple[tuple[str, Callable[[Line], float]], ...] = (
-        (CONFLICTS, lambda line: line.conflict_cycles),
-        (WASTE, lambda line: sum(a.wasted for kind, a in line.accesses.items() if kind in ("loads", "stores"))),
-        (SPILLS, lambda line: line.accesses["scratch"].executed if "scratch" in line.accesses else 0),
-        (ATOMICS, lambda line: line.accesses["atomics"].lanes if "atomics" in line.accesses else 0),
+    causes: tuple[tuple[str, int, Callable[[Line], float]], ...] = (
+        (CONFLICTS, 3, lambda line: line.conflict_cycles),
+        (WASTE, 3, lambda line: sum(a.wasted for kind, a in line.accesses.items() if kind in ("loads", "stores"))),
+        (SPILLS, 1, lambda line: line.accesses["scratch"].executed if "scratch" in line.accesses else 0),
+        (ATOMICS, 1, lambda line: line.accesses["atomics"].lanes if "atomics" in line.accesses else 0),
     )
-    for reason, size in causes:
-        for line in sorted(filter(size, lines), key=size, reverse=True)[:3]:
+    for reason, most, size in causes:
+        for line in sorted(filter(size, lines), key=size, reverse=True)[:most]:
             yield line, reason
 
 
-def _without(c: Counters, line: Line, reason: str, warm: bool) -> Counters | None:
+def _without(
+    c: Counters, line: Line, instructions: Sequence[InstructionCount], reason: str, warm: bool
+) -> Counters | None:
     """The launch's counters without a reason at a line."""
     if reason == ATOMICS:
         return replace(c, atomics_on_line=0)
-    name, instructions, saved = _left_out(line, reason)
-    if c.replay is None or not instructions:
+    name, leave, saved = _left_out(line, instructions, reason)
+    if c.replay is None or not leave:
         return None
-    left = c.replay.without({one.index: name for one in instructions}, warm)
+    left = c.replay.without({one.index: name for one in leave}, warm)
     return None if left is None else _scaled(c, left, saved, warm)
 
 
 Saved = dict[str, int]  # cycles by unit
 
 
-def _left_out(line: Line, reason: str) -> tuple[str, list[InstructionCount], Saved]:
+def _left_out(
+    line: Line, instructions: Sequence[InstructionCount], reason: str
+) -> tuple[str, Sequence[InstructionCount], Saved]:
     """The replay's word for it, the instructions, and what their units no longer do."""
     if reason == CONFLICTS:
-        return "conflicts", [one for one in line.instructions if one.conflict_cycles], {"lds": line.conflict_cycles}
+        return "conflicts", [one for one in instructions if one.conflict_cycles], {"lds": line.conflict_cycles}
     if reason == WASTE:
-        wasteful = [one for one in line.instructions if one.unit == "memory" and one.segments > one.ideal_segments]
+        wasteful = [one for one in instructions if one.unit == "memory" and one.segments > one.ideal_segments]
         return "waste", wasteful, {"memory": sum(_wasted_cycles(one) for one in wasteful)}
     if reason == SPILLS:
-        return "it", *_all_of(one for one in line.instructions if is_scratch(one))
+        return "it", *_all_of(one for one in instructions if is_scratch(one))
     if reason == "issue":
-        return "it", *_all_of(one for one in line.instructions if one.unit not in KEEPS_ORDER)
-    return reason, line.instructions, {}
+        return "it", *_all_of(one for one in instructions if one.unit not in KEEPS_ORDER)
+    return reason, instructions, {}
 
 
 def _all_of(instructions: Iterable[InstructionCount]) -> tuple[list[InstructionCount], Saved]:

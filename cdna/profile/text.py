@@ -95,11 +95,13 @@ def cause_text(kernel: KernelProfile, gain: Gain) -> str:
     if gain.reason == CONFLICTS:
         return f"its LDS bank conflicts, {line.conflict_ways:.0f}-way"
     if gain.reason == SPILLS:
-        return f"its {line.accesses['scratch'].executed:,} loads and stores of scratch"
+        executed = sum(one.accesses["scratch"].executed for one in kernel.lines if "scratch" in one.accesses)
+        return f"the {executed:,} loads and stores of scratch, most of them here"
     if gain.reason == ATOMICS:
         return f"atomics on one line of memory, {kernel.counters.atomics_on_line:,} one after the other"
     each = (f"{kind} {a.coalesced:.0%}" for kind, a in line.accesses.items() if kind in ("loads", "stores"))
-    return f"what its accesses touch beyond their bytes (coalesced: {', '.join(each)})"
+    stride = "; a power-of-two stride" if any(a.in_one_set for a in line.accesses.values()) else ""
+    return f"what its accesses touch beyond their bytes (coalesced: {', '.join(each)}{stride})"
 
 
 def _reasons(kernel: KernelProfile, line: Line, total: float) -> str:

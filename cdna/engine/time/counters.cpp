@@ -205,6 +205,13 @@ static u32 lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc, Instruc
   return both(cycles, (u32)(n.conflict_cycles - conflicts));
 }
 
+constexpr u32 MANY_LINES = 16;
+static bool in_one_set(const u64* lines, u32 n) {  // line << 2
+  for (u32 i = 1; i < n; i++)
+    if ((lines[i] >> 2) % L1::SETS != (lines[0] >> 2) % L1::SETS) return false;
+  return true;
+}
+
 static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   const Facts& facts = *c.facts[pc];
   u32 l1_cycles = 0, ideal = 0;
@@ -240,6 +247,7 @@ static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& i
         if (a.flags & WRITES) record(c, g, line << 3 | 4 | halves);
       }
       n.lines += lines;
+      if (lines >= MANY_LINES && in_one_set(c.lines, lines)) n.same_set_lines += lines;
     }
     if (least > segments || a.space == SCRATCH_SPACE) least = segments;
     l1_cycles += segments > 4 ? (u32)segments : 4;
@@ -284,6 +292,7 @@ static void add_up(InstructionCounters& to, const InstructionCounters& from) {
   to.bytes += from.bytes;
   to.segments += from.segments;
   to.lines += from.lines;
+  to.same_set_lines += from.same_set_lines;
   to.polls += from.polls;
 }
 

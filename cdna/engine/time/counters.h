@@ -10,6 +10,7 @@ struct InstructionCounters {  // in the order of counters.py's _Instruction
   u64 conflict_cycles;        // of them, lost to LDS bank conflicts
   u64 bytes;                  // lanes * element
   u64 segments, lines;        // 64- and 128-byte pieces of memory touched, per instruction
+  u64 same_set_lines;         // of accesses of MANY_LINES or more whose lines all fall in one set of the L1
   u64 polls;                  // executions that nothing else here counts, see counters.cpp
 };
 
