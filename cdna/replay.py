@@ -14,7 +14,7 @@ from dataclasses import dataclass
 # waves at a barrier, the first fetch of instructions.
 REASONS = "issue operands vector matrix L1 memory LDS scalar barrier code".split()
 LEFT_OUT = {reason: 1 << bit for bit, reason in enumerate([*REASONS, "conflicts", "waste", "it"])}
-LEVELS = ("L1", "L2", "memory side", "HBM", "")  # where the farthest line of a load was; "": no load
+LEVELS = ("L1", "L2", "memory side", "HBM", "peer", "")  # where the farthest line of a load was; "": no load
 
 
 class Time(ctypes.Structure):
@@ -28,7 +28,7 @@ class _Left(ctypes.Structure):
 
     _fields_ = [
         ("time", Time),
-        *((name, ctypes.c_double) for name in ("l2_read", "fabric_read", "hbm_read", "write")),
+        *((name, ctypes.c_double) for name in ("l2_read", "fabric_read", "hbm_read", "write", "links")),
     ]
 
 
@@ -64,6 +64,7 @@ class Left:
     fabric_read: float
     hbm_read: float
     write: float
+    links: float
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Replay:
         if not self._source or not self._lib.cdna_replay_without(self._source, warm, what, ctypes.byref(left)):
             return None
         time = ReplayedTime(left.time.cycles, left.time.mhz, left.time.matrix_share)
-        return Left(time, left.l2_read, left.fabric_read, left.hbm_read, left.write)
+        return Left(time, left.l2_read, left.fabric_read, left.hbm_read, left.write, left.links)
 
     def timeline(self, line_of: Sequence[int], warm: bool = False) -> list[Span]:
         """What one CU's waves did, in the order of `start` for each. line_of: a number for each instruction's source

@@ -41,15 +41,17 @@ def compiler_of_the_program() -> dict[str, str]:
 def run_program(
     sources: Sequence[HipSource],
     arguments: Sequence[str],
+    counters: bool = False,
     output: Path | None = None,
-    counted: Callable[[], None] | None = None,
+    at_end: Callable[[], None] | None = None,
 ) -> int:
-    """Build and run; replaces this process by the program, whose exit code it thus has. output: where the program is
-    put before it is run. counted: it runs in this process, with counters, and this is called at its end.
+    """Build and run; replaces this process by the program, whose exit code it thus has. counters: in this process, and
+    print what its kernels did. at_end: in this process, and called at its end. output: where the program is put before
+    it is run.
 
     The program sees $CDNA_DEVICES cards, two if that is not set: enough for those that copy between cards.
     """
-    program, name = build_program(sources, shared=counted is not None), str(sources[0].path)
+    program, name = build_program(sources, shared=counters or at_end is not None), str(sources[0].path)
     if output is not None:
         try:
             shutil.copy(program, output)
@@ -63,9 +65,14 @@ def run_program(
         "CDNA_DETACH": "1",
         **compiler_of_the_program(),
     }
-    if counted is not None:
+    if counters:
         from .run_counted import run_counted
 
         os.environ.update(environment)
-        return run_counted(program, name, arguments, counted)
+        return run_counted(program, name, arguments)
+    if at_end is not None:
+        from .run_counted import run_inside
+
+        os.environ.update(environment)
+        return run_inside(program, name, arguments, at_end)
     os.execve(program, [name, *arguments], environment)

@@ -11,18 +11,24 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from .. import counters
 from ..library import engine
 from ..profile import profiles, text_lines
-from ..records import take_records
+from ..records import LaunchRecord, take_records
 from .host_libraries import runtime_library
 
 
-def run_counted(program: Path, name: str, arguments: Sequence[str], at_end: Callable[[], None]) -> int:
-    """Load a program that was linked as a library, call its main(), and at the end `at_end`. Does not return: the
-    process ends as the program does, whether by exit() or at the end of main()."""
+def run_counted(program: Path, name: str, arguments: Sequence[str]) -> int:
+    """`run_inside`, with counters."""
     counters.count(True)
+    return run_inside(program, name, arguments, lambda: report(take_records(), sys.stderr))
+
+
+def run_inside(program: Path, name: str, arguments: Sequence[str], at_end: Callable[[], None]) -> int:
+    """Load a program that was linked as a library, and call its main(). Does not return: the process ends as the
+    program does, whether by exit() or at the end of main(), after `at_end`."""
     engine()  # logs what the runtime launches
     ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
     libc = ctypes.CDLL(None)
@@ -46,15 +52,15 @@ def _guarded(action: Callable[[], None]) -> Callable[[object], None]:
             sys.stdout.flush()
             sys.stderr.flush()
         except Exception as error:  # in a callback of C code: nobody could catch it
-            print(f"cdna: counters: {error}", file=sys.stderr, flush=True)
+            print(f"cdna: at the program's end: {error}", file=sys.stderr, flush=True)
 
     return run
 
 
-def report() -> None:
+def report(records: Sequence[LaunchRecord], out: TextIO) -> None:
     """Print each kernel's launches together."""
-    kernels = profiles(take_records())
+    kernels = profiles(records)
     if not kernels:
-        print("cdna: counters: no kernel was launched", file=sys.stderr)
+        print("cdna: counters: no kernel was launched", file=out)
     for kernel in kernels:
-        print("\n" + "\n".join(text_lines(kernel)), file=sys.stderr)
+        print("\n" + "\n".join(text_lines(kernel)), file=out)

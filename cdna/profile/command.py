@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from ..code_objects import command as code_objects
 from ..code_objects.elf import is_code_object
-from ..counters import counting
+from ..counters import count, counting
 from ..errors import CdnaError
 from ..records import LaunchRecord, take_records
 from .kernel import KernelProfile, profiles
@@ -44,10 +44,11 @@ def profile(arguments: argparse.Namespace, own: Sequence[str], sources: Any, out
         return _code_object(arguments, out)
     from ..hip.run import run_program
 
+    count(True)
     return run_program(
         [sources(arguments, file) for file in arguments.files],
         own,
-        counted=lambda: tell(take_records(READER), arguments, sys.stdout),
+        at_end=lambda: tell(take_records(READER), arguments, sys.stdout),
     )
 
 

@@ -64,7 +64,7 @@ def place_of(words: str) -> str:
         ("power_of_two", "stride", "(coalesced: loads 6%; a power-of-two stride)", 0.3),
         ("barrier_too_many", "barrier", "barrier ", 0.4),
         ("spilled", "scratch", "loads and stores of scratch", 0.15),
-        ("one_counter", "atomics", "without atomics on one line of memory, 77,824 one after the other", 0.9),
+        ("one_counter", "atomics", "without atomics on one line of memory, 9,728 one after the other", 0.8),
     ],
 )
 def test_a_planted_slow_down_is_named_with_its_gain(

@@ -21,7 +21,7 @@ LaunchTime launch_time(const Card&, const RecordedLaunch&, const MemoryTraffic&,
 // What is left of each of the launch's costs where something is left out.
 struct Left {  // in the order of replay.py's _Left
   LaunchTime time;
-  double l2_read, fabric_read, hbm_read, write;  // of the lines
+  double l2_read, fabric_read, hbm_read, write, links;  // of the lines
 };
 Left launch_time_without(const Card&, const RecordedLaunch&, const MemoryTraffic&, bool warm, const u16* left_out);
 // The waves of one CU, at a clock.

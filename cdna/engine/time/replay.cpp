@@ -159,11 +159,12 @@ void Cu::execute(WaveClock& w) {
       break;
     }
     case MEMORY_UNIT: {
-      const Step asked = w.steps->at[w.at++];
-      Asked a = asked_of(step, asked, without(step.pc, WITHOUT_WASTE));
+      const Asked asked(w.steps->at[w.at++]);
+      const bool lean = without(step.pc, WITHOUT_WASTE);
+      const Asked a = lean ? without_waste(asked, step.amount) : asked;
       now = waited(step.pc, L1_REASON, now, memory.accepts(m));
-      double done = memory.take(m, now, a.cycles, a.reads, a.writes, (Level)a.level, w.tail);
-      Cause cause = {step.pc, a.writes && !a.reads ? N_LEVELS : a.level};
+      double done = memory.take(m, now, lean ? beside(step.amount) : cycles_of(step.amount), a, w.tail);
+      Cause cause = {step.pc, a.halves && !a.lines ? N_LEVELS : a.level};
       issue(w.vm, w.vm_cause, VM_RING, w.vm_issued, done, cause);
       break;
     }
@@ -195,25 +196,24 @@ void Cu::execute(WaveClock& w) {
 }
 }  // namespace
 
-Asked asked_of(const Step& step, const Step& asked, bool without_waste) {
-  u32 cycles = cycles_of(step.amount), ideal = beside(step.amount);
-  Asked a = {cycles, asked.pc & ((1 << LEVEL_OF_STEP) - 1), asked.amount, asked.pc >> LEVEL_OF_STEP};
-  if (without_waste && ideal < cycles) {
-    a.reads = (a.reads * ideal + cycles - 1) / cycles;
-    a.writes = (a.writes * ideal + cycles - 1) / cycles;
-    a.cycles = ideal;
-  }
-  return a;
+Asked without_waste(Asked asked, u32 amount) {
+  const u32 cycles = cycles_of(amount), ideal = beside(amount);
+  u32* const counts[] = {&asked.lines, &asked.halves, &asked.link_reads, &asked.link_writes};
+  for (u32* n : counts)
+    if (ideal < cycles) *n = (*n * ideal + cycles - 1) / cycles;
+  return asked;
 }
 
 void resolve_lines(Step& step, const Trace& t) {
-  u32 reads = 0, writes = 0, level = IN_L1;
+  u32 reads = 0, writes = 0, level = IN_L1, link_reads = 0, link_writes = 0;
   for (u64 i = step.pc; i < (u64)step.pc + step.amount && i < t.n; i++) {
     u32 of_line = (u32)(t.entries[i] >> LEVEL_BIT);
-    if (t.entries[i] >> 2 & 1) writes += __builtin_popcount(t.entries[i] & 3);
+    u32 halves = __builtin_popcount(t.entries[i] & 3), write = t.entries[i] >> 2 & 1;
+    if (write) writes += halves;
     else reads++, level = of_line > level ? of_line : level;
+    if (of_line == IN_PEER) (write ? link_writes : link_reads) += write || t.entries[i] & AROUND_L2 ? halves : 2;
   }
-  step = {reads | level << LEVEL_OF_STEP, writes};
+  step = {reads | link_reads << Asked::BITS | level << 2 * Asked::BITS, writes | link_writes << Asked::BITS};
 }
 
 static void start_group(WaveClock* w, u32 n_waves, const RecordedGroup& recorded, u32 group, u32 slot, bool tail,
