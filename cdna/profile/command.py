@@ -17,6 +17,7 @@ from ..counters import count, counting
 from ..errors import CdnaError
 from ..records import LaunchRecord, take_records
 from .kernel import KernelProfile, profiles
+from .page import page, write_page
 from .text import text_lines
 from .timeline import trace_events, write_trace
 
@@ -30,6 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write what one CU's waves do over time, for Chrome's tracing or Perfetto; modelled",
     )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write it all as one page")
 
 
 def profile(arguments: argparse.Namespace, own: Sequence[str], sources: Any, out: TextIO) -> int:
@@ -57,8 +59,9 @@ def _check(arguments: argparse.Namespace) -> None:
     for file in arguments.files:
         if not file.is_file():
             raise CdnaError(f"{file}: no such file")
-    if arguments.trace is not None and not os.access(arguments.trace.absolute().parent, os.W_OK):
-        raise CdnaError(f"--trace {arguments.trace}: cannot be written")
+    for option, file in (("--trace", arguments.trace), ("--html", arguments.html)):
+        if file is not None and (file.is_dir() or not os.access(file.absolute().parent, os.W_OK)):
+            raise CdnaError(f"{option} {file}: cannot be written")
 
 
 def _script(arguments: argparse.Namespace, own: Sequence[str], out: TextIO) -> int:
@@ -106,6 +109,9 @@ def tell(records: Sequence[LaunchRecord], arguments: argparse.Namespace, out: Te
     if arguments.trace is not None:
         write_trace(arguments.trace, events_of(kernels))
         print(f"\nwritten: {arguments.trace}; open it in ui.perfetto.dev or chrome://tracing", file=out)
+    if arguments.html is not None:
+        write_page(arguments.html, page(kernels, f"Profile of {arguments.files[0].name}"))
+        print(f"written: {arguments.html}", file=out)
 
 
 def events_of(kernels: Sequence[KernelProfile]) -> list[dict[str, Any]]:

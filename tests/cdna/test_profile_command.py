@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -40,10 +41,10 @@ def cdna(*arguments: str | Path, code: int = 0) -> subprocess.CompletedProcess[s
 
 @pytest.fixture(scope="module")
 def profiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[str]], Path]:
-    """Lines of each kernel's profile, and the trace file."""
+    """Lines of each kernel's profile, and the trace file; the page lies beside it."""
     trace = tmp_path_factory.mktemp("profile") / "trace.json"
     told: dict[str, list[str]] = {}
-    for line in cdna("profile", "--trace", trace, PROGRAM).stdout.splitlines():
+    for line in cdna("profile", "--trace", trace, "--html", trace.with_suffix(".html"), PROGRAM).stdout.splitlines():
         if head := re.match(r"(\w+)\(.*\): .*workgroups of", line):
             told[head[1]] = []
         elif told:
@@ -121,6 +122,40 @@ def test_the_trace_is_of_the_format(profiled: tuple[dict[str, list[str]], Path])
     assert all(e["args"]["waits for"] for e in conflicts) and conflicts
     with pytest.raises(AssertionError):  # the check sees overlaps
         check_trace([*document["traceEvents"], conflicts[0]])
+
+
+class Page(HTMLParser):
+    """What a page is made of: each tag must be closed, and nothing is fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.classes: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        assert not {"src", "href"} & {name for name, _ in attributes} and tag not in ("script", "link")
+        self.classes += [value or "" for name, value in attributes if name == "class"]
+        if tag not in ("meta", "br", "circle", "rect", "path", "polyline"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in ("circle", "rect", "path", "polyline"):
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_the_page_stands_alone(profiled: tuple[dict[str, list[str]], Path]) -> None:
+    page = Page()
+    page.feed(profiled[1].with_suffix(".html").read_text())
+    assert not page.open
+    counts = {name: page.classes.count(name) for name in ("kernel", "lines", "timeline", "roofline")}
+    assert counts["kernel"] == counts["lines"] == counts["timeline"] == 7 and counts["roofline"] >= 1
+    text = "".join(page.text)
+    assert "not measured" in text and "sum += tile[x * 32 + i]" not in text and "sum += tile[x * ROW + i]" in text
+    assert "us without its LDS bank conflicts, 32-way" in text and "the grid has 304 workgroups" in text
 
 
 def test_a_script_of_triton_kernels(tmp_path: Path) -> None:
