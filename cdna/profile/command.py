@@ -19,7 +19,7 @@ from ..records import LaunchRecord, take_records
 from .kernel import KernelProfile, profiles
 from .page import page, write_page
 from .text import text_lines
-from .timeline import trace_events, write_trace
+from .timeline import write_trace
 
 READER = "profile"  # of the launches' records: a script may take the user's
 
@@ -116,8 +116,4 @@ def tell(records: Sequence[LaunchRecord], arguments: argparse.Namespace, out: Te
 
 def events_of(kernels: Sequence[KernelProfile]) -> list[dict[str, Any]]:
     """Those of all kernels, one process each."""
-    return [
-        event
-        for number, kernel in enumerate(kernels)
-        for event in trace_events(kernel.kernel, kernel.timeline, kernel.longest_time.mhz, number)
-    ]
+    return [event for number, kernel in enumerate(kernels) for event in kernel.events(number)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ..cards import Card, cards
 from ..counters import Counters
@@ -13,7 +14,7 @@ from ..model import ModelledTime, modelled_case_us, modelled_time_us
 from ..records import LaunchRecord
 from .gains import Gain, gains_of
 from .lines import Line, lines_of
-from .timeline import LineSpan, WaitsFor, causes_of, timeline_of
+from .timeline import LineSpan, WaitsFor, causes_of, timeline_of, trace_events
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ class KernelProfile:
     def waits_for(self) -> dict[tuple[str, str], WaitsFor]:
         """By line and reason: what the line's waits wait for."""
         return causes_of(self.timeline)
+
+    def events(self, process: int = 0) -> list[dict[str, Any]]:
+        """The timeline in the trace event format."""
+        return trace_events(self.kernel, self.timeline, self.longest_time.mhz, process)
 
     @property
     def card(self) -> Card:

@@ -15,6 +15,7 @@ from .lines import place_of
 from .words import reason_text
 
 SIMDS = 4
+MOST_EVENTS = 50_000  # of a kernel: viewers grow slow
 STORE = "store"
 
 
@@ -74,11 +75,14 @@ def causes_of(spans: Iterable[LineSpan]) -> dict[tuple[str, str], WaitsFor]:
 
 def trace_events(name: str, spans: Iterable[LineSpan], mhz: float, process: int) -> list[dict[str, Any]]:
     """The trace event format's: a process is a kernel's CU, a thread a wave's place on it. Times in us."""
-    events: list[dict[str, Any]] = [
-        {"ph": "M", "name": "process_name", "pid": process, "args": {"name": f"{name}: one CU, modelled"}}
-    ]
+    in_order = sorted(spans, key=lambda span: span.start)
+    told = in_order[:MOST_EVENTS]
+    label = f"{name}: one CU, modelled"
+    if len(told) < len(in_order):
+        label += f"; the first {told[-1].start / mhz:.1f} us of it"
+    events: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", "pid": process, "args": {"name": label}}]
     seen: set[int] = set()
-    for span in spans:
+    for span in told:
         if span.wave not in seen:
             seen.add(span.wave)
             label = f"SIMD {span.wave % SIMDS}, wave slot {span.wave // SIMDS}"
