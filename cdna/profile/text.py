@@ -121,6 +121,6 @@ def wait_text(kernel: KernelProfile, line: Line, reason: str) -> str:
     what = [cause.level or ("its stores" if reason == "memory" else "")]
     file, _, number = cause.place.rpartition(":")
     if cause.place != line.place:
-        what.append(f"line {number}" if file == line.place.rpartition(":")[0] else cause.place)
+        what.append(f"line {number}" if file and file == line.place.rpartition(":")[0] else cause.place)
     told = ", ".join(filter(None, what))
     return reason_text(reason) + (f" ({told})" if told else "")
