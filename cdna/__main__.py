@@ -14,13 +14,13 @@ from .cards import ARCHS, get_card
 from .code_objects import command as code_objects
 from .errors import CdnaError
 from .hip.compile.source import HipSource
+from .profile import command as profile_command
 
 
-def add_compile_options(parser: argparse.ArgumentParser) -> None:
+def add_compile_options(parser: argparse.ArgumentParser, default_arch: str | None = ARCHS[0]) -> None:
     """Options that choose how a HIP source is compiled."""
-    usual = ARCHS[0]
-    text = f"the card (default: {usual}, {get_card(usual).model})"
-    parser.add_argument("--arch", default=usual, choices=ARCHS, help=text)
+    text = f"the card (default: {ARCHS[0]}, {get_card(ARCHS[0]).model})"
+    parser.add_argument("--arch", default=default_arch, choices=ARCHS, help=text)
     parser.add_argument(
         "-I",
         dest="include_dirs",
@@ -56,7 +56,7 @@ def source_of(arguments: argparse.Namespace, file: Path) -> HipSource:
     flags += [f"-std={arguments.std}"] if arguments.std else []
     flags += [f"-f{feature}" for feature in arguments.features]
     flags += [f"-O{arguments.level}"] if arguments.level else []
-    return HipSource(file, arguments.arch, tuple(flags), tuple(arguments.include_dirs))
+    return HipSource(file, arguments.arch or ARCHS[0], tuple(flags), tuple(arguments.include_dirs))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -86,6 +86,18 @@ def build_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("files", type=Path, nargs="+", metavar="file", help="HIP source; one of them with main()")
     run.usage = run.format_usage().removeprefix("usage: ").strip() + " [-- the program's own arguments]"
+    profile = commands.add_parser(
+        "profile",
+        help="where the time goes, line by line, and what a kernel would gain without each reason; modelled",
+        description="Run a HIP program, one kernel of a code object (--grid, --block, --arg), or a Python script that "
+        "launches Triton kernels, and print for each kernel which lines take its modelled time, why, and what it would "
+        "gain without that. The exit code is the program's.",
+    )
+    add_compile_options(profile, default_arch=None)
+    code_objects.add_launch_options(profile, required=False)
+    profile_command.add_options(profile)
+    profile.add_argument("files", type=Path, nargs="+", metavar="file", help="HIP sources, a .co or .hsaco, or a .py")
+    profile.usage = profile.format_usage().removeprefix("usage: ").strip() + " [-- the program's own arguments]"
     compile_ = commands.add_parser(
         "compile",
         help="compile kernels to a file that hipModuleLoad takes",
@@ -179,7 +191,7 @@ def debug(arguments: argparse.Namespace) -> int:
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    own = words.index("--") if words[:1] == ["run"] and "--" in words else len(words)
+    own = words.index("--") if words[:1] in (["run"], ["profile"]) and "--" in words else len(words)
     try:
         arguments = build_parser().parse_args(words[:own])
         if arguments.command == "run":
@@ -188,6 +200,8 @@ def main(argv: list[str] | None = None) -> int:
             choose_checks(arguments.checks)
             sources = [source_of(arguments, file) for file in arguments.files]
             return run_program(sources, words[own + 1 :], arguments.counters, arguments.output)
+        if arguments.command == "profile":
+            return profile_command.profile(arguments, words[own + 1 :], source_of, sys.stdout)
         if arguments.command == "debug":
             return debug(arguments)
         if arguments.command == "compile":

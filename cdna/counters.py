@@ -21,19 +21,9 @@ from typing import Any
 from .cards import cards
 from .isa import UNITS, facts_of
 from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches, sample_launches
+from .replay import REASONS, Replay, ReplayedTime, Time, hold
 
 SEGMENT_BYTES, LINE_BYTES = 64, 128
-
-# What a wave's time goes to, as Reason of engine/time/replay.h has it: it issues instructions, or waits for results of
-# vector and matrix instructions, a unit (vector, matrix, the L1's queue), loads and stores, LDS, scalar loads, other
-# waves at a barrier, the first fetch of instructions.
-REASONS = "issue operands vector matrix L1 memory LDS scalar barrier code".split()
-
-
-class _Time(ctypes.Structure):
-    """LaunchTime of engine/time/launch_time.h."""
-
-    _fields_ = [("cycles", ctypes.c_double), ("mhz", ctypes.c_double), ("matrix_share", ctypes.c_double)]
 
 
 class _Totals(ctypes.Structure):
@@ -64,8 +54,8 @@ class _Totals(ctypes.Structure):
         ("hbm_write", ctypes.c_uint64),
         ("link_read", ctypes.c_uint64 * 16),
         ("link_write", ctypes.c_uint64 * 16),
-        ("cold", _Time),
-        ("warm", _Time),
+        ("cold", Time),
+        ("warm", Time),
     ]
 
 
@@ -83,6 +73,7 @@ class _Instruction(ctypes.Structure):
             "bytes",
             "segments",
             "lines",
+            "same_set_lines",
             "polls",
         )
     ]
@@ -104,25 +95,13 @@ class InstructionCount:
     bytes: int  # asked for by active lanes
     segments: int  # 64-byte pieces of memory touched, counted per execution
     lines: int  # 128-byte lines likewise
+    same_set_lines: int  # of accesses of 16 lines or more that all fall in one set of the L1
     spent: dict[str, float] = field(default_factory=dict)  # cycles of replayed waves, by reason
 
     @property
     def ideal_segments(self) -> int:
         """Segments that the same bytes take when they lie together."""
         return -(-self.bytes // SEGMENT_BYTES)
-
-
-@dataclass(frozen=True)
-class ReplayedTime:
-    """From a launch's first instruction to its last, at the clock that power leaves it."""
-
-    cycles: float
-    mhz: float
-    matrix_share: float  # of the time, that the matrix cores are busy
-
-    @property
-    def us(self) -> float:
-        return self.cycles / self.mhz
 
 
 @dataclass
@@ -167,6 +146,7 @@ class Counters:
     cache_maintenance: int  # instructions that write back or invalidate the L2
     unrecorded_lines: int  # left out of the cache model for want of memory
     instructions: list[InstructionCount] = field(repr=False, default_factory=list)
+    replay: Replay | None = field(repr=False, compare=False, default=None)  # of its recorded steps
 
     @property
     def active_lanes(self) -> float:
@@ -197,7 +177,7 @@ class Counters:
 
     def summary(self) -> dict[str, Any]:
         """The counters without the instructions, for reports and JSON."""
-        shown = {k: v for k, v in vars(self).items() if k != "instructions"}
+        shown = {k: v for k, v in vars(self).items() if k not in ("instructions", "replay")}
         times = {"cold": asdict(self.cold), "warm": asdict(self.warm), "spent": self.spent}
         return shown | times | {"active_lanes": self.active_lanes, "l2_hit_rate": self.l2_hit_rate}
 
@@ -219,7 +199,8 @@ class Shape:
 def collect(
     lib: ctypes.CDLL, source: int, shape: Shape, executed: Iterable[int], where: Callable[[int], str]
 ) -> Counters:
-    """What a finished launch's source has. executed: wave instructions by index; where: "`text` (file:line)"."""
+    """What a finished launch's source has; the source belongs to the counters' replay from now on. executed: wave
+    instructions by index; where: "`text` (file:line)"."""
     handle = ctypes.c_void_p(source)
     lib.cdna_counters_totals.restype = ctypes.POINTER(_Totals)
     lib.cdna_counters_instructions.restype = ctypes.POINTER(_Instruction)
@@ -227,6 +208,7 @@ def collect(
     raw = lib.cdna_counters_instructions(handle)
     lib.cdna_counters_stalls.restype = ctypes.POINTER(ctypes.c_double)
     stalls = lib.cdna_counters_stalls(handle)
+    executed = list(executed)
     instructions = []
     per_run, per_observed = t.groups / max(t.run, 1), t.groups / max(t.observed, 1)  # 1 without a sample
 
@@ -252,6 +234,7 @@ def collect(
                     scaled(r.bytes, per_observed),
                     scaled(r.segments, per_observed),
                     scaled(r.lines, per_observed),
+                    scaled(r.same_set_lines, per_observed),
                     {
                         name: stalls[i * len(REASONS) + k]
                         for k, name in enumerate(REASONS)
@@ -305,6 +288,7 @@ def collect(
         cache_maintenance=sum(i.executed - i.polls for i in memory if _maintains_l2(i)),
         unrecorded_lines=t.unrecorded,
         instructions=instructions,
+        replay=hold(Replay(lib, source, len(executed))),
     )
 
 
@@ -390,10 +374,13 @@ class LaunchCount:
         """card: its model. where: text and source line of an instruction. block: work-items of a workgroup.
         executed: wave instructions by index."""
         waves = -(-block[0] * block[1] * block[2] // 64)
-        return collect(self.lib, self.source, Shape(card, waves, lds_bytes), executed, where)
+        counters = collect(self.lib, self.source, Shape(card, waves, lds_bytes), executed, where)
+        self.source = 0
+        return counters
 
     def close(self) -> None:
-        self.lib.cdna_counters_destroy(ctypes.c_void_p(self.source))
+        if self.source:
+            self.lib.cdna_counters_destroy(self.source)
 
 
 def begin(kernel: str) -> LaunchCount | None:

@@ -85,6 +85,7 @@ def _record(lib: ctypes.CDLL, logged: _LoggedLaunch) -> dict[str, Any]:
         waves = -(-block[0] * block[1] * block[2] // 64)
         shape = Shape(logged.card.decode(), waves, logged.lds_bytes)
         counters = collect(lib, logged.counters, shape, executed, where)
+        logged.counters = None  # they are its own now
     return {
         "kernel": logged.kernel.decode(errors="replace"),
         "grid": tuple(logged.groups),

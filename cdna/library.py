@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from . import replay
 from .build import engine_library
 from .cards import ARCHS, get_card
 from .checks import FindingRecord
@@ -117,6 +118,7 @@ def _declare(lib: ctypes.CDLL) -> None:
     }
     for name, kinds in arguments.items():
         getattr(lib, name).argtypes = kinds
+    replay.declare(lib)
     sizes = (lib.cdna_inst_bytes(), lib.cdna_launch_bytes(), lib.cdna_finding_bytes())
     if sizes != (RECORD.size, ctypes.sizeof(Launch), ctypes.sizeof(FindingRecord)):
         raise CdnaError(

@@ -29,7 +29,9 @@ class LaunchRecord:
 
 
 # Launches since each reader last asked. Bounded: a program that never asks must not grow.
-_records: dict[str, deque[LaunchRecord]] = {name: deque(maxlen=100_000) for name in ("user", "bench", "tests")}
+_records: dict[str, deque[LaunchRecord]] = {
+    name: deque(maxlen=100_000) for name in ("user", "bench", "tests", "profile")
+}
 
 
 def keep(record: LaunchRecord) -> LaunchRecord:

@@ -13,7 +13,7 @@ from ..errors import LaunchError
 from ..profile import profiles, text_lines
 from ..records import findings, take_records
 from .elf import CodeObject, read
-from .module import load
+from .module import ObjectKernel, load
 from .statements import instructions_of
 
 _TENSOR = re.compile(r"(\w+)\[(\d+(?:x\d+)*)\](?:=(\S+))?")
@@ -44,14 +44,27 @@ def add_commands(commands: Any) -> None:
     for command in (dump, launch):
         command.add_argument("file", type=Path, help=".co, .hsaco or bundle")
         command.add_argument("--arch", help="which of a bundle's")
-    launch.add_argument("--kernel", metavar="NAME", help="which, where there are several")
-    launch.add_argument("--grid", required=True, type=_counts, metavar="X[,Y[,Z]]", help="workgroups")
-    launch.add_argument("--block", required=True, type=_counts, metavar="X[,Y[,Z]]", help="work-items of a workgroup")
-    launch.add_argument("--lds", type=int, default=0, metavar="BYTES", help="dynamic LDS")
-    launch.add_argument("--arg", action="append", default=[], metavar="ARG", help=ARGUMENTS)
+    add_launch_options(launch, required=True)
     launch.add_argument("--checks", default="none", metavar="NAMES", help="all, none, or names of checks")
-    launch.add_argument("--seed", type=int, default=0, metavar="N", help="of randn (default: 0)")
     launch.add_argument("--save", type=Path, metavar="DIR", help="write each tensor there afterwards, as argN.npy")
+
+
+def add_launch_options(parser: argparse.ArgumentParser, required: bool) -> None:
+    """Which kernel, and with what. required: grid and block are."""
+    parser.add_argument("--kernel", metavar="NAME", help="which, where there are several")
+    parser.add_argument("--grid", required=required, type=_counts, metavar="X[,Y[,Z]]", help="workgroups")
+    parser.add_argument(
+        "--block", required=required, type=_counts, metavar="X[,Y[,Z]]", help="work-items of a workgroup"
+    )
+    parser.add_argument("--lds", type=int, default=0, metavar="BYTES", help="dynamic LDS")
+    parser.add_argument("--arg", action="append", default=[], metavar="ARG", help=ARGUMENTS)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of randn (default: 0)")
+
+
+def prepared(file: Path, arguments: argparse.Namespace) -> tuple[ObjectKernel, list[Any]]:
+    """The kernel that the options name, and its arguments' values."""
+    kernel = load(file, arguments.arch).kernel(arguments.kernel)
+    return kernel, [_value(text, arguments.seed + number) for number, text in enumerate(arguments.arg)]
 
 
 def _counts(text: str) -> tuple[int, ...]:
@@ -93,8 +106,7 @@ def _print_code(code: CodeObject, out: TextIO) -> None:
 
 def launch(arguments: argparse.Namespace, out: TextIO) -> int:
     """Launches the kernel and prints what it executed, its modelled time, findings, and what became of the tensors."""
-    kernel = load(arguments.file, arguments.arch).kernel(arguments.kernel)
-    values = [_value(text, arguments.seed + number) for number, text in enumerate(arguments.arg)]
+    kernel, values = prepared(arguments.file, arguments)
     take_records()
     with counting(), checks.use(arguments.checks, raises=False):
         kernel(arguments.grid, arguments.block, *values, lds_bytes=arguments.lds)

@@ -10,6 +10,7 @@ import io
 import struct
 import zlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -56,6 +57,13 @@ class CodeObject:
     descriptors: dict[str, bytes]  # kernel -> its 64 bytes
     relocations: dict[int, int] = field(default_factory=dict)  # address of a 64-bit pointer -> what it points to
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address of an instruction -> (file, line)
+
+
+def is_code_object(file: Path) -> bool:
+    """By its name or its first bytes; it may still be a broken one."""
+    with file.open("rb") as stream:
+        start = stream.read(len(_BUNDLE))
+    return file.suffix in (".co", ".hsaco") or start.startswith((b"\x7fELF", _COMPRESSED, _BUNDLE))
 
 
 def unbundle(content: bytes, arch: str | None = None) -> bytes:

@@ -49,6 +49,7 @@ def _guarded(action: Callable[[], None]) -> Callable[[object], None]:
     def run(_: object) -> None:
         try:
             action()
+            sys.stdout.flush()
             sys.stderr.flush()
         except Exception as error:  # in a callback of C code: nobody could catch it
             print(f"cdna: at the program's end: {error}", file=sys.stderr, flush=True)

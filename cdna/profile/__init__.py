@@ -7,8 +7,10 @@ for kernel in cdna.profile.profiles(cdna.stats()):
 """
 
 from .advice import Advice, advice_for
+from .gains import Gain
 from .kernel import KernelProfile, profiles
 from .lines import Line
+from .page import section
 from .text import text_lines
 
-__all__ = ["Advice", "KernelProfile", "Line", "advice_for", "profiles", "text_lines"]
+__all__ = ["Advice", "Gain", "KernelProfile", "Line", "advice_for", "profiles", "section", "text_lines"]

@@ -113,12 +113,13 @@ def coalescing(kernel: KernelProfile) -> Iterator[Advice]:
     for wasted, kind, line in sorted(wasteful, key=lambda one: -one[0])[:LINES]:
         access = line.accesses[kind]
         if access.coalesced < ALIKE and wasted > WORTH * touched and _memory_share(kernel) > WORTH:
-            yield Advice(
-                "coalescing",
+            text = (
                 f"{kind} {access.coalesced:.0%} coalesced at {line.place}: {access.segments:,} pieces of 64 bytes "
-                f"where {access.ideal_segments:,} would do; neighbouring lanes should take neighbouring bytes",
-                line.place,
+                f"where {access.ideal_segments:,} would do; neighbouring lanes should take neighbouring bytes"
             )
+            if access.in_one_set:
+                text += "; lanes lie a power of two apart, all their lines in one set of the L1: pad rows by 128 bytes"
+            yield Advice("coalescing", text, line.place)
 
 
 def narrow_accesses(kernel: KernelProfile) -> Iterator[Advice]:

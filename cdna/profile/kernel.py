@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from ..cards import Card, cards
 from ..counters import Counters
 from ..hip.kernel_names import demangled, short_names
 from ..model import ModelledTime, modelled_case_us, modelled_time_us
 from ..records import LaunchRecord
+from .gains import Gain, gains_of
 from .lines import Line, lines_of
+from .timeline import LineSpan, WaitsFor, causes_of, timeline_of, trace_events
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,32 @@ class KernelProfile:
     longest: LaunchRecord
     longest_time: ModelledTime
     lines: tuple[Line, ...]  # of the longest launch, those that its waves spend most time at first
+    warm: bool = False  # the time is that of warm caches
 
     @property
     def counters(self) -> Counters:
         """Of the longest launch."""
         assert self.longest.counters is not None
         return self.longest.counters
+
+    @cached_property
+    def gains(self) -> list[Gain]:
+        """What the longest launch would gain without a reason at a line, most first."""
+        return gains_of(self.counters, self.lines, self.warm)
+
+    @cached_property
+    def timeline(self) -> list[LineSpan]:
+        """What the waves of one CU do in the longest launch."""
+        return timeline_of(self.counters, self.warm)
+
+    @cached_property
+    def waits_for(self) -> dict[tuple[str, str], WaitsFor]:
+        """By line and reason: what the line's waits wait for."""
+        return causes_of(self.timeline)
+
+    def events(self, process: int = 0) -> list[dict[str, Any]]:
+        """The timeline in the trace event format."""
+        return trace_events(self.kernel, self.timeline, self.longest_time.mhz, process)
 
     @property
     def card(self) -> Card:
@@ -65,4 +89,5 @@ def _profile(name: str, mangled: str, records: list[LaunchRecord], warm: bool) -
         records[longest],
         times[longest],
         tuple(lines),
+        warm,
     )

@@ -18,6 +18,8 @@ class Access:
     lanes: int = 0
     bytes: int = 0
     segments: int = 0  # 64-byte pieces that were touched
+    lines: int = 0  # of 128 bytes
+    same_set_lines: int = 0  # see InstructionCount
 
     @property
     def ideal_segments(self) -> int:
@@ -32,6 +34,11 @@ class Access:
     def coalesced(self) -> float:
         """Share of the bytes moved that was asked for; 1 where lanes lie side by side, or share their pieces."""
         return min(1.0, self.ideal_segments / self.segments) if self.segments else 1.0
+
+    @property
+    def in_one_set(self) -> bool:
+        """Whether lanes lie a power of two apart, so that their lines compete for one set of the L1."""
+        return self.same_set_lines > 0.75 * self.lines > 0
 
     @property
     def bytes_per_lane(self) -> float:
@@ -52,6 +59,7 @@ class Line:
     loads: int = 0  # by waves: of memory, of LDS, scalar ones
     accesses: dict[str, Access] = field(default_factory=dict)  # loads, stores, atomics, scratch
     spent: dict[str, float] = field(default_factory=dict)  # cycles of replayed waves, by reason (counters.REASONS)
+    instructions: list[InstructionCount] = field(default_factory=list, repr=False)
 
     @property
     def active_lanes(self) -> float:
@@ -68,6 +76,7 @@ class Line:
         return sum(self.spent.values())
 
     def add(self, one: InstructionCount) -> None:
+        self.instructions.append(one)
         self.executed += one.executed
         self.cycles[one.unit] = self.cycles.get(one.unit, 0) + one.cycles
         self.conflict_cycles += one.conflict_cycles
@@ -89,6 +98,12 @@ class Line:
                 access.lanes += one.lanes
                 access.bytes += one.bytes
                 access.segments += one.segments
+                access.lines += one.lines
+                access.same_set_lines += one.same_set_lines
+
+
+def is_scratch(one: InstructionCount) -> bool:
+    return facts_of(base_mnemonic(one.mnemonic)).space == "scratch"
 
 
 def place_of(where: str) -> str:

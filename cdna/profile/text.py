@@ -6,21 +6,13 @@ from collections.abc import Sequence
 
 from ..counters import Counters
 from .advice import advice_for
+from .gains import ATOMICS, CONFLICTS, SPILLS, WASTE, Gain
 from .kernel import KernelProfile
 from .lines import Line
+from .words import reason_text
 
 LINES = 5  # of a kernel's source that are shown
-WORDS = {  # for counters.REASONS, where the name alone does not say it
-    "issue": "its own instructions",
-    "operands": "waits for results",
-    "vector": "vector unit taken",
-    "matrix": "matrix unit taken",
-    "L1": "L1's queue full",
-    "memory": "waits for memory",
-    "LDS": "waits for LDS",
-    "scalar": "waits for scalar loads",
-    "code": "instruction fetch",
-}
+WORTH = 0.02  # share of the modelled time, from which on a gain is shown
 
 
 def text_lines(kernel: KernelProfile) -> list[str]:
@@ -69,19 +61,66 @@ def _work(counted: Sequence[Counters]) -> list[str]:
 
 
 def _hot_lines(kernel: KernelProfile) -> list[str]:
-    """The lines that waves spend most of their time at, and on what."""
+    """The lines that waves spend most of their time at, on what, and what the kernel would gain without the first of
+    that; then causes that lie at lines others wait for."""
     total = sum(line.spent_cycles for line in kernel.lines)
-    return [
-        f"  {line.spent_cycles / total:6.1%}  {line.place}  {_reasons(line, total)}"
-        for line in kernel.lines[:LINES]
-        if line.spent_cycles
-    ]
+    if not total:
+        return []
+    gains = {(gain.place, gain.reason): gain for gain in kernel.gains}
+    rows = []
+    for line in kernel.lines[:LINES]:
+        if line.spent_cycles:
+            gain = gains.get((line.place, max(line.spent, key=lambda reason: line.spent[reason])))
+            rows.append(
+                f"  {line.spent_cycles / total:6.1%} {_gain_text(kernel, gain):>16}  {line.place}  "
+                f"{_reasons(kernel, line, total)}"
+            )
+    causes = [gain for gain in kernel.gains if gain.reason in (CONFLICTS, WASTE, SPILLS, ATOMICS)]
+    for gain in causes:
+        if gain.us >= WORTH * kernel.longest_time.us:
+            rows.append(f"  {'':6} {_gain_text(kernel, gain):>16}  {gain.place}  without {cause_text(kernel, gain)}")
+    head = "  share             gain  line: what its waves' time goes to; gain: of a replay without the first of that"
+    return [head, *rows]
 
 
-def _reasons(line: Line, total: float) -> str:
+def _gain_text(kernel: KernelProfile, gain: Gain | None) -> str:
+    """Of the longest launch's modelled time."""
+    if gain is None:
+        return ""
+    return f"{gain.us:.2f} us ({gain.us / kernel.longest_time.us:.0%})"
+
+
+def cause_text(kernel: KernelProfile, gain: Gain) -> str:
+    line = next(line for line in kernel.lines if line.place == gain.place)
+    if gain.reason == CONFLICTS:
+        return f"its LDS bank conflicts, {line.conflict_ways:.0f}-way"
+    if gain.reason == SPILLS:
+        executed = sum(one.accesses["scratch"].executed for one in kernel.lines if "scratch" in one.accesses)
+        return f"the {executed:,} loads and stores of scratch, most of them here"
+    if gain.reason == ATOMICS:
+        return f"atomics on one line of memory, {kernel.counters.atomics_on_line:,} one after the other"
+    each = (f"{kind} {a.coalesced:.0%}" for kind, a in line.accesses.items() if kind in ("loads", "stores"))
+    stride = "; a power-of-two stride" if any(a.in_one_set for a in line.accesses.values()) else ""
+    return f"what its accesses touch beyond their bytes (coalesced: {', '.join(each)}{stride})"
+
+
+def _reasons(kernel: KernelProfile, line: Line, total: float) -> str:
     """What the line's time goes to, in shares of the kernel's."""
     most = sorted(line.spent.items(), key=lambda item: -item[1])[:3]
-    text = ", ".join(f"{WORDS.get(reason, reason)} {cycles / total:.1%}" for reason, cycles in most if cycles)
+    text = ", ".join(f"{wait_text(kernel, line, reason)} {cycles / total:.1%}" for reason, cycles in most if cycles)
     if line.conflict_ways >= 1.5:
         text += f"; bank conflicts, {line.conflict_ways:.0f}-way"
     return text
+
+
+def wait_text(kernel: KernelProfile, line: Line, reason: str) -> str:
+    """The reason, and what the line waits for: `waits for memory (HBM, line 88)`."""
+    cause = kernel.waits_for.get((line.place, reason))
+    if cause is None:
+        return reason_text(reason)
+    what = [cause.level or ("its stores" if reason == "memory" else "")]
+    file, _, number = cause.place.rpartition(":")
+    if cause.place != line.place:
+        what.append(f"line {number}" if file and file == line.place.rpartition(":")[0] else cause.place)
+    told = ", ".join(filter(None, what))
+    return reason_text(reason) + (f" ({told})" if told else "")

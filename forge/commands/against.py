@@ -11,6 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from forge.commands import jsonfile
+from forge.commands.profile_pair import pair_lines
 from forge.commands.view import (
     BACK_TO_BACK_TEXT,
     STATUS_WIDTH,
@@ -172,7 +173,16 @@ class PairView(View):
                 for words in detail.splitlines():
                     self.print(f"{'':{STATUS_WIDTH}} {name}: {words}", "yellow" if result.passed else "red")
 
+    def _profiles(self, run: Run) -> None:
+        for ours, theirs in zip(run.cases, self.pair.their_run.cases):
+            self.print(f"case {ours.index}: {case_text(ours.spec)}", "bold")
+            reports = (ours.device_report, theirs.device_report)
+            for line in pair_lines(*reports, self.plan.caches, (OURS, self.their_head)):
+                self.print(line)
+
     def foot(self, run: Run) -> None:
+        if self.plan.mode == "profile":
+            self._profiles(run)
         for name, side in ((OURS, run), (self.pair.other.name, self.pair.their_run)):
             passed = sum(case.passed for case in side.cases)
             text = f"{name}: {side.verdict.upper() if not side.passed else side.verdict}: "

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from forge.commands import handover, history, jsonfile, own_evaluator, protocol
+from forge.commands import handover, history, jsonfile, own_evaluator, profile_files, protocol
 from forge.commands.against import REFERENCE_SUBMISSION, Other, Pair, PairView
 from forge.commands.caveats import notes_for
 from forge.commands.planning import eval_parser, make_plan
@@ -59,6 +59,7 @@ def main(argv: list[str]) -> int:
 def _main(argv: list[str]) -> int:
     args = eval_parser().parse_args(argv)
     plan, run_eval = make_plan(args)
+    profile_files.check(args, plan)
     other = None if args.against is None else _other_submission(plan, args.against, run_eval)
     run = Run(plan.mode, [], timed=not plan.device.emulated)
     run.notes = notes_for(plan, official_eval=run_eval is not None)
@@ -79,6 +80,9 @@ def _main(argv: list[str]) -> int:
         raise TaskError(f"{error}{_own_reference_hint(plan)}") from None
     finally:
         exit_code = _exit_code(pair or run, args.strict) if run.complete else _ending(sys.exc_info()[1])
+        timelines = profile_files.take(run)
+        if pair is not None:  # files are of ours alone
+            profile_files.take(pair.their_run)
         told = (exit_code, ["eval.py", *argv])
         document = pair.as_json(*told) if pair else jsonfile.as_json(plan, run, *told)
         if args.json is not None:
@@ -86,6 +90,8 @@ def _main(argv: list[str]) -> int:
         if not args.no_history and run.cases:
             history.remember(document, plan.submission, *([other.submission] if other else []))
     view.foot(run)
+    for line in profile_files.write(args, plan, document, timelines):
+        view.print(line)
     if run.passed and pair is None:
         for line in handover.next_steps(plan, args.submission, run.fingerprint):
             view.print(line, "dim")
@@ -109,8 +115,8 @@ def _ending(error: BaseException | None) -> int:
 
 def _other_submission(plan: EvalPlan, name: str, own_eval: Path | None) -> Other:
     """The submission that --against names."""
-    if plan.mode != "benchmark":
-        raise UsageError("--against goes with mode benchmark")
+    if plan.mode != "benchmark" and not (plan.mode == "profile" and plan.device.emulated):
+        raise UsageError("--against goes with mode benchmark, and on an emulated device with profile")
     if own_eval is not None:
         raise UsageError("--against: the folder's own eval.py judges here, one submission at a time; name a --harness")
     if name == "reference":

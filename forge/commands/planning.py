@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from forge.commands import handover
+from forge.commands import handover, profile_files
 from forge.console import (
     EXIT_BUT,
     Parser,
@@ -65,6 +65,7 @@ def eval_parser() -> Parser:
         help="benchmark a second submission in the same run, case by case: a variant's name (baseline, ...), a file, "
         "or 'reference', the problem's own",
     )
+    profile_files.add_options(p)
     p.add_argument("--seed", type=int, metavar="N", help="the run's secret seed, mixed into each case's own")
     p.add_argument("--json", metavar="FILE", type=Path, help="write everything to FILE as well")
     p.add_argument(

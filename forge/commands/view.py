@@ -332,6 +332,12 @@ def autotuned(report: dict[str, Any]) -> list[str]:
 NO_KERNEL = "no Triton or HIP kernel was launched; what torch runs itself is not counted, and has no modelled time"
 
 
+def slowest_rank(report: dict[str, Any], caches: str) -> dict[str, Any]:
+    """Of several ranks' reports the slowest's; the report itself where there is one."""
+    ranks = [part for name, part in report.items() if name.startswith("rank ")]
+    return max(ranks, key=lambda part: (modelled_time(part, caches) or {"us": 0.0})["us"], default=report)
+
+
 def profile_lines(report: dict[str, Any], caches: str) -> list[str]:
     """Each kernel's profile; of several ranks the slowest's."""
     ranks = {name: part for name, part in report.items() if name.startswith("rank ")}

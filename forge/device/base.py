@@ -71,6 +71,11 @@ class Device(ABC):
     def count_work(self, on: bool = True) -> None:
         """Have `case_report` tell from now on what bounds kernels, or not, where this device can. It slows them."""
 
+    def keep_timelines(self, caches: str) -> None:
+        """Have the reports of counted cases carry each kernel's timeline and its section of a page, of cold or warm
+        caches."""
+        return None  # a GPU has none
+
     @abstractmethod
     def case_report(self) -> dict[str, Any]:
         """What the device can say about the kernels launched since the last call; {} if nothing."""

@@ -29,6 +29,7 @@ class EmulatedDevice(Device):
         self.card = card
         self.name = self.arch = card.arch
         self.label = f"emulated {card.arch} ({card.name})"
+        self.timelines = ""  # cold | warm: the caches of profiles whose timelines a report carries
         self.checks = ""  # as cdna's variable takes them; empty: what this process's environment says
         self._started_with: str | None = None  # of a worker: what `checks` was
 
@@ -37,6 +38,7 @@ class EmulatedDevice(Device):
             **hook.environment(self.arch),
             **rocm_folder.environment(self.card),
             **({"CDNA_CHECKS": self.checks} if self.checks else LINES_AS_ON_A_GPU),
+            **({"CDNA_TIMELINES": self.timelines} if self.timelines else {}),
             # Ranks lead sessions of their own: whose work keeps whose clock from running on (cdna/engine/clock.cpp).
             "CDNA_PEERS": os.environ.get("CDNA_PEERS") or str(os.getpid()),
             # kernels/common/symmetric_heap.py: a rank that still emulates a kernel comes late to make memory
@@ -71,6 +73,9 @@ class EmulatedDevice(Device):
             or (type(cause).__module__, type(cause).__name__) == ("cdna.errors", "ToolchainError")
             for cause in causes(error)
         )
+
+    def keep_timelines(self, caches: str) -> None:
+        self.timelines = caches
 
     def use_checks(self, names: str) -> None:
         from cdna.checks import parse_kinds

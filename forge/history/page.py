@@ -49,10 +49,14 @@ class Row:
 
 
 def page_of(
-    document: dict[str, Any], matrix: str, history: Sequence[Entry] = (), submission: bytes | None = None
+    document: dict[str, Any],
+    matrix: str,
+    history: Sequence[Entry] = (),
+    submission: bytes | None = None,
+    sections: Sequence[tuple[str, str]] = (),
 ) -> str:
     """matrix: what the problem's floors count, fp8 | f16 | fp4 | none; history: of the same problem and cases, oldest
-    first."""
+    first; sections: (case, HTML) of each kernel's profile."""
     rows = [_row(document, case) for case in document["cases"]]
     kind = times_of(document).kind
     peaks = peaks_of(document["device"]["arch"])
@@ -74,6 +78,7 @@ def page_of(
         document=document,
         rows=rows,
         kind=kind,
+        sections=sections,
         plots={name: svg for name, svg in plots.items() if svg},
         kernels=[(row.case, _kernels(case)) for row, case in zip(rows, document["cases"]) if _kernels(case)],
         lines=_of_kernels(document, "lines"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from forge.judge.results import modelled_time
-from tests.support.evaltools import RIGHT, judge
+from tests.support.evaltools import RIGHT, judge, run_command, write_problem
 
 pytestmark = pytest.mark.long
 
@@ -156,3 +157,42 @@ def test_large_tensors_begin_a_line_as_a_gpus_do(prepared: bool, tmp_path: Path)
     """Else the model sees twice the lines in rows of 128 bytes, or not, by chance."""
     done, _ = judge(tmp_path, BEGINS_LINES, "benchmark", "--cases", "0", prepared=prepared)
     assert done.returncode == 0, done.stdout
+
+
+STRIDED = DOUBLES.replace(
+    "out_ptr + i, tl.load(", "out_ptr + i, 0 * tl.load(x_ptr + i * 16 % n, mask=i < n) + tl.load("
+)
+
+
+def test_a_profile_can_be_kept_and_compared(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text(STRIDED)
+    files = ("--trace", str(tmp_path / "trace.json"), "--html", str(tmp_path / "page.html"))
+    done, result = judge(tmp_path, DOUBLES, "profile", "--cases", "0", "--against", str(tmp_path / "other.py"), *files)
+    assert done.returncode == 0, done.stdout
+    assert "ours is 1." in done.stdout and "| theirs: submission.py:7 " in done.stdout, done.stdout
+    kernel = result["cases"][0]["report"]["kernels"]["double_kernel"]
+    assert "timeline" not in kernel and kernel["work"]["gains"]
+    us = sum(row["us"] for row in kernel["spent"]["cold"])
+    assert us == pytest.approx(result["cases"][0]["report"]["modelled"]["cold"]["us"], rel=0.02)
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert any(event["ph"] == "X" and "submission.py" in event["args"]["line"] for event in events)
+    page = (tmp_path / "page.html").read_text()
+    assert 'class="timeline"' in page and 'id="cases"' in page and "<script" not in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("benchmark", "--html", "page.html"), "--html goes with mode profile on an emulated device"),
+        (("profile", "--trace", "none/t.json"), "--trace none/t.json: cannot be written"),
+        (
+            ("test", "--against", "reference"),
+            "--against goes with mode benchmark, and on an emulated",
+        ),
+    ],
+)
+def test_files_of_a_profile_are_refused_elsewhere(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    problem = write_problem(tmp_path / "problem")
+    (tmp_path / "submission.py").write_text(DOUBLES)
+    done = run_command(arguments[0], problem, "--device", "gfx942", "--cases", "0", *arguments[1:], cwd=tmp_path)
+    assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1

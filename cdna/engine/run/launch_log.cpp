@@ -7,6 +7,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static u32 mode = LOG_OFF;
+// Recorded steps of launches that nobody has taken; those of later ones are forgotten.
+constexpr u64 MOST_STEP_BYTES = 256ull << 20;
+static u64 step_bytes = 0;
 static bool (*sampled)(const char* kernel) = nullptr;  // which kernels' counters are a sample's; null: none
 
 template <class T, u32 MOST> struct Log {  // a program that nobody asks must not grow
@@ -69,6 +72,9 @@ void cdna_log_end(LoggedLaunch* l, Program* p, const Launch* launch) {
     return;
   }
   l->card = launch->card->model;
+  if (l->counters &&
+      __atomic_add_fetch(&step_bytes, cdna_replay_bytes(l->counters), __ATOMIC_RELAXED) > MOST_STEP_BYTES)
+    cdna_replay_forget(l->counters);
   cdna_executed(p, l->card, l->executed, &l->sums);
   for (u32 i = 0; i < l->n_inst; i++)
     if (l->executed[i]) l->where[i] = strdup(p->where[i]);
@@ -78,7 +84,10 @@ void cdna_log_end(LoggedLaunch* l, Program* p, const Launch* launch) {
 void cdna_log_set(u32 new_mode) { mode = new_mode; }
 void cdna_log_sample(bool (*of)(const char* kernel)) { sampled = of; }
 // The launches since the last call, in order; each to be freed.
-LoggedLaunch* cdna_log_take() { return launches.take(); }
+LoggedLaunch* cdna_log_take() {
+  __atomic_store_n(&step_bytes, 0, __ATOMIC_RELAXED);
+  return launches.take();
+}
 void cdna_log_free(LoggedLaunch* l) { release(l); }
 
 void cdna_log_free_finding(LoggedFinding* f) {

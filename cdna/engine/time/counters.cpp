@@ -122,6 +122,7 @@ struct Source : ObserverSource {
   u32 n_kept, n_inst, n_waves;
   bool leaves_whole;
   double* stalls;  // [n_inst][N_REASONS], see replay_cu
+  Growing<Span> spans;
   ContendedLines atomics;
   volatile u64 entries;  // alive in traces
   bool sample, light;    // asked for; only some workgroups have every instruction looked at
@@ -217,6 +218,7 @@ static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) 
 
 static u32 lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   u32 cycles = 0;
+  u64 conflicts = n.conflict_cycles;
   if (c.facts[pc]->does != DOES_LANES) {
     u32 parts = observed_accesses(w, in, *c.facts[pc], c.accesses);
     for (u32 i = 0; i < parts; i++) cycles += lds_access(c, n, c.accesses[i]);
@@ -224,12 +226,19 @@ static u32 lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc, Instruc
     cycles = 2;  // permutes and swizzles: a dword a lane through the banks
   }
   n.cycles += cycles;
-  return cycles;
+  return both(cycles, (u32)(n.conflict_cycles - conflicts));
+}
+
+constexpr u32 MANY_LINES = 16;
+static bool in_one_set(const u64* lines, u32 n) {  // line << 2
+  for (u32 i = 1; i < n; i++)
+    if ((lines[i] >> 2) % L1::SETS != (lines[0] >> 2) % L1::SETS) return false;
+  return true;
 }
 
 static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   const Facts& facts = *c.facts[pc];
-  u32 l1_cycles = 0;
+  u32 l1_cycles = 0, ideal = 0;
   u32 parts = facts.space == NONE_SPACE ? 0 : observed_accesses(w, in, facts, c.accesses);
   for (u32 i = 0; i < parts; i++) {
     LaneAccess& a = c.accesses[i];
@@ -240,7 +249,7 @@ static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& i
       if (facts.is(FACT_TO_LDS)) n.bytes = before;  // the same bytes that memory sends
       continue;
     }
-    u64 segments = 0;
+    u64 segments = 0, bytes = (u64)__builtin_popcountll(a.lanes) * a.bytes, least = (bytes + 63) / 64;
     if (a.space == SCRATCH_SPACE) {  // interleaved by lanes, 16 dwords a segment; taken to stay in the L1
       segments = (u64)(a.bytes + 3) / 4 * 4;
       n.lines += segments / 2;
@@ -263,13 +272,16 @@ static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& i
         if (a.flags & WRITES) record(c, g, line << 3 | peers | 4 | halves);
       }
       n.lines += lines;
+      if (lines >= MANY_LINES && in_one_set(c.lines, lines)) n.same_set_lines += lines;
     }
+    if (least > segments || a.space == SCRATCH_SPACE) least = segments;
     l1_cycles += segments > 4 ? (u32)segments : 4;
+    ideal += least > 4 ? (u32)least : 4;
     n.segments += segments;
-    n.bytes += (u64)__builtin_popcountll(a.lanes) * a.bytes;
+    n.bytes += bytes;
   }
   n.cycles += l1_cycles;
-  return l1_cycles;
+  return both(l1_cycles, ideal);
 }
 
 static u32 scalar_line(Counting& c, Wave& w, const Inst& in, u32 pc) {
@@ -305,6 +317,7 @@ static void add_up(InstructionCounters& to, const InstructionCounters& from) {
   to.bytes += from.bytes;
   to.segments += from.segments;
   to.lines += from.lines;
+  to.same_set_lines += from.same_set_lines;
   to.polls += from.polls;
 }
 
@@ -567,13 +580,17 @@ static void free_kept(Source& s) {
   s.n_kept = 0;
 }
 
+static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
+  for (u32 i = 0; i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
+  return {groups, s.timings, s.n_kept, s.n_waves, s.total_groups, (u32)s.totals.groups_per_cu, s.leaves_whole};
+}
+
 static void take_time(Source& s) {
   RecordedGroup groups[MOST_TIMED];
-  for (u32 i = 0; i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
-  RecordedLaunch l = {groups,        s.timings, s.n_kept, s.n_waves, s.total_groups, (u32)s.totals.groups_per_cu,
-                      s.leaves_whole};
+  RecordedLaunch l = recorded(s, groups);
   for (u32 warm = 0; warm < 2; warm++)
-    s.totals.time[warm] = launch_time(*s.card, l, s.totals.traffic, warm, warm ? nullptr : s.stalls);
+    s.totals.time[warm] =
+        launch_time(*s.card, l, s.totals.traffic, warm, {nullptr, warm ? nullptr : s.stalls, nullptr, nullptr});
 }
 
 static void detach(ObserverSource* source, Observer* o) {
@@ -608,7 +625,6 @@ static void detach(ObserverSource* source, Observer* o) {
   write_back(*s.caches, s.totals.traffic);
   s.totals.atomics_on_line = s.atomics.most() * s.totals.groups / (s.totals.run ? s.totals.run : 1);
   take_time(s);
-  free_kept(s);
 }
 
 extern "C" {
@@ -624,6 +640,30 @@ ObserverSource* cdna_counters_create(bool sample) {
 const CounterTotals* cdna_counters_totals(ObserverSource* source) { return &((Source*)source)->totals; }
 const double* cdna_counters_stalls(ObserverSource* source) { return ((Source*)source)->stalls; }
 const InstructionCounters* cdna_counters_instructions(ObserverSource* source) { return ((Source*)source)->counters; }
+u64 cdna_replay_bytes(ObserverSource* source) {
+  const Source& s = *(Source*)source;
+  u64 bytes = 0;
+  for (u32 i = 0; i < s.n_kept * s.n_waves; i++) bytes += s.kept[i / s.n_waves].steps[i % s.n_waves].capacity;
+  return bytes * sizeof(Step) + (u64)s.n_inst * N_REASONS * sizeof(double) + (u64)s.total_groups * sizeof(Trace);
+}
+void cdna_replay_forget(ObserverSource* source) { free_kept(*(Source*)source); }
+bool cdna_replay_without(ObserverSource* source, bool warm, const u16* left_out, Left* left) {
+  const Source& s = *(Source*)source;
+  RecordedGroup groups[MOST_TIMED];
+  if (!s.n_kept) return false;
+  *left = launch_time_without(*s.card, recorded(s, groups), s.totals.traffic, warm, left_out);
+  return true;
+}
+const Span* cdna_replay_timeline(ObserverSource* source, bool warm, const u32* line_of, u64* n) {
+  Source& s = *(Source*)source;
+  RecordedGroup groups[MOST_TIMED];
+  s.spans.n = 0;
+  if (s.n_kept)
+    launch_timeline(*s.card, recorded(s, groups), s.totals.traffic, warm, s.totals.time[warm].mhz,
+                    {nullptr, nullptr, line_of, &s.spans});
+  *n = s.spans.n;
+  return s.spans.at;
+}
 void cdna_counters_destroy(ObserverSource* source) {
   Source* s = (Source*)source;
   for (u32 i = 0; s->traces && i < (s->n_chosen ? s->n_chosen : s->total_groups); i++) free(s->traces[i].entries);
@@ -631,6 +671,7 @@ void cdna_counters_destroy(ObserverSource* source) {
   free(s->ended);
   free_kept(*s);
   free(s->stalls);
+  free(s->spans.at);
   free(s->atomics.places);
   free(s->timings);
   free(s->groups);

@@ -10,6 +10,7 @@ struct InstructionCounters {  // in the order of counters.py's _Instruction
   u64 conflict_cycles;        // of them, lost to LDS bank conflicts
   u64 bytes;                  // lanes * element
   u64 segments, lines;        // 64- and 128-byte pieces of memory touched, per instruction
+  u64 same_set_lines;         // of accesses of MANY_LINES or more whose lines all fall in one set of the L1
   u64 polls;                  // executions that nothing else here counts, see counters.cpp
 };
 
@@ -33,4 +34,10 @@ const CounterTotals* cdna_counters_totals(ObserverSource*);
 const InstructionCounters* cdna_counters_instructions(ObserverSource*);  // [n_inst], null if it never started
 const double* cdna_counters_stalls(ObserverSource*);                     // [n_inst][N_REASONS], see replay_cu
 void cdna_counters_destroy(ObserverSource*);
+// A launch's recorded steps stay until it is destroyed or forgotten: how many bytes they are; its time without something,
+// false where they are gone; the spans of one CU's waves, kept by the source until the next call.
+u64 cdna_replay_bytes(ObserverSource*);
+void cdna_replay_forget(ObserverSource*);
+bool cdna_replay_without(ObserverSource*, bool warm, const u16* left_out, Left*);
+const Span* cdna_replay_timeline(ObserverSource*, bool warm, const u32* line_of, u64* n);
 }

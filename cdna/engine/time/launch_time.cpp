@@ -105,14 +105,14 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
 }
 
 static double cycles_at(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm,
-                        double* stalls) {
+                        const ReplayOptions& options) {
   Machine m = machine_of(card, l, t, mhz, warm);
   u32 more = m.rounds > MOST_ROUNDS ? m.rounds - MOST_ROUNDS : 0, cus = least(CUS, l.n_recorded);
   m.rounds -= more;
   bool one_round = m.rounds + (m.last_groups > 0) == 1;
   double mean = 0, most = 0;
   for (u32 i = 0; i < cus; i++) {
-    Replayed r = replay_cu(m, l.timings, l.groups, l.n_recorded, i * l.n_recorded / cus, l.n_waves, stalls);
+    Replayed r = replay_cu(m, l.timings, l.groups, l.n_recorded, i * l.n_recorded / cus, l.n_waves, options);
     double cycles = r.all + more * r.marginal;
     mean += cycles / cus;
     most = larger(most, cycles);
@@ -121,13 +121,14 @@ static double cycles_at(const Card& card, const RecordedLaunch& l, const MemoryT
 }
 
 // Of all waves of a launch.
-static double matrix_cycles(const RecordedLaunch& l) {
+static double matrix_cycles(const RecordedLaunch& l, const u16* left_out) {
   double cycles = 0;
   for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) {
     const Steps& steps = l.groups[i / l.n_waves].waves[i % l.n_waves];
     for (u64 k = 0; k < steps.n; k++) {
-      const Timing& t = l.timings[steps.at[k].pc];
-      if (t.unit == MATRIX_UNIT) cycles += t.cycles;
+      const u32 pc = steps.at[k].pc;
+      const Timing& t = l.timings[pc];
+      if (t.unit == MATRIX_UNIT && !(left_out && left_out[pc] & WITHOUT_IT)) cycles += t.cycles;
       if (t.unit == MEMORY_UNIT) k++;
     }
   }
@@ -148,16 +149,68 @@ static double sustained_mhz(const Card& card, double matrix_share) {
   return mhz < card.clock_mhz ? mhz : card.clock_mhz;
 }
 
-LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, bool warm, double* stalls) {
+LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, bool warm,
+                       const ReplayOptions& options) {
   double mhz = card.clock_mhz, cycles = 0, share = 0;
   if (!l.groups_in_all || !l.n_recorded) return {0, mhz, 0};
-  const double busy = matrix_cycles(l) / ((double)card.compute_units * card.simds_per_cu);
+  const double busy = matrix_cycles(l, options.left_out) / ((double)card.compute_units * card.simds_per_cu);
   for (int i = 0; i < 3; i++) {
-    cycles = cycles_at(card, l, t, mhz, warm, i ? nullptr : stalls);
+    ReplayOptions now = options;
+    if (i) now.stalls = nullptr;
+    cycles = cycles_at(card, l, t, mhz, warm, now);
     share = busy < cycles ? busy / cycles : 1;
     double held = sustained_mhz(card, share);
     if (held > 0.99 * mhz && held < 1.01 * mhz) break;
     mhz = i ? (held + mhz) / 2 : held;
   }
   return {cycles, mhz, share};
+}
+
+static void scale(u64* bytes, u32 n, double by) {
+  for (u32 i = 0; i < n; i++) bytes[i] = (u64)((double)bytes[i] * by);
+}
+
+Left launch_time_without(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, bool warm,
+                         const u16* left_out) {
+  // Lines read that were at a level or farther, and written: of all, and of those that are left.
+  double all[N_LEVELS + 1] = {}, left[N_LEVELS + 1] = {}, links_before = 0, links_after = 0;
+  for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) {
+    const Steps& steps = l.groups[i / l.n_waves].waves[i % l.n_waves];
+    for (u64 k = 0; k < steps.n; k++) {
+      const Step& step = steps.at[k];
+      if (l.timings[step.pc].unit != MEMORY_UNIT) continue;
+      const Asked before(steps.at[++k]);
+      Asked after = left_out[step.pc] & WITHOUT_WASTE ? without_waste(before, step.amount) : before;
+      if (left_out[step.pc] & WITHOUT_IT) after.lines = after.halves = after.link_reads = after.link_writes = 0;
+      for (u32 level = IN_L1; level <= before.level; level++) all[level] += before.lines, left[level] += after.lines;
+      all[N_LEVELS] += before.halves, left[N_LEVELS] += after.halves;
+      links_before += before.link_reads + before.link_writes;
+      links_after += after.link_reads + after.link_writes;
+    }
+  }
+  auto share = [&](u32 level) { return all[level] > 0 ? left[level] / all[level] : 1; };
+  Left r = {{},
+            share(IN_L1),
+            share(IN_MEMORY_SIDE),
+            share(IN_MEMORY),
+            share(N_LEVELS),
+            links_before > 0 ? links_after / links_before : 1};
+  MemoryTraffic less = t;
+  scale(less.l2_read, 8, r.l2_read);
+  scale(less.fabric_read, 8, r.fabric_read);
+  scale(&less.hbm_read, 1, r.hbm_read);
+  scale(less.l2_write, 8, r.write);
+  scale(less.fabric_write, 8, r.write);
+  scale(&less.hbm_write, 1, r.write);
+  scale(less.link_read, MOST_PEERS, r.links);
+  scale(less.link_write, MOST_PEERS, r.links);
+  r.time = launch_time(card, l, less, warm, {left_out, nullptr, nullptr, nullptr});
+  return r;
+}
+
+void launch_timeline(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, bool warm, double mhz,
+                     const ReplayOptions& options) {
+  Machine m = machine_of(card, l, t, mhz, warm);
+  m.rounds = least(m.rounds, MOST_ROUNDS);
+  replay_cu(m, l.timings, l.groups, l.n_recorded, 0, l.n_waves, options);
 }

@@ -15,5 +15,15 @@ struct RecordedLaunch {
   bool leaves_whole;  // a workgroup's place is free only when all of its waves have ended
 };
 
-// warm: as if the memory-side cache held everything. stalls: cycles by instruction and reason, of the busiest CU; or null.
-LaunchTime launch_time(const Card&, const RecordedLaunch&, const MemoryTraffic&, bool warm, double* stalls);
+// warm: as if the memory-side cache held everything.
+LaunchTime launch_time(const Card&, const RecordedLaunch&, const MemoryTraffic&, bool warm, const ReplayOptions&);
+
+// What is left of each of the launch's costs where something is left out.
+struct Left {  // in the order of replay.py's _Left
+  LaunchTime time;
+  double l2_read, fabric_read, hbm_read, write, links;  // of the lines
+};
+Left launch_time_without(const Card&, const RecordedLaunch&, const MemoryTraffic&, bool warm, const u16* left_out);
+// The waves of one CU, at a clock.
+void launch_timeline(const Card&, const RecordedLaunch&, const MemoryTraffic&, bool warm, double mhz,
+                     const ReplayOptions&);

@@ -10,10 +10,16 @@
 namespace {
 constexpr u32 SIMDS = 4, VM_RING = 64, LDS_RING = 16;  // what vmcnt and lgkmcnt can tell apart
 constexpr u32 REGISTERS = 512;
+constexpr u32 MOST_WAVES = 64;           // of a CU
 constexpr u32 KNOWN_LINES = 256;         // of scalar loads
 constexpr u32 INSTRUCTIONS_OF_LINE = 8;  // 64 bytes of code
 constexpr u32 CODE_LINES = 1 << 16;
 constexpr double NEVER = 1e300;
+constexpr u64 MOST_SPANS = 1 << 20;
+
+struct Cause {
+  u32 pc, level;
+};
 
 struct WaveClock {
   double now;  // of its next instruction
@@ -22,6 +28,7 @@ struct WaveClock {
   u32 group;  // the how manieth of the CU
   u32 slot, simd;
   double vm[VM_RING], lds[LDS_RING], scalar_done;
+  Cause vm_cause[VM_RING], lds_cause[LDS_RING], scalar_cause;
   u32 vm_issued, lds_issued, code_line;
   bool at_barrier, tail;
   double ready[REGISTERS];        // when a register can be read
@@ -38,20 +45,38 @@ double later(double a, double b) { return a > b ? a : b; }
 struct Cu {
   const Machine& m;
   const Timing* timings;
-  double* stalls;
+  const ReplayOptions& o;
+  u32 wave;  // that executes
   double vector[SIMDS], matrix[SIMDS], scalar[SIMDS], lds_free;
   MemoryPath memory;
   struct {
     u32 line;  // + 1
     double there;
-  } known[KNOWN_LINES];  // of scalar loads
-  u8* code;              // [CODE_LINES], those that were fetched
+  } known[KNOWN_LINES];       // of scalar loads
+  u8* code;                   // [CODE_LINES], those that were fetched
+  u32 last_span[MOST_WAVES];  // of a wave
+  bool has_span[MOST_WAVES];
 
-  double waited(u32 pc, Reason why, double from, double to) {
-    if (to <= from) return from;
-    if (stalls) stalls[pc * N_REASONS + why] += to - from;
+  bool without(u32 pc, u32 what) const { return o.left_out && o.left_out[pc] & what; }
+  void span(u32 pc, Reason why, double from, double to, Cause cause) {
+    if (!o.spans || o.spans->n == MOST_SPANS) return;
+    Span& last = o.spans->at[last_span[wave]];
+    if (has_span[wave] && last.reason == why && last.level == cause.level && last.end == from &&
+        o.line_of[last.pc] == o.line_of[pc] && o.line_of[last.cause] == o.line_of[cause.pc]) {
+      last.end = to;
+      return;
+    }
+    has_span[wave] = true;
+    last_span[wave] = (u32)o.spans->n;
+    o.spans->add() = {from, to, wave, pc, cause.pc, why, (u16)cause.level};
+  }
+  double waited(u32 pc, Reason why, double from, double to, Cause cause) {
+    if (to <= from || without(pc, 1u << why)) return from;
+    if (o.stalls) o.stalls[pc * N_REASONS + why] += to - from;
+    span(pc, why, from, to, cause);
     return to;
   }
+  double waited(u32 pc, Reason why, double from, double to) { return waited(pc, why, from, to, {pc, N_LEVELS}); }
   double operands(const WaveClock& w, const Timing& t) const {
     double ready = 0;
     for (const Registers& r : t.reads)
@@ -73,26 +98,36 @@ struct Cu {
   }
   // The wave's next instruction comes after `cycles`.
   void goes_on(WaveClock& w, u32 pc, double now, double cycles) {
-    if (stalls) stalls[pc * N_REASONS + ISSUE_REASON] += cycles;
+    if (o.stalls) o.stalls[pc * N_REASONS + ISSUE_REASON] += cycles;
+    span(pc, ISSUE_REASON, now, now + cycles, {pc, N_LEVELS});
     w.now = now + cycles;
   }
   void execute(WaveClock& w);
 };
 
 // Results of one counter come back in the order of issue.
-void issue(double* ring, u32 size, u32& issued, double done) {
-  ring[issued % size] = issued ? later(done, ring[(issued - 1) % size]) : done;
+void issue(double* ring, Cause* causes, u32 size, u32& issued, double done, Cause cause) {
+  u32 at = issued % size, before = (issued - 1) % size;
+  bool behind = issued && ring[before] > done;
+  ring[at] = behind ? ring[before] : done;
+  causes[at] = behind ? causes[before] : cause;
   issued++;
 }
 double awaited(const double* ring, u32 size, u32 issued, u32 left) {
   return left < size && left < issued ? ring[(issued - 1 - left) % size] : 0;
 }
+Cause cause_of(const Cause* causes, u32 size, u32 issued, u32 left) { return causes[(issued - 1 - left) % size]; }
 
 // One instruction that is no barrier and not the wave's last.
 void Cu::execute(WaveClock& w) {
   const Step step = w.steps->at[w.at++];
   const Timing& t = timings[step.pc];
   double now = w.now;
+  if (without(step.pc, WITHOUT_IT)) {
+    if (t.unit == LDS_UNIT) issue(w.lds, w.lds_cause, LDS_RING, w.lds_issued, now, {step.pc, N_LEVELS});
+    if (t.unit == MEMORY_UNIT) w.at++, issue(w.vm, w.vm_cause, VM_RING, w.vm_issued, now, {step.pc, N_LEVELS});
+    return;
+  }
   u32 line = step.pc / INSTRUCTIONS_OF_LINE;
   if (line != w.code_line && !code[line % CODE_LINES]) {  // the next line is fetched ahead
     code[line % CODE_LINES] = 1;
@@ -103,7 +138,7 @@ void Cu::execute(WaveClock& w) {
     case VECTOR_UNIT: {
       now = waited(step.pc, OPERAND_REASON, now, operands(w, t));
       now = waited(step.pc, VECTOR_REASON, now, vector[w.simd]);
-      vector[w.simd] = now + t.cycles;
+      vector[w.simd] = later(vector[w.simd], now + t.cycles);
       writes(w, t, now);
       break;
     }
@@ -111,34 +146,41 @@ void Cu::execute(WaveClock& w) {
       now = waited(step.pc, OPERAND_REASON, now, operands(w, t));
       now = waited(step.pc, MATRIX_REASON, now, matrix[w.simd]);
       now = waited(step.pc, VECTOR_REASON, now, vector[w.simd]);
-      vector[w.simd] = now + t.issue;
-      matrix[w.simd] = now + t.cycles;
+      vector[w.simd] = later(vector[w.simd], now + t.issue);
+      matrix[w.simd] = later(matrix[w.simd], now + t.cycles);
       writes(w, t, now);
       break;
     }
     case LDS_UNIT: {
       double start = later(lds_free, now);
-      lds_free = start + step.amount;
-      issue(w.lds, LDS_RING, w.lds_issued, lds_free + m.lds_latency);
+      u32 conflicts = without(step.pc, WITHOUT_CONFLICTS) ? beside(step.amount) : 0;
+      lds_free = start + cycles_of(step.amount) - conflicts;
+      issue(w.lds, w.lds_cause, LDS_RING, w.lds_issued, lds_free + m.lds_latency, {step.pc, N_LEVELS});
       break;
     }
     case MEMORY_UNIT: {
       const Asked asked(w.steps->at[w.at++]);
+      const bool lean = without(step.pc, WITHOUT_WASTE);
+      const Asked a = lean ? without_waste(asked, step.amount) : asked;
       now = waited(step.pc, L1_REASON, now, memory.accepts(m));
-      double done = memory.take(m, now, step.amount, asked, w.tail);
-      issue(w.vm, VM_RING, w.vm_issued, done);
+      double done = memory.take(m, now, lean ? beside(step.amount) : cycles_of(step.amount), a, w.tail);
+      Cause cause = {step.pc, a.halves && !a.lines ? N_LEVELS : a.level};
+      issue(w.vm, w.vm_cause, VM_RING, w.vm_issued, done, cause);
       break;
     }
     case SCALAR_MEMORY_UNIT: {
-      w.scalar_done = later(w.scalar_done, scalar_load(step.amount, now));
+      double there = scalar_load(step.amount, now);
+      if (there >= w.scalar_done) w.scalar_done = there, w.scalar_cause = {step.pc, N_LEVELS};
       break;
     }
     case END_UNIT:
     case WAIT_UNIT: {
       u32 counts = t.unit == END_UNIT ? 0 : step.amount, vm = counts & 255, lgkm = counts >> 8 & 255;
-      now = waited(step.pc, MEMORY_REASON, now, awaited(w.vm, VM_RING, w.vm_issued, vm));
-      now = waited(step.pc, LDS_REASON, now, awaited(w.lds, LDS_RING, w.lds_issued, lgkm));
-      if (lgkm == 0) now = waited(step.pc, SCALAR_REASON, now, w.scalar_done);
+      now = waited(step.pc, MEMORY_REASON, now, awaited(w.vm, VM_RING, w.vm_issued, vm),
+                   cause_of(w.vm_cause, VM_RING, w.vm_issued, vm));
+      now = waited(step.pc, LDS_REASON, now, awaited(w.lds, LDS_RING, w.lds_issued, lgkm),
+                   cause_of(w.lds_cause, LDS_RING, w.lds_issued, lgkm));
+      if (lgkm == 0) now = waited(step.pc, SCALAR_REASON, now, w.scalar_done, w.scalar_cause);
       break;
     }
     default: {  // scalar, branch, idle
@@ -153,6 +195,14 @@ void Cu::execute(WaveClock& w) {
   goes_on(w, step.pc, now, t.issue);
 }
 }  // namespace
+
+Asked without_waste(Asked asked, u32 amount) {
+  const u32 cycles = cycles_of(amount), ideal = beside(amount);
+  u32* const counts[] = {&asked.lines, &asked.halves, &asked.link_reads, &asked.link_writes};
+  for (u32* n : counts)
+    if (ideal < cycles) *n = (*n * ideal + cycles - 1) / cycles;
+  return asked;
+}
 
 void resolve_lines(Step& step, const Trace& t) {
   u32 reads = 0, writes = 0, level = IN_L1, link_reads = 0, link_writes = 0;
@@ -182,14 +232,14 @@ static void start_group(WaveClock* w, u32 n_waves, const RecordedGroup& recorded
 }
 
 Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup* groups, u32 n_groups, u32 first,
-                   u32 n_waves, double* stalls) {
+                   u32 n_waves, const ReplayOptions& options) {
   u32 n = n_waves * m.copies, total = m.rounds * m.copies + m.last_groups, full = m.rounds * m.copies, started = 0;
   WaveClock* waves = (WaveClock*)calloc(n, sizeof(WaveClock));
   double* now = (double*)calloc(n, sizeof(double));
   Slot* slots = (Slot*)calloc(m.copies, sizeof(Slot));
   double* round_end = (double*)calloc(m.rounds + 1, sizeof(double));
   u8* code = (u8*)calloc(CODE_LINES, 1);
-  Cu cu = {m, timings, stalls, {}, {}, {}, 0, {}, {}, code};
+  Cu cu = {m, timings, options, 0, {}, {}, {}, 0, {}, {}, code, {}, {}};
   for (u32 i = 0; i < n; i++) waves[i].simd = i % SIMDS, now[i] = NEVER;
   auto start = [&](u32 slot, double at) {
     u32 group = started++;
@@ -209,11 +259,13 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
     WaveClock& w = waves[next];
     Slot& slot = slots[w.slot];
     bool stops = false;
+    cu.wave = next;
     do {
       if (w.at == w.steps->n) {
         slot.ended++;
         stops = true;
-      } else if (timings[w.steps->at[w.at].pc].unit == BARRIER_UNIT) {
+      } else if (u32 pc = w.steps->at[w.at].pc;
+                 timings[pc].unit == BARRIER_UNIT && !cu.without(pc, 1 << BARRIER_REASON)) {
         slot.waiting++;
         stops = w.at_barrier = true;
       } else {
@@ -236,6 +288,7 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
       if (!waves[i].at_barrier) continue;
       waves[i].at_barrier = false;
       u32 pc = waves[i].steps->at[waves[i].at++].pc;
+      cu.wave = i;
       now[i] = waves[i].now = cu.waited(pc, BARRIER_REASON, waves[i].now, slot.arrived + m.barrier);
     }
     slot.waiting = 0;

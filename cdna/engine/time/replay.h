@@ -4,7 +4,8 @@
 #include "growing.h"
 #include "timing.h"
 
-// One executed instruction. amount: cycles of the L1 or the LDS, address of a scalar load's line. A memory instruction
+// One executed instruction. amount: cycles of the L1 or the LDS (lower half; upper half: those that its bytes would need of
+// the L1, those that bank conflicts took of the LDS), address of a scalar load's line. A memory instruction
 // has a second one behind it, which says what it asked of the L2: first {first entry of the workgroup's trace, entries},
 // and when the cache model has seen them what Asked unpacks.
 struct Step {
@@ -12,6 +13,12 @@ struct Step {
 };
 typedef Growing<Step> Steps;  // of one wave
 void resolve_lines(Step&, const Trace&);
+
+inline u32 cycles_of(u32 amount) { return amount & 0xffff; }
+inline u32 beside(u32 amount) { return amount >> 16; }
+inline u32 both(u32 cycles, u32 other) {
+  return (cycles < 0xffff ? cycles : 0xffff) | (other < 0xffff ? other : 0xffff) << 16;
+}
 
 struct Asked {
   u32 lines, level;                // read; the farthest
@@ -25,6 +32,7 @@ struct Asked {
         link_reads(s.pc >> BITS & 4095),
         link_writes(s.amount >> BITS & 4095) {}
 };
+Asked without_waste(Asked, u32 amount);  // amount: of the instruction's first step
 
 struct RecordedGroup {
   const Steps* waves;
@@ -45,6 +53,28 @@ enum Reason : u8 {
   N_REASONS
 };
 
+// What a replay leaves out at an instruction, to learn what it costs: bits by Reason, and
+enum : u16 {
+  WITHOUT_CONFLICTS = 1 << N_REASONS,    // of its LDS accesses
+  WITHOUT_WASTE = 1 << (N_REASONS + 1),  // what its memory accesses touch beyond their bytes
+  WITHOUT_IT = 1 << (N_REASONS + 2)      // all of it; not for waits, barriers, ends
+};
+
+// Of a wave: what it did from `start` to `end`. cause: of a wait for memory, LDS or scalar loads the instruction that it
+// waited for, else pc; level: where the farthest of its lines was, N_LEVELS for stores and what is no memory.
+struct Span {  // in the order of replay.py's _Span
+  double start, end;
+  u32 wave, pc, cause;  // wave: its place on the CU
+  u16 reason, level;
+};
+
+struct ReplayOptions {  // each may be null
+  const u16* left_out;  // [n_inst]
+  double* stalls;       // [n_inst][N_REASONS], cycles of waves by instruction and reason, added to
+  const u32* line_of;   // [n_inst]; not null where spans is not: spans of the same lines and reason are joined
+  Growing<Span>* spans;
+};
+
 // All times in cycles.
 struct Machine {
   double latency[N_LEVELS], store_latency, lds_latency, scalar_cold, scalar_warm, barrier;
@@ -62,7 +92,6 @@ struct Replayed {
   double full, marginal, all;  // cycles until the full rounds have ended; the last of them; until everything has
 };
 
-// The CU runs rounds * copies + last_groups workgroups: groups[i % n]. stalls: cycles of its waves by instruction and
-// Reason, [n_inst][N_REASONS], added to; or null.
+// The CU runs rounds * copies + last_groups workgroups: groups[i % n].
 Replayed replay_cu(const Machine&, const Timing*, const RecordedGroup* groups, u32 n, u32 first, u32 n_waves,
-                   double* stalls);
+                   const ReplayOptions&);

@@ -4,15 +4,19 @@ goes and a modelled time. Never a measurement."""
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import cdna
 from cdna import compiler_notes, counters
 from cdna.model import ModelledTime, modelled_case_us
-from cdna.profile import KernelProfile, advice_for, profiles, text_lines
+from cdna.profile import KernelProfile, advice_for, profiles, section, text_lines
+from cdna.profile.text import wait_text
+from cdna.profile.words import reason_text
 from cdna.records import LaunchRecord
 
+LEAST = 0.002  # of the waves' time: what is less is not told
 HOTTEST = 10  # lines of a kernel that a report names
 
 
@@ -40,6 +44,9 @@ def report() -> dict[str, Any]:
             known = kernels[profile.records[0].kernel]
             known["work"] = kernel_work(profile)
             known.setdefault("profile", {})[caches] = text_lines(profile)
+            known.setdefault("spent", {})[caches] = spent(profile)
+            if os.environ.get("CDNA_TIMELINES") == caches:
+                known["timeline"] = {"page": section(profile), "events": profile.events()}
     parts = {
         "kernels": kernels,
         "modelled": modelled(records),
@@ -47,6 +54,25 @@ def report() -> dict[str, Any]:
         "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()] + compiler_findings(),
     }
     return {name: part for name, part in parts.items() if part}
+
+
+def spent(kernel: KernelProfile) -> list[dict[str, Any]]:
+    """The kernel's modelled time by line and reason, in the shares of its longest launch's waves; most first."""
+    total = sum(line.spent_cycles for line in kernel.lines)
+    launch_us = kernel.time.parts_us["launch"]
+    rows = [
+        {
+            "place": line.place,
+            "reason": reason_text(reason),
+            "text": wait_text(kernel, line, reason),
+            "us": round(cycles / total * (kernel.time.us - launch_us), 4),
+        }
+        for line in kernel.lines
+        for reason, cycles in line.spent.items()
+        if cycles > LEAST * total
+    ]
+    rows.append({"place": "", "reason": "launch", "text": "launch", "us": round(launch_us, 4)})
+    return sorted(rows, key=lambda row: -row["us"])
 
 
 def compiler_findings() -> list[dict[str, Any]]:
@@ -124,5 +150,6 @@ def kernel_work(kernel: KernelProfile) -> dict[str, Any]:
             }
             for line in kernel.lines[:HOTTEST]
         ],
+        "gains": [{**dataclasses.asdict(gain), "us": round(gain.us, 4)} for gain in kernel.gains],
         "advice": [dataclasses.asdict(advice) for advice in advice_for(kernel)],
     }

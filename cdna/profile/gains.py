@@ -1,0 +1,124 @@
+"""What a kernel would gain if one of its lines did not cost something: its longest launch replayed without that.
+
+Modelled, as the time itself is: everything else stays as it was, so gains of several lines do not add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ..counters import Counters, InstructionCount
+from ..model import modelled_time_us
+from ..replay import Left
+from .lines import Line, is_scratch
+
+# Beside counters' REASONS: causes that lie at the line itself, where others wait for it.
+CONFLICTS, WASTE, SPILLS, ATOMICS = "bank conflicts", "uncoalesced", "spills", "atomics"
+LINES = 8  # whose reasons are looked at
+WORTH = 0.03  # share of the waves' time, from which on a reason is looked at
+KEEPS_ORDER = ("wait", "barrier", "end")  # units of instructions that are not left out
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What one reason at one line costs."""
+
+    place: str
+    reason: str  # of counters' REASONS, or one of those above
+    us: float  # that the launch would be faster without it, modelled
+
+
+def gains_of(counters: Counters, lines: Sequence[Line], warm: bool) -> list[Gain]:
+    """Of the lines that cost most, largest first. Empty where the launch's steps are gone."""
+    before = modelled_time_us(counters, warm).us
+    found = []
+    for line, reason in _candidates(lines):
+        # A spilled register is stored at one line and loaded at another: all of them go, or none.
+        at = lines if reason == SPILLS else [line]
+        left = _without(counters, line, [one for each in at for one in each.instructions], reason, warm)
+        if left is None:
+            continue
+        found.append(Gain(line.place, reason, max(0.0, before - modelled_time_us(left, warm).us)))
+    return sorted(found, key=lambda gain: -gain.us)
+
+
+def _candidates(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
+    total = sum(line.spent_cycles for line in lines) or 1.0
+    for line in sorted(lines, key=lambda line: -line.spent_cycles)[:LINES]:
+        for reason, cycles in sorted(line.spent.items(), key=lambda item: -item[1])[:2]:
+            if cycles > WORTH * total:
+                yield line, reason
+    causes: tuple[tuple[str, int, Callable[[Line], float]], ...] = (
+        (CONFLICTS, 3, lambda line: line.conflict_cycles),
+        (WASTE, 3, lambda line: sum(a.wasted for kind, a in line.accesses.items() if kind in ("loads", "stores"))),
+        (SPILLS, 1, lambda line: line.accesses["scratch"].executed if "scratch" in line.accesses else 0),
+        (ATOMICS, 1, lambda line: line.accesses["atomics"].lanes if "atomics" in line.accesses else 0),
+    )
+    for reason, most, size in causes:
+        for line in sorted(filter(size, lines), key=size, reverse=True)[:most]:
+            yield line, reason
+
+
+def _without(
+    c: Counters, line: Line, instructions: Sequence[InstructionCount], reason: str, warm: bool
+) -> Counters | None:
+    """The launch's counters without a reason at a line."""
+    if reason == ATOMICS:
+        return replace(c, atomics_on_line=0)
+    name, leave, saved = _left_out(line, instructions, reason)
+    if c.replay is None or not leave:
+        return None
+    left = c.replay.without({one.index: name for one in leave}, warm)
+    return None if left is None else _scaled(c, left, saved, warm)
+
+
+Saved = dict[str, int]  # cycles by unit
+
+
+def _left_out(
+    line: Line, instructions: Sequence[InstructionCount], reason: str
+) -> tuple[str, Sequence[InstructionCount], Saved]:
+    """The replay's word for it, the instructions, and what their units no longer do."""
+    if reason == CONFLICTS:
+        return "conflicts", [one for one in instructions if one.conflict_cycles], {"lds": line.conflict_cycles}
+    if reason == WASTE:
+        wasteful = [one for one in instructions if one.unit == "memory" and one.segments > one.ideal_segments]
+        return "waste", wasteful, {"memory": sum(_wasted_cycles(one) for one in wasteful)}
+    if reason == SPILLS:
+        return "it", *_all_of(one for one in instructions if is_scratch(one))
+    if reason == "issue":
+        return "it", *_all_of(one for one in instructions if one.unit not in KEEPS_ORDER)
+    return reason, instructions, {}
+
+
+def _all_of(instructions: Iterable[InstructionCount]) -> tuple[list[InstructionCount], Saved]:
+    all_of, saved = list(instructions), Saved()
+    for one in all_of:
+        saved[one.unit] = saved.get(one.unit, 0) + one.cycles
+    return all_of, saved
+
+
+def _wasted_cycles(one: InstructionCount) -> int:
+    return round(one.cycles * (1 - max(one.ideal_segments, 4 * one.executed) / one.segments)) if one.segments else 0
+
+
+def _scaled(c: Counters, left: Left, saved: Saved, warm: bool) -> Counters:
+    cycles = {unit: max(0, total - saved.get(unit, 0)) for unit, total in c.unit_cycles.items()}
+    shares = {
+        "l2_read": left.l2_read,
+        "l2_write": left.write,
+        "fabric_read": left.fabric_read,
+        "fabric_write": left.write,
+    }
+    changed = replace(
+        c,
+        unit_cycles=cycles,
+        busiest_xcd={name: round(bytes * shares[name]) for name, bytes in c.busiest_xcd.items()},
+        hbm_read_bytes=round(c.hbm_read_bytes * left.hbm_read),
+        hbm_write_bytes=round(c.hbm_write_bytes * left.write),
+        link_read_bytes=round(c.link_read_bytes * left.links),
+        link_write_bytes=round(c.link_write_bytes * left.links),
+        busiest_link={name: round(bytes * left.links) for name, bytes in c.busiest_link.items()},
+    )
+    return replace(changed, warm=left.time) if warm else replace(changed, cold=left.time)

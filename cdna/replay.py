@@ -1,0 +1,151 @@
+"""A counted launch's recorded steps, to be replayed once more: without something, to learn what it costs, or for the
+spans of time of one CU's waves. What the engine's time/replay.h has."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+# What a wave's time goes to, as Reason of engine/time/replay.h has it: it issues instructions, or waits for results of
+# vector and matrix instructions, a unit (vector, matrix, the L1's queue), loads and stores, LDS, scalar loads, other
+# waves at a barrier, the first fetch of instructions.
+REASONS = "issue operands vector matrix L1 memory LDS scalar barrier code".split()
+LEFT_OUT = {reason: 1 << bit for bit, reason in enumerate([*REASONS, "conflicts", "waste", "it"])}
+LEVELS = ("L1", "L2", "memory side", "HBM", "peer", "")  # where the farthest line of a load was; "": no load
+
+
+class Time(ctypes.Structure):
+    """LaunchTime of engine/time/launch_time.h."""
+
+    _fields_ = [("cycles", ctypes.c_double), ("mhz", ctypes.c_double), ("matrix_share", ctypes.c_double)]
+
+
+class _Left(ctypes.Structure):
+    """Left of engine/time/launch_time.h."""
+
+    _fields_ = [
+        ("time", Time),
+        *((name, ctypes.c_double) for name in ("l2_read", "fabric_read", "hbm_read", "write", "links")),
+    ]
+
+
+class _Span(ctypes.Structure):
+    """Span of engine/time/replay.h."""
+
+    _fields_ = [
+        *((name, ctypes.c_double) for name in ("start", "end")),
+        *((name, ctypes.c_uint32) for name in ("wave", "instruction", "cause")),
+        *((name, ctypes.c_uint16) for name in ("reason", "level")),
+    ]
+
+
+@dataclass(frozen=True)
+class ReplayedTime:
+    """From a launch's first instruction to its last, at the clock that power leaves it."""
+
+    cycles: float
+    mhz: float
+    matrix_share: float  # of the time, that the matrix cores are busy
+
+    @property
+    def us(self) -> float:
+        return self.cycles / self.mhz
+
+
+@dataclass(frozen=True)
+class Left:
+    """A launch without something: its time, and the share of its lines that it still reads and writes."""
+
+    time: ReplayedTime
+    l2_read: float
+    fabric_read: float
+    hbm_read: float
+    write: float
+    links: float
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a wave of the CU did for some cycles."""
+
+    wave: int  # its place on the CU; waves are on SIMD wave % 4
+    start: float  # cycles since the launch began
+    end: float
+    instruction: int
+    reason: str  # REASONS
+    cause: int  # of a wait the instruction that it waited for, else `instruction`
+    level: str  # LEVELS, of the cause
+
+
+class Replay:
+    """The steps that a launch's counters recorded. They are given up by `close`, or with the object."""
+
+    def __init__(self, lib: ctypes.CDLL, source: int, n_instructions: int) -> None:
+        self._lib, self._source, self.n_instructions = lib, source, n_instructions
+
+    def without(self, left_out: Mapping[int, str], warm: bool = False) -> Left | None:
+        """The time without what LEFT_OUT names, by instruction; None where the steps are gone."""
+        what = (ctypes.c_uint16 * self.n_instructions)()
+        for instruction, name in left_out.items():
+            what[instruction] = LEFT_OUT[name]
+        left = _Left()
+        if not self._source or not self._lib.cdna_replay_without(self._source, warm, what, ctypes.byref(left)):
+            return None
+        time = ReplayedTime(left.time.cycles, left.time.mhz, left.time.matrix_share)
+        return Left(time, left.l2_read, left.fabric_read, left.hbm_read, left.write, left.links)
+
+    def timeline(self, line_of: Sequence[int], warm: bool = False) -> list[Span]:
+        """What one CU's waves did, in the order of `start` for each. line_of: a number for each instruction's source
+        line; what follows in one line for one reason is one span. Empty where the steps are gone."""
+        lines, n = (ctypes.c_uint32 * self.n_instructions)(*line_of), ctypes.c_uint64()
+        if not self._source:
+            return []
+        spans = self._lib.cdna_replay_timeline(self._source, warm, lines, ctypes.byref(n))
+        return [
+            Span(s.wave, s.start, s.end, s.instruction, REASONS[s.reason], s.cause, LEVELS[s.level])
+            for s in spans[: n.value]
+        ]
+
+    @property
+    def bytes(self) -> int:
+        return int(self._lib.cdna_replay_bytes(self._source)) if self._source else 0
+
+    def close(self) -> None:
+        if self._source:
+            self._lib.cdna_counters_destroy(self._source)
+            self._source = 0
+
+    __del__ = close
+
+
+_held: deque[tuple[weakref.ref[Replay], int]] = deque()  # with their bytes, oldest first
+MOST_BYTES, MOST_REPLAYS = 256 << 20, 1000
+
+
+def hold(replay: Replay) -> Replay:
+    """Bound what replays hold: the oldest are closed where there is more, for records may be kept that nobody reads."""
+    _held.append((weakref.ref(replay), replay.bytes))
+    total = sum(size for alive, size in _held if alive() is not None)
+    while (total > MOST_BYTES or len(_held) > MOST_REPLAYS) and len(_held) > 1:
+        oldest, size = _held.popleft()
+        if (old := oldest()) is not None:
+            old.close()
+            total -= size
+    while _held and _held[0][0]() is None:
+        _held.popleft()
+    return replay
+
+
+def declare(lib: ctypes.CDLL) -> None:
+    """Types of the functions' arguments and results."""
+    pointer = ctypes.c_void_p
+    lib.cdna_replay_without.argtypes = [pointer, ctypes.c_bool, pointer, pointer]
+    lib.cdna_replay_without.restype = ctypes.c_bool
+    lib.cdna_replay_timeline.argtypes = [pointer, ctypes.c_bool, pointer, pointer]
+    lib.cdna_replay_timeline.restype = ctypes.POINTER(_Span)
+    lib.cdna_replay_bytes.argtypes = [pointer]
+    lib.cdna_replay_bytes.restype = ctypes.c_uint64
+    lib.cdna_counters_destroy.argtypes = [pointer]
