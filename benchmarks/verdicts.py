@@ -28,7 +28,7 @@ from forge.task.harness import harness_of_eval  # noqa: E402
 FOLDER = ROOT / "tests" / "forge" / "verdicts"
 PROBLEM = FOLDER / "problem"
 DEVICE, TIMEOUT_S = "gfx942", 120
-CASE = "m: 16; n: 32; k: 64; seed: 11\n"
+CASE = "m: 16; n: 32; k: 256; seed: 11\n"
 ROWS = ("amd", "amd_202602")  # of official evaluators that judge one GPU
 
 
@@ -51,26 +51,26 @@ def corpus() -> list[Entry]:
     return entries
 
 
-def outcome(verdict: str) -> str:
-    """What a run's verdict is in this table."""
-    return {"pass": "pass", "pass, but": "but"}.get(verdict, "caught")
+def outcome(verdict: str, exit_code: int) -> str:
+    """What a run's verdict is in this table. A submission can write that file, but not the exit code."""
+    return {"pass": "pass", "pass, but": "but"}.get(verdict, "caught") if exit_code == 0 else "caught"
 
 
-def judged(entry: Entry, run: Callable[..., object]) -> tuple[str, str]:
+def judged(entry: Entry, run: Callable[..., subprocess.CompletedProcess[str]]) -> tuple[str, str]:
     """(outcome, in words) of eval.py; run: it, with these arguments, in a folder (keyword cwd)."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "submission.py").write_text(entry.source)
-        run("test", PROBLEM, "--device", DEVICE, "--json", "out.json", "--timeout", "60", cwd=folder)
+        done = run("test", PROBLEM, "--device", DEVICE, "--json", "out.json", "--timeout", "60", cwd=folder)
         result = json.loads((folder / "out.json").read_text())
     case = result["broken"] or result["cases"][0]
     words = "; ".join(case["buts"]) or case["message"]
-    return outcome(result["verdict"]), f"{case['status']}: {words}" if words else case["status"]
+    return outcome(result["verdict"], done.returncode), f"{case['status']}: {words}" if words else case["status"]
 
 
-def call_eval(*args: str | Path, cwd: Path) -> None:
+def call_eval(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "eval.py"), *map(str, args)]
-    subprocess.run(command, cwd=cwd, stdout=subprocess.DEVNULL, timeout=3 * TIMEOUT_S)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=3 * TIMEOUT_S)
 
 
 def officially(entry: Entry, evaluator: Path) -> str:

@@ -57,6 +57,8 @@ class Referee(Worker):
             self.phase("generate_input")
             self.reseed(command.seed)  # for the problems that draw from torch's global generator
             data = self.task.generate_input(**self.ranks.args_of(command.args))
+            if command.settle and self.task.settle is not None:
+                data = self.task.settle(data)
             self.inputs[command.draw] = self.probe(data) if command.probe else data
             return {}
 

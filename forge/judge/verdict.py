@@ -148,15 +148,17 @@ class CaseRun:
     def make(self, draw: int, args: dict[str, Any] | None = None) -> int:
         """Has the referees draw an input: the case's own, or one of a seed that is drawn now."""
         args, seed = dict(self.case.args), self.plan.seed
-        if self.plan.as_officially and draw >= FRESH_DRAW and "seed" in args:
+        official = draw == 0 or (self.plan.as_officially and draw >= FRESH_DRAW and "seed" in args)
+        if official and draw:
             args["seed"] += self.plan.harness.seed_step * (draw - FRESH_DRAW + 1)
-        elif draw > 0:
+        elif not official:
             seed = _draws.randrange(1, 1 << 31)
             if "seed" in args:
                 args["seed"] = seed
         if draw < FRESH_DRAW:
             self.result.seeds.append(args.get("seed", seed or 0))
-        self.ask(self.referees, messages.InputMade, messages.MakeInput(draw, args, seed, self.is_probe(draw)), draw)
+        command = messages.MakeInput(draw, args, seed, probe=self.is_probe(draw), settle=not official)
+        self.ask(self.referees, messages.InputMade, command, draw)
         return draw
 
     def is_probe(self, draw: int) -> bool:
