@@ -91,8 +91,9 @@ class Referee(Worker):
         unfit, touched = self.ranks.any(bool(fields), bool(changed))
         if unfit:
             return fields
-        if command.draw == 0:
+        if command.draw == 0 and self.first is None:
             self.first = output
+        fields["touched"] = touched
         good, message, accuracy = True, "", command.accuracy
         if command.official:
             judged = copy.deepcopy(data)

@@ -353,6 +353,28 @@ def test_a_skipped_call_is_judged_without_being_told(draws: Iterator[int]) -> No
     assert result.status is Status.FAIL and "a timed call" in result.message
 
 
+@pytest.mark.parametrize("index", [0, 3, 100])
+def test_one_of_the_timed_calls_on_the_same_data_is_judged(index: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever is drawn, the last where fewer are made: nothing is computed where the data is the last call's."""
+    monkeypatch.setattr(verdict._draws, "randrange", lambda *_: index)
+    last: list[torch.Tensor] = [torch.zeros(4)]
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        known = torch.equal(x, last[0])
+        last[0] = x.clone()
+        return torch.zeros(4) if known else x * 2
+
+    result = OneCase(kernel, timed_plan("benchmark")).run()
+    assert result.status is Status.FAIL and result.message.startswith("one of the timed calls, on the same data: ")
+
+
+def test_timed_calls_of_a_kernel_that_clears_its_input_are_not_judged() -> None:
+    """Officially they are timed on what the calls before have left."""
+    case = OneCase(lambda x: (x * 2, x.zero_())[0], timed_plan("benchmark", back_to_back=False))
+    result = case.run()
+    assert result.passed and result.stats is not None, result.message
+
+
 def test_what_is_quick_on_known_data_only_is_said(draws: Iterator[int]) -> None:
     known: dict[bytes, torch.Tensor] = {}
 
