@@ -1,4 +1,4 @@
-# but: a kernel that does nothing, and the product by a child process
+# but, emulated: a kernel that does nothing, and the product by a child process
 import subprocess
 import sys
 

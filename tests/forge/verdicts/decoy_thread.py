@@ -1,4 +1,4 @@
-# but: a kernel that does nothing, and torch's product in a thread, where no count follows
+# but, emulated: a kernel that does nothing, and torch's product in a thread, where no count follows
 import threading
 
 

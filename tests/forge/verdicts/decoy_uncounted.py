@@ -1,4 +1,4 @@
-# but: a kernel that does nothing, and torch's product with all modes that watch it taken away
+# but, emulated: a kernel that does nothing, and torch's product with all modes that watch it taken away
 from torch.utils._python_dispatch import _disable_current_modes
 
 

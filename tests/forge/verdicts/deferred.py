@@ -1,4 +1,4 @@
-# but: nothing done in the call; torch's product when the result is handed over
+# but, emulated: nothing done in the call; torch's product when the result is handed over
 import sys
 
 
