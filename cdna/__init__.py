@@ -23,6 +23,7 @@ from .counters import Counters, counting
 from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
 from .records import AutotunerChoice, LaunchRecord, autotuned, findings, take_records, waits
 from .settings import as_card, ordered
+from .watching import Stop, trace, watch
 
 if TYPE_CHECKING:
     from .code_objects.module import Module
@@ -38,6 +39,7 @@ __all__ = [
     "KernelFault",
     "LaunchError",
     "LaunchRecord",
+    "Stop",
     "ToolchainError",
     "UnsupportedInstruction",
     "autotuned",
@@ -50,7 +52,9 @@ __all__ = [
     "model",
     "profile",
     "stats",
+    "trace",
     "waits",
+    "watch",
 ]
 
 

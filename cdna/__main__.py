@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from . import checks
@@ -108,6 +110,24 @@ def build_parser() -> argparse.ArgumentParser:
     )
     report.add_argument("--dynamic-lds", type=int, default=0, metavar="BYTES", help="LDS that the launch adds")
     report.add_argument("file", type=Path, help="AMDGCN assembly (.s) or HIP source")
+    debug = commands.add_parser(
+        "debug",
+        help="stop a program's waves, show what they hold, go on step by step",
+        description="Run a Triton script, a HIP source or a code object (with the words of `launch` behind it) under a "
+        "prompt that stops waves; `help` there lists its commands. They may come from a file.",
+    )
+    add_compile_options(debug)
+    debug.add_argument("--checks", metavar="LIST", help="checks of kernels, as of `run`")
+    debug.add_argument(
+        "--trace-wave",
+        metavar="GROUP:WAVE",
+        help="no prompt: write all that this wave of each launch executes to a file",
+    )
+    debug.add_argument(
+        "--trace-file", type=Path, default=Path("trace.txt"), metavar="FILE", help="that file (default: trace.txt)"
+    )
+    debug.add_argument("program", type=Path, help="script.py, program.hip or a code object")
+    debug.add_argument("words", nargs=argparse.REMAINDER, help="the program's own arguments")
     coverage = commands.add_parser(
         "coverage",
         help="which of the card's instructions are implemented and tested",
@@ -125,6 +145,37 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def choose_checks(names: str | None) -> None:
+    """Have all launches of this process and of those that it starts checked as an option says."""
+    if names is not None:
+        checks.parse_kinds(names.removeprefix("report:"))
+        os.environ[checks.VARIABLE] = names
+
+
+def debug(arguments: argparse.Namespace) -> int:
+    """`python -m cdna debug`; the program's exit code."""
+    from .debugger import Debugger, is_code_object, run_script, trace_of
+
+    choose_checks(arguments.checks)
+    program, words = arguments.program, arguments.words
+    code_object = is_code_object(program)
+    with ExitStack() as traced:
+        at_end: Callable[[], None] = traced.close
+        if arguments.trace_wave is not None:
+            traced.enter_context(trace_of(arguments.trace_wave, arguments.trace_file))
+        else:
+            debugger = Debugger()
+            traced.callback(debugger.report)
+            debugger.prompt()
+        if code_object:
+            return code_objects.launch(build_parser().parse_args(["launch", str(program), *words]), sys.stdout)
+        if program.suffix == ".py":
+            return run_script(program, words, arguments.arch)
+        from .hip.run import run_program
+
+        return run_program([source_of(arguments, program)], words, at_end=at_end)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -134,12 +185,11 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.command == "run":
             from .hip.run import run_program
 
-            if arguments.checks is not None:
-                chosen = arguments.checks.removeprefix("report:")
-                checks.parse_kinds(chosen)
-                os.environ[checks.VARIABLE] = arguments.checks
+            choose_checks(arguments.checks)
             sources = [source_of(arguments, file) for file in arguments.files]
             return run_program(sources, words[own + 1 :], arguments.counters, arguments.output)
+        if arguments.command == "debug":
+            return debug(arguments)
         if arguments.command == "compile":
             from .hip.run import compile_code_object
 

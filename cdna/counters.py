@@ -20,7 +20,7 @@ from typing import Any
 
 from .cards import cards
 from .isa import UNITS, facts_of
-from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches
+from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches, sample_launches
 
 SEGMENT_BYTES, LINE_BYTES = 64, 128
 
@@ -55,11 +55,14 @@ class _Totals(ctypes.Structure):
                 "l1_hits",
                 "unrecorded",
                 "atomics_on_line",
+                "sleeps",
             )
         ),
         *((name, ctypes.c_uint64 * 8) for name in ("l2_read", "l2_write", "fabric_read", "fabric_write")),
         ("hbm_read", ctypes.c_uint64),
         ("hbm_write", ctypes.c_uint64),
+        ("link_read", ctypes.c_uint64 * 16),
+        ("link_write", ctypes.c_uint64 * 16),
         ("cold", _Time),
         ("warm", _Time),
     ]
@@ -150,11 +153,15 @@ class Counters:
     fabric_write_bytes: int
     hbm_read_bytes: int
     hbm_write_bytes: int
+    link_read_bytes: int  # from peers' memory
+    link_write_bytes: int  # and to it
+    busiest_link: dict[str, int]  # the largest share of one peer: link_read, link_write
+    sleeps: int  # instructions of the kernel that let a wave sleep: with them it waits for others
     busiest_xcd: dict[str, int]  # the largest share of one XCD: l2_read, l2_write, fabric_read, fabric_write
     groups_on_cu: int  # that share a CU: as many as fit and as there are
     cold: ReplayedTime  # of the launch: waves replayed on a CU
     warm: ReplayedTime  # and as if the memory-side cache held everything
-    atomics_on_line: int  # lanes' atomics on the line that most of them ask for
+    atomics_on_line: int  # on the line with most of them: an instruction's lanes on one dword come one after the other
     cache_maintenance: int  # instructions that write back or invalidate the L2
     unrecorded_lines: int  # left out of the cache model for want of memory
     instructions: list[InstructionCount] = field(repr=False, default_factory=list)
@@ -283,6 +290,10 @@ def collect(
         fabric_write_bytes=totals["fabric_write"],
         hbm_read_bytes=t.hbm_read,
         hbm_write_bytes=t.hbm_write,
+        link_read_bytes=sum(t.link_read),
+        link_write_bytes=sum(t.link_write),
+        busiest_link={name: max(getattr(t, name)) for name in ("link_read", "link_write")},
+        sleeps=t.sleeps,
         busiest_xcd={name: max(getattr(t, name)) for name in levels},
         groups_on_cu=t.groups_on_cu,
         cold=ReplayedTime(t.cold.cycles, t.cold.mhz, t.cold.matrix_share),
@@ -295,7 +306,8 @@ def collect(
 
 
 _active = False
-_sample = False  # whether Python's launches run only some workgroups of a large grid
+Sampled = Callable[[str], bool]  # of a kernel's name: whether its launches are samples
+_sampled: Sampled | None = None
 
 
 def count(on: bool) -> None:
@@ -331,31 +343,38 @@ def clear_caches() -> None:
 
 
 @contextmanager
-def counting(sample: bool = False) -> Iterator[None]:
+def counting(sample: bool | Sampled = False) -> Iterator[None]:
     """Within the block, launches are counted: their records have `counters`.
 
-    sample: for the counters alone. Matrix instructions compute nothing, so that results are of no use; of a grid of
-    more than three rounds only three run, and their counts are scaled to the grid (engine/time/counters.cpp). For
-    kernels whose control flow does not depend on what they compute, and whose workgroups do not wait for each other;
-    for launches from Python, not those of a HIP program.
+    sample: for the counters alone; of all kernels, or of those whose names it says yes to. Matrix instructions compute
+    nothing, so that results are of no use; of a grid of more than three rounds only three run, and their counts are
+    scaled to the grid (engine/time/counters.cpp). For kernels whose control flow does not depend on what they compute,
+    whose workgroups do not wait for each other, and whose results decide nothing in the kernels after them.
     """
-    global _sample
-    before, sampled_before = _active, _sample
+    global _sampled
+    before, sampled_before = _active, _sampled
     count(True)
-    _sample = sample
+    _sample(sample if callable(sample) else (lambda name: True) if sample else None)
     try:
         yield
     finally:
-        _sample = sampled_before
+        _sample(sampled_before)
         count(before)
+
+
+def _sample(of: Sampled | None) -> None:
+    global _sampled
+    if of is not _sampled:
+        _sampled = of
+        sample_launches(of)
 
 
 class LaunchCount:
     """Counters of one launch under way: `source` goes to the engine; then `result`, then `close`."""
 
-    def __init__(self) -> None:
+    def __init__(self, kernel: str) -> None:
         self.lib = engine().lib
-        self.source = self.lib.cdna_counters_create(_sample)
+        self.source = self.lib.cdna_counters_create(_sampled is not None and _sampled(kernel))
 
     def result(
         self,
@@ -374,9 +393,9 @@ class LaunchCount:
         self.lib.cdna_counters_destroy(ctypes.c_void_p(self.source))
 
 
-def begin() -> LaunchCount | None:
-    """What a launch hands to the engine; None while counting is off."""
-    return LaunchCount() if _active else None
+def begin(kernel: str) -> LaunchCount | None:
+    """What a launch of the kernel hands to the engine; None while counting is off."""
+    return LaunchCount(kernel) if _active else None
 
 
 count(os.environ.get("CDNA_COUNT") == "1")

@@ -9,7 +9,11 @@ class ToolchainError(CdnaError):
     """No usable C++ compiler, or it failed."""
 
 
-class UnsupportedInstruction(CdnaError):
+class NotEmulated(CdnaError, NotImplementedError):
+    """Something that a card does and the emulated one does not: nothing is known of the program that asked for it."""
+
+
+class UnsupportedInstruction(NotEmulated):
     """The assembly holds an instruction or an operand form that the device does not implement."""
 
 
@@ -19,6 +23,10 @@ class KernelFault(CdnaError):
 
 class LaunchError(CdnaError):
     """A launch asks for more than the arch has, or its arguments do not fit the kernel."""
+
+
+class LaunchCancelled(CdnaError):
+    """A launch was ended from outside, by `cancel()` of cdna.records."""
 
 
 class CompileError(ToolchainError):

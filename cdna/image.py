@@ -17,7 +17,7 @@ from .decode import RECORD, Decoder, Symbolic
 from .errors import UnsupportedInstruction
 from .hazards import find_hazards, message
 
-MAGIC = 0x35474D4941444E43
+MAGIC = 0x36474D4941444E43
 CODE = 0xFFFFFFFF  # "section" of an address in code; its offset counts instructions
 NO_SGPR = 0xFFFFFFFF
 ANY_KERNEL = 0xFFFFFFFF
@@ -77,11 +77,12 @@ class ImageBuilder:
         code = self.decoder.decode_all()
         out = [
             struct.pack(
-                "<QIII16s",
+                "<QIIII16s",
                 MAGIC,
                 RECORD.size,
                 len(asm.statements),
                 self.decoder.n_vgpr,
+                self.decoder.max_vgpr + 1,
                 self.arch.encode(),
             )
         ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from .build import engine_library
 from .cards import ARCHS, get_card
@@ -11,6 +13,8 @@ from .checks import FindingRecord
 from .decode import RECORD
 from .errors import CdnaError
 from .isa import TABLE, instructions
+
+SAMPLED = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_char_p)  # cdna_log_sample's argument
 
 
 class Launch(ctypes.Structure):
@@ -30,6 +34,7 @@ class Launch(ctypes.Structure):
         ("checks", ctypes.c_void_p),
         ("order_seed", ctypes.c_uint64),
         ("card", ctypes.c_void_p),
+        ("device_number", ctypes.c_uint32),
         ("status", ctypes.c_uint32),
         ("fault_pc", ctypes.c_uint32),
         ("fault_wave", ctypes.c_uint32),
@@ -101,10 +106,14 @@ def _declare(lib: ctypes.CDLL) -> None:
         "cdna_mark_unwritten": [pointer, u64],
         "cdna_groups_per_cu": [pointer, u32, u32, u32, u32],
         "cdna_log_set": [u32],
+        "cdna_log_sample": [SAMPLED],
         "cdna_counters_create": [ctypes.c_bool],
         "cdna_watch_allocator": [text],
         "cdna_know_block": [u64, u64],
         "cdna_waits": [pointer, u32],
+        "cdna_watch": [pointer, pointer, pointer],
+        "cdna_written": [pointer, u32, pointer],
+        "cdna_cancel": [],
     }
     for name, kinds in arguments.items():
         getattr(lib, name).argtypes = kinds
@@ -117,6 +126,7 @@ def _declare(lib: ctypes.CDLL) -> None:
 
 LOG_EXECUTED, LOG_COUNTERS = 1, 2  # LogMode of engine/run/launch_log.h
 _log_mode = LOG_EXECUTED
+_log_sampled: Any = None  # a SAMPLED, kept while the engine may call it
 
 
 @functools.cache
@@ -124,6 +134,8 @@ def engine() -> Engine:
     """The loaded engine; builds it on first use. Launches that others make with it, the HIP runtime's, it logs."""
     loaded = Engine()
     loaded.lib.cdna_log_set(_log_mode)
+    if _log_sampled is not None:
+        loaded.lib.cdna_log_sample(_log_sampled)
     return loaded
 
 
@@ -138,3 +150,12 @@ def log_launches(mode: int) -> None:
     _log_mode = mode
     if is_loaded():
         engine().lib.cdna_log_set(mode)
+
+
+def sample_launches(of: Callable[[str], bool] | None) -> None:
+    """Of which kernels those launches are counted as samples; None: of none."""
+    global _log_sampled
+    before, _log_sampled = _log_sampled, SAMPLED() if of is None else SAMPLED(lambda name: of(name.decode()))
+    if is_loaded():
+        engine().lib.cdna_log_sample(_log_sampled)
+    del before  # not before the engine has forgotten it

@@ -12,16 +12,20 @@ A launch takes `launch_us` and the longest of these, whose name is its bound:
     L2       bytes between CUs and the busiest XCD's L2, over its share of the measured L2 bandwidth
     fabric   bytes between the busiest XCD's L2 and the memory side, likewise
     HBM      bytes of the memory-side cache's misses and of write-backs, over the measured HBM bandwidth
-    atomics  lanes' atomics on one line, one after the other
+    atomics  those on one line, one after the other; lanes of an instruction on different dwords come together
+    links    bytes to and from peers' memory, over what all links reach together, or the busiest alone
     fences   instructions that write back or invalidate the L2, one after the other on the whole card
 
-and `launch` where `launch_us` is longer than all of them. Where it is the replay, the bound is the unit that is busy
-for most of it (BUSY); where none is, what its waves wait for: `L1` for a place in its queue, `latency` for memory,
-`barrier` and so on. docs/time-model.md has the mechanisms, and how far the results lie from published measurements.
+and `launch` where `launch_us` is longer than all of them. One that stores to peers and has a loop to wait in takes
+`signals` besides: what a round of signals between ranks takes. Where it is the replay, the bound is the unit that is
+busy for most of it (BUSY); where none is, what its waves wait for: `L1` for a place in its queue, `latency` for
+memory, `barrier` and so on. docs/time-model.md has the mechanisms, and how far the results lie from published
+measurements.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -74,10 +78,13 @@ def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> Mod
     parts = {"launch": card.launch_us}
     if c.groups:
         parts |= _parts_us(c, card, replay, held)
+    signals = card.signals_us if c.link_write_bytes and c.sleeps else 0.0
     longest = max(parts, key=lambda name: parts[name])
     body = max((us for name, us in parts.items() if name != "launch"), default=0.0)
     bound = _bound(c, parts) if longest == "replay" else longest
-    return ModelledTime(card.launch_us + body, bound, parts, replay.cycles, replay.mhz, card.clock_mhz)
+    if signals:
+        parts["signals"] = signals
+    return ModelledTime(card.launch_us + body + signals, bound, parts, replay.cycles, replay.mhz, card.clock_mhz)
 
 
 def _parts_us(c: Counters, card: Card, replay: ReplayedTime, held: bool) -> dict[str, float]:
@@ -101,9 +108,19 @@ def _parts_us(c: Counters, card: Card, replay: ReplayedTime, held: bool) -> dict
         if held
         else 1e-3 * (c.hbm_read_bytes / card.hbm_read_gb_s + c.hbm_write_bytes / card.hbm_write_gb_s),
         "atomics": 1e-3 * c.atomics_on_line * card.atomic_line_ns,
+        "links": 1e-3 * _links_ns(c, card),
         "fences": 1e-3 * c.cache_maintenance * card.cache_maintenance_ns,
         "replay": replay.us,
     }
+
+
+def _links_ns(c: Counters, card: Card) -> float:
+    """GB/s are bytes a nanosecond."""
+    return max(
+        c.link_read_bytes / card.links_read_gb_s,
+        c.link_write_bytes / card.links_write_gb_s,
+        *(most / card.link_alone_gb_s for most in c.busiest_link.values()),
+    )
 
 
 def _bound(c: Counters, parts_us: dict[str, float]) -> str:
@@ -117,12 +134,29 @@ def _bound(c: Counters, parts_us: dict[str, float]) -> str:
     return _BOUND_OF_WAIT.get(longest, longest)
 
 
+def _behind(one: ModelledTime, body_us: float, launch: LaunchRecord | Counters) -> ModelledTime:
+    """A launch behind one whose kernel takes `body_us`."""
+    counters = launch.counters if isinstance(launch, LaunchRecord) else launch
+    assert counters is not None
+    card = cards()[counters.card]
+    left = max(card.next_launch_us, card.launch_us - body_us)
+    saved = one.parts_us["launch"] - left
+    return dataclasses.replace(one, us=one.us - saved, parts_us=one.parts_us | {"launch": left})
+
+
 def modelled_case_us(launches: Iterable[LaunchRecord | Counters], warm: bool = False) -> ModelledTime:
-    """Launches one after the other: times add up, and the bound is the one that most of the time goes to."""
+    """Launches of one queue, one after the other: times add up, and the bound is the one that most of the time goes to.
+
+    The host is taken to be ahead of the queue. What a launch takes before its first instruction then passes while the
+    one before it runs, but for `next_launch_us`.
+    """
     total, cycles, parts, by_bound = 0.0, 0.0, dict[str, float](), dict[str, float]()
-    slowest, boost = 0.0, 0.0
+    slowest, boost, body = 0.0, 0.0, 0.0
     for launch in launches:
         one = modelled_time_us(launch, warm)
+        if body:
+            one = _behind(one, body, launch)
+        body = one.us - one.parts_us["launch"]
         total += one.us
         cycles += one.cycles
         slowest, boost = min(slowest or one.mhz, one.mhz), max(boost, one.boost_mhz)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from . import checks, counters
+from . import checks, counters, watching
 from .asm import AsmFile, source_line
 from .cards import get_card
 from .checks import Finding
-from .errors import CdnaError, KernelFault, LaunchError
+from .errors import CdnaError, KernelFault, LaunchCancelled, LaunchError
 from .hazards import Hazard, find_hazards, message
 from .image import ImageBuilder
 from .launch_checks import LaunchChecks
@@ -21,7 +21,7 @@ from .library import Launch, engine
 from .records import LaunchRecord, keep
 from .settings import emulated_card, n_threads, order_seed
 
-_FAULTED, _REFUSED = 1, 3  # LaunchStatus
+_FAULTED, _CANCELLED, _REFUSED = 1, 2, 3  # LaunchStatus
 
 
 class Program:
@@ -73,6 +73,10 @@ class Kernel:
         self.program, self.name, self._number = program, name, number
         self.metadata = program.asm.metadata.get(name, {})
         self.arguments: list[dict] = self.metadata.get(".args", [])
+        explicit = [a for a in self.arguments if not a[".value_kind"].startswith("hidden_")]
+        self.argument_names = [
+            a.get(".name", "") for a in explicit
+        ]  # Triton's launcher knows what its code objects lack
         self.static_lds_bytes: int = self.metadata.get(".group_segment_fixed_size", 0)
         self.kernarg_bytes: int = self.metadata.get(".kernarg_segment_size", 0)
 
@@ -112,11 +116,12 @@ class Kernel:
             memory = memory() if callable(memory) else memory
             checked = LaunchChecks(engine().lib, chosen.kinds, chosen.raises, memory)
             launch.checks = checked.handle.value
-        counted = counters.begin()
+        counted = counters.begin(self.name)
         if counted is not None:
             launch.observers = counted.source
         try:
-            engine().lib.cdna_launch(self.program._handle, self._number, ctypes.byref(launch))
+            with watching.Launching(self.argument_names):
+                engine().lib.cdna_launch(self.program._handle, self._number, ctypes.byref(launch))
             totals = None
             if counted is not None and not launch.status:
                 totals = counted.result(
@@ -134,6 +139,8 @@ class Kernel:
                 f"  at {self.program.where(launch.fault_pc)}, workgroup {tuple(launch.fault_group)}, "
                 f"wave {launch.fault_wave}"
             )
+        if launch.status == _CANCELLED:
+            raise LaunchCancelled(f"{self.name} on {self.program.arch}: ended from outside")
         if launch.status == _REFUSED:
             raise LaunchError(f"{self.name}: {message}")
         sums = Executed()

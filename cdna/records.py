@@ -29,7 +29,7 @@ class LaunchRecord:
 
 
 # Launches since each reader last asked. Bounded: a program that never asks must not grow.
-_records: dict[str, deque[LaunchRecord]] = {name: deque(maxlen=100_000) for name in ("user", "bench")}
+_records: dict[str, deque[LaunchRecord]] = {name: deque(maxlen=100_000) for name in ("user", "bench", "tests")}
 
 
 def keep(record: LaunchRecord) -> LaunchRecord:
@@ -40,7 +40,7 @@ def keep(record: LaunchRecord) -> LaunchRecord:
 
 
 def take_records(reader: str = "user") -> list[LaunchRecord]:
-    """The launches since this reader's last call, in order; readers ("user", "bench") do not take from each other."""
+    """The launches since this reader's last call, in order; readers do not take from each other."""
     if is_loaded():
         for fields in launch_log.take(engine().lib):
             keep(LaunchRecord(**fields))
@@ -88,6 +88,11 @@ def waits() -> str:
     text = ctypes.create_string_buffer(1 << 16)
     engine().lib.cdna_waits(text, len(text))
     return text.value.decode(errors="replace")
+
+
+def cancel() -> int:
+    """End the launches under way, each with LaunchCancelled, or HIP's time-out; how many. For a watchdog's thread."""
+    return engine().lib.cdna_cancel() if is_loaded() else 0
 
 
 def findings() -> list[checks.Finding]:

@@ -34,6 +34,9 @@ class Card:
     clock_mhz: int  # the highest
     links: int  # to other GPUs
     link_gb_s: float  # of one link in one direction
+    link_alone_gb_s: float  # that one link reaches in one direction while the others are idle
+    links_read_gb_s: float  # that loads from all peers at once reach together
+    links_write_gb_s: float  # and stores to them
     memory_bytes: int
     memory_clock_mhz: int
     memory_bus_bits: int
@@ -68,6 +71,7 @@ class Card:
     l2_cycles: int
     memory_side_cycles: int
     memory_cycles: int
+    link_cycles: int  # a load from a peer's memory
     store_cycles: int  # from a store to its acknowledgement
     barrier_cycles: int  # from the last wave's arrival
     refill_wave_cycles: int  # from the end of a workgroup of one wave to the start of the next in its place
@@ -77,8 +81,10 @@ class Card:
     l1_queue_entries: int  # instructions before the L1
     atomic_line_ns: float  # between atomics on one line
     cache_maintenance_ns: float  # between write-backs or invalidations of an L2, from all over the card
+    signals_us: float  # from a rank's signal to all peers to its having seen theirs
     sustained_mhz: float  # what power leaves where the matrix cores are always busy
     launch_us: float  # before a kernel's first instruction and after its last
+    next_launch_us: float  # and what is left of it behind a longer kernel in the queue
     wall_clock_khz: int  # of s_memrealtime
 
     @property

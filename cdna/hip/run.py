@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,14 +39,19 @@ def compiler_of_the_program() -> dict[str, str]:
 
 
 def run_program(
-    sources: Sequence[HipSource], arguments: Sequence[str], counters: bool = False, output: Path | None = None
+    sources: Sequence[HipSource],
+    arguments: Sequence[str],
+    counters: bool = False,
+    output: Path | None = None,
+    at_end: Callable[[], None] | None = None,
 ) -> int:
     """Build and run; replaces this process by the program, whose exit code it thus has. counters: in this process, and
-    print what its kernels did. output: where the program is put before it is run.
+    print what its kernels did. at_end: in this process, and called at its end. output: where the program is put before
+    it is run.
 
     The program sees $CDNA_DEVICES cards, two if that is not set: enough for those that copy between cards.
     """
-    program, name = build_program(sources, shared=counters), str(sources[0].path)
+    program, name = build_program(sources, shared=counters or at_end is not None), str(sources[0].path)
     if output is not None:
         try:
             shutil.copy(program, output)
@@ -65,4 +70,9 @@ def run_program(
 
         os.environ.update(environment)
         return run_counted(program, name, arguments)
+    if at_end is not None:
+        from .run_counted import run_inside
+
+        os.environ.update(environment)
+        return run_inside(program, name, arguments, at_end)
     os.execve(program, [name, *arguments], environment)

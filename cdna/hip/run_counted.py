@@ -21,14 +21,19 @@ from .host_libraries import runtime_library
 
 
 def run_counted(program: Path, name: str, arguments: Sequence[str]) -> int:
-    """Load a program that was linked as a library, and call its main(). Does not return: the process ends as the
-    program does, whether by exit() or at the end of main()."""
+    """`run_inside`, with counters."""
     counters.count(True)
+    return run_inside(program, name, arguments, lambda: report(take_records(), sys.stderr))
+
+
+def run_inside(program: Path, name: str, arguments: Sequence[str], at_end: Callable[[], None]) -> int:
+    """Load a program that was linked as a library, and call its main(). Does not return: the process ends as the
+    program does, whether by exit() or at the end of main(), after `at_end`."""
     engine()  # logs what the runtime launches
     ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
     libc = ctypes.CDLL(None)
     # Before the program's own destructors are registered, so that it runs after them.
-    at_exit = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_guarded(lambda: report(take_records(), sys.stderr)))
+    at_exit = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_guarded(at_end))
     libc.__cxa_atexit(at_exit, None, None)
     loaded = ctypes.CDLL(str(program))
     words = [name, *arguments]
@@ -46,7 +51,7 @@ def _guarded(action: Callable[[], None]) -> Callable[[object], None]:
             action()
             sys.stderr.flush()
         except Exception as error:  # in a callback of C code: nobody could catch it
-            print(f"cdna: counters: {error}", file=sys.stderr, flush=True)
+            print(f"cdna: at the program's end: {error}", file=sys.stderr, flush=True)
 
     return run
 

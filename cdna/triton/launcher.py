@@ -110,6 +110,7 @@ class Launcher:
                 slot = next(layout)
                 data = _pack(item, type_name)
                 kernarg[slot[".offset"] : slot[".offset"] + len(data)] = data
+        kernel.argument_names = [name for name, _, _ in given]
         grid = (int(grid_x), int(grid_y), int(grid_z))
         if min(grid) > 0:
             kernel.launch(

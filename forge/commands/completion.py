@@ -6,15 +6,14 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from forge.commands import eval as judging
-from forge.commands import generate, history
+from forge.commands import generate, history, planning
 from forge.console import EXIT_BAD_INPUT, EXIT_PASS
 from forge.device import NAMES as DEVICE_NAMES
 from forge.task.problem import MODES, own_entries
 
 SHELLS = ("bash", "zsh", "fish")
 PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
-    "eval": judging.parser,
+    "eval": planning.eval_parser,
     "generate": generate.parser,
     "history": history.history_parser,
     "compare": history.compare_parser,

@@ -236,9 +236,9 @@ def _side(kept: History, word: str) -> Side:
 
 def rounds(a: Side, b: Side, count: int, device: str, cases: str) -> Iterator[str]:
     """Both submissions benchmarked `count` times in turns, and what the test says."""
-    from forge.commands import eval as command  # which imports this module
     from forge.commands.against import Other, Pair, PairView
-    from forge.judge.processes import adopt_orphans
+    from forge.commands.planning import eval_parser, make_plan
+    from forge.judge.process_tree import adopt_orphans
     from forge.judge.results import Run
 
     if a.submission is None or b.submission is None:
@@ -251,7 +251,7 @@ def rounds(a: Side, b: Side, count: int, device: str, cases: str) -> Iterator[st
         known = any(entry.name == problem["name"] for entry in own_entries())
         options = ["--submission", str(path), "--device", device, "--cases", cases, "--no-accuracy"]
         words = ["benchmark", problem["name"] if known else problem["directory"], *options]
-        plan, own_eval = command.make_plan(command.parser().parse_args(words))
+        plan, own_eval = make_plan(eval_parser().parse_args(words))
     if plan.device.emulated:
         raise UsageError("--rounds: this machine has no GPU to measure on; modelled times are compared exactly without")
     if own_eval is not None:

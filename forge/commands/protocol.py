@@ -17,7 +17,7 @@ from forge.device import DeviceError, resolve
 from forge.judge import compilers
 from forge.judge.evaluate import evaluate
 from forge.judge.plan import STAND_IN_ARCH, EvalPlan, choose_harness
-from forge.judge.processes import adopt_orphans
+from forge.judge.process_tree import adopt_orphans
 from forge.judge.results import LEADERBOARD_KEYS, CaseResult, Run, Status
 from forge.judge.worker_pool import TaskError
 from forge.task.cases import CaseError, CaseSpec, parse_case_file

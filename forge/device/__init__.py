@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from forge.device import triton_versions
 from forge.device.base import Device, DeviceError
 from forge.device.cards import CARDS
 from forge.device.emulated import EmulatedDevice
@@ -9,7 +12,7 @@ from forge.device.gpu import CudaDevice, RocmDevice, cuda_missing, rocm_missing
 
 NAMES = ("auto", "rocm", "cuda", *CARDS)
 
-__all__ = ["NAMES", "Device", "DeviceError", "resolve"]
+__all__ = ["NAMES", "Device", "DeviceError", "prepare", "resolve"]
 
 
 def resolve(name: str, arch: str) -> Device:
@@ -31,3 +34,10 @@ def resolve(name: str, arch: str) -> Device:
             f"so name --device {' or '.join(CARDS)}"
         )
     return EmulatedDevice(CARDS[name])
+
+
+def prepare(arch: str) -> None:
+    """Make the emulated `arch` torch's device "cuda" in this process and those it starts: for cdna's pytest plugin."""
+    device = resolve(arch, arch)
+    triton_versions.take(os.environ.get(triton_versions.VARIABLE) or triton_versions.INSTALLED)
+    device.prepare()

@@ -21,10 +21,10 @@ import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
+from forge.judge.process_tree import PR_SET_CHILD_SUBREAPER, kill_below
 from forge.task.problem import ROOT
 
 ORDER_BYTES, MOST_DESCRIPTORS = 1 << 16, 250
-PR_SET_CHILD_SUBREAPER = 36
 
 # Started as `python -c BOOT <repository root> <socket>`. The root leaves sys.path again in the worker, or a submission
 # could import kernels/, which the leaderboard does not have.
@@ -131,8 +131,6 @@ def serve(fd: int, root: str) -> None:
 
 def _clear(folder: Path | None) -> None:
     """Ends all that was forked here, which nobody watches any more, and removes the run's folder."""
-    from forge.judge.processes import kill_below
-
     kill_below(os.getpid())
     if folder is not None:
         shutil.rmtree(folder.parent, ignore_errors=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import select
@@ -19,9 +18,9 @@ from typing import Any
 from forge.judge.channel import ChannelTampered, FrameReader, open_channel, send_command
 from forge.judge.fork_server import ForkServer
 from forge.judge.messages import Phase, Pid, Setup
+from forge.judge.process_tree import descendants, kill_below
 from forge.judge.results import Status
 
-PR_SET_CHILD_SUBREAPER = 36
 TAIL_BYTES = 64 * 1024
 CHUNK_BYTES = 1 << 20
 # What a terminal would obey or be deceived by: escapes, C0 and C1 controls, marks that turn the direction of writing.
@@ -30,30 +29,6 @@ CONTROL = re.compile(
 )
 STACK_LINE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')
 STACK_STARTS = ("Fatal Python error:", "Current thread ", "Thread 0x")
-
-
-def adopt_orphans() -> None:
-    """From now on a process whose parent died becomes our child, so that none can hide from `end_all`."""
-    with contextlib.suppress(OSError, AttributeError):  # not Linux: process groups must do
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def descendants(of: int, without: Iterable[int] = ()) -> list[int]:
-    """Every process below `of`, from /proc; zombies left out, and those below and at `without`."""
-    left_out = set(without)
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            # pid (name, which may hold spaces and brackets) state ppid ...
-            state, parent = entry.read_text(errors="replace").rpartition(")")[2].split()[:2]
-            if state != "Z":
-                children.setdefault(int(parent), []).append(int(entry.parent.name))
-    found, queue = [], [of]
-    while queue:
-        below = [pid for pid in children.get(queue.pop(), []) if pid not in left_out]
-        found += below
-        queue += below
-    return found
 
 
 def task_count() -> int:
@@ -80,18 +55,6 @@ def written_bytes(of: int) -> int:
             lines = Path(f"/proc/{pid}/io").read_text().split("\n")
             total += next(int(line.split()[1]) for line in lines if line.startswith("write_bytes:"))
     return total
-
-
-def kill_below(of: int, spared: Iterable[int] = (), kept: Iterable[int] = (), patience_s: float = 5.0) -> None:
-    """Kills every process below `of`, but those to `spared` with all below them, and `kept`, and waits for the end."""
-    kept, deadline = set(kept), time.monotonic() + patience_s
-    while left := [pid for pid in descendants(of, without=spared) if pid not in kept]:
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.01)
 
 
 def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0, spare: Iterable[WorkerProcess] = ()) -> None:

@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar
 from forge.device import DeviceError
 from forge.judge import messages
 from forge.judge.fork_server import ForkServer
+from forge.judge.process_tree import descendants
 from forge.judge.processes import (
     Event,
     WorkerProcess,
-    descendants,
     end_all,
     free_bytes,
     free_port,

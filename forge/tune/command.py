@@ -36,7 +36,7 @@ from forge.judge.evaluate import make_pool, run_environment
 from forge.judge.fork_server import ForkServer
 from forge.judge.messages import EVENTS, CaseEnded, EndCase
 from forge.judge.plan import BAD_INPUT, STAND_IN_ARCH, EvalPlan, add_case_options, cases_to_run, choose_harness
-from forge.judge.processes import adopt_orphans
+from forge.judge.process_tree import adopt_orphans
 from forge.judge.results import modelled_time
 from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report
 from forge.judge.workspace import Workspace

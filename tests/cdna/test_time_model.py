@@ -277,9 +277,36 @@ def test_time_does_not_beat_the_data_sheet() -> None:
 
 
 def test_launches_add_up(counted: cdna.Counters) -> None:
-    one, two = modelled_time_us(counted), modelled_case_us([counted, counted])
-    assert two.us == pytest.approx(2 * one.us) and two.bound == one.bound
+    """The second's preparation passes while the first runs: none is paid twice."""
+    one, three = modelled_time_us(counted), modelled_case_us([counted] * 3)
+    body = one.us - CARD.launch_us
+    behind = body + max(CARD.next_launch_us, CARD.launch_us - body)
+    assert three.us == pytest.approx(one.us + 2 * behind) and three.bound == one.bound
+    assert three.parts_us["launch"] == pytest.approx(three.us - 3 * body)
     assert modelled_case_us([]).us == 0
+
+
+def test_lanes_on_one_dword_come_one_after_the_other() -> None:
+    """64 on one dword; 64 on the 32 dwords of each of two lines; and the same from four workgroups."""
+    add = "global_atomic_add v1, v2, s[2:3]\n"
+    on_one, on_all = f"v_mov_b32 v1, 0\n{add}", f"v_lshlrev_b32 v1, 2, v0\n{add}"
+    assert run(on_one).atomics_on_line == 64
+    assert run(on_all).atomics_on_line == 1
+    assert run(on_all, groups=4).atomics_on_line == 4
+    assert run(f"v_and_b32 v1, 60, v0\n{add}").atomics_on_line == 4
+
+
+def test_a_launch_behind_a_long_kernel_costs_a_dispatch(counted: cdna.Counters) -> None:
+    """And behind a short one what that leaves of the whole: a queue starts no more than one kernel in `launch_us`."""
+
+    def lasting(us: float) -> cdna.Counters:
+        cold = dataclasses.replace(counted.cold, cycles=us * counted.cold.mhz)
+        none = {"unit_cycles": dict.fromkeys(counted.unit_cycles, 0), "hbm_read_bytes": 0, "hbm_write_bytes": 0}
+        return dataclasses.replace(counted, cold=cold, busiest_xcd=dict.fromkeys(counted.busiest_xcd, 0), **none)
+
+    long, short = lasting(50), lasting(1)
+    assert modelled_case_us([long, short]).us == pytest.approx(CARD.launch_us + 50 + CARD.next_launch_us + 1)
+    assert modelled_case_us([short, short]).us == pytest.approx(2 * CARD.launch_us + 1)
 
 
 def test_an_uncounted_launch_has_no_modelled_time() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from forge.commands.eval import main, make_plan, parser
+from forge.commands.eval import main
+from forge.commands.planning import eval_parser, make_plan
 from forge.task.cases import CaseError, given_case
 from forge.task.problem import ProblemError, find_problem, load_sets
 from forge.task.score import published_scores
@@ -332,7 +333,7 @@ def test_published_times_are_scored_over_the_same_cases(folder: Path) -> None:
         folder / "problem",
         TASK + "published:\n  - {by: a, source: s, clock: c, us: [2, null, 8]}\n  - {by: b, us: [1, 2, 3]}\n",
     )
-    args = parser().parse_args(
+    args = eval_parser().parse_args(
         ["benchmark", str(folder / "problem"), "--submission", str(folder / "submission.py"), "--cases", "0,2"]
     )
     plan, _ = make_plan(args)

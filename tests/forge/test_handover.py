@@ -14,7 +14,7 @@ import pytest
 
 from forge.commands import generate, handover
 from forge.commands.caveats import notes_for
-from forge.commands.eval import make_plan, parser
+from forge.commands.planning import eval_parser, make_plan
 from forge.generate.pysource import GenerationError
 from forge.generate.skeleton import LANGUAGES, skeleton
 from forge.generate.submission import directives, refusals
@@ -30,7 +30,7 @@ HEADER = "#!POPCORN leaderboard amd-fp8-mm\n#!POPCORN gpu MI300\n"
 def plan_of(folder: Path, text: str, problem: str | None = "amd-fp8-mm") -> EvalPlan:
     (folder / "submission.py").write_text(text)
     words = ["test", *([problem] if problem else []), "--submission", str(folder / "submission.py")]
-    return make_plan(parser().parse_args([*words, "--device", "gfx942", "--triton", "installed"]))[0]
+    return make_plan(eval_parser().parse_args([*words, "--device", "gfx942", "--triton", "installed"]))[0]
 
 
 # ---------------------------------------------------------------- a first file

@@ -1,6 +1,7 @@
 """Who may import whom: this keeps the commands quick, `cdna` usable alone, and kernels fit for one file."""
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -23,9 +24,9 @@ OURS = {"cdna", "forge", "kernels", "reference", "eval", "gen_submission", "test
 STDLIB = set(sys.stdlib_module_names)
 
 
-def imported_modules(path: Path, root: Path = ROOT) -> Iterator[tuple[str, int]]:
+def imported_modules(path: Path, root: Path | None = None) -> Iterator[tuple[str, int]]:
     """Every module that the file imports, at any depth, as (dotted name, line); relative ones resolved."""
-    package = path.relative_to(root).parent.parts
+    package = path.relative_to(root or ROOT).parent.parts
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -73,6 +74,33 @@ def python_files() -> list[str]:
     found = [p for folder in folders for p in (ROOT / folder).rglob("*.py")]
     found += [p for p in (ROOT / "eval.py", ROOT / "gen_submission.py") if p.exists()]
     return sorted(p.relative_to(ROOT).as_posix() for p in found)
+
+
+def imports_among(files: list[str]) -> dict[str, set[str]]:
+    """Which of the files import which, at any depth: a package stands for its __init__.py."""
+    modules = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in files}
+    found: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        named = {name for name, _ in imported_modules(ROOT / path)}
+        # `from package import name` names package.name, a module of ours or something in the package.
+        found[module] = {name if name in modules else name.rpartition(".")[0] for name in named} & (
+            modules.keys() - {module}
+        )
+    return found
+
+
+def test_no_file_stands_in_a_circle_of_imports() -> None:
+    """Imports inside functions count: they are how a circle is hidden."""
+    graphlib.TopologicalSorter(imports_among(python_files())).prepare()  # raises CycleError, which names them
+
+
+def test_a_circle_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels/a.py").write_text("from kernels import b\n")
+    (tmp_path / "kernels/b.py").write_text("def f():\n    from kernels.a import x\n")
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    with pytest.raises(graphlib.CycleError, match="nodes are in a cycle"):
+        graphlib.TopologicalSorter(imports_among(["kernels/a.py", "kernels/b.py"])).prepare()
 
 
 def test_every_file_keeps_the_rule() -> None:

@@ -64,9 +64,9 @@ def benchmarks(stem: str) -> list[dict[str, int]]:
     return yaml.safe_load((ROOT / "reference" / stem / "task.yml").read_text())["benchmarks"]
 
 
-def random_seeds() -> range:
+def random_seeds(usually: int = 6) -> range:
     """Of as many random shapes as $RANDOM_SHAPES says: a few in the suite, 200 for a kernel that was changed."""
-    return range(int(os.environ.get("RANDOM_SHAPES", "6")))
+    return range(int(os.environ.get("RANDOM_SHAPES", usually)))
 
 
 def random_size(generator: random.Random, most: int) -> int:

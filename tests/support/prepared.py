@@ -207,7 +207,7 @@ def import_for_checks() -> None:
     import torch
 
     import forge.compile_report.report
-    from forge.compile_report.worker import GpuIsCpu, fake_tensors
+    from forge.compile_report.fake_gpu import GpuIsCpu, fake_tensors
     from forge.device.fake_rocm.launch import share_among_forks
 
     share_among_forks()

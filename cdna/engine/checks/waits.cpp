@@ -163,6 +163,18 @@ extern "C" u32 cdna_waits(char* text, u32 size) {
   return t.used;
 }
 
+extern "C" u32 cdna_cancel() {
+  u32 n = 0;
+  pthread_mutex_lock(&lock);
+  for (LiveLaunch* l = launches; l; l = l->next) {
+    u32 under_way = LAUNCHED;
+    n += __atomic_compare_exchange_n(&l->launch->status, &under_way, LAUNCH_CANCELLED, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST);
+  }
+  pthread_mutex_unlock(&lock);
+  return n;
+}
+
 static struct sigaction previous[65];
 
 static void on_request(int number, siginfo_t* info, void* context) {

@@ -28,3 +28,4 @@ const LiveLaunch* live_launch(const Launch*);
 void waits_at_signals();  // tells of them on stderr when the process is asked to end, or aborts
 
 extern "C" u32 cdna_waits(char* text, u32 size);  // of all launches of the process; 0: none is under way
+extern "C" u32 cdna_cancel();                     // ends all launches of the process; how many

@@ -142,6 +142,7 @@ struct alignas(64) Wave {
   u32 clock_reads;    // since it last let others run, and so many instructions:
   u32 since_yield;
   u32 released;       // not 0: from a barrier, and has not run since
+  u32 watched;        // what it has just executed, plus 1, if a watch marked that, see watch.h
   u32 gws_ticket;     // what it waits for at a global wave sync, see gws.cpp; 0: nothing
   u64 address[WAVE];  // host addresses of the last vector memory access: which lane a fault belongs to
 

@@ -9,7 +9,7 @@
 static pthread_mutex_t programs_lock = PTHREAD_MUTEX_INITIALIZER;
 static Program* programs;  // all that are loaded
 
-static const u64 MAGIC = 0x35474d4941444e43ull;  // "CNDAIMG5"
+static const u64 MAGIC = 0x36474d4941444e43ull;  // "CNDAIMG6"
 
 namespace {
 struct Reader {
@@ -50,6 +50,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   p->n_inst = r.get<u32>();
   p->n_vgpr = r.get<u32>();
   if (!p->n_vgpr) p->n_vgpr = 1;  // the work-item's id lies in v0 even where nothing reads it
+  p->first_accumulation = r.get<u32>();
   memcpy(p->arch, r.p, 16);
   r.p += 16;
   p->arch_number = arch_number(p->arch);

@@ -63,6 +63,7 @@ struct Program {
   Inst* code;
   u32 n_inst;
   u32 n_vgpr;  // architectural + accumulation
+  u32 first_accumulation;
   char arch[16];
   u32 arch_number;
   u8* blob;  // the image: strings and records point into it
@@ -98,6 +99,7 @@ struct Launch {
   struct Checks* checks;             // see check.h; may be null
   u64 order_seed;                    // see order.h; 0: the card's order
   const Card* card;                  // null: chosen_card of the program's arch
+  u32 device_number;                 // of the process's, from 1 on; 0: not said, see time/peers.h
   // results
   u32 status;  // LaunchStatus
   u32 fault_pc, fault_wave, fault_group[3];

@@ -9,6 +9,7 @@
 #include "hostcall.h"
 #include "time/observe.h"
 #include "order.h"
+#include "watch.h"
 #include "checks/waits.h"
 #include "isa/facts.h"
 #include "isa/program.h"
@@ -567,6 +568,8 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   u32 total = l->groups[0] * l->groups[1] * l->groups[2];
   u32 n = l->n_threads < total ? l->n_threads : total;
   if (n == 0) return;
+  Watch* watch = watch_begins(p, k, *l);
+  if (watch) n = 1;
   GridSync sync = {0, 0, 1, 0, (u64)total * l->block[0] * l->block[1] * l->block[2], 0, 0, total};
   // In another order than the card's any workgroup may have to wait for any other.
   // Else those that a card has room for may wait for each other, and for no more: with checks it is found.
@@ -625,6 +628,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     t.clock = clock;
     t.order = order_begin(seed, i);
     if (l->observers) t.observer = l->observers->attach(l->observers, p, &k, l);
+    t.observer = watch_around(watch, t.observer);
   }
   const u32* chosen = l->observers ? l->observers->chosen : nullptr;
   Inst* code = nullptr;
@@ -648,8 +652,10 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     if (l->executed)
       for (u32 i2 = 0; i2 < p->n_inst; i2++) l->executed[i2] += threads[i].executed[i2];
     free(threads[i].executed);
-    if (threads[i].observer) l->observers->detach(l->observers, threads[i].observer);
+    Observer* observer = watch ? watch->inner : threads[i].observer;
+    if (observer) l->observers->detach(l->observers, observer);
   }
+  watch_ends(watch);
   if (l->checks) checks_end(l->checks);
   clock_end(clock);
   l->kernarg = given;

@@ -7,6 +7,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static u32 mode = LOG_OFF;
+static bool (*sampled)(const char* kernel) = nullptr;  // which kernels' counters are a sample's; null: none
 
 template <class T, u32 MOST> struct Log {  // a program that nobody asks must not grow
   T *first, *last;
@@ -57,7 +58,7 @@ LoggedLaunch* cdna_log_begin(Program* p, u32 kernel, Launch* launch) {
   memcpy(l->block, launch->block, sizeof l->block);
   l->lds_bytes = k.static_lds_bytes + launch->dynamic_lds_bytes;
   launch->executed = l->executed;
-  if (mode == LOG_COUNTERS) launch->observers = l->counters = cdna_counters_create(false);
+  if (mode == LOG_COUNTERS) launch->observers = l->counters = cdna_counters_create(sampled && sampled(k.name));
   return l;
 }
 
@@ -75,6 +76,7 @@ void cdna_log_end(LoggedLaunch* l, Program* p, const Launch* launch) {
 }
 
 void cdna_log_set(u32 new_mode) { mode = new_mode; }
+void cdna_log_sample(bool (*of)(const char* kernel)) { sampled = of; }
 // The launches since the last call, in order; each to be freed.
 LoggedLaunch* cdna_log_take() { return launches.take(); }
 void cdna_log_free(LoggedLaunch* l) { release(l); }

@@ -95,9 +95,34 @@ static void store_halves(Caches& c, u32 xcd, u64 line, u8 halves, MemoryTraffic&
   c.memory_side.touch(line, 0, &dropped, &which, &way);
 }
 
+// A peer's memory: no memory-side cache of this card has it, and stores go there at once. Its lines are not coherent in
+// the L2 (Linux, amdgpu_gmc: MTYPE_NC of another GPU's memory on gfx942), which answers loads that may be old.
+static Level access_peer(Caches& c, u32 xcd, LineAccess a, u64 line, u32 peer, MemoryTraffic& m) {
+  const u64 bytes = __builtin_popcount(a & 3) * (LINE_BYTES / 2);
+  if (a >> 2 & 1) {
+    m.l2_write[xcd] += bytes;
+    m.link_write[peer] += bytes;
+    return IN_PEER;
+  }
+  m.l2_read[xcd] += LINE_BYTES;
+  if (a & AROUND_L2) {
+    m.link_read[peer] += bytes;
+    return IN_PEER;
+  }
+  u8 evicted;
+  u64 evicted_line;
+  size_t way;
+  bool hit = c.l2[xcd].touch(line, 0, &evicted, &evicted_line, &way);
+  if (evicted) store_halves(c, xcd, evicted_line, evicted, m);
+  if (hit) return IN_L2;
+  m.link_read[peer] += LINE_BYTES;
+  return IN_PEER;
+}
+
 // Where the line was. One that came less than `under_way` turns ago is not there yet: it is where it comes from.
 static Level access(Caches& c, u32 xcd, LineAccess a, u32 under_way, MemoryTraffic& m) {
-  u64 line = (a & ~ATOMIC_ACCESS) >> 3, evicted_line;
+  u64 line = (a & ((1ull << PEER_BIT) - 1)) >> 3, evicted_line;
+  if (u32 peer = a >> PEER_BIT & (MOST_PEERS - 1)) return access_peer(c, xcd, a, line, peer, m);
   bool write = a >> 2 & 1;
   u8 halves = a & 3, evicted;
   u64 bytes = write ? __builtin_popcount(halves) * (LINE_BYTES / 2) : LINE_BYTES;

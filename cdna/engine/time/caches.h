@@ -2,6 +2,7 @@
 #pragma once
 #include "isa/card.h"
 #include "isa/core.h"
+#include "peers.h"
 
 constexpr u32 LINE_BYTES = 128;
 
@@ -22,18 +23,20 @@ struct Cache {
 };
 
 // Where a line was.
-enum Level : u8 { IN_L1, IN_L2, IN_MEMORY_SIDE, IN_MEMORY, N_LEVELS };
+enum Level : u8 { IN_L1, IN_L2, IN_MEMORY_SIDE, IN_MEMORY, IN_PEER, N_LEVELS };
 
 struct MemoryTraffic {                  // bytes
   u64 l2_read[8], l2_write[8];          // asked of an XCD's L2 by its CUs
   u64 fabric_read[8], fabric_write[8];  // between an XCD's L2 and the memory side
   u64 hbm_read, hbm_write;
+  u64 link_read[MOST_PEERS], link_write[MOST_PEERS];  // from and to each peer's memory
 };
 
-// One entry of what workgroups ask of their L2: line << 3 | write << 2 | halves, and ATOMIC_ACCESS; the replay adds
-// level << LEVEL_BIT.
+// One entry of what workgroups ask of their L2: line << 3 | write << 2 | halves, and ATOMIC_ACCESS; of a peer's memory its
+// number << PEER_BIT, and AROUND_L2 where the L2 may not answer; the replay adds level << LEVEL_BIT.
 typedef u64 LineAccess;
-constexpr LineAccess ATOMIC_ACCESS = 1ull << 59;
+constexpr u32 PEER_BIT = 48;
+constexpr LineAccess AROUND_L2 = 1ull << 58, ATOMIC_ACCESS = 1ull << 59;
 constexpr u32 LEVEL_BIT = 60;
 struct Trace {
   LineAccess* entries;

@@ -1,4 +1,4 @@
-// How often atomics ask for a line: those of one line are served one after the other.
+// How often atomics ask for a line: those of one line are served one after the other, see counters.cpp.
 #pragma once
 #include "isa/core.h"
 #include <stdlib.h>

@@ -125,6 +125,7 @@ struct Source : ObserverSource {
   ContendedLines atomics;
   volatile u64 entries;  // alive in traces
   bool sample, light;    // asked for; only some workgroups have every instruction looked at
+  PeerRanges peers;
   u32 batches[SAMPLED_BATCHES];
   u32* groups;  // those that run
 };
@@ -160,6 +161,29 @@ static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments) {
   }
   for (u32 i = 0; i < n; i++) *segments += __builtin_popcount(c.lines[i] & 3);
   return n;
+}
+
+// Lanes that ask for different dwords of a line are served together, those that ask for the same one after the other:
+// with each lane served on its own, AITER's split-K kernels on an MI355X would take 7.3 us where 5.3 are published.
+static void count_atomics(Counting& c, const LaneAccess& a) {
+  constexpr u32 PLACES = 2 * WAVE;
+  u64 dword[PLACES], line[PLACES];
+  u16 lanes[PLACES] = {}, most[PLACES] = {};
+  auto place = [](const u64* keys, const u16* taken, u64 key) {
+    u32 at = (u32)(key * 0x9e3779b97f4a7c15ull >> 57);
+    while (taken[at] && keys[at] != key) at = (at + 1) % PLACES;
+    return at;
+  };
+  for (u64 m = a.lanes; m; m &= m - 1) {
+    u64 address = a.address[__builtin_ctzll(m)];
+    u32 d = place(dword, lanes, address / 4), l = place(line, most, address / LINE_BYTES);
+    dword[d] = address / 4;
+    line[l] = address / LINE_BYTES;
+    lanes[d]++;
+    if (lanes[d] > most[l]) most[l] = lanes[d];
+  }
+  for (u32 i = 0; i < PLACES; i++)
+    if (most[i]) c.atomics.add(line[i], most[i]);
 }
 
 static void record(Counting& c, GroupCount& g, LineAccess entry) {
@@ -221,21 +245,22 @@ static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& i
       segments = (u64)(a.bytes + 3) / 4 * 4;
       n.lines += segments / 2;
     } else {
-      if (a.flags & ATOMIC)
-        for (u64 m = a.lanes; m; m &= m - 1) c.atomics.add(a.address[__builtin_ctzll(m)] / LINE_BYTES, 1);
+      if (a.flags & ATOMIC) count_atomics(c, a);
       bool around_l1 = a.flags & (WRITES | ATOMIC) || in.flags & SC1;
       u32 lines = distinct_lines(c, a, &segments);
       for (u32 k = 0; k < lines; k++) {
-        u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3;
+        u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3, peers = 0;
+        if (u64 peer = c.source->peers.n ? c.source->peers.peer_of(line * LINE_BYTES) : 0)
+          peers = peer << PEER_BIT | halves | (around_l1 ? AROUND_L2 : 0);
         if (a.flags & READS) {
           (c.holding ? c.holding->l1_reads : c.totals.l1_reads)++;
           if (!around_l1 && g.l1.load(line)) {
             (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++;
             continue;
           }
-          record(c, g, line << 3 | (a.flags & ATOMIC ? ATOMIC_ACCESS : 0));
+          record(c, g, line << 3 | peers | (a.flags & ATOMIC ? ATOMIC_ACCESS : 0));
         }
-        if (a.flags & WRITES) record(c, g, line << 3 | 4 | halves);
+        if (a.flags & WRITES) record(c, g, line << 3 | peers | 4 | halves);
       }
       n.lines += lines;
     }
@@ -422,6 +447,10 @@ static void add_traffic(MemoryTraffic& to, const MemoryTraffic& from, double wei
   }
   to.hbm_read += (u64)(weight * from.hbm_read);
   to.hbm_write += (u64)(weight * from.hbm_write);
+  for (u32 i = 0; i < MOST_PEERS; i++) {
+    to.link_read[i] += (u64)(weight * from.link_read[i]);
+    to.link_write[i] += (u64)(weight * from.link_write[i]);
+  }
 }
 
 // Batches of workgroups that run at the same time go to the cache model in order, each when its last has
@@ -491,7 +520,9 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
     s.timings[i] = timing_of(p->code[i], p->arch_number);
     s.counters[i].unit = s.costs[i].unit;
     s.counters[i].unit_cycles = s.costs[i].cycles;
+    s.totals.sleeps += s.facts[i]->does == DOES_SLEEP;
   }
+  s.peers = peers_of_launch(l->device_number);
   s.n_inst = p->n_inst;
   s.n_waves = waves_per_group(*l);
   s.leaves_whole = s.n_waves > 1;
@@ -602,6 +633,7 @@ void cdna_counters_destroy(ObserverSource* source) {
   free(s->atomics.places);
   free(s->timings);
   free(s->groups);
+  free(s->peers.at);
   free(s->costs);
   free(s->facts);
   free(s->counters);

@@ -20,7 +20,8 @@ struct CounterTotals {              // in the order of counters.py's _Totals
   u64 groups_per_cu, groups_on_cu;  // that fit at the same time; and as many as fit and as there are
   u64 l1_reads, l1_hits;            // lines
   u64 unrecorded;                   // line accesses that no memory was left to record
-  u64 atomics_on_line;              // lanes' atomics on the line that most of them ask for
+  u64 atomics_on_line;              // atomics, one after the other, on the line with most
+  u64 sleeps;                       // instructions of the program that let a wave sleep
   MemoryTraffic traffic;            // of the grid
   LaunchTime time[2];               // cold; as if the memory-side cache held everything
 };

@@ -35,20 +35,32 @@ static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz,
                    s.cycles(card.hbm_write_gb_s, hbm_write));
 }
 
+// Cycles that a CU takes for half a line on the links, one direction of them: all together, or the one that most crosses.
+static double link_half(const Share& s, const u64* bytes, double together_gb_s) {
+  double all = (double)sum(bytes, MOST_PEERS), most = 0;
+  for (u32 i = 0; i < MOST_PEERS; i++) most = larger(most, (double)bytes[i]);
+  if (!all) return 0;
+  return 0.5 * larger(s.cycles(together_gb_s, 1), s.cycles(s.card.link_alone_gb_s, most / all));
+}
+
 // Of a launch that fits on the card at once: the share of its CUs that are at work while the busiest of those recorded is.
-static double share_at_work(const RecordedLaunch& l, const MemoryTraffic& t) {
-  double busiest = 0, mean = (double)sum(t.l2_read, 8) / LINE_BYTES / l.groups_in_all;
+// `of`: what an instruction asks for; mean: of it, a workgroup of the grid.
+template <class Of> static double share_at_work(const RecordedLaunch& l, double mean, Of of) {
+  double busiest = 0;
   for (u32 i = 0; i < l.n_recorded; i++) {
-    double lines = 0;
+    double asked = 0;
     for (u32 w = 0; w < l.n_waves; w++) {
       const Steps& steps = l.groups[i].waves[w];
       for (u64 k = 0; k < steps.n; k++)
-        if (l.timings[steps.at[k].pc].unit == MEMORY_UNIT) lines += steps.at[++k].pc & ((1 << LEVEL_OF_STEP) - 1);
+        if (l.timings[steps.at[k].pc].unit == MEMORY_UNIT) asked += of(Asked(steps.at[++k]));
     }
-    busiest = larger(busiest, lines);
+    busiest = larger(busiest, asked);
   }
   return mean < busiest ? mean / busiest : 1;
 }
+
+static double lines_read(const Asked& a) { return a.lines; }
+static double over_links(const Asked& a) { return a.link_reads + a.link_writes; }
 
 static Machine machine_of(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm) {
   Machine m = {};
@@ -58,6 +70,7 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   m.latency[IN_MEMORY_SIDE] = card.l2_cycles + (card.memory_side_cycles - card.l2_cycles) * beyond_l2;
   m.latency[IN_MEMORY] =
       warm ? m.latency[IN_MEMORY_SIDE] : card.l2_cycles + (card.memory_cycles - card.l2_cycles) * beyond_l2;
+  m.latency[IN_PEER] = card.l2_cycles + (card.link_cycles - card.l2_cycles) * beyond_l2;
   m.store_latency = card.store_cycles;
   m.lds_latency = card.lds_cycles;
   m.scalar_cold = card.scalar_cold_cycles * beyond_l2;
@@ -74,9 +87,19 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   m.rounds = (u32)(l.groups_in_all / round);
   u32 left = (u32)(l.groups_in_all % round);
   m.last_groups = (left + card.compute_units - 1) / card.compute_units;
-  double at_work = m.rounds + (m.last_groups > 0) > 1 ? 1 : share_at_work(l, t);
-  share_bandwidth(m, 0, card, mhz, at_work * least(l.groups_in_all, card.compute_units), t, warm);
-  share_bandwidth(m, 1, card, mhz, least(left ? left : 1, card.compute_units), t, warm);
+  bool one_round = m.rounds + (m.last_groups > 0) == 1;
+  double lines = (double)sum(t.l2_read, 8) / LINE_BYTES / l.groups_in_all;
+  double crossing = (double)(sum(t.link_read, MOST_PEERS) + sum(t.link_write, MOST_PEERS)) * 2 / LINE_BYTES;
+  double at_work = one_round ? share_at_work(l, lines, lines_read) : 1;
+  double at_links = one_round && crossing ? share_at_work(l, crossing / l.groups_in_all, over_links) : 1;
+  double active[2] = {(double)least(l.groups_in_all, card.compute_units),
+                      (double)least(left ? left : 1, card.compute_units)};
+  for (u32 tail = 0; tail < 2; tail++) {
+    share_bandwidth(m, tail, card, mhz, tail ? active[1] : at_work * active[0], t, warm);
+    Share links = {card, mhz, tail ? active[1] : at_links * active[0]};
+    m.link_read[tail] = link_half(links, t.link_read, card.links_read_gb_s);
+    m.link_write[tail] = link_half(links, t.link_write, card.links_write_gb_s);
+  }
   return m;
 }
 

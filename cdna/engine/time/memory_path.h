@@ -1,11 +1,12 @@
 // The way of vector memory instructions out of a CU: the L1's queue, its cycles, the lines in flight beyond it, and the
-// CU's share of what all CUs ask of the L2, the fabric and HBM.
+// CU's share of what all CUs ask of the L2, the fabric, HBM and the links to peers.
 #pragma once
 #include "replay.h"
 
 struct MemoryPath {
   static constexpr u32 QUEUE = 64, FLIGHTS = 512;
   double l1_free, beyond_free, last_done;
+  double links_in_free, links_out_free;
   double started[QUEUE];  // when the L1 took an instruction
   u32 n_started;
   struct {
@@ -19,8 +20,9 @@ struct MemoryPath {
     return n_started < m.l1_queue ? 0 : started[(n_started - m.l1_queue) % QUEUE];
   }
 
-  // An instruction that asks for `reads` lines, the farthest at `level`, and writes so many halves; when its data are there.
-  double take(const Machine& m, double now, u32 cycles, u32 reads, u32 writes, Level level, bool tail) {
+  // When an instruction's data are there, or its stores acknowledged.
+  double take(const Machine& m, double now, u32 cycles, const Asked& asked, bool tail) {
+    const u32 reads = asked.lines, writes = asked.halves, level = asked.level;
     double start = now > l1_free ? now : l1_free;
     while (flight_first != flight_end &&
            (lines_in_flight + reads > m.in_flight_lines || flight_end - flight_first == FLIGHTS ||
@@ -40,6 +42,9 @@ struct MemoryPath {
       if (reads && beyond_free + m.latency[level] > there) there = beyond_free + m.latency[level];
       if (there > done) done = there;
     }
+    if (asked.link_reads) cross(start, links_in_free, asked.link_reads * m.link_read[tail], m.latency[IN_PEER], done);
+    if (asked.link_writes)
+      cross(start, links_out_free, asked.link_writes * m.link_write[tail], m.latency[IN_PEER], done);
     if (writes && !reads) return done;
     if (done < last_done) done = last_done;  // data return in the order of the requests
     last_done = done;
@@ -48,5 +53,11 @@ struct MemoryPath {
       lines_in_flight += reads;
     }
     return done;
+  }
+
+  // The links in one direction, which are `free` again after `cycles`.
+  static void cross(double start, double& free, double cycles, double latency, double& done) {
+    free = (start > free ? start : free) + cycles;
+    if (free + latency > done) done = free + latency;
   }
 };

@@ -123,10 +123,9 @@ void Cu::execute(WaveClock& w) {
       break;
     }
     case MEMORY_UNIT: {
-      const Step asked = w.steps->at[w.at++];
-      u32 reads = asked.pc & ((1 << LEVEL_OF_STEP) - 1), level = asked.pc >> LEVEL_OF_STEP, writes = asked.amount;
+      const Asked asked(w.steps->at[w.at++]);
       now = waited(step.pc, L1_REASON, now, memory.accepts(m));
-      double done = memory.take(m, now, step.amount, reads, writes, (Level)level, w.tail);
+      double done = memory.take(m, now, step.amount, asked, w.tail);
       issue(w.vm, VM_RING, w.vm_issued, done);
       break;
     }
@@ -156,13 +155,15 @@ void Cu::execute(WaveClock& w) {
 }  // namespace
 
 void resolve_lines(Step& step, const Trace& t) {
-  u32 reads = 0, writes = 0, level = IN_L1;
+  u32 reads = 0, writes = 0, level = IN_L1, link_reads = 0, link_writes = 0;
   for (u64 i = step.pc; i < (u64)step.pc + step.amount && i < t.n; i++) {
     u32 of_line = (u32)(t.entries[i] >> LEVEL_BIT);
-    if (t.entries[i] >> 2 & 1) writes += __builtin_popcount(t.entries[i] & 3);
+    u32 halves = __builtin_popcount(t.entries[i] & 3), write = t.entries[i] >> 2 & 1;
+    if (write) writes += halves;
     else reads++, level = of_line > level ? of_line : level;
+    if (of_line == IN_PEER) (write ? link_writes : link_reads) += write || t.entries[i] & AROUND_L2 ? halves : 2;
   }
-  step = {reads | level << LEVEL_OF_STEP, writes};
+  step = {reads | link_reads << Asked::BITS | level << 2 * Asked::BITS, writes | link_writes << Asked::BITS};
 }
 
 static void start_group(WaveClock* w, u32 n_waves, const RecordedGroup& recorded, u32 group, u32 slot, bool tail,

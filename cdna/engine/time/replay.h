@@ -6,13 +6,25 @@
 
 // One executed instruction. amount: cycles of the L1 or the LDS, address of a scalar load's line. A memory instruction
 // has a second one behind it, which says what it asked of the L2: first {first entry of the workgroup's trace, entries},
-// and when the cache model has seen them {lines read | farthest level << 24, halves of lines written}.
+// and when the cache model has seen them what Asked unpacks.
 struct Step {
   u32 pc, amount;
 };
 typedef Growing<Step> Steps;  // of one wave
-constexpr u32 LEVEL_OF_STEP = 24;
 void resolve_lines(Step&, const Trace&);
+
+struct Asked {
+  u32 lines, level;                // read; the farthest
+  u32 halves;                      // of lines, written
+  u32 link_reads, link_writes;     // halves of lines that cross a link
+  static constexpr u32 BITS = 12;  // an instruction has at most 4 accesses of 256 lines
+  explicit Asked(Step s)
+      : lines(s.pc & 4095),
+        level(s.pc >> 2 * BITS),
+        halves(s.amount & 4095),
+        link_reads(s.pc >> BITS & 4095),
+        link_writes(s.amount >> BITS & 4095) {}
+};
 
 struct RecordedGroup {
   const Steps* waves;
@@ -36,10 +48,11 @@ enum Reason : u8 {
 // All times in cycles.
 struct Machine {
   double latency[N_LEVELS], store_latency, lds_latency, scalar_cold, scalar_warm, barrier;
-  double refill;         // from a workgroup's end to the start of the next one in its place
-  double group_start;    // between workgroups that the dispatcher starts at the beginning
-  double read_line[2];   // a line's share of what is beyond the L1: while all CUs work, in the last round
-  double write_half[2];  // and of half a line that is written
+  double refill;                       // from a workgroup's end to the start of the next one in its place
+  double group_start;                  // between workgroups that the dispatcher starts at the beginning
+  double read_line[2];                 // a line's share of what is beyond the L1: while all CUs work, in the last round
+  double write_half[2];                // and of half a line that is written
+  double link_read[2], link_write[2];  // and of half a line on the links
   u32 in_flight_lines, l1_queue;
   u32 copies;               // workgroups that share the CU
   u32 rounds, last_groups;  // full rounds; workgroups of the last, if that is not full

@@ -116,6 +116,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   static const u64 seed = order_seed();
   l.order_seed = seed;
   l.card = &device_card();
+  l.device_number = device + 1;
   l.checks = begin_checks(c, *k);
   LoggedLaunch* log = cdna_log_begin(p, index, &l);
   cdna_launch(p, index, &l);
@@ -126,6 +127,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
     return hipErrorInvalidConfiguration;
   }
   if (l.status == LAUNCHED) return hipSuccess;
+  if (l.status == LAUNCH_CANCELLED) return hipErrorLaunchTimeOut;
   if (found) return device_lost = hipErrorLaunchFailure;  // the finding has told what the fault is
   char about[200] = "";
   if (l.fault_address) describe_address(l.fault_address, about, sizeof about);

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "time/peers.h"
+
 extern "C" {  // of the engine's check_report.cpp: what checks know of memory
 void cdna_memory_register(u64 base, u64 bytes, const char* name);
 void cdna_memory_unregister(u64 base);
@@ -85,10 +87,14 @@ static void enter(Allocation& a) {  // into the tables
   snprintf(name, sizeof name, "the %llu bytes of %s (number %llu)", (unsigned long long)a.bytes, allocator_of(a),
            (unsigned long long)a.id);
   cdna_memory_register((u64)a.base, a.bytes, name);
+  if (a.type != hipMemoryTypeDevice) return;
+  u64 owner = a.device + 1;
+  cdna_owner_add((u64)a.base, a.bytes, a.imported ? ((u64)a.owner << 32) + OWN_DEVICES + owner : owner);
 }
 static Allocation leave(Allocation* a) {
   Allocation copy = *a;
   cdna_memory_unregister((u64)copy.base);
+  cdna_owner_remove((u64)copy.base);
   allocations.remove((u32)(a - allocations.items));
   return copy;
 }
@@ -444,6 +450,7 @@ static hipError_t open_handle(void** out, const void* handle, bool from_pool, co
   a.type = hipMemoryTypeDevice;
   a.device = h.device;
   a.imported = true;
+  a.owner = h.process;
   cdna_memory_is_lent();
   a.from_pool = from_pool;
   Guard guard;

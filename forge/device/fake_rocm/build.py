@@ -24,7 +24,7 @@ import torch
 from torch.utils import cpp_extension
 
 from cdna.build import cache_dir
-from cdna.errors import CompileError, ToolchainError
+from cdna.errors import CompileError, NotEmulated, ToolchainError
 from cdna.hip.compile.diagnostics import ROCM_LIBRARIES
 from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import find
@@ -122,7 +122,7 @@ def _with_hip(original: Callable[..., Any], arch: str) -> Callable[..., Any]:
         if not (given.get("with_cuda") or any(source.suffix in DEVICE_SUFFIXES for source in sources)):
             return original(*args, **kwargs)
         if given.get("is_standalone"):
-            raise NotImplementedError(
+            raise NotEmulated(
                 f"load({given['name']!r}, is_standalone=True) on an emulated GPU: use `python -m cdna run`"
             )
         for source in sources:
@@ -327,7 +327,5 @@ def _import(name: str, library: Path, is_python_module: bool) -> Any:
     except (ImportError, OSError) as error:
         missing = re.search(r"undefined symbol: (\w+)", str(error))
         if missing and re.match(r"(__)?hip", missing[1]):
-            raise NotImplementedError(
-                f"extension '{name}' calls {missing[1]}, which the emulated runtime lacks"
-            ) from None
+            raise NotEmulated(f"extension '{name}' calls {missing[1]}, which the emulated runtime lacks") from None
         raise

@@ -17,7 +17,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from forge.device.fake_rocm import graphs, tags
+from cdna.errors import NotEmulated
+from forge.device.fake_rocm import capturing, tags
 
 GLOO_DTYPES = frozenset(
     {
@@ -114,7 +115,7 @@ def _mover(name: str, original: Callable[..., Any], tensors: tuple[str, ...]) ->
     def move(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments
         _check(name, given, tensors)
-        if graphs.record(functools.partial(move, *args, **kwargs)):
+        if capturing.record(functools.partial(move, *args, **kwargs)):
             return Finished() if given.get("async_op") else None
         dtypes = {tensor.dtype for argument in tensors for tensor in _listed(given.get(argument))}
         if len(dtypes) > 1:
@@ -146,7 +147,7 @@ def _added(stacked: torch.Tensor, op: Any, dtype: torch.dtype) -> torch.Tensor:
     for known, operation in operations.items():
         if op == known:
             return operation(wide).to(dtype)
-    raise RuntimeError(f"a reduction of {dtype} by {op} is not emulated")
+    raise NotEmulated(f"a reduction of {dtype} by {op}")
 
 
 def _gathered(tensor: torch.Tensor, group: Any) -> torch.Tensor:
@@ -165,7 +166,7 @@ def _reducer(name: str, original: Callable[..., Any], tensors: tuple[str, ...]) 
         bound.apply_defaults()
         given = bound.arguments
         _check(name, given, tensors)
-        if graphs.record(functools.partial(reduce, *args, **kwargs)):
+        if capturing.record(functools.partial(reduce, *args, **kwargs)):
             return Finished() if given["async_op"] else None
         output = given[tensors[0]]
         if output.dtype not in ACCUMULATORS:
@@ -242,7 +243,7 @@ def all_to_all(
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Finished | None:
     """dist.barrier: a sum is known only once everyone has come. gloo's own would ask a GPU that it finds."""
-    if graphs.record(functools.partial(barrier, group)):
+    if capturing.record(functools.partial(barrier, group)):
         return Finished() if async_op else None
     with tags.quiet():
         _all_reduce(torch.zeros(1), group=group)

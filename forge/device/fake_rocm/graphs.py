@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -19,46 +18,20 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from forge.device.fake_rocm import hip, streams, tags
+from cdna.errors import NotEmulated
+from forge.device.fake_rocm import capturing, hip, streams, tags
+from forge.device.fake_rocm.capturing import refuse
 
-NOT_PERMITTED = "HIP error: operation not permitted when stream is capturing"
 # Make memory without writing it: done at the capture.
 _EMPTY = frozenset("empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split())
 _memory = torch.ops.aten.empty_strided.default  # the factory in torch would claim a device
 _READ_BY_HOST = frozenset({"_local_scalar_dense", "equal", "is_nonzero"})
-
-
-class _Current(threading.local):
-    capture: _Capture | None = None
-
-
-_current = _Current()
 _pools = itertools.count(1)
-
-
-def capturing() -> bool:
-    """Whether this thread records instead of running."""
-    return _current.capture is not None
-
-
-def refuse(what: str) -> None:
-    """RuntimeError if this thread captures: `what` would have to wait for the GPU."""
-    if capturing():
-        raise RuntimeError(f"{NOT_PERMITTED} ({what})")
-
-
-def record(run: Callable[[], Any]) -> bool:
-    """Keep work for the replay, if this thread captures; whether it does."""
-    capture = _current.capture
-    if capture is None:
-        return False
-    capture.add(run)
-    return True
 
 
 def moves(tensor: torch.Tensor, tag: int) -> Any:
     """Around a copy between host and GPU: refused in a capture unless the host's memory is pinned."""
-    capture = _current.capture
+    capture = capturing.current.capture
     if capture is None or tags.tag_of(tensor) == tag:
         return tags.quiet()
     if tag == tags.CPU:
@@ -71,7 +44,7 @@ def moves(tensor: torch.Tensor, tag: int) -> Any:
 class _OnGpu:
     """Operations within count as the GPU's, whatever tensors they read."""
 
-    def __init__(self, capture: _Capture) -> None:
+    def __init__(self, capture: capturing.Capture) -> None:
         self.capture, self.quiet = capture, tags.quiet()
 
     def __enter__(self) -> None:
@@ -102,7 +75,7 @@ class _Capture(TorchDispatchMode):
         """Take what the HIP runtime has captured so far as one piece of work."""
         launch = hip.end_capture(self.queue)
         if launch is not None:
-            self.work.append(launch)
+            self.work.append(lambda: launch(streams.current_stream().cuda_stream))
         if not last:
             hip.begin_capture(self.queue)
 
@@ -157,7 +130,7 @@ class _Capture(TorchDispatchMode):
         results = []
         for returned in func._schema.returns:
             if returned.alias_info is None:
-                raise NotImplementedError(f"{func}: an emulated GPU's graphs cannot capture it; run it outside of them")
+                raise NotEmulated(f"{func}: an emulated GPU's graphs cannot capture it; run it outside of them")
             results.append(written[next(iter(returned.alias_info.before_set))])
         self.add(functools.partial(func, *args, **kwargs))
         return None if not results else results[0] if len(results) == 1 else tuple(results)
@@ -183,7 +156,7 @@ class _Capture(TorchDispatchMode):
         except (DynamicOutputShapeException, torch._subclasses.fake_tensor.DataDependentOutputException):
             refuse(f"{name}: the shape of its result depends on values")
         except UnsupportedFakeTensorException as error:
-            raise NotImplementedError(f"{name}: an emulated GPU's graphs cannot capture it: {error}") from None
+            raise NotEmulated(f"{name}: an emulated GPU's graphs cannot capture it: {error}") from None
         outputs: list[torch.Tensor] = []
 
         def memory(shape: torch.Tensor) -> torch.Tensor:
@@ -238,7 +211,7 @@ class CUDAGraph:
                 "to replay them on the default stream.)"
             )
         self._pool = pool if pool is not None else self._pool
-        self._capture = _current.capture = _Capture(queue.cuda_stream)
+        self._capture = capturing.current.capture = _Capture(queue.cuda_stream)
         hip.begin_capture(self._capture.queue)
         self._capture.__enter__()
 
@@ -247,7 +220,7 @@ class CUDAGraph:
         if capture is None:
             raise RuntimeError("capture_end() without capture_begin()")
         capture.__exit__(None, None, None)
-        self._capture = _current.capture = None
+        self._capture = capturing.current.capture = None
         capture.cut(last=True)
         self._work, self._kept = capture.work, capture.kept
 
@@ -271,10 +244,10 @@ class CUDAGraph:
         pass
 
     def debug_dump(self, debug_path: str) -> None:
-        raise NotImplementedError("CUDAGraph.debug_dump: an emulated GPU's graphs are not written to files")
+        raise NotEmulated("CUDAGraph.debug_dump: an emulated GPU's graphs are not written to files")
 
     def raw_cuda_graph(self) -> int:
-        raise NotImplementedError("CUDAGraph.raw_cuda_graph: an emulated GPU's graphs are none of the HIP runtime's")
+        raise NotEmulated("CUDAGraph.raw_cuda_graph: an emulated GPU's graphs are none of the HIP runtime's")
 
     def _captured(self) -> list[Callable[[], Any]]:
         if self._work is None:
@@ -294,7 +267,7 @@ def _waits(original: Callable[..., Any], what: str) -> Callable[..., Any]:
 def apply() -> None:
     cuda = torch.cuda
     cuda.CUDAGraph = cuda.graphs.CUDAGraph = CUDAGraph
-    cuda.is_current_stream_capturing = cuda.graphs.is_current_stream_capturing = capturing
+    cuda.is_current_stream_capturing = cuda.graphs.is_current_stream_capturing = capturing.active
     cuda.graph_pool_handle = cuda.graphs.graph_pool_handle = lambda: (0, next(_pools))
     cuda.graphs.graph.default_capture_stream = None
     torch._C._host_emptyCache = lambda: None

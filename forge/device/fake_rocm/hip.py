@@ -11,13 +11,13 @@ import gc
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from forge.device import hook
-from forge.device.fake_rocm import operators, tags
+from forge.device.fake_rocm import capturing, operators, tags
 
 if TYPE_CHECKING:
     from cdna.hip.compile.toolchain import DeviceCode
@@ -110,12 +110,22 @@ def new_stream(index: int) -> int | None:
     """Handle of a new stream on a GPU; None where no extension has been loaded that could use it."""
     if _library is None:
         return None
-    handle, before = ctypes.c_void_p(), ctypes.c_int()
+    handle = ctypes.c_void_p()
+    with _on_gpu(index):
+        _check(_library.hipStreamCreateWithFlags(ctypes.byref(handle), 1))  # hipStreamNonBlocking, as torch's are
+    return handle.value
+
+
+@contextlib.contextmanager
+def _on_gpu(index: int) -> Iterator[None]:
+    assert _library is not None
+    before = ctypes.c_int()
     _check(_library.hipGetDevice(ctypes.byref(before)))
     _check(_library.hipSetDevice(index))
-    _check(_library.hipStreamCreateWithFlags(ctypes.byref(handle), 1))  # hipStreamNonBlocking, as torch's are
-    _check(_library.hipSetDevice(before))
-    return handle.value
+    try:
+        yield
+    finally:
+        _check(_library.hipSetDevice(before))
 
 
 def begin_capture(queue: int) -> None:
@@ -124,8 +134,8 @@ def begin_capture(queue: int) -> None:
         _check(_library.hipStreamBeginCapture(ctypes.c_void_p(queue), 2))  # hipStreamCaptureModeRelaxed
 
 
-def end_capture(queue: int) -> Callable[[], None] | None:
-    """What launches everything that has been recorded; None if nothing was."""
+def end_capture(queue: int) -> Callable[[int], None] | None:
+    """What launches everything that has been recorded on the queue it is given; None if nothing was."""
     if _library is None:
         return None
     graph, executable, nodes = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
@@ -138,10 +148,8 @@ def end_capture(queue: int) -> Callable[[], None] | None:
     _check(_library.hipGraphDestroy(graph))
     library = _library
 
-    def launch() -> None:
-        from forge.device.fake_rocm import streams
-
-        _check(library.hipGraphLaunch(executable, ctypes.c_void_p(streams.current_stream().cuda_stream)))
+    def launch(on: int) -> None:
+        _check(library.hipGraphLaunch(executable, ctypes.c_void_p(on)))
 
     weakref.finalize(launch, library.hipGraphExecDestroy, executable).atexit = False
     return launch
@@ -155,10 +163,8 @@ SHARED_BYTES = 1 << 20
 @functools.wraps(_torch_zero)
 def _zero(self: torch.Tensor) -> torch.Tensor:
     """Heaps that an extension allocated may be larger than the host's memory: the runtime clears without writing."""
-    from forge.device.fake_rocm import graphs
-
     plain = self.is_contiguous() and tags.real_device(self).type == "cpu"
-    if self.nbytes < LARGE_BYTES or graphs.capturing() or not plain:
+    if self.nbytes < LARGE_BYTES or capturing.active() or not plain:
         return _torch_zero(self)
     assert _library is not None
     _check(_library.hipMemset(ctypes.c_void_p(self.data_ptr()), 0, ctypes.c_size_t(self.nbytes)))
@@ -171,18 +177,17 @@ def _in_device_memory(factory: Callable[..., Any], clear: bool) -> Callable[...,
 
     @functools.wraps(factory)
     def make(*args: Any, **kwargs: Any) -> Any:
-        from forge.device.fake_rocm import graphs
-
         made = factory(*args, **kwargs)
         tag = tags.tag_of(made)
-        if graphs.capturing():  # the graph has this memory already
+        if capturing.active():  # the graph has this memory already
             return made
         plain = made.is_contiguous() and not made.requires_grad and kwargs.get("out") is None
         if tag is None or tag == tags.CPU or made.nbytes < SHARED_BYTES or not plain:
             return made
         address = ctypes.c_void_p()
         assert _library is not None
-        _check(_library.hipMalloc(ctypes.byref(address), ctypes.c_size_t(made.nbytes)))
+        with _on_gpu(tag):
+            _check(_library.hipMalloc(ctypes.byref(address), ctypes.c_size_t(made.nbytes)))
         memory = (ctypes.c_char * made.nbytes).from_address(address.value or 0)
         weakref.finalize(memory, _library.hipFree, address).atexit = False
         if clear:

@@ -13,7 +13,7 @@ import triton
 
 import cdna
 from cdna.triton.launcher import Launcher
-from forge.device.fake_rocm import graphs, tags
+from forge.device.fake_rocm import capturing, tags
 
 # A launcher is called with the grid, the queue, the kernel, two kinds of metadata and two hooks before the
 # kernel's own arguments.
@@ -27,7 +27,7 @@ class CheckedLauncher(Launcher):
         for position, value in enumerate(args[LEADING_ARGUMENTS:]):
             if isinstance(value, torch.Tensor) and tags.tag_of(value) == tags.CPU and not tags.is_pinned(value):
                 raise ValueError(f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)")
-        if not graphs.record(functools.partial(super().__call__, *args)):
+        if not capturing.record(functools.partial(super().__call__, *args)):
             super().__call__(*args)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from cdna.errors import NotEmulated
 from forge.device.cards import CARDS
 
 # What the matrix cores multiply, by a card's fp8_format.
@@ -45,7 +46,7 @@ def scaled_mm(
         raise RuntimeError(f"torch._scaled_mm: K and N must be divisible by 16, got K={k}, N={n}")
     rowwise = scale_a.shape == (m, 1) and scale_b.shape == (1, n)
     if not rowwise and not (scale_a.numel() == scale_b.numel() == 1):
-        raise RuntimeError(
+        raise NotEmulated(
             "torch._scaled_mm on an emulated GPU takes scale_a [1] and scale_b [1], or "
             f"[{m}, 1] and [1, {n}]; got {list(scale_a.shape)} and {list(scale_b.shape)}"
         )

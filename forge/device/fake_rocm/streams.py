@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from forge.device.fake_rocm import hip, tags
+from cdna.errors import NotEmulated
+from forge.device.fake_rocm import capturing, hip, tags
 
 _handles = itertools.count(1)
 
@@ -25,12 +26,6 @@ def index_of(device: Any) -> int:
     if tag is None or tag == tags.CPU:
         raise ValueError(f"Expected a cuda device, but got: {device}")
     return tag
-
-
-def _refuse(what: str) -> None:
-    from forge.device.fake_rocm import graphs
-
-    graphs.refuse(what)
 
 
 class Event:
@@ -49,9 +44,7 @@ class Event:
         self.recorded_ns: int | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        from forge.device.fake_rocm import graphs
-
-        if not graphs.record(self._record):
+        if not capturing.record(self._record):
             self._record()
 
     def _record(self) -> None:
@@ -64,7 +57,7 @@ class Event:
         return True
 
     def synchronize(self) -> None:
-        _refuse("Event.synchronize")
+        capturing.refuse("Event.synchronize")
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to `end_event`, on the host's clock."""
@@ -75,7 +68,7 @@ class Event:
         return (end_event.recorded_ns - self.recorded_ns) / 1e6
 
     def ipc_handle(self) -> bytes:
-        raise NotImplementedError("an emulated GPU has no events shared between processes")
+        raise NotEmulated("an emulated GPU has no events shared between processes")
 
     def __repr__(self) -> str:
         return f"<torch.cuda.Event {self.cuda_event:#x}>"
@@ -125,12 +118,10 @@ class Stream:
         return True
 
     def is_capturing(self) -> bool:
-        from forge.device.fake_rocm import graphs
-
-        return graphs.capturing()
+        return capturing.active()
 
     def synchronize(self) -> None:
-        _refuse("Stream.synchronize")
+        capturing.refuse("Stream.synchronize")
         hip.synchronize()
 
     @classmethod

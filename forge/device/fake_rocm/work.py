@@ -100,7 +100,7 @@ def kernel_work(kernel: KernelProfile) -> dict[str, Any]:
         "l2_hit_rate": share(total("l2_read_bytes") - total("fabric_read_bytes"), total("l2_read_bytes")),
         **{
             f"{level}_{way}_bytes": total(f"{level}_{way}_bytes")
-            for level in ("l2", "fabric", "hbm")
+            for level in ("l2", "fabric", "hbm", "link")
             for way in ("read", "write")
         },
         "lines": [

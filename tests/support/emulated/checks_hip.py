@@ -12,6 +12,8 @@ import pytest
 import torch
 from torch.utils.cpp_extension import load, load_inline
 
+import cdna
+
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="torch's headers need g++'s library")
 
 TORCH_FACING = r"""
@@ -135,6 +137,29 @@ def test_same_sources_again_and_others_of_the_same_name() -> None:
     for number in (41, 42, 41):
         answer(number).set(x.data_ptr())
         assert x.item() == number
+
+
+COUNTED = r"""
+#include <cuda_runtime.h>
+__global__ void sampled(int* x) { x[blockIdx.x] = 1; }
+__global__ void whole(int* x) { x[blockIdx.x] = 2; }
+extern "C" void run(int* x, int n) { sampled<<<n, 1024>>>(x); whole<<<n, 1024>>>(x + n); }
+"""
+
+
+def test_samples_of_the_kernels_that_are_named() -> None:
+    """Of a grid of four rounds three run, and stand for all; of a kernel that is not named all of it runs."""
+    library = ctypes.CDLL(load_inline("counted", "", COUNTED, no_implicit_headers=True, is_python_module=False))
+    n = 4 * 304 * 2
+    x, other = (torch.zeros(2, n, dtype=torch.int32, device="cuda") for _ in range(2))
+    cdna.stats()
+    with cdna.counting(lambda name: "sampled" in name):
+        library.run(ctypes.c_void_p(x.data_ptr()), n)
+    library.run(ctypes.c_void_p(other.data_ptr()), 1)
+    sample, whole, *uncounted = (record.counters for record in cdna.stats())
+    assert sample and whole and uncounted == [None, None]
+    assert (sample.groups_run, whole.groups_run, sample.groups, whole.groups) == (n * 3 // 4, n, n, n)
+    assert int(x[0].sum()) == n * 3 // 4 and (x[1] == 2).all()
 
 
 RAW = r"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -201,6 +202,22 @@ def test_the_rotation_is_the_references_bit_by_bit(monkeypatch: pytest.MonkeyPat
     rotated = written[-1].rope
     wanted = reference._rope(cache[..., case.config.kv_lora_rank :], first=0)
     assert torch.equal(rotated.cpu().view(torch.int16), wanted.view(torch.int16))
+
+
+@pytest.mark.parametrize("seed", support.random_seeds(4 if IS_HIP else 1))
+def test_random_shapes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to 8 requests and 1000 tokens, some at the cache's end, shared out among any number of workgroups."""
+    draw = random.Random(seed)
+    batch, cached = draw.randint(1, 8), support.random_size(draw, 1000) - 1
+    dim, rank = 8 * support.random_size(draw, 40), 16 * support.random_size(draw, 12)
+    row = SMALL
+    if IS_HIP:
+        monkeypatch.setattr(submission, "COMPUTE_UNITS", support.random_size(draw, 304))
+        submission.plan_of.cache_clear()
+        row = {"SPLIT_DOWN": draw.randint(1, -(-dim // 64)), "SPLIT_OUT": draw.randint(1, 11)}
+    with cdna.device("gfx942", order_seed=seed):
+        assert_right(Case(batch, cached, cached + draw.choice([1, 1, 7, 64]), dim, rank), row)
+    submission.plan_of.cache_clear()
 
 
 def test_step_after_step() -> None:

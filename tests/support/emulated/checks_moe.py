@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ submission = support.load_submission()
 # h, out and y are rounded to fp16, each to within 2^-11 of a value: three times 2^-11 / sqrt(3) in quadrature.
 ROUNDING = 7e-4
 IS_HIP = "TILE_ROWS" in submission.DEFAULT
+ROUTINGS = ("nearly equal", "to one", "none to some", "any")
 SMALL = {"BLOCK_M": 16, "GATE_N": 32, "DOWN_N": 32, "BLOCK_K": 32, "MFMA": 16, "num_warps": 2}
 if IS_HIP:
     SMALL = {"TILE_ROWS": 128, "GROUP_ROWS": 2}
@@ -169,6 +171,36 @@ def test_scores_that_fp16_makes_equal(weight: float) -> None:
     assert (exactly.argmax(-1) == 6).all()
     assert (case.chosen()[1] == (2 if weight > 0.1 else 0)).all()
     assert_right(case, SMALL)
+
+
+@pytest.mark.parametrize("seed", support.random_seeds(5 if IS_HIP else 1))
+def test_random_shapes(seed: int) -> None:
+    """Up to 300 tokens; experts without any, all tokens to one, scores that are nearly equal."""
+    draw = random.Random(seed)
+    experts = support.random_size(draw, 63)
+    routing = ROUTINGS[seed % len(ROUTINGS)]
+    top_k = 1 if routing == "to one" else draw.randint(1, min(experts, 8))
+    widths = [16 * support.random_size(draw, 20) for _ in range(2)]
+    case = Case(
+        1, support.random_size(draw, 300), experts, top_k, *widths, shared=min(draw.randint(1, 2), 64 - experts)
+    )
+    router, favoured = case.weights["router.weight"], draw.randrange(experts)
+    if routing == "to one":
+        case.x[..., 0] = 4
+        router[:, 0] = 4 * (torch.arange(experts) == favoured)
+        assert (case.chosen()[1] == favoured).all()
+    elif routing == "none to some":
+        case.x[..., 0] = 4
+        router[:, 0] = -4.0 * (torch.arange(experts) >= max(top_k, experts // 2))
+        if top_k < experts:
+            case.x[case.gap() < 0.01] = 0  # equal scores: the first experts
+    elif routing == "nearly equal":  # exact in fp32, in steps of 2^-9 about 16, where fp16 has steps of 2^-6
+        case.x = torch.randint(-2, 3, case.x.shape, generator=case.gen).half()
+        router[:] = torch.randint(-1, 2, router.shape, generator=case.gen).half() * 2**-9
+        case.x[..., 0], router[:, 0] = 4, 4
+    row = {"TILE_ROWS": draw.choice([128, 256]), "GROUP_ROWS": draw.choice([1, 2, 8])} if IS_HIP else SMALL
+    with cdna.device("gfx942", order_seed=seed):
+        assert_right(case, row)
 
 
 def test_an_expert_whose_weights_are_zero() -> None:

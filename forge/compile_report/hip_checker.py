@@ -3,7 +3,7 @@
 The process is prepared as for an emulated GPU, so that load_inline compiles; the HIP runtime then only notes launches
 (forge/device/fake_rocm/recording.py). Tensors are real, for C++ code wants addresses, but nothing is ever written to
 them: inputs are generated without data, and given memory that the operating system has not backed yet. Triton kernels
-of the same file are compiled as in worker.py.
+of the same file are compiled as in checker.py.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
+from forge.compile_report.checker import NEEDS_DATA, Checker, place_of, reason_of, run_check
 from forge.compile_report.fake_gpu import GpuIsCpu, fake_tensors, pretend_gpu
 from forge.compile_report.findings import Findings, KernelRow
-from forge.compile_report.worker import NEEDS_DATA, Checker, _place, _reason, run_check
 from forge.device import resolve
 from forge.device.hip_compiler import compiler_notes, hip_compiler
 
@@ -94,7 +94,7 @@ class HipChecker(Checker):
             with self.launches_compile():
                 submission.custom_kernel(data)
         except Exception as error:
-            self.errors.setdefault(f"{_reason(error)} ({_place(error)})", []).append(label)
+            self.errors.setdefault(f"{reason_of(error)} ({place_of(error)})", []).append(label)
 
     def found(self) -> Findings:
         found = super().found()

@@ -1,0 +1,201 @@
+"""Samples of public repositories' GPU tests on the emulated card, by `pytest --cdna`: a line a repository, with causes.
+
+    python benchmarks/public_suites.py fla=../flash-linear-attention aiter=../aiter@e404860 --per-file 12
+
+Fetches nothing: give checkouts, each with its commit behind @ where git does not know it. What a suite imports has to
+be installed. Of every test file some are taken, drawn by --seed. With --json each suite is a line as it ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[1]
+GRACE_S = 60  # for reports after the end of the time
+
+
+@dataclass(frozen=True)
+class Suite:
+    repository: str
+    tests: tuple[str, ...]  # files and folders, from its root
+    path: str = "."  # what its tests import lies here
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+SUITES = {
+    "liger": Suite("linkedin/Liger-Kernel", ("test/transformers", "test/chunked_loss"), "src"),
+    "fla": Suite("fla-org/flash-linear-attention", ("tests/ops", "tests/modules")),
+    "aiter": Suite("ROCm/aiter", ("op_tests/triton_tests",), environment={"AITER_TRITON_ONLY": "1"}),
+    "kernels": Suite("triton-lang/kernels", ("test",)),
+    "unsloth": Suite("unslothai/unsloth", ("tests",)),
+}
+
+
+@dataclass
+class Result:
+    """Of one suite."""
+
+    repository: str
+    commit: str
+    arch: str
+    checks: str
+    collected: int = 0
+    broken_files: dict[str, str] = field(default_factory=dict)  # that could not be collected: why
+    chosen: int = 0
+    passed: int = 0
+    with_launches: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)  # reason: how many
+    over_time: int = 0
+    failed: dict[str, str] = field(default_factory=dict)  # test: cause
+    wall_s: float = 0.0
+
+    @property
+    def not_run(self) -> int:
+        return self.chosen - self.passed - sum(self.skipped.values()) - self.over_time - len(self.failed)
+
+    def line(self) -> str:
+        columns = (
+            self.repository, self.commit[:12], self.collected, self.chosen, self.passed, sum(self.skipped.values()),
+            len(self.failed), self.over_time, self.not_run, len(self.broken_files), f"{self.wall_s:.0f}",
+        )  # fmt: skip
+        return "| " + " | ".join(map(str, columns)) + " |"
+
+
+HEADER = (
+    "| repository | commit | collected | chosen | passed | skipped | failed | over time | not run "
+    "| files not collected | wall s |\n|" + " --- |" * 11
+)
+
+
+def pytest(suite: Suite, checkout: Path, arguments: Iterable[str], budget_s: float) -> str:
+    """Its output; after `budget_s` it is interrupted, and tells of what it has done."""
+    path = [str(ROOT), str(checkout / suite.path), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, **suite.environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "cdna.pytest_plugin", "-q", *arguments]
+    process = subprocess.Popen(
+        command, cwd=checkout, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+    for sign, seconds in ((signal.SIGINT, budget_s), (signal.SIGKILL, GRACE_S)):
+        try:
+            return process.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            if sign == signal.SIGINT:
+                process.send_signal(sign)  # xdist ends its workers
+            else:
+                os.killpg(process.pid, sign)
+    return process.communicate()[0]
+
+
+def collect(suite: Suite, checkout: Path, arch: str) -> tuple[list[str], dict[str, str]]:
+    """(node ids, files that could not be collected: why)."""
+    out = pytest(suite, checkout, ["--cdna", arch, "--co", "--continue-on-collection-errors", *suite.tests], 600)
+    tests = [line for line in out.splitlines() if "::" in line and not line.startswith(("ERROR", " ", "E "))]
+    broken = {}
+    for part in re.split(r"^_+ ERROR collecting ", out, flags=re.MULTILINE)[1:]:
+        causes = re.findall(r"^E +(.+)", part, re.MULTILINE)
+        broken[part.split()[0]] = causes[-1] if causes else "?"
+    return tests, broken
+
+
+def sample(tests: list[str], per_file: int, seed: int) -> list[str]:
+    """As many of each file, in an order that mixes files: an early end leaves some of each."""
+    files: dict[str, list[str]] = {}
+    for test in tests:
+        files.setdefault(test.partition("::")[0], []).append(test)
+    draw = random.Random(seed)
+    chosen = [draw.sample(of_file, min(per_file, len(of_file))) for of_file in files.values()]
+    return [of_file[i] for i in range(per_file) for of_file in chosen if i < len(of_file)]
+
+
+def read_report(file: Path, result: Result) -> None:
+    for case in ElementTree.parse(file).getroot().iter("testcase"):
+        name = f"{case.get('classname')}::{case.get('name')}"
+        bad = next((found for tag in ("failure", "error") if (found := case.find(tag)) is not None), None)
+        skipped = case.find("skipped")
+        properties = {one.get("name"): one.get("value") for one in case.iter("property")}
+        result.with_launches += int(properties.get("cdna_launches") or 0) > 0
+        if bad is not None and "(--cdna-timeout)" in (bad.get("message") or ""):
+            result.over_time += 1
+        elif bad is not None:
+            result.failed[name] = (bad.get("message") or bad.text or "?").strip().splitlines()[0][:300]
+        elif skipped is not None:
+            reason = (skipped.get("message") or "?").splitlines()[0][:200]
+            result.skipped[reason] = result.skipped.get(reason, 0) + 1
+
+
+def run(suite: Suite, checkout: Path, commit: str, options: argparse.Namespace) -> Result:
+    began = time.monotonic()
+    result = Result(suite.repository, commit, options.arch, options.checks)
+    tests, result.broken_files = collect(suite, checkout, options.arch)
+    chosen = sample(tests, options.per_file, options.seed)
+    result.collected, result.chosen = len(tests), len(chosen)
+    folder = Path(options.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / suite.repository.replace("/", "+")
+    stem.with_suffix(".txt").write_text("\n".join(chosen) + "\n")
+    report = stem.with_suffix(".xml")
+    report.unlink(missing_ok=True)
+    arguments = ["--cdna", options.arch, "--cdna-checks", options.checks, "--cdna-timeout", str(options.timeout)]
+    arguments += ["--cdna-autotune", options.autotune, "-n", str(options.workers), f"--junitxml={report}"]
+    # Passed tests are taken from the summary: JUnit XML has those too that were cut off.
+    arguments += ["-o", "log_cli=false", "-rp", f"@{stem.with_suffix('.txt')}"]
+    if chosen:
+        out = pytest(suite, checkout, arguments, max(1.0, options.budget - (time.monotonic() - began)))
+        stem.with_suffix(".log").write_text(out)
+        result.passed = len(re.findall(r"^PASSED ", out, re.MULTILINE))
+    if report.is_file():
+        read_report(report, result)
+    result.wall_s = time.monotonic() - began
+    return result
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suites", nargs="+", metavar="NAME=CHECKOUT[@COMMIT]", help=f"names: {', '.join(SUITES)}")
+    parser.add_argument("--arch", default=os.environ.get("CDNA_ARCH"), required="CDNA_ARCH" not in os.environ)
+    parser.add_argument("--checks", default="all")
+    parser.add_argument("--autotune", choices=("all", "first"), default="first")
+    parser.add_argument("--per-file", type=int, default=10, help="tests of each file")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--timeout", type=float, default=60, help="seconds for a test")
+    parser.add_argument("--budget", type=float, default=3600, help="seconds for a suite, with its collection")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--folder", default="public_suites", help="for reports and logs")
+    parser.add_argument("--json", type=Path, help="append a line a suite to this file")
+    options = parser.parse_args(arguments)
+    options.folder = str(Path(options.folder).resolve())
+    print(HEADER, flush=True)
+    for given in options.suites:
+        name, _, place = given.partition("=")
+        if name not in SUITES:
+            parser.error(f"{given}: no suite is called {name!r}: {', '.join(SUITES)}")
+        place, _, commit = place.partition("@")
+        checkout = Path(place).resolve()
+        if not all((checkout / test).exists() for test in SUITES[name].tests):
+            parser.error(f"{given}: {checkout} has no {' or no '.join(SUITES[name].tests)}")
+        if not commit:
+            head = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+            commit = subprocess.run(head, capture_output=True, text=True).stdout.strip() or "unknown"
+        result = run(SUITES[name], checkout, commit, options)
+        print(result.line(), flush=True)
+        if options.json:
+            with options.json.open("a") as file:
+                file.write(json.dumps({**asdict(result), "not_run": result.not_run}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,49 @@
+"""The processes below one of ours: which they are, and ending them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """From now on a process whose parent died becomes our child, so that none can hide from `end_all`."""
+    with contextlib.suppress(OSError, AttributeError):  # not Linux: process groups must do
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(of: int, without: Iterable[int] = ()) -> list[int]:
+    """Every process below `of`, from /proc; zombies left out, and those below and at `without`."""
+    left_out = set(without)
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # pid (name, which may hold spaces and brackets) state ppid ...
+            state, parent = entry.read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if state != "Z":
+                children.setdefault(int(parent), []).append(int(entry.parent.name))
+    found, queue = [], [of]
+    while queue:
+        below = [pid for pid in children.get(queue.pop(), []) if pid not in left_out]
+        found += below
+        queue += below
+    return found
+
+
+def kill_below(of: int, spared: Iterable[int] = (), kept: Iterable[int] = (), patience_s: float = 5.0) -> None:
+    """Kills every process below `of`, but those to `spared` with all below them, and `kept`, and waits for the end."""
+    kept, deadline = set(kept), time.monotonic() + patience_s
+    while left := [pid for pid in descendants(of, without=spared) if pid not in kept]:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
