@@ -12,8 +12,8 @@ pytestmark = pytest.mark.long
 CORPUS = corpus()
 # Each takes seconds, and what it tries another one tries in another way.
 LIKE_OTHERS = set(
-    "at_the_end poisoned_values parameter_replaced rows_missing two_processes input_restored terminal result_file deferred "
-    "decoy_process decoy_uncounted h_output_over_input h_split_sum h_raises_inside h_many_words h_pool "
+    "at_the_end poisoned_values parameter_replaced rows_missing two_processes input_restored terminal result_file "
+    "deferred decoy_process decoy_uncounted h_output_over_input h_split_sum h_raises_inside h_many_words h_pool "
     "h_inference_mode".split()
 )
 SLOW = pytest.mark.slow(reason="one of many alike")
