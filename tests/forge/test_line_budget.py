@@ -9,9 +9,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 5_750,
+    "benchmarks": 6_000,
     "cdna": 37_000,
-    "docs": 4_000,
+    "docs": 4_030,
     "forge": 21_000,
     "kernels": 14_900,
     "reference": 2_500,
