@@ -18,6 +18,7 @@ from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
 from forge.judge.user_places import with_author_places
 from forge.judge.verdict import CaseRun
+from forge.judge.worker import PR_SET_DUMPABLE, prctl
 from forge.judge.worker_pool import Progress, RankAnswer, WorkerPool
 from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec
@@ -55,6 +56,7 @@ class Judge:
         self._hangs = 0
 
     def __enter__(self) -> Judge:
+        prctl(PR_SET_DUMPABLE, 0)  # nor may a submission look into the process that counts its verdicts
         self._started = time.monotonic()
         self._digests = digests(self.plan.problem)
         self.workspace = Workspace(self.plan.problem, self.plan.submission)

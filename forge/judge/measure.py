@@ -33,6 +33,7 @@ class Task:
     generate_input: Callable[..., Any]
     check_implementation: Callable[[Any, Any], Any]
     ref_kernel: Callable[[Any], Any] | None
+    settle: Callable[[Any], Any] | None  # makes data on which rounding decides nothing
     harness: Harness
     phase: Callable[[str], None]  # tells the evaluator what is being done
     timed: bool  # False on an emulated device: every case runs once

@@ -93,6 +93,7 @@ class MakeInput:
     args: dict[str, Any]
     seed: int | None  # of torch's global generators
     probe: bool = False  # changed as the problem's task.yml says: no official case
+    settle: bool = False  # as reference.py makes data that rounding decides nothing of: drawn by us
 
 
 @dataclass(frozen=True)
@@ -223,9 +224,8 @@ class HandedOver(Answer):
 class Judged(Answer):
     check_s: float = 0.0  # how long the check took: about one run of the reference
     accuracy: Accuracy | None = None
-    changed: tuple[
-        str, ...
-    ] = ()  # inputs that the kernel changed, though neither the reference does nor it returns them
+    touched: bool = False  # the kernel wrote to its input
+    changed: tuple[str, ...] = ()  # inputs that it changed, though neither the reference does nor it returns them
     officially: bool | None = None  # the verdict over the inputs so changed, where official evaluators look at these
 
 

@@ -1,4 +1,4 @@
-"""What torch itself did in a call: its operations, and the FLOPs of its products. Runs in the worker."""
+"""What torch itself did in a call: its operations, and the FLOPs of its products and sums. Runs in the worker."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 NAMED = 5  # operations that a report names
@@ -18,6 +19,17 @@ NAMED = 5  # operations that a report names
 # A product's FLOPs from its operands, by operation: (which of the arguments, the sum's length among their sizes).
 PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "_scaled_mm": (0, 1), "_int_mm": (0, 1)}
 PRODUCTS |= {"dot": (0, 1), "mv": (0, 1), "addmv": (1, 2), "_grouped_mm": (0, 1), "_scaled_grouped_mm": (0, 1)}
+
+SPREAD = 4  # times as many elements as any operand holds: from there on a multiplication makes a product's terms
+
+
+def term_flops(name: str, args: tuple[Any, ...], result: Any) -> int:
+    """Of multiplications and sums, where a product is made of these; 0 of all other work on elements."""
+    tensors = [value for value in args if isinstance(value, torch.Tensor)]
+    if name in ("mul", "mul_", "addcmul", "addcmul_") and tensors:
+        held = max(tensor.untyped_storage().nbytes() // tensor.itemsize for tensor in tensors)
+        return int(result.numel()) if result.numel() > SPREAD * held else 0
+    return tensors[0].numel() if name == "sum" and tensors else 0
 
 
 def product_flops(name: str, args: tuple[Any, ...]) -> int:
@@ -61,12 +73,13 @@ class _Counting(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.removeprefix("aten::")
+        result = func(*args, **(kwargs or {}))
         with contextlib.suppress(Exception):  # a count is no reason to fail a call
             self.work.calls[name] += 1
-            if flops := product_flops(name, args):
+            if flops := product_flops(name, args) or term_flops(name, args, result):
                 self.work.flops += flops
                 self.work.by_name[name] += flops
-        return func(*args, **(kwargs or {}))
+        return result
 
 
 @contextlib.contextmanager

@@ -57,6 +57,8 @@ class Referee(Worker):
             self.phase("generate_input")
             self.reseed(command.seed)  # for the problems that draw from torch's global generator
             data = self.task.generate_input(**self.ranks.args_of(command.args))
+            if command.settle and self.task.settle is not None:
+                data = self.task.settle(data)
             self.inputs[command.draw] = self.probe(data) if command.probe else data
             return {}
 
@@ -89,8 +91,9 @@ class Referee(Worker):
         unfit, touched = self.ranks.any(bool(fields), bool(changed))
         if unfit:
             return fields
-        if command.draw == 0:
+        if command.draw == 0 and self.first is None:
             self.first = output
+        fields["touched"] = touched
         good, message, accuracy = True, "", command.accuracy
         if command.official:
             judged = copy.deepcopy(data)

@@ -5,7 +5,8 @@ A rank has two processes. The referee (forge/judge/referee.py) makes its inputs 
 
     emulated    input 0, call, judge; other data at the same addresses, call, judge; other data elsewhere, call, judge;
                 then the first output is looked at again
-    a real GPU  input 0, call, judge; timed calls on the harness's clock (in leaderboard mode each on new data, judged);
+    a real GPU  input 0, call, judge; timed calls on the harness's clock (in leaderboard mode each on new data, judged;
+                in benchmark mode on the same, the output of one of them, chosen at random, judged);
                 in benchmark mode, timed calls on other data, judged, in turns with the same, and calls back to back;
                 then the other calls, as above
 
@@ -65,6 +66,7 @@ class CaseRun:
         self.outputs: dict[int, list[dict[str, Any]]] = {}  # each rank's, as its worker told it, by draw
         self.called: dict[int, list[RankAnswer[messages.Called]]] = {}
         self.check_s = 0.0
+        self.touched = False  # whether the first call wrote to its input: a later one has other data then
 
     def run(self, warm_up: bool = False) -> CaseResult:
         """warm_up: on a real GPU, the calls that the harness makes before it begins."""
@@ -148,15 +150,17 @@ class CaseRun:
     def make(self, draw: int, args: dict[str, Any] | None = None) -> int:
         """Has the referees draw an input: the case's own, or one of a seed that is drawn now."""
         args, seed = dict(self.case.args), self.plan.seed
-        if self.plan.as_officially and draw >= FRESH_DRAW and "seed" in args:
+        official = draw == 0 or (self.plan.as_officially and draw >= FRESH_DRAW and "seed" in args)
+        if official and draw:
             args["seed"] += self.plan.harness.seed_step * (draw - FRESH_DRAW + 1)
-        elif draw > 0:
+        elif not official:
             seed = _draws.randrange(1, 1 << 31)
             if "seed" in args:
                 args["seed"] = seed
         if draw < FRESH_DRAW:
             self.result.seeds.append(args.get("seed", seed or 0))
-        self.ask(self.referees, messages.InputMade, messages.MakeInput(draw, args, seed, self.is_probe(draw)), draw)
+        command = messages.MakeInput(draw, args, seed, probe=self.is_probe(draw), settle=not official)
+        self.ask(self.referees, messages.InputMade, command, draw)
         return draw
 
     def is_probe(self, draw: int) -> bool:
@@ -181,6 +185,7 @@ class CaseRun:
         elif draw == 0:
             self.result.accuracy = accuracy
             self.check_s = max([one.check_s for one in told], default=0.0)
+            self.touched = any(one.touched for one in told)
             self.note_inputs(told, problem is None)
         if problem is not None and not (draw == 0 and self.plan.as_officially and self.result.official):
             raise self.ended(self.blamed(self.referees, problem), draw)
@@ -228,14 +233,20 @@ class CaseRun:
         harness, mode = self.plan.harness, self.plan.mode
         repeats = harness.warm_up(mode) if warm_up else harness.repeats(mode)
         durations_ns: list[float] = []
+        to_judge = _draws.randrange(repeats.runs) if mode == "benchmark" and not self.touched and not warm_up else None
         started = time.monotonic()
         while True:
             if mode == "leaderboard" and not warm_up:
                 durations_ns.append(self.timed_call(FRESH_DRAW + len(durations_ns), "fresh"))
             else:
                 durations_ns.append(self.timed_call(None))
+            if len(durations_ns) - 1 == to_judge:
+                self.judge_timed()
+                to_judge = None
             if should_stop(durations_ns, time.monotonic() - started, harness, repeats):
                 break
+        if to_judge is not None:  # that call was not needed: then the last one
+            self.judge_timed()
         if not warm_up:
             self.result.stats = summarize(durations_ns)
 
@@ -253,6 +264,15 @@ class CaseRun:
         if draw:
             self.judge_last(draw)
         return ns
+
+    def judge_timed(self) -> None:
+        """The output of one of the official timed calls, which cannot know that it is the one."""
+        fetched = self.ask(self.pool, messages.Fetched, messages.FetchOutput(), 0)
+        judged = [messages.JudgeOutput(0, one.answer.output, 0, True, False, False) for one in fetched]
+        _, problem = self.referees.ask(messages.Judged, judged)
+        if problem is not None:
+            blamed = self.blamed(self.referees, problem)
+            raise Ended(blamed, "one of the timed calls, on the same data", beside=True)
 
     def judge_last(self, draw: int) -> None:
         """The output of the last timed call."""

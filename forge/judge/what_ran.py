@@ -13,6 +13,8 @@ from forge.task.cases import CaseSpec
 from forge.task.score import Work, work_of
 
 MOST_SHARE, SOME_SHARE = 0.5, 0.1  # of a case's FLOPs, done by torch: most of the work; too much for a modelled time
+# What a wave's instruction can do at most, by unit: 64 lanes of v_dot4, a scaled 32x32x64 product of FP4.
+MOST_FLOPS = {"vector": 64 * 8, "matrix": 2 * 32 * 32 * 64}
 LIGHT_SLACK = 0.95  # of the speed of light: what a clock's error may hide
 
 
@@ -24,8 +26,9 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
     flops = max((_number(one, "flops") for one in told), default=0.0)  # of a rank, as the floor is
     result.torch_work = max(told, key=lambda one: _number(one, "flops"), default={})
     launches = _launches(result.device_report)
-    matrix = problem.floors is not None and problem.floors.matrix != "none" and work is not None and bool(work.flops)
-    share = flops / work.flops if work is not None and work.flops else 0.0
+    needed = (work.flops or 0.0) if work is not None else 0.0
+    matrix = problem.floors is not None and problem.floors.matrix != "none" and needed > 0
+    share = flops / needed if needed else 0.0
     if plan.device.emulated and (not launches or share > SOME_SHARE):
         _drop_modelled(result.device_report)
     doubts = []
@@ -39,8 +42,13 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
     elif plan.device.emulated and not launches and called:
         text = "no kernel of its own was launched"
         doubts.append(text) if matrix else result.remarks.append(text)
+    elif plan.device.emulated and matrix and called:
+        own_share = _most_flops(result.device_report) / needed  # whoever else did the rest, and wherever
+        if own_share < SOME_SHARE:
+            doubts.append(f"its {launches} launches can have done {own_share:.2g} of the case's FLOPs at most")
     limit = problem.precision.rel_l2
-    rel_l2, what = result.probe_rel_l2, " on larger numbers without a bias"
+    rel_l2, what = result.probe_rel_l2, " on larger numbers"
+    what += " without a bias" if problem.precision.bias is not None else ""
     if rel_l2 is None:  # a bias may be most of an output, and what a reference rounds of it of the error
         rel_l2, what = (result.accuracy.rel_l2 if result.accuracy else None), ""
     if limit is not None and rel_l2 is not None and not rel_l2 <= limit:
@@ -80,6 +88,13 @@ def _launches(report: dict[str, Any]) -> int:
     here = report.get("launches", 0)
     below = sum(_launches(value) for value in report.values() if isinstance(value, dict))
     return below + (here if isinstance(here, int) else 0)
+
+
+def _most_flops(report: dict[str, Any]) -> int:
+    """More than this the kernels of a report have not done; of several ranks', those of the busiest."""
+    kernels = report.get("kernels", {}).values()
+    own = sum(most * kernel["by_unit"].get(unit, 0) for kernel in kernels for unit, most in MOST_FLOPS.items())
+    return max([own, *(_most_flops(one) for name, one in report.items() if name.startswith("rank "))])
 
 
 def _drop_modelled(report: dict[str, Any]) -> None:

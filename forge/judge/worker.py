@@ -26,7 +26,8 @@ from forge.judge.channel import worker_end
 from forge.judge.failure import describe
 from forge.judge.results import Status
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 4, 24
+CAP_SYS_PTRACE, CAPABILITY_VERSION_3 = 19, 0x20080522
 
 Fields = dict[str, Any]  # of an answer
 Act = Callable[[], Fields]
@@ -78,6 +79,22 @@ def die_with_parent() -> None:
 def prctl(option: int, value: int) -> None:
     with contextlib.suppress(OSError, AttributeError):  # not Linux
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def forgo_others_memory() -> None:
+    """Gives up, for this process and all that it starts, a superuser's right to other processes' memory and files.
+
+    What judges says of itself that nobody may look into it (PR_SET_DUMPABLE), which CAP_SYS_PTRACE would override.
+    """
+    prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE)
+    with contextlib.suppress(OSError, AttributeError):  # not Linux
+        libc = ctypes.CDLL(None)
+        header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+        sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable: the lower 32, then the upper
+        if libc.capget(header, sets) == 0:
+            for i in range(3):
+                sets[i] &= ~(1 << CAP_SYS_PTRACE)
+            libc.capset(header, sets)
 
 
 class Worker:
@@ -158,6 +175,7 @@ class Worker:
             generate_input=generate_input,
             check_implementation=check,
             ref_kernel=getattr(reference, "ref_kernel", None),
+            settle=getattr(reference, "settle", None),
             harness=self.harness,
             phase=self.phase,
             timed=self.setup.timed,
@@ -241,6 +259,7 @@ class SubmissionWorker(Worker):
         self.integrity, self.operations = integrity, operations
 
     def prepare(self, root: str, broken: BaseException | None) -> Fields:
+        forgo_others_memory()
         ready = super().prepare(root, broken)
         self.entered = self.operations.count_entries(sys.modules["reference"], "ref_kernel")
         self.watch = self.integrity.Watch()

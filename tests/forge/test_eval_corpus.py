@@ -10,13 +10,23 @@ from tests.support.evaltools import run_command
 pytestmark = pytest.mark.long
 
 CORPUS = corpus()
+# Each takes seconds, and what it tries another one tries in another way.
+LIKE_OTHERS = set(
+    "at_the_end poisoned_values parameter_replaced rows_missing two_processes input_restored terminal result_file "
+    "deferred decoy_process decoy_uncounted h_output_over_input h_split_sum h_raises_inside h_many_words h_pool "
+    "h_inference_mode".split()
+)
+SLOW = pytest.mark.slow(reason="one of many alike")
 
 
-@pytest.mark.parametrize("entry", CORPUS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry", [pytest.param(one, id=one.name, marks=[SLOW] * (one.name in LIKE_OTHERS)) for one in CORPUS]
+)
 def test_a_submission_is_judged_for_what_it_is(entry: Entry) -> None:
     said, words = judged(entry, run_command)
     assert said == entry.expected, words
 
 
 def test_all_three_kinds_are_there() -> None:
+    assert {entry.name for entry in CORPUS} >= LIKE_OTHERS
     assert {entry.expected for entry in CORPUS} == {"caught", "but", "pass"}

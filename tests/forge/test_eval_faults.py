@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -38,6 +39,21 @@ def custom_kernel(x):
         open({mark!r}, "w").write(str(os.getpid()))
         time.sleep(600)
     return x * 2
+"""
+
+
+# Starts a command, kills it after so many seconds, and ends once none of all that it started is left: it inherits them.
+KILLS = """
+import ctypes, os, signal, subprocess, sys, time
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+process = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+time.sleep(float(sys.argv[1]))
+process.kill()
+try:
+    while True:
+        os.waitpid(-1, 0)
+except ChildProcessError:
+    pass
 """
 
 
@@ -93,6 +109,24 @@ def test_a_killed_evaluator_leaves_nothing(folder: Path) -> None:
     assert wait_for(lambda: not any(map(alive, pids)))
     assert wait_for(lambda: not list((folder / "tmp").glob("forge-*")))
     assert not (folder / "out.json").exists()
+
+
+def test_an_evaluator_killed_at_any_moment_leaves_no_process(folder: Path) -> None:
+    """Nor a folder, once the next run has looked: in the first moments nobody else knows of it."""
+    (folder / "submission.py").write_text(HANGS.format(mark=str(folder / "mark")))
+    environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1"}
+    moments_s = [random.uniform(first, last) for first, last in ((0, 1), (1, 3), (3, 6))]
+    killers = [
+        subprocess.Popen([sys.executable, "-c", KILLS, str(moment_s), *EVAL[:-2]], cwd=folder, env=environment)
+        for moment_s in moments_s
+    ]
+    try:
+        assert [killer.wait(timeout=90) for killer in killers] == [0, 0, 0], moments_s
+    finally:
+        for killer in killers:
+            killer.kill()
+    clear_left_over(folder / "tmp")
+    assert not list((folder / "tmp").glob("forge-*")), moments_s
 
 
 def test_folders_that_nobody_watches_are_cleared(tmp_path: Path) -> None:

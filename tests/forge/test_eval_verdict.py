@@ -18,6 +18,7 @@ from forge.judge.ranks import Ranks
 from forge.judge.referee import Referee
 from forge.judge.results import CaseResult, Status
 from forge.judge.verdict import CaseRun
+from forge.judge.what_ran import look
 from forge.judge.worker import SubmissionWorker
 from forge.judge.worker_pool import RankAnswer, first_cause
 from forge.task.cases import CaseSpec
@@ -82,7 +83,9 @@ class InProcess:
 class OneCase:
     """A case of `plan` with this kernel, and what was asked of both sides."""
 
-    def __init__(self, kernel: Callable[[Any], Any], plan: EvalPlan, generate: Any = None, check: Any = None) -> None:
+    def __init__(
+        self, kernel: Callable[[Any], Any], plan: EvalPlan, generate: Any = None, check: Any = None, settle: Any = None
+    ) -> None:
         self.memory, self.clock, self.plan = make_memory(), Clock(), plan
         self.seeds: list[int] = []
 
@@ -100,6 +103,7 @@ class OneCase:
             generate_input=generate_input,
             check_implementation=check or (lambda x, out: (torch.equal(out, x * 2), "differs")),
             ref_kernel=lambda x: x * 2,
+            settle=settle,
             custom_kernel=timed_kernel,
             harness=plan.harness,
             phase=lambda name: None,
@@ -322,6 +326,20 @@ def test_leaderboard_draws_new_data_and_judges_each_call(draws: Iterator[int]) -
     assert case.seeds == [5, 100, 101, 102, 103, 104, 105]  # of no schedule that could be known
 
 
+def test_our_own_data_is_settled_and_the_official_is_not() -> None:
+    """A tie that rounding breaks is no failure where we drew it; an official one is as the leaderboard has it."""
+    settled: list[float] = []
+
+    def settle(data: torch.Tensor) -> torch.Tensor:
+        settled.append(float(data[0]))
+        return data
+
+    for as_officially, most in ((False, 6), (True, 2)):  # two calls, and in leaderboard mode four timed ones
+        settled.clear()
+        case = OneCase(twice, timed_plan("leaderboard", as_officially=as_officially), settle=settle)
+        assert case.run().passed and len(settled) == most and 5.0 not in settled
+
+
 def test_leaderboard_fails_at_the_first_wrong_call() -> None:
     calls = itertools.count()
     result = OneCase(lambda x: x * (2 if next(calls) < 3 else 3), timed_plan("leaderboard")).run()
@@ -333,6 +351,28 @@ def test_a_skipped_call_is_judged_without_being_told(draws: Iterator[int]) -> No
     seen: dict[int, torch.Tensor] = {}
     result = OneCase(lambda x: seen.setdefault(0, x * 2), timed_plan("benchmark")).run()
     assert result.status is Status.FAIL and "a timed call" in result.message
+
+
+@pytest.mark.parametrize("index", [0, 3, 100])
+def test_one_of_the_timed_calls_on_the_same_data_is_judged(index: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever is drawn, the last where fewer are made: nothing is computed where the data is the last call's."""
+    monkeypatch.setattr(verdict._draws, "randrange", lambda *_: index)
+    last: list[torch.Tensor] = [torch.zeros(4)]
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        known = torch.equal(x, last[0])
+        last[0] = x.clone()
+        return torch.zeros(4) if known else x * 2
+
+    result = OneCase(kernel, timed_plan("benchmark")).run()
+    assert result.status is Status.FAIL and result.message.startswith("one of the timed calls, on the same data: ")
+
+
+def test_timed_calls_of_a_kernel_that_clears_its_input_are_not_judged() -> None:
+    """Officially they are timed on what the calls before have left."""
+    case = OneCase(lambda x: (x * 2, x.zero_())[0], timed_plan("benchmark", back_to_back=False))
+    result = case.run()
+    assert result.passed and result.stats is not None, result.message
 
 
 def test_what_is_quick_on_known_data_only_is_said(draws: Iterator[int]) -> None:
@@ -387,6 +427,26 @@ def test_torchs_own_products_are_counted() -> None:
     with operations.watch(False) as work:
         torch.mm(a, b)
     assert work.as_dict() == {}
+
+
+def test_a_products_terms_are_counted() -> None:
+    a, b = torch.ones(16, 8), torch.ones(8, 32)
+    with operations.watch(True) as work:
+        (a[:, :, None] * b).sum(1)
+        a * 2
+    assert work.by_name == {"mul": 16 * 8 * 32, "sum": 16 * 8 * 32}
+
+
+def test_launches_that_cannot_have_done_the_work_are_a_but() -> None:
+    """Whoever did it: a thread, a process, torch where nothing counts."""
+    plan = fake_plan("test", floors=Floors("1000000", "f16", "1"))
+    told = []
+    for vector, matrix in ((10, 0), (10, 7), (2000, 0)):
+        kernels = {"touch": {"launches": 1, "by_unit": {"vector": vector, "matrix": matrix, "scalar": 99}}}
+        result = CaseResult(0, "", Status.PASS, device_report={"kernels": kernels})
+        look(plan, CaseSpec(0, "", {}), result, [messages.Called()])
+        told.append(result.buts)
+    assert told == [["its 1 launches can have done 0.0051 of the case's FLOPs at most"], [], []]
 
 
 def test_a_product_by_torch_is_a_but() -> None:

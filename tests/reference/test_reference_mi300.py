@@ -129,6 +129,21 @@ def test_fp8_mm_is_a_scaled_product_written_to_c() -> None:
     assert [*out[0, :3].tolist(), out[32, 256].item()] == near(0.51953, 4.8125, 0.27539, 6.0)
 
 
+def test_moe_settles_what_rounding_would_choose() -> None:
+    sizes = MOE | {"nroutedexperts": 16, "nexpertspertoken": 4, "bs": 1, "seqlen": 400}
+    before, data = generate(moe, sizes), moe.settle(generate(moe, sizes))
+    x, weights, _ = data
+
+    def gaps(x: torch.Tensor) -> torch.Tensor:
+        logits = (x[0].float() @ weights["router.weight"].float().T).sort(descending=True).values
+        return logits[:, 3] - logits[:, 4]
+
+    near = gaps(before[0]) < moe.ROUTER_MARGIN
+    assert near.any() and gaps(x).min() >= moe.ROUTER_MARGIN
+    assert torch.equal(x[0][~near], before[0][0][~near])  # what was clear stays
+    assert moe.settle(generate(moe, sizes | {"nroutedexperts": 4}))[0].shape == x.shape  # all are chosen
+
+
 def moe_in_double(x: torch.Tensor, weights: dict[str, torch.Tensor], config: dict[str, int]) -> torch.Tensor:
     def expert(token: torch.Tensor, name: str) -> torch.Tensor:
         gate, up, down = (weights[f"{name}.{i}.weight"].double() for i in range(3))
