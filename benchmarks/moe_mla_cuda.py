@@ -231,7 +231,7 @@ def main() -> int:
                         line["rel_l2"] = float((call().double() - exact).norm() / exact.norm())
                     line["us"] = 1e3 * triton.testing.do_bench(call, WARM_UP_MS, MEASURED_MS, return_mode="median")
                     wrong += not line.get("rel_l2", 0) < FAR_OFF[name]
-                except (RuntimeError, triton.runtime.errors.OutOfResources) as error:
+                except (RuntimeError, triton.errors.TritonError) as error:
                     line["error"] = str(error).splitlines()[0]
                 print(line, flush=True)
                 if options.output:

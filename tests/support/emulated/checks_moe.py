@@ -180,10 +180,9 @@ def test_random_shapes(seed: int) -> None:
     experts = support.random_size(draw, 63)
     routing = ROUTINGS[seed % len(ROUTINGS)]
     top_k = 1 if routing == "to one" else draw.randint(1, min(experts, 8))
-    widths = [16 * support.random_size(draw, 20) for _ in range(2)]
-    case = Case(
-        1, support.random_size(draw, 300), experts, top_k, *widths, shared=min(draw.randint(1, 2), 64 - experts)
-    )
+    hidden, expert = (16 * support.random_size(draw, 20) for _ in range(2))
+    tokens, shared = support.random_size(draw, 300), min(draw.randint(1, 2), 64 - experts)
+    case = Case(1, tokens, experts, top_k, hidden, expert, shared=shared)
     router, favoured = case.weights["router.weight"], draw.randrange(experts)
     if routing == "to one":
         case.x[..., 0] = 4
