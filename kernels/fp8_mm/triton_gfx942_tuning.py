@@ -17,24 +17,24 @@ SPACE = {
 
 TUNING = {
     # m     n     k   benchmarks
-    (1024,  512, 7168): {"BLOCK_M":  64, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  4, "MFMA": 32, "num_warps": 4, "num_stages": 2},
-    (1024,  576, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "GROUP_M": 1, "SPLIT_K":  4, "MFMA": 16, "num_warps": 4, "num_stages": 2},  # 27.65 us, before 34.88, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (1024,  512, 7168): {"BLOCK_M":  64, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  4, "MFMA": 16, "num_warps": 4, "num_stages": 2},  # 22.83 us, before 24.05, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (1024,  576, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "GROUP_M": 1, "SPLIT_K":  4, "MFMA": 16, "num_warps": 4, "num_stages": 2},  # 27.59 us, before 34.88, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (1024, 1536, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  3, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 42.19 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (1024, 3072, 1536): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 23.24 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (1024, 4096,  512): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
-    (1024, 4608, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
-    (1024, 7168,  256): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 18.15 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (1024, 7168, 2048): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 46.62 us, before 56.27, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (1024, 7168, 2304): {"BLOCK_M":  64, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 4, "num_stages": 2},
-    (6144,  512, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
-    (6144,  576, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
-    (6144, 1536, 7168): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
-    (6144, 3072, 1536): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
-    (6144, 4096,  512): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
-    (6144, 4608, 7168): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
-    (6144, 7168,  256): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
-    (6144, 7168, 2048): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
-    (6144, 7168, 2304): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},
+    (1024, 3072, 1536): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 24.36 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (1024, 4096,  512): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 16, "num_warps": 8, "num_stages": 2},  # 13.47 us, before 14.55, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (1024, 4608, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 8, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 78.95 us, before 80.47, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (1024, 7168,  256): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 1, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 18.11 us, before 18.72, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (1024, 7168, 2048): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 1, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 46.61 us, before 55.93, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (1024, 7168, 2304): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 50.69 us, before 61.15, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (6144,  512, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  3, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 67.14 us, before 74.15, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (6144,  576, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 83.77 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (6144, 1536, 7168): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 137.3 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (6144, 3072, 1536): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 80.54 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (6144, 4096,  512): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 65.29 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (6144, 4608, 7168): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 405.9 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (6144, 7168,  256): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 1, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 90.77 us, before 92.01, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (6144, 7168, 2048): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 234.6 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (6144, 7168, 2304): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 255.2 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     # tests that leave most of the card idle without split-K
     (  64, 1536, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  8, "MFMA": 32, "num_warps": 4, "num_stages": 2},
     (  64,  576, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K": 14, "MFMA": 32, "num_warps": 4, "num_stages": 2},
