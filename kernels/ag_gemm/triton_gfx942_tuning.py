@@ -1,9 +1,8 @@
 """One row a shape of amd-ag-gemm on gfx942; M is of all ranks, N of one.
 
-None was measured: no MI300X was at hand. Rows with a time were chosen by it: the emulated card's time model without
-its links, by `python -m forge.tune.tables` (docs/tuning.md). The row without one, and DEFAULT, are the largest tile
-that still makes about a tile a compute unit, of those that do not spill, and 56 senders, eight a peer, as published
-solutions use.
+None was measured: no MI300X was at hand. All were chosen by the emulated card's time model without its links, by
+`python -m forge.tune.tables` (docs/tuning.md). DEFAULT has the largest tile that does not spill, and 56 senders, eight
+a peer, as published solutions use.
 SENDERS: workgroups in all. PUSH: elements a turn. BAND: row tiles of a peer that are taken together. MFMA: the
 instruction's rows.
 """

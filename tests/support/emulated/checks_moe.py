@@ -192,7 +192,7 @@ def test_random_shapes(seed: int) -> None:
         case.x[..., 0] = 4
         router[:, 0] = -4.0 * (torch.arange(experts) >= max(top_k, experts // 2))
         while top_k < experts and (undecided := case.gap() < 0.01).any():
-            case.x[undecided] = case.normal(int(undecided.sum()), widths[0])
+            case.x[undecided] = case.normal(int(undecided.sum()), hidden)
             case.x[..., 0] = 4
     elif routing == "nearly equal":  # exact in fp32, in steps of 2^-9 about 16, where fp16 has steps of 2^-6
         case.x = torch.randint(-2, 3, case.x.shape, generator=case.gen).half()
