@@ -54,7 +54,7 @@ def test_json_carries_the_parts(benchmark: tuple[str, dict]) -> None:
     for caches in ("cold", "warm"):
         time = report["modelled"][caches]
         parts = time["parts_us"]
-        bounds = "launch replay matrix vector LDS L1 L2 fabric HBM atomics fences"
+        bounds = "launch replay matrix vector LDS L1 L2 fabric HBM atomics links fences"
         assert set(parts) == set(bounds.split())
         longest = max(us for name, us in parts.items() if name != "launch")
         assert time["us"] == pytest.approx(parts["launch"] + longest, abs=0.002)  # all are rounded

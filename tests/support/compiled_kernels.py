@@ -7,6 +7,8 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from cdna.triton.driver import EmulatedBackend
+
 
 @triton.jit
 def _exp(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
@@ -30,5 +32,7 @@ KERNELS = {
 def compiled(name: str, arch: str) -> tuple[bytes, str]:
     """(code object, the assembly that it was made from) of a Triton kernel."""
     kernel, signature, constants = KERNELS[name]
+    # Before 3.7 Triton converts fp8 for the first arch of a process: its cache is to know which that is.
+    EmulatedBackend.first_arch = EmulatedBackend.first_arch or arch
     binary = triton.compile(ASTSource(kernel, signature, constants), target=GPUTarget("hip", arch, 64))
     return binary.asm["hsaco"], binary.asm["amdgcn"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -20,6 +22,16 @@ def card(arch: str = "gfx950", order_seed: int = 0) -> Iterator[None]:
             yield
     finally:
         torch.use_deterministic_algorithms(before)
+
+
+def in_a_process_of_its_own(function: Callable[[], None]) -> None:
+    """For what depends on conversions of fp8: before 3.7 Triton makes those of the first arch that a process has
+    compiled for, and a process of tests compiles for both."""
+    script = f"from tests import conftest; conftest.pytest_configure(); import {function.__module__} as m; "
+    done = subprocess.run(
+        [sys.executable, "-c", script + f"m.{function.__name__}()"], capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def distinct_rows(table: dict, default: dict) -> list[dict]:

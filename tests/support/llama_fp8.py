@@ -33,8 +33,9 @@ def run_checks(stem: str, submission: Path, arch: str = "gfx942", only: str = ""
     file = f"tests/support/emulated/checks_{stem}.py"
     environment |= {"SUBMISSION": str(submission), "CHECKED_ARCH": arch}
     done = run_prepared(file, *(["-k", only] if only else []), arch=arch, environment=environment)
-    assert "passed" in done.stdout or "failed" in done.stdout, done.stdout + done.stderr
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert "passed" in said or "failed" in said or "Segmentation fault" in said, said
+    return "" if done.returncode == 0 else said
 
 
 def main(file: str) -> None:
