@@ -153,7 +153,7 @@ def test_a_trace_has_every_instruction_of_one_wave(loop: Program, tmp_path: Path
 
 
 def test_with_checks_and_counters(loop: Program) -> None:
-    cdna.stats()
+    cdna.stats(), cdna.findings()  # not those of tests before
     with cdna.checks.use("all"), cdna.counting(), cdna.watch("k", out=io.StringIO()) as watch:
         run(loop, groups=1)
     (record,) = cdna.stats()
