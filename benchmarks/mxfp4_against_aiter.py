@@ -32,6 +32,7 @@ from benchmarks.whole_submissions import generated, imported  # noqa: E402
 from cdna.counters import clear_caches  # noqa: E402
 from cdna.model import modelled_case_us  # noqa: E402
 from forge.task.problem import Case, Problem, find_problem  # noqa: E402
+from forge.task.score import geometric_mean  # noqa: E402
 
 VARIANTS = ("hip", "triton")
 SPLITS = (0, 1, 2, 3)  # of k, each as a power of two
@@ -87,17 +88,17 @@ def main() -> None:
     ours = submissions(problem)
     print(f"| m, n, k | AITER's product: tile, slices | us | {' | '.join(f'{v} us | / AITER' for v in VARIANTS)} |")
     print("|" + "---|" * (3 + 2 * len(VARIANTS)))
-    logs: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    ratios: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     for case in problem.benchmarks:
         theirs, what = aiter_us(options.aiter, case)
         data = sys.modules["reference"].generate_input(**case)
         cells = []
         for variant, submission in ours.items():
             us = our_us(submission, data)
-            logs[variant].append(math.log(us / theirs))
+            ratios[variant].append(us / theirs)
             cells.append(f"{us:.2f} | {us / theirs:.2f}")
         print(f"| {case['m']}, {case['n']}, {case['k']} | {what} | {theirs:.2f} | {' | '.join(cells)} |", flush=True)
-    means = [f" | {math.exp(sum(log) / len(log)):.2f}" for log in logs.values()]
+    means = [f" | {geometric_mean(of):.2f}" for of in ratios.values()]
     print(f"| geometric mean | | | {' | '.join(means)} |")
 
 

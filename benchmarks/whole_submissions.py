@@ -55,6 +55,7 @@ from cdna.model import modelled_time_us  # noqa: E402
 from cdna.program import Program  # noqa: E402
 from forge.judge.operations import PRODUCTS, product_flops  # noqa: E402
 from forge.task.problem import Case, Problem, find_problem  # noqa: E402
+from forge.task.score import geometric_mean  # noqa: E402
 from tests.support import bf16_gemm_hip  # noqa: E402
 
 CARD = cards()["MI300X"]
@@ -234,7 +235,7 @@ def print_table(results: list[dict[str, Any]]) -> None:
     for name in dict.fromkeys(result["submission"] for result in results):
         mine = [result for result in results if result["submission"] == name]
         cells = [f"{result['us']:.0f} ({sum(result['libraries_us'].values()):.0f})" for result in mine]
-        mean = math.exp(sum(math.log(result["us"]) for result in mine) / len(mine))
+        mean = geometric_mean([result["us"] for result in mine])
         print(f"| {name} | {' | '.join(cells)} | {mean:.0f} |")
 
 

@@ -74,9 +74,8 @@ class Kernel:
         self.metadata = program.asm.metadata.get(name, {})
         self.arguments: list[dict] = self.metadata.get(".args", [])
         explicit = [a for a in self.arguments if not a[".value_kind"].startswith("hidden_")]
-        self.argument_names = [
-            a.get(".name", "") for a in explicit
-        ]  # Triton's launcher knows what its code objects lack
+        # Triton's launcher sets them: its code objects have no names of arguments.
+        self.argument_names = [a.get(".name", "") for a in explicit]
         self.static_lds_bytes: int = self.metadata.get(".group_segment_fixed_size", 0)
         self.kernarg_bytes: int = self.metadata.get(".kernarg_segment_size", 0)
 

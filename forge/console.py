@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 EXIT_PASS, EXIT_FAIL, EXIT_BAD_INPUT, EXIT_BUT, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
@@ -44,6 +45,12 @@ def end_on_signals() -> None:
 
 def _terminated(number: int, frame: Any) -> NoReturn:
     raise KeyboardInterrupt
+
+
+def refuse_unwritable(option: str, file: Path) -> None:
+    """UsageError, before anything runs, where an option's file cannot be written."""
+    if file.is_dir() or not os.access(file.absolute().parent, os.W_OK):
+        raise UsageError(f"{option} {file}: cannot be written")
 
 
 def aligned(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:

@@ -11,6 +11,7 @@ from forge.console import (
     EXIT_BUT,
     Parser,
     UsageError,
+    refuse_unwritable,
 )
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import resolve
@@ -105,8 +106,8 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         raise UsageError(f"--timeout {args.timeout:g}: must be more than 0 seconds")
     if args.seed is not None and args.seed < 0:
         raise UsageError(f"--seed {args.seed}: must not be negative")
-    if args.json is not None and (args.json.is_dir() or not os.access(args.json.absolute().parent, os.W_OK)):
-        raise UsageError(f"--json {args.json}: cannot be written")
+    if args.json is not None:
+        refuse_unwritable("--json", args.json)
     if args.json is not None and args.json.exists() and args.submission.exists():
         if args.json.samefile(args.submission):
             raise UsageError(f"--json {args.json}: is the submission itself, which it would replace")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from forge.console import UsageError
+from forge.console import UsageError, refuse_unwritable
 from forge.history.page import PageError, page_of, write_page
 from forge.judge.plan import EvalPlan
 from forge.judge.results import Run
@@ -33,8 +32,7 @@ def check(args: argparse.Namespace, plan: EvalPlan) -> None:
             continue
         if plan.mode != "profile" or not plan.device.emulated:
             raise UsageError(f"{option} goes with mode profile on an emulated device")
-        if file.is_dir() or not os.access(file.absolute().parent, os.W_OK):
-            raise UsageError(f"{option} {file}: cannot be written")
+        refuse_unwritable(option, file)
         plan.device.keep_timelines(plan.caches)
 
 
