@@ -502,7 +502,6 @@ def _wait_for_nobody(flag, o):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.timeout(60)
 def test_deadlock(arch: str) -> None:
     flag, out = buffer(1), buffer(1)
     with cdna.device(arch, checks="all"), pytest.raises(cdna.CheckError) as caught:

@@ -42,7 +42,8 @@ FOUND = {  # kernel: the check that finds it, and what it says
     "unwritten_global": ("unwritten", "reads 4 bytes at offset 0 of the 512 bytes of hipMalloc"),
     "misaligned_lds": ("alignment", "LDS atomic of 4 bytes at byte 2, which is not a multiple of 4"),
     "lds_race": ("race", "writes LDS byte .* which wave 0 has read, with no barrier between the two"),
-    "workgroup_race": ("race", "writes another value to 4 bytes .* which workgroup 0 .* in the same launch"),
+    # Workgroups run on several threads: either may be the one that wrote first.
+    "workgroup_race": ("race", "writes another value to 4 bytes .* which workgroup [01] .* in the same launch"),
     "before_vmcnt": ("wait", r"is read before the wait for it: `global_load_dword .* needs s_waitcnt vmcnt\(0\)"),
     "before_lgkmcnt": ("wait", r"is read before the wait for it: `ds_read_b32 .* needs s_waitcnt lgkmcnt\(0\)"),
     "matrix_hazard": ("hazard", "reads the result of `v_mfma_f32_16x16x16_f16 .* after 0 wait states"),

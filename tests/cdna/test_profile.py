@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.limits import ENDS_S
+
 PROGRAM = Path(__file__).resolve().parents[1] / "support" / "hip" / "advice.hip"
 
 
@@ -16,7 +18,7 @@ PROGRAM = Path(__file__).resolve().parents[1] / "support" / "hip" / "advice.hip"
 def advice() -> dict[str, list[str]]:
     """What `cdna run --counters` advises, by kernel."""
     command = [sys.executable, "-m", "cdna", "run", "--counters", str(PROGRAM)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_S)
     assert done.returncode == 0, done.stderr
     told: dict[str, list[str]] = {}
     for line in done.stderr.splitlines():

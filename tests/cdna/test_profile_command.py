@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cdna.__main__ import main
+from tests.support.limits import ENDS_S
 
 PROGRAM = Path(__file__).resolve().parents[1] / "support" / "hip" / "planted_slow.hip"
 SCRIPT = """\
@@ -34,7 +35,7 @@ sys.exit(int(sys.argv[1]))
 
 def cdna(*arguments: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "cdna", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_S)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 

@@ -14,6 +14,7 @@ import pytest
 
 from cdna.errors import NotEmulated, UnsupportedInstruction
 from cdna.pytest_plugin import why_not_emulated
+from tests.support.limits import ENDS_S
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = """
@@ -72,7 +73,7 @@ def session(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedP
         env=environment,
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=ENDS_S,
     )
 
 

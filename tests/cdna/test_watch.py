@@ -17,6 +17,7 @@ from cdna.program import Program
 from tests.support.assembled import program
 from tests.support.checked_launch import buffer, launch
 from tests.support.hip_programs import PROGRAMS, ROOT
+from tests.support.limits import ENDS_S
 
 # out[item] = 3 * item + workgroup, in a loop of three rounds; lane-wise in v2 and scalar in s4.
 LOOP = """
@@ -169,7 +170,7 @@ def debug(commands: str, *words: str | Path, cwd: Path = ROOT) -> subprocess.Com
         input=commands,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=ENDS_S,
         env={**os.environ, **path},
     )
 
@@ -198,7 +199,7 @@ def test_the_guide_shows_what_is_printed(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=ENDS_S,
         env={**os.environ, **path},
     )
     assert watched.returncode == 0, watched.stderr

@@ -14,6 +14,7 @@ import pytest
 from forge.device import resolve
 from tests.support.compiled_kernels import compiled
 from tests.support.hip_programs import run
+from tests.support.limits import ENDS_S
 
 # What a submission does that carries its kernel: y = exp(x) by 4 workgroups of 256.
 SUBMISSION = """
@@ -51,7 +52,7 @@ def submission(arch: str = "gfx942", cut: str = "", name: str = "_exp", bytes: i
 def prepared(program: str, *arguments: str, arch: str = "gfx942") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **resolve(arch, arch).environment()}
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=ENDS_S)
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from forge.device import resolve
+from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
 
@@ -20,7 +21,7 @@ EMULATED = Path(__file__).resolve().parents[1] / "support" / "emulated"
 Result = subprocess.CompletedProcess[str]
 
 
-def python(*arguments: str, arch: str = "gfx942", timeout_s: float = 280, **more: str) -> Result:
+def python(*arguments: str, arch: str = "gfx942", timeout_s: float = ENDS_S, **more: str) -> Result:
     """Runs Python in a process that is prepared for an emulated `arch`."""
     device = resolve(arch, arch)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **device.environment(), **more}
@@ -202,7 +203,7 @@ def test_prepare_in_this_process(order: str) -> None:
         ]
     )
     run = subprocess.run(
-        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=ENDS_S
     )
     assert run.stdout == "cuda:0 AMD Instinct MI355X {}\n", run.stderr
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.evaltools import ROOT, checks_find_nothing, generate, run_command
+from tests.support.limits import ENDS_S
 
 STORE = "store_sum_of_slices(acc, c_ptr,"
 # Looks at the element behind the result's last one: the right answer, after a read of memory that is nobody's.
@@ -22,7 +23,7 @@ def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def judge(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
     chosen = ("--device", "gfx942", "--cases", "0")
-    return run_command("test", "amd-fp8-mm", "--submission", file, *chosen, *more, cwd=ROOT, timeout=300)
+    return run_command("test", "amd-fp8-mm", "--submission", file, *chosen, *more, cwd=ROOT, timeout=ENDS_S)
 
 
 def test_our_kernel_has_no_finding(submission: Path) -> None:

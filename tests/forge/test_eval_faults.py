@@ -23,6 +23,7 @@ from forge.judge.verdict import CaseRun
 from forge.judge.worker import machine_fault
 from forge.judge.workspace import clear_left_over
 from tests.support.evaltools import RIGHT, ROOT, judge, statuses, write_problem
+from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
 
@@ -72,7 +73,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_for(what: Any, seconds: float = 60) -> bool:
+def wait_for(what: Any, seconds: float = ENDS_S) -> bool:
     deadline = time.monotonic() + seconds
     while not what() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -95,7 +96,7 @@ def start_and_wait(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
 def test_a_run_that_is_ended_is_incomplete_and_leaves_nothing(folder: Path, number: int) -> None:
     process, pids = start_and_wait(folder)
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=ENDS_S)
     assert (process.returncode, stderr) == (130, "eval.py: interrupted\n")
     result = json.loads((folder / "out.json").read_text())
     assert (result["verdict"], result["exit_code"], statuses(result)) == ("incomplete", 130, ["pass"])
@@ -105,7 +106,7 @@ def test_a_run_that_is_ended_is_incomplete_and_leaves_nothing(folder: Path, numb
 def test_a_killed_evaluator_leaves_nothing(folder: Path) -> None:
     process, pids = start_and_wait(folder)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=ENDS_S)
     assert wait_for(lambda: not any(map(alive, pids)))
     assert wait_for(lambda: not list((folder / "tmp").glob("forge-*")))
     assert not (folder / "out.json").exists()
@@ -121,7 +122,7 @@ def test_an_evaluator_killed_at_any_moment_leaves_no_process(folder: Path) -> No
         for moment_s in moments_s
     ]
     try:
-        assert [killer.wait(timeout=90) for killer in killers] == [0, 0, 0], moments_s
+        assert [killer.wait(timeout=ENDS_S) for killer in killers] == [0, 0, 0], moments_s
     finally:
         for killer in killers:
             killer.kill()
@@ -140,7 +141,7 @@ def test_folders_that_nobody_watches_are_cleared(tmp_path: Path) -> None:
 
 def test_a_reader_that_leaves_changes_no_verdict(folder: Path) -> None:
     command = f"{' '.join(EVAL)} | head -1"
-    subprocess.run(["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], cwd=folder, check=True, timeout=100)
+    subprocess.run(["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], cwd=folder, check=True, timeout=ENDS_S)
     assert json.loads((folder / "out.json").read_text())["verdict"] == "pass"
 
 
@@ -165,7 +166,7 @@ def test_bad_surroundings_are_one_line(folder: Path, prefix: str, change: list[s
     command = " ".join([prefix, *EVAL[:-2], "--no-history", *change])
     mode = "benchmark" if "CDNA_CHECKS" in prefix else "test"
     command = command.replace(" test ", f" {mode} ", 1)
-    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=ENDS_S)
     if not text:  # Python finds another place for temporary files
         assert done.returncode == 0, done.stderr
         return
@@ -174,11 +175,11 @@ def test_bad_surroundings_are_one_line(folder: Path, prefix: str, change: list[s
 
 def test_a_limit_on_files_is_none_on_shared_memory(folder: Path) -> None:
     done = subprocess.run(
-        ["bash", "-c", f"ulimit -S -f 64; {' '.join(EVAL)}"], cwd=folder, capture_output=True, text=True, timeout=100
+        ["bash", "-c", f"ulimit -S -f 64; {' '.join(EVAL)}"], cwd=folder, capture_output=True, text=True, timeout=ENDS_S
     )
     assert done.returncode == 0, done.stderr
     hard = subprocess.run(
-        ["bash", "-c", f"ulimit -f 64; {' '.join(EVAL)}"], cwd=folder, capture_output=True, text=True, timeout=100
+        ["bash", "-c", f"ulimit -f 64; {' '.join(EVAL)}"], cwd=folder, capture_output=True, text=True, timeout=ENDS_S
     )
     assert hard.returncode == 2 and "ulimit -f" in hard.stderr and len(hard.stderr.splitlines()) == 1
 

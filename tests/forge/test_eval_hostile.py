@@ -22,6 +22,7 @@ from forge.judge.processes import Event
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import Status
 from tests.support.evaltools import RIGHT, ROOT, TASK, judge, statuses, write_problem
+from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
 
@@ -227,7 +228,7 @@ def test_no_process_survives(tmp_path: Path) -> None:
     assert statuses(result) == ["pass"]
     pids = [int(p.name) for p in marks.iterdir()]
     assert pids, "the submission started nothing: this test would prove nothing"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + ENDS_S
     while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [pid for pid in pids if _alive(pid)]
@@ -250,11 +251,11 @@ def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path, number: int) -
     )
     command = [sys.executable, str(ROOT / "eval.py"), "test", "problem", "--device", "gfx942"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + ENDS_S
     while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=ENDS_S)
     assert process.returncode == 130 and stderr == "eval.py: interrupted\n"
     assert not _alive(int(mark.read_text()))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT
+from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
 
@@ -28,7 +29,7 @@ def speak(folder: Path, mode: str, *args: str, submission: str = RIGHT) -> tuple
     environment = {**os.environ, "POPCORN_FD": str(writer), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(ROOT / "eval.py"), mode, *(args or ("cases.txt", "--device", "gfx942"))]
     done = subprocess.run(
-        command, cwd=folder, env=environment, pass_fds=[writer], capture_output=True, text=True, timeout=100
+        command, cwd=folder, env=environment, pass_fds=[writer], capture_output=True, text=True, timeout=ENDS_S
     )
     os.close(writer)
     with os.fdopen(reader) as stream:
@@ -115,7 +116,7 @@ def test_exit_codes_of_bad_input(tmp_path: Path, args: tuple[str, ...], fd: str,
     environment = {**os.environ, "POPCORN_FD": str(writer) if fd == "ok" else fd}
     done = subprocess.run(
         [sys.executable, str(ROOT / "eval.py"), "test", *args],
-        cwd=tmp_path, env=environment, pass_fds=[writer], capture_output=True, text=True, timeout=60,
+        cwd=tmp_path, env=environment, pass_fds=[writer], capture_output=True, text=True, timeout=ENDS_S,
     )  # fmt: skip
     os.close(reader)
     os.close(writer)

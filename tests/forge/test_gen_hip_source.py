@@ -15,6 +15,7 @@ import pytest
 from forge.generate.pysource import GenerationError
 from forge.generate.render import Submission, generate, variants_of
 from forge.task.problem import ProblemEntry
+from tests.support.limits import ENDS_S
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIANT = '''"""A toy."""
@@ -204,14 +205,14 @@ def test_it_builds_and_runs_while_a_killed_builds_lock_lies_there(make: Make, tm
 
     both = [start(), start()]
     for process in both:
-        said = process.communicate(timeout=250)[0]
+        said = process.communicate(timeout=ENDS_S)[0]
         assert process.returncode == 0, said
         assert "TypeError scale takes 5 arguments, got 1" in said and "OverflowError 1099511627776" in said
         assert "'it failed:\\n\\tsaid the kernel'" in said
     (folder,) = (tmp_path / "extensions").iterdir()
     (folder / "lock").touch()
     again = start()
-    said = again.communicate(timeout=60)[0]
+    said = again.communicate(timeout=ENDS_S)[0]
     assert again.returncode == 0 and not (folder / "lock").exists(), said
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.evaltools import ROOT
+from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
 
@@ -41,7 +42,7 @@ def test_the_guides_example_does_what_it_says(tmp_path: Path) -> None:
     for command in commands:
         words = shlex.split(command.removeprefix("./").removeprefix("python "))
         done = subprocess.run(
-            [sys.executable, *words], cwd=root, env=environment, capture_output=True, text=True, timeout=200
+            [sys.executable, *words], cwd=root, env=environment, capture_output=True, text=True, timeout=ENDS_S
         )
         assert done.returncode == 0, (command, done.stdout + done.stderr)
         said.append(done.stdout)

@@ -22,6 +22,7 @@ from forge.judge.plan import EvalPlan
 from forge.task.leaderboards import leaderboard_of, other_arch
 from forge.task.problem import ProblemError, description_of, find_problem, load_sets
 from tests.support.evaltools import RIGHT, ROOT, run_command, write_problem
+from tests.support.limits import ENDS_S
 
 PROBLEMS = [entry.name for group in load_sets() for entry in group.problems]
 HEADER = "#!POPCORN leaderboard amd-fp8-mm\n#!POPCORN gpu MI300\n"
@@ -64,7 +65,7 @@ def test_the_first_file_passes(
     made = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     command = next(line for line in made.stdout.splitlines() if "eval.py test" in line).split()[1:]
-    done = run_command(*command, cwd=tmp_path, timeout=250)
+    done = run_command(*command, cwd=tmp_path, timeout=ENDS_S)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = re.findall(r"emulated +(\d+) ", done.stdout)
     assert len(counts) == 2 and all(int(count) >= 1 for count in counts)  # its kernel was launched

@@ -18,6 +18,7 @@ from forge.commands import history
 from forge.history import noise, popcorn, schema
 from forge.history.store import VERSION, History, HistoryError, history_path
 from tests.support.evaltools import RIGHT, judge, run_command, write_problem
+from tests.support.limits import ENDS_S
 
 KERNEL = """\
 import triton
@@ -356,7 +357,7 @@ def test_a_browser_shows_the_page(kept: History, tmp_path: Path) -> None:
             f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND",
             "--dump-dom", path.as_uri(),
         ],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=ENDS_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"<tr>", done.stdout[done.stdout.index('id="cases"') :].partition("</table>")[0])) == 3

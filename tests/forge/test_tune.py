@@ -22,6 +22,7 @@ from forge.tune.command import main as tune_main
 from forge.tune.search import coordinate_search, outwards
 from forge.tune.trials_log import Setting, TrialsLog, lines_of
 from tests.support.evaltools import ROOT
+from tests.support.limits import ENDS_S
 from tests.support.prepared import run_evaluator
 
 pytestmark = pytest.mark.long
@@ -195,7 +196,7 @@ def tune(root: Path, *args: str, code: int = 0) -> str:
         environment=environment,
         arch="gfx942",
         checks="",
-        timeout=100,
+        timeout=ENDS_S,
         script=SCRIPT,
     )
     assert done.returncode == code and "Traceback" not in done.stderr, done.stdout + done.stderr
@@ -229,7 +230,7 @@ def test_finds_the_better_row_refuses_wrong_ones_and_writes(toys: Path) -> None:
 
 
 def wait_for(path: Path, text: str, count: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + ENDS_S
     while time.monotonic() < deadline and not (path.exists() and path.read_text().count(text) == count):
         time.sleep(0.1)
 
@@ -248,7 +249,7 @@ def test_goes_on_after_a_stop_and_leaves_a_row_alone_that_never_ends(toys: Path)
         wait_for(log, '"MODE": "hang"}', count)
         time.sleep(0.3)
         process.send_signal(end)
-        said.append(process.communicate(timeout=60)[0])
+        said.append(process.communicate(timeout=ENDS_S)[0])
     assert "2 rows tried before" in said[1] and "stopped: call again to go on" in said[1]
     log.write_text(log.read_text() + '{"setting": {"cut of')
     last = tune(toys, "toy", "--device", "gfx942")

@@ -21,6 +21,7 @@ from forge.tune.spaces import FileSpace, SpaceError, space_of
 from forge.tune.trial import Job, Outcome
 from forge.tune.trials_log import Setting, Trial, TrialsLog
 from tests.support.evaltools import ROOT, write_problem
+from tests.support.limits import ENDS_S
 
 KERNEL = """\
 import torch
@@ -251,7 +252,7 @@ def test_a_file_is_tuned_on_a_cluster_whose_worker_is_killed(tmp_path: Path) -> 
         )  # fmt: skip
         time.sleep(4)
         os.kill(workers.pop(), signal.SIGKILL)
-        said = process.communicate(timeout=250)[0]
+        said = process.communicate(timeout=ENDS_S)[0]
     assert process.returncode == 0, said
     log = TrialsLog(tmp_path / "tune-mine.jsonl", Setting("", "", "", "", "", ""))
     assert log.others == 3, said  # as it is, and two configurations
@@ -275,7 +276,7 @@ def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
     while "as it is: " not in said and (line := process.stdout.readline()):
         said += line
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    said += process.communicate(timeout=100)[0]
+    said += process.communicate(timeout=ENDS_S)[0]
     assert "stopped: call again to go on" in said and "Traceback" not in said, said
 
 

@@ -15,6 +15,7 @@ import pytest
 from cdna.hip.compile.source import HipSource
 from cdna.hip.run import build_program
 from tests.support.evaltools import ROOT, generate, run_command
+from tests.support.limits import ENDS_S
 from tests.support.prepared import run_submission
 from tests.support.refusals import assert_refused
 
@@ -43,7 +44,7 @@ def run(checks: str = "", order_seed: int | None = None, **case: int) -> subproc
     environment = {**os.environ, "CDNA_ARCH": "gfx942", "CDNA_CHECKS": checks, "CDNA_IDLE_CLOCK": "2"}
     if order_seed is not None:
         environment["CDNA_ORDER_SEED"] = str(order_seed)
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, env=environment)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=ENDS_S, env=environment)
 
 
 @pytest.mark.parametrize("tagged", [0, 1], ids=["flags", "tagged"])

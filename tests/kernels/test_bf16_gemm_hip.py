@@ -16,6 +16,7 @@ from kernels.common.sm90.gemm_card import H200, IN_TURN
 from tests.support import bf16_gemm_hip as hip
 from tests.support.fp8_mm_hip import resources
 from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
+from tests.support.limits import ENDS_S
 
 # Half a bf16 step is 2^-9 of a value, 1.95e-3; evenly spread over the step, the root of its mean square is less.
 TOLERANCE = 2e-3
@@ -95,7 +96,7 @@ def test_hoppers_loops_wait_for_no_product_and_do_not_spill(source: Path, n_kern
     flags = ["-O3", "-std=c++20", "-include", "hip/hip_runtime.h", "-gencode=arch=compute_90a,code=sm_90a"]
     flags += ["-Xptxas", "-v", "-x", "cu", "-cubin", "-o", str(tmp_path / "gemm.cubin")]
     command = ["nvcc", *flags, *includes, str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_S)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.limits import ENDS_S
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # A runtime of three devices that count what they are asked; the third has no shared memory to give.
@@ -45,6 +47,6 @@ def test_every_device_is_asked_once_for_every_kernel(tmp_path: Path) -> None:
     """And a refusal stays one: the second call must not take silence for success."""
     (tmp_path / "program.cpp").write_text(PROGRAM)
     command = ["g++", "-std=c++17", "-Wall", "-Werror", "-Wno-unused-function", f"-I{ROOT / 'kernels/common/sm90'}"]
-    subprocess.run([*command, "program.cpp", "-o", "program"], cwd=tmp_path, check=True, timeout=60)
-    said = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True, timeout=10).stdout
+    subprocess.run([*command, "program.cpp", "-o", "program"], cwd=tmp_path, check=True, timeout=ENDS_S)
+    said = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True, timeout=ENDS_S).stdout
     assert said == 3 * "00 00 11 " + "2 2 2\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.distributed import Plan, Step, run_once, times_table
 from tests.support.evaltools import ROOT
+from tests.support.limits import ENDS_S
 
 
 def test_steps_pass_once_for_each_submission(tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ def test_a_table_of_both_clocks() -> None:
 def test_emulated_ranks_and_their_tables(tmp_path: Path) -> None:
     command = [sys.executable, "benchmarks/distributed.py", "-o", str(tmp_path), "--device", "gfx942", "--ranks", "2"]
     command += ["--steps", "tests", "--variants", "all2all-hip"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=ENDS_S)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tests-all2all-hip: pass, " in done.stdout and "pass: 9 of 9 cases" in done.stdout
     assert "| tests-all2all-hip | pass | " in (tmp_path / "tables.md").read_text()

@@ -15,6 +15,7 @@ from cdna.hip.compile.build import build
 from cdna.hip.compile.source import HipSource
 from forge.device import resolve
 from kernels.common.symmetric_heap import HeapError, creation_timeout_s, heap_timeout_s
+from tests.support.limits import ENDS_S
 from tests.support.prepared import run_prepared
 
 pytestmark = pytest.mark.long
@@ -36,7 +37,7 @@ def checked_ranks(count: int, part: str) -> None:
     environment = {**os.environ, **resolve("gfx942", "gfx942").environment()}
     environment.update(CDNA_CHECKS="all", POPCORN_GPUS=str(count))
     command = [sys.executable, "tests/support/emulated/heap_ranks.py", str(count), part]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=ENDS_S)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -172,5 +173,5 @@ def test_gluon_kernels_for_hopper_can_signal_and_wait(tmp_path: Path) -> None:
             """
         )
     )
-    done = subprocess.run([sys.executable, tmp_path / "kernel.py"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, tmp_path / "kernel.py"], capture_output=True, text=True, timeout=ENDS_S)
     assert done.stdout == "True True\n", done.stderr

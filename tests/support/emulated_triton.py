@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import torch
 
 import cdna
+from tests.support.limits import ENDS_S
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def in_a_process_of_its_own(function: Callable[[], None]) -> None:
     compiled for, and a process of tests compiles for both."""
     script = f"from tests import conftest; conftest.pytest_configure(); import {function.__module__} as m; "
     done = subprocess.run(
-        [sys.executable, "-c", script + f"m.{function.__name__}()"], capture_output=True, text=True, timeout=200
+        [sys.executable, "-c", script + f"m.{function.__name__}()"], capture_output=True, text=True, timeout=ENDS_S
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.support.limits import ENDS_S
 from tests.support.prepared import run_evaluator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,13 +106,13 @@ def generate(problem: str, variant: str, folder: Path, *options: str) -> Path:
         str(path),
         *options,
     ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=ENDS_S)
     assert done.returncode == 0, done.stderr
     return path
 
 
 def run_command(
-    *args: str | Path, cwd: Path, timeout: float = 100, prepared: bool = True, **env: str
+    *args: str | Path, cwd: Path, timeout: float = ENDS_S, prepared: bool = True, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """eval.py with these arguments, as a person would call it. prepared: where that makes no difference, its workers
     come from a process that has imported torch already."""
@@ -152,7 +153,7 @@ def judge(
 def checks_find_nothing(problem: str, submission: Path, arch: str = "gfx942") -> None:
     """In the small cases, on an emulated device. Findings change no verdict, but are printed."""
     options = ["--device", arch, "--cases", "smoke", "--checks", "all"]
-    done = run_command("test", problem, "--submission", submission, *options, cwd=ROOT, timeout=300)
+    done = run_command("test", problem, "--submission", submission, *options, cwd=ROOT, timeout=ENDS_S)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "check: " not in done.stdout and "findings" not in done.stdout, done.stdout
 

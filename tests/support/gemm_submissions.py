@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.gemm_ranks import errors_of
+from tests.support.limits import ENDS_S
 from tests.support.prepared import HIP_EXTENSIONS, run_check, run_submission
 
 # Changes that leave a HIP submission only the tile of 64 x 64: a fifth of what there is to compile.
@@ -37,7 +38,7 @@ def no_case_spills(problem: str, variant: str, folder: Path, kernel: str, at_lea
     """at_least: configurations of that kernel that the cases choose."""
     imports = [HIP_EXTENSIONS] if variant == "hip" else []
     words = [problem, "--variant", variant, "-o", str(folder / "submission.py"), "--check"]
-    done = run_check("gen_submission.py", *words, imports=imports, timeout=300)
+    done = run_check("gen_submission.py", *words, imports=imports, timeout=ENDS_S)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith(kernel)]
     assert len(lines) >= at_least, done.stdout

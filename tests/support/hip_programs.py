@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.limits import ENDS_S
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests" / "support" / "hip"
 
@@ -18,7 +20,7 @@ def cdna(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=ENDS_S,
         env={**os.environ, **environment},
     )
 

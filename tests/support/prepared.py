@@ -31,6 +31,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from tests.support.limits import ENDS_S
+
 ROOT = Path(__file__).resolve().parents[2]
 MOST_GPUS = "8"
 HIP_EXTENSIONS = "torch.utils.cpp_extension"  # takes two seconds more: imported once a submission does
@@ -108,7 +110,7 @@ def run_prepared(
     *arguments: str,
     environment: Mapping[str, str] = {},
     imports: Sequence[str] = (),
-    timeout: float = 280,
+    timeout: float = ENDS_S,
     arch: str = "gfx942",
     checks: str = "",
 ) -> subprocess.CompletedProcess[str]:

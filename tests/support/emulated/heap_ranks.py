@@ -108,7 +108,7 @@ def part_rounds(position: int, ranks: int, port: int, everyone: Any) -> None:
     """Nothing is left of regions given up and of groups destroyed, their port neither; ranks, and with them GPUs, are
     handed on."""
     for turn in range(5):
-        everyone.wait(60)
+        everyone.wait(280)
         heap = join((position + turn) % ranks, ranks, port)
         assert heap.device_index == (position + turn) % ranks == torch.cuda.current_device()
         assert exchange(heap, 3) == 0
@@ -160,11 +160,11 @@ def part_refusals(position: int, ranks: int, port: int, everyone: Any) -> None:
         absent = message_of(lambda: heap.region("late", 4096))
         assert f"rank {position}: waited 2 s for rank 1 to make region 'late'" in absent, absent
         assert time.monotonic() - began > 2
-        everyone.wait(60)
+        everyone.wait(280)
         ended = message_of(lambda: heap.region("later", 4096))
         assert f"rank {position}: the process of rank 1 has ended: it does not come to make region" in ended, ended
     else:
-        everyone.wait(60)
+        everyone.wait(280)
     os._exit(0)  # the ranks' counts of steps differ now
 
 
@@ -174,8 +174,11 @@ def part_absent(position: int, ranks: int, port: int, everyone: Any) -> None:
     heap.name_waits({1: "words"})
     region = heap.region("exchange", REGION_BYTES)
     if position == 1:
-        everyone.wait(120)
+        everyone.wait(280)
+        everyone.wait(280)
         os._exit(0)
+    if position == 2:  # when rank 0 has come and gone: slow to compile its kernel, it could be taken for absent too
+        everyone.wait(280)
     try:
         if position == 0:
             exchange(heap, 1)
@@ -193,7 +196,8 @@ def part_absent(position: int, ranks: int, port: int, everyone: Any) -> None:
     if position == 0:
         again = message_of(region.next_epoch)
         assert again == "rank 0 waited 0.3 s for rank 1 (words, epoch 1): it never came", again
-    everyone.wait(120)
+        everyone.wait(280)
+    everyone.wait(280)
     for _ in range(2):  # as at the process's end: only where no call has told of it, and once
         heap_state.alarm.tell()
     os._exit(0)
