@@ -5,8 +5,8 @@ PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
-# One more than the cores there are: tests wait at times.
-WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
+# Two more than the cores there are: tests wait a quarter of their time. Each takes a GB of memory or so.
+WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 2 : 6)))
 
 .PHONY: demo test lint
 demo: $(READY)
