@@ -248,6 +248,8 @@ def _main(args: argparse.Namespace, root: Path) -> int:
         logs = journals_of(tables, args.journal)
     else:
         logs = {table.path: TrialsLog(args.journal, table.setting) for table in tables}
+        for table in tables if args.scheduler is None else ():  # brought once, and refused in one line
+            triton_versions.folder_of(table.triton, compilers.reason(args.triton, table.problem))
         with cluster(args.scheduler, args.jobs or local_workers(True)) as where:
             search(tables, logs, where, end)
     for table in tables:

@@ -100,6 +100,7 @@ def test_rows_of_a_header() -> None:
         (["amd-fp8-mm", "--variant", "cuda"], "amd-fp8-mm: no variant cuda with a table"),
         (["amd-fp8-mm", "--jobs", "0"], "--jobs is at least 1"),
         (["amd-nothing"], "amd-nothing"),
+        (["amd-fp8-mm", "--variant", "triton", "--triton", "nightly"], "is 'nightly': say a version such as 3.6.0"),
         (["amd-fp8-mm", "--minutes", "0", "--journal", "/nowhere/j.jsonl"], "no trial of amd-fp8-mm"),
     ],
 )
