@@ -200,15 +200,15 @@ def new_rows(table: TuningTable, log: TrialsLog) -> list[NewRow]:
 
 def finish(table: TuningTable, log: TrialsLog, root: Path, write: bool) -> None:
     rows = new_rows(table, log)
-    changed = [row for row in rows if row.row != table.table.rows[row.key]]
-    print(f"{table.path}: of {len(table.table.rows)} rows {len(rows)} decided, {len(changed)} changed")
-    for row in changed:
-        print(f"  {row.key}: {row.row}  # {row.note}")
     if write and rows:
         file = root / table.path
         text = file.read_text(encoding="utf-8")
         put = header.with_rows if table.path.endswith(".h") else with_rows
         file.write_text(put(text, table.path, rows), encoding="utf-8")
+    changed = [row for row in rows if row.row != table.table.rows[row.key]]
+    print(f"{table.path}: of {len(table.table.rows)} rows {len(rows)} decided, {len(changed)} changed")
+    for row in changed:
+        print(f"  {row.key}: {row.row}  # {row.note}")
 
 
 def parser() -> argparse.ArgumentParser:
