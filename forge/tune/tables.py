@@ -37,8 +37,6 @@ OTHERS = 4  # rows of the table's other shapes, tried first as whole rows
 AT_ONCE = 2  # rows that a worker tries one after the other: it makes a case's inputs once for them
 ENOUGH = 3  # rows of a case, tried with the one in force, before its row counts as decided
 ROW_TIMEOUT_S = 300.0
-# Sampled launches compute nothing, so problems whose kernels decide by what others have multiplied are left out.
-NOT_SAMPLED = {"amd-mixture-of-experts": "its router's products decide what its other kernels do"}
 
 
 @dataclasses.dataclass
@@ -59,9 +57,6 @@ class TuningTable:
 def tables_of(problem: Problem, variant: str | None, triton: str | None, root: Path) -> list[TuningTable]:
     """Of the problem's variants those with a table for its card."""
     found: list[TuningTable] = []
-    if problem.name in NOT_SAMPLED:
-        print(f"{problem.name}: left as it is: {NOT_SAMPLED[problem.name]}")
-        return found
     assert problem.arch is not None
     device = resolve(problem.arch, problem.arch)
     harness, _ = choose_harness(problem, None)
