@@ -18,8 +18,9 @@ from typing import Any
 
 import torch
 
-# Elements compared at a time: a latent cache of 1.2 GB must not need six masks of its own size at once.
-COMPARE_CHUNK = 1 << 26
+# Elements compared at a time: a latent cache of 1.2 GB must not need six masks of its own size at once, and most of its
+# pieces, which no kernel wrote to, are equal.
+COMPARE_CHUNK = 1 << 20
 
 
 def set_seed(seed: int = 42) -> None:
@@ -112,6 +113,8 @@ def verbose_allclose(
     worst = _Worst(max_print, same_dtype)
     largest = 0.0
     for start, got, want in _chunks(received, expected):
+        if want.itemsize > 1 and got.dtype == want.dtype and torch.equal(got, want):
+            continue
         diff = (got - want).abs() if diff_dtype is None else (got.to(diff_dtype) - want.to(diff_dtype)).abs()
         # abs() of the one-byte floats does not exist
         scale = want.float() if want.is_floating_point() and want.itemsize == 1 else want

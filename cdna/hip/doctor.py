@@ -92,6 +92,9 @@ def _difference() -> tuple[str, str, str]:
 
 def _triton() -> tuple[str, str, str]:
     spans = "{}.{} to {}.{}".format(*OLDEST, *NEWEST)
+    # what eval.py has brought, as it names the folders; it takes the leaderboard's from there where nobody says another
+    kept = sorted(folder.name for folder in (cache_dir() / "triton").glob("*-cp*") if folder.suffix != ".partial")
+    spans += f"; in the cache: {', '.join(kept) or 'none'}"
     try:
         version = importlib.metadata.version("triton")
         interface_of(version)

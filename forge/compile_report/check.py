@@ -42,7 +42,7 @@ def check_submission(text: str, problem: Problem, out: TextIO, triton: str | Non
         )
     versions = triton.split(",") if triton else [triton_for(None, problem, True, text.encode())]
     try:
-        paths = {one: triton_versions.environment(one, "" if triton else reason(problem)) for one in versions}
+        paths = {one: triton_versions.environment(one, reason(triton, problem)) for one in versions}
     except DeviceError as error:
         raise GenerationError(str(error)) from None
     problems = []

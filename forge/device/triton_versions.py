@@ -32,6 +32,7 @@ __all__ = [
     "folder_of",
     "is_here",
     "known_faults_of",
+    "named",
     "provide_linker",
     "take",
     "wanted",
@@ -47,9 +48,14 @@ HELP = (
 _WAY_OUT = "or take the installed one with --triton installed"
 
 
+def named(option: str | None) -> str | None:
+    """What somebody asked for: by the option, else by $FORGE_TRITON."""
+    return option or os.environ.get(VARIABLE) or None
+
+
 def wanted(option: str | None, emulated: bool, of_runner: str | None, submission: bytes) -> str:
-    """What to take: the option, else $FORGE_TRITON, else the runner's where a Triton kernel is emulated."""
-    if said := option or os.environ.get(VARIABLE):
+    """What to take: what was asked for, else the runner's where a Triton kernel is emulated."""
+    if said := named(option):
         return said
     return of_runner if emulated and of_runner and b"triton" in submission else INSTALLED
 
@@ -128,11 +134,11 @@ def _public(version: str) -> str:
 
 def _checked(version: str) -> str:
     if not re.fullmatch(r"\d+\.\d+(\.\d+)?", version):
-        raise DeviceError(f"--triton {version}: say a version such as 3.6.0, or {INSTALLED}")
+        raise DeviceError(f"--triton or {VARIABLE} is {version!r}: say a version such as 3.6.0, or {INSTALLED}")
     try:
         interface_of(version)
     except CdnaError as error:
-        raise DeviceError(f"--triton {version}: {error}") from None
+        raise DeviceError(str(error)) from None
     return version if version.count(".") == 2 else f"{version}.0"
 
 

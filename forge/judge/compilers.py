@@ -18,8 +18,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 def take(option: str | None, problem: ProblemEntry, device: Device, submission: bytes) -> None:
     """Have this command's processes compile with the Triton that the option names, or the leaderboard's."""
-    version = triton_for(option, problem, device.emulated, submission)
-    triton_versions.take(version, "" if option else reason(problem))
+    triton_versions.take(triton_for(option, problem, device.emulated, submission), reason(option, problem))
 
 
 def triton_for(option: str | None, problem: ProblemEntry, emulated: bool, submission: bytes) -> str:
@@ -28,9 +27,9 @@ def triton_for(option: str | None, problem: ProblemEntry, emulated: bool, submis
     return triton_versions.wanted(option, emulated, runner.tools["triton"].version if runner else None, submission)
 
 
-def reason(problem: ProblemEntry) -> str:
-    """Why a version that nobody named is brought."""
-    return f"as {problem.name}'s leaderboard has"
+def reason(option: str | None, problem: ProblemEntry) -> str:
+    """Why a version is brought that nobody named; "" where somebody did."""
+    return "" if triton_versions.named(option) else f"as {problem.name}'s leaderboard has"
 
 
 def compiled_with(problem: ProblemEntry, device: Device, submission: bytes) -> str:

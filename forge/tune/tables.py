@@ -37,8 +37,6 @@ OTHERS = 4  # rows of the table's other shapes, tried first as whole rows
 AT_ONCE = 2  # rows that a worker tries one after the other: it makes a case's inputs once for them
 ENOUGH = 3  # rows of a case, tried with the one in force, before its row counts as decided
 ROW_TIMEOUT_S = 300.0
-# Sampled launches compute nothing, so problems whose kernels decide by what others have multiplied are left out.
-NOT_SAMPLED = {"amd-mixture-of-experts": "its router's products decide what its other kernels do"}
 
 
 @dataclasses.dataclass
@@ -59,9 +57,6 @@ class TuningTable:
 def tables_of(problem: Problem, variant: str | None, triton: str | None, root: Path) -> list[TuningTable]:
     """Of the problem's variants those with a table for its card."""
     found: list[TuningTable] = []
-    if problem.name in NOT_SAMPLED:
-        print(f"{problem.name}: left as it is: {NOT_SAMPLED[problem.name]}")
-        return found
     assert problem.arch is not None
     device = resolve(problem.arch, problem.arch)
     harness, _ = choose_harness(problem, None)
@@ -200,15 +195,15 @@ def new_rows(table: TuningTable, log: TrialsLog) -> list[NewRow]:
 
 def finish(table: TuningTable, log: TrialsLog, root: Path, write: bool) -> None:
     rows = new_rows(table, log)
-    changed = [row for row in rows if row.row != table.table.rows[row.key]]
-    print(f"{table.path}: of {len(table.table.rows)} rows {len(rows)} decided, {len(changed)} changed")
-    for row in changed:
-        print(f"  {row.key}: {row.row}  # {row.note}")
     if write and rows:
         file = root / table.path
         text = file.read_text(encoding="utf-8")
         put = header.with_rows if table.path.endswith(".h") else with_rows
         file.write_text(put(text, table.path, rows), encoding="utf-8")
+    changed = [row for row in rows if row.row != table.table.rows[row.key]]
+    print(f"{table.path}: of {len(table.table.rows)} rows {len(rows)} decided, {len(changed)} changed")
+    for row in changed:
+        print(f"  {row.key}: {row.row}  # {row.note}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -248,6 +243,8 @@ def _main(args: argparse.Namespace, root: Path) -> int:
         logs = journals_of(tables, args.journal)
     else:
         logs = {table.path: TrialsLog(args.journal, table.setting) for table in tables}
+        for table in tables if args.scheduler is None else ():  # brought once, and refused in one line
+            triton_versions.folder_of(table.triton, compilers.reason(args.triton, table.problem))
         with cluster(args.scheduler, args.jobs or local_workers(True)) as where:
             search(tables, logs, where, end)
     for table in tables:

@@ -1,7 +1,8 @@
-"""One row a shape of amd-mxfp4-mm: what `python -m forge.tune` chose by modelled times, none of them measured.
+"""One row a shape of amd-mxfp4-mm; none was measured: no MI355X was at hand.
 
-Tiles of 16 rows of a, even at M = 256: quantising a takes longer than multiplying, so it is spread over more
-workgroups; b is read again for each 16 rows, out of the L2. K = 7168 alone is split: 17 tiles leave most CUs idle.
+All were chosen by the emulated card's time model, by `python -m forge.tune.tables` (docs/tuning.md). Tiles have few rows of
+a, even at M = 256: quantising a takes longer than multiplying, so it is spread over more workgroups; b is read again for
+each, out of the L2. What is 1 to 10 % apart at M up to 32 is the part of a launch that no row changes.
 """
 
 # fmt: off
@@ -15,12 +16,12 @@ SPACE = {
 
 TUNING = {
     # m     n     k   benchmarks
-    (  4, 2880,  512): {"BLOCK_M": 16, "BLOCK_N":  32, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},
-    ( 16, 2112, 7168): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K": 14, "num_warps": 4, "num_stages": 2},
-    ( 32, 2880,  512): {"BLOCK_M": 16, "BLOCK_N":  32, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},
-    ( 32, 4096,  512): {"BLOCK_M": 16, "BLOCK_N":  32, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},
-    ( 64, 7168, 2048): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},
-    (256, 3072, 1536): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},
+    (  4, 2880,  512): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},  # 4.835 us, before 5.16, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    ( 16, 2112, 7168): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K": 14, "num_warps": 4, "num_stages": 2},  # 6.69 us, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    ( 32, 2880,  512): {"BLOCK_M": 16, "BLOCK_N":  32, "BLOCK_K": 512, "SPLIT_K":  2, "num_warps": 4, "num_stages": 2},  # 4.941 us, before 5.233, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    ( 32, 4096,  512): {"BLOCK_M": 16, "BLOCK_N":  32, "BLOCK_K": 512, "SPLIT_K":  4, "num_warps": 4, "num_stages": 2},  # 4.981 us, before 5.275, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    ( 64, 7168, 2048): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},  # 9.613 us, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    (256, 3072, 1536): {"BLOCK_M": 32, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},  # 10.24 us, before 11.22, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
     # a test that leaves most of the card idle without split-K
-    (  8, 2112, 7168): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K": 14, "num_warps": 4, "num_stages": 2},
+    (  8, 2112, 7168): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K": 14, "num_warps": 4, "num_stages": 2},  # 6.644 us, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
 }

@@ -1,9 +1,11 @@
 """LANE: outputs of a piece; PIECES: of a workgroup; with 64 for each of its waves, a lane has one piece.
 
-Chosen by the time model and by reasoning, not measured: no MI300X was at hand. Few rows are bound by latency: small
-workgroups reach the most CUs, and small pieces spread the arithmetic over more lanes. From 256 rows on HBM is the bound;
-there, workgroups are larger so that fewer have to start, and from 512 rows on a lane has two pieces of 8, which spares a
-twentieth of the vector instructions.
+None was measured: no MI300X was at hand. Rows were chosen by the emulated card's time model, by
+`python -m forge.tune.tables` (docs/tuning.md). Few rows are bound by latency: small workgroups reach the most CUs, and small
+pieces spread the arithmetic over more lanes; up to 128 rows the best five are within 0.3 us, which is what placing tensors
+changes. From 1024 rows on HBM is the bound and LANE 8 (loads of 16 bytes) is kept: of one wave, LANE 2 and 4 were modelled 6 to
+13 % faster at some shapes and slower at others (2048 x 16384: 45.6, 40.7 and 47.8 us for LANE 2, 4 and 8), which is more than
+the model, of 16 workgroups, can tell.
 """
 
 # What a shape outside the table gets.
@@ -14,17 +16,17 @@ SPACE = {"LANE": [2, 4, 8], "PIECES": [64, 128, 256, 512, 1024], "num_warps": [1
 
 TUNING = {
     # rows, rounded up to a power of two, at most 2048; n
-    (1, 6656): {"LANE": 2, "PIECES": 64, "num_warps": 1},
-    (8, 6656): {"LANE": 2, "PIECES": 64, "num_warps": 1},
-    (32, 6656): {"LANE": 2, "PIECES": 64, "num_warps": 1},
-    (128, 6656): {"LANE": 4, "PIECES": 64, "num_warps": 1},
-    (256, 6656): {"LANE": 8, "PIECES": 256, "num_warps": 4},
-    (512, 6656): {"LANE": 8, "PIECES": 512, "num_warps": 4},
-    (1024, 6656): {"LANE": 8, "PIECES": 512, "num_warps": 4},
-    (2048, 6656): {"LANE": 8, "PIECES": 512, "num_warps": 4},
-    (1, 16384): {"LANE": 2, "PIECES": 64, "num_warps": 1},
-    (32, 16384): {"LANE": 4, "PIECES": 64, "num_warps": 1},
-    (256, 16384): {"LANE": 8, "PIECES": 512, "num_warps": 4},
-    (1024, 16384): {"LANE": 8, "PIECES": 512, "num_warps": 4},
-    (2048, 16384): {"LANE": 8, "PIECES": 512, "num_warps": 4},
+    (   1,  6656): {"LANE": 2, "PIECES":  64, "num_warps": 1},  # 3.926 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (   1, 16384): {"LANE": 2, "PIECES":  64, "num_warps": 1},  # 3.918 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (   8,  6656): {"LANE": 2, "PIECES":  64, "num_warps": 1},  # 3.969 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (  32,  6656): {"LANE": 2, "PIECES":  64, "num_warps": 1},  # 4.13 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (  32, 16384): {"LANE": 4, "PIECES":  64, "num_warps": 1},  # 4.487 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    ( 128,  6656): {"LANE": 4, "PIECES":  64, "num_warps": 1},  # 4.857 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    ( 256,  6656): {"LANE": 8, "PIECES":  64, "num_warps": 1},  # 5.752 us, before 5.923, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    ( 256, 16384): {"LANE": 8, "PIECES":  64, "num_warps": 1},  # 8.617 us, before 9.612, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    ( 512,  6656): {"LANE": 8, "PIECES":  64, "num_warps": 1},  # 7.651 us, before 8.189, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (1024,  6656): {"LANE": 8, "PIECES": 512, "num_warps": 4},  # 12.73 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (1024, 16384): {"LANE": 8, "PIECES": 512, "num_warps": 4},  # 25.06 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (2048,  6656): {"LANE": 8, "PIECES": 512, "num_warps": 4},  # 20.46 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (2048, 16384): {"LANE": 8, "PIECES": 512, "num_warps": 4},  # 45.09 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
 }

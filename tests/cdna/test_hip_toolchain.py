@@ -414,13 +414,17 @@ def test_kernels_own_names() -> None:
     assert kernel_names.short_names(overloads) == overloads
 
 
-def test_doctor_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_says_what_it_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor, "engine_library", lambda: Path("/cache/engine.so"))
+    monkeypatch.setattr(doctor, "cache_dir", lambda: tmp_path)
+    for name in ("3.6.0-cp312-x86_64", "3.5.1-cp311-x86_64", "3.8.0-cp311-x86_64.partial"):
+        (tmp_path / "triton" / name).mkdir(parents=True)
     out = io.StringIO()
     assert doctor.doctor(out) == 0
     said = out.getvalue()
     assert re.search(r"^found +ziglang +ziglang [\d.]+, clang 2\d", said, re.MULTILINE)
     assert re.search(r"^works +compile HIP +for gfx942 and gfx950 with ", said, re.MULTILINE)
+    assert re.search(r"^found +Triton .*; in the cache: 3.5.1-cp311-x86_64, 3.6.0-cp312-x86_64$", said, re.MULTILINE)
 
 
 def test_doctor_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

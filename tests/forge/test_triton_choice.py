@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from forge.device import DeviceError, triton_versions
-from forge.task.problem import ROOT, ProblemError, load_sets
+from forge.judge.compilers import reason
+from forge.task.problem import ROOT, ProblemError, find_problem, load_sets
 from forge.task.runners import TOOLS, load_runners, runner_of
 
 WHEEL = "Wheel-Version: 1.0\nTag: {tag}-{tag}-manylinux_2_28_x86_64\n"
@@ -58,7 +59,7 @@ def test_the_installed_one_needs_no_index(index: dict[str, Any], version: str) -
 @pytest.mark.parametrize(
     ("version", "says", "message"),
     [
-        ("nightly", "", r"--triton nightly: say a version such as 3\.6\.0, or installed"),
+        ("nightly", "", r"FORGE_TRITON is 'nightly': say a version such as 3\.6\.0, or installed"),
         ("3.3.1", "", r"Triton 3\.3\.1 is too old for the emulated device: take one of 3\.4 to 3\.9"),
         (
             "3.5.7",
@@ -116,6 +117,14 @@ def test_what_is_taken_where_nobody_says(monkeypatch: pytest.MonkeyPatch) -> Non
     assert triton_versions.wanted("3.7.1", True, "3.6.0", b"") == "3.7.1"
     monkeypatch.setenv(triton_versions.VARIABLE, "installed")
     assert triton_versions.wanted(None, True, "3.6.0", b"import triton") == "installed"
+
+
+def test_a_leaderboard_is_the_reason_only_where_nobody_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = find_problem("amd-fp8-mm")
+    monkeypatch.delenv(triton_versions.VARIABLE, raising=False)
+    assert reason(None, problem) == "as amd-fp8-mm's leaderboard has" and reason("3.5.1", problem) == ""
+    monkeypatch.setenv(triton_versions.VARIABLE, "3.5.1")
+    assert reason(None, problem) == ""
 
 
 def test_every_set_states_its_runner() -> None:

@@ -80,6 +80,20 @@ def test_a_table_is_made_anew_and_a_spilling_row_refused(tmp_path: Path, capsys:
     assert where.rows and not again.rows
 
 
+@pytest.mark.long
+def test_a_router_runs_whole() -> None:
+    """What it computes spreads the tokens over all experts; zeros would choose the first four, however many there are."""
+    (table,) = tables.tables_of(find_problem("amd-mixture-of-experts"), "triton", "installed", ROOT)
+    case = {"dhidden": 256, "dexpert": 1024, "nsharedexperts": 1, "nexpertspertoken": 4, "bs": 1, "seqlen": 64, "seed": 1}
+    us = {}
+    for experts in (4, 32):
+        few = {**case, "nroutedexperts": experts}
+        (done,) = sweep(Sweep(table.problem.name, table.text, table.triton, "cold", few, None, ({},), 900))
+        assert done.status == "pass", done.message
+        us[experts] = done.us["modelled"]
+    assert us[32] > 1.15 * us[4], us
+
+
 def test_rows_of_a_header() -> None:
     path = "kernels/fp8_mm/hip_gfx942_tuning.h"
     text = (ROOT / path).read_text()
@@ -100,6 +114,7 @@ def test_rows_of_a_header() -> None:
         (["amd-fp8-mm", "--variant", "cuda"], "amd-fp8-mm: no variant cuda with a table"),
         (["amd-fp8-mm", "--jobs", "0"], "--jobs is at least 1"),
         (["amd-nothing"], "amd-nothing"),
+        (["amd-fp8-mm", "--variant", "triton", "--triton", "nightly"], "is 'nightly': say a version such as 3.6.0"),
         (["amd-fp8-mm", "--minutes", "0", "--journal", "/nowhere/j.jsonl"], "no trial of amd-fp8-mm"),
     ],
 )

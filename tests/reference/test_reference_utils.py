@@ -86,6 +86,19 @@ def test_compares_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line.split(":")[0] for line in lines[1:]] == ["worst at (1, 2)", "at (4, 5)", "at (0, 2)"]
 
 
+@pytest.mark.parametrize("chunk", [5, 100])  # most pieces equal, which are passed over; and one piece, which is not
+def test_equal_pieces_change_no_verdict(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(utils, "COMPARE_CHUNK", chunk)
+    wanted = torch.arange(50.0)
+    wanted[[7, 8, 9]] = torch.tensor([NAN, math.inf, -0.0])
+    got = wanted.clone()
+    got[[9, 31]] = torch.tensor([0.0, 31.25])
+    assert utils.verbose_allclose(got, wanted, atol=0.3) == (True, ["largest |got - wanted| 0.25"])
+    good, lines = utils.verbose_allclose(got, wanted, atol=0.2, rtol=0.0)
+    assert (good, lines[0][:7]) == (False, "1 of 50") and lines[1:] == ["worst at (31,): got 31.25, wanted 31"]
+    assert utils.verbose_allclose(wanted, wanted.clone()) == (True, ["largest |got - wanted| 0"])
+
+
 @pytest.mark.parametrize("compare", ["verbose_allclose", "verbose_allequal"])
 def test_refuses_another_shape_or_type(compare: str) -> None:
     wanted = torch.zeros(4, 3)

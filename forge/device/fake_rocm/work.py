@@ -81,12 +81,12 @@ def compiler_findings() -> list[dict[str, Any]]:
     return [{"text": str(n), "kind": "compiler", "kernel": n.subject, "arch": n.arch} for n in notes]
 
 
-def sampled(call: Callable[[], Any]) -> tuple[dict[str, Any], str]:
-    """modelled() of a call's launches, of which only a sample runs and nothing is computed; and which of them uses
-    scratch, "" if none."""
+def sampled(call: Callable[[], Any], run_whole: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
+    """modelled() of a call's launches, of which only a sample runs and nothing is computed, but for kernels with one of
+    these parts in their names; and which launches use scratch, "" if none."""
     cdna.stats()
     counters.clear_caches()
-    with cdna.counting(sample=True):
+    with cdna.counting(lambda kernel: not any(part in kernel for part in run_whole)):
         call()
     records = cdna.stats()
     scratch = {r.kernel: r.counters.scratch_bytes for r in records if r.counters and r.counters.scratch_bytes}

@@ -80,8 +80,10 @@ def test_scales(scale: float) -> None:
 
 
 @pytest.mark.parametrize("slices", [1, 2])
-def test_zero_rows_and_nan(slices: int) -> None:
+def test_zero_rows_huge_values_and_nan(slices: int) -> None:
     data = inputs(9, 72, 256)
+    data["a"].view(torch.uint8)[4] = 0
+    data["a"][4, 100] = data["a"][5] = data["b"][6] = torch.finfo(FP8).max
     data["a"].view(torch.uint8)[2] = 0
     data["b"].view(torch.uint8)[70] = 0
     data["a"][8, 200] = float("nan")
