@@ -301,6 +301,42 @@ def test_a_probe_shows_what_a_bias_hides() -> None:
     ]
 
 
+@pytest.mark.parametrize("answer", [None, [], torch.zeros(2), {"a": torch.zeros(4)}])
+def test_a_probe_answered_with_what_nothing_compares_with(answer: Any) -> None:
+    """Told by its zero bias: the limit on the error would have nothing to look at."""
+    plan = fake_plan("test", precision=Precision(rel_l2=0.01, input=0, bias=1, scale=100.0))
+    case = OneCase(
+        lambda data: data[1].clone() if data[1].any() else answer,
+        plan,
+        lambda seed: (torch.full((4,), 1e-3), torch.ones(4)),
+        lambda data, out: (torch.allclose(out, data[0] + data[1], atol=0.1), "differs"),
+    )
+    for side in (case.worker, case.referee):
+        side.worker.task.ref_kernel = lambda data: data[0] + data[1]
+    result = case.run()
+    assert result.status is Status.FAIL and result.message.startswith("call 3 (")
+
+
+def test_an_error_that_cannot_be_told_is_a_but_where_it_has_a_limit() -> None:
+    plan = fake_plan("test", precision=Precision(rel_l2=0.01))
+    result = OneCase(lambda x: x[:1] * 2, plan, check=lambda x, out: (True, "")).run()
+    assert result.passed and result.buts == ["its error cannot be told: output has shape [1], wanted [4]"]
+
+
+def test_an_imaginary_part_is_part_of_the_error() -> None:
+    accuracy = compare.accuracy_of(torch.ones(4) + 1j, torch.ones(4), "reference")
+    assert accuracy.rel_l2 == 1 and accuracy.worst is not None and accuracy.worst.got == 1
+
+
+@pytest.mark.parametrize("us", [0, -1.0, float("nan"), float("inf")])
+def test_a_modelled_time_that_cannot_be_is_none(us: float) -> None:
+    time = {"us": us, "bound": "compute"}
+    report: Any = {"kernels": {"k": {"launches": 1}}, "modelled": {"cold": time, "warm": time}}
+    result = CaseResult(0, "", Status.PASS, device_report=report)
+    look(fake_plan("test"), CaseSpec(0, "", {}), result, [messages.Called()])
+    assert "modelled" not in result.device_report
+
+
 # ---------------------------------------------------------------- times
 
 
