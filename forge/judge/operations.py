@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -84,10 +85,23 @@ class _Counting(TorchDispatchMode):
 
 @contextlib.contextmanager
 def watch(on: bool) -> Iterator[Work]:
-    """Counts what torch does in this thread within the block."""
+    """Counts what torch does within the block, in this thread and in those that it starts."""
     work = Work()
-    with _Counting(work) if on else contextlib.nullcontext():
+    if not on:
         yield work
+        return
+    begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+
+    def counted(thread: threading.Thread) -> None:
+        with _Counting(work):
+            begin(thread)
+
+    threading.Thread._bootstrap_inner = counted  # type: ignore[attr-defined]
+    try:
+        with _Counting(work):
+            yield work
+    finally:
+        threading.Thread._bootstrap_inner = begin  # type: ignore[attr-defined]
 
 
 def count_entries(module: Any, name: str) -> Callable[[], int]:

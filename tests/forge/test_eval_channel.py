@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import marshal
 import os
 import struct
@@ -95,6 +94,9 @@ def test_none_is_left_out() -> None:
 GOOD = packer()(MESSAGES[1])
 
 
+DEEP: list[Any] = []
+for _ in range(messages.MOST_DEPTH + 1):
+    DEEP = [DEEP]
 KERNEL = {"launches": 1, "wave_instructions": 2, "by_unit": {"vector": 2}}
 
 
@@ -135,7 +137,7 @@ def changed(**fields: Any) -> tuple[str, dict[str, Any]]:
         ("Called", {**packer()(Called())[1], "output": {"set": [{1}]}}),
         ("Called", {**packer()(Called())[1], "torch_work": {"flops": 10**400}}),
         ("Called", {**packer()(Called())[1], "ns": 10**400}),
-        ("Called", {**packer()(Called())[1], "torch_work": {"deep": functools.reduce(lambda x, _: [x], range(99), 1)}}),
+        ("Called", {**packer()(Called())[1], "torch_work": {"deep": DEEP}}),
         reported(kernels={"k": {}}),
         reported(kernels={"k": {**KERNEL, "by_unit": {"vector": "9"}}}),
         reported(kernels={"k": {**KERNEL, "profile": {"cold": 7}}}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -443,6 +444,18 @@ def test_the_evaluators_own_clock_beside_the_submissions(monkeypatch: pytest.Mon
     assert "the evaluator waited" in result.back_to_back.problem
 
 
+@pytest.mark.parametrize(("late_ns", "doubted"), [(40 * CALL_NS, True), (20 * CALL_NS, False)])
+def test_work_that_goes_on_after_the_last_event_is_a_but(
+    late_ns: float, doubted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a stream of its own, which events on the current one do not see."""
+    late = lambda *_: (torch.full((4,), 10.0), CALL_NS, late_ns)  # noqa: E731
+    monkeypatch.setattr(measure, "timed_call", late)
+    monkeypatch.setattr(CaseRun, "try_other_data", lambda self: None)
+    result = OneCase(twice, timed_plan("benchmark", back_to_back=False)).run()
+    assert result.passed and doubted is any("after the event" in text for text in result.buts)
+
+
 def test_a_warm_up_has_no_times() -> None:
     result = OneCase(twice, timed_plan("benchmark")).run(warm_up=True)
     assert result.passed and result.stats is None
@@ -463,6 +476,22 @@ def test_torchs_own_products_are_counted() -> None:
     with operations.watch(False) as work:
         torch.mm(a, b)
     assert work.as_dict() == {}
+
+
+def test_products_in_threads_are_counted_where_the_call_starts_them() -> None:
+    class Own(threading.Thread):
+        def run(self) -> None:
+            torch.ones(3, 5) @ torch.ones(5, 7)
+
+    begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+    with operations.watch(True) as work:
+        started = [Own(), threading.Thread(target=Own().run)]
+        for thread in started:
+            thread.start()
+        for thread in started:
+            thread.join()
+    assert work.by_name == {"mm": 2 * 2 * 3 * 5 * 7}
+    assert threading.Thread._bootstrap_inner is begin  # type: ignore[attr-defined]
 
 
 def test_a_products_terms_are_counted() -> None:

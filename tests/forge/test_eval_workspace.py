@@ -112,7 +112,7 @@ def watched(problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(evaluate, "ROOT", root)
     monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
     judge = evaluate.Judge.__new__(evaluate.Judge)
-    judge.plan = type("Plan", (), {"problem": problem})()  # type: ignore[assignment]
+    judge.plan = type("Plan", (), {"problem": problem})()
     judge._digests = evaluate.digests(problem)
     assert judge._changed() == []
     return judge
