@@ -28,9 +28,14 @@ def term_flops(name: str, args: tuple[Any, ...], result: Any) -> int:
     """Of multiplications and sums, where a product is made of these; 0 of all other work on elements."""
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
     if name in ("mul", "mul_", "addcmul", "addcmul_") and tensors:
-        held = max(tensor.untyped_storage().nbytes() // tensor.itemsize for tensor in tensors)
-        return int(result.numel()) if result.numel() > SPREAD * held else 0
+        factors = tensors[1:] if name.startswith("addcmul") else tensors
+        return int(result.numel()) if result.numel() > SPREAD * max(map(_held, factors)) else 0
     return tensors[0].numel() if name == "sum" and tensors else 0
+
+
+def _held(tensor: torch.Tensor) -> int:
+    """Its elements, those that it only repeats left out."""
+    return math.prod(size for size, stride in zip(tensor.shape, tensor.stride()) if stride)
 
 
 def product_flops(name: str, args: tuple[Any, ...]) -> int:

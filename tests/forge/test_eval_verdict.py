@@ -500,6 +500,14 @@ def test_a_products_terms_are_counted() -> None:
         (a[:, :, None] * b).sum(1)
         a * 2
     assert work.by_name == {"mul": 16 * 8 * 32, "sum": 16 * 8 * 32}
+    with operations.watch(True) as work:  # of one term at a time
+        out = torch.zeros(16, 32)
+        for k in range(8):
+            out.addcmul_(a[:, k : k + 1].expand(16, 32), b[k])
+            out += a[:, k : k + 1] * b[k].expand(16, 32)
+        out.addcmul_(out, out)  # no product: elements alone
+        out * out[:, :1]
+    assert work.by_name == {"mul": 16 * 8 * 32, "addcmul_": 16 * 8 * 32}
 
 
 def test_launches_that_cannot_have_done_the_work_are_a_but() -> None:
