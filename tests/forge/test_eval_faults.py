@@ -163,6 +163,8 @@ def test_standard_descriptors_that_take_nothing(folder: Path, where: str) -> Non
     [
         ("", ["--submission", "x" * 300 + ".py"], "File name too long"),
         ("", ["--json", "submission.py"], "is the submission itself"),
+        ("", ["--json", "problem/reference.py"], "is one of the problem's files"),
+        ("", ["--json", "problem/task.yml"], "is one of the problem's files"),
         ("", ["--submission", "/dev/zero"], f"more than {MOST_BYTES >> 20} MB"),
         ("CDNA_CHECKS=garbage", [], "no check is called garbage"),
         ("TMPDIR=/proc/1", [], ""),
