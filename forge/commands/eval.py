@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -36,6 +37,9 @@ from forge.task.problem import own_entry
 def main(argv: list[str]) -> int:
     fill_standard_descriptors()
     end_on_signals()
+    for stream in (sys.stdout, sys.stderr):  # in whatever encoding: a submission's words may hold any character
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     if "POPCORN_FD" in os.environ:
         return protocol.main(argv)
     if argv[:1] and argv[0] in history.COMMANDS:

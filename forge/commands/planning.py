@@ -108,12 +108,16 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         raise UsageError(f"--seed {args.seed}: must not be negative")
     if args.json is not None:
         refuse_unwritable("--json", args.json)
-    if args.json is not None and args.json.exists() and args.submission.exists():
-        if args.json.samefile(args.submission):
-            raise UsageError(f"--json {args.json}: is the submission itself, which it would replace")
     if args.device not in DEVICE_NAMES:
         raise UsageError(f"unknown device {args.device!r}: choose one of {', '.join(DEVICE_NAMES)}")
     problem = find_problem(args.problem or handover.named_by(args.submission))
+    if args.json is not None and args.json.exists():
+        sources = [file.source for file in problem.files if file.source is not None]
+        read = {args.submission: "the submission itself"}
+        read |= dict.fromkeys([*sources, problem.directory / "task.yml"], "one of the problem's files")
+        for path, what in read.items():
+            if path.exists() and args.json.samefile(path):
+                raise UsageError(f"--json {args.json}: is {what}, which it would replace")
     harness, own_eval = choose_harness(problem, args.harness)
     reads = None if own_eval is not None else harness
     cases, not_official = cases_to_run(problem, reads, args.mode, args, args.seed, args.honest_bools)

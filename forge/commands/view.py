@@ -113,9 +113,10 @@ class View:
     # ------------------------------------------------------------ lines
 
     def print(self, text: Text | str, style: str = "") -> None:
-        """One line, never wrapped: wrapped columns cannot be read, and a pipe has no width."""
+        """One line, never wrapped: wrapped columns cannot be read, and a pipe has no width. What a submission makes two
+        lines of does not begin a line of ours."""
         if isinstance(text, str):
-            text = CONTROL.sub("", text)
+            text = CONTROL.sub("", text).replace("\n", f"\n{'':{STATUS_WIDTH}} ")
         try:
             self.console.print(text, style=style or None, soft_wrap=True, highlight=False, markup=False)
         except (OSError, ValueError):  # a full disk behind it, or no standard output at all
@@ -149,6 +150,7 @@ class View:
         if result.passed and result.buts:
             status, style = BUT, "bold yellow"
         shown = self._columns(status, case_text(result.spec), str(result.index), values, rel_l2)
+        shown = CONTROL.sub("", shown).replace("\n", " ")  # words of the device's report among them
         line.append(shown[:STATUS_WIDTH], style=style)
         line.append(shown[STATUS_WIDTH:])
         self.print(line)
@@ -235,7 +237,8 @@ class View:
         for case in run.cases:
             if case.profile:
                 self.print(f"profile of case {case.index}: {case_text(case.spec)}", "bold")
-                self.print(case.profile)
+                for row in case.profile.splitlines():
+                    self.print(row)
             elif self.plan.mode == "profile" and self.plan.device.emulated and case.status is not Status.NOT_RUN:
                 self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
                 for line in profile_lines(case.device_report, self.plan.caches):

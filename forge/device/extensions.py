@@ -11,4 +11,5 @@ def drop_damaged(folder: Path) -> None:
 
     for pattern in ("**/*.so", "**/*.o"):
         for built in folder.glob(pattern):
-            whole_elf(built)
+            if built.is_file():
+                whole_elf(built)

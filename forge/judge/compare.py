@@ -90,17 +90,16 @@ def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
         error_sum, wanted_sum = 0.0, 0.0
         flat_mine, flat_theirs = mine.detach().reshape(-1), theirs.detach().reshape(-1)
         for start in range(0, flat_theirs.numel(), CHUNK_ELEMENTS):
-            a = flat_mine[start : start + CHUNK_ELEMENTS].to(torch.float64)
-            b = flat_theirs[start : start + CHUNK_ELEMENTS].to(torch.float64)
+            a, b = (_exact(flat[start : start + CHUNK_ELEMENTS]) for flat in (flat_mine, flat_theirs))
             same = (a == b) | (a.isnan() & b.isnan())
             gap = torch.where(same, 0.0, (a - b).abs()).nan_to_num(math.inf, math.inf)
-            wanted_sum += float(b[b.isfinite()].square().sum())
+            wanted_sum += float(b[b.isfinite()].abs().square().sum())
             error_sum += float(gap.square().sum())
             largest = float(gap.max())
             if largest > worst_gap:
                 worst_gap, flat = largest, start + int(gap.argmax())
                 index = _unravel(flat, theirs.shape)
-                worst = Worst(where, index, float(flat_mine[flat]), float(flat_theirs[flat]))
+                worst = Worst(where, index, *(float(_exact(one[flat]).real) for one in (flat_mine, flat_theirs)))
         if wanted_sum > 0:
             rel_l2 = max(rel_l2, math.sqrt(error_sum / wanted_sum))
         elif error_sum > 0:
@@ -108,8 +107,13 @@ def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
     if worst_gap <= 0 or worst is None:
         return Accuracy(rel_l2, reference)
     farthest = next((mine, theirs) for where, mine, theirs in pairs if where == worst.where)
-    pattern = pattern_of(*farthest) if rel_l2 > PLAUSIBLE_REL_L2 else ""
+    comparable = rel_l2 > PLAUSIBLE_REL_L2 and not any(one.is_complex() for one in farthest)
+    pattern = pattern_of(*farthest) if comparable else ""
     return Accuracy(rel_l2, reference, worst, pattern)
+
+
+def _exact(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
 def _pair(got: Any, wanted: Any) -> tuple[list[tuple[str, torch.Tensor, torch.Tensor]], str]:

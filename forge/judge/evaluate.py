@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib.util
+import marshal
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +27,8 @@ from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec
 from forge.task.problem import ROOT, Problem
 
+MOST_SOURCE_BYTES = 64 << 20  # a source that is larger is told by its size
+PYC_HEAD_BYTES = 16
 HANGS_BEFORE_STOP = 2  # a submission that hung this often in a row is not given the other cases as well
 
 
@@ -88,16 +93,25 @@ class Judge:
                 os.close(descriptor)
             self.run.fingerprint = self.pool.fingerprint
             self.run.elapsed_s = time.monotonic() - self._started
-            now = digests(self.plan.problem)
-            if changed := sorted(path for path, digest in self._digests.items() if now.get(path) != digest):
+            if changed := self._changed():
                 self.run.buts.append(f"files that judge were changed meanwhile: {', '.join(changed)}")
             self._compare_with_mode_limit()
         finally:
             self.workspace.__exit__(*exc)
 
+    def _changed(self) -> list[str]:
+        """Files that judge, or would in a later run, and are no longer what they were when this one began."""
+        now, before = digests(self.plan.problem), self._digests
+        changed = sorted(path for path in now.keys() | before.keys() if now.get(path) != before.get(path))
+        return [
+            path for path in changed if not path.endswith(".pyc") or path in now and not is_sources_code(Path(path))
+        ]
+
     def step(self, position: int) -> CaseResult:
         """Runs one case, or says why it is not run."""
         case = self.cases[position]
+        if position and not self.referees.workers and not self.stopped and (changed := self._changed()):
+            self.stopped = f"files that judge were changed: {', '.join(changed)}"  # new referees would import them
         if self.stopped:
             result = CaseResult(case.index, case.spec, Status.NOT_RUN, self.stopped)
         else:
@@ -158,10 +172,33 @@ class Judge:
 
 
 def digests(problem: Problem) -> dict[str, bytes]:
-    """Of the problem's files and of our own sources, by path: with these a run is judged."""
-    paths = [file.source for file in problem.files if file.source is not None]
-    paths += sorted((ROOT / "forge").rglob("*.py"))
-    return {str(path): hashlib.sha256(path.read_bytes()).digest() for path in paths if path.is_file()}
+    """Of what a run is judged with, by path: the problem's files, our own sources, their byte code, and what Python
+    would run in their place or before them in a later run."""
+    paths = {file.source for file in problem.files if file.source is not None}
+    for package in ("forge", "cdna"):
+        paths |= {path for kind in ("*.py", "*.so") for path in (ROOT / package).rglob(kind)}
+    paths |= {path for kind in ("*.py", "*.so", "*/__init__.py") for path in ROOT.glob(kind)}
+    for place in map(Path, sys.path):
+        paths |= {path for kind in ("*.pth", "sitecustomize*", "usercustomize*") for path in place.glob(kind)}
+    paths |= {Path(importlib.util.cache_from_source(path)) for path in paths if path.suffix == ".py"}
+    return {str(path): _digest(path) for path in paths if path.is_file()}
+
+
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        if (size := os.fstat(file.fileno()).st_size) > MOST_SOURCE_BYTES:
+            return b"%d bytes" % size
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def is_sources_code(path: Path) -> bool:
+    """Whether a file of byte code is what its source compiles to: then any run of ours may have written it."""
+    try:
+        source = Path(importlib.util.source_from_cache(path))
+        made = compile(source.read_bytes(), source, "exec", dont_inherit=True)
+        return bool(marshal.loads(path.read_bytes()[PYC_HEAD_BYTES:]) == made)
+    except (OSError, ValueError, EOFError, TypeError, SyntaxError):
+        return False
 
 
 def make_pool(

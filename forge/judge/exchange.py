@@ -11,7 +11,7 @@ import io
 import math
 import mmap
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -221,8 +221,7 @@ def write_output(output: Any, inputs: Inputs, region: Region) -> dict[str, Any]:
 
     {"output": a tree, "changed": [[the storage's number, where its bytes begin], ...]}
     """
-    given = sum(size for _, size, _ in inputs.places)
-    packer = _Packer(inputs, max(MOST_BYTES, MOST_INPUTS * given))
+    packer = _Packer(inputs, most_bytes(size for _, size, _ in inputs.places))
     try:
         tree = packer.tree(output, "output")
     except Unfit as error:
@@ -235,24 +234,34 @@ def write_output(output: Any, inputs: Inputs, region: Region) -> dict[str, Any]:
     return {"output": tree, "changed": changed}
 
 
+def most_bytes(sizes: Iterable[int]) -> int:
+    """Of an output, by those of its input's storages."""
+    return max(MOST_BYTES, MOST_INPUTS * sum(sizes))
+
+
 class Other:
     """In place of an output's object that is none of torch's or Python's own plain ones."""
 
 
-def rebuilt(tree: Any, region: Region) -> Any:
-    """The output that a tree describes, in memory of one's own. Malformed if it describes none, Unfit as it says."""
+def rebuilt(tree: Any, region: Region, most: int = MOST_BYTES) -> Any:
+    """The output that a tree describes, in memory of one's own: at most so many bytes. Malformed if it describes none,
+    Unfit as it says."""
     if _word(tree, "kind") == "unfit":
         raise Unfit(_word(tree, "text")[:1000])
-    return _rebuilt(tree, region, [MOST_TENSORS], 0)
+    return _rebuilt(tree, region, [MOST_TENSORS, most], 0)
 
 
 def _rebuilt(tree: Any, region: Region, left: list[int], depth: int) -> Any:
+    """left: parts and bytes that may still come."""
     kind = _word(tree, "kind")
     left[0] -= 1
     if left[0] < 0 or depth > MOST_DEPTH:
         raise Malformed("an output of too many parts")
     if kind == "tensor":
-        return _rebuilt_tensor(tree, region)
+        try:
+            return _rebuilt_tensor(tree, region, left)
+        except (RuntimeError, ValueError, OverflowError):  # torch makes none of this dtype, or of this size
+            raise Malformed("a tensor of an output that torch cannot make") from None
     if kind in ("tuple", "list", "dict"):
         items = [_rebuilt(item, region, left, depth + 1) for item in _list(tree, "items", dict)]
         if kind == "dict":
@@ -268,15 +277,24 @@ def _rebuilt(tree: Any, region: Region, left: list[int], depth: int) -> Any:
     raise Malformed(f"{kind!r:.40} is no part of an output")
 
 
-def _rebuilt_tensor(tree: dict[str, Any], region: Region) -> torch.Tensor:
+def _rebuilt_tensor(tree: dict[str, Any], region: Region, left: list[int]) -> torch.Tensor:
     dtype, device = DTYPES.get(_word(tree, "dtype")), _word(tree, "device")
     shape, strides = _list(tree, "shape", int), _list(tree, "strides", int)
     start = tree.get("start")
-    if dtype is None or type(start) is not int or len(shape) != len(strides) or min([start, *shape, *strides]) < 0:
+    given = tree.get("input")
+    if (
+        dtype is None
+        or type(start) is not int
+        or type(given) is not int
+        or len(shape) != len(strides)
+        or min([start, *shape, *strides]) < 0
+    ):
         raise Malformed("a tensor of an output")
     size = math.prod(shape) * dtype.itemsize
+    left[1] -= size
     if (
-        start + size > REGION_BYTES
+        left[1] < 0
+        or start + size > REGION_BYTES
         or start % ALIGN_BYTES
         or len(shape) > 64
         or max([*shape, *strides], default=0) >> 62

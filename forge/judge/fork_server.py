@@ -13,7 +13,6 @@ import gc
 import json
 import os
 import resource
-import shutil
 import signal
 import socket
 import subprocess
@@ -133,7 +132,9 @@ def _clear(folder: Path | None) -> None:
     """Ends all that was forked here, which nobody watches any more, and removes the run's folder."""
     kill_below(os.getpid())
     if folder is not None:
-        shutil.rmtree(folder.parent, ignore_errors=True)
+        from forge.judge.workspace import remove_tree
+
+        remove_tree(folder.parent)
 
 
 def _warm_up(order: dict[str, Any], output: int) -> BaseException | None:

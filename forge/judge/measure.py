@@ -82,8 +82,10 @@ def synchronize_function() -> Callable[[], None]:
     return torch.cuda.synchronize if torch.cuda.is_available() else _no_gpu_to_wait_for
 
 
-def timed_call(task: Task, ranks: Ranks, data: Any, flush: Callable[[], None]) -> tuple[Any, float]:
-    """(output, nanoseconds) of one call on the harness's clock.
+def timed_call(task: Task, ranks: Ranks, data: Any, flush: Callable[[], None]) -> tuple[Any, float, float]:
+    """(output, nanoseconds, late nanoseconds) of one call on the harness's clock.
+
+    Late: how much longer than the last event the GPU worked, on a stream that the events do not see.
 
     Events: of one rank alone; the flush is still under way when the first is recorded, so the launch hides behind it.
     Else the host's clock, from barrier to barrier where there are several ranks, the copy of the input included.
@@ -95,8 +97,10 @@ def timed_call(task: Task, ranks: Ranks, data: Any, flush: Callable[[], None]) -
         start.record()
         output = task.custom_kernel(data)
         end.record()
+        end.synchronize()
+        end_ns = task.clock_ns()
         task.synchronize()
-        return output, start.elapsed_time(end) * 1e6
+        return output, start.elapsed_time(end) * 1e6, task.clock_ns() - end_ns
     flush()
     task.synchronize()
     ranks.barrier()
@@ -104,7 +108,7 @@ def timed_call(task: Task, ranks: Ranks, data: Any, flush: Callable[[], None]) -
     output = task.custom_kernel(ranks.call_input(data))
     task.synchronize()
     ranks.barrier()
-    return output, task.clock_ns() - start_ns
+    return output, task.clock_ns() - start_ns, 0.0
 
 
 def run_back_to_back(task: Task, ranks: Ranks, data: Any) -> tuple[dict[str, Any], Any]:

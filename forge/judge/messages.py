@@ -12,13 +12,54 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
 from forge.judge.results import Accuracy, Status
+
+MOST_DEPTH, INT_BITS = 40, 64  # of what JSON-like fields hold
 
 
 class Malformed(Exception):
     """Data that makes none of the messages expected. One line."""
+
+
+# ---------------------------------------------------------------- what a device says of its kernels
+
+
+class ModelledTime(TypedDict):
+    us: float
+    bound: str
+
+
+class ModelledTimes(TypedDict):
+    cold: ModelledTime
+    warm: ModelledTime
+
+
+class _KernelParts(TypedDict, total=False):
+    work: dict[str, Any]
+    profile: dict[str, list[str]]
+    spent: dict[str, list[dict[str, Any]]]
+    timeline: dict[str, Any]
+
+
+class KernelReport(_KernelParts):
+    launches: int
+    wave_instructions: int
+    by_unit: dict[str, int]
+
+
+class Finding(TypedDict):
+    text: str
+
+
+class DeviceReport(TypedDict, total=False):
+    """Of an emulated device; empty of a GPU. What else the parts say is for whoever reads the JSON file."""
+
+    kernels: dict[str, KernelReport]
+    modelled: ModelledTimes
+    autotuned: list[str]
+    findings: list[Finding]
 
 
 # ---------------------------------------------------------------- evaluator to worker
@@ -182,8 +223,9 @@ class CaseBegun(Answer):
 class Called(Answer):
     output: dict[str, Any] = field(default_factory=dict)  # as forge.judge.exchange.write_output tells it; not if timed
     ns: float = 0.0  # of a timed call
+    late_ns: float = 0.0  # that the GPU worked on after its last event
     profile: str = ""
-    device_report: dict[str, Any] = field(default_factory=dict)
+    device_report: DeviceReport = field(default_factory=DeviceReport)
     torch_work: dict[str, Any] = field(default_factory=dict)  # of a watched call: see forge.judge.operations
 
 
@@ -275,18 +317,24 @@ def _hints(kind: type) -> dict[str, Any]:
 def _checked(kind: Any, value: Any, where: str) -> Any:
     """The value as one of this type; Malformed, naming the place, if it cannot be."""
     origin, parts = get_origin(kind), get_args(kind)
+    if kind is Any or origin is None and value.__class__ in (str, int):
+        value = _json(value, where)
     if kind is Any:
-        return _json(value, where)
+        return value
     if origin is types.UnionType:  # X | None
         return None if value is None else _checked(parts[0], value, where)
+    if is_typeddict(kind):
+        return _checked_keys(kind, value, where)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         hints = _hints(kind)
         if type(value) is dict and value.keys() == hints.keys():
             return kind(**{name: _checked(hint, value[name], f"{where}.{name}") for name, hint in hints.items()})
     elif origin is tuple and type(value) in (tuple, list):  # tuple[X, ...]
         return tuple(_checked(parts[0], part, where) for part in value)
+    elif origin is list and type(value) is list:
+        return [_checked(parts[0], part, where) for part in value]
     elif origin is dict and type(value) is dict and all(type(key) is str for key in value):
-        return {key: _checked(parts[1], part, f"{where}.{key}") for key, part in value.items()}
+        return {_json(key, where): _checked(parts[1], part, f"{where}.{key}") for key, part in value.items()}
     elif origin is None and issubclass(kind, Enum):
         if value in [member.value for member in kind]:
             return kind(value)
@@ -295,12 +343,26 @@ def _checked(kind: Any, value: Any, where: str) -> Any:
     raise Malformed(f"{where} is {value!r:.60}")
 
 
-def _json(value: Any, where: str) -> Any:
-    """A value that JSON knows, as it is."""
+def _checked_keys(kind: Any, value: Any, where: str) -> dict[str, Any]:
+    """As a TypedDict has them: all that it requires; others too, as JSON, unless it is one of optional keys alone."""
+    hints, required = _hints(kind), kind.__required_keys__
+    words = type(value) is dict and all(type(key) is str for key in value)
+    if not words or not required <= value.keys() or not (required or value.keys() <= hints.keys()):
+        raise Malformed(f"{where} is {value!r:.60}")
+    return {name: _checked(hints.get(name, Any), part, f"{where}.{name}") for name, part in value.items()}
+
+
+def _json(value: Any, where: str, depth: int = 0) -> Any:
+    """A value that JSON knows, as it is: no number or nesting that who reads it later could not take, and what cannot
+    be written in UTF-8 replaced."""
+    if depth > MOST_DEPTH:
+        raise Malformed(f"{where:.60} nests deeper than {MOST_DEPTH}")
     if type(value) is dict and all(type(key) is str for key in value):
-        return {key: _json(part, f"{where}.{key}") for key, part in value.items()}
+        return {_json(key, where): _json(part, f"{where}.{key}", depth + 1) for key, part in value.items()}
     if type(value) is list:
-        return [_json(part, where) for part in value]
-    if value is None or type(value) in (str, int, float, bool):
+        return [_json(part, where, depth + 1) for part in value]
+    if type(value) is str:
+        return value if value.isascii() else value.encode(errors="replace").decode()
+    if value is None or type(value) in (float, bool) or type(value) is int and value.bit_length() < INT_BITS:
         return value
-    raise Malformed(f"{where} is {value!r:.60}")
+    raise Malformed(f"{where:.60} is {value!r:.60}" if type(value) is not int else f"{where:.60} is too large a number")

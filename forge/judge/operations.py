@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -27,9 +28,14 @@ def term_flops(name: str, args: tuple[Any, ...], result: Any) -> int:
     """Of multiplications and sums, where a product is made of these; 0 of all other work on elements."""
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
     if name in ("mul", "mul_", "addcmul", "addcmul_") and tensors:
-        held = max(tensor.untyped_storage().nbytes() // tensor.itemsize for tensor in tensors)
-        return int(result.numel()) if result.numel() > SPREAD * held else 0
+        factors = tensors[1:] if name.startswith("addcmul") else tensors
+        return int(result.numel()) if result.numel() > SPREAD * max(map(_held, factors)) else 0
     return tensors[0].numel() if name == "sum" and tensors else 0
+
+
+def _held(tensor: torch.Tensor) -> int:
+    """Its elements, those that it only repeats left out."""
+    return math.prod(size for size, stride in zip(tensor.shape, tensor.stride()) if stride)
 
 
 def product_flops(name: str, args: tuple[Any, ...]) -> int:
@@ -84,10 +90,23 @@ class _Counting(TorchDispatchMode):
 
 @contextlib.contextmanager
 def watch(on: bool) -> Iterator[Work]:
-    """Counts what torch does in this thread within the block."""
+    """Counts what torch does within the block, in this thread and in those that it starts."""
     work = Work()
-    with _Counting(work) if on else contextlib.nullcontext():
+    if not on:
         yield work
+        return
+    begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+
+    def counted(thread: threading.Thread) -> None:
+        with _Counting(work):
+            begin(thread)
+
+    threading.Thread._bootstrap_inner = counted  # type: ignore[attr-defined]
+    try:
+        with _Counting(work):
+            yield work
+    finally:
+        threading.Thread._bootstrap_inner = begin  # type: ignore[attr-defined]
 
 
 def count_entries(module: Any, name: str) -> Callable[[], int]:

@@ -23,6 +23,7 @@ from forge.judge.results import Status
 
 TAIL_BYTES = 64 * 1024
 CHUNK_BYTES = 1 << 20
+MOST_PHASE = 80  # characters
 # What a terminal would obey or be deceived by: escapes, C0 and C1 controls, marks that turn the direction of writing.
 CONTROL = re.compile(
     "\x1b\\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -195,9 +196,9 @@ class WorkerProcess:
             while data := self.channel.recv(CHUNK_BYTES):
                 for message in self.reader.feed(data):
                     if isinstance(message, Phase):
-                        self.phase = message.phase
+                        self.phase = " ".join(CONTROL.sub("", message.phase)[:MOST_PHASE].split())
                     elif isinstance(message, Pid):
-                        self.pid = message.pid
+                        self.pid = self.pid or message.pid  # told before the submission is there: it gets signals
                     else:
                         events.append(Event(self, message))
             closed = True

@@ -80,7 +80,7 @@ class Referee(Worker):
         told, data, region = command.output, self.inputs[command.draw], self.from_worker[command.slot]
         output, changed, fields = None, {}, {}
         try:
-            output = self.exchange.rebuilt(told.get("output"), region)
+            output = self.exchange.rebuilt(told.get("output"), region, self.most_bytes(data))
             changed = self.changed_storages(told, data, region)
         except self.exchange.Unfit as error:
             fields = {"status": Status.FAIL, "message": str(error)}
@@ -108,8 +108,15 @@ class Referee(Worker):
             del judged  # the comparison makes copies of its own
         if accuracy:
             self.phase("accuracy")
-            fields["accuracy"] = self.accuracy_of(data, output)
+            fields["accuracy"] = found = self.accuracy_of(data, output)
+            if not command.official and found.problem and found.reference:  # on a probe, what nothing compares with
+                good, message = False, found.problem
         return {**fields, "status": Status.PASS if good else Status.FAIL, "message": message[:MESSAGE_CHARS]}
+
+    def most_bytes(self, data: Any) -> int:
+        stored = self.exchange.numbered(data).values()
+        most: int = self.exchange.most_bytes(parts[0][1].untyped_storage().nbytes() for parts in stored)
+        return most
 
     def accuracy_of(self, data: Any, output: Any) -> Accuracy:
         """Relative L2 error of an output, and its worst element; judges nothing."""

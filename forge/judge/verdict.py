@@ -37,6 +37,7 @@ from forge.task.cases import CaseSpec
 WHERE = ("elsewhere", "same", "elsewhere")  # the input of each call: of the second, where the first one's was
 SAID = ("", "other data at the same addresses", "other data elsewhere")
 FRESH_ROUNDS = 3  # of timed calls on other data, and on the same
+LATE_NS, LATE_RATIO = 30e3, 0.25  # of a timed call: what waiting for an idle GPU may take; of the time that it tells
 FRESH_DRAW = 10  # draws from here on are those of timed calls
 FRESH_RATIO = 5.0  # from which on other data is so much slower that the same data must have been known
 BACK_TO_BACK_LIMIT_S = 60.0  # for calls in a row, beside the check: they are counted to take some seconds
@@ -66,6 +67,7 @@ class CaseRun:
         self.outputs: dict[int, list[dict[str, Any]]] = {}  # each rank's, as its worker told it, by draw
         self.called: dict[int, list[RankAnswer[messages.Called]]] = {}
         self.check_s = 0.0
+        self.late: list[bool] = []  # of each timed call, whether the GPU worked on after its last event
         self.touched = False  # whether the first call wrote to its input: a later one has other data then
 
     def run(self, warm_up: bool = False) -> CaseResult:
@@ -249,6 +251,10 @@ class CaseRun:
             self.judge_timed()
         if not warm_up:
             self.result.stats = summarize(durations_ns)
+            if sum(self.late) > len(self.late) / 2:
+                self.result.buts.append(
+                    "its work goes on after the event that ends a call: on a stream without a clock"
+                )
 
     def timed_call(self, draw: int | None, where: str = "same") -> float:
         """Nanoseconds of one call as rank 0 tells them: on the input before (None), on the first (0), or on a new one,
@@ -257,7 +263,9 @@ class CaseRun:
             self.make(draw)
         layouts: list[Any] = [None] * len(self.pool.assigned) if draw is None else self.hand_over(draw)
         commands = [messages.Call(layout, where, how="timed", checks=False) for layout in layouts]
-        ns = self.ask(self.pool, messages.Called, commands, 0)[0].answer.ns
+        told = self.ask(self.pool, messages.Called, commands, 0)[0].answer
+        ns = told.ns
+        self.late.append(told.late_ns > max(LATE_NS, LATE_RATIO * ns))
         if not (math.isfinite(ns) and ns > 0):
             text = f"the submission meddled with the clock: a call took {ns:g} ns"
             raise Ended(RankAnswer(None, 0.0, messages.Called(Status.TAMPERED, text)))

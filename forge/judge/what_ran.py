@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,9 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
     needed = (work.flops or 0.0) if work is not None else 0.0
     matrix = problem.floors is not None and problem.floors.matrix != "none" and needed > 0
     share = flops / needed if needed else 0.0
-    if plan.device.emulated and (not launches or share > SOME_SHARE):
+    said = modelled_time(result.device_report, plan.caches)
+    no_time = said is not None and not 0 < said["us"] < math.inf
+    if plan.device.emulated and (not launches or share > SOME_SHARE or no_time):
         _drop_modelled(result.device_report)
     doubts = []
     if any(one.get("entered_reference") is True for one in told):
@@ -53,6 +56,8 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
         rel_l2, what = (result.accuracy.rel_l2 if result.accuracy else None), ""
     if limit is not None and rel_l2 is not None and not rel_l2 <= limit:
         doubts.append(f"relative L2 error {rel_l2:.3g}{what}, an honest kernel's is below {limit:g}")
+    elif limit is not None and rel_l2 is None and result.accuracy and result.accuracy.reference:
+        doubts.append(f"its error cannot be told: {result.accuracy.problem}")
     if (text := _faster_than_light(plan, result, work)) and matrix:
         doubts.append(text)
     if result.passed:

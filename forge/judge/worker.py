@@ -333,9 +333,9 @@ class SubmissionWorker(Worker):
             self.phase("timed runs")
             self.flush = self.measure.flush_function(self.harness)
         with self.no_grad():
-            output, ns = self.measure.timed_call(self.task, self.ranks, self.data, self.flush)
+            output, ns, late_ns = self.measure.timed_call(self.task, self.ranks, self.data, self.flush)
         self.outputs = [*self.outputs[:1], output]
-        return {"ns": float(ns)}
+        return {"ns": float(ns), "late_ns": float(late_ns)}
 
     def fetch(self, command: messages.FetchOutput) -> None:
         def fetch() -> Fields:

@@ -7,6 +7,8 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -23,9 +25,28 @@ def clear_left_over(place: Path) -> None:
             descriptor = os.open(guard, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(guard.parent, ignore_errors=True)
+                remove_tree(guard.parent)
             finally:
                 os.close(descriptor)
+
+
+def remove_tree(folder: Path) -> None:
+    """Whatever a submission has made of it: a link, folders a thousand deep, or that nobody may enter."""
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink(missing_ok=True)
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if folder.is_dir():
+        for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def holds(path: Path, content: bytes) -> bool:
+    """Whether a plain file has this content: a pipe or a link in its place is not read, nor a file of another size."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        return stat.S_ISREG(found.st_mode) and found.st_size == len(content) and file.read(len(content)) == content
 
 
 class Workspace:
@@ -56,26 +77,35 @@ class Workspace:
                 if os.listdir(self.extensions) == ["guard"]:  # nothing was built: leave no trace in the cache
                     shutil.rmtree(self.extensions)
             os.close(self._guard)
-        shutil.rmtree(self.root, ignore_errors=True)
+        remove_tree(self.root)
         os.close(self._mine)
 
     def make_folder(self) -> Path:
         """A new run folder. No worker is alive when this is called, so build locks found are stale."""
-        with contextlib.suppress(OSError):
-            shutil.rmtree(self.root / f"run{self._count}", ignore_errors=True)
+        remove_tree(self.root / f"run{self._count}")
         self._count += 1
         self.folder = self._filled(f"run{self._count}", self.files)
         (self.root / "tmp").mkdir(exist_ok=True)
-        for lock in self.extensions.glob("**/lock"):
-            lock.unlink(missing_ok=True)
+        try:
+            for lock in self.extensions.glob("**/lock"):
+                lock.unlink(missing_ok=True)
+        except (OSError, RecursionError):  # folders of that name, or a thousand deep: no build of torch's
+            self._drop_extensions()
         return self.folder
+
+    def _drop_extensions(self) -> None:
+        for built in self.extensions.iterdir():
+            if built.name != GUARD:
+                remove_tree(built)
 
     def make_judges_folder(self) -> Path:
         """Where referees work: the task's files without the submission, written anew."""
         return self._filled("judge", {name: data for name, data in self.files.items() if name != self.submission})
 
     def _filled(self, name: str, files: dict[str, bytes]) -> Path:
+        """A folder of these files, and of nothing that a submission has put there before."""
         folder = self.root / name
+        remove_tree(folder)
         for file, content in files.items():
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,10 +117,12 @@ class Workspace:
         changes = []
         for name, content in self.files.items():
             try:
-                if (self.folder / name).read_bytes() != content:
+                if not holds(self.folder / name, content):
                     changes.append(f"{name} was changed")
-            except OSError:
+            except FileNotFoundError:
                 changes.append(f"{name} is gone")
+            except OSError:
+                changes.append(f"{name} was changed")
         return changes
 
     def environment(self) -> dict[str, str]:
@@ -128,5 +160,8 @@ class Workspace:
             os.close(guard)
             self.extensions.mkdir()
             return
-        drop_damaged(kept)
         self._guard, self.extensions = guard, kept
+        try:
+            drop_damaged(kept)
+        except (OSError, RecursionError):
+            self._drop_extensions()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from forge.judge.messages import Answer
+from forge.judge.messages import Answer, DeviceReport
 
 # ---------------------------------------------------------------- commands
 
@@ -53,7 +53,7 @@ class TuningBegun(Answer):
 class RowRun(Answer):
     asked: tuple[str, ...] = ()  # keys that were looked up in TUNING, as Python spells them
     row: dict[str, Any] | None = None  # of the submission as it is, if it tells
-    device_report: dict[str, Any] = field(default_factory=dict)
+    device_report: DeviceReport = field(default_factory=DeviceReport)
 
 
 @dataclass(frozen=True)

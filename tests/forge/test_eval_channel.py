@@ -27,11 +27,12 @@ def ends():
     return ours, FrameReader(key, messages.EVENTS), send, receive
 
 
+REPORT: Any = {"kernels": {"k": {"launches": 1, "wave_instructions": 2, "by_unit": {"vector": 2}, "more": [2.5, None]}}}
 ACCURACY = Accuracy(0.5, "float64", Worst("output", (1, 0), float("inf"), 2.0), dtypes=("output is float16",))
 MESSAGES = [
     messages.Call(b"layout", "same"),
     Judged(Status.FAIL, "differs", "trace", accuracy=ACCURACY, changed=("data[0]",), officially=True),
-    Called(output={"kind": "value", "value": 1}, device_report={"kernels": {"k": [1, 2.5, None]}}),
+    Called(output={"kind": "value", "value": 1}, device_report=REPORT),
     messages.Setup("/folder", "gfx942", "gfx942", "amd", None, False),
     messages.BeginCase(2, 1, 29500),
     messages.FetchOutput(True),
@@ -93,6 +94,16 @@ def test_none_is_left_out() -> None:
 GOOD = packer()(MESSAGES[1])
 
 
+DEEP: list[Any] = []
+for _ in range(messages.MOST_DEPTH + 1):
+    DEEP = [DEEP]
+KERNEL = {"launches": 1, "wave_instructions": 2, "by_unit": {"vector": 2}}
+
+
+def reported(**parts: Any) -> tuple[str, dict[str, Any]]:
+    return "Called", {**packer()(Called())[1], "device_report": parts}
+
+
 def changed(**fields: Any) -> tuple[str, dict[str, Any]]:
     return "Judged", {**GOOD[1], **fields}
 
@@ -123,13 +134,32 @@ def changed(**fields: Any) -> tuple[str, dict[str, Any]]:
         ("Called", {**packer()(Called())[1], "output": []}),
         ("Called", {**packer()(Called())[1], "output": {1: "key"}}),
         ("Called", {**packer()(Called())[1], "output": {"bytes": b"no JSON"}}),
-        ("Called", {**packer()(Called())[1], "device_report": {"deep": [{"set": {1}}]}}),
+        ("Called", {**packer()(Called())[1], "output": {"set": [{1}]}}),
+        ("Called", {**packer()(Called())[1], "torch_work": {"flops": 10**400}}),
+        ("Called", {**packer()(Called())[1], "ns": 10**400}),
+        ("Called", {**packer()(Called())[1], "torch_work": {"deep": DEEP}}),
+        reported(kernels={"k": {}}),
+        reported(kernels={"k": {**KERNEL, "by_unit": {"vector": "9"}}}),
+        reported(kernels={"k": {**KERNEL, "profile": {"cold": 7}}}),
+        reported(kernels={"k": {**KERNEL, "work": []}}),
+        reported(kernels={1: KERNEL}),
+        reported(modelled={"cold": {"us": 1.0, "bound": "compute"}}),
+        reported(modelled={"cold": {"us": "1", "bound": ""}, "warm": {"us": 1, "bound": ""}}),
+        reported(findings=[{}]),
+        reported(autotuned="abc"),
+        reported(**{"rank 1": {"launches": 1}}),
     ],
     ids=repr,
 )
 def test_whatever_is_no_message_is_refused(data: Any) -> None:
     with pytest.raises(Malformed):
         unpack(data, by_name(messages.EVENTS + (Judged,)))
+
+
+def test_words_that_nothing_could_be_written_with_are_replaced() -> None:
+    fields = {**packer()(Called())[1], "message": "\ud800 \u00fc", "output": {"\udfff": ["\ud800"]}}
+    told = unpack(("Called", fields), by_name(messages.EVENTS))
+    assert (told.message, told.output) == ("? \u00fc", {"?": ["?"]})
 
 
 def forged(reader: FrameReader, data: Any) -> bytes:

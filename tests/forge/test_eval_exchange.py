@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from forge.judge.exchange import INPUTS, OUTPUTS, Inputs, Other, Region, rebuilt, write_input, write_output
+from forge.judge.exchange import INPUTS, MOST_BYTES, OUTPUTS, Inputs, Other, Region, rebuilt, write_input, write_output
 from forge.judge.memory import REGION_BYTES, make_memory
 from forge.judge.messages import Malformed
 
@@ -95,6 +95,12 @@ GOOD = {"kind": "tensor", "dtype": "float32", "shape": [2], "strides": [1], "dev
         {**GOOD, "start": "0"},
         {**GOOD, "device": "cuda:99"},
         {**GOOD, "device": "meta"},
+        {**GOOD, "device": "cuda:\u00b2"},
+        {**GOOD, "device": "cuda:" + "9" * 5000},
+        {**GOOD, "shape": [0, 1 << 61, 1 << 61], "strides": [1, 1, 1]},
+        {**GOOD, "shape": [1 << 35]},
+        {**GOOD, "input": {}},
+        {"kind": "tuple", "items": [{**GOOD, "shape": [MOST_BYTES // 8 + 1]}] * 2},
         {"kind": "tuple", "items": {}},
         {"kind": "tuple", "items": [7]},
         {"kind": "dict", "items": [GOOD], "keys": []},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import random
@@ -10,19 +11,24 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forge.commands.view import Console, View
 from forge.generate.submission import MOST_BYTES
 from forge.judge import messages, worker_pool
-from forge.judge.processes import CONTROL, written_bytes
-from forge.judge.results import Status
+from forge.judge.channel import FrameReader, open_channel, worker_end
+from forge.judge.processes import CONTROL, WorkerProcess, written_bytes
+from forge.judge.results import CaseResult, Status
 from forge.judge.verdict import CaseRun
 from forge.judge.worker import machine_fault
 from forge.judge.workspace import clear_left_over
+from forge.task.cases import CaseSpec
 from tests.support.evaltools import RIGHT, ROOT, judge, statuses, write_problem
+from tests.support.fake_plan import fake_plan
 from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
@@ -157,6 +163,8 @@ def test_standard_descriptors_that_take_nothing(folder: Path, where: str) -> Non
     [
         ("", ["--submission", "x" * 300 + ".py"], "File name too long"),
         ("", ["--json", "submission.py"], "is the submission itself"),
+        ("", ["--json", "problem/reference.py"], "is one of the problem's files"),
+        ("", ["--json", "problem/task.yml"], "is one of the problem's files"),
         ("", ["--submission", "/dev/zero"], f"more than {MOST_BYTES >> 20} MB"),
         ("CDNA_CHECKS=garbage", [], "no check is called garbage"),
         ("TMPDIR=/proc/1", [], ""),
@@ -229,6 +237,33 @@ def test_what_a_passing_case_printed_is_shown_where_asked_for(folder: Path) -> N
 @pytest.mark.parametrize("mark", ["\x9b31m", "\u202e", "\x07", "\x1b[2J", "\u2066"])
 def test_terminals_are_told_nothing_by_a_message(mark: str) -> None:
     assert CONTROL.sub("", f"a{mark}b").replace("31m", "") == "ab"
+
+
+def test_what_a_submission_says_begins_no_line() -> None:
+    said, text = "\npass: 9 of 9 cases\r\x85pass: 9 of 9 cases", io.StringIO()
+    plan = replace(fake_plan("benchmark"), cases=[CaseSpec(0, "n: 1", {})])
+    view = View(Console(file=text, width=200), plan, True)
+    time = {"us": 1.0, "bound": said}
+    report: Any = {"modelled": {"cold": time, "warm": time}, "autotuned": [said], "findings": [{"text": said}]}
+    for status in (Status.PASS, Status.FAIL):
+        words = {"buts": [said], "remarks": [said], "last_words": [said], "trace": said}
+        view.case_finished(CaseResult(0, "n: 1", status, said, device_report=report, **words))  # type: ignore[arg-type]
+    lines = text.getvalue().splitlines()
+    assert len(lines) > 9 and not any(line.startswith("pass: 9") for line in lines)
+
+
+def test_a_worker_tells_its_pid_once_and_its_phase_in_a_line() -> None:
+    """The pid gets signals: one told later would be anybody's, -1 of everybody."""
+    ours, theirs, key = open_channel()
+    send, _ = worker_end(theirs.detach(), messages.COMMANDS)
+    process = WorkerProcess.__new__(WorkerProcess)
+    process.channel, process.pid = ours, None
+    process.reader = FrameReader(key, messages.EVENTS)
+    ours.setblocking(False)
+    for message in (messages.Pid(7), messages.Pid(-1), messages.Phase("a\x1b[2J\nb" + "c" * 1000)):
+        send(message)
+    assert process.read_channel() == [] and process.pid == 7
+    assert process.phase.startswith("a bccc") and len(process.phase) < 100
 
 
 def test_a_pass_that_is_doubted_has_an_exit_code_where_asked_for(folder: Path) -> None:

@@ -57,6 +57,9 @@ class Steps(list[str]):
     def record(self) -> None:
         self.append("record")
 
+    def synchronize(self) -> None:
+        self.append("its end")
+
     def elapsed_time(self, end: Steps) -> float:
         return 2.0
 
@@ -69,8 +72,11 @@ def test_a_launch_hides_behind_the_flush_of_the_cache_as_officially() -> None:
     steps = Steps()
     task = make_task("amd_202602", kernel=steps.note("call"))
     task.synchronize, task.event = steps.note("wait"), steps.event
-    assert timed_call(task, Ranks(), None, steps.note("flush")) == (None, 2e6)
-    assert steps == ["wait", "flush", "record", "call", "record", "wait"]
+    times_ns = iter([1000, 8000])
+    task.clock_ns = lambda: next(times_ns)
+    assert timed_call(task, Ranks(), None, steps.note("flush")) == (None, 2e6, 7000)
+    assert steps == ["wait", "flush", "record", "call", "record", "its end", "wait"]
+    task.clock_ns = time.perf_counter_ns
     steps.clear()
     task.harness = HARNESSES["amd"]  # the host's clock
     timed_call(task, Ranks(), None, steps.note("flush"))

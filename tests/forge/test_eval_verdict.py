@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -301,6 +302,42 @@ def test_a_probe_shows_what_a_bias_hides() -> None:
     ]
 
 
+@pytest.mark.parametrize("answer", [None, [], torch.zeros(2), {"a": torch.zeros(4)}])
+def test_a_probe_answered_with_what_nothing_compares_with(answer: Any) -> None:
+    """Told by its zero bias: the limit on the error would have nothing to look at."""
+    plan = fake_plan("test", precision=Precision(rel_l2=0.01, input=0, bias=1, scale=100.0))
+    case = OneCase(
+        lambda data: data[1].clone() if data[1].any() else answer,
+        plan,
+        lambda seed: (torch.full((4,), 1e-3), torch.ones(4)),
+        lambda data, out: (torch.allclose(out, data[0] + data[1], atol=0.1), "differs"),
+    )
+    for side in (case.worker, case.referee):
+        side.worker.task.ref_kernel = lambda data: data[0] + data[1]
+    result = case.run()
+    assert result.status is Status.FAIL and result.message.startswith("call 3 (")
+
+
+def test_an_error_that_cannot_be_told_is_a_but_where_it_has_a_limit() -> None:
+    plan = fake_plan("test", precision=Precision(rel_l2=0.01))
+    result = OneCase(lambda x: x[:1] * 2, plan, check=lambda x, out: (True, "")).run()
+    assert result.passed and result.buts == ["its error cannot be told: output has shape [1], wanted [4]"]
+
+
+def test_an_imaginary_part_is_part_of_the_error() -> None:
+    accuracy = compare.accuracy_of(torch.ones(4) + 1j, torch.ones(4), "reference")
+    assert accuracy.rel_l2 == 1 and accuracy.worst is not None and accuracy.worst.got == 1
+
+
+@pytest.mark.parametrize("us", [0, -1.0, float("nan"), float("inf")])
+def test_a_modelled_time_that_cannot_be_is_none(us: float) -> None:
+    time = {"us": us, "bound": "compute"}
+    report: Any = {"kernels": {"k": {"launches": 1}}, "modelled": {"cold": time, "warm": time}}
+    result = CaseResult(0, "", Status.PASS, device_report=report)
+    look(fake_plan("test"), CaseSpec(0, "", {}), result, [messages.Called()])
+    assert "modelled" not in result.device_report
+
+
 # ---------------------------------------------------------------- times
 
 
@@ -407,6 +444,18 @@ def test_the_evaluators_own_clock_beside_the_submissions(monkeypatch: pytest.Mon
     assert "the evaluator waited" in result.back_to_back.problem
 
 
+@pytest.mark.parametrize(("late_ns", "doubted"), [(40 * CALL_NS, True), (20 * CALL_NS, False)])
+def test_work_that_goes_on_after_the_last_event_is_a_but(
+    late_ns: float, doubted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a stream of its own, which events on the current one do not see."""
+    late = lambda *_: (torch.full((4,), 10.0), CALL_NS, late_ns)  # noqa: E731
+    monkeypatch.setattr(measure, "timed_call", late)
+    monkeypatch.setattr(CaseRun, "try_other_data", lambda self: None)
+    result = OneCase(twice, timed_plan("benchmark", back_to_back=False)).run()
+    assert result.passed and doubted is any("after the event" in text for text in result.buts)
+
+
 def test_a_warm_up_has_no_times() -> None:
     result = OneCase(twice, timed_plan("benchmark")).run(warm_up=True)
     assert result.passed and result.stats is None
@@ -429,12 +478,36 @@ def test_torchs_own_products_are_counted() -> None:
     assert work.as_dict() == {}
 
 
+def test_products_in_threads_are_counted_where_the_call_starts_them() -> None:
+    class Own(threading.Thread):
+        def run(self) -> None:
+            torch.ones(3, 5) @ torch.ones(5, 7)
+
+    begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+    with operations.watch(True) as work:
+        started = [Own(), threading.Thread(target=Own().run)]
+        for thread in started:
+            thread.start()
+        for thread in started:
+            thread.join()
+    assert work.by_name == {"mm": 2 * 2 * 3 * 5 * 7}
+    assert threading.Thread._bootstrap_inner is begin  # type: ignore[attr-defined]
+
+
 def test_a_products_terms_are_counted() -> None:
     a, b = torch.ones(16, 8), torch.ones(8, 32)
     with operations.watch(True) as work:
         (a[:, :, None] * b).sum(1)
         a * 2
     assert work.by_name == {"mul": 16 * 8 * 32, "sum": 16 * 8 * 32}
+    with operations.watch(True) as work:  # of one term at a time
+        out = torch.zeros(16, 32)
+        for k in range(8):
+            out.addcmul_(a[:, k : k + 1].expand(16, 32), b[k])
+            out += a[:, k : k + 1] * b[k].expand(16, 32)
+        out.addcmul_(out, out)  # no product: elements alone
+        out * out[:, :1]
+    assert work.by_name == {"mul": 16 * 8 * 32, "addcmul_": 16 * 8 * 32}
 
 
 def test_launches_that_cannot_have_done_the_work_are_a_but() -> None:

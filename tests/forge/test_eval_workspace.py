@@ -1,0 +1,159 @@
+"""What a submission may leave in its run folder and in files that judge: nothing the evaluator waits or dies of."""
+
+from __future__ import annotations
+
+import importlib.util
+import marshal
+import os
+import py_compile
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge.judge import evaluate
+from forge.judge.workspace import Workspace
+from forge.task.problem import Problem, find_problem
+from tests.support.evaltools import RIGHT, write_problem
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> Problem:
+    return find_problem(write_problem(tmp_path / "problem"))
+
+
+@pytest.fixture
+def workspace(problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with Workspace(problem, RIGHT.encode()) as made:
+        made.make_folder()
+        made.make_judges_folder()
+        yield made
+    assert not made.root.exists()
+
+
+def link_to_zeros(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def as_large_as_a_disk(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, link_to_zeros, as_large_as_a_disk, os.mkdir])
+def test_what_is_no_plain_file_is_not_read(workspace: Workspace, make: Callable[[Path], None]) -> None:
+    assert workspace.changed() == []
+    (workspace.folder / "reference.py").unlink()
+    assert workspace.changed() == ["reference.py is gone"]
+    make(workspace.folder / "reference.py")
+    assert workspace.changed() == ["reference.py was changed"]
+
+
+def dig(place: Path) -> None:
+    """1500 folders in each other."""
+    before = os.getcwd()
+    place.mkdir()
+    os.chdir(place)
+    try:
+        for _ in range(1500):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(before)
+
+
+def test_folders_a_thousand_deep(workspace: Workspace) -> None:
+    for place in (workspace.folder, workspace.root / "judge", workspace.extensions):
+        dig(place / "deep")
+    old = workspace.folder
+    workspace.make_folder()
+    assert not old.exists() and not (workspace.extensions / "deep").exists()
+
+
+def test_a_lock_that_is_a_folder(workspace: Workspace) -> None:
+    (workspace.extensions / "k" / "lock").mkdir(parents=True)
+    workspace.make_folder()
+    assert not (workspace.extensions / "k").exists()
+
+
+def test_an_extension_that_nobody_can_read(problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for _ in range(2):
+        with Workspace(problem, RIGHT.encode()) as made:
+            (made.extensions / "k").mkdir(exist_ok=True)
+            if not (made.extensions / "k" / "k.so").exists():
+                os.mkfifo(made.extensions / "k" / "k.so")
+
+
+def test_the_next_judge_finds_nothing_beside_its_files(workspace: Workspace) -> None:
+    """Where a package named reference would be taken before reference.py, and a link lead elsewhere."""
+    judge = workspace.root / "judge"
+    (judge / "reference").mkdir()
+    (judge / "reference" / "__init__.py").write_text("check_implementation = lambda *_: (True, '')\n")
+    (workspace.root / "run2").symlink_to(judge)
+    workspace.make_folder()
+    assert workspace.make_judges_folder() == judge
+    assert [path.name for path in judge.iterdir()] == ["reference.py"]
+    assert not workspace.folder.is_symlink()
+
+
+@pytest.fixture
+def watched(problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A judge of a repository that is this test's folder, as it is when the run begins."""
+    root, packages = tmp_path / "root", tmp_path / "packages"
+    for place in (root / "forge" / "judge", root / "cdna", packages):
+        place.mkdir(parents=True)
+    (root / "forge" / "judge" / "check.py").write_text("LIMIT = 0.01\n")
+    monkeypatch.setattr(evaluate, "ROOT", root)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
+    judge = evaluate.Judge.__new__(evaluate.Judge)
+    judge.plan = type("Plan", (), {"problem": problem})()
+    judge._digests = evaluate.digests(problem)
+    assert judge._changed() == []
+    return judge
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("root/forge/judge/check.py", "root/forge/judge/check/__init__.py", "root/forge/judge/check.so"),
+        *("root/cdna/model.py", "root/torch.py", "root/json/__init__.py", "problem/reference.py"),
+        *("packages/x.pth", "packages/sitecustomize.py", "packages/usercustomize.so"),
+    ],
+)
+def test_a_file_that_judges_a_later_run_is_named(watched: Any, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("LIMIT = 1e9\n")
+    assert watched._changed() == [str(tmp_path / name)]
+
+
+def test_a_source_of_a_terabyte_is_not_read(watched: Any, tmp_path: Path) -> None:
+    as_large_as_a_disk(tmp_path / "root/forge/judge/check.py")
+    assert watched._changed() == [str(tmp_path / "root/forge/judge/check.py")]
+
+
+def test_byte_code_that_its_source_does_not_compile_to(watched: Any, tmp_path: Path) -> None:
+    source = tmp_path / "root/forge/judge/check.py"
+    place = Path(importlib.util.cache_from_source(source))
+    py_compile.compile(str(source))
+    assert place.is_file() and watched._changed() == []  # as any run writes it
+    head = place.read_bytes()[: evaluate.PYC_HEAD_BYTES]
+    place.write_bytes(head + marshal.dumps(compile("LIMIT = 1e9\n", str(source), "exec")))
+    assert watched._changed() == [str(place)]
+    place.write_bytes(b"x")
+    assert watched._changed() == [str(place)]
+
+
+def test_new_judges_are_not_made_of_changed_files(watched: Any, tmp_path: Path) -> None:
+    """As they would be after a crash: the case that crashed has failed, and later ones are not judged."""
+    (tmp_path / "root/forge/judge/check.py").write_text("LIMIT = 1e9\n")
+    case = type("Case", (), {"index": 1, "spec": ""})()
+    watched.cases, watched.stopped, watched.referees = [case, case], "", type("Pool", (), {"workers": []})()
+    watched.run = type("Run", (), {"cases": []})()
+    watched.listener = type("Listener", (), {"case_finished": lambda self, result: None})()
+    assert watched.step(1).message.startswith("files that judge were changed: ")
