@@ -15,7 +15,7 @@ from forge.device.cards import peaks_of
 from forge.judge.compilers import compiled_with
 from forge.judge.plan import EvalPlan
 from forge.judge.processes import CONTROL
-from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_time
+from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_text, modelled_time, torch_text
 from forge.task.cases import CaseSpec, case_text
 from forge.task.score import Work, published_scores, rank_score, work_of
 
@@ -33,6 +33,13 @@ MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
 
 BACK_TO_BACK_TEXT = "b2b us: mean per call of 20 back-to-back calls (GPU events, slowest rank, warm caches); not scored"
 HOST_TEXT = "host us: how long one of these calls keeps its thread until it returns (mean, slowest rank)"
+
+
+def modelled_means(caches: str) -> str:
+    return (
+        f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {caches}; ~: with torch's "
+        "own operations, at what they cannot be below; no measurement and no score (docs/time-model.md)"
+    )
 
 
 class Console(rich.console.Console):
@@ -160,7 +167,8 @@ class View:
         for text in finding_texts(result.device_report):
             for words in text.splitlines():
                 self.print(f"{'':{STATUS_WIDTH}} {words}", "magenta")
-        for text in autotuned(result.device_report):
+        torch_part = torch_text(modelled_time(result.device_report, self.plan.caches)) if self.modelled else ""
+        for text in [*autotuned(result.device_report), *([torch_part] if torch_part else [])]:
             self.print(f"{'':{STATUS_WIDTH}} {text}", "dim")
         if self.show_output and result.passed:
             for words in result.last_words:
@@ -188,7 +196,7 @@ class View:
             counts = [f"{total(result.device_report, key):,}" for key in ("launches", "wave_instructions")]
             executed = counts if result.device_report else ["", ""]
             time = modelled_time(result.device_report, self.plan.caches) if self.modelled else None
-            model = [number(time["us"], 4), time["bound"], self._of_light(result, time["us"])] if time else [""] * 3
+            model = [modelled_text(time), time["bound"], self._of_light(result, time["us"])] if time else [""] * 3
             return [shown, *executed, *model] if self.plan.device.emulated else []
         if result.stats is None:
             return [""] * len(self._time_widths())
@@ -264,11 +272,7 @@ class View:
             for line in self._modelled_scores(run):
                 self.print(line, "dim")
         if self.modelled and any(modelled_time(case.device_report, self.plan.caches) for case in run.cases):
-            self.print(
-                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.plan.caches}; "
-                "torch's own operations left out; no measurement and no score (docs/time-model.md)",
-                "dim",
-            )
+            self.print(modelled_means(self.plan.caches), "dim")
 
 
 def total(report: dict[str, Any], key: str) -> int:

@@ -168,3 +168,21 @@ def modelled_time(device_report: dict[str, Any], caches: str) -> dict[str, Any] 
         return found
     ranks = [modelled_time(value, caches) for name, value in device_report.items() if name.startswith("rank ")]
     return max((time for time in ranks if time), key=lambda time: time["us"], default=None)
+
+
+MARK, NAMED = "~", 4  # before a modelled time that is in part an estimate of torch's operations; of these a line names
+
+
+def modelled_text(time: dict[str, Any] | None) -> str:
+    """A case's modelled time in us, marked where torch's own operations are in it, at their roofline."""
+    return "" if time is None else (MARK if time.get("torch_us") else "") + f"{time['us']:.4g}"
+
+
+def torch_text(time: dict[str, Any] | None) -> str:
+    """What torch's operations are of a modelled time, by name; empty if nothing."""
+    by_name = (time or {}).get("torch_us")
+    if time is None or not by_name:
+        return ""
+    named = ", ".join(f"{name} {us:.3g}" for name, us in list(by_name.items())[:NAMED])
+    more = ", ..." if len(by_name) > NAMED else ""
+    return f"{MARK} of it torch's own operations at the card's roofline: {sum(by_name.values()):.4g} us ({named}{more})"

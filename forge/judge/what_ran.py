@@ -12,7 +12,7 @@ from forge.judge.results import CaseResult, modelled_time
 from forge.task.cases import CaseSpec
 from forge.task.score import Work, work_of
 
-MOST_SHARE, SOME_SHARE = 0.5, 0.1  # of a case's FLOPs, done by torch: most of the work; too much for a modelled time
+MOST_SHARE, SOME_SHARE = 0.5, 0.1  # of a case's FLOPs: most of the work; what own kernels do at least
 # What a wave's instruction can do at most, by unit: 64 lanes of v_dot4, a scaled 32x32x64 product of FP4.
 MOST_FLOPS = {"vector": 64 * 8, "matrix": 2 * 32 * 32 * 64}
 LIGHT_SLACK = 0.95  # of the speed of light: what a clock's error may hide
@@ -29,8 +29,6 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
     needed = (work.flops or 0.0) if work is not None else 0.0
     matrix = problem.floors is not None and problem.floors.matrix != "none" and needed > 0
     share = flops / needed if needed else 0.0
-    if plan.device.emulated and (not launches or share > SOME_SHARE):
-        _drop_modelled(result.device_report)
     doubts = []
     if any(one.get("entered_reference") is True for one in told):
         doubts.append("custom_kernel calls the problem's own ref_kernel")
@@ -95,11 +93,3 @@ def _most_flops(report: dict[str, Any]) -> int:
     kernels = report.get("kernels", {}).values()
     own = sum(most * kernel["by_unit"].get(unit, 0) for kernel in kernels for unit, most in MOST_FLOPS.items())
     return max([own, *(_most_flops(one) for name, one in report.items() if name.startswith("rank "))])
-
-
-def _drop_modelled(report: dict[str, Any]) -> None:
-    """A modelled time is of kernels alone: where torch did the work it says nothing."""
-    report.pop("modelled", None)
-    for value in report.values():
-        if isinstance(value, dict):
-            _drop_modelled(value)

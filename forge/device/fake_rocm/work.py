@@ -96,7 +96,8 @@ def sampled(call: Callable[[], Any]) -> tuple[dict[str, Any], str]:
 def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:
     """The case's modelled time with caches cold, and with inputs in the memory-side cache; {} if none was counted.
 
-    Trials of an autotuner are left out: a timed call would find their outcome. So is what torch runs itself.
+    Trials of an autotuner are left out: a timed call would find their outcome. What torch runs itself is added to it
+    by roofline.with_torch.
     """
     counted = [r.counters for r in records if r.counters is not None and not r.trial]
     if not counted:
