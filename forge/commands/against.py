@@ -219,5 +219,8 @@ class _Side:
     def case_progress(self, phase: str, seconds: float) -> None:
         self.view.case_progress(f"{self.name}: {phase}", seconds)
 
+    def case_forecast(self, text: str) -> None:
+        self.view.case_forecast(f"{self.name}: {text}")
+
     def case_finished(self, result: CaseResult) -> None:
         self.view.case_finished(result)

@@ -15,12 +15,13 @@ from forge.device.cards import peaks_of
 from forge.judge.compilers import compiled_with
 from forge.judge.plan import EvalPlan
 from forge.judge.processes import CONTROL
-from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_text, modelled_time, torch_text
+from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_text, modelled_time, torch_text, total
 from forge.task.cases import CaseSpec, case_text
 from forge.task.score import Work, published_scores, rank_score, work_of
 
 STYLES = {
     Status.PASS: "green",
+    Status.SAMPLED: "yellow",
     Status.FAIL: "bold red",
     Status.ERROR: "bold red",
     Status.CRASH: "bold red",
@@ -117,6 +118,9 @@ class View:
     def case_progress(self, phase: str, seconds: float) -> None:
         self.phase, self.seconds = phase, seconds
 
+    def case_forecast(self, text: str) -> None:
+        self.print(f"{'':{STATUS_WIDTH}} {self.label}: {text}", "dim")
+
     # ------------------------------------------------------------ lines
 
     def print(self, text: Text | str, style: str = "") -> None:
@@ -153,7 +157,7 @@ class View:
         values = self._time_values(result)
         rel_l2 = number(result.accuracy.rel_l2 if result.accuracy else None, 3)
         status, style = result.status.value, STYLES[result.status]
-        if result.passed and result.buts:
+        if result.status is Status.PASS and result.buts:
             status, style = BUT, "bold yellow"
         shown = self._columns(status, case_text(result.spec), str(result.index), values, rel_l2)
         line.append(shown[:STATUS_WIDTH], style=style)
@@ -273,13 +277,6 @@ class View:
                 self.print(line, "dim")
         if self.modelled and any(modelled_time(case.device_report, self.plan.caches) for case in run.cases):
             self.print(modelled_means(self.plan.caches), "dim")
-
-
-def total(report: dict[str, Any], key: str) -> int:
-    """The sum of a counter wherever it stands in a device's report: by kernel, by rank."""
-    here = report.get(key, 0)
-    below = sum(total(value, key) for value in report.values() if isinstance(value, dict))
-    return below + (here if isinstance(here, int) else 0)
 
 
 def details(result: CaseResult) -> list[str]:

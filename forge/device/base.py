@@ -69,8 +69,10 @@ class Device(ABC):
         return None  # a GPU has none
 
     @abstractmethod
-    def count_work(self, on: bool = True) -> None:
-        """Have `case_report` tell from now on what bounds kernels, or not, where this device can. It slows them."""
+    def count_work(self, on: bool = True, sample: bool = False) -> None:
+        """Have `case_report` tell from now on what bounds kernels, or not, where this device can. It slows them.
+
+        sample: some workgroups of large grids stand for all, and what they compute is of no use."""
 
     def keep_timelines(self, caches: str) -> None:
         """Have the reports of counted cases carry each kernel's timeline and its section of a page, of cold or warm

@@ -107,14 +107,18 @@ class EmulatedDevice(Device):
             self._started_with = os.environ.get("CDNA_CHECKS", "")
         os.environ["CDNA_CHECKS"] = self._started_with if on else ""
 
-    def count_work(self, on: bool = True) -> None:
+    def count_work(self, on: bool = True, sample: bool = False) -> None:
+        if sample:
+            import cdna.counters  # noqa: F401
+        counters = sys.modules.get("cdna.counters")
+        if counters is not None:
+            counters.sample_all(sample)
         if on == ("CDNA_COUNT" in os.environ):
             return
         if on:
             os.environ["CDNA_COUNT"] = "1"  # for when cdna gets imported: with the first kernel
         else:
             del os.environ["CDNA_COUNT"]
-        counters = sys.modules.get("cdna.counters")
         if counters is not None:
             counters.count(on)
 

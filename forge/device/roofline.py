@@ -61,7 +61,8 @@ def with_torch(report: dict[str, Any], torch_us: dict[str, dict[str, float]]) ->
     """
     if not any(torch_us.values()):
         return report
-    times = {"what": "modelled, not measured: kernels, and torch's own operations at the card's roofline"}
+    what = "modelled, not measured: kernels, and torch's own operations at the card's roofline"
+    times: dict[str, Any] = {"what": what}
     for caches, by_name in torch_us.items():
         kernels = report.get("modelled", {}).get(caches, {"us": 0.0, "bound": "", "parts_us": {}})
         ours, theirs = kernels["us"], sum(by_name.values())

@@ -292,7 +292,7 @@ class SubmissionWorker(Worker):
             self.device.case_report()  # drop what was launched before
             self.torch_us = {}
             self.device.set_checks(command.checks)
-            self.device.count_work(command.count)
+            self.device.count_work(command.count, command.sample)
             if command.how == "timed":
                 return self.timed()
             calls: dict[str, Callable[[Any], Any]] = {"profile": self.profiled, "checked": self.unsynchronized}
