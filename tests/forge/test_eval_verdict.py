@@ -129,9 +129,10 @@ class OneCase:
         process.precision = self.plan.problem.precision
         return InProcess(process, answers)
 
-    def run(self, **options: Any) -> CaseResult:
+    def run(self, try_sample: bool = False, **options: Any) -> CaseResult:
         case = CaseSpec(0, "seed: 5", {"seed": 5})
-        result = CaseRun(self.plan, self.worker, self.referee, case).run(**options)  # type: ignore[arg-type]
+        one = CaseRun(self.plan, self.worker, self.referee, case, try_sample)  # type: ignore[arg-type]
+        result = one.run(**options)
         os.close(self.memory)
         return result
 
