@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from forge.device.base import EMULATED
+from forge.device.cards import CARDS
 from forge.judge.forecast import Forecast
 from forge.judge.fork_server import ForkServer
 from forge.judge.memory import make_memory
@@ -17,6 +19,7 @@ from forge.judge.messages import REFEREE_EVENTS, Setup
 from forge.judge.plan import LARGE_FLOPS, LARGE_INSTRUCTIONS, EvalPlan
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
+from forge.judge.triton_errors import lacking_format
 from forge.judge.user_places import with_author_places
 from forge.judge.verdict import CaseRun
 from forge.judge.worker import PR_SET_DUMPABLE, prctl
@@ -202,12 +205,26 @@ class Judge:
         result.device_report = with_author_places(result.device_report, self._texts, ROOT)
         result.last_words = with_author_places(result.last_words, self._texts, ROOT)
         _look_at_folder(result, self.pool, self.workspace)
+        if not plan.device.emulated:
+            self.stopped = short_of_a_format(result, plan)
         self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0
         if self._hangs >= HANGS_BEFORE_STOP:
             self.stopped = f"{self._hangs} cases in a row did not end in time"
         elif plan.mode == "leaderboard" and not result.passed:
             self.stopped = "leaderboard mode stops at the first failing case"
         return result
+
+
+def short_of_a_format(result: CaseResult, plan: EvalPlan) -> str:
+    """Says in one line that this GPU lacks the submission's fp8 format, where that is its error: it is every case's.
+    Empty if it is not."""
+    lacks = lacking_format("\n".join([result.message, result.trace])) if result.status is Status.ERROR else ""
+    if not lacks:
+        return ""
+    emulated = plan.problem.arch if plan.problem.arch in CARDS else EMULATED
+    text = f"{plan.device.label} has no {lacks} ({plan.device.arch}): --device {emulated} emulates a GPU that has it"
+    result.message, result.trace, result.last_words = text, "", []
+    return text
 
 
 def digests(problem: Problem) -> dict[str, bytes]:
