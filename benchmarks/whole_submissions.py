@@ -11,8 +11,9 @@ and no result is checked: every time is modelled, for an MI300X with cold caches
 - products of torch and hipBLASLt: FLOPs at the best rate that the model gives our own GEMM (found in the same run, of
   a shape that fills whole rounds), or their operands' bytes at HBM's rate, whichever takes longer. They are not
   computed where they are large;
-- what else torch does on the GPU: each operation's bytes at HBM's rate, and a launch. What torch.compile fuses is run
-  as it is, and counted as reading its inputs and writing its outputs once, or nothing where products are among it.
+- what else torch does on the GPU: each operation's bytes at HBM's rate, and a launch, as `eval.py benchmark` counts
+  them (forge/judge/operations.py). What torch.compile fuses is run as it is, and counted as reading its inputs and
+  writing its outputs once, or nothing where products are among it.
 
 So libraries and torch are counted at what they cannot be below. hipBLASLt's launches and the host's time are left out.
 """
@@ -53,7 +54,9 @@ from cdna.counters import clear_caches  # noqa: E402
 from cdna.hip.host_libraries import blas_library  # noqa: E402
 from cdna.model import modelled_time_us  # noqa: E402
 from cdna.program import Program  # noqa: E402
-from forge.judge.operations import PRODUCTS, product_flops  # noqa: E402
+from forge.device.emulated import PRODUCT_RECORDER  # noqa: E402
+from forge.device.roofline import Roofline  # noqa: E402
+from forge.judge.operations import PRODUCTS, bytes_of, estimated_us, product_flops  # noqa: E402
 from forge.task.problem import Case, Problem, find_problem  # noqa: E402
 from forge.task.score import geometric_mean  # noqa: E402
 from tests.support import bf16_gemm_hip  # noqa: E402
@@ -64,9 +67,6 @@ SAMPLED = {"amd-mixture-of-experts": ("gate_up_kernel", "down_kernel")}
 RATED = (8192, 4864, 7168)  # m, n, k: two whole rounds of tiles of 256 x 256 on 304 compute units
 LARGE_FLOPS = 1 << 34  # of a product that is not computed
 DRAWN_ELEMENTS = 1 << 22  # larger matrices keep what their memory held: weights, which decide nothing
-# Operations that move nothing, beside views.
-FREE = ("empty", "new_empty", "detach", "_local_scalar", "_unsafe_view")
-PRODUCT_RECORDER = ctypes.CFUNCTYPE(ctypes.c_bool, *[ctypes.c_int64] * 5)
 
 
 def our_gemm_tflops() -> float:
@@ -86,15 +86,14 @@ class LibraryTime(TorchDispatchMode):
 
     def __init__(self, tflops: float) -> None:
         super().__init__()
-        self.tflops = tflops
+        self.card = Roofline(CARD, tflops)
         self.us: dict[str, float] = defaultdict(float)
         self.fused: list[int] = []  # for each torch.compile that is under way: products in it
 
     def hipblaslt(self, m: int, n: int, k: int, batches: int, element_bytes: int) -> bool:
         """One product of a batch or a group; says whether it need not be computed."""
-        flops, elements = 2 * m * n * k * batches, element_bytes * batches
-        self.us["hipBLASLt"] += max(flops / self.tflops * 1e-6, moved_us(elements * k * (m + n), elements * m * n))
-        return flops >= LARGE_FLOPS // 32  # a group's products are small, their sum is not
+        self.us["hipBLASLt"] += self.card.library_product_us(m, n, k, batches, element_bytes)
+        return 2 * m * n * k * batches >= LARGE_FLOPS // 32  # a group's products are small, their sum is not
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.removeprefix("aten::")
@@ -104,12 +103,11 @@ class LibraryTime(TorchDispatchMode):
             result = left.new_empty((*left.shape[:-1], right.shape[-1]))
         else:
             result = func(*args, **(kwargs or {}))
-        moved = moved_us(sum(map(bytes_of, tensors((args, kwargs)))), sum(map(bytes_of, tensors(result))))
         if flops:
-            self.us[name] += CARD.launch_us + max(flops / self.tflops * 1e-6, moved)
             self.fused = [products + 1 for products in self.fused]
-        elif not (self.fused or func.is_view or name.startswith(FREE)):
-            self.us[name] += CARD.launch_us + moved
+        us = estimated_us(func, args, kwargs, result, self.card)
+        if us and (flops or not self.fused):
+            self.us[name] += us
         return result
 
     def compiled(self, function: Any = None, **options: Any) -> Any:
@@ -122,30 +120,10 @@ class LibraryTime(TorchDispatchMode):
             self.fused.append(0)
             result = function(*args, **kwargs)
             if not self.fused.pop() and not self.fused:
-                moved = moved_us(sum(map(bytes_of, tensors((args, kwargs)))), sum(map(bytes_of, tensors(result))))
-                self.us["torch.compile"] += CARD.launch_us + moved
+                self.us["torch.compile"] += self.card.operation_us((bytes_of((args, kwargs)), bytes_of(result)))
             return result
 
         return call
-
-
-def moved_us(read_bytes: int, written_bytes: int) -> float:
-    return 1e-3 * (read_bytes / CARD.hbm_read_gb_s + written_bytes / CARD.hbm_write_gb_s)
-
-
-def tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from tensors(one)
-    elif isinstance(value, dict):
-        yield from tensors(list(value.values()))
-
-
-def bytes_of(x: torch.Tensor) -> int:
-    """That exist: an expanded dimension has one element."""
-    return x.itemsize * math.prod(size for size, stride in zip(x.shape, x.stride()) if stride)
 
 
 @contextmanager

@@ -356,6 +356,11 @@ def _sample(of: Sampled | None) -> None:
         sample_launches(of)
 
 
+def sample_all(on: bool) -> None:
+    """Of every launch that is counted from now on take a sample, or none: see `counting`."""
+    _sample((lambda name: True) if on else None)
+
+
 class LaunchCount:
     """Counters of one launch under way: `source` goes to the engine; then `result`, then `close`."""
 

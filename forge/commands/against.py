@@ -20,12 +20,13 @@ from forge.commands.view import (
     View,
     details,
     finding_texts,
+    modelled_means,
     verdict_style,
 )
 from forge.console import number
 from forge.judge.evaluate import Judge, spare_each_other
 from forge.judge.plan import EvalPlan
-from forge.judge.results import CaseResult, Run, Status, modelled_time
+from forge.judge.results import CaseResult, Run, Status, modelled_text, modelled_time, torch_text
 from forge.task.cases import CaseSpec, case_text
 from forge.task.score import geometric_mean
 
@@ -149,17 +150,21 @@ class PairView(View):
         widths = [11, THEIR_WIDTH, 6] * len(self._clocks())
         return " ".join([*cells, *(f"{value:>{width}}" for value, width in zip(values, widths))]).rstrip()
 
+    def _time(self, clock: str, result: CaseResult) -> str:
+        if clock == "modelled":
+            return modelled_text(modelled_time(result.device_report, self.plan.caches))
+        return number(times_us(result, self.plan.caches)[clock], 5)
+
     def case_finished(self, result: CaseResult) -> None:
         """A line stands for both submissions: pair_finished prints it."""
 
     def pair_finished(self, ours: CaseResult, theirs: CaseResult) -> None:
         ratios = self.pair.ratios(ours, theirs)
-        mine, others = (times_us(result, self.plan.caches) for result in (ours, theirs))
         shown_clocks = ("harness", "back_to_back") if self.timed else ("modelled",)
         values = [
             text
             for clock in shown_clocks
-            for text in (number(mine[clock], 5), number(others[clock], 5), number(ratios[clock], 3))
+            for text in (self._time(clock, ours), self._time(clock, theirs), number(ratios[clock], 3))
         ]
         shown = theirs if ours.passed else ours
         line = Text(self._line(shown.status.value, str(ours.index), case_text(ours.spec), values))
@@ -167,6 +172,8 @@ class PairView(View):
         self.print(line)
         for name, result in ((OURS, ours), (self.pair.other.name, theirs)):
             lines = [*details(result), *finding_texts(result.device_report)]
+            if not self.timed and (part := torch_text(modelled_time(result.device_report, self.plan.caches))):
+                lines.append(part)
             if not result.passed and result.status is not Status.NOT_RUN:
                 self.print(f"{'':{STATUS_WIDTH}} {name}: {result.status.value}", "red")
             for detail in lines:
@@ -197,12 +204,7 @@ class PairView(View):
         elif self.timed:
             self.print("no ratio: not every case has both times", "dim")
         if not self.timed:
-            self.print(
-                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.plan.caches}; "
-                "torch's own operations and collectives are left out, so a submission of those alone has no time here; "
-                "no measurement and no score (docs/time-model.md)",
-                "dim",
-            )
+            self.print(modelled_means(self.plan.caches), "dim")
 
 
 class _Side:
@@ -216,6 +218,9 @@ class _Side:
 
     def case_progress(self, phase: str, seconds: float) -> None:
         self.view.case_progress(f"{self.name}: {phase}", seconds)
+
+    def case_forecast(self, text: str) -> None:
+        self.view.case_forecast(f"{self.name}: {text}")
 
     def case_finished(self, result: CaseResult) -> None:
         self.view.case_finished(result)

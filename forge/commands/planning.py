@@ -18,12 +18,15 @@ from forge.device import resolve
 from forge.generate.submission import read_submission
 from forge.judge import compilers
 from forge.judge.plan import (
+    EMULATED_LIMIT_S,
     STAND_IN_ARCH,
     EvalPlan,
     add_case_options,
     case_limit_s,
     cases_to_run,
     choose_harness,
+    may_be_sampled,
+    small_case,
 )
 from forge.task.harness import HARNESSES, default_harness
 from forge.task.problem import MODES, find_problem
@@ -72,7 +75,17 @@ def eval_parser() -> Parser:
     p.add_argument(
         "--no-history", action="store_true", help="do not keep this run (eval.py history lists what is kept)"
     )
-    p.add_argument("--timeout", type=float, metavar="S", help="seconds for each case (default: the official time-out)")
+    p.add_argument(
+        "--timeout",
+        type=float,
+        metavar="S",
+        help=f"seconds for each case (default: the official time-out; emulated: {EMULATED_LIMIT_S:g})",
+    )
+    p.add_argument(
+        "--full",
+        action="store_true",
+        help="emulated benchmarks and profiles: all of large cases, not a sample of their workgroups; checks them too",
+    )
     p.add_argument("--harness", metavar="FLAVOUR", help=f"judge as this one does: {', '.join(HARNESSES)}")
     p.add_argument("--strict", action="store_true", help=f"exit {EXIT_BUT} where a pass has doubts or findings")
     p.add_argument(
@@ -133,9 +146,12 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
     if args.mode == "profile" and not harness.profile and own_eval is not None:
         raise UsageError(f"the folder's own eval.py has no profile mode; --harness {default_harness(1).name} has")
     if args.timeout is not None or own_eval is not None:  # of which it is the whole run's
-        limit_s = args.timeout or problem.timeouts.of_mode(args.mode)
+        official_s = problem.timeouts.of_mode(args.mode)
+        limit_s = args.timeout or max(official_s, EMULATED_LIMIT_S if device.emulated else 0.0)
     else:
         limit_s = case_limit_s(problem, harness, device, args.mode, cases)
+    sampled = device.emulated and own_eval is None and args.mode in ("benchmark", "profile") and not args.full
+    sampled = sampled and may_be_sampled(problem) and not any(case.world_size for case in cases)
     plan = EvalPlan(
         mode=args.mode,
         problem=problem,
@@ -148,6 +164,8 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         accuracy=not args.no_accuracy,
         fixed_ranks=args.fixed_ranks,
         calls=args.calls,
+        sampled=sampled,
+        small=small_case(problem, harness) if sampled else None,
         not_official=not_official,
     )
     plan.check_gpus()

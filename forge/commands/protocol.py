@@ -139,6 +139,9 @@ class _Log:
             self.key(f"{self.kind}.{position}.spec", case.spec)
         self.position = position
 
+    def case_forecast(self, text: str) -> None:
+        """No key says it."""
+
     def case_progress(self, phase: str, seconds: float) -> None:
         pass
 

@@ -15,12 +15,13 @@ from forge.device.cards import peaks_of
 from forge.judge.compilers import compiled_with
 from forge.judge.plan import EvalPlan
 from forge.judge.processes import CONTROL
-from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_time
+from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_text, modelled_time, torch_text, total
 from forge.task.cases import CaseSpec, case_text
 from forge.task.score import Work, published_scores, rank_score, work_of
 
 STYLES = {
     Status.PASS: "green",
+    Status.SAMPLED: "yellow",
     Status.FAIL: "bold red",
     Status.ERROR: "bold red",
     Status.CRASH: "bold red",
@@ -33,6 +34,13 @@ MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
 
 BACK_TO_BACK_TEXT = "b2b us: mean per call of 20 back-to-back calls (GPU events, slowest rank, warm caches); not scored"
 HOST_TEXT = "host us: how long one of these calls keeps its thread until it returns (mean, slowest rank)"
+
+
+def modelled_means(caches: str) -> str:
+    return (
+        f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {caches}; ~: with torch's "
+        "own operations, at what they cannot be below; no measurement and no score (docs/time-model.md)"
+    )
 
 
 class Console(rich.console.Console):
@@ -110,6 +118,9 @@ class View:
     def case_progress(self, phase: str, seconds: float) -> None:
         self.phase, self.seconds = phase, seconds
 
+    def case_forecast(self, text: str) -> None:
+        self.print(f"{'':{STATUS_WIDTH}} {self.label}: {text}", "dim")
+
     # ------------------------------------------------------------ lines
 
     def print(self, text: Text | str, style: str = "") -> None:
@@ -147,7 +158,7 @@ class View:
         values = self._time_values(result)
         rel_l2 = number(result.accuracy.rel_l2 if result.accuracy else None, 3)
         status, style = result.status.value, STYLES[result.status]
-        if result.passed and result.buts:
+        if result.status is Status.PASS and result.buts:
             status, style = BUT, "bold yellow"
         shown = self._columns(status, case_text(result.spec), str(result.index), values, rel_l2)
         shown = CONTROL.sub("", shown).replace("\n", " ")  # words of the device's report among them
@@ -162,7 +173,8 @@ class View:
         for text in finding_texts(result.device_report):
             for words in text.splitlines():
                 self.print(f"{'':{STATUS_WIDTH}} {words}", "magenta")
-        for text in autotuned(result.device_report):
+        torch_part = torch_text(modelled_time(result.device_report, self.plan.caches)) if self.modelled else ""
+        for text in [*autotuned(result.device_report), *([torch_part] if torch_part else [])]:
             self.print(f"{'':{STATUS_WIDTH}} {text}", "dim")
         if self.show_output and result.passed:
             for words in result.last_words:
@@ -190,7 +202,7 @@ class View:
             counts = [f"{total(result.device_report, key):,}" for key in ("launches", "wave_instructions")]
             executed = counts if result.device_report else ["", ""]
             time = modelled_time(result.device_report, self.plan.caches) if self.modelled else None
-            model = [number(time["us"], 4), time["bound"], self._of_light(result, time["us"])] if time else [""] * 3
+            model = [modelled_text(time), time["bound"], self._of_light(result, time["us"])] if time else [""] * 3
             return [shown, *executed, *model] if self.plan.device.emulated else []
         if result.stats is None:
             return [""] * len(self._time_widths())
@@ -267,18 +279,7 @@ class View:
             for line in self._modelled_scores(run):
                 self.print(line, "dim")
         if self.modelled and any(modelled_time(case.device_report, self.plan.caches) for case in run.cases):
-            self.print(
-                f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {self.plan.caches}; "
-                "torch's own operations left out; no measurement and no score (docs/time-model.md)",
-                "dim",
-            )
-
-
-def total(report: dict[str, Any], key: str) -> int:
-    """The sum of a counter wherever it stands in a device's report: by kernel, by rank."""
-    here = report.get(key, 0)
-    below = sum(total(value, key) for value in report.values() if isinstance(value, dict))
-    return below + (here if isinstance(here, int) else 0)
+            self.print(modelled_means(self.plan.caches), "dim")
 
 
 def details(result: CaseResult) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from forge.device.cards import CARDS
+from forge.device.roofline import Roofline
 
 EMULATED = " or ".join(CARDS)  # as messages name them
 
@@ -68,13 +69,24 @@ class Device(ABC):
         return None  # a GPU has none
 
     @abstractmethod
-    def count_work(self, on: bool = True) -> None:
-        """Have `case_report` tell from now on what bounds kernels, or not, where this device can. It slows them."""
+    def count_work(self, on: bool = True, sample: bool = False) -> None:
+        """Have `case_report` tell from now on what bounds kernels, or not, where this device can. It slows them.
+
+        sample: some workgroups of large grids stand for all, and what they compute is of no use."""
 
     def keep_timelines(self, caches: str) -> None:
         """Have the reports of counted cases carry each kernel's timeline and its section of a page, of cold or warm
         caches."""
         return None  # a GPU has none
+
+    def roofline(self) -> Roofline | None:
+        """What torch's own operations, which it does not emulate, are counted at; None where they are timed."""
+        return None
+
+    def watch_products(self, told: Callable[[float], None]) -> None:
+        """Have `told` hear what each product of a library that a submission's own code calls cannot take less than,
+        in us."""
+        return None
 
     @abstractmethod
     def case_report(self) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,13 @@ from forge.device import hook, rocm_folder
 from forge.device.base import Device, DeviceError, causes
 from forge.device.cards import HIP_VERSION, Card
 from forge.device.gpu import versions
+from forge.device.roofline import Roofline
 
 # torch aligns memory to 64 bytes, where a GPU's allocator begins a 128-byte line: rows of a tile would touch twice the
 # lines, or not, by chance. With this, tensors of 2 MiB and more begin a page. It costs some time, and checks, which
 # tests make, count no lines.
 LINES_AS_ON_A_GPU = {"THP_MEM_ALLOC_ENABLE": "1"}
+PRODUCT_RECORDER = ctypes.CFUNCTYPE(ctypes.c_bool, *[ctypes.c_int64] * 5)  # m, n, k, batches, bytes of an element
 
 
 class EmulatedDevice(Device):
@@ -32,6 +37,7 @@ class EmulatedDevice(Device):
         self.timelines = ""  # cold | warm: the caches of profiles whose timelines a report carries
         self.checks = ""  # as cdna's variable takes them; empty: what this process's environment says
         self._started_with: str | None = None  # of a worker: what `checks` was
+        self._recorder: Any = None  # that a loaded library may call
 
     def environment(self) -> dict[str, str]:
         return {
@@ -101,16 +107,39 @@ class EmulatedDevice(Device):
             self._started_with = os.environ.get("CDNA_CHECKS", "")
         os.environ["CDNA_CHECKS"] = self._started_with if on else ""
 
-    def count_work(self, on: bool = True) -> None:
+    def count_work(self, on: bool = True, sample: bool = False) -> None:
+        if sample:
+            import cdna.counters  # noqa: F401
+        counters = sys.modules.get("cdna.counters")
+        if counters is not None:
+            counters.sample_all(sample)
         if on == ("CDNA_COUNT" in os.environ):
             return
         if on:
             os.environ["CDNA_COUNT"] = "1"  # for when cdna gets imported: with the first kernel
         else:
             del os.environ["CDNA_COUNT"]
-        counters = sys.modules.get("cdna.counters")
         if counters is not None:
             counters.count(on)
+
+    def roofline(self) -> Roofline:
+        from cdna.cards import get_card
+
+        return Roofline(get_card(self.arch))
+
+    def watch_products(self, told: Callable[[float], None]) -> None:
+        maps = Path("/proc/self/maps").read_text()
+        found = re.search(r"/\S*/libhipblaslt\.so$", maps, re.MULTILINE)  # where a submission's extension has loaded it
+        if found is None:
+            return
+        card = self.roofline()
+
+        def record(*product: int) -> bool:
+            told(card.library_product_us(*product))
+            return False  # it is carried out
+
+        self._recorder = PRODUCT_RECORDER(record)
+        ctypes.CDLL(found[0]).cdna_record_products(self._recorder)
 
     def case_report(self) -> dict[str, Any]:
         from cdna.library import is_loaded

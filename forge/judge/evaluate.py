@@ -13,18 +13,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from forge.device.base import EMULATED
+from forge.device.cards import CARDS
+from forge.judge.forecast import Forecast
 from forge.judge.fork_server import ForkServer
 from forge.judge.memory import make_memory
 from forge.judge.messages import REFEREE_EVENTS, Setup
-from forge.judge.plan import EvalPlan
+from forge.judge.plan import LARGE_FLOPS, LARGE_INSTRUCTIONS, EvalPlan
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
+from forge.judge.triton_errors import lacking_format
 from forge.judge.user_places import with_author_places
 from forge.judge.verdict import CaseRun
 from forge.judge.worker import PR_SET_DUMPABLE, prctl
 from forge.judge.worker_pool import Progress, RankAnswer, WorkerPool
 from forge.judge.workspace import Workspace
-from forge.task.cases import CaseSpec
+from forge.task.cases import CaseSpec, spec_of
 from forge.task.problem import ROOT, Problem
 
 MOST_SOURCE_BYTES = 64 << 20  # a source that is larger is told by its size
@@ -38,6 +42,10 @@ class Listener(Protocol):
     def case_started(self, case: CaseSpec, position: int, count: int) -> None: ...
 
     def case_progress(self, phase: str, seconds: float) -> None: ...
+
+    def case_forecast(self, text: str) -> None:
+        """Before a case that will be emulated for long: how long."""
+        return None
 
     def case_finished(self, result: CaseResult) -> None: ...
 
@@ -59,6 +67,9 @@ class Judge:
         self.stopped = ""  # why the cases that are left do not run
         self._warm = plan.mode not in ("benchmark", "leaderboard") or not run.timed
         self._hangs = 0
+        self._small: CaseResult | None = None  # what stands for samples' correctness
+        self._forecast = Forecast(plan)
+        self._not_sampled = 0.0  # the largest case, by its FLOPs, of which a sample would have saved nothing
 
     def __enter__(self) -> Judge:
         prctl(PR_SET_DUMPABLE, 0)  # nor may a submission look into the process that counts its verdicts
@@ -118,7 +129,7 @@ class Judge:
             self.listener.case_started(case, position, len(self.cases))
             started = time.monotonic()
             problem = self.referees.ensure_started() or self.pool.ensure_started()
-            result = self._broken(case, problem, started) if problem is not None else self._judge(case)
+            result = self._broken(case, problem, started) if problem is not None else self._judge(case, position)
         self.run.cases.append(result)
         self.listener.case_finished(result)
         return result
@@ -131,6 +142,49 @@ class Judge:
             self.run.warnings.append(
                 f"these cases took {spent_s:.0f} s; the leaderboard ends mode {self.plan.mode} after {limit_s:g} s"
             )
+
+    def _run(self, case: CaseSpec, after: list[CaseSpec]) -> CaseResult:
+        try_sample = self._try_sample(case)
+        if self._small is not None and not self._small.passed and self._small_is_official:
+            return CaseResult(case.index, case.spec, Status.SAMPLED)  # which fails as the small one does
+        if self.plan.device.emulated and not try_sample and (text := self._forecast.text(case, after)):
+            self.listener.case_forecast(text)
+        result = CaseRun(self.plan, self.pool, self.referees, case, try_sample).run()
+        self._forecast.add(case, result)
+        if try_sample and result.status is Status.PASS:
+            self._not_sampled = max(self._not_sampled, self._forecast.work_of(case))
+        return result
+
+    @property
+    def _small_is_official(self) -> bool:
+        small = self.plan.small
+        return small is not None and small.spec in map(spec_of, self.plan.problem.tests)
+
+    def _try_sample(self, case: CaseSpec) -> bool:
+        """Whether so much is to be emulated that a sample may have to do: as a small case foretells, judged first, and
+        the cases before."""
+        plan, flops = self.plan, self._forecast.work_of(case)
+        if not plan.sampled or plan.small is None or not max(LARGE_FLOPS, self._not_sampled) < flops:
+            return False
+        if self._small is None:
+            self._small = CaseRun(dataclasses.replace(plan, mode="test"), self.pool, self.referees, plan.small).run()
+            self._forecast.add(plan.small, self._small)
+            if self.pool.ensure_started() is not None or self.referees.ensure_started() is not None:
+                return False
+        known = self._forecast.of(case)
+        return self._small.passed and known is not None and known[0] >= LARGE_INSTRUCTIONS
+
+    def _judge_small(self, sample: CaseResult) -> None:
+        """A small case stands for the correctness of those that are samples: where it fails, so do they."""
+        judged, small = self._small, self.plan.small
+        assert judged is not None and small is not None
+        if judged.passed:
+            sample.buts += [*judged.buts, f"judged instead, and passed: {small.spec}"]
+            return
+        sample.status, sample.buts = judged.status, []
+        sample.message = f"the case is too large to be judged; of a small one, {small.spec}: {judged.message}"
+        sample.phase, sample.trace, sample.accuracy = judged.phase, judged.trace, judged.accuracy
+        sample.last_words = judged.last_words
 
     def _broken(self, case: CaseSpec, problem: RankAnswer[Any], started: float) -> CaseResult:
         """The submission did not load: the case that it was to run says so, and no other is tried."""
@@ -151,7 +205,7 @@ class Judge:
         self.stopped = "the submission did not load"
         return result
 
-    def _judge(self, case: CaseSpec) -> CaseResult:
+    def _judge(self, case: CaseSpec, position: int) -> CaseResult:
         plan, result = self.plan, None
         if not self._warm:
             self._warm = True
@@ -159,16 +213,32 @@ class Judge:
             if result.status in (Status.PASS, Status.FAIL):
                 result = None  # the warm-up's verdict does not count, the case's own does
         if result is None:
-            result = CaseRun(plan, self.pool, self.referees, case).run()
+            result = self._run(case, self.cases[position + 1 :])
+        if result.status is Status.SAMPLED:
+            self._judge_small(result)
         result.device_report = with_author_places(result.device_report, self._texts, ROOT)
         result.last_words = with_author_places(result.last_words, self._texts, ROOT)
         _look_at_folder(result, self.pool, self.workspace)
+        if not plan.device.emulated:
+            self.stopped = short_of_a_format(result, plan)
         self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0
         if self._hangs >= HANGS_BEFORE_STOP:
             self.stopped = f"{self._hangs} cases in a row did not end in time"
         elif plan.mode == "leaderboard" and not result.passed:
             self.stopped = "leaderboard mode stops at the first failing case"
         return result
+
+
+def short_of_a_format(result: CaseResult, plan: EvalPlan) -> str:
+    """Says in one line that this GPU lacks the submission's fp8 format, where that is its error: it is every case's.
+    Empty if it is not."""
+    lacks = lacking_format("\n".join([result.message, result.trace])) if result.status is Status.ERROR else ""
+    if not lacks:
+        return ""
+    emulated = plan.problem.arch if plan.problem.arch in CARDS else EMULATED
+    text = f"{plan.device.label} has no {lacks} ({plan.device.arch}): --device {emulated} emulates a GPU that has it"
+    result.message, result.trace, result.last_words = text, "", []
+    return text
 
 
 def digests(problem: Problem) -> dict[str, bytes]:

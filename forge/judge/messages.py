@@ -98,6 +98,7 @@ class Call:
     watched: bool = False  # tell what torch did in it
     checks: bool = True  # on an emulated device: those that the run asked for
     count: bool = False  # on an emulated device: for a modelled time
+    sample: bool = False  # and some workgroups of large grids stand for all: what is computed is of no use
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What torch itself did in a call: its operations, and the FLOPs of its products and sums. Runs in the worker."""
+"""What torch itself did in a call: its operations, the FLOPs of its products and sums, and on an emulated device what
+these cannot take less than. Runs in the worker."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from forge.device.roofline import Roofline
 
 NAMED = 5  # operations that a report names
 
@@ -52,11 +55,57 @@ def product_flops(name: str, args: tuple[Any, ...]) -> int:
     return 0
 
 
+# Operations that move nothing, beside views.
+FREE = ("empty", "new_empty", "detach", "_local_scalar", "_unsafe_view")
+# Of collectives: sums that each rank gets whole cross the links twice.
+PASSES = {"allreduce": 2}
+
+
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """Those in an operation's arguments or its result."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from tensors(one)
+    elif isinstance(value, dict):
+        yield from tensors(list(value.values()))
+
+
+def bytes_of(value: Any) -> int:
+    return sum(x.itemsize * _held(x) for x in tensors(value))
+
+
+def kind_of(args: tuple[Any, ...]) -> str:
+    """Of a product's operands, as a card's peaks have it: the widest decides."""
+    widths = [x.itemsize for x in tensors(args) if x.dim() > 1]
+    if any("float4" in str(x.dtype) for x in tensors(args)):
+        return "fp4"
+    return {1: "fp8", 2: "f16"}.get(max(widths, default=4), "f32")
+
+
+def estimated_us(
+    func: Any, args: tuple[Any, ...], kwargs: Any, result: Any, card: Roofline, warm: bool = False
+) -> float:
+    """What one operation cannot take less than; 0 of a view, and of what moves nothing."""
+    namespace, _, name = func._schema.name.partition("::")
+    moved = bytes_of((args, kwargs)), bytes_of(result)
+    if namespace == "c10d":
+        ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+        whole = max(moved[1], *(bytes_of(one) for one in args), 0)
+        return card.collective_us(whole, ranks, PASSES.get(name.rstrip("_"), 1))
+    if flops := product_flops(name, args):
+        kind = kind_of(args)
+        return card.operation_us(moved, flops * (2 if kind == "fp4" else 1), kind, warm)
+    return 0.0 if func.is_view or name.startswith(FREE) else card.operation_us(moved, warm=warm)
+
+
 @dataclass
 class Work:
     flops: int = 0
     calls: Counter[str] = field(default_factory=Counter)
     by_name: Counter[str] = field(default_factory=Counter)  # FLOPs
+    us: dict[str, dict[str, float]] = field(default_factory=lambda: {"cold": {}, "warm": {}})  # estimated, by caches
     entered_reference: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -71,11 +120,19 @@ class Work:
             "entered_reference": self.entered_reference,
         }
 
+    def add_us(self, name: str, us: Callable[[bool], float]) -> None:
+        """us: of warm caches or not."""
+        for caches, times in self.us.items():
+            if took := us(caches == "warm"):
+                times[name] = times.get(name, 0.0) + took
+
 
 class _Counting(TorchDispatchMode):
-    def __init__(self, work: Work) -> None:
+    """card: whose times are estimated; None: none."""
+
+    def __init__(self, work: Work, card: Roofline | None) -> None:
         super().__init__()
-        self.work = work
+        self.work, self.card = work, card
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.removeprefix("aten::")
@@ -85,12 +142,15 @@ class _Counting(TorchDispatchMode):
             if flops := product_flops(name, args) or term_flops(name, args, result):
                 self.work.flops += flops
                 self.work.by_name[name] += flops
+            if (card := self.card) is not None:
+                self.work.add_us(name, lambda warm: estimated_us(func, args, kwargs, result, card, warm))
         return result
 
 
 @contextlib.contextmanager
-def watch(on: bool) -> Iterator[Work]:
-    """Counts what torch does within the block, in this thread and in those that it starts."""
+def watch(on: bool, card: Roofline | None = None) -> Iterator[Work]:
+    """Counts what torch does within the block, in this thread and in those that it starts. card: whose times are
+    estimated as well."""
     work = Work()
     if not on:
         yield work
@@ -98,12 +158,12 @@ def watch(on: bool) -> Iterator[Work]:
     begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     def counted(thread: threading.Thread) -> None:
-        with _Counting(work):
+        with _Counting(work, card):
             begin(thread)
 
     threading.Thread._bootstrap_inner = counted  # type: ignore[attr-defined]
     try:
-        with _Counting(work):
+        with _Counting(work, card):
             yield work
     finally:
         threading.Thread._bootstrap_inner = begin  # type: ignore[attr-defined]

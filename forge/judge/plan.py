@@ -8,11 +8,16 @@ from pathlib import Path
 
 from forge.console import UsageError
 from forge.device import Device, DeviceError
-from forge.device.cards import CARDS
+from forge.device.cards import CARDS, peaks_of
 from forge.task.cases import CaseError, CaseSpec, choose, given_case, on_ranks, parse_case_file, spec_of
 from forge.task.harness import Harness, HarnessError, default_harness, harness_named, harness_of_eval
 from forge.task.problem import ROOT, Case, Problem, ProblemError, find_problem, own_entry
-from forge.task.score import FloorError
+from forge.task.score import FloorError, Work, work_of
+
+EMULATED_LIMIT_S = 3600.0  # a case's on an emulated device, whose minutes say nothing of a GPU's
+# From how many on a sample of a case may be emulated: FLOPs as its problem states them, instructions of waves in a call
+# as others foretell them; and how much of its workgroups that may be at most, or it saves nothing.
+LARGE_FLOPS, LARGE_INSTRUCTIONS, MOST_SAMPLED = 2e9, 50_000_000, 2 / 3
 
 STAND_IN_ARCH = next(iter(CARDS))  # emulated for a problem that names no GPU we know
 
@@ -37,11 +42,17 @@ class EvalPlan:
     calls: int = 3  # of a case, each judged: forge/judge/verdict.py
     as_officially: bool = False  # the verdict is an official evaluator's; what ours would be is remarked
     fixed_ranks: bool = False  # rank i stays in process i, which it does not on the leaderboard
+    sampled: bool = False  # of large cases a sample is emulated: modelled times, and no verdict at that size
+    small: CaseSpec | None = None  # what a submission is judged on whose case is a sample
     not_official: str = ""  # how the cases differ from the leaderboard's; empty if they do not
 
     def ranks_of(self, case: CaseSpec) -> int | None:
         """How many ranks a case runs on; None for a single-GPU case."""
         return case.world_size if self.harness.multi_rank else None
+
+    def work_of(self, case: CaseSpec) -> Work | None:
+        """What the case costs at least; None where the problem does not say."""
+        return work_of(self.problem.floors, case.args, peaks_of(self.device.arch))
 
     @property
     def grouped(self) -> bool:
@@ -83,11 +94,13 @@ def choose_harness(problem: Problem, wanted: str | None) -> tuple[Harness, Path 
 def case_limit_s(problem: Problem, harness: Harness, device: Device, mode: str, cases: list[CaseSpec]) -> float:
     """The mode's time-out, which officially is that of all cases; at most what the evaluator waits for a rank of one.
 
-    Emulated ranks, which share this machine's cores, have the former.
+    An emulated device has a limit of its own.
     """
     limit_s = problem.timeouts.of_mode(mode)
+    if device.emulated:
+        return max(limit_s, EMULATED_LIMIT_S)
     rank_s = harness.rank_s(mode)
-    if rank_s is None or device.emulated or not any(case.world_size for case in cases):
+    if rank_s is None or not any(case.world_size for case in cases):
         return limit_s
     return min(limit_s, rank_s)
 
@@ -132,6 +145,23 @@ def cases_to_run(
     else:
         specs = [CaseSpec(i, line, case) for i, (line, case) in enumerate(zip(lines, yaml_cases))]
     return [specs[index] for index in chosen], not_official
+
+
+def small_case(problem: Problem, harness: Harness) -> CaseSpec:
+    """The test with least FLOPs, as far as the problem says, or its first smoke case where that is large, too."""
+    cases = parse_case_file("\n".join(map(spec_of, problem.tests)), harness, None)
+    works = [work_of(problem.floors, case.args, None) for case in cases]
+    flops = [(work.flops or 0.0) if work else 0.0 for work in works]
+    least = min(range(len(cases)), key=lambda place: flops[place])
+    if flops[least] < LARGE_FLOPS or not problem.smoke:
+        return cases[least]
+    return parse_case_file(spec_of(problem.smoke[0]), harness, None)[0]
+
+
+def may_be_sampled(problem: Problem) -> bool:
+    """An owner's folder need not say so where this repository's does."""
+    ours = own_entry(problem)
+    return problem.sampled and (ours is None or find_problem(ours.name).sampled)
 
 
 def _choose_cases(problem: Problem, mode: str, options: argparse.Namespace) -> tuple[tuple[Case, ...], list[int], str]:

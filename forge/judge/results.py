@@ -11,6 +11,7 @@ from forge.task.score import rank_score
 
 class Status(Enum):
     PASS = "pass"
+    SAMPLED = "sampled"  # too large to be emulated whole: a modelled time, and its output was not judged
     FAIL = "fail"  # wrong output
     ERROR = "error"  # an exception
     CRASH = "crash"  # the process died
@@ -120,7 +121,8 @@ class CaseResult:
 
     @property
     def passed(self) -> bool:
-        return self.status is Status.PASS
+        """Or nothing spoke against it: a sample has a but that says what was not checked."""
+        return self.status in (Status.PASS, Status.SAMPLED)
 
 
 @dataclass
@@ -168,3 +170,41 @@ def modelled_time(device_report: dict[str, Any], caches: str) -> dict[str, Any] 
         return found
     ranks = [modelled_time(value, caches) for name, value in device_report.items() if name.startswith("rank ")]
     return max((time for time in ranks if time), key=lambda time: time["us"], default=None)
+
+
+def total(report: dict[str, Any], key: str) -> int:
+    """The sum of a counter wherever it stands in a device's report: by kernel, by rank."""
+    here = report.get(key, 0)
+    below = sum(total(value, key) for value in report.values() if isinstance(value, dict))
+    return below + (here if isinstance(here, int) else 0)
+
+
+def instructions_text(n: float) -> str:
+    """Of waves, to two digits: 1.9 G instructions."""
+    power = 9 if n >= 1e9 else 6
+    value = n / 10**power
+    return f"{value:.{1 if value < 10 else 0}f} {'G' if power == 9 else 'M'} instructions"
+
+
+def minutes_text(seconds: float) -> str:
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} hours"
+
+
+MARK, NAMED = "~", 4  # before a modelled time that is in part an estimate of torch's operations; of these a line names
+
+
+def modelled_text(time: dict[str, Any] | None) -> str:
+    """A case's modelled time in us, marked where torch's own operations are in it, at their roofline."""
+    return "" if time is None else (MARK if time.get("torch_us") else "") + f"{time['us']:.4g}"
+
+
+def torch_text(time: dict[str, Any] | None) -> str:
+    """What torch's operations are of a modelled time, by name; empty if nothing."""
+    by_name = (time or {}).get("torch_us")
+    if time is None or not by_name:
+        return ""
+    named = ", ".join(f"{name} {us:.3g}" for name, us in list(by_name.items())[:NAMED])
+    more = ", ..." if len(by_name) > NAMED else ""
+    return f"{MARK} of it torch's own operations at the card's roofline: {sum(by_name.values()):.4g} us ({named}{more})"

@@ -3,6 +3,18 @@ outermost tells no more than where that was called."""
 
 from __future__ import annotations
 
+import re
+
+# Triton's names of fp8 formats, as torch calls them.
+FORMATS = {"fp8e4b8": "e4m3fnuz", "fp8e5b16": "e5m2fnuz", "fp8e4nv": "e4m3fn", "fp8e5": "e5m2", "fp8e4b15": "e4b15"}
+_LACKS = re.compile(r"type (fp8\w+) not supported in this architecture")
+
+
+def lacking_format(said: str) -> str:
+    """The fp8 format that a GPU lacks, where that is what a compiler's error says; empty if not."""
+    found = _LACKS.search(said)
+    return FORMATS.get(found[1], found[1]) if found else ""
+
 
 def is_tritons(error: BaseException) -> bool:
     return type(error).__module__.startswith("triton.")

@@ -4,7 +4,8 @@ A rank has two processes. The referee (forge/judge/referee.py) makes its inputs 
 (forge/judge/worker.py) runs the submission. Bytes pass between them, through memory that both map (exchange.py).
 
     emulated    input 0, call, judge; other data at the same addresses, call, judge; other data elsewhere, call, judge;
-                then the first output is looked at again
+                then the first output is looked at again. Of a large case in benchmark and profile mode two calls
+                instead, of which some workgroups run, for a modelled time; a small case is judged for it
     a real GPU  input 0, call, judge; timed calls on the harness's clock (in leaderboard mode each on new data, judged;
                 in benchmark mode on the same, the output of one of them, chosen at random, judged);
                 in benchmark mode, timed calls on other data, judged, in turns with the same, and calls back to back;
@@ -27,8 +28,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from forge.judge import messages
-from forge.judge.plan import EvalPlan
-from forge.judge.results import Accuracy, BackToBack, CaseResult, Status
+from forge.judge.plan import LARGE_INSTRUCTIONS, MOST_SAMPLED, EvalPlan
+from forge.judge.results import (
+    Accuracy,
+    BackToBack,
+    CaseResult,
+    Status,
+    instructions_text,
+    minutes_text,
+    total,
+)
 from forge.judge.timing import should_stop, summarize
 from forge.judge.what_ran import look
 from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report, first_cause
@@ -58,9 +67,11 @@ class Ended(Exception):
 class CaseRun:
     """One case, on as many ranks as it has. A pool that has lost a process has stopped."""
 
-    def __init__(self, plan: EvalPlan, pool: WorkerPool, referees: WorkerPool, case: CaseSpec) -> None:
+    def __init__(
+        self, plan: EvalPlan, pool: WorkerPool, referees: WorkerPool, case: CaseSpec, try_sample: bool = False
+    ) -> None:
         self.plan, self.pool, self.referees, self.case = plan, pool, referees, case
-        self.ranks = plan.ranks_of(case)
+        self.ranks, self.try_sample = plan.ranks_of(case), try_sample
         self.timed = not plan.device.emulated
         self.result = CaseResult(case.index, case.spec, Status.PASS)
         self.calls = 1 if plan.mode == "profile" else plan.calls
@@ -75,7 +86,9 @@ class CaseRun:
         started, mode = time.monotonic(), self.plan.mode
         try:
             self.begin()
-            if not self.timed or mode not in ("benchmark", "leaderboard"):
+            if self.is_sample():
+                pass
+            elif not self.timed or mode not in ("benchmark", "leaderboard"):
                 self.judged_calls(range(self.calls))
             else:
                 self.judged_calls([0])
@@ -83,7 +96,7 @@ class CaseRun:
                 if not warm_up:
                     self.try_other_data()
                     self.judged_calls(range(1, self.calls))
-            if not warm_up and self.calls == len(WHERE):
+            if not warm_up and self.calls == len(WHERE) and self.result.status is not Status.SAMPLED:
                 self.look_again()
             if self.timed and mode == "benchmark" and not warm_up and self.plan.back_to_back:
                 self.call_back_to_back()
@@ -130,6 +143,45 @@ class CaseRun:
                 layouts = self.hand_over(after)
         if draws:
             self.judge(draws[-1])
+
+    def is_sample(self) -> bool:
+        """Whether the case is so large that a sample of it has to do, and then its time: of the second call, for what a
+        first call prepares is over."""
+        if not self.try_sample:
+            return False
+        layout = self.hand_over(self.make(0))[0]
+        report: dict[str, Any] = {}
+        seconds, small = 0.0, False
+        for where in ("elsewhere", "same"):
+            call = messages.Call(layout, where, how="checked", watched=True, checks=False, count=True, sample=True)
+            started = time.monotonic()
+            self.pool.tell([call])
+            try:
+                self.called[0] = self.hear_calls(0)
+            except Ended as ended:  # as where workgroups wait for others that do not run: all of it is emulated then
+                small = True
+                if ended.problem.lost:
+                    self.begin_again(ended)
+                break
+            report, seconds = device_report(self.called[0]), time.monotonic() - started
+            groups, run = total(report, "workgroups"), total(report, "workgroups_run")
+            small = total(report, "wave_instructions") < LARGE_INSTRUCTIONS or run > MOST_SAMPLED * groups
+            if small:
+                break
+        if small:
+            self.called.clear()
+            self.result.seeds.clear()
+            return False
+        self.result.status = Status.SAMPLED
+        self.result.buts.append(sample_text(report, seconds, self.calls))
+        return True
+
+    def begin_again(self, ended: Ended) -> None:
+        self.pool.stop()
+        self.referees.stop()
+        if self.referees.ensure_started() is not None or self.pool.ensure_started() is not None:
+            raise ended
+        self.begin()
 
     def call_of(self, draw: int, layout: bytes) -> messages.Call:
         mode, first = self.plan.mode, draw == 0
@@ -395,6 +447,17 @@ class CaseRun:
                 result.last_words = self.words()
         self.note_refusals()
         look(self.plan, self.case, result, [one.answer for one in self.called.get(0, [])])
+
+
+def sample_text(report: dict[str, Any], seconds: float, calls: int) -> str:
+    """What of a case was emulated, and how long all of it would take. seconds: that the sample did."""
+    groups, run = total(report, "workgroups"), total(report, "workgroups_run")
+    instructions, emulated = total(report, "wave_instructions"), total(report, "wave_instructions_run")
+    whole = minutes_text(calls * seconds * instructions / max(emulated, 1))
+    return (
+        f"a sample: {run:,} of {groups:,} workgroups emulated, the rest counted; output not judged at this size "
+        f"(--full judges it: {instructions_text(instructions)} a call, {whole})"
+    )
 
 
 def worst_accuracy(answers: Iterable[RankAnswer[messages.Judged]]) -> Accuracy:

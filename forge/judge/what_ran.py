@@ -13,7 +13,7 @@ from forge.judge.results import CaseResult, modelled_time
 from forge.task.cases import CaseSpec
 from forge.task.score import Work, work_of
 
-MOST_SHARE, SOME_SHARE = 0.5, 0.1  # of a case's FLOPs, done by torch: most of the work; too much for a modelled time
+MOST_SHARE, SOME_SHARE = 0.5, 0.1  # of a case's FLOPs: most of the work; what own kernels do at least
 # What a wave's instruction can do at most, by unit: 64 lanes of v_dot4, a scaled 32x32x64 product of FP4.
 MOST_FLOPS = {"vector": 64 * 8, "matrix": 2 * 32 * 32 * 64}
 LIGHT_SLACK = 0.95  # of the speed of light: what a clock's error may hide
@@ -31,8 +31,7 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
     matrix = problem.floors is not None and problem.floors.matrix != "none" and needed > 0
     share = flops / needed if needed else 0.0
     said = modelled_time(result.device_report, plan.caches)
-    no_time = said is not None and not 0 < said["us"] < math.inf
-    if plan.device.emulated and (not launches or share > SOME_SHARE or no_time):
+    if plan.device.emulated and said is not None and not 0 < said["us"] < math.inf:
         _drop_modelled(result.device_report)
     doubts = []
     if any(one.get("entered_reference") is True for one in told):
@@ -103,7 +102,7 @@ def _most_flops(report: dict[str, Any]) -> int:
 
 
 def _drop_modelled(report: dict[str, Any]) -> None:
-    """A modelled time is of kernels alone: where torch did the work it says nothing."""
+    """Of a process that told nonsense, a modelled time that is none."""
     report.pop("modelled", None)
     for value in report.values():
         if isinstance(value, dict):

@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from forge.device.roofline import with_torch
 from forge.judge import messages
 from forge.judge.channel import worker_end
 from forge.judge.failure import describe
@@ -275,6 +276,7 @@ class SubmissionWorker(Worker):
         self.data: Any = None
         self.inputs: Any = None  # where `data` lies
         self.outputs: list[Any] = []  # the first and the last
+        self.torch_us: dict[str, dict[str, float]] = {}  # of the last counted call, by caches and name
         self.kept: list[Any] = []  # inputs of earlier calls: what is elsewhere lies beside them
         self.flush: Callable[[], None] | None = None
         if memory is not None:
@@ -288,13 +290,18 @@ class SubmissionWorker(Worker):
             if command.layout is not None:
                 self.load(command.layout, command.where)
             self.device.case_report()  # drop what was launched before
+            self.torch_us = {}
             self.device.set_checks(command.checks)
-            self.device.count_work(command.count)
+            self.device.count_work(command.count, command.sample)
             if command.how == "timed":
                 return self.timed()
             calls: dict[str, Callable[[Any], Any]] = {"profile": self.profiled, "checked": self.unsynchronized}
             entered = self.entered()
-            with self.operations.watch(command.watched) as work:
+            card = self.device.roofline() if command.count else None
+            with self.operations.watch(command.watched or command.count, card) as work:
+                self.torch_us = work.us
+                if command.count:
+                    self.device.watch_products(lambda us: work.add_us("hipBLASLt", lambda warm: us))
                 output = calls.get(command.how, self.task.kernel)(self.data)
             fields: Fields = {"profile": ""}
             if command.how == "profile":
@@ -308,7 +315,8 @@ class SubmissionWorker(Worker):
         self.answer(messages.Called, call, self.after_call)
 
     def after_call(self) -> Fields:
-        return {"device_report": plain(self.device.case_report()), "replaced": tuple(self.watch.replaced())}
+        report = with_torch(self.device.case_report(), self.torch_us)
+        return {"device_report": plain(report), "replaced": tuple(self.watch.replaced())}
 
     def load(self, layout: bytes, where: str) -> None:
         """Takes a new input from the exchange; at the end nothing waits on the GPU."""

@@ -228,7 +228,7 @@ class WorkerPool:
                 break
             if now >= min(deadline, patience_ends):
                 if all(answer.status is Status.PASS for answer in answers.values()):
-                    answers |= _timed_out(kind, waiting, now - started, limit_s)
+                    answers |= _timed_out(kind, waiting, now - started, limit_s, not self.setup.timed)
                 break
         return [answers[worker] for worker in workers if worker in answers]
 
@@ -259,7 +259,7 @@ def _lost(kind: type[A], worker: WorkerProcess, status: Status, text: str, at_s:
 
 
 def _timed_out(
-    kind: type[A], waiting: list[WorkerProcess], at_s: float, limit_s: float
+    kind: type[A], waiting: list[WorkerProcess], at_s: float, limit_s: float, emulated: bool
 ) -> dict[WorkerProcess, RankAnswer[A]]:
     """Names where each rank is."""
     for worker in waiting:
@@ -276,7 +276,8 @@ def _timed_out(
             for other, group in places.items()
             if other != text
         ]
-        message = "; ".join([f"no result after {limit_s:g} s in {text}", *others])
+        longer = ["emulated, which takes longer than a GPU: --timeout S gives it more"] * emulated
+        message = "; ".join([f"no result after {limit_s:g} s in {text}", *others, *longer])
         for worker in workers:
             answers[worker] = _lost(kind, worker, Status.TIMEOUT, message, at_s)
             answers[worker].beside = len(workers) - 1

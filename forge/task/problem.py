@@ -24,7 +24,7 @@ MODES = ("test", "benchmark", "leaderboard", "profile")
 TASK_KEYS = (
     "files lang description config templates libraries tests benchmarks test_timeout benchmark_timeout "
     "ranked_timeout ranking_by multi_gpu gpus seed "
-    "smoke spread tolerance precision floors published"
+    "smoke spread sampled tolerance precision floors published"
 ).split()
 
 # GPU names of the leaderboard -> instruction set. A folder outside this repository states only the former.
@@ -128,6 +128,7 @@ class Problem(ProblemEntry):
     precision: Precision = Precision()
     floors: Floors | None = None
     published: tuple[Published, ...] = ()
+    sampled: bool = True  # False: what its kernels compute decides what others do, so that all of them is emulated
     spread: tuple[str, ...] = ()  # case keys that count over all ranks: each rank has a world_size-th of them
 
     def source_of(self, name: str) -> Path | None:
@@ -338,6 +339,7 @@ def _read_folder(entry: ProblemEntry) -> Problem:
         precision=_precision(task),
         floors=_floors(task),
         published=_published(task, len(benchmarks)),
+        sampled=task.get("sampled", bool, True),
         spread=_spread(task, benchmarks[0]),
     )
 

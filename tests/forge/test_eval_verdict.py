@@ -11,13 +11,20 @@ from typing import Any
 
 import pytest
 import torch
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 from forge.judge import compare, exchange, integrity, measure, messages, operations, verdict
+from forge.judge.evaluate import short_of_a_format
+from forge.judge.failure import describe
 from forge.judge.memory import make_memory
 from forge.judge.plan import EvalPlan
 from forge.judge.ranks import Ranks
 from forge.judge.referee import Referee
 from forge.judge.results import CaseResult, Status
+from forge.judge.triton_errors import lacking_format
 from forge.judge.verdict import CaseRun
 from forge.judge.what_ran import look
 from forge.judge.worker import SubmissionWorker
@@ -130,9 +137,10 @@ class OneCase:
         process.precision = self.plan.problem.precision
         return InProcess(process, answers)
 
-    def run(self, **options: Any) -> CaseResult:
+    def run(self, try_sample: bool = False, **options: Any) -> CaseResult:
         case = CaseSpec(0, "seed: 5", {"seed": 5})
-        result = CaseRun(self.plan, self.worker, self.referee, case).run(**options)  # type: ignore[arg-type]
+        one = CaseRun(self.plan, self.worker, self.referee, case, try_sample)  # type: ignore[arg-type]
+        result = one.run(**options)
         os.close(self.memory)
         return result
 
@@ -147,6 +155,36 @@ def draws(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 def twice(x: torch.Tensor) -> torch.Tensor:
     return x * 2
+
+
+SAID = """CompilationError: at 16:4: ... (submission.py:9, in custom_kernel)"""
+TRACE = "ValueError: type fp8e4b8 not supported in this architecture. The supported fp8 dtypes are ('fp8e4nv', 'fp8e5')"
+
+
+def test_a_gpu_without_the_fp8_format_is_said_once() -> None:
+    """On an H200 each case of an fnuz kernel fails with a compiler's error of ten lines. Here the GPU is a fake."""
+    plan = fake_plan("test", emulated=False)
+    plan.device.label, plan.device.arch = "1 x NVIDIA H200", "sm_90"
+    result = CaseResult(0, "n: 1", Status.ERROR, SAID, trace=TRACE, last_words=["long"])
+    text = short_of_a_format(result, plan)
+    assert text == "1 x NVIDIA H200 has no e4m3fnuz (sm_90): --device gfx942 emulates a GPU that has it"
+    assert (result.message, result.trace, result.last_words) == (text, "", [])
+    for other in (CaseResult(0, "", Status.ERROR, "ValueError: no"), CaseResult(0, "", Status.FAIL, TRACE)):
+        assert short_of_a_format(other, plan) == "" and "has no" not in other.message
+
+
+@triton.jit
+def _copies(x, n: tl.constexpr):
+    i = tl.arange(0, n)
+    tl.store(x + i, tl.load(x + i))
+
+
+def test_what_triton_says_of_a_missing_format_is_known() -> None:
+    """Its compiler for sm_90 runs without a GPU as far as that."""
+    source = ASTSource(_copies, signature={"x": "*fp8e4b8", "n": "constexpr"}, constexprs={(1,): 64})
+    with pytest.raises(Exception) as raised:
+        triton.compile(source, target=GPUTarget("cuda", 90, 32))
+    assert lacking_format(describe(raised.value, "")["message"]) == "e4m3fnuz"
 
 
 def test_three_calls_each_judged(draws: Iterator[int]) -> None:

@@ -14,7 +14,7 @@ class FakeDevice:
     name = arch = "gfx942"
 
     def __init__(self, emulated: bool = True) -> None:
-        self.emulated = emulated
+        self.emulated, self.sampling = emulated, False
 
     def case_report(self) -> dict[str, Any]:
         return {}
@@ -22,7 +22,13 @@ class FakeDevice:
     def set_checks(self, on: bool) -> None:
         pass
 
-    def count_work(self, on: bool = True) -> None:
+    def count_work(self, on: bool = True, sample: bool = False) -> None:
+        self.sampling = sample
+
+    def roofline(self) -> None:
+        return None
+
+    def watch_products(self, told: Any) -> None:
         pass
 
     def is_device_fault(self, error: BaseException) -> bool:

@@ -36,9 +36,13 @@ def report() -> dict[str, Any]:
             "block": record.block,
             "lds_bytes": record.lds_bytes,
         }  # of the last one
-        known["wave_instructions"] += record.wave_instructions
+        groups, run = groups_of(record)
+        known["workgroups"] = known.get("workgroups", 0) + groups
+        known["workgroups_run"] = known.get("workgroups_run", 0) + run
+        known["wave_instructions_run"] = known.get("wave_instructions_run", 0) + record.wave_instructions
+        known["wave_instructions"] += record.wave_instructions * groups // run
         for name, count in record.by_unit.items():
-            known["by_unit"][name] = known["by_unit"].get(name, 0) + count
+            known["by_unit"][name] = known["by_unit"].get(name, 0) + count * groups // run
     for caches in ("cold", "warm"):
         for profile in profiles(records, caches == "warm"):
             known = kernels[profile.records[0].kernel]
@@ -54,6 +58,12 @@ def report() -> dict[str, Any]:
         "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()] + compiler_findings(),
     }
     return {name: part for name, part in parts.items() if part}
+
+
+def groups_of(record: LaunchRecord) -> tuple[int, int]:
+    """(Workgroups of a launch, those that were executed): fewer in a sample."""
+    counted = record.counters
+    return (counted.groups, counted.groups_run) if counted is not None and counted.groups_run else (1, 1)
 
 
 def spent(kernel: KernelProfile) -> list[dict[str, Any]]:
@@ -96,7 +106,8 @@ def sampled(call: Callable[[], Any], run_whole: Sequence[str] = ()) -> tuple[dic
 def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:
     """The case's modelled time with caches cold, and with inputs in the memory-side cache; {} if none was counted.
 
-    Trials of an autotuner are left out: a timed call would find their outcome. So is what torch runs itself.
+    Trials of an autotuner are left out: a timed call would find their outcome. What torch runs itself is added to it
+    by roofline.with_torch.
     """
     counted = [r.counters for r in records if r.counters is not None and not r.trial]
     if not counted:

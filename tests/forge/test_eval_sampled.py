@@ -1,0 +1,161 @@
+"""Large cases on an emulated device: a sample stands for them, with a small case's verdict; how long it all takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from forge.judge.forecast import Forecast
+from forge.judge.plan import EMULATED_LIMIT_S, may_be_sampled, small_case
+from forge.judge.results import CaseResult, Status, instructions_text, minutes_text
+from forge.task.cases import CaseSpec
+from forge.task.harness import HARNESSES
+from forge.task.problem import Floors, find_problem
+from tests.forge.test_eval_verdict import OneCase, draws, twice
+from tests.support.evaltools import RIGHT, ROOT, TASK, judge, write_problem
+from tests.support.fake_plan import fake_plan
+from tests.support.limits import ENDS_S
+
+__all__ = ["draws"]  # a fixture
+LARGE = 4_000_000  # elements: 62,500 workgroups of one wave, of which 29,184 are three rounds
+DOUBLES = """\
+import torch, triton, triton.language as tl
+
+@triton.jit
+def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
+
+def custom_kernel(x):
+    out = torch.empty_like(x)
+    double_kernel[(triton.cdiv(len(x), 64),)](x, out, len(x), 64, num_warps=1)
+    return out
+"""
+# As eval.py, for cases that are large sooner.
+SOONER = """\
+import sys
+from forge.judge import evaluate, verdict
+evaluate.LARGE_FLOPS, evaluate.LARGE_INSTRUCTIONS, verdict.LARGE_INSTRUCTIONS = 100, 1000, 1000
+from forge.commands import eval
+sys.exit(eval.main(sys.argv[1:]))
+"""
+
+
+def evaluate(folder: Path, submission: str, *options: str) -> tuple[int, str, dict[str, Any]]:
+    task = TASK.replace("{n: 8, seed: 3}", f"{{n: {LARGE}, seed: 3}}")
+    problem = write_problem(folder / "problem", task)
+    (folder / "submission.py").write_text(submission)
+    words = ["benchmark", str(problem), "--device", "gfx942", "--json", "out.json", "--no-history", *options]
+    done = subprocess.run(
+        [sys.executable, "-c", SOONER, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=ENDS_S,
+    )
+    assert not done.stderr, done.stderr
+    return done.returncode, done.stdout, json.loads((folder / "out.json").read_text())
+
+
+@pytest.mark.long
+def test_a_sample_stands_for_a_large_case_and_says_so(tmp_path: Path) -> None:
+    code, said, result = evaluate(tmp_path, DOUBLES, "--cases", "1,2")
+    small, large = result["cases"]
+    assert (code, result["verdict"], small["status"], large["status"]) == (0, "pass, but", "pass", "sampled"), said
+    counted = large["report"]["kernels"]["double_kernel"]
+    assert counted["workgroups"] == LARGE // 64 and counted["workgroups_run"] < LARGE // 96
+    assert f"{counted['workgroups_run']:,} of {LARGE // 64:,} workgroups emulated" in said
+    assert "judged instead, and passed: n: 4; seed: 1" in said and "--full judges it:" in said
+    assert large["report"]["modelled"]["cold"]["us"] > small["report"]["modelled"]["cold"]["us"]
+    per_group = counted["wave_instructions"] / counted["workgroups"]
+    assert per_group == pytest.approx(counted["wave_instructions_run"] / counted["workgroups_run"], rel=0.01)
+
+
+@pytest.mark.long
+def test_a_wrong_kernel_fails_by_the_small_case(tmp_path: Path) -> None:
+    code, said, result = evaluate(tmp_path, DOUBLES.replace("* 2,", "* 3,"), "--cases", "2")
+    assert code == 1 and result["cases"][0]["status"] == "fail", said
+    assert "too large to be judged; of a small one, n: 4; seed: 1: values differ" in said
+
+
+@pytest.mark.long
+def test_full_judges_all_of_it(tmp_path: Path) -> None:
+    code, said, result = evaluate(tmp_path, DOUBLES, "--cases", "2", "--full", "--calls", "1")
+    assert code == 0 and result["cases"][0]["status"] == "pass", said
+    counted = result["cases"][0]["report"]["kernels"]["double_kernel"]
+    assert counted["workgroups_run"] == counted["workgroups"] and "sample" not in said
+
+
+def reports(case: OneCase, run: int) -> None:
+    kernels = {"k": {"wave_instructions": 10**8, "wave_instructions_run": 10**7, "workgroups": 900}}
+    kernels["k"]["workgroups_run"] = run
+    case.worker.worker.device.case_report = lambda: {"kernels": kernels, "launches": 1}
+
+
+def test_a_sample_is_of_two_calls_and_nothing_is_judged(draws: Any) -> None:
+    case = OneCase(twice, fake_plan("benchmark"))
+    reports(case, run=300)
+    result = case.run(try_sample=True)
+    assert (result.status, result.calls, result.seeds) == (Status.SAMPLED, 0, [5])
+    assert "300 of 900 workgroups" in result.buts[0] and "100 M instructions" in result.buts[0]
+
+
+@pytest.mark.parametrize("kind", ["saves nothing", "waits"])
+def test_what_cannot_be_sampled_is_judged_whole(draws: Any, kind: str) -> None:
+    """Where most workgroups fit on the card, and where a workgroup waits for one that does not run."""
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        if kind == "waits" and case.worker.worker.device.sampling:
+            raise RuntimeError("deadlock")
+        return x * 2
+
+    case = OneCase(kernel, fake_plan("benchmark"))
+    reports(case, run=900)
+    result = case.run(try_sample=True)
+    assert (result.status, result.calls, result.seeds) == (Status.PASS, 3, [5, 100, 101])
+
+
+def test_which_problems_are_sampled() -> None:
+    """Not where a router's output decides what the kernels after it do."""
+    whole = {"amd-mixture-of-experts", "amd-moe-mxfp4", "amd-all2all"}
+    assert not any(may_be_sampled(find_problem(name)) for name in whole)
+    fp8 = find_problem("amd-fp8-mm")
+    assert may_be_sampled(fp8) and small_case(fp8, HARNESSES["amd"]).args["k"] == 128
+
+
+def test_a_forecast_grows_with_the_work() -> None:
+    forecast = Forecast(fake_plan("benchmark", floors=Floors("n", "f16", None, None)))
+
+    def case(n: int) -> CaseSpec:
+        return CaseSpec(0, f"n: {n}", {"n": n})
+
+    done = CaseResult(0, "", Status.PASS, device_report={"kernels": {"k": {"wave_instructions": 19_000_000}}})
+    done.elapsed_s = 3.0
+    assert forecast.text(case(10**6), []) == ""  # nothing is known yet
+    forecast.add(case(10**6), done)
+    assert forecast.text(case(10**6), []) == ""  # three seconds are not worth a line
+    assert forecast.text(case(10**8), []) == "1.9 G instructions a call, about 5 min"
+    after = [case(10**8), case(10**8)]
+    assert forecast.text(case(10**8), after).endswith("about 5 min; about 15 min with the 2 after it")
+    assert (instructions_text(1.25e8), minutes_text(7300), minutes_text(2)) == (
+        "125 M instructions",
+        "about 2.0 hours",
+        "about 2 s",
+    )
+
+
+@pytest.mark.long
+def test_an_emulated_case_has_an_hour_and_a_limit_that_ends_it_says_how_to_have_more(tmp_path: Path) -> None:
+    _, result = judge(tmp_path, RIGHT, "test", "--cases", "0")
+    assert result["timeout_s"] == EMULATED_LIMIT_S == 3600
+    endless = "def custom_kernel(x):\n    while True: pass\n"
+    done, result = judge(tmp_path / "endless", endless, "test", "--cases", "0", "--timeout", "3")
+    assert "no result after 3 s" in done.stdout and "--timeout S gives it more" in done.stdout
