@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from .objects import objects, table, try_object
-from .page import statistics_of, write_page
+from .page import statistics_of, trace_line, write_page
 from .rows import RowError, choose, sets
 from .runner import dask_results_of, read_results, results_of, rows_of, still_to_do, write
 
@@ -89,6 +89,8 @@ def main(argv: list[str] | None = None) -> int:
             raise RowError(f"{options.results}: no results")
         for statistics in statistics_of(results):
             print(statistics.line())
+        if told := trace_line(results):
+            print(told)
         if options.page is not None:
             write_page(results, options.page)
     except RowError as error:

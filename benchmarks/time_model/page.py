@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .ranks import spearman
 from .rows import sets
 from .runner import Result
 
 WITHIN = 0.25
 WORST = 10
-RANKED_ROWS = 3  # fewer have no rank correlation worth the name
 
 
 @dataclass(frozen=True)
@@ -72,29 +72,6 @@ class Statistics:
         )
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 0; equal values have the mean of theirs."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and values[order[end]] == values[order[start]]:
-            end += 1
-        for place in order[start:end]:
-            ranks[place] = (start + end - 1) / 2
-        start = end
-    return ranks
-
-
-def spearman(x: Sequence[float], y: Sequence[float]) -> float:
-    """Rank correlation; NaN where there are too few values, or all are equal."""
-    a, b = _ranks(x), _ranks(y)
-    if len(a) < RANKED_ROWS or len(set(a)) == 1 or len(set(b)) == 1:
-        return math.nan
-    return statistics.correlation(a, b)
-
-
 def statistics_of(results: Sequence[Result]) -> list[Statistics]:
     """One for each card and family, and one over all."""
     groups = sorted({(result["card"], result["family"]) for result in results})
@@ -110,6 +87,43 @@ def statistics_of(results: Sequence[Result]) -> list[Statistics]:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows])
+
+
+SPAN_WITHIN, RANKS = 0.15, 0.8  # what a trace is held to
+_TRACE_HEADS = [
+    "kernel",
+    "traced span us",
+    "modelled / traced",
+    "MHz traced",
+    "modelled",
+    "stalls of a wave, cycles traced",
+]
+_TRACE_HEADS += ["modelled", "hot instructions", "rank correlation of their stalls"]
+
+
+def trace_rows(results: Sequence[Result]) -> list[list[str]]:
+    """Of each trace: its span and its instructions' stalls beside the modelled ones."""
+    return [
+        [r["code"], f"{r['span_us']:.4g}", f"{r['span_ratio']:.2f}", f"{r['traced_mhz']:.0f}", f"{r['mhz']:.0f}"]
+        + [f"{cycles}" for cycles in r["stall_cycles"]]
+        + [f"{r['hot']}", f"{r['stall_ranks']:.2f}"]
+        for r in results
+        if "span_ratio" in r
+    ]
+
+
+def trace_line(results: Sequence[Result]) -> str:
+    """All traces in one line; "" without any."""
+    traces = [r for r in results if "span_ratio" in r]
+    if not traces:
+        return ""
+    within = sum(abs(r["span_ratio"] - 1) <= SPAN_WITHIN for r in traces)
+    ranked = sum(r["stall_ranks"] >= RANKS for r in traces)
+    return (
+        f"{len(traces)} traces: spans modelled / traced {statistics.median(r['span_ratio'] for r in traces):.2f} at "
+        f"the median, {within} within {100 * SPAN_WITHIN:.0f} %; rank correlation of stalls "
+        f"{statistics.median(r['stall_ranks'] for r in traces):.2f} at the median, {ranked} of {RANKS} or more"
+    )
 
 
 def _plot(one: Statistics, file: Path) -> None:
@@ -165,6 +179,8 @@ def write_page(results: Sequence[Result], page: Path) -> None:
         lines += [f"## {one.family} on {one.card}", f"![modelled over published]({plot.as_posix()})"]
         lines += ["The rows furthest off:"]
         lines += [_table(["code", "shape", "published us", "modelled us", "ratio", "bound"], rows)]
+    if told := trace_line(results):
+        lines += ["## Thread traces", told + ".", _table(_TRACE_HEADS, trace_rows(results))]
     failed = Counter((r["family"], r["error"]) for r in results if "error" in r)
     if failed:
         lines += [

@@ -22,6 +22,7 @@ from cdna.settings import as_card
 from .launches import Launch, Memory, launch_of
 from .rows import Row, RowError, read, sets
 from .sources import TEMPLATES, Files, kernel_of, template_rows
+from .traces import FILES, against_trace, read_trace, traced_kernel
 
 Result = dict[str, Any]  # a line of the file
 
@@ -30,7 +31,7 @@ Result = dict[str, Any]  # a line of the file
 # memory-side cache with room to spare, they are found there: rows of up to 1.7 MB are faster than HBM can be, rows of
 # 2.2 MB are not (f4gemm on MI355X).
 ROOM = 0.75
-Content = bytes | Files  # a code object, or a source with what it includes
+Content = bytes | Files  # a code object, or a source with what it includes, or a trace
 
 
 def stays_in_memory_side_cache(launch: Launch, card: Card, calls_in_turn: int) -> bool:
@@ -55,6 +56,9 @@ def content_of(row: Row, checkouts: Mapping[str, Path]) -> Content:
     """What `model_row` runs; RowError if the checkout has it not."""
     checkout = checkouts[row.set]
     code = blob(checkout, row.blob)
+    if row.family == "trace":
+        folder = row.code.rpartition("/")[0]
+        return ((row.code, code), *((name, blob(checkout, f"{row.source}:{folder}/{name}")) for name in FILES))
     if row.family not in TEMPLATES:
         return code
     headers = sets()[row.set].get("headers", [])
@@ -95,7 +99,7 @@ def model_row(row: Row, content: Content, sample: bool = True) -> Result:
         "card": row.card,
         "family": row.family,
         "part": row.part,
-        "code": row.code.rsplit("/", 1)[-1],
+        "code": row.shape.get("kernel") or row.code.rsplit("/", 1)[-1],
         "shape": row.shape_text,
         "published_us": row.us,
         "model": model_version(),
@@ -104,13 +108,22 @@ def model_row(row: Row, content: Content, sample: bool = True) -> Result:
     try:
         card = cards()[row.card]
         launch = launch_of(row, card)
-        kernel = _module(content).kernel() if isinstance(content, bytes) else kernel_of(row, content)
         about = sets()[row.set]
+        trace = None
+        kernel: Any
+        if isinstance(content, bytes):
+            kernel = _module(content).kernel()
+        elif row.family == "trace":
+            trace = read_trace(dict(content))
+            kernel = traced_kernel(row, trace, card.name)
+        else:
+            kernel = kernel_of(row, content)
         take_records()
         with as_card(card.name, card.model), counting(sample):
             clear_caches()
             record = kernel.launch(launch.grid, launch.block, launch.kernarg)
-        warm = stays_in_memory_side_cache(launch, card, about["calls_in_turn"])
+        calls_in_turn = int(row.shape.get("calls_in_turn", about["calls_in_turn"]))
+        warm = stays_in_memory_side_cache(launch, card, calls_in_turn)
         modelled = modelled_time_us(record, warm)
         us = modelled_case_us([record, record], warm).us - modelled.us if about["behind_another"] else modelled.us
         fill_us = card.launch_us + 1e-3 * launch.cleared_bytes / card.hbm_write_gb_s if launch.cleared_bytes else 0.0
@@ -124,6 +137,8 @@ def model_row(row: Row, content: Content, sample: bool = True) -> Result:
             "fill_us": round(fill_us, 4),
             "counters": record.counters.summary(),
         }
+        if trace is not None:
+            result |= against_trace(trace, record.counters, modelled, warm)
     except (cdna.CdnaError, RowError, KeyError) as error:
         result["error"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
     result["seconds"] = round(time.perf_counter() - started, 3)
