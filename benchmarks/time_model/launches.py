@@ -333,17 +333,24 @@ def fmha_fwd(row: Row, card: Card) -> Launch:
 
 
 def mla_decode(row: Row, card: Card) -> Launch:
-    """A query of bf16 [batch, heads, 576] a sequence, keys and values bf16 [seq, 576] -> f32 [batch, heads, 512]."""
+    """A query of bf16 or fp8 [batch, heads, 576] a sequence, keys and values likewise [seq, 576] -> f32 [batch, splits,
+    heads, 512], or without splits the same in bf16 where the code is of a8w8."""
     batch, heads, seq = (row.number(name) for name in ("batch", "heads", "seq"))
+    splits = int(row.shape.get("split", 1))
+    fp8 = "a8w8" in row.code
+    width = 1 if fp8 else 2
     queries: np.ndarray = np.arange(batch + 1, dtype=np.int32)
     starts = queries * np.int32(seq)
     pages: np.ndarray = np.arange(batch * seq, dtype=np.int32)
     last: np.ndarray = np.ones(batch, np.int32)
-    slots: list[Slot] = [Memory(4 * batch * heads * 512), Memory(4 * batch * heads), Memory(2 * batch * heads * 576)]
-    slots += [Memory(2 * batch * seq * 576), *(Memory(a.nbytes).fill(a) for a in (starts, pages, last))]
-    slots += [576**-0.5, heads, 1, 2 * heads * 576, 2 * 576, 0]
-    slots += [Memory(queries.nbytes).fill(queries), Memory(queries.nbytes).fill(queries), None, None, None, 1]
-    return Launch((1, batch, 1), [*slots, None, None, 1, 0])
+    scale: np.ndarray = np.ones(1, np.float32)
+    out, weights = Memory(4 * batch * splits * heads * 512), Memory(4 * batch * splits * heads)
+    slots: list[Slot] = [out, weights, Memory(width * batch * heads * 576)]
+    slots += [Memory(width * batch * seq * 576), *(Memory(a.nbytes).fill(a) for a in (starts, pages, last))]
+    slots += [576**-0.5, heads, splits, width * heads * 576, width * 576, 0]
+    slots += [Memory(queries.nbytes).fill(queries), Memory(queries.nbytes).fill(queries * np.int32(splits)), None]
+    slots += [*(Memory(4).fill(scale) if fp8 else None for _ in range(2)), int(splits == 1), None, None, 1, 0]
+    return Launch((1, batch, splits), slots)
 
 
 LAUNCHES: dict[str, Callable[[Row, Card], Launch]] = {

@@ -87,47 +87,70 @@ __device__ inline u32 lds_address(const void* p) {
 }
 
 // One head's q in a lane's order: of every 64 columns (a piece) the 16 from 16 * (lane / 16) on, each as two numbers of
-// fp8. The waves of a workgroup share the work.
+// fp8. The waves of a workgroup share the work: a wave brings every fourth piece to LDS and converts it.
 struct Query {
+    static constexpr int OWN = (PIECES + WAVES - 1) / WAVES;
+    static constexpr int PIECE_BYTES = HEADS * 128;  // raw; and of the two numbers
+    // Of each wave's LDS, from where `own` or `shared` say, free again when this is done.
+    static constexpr int SHARED_BYTES = OWN * PIECE_BYTES;
+
     u32x4 high[PIECES], low[PIECES];
     float scale;  // a power of two; what high + low is more than q
 
-    // shared(i): LDS where wave i may put SHARED_BYTES, free again when this is done.
-    static constexpr int SHARED_BYTES = (PIECES + WAVES - 1) / WAVES * 2 * WAVE * 16;
+    // Sends the wave's pieces to `own`. In LDS 16-byte chunk c of a head's 8 lies at c ^ head % 8.
+    static __device__ void load(const unsigned short* q, u32 lane, u32 wave, u32 own) {
+#pragma unroll
+        for (u32 i = 0; i < OWN; ++i)
+#pragma unroll
+            for (u32 half = 0; half < 2; ++half) {
+                const u32 piece = wave + i * WAVES, head = half * 8 + lane / 8;
+                if (piece < PIECES)
+                    load_to_lds<16>(q, (head * WIDTH + piece * 64 + (lane ^ head) % 8 * 8) * 2,
+                                    own + i * PIECE_BYTES + half * WAVE * 16);
+            }
+    }
 
+    // Once the wave's own loads are there. shared(i): wave i's LDS. largest: of each wave and head.
     template <class Shared>
-    __device__ Query(const unsigned short* q, u32 lane, u32 wave, Shared shared) {
+    __device__ Query(u32 lane, u32 wave, Shared shared, float (&largest)[WAVES][HEADS]) {
+        const u32 head = lane % HEADS, group = lane / HEADS;
         auto place = [&](int piece) { return shared(piece % WAVES) + piece / WAVES * 2 * WAVE + lane; };
-        u32x4 x[PIECES][2];
-        const unsigned short* from = q + lane % HEADS * WIDTH + lane / HEADS * 16;
+        u32x4 x[OWN][2];
 #pragma unroll
-        for (int piece = 0; piece < PIECES; ++piece)
+        for (u32 i = 0; i < OWN; ++i)
 #pragma unroll
-            for (int half = 0; half < 2; ++half)
-                x[piece][half] = *reinterpret_cast<const u32x4*>(from + piece * 64 + half * 8);
-        __builtin_amdgcn_sched_barrier(0);  // all of them under way before the first is waited for
-        u16x2 largest = u16x2(0);
+            for (u32 half = 0; half < 2; ++half)
+                x[i][half] = shared(wave)[i * 2 * WAVE + head * 8 + (group * 2 + half ^ head % 8)];
+        u16x2 own_largest = u16x2(0);
 #pragma unroll
-        for (int i = 0; i < PIECES * 8; ++i)
-            largest = __builtin_elementwise_max(largest, bf16_magnitudes(x[i / 8][i / 4 % 2][i % 4]));
+        for (u32 i = 0; i < OWN; ++i)
+#pragma unroll
+            for (int j = 0; j < 8; ++j)
+                if (wave + i * WAVES < PIECES)
+                    own_largest = __builtin_elementwise_max(own_largest, bf16_magnitudes(x[i][j / 4][j % 4]));
+        const float of_wave = max_of_head(low_bf16(max(own_largest[0], own_largest[1])));
+        if (lane < HEADS) largest[wave][lane] = of_wave;
+        __syncthreads();
+        float of_head = largest[0][head];
+#pragma unroll
+        for (int i = 1; i < WAVES; ++i) of_head = fmaxf(of_head, largest[i][head]);
         // 2^E is at most the largest value: times LARGEST_Q / 2 / 2^E it is below LARGEST_Q.
-        const float of_head = max_of_head(low_bf16(max(largest[0], largest[1])));
         const int exponent = __builtin_bit_cast(u32, of_head) >> 23;
         scale = __builtin_bit_cast(float, min(max(261 - exponent, 1), 254) << 23);
 #pragma unroll
-        for (int piece = 0; piece < PIECES; ++piece) {
-            if (piece % WAVES != wave) continue;
+        for (u32 own = 0; own < OWN; ++own) {
+            if (wave + own * WAVES >= PIECES) continue;
             u32x4 own_high, own_low;
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const u32 front = x[piece][i / 2][i % 2 * 2], back = x[piece][i / 2][i % 2 * 2 + 1];
+                const u32 front = x[own][i / 2][i % 2 * 2], back = x[own][i / 2][i % 2 * 2 + 1];
                 const f32x4 four = {low_bf16(front), high_bf16(front), low_bf16(back), high_bf16(back)};
                 u32 four_high, four_low;
                 split_fp8(four * scale, four_high, four_low);
                 own_high[i] = four_high, own_low[i] = four_low;
             }
-            place(piece)[0] = own_high;
-            place(piece)[WAVE] = own_low;
+            place(wave + own * WAVES)[0] = own_high;
+            place(wave + own * WAVES)[WAVE] = own_low;
         }
         __syncthreads();
 #pragma unroll
@@ -148,13 +171,14 @@ struct Fp8Cache {
     static constexpr int BUFFERS = 2, TILE_BYTES = TILE * WIDTH, LOADS = TILE_BYTES / (16 * WAVE);
     static constexpr int CHUNKS = WIDTH / 16;  // of 16 bytes, of a token
     static constexpr float P_SCALE = 256.0f;   // a probability of 1 in fp8
+    static constexpr bool HAS_SCALE = true;    // of the whole cache
 
     const unsigned char* kv;
     float scale;  // of a value
     u32 load_token[LOADS], load_byte[LOADS], k_at[2], v_at[4];
 
-    __device__ Fp8Cache(const MlaArgs& args, u32 first_token, u32 lane)
-        : kv(args.kv + static_cast<size_t>(first_token) * WIDTH), scale(*static_cast<const float*>(args.kv_scale)) {
+    __device__ Fp8Cache(const MlaArgs& args, u32 first_token, float kv_scale, u32 lane)
+        : kv(args.kv + static_cast<size_t>(first_token) * WIDTH), scale(kv_scale) {
 #pragma unroll
         for (u32 i = 0; i < LOADS; ++i) {
             const u32 chunk = i * WAVE + lane;
@@ -227,12 +251,13 @@ struct Fp4Cache {
     static constexpr int CODE_LOADS = CODES / (16 * WAVE), SCALE_LOADS = TILE * SCALES / (4 * WAVE);
     static constexpr int BUFFERS = 3, LOADS = CODE_LOADS + SCALE_LOADS, CHUNKS = ROW / 16;
     static constexpr float P_SCALE = 1.0f;
+    static constexpr bool HAS_SCALE = false;
 
     const unsigned char *kv, *scales;
     float scale = 1.0f;
     u32 lane, load_token[CODE_LOADS], load_byte[CODE_LOADS], v_at;
 
-    __device__ Fp4Cache(const MlaArgs& args, u32 first_token, u32 lane_)
+    __device__ Fp4Cache(const MlaArgs& args, u32 first_token, float, u32 lane_)
         : kv(args.kv + static_cast<size_t>(first_token) * ROW),
           scales(static_cast<const unsigned char*>(args.kv_scale) + static_cast<size_t>(first_token) * SCALES),
           lane(lane_) {
@@ -388,25 +413,36 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     __shared__ __attribute__((aligned(128))) unsigned char lds[WAVES][BYTES];
     __shared__ f32x2 of_waves[WAVES][HEADS];
     __shared__ u32 arrived_before;
+    __shared__ float largest_q[WAVES][HEADS];
     const u32 split = blockIdx.x, request = blockIdx.y;
+    // All arguments are fetched at once, and then what they point to, not one after the other where each is needed.
+    asm volatile("" ::"s"(args.q), "s"(args.kv), "s"(args.kv_scale), "s"(args.qo_indptr), "s"(args.kv_indptr),
+                 "s"(args.splits), "s"(args.score_scale));
     const u32 query = args.qo_indptr[request] + blockIdx.z, after = args.qo_indptr[request + 1];
+    const int first_token = args.kv_indptr[request], end_token = args.kv_indptr[request + 1];
+    const float kv_scale = Cache::HAS_SCALE ? *static_cast<const float*>(args.kv_scale) : 1.0f;
+    asm volatile("" ::"s"(query), "s"(after), "s"(first_token), "s"(end_token), "s"(kv_scale));
     if (query >= after) return;
     // A query sees what was there before the next one of its request.
-    const int first_token = args.kv_indptr[request];
-    const u32 seen = max(args.kv_indptr[request + 1] - first_token - static_cast<int>(after - 1 - query), 0);
+    const u32 seen = max(end_token - first_token - static_cast<int>(after - 1 - query), 0);
     const u32 tiles = (seen + TILE - 1) / TILE;
     const u32 first = split * tiles / args.splits, last = (split + 1) * tiles / args.splits;
     const u32 lane = threadIdx.x % WAVE, wave = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
     const u32 group = lane / 16;
 
-    const Cache cache(args, first_token, lane);
     const u32 own_lds = __builtin_amdgcn_readfirstlane(lds_address(lds[wave]));
+    Query::load(args.q + static_cast<size_t>(query) * HEADS * WIDTH, lane, wave, own_lds + FREE_AT);
+    const Cache cache(args, first_token, kv_scale, lane);
 #pragma unroll
     for (u32 i = 0; i < AHEAD; ++i)
         if (first + wave + i * WAVES < last)
             cache.load(first + wave + i * WAVES, seen, own_lds + i * Cache::TILE_BYTES);
-    const Query q(args.q + static_cast<size_t>(query) * HEADS * WIDTH, lane, wave,
-                  [&](int i) { return reinterpret_cast<u32x4*>(lds[i] + FREE_AT); });
+    // For q, while the tiles are on their way.
+    if (first + wave + (AHEAD - 1) * WAVES < last) wait_for_loads<AHEAD * Cache::LOADS>();
+    else if (AHEAD > 1 && first + wave < last) wait_for_loads<Cache::LOADS>();
+    else wait_for_loads<0>();
+    const Query q(
+        lane, wave, [&](int i) { return reinterpret_cast<u32x4*>(lds[i] + FREE_AT); }, largest_q);
     const float to_log2 = args.score_scale * cache.scale / q.scale;
 
     f32x4 sum[SUMS] = {};

@@ -17,6 +17,7 @@
 
 constexpr int MOST_EXPERTS = 1024;   // that launch 1 has room for
 constexpr int FIRST_THREADS = 1024;  // of a workgroup of launch 1
+constexpr u32 TERMS = 9;             // of a token, that are fetched together
 
 struct MoeArgs {
     const unsigned short* hidden;        // bf16 [tokens][used]
@@ -370,13 +371,23 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
         const u32 token = complete[at / PER_ROW], own = column0 + at % PER_ROW * 8;
         if (token >= args.tokens || own >= args.used) continue;
         float total[8] = {};
-        for (u32 slot = 0; slot < args.topk; ++slot) {
-            const u32x4 eight = __builtin_amdgcn_raw_buffer_load_b128(
-                terms, ((token * args.topk + slot) * args.used + own) * 2, 0, CACHE_AGENT);
+        for (u32 first_slot = 0; first_slot < args.topk; first_slot += TERMS) {
+            u32x4 eight[TERMS];  // under way together
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                total[2 * i] += low_bf16(eight[i]);
-                total[2 * i + 1] += high_bf16(eight[i]);
+            for (u32 i = 0; i < TERMS; ++i) {
+                const u32 slot = min(first_slot + i, args.topk - 1);
+                eight[i] = __builtin_amdgcn_raw_buffer_load_b128(
+                    terms, ((token * args.topk + slot) * args.used + own) * 2, 0, CACHE_AGENT);
+            }
+            __builtin_amdgcn_sched_barrier(0);
+#pragma unroll
+            for (u32 i = 0; i < TERMS; ++i) {
+                if (first_slot + i >= args.topk) break;
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    total[2 * j] += low_bf16(eight[i][j]);
+                    total[2 * j + 1] += high_bf16(eight[i][j]);
+                }
             }
         }
         u32x4 rounded;
@@ -408,10 +419,10 @@ void moe_mxfp4(int64_t addresses, int64_t tokens, int64_t topk, int64_t experts,
     args.tokens = tokens, args.topk = topk, args.experts = experts, args.blocks = blocks;
     args.width = width, args.used = used, args.inner_width = inner_width, args.inner_used = inner_used;
     const bool long_stages = width % 512 == 0 && inner_width % 512 == 0;
-    if (block_m == 16 && long_stages) launch<MoeTile<1, 4, 2, 2, 4>, MoeTile<1, 4, 4, 1, 4>>(args);
-    else if (block_m == 16 && width % 512 == 0) launch<MoeTile<1, 4, 2, 2, 4>, MoeTile<1, 4, 4, 1, 2>>(args);
+    if (block_m == 16 && long_stages) launch<MoeTile<1, 4, 1, 4, 4>, MoeTile<1, 4, 4, 1, 2>>(args);
+    else if (block_m == 16 && width % 512 == 0) launch<MoeTile<1, 4, 1, 4, 4>, MoeTile<1, 4, 4, 1, 2>>(args);
     else if (block_m == 16) launch<MoeTile<1, 4, 2, 2, 2>, MoeTile<1, 4, 4, 1, 2>>(args);
-    else if (block_m == 32) launch<MoeTile<2, 4, 2, 2, 2>, MoeTile<2, 4, 4, 1, 2>>(args);
+    else if (block_m == 32) launch<MoeTile<2, 4, 1, 4, 2>, MoeTile<2, 4, 4, 1, 2>>(args);
     else if (block_m == 64) launch<MoeTile<4, 4, 4, 1, 2>, MoeTile<4, 4, 4, 1, 2>>(args);
     else throw std::runtime_error("moe_mxfp4: blocks of 16, 32 or 64 rows, got " + std::to_string(block_m));
     const hipError_t error = hipGetLastError();
