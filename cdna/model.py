@@ -35,6 +35,14 @@ from .records import LaunchRecord
 
 BUSY = 0.7  # a unit that is busy so much of the time is the reason for it
 
+# What a clock sees of launches beside the time from the first instruction to the last.
+CLOCKS = {
+    "alone": "a call on its own: all of the first launch, and of each other one what does not pass while the kernel before "
+    "it runs, `next_launch_us` at least",
+    "queue": "calls back to back in a stream: of the first launch too, for another call is before it",
+    "graph": "calls back to back in a replayed graph, which has prepared all launches: `next_launch_us` of each",
+}
+
 # What a bound is called where waves spend their time on it. Not here: `vector` and `matrix`, whose names are the same.
 _BOUND_OF_WAIT = {
     "issue": "issue",
@@ -134,29 +142,36 @@ def _bound(c: Counters, parts_us: dict[str, float]) -> str:
     return _BOUND_OF_WAIT.get(longest, longest)
 
 
-def _behind(one: ModelledTime, body_us: float, launch: LaunchRecord | Counters) -> ModelledTime:
-    """A launch behind one whose kernel takes `body_us`."""
-    counters = launch.counters if isinstance(launch, LaunchRecord) else launch
-    assert counters is not None
-    card = cards()[counters.card]
-    left = max(card.next_launch_us, card.launch_us - body_us)
-    saved = one.parts_us["launch"] - left
-    return dataclasses.replace(one, us=one.us - saved, parts_us=one.parts_us | {"launch": left})
+def _launched(one: ModelledTime, left_us: float) -> ModelledTime:
+    """A launch of which the clock sees `left_us` instead of all that it takes beside its waves."""
+    saved = one.parts_us["launch"] - left_us
+    bound = one.bound if one.bound != "launch" or saved <= 0 else _longest(one.parts_us | {"launch": left_us})
+    return dataclasses.replace(one, us=one.us - saved, bound=bound, parts_us=one.parts_us | {"launch": left_us})
 
 
-def modelled_case_us(launches: Iterable[LaunchRecord | Counters], warm: bool = False) -> ModelledTime:
+def _longest(parts_us: dict[str, float]) -> str:
+    name = max(parts_us, key=lambda name: parts_us[name])
+    return "latency" if name == "replay" else name
+
+
+def modelled_case_us(
+    launches: Iterable[LaunchRecord | Counters], warm: bool = False, clock: str = "alone"
+) -> ModelledTime:
     """Launches of one queue, one after the other: times add up, and the bound is the one that most of the time goes to.
 
-    The host is taken to be ahead of the queue. What a launch takes before its first instruction then passes while the
-    one before it runs, but for `next_launch_us`.
+    The host is taken to be ahead of the queue. clock: see CLOCKS; ValueError for another one.
     """
+    if clock not in CLOCKS:
+        raise ValueError(f"no clock {clock!r}: there are {', '.join(CLOCKS)}")
     total, cycles, parts, by_bound = 0.0, 0.0, dict[str, float](), dict[str, float]()
-    slowest, boost, body = 0.0, 0.0, 0.0
-    for launch in launches:
-        one = modelled_time_us(launch, warm)
-        if body:
-            one = _behind(one, body, launch)
-        body = one.us - one.parts_us["launch"]
+    slowest, boost = 0.0, 0.0
+    timed = [(modelled_time_us(launch, warm), _card_of(launch)) for launch in launches]
+    bodies = [one.us - one.parts_us["launch"] for one, _ in timed]
+    for number, (one, card) in enumerate(timed):
+        if clock == "graph":
+            one = _launched(one, card.next_launch_us)
+        elif number or clock == "queue":
+            one = _launched(one, max(card.next_launch_us, card.launch_us - bodies[number - 1]))
         total += one.us
         cycles += one.cycles
         slowest, boost = min(slowest or one.mhz, one.mhz), max(boost, one.boost_mhz)
@@ -165,3 +180,9 @@ def modelled_case_us(launches: Iterable[LaunchRecord | Counters], warm: bool = F
             parts[name] = parts.get(name, 0.0) + us
     bound = max(by_bound, key=lambda name: by_bound[name]) if by_bound else ""
     return ModelledTime(total, bound, parts, cycles, slowest, boost)
+
+
+def _card_of(launch: LaunchRecord | Counters) -> Card:
+    counters = launch.counters if isinstance(launch, LaunchRecord) else launch
+    assert counters is not None
+    return cards()[counters.card]

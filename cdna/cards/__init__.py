@@ -65,6 +65,7 @@ class Card:
     matrix_fp4_flops_per_cycle: int
     mfma_extra_wait_states: int  # see hazards.py
     lds_cycles: int
+    lds_queue_entries: int  # instructions before the LDS, of two SIMDs
     scalar_cycles: int  # a scalar load that the scalar cache has
     scalar_cold_cycles: int  # and the first of its line on a compute unit
     l1_cycles: int

@@ -77,6 +77,14 @@ LdsCycles lds_cycles(const u64* address, u64 lanes, u32 bytes, bool writes, bool
     p = phases(bytes, writes, wide);
     __atomic_store_n(&known[wide][writes][bytes], true, __ATOMIC_RELEASE);
   }
+  // 128 bits that are not aligned to 16 bytes: a lane a cycle (ROCm/gfx950-gluon-tutorials, lds_throughput_validation:
+  // ds_read_b128 64 cycles, 8 if aligned).
+  if (bytes == 16)
+    for (u64 m = lanes; m; m &= m - 1)
+      if (address[__builtin_ctzll(m)] & 15) {
+        u32 n = (u32)__builtin_popcountll(lanes);
+        return {n, n - (n + 7) / 8};
+      }
   // Per group and bank the dwords asked for. Lanes that ask for the same dword share it, but for atomics.
   u32 seen[8][64][4];
   u8 count[8][64] = {}, fullest[8] = {};

@@ -84,6 +84,7 @@ struct GroupCount {
 };
 
 constexpr u32 SAMPLED_BATCHES = 3;
+constexpr u64 SCRATCH_MEMORY = 1ull << 48;  // beyond a host's addresses
 
 struct Counting : Observer {
   Source* source;
@@ -236,6 +237,40 @@ static bool in_one_set(const u64* lines, u32 n) {  // line << 2
   return true;
 }
 
+// The lines of an access: asked of the L1, and of the L2 where that has not got them.
+static void touch_lines(Counting& c, GroupCount& g, const LaneAccess& a, const Inst& in, InstructionCounters& n,
+                        u64* segments) {
+  bool around_l1 = a.flags & (WRITES | ATOMIC) || in.flags & SC1;
+  u32 lines = distinct_lines(c, a, segments);
+  for (u32 k = 0; k < lines; k++) {
+    u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3, peers = 0;
+    if (u64 peer = c.source->peers.n ? c.source->peers.peer_of(line * LINE_BYTES) : 0)
+      peers = peer << PEER_BIT | halves | (around_l1 ? AROUND_L2 : 0);
+    if (a.flags & READS) {
+      (c.holding ? c.holding->l1_reads : c.totals.l1_reads)++;
+      if (!around_l1 && g.l1.load(line)) {
+        (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++;
+        continue;
+      }
+      record(c, g, line << 3 | peers | (a.flags & ATOMIC ? ATOMIC_ACCESS : 0));
+    }
+    if (a.flags & WRITES) record(c, g, line << 3 | peers | 4 | halves);
+  }
+  n.lines += lines;
+  if (lines >= MANY_LINES && in_one_set(c.lines, lines)) n.same_set_lines += lines;
+}
+
+// Dword k of each lane of an access to scratch, where the memory behind it has it: interleaved by lanes, each wave's behind
+// the one's before it, and a workgroup's where another one's was that has left the card.
+static LaneAccess scratch_dword(const Source& s, const Wave& w, const LaneAccess& a, u32 k) {
+  u64 wave = (u64)(w.wg->linear_id % s.batch) * s.n_waves + w.id;
+  u64 base = SCRATCH_MEMORY + wave * s.totals.scratch_bytes * WAVE;
+  LaneAccess dword = a;
+  dword.bytes = 4;
+  for (u64 i = 0; i < WAVE; i++) dword.address[i] = base + (a.address[i] / 4 + k) * 4 * WAVE + 4 * i;
+  return dword;
+}
+
 static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
   const Facts& facts = *c.facts[pc];
   u32 l1_cycles = 0, ideal = 0;
@@ -250,29 +285,12 @@ static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& i
       continue;
     }
     u64 segments = 0, bytes = (u64)__builtin_popcountll(a.lanes) * a.bytes, least = (bytes + 63) / 64;
-    if (a.space == SCRATCH_SPACE) {  // interleaved by lanes, 16 dwords a segment; taken to stay in the L1
-      segments = (u64)(a.bytes + 3) / 4 * 4;
-      n.lines += segments / 2;
+    if (a.space == SCRATCH_SPACE) {
+      for (u32 k = 0; k < (a.bytes + 3) / 4; k++)
+        touch_lines(c, g, scratch_dword(*c.source, w, a, k), in, n, &segments);
     } else {
       if (a.flags & ATOMIC) count_atomics(c, a);
-      bool around_l1 = a.flags & (WRITES | ATOMIC) || in.flags & SC1;
-      u32 lines = distinct_lines(c, a, &segments);
-      for (u32 k = 0; k < lines; k++) {
-        u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3, peers = 0;
-        if (u64 peer = c.source->peers.n ? c.source->peers.peer_of(line * LINE_BYTES) : 0)
-          peers = peer << PEER_BIT | halves | (around_l1 ? AROUND_L2 : 0);
-        if (a.flags & READS) {
-          (c.holding ? c.holding->l1_reads : c.totals.l1_reads)++;
-          if (!around_l1 && g.l1.load(line)) {
-            (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++;
-            continue;
-          }
-          record(c, g, line << 3 | peers | (a.flags & ATOMIC ? ATOMIC_ACCESS : 0));
-        }
-        if (a.flags & WRITES) record(c, g, line << 3 | peers | 4 | halves);
-      }
-      n.lines += lines;
-      if (lines >= MANY_LINES && in_one_set(c.lines, lines)) n.same_set_lines += lines;
+      touch_lines(c, g, a, in, n, &segments);
     }
     if (least > segments || a.space == SCRATCH_SPACE) least = segments;
     l1_cycles += segments > 4 ? (u32)segments : 4;

@@ -79,6 +79,7 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   m.refill = l.leaves_whole ? card.refill_group_cycles : card.refill_wave_cycles;
   m.in_flight_lines = card.l1_in_flight_bytes / LINE_BYTES;
   m.l1_queue = card.l1_queue_entries;
+  m.lds_queue = card.lds_queue_entries;
   // The dispatcher starts a wave in 4 cycles on each shader engine, and workgroups on its CUs in turn.
   m.group_start = 4.0 * l.n_waves * card.compute_units / (card.shader_engines_per_xcd * card.xcds);
   u32 share = (l.groups_in_all + card.compute_units - 1) / card.compute_units;
@@ -93,7 +94,7 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   double at_work = one_round ? share_at_work(l, lines, lines_read) : 1;
   double at_links = crossing ? share_at_work(l, crossing / l.groups_in_all, over_links) : 1;
   double active[2] = {(double)least(l.groups_in_all, card.compute_units),
-                      (double)least(left ? left : 1, card.compute_units)};
+                      left ? (double)left / m.last_groups : 1};  // those with fewer workgroups leave their share
   for (u32 tail = 0; tail < 2; tail++) {
     share_bandwidth(m, tail, card, mhz, tail ? active[1] : at_work * active[0], t, warm);
     double crossing_groups = at_links * (double)(tail ? left : least(l.groups_in_all, round));
@@ -142,10 +143,11 @@ static double cube_root(double x) {  // no libm: HIP programs link the engine wi
 }
 
 // Power holds the clock to card.sustained_mhz where the matrix cores are always busy. Where they are not, the clock is that
-// at which share * mhz^1.5 is the same (ROCm/gfx950-gluon-tutorials, MI300X: 1.43 GHz at 62 %, 1.35 at 67 %, 1.24 at 75 %).
+// at which share * mhz^3 is the same: power goes with the clock and the square of the voltage, and the voltage with the
+// clock. Published for an MI300X: 1.43 GHz at 62 %, 1.35 at 67 %, 1.24 at 75 % (ROCm/gfx950-gluon-tutorials).
 static double sustained_mhz(const Card& card, double matrix_share) {
   if (matrix_share <= 0) return card.clock_mhz;
-  double mhz = card.sustained_mhz / cube_root(matrix_share * matrix_share);
+  double mhz = card.sustained_mhz / cube_root(matrix_share);
   return mhz < card.clock_mhz ? mhz : card.clock_mhz;
 }
 

@@ -9,7 +9,7 @@
 
 namespace {
 constexpr u32 SIMDS = 4, VM_RING = 64, LDS_RING = 16;  // what vmcnt and lgkmcnt can tell apart
-constexpr u32 REGISTERS = 512;
+constexpr u32 REGISTERS = 512, QUEUE = 16;
 constexpr u32 MOST_WAVES = 64;           // of a CU
 constexpr u32 KNOWN_LINES = 256;         // of scalar loads
 constexpr u32 INSTRUCTIONS_OF_LINE = 8;  // 64 bytes of code
@@ -35,6 +35,11 @@ struct WaveClock {
   double accumulates[REGISTERS];  // and when it can be added to
 };
 
+struct LdsQueue {        // of a pair of SIMDs
+  double started[QUEUE];  // when the LDS took an instruction
+  u32 n;
+};
+
 struct Slot {  // a workgroup's place on the CU
   u32 waiting, ended;
   double arrived;
@@ -49,6 +54,7 @@ struct Cu {
   u32 wave;  // that executes
   double vector[SIMDS], matrix[SIMDS], scalar[SIMDS], lds_free;
   MemoryPath memory;
+  LdsQueue lds_queues[SIMDS / 2];
   struct {
     u32 line;  // + 1
     double there;
@@ -152,7 +158,10 @@ void Cu::execute(WaveClock& w) {
       break;
     }
     case LDS_UNIT: {
+      LdsQueue& queue = lds_queues[w.simd / 2];
+      if (queue.n >= m.lds_queue) now = waited(step.pc, LDS_REASON, now, queue.started[(queue.n - m.lds_queue) % QUEUE]);
       double start = later(lds_free, now);
+      queue.started[queue.n++ % QUEUE] = start;
       u32 conflicts = without(step.pc, WITHOUT_CONFLICTS) ? beside(step.amount) : 0;
       lds_free = start + cycles_of(step.amount) - conflicts;
       issue(w.lds, w.lds_cause, LDS_RING, w.lds_issued, lds_free + m.lds_latency, {step.pc, N_LEVELS});
@@ -239,7 +248,7 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
   Slot* slots = (Slot*)calloc(m.copies, sizeof(Slot));
   double* round_end = (double*)calloc(m.rounds + 1, sizeof(double));
   u8* code = (u8*)calloc(CODE_LINES, 1);
-  Cu cu = {m, timings, options, 0, {}, {}, {}, 0, {}, {}, code, {}, {}};
+  Cu cu = {m, timings, options, 0, {}, {}, {}, 0, {}, {}, {}, code, {}, {}};
   for (u32 i = 0; i < n; i++) waves[i].simd = i % SIMDS, now[i] = NEVER;
   auto start = [&](u32 slot, double at) {
     u32 group = started++;

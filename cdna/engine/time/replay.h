@@ -83,7 +83,7 @@ struct Machine {
   double read_line[2];                 // a line's share of what is beyond the L1: while all CUs work, in the last round
   double write_half[2];                // and of half a line that is written
   double link_read[2], link_write[2];  // and of half a line on the links
-  u32 in_flight_lines, l1_queue;
+  u32 in_flight_lines, l1_queue, lds_queue;
   u32 copies;               // workgroups that share the CU
   u32 rounds, last_groups;  // full rounds; workgroups of the last, if that is not full
 };
