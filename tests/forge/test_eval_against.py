@@ -20,7 +20,7 @@ from forge.device import resolve
 from forge.device.emulated import EmulatedDevice
 from forge.judge.evaluate import evaluate
 from forge.judge.messages import CalledBackToBack
-from forge.judge.plan import EvalPlan, case_limit_s
+from forge.judge.plan import EMULATED_LIMIT_S, EvalPlan, case_limit_s
 from forge.judge.results import Run, Status
 from forge.judge.verdict import back_to_back_of
 from forge.judge.worker_pool import RankAnswer
@@ -133,7 +133,7 @@ def test_a_case_has_no_longer_than_the_leaderboard_waits_for_a_rank(tmp_path: Pa
     assert case_limit_s(problem, AMD_DISTRIBUTED, plan.device, "benchmark", ranks) == 180
     assert case_limit_s(problem, AMD_DISTRIBUTED, plan.device, "leaderboard", ranks) == 100
     assert case_limit_s(problem, AMD_DISTRIBUTED, plan.device, "test", plan.cases) == 100
-    assert case_limit_s(problem, AMD_DISTRIBUTED, emulated, "test", ranks) == 100
+    assert case_limit_s(problem, AMD_DISTRIBUTED, emulated, "test", ranks) == EMULATED_LIMIT_S
     assert case_limit_s(problem, AMD, plan.device, "benchmark", ranks) == 300
 
 
