@@ -112,6 +112,31 @@ def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
     return Accuracy(rel_l2, reference, worst, pattern)
 
 
+@torch.no_grad()
+def share_of(got: Any, wanted: Any, without: Any) -> tuple[float, float]:
+    """How much of what the input adds to an output is there, by least squares, and that number's standard error.
+
+    `without`: the reference's output where the input is zero. An error that rounding makes has no part in the first:
+    it does not go with the input.
+    """
+    pairs, problem = _pair(got, wanted)
+    base = dict(tensors_of(without))
+    added_sum = both_sum = mine_sum = 0.0
+    count = 0
+    for where, mine, theirs in pairs:
+        flats = [one.detach().reshape(-1) for one in (mine, theirs, base[where])]
+        for start in range(0, flats[0].numel(), CHUNK_ELEMENTS):
+            a, b, zero = (_exact(flat[start : start + CHUNK_ELEMENTS]).real for flat in flats)
+            mine_sum += float((a - zero).square().sum())
+            both_sum += float(((a - zero) * (b - zero)).sum())
+            added_sum += float((b - zero).square().sum())
+            count += a.numel()
+    if problem or not added_sum:
+        return 1.0, 0.0
+    share = both_sum / added_sum
+    return share, math.sqrt(max(mine_sum - share * both_sum, 0.0) / added_sum / count)
+
+
 def _exact(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 

@@ -155,6 +155,7 @@ class JudgeOutput:
     official: bool  # the problem's own check decides; else, how far the output is off
     accuracy: bool
     last: bool  # the draw is not needed any more
+    share: bool = False  # look whether the output holds what the input adds to it
 
 
 @dataclass(frozen=True)
@@ -267,6 +268,7 @@ class HandedOver(Answer):
 class Judged(Answer):
     check_s: float = 0.0  # how long the check took: about one run of the reference
     accuracy: Accuracy | None = None
+    share: float | None = None  # of what the input adds to it the output holds this much; None: all, or not looked at
     touched: bool = False  # the kernel wrote to its input
     changed: tuple[str, ...] = ()  # inputs that it changed, though neither the reference does nor it returns them
     officially: bool | None = None  # the verdict over the inputs so changed, where official evaluators look at these

@@ -20,6 +20,7 @@ from forge.judge.worker import Fields, Worker
 from forge.task.problem import Precision
 
 MESSAGE_CHARS = 4000
+SHARE_SLACK, SHARE_ERRORS = 0.1, 5.0  # of a share that is 1 but for rounding: less is chance, as are standard errors
 SLOW_REFERENCE_S = 30.0  # a passing call whose check took longer is not compared with the reference once more
 
 
@@ -106,6 +107,9 @@ class Referee(Worker):
                 text = f"not computed: the reference takes {self.task.check_s:.0f} s"
                 accuracy, fields["accuracy"] = False, Accuracy(problem=text)
             del judged  # the comparison makes copies of its own
+        if command.share and not self.ranks.any(not good or self.task.check_s > SLOW_REFERENCE_S)[0]:
+            self.phase("accuracy")
+            fields["share"] = self.share_of(data, output)
         if accuracy:
             self.phase("accuracy")
             fields["accuracy"] = found = self.accuracy_of(data, output)
@@ -138,6 +142,16 @@ class Referee(Worker):
             return Accuracy(problem=describe(error, self.setup.folder)["message"])
         dtypes = compare.dtype_differences(output, plain_reference)
         return dataclasses.replace(accuracy, dtypes=tuple(dtypes))
+
+    def share_of(self, data: Any, output: Any) -> float | None:
+        """What there is of the output's part that the input makes, where some of it is missing."""
+        ref_kernel, place = self.task.ref_kernel, self.precision.input
+        if ref_kernel is None:
+            return None
+        wanted = ref_kernel(copy.deepcopy(data))
+        without = ref_kernel(_with(copy.deepcopy(data), place, lambda tensor: tensor.zero_()))
+        share, error = self.compare.share_of(output, wanted, without)
+        return None if abs(share - 1) <= max(SHARE_SLACK, SHARE_ERRORS * error) else float(share)
 
     def probe(self, data: Any) -> Any:
         """An input of larger numbers and without a bias: what a wide tolerance hides shows in its relative error."""

@@ -115,6 +115,7 @@ class CaseResult:
     buts: list[str] = field(default_factory=list)  # why a pass is to be doubted
     remarks: list[str] = field(default_factory=list)  # what else the case showed
     probe_rel_l2: float | None = None  # of a call beside the official ones (Precision.probes)
+    share: float = 1.0  # of what the input adds to an output, the part that was there in one of the calls
     torch_work: dict[str, Any] = field(default_factory=dict)  # what torch itself did in a call, of all ranks
     fresh_ratio: float | None = None  # timed calls on other data, over those on the same data
     official: bool | None = None  # where an official evaluator would say otherwise: its verdict

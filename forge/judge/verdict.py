@@ -78,6 +78,8 @@ class CaseRun:
         self.outputs: dict[int, list[dict[str, Any]]] = {}  # each rank's, as its worker told it, by draw
         self.called: dict[int, list[RankAnswer[messages.Called]]] = {}
         self.check_s = 0.0
+        looks = plan.accuracy and plan.problem.precision.probes
+        self.share_draw = _draws.randrange(min(self.calls, 2)) if looks else None
         self.late: list[bool] = []  # of each timed call, whether the GPU worked on after its last event
         self.touched = False  # whether the first call wrote to its input: a later one has other data then
 
@@ -228,11 +230,21 @@ class CaseRun:
         probe, keeps = self.is_probe(draw), draw == 0 and self.timed
         accurate = self.plan.accuracy and (draw == 0 or probe)
         commands = [
-            messages.JudgeOutput(draw, output, draw % 2 if slot is None else slot, not probe, accurate, not keeps)
+            messages.JudgeOutput(
+                draw,
+                output,
+                draw % 2 if slot is None else slot,
+                not probe,
+                accurate,
+                not keeps,
+                share=draw == self.share_draw,
+            )
             for output in self.outputs[draw]
         ]
         answers, problem = self.referees.ask(messages.Judged, commands)
         told = [one.answer for one in answers]
+        shares = [one.share for one in told if one.share is not None]
+        self.result.share = min([self.result.share, *shares], key=lambda share: -abs(share - 1))
         accuracy = worst_accuracy(answers) if accurate and answers else None
         if probe:
             self.result.probe_rel_l2 = accuracy.rel_l2 if accuracy else None

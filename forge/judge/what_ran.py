@@ -55,8 +55,12 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
         rel_l2, what = (result.accuracy.rel_l2 if result.accuracy else None), ""
     if limit is not None and rel_l2 is not None and not rel_l2 <= limit:
         doubts.append(f"relative L2 error {rel_l2:.3g}{what}, an honest kernel's is below {limit:g}")
+    elif result.share != 1:
+        doubts.append(f"of what its input adds to the output {result.share:.3g} times is there")
     elif limit is not None and rel_l2 is None and result.accuracy and result.accuracy.reference:
         doubts.append(f"its error cannot be told: {result.accuracy.problem}")
+    if result.accuracy and result.accuracy.rel_l2 == math.inf and rel_l2 != math.inf:
+        doubts.append("a number that is not finite where the reference's is, or the other way round")
     if (text := _faster_than_light(plan, result, work)) and matrix:
         doubts.append(text)
     if result.passed:

@@ -340,6 +340,47 @@ def test_a_probe_shows_what_a_bias_hides() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("kept", "share"), [((1, 1, 1, 1), None), ((0, 0, 0, 0), 0), ((0, 1, 1, 0), 0.5), ((1, 1, 1, 1.2), 1.05)]
+)
+def test_what_is_missing_though_the_probe_is_told(kept: tuple[float, ...], share: float | None) -> None:
+    """By its zero bias, and answered well. The bias is a thousand times the rest, and rounding half of that."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(4, 4096, generator=generator) * 1e-3
+
+    def reference(data: Any) -> Any:
+        return (data[0] + data[1]).to(torch.bfloat16)
+
+    def kernel(data: Any) -> Any:
+        return reference((data[0] * torch.tensor(kept)[:, None], data[1]) if data[1].any() else data)
+
+    plan = fake_plan("test", precision=Precision(rel_l2=0.01, input=0, bias=1, scale=100.0))
+    check = lambda data, out: (torch.allclose(out, reference(data), atol=0.1), "differs")  # noqa: E731
+    case = OneCase(kernel, plan, lambda seed: (x.clone(), torch.ones(4, 1)), check)
+    for side in (case.worker, case.referee):
+        side.worker.task.ref_kernel = reference
+    result = case.run()
+    assert result.passed and result.probe_rel_l2 == 0
+    if share in (None, 1.05):  # a deviation of less than a tenth is chance
+        assert result.share == 1 and not result.buts
+    else:
+        assert result.share == pytest.approx(share, abs=0.05) and "of what its input adds" in result.buts[0]
+
+
+def test_a_number_that_is_not_finite_is_a_but_whatever_a_check_lets_pass() -> None:
+    plan = fake_plan("test", precision=Precision(rel_l2=0.01, input=0, scale=100.0))
+    case = OneCase(
+        lambda data: data[0] * (2 if data[0][0] > 50 else float("nan")),
+        plan,
+        lambda seed: (torch.ones(4),),
+        lambda data, out: (True, ""),
+    )
+    for side in (case.worker, case.referee):
+        side.worker.task.ref_kernel = lambda data: data[0] * 2
+    result = case.run()
+    assert result.passed and any("not finite" in text for text in result.buts)
+
+
 @pytest.mark.parametrize("answer", [None, [], torch.zeros(2), {"a": torch.zeros(4)}])
 def test_a_probe_answered_with_what_nothing_compares_with(answer: Any) -> None:
     """Told by its zero bias: the limit on the error would have nothing to look at."""
