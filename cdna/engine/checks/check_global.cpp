@@ -392,7 +392,14 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == BUFFER_SPACE ? 0 : 1].reg) : nullptr;
   if (int one, other; data && c.has(CHECK_RACE) && lanes_disagree(x, l.at, l.mask, data, one, other)) {
     char where[200];
-    const Range* r = describe(c, l.at[other], where, sizeof where);
+    u64 to = l.at[other];
+    const Range* r = describe(c, to, where, sizeof where);
+    for (u32 i = 0; i < c.n_ranges; i++) {
+      const Range& one_of = c.ranges[i];
+      if (one_of.internal || one_of.freed || to < one_of.base || to >= one_of.end) continue;
+      r = &one_of;
+      snprintf(where, sizeof where, "at offset %llu of %s", (unsigned long long)(to - r->base), r->name);
+    }
     if (!report(w, CHECK_RACE, other, l.at[other], r, ~0u,
                 "lanes %d and %d store different values to the same %u bytes, %s: which one stays is not defined", one,
                 other, x.bytes, where))

@@ -45,6 +45,8 @@ __global__ void lds_race(int* x) {
 
 __global__ void workgroup_race(int* x) { x[threadIdx.x] = blockIdx.x; }
 
+__global__ void lanes_disagree(int* x) { x[threadIdx.x / 2] = threadIdx.x; }
+
 __global__ void before_vmcnt(int* x) {
   int value, sum;
   asm volatile(
@@ -143,6 +145,7 @@ int main(int, char** arguments) {
   if (is("misaligned_global")) misaligned_global<<<1, THREADS>>>(x.data);
   if (is("lds_race")) lds_race<<<1, THREADS>>>(x.data);
   if (is("workgroup_race")) workgroup_race<<<2, THREADS>>>(x.data);
+  if (is("lanes_disagree")) lanes_disagree<<<1, THREADS>>>(x.data);
   if (is("before_vmcnt")) before_vmcnt<<<1, THREADS>>>(x.data);
   if (is("before_lgkmcnt")) before_lgkmcnt<<<1, THREADS>>>(x.data);
   if (is("matrix_hazard")) matrix_hazard<<<1, THREADS>>>(x.data);
