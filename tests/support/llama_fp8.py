@@ -170,7 +170,9 @@ def assert_operator(module: ModuleType, name: str, inputs: tuple[Any, ...], want
         dispatched.clear()
         module.custom_kernel(tuple(copies()))
     assert by_operator and not any("cdna_forge" in called for called in dispatched)
-    torch.library.opcheck(operator.default, tuple(copies()), test_utils=("test_schema", "test_faketensor"))
+    # the first writes to the inputs, by a product that torch has not for fp8
+    schema = () if any(x.dtype.itemsize == 1 for x in inputs if isinstance(x, torch.Tensor)) else ("test_schema",)
+    torch.library.opcheck(operator.default, tuple(copies()), test_utils=(*schema, "test_faketensor"))
     on_host = [x.cpu() if isinstance(x, torch.Tensor) else x for x in inputs]
     mode = FakeTensorMode()
     fakes = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in on_host]
