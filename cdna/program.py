@@ -45,6 +45,8 @@ class Program:
 
     def where(self, index: int) -> str:
         """Instruction text and source line of a statement."""
+        if index >= len(self.asm.statements):
+            return "the end of the code"
         statement = self.asm.statements[index]
         return f"`{statement.mnemonic} {statement.operands}` ({source_line(self.asm, statement)})"
 

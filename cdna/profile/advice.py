@@ -14,6 +14,7 @@ from .lines import Line
 
 WORTH = 0.1  # share of a kernel's time
 ALIKE = 0.75  # coalescing from here on is good enough
+TOO_MANY_READS = 1.5  # times what products take: tiles of 128 x 128 of 16 bits are below it
 LINES = 3  # that a rule names
 MOVES = ("loads", "stores")
 
@@ -122,6 +123,20 @@ def coalescing(kernel: KernelProfile) -> Iterator[Advice]:
             yield Advice("coalescing", text, line.place)
 
 
+def reuse(kernel: KernelProfile) -> Iterator[Advice]:
+    """Products that wait for operands which one workgroup after another reads again."""
+    c, parts = kernel.counters, kernel.longest_time.parts_us
+    products_us, reads_us = parts.get("matrix", 0.0), max(parts.get(name, 0.0) for name in ("L1", "L2"))
+    times = c.l2_read_bytes / max(c.hbm_read_bytes, 1)
+    waits = sum(c.spent.get(reason, 0.0) for reason in ("memory", "L1", "barrier"))
+    if products_us and reads_us > TOO_MANY_READS * products_us and times > 4 and waits > 3 * WORTH:
+        yield Advice(
+            "reuse",
+            f"workgroups read each byte {times:.0f} times from the L2: at the card's rates the reads take "
+            f"{reads_us / products_us:.1f} times as long as the products; larger tiles read it less often",
+        )
+
+
 def narrow_accesses(kernel: KernelProfile) -> Iterator[Advice]:
     """Lines where waves spend much of their time on accesses of a few bytes a lane."""
     c = kernel.counters
@@ -222,6 +237,7 @@ RULES: tuple[Rule, ...] = (
     tail,
     bank_conflicts,
     occupancy,
+    reuse,
     coalescing,
     narrow_accesses,
     spills,

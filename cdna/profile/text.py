@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..counters import Counters
+from ..records import LaunchRecord
 from .advice import advice_for
 from .gains import ATOMICS, CONFLICTS, SPILLS, WASTE, Gain
 from .kernel import KernelProfile
@@ -26,13 +27,24 @@ def text_lines(kernel: KernelProfile) -> list[str]:
         f"{kernel.full_name}: {several}{grid} workgroups of {block}",
         f"  takes      {c.vgprs} VGPRs, {c.sgprs} SGPRs, {c.lds_bytes_per_group:,} bytes of LDS: "
         f"{c.groups_per_cu} workgroups a CU, {c.waves_per_simd:g} waves a SIMD",
-        f"  executed   {sum(record.wave_instructions for record in launches):,} wave instructions",
+        f"  executed   {sum(map(executed, launches)):,} wave instructions{sample_text(kernel)}",
         f"  modelled   {kernel.time.us:.2f} us, bound by {time.bound} (alone, us: {each}); not measured",
         f"  replay     {time.cycles:,.0f} cycles at {time.mhz:.0f} MHz, {time.clock}",
         *_work(launches_counters(kernel)),
         *_hot_lines(kernel),
         *(f"  advice     {advice}" for advice in advice_for(kernel)),
     ]
+
+
+def executed(record: LaunchRecord) -> int:
+    """Wave instructions of a launch, of which a sample may have run."""
+    c = record.counters
+    return record.wave_instructions * c.groups // c.groups_run if c and c.groups_run else record.wave_instructions
+
+
+def sample_text(kernel: KernelProfile) -> str:
+    c = kernel.counters
+    return f", as {c.groups_run:,} of {c.groups:,} workgroups say" if c.groups_run < c.groups else ""
 
 
 def launches_counters(kernel: KernelProfile) -> list[Counters]:

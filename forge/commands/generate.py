@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import tempfile
 from dataclasses import replace
@@ -17,7 +18,7 @@ from forge.generate.pysource import GenerationError
 from forge.generate.render import generate, variants_of
 from forge.generate.skeleton import LANGUAGES, skeleton
 from forge.task.leaderboards import leaderboard_of, other_arch
-from forge.task.problem import ARCH_OF_GPU, Problem, ProblemError, description_of, find_problem, load_sets
+from forge.task.problem import ARCH_OF_GPU, ROOT, Problem, ProblemError, description_of, find_problem, load_sets
 
 EXAMPLES = f"""\
 examples:
@@ -163,8 +164,9 @@ def begin(arguments: argparse.Namespace, problem: Problem) -> int:
     if (board := leaderboard_of(problem.name)) is not None and board.gpus != problem.gpus:
         print(f"  (no leaderboard takes it: {board.name} is judged on {' '.join(board.gpus)})")
     device = f" --device {problem.arch}"
-    print(f"  ./eval.py test {arguments.new} --submission {path} --cases smoke{device}")
-    print(f"  ./eval.py benchmark {arguments.new} --submission {path} --cases smoke{device}")
+    judge = "./eval.py" if Path.cwd() == ROOT else shlex.quote(str(ROOT / "eval.py"))
+    for mode in ("test", "benchmark"):
+        print(f"  {judge} {mode} {arguments.new} --submission {shlex.quote(str(path))} --cases smoke{device}")
     return check(text, problem, sys.stdout, arguments.triton) if arguments.check else 0
 
 

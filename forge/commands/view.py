@@ -10,6 +10,7 @@ import rich.console
 from rich.live import Live
 from rich.text import Text
 
+from forge.commands.torch_profile import torch_lines
 from forge.console import number
 from forge.device.cards import peaks_of
 from forge.judge.compilers import compiled_with
@@ -253,7 +254,7 @@ class View:
                     self.print(row)
             elif self.plan.mode == "profile" and self.plan.device.emulated and case.status is not Status.NOT_RUN:
                 self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
-                for line in profile_lines(case.device_report, self.plan.caches):
+                for line in profile_lines(case.device_report, self.plan.caches, self.plan.device.arch):
                     self.print(line)
         verdict = run.verdict if run.passed else run.verdict.upper()
         seconds = f"{run.elapsed_s:.1f} s"
@@ -333,7 +334,7 @@ def autotuned(report: dict[str, Any]) -> list[str]:
     return found
 
 
-NO_KERNEL = "no Triton or HIP kernel was launched; what torch runs itself is not counted, and has no modelled time"
+NO_KERNEL = "no Triton or HIP kernel was launched"
 
 
 def slowest_rank(report: dict[str, Any], caches: str) -> dict[str, Any]:
@@ -342,11 +343,12 @@ def slowest_rank(report: dict[str, Any], caches: str) -> dict[str, Any]:
     return max(ranks, key=lambda part: (modelled_time(part, caches) or {"us": 0.0})["us"], default=report)
 
 
-def profile_lines(report: dict[str, Any], caches: str) -> list[str]:
+def profile_lines(report: dict[str, Any], caches: str, arch: str) -> list[str]:
     """Each kernel's profile; of several ranks the slowest's."""
     ranks = {name: part for name, part in report.items() if name.startswith("rank ")}
     if ranks:
         name = max(ranks, key=lambda name: (modelled_time(ranks[name], caches) or {"us": 0.0})["us"])
-        return [f"{name}, the slowest of {len(ranks)}:", *profile_lines(ranks[name], caches)]
+        return [f"{name}, the slowest of {len(ranks)}:", *profile_lines(ranks[name], caches, arch)]
     kernels = report.get("kernels", {})
-    return [line for kernel in kernels.values() for line in kernel.get("profile", {}).get(caches, [])] or [NO_KERNEL]
+    told = [line for kernel in kernels.values() for line in kernel.get("profile", {}).get(caches, [])] or [NO_KERNEL]
+    return told + torch_lines(report.get("torch", []), caches, arch)

@@ -70,6 +70,11 @@ _H200 = Peaks(
 )
 
 
+def launch_us(arch: str) -> float:
+    """What the model gives a kernel before its first instruction and after its last."""
+    return get_card(arch).launch_us
+
+
 def peaks_of(arch: str | None) -> Peaks | None:
     """Peaks of the GPU that stands for an arch; None where nobody has stated them."""
     if arch in CARDS:

@@ -54,16 +54,20 @@ class Roofline:
         return self.card.launch_us + self.card.signals_us + 1e-3 * crossing / self.card.links_read_gb_s
 
 
-def with_torch(report: dict[str, Any], torch_us: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """A device's report whose modelled times hold torch's own operations as well: by caches, us by name.
+def with_torch(report: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+    """A device's report whose modelled times hold torch's own operations as well; these (forge.judge.operations.Spent,
+    by line) beside them.
 
     A part of its own in each: `kernels_us` is what kernels alone take. Where torch takes most of it, it is the bound.
     """
-    if not any(torch_us.values()):
+    if not operations:
         return report
     what = "modelled, not measured: kernels, and torch's own operations at the card's roofline"
     times: dict[str, Any] = {"what": what}
-    for caches, by_name in torch_us.items():
+    for caches in ("cold", "warm"):
+        by_name: dict[str, float] = {}
+        for one in operations:
+            by_name[one["name"]] = by_name.get(one["name"], 0.0) + one["us"][caches]
         kernels = report.get("modelled", {}).get(caches, {"us": 0.0, "bound": "", "parts_us": {}})
         ours, theirs = kernels["us"], sum(by_name.values())
         times[caches] = {
@@ -73,4 +77,4 @@ def with_torch(report: dict[str, Any], torch_us: dict[str, dict[str, float]]) ->
             "kernels_us": ours,
             "torch_us": {name: round(us, 3) for name, us in sorted(by_name.items(), key=lambda item: -item[1])},
         }
-    return {**report, "modelled": times}
+    return {**report, "modelled": times, "torch": operations}

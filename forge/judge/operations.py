@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import os
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from forge.device.roofline import Roofline
 
+SUBMISSION = "submission.py"
 NAMED = 5  # operations that a report names
 
 # A product's FLOPs from its operands, by operation: (which of the arguments, the sum's length among their sizes).
@@ -101,11 +104,30 @@ def estimated_us(
 
 
 @dataclass
+class Spent:
+    """What an operation of one line cannot take less than, in all its calls."""
+
+    kind: str  # products | links | memory: what it takes beside its launches
+    calls: int = 0
+    us: dict[str, float] = field(default_factory=lambda: {"cold": 0.0, "warm": 0.0})
+
+
+def calling_line() -> str:
+    """The submission's, of the frames above: submission.py:12."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if os.path.basename(frame.f_code.co_filename) == SUBMISSION:
+            return f"{SUBMISSION}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
+@dataclass
 class Work:
     flops: int = 0
     calls: Counter[str] = field(default_factory=Counter)
     by_name: Counter[str] = field(default_factory=Counter)  # FLOPs
-    us: dict[str, dict[str, float]] = field(default_factory=lambda: {"cold": {}, "warm": {}})  # estimated, by caches
+    places: dict[tuple[str, str], Spent] = field(default_factory=dict)  # estimated, by the submission's line and name
     entered_reference: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -120,11 +142,20 @@ class Work:
             "entered_reference": self.entered_reference,
         }
 
-    def add_us(self, name: str, us: Callable[[bool], float]) -> None:
+    def add_us(self, name: str, us: Callable[[bool], float], kind: str) -> None:
         """us: of warm caches or not."""
-        for caches, times in self.us.items():
-            if took := us(caches == "warm"):
-                times[name] = times.get(name, 0.0) + took
+        times = {caches: us(caches == "warm") for caches in ("cold", "warm")}
+        if any(times.values()):
+            one = self.places.setdefault((calling_line(), name), Spent(kind))
+            one.calls += 1
+            for caches, took in times.items():
+                one.us[caches] += took
+
+    @property
+    def estimates(self) -> list[dict[str, Any]]:
+        """Of what a call's operations take: for a report, most first."""
+        rows = [{"place": place, "name": name, **vars(spent)} for (place, name), spent in self.places.items()]
+        return sorted(rows, key=lambda row: -row["us"]["cold"])
 
 
 class _Counting(TorchDispatchMode):
@@ -143,7 +174,8 @@ class _Counting(TorchDispatchMode):
                 self.work.flops += flops
                 self.work.by_name[name] += flops
             if (card := self.card) is not None:
-                self.work.add_us(name, lambda warm: estimated_us(func, args, kwargs, result, card, warm))
+                kind = "products" if product_flops(name, args) else "links" if name.startswith("c10d::") else "memory"
+                self.work.add_us(name, lambda warm: estimated_us(func, args, kwargs, result, card, warm), kind)
         return result
 
 

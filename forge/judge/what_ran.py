@@ -41,6 +41,8 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
         names = ", ".join(f"aten::{name}" for name in products) if type(products) is dict else "torch"
         with_kernels = f", beside {launches} launches of its own" if launches else ""
         doubts.append(f"{names} did {min(share, 9.99):.0%} of the case's FLOPs{with_kernels}")
+        if share > 1 + MOST_SHARE:
+            result.remarks.append(f"torch's products and sums are {share:.3g} times the FLOPs that the case needs")
     elif plan.device.emulated and not launches and called:
         text = "no kernel of its own was launched"
         doubts.append(text) if matrix else result.remarks.append(text)

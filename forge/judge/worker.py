@@ -276,7 +276,7 @@ class SubmissionWorker(Worker):
         self.data: Any = None
         self.inputs: Any = None  # where `data` lies
         self.outputs: list[Any] = []  # the first and the last
-        self.torch_us: dict[str, dict[str, float]] = {}  # of the last counted call, by caches and name
+        self.work: Any = None  # of torch, in the last counted call
         self.kept: list[Any] = []  # inputs of earlier calls: what is elsewhere lies beside them
         self.flush: Callable[[], None] | None = None
         if memory is not None:
@@ -290,7 +290,7 @@ class SubmissionWorker(Worker):
             if command.layout is not None:
                 self.load(command.layout, command.where)
             self.device.case_report()  # drop what was launched before
-            self.torch_us = {}
+            self.work = None
             self.device.set_checks(command.checks)
             self.device.count_work(command.count, command.sample)
             if command.how == "timed":
@@ -299,9 +299,9 @@ class SubmissionWorker(Worker):
             entered = self.entered()
             card = self.device.roofline() if command.count else None
             with self.operations.watch(command.watched or command.count, card) as work:
-                self.torch_us = work.us
+                self.work = work if command.count else None
                 if command.count:
-                    self.device.watch_products(lambda us: work.add_us("hipBLASLt", lambda warm: us))
+                    self.device.watch_products(lambda us: work.add_us("hipBLASLt", lambda warm: us, "products"))
                 output = calls.get(command.how, self.task.kernel)(self.data)
             fields: Fields = {"profile": ""}
             if command.how == "profile":
@@ -315,7 +315,7 @@ class SubmissionWorker(Worker):
         self.answer(messages.Called, call, self.after_call)
 
     def after_call(self) -> Fields:
-        report = with_torch(self.device.case_report(), self.torch_us)
+        report = with_torch(self.device.case_report(), self.work.estimates if self.work else [])
         return {"device_report": plain(report), "replaced": tuple(self.watch.replaced())}
 
     def load(self, layout: bytes, where: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -89,6 +90,32 @@ def test_hip_refuses(name: str, says: str) -> None:
     """What the card refuses too is an error without any checks."""
     done = planted(name, "none")
     assert done.returncode == 1 and re.search(says, done.stderr), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (
+            "int i = 0; while (true) i++; x[0] = i;",
+            r"k(\(int\*\))?: refused: it has no code: the compiler removed its body",
+        ),
+        (
+            'asm volatile("s_nop 0"); __builtin_unreachable();',
+            r"k(\(int\*\))? on gfx942: ran past the end of its code: .*\n  at the end of the code, workgroup",
+        ),
+    ],
+)
+def test_code_without_an_end_is_named(tmp_path: Path, body: str, says: str) -> None:
+    """It was a fault at 0x0 at (null)."""
+    source = tmp_path / "k.hip"
+    source.write_text(
+        "#include <hip/hip_runtime.h>\n"
+        f'extern "C" __global__ void k(int* x) {{ {body} }}\n'
+        "int main() { int* x; hipMalloc(&x, 64); k<<<1, 64>>>(x);\n"
+        "  return hipGetLastError() != hipSuccess || hipDeviceSynchronize() != hipSuccess; }\n"
+    )
+    done = run(source)
+    assert done.returncode == 1 and re.search(says, done.stderr), done.stderr
 
 
 @pytest.mark.parametrize("name", ["late_thread", "late_host_function", "late_graph"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import pytest
 from cdna.__main__ import main
 from tests.support.limits import ENDS_S
 
-PROGRAM = Path(__file__).resolve().parents[1] / "support" / "hip" / "planted_slow.hip"
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "tests" / "support" / "hip" / "planted_slow.hip"
 SCRIPT = """\
 import sys
 import torch, triton, triton.language as tl
@@ -157,6 +159,40 @@ def test_the_page_stands_alone(profiled: tuple[dict[str, list[str]], Path]) -> N
     text = "".join(page.text)
     assert "not measured" in text and "sum += tile[x * 32 + i]" not in text and "sum += tile[x * ROW + i]" in text
     assert "us without its LDS bank conflicts, 32-way" in text and "the grid has 304 workgroups" in text
+
+
+GEMM = """
+import torch, triton, triton.language as tl, cdna
+from cdna.profile import advice_for, profiles
+
+@triton.jit
+def gemm(a, b, c, n, k, T: tl.constexpr, K: tl.constexpr):
+    i, j = tl.program_id(0) * T + tl.arange(0, T), tl.program_id(1) * T + tl.arange(0, T)
+    acc = tl.zeros((T, T), tl.float32)
+    for start in range(0, k, K):
+        z = start + tl.arange(0, K)
+        acc += tl.dot(tl.load(a + i[:, None] * k + z[None, :]), tl.load(b + z[:, None] + j[None, :] * k))
+    tl.store(c + i[:, None] * n + j[None, :], acc.to(tl.bfloat16))
+
+a = torch.randn(512, 128).bfloat16()
+for tile, step, warps in ((16, 16, 1), (128, 64, 4)):
+    with cdna.device("gfx942"), cdna.counting(sample=True):
+        c = torch.empty(512, 512, dtype=torch.bfloat16)
+        gemm[(512 // tile, 512 // tile)](a, a, c, 512, 128, tile, step, num_warps=warps)
+    (kernel,) = profiles(cdna.stats())
+    print(tile, [str(advice) for advice in advice_for(kernel) if advice.rule == "reuse"])
+"""
+
+
+def test_small_tiles_are_told_to_read_too_often(tmp_path: Path) -> None:
+    script = tmp_path / "gemm.py"
+    script.write_text(GEMM)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=ENDS_S, env=environment)
+    assert done.returncode == 0, done.stderr
+    small, large = done.stdout.splitlines()
+    assert "workgroups read each byte" in small and "larger tiles" in small, done.stderr
+    assert large == "128 []"
 
 
 def test_a_script_of_triton_kernels(tmp_path: Path) -> None:

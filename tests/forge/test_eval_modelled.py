@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from cdna.cards import cards
+from forge.commands.torch_profile import torch_lines
 from forge.device.roofline import Roofline
 from forge.judge.operations import watch
 from forge.judge.results import modelled_time
@@ -86,9 +87,25 @@ def test_profile_says_where_the_time_goes(tmp_path: Path) -> None:
     assert "idle CUs" in rules and " for 304 CUs: " in done.stdout
 
 
-def test_profile_of_a_submission_in_torch_says_why_it_is_empty(tmp_path: Path) -> None:
-    done, _ = judge(tmp_path, RIGHT, "profile", "--cases", "0")
+def test_profile_of_a_submission_in_torch_names_its_operations_by_line(tmp_path: Path) -> None:
+    source = "def custom_kernel(x):\n    y = x * 4\n    return y.add(0).div(2)\n"
+    done, result = judge(tmp_path, source, "profile", "--cases", "0")
     assert "no Triton or HIP kernel was launched" in done.stdout
+    assert "torch's own operations: 3 calls, 7.8" in done.stdout
+    assert "submission.py:2  mul" in done.stdout and "submission.py:3  div" in done.stdout
+    assert "3 operations take 7.8 us to launch" in done.stdout and "move elements" not in done.stdout
+
+
+def test_what_torch_profiles_advise() -> None:
+    def row(kind: str, us: float, calls: int) -> dict:
+        return {"place": "submission.py:7", "name": kind[:2], "kind": kind, "calls": calls, "us": {"cold": us}}
+
+    def advice(*rows: dict) -> list[str]:
+        return [line for line in torch_lines(list(rows), "cold", "gfx942") if "advice" in line]
+
+    assert "5 us move elements" in advice(row("memory", 7.6, 1), row("products", 5.0, 1))[-1]
+    (said,) = advice(row("products", 100.0, 1))
+    assert "97.4 us at the card's peaks, most at submission.py:7 (pr)" in said and not torch_lines([], "cold", "gfx942")
 
 
 def test_tests_and_leaderboard_runs_are_not_counted(tmp_path: Path) -> None:
@@ -118,8 +135,9 @@ def test_operations_at_their_roofline() -> None:
         x.bfloat16() @ x.bfloat16().t()
         x.view(512, 256).t(), torch.empty(9)
     mm = max(2 * 256 * 256 * 512 / card.peak_tflops("f16") * 1e-6, card.moved_us(2 * 256 * 1024, 2 * 256 * 256))
-    assert work.us["cold"]["mm"] == pytest.approx(launch_us + mm)
-    assert set(work.us["cold"]) == {"mm", "_to_copy"} and work.us["warm"]["mm"] < work.us["cold"]["mm"]
+    us = {name: spent.us for (_, name), spent in work.places.items()}
+    assert us["mm"]["cold"] == pytest.approx(launch_us + mm)
+    assert set(us) == {"mm", "_to_copy"} and us["mm"]["warm"] < us["mm"]["cold"]
     assert card.peak_tflops("f32") == pytest.approx(163.4, rel=1e-3) and card.peak_tflops("fp8") > 2600
     wide = card.operation_us((0, 0), flops=10**12, kind="f32")
     assert wide == pytest.approx(launch_us + 1e12 / card.peak_tflops("f32") * 1e-6)

@@ -145,6 +145,10 @@ def test_a_forecast_grows_with_the_work() -> None:
     assert forecast.text(case(10**8), []) == "1.9 G instructions a call, about 5 min"
     after = [case(10**8), case(10**8)]
     assert forecast.text(case(10**8), after).endswith("about 5 min; about 15 min with the 2 after it")
+    tiny = Forecast(forecast.plan)
+    done.device_report["kernels"]["k"]["wave_instructions"] = 1900
+    tiny.add(case(100), done)  # three seconds, in which it was compiled
+    assert tiny.text(case(10**6), []) == "" and tiny.text(case(10**7), []) == "190 M instructions a call, about 10 min"
     assert (instructions_text(1.25e8), minutes_text(7300), minutes_text(2)) == (
         "125 M instructions",
         "about 2.0 hours",

@@ -64,7 +64,8 @@ def test_the_first_file_passes(
     words = [sys.executable, str(ROOT / "gen_submission.py"), "--new", problem, *options]
     made = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
-    command = next(line for line in made.stdout.splitlines() if "eval.py test" in line).split()[1:]
+    program, *command = next(line for line in made.stdout.splitlines() if "eval.py test" in line).split()
+    assert (tmp_path / program).is_file()  # wherever the user stands
     done = run_command(*command, cwd=tmp_path, timeout=ENDS_S)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = re.findall(r"emulated +(\d+) ", done.stdout)

@@ -30,6 +30,13 @@ struct Reader {
 enum CodeRelocation : u32 { ABSOLUTE_LO, ABSOLUTE_HI, RELATIVE_LO, RELATIVE_HI, GOT_RELATIVE_LO, GOT_RELATIVE_HI };
 }  // namespace
 
+// Behind the last instruction: where a compiler has left out what would have ended the kernel.
+static void ran_off(Wave& w, const Inst&) {
+  fault(w,
+        "ran past the end of its code: the compiler took an endless loop without effects, or other undefined "
+        "behaviour, for never reached");
+}
+
 static u64 target(const Program& p, u32 section, i64 offset) {
   return section == ~0u ? CODE_BASE + 8 * (u64)offset : (u64)p.sections[section] + offset;
 }
@@ -75,10 +82,12 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
     memcpy(p->sections[section] + offset, &address, size < 8 ? size : 8);
   }
 
-  p->code = (Inst*)allocate(sizeof(Inst) * p->n_inst);
+  p->code = (Inst*)allocate(sizeof(Inst) * (p->n_inst + 1));
   const u8* code = r.p;
   memcpy((void*)p->code, code, sizeof(Inst) * p->n_inst);
   r.p += sizeof(Inst) * p->n_inst;
+  memset((void*)(p->code + p->n_inst), 0, sizeof(Inst));
+  p->code[p->n_inst].fn = ran_off;
   for (u32 i = 0; i < p->n_inst; i++) {
     const OpInfo& info = op_info(p->code[i].op);
     p->code[i].fn = p->code[i].flags & INDEXED ? indexed_op : info.fn;
@@ -126,6 +135,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   }
   p->where = (const char**)calloc(p->n_inst + 1, sizeof(char*));
   for (u32 i = 0; i < p->n_inst; i++) p->where[i] = r.text();
+  p->where[p->n_inst] = "the end of the code";
   p->n_hazards = r.get<u32>();
   p->hazards = (Hazard*)calloc(p->n_hazards + 1, sizeof(Hazard));
   for (u32 i = 0; i < p->n_hazards; i++) {

@@ -426,8 +426,8 @@ static void install_handlers() {
 
 // A copy of a program's code with another handler for the instructions of some units (a mask).
 static Inst* with_handler(const Program& p, u32 units, Handler handler) {
-  Inst* code = (Inst*)malloc(sizeof(Inst) * p.n_inst);
-  memcpy((void*)code, (const void*)p.code, sizeof(Inst) * p.n_inst);
+  Inst* code = (Inst*)malloc(sizeof(Inst) * (p.n_inst + 1));
+  memcpy((void*)code, (const void*)p.code, sizeof(Inst) * (p.n_inst + 1));
   for (u32 i = 0; i < p.n_inst; i++)
     if (units >> op_facts(code[i].op).unit & 1) code[i].fn = handler;
   return code;
@@ -554,6 +554,9 @@ static bool refused(Program* p, const KernelInfo& k, Launch* l) {
   else if (threads < 1 || threads > k.max_work_items)
     snprintf(l->message, sizeof l->message, "a workgroup of %u work-items; this kernel is compiled for 1 to %u",
              threads, k.max_work_items);
+  else if (k.entry >= p->n_inst)
+    snprintf(l->message, sizeof l->message,
+             "it has no code: the compiler removed its body, as it may an endless loop without effects");
   else return false;
   l->status = LAUNCH_REFUSED;
   return true;

@@ -36,7 +36,7 @@ def report() -> dict[str, Any]:
             "block": record.block,
             "lds_bytes": record.lds_bytes,
         }  # of the last one
-        groups, run = groups_of(record)
+        groups, run = groups_of(record)  # fewer in a sample
         known["workgroups"] = known.get("workgroups", 0) + groups
         known["workgroups_run"] = known.get("workgroups_run", 0) + run
         known["wave_instructions_run"] = known.get("wave_instructions_run", 0) + record.wave_instructions
