@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,7 @@ from cdna.counters import Counters
 from cdna.model import ModelledTime
 from cdna.program import Kernel, Program
 
-from .launches import LAUNCHES, Launch, Memory, Slot
+from .launches import LAUNCHES, Launch, Memory, PlacedLaunch, Slot
 from .ranks import spearman
 from .rows import Row, RowError
 
@@ -159,23 +158,6 @@ amdhsa.kernels:
 """
 
 
-@dataclass
-class PlacedLaunch(Launch):
-    """Of a kernel whose arguments stand at `offsets`."""
-
-    offsets: tuple[int, ...] = ()
-
-    @property
-    def kernarg(self) -> bytes:
-        packed = bytearray(KERNARG_BYTES)
-        for offset, slot in zip(self.offsets, self.slots):
-            if isinstance(slot, Memory):
-                struct.pack_into("<Q", packed, offset, slot.address)
-            else:
-                struct.pack_into("<I", packed, offset, slot)
-        return bytes(packed)
-
-
 def _three(row: Row, name: str) -> tuple[int, int, int]:
     try:
         x, y, z = ([int(n) for n in row.shape[name].split(",")] + [1, 1])[:3]
@@ -192,7 +174,9 @@ def trace_launch(row: Row, card: Card) -> Launch:
         offset, _, value = pair.partition(":")
         offsets.append(int(offset))
         slots.append(Memory(int(value[1:])) if value.startswith("@") else int(value))
-    return PlacedLaunch(_three(row, "grid"), slots, block=_three(row, "block"), offsets=tuple(offsets))
+    launch = PlacedLaunch(_three(row, "grid"), slots, block=_three(row, "block"))
+    launch.offsets, launch.kernarg_bytes = offsets, KERNARG_BYTES
+    return launch
 
 
 LAUNCHES["trace"] = trace_launch
