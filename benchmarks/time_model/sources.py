@@ -104,7 +104,7 @@ _GL_BYTES = 48  # HipKittens' gl: an address, four sizes, an empty member
 def _tensors(
     grid: tuple[int, int, int], threads: int, lds_bytes: int, *tensors: tuple[int, int, int, int, int]
 ) -> Launch:
-    """Of a kernel of HipKittens, whose argument is a struct of tensors and a stream. tensors: an element's bytes, sizes."""
+    """Of a kernel of HipKittens, which takes a struct of tensors and a stream. tensors: an element's bytes, sizes."""
     slots: list[Slot] = []
     offsets: list[int] = []
     for number, (width, *sizes) in enumerate(tensors):
