@@ -18,6 +18,7 @@ from typing import Any
 from cdna.cards import Card
 from cdna.counters import Counters
 from cdna.model import ModelledTime
+from cdna.profile.kernel import with_warm_caches
 from cdna.program import Kernel, Program
 
 from .launches import LAUNCHES, Launch, Memory, PlacedLaunch, Slot
@@ -188,23 +189,13 @@ def traced_kernel(row: Row, trace: Trace, arch: str) -> Kernel:
     return program.kernels[trace.name]
 
 
-def _modelled_stalls(trace: Trace, counters: Counters, warm: bool) -> list[float]:
-    """Cycles that a wave waits at each instruction of the trace, on average: over the replayed CUs with cold caches;
-    with warm ones, of which the counters have no such sums, over the first of them."""
+def _modelled_stalls(trace: Trace, counters: Counters) -> list[float]:
+    """Cycles that a wave waits at each instruction of the trace, on average."""
     stalls = [0.0] * len(trace.code)
-    if not warm:
-        waves = counters.instructions[0].spent["issue"] / _ISSUE_CYCLES
-        for one in counters.instructions:
-            stalls[one.index] = sum(cycles for reason, cycles in one.spent.items() if reason != "issue") / waves
-        return stalls
-    issued = 0
-    assert counters.replay is not None
-    for span in counters.replay.timeline(range(counters.replay.n_instructions), warm):
-        if span.reason != "issue":
-            stalls[span.instruction] += span.end - span.start
-        elif span.instruction == 0:
-            issued += 1
-    return [stall / issued for stall in stalls]
+    waves = counters.instructions[0].spent["issue"] / _ISSUE_CYCLES
+    for one in counters.instructions:
+        stalls[one.index] = sum(cycles for reason, cycles in one.spent.items() if reason != "issue") / waves
+    return stalls
 
 
 def _hot(traced: Sequence[float], modelled: Sequence[float]) -> tuple[list[int], float]:
@@ -218,7 +209,7 @@ def _hot(traced: Sequence[float], modelled: Sequence[float]) -> tuple[list[int],
 def against_trace(trace: Trace, counters: Counters, time: ModelledTime, warm: bool) -> dict[str, Any]:
     """What is held against each other: spans in microseconds, each at its own clock, and a wave's stalls in cycles. The
     traced waves are those of four CUs."""
-    modelled = _modelled_stalls(trace, counters, warm)
+    modelled = _modelled_stalls(trace, with_warm_caches(counters) if warm else counters)
     traced = [one.waited / trace.waves for one in trace.code]
     hot, ranks = _hot(traced, modelled)
     lines: dict[str, list[float]] = {}
