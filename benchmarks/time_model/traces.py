@@ -25,7 +25,7 @@ from .launches import LAUNCHES, Launch, Memory, PlacedLaunch, Slot
 from .ranks import spearman
 from .rows import Row, RowError
 
-HOT = 0.01  # of all stalls, traced or modelled: with more of them an instruction or a source line is a hot one
+HOT = 0.01  # of all stalls, traced or modelled: with more of them an instruction is a hot one
 WORST = 8  # instructions that a result tells of
 _REALTIME_MHZ = 100
 _REGISTERS = re.compile(r"\b([va])(?:(\d+)\b|\[(?:\d+):(\d+)\])")
@@ -43,7 +43,6 @@ class Instruction:
     """Sums over the traced waves, in cycles. latency: until the next one issues."""
 
     text: str
-    source: str  # file:line
     address: int
     hits: int
     latency: int
@@ -99,7 +98,7 @@ def read_trace(files: Mapping[str, bytes]) -> Trace:
     try:
         contents = {PurePosixPath(name).name: json.loads(content) for name, content in files.items()}
         first, *lines = contents["code.json"]["code"]
-        code = tuple(Instruction(line[0], *line[3:6:2], *line[6:9]) for line in lines)
+        code = tuple(Instruction(line[0], *line[5:9]) for line in lines)
         events = {engine: found for engine, found in contents["occupancy.json"].items() if engine.isdigit() and found}
         clocks = {engine: contents["realtime.json"][f"SE{engine}"] for engine in events}
         return Trace(first[0].removeprefix("; "), code, events, clocks)
@@ -212,10 +211,6 @@ def against_trace(trace: Trace, counters: Counters, time: ModelledTime, warm: bo
     modelled = _modelled_stalls(trace, with_warm_caches(counters) if warm else counters)
     traced = [one.waited / trace.waves for one in trace.code]
     hot, ranks = _hot(traced, modelled)
-    lines: dict[str, list[float]] = {}
-    for one, *stalls in zip(trace.code, traced, modelled):
-        both = lines.setdefault(one.source, [0.0, 0.0])
-        both[:] = [a + b for a, b in zip(both, stalls)]
     traced_us = trace.span_cycles / trace.mhz
     return {
         "span_us": round(traced_us, 3),
@@ -225,6 +220,5 @@ def against_trace(trace: Trace, counters: Counters, time: ModelledTime, warm: bo
         "stall_cycles": [round(sum(traced)), round(sum(modelled))],
         "hot": len(hot),
         "stall_ranks": ranks,
-        "line_ranks": _hot(*zip(*lines.values()))[1],
         "hottest": [[trace.code[i].text, round(traced[i]), round(modelled[i])] for i in hot[:WORST]],
     }
