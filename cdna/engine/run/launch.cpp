@@ -504,7 +504,7 @@ struct GridSync {
 };
 
 // Fills the hidden arguments (LLVM AMDGPUUsage, "Kernel Argument Metadata") into a copy of the explicit ones. They begin
-// at a cache line, as HIP's do: how many lines a scalar load of them asks for is then the same in each run.
+// at a multiple of 128 bytes, as HIP's do (ROCclr, rockernel.cpp): a scalar load of them asks for as many lines in each run.
 static u8* kernel_arguments(const KernelInfo& k, const Launch& l, const GridSync* sync, const Hostcall* hostcall) {
   const size_t bytes = (k.kernarg_bytes > l.kernarg_bytes ? k.kernarg_bytes : l.kernarg_bytes) + 64;
   void* memory;
