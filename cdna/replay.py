@@ -109,6 +109,15 @@ class Replay:
             for s in spans[: n.value]
         ]
 
+    def spent(self, warm: bool) -> list[dict[str, float]]:
+        """Cycles of one CU's waves by instruction and reason; empty where the steps are gone."""
+        spans = self.timeline(range(self.n_instructions), warm)
+        spent: list[dict[str, float]] = [{} for _ in range(self.n_instructions if spans else 0)]
+        for span in spans:
+            of = spent[span.instruction]
+            of[span.reason] = of.get(span.reason, 0.0) + span.end - span.start
+        return spent
+
     @property
     def bytes(self) -> int:
         return int(self._lib.cdna_replay_bytes(self._source)) if self._source else 0

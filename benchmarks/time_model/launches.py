@@ -65,10 +65,29 @@ class Launch:
     slots: list[Slot]
     cleared_bytes: int = 0  # by a fill before the kernel that the published time contains
     block: tuple[int, int, int] = (THREADS, 1, 1)
+    lds_bytes: int = 0  # dynamic
 
     @property
     def kernarg(self) -> bytes:
         return b"".join(_slot(slot) for slot in self.slots)
+
+
+@dataclass
+class PlacedLaunch(Launch):
+    """Of a kernel whose arguments stand at `offsets` of `kernarg_bytes`: addresses of 8 bytes, numbers of 4."""
+
+    offsets: list[int] = field(default_factory=list)
+    kernarg_bytes: int = 0
+
+    @property
+    def kernarg(self) -> bytes:
+        packed = bytearray(self.kernarg_bytes)
+        for offset, slot in zip(self.offsets, self.slots):
+            if isinstance(slot, Memory):
+                struct.pack_into("<Q", packed, offset, slot.address)
+            else:
+                struct.pack_into("<I", packed, offset, slot)
+        return bytes(packed)
 
 
 def _slot(value: Slot) -> bytes:

@@ -61,8 +61,19 @@ def content_of(row: Row, checkouts: Mapping[str, Path]) -> Content:
         return ((row.code, code), *((name, blob(checkout, f"{row.source}:{folder}/{name}")) for name in FILES))
     if row.family not in TEMPLATES:
         return code
-    headers = sets()[row.set].get("headers", [])
+    headers = [name for entry in sets()[row.set].get("headers", []) for name in _files(checkout, row.source, entry)]
     return ((row.code, code), *((name, blob(checkout, f"{row.source}:{name}")) for name in headers))
+
+
+@functools.cache
+def _files(checkout: Path, commit: str, entry: str) -> list[str]:
+    """A file, or with a / at its end all files of a folder."""
+    if not entry.endswith("/"):
+        return [entry]
+    names = _git(checkout, "ls-tree", "-r", "--name-only", commit, entry).decode().splitlines()
+    if not names:
+        raise RowError(f"{checkout}: no folder {entry} at {commit}")
+    return names
 
 
 @functools.cache
@@ -78,11 +89,16 @@ def model_version() -> str:
 
 def blob(checkout: Path, name: str) -> bytes:
     """A file's content by git's hash, from a work tree or a bare repository. RowError if it is not there."""
+    return _git(checkout, "cat-file", "blob", name)
+
+
+def _git(checkout: Path, *arguments: str) -> bytes:
+    """What git says; RowError with its last line where it fails."""
     folder = checkout / ".git" if (checkout / ".git").exists() else checkout
-    command = ["git", "--git-dir", str(folder), "cat-file", "blob", name]
-    done = subprocess.run(command, capture_output=True)
+    done = subprocess.run(["git", "--git-dir", str(folder), *arguments], capture_output=True)
     if done.returncode:
-        raise RowError(f"{checkout}: no blob {name}: {done.stderr.decode(errors='replace').strip().splitlines()[-1]}")
+        why = done.stderr.decode(errors="replace").strip().splitlines()[-1]
+        raise RowError(f"{checkout}: no {arguments[-2]} {arguments[-1]}: {why}")
     return done.stdout
 
 
@@ -121,7 +137,7 @@ def model_row(row: Row, content: Content, sample: bool = True) -> Result:
         take_records()
         with as_card(card.name, card.model), counting(sample):
             clear_caches()
-            record = kernel.launch(launch.grid, launch.block, launch.kernarg)
+            record = kernel.launch(launch.grid, launch.block, launch.kernarg, launch.lds_bytes)
         calls_in_turn = int(row.shape.get("calls_in_turn", about["calls_in_turn"]))
         warm = stays_in_memory_side_cache(launch, card, calls_in_turn)
         modelled = modelled_time_us(record, warm)

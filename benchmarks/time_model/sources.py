@@ -7,6 +7,7 @@ explicit instantiation behind it. What lies behind the kernel, host code that in
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import struct
@@ -14,13 +15,15 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from cdna.cards import Card
+from cdna.cards import Card, cards
+from cdna.hip.compile.compilers import INCLUDE_DIR
 from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import find
 from cdna.program import Kernel, Program
 
-from .launches import LAUNCHES, Launch, Memory
+from .launches import LAUNCHES, Launch, Memory, PlacedLaunch, Slot
 from .rows import Row, RowError
 
 # What hipcc, which compiled the kernels of the published times, adds to every optimised compilation. Without it Snektron's
@@ -32,11 +35,16 @@ Files = tuple[tuple[str, bytes], ...]  # path in the repository, content; the ro
 
 @dataclass(frozen=True)
 class Template:
-    """instantiation: C++ of a row, behind the source. cut: where the source ends, "" for its end."""
+    """kernel: a part of its mangled name. instantiation: C++ of a row, behind the source. cut: where the source ends,
+    "" for its end. empty_headers: instead of those of that name. folders: of headers. hip: the version it is for."""
 
-    instantiation: Callable[[Row], str]
+    kernel: str
+    instantiation: Callable[[Row], str] = lambda row: ""
     cut: str = ""
     empty_headers: tuple[str, ...] = ()
+    flags: Callable[[Row], tuple[str, ...]] = lambda row: ()
+    folders: tuple[str, ...] = ()
+    hip: str = "6"  # warpSize is a constant in it
 
 
 @dataclass
@@ -94,15 +102,84 @@ def fp8_template(row: Row, card: Card) -> Launch:
     return PackedLaunch(grid, [a, b, *scales, out, m, n, k, k, None, None], block=(block, 1, 1))
 
 
-TEMPLATES = {
-    "fp8_transpose": Template(_transpose),
-    "fp8_template": Template(_gemm, cut="\nvoid run(\n", empty_headers=("pybind11/pybind11.h",)),
+_GL_BYTES = 48  # HipKittens' gl: an address, four sizes, an empty member
+
+
+def _tensors(
+    grid: tuple[int, int, int], threads: int, lds_bytes: int, *tensors: tuple[int, int, int, int, int]
+) -> Launch:
+    """Of a kernel of HipKittens, which takes a struct of tensors and a stream. tensors: an element's bytes, sizes."""
+    slots: list[Slot] = []
+    offsets: list[int] = []
+    for number, (width, *sizes) in enumerate(tensors):
+        slots += [Memory(width * math.prod(sizes)), *sizes]
+        offsets += [_GL_BYTES * number + 8 * place for place in range(5)]
+    launch = PlacedLaunch(grid, slots, block=(threads, 1, 1), lds_bytes=lds_bytes)
+    launch.offsets, launch.kernarg_bytes = offsets, _GL_BYTES * len(tensors) + 8
+    return launch
+
+
+def kittens_gemm(row: Row, card: Card) -> Launch:
+    """bf16 [n, n] x [n, n] -> bf16 [n, n]."""
+    n, tile, threads, lds = _numbers(row, "n", "tile", "threads", "lds")
+    across = n // tile
+    grid = (across, across, 1) if row.shape.get("grid_dims") == "2" else (across * across, 1, 1)
+    return _tensors(grid, threads, lds, *[(2, 1, 1, n, n)] * 3)
+
+
+def kittens_rotary(row: Row, card: Card) -> Launch:
+    """bf16 [16, 16, n, 128], sines and cosines bf16 [n, 64]."""
+    n = row.number("n")
+    x, sines = (2, 16, 16, n, 128), (2, 1, 1, n, 64)
+    return _tensors((16, 16, n // 32), 64, 0, x, x, sines, sines)
+
+
+def kittens_attention(row: Row, card: Card) -> Launch:
+    """bf16 [16, n, heads, dim], keys and values with fewer heads; f32 [16, heads, 1, n] beside the output."""
+    n, heads, kv_heads, dim = _numbers(row, "n", "heads", "kv_heads", "dim")
+    q, kv = (2, 16, n, heads, dim), (2, 16, n, kv_heads, dim)
+    return _tensors((heads, n // 256, 16), 512, 160_000, q, kv, kv, q, (4, 16, heads, 1, n))
+
+
+def _attention_flags(row: Row) -> tuple[str, ...]:
+    names = {"n": "N", "heads": "H", "kv_heads": "H_KV"}
+    return _KITTENS_FLAGS + tuple(f"-DATTN_{macro}={row.number(name)}" for name, macro in names.items())
+
+
+def _attention(row: Row) -> str:
+    return "template __global__ void attend_ker<ATTN_D>(const attn_globals<ATTN_D>);"
+
+
+_KITTENS_FLAGS = ("-DKITTENS_CDNA4", "-DHIP_ENABLE_WARP_SYNC_BUILTINS", "-ffast-math")
+_KITTENS: dict[str, Any] = {
+    "cut": "\nPYBIND11_MODULE(",
+    "empty_headers": ("include/pyutils/pyutils.cuh",),
+    "folders": ("include",),
+    "hip": "7",
 }
-LAUNCHES |= {"fp8_transpose": fp8_transpose, "fp8_template": fp8_template}
+TEMPLATES = {
+    "fp8_transpose": Template("transpose_kernel", _transpose),
+    "fp8_template": Template("6kernelI", _gemm, cut="\nvoid run(\n", empty_headers=("pybind11/pybind11.h",)),
+    "kittens_gemm": Template("micro_tk", flags=lambda row: _KITTENS_FLAGS, **_KITTENS),
+    "kittens_rotary": Template(
+        "tk_fused_rotary",
+        lambda row: "template __global__ void tk_fused_rotary<HEAD_DIM>(const rotary_globals<HEAD_DIM>);",
+        flags=lambda row: _KITTENS_FLAGS,
+        **_KITTENS,
+    ),
+    "kittens_attention": Template("attend_ker", _attention, flags=_attention_flags, **_KITTENS),
+}
+LAUNCHES |= {
+    "fp8_transpose": fp8_transpose,
+    "fp8_template": fp8_template,
+    "kittens_attention": kittens_attention,
+    "kittens_gemm": kittens_gemm,
+    "kittens_rotary": kittens_rotary,
+}
 
 
 @functools.lru_cache(maxsize=8)
-def _program(files: Files, family: str, instantiation: str) -> Program:
+def _program(files: Files, family: str, instantiation: str, flags: tuple[str, ...], arch: str) -> Program:
     template = TEMPLATES[family]
     with tempfile.TemporaryDirectory(prefix="time-model-") as folder:
         for name, content in [*files, *((header, b"") for header in template.empty_headers)]:
@@ -114,16 +191,20 @@ def _program(files: Files, family: str, instantiation: str) -> Program:
         if template.cut:
             text = text.partition(template.cut)[0]
         code.write_text(f"{text}\n{instantiation}\n", encoding="utf-8")
-        os.environ.setdefault("CDNA_HIP_VERSION", "6")  # what they are written for: warpSize is a constant
-        source = HipSource(code, "gfx942", ("-std=c++20", "-w", *HIPCC_FLAGS), (Path(folder),))
+        os.environ["CDNA_HIP_VERSION"] = template.hip
+        folders = tuple(Path(folder, name) for name in template.folders)
+        if folders:
+            folders += (INCLUDE_DIR / "hip",)  # headers of HIP without their folder, as its own makefiles have it
+        source = HipSource(code, arch, ("-std=c++20", "-w", *HIPCC_FLAGS, *flags), (Path(folder), *folders))
         return Program(find().assembly(source))
 
 
 def kernel_of(row: Row, files: Files) -> Kernel:
     """The row's kernel, compiled. RowError where the source has no kernel of this family's name."""
-    program = _program(files, row.family, TEMPLATES[row.family].instantiation(row))
-    wanted = "transpose_kernel" if row.family == "fp8_transpose" else "6kernelI"
-    found = [kernel for name, kernel in program.kernels.items() if wanted in name]
+    template = TEMPLATES[row.family]
+    arch = cards()[row.card].name
+    program = _program(files, row.family, template.instantiation(row), template.flags(row), arch)
+    found = [kernel for name, kernel in program.kernels.items() if template.kernel in name]
     if len(found) != 1:
         raise RowError(f"{row.code}: {len(found)} kernels of {', '.join(program.kernels)} instead of one")
     return found[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,13 +18,14 @@ from typing import Any
 from cdna.cards import Card
 from cdna.counters import Counters
 from cdna.model import ModelledTime
+from cdna.profile.kernel import with_warm_caches
 from cdna.program import Kernel, Program
 
-from .launches import LAUNCHES, Launch, Memory, Slot
+from .launches import LAUNCHES, Launch, Memory, PlacedLaunch, Slot
 from .ranks import spearman
 from .rows import Row, RowError
 
-HOT = 0.01  # of all stalls, traced or modelled: with more of them an instruction or a source line is a hot one
+HOT = 0.01  # of all stalls, traced or modelled: with more of them an instruction is a hot one
 WORST = 8  # instructions that a result tells of
 _REALTIME_MHZ = 100
 _REGISTERS = re.compile(r"\b([va])(?:(\d+)\b|\[(?:\d+):(\d+)\])")
@@ -43,7 +43,6 @@ class Instruction:
     """Sums over the traced waves, in cycles. latency: until the next one issues."""
 
     text: str
-    source: str  # file:line
     address: int
     hits: int
     latency: int
@@ -99,7 +98,7 @@ def read_trace(files: Mapping[str, bytes]) -> Trace:
     try:
         contents = {PurePosixPath(name).name: json.loads(content) for name, content in files.items()}
         first, *lines = contents["code.json"]["code"]
-        code = tuple(Instruction(line[0], *line[3:6:2], *line[6:9]) for line in lines)
+        code = tuple(Instruction(line[0], *line[5:9]) for line in lines)
         events = {engine: found for engine, found in contents["occupancy.json"].items() if engine.isdigit() and found}
         clocks = {engine: contents["realtime.json"][f"SE{engine}"] for engine in events}
         return Trace(first[0].removeprefix("; "), code, events, clocks)
@@ -159,23 +158,6 @@ amdhsa.kernels:
 """
 
 
-@dataclass
-class PlacedLaunch(Launch):
-    """Of a kernel whose arguments stand at `offsets`."""
-
-    offsets: tuple[int, ...] = ()
-
-    @property
-    def kernarg(self) -> bytes:
-        packed = bytearray(KERNARG_BYTES)
-        for offset, slot in zip(self.offsets, self.slots):
-            if isinstance(slot, Memory):
-                struct.pack_into("<Q", packed, offset, slot.address)
-            else:
-                struct.pack_into("<I", packed, offset, slot)
-        return bytes(packed)
-
-
 def _three(row: Row, name: str) -> tuple[int, int, int]:
     try:
         x, y, z = ([int(n) for n in row.shape[name].split(",")] + [1, 1])[:3]
@@ -192,7 +174,9 @@ def trace_launch(row: Row, card: Card) -> Launch:
         offset, _, value = pair.partition(":")
         offsets.append(int(offset))
         slots.append(Memory(int(value[1:])) if value.startswith("@") else int(value))
-    return PlacedLaunch(_three(row, "grid"), slots, block=_three(row, "block"), offsets=tuple(offsets))
+    launch = PlacedLaunch(_three(row, "grid"), slots, block=_three(row, "block"))
+    launch.offsets, launch.kernarg_bytes = offsets, KERNARG_BYTES
+    return launch
 
 
 LAUNCHES["trace"] = trace_launch
@@ -204,23 +188,13 @@ def traced_kernel(row: Row, trace: Trace, arch: str) -> Kernel:
     return program.kernels[trace.name]
 
 
-def _modelled_stalls(trace: Trace, counters: Counters, warm: bool) -> list[float]:
-    """Cycles that a wave waits at each instruction of the trace, on average: over the replayed CUs with cold caches;
-    with warm ones, of which the counters have no such sums, over the first of them."""
+def _modelled_stalls(trace: Trace, counters: Counters) -> list[float]:
+    """Cycles that a wave waits at each instruction of the trace, on average."""
     stalls = [0.0] * len(trace.code)
-    if not warm:
-        waves = counters.instructions[0].spent["issue"] / _ISSUE_CYCLES
-        for one in counters.instructions:
-            stalls[one.index] = sum(cycles for reason, cycles in one.spent.items() if reason != "issue") / waves
-        return stalls
-    issued = 0
-    assert counters.replay is not None
-    for span in counters.replay.timeline(range(counters.replay.n_instructions), warm):
-        if span.reason != "issue":
-            stalls[span.instruction] += span.end - span.start
-        elif span.instruction == 0:
-            issued += 1
-    return [stall / issued for stall in stalls]
+    waves = counters.instructions[0].spent["issue"] / _ISSUE_CYCLES
+    for one in counters.instructions:
+        stalls[one.index] = sum(cycles for reason, cycles in one.spent.items() if reason != "issue") / waves
+    return stalls
 
 
 def _hot(traced: Sequence[float], modelled: Sequence[float]) -> tuple[list[int], float]:
@@ -234,13 +208,9 @@ def _hot(traced: Sequence[float], modelled: Sequence[float]) -> tuple[list[int],
 def against_trace(trace: Trace, counters: Counters, time: ModelledTime, warm: bool) -> dict[str, Any]:
     """What is held against each other: spans in microseconds, each at its own clock, and a wave's stalls in cycles. The
     traced waves are those of four CUs."""
-    modelled = _modelled_stalls(trace, counters, warm)
+    modelled = _modelled_stalls(trace, with_warm_caches(counters) if warm else counters)
     traced = [one.waited / trace.waves for one in trace.code]
     hot, ranks = _hot(traced, modelled)
-    lines: dict[str, list[float]] = {}
-    for one, *stalls in zip(trace.code, traced, modelled):
-        both = lines.setdefault(one.source, [0.0, 0.0])
-        both[:] = [a + b for a, b in zip(both, stalls)]
     traced_us = trace.span_cycles / trace.mhz
     return {
         "span_us": round(traced_us, 3),
@@ -250,6 +220,5 @@ def against_trace(trace: Trace, counters: Counters, time: ModelledTime, warm: bo
         "stall_cycles": [round(sum(traced)), round(sum(modelled))],
         "hot": len(hot),
         "stall_ranks": ranks,
-        "line_ranks": _hot(*zip(*lines.values()))[1],
         "hottest": [[trace.code[i].text, round(traced[i]), round(modelled[i])] for i in hot[:WORST]],
     }

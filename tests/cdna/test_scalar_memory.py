@@ -13,6 +13,7 @@ import pytest
 
 from cdna.errors import KernelFault, UnsupportedInstruction
 from cdna.snippet import run
+from tests.support.assembled import program
 from tests.support.atomic_operations import integer_operations
 
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
@@ -214,3 +215,16 @@ def test_global_wave_sync() -> None:
         v=dict(enumerate(waits)),
     )
     assert state.s[0] == 1 and state.v[:3] == waits
+
+
+def test_kernel_arguments_begin_at_a_cache_line() -> None:
+    """As HIP's do: how many lines scalar loads of them ask for, and the modelled time, is the same in each launch."""
+    code = "s_load_dwordx2 s[4:5], s[0:1], 0x0\nv_mov_b32 v1, 0\nv_mov_b32 v2, s0\ns_waitcnt lgkmcnt(0)\n"
+    kernel = program(code + "global_store_dword v1, v2, s[4:5]\ns_waitcnt vmcnt(0)\n").kernels["k"]
+    held, found = [], set()
+    for size in range(16, 400, 24):
+        out = ctypes.create_string_buffer(256)
+        held.append(out)  # so that the next block of the heap lies elsewhere
+        kernel.launch((1, 1, 1), (64, 1, 1), ctypes.addressof(out).to_bytes(8, "little").ljust(size, b"\0"))
+        found.add(int.from_bytes(out.raw[:4], "little") % 128)
+    assert found == {0}

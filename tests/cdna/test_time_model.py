@@ -12,7 +12,8 @@ import cdna
 from cdna.cards import get_card
 from cdna.counters import clear_caches
 from cdna.model import modelled_case_us, modelled_time_us
-from cdna.records import take_records
+from cdna.profile.kernel import profiles
+from cdna.records import LaunchRecord, take_records
 from tests.cdna.test_counters import add_kernel, aligned, run
 
 CARD = get_card("gfx942")
@@ -143,6 +144,18 @@ def test_a_wait_takes_the_latency_and_work_before_it_hides_it() -> None:
     assert again == pytest.approx(CARD.l1_cycles, abs=40)
     busy = cycles(LOAD + MFMA * 40 + "s_waitcnt vmcnt(0)\n")
     assert busy == pytest.approx(no_wait + 40 * 32, rel=0.05)
+
+
+def test_the_lines_of_a_profile_wait_as_long_as_its_caches_let_them() -> None:
+    """Not for HBM where the memory-side cache answers."""
+    counters = run(LOAD + "s_waitcnt vmcnt(0)\n")
+    record = LaunchRecord("k", (1, 1, 1), (64, 1, 1), 0, 0, counters=counters)
+    for warm, latency in ((False, CARD.memory_cycles), (True, CARD.memory_side_cycles)):
+        (profile,) = profiles([record], warm)
+        waited = {one.mnemonic: one.spent.get("memory", 0.0) for line in profile.lines for one in line.instructions}
+        assert waited["s_waitcnt"] == pytest.approx(latency, abs=40)
+        assert profile.counters.spent["memory"] > 0.2 and profile.time.us == modelled_time_us(record, warm).us
+        assert sum(profile.counters.spent.values()) == pytest.approx(1)
 
 
 def test_a_cold_scalar_load_takes_longer_than_the_next_of_its_line() -> None:

@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_000,
+    "benchmarks": 7_150,
     "cdna": 38_500,
-    "docs": 4_400,
+    "docs": 4_460,
     "forge": 21_000,
     "kernels": 14_900,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 35_400,
+    "tests": 35_450,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

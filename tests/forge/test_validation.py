@@ -6,6 +6,7 @@ import json
 import math
 import os
 import struct
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,12 @@ import pytest
 
 from benchmarks.time_model import __main__ as command
 from benchmarks.time_model import runner
-from benchmarks.time_model.launches import LAUNCHES, Launch, Memory, launch_of, routing, tile
+from benchmarks.time_model.launches import LAUNCHES, Launch, Memory, PlacedLaunch, launch_of, routing, tile
 from benchmarks.time_model.objects import objects, try_object
 from benchmarks.time_model.page import statistics_of, write_page
 from benchmarks.time_model.ranks import spearman
 from benchmarks.time_model.rows import Row, RowError, choose, read, sets
-from benchmarks.time_model.sources import TEMPLATES, template_rows
-from benchmarks.time_model.traces import KERNARG_BYTES
+from benchmarks.time_model.sources import TEMPLATES, kernel_of, template_rows
 from cdna.cards import cards
 from tests.support.compiled_kernels import compiled
 
@@ -47,8 +47,8 @@ def test_every_row_has_a_card_a_launch_and_a_part() -> None:
     for row in {(row.family, row.code): row for row in ROWS}.values():
         launch = launch_of(row, cards()[row.card])
         bytes_of_slot = 8 if row.family in TEMPLATES else 16
-        wanted = KERNARG_BYTES if row.family == "trace" else bytes_of_slot * len(launch.slots)
-        assert min(launch.grid) >= 1 and len(launch.kernarg) == wanted, row
+        placed = launch.kernarg_bytes if isinstance(launch, PlacedLaunch) else 0
+        assert min(launch.grid) >= 1 and len(launch.kernarg) == (placed or bytes_of_slot * len(launch.slots)), row
     share = sum(row.part == "holdout" for row in ROWS) / len(ROWS)
     assert 0.28 < share < 0.38
 
@@ -156,6 +156,54 @@ def test_a_source_is_compiled_with_a_rows_arguments() -> None:
     assert "error" not in told, told["error"]
     assert told["counters"]["groups"] == 8
     assert told["modelled_us"] == pytest.approx(max(cards()["MI300X"].launch_us, told["parts_us"]["replay"] + 0.43))
+
+
+KITTENS = """#include "kittens.cuh"
+#include "pyutils/pyutils.cuh"
+struct globals {
+  gl a, b, c;
+  hipStream_t stream;
+};
+__global__ void micro_tk(const globals g) {
+  const size_t at = blockIdx.x * blockDim.x + threadIdx.x;
+  if (at < g.c.rows * g.c.columns) g.c.data[at] = gridDim.y * g.a.columns + (g.stream == nullptr);
+}
+PYBIND11_MODULE(tk_kernel, m) {}
+"""
+KITTENS_HEADER = """#include <hip/hip_runtime.h>
+struct gl {
+  unsigned short* data;
+  size_t batch, depth, rows, columns;
+  struct {} nothing;
+};
+"""
+
+
+def test_a_kernel_of_hipkittens_takes_a_struct_of_tensors() -> None:
+    """Its headers are a folder of the repository; what binds it to Python is left out."""
+    shape = {"n": "64", "tile": "32", "threads": "512", "lds": "160000"}
+    row = Row("hipkittens", "MI355X", "kittens_gemm", "a/kernel_64.cpp", "0" * 40, shape, 3.0, "abc")
+    files = ((row.code, KITTENS.encode()), ("include/kittens.cuh", KITTENS_HEADER.encode()))
+    kernel, launch = kernel_of(row, files), launch_of(row, cards()["MI355X"])
+    assert (launch.grid, launch.block, launch.lds_bytes) == ((4, 1, 1), (512, 1, 1), 160_000)
+    kernel.launch(launch.grid, launch.block, launch.kernarg, launch.lds_bytes)
+    out = launch.slots[10]
+    assert isinstance(out, Memory) and (out.view("u2")[: 4 * 512] == 65).all() and not out.view("u2")[4 * 512 :].any()
+    assert launch_of(replace(row, shape={**shape, "grid_dims": "2"}), cards()["MI355X"]).grid == (2, 2, 1)
+
+
+def test_all_files_of_a_folder_are_a_rows_headers(tmp_path: Path) -> None:
+    (tmp_path / "include/ops").mkdir(parents=True)
+    for name in ("a.cpp", "include/kittens.cuh", "include/ops/ops.cuh"):
+        (tmp_path / name).write_text(name)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e@example.org"]
+    for step in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "m"], ["tag", "v"]):
+        subprocess.run([*git, *step], check=True)
+    row = Row("hipkittens", "MI355X", "kittens_rotary", "a.cpp", "v:a.cpp", {"n": "1024"}, 3.0, "v")
+    content = runner.content_of(row, {"hipkittens": tmp_path})
+    assert content == tuple((name, name.encode()) for name in ("a.cpp", "include/kittens.cuh", "include/ops/ops.cuh"))
+    with pytest.raises(RowError, match="no other nothing/"):
+        runner._files(tmp_path, "other", "nothing/")
 
 
 AITER = os.environ.get("CDNA_AITER", "")

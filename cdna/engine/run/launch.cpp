@@ -492,6 +492,8 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   return stop;
 }
 
+constexpr size_t KERNARG_ALIGNMENT = 128;
+
 // What the hidden multigrid argument of a cooperative launch points at (ROCm-Device-Libs, ockl/src/cg.cl, mg_info):
 // the barrier of the grid counts arrivals there.
 struct GridSync {
@@ -501,9 +503,13 @@ struct GridSync {
   u32 arrived, reserved, n_groups;
 };
 
-// Fills the hidden arguments (LLVM AMDGPUUsage, "Kernel Argument Metadata") into a copy of the explicit ones.
+// Fills the hidden arguments (LLVM AMDGPUUsage, "Kernel Argument Metadata") into a copy of the explicit ones. They begin
+// at a multiple of 128 bytes, as HIP's do (ROCclr, rockernel.cpp): a scalar load of them asks for as many lines in each run.
 static u8* kernel_arguments(const KernelInfo& k, const Launch& l, const GridSync* sync, const Hostcall* hostcall) {
-  u8* buffer = (u8*)calloc(1, (k.kernarg_bytes > l.kernarg_bytes ? k.kernarg_bytes : l.kernarg_bytes) + 64);
+  const size_t bytes = (k.kernarg_bytes > l.kernarg_bytes ? k.kernarg_bytes : l.kernarg_bytes) + 64;
+  void* memory;
+  if (posix_memalign(&memory, KERNARG_ALIGNMENT, bytes)) abort();
+  u8* buffer = (u8*)memset(memory, 0, bytes);
   if (l.kernarg_bytes) memcpy(buffer, l.kernarg, l.kernarg_bytes);
   for (u32 i = 0; i < k.n_arguments; i++) {
     const KernelArgument& a = k.arguments[i];

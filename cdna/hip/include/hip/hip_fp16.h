@@ -85,7 +85,7 @@ struct __half2 {
 
   __half2() = default;
   CDNA_HD __half2(_Float16_2 value) : data(value) {}
-  CDNA_HD __half2(const __half& low, const __half& high) : data{low.data, high.data} {}
+  CDNA_HD constexpr __half2(const __half& low, const __half& high) : data{low.data, high.data} {}
   CDNA_HD __half2(const __half2_raw& raw) : data(raw.data) {}
   CDNA_HD operator _Float16_2() const { return data; }
   CDNA_HD operator __half2_raw() const { return __half2_raw{{data}}; }
