@@ -14,7 +14,7 @@ SPACE = {"KV": ["fp8", "mxfp4"], "SPLITS": [1, 2, 4, 8, 16, 32, 64], "MOST_MERGE
 TUNING = {
     # batch, queries each, tokens
     (  4, 1, 1024): {"KV": "fp8",   "SPLITS": 16, "MOST_MERGED": 16},
-    (  4, 1, 8192): {"KV": "mxfp4", "SPLITS": 32, "MOST_MERGED": 32},
+    (  4, 1, 8192): {"KV": "mxfp4", "SPLITS": 64, "MOST_MERGED": 64},
     ( 32, 1, 1024): {"KV": "fp8",   "SPLITS":  8, "MOST_MERGED": 8},
     ( 32, 1, 8192): {"KV": "mxfp4", "SPLITS":  8, "MOST_MERGED": 8},
     ( 64, 1, 1024): {"KV": "fp8",   "SPLITS":  4, "MOST_MERGED": 8},
