@@ -408,11 +408,11 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
             __builtin_amdgcn_sched_barrier(0);
 #pragma unroll
             for (u32 i = 0; i < TERMS; ++i) {
-                if (first_slot + i >= args.topk) break;
+                const bool there = first_slot + i < args.topk;
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    total[2 * j] += low_bf16(eight[i][j]);
-                    total[2 * j + 1] += high_bf16(eight[i][j]);
+                    total[2 * j] += there ? low_bf16(eight[i][j]) : 0.0f;
+                    total[2 * j + 1] += there ? high_bf16(eight[i][j]) : 0.0f;
                 }
             }
         }
