@@ -115,19 +115,18 @@ struct Query {
     __device__ Query(u32 lane, u32 wave, Shared shared, float (&largest)[WAVES][HEADS]) {
         const u32 head = lane % HEADS, group = lane / HEADS;
         auto place = [&](int piece) { return shared(piece % WAVES) + piece / WAVES * 2 * WAVE + lane; };
-        u32x4 x[OWN][2];
+        u32x4 x[OWN][2] = {};
+        u16x2 own_largest = u16x2(0);
 #pragma unroll
-        for (u32 i = 0; i < OWN; ++i)
+        for (u32 i = 0; i < OWN; ++i) {
+            if (wave + i * WAVES >= PIECES) continue;
 #pragma unroll
             for (u32 half = 0; half < 2; ++half)
                 x[i][half] = shared(wave)[i * 2 * WAVE + head * 8 + (group * 2 + half ^ head % 8)];
-        u16x2 own_largest = u16x2(0);
-#pragma unroll
-        for (u32 i = 0; i < OWN; ++i)
 #pragma unroll
             for (int j = 0; j < 8; ++j)
-                if (wave + i * WAVES < PIECES)
-                    own_largest = __builtin_elementwise_max(own_largest, bf16_magnitudes(x[i][j / 4][j % 4]));
+                own_largest = __builtin_elementwise_max(own_largest, bf16_magnitudes(x[i][j / 4][j % 4]));
+        }
         const float of_wave = max_of_head(low_bf16(max(own_largest[0], own_largest[1])));
         if (lane < HEADS) largest[wave][lane] = of_wave;
         __syncthreads();

@@ -50,7 +50,7 @@ def run_row(data, row):
         out,
         new(rows, dtype=torch.int32),
         new(rows, dtype=torch.int32),
-        new(blocks, dtype=torch.int32),
+        new(blocks + 1, dtype=torch.int32),
         new(tokens, width // 256, dtype=torch.int32),
     )
     addresses = array("q", [tensor.data_ptr() for tensor in (*given, *made)])

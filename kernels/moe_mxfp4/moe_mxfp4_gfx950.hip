@@ -14,7 +14,9 @@
 #include <string>
 
 #include "mxfp4_gfx950.h"
+#include "workgroup_order.h"
 
+constexpr int N_XCD = 8;             // MI355X
 constexpr int MOST_EXPERTS = 1024;   // that launch 1 has room for
 constexpr int FIRST_THREADS = 1024;  // of a workgroup of launch 1
 constexpr u32 TERMS = 9;             // of a token, that are fetched together
@@ -35,7 +37,7 @@ struct MoeArgs {
     unsigned short* out;                // bf16 [tokens][used]
     int* row_pairs;                     // [rows]: pairs by expert, -1 where a block has no more
     int* row_tokens;                    // [rows]: their tokens, 0 where there is none
-    int* block_experts;                 // [blocks]: -1 from the last block on
+    int* block_experts;                 // [blocks + 1]: of the blocks that there are; last their number
     u32* arrived;                       // [tokens][tiles of `down`]: rows that are there
     u32 tokens, topk, experts, blocks;  // blocks: the most that there can be
     u32 width, used;                    // of the hidden states: of the weights, and of what they hold
@@ -78,7 +80,7 @@ __device__ void sort_pairs(const MoeArgs& args) {
         args.row_pairs[first * BLOCK_M + row] = -1;
         args.row_tokens[first * BLOCK_M + row] = 0;
     }
-    for (u32 block = total + thread; block < args.blocks; block += FIRST_THREADS) args.block_experts[block] = -1;
+    if (thread == 0) args.block_experts[args.blocks] = total;
     __syncthreads();
     // In any order within an expert: rows have nothing to do with each other.
     for (u32 pair = thread; pair < pairs; pair += FIRST_THREADS) {
@@ -159,6 +161,15 @@ struct Product {
 
     __device__ void load(Operands<FM, FN, STEPS>& x, u32 stage) const {
 #pragma unroll
+        for (int fm = 0; fm < FM; ++fm) {
+            x.a_scale[fm] =
+                __builtin_amdgcn_raw_buffer_load_b32(a_scales, a_scale_at[fm], stage * STEPS / 4 * 16, CACHE_NORMAL);
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step)
+                x.a[fm][step] = __builtin_amdgcn_raw_buffer_load_b128(a, a_at[fm] + step * (STEP_K / 2),
+                                                                      stage * STEPS * (STEP_K / 2), CACHE_NORMAL);
+        }
+#pragma unroll
         for (int fn = 0; fn < FN; ++fn)
 #pragma unroll
             for (int step = 0; step < STEPS; ++step)
@@ -171,15 +182,6 @@ struct Product {
                 x.b_scale[pair][i] = __builtin_amdgcn_raw_buffer_load_b32(
                     b_scales, lane * 4 + i * SCALE_GROUP_BYTES,
                     b_scale_at[pair] + stage * (STEPS / 2) * SCALE_GROUP_BYTES, CACHE_NORMAL);
-#pragma unroll
-        for (int fm = 0; fm < FM; ++fm) {
-            x.a_scale[fm] =
-                __builtin_amdgcn_raw_buffer_load_b32(a_scales, a_scale_at[fm], stage * STEPS / 4 * 16, CACHE_NORMAL);
-#pragma unroll
-            for (int step = 0; step < STEPS; ++step)
-                x.a[fm][step] = __builtin_amdgcn_raw_buffer_load_b128(a, a_at[fm] + step * (STEP_K / 2),
-                                                                      stage * STEPS * (STEP_K / 2), CACHE_NORMAL);
-        }
     }
 
     template <int STEP>
@@ -211,20 +213,27 @@ struct Product {
         }
     }
 
-    // Stages first ... last - 1, at least one of them, each loaded while the one before it is multiplied.
+    // Stages first ... last - 1, at least one of them, each loaded while the one before it is multiplied. TOGETHER: a
+    // workgroup's waves, which all have these stages, begin to load at the same time, so that what they all read comes
+    // from beyond the L1 once.
+    template <bool TOGETHER>
     __device__ void run(u32 first, u32 last, f32x4 (&sum)[FM][FN]) const {
         static_assert((STEPS == 2 || STEPS == 4) && FN % 2 == 0);
         Operands<FM, FN, STEPS> even, odd;
         u32 stage = first;
-        load(even, stage);
+        auto next = [&](Operands<FM, FN, STEPS>& x, u32 which) {
+            if (TOGETHER) __builtin_amdgcn_s_barrier();
+            load(x, which);
+        };
+        next(even, stage);
         for (; stage + 2 < last; stage += 2) {
-            load(odd, stage + 1);
+            next(odd, stage + 1);
             multiply(even, stage, sum);
-            load(even, stage + 2);
+            next(even, stage + 2);
             multiply(odd, stage + 1, sum);
         }
         const bool two = stage + 1 < last;
-        if (two) load(odd, stage + 1);
+        if (two) next(odd, stage + 1);
         multiply(even, stage, sum);
         if (two) multiply(odd, stage + 1, sum);
     }
@@ -236,6 +245,7 @@ struct MoeTile {
     static constexpr int FM = FM_, FN = FN_, WAVES_N = WAVES_N_, WAVES_K = WAVES_K_, STEPS = STEPS_;
     static constexpr int BLOCK_M = FM * STRIP, THREADS = WAVES_N * WAVES_K * WAVE;
     static constexpr int BLOCK_N = WAVES_N * FN * STRIP;
+    static constexpr bool TOGETHER = FM == 4;  // where k has a multiple of WAVES_K stages
     static constexpr int SUMS_BYTES = (WAVES_K - 1) * WAVES_N * FM * FN * WAVE * 16;
 };
 
@@ -257,15 +267,30 @@ __device__ bool add_waves(f32x4 (&sum)[T::FM][T::FN], u32 wave_n, u32 wave_k, u3
     return true;
 }
 
+// Which block and which columns a workgroup takes. Each XCD has a contiguous range: blocks of one expert follow each other
+// and read the same weights from one L2.
+struct Place {
+    u32 block, column;  // block: past the last one for workgroups without work
+
+    __device__ Place(const MoeArgs& args) {
+        const u32 tiles = gridDim.x, id = blockIdx.y * tiles + blockIdx.x, work = args.block_experts[args.blocks] * tiles;
+        block = ~0u;
+        if (id >= work) return;
+        const u32 own = xcd_contiguous<N_XCD>(id, work);
+        block = own / tiles, column = own % tiles;
+    }
+};
+
 // A wave: two strips of gate and the two of up that belong to them, 32 columns of `inner`: one block.
 template <class T>
 __global__ __launch_bounds__(T::THREADS, 2) void gate_up_kernel(const MoeArgs args) {
     static_assert(T::FN == 4);
-    const int expert = args.block_experts[blockIdx.y];
-    if (expert < 0) return;
+    const Place place(args);
+    if (place.block == ~0u) return;
+    const int expert = args.block_experts[place.block];
     const u32 lane = threadIdx.x % WAVE, wave = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
     const u32 wave_n = wave % T::WAVES_N, wave_k = wave / T::WAVES_N;
-    const u32 row0 = blockIdx.y * T::BLOCK_M, column = (blockIdx.x * T::WAVES_N + wave_n) * MX_BLOCK;
+    const u32 row0 = place.block * T::BLOCK_M, column = (place.column * T::WAVES_N + wave_n) * MX_BLOCK;
     const u32 K = args.width, rows = 2 * args.inner_width;
 
     u32 token[T::FM];
@@ -279,7 +304,7 @@ __global__ __launch_bounds__(T::THREADS, 2) void gate_up_kernel(const MoeArgs ar
     f32x4 sum[T::FM][T::FN] = {};
     const u32 stages = K / (T::STEPS * STEP_K);
     const u32 first = wave_k * stages / T::WAVES_K, last = (wave_k + 1) * stages / T::WAVES_K;
-    if (first < last) product.run(first, last, sum);
+    if (first < last) product.template run<T::TOGETHER>(first, last, sum);
     if (!add_waves<T>(sum, wave_n, wave_k, lane)) return;
 
 #pragma unroll
@@ -314,22 +339,13 @@ __global__ __launch_bounds__(T::THREADS, 2) void gate_up_kernel(const MoeArgs ar
 template <class T>
 __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args) {
     __shared__ u32 complete[T::BLOCK_M];  // tokens whose rows are all there, in their rows' places
-    const int expert = args.block_experts[blockIdx.y];
-    if (expert < 0) return;
+    const Place place(args);
+    if (place.block == ~0u) return;
+    const int expert = args.block_experts[place.block];
     const u32 thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
     const u32 wave_n = wave % T::WAVES_N, wave_k = wave / T::WAVES_N;
-    const u32 row0 = blockIdx.y * T::BLOCK_M, column0 = blockIdx.x * T::BLOCK_N;
+    const u32 row0 = place.block * T::BLOCK_M, column0 = place.column * T::BLOCK_N;
     const u32 column = column0 + wave_n * T::FN * STRIP, K = args.inner_width;
-
-    const size_t weights = static_cast<size_t>(expert) * args.width;
-    const Product<T::FM, T::FN, T::STEPS> product(
-        args.inner + static_cast<size_t>(row0) * (K / 2), args.inner_scale + static_cast<size_t>(row0) * scale_row(K),
-        T::BLOCK_M, args.down + weights * (K / 2), args.down_scale + weights * (K / MX_BLOCK), args.width, K, lane,
-        [&](int fm) { return fm * STRIP + lane % STRIP; }, [&](int fn) { return column / STRIP + fn; });
-    f32x4 sum[T::FM][T::FN] = {};
-    const u32 stages = K / (T::STEPS * STEP_K);
-    const u32 first = wave_k * stages / T::WAVES_K, last = (wave_k + 1) * stages / T::WAVES_K;
-    if (first < last) product.run(first, last, sum);
 
     int pair[T::FM];
     float weight[T::FM];
@@ -338,6 +354,16 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
         pair[fm] = args.row_pairs[row0 + fm * STRIP + lane % STRIP];
         weight[fm] = pair[fm] < 0 ? 0.0f : args.topk_weights[pair[fm]];
     }
+    const size_t weights = static_cast<size_t>(expert) * args.width;
+    const Product<T::FM, T::FN, T::STEPS> product(
+        args.inner + static_cast<size_t>(row0) * (K / 2), args.inner_scale + static_cast<size_t>(row0) * scale_row(K),
+        T::BLOCK_M, args.down + weights * (K / 2), args.down_scale + weights * (K / MX_BLOCK), args.width, K, lane,
+        [&](int fm) { return fm * STRIP + lane % STRIP; }, [&](int fn) { return column / STRIP + fn; });
+    f32x4 sum[T::FM][T::FN] = {};
+    const u32 stages = K / (T::STEPS * STEP_K);
+    const u32 first = wave_k * stages / T::WAVES_K, last = (wave_k + 1) * stages / T::WAVES_K;
+    if (first < last) product.template run<T::TOGETHER>(first, last, sum);
+
     const Buffer terms = make_buffer(args.terms, args.tokens * args.topk * args.used * 2);
     if (add_waves<T>(sum, wave_n, wave_k, lane)) {
 #pragma unroll
@@ -360,7 +386,7 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
         complete[thread] = args.tokens;
         if (own >= 0) {
             const u32 token = own / args.topk;
-            const u32 before = __hip_atomic_fetch_add(args.arrived + token * gridDim.x + blockIdx.x, 1u,
+            const u32 before = __hip_atomic_fetch_add(args.arrived + token * gridDim.x + place.column, 1u,
                                                       __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
             if (before == args.topk - 1) complete[thread] = token;
         }
@@ -382,11 +408,11 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
             __builtin_amdgcn_sched_barrier(0);
 #pragma unroll
             for (u32 i = 0; i < TERMS; ++i) {
-                if (first_slot + i >= args.topk) break;
+                const bool there = first_slot + i < args.topk;
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    total[2 * j] += low_bf16(eight[i][j]);
-                    total[2 * j + 1] += high_bf16(eight[i][j]);
+                    total[2 * j] += there ? low_bf16(eight[i][j]) : 0.0f;
+                    total[2 * j + 1] += there ? high_bf16(eight[i][j]) : 0.0f;
                 }
             }
         }
@@ -423,6 +449,7 @@ void moe_mxfp4(int64_t addresses, int64_t tokens, int64_t topk, int64_t experts,
     else if (block_m == 16 && width % 512 == 0) launch<MoeTile<1, 4, 1, 4, 4>, MoeTile<1, 4, 4, 1, 2>>(args);
     else if (block_m == 16) launch<MoeTile<1, 4, 2, 2, 2>, MoeTile<1, 4, 4, 1, 2>>(args);
     else if (block_m == 32) launch<MoeTile<2, 4, 1, 4, 2>, MoeTile<2, 4, 4, 1, 2>>(args);
+    else if (block_m == 64 && width % 512 == 0 && inner_width <= 512) launch<MoeTile<4, 4, 2, 2, 2>, MoeTile<4, 4, 4, 1, 2>>(args);
     else if (block_m == 64) launch<MoeTile<4, 4, 4, 1, 2>, MoeTile<4, 4, 4, 1, 2>>(args);
     else throw std::runtime_error("moe_mxfp4: blocks of 16, 32 or 64 rows, got " + std::to_string(block_m));
     const hipError_t error = hipGetLastError();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from kernels.mixed_mla import hip_gfx950_tuning
 from tests.support.evaltools import ROOT, checks_find_nothing, generate
 from tests.support.gemm_submissions import altered
 from tests.support.hip_calls import Call, answers, most_spilled, outputs
+from tests.support.llama_fp8 import random_seeds, random_size
 from tests.support.mixed_mla_cases import MlaCase, reference
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows
@@ -83,6 +85,23 @@ def test_queries_of_a_request(submission: Path) -> None:
     assert relative_error(out[:4], case.attention()[:4]) < ROUNDING
 
 
+def random_case(seed: int) -> tuple[MlaCase, dict[str, Any]]:
+    """Up to four requests of up to 500 tokens and two queries; any cache, splits and way to add them."""
+    draw = random.Random(seed)
+    queries = draw.randint(1, 2)
+    tokens = [random_size(draw, 500) - draw.randint(0, 1) for _ in range(draw.randint(1, 4))]
+    row = {"KV": draw.choice(["fp8", "mxfp4"]), "SPLITS": random_size(draw, 20), "MOST_MERGED": draw.choice([1, 8, 64])}
+    return MlaCase([max(n, int(seed % 5 > 0)) for n in tokens], q_seq_len=queries, seed=seed), row
+
+
+def test_random_shapes(submission: Path) -> None:
+    """Each query's largest error, too: one that is wrong does not hide among others."""
+    cases = [random_case(seed) for seed in random_seeds(8)]
+    for (case, row), out in zip(cases, check(submission, *cases), strict=True):
+        wanted = case.attention(row["KV"])
+        assert ((out.double() - wanted).flatten(1).norm(dim=1) <= 2 * ROUNDING * wanted.flatten(1).norm(dim=1)).all()
+
+
 def test_one_token_may_take_all_the_weight(submission: Path) -> None:
     """Wherever it stands: the others' shares vanish, in other waves and splits as well."""
     cases = []
@@ -115,15 +134,21 @@ def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
              for row in (SMALL, FP4) for most in (1, 8)]  # fmt: skip
     first = outputs(submission, calls)
     assert torch.equal(first[0], first[1]) and torch.equal(first[2], first[3])
-    for order_seed in range(1, 5):
+    for order_seed in range(1, 11):
         for before, out in zip(first, outputs(submission, calls, order_seed), strict=True):
             assert torch.equal(before, out)
 
 
 def test_a_load_that_is_not_waited_for_is_noticed(submission: Path, tmp_path: Path) -> None:
-    broken = altered(
-        submission, tmp_path, {"wait_for_loads<AHEAD * Cache::LOADS>();": "wait_for_loads<2 * AHEAD * Cache::LOADS>();"}
-    )
+    waits = "            wait_for_loads<AHEAD * Cache::LOADS>();"  # in the loop
+    broken = altered(submission, tmp_path, {waits: waits.replace("<", "<2 * ")})
+    for said in answers(broken, [call(MlaCase([600]), {**row, "SPLITS": 1}) for row in (SMALL, FP4)]):
+        assert "wait" in said
+
+
+def test_a_query_that_is_not_waited_for_is_noticed(submission: Path, tmp_path: Path) -> None:
+    waits = "if (first + wave + (AHEAD - 1) * WAVES < last) wait_for_loads<AHEAD * Cache::LOADS>();"
+    broken = altered(submission, tmp_path, {waits: waits.replace("<AHEAD", "<2 * AHEAD")})
     for said in answers(broken, [call(MlaCase([600]), {**row, "SPLITS": 1}) for row in (SMALL, FP4)]):
         assert "wait" in said
 

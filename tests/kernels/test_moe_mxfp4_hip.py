@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from kernels.moe_mxfp4 import hip_gfx950_tuning
 from tests.support.evaltools import ROOT, checks_find_nothing, generate
 from tests.support.gemm_submissions import altered
 from tests.support.hip_calls import Call, answers, most_spilled, outputs
+from tests.support.llama_fp8 import random_seeds, random_size
 from tests.support.moe_mxfp4_cases import MoeCase, routed
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows
@@ -71,6 +73,27 @@ def test_widths(submission: Path) -> None:
     )
 
 
+def random_case(seed: int) -> tuple[MoeCase, dict[str, Any]]:
+    """Up to 150 tokens and 40 experts; experts without tokens, all tokens to one, any padded width."""
+    draw = random.Random(seed)
+    tokens, experts = random_size(draw, 150), random_size(draw, 40)
+    each = random_size(draw, min(experts, 9))
+    ids = routed(tokens, experts, each)
+    if seed % 4 == 0:
+        ids = [[draw.randrange(experts)] * each] * tokens
+    elif seed % 4 == 1:  # skewed: the first few experts, some of them twice
+        ids = [[int(experts * draw.random() ** 3) for _ in range(each)] for _ in range(tokens)]
+    pad = draw.choice([(256, 256), (512, 256), (256, 512), (512, 512)])
+    hidden, inner = (width - 32 * draw.randrange(width // 32) for width in pad)
+    return MoeCase(ids, experts, hidden, inner, pad), {"BLOCK_M": draw.choice([16, 32, 64])}
+
+
+def test_random_shapes(submission: Path) -> None:
+    seeds = list(random_seeds(6))
+    for some in (seeds[at : at + 20] for at in range(0, len(seeds), 20)):  # a file of all would be gigabytes
+        check(submission, *(random_case(seed) for seed in some))
+
+
 @pytest.mark.parametrize("tie", [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
 def test_ties_of_hidden_states_go_away_from_zero(submission: Path, tie: float) -> None:
     case = MoeCase([[0]], 1)
@@ -103,7 +126,7 @@ def test_nan_in_a_weights_scale_reaches_its_tokens_alone(submission: Path) -> No
 def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
     calls = [call(MoeCase(routed(20, 5, 3), 5), row) for row in ROWS]
     first = outputs(submission, calls)
-    for order_seed in range(1, 5):
+    for order_seed in range(1, 11):
         for before, out in zip(first, outputs(submission, calls, order_seed), strict=True):
             assert torch.equal(before, out)
 
