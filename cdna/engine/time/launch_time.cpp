@@ -121,19 +121,24 @@ static double cycles_at(const Card& card, const RecordedLaunch& l, const MemoryT
   return one_round ? most : mean;  // in one round all wait for the slowest CU; in several it gets fewer workgroups
 }
 
-// Of all waves of a launch.
-static double matrix_cycles(const RecordedLaunch& l, const u16* left_out) {
-  double cycles = 0;
+// Cycles of the matrix cores, of all waves of a launch: all, and what they count where power is concerned.
+struct MatrixCycles {
+  double busy, power;
+};
+static MatrixCycles matrix_cycles(const Card& card, const RecordedLaunch& l, const u16* left_out) {
+  MatrixCycles sum = {};
   for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) {
     const Steps& steps = l.groups[i / l.n_waves].waves[i % l.n_waves];
     for (u64 k = 0; k < steps.n; k++) {
       const u32 pc = steps.at[k].pc;
       const Timing& t = l.timings[pc];
-      if (t.unit == MATRIX_UNIT && !(left_out && left_out[pc] & WITHOUT_IT)) cycles += t.cycles;
+      if (t.unit == MATRIX_UNIT && !(left_out && left_out[pc] & WITHOUT_IT))
+        sum.busy += t.cycles, sum.power += t.cycles * (t.eight_bits ? card.eight_bit_power : 1);
       if (t.unit == MEMORY_UNIT) k++;
     }
   }
-  return cycles / l.n_recorded * l.groups_in_all;
+  const double simds = (double)card.compute_units * card.simds_per_cu, all = l.groups_in_all / (l.n_recorded * simds);
+  return {sum.busy * all, sum.power * all};
 }
 
 static double cube_root(double x) {  // no libm: HIP programs link the engine without it
@@ -155,13 +160,13 @@ LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTr
                        const ReplayOptions& options) {
   double mhz = card.clock_mhz, cycles = 0, share = 0;
   if (!l.groups_in_all || !l.n_recorded) return {0, mhz, 0};
-  const double busy = matrix_cycles(l, options.left_out) / ((double)card.compute_units * card.simds_per_cu);
+  const MatrixCycles matrix = matrix_cycles(card, l, options.left_out);
   for (int i = 0; i < 3; i++) {
     ReplayOptions now = options;
     if (i) now.stalls = nullptr;
     cycles = cycles_at(card, l, t, mhz, warm, now);
-    share = busy < cycles ? busy / cycles : 1;
-    double held = sustained_mhz(card, share);
+    share = matrix.busy < cycles ? matrix.busy / cycles : 1;
+    double held = sustained_mhz(card, matrix.power < cycles ? matrix.power / cycles : 1);
     if (held > 0.99 * mhz && held < 1.01 * mhz) break;
     mhz = i ? (held + mhz) / 2 : held;
   }
