@@ -192,6 +192,16 @@ def test_power_goes_with_the_cube_of_the_clock() -> None:
     assert CARD.sustained_mhz < often.mhz < CARD.clock_mhz == seldom.mhz
 
 
+def test_a_busy_lds_takes_power_too() -> None:
+    busy = MFMA + "ds_read_b128 v[8:11], v1\n" * 4
+    dry, wet = (
+        run(body * 300, groups=CARD.compute_units, waves=4, lds=4096).cold for body in (MFMA + "s_nop 15\n", busy)
+    )
+    assert wet.matrix_share < 1.1 * dry.matrix_share and wet.mhz < 0.97 * CARD.sustained_mhz / wet.matrix_share ** (
+        1 / 3
+    )
+
+
 def test_operands_of_eight_bits_take_less_power() -> None:
     card = get_card("gfx950")
     wide, narrow = (
