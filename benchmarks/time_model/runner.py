@@ -141,7 +141,7 @@ def model_row(row: Row, content: Content, sample: bool = True) -> Result:
         calls_in_turn = int(row.shape.get("calls_in_turn", about["calls_in_turn"]))
         warm = stays_in_memory_side_cache(launch, card, calls_in_turn)
         modelled = modelled_time_us(record, warm)
-        us = modelled_case_us([record, record], warm).us - modelled.us if about["behind_another"] else modelled.us
+        us = modelled_case_us([record], warm, about["launches"]).us
         fill_us = card.launch_us + 1e-3 * launch.cleared_bytes / card.hbm_write_gb_s if launch.cleared_bytes else 0.0
         assert record.counters is not None
         result |= {

@@ -84,6 +84,8 @@ class Card:
     cache_maintenance_ns: float  # between write-backs or invalidations of an L2, from all over the card
     signals_us: float  # from a rank's signal to all peers to its having seen theirs
     sustained_mhz: float  # what power leaves where the matrix cores are always busy
+    lds_power: float  # of a cycle of the LDS, beside one of all four matrix cores
+    eight_bit_power: float  # of a matrix cycle with operands of 8 bits, beside one with 16 or 4
     launch_us: float  # before a kernel's first instruction and after its last
     next_launch_us: float  # and what is left of it behind a longer kernel in the queue
     wall_clock_khz: int  # of s_memrealtime

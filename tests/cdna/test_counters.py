@@ -169,6 +169,7 @@ def test_cycles_of_matrix_instructions(arch: str, text: str, cycles: int) -> Non
         ("gfx942", "ds_read_b128 v[2:5], v1", 16, 8, 0),
         ("gfx942", "ds_write_b128 v1, v[2:5]", 16, 8, 0),
         ("gfx942", "ds_read_b128 v[2:5], v1", 128, 64, 56),
+        ("gfx942", "ds_write_b128 v1, v[2:5]", 20, 64, 56),  # not aligned to 16 bytes: lane by lane
         ("gfx942", "ds_add_u32 v1, v2", 0, 64, 62),  # atomics on one dword, one by one
         ("gfx942", "ds_read2_b32 v[2:3], v1 offset1:1", 8, 8, 4),
         ("gfx950", "ds_read_b32 v2, v1", 4, 1, 0),
@@ -177,6 +178,7 @@ def test_cycles_of_matrix_instructions(arch: str, text: str, cycles: int) -> Non
         ("gfx950", "ds_read_b96 v[2:4], v1", 16, 8, 0),
         ("gfx950", "ds_write_b64 v1, v[2:3]", 8, 4, 0),
         ("gfx950", "ds_read_b128 v[2:5], v1", 256, 64, 60),
+        ("gfx950", "ds_read_b128 v[2:5], v1 offset:8", 16, 64, 60),
     ],
 )
 def test_lds_banks(arch: str, text: str, stride: int, cycles: int, conflicts: int) -> None:

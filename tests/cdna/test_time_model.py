@@ -198,6 +198,53 @@ def test_power_lowers_the_clock_of_busy_matrix_cores() -> None:
     assert CARD.sustained_mhz <= busy.cold.mhz < 1.2 * CARD.sustained_mhz
 
 
+def test_power_goes_with_the_cube_of_the_clock() -> None:
+    """Of a matrix core that is busy for a quarter of the time; one for a twentieth keeps its clock."""
+    often, seldom = (run((MFMA + "s_nop 15\n" * n) * 400, groups=CARD.compute_units, waves=4).cold for n in (2, 10))
+    assert often.mhz == pytest.approx(CARD.sustained_mhz / often.matrix_share ** (1 / 3), rel=0.02)
+    assert CARD.sustained_mhz < often.mhz < CARD.clock_mhz == seldom.mhz
+
+
+def test_a_busy_lds_takes_power_too() -> None:
+    busy = MFMA + "ds_read_b128 v[8:11], v1\n" * 4
+    dry, wet = (
+        run(body * 300, groups=CARD.compute_units, waves=4, lds=4096).cold for body in (MFMA + "s_nop 15\n", busy)
+    )
+    assert wet.matrix_share < 1.1 * dry.matrix_share and wet.mhz < 0.97 * CARD.sustained_mhz / wet.matrix_share ** (
+        1 / 3
+    )
+
+
+def test_operands_of_eight_bits_take_less_power() -> None:
+    card = get_card("gfx950")
+    wide, narrow = (
+        run(f"v_mfma_f32_16x16x32_{kind} a[0:3], {operands}, 0\n" * 2000, "gfx950", groups=card.compute_units, waves=4)
+        for kind, operands in (("f16", "v[0:3], v[4:7]"), ("fp8_fp8", "v[0:1], v[2:3]"))
+    )
+    gained = narrow.cold.mhz / wide.cold.mhz
+    assert gained == pytest.approx(card.eight_bit_power ** (-1 / 3), rel=0.02)
+
+
+def test_the_lds_queue_holds_a_wave_up() -> None:
+    """Reads with a conflict of 32 lanes take 64 cycles each; beyond the queue's eight a wave waits to issue them."""
+    head, read = "v_and_b32 v0, 63, v0\nv_lshlrev_b32 v1, 7, v0\n", "ds_read_b32 v2, v1\n"
+    few, many = (cycles(head + read * n + "v_mov_b32 v3, 0\n" * 20, lds=8192) for n in (8, 28))
+    assert many - few == pytest.approx(20 * 64, rel=0.15)
+
+
+def test_scratch_beyond_the_l1_is_loaded_from_the_l2() -> None:
+    """64 dwords of each lane of 16 waves are 256 KB: a dword that came back from the L1 costs its latency alone."""
+
+    def loads(dwords: int) -> cdna.Counters:
+        offsets = [4 * (i % dwords) for i in range(128)]
+        body = "".join(f"scratch_load_dword v2, off, off offset:{o}\ns_waitcnt vmcnt(0)\n" for o in offsets)
+        return run(body, waves=16, scratch=256)
+
+    few, many = loads(4), loads(64)
+    assert many.l2_read_bytes > 8 * few.l2_read_bytes > 0
+    assert many.cold.cycles > few.cold.cycles
+
+
 # --- planted slow-downs --------------------------------------------------------------------------------
 
 LOOP = """
@@ -321,6 +368,16 @@ def test_a_launch_behind_a_long_kernel_costs_a_dispatch(counted: cdna.Counters) 
     long, short = lasting(50), lasting(1)
     assert modelled_case_us([long, short]).us == pytest.approx(CARD.launch_us + 50 + CARD.next_launch_us + 1)
     assert modelled_case_us([short, short]).us == pytest.approx(2 * CARD.launch_us + 1)
+
+
+def test_clocks_see_more_or_less_of_a_launch(counted: cdna.Counters) -> None:
+    one = modelled_time_us(counted)
+    body = one.us - CARD.launch_us
+    queue, graph = (modelled_case_us([counted] * 2, clock=clock) for clock in ("queue", "graph"))
+    assert queue.us == pytest.approx(2 * (body + max(CARD.next_launch_us, CARD.launch_us - body)))
+    assert graph.us == pytest.approx(2 * (body + CARD.next_launch_us)) and graph.bound != "launch"
+    with pytest.raises(ValueError, match="no clock 'wall': there are alone, queue, graph"):
+        modelled_case_us([counted], clock="wall")
 
 
 def test_an_uncounted_launch_has_no_modelled_time() -> None:

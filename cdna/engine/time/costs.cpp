@@ -83,7 +83,7 @@ LdsCycles lds_cycles(const u64* address, u64 lanes, u32 bytes, bool writes, bool
     for (u64 m = lanes; m; m &= m - 1)
       if (address[__builtin_ctzll(m)] & 15) {
         u32 n = (u32)__builtin_popcountll(lanes);
-        return {n, n - (n + 7) / 8};
+        return {n, n - (4 * n + p.banks - 1) / p.banks};
       }
   // Per group and bank the dwords asked for. Lanes that ask for the same dword share it, but for atomics.
   u32 seen[8][64][4];

@@ -121,19 +121,25 @@ static double cycles_at(const Card& card, const RecordedLaunch& l, const MemoryT
   return one_round ? most : mean;  // in one round all wait for the slowest CU; in several it gets fewer workgroups
 }
 
-// Of all waves of a launch.
-static double matrix_cycles(const RecordedLaunch& l, const u16* left_out) {
-  double cycles = 0;
+// Cycles of a SIMD's matrix core, and of all units what they count where power is concerned, as cycles of it.
+struct BusyCycles {
+  double matrix, power;
+};
+static BusyCycles busy_cycles(const Card& card, const RecordedLaunch& l, const u16* left_out) {
+  double matrix = 0, power = 0, lds = 0;
   for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) {
     const Steps& steps = l.groups[i / l.n_waves].waves[i % l.n_waves];
     for (u64 k = 0; k < steps.n; k++) {
-      const u32 pc = steps.at[k].pc;
-      const Timing& t = l.timings[pc];
-      if (t.unit == MATRIX_UNIT && !(left_out && left_out[pc] & WITHOUT_IT)) cycles += t.cycles;
+      const Step& step = steps.at[k];
+      const Timing& t = l.timings[step.pc];
       if (t.unit == MEMORY_UNIT) k++;
+      if (left_out && left_out[step.pc] & WITHOUT_IT) continue;
+      if (t.unit == LDS_UNIT) lds += cycles_of(step.amount);
+      if (t.unit == MATRIX_UNIT) matrix += t.cycles, power += t.cycles * (t.eight_bits ? card.eight_bit_power : 1);
     }
   }
-  return cycles / l.n_recorded * l.groups_in_all;
+  const double of_cu = (double)l.groups_in_all / l.n_recorded / card.compute_units, of_simd = of_cu / card.simds_per_cu;
+  return {matrix * of_simd, power * of_simd + lds * of_cu * card.lds_power};
 }
 
 static double cube_root(double x) {  // no libm: HIP programs link the engine without it
@@ -142,12 +148,11 @@ static double cube_root(double x) {  // no libm: HIP programs link the engine wi
   return root;
 }
 
-// Power holds the clock to card.sustained_mhz where the matrix cores are always busy. Where they are not, the clock is that
-// at which share * mhz^3 is the same: power goes with the clock and the square of the voltage, and the voltage with the
-// clock. Published for an MI300X: 1.43 GHz at 62 %, 1.35 at 67 %, 1.24 at 75 % (ROCm/gfx950-gluon-tutorials).
-static double sustained_mhz(const Card& card, double matrix_share) {
-  if (matrix_share <= 0) return card.clock_mhz;
-  double mhz = card.sustained_mhz / cube_root(matrix_share);
+// Power holds the clock to card.sustained_mhz where the matrix cores alone are always busy. Else it is that at which
+// power * mhz^3 is the same: power goes with the clock and the square of the voltage, and the voltage with the clock.
+static double sustained_mhz(const Card& card, double power) {
+  if (power <= 0) return card.clock_mhz;
+  double mhz = card.sustained_mhz / cube_root(power);
   return mhz < card.clock_mhz ? mhz : card.clock_mhz;
 }
 
@@ -155,13 +160,13 @@ LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTr
                        const ReplayOptions& options) {
   double mhz = card.clock_mhz, cycles = 0, share = 0;
   if (!l.groups_in_all || !l.n_recorded) return {0, mhz, 0};
-  const double busy = matrix_cycles(l, options.left_out) / ((double)card.compute_units * card.simds_per_cu);
+  const BusyCycles busy = busy_cycles(card, l, options.left_out);
   for (int i = 0; i < 3; i++) {
     ReplayOptions now = options;
     if (i) now.stalls = nullptr;
     cycles = cycles_at(card, l, t, mhz, warm, now);
-    share = busy < cycles ? busy / cycles : 1;
-    double held = sustained_mhz(card, share);
+    share = busy.matrix < cycles ? busy.matrix / cycles : 1;
+    double held = sustained_mhz(card, busy.power / cycles);
     if (held > 0.99 * mhz && held < 1.01 * mhz) break;
     mhz = i ? (held + mhz) / 2 : held;
   }

@@ -35,7 +35,7 @@ struct WaveClock {
   double accumulates[REGISTERS];  // and when it can be added to
 };
 
-struct LdsQueue {        // of a pair of SIMDs
+struct LdsQueue {         // of a pair of SIMDs
   double started[QUEUE];  // when the LDS took an instruction
   u32 n;
 };
@@ -159,7 +159,8 @@ void Cu::execute(WaveClock& w) {
     }
     case LDS_UNIT: {
       LdsQueue& queue = lds_queues[w.simd / 2];
-      if (queue.n >= m.lds_queue) now = waited(step.pc, LDS_REASON, now, queue.started[(queue.n - m.lds_queue) % QUEUE]);
+      if (queue.n >= m.lds_queue)
+        now = waited(step.pc, LDS_REASON, now, queue.started[(queue.n - m.lds_queue) % QUEUE]);
       double start = later(lds_free, now);
       queue.started[queue.n++ % QUEUE] = start;
       u32 conflicts = without(step.pc, WITHOUT_CONFLICTS) ? beside(step.amount) : 0;

@@ -15,6 +15,11 @@ static Registers vector_registers(const Operand& o, u32 dwords) {
   return o.kind == VGPR ? Registers{o.reg, (u16)dwords} : Registers{0, 0};
 }
 
+static bool has_eight_bits(const Inst& in, const Facts& f) {
+  if (f.is(FACT_FORMATS)) return in.cbsz < 2 || in.blgp < 2;
+  return strstr(f.name, "fp8") || strstr(f.name, "bf8") || strstr(f.name, "i8");
+}
+
 Timing timing_of(const Inst& in, u32 arch) {
   const Facts& f = op_facts(in.op);
   Cost cost = instruction_cost(in, arch);
@@ -26,6 +31,7 @@ Timing timing_of(const Inst& in, u32 arch) {
   if (cost.unit == MATRIX_UNIT) {
     t.issue = f.is(FACT_SCALED) ? 2 * ISSUE_CYCLES : ISSUE_CYCLES;
     t.latency += BEHIND_LAST_PASS;
+    t.eight_bits = has_eight_bits(in, f);
   }
   if (cost.unit == LDS_UNIT) t.issue = (u8)lds_issue(f);
   if (cost.unit == MEMORY_UNIT || cost.unit == SCALAR_MEMORY_UNIT) t.issue = ISSUE_CYCLES;
