@@ -26,8 +26,8 @@ from cdna.program import Kernel, Program
 from .launches import LAUNCHES, Launch, Memory, PlacedLaunch, Slot
 from .rows import Row, RowError
 
-# What hipcc, which compiled the kernels of the published times, adds to every optimised compilation. Without it
-# Snektron's larger tiles keep their accumulators in scratch.
+# What hipcc, which compiled the kernels of the published times, added to every optimised compilation where it had no
+# function support (ROCm's hipBin_amd.h has had both defaults). Without it Snektron's larger tiles keep sums in scratch.
 HIPCC_FLAGS = ("-mllvm", "-amdgpu-early-inline-all=true", "-mllvm", "-amdgpu-function-calls=false")
 
 Files = tuple[tuple[str, bytes], ...]  # path in the repository, content; the row's code first
