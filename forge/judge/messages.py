@@ -60,6 +60,7 @@ class DeviceReport(TypedDict, total=False):
     modelled: ModelledTimes
     autotuned: list[str]
     findings: list[Finding]
+    torch: list[dict[str, Any]]
 
 
 # ---------------------------------------------------------------- evaluator to worker
