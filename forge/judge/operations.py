@@ -34,8 +34,9 @@ def term_flops(name: str, args: tuple[Any, ...], result: Any) -> int:
     """Of multiplications and sums, where a product is made of these; 0 of all other work on elements."""
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
     if name in ("mul", "mul_", "addcmul", "addcmul_") and tensors:
-        factors = tensors[1:] if name.startswith("addcmul") else tensors
-        return int(result.numel()) if result.numel() > SPREAD * max(map(_held, factors)) else 0
+        adds = name.startswith("addcmul")
+        spread = result.numel() > SPREAD * max(map(_held, tensors[adds:]))
+        return (1 + adds) * int(result.numel()) if spread else 0
     return tensors[0].numel() if name == "sum" and tensors else 0
 
 

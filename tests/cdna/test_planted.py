@@ -45,7 +45,12 @@ FOUND = {  # kernel: the check that finds it, and what it says
     "lds_race": ("race", "writes LDS byte .* which wave 0 has read, with no barrier between the two"),
     # Workgroups run on several threads: either may be the one that wrote first.
     "workgroup_race": ("race", "writes another value to 4 bytes .* which workgroup [01] .* in the same launch"),
-    "lanes_disagree": ("race", "lanes 0 and 1 store different values to the same 4 bytes, at offset 0 of the 512 bytes"),
+    "variable_out_of_bounds": ("bounds", "writes 4 bytes at .* 0 bytes past the end of the variable variable"),
+    "variable_race": ("race", "writes another value to 4 bytes of the variable shared_variable .* workgroup [01] "),
+    "lanes_disagree": (
+        "race",
+        "lanes 0 and 1 store different values to the same 4 bytes, at offset 0 of the 512 bytes",
+    ),
     "before_vmcnt": ("wait", r"is read before the wait for it: `global_load_dword .* needs s_waitcnt vmcnt\(0\)"),
     "before_lgkmcnt": ("wait", r"is read before the wait for it: `ds_read_b32 .* needs s_waitcnt lgkmcnt\(0\)"),
     "matrix_hazard": ("hazard", "reads the result of `v_mfma_f32_16x16x16_f16 .* after 0 wait states"),

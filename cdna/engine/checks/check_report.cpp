@@ -35,6 +35,27 @@ static void add_internal(Checks* c, u64 base, u64 bytes, const char* name) {
   append(c->ranges, c->n_ranges, c->max_ranges, r);
 }
 
+// Variables of the program, as far as its labels say how large each is; else all of the section is one.
+static void add_section(Checks* c, const Program& p, u32 section) {
+  u64 base = (u64)p.sections[section], end = base + p.section_bytes[section];
+  bool sized = false;
+  for (u32 i = 0; i < p.n_symbols; i++) {
+    u64 at = (u64)p.symbols[i].address;
+    if (at < base || at > end || (at == end && end != base)) continue;
+    if (!p.symbols[i].size) return add_internal(c, base, p.section_bytes[section] + 256, "the program's data");
+    sized = true;
+  }
+  if (!sized) return add_internal(c, base, p.section_bytes[section] + 256, "the program's data");
+  for (u32 i = 0; i < p.n_symbols; i++) {
+    u64 at = (u64)p.symbols[i].address, bytes = p.symbols[i].size;
+    if (at < base || at >= end) continue;
+    if (bytes % 16 == 12) bytes += 4;  // compilers load three dwords as four
+    char name[64];
+    snprintf(name, sizeof name, "the variable %s", p.symbols[i].name);
+    append(c->ranges, c->n_ranges, c->max_ranges, make_range(at, bytes, name));
+  }
+}
+
 const Range* describe(const Checks& c, u64 address, char* text, u32 size) {
   const Range* nearest = nullptr;
   u64 best = ~0ull;
@@ -139,8 +160,7 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
     if (k.arguments[i].kind == HOSTCALL_BUFFER || k.arguments[i].kind == MULTIGRID_SYNC) c->open = 1;
   add_internal(c, (u64)packet, 64, "the dispatch packet");
   if (p->got) add_internal(c, (u64)p->got, 8 * p->n_inst, "addresses of symbols");
-  for (u32 i = 0; i < p->n_sections; i++)
-    add_internal(c, (u64)p->sections[i], p->section_bytes[i] + 256, "the program's data");
+  for (u32 i = 0; i < p->n_sections; i++) add_section(c, *p, i);
   check_launch_begins(c);
 }
 

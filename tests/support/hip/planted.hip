@@ -45,6 +45,13 @@ __global__ void lds_race(int* x) {
 
 __global__ void workgroup_race(int* x) { x[threadIdx.x] = blockIdx.x; }
 
+__device__ int shared_variable[THREADS];
+__device__ int variable[8];
+
+__global__ void variable_out_of_bounds(int* x) { variable[threadIdx.x - x[0] + 8] = 1; }
+
+__global__ void variable_race(int* x) { shared_variable[threadIdx.x] = blockIdx.x + 1; }
+
 __global__ void lanes_disagree(int* x) { x[threadIdx.x / 2] = threadIdx.x; }
 
 __global__ void before_vmcnt(int* x) {
@@ -145,6 +152,11 @@ int main(int, char** arguments) {
   if (is("misaligned_global")) misaligned_global<<<1, THREADS>>>(x.data);
   if (is("lds_race")) lds_race<<<1, THREADS>>>(x.data);
   if (is("workgroup_race")) workgroup_race<<<2, THREADS>>>(x.data);
+  if (is("variable_out_of_bounds")) {
+    OK(hipMemset(x.data, 0, sizeof(int)));
+    variable_out_of_bounds<<<1, 1>>>(x.data);
+  }
+  if (is("variable_race")) variable_race<<<2, THREADS>>>(x.data);
   if (is("lanes_disagree")) lanes_disagree<<<1, THREADS>>>(x.data);
   if (is("before_vmcnt")) before_vmcnt<<<1, THREADS>>>(x.data);
   if (is("before_lgkmcnt")) before_lgkmcnt<<<1, THREADS>>>(x.data);
