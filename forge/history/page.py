@@ -190,7 +190,7 @@ def _roofline(rows: Sequence[Row], peaks: Peaks | None, matrix: str, kind: str) 
 def _parts_plot(document: dict[str, Any]) -> str:
     """What each unit would take alone; the longest is the bound."""
     models = [(case_text(case["spec"]), modelled(document, case)) for case in document["cases"]]
-    known = [(name, model["parts_us"]) for name, model in models if model]
+    known = [(name, model["parts_us"]) for name, model in models if model and model["parts_us"]]
     if not known:
         return ""
     parts = list(dict.fromkeys(part for _, by_part in known for part in by_part))

@@ -509,6 +509,9 @@ def test_deadlock(arch: str) -> None:
     finding = caught.value.finding
     assert finding.kind == "deadlock"
     assert f"polls 0x{flag.data_ptr():x}, byte 0 of `flag` (i32[1])" in finding.message
+    assert finding.message.count(" polls ") == 1  # other waves, which only read the kernel's arguments, poll nothing
+    loop = _wait_for_nobody.starting_line_number + 2  # behind the decorator and `def`
+    assert finding.source.endswith(f"test_check_faults.py:{loop}")
 
 
 MATRIX = """

@@ -16,6 +16,7 @@ import pytest
 
 from forge.commands import history
 from forge.history import noise, popcorn, schema
+from forge.history.page import _parts_plot
 from forge.history.store import VERSION, History, HistoryError, history_path
 from tests.support.evaltools import RIGHT, judge, run_command, write_problem
 from tests.support.limits import ENDS_S
@@ -362,6 +363,13 @@ def test_a_browser_shows_the_page(kept: History, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"<tr>", done.stdout[done.stdout.index('id="cases"') :].partition("</table>")[0])) == 3
     assert done.stdout.count("</svg>") == 4
+
+
+def test_a_submission_in_torch_alone_has_no_parts_to_plot() -> None:
+    """Its modelled time is torch's roofline: no unit of a kernel is in it."""
+    time = {"us": 5.2, "bound": "torch", "parts_us": {}, "torch_us": {"mul": 5.2}}
+    case = {"spec": "n: 1", "report": {"modelled": {"cold": time, "warm": time}}}
+    assert _parts_plot({"cases": [case], "harness": "amd"}) == ""
 
 
 def test_a_report_of_nothing(kept: History, capsys: pytest.CaptureFixture[str]) -> None:

@@ -483,6 +483,8 @@ static bool check_scalar_race(Wave& w, const Access& x, Range& r, u64 address) {
   return check_cell(w, x, -1, r, (address - (r.base & ~3ull)) >> 2, address, 15, false, false, now_of(w));
 }
 
+constexpr u32 IMPLICIT_BYTES = 256;  // of hidden arguments behind the kernel's own
+
 // Scalar accesses: dword aligned; compilers widen loads within 16 aligned bytes.
 static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
   Checks& c = *w.wg->check->checks;
@@ -496,8 +498,11 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
     base &= 0xffffffffffffull;
     address = base + (u32)offset;
   }
-  wave.polled = address;
-  wave.polled_pc = wave.pc;
+  const Launch& launch = *w.wg->launch;  // whose arguments nobody changes: they are read, not polled
+  if (address - (u64)launch.kernarg >= launch.kernarg_bytes + IMPLICIT_BYTES) {
+    wave.polled = address;
+    wave.polled_pc = wave.pc;
+  }
   if (address & 3 && c.has(CHECK_ALIGNMENT) &&
       !report(w, CHECK_ALIGNMENT, -1, address, nullptr, ~0u, "scalar access to 0x%llx, whose two low bits are ignored",
               (unsigned long long)address))

@@ -138,7 +138,7 @@ bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
       // A wave at a barrier that nobody has passed lately stays there.
       if (w.stop == AT_BARRIER && live[i]->check->moved_at != at) continue;
       if (!x.spins || x.stalled_at != at) return false;
-      *culprit = &w;
+      if (!*culprit || (x.polled && !(*culprit)->wg->check->waves[(*culprit)->id].polled)) *culprit = &w;
     }
   if (!*culprit) return false;
   Moment now = {c, at, launches_begun_and_ended};
