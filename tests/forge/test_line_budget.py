@@ -9,9 +9,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 6_700,
+    "benchmarks": 6_800,
     "cdna": 38_500,
-    "docs": 4_400,
+    "docs": 4_440,
     "forge": 21_000,
     "kernels": 14_900,
     "reference": 2_500,
