@@ -10,10 +10,10 @@ AITER's time is that of its fastest code object, tile or split by the model, of 
   are launches of their own and left out.
 - amd-moe-mxfp4: the fused MoE, with the fill of its output. What sorts the tokens by experts is left out.
 
-Of ours all launches are in. What is left out of theirs is in their favour; a second column counts each of those launches
-as one that does nothing. Caches are cold, a launch's own time is in both. Nothing
-is measured. Data: attention's are drawn for up to four requests and repeated; of experts' weights nothing decides
-anything, and they are not drawn. Whole grids of ours run, of theirs samples on zeros.
+Of ours all launches are in. What is left out of theirs is in their favour; a second column counts each of those
+launches as one that does nothing. Caches are cold, a launch's own time is in both. Nothing is measured. Data:
+attention's are drawn for up to four requests and repeated; experts' weights decide nothing and are not drawn. Whole
+grids of ours run, of theirs samples on zeros.
 """
 
 from __future__ import annotations

@@ -440,8 +440,7 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     if (first + wave + (AHEAD - 1) * WAVES < last) wait_for_loads<AHEAD * Cache::LOADS>();
     else if (AHEAD > 1 && first + wave < last) wait_for_loads<Cache::LOADS>();
     else wait_for_loads<0>();
-    const Query q(
-        lane, wave, [&](int i) { return reinterpret_cast<u32x4*>(lds[i] + FREE_AT); }, largest_q);
+    const Query q(lane, wave, [&](int i) { return reinterpret_cast<u32x4*>(lds[i] + FREE_AT); }, largest_q);
     const float to_log2 = args.score_scale * cache.scale / q.scale;
 
     f32x4 sum[SUMS] = {};

@@ -273,7 +273,8 @@ struct Place {
     u32 block, column;  // block: past the last one for workgroups without work
 
     __device__ Place(const MoeArgs& args) {
-        const u32 tiles = gridDim.x, id = blockIdx.y * tiles + blockIdx.x, work = args.block_experts[args.blocks] * tiles;
+        const u32 tiles = gridDim.x, id = blockIdx.y * tiles + blockIdx.x,
+                  work = args.block_experts[args.blocks] * tiles;
         block = ~0u;
         if (id >= work) return;
         const u32 own = xcd_contiguous<N_XCD>(id, work);
@@ -449,7 +450,8 @@ void moe_mxfp4(int64_t addresses, int64_t tokens, int64_t topk, int64_t experts,
     else if (block_m == 16 && width % 512 == 0) launch<MoeTile<1, 4, 1, 4, 4>, MoeTile<1, 4, 4, 1, 2>>(args);
     else if (block_m == 16) launch<MoeTile<1, 4, 2, 2, 2>, MoeTile<1, 4, 4, 1, 2>>(args);
     else if (block_m == 32) launch<MoeTile<2, 4, 1, 4, 2>, MoeTile<2, 4, 4, 1, 2>>(args);
-    else if (block_m == 64 && width % 512 == 0 && inner_width <= 512) launch<MoeTile<4, 4, 2, 2, 2>, MoeTile<4, 4, 4, 1, 2>>(args);
+    else if (block_m == 64 && width % 512 == 0 && inner_width <= 512)
+        launch<MoeTile<4, 4, 2, 2, 2>, MoeTile<4, 4, 4, 1, 2>>(args);
     else if (block_m == 64) launch<MoeTile<4, 4, 4, 1, 2>, MoeTile<4, 4, 4, 1, 2>>(args);
     else throw std::runtime_error("moe_mxfp4: blocks of 16, 32 or 64 rows, got " + std::to_string(block_m));
     const hipError_t error = hipGetLastError();

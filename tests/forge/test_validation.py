@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.time_model import __main__ as command
 from benchmarks.time_model import runner
+from benchmarks.time_model.compared import compare
 from benchmarks.time_model.launches import LAUNCHES, Launch, Memory, PlacedLaunch, launch_of, routing, tile
 from benchmarks.time_model.objects import objects, try_object
 from benchmarks.time_model.page import statistics_of, write_page
@@ -229,6 +230,20 @@ def test_a_code_object_of_aiter_is_right(path: str) -> None:
     wanted = f"hsa/{path}.co"
     told = next(try_object(Path(AITER), name, digest) for name, digest in objects(Path(AITER)) if name == wanted)
     assert told["loaded"] and told["error"] < 5e-3, told
+
+
+@pytest.mark.skipif(not AITER, reason="CDNA_AITER names no checkout of ROCm/aiter")
+@pytest.mark.parametrize(
+    ("name", "limit"), [("mla_a8w8_qh16_qseqlen1_gqaratio16", 0.03), ("mla_dec_stage1_bf16_a16w16_subQ16_mqa16", 2e-3)]
+)
+@pytest.mark.parametrize("split", [1, 4])
+def test_mla_decode_of_aiter_is_right_in_splits(name: str, limit: float, split: int) -> None:
+    """The fp8 one rounds probabilities to fp8."""
+    path = f"hsa/gfx950/mla/{name}.co"
+    digest = dict(objects(Path(AITER)))[path]
+    shape = {"batch": "2", "heads": "16", "seq": "600", "split": str(split)}
+    row = Row("", "MI355X", "mla_decode", path, digest, shape, 0.0, "")
+    assert compare(row, runner.blob(Path(AITER), digest)) < limit
 
 
 def test_an_error_is_a_result() -> None:
