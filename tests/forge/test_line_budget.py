@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_150,
-    "cdna": 38_500,
-    "docs": 4_460,
-    "forge": 21_000,
+    "benchmarks": 7_400,
+    "cdna": 38_700,
+    "docs": 4_850,
+    "forge": 21_300,
     "kernels": 14_900,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 35_700,
+    "tests": 36_600,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
