@@ -9,9 +9,9 @@ Attention: BLOCK_H heads and BLOCK_N keys. 64 heads hold their queries and resul
 A batch of 128 are 256 workgroups without splits; two splits would be 512, two rounds of half the keys on 304 CUs.
 
 LINEAR_*, SPLIT_*, HEAD_M and QUERY_K are of launches that do not know the cache's length: they were chosen under Triton 3.6.0 with
-128 tokens cached, as `python -m forge.tune.tables` (docs/tuning.md) does it. 28 slices of kv down save 11 us, 8 of q down 10,
-steps of 128 in query 7; the next best rows are 0.1 to 7 us off. The benchmarks' lengths take a core many minutes a row, so the
-attention's columns are as they were.
+128 tokens cached, as `python -m forge.tune.tables` (docs/tuning.md) does it. 28 slices of kv down save 11 us, 8 of q down 10.
+Steps of 128 in query would save 7, but what an H200 keeps of them on the way exceeds its shared memory. The next best rows
+are 0.1 to 7 us off. The benchmarks' lengths take a core many minutes a row, so the attention's columns are as they were.
 """
 
 # What a batch outside the table gets, with as many SPLITS as there are compute units for.
@@ -27,5 +27,5 @@ SPACE = {
 
 TUNING = {
     # batch  dim    dq
-    (   128, 7168, 1536): {"BLOCK_M": 128, "HEAD_M": 64, "LINEAR_N": 64, "LINEAR_K": 64, "SPLIT_Q": 8, "SPLIT_KV": 28, "SPLIT_OUT": 5, "QUERY_K": 128, "BLOCK_H": 64, "BLOCK_N": 32, "SPLITS": 1, "num_warps": 4},  # 170.7 us with 128 tokens cached, before 200.1, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (   128, 7168, 1536): {"BLOCK_M": 128, "HEAD_M": 64, "LINEAR_N": 64, "LINEAR_K": 64, "SPLIT_Q": 8, "SPLIT_KV": 28, "SPLIT_OUT": 5, "QUERY_K": 64, "BLOCK_H": 64, "BLOCK_N": 32, "SPLITS": 1, "num_warps": 4},  # with QUERY_K 128 170.7 us with 128 tokens cached, before 200.1, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
 }
