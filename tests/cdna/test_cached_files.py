@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from cdna.build import engine_library
 from cdna.cached_files import publish, whole, whole_elf
 from cdna.hip.compile import results
 from forge.device.extensions import drop_damaged
+from tests.support.hip_programs import PROGRAMS, cdna
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.999, 1.0])
@@ -61,3 +63,16 @@ def test_what_torch_built_and_was_cut_goes(tmp_path: Path) -> None:
                 file.truncate(1000)
     drop_damaged(tmp_path)
     assert [path.name for path in (tmp_path / "k").iterdir()] == ["whole.so"]
+
+
+@pytest.mark.slow(reason="builds the HIP runtime for another cache")
+def test_a_cache_that_was_copied_has_one_engine(tmp_path: Path) -> None:
+    """Its runtime must not load the engine of the place that it came from: that one's launches would be counted."""
+    engine = engine_library()
+    shutil.copy(engine, tmp_path)
+    for folder in engine.parent.glob("hip-runtime-*"):
+        shutil.copytree(folder, tmp_path / folder.name)
+    done = cdna("run", "--counters", PROGRAMS / "planted_slow.hip", CDNA_CACHE_DIR=str(tmp_path), LD_DEBUG="libs")
+    assert done.returncode == 0 and "wave instructions" in done.stderr, done.stderr[-2000:]
+    loaded = set(re.findall(r"calling init: (\S*/engine-\S*)", done.stderr))
+    assert loaded == {str(tmp_path / engine.name)}
