@@ -51,7 +51,8 @@ def test_loads_outside_give_a_pattern_even_where_nothing_is_mapped() -> None:
 
 
 def test_scalar_accesses_outside() -> None:
-    x, out = buffer(4), buffer()
+    whole = torch.zeros(1 << 19, dtype=torch.int32)  # in which nothing else of the process lies
+    x, out = whole[:4], whole[1024:1088]
     text = LOAD_X + (
         "s_load_dwordx2 s[6:7], s[0:1], 0x8\ns_load_dword s8, s[4:5], 0x100000\ns_waitcnt lgkmcnt(0)\n"
         "s_mov_b32 s9, 3\ns_store_dword s9, s[4:5], 0x40\nv_mov_b32_e32 v2, s8\nglobal_store_dword v1, v2, s[6:7]"
