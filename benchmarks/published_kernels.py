@@ -15,6 +15,7 @@ import argparse
 import functools
 import importlib.util
 import math
+import re
 import subprocess
 import sys
 import tempfile
@@ -141,6 +142,14 @@ def skinny_gemm_times(m: int, n: int, k: int) -> list[ModelledTime]:
 Row = tuple[str, Sequence[ModelledTime], Sequence[float | None]]  # shape, modelled, published in the order of the heads
 
 
+def rows_of(
+    problem: str, by: tuple[str, ...], times: Callable[..., Sequence[ModelledTime]], shape: str
+) -> Iterable[Row]:
+    """shape: how a case is shown, by its sizes, which `times` takes."""
+    for c, us in published(problem, by):
+        yield shape.format(**c), times(*(c[name] for name in re.findall(r"{(\w+)}", shape))), us
+
+
 def print_table(title: str, variants: Sequence[str], by: tuple[str, ...], rows: Iterable[Row]) -> None:
     """One line a shape; below, the geometric mean of the ratio of the faster variant."""
     print(f"\n### {title}\n")
@@ -178,28 +187,16 @@ def main() -> None:
             "residual + RMSNorm + fp8 (rows x n)",
             both,
             ROWS_BY,
-            (
-                (f"{c['rows']} x {c['hidden']}", residual_rmsnorm_times(c["rows"], c["hidden"]), us)
-                for c, us in published("residual-rmsnorm-fp8", ROWS_BY)
-            ),
+            rows_of("residual-rmsnorm-fp8", ROWS_BY, residual_rmsnorm_times, "{rows} x {hidden}"),
         ),
         "swiglu_fp8": lambda: print_table(
-            "SwiGLU + fp8 (rows x n)",
-            both,
-            ROWS_BY,
-            (
-                (f"{c['rows']} x {c['n']}", swiglu_times(c["rows"], c["n"]), us)
-                for c, us in published("swiglu-fp8", ROWS_BY)
-            ),
+            "SwiGLU + fp8 (rows x n)", both, ROWS_BY, rows_of("swiglu-fp8", ROWS_BY, swiglu_times, "{rows} x {n}")
         ),
         "skinny_gemm_fp8": lambda: print_table(
             "skinny product (m, n, k)",
             both,
             SKINNY_BY,
-            (
-                (f"{c['m']}, {c['n']}, {c['k']}", skinny_gemm_times(c["m"], c["n"], c["k"]), us)
-                for c, us in published("skinny-gemm-fp8", SKINNY_BY)
-            ),
+            rows_of("skinny-gemm-fp8", SKINNY_BY, skinny_gemm_times, "{m}, {n}, {k}"),
         ),
     }
     parser.add_argument("tables", nargs="*", help=f"which tables: {', '.join(tables)} (default: all)")
