@@ -143,9 +143,11 @@ def test_sample_of_a_large_grid() -> None:
         "hbm_read_bytes",
         "fabric_write_bytes",
         "hbm_write_bytes",
-        "left_dirty_bytes",
     ):
-        assert getattr(sample, name) == pytest.approx(getattr(whole, name), rel=0.02), name
+        assert getattr(sample, name) == pytest.approx(getattr(whole, name), rel=0.01), name
+    assert sample.left_dirty_bytes == pytest.approx(
+        whole.left_dirty_bytes, rel=0.1
+    )  # some sets of an L2 are full early
     assert modelled_time_us(sample).us == pytest.approx(modelled_time_us(whole).us, rel=0.02)
 
 
