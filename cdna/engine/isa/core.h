@@ -288,7 +288,11 @@ void compare_op(Wave&, const Inst&);  // core returns a mask of 64 bits in d[0..
 void cmpx_op(Wave&, const Inst&);     // the same, and writes exec
 
 // Sources with every modifier applied, for handlers of their own. `tmp` holds dwords*64 dwords.
-const u32* modified_source(Wave& w, const Inst& in, int k, u32* tmp);
+const u32* apply_modifiers(Wave& w, const Inst& in, int k, u32* tmp);
+static inline const u32* modified_source(Wave& w, const Inst& in, int k, u32* tmp) {
+  if (__builtin_expect(!(in.flags & SLOW), 1)) return lanes(w, in.src[k], tmp, in.src_dwords[k]);
+  return apply_modifiers(w, in, k, tmp);
+}
 // Lanes that the instruction writes: exec, less those DPP's row and bank masks leave out.
 u64 write_mask(const Wave& w, const Inst& in);
 // Applies clamp, omod and SDWA's destination select to `t`, then writes the active lanes of dst[0].

@@ -5,7 +5,6 @@
 
 struct F32 {
   typedef float Float;
-  typedef double Wide;
   typedef u32 Bits;
   static constexpr Float LEAST_NORMAL = 0x1p-126f;
   static constexpr int MANTISSA = 23, EXPONENT_MAX = 255, FAR_APART = 96, SCALE = 64, TINY = 23;
@@ -43,6 +42,11 @@ template <class T> static inline typename T::Bits scaled(typename T::Bits x, int
 template <class T> static inline bool quotient_is_denormal(typename T::Bits n, typename T::Bits d) {
   typedef typename T::Wide Wide;  // holds the product exactly
   return (Wide)value<T>(magnitude<T>(n)) < (Wide)value<T>(magnitude<T>(d)) * (Wide)T::LEAST_NORMAL;
+}
+
+// In f32 as well: both scalings are exact where they decide, and a product that is too large is above every quotient.
+template <> inline bool quotient_is_denormal<F32>(u32 n, u32 d) {
+  return value<F32>(magnitude<F32>(n)) * 0x1p64f < value<F32>(magnitude<F32>(d)) * 0x1p-62f;
 }
 
 // Pre-scaling (CDNA3 ISA, V_DIV_SCALE_F32): S0 is the denominator S1 or the numerator S2, scaled so that no

@@ -128,7 +128,7 @@ static const u32* apply_packed_select(const Inst& in, int k, const u32* p, u32* 
   return x;
 }
 
-const u32* modified_source(Wave& w, const Inst& in, int k, u32* tmp) {
+const u32* apply_modifiers(Wave& w, const Inst& in, int k, u32* tmp) {
   const Operand& o = in.src[k];
   const int dwords = in.src_dwords[k];
   const u32* p = lanes(w, o, tmp, dwords);
@@ -233,7 +233,7 @@ void lane_op(Wave& w, const Inst& in) {
     for (int k = 0; k < in.dst_dwords; k++) blend(d + k * WAVE, t + k * WAVE, exec);
     return;
   }
-  for (int k = 0; k < 3; k++) p[k] = modified_source(w, in, k, tmp[k]);
+  for (int k = 0; k < 3; k++) p[k] = apply_modifiers(w, in, k, tmp[k]);
   if (!in.omod && !(in.flags & (CLAMP | SDWA | HALF_DST)) && write_mask(w, in) == ~0ull) {
     in.core(d, p[0], p[1], p[2]);
     return;
@@ -245,14 +245,7 @@ void lane_op(Wave& w, const Inst& in) {
 
 static u64 compare(Wave& w, const Inst& in) {
   alignas(64) u32 ta[2 * WAVE], tb[2 * WAVE], mask[2];
-  const u32 *a, *b;
-  if (in.flags & SLOW) {
-    a = modified_source(w, in, 0, ta);
-    b = modified_source(w, in, 1, tb);
-  } else {
-    a = lanes(w, in.src[0], ta, in.src_dwords[0]);
-    b = lanes(w, in.src[1], tb, in.src_dwords[1]);
-  }
+  const u32 *a = modified_source(w, in, 0, ta), *b = modified_source(w, in, 1, tb);
   in.core(mask, a, b, nullptr);
   return (mask[0] | (u64)mask[1] << 32) & w.exec();
 }
