@@ -106,7 +106,7 @@ def pytest(suite: Suite, checkout: Path, arguments: Iterable[str], budget_s: flo
 
 def collect(suite: Suite, checkout: Path, arch: str) -> tuple[list[str], dict[str, str]]:
     """(node ids, files that could not be collected: why)."""
-    arguments = ["--cdna", arch, *suite.options, "--co", "--continue-on-collection-errors", *suite.tests]
+    arguments = ["--cdna", arch, *suite.options, "--collect-only", "--continue-on-collection-errors", *suite.tests]
     out = pytest(suite, checkout, arguments, 600)
     tests = [line for line in out.splitlines() if "::" in line and not line.startswith(("ERROR", " ", "E "))]
     broken = {}
