@@ -13,6 +13,7 @@ from .lines import Line
 from .words import reason_text
 
 LINES = 5  # of a kernel's source that are shown
+_UNIT_OF_BOUND = {"LDS": "lds", "LDS latency": "lds", "L1": "memory", "matrix": "matrix", "vector": "vector"}
 WORTH = 0.02  # share of the modelled time, from which on a gain is shown
 
 
@@ -80,7 +81,7 @@ def _hot_lines(kernel: KernelProfile) -> list[str]:
         return []
     gains = {(gain.place, gain.reason): gain for gain in kernel.gains}
     rows = []
-    for line in kernel.lines[:LINES]:
+    for line in hot_lines(kernel):
         if line.spent_cycles:
             gain = gains.get((line.place, max(line.spent, key=lambda reason: line.spent[reason])))
             rows.append(
@@ -93,6 +94,17 @@ def _hot_lines(kernel: KernelProfile) -> list[str]:
             rows.append(f"  {'':6} {_gain_text(kernel, gain):>16}  {gain.place}  without {cause_text(kernel, gain)}")
     head = "  share             gain  line: what its waves' time goes to; gain: of a replay without the first of that"
     return [head, *rows]
+
+
+def hot_lines(kernel: KernelProfile) -> list[Line]:
+    """The lines that waves spend most of their time at; and where the bound is a unit that none of these occupies, the
+    line that does so most: a wave waits for a unit's result at another line than it asks for it."""
+    shown = list(kernel.lines[:LINES])
+    unit = _UNIT_OF_BOUND.get(kernel.longest_time.bound, "")
+    occupied = sorted(kernel.lines, key=lambda line: -line.cycles.get(unit, 0))
+    if unit and occupied and not any(line.cycles.get(unit) for line in shown) and occupied[0].cycles.get(unit):
+        shown.append(occupied[0])
+    return shown
 
 
 def _gain_text(kernel: KernelProfile, gain: Gain | None) -> str:
