@@ -301,7 +301,7 @@ class Sample(enum.IntEnum):
 
     NONE = 0  # all of it
     ROUNDS = 1  # three rounds of a larger grid
-    PRODUCTS = 2  # up to nine rounds, spread over the grid, of kernels with matrix instructions alone; others whole
+    PRODUCTS = 2  # of 13 rounds or more seven or nine, if the kernel has matrix instructions; other kernels whole
 
 
 Sampled = Callable[[str], int]  # of a kernel's name: a Sample; True is ROUNDS

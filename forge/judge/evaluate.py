@@ -148,11 +148,15 @@ class Judge:
         try_sample = self._try_sample(case)
         if self._small is not None and not self._small.passed and self._small_is_official:
             return CaseResult(case.index, case.spec, Status.SAMPLED)  # which fails as the small one does
-        if self.plan.device.emulated and not try_sample:
-            self._foretell(case)
+
+        def whole() -> None:
             if text := self._forecast.text(case, after):
                 self.listener.case_forecast(text)
-        result = CaseRun(self.plan, self.pool, self.referees, case, try_sample).run()
+
+        if self.plan.device.emulated and not try_sample:
+            self._foretell(case)
+            whole()
+        result = CaseRun(self.plan, self.pool, self.referees, case, try_sample, whole).run()
         self._forecast.add(case, result)
         if try_sample and result.status is Status.PASS:
             self._not_sampled = max(self._not_sampled, self._forecast.work_of(case))

@@ -24,7 +24,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from forge.judge import messages
@@ -69,10 +69,17 @@ class CaseRun:
     """One case, on as many ranks as it has. A pool that has lost a process has stopped."""
 
     def __init__(
-        self, plan: EvalPlan, pool: WorkerPool, referees: WorkerPool, case: CaseSpec, try_sample: bool = False
+        self,
+        plan: EvalPlan,
+        pool: WorkerPool,
+        referees: WorkerPool,
+        case: CaseSpec,
+        try_sample: bool = False,
+        whole: Callable[[], None] = lambda: None,
     ) -> None:
+        """whole: called where a sample was tried, and all of the case is emulated after all."""
         self.plan, self.pool, self.referees, self.case = plan, pool, referees, case
-        self.ranks, self.try_sample = plan.ranks_of(case), try_sample
+        self.ranks, self.try_sample, self.whole = plan.ranks_of(case), try_sample, whole
         self.timed = not plan.device.emulated
         self.result = CaseResult(case.index, case.spec, Status.PASS)
         self.calls = 1 if plan.mode == "profile" else plan.calls
@@ -177,6 +184,7 @@ class CaseRun:
         if small:
             self.called.clear()
             self.result.seeds.clear()
+            self.whole()
             return False
         self.result.status = Status.SAMPLED
         torch = self.left_out("left_out"), self.left_out("left_out_flops")

@@ -13,8 +13,8 @@
 // latter stands for all but the first. In those only the workgroups whose time is taken have every instruction looked
 // at, of the others the lines that they ask of the L2. No matrix instruction computes, so what the kernel leaves in
 // memory is of no use, and whatever decides by it goes astray. What is counted is scaled to the grid.
-// SAMPLE_PRODUCTS: only of kernels with matrix instructions and only of a grid of many rounds, as a router's is not; their
-// rounds may be unlike, so that up to four pairs of them are spread over the grid, each for its part.
+// SAMPLE_PRODUCTS: only of kernels with matrix instructions and only of a grid of 13 rounds or more, as a router's is not.
+// Rounds may be unlike there: three or four pairs of them are spread over the grid, each for its part.
 #include "accesses.h"
 #include "costs.h"
 #include "clock.h"
@@ -85,7 +85,7 @@ struct GroupCount {
   L1 l1;
 };
 
-constexpr u32 SAMPLED_BATCHES = 3, MOST_PAIRS = 4;
+constexpr u32 SAMPLED_BATCHES = 3, FEWEST_PAIRS = 3, MOST_PAIRS = 4;
 constexpr u64 SCRATCH_MEMORY = 1ull << 48;  // beyond a host's addresses
 
 struct Counting : Observer {
@@ -535,14 +535,15 @@ static bool has_products(const Source& s, const Program& p, const KernelInfo& k)
 }
 
 static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
-  const bool many = s.n_batches > SAMPLED_BATCHES;
-  if (s.sample == SAMPLE_PRODUCTS && (!many || !has_products(s, p, k))) return;
+  const u32 all = s.n_batches,
+            most = all < 4 ? 0 : (all * 11 / 20 - 1) / 2;  // pairs: of more than half little is saved
+  const bool spread = s.sample == SAMPLE_PRODUCTS;
+  if (spread && (most < FEWEST_PAIRS || !has_products(s, p, k))) return;
   s.no_products = s.light = true;
   for (u32 i = 0; i < p.n_inst; i++)
     if (s.facts[i]->does == DOES_SLEEP) s.light = false;  // polls are told apart by looking at every instruction
-  if (!many) return;
-  const u32 all = s.n_batches, most = (all * 11 / 20 - 1) / 2;  // a sample of more than half saves little
-  s.pairs = s.sample != SAMPLE_PRODUCTS || most < 1 ? 1 : most < MOST_PAIRS ? most : MOST_PAIRS;
+  if (all <= SAMPLED_BATCHES) return;
+  s.pairs = !spread ? 1 : most < MOST_PAIRS ? most : MOST_PAIRS;
   s.n_batches = 1 + 2 * s.pairs;
   s.groups = (u32*)calloc(s.n_batches * s.batch, sizeof(u32));
   for (u32 i = 0; i < s.n_batches; i++) {
