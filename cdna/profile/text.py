@@ -14,6 +14,7 @@ from .words import reason_text
 
 LINES = 5  # of a kernel's source that are shown
 _UNIT_OF_BOUND = {"LDS": "lds", "LDS latency": "lds", "L1": "memory", "matrix": "matrix", "vector": "vector"}
+ROOFS, NEAR_A_ROOF = ("HBM", "links"), 0.85  # bounds that are bytes; their share of the time without the launch
 WORTH = 0.02  # share of the modelled time, from which on a gain is shown
 
 
@@ -33,8 +34,20 @@ def text_lines(kernel: KernelProfile) -> list[str]:
         f"  replay     {time.cycles:,.0f} cycles at {time.mhz:.0f} MHz, {time.clock}",
         *_work(launches_counters(kernel)),
         *_hot_lines(kernel),
+        *_roof(kernel),
         *(f"  advice     {advice}" for advice in advice_for(kernel)),
     ]
+
+
+def _roof(kernel: KernelProfile) -> list[str]:
+    """Where the card's bandwidth is nearly all that a launch takes: no change but of what it moves can help."""
+    time = kernel.longest_time
+    body = time.us - time.parts_us["launch"]
+    name = max(ROOFS, key=lambda name: time.parts_us.get(name, 0.0))
+    us = time.parts_us.get(name, 0.0)
+    if us < NEAR_A_ROOF * body:
+        return []
+    return [f"  near its roof: {name} alone takes {us:.4g} us of {time.us:.4g}; only fewer bytes make it faster"]
 
 
 def executed(record: LaunchRecord) -> int:
