@@ -133,8 +133,8 @@ def latency(kernel: KernelProfile) -> Iterator[Advice]:
         place = cause.place if cause is not None and cause.place else gain.place
         access = next((line.accesses.get("loads") for line in kernel.lines if line.place == place), None)
         text = (
-            f"waits for what {place} loads cost {gain.us:.4g} of {time.us:.4g} us, and {c.waves_per_simd:g} waves a SIMD "
-            "hide little of them: more waves, or several loads on their way before the first is used"
+            f"waits for what {place} loads cost {gain.us:.4g} of {time.us:.4g} us, and {c.waves_per_simd:g} waves a "
+            "SIMD hide little of them: more waves, or several loads on their way before the first is used"
         )
         if access is not None and access.bytes_per_lane < WIDE_BYTES:
             text += f"; wider ones, {WIDE_BYTES} bytes a lane instead of {access.bytes_per_lane:.0f}, are fewer"
