@@ -12,6 +12,7 @@ four times slower. engine/time/counters.cpp does the work.
 from __future__ import annotations
 
 import ctypes
+import enum
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -296,7 +297,17 @@ def collect(
 
 
 _active = False
-Sampled = Callable[[str], bool]  # of a kernel's name: whether its launches are samples
+
+
+class Sample(enum.IntEnum):
+    """What of a counted launch runs (SampleKind of engine/time/counters.h)."""
+
+    NONE = 0  # all of it
+    ROUNDS = 1  # three rounds of a larger grid
+    PRODUCTS = 2  # of 13 rounds or more seven or nine, if the kernel has matrix instructions; other kernels whole
+
+
+Sampled = Callable[[str], int]  # of a kernel's name: a Sample; True is ROUNDS
 _sampled: Sampled | None = None
 
 
@@ -333,18 +344,19 @@ def clear_caches() -> None:
 
 
 @contextmanager
-def counting(sample: bool | Sampled = False) -> Iterator[None]:
+def counting(sample: Sample | bool | Sampled = False) -> Iterator[None]:
     """Within the block, launches are counted: their records have `counters`.
 
-    sample: for the counters alone; of all kernels, or of those whose names it says yes to. Matrix instructions compute
+    sample: for the counters alone; of all kernels, or as it says of a kernel's name. True: Matrix instructions compute
     nothing, so that results are of no use; of a grid of more than three rounds only three run, and their counts are
     scaled to the grid (engine/time/counters.cpp). For kernels whose control flow does not depend on what they compute,
     whose workgroups do not wait for each other, and whose results decide nothing in the kernels after them.
+    Sample.PRODUCTS leaves the kernels whole that route and sort.
     """
     global _sampled
     before, sampled_before = _active, _sampled
     count(True)
-    _sample(sample if callable(sample) else (lambda name: True) if sample else None)
+    _sample(sample if callable(sample) else (lambda name: int(sample)) if sample else None)
     try:
         yield
     finally:
@@ -359,9 +371,9 @@ def _sample(of: Sampled | None) -> None:
         sample_launches(of)
 
 
-def sample_all(on: bool) -> None:
-    """Of every launch that is counted from now on take a sample, or none: see `counting`."""
-    _sample((lambda name: True) if on else None)
+def sample_all(kind: int) -> None:
+    """Of every launch that is counted from now on take a Sample: see `counting`."""
+    _sample((lambda name: kind) if kind else None)
 
 
 class LaunchCount:
@@ -369,7 +381,7 @@ class LaunchCount:
 
     def __init__(self, kernel: str) -> None:
         self.lib = engine().lib
-        self.source = self.lib.cdna_counters_create(_sampled is not None and _sampled(kernel))
+        self.source = self.lib.cdna_counters_create(0 if _sampled is None else int(_sampled(kernel)))
 
     def result(
         self,

@@ -16,8 +16,9 @@ from .cards import check_arch, get_card
 from .decode import RECORD, Decoder, Symbolic
 from .errors import UnsupportedInstruction
 from .hazards import find_hazards, message
+from .hip.kernel_names import demangled
 
-MAGIC = 0x36474D4941444E43
+MAGIC = 0x37474D4941444E43
 CODE = 0xFFFFFFFF  # "section" of an address in code; its offset counts instructions
 NO_SGPR = 0xFFFFFFFF
 ANY_KERNEL = 0xFFFFFFFF
@@ -223,5 +224,6 @@ class ImageBuilder:
                 len(arguments),
             )
             + _text(name)
+            + _text(demangled(name))
             + b"".join(struct.pack("<III", *a) for a in arguments)
         )

@@ -15,7 +15,7 @@ from .decode import RECORD
 from .errors import CdnaError
 from .isa import TABLE, instructions
 
-SAMPLED = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_char_p)  # cdna_log_sample's argument
+SAMPLED = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_char_p)  # cdna_log_sample's argument
 
 
 class Launch(ctypes.Structure):
@@ -108,7 +108,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "cdna_groups_per_cu": [pointer, u32, u32, u32, u32],
         "cdna_log_set": [u32],
         "cdna_log_sample": [SAMPLED],
-        "cdna_counters_create": [ctypes.c_bool],
+        "cdna_counters_create": [ctypes.c_uint32],
         "cdna_watch_allocator": [text],
         "cdna_know_block": [u64, u64],
         "cdna_waits": [pointer, u32],
@@ -154,10 +154,10 @@ def log_launches(mode: int) -> None:
         engine().lib.cdna_log_set(mode)
 
 
-def sample_launches(of: Callable[[str], bool] | None) -> None:
-    """Of which kernels those launches are counted as samples; None: of none."""
+def sample_launches(of: Callable[[str], int] | None) -> None:
+    """How a kernel's launches are counted, a counters.Sample; None: none is a sample."""
     global _log_sampled
-    before, _log_sampled = _log_sampled, SAMPLED() if of is None else SAMPLED(lambda name: of(name.decode()))
+    before, _log_sampled = _log_sampled, SAMPLED() if of is None else SAMPLED(lambda name: int(of(name.decode())))
     if is_loaded():
         engine().lib.cdna_log_sample(_log_sampled)
     del before  # not before the engine has forgotten it

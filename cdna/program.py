@@ -14,6 +14,7 @@ from .cards import get_card
 from .checks import Finding
 from .errors import CdnaError, KernelFault, LaunchCancelled, LaunchError
 from .hazards import Hazard, find_hazards, message
+from .hip.kernel_names import demangled
 from .image import ImageBuilder
 from .launch_checks import LaunchChecks
 from .launch_log import Executed
@@ -64,7 +65,11 @@ class Program:
         found = []
         for hazard in mine:
             text, other = message(hazard, self.where), self.where(hazard.first)
-            found.append(Finding("hazard", kernel, self.arch, text, *self.place(hazard.index), other_instruction=other))
+            found.append(
+                Finding(
+                    "hazard", demangled(kernel), self.arch, text, *self.place(hazard.index), other_instruction=other
+                )
+            )
         return found
 
 
@@ -73,6 +78,7 @@ class Kernel:
 
     def __init__(self, program: Program, name: str, number: int) -> None:
         self.program, self.name, self._number = program, name, number
+        self.readable = demangled(name)  # for messages
         self.metadata = program.asm.metadata.get(name, {})
         self.arguments: list[dict] = self.metadata.get(".args", [])
         explicit = [a for a in self.arguments if not a[".value_kind"].startswith("hidden_")]
@@ -132,18 +138,18 @@ class Kernel:
             if counted is not None:
                 counted.close()
         if checked is not None:
-            checked.finish(self.name, self.program.arch, self.program.place, self.program.where)
+            checked.finish(self.readable, self.program.arch, self.program.place, self.program.where)
         message = launch.message.decode(errors="replace")
         if launch.status == _FAULTED:
             raise KernelFault(
-                f"{self.name} on {self.program.arch}: {message}\n"
+                f"{self.readable} on {self.program.arch}: {message}\n"
                 f"  at {self.program.where(launch.fault_pc)}, workgroup {tuple(launch.fault_group)}, "
                 f"wave {launch.fault_wave}"
             )
         if launch.status == _CANCELLED:
-            raise LaunchCancelled(f"{self.name} on {self.program.arch}: ended from outside")
+            raise LaunchCancelled(f"{self.readable} on {self.program.arch}: ended from outside")
         if launch.status == _REFUSED:
-            raise LaunchError(f"{self.name}: {message}")
+            raise LaunchError(f"{self.readable}: {message}")
         sums = Executed()
         engine().lib.cdna_executed(self.program._handle, card.model.encode(), executed, ctypes.byref(sums))
         lds_bytes = self.static_lds_bytes + dynamic_lds_bytes

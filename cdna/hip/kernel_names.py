@@ -53,7 +53,7 @@ def template_arguments(readable: str) -> tuple[str, list[str]]:
 def short_names(mangled: Sequence[str]) -> list[str]:
     """Kernels' own names out of their mangled ones; with a template's arguments where they are not distinct."""
     names = [_own_name(name) for name in mangled]
-    for longer in (_with_arguments, str):
+    for longer in (_with_arguments, demangled):
         names = [longer(whole) if names.count(name) > 1 else name for name, whole in zip(names, mangled)]
     return names
 

@@ -16,6 +16,9 @@ WORTH = 0.1  # share of a kernel's time
 ALIKE = 0.75  # coalescing from here on is good enough
 TOO_MANY_READS = 1.5  # times what products take: tiles of 128 x 128 of 16 bits are below it
 LINES = 3  # that a rule names
+PADDED_ROW = 32  # of LDS: rows of 512 bytes take a 32nd more with 16 bytes of padding
+FEW_WAVES = 2  # a SIMD, that leave waits for memory bare
+WIDE_BYTES = 16  # of a lane's widest access
 MOVES = ("loads", "stores")
 
 
@@ -69,13 +72,21 @@ def tail(kernel: KernelProfile) -> Iterator[Advice]:
 
 
 def bank_conflicts(kernel: KernelProfile) -> Iterator[Advice]:
-    total = kernel.counters.unit_cycles["lds"]
+    c, share = kernel.counters, _share(kernel, "LDS")
+    total = c.unit_cycles["lds"]
+    if not total or c.lds_conflict_cycles / total * share <= WORTH:
+        return
+    padded = c.lds_bytes_per_group + max(kernel.card.lds_granule_bytes, c.lds_bytes_per_group // PADDED_ROW)
+    fits = _waves(kernel, c.vgprs, padded) >= c.groups_on_cu * c.waves_per_group / kernel.card.simds_per_cu
+    mend = "pad rows by 16 bytes, or swizzle them"
+    if not fits:
+        mend = "swizzle what lies in a row; rows that are padded by 16 bytes would cost the CU a workgroup"
     for line in _largest(kernel, lambda line: line.conflict_cycles):
-        if line.conflict_ways > 1.5 and line.conflict_cycles / total * _share(kernel, "LDS") > WORTH:
+        if line.conflict_ways > 1.5 and line.conflict_cycles / total * share > WORTH / LINES:
             yield Advice(
                 "bank conflicts",
                 f"{line.conflict_cycles:,} of {total:,} LDS cycles are bank conflicts of {line.place}, "
-                f"{line.conflict_ways:.0f}-way: pad rows by 16 bytes, or swizzle them",
+                f"{line.conflict_ways:.0f}-way: {mend}",
                 line.place,
             )
 
@@ -90,21 +101,44 @@ def occupancy(kernel: KernelProfile) -> Iterator[Advice]:
     if more_groups > card.max_waves_per_simd:
         return
 
-    def waves(vgprs: int, lds_bytes: int) -> float:
-        return waves_per_simd(card.name, vgprs, c.sgprs, lds_bytes, c.waves_per_group)
-
-    if waves(c.vgprs, 0) <= now:  # LDS is not what limits
-        fewer = next((n for n in range(1, c.vgprs) if waves(c.vgprs - n, c.lds_bytes_per_group) > now), 0)
+    if _waves(kernel, c.vgprs, 0) <= now:  # LDS is not what limits
+        fewer = next((n for n in range(1, c.vgprs) if _waves(kernel, c.vgprs - n, c.lds_bytes_per_group) > now), 0)
         if fewer:
-            gained = waves(c.vgprs - fewer, c.lds_bytes_per_group)
+            gained = _waves(kernel, c.vgprs - fewer, c.lds_bytes_per_group)
             yield Advice("occupancy", f"{c.vgprs} VGPRs allow {now:g} waves a SIMD; {fewer} fewer allow {gained:g}")
-    elif waves(1, c.lds_bytes_per_group) <= now:
+    elif _waves(kernel, 1, c.lds_bytes_per_group) <= now:
         fits = card.lds_bytes // (c.groups_per_cu + 1) // card.lds_granule_bytes * card.lds_granule_bytes
+        more = f"; or more waves that share them than {c.waves_per_group} a workgroup" if now < FEW_WAVES else ""
         yield Advice(
             "occupancy",
             f"{c.lds_bytes_per_group:,} bytes of LDS allow {c.groups_per_cu} workgroups a CU; "
-            f"{c.lds_bytes_per_group - fits:,} fewer allow {c.groups_per_cu + 1}",
+            f"{c.lds_bytes_per_group - fits:,} fewer allow {c.groups_per_cu + 1}{more}",
         )
+
+
+def _waves(kernel: KernelProfile, vgprs: int, lds_bytes: int) -> float:
+    """A SIMD's, if workgroups took as much."""
+    c = kernel.counters
+    return waves_per_simd(kernel.card.name, vgprs, c.sgprs, lds_bytes, c.waves_per_group)
+
+
+def latency(kernel: KernelProfile) -> Iterator[Advice]:
+    """Loads that are awaited while too few other waves have work."""
+    c, time = kernel.counters, kernel.longest_time
+    if time.bound != "latency" or c.waves_per_simd > FEW_WAVES:
+        return
+    waits = [gain for gain in kernel.gains if gain.reason == "memory" and gain.us > 2 * WORTH * time.us]
+    for gain in waits[:1]:
+        cause = kernel.waits_for.get((gain.place, "memory"))
+        place = cause.place if cause is not None and cause.place else gain.place
+        access = next((line.accesses.get("loads") for line in kernel.lines if line.place == place), None)
+        text = (
+            f"waits for what {place} loads cost {gain.us:.4g} of {time.us:.4g} us, and {c.waves_per_simd:g} waves a "
+            "SIMD hide little of them: more waves, or several loads on their way before the first is used"
+        )
+        if access is not None and access.bytes_per_lane < WIDE_BYTES:
+            text += f"; wider ones, {WIDE_BYTES} bytes a lane instead of {access.bytes_per_lane:.0f}, are fewer"
+        yield Advice("latency", text, place)
 
 
 def coalescing(kernel: KernelProfile) -> Iterator[Advice]:
@@ -234,6 +268,7 @@ def _largest(kernel: KernelProfile, what: Callable[[Line], float]) -> list[Line]
 
 RULES: tuple[Rule, ...] = (
     idle_cus,
+    latency,
     tail,
     bank_conflicts,
     occupancy,

@@ -13,6 +13,8 @@ from .lines import Line
 from .words import reason_text
 
 LINES = 5  # of a kernel's source that are shown
+_UNIT_OF_BOUND = {"LDS": "lds", "LDS latency": "lds", "L1": "memory", "matrix": "matrix", "vector": "vector"}
+ROOFS, NEAR_A_ROOF = ("HBM", "links"), 0.85  # bounds that are bytes; their share of the time without the launch
 WORTH = 0.02  # share of the modelled time, from which on a gain is shown
 
 
@@ -32,8 +34,20 @@ def text_lines(kernel: KernelProfile) -> list[str]:
         f"  replay     {time.cycles:,.0f} cycles at {time.mhz:.0f} MHz, {time.clock}",
         *_work(launches_counters(kernel)),
         *_hot_lines(kernel),
+        *_roof(kernel),
         *(f"  advice     {advice}" for advice in advice_for(kernel)),
     ]
+
+
+def _roof(kernel: KernelProfile) -> list[str]:
+    """Where the card's bandwidth is nearly all that a launch takes: no change but of what it moves can help."""
+    time = kernel.longest_time
+    body = time.us - time.parts_us["launch"]
+    name = max(ROOFS, key=lambda name: time.parts_us.get(name, 0.0))
+    us = time.parts_us.get(name, 0.0)
+    if us < NEAR_A_ROOF * body:
+        return []
+    return [f"  near its roof: {name} alone takes {us:.4g} us of {time.us:.4g}; only fewer bytes make it faster"]
 
 
 def executed(record: LaunchRecord) -> int:
@@ -80,7 +94,7 @@ def _hot_lines(kernel: KernelProfile) -> list[str]:
         return []
     gains = {(gain.place, gain.reason): gain for gain in kernel.gains}
     rows = []
-    for line in kernel.lines[:LINES]:
+    for line in hot_lines(kernel):
         if line.spent_cycles:
             gain = gains.get((line.place, max(line.spent, key=lambda reason: line.spent[reason])))
             rows.append(
@@ -93,6 +107,17 @@ def _hot_lines(kernel: KernelProfile) -> list[str]:
             rows.append(f"  {'':6} {_gain_text(kernel, gain):>16}  {gain.place}  without {cause_text(kernel, gain)}")
     head = "  share             gain  line: what its waves' time goes to; gain: of a replay without the first of that"
     return [head, *rows]
+
+
+def hot_lines(kernel: KernelProfile) -> list[Line]:
+    """The lines that waves spend most of their time at; and where the bound is a unit that none of these occupies, the
+    line that does so most: a wave waits for a unit's result at another line than it asks for it."""
+    shown = list(kernel.lines[:LINES])
+    unit = _UNIT_OF_BOUND.get(kernel.longest_time.bound, "")
+    occupied = sorted(kernel.lines, key=lambda line: -line.cycles.get(unit, 0))
+    if unit and occupied and not any(line.cycles.get(unit) for line in shown) and occupied[0].cycles.get(unit):
+        shown.append(occupied[0])
+    return shown
 
 
 def _gain_text(kernel: KernelProfile, gain: Gain | None) -> str:

@@ -25,7 +25,7 @@ from forge.judge.plan import (
     case_limit_s,
     cases_to_run,
     choose_harness,
-    may_be_sampled,
+    sample_of,
     small_case,
 )
 from forge.task.harness import HARNESSES, default_harness
@@ -150,8 +150,9 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         limit_s = args.timeout or max(official_s, EMULATED_LIMIT_S if device.emulated else 0.0)
     else:
         limit_s = case_limit_s(problem, harness, device, args.mode, cases)
-    sampled = device.emulated and own_eval is None and args.mode in ("benchmark", "profile") and not args.full
-    sampled = sampled and may_be_sampled(problem) and not any(case.world_size for case in cases)
+    emulated = device.emulated and own_eval is None
+    samples = emulated and args.mode in ("benchmark", "profile") and not args.full
+    sample, not_sampled = sample_of(problem, cases) if samples else ("", "")
     plan = EvalPlan(
         mode=args.mode,
         problem=problem,
@@ -164,8 +165,9 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         accuracy=not args.no_accuracy,
         fixed_ranks=args.fixed_ranks,
         calls=args.calls,
-        sampled=sampled,
-        small=small_case(problem, harness) if sampled else None,
+        sample=sample,
+        not_sampled=not_sampled,
+        small=small_case(problem, harness, judged=bool(sample)) if emulated else None,
         not_official=not_official,
     )
     plan.check_gpus()

@@ -202,7 +202,8 @@ class View:
             shown = "emulated" if result.status is not Status.NOT_RUN else ""
             counts = [f"{total(result.device_report, key):,}" for key in ("launches", "wave_instructions")]
             executed = counts if result.device_report else ["", ""]
-            time = modelled_time(result.device_report, self.plan.caches) if self.modelled else None
+            ended = result.status not in (Status.ERROR, Status.CRASH, Status.TIMEOUT)  # else it is a part's
+            time = modelled_time(result.device_report, self.plan.caches) if self.modelled and ended else None
             model = [modelled_text(time), time["bound"], self._of_light(result, time["us"])] if time else [""] * 3
             return [shown, *executed, *model] if self.plan.device.emulated else []
         if result.stats is None:
@@ -225,7 +226,7 @@ class View:
     def _modelled_scores(self, run: Run) -> list[str]:
         """Over all cases, as the leaderboard would rank them: modelled, at the speed of light, published."""
         problem = self.plan.problem
-        times = [modelled_time(case.device_report, self.plan.caches) for case in run.cases]
+        times = [modelled_time(case.device_report, self.plan.caches) for case in run.cases if case.passed]
         modelled_us = [time["us"] for time in times if time]
         if not run.cases or len(modelled_us) < len(run.cases):
             return []
@@ -254,7 +255,10 @@ class View:
                     self.print(row)
             elif self.plan.mode == "profile" and self.plan.device.emulated and case.status is not Status.NOT_RUN:
                 self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
-                for line in profile_lines(case.device_report, self.plan.caches, self.plan.device.arch):
+                work, device = self.work[case.index], self.plan.device
+                for line in profile_lines(
+                    case.device_report, self.plan.caches, device.arch, work.flops if work else None
+                ):
                     self.print(line)
         verdict = run.verdict if run.passed else run.verdict.upper()
         seconds = f"{run.elapsed_s:.1f} s"
@@ -343,12 +347,12 @@ def slowest_rank(report: dict[str, Any], caches: str) -> dict[str, Any]:
     return max(ranks, key=lambda part: (modelled_time(part, caches) or {"us": 0.0})["us"], default=report)
 
 
-def profile_lines(report: dict[str, Any], caches: str, arch: str) -> list[str]:
+def profile_lines(report: dict[str, Any], caches: str, arch: str, needed_flops: float | None = None) -> list[str]:
     """Each kernel's profile; of several ranks the slowest's."""
     ranks = {name: part for name, part in report.items() if name.startswith("rank ")}
     if ranks:
         name = max(ranks, key=lambda name: (modelled_time(ranks[name], caches) or {"us": 0.0})["us"])
-        return [f"{name}, the slowest of {len(ranks)}:", *profile_lines(ranks[name], caches, arch)]
+        return [f"{name}, the slowest of {len(ranks)}:", *profile_lines(ranks[name], caches, arch, needed_flops)]
     kernels = report.get("kernels", {})
     told = [line for kernel in kernels.values() for line in kernel.get("profile", {}).get(caches, [])] or [NO_KERNEL]
-    return told + torch_lines(report.get("torch", []), caches, arch)
+    return told + torch_lines(report.get("torch", []), caches, arch, needed_flops)

@@ -9,6 +9,8 @@ from typing import Any
 from forge.device.cards import CARDS
 from forge.device.roofline import Roofline
 
+# Of a large case, what is emulated: three rounds of a grid; of kernels that multiply some rounds, and the others whole.
+SAMPLES = ROUNDS, PRODUCTS = "ROUNDS", "PRODUCTS"
 EMULATED = " or ".join(CARDS)  # as messages name them
 
 
@@ -69,10 +71,10 @@ class Device(ABC):
         return None  # a GPU has none
 
     @abstractmethod
-    def count_work(self, on: bool = True, sample: bool = False) -> None:
+    def count_work(self, on: bool = True, sample: str = "") -> None:
         """Have `case_report` tell from now on what bounds kernels, or not, where this device can. It slows them.
 
-        sample: some workgroups of large grids stand for all, and what they compute is of no use."""
+        sample: one of SAMPLES; what a sample computes is of no use."""
 
     def keep_timelines(self, caches: str) -> None:
         """Have the reports of counted cases carry each kernel's timeline and its section of a page, of cold or warm

@@ -107,12 +107,12 @@ class EmulatedDevice(Device):
             self._started_with = os.environ.get("CDNA_CHECKS", "")
         os.environ["CDNA_CHECKS"] = self._started_with if on else ""
 
-    def count_work(self, on: bool = True, sample: bool = False) -> None:
+    def count_work(self, on: bool = True, sample: str = "") -> None:
         if sample:
             import cdna.counters  # noqa: F401
         counters = sys.modules.get("cdna.counters")
         if counters is not None:
-            counters.sample_all(sample)
+            counters.sample_all(getattr(counters.Sample, sample or "NONE"))
         if on == ("CDNA_COUNT" in os.environ):
             return
         if on:

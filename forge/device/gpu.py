@@ -28,7 +28,7 @@ class Gpu(Device):
     def fingerprint(self) -> dict[str, Any]:
         return {"device": self.name, "arch": self.arch, "emulated": False, "gpus": self.gpus, **versions()}
 
-    def count_work(self, on: bool = True, sample: bool = False) -> None:
+    def count_work(self, on: bool = True, sample: str = "") -> None:
         pass  # a GPU times its kernels
 
     def case_report(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from forge.task.score import Peaks
 
 KINDS = {"measured": "#1f77b4", "modelled": "#ff7f0e", "leaderboard": "#2ca02c"}
 GREY = "#888888"
+MOST_OF_A_LABEL = 44  # characters of a case
 
 
 class PageError(Exception):
@@ -35,7 +36,7 @@ class Row:
     index: int
     case: str
     status: str
-    message: str
+    said: list[str]  # what is wrong, why a pass is to be doubted
     us: float | None
     error: str
     bound: str
@@ -76,6 +77,7 @@ def page_of(
     environment.filters["us"] = lambda value: number(value, 5)
     return environment.get_template("page.html.jinja").render(
         document=document,
+        colours={"pass": "pass", "pass, but": "but", "sampled": "but"},
         rows=rows,
         kind=kind,
         sections=sections,
@@ -100,7 +102,7 @@ def _row(document: dict[str, Any], case: dict[str, Any]) -> Row:
         case["index"],
         case_text(case["spec"]),
         case["status"],
-        case.get("message", ""),
+        _said(case),
         us,
         error,
         model["bound"] if document["device"]["emulated"] and model else floor.get("bound", ""),
@@ -108,6 +110,12 @@ def _row(document: dict[str, Any], case: dict[str, Any]) -> Row:
         (case.get("accuracy") or {}).get("rel_l2"),
         points,
     )
+
+
+def _said(case: dict[str, Any]) -> list[str]:
+    pattern = (case.get("accuracy") or {}).get("pattern") or ""
+    lines = [case.get("message", ""), f"pattern: {pattern}" if pattern else ""]
+    return [*filter(None, lines), *(f"but {text}" for text in case.get("buts", [])), *case.get("remarks", [])]
 
 
 def _kernels(case: dict[str, Any]) -> dict[str, dict[str, str]]:
@@ -154,8 +162,13 @@ def _svg(axes: Any) -> str:
     return text[text.index("<svg") :]
 
 
+def _label(index: int, case: str) -> str:
+    """Beside a plot, which a long case would push aside."""
+    return f"{index}: {case if len(case) <= MOST_OF_A_LABEL else case[: MOST_OF_A_LABEL - 1] + '…'}"
+
+
 def _light_plot(rows: Sequence[Row]) -> str:
-    known = [(row.case, row.fraction) for row in rows if row.fraction]
+    known = [(_label(row.index, row.case), row.fraction) for row in rows if row.fraction]
     if not known:
         return ""
     axes = _axes(0.9 + 0.28 * len(known))
@@ -189,7 +202,7 @@ def _roofline(rows: Sequence[Row], peaks: Peaks | None, matrix: str, kind: str) 
 
 def _parts_plot(document: dict[str, Any]) -> str:
     """What each unit would take alone; the longest is the bound."""
-    models = [(case_text(case["spec"]), modelled(document, case)) for case in document["cases"]]
+    models = [(_label(case["index"], case_text(case["spec"])), modelled(document, case)) for case in document["cases"]]
     known = [(name, model["parts_us"]) for name, model in models if model and model["parts_us"]]
     if not known:
         return ""

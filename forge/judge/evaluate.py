@@ -19,7 +19,7 @@ from forge.judge.forecast import Forecast
 from forge.judge.fork_server import ForkServer
 from forge.judge.memory import make_memory
 from forge.judge.messages import REFEREE_EVENTS, Setup
-from forge.judge.plan import LARGE_FLOPS, LARGE_INSTRUCTIONS, EvalPlan
+from forge.judge.plan import LARGE_FLOPS, LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, EvalPlan
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
 from forge.judge.triton_errors import lacking_format
@@ -33,6 +33,7 @@ from forge.task.problem import ROOT, Problem
 
 MOST_SOURCE_BYTES = 64 << 20  # a source that is larger is told by its size
 PYC_HEAD_BYTES = 16
+FORETELLING = 8  # times the work of the small case, from which on that is run to tell how long another one takes
 HANGS_BEFORE_STOP = 2  # a submission that hung this often in a row is not given the other cases as well
 
 
@@ -147,9 +148,15 @@ class Judge:
         try_sample = self._try_sample(case)
         if self._small is not None and not self._small.passed and self._small_is_official:
             return CaseResult(case.index, case.spec, Status.SAMPLED)  # which fails as the small one does
-        if self.plan.device.emulated and not try_sample and (text := self._forecast.text(case, after)):
-            self.listener.case_forecast(text)
-        result = CaseRun(self.plan, self.pool, self.referees, case, try_sample).run()
+
+        def whole() -> None:
+            if text := self._forecast.text(case, after):
+                self.listener.case_forecast(text)
+
+        if self.plan.device.emulated and not try_sample:
+            self._foretell(case)
+            whole()
+        result = CaseRun(self.plan, self.pool, self.referees, case, try_sample, whole).run()
         self._forecast.add(case, result)
         if try_sample and result.status is Status.PASS:
             self._not_sampled = max(self._not_sampled, self._forecast.work_of(case))
@@ -164,7 +171,7 @@ class Judge:
         """Whether so much is to be emulated that a sample may have to do: as a small case foretells, judged first, and
         the cases before."""
         plan, flops = self.plan, self._forecast.work_of(case)
-        if not plan.sampled or plan.small is None or not max(LARGE_FLOPS, self._not_sampled) < flops:
+        if not plan.sample or plan.small is None or not max(LARGE_FLOPS, self._not_sampled) < flops:
             return False
         if self._small is None:
             self._small = CaseRun(dataclasses.replace(plan, mode="test"), self.pool, self.referees, plan.small).run()
@@ -172,14 +179,31 @@ class Judge:
             if self.pool.ensure_started() is not None or self.referees.ensure_started() is not None:
                 return False
         known = self._forecast.of(case)
-        return self._small.passed and known is not None and known[0] >= LARGE_INSTRUCTIONS
+        large = known is not None and (
+            known.instructions >= LARGE_INSTRUCTIONS or known.torch_flops >= LARGE_TORCH_FLOPS
+        )
+        return self._small.passed and large
+
+    def _foretell(self, case: CaseSpec) -> None:
+        """Before a large case of which nothing is known a call of a small one: it tells how long to wait."""
+        plan, work = self.plan, self._forecast.work_of(case)
+        if plan.small is None or self._forecast.of(case) is not None or not work >= LARGE_FLOPS:
+            return
+        if (plan.ranks_of(plan.small) or 1) > plan.most_ranks:
+            return
+        if self._forecast.work_of(plan.small) * FORETELLING <= work:
+            one = dataclasses.replace(plan, mode="test", calls=1, accuracy=False)
+            self._forecast.add(plan.small, CaseRun(one, self.pool, self.referees, plan.small).run())
+            self.referees.ensure_started()
+            self.pool.ensure_started()
 
     def _judge_small(self, sample: CaseResult) -> None:
         """A small case stands for the correctness of those that are samples: where it fails, so do they."""
         judged, small = self._small, self.plan.small
         assert judged is not None and small is not None
         if judged.passed:
-            sample.buts += [*judged.buts, f"judged instead, and passed: {small.spec}"]
+            sample.buts += [but for but in judged.buts if but not in sample.buts]
+            sample.buts.append(f"judged instead, and passed: {small.spec}")
             return
         sample.status, sample.buts = judged.status, []
         sample.message = f"the case is too large to be judged; of a small one, {small.spec}: {judged.message}"

@@ -99,7 +99,7 @@ class Call:
     watched: bool = False  # tell what torch did in it
     checks: bool = True  # on an emulated device: those that the run asked for
     count: bool = False  # on an emulated device: for a modelled time
-    sample: bool = False  # and some workgroups of large grids stand for all: what is computed is of no use
+    sample: str = ""  # and some of it stands for all: what is computed is of no use; forge.device.base.SAMPLES
 
 
 @dataclass(frozen=True)

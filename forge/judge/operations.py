@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import mmap
 import os
 import sys
 import threading
@@ -17,11 +18,18 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 from forge.device.roofline import Roofline
 
 SUBMISSION = "submission.py"
 NAMED = 5  # operations that a report names
+# Of a sample: an operation of as many FLOPs, or bytes read and written, is not carried out.
+LEFT_OUT_FLOPS, LEFT_OUT_BYTES = 1e9, 1 << 24
+RESERVED_BYTES = (
+    1 << 30
+)  # a larger tensor is not promised memory: what is not carried out may not fit into this machine
+MAP_NORESERVE = 0x4000
 
 # A product's FLOPs from its operands, by operation: (which of the arguments, the sum's length among their sizes).
 PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "_scaled_mm": (0, 1), "_int_mm": (0, 1)}
@@ -104,12 +112,60 @@ def estimated_us(
     return 0.0 if func.is_view or name.startswith(FREE) else card.operation_us(moved, warm=warm)
 
 
+_EMPTY = torch.ops.aten.empty_strided.default  # torch.empty_strided is the emulated device's own
+
+
+def unmade(like: torch.Tensor) -> torch.Tensor:
+    """A tensor of a meta tensor's size, of memory that nobody has touched."""
+    n_bytes = like.untyped_storage().nbytes()
+    if n_bytes < RESERVED_BYTES:
+        return _EMPTY(like.size(), like.stride(), dtype=like.dtype, device="cpu")
+    pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
+    return torch.frombuffer(pages, dtype=torch.uint8).view(like.dtype).as_strided(like.size(), like.stride())
+
+
+def left_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+    """(Whether a sample leaves the operation out, a result like its own of which nothing is computed)."""
+    namespace, _, name = func._schema.name.partition("::")
+    if namespace != "aten" or func.is_view or name.startswith(FREE):
+        return False, None
+    own: dict[int, torch.Tensor] = {}
+
+    def shape_of(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        meta = _EMPTY(value.size(), value.stride(), dtype=value.dtype, device="meta")
+        own[id(meta)] = value
+        return meta
+
+    def like(value: Any) -> Any:  # an operation in place gives back what it was given
+        if not isinstance(value, torch.Tensor):
+            return value
+        return own[id(value)] if id(value) in own else unmade(value)
+
+    try:
+        shapes = tree_map(shape_of, (args, kwargs))
+        if shapes[1].get("device") is not None:
+            shapes[1]["device"] = "meta"
+        result = func(*shapes[0], **shapes[1])
+        moved = bytes_of((args, kwargs)) + bytes_of(result)
+        if product_flops(name, args) < LEFT_OUT_FLOPS and moved < LEFT_OUT_BYTES:
+            return False, None
+        return True, tree_map(like, result)
+    except (RuntimeError, NotImplementedError, TypeError, ValueError, OSError):  # its shape depends on what is computed
+        return False, None
+
+
 @dataclass
 class Spent:
     """What an operation of one line cannot take less than, in all its calls."""
 
     kind: str  # products | links | memory: what it takes beside its launches
     calls: int = 0
+    flops: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    again_bytes: int = 0  # of what is read: parts of the call's input that an operation before has read as well
     us: dict[str, float] = field(default_factory=lambda: {"cold": 0.0, "warm": 0.0})
 
 
@@ -126,9 +182,13 @@ def calling_line() -> str:
 @dataclass
 class Work:
     flops: int = 0
+    left_out: int = 0  # operations
+    left_out_flops: int = 0
     calls: Counter[str] = field(default_factory=Counter)
     by_name: Counter[str] = field(default_factory=Counter)  # FLOPs
     places: dict[tuple[str, str], Spent] = field(default_factory=dict)  # estimated, by the submission's line and name
+    read: set[int] = field(default_factory=set)  # memory of the call's input, that operations have read
+    made: set[int] = field(default_factory=set)  # and of what operations have made
     entered_reference: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -138,19 +198,32 @@ class Work:
         products = dict(self.by_name.most_common(NAMED))
         return {
             "flops": self.flops,
+            "left_out": self.left_out,
+            "left_out_flops": self.left_out_flops,
             "products": products,
             "operations": dict(self.calls.most_common(NAMED)),
             "entered_reference": self.entered_reference,
         }
 
-    def add_us(self, name: str, us: Callable[[bool], float], kind: str) -> None:
-        """us: of warm caches or not."""
+    def add_us(self, name: str, us: Callable[[bool], float], kind: str) -> Spent | None:
+        """us: of warm caches or not. None where nothing is spent."""
         times = {caches: us(caches == "warm") for caches in ("cold", "warm")}
-        if any(times.values()):
-            one = self.places.setdefault((calling_line(), name), Spent(kind))
-            one.calls += 1
-            for caches, took in times.items():
-                one.us[caches] += took
+        if not any(times.values()):
+            return None
+        one = self.places.setdefault((calling_line(), name), Spent(kind))
+        one.calls += 1
+        for caches, took in times.items():
+            one.us[caches] += took
+        return one
+
+    def add_bytes(self, one: Spent, args: Any, result: Any) -> None:
+        one.read_bytes += bytes_of(args)
+        one.written_bytes += bytes_of(result)
+        memory = {tensor.untyped_storage().data_ptr(): bytes_of(tensor) for tensor in tensors(args)}
+        given = {address: n for address, n in memory.items() if address not in self.made}
+        one.again_bytes += sum(n for address, n in given.items() if address in self.read)
+        self.read |= given.keys()
+        self.made |= {tensor.untyped_storage().data_ptr() for tensor in tensors(result)} - self.read
 
     @property
     def estimates(self) -> list[dict[str, Any]]:
@@ -160,15 +233,21 @@ class Work:
 
 
 class _Counting(TorchDispatchMode):
-    """card: whose times are estimated; None: none."""
+    """card: whose times are estimated; None: none. sample: large operations are not carried out."""
 
-    def __init__(self, work: Work, card: Roofline | None) -> None:
+    def __init__(self, work: Work, card: Roofline | None, sample: bool) -> None:
         super().__init__()
-        self.work, self.card = work, card
+        self.work, self.card, self.sample = work, card, sample
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.removeprefix("aten::")
-        result = func(*args, **(kwargs or {}))
+        with torch._C.DisableTorchFunction():  # an emulated device would take what is made here for the host's
+            is_left_out, result = left_out(func, args, kwargs or {}) if self.sample else (False, None)
+        if is_left_out:
+            self.work.left_out += 1
+            self.work.left_out_flops += product_flops(name, args)
+        else:
+            result = func(*args, **(kwargs or {}))
         with contextlib.suppress(Exception):  # a count is no reason to fail a call
             self.work.calls[name] += 1
             if flops := product_flops(name, args) or term_flops(name, args, result):
@@ -176,14 +255,17 @@ class _Counting(TorchDispatchMode):
                 self.work.by_name[name] += flops
             if (card := self.card) is not None:
                 kind = "products" if product_flops(name, args) else "links" if name.startswith("c10d::") else "memory"
-                self.work.add_us(name, lambda warm: estimated_us(func, args, kwargs, result, card, warm), kind)
+                spent = self.work.add_us(name, lambda warm: estimated_us(func, args, kwargs, result, card, warm), kind)
+                if spent is not None:
+                    spent.flops += flops
+                    self.work.add_bytes(spent, (args, kwargs), result)
         return result
 
 
 @contextlib.contextmanager
-def watch(on: bool, card: Roofline | None = None) -> Iterator[Work]:
+def watch(on: bool, card: Roofline | None = None, sample: bool = False) -> Iterator[Work]:
     """Counts what torch does within the block, in this thread and in those that it starts. card: whose times are
-    estimated as well."""
+    estimated as well. sample: its large operations are not carried out, so that what it computes is of no use."""
     work = Work()
     if not on:
         yield work
@@ -191,12 +273,12 @@ def watch(on: bool, card: Roofline | None = None) -> Iterator[Work]:
     begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     def counted(thread: threading.Thread) -> None:
-        with _Counting(work, card):
+        with _Counting(work, card, sample):
             begin(thread)
 
     threading.Thread._bootstrap_inner = counted  # type: ignore[attr-defined]
     try:
-        with _Counting(work, card):
+        with _Counting(work, card, sample):
             yield work
     finally:
         threading.Thread._bootstrap_inner = begin  # type: ignore[attr-defined]

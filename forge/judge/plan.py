@@ -8,6 +8,7 @@ from pathlib import Path
 
 from forge.console import UsageError
 from forge.device import Device, DeviceError
+from forge.device.base import PRODUCTS, ROUNDS
 from forge.device.cards import CARDS, peaks_of
 from forge.task.cases import CaseError, CaseSpec, choose, given_case, on_ranks, parse_case_file, spec_of
 from forge.task.harness import Harness, HarnessError, default_harness, harness_named, harness_of_eval
@@ -16,8 +17,9 @@ from forge.task.score import FloorError, Work, work_of
 
 EMULATED_LIMIT_S = 3600.0  # a case's on an emulated device, whose minutes say nothing of a GPU's
 # From how many on a sample of a case may be emulated: FLOPs as its problem states them, instructions of waves in a call
-# as others foretell them; and how much of its workgroups that may be at most, or it saves nothing.
+# as others foretell them; and how much of these that may be at most, or it saves nothing.
 LARGE_FLOPS, LARGE_INSTRUCTIONS, MOST_SAMPLED = 2e9, 50_000_000, 2 / 3
+LARGE_TORCH_FLOPS = 1e11  # or of torch's own products in a call: some seconds of this machine
 
 STAND_IN_ARCH = next(iter(CARDS))  # emulated for a problem that names no GPU we know
 
@@ -42,8 +44,9 @@ class EvalPlan:
     calls: int = 3  # of a case, each judged: forge/judge/verdict.py
     as_officially: bool = False  # the verdict is an official evaluator's; what ours would be is remarked
     fixed_ranks: bool = False  # rank i stays in process i, which it does not on the leaderboard
-    sampled: bool = False  # of large cases a sample is emulated: modelled times, and no verdict at that size
-    small: CaseSpec | None = None  # what a submission is judged on whose case is a sample
+    sample: str = ""  # one of device.base.SAMPLES, of large cases: modelled times, and no verdict at that size
+    not_sampled: str = ""  # why not, where they might have been
+    small: CaseSpec | None = None  # what a submission is judged on whose case is a sample; tells how long others take
     not_official: str = ""  # how the cases differ from the leaderboard's; empty if they do not
 
     def ranks_of(self, case: CaseSpec) -> int | None:
@@ -147,21 +150,29 @@ def cases_to_run(
     return [specs[index] for index in chosen], not_official
 
 
-def small_case(problem: Problem, harness: Harness) -> CaseSpec:
-    """The test with least FLOPs, as far as the problem says, or its first smoke case where that is large, too."""
+def small_case(problem: Problem, harness: Harness, judged: bool = True) -> CaseSpec:
+    """The test with least FLOPs, as far as the problem says, or its first smoke case where that is large, too.
+
+    judged: for a large one; else the smallest there is does."""
     cases = parse_case_file("\n".join(map(spec_of, problem.tests)), harness, None)
     works = [work_of(problem.floors, case.args, None) for case in cases]
     flops = [(work.flops or 0.0) if work else 0.0 for work in works]
     least = min(range(len(cases)), key=lambda place: flops[place])
-    if flops[least] < LARGE_FLOPS or not problem.smoke:
+    if judged and flops[least] < LARGE_FLOPS or not problem.smoke:
         return cases[least]
     return parse_case_file(spec_of(problem.smoke[0]), harness, None)[0]
 
 
-def may_be_sampled(problem: Problem) -> bool:
-    """An owner's folder need not say so where this repository's does."""
+def sample_of(problem: Problem, cases: list[CaseSpec]) -> tuple[str, str]:
+    """(What is emulated of large cases, "" if all of it; why that). An owner's folder need not say so where this
+    repository's does."""
     ours = own_entry(problem)
-    return problem.sampled and (ours is None or find_problem(ours.name).sampled)
+    stated = problem.sampled if ours is None else find_problem(ours.name).sampled
+    if not (problem.sampled and stated):
+        return "", "what kernels compute decides what others do"
+    if any(case.world_size for case in cases):
+        return "", "workgroups of several ranks wait for one another"
+    return (PRODUCTS if "products" in (problem.sampled, stated) else ROUNDS), ""
 
 
 def _choose_cases(problem: Problem, mode: str, options: argparse.Namespace) -> tuple[tuple[Case, ...], list[int], str]:

@@ -24,22 +24,23 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from forge.judge import messages
-from forge.judge.plan import LARGE_INSTRUCTIONS, MOST_SAMPLED, EvalPlan
+from forge.judge.forecast import TYPICAL_FLOP_S
+from forge.judge.plan import LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, MOST_SAMPLED, EvalPlan
 from forge.judge.results import (
     Accuracy,
     BackToBack,
     CaseResult,
     Status,
-    instructions_text,
     minutes_text,
     total,
+    work_text,
 )
 from forge.judge.timing import should_stop, summarize
-from forge.judge.what_ran import look
+from forge.judge.what_ran import look, number_of
 from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report, first_cause
 from forge.task.cases import CaseSpec
 
@@ -68,10 +69,17 @@ class CaseRun:
     """One case, on as many ranks as it has. A pool that has lost a process has stopped."""
 
     def __init__(
-        self, plan: EvalPlan, pool: WorkerPool, referees: WorkerPool, case: CaseSpec, try_sample: bool = False
+        self,
+        plan: EvalPlan,
+        pool: WorkerPool,
+        referees: WorkerPool,
+        case: CaseSpec,
+        try_sample: bool = False,
+        whole: Callable[[], None] = lambda: None,
     ) -> None:
+        """whole: called where a sample was tried, and all of the case is emulated after all."""
         self.plan, self.pool, self.referees, self.case = plan, pool, referees, case
-        self.ranks, self.try_sample = plan.ranks_of(case), try_sample
+        self.ranks, self.try_sample, self.whole = plan.ranks_of(case), try_sample, whole
         self.timed = not plan.device.emulated
         self.result = CaseResult(case.index, case.spec, Status.PASS)
         self.calls = 1 if plan.mode == "profile" else plan.calls
@@ -151,13 +159,15 @@ class CaseRun:
         first call prepares is over."""
         if not self.try_sample:
             return False
-        layout = self.hand_over(self.make(0))[0]
+        layouts = self.hand_over(self.make(0))
         report: dict[str, Any] = {}
         seconds, small = 0.0, False
         for where in ("elsewhere", "same"):
-            call = messages.Call(layout, where, how="checked", watched=True, checks=False, count=True, sample=True)
+            how = messages.Call(
+                None, where, how="checked", watched=True, checks=False, count=True, sample=self.plan.sample
+            )
             started = time.monotonic()
-            self.pool.tell([call])
+            self.pool.tell([dataclasses.replace(how, layout=layout) for layout in layouts])
             try:
                 self.called[0] = self.hear_calls(0)
             except Ended as ended:  # as where workgroups wait for others that do not run: all of it is emulated then
@@ -166,17 +176,24 @@ class CaseRun:
                     self.begin_again(ended)
                 break
             report, seconds = device_report(self.called[0]), time.monotonic() - started
-            groups, run = total(report, "workgroups"), total(report, "workgroups_run")
-            small = total(report, "wave_instructions") < LARGE_INSTRUCTIONS or run > MOST_SAMPLED * groups
+            all_of, run = total(report, "wave_instructions"), total(report, "wave_instructions_run")
+            torch_flops = self.left_out("left_out_flops")
+            small = torch_flops < LARGE_TORCH_FLOPS and (all_of < LARGE_INSTRUCTIONS or run > MOST_SAMPLED * all_of)
             if small:
                 break
         if small:
             self.called.clear()
             self.result.seeds.clear()
+            self.whole()
             return False
         self.result.status = Status.SAMPLED
-        self.result.buts.append(sample_text(report, seconds, self.calls))
+        torch = self.left_out("left_out"), self.left_out("left_out_flops")
+        self.result.buts.append(sample_text(report, seconds, self.calls, torch))
         return True
+
+    def left_out(self, what: str) -> float:
+        """Of torch's own operations in a sample, on all ranks: how many, or their FLOPs."""
+        return sum(number_of(one.answer.torch_work, what) for one in self.called[0])
 
     def begin_again(self, ended: Ended) -> None:
         self.pool.stop()
@@ -461,14 +478,17 @@ class CaseRun:
         look(self.plan, self.case, result, [one.answer for one in self.called.get(0, [])])
 
 
-def sample_text(report: dict[str, Any], seconds: float, calls: int) -> str:
-    """What of a case was emulated, and how long all of it would take. seconds: that the sample did."""
+def sample_text(report: dict[str, Any], seconds: float, calls: int, torch: tuple[float, float] = (0, 0)) -> str:
+    """What of a case was emulated, and how long all of it would take. seconds: that the sample did; torch: its
+    operations that were left out, and their FLOPs."""
     groups, run = total(report, "workgroups"), total(report, "workgroups_run")
     instructions, emulated = total(report, "wave_instructions"), total(report, "wave_instructions_run")
-    whole = minutes_text(calls * seconds * instructions / max(emulated, 1))
+    whole_s = seconds * max(instructions, 1) / max(emulated, 1) + torch[1] * TYPICAL_FLOP_S
+    parts = [f"{run:,} of {groups:,} workgroups emulated, the rest counted"] if groups else []
+    parts += [f"{torch[0]:,.0f} large operations of torch's counted, not carried out"] if torch[0] else []
     return (
-        f"a sample: {run:,} of {groups:,} workgroups emulated, the rest counted; output not judged at this size "
-        f"(--full judges it: {instructions_text(instructions)} a call, {whole})"
+        f"a sample: {'; '.join(parts)}; output not judged at this size "
+        f"(--full judges it: {work_text(instructions, torch[1])} a call, {minutes_text(calls * whole_s)})"
     )
 
 

@@ -24,8 +24,8 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
     problem = plan.problem
     work = work_of(problem.floors, case.args, peaks_of(plan.device.arch)) if problem.floors else None
     told = [one.torch_work for one in called if one.torch_work]
-    flops = max((_number(one, "flops") for one in told), default=0.0)  # of a rank, as the floor is
-    result.torch_work = max(told, key=lambda one: _number(one, "flops"), default={})
+    flops = max((number_of(one, "flops") for one in told), default=0.0)  # of a rank, as the floor is
+    result.torch_work = max(told, key=lambda one: number_of(one, "flops"), default={})
     launches = _launches(result.device_report)
     needed = (work.flops or 0.0) if work is not None else 0.0
     matrix = problem.floors is not None and problem.floors.matrix != "none" and needed > 0
@@ -88,7 +88,7 @@ def _faster_than_light(plan: EvalPlan, result: CaseResult, work: Work | None) ->
     return f"faster than light: {how} {us:.4g} us, and the card's peaks need {light_us:.4g} us"
 
 
-def _number(values: dict[str, Any], key: str) -> float:
+def number_of(values: dict[str, Any], key: str) -> float:
     value = values.get(key)
     return float(value) if isinstance(value, (int, float)) else 0.0
 

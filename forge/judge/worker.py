@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from forge.device.base import PRODUCTS
 from forge.device.roofline import with_torch
 from forge.judge import messages
 from forge.judge.channel import worker_end
@@ -298,7 +299,9 @@ class SubmissionWorker(Worker):
             calls: dict[str, Callable[[Any], Any]] = {"profile": self.profiled, "checked": self.unsynchronized}
             entered = self.entered()
             card = self.device.roofline() if command.count else None
-            with self.operations.watch(command.watched or command.count, card) as work:
+            with self.operations.watch(
+                command.watched or command.count, card, command.sample not in ("", PRODUCTS)
+            ) as work:
                 self.work = work if command.count else None
                 if command.count:
                     self.device.watch_products(lambda us: work.add_us("hipBLASLt", lambda warm: us, "products"))

@@ -128,7 +128,9 @@ class Problem(ProblemEntry):
     precision: Precision = Precision()
     floors: Floors | None = None
     published: tuple[Published, ...] = ()
-    sampled: bool = True  # False: what its kernels compute decides what others do, so that all of them is emulated
+    # Of large cases on an emulated device. False: what its kernels compute decides what others do, so that all of them
+    # is emulated; "products": so do kernels that multiply nothing, or little.
+    sampled: bool | str = True
     spread: tuple[str, ...] = ()  # case keys that count over all ranks: each rank has a world_size-th of them
 
     def source_of(self, name: str) -> Path | None:
@@ -339,9 +341,13 @@ def _read_folder(entry: ProblemEntry) -> Problem:
         precision=_precision(task),
         floors=_floors(task),
         published=_published(task, len(benchmarks)),
-        sampled=task.get("sampled", bool, True),
+        sampled=_sampled(task),
         spread=_spread(task, benchmarks[0]),
     )
+
+
+def _sampled(task: _Reader) -> bool | str:
+    return "products" if task.values.get("sampled") == "products" else bool(task.get("sampled", bool, True))
 
 
 def _ranks_of(gpus: tuple[str, ...]) -> int:

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 import cdna
-from cdna.counters import clear_caches
+from cdna.counters import Sample, clear_caches
 from cdna.library import Launch, engine
 from cdna.model import modelled_time_us
 from cdna.program import Kernel
@@ -164,6 +164,45 @@ def test_sample_leaves_products_out() -> None:
         products[sample] = counters.unit_cycles["matrix"], bool((c == 32).all())
     assert products[False] == (products[True][0], True)
     assert not products[True][1]
+
+
+@triton.jit
+def uneven_kernel(counts, a, c, N: tl.constexpr):
+    group = tl.program_id(0)
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tile = tl.load(a + i * N + j)
+    sums = tl.zeros((N, N), dtype=tl.float32)
+    for _ in range(tl.load(counts + group)):
+        sums += tl.dot(tile, tile)
+    tl.store(c + group * 16 + (i * N + j) % 16, sums)
+
+
+def test_sample_of_kernels_that_others_decide_for() -> None:
+    """What multiplies unlike amounts, as others tell it: rounds all over a grid of 13 stand for it. The others run
+    whole, and so do small grids, whose products are right: a router may be among them."""
+    card = cdna.get_card("gfx942", "MI308X")
+    groups = 13 * 2 * card.compute_units
+    counts = (torch.arange(groups, dtype=torch.int32) * 1979 % groups * 9 // groups).contiguous()
+    a, c = aligned(32 * 32, torch.float16).fill_(1), torch.zeros(16 * groups)
+    x, out = torch.ones(1024 * 4 * card.compute_units), torch.zeros(1024 * 4 * card.compute_units)
+
+    def count(sample: Sample) -> list[cdna.Counters]:
+        with cdna.device("gfx942", card="MI308X"), cdna.counting(sample):
+            clear_caches()
+            uneven_kernel[(groups,)](counts, a, c, N=32, num_warps=16)
+            uneven_kernel[(8,)](counts + 1, a, c, N=32, num_warps=16)
+            add_kernel[(len(x) // 1024,)](x, x, out, len(x), BLOCK=1024, num_warps=16)
+        counted = [record.counters for record in take_records()]
+        return [one for one in counted if one is not None]
+
+    whole = count(Sample.NONE)
+    c.zero_(), out.zero_()
+    sample = count(Sample.PRODUCTS)
+    assert [one.groups_run / one.groups for one in sample] == pytest.approx([7 / 13, 1, 1])
+    assert c[:16].eq(32 * (counts[0] + 1)).all() and out.eq(2).all()
+    executed = [sum(one.executed for one in counters.instructions) for counters in (sample[0], whole[0])]
+    assert executed[0] == pytest.approx(executed[1], rel=0.05)
+    assert modelled_time_us(sample[0]).us == pytest.approx(modelled_time_us(whole[0]).us, rel=0.1)
 
 
 def test_matrix_instructions_of_a_product() -> None:

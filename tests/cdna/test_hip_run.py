@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.hip_programs import PROGRAMS, cdna, run
+from tests.support.hip_programs import PROGRAMS, ROOT, cdna, run
+from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
 
@@ -40,6 +43,36 @@ def test_a_wrong_result_is_the_programs_exit_code() -> None:
 def test_program(name: str) -> None:
     done = run(PROGRAMS / f"{name}.hip")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+HANGS = """\
+#include <hip/hip_runtime.h>
+#include <cstdio>
+template <int STEP> __global__ void spin(volatile int* flag) {
+  flag[1] = 1;
+  while (!*flag) flag += STEP;
+}
+int main() {
+  volatile int* flag;
+  hipHostMalloc((void**)&flag, 8);
+  flag[0] = flag[1] = 0;
+  spin<0><<<1, 64>>>(flag);
+  while (!flag[1]) {}
+  puts("runs");
+  fflush(stdout);
+  return hipDeviceSynchronize();
+}
+"""
+
+
+def test_a_program_that_hangs_says_in_which_kernel_by_its_sources_name(tmp_path: Path) -> None:
+    (tmp_path / "hangs.hip").write_text(HANGS)
+    command = [sys.executable, "-m", "cdna", "run", str(tmp_path / "hangs.hip")]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "runs\n"
+    process.terminate()
+    _, told = process.communicate(timeout=ENDS_S)
+    assert "void spin<0>(int volatile*) on gfx942: 0 of 1 workgroups have ended" in told and "_Z" not in told
 
 
 def test_linking_at_run_time() -> None:

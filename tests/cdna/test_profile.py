@@ -6,17 +6,21 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from cdna.profile.lines import Line
+from cdna.profile.text import hot_lines
 from tests.support.limits import ENDS_S
 
 PROGRAM = Path(__file__).resolve().parents[1] / "support" / "hip" / "advice.hip"
 
 
 @pytest.fixture(scope="module")
-def advice() -> dict[str, list[str]]:
-    """What `cdna run --counters` advises, by kernel."""
+def told() -> dict[str, list[str]]:
+    """What `cdna run --counters` says, by kernel."""
     command = [sys.executable, "-m", "cdna", "run", "--counters", str(PROGRAM)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_S)
     assert done.returncode == 0, done.stderr
@@ -24,9 +28,38 @@ def advice() -> dict[str, list[str]]:
     for line in done.stderr.splitlines():
         if head := re.match(r"(\w+)\(.*\): .*workgroups of", line):
             told[head[1]] = []
-        if line.startswith("  advice     "):
-            told[list(told)[-1]].append(line.removeprefix("  advice     "))
+        elif told:
+            told[list(told)[-1]].append(line)
     return told
+
+
+@pytest.fixture(scope="module")
+def advice(told: dict[str, list[str]]) -> dict[str, list[str]]:
+    word = "  advice     "
+    return {kernel: [line.removeprefix(word) for line in lines if word in line] for kernel, lines in told.items()}
+
+
+def test_a_launch_at_the_bandwidth_of_hbm_says_so(told: dict[str, list[str]]) -> None:
+    """Which says as well that there is nothing else to advise."""
+    (said,) = [line for line in told["stream"] if "near its roof" in line]
+    assert "near its roof: HBM alone takes " in said and not [line for line in told["stream"] if "  advice  " in line]
+    assert not [line for line in told["one_by_one_and_few_waves"] if "near its roof" in line]
+
+
+def test_a_bound_is_never_without_a_line_of_its_unit(told: dict[str, list[str]]) -> None:
+    """Waves wait for the LDS at lines that use what they get, where a compiler has moved these."""
+    first = {**dict.fromkeys(["f:1", "f:2", "f:3", "f:4", "f:5"], {"vector": 9}), "f:6": {"vector": 1}}
+    lines = [Line(place, cycles=cycles) for place, cycles in (first | {"f:7": {"lds": 4}, "f:8": {"lds": 8}}).items()]
+
+    def shown(bound: str) -> list[str]:
+        kernel: Any = SimpleNamespace(lines=lines, longest_time=SimpleNamespace(bound=bound))
+        return [line.place for line in hot_lines(kernel)]
+
+    assert shown("LDS") == shown("LDS latency") == ["f:1", "f:2", "f:3", "f:4", "f:5", "f:8"]
+    tile = told["columns_of_a_full_tile"]
+    assert any("bound by LDS" in line for line in tile)
+    assert any(re.match(r" +[\d.]+%", line) and f":{line_of('// read: a full tile')} " in line for line in tile), tile
+    assert shown("vector") == shown("HBM") == shown("matrix") == ["f:1", "f:2", "f:3", "f:4", "f:5"]
 
 
 def line_of(words: str) -> int:
@@ -38,7 +71,10 @@ def line_of(words: str) -> int:
     [
         ("few_workgroups", "enough_workgroups", "64 workgroups for 304 CUs: 79% idle", ""),
         ("a_round_and_a_bit", "two_rounds", "320 workgroups are 1 round of 304 and 16 more", ""),
-        ("columns_of_32", "columns_of_33", "LDS cycles are bank conflicts of", "// read: columns"),
+        ("columns_of_32", "columns_of_33", "8-way: pad rows by 16 bytes", "// read: columns"),
+        ("columns_of_a_full_tile", "columns_of_33", "-way: swizzle what lies in a row", "// read: a full tile"),
+        ("one_by_one_and_few_waves", "one_by_one_and_many_waves", "waits for what", "// read: one by one"),
+        ("one_by_one_and_few_waves", "side_by_side", "; or more waves that share them than 1 a workgroup", ""),
         ("much_lds", "little_lds", "48,000 bytes of LDS allow 1 workgroups a CU; 15,232 fewer allow 2", ""),
         ("many_registers", "few_registers", "VGPRs allow 2 waves a SIMD;", ""),
         ("strided", "side_by_side", "loads 6% coalesced at", "// read: strided"),

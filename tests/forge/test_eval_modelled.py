@@ -99,15 +99,37 @@ def test_profile_of_a_submission_in_torch_names_its_operations_by_line(tmp_path:
 
 
 def test_what_torch_profiles_advise() -> None:
-    def row(kind: str, us: float, calls: int) -> dict:
-        return {"place": "submission.py:7", "name": kind[:2], "kind": kind, "calls": calls, "us": {"cold": us}}
+    def row(kind: str, us: float, calls: int, flops: float = 0, **bytes: int) -> dict:
+        moved = {"read_bytes": 0, "written_bytes": 0, "again_bytes": 0} | bytes
+        where = {"place": "submission.py:7", "name": kind[:2], "kind": kind}
+        return {**where, "calls": calls, "us": {"cold": us}, "flops": flops, **moved}
 
-    def advice(*rows: dict) -> list[str]:
-        return [line for line in torch_lines(list(rows), "cold", "gfx942") if "advice" in line]
+    def advice(*rows: dict, needed: float | None = None) -> list[str]:
+        return [line for line in torch_lines(list(rows), "cold", "gfx942", needed) if "advice" in line]
 
-    assert " 5 us move elements" in advice(row("memory", MI300X.launch_us + 5, 1), row("products", 5.0, 1))[-1]
+    assert " 5 us move elements" in advice(row("memory", MI300X.launch_us + 5, 1), row("products", 5.0, 1))[1]
     (said,) = advice(row("products", 100.0, 1))
     assert "97.9 us at the card's peaks, most at submission.py:7 (pr)" in said and not torch_lines([], "cold", "gfx942")
+    # products: more FLOPs than the case needs, more bytes than it reads, and neither
+    (said,) = advice(row("products", 100.0, 1, 9e9), needed=3e9)
+    assert "9 GFLOP, 3 times what the case needs" in said
+    (said,) = advice(row("products", 100.0, 1, 3e9, read_bytes=10**6, written_bytes=10**8), needed=3e9)
+    assert "makes 100 MB of 1 MB" in said and "multiply in another order" in said
+    assert not advice(row("products", 100.0, 1, 3e9, read_bytes=10**8, written_bytes=10**8), needed=3e9)
+    (said,) = advice(row("products", 100.0, 2, 3e9, again_bytes=212 * 10**6), needed=3e9)
+    assert said.startswith("  advice     212 MB of the input are read again") and " 40 us of HBM" in said
+
+
+def test_what_torch_reads_again_is_the_input_alone() -> None:
+    x, card = torch.ones(64, 64), Roofline(MI300X)
+    with watch(True, card) as work:
+        x.sum()
+        y = x[:32] * 2  # half of it again
+        y.add_(1)
+        y.add_(1)
+        torch.mm(x, x)
+    again = {row["name"]: row["again_bytes"] for row in work.estimates}
+    assert again == {"sum": 0, "mul": 8192, "add_": 0, "mm": 16384}
 
 
 def test_tests_and_leaderboard_runs_are_not_counted(tmp_path: Path) -> None:

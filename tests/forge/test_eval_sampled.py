@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import torch
 
+from forge.device.base import PRODUCTS, ROUNDS
+from forge.judge import operations
 from forge.judge.forecast import Forecast
-from forge.judge.plan import EMULATED_LIMIT_S, may_be_sampled, small_case
+from forge.judge.plan import EMULATED_LIMIT_S, sample_of, small_case
 from forge.judge.results import CaseResult, Status, instructions_text, minutes_text
 from forge.task.cases import CaseSpec
 from forge.task.harness import HARNESSES
@@ -43,6 +45,7 @@ SOONER = """\
 import sys
 from forge.judge import evaluate, verdict
 evaluate.LARGE_FLOPS, evaluate.LARGE_INSTRUCTIONS, verdict.LARGE_INSTRUCTIONS = 100, 1000, 1000
+evaluate.LARGE_TORCH_FLOPS = verdict.LARGE_TORCH_FLOPS = 1000
 from forge.commands import eval
 sys.exit(eval.main(sys.argv[1:]))
 """
@@ -95,17 +98,17 @@ def test_full_judges_all_of_it(tmp_path: Path) -> None:
 
 
 def reports(case: OneCase, run: int) -> None:
-    kernels = {"k": {"wave_instructions": 10**8, "wave_instructions_run": 10**7, "workgroups": 900}}
-    kernels["k"]["workgroups_run"] = run
+    kernels = {"k": {"wave_instructions": 90 * 10**6, "wave_instructions_run": run * 10**5}}
+    kernels["k"] |= {"workgroups": 900, "workgroups_run": run}
     case.worker.worker.device.case_report = lambda: {"kernels": kernels, "launches": 1}
 
 
 def test_a_sample_is_of_two_calls_and_nothing_is_judged(draws: Any) -> None:
-    case = OneCase(twice, fake_plan("benchmark"))
+    case = OneCase(twice, fake_plan("benchmark", sample=ROUNDS))
     reports(case, run=300)
     result = case.run(try_sample=True)
     assert (result.status, result.calls, result.seeds) == (Status.SAMPLED, 0, [5])
-    assert "300 of 900 workgroups" in result.buts[0] and "100 M instructions" in result.buts[0]
+    assert "300 of 900 workgroups" in result.buts[0] and "90 M instructions" in result.buts[0]
 
 
 @pytest.mark.parametrize("kind", ["saves nothing", "waits"])
@@ -117,18 +120,64 @@ def test_what_cannot_be_sampled_is_judged_whole(draws: Any, kind: str) -> None:
             raise RuntimeError("deadlock")
         return x * 2
 
-    case = OneCase(kernel, fake_plan("benchmark"))
+    case = OneCase(kernel, fake_plan("benchmark", sample=ROUNDS))
     reports(case, run=900)
     result = case.run(try_sample=True)
     assert (result.status, result.calls, result.seeds) == (Status.PASS, 3, [5, 100, 101])
 
 
+BY_TORCH = """\
+import torch
+
+def custom_kernel(x):
+    return torch.mm(x.view(-1, 1), torch.full((1, 1), 2.0, device=x.device)).view(-1) + 0
+"""
+
+
+@pytest.mark.long
+def test_a_large_case_in_torch_alone_is_counted_and_not_carried_out(tmp_path: Path) -> None:
+    code, said, result = evaluate(tmp_path, BY_TORCH, "--cases", "1,2")
+    small, large = result["cases"]
+    assert (code, small["status"], large["status"]) == (0, "pass", "sampled"), said
+    assert "2 large operations of torch's counted, not carried out" in said and "judged instead, and passed" in said
+    assert large["torch_work"]["left_out_flops"] == large["torch_work"]["flops"] == 2 * LARGE
+    times = [one["report"]["modelled"]["cold"]["us"] for one in (small, large)]
+    assert times[1] > 1.5 * times[0]  # the large one moves 64 MB
+
+
+def test_what_a_sample_leaves_out_has_its_shape() -> None:
+    x, small = torch.zeros(2048, 8192, dtype=torch.bfloat16), torch.ones(4)
+    with operations.watch(True, None, sample=True) as work:
+        product = torch.nn.functional.linear(x, x)
+        mean, best = x.float().mean(), x.max(dim=1)
+        same = x.add_(1)
+        total = (small * 3).sum().item()
+        chosen = x[x > 1]
+    assert (product.shape, product.dtype) == ((2048, 2048), torch.bfloat16)
+    assert mean.shape == () and best.indices.shape == (2048,) and best.indices.dtype == torch.int64
+    assert same is x and not x.any() and total == 12  # small ones are carried out, and so is what has no shape before
+    assert chosen.shape == (0,) and work.left_out >= 5 and work.left_out_flops == 2 * 2048 * 2048 * 8192
+
+
+def test_what_is_left_out_needs_no_memory() -> None:
+    """Keys and values of every head, in a sample, are more than a laptop has."""
+    x = torch.zeros(1 << 20, 1, dtype=torch.bfloat16)
+    with operations.watch(True, None, sample=True):
+        keys = torch.nn.functional.linear(x, torch.zeros(1 << 17, 1, dtype=torch.bfloat16))  # 256 GiB
+        assert torch.softmax(keys, dim=-1).shape == keys.shape == (1 << 20, 1 << 17)
+
+
 def test_which_problems_are_sampled() -> None:
-    """Not where a router's output decides what the kernels after it do."""
-    whole = {"amd-mixture-of-experts", "amd-moe-mxfp4", "amd-all2all"}
-    assert not any(may_be_sampled(find_problem(name)) for name in whole)
+    """Not where a router's output decides what the kernels after it do, nor where there are several ranks."""
+    for name in ("amd-mixture-of-experts", "amd-moe-mxfp4"):
+        assert sample_of(find_problem(name), []) == (PRODUCTS, "")
+    kind, why = sample_of(find_problem("amd-all2all"), [])
+    assert not kind and "decides what others do" in why
     fp8 = find_problem("amd-fp8-mm")
-    assert may_be_sampled(fp8) and small_case(fp8, HARNESSES["amd"]).args["k"] == 128
+    assert sample_of(fp8, []) == (ROUNDS, "") and small_case(fp8, HARNESSES["amd"]).args["k"] == 128
+    ranks = CaseSpec(0, "m: 1; world_size: 2", {"m": 1, "world_size": 2})
+    kind, why = sample_of(fp8, [ranks])
+    assert not kind and "wait for one another" in why
 
 
 def test_a_forecast_grows_with_the_work() -> None:
@@ -138,7 +187,7 @@ def test_a_forecast_grows_with_the_work() -> None:
         return CaseSpec(0, f"n: {n}", {"n": n})
 
     done = CaseResult(0, "", Status.PASS, device_report={"kernels": {"k": {"wave_instructions": 19_000_000}}})
-    done.elapsed_s = 3.0
+    done.elapsed_s, done.calls = 3.0, 3
     assert forecast.text(case(10**6), []) == ""  # nothing is known yet
     forecast.add(case(10**6), done)
     assert forecast.text(case(10**6), []) == ""  # three seconds are not worth a line

@@ -368,7 +368,7 @@ def test_a_browser_shows_the_page(kept: History, tmp_path: Path) -> None:
 def test_a_submission_in_torch_alone_has_no_parts_to_plot() -> None:
     """Its modelled time is torch's roofline: no unit of a kernel is in it."""
     time = {"us": 5.2, "bound": "torch", "parts_us": {}, "torch_us": {"mul": 5.2}}
-    case = {"spec": "n: 1", "report": {"modelled": {"cold": time, "warm": time}}}
+    case = {"index": 0, "spec": "n: 1", "report": {"modelled": {"cold": time, "warm": time}}}
     assert _parts_plot({"cases": [case], "harness": "amd"}) == ""
 
 

@@ -22,8 +22,8 @@ class FakeDevice:
     def set_checks(self, on: bool) -> None:
         pass
 
-    def count_work(self, on: bool = True, sample: bool = False) -> None:
-        self.sampling = sample
+    def count_work(self, on: bool = True, sample: str = "") -> None:
+        self.sampling = bool(sample)
 
     def roofline(self) -> None:
         return None

@@ -156,7 +156,7 @@ extern "C" u32 cdna_waits(char* text, u32 size) {
     describe_waits(*l, about, sizeof about, "\n  ");
     u32 started = *l->next_group < l->total ? *l->next_group : l->total, running = 0;
     for (u32 i = 0; i < l->n_threads; i++) running += l->threads[i].n;
-    add(t, "%s%s on %s: %u of %u workgroups have ended%s", t.used ? "\n" : "", l->kernel->name, l->program->arch,
+    add(t, "%s%s on %s: %u of %u workgroups have ended%s", t.used ? "\n" : "", l->kernel->readable, l->program->arch,
         started - running, l->total, about);
   }
   pthread_mutex_unlock(&lock);

@@ -9,7 +9,7 @@
 static pthread_mutex_t programs_lock = PTHREAD_MUTEX_INITIALIZER;
 static Program* programs;  // all that are loaded
 
-static const u64 MAGIC = 0x36474d4941444e43ull;  // "CNDAIMG6"
+static const u64 MAGIC = 0x37474d4941444e43ull;  // "CNDAIMG7"
 
 namespace {
 struct Reader {
@@ -119,6 +119,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
     memcpy((void*)&k, r.p, offsetof(KernelInfo, name));
     r.p += offsetof(KernelInfo, n_arguments) + sizeof(u32);
     k.name = r.text();
+    k.readable = r.text();
     KernelArgument* arguments = (KernelArgument*)calloc(k.n_arguments + 1, sizeof(KernelArgument));
     memcpy(arguments, r.p, sizeof(KernelArgument) * k.n_arguments);
     r.p += sizeof(KernelArgument) * k.n_arguments;

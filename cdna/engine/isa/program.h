@@ -42,6 +42,7 @@ struct KernelInfo {
   u32 vgprs, agprs, sgprs;
   u32 n_arguments;
   const char* name;
+  const char* readable;  // as its source has it, for messages
   const KernelArgument* arguments;
 };
 

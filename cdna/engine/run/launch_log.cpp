@@ -10,7 +10,7 @@ static u32 mode = LOG_OFF;
 // Recorded steps of launches that nobody has taken; those of later ones are forgotten.
 constexpr u64 MOST_STEP_BYTES = 256ull << 20;
 static u64 step_bytes = 0;
-static bool (*sampled)(const char* kernel) = nullptr;  // which kernels' counters are a sample's; null: none
+static u32 (*sampled)(const char* kernel) = nullptr;  // a kernel's SampleKind; null: no sample
 
 template <class T, u32 MOST> struct Log {  // a program that nobody asks must not grow
   T *first, *last;
@@ -61,7 +61,8 @@ LoggedLaunch* cdna_log_begin(Program* p, u32 kernel, Launch* launch) {
   memcpy(l->block, launch->block, sizeof l->block);
   l->lds_bytes = k.static_lds_bytes + launch->dynamic_lds_bytes;
   launch->executed = l->executed;
-  if (mode == LOG_COUNTERS) launch->observers = l->counters = cdna_counters_create(sampled && sampled(k.name));
+  if (mode == LOG_COUNTERS)
+    launch->observers = l->counters = cdna_counters_create(sampled ? sampled(k.name) : NO_SAMPLE);
   return l;
 }
 
@@ -82,7 +83,7 @@ void cdna_log_end(LoggedLaunch* l, Program* p, const Launch* launch) {
 }
 
 void cdna_log_set(u32 new_mode) { mode = new_mode; }
-void cdna_log_sample(bool (*of)(const char* kernel)) { sampled = of; }
+void cdna_log_sample(u32 (*of)(const char* kernel)) { sampled = of; }
 // The launches since the last call, in order; each to be freed.
 LoggedLaunch* cdna_log_take() {
   __atomic_store_n(&step_bytes, 0, __ATOMIC_RELAXED);

@@ -13,6 +13,8 @@
 // latter stands for all but the first. In those only the workgroups whose time is taken have every instruction looked
 // at, of the others the lines that they ask of the L2. No matrix instruction computes, so what the kernel leaves in
 // memory is of no use, and whatever decides by it goes astray. What is counted is scaled to the grid.
+// SAMPLE_PRODUCTS: only of kernels with matrix instructions and only of a grid of 13 rounds or more, as a router's is not.
+// Rounds may be unlike there: three or four pairs of them are spread over the grid, each for its part.
 #include "accesses.h"
 #include "costs.h"
 #include "clock.h"
@@ -83,7 +85,7 @@ struct GroupCount {
   L1 l1;
 };
 
-constexpr u32 SAMPLED_BATCHES = 3;
+constexpr u32 SAMPLED_BATCHES = 3, FEWEST_PAIRS = 3, MOST_PAIRS = 4;
 constexpr u64 SCRATCH_MEMORY = 1ull << 48;  // beyond a host's addresses
 
 struct Counting : Observer {
@@ -126,9 +128,11 @@ struct Source : ObserverSource {
   Growing<Span> spans;
   ContendedLines atomics;
   volatile u64 entries;  // alive in traces
-  bool sample, light;    // asked for; only some workgroups have every instruction looked at
+  u32 sample;            // asked for
+  bool light;            // only some workgroups have every instruction looked at
   PeerRanges peers;
-  u32 batches[SAMPLED_BATCHES];
+  u32 pairs;  // of batches behind the first: one to warm the caches, and one that stands for its part
+  u32 batches[1 + 2 * MOST_PAIRS];
   u64 stored, evicted;  // bytes that the sample has stored into the L2s, and that these have written back
   u32* groups;          // those that run
 };
@@ -415,7 +419,7 @@ static u32 number_of(const Source& s, u32 group) {
 }
 
 static bool is_timed(const Source& s, u32 group) {
-  if (s.groups && group / s.batch == s.batches[1]) return false;
+  if (s.groups && number_of(s, group) / s.batch % 2) return false;
   return number_of(s, group) % s.timed_every == s.timed_every / 2;
 }
 
@@ -467,7 +471,7 @@ static void free_trace(Source& s, Trace& t) {
 // How many batches of the grid the next one to be replayed stands for.
 static double batch_weight(const Source& s) {
   if (!s.groups || s.next_batch == 0) return 1;
-  return s.next_batch == 1 ? 0 : (double)(s.total_groups - s.batch) / s.batch;
+  return s.next_batch % 2 ? 0 : (double)(s.total_groups - s.batch) / s.batch / s.pairs;
 }
 
 static void add_traffic(MemoryTraffic& to, const MemoryTraffic& from, double weight) {
@@ -524,16 +528,29 @@ static void on_group_ended(Observer* o, Workgroup& group) {
 
 // --- launches ----------------------------------------------------------------------------------------
 
-static void choose_sample(Source& s, const Program& p) {
+static bool has_products(const Source& s, const Program& p, const KernelInfo& k) {
+  u32 end = p.n_inst;
+  for (u32 i = 0; i < p.n_kernels; i++)
+    if (p.kernels[i].entry > k.entry && p.kernels[i].entry < end) end = p.kernels[i].entry;
+  for (u32 i = k.entry; i < end; i++)
+    if (s.costs[i].unit == MATRIX_UNIT) return true;
+  return false;
+}
+
+static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
+  const u32 all = s.n_batches,
+            most = all < 4 ? 0 : (all * 11 / 20 - 1) / 2;  // pairs: of more than half little is saved
+  const bool spread = s.sample == SAMPLE_PRODUCTS;
+  if (spread && (most < FEWEST_PAIRS || !has_products(s, p, k))) return;
   s.no_products = s.light = true;
   for (u32 i = 0; i < p.n_inst; i++)
     if (s.facts[i]->does == DOES_SLEEP) s.light = false;  // polls are told apart by looking at every instruction
-  if (s.n_batches <= SAMPLED_BATCHES) return;
-  const u32 middle = s.n_batches / 2;
-  s.n_batches = SAMPLED_BATCHES;
-  s.groups = (u32*)calloc(SAMPLED_BATCHES * s.batch, sizeof(u32));
-  for (u32 i = 0; i < SAMPLED_BATCHES; i++) {
-    s.batches[i] = i == 0 ? 0 : middle - 2 + i;
+  if (all <= SAMPLED_BATCHES) return;
+  s.pairs = !spread ? 1 : most < MOST_PAIRS ? most : MOST_PAIRS;
+  s.n_batches = 1 + 2 * s.pairs;
+  s.groups = (u32*)calloc(s.n_batches * s.batch, sizeof(u32));
+  for (u32 i = 0; i < s.n_batches; i++) {
+    s.batches[i] = i == 0 ? 0 : all * ((i - 1) / 2 * 2 + 1) / (2 * s.pairs) - i % 2;
     for (u32 k = 0; k < s.batch; k++) s.groups[s.n_chosen++] = s.batches[i] * s.batch + k;
   }
   s.chosen = s.groups;
@@ -569,7 +586,7 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
   s.batch = per_cu * l->card->compute_units;
   s.n_batches = (s.total_groups + s.batch - 1) / s.batch;
-  if (s.sample && !l->cooperative) choose_sample(s, *p);
+  if (s.sample && !l->cooperative) choose_sample(s, *p, k);
   const u32 running = s.n_chosen ? s.n_chosen : s.total_groups;
   s.timed_every = (running + MOST_TIMED - 1) / MOST_TIMED;
   s.traces = (Trace*)calloc(running, sizeof(Trace));
@@ -663,7 +680,7 @@ static void detach(ObserverSource* source, Observer* o) {
 
 extern "C" {
 
-ObserverSource* cdna_counters_create(bool sample) {
+ObserverSource* cdna_counters_create(u32 sample) {
   Source* s = (Source*)calloc(1, sizeof(Source));
   s->sample = sample;
   s->attach = attach;

@@ -28,8 +28,11 @@ struct CounterTotals {              // in the order of counters.py's _Totals
   LaunchTime time[2];               // cold; as if the memory-side cache held everything
 };
 
+// What of a launch runs: see the head of counters.cpp. counters.py has the same.
+enum SampleKind { NO_SAMPLE, SAMPLE_ROUNDS, SAMPLE_PRODUCTS };
+
 extern "C" {
-ObserverSource* cdna_counters_create(bool sample);  // for one launch; sample: see the head of counters.cpp
+ObserverSource* cdna_counters_create(u32 sample);  // for one launch; a SampleKind
 const CounterTotals* cdna_counters_totals(ObserverSource*);
 const InstructionCounters* cdna_counters_instructions(ObserverSource*);  // [n_inst], null if it never started
 const double* cdna_counters_stalls(ObserverSource*);                     // [n_inst][N_REASONS], see replay_cu

@@ -149,13 +149,13 @@ void mark_fresh(u8* at, size_t bytes) {
 bool tell_hazards(Program& p, u32 index) {
   Guard guard;
   if (!wanted().hazards) return false;
-  const char* kernel = p.kernels[index].name;
+  const char* kernel = p.kernels[index].readable;
   bool found = false;
   for (u32 i = 0; i < p.n_hazards; i++) {
     Hazard& h = p.hazards[i];
     if (h.told || (h.kernel != index && h.kernel != ANY_KERNEL)) continue;
     h.told = found = true;
-    say("%s on %s: hazard: %s\n  at %s", readable_name(kernel), p.arch, h.message, p.where[h.pc]);
+    say("%s on %s: hazard: %s\n  at %s", kernel, p.arch, h.message, p.where[h.pc]);
     Finding f;
     memset((void*)&f, 0, sizeof f);
     f.kind = CHECK_KINDS;
@@ -164,7 +164,7 @@ bool tell_hazards(Program& p, u32 index) {
     f.other_pc = ~0u;
     f.count = 1;
     snprintf(f.message, sizeof f.message, "%s", h.message);
-    cdna_log_finding(&p, readable_name(kernel), &f);
+    cdna_log_finding(&p, kernel, &f);
   }
   return found && wanted().raise;
 }
@@ -182,7 +182,7 @@ Checks* begin_checks(const KernelCall& c, const KernelInfo& k) {
     checks->work = order->work;
     checks->known = order->known;
     checks->work_name = work_name;
-    name_work(order->work, k.name);
+    name_work(order->work, k.readable);
   }
   tell_host_blocks(checks, c, k);
   return checks;
@@ -241,9 +241,9 @@ bool end_checks(Checks* checks, const Program& p, const char* kernel) {
     char line[200], often[40] = "";
     source_text(p.where[f.pc], line, sizeof line);
     if (f.count > 1) snprintf(often, sizeof often, ", the first of %llu", (unsigned long long)f.count);
-    say("%s on %s: %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s%s", readable_name(kernel), p.arch,
-        KINDS[f.kind], f.message, p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane, often, line);
-    cdna_log_finding(&p, readable_name(kernel), &f);
+    say("%s on %s: %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s%s", kernel, p.arch, KINDS[f.kind], f.message,
+        p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane, often, line);
+    cdna_log_finding(&p, kernel, &f);
   }
   // Who has synchronised by atomics may have told the host.
   if (checks->work && checks->clock) order_program_after(checks->known);

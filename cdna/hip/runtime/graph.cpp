@@ -273,10 +273,10 @@ static void draw(FILE* file, hipGraph_t g) {
   for (hipGraphNode_t node : g->nodes) {
     const Operation& o = node->operation;
     fprintf(file, "\"%p\" [label=\"%s", (void*)node, type_of(o.kind).name);
-    if (o.kind == DO_KERNEL)
-      fprintf(file, "\\n%s\\n(%u, %u, %u) x (%u, %u, %u), %u bytes", readable_name(o.kernel.function->name),
-              o.kernel.grid.x, o.kernel.grid.y, o.kernel.grid.z, o.kernel.block.x, o.kernel.block.y, o.kernel.block.z,
-              o.kernel.dynamic_lds_bytes);
+    const KernelInfo* kernel = o.kind == DO_KERNEL ? kernel_of(o.kernel.function, current_device()) : nullptr;
+    if (kernel)
+      fprintf(file, "\\n%s\\n(%u, %u, %u) x (%u, %u, %u), %u bytes", kernel->readable, o.kernel.grid.x, o.kernel.grid.y,
+              o.kernel.grid.z, o.kernel.block.x, o.kernel.block.y, o.kernel.block.z, o.kernel.dynamic_lds_bytes);
     fprintf(file, "\"];\n");
     for (hipGraphNode_t need : node->needs) fprintf(file, "\"%p\" -> \"%p\";\n", (void*)need, (void*)node);
     if (o.kind == DO_GRAPH) draw(file, o.graph);

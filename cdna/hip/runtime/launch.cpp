@@ -34,7 +34,7 @@ static bool arguments_fit(const KernelInfo& k, size_t bytes) {
     if (k.arguments[i].kind == EXPLICIT && k.arguments[i].offset + k.arguments[i].size > end)
       end = k.arguments[i].offset + k.arguments[i].size;
   if ((bytes + 15) / 16 * 16 >= end && bytes <= (k.kernarg_bytes + 15u) / 16 * 16) return true;
-  say("%s takes %u bytes of arguments, and HIP_LAUNCH_PARAM_BUFFER_SIZE says %zu", readable_name(k.name), end, bytes);
+  say("%s takes %u bytes of arguments, and HIP_LAUNCH_PARAM_BUFFER_SIZE says %zu", k.readable, end, bytes);
   return false;
 }
 
@@ -46,11 +46,11 @@ hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes,
   if (!product(grid) || !product(block) || product(block) > 1024 || grid.y > 65536 || grid.z > 65536 ||
       product(grid) > 0xffffffffull) {
     say("%s: refused: %u x %u x %u workgroups of %u x %u x %u work-items, of which a workgroup has 1 to 1024",
-        readable_name(k->name), grid.x, grid.y, grid.z, block.x, block.y, block.z);
+        k->readable, grid.x, grid.y, grid.z, block.x, block.y, block.z);
     return hipErrorInvalidConfiguration;
   }
   if (lds_bytes > device_card().lds_bytes) {
-    say("%s: refused: it needs %zu bytes of LDS, %s has %u for a workgroup", readable_name(k->name),
+    say("%s: refused: it needs %zu bytes of LDS, %s has %u for a workgroup", k->readable,
         k->static_lds_bytes + lds_bytes, device_card().name, device_card().lds_bytes);
     return hipErrorInvalidValue;
   }
@@ -121,9 +121,9 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   LoggedLaunch* log = cdna_log_begin(p, index, &l);
   cdna_launch(p, index, &l);
   cdna_log_end(log, p, &l);
-  bool found = end_checks(l.checks, *p, k->name);
+  bool found = end_checks(l.checks, *p, k->readable);
   if (l.status == LAUNCH_REFUSED) {
-    say("%s: refused: %s", readable_name(k->name), l.message);
+    say("%s: refused: %s", k->readable, l.message);
     return hipErrorInvalidConfiguration;
   }
   if (l.status == LAUNCHED) return hipSuccess;
@@ -131,7 +131,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   if (found) return device_lost = hipErrorLaunchFailure;  // the finding has told what the fault is
   char about[200] = "";
   if (l.fault_address) describe_address(l.fault_address, about, sizeof about);
-  say("%s on %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s", readable_name(k->name), p->arch, l.message,
+  say("%s on %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s", k->readable, p->arch, l.message,
       p->where[l.fault_pc], l.fault_group[0], l.fault_group[1], l.fault_group[2], l.fault_wave, about[0] ? "\n  " : "",
       about);
   return device_lost = hipErrorLaunchFailure;

@@ -30,19 +30,6 @@ static const ContainerEntry* entry_for(const Container& c, const char* arch) {
   return nullptr;
 }
 
-extern "C" __attribute__((weak)) char* __cxa_demangle(const char*, char*, size_t*, int*);
-
-// The name as its source has it, for messages; without its arguments where the program brings no C++ library.
-// Not freed: a message ends most runs.
-const char* readable_name(const char* mangled) {
-  int status = 0;
-  char* name = __cxa_demangle ? __cxa_demangle(mangled, nullptr, nullptr, &status) : nullptr;
-  if (name) return name;
-  char* rest = nullptr;
-  size_t n = strncmp(mangled, "_Z", 2) ? 0 : strtoul(mangled + 2, &rest, 10);  // _Z, length, name, types
-  return n && strlen(rest) >= n ? strndup(rest, n) : mangled;
-}
-
 static Symbol* symbol_named(const Program& p, const char* name) {
   for (u32 i = 0; i < p.n_symbols; i++)
     if (!strcmp(p.symbols[i].name, name)) return &p.symbols[i];

@@ -147,7 +147,6 @@ Program* program_of(ihipModule_t*, int device);  // loads it on first use; null 
 KernelInfo* kernel_of(hipFunction_t, int device, u32* index = nullptr);
 hipFunction_t find_function(const void* host_or_handle);
 hipError_t symbol_address(const void* symbol, int device, void** address, size_t* bytes);
-const char* readable_name(const char* mangled);
 
 // --- streams, operations, graphs ----------------------------------------------------------------------
 

@@ -61,6 +61,6 @@ void name_work(u32 work, const char* kernel) {
 }
 const char* work_name(u32 work) {
   for (u32 i = 0; i < KEPT_NAMES; i++)
-    if (names[i].work == work && names[i].name) return readable_name(names[i].name);
+    if (names[i].work == work && names[i].name) return names[i].name;
   return "a copy, a fill or an earlier kernel";
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 import cdna
 from cdna import compiler_notes, counters
+from cdna.hip.kernel_names import short_names
 from cdna.model import ModelledTime, modelled_case_us
 from cdna.profile import KernelProfile, advice_for, profiles, section, text_lines
 from cdna.profile.text import wait_text
@@ -28,8 +29,9 @@ def report() -> dict[str, Any]:
     kernels: dict[str, dict[str, Any]] = {}
     records = cdna.stats()
     counters.clear_caches()
+    names = names_of(records)
     for record in records:
-        known = kernels.setdefault(record.kernel, {"launches": 0, "wave_instructions": 0, "by_unit": {}})
+        known = kernels.setdefault(names[record.kernel], {"launches": 0, "wave_instructions": 0, "by_unit": {}})
         known["launches"] += 1
         known |= {
             "grid": record.grid,
@@ -45,7 +47,7 @@ def report() -> dict[str, Any]:
             known["by_unit"][name] = known["by_unit"].get(name, 0) + count * groups // run
     for caches in ("cold", "warm"):
         for profile in profiles(records, caches == "warm"):
-            known = kernels[profile.records[0].kernel]
+            known = kernels[names[profile.records[0].kernel]]
             known["work"] = kernel_work(profile)
             known.setdefault("profile", {})[caches] = text_lines(profile)
             known.setdefault("spent", {})[caches] = spent(profile)
@@ -58,6 +60,12 @@ def report() -> dict[str, Any]:
         "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()] + compiler_findings(),
     }
     return {name: part for name, part in parts.items() if part}
+
+
+def names_of(records: Sequence[LaunchRecord]) -> dict[str, str]:
+    """Kernels' names as their sources have them, by those of their code."""
+    kernels = list(dict.fromkeys(record.kernel for record in records))
+    return dict(zip(kernels, short_names(kernels)))
 
 
 def groups_of(record: LaunchRecord) -> tuple[int, int]:
@@ -99,7 +107,8 @@ def sampled(call: Callable[[], Any], run_whole: Sequence[str] = ()) -> tuple[dic
     with cdna.counting(lambda kernel: not any(part in kernel for part in run_whole)):
         call()
     records = cdna.stats()
-    scratch = {r.kernel: r.counters.scratch_bytes for r in records if r.counters and r.counters.scratch_bytes}
+    names = names_of(records)
+    scratch = {names[r.kernel]: r.counters.scratch_bytes for r in records if r.counters and r.counters.scratch_bytes}
     return modelled(records), ", ".join(f"{kernel}: {n} bytes of scratch a lane" for kernel, n in scratch.items())
 
 

@@ -34,6 +34,30 @@ __device__ void columns(float* out) {
 WAY columns_of_32(float* out) { columns<32>(out); }
 WAY columns_of_33(float* out) { columns<33>(out); }
 
+// 32 KB: a row more of LDS, and one workgroup fits on a CU instead of two.
+WAY columns_of_a_full_tile(float* out) {
+  __shared__ float tile[64 * 128];
+  float sum = 0;
+  for (int i = threadIdx.x; i < 64 * 128; i += 256) tile[i] = i;
+  __syncthreads();
+  for (int turn = 0; turn < 60; turn++)
+    for (int c = 0; c < 8; c++) sum += tile[threadIdx.x % 64 * 128 + (c + turn) % 128];  // read: a full tile
+  out[blockIdx.x * 256 + threadIdx.x] = sum;
+}
+
+template <int DWORDS>
+__device__ void one_by_one(const float* in, float* out) {
+  __shared__ float all[DWORDS];
+#pragma unroll 1
+  for (int i = 0; i < 16; i++)
+    all[(threadIdx.x + i * (DWORDS / 16)) % DWORDS] =
+        in[(blockIdx.x * 16 + i) * 256 + threadIdx.x & 0xfffff];  // read: one by one
+  __syncthreads();
+  out[blockIdx.x * 256 + threadIdx.x] = all[threadIdx.x ^ 1];
+}
+WAY one_by_one_and_few_waves(const float* in, float* out) { one_by_one<8192>(in, out); }
+WAY one_by_one_and_many_waves(const float* in, float* out) { one_by_one<2048>(in, out); }
+
 template <int DWORDS>
 __device__ void chase(const int* next, float* out) {
   __shared__ float all[DWORDS];
@@ -70,6 +94,8 @@ WAY side_by_side(const float* in, float* out) {
   int i = blockIdx.x * 256 + threadIdx.x;
   out[i] = in[i & 0xfffff];
 }
+
+WAY stream(const float4* in, float4* out) { out[blockIdx.x * 256 + threadIdx.x] = in[blockIdx.x * 256 + threadIdx.x]; }
 
 WAY bytes(const unsigned char* in, float* out) {
   int i = blockIdx.x * 256 + threadIdx.x, sum = 0;
@@ -136,6 +162,9 @@ int main() {
   two_rounds<<<608, 256>>>(out);
   columns_of_32<<<304, 256>>>(out);
   columns_of_33<<<304, 256>>>(out);
+  columns_of_a_full_tile<<<608, 256>>>(out);
+  one_by_one_and_few_waves<<<1824, 64>>>((float*)in, out);
+  one_by_one_and_many_waves<<<2432, 256>>>((float*)in, out);
   much_lds<<<912, 256>>>(in, out);
   little_lds<<<912, 256>>>(in, out);
   many_registers<<<912, 256>>>((float*)in, out);
@@ -152,5 +181,9 @@ int main() {
   some_lanes<<<304, 256>>>(out);
   all_lanes<<<304, 256>>>(out);
   product<<<304, 256>>>((float*)in, (float*)in, out);
+  float4 *from, *to;
+  hipMalloc(&from, 64 << 20);
+  hipMalloc(&to, 64 << 20);
+  stream<<<16384, 256>>>(from, to);
   return hipDeviceSynchronize();
 }
