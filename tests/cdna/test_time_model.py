@@ -182,6 +182,16 @@ def test_a_store_into_the_l2_is_acknowledged_at_once() -> None:
     assert CARD.l2_cycles < taken == pytest.approx(CARD.store_cycles, abs=40)
 
 
+def test_what_is_left_dirty_is_no_more_than_what_is_written() -> None:
+    """Counts are rounded when they are scaled: on each of eight XCDs 512 bytes to two thirds, and all 4096."""
+    store = "global_store_dword v1, v0, s[2:3]\n"
+    counters = run(f"v_lshlrev_b32 v1, 2, v0\n{store * 2}v_add_u32 v1, 0x100, v1\n{store}", groups=8)
+    last = [one.index for one in counters.instructions if one.mnemonic == "global_store_dword"][-1]
+    assert counters.replay is not None and counters.left_dirty_bytes == counters.fabric_write_bytes == 8 * 512
+    left = counters.replay.without({last: "it"})
+    assert left is not None and left.write == pytest.approx(2 / 3) and left.time.cycles <= counters.cold.cycles
+
+
 def test_the_oldest_wave_is_served_first_at_the_l1() -> None:
     """A young wave waits for its first place in the queue, and has its next ones soon. Were places given in the order
     of arrival, it would wait as long for each."""

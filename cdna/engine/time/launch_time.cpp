@@ -21,13 +21,18 @@ struct Share {
   double cycles(double gb_s, double lines) const { return lines * LINE_BYTES * active * mhz * 1e-3 / gb_s; }
 };
 
+// Counts that were scaled are rounded, each on its own: what is left at the end may be a few bytes more than all.
+static u64 written_before_the_end(u64 bytes, const MemoryTraffic& t) {
+  return bytes > t.left_dirty ? bytes - t.left_dirty : 0;
+}
+
 static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz, double active, const MemoryTraffic& t,
                             bool warm) {
   u64 l2_read = sum(t.l2_read, 8), l2_write = sum(t.l2_write, 8);
   double fabric_read = ratio(sum(t.fabric_read, 8), l2_read);
-  double fabric_write = ratio(sum(t.fabric_write, 8) - t.left_dirty, l2_write);
+  double fabric_write = ratio(written_before_the_end(sum(t.fabric_write, 8), t), l2_write);
   double hbm_read = warm ? 0 : ratio(t.hbm_read, l2_read);
-  double hbm_write = warm ? 0 : ratio(t.hbm_write - t.left_dirty, l2_write);
+  double hbm_write = warm ? 0 : ratio(written_before_the_end(t.hbm_write, t), l2_write);
   Share s = {card, mhz, active};
   double of_l2 = mhz / card.clock_mhz;  // whose bandwidth goes with the clock
   m.read_line[which] =
