@@ -19,7 +19,6 @@ constexpr int TILE = 32;             // tokens that a wave takes at a time
 constexpr int PIECES = WIDTH / 64;   // of 64 columns: 16 for each lane of a row
 constexpr int SUMS = LATENT / 16;    // 16 columns by 16 heads each
 constexpr float LARGEST_Q = 256.0f;  // of q in fp8, whose largest value is 448
-constexpr int MERGE_TILES = 4;       // of a workgroup of the second launch
 
 typedef int i32x8 __attribute__((ext_vector_type(8)));
 typedef int i32x2 __attribute__((ext_vector_type(2)));
@@ -34,7 +33,7 @@ struct MlaArgs {
     const int* qo_indptr;     // [batch + 1]: a request's first query
     const int* kv_indptr;     // [batch + 1]: a request's first token
     unsigned short* out;      // bf16 [queries][HEADS][LATENT]
-    float* partial;           // [queries][splits][SUMS][WAVE][4], unused where splits is 1
+    unsigned short* partial;  // bf16 [queries][splits][SUMS / 2][WAVE][2][4], unused where splits is 1
     f32x2* weights;           // [queries][splits][HEADS]: largest score, in log2, and the sum of probabilities
     u32* arrived;             // [queries], zero between launches
     int splits;
@@ -351,29 +350,29 @@ struct Fp4Cache {
     }
 };
 
-// The splits of a query, added in their order, for TILES times 16 columns: a lane's four from 4 * (lane / 16) on, of head
-// lane % 16. Loads of BATCH splits are under way together.
-template <int TILES, int BATCH>
-__device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 first_tile, u32 lane) {
+// The splits of a query, added in their order, for PAIRS times 32 columns: of both halves a lane has the four from
+// 4 * (lane / 16) on, of head lane % 16. Loads of BATCH splits are under way together.
+template <int PAIRS, int BATCH>
+__device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 first_pair, u32 lane) {
+    constexpr u32 SPLIT_BYTES = SUMS / 2 * WAVE * 16;
     const u32 splits = args.splits, head = lane % HEADS;
     const Buffer weights =
         make_buffer(args.weights + static_cast<size_t>(query) * splits * HEADS, splits * HEADS * sizeof(f32x2));
     const Buffer partial =
-        make_buffer(args.partial + static_cast<size_t>(query) * splits * SUMS * WAVE * 4, splits * SUMS * WAVE * 16);
+        make_buffer(args.partial + static_cast<size_t>(query) * splits * (SPLIT_BYTES / 2), splits * SPLIT_BYTES);
     float largest = -INFINITY, total = 0.0f;
-    f32x4 sum[TILES] = {};
+    f32x4 sum[PAIRS][2] = {};
     for (u32 first = 0; first < splits; first += BATCH) {
         f32x2 weight[BATCH];
-        f32x4 part[BATCH][TILES];
+        u32x4 part[BATCH][PAIRS];
 #pragma unroll
         for (u32 i = 0; i < BATCH; ++i) {
             weight[i] = __builtin_bit_cast(
                 f32x2, __builtin_amdgcn_raw_buffer_load_b64(weights, ((first + i) * HEADS + head) * 8, 0, CACHE_AGENT));
 #pragma unroll
-            for (u32 tile = 0; tile < TILES; ++tile)
-                part[i][tile] = __builtin_bit_cast(
-                    f32x4, __builtin_amdgcn_raw_buffer_load_b128(
-                               partial, (((first + i) * SUMS + first_tile + tile) * WAVE + lane) * 16, 0, CACHE_AGENT));
+            for (u32 pair = 0; pair < PAIRS; ++pair)
+                part[i][pair] = __builtin_amdgcn_raw_buffer_load_b128(
+                    partial, (first + i) * SPLIT_BYTES + ((first_pair + pair) * WAVE + lane) * 16, 0, CACHE_AGENT);
         }
         __builtin_amdgcn_sched_barrier(0);
         const float before = largest;
@@ -385,21 +384,27 @@ __device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 first_ti
         const float shrink = before == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(before - largest);
         total *= shrink;
 #pragma unroll
-        for (u32 tile = 0; tile < TILES; ++tile) sum[tile] *= shrink;
+        for (u32 pair = 0; pair < PAIRS; ++pair) sum[pair][0] *= shrink, sum[pair][1] *= shrink;
 #pragma unroll
         for (u32 i = 0; i < BATCH; ++i) {
             const float share = weight[i][0] == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(weight[i][0] - largest);
             total += weight[i][1] * share;
 #pragma unroll
-            for (u32 tile = 0; tile < TILES; ++tile) sum[tile] += part[i][tile] * share;
+            for (u32 pair = 0; pair < PAIRS; ++pair)
+#pragma unroll
+                for (u32 half = 0; half < 2; ++half) {
+                    const u32 front = part[i][pair][2 * half], back = part[i][pair][2 * half + 1];
+                    sum[pair][half] +=
+                        f32x4{low_bf16(front), high_bf16(front), low_bf16(back), high_bf16(back)} * share;
+                }
         }
     }
     const float scale = total == 0.0f ? 0.0f : 1.0f / total;
 #pragma unroll
-    for (u32 tile = 0; tile < TILES; ++tile) {
-        const f32x4 four = sum[tile] * scale;
+    for (u32 i = 0; i < 2 * PAIRS; ++i) {
+        const f32x4 four = sum[i / 2][i % 2] * scale;
         const size_t at =
-            (static_cast<size_t>(query) * HEADS + head) * LATENT + (first_tile + tile) * 16 + lane / HEADS * 4;
+            (static_cast<size_t>(query) * HEADS + head) * LATENT + (2 * first_pair + i) * 16 + lane / HEADS * 4;
         *reinterpret_cast<u32x2*>(args.out + at) = {pack_bf16(four[0], four[1]), pack_bf16(four[2], four[3])};
     }
 }
@@ -533,11 +538,14 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     }
     // Past the XCD's L2, as are the loads of merge_splits(): the wait is all the release that they need.
     const size_t part = static_cast<size_t>(query) * args.splits + split;
-    const Buffer partial = make_buffer(args.partial + part * SUMS * WAVE * 4, SUMS * WAVE * 16);
+    const Buffer partial = make_buffer(args.partial + part * SUMS * WAVE * 4, SUMS * WAVE * 8);
 #pragma unroll
-    for (int i = 0; i < OWN; ++i)
-        __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, added[i]), partial,
-                                               ((wave * OWN + i) * WAVE + lane) * 16, 0, CACHE_AGENT);
+    for (int i = 0; i < OWN; i += 2) {
+        const u32x4 eight = {pack_bf16(added[i][0], added[i][1]), pack_bf16(added[i][2], added[i][3]),
+                             pack_bf16(added[i + 1][0], added[i + 1][1]), pack_bf16(added[i + 1][2], added[i + 1][3])};
+        __builtin_amdgcn_raw_buffer_store_b128(eight, partial, ((wave * OWN + i) / 2 * WAVE + lane) * 16, 0,
+                                               CACHE_AGENT);
+    }
     if (threadIdx.x < HEADS) {
         const Buffer weights = make_buffer(args.weights + part * HEADS, HEADS * sizeof(f32x2));
         __builtin_amdgcn_raw_buffer_store_b64(__builtin_bit_cast(u32x2, f32x2{all_largest, all_total}), weights,
@@ -551,12 +559,12 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     __syncthreads();
     if (__builtin_amdgcn_readfirstlane(arrived_before) != static_cast<u32>(args.splits - 1)) return;
     if (threadIdx.x == 0) __hip_atomic_store(args.arrived + query, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-    for (u32 i = 0; i < OWN; i += 4) merge_splits<4, 8>(args, query, wave * OWN + i, lane);
+    for (u32 i = 0; i < OWN; i += 4) merge_splits<2, 8>(args, query, (wave * OWN + i) / 2, lane);
 }
 
-__global__ __launch_bounds__(MERGE_TILES* WAVE) void mla_merge_kernel(const MlaArgs args) {
-    const u32 wave = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
-    merge_splits<1, 16>(args, blockIdx.y, blockIdx.x * MERGE_TILES + wave, threadIdx.x % WAVE);
+// A wave a workgroup: a compute unit reads as much at a time as few of them ask for.
+__global__ __launch_bounds__(WAVE) void mla_merge_kernel(const MlaArgs args) {
+    merge_splits<1, 16>(args, blockIdx.y, blockIdx.x, threadIdx.x);
 }
 
 // Addresses as in MlaArgs; fp4: of which kind kv is. Up to most_merged splits are added by the workgroup that comes last, more by a second launch.
@@ -569,7 +577,7 @@ void mixed_mla(int64_t q, int64_t kv, int64_t kv_scale, int64_t qo_indptr, int64
                           reinterpret_cast<const int*>(qo_indptr),
                           reinterpret_cast<const int*>(kv_indptr),
                           reinterpret_cast<unsigned short*>(out),
-                          reinterpret_cast<float*>(partial),
+                          reinterpret_cast<unsigned short*>(partial),
                           reinterpret_cast<f32x2*>(weights),
                           reinterpret_cast<u32*>(arrived),
                           splits,
@@ -578,7 +586,7 @@ void mixed_mla(int64_t q, int64_t kv, int64_t kv_scale, int64_t qo_indptr, int64
     const dim3 grid(splits, batch, queries_each);
     if (fp4) mla_decode_kernel<Fp4Cache><<<grid, THREADS>>>(args);
     else mla_decode_kernel<Fp8Cache><<<grid, THREADS>>>(args);
-    if (splits > 1 && !args.merges) mla_merge_kernel<<<dim3(SUMS / MERGE_TILES, queries), MERGE_TILES * WAVE>>>(args);
+    if (splits > 1 && !args.merges) mla_merge_kernel<<<dim3(SUMS / 2, queries), WAVE>>>(args);
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(std::string("mixed_mla: ") + hipGetErrorString(error));
 }

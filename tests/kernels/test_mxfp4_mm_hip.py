@@ -12,9 +12,9 @@ import torch
 from kernels.mxfp4_mm import hip_gfx950_tuning
 from tests.support.evaltools import ROOT, checks_find_nothing, generate
 from tests.support.gemm_submissions import altered
-from tests.support.hip_calls import Call, answers, most_spilled, outputs
+from tests.support.hip_calls import Call, answers, assert_refused, most_spilled, outputs
 from tests.support.llama_fp8 import random_seeds, random_size
-from tests.support.mxfp4_values import exact, shuffled, spread, utils
+from tests.support.mxfp4_values import REFUSED, exact, shuffled, spread, utils
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows
 
@@ -119,6 +119,15 @@ def test_an_infinite_activation_is_the_largest_code(submission: Path) -> None:
     assert relative_error(c[1], case.product()[1]) < ROUNDING
 
 
+def test_the_code_of_a_nan_is_zero(submission: Path) -> None:
+    """As in the reference, whose other values of the block are those of a scale of 2^126."""
+    case = Case(3, 16, 64)
+    case.a[1, 40:42] = torch.tensor([float("nan"), -3e38]).bfloat16()
+    (c,) = outputs(submission, [case.call(SMALL)])
+    for got, wanted in zip(c, case.product(), strict=True):
+        assert relative_error(got, wanted) < ROUNDING
+
+
 def test_sums_of_slices_do_not_depend_on_the_order_of_workgroups(submission: Path) -> None:
     call = Case(17, 64, 2048).call({**SMALL, "SPLIT_K": 4})
     (first,) = outputs(submission, [call])
@@ -146,11 +155,7 @@ def test_a_row_that_is_not_compiled_is_named(submission: Path) -> None:
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
-    (data, row) = Case(4, 32, 128).call()
-    refused = {0: data[0].half(), 3: data[3][:8], 4: data[4][:32]}
-    calls = [((*data[:place], value, *data[place + 1 :]), row) for place, value in refused.items()]
-    for said, rule in zip(answers(submission, calls), ("a must be torch.bfloat16", "N a multiple of 16", "(256, 8)")):
-        assert rule in said
+    assert_refused(submission, Case(4, 32, 128).call()[0], REFUSED)
 
 
 def test_checks_find_nothing(submission: Path) -> None:
