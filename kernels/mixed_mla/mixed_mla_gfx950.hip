@@ -85,6 +85,12 @@ __device__ inline u32 lds_address(const void* p) {
     return static_cast<u32>(reinterpret_cast<size_t>((const __attribute__((address_space(3))) void*)p));
 }
 
+// What is read by scalar loads, together: the assembly below keeps the compiler from doing so by itself.
+template <class T>
+__device__ inline auto scalar(const T* p) {
+    return (const __attribute__((address_space(4))) T*)p;
+}
+
 // One head's q in a lane's order: of every 64 columns (a piece) the 16 from 16 * (lane / 16) on, each as two numbers of
 // fp8. The waves of a workgroup share the work: a wave brings every fourth piece to LDS and converts it.
 struct Query {
@@ -173,15 +179,14 @@ struct Fp8Cache {
 
     const unsigned char* kv;
     float scale;  // of a value
-    u32 load_token[LOADS], load_byte[LOADS], k_at[2], v_at[4];
+    u32 load_at[LOADS], k_at[2], v_at[4];
 
     __device__ Fp8Cache(const MlaArgs& args, u32 first_token, float kv_scale, u32 lane)
         : kv(args.kv + static_cast<size_t>(first_token) * WIDTH), scale(kv_scale) {
 #pragma unroll
         for (u32 i = 0; i < LOADS; ++i) {
-            const u32 chunk = i * WAVE + lane;
-            load_token[i] = chunk / CHUNKS;
-            load_byte[i] = turned(load_token[i], chunk % CHUNKS) * 16;
+            const u32 chunk = i * WAVE + lane, token = chunk / CHUNKS;
+            load_at[i] = token * WIDTH + turned(token, chunk % CHUNKS) * 16;
         }
 #pragma unroll
         for (u32 half = 0; half < 2; ++half) {
@@ -199,29 +204,34 @@ struct Fp8Cache {
     // serves together find theirs in different banks.
     static __device__ u32 turned(u32 token, u32 chunk) { return chunk ^ (token / 4 + token / 16 * 2) % 4; }
 
-    // Tokens past the last one are that one again: their probabilities will be 0.
+    // Past the last token come bytes of that one, so that a NaN there is its own: their probabilities will be 0.
     __device__ void load(u32 tile, u32 seen, u32 lds) const {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i)
-            load_to_lds<16>(kv, min(tile * TILE + load_token[i], seen - 1) * WIDTH + load_byte[i], lds + i * WAVE * 16);
+            load_to_lds<16>(kv, min(tile * TILE_BYTES + load_at[i], seen * WIDTH - 16), lds + i * WAVE * 16);
     }
 
     __device__ void scores(const unsigned char* tile, const Query& q, u32, f32x4 (&score)[2]) const {
         f32x4 high[2] = {}, low[2] = {};
+        u32x4 k[PIECES][2];  // under way together
 #pragma unroll
         for (int piece = 0; piece < PIECES; ++piece)
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const u32x4 k = *reinterpret_cast<const u32x4*>(tile + k_at[half] + piece * 64);
+            for (int half = 0; half < 2; ++half)
+                k[piece][half] = *reinterpret_cast<const u32x4*>(tile + k_at[half] + piece * 64);
+        __builtin_amdgcn_sched_barrier(0);
+#pragma unroll
+        for (int piece = 0; piece < PIECES; ++piece)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
 #pragma unroll
                 for (int i = 0; i < 4; i += 2) {
-                    const long rows = words(k[i], k[i + 1]);
+                    const long rows = words(k[piece][half][i], k[piece][half][i + 1]);
                     high[half] = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(
                         rows, words(q.high[piece][i], q.high[piece][i + 1]), high[half], 0, 0, 0);
                     low[half] = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(
                         rows, words(q.low[piece][i], q.low[piece][i + 1]), low[half], 0, 0, 0);
                 }
-            }
         score[0] = high[0] + low[0];
         score[1] = high[1] + low[1];
     }
@@ -230,11 +240,16 @@ struct Fp8Cache {
         u32 high[2], low[2];
 #pragma unroll
         for (int half = 0; half < 2; ++half) split_fp8(p[half] * P_SCALE, high[half], low[half]);
+        i32x2 v[SUMS];  // under way together
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) {
             using Local = __attribute__((address_space(3))) i32x2;
-            const i32x2 v = __builtin_amdgcn_ds_read_tr8_b64_v2i32((Local*)(tile + v_at[i % 4] + i / 4 * 64));
-            const long rows = words(v[0], v[1]);
+            v[i] = __builtin_amdgcn_ds_read_tr8_b64_v2i32((Local*)(tile + v_at[i % 4] + i / 4 * 64));
+        }
+        __builtin_amdgcn_sched_barrier(0);
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) {
+            const long rows = words(v[i][0], v[i][1]);
             sum[i] = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(rows, words(high[0], high[1]), sum[i], 0, 0, 0);
             sum[i] = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(rows, words(low[0], low[1]), sum[i], 0, 0, 0);
         }
@@ -247,24 +262,18 @@ struct Fp4Cache {
     static constexpr int SCALES = 24;  // bytes of a token, 18 of them used
     static constexpr int ROW = WIDTH / 2, CODES = TILE * ROW, TILE_BYTES = CODES + TILE * SCALES;
     static constexpr int CODE_LOADS = CODES / (16 * WAVE), SCALE_LOADS = TILE * SCALES / (4 * WAVE);
-    static constexpr int BUFFERS = 3, LOADS = CODE_LOADS + SCALE_LOADS, CHUNKS = ROW / 16;
+    static constexpr int BUFFERS = 3, LOADS = CODE_LOADS + SCALE_LOADS;
     static constexpr float P_SCALE = 1.0f;
     static constexpr bool HAS_SCALE = false;
 
     const unsigned char *kv, *scales;
     float scale = 1.0f;
-    u32 lane, load_token[CODE_LOADS], load_byte[CODE_LOADS], v_at;
+    u32 lane, v_at;
 
     __device__ Fp4Cache(const MlaArgs& args, u32 first_token, float, u32 lane_)
         : kv(args.kv + static_cast<size_t>(first_token) * ROW),
           scales(static_cast<const unsigned char*>(args.kv_scale) + static_cast<size_t>(first_token) * SCALES),
           lane(lane_) {
-#pragma unroll
-        for (u32 i = 0; i < CODE_LOADS; ++i) {
-            const u32 chunk = i * WAVE + lane;
-            load_token[i] = chunk / CHUNKS;
-            load_byte[i] = chunk % CHUNKS * 16;
-        }
         // A transposing read takes 16 columns of 16 rows: of eight tokens these and the next 16 columns.
         const u32 row = lane % 8, token = row / 4 * 16 + lane / 16 * 4 + row % 4;
         v_at = token * ROW + lane % 16 / 8 * 8;
@@ -273,7 +282,7 @@ struct Fp4Cache {
     __device__ void load(u32 tile, u32 seen, u32 lds) const {
 #pragma unroll
         for (int i = 0; i < CODE_LOADS; ++i)
-            load_to_lds<16>(kv, min(tile * TILE + load_token[i], seen - 1) * ROW + load_byte[i], lds + i * WAVE * 16);
+            load_to_lds<16>(kv, min(tile * CODES + (i * WAVE + lane) * 16, seen * ROW - 16), lds + i * WAVE * 16);
 #pragma unroll
         for (u32 i = 0; i < SCALE_LOADS; ++i)
             load_to_lds<4>(scales, min(tile * TILE * SCALES + (i * WAVE + lane) * 4, seen * SCALES - 4),
@@ -422,9 +431,10 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     // All arguments are fetched at once, and then what they point to, not one after the other where each is needed.
     asm volatile("" ::"s"(args.q), "s"(args.kv), "s"(args.kv_scale), "s"(args.qo_indptr), "s"(args.kv_indptr),
                  "s"(args.splits), "s"(args.score_scale));
-    const u32 query = args.qo_indptr[request] + blockIdx.z, after = args.qo_indptr[request + 1];
-    const int first_token = args.kv_indptr[request], end_token = args.kv_indptr[request + 1];
-    const float kv_scale = Cache::HAS_SCALE ? *static_cast<const float*>(args.kv_scale) : 1.0f;
+    const auto queries = scalar(args.qo_indptr) + request, tokens = scalar(args.kv_indptr) + request;
+    const u32 query = queries[0] + blockIdx.z, after = queries[1];
+    const int first_token = tokens[0], end_token = tokens[1];
+    const float kv_scale = Cache::HAS_SCALE ? *scalar(static_cast<const float*>(args.kv_scale)) : 1.0f;
     asm volatile("" ::"s"(query), "s"(after), "s"(first_token), "s"(end_token), "s"(kv_scale));
     if (query >= after) return;
     // A query sees what was there before the next one of its request.
@@ -448,60 +458,65 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     const Query q(lane, wave, [&](int i) { return reinterpret_cast<u32x4*>(lds[i] + FREE_AT); }, largest_q);
     const float to_log2 = args.score_scale * cache.scale / q.scale;
 
-    f32x4 sum[SUMS] = {};
     float largest = -INFINITY, total = 0.0f;
-    u32 buffer = 0;
-    for (u32 tile = first + wave; tile < last; tile += WAVES, buffer = buffer == AHEAD ? 0 : buffer + 1) {
-        if (tile + AHEAD * WAVES < last) {
-            const u32 to = buffer == 0 ? AHEAD : buffer - 1;
-            cache.load(tile + AHEAD * WAVES, seen, own_lds + to * Cache::TILE_BYTES);
-            wait_for_loads<AHEAD * Cache::LOADS>();
-        } else if (AHEAD > 1 && tile + WAVES < last) {
-            wait_for_loads<Cache::LOADS>();
-        } else {
-            wait_for_loads<0>();
-        }
-        static_assert(AHEAD == 1 || AHEAD == 2);
-        const unsigned char* kv_tile = lds[wave] + buffer * Cache::TILE_BYTES;
-        const u32 left = seen - tile * TILE;
-        // This lane's scores: tokens 16 * half + 4 * group + 0 ... 3 of head lane % 16.
-        f32x4 score[2];
-        cache.scores(kv_tile, q, left, score);
-        float largest_here = -INFINITY;
-#pragma unroll
-        for (u32 half = 0; half < 2; ++half)
-#pragma unroll
-            for (u32 i = 0; i < 4; ++i) {
-                const bool inside = half * 16 + group * 4 + i < left;
-                score[half][i] = inside ? score[half][i] * to_log2 : -INFINITY;
-                largest_here = fmaxf(largest_here, score[half][i]);
-            }
-        largest_here = max_of_head(largest_here);
-        if (__any(largest_here > largest)) {
-            const float before = largest;
-            largest = fmaxf(largest, largest_here);
-            if (tile >= first + WAVES) {  // before that there is nothing to shrink
-                const float shrink = before == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(before - largest);
-                total *= shrink;
-#pragma unroll
-                for (int i = 0; i < SUMS; ++i) sum[i] *= shrink;
-            }
-        }
-        f32x4 p[2];
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                p[half][i] = __builtin_amdgcn_exp2f(score[half][i] - largest);
-                total += p[half][i];
-            }
-        cache.add_values(kv_tile, p, left, sum);
-    }
-
     // All of a wave's sums go to its own part of LDS, where its tiles were; then a wave adds a quarter of all waves'.
     f32x4* own = reinterpret_cast<f32x4*>(lds[wave]);
+    if (first + wave >= last) {
+#pragma unroll 1  // else the compiler makes zeros of all sums for these stores, ahead of the other branch as well
+        for (int i = 0; i < SUMS; ++i) own[i * WAVE + lane] = f32x4(0.0f);
+    } else {
+        f32x4 sum[SUMS] = {};
+        u32 tile = first + wave, buffer = 0;
+        do {
+            if (tile + AHEAD * WAVES < last) {
+                const u32 to = buffer == 0 ? AHEAD : buffer - 1;
+                cache.load(tile + AHEAD * WAVES, seen, own_lds + to * Cache::TILE_BYTES);
+                wait_for_loads<AHEAD * Cache::LOADS>();
+            } else if (AHEAD > 1 && tile + WAVES < last) {
+                wait_for_loads<Cache::LOADS>();
+            } else {
+                wait_for_loads<0>();
+            }
+            static_assert(AHEAD == 1 || AHEAD == 2);
+            const unsigned char* kv_tile = lds[wave] + buffer * Cache::TILE_BYTES;
+            const u32 left = seen - tile * TILE;
+            // This lane's scores: tokens 16 * half + 4 * group + 0 ... 3 of head lane % 16.
+            f32x4 score[2];
+            cache.scores(kv_tile, q, left, score);
+            float largest_here = -INFINITY;
 #pragma unroll
-    for (int i = 0; i < SUMS; ++i) own[i * WAVE + lane] = sum[i];
+            for (u32 half = 0; half < 2; ++half)
+#pragma unroll
+                for (u32 i = 0; i < 4; ++i) {
+                    const bool inside = half * 16 + group * 4 + i < left;
+                    score[half][i] = inside ? score[half][i] * to_log2 : -INFINITY;
+                    largest_here = fmaxf(largest_here, score[half][i]);
+                }
+            largest_here = max_of_head(largest_here);
+            if (__any(largest_here > largest)) {
+                const float before = largest;
+                largest = fmaxf(largest, largest_here);
+                if (tile >= first + WAVES) {  // before that there is nothing to shrink
+                    const float shrink = before == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(before - largest);
+                    total *= shrink;
+#pragma unroll
+                    for (int i = 0; i < SUMS; ++i) sum[i] *= shrink;
+                }
+            }
+            f32x4 p[2];
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    p[half][i] = __builtin_amdgcn_exp2f(score[half][i] - largest);
+                    total += p[half][i];
+                }
+            cache.add_values(kv_tile, p, left, sum);
+            tile += WAVES, buffer = buffer == AHEAD ? 0 : buffer + 1;
+        } while (tile < last);
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) own[i * WAVE + lane] = sum[i];
+    }
     total = sum_of_head(total);
     if (lane < HEADS) of_waves[wave][lane] = {largest, total};
     __syncthreads();
