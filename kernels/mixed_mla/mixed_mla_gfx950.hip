@@ -33,7 +33,7 @@ struct MlaArgs {
     const int* qo_indptr;     // [batch + 1]: a request's first query
     const int* kv_indptr;     // [batch + 1]: a request's first token
     unsigned short* out;      // bf16 [queries][HEADS][LATENT]
-    unsigned short* partial;  // bf16 [queries][splits][SUMS / 2][WAVE][2][4], unused where splits is 1
+    unsigned short* partial;  // Cache::Partial [queries][splits][SUMS / 2][WAVE][2][4], unused where splits is 1
     f32x2* weights;           // [queries][splits][HEADS]: largest score, in log2, and the sum of probabilities
     u32* arrived;             // [queries], zero between launches
     int splits;
@@ -176,6 +176,7 @@ struct Fp8Cache {
     static constexpr int CHUNKS = WIDTH / 16;  // of 16 bytes, of a token
     static constexpr float P_SCALE = 256.0f;   // a probability of 1 in fp8
     static constexpr bool HAS_SCALE = true;    // of the whole cache
+    using Partial = _Float16;                  // which has room for codes, and bits beyond the output's
 
     const unsigned char* kv;
     float scale;  // of a value
@@ -265,6 +266,7 @@ struct Fp4Cache {
     static constexpr int BUFFERS = 3, LOADS = CODE_LOADS + SCALE_LOADS;
     static constexpr float P_SCALE = 1.0f;
     static constexpr bool HAS_SCALE = false;
+    using Partial = __bf16;  // which has room for any scale
 
     const unsigned char *kv, *scales;
     float scale = 1.0f;
@@ -359,12 +361,21 @@ struct Fp4Cache {
     }
 };
 
+// Means of a split, columns of two tiles; Cache::Partial holds them without the cache's scale.
+template <class Cache>
+using Four = typename Cache::Partial __attribute__((ext_vector_type(4)));
+template <class Cache>
+struct Eight {
+    Four<Cache> half[2];
+};
+
 // The splits of a query, added in their order, for PAIRS times 32 columns: of both halves a lane has the four from
 // 4 * (lane / 16) on, of head lane % 16. Loads of BATCH splits are under way together.
-template <int PAIRS, int BATCH>
+template <class Cache, int PAIRS, int BATCH>
 __device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 first_pair, u32 lane) {
     constexpr u32 SPLIT_BYTES = SUMS / 2 * WAVE * 16;
     const u32 splits = args.splits, head = lane % HEADS;
+    const float kv_scale = Cache::HAS_SCALE ? *scalar(static_cast<const float*>(args.kv_scale)) : 1.0f;
     const Buffer weights =
         make_buffer(args.weights + static_cast<size_t>(query) * splits * HEADS, splits * HEADS * sizeof(f32x2));
     const Buffer partial =
@@ -396,19 +407,19 @@ __device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 first_pa
         for (u32 pair = 0; pair < PAIRS; ++pair) sum[pair][0] *= shrink, sum[pair][1] *= shrink;
 #pragma unroll
         for (u32 i = 0; i < BATCH; ++i) {
-            const float share = weight[i][0] == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(weight[i][0] - largest);
-            total += weight[i][1] * share;
+            const float share =
+                weight[i][0] == -INFINITY ? 0.0f : weight[i][1] * __builtin_amdgcn_exp2f(weight[i][0] - largest);
+            total += share;
 #pragma unroll
             for (u32 pair = 0; pair < PAIRS; ++pair)
 #pragma unroll
                 for (u32 half = 0; half < 2; ++half) {
-                    const u32 front = part[i][pair][2 * half], back = part[i][pair][2 * half + 1];
-                    sum[pair][half] +=
-                        f32x4{low_bf16(front), high_bf16(front), low_bf16(back), high_bf16(back)} * share;
+                    const Eight<Cache> eight = __builtin_bit_cast(Eight<Cache>, part[i][pair]);
+                    sum[pair][half] += __builtin_convertvector(eight.half[half], f32x4) * share;
                 }
         }
     }
-    const float scale = total == 0.0f ? 0.0f : 1.0f / total;
+    const float scale = total == 0.0f ? 0.0f : kv_scale / total;
 #pragma unroll
     for (u32 i = 0; i < 2 * PAIRS; ++i) {
         const f32x4 four = sum[i / 2][i % 2] * scale;
@@ -528,7 +539,7 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
         const f32x2 of_wave = of_waves[i][lane % HEADS];
         shares[i] = of_wave[0] == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(of_wave[0] - all_largest);
         all_total += of_wave[1] * shares[i];
-        shares[i] *= cache.scale / Cache::P_SCALE;
+        shares[i] /= Cache::P_SCALE;
     }
     constexpr int OWN = SUMS / WAVES;
     f32x4 added[OWN];
@@ -540,8 +551,9 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
             added[i] += reinterpret_cast<const f32x4*>(lds[other])[(wave * OWN + i) * WAVE + lane] * shares[other];
     }
 
+    const float to_mean = all_total == 0.0f ? 0.0f : 1.0f / all_total;
     if (args.splits == 1) {
-        const float scale = all_total == 0.0f ? 0.0f : 1.0f / all_total;
+        const float scale = to_mean * cache.scale;
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
             const f32x4 four = added[i] * scale;
@@ -556,10 +568,10 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     const Buffer partial = make_buffer(args.partial + part * SUMS * WAVE * 4, SUMS * WAVE * 8);
 #pragma unroll
     for (int i = 0; i < OWN; i += 2) {
-        const u32x4 eight = {pack_bf16(added[i][0], added[i][1]), pack_bf16(added[i][2], added[i][3]),
-                             pack_bf16(added[i + 1][0], added[i + 1][1]), pack_bf16(added[i + 1][2], added[i + 1][3])};
-        __builtin_amdgcn_raw_buffer_store_b128(eight, partial, ((wave * OWN + i) / 2 * WAVE + lane) * 16, 0,
-                                               CACHE_AGENT);
+        const Eight<Cache> eight = {__builtin_convertvector(added[i] * to_mean, Four<Cache>),
+                                    __builtin_convertvector(added[i + 1] * to_mean, Four<Cache>)};
+        __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, eight), partial,
+                                               ((wave * OWN + i) / 2 * WAVE + lane) * 16, 0, CACHE_AGENT);
     }
     if (threadIdx.x < HEADS) {
         const Buffer weights = make_buffer(args.weights + part * HEADS, HEADS * sizeof(f32x2));
@@ -574,12 +586,13 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     __syncthreads();
     if (__builtin_amdgcn_readfirstlane(arrived_before) != static_cast<u32>(args.splits - 1)) return;
     if (threadIdx.x == 0) __hip_atomic_store(args.arrived + query, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-    for (u32 i = 0; i < OWN; i += 4) merge_splits<2, 8>(args, query, (wave * OWN + i) / 2, lane);
+    for (u32 i = 0; i < OWN; i += 4) merge_splits<Cache, 2, 8>(args, query, (wave * OWN + i) / 2, lane);
 }
 
 // A wave a workgroup: a compute unit reads as much at a time as few of them ask for.
+template <class Cache>
 __global__ __launch_bounds__(WAVE) void mla_merge_kernel(const MlaArgs args) {
-    merge_splits<1, 16>(args, blockIdx.y, blockIdx.x, threadIdx.x);
+    merge_splits<Cache, 1, 16>(args, blockIdx.y, blockIdx.x, threadIdx.x);
 }
 
 // Addresses as in MlaArgs; fp4: of which kind kv is. Up to most_merged splits are added by the workgroup that comes last, more by a second launch.
@@ -598,10 +611,12 @@ void mixed_mla(int64_t q, int64_t kv, int64_t kv_scale, int64_t qo_indptr, int64
                           splits,
                           static_cast<float>(score_scale * 1.4426950408889634),
                           splits <= most_merged};
-    const dim3 grid(splits, batch, queries_each);
-    if (fp4) mla_decode_kernel<Fp4Cache><<<grid, THREADS>>>(args);
-    else mla_decode_kernel<Fp8Cache><<<grid, THREADS>>>(args);
-    if (splits > 1 && !args.merges) mla_merge_kernel<<<dim3(SUMS / 2, queries), WAVE>>>(args);
+    auto launch = [&]<class Cache>() {
+        mla_decode_kernel<Cache><<<dim3(splits, batch, queries_each), THREADS>>>(args);
+        if (splits > 1 && !args.merges) mla_merge_kernel<Cache><<<dim3(SUMS / 2, queries), WAVE>>>(args);
+    };
+    if (fp4) launch.operator()<Fp4Cache>();
+    else launch.operator()<Fp8Cache>();
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(std::string("mixed_mla: ") + hipGetErrorString(error));
 }
