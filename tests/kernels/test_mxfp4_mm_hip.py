@@ -44,6 +44,10 @@ class Case:
         """float64 [m, n] of the quantised operands."""
         return exact(*utils.mxfp4_quantize(self.a)) @ exact(self.codes, self.scales).T
 
+    def terms(self) -> torch.Tensor:
+        """The sums of its terms' magnitudes."""
+        return exact(*utils.mxfp4_quantize(self.a)).abs() @ exact(self.codes, self.scales).abs().T
+
 
 def check(submission: Path, *cases: tuple[Case, dict[str, Any] | None]) -> None:
     for (case, row), c in zip(cases, outputs(submission, [case.call(row) for case, row in cases]), strict=True):
@@ -73,7 +77,10 @@ def test_fresh_data_at_drawn_shapes(submission: Path) -> None:
         draw = random.Random(seed)
         m, n, k = (random_size(draw, most) for most in (50, 14, 30))
         cases.append((Case(m, 16 * n, 64 * k), [*ROWS, None][seed % (len(ROWS) + 1)]))
-    check(submission, *cases)
+    for (case, row), c in zip(cases, outputs(submission, [case.call(row) for case, row in cases]), strict=True):
+        # Of few values most may be rounded by half a step. Sums in fp32 add what their largest terms lose.
+        wanted, terms = case.product(), case.terms()
+        assert ((c.double() - wanted).abs() <= 2.0**-8 * wanted.abs() + 2.0**-20 * terms).all(), (wanted.shape, row)
 
 
 @pytest.mark.parametrize("ties", [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
@@ -122,6 +129,7 @@ def test_an_infinite_activation_is_the_largest_code(submission: Path) -> None:
 def test_the_code_of_a_nan_is_zero(submission: Path) -> None:
     """As in the reference, whose other values of the block are those of a scale of 2^126."""
     case = Case(3, 16, 64)
+    case.scales[:] = 100
     case.a[1, 40:42] = torch.tensor([float("nan"), -3e38]).bfloat16()
     (c,) = outputs(submission, [case.call(SMALL)])
     for got, wanted in zip(c, case.product(), strict=True):
@@ -155,7 +163,9 @@ def test_a_row_that_is_not_compiled_is_named(submission: Path) -> None:
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
-    assert_refused(submission, Case(4, 32, 128).call()[0], REFUSED)
+    refused = dict(REFUSED)
+    del refused["a begins between"]  # the copy to the card begins where the card likes
+    assert_refused(submission, Case(4, 32, 128).call()[0], refused)
 
 
 def test_checks_find_nothing(submission: Path) -> None:
