@@ -13,11 +13,26 @@ constexpr int STRIP = 16;               // rows of a weight that lie together, a
 constexpr int STRIP_STEP_BYTES = 1024;  // codes of a strip's STEP_K columns: 16 bytes for each lane
 constexpr int SCALE_GROUP_K = 256;      // columns whose scales lie together, for 32 rows: a dword for each lane
 constexpr int SCALE_GROUP_BYTES = 256;
+constexpr u32 BF16_INFINITY = 0x7f80;
 
 // The e8m0 scale of a block whose largest magnitude has these bf16 bits ("even" mode): 2^(E-2), E being its exponent,
 // one more from 1.75 * 2^E on. Infinity gets 2^126.
 __device__ inline u32 mxfp4_scale(u32 largest) {
     return max(static_cast<int>((largest << 16) + 0x200000) >> 23, 2) - 2;
+}
+
+// Of a block with this largest magnitude: in the reference a NaN makes the scale that of an infinity and has the code 0;
+// the instruction gives it the largest.
+template <int N>
+__device__ inline void zero_nans(u32x4 (&pairs)[N], u32& largest) {
+    if (largest <= BF16_INFINITY) return;
+    largest = BF16_INFINITY;
+#pragma unroll
+    for (int i = 0; i < 4 * N; ++i) {
+        const u16x2 magnitudes = bf16_magnitudes(pairs[i / 4][i % 4]);
+        if (magnitudes[0] > BF16_INFINITY) pairs[i / 4][i % 4] &= 0xffff0000u;
+        if (magnitudes[1] > BF16_INFINITY) pairs[i / 4][i % 4] &= 0x0000ffffu;
+    }
 }
 
 // Codes of four pairs of bf16. The instruction looks at its scale's exponent field only; ties go to the even code, or
@@ -45,11 +60,13 @@ __device__ inline u32 mxfp4_codes(const u32x4 pairs, u32 scale) {
 
 // One block, 32 bf16, to 16 bytes of codes and its scale.
 template <bool TIES_AWAY>
-__device__ inline u32x4 mxfp4_quantize_block(const u32x4 (&x)[4], u32& scale) {
-    u16x2 largest = bf16_magnitudes(x[0][0]);
+__device__ inline u32x4 mxfp4_quantize_block(u32x4 (&x)[4], u32& scale) {
+    u16x2 largest_two = bf16_magnitudes(x[0][0]);
 #pragma unroll
-    for (int i = 1; i < 16; ++i) largest = __builtin_elementwise_max(largest, bf16_magnitudes(x[i / 4][i % 4]));
-    scale = mxfp4_scale(max(largest[0], largest[1]));
+    for (int i = 1; i < 16; ++i) largest_two = __builtin_elementwise_max(largest_two, bf16_magnitudes(x[i / 4][i % 4]));
+    u32 largest = max(largest_two[0], largest_two[1]);
+    zero_nans(x, largest);
+    scale = mxfp4_scale(largest);
     u32x4 codes;
 #pragma unroll
     for (int i = 0; i < 4; ++i) codes[i] = mxfp4_codes<TIES_AWAY>(x[i], scale);

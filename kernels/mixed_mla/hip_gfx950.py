@@ -38,7 +38,7 @@ def run_row(data, row):
     out = torch.empty((queries, N_HEADS, V_COLUMNS), dtype=torch.bfloat16, device=q.device)
     workspace = (0, 0, 0)
     if splits > 1:
-        partial = torch.empty((splits, *out.shape), dtype=torch.float32, device=q.device)
+        partial = torch.empty((splits, *out.shape), dtype=torch.int16, device=q.device)
         weights = torch.empty((splits, queries, N_HEADS, 2), dtype=torch.float32, device=q.device)
         workspace = (partial.data_ptr(), weights.data_ptr(), counters(q.device, queries).data_ptr())
     addresses = [tensor.data_ptr() for tensor in (q, kv, kv_scale, qo_indptr, kv_indptr, out)]

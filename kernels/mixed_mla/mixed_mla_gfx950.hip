@@ -19,7 +19,6 @@ constexpr int TILE = 32;             // tokens that a wave takes at a time
 constexpr int PIECES = WIDTH / 64;   // of 64 columns: 16 for each lane of a row
 constexpr int SUMS = LATENT / 16;    // 16 columns by 16 heads each
 constexpr float LARGEST_Q = 256.0f;  // of q in fp8, whose largest value is 448
-constexpr int MERGE_TILES = 4;       // of a workgroup of the second launch
 
 typedef int i32x8 __attribute__((ext_vector_type(8)));
 typedef int i32x2 __attribute__((ext_vector_type(2)));
@@ -34,7 +33,7 @@ struct MlaArgs {
     const int* qo_indptr;     // [batch + 1]: a request's first query
     const int* kv_indptr;     // [batch + 1]: a request's first token
     unsigned short* out;      // bf16 [queries][HEADS][LATENT]
-    float* partial;           // [queries][splits][SUMS][WAVE][4], unused where splits is 1
+    unsigned short* partial;  // Cache::Partial [queries][splits][SUMS / 2][WAVE][2][4], unused where splits is 1
     f32x2* weights;           // [queries][splits][HEADS]: largest score, in log2, and the sum of probabilities
     u32* arrived;             // [queries], zero between launches
     int splits;
@@ -84,6 +83,12 @@ __device__ inline void wait_for_loads() {
 
 __device__ inline u32 lds_address(const void* p) {
     return static_cast<u32>(reinterpret_cast<size_t>((const __attribute__((address_space(3))) void*)p));
+}
+
+// What is read by scalar loads, together: the assembly below keeps the compiler from doing so by itself.
+template <class T>
+__device__ inline auto scalar(const T* p) {
+    return (const __attribute__((address_space(4))) T*)p;
 }
 
 // One head's q in a lane's order: of every 64 columns (a piece) the 16 from 16 * (lane / 16) on, each as two numbers of
@@ -171,18 +176,18 @@ struct Fp8Cache {
     static constexpr int CHUNKS = WIDTH / 16;  // of 16 bytes, of a token
     static constexpr float P_SCALE = 256.0f;   // a probability of 1 in fp8
     static constexpr bool HAS_SCALE = true;    // of the whole cache
+    using Partial = _Float16;                  // which has room for codes, and bits beyond the output's
 
     const unsigned char* kv;
     float scale;  // of a value
-    u32 load_token[LOADS], load_byte[LOADS], k_at[2], v_at[4];
+    u32 load_at[LOADS], k_at[2], v_at[4];
 
     __device__ Fp8Cache(const MlaArgs& args, u32 first_token, float kv_scale, u32 lane)
         : kv(args.kv + static_cast<size_t>(first_token) * WIDTH), scale(kv_scale) {
 #pragma unroll
         for (u32 i = 0; i < LOADS; ++i) {
-            const u32 chunk = i * WAVE + lane;
-            load_token[i] = chunk / CHUNKS;
-            load_byte[i] = turned(load_token[i], chunk % CHUNKS) * 16;
+            const u32 chunk = i * WAVE + lane, token = chunk / CHUNKS;
+            load_at[i] = token * WIDTH + turned(token, chunk % CHUNKS) * 16;
         }
 #pragma unroll
         for (u32 half = 0; half < 2; ++half) {
@@ -200,29 +205,34 @@ struct Fp8Cache {
     // serves together find theirs in different banks.
     static __device__ u32 turned(u32 token, u32 chunk) { return chunk ^ (token / 4 + token / 16 * 2) % 4; }
 
-    // Tokens past the last one are that one again: their probabilities will be 0.
+    // Past the last token come bytes of that one, so that a NaN there is its own: their probabilities will be 0.
     __device__ void load(u32 tile, u32 seen, u32 lds) const {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i)
-            load_to_lds<16>(kv, min(tile * TILE + load_token[i], seen - 1) * WIDTH + load_byte[i], lds + i * WAVE * 16);
+            load_to_lds<16>(kv, min(tile * TILE_BYTES + load_at[i], seen * WIDTH - 16), lds + i * WAVE * 16);
     }
 
     __device__ void scores(const unsigned char* tile, const Query& q, u32, f32x4 (&score)[2]) const {
         f32x4 high[2] = {}, low[2] = {};
+        u32x4 k[PIECES][2];  // under way together
 #pragma unroll
         for (int piece = 0; piece < PIECES; ++piece)
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const u32x4 k = *reinterpret_cast<const u32x4*>(tile + k_at[half] + piece * 64);
+            for (int half = 0; half < 2; ++half)
+                k[piece][half] = *reinterpret_cast<const u32x4*>(tile + k_at[half] + piece * 64);
+        __builtin_amdgcn_sched_barrier(0);
+#pragma unroll
+        for (int piece = 0; piece < PIECES; ++piece)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
 #pragma unroll
                 for (int i = 0; i < 4; i += 2) {
-                    const long rows = words(k[i], k[i + 1]);
+                    const long rows = words(k[piece][half][i], k[piece][half][i + 1]);
                     high[half] = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(
                         rows, words(q.high[piece][i], q.high[piece][i + 1]), high[half], 0, 0, 0);
                     low[half] = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(
                         rows, words(q.low[piece][i], q.low[piece][i + 1]), low[half], 0, 0, 0);
                 }
-            }
         score[0] = high[0] + low[0];
         score[1] = high[1] + low[1];
     }
@@ -231,11 +241,16 @@ struct Fp8Cache {
         u32 high[2], low[2];
 #pragma unroll
         for (int half = 0; half < 2; ++half) split_fp8(p[half] * P_SCALE, high[half], low[half]);
+        i32x2 v[SUMS];  // under way together
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) {
             using Local = __attribute__((address_space(3))) i32x2;
-            const i32x2 v = __builtin_amdgcn_ds_read_tr8_b64_v2i32((Local*)(tile + v_at[i % 4] + i / 4 * 64));
-            const long rows = words(v[0], v[1]);
+            v[i] = __builtin_amdgcn_ds_read_tr8_b64_v2i32((Local*)(tile + v_at[i % 4] + i / 4 * 64));
+        }
+        __builtin_amdgcn_sched_barrier(0);
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) {
+            const long rows = words(v[i][0], v[i][1]);
             sum[i] = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(rows, words(high[0], high[1]), sum[i], 0, 0, 0);
             sum[i] = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(rows, words(low[0], low[1]), sum[i], 0, 0, 0);
         }
@@ -248,24 +263,19 @@ struct Fp4Cache {
     static constexpr int SCALES = 24;  // bytes of a token, 18 of them used
     static constexpr int ROW = WIDTH / 2, CODES = TILE * ROW, TILE_BYTES = CODES + TILE * SCALES;
     static constexpr int CODE_LOADS = CODES / (16 * WAVE), SCALE_LOADS = TILE * SCALES / (4 * WAVE);
-    static constexpr int BUFFERS = 3, LOADS = CODE_LOADS + SCALE_LOADS, CHUNKS = ROW / 16;
+    static constexpr int BUFFERS = 3, LOADS = CODE_LOADS + SCALE_LOADS;
     static constexpr float P_SCALE = 1.0f;
     static constexpr bool HAS_SCALE = false;
+    using Partial = __bf16;  // which has room for any scale
 
     const unsigned char *kv, *scales;
     float scale = 1.0f;
-    u32 lane, load_token[CODE_LOADS], load_byte[CODE_LOADS], v_at;
+    u32 lane, v_at;
 
     __device__ Fp4Cache(const MlaArgs& args, u32 first_token, float, u32 lane_)
         : kv(args.kv + static_cast<size_t>(first_token) * ROW),
           scales(static_cast<const unsigned char*>(args.kv_scale) + static_cast<size_t>(first_token) * SCALES),
           lane(lane_) {
-#pragma unroll
-        for (u32 i = 0; i < CODE_LOADS; ++i) {
-            const u32 chunk = i * WAVE + lane;
-            load_token[i] = chunk / CHUNKS;
-            load_byte[i] = chunk % CHUNKS * 16;
-        }
         // A transposing read takes 16 columns of 16 rows: of eight tokens these and the next 16 columns.
         const u32 row = lane % 8, token = row / 4 * 16 + lane / 16 * 4 + row % 4;
         v_at = token * ROW + lane % 16 / 8 * 8;
@@ -274,7 +284,7 @@ struct Fp4Cache {
     __device__ void load(u32 tile, u32 seen, u32 lds) const {
 #pragma unroll
         for (int i = 0; i < CODE_LOADS; ++i)
-            load_to_lds<16>(kv, min(tile * TILE + load_token[i], seen - 1) * ROW + load_byte[i], lds + i * WAVE * 16);
+            load_to_lds<16>(kv, min(tile * CODES + (i * WAVE + lane) * 16, seen * ROW - 16), lds + i * WAVE * 16);
 #pragma unroll
         for (u32 i = 0; i < SCALE_LOADS; ++i)
             load_to_lds<4>(scales, min(tile * TILE * SCALES + (i * WAVE + lane) * 4, seen * SCALES - 4),
@@ -351,29 +361,38 @@ struct Fp4Cache {
     }
 };
 
-// The splits of a query, added in their order, for TILES times 16 columns: a lane's four from 4 * (lane / 16) on, of head
-// lane % 16. Loads of BATCH splits are under way together.
-template <int TILES, int BATCH>
-__device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 first_tile, u32 lane) {
+// Means of a split, columns of two tiles; Cache::Partial holds them without the cache's scale.
+template <class Cache>
+using Four = typename Cache::Partial __attribute__((ext_vector_type(4)));
+template <class Cache>
+struct Eight {
+    Four<Cache> half[2];
+};
+
+// The splits of a query, added in their order, for PAIRS times 32 columns: of both halves a lane has the four from
+// 4 * (lane / 16) on, of head lane % 16. Loads of BATCH splits are under way together.
+template <class Cache, int PAIRS, int BATCH>
+__device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 first_pair, u32 lane) {
+    constexpr u32 SPLIT_BYTES = SUMS / 2 * WAVE * 16;
     const u32 splits = args.splits, head = lane % HEADS;
+    const float kv_scale = Cache::HAS_SCALE ? *scalar(static_cast<const float*>(args.kv_scale)) : 1.0f;
     const Buffer weights =
         make_buffer(args.weights + static_cast<size_t>(query) * splits * HEADS, splits * HEADS * sizeof(f32x2));
     const Buffer partial =
-        make_buffer(args.partial + static_cast<size_t>(query) * splits * SUMS * WAVE * 4, splits * SUMS * WAVE * 16);
+        make_buffer(args.partial + static_cast<size_t>(query) * splits * (SPLIT_BYTES / 2), splits * SPLIT_BYTES);
     float largest = -INFINITY, total = 0.0f;
-    f32x4 sum[TILES] = {};
+    f32x4 sum[PAIRS][2] = {};
     for (u32 first = 0; first < splits; first += BATCH) {
         f32x2 weight[BATCH];
-        f32x4 part[BATCH][TILES];
+        u32x4 part[BATCH][PAIRS];
 #pragma unroll
         for (u32 i = 0; i < BATCH; ++i) {
             weight[i] = __builtin_bit_cast(
                 f32x2, __builtin_amdgcn_raw_buffer_load_b64(weights, ((first + i) * HEADS + head) * 8, 0, CACHE_AGENT));
 #pragma unroll
-            for (u32 tile = 0; tile < TILES; ++tile)
-                part[i][tile] = __builtin_bit_cast(
-                    f32x4, __builtin_amdgcn_raw_buffer_load_b128(
-                               partial, (((first + i) * SUMS + first_tile + tile) * WAVE + lane) * 16, 0, CACHE_AGENT));
+            for (u32 pair = 0; pair < PAIRS; ++pair)
+                part[i][pair] = __builtin_amdgcn_raw_buffer_load_b128(
+                    partial, (first + i) * SPLIT_BYTES + ((first_pair + pair) * WAVE + lane) * 16, 0, CACHE_AGENT);
         }
         __builtin_amdgcn_sched_barrier(0);
         const float before = largest;
@@ -385,21 +404,27 @@ __device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 first_ti
         const float shrink = before == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(before - largest);
         total *= shrink;
 #pragma unroll
-        for (u32 tile = 0; tile < TILES; ++tile) sum[tile] *= shrink;
+        for (u32 pair = 0; pair < PAIRS; ++pair) sum[pair][0] *= shrink, sum[pair][1] *= shrink;
 #pragma unroll
         for (u32 i = 0; i < BATCH; ++i) {
-            const float share = weight[i][0] == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(weight[i][0] - largest);
-            total += weight[i][1] * share;
+            const float share =
+                weight[i][0] == -INFINITY ? 0.0f : weight[i][1] * __builtin_amdgcn_exp2f(weight[i][0] - largest);
+            total += share;
 #pragma unroll
-            for (u32 tile = 0; tile < TILES; ++tile) sum[tile] += part[i][tile] * share;
+            for (u32 pair = 0; pair < PAIRS; ++pair)
+#pragma unroll
+                for (u32 half = 0; half < 2; ++half) {
+                    const Eight<Cache> eight = __builtin_bit_cast(Eight<Cache>, part[i][pair]);
+                    sum[pair][half] += __builtin_convertvector(eight.half[half], f32x4) * share;
+                }
         }
     }
-    const float scale = total == 0.0f ? 0.0f : 1.0f / total;
+    const float scale = total == 0.0f ? 0.0f : kv_scale / total;
 #pragma unroll
-    for (u32 tile = 0; tile < TILES; ++tile) {
-        const f32x4 four = sum[tile] * scale;
+    for (u32 i = 0; i < 2 * PAIRS; ++i) {
+        const f32x4 four = sum[i / 2][i % 2] * scale;
         const size_t at =
-            (static_cast<size_t>(query) * HEADS + head) * LATENT + (first_tile + tile) * 16 + lane / HEADS * 4;
+            (static_cast<size_t>(query) * HEADS + head) * LATENT + (2 * first_pair + i) * 16 + lane / HEADS * 4;
         *reinterpret_cast<u32x2*>(args.out + at) = {pack_bf16(four[0], four[1]), pack_bf16(four[2], four[3])};
     }
 }
@@ -417,9 +442,10 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     // All arguments are fetched at once, and then what they point to, not one after the other where each is needed.
     asm volatile("" ::"s"(args.q), "s"(args.kv), "s"(args.kv_scale), "s"(args.qo_indptr), "s"(args.kv_indptr),
                  "s"(args.splits), "s"(args.score_scale));
-    const u32 query = args.qo_indptr[request] + blockIdx.z, after = args.qo_indptr[request + 1];
-    const int first_token = args.kv_indptr[request], end_token = args.kv_indptr[request + 1];
-    const float kv_scale = Cache::HAS_SCALE ? *static_cast<const float*>(args.kv_scale) : 1.0f;
+    const auto queries = scalar(args.qo_indptr) + request, tokens = scalar(args.kv_indptr) + request;
+    const u32 query = queries[0] + blockIdx.z, after = queries[1];
+    const int first_token = tokens[0], end_token = tokens[1];
+    const float kv_scale = Cache::HAS_SCALE ? *scalar(static_cast<const float*>(args.kv_scale)) : 1.0f;
     asm volatile("" ::"s"(query), "s"(after), "s"(first_token), "s"(end_token), "s"(kv_scale));
     if (query >= after) return;
     // A query sees what was there before the next one of its request.
@@ -443,60 +469,65 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     const Query q(lane, wave, [&](int i) { return reinterpret_cast<u32x4*>(lds[i] + FREE_AT); }, largest_q);
     const float to_log2 = args.score_scale * cache.scale / q.scale;
 
-    f32x4 sum[SUMS] = {};
     float largest = -INFINITY, total = 0.0f;
-    u32 buffer = 0;
-    for (u32 tile = first + wave; tile < last; tile += WAVES, buffer = buffer == AHEAD ? 0 : buffer + 1) {
-        if (tile + AHEAD * WAVES < last) {
-            const u32 to = buffer == 0 ? AHEAD : buffer - 1;
-            cache.load(tile + AHEAD * WAVES, seen, own_lds + to * Cache::TILE_BYTES);
-            wait_for_loads<AHEAD * Cache::LOADS>();
-        } else if (AHEAD > 1 && tile + WAVES < last) {
-            wait_for_loads<Cache::LOADS>();
-        } else {
-            wait_for_loads<0>();
-        }
-        static_assert(AHEAD == 1 || AHEAD == 2);
-        const unsigned char* kv_tile = lds[wave] + buffer * Cache::TILE_BYTES;
-        const u32 left = seen - tile * TILE;
-        // This lane's scores: tokens 16 * half + 4 * group + 0 ... 3 of head lane % 16.
-        f32x4 score[2];
-        cache.scores(kv_tile, q, left, score);
-        float largest_here = -INFINITY;
-#pragma unroll
-        for (u32 half = 0; half < 2; ++half)
-#pragma unroll
-            for (u32 i = 0; i < 4; ++i) {
-                const bool inside = half * 16 + group * 4 + i < left;
-                score[half][i] = inside ? score[half][i] * to_log2 : -INFINITY;
-                largest_here = fmaxf(largest_here, score[half][i]);
-            }
-        largest_here = max_of_head(largest_here);
-        if (__any(largest_here > largest)) {
-            const float before = largest;
-            largest = fmaxf(largest, largest_here);
-            if (tile >= first + WAVES) {  // before that there is nothing to shrink
-                const float shrink = before == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(before - largest);
-                total *= shrink;
-#pragma unroll
-                for (int i = 0; i < SUMS; ++i) sum[i] *= shrink;
-            }
-        }
-        f32x4 p[2];
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                p[half][i] = __builtin_amdgcn_exp2f(score[half][i] - largest);
-                total += p[half][i];
-            }
-        cache.add_values(kv_tile, p, left, sum);
-    }
-
     // All of a wave's sums go to its own part of LDS, where its tiles were; then a wave adds a quarter of all waves'.
     f32x4* own = reinterpret_cast<f32x4*>(lds[wave]);
+    if (first + wave >= last) {
+#pragma unroll 1  // else the compiler makes zeros of all sums for these stores, ahead of the other branch as well
+        for (int i = 0; i < SUMS; ++i) own[i * WAVE + lane] = f32x4(0.0f);
+    } else {
+        f32x4 sum[SUMS] = {};
+        u32 tile = first + wave, buffer = 0;
+        do {
+            if (tile + AHEAD * WAVES < last) {
+                const u32 to = buffer == 0 ? AHEAD : buffer - 1;
+                cache.load(tile + AHEAD * WAVES, seen, own_lds + to * Cache::TILE_BYTES);
+                wait_for_loads<AHEAD * Cache::LOADS>();
+            } else if (AHEAD > 1 && tile + WAVES < last) {
+                wait_for_loads<Cache::LOADS>();
+            } else {
+                wait_for_loads<0>();
+            }
+            static_assert(AHEAD == 1 || AHEAD == 2);
+            const unsigned char* kv_tile = lds[wave] + buffer * Cache::TILE_BYTES;
+            const u32 left = seen - tile * TILE;
+            // This lane's scores: tokens 16 * half + 4 * group + 0 ... 3 of head lane % 16.
+            f32x4 score[2];
+            cache.scores(kv_tile, q, left, score);
+            float largest_here = -INFINITY;
 #pragma unroll
-    for (int i = 0; i < SUMS; ++i) own[i * WAVE + lane] = sum[i];
+            for (u32 half = 0; half < 2; ++half)
+#pragma unroll
+                for (u32 i = 0; i < 4; ++i) {
+                    const bool inside = half * 16 + group * 4 + i < left;
+                    score[half][i] = inside ? score[half][i] * to_log2 : -INFINITY;
+                    largest_here = fmaxf(largest_here, score[half][i]);
+                }
+            largest_here = max_of_head(largest_here);
+            if (__any(largest_here > largest)) {
+                const float before = largest;
+                largest = fmaxf(largest, largest_here);
+                if (tile >= first + WAVES) {  // before that there is nothing to shrink
+                    const float shrink = before == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(before - largest);
+                    total *= shrink;
+#pragma unroll
+                    for (int i = 0; i < SUMS; ++i) sum[i] *= shrink;
+                }
+            }
+            f32x4 p[2];
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    p[half][i] = __builtin_amdgcn_exp2f(score[half][i] - largest);
+                    total += p[half][i];
+                }
+            cache.add_values(kv_tile, p, left, sum);
+            tile += WAVES, buffer = buffer == AHEAD ? 0 : buffer + 1;
+        } while (tile < last);
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) own[i * WAVE + lane] = sum[i];
+    }
     total = sum_of_head(total);
     if (lane < HEADS) of_waves[wave][lane] = {largest, total};
     __syncthreads();
@@ -508,7 +539,7 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
         const f32x2 of_wave = of_waves[i][lane % HEADS];
         shares[i] = of_wave[0] == -INFINITY ? 0.0f : __builtin_amdgcn_exp2f(of_wave[0] - all_largest);
         all_total += of_wave[1] * shares[i];
-        shares[i] *= cache.scale / Cache::P_SCALE;
+        shares[i] /= Cache::P_SCALE;
     }
     constexpr int OWN = SUMS / WAVES;
     f32x4 added[OWN];
@@ -520,8 +551,9 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
             added[i] += reinterpret_cast<const f32x4*>(lds[other])[(wave * OWN + i) * WAVE + lane] * shares[other];
     }
 
+    const float to_mean = all_total == 0.0f ? 0.0f : 1.0f / all_total;
     if (args.splits == 1) {
-        const float scale = all_total == 0.0f ? 0.0f : 1.0f / all_total;
+        const float scale = to_mean * cache.scale;
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
             const f32x4 four = added[i] * scale;
@@ -533,11 +565,14 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     }
     // Past the XCD's L2, as are the loads of merge_splits(): the wait is all the release that they need.
     const size_t part = static_cast<size_t>(query) * args.splits + split;
-    const Buffer partial = make_buffer(args.partial + part * SUMS * WAVE * 4, SUMS * WAVE * 16);
+    const Buffer partial = make_buffer(args.partial + part * SUMS * WAVE * 4, SUMS * WAVE * 8);
 #pragma unroll
-    for (int i = 0; i < OWN; ++i)
-        __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, added[i]), partial,
-                                               ((wave * OWN + i) * WAVE + lane) * 16, 0, CACHE_AGENT);
+    for (int i = 0; i < OWN; i += 2) {
+        const Eight<Cache> eight = {__builtin_convertvector(added[i] * to_mean, Four<Cache>),
+                                    __builtin_convertvector(added[i + 1] * to_mean, Four<Cache>)};
+        __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, eight), partial,
+                                               ((wave * OWN + i) / 2 * WAVE + lane) * 16, 0, CACHE_AGENT);
+    }
     if (threadIdx.x < HEADS) {
         const Buffer weights = make_buffer(args.weights + part * HEADS, HEADS * sizeof(f32x2));
         __builtin_amdgcn_raw_buffer_store_b64(__builtin_bit_cast(u32x2, f32x2{all_largest, all_total}), weights,
@@ -551,12 +586,13 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     __syncthreads();
     if (__builtin_amdgcn_readfirstlane(arrived_before) != static_cast<u32>(args.splits - 1)) return;
     if (threadIdx.x == 0) __hip_atomic_store(args.arrived + query, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-    for (u32 i = 0; i < OWN; i += 4) merge_splits<4, 8>(args, query, wave * OWN + i, lane);
+    for (u32 i = 0; i < OWN; i += 4) merge_splits<Cache, 2, 8>(args, query, (wave * OWN + i) / 2, lane);
 }
 
-__global__ __launch_bounds__(MERGE_TILES* WAVE) void mla_merge_kernel(const MlaArgs args) {
-    const u32 wave = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
-    merge_splits<1, 16>(args, blockIdx.y, blockIdx.x * MERGE_TILES + wave, threadIdx.x % WAVE);
+// A wave a workgroup: a compute unit reads as much at a time as few of them ask for.
+template <class Cache>
+__global__ __launch_bounds__(WAVE) void mla_merge_kernel(const MlaArgs args) {
+    merge_splits<Cache, 1, 16>(args, blockIdx.y, blockIdx.x, threadIdx.x);
 }
 
 // Addresses as in MlaArgs; fp4: of which kind kv is. Up to most_merged splits are added by the workgroup that comes last, more by a second launch.
@@ -569,16 +605,18 @@ void mixed_mla(int64_t q, int64_t kv, int64_t kv_scale, int64_t qo_indptr, int64
                           reinterpret_cast<const int*>(qo_indptr),
                           reinterpret_cast<const int*>(kv_indptr),
                           reinterpret_cast<unsigned short*>(out),
-                          reinterpret_cast<float*>(partial),
+                          reinterpret_cast<unsigned short*>(partial),
                           reinterpret_cast<f32x2*>(weights),
                           reinterpret_cast<u32*>(arrived),
                           splits,
                           static_cast<float>(score_scale * 1.4426950408889634),
                           splits <= most_merged};
-    const dim3 grid(splits, batch, queries_each);
-    if (fp4) mla_decode_kernel<Fp4Cache><<<grid, THREADS>>>(args);
-    else mla_decode_kernel<Fp8Cache><<<grid, THREADS>>>(args);
-    if (splits > 1 && !args.merges) mla_merge_kernel<<<dim3(SUMS / MERGE_TILES, queries), MERGE_TILES * WAVE>>>(args);
+    auto launch = [&]<class Cache>() {
+        mla_decode_kernel<Cache><<<dim3(splits, batch, queries_each), THREADS>>>(args);
+        if (splits > 1 && !args.merges) mla_merge_kernel<Cache><<<dim3(SUMS / 2, queries), WAVE>>>(args);
+    };
+    if (fp4) launch.operator()<Fp4Cache>();
+    else launch.operator()<Fp8Cache>();
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(std::string("mixed_mla: ") + hipGetErrorString(error));
 }

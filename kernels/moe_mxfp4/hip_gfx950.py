@@ -22,7 +22,7 @@ def extension():
 
 def scale_row(width):
     """Bytes of a row's scales, as the HIP source lays them out."""
-    return round_up(width, 512) // 32
+    return round_up(width, 2048) // 32
 
 
 def run_row(data, row):

@@ -6,8 +6,9 @@
 // 3. down: that times the expert's down weights and the routing weight, a row for each pair; the workgroup that brings a
 //    token's last row adds the token's rows up, in the order of its experts.
 //
-// In both products codes and scales go from memory straight to the registers of the matrix instruction, a stage
-// ahead, with no barrier in the loop. docs/kernels/moe_mxfp4.md has layouts and reasons.
+// In both products weights go from memory straight to the registers of the matrix instruction, a stage ahead.
+// Activations do as well, with no barrier in the loop, or, with blocks of 64 rows, by way of LDS to all waves.
+// docs/kernels/moe_mxfp4.md has layouts and reasons.
 #include <hip/hip_runtime.h>
 
 #include <stdexcept>
@@ -20,6 +21,7 @@ constexpr int N_XCD = 8;             // MI355X
 constexpr int MOST_EXPERTS = 1024;   // that launch 1 has room for
 constexpr int FIRST_THREADS = 1024;  // of a workgroup of launch 1
 constexpr u32 TERMS = 9;             // of a token, that are fetched together
+constexpr u32 SHARED_WIDTH = 8192;   // of products whose activations' scales have room in LDS, the most
 
 struct MoeArgs {
     const unsigned short* hidden;        // bf16 [tokens][used]
@@ -44,9 +46,12 @@ struct MoeArgs {
     u32 inner_width, inner_used;        // of what lies between the products
 };
 
-// Scales of activations: of 512 columns 16 bytes, so that a lane finds those of its block of four steps in one dword.
-__host__ __device__ constexpr u32 scale_row(u32 width) { return (width + 511) / 512 * 16; }
-__device__ inline u32 a_scale_place(u32 block) { return block / 16 * 16 + block % 4 * 4 + block / 4 % 4; }
+// Scales of activations: of SCALE_UNIT columns 64 bytes, so that a lane finds those of its block of 16 steps together.
+constexpr u32 SCALE_UNIT = 2048, UNIT_STEPS = SCALE_UNIT / STEP_K;
+__host__ __device__ constexpr u32 scale_row(u32 width) { return (width + SCALE_UNIT - 1) / SCALE_UNIT * 64; }
+__device__ inline u32 a_scale_place(u32 block) {
+    return block / 64 * 64 + block % 4 * UNIT_STEPS + block / 4 % UNIT_STEPS;
+}
 
 // --- launch 1 ------------------------------------------------------------------------------------------------------
 
@@ -102,14 +107,16 @@ __device__ inline void quantize_hidden(const MoeArgs& args) {
     const u32 eights = args.width / 8, at = (blockIdx.x - 1) * FIRST_THREADS + threadIdx.x;
     const u32 token = at / eights, column = at % eights * 8;
     if (token >= args.tokens) return;
-    u32x4 x = u32x4(0);
+    u32x4 x[1] = {u32x4(0)};
     if (column < args.used)
-        x = *reinterpret_cast<const u32x4*>(args.hidden + static_cast<size_t>(token) * args.used + column);
-    u16x2 largest = bf16_magnitudes(x[0]);
+        x[0] = *reinterpret_cast<const u32x4*>(args.hidden + static_cast<size_t>(token) * args.used + column);
+    u16x2 largest = bf16_magnitudes(x[0][0]);
 #pragma unroll
-    for (int i = 1; i < 4; ++i) largest = __builtin_elementwise_max(largest, bf16_magnitudes(x[i]));
-    const u32 scale = mxfp4_scale(max_in_quad<1>(max_in_quad<0>(max(largest[0], largest[1]))));
-    *reinterpret_cast<u32*>(args.codes + (token * args.width + column) / 2) = mxfp4_codes<true>(x, scale);
+    for (int i = 1; i < 4; ++i) largest = __builtin_elementwise_max(largest, bf16_magnitudes(x[0][i]));
+    u32 of_block = max_in_quad<1>(max_in_quad<0>(max(largest[0], largest[1])));
+    zero_nans(x, of_block);
+    const u32 scale = mxfp4_scale(of_block);
+    *reinterpret_cast<u32*>(args.codes + (token * args.width + column) / 2) = mxfp4_codes<true>(x[0], scale);
     if (column % MX_BLOCK == 0) args.scales[token * scale_row(args.width) + a_scale_place(column / MX_BLOCK)] = scale;
 }
 
@@ -123,129 +130,236 @@ __global__ __launch_bounds__(FIRST_THREADS) void sort_and_quantize_kernel(const 
 
 // --- the products --------------------------------------------------------------------------------------------------
 
-// What a wave multiplies in STEPS steps: FM times 16 rows of activations by FN strips of weights.
-template <int FM, int FN, int STEPS>
-struct Operands {
-    u32x4 a[FM][STEPS], b[FN][STEPS];
-    u32 a_scale[FM], b_scale[FN / 2][STEPS / 2];
+// What a wave multiplies in STEPS steps of FN strips of weights.
+template <int FN, int STEPS>
+struct Strips {
+    u32x4 codes[FN][STEPS];
+    u32 scales[FN / 2][STEPS / 2];
 };
 
-// Goes over columns k of a wave's rows and strips. A stage is STEPS * 128 columns.
-template <int FM, int FN, int STEPS>
-struct Product {
-    Buffer a, a_scales, b, b_scales;
-    u32 a_at[FM], a_scale_at[FM], lane;
-    u32 b_at[FN], b_scale_at[FN / 2];  // of all lanes alike
+template <int FN, int STEPS>
+struct Weights {
+    Buffer codes, scales;
+    u32 lane, at[FN], scale_at[FN / 2];  // at: of all lanes alike
 
-    // row(fm): of this lane's, in a; strip(fn) of b: even ones are followed by the next.
-    template <class Row, class Strip>
-    __device__ Product(const unsigned char* a_codes, const unsigned char* a_scale, u32 a_rows,
-                       const unsigned char* b_codes, const unsigned char* b_scale, u32 b_rows, u32 k, u32 lane_,
-                       Row row, Strip strip)
-        : a(make_buffer(a_codes, a_rows * (k / 2))),
-          a_scales(make_buffer(a_scale, a_rows * scale_row(k))),
-          b(make_buffer(b_codes, b_rows * (k / 2))),
-          b_scales(make_buffer(b_scale, b_rows * (k / MX_BLOCK))),
-          lane(lane_) {
+    // strip(fn): even ones are followed by the next.
+    template <class Strip>
+    __device__ Weights(const unsigned char* codes_, const unsigned char* scales_, u32 rows, u32 k, u32 lane_,
+                       Strip strip)
+        : codes(make_buffer(codes_, rows * (k / 2))), scales(make_buffer(scales_, rows * (k / MX_BLOCK))), lane(lane_) {
+        static_assert((STEPS == 2 || STEPS == 4) && FN % 2 == 0);
 #pragma unroll
-        for (int fm = 0; fm < FM; ++fm) {
-            a_at[fm] = row(fm) * (k / 2) + lane / STRIP * 16;
-            a_scale_at[fm] = row(fm) * scale_row(k) + lane / STRIP * 4;
-        }
-#pragma unroll
-        for (int fn = 0; fn < FN; ++fn) b_at[fn] = strip(fn) * (k * 8);
+        for (int fn = 0; fn < FN; ++fn) at[fn] = strip(fn) * (k * 8);
 #pragma unroll
         for (int pair = 0; pair < FN / 2; ++pair)
-            b_scale_at[pair] = scale_group_offset(strip(2 * pair) / 2, k / SCALE_GROUP_K, 0, 0);
+            scale_at[pair] = scale_group_offset(strip(2 * pair) / 2, k / SCALE_GROUP_K, 0, 0);
     }
 
-    __device__ void load(Operands<FM, FN, STEPS>& x, u32 stage) const {
-#pragma unroll
-        for (int fm = 0; fm < FM; ++fm) {
-            x.a_scale[fm] =
-                __builtin_amdgcn_raw_buffer_load_b32(a_scales, a_scale_at[fm], stage * STEPS / 4 * 16, CACHE_NORMAL);
-#pragma unroll
-            for (int step = 0; step < STEPS; ++step)
-                x.a[fm][step] = __builtin_amdgcn_raw_buffer_load_b128(a, a_at[fm] + step * (STEP_K / 2),
-                                                                      stage * STEPS * (STEP_K / 2), CACHE_NORMAL);
-        }
+    __device__ void load(Strips<FN, STEPS>& x, u32 stage) const {
 #pragma unroll
         for (int fn = 0; fn < FN; ++fn)
 #pragma unroll
             for (int step = 0; step < STEPS; ++step)
-                x.b[fn][step] = __builtin_amdgcn_raw_buffer_load_b128(
-                    b, lane * 16 + step * STRIP_STEP_BYTES, b_at[fn] + stage * STEPS * STRIP_STEP_BYTES, CACHE_NORMAL);
+                x.codes[fn][step] =
+                    __builtin_amdgcn_raw_buffer_load_b128(codes, lane * 16 + step * STRIP_STEP_BYTES,
+                                                          at[fn] + stage * STEPS * STRIP_STEP_BYTES, CACHE_NORMAL);
 #pragma unroll
         for (int pair = 0; pair < FN / 2; ++pair)
 #pragma unroll
             for (int i = 0; i < STEPS / 2; ++i)
-                x.b_scale[pair][i] = __builtin_amdgcn_raw_buffer_load_b32(
-                    b_scales, lane * 4 + i * SCALE_GROUP_BYTES,
-                    b_scale_at[pair] + stage * (STEPS / 2) * SCALE_GROUP_BYTES, CACHE_NORMAL);
+                x.scales[pair][i] = __builtin_amdgcn_raw_buffer_load_b32(
+                    scales, lane * 4 + i * SCALE_GROUP_BYTES, scale_at[pair] + stage * (STEPS / 2) * SCALE_GROUP_BYTES,
+                    CACHE_NORMAL);
     }
+};
 
-    template <int STEP>
-    static __device__ void multiply_step(const Operands<FM, FN, STEPS>& x, const u32 (&a_scale)[FM],
-                                         f32x4 (&sum)[FM][FN]) {
+// STEP of a stage, for 16 rows of activations. Weights are the instruction's rows: a lane has four consecutive columns of
+// one row of activations.
+template <int STEP, int FN, int STEPS>
+__device__ inline void multiply_step(const Strips<FN, STEPS>& x, u32x4 a, u32 a_scale, f32x4 (&sum)[FN]) {
 #pragma unroll
-        for (int fm = 0; fm < FM; ++fm)
-#pragma unroll
-            for (int fn = 0; fn < FN; fn += 2) {
-                // Weights are the instruction's rows: a lane has four consecutive columns of one row of activations.
-                const u32 b_scale = x.b_scale[fn / 2][STEP / 2];
-                sum[fm][fn] =
-                    mfma_mxfp4<STEP % 2 * 2, STEP % 4>(x.b[fn][STEP], x.a[fm][STEP], sum[fm][fn], b_scale, a_scale[fm]);
-                sum[fm][fn + 1] = mfma_mxfp4<STEP % 2 * 2 + 1, STEP % 4>(x.b[fn + 1][STEP], x.a[fm][STEP],
-                                                                         sum[fm][fn + 1], b_scale, a_scale[fm]);
-            }
+    for (int fn = 0; fn < FN; fn += 2) {
+        const u32 scale = x.scales[fn / 2][STEP / 2];
+        sum[fn] = mfma_mxfp4<STEP % 2 * 2, STEP % 4>(x.codes[fn][STEP], a, sum[fn], scale, a_scale);
+        sum[fn + 1] = mfma_mxfp4<STEP % 2 * 2 + 1, STEP % 4>(x.codes[fn + 1][STEP], a, sum[fn + 1], scale, a_scale);
     }
+}
 
-    static __device__ void multiply(const Operands<FM, FN, STEPS>& x, u32 stage, f32x4 (&sum)[FM][FN]) {
+// Whose dword has four steps: those of this stage come first.
+template <int STEPS>
+__device__ inline u32 stage_scales(u32 scales, u32 stage) {
+    return STEPS == 2 ? scales >> stage % 2 * 16 : scales;
+}
+
+// Goes over columns k of a wave's FM times 16 rows and its strips. A stage is STEPS * 128 columns.
+template <int FM, int FN, int STEPS>
+struct Product {
+    struct Operands {
+        Strips<FN, STEPS> b;
+        u32x4 a[FM][STEPS];
         u32 a_scale[FM];
+    };
+
+    Weights<FN, STEPS> weights;
+    Buffer a, a_scales;
+    u32 a_at[FM], a_scale_at[FM];
+
+    // row(fm): of this lane's, in a.
+    template <class Row>
+    __device__ Product(const Weights<FN, STEPS>& weights_, const unsigned char* a_codes, const unsigned char* a_scale,
+                       u32 a_rows, u32 k, Row row)
+        : weights(weights_),
+          a(make_buffer(a_codes, a_rows * (k / 2))),
+          a_scales(make_buffer(a_scale, a_rows * scale_row(k))) {
+        const u32 block = weights.lane / STRIP;
 #pragma unroll
-        for (int fm = 0; fm < FM; ++fm)
-            a_scale[fm] = STEPS == 2 ? x.a_scale[fm] >> stage % 2 * 16 : x.a_scale[fm];  // whose dword has four steps
-        multiply_step<0>(x, a_scale, sum);
-        multiply_step<1>(x, a_scale, sum);
-        if constexpr (STEPS == 4) {
-            multiply_step<2>(x, a_scale, sum);
-            multiply_step<3>(x, a_scale, sum);
+        for (int fm = 0; fm < FM; ++fm) {
+            const u32 own = row(fm);
+            a_at[fm] = own * (k / 2) + block * 16;
+            a_scale_at[fm] = own * scale_row(k) + block * UNIT_STEPS;
         }
     }
 
-    // Stages first ... last - 1, at least one of them, each loaded while the one before it is multiplied. TOGETHER: a
-    // workgroup's waves, which all have these stages, begin to load at the same time, so that what they all read comes
-    // from beyond the L1 once.
-    template <bool TOGETHER>
+    __device__ void load(Operands& x, u32 stage) const {
+        const u32 step0 = stage * STEPS;
+#pragma unroll
+        for (int fm = 0; fm < FM; ++fm) {
+            x.a_scale[fm] = __builtin_amdgcn_raw_buffer_load_b32(
+                a_scales, a_scale_at[fm], step0 / UNIT_STEPS * 64 + step0 % UNIT_STEPS / 4 * 4, CACHE_NORMAL);
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step)
+                x.a[fm][step] = __builtin_amdgcn_raw_buffer_load_b128(a, a_at[fm] + step * (STEP_K / 2),
+                                                                      step0 * (STEP_K / 2), CACHE_NORMAL);
+        }
+        weights.load(x.b, stage);
+    }
+
+    template <int STEP = 0>
+    static __device__ void multiply(const Operands& x, u32 stage, f32x4 (&sum)[FM][FN]) {
+#pragma unroll
+        for (int fm = 0; fm < FM; ++fm)
+            multiply_step<STEP>(x.b, x.a[fm][STEP], stage_scales<STEPS>(x.a_scale[fm], stage), sum[fm]);
+        if constexpr (STEP + 1 < STEPS) multiply<STEP + 1>(x, stage, sum);
+    }
+
+    // Stages first ... last - 1, at least one of them, each loaded while the one before it is multiplied.
     __device__ void run(u32 first, u32 last, f32x4 (&sum)[FM][FN]) const {
-        static_assert((STEPS == 2 || STEPS == 4) && FN % 2 == 0);
-        Operands<FM, FN, STEPS> even, odd;
+        Operands even, odd;
         u32 stage = first;
-        auto next = [&](Operands<FM, FN, STEPS>& x, u32 which) {
-            if (TOGETHER) __builtin_amdgcn_s_barrier();
-            load(x, which);
-        };
-        next(even, stage);
+        load(even, stage);
         for (; stage + 2 < last; stage += 2) {
-            next(odd, stage + 1);
+            load(odd, stage + 1);
             multiply(even, stage, sum);
-            next(even, stage + 2);
+            load(even, stage + 2);
             multiply(odd, stage + 1, sum);
         }
         const bool two = stage + 1 < last;
-        if (two) next(odd, stage + 1);
+        if (two) load(odd, stage + 1);
         multiply(even, stage, sum);
         if (two) multiply(odd, stage + 1, sum);
     }
 };
 
+// The same for all waves of a workgroup, which have the same rows and stages: each brings its part of a stage's
+// activations, two stages ahead, and hands it to all by LDS, in the order in which they read it.
+template <class T>
+struct SharedProduct {
+    static constexpr int FM = T::FM, FN = T::FN, STEPS = T::STEPS, WAVES = T::WAVES_N;
+    static constexpr int PARTS = FM * STEPS / WAVES;  // 16 rows by a step each, that a wave brings
+    static constexpr u32 UNITS = SHARED_WIDTH / SCALE_UNIT;
+    static_assert(T::WAVES_K == 1 && STEPS == 2 && PARTS * WAVES == FM * STEPS && STEPS % PARTS == 0 &&
+                  WAVES % FM == 0);
+    struct Shared {
+        u32x4 codes[2][FM * STEPS][WAVE];
+        u32 scales[UNITS][UNIT_STEPS / 4][FM][WAVE];
+    };
+    using Own = u32x4[PARTS];
+
+    const Weights<FN, STEPS>& weights;
+    Shared& shared;
+    Buffer a;
+    u32 a_at, wave, stages;
+
+    template <class Row>
+    __device__ SharedProduct(const Weights<FN, STEPS>& weights_, Shared& shared_, const unsigned char* a_codes,
+                             const unsigned char* a_scale, u32 a_rows, u32 k, u32 wave_, Row row)
+        : weights(weights_),
+          shared(shared_),
+          a(make_buffer(a_codes, a_rows * (k / 2))),
+          wave(wave_),
+          stages(k / (STEPS * STEP_K)) {
+        const u32 block = weights.lane / STRIP;
+        a_at = row(wave * PARTS / STEPS) * (k / 2) + block * 16 + wave * PARTS % STEPS * (STEP_K / 2);
+        // Scales of all columns at once: a row's lie in a line or two.
+        const Buffer a_scales = make_buffer(a_scale, a_rows * scale_row(k));
+        const u32 fm = wave % FM, at = row(fm) * scale_row(k) + block * UNIT_STEPS;
+        for (u32 unit = wave / FM; unit < scale_row(k) / 64; unit += WAVES / FM) {
+            const u32x4 scales = __builtin_amdgcn_raw_buffer_load_b128(a_scales, at, unit * 64, CACHE_NORMAL);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) shared.scales[unit][i][fm][weights.lane] = scales[i];
+        }
+    }
+
+    __device__ void load(Own& own, u32 stage) const {
+#pragma unroll
+        for (int i = 0; i < PARTS; ++i)
+            own[i] = __builtin_amdgcn_raw_buffer_load_b128(a, a_at + i * (STEP_K / 2), stage * STEPS * (STEP_K / 2),
+                                                           CACHE_NORMAL);
+    }
+    // To where the other waves find it, which have read what was there before.
+    __device__ void hand_over(const Own& own, u32 stage) const {
+#pragma unroll
+        for (int i = 0; i < PARTS; ++i) shared.codes[stage % 2][wave * PARTS + i][weights.lane] = own[i];
+        asm volatile("s_waitcnt lgkmcnt(0)\n\ts_barrier" ::: "memory");
+    }
+
+    __device__ void multiply(const Strips<FN, STEPS>& b, u32 stage, f32x4 (&sum)[FM][FN]) const {
+        const u32 step0 = stage * STEPS;
+#pragma unroll
+        for (int fm = 0; fm < FM; ++fm) {
+            const u32 word = shared.scales[step0 / UNIT_STEPS][step0 % UNIT_STEPS / 4][fm][weights.lane];
+            const u32 a_scale = stage_scales<STEPS>(word, stage);
+            multiply_step<0>(b, shared.codes[stage % 2][fm * STEPS][weights.lane], a_scale, sum[fm]);
+            multiply_step<1>(b, shared.codes[stage % 2][fm * STEPS + 1][weights.lane], a_scale, sum[fm]);
+        }
+    }
+
+    __device__ void run(f32x4 (&sum)[FM][FN]) const {
+        Strips<FN, STEPS> even, odd;
+        Own own_even, own_odd;
+        const u32 last = stages - 1;
+        load(own_even, 0);
+        weights.load(even, 0);
+        load(own_odd, min(1u, last));
+        hand_over(own_even, 0);
+        u32 stage = 0;
+        for (; stage + 2 < stages; stage += 2) {
+            load(own_even, stage + 2);
+            weights.load(odd, stage + 1);
+            multiply(even, stage, sum);
+            hand_over(own_odd, stage + 1);
+            load(own_odd, min(stage + 3, last));
+            weights.load(even, stage + 2);
+            multiply(odd, stage + 1, sum);
+            hand_over(own_even, stage + 2);
+        }
+        const bool two = stage + 1 < stages;
+        if (two) weights.load(odd, stage + 1);
+        multiply(even, stage, sum);
+        if (!two) return;
+        hand_over(own_odd, stage + 1);
+        multiply(odd, stage + 1, sum);
+    }
+};
+
 // A workgroup's tile of a product. WAVES_N waves take 16 * FN columns each, WAVES_K waves divide k.
-template <int FM_, int FN_, int WAVES_N_, int WAVES_K_, int STEPS_>
+// SHARED: activations by way of LDS.
+template <int FM_, int FN_, int WAVES_N_, int WAVES_K_, int STEPS_, bool SHARED_ = false>
 struct MoeTile {
     static constexpr int FM = FM_, FN = FN_, WAVES_N = WAVES_N_, WAVES_K = WAVES_K_, STEPS = STEPS_;
     static constexpr int BLOCK_M = FM * STRIP, THREADS = WAVES_N * WAVES_K * WAVE;
     static constexpr int BLOCK_N = WAVES_N * FN * STRIP;
-    static constexpr bool TOGETHER = FM == 4;  // where k has a multiple of WAVES_K stages
+    static constexpr bool SHARED = SHARED_;
     static constexpr int SUMS_BYTES = (WAVES_K - 1) * WAVES_N * FM * FN * WAVE * 16;
 };
 
@@ -265,6 +379,25 @@ __device__ bool add_waves(f32x4 (&sum)[T::FM][T::FN], u32 wave_n, u32 wave_k, u3
 #pragma unroll
         for (u32 k = 0; k < T::WAVES_K - 1; ++k) sum[s / T::FN][s % T::FN] += sums[place(k, s)];
     return true;
+}
+
+// A wave's sums over its part of k. row(fm): of this lane's activations; strip(fn): of its weights. false: the wave's sums
+// went to another one.
+template <class T, class Row, class Strip>
+__device__ bool product(const unsigned char* a, const unsigned char* a_scale, u32 a_rows, const unsigned char* b,
+                        const unsigned char* b_scale, u32 b_rows, u32 k, u32 wave, u32 lane, Row row, Strip strip,
+                        f32x4 (&sum)[T::FM][T::FN]) {
+    const Weights<T::FN, T::STEPS> weights(b, b_scale, b_rows, k, lane, strip);
+    if constexpr (T::SHARED) {
+        __shared__ typename SharedProduct<T>::Shared shared;
+        SharedProduct<T>(weights, shared, a, a_scale, a_rows, k, wave, row).run(sum);
+        return true;
+    } else {
+        const u32 wave_n = wave % T::WAVES_N, wave_k = wave / T::WAVES_N, stages = k / (T::STEPS * STEP_K);
+        const u32 first = wave_k * stages / T::WAVES_K, last = (wave_k + 1) * stages / T::WAVES_K;
+        if (first < last) Product<T::FM, T::FN, T::STEPS>(weights, a, a_scale, a_rows, k, row).run(first, last, sum);
+        return add_waves<T>(sum, wave_n, wave_k, lane);
+    }
 }
 
 // Which block and which columns a workgroup takes. Each XCD has a contiguous range: blocks of one expert follow each other
@@ -290,28 +423,21 @@ __global__ __launch_bounds__(T::THREADS, 2) void gate_up_kernel(const MoeArgs ar
     if (place.block == ~0u) return;
     const int expert = args.block_experts[place.block];
     const u32 lane = threadIdx.x % WAVE, wave = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
-    const u32 wave_n = wave % T::WAVES_N, wave_k = wave / T::WAVES_N;
-    const u32 row0 = place.block * T::BLOCK_M, column = (place.column * T::WAVES_N + wave_n) * MX_BLOCK;
+    const u32 row0 = place.block * T::BLOCK_M, column = (place.column * T::WAVES_N + wave % T::WAVES_N) * MX_BLOCK;
     const u32 K = args.width, rows = 2 * args.inner_width;
-
-    u32 token[T::FM];
-#pragma unroll
-    for (int fm = 0; fm < T::FM; ++fm) token[fm] = args.row_tokens[row0 + fm * STRIP + lane % STRIP];
     const size_t weights = static_cast<size_t>(expert) * rows;
-    const Product<T::FM, T::FN, T::STEPS> product(
-        args.codes, args.scales, args.tokens, args.gate_up + weights * (K / 2),
-        args.gate_up_scale + weights * (K / MX_BLOCK), rows, K, lane, [&](int fm) { return token[fm]; },
-        [&](int fn) { return (fn / 2 * args.inner_width + column) / STRIP + fn % 2; });
     f32x4 sum[T::FM][T::FN] = {};
-    const u32 stages = K / (T::STEPS * STEP_K);
-    const u32 first = wave_k * stages / T::WAVES_K, last = (wave_k + 1) * stages / T::WAVES_K;
-    if (first < last) product.template run<T::TOGETHER>(first, last, sum);
-    if (!add_waves<T>(sum, wave_n, wave_k, lane)) return;
+    if (!product<T>(
+            args.codes, args.scales, args.tokens, args.gate_up + weights * (K / 2),
+            args.gate_up_scale + weights * (K / MX_BLOCK), rows, K, wave, lane,
+            [&](u32 fm) { return args.row_tokens[row0 + fm * STRIP + lane % STRIP]; },
+            [&](u32 fn) { return (fn / 2 * args.inner_width + column) / STRIP + fn % 2; }, sum))
+        return;
 
 #pragma unroll
     for (int fm = 0; fm < T::FM; ++fm) {
         const u32 row = row0 + fm * STRIP + lane % STRIP;
-        u32x4 pairs;  // columns 4 * (lane / 16) ... + 3 of either strip
+        u32x4 pairs[1];  // columns 4 * (lane / 16) ... + 3 of either strip
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             auto value = [&](int j) {
@@ -319,15 +445,16 @@ __global__ __launch_bounds__(T::THREADS, 2) void gate_up_kernel(const MoeArgs ar
                 const float exponential = __builtin_amdgcn_exp2f(-1.44269504f * gate);
                 return gate * __builtin_amdgcn_rcpf(1.0f + exponential) * up;
             };
-            pairs[i] = column < args.inner_used ? pack_bf16(value(0), value(1)) : 0;
+            pairs[0][i] = column < args.inner_used ? pack_bf16(value(0), value(1)) : 0;
         }
-        u16x2 largest = bf16_magnitudes(pairs[0]);
+        u16x2 largest = bf16_magnitudes(pairs[0][0]);
 #pragma unroll
-        for (int i = 1; i < 4; ++i) largest = __builtin_elementwise_max(largest, bf16_magnitudes(pairs[i]));
+        for (int i = 1; i < 4; ++i) largest = __builtin_elementwise_max(largest, bf16_magnitudes(pairs[0][i]));
         u32 of_block = max(largest[0], largest[1]);
         of_block = max(of_block, static_cast<u32>(__shfl_xor(static_cast<int>(of_block), 16)));
         of_block = max(of_block, static_cast<u32>(__shfl_xor(static_cast<int>(of_block), 32)));
-        const u32 scale = mxfp4_scale(of_block), codes = mxfp4_codes<true>(pairs, scale);
+        zero_nans(pairs, of_block);
+        const u32 scale = mxfp4_scale(of_block), codes = mxfp4_codes<true>(pairs[0], scale);
         unsigned char* at = args.inner + static_cast<size_t>(row) * (args.inner_width / 2) + column / 2;
         reinterpret_cast<unsigned short*>(at)[lane / STRIP] = codes;
         reinterpret_cast<unsigned short*>(at)[lane / STRIP + 4] = codes >> 16;
@@ -344,9 +471,8 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
     if (place.block == ~0u) return;
     const int expert = args.block_experts[place.block];
     const u32 thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
-    const u32 wave_n = wave % T::WAVES_N, wave_k = wave / T::WAVES_N;
     const u32 row0 = place.block * T::BLOCK_M, column0 = place.column * T::BLOCK_N;
-    const u32 column = column0 + wave_n * T::FN * STRIP, K = args.inner_width;
+    const u32 column = column0 + wave % T::WAVES_N * T::FN * STRIP, K = args.inner_width;
 
     int pair[T::FM];
     float weight[T::FM];
@@ -356,17 +482,14 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
         weight[fm] = pair[fm] < 0 ? 0.0f : args.topk_weights[pair[fm]];
     }
     const size_t weights = static_cast<size_t>(expert) * args.width;
-    const Product<T::FM, T::FN, T::STEPS> product(
-        args.inner + static_cast<size_t>(row0) * (K / 2), args.inner_scale + static_cast<size_t>(row0) * scale_row(K),
-        T::BLOCK_M, args.down + weights * (K / 2), args.down_scale + weights * (K / MX_BLOCK), args.width, K, lane,
-        [&](int fm) { return fm * STRIP + lane % STRIP; }, [&](int fn) { return column / STRIP + fn; });
     f32x4 sum[T::FM][T::FN] = {};
-    const u32 stages = K / (T::STEPS * STEP_K);
-    const u32 first = wave_k * stages / T::WAVES_K, last = (wave_k + 1) * stages / T::WAVES_K;
-    if (first < last) product.template run<T::TOGETHER>(first, last, sum);
+    const bool has_sums = product<T>(
+        args.inner + static_cast<size_t>(row0) * (K / 2), args.inner_scale + static_cast<size_t>(row0) * scale_row(K),
+        T::BLOCK_M, args.down + weights * (K / 2), args.down_scale + weights * (K / MX_BLOCK), args.width, K, wave,
+        lane, [&](u32 fm) { return fm * STRIP + lane % STRIP; }, [&](u32 fn) { return column / STRIP + fn; }, sum);
 
     const Buffer terms = make_buffer(args.terms, args.tokens * args.topk * args.used * 2);
-    if (add_waves<T>(sum, wave_n, wave_k, lane)) {
+    if (has_sums) {
 #pragma unroll
         for (int fm = 0; fm < T::FM; ++fm)
 #pragma unroll
@@ -445,13 +568,11 @@ void moe_mxfp4(int64_t addresses, int64_t tokens, int64_t topk, int64_t experts,
     __builtin_memcpy(&args, reinterpret_cast<const void*>(addresses), offsetof(MoeArgs, tokens));
     args.tokens = tokens, args.topk = topk, args.experts = experts, args.blocks = blocks;
     args.width = width, args.used = used, args.inner_width = inner_width, args.inner_used = inner_used;
-    const bool long_stages = width % 512 == 0 && inner_width % 512 == 0;
-    if (block_m == 16 && long_stages) launch<MoeTile<1, 4, 1, 4, 4>, MoeTile<1, 4, 4, 1, 2>>(args);
-    else if (block_m == 16 && width % 512 == 0) launch<MoeTile<1, 4, 1, 4, 4>, MoeTile<1, 4, 4, 1, 2>>(args);
+    if (block_m == 16 && width % 512 == 0) launch<MoeTile<1, 4, 1, 4, 4>, MoeTile<1, 4, 4, 1, 2>>(args);
     else if (block_m == 16) launch<MoeTile<1, 4, 2, 2, 2>, MoeTile<1, 4, 4, 1, 2>>(args);
     else if (block_m == 32) launch<MoeTile<2, 4, 1, 4, 2>, MoeTile<2, 4, 4, 1, 2>>(args);
-    else if (block_m == 64 && width % 512 == 0 && inner_width <= 512)
-        launch<MoeTile<4, 4, 2, 2, 2>, MoeTile<4, 4, 4, 1, 2>>(args);
+    else if (block_m == 64 && width <= SHARED_WIDTH && inner_width <= SHARED_WIDTH)
+        launch<MoeTile<4, 4, 4, 1, 2, true>, MoeTile<4, 4, 4, 1, 2, true>>(args);
     else if (block_m == 64) launch<MoeTile<4, 4, 4, 1, 2>, MoeTile<4, 4, 4, 1, 2>>(args);
     else throw std::runtime_error("moe_mxfp4: blocks of 16, 32 or 64 rows, got " + std::to_string(block_m));
     const hipError_t error = hipGetLastError();

@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_400,
     "cdna": 38_950,
-    "docs": 4_850,
-    "forge": 21_600,
-    "kernels": 14_900,
+    "docs": 4_900,
+    "forge": 21_300,
+    "kernels": 15_050,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 36_600,
+    "tests": 36_750,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

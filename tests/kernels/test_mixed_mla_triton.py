@@ -12,7 +12,7 @@ from kernels.mixed_mla import triton_gfx950 as variant
 from kernels.mixed_mla.triton_gfx950_tuning import DEFAULT, TUNING
 from tests.support.emulated_triton import card, described, distinct_rows, in_a_process_of_its_own
 from tests.support.evaltools import checks_find_nothing, generate
-from tests.support.mixed_mla_cases import MlaCase, reference
+from tests.support.mixed_mla_cases import REFUSED, MlaCase, reference
 from tests.support.reference_folders import relative_error
 
 # The output's and the probabilities' rounding to bf16. Of the official tolerance zeros would pass at 8192 tokens.
@@ -114,33 +114,6 @@ def test_a_token_left_out_is_noticed() -> None:
     wanted = case.attention()
     case.kv_indptr[1] = 63
     assert relative_error(case.run(SMALL), wanted) > 5 * ROUNDING
-
-
-Q, KV, QO_INDPTR, CONFIG = 0, 1, 2, 4
-REFUSED = {
-    "q is fp16": (Q, lambda q: q.half(), "q must be torch.bfloat16, got torch.float16"),
-    "a query is missing": (Q, lambda q: q[:1], "q must have the shape (2, 16, 576), got (1, 16, 576)"),
-    "q has gaps": (Q, lambda q: q.transpose(0, 1).contiguous().transpose(0, 1), "q must be contiguous"),
-    "cache of 512 columns": (
-        KV,
-        lambda kv: {"fp8": (kv["fp8"][0][:, :, :512].contiguous(), kv["fp8"][1])},
-        'kv_data["fp8"][0] must have the shape (20, 1, 576), got (20, 1, 512)',
-    ),
-    "fp8 of another kind": (
-        KV,
-        lambda kv: {"fp8": (kv["fp8"][0].view(torch.float8_e4m3fnuz), kv["fp8"][1])},
-        'kv_data["fp8"][0] must be torch.float8_e4m3fn, got torch.float8_e4m3fnuz',
-    ),
-    "scale in bf16": (
-        KV,
-        lambda kv: {"fp8": (kv["fp8"][0], kv["fp8"][1].bfloat16())},
-        'kv_data["fp8"][1] must be torch.float32',
-    ),
-    "int64 offsets": (QO_INDPTR, lambda x: x.long(), "qo_indptr must be torch.int32, got torch.int64"),
-    "offsets of one request": (QO_INDPTR, lambda x: x[:2], "qo_indptr must have the shape (3,), got (2,)"),
-    "128 heads": (CONFIG, lambda c: {**c, "num_heads": 128}, "config['num_heads'] must be 16, got 128"),
-    "no request": (CONFIG, lambda c: {**c, "batch_size": 0}, "batch_size and q_seq_len must be 1 or more"),
-}
 
 
 @pytest.mark.parametrize("what", REFUSED)

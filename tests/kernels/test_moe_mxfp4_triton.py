@@ -12,7 +12,7 @@ from kernels.moe_mxfp4 import triton_gfx950 as variant
 from kernels.moe_mxfp4.triton_gfx950_tuning import DEFAULT, TUNING
 from tests.support.emulated_triton import card, described, distinct_rows
 from tests.support.evaltools import checks_find_nothing, generate
-from tests.support.moe_mxfp4_cases import MoeCase, routed
+from tests.support.moe_mxfp4_cases import REFUSED, MoeCase, routed
 from tests.support.reference_folders import relative_error
 
 # Terms are rounded to bf16, and their sum; a sum in fp32 now and then rounds to another code than one in float64.
@@ -112,30 +112,6 @@ def test_the_order_of_workgroups_changes_nothing() -> None:
     first = case.run()
     for order_seed in range(1, 5):
         assert torch.equal(case.run(order_seed=order_seed), first)
-
-
-HIDDEN, GATE_UP, DOWN, GATE_UP_SCALE, WEIGHTS, IDS, CONFIG = 0, 5, 6, 7, 9, 10, 11
-REFUSED = {
-    "hidden states in fp16": (HIDDEN, lambda x: x.half(), "hidden_states must be torch.bfloat16, got torch.float16"),
-    "a token too few": (HIDDEN, lambda x: x[:1], "hidden_states must have the shape (2, 256), got (1, 256)"),
-    "hidden states with gaps": (HIDDEN, lambda x: x.T.contiguous().T, "hidden_states must be contiguous"),
-    "gate alone": (
-        GATE_UP,
-        lambda x: x[:, :256].contiguous(),
-        "gate_up_weight_shuffled must have the shape (4, 512, 128), got (4, 256, 128)",
-    ),
-    "an expert's down weights missing": (DOWN, lambda x: x[:3], "down_weight_shuffled must have the shape"),
-    "scales of another padding": (
-        GATE_UP_SCALE,
-        lambda x: x[:, :4].contiguous(),
-        "gate_up_weight_scale_shuffled must have the shape (2048, 8), got (2048, 4)",
-    ),
-    "weights elsewhere": (WEIGHTS, lambda x: x.to("meta"), "topk_weights must be on cpu"),
-    "int64 ids": (IDS, lambda x: x.long(), "topk_ids must be torch.int32, got torch.int64"),
-    "no tokens": (IDS, lambda x: x[:0], "topk_ids [tokens, topk]"),
-    "width of 40": (CONFIG, lambda c: {**c, "d_hidden": 40}, "d_hidden must be a multiple of 32"),
-    "padded to 128": (CONFIG, lambda c: {**c, "d_expert_pad": 384}, "d_expert_pad one of 256"),
-}
 
 
 @pytest.mark.parametrize("what", REFUSED)

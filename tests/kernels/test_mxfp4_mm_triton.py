@@ -12,7 +12,7 @@ from kernels.mxfp4_mm import triton_gfx950 as variant
 from kernels.mxfp4_mm.triton_gfx950_tuning import DEFAULT, TUNING
 from tests.support.emulated_triton import card, described, distinct_rows
 from tests.support.evaltools import checks_find_nothing, generate
-from tests.support.mxfp4_values import exact, shuffled, spread, utils
+from tests.support.mxfp4_values import REFUSED, exact, shuffled, spread, utils
 from tests.support.reference_folders import relative_error
 
 # Half a bf16 step is at most 2^-8 of a value; over many values the root of its mean square is 1.7e-3.
@@ -116,26 +116,6 @@ def test_sums_of_slices_do_not_depend_on_the_order_of_workgroups() -> None:
 def test_slices_that_have_no_block_of_k_are_not_launched() -> None:
     case = Case(3, 32, 256)
     assert relative_error(case.run({**SMALL, "SPLIT_K": 14}), case.product()) < ROUNDING
-
-
-A, B, SCALE = 0, 3, 4
-REFUSED = {
-    "a is flat": (A, lambda x: x[0], "a [M, K] and b_shuffle [N, K/2] expected"),
-    "no row": (A, lambda x: x[:0], "M >= 1"),
-    "k of 32": (A, lambda x: x[:, :32].contiguous(), "K of 64 expected"),
-    "n of 8": (B, lambda x: x[:8], "N a multiple of 16"),
-    "another k": (B, lambda x: x[:, :32].contiguous(), "b_shuffle must have the shape (32, 64), got (32, 32)"),
-    "a is fp16": (A, lambda x: x.half(), "a must be torch.bfloat16, got torch.float16"),
-    "a has gaps": (A, lambda x: x.T.contiguous().T, "a must be contiguous, got strides (1, 4)"),
-    "a begins between": (
-        A,
-        lambda x: torch.zeros(x.numel() + 1, dtype=x.dtype)[1:].view(x.shape),
-        "a must begin at a multiple of 16 bytes",
-    ),
-    "b is fp8": (B, lambda x: x.view(torch.float8_e4m3fn), "b_shuffle must be torch.float4_e2m1fn_x2 or torch.uint8"),
-    "scales without padding": (SCALE, lambda x: x[:32], "b_scale_sh must have the shape (256, 8), got (32, 8)"),
-    "scales elsewhere": (SCALE, lambda x: x.to("meta"), "b_scale_sh must be on cpu"),
-}
 
 
 @pytest.mark.parametrize("what", REFUSED)

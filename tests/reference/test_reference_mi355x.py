@@ -309,3 +309,24 @@ def test_mixed_mla_passes_outputs_that_hardly_look_at_the_cache() -> None:
     assert not mixed_mla.check_implementation(short, torch.zeros_like(out))[0]
     scaled_q = short[0][..., :512] / 24
     assert mixed_mla.check_implementation(short, scaled_q)[0] and relative_error(scaled_q, out) > 0.7
+
+
+@pytest.mark.parametrize("tokens", [1024, 8192])
+def test_the_probe_tells_each_cache_of_mixed_mla_from_what_hardly_looks_at_one(tokens: int) -> None:
+    precision = find_problem("amd-mixed-mla").precision
+    q, kv, *rest = generate(mixed_mla, MLA | {"batchsize": 1, "kvseqlen": tokens})
+    q *= precision.scale
+    wanted = mixed_mla.ref_kernel((q, kv, *rest))
+    codes, scales = (as_bytes(part)[: len(kv["bf16"])] for part in kv["mxfp4"])
+    caches = {
+        "bf16": kv["bf16"][:, 0].float(),
+        "fp8": kv["fp8"][0][:, 0].float() * kv["fp8"][1],
+        "mxfp4": utils.mxfp4_dequantize(codes[:, 0], scales[:, :18]),
+    }
+
+    def error(cache: torch.Tensor) -> float:
+        return relative_error((q[0].float() @ cache.T / 24).softmax(-1) @ cache[:, :512], wanted[0])
+
+    limit = precision.rel_l2
+    assert limit is not None and all(error(cache) < 0.8 * limit for cache in caches.values())
+    assert error(caches["bf16"][: tokens // 2]) > 2 * limit and relative_error(q[..., :512] / 24, wanted) > 2 * limit

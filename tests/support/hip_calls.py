@@ -48,6 +48,15 @@ def answers(submission: Path, calls: list[Call], order_seed: int = 0, checks: st
         return torch.load(made)
 
 
+def assert_refused(submission: Path, data: tuple[Any, ...], refused: dict[str, tuple[int, Any, str]]) -> None:
+    """refused: which part of the data, what to make of it, and what must stand in the error's text."""
+    calls: list[Call] = []
+    for place, change, _ in refused.values():
+        calls.append(((*data[:place], change(data[place]), *data[place + 1 :]), None))
+    for answer, (what, (_, _, rule)) in zip(answers(submission, calls), refused.items(), strict=True):
+        assert isinstance(answer, str) and rule in answer, (what, answer)
+
+
 def most_spilled(source: Path) -> tuple[int, int]:
     """Kernels of a HIP source for gfx950, and the most registers or bytes that one of them spills."""
     from cdna.hip.compile.source import HipSource
@@ -61,7 +70,7 @@ def most_spilled(source: Path) -> tuple[int, int]:
 
 def on_gpu(part: Any) -> Any:
     if isinstance(part, torch.Tensor):
-        return part.cuda()
+        return part if part.is_meta else part.cuda()
     if isinstance(part, dict):
         return {name: on_gpu(inner) for name, inner in part.items()}
     return tuple(map(on_gpu, part)) if isinstance(part, tuple) else part

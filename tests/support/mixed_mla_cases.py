@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from tests.support.mxfp4_values import exact
 from tests.support.reference_folders import load_reference
 
+Refused = dict[str, tuple[int, Callable[[Any], Any], str]]
 reference = load_reference("mixed_mla")
 
 
@@ -57,3 +59,32 @@ class MlaCase:
                     scores = self.q[query].double() @ seen.T * self.config["sm_scale"]
                     out[query] = scores.softmax(-1) @ seen[:, :512]
         return out
+
+
+Q, KV, QO_INDPTR, CONFIG = 0, 1, 2, 4
+# A part of MlaCase([10, 10]).data(), what to make of it, and what the error must say.
+REFUSED: Refused = {
+    "q is fp16": (Q, lambda q: q.half(), "q must be torch.bfloat16, got torch.float16"),
+    "a query is missing": (Q, lambda q: q[:1], "q must have the shape (2, 16, 576), got (1, 16, 576)"),
+    "q has gaps": (Q, lambda q: q.transpose(0, 1).contiguous().transpose(0, 1), "q must be contiguous"),
+    "cache of 512 columns": (
+        KV,
+        lambda kv: {"fp8": (kv["fp8"][0][:, :, :512].contiguous(), kv["fp8"][1])},
+        'kv_data["fp8"][0] must have the shape (20, 1, 576), got (20, 1, 512)',
+    ),
+    "fp8 of another kind": (
+        KV,
+        lambda kv: {"fp8": (kv["fp8"][0].view(torch.float8_e4m3fnuz), kv["fp8"][1])},
+        'kv_data["fp8"][0] must be torch.float8_e4m3fn, got torch.float8_e4m3fnuz',
+    ),
+    "scale in bf16": (
+        KV,
+        lambda kv: {"fp8": (kv["fp8"][0], kv["fp8"][1].bfloat16())},
+        'kv_data["fp8"][1] must be torch.float32',
+    ),
+    "int64 offsets": (QO_INDPTR, lambda x: x.long(), "qo_indptr must be torch.int32, got torch.int64"),
+    "offsets of one request": (QO_INDPTR, lambda x: x[:2], "qo_indptr must have the shape (3,), got (2,)"),
+    "128 heads": (CONFIG, lambda c: {**c, "num_heads": 128}, "config['num_heads'] must be 16, got 128"),
+    "an odd head size": (CONFIG, lambda c: {**c, "v_head_dim": 500}, "config['v_head_dim'] must be 512, got 500"),
+    "no request": (CONFIG, lambda c: {**c, "batch_size": 0}, "batch_size and q_seq_len must be 1 or more"),
+}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from tests.support.mxfp4_values import exact, shuffled, spread, utils
+
+Refused = dict[str, tuple[int, Callable[[Any], Any], str]]
 
 
 class MoeCase:
@@ -54,3 +57,34 @@ def routed(tokens: int, experts: int, each: int) -> list[list[int]]:
     """Experts that differ from each other for every token, drawn, and a shared one, the last."""
     gen = torch.Generator().manual_seed(tokens)
     return [[*torch.randperm(experts - 1, generator=gen)[: each - 1].tolist(), experts - 1] for _ in range(tokens)]
+
+
+HIDDEN, GATE_UP, DOWN, GATE_UP_SCALE, WEIGHTS, IDS, CONFIG = 0, 5, 6, 7, 9, 10, 11
+# A part of MoeCase([[0, 3], [1, 2]], 4).data(), what to make of it, and what the error must say.
+REFUSED: Refused = {
+    "hidden states in fp16": (HIDDEN, lambda x: x.half(), "hidden_states must be torch.bfloat16, got torch.float16"),
+    "a token too few": (HIDDEN, lambda x: x[:1], "hidden_states must have the shape (2, 256), got (1, 256)"),
+    "hidden states with gaps": (HIDDEN, lambda x: x.T.contiguous().T, "hidden_states must be contiguous"),
+    "gate alone": (
+        GATE_UP,
+        lambda x: x[:, :256].contiguous(),
+        "gate_up_weight_shuffled must have the shape (4, 512, 128), got (4, 256, 128)",
+    ),
+    "an expert's down weights missing": (DOWN, lambda x: x[:3], "down_weight_shuffled must have the shape"),
+    "scales of another padding": (
+        GATE_UP_SCALE,
+        lambda x: x[:, :4].contiguous(),
+        "gate_up_weight_scale_shuffled must have the shape (2048, 8), got (2048, 4)",
+    ),
+    "weights elsewhere": (WEIGHTS, lambda x: x.to("meta"), "topk_weights must be on "),
+    "down weights with gaps": (
+        DOWN,
+        lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+        "down_weight_shuffled must be contiguous",
+    ),
+    "weights in bf16": (WEIGHTS, lambda x: x.bfloat16(), "topk_weights must be torch.float32, got torch.bfloat16"),
+    "int64 ids": (IDS, lambda x: x.long(), "topk_ids must be torch.int32, got torch.int64"),
+    "no tokens": (IDS, lambda x: x[:0], "topk_ids [tokens, topk]"),
+    "width of 40": (CONFIG, lambda c: {**c, "d_hidden": 40}, "d_hidden must be a multiple of 32"),
+    "padded to 128": (CONFIG, lambda c: {**c, "d_expert_pad": 384}, "d_expert_pad one of 256"),
+}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from tests.support.reference_folders import load_reference
@@ -32,3 +35,24 @@ def shuffled(codes: torch.Tensor, scales: torch.Tensor) -> tuple[torch.Tensor, t
     padded[:rows, :columns] = flat
     in_order = utils.shuffle_weight(codes.view(torch.float4_e2m1fn_x2))
     return in_order, utils.shuffle_scale(padded).view(torch.float8_e8m0fnu)
+
+
+A, B, SCALE = 0, 3, 4
+# A part of what amd-mxfp4-mm takes for (4, 32, 128), what to make of it, and what the error must say.
+REFUSED: dict[str, tuple[int, Callable[[Any], Any], str]] = {
+    "a is flat": (A, lambda x: x[0], "a [M, K] and b_shuffle [N, K/2] expected"),
+    "no row": (A, lambda x: x[:0], "M >= 1"),
+    "k of 32": (A, lambda x: x[:, :32].contiguous(), "K of 64 expected"),
+    "n of 8": (B, lambda x: x[:8], "N a multiple of 16"),
+    "another k": (B, lambda x: x[:, :32].contiguous(), "b_shuffle must have the shape (32, 64), got (32, 32)"),
+    "a is fp16": (A, lambda x: x.half(), "a must be torch.bfloat16, got torch.float16"),
+    "a has gaps": (A, lambda x: x.T.contiguous().T, "a must be contiguous, got strides (1, 4)"),
+    "a begins between": (
+        A,
+        lambda x: torch.zeros(x.numel() + 1, dtype=x.dtype)[1:].view(x.shape),
+        "a must begin at a multiple of 16 bytes",
+    ),
+    "b is fp8": (B, lambda x: x.view(torch.float8_e4m3fn), "b_shuffle must be torch.float4_e2m1fn_x2 or torch.uint8"),
+    "scales without padding": (SCALE, lambda x: x[:32], "b_scale_sh must have the shape (256, 8), got (32, 8)"),
+    "scales elsewhere": (SCALE, lambda x: x.to("meta"), "b_scale_sh must be on "),
+}
