@@ -52,6 +52,7 @@ class TuningTable:
     caches: str  # cold or warm, as the harness leaves them
     triton: str
     setting: Setting
+    found: list[Row] = dataclasses.field(default_factory=list)  # by searches of its other cases
 
 
 def tables_of(problem: Problem, variant: str | None, triton: str | None, root: Path) -> list[TuningTable]:
@@ -84,17 +85,19 @@ def tables_of(problem: Problem, variant: str | None, triton: str | None, root: P
     return found
 
 
-def candidates(table: Table, row: Row, first: bool) -> list[Row]:
-    """What is tried beside a row: its neighbours in each column; at first the commonest other rows as well."""
+def candidates(table: Table, row: Row, found: Sequence[Row] | None) -> list[Row]:
+    """What is tried beside a row: its neighbours in each column; at first the commonest other rows as well, and those
+    that searches of other cases have found."""
     rows: list[Row] = []
-    if first:
+    if found is not None:
         counts = {repr(other): list(table.rows.values()).count(other) for other in table.rows.values()}
         common = sorted(table.rows.values(), key=lambda other: -counts[repr(other)])
+        rows += found
         rows += [other for i, other in enumerate(common) if other not in common[:i] and other != row][:OTHERS]
     for column, choices in table.space.items():
         near = outwards(row.get(column), choices)
         rows += [{**row, column: value} for value in near[:2]]
-    return [other for i, other in enumerate(rows) if other not in rows[:i]]
+    return [other for i, other in enumerate(rows) if other != row and other not in rows[:i]]
 
 
 class CaseSearch:
@@ -106,6 +109,8 @@ class CaseSearch:
         self.key: str | None = None
 
     def run(self, where: Cluster, deadline: float | None) -> None:
+        if all((self.of.path, repr(key)) in self.claimed for key in self.of.table.rows):
+            return
         self.step(where, deadline, [{}])
         start = self.log.known(self.spec, None)
         if start is None or start.key is None:
@@ -120,7 +125,7 @@ class CaseSearch:
         best, best_us = row, start.us(CLOCK)
         first = True
         while deadline is None or time.monotonic() < deadline:
-            rows = candidates(self.of.table, best, first)
+            rows = candidates(self.of.table, best, self.of.found if first else None)
             first = False
             self.step(where, deadline, rows)
             before = best
@@ -130,7 +135,9 @@ class CaseSearch:
                 if us is not None and (best_us is None or us < best_us * (1 - WORTH)):
                     best, best_us = other, us
             if best == before:
-                return
+                break
+        if best != row:
+            self.of.found.append(best)
 
     def step(self, where: Cluster, deadline: float | None, rows: Sequence[Row]) -> None:
         """Tries the rows that the journal does not have."""

@@ -220,6 +220,16 @@ def test_random_shapes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     submission.plan_of.cache_clear()
 
 
+def test_later_calls_only_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though each is a token longer than the one before."""
+    data, launches = Case(2, 13, 40).data(), 6 if IS_HIP else 7
+    with support.table_row(submission, SMALL):
+        support.assert_later_calls_only_launch(submission, data, launches)
+        monkeypatch.setattr(submission, "plan_of", submission.Plan)
+        with pytest.raises(AssertionError, match="aten.empty"):
+            support.assert_later_calls_only_launch(submission, data, launches)
+
+
 def test_step_after_step() -> None:
     """The same cache, appended to; lengths cross a block of keys, and the number of splits changes."""
     case = Case(2, 13, 40)
