@@ -25,7 +25,6 @@ import ctypes
 import functools
 import importlib.util
 import json
-import math
 import os
 import subprocess
 import sys
