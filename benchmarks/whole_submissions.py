@@ -25,15 +25,13 @@ import ctypes
 import functools
 import importlib.util
 import json
-import math
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -59,6 +57,7 @@ from forge.device.roofline import Roofline  # noqa: E402
 from forge.judge.operations import PRODUCTS, bytes_of, estimated_us, product_flops  # noqa: E402
 from forge.task.problem import Case, Problem, find_problem  # noqa: E402
 from forge.task.score import geometric_mean  # noqa: E402
+from forge.tune.modelled import large_tensors_not_drawn  # noqa: E402
 from tests.support import bf16_gemm_hip  # noqa: E402
 
 CARD = cards()["MI300X"]
@@ -66,7 +65,6 @@ CARD = cards()["MI300X"]
 SAMPLED = {"amd-mixture-of-experts": ("gate_up_kernel", "down_kernel")}
 RATED = (8192, 4864, 7168)  # m, n, k: two whole rounds of tiles of 256 x 256 on 304 compute units
 LARGE_FLOPS = 1 << 34  # of a product that is not computed
-DRAWN_ELEMENTS = 1 << 22  # larger matrices keep what their memory held: weights, which decide nothing
 
 
 def our_gemm_tflops() -> float:
@@ -126,19 +124,6 @@ class LibraryTime(TorchDispatchMode):
         return call
 
 
-@contextmanager
-def large_matrices_not_drawn() -> Iterator[None]:
-    draw = torch.randn
-
-    def randn(shape: Any, *, generator: Any = None, **kind: Any) -> torch.Tensor:
-        if len(shape) == 2 and math.prod(shape) >= DRAWN_ELEMENTS:
-            return torch.empty(shape, **kind)
-        return draw(shape, generator=generator, **kind)
-
-    with patch.object(torch, "randn", randn):
-        yield
-
-
 def imported(name: str, file: Path) -> Any:
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None
@@ -154,7 +139,7 @@ def model(problem: Problem, file: Path, case: Case, tflops: float) -> dict[str, 
         source = problem.source_of(f"{module}.py")
         assert source is not None
         imported(module, source)
-    with large_matrices_not_drawn():
+    with large_tensors_not_drawn():
         data = sys.modules["reference"].generate_input(**case)
     words = SAMPLED.get(problem.name)
     library = LibraryTime(tflops)

@@ -14,16 +14,18 @@ import ast
 import contextlib
 import importlib
 import json
+import math
 import os
 import select
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from forge.device import resolve, triton_versions
 from forge.judge.worker import die_with_parent
@@ -35,6 +37,10 @@ ROW_VARIABLE = "FORGE_TUNE_ROW"  # where a submission without a TUNING in Python
 START_S = 300  # for the process to start, HIP sources to compile, and a case's inputs to be made
 # Kernels, by parts of their names, that run whole: what they compute decides what the others of their problem do.
 RUN_WHOLE = {"amd-mixture-of-experts": ("router", "sort")}
+# What is larger keeps what its memory held: weights and caches decide nothing, an activation may decide who works.
+DRAWN_ELEMENTS = 1 << 26
+DRAWN_OF_A_MATRIX = 1 << 22
+QUANTISERS = ("mxfp4_quantize", "quantize_fp8")  # of references: x -> parts
 SIGNALLED = 1 << 30  # what flags of peers hold: an epoch that no call comes to
 
 
@@ -148,7 +154,11 @@ class Modeller:
             from torch.testing._internal.distributed.fake_pg import FakeStore
 
             dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=self.ranks)
-        self.generate_input = importlib.import_module("reference").generate_input
+        reference = importlib.import_module("reference")
+        for name in QUANTISERS:
+            if hasattr(reference, name):
+                setattr(reference, name, quantising_a_row(getattr(reference, name)))
+        self.generate_input = reference.generate_input
         submission: Any = importlib.import_module("submission")
         self.submission = submission
         if hasattr(self.submission, "Region"):
@@ -160,7 +170,8 @@ class Modeller:
         if case != self.case:
             self.inputs = None  # before there are others
             ranks = {"rank": 0} if self.ranks > 1 else {}
-            self.inputs, self.case = self.generate_input(**ranks, **case), case
+            with large_tensors_not_drawn():
+                self.inputs, self.case = self.generate_input(**ranks, **case), case
         return self.inputs
 
     def model(self, caches: str, case: dict[str, Any], key: str | None, row: Row) -> dict[str, Any]:
@@ -194,6 +205,33 @@ class Modeller:
             status, message = ("spills", scratch) if scratch else (status, message)
         found = {name: str(value) for name, value in versions().items() if name in ("torch", "triton")}
         return {"status": status, "message": message, "us": us, "keys": keys, "versions": found}
+
+
+@contextlib.contextmanager
+def large_tensors_not_drawn() -> Iterator[None]:
+    import torch
+
+    draw = torch.randn
+
+    def randn(shape: Any, *, generator: Any = None, **kind: Any) -> torch.Tensor:
+        if math.prod(shape) >= (DRAWN_OF_A_MATRIX if len(shape) == 2 else DRAWN_ELEMENTS):
+            return torch.empty(shape, **kind)
+        return draw(shape, generator=generator, **kind)
+
+    with patch.object(torch, "randn", randn):
+        yield
+
+
+def quantising_a_row(quantise: Callable[..., Sequence[Any]]) -> Callable[..., tuple[Any, ...]]:
+    """The quantiser, but of what was not drawn only the first row is quantised."""
+
+    def quantised(x: Any, **options: Any) -> tuple[Any, ...]:
+        if x.numel() < DRAWN_ELEMENTS:
+            return tuple(quantise(x, **options))
+        parts = quantise(x[:1], **options)
+        return tuple(part if part.ndim == 1 else part.new_empty((len(x), *part.shape[1:])) for part in parts)
+
+    return quantised
 
 
 def with_peers(region: Any) -> type:

@@ -7,6 +7,7 @@ kept in a journal, which is a trials log of all tables together. docs/tuning.md 
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import sys
 import time
@@ -23,7 +24,7 @@ from forge.generate.render import Submission, generate, variants_of
 from forge.generate.tuning import NewRow, Table, read_table, table_path, with_rows
 from forge.judge import compilers
 from forge.judge.plan import BAD_INPUT, EvalPlan, choose_harness
-from forge.task.problem import ROOT, Problem, find_problem, own_entries
+from forge.task.problem import ROOT, Case, Problem, find_problem, own_entries
 from forge.tune import header
 from forge.tune.cluster import Cluster, ClusterError, cluster, local_workers
 from forge.tune.command import Best, TuningError, best_of, digest_of_sources, latest_setting, note_of
@@ -37,6 +38,9 @@ OTHERS = 4  # rows of the table's other shapes, tried first as whole rows
 AT_ONCE = 2  # rows that a worker tries one after the other: it makes a case's inputs once for them
 ENOUGH = 3  # rows of a case, tried with the one in force, before its row counts as decided
 ROW_TIMEOUT_S = 300.0
+# Where a row takes a core half a minute or more: sizes at which rows are held against each other first.
+SMALLER = {"amd-mixture-of-experts": {"dhidden": 1792, "dexpert": 512}, "amd-mla-decode": {"prefill": 500}}
+FINALISTS = 3  # of them that are modelled at the case's own size
 
 
 @dataclasses.dataclass
@@ -52,6 +56,7 @@ class TuningTable:
     caches: str  # cold or warm, as the harness leaves them
     triton: str
     setting: Setting
+    found: list[Row] = dataclasses.field(default_factory=list)  # by searches of its other cases
 
 
 def tables_of(problem: Problem, variant: str | None, triton: str | None, root: Path) -> list[TuningTable]:
@@ -84,17 +89,23 @@ def tables_of(problem: Problem, variant: str | None, triton: str | None, root: P
     return found
 
 
-def candidates(table: Table, row: Row, first: bool) -> list[Row]:
-    """What is tried beside a row: its neighbours in each column; at first the commonest other rows as well."""
+def candidates(table: Table, row: Row, found: Sequence[Row] | None) -> list[Row]:
+    """What is tried beside a row: its neighbours in each column; at first the commonest other rows as well, and those
+    that searches of other cases have found."""
     rows: list[Row] = []
-    if first:
+    if found is not None:
         counts = {repr(other): list(table.rows.values()).count(other) for other in table.rows.values()}
         common = sorted(table.rows.values(), key=lambda other: -counts[repr(other)])
+        rows += found
         rows += [other for i, other in enumerate(common) if other not in common[:i] and other != row][:OTHERS]
     for column, choices in table.space.items():
         near = outwards(row.get(column), choices)
         rows += [{**row, column: value} for value in near[:2]]
-    return [other for i, other in enumerate(rows) if other not in rows[:i]]
+    return [other for i, other in enumerate(rows) if other != row and other not in rows[:i]]
+
+
+def spec_of(case: Case) -> str:
+    return "; ".join(f"{name}: {value}" for name, value in case.items())
 
 
 class CaseSearch:
@@ -102,10 +113,12 @@ class CaseSearch:
 
     def __init__(self, table: TuningTable, case: dict[str, Any], log: TrialsLog, claimed: set[tuple[str, str]]) -> None:
         self.of, self.case, self.log, self.claimed = table, case, log, claimed
-        self.spec = "; ".join(f"{name}: {value}" for name, value in case.items())
+        self.spec = spec_of(case)
         self.key: str | None = None
 
     def run(self, where: Cluster, deadline: float | None) -> None:
+        if all((self.of.path, repr(key)) in self.claimed for key in self.of.table.rows):
+            return
         self.step(where, deadline, [{}])
         start = self.log.known(self.spec, None)
         if start is None or start.key is None:
@@ -117,20 +130,47 @@ class CaseSearch:
         if row is None or place in self.claimed:
             return
         self.claimed.add(place)
-        best, best_us = row, start.us(CLOCK)
-        first = True
-        while deadline is None or time.monotonic() < deadline:
-            rows = candidates(self.of.table, best, first)
-            first = False
-            self.step(where, deadline, rows)
-            before = best
-            for other in rows:
-                trial = self.log.known(self.spec, other)
-                us = trial.us(CLOCK) if trial else None
-                if us is not None and (best_us is None or us < best_us * (1 - WORTH)):
-                    best, best_us = other, us
-            if best == before:
+        smaller = SMALLER.get(self.of.problem.name)
+        if smaller is None:
+            first = self.descend(where, deadline, row)[:1]
+        else:
+            small = CaseSearch(self.of, {**self.case, **smaller}, self.log, self.claimed)
+            small.step(where, deadline, [{}])
+            as_it_is = self.log.known(small.spec, None)
+            if as_it_is is None or as_it_is.key is None:
                 return
+            small.key = as_it_is.key
+            small.step(where, deadline, [row])
+            finalists = small.descend(where, deadline, row)[:FINALISTS]
+            self.step(where, deadline, [one for one in finalists if one != row])
+            first = self.ranked([row, *finalists])[:1]
+        self.of.found.extend(one for one in first if one != row)
+
+    def descend(self, where: Cluster, deadline: float | None, row: Row) -> list[Row]:
+        """What was tried and works, the fastest first: neighbours of the row, then of the best until none is faster."""
+        tried, best = [row], row
+        found: Sequence[Row] | None = self.of.found
+        while deadline is None or time.monotonic() < deadline:
+            rows = candidates(self.of.table, best, found)
+            found = None
+            self.step(where, deadline, rows)
+            tried += [other for other in rows if other not in tried]
+            leader, us = next(iter(self.ranked(tried)), best), self.us(best)
+            if leader == best or us is not None and (self.us(leader) or us) >= us * (1 - WORTH):
+                break
+            best = leader
+        return self.ranked(tried)
+
+    def us(self, row: Row) -> float | None:
+        """Of the row in force as well, which is tried as the submission is."""
+        trials = [self.log.known(self.spec, row)]
+        if self.key is not None and self.of.table.rows.get(ast.literal_eval(self.key)) == row:
+            trials.append(self.log.known(self.spec, None))
+        return next((us for trial in trials if trial and (us := trial.us(CLOCK)) is not None), None)
+
+    def ranked(self, rows: Sequence[Row]) -> list[Row]:
+        times = [(us, place) for place, row in enumerate(rows) if (us := self.us(row)) is not None]
+        return [rows[place] for _, place in sorted(times)]
 
     def step(self, where: Cluster, deadline: float | None, rows: Sequence[Row]) -> None:
         """Tries the rows that the journal does not have."""
@@ -182,7 +222,7 @@ def new_rows(table: TuningTable, log: TrialsLog) -> list[NewRow]:
     """The rows that were decided: faster ones, such as took the place of one that spills or does not work, and those
     in force that nothing beside them beat, which get a comment that says so."""
     rows: dict[Any, NewRow] = {}
-    for spec in dict.fromkeys(spec for spec, _ in log.trials):
+    for spec in map(spec_of, (*table.problem.benchmarks, *table.problem.tests)):
         best: Best | None = best_of(log, spec, CLOCK)
         if best is None or best.key in rows or best.key not in table.table.rows or best.tried < ENOUGH:
             continue

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from forge.generate.pysource import GenerationError
 from forge.generate.tuning import NewRow, Table, read_table
 from forge.task.problem import find_problem
-from forge.tune import header, tables
+from forge.tune import header, modelled, tables
 from forge.tune.modelled import Child, Sweep, sweep
 from forge.tune.trial import Outcome
 from forge.tune.trials_log import TrialsLog
@@ -78,6 +79,29 @@ def test_a_table_is_made_anew_and_a_spilling_row_refused(tmp_path: Path, capsys:
     log = TrialsLog(tmp_path / "journal.jsonl", table.setting)
     tables.search([table], {table.path: log}, again, None)  # type: ignore[arg-type]
     assert where.rows and not again.rows
+
+
+def test_what_other_cases_have_found_is_tried_first() -> None:
+    rows = [{"SPLIT_K": split_k} for split_k in (1, 2, 4, 8)]
+    table = Table(rows[0], {1: rows[0], 2: rows[1], 3: rows[1]}, {"SPLIT_K": [1, 2, 4, 8]})
+    assert tables.candidates(table, rows[0], [rows[3], rows[0]]) == [rows[3], rows[1], rows[2]]
+    assert tables.candidates(table, rows[0], None) == [rows[1], rows[2]]
+
+
+def test_what_was_not_drawn_is_not_quantised_but_its_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def quantise(x: torch.Tensor, factor: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        rows.append(len(x))
+        return (factor * x).half(), x[..., ::2].byte(), x.new_ones(1)
+
+    rows: list[int] = []
+    x = torch.ones(6, 3, 4)
+    for drawn in (73, 72):
+        monkeypatch.setattr(modelled, "DRAWN_ELEMENTS", drawn)
+        parts = modelled.quantising_a_row(quantise)(x, factor=2)
+        assert [(part.shape, part.dtype) for part in parts] == [
+            ((6, 3, 4), torch.half), ((6, 3, 2), torch.uint8), ((1,), torch.float)
+        ]  # fmt: skip
+    assert rows == [6, 1]
 
 
 @pytest.mark.long

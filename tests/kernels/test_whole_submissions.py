@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from benchmarks import whole_submissions
-from benchmarks.whole_submissions import CARD, LibraryTime, large_matrices_not_drawn, print_table
+from benchmarks.whole_submissions import CARD, LibraryTime, print_table
 from forge.device.roofline import Roofline
+from forge.tune.modelled import large_tensors_not_drawn
 
 LAUNCH_US = CARD.launch_us
 moved_us = Roofline(CARD).moved_us
@@ -76,8 +77,8 @@ def test_products_of_hipblaslt(library: LibraryTime) -> None:
     assert library.us["hipBLASLt"] > 2 * 2048 * 7168 * 2048 / 100e6
 
 
-def test_only_large_matrices_are_not_drawn() -> None:
-    with large_matrices_not_drawn():
+def test_only_large_tensors_are_not_drawn() -> None:
+    with large_tensors_not_drawn():
         generator = torch.Generator().manual_seed(1)
         drawn = torch.randn((64, 64), generator=generator)
         assert torch.randn((2048, 2048), dtype=torch.float16, generator=generator).shape == (2048, 2048)

@@ -146,6 +146,26 @@ def assert_refused(call: Callable[..., Any], inputs: dict[str, Any], refusals: d
     assert not cdna.stats()
 
 
+def assert_later_calls_only_launch(module: ModuleType, data: Any, launches: int) -> None:
+    """After the first call of a shape: that many launches, no memory but the result's, no copy, no wait for the GPU."""
+    import cdna
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Dispatched(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            dispatched.extend([] if function.is_view else [str(function)])
+            return function(*args, **(kwargs or {}))
+
+    dispatched: list[str] = []
+    module.custom_kernel(data)
+    cdna.stats()
+    waits = [patch.object(kind, "synchronize", side_effect=AssertionError) for kind in (torch.cuda, torch.cuda.Event)]
+    with waits[0], waits[1], Dispatched():
+        module.custom_kernel(data)
+    assert len(cdna.stats()) == launches
+    assert len(dispatched) == 1 and dispatched[0].startswith("aten.empty"), dispatched
+
+
 def assert_operator(module: ModuleType, name: str, inputs: tuple[Any, ...], wanted: torch.Tensor) -> None:
     """torch.ops.cdna_forge.<name> gives these bits and shape, also of a second copy of the file, and custom_kernel does
     not go through it."""

@@ -217,6 +217,15 @@ def test_a_nan_stays_in_its_token() -> None:
     assert out[0, 7].isnan().all() and out.isnan().sum() == out.shape[-1]
 
 
+def test_later_calls_only_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Case(1, 20, 4, 2).data()
+    with support.table_row(submission, {**submission.DEFAULT, **SMALL}):
+        support.assert_later_calls_only_launch(submission, data, launches=5)
+        monkeypatch.setattr(submission, "plan_of", submission.Plan)
+        with pytest.raises(AssertionError, match="aten.empty"):
+            support.assert_later_calls_only_launch(submission, data, launches=5)
+
+
 def test_calls_of_different_shapes_and_weights_in_turn() -> None:
     cases = [Case(1, 20, 4, 2), Case(2, 20, 4, 2), Case(1, 20, 4, 2)]
     first = [assert_right(case, SMALL) for case in cases]
