@@ -11,15 +11,15 @@ n = 16384 has 2048 workgroups with two slices (7 and 6.7), n = 2304 has 288, one
 DEFAULT = {"BLOCKS": 1, "WAVES": 4, "SPLIT_K": 0}
 
 # What the tuner chooses from.
-SPACE = {"BLOCKS": [1, 2], "WAVES": [2, 4, 8], "SPLIT_K": [1, 2, 4, 8, 16]}
+SPACE = {"BLOCKS": [1, 2], "WAVES": [1, 2, 4, 8], "SPLIT_K": [1, 2, 4, 8, 16]}
 
 # fmt: off
 TUNING = {
     # m   n      k
-    (16,  2304, 16384): {"BLOCKS": 1, "WAVES": 8, "SPLIT_K": 2},
-    (32,  2304, 16384): {"BLOCKS": 1, "WAVES": 8, "SPLIT_K": 2},
-    (16, 13312, 16384): {"BLOCKS": 1, "WAVES": 4, "SPLIT_K": 1},
-    (32, 13312, 16384): {"BLOCKS": 1, "WAVES": 4, "SPLIT_K": 1},
-    (16, 16384,  6656): {"BLOCKS": 1, "WAVES": 4, "SPLIT_K": 2},
-    (32, 16384,  6656): {"BLOCKS": 1, "WAVES": 4, "SPLIT_K": 2},
+    (16,  2304, 16384): {"BLOCKS": 1, "WAVES": 4, "SPLIT_K": 1},
+    (32,  2304, 16384): {"BLOCKS": 1, "WAVES": 2, "SPLIT_K": 1},
+    (16, 13312, 16384): {"BLOCKS": 1, "WAVES": 1, "SPLIT_K": 1},
+    (32, 13312, 16384): {"BLOCKS": 1, "WAVES": 1, "SPLIT_K": 1},
+    (16, 16384,  6656): {"BLOCKS": 1, "WAVES": 1, "SPLIT_K": 1},
+    (32, 16384,  6656): {"BLOCKS": 1, "WAVES": 1, "SPLIT_K": 1},
 }
