@@ -2,14 +2,15 @@
 
     python benchmarks/fp8_mm_against_peers.py --aiter CHECKOUT RadeonFlow=FILE Snektron=FILE [--cases 0 3] [-o FILE]
 
-NAME=FILE is anybody's submission.py, unmodified. AITER's time is that of its fastest code object, tile and split by the
-model, of `fp8gemm_blockscale` for gfx942, with the fill of the output that a split needs. It takes a and b with k contiguous
-and b's tiles shuffled, and n as a multiple of 128 (640 for 576): what turns and shuffles the problem's inputs is left out,
-in its favour. Of a submission all launches are in.
+NAME=FILE is anybody's submission.py, unmodified. AITER's time is that of its fastest code object, tile and split by
+the model, of `fp8gemm_blockscale` for gfx942, with the fill of the output that a split needs. It takes a and b with k
+contiguous and b's tiles shuffled, and n as a multiple of 128 (640 for 576): what turns and shuffles the problem's inputs
+is left out, in its favour. Of a submission all launches are in.
 
-Nothing is measured and no result is checked. Each launch runs as a sample (docs/validation.md says what that leaves out), as
-if alone on a queue, what it touches in the memory-side cache: the leaderboard flushes no cache for this problem. Triton is
-the leaderboard's (`--triton`). -o appends a line of JSON for each shape; shapes that it has already are not run again.
+Nothing is measured and no result is checked. Each launch runs as a sample (docs/validation.md says what that leaves
+out), as if alone on a queue, what it touches in the memory-side cache: the leaderboard flushes no cache for this
+problem. Triton is the leaderboard's (`--triton`). -o appends a line of JSON for each shape; what it has already is not
+run again.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ import cdna  # noqa: E402
 from benchmarks.time_model.objects import objects  # noqa: E402
 from benchmarks.time_model.rows import Row  # noqa: E402
 from benchmarks.time_model.runner import blob, model_row  # noqa: E402
-from benchmarks.whole_submissions import generated, imported  # noqa: E402
+from benchmarks.whole_submissions import generated, imported, on_a_line  # noqa: E402
 from cdna.cards import cards  # noqa: E402
 from cdna.counters import clear_caches  # noqa: E402
 from cdna.model import modelled_case_us  # noqa: E402
@@ -66,14 +67,6 @@ CARD = cards()["MI300X"]
 SPLITS = (1, 2, 3, 4, 5, 6, 7, 8)  # AITER's own tables have none beyond 8
 FEWEST_BLOCKS = 4  # of 128 of k, in a split
 Times = dict[str, float]
-
-
-def on_a_line(x: torch.Tensor) -> torch.Tensor:
-    """A copy that starts a 256-byte line, as the real allocator's tensors do and the host's do not."""
-    room = torch.empty(x.numel() * x.element_size() + 256, dtype=torch.uint8, device="cuda")
-    start = -room.data_ptr() % 256
-    copy = room[start : start + x.numel() * x.element_size()].view(x.dtype).view(x.shape)
-    return copy.copy_(x)
 
 
 def inputs(m: int, n: int, k: int) -> tuple[torch.Tensor, ...]:
@@ -141,7 +134,11 @@ def kept(file: Path | None) -> dict[str, Times]:
 def table(lines: list[dict[str, Any]], ours: list[str]) -> str:
     """A row a shape: everybody's time; the faster of ours over the fastest of the others."""
     others = [name for name in lines[0]["us"] if name not in ours]
-    heads = ["m, n, k", *(f"{name}, us" for name in (*ours, *others)), *(f"{name} of ours / fastest other" for name in ours)]
+    heads = [
+        "m, n, k",
+        *(f"{name}, us" for name in (*ours, *others)),
+        *(f"{name} of ours / fastest other" for name in ours),
+    ]
     if "AITER" in others:
         heads.insert(1 + len(ours) + len(others), "AITER's tile, split")
     rows = [heads, ["---"] * len(heads)]
@@ -156,7 +153,14 @@ def table(lines: list[dict[str, Any]], ours: list[str]) -> str:
             row.append(f"{ratios[name][-1]:.2f}")
         rows.append(row)
     means = [f"{geometric_mean([line['us'][name] for line in lines]):.1f}" for name in (*ours, *others)]
-    rows.append(["geometric mean", *means, *[""] * ("AITER" in others), *(f"{geometric_mean(ratios[name]):.2f}" for name in ours)])
+    rows.append(
+        [
+            "geometric mean",
+            *means,
+            *[""] * ("AITER" in others),
+            *(f"{geometric_mean(ratios[name]):.2f}" for name in ours),
+        ]
+    )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -171,7 +175,7 @@ def main() -> None:
     lines = []
     for position in range(len(PROBLEM.benchmarks)) if options.cases is None else options.cases:
         case = PROBLEM.benchmarks[position]
-        line: dict[str, Any] = done.get(shape_of(case), {"shape": shape_of(case), "us": {}})  # type: ignore[arg-type]
+        line: dict[str, Any] = done.get(shape_of(case), {"shape": shape_of(case), "us": {}})
         data = inputs(case["m"], case["n"], case["k"])
         us = {name: submission_us(submission, data) for name, submission in loaded.items() if name not in line["us"]}
         line["us"] |= us

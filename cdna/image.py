@@ -166,8 +166,9 @@ class ImageBuilder:
         )
 
     def _entry(self, name: str, preload: int) -> int:
-        """Where a wave starts. Firmware that has preloaded arguments passes over the first 256 bytes, which load them on
-        older firmware, or trap there (LLVM, AMDGPUPreloadKernArgProlog.cpp and AMDGPUUsage, "Preloaded Kernel Arguments")."""
+        """Where a wave starts. Firmware that has preloaded arguments passes over the first 256 bytes, which load
+        them on older firmware, or trap there: LLVM, AMDGPUPreloadKernArgProlog.cpp.
+        """
         entry, code = self.asm.labels[name], self.asm.statements
         if not preload:
             return entry

@@ -27,9 +27,12 @@ struct Tile {
     static constexpr int FM = WM / SUB, FN = WAVE_N / SUB;  // subtiles of one wave
     static constexpr int WAVES_PER_SIMD = THREADS / WAVE * PER_CU / 4;
     static constexpr int STAGE_BYTES = (BM + BN) * STAGE_K;
-    static constexpr int C_BYTES = SUB * WAVE_N * 2;  // what one wave turns at a time on the way to c
+    static constexpr int LOADERS = BM / 4 * GRANULES;       // threads that one operand's stage takes
+    static constexpr bool HALVES = THREADS == 2 * LOADERS;  // the first half of the threads loads a, the second b
+    static constexpr int C_BYTES = SUB * WAVE_N * 2;        // what one wave turns at a time on the way to c
     static_assert(THREADS / WAVE * C_BYTES <= 2 * STAGE_BYTES);
     static_assert(2 * STAGE_BYTES * PER_CU <= 65536);
+    static_assert(HALVES ? BM == BN : THREADS == LOADERS);
     static_assert(BN % WAVE_N == 0 && WM % SUB == 0 && WAVES_PER_SIMD > 0);
 };
 
@@ -81,12 +84,13 @@ struct Loader {
         for (int i = 0; i < 4; ++i) lds_offset[i] = granule_offset<ROWS>(row4 * 4 + i, granule);
     }
 
+    // One of `parts` of the patch, the last of which moves on.
     template <int STAGE>
-    __device__ void load(u32 (&words)[GRANULE]) {
+    __device__ void load(u32 (&words)[GRANULE], int part, int parts) {
 #pragma unroll
-        for (int j = 0; j < GRANULE; ++j)
+        for (int j = part * GRANULE / parts; j < (part + 1) * GRANULE / parts; ++j)
             words[j] = __builtin_amdgcn_raw_buffer_load_b32(buffer, offset[STAGE], j * pitch, CACHE_NORMAL);
-        offset[STAGE] += 2 * STAGE_K * pitch;
+        if (part == parts - 1) offset[STAGE] += 2 * STAGE_K * pitch;
     }
 
     __device__ void store(const u32 (&words)[GRANULE], unsigned char* lds) const {
@@ -127,9 +131,12 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     const int thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
     const int wave_m = wave / T::WAVES_N * T::WM, wave_n = wave % T::WAVES_N * WAVE_N;
 
-    // Buffers end where this slice of k does, so that loads ahead of the loop's end move nothing.
-    Loader<T::BM, T::THREADS> load_a(a_bytes, M, tile_m, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
-    Loader<T::BN, T::THREADS> load_b(b_bytes, N, tile_n, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
+    // Buffers end where this slice of k does, so that loads ahead of the loop's end move nothing. Where each half of the
+    // threads has an operand, load_b is not used.
+    const bool has_b = T::HALVES && wave >= T::LOADERS / WAVE;
+    Loader<T::BM, T::LOADERS> load_a(has_b ? b_bytes : a_bytes, has_b ? N : M, has_b ? tile_n : tile_m,
+                                     first * SCALE_BLOCK, last * SCALE_BLOCK, thread % T::LOADERS);
+    Loader<T::BN, T::LOADERS> load_b(b_bytes, N, tile_n, first * SCALE_BLOCK, last * SCALE_BLOCK, thread % T::LOADERS);
     const int n_scales = (N + SCALE_BLOCK - 1) / SCALE_BLOCK;
     const Buffer a_scales = make_buffer(a_scale, 4u * last * M);
     const Buffer b_scales = make_buffer(b_scale, 4u * last * n_scales);
@@ -164,13 +171,13 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
             __builtin_bit_cast(float, __builtin_amdgcn_raw_buffer_load_b32(b_scales, b_scale_at, 0, CACHE_NORMAL));
         b_scale_at += 4u * n_scales;
     };
-    auto load = [&]<int STAGE>() {
-        load_a.template load<STAGE>(a_words[STAGE]);
-        load_b.template load<STAGE>(b_words[STAGE]);
+    auto load = [&]<int STAGE>(int part, int parts) {
+        load_a.template load<STAGE>(a_words[STAGE], part, parts);
+        if constexpr (!T::HALVES) load_b.template load<STAGE>(b_words[STAGE], part, parts);
     };
     auto store = [&]<int STAGE>() {
-        load_a.store(a_words[STAGE], lds[STAGE]);
-        load_b.store(b_words[STAGE], lds[STAGE] + B_AT);
+        load_a.store(a_words[STAGE], lds[STAGE] + (has_b ? B_AT : 0));
+        if constexpr (!T::HALVES) load_b.store(b_words[STAGE], lds[STAGE] + B_AT);
     };
     // b is the instruction's row operand and a its column operand: a lane's 16 results belong to one m (one scale of a)
     // and to runs of four n.
@@ -214,31 +221,35 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
         __builtin_amdgcn_sched_barrier(0);
         read.template operator()<1 - STAGE>(0);
         read.template operator()<1 - STAGE>(1);
-        load.template operator()<1 - STAGE>();
+        constexpr int SUBTILES = T::FM * T::FN;
+        auto add = [&](int fm, int fn) {
+            if constexpr (STAGE == 1) {
 #pragma unroll
-        for (int fm = 0; fm < T::FM; ++fm)
-#pragma unroll
-            for (int fn = 0; fn < T::FN; ++fn) {
-                multiply.template operator()<STAGE>(2, fm, fn);
-                multiply.template operator()<STAGE>(3, fm, fn);
-                if constexpr (STAGE == 1) {
-#pragma unroll
-                    for (int i = 0; i < 16; ++i) {
-                        float total = __builtin_fmaf(product[fm][fn][i], scale[fm], sum[fm][fn][i]);
-                        asm("" : "+v"(total));  // keeps it v_fma_f32: v_pk_fma_f32 cannot run beside matrix work
-                        sum[fm][fn][i] = total;
-                    }
+                for (int i = 0; i < 16; ++i) {
+                    float total = __builtin_fmaf(product[fm][fn][i], scale[fm], sum[fm][fn][i]);
+                    asm("" : "+v"(total));  // keeps it v_fma_f32: v_pk_fma_f32 cannot run beside matrix work
+                    sum[fm][fn][i] = total;
                 }
             }
+        };
+#pragma unroll
+        for (int i = 0; i < SUBTILES; ++i) {
+            multiply.template operator()<STAGE>(2, i / T::FN, i % T::FN);
+            multiply.template operator()<STAGE>(3, i / T::FN, i % T::FN);
+            load.template operator()<1 - STAGE>(i, SUBTILES);
+            if (i > 0) add((i - 1) / T::FN, (i - 1) % T::FN);
+            __builtin_amdgcn_sched_barrier(0);
+        }
+        add(T::FM - 1, T::FN - 1);
         pin();
         __builtin_amdgcn_sched_barrier(0);
     };
 
-    load.template operator()<0>();
+    load.template operator()<0>(0, 1);
     load_scales();
-    load.template operator()<1>();
+    load.template operator()<1>(0, 1);
     store.template operator()<0>();
-    load.template operator()<0>();
+    load.template operator()<0>(0, 1);
     __syncthreads();
     read.template operator()<0>(0);
     read.template operator()<0>(1);
