@@ -27,12 +27,9 @@ struct Tile {
     static constexpr int FM = WM / SUB, FN = WAVE_N / SUB;  // subtiles of one wave
     static constexpr int WAVES_PER_SIMD = THREADS / WAVE * PER_CU / 4;
     static constexpr int STAGE_BYTES = (BM + BN) * STAGE_K;
-    static constexpr int LOADERS = BM / 4 * GRANULES;       // threads that one operand's stage takes
-    static constexpr bool HALVES = THREADS == 2 * LOADERS;  // the first half of the threads loads a, the second b
-    static constexpr int C_BYTES = SUB * WAVE_N * 2;        // what one wave turns at a time on the way to c
+    static constexpr int C_BYTES = SUB * WAVE_N * 2;  // what one wave turns at a time on the way to c
     static_assert(THREADS / WAVE * C_BYTES <= 2 * STAGE_BYTES);
     static_assert(2 * STAGE_BYTES * PER_CU <= 65536);
-    static_assert(HALVES ? BM == BN : THREADS == LOADERS);
     static_assert(BN % WAVE_N == 0 && WM % SUB == 0 && WAVES_PER_SIMD > 0);
 };
 
@@ -131,12 +128,9 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     const int thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
     const int wave_m = wave / T::WAVES_N * T::WM, wave_n = wave % T::WAVES_N * WAVE_N;
 
-    // Buffers end where this slice of k does, so that loads ahead of the loop's end move nothing. Where each half of the
-    // threads has an operand, load_b is not used.
-    const bool has_b = T::HALVES && wave >= T::LOADERS / WAVE;
-    Loader<T::BM, T::LOADERS> load_a(has_b ? b_bytes : a_bytes, has_b ? N : M, has_b ? tile_n : tile_m,
-                                     first * SCALE_BLOCK, last * SCALE_BLOCK, thread % T::LOADERS);
-    Loader<T::BN, T::LOADERS> load_b(b_bytes, N, tile_n, first * SCALE_BLOCK, last * SCALE_BLOCK, thread % T::LOADERS);
+    // Buffers end where this slice of k does, so that loads ahead of the loop's end move nothing.
+    Loader<T::BM, T::THREADS> load_a(a_bytes, M, tile_m, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
+    Loader<T::BN, T::THREADS> load_b(b_bytes, N, tile_n, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
     const int n_scales = (N + SCALE_BLOCK - 1) / SCALE_BLOCK;
     const Buffer a_scales = make_buffer(a_scale, 4u * last * M);
     const Buffer b_scales = make_buffer(b_scale, 4u * last * n_scales);
@@ -173,11 +167,11 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     };
     auto load = [&]<int STAGE>(int part, int parts) {
         load_a.template load<STAGE>(a_words[STAGE], part, parts);
-        if constexpr (!T::HALVES) load_b.template load<STAGE>(b_words[STAGE], part, parts);
+        load_b.template load<STAGE>(b_words[STAGE], part, parts);
     };
     auto store = [&]<int STAGE>() {
-        load_a.store(a_words[STAGE], lds[STAGE] + (has_b ? B_AT : 0));
-        if constexpr (!T::HALVES) load_b.store(b_words[STAGE], lds[STAGE] + B_AT);
+        load_a.store(a_words[STAGE], lds[STAGE]);
+        load_b.store(b_words[STAGE], lds[STAGE] + B_AT);
     };
     // b is the instruction's row operand and a its column operand: a lane's 16 results belong to one m (one scale of a)
     // and to runs of four n.
@@ -203,17 +197,16 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     };
     // One stage. On entry the fragments of its steps 0 and 1 are on their way from LDS. First half: matrix work on
     // these; the next stage's bytes go to the other buffer. Then that buffer is complete. Second half: its first
-    // fragments are fetched, and a load is sent two stages ahead; the last stage of a scale block finishes one subtile
-    // after the other, so that the VALU adds a finished one to the sum while the matrix unit works on the next.
+    // fragments are fetched, and loads are sent two stages ahead, some behind each subtile's instructions: all of them
+    // in a row fill the L1's queue, and the wave would stand before it. The last stage of a scale block finishes one
+    // subtile after the other, so that the VALU adds a finished one to the sum while the matrix unit works on the next.
     auto run_stage = [&]<int STAGE>() {
         read.template operator()<STAGE>(2);
         read.template operator()<STAGE>(3);
+        constexpr int SUBTILES = T::FM * T::FN;
 #pragma unroll
-        for (int step = 0; step < 2; ++step)
-#pragma unroll
-            for (int fm = 0; fm < T::FM; ++fm)
-#pragma unroll
-                for (int fn = 0; fn < T::FN; ++fn) multiply.template operator()<STAGE>(step, fm, fn);
+        for (int i = 0; i < 2 * SUBTILES; ++i)
+            multiply.template operator()<STAGE>(i / SUBTILES, i % SUBTILES / T::FN, i % T::FN);
         store.template operator()<1 - STAGE>();
         pin();
         __builtin_amdgcn_sched_barrier(0);
@@ -221,7 +214,6 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
         __builtin_amdgcn_sched_barrier(0);
         read.template operator()<1 - STAGE>(0);
         read.template operator()<1 - STAGE>(1);
-        constexpr int SUBTILES = T::FM * T::FN;
         auto add = [&](int fm, int fn) {
             if constexpr (STAGE == 1) {
 #pragma unroll

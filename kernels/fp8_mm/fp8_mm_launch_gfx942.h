@@ -8,7 +8,6 @@ template <class F>
 auto with_tile(TileId id, F&& f) {
     switch (id) {
         case T128x128: return f(Tile<128, 128, 2, 2>{});
-        case T128x128x8: return f(Tile<128, 128, 4, 1>{});
         default: return f(Tile<64, 64, 2, 4>{});
     }
 }
