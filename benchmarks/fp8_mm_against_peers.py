@@ -4,8 +4,8 @@
 
 NAME=FILE is anybody's submission.py, unmodified. AITER's time is that of its fastest code object, tile and split by
 the model, of `fp8gemm_blockscale` for gfx942, with the fill of the output that a split needs. It takes a and b with k
-contiguous and b's tiles shuffled, and n as a multiple of 128 (640 for 576): what turns and shuffles the problem's inputs
-is left out, in its favour. Of a submission all launches are in.
+contiguous and b's tiles shuffled, and n as a multiple of 128 (640 for 576): what turns and shuffles the problem's
+inputs is left out, in its favour. Of a submission all launches are in.
 
 Nothing is measured and no result is checked. Each launch runs as a sample (docs/validation.md says what that leaves
 out), as if alone on a queue, what it touches in the memory-side cache: the leaderboard flushes no cache for this
@@ -37,6 +37,10 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("submissions", nargs="*", metavar="NAME=FILE")
     parser.add_argument("--aiter", type=Path, help="a checkout or bare clone of ROCm/aiter")
+    skip_help = (
+        "cases of a submission whose kernels wait for other workgroups in them: neither a sample nor a count fits"
+    )
+    parser.add_argument("--skip", action="append", default=[], metavar="NAME:0,2", help=skip_help)
     parser.add_argument("--variants", nargs="*", default=["hip", "triton"])
     parser.add_argument("--cases", type=int, nargs="*", help="positions among the benchmarks (default: all)")
     parser.add_argument("-o", "--output", type=Path, help="where each shape's times are kept")
@@ -66,7 +70,7 @@ from forge.task.score import geometric_mean  # noqa: E402
 CARD = cards()["MI300X"]
 SPLITS = (1, 2, 3, 4, 5, 6, 7, 8)  # AITER's own tables have none beyond 8
 FEWEST_BLOCKS = 4  # of 128 of k, in a split
-Times = dict[str, float]
+Times = dict[str, Any]
 
 
 def inputs(m: int, n: int, k: int) -> tuple[torch.Tensor, ...]:
@@ -132,7 +136,7 @@ def kept(file: Path | None) -> dict[str, Times]:
 
 
 def table(lines: list[dict[str, Any]], ours: list[str]) -> str:
-    """A row a shape: everybody's time; the faster of ours over the fastest of the others."""
+    """A row a shape: everybody's time, and ours over each of the others'."""
     others = [name for name in lines[0]["us"] if name not in ours]
     heads = [
         "m, n, k",
@@ -140,27 +144,24 @@ def table(lines: list[dict[str, Any]], ours: list[str]) -> str:
         *(f"{name} of ours / fastest other" for name in ours),
     ]
     if "AITER" in others:
-        heads.insert(1 + len(ours) + len(others), "AITER's tile, split")
+        heads.append("AITER's tile, split")
+    heads += [f"{name} / {other}" for name in ours for other in others]
     rows = [heads, ["---"] * len(heads)]
-    ratios: dict[str, list[float]] = {name: [] for name in ours}
+    ratios: dict[tuple[str, str], list[float]] = {(name, other): [] for name in ours for other in others}
     for line in lines:
         us = line["us"]
-        row = [line["shape"], *(f"{us[name]:.1f}" for name in (*ours, *others))]
+        row = [line["shape"], *("-" if us[name] is None else f"{us[name]:.1f}" for name in (*ours, *others))]
         if "AITER" in others:
             row.append(line["aiter"])
         for name in ours:
-            ratios[name].append(us[name] / min((us[other] for other in others), default=us[name]))
-            row.append(f"{ratios[name][-1]:.2f}")
+            for other in others:
+                if us[other] is not None:
+                    ratios[name, other].append(us[name] / us[other])
+                row.append("" if us[other] is None else f"{us[name] / us[other]:.2f}")
         rows.append(row)
-    means = [f"{geometric_mean([line['us'][name] for line in lines]):.1f}" for name in (*ours, *others)]
-    rows.append(
-        [
-            "geometric mean",
-            *means,
-            *[""] * ("AITER" in others),
-            *(f"{geometric_mean(ratios[name]):.2f}" for name in ours),
-        ]
-    )
+    means = [f"{geometric_mean([line['us'][name] for line in lines]):.1f}" for name in ours]
+    empty = [""] * (len(others) + ("AITER" in others))
+    rows.append(["geometric mean", *means, *empty, *(f"{geometric_mean(found):.2f}" for found in ratios.values())])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -173,12 +174,15 @@ def main() -> None:
         files |= dict(word.split("=", 1) for word in options.submissions)
         loaded = {name: imported(f"submission_{name}", Path(file)) for name, file in files.items()}
     lines = []
+    skipped = {name: set(map(int, cases.split(","))) for name, cases in (word.split(":") for word in options.skip)}
     for position in range(len(PROBLEM.benchmarks)) if options.cases is None else options.cases:
         case = PROBLEM.benchmarks[position]
         line: dict[str, Any] = done.get(shape_of(case), {"shape": shape_of(case), "us": {}})
         data = inputs(case["m"], case["n"], case["k"])
-        us = {name: submission_us(submission, data) for name, submission in loaded.items() if name not in line["us"]}
-        line["us"] |= us
+        for name, submission in loaded.items():
+            if name not in line["us"]:
+                skip = position in skipped.get(name, ())
+                line["us"][name] = None if skip else submission_us(submission, data)
         if codes and "AITER" not in line["us"]:
             line["us"]["AITER"], line["aiter"] = aiter_us(options.aiter, codes, case)
         lines.append(line)

@@ -102,10 +102,10 @@ def load_extension(
 ) -> ModuleType:
     """A module with `functions`, which `source` (HIP, from hip_source) defines as `void f(int64_t x, int n) {`.
 
-    arch: what an AMD build is for, several joined by semicolons; a CUDA one is for the machine's GPU. preload_arguments:
-    of a kernel that takes no struct, the first 14 words of arguments are in registers before its waves start. Every
-    rank may call this at once: one builds, the others wait and find it built. A lock that a killed build left behind is
-    removed, not waited for.
+    arch: what an AMD build is for, several joined by semicolons; a CUDA one is for the machine's GPU.
+    preload_arguments: of a kernel that takes no struct, the first 14 words of arguments are in registers before its
+    waves start. Every rank may call this at once: one builds, the others wait and find it built. A lock that a killed
+    build left behind is removed, not waited for.
     """
     flags = ["-O3", "-std=c++20"]
     if torch.version.hip:
