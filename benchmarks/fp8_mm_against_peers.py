@@ -96,7 +96,7 @@ def submission_us(submission: Any, data: tuple[torch.Tensor, ...]) -> float:
 
 
 def aiter_ways(codes: dict[str, str], m: int, n: int, k: int) -> Iterator[tuple[str, Row]]:
-    """(tile and split, row) of what AITER's own choice could be: no split that leaves the fullest CU as full."""
+    """(tile and split, row) of what AITER's own choice could be: no split into more workgroups than two a CU."""
     for path, digest in codes.items():
         if "/gfx942/fp8gemm_blockscale/" not in path:
             continue
@@ -105,7 +105,7 @@ def aiter_ways(codes: dict[str, str], m: int, n: int, k: int) -> Iterator[tuple[
         whole = -(-n // columns) * columns
         tiles = -(-m // rows) * (whole // columns)
         for split in SPLITS:
-            if split > 1 and (tiles * (split - 1) >= 2 * CARD.compute_units or k // 128 < FEWEST_BLOCKS * split):
+            if split > 1 and (tiles * split > 2 * CARD.compute_units or k // 128 < FEWEST_BLOCKS * split):
                 break
             shape = {"m": m, "n": whole, "k": k, "split": split, "calls_in_turn": 1}
             text = {name: str(value) for name, value in shape.items()}
