@@ -127,6 +127,10 @@ def shape_of(case: Case) -> str:
     return f"{case['m']}, {case['n']}, {case['k']}"
 
 
+def shown(us: float | None) -> str:
+    return "-" if us is None else f"{us:.1f}"
+
+
 def kept(file: Path | None) -> dict[str, Times]:
     """What an earlier run wrote, by shape."""
     if file is None or not file.exists():
@@ -150,7 +154,7 @@ def table(lines: list[dict[str, Any]], ours: list[str]) -> str:
     ratios: dict[tuple[str, str], list[float]] = {(name, other): [] for name in ours for other in others}
     for line in lines:
         us = line["us"]
-        row = [line["shape"], *("-" if us[name] is None else f"{us[name]:.1f}" for name in (*ours, *others))]
+        row = [line["shape"], *(shown(us[name]) for name in (*ours, *others))]
         if "AITER" in others:
             row.append(line["aiter"])
         for name in ours:
@@ -186,7 +190,7 @@ def main() -> None:
         if codes and "AITER" not in line["us"]:
             line["us"]["AITER"], line["aiter"] = aiter_us(options.aiter, codes, case)
         lines.append(line)
-        print(line["shape"], ", ".join(f"{name} {one:.1f}" for name, one in line["us"].items()), flush=True)
+        print(line["shape"], ", ".join(f"{name} {shown(one)}" for name, one in line["us"].items()), flush=True)
         if options.output:
             with options.output.open("a", encoding="utf-8") as file:
                 print(json.dumps(line), file=file)
