@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_500,
+    "benchmarks": 7_550,
     "cdna": 38_700,
     "docs": 4_850,
     "forge": 21_300,
