@@ -1,6 +1,6 @@
-"""Hold our kernels' modelled time against what others published for theirs: prints docs/time-model.md's tables.
+"""Hold Llama's three fp8 kernels' modelled time against what others published for theirs: prints their pages' tables.
 
-    python benchmarks/published_kernels.py [fp8_mm | residual_rmsnorm_fp8 | swiglu_fp8 | skinny_gemm_fp8] ...
+    python benchmarks/published_kernels.py [residual_rmsnorm_fp8 | swiglu_fp8 | skinny_gemm_fp8] ...
 
 Needs no GPU: every modelled number comes from the emulated MI300X, on the clock of the published ones. Hugging Face's
 is a replayed graph of calls (hf-rocm-kernels, operators/*/benchmarking_fn.py and utils/benchmarking.py): of SwiGLU 16
@@ -32,14 +32,13 @@ import torch  # noqa: E402
 
 import cdna  # noqa: E402
 from benchmarks.time_model.runner import ROOM  # noqa: E402
+from benchmarks.whole_submissions import on_a_line  # noqa: E402
 from cdna.cards import cards  # noqa: E402
 from cdna.counters import clear_caches  # noqa: E402
 from cdna.model import ModelledTime, modelled_case_us  # noqa: E402
 from forge.task.problem import Case, find_problem  # noqa: E402
-from kernels.fp8_mm.triton_gfx942 import custom_kernel as fp8_mm  # noqa: E402
 
 # Whose published times are shown, of those in each problem's task.yml.
-FP8_MM_BY = ("RadeonFlow", "Snektron", "AITER")
 ROWS_BY = ("Hugging Face, hf-rocm-kernels", "vLLM")
 SKINNY_BY = ("Hugging Face, hf-rocm-kernels", "PyTorch")
 SWIGLU_CALLS, SKINNY_CALLS, RMSNORM_CALLS = 16, 8, 1  # of the graph, with memory of their own
@@ -77,14 +76,6 @@ def variants_of(problem: str) -> list[Any]:
     return [generated(problem, variant) for variant in VARIANTS]
 
 
-def on_a_line(x: torch.Tensor) -> torch.Tensor:
-    """A copy that starts a 256-byte line, as the real allocator's tensors do and the host's do not."""
-    room = torch.empty(x.numel() * x.element_size() + 256, dtype=torch.uint8, device="cuda")
-    start = -room.data_ptr() % 256
-    copy = room[start : start + x.numel() * x.element_size()].view(x.dtype).view(x.shape)
-    return copy.copy_(x)
-
-
 def modelled(call: Callable[[], Any], warm: bool, clock: str = "alone") -> ModelledTime:
     """Run once to compile, once counted with cold caches."""
     call()
@@ -98,18 +89,6 @@ def modelled(call: Callable[[], Any], warm: bool, clock: str = "alone") -> Model
 def in_graph(call: Callable[[], Any], bytes_a_call: int, calls: int) -> ModelledTime:
     """A call of a replayed graph that has so many with memory of their own."""
     return modelled(call, bytes_a_call * calls <= ROOM * cards()["MI300X"].memory_side_bytes, "graph")
-
-
-def fp8_mm_case(m: int, n: int, k: int) -> Callable[[], Any]:
-    def fp8(rows: int) -> torch.Tensor:  # [rows, k], column-major; values do not matter to time
-        raw = torch.randint(0, 64, (k, rows), dtype=torch.uint8, device="cuda")
-        return on_a_line(raw).view(torch.float8_e4m3fnuz).T
-
-    a, b = fp8(m), fp8(n)
-    a_scale = on_a_line(torch.rand(k // 128, m, device="cuda")).T
-    b_scale = on_a_line(torch.rand(k // 128, -(-n // 128), device="cuda")).T
-    c = on_a_line(torch.empty(m, n, dtype=torch.bfloat16, device="cuda"))
-    return lambda: fp8_mm((a, b, a_scale, b_scale, c))
 
 
 def residual_rmsnorm_times(rows: int, n: int) -> list[ModelledTime]:
@@ -173,16 +152,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     both = ("HIP", "Triton")
     tables: dict[str, Callable[[], None]] = {
-        "fp8_mm": lambda: print_table(
-            "fp8_mm (M, N, K)",
-            ("Triton",),
-            FP8_MM_BY,
-            (
-                (f"{c['m']}, {c['n']}, {c['k']}", [modelled(fp8_mm_case(c["m"], c["n"], c["k"]), warm=True)], us)
-                for c, us in published("amd-fp8-mm", FP8_MM_BY)
-                if options.only_m in (None, c["m"])
-            ),
-        ),
         "residual_rmsnorm_fp8": lambda: print_table(
             "residual + RMSNorm + fp8 (rows x n)",
             both,
@@ -200,7 +169,6 @@ def main() -> None:
         ),
     }
     parser.add_argument("tables", nargs="*", help=f"which tables: {', '.join(tables)} (default: all)")
-    parser.add_argument("--only-m", type=int, help="of fp8_mm, only the shapes with this M")
     options = parser.parse_args()
     if unknown := set(options.tables) - set(tables):
         parser.error(f"no table {', '.join(sorted(unknown))}; there are {', '.join(tables)}")

@@ -33,6 +33,7 @@ _CODE_KINDS = {
 # LLVM adds to a pc-relative address the distance from the pc that s_getpc_b64 returned to the literal.
 _LITERAL_DISTANCE = {"lo": 4, "hi": 12}
 _SYMBOLIC = re.compile(r"^([\w.$]+)@(abs32|rel32|gotpcrel32)(?:@(lo|hi))?([+-]\d+)?$")
+_BEFORE_PRELOADED = ("s_load_", "s_waitcnt", "s_trap", "s_nop")  # what stands where preloaded arguments are not
 _ARGUMENT_KINDS = {
     "hidden_block_count_x": 2,
     "hidden_block_count_y": 3,
@@ -165,6 +166,20 @@ class ImageBuilder:
             address[1] + (extra if address[0] != CODE and kind != "gotpcrel32" else 0),
         )
 
+    def _entry(self, name: str, preload: int) -> int:
+        """Where a wave starts. Firmware that has preloaded arguments passes over the first 256 bytes, which load
+        them on older firmware, or trap there: LLVM, AMDGPUPreloadKernArgProlog.cpp.
+        """
+        entry, code = self.asm.labels[name], self.asm.statements
+        if not preload:
+            return entry
+        after = entry
+        while after < len(code) and code[after].mnemonic.startswith(_BEFORE_PRELOADED):
+            after += 1
+        if after < len(code) and code[after].mnemonic == "s_branch":
+            return self.asm.labels[code[after].operands.strip()]
+        return after if code[entry].mnemonic == "s_trap" else entry
+
     def _kernel(self, name: str, d: dict[str, int]) -> bytes:
         """A KernelInfo (LLVM AMDGPUUsage, "Kernel Descriptor" and "Initial Kernel Execution State")."""
         metadata = self.asm.metadata.get(name, {})
@@ -205,7 +220,7 @@ class ImageBuilder:
         return (
             struct.pack(
                 "<17I",
-                self.asm.labels[name],
+                self._entry(name, preload),
                 max(used + preload, d.get("user_sgpr_count", 0)),
                 kernarg,
                 dispatch,

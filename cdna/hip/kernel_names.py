@@ -18,7 +18,8 @@ def demangled(name: str) -> str:
         return name
     demangle.restype = ctypes.c_void_p
     free.argtypes = [ctypes.c_void_p]
-    address = demangle(name.encode(), None, None, ctypes.byref(ctypes.c_int()))
+    # _Float16 is newer than many a libstdc++; fp16 by its older code is not.
+    address = demangle(name.replace("DF16_", "Dh").encode(), None, None, ctypes.byref(ctypes.c_int()))
     if not address:
         return name
     text = ctypes.string_at(address).decode(errors="replace")

@@ -97,18 +97,23 @@ PyObject* call(const char* name, R (*function)(A...), PyObject* const* given, Py
 """
 
 
-def load_extension(name: str, source: str, functions: list[str], arch: str = "gfx942") -> ModuleType:
+def load_extension(
+    name: str, source: str, functions: list[str], arch: str = "gfx942", preload_arguments: bool = False
+) -> ModuleType:
     """A module with `functions`, which `source` (HIP, from hip_source) defines as `void f(int64_t x, int n) {`.
 
-    arch: what an AMD build is for, several joined by semicolons; a CUDA one is for the machine's GPU. Every rank
-    may call this at once: one builds, the others wait and find it built. A lock that a killed build left behind is
-    removed, not waited for.
+    arch: what an AMD build is for, several joined by semicolons; a CUDA one is for the machine's GPU.
+    preload_arguments: of a kernel that takes no struct, the first 14 words of arguments are in registers before its
+    waves start. Every rank may call this at once: one builds, the others wait and find it built. A lock that a killed
+    build left behind is removed, not waited for.
     """
     flags = ["-O3", "-std=c++20"]
     if torch.version.hip:
         os.environ["PYTORCH_ROCM_ARCH"] = arch  # else for every arch that torch knows
         os.environ.setdefault("CXX", "clang++")
         flags += [f"--offload-arch={one}" for one in arch.split(";")]
+        if preload_arguments:
+            flags += ["-mllvm", "-amdgpu-kernarg-preload-count=16"]
     binding = python_binding(source, functions)
     made_of = (torch.__version__, sys.implementation.cache_tag, source, binding, flags)
     key = hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]

@@ -18,17 +18,6 @@ constexpr int STEPS = STAGE_K / 16;  // v_mfma_f32_32x32x16_fp8_fp8 in one stage
 constexpr int SUB = 32;              // rows and columns of one matrix instruction
 constexpr int WAVE_N = 64;           // columns of one wave; 64 so that they lie under one scale of b
 
-struct Fp8MmArgs {
-    const unsigned char* a;  // fp8 e4m3fnuz [K][M]
-    const unsigned char* b;  // fp8 e4m3fnuz [K][N]
-    const float* a_scale;    // [K/128][M]
-    const float* b_scale;    // [K/128][ceil(N/128)]
-    unsigned short* c;       // bf16 [M][N]
-    float* partial;          // [tiles][split_k][BM * BN], used where split_k > 1; its own order of elements
-    u32* arrived;            // [tiles], zero between launches, used where split_k > 1
-    int m, n, k, split_k, group_rows;
-};
-
 // Output tile of a workgroup and its division among waves.
 template <int TILE_M, int TILE_N, int WAVES_M_, int PER_CU_>
 struct Tile {
@@ -92,12 +81,13 @@ struct Loader {
         for (int i = 0; i < 4; ++i) lds_offset[i] = granule_offset<ROWS>(row4 * 4 + i, granule);
     }
 
+    // One of `parts` of the patch, the last of which moves on.
     template <int STAGE>
-    __device__ void load(u32 (&words)[GRANULE]) {
+    __device__ void load(u32 (&words)[GRANULE], int part, int parts) {
 #pragma unroll
-        for (int j = 0; j < GRANULE; ++j)
+        for (int j = part * GRANULE / parts; j < (part + 1) * GRANULE / parts; ++j)
             words[j] = __builtin_amdgcn_raw_buffer_load_b32(buffer, offset[STAGE], j * pitch, CACHE_NORMAL);
-        offset[STAGE] += 2 * STAGE_K * pitch;
+        if (part == parts - 1) offset[STAGE] += 2 * STAGE_K * pitch;
     }
 
     __device__ void store(const u32 (&words)[GRANULE], unsigned char* lds) const {
@@ -109,31 +99,41 @@ struct Loader {
     }
 };
 
+// The arguments up to `b_scale` are 14 words: registers hold them before a wave starts, where the compiler is told to
+// (-amdgpu-kernarg-preload-count).
 template <class T>
-__global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(const Fp8MmArgs args) {
+__global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
+    const unsigned char* a_bytes,  // fp8 e4m3fnuz [K][M]
+    const unsigned char* b_bytes,  // fp8 e4m3fnuz [K][N]
+    int M, int N, int K, int split_k, int group_rows,
+    const float* a_scale,    // [K/128][M]
+    const float* b_scale,    // [K/128][ceil(N/128)]
+    unsigned short* c_bits,  // bf16 [M][N]
+    float* partials,         // [tiles][split_k][BM * BN], used where split_k > 1; its own order of elements
+    u32* arrived             // [tiles], zero between launches, used where split_k > 1
+) {
     __shared__ __attribute__((aligned(128))) unsigned char lds[2][T::STAGE_BYTES];
     constexpr int B_AT = T::BM * STAGE_K;  // in a buffer, behind a
-    const int M = args.m, N = args.n;
 
     const int n_tiles_m = (M + T::BM - 1) / T::BM, n_tiles_n = (N + T::BN - 1) / T::BN;
-    const int order = xcd_contiguous<N_XCD>(blockIdx.x, n_tiles_m * n_tiles_n * args.split_k);
-    const int tile = order / args.split_k;  // the slices of one tile run side by side on one XCD
-    const int part = order % args.split_k;
-    const TilePlace place = grouped_rows(tile, n_tiles_m, n_tiles_n, args.group_rows);
+    const int order = xcd_contiguous<N_XCD>(blockIdx.x, n_tiles_m * n_tiles_n * split_k);
+    const int tile = order / split_k;  // the slices of one tile run side by side on one XCD
+    const int part = order % split_k;
+    const TilePlace place = grouped_rows(tile, n_tiles_m, n_tiles_n, group_rows);
     const int tile_m = place.row * T::BM, tile_n = place.column * T::BN;
 
-    const int n_blocks = args.k / SCALE_BLOCK;
-    const int first = part * n_blocks / args.split_k, last = (part + 1) * n_blocks / args.split_k;
+    const int n_blocks = K / SCALE_BLOCK;
+    const int first = part * n_blocks / split_k, last = (part + 1) * n_blocks / split_k;
 
     const int thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
     const int wave_m = wave / T::WAVES_N * T::WM, wave_n = wave % T::WAVES_N * WAVE_N;
 
     // Buffers end where this slice of k does, so that loads ahead of the loop's end move nothing.
-    Loader<T::BM, T::THREADS> load_a(args.a, M, tile_m, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
-    Loader<T::BN, T::THREADS> load_b(args.b, N, tile_n, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
+    Loader<T::BM, T::THREADS> load_a(a_bytes, M, tile_m, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
+    Loader<T::BN, T::THREADS> load_b(b_bytes, N, tile_n, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
     const int n_scales = (N + SCALE_BLOCK - 1) / SCALE_BLOCK;
-    const Buffer a_scales = make_buffer(args.a_scale, 4u * last * M);
-    const Buffer b_scales = make_buffer(args.b_scale, 4u * last * n_scales);
+    const Buffer a_scales = make_buffer(a_scale, 4u * last * M);
+    const Buffer b_scales = make_buffer(b_scale, 4u * last * n_scales);
     u32 a_scale_at[T::FM];
 #pragma unroll
     for (int fm = 0; fm < T::FM; ++fm)
@@ -165,9 +165,9 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(c
             __builtin_bit_cast(float, __builtin_amdgcn_raw_buffer_load_b32(b_scales, b_scale_at, 0, CACHE_NORMAL));
         b_scale_at += 4u * n_scales;
     };
-    auto load = [&]<int STAGE>() {
-        load_a.template load<STAGE>(a_words[STAGE]);
-        load_b.template load<STAGE>(b_words[STAGE]);
+    auto load = [&]<int STAGE>(int part, int parts) {
+        load_a.template load<STAGE>(a_words[STAGE], part, parts);
+        load_b.template load<STAGE>(b_words[STAGE], part, parts);
     };
     auto store = [&]<int STAGE>() {
         load_a.store(a_words[STAGE], lds[STAGE]);
@@ -197,17 +197,16 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(c
     };
     // One stage. On entry the fragments of its steps 0 and 1 are on their way from LDS. First half: matrix work on
     // these; the next stage's bytes go to the other buffer. Then that buffer is complete. Second half: its first
-    // fragments are fetched, and a load is sent two stages ahead; the last stage of a scale block finishes one subtile
-    // after the other, so that the VALU adds a finished one to the sum while the matrix unit works on the next.
+    // fragments are fetched, and loads are sent two stages ahead, some behind each subtile's instructions: all of them
+    // in a row fill the L1's queue, and the wave would stand before it. The last stage of a scale block finishes one
+    // subtile after the other, so that the VALU adds a finished one to the sum while the matrix unit works on the next.
     auto run_stage = [&]<int STAGE>() {
         read.template operator()<STAGE>(2);
         read.template operator()<STAGE>(3);
+        constexpr int SUBTILES = T::FM * T::FN;
 #pragma unroll
-        for (int step = 0; step < 2; ++step)
-#pragma unroll
-            for (int fm = 0; fm < T::FM; ++fm)
-#pragma unroll
-                for (int fn = 0; fn < T::FN; ++fn) multiply.template operator()<STAGE>(step, fm, fn);
+        for (int i = 0; i < 2 * SUBTILES; ++i)
+            multiply.template operator()<STAGE>(i / SUBTILES, i % SUBTILES / T::FN, i % T::FN);
         store.template operator()<1 - STAGE>();
         pin();
         __builtin_amdgcn_sched_barrier(0);
@@ -215,31 +214,34 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(c
         __builtin_amdgcn_sched_barrier(0);
         read.template operator()<1 - STAGE>(0);
         read.template operator()<1 - STAGE>(1);
-        load.template operator()<1 - STAGE>();
+        auto add = [&](int fm, int fn) {
+            if constexpr (STAGE == 1) {
 #pragma unroll
-        for (int fm = 0; fm < T::FM; ++fm)
-#pragma unroll
-            for (int fn = 0; fn < T::FN; ++fn) {
-                multiply.template operator()<STAGE>(2, fm, fn);
-                multiply.template operator()<STAGE>(3, fm, fn);
-                if constexpr (STAGE == 1) {
-#pragma unroll
-                    for (int i = 0; i < 16; ++i) {
-                        float total = __builtin_fmaf(product[fm][fn][i], scale[fm], sum[fm][fn][i]);
-                        asm("" : "+v"(total));  // keeps it v_fma_f32: v_pk_fma_f32 cannot run beside matrix work
-                        sum[fm][fn][i] = total;
-                    }
+                for (int i = 0; i < 16; ++i) {
+                    float total = __builtin_fmaf(product[fm][fn][i], scale[fm], sum[fm][fn][i]);
+                    asm("" : "+v"(total));  // keeps it v_fma_f32: v_pk_fma_f32 cannot run beside matrix work
+                    sum[fm][fn][i] = total;
                 }
             }
+        };
+#pragma unroll
+        for (int i = 0; i < SUBTILES; ++i) {
+            multiply.template operator()<STAGE>(2, i / T::FN, i % T::FN);
+            multiply.template operator()<STAGE>(3, i / T::FN, i % T::FN);
+            load.template operator()<1 - STAGE>(i, SUBTILES);
+            if (i > 0) add((i - 1) / T::FN, (i - 1) % T::FN);
+            __builtin_amdgcn_sched_barrier(0);
+        }
+        add(T::FM - 1, T::FN - 1);
         pin();
         __builtin_amdgcn_sched_barrier(0);
     };
 
-    load.template operator()<0>();
+    load.template operator()<0>(0, 1);
     load_scales();
-    load.template operator()<1>();
+    load.template operator()<1>(0, 1);
     store.template operator()<0>();
-    load.template operator()<0>();
+    load.template operator()<0>(0, 1);
     __syncthreads();
     read.template operator()<0>(0);
     read.template operator()<0>(1);
@@ -253,12 +255,12 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(c
     }
     __syncthreads();  // the last, unused, fragments are read: LDS is free
 
-    if (args.split_k > 1) {
+    if (split_k > 1) {
         // Element order of a partial tile: as registers hold it, so that a wave moves 1,024 consecutive bytes.
         constexpr u32 TILE_BYTES = T::BM * T::BN * 4;
         auto partial = [&](int slice) {
-            const size_t at = (static_cast<size_t>(tile) * args.split_k + slice) * TILE_BYTES;
-            return make_buffer(reinterpret_cast<char*>(args.partial) + at, TILE_BYTES);
+            const size_t at = (static_cast<size_t>(tile) * split_k + slice) * TILE_BYTES;
+            return make_buffer(reinterpret_cast<char*>(partials) + at, TILE_BYTES);
         };
         auto at = [&](int fm, int fn, int q) { return (((fm * T::FN + fn) * 4 + q) * T::THREADS + thread) * 16; };
         const Buffer own = partial(part);
@@ -279,18 +281,17 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(c
         __syncthreads();
         u32* arrived_before = reinterpret_cast<u32*>(&lds[0][0]);  // more LDS would cost the second workgroup of a CU
         if (thread == 0)
-            *arrived_before =
-                __hip_atomic_fetch_add(args.arrived + tile, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+            *arrived_before = __hip_atomic_fetch_add(arrived + tile, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
         __syncthreads();
-        if (__builtin_amdgcn_readfirstlane(*arrived_before) != static_cast<u32>(args.split_k - 1)) return;
-        if (thread == 0) __hip_atomic_store(args.arrived + tile, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+        if (__builtin_amdgcn_readfirstlane(*arrived_before) != static_cast<u32>(split_k - 1)) return;
+        if (thread == 0) __hip_atomic_store(arrived + tile, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
         __syncthreads();  // all have read arrived_before: its place is needed below
         // The last slice to arrive adds all of them in their order: the result does not depend on who is last.
 #pragma unroll
         for (int fm = 0; fm < T::FM; ++fm)
 #pragma unroll
             for (int fn = 0; fn < T::FN; ++fn) sum[fm][fn] = 0.0f;
-        for (int slice = 0; slice < args.split_k; ++slice) {
+        for (int slice = 0; slice < split_k; ++slice) {
             const Buffer other = partial(slice);
 #pragma unroll
             for (int fm = 0; fm < T::FM; ++fm)
@@ -308,7 +309,7 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(c
 
     // A lane holds runs of 4 n of one m. Through LDS they become 16 bytes of a row, and 8 lanes write 128 in a row.
     unsigned char* own_lds = &lds[0][0] + wave * T::C_BYTES;
-    const Buffer c = make_buffer(args.c, 2u * M * N);
+    const Buffer c = make_buffer(c_bits, 2u * M * N);
     const int column = tile_n + wave_n + lane % 8 * 8;
 #pragma unroll
     for (int fm = 0; fm < T::FM; ++fm) {

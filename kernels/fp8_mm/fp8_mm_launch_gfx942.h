@@ -12,6 +12,15 @@ auto with_tile(TileId id, F&& f) {
     }
 }
 
+struct Fp8MmArgs {  // as fp8_mm_kernel's of the same names
+    const unsigned char *a, *b;
+    const float *a_scale, *b_scale;
+    unsigned short* c;
+    float* partial;
+    u32* arrived;
+    int m, n, k;
+};
+
 struct Fp8MmPlan {
     TuningRow row;
     int n_tiles;
@@ -28,13 +37,13 @@ inline Fp8MmPlan fp8_mm_plan(int m, int n, int k) {
     });
 }
 
-// args.split_k and args.group_rows are the plan's; returns a hipError_t.
-inline int fp8_mm_launch(const Fp8MmPlan& plan, Fp8MmArgs args) {
-    args.split_k = plan.row.split_k;
-    args.group_rows = plan.row.group_rows;
+// Returns a hipError_t.
+inline int fp8_mm_launch(const Fp8MmPlan& plan, const Fp8MmArgs& args) {
     with_tile(plan.row.tile, [&](auto tile) {
         using T = decltype(tile);
-        fp8_mm_kernel<T><<<dim3(plan.n_tiles * args.split_k), dim3(T::THREADS)>>>(args);
+        fp8_mm_kernel<T><<<dim3(plan.n_tiles * plan.row.split_k), dim3(T::THREADS)>>>(
+            args.a, args.b, args.m, args.n, args.k, plan.row.split_k, plan.row.group_rows, args.a_scale, args.b_scale,
+            args.c, args.partial, args.arrived);
     });
     return hipGetLastError();
 }

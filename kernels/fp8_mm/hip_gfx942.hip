@@ -44,9 +44,7 @@ torch::Tensor custom_kernel(torch::Tensor a, torch::Tensor b, torch::Tensor a_sc
                       nullptr,
                       static_cast<int>(m),
                       static_cast<int>(n),
-                      static_cast<int>(k),
-                      1,
-                      1};
+                      static_cast<int>(k)};
     if (plan.row.split_k > 1) workspace(c, plan, args);
     const int error = fp8_mm_launch(plan, args);
     TORCH_CHECK(error == 0, "launch of fp8_mm_kernel: ", hipGetErrorString(static_cast<hipError_t>(error)));

@@ -26,7 +26,9 @@ MOST_THREADS = 1024  # of a workgroup
 
 @functools.cache
 def extension():
-    return load_extension("residual_rmsnorm_fp8_hip", HIP_SOURCE, functions=["residual_rmsnorm_fp8"])
+    return load_extension(
+        "residual_rmsnorm_fp8_hip", HIP_SOURCE, functions=["residual_rmsnorm_fp8"], preload_arguments=True
+    )
 
 
 def table_row(rows, hidden):

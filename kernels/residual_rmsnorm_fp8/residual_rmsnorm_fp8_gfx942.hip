@@ -12,19 +12,6 @@
 constexpr int MOST_WAVES = 16;
 constexpr int LDS_OF_CU = 65536, LDS_GRANULE = 512;
 
-struct RmsNormArgs {
-    const _Float16* x;       // [rows][hidden]
-    _Float16* residual;      // [rows][hidden], updated
-    const _Float16* weight;  // [hidden]
-    const float* scale;      // [1]
-    unsigned char* out;      // e4m3fnuz [rows][hidden]
-    void* clear;             // [clear_bytes], zeroed
-    long long clear_bytes;
-    int rows, hidden;  // hidden: a multiple of 8
-    int threads;       // of a workgroup
-    float inverse_hidden, eps;
-};
-
 // x of lane (lane - n) mod 16 of the same 16 lanes, n up to 15.
 template <int N>
 __device__ inline float rotated(float x) {
@@ -67,27 +54,38 @@ __device__ inline u32x2 normalised(u32x4 residual, u32x4 weight, float r, float 
             to_fp8<KEEP_NAN>(scaled[4], scaled[5], scaled[6], scaled[7])};
 }
 
+// The arguments up to `eps` are 14 words: registers hold them before a wave starts (preload_arguments).
 template <int VECTORS>
-__global__ __launch_bounds__(MOST_WAVES* WAVE) void residual_rmsnorm_fp8_kernel(const RmsNormArgs args) {
+__global__ __launch_bounds__(MOST_WAVES* WAVE) void residual_rmsnorm_fp8_kernel(
+    const _Float16* x_rows,     // [rows][hidden]
+    _Float16* residual_rows,    // [rows][hidden], updated
+    const _Float16* weight_of,  // [hidden]
+    int hidden,                 // a multiple of 8
+    int threads,                // of a workgroup
+    const float* scale,         // [1]
+    unsigned char* out,         // e4m3fnuz [rows][hidden]
+    float inverse_hidden, float eps, long long clear_bytes,
+    void* clear,  // [clear_bytes], zeroed
+    int rows) {
     __shared__ float shared[4 * MOST_WAVES];
-    const size_t row = static_cast<size_t>(blockIdx.x) * args.hidden;
-    const u32 bytes = 2u * args.hidden;
-    const Buffer x_row = make_buffer(args.x + row, bytes), residual_row = make_buffer(args.residual + row, bytes);
-    const Buffer weights = make_buffer(args.weight, bytes), out_row = make_buffer(args.out + row, args.hidden);
+    const size_t row = static_cast<size_t>(blockIdx.x) * hidden;
+    const u32 bytes = 2u * hidden;
+    const Buffer x_row = make_buffer(x_rows + row, bytes), residual_row = make_buffer(residual_rows + row, bytes);
+    const Buffer weights = make_buffer(weight_of, bytes), out_row = make_buffer(out + row, hidden);
     u32 at[VECTORS];
     u32x4 x[VECTORS], residual[VECTORS], weight[VECTORS];
     // x is not read again, the residual only after it has been written; the weight is, by every row.
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
-        at[i] = (i * args.threads + threadIdx.x) * 16;
+        at[i] = (i * threads + threadIdx.x) * 16;
         x[i] = __builtin_amdgcn_raw_buffer_load_b128(x_row, at[i], 0, CACHE_NON_TEMPORAL);
         residual[i] = __builtin_amdgcn_raw_buffer_load_b128(residual_row, at[i], 0, CACHE_NON_TEMPORAL);
     }
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
         weight[i] = __builtin_amdgcn_raw_buffer_load_b128(weights, at[i], 0, CACHE_NORMAL);
-    const float inverse_scale = shared_by_lanes(1 / *args.scale);
-    if (args.clear_bytes > 0) clear_in_turn(args.clear, args.clear_bytes, args.rows, args.threads);
+    const float inverse_scale = shared_by_lanes(1 / *scale);
+    if (clear_bytes > 0) clear_in_turn(clear, clear_bytes, rows, threads);
 
     float sum = 0;
 #pragma unroll
@@ -108,8 +106,8 @@ __global__ __launch_bounds__(MOST_WAVES* WAVE) void residual_rmsnorm_fp8_kernel(
         for (int j = 0; j < 4; ++j)
             no_number = __builtin_amdgcn_fdot2(as_f16x2(weight[i][j]), f16x2(0), no_number, false);
 
-    sum = sum_of_workgroup(sum, shared, args.threads);
-    const float r = shared_by_lanes(__builtin_amdgcn_rsqf(sum * args.inverse_hidden + args.eps));
+    sum = sum_of_workgroup(sum, shared, threads);
+    const float r = shared_by_lanes(__builtin_amdgcn_rsqf(sum * inverse_hidden + eps));
     // Of finite factors, none of them infinitely small, there is no NaN in out: infinite products at most.
     const bool numbers = is_finite(sum) && is_finite(inverse_scale) && inverse_scale != 0 && no_number == 0;
     if (__all(numbers)) {
@@ -128,23 +126,18 @@ __global__ __launch_bounds__(MOST_WAVES* WAVE) void residual_rmsnorm_fp8_kernel(
 // per_cu: so many workgroups at most share a compute unit, because each takes that part of its LDS; 0: as many as fit.
 void residual_rmsnorm_fp8(int64_t x, int64_t residual, int64_t weight, int64_t scale, int64_t out, int64_t clear,
                           int64_t clear_bytes, double eps, int rows, int hidden, int vectors, int threads, int per_cu) {
-    const RmsNormArgs args = {reinterpret_cast<const _Float16*>(x),
-                              reinterpret_cast<_Float16*>(residual),
-                              reinterpret_cast<const _Float16*>(weight),
-                              reinterpret_cast<const float*>(scale),
-                              reinterpret_cast<unsigned char*>(out),
-                              reinterpret_cast<void*>(clear),
-                              clear_bytes,
-                              rows,
-                              hidden,
-                              threads,
-                              1.0f / hidden,
-                              static_cast<float>(eps)};
     const int unused_lds_bytes = per_cu > 0 ? LDS_OF_CU / per_cu - LDS_GRANULE : 0;
+    auto launch = [&](auto kernel) {
+        kernel<<<dim3(rows), dim3(threads), unused_lds_bytes>>>(
+            reinterpret_cast<const _Float16*>(x), reinterpret_cast<_Float16*>(residual),
+            reinterpret_cast<const _Float16*>(weight), hidden, threads, reinterpret_cast<const float*>(scale),
+            reinterpret_cast<unsigned char*>(out), 1.0f / hidden, static_cast<float>(eps), clear_bytes,
+            reinterpret_cast<void*>(clear), rows);
+    };
     switch (vectors) {
-        case 1: residual_rmsnorm_fp8_kernel<1><<<dim3(rows), dim3(threads), unused_lds_bytes>>>(args); break;
-        case 2: residual_rmsnorm_fp8_kernel<2><<<dim3(rows), dim3(threads), unused_lds_bytes>>>(args); break;
-        default: residual_rmsnorm_fp8_kernel<4><<<dim3(rows), dim3(threads), unused_lds_bytes>>>(args);
+        case 1: launch(residual_rmsnorm_fp8_kernel<1>); break;
+        case 2: launch(residual_rmsnorm_fp8_kernel<2>); break;
+        default: launch(residual_rmsnorm_fp8_kernel<4>);
     }
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(hipGetErrorString(error));

@@ -21,7 +21,7 @@ STEP_K = 256  # of a wave, as in the HIP source
 
 @functools.cache
 def extension():
-    return load_extension("skinny_gemm_fp8_hip", HIP_SOURCE, functions=["skinny_gemm_fp8"])
+    return load_extension("skinny_gemm_fp8_hip", HIP_SOURCE, functions=["skinny_gemm_fp8"], preload_arguments=True)
 
 
 def table_row(m, n, k):

@@ -20,7 +20,7 @@ HIP_SOURCE = hip_source("swiglu_fp8_gfx942.hip")
 
 @functools.cache
 def extension():
-    return load_extension("swiglu_fp8_hip", HIP_SOURCE, functions=["swiglu_fp8"])
+    return load_extension("swiglu_fp8_hip", HIP_SOURCE, functions=["swiglu_fp8"], preload_arguments=True)
 
 
 def table_row(rows, n):

@@ -10,15 +10,6 @@
 
 #include "fp8_output_gfx942.h"
 
-struct SwigluArgs {
-    const _Float16* gate_up;  // [rows][2 * n]: a row's gates, then its ups
-    const float* scale;       // [1]
-    unsigned char* out;       // e4m3fnuz [rows][n]
-    void* clear;              // [clear_bytes], zeroed
-    long long clear_bytes;
-    int rows, n, threads;  // n: a multiple of LANE; threads: of a workgroup
-};
-
 // silu(gate) * up * inverse_scale of two outputs. exp2 and rcp are exact to a last place or so. Of a large negative gate
 // exp2 is infinite and silu 0.
 __device__ inline f32x2 gated(u32 gates, u32 ups, float inverse_scale) {
@@ -68,16 +59,25 @@ __device__ inline void store(Buffer row, u32 at, const f32x2 (&x)[LANE / 2]) {
     }
 }
 
+// The arguments up to `clear` are 14 words: registers hold them before a wave starts (preload_arguments).
 template <int LANE>
-__global__ __launch_bounds__(1024) void swiglu_fp8_kernel(const SwigluArgs args) {
+__global__ __launch_bounds__(1024) void swiglu_fp8_kernel(
+    const _Float16* gate_up,  // [rows][2 * n]: a row's gates, then its ups
+    const float* scale,       // [1]
+    int n,                    // a multiple of LANE
+    int threads,              // of a workgroup
+    unsigned char* out,       // e4m3fnuz [rows][n]
+    int rows, long long clear_bytes,
+    void* clear  // [clear_bytes], zeroed
+) {
     const size_t row = blockIdx.x;
-    const u32 first = (blockIdx.y * args.threads + threadIdx.x) * LANE;
-    const _Float16* const gates = args.gate_up + row * 2 * args.n;
+    const u32 first = (blockIdx.y * threads + threadIdx.x) * LANE;
+    const _Float16* const gates = gate_up + row * 2 * n;
     u32 gate[LANE / 2], up[LANE / 2];
-    load<LANE>(make_buffer(gates, 2u * args.n), 2 * first, gate);
-    load<LANE>(make_buffer(gates + args.n, 2u * args.n), 2 * first, up);
-    const float inverse_scale = shared_by_lanes(1 / *args.scale);
-    if (args.clear_bytes > 0 && blockIdx.y == 0) clear_in_turn(args.clear, args.clear_bytes, args.rows, args.threads);
+    load<LANE>(make_buffer(gates, 2u * n), 2 * first, gate);
+    load<LANE>(make_buffer(gates + n, 2u * n), 2 * first, up);
+    const float inverse_scale = shared_by_lanes(1 / *scale);
+    if (clear_bytes > 0 && blockIdx.y == 0) clear_in_turn(clear, clear_bytes, rows, threads);
 
     f32x2 x[LANE / 2], sum = 0;
 #pragma unroll
@@ -85,28 +85,25 @@ __global__ __launch_bounds__(1024) void swiglu_fp8_kernel(const SwigluArgs args)
         x[i] = gated(gate[i], up[i], inverse_scale);
         sum += x[i];
     }
-    const Buffer out = make_buffer(args.out + row * args.n, args.n);
+    const Buffer out_row = make_buffer(out + row * n, n);
     const float all = sum.x + sum.y;  // NaN if one of them is
-    if (__any(all != all)) store<LANE, true>(out, first, x);
-    else store<LANE, false>(out, first, x);
+    if (__any(all != all)) store<LANE, true>(out_row, first, x);
+    else store<LANE, false>(out_row, first, x);
 }
 
 void swiglu_fp8(int64_t gate_up, int64_t scale, int64_t out, int64_t clear, int64_t clear_bytes, int rows, int n,
                 int lane, int threads, int workgroups_of_row) {
-    const SwigluArgs args = {reinterpret_cast<const _Float16*>(gate_up),
-                             reinterpret_cast<const float*>(scale),
-                             reinterpret_cast<unsigned char*>(out),
-                             reinterpret_cast<void*>(clear),
-                             clear_bytes,
-                             rows,
-                             n,
-                             threads};
     const dim3 grid(rows, workgroups_of_row), block(threads);
+    auto launch = [&](auto kernel) {
+        kernel<<<grid, block>>>(reinterpret_cast<const _Float16*>(gate_up), reinterpret_cast<const float*>(scale), n,
+                                threads, reinterpret_cast<unsigned char*>(out), rows, clear_bytes,
+                                reinterpret_cast<void*>(clear));
+    };
     switch (lane) {
-        case 2: swiglu_fp8_kernel<2><<<grid, block>>>(args); break;
-        case 4: swiglu_fp8_kernel<4><<<grid, block>>>(args); break;
-        case 8: swiglu_fp8_kernel<8><<<grid, block>>>(args); break;
-        default: swiglu_fp8_kernel<16><<<grid, block>>>(args);
+        case 2: launch(swiglu_fp8_kernel<2>); break;
+        case 4: launch(swiglu_fp8_kernel<4>); break;
+        case 8: launch(swiglu_fp8_kernel<8>); break;
+        default: launch(swiglu_fp8_kernel<16>);
     }
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(hipGetErrorString(error));

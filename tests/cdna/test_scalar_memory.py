@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cdna.errors import KernelFault, UnsupportedInstruction
+from cdna.program import Program
 from cdna.snippet import run
 from tests.support.assembled import program
 from tests.support.atomic_operations import integer_operations
@@ -228,3 +229,34 @@ def test_kernel_arguments_begin_at_a_cache_line() -> None:
         kernel.launch((1, 1, 1), (64, 1, 1), ctypes.addressof(out).to_bytes(8, "little").ljust(size, b"\0"))
         found.add(int.from_bytes(out.raw[:4], "little") % 128)
     assert found == {0}
+
+
+OLDER_FIRMWARE = {
+    "loads": "s_load_dword s2, s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\ns_branch after\n.p2align 8\nafter:",
+    "a trap": "s_trap 2\n" + "s_nop 0\n" * 63,
+    "none": "",  # as of hand-written kernels
+}
+
+
+@pytest.mark.parametrize("before", OLDER_FIRMWARE)
+def test_what_loads_arguments_on_older_firmware_is_passed_over(before: str) -> None:
+    """LLVM, AMDGPUPreloadKernArgProlog.cpp: firmware that preloads begins 256 bytes behind a kernel's start."""
+    kernel = Program(f"""
+        .amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+        .text
+        k:
+            {OLDER_FIRMWARE[before]}
+            s_cmp_lg_u32 s2, 7
+            s_cbranch_scc1 other
+            s_endpgm
+        other:
+            s_trap 2
+            s_endpgm
+        .amdhsa_kernel k
+            .amdhsa_user_sgpr_count 4
+            .amdhsa_user_sgpr_kernarg_segment_ptr 1
+            .amdhsa_user_sgpr_kernarg_preload_length 2
+            .amdhsa_user_sgpr_kernarg_preload_offset 0
+        .end_amdhsa_kernel""").kernels["k"]
+    record = kernel.launch((1, 1, 1), (64, 1, 1), (7).to_bytes(8, "little"))
+    assert record.wave_instructions == 3

@@ -162,3 +162,9 @@ def test_no_bank_conflicts(addresses: dict[str, torch.Tensor]) -> None:
 
 def test_submission_is_generated(tmp_path: Path) -> None:
     assert "fp8_mm_kernel" in generate("amd-fp8-mm", "hip", tmp_path).read_text()
+
+
+def test_arguments_are_there_when_a_wave_starts(text: str) -> None:
+    """All that the loop needs: 14 words of them, as many as fit."""
+    assert set(re.findall(r"kernarg_preload_length (\d+)", text)) == {"14"}
+    assert set(hip.FLAGS[1:]) <= set(re.findall(r'"([^"]*)"', (hip.ROOT / "templates" / "hip.py.jinja").read_text()))

@@ -29,12 +29,12 @@ def test_other_orders(submission: Path, seed: str) -> None:
 
 
 FAULTS = {
-    "a column past the end": ("column + i < args.n", "column + i < args.n + 2"),
-    "the next row's k": ("step < last && at_k < args.k", "step < last"),
-    "the next slice's k": ("step < last && at_k < args.k", "at_k < args.k"),
-    "a slice left out": ("other < args.slices", "other < args.slices - 1"),
-    "a wave left out": ("other < waves", "other < waves - 1"),
-    "counters not reset": ("reset_arrivals(args.arrived + tile);", ""),
+    "a column past the end": ("column + i < n", "column + i < n + 2"),
+    "the next row's k": ("step < last && at_k < k", "step < last"),
+    "the next slice's k": ("step < last && at_k < k", "at_k < k"),
+    "a slice left out": ("slices * slice_bytes);", "(slices - 1) * slice_bytes);"),
+    "a wave left out": ("other < WAVES", "other < WAVES - 1"),
+    "counters not reset": ("reset_arrivals(arrived + tile);", ""),
     "another k of a than of b": ("words.a[j][i] = __builtin_amdgcn_raw_buffer_load_b128(a[i], at, at_k,",
                                  "words.a[j][i] = __builtin_amdgcn_raw_buffer_load_b128(a[i], at ^ 16, at_k,"),
 }  # fmt: skip

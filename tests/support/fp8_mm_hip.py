@@ -15,6 +15,7 @@ from cdna.records import LaunchRecord
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "kernels" / "fp8_mm"
 INCLUDES = [FOLDER, ROOT / "kernels" / "common"]
+FLAGS = ("-std=c++20", "-mllvm", "-amdgpu-kernarg-preload-count=16")  # as templates/hip.py.jinja has them
 
 _LAUNCH_CASE = re.compile(r"(?:case (\w+)|default): return f\(Tile<(\d+), (\d+), (\d+), (\d+)>")
 _TUNING_ROW = re.compile(r"^ *\{ *(\d+), *(\d+), *(\d+), *(T\w+), *(\d+), *(\d+)\},", re.MULTILINE)
@@ -37,7 +38,7 @@ class Tile(NamedTuple):
     @property
     def kernel(self) -> str:
         parameters = "".join(f"Li{value}E" for value in self)
-        return f"_Z13fp8_mm_kernelI4TileI{parameters}EEv9Fp8MmArgs"
+        return f"_Z13fp8_mm_kernelI4TileI{parameters}EEvPKhS3_iiiiiPKfS5_PtPfPj"
 
     def tiles_of(self, m: int, n: int) -> int:
         return -(-m // self.rows) * -(-n // self.columns)
@@ -70,7 +71,7 @@ def table() -> dict[tuple[int, int, int], Row]:
 
 
 def assembly(source: Path = FOLDER / "hip_gfx942.hip") -> str:
-    return find().assembly(HipSource(source, "gfx942", ("-std=c++20",), tuple(INCLUDES)))
+    return find().assembly(HipSource(source, "gfx942", FLAGS, tuple(INCLUDES)))
 
 
 def resources(text: str, kernel: str) -> dict[str, int]:
@@ -124,11 +125,11 @@ def run(program: Program, inputs: Inputs, row: Row) -> tuple[torch.Tensor, Launc
     c = guarded[margin : margin + m * n].view(m, n)
     partial = torch.full((n_tiles * split_k * tile.rows * tile.columns,), float("nan"))
     arrived = torch.zeros(n_tiles, dtype=torch.int32)
-    pointers = [tensor.data_ptr() for tensor in (*inputs, c, partial, arrived)]
-    kernarg = struct.pack("<7Q5i", *pointers, m, n, k, split_k, group_rows)
+    a, b, *others = [tensor.data_ptr() for tensor in (*inputs, c, partial, arrived)]
+    kernarg = struct.pack("<2Q5i4x5Q", a, b, m, n, k, split_k, group_rows, *others)
     kernel = program.kernels[tile.kernel]
-    assert kernel.kernarg_bytes >= len(kernarg) and kernel.arguments[0][".size"] == len(kernarg) + 4
-    record = kernel.launch((n_tiles * split_k, 1, 1), (tile.threads, 1, 1), kernarg + bytes(4))
+    assert kernel.kernarg_bytes >= len(kernarg) and kernel.arguments[11][".offset"] == len(kernarg) - 8
+    record = kernel.launch((n_tiles * split_k, 1, 1), (tile.threads, 1, 1), kernarg)
     assert guarded[:margin].isnan().all() and guarded[-margin:].isnan().all(), "written outside c"
     assert not arrived.any(), "counters must be zero for the next launch"
     return c, record
