@@ -10,15 +10,16 @@ import pytest
 import torch
 
 from kernels.mixed_mla import hip_gfx950_tuning
-from tests.support.evaltools import ROOT, checks_find_nothing, generate
+from tests.support.evaltools import ROOT
 from tests.support.gemm_submissions import altered
 from tests.support.hip_calls import Call, answers, most_spilled, outputs
 from tests.support.llama_fp8 import random_seeds, random_size
 from tests.support.mixed_mla_cases import MlaCase, reference
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows
+from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 
-PROBLEM = "amd-mixed-mla"
+PROBLEM, VARIANT, ARCH = "amd-mixed-mla", "hip", "gfx950"
 # The output's rounding to bf16; q and the probabilities are pairs of fp8, 2^-8 of a value at the worst. Of the official
 # tolerance zeros would pass at 8192 tokens.
 ROUNDING = 4e-3
@@ -26,11 +27,6 @@ ROWS = different_rows(hip_gfx950_tuning)
 SMALL = {"KV": "fp8", "SPLITS": 2, "MOST_MERGED": 8}
 FP4 = {"KV": "mxfp4", "SPLITS": 2, "MOST_MERGED": 8}
 IN_TWO = {"KV": "fp8", "SPLITS": 3, "MOST_MERGED": 1}
-
-
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
-    return generate(PROBLEM, "hip", tmp_path_factory.mktemp("mixed_mla"))
 
 
 def call(case: MlaCase, row: dict[str, Any] | None = SMALL) -> Call:
@@ -174,7 +170,3 @@ def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
     ]
     for answer, rule in zip(answers(submission, calls), ("q must be torch.bfloat16", "(20, 1, 576), got (20, 1, 512)")):
         assert rule in answer
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission, "gfx950")

@@ -10,23 +10,19 @@ import pytest
 import torch
 
 from kernels.moe_mxfp4 import hip_gfx950_tuning
-from tests.support.evaltools import ROOT, checks_find_nothing, generate
+from tests.support.evaltools import ROOT
 from tests.support.gemm_submissions import altered
 from tests.support.hip_calls import Call, answers, most_spilled, outputs
 from tests.support.llama_fp8 import random_seeds, random_size
 from tests.support.moe_mxfp4_cases import MoeCase, routed
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows
+from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 
-PROBLEM = "amd-moe-mxfp4"
+PROBLEM, VARIANT, ARCH = "amd-moe-mxfp4", "hip", "gfx950"
 # Terms are rounded to bf16, and their sum; a sum in fp32 now and then rounds to another code than one in float64.
 ROUNDING = 5e-3
 ROWS = different_rows(hip_gfx950_tuning)
-
-
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
-    return generate(PROBLEM, "hip", tmp_path_factory.mktemp("moe_mxfp4"))
 
 
 def call(case: MoeCase, row: dict[str, Any] | None = None) -> Call:
@@ -153,7 +149,3 @@ def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
             "topk_ids must be torch.int32", "blocks of 16, 32 or 64 rows, got 48")  # fmt: skip
     for answer, rule in zip(answers(submission, calls), said, strict=True):
         assert rule in answer
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission, "gfx950")

@@ -10,39 +10,27 @@ import pytest
 import torch
 
 from kernels.mxfp4_mm import hip_gfx950_tuning
-from tests.support.evaltools import ROOT, checks_find_nothing, generate
+from tests.support.evaltools import ROOT
 from tests.support.gemm_submissions import altered
 from tests.support.hip_calls import Call, answers, most_spilled, outputs
 from tests.support.llama_fp8 import random_seeds, random_size
-from tests.support.mxfp4_values import exact, shuffled, spread, utils
+from tests.support.mxfp4_values import Product
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows
+from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 
-PROBLEM = "amd-mxfp4-mm"
+PROBLEM, VARIANT, ARCH = "amd-mxfp4-mm", "hip", "gfx950"
 # Half a bf16 step is at most 2^-8 of a value; over many values the root of its mean square is 1.7e-3.
 ROUNDING = 2.5e-3
 ROWS = different_rows(hip_gfx950_tuning)
 SMALL = {"FM": 1, "FN": 1, "WAVES_N": 1, "WAVES_K": 4, "STEPS": 1, "SPLIT_K": 1}  # 512 columns of k at a time
 
 
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
-    return generate(PROBLEM, "hip", tmp_path_factory.mktemp("mxfp4_mm"))
-
-
-class Case:
-    def __init__(self, m: int, n: int, k: int) -> None:
-        self.a = spread(m, k, seed=0)
-        self.codes, self.scales = utils.mxfp4_quantize(spread(n, k, seed=1))
-
+class Case(Product):
     def call(self, row: dict[str, Any] | None = None) -> Call:
-        """What custom_kernel takes; the two parts that it does not read are missing."""
-        codes, scales = shuffled(self.codes, self.scales)
-        return (self.a, None, None, codes.view(torch.uint8), scales.view(torch.uint8)), row
-
-    def product(self) -> torch.Tensor:
-        """float64 [m, n] of the quantised operands."""
-        return exact(*utils.mxfp4_quantize(self.a)) @ exact(self.codes, self.scales).T
+        """Bytes in place of fp4 and e8m0, which torch.save does not know."""
+        *operands, codes, scales = self.data()
+        return (*operands, codes.view(torch.uint8), scales.view(torch.uint8)), row
 
 
 def check(submission: Path, *cases: tuple[Case, dict[str, Any] | None]) -> None:
@@ -151,7 +139,3 @@ def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
     calls = [((*data[:place], value, *data[place + 1 :]), row) for place, value in refused.items()]
     for said, rule in zip(answers(submission, calls), ("a must be torch.bfloat16", "N a multiple of 16", "(256, 8)")):
         assert rule in said
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission, "gfx950")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from tests.support.reference_folders import load_reference
@@ -32,3 +34,19 @@ def shuffled(codes: torch.Tensor, scales: torch.Tensor) -> tuple[torch.Tensor, t
     padded[:rows, :columns] = flat
     in_order = utils.shuffle_weight(codes.view(torch.float4_e2m1fn_x2))
     return in_order, utils.shuffle_scale(padded).view(torch.float8_e8m0fnu)
+
+
+class Product:
+    """Operands of amd-mxfp4-mm."""
+
+    def __init__(self, m: int, n: int, k: int) -> None:
+        self.a = spread(m, k, seed=0)
+        self.codes, self.scales = utils.mxfp4_quantize(spread(n, k, seed=1))
+
+    def data(self) -> tuple[Any, ...]:
+        """What custom_kernel takes; the two parts that it does not read are missing."""
+        return self.a, None, None, *shuffled(self.codes, self.scales)
+
+    def product(self) -> torch.Tensor:
+        """float64 [m, n] of the quantised operands."""
+        return exact(*utils.mxfp4_quantize(self.a)) @ exact(self.codes, self.scales).T

@@ -84,25 +84,18 @@ static bool readable(const Checks& c, u64 address) {
   return false;
 }
 
-static bool is_pointer(const Checks& c, u64 address) {
-  for (u32 i = 0; i < c.n_ranges; i++)
-    if (c.ranges[i].pointer == address) return true;
-  return false;
+// The tensor that the kernel got this pointer of, the last one's where there are several; null if it got none.
+static const Range* behind(const Checks& c, u64 pointer) {
+  for (u32 i = c.n_ranges; pointer && i-- > 0;)
+    if (c.ranges[i].pointer == pointer && !c.ranges[i].internal) return &c.ranges[i];
+  return nullptr;
 }
 
 static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range* meant) {
   const Checks& c = *w.wg->check->checks;
   const char* verb = x.kind == VM_STORE ? "writes" : x.kind == VM_ATOMIC ? "updates" : "reads";
   char where[200];
-  const Range* r = meant;
-  if (meant) {
-    bool after = address >= meant->end || address + x.bytes > meant->end;
-    u64 distance = after ? (address >= meant->end ? address - meant->end : 0) : meant->base - address;
-    snprintf(where, sizeof where, "%llu bytes %s of %s", (unsigned long long)distance,
-             after ? "past the end" : "before the start", meant->name);
-  } else {
-    r = describe(c, address, where, sizeof where);
-  }
+  const Range* r = describe(c, address, x.bytes, where, sizeof where, meant);
   return report(w, CHECK_BOUNDS, lane, address, r, ~0u, "%s %u bytes at 0x%llx, %s", verb, x.bytes,
                 (unsigned long long)address, where);
 }
@@ -141,7 +134,8 @@ static bool is_host_memory(u64 address, char* what, u32 size) {
 static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool& stop) {
   Checks& c = *w.wg->check->checks;
   Range* found = nullptr;
-  const Range* meant = nullptr;
+  // An address made from a tensor's own pointer means that tensor, even where it lands in another.
+  const Range* meant = behind(c, base);
   for (u32 i = 0; i < c.n_ranges; i++) {
     Range& r = c.ranges[i];
     if (!r.freed && contains(c, r, x, address, address + x.bytes)) {
@@ -150,10 +144,6 @@ static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base
     }
     if (r.freed && address < r.end && address + x.bytes > r.base) found = &r;
   }
-  // An address made from a tensor's own pointer means that tensor, even where it lands in another.
-  if (base)
-    for (u32 i = 0; i < c.n_ranges; i++)
-      if (c.ranges[i].pointer == base && !c.ranges[i].internal) meant = &c.ranges[i];
   bool wrong = found && meant && found != meant && !contains(c, *meant, x, address, address + x.bytes);
   if (found && !found->freed && !wrong) return found;
   bool known = wrong || (found && found->freed) || (meant && !found);
@@ -364,9 +354,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   if (l.before && c.has(CHECK_BOUNDS)) {
     int lane = __builtin_ctzll(l.before);
     u64 distance = l.base - (l.base + (i64)(i32)(l.at[lane] - l.base));
-    const Range* meant = nullptr;
-    for (u32 i = 0; i < c.n_ranges; i++)
-      if (c.ranges[i].pointer == l.base && !c.ranges[i].internal) meant = &c.ranges[i];
+    const Range* meant = behind(c, l.base);
     if (!report(w, CHECK_BOUNDS, lane, l.base - distance, meant, ~0u,
                 "%s %u bytes %llu bytes before the address in its descriptor%s%s: the card drops it, or reads 0",
                 x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)distance,
@@ -392,14 +380,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == BUFFER_SPACE ? 0 : 1].reg) : nullptr;
   if (int one, other; data && c.has(CHECK_RACE) && lanes_disagree(x, l.at, l.mask, data, one, other)) {
     char where[200];
-    u64 to = l.at[other];
-    const Range* r = describe(c, to, where, sizeof where);
-    for (u32 i = 0; i < c.n_ranges; i++) {
-      const Range& one_of = c.ranges[i];
-      if (one_of.internal || one_of.freed || to < one_of.base || to >= one_of.end) continue;
-      r = &one_of;
-      snprintf(where, sizeof where, "at offset %llu of %s", (unsigned long long)(to - r->base), r->name);
-    }
+    const Range* r = describe(c, l.at[other], 1, where, sizeof where);
     if (!report(w, CHECK_RACE, other, l.at[other], r, ~0u,
                 "lanes %d and %d store different values to the same %u bytes, %s: which one stays is not defined", one,
                 other, x.bytes, where))
@@ -437,9 +418,9 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     bool known = false;
     one = range_around(c, x, low, high + x.bytes, known);
     if (one) c.hint[wave.pc] = (u16)(one - c.ranges);
-    if (!known && c.open == OPEN && !(l.base && is_pointer(c, l.base))) return true;
+    if (!known && c.open == OPEN && !behind(c, l.base)) return true;
   }
-  if (one && l.base && one->pointer != l.base && is_pointer(c, l.base)) one = nullptr;
+  if (one && one->pointer != l.base && behind(c, l.base)) one = nullptr;
   if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
   const u64 now = now_of(w);
   if (one && !one->internal && untouched(w, x, l, *one, data, now)) return true;
