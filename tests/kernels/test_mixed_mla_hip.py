@@ -130,9 +130,8 @@ def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
              for row in (SMALL, FP4) for most in (1, 8)]  # fmt: skip
     first = outputs(submission, calls)
     assert torch.equal(first[0], first[1]) and torch.equal(first[2], first[3])
-    for order_seed in range(1, 11):
-        for before, out in zip(first, outputs(submission, calls, order_seed), strict=True):
-            assert torch.equal(before, out)
+    again = outputs(submission, calls * 10, order_seed=1)  # each launch of a process has an order of its own
+    assert all(torch.equal(before, out) for before, out in zip(first * 10, again, strict=True))
 
 
 def test_a_load_that_is_not_waited_for_is_noticed(submission: Path, tmp_path: Path) -> None:

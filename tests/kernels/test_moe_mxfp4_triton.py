@@ -12,6 +12,7 @@ from kernels.moe_mxfp4 import triton_gfx950_tuning
 from kernels.moe_mxfp4.triton_gfx950_tuning import DEFAULT
 from tests.support.emulated_triton import card
 from tests.support.moe_mxfp4_cases import MoeCase, routed
+from tests.support.mxfp4_values import TIES
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows, row_text
 from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
@@ -89,7 +90,7 @@ def test_the_default_has_blocks_for_as_many_rows_as_an_expert() -> None:
     assert rows == {16: 16, 17: 32, 64: 32, 65: 64}
 
 
-@pytest.mark.parametrize("tie", [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
+@pytest.mark.parametrize("tie", TIES)
 def test_ties_of_hidden_states_go_away_from_zero(tie: float) -> None:
     case = Case([[0]], 1)
     case.hidden[:] = torch.tensor([tie, -tie]).repeat(128).bfloat16()

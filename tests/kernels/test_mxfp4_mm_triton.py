@@ -10,7 +10,7 @@ import torch
 from kernels.mxfp4_mm import triton_gfx950 as variant
 from kernels.mxfp4_mm import triton_gfx950_tuning
 from tests.support.emulated_triton import card
-from tests.support.mxfp4_values import Product
+from tests.support.mxfp4_values import TIES, Product
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows, row_text
 from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
@@ -51,7 +51,7 @@ def test_rows_of_the_table(row: dict[str, Any]) -> None:
     assert relative_error(case.run(row), case.product()) < ROUNDING
 
 
-@pytest.mark.parametrize("ties", [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
+@pytest.mark.parametrize("ties", TIES)
 def test_ties_go_to_the_even_code(ties: float) -> None:
     case = Case(2, 16, 64)
     case.a[:, :] = torch.tensor([ties, -ties]).bfloat16()[:, None]

@@ -9,6 +9,7 @@ import torch
 from tests.support.reference_folders import load_reference
 
 utils = load_reference("mxfp4_mm").utils
+TIES = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)  # between two values of fp4
 
 
 def spread(*shape: int, seed: int, powers: int = 6) -> torch.Tensor:
