@@ -17,6 +17,8 @@ from tests.support.llama_fp8 import run_checks
 
 
 def test_all(submission: Path, request: pytest.FixtureRequest) -> None:
+    text = submission.read_text()
+    assert [before for before, _ in request.module.FAULTS.values() if before not in text] == []
     assert not (said := run_checks(request.module.STEM, submission)), said
 
 
