@@ -1,8 +1,8 @@
 """Machine code of gfx942 and gfx950 to assembly text, as LLVM's assembler takes it.
 
 The encodings are those of AMD's "AMD Instinct MI300" and "CDNA4" instruction set architecture references (chapter
-"Microcode Formats"); encodings.txt beside this file has one row for each opcode of each format, with its operands in
-the assembler's order. What a row's letters mean stands at `_OPERANDS`.
+"Microcode Formats"); encodings.txt beside this file has the opcodes of each format, with their operands in the
+assembler's order. What a row's letters mean stands at `_OPERANDS`.
 """
 
 from __future__ import annotations
@@ -95,24 +95,44 @@ class Instruction:
         return f"{self.mnemonic} {self.operands}".rstrip()
 
 
+# Of opcodes in VOP3 that VOPC, VOP2 and VOP1 have as well, the first.
+_IN_VOP3 = {"vopc": 0, "vop2": 0x100, "vop1": 0x140}
+
+
+def _in_vop3(operand: str, place: int) -> str:
+    """What names VCC there has a field of its own here: vdst of a comparison, a carry out, a carry in."""
+    return operand if operand != "=vcc" else {0: "D2", 1: "e2"}.get(place, "z2")
+
+
+def _rows(line: str) -> Iterator[tuple[int, Row]]:
+    """The opcodes that a line stands for, and their rows: of v_cmp_ also v_cmpx_, 16 further on; of VOP1, VOP2 and VOPC
+    also the form in VOP3; of flat, scratch and global instructions one each, of which flat ones have no saddr."""
+    forms, number, name, operands, modifiers, *rest = line.split()
+    opcode, names = int(number, 16), () if operands == "-" else tuple(operands.split(","))
+    others = dict(word.split(":", 1) for word in rest if ":" in word)
+
+    def bits(label: str) -> tuple[int, int] | None:
+        zero, _, ignored = others.get(label, "").partition(":")
+        return (int(zero, 16) << 8, int(ignored, 16) << 8) if zero else None
+
+    if forms == "vopc" and name.startswith("v_cmp_") and "_class_" not in name:
+        yield from _rows(line.replace(f"{number} v_cmp_", f"{opcode + 16:x} v_cmpx_"))
+    if "e64" in others:
+        wide = tuple(_in_vop3(operand, place) for place, operand in enumerate(names))
+        row = Row("vop3", f"{name.removesuffix('_e32')}_e64", wide, others["e64"].strip("-"), None, None)
+        yield _IN_VOP3[forms] + opcode, row
+    for form in forms.split("/"):
+        mnemonic = f"{form}_{name}" if form in ("flat", "scratch", "global") else name
+        own = tuple(operand for operand in names if form != "flat" or operand != "t")
+        yield opcode, Row(form, mnemonic, own, modifiers.strip("-"), bits("sdwa"), bits("dpp"))
+
+
 @cache
 def encodings(arch: str) -> dict[tuple[str, int], Row]:
     """(format, opcode) -> row, for the opcodes that the arch has."""
-    rows = {}
-    for line in ENCODINGS.read_text(encoding="utf-8").splitlines():
-        if not line or line.startswith("#"):
-            continue
-        form, opcode, mnemonic, operands, modifiers, *rest = line.split()
-        if arch in rest:
-            names = () if operands == "-" else tuple(operands.split(","))
-            forms: dict[str, tuple[int, int]] = {}
-            for word in rest:
-                if ":" in word:
-                    label, zero, ignored = word.split(":")
-                    forms[label] = (int(zero, 16) << 8, int(ignored, 16) << 8)
-            row = Row(form, mnemonic, names, modifiers.strip("-"), forms.get("sdwa"), forms.get("dpp"))
-            rows[form, int(opcode, 16)] = row
-    return rows
+    lines = ENCODINGS.read_text(encoding="utf-8").splitlines()
+    own = (line for line in lines if not line.startswith("#") and arch in line.split())
+    return {(row.format, opcode): row for line in own for opcode, row in _rows(line)}
 
 
 class _Invalid(Exception):

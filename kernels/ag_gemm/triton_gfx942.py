@@ -8,18 +8,25 @@ in the order in which they arrive. Nobody who pushes ever waits, counters are ne
 alternate between two places from call to call: docs/kernels/ag_gemm.md says why that is safe without any barrier.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import triton
 import triton.language as tl
 
 from kernels.ag_gemm.arrival_order import tile_in_arrival_order
 from kernels.ag_gemm.triton_gfx942_tuning import DEFAULT, TUNING
+from kernels.ag_gemm.triton_shape import (
+    MAX_RANKS,
+    WAITS,
+    check_input,
+    config_of,
+    in_pages,
+    power_of_two_up_to,
+    table_key,
+)
 from kernels.common.compiled_kernel import bound_to_grid, compile_kernel
-from kernels.common.gemm_inputs import aligned, check_gemm_inputs, input_key
+from kernels.common.gemm_inputs import aligned, input_key
 from kernels.common.gemm_tiles import add_slices, gemm_tile, store_slice
 from kernels.common.peer_signals_gfx942 import (
     acquire_system,
@@ -32,68 +39,12 @@ from kernels.common.peer_signals_gfx942 import (
     wall_clock,
 )
 from kernels.common.rank_plan import RankPlan, plan_for
-from kernels.common.symmetric_heap import PAGE_BYTES, symmetric_heap
+from kernels.common.symmetric_heap import symmetric_heap
 from kernels.common.workgroup_order import xcd_contiguous
 
 COMPUTE_UNITS = 304  # MI300X
 XCDS = tl.constexpr(8)
 LDS_BYTES = 65536
-MAX_RANKS = tl.constexpr(16)  # a power of two
-WAITS = {1: "rows of the input, whose parts the epoch counts"}
-
-
-@dataclass(frozen=True)
-class AgGemm:
-    """What a kernel is compiled for: a shape, and what a row of the tuning table makes of it."""
-
-    M: int
-    N: int  # columns of this rank
-    K: int
-    RANKS: int
-    HAS_BIAS: bool
-    SPAN: bool  # a row tile spans several ranks' rows, the own among them, all read from what was gathered
-    BLOCK_M: int
-    BLOCK_N: int
-    BLOCK_K: int
-    BAND: int
-    SPLIT_K: int
-    PUSH: int  # elements that a sender pushes a turn
-    SENDERS: int  # workgroups of one destination
-
-    @property
-    def ROWS(self):
-        """Of each rank."""
-        return self.M // self.RANKS
-
-    @property
-    def CHUNK_ROWS(self):
-        return self.ROWS if self.SPAN else self.BLOCK_M
-
-    @property
-    def CHUNKS(self):
-        """Of each rank."""
-        return -(-self.ROWS // self.CHUNK_ROWS)
-
-    @property
-    def DESTINATIONS(self):
-        return self.RANKS if self.SPAN else self.RANKS - 1
-
-    @property
-    def PUSHERS(self):
-        return self.SENDERS * self.DESTINATIONS
-
-    @property
-    def ROW_TILES(self):
-        """Of all ranks' rows together where tiles span them, else of each rank's."""
-        return -(-self.M // self.BLOCK_M) if self.SPAN else self.CHUNKS
-
-    @property
-    def COLUMN_TILES(self):
-        return -(-self.N // self.BLOCK_N)
-
-    @property
-    def TILES(self):
-        return self.ROW_TILES * self.COLUMN_TILES * (1 if self.SPAN else self.RANKS)
 
 
 @triton.jit
@@ -218,14 +169,6 @@ def ag_gemm_kernel(
 # ---------------------------------------------------------------- the choice of a row
 
 
-def power_of_two_up_to(limit, n):
-    """The smallest power of two >= n, and not above `limit`."""
-    power = 1
-    while power < n and power < limit:
-        power *= 2
-    return power
-
-
 def adapted_row(row, m, n, k, ranks):
     """A row for a shape that the table does not have, from a given one.
 
@@ -249,32 +192,9 @@ def adapted_row(row, m, n, k, ranks):
 # ---------------------------------------------------------------- host side
 
 
-def table_key(a, w, ranks):
-    return (a.shape[0] * ranks, w.shape[0], a.shape[1])
-
-
 def row_for(a, w, ranks):
     m, n, k = table_key(a, w, ranks)
     return TUNING.get((m, n, k)) or adapted_row(DEFAULT, m, n, k, ranks)
-
-
-def config_of(row, rows, n, k, ranks, has_bias):
-    """What a row of the tuning table makes of a shape. rows: of one rank."""
-    span = rows < row["BLOCK_M"] and rows < 32
-    return AgGemm(
-        M=rows * ranks,
-        N=n,
-        K=k,
-        RANKS=ranks,
-        HAS_BIAS=has_bias,
-        SPAN=span,
-        SENDERS=max(1, row["SENDERS"] // max(1, ranks if span else ranks - 1)),
-        **{name: row[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "BAND", "SPLIT_K", "PUSH")},
-    )
-
-
-def in_pages(n_bytes):
-    return -(-n_bytes // PAGE_BYTES) * PAGE_BYTES
 
 
 class Plan(RankPlan):
@@ -317,13 +237,6 @@ class Plan(RankPlan):
 
 
 _plans: dict[Any, RankPlan] = {}
-
-
-def check_input(a, w, bias):
-    """ValueError where the kernel cannot take the input."""
-    check_gemm_inputs(a, w, bias)
-    if dist.get_world_size() > MAX_RANKS.value:
-        raise ValueError(f"at most {MAX_RANKS.value} ranks, got {dist.get_world_size()}")
 
 
 def tuning_row(data):

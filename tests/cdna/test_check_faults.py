@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -26,13 +25,6 @@ from tests.support.checked_kernels import _exchange, _softmax
 from tests.support.checked_launch import buffer, clean, found, launch, memory
 
 ARCHS = ["gfx942", "gfx950"]
-
-
-@pytest.fixture(autouse=True)
-def no_findings_left() -> Iterator[None]:
-    cdna.findings()
-    yield
-    cdna.findings()
 
 
 # --- bounds ------------------------------------------------------------------------------------------

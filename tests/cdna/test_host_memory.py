@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -81,13 +80,6 @@ def _add_one_at(table):
     x = tl.load(table).to(tl.pointer_type(tl.int32))
     i = tl.arange(0, 64)
     tl.store(x + i, tl.load(x + i) + 1)
-
-
-@pytest.fixture(autouse=True)
-def no_findings_left() -> Iterator[None]:
-    cdna.findings()
-    yield
-    cdna.findings()
 
 
 def test_a_freed_tensor() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -151,13 +150,6 @@ def test_waiting_for_the_host_is_no_deadlock(name: str) -> None:
 
 
 # --- Triton ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(autouse=True)
-def no_findings_left() -> Iterator[None]:
-    cdna.findings()
-    yield
-    cdna.findings()
 
 
 @triton.jit

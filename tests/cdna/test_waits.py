@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -19,14 +18,6 @@ from tests.support.assembled import program
 from tests.support.checked_launch import Plain, buffer, clean, found, launch, memory
 from tests.support.hip_programs import ROOT
 from tests.support.limits import ENDS_S
-
-
-@pytest.fixture(autouse=True)
-def no_findings_left() -> Iterator[None]:
-    cdna.findings()
-    yield
-    cdna.findings()
-
 
 # Workgroups wait until as many as the first argument says have come.
 MEET = """

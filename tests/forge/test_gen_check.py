@@ -7,17 +7,10 @@ from pathlib import Path
 import pytest
 
 from forge.device.resources import waves_per_simd
-from tests.support.toy_check import Checked, check_toy, check_toy_alone
+from tests.support.toy_check import Checked, check_toy, check_toy_alone, tasks
 
 pytestmark = pytest.mark.long
 
-TOP = """
-sets:
-  - name: toys
-    description: toys
-    problems:
-      - {name: toy-problem, directory: reference/toy, gpus: [GPUS], arch: ARCH, harness: amd, variant: plain}
-"""
 TASK = """
 files: [{name: submission.py, source: "@SUBMISSION@"}, {name: reference.py, source: reference.py}]
 lang: py
@@ -94,7 +87,7 @@ def check(tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch, capsy
         tuning: str = TUNING,
         alone: bool = False,
     ) -> Checked:
-        top = TOP.replace("ARCH", arch).replace("GPUS", gpus)
+        top = tasks(gpus, arch)
         for name, text in (
             ("task.yml", top),
             ("reference/toy/task.yml", task),

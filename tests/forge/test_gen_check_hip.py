@@ -11,20 +11,13 @@ import pytest
 
 from forge.compile_report.report import archs_of
 from tests.support.prepared import HIP_EXTENSIONS
-from tests.support.toy_check import Checked, check_toy, check_toy_alone
+from tests.support.toy_check import Checked, check_toy, check_toy_alone, tasks
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(shutil.which("g++") is None, reason="torch's libraries need g++'s"),
 ]
 ROOT = Path(__file__).resolve().parents[2]
-TOP = """
-sets:
-  - name: toys
-    description: toys
-    problems:
-      - {name: toy-problem, directory: reference/toy, gpus: [GPUS], arch: gfx942, harness: amd, variant: plain}
-"""
 TASK = """
 files: [{name: submission.py, source: "@SUBMISSION@"}, {name: reference.py, source: reference.py}]
 lang: py
@@ -94,7 +87,7 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
         alone: bool = False,
     ) -> Checked:
         files = {
-            "task.yml": TOP.replace("GPUS", gpus),
+            "task.yml": tasks(gpus),
             "reference/toy/task.yml": task,
             "reference/toy/reference.py": reference,
             f"kernels/toy/{name}": variant,

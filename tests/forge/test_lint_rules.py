@@ -98,3 +98,22 @@ def test_no_arch_is_named_but_where_it_is_stated() -> None:
 def test_each_exception_is_needed() -> None:
     for path, (_, archs) in ALLOWED.items():
         assert {arch for _, arch in names_in(path, (ROOT / path).read_text(encoding="utf-8"))} == archs, path
+
+
+# Source files of others that comments name as where a fact is from.
+ELSEWHERE = {"AMDGPUBaseInfo.cpp", "GCNSubtarget.cpp", "AMDGPULegalizerInfo.cpp", "rockernel.cpp", "emu.py"}
+FILE = re.compile(r"[\w.]+\.(?:py|cpp|hip)\b")
+
+
+def files_not_there(text: str, there: set[str]) -> list[str]:
+    return [name for name in FILE.findall(text) if name not in there and not name.startswith("cdna.hip")]
+
+
+def test_files_that_comments_and_the_benchmarks_page_name_are_there() -> None:
+    there = {path.name for folder in ("benchmarks", "cdna", "forge", "kernels") for path in (ROOT / folder).rglob("*")}
+    pages = {"benchmarks/README.md": (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")}
+    for path in files():
+        if not path.endswith(".py"):
+            pages[path] = "\n".join(COMMENT.findall((ROOT / path).read_text(encoding="utf-8")))
+    assert {path: lost for path, text in pages.items() if (lost := files_not_there(text, there | ELSEWHERE))} == {}
+    assert files_not_there("// see rtc.py", there) == ["rtc.py"]

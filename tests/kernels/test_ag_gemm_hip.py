@@ -9,31 +9,26 @@ from typing import Any
 import pytest
 
 from kernels.ag_gemm import hip_gfx942_tuning
-from tests.support.evaltools import checks_find_nothing, generate
 from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import (
     SMALL_TILE_ONLY,
     altered,
     assert_right,
-    no_case_spills,
     said_of_different_shapes,
 )
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
+from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills  # noqa: F401
 
 pytestmark = pytest.mark.long
 
-PROBLEM = "amd-ag-gemm"
+PROBLEM, VARIANT = "amd-ag-gemm", "hip"
+SPILLS_NOT = "ag_gemm_kernel", 5  # tiles
 # bf16 rounds the result once: 2^-8 of a value at most, 0.0017 in the root mean square; some shapes have few elements.
 ROUNDING = 3e-3
 
 BIG = {"BLOCK_M": 256, "BLOCK_N": 256, "SPLIT_K": 1}
 SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "SPLIT_K": 1}
-
-
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
-    return generate(PROBLEM, "hip", tmp_path_factory.mktemp("ag_gemm"))
 
 
 def check(submission: Path, world_size: int, cases: list[dict[str, Any]]) -> None:
@@ -95,11 +90,6 @@ def test_the_tuner_begins_at_the_tile_that_the_model_chose() -> None:
     assert (again.block_m, again.block_n, again.split_k) == (plan.block_m, plan.block_n, plan.split_k)
 
 
-def test_no_kernel_of_a_case_spills(submission: Path, tmp_path: Path) -> None:
-    del submission  # whose fixture skips without a compiler
-    no_case_spills(PROBLEM, "hip", tmp_path, "ag_gemm_kernel", at_least=5)  # tiles
-
-
 def test_every_row_of_the_table(submission: Path) -> None:
     """Two tiles or more, an edge among them, and slices of a line of k. DEFAULT has the model choose its tile."""
     cases = []
@@ -107,10 +97,6 @@ def test_every_row_of_the_table(submission: Path) -> None:
         m, n, k = 2 * max(64, row["BLOCK_M"]), 2 * max(64, row["BLOCK_N"]) + 16, 64 * max(1, row["SPLIT_K"])
         cases.append({"m": m, "n": n, "k": k, "bias": True, "calls": 2, "row": row})
     check(submission, 2, cases)
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission)
 
 
 def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:

@@ -8,25 +8,21 @@ from typing import Any
 import pytest
 
 from kernels.ag_gemm import triton_gfx942_tuning
-from tests.support.evaltools import checks_find_nothing, generate
 from tests.support.gemm_ranks import errors_of
-from tests.support.gemm_submissions import altered, assert_right, no_case_spills
+from tests.support.gemm_submissions import altered, assert_right
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
+from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills  # noqa: F401
 
 pytestmark = pytest.mark.long
 
-PROBLEM = "amd-ag-gemm"
+PROBLEM, VARIANT = "amd-ag-gemm", "triton"
+SPILLS_NOT = "ag_gemm_kernel", 17  # 11 tests, 6 benchmarks
 # bf16 rounds the result once: 2^-8 of a value at most, 0.0017 in the root mean square; some shapes have few elements.
 ROUNDING = 3e-3
 
 SMALL = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "SENDERS": 3, "PUSH": 2048, "num_warps": 4}
 TINY = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "SENDERS": 1, "PUSH": 1024, "num_warps": 4}
-
-
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(PROBLEM, "triton", tmp_path_factory.mktemp("ag_gemm"))
 
 
 def test_shapes_that_fit_no_tile(submission: Path) -> None:
@@ -72,14 +68,6 @@ def test_every_row_of_the_table(submission: Path) -> None:
         m, n, k = 2 * row["BLOCK_M"], 2 * row["BLOCK_N"] + 16, row["BLOCK_K"] * row["SPLIT_K"]
         cases.append({"m": m, "n": n, "k": k, "bias": True, "calls": 2, "row": row})
     assert_right(PROBLEM, submission, 2, cases, ROUNDING)
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission)
-
-
-def test_no_kernel_of_a_case_spills(tmp_path: Path) -> None:
-    no_case_spills(PROBLEM, "triton", tmp_path, "ag_gemm_kernel", at_least=17)  # 11 tests, 6 benchmarks
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:

@@ -11,31 +11,26 @@ import pytest
 import torch
 
 from kernels.gemm_rs import hip_gfx942_tuning
-from tests.support.evaltools import checks_find_nothing, generate
 from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import (
     SMALL_TILE_ONLY,
     altered,
     assert_right,
-    no_case_spills,
     said_of_different_shapes,
 )
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
+from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills  # noqa: F401
 
 pytestmark = pytest.mark.long
 
-PROBLEM = "amd-gemm-rs"
+PROBLEM, VARIANT = "amd-gemm-rs", "hip"
+SPILLS_NOT = "gemm_rs_kernel", 5  # tiles
 # Each rank's part is rounded to bf16, and their sum once more. A part is smaller than the sum, bar the bias.
 ROUNDING = 4e-3
 
 BIG = {"BLOCK_M": 256, "BLOCK_N": 256, "SPLIT_K": 1}
 SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "SPLIT_K": 1}
-
-
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
-    return generate(PROBLEM, "hip", tmp_path_factory.mktemp("gemm_rs"))
 
 
 def check(submission: Path, world_size: int, cases: list[dict[str, Any]]) -> None:
@@ -78,11 +73,6 @@ def test_a_tile_that_is_not_waited_for_is_noticed(submission: Path, tmp_path: Pa
     assert not error < ROUNDING
 
 
-def test_no_kernel_of_a_case_spills(submission: Path, tmp_path: Path) -> None:
-    del submission  # whose fixture skips without a compiler
-    no_case_spills(PROBLEM, "hip", tmp_path, "gemm_rs_kernel", at_least=5)  # tiles
-
-
 def test_every_row_of_the_table(submission: Path) -> None:
     """Two tiles or more, an edge among them, and slices of a line of k. DEFAULT has the model choose its tile."""
     cases = []
@@ -90,10 +80,6 @@ def test_every_row_of_the_table(submission: Path) -> None:
         m, n, k = 2 * max(64, row["BLOCK_M"]), max(64, row["BLOCK_N"]) + 8, 2 * 64 * max(1, row["SPLIT_K"])
         cases.append({"m": m, "n": n, "k": k, "bias": True, "calls": 2, "row": row})
     check(submission, 2, cases)
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission)
 
 
 def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:

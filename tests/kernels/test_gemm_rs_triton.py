@@ -9,25 +9,21 @@ import pytest
 import torch
 
 from kernels.gemm_rs import triton_gfx942_tuning
-from tests.support.evaltools import checks_find_nothing, generate
 from tests.support.gemm_ranks import errors_of
-from tests.support.gemm_submissions import altered, assert_right, no_case_spills, said_of_different_shapes
+from tests.support.gemm_submissions import altered, assert_right, said_of_different_shapes
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
+from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills  # noqa: F401
 
 pytestmark = pytest.mark.long
 
-PROBLEM = "amd-gemm-rs"
+PROBLEM, VARIANT = "amd-gemm-rs", "triton"
+SPILLS_NOT = "gemm_rs_kernel", 17  # 11 tests, 6 benchmarks
 # Each rank's product is rounded to bf16 (2^-8 of a value at most), then their sum.
 ROUNDING = 4e-3
 
 SMALL = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "SUM_ROWS": 8, "num_warps": 4}
 TINY = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "SUM_ROWS": 8, "num_warps": 4}
-
-
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(PROBLEM, "triton", tmp_path_factory.mktemp("gemm_rs"))
 
 
 def test_shapes_that_fit_no_tile(submission: Path) -> None:
@@ -71,14 +67,6 @@ def test_every_row_of_the_table(submission: Path) -> None:
         m, n, k = 2 * row["BLOCK_M"], row["BLOCK_N"] + 8, 2 * row["BLOCK_K"] * row["SPLIT_K"]
         cases.append({"m": m, "n": n, "k": k, "bias": True, "calls": 2, "row": row})
     assert_right(PROBLEM, submission, 2, cases, ROUNDING)
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission)
-
-
-def test_no_kernel_of_a_case_spills(tmp_path: Path) -> None:
-    no_case_spills(PROBLEM, "triton", tmp_path, "gemm_rs_kernel", at_least=17)  # 11 tests, 6 benchmarks
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:

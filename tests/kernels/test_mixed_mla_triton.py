@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from kernels.mixed_mla import triton_gfx950 as variant
-from kernels.mixed_mla.triton_gfx950_tuning import DEFAULT, TUNING
-from tests.support.emulated_triton import card, described, distinct_rows, in_a_process_of_its_own
-from tests.support.evaltools import checks_find_nothing, generate
+from kernels.mixed_mla import triton_gfx950_tuning
+from kernels.mixed_mla.triton_gfx950_tuning import DEFAULT
+from tests.support.emulated_triton import card, in_a_process_of_its_own
 from tests.support.mixed_mla_cases import REFUSED, MlaCase, reference
 from tests.support.reference_folders import relative_error
+from tests.support.table_rows import different_rows, row_text
+from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 
+PROBLEM, VARIANT, ARCH = "amd-mixed-mla", "triton", "gfx950"
 # The output's and the probabilities' rounding to bf16. Of the official tolerance zeros would pass at 8192 tokens.
 ROUNDING = 4e-3
 SMALL = {"KV": "fp8", "BLOCK_KV": 32, "SPLITS": 2, "num_warps": 2, "num_stages": 2}
@@ -43,7 +45,7 @@ def test_requests_of_different_lengths() -> None:
     assert relative_error(out, case.attention()) < ROUNDING
 
 
-@pytest.mark.parametrize("row", distinct_rows(TUNING, DEFAULT), ids=described)
+@pytest.mark.parametrize("row", different_rows(triton_gfx950_tuning), ids=row_text)
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """Blocks for all splits but the last, which begins within the last block."""
     case = Case([max(2, min(row["SPLITS"], 8)) * row["BLOCK_KV"] - 5])
@@ -124,7 +126,3 @@ def test_refused_before_anything_is_launched(what: str) -> None:
     with pytest.raises(ValueError) as caught:  # no device is there to launch anything on
         variant.custom_kernel(tuple(data))
     assert message in str(caught.value)
-
-
-def test_the_generated_file_passes_and_checks_find_nothing(tmp_path: Path) -> None:
-    checks_find_nothing("amd-mixed-mla", generate("amd-mixed-mla", "triton", tmp_path), "gfx950")

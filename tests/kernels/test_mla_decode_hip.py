@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import pytest
 import torch
 
 from cdna.program import Program
 from tests.support import fp8_mm_hip as hip
-from tests.support.evaltools import checks_find_nothing, generate
-from tests.support.gemm_submissions import altered, no_case_spills
 from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
-from tests.support.llama_fp8 import run_checks
 from tests.support.reference_folders import load_reference
+from tests.support.variant_tests import (  # noqa: F401
+    test_all,
+    test_checks_find_nothing,
+    test_faults_are_noticed,
+    test_no_case_spills,
+)
 
 PROBLEM, STEM, VARIANT = "amd-mla-decode", "mla_decode", "hip"
-
-
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
-    return generate(PROBLEM, VARIANT, tmp_path_factory.mktemp(STEM))
+NOTICED_BY = "lengths and 33 or one_key"
+SPILLS_NOT = "attention_kernel", 1
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +34,6 @@ def kernel(probe: Program, name: str):
     return next(kernel for found, kernel in probe.kernels.items() if name in found)
 
 
-def test_all(submission: Path) -> None:
-    assert not (said := run_checks(STEM, submission)), said
-
-
 FAULTS = {
     "the last key left out": ("group * 4 + i >= args.length)", "group * 4 + i >= args.length - 1)"),
     "parts that weigh the same": ("share[h] = __builtin_amdgcn_exp2f(weight_of(w, h) - top[h]) / total[h]",
@@ -47,12 +42,6 @@ FAULTS = {
     "queries one position early": ("args.attention.length - 1) * ROPE", "args.attention.length - 2) * ROPE"),
     "the latent not appended": ("latent + request * of_request) + column + c", "latent + request * of_request) + c"),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str) -> None:
-    broken = altered(submission, tmp_path, dict([FAULTS[fault]]))
-    assert "failed" in run_checks(STEM, broken, only="lengths and 33 or one_key")
 
 
 def test_the_rotation_is_the_references_bit_by_bit(probe: Program) -> None:
@@ -88,11 +77,3 @@ def test_no_bank_conflicts(probe: Program) -> None:
         ):
             for wave in access.view(-1, 64):
                 assert not conflicts(wave.tolist(), width, grouping), number
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission)
-
-
-def test_no_case_spills(tmp_path: Path) -> None:
-    no_case_spills(PROBLEM, VARIANT, tmp_path, "attention_kernel", at_least=1)

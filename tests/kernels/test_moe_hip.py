@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.support.evaltools import checks_find_nothing, generate
-from tests.support.gemm_submissions import altered, no_case_spills
+from tests.support.gemm_submissions import altered
 from tests.support.llama_fp8 import run_checks
+from tests.support.variant_tests import (  # noqa: F401
+    test_all,
+    test_checks_find_nothing,
+    test_no_case_spills,
+)
 
 PROBLEM, STEM, VARIANT = "amd-mixture-of-experts", "moe", "hip"
-
-
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
-    return generate(PROBLEM, VARIANT, tmp_path_factory.mktemp(STEM))
-
-
-def test_all(submission: Path) -> None:
-    assert not (said := run_checks(STEM, submission)), said
+SPILLS_NOT = "gate_up_kernel", 1
 
 
 FAULTS = {
@@ -31,16 +25,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str) -> None:
     broken = altered(submission, tmp_path, dict([FAULTS[fault]]))
     said = run_checks(STEM, broken, only="numbers_of_tokens and 3-5 or equal")
     assert "failed" in said or "Segmentation fault" in said  # two slots for one expert may be written anywhere
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission)
-
-
-def test_no_case_spills(tmp_path: Path) -> None:
-    no_case_spills(PROBLEM, VARIANT, tmp_path, "gate_up_kernel", at_least=1)

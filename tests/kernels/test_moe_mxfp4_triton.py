@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from kernels.moe_mxfp4 import triton_gfx950 as variant
-from kernels.moe_mxfp4.triton_gfx950_tuning import DEFAULT, TUNING
-from tests.support.emulated_triton import card, described, distinct_rows
-from tests.support.evaltools import checks_find_nothing, generate
+from kernels.moe_mxfp4 import triton_gfx950_tuning
+from kernels.moe_mxfp4.triton_gfx950_tuning import DEFAULT
+from tests.support.emulated_triton import card
 from tests.support.moe_mxfp4_cases import REFUSED, MoeCase, routed
+from tests.support.mxfp4_values import TIES
 from tests.support.reference_folders import relative_error
+from tests.support.table_rows import different_rows, row_text
+from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 
+PROBLEM, VARIANT, ARCH = "amd-moe-mxfp4", "triton", "gfx950"
 # Terms are rounded to bf16, and their sum; a sum in fp32 now and then rounds to another code than one in float64.
 ROUNDING = 5e-3
 SMALL = {"BLOCK_M": 16, "GATE_UP_N": 32, "DOWN_N": 64, "BLOCK_K": 256, "num_warps": 2, "num_stages": 2}
@@ -72,7 +75,7 @@ def test_more_columns_than_are_quantised_at_once(monkeypatch: pytest.MonkeyPatch
     assert relative_error(case.run(), case.output()) < ROUNDING
 
 
-@pytest.mark.parametrize("row", distinct_rows(TUNING, DEFAULT), ids=described)
+@pytest.mark.parametrize("row", different_rows(triton_gfx950_tuning), ids=row_text)
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With a row more than a block has for the shared expert."""
     case = Case(routed(row["BLOCK_M"] + 1, 4, 2), 4)
@@ -87,7 +90,7 @@ def test_the_default_has_blocks_for_as_many_rows_as_an_expert() -> None:
     assert rows == {16: 16, 17: 32, 64: 32, 65: 64}
 
 
-@pytest.mark.parametrize("tie", [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
+@pytest.mark.parametrize("tie", TIES)
 def test_ties_of_hidden_states_go_away_from_zero(tie: float) -> None:
     case = Case([[0]], 1)
     case.hidden[:] = torch.tensor([tie, -tie]).repeat(128).bfloat16()
@@ -122,7 +125,3 @@ def test_refused_before_anything_is_launched(what: str) -> None:
     with pytest.raises(ValueError) as caught:  # no device is there to launch anything on
         variant.custom_kernel(tuple(data))
     assert message in str(caught.value)
-
-
-def test_the_generated_file_passes_and_checks_find_nothing(tmp_path: Path) -> None:
-    checks_find_nothing("amd-moe-mxfp4", generate("amd-moe-mxfp4", "triton", tmp_path), "gfx950")

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from tests.support.evaltools import checks_find_nothing, generate
-from tests.support.gemm_submissions import altered, no_case_spills
-from tests.support.llama_fp8 import run_checks
+from tests.support.variant_tests import (  # noqa: F401
+    test_all,
+    test_checks_find_nothing,
+    test_faults_are_noticed,
+    test_no_case_spills,
+)
 
 PROBLEM, STEM, VARIANT = "amd-mixture-of-experts", "moe", "triton"
-
-
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(PROBLEM, VARIANT, tmp_path_factory.mktemp(STEM))
-
-
-def test_all(submission: Path) -> None:
-    assert not (said := run_checks(STEM, submission)), said
+NOTICED_BY = "numbers_of_tokens and 3-5 or equal"
+SPILLS_NOT = "gate_up_kernel", 3
 
 
 FAULTS = {
@@ -30,17 +22,3 @@ FAULTS = {
                                  "tl.max(tl.where(left == best[:, None], group[None, :], 0), 1)"),
     "up and gate exchanged": ("gate / (1.0 + tl.exp(-gate)) * up", "up / (1.0 + tl.exp(-up)) * gate"),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str) -> None:
-    broken = altered(submission, tmp_path, dict([FAULTS[fault]]))
-    assert "failed" in run_checks(STEM, broken, only="numbers_of_tokens and 3-5 or equal")
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission)
-
-
-def test_no_case_spills(tmp_path: Path) -> None:
-    no_case_spills(PROBLEM, VARIANT, tmp_path, "gate_up_kernel", at_least=3)

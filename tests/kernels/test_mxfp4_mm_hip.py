@@ -6,43 +6,30 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
 from kernels.mxfp4_mm import hip_gfx950_tuning
-from tests.support.evaltools import ROOT, checks_find_nothing, generate
+from tests.support.evaltools import ROOT
 from tests.support.gemm_submissions import altered
 from tests.support.hip_calls import Call, answers, assert_refused, most_spilled, outputs
 from tests.support.llama_fp8 import random_seeds, random_size
-from tests.support.mxfp4_values import REFUSED, exact, shuffled, spread, utils
+from tests.support.mxfp4_values import REFUSED, TIES, Product, exact, utils
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows
+from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 
-PROBLEM = "amd-mxfp4-mm"
+PROBLEM, VARIANT, ARCH = "amd-mxfp4-mm", "hip", "gfx950"
 # Half a bf16 step is at most 2^-8 of a value; over many values the root of its mean square is 1.7e-3.
 ROUNDING = 2.5e-3
 ROWS = different_rows(hip_gfx950_tuning)
 SMALL = {"FM": 1, "FN": 1, "WAVES_N": 1, "WAVES_K": 4, "STEPS": 1, "SPLIT_K": 1}  # 512 columns of k at a time
 
 
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory, hip_compiler: None) -> Path:
-    return generate(PROBLEM, "hip", tmp_path_factory.mktemp("mxfp4_mm"))
-
-
-class Case:
-    def __init__(self, m: int, n: int, k: int) -> None:
-        self.a = spread(m, k, seed=0)
-        self.codes, self.scales = utils.mxfp4_quantize(spread(n, k, seed=1))
-
+class Case(Product):
     def call(self, row: dict[str, Any] | None = None) -> Call:
-        """What custom_kernel takes; the two parts that it does not read are missing."""
-        codes, scales = shuffled(self.codes, self.scales)
-        return (self.a, None, None, codes.view(torch.uint8), scales.view(torch.uint8)), row
-
-    def product(self) -> torch.Tensor:
-        """float64 [m, n] of the quantised operands."""
-        return exact(*utils.mxfp4_quantize(self.a)) @ exact(self.codes, self.scales).T
+        """Bytes in place of fp4 and e8m0, which torch.save does not know."""
+        *operands, codes, scales = self.data()
+        return (*operands, codes.view(torch.uint8), scales.view(torch.uint8)), row
 
     def terms(self) -> torch.Tensor:
         """The sums of its terms' magnitudes."""
@@ -55,10 +42,9 @@ def check(submission: Path, *cases: tuple[Case, dict[str, Any] | None]) -> None:
         assert error < ROUNDING, (case.a.shape, row, error)
 
 
-@pytest.mark.parametrize("shape", [(1, 16, 64), (5, 48, 192), (16, 32, 512), (33, 80, 576), (40, 272, 1088)], ids=str)
-def test_shapes_that_fit_no_tile(submission: Path, shape: tuple[int, int, int]) -> None:
-    case = Case(*shape)
-    check(submission, (case, None), (case, SMALL), (case, {**SMALL, "SPLIT_K": 3}))
+def test_shapes_that_fit_no_tile(submission: Path) -> None:
+    shapes = ((1, 16, 64), (5, 48, 192), (16, 32, 512), (33, 80, 576), (40, 272, 1088))
+    check(submission, *((Case(*shape), row) for shape in shapes for row in (None, SMALL, {**SMALL, "SPLIT_K": 3})))
 
 
 def test_rows_of_the_table(submission: Path) -> None:
@@ -83,12 +69,13 @@ def test_fresh_data_at_drawn_shapes(submission: Path) -> None:
         assert ((c.double() - wanted).abs() <= 2.0**-8 * wanted.abs() + 2.0**-20 * terms).all(), (wanted.shape, row)
 
 
-@pytest.mark.parametrize("ties", [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
-def test_ties_go_to_the_even_code(submission: Path, ties: float) -> None:
-    case = Case(2, 16, 64)
-    case.a[:, :] = torch.tensor([ties, -ties]).bfloat16()[:, None]
-    case.a[:, ::32] = 4.0  # makes the scale 1
-    assert torch.equal(outputs(submission, [case.call()])[0], case.product().bfloat16())
+def test_ties_go_to_the_even_code(submission: Path) -> None:
+    cases = [Case(2, 16, 64) for _ in TIES]
+    for case, tie in zip(cases, TIES):
+        case.a[:, :] = torch.tensor([tie, -tie]).bfloat16()[:, None]
+        case.a[:, ::32] = 4.0  # makes the scale 1
+    for case, tie, out in zip(cases, TIES, outputs(submission, [case.call() for case in cases])):
+        assert torch.equal(out, case.product().bfloat16()), tie
 
 
 def test_blocks_bump_their_scale_at_1_75(submission: Path) -> None:
@@ -139,8 +126,8 @@ def test_the_code_of_a_nan_is_zero(submission: Path) -> None:
 def test_sums_of_slices_do_not_depend_on_the_order_of_workgroups(submission: Path) -> None:
     call = Case(17, 64, 2048).call({**SMALL, "SPLIT_K": 4})
     (first,) = outputs(submission, [call])
-    for order_seed in range(1, 11):
-        assert torch.equal(outputs(submission, [call], order_seed)[0], first)
+    again = outputs(submission, [call] * 10, order_seed=1)  # each launch of a process has an order of its own
+    assert all(torch.equal(out, first) for out in again)
 
 
 def test_a_wait_that_is_missing_is_noticed(submission: Path, tmp_path: Path) -> None:
@@ -166,7 +153,3 @@ def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
     refused = dict(REFUSED)
     del refused["a begins between"]  # the copy to the card begins where the card likes
     assert_refused(submission, Case(4, 32, 128).call()[0], refused)
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission, "gfx950")

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from kernels.mxfp4_mm import triton_gfx950 as variant
-from kernels.mxfp4_mm.triton_gfx950_tuning import DEFAULT, TUNING
-from tests.support.emulated_triton import card, described, distinct_rows
-from tests.support.evaltools import checks_find_nothing, generate
-from tests.support.mxfp4_values import REFUSED, exact, shuffled, spread, utils
+from kernels.mxfp4_mm import triton_gfx950_tuning
+from tests.support.emulated_triton import card
+from tests.support.mxfp4_values import REFUSED, TIES, Product
 from tests.support.reference_folders import relative_error
+from tests.support.table_rows import different_rows, row_text
+from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 
+PROBLEM, VARIANT, ARCH = "amd-mxfp4-mm", "triton", "gfx950"
 # Half a bf16 step is at most 2^-8 of a value; over many values the root of its mean square is 1.7e-3.
 ROUNDING = 2.5e-3
 SMALL = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 256, "SPLIT_K": 1, "num_warps": 2, "num_stages": 2}
 
 
-class Case:
-    def __init__(self, m: int, n: int, k: int) -> None:
-        self.a = spread(m, k, seed=0)
-        self.codes, self.scales = utils.mxfp4_quantize(spread(n, k, seed=1))
-
-    def data(self) -> tuple[Any, ...]:
-        """What custom_kernel takes; the two parts that it does not read are missing."""
-        return self.a, None, None, *shuffled(self.codes, self.scales)
-
-    def product(self) -> torch.Tensor:
-        """float64 [m, n] of the quantised operands."""
-        return exact(*utils.mxfp4_quantize(self.a)) @ exact(self.codes, self.scales).T
-
+class Case(Product):
     def run(self, row: dict[str, Any] | None = None, order_seed: int = 0) -> torch.Tensor:
         a, _, _, b, b_scale = data = self.data()
         with card(order_seed=order_seed):
@@ -54,7 +43,7 @@ def test_a_shape_outside_the_table() -> None:
     assert relative_error(case.run(), case.product()) < ROUNDING
 
 
-@pytest.mark.parametrize("row", distinct_rows(TUNING, DEFAULT), ids=described)
+@pytest.mark.parametrize("row", different_rows(triton_gfx950_tuning), ids=row_text)
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With a row more than a tile has, columns of a second tile, and as many blocks of k as slices, or one more."""
     blocks = max(2, row["SPLIT_K"])
@@ -62,7 +51,7 @@ def test_rows_of_the_table(row: dict[str, Any]) -> None:
     assert relative_error(case.run(row), case.product()) < ROUNDING
 
 
-@pytest.mark.parametrize("ties", [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
+@pytest.mark.parametrize("ties", TIES)
 def test_ties_go_to_the_even_code(ties: float) -> None:
     case = Case(2, 16, 64)
     case.a[:, :] = torch.tensor([ties, -ties]).bfloat16()[:, None]
@@ -126,7 +115,3 @@ def test_refused_before_anything_is_launched(what: str) -> None:
     with pytest.raises(ValueError) as caught:  # no device is there to launch anything on
         variant.custom_kernel(tuple(data))
     assert message in str(caught.value)
-
-
-def test_the_generated_file_passes_and_checks_find_nothing(tmp_path: Path) -> None:
-    checks_find_nothing("amd-mxfp4-mm", generate("amd-mxfp4-mm", "triton", tmp_path), "gfx950")

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.support.evaltools import checks_find_nothing, generate
-from tests.support.gemm_submissions import altered, no_case_spills
 from tests.support.llama_fp8 import run_checks
+from tests.support.variant_tests import (  # noqa: F401
+    test_all,
+    test_checks_find_nothing,
+    test_faults_are_noticed,
+    test_no_case_spills,
+)
 
 PROBLEM, STEM, VARIANT = "residual-rmsnorm-fp8", "residual_rmsnorm_fp8", "triton"
-
-
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(PROBLEM, VARIANT, tmp_path_factory.mktemp(STEM))
-
-
-def test_all(submission: Path) -> None:
-    assert not (said := run_checks(STEM, submission)), said
+NOTICED_BY = "shapes and 520 or extreme"
+SPILLS_NOT = "residual_rmsnorm_fp8_kernel", 3
 
 
 def test_ocp_fp8(submission: Path) -> None:
@@ -33,17 +28,3 @@ FAULTS = {
     "a number for NaN": ("value != value", "value == 12345"),
     "rounded once": ("(wide * r).to(tl.float16) * weight", "(wide * r * weight).to(tl.float16)"),
 }
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str) -> None:
-    broken = altered(submission, tmp_path, dict([FAULTS[fault]]))
-    assert "failed" in run_checks(STEM, broken, only="shapes and 520 or extreme")
-
-
-def test_checks_find_nothing(submission: Path) -> None:
-    checks_find_nothing(PROBLEM, submission)
-
-
-def test_no_case_spills(tmp_path: Path) -> None:
-    no_case_spills(PROBLEM, VARIANT, tmp_path, "residual_rmsnorm_fp8_kernel", at_least=3)

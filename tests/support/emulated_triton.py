@@ -33,17 +33,3 @@ def in_a_process_of_its_own(function: Callable[[], None]) -> None:
         [sys.executable, "-c", script + f"m.{function.__name__}()"], capture_output=True, text=True, timeout=ENDS_S
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def distinct_rows(table: dict, default: dict) -> list[dict]:
-    """The rows of a tuning table that differ, the default among them."""
-    rows: list[dict] = []
-    for row in (default, *table.values()):
-        if row not in rows:
-            rows.append(row)
-    return rows
-
-
-def described(row: dict) -> str:
-    """For the id of a test."""
-    return " ".join(map(str, row.values()))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.limits import ENDS_S
-from tests.support.prepared import run_evaluator
+from tests.support.prepared import imports_of, run_evaluator
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -111,6 +111,11 @@ def generate(problem: str, variant: str, folder: Path, *options: str) -> Path:
     return path
 
 
+def option(words: list[str], name: str) -> str:
+    """What follows an option; "" where it is not given."""
+    return words[words.index(name) + 1] if name in words else ""
+
+
 def run_command(
     *args: str | Path, cwd: Path, timeout: float = ENDS_S, prepared: bool = True, **env: str
 ) -> subprocess.CompletedProcess[str]:
@@ -119,10 +124,13 @@ def run_command(
     environment = {k: v for k, v in os.environ.items() if not k.startswith("POPCORN_")}
     environment.update(env, OMP_NUM_THREADS="1")
     words = [*map(str, args)]
-    if prepared and "--device" in words and "--checks" not in words and not env:
-        arch = words[words.index("--device") + 1]
-        checks = "all" if words[0] == "test" else ""
-        return run_evaluator(*words, folder=cwd, environment=environment, arch=arch, checks=checks, timeout=timeout)
+    checks = option(words, "--checks") or ("all" if words[0] == "test" else "")
+    if prepared and "--device" in words and checks in ("all", "") and not env:
+        arch, submission = option(words, "--device"), cwd / (option(words, "--submission") or "submission.py")
+        imports = imports_of(submission) if submission.is_file() else []
+        return run_evaluator(
+            *words, folder=cwd, environment=environment, arch=arch, checks=checks, timeout=timeout, imports=imports
+        )
     return subprocess.run(
         [sys.executable, str(ROOT / "eval.py"), *words],
         cwd=cwd,

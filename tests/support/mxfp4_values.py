@@ -10,6 +10,7 @@ import torch
 from tests.support.reference_folders import load_reference
 
 utils = load_reference("mxfp4_mm").utils
+TIES = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)  # between two values of fp4
 
 
 def spread(*shape: int, seed: int, powers: int = 6) -> torch.Tensor:
@@ -56,3 +57,19 @@ REFUSED: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "scales without padding": (SCALE, lambda x: x[:32], "b_scale_sh must have the shape (256, 8), got (32, 8)"),
     "scales elsewhere": (SCALE, lambda x: x.to("meta"), "b_scale_sh must be on "),
 }
+
+
+class Product:
+    """Operands of amd-mxfp4-mm."""
+
+    def __init__(self, m: int, n: int, k: int) -> None:
+        self.a = spread(m, k, seed=0)
+        self.codes, self.scales = utils.mxfp4_quantize(spread(n, k, seed=1))
+
+    def data(self) -> tuple[Any, ...]:
+        """What custom_kernel takes; the two parts that it does not read are missing."""
+        return self.a, None, None, *shuffled(self.codes, self.scales)
+
+    def product(self) -> torch.Tensor:
+        """float64 [m, n] of the quantised operands."""
+        return exact(*utils.mxfp4_quantize(self.a)) @ exact(self.codes, self.scales).T

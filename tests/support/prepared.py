@@ -129,6 +129,7 @@ def run_evaluator(
     checks: str,
     timeout: float,
     script: str = "eval.py",
+    imports: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """`python eval.py arguments` in that folder with exactly this environment; workers are forked from what is imported
     for this arch and these checks, if it is those that eval.py chooses, and start as ever if not. script: another that
@@ -136,7 +137,7 @@ def run_evaluator(
     order = {
         "script": str(ROOT / script),
         "arguments": arguments,
-        "imports": [],
+        "imports": imports,
         "folder": str(folder),
         "environment": dict(environment),
     }
@@ -166,8 +167,12 @@ def run_submission(
     script: str, submission: Path, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """run_prepared of a script that will load this submission."""
-    imports = [HIP_EXTENSIONS] if HIP_EXTENSIONS in submission.read_text() else []
-    return run_prepared(script, *arguments, imports=imports, environment=environment)
+    return run_prepared(script, *arguments, imports=imports_of(submission), environment=environment)
+
+
+def imports_of(submission: Path) -> list[str]:
+    """What a process imports beforehand that will load this file."""
+    return [HIP_EXTENSIONS] if HIP_EXTENSIONS in submission.read_text(errors="replace") else []
 
 
 def serve() -> None:

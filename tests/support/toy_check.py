@@ -17,7 +17,19 @@ from forge.generate.render import generate
 from forge.task.problem import find_problem
 from tests.support.prepared import run_check
 
+TASKS = """
+sets:
+  - name: toys
+    description: toys
+    problems:
+      - {name: toy-problem, directory: reference/toy, gpus: [GPUS], arch: ARCH, harness: amd, variant: plain}
+"""
 Checked = tuple[int, list[str], str]  # exit code, lines of the table, error output
+
+
+def tasks(gpus: str, arch: str = "gfx942") -> str:
+    """The root's task.yml."""
+    return TASKS.replace("GPUS", gpus).replace("ARCH", arch)
 
 
 def check_toy(folder: Path, imports: Sequence[str] = (), **environment: str) -> Checked:

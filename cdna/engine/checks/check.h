@@ -223,8 +223,9 @@ struct GroupCheck {
 
 // Notes a finding; false if the wave has to stop.
 bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, u32 other_pc, const char* format, ...);
-// "8 bytes past the end of `x` (fp32[1000])", of the nearest range.
-const Range* describe(const Checks& c, u64 address, char* text, u32 size);
+// "8 bytes past the end of `x` (fp32[1000])", or "at offset 8 of" one that holds all bytes: of the nearest range, or the
+// one meant.
+const Range* describe(const Checks& c, u64 address, u32 bytes, char* text, u32 size, const Range* meant = nullptr);
 
 bool check_global(Wave& w, const Inst& in, const Access& x);
 bool check_scalar(Wave& w, const Inst& in, const Access& x);

@@ -109,15 +109,7 @@ static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range
   const Checks& c = *w.wg->check->checks;
   const char* verb = x.kind == VM_STORE ? "writes" : x.kind == VM_ATOMIC ? "updates" : "reads";
   char where[200];
-  const Range* r = meant;
-  if (meant) {
-    bool after = address >= meant->end || address + x.bytes > meant->end;
-    u64 distance = after ? (address >= meant->end ? address - meant->end : 0) : meant->base - address;
-    snprintf(where, sizeof where, "%llu bytes %s of %s", (unsigned long long)distance,
-             after ? "past the end" : "before the start", meant->name);
-  } else {
-    r = describe(c, address, where, sizeof where);
-  }
+  const Range* r = describe(c, address, x.bytes, where, sizeof where, meant);
   return report(w, CHECK_BOUNDS, lane, address, r, ~0u, "%s %u bytes at 0x%llx, %s", verb, x.bytes,
                 (unsigned long long)address, where);
 }
@@ -409,14 +401,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == BUFFER_SPACE ? 0 : 1].reg) : nullptr;
   if (int one, other; data && c.has(CHECK_RACE) && lanes_disagree(x, l.at, l.mask, data, one, other)) {
     char where[200];
-    u64 to = l.at[other];
-    const Range* r = describe(c, to, where, sizeof where);
-    for (u32 i = 0; i < c.n_ranges; i++) {
-      const Range& one_of = c.ranges[i];
-      if (one_of.internal || one_of.freed || to < one_of.base || to >= one_of.end) continue;
-      r = &one_of;
-      snprintf(where, sizeof where, "at offset %llu of %s", (unsigned long long)(to - r->base), r->name);
-    }
+    const Range* r = describe(c, l.at[other], 1, where, sizeof where);
     if (!report(w, CHECK_RACE, other, l.at[other], r, ~0u,
                 "lanes %d and %d store different values to the same %u bytes, %s: which one stays is not defined", one,
                 other, x.bytes, where))

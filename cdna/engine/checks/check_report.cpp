@@ -59,24 +59,24 @@ static void add_section(Checks* c, const Program& p, u32 section) {
   }
 }
 
-const Range* describe(const Checks& c, u64 address, char* text, u32 size) {
-  const Range* nearest = nullptr;
-  u64 best = ~0ull;
-  for (u32 i = 0; i < c.n_ranges; i++) {
-    const Range& r = c.ranges[i];
-    if (r.internal || r.freed) continue;
-    u64 distance = address < r.base ? r.base - address : address >= r.end ? address - r.end : 0;
-    if (distance < best) {
-      best = distance;
-      nearest = &r;
-    }
+static u64 distance(const Range& r, u64 address) {
+  return address < r.base ? r.base - address : address >= r.end ? address - r.end : 0;
+}
+
+const Range* describe(const Checks& c, u64 address, u32 bytes, char* text, u32 size, const Range* meant) {
+  const Range* r = meant;
+  for (u32 i = 0; i < c.n_ranges && !meant; i++) {
+    const Range& other = c.ranges[i];
+    if (!other.internal && !other.freed && (!r || distance(other, address) < distance(*r, address))) r = &other;
   }
-  if (!nearest) snprintf(text, size, "in no tensor of the launch");
-  else if (best > 1ull << 32) snprintf(text, size, "far from every tensor of the launch");
+  if (!r) snprintf(text, size, "in no tensor of the launch");
+  else if (!meant && distance(*r, address) > 1ull << 32) snprintf(text, size, "far from every tensor of the launch");
+  else if (address >= r->base && address + bytes <= r->end)
+    snprintf(text, size, "at offset %llu of %s", (unsigned long long)(address - r->base), r->name);
   else
-    snprintf(text, size, "%llu bytes %s of %s", (unsigned long long)best,
-             address < nearest->base ? "before the start" : "past the end", nearest->name);
-  return nearest;
+    snprintf(text, size, "%llu bytes %s of %s", (unsigned long long)distance(*r, address),
+             address < r->base ? "before the start" : "past the end", r->name);
+  return r;
 }
 
 // --- findings --------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, 
 void check_fault(Wave& w, u64 address) {
   if (!w.wg->check || !w.wg->check->checks->has(CHECK_BOUNDS)) return;
   char where[200];
-  const Range* r = describe(*w.wg->check->checks, address, where, sizeof where);
+  const Range* r = describe(*w.wg->check->checks, address, 1, where, sizeof where);
   u32 pc = w.pc - 1;
   check_of(w).pc = pc;
   report(w, CHECK_BOUNDS, -1, address, r, ~0u, "memory access fault at 0x%llx, %s", (unsigned long long)address, where);

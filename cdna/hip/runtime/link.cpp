@@ -24,7 +24,7 @@ static void release(LinkState* s) {
   free(s);
 }
 
-// 0, or what rtc.py's exit code says; its log has been told.
+// 0, or what hiprtc.py's exit code says; its log has been told.
 static int link(LinkState* s, const char* call) {
   CompilerFolder folder;
   if (!folder.made()) return -1;

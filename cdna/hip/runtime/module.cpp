@@ -9,7 +9,7 @@ struct FatBinary {
 };
 constexpr u32 FAT_BINARY_MAGIC = 0x48495046;  // "HIPF"
 
-// container.py: magic, count, then {arch, offset from the container's start, bytes}.
+// compile/fat_binary.py: magic, count, then {arch, offset from the container's start, bytes}.
 struct ContainerEntry {
   char arch[16];
   u64 offset, bytes;

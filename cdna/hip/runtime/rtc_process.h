@@ -1,4 +1,4 @@
-// What compiles and links while a program runs: cdna/hip/rtc.py in a process of its own. It is given a folder of files
+// What compiles and links while a program runs: cdna/hip/hiprtc.py in a process of its own. It is given a folder of files
 // and leaves its results there.
 #pragma once
 #include "files.h"
@@ -11,13 +11,13 @@ struct CompilerFolder {
   void write(const char* name, const char* bytes, size_t size) const;
   void write_list(const char* name, const char* const* texts, u32 n) const;  // one after the other, each with its zero
   Text read(const char* name) const;
-  // The process' exit code (see rtc.py), or -1 after saying why it did not run. call: what the program called.
+  // The process' exit code (see hiprtc.py), or -1 after saying why it did not run. call: what the program called.
   int run(const char* call, const char* action) const;
 };
 
 void release_texts(List<char*>&);
 
-// Code of the emulated device out of bitcode that describes its own length (rtc.py, WRAPPER); none where it is none, or
+// Code of the emulated device out of bitcode that describes its own length (hiprtc.py, WRAPPER); none where it is none, or
 // does not link, which is said.
 constexpr u32 WRAPPED_BITCODE = 0x0b17c0de;
 bool is_wrapped_bitcode(const u8* data);

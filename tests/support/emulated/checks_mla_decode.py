@@ -12,8 +12,8 @@ import torch
 
 import cdna
 from tests.support import llama_fp8 as support
-from tests.support.emulated_triton import described, distinct_rows
 from tests.support.reference_folders import load_reference, relative_error
+from tests.support.table_rows import different_rows, row_text
 
 submission = support.load_submission()
 reference = load_reference("mla_decode")
@@ -173,7 +173,7 @@ def test_sizes() -> None:
     assert_right(Case(3, 21, dim=200, rank=112, **widths), SMALL)
 
 
-@pytest.mark.parametrize("row", distinct_rows(submission.TUNING, submission.DEFAULT), ids=described)
+@pytest.mark.parametrize("row", different_rows(submission), ids=row_text)
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With as many requests as fill a tile, and the model's own widths of a head."""
     batch, heads = (3, 128) if IS_HIP else (row["BLOCK_M"] // 2 + 1, 64)

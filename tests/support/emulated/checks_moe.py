@@ -12,8 +12,8 @@ import torch.nn.functional as F
 
 import cdna
 from tests.support import llama_fp8 as support
-from tests.support.emulated_triton import described, distinct_rows
 from tests.support.reference_folders import relative_error
+from tests.support.table_rows import different_rows, row_text
 
 submission = support.load_submission()
 
@@ -124,7 +124,7 @@ def test_widths_that_fit_no_tile(hidden: int, inner: int, shared: int) -> None:
     assert_right(Case(1, 9, 3, 2, hidden, inner, shared), SMALL)
 
 
-@pytest.mark.parametrize("row", distinct_rows(submission.TUNING, submission.DEFAULT), ids=described)
+@pytest.mark.parametrize("row", different_rows(submission), ids=row_text)
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With a row more than a tile has for the shared expert, and more tile columns than one."""
     assert_right(Case(1, row["TILE_ROWS" if IS_HIP else "BLOCK_M"] + 1, 3, 2, 272, 144), row)

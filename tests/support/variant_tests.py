@@ -1,0 +1,38 @@
+"""Tests that many variants have in common. A file of tests/kernels imports those that are meant, and says:
+
+PROBLEM and VARIANT; ARCH, where that is not gfx942; SPILLS_NOT: a kernel, and how many configurations of it the cases
+choose. With checks in tests/support/emulated also STEM; FAULTS: {what is wrong: (text of the file, what stands in its
+place)}; NOTICED_BY: the checks of which one must fail then.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.evaltools import checks_find_nothing
+from tests.support.gemm_submissions import altered, no_case_spills
+from tests.support.llama_fp8 import run_checks
+
+
+def test_all(submission: Path, request: pytest.FixtureRequest) -> None:
+    text = submission.read_text()
+    assert [before for before, _ in request.module.FAULTS.values() if before not in text] == []
+    assert not (said := run_checks(request.module.STEM, submission)), said
+
+
+def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str, request: pytest.FixtureRequest) -> None:
+    module = request.module
+    broken = altered(submission, tmp_path, dict([module.FAULTS[fault]]))
+    assert "failed" in run_checks(module.STEM, broken, only=module.NOTICED_BY)
+
+
+def test_checks_find_nothing(submission: Path, request: pytest.FixtureRequest) -> None:
+    checks_find_nothing(request.module.PROBLEM, submission, getattr(request.module, "ARCH", "gfx942"))
+
+
+def test_no_case_spills(submission: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    del submission  # whose fixture skips without a compiler
+    kernel, at_least = request.module.SPILLS_NOT
+    no_case_spills(request.module.PROBLEM, request.module.VARIANT, tmp_path, kernel, at_least)
