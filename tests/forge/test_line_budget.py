@@ -16,7 +16,7 @@ LINES = {
     "kernels": 14_900,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 36_600,
+    "tests": 36_850,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
