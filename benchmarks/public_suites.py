@@ -3,7 +3,8 @@
     python benchmarks/public_suites.py fla=../flash-linear-attention aiter=../aiter@e404860 --per-file 12
 
 Fetches nothing: give checkouts, each with its commit behind @ where git does not know it. What a suite imports has to
-be installed. Of every test file some are taken, drawn by --seed. With --json each suite is a line as it ends.
+be installed. Of every test file some are taken, or of every test function, drawn by --seed. With --json each suite is a
+line as it ends.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Suite:
     tests: tuple[str, ...]  # files and folders, from its root
     path: str = "."  # what its tests import lies here
     environment: dict[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()  # of its own, to pytest
 
 
 SUITES = {
@@ -40,6 +42,9 @@ SUITES = {
     "aiter": Suite("ROCm/aiter", ("op_tests/triton_tests",), environment={"AITER_TRITON_ONLY": "1"}),
     "kernels": Suite("triton-lang/kernels", ("test",)),
     "unsloth": Suite("unslothai/unsloth", ("tests",)),
+    "triton": Suite("triton-lang/triton", ("python/test/unit/language",)),
+    "flaggems": Suite("FlagOpen/FlagGems", ("tests",), "src", options=("--mode", "quick", "--ref", "cpu")),
+    "attorch": Suite("BobMcDear/attorch", ("tests",)),
 }
 
 
@@ -101,7 +106,8 @@ def pytest(suite: Suite, checkout: Path, arguments: Iterable[str], budget_s: flo
 
 def collect(suite: Suite, checkout: Path, arch: str) -> tuple[list[str], dict[str, str]]:
     """(node ids, files that could not be collected: why)."""
-    out = pytest(suite, checkout, ["--cdna", arch, "--co", "--continue-on-collection-errors", *suite.tests], 600)
+    arguments = ["--cdna", arch, *suite.options, "--collect-only", "--continue-on-collection-errors", *suite.tests]
+    out = pytest(suite, checkout, arguments, 600)
     tests = [line for line in out.splitlines() if "::" in line and not line.startswith(("ERROR", " ", "E "))]
     broken = {}
     for part in re.split(r"^_+ ERROR collecting ", out, flags=re.MULTILINE)[1:]:
@@ -110,14 +116,14 @@ def collect(suite: Suite, checkout: Path, arch: str) -> tuple[list[str], dict[st
     return tests, broken
 
 
-def sample(tests: list[str], per_file: int, seed: int) -> list[str]:
-    """As many of each file, in an order that mixes files: an early end leaves some of each."""
-    files: dict[str, list[str]] = {}
+def sample(tests: list[str], most: int, per: str, seed: int) -> list[str]:
+    """So many at most of what ends before `per`, in an order that mixes them: an early end leaves some of each."""
+    groups: dict[str, list[str]] = {}
     for test in tests:
-        files.setdefault(test.partition("::")[0], []).append(test)
+        groups.setdefault(test.partition(per)[0], []).append(test)
     draw = random.Random(seed)
-    chosen = [draw.sample(of_file, min(per_file, len(of_file))) for of_file in files.values()]
-    return [of_file[i] for i in range(per_file) for of_file in chosen if i < len(of_file)]
+    chosen = [draw.sample(group, min(most, len(group))) for group in groups.values()]
+    return [group[i] for i in range(most) for group in chosen if i < len(group)]
 
 
 def read_report(file: Path, result: Result) -> None:
@@ -140,7 +146,8 @@ def run(suite: Suite, checkout: Path, commit: str, options: argparse.Namespace) 
     began = time.monotonic()
     result = Result(suite.repository, commit, options.arch, options.checks)
     tests, result.broken_files = collect(suite, checkout, options.arch)
-    chosen = sample(tests, options.per_file, options.seed)
+    most, per = (options.per_function, "[") if options.per_function else (options.per_file, "::")
+    chosen = sample(tests, most, per, options.seed)
     result.collected, result.chosen = len(tests), len(chosen)
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -149,6 +156,7 @@ def run(suite: Suite, checkout: Path, commit: str, options: argparse.Namespace) 
     report = stem.with_suffix(".xml")
     report.unlink(missing_ok=True)
     arguments = ["--cdna", options.arch, "--cdna-checks", options.checks, "--cdna-timeout", str(options.timeout)]
+    arguments += suite.options
     arguments += ["--cdna-autotune", options.autotune, "-n", str(options.workers), f"--junitxml={report}"]
     # Passed tests are taken from the summary: JUnit XML has those too that were cut off.
     arguments += ["-o", "log_cli=false", "-rp", f"@{stem.with_suffix('.txt')}"]
@@ -169,6 +177,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--checks", default="all")
     parser.add_argument("--autotune", choices=("all", "first"), default="first")
     parser.add_argument("--per-file", type=int, default=10, help="tests of each file")
+    parser.add_argument("--per-function", type=int, metavar="N", help="tests of each function instead")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=60, help="seconds for a test")
     parser.add_argument("--budget", type=float, default=3600, help="seconds for a suite, with its collection")

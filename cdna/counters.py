@@ -55,6 +55,7 @@ class _Totals(ctypes.Structure):
         ("hbm_write", ctypes.c_uint64),
         ("link_read", ctypes.c_uint64 * 16),
         ("link_write", ctypes.c_uint64 * 16),
+        ("left_dirty", ctypes.c_uint64),
         ("cold", Time),
         ("warm", Time),
     ]
@@ -135,6 +136,7 @@ class Counters:
     fabric_write_bytes: int
     hbm_read_bytes: int
     hbm_write_bytes: int
+    left_dirty_bytes: int  # of them, that the L2s still had when the last wave ended
     link_read_bytes: int  # from peers' memory
     link_write_bytes: int  # and to it
     busiest_link: dict[str, int]  # the largest share of one peer: link_read, link_write
@@ -277,6 +279,7 @@ def collect(
         fabric_write_bytes=totals["fabric_write"],
         hbm_read_bytes=t.hbm_read,
         hbm_write_bytes=t.hbm_write,
+        left_dirty_bytes=t.left_dirty,
         link_read_bytes=sum(t.link_read),
         link_write_bytes=sum(t.link_write),
         busiest_link={name: max(getattr(t, name)) for name in ("link_read", "link_write")},

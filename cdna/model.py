@@ -16,9 +16,10 @@ A launch takes `launch_us` and the longest of these, whose name is its bound:
     links    bytes to and from peers' memory, over what all links reach together, or the busiest alone
     fences   instructions that write back or invalidate the L2, one after the other on the whole card
 
-and `launch` where `launch_us` is longer than all of them. One that stores to peers and has a loop to wait in takes
-`signals` besides: what a round of signals between ranks takes. Where it is the replay, the bound is the unit that is
-busy for most of it (BUSY); where none is, what its waves wait for: `L1` for a place in its queue, `latency` for
+and then `write-back`: what the L2s still have to write when the last wave has ended, at the rate of the memory side.
+The bound is `launch` where `launch_us` is longer than all of them. One that stores to peers and has a loop to wait in
+takes `signals` besides: what a round of signals between ranks takes. Where it is the replay, the bound is the unit that
+is busy for most of it (BUSY); where none is, what its waves wait for: `L1` for a place in its queue, `latency` for
 memory, `barrier` and so on. docs/time-model.md has the mechanisms, and how far the results lie from published
 measurements.
 """
@@ -87,12 +88,14 @@ def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> Mod
     if c.groups:
         parts |= _parts_us(c, card, replay, held)
     signals = card.signals_us if c.link_write_bytes and c.sleeps else 0.0
-    longest = max(parts, key=lambda name: parts[name])
     body = max((us for name, us in parts.items() if name != "launch"), default=0.0)
+    longest = max(parts, key=lambda name: parts[name])
+    parts["write-back"] = 1e-3 * c.left_dirty_bytes / card.fabric_write_gb_s
     bound = _bound(c, parts) if longest == "replay" else longest
     if signals:
         parts["signals"] = signals
-    return ModelledTime(card.launch_us + body + signals, bound, parts, replay.cycles, replay.mhz, card.clock_mhz)
+    us = card.launch_us + body + parts["write-back"] + signals
+    return ModelledTime(us, bound, parts, replay.cycles, replay.mhz, card.clock_mhz)
 
 
 def _parts_us(c: Counters, card: Card, replay: ReplayedTime, held: bool) -> dict[str, float]:
@@ -111,10 +114,14 @@ def _parts_us(c: Counters, card: Card, replay: ReplayedTime, held: bool) -> dict
         "L1": c.unit_cycles["memory"] / c.groups * groups_on_cu * cycle_us,
         "L2": max(busiest["l2_read"] / l2_read, busiest["l2_write"] / l2_write) * cycle_us,
         "fabric": 1e-3
-        * max(busiest["fabric_read"] / card.fabric_read_gb_s, busiest["fabric_write"] / card.fabric_write_gb_s),
+        * max(
+            busiest["fabric_read"] / card.fabric_read_gb_s,
+            (busiest["fabric_write"] - c.left_dirty_bytes) / card.fabric_write_gb_s,
+        ),
         "HBM": 0.0
         if held
-        else 1e-3 * (c.hbm_read_bytes / card.hbm_read_gb_s + c.hbm_write_bytes / card.hbm_write_gb_s),
+        else 1e-3
+        * (c.hbm_read_bytes / card.hbm_read_gb_s + (c.hbm_write_bytes - c.left_dirty_bytes) / card.hbm_write_gb_s),
         "atomics": 1e-3 * c.atomics_on_line * card.atomic_line_ns,
         "links": 1e-3 * _links_ns(c, card),
         "fences": 1e-3 * c.cache_maintenance * card.cache_maintenance_ns,
@@ -133,7 +140,7 @@ def _links_ns(c: Counters, card: Card) -> float:
 
 def _bound(c: Counters, parts_us: dict[str, float]) -> str:
     """What the replay's time goes to."""
-    units = {name: us for name, us in parts_us.items() if name not in ("launch", "replay")}
+    units = {name: us for name, us in parts_us.items() if name not in ("launch", "replay", "write-back")}
     busiest = max(units, key=lambda name: units[name])
     if units[busiest] >= BUSY * parts_us["replay"]:
         return busiest

@@ -135,11 +135,14 @@ def model_row(row: Row, content: Content, sample: bool = True) -> Result:
         else:
             kernel = kernel_of(row, content)
         take_records()
-        with as_card(card.name, card.model), counting(sample):
-            clear_caches()
-            record = kernel.launch(launch.grid, launch.block, launch.kernarg, launch.lds_bytes)
         calls_in_turn = int(row.shape.get("calls_in_turn", about["calls_in_turn"]))
         warm = stays_in_memory_side_cache(launch, card, calls_in_turn)
+        again = warm and calls_in_turn == 1  # what the call before it left in the caches, the L2s too, is its own
+        with as_card(card.name, card.model), counting(sample):
+            clear_caches()
+            for _ in range(2 if again else 1):
+                record = kernel.launch(launch.grid, launch.block, launch.kernarg, launch.lds_bytes)
+        warm = warm and not again
         modelled = modelled_time_us(record, warm)
         us = modelled_case_us([record], warm, about["launches"]).us
         fill_us = card.launch_us + 1e-3 * launch.cleared_bytes / card.hbm_write_gb_s if launch.cleared_bytes else 0.0

@@ -67,7 +67,8 @@ class Card:
     lds_cycles: int
     lds_queue_entries: int  # instructions before the LDS, of two SIMDs
     scalar_cycles: int  # a scalar load that the scalar cache has
-    scalar_cold_cycles: int  # and the first of its line on a compute unit
+    scalar_cold_cycles: int  # the first that a compute unit executes
+    scalar_next_cycles: int  # and the first of another line
     l1_cycles: int
     l2_cycles: int
     memory_side_cycles: int

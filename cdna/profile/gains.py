@@ -117,6 +117,7 @@ def _scaled(c: Counters, left: Left, saved: Saved, warm: bool) -> Counters:
         busiest_xcd={name: round(bytes * shares[name]) for name, bytes in c.busiest_xcd.items()},
         hbm_read_bytes=round(c.hbm_read_bytes * left.hbm_read),
         hbm_write_bytes=round(c.hbm_write_bytes * left.write),
+        left_dirty_bytes=round(c.left_dirty_bytes * left.write),
         link_read_bytes=round(c.link_read_bytes * left.links),
         link_write_bytes=round(c.link_write_bytes * left.links),
         busiest_link={name: round(bytes * left.links) for name, bytes in c.busiest_link.items()},

@@ -49,6 +49,7 @@ def _files(card: Card, folder: Path) -> dict[str, str]:
         "bin/rocm_agent_enumerator": f"#!/bin/sh\necho gfx000\n{_EACH_GPU}; echo {card.arch}; done\n",
         "bin/hipconfig": _hipconfig(folder),
         "bin/rocminfo": _rocminfo(card),
+        "bin/rocm-smi": _rocm_smi(card),
     }
 
 
@@ -64,6 +65,14 @@ def _hipconfig(folder: Path) -> str:
     cases = "".join(f"  {options}) printf '%s' '{answer}' ;;\n" for options, answer in answers.items())
     refusal = 'echo "hipconfig: $1: not among what the emulated GPU answers" >&2; exit 1'
     return f'#!/bin/sh\ncase "${{1:---version}}" in\n{cases}  *) {refusal} ;;\nesac\n'
+
+
+def _rocm_smi(card: Card) -> str:
+    """Which cards there are; whether it runs is how packages ask whose GPUs a machine has."""
+    gpu = f"GPU[$((n - 1))]\t\t: Card Series: \t\t{card.name} (emulated)\nGPU[$((n - 1))]\t\t: GFX Version: \t\t{card.arch}"
+    refusal = 'echo "rocm-smi: $1: not among what the emulated GPU answers" >&2; exit 1'
+    cases = f'case "$1" in\n  ""|--showproductname) ;;\n  *) {refusal} ;;\nesac\n'
+    return f"#!/bin/sh\n{cases}{_EACH_GPU}; cat <<CARD\n{gpu}\nCARD\ndone\n"
 
 
 def _rocminfo(card: Card) -> str:

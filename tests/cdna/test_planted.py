@@ -46,7 +46,16 @@ FOUND = {  # kernel: the check that finds it, and what it says
     # Workgroups run on several threads: either may be the one that wrote first.
     "workgroup_race": ("race", "writes another value to 4 bytes .* which workgroup [01] .* in the same launch"),
     "variable_out_of_bounds": ("bounds", "writes 4 bytes at .* 0 bytes past the end of the variable variable"),
+    "variable_overflow": (
+        "bounds",
+        "writes 4 bytes at .* 0 bytes past the end of the variable (left|right)_variable",
+    ),
+    "constant_written": ("bounds", "writes 4 bytes of the variable constant_variable, which is __constant__"),
     "variable_race": ("race", "writes another value to 4 bytes of the variable shared_variable .* workgroup [01] "),
+    "streams_race": (
+        "race",
+        r"reads 4 bytes of the 512 bytes .* at offset \d+, which fill\(int\*\) has written on another stream",
+    ),
     "lanes_disagree": (
         "race",
         "lanes 0 and 1 store different values to the same 4 bytes, at offset 0 of the 512 bytes",
@@ -121,6 +130,18 @@ def test_code_without_an_end_is_named(tmp_path: Path, body: str, says: str) -> N
     )
     done = run(source)
     assert done.returncode == 1 and re.search(says, done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("name", ["variables_within", "streams_in_order"])
+def test_correct_neighbours_are_no_finding(name: str) -> None:
+    done = planted(name, "all")
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+
+
+def test_a_copy_beside_the_kernel_that_writes_is_found() -> None:
+    done = planted("copy_race", "race")
+    assert done.returncode == 1 and done.stdout == "hipErrorLaunchFailure\n", done.stdout + done.stderr
+    assert "a copy reads what fill(int*) has written on another stream" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["late_thread", "late_host_function", "late_graph"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 import cdna
-from cdna import checks
+from cdna import checks, records
 from tests.support.assembled import program
 from tests.support.checked_launch import Plain, buffer, clean, found, launch, memory
 from tests.support.hip_programs import ROOT
@@ -129,6 +130,26 @@ def test_waits_of_a_launch_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.startswith("k on gfx942: 0 of 3 workgroups have ended\n  workgroup ")
     assert "assembly line" in told and "executed " in told
     assert cdna.waits() == ""
+
+
+def test_who_stores_polls_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test over its time, which filled 64 MB, was said to poll them."""
+    monkeypatch.setenv("CDNA_THREADS", "1")
+    text = "s_load_dwordx2 s[4:5], s[0:1], 0x0\nv_lshlrev_b32_e32 v1, 2, v0\ns_waitcnt lgkmcnt(0)\n"
+    p = program(text + "round:\nglobal_store_dword v1, v0, s[4:5]\ns_branch round")
+
+    def run() -> None:
+        with checks.use("bounds"), contextlib.suppress(cdna.CdnaError):
+            launch(p, [("x", buffer(64))], 1)
+
+    runs = threading.Thread(target=run)
+    runs.start()
+    deadline = time.monotonic() + ENDS_S
+    while " run, at `global_store_dword" not in (told := cdna.waits()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    records.cancel()
+    runs.join()
+    assert " run, at `global_store_dword" in told and " polls " not in told, told
 
 
 SCRIPT = f"""

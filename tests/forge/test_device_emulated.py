@@ -137,6 +137,13 @@ def test_what_packages_ask_of_rocm(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     shown = ask("rocminfo")
     assert shown.count("amdgcn-amd-amdhsa--gfx950:sramecc+:xnack-") == shown.count("Compute Unit:            256") == 2
     assert "Agent 2" in shown and "Agent 3" in shown and "Agent 4" not in shown
+    assert ask("rocm-smi --showproductname").splitlines() == [
+        f"GPU[{i}]\t\t: {line}"
+        for i in range(2)
+        for line in ("Card Series: \t\tAMD Instinct MI355X (emulated)", "GFX Version: \t\tgfx950")
+    ]
+    with pytest.raises(subprocess.CalledProcessError):
+        ask("rocm-smi --showpower")
     monkeypatch.setenv("ROCM_HOME", "/there")
     assert "ROCM_PATH" not in resolve("gfx950", "gfx950").environment()
 

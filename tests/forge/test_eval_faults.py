@@ -34,6 +34,7 @@ from tests.support.limits import ENDS_S
 pytestmark = pytest.mark.long
 
 EVAL = [sys.executable, str(ROOT / "eval.py"), "test", "problem", "--device", "gfx942", "--json", "out.json"]
+ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 # Right in the first case; in the second it tells its pid, starts a process that leaves its session, and waits.
 HANGS = """
 import os, time
@@ -86,19 +87,31 @@ def wait_for(what: Any, seconds: float = ENDS_S) -> bool:
     return bool(what())
 
 
+def hear_every_signal() -> None:
+    """A suite under nohup or in a shell's background ignores some signals, and its children would too."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+
+
 def start_and_wait(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
     """eval.py in its second case, and the pids that the submission told."""
     marks = [folder / "mark", folder / "mark.child"]
     (folder / "submission.py").write_text(HANGS.format(mark=str(marks[0])))
     environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        EVAL, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        EVAL,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_every_signal,
     )
     assert wait_for(lambda: all(mark.exists() and mark.read_text() for mark in marks))
     return process, [int(mark.read_text()) for mark in marks]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize("number", ENDING)
 def test_a_run_that_is_ended_is_incomplete_and_leaves_nothing(folder: Path, number: int) -> None:
     process, pids = start_and_wait(folder)
     process.send_signal(number)

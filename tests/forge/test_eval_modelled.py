@@ -58,10 +58,12 @@ def test_json_carries_the_parts(benchmark: tuple[str, dict]) -> None:
     for caches in ("cold", "warm"):
         time = report["modelled"][caches]
         parts = time["parts_us"]
-        bounds = "launch replay matrix vector LDS L1 L2 fabric HBM atomics links fences"
+        bounds = "launch replay matrix vector LDS L1 L2 fabric HBM atomics links fences write-back"
         assert set(parts) == set(bounds.split())
-        longest = max(us for name, us in parts.items() if name != "launch")
-        assert time["us"] == pytest.approx(parts["launch"] + longest, abs=0.002)  # all are rounded
+        longest = max(us for name, us in parts.items() if name not in ("launch", "write-back"))
+        assert time["us"] == pytest.approx(
+            parts["launch"] + longest + parts["write-back"], abs=0.002
+        )  # all are rounded
         # The launch itself has no cycles.
         assert time["clock"] == "boost" and time["cycles"] / time["mhz"] == pytest.approx(parts["replay"], rel=0.01)
     assert report["modelled"]["cold"]["us"] >= report["modelled"]["warm"]["us"]
@@ -71,14 +73,14 @@ def test_what_a_first_call_prepares_is_not_reported(benchmark: tuple[str, dict])
     """Such as an autotuner's trials, or what warms a graph up."""
     report = benchmark[1]["cases"][0]["report"]
     assert report["kernels"]["double_kernel"]["launches"] == 1
-    assert report["modelled"]["warm"]["parts_us"]["launch"] == 2.6
+    assert report["modelled"]["warm"]["parts_us"]["launch"] == MI300X.launch_us
 
 
 def test_profile_says_where_the_time_goes(tmp_path: Path) -> None:
     done, result = judge(tmp_path, DOUBLES, "profile", "--cases", "0")
     report = result["cases"][0]["report"]  # of one call, in which the autotuner tries
     assert report["kernels"]["double_kernel"]["launches"] > 1
-    assert report["modelled"]["warm"]["parts_us"]["launch"] == 2.6  # trials are not modelled
+    assert report["modelled"]["warm"]["parts_us"]["launch"] == MI300X.launch_us  # trials are not modelled
     work = result["cases"][0]["report"]["kernels"]["double_kernel"]["work"]
     assert work["hbm_write_bytes"] > 0 and work["waves_per_simd"] > 0
     assert all("submission.py:" in line["place"] and line["executed"] for line in work["lines"])
@@ -91,9 +93,9 @@ def test_profile_of_a_submission_in_torch_names_its_operations_by_line(tmp_path:
     source = "def custom_kernel(x):\n    y = x * 4\n    return y.add(0).div(2)\n"
     done, result = judge(tmp_path, source, "profile", "--cases", "0")
     assert "no Triton or HIP kernel was launched" in done.stdout
-    assert "torch's own operations: 3 calls, 7.8" in done.stdout
+    assert "torch's own operations: 3 calls, 6.3" in done.stdout
     assert "submission.py:2  mul" in done.stdout and "submission.py:3  div" in done.stdout
-    assert "3 operations take 7.8 us to launch" in done.stdout and "move elements" not in done.stdout
+    assert "3 operations take 6.3 us to launch" in done.stdout and "move elements" not in done.stdout
 
 
 def test_what_torch_profiles_advise() -> None:
@@ -105,9 +107,9 @@ def test_what_torch_profiles_advise() -> None:
     def advice(*rows: dict, needed: float | None = None) -> list[str]:
         return [line for line in torch_lines(list(rows), "cold", "gfx942", needed) if "advice" in line]
 
-    assert "5 us move elements" in advice(row("memory", 7.6, 1), row("products", 5.0, 1))[1]
+    assert any(" 5 us move elements" in one for one in advice(row("memory", MI300X.launch_us + 5, 1)))
     (said,) = advice(row("products", 100.0, 1))
-    assert "97.4 us at the card's peaks, most at submission.py:7 (pr)" in said and not torch_lines([], "cold", "gfx942")
+    assert "97.9 us at the card's peaks, most at submission.py:7 (pr)" in said and not torch_lines([], "cold", "gfx942")
     # products: more FLOPs than the case needs, more bytes than it reads, and neither
     (said,) = advice(row("products", 100.0, 1, 9e9), needed=3e9)
     assert "9 GFLOP, 3 times what the case needs" in said
@@ -146,7 +148,7 @@ def test_torchs_own_operations_are_estimated_and_marked(tmp_path: Path) -> None:
     both = DOUBLES.replace("    return out", "    return out * 1.0")
     time = judge(tmp_path / "both", both, "benchmark", "--cases", "0")[1]["cases"][0]["report"]["modelled"]["cold"]
     assert time["us"] == pytest.approx(time["kernels_us"] + time["torch_us"]["mul"], abs=0.001)
-    assert time["kernels_us"] > 2.6 and time["bound"] != "torch" and time["parts_us"]
+    assert time["kernels_us"] > MI300X.launch_us and time["bound"] != "torch" and time["parts_us"]
 
 
 def test_operations_at_their_roofline() -> None:

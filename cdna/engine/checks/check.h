@@ -47,6 +47,9 @@ struct Touch {
   u8 count, flags;
 };
 
+// An address of the program's own, made from the pc; a vector of addresses that begin at one.
+enum NamingKind : u8 { NAMES_NOTHING, NAMES_VARIABLE, ADDS_TO_VARIABLE };
+
 struct Access {
   u8 kind, space;
   u8 bytes;          // of one lane's element, or of a scalar load; BY_FORMAT until an execution says it
@@ -63,6 +66,7 @@ struct Access {
   bool polls;     // a read of LDS in a loop that does nothing but wait for another value there
   bool typed;     // by a buffer's format: memory holds other bytes than registers
   u8 flow, bits;  // FlowKind, BitsFlag
+  u8 naming;      // NamingKind
   u16 stride;     // what the offsets of ds_read2 and its kin count, in bytes
   Touch touch[8];
 };
@@ -86,10 +90,13 @@ struct Range {
   char name[64];  // "`x` (fp32[1000])"
   bool internal;  // kernel arguments, constants: not the user's
   bool freed;
+  bool variable;         // of the program; what is made from its address means it
+  bool constant;         // that a kernel may only read
   volatile u32 written;  // the kernel writes there: set by its first store
   u64* writes;           // per dword: who wrote, who read last; see check_global.cpp
   u64* reads;
   u32* write_pc;
+  u32* owners;  // per dword: the work that wrote it, of an allocation; see check_streams.cpp
 };
 
 // Unknown addresses are a finding; are none; only where they are the host's memory, which the card does not reach.
@@ -120,7 +127,10 @@ struct Checks {
   pthread_t stuck[64];
   volatile u64 rests_at;      // progress + 1 at which all its threads had been stuck for a while
   volatile u64 suspected_at;  // progress + 1 at which no launch seemed able to go on
-  Checks* next_live;          // the list of launches under way
+  u32 work;                   // of a stream, as which this launch runs; 0: not said
+  const u64* known;           // per stream: up to which place its work has ended before
+  const char* (*work_name)(u32 work);
+  Checks* next_live;  // the list of launches under way
   bool has(CheckKind k) const { return kinds >> k & 1; }
 };
 constexpr u32 MAX_FINDINGS = 64;
@@ -178,7 +188,13 @@ struct WaveCheck {
   u64 quiet;         // instructions since that, or a barrier
   u32 last_barrier;  // instruction of its last barrier
   bool loaded(u32 at) const { return loads && loads[at >> 6] >> (at & 63) & 1; }
-  u32 barriers;  // passed
+  u32 barriers;      // passed
+  u64 variable[64];  // per pair of scalar registers: the variable's address that was made there
+  struct {
+    u16 reg;
+    u64 base;
+  } derived[4];  // pairs of vector registers with addresses made of those
+  u32 n_derived;
   Values values;
   u64* loads;  // which loads of global memory it has executed, a bit an instruction
   u32 n_loads;
@@ -212,6 +228,12 @@ const Range* describe(const Checks& c, u64 address, char* text, u32 size);
 
 bool check_global(Wave& w, const Inst& in, const Access& x);
 bool check_scalar(Wave& w, const Inst& in, const Access& x);
+// check_streams.cpp. Work: the number of its stream above, its place there below.
+constexpr u32 WORK_PLACE_BITS = 26, MOST_STREAMS = 1u << (32 - WORK_PLACE_BITS);
+void keep_owners(Range& r);
+void own(const Range& r, u64 from, u64 to, u32 work, const u64* known);
+u32 unordered_owner(const Range& r, u64 from, u64 to, u32 work, const u64* known);
+bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const Range& r);
 bool check_unwritten(Wave& w, int lane, u64 address, u32 bytes);  // check_unwritten.cpp
 bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x);
 bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes);
@@ -234,6 +256,11 @@ static inline bool changes(const Access& x, const u32* data, int lane, u32 dword
 }
 // Two lanes of one store that leave different values at one place: their order is not defined. address: of each lane.
 bool lanes_disagree(const Access& x, const u64* address, u64 lanes, const u32* data, int& one, int& other);
+// The variable's address that a pair of scalar registers was given, while it holds it still; else 0.
+static inline u64 variable_in(const Wave& w, const WaveCheck& c, u32 reg) {
+  const u64 held = w.s64(reg);
+  return reg < 128 && c.variable[reg / 2] == held ? held : 0;
+}
 static inline WaveCheck& check_of(Wave& w) { return w.wg->check->waves[w.id]; }
 
 // --- hooks of launch.cpp -----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ struct Lanes {
   u64 at[WAVE];
   u64 mask;
   u64 base;    // scalar base address, 0 if there is none
+  bool named;  // that is a variable's, made by the wave
   u64 before;  // lanes that a buffer without a limit cuts off below its base
 };
 }  // namespace
@@ -35,6 +36,8 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
   bool load = x.kind == VM_LOAD;
   out.mask = exec;
   out.base = out.before = 0;
+  out.named = false;
+  const WaveCheck& wave = check_of(w);
   if (x.space == BUFFER_SPACE) {
     const Operand* operands = load ? in.src : in.src + 1;
     u32 element = x.typed || x.bytes < 4 ? x.bytes : 4;
@@ -52,10 +55,16 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
   u64 offset = (u64)(i64)in.offset;
   if (scalar.kind != NONE && x.space == GLOBAL_SPACE) {
     out.base = scalar64(w, scalar);
+    out.named = scalar.kind == SGPR && variable_in(w, wave, scalar.reg);
     u64 base = out.base + offset;
     LANES out.at[i] = base + v[i];
     return true;
   }
+  for (u32 i = 0; i < wave.n_derived; i++)
+    if (wave.derived[i].reg == in.src[0].reg) {
+      out.base = wave.derived[i].base;
+      out.named = true;
+    }
   u64 top = 0;
   LANES {
     out.at[i] = (v[i] | (u64)v[WAVE + i] << 32) + offset;
@@ -84,10 +93,16 @@ static bool readable(const Checks& c, u64 address) {
   return false;
 }
 
-static bool is_pointer(const Checks& c, u64 address) {
-  for (u32 i = 0; i < c.n_ranges; i++)
-    if (c.ranges[i].pointer == address) return true;
-  return false;
+// Whether an address made from `base` means this range: what the kernel was given, or a variable that it has named itself.
+static bool meant_by(const Range& r, u64 base, bool named) {
+  return base && !r.internal && (r.pointer == base || (named && r.variable && r.base == base));
+}
+
+static const Range* meant_by(const Checks& c, u64 base, bool named) {
+  const Range* meant = nullptr;
+  for (u32 i = 0; base && i < c.n_ranges; i++)
+    if (meant_by(c.ranges[i], base, named)) meant = &c.ranges[i];
+  return meant;
 }
 
 static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range* meant) {
@@ -138,10 +153,9 @@ static bool is_host_memory(u64 address, char* what, u32 size) {
 }
 
 // The range that holds a lane's element; null where there is none and the wave may go on, `stop` where not.
-static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool& stop) {
+static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool named, bool& stop) {
   Checks& c = *w.wg->check->checks;
   Range* found = nullptr;
-  const Range* meant = nullptr;
   for (u32 i = 0; i < c.n_ranges; i++) {
     Range& r = c.ranges[i];
     if (!r.freed && contains(c, r, x, address, address + x.bytes)) {
@@ -151,9 +165,7 @@ static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base
     if (r.freed && address < r.end && address + x.bytes > r.base) found = &r;
   }
   // An address made from a tensor's own pointer means that tensor, even where it lands in another.
-  if (base)
-    for (u32 i = 0; i < c.n_ranges; i++)
-      if (c.ranges[i].pointer == base && !c.ranges[i].internal) meant = &c.ranges[i];
+  const Range* meant = meant_by(c, base, named);
   bool wrong = found && meant && found != meant && !contains(c, *meant, x, address, address + x.bytes);
   if (found && !found->freed && !wrong) return found;
   bool known = wrong || (found && found->freed) || (meant && !found);
@@ -171,6 +183,13 @@ static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base
                    x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, found->name);
   else stop = !outside(w, x, lane, address, meant);
   return nullptr;
+}
+
+// What a kernel stores to a __constant__ variable: loads may be answered by caches that stores do not change.
+static bool writes_constant(Wave& w, const Access& x, const Lanes& l, const Range& r) {
+  int lane = __builtin_ctzll(l.mask);
+  return report(w, CHECK_BOUNDS, lane, l.at[lane], &r, ~0u,
+                "writes %u bytes of %s, which is __constant__: kernels may only read it", x.bytes, r.name);
 }
 
 // --- lanes of one store --------------------------------------------------------------------------------
@@ -364,9 +383,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   if (l.before && c.has(CHECK_BOUNDS)) {
     int lane = __builtin_ctzll(l.before);
     u64 distance = l.base - (l.base + (i64)(i32)(l.at[lane] - l.base));
-    const Range* meant = nullptr;
-    for (u32 i = 0; i < c.n_ranges; i++)
-      if (c.ranges[i].pointer == l.base && !c.ranges[i].internal) meant = &c.ranges[i];
+    const Range* meant = meant_by(c, l.base, false);
     if (!report(w, CHECK_BOUNDS, lane, l.base - distance, meant, ~0u,
                 "%s %u bytes %llu bytes before the address in its descriptor%s%s: the card drops it, or reads 0",
                 x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)distance,
@@ -437,16 +454,18 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     bool known = false;
     one = range_around(c, x, low, high + x.bytes, known);
     if (one) c.hint[wave.pc] = (u16)(one - c.ranges);
-    if (!known && c.open == OPEN && !(l.base && is_pointer(c, l.base))) return true;
+    if (!known && c.open == OPEN && !meant_by(c, l.base, l.named)) return true;
   }
-  if (one && l.base && one->pointer != l.base && is_pointer(c, l.base)) one = nullptr;
+  if (one && !meant_by(*one, l.base, l.named) && meant_by(c, l.base, l.named)) one = nullptr;
+  if (one && one->constant && x.kind != VM_LOAD && !writes_constant(w, x, l, *one)) return false;
+  if (one && one->owners && c.work && races && !check_streams(w, x, l.at, l.mask, *one)) return false;
   if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
   const u64 now = now_of(w);
   if (one && !one->internal && untouched(w, x, l, *one, data, now)) return true;
   for (u64 m = l.mask; m; m &= m - 1) {
     int lane = __builtin_ctzll(m);
     bool stop = false;
-    Range* r = one ? one : range_of(w, x, lane, l.at[lane], l.base, stop);
+    Range* r = one ? one : range_of(w, x, lane, l.at[lane], l.base, l.named, stop);
     if (stop) return false;
     if (!r) continue;
     if (!one) c.hint[wave.pc] = (u16)(r - c.ranges);
@@ -510,16 +529,26 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
   auto holds = [&](const Range& r) {
     return !r.freed && address >= r.base && address + x.bytes <= ((r.end + within) & ~within);
   };
+  // Only its first dword is known to be wanted.
+  const bool named = x.space != BUFFER_SPACE && variable_in(w, wave, from.reg);
+  const Range* meant = named ? meant_by(c, base, named) : nullptr;
   u32 at = c.hint[wave.pc];
   if (at >= c.n_ranges || !holds(c.ranges[at]))
     for (at = 0; at < c.n_ranges && !holds(c.ranges[at]);) at++;
-  if (at < c.n_ranges) {
+  if (at < c.n_ranges && (!meant || address - meant->base < meant->end - meant->base)) {
     c.hint[wave.pc] = (u16)at;
+    const Range& r = c.ranges[at];
+    const u64 from = address & ~3ull;  // of which the first dword is known to be wanted
+    Access first = x;
+    first.bytes = 4;
+    if (r.owners && c.work && x.kind == SMEM_LOAD && c.has(CHECK_RACE) && from >= r.base &&
+        !check_streams(w, first, &from, 1, r))
+      return false;
     return check_scalar_race(w, x, c.ranges[at], address);
   }
   if (!c.has(CHECK_BOUNDS)) return true;
   bool stop = false;
-  range_of(w, x, -1, address, x.space == BUFFER_SPACE ? base : 0, stop);
+  range_of(w, x, -1, address, x.space == BUFFER_SPACE || named ? base : 0, named, stop);
   return !stop;
 }
 

@@ -52,7 +52,10 @@ static void add_section(Checks* c, const Program& p, u32 section) {
     if (bytes % 16 == 12) bytes += 4;  // compilers load three dwords as four
     char name[64];
     snprintf(name, sizeof name, "the variable %s", p.symbols[i].name);
-    append(c->ranges, c->n_ranges, c->max_ranges, make_range(at, bytes, name));
+    Range r = make_range(at, bytes, name);
+    r.variable = true;
+    r.constant = p.symbols[i].constant;
+    append(c->ranges, c->n_ranges, c->max_ranges, r);
   }
 }
 
@@ -151,7 +154,10 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   c->orders = orders_create(c->n_groups);
   c->n_threads = n_threads;
   pthread_mutex_lock(&registry_lock);
-  for (u32 i = 0; i < n_registered; i++) append(c->ranges, c->n_ranges, c->max_ranges, registry[i]);
+  for (u32 i = 0; i < n_registered; i++) {
+    if (c->work) keep_owners(registry[i]);
+    append(c->ranges, c->n_ranges, c->max_ranges, registry[i]);
+  }
   pthread_mutex_unlock(&registry_lock);
   u32 kernarg_bytes = (k.kernarg_bytes > l.kernarg_bytes ? k.kernarg_bytes : l.kernarg_bytes) + 64;
   add_internal(c, (u64)l.kernarg, kernarg_bytes, "the kernel's arguments");
@@ -357,6 +363,22 @@ void cdna_memory_forget(u64 base, u64 bytes) {
   pthread_mutex_unlock(&registry_lock);
 }
 
+// A copy or a fill, from and to; either may be nothing. Returns the work that has written what is read, with nothing between
+// that orders the two; 0: none has.
+u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known) {
+  u32 found = 0;
+  pthread_mutex_lock(&registry_lock);
+  for (u32 i = 0; i < n_registered; i++) {
+    const Range& r = registry[i];
+    if (!r.owners || r.freed) continue;
+    if (from - r.base < r.end - r.base && from + bytes <= r.end)
+      found = unordered_owner(r, from, from + bytes, work, known);
+    if (to - r.base < r.end - r.base && to + bytes <= r.end) own(r, to, to + bytes, work, known);
+  }
+  pthread_mutex_unlock(&registry_lock);
+  return found;
+}
+
 void cdna_memory_register(u64 base, u64 bytes, const char* name) {
   pthread_mutex_lock(&registry_lock);
   forget(base, bytes);
@@ -370,6 +392,8 @@ void cdna_memory_unregister(u64 base) {
     if (registry[i].base != base || registry[i].freed) continue;
     Range r;
     memcpy((void*)&r, (const void*)&registry[i], sizeof r);
+    free(r.owners);
+    r.owners = nullptr;
     drop(i);
     r.freed = true;
     append(registry, n_registered, max_registered, r);

@@ -150,6 +150,18 @@ static bool peeled(const Program& p, const Access* table, u32 at) {
   return false;
 }
 
+// s_getpc_b64, and behind it the additions of a distance: nothing else makes the address of a variable.
+static u8 naming(const Program& p, u32 at) {
+  const Inst& in = p.code[at];
+  const char* name = op_info(in.op).name;
+  if (!strcmp(name, "v_lshl_add_u64")) return in.src[2].kind == SGPR ? ADDS_TO_VARIABLE : NAMES_NOTHING;
+  if (at < 2 || strcmp(name, "s_addc_u32") || !in.dst[0].reg) return NAMES_NOTHING;
+  const Inst &low = p.code[at - 1], &pc = p.code[at - 2];
+  bool made = !strcmp(op_info(low.op).name, "s_add_u32") && !strcmp(op_info(pc.op).name, "s_getpc_b64");
+  return made && low.dst[0].reg + 1 == in.dst[0].reg && pc.dst[0].reg == low.dst[0].reg ? NAMES_VARIABLE
+                                                                                        : NAMES_NOTHING;
+}
+
 Access* check_table(const Program& p) {
   Access* table = (Access*)calloc(p.n_inst + 1, sizeof(Access));
   for (u32 i = 0; i < p.n_inst; i++) {
@@ -157,6 +169,7 @@ Access* check_table(const Program& p) {
     classify(table[i], in, op_facts(in.op));
     registers(table[i], in, op_info(in.op).signature, op_facts(in.op));
     mark_sources(table[i]);
+    table[i].naming = naming(p, i);
   }
   for (u32 i = 0; i < p.n_inst; i++) table[i].polls = polls(p, table, i);
   for (u32 i = p.n_inst; i-- > 0;) table[i].polls = table[i].polls || peeled(p, table, i);

@@ -193,6 +193,22 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
   }
 }
 
+// What an instruction has made of the addresses of variables: which registers hold one, or come of one.
+static void note_naming(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
+  if (x.naming == NAMES_VARIABLE) c.variable[in.dst[0].reg / 2] = w.s64(in.dst[0].reg - 1);
+  for (u32 k = 0; k < x.n; k++)
+    for (u32 i = c.n_derived; i-- > 0;) {
+      const Touch& t = x.touch[k];
+      const u32 reg = c.derived[i].reg;
+      if ((t.flags & WRITES) && !(t.flags & SCALAR) && t.reg < reg + 2u && reg < t.reg + (u32)t.count)
+        c.derived[i] = c.derived[--c.n_derived];
+    }
+  if (x.naming != ADDS_TO_VARIABLE) return;
+  const u64 base = variable_in(w, c, in.src[2].reg);
+  constexpr u32 MOST = sizeof c.derived / sizeof *c.derived;
+  if (base && c.n_derived < MOST) c.derived[c.n_derived++] = {in.dst[0].reg, base};
+}
+
 constexpr u32 NO_VALUE = 0x7fc5a5a5;  // what registers hold at the start, too
 
 // An access of which some lanes are outside: theirs does not happen, and what they load is no value.
@@ -284,6 +300,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     } else {
       in.fn(w, in);
     }
+    if (x.naming || c.n_derived) note_naming(w, c, in, x);
     if (w.stop == AT_CLOCK) clock_answer(w);
     if (__builtin_expect(w.stop, 0)) break;
   }

@@ -80,7 +80,7 @@ static void find_place(const LiveLaunch& l, const Workgroup& g, const Wave& w, P
   p.pc = w.pc && (p.at_barrier || w.stop == YIELDED) ? w.pc - 1 : w.pc;
   if (!p.at_barrier && checked && checked->polled) {
     p.pc = checked->polled_pc;
-    p.polled = checked->polled;
+    if (g.check->checks->table[p.pc].kind != VM_STORE) p.polled = checked->polled;
   }
   if (p.pc >= l.program->n_inst) p.pc = l.program->n_inst - 1;
   p.missing = g.n_waves - g.n_ended - g.n_at_barrier;

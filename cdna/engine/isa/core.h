@@ -239,16 +239,26 @@ static inline u64 bits(double x) { return __builtin_bit_cast(u64, x); }
 static inline f16 as_f16(u32 x) { return __builtin_bit_cast(f16, (u16)x); }
 static inline u32 bits(f16 x) { return __builtin_bit_cast(u16, x); }
 
-// d[lane] = t[lane] where the mask has the lane's bit.
-static inline void blend(u32* d, const u32* t, u64 mask) {
-  if (mask == ~0ull) {
-    memcpy(d, t, WAVE * 4);
-    return;
-  }
-  u32 half[2] = {(u32)mask, (u32)(mask >> 32)};
-  for (int h = 0; h < 2; h++)
-    for (int i = 0; i < 32; i++) d[h * 32 + i] = (half[h] >> i & 1) ? t[h * 32 + i] : d[h * 32 + i];
+// A row of 16 lanes, and a bit for each.
+typedef u32 Row __attribute__((ext_vector_type(16), aligned(4)));
+typedef i32 RowOfInts __attribute__((ext_vector_type(16)));
+typedef bool RowBits __attribute__((ext_vector_type(16)));
+static inline Row row_of(const u32* p) {
+  Row x;
+  memcpy(&x, p, sizeof x);
+  return x;
 }
+
+// d[lane] = b[lane] where the mask has the lane's bit, else a[lane].
+static inline void select_lanes(u32* d, const u32* a, const u32* b, u64 mask) {
+  for (int q = 0; q < WAVE; q += 16) {
+    RowBits bits = __builtin_bit_cast(RowBits, (u16)(mask >> q));
+    Row x = __builtin_convertvector(bits, RowOfInts) != 0 ? row_of(b + q) : row_of(a + q);
+    memcpy(d + q, &x, sizeof x);
+  }
+}
+// d[lane] = t[lane] where it has.
+static inline void blend(u32* d, const u32* t, u64 mask) { select_lanes(d, d, t, mask); }
 
 // Per-lane 0/1 dwords from and to a mask of 64 bits.
 static inline void spread_mask(u32* d, u64 mask) {
@@ -257,23 +267,10 @@ static inline void spread_mask(u32* d, u64 mask) {
     for (int i = 0; i < 32; i++) d[h * 32 + i] = half[h] >> i & 1;
 }
 static inline u64 gather_mask(const u32* flags) {
-  typedef u32 Chunk __attribute__((ext_vector_type(16), aligned(4)));
-  typedef bool Bits __attribute__((ext_vector_type(16)));
   u64 mask = 0;
-  for (int q = 0; q < 4; q++) {
-    Chunk x;
-    memcpy(&x, flags + 16 * q, sizeof x);
-    mask |= (u64) __builtin_bit_cast(u16, __builtin_convertvector(x != 0, Bits)) << 16 * q;
-  }
+  for (int q = 0; q < WAVE; q += 16)
+    mask |= (u64) __builtin_bit_cast(u16, __builtin_convertvector(row_of(flags + q) != 0, RowBits)) << q;
   return mask;
-}
-
-// d[lane] = b[lane] where the mask has the lane's bit, else a[lane].
-static inline void select_lanes(u32* d, const u32* a, const u32* b, u64 mask) {
-  u32 half[2] = {(u32)mask, (u32)(mask >> 32)};
-  for (int h = 0; h < 2; h++)
-    _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < 32; i++) d[h * 32 + i] =
-        (half[h] >> i & 1) ? b[h * 32 + i] : a[h * 32 + i];
 }
 
 #define EACH_LANE(w, lane)                    \
@@ -291,7 +288,11 @@ void compare_op(Wave&, const Inst&);  // core returns a mask of 64 bits in d[0..
 void cmpx_op(Wave&, const Inst&);     // the same, and writes exec
 
 // Sources with every modifier applied, for handlers of their own. `tmp` holds dwords*64 dwords.
-const u32* modified_source(Wave& w, const Inst& in, int k, u32* tmp);
+const u32* apply_modifiers(Wave& w, const Inst& in, int k, u32* tmp);
+static inline const u32* modified_source(Wave& w, const Inst& in, int k, u32* tmp) {
+  if (__builtin_expect(!(in.flags & SLOW), 1)) return lanes(w, in.src[k], tmp, in.src_dwords[k]);
+  return apply_modifiers(w, in, k, tmp);
+}
 // Lanes that the instruction writes: exec, less those DPP's row and bank masks leave out.
 u64 write_mask(const Wave& w, const Inst& in);
 // Applies clamp, omod and SDWA's destination select to `t`, then writes the active lanes of dst[0].

@@ -5,7 +5,6 @@
 
 struct F32 {
   typedef float Float;
-  typedef double Wide;
   typedef u32 Bits;
   static constexpr Float LEAST_NORMAL = 0x1p-126f;
   static constexpr int MANTISSA = 23, EXPONENT_MAX = 255, FAR_APART = 96, SCALE = 64, TINY = 23;
@@ -45,61 +44,39 @@ template <class T> static inline bool quotient_is_denormal(typename T::Bits n, t
   return (Wide)value<T>(magnitude<T>(n)) < (Wide)value<T>(magnitude<T>(d)) * (Wide)T::LEAST_NORMAL;
 }
 
-// Whether in all these lanes numerator and denominator are so far from the limits that nothing is scaled: mostly so.
-template <class T> static bool far_from_limits(const u32*, const u32*, u64) { return false; }
-template <> bool far_from_limits<F32>(const u32* denominator, const u32* numerator, u64 lanes) {
-  constexpr int LEAST_DIFFERENCE = -125;  // of the exponents: the quotient is above the least normal number
-  alignas(64) u32 near[WAVE];
-  LANES {
-    int e1 = exponent<F32>(denominator[i]), e2 = exponent<F32>(numerator[i]), apart = e2 - e1;
-    bool usual = (e1 > 0) & (e1 < F32::HUGE_DENOMINATOR) & (e2 > F32::TINY) & (e2 < F32::EXPONENT_MAX);
-    near[i] = !(usual & (apart >= LEAST_DIFFERENCE) & (apart < F32::FAR_APART));
-  }
-  return !(gather_mask(near) & lanes);
+// In f32 as well: both scalings are exact where they decide, and a product that is too large is above every quotient.
+template <> inline bool quotient_is_denormal<F32>(u32 n, u32 d) {
+  return value<F32>(magnitude<F32>(n)) * 0x1p64f < value<F32>(magnitude<F32>(d)) * 0x1p-62f;
 }
 
 // Pre-scaling (CDNA3 ISA, V_DIV_SCALE_F32): S0 is the denominator S1 or the numerator S2, scaled so that no
-// step of the division leaves the normal range; the mask marks lanes where v_div_fmas has to scale back.
+// step of the division leaves the normal range; the flag marks lanes where v_div_fmas has to scale back.
 // Where both 1/S1 and the quotient are denormal the ISA text scales the denominator up, past the largest
-// number; scaling it down is what v_div_fmas undoes.
+// number; scaling it down is what v_div_fmas undoes. Without branches: the loop over lanes is to be one of vectors.
+template <class T>
+static inline typename T::Bits div_scale(typename T::Bits s0, typename T::Bits s1, typename T::Bits s2, u32& flag) {
+  typedef typename T::Bits Bits;
+  const int e1 = exponent<T>(s1), e2 = exponent<T>(s2);
+  const bool zero = (magnitude<T>(s1) == 0) | (magnitude<T>(s2) == 0), far = !zero & (e2 - e1 >= T::FAR_APART);
+  const bool near = !zero & !far, small = near & (e1 == 0);
+  const bool huge = near & (e1 >= T::HUGE_DENOMINATOR) & (e1 < T::EXPONENT_MAX);  // its reciprocal is denormal
+  const bool denormal = (e1 < T::EXPONENT_MAX) & (e2 < T::EXPONENT_MAX) & quotient_is_denormal<T>(s2, s1);
+  const bool usual = near & !small & !huge;
+  const bool up = (far & (s0 == s1)) | small | (usual & denormal & (s0 == s2)) | (usual & !denormal & (e2 <= T::TINY));
+  const bool down = huge & (!denormal | (s0 == s1));
+  const Bits moved = scaled<T>(s0, up ? T::SCALE : -T::SCALE);
+  const Bits nan = (Bits)(2 * T::EXPONENT_MAX + 1) << (T::MANTISSA - 1);
+  flag = far | (huge & denormal) | (usual & denormal);
+  return zero ? nan : up | down ? moved : s0;
+}
+
 template <class T> static void div_scale(Wave& w, const Inst& in) {
-  alignas(64) u32 ta[2 * WAVE], tb[2 * WAVE], tc[2 * WAVE], t[2 * WAVE];
+  alignas(64) u32 ta[2 * WAVE], tb[2 * WAVE], tc[2 * WAVE], t[2 * WAVE], flags[WAVE];
   const u32 *a = modified_source(w, in, 0, ta), *b = modified_source(w, in, 1, tb);
   const u32* c = modified_source(w, in, 2, tc);
-  if (far_from_limits<T>(b, c, w.exec())) {
-    memcpy(t, a, T::REGISTERS * WAVE * 4);
-    write_result(w, in, t);
-    w.set_s64(in.dst[1].reg, 0);
-    return;
-  }
-  u64 mask = 0;
-  EACH_LANE(w, i) {
-    typename T::Bits s0 = T::load(a, i), s1 = T::load(b, i), s2 = T::load(c, i), r = s0;
-    int e1 = exponent<T>(s1), e2 = exponent<T>(s2);
-    bool huge = e1 >= T::HUGE_DENOMINATOR && e1 < T::EXPONENT_MAX;  // its reciprocal is denormal
-    bool finite = e1 < T::EXPONENT_MAX && e2 < T::EXPONENT_MAX, flag = false;
-    bool denormal = finite && quotient_is_denormal<T>(s2, s1);
-    if (magnitude<T>(s1) == 0 || magnitude<T>(s2) == 0) {
-      r = (typename T::Bits)(2 * T::EXPONENT_MAX + 1) << (T::MANTISSA - 1);  // a NaN
-    } else if (e2 - e1 >= T::FAR_APART) {
-      flag = true;
-      if (s0 == s1) r = scaled<T>(s0, T::SCALE);
-    } else if (e1 == 0) {
-      r = scaled<T>(s0, T::SCALE);
-    } else if (huge) {
-      flag = denormal;
-      if (!denormal || s0 == s1) r = scaled<T>(s0, -T::SCALE);
-    } else if (denormal) {
-      flag = true;
-      if (s0 == s2) r = scaled<T>(s0, T::SCALE);
-    } else if (e2 <= T::TINY) {
-      r = scaled<T>(s0, T::SCALE);
-    }
-    T::store(t, i, r);
-    mask |= (u64)flag << i;
-  }
+  LANES T::store(t, i, div_scale<T>(T::load(a, i), T::load(b, i), T::load(c, i), flags[i]));
   write_result(w, in, t);
-  w.set_s64(in.dst[1].reg, mask);
+  w.set_s64(in.dst[1].reg, gather_mask(flags) & w.exec());
 }
 
 // S0 * S1 + S2, scaled back where VCC is set: up if the quotient S2 is above one, else down. The scaled

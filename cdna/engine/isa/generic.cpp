@@ -1,6 +1,9 @@
 // Generic lane-wise execution: operand modifiers, DPP, SDWA, clamp, output modifiers and the exec mask,
 // in one place for all vector instructions.
 #include "core.h"
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 // Source lane of each lane under a DPP control, or -1 where the pattern leaves the row or is undefined.
 // Controls: AMD CDNA3 ISA, section "DPP".
@@ -26,20 +29,24 @@ static int dpp_lane(u32 ctrl, int lane) {
 
 // dpp_lane of all lanes, computed on the first use of a control. Threads may compute the same entry at once.
 struct DppMap {
-  i32 from[WAVE];  // 0 where there is no source lane
+  alignas(64) i32 from[WAVE];  // 0 where there is no source lane
   u64 valid;
+  bool within_rows;  // of 16 lanes
 };
 static const DppMap& dpp_map(u32 ctrl) {
   static DppMap maps[0x160];
   static u8 ready[0x160];
   if (!__atomic_load_n(&ready[ctrl], __ATOMIC_ACQUIRE)) {
     u64 valid = 0;
+    bool within_rows = true;
     for (int i = 0; i < WAVE; i++) {
       int from = dpp_lane(ctrl, i);
       maps[ctrl].from[i] = from < 0 ? 0 : from;
       valid |= (u64)(from >= 0) << i;
+      within_rows = within_rows && (from < 0 || from / 16 == i / 16);
     }
     maps[ctrl].valid = valid;
+    maps[ctrl].within_rows = within_rows;
     __atomic_store_n(&ready[ctrl], 1, __ATOMIC_RELEASE);
   }
   return maps[ctrl];
@@ -56,78 +63,101 @@ static u64 dpp_readable(const DppMap& map, u64 exec) {
 u64 write_mask(const Wave& w, const Inst& in) {
   u64 mask = w.exec();
   if (!(in.flags & DPP)) return mask;
-  u64 banks = 0x1111111111111111ull * in.bank_mask, lanes = 0;  // bit 4*row + bank ...
-  for (int q = 0; q < 16; q++)
-    if ((in.row_mask >> (q >> 2) & 1) && (banks >> q & 1)) lanes |= 15ull << 4 * q;  // ... is four lanes
+  u64 banks = 0x1111111111111111ull * in.bank_mask, lanes = ~0ull;  // bit 4*row + bank ...
+  for (int q = 0; q < 16 && (in.row_mask & in.bank_mask) != 15; q++)
+    if (!(in.row_mask >> (q >> 2) & 1) || !(banks >> q & 1)) lanes &= ~(15ull << 4 * q);  // ... is four lanes
   if (!(in.bound_ctrl & BOUND_ZERO)) lanes &= dpp_readable(dpp_map(in.dpp_ctrl), mask);
   return mask & lanes;
 }
 
-static void apply_dpp(const Wave& w, const Inst& in, u32* x, int dwords) {
+// Each of these takes lanes from `p`, which may be `x`, and leaves them in `x`.
+static void apply_dpp(const Wave& w, const Inst& in, const u32* p, u32* x, int dwords) {
   const DppMap& map = dpp_map(in.dpp_ctrl);
-  u64 readable = dpp_readable(map, w.exec());
-  alignas(64) u32 old[WAVE], zero[WAVE] = {};
-  for (int k = 0; k < dwords; k++, x += WAVE) {
-    memcpy(old, x, sizeof old);
+  const u64 readable = dpp_readable(map, w.exec());
+  for (int k = 0; k < dwords; k++, x += WAVE, p += WAVE) {
+#ifdef __AVX512F__
+    if (map.within_rows) {  // of an index the instruction sees the lowest four bits
+      for (int q = 0; q < WAVE; q += 16)
+        _mm512_storeu_si512(x + q, _mm512_maskz_permutexvar_epi32((u16)(readable >> q), _mm512_load_si512(map.from + q),
+                                                                  _mm512_loadu_si512(p + q)));
+      continue;
+    }
+#endif
+    alignas(64) u32 old[WAVE], zero[WAVE] = {};
+    memcpy(old, p, sizeof old);
     for (int i = 0; i < WAVE; i++) x[i] = old[map.from[i]];
     select_lanes(x, zero, x, readable);
   }
 }
 
-static void apply_sdwa(u32* x, u32 sel, bool sign) {
-  if (sel == 6) return;
-  u32 shift = sel < 4 ? 8 * sel : 16 * (sel - 4), width = sel < 4 ? 8 : 16;
-  for (int i = 0; i < WAVE; i++) {
-    u32 part = x[i] >> shift & ((1u << width) - 1);
-    x[i] = sign ? (u32)((i32)(part << (32 - width)) >> (32 - width)) : part;
-  }
+static void apply_sdwa(const u32* p, u32* x, u32 sel, bool sign) {
+  const u32 shift = sel < 4 ? 8 * sel : 16 * (sel - 4), width = sel < 4 ? 8 : 16, up = 32 - width;
+  if (sign) LANES x[i] = (u32)((i32)(p[i] >> shift << up) >> up);
+  else LANES x[i] = p[i] >> shift << up >> up;
 }
 
-static void apply_neg_abs(u32* x, u8 mods, int float_width) {
-  u32 sign = float_width == 16 ? 0x8000u : 0x80000000u;
-  if (float_width == 64) x += WAVE;
-  for (int i = 0; i < WAVE; i++) {
-    if (mods & ABS) x[i] &= ~sign;
-    if (mods & NEG) x[i] ^= sign;
-  }
+static void apply_neg_abs(const u32* p, u32* x, u8 mods, int dwords, int float_width) {
+  const u32 sign = float_width == 16 ? 0x8000u : 0x80000000u;
+  const u32 keep = mods & ABS ? ~sign : ~0u, flip = mods & NEG ? sign : 0;
+  const int top = float_width == 64 ? 1 : 0;  // the dword with the sign
+  for (int k = 0; k < dwords; k++)
+    if (k != top && p != x) memcpy(x + k * WAVE, p + k * WAVE, WAVE * 4);
+  LANES x[top * WAVE + i] = (p[top * WAVE + i] & keep) ^ flip;
 }
 
-// Packed operands: each half of the result picks its half of the source (op_sel, op_sel_hi), then negates.
-static void apply_packed_select(const Inst& in, int k, u32* x, int dwords) {
-  bool lo_high = in.op_sel >> k & 1, hi_high = in.op_sel_hi >> k & 1;
-  u32 neg_lo = in.neg_lo >> k & 1 ? 0x80000000u : 0, neg_hi = in.neg_hi >> k & 1 ? 0x80000000u : 0;
+// Packed operands: each half of the result picks its half of the source (op_sel, op_sel_hi), then negates. Returns where
+// they are then.
+static const u32* apply_packed_select(const Inst& in, int k, const u32* p, u32* x, int dwords) {
+  const bool lo_high = in.op_sel >> k & 1, hi_high = in.op_sel_hi >> k & 1;
+  const u32 neg_lo = in.neg_lo >> k & 1 ? 0x80000000u : 0, neg_hi = in.neg_hi >> k & 1 ? 0x80000000u : 0;
+  if (!lo_high && hi_high && !(neg_lo | neg_hi)) return p;
   if (dwords == 2) {  // packed f32
+    const u32 *low = p + lo_high * WAVE, *high = p + hi_high * WAVE;
     LANES {
-      u32 a = x[i], b = x[WAVE + i];
-      x[i] = (lo_high ? b : a) ^ neg_lo;
-      x[WAVE + i] = (hi_high ? b : a) ^ neg_hi;
+      u32 a = low[i], b = high[i];
+      x[i] = a ^ neg_lo;
+      x[WAVE + i] = b ^ neg_hi;
     }
-    return;
+    return x;
   }
-  u32 lo_shift = lo_high ? 16 : 0, hi_shift = hi_high ? 16 : 0;
+  const u32 lo_shift = lo_high ? 16 : 0, hi_shift = hi_high ? 16 : 0;
   LANES {
-    u32 lo = x[i] >> lo_shift & 0xffff, hi = x[i] >> hi_shift & 0xffff;
+    u32 lo = p[i] >> lo_shift & 0xffff, hi = p[i] >> hi_shift & 0xffff;
     x[i] = (lo ^ neg_lo >> 16) | (hi ^ neg_hi >> 16) << 16;
   }
+  return x;
 }
 
-const u32* modified_source(Wave& w, const Inst& in, int k, u32* tmp) {
+const u32* apply_modifiers(Wave& w, const Inst& in, int k, u32* tmp) {
   const Operand& o = in.src[k];
-  int dwords = in.src_dwords[k];
+  const int dwords = in.src_dwords[k];
   const u32* p = lanes(w, o, tmp, dwords);
-  bool dpp = (in.flags & DPP) && k == 0;
-  u32 sel = !(in.flags & SDWA) || k > 1 ? 6 : k == 0 ? in.src0_sel : in.src1_sel;
-  bool half = (in.flags & OPSEL) && (in.op_sel >> k & 1);
-  if (!dpp && sel == 6 && !(o.mods) && !half && !(in.flags & PACKED_SEL)) return p;
-  if (p != tmp) memcpy(tmp, p, (size_t)dwords * WAVE * 4);
-  if (dpp) apply_dpp(w, in, tmp, dwords);
-  apply_sdwa(tmp, sel, o.mods & SEXT);
-  if (half)
-    for (int i = 0; i < WAVE; i++) tmp[i] >>= 16;
-  if ((in.flags & PACKED_SEL) && in.src_float[k] & 1) apply_packed_select(in, k, tmp, dwords);
-  else if (in.flags & PACKED_SEL)  // a plain operand among packed ones: neg_lo negates it, neg_hi is its abs
-    apply_neg_abs(tmp, (in.neg_lo >> k & 1 ? NEG : 0) | (in.neg_hi >> k & 1 ? ABS : 0), 32);
-  else if (o.mods & (NEG | ABS)) apply_neg_abs(tmp, o.mods, in.src_float[k] ? in.src_float[k] : 32);
+  if (!(in.flags & (DPP | SDWA | OPSEL | PACKED_SEL)) && !o.mods) return p;
+  if ((in.flags & DPP) && k == 0) {
+    apply_dpp(w, in, p, tmp, dwords);
+    p = tmp;
+  }
+  const u32 sel = !(in.flags & SDWA) || k > 1 ? 6 : k == 0 ? in.src0_sel : in.src1_sel;
+  if (sel != 6) {
+    if (p != tmp && dwords > 1) memcpy(tmp, p, (size_t)dwords * WAVE * 4);
+    apply_sdwa(p, tmp, sel, o.mods & SEXT);
+    p = tmp;
+  }
+  if ((in.flags & OPSEL) && (in.op_sel >> k & 1)) {
+    if (p != tmp && dwords > 1) memcpy(tmp, p, (size_t)dwords * WAVE * 4);
+    LANES tmp[i] = p[i] >> 16;
+    p = tmp;
+  }
+  u8 mods = o.mods & (NEG | ABS);
+  int width = in.src_float[k] ? in.src_float[k] : 32;
+  if (in.flags & PACKED_SEL) {
+    if (in.src_float[k] & 1) return apply_packed_select(in, k, p, tmp, dwords);
+    // A plain operand among packed ones: neg_lo negates it, neg_hi is its abs.
+    mods = (in.neg_lo >> k & 1 ? NEG : 0) | (in.neg_hi >> k & 1 ? ABS : 0);
+    width = 32;
+  }
+  if (!mods) return p;
+  apply_neg_abs(p, tmp, mods, dwords, width);
   return tmp;
 }
 
@@ -203,7 +233,11 @@ void lane_op(Wave& w, const Inst& in) {
     for (int k = 0; k < in.dst_dwords; k++) blend(d + k * WAVE, t + k * WAVE, exec);
     return;
   }
-  for (int k = 0; k < 3; k++) p[k] = modified_source(w, in, k, tmp[k]);
+  for (int k = 0; k < 3; k++) p[k] = apply_modifiers(w, in, k, tmp[k]);
+  if (!in.omod && !(in.flags & (CLAMP | SDWA | HALF_DST)) && write_mask(w, in) == ~0ull) {
+    in.core(d, p[0], p[1], p[2]);
+    return;
+  }
   for (int k = 0; k < in.dst_dwords; k++) memcpy(t + k * WAVE, d + k * WAVE, WAVE * 4);
   in.core(t, p[0], p[1], p[2]);
   write_result(w, in, t);
@@ -211,14 +245,7 @@ void lane_op(Wave& w, const Inst& in) {
 
 static u64 compare(Wave& w, const Inst& in) {
   alignas(64) u32 ta[2 * WAVE], tb[2 * WAVE], mask[2];
-  const u32 *a, *b;
-  if (in.flags & SLOW) {
-    a = modified_source(w, in, 0, ta);
-    b = modified_source(w, in, 1, tb);
-  } else {
-    a = lanes(w, in.src[0], ta, in.src_dwords[0]);
-    b = lanes(w, in.src[1], tb, in.src_dwords[1]);
-  }
+  const u32 *a = modified_source(w, in, 0, ta), *b = modified_source(w, in, 1, tb);
   in.core(mask, a, b, nullptr);
   return (mask[0] | (u64)mask[1] << 32) & w.exec();
 }

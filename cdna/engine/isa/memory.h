@@ -200,6 +200,10 @@ template <Form F> static inline void load_form(u32* d, const u64* a, u64 active,
     load_all<F>(d, a);
     return;
   }
+  if (out_of_range == ~0ull) {
+    memset(d, 0, form_dwords(F) * WAVE * 4);
+    return;
+  }
   for (u64 m = active; m; m &= m - 1) load_lane<F>(d + __builtin_ctzll(m), (const u8*)a[__builtin_ctzll(m)]);
   for (u64 m = out_of_range; m; m &= m - 1) zero_lane<F>(d + __builtin_ctzll(m));
 }

@@ -50,6 +50,7 @@ struct Symbol {
   const char* name;
   u8* address;
   u64 size;
+  bool constant;  // kernels may only read it, as the program's host code has said
 };
 
 constexpr u32 ANY_KERNEL = ~0u;

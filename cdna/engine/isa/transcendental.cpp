@@ -22,7 +22,7 @@ static inline double exp2_of(double x) {
                       0.5,
                       1.0,
                       1.0};
-  for (double c : k) p = p * t + c;
+  for (double c : k) p = __builtin_fma(p, t, c);
   return p * two_to((i32)n);
 }
 // log2(x) of a positive normal double.
@@ -68,9 +68,17 @@ static inline double log2_any(double x) {
 }
 
 static inline float flushed(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x; }
-// EXPR over the double `x`, the flushed f32 source.
-#define CORE_FLUSH(NAME, EXPR) \
-  CORE_LOOP(NAME, float f = flushed(as_f32(pa[i])); double x = f; (void)x;, d[i] = bits(flushed((float)(EXPR))))
+// EXPR over the double `x`, the flushed f32 source. A polynomial's steps wait for each other: several vectors side by side
+// fill the time.
+#define CORE_FLUSH(NAME, EXPR)                                                                          \
+  static void NAME(u32* d, const u32* pa, const u32*, const u32*) {                                     \
+    _Pragma("clang loop vectorize(assume_safety) interleave_count(4)") for (int i = 0; i < WAVE; i++) { \
+      float f = flushed(as_f32(pa[i]));                                                                 \
+      double x = f;                                                                                     \
+      (void)x;                                                                                          \
+      d[i] = bits(flushed((float)(EXPR)));                                                              \
+    }                                                                                                   \
+  }
 // clang-format off
 CORE_FLUSH(exp_f32, exp2_any(x)) CORE_FLUSH(log_f32, log2_any(x)) CORE_FLUSH(sin_f32, sine(x))
 CORE_FLUSH(cos_f32, cosine(x))

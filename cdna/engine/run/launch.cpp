@@ -98,15 +98,18 @@ static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id, u64 now) {
   w.s[M0] = 0xffffffff;
 
   poison(w.v, (size_t)t.program->n_vgpr * WAVE * 4);
-  u32 threads = l.block[0] * l.block[1] * l.block[2];
-  u64 exec = 0;
-  for (int i = 0; i < WAVE; i++) {
-    u32 item = id * WAVE + i;
-    if (item < threads) exec |= 1ull << i;
-    u32 x = item % l.block[0], y = item / l.block[0] % l.block[1], z = item / l.block[0] / l.block[1];
-    w.v[i] = x | y << 10 | z << 20;  // packed work-item ids, as gfx90a and later pass them
+  const u32 threads = l.block[0] * l.block[1] * l.block[2], first = id * WAVE, n = threads - first;
+  if (threads == l.block[0]) {  // as most are; dividing takes longer than many a wave's whole work
+    for (u32 i = 0; i < WAVE; i++) w.v[i] = first + i;
+  } else {
+    u32 x = first % l.block[0], y = first / l.block[0] % l.block[1], z = first / l.block[0] / l.block[1];
+    for (u32 i = 0; i < WAVE; i++) {
+      w.v[i] = x | y << 10 | z << 20;  // packed work-item ids, as gfx90a and later pass them
+      if (++x == l.block[0]) x = 0, y++;
+      if (y == l.block[1]) y = 0, z++;
+    }
   }
-  w.set_exec(exec);
+  w.set_exec(n < WAVE ? (1ull << n) - 1 : ~0ull);
 }
 
 static Workgroup* start_group(Thread& t, Workgroup* g, u32 linear) {

@@ -28,10 +28,20 @@ void Cache::clear() {
   memset(dirty, 0, (size_t)sets * ways * sizeof *dirty);
 }
 
-bool Cache::touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_line, size_t* way) {
-  // Hardware hashes addresses over channels, so that strides of powers of two do not fall into one set.
+// Hardware hashes addresses over channels, so that strides of powers of two do not fall into one set.
+static size_t first_way(const Cache& c, u64 line) {
   u64 h = (line ^ line >> 17) * 0x9e3779b97f4a7c15ull;
-  size_t base = (size_t)(h >> 32) % sets * ways;
+  return (size_t)((h >> 32) * c.sets >> 32) * c.ways;
+}
+
+void Cache::drop(u64 line) {
+  size_t base = first_way(*this, line);
+  for (u32 k = 0; k < ways; k++)
+    if (tags[base + k] == line + 1 && !(dirty[base + k] & 3)) tags[base + k] = 0, dirty[base + k] = 0;
+}
+
+bool Cache::touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_line, size_t* way) {
+  size_t base = first_way(*this, line);
   u32 oldest = 0;
   clock++;
   for (u32 k = 0; k < ways; k++) {
@@ -93,6 +103,8 @@ static void store_halves(Caches& c, u32 xcd, u64 line, u8 halves, MemoryTraffic&
   m.fabric_write[xcd] += bytes;
   m.hbm_write += bytes;
   c.memory_side.touch(line, 0, &dropped, &which, &way);
+  for (u32 x = 0; x < c.xcds; x++)
+    if (x != xcd) c.l2[x].drop(line);
 }
 
 // A peer's memory: no memory-side cache of this card has it, and stores go there at once. Its lines are not coherent in
@@ -171,10 +183,13 @@ void replay(Caches& c, const Card& card, const Trace* traces, u32 n, u32 per_cu,
 }
 
 void write_back(Caches& c, MemoryTraffic& m) {
+  const u64 before = m.hbm_write;
   for (u32 x = 0; x < c.xcds; x++) {
     Cache& l2 = c.l2[x];
-    for (size_t i = 0; i < (size_t)l2.sets * l2.ways; i++)
+    for (size_t i = 0; i < (size_t)l2.sets * l2.ways; i++) {
       if (l2.tags[i] && l2.dirty[i] & 3) store_halves(c, x, l2.tags[i] - 1, l2.dirty[i] & 3, m);
-    l2.clear();
+      l2.dirty[i] &= (u8)~3;
+    }
   }
+  m.left_dirty += m.hbm_write - before;
 }

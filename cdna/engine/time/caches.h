@@ -17,6 +17,7 @@ struct Cache {
   void create(u64 bytes, u32 n_ways);
   void destroy();
   void clear();
+  void drop(u64 line);  // if it is clean: another XCD has written it
   // Whether the line was there; it is now, at `way`. evicted: what went, with its dirty halves (0: nothing that
   // matters).
   bool touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_line, size_t* way);
@@ -30,6 +31,7 @@ struct MemoryTraffic {                  // bytes
   u64 fabric_read[8], fabric_write[8];  // between an XCD's L2 and the memory side
   u64 hbm_read, hbm_write;
   u64 link_read[MOST_PEERS], link_write[MOST_PEERS];  // from and to each peer's memory
+  u64 left_dirty;                                     // of what is written: behind the last wave
 };
 
 // One entry of what workgroups ask of their L2: line << 3 | write << 2 | halves, and ATOMIC_ACCESS; of a peer's memory its
@@ -50,7 +52,7 @@ struct Caches {
   Cache l2[8], memory_side;
 };
 
-// A card's caches outlive a launch: what one leaves in the memory-side cache the next finds.
+// A card's caches outlive a launch: what one leaves in them the next finds.
 Caches* caches_of(const Card&);
 extern "C" {
 void cdna_caches_clear();  // of all cards: the next launch starts cold
@@ -58,5 +60,6 @@ void cdna_caches_free();
 }
 // Traces of workgroups that run at the same time, interleaved; workgroup n runs on XCD n mod xcds. per_cu: of them.
 void replay(Caches& c, const Card&, const Trace* traces, u32 n, u32 per_cu, MemoryTraffic& m);
-// The end of a launch: the L2s write back what is dirty, and forget all.
+// The end of a launch: the L2s write back what is dirty. They keep their lines: a load of a traced kernel on an MI350X is
+// back after 250 cycles where the kernel before it read the same.
 void write_back(Caches& c, MemoryTraffic& m);

@@ -133,7 +133,8 @@ struct Source : ObserverSource {
   PeerRanges peers;
   u32 pairs;  // of batches behind the first: one to warm the caches, and one that stands for its part
   u32 batches[1 + 2 * MOST_PAIRS];
-  u32* groups;  // those that run
+  u64 stored, evicted;  // bytes that the sample has stored into the L2s, and that these have written back
+  u32* groups;          // those that run
 };
 }  // namespace
 
@@ -504,6 +505,8 @@ static void hand_over(Source& s, GroupCount& g) {
     MemoryTraffic traffic = {};
     replay(*s.caches, *s.card, s.traces + first, n, (u32)s.totals.groups_per_cu, traffic);
     add_traffic(s.totals.traffic, traffic, batch_weight(s));
+    for (u64 bytes : traffic.l2_write) s.stored += bytes;
+    s.evicted += traffic.hbm_write;
     for (u32 i = 0; i < s.n_kept; i++) {
       u32 kept = number_of(s, s.kept[i].group);
       if (kept / batch == s.next_batch) resolve(s, s.kept[i], s.traces[kept], s.n_waves);
@@ -615,6 +618,18 @@ static void free_kept(Source& s) {
   s.n_kept = 0;
 }
 
+// What the grid writes back. The L2s hold more of a sample's stores until the end than of the grid's: of these what room
+// there is beside the lines that were read.
+static void scale_write_back(const Source& s, MemoryTraffic& m) {
+  double stored = 0, read = 0, sampled = 0;
+  for (u32 x = 0; x < 8; x++) stored += m.l2_write[x], read += m.fabric_read[x], sampled += m.fabric_write[x];
+  if (!s.stored || sampled <= 0) return;
+  const double all = stored * (s.evicted + m.left_dirty) / s.stored, room = (double)s.card->l2_bytes * s.card->xcds;
+  for (u64& bytes : m.fabric_write) bytes = (u64)(bytes * all / sampled);
+  m.hbm_write = (u64)all;
+  m.left_dirty = (u64)(all + read < room ? all : all * room / (all + read));
+}
+
 static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
   for (u32 i = 0; i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
   return {groups, s.timings, s.n_kept, s.n_waves, s.total_groups, (u32)s.totals.groups_per_cu, s.leaves_whole};
@@ -658,6 +673,7 @@ static void detach(ObserverSource* source, Observer* o) {
   free(c);
   if (--s.attached) return;
   write_back(*s.caches, s.totals.traffic);
+  if (s.groups) scale_write_back(s, s.totals.traffic);
   s.totals.atomics_on_line = s.atomics.most() * s.totals.groups / (s.totals.run ? s.totals.run : 1);
   take_time(s);
 }

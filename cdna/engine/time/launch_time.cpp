@@ -1,8 +1,9 @@
 // A CU's share of the card, and what follows from replays of one CU for the whole launch.
 #include "launch_time.h"
 
-constexpr u32 MOST_ROUNDS = 3;  // replayed; the rest take as long as the last of them
-constexpr u32 CUS = 8;          // replayed, with different workgroups
+constexpr u32 MOST_ROUNDS =
+    4;                  // replayed; the rest take as long as the last but one of them, which has another behind it
+constexpr u32 CUS = 8;  // replayed, with different workgroups
 
 static double larger(double a, double b) { return a > b ? a : b; }
 static u32 least(u64 a, u64 b) { return (u32)(a < b ? a : b); }
@@ -23,8 +24,10 @@ struct Share {
 static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz, double active, const MemoryTraffic& t,
                             bool warm) {
   u64 l2_read = sum(t.l2_read, 8), l2_write = sum(t.l2_write, 8);
-  double fabric_read = ratio(sum(t.fabric_read, 8), l2_read), fabric_write = ratio(sum(t.fabric_write, 8), l2_write);
-  double hbm_read = warm ? 0 : ratio(t.hbm_read, l2_read), hbm_write = warm ? 0 : ratio(t.hbm_write, l2_write);
+  double fabric_read = ratio(sum(t.fabric_read, 8), l2_read);
+  double fabric_write = ratio(sum(t.fabric_write, 8) - t.left_dirty, l2_write);
+  double hbm_read = warm ? 0 : ratio(t.hbm_read, l2_read);
+  double hbm_write = warm ? 0 : ratio(t.hbm_write - t.left_dirty, l2_write);
   Share s = {card, mhz, active};
   double of_l2 = mhz / card.clock_mhz;  // whose bandwidth goes with the clock
   m.read_line[which] =
@@ -74,6 +77,7 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   m.store_latency = card.store_cycles;
   m.lds_latency = card.lds_cycles;
   m.scalar_cold = card.scalar_cold_cycles * beyond_l2;
+  m.scalar_next = card.scalar_next_cycles * beyond_l2;
   m.scalar_warm = card.scalar_cycles;
   m.barrier = card.barrier_cycles;
   m.refill = l.leaves_whole ? card.refill_group_cycles : card.refill_wave_cycles;
@@ -209,6 +213,7 @@ Left launch_time_without(const Card& card, const RecordedLaunch& l, const Memory
   scale(less.l2_write, 8, r.write);
   scale(less.fabric_write, 8, r.write);
   scale(&less.hbm_write, 1, r.write);
+  scale(&less.left_dirty, 1, r.write);
   scale(less.link_read, MOST_PEERS, r.links);
   scale(less.link_write, MOST_PEERS, r.links);
   r.time = launch_time(card, l, less, warm, {left_out, nullptr, nullptr, nullptr});

@@ -59,6 +59,7 @@ struct Cu {
     u32 line;  // + 1
     double there;
   } known[KNOWN_LINES];       // of scalar loads
+  bool asked_scalar;          // any of them
   u8* code;                   // [CODE_LINES], those that were fetched
   u32 last_span[MOST_WAVES];  // of a wave
   bool has_span[MOST_WAVES];
@@ -99,7 +100,8 @@ struct Cu {
   }
   double scalar_load(u32 line, double now) {  // when it is there
     auto& place = known[line % KNOWN_LINES];
-    if (place.line != line + 1) place = {line + 1, now + m.scalar_cold};
+    if (place.line != line + 1) place = {line + 1, now + (asked_scalar ? m.scalar_next : m.scalar_cold)};
+    asked_scalar = true;
     return later(place.there, now + m.scalar_warm);
   }
   // The wave's next instruction comes after `cycles`.
@@ -108,7 +110,7 @@ struct Cu {
     span(pc, ISSUE_REASON, now, now + cycles, {pc, N_LEVELS});
     w.now = now + cycles;
   }
-  void execute(WaveClock& w);
+  bool execute(WaveClock& w);
 };
 
 // Results of one counter come back in the order of issue.
@@ -124,15 +126,16 @@ double awaited(const double* ring, u32 size, u32 issued, u32 left) {
 }
 Cause cause_of(const Cause* causes, u32 size, u32 issued, u32 left) { return causes[(issued - 1 - left) % size]; }
 
-// One instruction that is no barrier and not the wave's last.
-void Cu::execute(WaveClock& w) {
+// One instruction that is no barrier and not the wave's last. False where it has to ask again at w.now: the L1's queue is
+// full, and whoever is oldest then has its next place.
+bool Cu::execute(WaveClock& w) {
   const Step step = w.steps->at[w.at++];
   const Timing& t = timings[step.pc];
   double now = w.now;
   if (without(step.pc, WITHOUT_IT)) {
     if (t.unit == LDS_UNIT) issue(w.lds, w.lds_cause, LDS_RING, w.lds_issued, now, {step.pc, N_LEVELS});
     if (t.unit == MEMORY_UNIT) w.at++, issue(w.vm, w.vm_cause, VM_RING, w.vm_issued, now, {step.pc, N_LEVELS});
-    return;
+    return true;
   }
   u32 line = step.pc / INSTRUCTIONS_OF_LINE;
   if (line != w.code_line && !code[line % CODE_LINES]) {  // the next line is fetched ahead
@@ -169,10 +172,14 @@ void Cu::execute(WaveClock& w) {
       break;
     }
     case MEMORY_UNIT: {
+      if (double place = waited(step.pc, L1_REASON, now, memory.accepts(m)); place > now) {
+        w.now = place;
+        w.at--;
+        return false;
+      }
       const Asked asked(w.steps->at[w.at++]);
       const bool lean = without(step.pc, WITHOUT_WASTE);
       const Asked a = lean ? without_waste(asked, step.amount) : asked;
-      now = waited(step.pc, L1_REASON, now, memory.accepts(m));
       double done = memory.take(m, now, lean ? beside(step.amount) : cycles_of(step.amount), a, w.tail);
       Cause cause = {step.pc, a.halves && !a.lines ? N_LEVELS : a.level};
       issue(w.vm, w.vm_cause, VM_RING, w.vm_issued, done, cause);
@@ -199,10 +206,11 @@ void Cu::execute(WaveClock& w) {
         scalar[w.simd] = now + ISSUE_CYCLES;
       }
       goes_on(w, step.pc, now, t.cycles);
-      return;
+      return true;
     }
   }
   goes_on(w, step.pc, now, t.issue);
+  return true;
 }
 }  // namespace
 
@@ -249,7 +257,7 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
   Slot* slots = (Slot*)calloc(m.copies, sizeof(Slot));
   double* round_end = (double*)calloc(m.rounds + 1, sizeof(double));
   u8* code = (u8*)calloc(CODE_LINES, 1);
-  Cu cu = {m, timings, options, 0, {}, {}, {}, 0, {}, {}, {}, code, {}, {}};
+  Cu cu = {m, timings, options, 0, {}, {}, {}, 0, {}, {}, {}, false, code, {}, {}};
   for (u32 i = 0; i < n; i++) waves[i].simd = i % SIMDS, now[i] = NEVER;
   auto start = [&](u32 slot, double at) {
     u32 group = started++;
@@ -262,13 +270,14 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
     u32 next = 0;
     double other = NEVER;  // the clock of the wave that is furthest behind apart from it
     for (u32 i = 1; i < n; i++) {
-      if (now[i] < now[next]) other = now[next], next = i;
+      if (now[i] < now[next] || (now[i] == now[next] && waves[i].group < waves[next].group))
+        other = now[next], next = i;
       else if (now[i] < other) other = now[i];
     }
     if (now[next] == NEVER) break;
     WaveClock& w = waves[next];
     Slot& slot = slots[w.slot];
-    bool stops = false;
+    bool stops = false, served = true;
     cu.wave = next;
     do {
       if (w.at == w.steps->n) {
@@ -279,9 +288,9 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
         slot.waiting++;
         stops = w.at_barrier = true;
       } else {
-        cu.execute(w);
+        served = cu.execute(w);
       }
-    } while (!stops && w.now <= other);
+    } while (!stops && served && w.now <= other);
     now[next] = w.now;
     if (!stops) continue;
     now[next] = NEVER;
@@ -307,7 +316,8 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
   Replayed r = {0, 0, 0};
   for (u32 i = 0; i <= m.rounds; i++) {
     double end = later(r.all, round_end[i]);
-    if (i < m.rounds) r.marginal = end - r.all, r.full = end;
+    if (i < m.rounds) r.full = end;
+    if (i + 1 < m.rounds || i == 0) r.marginal = end - r.all;
     r.all = end;
   }
   free(waves);

@@ -77,7 +77,7 @@ struct ReplayOptions {  // each may be null
 
 // All times in cycles.
 struct Machine {
-  double latency[N_LEVELS], store_latency, lds_latency, scalar_cold, scalar_warm, barrier;
+  double latency[N_LEVELS], store_latency, lds_latency, scalar_cold, scalar_next, scalar_warm, barrier;
   double refill;                       // from a workgroup's end to the start of the next one in its place
   double group_start;                  // between workgroups that the dispatcher starts at the beginning
   double read_line[2];                 // a line's share of what is beyond the L1: while all CUs work, in the last round

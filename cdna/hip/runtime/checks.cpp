@@ -12,6 +12,7 @@ void cdna_checks_free(Checks*);
 void cdna_mark_unwritten(u8* at, u64 bytes);
 bool cdna_shared_with_processes(u64 address);  // of its check_stall.cpp
 void cdna_set_may_be_written(bool (*)(u64 address));
+u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known);
 void cdna_checks_range(Checks*, u64 base, u64 bytes, u64 pointer, const char* name);
 // Of its watched_memory.cpp: what torch's allocator gave.
 bool cdna_watching();
@@ -176,8 +177,40 @@ Checks* begin_checks(const KernelCall& c, const KernelInfo& k) {
                                    !points_elsewhere(c) ? CLOSED
                                    : knows_all_memory() ? OPEN_BUT_FOR_HOST
                                                         : OPEN);
+  static_assert(MOST_ORDERED == MOST_STREAMS, "the engine's and the runtime's numbers of work");
+  if (const WorkOrder* order = order_of_work; order && order->work && checks->has(CHECK_RACE)) {
+    checks->work = order->work;
+    checks->known = order->known;
+    checks->work_name = work_name;
+    name_work(order->work, k.readable);
+  }
   tell_host_blocks(checks, c, k);
   return checks;
+}
+
+hipError_t check_moves(const Operation& o, const WorkOrder& order) {
+  if (!order.work || (o.kind != DO_COPY && o.kind != DO_FILL)) return hipSuccess;
+  {
+    Guard guard;
+    if (!(wanted().kinds >> CHECK_RACE & 1)) return hipSuccess;
+  }
+  const bool copies = o.kind == DO_COPY;
+  const CopyCall& c = o.copy;
+  const FillCall& f = o.fill;
+  const size_t width = copies ? c.width : f.width;
+  u32 found = 0;
+  for (size_t z = 0; width && z < (copies ? c.depth : f.depth); z++)
+    for (size_t y = 0; y < (copies ? c.height : f.height); y++) {
+      u64 from = copies ? (u64)c.from + z * c.from_slice + y * c.from_pitch : 0;
+      u64 to = copies ? (u64)c.to + z * c.to_slice + y * c.to_pitch : (u64)f.to + z * f.slice + y * f.pitch;
+      // Who wrote what hipMemset has filled is not asked: programs take it for done when it returns.
+      u32 other = cdna_stream_moves(from, to, width, copies ? order.work : 0, order.known);
+      found = found ? found : other;
+    }
+  if (!found) return hipSuccess;
+  say("race: a copy reads what %s has written on another stream, and no event or wait is between the two",
+      work_name(found));
+  return wanted().raise ? device_lost = hipErrorLaunchFailure : hipSuccess;
 }
 
 // "\n  | text" of the source line that an instruction's "`...` (file:line)" names; "" where there is none.
@@ -212,6 +245,8 @@ bool end_checks(Checks* checks, const Program& p, const char* kernel) {
         p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane, often, line);
     cdna_log_finding(&p, kernel, &f);
   }
+  // Who has synchronised by atomics may have told the host.
+  if (checks->work && checks->clock) order_program_after(checks->known);
   cdna_checks_free(checks);
   return n != 0;
 }

@@ -30,7 +30,7 @@ static const ContainerEntry* entry_for(const Container& c, const char* arch) {
   return nullptr;
 }
 
-static const Symbol* symbol_named(const Program& p, const char* name) {
+static Symbol* symbol_named(const Program& p, const char* name) {
   for (u32 i = 0; i < p.n_symbols; i++)
     if (!strcmp(p.symbols[i].name, name)) return &p.symbols[i];
   return nullptr;
@@ -54,9 +54,10 @@ Program* program_of(ihipModule_t* m, int device) {
     return nullptr;
   }
   for (Variable& v : m->variables) {
-    if (!v.managed) continue;
-    const Symbol* s = symbol_named(*p, v.name);  // device code reads the pointer from here
-    if (s) memcpy(s->address, v.managed, sizeof(void*));
+    Symbol* s = symbol_named(*p, v.name);
+    if (!s) continue;
+    s->constant = v.constant;
+    if (v.managed) memcpy(s->address, v.managed, sizeof(void*));  // device code reads the pointer from here
   }
   return p;
 }
@@ -153,9 +154,9 @@ __attribute__((visibility("default"))) void __hipRegisterFunction(void** handle,
   add_function((hipModule_t)handle, name, host);
 }
 __attribute__((visibility("default"))) void __hipRegisterVar(void** handle, void* host, char*, char* name, int,
-                                                             size_t bytes, int, int) {
+                                                             size_t bytes, int constant, int) {
   Guard guard;
-  ((hipModule_t)handle)->variables.push({host, strdup(name), bytes, nullptr});
+  ((hipModule_t)handle)->variables.push({host, strdup(name), bytes, nullptr, constant != 0});
 }
 __attribute__((visibility("default"))) void __hipRegisterManagedVar(void** handle, void** pointer, void* initial,
                                                                     const char* name, size_t bytes, unsigned) {
@@ -165,7 +166,7 @@ __attribute__((visibility("default"))) void __hipRegisterManagedVar(void** handl
   }
   memcpy(*pointer, initial, bytes);
   Guard guard;
-  ((hipModule_t)handle)->variables.push({pointer, strdup(name), bytes, pointer});
+  ((hipModule_t)handle)->variables.push({pointer, strdup(name), bytes, pointer, false});
 }
 __attribute__((visibility("default"))) void __hipUnregisterFatBinary(void** handle) {
   close_module((hipModule_t)handle);

@@ -33,6 +33,7 @@ struct Pending {
   u64 ticket;
   bool started, finished, left_behind;
   hipError_t result;
+  WorkOrder order;
 };
 
 constexpr u64 PATIENCE_NS = 20000000, LONG_NS = 1000000000, TELL_NS = 30000000000ull;
@@ -107,7 +108,11 @@ static void* serve(void* argument) {
     q.pending.remove(0);
     p->started = true;
     pthread_mutex_unlock(&lock);
-    hipError_t result = run_counted(p->handle, p->operation);
+    order_of_work = &p->order;
+    hipError_t result = check_moves(p->operation, p->order);
+    if (result == hipSuccess) result = run_counted(p->handle, p->operation);
+    order_of_work = nullptr;
+    if (p->operation.kind == DO_HOST) order_program_after(p->order.known);
     release_operation(p->operation);
     p->needs.release();
     pthread_mutex_lock(&lock);
@@ -124,14 +129,19 @@ static void* serve(void* argument) {
   return nullptr;
 }
 
-// What an operation on the queue has to wait for, as HIP has it for the null queue and those that block.
-static void add_needs(ihipStream_t& q, List<Need>& needs) {
+// What an operation on the queue has to wait for, as HIP has it for the null queue and those that block; and its order.
+static void add_needs(ihipStream_t& q, List<Need>& needs, u64 place, WorkOrder& order) {
   bool null_queue = is_null_queue(q);
+  List<ihipStream_t*> before;
   for (ihipStream_t* other : queues) {
-    if (other == &q || other->device != q.device || other->completed == other->issued) continue;
+    if (other == &q || other->device != q.device) continue;
     bool concerns = null_queue ? !(other->flags & hipStreamNonBlocking) : is_null_queue(*other);
-    if (concerns && !(q.flags & hipStreamNonBlocking)) needs.push({other, other->issued});
+    if (!concerns || q.flags & hipStreamNonBlocking) continue;
+    before.push(other);
+    if (other->completed != other->issued) needs.push({other, other->issued});
   }
+  order_work(q, before, place, order);
+  before.release();
 }
 
 // Whether the call should leave the operation to its queue.
@@ -151,12 +161,14 @@ hipError_t enqueue(ihipStream_t& q, hipStream_t handle, const Operation& o, ihip
   if (!queues.contains(&q)) queues.push(&q);
   p->ticket = ++q.issued;
   if (ticket) *ticket = p->ticket;
-  add_needs(q, p->needs);
+  add_needs(q, p->needs, p->ticket, p->order);
+  if (o.kind == DO_WAIT_VALUE) lose_stream_order();
   if (after && after->completed < after_ticket) p->needs.push({after, after_ticket});
   hipError_t result;
   if (met(*p, q) && !blocks(o.kind)) {
     pthread_mutex_unlock(&lock);
-    result = run_operation(handle, o);
+    result = check_moves(o, p->order);
+    if (result == hipSuccess) result = run_operation(handle, o);
     pthread_mutex_lock(&lock);
     q.completed = p->ticket;
     p->needs.release();
@@ -223,8 +235,10 @@ hipError_t wait_for_queue(ihipStream_t& q) {
   if (!may_detach()) return device_lost;
   pthread_mutex_lock(&lock);
   List<Need> needs;
-  add_needs(q, needs);
+  WorkOrder order = {};
+  add_needs(q, needs, q.issued, order);
   wait_until(q, q.issued);
+  order_program_after(order.known);
   for (u32 i = 0; i < needs.count; i++) wait_until(*needs[i].queue, needs[i].ticket);
   needs.release();
   hipError_t error = first_error(q);
@@ -239,6 +253,7 @@ hipError_t wait_for_device(int device) {
   for (u32 i = 0; i < queues.count; i++) {
     if (queues[i]->device != device) continue;
     wait_until(*queues[i], queues[i]->issued);
+    order_program_after(queues[i]->order.known);
     hipError_t of_queue = first_error(*queues[i]);
     if (error == hipSuccess) error = of_queue;
   }
@@ -272,14 +287,22 @@ bool program_may_act() {
 bool queue_is_done(ihipStream_t& q) {
   pthread_mutex_lock(&lock);
   bool is = q.completed == q.issued;
+  if (is) order_program_after(q.order.known);
   pthread_mutex_unlock(&lock);
   return is;
+}
+
+void order_event(ihipStream_t& q, ihipEvent_t& e) {
+  pthread_mutex_lock(&lock);
+  memcpy((void*)&e.order, (const void*)&q.order, sizeof e.order);
+  pthread_mutex_unlock(&lock);
 }
 
 // A queue that the program destroys: false while work is left, and then it must stay where it is.
 bool forget_queue(ihipStream_t& q) {
   pthread_mutex_lock(&lock);
   bool idle = q.completed == q.issued && !q.has_thread;
+  order_program_after(q.order.known);
   if (idle) queues.drop(&q);
   pthread_mutex_unlock(&lock);
   return idle;

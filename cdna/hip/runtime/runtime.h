@@ -134,6 +134,7 @@ struct Variable {
   char* name;
   size_t bytes;
   void** managed;
+  bool constant;
 };
 struct ihipModule_t {
   const u8* container;
@@ -241,6 +242,25 @@ struct hipGraphNode {
   bool disabled, placed;  // placed: while nodes are put in order
   bool let_go;            // by a capturing queue that was told to come after other nodes
 };
+// stream_order.cpp
+constexpr u32 ORDERED_BITS = 6, MOST_ORDERED = 1 << ORDERED_BITS;  // streams that are told apart
+struct StreamOrder {
+  u32 number;               // 0: none yet, or there were too many
+  u64 known[MOST_ORDERED];  // by number: up to which place that stream's work has ended before what comes now
+};
+struct WorkOrder {
+  u32 work;  // 0: not known; else its stream's number above its place there
+  u64 known[MOST_ORDERED];
+};
+extern thread_local const WorkOrder* order_of_work;  // that this thread runs; null: nothing is known of it
+void want_stream_order();                            // the program has streams of its own
+void lose_stream_order();                            // from now on the order is not known
+void order_work(ihipStream_t&, const List<ihipStream_t*>& before, u64 place, WorkOrder& out);
+void order_after(ihipStream_t&, const StreamOrder& event);
+void order_program_after(const u64* known);
+void name_work(u32 work, const char* kernel);
+const char* work_name(u32 work);
+
 struct ihipStream_t {
   int device;
   unsigned flags;
@@ -253,6 +273,7 @@ struct ihipStream_t {
   u64 issued, completed;      // operations; see queue.cpp
   List<struct Pending*> pending;
   bool has_thread;
+  StreamOrder order;
   hipError_t error;  // of work that its call had left behind
 };
 struct ihipEvent_t {
@@ -265,6 +286,7 @@ struct ihipEvent_t {
   u64 time_ns;
   hipGraph_t capture;
   List<hipGraphNode_t> last;
+  StreamOrder order;  // of what it was recorded behind
 };
 
 bool known_event(hipEvent_t);
@@ -287,6 +309,7 @@ hipError_t wait_for_queue(ihipStream_t&);  // and what an operation on it would 
 hipError_t wait_for_device(int);
 void wait_for_all();
 bool queue_is_done(ihipStream_t&);
+void order_event(ihipStream_t&, ihipEvent_t&);  // recorded there just now
 bool forget_queue(ihipStream_t&);
 bool program_may_act();  // false: its threads have all waited for a while, and nothing but kernels runs
 hipError_t run_operation(hipStream_t, const Operation&);
@@ -298,6 +321,7 @@ hipError_t run_kernel(const KernelCall&, int device);
 void mark_fresh(u8*, size_t bytes);                                 // for the check of what nobody wrote
 bool tell_hazards(Program&, u32 kernel);                            // each once; true if the launch must not run
 struct Checks* begin_checks(const KernelCall&, const KernelInfo&);  // null: none wanted
+hipError_t check_moves(const Operation&, const WorkOrder&);         // of a copy or a fill
 bool end_checks(Checks*, const Program&, const char* kernel);       // prints what was found; true if anything was
 void release_operation(Operation&);                                 // what the operation owns
 Operation copy_of(const Operation&);

@@ -14,6 +14,7 @@ ihipStream_t* resolve(hipStream_t s) {
   if (s == nullptr || s == hipStreamLegacy || s == hipStreamPerThread) {
     int device = current_device();
     ihipStream_t*& of_thread = thread_streams[device];
+    if (s == hipStreamPerThread) want_stream_order();
     if (s == hipStreamPerThread && !of_thread) of_thread = make<ihipStream_t>();
     ihipStream_t* own = s == hipStreamPerThread ? of_thread : &default_streams[device];
     own->device = device;
@@ -179,6 +180,7 @@ hipError_t hipStreamCreateWithPriority(hipStream_t* out, unsigned flags, int pri
   s->flags = flags;
   s->attributes.priority = priority < -1 ? -1 : priority > 1 ? 1 : priority;
   s->attributes.policy = hipSyncPolicyAuto;
+  want_stream_order();
   Guard guard;
   s->id = next_stream_id++;
   streams.push(s);
@@ -398,6 +400,7 @@ hipError_t hipEventRecord(hipEvent_t e, hipStream_t handle) {
   hipError_t error = enqueue(*s, handle, o, nullptr, 0, &ticket);
   e->ticket = ticket;
   e->queue = s;
+  order_event(*s, *e);
   return done(error);
 }
 hipError_t hipEventRecordWithFlags(hipEvent_t e, hipStream_t s, unsigned) { return hipEventRecord(e, s); }
@@ -410,6 +413,8 @@ hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t e, unsigned) {
   if (!s || !known_event(e)) return done(hipErrorInvalidHandle);
   if (!e->capture) {
     if (s->capture) return done(hipErrorStreamCaptureIsolation);
+    if (e->shared) lose_stream_order();
+    order_after(*s, e->order);
     if (e->shared) return done(happened(*e) ? hipSuccess : enqueue(*s, handle, shared_wait(*e)));
     return done(is_done(e->queue, e->ticket) ? hipSuccess
                                              : enqueue(*s, handle, operation(DO_WAIT), e->queue, e->ticket));
@@ -424,12 +429,15 @@ hipError_t hipEventQuery(hipEvent_t e) {
   ENTER;
   if (!known_event(e)) return done(hipErrorInvalidHandle);
   if (e->capture) return done(hipErrorCapturedEvent);
-  return done(happened(*e) ? hipSuccess : hipErrorNotReady);
+  if (!happened(*e)) return done(hipErrorNotReady);
+  order_program_after(e->order.known);
+  return done(hipSuccess);
 }
 hipError_t hipEventSynchronize(hipEvent_t e) {
   ENTER;
   if (!known_event(e)) return done(hipErrorInvalidHandle);
   if (e->capture) return done(hipErrorCapturedEvent);
+  order_program_after(e->order.known);
   while (e->shared && is_done(e->queue, e->ticket) && !happened(*e)) sched_yield();  // another process's work
   return done(wait_for(e->queue, e->ticket));
 }

@@ -1,5 +1,5 @@
-// Faults on purpose, one of each kind that the checks look for: the argument names it. Those that begin with `late` are
-// none: kernels that seem to wait for nobody, until the host answers.
+// Faults on purpose, one of each kind that the checks look for: the argument names it. None are those that begin with
+// `late`, kernels that seem to wait for nobody, until the host answers, `variables_within` and `streams_in_order`.
 #include "check.h"
 #include <chrono>
 #include <cstring>
@@ -51,6 +51,37 @@ __device__ int variable[8];
 __global__ void variable_out_of_bounds(int* x) { variable[threadIdx.x - x[0] + 8] = 1; }
 
 __global__ void variable_race(int* x) { shared_variable[threadIdx.x] = blockIdx.x + 1; }
+
+__device__ int left_variable[8], right_variable[8];
+__constant__ int constant_variable[8];
+
+// Where the next one begins: one of the two stands behind the other.
+__global__ void variable_overflow(int* x) {
+  left_variable[x[0] + 8] = 1;
+  right_variable[x[0] + 8] = 1;
+}
+
+// By an address of which the compiler does not know whose it is: a plain store it leaves out.
+__global__ void constant_written(int* x) {
+  int* p = constant_variable;
+  asm volatile("" : "+v"(p));
+  p[x[0]] = 1;
+}
+
+// Every element of each, also from behind; what is one before the first is computed and not touched.
+__global__ void variables_within(int* x) {
+  int i = x[0] + threadIdx.x, sum = 0;
+  left_variable[i] = 1;
+  right_variable[7 - i] = 2;
+  __syncthreads();
+  for (int* p = left_variable + 8; p != left_variable;) sum += *--p;
+  for (int k = 1; k <= 8; k++) sum += right_variable[k - 1 + x[0]] + constant_variable[(k + x[0]) % 8];
+  x[threadIdx.x] = sum;
+}
+
+__global__ void fill(int* x) { x[threadIdx.x] = threadIdx.x; }
+
+__global__ void streams_race(int* y, const int* x) { y[threadIdx.x] = x[threadIdx.x]; }
 
 __global__ void lanes_disagree(int* x) { x[threadIdx.x / 2] = threadIdx.x; }
 
@@ -130,6 +161,29 @@ void replay(hipStream_t stream, Work work) {
   OK(hipGraphLaunch(executable, stream));
 }
 
+// One stream's work behind another's, in each of the ways that HIP has for it.
+void read_behind(hipStream_t stream, hipStream_t other, int* x, int* y) {
+  hipEvent_t event;
+  hipStream_t brief;
+  OK(hipEventCreateWithFlags(&event, hipEventDisableTiming));
+  for (int way = 0; way < 5; way++) {
+    OK(hipStreamCreate(&brief));  // one that the null stream waits for
+    hipStream_t from = way < 3 ? stream : brief, to = way < 4 ? other : nullptr;
+    fill<<<1, THREADS, 0, from>>>(x);
+    if (way == 0 || way == 3) {
+      OK(hipEventRecord(event, from));
+      if (way == 3) OK(hipStreamDestroy(brief));
+      OK(hipStreamWaitEvent(to, event, 0));
+    }
+    if (way == 1) OK(hipStreamSynchronize(from));
+    if (way == 2) OK(hipDeviceSynchronize());
+    streams_race<<<1, THREADS, 0, to>>>(y, x);
+    OK(hipMemcpyAsync(y, x, THREADS * sizeof(int), hipMemcpyDeviceToDevice, to));
+    OK(hipDeviceSynchronize());
+    if (way != 3) OK(hipStreamDestroy(brief));
+  }
+}
+
 int main(int, char** arguments) {
   const char* kind = arguments[1];
   auto is = [&](const char* name) { return !strcmp(kind, name); };
@@ -156,6 +210,13 @@ int main(int, char** arguments) {
     OK(hipMemset(x.data, 0, sizeof(int)));
     variable_out_of_bounds<<<1, 1>>>(x.data);
   }
+  if (is("variable_overflow")) variable_overflow<<<1, 1>>>(x.data);
+  if (is("constant_written")) constant_written<<<1, 1>>>(x.data);
+  if (is("variables_within")) variables_within<<<1, 8>>>(x.data);
+  if (is("streams_race") || is("copy_race")) fill<<<1, THREADS, 0, stream>>>(x.data);
+  if (is("streams_race")) streams_race<<<1, THREADS, 0, other>>>(y.data, x.data);
+  if (is("copy_race")) (void)hipMemcpyAsync(y.data, x.data, 64, hipMemcpyDeviceToDevice, other);
+  if (is("streams_in_order")) read_behind(stream, other, x.data, y.data);
   if (is("variable_race")) variable_race<<<2, THREADS>>>(x.data);
   if (is("lanes_disagree")) lanes_disagree<<<1, THREADS>>>(x.data);
   if (is("before_vmcnt")) before_vmcnt<<<1, THREADS>>>(x.data);
