@@ -18,6 +18,7 @@ TOO_MANY_READS = 1.5  # times what products take: tiles of 128 x 128 of 16 bits 
 LINES = 3  # that a rule names
 PADDED_ROW = 32  # of LDS: rows of 512 bytes take a 32nd more with 16 bytes of padding
 FEW_WAVES = 2  # a SIMD, that leave waits for memory bare
+TRITON_MEND = "Triton lays tiles out: other tile sizes, num_warps, num_stages or kpack do it otherwise"
 WIDE_BYTES = 16  # of a lane's widest access
 MOVES = ("loads", "stores")
 
@@ -83,10 +84,11 @@ def bank_conflicts(kernel: KernelProfile) -> Iterator[Advice]:
         mend = "swizzle what lies in a row; rows that are padded by 16 bytes would cost the CU a workgroup"
     for line in _largest(kernel, lambda line: line.conflict_cycles):
         if line.conflict_ways > 1.5 and line.conflict_cycles / total * share > WORTH / LINES:
+            is_triton = line.place.rpartition(":")[0].endswith(".py")  # whose compiler lays tiles out
             yield Advice(
                 "bank conflicts",
                 f"{line.conflict_cycles:,} of {total:,} LDS cycles are bank conflicts of {line.place}, "
-                f"{line.conflict_ways:.0f}-way: {mend}",
+                f"{line.conflict_ways:.0f}-way: {TRITON_MEND if is_triton else mend}",
                 line.place,
             )
 

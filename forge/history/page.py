@@ -206,17 +206,17 @@ def _parts_plot(document: dict[str, Any]) -> str:
     known = [(name, model["parts_us"]) for name, model in models if model and model["parts_us"]]
     if not known:
         return ""
-    parts = list(dict.fromkeys(part for _, by_part in known for part in by_part))
-    axes = _axes(1.2 + 0.3 * len(known))
+    parts = list(dict.fromkeys(part for _, by_part in known for part, us in by_part.items() if us))
+    axes = _axes(1.4 + 0.3 * len(known), 9.5)
     shares = [[by_part.get(part, 0.0) / max(by_part.values()) for part in parts] for _, by_part in known]
     axes.imshow(shares, aspect="auto", cmap="Oranges", vmin=0, vmax=1)
-    axes.set_xticks(range(len(parts)), parts)
+    axes.set_xticks(range(len(parts)), parts, rotation=30, ha="right")
     axes.set_yticks(range(len(known)), [name for name, _ in known])
     for y, (_, by_part) in enumerate(known):
         for x, part in enumerate(parts):
             if by_part.get(part):
                 axes.text(x, y, number(by_part[part], 3), ha="center", va="center", fontsize=8)
-    axes.set_title("us of each part, as the model counts it; colour: its share of the longest", fontsize=9)
+    axes.set_title("us of each part; colour: its share of the longest", fontsize=9)
     return _svg(axes)
 
 
@@ -235,7 +235,7 @@ def _history_plot(history: Sequence[Entry]) -> str:
         for x, y, text in zip(at, scores, numbers):
             axes.annotate(text, (x, y), textcoords="offset points", xytext=(4, 4), fontsize=7)
     axes.set_ylabel("score, us")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.15 * max(entry.score_us or 0.0 for entry in scored))
     axes.figure.autofmt_xdate()
     axes.legend(fontsize=8)
     return _svg(axes)

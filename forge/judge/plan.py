@@ -19,6 +19,7 @@ EMULATED_LIMIT_S = 3600.0  # a case's on an emulated device, whose minutes say n
 # From how many on a sample of a case may be emulated: FLOPs as its problem states them, instructions of waves in a call
 # as others foretell them; and how much of these that may be at most, or it saves nothing.
 LARGE_FLOPS, LARGE_INSTRUCTIONS, MOST_SAMPLED = 2e9, 50_000_000, 2 / 3
+MOST_JUDGED_INSTRUCTIONS = 200_000_000  # of a call; what takes more is not emulated twice more to be judged
 LARGE_TORCH_FLOPS = 1e11  # or of torch's own products in a call: some seconds of this machine
 
 STAND_IN_ARCH = next(iter(CARDS))  # emulated for a problem that names no GPU we know

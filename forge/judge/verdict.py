@@ -29,7 +29,13 @@ from typing import Any
 
 from forge.judge import messages
 from forge.judge.forecast import TYPICAL_FLOP_S
-from forge.judge.plan import LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, MOST_SAMPLED, EvalPlan
+from forge.judge.plan import (
+    LARGE_INSTRUCTIONS,
+    LARGE_TORCH_FLOPS,
+    MOST_JUDGED_INSTRUCTIONS,
+    MOST_SAMPLED,
+    EvalPlan,
+)
 from forge.judge.results import (
     Accuracy,
     BackToBack,
@@ -178,7 +184,8 @@ class CaseRun:
             report, seconds = device_report(self.called[0]), time.monotonic() - started
             all_of, run = total(report, "wave_instructions"), total(report, "wave_instructions_run")
             torch_flops = self.left_out("left_out_flops")
-            small = torch_flops < LARGE_TORCH_FLOPS and (all_of < LARGE_INSTRUCTIONS or run > MOST_SAMPLED * all_of)
+            saves = run <= MOST_SAMPLED * all_of or all_of >= MOST_JUDGED_INSTRUCTIONS
+            small = torch_flops < LARGE_TORCH_FLOPS and not (all_of >= LARGE_INSTRUCTIONS and saves)
             if small:
                 break
         if small:

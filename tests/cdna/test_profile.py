@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from cdna.cards import get_card
+from cdna.profile.advice import bank_conflicts
 from cdna.profile.lines import Line
 from cdna.profile.text import hot_lines
 from tests.support.limits import ENDS_S
@@ -60,6 +62,19 @@ def test_a_bound_is_never_without_a_line_of_its_unit(told: dict[str, list[str]])
     assert any("bound by LDS" in line for line in tile)
     assert any(re.match(r" +[\d.]+%", line) and f":{line_of('// read: a full tile')} " in line for line in tile), tile
     assert shown("vector") == shown("HBM") == shown("matrix") == ["f:1", "f:2", "f:3", "f:4", "f:5"]
+
+
+@pytest.mark.parametrize(("file", "mend"), [("k.hip", "pad rows by 16 bytes"), ("k.py", "Triton lays tiles out")])
+def test_what_mends_conflicts_is_the_users_to_do(file: str, mend: str) -> None:
+    line = Line(f"{file}:7", cycles={"lds": 200}, conflict_cycles=100)
+    counters = SimpleNamespace(
+        unit_cycles={"lds": 200}, lds_conflict_cycles=100, lds_bytes_per_group=1024, groups_on_cu=1,
+        waves_per_group=4, vgprs=32, sgprs=16,
+    )  # fmt: skip
+    time = SimpleNamespace(us=10.0, parts_us={"launch": 2.0, "LDS": 8.0})
+    kernel: Any = SimpleNamespace(counters=counters, lines=[line], longest_time=time, card=get_card("gfx942"))
+    (said,) = bank_conflicts(kernel)
+    assert said.place == line.place and mend in said.text
 
 
 def line_of(words: str) -> int:

@@ -107,7 +107,7 @@ def test_what_torch_profiles_advise() -> None:
     def advice(*rows: dict, needed: float | None = None) -> list[str]:
         return [line for line in torch_lines(list(rows), "cold", "gfx942", needed) if "advice" in line]
 
-    assert " 5 us move elements" in advice(row("memory", MI300X.launch_us + 5, 1), row("products", 5.0, 1))[1]
+    assert any(" 5 us move elements" in one for one in advice(row("memory", MI300X.launch_us + 5, 1)))
     (said,) = advice(row("products", 100.0, 1))
     assert "97.9 us at the card's peaks, most at submission.py:7 (pr)" in said and not torch_lines([], "cold", "gfx942")
     # products: more FLOPs than the case needs, more bytes than it reads, and neither

@@ -97,8 +97,8 @@ def test_full_judges_all_of_it(tmp_path: Path) -> None:
     assert counted["workgroups_run"] == counted["workgroups"] and "sample" not in said
 
 
-def reports(case: OneCase, run: int) -> None:
-    kernels = {"k": {"wave_instructions": 90 * 10**6, "wave_instructions_run": run * 10**5}}
+def reports(case: OneCase, run: int, times: int = 1) -> None:
+    kernels = {"k": {"wave_instructions": 90 * 10**6 * times, "wave_instructions_run": run * 10**5 * times}}
     kernels["k"] |= {"workgroups": 900, "workgroups_run": run}
     case.worker.worker.device.case_report = lambda: {"kernels": kernels, "launches": 1}
 
@@ -109,6 +109,14 @@ def test_a_sample_is_of_two_calls_and_nothing_is_judged(draws: Any) -> None:
     result = case.run(try_sample=True)
     assert (result.status, result.calls, result.seeds) == (Status.SAMPLED, 0, [5])
     assert "300 of 900 workgroups" in result.buts[0] and "90 M instructions" in result.buts[0]
+
+
+def test_what_is_emulated_for_minutes_is_not_emulated_again_to_be_judged(draws: Any) -> None:
+    """Though a sample is all of it: too few workgroups, each with much to do."""
+    case = OneCase(twice, fake_plan("benchmark", sample=ROUNDS))
+    reports(case, run=900, times=3)
+    result = case.run(try_sample=True)
+    assert (result.status, result.calls) == (Status.SAMPLED, 0) and "900 of 900 workgroups" in result.buts[0]
 
 
 @pytest.mark.parametrize("kind", ["saves nothing", "waits"])

@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
-from forge.commands import history
+from forge.commands import history, planning
+from forge.commands.against import Pair
 from forge.history import noise, popcorn, schema
 from forge.history.page import _parts_plot
 from forge.history.store import VERSION, History, HistoryError, history_path
+from forge.judge.results import CaseResult, Stats, Status
 from tests.support.evaltools import RIGHT, judge, run_command, write_problem
+from tests.support.fake_plan import FakeDevice
 from tests.support.limits import ENDS_S
 
 KERNEL = """\
@@ -315,6 +318,32 @@ def test_real_or_noise() -> None:
     assert noise.sign_flip_p([0.0] * 6) == 1
 
 
+def test_rounds_take_turns_and_each_side_keeps_its_times(
+    kept: History, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU's times stand in for a GPU: which submission is first changes from round to round, its times go with it."""
+    first: list[bytes] = []
+
+    def evaluate(pair: Pair, listener: Any) -> None:
+        first.append(pair.plan.submission)
+        for side, run_of in ((pair.plan.submission, pair.run), (pair.other.submission, pair.their_run)):
+            us = (8.0 if side == CODE else 4.0) + 0.01 * len(first)
+            stats = Stats(3, us * 1e3, 1.0, 1.0, us * 1e3, us * 1e3, us * 1e3)
+            run_of.cases += [CaseResult(c.index, c.spec, Status.PASS, stats=stats) for c in pair.plan.cases]
+
+    monkeypatch.setattr(Pair, "evaluate", evaluate)
+    gpu: Any = FakeDevice(emulated=False)
+    gpu.label = "a GPU"
+    monkeypatch.setattr(planning, "resolve", lambda *_: gpu)
+    faster = CODE + b"# faster\n"
+    for text in (CODE, faster):
+        kept.keep(document("amd-fp8-mm", text, cases=[case("m: 64; n: 64; k: 128; seed: 6635")]), text)
+    assert run("compare", "1", "2", "--rounds", "6", "--device", "rocm", "--cases", "0") == 0
+    said = capsys.readouterr().out
+    assert first == [CODE, faster] * 3
+    assert "0.50" in said.splitlines()[-1] and "real" in said.splitlines()[-1] and "noise" not in said.splitlines()[-1]
+
+
 def test_rounds_need_a_gpu(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         kept.keep(document("amd-fp8-mm", cases=[case("m: 64; n: 64; k: 128; seed: 6635")]), CODE)
@@ -363,6 +392,26 @@ def test_a_browser_shows_the_page(kept: History, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"<tr>", done.stdout[done.stdout.index('id="cases"') :].partition("</table>")[0])) == 3
     assert done.stdout.count("</svg>") == 4
+
+
+def test_the_page_of_what_went_wrong(kept: History, tmp_path: Path) -> None:
+    """No case, a wrong one, a sample, a kernel with a long name: each is told, and none is as wide as its name."""
+    name = "void " + "very::" * 60 + "long<int>(float*)"
+    long = case("; ".join(f"key{i}: {i}" for i in range(30)))
+    long["report"]["kernels"] = {name: long["report"]["kernels"]["double"]}
+    wrong = case("n: 9", None, status="fail", message="values differ\n<b>", accuracy={"pattern": "a row late"})
+    sample = case("n: 10", status="sampled", buts=["a sample: 3 of 9 workgroups"], remarks=["odd"])
+    pages = []
+    for cases in ([], [long, wrong, sample]):
+        kept.keep(document(cases=cases, verdict="fail"), CODE)
+        assert run("report", "last", "-o", tmp_path / "page.html") == 0
+        pages.append((tmp_path / "page.html").read_text())
+    assert "No case ran." in pages[0] and "No case ran." not in pages[1]
+    assert "values differ\n&lt;b&gt;\npattern: a row late" in pages[1] and 'class="fail">fail' in pages[1]
+    assert 'class="but">sampled' in pages[1] and "but a sample: 3 of 9 workgroups\nodd" in pages[1]
+    assert name.replace("<", "&lt;").replace(">", "&gt;") in pages[1] and "overflow-wrap: anywhere" in pages[1]
+    plot = pages[1].partition("<h2>What the model sums up</h2>")[2].partition("</svg>")[0]
+    assert "key3: 3" not in plot and "…" in plot
 
 
 def test_a_submission_in_torch_alone_has_no_parts_to_plot() -> None:
