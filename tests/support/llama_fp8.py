@@ -148,8 +148,9 @@ def assert_refused(call: Callable[..., Any], inputs: dict[str, Any], refusals: d
 
 def assert_later_calls_only_launch(module: ModuleType, data: Any, launches: int) -> None:
     """After the first call of a shape: that many launches, no memory but the result's, no copy, no wait for the GPU."""
-    import cdna
     from torch.utils._python_dispatch import TorchDispatchMode
+
+    import cdna
 
     class Dispatched(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
