@@ -141,7 +141,8 @@ class CaseSearch:
                 return
             small.key = as_it_is.key
             small.step(where, deadline, [row])
-            finalists = small.descend(where, deadline, row)[:FINALISTS]
+            by_time = {small.us(one): one for one in reversed(small.descend(where, deadline, row))}
+            finalists = [by_time[us] for us in sorted(filter(None, by_time))][:FINALISTS]  # one of those that are alike
             self.step(where, deadline, [one for one in finalists if one != row])
             first = self.ranked([row, *finalists])[:1]
         self.of.found.extend(one for one in first if one != row)
