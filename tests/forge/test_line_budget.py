@@ -11,11 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_400,
     "cdna": 38_950,
-    "docs": 4_850,
+    "docs": 4_880,
     "forge": 21_300,
     "kernels": 14_900,
     "reference": 2_500,
-    "results": 1_000,
+    "results": 1_020,
     "tests": 36_600,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
