@@ -69,7 +69,8 @@ def _hipconfig(folder: Path) -> str:
 
 def _rocm_smi(card: Card) -> str:
     """Which cards there are; whether it runs is how packages ask whose GPUs a machine has."""
-    gpu = f"GPU[$((n - 1))]\t\t: Card Series: \t\t{card.name} (emulated)\nGPU[$((n - 1))]\t\t: GFX Version: \t\t{card.arch}"
+    about = {"Card Series": f"{card.name} (emulated)", "GFX Version": card.arch}
+    gpu = "\n".join(f"GPU[$((n - 1))]\t\t: {name}: \t\t{value}" for name, value in about.items())
     refusal = 'echo "rocm-smi: $1: not among what the emulated GPU answers" >&2; exit 1'
     cases = f'case "$1" in\n  ""|--showproductname) ;;\n  *) {refusal} ;;\nesac\n'
     return f"#!/bin/sh\n{cases}{_EACH_GPU}; cat <<CARD\n{gpu}\nCARD\ndone\n"
