@@ -6,6 +6,7 @@ error that we could prove, and the launch counts as open: `Memory.open`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -39,8 +40,9 @@ def _holds_pointers(tensor: Any) -> bool:
         return False
     import torch
 
-    values = tensor if tensor.dtype == torch.int64 else tensor.view(torch.int64)
-    return bool(((values >= _LOWEST) & (values < _HIGHEST)).any())
+    with torch._C.DisableTorchFunction():  # a package may have put a kernel of its own, this one, in torch's place
+        values = tensor if tensor.dtype == torch.int64 else tensor.view(torch.int64)
+        return bool(((values >= _LOWEST) & (values < _HIGHEST)).any())
 
 
 def _extent(tensor: Any) -> tuple[int, int]:
@@ -60,7 +62,8 @@ def memory_of(arguments: Iterable[tuple[str, Any, str]]) -> Memory:
         if value is None:
             continue
         value = getattr(value, "base", value)  # triton.reinterpret wraps a tensor
-        if not hasattr(value, "untyped_storage"):
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(value, torch.Tensor):  # what only has a data_ptr() may be anywhere
             is_open = True
             continue
         if type_name.startswith("**") or (type_name.lstrip("*k") in ("i64", "u64") and _holds_pointers(value)):

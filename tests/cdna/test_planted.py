@@ -15,6 +15,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from torch.overrides import TorchFunctionMode
 from triton.runtime.errors import OutOfResources
 
 import cdna
@@ -241,6 +242,37 @@ def test_triton_use_after_free() -> None:
     with cdna.device("gfx942", checks="all"), pytest.raises(cdna.CheckError, match="which has been freed") as caught:
         _copy_from_address[(1,)](memory.data_ptr(), out, B=64)
     assert caught.value.finding.kernel == "_copy_from_address"
+
+
+class _OnlyAPointer:
+    """As packages wrap tensors for Triton, with a storage that is none."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor, self.dtype = tensor, tensor.dtype
+
+    def data_ptr(self) -> int:
+        return self.tensor.data_ptr()
+
+    def untyped_storage(self) -> _OnlyAPointer:
+        return self
+
+
+class _NothingOfTorch(TorchFunctionMode):
+    """As a package has it that puts its own kernels in place of torch's operations."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        assert function.__name__ not in ("__ge__", "__and__", "any"), "the launch itself asks torch"
+        return function(*args, **(kwargs or {}))
+
+
+def test_triton_arguments_of_other_packages() -> None:
+    """Of FlagGems' tests 39 failed in the checks' own look at the arguments."""
+    x, out = torch.arange(64), torch.zeros(64, dtype=torch.int64)
+    with cdna.device("gfx942", checks="all"):
+        _copy[(1,)](_OnlyAPointer(x), out, B=64)
+        assert torch.equal(out, x)
+        with _NothingOfTorch():
+            _copy[(1,)](out, x, B=64)
 
 
 def test_triton_unwritten_memory() -> None:

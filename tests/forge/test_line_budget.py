@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_400,
-    "cdna": 39_150,
-    "docs": 4_850,
+    "cdna": 38_950,
+    "docs": 4_880,
     "forge": 21_300,
     "kernels": 14_750,
     "reference": 2_500,
-    "results": 1_000,
-    "tests": 37_000,
+    "results": 1_020,
+    "tests": 36_600,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
