@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_400,
-    "cdna": 38_950,
-    "docs": 4_880,
-    "forge": 21_300,
-    "kernels": 14_750,
+    "benchmarks": 7_550,
+    "cdna": 38_650,
+    "docs": 4_960,
+    "forge": 21_600,
+    "kernels": 14_950,
     "reference": 2_500,
-    "results": 1_020,
-    "tests": 36_600,
+    "results": 1_000,
+    "tests": 37_000,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
