@@ -134,7 +134,7 @@ def test_a_fault_names_kernel_and_line(tmp_path: Path) -> None:
     assert done.returncode == 1 and statuses(result) == ["fail"], done.stdout  # the check drops the store
     line = RAW.splitlines().index("  if (i < n) y[PLACE] = 2.0f * x[i];") + 1
     assert "bounds: writes 4 bytes" in done.stdout
-    assert "twice on gfx942" in done.stdout and f"submission.py:{line}" in done.stdout
+    assert "twice(float const*, float*, int) on gfx942" in done.stdout and f"submission.py:{line}" in done.stdout
 
 
 def test_what_checks_find_is_shown(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_what_checks_find_is_shown(tmp_path: Path) -> None:
     submission = RAW.replace("PLACE", "i").replace("if (i < n)", f"{read} if (i < n)")
     done, result = judge(tmp_path, submission, "test", "--cases", "0")
     assert done.returncode == 0 and statuses(result) == ["pass"], done.stdout
-    assert "check: twice on gfx942: bounds: LDS access of 4 bytes at byte 0" in done.stdout
+    assert "check: twice(float const*, float*, int) on gfx942: bounds: LDS access of 4 bytes at byte 0" in done.stdout
     assert "1 findings of the device's checks" in done.stdout
     (finding,) = result["cases"][0]["report"]["findings"]
     assert finding["source"] == f"submission.py:{RAW.splitlines().index('  if (i < n) y[PLACE] = 2.0f * x[i];') + 1}"
