@@ -182,6 +182,7 @@ def main() -> None:
     for position in range(len(PROBLEM.benchmarks)) if options.cases is None else options.cases:
         case = PROBLEM.benchmarks[position]
         line: dict[str, Any] = done.get(shape_of(case), {"shape": shape_of(case), "us": {}})
+        known = len(line["us"])
         data = inputs(case["m"], case["n"], case["k"])
         for name, submission in loaded.items():
             if name not in line["us"]:
@@ -191,7 +192,7 @@ def main() -> None:
             line["us"]["AITER"], line["aiter"] = aiter_us(options.aiter, codes, case)
         lines.append(line)
         print(line["shape"], ", ".join(f"{name} {shown(one)}" for name, one in line["us"].items()), flush=True)
-        if options.output:
+        if options.output and len(line["us"]) > known:
             with options.output.open("a", encoding="utf-8") as file:
                 print(json.dumps(line), file=file)
     print(f"\n{table(lines, options.variants)}")

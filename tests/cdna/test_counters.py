@@ -15,7 +15,7 @@ from cdna.counters import Sample, clear_caches
 from cdna.library import Launch, engine
 from cdna.model import modelled_time_us
 from cdna.program import Kernel
-from cdna.records import take_records
+from cdna.records import LaunchRecord, take_records
 from tests.support.assembled import program
 
 
@@ -73,14 +73,20 @@ def aligned(n: int, dtype: torch.dtype) -> torch.Tensor:
     return raw[-raw.data_ptr() % 128 // size :][:n]
 
 
-def test_bytes_of_an_addition() -> None:
-    n = 1 << 16
+def addition(n: int, block: int) -> LaunchRecord:
+    """Of n elements, whose caches were cold, by workgroups of a block each."""
     x, y, out = (aligned(n, torch.float32) for _ in range(3))
     with cdna.device("gfx942"), cdna.counting():
         clear_caches()
-        add_kernel[(n // 1024,)](x, y, out, n, BLOCK=1024)
-    c = take_records()[-1].counters
-    assert c is not None and torch.equal(out, x + y)
+        add_kernel[(n // block,)](x, y, out, n, BLOCK=block)
+    assert torch.equal(out, x + y)
+    return take_records()[-1]
+
+
+def test_bytes_of_an_addition() -> None:
+    n = 1 << 16
+    c = addition(n, 1024).counters
+    assert c is not None
     assert (c.groups, c.waves_per_group) == (64, 4)
     assert c.l2_read_bytes == c.fabric_read_bytes == c.hbm_read_bytes == 8 * n
     assert c.l2_write_bytes == c.fabric_write_bytes == c.hbm_write_bytes == 4 * n

@@ -10,11 +10,10 @@ import torch
 
 import cdna
 from cdna.cards import get_card
-from cdna.counters import clear_caches
 from cdna.model import modelled_case_us, modelled_time_us
 from cdna.profile.kernel import profiles
 from cdna.records import LaunchRecord, take_records
-from tests.cdna.test_counters import add_kernel, aligned, run
+from tests.cdna.test_counters import add_kernel, addition, run
 
 CARD = get_card("gfx942")
 
@@ -204,11 +203,7 @@ def test_the_oldest_wave_is_served_first_at_the_l1() -> None:
 def test_a_launch_of_many_rounds_takes_no_less_than_its_traffic() -> None:
     """Whoever replays a few of its rounds must not take the last, which has none behind it, for the others."""
     n = 1 << 23
-    x, y, out = (aligned(n, torch.float32) for _ in range(3))
-    with cdna.device("gfx942"), cdna.counting():
-        clear_caches()
-        add_kernel[(n // 1024,)](x, y, out, n, BLOCK=1024)
-    modelled = modelled_time_us(take_records()[-1])
+    modelled = modelled_time_us(addition(n, 1024))
     assert modelled.parts_us["replay"] > 0.95 * modelled.parts_us["HBM"]
 
 
@@ -364,11 +359,7 @@ def test_a_power_of_two_stride_loses_the_l1() -> None:
 def test_time_does_not_beat_the_data_sheet() -> None:
     """A stream cannot be faster than 5.3 TB/s, nor matrix products than the matrix cores' peak."""
     n = 1 << 22
-    x, y, out = (aligned(n, torch.float32) for _ in range(3))
-    with cdna.device("gfx942"), cdna.counting():
-        clear_caches()
-        add_kernel[(n // 4096,)](x, y, out, n, BLOCK=4096)
-    modelled = modelled_time_us(take_records()[-1])
+    modelled = modelled_time_us(addition(n, 4096))
     assert modelled.us > 12 * n / 5.3e12 * 1e6
     assert modelled.bound in ("HBM", "latency", "L1")
 
