@@ -116,10 +116,11 @@ _EMPTY = torch.ops.aten.empty_strided.default  # torch.empty_strided is the emul
 
 
 def unmade(like: torch.Tensor) -> torch.Tensor:
-    """A tensor of a meta tensor's size, of memory that nobody has touched."""
+    """A tensor of a meta tensor's size, all zeros: what decides by it decides the same each time. Of a large one only
+    what is written takes memory."""
     n_bytes = like.untyped_storage().nbytes()
     if n_bytes < RESERVED_BYTES:
-        return _EMPTY(like.size(), like.stride(), dtype=like.dtype, device="cpu")
+        return _EMPTY(like.size(), like.stride(), dtype=like.dtype, device="cpu").zero_()
     pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
     return torch.frombuffer(pages, dtype=torch.uint8).view(like.dtype).as_strided(like.size(), like.stride())
 

@@ -44,7 +44,7 @@ from forge.task.cases import CaseSpec, case_text
 from forge.task.problem import ROOT, Problem, find_problem
 from forge.tune import files, messages
 from forge.tune.cluster import ClusterError
-from forge.tune.search import Row, coordinate_search
+from forge.tune.search import Row, coordinate_search, leader
 from forge.tune.spaces import SpaceError
 from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError, lines_of
 
@@ -304,7 +304,7 @@ class CaseTuner:
         for _ in range(CONFIRMATIONS):
             trials = [trial for trial in self.log.trials.values() if trial.case == self.case.spec]
             timed = [(us, trial) for trial in trials if (us := trial.us(self.clock)) is not None]
-            best = min(timed, key=lambda pair: pair[0], default=(0.0, None))[1]
+            best = leader(timed)[1] if timed else None
             once = [trial for _, trial in timed if trial.runs == 1 and (trial is best or trial.row is None)]
             if not once:
                 return
@@ -435,15 +435,12 @@ def best_of(log: TrialsLog, case: str, clock: str) -> Best | None:
     timed = [(us, trial) for trial in trials if (us := trial.us(clock)) is not None]
     if before is None or before.key is None or not timed:
         return None
-    us, best = min(timed, key=lambda pair: pair[0])
+    us, best = leader(timed)
     failed: dict[str, int] = {}
     for trial in trials:
         if trial.status != "pass":
             failed[trial.status] = failed.get(trial.status, 0) + 1
-    before_us = before.us(clock)
-    if before_us is not None and us >= before_us * 0.99:
-        best, us = before, before_us
-    return Best(case, _key(before.key), best.row, us, before_us, len(trials), failed)
+    return Best(case, _key(before.key), best.row, us, before.us(clock), len(trials), failed)
 
 
 def finish(best: list[Best], log: TrialsLog, clock: str, root: Path, path: str, write: bool) -> int:

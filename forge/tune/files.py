@@ -26,7 +26,7 @@ from forge.task.cases import CaseSpec, case_text
 from forge.task.problem import Problem, ProblemError, find_problem, own_entries
 from forge.task.score import geometric_mean
 from forge.tune.cluster import Cluster, cluster, local_workers
-from forge.tune.search import WORTH, Row, outwards
+from forge.tune.search import WORTH, Row, leader, outwards
 from forge.tune.spaces import FileSpace, space_of
 from forge.tune.trial import Job, Outcome
 from forge.tune.trials_log import Setting, Trial, TrialsLog
@@ -190,9 +190,10 @@ class FileTuner:
             changed = self._with_table(path, rows)
         else:
             tried = {repr(trial.row): trial.row for trial in self.log.trials.values() if trial.row is not None}
+            timed: list[tuple[float, Row | None]]
             timed = [(us, row) for row in tried.values() if (us := self.us_of(row, self.plan.cases)) is not None]
             as_it_is = self.us_of(None, self.plan.cases)
-            us, row = min(timed, key=lambda pair: pair[0], default=(math.inf, None))
+            us, row = leader(timed or [(math.inf, None)])
             enough = 1 + WORTH if self.space.shortens else 1 - WORTH
             better = row is not None and (as_it_is is None or us < as_it_is * enough)
             if row is None and as_it_is is None:
@@ -222,7 +223,7 @@ class FileTuner:
             before = as_it_is.us(self.clock) if as_it_is else None
             trials = [trial for trial in self.log.trials.values() if trial.case == case.spec and trial.row is not None]
             timed = [(us, trial) for trial in trials if (us := trial.us(self.clock)) is not None]
-            us, best = min(timed, key=lambda pair: pair[0], default=(math.inf, None))
+            us, best = leader(timed or [(math.inf, None)])
             was = f" (before {number(before, 5)})" if before else ""
             key = next((trial.key for trial in [as_it_is, best] if trial and trial.key), None)
             if best is None or best.row is None or (before is not None and us >= before * (1 - WORTH)):

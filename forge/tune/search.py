@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 Row = dict[str, Any]
+T = TypeVar("T")
 WORTH = 0.01  # a row must be this much faster to be taken: less is noise
 
 
@@ -15,6 +16,15 @@ def outwards(value: Any, choices: list[Any]) -> list[Any]:
         return list(choices)
     here = choices.index(value)
     return [choices[i] for i in sorted(range(len(choices)), key=lambda i: (abs(i - here), i)) if i != here]
+
+
+def leader(timed: Sequence[tuple[float, T]]) -> tuple[float, T]:
+    """What a search ends at: of rows that differ by noise the one tried first, so that no later call tries on."""
+    best = timed[0]
+    for one in timed[1:]:
+        if one[0] < best[0] * (1 - WORTH):
+            best = one
+    return best
 
 
 def coordinate_search(

@@ -153,6 +153,14 @@ def test_a_large_case_in_torch_alone_is_counted_and_not_carried_out(tmp_path: Pa
     assert times[1] > 1.5 * times[0]  # the large one moves 64 MB
 
 
+def test_what_a_sample_leaves_out_is_zeros_whatever_memory_had_before() -> None:
+    """How many rows a mask takes, or whether a branch is taken, must not change from run to run."""
+    before = [torch.full((1000,), 255, dtype=torch.uint8) for _ in range(64)]
+    del before  # the allocator gives the same places again
+    like = torch.empty(1000, dtype=torch.uint8, device="meta")
+    assert not any(operations.unmade(like).any() for _ in range(64))
+
+
 def test_what_a_sample_leaves_out_has_its_shape() -> None:
     x, small = torch.zeros(2048, 8192, dtype=torch.bfloat16), torch.ones(4)
     with operations.watch(True, None, sample=True) as work:
