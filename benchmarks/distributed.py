@@ -177,7 +177,10 @@ def times_table(found: dict[str, Any]) -> list[str]:
         host_us = ours["back_to_back"] and ours["back_to_back"]["host_us"]
         values = [harness_us(ours), harness_us(theirs), ratio["harness"], ratio["harness_median"]]
         values += [b2b_us(ours), b2b_us(theirs), ratio["back_to_back"], host_us]
-        lines.append(f"| {ours['spec']} | {' | '.join(number(value, 3) for value in values)} |")
+        cells = [number(value, 3) for value in values]
+        if error := ratio.get("harness_error"):
+            cells[2] += f" ± {number(error, 1)}"
+        lines.append(f"| {ours['spec']} | {' | '.join(cells)} |")
     means = [number(other["geometric_means"][key], 3) for key in ("harness", "harness_median", "back_to_back")]
     return [*lines, f"| *geometric mean* | | | {means[0]} | {means[1]} | | | {means[2]} | |"]
 

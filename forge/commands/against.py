@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,13 @@ def times_us(result: CaseResult, caches: str) -> dict[str, float | None]:
     }
 
 
+def standard_error(ratio: float | None, ours: CaseResult, theirs: CaseResult) -> float | None:
+    """Of a ratio of two means on the harness's clock, from each mean's own; None where it was not taken."""
+    if ratio is None or ours.stats is None or theirs.stats is None:
+        return None
+    return ratio * math.hypot(*(stats.err_ns / stats.mean_ns for stats in (ours.stats, theirs.stats)))
+
+
 class Pair:
     """Both submissions' runs. `run` is ours, `their_run` the other's; the cases are the same."""
 
@@ -108,6 +116,21 @@ class Pair:
             means[clock] = geometric_mean(known) if known and len(known) == len(rows) else None
         return means
 
+    def errors(self) -> list[float | None]:
+        """The standard error of each case's ratio on the harness's clock."""
+        pairs = zip(self.run.cases, self.their_run.cases)
+        return [standard_error(self.ratios(*pair)["harness"], *pair) for pair in pairs]
+
+    def sure(self) -> tuple[float | None, list[int]]:
+        """(The standard error of their geometric mean, cases with a ratio within two errors of 1: noise may be all)."""
+        rows = [
+            (ours, self.ratios(ours, theirs)["harness"]) for ours, theirs in zip(self.run.cases, self.their_run.cases)
+        ]
+        known = [(ours.index, x, error) for (ours, x), error in zip(rows, self.errors()) if x and error is not None]
+        mean = self.geometric_means()["harness"]
+        error = mean * math.hypot(*(error / x for _, x, error in known)) / len(known) if mean and known else None
+        return error, [index for index, x, error in known if abs(x - 1) < 2 * error]
+
     def as_json(self, exit_code: int, command: list[str]) -> dict[str, Any]:
         theirs = jsonfile.as_json(self.their_plan, self.their_run, exit_code, command)
         return {
@@ -116,8 +139,8 @@ class Pair:
                 "name": self.other.name,
                 **{key: theirs[key] for key in ("verdict", "score_us", "broken", "cases", "fingerprint", "warnings")},
                 "ratios": [
-                    {"index": ours.index, **self.ratios(ours, them)}
-                    for ours, them in zip(self.run.cases, self.their_run.cases)
+                    {"index": ours.index, **self.ratios(ours, them), "harness_error": error}
+                    for ours, them, error in zip(self.run.cases, self.their_run.cases, self.errors())
                 ],
                 "geometric_means": self.geometric_means(),
             },
@@ -147,7 +170,7 @@ class PairView(View):
 
     def _line(self, status: str, index: str, case: str, values: list[str]) -> str:
         cells = [f"{status:{STATUS_WIDTH}}", f"{index:>{self.index_width}}", f"{case:{self.case_width}}"]
-        widths = [11, THEIR_WIDTH, 6] * len(self._clocks())
+        widths = [11, THEIR_WIDTH, 13 if self.timed else 6, 11, THEIR_WIDTH, 6]
         return " ".join([*cells, *(f"{value:>{width}}" for value, width in zip(values, widths))]).rstrip()
 
     def _time(self, clock: str, result: CaseResult) -> str:
@@ -166,6 +189,8 @@ class PairView(View):
             for clock in shown_clocks
             for text in (self._time(clock, ours), self._time(clock, theirs), number(ratios[clock], 3))
         ]
+        if self.timed:
+            values[2] += _plus_minus(standard_error(ratios["harness"], ours, theirs))
         shown = theirs if ours.passed else ours
         line = Text(self._line(shown.status.value, str(ours.index), case_text(ours.spec), values))
         line.stylize(STYLES[shown.status], 0, STATUS_WIDTH)
@@ -197,14 +222,24 @@ class PairView(View):
             for warning in side.warnings:
                 self.print(f"{name}: warning: {warning}", "yellow")
         means = self.pair.geometric_means()
+        error, undecided = self.pair.sure()
         told = [f"{ratio:.3f} {CLOCKS[clock]}" for clock, ratio in means.items() if ratio is not None]
+        if error is not None:
+            told[0] = f"{means['harness']:.3f}{_plus_minus(error)} {CLOCKS['harness']}"
         cases = f"{len(run.cases)} cases" + (", not the leaderboard's" if self.plan.not_official else "")
         if told:
             self.print(f"{self.pair.other.name} / {OURS}, geometric mean of {cases}: {', '.join(told)}", "bold")
+            if undecided:
+                which = ", ".join(map(str, undecided))
+                self.print(f"not decided on the harness's clock, 1 being within twice the ±: case {which}", "yellow")
         elif self.timed:
             self.print("no ratio: not every case has both times", "dim")
         if not self.timed:
             self.print(modelled_means(self.plan.caches), "dim")
+
+
+def _plus_minus(error: float | None) -> str:
+    return f" ± {number(error, 2)}" if error is not None else ""
 
 
 class _Side:

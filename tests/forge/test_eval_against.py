@@ -6,6 +6,7 @@ import dataclasses
 import io
 import itertools
 import json
+import math
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,6 +96,26 @@ def test_the_slower_submission_shows_on_both_clocks(tmp_path: Path) -> None:
     written = pair.as_json(0, [])
     assert written["against"]["geometric_means"]["harness"] == means["harness"]
     assert len(written["against"]["cases"]) == 2 and json.dumps(written, default=str)
+
+
+def test_a_ratio_says_how_sure_it_is(tmp_path: Path) -> None:
+    """On a host whose clock adds 300 us of its own to both, a ratio of 1.03 may be 0.98 in the next run."""
+    pair, _ = compare(tmp_path, DOUBLE.format(seconds=0.003), DOUBLE.format(seconds=0.003))
+    times = [(100e3, 3e3, 103e3, 4e3), (100e3, 3e3, 150e3, 4e3)]  # mean and standard error, ours and theirs
+    for ours, theirs, (mean, err, their_mean, their_err) in zip(pair.run.cases, pair.their_run.cases, times):
+        assert ours.stats is not None and theirs.stats is not None
+        ours.stats = dataclasses.replace(ours.stats, mean_ns=mean, err_ns=err)
+        theirs.stats = dataclasses.replace(theirs.stats, mean_ns=their_mean, err_ns=their_err)
+    assert pair.errors() == pytest.approx([0.0506, 0.0602], rel=0.01)
+    error, undecided = pair.sure()
+    assert error == pytest.approx(1.243 * math.hypot(0.0491, 0.0401) / 2, rel=0.01) and undecided == [0]
+    text = io.StringIO()
+    view = PairView(Console(file=text, width=200), pair, False)
+    view.pair_finished(pair.run.cases[0], pair.their_run.cases[0])
+    view.foot(pair.run)
+    assert " 1.03 ± 0.051 " in text.getvalue() and "1.243 ± 0.039 on the harness's clock" in text.getvalue()
+    assert "1 being within twice the ±: case 0\n" in text.getvalue()
+    assert pair.as_json(0, [])["against"]["ratios"][1]["harness_error"] == pytest.approx(0.0602, rel=0.01)
 
 
 def test_the_table_shows_how_long_a_call_keeps_its_caller(tmp_path: Path) -> None:
