@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import signal
 import time
@@ -21,6 +22,7 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 CONNECT_S = 5
+ALONE_S = 10.0  # without a result before it is looked whether there is a worker
 LOST_WORKERS = 2  # of one trial, before it counts as a crash
 
 
@@ -41,7 +43,8 @@ def cluster(address: str | None, workers: int) -> Iterator[Cluster]:
     except ImportError:
         raise ClusterError("tuning a file needs Dask: pip install 'cdna-forge[tune]'") from None
     dask.config.set({"distributed.scheduler.allowed-failures": LOST_WORKERS - 1})
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told in the trials
+    for name in ("distributed", "distributed.client"):  # Dask's own settings set the second's
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what is lost is told in the trials
     own: Any = None
     try:
         if address is None:
@@ -87,20 +90,33 @@ class Cluster:
         self, function: Callable[[J], R], jobs: Sequence[J], end: float | None
     ) -> Iterator[tuple[J, R | None]]:
         """None for one that takes workers down."""
-        from distributed import CancelledError, KilledWorker, as_completed
+        from distributed import CancelledError, KilledWorker, wait
 
         futures = {self.client.submit(function, job, pure=False): job for job in jobs}
-        left_s = None if end is None else max(0.1, end - time.monotonic())
+        pending, told = set(futures), False
         try:
-            for future in as_completed(list(futures), timeout=left_s):
-                job = futures[future]
+            while pending:
+                left_s = math.inf if end is None else max(0.1, end - time.monotonic())
                 try:
-                    yield job, future.result()
-                except KilledWorker:
-                    yield job, None
-        except (CancelledError, OSError, TimeoutError):
-            if end is None or time.monotonic() < end:
-                raise ClusterError("the Dask scheduler went away: call again to go on") from None
+                    done, pending = wait(pending, timeout=min(left_s, ALONE_S), return_when="FIRST_COMPLETED")
+                except TimeoutError:
+                    if left_s <= ALONE_S:
+                        return
+                    if not told and not self.workers():
+                        told = True
+                        print(
+                            "  no worker left: waiting for one (dask worker); Ctrl-C, and call again to go on",
+                            flush=True,
+                        )
+                    continue
+                told = False
+                for future in done:
+                    try:
+                        yield futures[future], future.result()
+                    except KilledWorker:
+                        yield futures[future], None
+        except (CancelledError, OSError):
+            raise ClusterError("the Dask scheduler went away: call again to go on") from None
         finally:
             with contextlib.suppress(Exception):
                 self.client.cancel([future for future in futures if not future.done()])

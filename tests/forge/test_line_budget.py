@@ -11,11 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_550,
     "cdna": 38_650,
-    "docs": 4_960,
-    "forge": 21_620,
+    "docs": 5_000,
+    "forge": 21_640,
     "kernels": 14_950,
     "reference": 2_500,
-    "results": 1_000,
+    "results": 1_040,
     "tests": 37_000,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
