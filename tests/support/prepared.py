@@ -3,8 +3,8 @@
 Importing these takes a core seconds, which every script, and every rank that one spawns, would spend again. What is
 forked begins with what has been imported and not used: no thread, no kernel, no process group. What is read as torch
 is imported (CDNA_CHECKS) has a parent of its own, and so has another Triton than this process's. eval.py can run so
-too: the fork server of its workers is then a fork of it. And so can what calls forge.compile_report.report, whose worker is then a fork of a process without a device that
-has compiled nothing yet.
+too: the fork server of its workers is then a fork of it. And so can what calls forge.compile_report.report, whose
+worker is then a fork of a process without a device that has compiled nothing yet.
 
 The judge's own fork server cannot serve here: it forks workers that speak the evaluator's channel inside one
 evaluation, and runs no script and no eval.py. To teach it that would put test code into the process that a submission
