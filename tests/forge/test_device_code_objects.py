@@ -15,6 +15,7 @@ from forge.device import resolve
 from tests.support.compiled_kernels import compiled
 from tests.support.hip_programs import run
 from tests.support.limits import ENDS_S
+from tests.support.prepared import run_prepared
 
 # What a submission does that carries its kernel: y = exp(x) by 4 workgroups of 256.
 SUBMISSION = """
@@ -55,6 +56,12 @@ def prepared(program: str, *arguments: str, arch: str = "gfx942") -> subprocess.
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=ENDS_S)
 
 
+def forked(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """The same on gfx942, the code object from a file, in a fork of a prepared process."""
+    (folder / "main.py").write_text(program)
+    return run_prepared(str(folder / "main.py"), str(folder / "kernel.hsaco"))
+
+
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_a_submission_that_carries_a_code_object(arch: str) -> None:
     done = prepared(submission(arch), arch=arch)
@@ -62,7 +69,7 @@ def test_a_submission_that_carries_a_code_object(arch: str) -> None:
 
 
 def test_a_code_object_from_a_file(tmp_path: Path) -> None:
-    done = prepared(submission(), str(tmp_path / "kernel.hsaco"))
+    done = forked(tmp_path, submission())
     assert done.stdout.startswith("right"), done.stderr
 
 
@@ -84,7 +91,7 @@ def test_a_code_object_from_a_file(tmp_path: Path) -> None:
 def test_what_cannot_be_loaded_or_launched_says_so_in_a_line(
     tmp_path: Path, change: dict[str, object], status: str, said: str
 ) -> None:
-    done = prepared(submission(**change), str(tmp_path / "kernel.hsaco"))  # type: ignore[arg-type]
+    done = forked(tmp_path, submission(**change))  # type: ignore[arg-type]
     lines = done.stderr.strip().splitlines()
     assert lines[-1] == status
     assert len(lines) == 2 and re.search(said, lines[0]), done.stderr

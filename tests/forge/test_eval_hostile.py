@@ -203,6 +203,29 @@ def test_a_worker_in_a_lost_ones_place_need_not_import_torch(tmp_path: Path) -> 
     assert len(set(workers)) == 2 and len(set(above)) == 1
 
 
+# Where the fork server is a Python of its own, its command line has the program that it is given.
+COMMANDS_ABOVE = """
+from pathlib import Path
+def custom_kernel(x):
+    pid, told = "self", []
+    while pid != "0":
+        told.append(Path(f"/proc/{pid}/cmdline").read_text())
+        pid = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+    Path("PLACE").write_text("\\n".join(told))
+    return x * 2
+"""
+
+
+@pytest.mark.parametrize("mentions", ["no compiler", "triton"])
+def test_tests_fork_their_workers_from_what_has_imported_torch(tmp_path: Path, mentions: str) -> None:
+    """Which Triton a worker has on its path depends on whether the submission mentions it: prepared.py knows both."""
+    place = tmp_path / "above"
+    source = f"# {mentions}\n" + COMMANDS_ABOVE.replace("PLACE", str(place))
+    _, result = judge(tmp_path, source, "test", "--cases", "0")
+    assert statuses(result) == ["pass"]
+    assert "tests.support.prepared" in place.read_text() and "fork_server" not in place.read_text()
+
+
 def test_a_submission_that_always_hangs_is_not_given_every_case(tmp_path: Path) -> None:
     done, result = judge(tmp_path, "def custom_kernel(x):\n    while True: pass\n", "test", "--timeout", "3")
     assert statuses(result) == ["timeout", "timeout", "not run"]

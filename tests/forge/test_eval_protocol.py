@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from forge.device import triton_versions
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT
 from tests.support.limits import ENDS_S
+from tests.support.prepared import AS_HERE, run_evaluator
 
 pytestmark = pytest.mark.long
 
@@ -27,10 +29,11 @@ def speak(folder: Path, mode: str, *args: str, submission: str = RIGHT) -> tuple
         (folder / "cases.txt").write_text(CASES)
     reader, writer = os.pipe()
     environment = {**os.environ, "POPCORN_FD": str(writer), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "eval.py"), mode, *(args or ("cases.txt", "--device", "gfx942"))]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, pass_fds=[writer], capture_output=True, text=True, timeout=ENDS_S
-    )
+    words = [mode, *(args or ("cases.txt", "--device", "gfx942"))]
+    done = run_evaluator(
+        *words, folder=folder, environment=environment, arch="gfx942", checks="", timeout=ENDS_S,
+        triton=triton_versions.wanted(None, True, AS_HERE, submission.encode()), writes_to=[writer],
+    )  # fmt: skip
     os.close(writer)
     with os.fdopen(reader) as stream:
         lines = [line.partition(": ") for line in stream.read().splitlines()]

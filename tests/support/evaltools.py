@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from forge.device import triton_versions
 from tests.support.limits import ENDS_S
-from tests.support.prepared import imports_of, run_evaluator
+from tests.support.prepared import AS_HERE, imports_of, run_evaluator
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -127,10 +128,12 @@ def run_command(
     checks = option(words, "--checks") or ("all" if words[0] == "test" else "")
     if prepared and "--device" in words and checks in ("all", "") and not env:
         arch, submission = option(words, "--device"), cwd / (option(words, "--submission") or "submission.py")
-        imports = imports_of(submission) if submission.is_file() else []
+        source = submission.read_bytes() if submission.is_file() else b""
         return run_evaluator(
-            *words, folder=cwd, environment=environment, arch=arch, checks=checks, timeout=timeout, imports=imports
-        )
+            *words, folder=cwd, environment=environment, arch=arch, checks=checks, timeout=timeout,
+            triton=triton_versions.wanted(option(words, "--triton"), True, AS_HERE, source),
+            imports=imports_of(submission) if source else [],
+        )  # fmt: skip
     return subprocess.run(
         [sys.executable, str(ROOT / "eval.py"), *words],
         cwd=cwd,

@@ -2,9 +2,9 @@
 
 Importing these takes a core seconds, which every script, and every rank that one spawns, would spend again. What is
 forked begins with what has been imported and not used: no thread, no kernel, no process group. What is read as torch
-is imported (CDNA_CHECKS) has a parent of its own. eval.py can run so too: the fork server of its workers is then a fork
-of it. And so can what calls forge.compile_report.report, whose worker is then a fork of a process without a device that
-has compiled nothing yet.
+is imported (CDNA_CHECKS) has a parent of its own, and so has another Triton than this process's. eval.py can run so
+too: the fork server of its workers is then a fork of it. And so can what calls forge.compile_report.report, whose
+worker is then a fork of a process without a device that has compiled nothing yet.
 
 The judge's own fork server cannot serve here: it forks workers that speak the evaluator's channel inside one
 evaluation, and runs no script and no eval.py. To teach it that would put test code into the process that a submission
@@ -30,6 +30,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
+from unittest.mock import patch
 
 from tests.support.limits import ENDS_S
 
@@ -38,25 +39,27 @@ MOST_GPUS = "8"
 HIP_EXTENSIONS = "torch.utils.cpp_extension"  # takes two seconds more: imported once a submission does
 STARTS_IN_S = 120
 NO_DEVICE = ""  # in place of an arch
+AS_HERE = "as here"  # of Triton's versions: this process's
 
 
-def device_environment(arch: str, checks: str) -> dict[str, str]:
-    """What eval.py gives its workers for this arch and `--checks` (empty: none given)."""
-    from forge.device import resolve
+def device_environment(arch: str, checks: str, triton: str) -> dict[str, str]:
+    """What eval.py gives its workers for this arch and `--checks` (empty: none given), with that Triton."""
+    from forge.device import resolve, triton_versions
 
     device = resolve(arch, arch)
     if checks:
         device.use_checks(checks)
-    return device.environment()
+    with patch.dict(os.environ, {} if triton == AS_HERE else triton_versions.environment(triton)):
+        return device.environment()
 
 
 class Parent:
     """The process that the others are forked from, as this one sees it."""
 
-    def __init__(self, arch: str, checks: str) -> None:
+    def __init__(self, arch: str, checks: str, triton: str) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         if arch != NO_DEVICE:
-            environment.update(device_environment(arch, checks))
+            environment.update(device_environment(arch, checks, triton))
             environment["POPCORN_GPUS"] = MOST_GPUS  # generators are made for these on import; later one may say fewer
         command = [sys.executable, "-m", "tests.support.prepared"]
         pipe = subprocess.PIPE  # without a buffer, which could hold a line that select knows nothing of
@@ -95,13 +98,13 @@ class Parent:
         return code
 
 
-_parents: dict[tuple[str, str], Parent] = {}
+_parents: dict[tuple[str, str, str], Parent] = {}
 
 
-def parent(arch: str = "gfx942", checks: str = "") -> Parent:
-    found = _parents.get((arch, checks))
+def parent(arch: str = "gfx942", checks: str = "", triton: str = AS_HERE) -> Parent:
+    found = _parents.get((arch, checks, triton))
     if found is None or found.process.poll() is not None:  # a test of how a run ends all below it ended this, too
-        found = _parents[arch, checks] = Parent(arch, checks)
+        found = _parents[arch, checks, triton] = Parent(arch, checks, triton)
     return found
 
 
@@ -128,20 +131,23 @@ def run_evaluator(
     arch: str,
     checks: str,
     timeout: float,
+    triton: str = AS_HERE,
     script: str = "eval.py",
     imports: Sequence[str] = (),
+    writes_to: Sequence[int] = (),
 ) -> subprocess.CompletedProcess[str]:
     """`python eval.py arguments` in that folder with exactly this environment; workers are forked from what is imported
-    for this arch and these checks, if it is those that eval.py chooses, and start as ever if not. script: another that
-    starts workers."""
+    for this arch, these checks and this Triton, if it is those that eval.py chooses, and start as ever if not. script:
+    another that starts workers. writes_to: descriptors of this process that it shall have too."""
     order = {
         "script": str(ROOT / script),
         "arguments": arguments,
         "imports": imports,
         "folder": str(folder),
         "environment": dict(environment),
+        "writes to": {fd: f"/proc/{os.getpid()}/fd/{fd}" for fd in writes_to},
     }
-    return _run(parent(arch, checks), order, timeout)
+    return _run(parent(arch, checks, triton), order, timeout)
 
 
 def run_check(script: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -331,6 +337,9 @@ def run_script(order: dict[str, Any]) -> int:
         with open(path, "a") as file:
             os.dup2(file.fileno(), descriptor)
     if "folder" in order:
+        for descriptor, path in order["writes to"].items():
+            with open(path, "w") as file:
+                os.dup2(file.fileno(), int(descriptor))
         be_an_evaluator(order)
     else:
         os.environ.update(order["environment"])

@@ -7,6 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
+from tests.support.llama_fp8 import main
+
 
 @triton.jit
 def _double(x, n, BLOCK: tl.constexpr):
@@ -145,3 +147,7 @@ def test_make_graphed_callables() -> None:
     graphed(x).sum().backward()
     model(x).sum().backward()
     assert torch.allclose(graphed.weight.grad, model.weight.grad)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -13,6 +13,7 @@ import torch
 from torch.utils.cpp_extension import load, load_inline
 
 import cdna
+from tests.support.llama_fp8 import main
 
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="torch's headers need g++'s library")
 
@@ -275,3 +276,7 @@ def test_large_tensors_lie_where_other_ranks_reach_them() -> None:
     heap = torch.empty(4 << 30, dtype=torch.uint8, device="cuda")
     heap[5] = 1
     assert handle(heap) == 0 and not heap.zero_()[:10].any()
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch.utils import cpp_extension
 
+from tests.support.llama_fp8 import main
+
 
 def test_identity() -> None:
     properties = torch.cuda.get_device_properties(0)
@@ -149,3 +151,7 @@ def test_operators_registered_for_cuda() -> None:
     library.impl("low", lambda x: x * 7, "CPU")
     for function, factor in ((only_gpu, 2), (both, 4), (torch.ops.emulated.low, 6)):
         assert function(x).tolist() == [factor, factor] and function(x).is_cuda
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 
 from forge.device import resolve
+from tests.support.llama_fp8 import main
 
 
 @triton.jit
@@ -49,3 +50,7 @@ def test_host_tensors_are_refused() -> None:
     pinned = x.cpu().pin_memory()  # a GPU reaches this
     _double_kernel[(1,)](pinned, x, 64, BLOCK=64)
     assert torch.equal(x.cpu(), pinned * 2)
+
+
+if __name__ == "__main__":
+    main(__file__)
