@@ -99,6 +99,13 @@ class Launcher:
         exit_hook: Callable | None,
         *args: Any,
     ) -> None:
+        left = zip(self.names[len(args) :], self.signature[len(args) :])
+        missing = ", ".join(name for name, kind in left if kind != "constexpr")
+        if missing:  # Triton 3.7's own launcher reads what lies behind the arguments
+            raise LaunchError(
+                f"{len(args)} arguments for a kernel of {len(self.names)}, so that {missing} would be missing: "
+                "constexprs count, a launch of a compiled kernel passes them too"
+            )
         if enter_hook is not None:
             enter_hook(launch_metadata)
         kernarg = bytearray(kernel.kernarg_bytes)

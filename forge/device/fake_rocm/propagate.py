@@ -10,8 +10,8 @@ import torch
 from torch.nn.parameter import Buffer, Parameter
 from torch.overrides import TorchFunctionMode, _push_mode
 
-from forge.device.fake_rocm import tags
-from forge.device.fake_rocm.tags import CPU, TAG
+from forge.device.fake_rocm import generators, tags
+from forge.device.fake_rocm.tags import CPU, TAG, current
 
 TENSOR_TYPES = frozenset({torch.Tensor, Parameter, Buffer})
 SEQUENCES = (list, tuple)  # tuple: also torch.return_types
@@ -59,15 +59,21 @@ class Propagation(TorchFunctionMode):
                                 break
                             tag = other
         if kwargs:
+            if "generator" in kwargs:
+                kwargs = {**kwargs, "generator": generators.source_of(kwargs["generator"])}
             if kwargs.get("device") is not None:
                 asked = tags.target(kwargs["device"])
                 if asked is not None:
                     tag, kwargs = asked, {**kwargs, "device": tags.CPU_DEVICE}
             elif any(type(value) in TENSOR_TYPES for value in kwargs.values()):
                 tag = _common(func, args, kwargs)
-            result = func(*args, **kwargs)
-        else:
-            result = func(*args)
+        before = current.ambient
+        if tag is not None:
+            current.ambient = tag
+        try:
+            result = func(*args, **kwargs) if kwargs else func(*args)
+        finally:
+            current.ambient = before
         kind = type(result)
         if kind in TENSOR_TYPES:
             if tag is not None and TAG not in result.__dict__:
@@ -82,7 +88,7 @@ class Propagation(TorchFunctionMode):
         return result
 
 
-def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:
+def tensors_of(values: Iterable[Any]) -> Iterable[torch.Tensor]:
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
@@ -94,7 +100,7 @@ def _common(func: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) 
     """The tag of an operation whose inputs may disagree; RuntimeError where a GPU would raise it."""
     name = getattr(func, "__name__", "")
     first = scalar = None
-    for tensor in _tensors([*args, *(kwargs or {}).values()]):
+    for tensor in tensors_of([*args, *(kwargs or {}).values()]):
         tag = tensor.__dict__.get(TAG)
         if tag is None:
             continue
