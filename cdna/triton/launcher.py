@@ -66,7 +66,12 @@ def _pack(value: Any, type_name: str) -> bytes:
     if type_name not in _FORMATS:
         raise LaunchError(f"kernel argument of type {type_name} is not supported by the emulated device")
     number = float(value) if _FORMATS[type_name][1] in "efd" else int(value)
-    return struct.pack(_FORMATS[type_name], number)
+    try:
+        return struct.pack(_FORMATS[type_name], number)
+    except struct.error:  # Triton before 3.7 refuses it too; since then it passes the lower bits
+        raise LaunchError(
+            f"{value} is no {type_name}, which the kernel takes: `int` in its signature means i32"
+        ) from None
 
 
 # Kernel -> file of the function that is wanted: Triton makes a launcher before it loads code, which may come from its

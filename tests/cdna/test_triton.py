@@ -361,6 +361,19 @@ def test_a_compiled_kernel_is_not_launched_without_its_arguments(arch):
     torch.testing.assert_close(out, x.exp())
 
 
+@triton.jit
+def store_annotated(out, n: int):
+    tl.store(out, n)
+
+
+def test_a_number_that_its_annotation_makes_too_small_is_refused(arch):
+    out = torch.zeros(1, dtype=torch.int64)
+    store_annotated[(1,)](out, 2**31 - 1)
+    with pytest.raises(LaunchError, match="2147483648 is no i32"):
+        store_annotated[(1,)](out, 2**31)
+    assert out.item() == 2**31 - 1
+
+
 def test_unknown_arch():
     with pytest.raises(ValueError, match="gfx942, gfx950"), cdna.device("gfx90a"):
         pass

@@ -39,13 +39,12 @@ def _is_for_gpu(args: Any, kwargs: dict[str, Any], makes: bool = False, numbers:
     known = [(tag_of(tensor), tensor.dim() > 0) for tensor in tensors_of([*args, *kwargs.values()])]
     if any(tag not in (None, CPU) for tag, _ in known):
         return True
-    if known and all(tag == CPU for tag, _ in known):
-        return False
+    if (known or numbers) and all(tag == CPU for tag, _ in known):
+        return False  # numbers alone too: torch keeps them in host memory
     if current.ambient is not None:
         return current.ambient != CPU
-    # Of no known device: a GPU's, unless all are numbers, which torch keeps in host memory.
     sized = [tag for tag, is_sized in known if is_sized]
-    return not (known or numbers) or bool(sized) and CPU not in sized
+    return not known or bool(sized) and CPU not in sized
 
 
 def _with_tensors(arguments: Any, args: Any) -> Any:

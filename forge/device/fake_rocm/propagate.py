@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
@@ -76,8 +77,11 @@ class Propagation(TorchFunctionMode):
             current.ambient = before
         kind = type(result)
         if kind in TENSOR_TYPES:
-            if tag is not None and TAG not in result.__dict__:
-                result.__dict__[TAG] = tag
+            if TAG not in result.__dict__:
+                if tag is not None:
+                    result.__dict__[TAG] = tag
+                elif type(func) is BuiltinFunctionType and _of_numbers(args, kwargs, result):
+                    result.__dict__[TAG] = CPU
         elif result is None:
             if func == _SET_DATA and tag is not None:
                 args[0].__dict__[TAG] = args[1].__dict__.get(TAG, tag)
@@ -96,11 +100,20 @@ def tensors_of(values: Iterable[Any]) -> Iterable[torch.Tensor]:
             yield from (element for element in value if isinstance(element, torch.Tensor))
 
 
+def _of_numbers(args: Any, kwargs: dict[str, Any] | None, result: torch.Tensor) -> bool:
+    """As torch.mul(2, 3): in host memory."""
+    values = [*args, *(kwargs or {}).values()]
+    return next(iter(tensors_of(values)), None) is None and tags.real_device(result).type == "cpu"
+
+
 def _common(func: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) -> int | None:
     """The tag of an operation whose inputs may disagree; RuntimeError where a GPU would raise it."""
     name = getattr(func, "__name__", "")
     first = scalar = None
-    for tensor in tensors_of([*args, *(kwargs or {}).values()]):
+    named = (
+        value for key, value in (kwargs or {}).items() if key not in ("alpha", "beta")
+    )  # numbers, read of anywhere
+    for tensor in tensors_of([*args, *named]):
         tag = tensor.__dict__.get(TAG)
         if tag is None:
             continue

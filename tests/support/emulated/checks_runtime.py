@@ -176,7 +176,7 @@ def test_operators_of_torch_replaced_for_cuda() -> None:
     x = torch.ones(2, device="cuda:1")
     try:
         assert torch.neg(x).tolist() == [-1, -1] and torch.neg(x).device == x.device
-        assert torch.neg(torch.ones(2)).device.type == "cpu" and torch.mul(2.0, 3.0) == 6
+        assert torch.neg(torch.ones(2)).device.type == "cpu" and torch.mul(2.0, 3.0).device.type == "cpu"
         assert torch.zeros(2, device="cuda:1").tolist() == [9, 9] and torch.zeros(2).tolist() == [0, 0]
         assert seen == [("neg", x.device), ("neg", x.device), ("zeros", x.device)]
         seen.clear()
@@ -185,6 +185,9 @@ def test_operators_of_torch_replaced_for_cuda() -> None:
         assert host.grad is not None and host.grad.tolist() == [-1, -1] and not seen
         (x * x).sum()
         assert seen == [("mul.Tensor", x.device)]
+        seen.clear()
+        spy("_to_copy", lambda a: a.clone())  # torch makes a number a tensor of the other's type, in host memory
+        assert torch.add(0.5, x.half(), alpha=3).tolist() == [3.5, 3.5] and [name for name, _ in seen] == ["_to_copy"]
     finally:
         library._destroy()
     assert torch.neg(x).tolist() == [-1, -1] and torch.zeros(2, device="cuda").tolist() == [0, 0]

@@ -238,6 +238,12 @@ def test_topk_chooses_the_first_of_equals_as_a_gpu_does(largest: bool) -> None:
         scores.topk(41)
 
 
+def test_numbers_may_lie_on_another_device() -> None:
+    two, a, b = torch.tensor(2.0, device="cuda"), torch.ones(3, 4), torch.ones(4)
+    assert torch.equal(torch.addr(a, a[:, 0], b, alpha=two, beta=two), 4 * a)
+    assert not torch.addr(a, a[:, 0], b, alpha=two, beta=two).is_cuda and not torch.sub(5, 3).is_cuda
+
+
 def test_random_numbers() -> None:
     torch.manual_seed(5)
     first = torch.randn(4, device="cuda")
