@@ -66,7 +66,12 @@ def _pack(value: Any, type_name: str) -> bytes:
     if type_name not in _FORMATS:
         raise LaunchError(f"kernel argument of type {type_name} is not supported by the emulated device")
     number = float(value) if _FORMATS[type_name][1] in "efd" else int(value)
-    return struct.pack(_FORMATS[type_name], number)
+    try:
+        return struct.pack(_FORMATS[type_name], number)
+    except struct.error:  # Triton before 3.7 refuses it too; since then it passes the lower bits
+        raise LaunchError(
+            f"{value} is no {type_name}, which the kernel takes: `int` in its signature means i32"
+        ) from None
 
 
 # Kernel -> file of the function that is wanted: Triton makes a launcher before it loads code, which may come from its
@@ -99,6 +104,13 @@ class Launcher:
         exit_hook: Callable | None,
         *args: Any,
     ) -> None:
+        left = zip(self.names[len(args) :], self.signature[len(args) :])
+        missing = ", ".join(name for name, kind in left if kind != "constexpr")
+        if missing:  # Triton 3.7's own launcher reads what lies behind the arguments
+            raise LaunchError(
+                f"{len(args)} arguments for a kernel of {len(self.names)}, so that {missing} would be missing: "
+                "constexprs count, a launch of a compiled kernel passes them too"
+            )
         if enter_hook is not None:
             enter_hook(launch_metadata)
         kernarg = bytearray(kernel.kernarg_bytes)

@@ -8,6 +8,7 @@ import triton.language as tl
 from triton import knobs
 
 import cdna
+from cdna.errors import LaunchError
 from tests.support import triton_kernels as kernels
 from tests.support.triton_at_hand import needs
 
@@ -346,6 +347,31 @@ def test_more_lds_than_the_arch_has_is_refused():
         kernels.dot[(1,)](
             torch.randn(128, 256), torch.randn(128, 256), torch.zeros(128, 128), 128, 128, 256, 128, False, tl.float32
         )
+
+
+def test_a_compiled_kernel_is_not_launched_without_its_arguments(arch):
+    """Triton reads behind them. A program that leaves out constexprs shifts the arguments after these."""
+    x, out = torch.randn(64), torch.zeros(64)
+    compiled = kernels.unary[(1,)](x, out, 64, "exp", 64)
+    out.zero_()
+    with pytest.raises(LaunchError, match="2 arguments for a kernel of 5, so that n would be missing"):
+        compiled[(1, 1, 1)](x, out)
+    assert not out.any()
+    compiled[(1, 1, 1)](x, out, 64)  # constexprs at the end are never looked at
+    torch.testing.assert_close(out, x.exp())
+
+
+@triton.jit
+def store_annotated(out, n: int):
+    tl.store(out, n)
+
+
+def test_a_number_that_its_annotation_makes_too_small_is_refused(arch):
+    out = torch.zeros(1, dtype=torch.int64)
+    store_annotated[(1,)](out, 2**31 - 1)
+    with pytest.raises(LaunchError, match="2147483648 is no i32"):
+        store_annotated[(1,)](out, 2**31)
+    assert out.item() == 2**31 - 1
 
 
 def test_unknown_arch():

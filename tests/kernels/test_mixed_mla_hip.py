@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from kernels.mixed_mla import hip_gfx950_tuning
+from tests.support.checks import random_seeds, random_size
 from tests.support.evaltools import ROOT
 from tests.support.gemm_submissions import altered
 from tests.support.hip_calls import Call, answers, assert_refused, most_spilled, outputs
-from tests.support.llama_fp8 import random_seeds, random_size
 from tests.support.mixed_mla_cases import REFUSED, MlaCase, reference
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from kernels.moe_mxfp4 import hip_gfx950_tuning
+from tests.support.checks import random_seeds, random_size
 from tests.support.evaltools import ROOT
 from tests.support.gemm_submissions import altered
 from tests.support.hip_calls import Call, answers, assert_refused, most_spilled, outputs
-from tests.support.llama_fp8 import random_seeds, random_size
 from tests.support.moe_mxfp4_cases import REFUSED, MoeCase, routed
 from tests.support.mxfp4_values import TIES
 from tests.support.reference_folders import relative_error

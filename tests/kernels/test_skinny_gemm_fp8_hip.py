@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.llama_fp8 import run_checks
+from tests.support.checks import run_checks
 from tests.support.variant_tests import (  # noqa: F401
     test_all,
     test_checks_find_nothing,

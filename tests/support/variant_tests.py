@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.checks import run_checks
 from tests.support.evaltools import checks_find_nothing
 from tests.support.gemm_submissions import altered, no_case_spills
-from tests.support.llama_fp8 import run_checks
 
 
 def test_all(submission: Path, request: pytest.FixtureRequest) -> None:

@@ -17,6 +17,7 @@ def apply(arch: str) -> None:
     from forge.device.fake_rocm import (
         collectives,
         factories,
+        generators,
         graphs,
         hip,
         operators,
@@ -36,6 +37,7 @@ def apply(arch: str) -> None:
     runtime.apply(arch)
     graphs.apply()
     factories.apply()
+    generators.apply()
     tensors.apply()
     passthrough.apply()
     operators.apply()

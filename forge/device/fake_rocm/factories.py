@@ -1,4 +1,4 @@
-"""Functions that make tensors, and the generators that they draw from, for any claimed device."""
+"""Functions that make tensors, for any claimed device."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from forge.device.fake_rocm import tags
-from forge.device.fake_rocm.tags import CPU, mark, quiet, tag_of, target
+from forge.device.fake_rocm import generators, tags
+from forge.device.fake_rocm.tags import CPU, current, mark, quiet, tag_of, target
 
 # Make a tensor of nothing but numbers: the default device if none is given.
 FACTORIES = (
@@ -43,55 +43,22 @@ MAP_NORESERVE = 0x4000  # Linux's; in Python's mmap from 3.12 or later on only
 _marks_fresh = "unwritten" in os.environ.get("CDNA_CHECKS", "")  # see cdna/engine/check_unwritten.cpp
 
 
-class _GeneratorType(type(torch._C.Generator)):  # type: ignore[misc]
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, torch._C.Generator)  # torch.default_generator too
-
-
-class Generator(torch._C.Generator, metaclass=_GeneratorType):
-    """A generator that claims a device. Its numbers are the CPU generator's: a GPU's differ."""
-
-    claimed: torch.device
-
-    def __new__(cls, device: Any = "cpu") -> Generator:
-        made = super().__new__(cls, device="cpu")
-        tag = target(device)
-        made.claimed = tags.CPU_DEVICE if tag is None or tag == CPU else tags.gpu(tag)
-        return made
-
-    @property
-    def device(self) -> torch.device:
-        return self.claimed
-
-    def __reduce__(self) -> Any:
-        return _rebuild_generator, (str(self.claimed), self.get_state())
-
-
-def _rebuild_generator(device: str, state: torch.Tensor) -> Generator:
-    made = Generator(device)
-    made.set_state(state)
-    return made
-
-
-def _check_generator(generator: Any, tag: int | None) -> None:
-    # torch.default_generator is no Generator of ours: here it is the host's and every GPU's.
-    if type(generator) is Generator and tag is not None:
-        wanted = "cpu" if tag == CPU else "cuda"
-        if generator.claimed.type != wanted:
-            raise RuntimeError(f"Expected a '{wanted}' device type for generator but found '{generator.claimed.type}'")
-
-
 def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call a factory whose device argument has been taken out; None is a device that is not ours."""
     pinned = kwargs.pop("pin_memory", False)
     if kwargs.get("generator") is not None:
-        _check_generator(kwargs["generator"], tag)
+        generators.check(kwargs["generator"], tag)
+        kwargs["generator"] = generators.source_of(kwargs["generator"])
     if kwargs.get("out") is not None:
         return original(*args, **kwargs)
-    with quiet():
-        made = _made_of_pages(original, tag, args, kwargs) if tag not in (None, CPU) else None
-        if made is None:
-            made = original(*args, **kwargs)
+    before, current.ambient = current.ambient, tag
+    try:
+        with quiet():
+            made = _made_of_pages(original, tag, args, kwargs) if tag not in (None, CPU) else None
+            if made is None:
+                made = original(*args, **kwargs)
+    finally:
+        current.ambient = before
     fresh = _marks_fresh and tag not in (None, CPU) and "empty" in original.__name__
     if fresh and tags.real_device(made).type == "cpu":
         from cdna.launch_checks import mark_unwritten
@@ -204,5 +171,3 @@ def apply() -> None:
         for owner, names in table:
             for name in names.split():
                 setattr(owner, name, wrap(getattr(owner, name)))
-    torch.Generator = Generator
-    tags.publish(_rebuild_generator)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
 from torch.nn.parameter import Buffer, Parameter
 from torch.overrides import TorchFunctionMode, _push_mode
 
-from forge.device.fake_rocm import tags
-from forge.device.fake_rocm.tags import CPU, TAG
+from forge.device.fake_rocm import generators, tags
+from forge.device.fake_rocm.tags import CPU, TAG, current
 
 TENSOR_TYPES = frozenset({torch.Tensor, Parameter, Buffer})
 SEQUENCES = (list, tuple)  # tuple: also torch.return_types
@@ -59,19 +60,28 @@ class Propagation(TorchFunctionMode):
                                 break
                             tag = other
         if kwargs:
+            if "generator" in kwargs:
+                kwargs = {**kwargs, "generator": generators.source_of(kwargs["generator"])}
             if kwargs.get("device") is not None:
                 asked = tags.target(kwargs["device"])
                 if asked is not None:
                     tag, kwargs = asked, {**kwargs, "device": tags.CPU_DEVICE}
             elif any(type(value) in TENSOR_TYPES for value in kwargs.values()):
                 tag = _common(func, args, kwargs)
-            result = func(*args, **kwargs)
-        else:
-            result = func(*args)
+        before = current.ambient
+        if tag is not None:
+            current.ambient = tag
+        try:
+            result = func(*args, **kwargs) if kwargs else func(*args)
+        finally:
+            current.ambient = before
         kind = type(result)
         if kind in TENSOR_TYPES:
-            if tag is not None and TAG not in result.__dict__:
-                result.__dict__[TAG] = tag
+            if TAG not in result.__dict__:
+                if tag is not None:
+                    result.__dict__[TAG] = tag
+                elif type(func) is BuiltinFunctionType and _of_numbers(args, kwargs, result):
+                    result.__dict__[TAG] = CPU
         elif result is None:
             if func == _SET_DATA and tag is not None:
                 args[0].__dict__[TAG] = args[1].__dict__.get(TAG, tag)
@@ -82,7 +92,7 @@ class Propagation(TorchFunctionMode):
         return result
 
 
-def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:
+def tensors_of(values: Iterable[Any]) -> Iterable[torch.Tensor]:
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
@@ -90,11 +100,20 @@ def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:
             yield from (element for element in value if isinstance(element, torch.Tensor))
 
 
+def _of_numbers(args: Any, kwargs: dict[str, Any] | None, result: torch.Tensor) -> bool:
+    """As torch.mul(2, 3): in host memory."""
+    values = [*args, *(kwargs or {}).values()]
+    return next(iter(tensors_of(values)), None) is None and tags.real_device(result).type == "cpu"
+
+
 def _common(func: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) -> int | None:
     """The tag of an operation whose inputs may disagree; RuntimeError where a GPU would raise it."""
     name = getattr(func, "__name__", "")
     first = scalar = None
-    for tensor in _tensors([*args, *(kwargs or {}).values()]):
+    named = (
+        value for key, value in (kwargs or {}).items() if key not in ("alpha", "beta")
+    )  # numbers, read of anywhere
+    for tensor in tensors_of([*args, *named]):
         tag = tensor.__dict__.get(TAG)
         if tag is None:
             continue

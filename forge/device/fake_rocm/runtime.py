@@ -190,7 +190,6 @@ def apply(arch: str) -> None:
     known = properties(card)
     memory_bytes = known.total_memory
     cuda._initialized = True
-    cuda.default_generators = (torch.default_generator,) * tags.device_count()
     cuda.is_available = lambda: True
     cuda.device_count = cuda.random.device_count = tags.device_count
     cuda.memory_stats = cuda.memory.memory_stats = _no_statistics

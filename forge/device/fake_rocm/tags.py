@@ -33,6 +33,7 @@ class _Current(threading.local):
     """The current GPU is a property of the thread, and starts at 0, as with a real one."""
 
     index = 0
+    ambient: int | None = None  # tag of the operation under way, for what it makes on its way
 
 
 current = _Current()
@@ -113,13 +114,17 @@ def is_pinned(tensor: torch.Tensor) -> bool:
     return PINNED in tensor.__dict__
 
 
+def device_of(tag: int) -> torch.device:
+    return CPU_DEVICE if tag == CPU else gpu(tag)
+
+
 def claimed(tensor: torch.Tensor) -> torch.device:
     """The device that the tensor shows to a submission."""
     tag = tensor.__dict__.get(TAG)
     if tag is None:
         real = real_device(tensor)
         return gpu(current.index) if real.type == "cpu" else real
-    return CPU_DEVICE if tag == CPU else gpu(tag)
+    return device_of(tag)
 
 
 def publish(function: Callable[..., Any]) -> None:

@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from tests.support.llama_fp8 import main
+from tests.support.checks import main
 
 
 @triton.jit

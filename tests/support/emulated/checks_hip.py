@@ -13,7 +13,7 @@ import torch
 from torch.utils.cpp_extension import load, load_inline
 
 import cdna
-from tests.support.llama_fp8 import main
+from tests.support.checks import main
 
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="torch's headers need g++'s library")
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import cdna
-from tests.support import llama_fp8 as support
+from tests.support import checks as support
 from tests.support.reference_folders import load_reference, relative_error
 from tests.support.table_rows import different_rows, row_text
 

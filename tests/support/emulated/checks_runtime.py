@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils import cpp_extension
 
-from tests.support.llama_fp8 import main
+from tests.support.checks import main
 
 
 def test_identity() -> None:
@@ -151,6 +151,82 @@ def test_operators_registered_for_cuda() -> None:
     library.impl("low", lambda x: x * 7, "CPU")
     for function, factor in ((only_gpu, 2), (both, 4), (torch.ops.emulated.low, 6)):
         assert function(x).tolist() == [factor, factor] and function(x).is_cuda
+
+
+def test_operators_of_torch_replaced_for_cuda() -> None:
+    """As FlagGems puts its kernels in the place of torch's: they see a GPU's tensors, and only those."""
+    seen: list[tuple[str, Any]] = []
+    library = torch.library.Library("aten", "IMPL")
+
+    def spy(name: str, make: Any) -> None:
+        def kernel(*args: Any, **kwargs: Any) -> torch.Tensor:
+            device = kwargs.get("device", args[0].device if isinstance(args[0], torch.Tensor) else None)
+            seen.append((name, device))
+            made: torch.Tensor = make(*args)
+            return made
+
+        library.impl(name, kernel, "CUDA")
+
+    def inverted(x: torch.Tensor) -> torch.Tensor:
+        host = torch.ones(x.shape)  # a kernel's own tensors are looked at as well
+        assert (host * 2).neg().device.type == "cpu" and (x.double() + 2).is_cuda
+        return x - (x + x)
+
+    spy("neg", inverted)
+    spy("mul.Tensor", lambda a, b: torch.full_like(a, 7))
+    spy("zeros", lambda size: torch.full(size, 9, device="cuda"))
+    x = torch.ones(2, device="cuda:1")
+    try:
+        assert torch.neg(x).tolist() == [-1, -1] and torch.neg(x).device == x.device
+        assert torch.neg(torch.ones(2)).device.type == "cpu" and torch.mul(2.0, 3.0).device.type == "cpu"
+        assert torch.zeros(2, device="cuda:1").tolist() == [9, 9] and torch.zeros(2).tolist() == [0, 0]
+        assert seen == [("neg", x.device), ("neg", x.device), ("zeros", x.device)]
+        seen.clear()
+        host = torch.ones(2, requires_grad=True)
+        host.neg().sum().backward()
+        assert host.grad is not None and host.grad.tolist() == [-1, -1] and not seen
+        (x * x).sum()
+        assert seen == [("mul.Tensor", x.device)]
+        seen.clear()
+        spy("_to_copy", lambda a: a.clone())  # torch makes a number a tensor of the other's type, in host memory
+        assert torch.add(0.5, x.half(), alpha=3).tolist() == [3.5, 3.5] and [name for name, _ in seen] == ["_to_copy"]
+    finally:
+        library._destroy()
+    assert torch.neg(x).tolist() == [-1, -1] and torch.zeros(2, device="cuda").tolist() == [0, 0]
+
+
+def test_generators_of_a_gpu_have_a_seed_and_an_offset() -> None:
+    torch.cuda.manual_seed(7)
+    generator = torch.cuda.default_generators[1]
+    assert generator.device == torch.device("cuda:1") and generator.initial_seed() == 7
+    state = generator.get_state()
+    assert state.device.type == "cpu" and state.dtype == torch.uint8 and state.view(torch.int64).tolist() == [7, 0]
+    first = torch.randn(5, device="cuda:1")
+    later = torch.cuda.get_rng_state(1)
+    seed, offset = later.view(torch.int64).tolist()
+    assert seed == 7 and offset > 0 and offset % 4 == 0
+    second = torch.empty(3, device="cuda:1").uniform_()
+    torch.cuda.set_rng_state(state, 1)
+    assert torch.equal(first, torch.randn(5, device="cuda:1", generator=generator))
+    assert torch.equal(second, torch.empty(3, device="cuda:1").uniform_(generator=generator))
+    torch.cuda.set_rng_state(later, 1)
+    assert torch.equal(second, torch.empty(3, device="cuda:1").uniform_())
+
+    later.view(torch.int64)[1] += 400  # as a kernel that has drawn numbers of its own does
+    generator.set_state(later)
+    assert torch.equal(generator.get_state(), later) and torch.cuda.initial_seed() == 7
+    draws = torch.rand(64, device="cuda:1")
+    generator.set_state(later)
+    assert torch.equal(draws, torch.rand(64, device="cuda:1"))
+
+    own = torch.Generator("cuda").manual_seed(7)
+    assert own.get_state().view(torch.int64).tolist() == [7, 0]
+    assert torch.equal(first.cpu(), torch.randn(5, device="cuda", generator=own).cpu())
+    with torch.random.fork_rng(devices=[1]):
+        inside = torch.rand(4, device="cuda:1")
+    assert torch.equal(inside, torch.rand(4, device="cuda:1"))
+    with pytest.raises(RuntimeError, match="wrong size"):
+        own.set_state(torch.get_rng_state())
 
 
 if __name__ == "__main__":

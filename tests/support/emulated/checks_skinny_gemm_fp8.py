@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support import llama_fp8 as support
+from tests.support import checks as support
 
 STEM = "skinny_gemm_fp8"
 submission = support.load_submission()

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.support.llama_fp8 import main
+from tests.support.checks import main
 
 GPU = torch.device("cuda", 0)
 CPU = torch.device("cpu")
@@ -238,6 +238,12 @@ def test_topk_chooses_the_first_of_equals_as_a_gpu_does(largest: bool) -> None:
     assert out[1].t().tolist() == [[3, 13, 23], [0, 1, 2]]
     with pytest.raises(RuntimeError):
         scores.topk(41)
+
+
+def test_numbers_may_lie_on_another_device() -> None:
+    two, a, b = torch.tensor(2.0, device="cuda"), torch.ones(3, 4), torch.ones(4)
+    assert torch.equal(torch.addr(a, a[:, 0], b, alpha=two, beta=two), 4 * a)
+    assert not torch.addr(a, a[:, 0], b, alpha=two, beta=two).is_cuda and not torch.sub(5, 3).is_cuda
 
 
 def test_random_numbers() -> None:

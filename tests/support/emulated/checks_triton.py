@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from forge.device import resolve
-from tests.support.llama_fp8 import main
+from tests.support.checks import main
 
 
 @triton.jit

@@ -1,6 +1,6 @@
-"""What the tests of the three fused fp8 kernels of Llama 3.1 share.
+"""What checks files share, and the tests that run them.
 
-Their checks (emulated/checks_<stem>.py) are pytest files that run in a process prepared for an emulated GPU, with the
+Checks (emulated/checks_<stem>.py) are pytest files that run in a process prepared for an emulated GPU, with the
 generated submission in $SUBMISSION: run_checks() starts one, the rest is for use in there.
 """
 
