@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import mmap
+import os
 import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,13 +18,15 @@ from typing import Any
 
 import torch
 
-from forge.judge.memory import ALIGN_BYTES, REGION_BYTES
+from forge.judge.memory import ALIGN_BYTES, REGION_BYTES, make_memory, show
 from forge.judge.messages import Malformed
 
 INPUTS, *OUTPUTS = range(3)  # regions: of outputs two, so that one may be read while the next call writes the other
 MOST_DEPTH, MOST_TENSORS = 20, 10_000  # of an output
 # An output holds at most this, or its inputs' bytes so many times: all else is a mistake that would fill the memory.
 MOST_BYTES, MOST_INPUTS = 8 << 30, 4
+LARGE_BYTES = 256 << 20  # of a storage in the host's memory, which from here on is not copied but shown
+COMPARE_BYTES = 64 << 20  # at a time: a copy of them may be made
 DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
@@ -40,6 +43,15 @@ class Region:
         if self._mapped is None or len(self._mapped) < size:
             self._mapped = mmap.mmap(self.descriptor, size, offset=self.start)
         return torch.frombuffer(self._mapped, dtype=torch.uint8)
+
+    def fill(self, storage: torch.Tensor, start: int, size: int) -> None:
+        """Gives a storage's first bytes what the region has from `start` on, until somebody writes to either."""
+        pages = is_large(storage) and size >= LARGE_BYTES and not storage.data_ptr() % ALIGN_BYTES
+        whole = size - size % ALIGN_BYTES if pages else 0
+        if whole:
+            show(storage.data_ptr(), whole, self.descriptor, self.start + start)
+        if whole < size:
+            storage[whole:size].copy_(self.bytes(start + size)[start + whole : start + size])
 
     def forget(self) -> None:
         """Gives its memory back."""
@@ -78,8 +90,20 @@ def raw(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.detach().untyped_storage())
 
 
-def write_input(data: Any, region: Region) -> bytes:
-    """Puts an input's storages into the region; returns the rest, for `Inputs.read`."""
+def is_large(storage: torch.Tensor) -> bool:
+    """Whether a storage, as uint8, is a large one in the host's memory, where an emulated device's are too."""
+    return len(storage) >= LARGE_BYTES and storage.untyped_storage().device.type == "cpu"
+
+
+def clear(storage: torch.Tensor) -> None:
+    """Gives a storage's whole pages back: they hold zeros then, at the same addresses."""
+    first, end = -(-storage.data_ptr() // ALIGN_BYTES), (storage.data_ptr() + len(storage)) // ALIGN_BYTES
+    if end > first:
+        show(first * ALIGN_BYTES, (end - first) * ALIGN_BYTES)
+
+
+def write_input(data: Any, region: Region, move: bool = False) -> bytes:
+    """Puts an input's storages into the region; returns the rest, for `Inputs.read`. move: large ones show it then."""
     file = io.BytesIO()
     writer = _Writer(file)
     writer.dump(data)
@@ -92,6 +116,8 @@ def write_input(data: Any, region: Region) -> bytes:
     for (start, size, _), (_, tensor) in zip(places, writer.storages.values()):
         if size:
             memory[start : start + size].copy_(raw(tensor))
+            if move and is_large(raw(tensor)):
+                region.fill(raw(tensor), start, size)
     return pickle.dumps((places, file.getvalue()))
 
 
@@ -109,6 +135,7 @@ class Inputs:
     """A submission's input, and the storages that it lies in; those of another draw may take their place."""
 
     region: Region
+    shown: bool = True  # large storages in the host's memory: no other process can open these
     storages: list[torch.Tensor] = field(default_factory=list)  # uint8, on the device
     tensors: dict[Any, torch.Tensor] = field(default_factory=dict)
     places: list[tuple[int, int, str]] = field(default_factory=list)
@@ -117,16 +144,23 @@ class Inputs:
         """The input that `write_input` put into the region, where the one before lay as far as it fits there: in the
         same storages, and in the same tensors where these still are what they were."""
         self.places, pickled = pickle.loads(layout)
-        memory = self.region.bytes(max((start + size for start, size, _ in self.places), default=0))
         before, self.storages = self.storages, []
         for number, (start, size, device) in enumerate(self.places):
             old = before[number] if number < len(before) else None
             if old is None or len(old) < size or str(old.device) != device:
-                old = torch.empty(size, dtype=torch.uint8, device=device)
-            if size:
-                old[:size].copy_(memory[start : start + size])
+                large = self.shown and size >= LARGE_BYTES
+                old = _pages(size, device) if large else torch.empty(size, dtype=torch.uint8, device=device)
+            self.region.fill(old, start, size)
             self.storages.append(old)
+        kept = {id(storage) for storage in self.storages}
+        self.leave(storage for storage in before if id(storage) not in kept)
         return _Reader(pickled, self).load()
+
+    def leave(self, storages: Iterable[torch.Tensor] | None = None) -> None:
+        """Gives back large ones, all if none are named: who still reads there finds zeros, not what comes next."""
+        for storage in self.storages if storages is None else storages:
+            if self.shown and is_large(storage):
+                clear(storage)
 
     def tensor(self, pid: Any) -> torch.Tensor:
         number, dtype, shape, strides, offset, parameter, requires_grad = pid
@@ -145,7 +179,7 @@ class Inputs:
         return [
             (number, storage[:size])
             for number, ((start, size, _), storage) in enumerate(zip(self.places, self.storages))
-            if size and not torch.equal(storage[:size].cpu(), memory[start : start + size])
+            if not same_bytes(storage[:size], memory[start : start + size])
         ]
 
     def number_of(self, tensor: torch.Tensor) -> int:
@@ -153,6 +187,41 @@ class Inputs:
         start = tensor.untyped_storage().data_ptr()
         numbers = (n for n, storage in enumerate(self.storages) if len(storage) and storage.data_ptr() == start)
         return next(numbers, -1)
+
+
+class Kept:
+    """An input with large storages, moved into memory that no other process has.
+
+    Copies show that memory, and take some only where they are written to.
+    """
+
+    def __init__(self, data: Any) -> None:
+        self.region = Region(make_memory(), INPUTS)
+        self.layout = write_input(data, self.region, move=True)
+
+    def copy(self) -> Any:
+        return Inputs(self.region).read(self.layout)
+
+    def forget(self) -> None:
+        """Its memory is given back once nobody holds a copy."""
+        os.close(self.region.descriptor)
+
+
+def has_large(data: Any) -> bool:
+    return any(is_large(raw(parts[0][1])) for parts in numbered(data).values())
+
+
+def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two uint8 tensors of a size, on any device, are equal."""
+    pieces = zip(a.split(COMPARE_BYTES), b.split(COMPARE_BYTES))
+    return all(torch.equal(one.cpu(), other.cpu()) for one, other in pieces)
+
+
+def _pages(size: int, device: str) -> torch.Tensor:
+    """uint8 [size], in the host's memory from the begin of a page on."""
+    if device == "cpu":
+        return torch.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype=torch.uint8)
+    return torch.empty(0, dtype=torch.uint8, device=device).new_zeros(size)  # so an emulated device makes large ones
 
 
 def _same(tensor: torch.Tensor, storage: torch.UntypedStorage, pid: Any) -> bool:

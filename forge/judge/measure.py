@@ -34,6 +34,7 @@ class Task:
     check_implementation: Callable[[Any, Any], Any]
     ref_kernel: Callable[[Any], Any] | None
     settle: Callable[[Any], Any] | None  # makes data on which rounding decides nothing
+    probe: Callable[[Any], Any] | None  # makes data on which nothing that is left out hides
     harness: Harness
     phase: Callable[[str], None]  # tells the evaluator what is being done
     timed: bool  # False on an emulated device: every case runs once

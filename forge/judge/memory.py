@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
+import mmap
 import os
 import resource
 
@@ -10,6 +12,7 @@ from forge.console import UsageError
 
 REGION_BYTES, REGIONS = 1 << 38, 3  # memory is taken where something is written
 ALIGN_BYTES = 4096
+MAP_FIXED, MAP_NORESERVE, MAP_FAILED = 0x10, 0x4000, ctypes.c_void_p(-1).value  # Linux's
 
 
 def make_memory() -> int:
@@ -26,3 +29,17 @@ def make_memory() -> int:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     return descriptor
+
+
+def show(address: int, n_bytes: int, descriptor: int = -1, offset: int = 0) -> None:
+    """Has these pages of this process hold a file's bytes, or zeros if none is named.
+
+    They take memory only where somebody writes to them, and nobody else sees what is written. As long as nobody has,
+    they change with the file.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64]
+    flags = mmap.MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | (mmap.MAP_ANONYMOUS if descriptor < 0 else 0)
+    if libc.mmap(address, n_bytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, offset) == MAP_FAILED:
+        raise OSError(ctypes.get_errno(), "mmap over pages that are there")

@@ -257,7 +257,7 @@ EVENTS = (Pid, Phase, TaskBroken, DeviceBroken, Ready, CaseBegun, Called, Fetche
 
 @dataclass(frozen=True)
 class InputMade(Answer):
-    pass
+    large: bool = False  # two of its kind may not fit into the host's memory
 
 
 @dataclass(frozen=True)

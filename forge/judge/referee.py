@@ -29,6 +29,7 @@ class Referee(Worker):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        self.large: dict[int, Any] = {}  # of the inputs, those whose memory copies share
         self.handlers |= {
             messages.MakeInput: self.make_input,
             messages.HandOver: self.hand_over,
@@ -45,6 +46,8 @@ class Referee(Worker):
 
     def new_case(self, memory: int | None) -> None:
         self.inputs: dict[int, Any] = {}  # by draw, as generate_input made them
+        for draw in list(self.large):
+            self.drop(draw)
         self.first: Any = None  # the first output, as it was judged
         if memory is None:
             for region in (self.to_worker, *self.from_worker):
@@ -56,12 +59,17 @@ class Referee(Worker):
     def make_input(self, command: messages.MakeInput) -> None:
         def make() -> Fields:
             self.phase("generate_input")
+            self.drop(command.draw)
             self.reseed(command.seed)  # for the problems that draw from torch's global generator
             data = self.task.generate_input(**self.ranks.args_of(command.args))
             if command.settle and self.task.settle is not None:
                 data = self.task.settle(data)
-            self.inputs[command.draw] = self.probe(data) if command.probe else data
-            return {}
+            data = self.probe(data) if command.probe else data
+            if large := self.exchange.has_large(data):
+                kept = self.large[command.draw] = self.exchange.Kept(data)
+                data = kept.copy()
+            self.inputs[command.draw] = data
+            return {"large": large}
 
         self.answer(messages.InputMade, make)
 
@@ -75,7 +83,16 @@ class Referee(Worker):
     def judge_output(self, command: messages.JudgeOutput) -> None:
         self.answer(messages.Judged, lambda: self.judge(command))
         if command.last:
-            del self.inputs[command.draw]
+            self.drop(command.draw)
+
+    def drop(self, draw: int) -> None:
+        self.inputs.pop(draw, None)
+        if kept := self.large.pop(draw, None):
+            kept.forget()
+
+    def copy_of(self, draw: int) -> Any:
+        """Of an input, for those who may write to it."""
+        return self.large[draw].copy() if draw in self.large else copy.deepcopy(self.inputs[draw])
 
     def judge(self, command: messages.JudgeOutput) -> Fields:
         told, data, region = command.output, self.inputs[command.draw], self.from_worker[command.slot]
@@ -97,22 +114,22 @@ class Referee(Worker):
         fields["touched"] = touched
         good, message, accuracy = True, "", command.accuracy
         if command.official:
-            judged = copy.deepcopy(data)
+            judged = self.copy_of(command.draw)
             good, message = self.task.check(judged, output)
             fields["check_s"] = self.task.check_s
             if touched:
                 fields["changed"] = self.names_of(changed, data, judged, told["output"])
-                fields["officially"] = self.official_verdict(changed, data, output)
+                fields["officially"] = self.official_verdict(changed, command.draw, output)
             if accuracy and self.ranks.any(self.task.check_s > SLOW_REFERENCE_S and good)[0]:
                 text = f"not computed: the reference takes {self.task.check_s:.0f} s"
                 accuracy, fields["accuracy"] = False, Accuracy(problem=text)
             del judged  # the comparison makes copies of its own
         if command.share and not self.ranks.any(not good or self.task.check_s > SLOW_REFERENCE_S)[0]:
             self.phase("accuracy")
-            fields["share"] = self.share_of(data, output)
+            fields["share"] = self.share_of(command.draw, output)
         if accuracy:
             self.phase("accuracy")
-            fields["accuracy"] = found = self.accuracy_of(data, output)
+            fields["accuracy"] = found = self.accuracy_of(command.draw, output)
             if not command.official and found.problem and found.reference:  # on a probe, what nothing compares with
                 good, message = False, found.problem
         return {**fields, "status": Status.PASS if good else Status.FAIL, "message": message[:MESSAGE_CHARS]}
@@ -122,14 +139,14 @@ class Referee(Worker):
         most: int = self.exchange.most_bytes(parts[0][1].untyped_storage().nbytes() for parts in stored)
         return most
 
-    def accuracy_of(self, data: Any, output: Any) -> Accuracy:
+    def accuracy_of(self, draw: int, output: Any) -> Accuracy:
         """Relative L2 error of an output, and its worst element; judges nothing."""
         compare, ref_kernel = self.compare, self.task.ref_kernel
         if ref_kernel is None:
             return Accuracy(problem="reference.py has no ref_kernel")
 
         def made() -> Any:
-            return copy.deepcopy(data)
+            return self.copy_of(draw)
 
         try:
             if self.ranks is not self.alone:  # one collective call, the same on every rank
@@ -143,19 +160,24 @@ class Referee(Worker):
         dtypes = compare.dtype_differences(output, plain_reference)
         return dataclasses.replace(accuracy, dtypes=tuple(dtypes))
 
-    def share_of(self, data: Any, output: Any) -> float | None:
+    def share_of(self, draw: int, output: Any) -> float | None:
         """What there is of the output's part that the input makes, where some of it is missing."""
         ref_kernel, place = self.task.ref_kernel, self.precision.input
         if ref_kernel is None:
             return None
-        wanted = ref_kernel(copy.deepcopy(data))
-        without = ref_kernel(_with(copy.deepcopy(data), place, lambda tensor: tensor.zero_()))
+        wanted = ref_kernel(self.copy_of(draw))
+        without = ref_kernel(_with(self.copy_of(draw), place, lambda tensor: tensor.zero_()))
         share, error = self.compare.share_of(output, wanted, without)
         return None if abs(share - 1) <= max(SHARE_SLACK, SHARE_ERRORS * error) else float(share)
 
     def probe(self, data: Any) -> Any:
-        """An input of larger numbers and without a bias: what a wide tolerance hides shows in its relative error."""
+        """An input of larger numbers and without a bias, or as reference.py makes one.
+
+        What a wide tolerance hides shows in its relative error.
+        """
         precision = self.precision
+        if precision.probe_rel_l2 is not None and self.task.probe is not None:
+            return self.task.probe(data)
         if precision.bias is not None and data[precision.bias] is not None:
             data = _with(data, precision.bias, lambda tensor: tensor.zero_())
         return _with(data, precision.input, lambda tensor: tensor.mul_(precision.scale))
@@ -187,9 +209,9 @@ class Referee(Worker):
                 names.append(name)
         return tuple(names)
 
-    def official_verdict(self, changed: dict[int, Any], data: Any, output: Any) -> bool | None:
+    def official_verdict(self, changed: dict[int, Any], draw: int, output: Any) -> bool | None:
         """The check's verdict where the kernel's changes reach it, as they do where no copy is made; None if not."""
-        judged, reached = copy.deepcopy(data), False
+        judged, reached = self.copy_of(draw), False
         for number, tensors in self.exchange.numbered(judged).items():
             copied = self.harness.copy == "deep" or (self.harness.copy == "tensors" and tensors[0][2])
             if number in changed and not copied:

@@ -95,6 +95,7 @@ class CaseRun:
         looks = plan.accuracy and plan.problem.precision.probes
         self.share_draw = _draws.randrange(min(self.calls, 2)) if looks else None
         self.late: list[bool] = []  # of each timed call, whether the GPU worked on after its last event
+        self.large = False  # whether the last input that was made leaves no room for another
         self.touched = False  # whether the first call wrote to its input: a later one has other data then
 
     def run(self, warm_up: bool = False) -> CaseResult:
@@ -138,16 +139,20 @@ class CaseRun:
             self.result.processes = tuple(self.pool.assigned)
 
     def judged_calls(self, draws: Sequence[int]) -> None:
-        """Calls, each judged while the next one runs: its input comes only once the one before has ended."""
+        """Calls, each judged while the next one runs: its input comes only once the one before has ended.
+
+        Large inputs are there one at a time: then each call is judged before the next one's input is made.
+        """
         layouts = self.hand_over(self.make(draws[0])) if draws else []
+        large = self.large
         for draw in draws:
             after = draw + 1 if draw + 1 in draws else None
             self.pool.tell([self.call_of(draw, layout) for layout in layouts])
             ended = None
             try:
-                if draw - 1 in draws:
+                if draw - 1 in draws and not large:
                     self.judge(draw - 1)
-                if after is not None:
+                if after is not None and not large:
                     self.make(after)
             except Ended as error:
                 ended = error
@@ -155,10 +160,10 @@ class CaseRun:
                 raise ended
             heard = self.hear_calls(draw, first=ended)
             self.called[draw], self.outputs[draw] = heard, [one.answer.output for one in heard]
+            if large or after is None:
+                self.judge(draw)
             if after is not None:
-                layouts = self.hand_over(after)
-        if draws:
-            self.judge(draws[-1])
+                layouts = self.hand_over(self.make(after) if large else after)
 
     def is_sample(self) -> bool:
         """Whether the case is so large that a sample of it has to do, and then its time: of the second call, for what a
@@ -240,7 +245,7 @@ class CaseRun:
         if draw < FRESH_DRAW:
             self.result.seeds.append(args.get("seed", seed or 0))
         command = messages.MakeInput(draw, args, seed, probe=self.is_probe(draw), settle=not official)
-        self.ask(self.referees, messages.InputMade, command, draw)
+        self.large = any(one.answer.large for one in self.ask(self.referees, messages.InputMade, command, draw))
         return draw
 
     def is_probe(self, draw: int) -> bool:

@@ -50,11 +50,16 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
         own_share = _most_flops(result.device_report) / needed  # whoever else did the rest, and wherever
         if own_share < SOME_SHARE:
             doubts.append(f"its {launches} launches can have done {own_share:.2g} of the case's FLOPs at most")
-    limit = problem.precision.rel_l2
-    rel_l2, what = result.probe_rel_l2, " on larger numbers"
-    what += " without a bias" if problem.precision.bias is not None else ""
-    if rel_l2 is None:  # a bias may be most of an output, and what a reference rounds of it of the error
-        rel_l2, what = (result.accuracy.rel_l2 if result.accuracy else None), ""
+    limit, own_limit = problem.precision.rel_l2, problem.precision.probe_rel_l2
+    rel_l2, what = (result.accuracy.rel_l2 if result.accuracy else None), ""
+    too_much = limit is not None and rel_l2 is not None and not rel_l2 <= limit
+    if result.probe_rel_l2 is not None and own_limit is not None:
+        if not too_much:
+            rel_l2, limit, what = result.probe_rel_l2, own_limit, " on the problem's probe"
+    elif result.probe_rel_l2 is not None:
+        # A bias may be most of an output, and what a reference rounds of it of the error.
+        rel_l2, what = result.probe_rel_l2, " on larger numbers"
+        what += " without a bias" if problem.precision.bias is not None else ""
     if limit is not None and rel_l2 is not None and not rel_l2 <= limit:
         doubts.append(f"relative L2 error {rel_l2:.3g}{what}, an honest kernel's is below {limit:g}")
     elif result.share != 1:

@@ -178,6 +178,7 @@ class Worker:
             check_implementation=check,
             ref_kernel=getattr(reference, "ref_kernel", None),
             settle=getattr(reference, "settle", None),
+            probe=getattr(reference, "probe", None),
             harness=self.harness,
             phase=self.phase,
             timed=self.setup.timed,
@@ -327,7 +328,9 @@ class SubmissionWorker(Worker):
         if where != "same" or self.inputs is None:
             if where == "elsewhere":
                 self.kept.append((self.inputs, self.data))
-            self.inputs = self.exchange.Inputs(self.from_judge)
+            if self.inputs is not None:
+                self.inputs.leave()
+            self.inputs = self.exchange.Inputs(self.from_judge, shown=self.ranks is self.alone)
         self.data = self.inputs.read(layout)
         self.reseed()
         self.ranks.synchronize()

@@ -88,18 +88,21 @@ class Floors:
 class Precision:
     """How exact an honest kernel is, for problems whose tolerance hides what is missing. Places are of the input.
 
-    A probe is a call on larger numbers without a bias, so that all of the output depends on the input.
+    A probe is a call on larger numbers without a bias, so that all of the output depends on the input; or on what
+    reference.py's probe(data) makes of an input, with a limit of its own.
     """
 
     rel_l2: float | None = None  # relative L2 error beyond which a result is doubted; None: not stated
     input: int | None = None  # the tensor that is `scale` times as large in a probe
     bias: int | None = None  # the tensor that is zero in a probe
     scale: float = 1.0
+    probe_rel_l2: float | None = None  # of a probe that reference.py makes
 
     @property
     def probes(self) -> bool:
         """Whether a call beside the official ones is judged by its error alone."""
-        return self.input is not None and (self.scale != 1 or self.bias is not None)
+        changed = self.scale != 1 or self.bias is not None or self.probe_rel_l2 is not None
+        return self.input is not None and changed
 
 
 @dataclass(frozen=True)
@@ -271,14 +274,21 @@ def _precision(task: _Reader) -> Precision:
     if task.values.get("precision") is None:
         return Precision()
     stated = task.reader("precision")
-    if unknown := set(stated.values) - {"rel_l2", "input", "bias", "scale"}:
-        raise stated.error(f"unknown key '{min(unknown)}' (known: rel_l2, input, bias, scale)")
+    known = ("rel_l2", "input", "bias", "scale", "probe_rel_l2")
+    if unknown := set(stated.values) - set(known):
+        raise stated.error(f"unknown key '{min(unknown)}' (known: {', '.join(known)})")
     number = (int, float)
-    rel_l2, scale = stated.get("rel_l2", number, None), stated.get("scale", number, 1.0)
+    rel_l2, own = (stated.get(key, number, None) for key in ("rel_l2", "probe_rel_l2"))
+    scale = stated.get("scale", number, 1.0)
     places = [stated.get(key, int, None) for key in ("input", "bias")]
-    if (rel_l2 is not None and rel_l2 <= 0) or scale <= 0 or any(place is not None and place < 0 for place in places):
-        raise stated.error("'rel_l2' and 'scale' must be above 0, 'input' and 'bias' places in the input from 0 on")
-    return Precision(None if rel_l2 is None else float(rel_l2), places[0], places[1], float(scale))
+    limits = [None if limit is None else float(limit) for limit in (rel_l2, own)]
+    if any(number is not None and number <= 0 for number in (*limits, scale)) or any(
+        place is not None and place < 0 for place in places
+    ):
+        raise stated.error("limits and 'scale' must be above 0, 'input' and 'bias' places in the input from 0 on")
+    if own is not None and places[0] is None:
+        raise stated.error("'probe_rel_l2' asks for 'input': the tensor whose share of the output is looked at as well")
+    return Precision(limits[0], places[0], places[1], float(scale), limits[1])
 
 
 def _published(task: _Reader, benchmarks: int) -> tuple[Published, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,19 @@ from typing import Any
 import pytest
 import torch
 
-from forge.judge.exchange import INPUTS, MOST_BYTES, OUTPUTS, Inputs, Other, Region, rebuilt, write_input, write_output
+from forge.judge import exchange
+from forge.judge.exchange import (
+    INPUTS,
+    MOST_BYTES,
+    OUTPUTS,
+    Inputs,
+    Kept,
+    Other,
+    Region,
+    rebuilt,
+    write_input,
+    write_output,
+)
 from forge.judge.memory import REGION_BYTES, make_memory
 from forge.judge.messages import Malformed
 
@@ -54,6 +67,61 @@ def test_other_data_takes_the_first_ones_place(regions: tuple[Region, Region]) -
     assert second[1].data_ptr() == first[1].data_ptr() and second[1].shape == (3,)
     larger = inputs.read(write_input([torch.ones(8), torch.ones(5)], regions[0]))
     assert larger[1].data_ptr() != first[1].data_ptr()
+
+
+MIB = 1 << 20
+
+
+def own_bytes() -> int:
+    """What this process has of memory that is no file's: of a copy all, of what is shown nothing."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("RssAnon:"))
+
+
+def large_input(value: int) -> list[torch.Tensor]:
+    """64 MiB that begin a page, three bytes more, and a small tensor."""
+    pages = mmap.mmap(-1, 64 * MIB + 3, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return [torch.frombuffer(pages, dtype=torch.uint8).fill_(value), torch.full((3,), float(value))]
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "LARGE_BYTES", 32 * MIB)
+
+
+def test_a_large_input_is_shown_and_not_copied(regions: tuple[Region, Region], large: None) -> None:
+    layout = write_input(large_input(1), regions[0])
+    before = own_bytes()
+    inputs = Inputs(regions[0])
+    first = inputs.read(layout)
+    assert all(bool((tensor == 1).all()) for tensor in first) and own_bytes() - before < 32 * MIB
+    first[0][:5] = 7
+    assert regions[0].bytes(5)[:5].tolist() == [1] * 5  # the exchange does not see what is written
+    assert [number for number, _ in inputs.changed()] == [0]
+    second = inputs.read(write_input(large_input(2), regions[0]))
+    assert second[0] is first[0] and bool((first[0] == 2).all()) and not inputs.changed()
+
+
+def test_what_was_shown_does_not_become_the_next_input(regions: tuple[Region, Region], large: None) -> None:
+    """An old pointer must not lead to new data: nor does it on a GPU."""
+    old = Inputs(regions[0])
+    first = old.read(write_input(large_input(1), regions[0]))
+    old.leave()
+    second = Inputs(regions[0]).read(write_input(large_input(2), regions[0]))
+    assert first[0].data_ptr() != second[0].data_ptr()
+    assert not first[0][: 64 * MIB].any() and bool((second[0] == 2).all())
+
+
+def test_copies_of_a_kept_input_share_its_memory(large: None) -> None:
+    data = large_input(5)
+    before = own_bytes()
+    kept = Kept(data)
+    copies = [kept.copy() for _ in range(3)]
+    assert own_bytes() < before  # the input itself lies there too
+    copies[0][0][100] = copies[0][1][0] = 6
+    kept.forget()
+    for one in (data, copies[1], copies[2]):
+        assert bool((one[0] == 5).all()) and one[1].tolist() == [5.0] * 3
 
 
 def test_outputs_arrive_as_they_were(regions: tuple[Region, Region]) -> None:

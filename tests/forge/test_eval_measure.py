@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from forge.judge import compare
 from forge.judge.compare import accuracy_of, best_reference, copy_data
 from forge.judge.integrity import Watch
 from forge.judge.measure import Task, flush_bytes, timed_call
@@ -23,6 +24,7 @@ def make_task(harness: str = "amd", kernel: Callable[[Any], Any] = lambda x: x *
         check_implementation=lambda x, out: (torch.equal(out, x * 2), "differs"),
         ref_kernel=lambda x: x * 2,
         settle=None,
+        probe=None,
         custom_kernel=kernel,
         harness=HARNESSES[harness],
         phase=lambda name: None,
@@ -156,3 +158,19 @@ def test_replaced_clocks_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watch.replaced() == []
     time.perf_counter_ns = lambda: 0
     assert watch.replaced() == ["time.perf_counter_ns"]
+
+
+def test_no_float64_copies_are_made_of_an_input_that_cannot_have_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache in fp4 beside one in bf16: eight times its bytes were made and thrown away."""
+    packed = torch.zeros(64, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    sizes: list[int] = []
+    to_float64 = compare._to_float64
+
+    def noted(tensor: torch.Tensor) -> torch.Tensor:
+        sizes.append(tensor.numel())
+        return to_float64(tensor)
+
+    monkeypatch.setattr(compare, "_to_float64", noted)
+    best = best_reference(lambda data: data[0] * 2, lambda: (torch.ones(1000), packed))
+    assert best[2] == "reference" and max(sizes) == 1
+    assert best_reference(lambda data: data[0] * 2, lambda: (torch.ones(1000),))[2] == "float64"

@@ -92,7 +92,13 @@ class OneCase:
     """A case of `plan` with this kernel, and what was asked of both sides."""
 
     def __init__(
-        self, kernel: Callable[[Any], Any], plan: EvalPlan, generate: Any = None, check: Any = None, settle: Any = None
+        self,
+        kernel: Callable[[Any], Any],
+        plan: EvalPlan,
+        generate: Any = None,
+        check: Any = None,
+        settle: Any = None,
+        probe: Any = None,
     ) -> None:
         self.memory, self.clock, self.plan = make_memory(), Clock(), plan
         self.seeds: list[int] = []
@@ -112,6 +118,7 @@ class OneCase:
             check_implementation=check or (lambda x, out: (torch.equal(out, x * 2), "differs")),
             ref_kernel=lambda x: x * 2,
             settle=settle,
+            probe=probe,
             custom_kernel=timed_kernel,
             harness=plan.harness,
             phase=lambda name: None,
@@ -338,6 +345,51 @@ def test_a_probe_shows_what_a_bias_hides() -> None:
     assert without_product.buts == [
         "relative L2 error 1 on larger numbers without a bias, an honest kernel's is below 0.01"
     ]
+
+
+def test_a_problem_makes_its_own_probe_and_limits_both_errors() -> None:
+    def kernel(data: Any) -> torch.Tensor:  # a fiftieth off on the case's own data, a quarter on the probe
+        return data[0] * torch.where(data[0] > 50, 1.5, 1.96)
+
+    said = []
+    for limit, own_limit in ((0.1, 0.1), (0.01, 0.1), (0.1, 0.5)):
+        plan = fake_plan("test", precision=Precision(rel_l2=limit, input=0, probe_rel_l2=own_limit))
+        loose = lambda x, out: (True, "")  # noqa: E731
+        case = OneCase(kernel, plan, lambda seed: (torch.ones(4),), loose, probe=lambda data: (data[0] * 100,))
+        case.referee.worker.task.ref_kernel = lambda data: data[0] * 2
+        result = case.run()
+        assert result.passed and result.probe_rel_l2 == pytest.approx(0.25)
+        said.append([but for but in result.buts if "L2" in but])
+    assert said == [
+        ["relative L2 error 0.25 on the problem's probe, an honest kernel's is below 0.1"],
+        ["relative L2 error 0.02, an honest kernel's is below 0.01"],
+        [],
+    ]
+
+
+@pytest.mark.parametrize("wrong_call", [None, 1, 2])
+def test_large_inputs_are_there_one_at_a_time(monkeypatch: pytest.MonkeyPatch, wrong_call: int | None) -> None:
+    monkeypatch.setattr(exchange, "LARGE_BYTES", 16)
+    calls, held = itertools.count(), []
+    case: OneCase
+
+    def generate(seed: int) -> torch.Tensor:
+        held.append(len(case.referee.worker.inputs))
+        return torch.full((4,), float(seed))
+
+    def kernel(data: torch.Tensor) -> torch.Tensor:
+        out = data * (3 if next(calls) == wrong_call else 2)
+        data.zero_()  # which is told, and reaches neither the judge nor the next call
+        return out
+
+    case = OneCase(kernel, fake_plan("test"), generate)
+    result = case.run()
+    assert not any(held) and "changed its input" in result.remarks[0]
+    if wrong_call is None:
+        assert result.passed and result.calls == len(held) == 3
+    else:
+        assert result.status is Status.FAIL and f"call {wrong_call + 1} (" in result.message
+    assert not case.referee.worker.large
 
 
 @pytest.mark.parametrize(

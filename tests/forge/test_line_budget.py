@@ -12,11 +12,11 @@ LINES = {
     "benchmarks": 7_550,
     "cdna": 38_650,
     "docs": 5_000,
-    "forge": 21_870,
+    "forge": 22_030,
     "kernels": 14_950,
-    "reference": 2_500,
+    "reference": 2_510,
     "results": 1_040,
-    "tests": 37_200,
+    "tests": 37_350,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

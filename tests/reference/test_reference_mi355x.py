@@ -311,22 +311,36 @@ def test_mixed_mla_passes_outputs_that_hardly_look_at_the_cache() -> None:
     assert mixed_mla.check_implementation(short, scaled_q)[0] and relative_error(scaled_q, out) > 0.7
 
 
-@pytest.mark.parametrize("tokens", [1024, 8192])
-def test_the_probe_tells_each_cache_of_mixed_mla_from_what_hardly_looks_at_one(tokens: int) -> None:
-    precision = find_problem("amd-mixed-mla").precision
-    q, kv, *rest = generate(mixed_mla, MLA | {"batchsize": 1, "kvseqlen": tokens})
-    q *= precision.scale
-    wanted = mixed_mla.ref_kernel((q, kv, *rest))
-    codes, scales = (as_bytes(part)[: len(kv["bf16"])] for part in kv["mxfp4"])
+@pytest.mark.parametrize("tokens", [256, 8192])
+def test_the_probe_tells_each_cache_of_mixed_mla_from_what_leaves_something_out(tokens: int) -> None:
+    data = generate(mixed_mla, MLA | {"batchsize": 1, "kvseqlen": tokens})
+    q, kv, *_ = mixed_mla.probe(data)
+    wanted = mixed_mla.ref_kernel(data)[0]
+    codes, scales = (as_bytes(part)[:tokens] for part in kv["mxfp4"])
+    bf16 = kv["bf16"][:, 0].float()
     caches = {
-        "bf16": kv["bf16"][:, 0].float(),
+        "bf16": bf16,
         "fp8": kv["fp8"][0][:, 0].float() * kv["fp8"][1],
         "mxfp4": utils.mxfp4_dequantize(codes[:, 0], scales[:, :18]),
     }
+    assert torch.equal(bf16, caches["mxfp4"]) and relative_error(caches["fp8"], bf16) < 2**-8
+    assert sorted(bf16.abs().unique().tolist()) == [0.5, 1, 2]
 
-    def error(cache: torch.Tensor) -> float:
-        return relative_error((q[0].float() @ cache.T / 24).softmax(-1) @ cache[:, :512], wanted[0])
+    def error(cache: torch.Tensor, without: Any = (), columns: slice = slice(None), fp8: bool = False) -> float:
+        scores = q[0, :, columns].float() @ cache[:, columns].T / 24
+        scores[:, without] = -torch.inf
+        weights = (scores - scores.amax(-1, keepdim=True)).exp()
+        weights = weights.to(torch.float8_e4m3fn).float() if fp8 else weights
+        return relative_error(weights / weights.sum(-1, keepdim=True) @ cache[:, :512], wanted)
 
-    limit = precision.rel_l2
-    assert limit is not None and all(error(cache) < 0.8 * limit for cache in caches.values())
-    assert error(caches["bf16"][: tokens // 2]) > 2 * limit and relative_error(q[..., :512] / 24, wanted) > 2 * limit
+    limit = find_problem("amd-mixed-mla").precision.probe_rel_l2
+    assert limit is not None
+    assert all(error(cache) < limit / 3 for cache in caches.values()) and error(caches["fp8"], fp8=True) < 0.6 * limit
+    tenth, hundredth = tokens // 10, tokens // 100
+    some = torch.randperm(tokens, generator=torch.Generator().manual_seed(1))
+    parts = (slice(tenth), slice(tokens - tenth, None), slice(None, None, 10), some[:tenth], slice(tokens // 2, None))
+    assert all(error(caches["mxfp4"], without=part) > 4 * limit for part in parts)
+    assert tokens < 8192 or error(caches["mxfp4"], without=some[:hundredth]) > 1.3 * limit
+    assert error(bf16, columns=slice(512)) > 4 * limit < error(bf16, columns=slice(544))  # without q's last ones
+    assert error(bf16, columns=slice(512, None)) > 3 * limit  # and without its first
+    assert relative_error(q[0, :, :512] / 24, wanted) > 4 * limit < relative_error(bf16[:, :512].mean(0), wanted)
