@@ -3,11 +3,11 @@
 // The others are of an earlier, coarser model and have not been tried since.
 #pragma once
 
-enum TileId { T128x128, T64x64 };
+enum TileId { T256x128, T128x128, T128x128x2, T64x64 };  // x2: two groups of waves
 
 struct TuningRow {
     int m, n, k;
-    TileId tile;     // tune: T128x128 T64x64
+    TileId tile;     // tune: T256x128 T128x128 T128x128x2 T64x64
     int split_k;     // tune: 1 2 3 4 5 6 7 8 10 14
     int group_rows;  // tune: 2 4 8 16
 };
