@@ -1,6 +1,6 @@
 """Bank conflicts of one wave's LDS access, by either way in which the hardware may group lanes."""
 
-# ---- LDS banks. 32 of 4 bytes; an access of 4 bytes is served 32 lanes at a time, one of 8 bytes 16, one of 16 bytes 8.
+# ---- LDS banks. 32 of 4 bytes; of accesses of 4 bytes 32 lanes are served at a time, of 8 bytes 16, of 16 bytes 8.
 # Which lanes go together is documented nowhere for gfx942: consecutive ones, or (measured on CDNA4 where that acts as
 # 32 banks) 0-3 with 20-23 and so on. Accesses must be free of conflicts either way.
 CONSECUTIVE_32 = [list(range(first, first + 32)) for first in (0, 32)]
