@@ -18,18 +18,25 @@ constexpr int STEPS = STAGE_K / 16;  // v_mfma_f32_32x32x16_fp8_fp8 in one stage
 constexpr int SUB = 32;              // rows and columns of one matrix instruction
 constexpr int WAVE_N = 64;           // columns of one wave; 64 so that they lie under one scale of b
 
-// Output tile of a workgroup and its division among waves.
-template <int TILE_M, int TILE_N, int WAVES_M_, int PER_CU_>
+// Output tile of a workgroup and its division among waves. Each of GROUPS waves' groups computes the whole tile, of a
+// slice of k of its own, with buffers of its own; at the end they add up through LDS.
+template <int TILE_M, int TILE_N, int WAVES_M_, int PER_CU_, int GROUPS_>
 struct Tile {
-    static constexpr int BM = TILE_M, BN = TILE_N, WAVES_M = WAVES_M_, PER_CU = PER_CU_;
-    static constexpr int WAVES_N = BN / WAVE_N, THREADS = WAVES_M * WAVES_N * WAVE;
+    static constexpr int BM = TILE_M, BN = TILE_N, WAVES_M = WAVES_M_, PER_CU = PER_CU_, GROUPS = GROUPS_;
+    static constexpr int WAVES_N = BN / WAVE_N, GROUP_WAVES = WAVES_M * WAVES_N;
+    static constexpr int GROUP_THREADS = GROUP_WAVES * WAVE, THREADS = GROUPS * GROUP_THREADS;
     static constexpr int WM = BM / WAVES_M;                 // rows of one wave
     static constexpr int FM = WM / SUB, FN = WAVE_N / SUB;  // subtiles of one wave
+    static constexpr int CHUNKS = FN * 4;                   // of 4 of n that a lane has of each of its FM rows
+    static constexpr int OWN = CHUNKS / GROUPS;             // of them, those that its group stores
     static constexpr int WAVES_PER_SIMD = THREADS / WAVE * PER_CU / 4;
     static constexpr int STAGE_BYTES = (BM + BN) * STAGE_K;
     static constexpr int C_BYTES = SUB * WAVE_N * 2;  // what one wave turns at a time on the way to c
-    static_assert(THREADS / WAVE * C_BYTES <= 2 * STAGE_BYTES);
-    static_assert(2 * STAGE_BYTES * PER_CU <= 65536);
+    static constexpr int LDS_BYTES = GROUPS * 2 * STAGE_BYTES;
+    static_assert(GROUP_WAVES * C_BYTES <= LDS_BYTES);
+    static_assert(GROUPS == 1 || THREADS * CHUNKS * 16 <= LDS_BYTES);
+    static_assert(LDS_BYTES * PER_CU <= 65536);
+    static_assert(CHUNKS % GROUPS == 0 && SUB / 8 % GROUPS == 0);
     static_assert(BN % WAVE_N == 0 && WM % SUB == 0 && WAVES_PER_SIMD > 0);
 };
 
@@ -60,42 +67,54 @@ __device__ inline constexpr int turn_read_offset(int lane, int i) {
     return (lane / 8 + 8 * i) * 128 + ((lane % 8) ^ (lane / 8)) * 16;
 }
 
-// Loads one operand's stages from memory and writes them to LDS: a thread one patch of 8 k x 4 rows of every stage.
+// Loads one operand's stages from memory and writes them to LDS: a thread one patch of K k x 4 rows of every stage.
 template <int ROWS, int THREADS>
 struct Loader {
-    static_assert(ROWS / 4 * GRANULES == THREADS);
+    static constexpr int K = ROWS / 4 * STAGE_K / THREADS;  // a granule, or half of one
+    static_assert(K == GRANULE || K == GRANULE / 2 && ROWS % 64 == 0);
+    static_assert(ROWS / 4 * STAGE_K == K * THREADS);
 
     Buffer buffer;
     u32 pitch;      // bytes from k to k + 1
     u32 offset[2];  // of the next patch of even and of odd stages
     int lds_offset[4];
 
-    __device__ Loader(const unsigned char* base, int extent, int first_row, int first_k, int last_k, int thread)
+    __device__ Loader(const unsigned char* base, int extent, int first_row, int first_k, int last_k, int thread,
+                      int lds_base)
         : buffer(make_buffer(base, static_cast<u32>(extent) * last_k)), pitch(extent) {
-        const int row4 = thread % (ROWS / 4), granule = thread / (ROWS / 4);
+        int row4 = thread % (ROWS / 4), granule = thread / (ROWS / 4), half = 0;
+        if (K < GRANULE) {  // 16 lanes with one half, 16 with the other: 32 lanes that write 4 bytes fill the 32 banks
+            row4 = thread % 16 + thread / 32 % (ROWS / 64) * 16;
+            granule = thread / (ROWS / 2);
+            half = thread / 16 % 2;
+        }
         // Rows past the matrix read the last ones instead: their products are not stored.
         const int row = min(first_row + row4 * 4, extent - 4);
-        offset[0] = static_cast<u32>(first_k + granule * GRANULE) * pitch + row;
+        offset[0] = static_cast<u32>(first_k + granule * GRANULE + half * K) * pitch + row;
         offset[1] = offset[0] + STAGE_K * pitch;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) lds_offset[i] = granule_offset<ROWS>(row4 * 4 + i, granule);
+        for (int i = 0; i < 4; ++i) lds_offset[i] = lds_base + granule_offset<ROWS>(row4 * 4 + i, granule) + half * K;
     }
 
     // One of `parts` of the patch, the last of which moves on.
     template <int STAGE>
-    __device__ void load(u32 (&words)[GRANULE], int part, int parts) {
+    __device__ void load(u32 (&words)[K], int part, int parts) {
 #pragma unroll
-        for (int j = part * GRANULE / parts; j < (part + 1) * GRANULE / parts; ++j)
+        for (int j = part * K / parts; j < (part + 1) * K / parts; ++j)
             words[j] = __builtin_amdgcn_raw_buffer_load_b32(buffer, offset[STAGE], j * pitch, CACHE_NORMAL);
         if (part == parts - 1) offset[STAGE] += 2 * STAGE_K * pitch;
     }
 
-    __device__ void store(const u32 (&words)[GRANULE], unsigned char* lds) const {
-        u32 front[4], back[4];
-        transpose_4x4_bytes({words[0], words[1], words[2], words[3]}, front);
-        transpose_4x4_bytes({words[4], words[5], words[6], words[7]}, back);
+    __device__ void store(const u32 (&words)[K], unsigned char* lds) const {
+        u32 turned[K / 4][4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) *reinterpret_cast<u32x2*>(lds + lds_offset[i]) = u32x2{front[i], back[i]};
+        for (int j = 0; j < K / 4; ++j)
+            transpose_4x4_bytes({words[4 * j], words[4 * j + 1], words[4 * j + 2], words[4 * j + 3]}, turned[j]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if constexpr (K == GRANULE)
+                *reinterpret_cast<u32x2*>(lds + lds_offset[i]) = u32x2{turned[0][i], turned[1][i]};
+            else *reinterpret_cast<u32*>(lds + lds_offset[i]) = turned[0][i];
     }
 };
 
@@ -112,7 +131,7 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     float* partials,         // [tiles][split_k][BM * BN], used where split_k > 1; its own order of elements
     u32* arrived             // [tiles], zero between launches, used where split_k > 1
 ) {
-    __shared__ __attribute__((aligned(128))) unsigned char lds[2][T::STAGE_BYTES];
+    __shared__ __attribute__((aligned(128))) unsigned char lds[T::LDS_BYTES];
     constexpr int B_AT = T::BM * STAGE_K;  // in a buffer, behind a
 
     const int n_tiles_m = (M + T::BM - 1) / T::BM, n_tiles_n = (N + T::BN - 1) / T::BN;
@@ -122,15 +141,23 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     const TilePlace place = grouped_rows(tile, n_tiles_m, n_tiles_n, group_rows);
     const int tile_m = place.row * T::BM, tile_n = place.column * T::BN;
 
-    const int n_blocks = K / SCALE_BLOCK;
-    const int first = part * n_blocks / split_k, last = (part + 1) * n_blocks / split_k;
+    const int lane = threadIdx.x % WAVE, wave = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
+    const int group = wave / T::GROUP_WAVES, wave_in_group = wave % T::GROUP_WAVES;
+    const int thread = threadIdx.x % T::GROUP_THREADS;
+    const int wave_m = wave_in_group / T::WAVES_N * T::WM, wave_n = wave_in_group % T::WAVES_N * WAVE_N;
 
-    const int thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
-    const int wave_m = wave / T::WAVES_N * T::WM, wave_n = wave % T::WAVES_N * WAVE_N;
+    // A group that has fewer blocks than another goes through zeros in the last round.
+    const int n_blocks = K / SCALE_BLOCK;
+    const int slice = part * n_blocks / split_k, slice_end = (part + 1) * n_blocks / split_k;
+    const int n_rounds = (slice_end - slice + T::GROUPS - 1) / T::GROUPS;
+    const int first = min(slice + group * n_rounds, slice_end), last = min(first + n_rounds, slice_end);
 
     // Buffers end where this slice of k does, so that loads ahead of the loop's end move nothing.
-    Loader<T::BM, T::THREADS> load_a(a_bytes, M, tile_m, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
-    Loader<T::BN, T::THREADS> load_b(b_bytes, N, tile_n, first * SCALE_BLOCK, last * SCALE_BLOCK, thread);
+    const int lds_base = group * 2 * T::STAGE_BYTES, first_k = first * SCALE_BLOCK, last_k = last * SCALE_BLOCK;
+    using LoaderA = Loader<T::BM, T::GROUP_THREADS>;
+    using LoaderB = Loader<T::BN, T::GROUP_THREADS>;
+    LoaderA load_a(a_bytes, M, tile_m, first_k, last_k, thread, lds_base);
+    LoaderB load_b(b_bytes, N, tile_n, first_k, last_k, thread, lds_base + B_AT);
     const int n_scales = (N + SCALE_BLOCK - 1) / SCALE_BLOCK;
     const Buffer a_scales = make_buffer(a_scale, 4u * last * M);
     const Buffer b_scales = make_buffer(b_scale, 4u * last * n_scales);
@@ -142,11 +169,11 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
 
     int read_a[T::FM], read_b[T::FN];
 #pragma unroll
-    for (int fm = 0; fm < T::FM; ++fm) read_a[fm] = fragment_offset<T::BM>(wave_m + fm * SUB, lane);
+    for (int fm = 0; fm < T::FM; ++fm) read_a[fm] = lds_base + fragment_offset<T::BM>(wave_m + fm * SUB, lane);
 #pragma unroll
-    for (int fn = 0; fn < T::FN; ++fn) read_b[fn] = B_AT + fragment_offset<T::BN>(wave_n + fn * SUB, lane);
+    for (int fn = 0; fn < T::FN; ++fn) read_b[fn] = lds_base + B_AT + fragment_offset<T::BN>(wave_n + fn * SUB, lane);
 
-    u32 a_words[2][GRANULE], b_words[2][GRANULE];
+    u32 a_words[2][LoaderA::K], b_words[2][LoaderB::K];
     float scale[T::FM], next_a_scale[T::FM], next_b_scale;
     f32x16 product[T::FM][T::FN], sum[T::FM][T::FN];
 #pragma unroll
@@ -170,19 +197,20 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
         load_b.template load<STAGE>(b_words[STAGE], part, parts);
     };
     auto store = [&]<int STAGE>() {
-        load_a.store(a_words[STAGE], lds[STAGE]);
-        load_b.store(b_words[STAGE], lds[STAGE] + B_AT);
+        load_a.store(a_words[STAGE], lds + STAGE * T::STAGE_BYTES);
+        load_b.store(b_words[STAGE], lds + STAGE * T::STAGE_BYTES);
     };
     // b is the instruction's row operand and a its column operand: a lane's 16 results belong to one m (one scale of a)
     // and to runs of four n.
     long a[STEPS][T::FM], b[STEPS][T::FN];
     auto read = [&]<int STAGE>(int step) {
+        const unsigned char* stage = lds + STAGE * T::STAGE_BYTES;
 #pragma unroll
         for (int fm = 0; fm < T::FM; ++fm)
-            a[step][fm] = *reinterpret_cast<const long*>(lds[STAGE] + read_a[fm] + step * 2 * T::BM * GRANULE);
+            a[step][fm] = *reinterpret_cast<const long*>(stage + read_a[fm] + step * 2 * T::BM * GRANULE);
 #pragma unroll
         for (int fn = 0; fn < T::FN; ++fn)
-            b[step][fn] = *reinterpret_cast<const long*>(lds[STAGE] + read_b[fn] + step * 2 * T::BN * GRANULE);
+            b[step][fn] = *reinterpret_cast<const long*>(stage + read_b[fn] + step * 2 * T::BN * GRANULE);
     };
     auto multiply = [&]<int STAGE>(int step, int fm, int fn) {
         const f32x16 before = STAGE == 0 && step == 0 ? f32x16(0.0f) : product[fm][fn];
@@ -237,16 +265,21 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
         __builtin_amdgcn_sched_barrier(0);
     };
 
+    // In this order, which is the loop's: where it differs, a wait in the loop is for later loads than it needs.
     load.template operator()<0>(0, 1);
     load_scales();
+    __builtin_amdgcn_sched_barrier(0);
     load.template operator()<1>(0, 1);
+    asm("" : "+s"(c_bits));  // loaded now, where the wave waits anyway
+    __builtin_amdgcn_sched_barrier(0);
     store.template operator()<0>();
+    __builtin_amdgcn_sched_barrier(0);
     load.template operator()<0>(0, 1);
     __syncthreads();
     read.template operator()<0>(0);
     read.template operator()<0>(1);
 
-    for (int block = first; block < last; ++block) {
+    for (int round = 0; round < n_rounds; ++round) {
         run_stage.template operator()<0>();
 #pragma unroll
         for (int fm = 0; fm < T::FM; ++fm) scale[fm] = next_a_scale[fm] * next_b_scale;
@@ -255,6 +288,30 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     }
     __syncthreads();  // the last, unused, fragments are read: LDS is free
 
+    // The groups' sums of the tile become one: each group adds up all of its chunks.
+    f32x4 own[T::FM][T::OWN];
+#pragma unroll
+    for (int fm = 0; fm < T::FM; ++fm) {
+        auto chunk = [&](int i) {
+            const f32x16& s = sum[fm][i / 4];
+            return f32x4{s[i % 4 * 4], s[i % 4 * 4 + 1], s[i % 4 * 4 + 2], s[i % 4 * 4 + 3]};
+        };
+        f32x4* const given = reinterpret_cast<f32x4*>(lds) + thread;
+        if constexpr (T::GROUPS > 1) {
+#pragma unroll
+            for (int i = 0; i < T::CHUNKS; ++i) given[(group * T::CHUNKS + i) * T::GROUP_THREADS] = chunk(i);
+            __syncthreads();
+        }
+#pragma unroll
+        for (int i = 0; i < T::OWN; ++i) {
+            own[fm][i] = T::GROUPS == 1 ? chunk(i) : given[(group * T::OWN + i) * T::GROUP_THREADS];
+#pragma unroll
+            for (int g = 1; g < T::GROUPS; ++g)
+                own[fm][i] += given[(g * T::CHUNKS + group * T::OWN + i) * T::GROUP_THREADS];
+        }
+        if constexpr (T::GROUPS > 1) __syncthreads();
+    }
+
     if (split_k > 1) {
         // Element order of a partial tile: as registers hold it, so that a wave moves 1,024 consecutive bytes.
         constexpr u32 TILE_BYTES = T::BM * T::BN * 4;
@@ -262,70 +319,65 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
             const size_t at = (static_cast<size_t>(tile) * split_k + slice) * TILE_BYTES;
             return make_buffer(reinterpret_cast<char*>(partials) + at, TILE_BYTES);
         };
-        auto at = [&](int fm, int fn, int q) { return (((fm * T::FN + fn) * 4 + q) * T::THREADS + thread) * 16; };
-        const Buffer own = partial(part);
+        auto at = [&](int fm, int i) { return ((fm * T::OWN + i) * T::THREADS + threadIdx.x) * 16; };
+        const Buffer to = partial(part);
 #pragma unroll
         for (int fm = 0; fm < T::FM; ++fm)
 #pragma unroll
-            for (int fn = 0; fn < T::FN; ++fn)
-#pragma unroll
-                for (int q = 0; q < 4; ++q) {
-                    const f32x4 four = {sum[fm][fn][4 * q], sum[fm][fn][4 * q + 1], sum[fm][fn][4 * q + 2],
-                                        sum[fm][fn][4 * q + 3]};
-                    __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, four), own, at(fm, fn, q), 0,
-                                                           CACHE_AGENT);
-                }
+            for (int i = 0; i < T::OWN; ++i)
+                __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, own[fm][i]), to, at(fm, i), 0,
+                                                       CACHE_AGENT);
         // The stores above and the loads below go past the XCD's L2, so this wait is all the release that they need: a
         // release at agent scope would write this XCD's whole L2 back.
         asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
         __syncthreads();
-        u32* arrived_before = reinterpret_cast<u32*>(&lds[0][0]);  // more LDS would cost the second workgroup of a CU
-        if (thread == 0)
+        u32* arrived_before = reinterpret_cast<u32*>(lds);  // more LDS would cost the second workgroup of a CU
+        if (threadIdx.x == 0)
             *arrived_before = __hip_atomic_fetch_add(arrived + tile, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
         __syncthreads();
         if (__builtin_amdgcn_readfirstlane(*arrived_before) != static_cast<u32>(split_k - 1)) return;
-        if (thread == 0) __hip_atomic_store(arrived + tile, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+        if (threadIdx.x == 0) __hip_atomic_store(arrived + tile, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
         __syncthreads();  // all have read arrived_before: its place is needed below
         // The last slice to arrive adds all of them in their order: the result does not depend on who is last.
-#pragma unroll
-        for (int fm = 0; fm < T::FM; ++fm)
-#pragma unroll
-            for (int fn = 0; fn < T::FN; ++fn) sum[fm][fn] = 0.0f;
+        f32x4 total[T::FM][T::OWN] = {};
         for (int slice = 0; slice < split_k; ++slice) {
             const Buffer other = partial(slice);
 #pragma unroll
             for (int fm = 0; fm < T::FM; ++fm)
 #pragma unroll
-                for (int fn = 0; fn < T::FN; ++fn)
-#pragma unroll
-                    for (int q = 0; q < 4; ++q) {
-                        const f32x4 four = __builtin_bit_cast(
-                            f32x4, __builtin_amdgcn_raw_buffer_load_b128(other, at(fm, fn, q), 0, CACHE_AGENT));
-#pragma unroll
-                        for (int i = 0; i < 4; ++i) sum[fm][fn][4 * q + i] += four[i];
-                    }
+                for (int i = 0; i < T::OWN; ++i)
+                    total[fm][i] += slice == part ? own[fm][i]
+                                                  : __builtin_bit_cast(f32x4, __builtin_amdgcn_raw_buffer_load_b128(
+                                                                                  other, at(fm, i), 0, CACHE_AGENT));
         }
+#pragma unroll
+        for (int fm = 0; fm < T::FM; ++fm)
+#pragma unroll
+            for (int i = 0; i < T::OWN; ++i) own[fm][i] = total[fm][i];
     }
 
     // A lane holds runs of 4 n of one m. Through LDS they become 16 bytes of a row, and 8 lanes write 128 in a row.
-    unsigned char* own_lds = &lds[0][0] + wave * T::C_BYTES;
+    unsigned char* turned = lds + wave_in_group * T::C_BYTES;
     const Buffer c = make_buffer(c_bits, 2u * M * N);
     const int column = tile_n + wave_n + lane % 8 * 8;
+    auto fence = [] {
+        if constexpr (T::GROUPS == 1) wave_lds_fence();
+        else __syncthreads();
+    };
 #pragma unroll
     for (int fm = 0; fm < T::FM; ++fm) {
-        wave_lds_fence();
+        fence();
 #pragma unroll
-        for (int fn = 0; fn < T::FN; ++fn)
+        for (int i = 0; i < T::OWN; ++i) {
+            const f32x4 four = own[fm][i];
+            const u32x2 packed = {pack_bf16(four[0], four[1]), pack_bf16(four[2], four[3])};
+            *reinterpret_cast<u32x2*>(turned + turn_write_offset(lane, group * T::OWN + i)) = packed;
+        }
+        fence();
 #pragma unroll
-            for (int q = 0; q < 4; ++q) {
-                const f32x16& s = sum[fm][fn];
-                const u32x2 four = {pack_bf16(s[4 * q], s[4 * q + 1]), pack_bf16(s[4 * q + 2], s[4 * q + 3])};
-                *reinterpret_cast<u32x2*>(own_lds + turn_write_offset(lane, fn * 4 + q)) = four;
-            }
-        wave_lds_fence();
-#pragma unroll
-        for (int i = 0; i < SUB / 8; ++i) {
-            u32x4 eight = *reinterpret_cast<const u32x4*>(own_lds + turn_read_offset(lane, i));
+        for (int j = 0; j < SUB / 8 / T::GROUPS; ++j) {
+            const int i = group * (SUB / 8 / T::GROUPS) + j;
+            u32x4 eight = *reinterpret_cast<const u32x4*>(turned + turn_read_offset(lane, i));
             if (i & 1) eight = u32x4{eight[2], eight[3], eight[0], eight[1]};
             const int row = tile_m + wave_m + fm * SUB + i * 8 + lane / 8;
             // Rows past the matrix lie past the buffer. Columns past it do not, so they get an offset that does.

@@ -7,8 +7,10 @@
 template <class F>
 auto with_tile(TileId id, F&& f) {
     switch (id) {
-        case T128x128: return f(Tile<128, 128, 2, 2>{});
-        default: return f(Tile<64, 64, 2, 4>{});
+        case T128x128: return f(Tile<128, 128, 2, 2, 1>{});
+        case T128x128x2: return f(Tile<128, 128, 2, 1, 2>{});
+        case T256x128: return f(Tile<256, 128, 4, 1, 1>{});
+        default: return f(Tile<64, 64, 2, 4, 1>{});
     }
 }
 

@@ -29,7 +29,7 @@ torch::Tensor custom_kernel(torch::Tensor a, torch::Tensor b, torch::Tensor a_sc
     TORCH_CHECK(k % SCALE_BLOCK == 0, "K must be a multiple of ", SCALE_BLOCK, ", got k=", k);
     TORCH_CHECK(m % 4 == 0 && n % 8 == 0, "M must be a multiple of 4 and N of 8, got m=", m, " n=", n);
     TORCH_CHECK(
-        m * (k + 4 * STAGE_K) < UINT32_MAX && n * (k + 4 * STAGE_K) < UINT32_MAX && 2 * (m + 256) * n < UINT32_MAX,
+        m * (k + 6 * STAGE_K) < UINT32_MAX && n * (k + 6 * STAGE_K) < UINT32_MAX && 2 * (m + 256) * n < UINT32_MAX,
         "the kernel's offsets have 32 bits; too large: m=", m, " n=", n, " k=", k);
     TORCH_CHECK(a.t().is_contiguous() && b.t().is_contiguous() && a_scale.t().is_contiguous() &&
                     b_scale.t().is_contiguous() && c.is_contiguous(),

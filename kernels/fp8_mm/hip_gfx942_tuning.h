@@ -3,11 +3,11 @@
 // The others are of an earlier, coarser model and have not been tried since.
 #pragma once
 
-enum TileId { T128x128, T64x64 };
+enum TileId { T256x128, T128x128, T128x128x2, T64x64 };  // x2: two groups of waves
 
 struct TuningRow {
     int m, n, k;
-    TileId tile;     // tune: T128x128 T64x64
+    TileId tile;     // tune: T256x128 T128x128 T128x128x2 T64x64
     int split_k;     // tune: 1 2 3 4 5 6 7 8 10 14
     int group_rows;  // tune: 2 4 8 16
 };
@@ -20,17 +20,17 @@ constexpr TuningRow TUNING[] = {
     // m    n     k     tile    split_k group_rows
     // benchmarks
     {1024, 1536, 7168, T128x128, 6, 8},  // 27.02 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {1024, 3072, 1536, T128x128, 1, 8},  // 17.91 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {1024,  576, 7168, T128x128, 4, 2},  // 24.81 us, before 30.55, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {1024, 3072, 1536, T128x128, 1, 8},  // 19.04 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {1024,  576, 7168, T128x128, 4, 2},  // 23.93 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {1024, 7168,  256, T128x128, 1, 8},  // 15.37 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {1024, 7168, 2048, T128x128, 1, 8},  // 33.61 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {1024, 4608, 7168, T128x128, 2, 8},  // 66.37 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {1024, 7168, 2304, T128x128, 1, 8},  // 36.89 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {1024, 7168, 2048, T256x128, 1, 8},  // 38.62 us, before 39.36, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {1024, 4608, 7168, T128x128x2, 1, 8},  // 69.83 us, before 75.47, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {1024, 7168, 2304, T256x128, 1, 8},  // 42.29 us, before 43.09, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {1024,  512, 7168, T128x128, 8, 8},  // 15.04 us, before 22.69, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {1024, 4096,  512, T128x128, 1, 4},  // 10.58 us, before 10.99, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {6144, 1536, 7168, T128x128, 1, 8},  // 120.5 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {6144, 3072, 1536, T128x128, 1, 8},  // 58.04 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {6144,  576, 7168, T128x128, 1, 16},  // 59.88 us, before 68.62, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {6144, 1536, 7168, T256x128, 1, 8},  // 122.4 us, before 129.2, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {6144, 3072, 1536, T256x128, 1, 8},  // 63.65 us, before 64.69, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {6144,  576, 7168, T128x128x2, 1, 16},  // 66.38 us, before 72.21, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {6144, 7168,  256, T128x128, 1, 8},  // 49.91 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {6144, 7168, 2048, T128x128, 1, 8},  // 170.2 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {6144, 4608, 7168, T128x128, 1, 8},  // 353 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8

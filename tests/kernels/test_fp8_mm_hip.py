@@ -11,7 +11,7 @@ import yaml
 from cdna.program import Program
 from tests.support import fp8_mm_hip as hip
 from tests.support.evaltools import generate
-from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
+from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, CONSECUTIVE_32, PAIRED_8, conflicts
 
 PROBLEM = yaml.safe_load((hip.ROOT / "reference" / "fp8_mm" / "task.yml").read_text())
 TABLE, TILES = hip.table(), hip.tiles()
@@ -143,18 +143,21 @@ def test_granules_fill_a_buffer_once(addresses: dict[str, torch.Tensor]) -> None
     for name, at in addresses.items():
         if name.startswith("write_"):
             rows, threads = map(int, name.split("_")[1:])
-            assert sorted(at.flatten().tolist()) == list(range(0, rows * 64, 8)), f"{name} {threads=}"
+            width = rows * 64 // (4 * threads)  # a granule of 8 bytes, or half of one
+            assert sorted(at.flatten().tolist()) == list(range(0, rows * 64, width)), f"{name} {threads=}"
 
 
 def test_no_bank_conflicts(addresses: dict[str, torch.Tensor]) -> None:
     used = {"turn"}
     for tile in TILES.values():
-        used |= {f"write_{rows}_{tile.threads}" for rows in tile[:2]} | {f"read_{rows}" for rows in tile[:2]}
+        used |= {f"write_{rows}_{tile.group_threads}" for rows in tile[:2]} | {f"read_{rows}" for rows in tile[:2]}
     assert used <= set(addresses)
     for name, at in addresses.items():
         for number, access in enumerate(at):
             turn_read = name == "turn" and number >= 8
             width, groupings = (16, [CONSECUTIVE_8, PAIRED_8]) if turn_read else (8, [CONSECUTIVE_16])
+            if name == "write_128_512":  # halves of granules
+                width, groupings = 4, [CONSECUTIVE_32]
             for wave in access.split(64):
                 for groups in groupings:
                     assert conflicts(wave.tolist(), width, groups) == 0, f"{name} access {number}"

@@ -17,7 +17,7 @@ FOLDER = ROOT / "kernels" / "fp8_mm"
 INCLUDES = [FOLDER, ROOT / "kernels" / "common"]
 FLAGS = ("-std=c++20", "-mllvm", "-amdgpu-kernarg-preload-count=16")  # as templates/hip.py.jinja has them
 
-_LAUNCH_CASE = re.compile(r"(?:case (\w+)|default): return f\(Tile<(\d+), (\d+), (\d+), (\d+)>")
+_LAUNCH_CASE = re.compile(r"(?:case (\w+)|default): return f\(Tile<(\d+), (\d+), (\d+), (\d+), (\d+)>")
 _TUNING_ROW = re.compile(r"^ *\{ *(\d+), *(\d+), *(\d+), *(T\w+), *(\d+), *(\d+)\},", re.MULTILINE)
 
 
@@ -26,10 +26,15 @@ class Tile(NamedTuple):
     columns: int
     waves_m: int
     per_cu: int  # workgroups on one CU that registers and LDS are meant to allow
+    groups: int  # of waves that share out the k of a workgroup's slice
+
+    @property
+    def group_threads(self) -> int:
+        return self.waves_m * self.columns  # 64 columns a wave
 
     @property
     def threads(self) -> int:
-        return self.waves_m * self.columns  # 64 columns a wave
+        return self.groups * self.group_threads
 
     @property
     def waves_per_simd(self) -> int:

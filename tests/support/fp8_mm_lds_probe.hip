@@ -3,10 +3,10 @@
 
 #include "fp8_mm_kernel_gfx942.h"
 
-// out[i][thread], i < 4: where a thread writes its four granules of a tile's operand
+// out[i][thread], i < 4: where a thread writes its four granules, or halves of them, of a tile's operand
 template <int ROWS, int THREADS>
 __global__ void write_addresses(int* out) {
-  Loader<ROWS, THREADS> loader(nullptr, ROWS, 0, 0, STAGE_K, threadIdx.x);
+  Loader<ROWS, THREADS> loader(nullptr, ROWS, 0, 0, STAGE_K, threadIdx.x, 0);
   for (int i = 0; i < 4; ++i) out[i * THREADS + threadIdx.x] = loader.lds_offset[i];
 }
 
@@ -23,7 +23,10 @@ __global__ void turn_addresses(int* out) {
   for (int i = 0; i < 4; ++i) out[(8 + i) * WAVE + lane] = turn_read_offset(lane, i);
 }
 
+template __global__ void write_addresses<256, 512>(int*);
+template __global__ void write_addresses<128, 512>(int*);
 template __global__ void write_addresses<128, 256>(int*);
 template __global__ void write_addresses<64, 128>(int*);
+template __global__ void read_addresses<256>(int*);
 template __global__ void read_addresses<128>(int*);
 template __global__ void read_addresses<64>(int*);
