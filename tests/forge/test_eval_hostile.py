@@ -148,7 +148,8 @@ def test_what_a_person_sees(judged: dict[str, Any]) -> None:
     ],
 )
 def test_a_submission_that_does_not_load(tmp_path: Path, source: str, status: str, text: str) -> None:
-    done, result = judge(tmp_path, source, "test", "--timeout", "1" if status == "timeout" else "30", prepared=False)
+    limit_s = "1" if status == "timeout" else "30"
+    done, result = judge(tmp_path, source, "test", "--timeout", limit_s, prepared=status == "error")
     assert statuses(result) == [status, "not run", "not run"]
     assert text in result["broken"]["message"] and text in done.stdout
     assert done.returncode == 1
