@@ -2,6 +2,7 @@
 `hip_compiler` where there is none, and those marked `slow` unless `--slow` is given."""
 
 import functools
+import gc
 import os
 import signal
 import tempfile
@@ -37,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
+    gc.disable()  # collecting tests makes no garbage, and looking for it takes a sixth of the time
     # A shell starts a background job without job control with SIGINT ignored, which children inherit: the commands that
     # tests interrupt would go on.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -54,6 +56,11 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: of several workers none is left with one of them at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # nor is what lives until the end looked at again
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

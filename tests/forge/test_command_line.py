@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
@@ -55,13 +56,17 @@ def test_every_command_is_in_the_usage() -> None:
 # ---------------------------------------------------------------- completion
 
 
+@functools.cache
+def bash_script() -> str:
+    command = [sys.executable, "-m", "forge", "completion", "bash"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+
+
 def completed(line: str) -> list[str]:
     """What bash offers at the end of a line."""
     words = line.split(" ")
-    command = [sys.executable, "-m", "forge", "completion", "bash"]
-    script = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
     quoted = " ".join(f"'{word}'" for word in words)
-    ask = f"{script}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _forge\n"
+    ask = f"{bash_script()}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _forge\n"
     ask += """printf '%s\\n' "${COMPREPLY[@]}"\n"""
     done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, cwd="/")
     assert done.returncode == 0 and not done.stderr, done.stderr

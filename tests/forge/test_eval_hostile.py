@@ -21,6 +21,7 @@ from forge.judge.messages import Called, Ready, Setup
 from forge.judge.processes import Event
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import Status
+from tests.support import prepared
 from tests.support.evaltools import RIGHT, ROOT, TASK, judge, statuses, write_problem
 from tests.support.limits import ENDS_S
 
@@ -148,7 +149,8 @@ def test_what_a_person_sees(judged: dict[str, Any]) -> None:
     ],
 )
 def test_a_submission_that_does_not_load(tmp_path: Path, source: str, status: str, text: str) -> None:
-    done, result = judge(tmp_path, source, "test", "--timeout", "1" if status == "timeout" else "30", prepared=False)
+    limit_s = "1" if status == "timeout" else "30"
+    done, result = judge(tmp_path, source, "test", "--timeout", limit_s, prepared=status == "error")
     assert statuses(result) == [status, "not run", "not run"]
     assert text in result["broken"]["message"] and text in done.stdout
     assert done.returncode == 1
@@ -224,6 +226,22 @@ def test_tests_fork_their_workers_from_what_has_imported_torch(tmp_path: Path, m
     _, result = judge(tmp_path, source, "test", "--cases", "0")
     assert statuses(result) == ["pass"]
     assert "tests.support.prepared" in place.read_text() and "fork_server" not in place.read_text()
+
+
+def test_prepared_processes_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {}
+
+    def start(*key: str) -> Mock:
+        made[key[1]] = Mock(**{"process.poll.return_value": None})
+        return made[key[1]]
+
+    monkeypatch.setattr(prepared, "_parents", {})
+    monkeypatch.setattr(prepared, "Parent", start)
+    names = [str(i) for i in range(prepared.MOST_PARENTS + 1)]
+    for name in (*names[:-1], names[0], names[-1]):
+        prepared.parent(checks=name)
+    assert list(made) == names and [name for name in names if made[name].close.called] == names[1:2]
+    assert len(prepared._parents) == prepared.MOST_PARENTS
 
 
 def test_a_submission_that_always_hangs_is_not_given_every_case(tmp_path: Path) -> None:

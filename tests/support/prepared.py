@@ -98,13 +98,18 @@ class Parent:
         return code
 
 
-_parents: dict[tuple[str, str, str], Parent] = {}
+_parents: dict[tuple[str, str, str], Parent] = {}  # that used last at the end
+MOST_PARENTS = 5  # each keeps 160 MB of its own
 
 
 def parent(arch: str = "gfx942", checks: str = "", triton: str = AS_HERE) -> Parent:
-    found = _parents.get((arch, checks, triton))
+    key = (arch, checks, triton)
+    found = _parents.pop(key, None)
     if found is None or found.process.poll() is not None:  # a test of how a run ends all below it ended this, too
-        found = _parents[arch, checks, triton] = Parent(arch, checks, triton)
+        if len(_parents) == MOST_PARENTS:
+            _parents.pop(next(iter(_parents))).close()
+        found = Parent(*key)
+    _parents[key] = found
     return found
 
 
