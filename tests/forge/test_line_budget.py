@@ -12,11 +12,11 @@ LINES = {
     "benchmarks": 7_550,
     "cdna": 38_650,
     "docs": 4_960,
-    "forge": 21_830,
+    "forge": 21_840,
     "kernels": 14_950,
     "reference": 2_500,
     "results": 1_000,
-    "tests": 37_060,
+    "tests": 37_075,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
