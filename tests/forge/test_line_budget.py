@@ -16,7 +16,7 @@ LINES = {
     "kernels": 14_950,
     "reference": 2_510,
     "results": 1_000,
-    "tests": 37_130,
+    "tests": 37_150,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
