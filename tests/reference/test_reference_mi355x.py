@@ -5,12 +5,14 @@ follows aiter's own. Inputs were equal bit by bit, outputs too, those of mixed_m
 """
 
 import math
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from forge.task.problem import find_problem
+from forge.task.problem import ROOT, ProblemError, find_problem
 from tests.support.reference_folders import generate, load_reference, relative_error
 
 mxfp4_mm, mixed_mla, moe_mxfp4 = (load_reference(stem) for stem in ("mxfp4_mm", "mixed_mla", "moe_mxfp4"))
@@ -344,3 +346,21 @@ def test_the_probe_tells_each_cache_of_mixed_mla_from_what_leaves_something_out(
     assert error(bf16, columns=slice(512)) > 4 * limit < error(bf16, columns=slice(544))  # without q's last ones
     assert error(bf16, columns=slice(512, None)) > 3 * limit  # and without its first
     assert relative_error(q[0, :, :512] / 24, wanted) > 4 * limit < relative_error(bf16[:, :512].mean(0), wanted)
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ("{rel_l2: 0.3, probe_rel_l2: 0.05}", "'probe_rel_l2' asks for 'input'"),
+        ("{rel_l2: 0.3, input: 0, probe_rel_l2: 0}", "must be above 0"),
+        ("{rel_l2: 0.3, input: 0, probe: 0.05}", "unknown key 'probe' "),
+    ],
+)
+def test_what_a_problem_states_of_its_probe_is_looked_at(tmp_path: Path, stated: str, said: str) -> None:
+    shutil.copytree(ROOT / "reference" / "mixed_mla", tmp_path / "mixed_mla")
+    shutil.copy(ROOT / "reference" / "utils.py", tmp_path)
+    task = tmp_path / "mixed_mla" / "task.yml"
+    lines = [f"precision: {stated}" if line.startswith("precision:") else line for line in task.read_text().split("\n")]
+    task.write_text("\n".join(lines))
+    with pytest.raises(ProblemError, match=said):
+        find_problem(tmp_path / "mixed_mla")
