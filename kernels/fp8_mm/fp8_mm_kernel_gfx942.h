@@ -350,20 +350,14 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
                                                   : __builtin_bit_cast(f32x4, __builtin_amdgcn_raw_buffer_load_b128(
                                                                                   other, at(fm, i), 0, CACHE_AGENT));
         }
-#pragma unroll
-        for (int fm = 0; fm < T::FM; ++fm)
-#pragma unroll
-            for (int i = 0; i < T::OWN; ++i) own[fm][i] = total[fm][i];
+        __builtin_memcpy(own, total, sizeof own);
     }
 
     // A lane holds runs of 4 n of one m. Through LDS they become 16 bytes of a row, and 8 lanes write 128 in a row.
     unsigned char* turned = lds + wave_in_group * T::C_BYTES;
     const Buffer c = make_buffer(c_bits, 2u * M * N);
     const int column = tile_n + wave_n + lane % 8 * 8;
-    auto fence = [] {
-        if constexpr (T::GROUPS == 1) wave_lds_fence();
-        else __syncthreads();
-    };
+    auto fence = [] { T::GROUPS == 1 ? wave_lds_fence() : __syncthreads(); };
 #pragma unroll
     for (int fm = 0; fm < T::FM; ++fm) {
         fence();
