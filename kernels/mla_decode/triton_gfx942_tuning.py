@@ -11,7 +11,8 @@ A batch of 128 are 256 workgroups without splits; two splits would be 512, two r
 LINEAR_*, SPLIT_*, HEAD_M and QUERY_K are of launches that do not know the cache's length: they were chosen under Triton 3.6.0 with
 128 tokens cached, as `python -m forge.tune.tables` (docs/tuning.md) does it. 28 slices of kv down save 11 us, 8 of q down 10.
 Steps of 128 in query would save 7, but what an H200 keeps of them on the way exceeds its shared memory. The next best rows
-are 0.1 to 7 us off. The benchmarks' lengths take a core many minutes a row, so the attention's columns are as they were.
+are 0.1 to 7 us off. The attention's columns were tried under 3.6.0 with 512 tokens: 249.3 us, 262 with two splits or 16 keys, 300
+with 32 heads; 8 waves and 64 keys spill, 128 heads exceed LDS. The benchmarks' lengths take a core many minutes a row.
 """
 
 # What a batch outside the table gets, with as many SPLITS as there are compute units for.
