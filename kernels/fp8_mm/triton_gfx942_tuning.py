@@ -19,7 +19,7 @@ TUNING = {
     # m     n     k   benchmarks
     (1024,  512, 7168): {"BLOCK_M":  64, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  6, "MFMA": 16, "num_warps": 4, "num_stages": 2},  # 22.19 us, before 24.11, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (1024,  576, 7168): {"BLOCK_M": 128, "BLOCK_N":  64, "BLOCK_K": 128, "GROUP_M": 1, "SPLIT_K":  4, "MFMA": 16, "num_warps": 4, "num_stages": 2},  # 28.56 us, before 29.41, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (1024, 1536, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  3, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 42.19 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (1024, 1536, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  3, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 48.1 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (1024, 3072, 1536): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 25.41 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (1024, 4096,  512): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K":  1, "MFMA": 16, "num_warps": 8, "num_stages": 2},  # 13.47 us, before 14.55, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (1024, 4608, 7168): {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 8, "SPLIT_K":  1, "MFMA": 32, "num_warps": 8, "num_stages": 2},  # 78.95 us, before 80.47, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
