@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import os
 import signal
 import time
@@ -22,7 +21,6 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 CONNECT_S = 5
-ALONE_S = 10.0  # without a result before it is looked whether there is a worker
 LOST_WORKERS = 2  # of one trial, before it counts as a crash
 
 
@@ -90,33 +88,20 @@ class Cluster:
         self, function: Callable[[J], R], jobs: Sequence[J], end: float | None
     ) -> Iterator[tuple[J, R | None]]:
         """None for one that takes workers down."""
-        from distributed import CancelledError, KilledWorker, wait
+        from distributed import CancelledError, KilledWorker, as_completed
 
         futures = {self.client.submit(function, job, pure=False): job for job in jobs}
-        pending, told = set(futures), False
+        left_s = None if end is None else max(0.1, end - time.monotonic())
         try:
-            while pending:
-                left_s = math.inf if end is None else max(0.1, end - time.monotonic())
+            for future in as_completed(list(futures), timeout=left_s):
+                job = futures[future]
                 try:
-                    done, pending = wait(pending, timeout=min(left_s, ALONE_S), return_when="FIRST_COMPLETED")
-                except TimeoutError:
-                    if left_s <= ALONE_S:
-                        return
-                    if not told and not self.workers():
-                        told = True
-                        print(
-                            "  no worker left: waiting for one (dask worker); Ctrl-C, and call again to go on",
-                            flush=True,
-                        )
-                    continue
-                told = False
-                for future in done:
-                    try:
-                        yield futures[future], future.result()
-                    except KilledWorker:
-                        yield futures[future], None
-        except (CancelledError, OSError):
-            raise ClusterError("the Dask scheduler went away: call again to go on") from None
+                    yield job, future.result()
+                except KilledWorker:
+                    yield job, None
+        except (CancelledError, OSError, TimeoutError):
+            if end is None or time.monotonic() < end:
+                raise ClusterError("the Dask scheduler went away: call again to go on") from None
         finally:
             with contextlib.suppress(Exception):
                 self.client.cancel([future for future in futures if not future.done()])

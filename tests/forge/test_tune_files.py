@@ -260,20 +260,6 @@ def test_a_file_is_tuned_on_a_cluster_whose_worker_is_killed(tmp_path: Path) -> 
     assert (tmp_path / "mine.py").read_text().count("triton.Config") == 1
 
 
-def test_a_cluster_that_has_lost_all_workers_says_so_and_goes_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Instead of waiting without a word."""
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("forge.tune.cluster.ALONE_S", 0.2)
-    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as own:
-        with distributed.Client(own) as client:
-            assert list(Cluster(client)._results(abs, [-1, -2], time.monotonic() + 1)) == []
-            assert capsys.readouterr().out.count("no worker left: waiting for one") == 1
-            own.scale(1)
-            assert sorted(Cluster(client)._results(abs, [-1, -2], None)) == [(-2, 2), (-1, 1)]
-
-
 def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     write_problem(tmp_path / "problem")
