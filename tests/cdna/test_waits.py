@@ -89,6 +89,29 @@ s_barrier
     assert "executed 1 times" in finding.message
 
 
+def test_of_waves_at_one_line_the_one_that_polls_is_told() -> None:
+    """Wave 0 goes round with no lane on, and reads nothing; which of them comes first is chance in a real program."""
+    text = """
+.file 1 "/src" "wait.hip"
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_mov_b32_e32 v1, 0
+v_mov_b32_e32 v2, 0
+v_cmp_lt_u32_e32 vcc, 63, v0
+s_mov_b64 exec, vcc
+s_waitcnt lgkmcnt(0)
+.loc 1 7 0
+poll:
+global_load_dword v2, v1, s[4:5] sc0 sc1
+s_waitcnt vmcnt(0)
+v_readfirstlane_b32 s7, v2
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 poll
+"""
+    finding = found(program(text), [("flag", buffer(1))], block=128, kinds="deadlock")
+    assert "workgroup 0 wave 1 and 1 more polls 0x" in finding.message, finding.message
+    assert "byte 0 of `flag` (i32[1])" in finding.message
+
+
 @pytest.mark.parametrize("body", ["", "v_add_u32_e32 v1, 1, v1\ns_add_u32 s4, s4, 1\n"])
 def test_endless_loop_without_an_access(body: str) -> None:
     text = f"v_mov_b32_e32 v1, 0\ns_mov_b32 s4, 0\nround:\n{body}s_branch round"

@@ -120,8 +120,11 @@ u32 describe_waits(const LiveLaunch& l, char* text, u32 size, const char* before
         while (at < n_places && (places[at].at_barrier != p.at_barrier || places[at].line_length != p.line_length ||
                                  memcmp(places[at].line, p.line, p.line_length)))
           at++;
-        if (at < n_places) places[at].waves++;
-        else if (n_places < MOST_PLACES) places[n_places++] = p;
+        if (at < n_places) {
+          p.waves += places[at].waves;
+          if (p.polled && !places[at].polled) places[at] = p;  // who polls stands for those that wait for its result
+          else places[at].waves = p.waves;
+        } else if (n_places < MOST_PLACES) places[n_places++] = p;
         else elsewhere++;
       }
     }
