@@ -123,10 +123,8 @@ class Pair:
 
     def sure(self) -> tuple[float | None, list[int]]:
         """(The standard error of their geometric mean, cases with a ratio within two errors of 1: noise may be all)."""
-        rows = [
-            (ours, self.ratios(ours, theirs)["harness"]) for ours, theirs in zip(self.run.cases, self.their_run.cases)
-        ]
-        known = [(ours.index, x, error) for (ours, x), error in zip(rows, self.errors()) if x and error is not None]
+        rows = zip(self.run.cases, self.their_run.cases, self.errors())
+        known = [(a.index, self.ratios(a, b)["harness"] or 1, error) for a, b, error in rows if error is not None]
         mean = self.geometric_means()["harness"]
         error = mean * math.hypot(*(error / x for _, x, error in known)) / len(known) if mean and known else None
         return error, [index for index, x, error in known if abs(x - 1) < 2 * error]

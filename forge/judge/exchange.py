@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from forge.device.pages import fresh
 from forge.judge.memory import ALIGN_BYTES, REGION_BYTES, make_memory, show
 from forge.judge.messages import Malformed
 
@@ -220,7 +221,7 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
 def _pages(size: int, device: str) -> torch.Tensor:
     """uint8 [size], in the host's memory from the begin of a page on."""
     if device == "cpu":
-        return torch.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype=torch.uint8)
+        return torch.frombuffer(fresh(size), dtype=torch.uint8)
     return torch.empty(0, dtype=torch.uint8, device=device).new_zeros(size)  # so an emulated device makes large ones
 
 

@@ -9,10 +9,11 @@ import os
 import resource
 
 from forge.console import UsageError
+from forge.device.pages import MAP_NORESERVE
 
 REGION_BYTES, REGIONS = 1 << 38, 3  # memory is taken where something is written
 ALIGN_BYTES = 4096
-MAP_FIXED, MAP_NORESERVE, MAP_FAILED = 0x10, 0x4000, ctypes.c_void_p(-1).value  # Linux's
+MAP_FIXED, MAP_FAILED = 0x10, ctypes.c_void_p(-1).value  # Linux's
 
 
 def make_memory() -> int:

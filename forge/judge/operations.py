@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import mmap
 import os
 import sys
 import threading
@@ -20,16 +19,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from forge.device.pages import fresh
 from forge.device.roofline import Roofline
 
 SUBMISSION = "submission.py"
 NAMED = 5  # operations that a report names
 # Of a sample: an operation of as many FLOPs, or bytes read and written, is not carried out.
 LEFT_OUT_FLOPS, LEFT_OUT_BYTES = 1e9, 1 << 24
-RESERVED_BYTES = (
-    1 << 30
-)  # a larger tensor is not promised memory: what is not carried out may not fit into this machine
-MAP_NORESERVE = 0x4000
+PAGES_BYTES = 1 << 20  # a larger tensor takes no memory before it is written: what is left out may not fit into any
 
 # A product's FLOPs from its operands, by operation: (which of the arguments, the sum's length among their sizes).
 PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "_scaled_mm": (0, 1), "_int_mm": (0, 1)}
@@ -119,10 +116,9 @@ def unmade(like: torch.Tensor) -> torch.Tensor:
     """A tensor of a meta tensor's size, all zeros: what decides by it decides the same each time. Of a large one only
     what is written takes memory."""
     n_bytes = like.untyped_storage().nbytes()
-    if n_bytes < RESERVED_BYTES:
+    if n_bytes < PAGES_BYTES:
         return _EMPTY(like.size(), like.stride(), dtype=like.dtype, device="cpu").zero_()
-    pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
-    return torch.frombuffer(pages, dtype=torch.uint8).view(like.dtype).as_strided(like.size(), like.stride())
+    return torch.frombuffer(fresh(n_bytes), dtype=torch.uint8).view(like.dtype).as_strided(like.size(), like.stride())
 
 
 def left_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:

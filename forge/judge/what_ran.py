@@ -51,16 +51,15 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
         if own_share < SOME_SHARE:
             doubts.append(f"its {launches} launches can have done {own_share:.2g} of the case's FLOPs at most")
     limit, own_limit = problem.precision.rel_l2, problem.precision.probe_rel_l2
-    rel_l2, what = (result.accuracy.rel_l2 if result.accuracy else None), ""
-    too_much = limit is not None and rel_l2 is not None and not rel_l2 <= limit
+    errors = [(result.accuracy.rel_l2 if result.accuracy else None, limit, "")]
     if result.probe_rel_l2 is not None and own_limit is not None:
-        if not too_much:
-            rel_l2, limit, what = result.probe_rel_l2, own_limit, " on the problem's probe"
+        errors.append((result.probe_rel_l2, own_limit, " on the problem's probe"))
     elif result.probe_rel_l2 is not None:
-        # A bias may be most of an output, and what a reference rounds of it of the error.
-        rel_l2, what = result.probe_rel_l2, " on larger numbers"
-        what += " without a bias" if problem.precision.bias is not None else ""
-    if limit is not None and rel_l2 is not None and not rel_l2 <= limit:
+        # Alone: a bias may be most of an output, and what a reference rounds of it of the error.
+        without = " without a bias" if problem.precision.bias is not None else ""
+        errors = [(result.probe_rel_l2, limit, f" on larger numbers{without}")]
+    rel_l2, limit, what = next((one for one in errors if _is_beyond(*one[:2])), errors[-1])
+    if _is_beyond(rel_l2, limit):
         doubts.append(f"relative L2 error {rel_l2:.3g}{what}, an honest kernel's is below {limit:g}")
     elif result.share != 1:
         doubts.append(f"of what its input adds to the output {result.share:.3g} times is there")
@@ -103,6 +102,10 @@ def _launches(report: dict[str, Any]) -> int:
     here = report.get("launches", 0)
     below = sum(_launches(value) for value in report.values() if isinstance(value, dict))
     return below + (here if isinstance(here, int) else 0)
+
+
+def _is_beyond(error: float | None, limit: float | None) -> bool:
+    return error is not None and limit is not None and not error <= limit  # NaN is
 
 
 def _most_flops(report: dict[str, Any]) -> int:

@@ -26,7 +26,7 @@ from forge.task.cases import CaseSpec, case_text
 from forge.task.problem import Problem, ProblemError, find_problem, own_entries
 from forge.task.score import geometric_mean
 from forge.tune.cluster import Cluster, cluster, local_workers
-from forge.tune.search import WORTH, Row, leader, outwards
+from forge.tune.search import WORTH, Row, beats, leader, outwards
 from forge.tune.spaces import FileSpace, space_of
 from forge.tune.trial import Job, Outcome
 from forge.tune.trials_log import Setting, Trial, TrialsLog
@@ -124,7 +124,7 @@ class FileTuner:
                         return
                     for row in rows:
                         us = self.us_of(row, cases)
-                        if us is not None and (best_us is None or us < best_us * (1 - WORTH)):
+                        if us is not None and beats(us, best_us):
                             best, best_us = row, us
                 if best == before or len(self.space.columns) == 1:
                     break
@@ -226,7 +226,7 @@ class FileTuner:
             us, best = leader(timed or [(math.inf, None)])
             was = f" (before {number(before, 5)})" if before else ""
             key = next((trial.key for trial in [as_it_is, best] if trial and trial.key), None)
-            if best is None or best.row is None or (before is not None and us >= before * (1 - WORTH)):
+            if best is None or best.row is None or not beats(us, before):
                 print(f"{case_text(case.spec)}: {number(before, 5) or 'no'} us; as it is")
             elif key is None:
                 print(f"{case_text(case.spec)}: custom_kernel did not look into TUNING, so no row takes effect")

@@ -18,11 +18,16 @@ def outwards(value: Any, choices: list[Any]) -> list[Any]:
     return [choices[i] for i in sorted(range(len(choices)), key=lambda i: (abs(i - here), i)) if i != here]
 
 
+def beats(us: float, best_us: float | None) -> bool:
+    """Whether a row is taken for another."""
+    return best_us is None or us < best_us * (1 - WORTH)
+
+
 def leader(timed: Sequence[tuple[float, T]]) -> tuple[float, T]:
     """What a search ends at: of rows that differ by noise the one tried first, so that no later call tries on."""
     best = timed[0]
     for one in timed[1:]:
-        if one[0] < best[0] * (1 - WORTH):
+        if beats(one[0], best[0]):
             best = one
     return best
 
@@ -44,7 +49,7 @@ def coordinate_search(
     def take(row: Row) -> None:
         nonlocal best, best_us
         us = time_of(row)
-        if us is not None and (best_us is None or us < best_us * (1 - WORTH)):
+        if us is not None and beats(us, best_us):
             best, best_us = row, us
 
     for row in others:

@@ -29,7 +29,7 @@ from forge.tune import header
 from forge.tune.cluster import Cluster, ClusterError, cluster, local_workers
 from forge.tune.command import Best, TuningError, best_of, digest_of_sources, latest_setting, note_of
 from forge.tune.modelled import Sweep
-from forge.tune.search import WORTH, Row, outwards
+from forge.tune.search import Row, beats, outwards
 from forge.tune.trial import Outcome
 from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError
 
@@ -157,7 +157,7 @@ class CaseSearch:
             self.step(where, deadline, rows)
             tried += [other for other in rows if other not in tried]
             leader, us = next(iter(self.ranked(tried)), best), self.us(best)
-            if leader == best or us is not None and (self.us(leader) or us) >= us * (1 - WORTH):
+            if leader == best or us is not None and not beats(self.us(leader) or us, us):
                 break
             best = leader
         return self.ranked(tried)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import mmap
 import os
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import torch
 
 from forge.device.fake_rocm import generators, tags
 from forge.device.fake_rocm.tags import CPU, current, mark, quiet, tag_of, target
+from forge.device.pages import fresh
 
 # Make a tensor of nothing but numbers: the default device if none is given.
 FACTORIES = (
@@ -38,7 +38,6 @@ FROM_MEMORY = ((torch, "from_numpy frombuffer from_file"),)
 UNWRITTEN = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 CLEAR = {"zeros", "zeros_like", "new_zeros"}
 LARGE_BYTES = 256 << 20
-MAP_NORESERVE = 0x4000  # Linux's; in Python's mmap from 3.12 or later on only
 
 _marks_fresh = "unwritten" in os.environ.get("CDNA_CHECKS", "")  # see cdna/engine/check_unwritten.cpp
 
@@ -91,8 +90,7 @@ def _made_of_pages(original: Callable[..., Any], tag: int, args: Any, kwargs: di
         return None
     if storage_bytes > torch.cuda.get_device_properties(tag).total_memory:
         raise torch.OutOfMemoryError(f"a tensor of {storage_bytes / 2**30:.2f} GiB is larger than the GPU's memory")
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
-    pages = torch.frombuffer(mmap.mmap(-1, storage_bytes, flags=flags), dtype=torch.uint8)
+    pages = torch.frombuffer(fresh(storage_bytes), dtype=torch.uint8)
     if (library := sys.modules.get("cdna.library")) and library.is_loaded():
         library.engine().lib.cdna_know_block(pages.data_ptr(), storage_bytes)
     made = pages.view(plan.dtype).as_strided(plan.shape, plan.stride())

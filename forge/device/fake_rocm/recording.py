@@ -6,7 +6,6 @@ What `gen_submission.py --check` knows of HIP: which kernels there are, what eac
 from __future__ import annotations
 
 import ctypes
-import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from cdna.hip.compile.toolchain import DeviceCode
 from cdna.hip.kernel_names import demangled, template_arguments
 from cdna.resources import Resources, read_resources
 from forge.device.fake_rocm import hip, tags
+from forge.device.pages import fresh
 
 _CALLBACK = ctypes.CFUNCTYPE(
     None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint64
@@ -72,9 +72,7 @@ class Recording:
 def unwritten(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """A tensor on the GPU in memory that only its use would take: it may be larger than the machine's."""
     elements = 1 + sum((size - 1) * step for size, step in zip(shape, stride)) if all(shape) else 0
-    no_reserve = 0x4000  # MAP_NORESERVE, which Python's mmap does not name everywhere
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve
-    memory = mmap.mmap(-1, max(1, elements) * dtype.itemsize, flags=flags)
+    memory = fresh(max(1, elements) * dtype.itemsize)
     with tags.quiet():
         flat = torch.frombuffer(memory, dtype=torch.uint8).view(dtype)
         return tags.mark(flat.as_strided(tuple(shape), tuple(stride)), tags.current.index)
