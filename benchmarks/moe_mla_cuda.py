@@ -7,8 +7,8 @@ sorted tokens, and grouped GEMMs (torch's grouped_mm, of weights that are stacke
 MLA scaled_dot_product_attention on the absorbed form (latents as the one key and value head) and on the expanded one
 (keys and values of every head, some requests at a time), each as a whole layer, and the absorbed one's attention alone.
 Medians by GPU events, the L2 flushed before each call. --rows: also other rows of our tuning tables. Results are
-compared first, with the loop's and the absorbed layer's: exit code 1 where one is far off. Of the experts also ours
-with a row of the tuning table that suits Hopper.
+compared first, with the loop's and the absorbed layer's: exit code 1 where one is far off. Of the experts ours is what
+`--also sm_90` takes in, and beside it the MI300X's row.
 """
 
 from __future__ import annotations
@@ -33,15 +33,14 @@ from forge.task.problem import Problem, find_problem  # noqa: E402
 from kernels.mla_decode import mla_inputs as mla  # noqa: E402
 from kernels.mla_decode import triton_gfx942 as mla_decode  # noqa: E402
 from kernels.mla_decode import triton_gfx942_tuning as mla_tuning  # noqa: E402
-from kernels.moe import triton_gfx942 as moe  # noqa: E402
 from kernels.moe import triton_gfx942_tuning as moe_tuning  # noqa: E402
-from kernels.moe.moe_inputs import moe_inputs  # noqa: E402
+from kernels.moe.moe_inputs import moe_inputs, shape_of_table  # noqa: E402
+from kernels.moe.sm90 import triton as moe_sm90  # noqa: E402
+from kernels.moe.triton_kernels import moe  # noqa: E402
 
 FAR_OFF = {"amd-mixture-of-experts": 5e-3, "amd-mla-decode": 2e-2}  # relative L2; grouped GEMMs may be in bf16
 WARM_UP_MS, MEASURED_MS = 20, 150
 EXPANDED_REQUESTS = 16  # at a time
-# The table's rows are for the MI300X's 64 KB of LDS. Of 26 tried on an H200 this one was the fastest at both sizes.
-MOE_HOPPER_ROW = {"GATE_N": 128, "DOWN_N": 256, "GROUP_M": 16}
 MOE_ROWS: list[dict[str, int]] = [
     {"GATE_N": 128, "GROUP_M": 16},
     {"DOWN_N": 256, "GROUP_M": 16},
@@ -175,15 +174,16 @@ def moe_calls(data: Any, rows: bool) -> tuple[dict[str, Call], dict[str, Call]]:
     """Ways whose results are compared with the first one's; and what is only timed."""
     x, router, matrices, sizes = moe_inputs(data)
     tokens = x.view(-1, x.shape[-1])
-    table = moe_tuning.TUNING.get(moe.shape_of_table(sizes), moe_tuning.DEFAULT)
+    table = moe_tuning.TUNING.get(shape_of_table(sizes), moe_tuning.DEFAULT)
     grouped = GroupedGemms(data)
     ways: dict[str, Call] = {
         "PyTorch, a loop over experts": lambda: expert_loop(data),
-        "ours, Triton": lambda: moe.custom_kernel(data),
+        "ours, Triton": lambda: moe_sm90.custom_kernel(data),
+        "ours, the MI300X's row": lambda: moe(tokens, router, matrices, sizes, table).view(x.shape),
     }
-    for other in [MOE_HOPPER_ROW, *(MOE_ROWS if rows else [])]:
+    for other in MOE_ROWS if rows else []:
         row = {**table, **other}
-        ways[f"ours, {other}"] = lambda row=row: moe.moe(tokens, router, matrices, sizes, row).view(x.shape)  # type: ignore[misc]
+        ways[f"ours, {other}"] = lambda row=row: moe(tokens, router, matrices, sizes, row).view(x.shape)  # type: ignore[misc]
     ways[f"PyTorch, grouped GEMMs in {grouped.dtype}"] = grouped
     return ways, {"both grouped GEMMs and SwiGLU alone": grouped.products}
 
