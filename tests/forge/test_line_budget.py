@@ -13,9 +13,9 @@ LINES = {
     "cdna": 38_650,
     "docs": 5_030,
     "forge": 22_030,
-    "kernels": 14_960,
+    "kernels": 15_000,
     "reference": 2_510,
-    "results": 1_040,
+    "results": 1_060,
     "tests": 37_420,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
