@@ -29,7 +29,7 @@ from forge.device.hip_on_cuda.translate import (
 )
 
 INCLUDE = Path(__file__).with_name("include")
-# What CUDA's runtime has under the same name, but for hip before it, and with the same meaning and arguments. Names with
+# What CUDA's runtime has under the same name, but for hip before it, and with the same meaning and arguments. Names of
 # another meaning are in hip_runtime_api.h; names without any are not declared, so that their use is an error.
 NAMES = Path(__file__).with_name("runtime_names.txt")
 HIP_SUFFIXES = (".hip", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c++")
