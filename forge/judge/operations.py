@@ -229,13 +229,30 @@ class Work:
         return sorted(rows, key=lambda row: -row["us"]["cold"])
 
 
+def _traced_by_none(dispatch: Callable[..., Any]) -> Callable[..., Any]:
+    """As torch has its compiler keep off every mode's function, but for importing the compiler, which takes longer than
+    importing torch: where a submission has not imported it, nothing is traced."""
+    kept_off = torch._disable_dynamo(dispatch)
+
+    @functools.wraps(dispatch)
+    def dispatched(*args: Any) -> Any:
+        return (kept_off if "_dynamo" in vars(torch) else dispatch)(*args)
+
+    return dispatched
+
+
 class _Counting(TorchDispatchMode):
     """card: whose times are estimated; None: none. sample: large operations are not carried out."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:  # or torch wraps the function below in its own way
+        return False
 
     def __init__(self, work: Work, card: Roofline | None, sample: bool) -> None:
         super().__init__()
         self.work, self.card, self.sample = work, card, sample
 
+    @_traced_by_none
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.removeprefix("aten::")
         with torch._C.DisableTorchFunction():  # an emulated device would take what is made here for the host's

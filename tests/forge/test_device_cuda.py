@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from forge.device.hip_on_cuda import translate
+from forge.device.hip_on_cuda import INCLUDE, headers, translate
 
 ROOT = Path(__file__).resolve().parents[2]
-INCLUDE = ROOT / "forge/device/hip_on_cuda/include"
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 
 # ------------------------------------------------------------ flags and sources
@@ -104,7 +103,8 @@ def test_a_hip_source_is_built_with_our_headers(built: Any) -> None:
     seen = built("#include <hip/hip_runtime.h>\nint x;\n", extra_cuda_cflags=flags, extra_ldflags=["-lamdhip64"])
     (source,) = seen["sources"]
     assert Path(source).name == "k.nvidia.cu" and Path(source).read_text().startswith('#line 1 "k.cu"\n')
-    assert seen["extra_include_paths"] == [str(INCLUDE)] and seen["extra_ldflags"] == []
+    assert seen["extra_include_paths"] == [str(INCLUDE), str(Path(source).parent)] and seen["extra_ldflags"] == []
+    assert "#define hipMalloc cudaMalloc\n" in Path(source).with_name("hip_runtime_names.h").read_text()
     optimise, own_arch, digest, *included = seen["extra_cuda_cflags"]
     assert optimise == "-O3" and re.fullmatch("-DHIP_ON_CUDA=[0-9a-f]{8}", digest)
     assert own_arch == "-gencode=arch=compute_90a,code=sm_90a"  # wgmma is in no other
@@ -208,7 +208,7 @@ def nvcc(folder: Path, text: str) -> tuple[str, str]:
     """PTX, and what the compiler said."""
     (folder / "system.h").write_text(SYSTEM)
     (folder / "k.cu").write_text(translate.source_for_nvcc(text, "k.hip"))
-    flags = ["-std=c++17", "-arch=sm_90a", "-w", f"-I{INCLUDE}", "-isystem", "."]
+    flags = ["-std=c++17", "-arch=sm_90a", "-w", *(f"-I{place}" for place in headers(folder)), "-isystem", "."]
     command = ["nvcc", *flags, "-c", "-keep", "k.cu", "-o", "k.o"]  # -ptx would not look at the host's code
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     return "".join(p.read_text() for p in folder.glob("*.ptx")), done.stdout + done.stderr

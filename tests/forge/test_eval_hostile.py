@@ -41,7 +41,7 @@ KINDS = {
     ),
     "sys.exit": ("sys.exit(0)", "error", "sys.exit(0) (submission.py:"),
     "exception": ("raise ValueError('no\\nmore')", "error", "ValueError: no (submission.py:"),
-    "infinite loop": ("while True: pass", "timeout", "no result after 10 s in custom_kernel (submission.py:"),
+    "infinite loop": ("while True: time.sleep(1)", "timeout", "no result after 10 s in custom_kernel (submission.py:"),
     "fakes results": ("write_everywhere(); return x * 0", "tampered", "meddled with the evaluator"),
     "closes everything": ("os.closerange(0, 256); time.sleep(60)", "tampered", "result channel was closed"),
     "replaces the check": (

@@ -609,6 +609,15 @@ def test_torchs_own_products_are_counted() -> None:
     assert work.as_dict() == {}
 
 
+def test_torchs_compiler_is_kept_off_where_it_has_been_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "_disable_dynamo", lambda dispatch: lambda *args: "kept off")
+    dispatched = operations._traced_by_none(lambda *args: "as it is")
+    monkeypatch.delitem(vars(torch), "_dynamo", raising=False)
+    assert dispatched() == "as it is"  # to import it takes a second and a half
+    monkeypatch.setitem(vars(torch), "_dynamo", object())
+    assert dispatched() == "kept off"
+
+
 def test_products_in_threads_are_counted_where_the_call_starts_them() -> None:
     class Own(threading.Thread):
         def run(self) -> None:

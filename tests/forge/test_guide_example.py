@@ -22,8 +22,9 @@ GUIDE = (ROOT / "docs" / "adding-a-kernel.md").read_text().partition("## A compl
 
 def copy_of_the_repository(folder: Path) -> Path:
     copy = folder / "repository"
+    half_written = shutil.ignore_patterns("*.pyc.*")  # byte code as such stays valid
     for name in ("forge", "cdna", "kernels", "reference", "templates"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, copy / name, ignore=half_written)
     for name in ("task.yml", "eval.py", "gen_submission.py"):
         shutil.copy(ROOT / name, copy / name)
     return copy

@@ -92,7 +92,9 @@ N_TILES, N_IN_TURN = len(H200.tiles), len(IN_TURN)
 )
 def test_hoppers_loops_wait_for_no_product_and_do_not_spill(source: Path, n_kernels: int, tmp_path: Path) -> None:
     """ptxas puts a wait behind each wgmma where it cannot follow the accumulators, and says so."""
-    includes = [f"-I{hip.ROOT / 'forge/device/hip_on_cuda/include'}", f"-I{hip.ROOT / 'kernels/common'}"]
+    from forge.device.hip_on_cuda import headers
+
+    includes = [f"-I{folder}" for folder in (*headers(tmp_path), hip.ROOT / "kernels/common")]
     flags = ["-O3", "-std=c++20", "-include", "hip/hip_runtime.h", "-gencode=arch=compute_90a,code=sm_90a"]
     flags += ["-Xptxas", "-v", "-x", "cu", "-cubin", "-o", str(tmp_path / "gemm.cubin")]
     command = ["nvcc", *flags, *includes, str(source)]

@@ -37,6 +37,8 @@ from tests.support.limits import ENDS_S
 ROOT = Path(__file__).resolve().parents[2]
 MOST_GPUS = "8"
 HIP_EXTENSIONS = "torch.utils.cpp_extension"  # takes two seconds more: imported once a submission does
+# Of ours: the evaluator, and what its workers serve with.
+OURS = ("forge.commands.eval", *(f"forge.judge.{name}" for name in ("referee", "exchange", "measure", "operations")))
 STARTS_IN_S = 120
 NO_DEVICE = ""  # in place of an arch
 AS_HERE = "as here"  # of Triton's versions: this process's
@@ -215,8 +217,12 @@ def import_for_device() -> None:
     import triton  # noqa: F401 - which is prepared then, by fake_rocm.launch
 
     from forge.device.fake_rocm.launch import share_among_forks
+    from forge.generate.kernelguard import verdict
 
     share_among_forks()
+    for name in OURS:
+        importlib.import_module(name)
+    verdict("pass\n")  # has its patterns compiled
     del os.environ["POPCORN_GPUS"]
     os.environ["CDNA_DEVICES"] = "1"
 
@@ -262,14 +268,17 @@ def fork_a_checker(folder: str, words: TextIO, descriptor: int, environment: dic
         os._exit(code)
 
 
-READ_AT_IMPORT = ("FORGE_DEVICE", "CDNA_CHECKS", "PYTHONPATH", "OMP_NUM_THREADS")
+def read_at_import(environment: Mapping[str, str]) -> list[Any]:
+    """What of an environment decides what importing makes; workers lose this checkout from their path."""
+    path = [one for one in environment.get("PYTHONPATH", "").split(os.pathsep) if one != str(ROOT)]
+    return [path, *(environment.get(name) for name in ("FORGE_DEVICE", "CDNA_CHECKS", "OMP_NUM_THREADS"))]
 
 
 def be_an_evaluator(order: dict[str, Any]) -> None:
     """This process will run eval.py: with the order's environment and folder, and a fork of it as fork server."""
     from forge.judge.fork_server import ForkServer
 
-    imported_with = [os.environ.get(name) for name in READ_AT_IMPORT]
+    imported_with = read_at_import(os.environ)
     set_by_import = {name: os.environ[name] for name in order["set by import"]}
     os.environ.clear()
     os.environ.update(order["environment"])
@@ -277,7 +286,7 @@ def be_an_evaluator(order: dict[str, Any]) -> None:
     spawn = ForkServer._spawn
 
     def fork(self: ForkServer, fd: int) -> subprocess.Popen[bytes] | Forked:
-        if [self.environment.get(name) for name in READ_AT_IMPORT] != imported_with:
+        if read_at_import(self.environment) != imported_with:
             return spawn(self, fd)
         pid = os.fork()
         if pid == 0:

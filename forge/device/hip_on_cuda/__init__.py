@@ -29,6 +29,9 @@ from forge.device.hip_on_cuda.translate import (
 )
 
 INCLUDE = Path(__file__).with_name("include")
+# What CUDA's runtime has under the same name, but for hip before it, and with the same meaning and arguments. Names of
+# another meaning are in hip_runtime_api.h; names without any are not declared, so that their use is an error.
+NAMES = Path(__file__).with_name("runtime_names.txt")
 HIP_SUFFIXES = (".hip", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c++")
 
 
@@ -52,7 +55,7 @@ def _with_hip(original: Callable[..., Any], arch: str) -> Callable[..., Any]:
         folder = Path(given["build_directory"])
         given["sources"] = [str(_translated(path, texts.get(path), folder)) for path in sources]
         given["with_cuda"] = True
-        given["extra_include_paths"] = [str(INCLUDE), *(given.get("extra_include_paths") or [])]
+        given["extra_include_paths"] = [*headers(folder), *(given.get("extra_include_paths") or [])]
         given["extra_cflags"] = host_flags(given.get("extra_cflags") or [])
         nvcc, dropped = flags_for_nvcc(cuda_flags)
         # The digest has ninja build anew what it built with other headers.
@@ -79,13 +82,24 @@ def _translated(path: Path, text: str | None, folder: Path) -> Path:
     """What nvcc compiles in the place of a HIP source; host-only sources stay as they are."""
     if text is None or path.suffix not in (".hip", ".cu", ".cuh"):
         return path
-    made = folder / f"{path.stem}.nvidia.cu"
     wanted = source_for_nvcc(text, path.name if path.parent == folder else str(path))
-    if not made.is_file() or made.read_text() != wanted:  # as torch does it: an unchanged file is not built again
-        partial = made.with_suffix(f".{os.getpid()}")
+    return _kept(folder / f"{path.stem}.nvidia.cu", wanted)
+
+
+def _kept(path: Path, wanted: str) -> Path:
+    """The file with that text; as torch does it, an unchanged one stays, and is not built again."""
+    if not path.is_file() or path.read_text() != wanted:
+        partial = path.with_suffix(f".{os.getpid()}")
         partial.write_text(wanted)
-        os.replace(partial, made)
-    return made
+        os.replace(partial, path)
+    return path
+
+
+def headers(folder: Path) -> list[str]:
+    """Where the compiler finds HIP's headers: ours, and one that is made in this folder."""
+    lines = [f"#define hip{name} cuda{name}\n" for name in NAMES.read_text().split()]
+    _kept(folder / "hip_runtime_names.h", "".join(["#pragma once\n", *lines]))
+    return [str(INCLUDE), str(folder)]
 
 
 def _arch_flags(flags: Sequence[str], arch: str) -> list[str]:
@@ -99,7 +113,7 @@ def _arch_flags(flags: Sequence[str], arch: str) -> list[str]:
 @functools.cache
 def _headers_digest() -> str:
     digest = hashlib.sha256()
-    for path in sorted(INCLUDE.rglob("*.h")):
+    for path in [NAMES, *sorted(INCLUDE.rglob("*.h"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:8]
 

@@ -9,7 +9,7 @@
 
 #define __HIP_PLATFORM_NVIDIA__ 1
 
-#include <hip/nvidia_detail/runtime_names.h>
+#include "hip_runtime_names.h"  // made of runtime_names.txt where an extension is built
 
 // --- errors that CUDA spells differently -------------------------------------------------------------------------
 
