@@ -19,6 +19,7 @@ LINES = 3  # that a rule names
 PADDED_ROW = 32  # of LDS: rows of 512 bytes take a 32nd more with 16 bytes of padding
 FEW_WAVES = 2  # a SIMD, that leave waits for memory bare
 TRITON_MEND = "Triton lays tiles out: other tile sizes, num_warps, num_stages or kpack do it otherwise"
+READ_AGAIN = 2  # times, by one L2 after another
 WIDE_BYTES = 16  # of a lane's widest access
 MOVES = ("loads", "stores")
 
@@ -138,7 +139,7 @@ def latency(kernel: KernelProfile) -> Iterator[Advice]:
             f"waits for what {place} loads cost {gain.us:.4g} of {time.us:.4g} us, and {c.waves_per_simd:g} waves a "
             "SIMD hide little of them: more waves, or several loads on their way before the first is used"
         )
-        if access is not None and access.bytes_per_lane < WIDE_BYTES:
+        if access is not None and access.bytes_per_lane < ALIKE * WIDE_BYTES:
             text += f"; wider ones, {WIDE_BYTES} bytes a lane instead of {access.bytes_per_lane:.0f}, are fewer"
         yield Advice("latency", text, place)
 
@@ -162,7 +163,7 @@ def coalescing(kernel: KernelProfile) -> Iterator[Advice]:
 def reuse(kernel: KernelProfile) -> Iterator[Advice]:
     """Products that wait for operands which one workgroup after another reads again."""
     c, parts = kernel.counters, kernel.longest_time.parts_us
-    products_us, reads_us = parts.get("matrix", 0.0), max(parts.get(name, 0.0) for name in ("L1", "L2"))
+    products_us, reads_us = parts.get("matrix", 0.0), max(parts.get(name, 0.0) for name in ("L1", "L2", "fabric"))
     times = c.l2_read_bytes / max(c.hbm_read_bytes, 1)
     waits = sum(c.spent.get(reason, 0.0) for reason in ("memory", "L1", "barrier"))
     if products_us and reads_us > TOO_MANY_READS * products_us and times > 4 and waits > 3 * WORTH:
@@ -170,6 +171,20 @@ def reuse(kernel: KernelProfile) -> Iterator[Advice]:
             "reuse",
             f"workgroups read each byte {times:.0f} times from the L2: at the card's rates the reads take "
             f"{reads_us / products_us:.1f} times as long as the products; larger tiles read it less often",
+        )
+
+
+def xcd_order(kernel: KernelProfile) -> Iterator[Advice]:
+    """What one XCD's L2 has, and others read as well: neighbours of a grid lie on different XCDs."""
+    c, xcds = kernel.counters, kernel.card.xcds
+    again = c.fabric_read_bytes / max(c.hbm_read_bytes, 1)
+    shared = again > READ_AGAIN and c.hbm_read_bytes > kernel.card.l2_bytes
+    if xcds > 1 and shared and _share(kernel, "fabric") > 2 * WORTH:
+        yield Advice(
+            "XCD order",
+            f"the {xcds} XCDs' L2s read {c.fabric_read_bytes / 1e6:,.0f} MB, {again:.1f} times the "
+            f"{c.hbm_read_bytes / 1e6:,.0f} MB that come from HBM: workgroup i runs on XCD i % {xcds}, so number those "
+            f"that read the same {xcds} apart",
         )
 
 
@@ -275,6 +290,7 @@ RULES: tuple[Rule, ...] = (
     bank_conflicts,
     occupancy,
     reuse,
+    xcd_order,
     coalescing,
     narrow_accesses,
     spills,

@@ -17,11 +17,12 @@ from forge.commands.view import Console
 from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, aligned, number
 from forge.generate.submission import SubmissionError, directives, read_submission
 from forge.history import noise, popcorn
+from forge.history import report as report_
 from forge.history.compare import Side, check_pair, findings_of, lines_of
 from forge.history.page import PageError, page_of, write_page
 from forge.history.schema import ResultError, read_result
 from forge.history.store import Entry, History, HistoryError, sha256
-from forge.history.times import case_us
+from forge.history.times import case_us, times_of
 from forge.judge.plan import BAD_INPUT
 from forge.task.cases import case_text
 from forge.task.problem import ProblemError, find_problem, own_entries
@@ -350,7 +351,8 @@ def import_parser() -> Parser:
         "Keep what the leaderboard said, as popcorn-cli printed it, beside modelled and measured times.",
         "  popcorn-cli submit submission.py --mode leaderboard --no-tui --output there.txt\n"
         "  eval.py import there.txt --submission submission.py\n"
-        "  popcorn-cli submissions show 1234 > there.txt && eval.py import there.txt   # knows its code",
+        "  popcorn-cli submissions show 1234 > there.txt && eval.py import there.txt   # knows its code\n"
+        "  eval.py import report.txt amd-fp8-mm --submission submission.py  # the judge's report: each case's time",
     )
     p.add_argument("file", type=Path, metavar="FILE", help="- for standard input")
     p.add_argument("problem", metavar="PROBLEM", nargs="?", help="default: the leaderboard that the file names")
@@ -363,7 +365,12 @@ def import_(argv: list[str]) -> int:
     outside = popcorn.parse(_text_of(args.file), str(args.file))
     if not outside.done:
         print("warning: not done there yet: import it again later", file=sys.stderr)
-    problem = outside.leaderboard
+    named = args.submission and directives(read_submission(args.submission)).leaderboard
+    problem = outside.leaderboard or (args.problem and _problem_name(args.problem)) or named
+    if not problem:
+        raise UsageError(
+            f"import: {args.file} does not say of which leaderboard it is: eval.py import {args.file} PROBLEM"
+        )
     if args.problem is not None and _problem_name(args.problem) != problem:
         print(f"warning: {args.file} is of {problem}, not of {args.problem}: kept as {problem}", file=sys.stderr)
     text = outside.code
@@ -374,8 +381,10 @@ def import_(argv: list[str]) -> int:
         text = given
     if text is not None and (named := directives(text).leaderboard) not in (None, problem):
         print(f"warning: the submission's header names {named}, and it was submitted to {problem}", file=sys.stderr)
-    ranked = [run for run in outside.runs if run.mode == "leaderboard" and run.score_us is not None]
-    score_us = next((run.score_us for run in sorted(ranked, key=lambda run: run.secret)), None)
+    outside = report_.scored(outside, _ranking_by(problem))
+    ranked = [run for run in outside.runs if run.mode in ("benchmark", "leaderboard") and run.score_us is not None]
+    ranked.sort(key=lambda run: (run.mode == "benchmark", run.secret))
+    score_us = ranked[0].score_us if ranked else None
     times = [run.time for run in outside.runs] + [outside.time]
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     entry = Entry(
@@ -388,12 +397,13 @@ def import_(argv: list[str]) -> int:
         times="leaderboard",
         score_us=score_us,
         submission=None if text is None else sha256(text),
-        outside=f"{problem}#{outside.number}",
+        outside=f"{problem}#{outside.number or f'report {sha256(repr(outside).encode())[:12]}'}",
     )
     document = {"outside": {**dataclasses.asdict(outside), "code": None}}
     kept = History()
     number_ = kept.keep_outside(entry, document, text)
-    print(f"run {number_}: submission {outside.number} of {problem}, {outside.file_name}")
+    which, file = f" {outside.number}" if outside.number else "", f", {outside.file_name}" if outside.file_name else ""
+    print(f"run {number_}: submission{which} of {problem}{file}")
     print("\n".join(_outside_lines(document)))
     submission = _entry(kept, str(number_)).submission
     if submission is None:
@@ -403,13 +413,26 @@ def import_(argv: list[str]) -> int:
     return EXIT_PASS
 
 
+def _ranking_by(problem: str) -> str:
+    try:
+        return find_problem(problem).ranking_by
+    except ProblemError:
+        return "geom"
+
+
 def _outside_lines(document: dict[str, Any]) -> list[str]:
     rows = [("mode", "on", "verdict", "", "us")]
     for run in document["outside"]["runs"]:
         verdict = "pass" if run["passed"] else "fail"
         secret = "secret" if run["secret"] else "public"
         rows.append((run["mode"], run["runner"], verdict, secret, number(run["score_us"], 6) or NO_TIME))
-    return aligned(rows, frozenset({4}))
+    system = document["outside"].get("system") or {}
+    ran_on = ", ".join(f"{key} {system[key]}" for key in ("GPU", "Torch", "Runtime") if system.get(key))
+    return [
+        *aligned(rows, frozenset({4})),
+        *([f"there: {ran_on}"] if ran_on else []),
+        *document["outside"].get("messages", ()),
+    ]
 
 
 def beside(kept: History, problem: str, submission: str) -> list[str]:
@@ -432,7 +455,35 @@ def beside(kept: History, problem: str, submission: str) -> list[str]:
     ]
     missing = [label for kind, label in labels.items() if kind not in {key[0] for key in latest}]
     lines = aligned([("", "on", "mode", "us", "", ""), *rows], frozenset({3})) if rows else []
-    return lines + [f"{label}: nothing of this submission in the history" for label in missing]
+    lines += [f"{label}: nothing of this submission in the history" for label in missing]
+    return lines + _cases_beside(kept, list(latest.values()))
+
+
+def _cases_beside(kept: History, entries: list[Entry]) -> list[str]:
+    """The same case by case, where the leaderboard's report tells its cases."""
+    times: dict[str, dict[frozenset[str], float]] = {}
+    specs: dict[frozenset[str], str] = {}
+    for entry in entries:
+        document = kept.document(entry.id)
+        if entry.times == "leaderboard":
+            cases = [case for case in document["outside"].get("cases", ()) if case["mean_us"] and not case["secret"]]
+            # ranked ones last: where there are both, they count
+            found = {case["spec"]: case["mean_us"] for case in sorted(cases, key=lambda case: case["mode"])}
+        else:
+            found = times_of(document).us
+        for spec, us in found.items():
+            key = frozenset(field.strip() for field in spec.split(";"))  # a report may have another order
+            specs[key] = spec
+            times.setdefault(entry.times, {})[key] = us
+    there = times.get("leaderboard", {})
+    if len(there.keys() & (times.get("modelled", {}).keys() | times.get("measured", {}).keys())) == 0:
+        return []
+    kinds = [kind for kind in ("modelled", "measured", "leaderboard") if kind in times]
+    heads = {"modelled": "predicted us", "measured": "here us", "leaderboard": "there us"}
+    rows = [("case", *(heads[kind] for kind in kinds))]
+    for key in there:
+        rows.append((case_text(specs[key]), *(number(times[kind].get(key), 5) or NO_TIME for kind in kinds)))
+    return aligned(rows, frozenset(range(1, len(kinds) + 1)))
 
 
 def _cases(kept: History, entry: Entry) -> str:
@@ -444,7 +495,10 @@ def _cases(kept: History, entry: Entry) -> str:
 
 def _text_of(path: Path) -> str:
     try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        return data.decode(
+            "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+        )  # PowerShell's > writes these
     except OSError as error:
         raise UsageError(f"import: {path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:

@@ -1,23 +1,27 @@
 """What popcorn-cli printed of a submission, as data.
 
-Formats, read in gpu-mode/popcorn-cli at its version of June 2026 (src/service/mod.rs, src/cmd/submissions.rs):
-- `popcorn submit --output FILE`: JSON of the submission and its runs, behind lines with the geometric mean where a
-  leaderboard run has a score.
+Formats, read in gpu-mode/popcorn-cli (src/service/mod.rs, src/cmd) and gpu-mode/kernelbot (src/libkernelbot):
+- `popcorn submit --output FILE` since June 2026: JSON of the submission and its runs, behind lines with the geometric
+  mean where a leaderboard run has a score.
+- The same before that, and in mode profile, and what the Discord bot writes: a report for each GPU, with each case's
+  time, rounded (report.py).
 - `popcorn submissions show ID`: "Key: value" lines, a list of runs, and the code unless --no-code.
-Scores are seconds. Neither tells the time of a single case.
+Scores are seconds. What goes to stderr may stand around each: people redirect both.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 US = 1e6  # of a second
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_ERROR = re.compile(r"^(?:Application error|Error): (.+)", re.MULTILINE)
 _RUN = re.compile(
-    r"  - (?P<mode>\w+) on (?P<runner>.+): (?P<status>passed|failed) \(score: (?P<score>[^)]*)\)"
+    r"  - (?P<mode>\S+) on (?P<runner>.+): (?P<status>passed|failed) \(score: (?P<score>[^)]*)\)"
     r"(?P<secret> \[secret\])?(?: \((?:started: )?(?P<start>[^()]*?)(?: - (?P<end>[^()]*))?\))?"
 )
 _LIST_HEAD = re.compile(r"^ID\s+Leaderboard\s+File\s+Time", re.MULTILINE)
@@ -38,25 +42,47 @@ class LeaderboardRun:
 
 
 @dataclass(frozen=True)
+class LeaderboardCase:
+    """A test or a benchmark of a report."""
+
+    mode: str
+    runner: str
+    secret: bool
+    spec: str
+    passed: bool
+    mean_us: float | None = None  # as printed: two or three digits
+    message: str = ""
+
+
+@dataclass(frozen=True)
 class Outside:
     """A submission as the leaderboard knows it."""
 
-    number: int
+    number: int | None  # None and "" where a report does not say it
     leaderboard: str
     file_name: str
     done: bool
     time: str | None
     runs: tuple[LeaderboardRun, ...]
     code: bytes | None
+    cases: tuple[LeaderboardCase, ...] = ()
+    system: dict[str, str] = field(default_factory=dict)  # what a report says of its machine: "GPU", "Torch", ...
+    messages: tuple[str, ...] = ()  # what went wrong, as a report says it
 
 
 def parse(text: str, name: str) -> Outside:
     """name: of the file, for messages."""
-    start = text.find("{")
-    if re.match(r"\s*Submission #\d+\n", text):
-        return _shown(text, name)
-    if start >= 0 and all(line.startswith("Geomean score") for line in text[:start].split("\n") if line.strip()):
-        return _submitted(text[start:], name)
+    from forge.history import report  # which knows this module's types
+
+    text = _ANSI.sub("", text).replace("\r\n", "\n")
+    if shown := re.search(r"^Submission #\d+\n", text, re.MULTILINE):
+        return _shown(text[shown.start() :], name)
+    if report.is_one(text):
+        return report.parse(text)
+    if start := re.search(r"^\{", text, re.MULTILINE):
+        return _submitted(text[start.start() :], name)
+    if error := _ERROR.search(text):
+        raise PopcornError(f"{name}: popcorn-cli had an error, and no result: {error[1][:200]}")
     if _LIST_HEAD.search(text):
         raise PopcornError(f"{name}: a list of submissions: import what `popcorn submissions show ID` prints of one")
     raise PopcornError(
@@ -66,7 +92,7 @@ def parse(text: str, name: str) -> Outside:
 
 def _submitted(text: str, name: str) -> Outside:
     try:
-        value = json.loads(text)
+        value, _ = json.JSONDecoder().raw_decode(text)  # behind it stands where it was written to
         runs = tuple(_json_run(run) for run in value["runs"])
         number, leaderboard = value["submission_id"], value["leaderboard"]
         if type(number) is not int or not isinstance(leaderboard, str) or not leaderboard:

@@ -149,13 +149,14 @@ class Judge:
         if self._small is not None and not self._small.passed and self._small_is_official:
             return CaseResult(case.index, case.spec, Status.SAMPLED)  # which fails as the small one does
 
-        def whole() -> None:
+        def whole(report: dict[str, Any], torch_flops: float) -> None:
+            self._forecast.note(case, report, torch_flops)
             if text := self._forecast.text(case, after):
                 self.listener.case_forecast(text)
 
         if self.plan.device.emulated and not try_sample:
             self._foretell(case)
-            whole()
+            whole({}, 0.0)
         result = CaseRun(self.plan, self.pool, self.referees, case, try_sample, whole).run()
         self._forecast.add(case, result)
         if try_sample and result.status is Status.PASS:
@@ -170,8 +171,12 @@ class Judge:
     def _try_sample(self, case: CaseSpec) -> bool:
         """Whether so much is to be emulated that a sample may have to do: as a small case foretells, judged first, and
         the cases before."""
-        plan, flops = self.plan, self._forecast.work_of(case)
-        if not plan.sample or plan.small is None or not max(LARGE_FLOPS, self._not_sampled) < flops:
+        plan, work = self.plan, self._forecast.work_of(case)
+        if plan.small is None:
+            return False
+        stated = plan.work_of(case) is not None  # else every case that is larger is tried: a sample's counts decide
+        least = LARGE_FLOPS if stated else self._forecast.work_of(plan.small)
+        if not plan.sample or not max(least, self._not_sampled) < work:
             return False
         if self._small is None:
             self._small = CaseRun(dataclasses.replace(plan, mode="test"), self.pool, self.referees, plan.small).run()
@@ -182,17 +187,17 @@ class Judge:
         large = known is not None and (
             known.instructions >= LARGE_INSTRUCTIONS or known.torch_flops >= LARGE_TORCH_FLOPS
         )
-        return self._small.passed and large
+        return self._small.passed and (large or not stated)
 
     def _foretell(self, case: CaseSpec) -> None:
-        """Before a large case of which nothing is known a call of a small one: it tells how long to wait."""
+        """Before a large case of which nothing is known two calls of a small one: they tell how long to wait."""
         plan, work = self.plan, self._forecast.work_of(case)
         if plan.small is None or self._forecast.of(case) is not None or not work >= LARGE_FLOPS:
             return
         if (plan.ranks_of(plan.small) or 1) > plan.most_ranks:
             return
         if self._forecast.work_of(plan.small) * FORETELLING <= work:
-            one = dataclasses.replace(plan, mode="test", calls=1, accuracy=False)
+            one = dataclasses.replace(plan, mode="test", calls=2, accuracy=False)  # the first compiles
             self._forecast.add(plan.small, CaseRun(one, self.pool, self.referees, plan.small).run())
             self.referees.ensure_started()
             self.pool.ensure_started()

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from forge.judge.plan import EvalPlan
 from forge.judge.results import CaseResult, Status, minutes_text, total, work_text
 from forge.judge.what_ran import number_of
-from forge.task.cases import CaseSpec
+from forge.task.cases import CaseSpec, product_of_numbers
 
 WORTH_SAYING_S = 60.0
-# A case of fewer instructions is compiling more than emulation: not its seconds say how long others take, but what an
-# instruction of a wave took in cases of amd-fp8-mm on two cores that had other work.
-TELLING_INSTRUCTIONS, TYPICAL_S = 1_000_000, 1e-6
-# The same of what torch multiplies: bf16 products of amd-mla-decode, there.
-TELLING_FLOPS, TYPICAL_FLOP_S = 1e10, 1 / 40e9
+# What an instruction of a wave took in cases of amd-fp8-mm on two cores that had other work, and a FLOP of torch's in
+# bf16 products of amd-mla-decode there. In a case of less than the other two the seconds are not emulation's.
+TYPICAL_S, TYPICAL_FLOP_S = 1e-6, 1 / 40e9
+TELLING_INSTRUCTIONS, TELLING_FLOPS = 1_000_000, 1e10
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A case that was emulated whole."""
+    """A case that was emulated, whole or in a sample, whose counts are of all of it."""
 
-    work: float  # FLOPs of its floors, else bytes
+    work: float  # FLOPs of its floors, else bytes, else the product of its numbers
     instructions: int  # of waves, in a call
     torch_flops: float  # of torch's own products, in a call
-    seconds: float  # all its calls, and their checks
+    call_s: float  # 0 where nothing says how long all of a call takes
+
+    @property
+    def typical_s(self) -> float:
+        return self.instructions * TYPICAL_S + self.torch_flops * TYPICAL_FLOP_S
+
+    @property
+    def telling(self) -> bool:
+        return self.call_s > 0 and (self.instructions >= TELLING_INSTRUCTIONS or self.torch_flops >= TELLING_FLOPS)
 
 
 @dataclass(frozen=True)
@@ -38,10 +46,12 @@ class Foretold:
 
 @dataclass
 class Forecast:
-    """By the FLOPs of the problem's floors: instructions and seconds grow with them, roughly."""
+    """By a problem's floors, or the numbers of its cases: instructions grow with them, roughly. Where a sample has
+    counted a case, by what it counted."""
 
     plan: EvalPlan
     seen: list[Seen] = field(default_factory=list)
+    counted: dict[str, Seen] = field(default_factory=dict)  # by a case's spec
 
     @property
     def calls(self) -> int:
@@ -49,28 +59,36 @@ class Forecast:
 
     def work_of(self, case: CaseSpec) -> float:
         work = self.plan.work_of(case)
-        return (work.flops or work.hbm_bytes or 0.0) if work is not None else 0.0
+        return (work.flops or work.hbm_bytes or 0.0) if work is not None else product_of_numbers(case.args)
 
     def add(self, case: CaseSpec, result: CaseResult) -> None:
-        instructions, work = total(result.device_report, "wave_instructions"), self.work_of(case)
-        flops = number_of(result.torch_work, "flops")
-        if result.status is Status.PASS and (instructions or flops) and work:
-            a_call_s = result.elapsed_s / max(result.calls, 1)
-            self.seen.append(Seen(work, instructions, flops, a_call_s * self.calls))
+        if result.passed:
+            whole = result.status is Status.PASS
+            call_s = (result.call_s or result.elapsed_s / max(result.calls, 1)) if whole else 0.0
+            self.note(case, result.device_report, number_of(result.torch_work, "flops"), call_s)
+
+    def note(self, case: CaseSpec, report: dict[str, Any], torch_flops: float, call_s: float = 0.0) -> None:
+        """A report's counts are of all of a case, though a sample made them."""
+        one = Seen(self.work_of(case), total(report, "wave_instructions"), torch_flops, call_s)
+        if one.typical_s:
+            self.counted[case.spec] = one
+            if one.work:
+                self.seen.append(one)
 
     def of(self, case: CaseSpec) -> Foretold | None:
         """None if nothing is known. The largest case seen says it: what a launch costs whatever its size is least of
         it."""
         work = self.work_of(case)
-        if not self.seen or not work:
+        like = self.counted.get(case.spec)
+        if like is None and self.seen and work:
+            largest = max(self.seen, key=lambda one: one.work)
+            times = work / largest.work
+            like = Seen(work, int(largest.instructions * times), largest.torch_flops * times, 0.0)
+        if like is None:
             return None
-        like = max(self.seen, key=lambda one: one.work)
-        times = work / like.work
-        instructions, flops = like.instructions * times, like.torch_flops * times
-        if like.instructions >= TELLING_INSTRUCTIONS or like.torch_flops >= TELLING_FLOPS:
-            return Foretold(instructions, flops, like.seconds * times)
-        a_call = instructions * TYPICAL_S + flops * TYPICAL_FLOP_S
-        return Foretold(instructions, flops, a_call * self.calls)
+        telling = max((one for one in self.seen if one.telling), key=lambda one: one.typical_s, default=None)
+        slower = telling.call_s / telling.typical_s if telling is not None else 1.0
+        return Foretold(like.instructions, like.torch_flops, slower * like.typical_s * self.calls)
 
     def text(self, case: CaseSpec, left: list[CaseSpec]) -> str:
         """Before a case, where it takes long; left: those after it."""

@@ -10,7 +10,16 @@ from forge.console import UsageError
 from forge.device import Device, DeviceError
 from forge.device.base import PRODUCTS, ROUNDS
 from forge.device.cards import CARDS, peaks_of
-from forge.task.cases import CaseError, CaseSpec, choose, given_case, on_ranks, parse_case_file, spec_of
+from forge.task.cases import (
+    CaseError,
+    CaseSpec,
+    choose,
+    given_case,
+    on_ranks,
+    parse_case_file,
+    product_of_numbers,
+    spec_of,
+)
 from forge.task.harness import Harness, HarnessError, default_harness, harness_named, harness_of_eval
 from forge.task.problem import ROOT, Case, Problem, ProblemError, find_problem, own_entry
 from forge.task.score import FloorError, Work, work_of
@@ -152,14 +161,15 @@ def cases_to_run(
 
 
 def small_case(problem: Problem, harness: Harness, judged: bool = True) -> CaseSpec:
-    """The test with least FLOPs, as far as the problem says, or its first smoke case where that is large, too.
+    """The test with least FLOPs, or as its numbers say where the problem does not; its first smoke case where that is
+    large, too.
 
     judged: for a large one; else the smallest there is does."""
     cases = parse_case_file("\n".join(map(spec_of, problem.tests)), harness, None)
     works = [work_of(problem.floors, case.args, None) for case in cases]
-    flops = [(work.flops or 0.0) if work else 0.0 for work in works]
+    flops = [(work.flops or 0.0) if work else product_of_numbers(case.args) for work, case in zip(works, cases)]
     least = min(range(len(cases)), key=lambda place: flops[place])
-    if judged and flops[least] < LARGE_FLOPS or not problem.smoke:
+    if judged and (flops[least] < LARGE_FLOPS or works[least] is None) or not problem.smoke:
         return cases[least]
     return parse_case_file(spec_of(problem.smoke[0]), harness, None)[0]
 

@@ -81,9 +81,9 @@ class CaseRun:
         referees: WorkerPool,
         case: CaseSpec,
         try_sample: bool = False,
-        whole: Callable[[], None] = lambda: None,
+        whole: Callable[[dict[str, Any], float], None] = lambda report, torch_flops: None,
     ) -> None:
-        """whole: called where a sample was tried, and all of the case is emulated after all."""
+        """whole: called where a sample was tried, and all of the case is emulated after all, with what was counted."""
         self.plan, self.pool, self.referees, self.case = plan, pool, referees, case
         self.ranks, self.try_sample, self.whole = plan.ranks_of(case), try_sample, whole
         self.timed = not plan.device.emulated
@@ -148,7 +148,7 @@ class CaseRun:
         for draw in draws:
             after = draw + 1 if draw + 1 in draws else None
             self.pool.tell([self.call_of(draw, layout) for layout in layouts])
-            ended = None
+            told, ended = time.monotonic(), None
             try:
                 if draw - 1 in draws and not large:
                     self.judge(draw - 1)
@@ -159,6 +159,7 @@ class CaseRun:
             if ended is not None and not self.pool.workers:
                 raise ended
             heard = self.hear_calls(draw, first=ended)
+            self.result.call_s = min(self.result.call_s or math.inf, time.monotonic() - told)
             self.called[draw], self.outputs[draw] = heard, [one.answer.output for one in heard]
             if large or after is None:
                 self.judge(draw)
@@ -172,7 +173,7 @@ class CaseRun:
             return False
         layouts = self.hand_over(self.make(0))
         report: dict[str, Any] = {}
-        seconds, small = 0.0, False
+        seconds, torch_flops, small = 0.0, 0.0, False
         for where in ("elsewhere", "same"):
             how = messages.Call(
                 None, where, how="checked", watched=True, checks=False, count=True, sample=self.plan.sample
@@ -196,7 +197,7 @@ class CaseRun:
         if small:
             self.called.clear()
             self.result.seeds.clear()
-            self.whole()
+            self.whole(report, torch_flops)
             return False
         self.result.status = Status.SAMPLED
         torch = self.left_out("left_out"), self.left_out("left_out_flops")

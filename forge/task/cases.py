@@ -7,6 +7,7 @@ word "False", which is true) is what the leaderboard tests, so we make the same 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +48,12 @@ def spec_of(case: Case) -> str:
 def case_text(spec: str) -> str:
     """A spec line for a table: m: 64; n: 128 -> m=64 n=128."""
     return " ".join(part.strip().replace(": ", "=") for part in spec.split(";"))
+
+
+def product_of_numbers(args: Case) -> float:
+    """How large a case is, where its problem does not say what it costs: good to order cases by."""
+    numbers = [value for key, value in args.items() if type(value) is int and value > 0 and key != "seed"]
+    return float(math.prod(numbers))
 
 
 def given_case(text: str, like: Case) -> Case:

@@ -1,7 +1,8 @@
 """Where trials of files run: a Dask cluster, somebody's running one or a local one for this command.
 
 A worker that is lost takes no result with it: what has ended is in the trials log, and Dask gives the trial under way
-to another worker. A trial that takes several workers down is a crash.
+to another worker. A trial that takes several workers down is a crash. Where no worker is left, a thread beside the wait
+says so, and ends it when none comes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -21,6 +23,8 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 CONNECT_S = 5
+LOOK_S = 2.0  # between looks at whether a worker is there; it is said at the second that finds none
+ALONE_S = 600.0  # without a worker, until the command ends
 LOST_WORKERS = 2  # of one trial, before it counts as a crash
 
 
@@ -92,6 +96,18 @@ class Cluster:
 
         futures = {self.client.submit(function, job, pure=False): job for job in jobs}
         left_s = None if end is None else max(0.1, end - time.monotonic())
+        over, given_up = threading.Event(), threading.Event()
+
+        def cancel() -> None:
+            with contextlib.suppress(Exception):
+                self.client.cancel([future for future in futures if not future.done()])
+
+        def give_up() -> None:
+            given_up.set()
+            cancel()  # which ends the wait
+
+        watcher = threading.Thread(target=self._watch, args=(over, give_up), daemon=True)
+        watcher.start()
         try:
             for future in as_completed(list(futures), timeout=left_s):
                 job = futures[future]
@@ -100,11 +116,42 @@ class Cluster:
                 except KilledWorker:
                     yield job, None
         except (CancelledError, OSError, TimeoutError):
+            if given_up.is_set():
+                raise ClusterError(
+                    f"no worker for {ALONE_S / 60:.3g} min; trials so far are kept: start workers (dask worker), and "
+                    "call again to go on"
+                ) from None
             if end is None or time.monotonic() < end:
                 raise ClusterError("the Dask scheduler went away: call again to go on") from None
         finally:
-            with contextlib.suppress(Exception):
-                self.client.cancel([future for future in futures if not future.done()])
+            over.set()
+            cancel()
+
+    def _watch(self, over: threading.Event, give_up: Callable[[], None]) -> None:
+        """Dask waits without a word for a worker to come, and its wait() with a time-out answers Ctrl-C with a
+        traceback: so the wait stays, and this thread looks beside it."""
+        since, told = None, False
+        while not over.wait(LOOK_S):
+            try:
+                there = self.workers() > 0
+            except Exception:  # the scheduler does not answer: that ends the wait itself, or it comes back
+                continue
+            if there:
+                if told:
+                    print("  a worker is there again", flush=True)
+                since, told = None, False
+                continue
+            if since is None:
+                since = time.monotonic()
+            elif time.monotonic() - since >= ALONE_S:
+                return give_up()
+            elif not told:
+                told = True
+                print(
+                    f"  no worker is left; trials so far are kept: start workers (dask worker), or stop this and call "
+                    f"again to go on; ends by itself in {ALONE_S / 60:.3g} min",
+                    flush=True,
+                )
 
 
 def _lost() -> Outcome:

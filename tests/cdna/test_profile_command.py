@@ -195,6 +195,39 @@ def test_small_tiles_are_told_to_read_too_often(tmp_path: Path) -> None:
     assert large == "128 []"
 
 
+SHARED_READS = """
+import torch, triton, triton.language as tl, cdna
+from cdna.profile import advice_for, profiles
+
+@triton.jit
+def sums(x, out, n, APART: tl.constexpr):  # eight workgroups read each row
+    i = tl.program_id(0)
+    row = i // 64 * 8 + i % 8 if APART else i // 8
+    total = tl.zeros((1024,), tl.float32)
+    for start in range(0, n, 1024):
+        total += tl.load(x + row * n + start + tl.arange(0, 1024))
+    tl.store(out + i * 1024 + tl.arange(0, 1024), total)
+
+x, out = torch.zeros(112, 16384), torch.empty(896, 1024)
+for apart in (0, 1):
+    with cdna.device("gfx942"), cdna.counting(sample=True):
+        sums[(896,)](x, out, 16384, apart)
+    (kernel,) = profiles(cdna.stats())
+    print([str(advice) for advice in advice_for(kernel) if advice.rule == "XCD order"])
+"""
+
+
+def test_neighbours_that_read_the_same_are_told_that_they_lie_on_other_xcds(tmp_path: Path) -> None:
+    script = tmp_path / "sums.py"
+    script.write_text(SHARED_READS)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=ENDS_S, env=environment)
+    assert done.returncode == 0, done.stderr
+    neighbours, apart = done.stdout.splitlines()
+    assert "workgroup i runs on XCD i % 8" in neighbours and re.search(r"MB, 8\.\d times the", neighbours), done.stdout
+    assert apart == "[]"
+
+
 def test_a_script_of_triton_kernels(tmp_path: Path) -> None:
     script = tmp_path / "doubles.py"
     script.write_text(SCRIPT)

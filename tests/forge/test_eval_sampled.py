@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,8 +52,9 @@ sys.exit(eval.main(sys.argv[1:]))
 """
 
 
-def evaluate(folder: Path, submission: str, *options: str) -> tuple[int, str, dict[str, Any]]:
+def evaluate(folder: Path, submission: str, *options: str, floors: bool = True) -> tuple[int, str, dict[str, Any]]:
     task = TASK.replace("{n: 8, seed: 3}", f"{{n: {LARGE}, seed: 3}}")
+    task = task if floors else re.sub(r"^floors: .*\n", "", task, flags=re.MULTILINE)
     problem = write_problem(folder / "problem", task)
     (folder / "submission.py").write_text(submission)
     words = ["benchmark", str(problem), "--device", "gfx942", "--json", "out.json", "--no-history", *options]
@@ -219,6 +221,43 @@ def test_a_forecast_grows_with_the_work() -> None:
         "about 2.0 hours",
         "about 2 s",
     )
+
+
+def counted(instructions: int, status: Status = Status.PASS, **changes: Any) -> CaseResult:
+    return CaseResult(0, "", status, device_report={"kernels": {"k": {"wave_instructions": instructions}}}, **changes)
+
+
+def test_a_forecast_is_of_what_was_counted() -> None:
+    """Of one expert's few rows a small case executes whole tiles: by its FLOPs a large one came out at 40 times its
+    instructions, and by its seconds, most of which were compiling, at more."""
+    forecast = Forecast(fake_plan("benchmark", floors=Floors("n", "f16", None, None)))
+    small, other, large = (CaseSpec(0, f"n: {n}", {"n": n}) for n in (10**6, 10**8, 10**9))
+    forecast.add(small, counted(20_000_000, elapsed_s=600.0, call_s=20.0, calls=3))  # 9 of 10 minutes compiled
+    told = forecast.of(large)
+    assert told is not None and (told.instructions, told.seconds) == (20 * 10**9, 60_000)
+    forecast.note(large, counted(500_000_000).device_report, 0.0)  # what a sample of it has counted
+    told = forecast.of(large)
+    assert told is not None and (told.instructions, told.seconds) == (500 * 10**6, 1500)
+    told = forecast.of(other)  # as the largest that was counted foretells
+    assert told is not None and told.instructions == 50 * 10**6
+    forecast.add(other, counted(60_000_000, Status.SAMPLED))
+    told = forecast.of(other)
+    assert told is not None and (told.instructions, told.seconds) == (60 * 10**6, 180)
+
+
+def test_what_a_sample_counted_is_told_before_all_of_it_is_emulated(draws: Any) -> None:
+    case, told = OneCase(twice, fake_plan("benchmark", sample=ROUNDS)), []
+    reports(case, run=900)
+    case.run(try_sample=True, whole=lambda report, flops: told.append(report["kernels"]["k"]["wave_instructions"]))
+    assert told == [90 * 10**6]
+
+
+def test_a_problem_without_floors_is_sampled_too(tmp_path: Path) -> None:
+    code, said, result = evaluate(tmp_path, DOUBLES, "--cases", "2", floors=False)
+    large = result["cases"][0]
+    assert (code, large["status"]) == (0, "sampled"), said
+    assert large["report"]["kernels"]["double_kernel"]["workgroups_run"] < LARGE // 96 and "a sample: " in said
+    assert "judged instead, and passed: n: 4; seed: 1" in said
 
 
 @pytest.mark.long

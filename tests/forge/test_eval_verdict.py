@@ -144,9 +144,9 @@ class OneCase:
         process.precision = self.plan.problem.precision
         return InProcess(process, answers)
 
-    def run(self, try_sample: bool = False, **options: Any) -> CaseResult:
+    def run(self, try_sample: bool = False, whole: Any = lambda *_: None, **options: Any) -> CaseResult:
         case = CaseSpec(0, "seed: 5", {"seed": 5})
-        one = CaseRun(self.plan, self.worker, self.referee, case, try_sample)  # type: ignore[arg-type]
+        one = CaseRun(self.plan, self.worker, self.referee, case, try_sample, whole)  # type: ignore[arg-type]
         result = one.run(**options)
         os.close(self.memory)
         return result

@@ -16,7 +16,7 @@ import pytest
 
 from forge.commands import history, planning
 from forge.commands.against import Pair
-from forge.history import noise, popcorn, schema
+from forge.history import noise, popcorn, report, schema
 from forge.history.page import _parts_plot
 from forge.history.store import VERSION, History, HistoryError, history_path
 from forge.judge.results import CaseResult, Stats, Status
@@ -526,9 +526,180 @@ def test_an_import_without_code_needs_the_submission(kept: History, capsys: pyte
     assert "predicted (modelled): nothing of this submission" in said.out
 
 
+def judged(runner: str, ranked: tuple[str, str], quoted: bool = True) -> str:
+    """A report as popcorn-cli writes it to its file: a JSON string whose line feeds are line feeds."""
+    first, second = ("k: 128; m: 64; n: 64; seed: 1", "k: 7168; m: 64; n: 1536; seed: 2")
+    text = f"""**{runner} ✅ success**
+> ✅ Testing successful
+> ✅ Benchmarking successful
+> ✅ Leaderboard run successful
+
+Running on:
+* GPU: `AMD Instinct MI300X`
+* CPU: `a "fast" one`
+* Device count: `1`
+* Runtime: `ROCm`
+* Torch: `2.10.0+rocm7.1`
+
+
+## ✅ Passed 1/1 tests:
+```
+✅ {first}
+> within 1e-3
+```
+
+## Benchmarks:
+```
+{first}
+ ⏱ 9.10 ± 0.010 µs
+ ⚡ 8.90 µs 🐌 9.40 µs
+
+{second}
+ ⏱ 2.10 ± 0.100 ms
+ ⚡ 2.00 ms 🐌 2.30 ms
+```
+
+## Ranked Benchmark:
+```
+{first}
+ ⏱ {ranked[0]}
+
+{second}
+ ⏱ {ranked[1]}
+ ⚡ 60.0 µs 🐌 70.0 µs
+```"""
+    return json.dumps(text, ensure_ascii=False).replace("\\n", "\n") if quoted else text
+
+
+STDERR = (
+    "Submitting to leaderboard: amd-fp8-mm\nGPU: MI300\nMode: leaderboard\nFile: mine.py\n\nWaiting for results...\n"
+)
+REPORTED = ",".join(
+    judged(*words)
+    for words in (
+        ("MI300 on GitHub", ("4.00 ± 0.010 µs", "64.0 ± 0.50 µs")),
+        ("MI300 on GitHub (secret)", ("5.00 ± 0.010 µs", "80.0 ± 0.50 µs")),
+    )
+)
+
+
+@pytest.mark.parametrize("around", ["", STDERR])
+@pytest.mark.parametrize("shape", ["file", "screen", "crlf", "no emojis"])
+def test_a_judges_report_tells_each_cases_time(around: str, shape: str) -> None:
+    """popcorn-cli wrote it until June 2026, and Discord's bot does."""
+    text = around + REPORTED + "\n\nResults written to: there.txt\n"
+    if shape == "screen":
+        text = around + judged("MI300 on GitHub", ("4.00 ± 0.010 µs", "64.0 ± 0.50 µs"), quoted=False)
+    if shape == "no emojis":
+        text = re.sub("[✅⏱⚡🐌]", "?", text).replace("±", "+-").replace("µ", "┬╡")
+    outside = popcorn.parse(text.replace("\n", "\r\n") if shape == "crlf" else text, "a")
+    assert (outside.leaderboard, outside.number) == ("amd-fp8-mm" if around else "", None)
+    assert outside.system["CPU"] == 'a "fast" one' and outside.messages == ()
+    public = [run for run in report.scored(outside, "geom").runs if not run.secret]
+    assert [(run.mode, run.passed, run.runner) for run in public] == [
+        (mode, True, "MI300 on GitHub") for mode in ("test", "benchmark", "leaderboard")
+    ]
+    assert public[2].score_us == pytest.approx(16)
+    cases = [(case.mode, case.mean_us) for case in outside.cases if not case.secret]
+    assert cases == [("test", None), ("benchmark", 9.1), ("benchmark", 2100), ("leaderboard", 4), ("leaderboard", 64)]
+    assert len(outside.runs) == (3 if shape == "screen" else 6)
+
+
+FAILED = """\
+"**MI300 on GitHub ❌ failure**
+> ❌ Testing failed
+> ❌ Benchmarks missing
+
+Running on:
+* GPU: `AMD Instinct MI300X`
+# Testing failed
+Command ```bash
+python eval.py test```
+ran successfully in 9.00 seconds, but did not pass all tests.
+
+
+## Test log:
+```
+✅ k: 128; m: 64; n: 64; seed: 1
+❌ k: 7168; m: 64; n: 1536; seed: 2
+> 17 elements differ
+> first: (0, 3)
+```"
+"""
+CRASHED = """\
+**MI300 on GitHub ❌ failure**
+> ❌ Running tests failed (timeout)
+
+# Running failed
+Command ```bash
+python eval.py
+```
+**timed out** after 9.00 seconds."""
+UNBUILT = """\
+**MI300 on GitHub ❌ failure**
+> ❌ Compilation failed
+# Compilation failed
+Command ```bash
+>hipcc```
+exited with code **1**.
+
+## Compiler stderr:
+```
+a.hip:3: error```"""
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "said"),
+    [
+        (FAILED, "test", "k: 7168; m: 64; n: 1536; seed: 2: 17 elements differ first: (0, 3)"),
+        (CRASHED, "test", "test on MI300 on GitHub: Running tests failed (timeout)"),
+        (UNBUILT, "compile", "Compilation failed: Command >hipcc exited with code **1**."),
+    ],
+)
+def test_a_report_of_what_failed_says_what(
+    kept: History, capsys: pytest.CaptureFixture[str], text: str, mode: str, said: str
+) -> None:
+    Path("there.txt").write_text(text)
+    assert run("import", "there.txt", "amd-fp8-mm") == 0
+    assert said in capsys.readouterr().out
+    assert [(entry.mode, entry.verdict, entry.score_us) for entry in kept.entries()] == [(mode, "fail", None)]
+
+
+def test_cases_predicted_and_measured_there_stand_beside_each_other(
+    kept: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    predicted = document("amd-fp8-mm", not_official="")
+    predicted["cases"][0]["spec"] = "m: 64; n: 64; k: 128; seed: 1"  # another order than the report's
+    kept.keep(predicted, CODE)
+    Path("mine.py").write_bytes(CODE)
+    Path("there.txt").write_text(REPORTED, encoding="utf-16")  # as PowerShell redirects
+    assert "does not say of which leaderboard" in line_of(capsys, "import", "there.txt")
+    for _ in range(2):  # the same again stays one run
+        assert run("import", "there.txt", "amd-fp8-mm", "--submission", "mine.py") == 0
+    said = capsys.readouterr().out
+    assert re.search(r"k=128 m=64 n=64 seed=1 +4 +4$", said, re.MULTILINE), said
+    assert re.search(r"k=7168 m=64 n=1536 seed=2 +- +64$", said, re.MULTILINE), said
+    assert "there: GPU AMD Instinct MI300X, Torch 2.10.0+rocm7.1, Runtime ROCm" in said
+    assert [entry.times for entry in kept.entries()] == ["modelled", "leaderboard"]
+    assert run("history", "2") == 0
+
+
+def test_a_result_stands_among_what_popcorn_cli_wrote_to_stderr(kept: History) -> None:
+    text = (
+        f"{STDERR}Submission 4711 accepted. Waiting for results...\n\nResults written to: a\n\n{SUBMITTED}\nSaved: b\n"
+    )
+    assert popcorn.parse(text, "a") == popcorn.parse(SUBMITTED, "a")
+    shown = SHOWN.replace("- test on", "- profile.0 on")
+    assert popcorn.parse(f"\x1b[1mnote\x1b[0m\n{shown}", "b").runs[0].mode == "profile.0"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (
+            STDERR + "Application error: Server returned status 429: wait an hour\n",
+            "popcorn-cli had an error, and no result: Server",
+        ),
         ("hello\n", "neither what `popcorn submit --output FILE` writes"),
         ("", "neither what"),
         (SUBMITTED[:400], "half written"),

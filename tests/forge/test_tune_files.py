@@ -260,6 +260,74 @@ def test_a_file_is_tuned_on_a_cluster_whose_worker_is_killed(tmp_path: Path) -> 
     assert (tmp_path / "mine.py").read_text().count("triton.Config") == 1
 
 
+def test_a_tuner_whose_workers_are_all_killed_says_so_and_goes_on_when_one_comes(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    write_problem(tmp_path / "problem")
+    (tmp_path / "mine.py").write_text(AUTOTUNED)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with distributed.LocalCluster(n_workers=0, dashboard_address=None) as own:
+        command = [
+            sys.executable,
+            "-m",
+            "distributed.cli.dask_worker",
+            own.scheduler_address,
+            "--no-nanny",
+            "--nthreads=1",
+        ]
+        workers = [subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) for _ in range(2)]
+        own.wait_for_workers(2)
+        words = [
+            "tune",
+            "problem",
+            "--submission",
+            "mine.py",
+            "--device",
+            "gfx942",
+            "--cases",
+            "0",
+            "--write",
+            "--timeout=500",
+        ]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "forge", *words, "--scheduler", own.scheduler_address],
+            cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        try:
+            while not own.scheduler.tasks and process.poll() is None:
+                time.sleep(0.1)
+            for worker in workers:
+                worker.kill()
+            said = ""
+            while "no worker is left; trials so far are kept" not in said:
+                assert (line := process.stdout.readline()), said
+                said += line
+            workers.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
+            said += process.communicate(timeout=ENDS_S)[0]
+        finally:
+            everyone: list[subprocess.Popen[Any]] = [*workers, process]
+            for each in everyone:
+                each.kill()
+                each.wait()
+    assert process.returncode == 0 and "a worker is there again" in said and "mine.py: written" in said, said
+    assert TrialsLog(tmp_path / "tune-mine.jsonl", Setting("", "", "", "", "", "")).others == 3, said
+
+
+def test_a_cluster_without_workers_ends_the_command_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr("forge.tune.cluster.LOOK_S", 0.1)
+    monkeypatch.setattr("forge.tune.cluster.ALONE_S", 0.6)
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as own:
+        with distributed.Client(own) as client:
+            with pytest.raises(ClusterError, match="no worker for 0.01 min; trials so far are kept"):
+                list(Cluster(client)._results(abs, [-1, -2], None))
+            assert capsys.readouterr().out.count("no worker is left") == 1
+            own.scale(1)
+            assert sorted(Cluster(client)._results(abs, [-1, -2], None)) == [(-2, 2), (-1, 1)]
+
+
 def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     write_problem(tmp_path / "problem")
