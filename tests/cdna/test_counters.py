@@ -238,6 +238,18 @@ def test_sample_of_kernels_that_others_decide_for() -> None:
     assert modelled_time_us(sample[0]).us == pytest.approx(modelled_time_us(whole[0]).us, rel=0.1)
 
 
+def test_sample_of_unlike_workgroups() -> None:
+    """Those replayed are even ones, with an eighth of the work of the odd ones."""
+    groups = 8 * 2 * cdna.get_card("gfx942", "MI308X").compute_units
+    a, c = aligned(32 * 32, torch.float16), torch.zeros(16 * groups)
+    us = []
+    for even, odd in ((10, 80), (45, 45)):
+        counts = torch.tensor([even, odd], dtype=torch.int32).repeat(groups // 2)
+        (sample,) = counted(True, lambda: uneven_kernel[(groups,)](counts, a, c, N=32, num_warps=16))  # noqa: B023
+        us.append(modelled_time_us(sample).us)
+    assert us[0] == pytest.approx(us[1], rel=0.1)
+
+
 def test_matrix_instructions_of_a_product() -> None:
     n = 64
     a, out = aligned(n * n, torch.float16).view(n, n), torch.empty(n, n)

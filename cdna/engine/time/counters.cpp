@@ -81,6 +81,7 @@ struct GroupCount {
   GroupCount* next;  // of all that this thread made
   u32 n_waves;
   bool timed;
+  u64 executed;  // instructions of its waves
   Steps* steps;  // of each wave
   Held** held;   // of each wave, none before its first s_sleep
   Trace trace;
@@ -108,6 +109,7 @@ struct Counting : Observer {
 struct Kept {  // of a workgroup that is replayed
   u32 group;
   bool works;
+  u64 executed;  // instructions of its waves
   Steps* steps;  // [n_waves]
 };
 
@@ -141,7 +143,8 @@ struct Source : ObserverSource {
   u32 n_in_batches;     // that run, of the batches
   u32 working[3];       // of the first batch, of those that warm, of those that stand for others
   u32 n_probes, working_probes;
-  MemoryTraffic others;  // of those that stand for others
+  u64 executed, executed_by_probes;  // instructions of those that work
+  MemoryTraffic others;              // of those that stand for others
 };
 }  // namespace
 
@@ -390,6 +393,7 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)w.wg->observed;
   u32 pc = w.pc - 1;
+  g.executed++;
   if (c.facts[pc]->does == DOES_SLEEP) sleep_again(c, g, w.id, pc);
   Held* held = g.held[w.id];
   if (held && held->on) {
@@ -449,6 +453,7 @@ static void on_group_started(Observer* o, Workgroup& group) {
     if (g->held[i]) g->held[i]->on = false;
   }
   g->timed = is_timed(*c.source, group.linear_id);
+  g->executed = 0;
   memset((void*)&g->l1, 0, sizeof g->l1);
   g->trace = {nullptr, 0, 0, group.linear_id};
 }
@@ -458,7 +463,7 @@ static void on_barrier_released(Observer* o, Workgroup&) { ((Counting*)o)->total
 // Keeps the steps of a workgroup until the launch ends.
 static void keep(Source& s, GroupCount& g) {
   Kept& kept = s.kept[s.n_kept++];
-  kept = {g.trace.group, g.trace.n > 0, g.steps};
+  kept = {g.trace.group, g.trace.n > 0, g.executed, g.steps};
   g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
 }
 
@@ -501,6 +506,7 @@ static void hand_over(Source& s, GroupCount& g) {
   u32 batch = s.batch;
   u32 number = number_of(s, t.group), running = s.n_in_batches;
   s.working[number < batch ? 0 : 2 - number / batch % 2] += t.n > 0;
+  s.executed += t.n > 0 ? g.executed : 0;
   s.traces[number] = t;
   s.ended[number / batch]++;
   while (s.next_batch < s.n_batches) {
@@ -533,6 +539,7 @@ static void on_group_ended(Observer* o, Workgroup& group) {
   }
   if (is_probe(s, group.linear_id)) {
     __atomic_add_fetch(&s.working_probes, works, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&s.executed_by_probes, works ? g.executed : 0, __ATOMIC_RELAXED);
     free_trace(s, g.trace);
   } else {
     hand_over(s, g);
@@ -666,13 +673,25 @@ static void scale_write_back(const Source& s, MemoryTraffic& m) {
   m.left_dirty = (u64)(all + read < room ? all : all * room / (all + read));
 }
 
+// Instructions of a workgroup of a sample's grid, over those of one that is replayed: tiles of many sizes are unlike, and
+// few are replayed. 1 where waves poll.
+static double work_of_mean(const Source& s, u64 replayed, u32 n) {
+  const u32 in_batches = s.working[0] + s.working[1] + s.working[2];
+  if (!s.groups || !replayed || !in_batches || s.totals.sleeps) return 1;
+  double all = (double)s.executed;
+  if (s.working_probes) all += (double)s.executed_by_probes / s.working_probes * (double)(s.totals.groups - in_batches);
+  return all / (double)s.totals.groups / ((double)replayed / n);
+}
+
 static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
   u32 n = 0;
+  u64 replayed = 0;
   for (u32 i = 0; i < s.n_kept; i++)
-    if (s.kept[i].works || !s.groups) groups[n++] = {s.kept[i].steps};
+    if (s.kept[i].works || !s.groups) groups[n++] = {s.kept[i].steps}, replayed += s.kept[i].executed;
   for (u32 i = 0; n == 0 && i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
+  const double work = work_of_mean(s, replayed, n);
   n = n ? n : s.n_kept;
-  return {groups, s.timings, n, s.n_waves, (u32)s.totals.groups, (u32)s.totals.groups_per_cu, s.leaves_whole};
+  return {groups, s.timings, n, s.n_waves, (u32)s.totals.groups, (u32)s.totals.groups_per_cu, s.leaves_whole, work};
 }
 
 static void take_time(Source& s) {
