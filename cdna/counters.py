@@ -111,7 +111,7 @@ class Counters:
     """A launch, counted. Bytes and cycles are sums over the card unless a name says otherwise."""
 
     card: str  # its model
-    groups: int
+    groups: int  # of the grid; in a sample without those that ask for nothing
     groups_run: int  # fewer than that in a sample
     waves_per_group: int
     groups_per_cu: int  # that fit at the same time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -122,6 +123,16 @@ def test_the_memory_side_cache_holds_what_fits() -> None:
     assert again.fabric_read_bytes > 1 << 25 and again.hbm_read_bytes == 0
 
 
+PROBES = 32  # workgroups of a sample's that tell how many of the others work
+
+
+def counted(sample: Sample | bool, launch: Callable[[], object]) -> list[cdna.Counters]:
+    with cdna.device("gfx942", card="MI308X"), cdna.counting(sample):
+        clear_caches()
+        launch()
+    return [record.counters for record in take_records() if record.counters is not None]
+
+
 def test_sample_of_a_large_grid() -> None:
     """Three rounds of eight run, and stand for the grid."""
     card = cdna.get_card("gfx942", "MI308X")
@@ -129,16 +140,11 @@ def test_sample_of_a_large_grid() -> None:
     n = 1024 * groups
     x, y, out = (aligned(n, torch.float32) for _ in range(3))
 
-    def count(sample: bool) -> cdna.Counters:
-        with cdna.device("gfx942", card="MI308X"), cdna.counting(sample):
-            clear_caches()
-            add_kernel[(groups,)](x, y, out, n, BLOCK=1024, num_warps=16)
-        counters = take_records()[-1].counters
-        assert counters is not None
-        return counters
+    def add() -> None:
+        add_kernel[(groups,)](x, y, out, n, BLOCK=1024, num_warps=16)
 
-    sample, whole = count(True), count(False)
-    assert (whole.groups_run, sample.groups_run, sample.groups) == (groups, groups * 3 // 8, groups)
+    (sample,), (whole,) = counted(True, add), counted(False, add)
+    assert (whole.groups_run, sample.groups_run, sample.groups) == (groups, groups * 3 // 8 + PROBES, groups)
     assert sample.unit_cycles == whole.unit_cycles
     for name in (
         "segments",
@@ -155,6 +161,31 @@ def test_sample_of_a_large_grid() -> None:
         whole.left_dirty_bytes, rel=0.1
     )  # some sets of an L2 are full early
     assert modelled_time_us(sample).us == pytest.approx(modelled_time_us(whole).us, rel=0.02)
+
+
+@triton.jit
+def bounded_kernel(n_groups, x, out, BLOCK: tl.constexpr):
+    if tl.program_id(0) >= n_groups:
+        return
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, 2 * tl.load(x + i))
+
+
+@pytest.mark.parametrize("working", [0.45, 0.7])  # of the grid: not the rounds in its middle, and these as well
+def test_sample_of_a_grid_that_is_an_upper_bound(working: float) -> None:
+    card = cdna.get_card("gfx942", "MI308X")
+    grid = 8 * 2 * card.compute_units
+    groups = round(working * grid)
+    x, out = (aligned(1024 * grid, torch.float32) for _ in range(2))
+
+    def double(grid: int) -> Callable[[], object]:
+        return lambda: bounded_kernel[(grid,)](groups, x, out, BLOCK=1024, num_warps=16)
+
+    (sample,), (exact,) = counted(True, double(grid)), counted(False, double(groups))
+    assert sample.groups == pytest.approx(groups, rel=0.02)
+    for name in ("segments", "l2_read_bytes", "l2_write_bytes", "hbm_read_bytes"):
+        assert getattr(sample, name) == pytest.approx(getattr(exact, name), rel=0.03), name
+    assert modelled_time_us(sample).us == pytest.approx(modelled_time_us(exact).us, rel=0.05)
 
 
 def test_sample_leaves_products_out() -> None:
@@ -192,23 +223,31 @@ def test_sample_of_kernels_that_others_decide_for() -> None:
     a, c = aligned(32 * 32, torch.float16).fill_(1), torch.zeros(16 * groups)
     x, out = torch.ones(1024 * 4 * card.compute_units), torch.zeros(1024 * 4 * card.compute_units)
 
-    def count(sample: Sample) -> list[cdna.Counters]:
-        with cdna.device("gfx942", card="MI308X"), cdna.counting(sample):
-            clear_caches()
-            uneven_kernel[(groups,)](counts, a, c, N=32, num_warps=16)
-            uneven_kernel[(8,)](counts + 1, a, c, N=32, num_warps=16)
-            add_kernel[(len(x) // 1024,)](x, x, out, len(x), BLOCK=1024, num_warps=16)
-        counted = [record.counters for record in take_records()]
-        return [one for one in counted if one is not None]
+    def launches() -> None:
+        uneven_kernel[(groups,)](counts, a, c, N=32, num_warps=16)
+        uneven_kernel[(8,)](counts + 1, a, c, N=32, num_warps=16)
+        add_kernel[(len(x) // 1024,)](x, x, out, len(x), BLOCK=1024, num_warps=16)
 
-    whole = count(Sample.NONE)
+    whole = counted(Sample.NONE, launches)
     c.zero_(), out.zero_()
-    sample = count(Sample.PRODUCTS)
-    assert [one.groups_run / one.groups for one in sample] == pytest.approx([7 / 13, 1, 1])
+    sample = counted(Sample.PRODUCTS, launches)
+    assert [one.groups_run for one in sample] == [groups * 7 // 13 + PROBES, 8, len(x) // 1024]
     assert c[:16].eq(32 * (counts[0] + 1)).all() and out.eq(2).all()
     executed = [sum(one.executed for one in counters.instructions) for counters in (sample[0], whole[0])]
     assert executed[0] == pytest.approx(executed[1], rel=0.05)
     assert modelled_time_us(sample[0]).us == pytest.approx(modelled_time_us(whole[0]).us, rel=0.1)
+
+
+def test_sample_of_unlike_workgroups() -> None:
+    """Those replayed are even ones, with an eighth of the work of the odd ones."""
+    groups = 8 * 2 * cdna.get_card("gfx942", "MI308X").compute_units
+    a, c = aligned(32 * 32, torch.float16), torch.zeros(16 * groups)
+    us = []
+    for even, odd in ((10, 80), (45, 45)):
+        counts = torch.tensor([even, odd], dtype=torch.int32).repeat(groups // 2)
+        (sample,) = counted(True, lambda: uneven_kernel[(groups,)](counts, a, c, N=32, num_warps=16))  # noqa: B023
+        us.append(modelled_time_us(sample).us)
+    assert us[0] == pytest.approx(us[1], rel=0.1)
 
 
 def test_matrix_instructions_of_a_product() -> None:

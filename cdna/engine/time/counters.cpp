@@ -13,6 +13,8 @@
 // latter stands for all but the first. In those only the workgroups whose time is taken have every instruction looked
 // at, of the others the lines that they ask of the L2. No matrix instruction computes, so what the kernel leaves in
 // memory is of no use, and whatever decides by it goes astray. What is counted is scaled to the grid.
+// A grid may be an upper bound, whose last workgroups find nothing to do. So some of all that do not run otherwise do, and
+// those that ask for no line count as none: what is counted is scaled to those that work.
 // SAMPLE_PRODUCTS: only of kernels with matrix instructions and only of a grid of 13 rounds or more, as a router's is not.
 // Rounds may be unlike there: three or four pairs of them are spread over the grid, each for its part.
 #include "accesses.h"
@@ -79,13 +81,14 @@ struct GroupCount {
   GroupCount* next;  // of all that this thread made
   u32 n_waves;
   bool timed;
+  u64 executed;  // instructions of its waves
   Steps* steps;  // of each wave
   Held** held;   // of each wave, none before its first s_sleep
   Trace trace;
   L1 l1;
 };
 
-constexpr u32 SAMPLED_BATCHES = 3, FEWEST_PAIRS = 3, MOST_PAIRS = 4;
+constexpr u32 SAMPLED_BATCHES = 3, FEWEST_PAIRS = 3, MOST_PAIRS = 4, PROBES = 32;
 constexpr u64 SCRATCH_MEMORY = 1ull << 48;  // beyond a host's addresses
 
 struct Counting : Observer {
@@ -105,6 +108,8 @@ struct Counting : Observer {
 
 struct Kept {  // of a workgroup that is replayed
   u32 group;
+  bool works;
+  u64 executed;  // instructions of its waves
   Steps* steps;  // [n_waves]
 };
 
@@ -134,7 +139,12 @@ struct Source : ObserverSource {
   u32 pairs;  // of batches behind the first: one to warm the caches, and one that stands for its part
   u32 batches[1 + 2 * MOST_PAIRS];
   u64 stored, evicted;  // bytes that the sample has stored into the L2s, and that these have written back
-  u32* groups;          // those that run
+  u32* groups;          // those that run: batches, and behind these the probes
+  u32 n_in_batches;     // that run, of the batches
+  u32 working[3];       // of the first batch, of those that warm, of those that stand for others
+  u32 n_probes, working_probes;
+  u64 executed, executed_by_probes;  // instructions of those that work
+  MemoryTraffic others;              // of those that stand for others
 };
 }  // namespace
 
@@ -383,6 +393,7 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)w.wg->observed;
   u32 pc = w.pc - 1;
+  g.executed++;
   if (c.facts[pc]->does == DOES_SLEEP) sleep_again(c, g, w.id, pc);
   Held* held = g.held[w.id];
   if (held && held->on) {
@@ -414,12 +425,14 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
 static u32 number_of(const Source& s, u32 group) {
   if (!s.groups) return group;
   u32 place = 0;
-  while (s.batches[place] != group / s.batch) place++;
+  while (place < s.n_batches && s.batches[place] != group / s.batch) place++;
   return place * s.batch + group % s.batch;
 }
 
+static bool is_probe(const Source& s, u32 group) { return s.groups && number_of(s, group) >= s.n_in_batches; }
+
 static bool is_timed(const Source& s, u32 group) {
-  if (s.groups && number_of(s, group) / s.batch % 2) return false;
+  if (s.groups && (is_probe(s, group) || number_of(s, group) / s.batch % 2)) return false;
   return number_of(s, group) % s.timed_every == s.timed_every / 2;
 }
 
@@ -440,6 +453,7 @@ static void on_group_started(Observer* o, Workgroup& group) {
     if (g->held[i]) g->held[i]->on = false;
   }
   g->timed = is_timed(*c.source, group.linear_id);
+  g->executed = 0;
   memset((void*)&g->l1, 0, sizeof g->l1);
   g->trace = {nullptr, 0, 0, group.linear_id};
 }
@@ -449,7 +463,7 @@ static void on_barrier_released(Observer* o, Workgroup&) { ((Counting*)o)->total
 // Keeps the steps of a workgroup until the launch ends.
 static void keep(Source& s, GroupCount& g) {
   Kept& kept = s.kept[s.n_kept++];
-  kept = {g.trace.group, g.steps};
+  kept = {g.trace.group, g.trace.n > 0, g.executed, g.steps};
   g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
 }
 
@@ -466,12 +480,6 @@ static void free_trace(Source& s, Trace& t) {
   __atomic_sub_fetch(&s.entries, t.capacity, __ATOMIC_RELAXED);
   free(t.entries);
   t.entries = nullptr;
-}
-
-// How many batches of the grid the next one to be replayed stands for.
-static double batch_weight(const Source& s) {
-  if (!s.groups || s.next_batch == 0) return 1;
-  return s.next_batch % 2 ? 0 : (double)(s.total_groups - s.batch) / s.batch / s.pairs;
 }
 
 static void add_traffic(MemoryTraffic& to, const MemoryTraffic& from, double weight) {
@@ -496,7 +504,9 @@ static void hand_over(Source& s, GroupCount& g) {
   const Trace& t = g.trace;
   if (g.timed) keep(s, g);
   u32 batch = s.batch;
-  u32 number = number_of(s, t.group), running = s.n_chosen ? s.n_chosen : s.total_groups;
+  u32 number = number_of(s, t.group), running = s.n_in_batches;
+  s.working[number < batch ? 0 : 2 - number / batch % 2] += t.n > 0;
+  s.executed += t.n > 0 ? g.executed : 0;
   s.traces[number] = t;
   s.ended[number / batch]++;
   while (s.next_batch < s.n_batches) {
@@ -504,7 +514,8 @@ static void hand_over(Source& s, GroupCount& g) {
     if (s.ended[s.next_batch] < n) break;
     MemoryTraffic traffic = {};
     replay(*s.caches, *s.card, s.traces + first, n, (u32)s.totals.groups_per_cu, traffic);
-    add_traffic(s.totals.traffic, traffic, batch_weight(s));
+    if (!s.groups || !s.next_batch) add_traffic(s.totals.traffic, traffic, 1);
+    else if (s.next_batch % 2 == 0) add_traffic(s.others, traffic, 1);
     for (u64 bytes : traffic.l2_write) s.stored += bytes;
     s.evicted += traffic.hbm_write;
     for (u32 i = 0; i < s.n_kept; i++) {
@@ -520,9 +531,19 @@ static void hand_over(Source& s, GroupCount& g) {
 static void on_group_ended(Observer* o, Workgroup& group) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)group.observed;
-  c.totals.run++;
-  if (g.timed || !c.source->light) c.totals.observed++;
-  hand_over(*c.source, g);
+  Source& s = *c.source;
+  const bool works = g.trace.n > 0;
+  if (works || !s.groups) {
+    c.totals.run++;
+    if (g.timed || !s.light) c.totals.observed++;
+  }
+  if (is_probe(s, group.linear_id)) {
+    __atomic_add_fetch(&s.working_probes, works, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&s.executed_by_probes, works ? g.executed : 0, __ATOMIC_RELAXED);
+    free_trace(s, g.trace);
+  } else {
+    hand_over(s, g);
+  }
   g.trace.entries = nullptr;
 }
 
@@ -548,12 +569,34 @@ static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
   if (all <= SAMPLED_BATCHES) return;
   s.pairs = !spread ? 1 : most < MOST_PAIRS ? most : MOST_PAIRS;
   s.n_batches = 1 + 2 * s.pairs;
-  s.groups = (u32*)calloc(s.n_batches * s.batch, sizeof(u32));
+  s.groups = (u32*)calloc(s.n_batches * s.batch + PROBES, sizeof(u32));
   for (u32 i = 0; i < s.n_batches; i++) {
     s.batches[i] = i == 0 ? 0 : all * ((i - 1) / 2 * 2 + 1) / (2 * s.pairs) - i % 2;
     for (u32 k = 0; k < s.batch; k++) s.groups[s.n_chosen++] = s.batches[i] * s.batch + k;
   }
   s.chosen = s.groups;
+  s.n_in_batches = s.n_chosen;
+  const u32 others = s.total_groups - s.n_chosen;
+  s.n_probes = others < PROBES ? others : PROBES;
+  for (u32 i = 0; i < s.n_probes; i++) {
+    u32 group = (u32)((2 * i + 1) * (u64)others / (2 * s.n_probes));
+    for (u32 k = 0; k < s.n_batches; k++) group += group >= s.batches[k] * s.batch ? s.batch : 0;
+    s.groups[s.n_chosen++] = group;
+  }
+}
+
+// Of the grid as many workgroups as work, and what they all ask of memory.
+static void scale_to_grid(Source& s) {
+  const u32 ran = s.working[0] + s.working[1] + s.working[2], others = s.total_groups - s.n_in_batches;
+  const u32 all = ran + (u32)(s.n_probes ? (u64)others * s.working_probes / s.n_probes : 0);
+  if (all) s.totals.groups = all;
+  else s.totals.run = s.n_chosen, s.totals.observed = s.light ? s.n_kept : s.n_chosen;  // none asks for a line
+  if (s.working[2]) {
+    add_traffic(s.totals.traffic, s.others, (double)(all - s.working[0]) / s.working[2]);
+  } else if (s.working[0]) {
+    const MemoryTraffic first = s.totals.traffic;
+    add_traffic(s.totals.traffic, first, (double)(all - s.working[0]) / s.working[0]);
+  }
 }
 
 static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l) {
@@ -586,10 +629,10 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
   s.batch = per_cu * l->card->compute_units;
   s.n_batches = (s.total_groups + s.batch - 1) / s.batch;
+  s.n_in_batches = s.total_groups;
   if (s.sample && !l->cooperative) choose_sample(s, *p, k);
-  const u32 running = s.n_chosen ? s.n_chosen : s.total_groups;
-  s.timed_every = (running + MOST_TIMED - 1) / MOST_TIMED;
-  s.traces = (Trace*)calloc(running, sizeof(Trace));
+  s.timed_every = (s.n_in_batches + MOST_TIMED - 1) / MOST_TIMED;
+  s.traces = (Trace*)calloc(s.n_in_batches, sizeof(Trace));
   s.ended = (u32*)calloc(s.n_batches, sizeof(u32));
 }
 
@@ -630,9 +673,25 @@ static void scale_write_back(const Source& s, MemoryTraffic& m) {
   m.left_dirty = (u64)(all + read < room ? all : all * room / (all + read));
 }
 
+// Instructions of a workgroup of a sample's grid, over those of one that is replayed: tiles of many sizes are unlike, and
+// few are replayed. 1 where waves poll.
+static double work_of_mean(const Source& s, u64 replayed, u32 n) {
+  const u32 in_batches = s.working[0] + s.working[1] + s.working[2];
+  if (!s.groups || !replayed || !in_batches || s.totals.sleeps) return 1;
+  double all = (double)s.executed;
+  if (s.working_probes) all += (double)s.executed_by_probes / s.working_probes * (double)(s.totals.groups - in_batches);
+  return all / (double)s.totals.groups / ((double)replayed / n);
+}
+
 static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
-  for (u32 i = 0; i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
-  return {groups, s.timings, s.n_kept, s.n_waves, s.total_groups, (u32)s.totals.groups_per_cu, s.leaves_whole};
+  u32 n = 0;
+  u64 replayed = 0;
+  for (u32 i = 0; i < s.n_kept; i++)
+    if (s.kept[i].works || !s.groups) groups[n++] = {s.kept[i].steps}, replayed += s.kept[i].executed;
+  for (u32 i = 0; n == 0 && i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
+  const double work = work_of_mean(s, replayed, n);
+  n = n ? n : s.n_kept;
+  return {groups, s.timings, n, s.n_waves, (u32)s.totals.groups, (u32)s.totals.groups_per_cu, s.leaves_whole, work};
 }
 
 static void take_time(Source& s) {
@@ -672,6 +731,7 @@ static void detach(ObserverSource* source, Observer* o) {
   free(c->counters);
   free(c);
   if (--s.attached) return;
+  if (s.groups) scale_to_grid(s);
   write_back(*s.caches, s.totals.traffic);
   if (s.groups) scale_write_back(s, s.totals.traffic);
   s.totals.atomics_on_line = s.atomics.most() * s.totals.groups / (s.totals.run ? s.totals.run : 1);
@@ -717,7 +777,7 @@ const Span* cdna_replay_timeline(ObserverSource* source, bool warm, const u32* l
 }
 void cdna_counters_destroy(ObserverSource* source) {
   Source* s = (Source*)source;
-  for (u32 i = 0; s->traces && i < (s->n_chosen ? s->n_chosen : s->total_groups); i++) free(s->traces[i].entries);
+  for (u32 i = 0; s->traces && i < s->n_in_batches; i++) free(s->traces[i].entries);
   free(s->traces);
   free(s->ended);
   free_kept(*s);

@@ -127,7 +127,8 @@ static double cycles_at(const Card& card, const RecordedLaunch& l, const MemoryT
     mean += cycles / cus;
     most = larger(most, cycles);
   }
-  return one_round ? most : mean;  // in one round all wait for the slowest CU; in several it gets fewer workgroups
+  return one_round ? most
+                   : mean * l.work;  // in one round all wait for the slowest CU; in several it gets fewer workgroups
 }
 
 // Cycles of a SIMD's matrix core, and of all units what they count where power is concerned, as cycles of it.
@@ -147,7 +148,8 @@ static BusyCycles busy_cycles(const Card& card, const RecordedLaunch& l, const u
       if (t.unit == MATRIX_UNIT) matrix += t.cycles, power += t.cycles * (t.eight_bits ? card.eight_bit_power : 1);
     }
   }
-  const double of_cu = (double)l.groups_in_all / l.n_recorded / card.compute_units, of_simd = of_cu / card.simds_per_cu;
+  const double of_cu = l.work * l.groups_in_all / l.n_recorded / card.compute_units,
+               of_simd = of_cu / card.simds_per_cu;
   return {matrix * of_simd, power * of_simd + lds * of_cu * card.lds_power};
 }
 

@@ -13,6 +13,7 @@ struct RecordedLaunch {
   u32 n_recorded, n_waves;
   u32 groups_in_all, groups_per_cu;
   bool leaves_whole;  // a workgroup's place is free only when all of its waves have ended
+  double work;        // of a workgroup of the grid, over that of one of these
 };
 
 // warm: as if the memory-side cache held everything.
