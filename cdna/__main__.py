@@ -235,6 +235,9 @@ def main(argv: list[str] | None = None) -> int:
     except CdnaError as error:
         print(f"cdna: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("cdna: interrupted", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -115,6 +116,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "cdna_watch": [pointer, pointer, pointer],
         "cdna_written": [pointer, u32, pointer],
         "cdna_cancel": [],
+        "cdna_end_at_interrupt": [u32],
     }
     for name, kinds in arguments.items():
         getattr(lib, name).argtypes = kinds
@@ -139,6 +141,11 @@ def engine() -> Engine:
     if _log_sampled is not None:
         loaded.lib.cdna_log_sample(_log_sampled)
     return loaded
+
+
+def let_interrupts_end_launches() -> None:
+    """Ctrl-C ends the launches under way where Python raises KeyboardInterrupt for it, which waits for their return."""
+    engine().lib.cdna_end_at_interrupt(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
 
 def is_loaded() -> bool:

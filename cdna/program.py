@@ -18,7 +18,7 @@ from .hip.kernel_names import demangled
 from .image import ImageBuilder
 from .launch_checks import LaunchChecks
 from .launch_log import Executed
-from .library import Launch, engine
+from .library import Launch, engine, let_interrupts_end_launches
 from .records import LaunchRecord, keep
 from .settings import emulated_card, n_threads, order_seed
 
@@ -126,6 +126,7 @@ class Kernel:
         counted = counters.begin(self.name)
         if counted is not None:
             launch.observers = counted.source
+        let_interrupts_end_launches()
         try:
             with watching.Launching(self.argument_names):
                 engine().lib.cdna_launch(self.program._handle, self._number, ctypes.byref(launch))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ def run_inside(program: Path, name: str, arguments: Sequence[str], at_end: Calla
     libc.__cxa_atexit(at_exit, None, None)
     loaded = ctypes.CDLL(str(program))
     words = [name, *arguments]
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would wait for the end of main()
     argv = (ctypes.c_char_p * (len(words) + 1))(*(os.fsencode(word) for word in words), None)
     loaded.main.restype = ctypes.c_int
     code = loaded.main(ctypes.c_int(len(words)), argv)

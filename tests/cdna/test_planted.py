@@ -56,6 +56,14 @@ FOUND = {  # kernel: the check that finds it, and what it says
         "race",
         r"reads 4 bytes of the 512 bytes .* at offset \d+, which fill\(int\*\) has written on another stream",
     ),
+    "writers_race": (
+        "race",
+        r"writes other values to 4 bytes of the 512 bytes .* which writers_race\(int\*, int\) has written on another stream",
+    ),
+    "reader_race": (
+        "race",
+        r"writes other values to 4 bytes of the 512 bytes .* which streams_race\(int\*, int const\*\) has read on another",
+    ),
     "lanes_disagree": (
         "race",
         "lanes 0 and 1 store different values to the same 4 bytes, at offset 0 of the 512 bytes",
@@ -138,10 +146,11 @@ def test_correct_neighbours_are_no_finding(name: str) -> None:
     assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
 
 
-def test_a_copy_beside_the_kernel_that_writes_is_found() -> None:
-    done = planted("copy_race", "race")
+@pytest.mark.parametrize(("name", "does"), [("copy_race", "reads"), ("overwritten_race", "writes over")])
+def test_a_copy_beside_the_kernel_that_writes_is_found(name: str, does: str) -> None:
+    done = planted(name, "race")
     assert done.returncode == 1 and done.stdout == "hipErrorLaunchFailure\n", done.stdout + done.stderr
-    assert "a copy reads what fill(int*) has written on another stream" in done.stderr
+    assert f"a copy {does} what fill(int*) has written on another stream" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["late_thread", "late_host_function", "late_graph"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -191,3 +193,40 @@ def test_a_process_that_is_stopped_says_where_it_waited(number: signal.Signals) 
     assert process.returncode == -number
     assert "k on gfx942: 0 of 1 workgroups have ended\n  workgroup 0 wave 0 run, at `" in told
     assert torch.version.hip is None
+
+
+INTERRUPTED = """
+import signal, sys, threading, time
+import torch
+import cdna
+from tests.support.assembled import program
+from tests.support.checked_launch import buffer, launch
+
+def interrupt():
+    while not cdna.waits():
+        time.sleep(0.01)
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+if "noted" in sys.argv:
+    signal.signal(signal.SIGINT, lambda *_: print("noted"))
+loop = "s_mov_b32 s9, {}; loop: s_sub_u32 s9, s9, 1; s_cmp_lg_u32 s9, 0; s_cbranch_scc1 loop"
+threading.Thread(target=interrupt, daemon=True).start()
+launch(program(loop.format(10_000_000 if "noted" in sys.argv else 0)), [("n", buffer(1))])
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("words", "ends"), [((), (-signal.SIGINT, "")), (("noted",), (0, "noted\ndone\n"))])
+def test_ctrl_c_ends_a_launch_unless_the_program_only_makes_a_note_of_it(words: tuple[str, ...], ends: object) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, *words], cwd=ROOT, text=True, capture_output=True, timeout=ENDS_S
+    )
+    assert (done.returncode, done.stdout) == ends, done.stderr
+
+
+def test_ctrl_c_ends_a_profile(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(INTERRUPTED)
+    command = [sys.executable, "-m", "cdna", "profile", str(script)]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, capture_output=True)
+    assert done.returncode == 130 and done.stderr.endswith("cdna: interrupted\n"), done.stderr

@@ -38,6 +38,19 @@ def exchange(x, out, B: tl.constexpr):
     tl.atomic_xchg(out + i, tl.load(x + i))
 
 
+@triton.jit
+def row_sums(x, y, out, M: tl.constexpr, N: tl.constexpr):
+    """out [N] = the sum of x*y [M, N] over its rows, one row a group of lanes."""
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out + tl.arange(0, N), tl.sum(tl.load(x + at) * tl.load(y + at), axis=0))
+
+
+def sums_of_products(fusion: bool = True) -> bool:
+    x, y, out = torch.randn(4, 64), torch.randn(4, 64), torch.empty(64)
+    row_sums[(1,)](x, y, out, 4, 64, num_warps=1, enable_fp_fusion=fusion)
+    return torch.allclose(out, (x * y).sum(0), rtol=1e-5, atol=1e-5)
+
+
 def extremes(dtype: torch.dtype) -> bool:
     right = True
     for low, high, largest in ((-8, 8, True), (-9, -1, True), (-8, 8, False)):
@@ -81,6 +94,7 @@ FAULTS: dict[str, Callable[[], bool]] = {
     "atomic_max int64": lambda: extremes(torch.int64),
     "atomic_max fp32": lambda: extremes(torch.float32),
     "atomic_xchg": exchanged,
+    "sum of products": sums_of_products,
     "persistent, async": lambda: persistent(True),
     "persistent": lambda: persistent(False),
     "batched fp8 fnuz": fnuz,

@@ -96,7 +96,8 @@ struct Range {
   u64* writes;           // per dword: who wrote, who read last; see check_global.cpp
   u64* reads;
   u32* write_pc;
-  u32* owners;  // per dword: the work that wrote it, of an allocation; see check_streams.cpp
+  // Per dword: the work that wrote it, and one that read it, of an allocation; see check_streams.cpp.
+  u32 *owners, *readers;
 };
 
 // Unknown addresses are a finding; are none; only where they are the host's memory, which the card does not reach.
@@ -233,8 +234,9 @@ bool check_scalar(Wave& w, const Inst& in, const Access& x);
 constexpr u32 WORK_PLACE_BITS = 26, MOST_STREAMS = 1u << (32 - WORK_PLACE_BITS);
 void keep_owners(Range& r);
 void own(const Range& r, u64 from, u64 to, u32 work, const u64* known);
-u32 unordered_owner(const Range& r, u64 from, u64 to, u32 work, const u64* known);
-bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const Range& r);
+void note_reader(const Range& r, u64 from, u64 to, u32 work);
+u32 unordered(const u32* works, const Range& r, u64 from, u64 to, u32 work, const u64* known);
+bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const u32* data, const Range& r);
 bool check_unwritten(Wave& w, int lane, u64 address, u32 bytes);  // check_unwritten.cpp
 bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x);
 bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes);

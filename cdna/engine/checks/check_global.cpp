@@ -443,7 +443,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   }
   if (one && !meant_by(*one, l.base, l.named) && meant_by(c, l.base, l.named)) one = nullptr;
   if (one && one->constant && x.kind != VM_LOAD && !writes_constant(w, x, l, *one)) return false;
-  if (one && one->owners && c.work && races && !check_streams(w, x, l.at, l.mask, *one)) return false;
+  if (one && one->owners && c.work && races && !check_streams(w, x, l.at, l.mask, data, *one)) return false;
   if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
   const u64 now = now_of(w);
   if (one && !one->internal && untouched(w, x, l, *one, data, now)) return true;
@@ -527,7 +527,7 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
     Access first = x;
     first.bytes = 4;
     if (r.owners && c.work && x.kind == SMEM_LOAD && c.has(CHECK_RACE) && from >= r.base &&
-        !check_streams(w, first, &from, 1, r))
+        !check_streams(w, first, &from, 1, nullptr, r))
       return false;
     return check_scalar_race(w, x, c.ranges[at], address);
   }

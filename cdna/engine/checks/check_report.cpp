@@ -363,17 +363,29 @@ void cdna_memory_forget(u64 base, u64 bytes) {
   pthread_mutex_unlock(&registry_lock);
 }
 
-// A copy or a fill, from and to; either may be nothing. Returns the work that has written what is read, with nothing between
-// that orders the two; 0: none has.
-u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known) {
+// A copy or a fill, from and to; either may be nothing. Returns the work that has touched the same, with nothing between
+// that orders the two, and what each does (0: it reads what was written; it writes over what was, 1: written, 2: read); 0: none has.
+u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, u32* clash) {
   u32 found = 0;
+  const bool changes = work && from && memcmp((const void*)from, (const void*)to, bytes);
+  const auto look = [&](const u32* works, const Range& r, u64 at, u32 how) {
+    if (found) return;
+    found = unordered(works, r, at, at + bytes, work, known);
+    *clash = how;
+  };
   pthread_mutex_lock(&registry_lock);
   for (u32 i = 0; i < n_registered; i++) {
     const Range& r = registry[i];
     if (!r.owners || r.freed) continue;
-    if (from - r.base < r.end - r.base && from + bytes <= r.end)
-      found = unordered_owner(r, from, from + bytes, work, known);
-    if (to - r.base < r.end - r.base && to + bytes <= r.end) own(r, to, to + bytes, work, known);
+    if (from - r.base < r.end - r.base && from + bytes <= r.end) {
+      look(r.owners, r, from, 0);
+      note_reader(r, from, from + bytes, work);
+    }
+    if (to - r.base < r.end - r.base && to + bytes <= r.end) {
+      if (changes) look(r.owners, r, to, 1);
+      if (changes) look(r.readers, r, to, 2);
+      own(r, to, to + bytes, work, known);
+    }
   }
   pthread_mutex_unlock(&registry_lock);
   return found;
@@ -393,7 +405,8 @@ void cdna_memory_unregister(u64 base) {
     Range r;
     memcpy((void*)&r, (const void*)&registry[i], sizeof r);
     free(r.owners);
-    r.owners = nullptr;
+    free(r.readers);
+    r.owners = r.readers = nullptr;
     drop(i);
     r.freed = true;
     append(registry, n_registered, max_registered, r);

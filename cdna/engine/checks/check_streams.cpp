@@ -1,15 +1,18 @@
-// What one stream's work has written and another's reads, with nothing between the two that orders them.
+// What one stream's work and another's touch, one of them by a write that changes it, with nothing between the two that
+// orders them.
 //
 // The HIP runtime numbers each piece of work by its stream and its place there, and says for each stream up to which place
 // its work has ended before this piece begins (hip/runtime/stream_order.cpp). Each dword of an allocation keeps the number
-// of the work that wrote it last.
+// of the work that wrote it last, and of one that read it.
 #include "check.h"
 #include <stdlib.h>
 
 constexpr u64 OWNED_LIMIT = 1ull << 30;  // bytes of an allocation whose writers are kept
 
 void keep_owners(Range& r) {
-  if (!r.owners && !r.freed && r.end - r.base <= OWNED_LIMIT) r.owners = (u32*)calloc((r.end - r.base) / 4 + 2, 4);
+  if (r.owners || r.freed || r.end - r.base > OWNED_LIMIT) return;
+  r.owners = (u32*)calloc((r.end - r.base) / 4 + 2, 4);
+  r.readers = (u32*)calloc((r.end - r.base) / 4 + 2, 4);
 }
 
 static bool ended_before(u32 work, const u64* known) {
@@ -26,24 +29,51 @@ void own(const Range& r, u64 from, u64 to, u32 work, const u64* known) {
   }
 }
 
-u32 unordered_owner(const Range& r, u64 from, u64 to, u32 work, const u64* known) {
+void note_reader(const Range& r, u64 from, u64 to, u32 work) {
+  const u64 base = r.base & ~3ull;
+  for (u64 k = (from - base) >> 2; k <= (to - 1 - base) >> 2; k++)
+    __atomic_store_n(&r.readers[k], work, __ATOMIC_RELAXED);
+}
+
+u32 unordered(const u32* works, const Range& r, u64 from, u64 to, u32 work, const u64* known) {
   const u64 base = r.base & ~3ull;
   for (u64 k = (from - base) >> 2; k <= (to - 1 - base) >> 2; k++) {
-    const u32 owner = __atomic_load_n(&r.owners[k], __ATOMIC_RELAXED);
-    if (owner && owner != work && !ended_before(owner, known)) return owner;
+    const u32 other = __atomic_load_n(&works[k], __ATOMIC_RELAXED);
+    if (other && other != work && !ended_before(other, known)) return other;
   }
   return 0;
 }
 
+// A store of whole dwords: bytes beside each other may be different streams'.
+static bool check_store(Wave& w, const Access& x, int lane, u64 from, const u32* data, const Range& r) {
+  const Checks& c = *w.wg->check->checks;
+  bool changed = false;
+  for (u32 k = 0; data && x.bytes >= 4 && from % 4 == 0 && k < x.bytes / 4u; k++)
+    changed |= changes(x, data, lane, k, (const u8*)from + 4 * k);
+  if (!changed || c.clock) return true;
+  const u32 writer = unordered(r.owners, r, from, from + x.bytes, c.work, c.known);
+  const u32 reader = writer ? 0 : unordered(r.readers, r, from, from + x.bytes, c.work, c.known);
+  if (!writer && !reader) return true;
+  return report(w, CHECK_RACE, lane, from, &r, ~0u,
+                "writes other values to %u bytes of %s at offset %llu, which %s has %s on another stream, and no event "
+                "or wait is between the two",
+                x.bytes, r.name, (unsigned long long)(from - r.base), c.work_name(writer ? writer : reader),
+                writer ? "written" : "read");
+}
+
 // A launch that synchronises by atomics may have been told by them that the other has written.
-bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const Range& r) {
+bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const u32* data, const Range& r) {
   const Checks& c = *w.wg->check->checks;
   for (u64 m = lanes; m; m &= m - 1) {
     const int lane = __builtin_ctzll(m);
     const u64 from = at[lane], to = from + x.bytes;
     if (x.kind == VM_STORE) {
+      if (!check_store(w, x, lane, from, data, r)) return false;
       own(r, from, to, c.work, c.known);
-    } else if (u32 other = c.clock ? 0 : unordered_owner(r, from, to, c.work, c.known)) {
+      continue;
+    }
+    note_reader(r, from, to, c.work);
+    if (u32 other = c.clock ? 0 : unordered(r.owners, r, from, to, c.work, c.known)) {
       return report(w, CHECK_RACE, lane, from, &r, ~0u,
                     "reads %u bytes of %s at offset %llu, which %s has written on another stream, and no event or wait "
                     "is between the two",

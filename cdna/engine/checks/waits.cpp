@@ -147,12 +147,17 @@ u32 describe_waits(const LiveLaunch& l, char* text, u32 size, const char* before
   return t.used;
 }
 
-extern "C" u32 cdna_waits(char* text, u32 size) {
-  Text t = {text, size, 0};
+static bool take_lock() {
   for (u32 tries = 0; pthread_mutex_trylock(&lock); tries++) {  // a signal may have come to who holds it
-    if (tries == 1000) return 0;
+    if (tries == 1000) return false;
     usleep(100);
   }
+  return true;
+}
+
+extern "C" u32 cdna_waits(char* text, u32 size) {
+  Text t = {text, size, 0};
+  if (!take_lock()) return 0;
   if (size) text[0] = 0;
   for (const LiveLaunch* l = launches; l; l = l->next) {
     char about[2048];
@@ -168,7 +173,7 @@ extern "C" u32 cdna_waits(char* text, u32 size) {
 
 extern "C" u32 cdna_cancel() {
   u32 n = 0;
-  pthread_mutex_lock(&lock);
+  if (!take_lock()) return 0;
   for (LiveLaunch* l = launches; l; l = l->next) {
     u32 under_way = LAUNCHED;
     n += __atomic_compare_exchange_n(&l->launch->status, &under_way, LAUNCH_CANCELLED, false, __ATOMIC_SEQ_CST,
@@ -179,6 +184,10 @@ extern "C" u32 cdna_cancel() {
 }
 
 static struct sigaction previous[65];
+static volatile u32 ends_at_interrupt;
+
+// Python's handler of SIGINT only makes a note: what it interrupts would go on to its end.
+extern "C" void cdna_end_at_interrupt(u32 ends) { ends_at_interrupt = ends; }
 
 static void on_request(int number, siginfo_t* info, void* context) {
   static char text[8192];
@@ -192,6 +201,7 @@ static void on_request(int number, siginfo_t* info, void* context) {
       from += (u32)n;
     }
   }
+  if (number == SIGINT && ends_at_interrupt) cdna_cancel();
   const struct sigaction& before = previous[number];
   if (before.sa_flags & SA_SIGINFO) {
     before.sa_sigaction(number, info, context);

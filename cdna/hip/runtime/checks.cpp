@@ -12,7 +12,7 @@ void cdna_checks_free(Checks*);
 void cdna_mark_unwritten(u8* at, u64 bytes);
 bool cdna_shared_with_processes(u64 address);  // of its check_stall.cpp
 void cdna_set_may_be_written(bool (*)(u64 address));
-u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known);
+u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, u32* clash);
 void cdna_checks_range(Checks*, u64 base, u64 bytes, u64 pointer, const char* name);
 // Of its watched_memory.cpp: what torch's allocator gave.
 bool cdna_watching();
@@ -198,18 +198,20 @@ hipError_t check_moves(const Operation& o, const WorkOrder& order) {
   const CopyCall& c = o.copy;
   const FillCall& f = o.fill;
   const size_t width = copies ? c.width : f.width;
-  u32 found = 0;
+  u32 found = 0, clash = 0;
   for (size_t z = 0; width && z < (copies ? c.depth : f.depth); z++)
     for (size_t y = 0; y < (copies ? c.height : f.height); y++) {
       u64 from = copies ? (u64)c.from + z * c.from_slice + y * c.from_pitch : 0;
       u64 to = copies ? (u64)c.to + z * c.to_slice + y * c.to_pitch : (u64)f.to + z * f.slice + y * f.pitch;
       // Who wrote what hipMemset has filled is not asked: programs take it for done when it returns.
-      u32 other = cdna_stream_moves(from, to, width, copies ? order.work : 0, order.known);
+      u32 how = 0, other = cdna_stream_moves(from, to, width, copies ? order.work : 0, order.known, &how);
+      if (other && !found) clash = how;
       found = found ? found : other;
     }
   if (!found) return hipSuccess;
-  say("race: a copy reads what %s has written on another stream, and no event or wait is between the two",
-      work_name(found));
+  static const char* const CLASHES[][2] = {{"reads", "written"}, {"writes over", "written"}, {"writes over", "read"}};
+  say("race: a copy %s what %s has %s on another stream, and no event or wait is between the two", CLASHES[clash][0],
+      work_name(found), CLASHES[clash][1]);
   return wanted().raise ? device_lost = hipErrorLaunchFailure : hipSuccess;
 }
 

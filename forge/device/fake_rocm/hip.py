@@ -64,9 +64,9 @@ def load(arch: str) -> None:
     from cdna.hip.host_libraries import runtime_library
     from cdna.hip.run import compiler_of_the_program
     from cdna.launch_checks import watch_torch
-    from cdna.library import engine
+    from cdna.library import let_interrupts_end_launches
 
-    engine()  # logs what the runtime launches, for case_report
+    let_interrupts_end_launches()  # and load the engine, which logs what the runtime launches, for case_report
     os.environ["CDNA_ARCH"] = arch
     os.environ["CDNA_DEVICES"] = str(tags.device_count())
     os.environ.update(compiler_of_the_program())

@@ -83,6 +83,12 @@ __global__ void fill(int* x) { x[threadIdx.x] = threadIdx.x; }
 
 __global__ void streams_race(int* y, const int* x) { y[threadIdx.x] = x[threadIdx.x]; }
 
+__global__ void writers_race(int* x, int value) { x[threadIdx.x] = value; }
+
+__global__ void reader_race(int* x) { x[threadIdx.x] = 2; }
+
+__global__ void refill(int* x) { x[threadIdx.x] += 5; }
+
 __global__ void lanes_disagree(int* x) { x[threadIdx.x / 2] = threadIdx.x; }
 
 __global__ void before_vmcnt(int* x) {
@@ -179,6 +185,8 @@ void read_behind(hipStream_t stream, hipStream_t other, int* x, int* y) {
     if (way == 2) OK(hipDeviceSynchronize());
     streams_race<<<1, THREADS, 0, to>>>(y, x);
     OK(hipMemcpyAsync(y, x, THREADS * sizeof(int), hipMemcpyDeviceToDevice, to));
+    refill<<<1, THREADS, 0, to>>>(x);
+    OK(hipMemcpyAsync(x, y, THREADS * sizeof(int), hipMemcpyDeviceToDevice, to));
     OK(hipDeviceSynchronize());
     if (way != 3) OK(hipStreamDestroy(brief));
   }
@@ -213,7 +221,16 @@ int main(int, char** arguments) {
   if (is("variable_overflow")) variable_overflow<<<1, 1>>>(x.data);
   if (is("constant_written")) constant_written<<<1, 1>>>(x.data);
   if (is("variables_within")) variables_within<<<1, 8>>>(x.data);
-  if (is("streams_race") || is("copy_race")) fill<<<1, THREADS, 0, stream>>>(x.data);
+  if (is("streams_race") || is("copy_race") || is("overwritten_race")) fill<<<1, THREADS, 0, stream>>>(x.data);
+  if (is("overwritten_race")) (void)hipMemcpyAsync(x.data, y.data, 64, hipMemcpyDeviceToDevice, other);
+  if (is("writers_race")) {
+    writers_race<<<1, THREADS, 0, stream>>>(x.data, 1);
+    writers_race<<<1, THREADS, 0, other>>>(x.data, 2);
+  }
+  if (is("reader_race")) {
+    streams_race<<<1, THREADS, 0, stream>>>(y.data, x.data);
+    reader_race<<<1, THREADS, 0, other>>>(x.data);
+  }
   if (is("streams_race")) streams_race<<<1, THREADS, 0, other>>>(y.data, x.data);
   if (is("copy_race")) (void)hipMemcpyAsync(y.data, x.data, 64, hipMemcpyDeviceToDevice, other);
   if (is("streams_in_order")) read_behind(stream, other, x.data, y.data);
