@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_550,
-    "cdna": 38_650,
-    "docs": 5_030,
-    "forge": 22_030,
-    "kernels": 15_000,
+    "benchmarks": 7_530,
+    "cdna": 38_740,
+    "docs": 5_040,
+    "forge": 21_930,
+    "kernels": 14_980,
     "reference": 2_510,
-    "results": 1_060,
-    "tests": 37_420,
+    "results": 1_050,
+    "tests": 37_880,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
