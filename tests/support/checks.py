@@ -40,7 +40,7 @@ def run_checks(stem: str, submission: Path, arch: str = "gfx942", only: str = ""
 
 def main(file: str) -> None:
     """What a checks file does as a script."""
-    words = ["-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:warnings", *sys.argv[1:]]
+    words = ["-q", "-p", "no:cacheprovider", "-p", "no:warnings", *sys.argv[1:]]
     sys.exit(pytest.main([file, *words]))
 
 
