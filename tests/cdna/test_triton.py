@@ -10,27 +10,16 @@ from triton import knobs
 import cdna
 from cdna.errors import LaunchError
 from tests.support import triton_kernels as kernels
+from tests.support.reference_folders import relative_error
 from tests.support.triton_at_hand import needs
 
 pytestmark = pytest.mark.long
 
-ARCHS = ("gfx942", "gfx950")
 FP8 = {
     "gfx942": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
     "gfx950": (torch.float8_e4m3fn, torch.float8_e5m2),
 }
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
-
-
-@pytest.fixture(params=ARCHS)
-def arch(request):
-    torch.manual_seed(0)
-    with cdna.device(request.param):
-        yield request.param
-
-
-def relative_l2(got, want):
-    return ((got.double() - want.double()).norm() / want.double().norm()).item()
 
 
 UNARY = {
@@ -176,7 +165,7 @@ def test_dot(arch, dtype, shape, transposed):
             a, b, out, m, n, k, block_k, transposed, tl.int32 if dtype == "int8" else tl.float32,
             num_warps=warps, num_stages=stages, **({"matrix_instr_nonkdim": rows} if rows else {}),
         )  # fmt: skip
-        assert relative_l2(out, want) < (1e-30 if dtype == "int8" else 1e-6), f"{warps=} {stages=} {rows=}"
+        assert relative_error(out, want) < (1e-30 if dtype == "int8" else 1e-6), f"{warps=} {stages=} {rows=}"
 
 
 def operand(rows, k, name):
@@ -202,7 +191,7 @@ def test_dot_scaled_with_a_scale_of_its_own_for_each_block(formats, shape):
     def scaled(values, scales):
         return values.double() * torch.exp2(scales.double() - 127).repeat_interleave(32, 1)
 
-    assert relative_l2(out, scaled(values_a, sa) @ scaled(values_b, sb).T) < 1e-6
+    assert relative_error(out, scaled(values_a, sa) @ scaled(values_b, sb).T) < 1e-6
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float32, torch.float64, torch.bfloat16])

@@ -9,25 +9,13 @@ import torch
 import triton
 from triton import knobs
 
-import cdna
 from tests.support import language_kernels as kernels
+from tests.support.reference_folders import relative_error
 from tests.support.triton_at_hand import AT_HAND, needs
 
 pytestmark = pytest.mark.long
 
-ARCHS = ("gfx942", "gfx950")
 FP8 = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
-
-
-@pytest.fixture(params=ARCHS)
-def arch(request):
-    torch.manual_seed(0)
-    with cdna.device(request.param):
-        yield request.param
-
-
-def relative_l2(got, want):
-    return ((got.double() - want.double()).norm() / want.double().norm()).item()
 
 
 @pytest.mark.parametrize("warps", [1, 4])
@@ -59,7 +47,7 @@ def test_flash_attention(arch, dtype, causal, bm, bn, d, options):
     scale = d**-0.5 * math.log2(math.e)
     kernels.attention[(triton.cdiv(length, bm), 2)](q, k, v, out, length, scale, causal, d, bm, bn, **options)
     want = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=causal)
-    assert relative_l2(out, want) < (1e-3 if dtype == torch.float16 else 6e-3)
+    assert relative_error(out, want) < (1e-3 if dtype == torch.float16 else 6e-3)
 
 
 def test_paged_decode(arch):
@@ -79,7 +67,7 @@ def test_split_k_with_atomics(arch, dtype):
     m, n, k = 70, 90, 200
     a, b, c = torch.randn(m, k).half(), torch.randn(k, n).half(), torch.zeros(m, n, dtype=dtype)
     kernels.split_k[(9, 3)](a, b, c, m, n, k, 32, 3)
-    assert relative_l2(c, a.double() @ b.double()) < (1e-6 if dtype == torch.float32 else 1e-2)
+    assert relative_error(c, a.double() @ b.double()) < (1e-6 if dtype == torch.float32 else 1e-2)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +84,7 @@ def test_persistent_matmul_of_pipelined_loops(arch, knob, flatten, stages, block
         kernels.persistent[(3,)](
             a, b, c, n, n, n, block, block, block // 2, 4, stages, flatten, num_warps=block // 16, num_stages=stages
         )
-    assert relative_l2(c, a.double() @ b.double()) < 6e-3
+    assert relative_error(c, a.double() @ b.double()) < 6e-3
 
 
 def test_stream_k_waits_for_partial_sums(arch):
@@ -104,7 +92,7 @@ def test_stream_k_waits_for_partial_sums(arch):
     a, b, c = torch.randn(m, k).half(), torch.randn(k, n).half(), torch.zeros(m, n)
     ready, partial = torch.zeros(programs + 1, dtype=torch.int32), torch.zeros(programs, 32, 32)
     kernels.stream_k[(programs,)](a, b, c, ready, partial, m, n, k, 32, programs)
-    assert relative_l2(c, a.double() @ b.double()) < 1e-6
+    assert relative_error(c, a.double() @ b.double()) < 1e-6
 
 
 def test_grouped_matmul_through_a_table_of_addresses(arch):
@@ -114,7 +102,7 @@ def test_grouped_matmul_through_a_table_of_addresses(arch):
     c = [torch.zeros(m, n).half() for m, n, _ in shapes]
     tables = [torch.tensor([t.data_ptr() for t in group]) for group in (a, b, c)]
     kernels.grouped[(4,)](*tables, torch.tensor(shapes, dtype=torch.int32), len(shapes), 4, 32)
-    assert all(relative_l2(got, x.double() @ y.double()) < 1e-3 for x, y, got in zip(a, b, c))
+    assert all(relative_error(got, x.double() @ y.double()) < 1e-3 for x, y, got in zip(a, b, c))
 
 
 def test_fused_experts(arch):
@@ -133,7 +121,7 @@ def test_fused_experts(arch):
         gates, tokens * top, n, k, top, block, 32,
     )  # fmt: skip
     each = torch.einsum("rnk,rk->rn", w[choice].double(), x.repeat_interleave(top, 0).double())
-    assert relative_l2(out, (each * gates[:, None].double()).reshape(tokens, top, n).sum(1)) < 1e-6
+    assert relative_error(out, (each * gates[:, None].double()).reshape(tokens, top, n).sum(1)) < 1e-6
 
 
 def test_cross_entropy_and_its_gradient(arch):
@@ -183,7 +171,7 @@ def test_batched_dot(arch, dtype, precision, limit):
     a, b = torch.randn(2, 32, 32).to(dtype), torch.randn(2, 32, 16).to(dtype)
     c = torch.zeros(2, 32, 16, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
     kernels.batched_dot[(1,)](a, b, c, 2, 32, 16, 32, precision)
-    assert relative_l2(c, a.double() @ b.double()) <= limit
+    assert relative_error(c, a.double() @ b.double()) <= limit
 
 
 @pytest.mark.parametrize("dtype, limit", [(torch.float32, 2e-6), (torch.float64, 1e-13)], ids=str)
@@ -274,7 +262,7 @@ def test_int4_weights(arch):
     x, out = torch.randn(m, k).bfloat16(), torch.zeros(m, n)
     kernels.int4_matmul[(1,)](x, w, scale, out, m, n, k)
     weight = torch.stack(((w << 4) >> 4, w >> 4), 1).reshape(k, n).bfloat16() * scale
-    assert relative_l2(out, x.double() @ weight.double()) < 1e-6
+    assert relative_error(out, x.double() @ weight.double()) < 1e-6
 
 
 @pytest.mark.parametrize("buffer_ops", [True, False])

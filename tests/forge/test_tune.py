@@ -22,6 +22,7 @@ from forge.tune.command import best_of
 from forge.tune.command import main as tune_main
 from forge.tune.search import coordinate_search, outwards
 from forge.tune.trials_log import Setting, Trial, TrialsLog, lines_of
+from tests.support import evaltools
 from tests.support.evaltools import ROOT
 from tests.support.limits import ENDS_S
 from tests.support.prepared import run_evaluator
@@ -47,21 +48,7 @@ tests: [{CASE}]
 benchmarks: [{CASE}]
 """
 # A tolerance so wide that zeros pass, as some problems have.
-REFERENCE = """\
-import torch
-
-def generate_input(n, seed):
-    generator = torch.Generator(device="cuda")
-    generator.manual_seed(seed)
-    return torch.randn(n, device="cuda", generator=generator)
-
-def ref_kernel(x):
-    return x * 2
-
-def check_implementation(x, out):
-    good = torch.allclose(out, ref_kernel(x), atol=100)
-    return good, "" if good else "values differ"
-"""
+REFERENCE = evaltools.REFERENCE.replace("ref_kernel(x))", "ref_kernel(x), atol=100)")
 VARIANT = '''\
 """Doubles a vector."""
 
@@ -108,24 +95,6 @@ TUNING = {
 }
 '''
 SPACE_LINE = next(line + "\n" for line in TABLE.splitlines() if line.startswith("SPACE"))
-SUM_REFERENCE = """\
-import torch
-import torch.distributed as dist
-
-def generate_input(rank, world_size, n, seed):
-    generator = torch.Generator(device=f"cuda:{rank}")
-    generator.manual_seed(seed + rank)
-    return torch.randn(n, device=f"cuda:{rank}", generator=generator)
-
-def ref_kernel(x):
-    total = x.clone()
-    dist.all_reduce(total)
-    return total
-
-def check_implementation(x, out):
-    good = torch.allclose(out, ref_kernel(x))
-    return good, "" if good else "sums differ"
-"""
 SUM_VARIANT = '''\
 """Sums over ranks; the kernel doubles, so half goes in."""
 
@@ -172,7 +141,7 @@ def toys(tmp_path: Path) -> Path:
         "kernels/toy/triton.py": VARIANT,
         "kernels/toy/triton_tuning.py": TABLE,
         "reference/toy_sum/task.yml": TASK.replace("{CASE}", "{world_size: 2, n: 4000, seed: 1}"),
-        "reference/toy_sum/reference.py": SUM_REFERENCE,
+        "reference/toy_sum/reference.py": evaltools.RANKS_REFERENCE.replace("flag):", "flag=False):"),
         "kernels/toy_sum/triton.py": SUM_VARIANT,
         "kernels/toy_sum/triton_tuning.py": SUM_TABLE,
     }

@@ -17,6 +17,7 @@ from tests.support import bf16_gemm_hip as hip
 from tests.support.fp8_mm_hip import resources
 from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
 from tests.support.limits import ENDS_S
+from tests.support.reference_folders import relative_error
 
 # Half a bf16 step is 2^-9 of a value, 1.95e-3; evenly spread over the step, the root of its mean square is less.
 TOLERANCE = 2e-3
@@ -42,7 +43,7 @@ def test_product(program: Program, shape: tuple[int, int, int], tile: hip.Tile, 
     """NaN lies around the matrices, so a value from beyond an edge would show; slices may be without any k."""
     inputs = hip.make_inputs(*shape, has_bias=split_k == 1 or shape[2] > 200, seed=split_k)
     c, _ = hip.run(program, inputs, tile, split_k)
-    assert hip.relative_error(c, inputs.product()) < TOLERANCE
+    assert relative_error(c, inputs.product()) < TOLERANCE
 
 
 @pytest.mark.parametrize("tile", hip.TILES, ids=str)

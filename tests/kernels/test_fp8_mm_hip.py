@@ -12,6 +12,7 @@ from cdna.program import Program
 from tests.support import fp8_mm_hip as hip
 from tests.support.evaltools import generate
 from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, CONSECUTIVE_32, PAIRED_8, conflicts
+from tests.support.reference_folders import relative_error
 
 PROBLEM = yaml.safe_load((hip.ROOT / "reference" / "fp8_mm" / "task.yml").read_text())
 TABLE, TILES = hip.table(), hip.tiles()
@@ -40,7 +41,7 @@ def test_product(program: Program, shape: tuple[int, int, int], name: str, split
     inputs = hip.make_inputs(*shape, seed=split_k)
     row = hip.Row(TILES[name], split_k, 2)  # slices without a block of k are allowed
     c, _ = hip.run(program, inputs, row)
-    error = hip.relative_error(c, inputs.product())
+    error = relative_error(c, inputs.product())
     assert error < TOLERANCE, f"{error=} {shape=} {row=}"
 
 
@@ -48,14 +49,14 @@ def test_product(program: Program, shape: tuple[int, int, int], name: str, split
 def test_every_row_of_the_table(program: Program, row: hip.Row) -> None:
     """A tile and a part of one in either direction, and no slice of k without a block."""
     inputs = hip.make_inputs(row.tile.rows + 8, row.tile.columns + 8, 128 * max(2, row.split_k))
-    assert hip.relative_error(hip.run(program, inputs, row)[0], inputs.product()) < TOLERANCE
+    assert relative_error(hip.run(program, inputs, row)[0], inputs.product()) < TOLERANCE
 
 
 @pytest.mark.parametrize("m,n,k", [(c["m"], c["n"], c["k"]) for c in PROBLEM["smoke"]])
 def test_what_the_table_chooses(program: Program, m: int, n: int, k: int) -> None:
     inputs = hip.make_inputs(m, n, k, seed=1)
     c, _ = hip.run(program, inputs, TABLE.get((m, n, k), TABLE[0, 0, 0]))
-    assert hip.relative_error(c, inputs.product()) < TOLERANCE
+    assert relative_error(c, inputs.product()) < TOLERANCE
 
 
 def test_elements_of_one_scale_block_each(program: Program) -> None:
@@ -70,7 +71,7 @@ def test_elements_of_one_scale_block_each(program: Program) -> None:
             inputs.b_scale[block, column_block] = -1.0
             c, _ = hip.run(program, inputs, hip.Row(TILES["T128x128"], 1, 4))
             exact = inputs.product()
-            assert hip.relative_error(c, exact) < TOLERANCE
+            assert relative_error(c, exact) < TOLERANCE
             assert torch.equal(c == 0, exact == 0), f"{block=} {column_block=}"
 
 

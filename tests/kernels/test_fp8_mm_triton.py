@@ -12,8 +12,9 @@ import cdna
 from cdna import checks
 from kernels.common import split_k
 from kernels.fp8_mm import triton_gfx942, triton_gfx942_tuning
-from tests.support.fp8_mm_hip import Inputs, make_inputs, relative_error
+from tests.support.fp8_mm_hip import Inputs, make_inputs
 from tests.support.gemm_submissions import no_case_spills
+from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows, row_text
 
 # Half a bf16 step is 2^-9 of a value, 1.95e-3; evenly spread over the step, the root of its mean square is less.

@@ -110,8 +110,3 @@ def run(
     assert (around[:first] == 7).all() and (around[first + c.numel() :] == 7).all(), "written outside c"
     assert not arrived.any(), "counters must be zero for the next launch"
     return c, record
-
-
-def relative_error(c: torch.Tensor, exact: torch.Tensor) -> float:
-    """L2 norm of the difference over that of the exact product; half a bf16 step everywhere would be 2^-9."""
-    return float((c.double() - exact).norm() / exact.norm())

@@ -138,8 +138,3 @@ def run(program: Program, inputs: Inputs, row: Row) -> tuple[torch.Tensor, Launc
     assert guarded[:margin].isnan().all() and guarded[-margin:].isnan().all(), "written outside c"
     assert not arrived.any(), "counters must be zero for the next launch"
     return c, record
-
-
-def relative_error(c: torch.Tensor, exact: torch.Tensor) -> float:
-    """L2 norm of the difference over that of the exact product; 2^-9 would be every element half a bf16 step off."""
-    return float((c.double() - exact).norm() / exact.norm())

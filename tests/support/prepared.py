@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import json
@@ -37,8 +38,6 @@ from tests.support.limits import ENDS_S
 ROOT = Path(__file__).resolve().parents[2]
 MOST_GPUS = "8"
 HIP_EXTENSIONS = "torch.utils.cpp_extension"  # takes two seconds more: imported once a submission does
-# Of ours: the evaluator, and what its workers serve with.
-OURS = ("forge.commands.eval", *(f"forge.judge.{name}" for name in ("referee", "exchange", "measure", "operations")))
 STARTS_IN_S = 120
 NO_DEVICE = ""  # in place of an arch
 AS_HERE = "as here"  # of Triton's versions: this process's
@@ -202,6 +201,8 @@ def serve() -> None:
         order = {**json.loads(line), "set by import": set_by_import}
         for name in order["imports"]:
             importlib.import_module(name)
+        if "folder" in order:
+            import_evaluator()
         gc.collect()
         gc.freeze()  # collecting would write to all of it, and so copy it in every child
         pid = os.fork()
@@ -217,14 +218,19 @@ def import_for_device() -> None:
     import triton  # noqa: F401 - which is prepared then, by fake_rocm.launch
 
     from forge.device.fake_rocm.launch import share_among_forks
-    from forge.generate.kernelguard import verdict
 
     share_among_forks()
-    for name in OURS:
-        importlib.import_module(name)
-    verdict("pass\n")  # has its patterns compiled
     del os.environ["POPCORN_GPUS"]
     os.environ["CDNA_DEVICES"] = "1"
+
+
+@functools.cache
+def import_evaluator() -> None:
+    from forge.generate.kernelguard import remarks
+
+    for name in ("commands.eval", "judge.referee", "judge.exchange", "judge.measure", "judge.operations"):
+        importlib.import_module(f"forge.{name}")
+    remarks(b"pass\n")  # has its patterns compiled
 
 
 def import_for_checks() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,12 +31,7 @@ only_hip = pytest.mark.skipif(not IS_HIP, reason="of the HIP variant")
 only_triton = pytest.mark.skipif(IS_HIP, reason="of the Triton variant")
 
 
-@pytest.fixture(autouse=True)
-def poisoned() -> Iterator[None]:
-    """torch.empty gives NaN and large integers."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
+poisoned = support.poisoned
 
 
 class Case:

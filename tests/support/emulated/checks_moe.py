@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,12 +25,7 @@ if IS_HIP:
     SMALL = {"TILE_ROWS": 128, "GROUP_ROWS": 2}
 
 
-@pytest.fixture(autouse=True)
-def poisoned() -> Iterator[None]:
-    """torch.empty gives NaN and large integers."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
+poisoned = support.poisoned
 
 
 class Case:
