@@ -166,7 +166,8 @@ def reuse(kernel: KernelProfile) -> Iterator[Advice]:
     products_us, reads_us = parts.get("matrix", 0.0), max(parts.get(name, 0.0) for name in ("L1", "L2", "fabric"))
     times = c.l2_read_bytes / max(c.hbm_read_bytes, 1)
     waits = sum(c.spent.get(reason, 0.0) for reason in ("memory", "L1", "barrier"))
-    if products_us and reads_us > TOO_MANY_READS * products_us and times > 4 and waits > 3 * WORTH:
+    often = products_us and reads_us > TOO_MANY_READS * products_us and times > 4
+    if often and waits > 3 * WORTH and not _spills_much(kernel):
         yield Advice(
             "reuse",
             f"workgroups read each byte {times:.0f} times from the L2: at the card's rates the reads take "
@@ -179,7 +180,7 @@ def xcd_order(kernel: KernelProfile) -> Iterator[Advice]:
     c, xcds = kernel.counters, kernel.card.xcds
     again = c.fabric_read_bytes / max(c.hbm_read_bytes, 1)
     shared = again > READ_AGAIN and c.hbm_read_bytes > kernel.card.l2_bytes
-    if xcds > 1 and shared and _share(kernel, "fabric") > 2 * WORTH:
+    if xcds > 1 and shared and _share(kernel, "fabric") > 2 * WORTH and not _spills_much(kernel):
         yield Advice(
             "XCD order",
             f"the {xcds} XCDs' L2s read {c.fabric_read_bytes / 1e6:,.0f} MB, {again:.1f} times the "
@@ -205,11 +206,16 @@ def narrow_accesses(kernel: KernelProfile) -> Iterator[Advice]:
                 )
 
 
+def _spills_much(kernel: KernelProfile) -> bool:
+    """What the caches read is scratch then, too."""
+    each = [(kind, access.executed) for line in kernel.lines for kind, access in line.accesses.items()]
+    return sum(n for kind, n in each if kind == "scratch") > WORTH * sum(n for _, n in each)
+
+
 def spills(kernel: KernelProfile) -> Iterator[Advice]:
     lines = [line for line in kernel.lines if "scratch" in line.accesses]
     executed = sum(line.accesses["scratch"].executed for line in lines)
-    memory = sum(access.executed for line in kernel.lines for access in line.accesses.values())
-    if executed > WORTH * memory:
+    if _spills_much(kernel):
         worst = max(lines, key=lambda line: line.accesses["scratch"].executed)
         yield Advice(
             "spills",
