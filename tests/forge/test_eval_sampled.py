@@ -265,7 +265,7 @@ def test_a_sample_counts_a_case_before_it_is_judged_whole(draws: Any) -> None:
 
 
 PADS = DOUBLES.replace(
-    "    double_kernel[", "    double_kernel[(1000,)](x, torch.empty(64000), 0, 64, num_warps=1)\n    double_kernel["
+    "    double_kernel[", "    double_kernel[(1000,)](x, torch.empty_like(x), 0, 64, num_warps=1)\n    double_kernel["
 )
 
 
