@@ -80,12 +80,12 @@ def bank_conflicts(kernel: KernelProfile) -> Iterator[Advice]:
         return
     padded = c.lds_bytes_per_group + max(kernel.card.lds_granule_bytes, c.lds_bytes_per_group // PADDED_ROW)
     fits = _waves(kernel, c.vgprs, padded) >= c.groups_on_cu * c.waves_per_group / kernel.card.simds_per_cu
-    mend = "pad rows by 16 bytes, or swizzle them"
-    if not fits:
-        mend = "swizzle what lies in a row; rows that are padded by 16 bytes would cost the CU a workgroup"
     for line in _largest(kernel, lambda line: line.conflict_cycles):
         if line.conflict_ways > 1.5 and line.conflict_cycles / total * share > WORTH / LINES:
             is_triton = line.place.rpartition(":")[0].endswith(".py")  # whose compiler lays tiles out
+            mend = f"pad rows by {line.conflict_bytes} bytes, or swizzle them"
+            if not fits:
+                mend = "swizzle what lies in a row; rows that are padded would cost the CU a workgroup"
             yield Advice(
                 "bank conflicts",
                 f"{line.conflict_cycles:,} of {total:,} LDS cycles are bank conflicts of {line.place}, "
@@ -236,6 +236,22 @@ def divergence(kernel: KernelProfile) -> Iterator[Advice]:
             )
 
 
+def divided_indices(kernel: KernelProfile) -> Iterator[Advice]:
+    """Loads and stores whose addresses take more instructions than they are."""
+    waves = kernel.counters.groups * kernel.counters.waves_per_group
+    for line in kernel.lines[:LINES]:
+        accesses = line.loads + sum(one.executed for kind, one in line.accesses.items() if kind == "stores")
+        many = line.divisions >= max(4 * waves, accesses / 2) and line.vector_executed > 8 * accesses > 0
+        if many and _spent_share(kernel, line, "issue") > 1.5 * WORTH:
+            yield Advice(
+                "divided indices",
+                f"{line.vector_executed:,} vector instructions for {accesses:,} loads and stores at {line.place}, most "
+                "for indices that are divided or of which a remainder is taken: let the divisor be a power of two that "
+                "the compiler knows, or count rows and columns up instead",
+                line.place,
+            )
+
+
 def no_matrix(kernel: KernelProfile) -> Iterator[Advice]:
     """Sums of products on the vector lanes, of what the same line loads, while the matrix cores are idle."""
     if kernel.counters.unit_cycles["matrix"] or _share(kernel, "vector") <= WORTH / 2:
@@ -301,6 +317,7 @@ RULES: tuple[Rule, ...] = (
     narrow_accesses,
     spills,
     divergence,
+    divided_indices,
     no_matrix,
     atomics,
     barriers,
