@@ -80,12 +80,12 @@ def bank_conflicts(kernel: KernelProfile) -> Iterator[Advice]:
         return
     padded = c.lds_bytes_per_group + max(kernel.card.lds_granule_bytes, c.lds_bytes_per_group // PADDED_ROW)
     fits = _waves(kernel, c.vgprs, padded) >= c.groups_on_cu * c.waves_per_group / kernel.card.simds_per_cu
-    mend = "pad rows by 16 bytes, or swizzle them"
-    if not fits:
-        mend = "swizzle what lies in a row; rows that are padded by 16 bytes would cost the CU a workgroup"
     for line in _largest(kernel, lambda line: line.conflict_cycles):
         if line.conflict_ways > 1.5 and line.conflict_cycles / total * share > WORTH / LINES:
             is_triton = line.place.rpartition(":")[0].endswith(".py")  # whose compiler lays tiles out
+            mend = f"pad rows by {line.conflict_bytes} bytes, or swizzle them"
+            if not fits:
+                mend = "swizzle what lies in a row; rows that are padded would cost the CU a workgroup"
             yield Advice(
                 "bank conflicts",
                 f"{line.conflict_cycles:,} of {total:,} LDS cycles are bank conflicts of {line.place}, "
@@ -166,7 +166,8 @@ def reuse(kernel: KernelProfile) -> Iterator[Advice]:
     products_us, reads_us = parts.get("matrix", 0.0), max(parts.get(name, 0.0) for name in ("L1", "L2", "fabric"))
     times = c.l2_read_bytes / max(c.hbm_read_bytes, 1)
     waits = sum(c.spent.get(reason, 0.0) for reason in ("memory", "L1", "barrier"))
-    if products_us and reads_us > TOO_MANY_READS * products_us and times > 4 and waits > 3 * WORTH:
+    often = products_us and reads_us > TOO_MANY_READS * products_us and times > 4
+    if often and waits > 3 * WORTH and not _spills_much(kernel):
         yield Advice(
             "reuse",
             f"workgroups read each byte {times:.0f} times from the L2: at the card's rates the reads take "
@@ -179,7 +180,7 @@ def xcd_order(kernel: KernelProfile) -> Iterator[Advice]:
     c, xcds = kernel.counters, kernel.card.xcds
     again = c.fabric_read_bytes / max(c.hbm_read_bytes, 1)
     shared = again > READ_AGAIN and c.hbm_read_bytes > kernel.card.l2_bytes
-    if xcds > 1 and shared and _share(kernel, "fabric") > 2 * WORTH:
+    if xcds > 1 and shared and _share(kernel, "fabric") > 2 * WORTH and not _spills_much(kernel):
         yield Advice(
             "XCD order",
             f"the {xcds} XCDs' L2s read {c.fabric_read_bytes / 1e6:,.0f} MB, {again:.1f} times the "
@@ -205,11 +206,16 @@ def narrow_accesses(kernel: KernelProfile) -> Iterator[Advice]:
                 )
 
 
+def _spills_much(kernel: KernelProfile) -> bool:
+    """What the caches read is scratch then, too."""
+    each = [(kind, access.executed) for line in kernel.lines for kind, access in line.accesses.items()]
+    return sum(n for kind, n in each if kind == "scratch") > WORTH * sum(n for _, n in each)
+
+
 def spills(kernel: KernelProfile) -> Iterator[Advice]:
     lines = [line for line in kernel.lines if "scratch" in line.accesses]
     executed = sum(line.accesses["scratch"].executed for line in lines)
-    memory = sum(access.executed for line in kernel.lines for access in line.accesses.values())
-    if executed > WORTH * memory:
+    if _spills_much(kernel):
         worst = max(lines, key=lambda line: line.accesses["scratch"].executed)
         yield Advice(
             "spills",
@@ -226,6 +232,22 @@ def divergence(kernel: KernelProfile) -> Iterator[Advice]:
                 "divergence",
                 f"{line.active_lanes:.0%} of the lanes work at {line.place}: lanes of a wave take different ways, or "
                 "the workgroup is wider than its work",
+                line.place,
+            )
+
+
+def divided_indices(kernel: KernelProfile) -> Iterator[Advice]:
+    """Loads and stores whose addresses take more instructions than they are."""
+    waves = kernel.counters.groups * kernel.counters.waves_per_group
+    for line in kernel.lines[:LINES]:
+        accesses = line.loads + sum(one.executed for kind, one in line.accesses.items() if kind == "stores")
+        many = line.divisions >= max(4 * waves, accesses / 2) and line.vector_executed > 8 * accesses > 0
+        if many and _spent_share(kernel, line, "issue") > 1.5 * WORTH:
+            yield Advice(
+                "divided indices",
+                f"{line.vector_executed:,} vector instructions for {accesses:,} loads and stores at {line.place}, most "
+                "for indices that are divided or of which a remainder is taken: let the divisor be a power of two that "
+                "the compiler knows, or count rows and columns up instead",
                 line.place,
             )
 
@@ -295,6 +317,7 @@ RULES: tuple[Rule, ...] = (
     narrow_accesses,
     spills,
     divergence,
+    divided_indices,
     no_matrix,
     atomics,
     barriers,

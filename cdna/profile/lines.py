@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -56,6 +57,7 @@ class Line:
     vector_lanes: int = 0
     vector_executed: int = 0
     products: int = 0  # multiply-adds on the vector lanes, by waves
+    divisions: int = 0  # high halves of products of integers, which a division or a remainder takes one or two of
     loads: int = 0  # by waves: of memory, of LDS, scalar ones
     accesses: dict[str, Access] = field(default_factory=dict)  # loads, stores, atomics, scratch
     spent: dict[str, float] = field(default_factory=dict)  # cycles of replayed waves, by reason (counters.REASONS)
@@ -70,6 +72,13 @@ class Line:
         """How many times as long as without conflicts the line's LDS accesses take."""
         free = self.cycles.get("lds", 0) - self.conflict_cycles
         return self.cycles.get("lds", 0) / free if free > 0 else 1.0
+
+    @property
+    def conflict_bytes(self) -> int:
+        """Of a lane's LDS access that conflicts most: rows this much apart spread over the banks."""
+        worst = max(self.instructions, key=lambda one: one.conflict_cycles, default=None)
+        bits = re.search(r"_[bui](\d+)", worst.mnemonic if worst is not None else "")
+        return max(4, int(bits[1]) // 8) if bits else 16
 
     @property
     def spent_cycles(self) -> float:
@@ -87,6 +96,7 @@ class Line:
         if one.unit == "vector":
             self.vector_lanes += one.lanes
             self.vector_executed += one.executed
+            self.divisions += one.executed * one.mnemonic.startswith("v_mul_hi_u32")
             self.products += one.executed * any(word in one.mnemonic for word in ("_fma", "_mac", "_dot"))
         if one.unit == "memory":
             kind = {"load": "loads", "store": "stores", "atomic": "atomics"}.get(facts.does)

@@ -362,7 +362,7 @@ def import_parser() -> Parser:
 
 def import_(argv: list[str]) -> int:
     args = import_parser().parse_args(argv)
-    outside = popcorn.parse(_text_of(args.file), str(args.file))
+    outside = report_.read(_text_of(args.file), str(args.file))
     if not outside.done:
         print("warning: not done there yet: import it again later", file=sys.stderr)
     named = args.submission and directives(read_submission(args.submission)).leaderboard

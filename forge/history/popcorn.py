@@ -70,15 +70,15 @@ class Outside:
     messages: tuple[str, ...] = ()  # what went wrong, as a report says it
 
 
-def parse(text: str, name: str) -> Outside:
-    """name: of the file, for messages."""
-    from forge.history import report  # which knows this module's types
+def cleaned(text: str) -> str:
+    return _ANSI.sub("", text).replace("\r\n", "\n")
 
-    text = _ANSI.sub("", text).replace("\r\n", "\n")
+
+def parse(text: str, name: str) -> Outside:
+    """Of all forms but the report. name: of the file, for messages."""
+    text = cleaned(text)
     if shown := re.search(r"^Submission #\d+\n", text, re.MULTILINE):
         return _shown(text[shown.start() :], name)
-    if report.is_one(text):
-        return report.parse(text)
     if start := re.search(r"^\{", text, re.MULTILINE):
         return _submitted(text[start.start() :], name)
     if error := _ERROR.search(text):

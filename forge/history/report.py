@@ -10,6 +10,7 @@ import dataclasses
 import json
 import re
 
+from forge.history import popcorn
 from forge.history.popcorn import LeaderboardCase, LeaderboardRun, Outside
 from forge.task.score import rank_score
 
@@ -34,10 +35,6 @@ MOST_MESSAGE = 300  # characters
 CROSS, UNITS_US = "❌", {"ns": 1e-3, "ms": 1e3, "s": 1e6}
 
 
-def is_one(text: str) -> bool:
-    return _TITLE.search(_undone(text)) is not None
-
-
 def scored(outside: Outside, ranking_by: str) -> Outside:
     """Its runs with what the leaderboard's rule makes of their cases' rounded times, where a run has none."""
 
@@ -56,7 +53,14 @@ def scored(outside: Outside, ranking_by: str) -> Outside:
     )
 
 
-def parse(text: str) -> Outside:
+def read(text: str, name: str) -> Outside:
+    """What popcorn-cli printed, in any of its forms."""
+    text = popcorn.cleaned(text)
+    shown = re.search(r"^Submission #\d+\n", text, re.MULTILINE)  # whose code may hold what looks like a report
+    return popcorn.parse(text, name) if shown or not _TITLE.search(_undone(text)) else _parse(text)
+
+
+def _parse(text: str) -> Outside:
     named = {key: found[1] for key, form in _NAMED.items() if (found := re.search(form, text, re.MULTILINE))}
     text = _undone(text)
     titles = list(_TITLE.finditer(text))

@@ -19,7 +19,7 @@ from forge.judge.forecast import Forecast
 from forge.judge.fork_server import ForkServer
 from forge.judge.memory import make_memory
 from forge.judge.messages import REFEREE_EVENTS, Setup
-from forge.judge.plan import LARGE_FLOPS, LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, EvalPlan
+from forge.judge.plan import LARGE_FLOPS, LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, EvalPlan, sample_of
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
 from forge.judge.triton_errors import lacking_format
@@ -34,6 +34,7 @@ from forge.task.problem import ROOT, Problem
 MOST_SOURCE_BYTES = 64 << 20  # a source that is larger is told by its size
 PYC_HEAD_BYTES = 16
 FORETELLING = 8  # times the work of the small case, from which on that is run to tell how long another one takes
+COUNT_FROM_S = 300.0  # foretold, from which on a sample is run to tell better
 HANGS_BEFORE_STOP = 2  # a submission that hung this often in a row is not given the other cases as well
 
 
@@ -190,7 +191,18 @@ class Judge:
         return self._small.passed and (large or not stated)
 
     def _foretell(self, case: CaseSpec) -> None:
-        """Before a large case of which nothing is known two calls of a small one: they tell how long to wait."""
+        """Before a large case of which nothing is known two calls of a small one: they tell how long to wait. Where
+        that is minutes, a sample of the case itself tells it better."""
+        self._foretell_by_small(case)
+        plan, known = self.plan, self._forecast.of(case)
+        kind, _ = sample_of(plan.problem, [case])
+        if kind and known is not None and known.seconds >= COUNT_FROM_S and case.spec not in self._forecast.counted:
+            one = CaseRun(dataclasses.replace(plan, sample=kind), self.pool, self.referees, case)
+            self._forecast.note(case, *one.count())
+            self.referees.ensure_started()
+            self.pool.ensure_started()
+
+    def _foretell_by_small(self, case: CaseSpec) -> None:
         plan, work = self.plan, self._forecast.work_of(case)
         if plan.small is None or self._forecast.of(case) is not None or not work >= LARGE_FLOPS:
             return

@@ -175,13 +175,9 @@ class CaseRun:
         report: dict[str, Any] = {}
         seconds, torch_flops, small = 0.0, 0.0, False
         for where in ("elsewhere", "same"):
-            how = messages.Call(
-                None, where, how="checked", watched=True, checks=False, count=True, sample=self.plan.sample
-            )
             started = time.monotonic()
-            self.pool.tell([dataclasses.replace(how, layout=layout) for layout in layouts])
             try:
-                self.called[0] = self.hear_calls(0)
+                self.call_sample(layouts, where)
             except Ended as ended:  # as where workgroups wait for others that do not run: all of it is emulated then
                 small = True
                 if ended.problem.lost:
@@ -195,6 +191,7 @@ class CaseRun:
             if small:
                 break
         if small:
+            torch_flops = self.left_out("flops") if self.called else 0.0
             self.called.clear()
             self.result.seeds.clear()
             self.whole(report, torch_flops)
@@ -203,6 +200,22 @@ class CaseRun:
         torch = self.left_out("left_out"), self.left_out("left_out_flops")
         self.result.buts.append(sample_text(report, seconds, self.calls, torch))
         return True
+
+    def call_sample(self, layouts: Sequence[bytes], where: str) -> None:
+        how = messages.Call(None, where, how="checked", watched=True, checks=False, count=True, sample=self.plan.sample)
+        self.pool.tell([dataclasses.replace(how, layout=layout) for layout in layouts])
+        self.called[0] = self.hear_calls(0)
+
+    def count(self) -> tuple[dict[str, Any], float]:
+        """What a call executes, as a sample of it says, and torch's FLOPs; nothing is judged, nor told if it fails."""
+        try:
+            self.begin()
+            self.call_sample(self.hand_over(self.make(0)), "elsewhere")
+            counted = device_report(self.called[0]), self.left_out("flops")
+            self.end()
+        except Ended:
+            return {}, 0.0
+        return counted
 
     def left_out(self, what: str) -> float:
         """Of torch's own operations in a sample, on all ranks: how many, or their FLOPs."""

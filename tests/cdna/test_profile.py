@@ -87,6 +87,8 @@ def line_of(words: str) -> int:
         ("few_workgroups", "enough_workgroups", "64 workgroups for 304 CUs: 79% idle", ""),
         ("a_round_and_a_bit", "two_rounds", "320 workgroups are 1 round of 304 and 16 more", ""),
         ("columns_of_32", "columns_of_33", "8-way: pad rows by 16 bytes", "// read: columns"),
+        ("columns_of_words", "columns_of_33", "32-way: pad rows by 4 bytes", "// read: words"),
+        ("divided", "dwords", "indices that are divided", "// read: divided"),
         ("columns_of_a_full_tile", "columns_of_33", "-way: swizzle what lies in a row", "// read: a full tile"),
         ("one_by_one_and_few_waves", "one_by_one_and_many_waves", "waits for what", "// read: one by one"),
         ("one_by_one_and_few_waves", "side_by_side", "; or more waves that share them than 1 a workgroup", ""),

@@ -18,6 +18,7 @@ from forge.judge import operations
 from forge.judge.forecast import Forecast
 from forge.judge.plan import EMULATED_LIMIT_S, sample_of, small_case
 from forge.judge.results import CaseResult, Status, instructions_text, minutes_text
+from forge.judge.verdict import CaseRun
 from forge.task.cases import CaseSpec
 from forge.task.harness import HARNESSES
 from forge.task.problem import Floors, find_problem
@@ -52,14 +53,16 @@ sys.exit(eval.main(sys.argv[1:]))
 """
 
 
-def evaluate(folder: Path, submission: str, *options: str, floors: bool = True) -> tuple[int, str, dict[str, Any]]:
+def evaluate(
+    folder: Path, submission: str, *options: str, floors: bool = True, mode: str = "benchmark", program: str = SOONER
+) -> tuple[int, str, dict[str, Any]]:
     task = TASK.replace("{n: 8, seed: 3}", f"{{n: {LARGE}, seed: 3}}")
     task = task if floors else re.sub(r"^floors: .*\n", "", task, flags=re.MULTILINE)
     problem = write_problem(folder / "problem", task)
     (folder / "submission.py").write_text(submission)
-    words = ["benchmark", str(problem), "--device", "gfx942", "--json", "out.json", "--no-history", *options]
+    words = [mode, str(problem), "--device", "gfx942", "--json", "out.json", "--no-history", *options]
     done = subprocess.run(
-        [sys.executable, "-c", SOONER, *words],
+        [sys.executable, "-c", program, *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -250,6 +253,37 @@ def test_what_a_sample_counted_is_told_before_all_of_it_is_emulated(draws: Any) 
     reports(case, run=900)
     case.run(try_sample=True, whole=lambda report, flops: told.append(report["kernels"]["k"]["wave_instructions"]))
     assert told == [90 * 10**6]
+
+
+def test_a_sample_counts_a_case_before_it_is_judged_whole(draws: Any) -> None:
+    case = OneCase(twice, fake_plan("test", sample=ROUNDS))
+    reports(case, run=300)
+    one = CaseRun(case.plan, case.worker, case.referee, CaseSpec(0, "seed: 5", {"seed": 5}))  # type: ignore[arg-type]
+    report, _ = one.count()
+    assert report["kernels"]["k"]["wave_instructions"] == 90 * 10**6 and one.result.calls == 0
+    os.close(case.memory)
+
+
+PADS = DOUBLES.replace(
+    "    double_kernel[", "    double_kernel[(1000,)](x, torch.empty_like(x), 0, 64, num_warps=1)\n    double_kernel["
+)
+
+
+@pytest.mark.long
+def test_a_test_that_takes_minutes_is_foretold_by_a_sample_of_itself(tmp_path: Path) -> None:
+    """Both launch a thousand idle workgroups, so that the small one's FLOPs foretell thousands of times too much."""
+    shown = SOONER.replace(
+        "from forge.commands import eval",
+        "from forge.judge.forecast import Forecast\n"
+        "evaluate.COUNT_FROM_S = 0\n"
+        "Forecast.text = lambda self, case, left: f'{self.of(case).instructions:.0f} counted'\n"
+        "from forge.commands import eval",
+    )
+    case = f"n: {LARGE // 64}, seed: 3"
+    code, said, result = evaluate(tmp_path, PADS, "--case", case, mode="test", program=shown)
+    executed = sum(one["wave_instructions"] for one in result["cases"][0]["report"]["kernels"].values())
+    foretold = re.search(r"(\d+) counted", said)
+    assert code == 0 and foretold and int(foretold[1]) == executed, said
 
 
 def test_a_problem_without_floors_is_sampled_too(tmp_path: Path) -> None:

@@ -79,6 +79,16 @@ def test_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "is there already; name another file with -o" in capsys.readouterr().err
 
 
+def test_the_next_steps_lead_to_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.py"
+    assert generate.main(["--new", "amd-fp8-mm", "-o", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert [line.split("eval.py ")[1].split()[0] for line in said.splitlines() if "eval.py " in line] == [
+        "test", "benchmark", "profile",
+    ]  # fmt: skip
+    assert f"profile amd-fp8-mm --submission {path} --cases 0 --device gfx942" in said
+
+
 def test_archs_that_a_problem_does_not_allow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert generate.main(["--new", "amd-fp8-mm", "--arch", "gfx950", "-o", str(tmp_path / "x.py")]) == 2
     assert "--arch gfx950: task.yml allows gfx942" in capsys.readouterr().err

@@ -592,7 +592,7 @@ def test_a_judges_report_tells_each_cases_time(around: str, shape: str) -> None:
         text = around + judged("MI300 on GitHub", ("4.00 ± 0.010 µs", "64.0 ± 0.50 µs"), quoted=False)
     if shape == "no emojis":
         text = re.sub("[✅⏱⚡🐌]", "?", text).replace("±", "+-").replace("µ", "┬╡")
-    outside = popcorn.parse(text.replace("\n", "\r\n") if shape == "crlf" else text, "a")
+    outside = report.read(text.replace("\n", "\r\n") if shape == "crlf" else text, "a")
     assert (outside.leaderboard, outside.number) == ("amd-fp8-mm" if around else "", None)
     assert outside.system["CPU"] == 'a "fast" one' and outside.messages == ()
     public = [run for run in report.scored(outside, "geom").runs if not run.secret]

@@ -150,6 +150,23 @@ WAY product(const float* a, const float* b, float* c) {
   for (int i = 0; i < 8; i++) c[(blockIdx.x * 8 + i) * 64 + threadIdx.x % 64] = sum[i];
 }
 
+WAY divided(const float* in, float* out, int n) {
+  float sum = 0;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < 64 * 256; i += 256) sum += in[(i / n * 8 + i % n) % 4096];  // read: divided
+  out[blockIdx.x * 256 + threadIdx.x] = sum;
+}
+
+WAY columns_of_words(const float* in, float* out) {
+  __shared__ float tile[64 * 64];
+  float sum = in[threadIdx.x];
+  for (int i = threadIdx.x; i < 64 * 64; i += 256) tile[i] = sum;
+  __syncthreads();
+#pragma unroll 1
+  for (int turn = 0; turn < 400; turn++) sum += tile[threadIdx.x % 64 * 64 + (turn * 7) % 64];  // read: words
+  out[blockIdx.x * 256 + threadIdx.x] = sum;
+}
+
 int main() {
   int* in;
   float* out;
@@ -174,6 +191,8 @@ int main() {
   bytes<<<304, 256>>>((unsigned char*)in, out);
   dwords<<<304, 256>>>((uint4*)in, out);
   indexed_array<<<304, 256>>>(in, out);
+  divided<<<304, 256>>>((float*)in, out, 7);
+  columns_of_words<<<304, 256>>>((float*)in, out);
   one_counter<<<304, 256>>>(in);
   many_counters<<<304, 256>>>(in);
   uneven_waves<<<304, 256>>>(out);
