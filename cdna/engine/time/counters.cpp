@@ -28,7 +28,7 @@
 #include <stdlib.h>
 
 namespace {
-constexpr u32 MOST_TIMED = 8;                                  // workgroups
+constexpr u32 MOST_TIMED = MOST_RECORDED;
 constexpr u64 MOST_ENTRIES = 24ull << 20;                      // of traces at a time: 192 MiB
 constexpr u32 MOST_OF_POLL = 2048, MOST_LINES_OF_POLL = 4096;  // instructions, line accesses
 
@@ -143,8 +143,8 @@ struct Source : ObserverSource {
   u32 n_in_batches;     // that run, of the batches
   u32 working[3];       // of the first batch, of those that warm, of those that stand for others
   u32 n_probes, working_probes;
-  u64 executed, executed_by_probes;  // instructions of those that work
-  MemoryTraffic others;              // of those that stand for others
+  u64* executed;         // instructions of each that runs, of probes behind the others; 0 of those that do not work
+  MemoryTraffic others;  // of those that stand for others
 };
 }  // namespace
 
@@ -506,7 +506,7 @@ static void hand_over(Source& s, GroupCount& g) {
   u32 batch = s.batch;
   u32 number = number_of(s, t.group), running = s.n_in_batches;
   s.working[number < batch ? 0 : 2 - number / batch % 2] += t.n > 0;
-  s.executed += t.n > 0 ? g.executed : 0;
+  if (s.groups) s.executed[number] = t.n > 0 ? g.executed : 0;
   s.traces[number] = t;
   s.ended[number / batch]++;
   while (s.next_batch < s.n_batches) {
@@ -538,8 +538,8 @@ static void on_group_ended(Observer* o, Workgroup& group) {
     if (g.timed || !s.light) c.totals.observed++;
   }
   if (is_probe(s, group.linear_id)) {
-    __atomic_add_fetch(&s.working_probes, works, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&s.executed_by_probes, works ? g.executed : 0, __ATOMIC_RELAXED);
+    const u32 number = __atomic_fetch_add(&s.working_probes, works, __ATOMIC_RELAXED);
+    if (works) s.executed[s.n_in_batches + number] = g.executed;
     free_trace(s, g.trace);
   } else {
     hand_over(s, g);
@@ -574,6 +574,7 @@ static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
     s.batches[i] = i == 0 ? 0 : all * ((i - 1) / 2 * 2 + 1) / (2 * s.pairs) - i % 2;
     for (u32 k = 0; k < s.batch; k++) s.groups[s.n_chosen++] = s.batches[i] * s.batch + k;
   }
+  s.executed = (u64*)calloc(s.n_batches * s.batch + PROBES, sizeof(u64));
   s.chosen = s.groups;
   s.n_in_batches = s.n_chosen;
   const u32 others = s.total_groups - s.n_chosen;
@@ -673,29 +674,26 @@ static void scale_write_back(const Source& s, MemoryTraffic& m) {
   m.left_dirty = (u64)(all + read < room ? all : all * room / (all + read));
 }
 
-// Instructions of a workgroup of a sample's grid, over those of one that is replayed: tiles of many sizes are unlike, and
-// few are replayed. 1 where waves poll.
-static double work_of_mean(const Source& s, u64 replayed, u32 n) {
-  const u32 in_batches = s.working[0] + s.working[1] + s.working[2];
-  if (!s.groups || !replayed || !in_batches || s.totals.sleeps) return 1;
-  double all = (double)s.executed;
-  if (s.working_probes) all += (double)s.executed_by_probes / s.working_probes * (double)(s.totals.groups - in_batches);
-  return all / (double)s.totals.groups / ((double)replayed / n);
-}
-
+// Of a sample each of those that are kept as often as workgroups of the grid are like it.
 static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
+  RecordedGroup kept[MOST_TIMED];
+  u64 executed[MOST_TIMED];
   u32 n = 0;
-  u64 replayed = 0;
-  for (u32 i = 0; i < s.n_kept; i++)
-    if (s.kept[i].works || !s.groups) groups[n++] = {s.kept[i].steps}, replayed += s.kept[i].executed;
-  for (u32 i = 0; n == 0 && i < s.n_kept; i++) groups[i] = {s.kept[i].steps};
-  const double work = work_of_mean(s, replayed, n);
-  n = n ? n : s.n_kept;
-  return {groups, s.timings, n, s.n_waves, (u32)s.totals.groups, (u32)s.totals.groups_per_cu, s.leaves_whole, work};
+  for (u32 some = 0; some < 2 && !n; some++)  // all, where none works
+    for (u32 i = 0; i < s.n_kept; i++)
+      if (s.kept[i].works || !s.groups || some) executed[n] = s.kept[i].executed, kept[n++] = {s.kept[i].steps};
+  const double probe = s.n_probes ? (double)(s.total_groups - s.n_in_batches) / s.n_probes : 0;
+  u32 order[MOST_REPLAYED], n_order = n;
+  for (u32 i = 0; i < n; i++) order[i] = i;
+  if (s.groups && !s.totals.sleeps)  // polls say nothing of work
+    n_order = as_often_as_alike({executed, n}, {s.executed, s.n_in_batches}, {s.executed + s.n_in_batches, s.n_probes},
+                                probe, order);
+  for (u32 i = 0; i < n_order; i++) groups[i] = kept[order[i]];
+  return {groups, s.timings, n_order, s.n_waves, (u32)s.totals.groups, (u32)s.totals.groups_per_cu, s.leaves_whole};
 }
 
 static void take_time(Source& s) {
-  RecordedGroup groups[MOST_TIMED];
+  RecordedGroup groups[MOST_REPLAYED];
   RecordedLaunch l = recorded(s, groups);
   for (u32 warm = 0; warm < 2; warm++)
     s.totals.time[warm] =
@@ -760,14 +758,14 @@ u64 cdna_replay_bytes(ObserverSource* source) {
 void cdna_replay_forget(ObserverSource* source) { free_kept(*(Source*)source); }
 bool cdna_replay_without(ObserverSource* source, bool warm, const u16* left_out, Left* left) {
   const Source& s = *(Source*)source;
-  RecordedGroup groups[MOST_TIMED];
+  RecordedGroup groups[MOST_REPLAYED];
   if (!s.n_kept) return false;
   *left = launch_time_without(*s.card, recorded(s, groups), s.totals.traffic, warm, left_out);
   return true;
 }
 const Span* cdna_replay_timeline(ObserverSource* source, bool warm, const u32* line_of, u64* n) {
   Source& s = *(Source*)source;
-  RecordedGroup groups[MOST_TIMED];
+  RecordedGroup groups[MOST_REPLAYED];
   s.spans.n = 0;
   if (s.n_kept)
     launch_timeline(*s.card, recorded(s, groups), s.totals.traffic, warm, s.totals.time[warm].mhz,
@@ -786,6 +784,7 @@ void cdna_counters_destroy(ObserverSource* source) {
   free(s->atomics.places);
   free(s->timings);
   free(s->groups);
+  free(s->executed);
   free(s->peers.at);
   free(s->costs);
   free(s->facts);
