@@ -31,19 +31,21 @@ GRACE_S = 60  # for reports after the end of the time
 class Suite:
     repository: str
     tests: tuple[str, ...]  # files and folders, from its root
-    path: str = "."  # what its tests import lies here
+    paths: tuple[str, ...] = (".",)  # what its tests import lies here
     environment: dict[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()  # of its own, to pytest
 
 
 SUITES = {
-    "liger": Suite("linkedin/Liger-Kernel", ("test/transformers", "test/chunked_loss"), "src"),
+    "liger": Suite("linkedin/Liger-Kernel", ("test/transformers", "test/chunked_loss"), ("src",)),
     "fla": Suite("fla-org/flash-linear-attention", ("tests/ops", "tests/modules")),
-    "aiter": Suite("ROCm/aiter", ("op_tests/triton_tests",), environment={"AITER_TRITON_ONLY": "1"}),
+    "aiter": Suite(  # what it imports as build_targets its own build would have put on the path
+        "ROCm/aiter", ("op_tests/triton_tests",), (".", "aiter/jit/utils"), environment={"AITER_TRITON_ONLY": "1"}
+    ),
     "kernels": Suite("triton-lang/kernels", ("test",)),
     "unsloth": Suite("unslothai/unsloth", ("tests",)),
     "triton": Suite("triton-lang/triton", ("python/test/unit/language",)),
-    "flaggems": Suite("FlagOpen/FlagGems", ("tests",), "src", options=("--mode", "quick", "--ref", "cpu")),
+    "flaggems": Suite("FlagOpen/FlagGems", ("tests",), ("src",), options=("--mode", "quick", "--ref", "cpu")),
 }
 
 
@@ -85,7 +87,7 @@ HEADER = (
 
 def pytest(suite: Suite, checkout: Path, arguments: Iterable[str], budget_s: float, grace_s: float = GRACE_S) -> str:
     """Its output; after `budget_s` it is interrupted, and tells of what it has done."""
-    path = [str(ROOT), str(checkout / suite.path), os.environ.get("PYTHONPATH", "")]
+    path = [str(ROOT), *(str(checkout / folder) for folder in suite.paths), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, **suite.environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "cdna.pytest_plugin", "-q", *arguments]
     process = subprocess.Popen(

@@ -63,6 +63,15 @@ def test_an_exchange_by_a_buffer_instruction(monkeypatch: pytest.MonkeyPatch) ->
             assert faults.exchanged()
 
 
+@pytest.mark.skipif(AT_HAND[:2] == (3, 8), reason="Triton 3.8 does not fuse it")
+def test_copies_of_a_sum_of_products() -> None:
+    """Triton rounds them differently: a race of lanes, with a result that is right within rounding."""
+    for fusion, kinds in ((True, {"race"}), (False, set())):
+        with cdna.device("gfx942", checks="all", raises=False):
+            assert faults.sums_of_products(fusion)
+        assert {finding.kind for finding in cdna.findings()} == kinds
+
+
 COPY = "%1 = ttg.async_copy_global_to_local %0"
 NESTED = f"scf.for %i = %a to %b {{\n scf.for %j = %a to %b {{\n {COPY}\n }}\n %s\n}}"
 

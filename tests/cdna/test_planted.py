@@ -58,11 +58,11 @@ FOUND = {  # kernel: the check that finds it, and what it says
     ),
     "writers_race": (
         "race",
-        r"writes other values to 4 bytes of the 512 bytes .* which writers_race\(int\*, int\) has written on another stream",
+        r"writes other values to 4 bytes of the 512 .* which writers_race\(int\*, int\) has written on another stream",
     ),
     "reader_race": (
         "race",
-        r"writes other values to 4 bytes of the 512 bytes .* which streams_race\(int\*, int const\*\) has read on another",
+        r"writes other values to 4 bytes of the 512 .* which streams_race\(int\*, int const\*\) has read on another",
     ),
     "lanes_disagree": (
         "race",

@@ -228,5 +228,6 @@ def test_ctrl_c_ends_a_profile(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(INTERRUPTED)
     command = [sys.executable, "-m", "cdna", "profile", str(script)]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, capture_output=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=ENDS_S)
     assert done.returncode == 130 and done.stderr.endswith("cdna: interrupted\n"), done.stderr

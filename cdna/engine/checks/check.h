@@ -188,6 +188,7 @@ struct WaveCheck {
   u32 last_access;   // instruction of its last memory access
   u64 quiet;         // instructions since that, or a barrier
   u32 last_barrier;  // instruction of its last barrier
+  u32 handed_over;   // turns that it has ended early, see check_wave.cpp
   bool loaded(u32 at) const { return loads && loads[at >> 6] >> (at & 63) & 1; }
   u32 barriers;      // passed
   u64 variable[64];  // per pair of scalar registers: the variable's address that was made there
@@ -243,6 +244,7 @@ bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes);
 void define_lanes(WaveCheck& c, const Touch& t, u64 lanes);
 void forget_values(WaveCheck& c, u32 n_vgpr);
 bool check_lds(Wave& w, const Inst& in, const Access& x);
+bool check_lds_flat(Wave& w, const Inst& in, const Access& x, const u64* address, u64 lanes);  // lanes that mean LDS
 bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes);
 void check_lds_start(Workgroup& g, Checks* checks);
 void check_lds_free(GroupCheck& c);

@@ -16,6 +16,7 @@ struct Lanes {
   u64 base;    // scalar base address, 0 if there is none
   bool named;  // that is a variable's, made by the wave
   u64 before;  // lanes that a buffer without a limit cuts off below its base
+  u64 shared;  // lanes that mean LDS
 };
 }  // namespace
 
@@ -35,7 +36,7 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
   u64 exec = w.exec();
   bool load = x.kind == VM_LOAD;
   out.mask = exec;
-  out.base = out.before = 0;
+  out.base = out.before = out.shared = 0;
   out.named = false;
   const WaveCheck& wave = check_of(w);
   if (x.space == BUFFER_SPACE) {
@@ -73,8 +74,10 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
   if (x.space == FLAT_SPACE && top >> 48)  // LDS or scratch, which have checks of their own
     for (u64 m = exec; m; m &= m - 1)
       if (u64 segment = out.at[__builtin_ctzll(m)] >> 32;
-          segment == SHARED_APERTURE >> 32 || segment == PRIVATE_APERTURE >> 32)
+          segment == SHARED_APERTURE >> 32 || segment == PRIVATE_APERTURE >> 32) {
         out.mask &= ~(m & -m);
+        if (segment == SHARED_APERTURE >> 32) out.shared |= m & -m;
+      }
   return true;
 }
 
@@ -386,6 +389,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     wave.lanes = l.mask;
     memcpy(w.address, l.at, sizeof l.at);
   }
+  if (l.shared && !check_lds_flat(w, in, x, l.at, l.shared)) return false;
   if (l.mask) {
     wave.polled = l.at[__builtin_ctzll(l.mask)];
     wave.polled_pc = wave.pc;

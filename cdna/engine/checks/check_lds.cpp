@@ -244,24 +244,45 @@ static bool elements(const LdsAccess& a, const u32* v, u32 offset, const u32* da
   return true;
 }
 
+static bool check_elements(const LdsAccess& a, const u32* v, const u32* offsets, const u32* const* data, u32 n) {
+  for (u32 k = 0; k < n; k++)
+    if (data[k] && a.g.checks->has(CHECK_RACE) && !disagreement(a, v, offsets[k], data[k])) return false;
+  if (quick_access(a, v, offsets, n)) return true;
+  quick_leave(*a.w.wg);
+  for (u32 k = 0; k < n; k++)
+    if (!elements(a, v, offsets[k], data[k])) return false;
+  return true;
+}
+
+constexpr u32 LOOKED_AT =
+    1u << CHECK_BOUNDS | 1u << CHECK_WAIT | 1u << CHECK_RACE | 1u << CHECK_UNINITIALISED | 1u << CHECK_ALIGNMENT;
+
 bool check_lds(Wave& w, const Inst& in, const Access& x) {
   WaveCheck& c = check_of(w);
   LdsAccess a = {
       w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.lgkm.issued, x.kind != LDS_READ, x.kind == LDS_ATOMIC};
-  const u32* v = w.vreg(in.src[0].reg);
   c.lanes = 0;
-  if (!(a.g.checks->kinds &
-        (1u << CHECK_BOUNDS | 1u << CHECK_WAIT | 1u << CHECK_RACE | 1u << CHECK_UNINITIALISED | 1u << CHECK_ALIGNMENT)))
-    return true;
+  if (!(a.g.checks->kinds & LOOKED_AT)) return true;
   u32 offsets[2] = {(u32)in.offset * x.stride, (u32)in.offset1 * x.stride};
   const u32* data[2] = {};
-  for (u32 k = 0; x.kind == LDS_WRITE && k <= x.two; k++) {
-    data[k] = w.vreg(in.src[1 + k].reg);
-    if (a.g.checks->has(CHECK_RACE) && !disagreement(a, v, offsets[k], data[k])) return false;
-  }
-  if (quick_access(a, v, offsets, x.two ? 2 : 1)) return true;
-  quick_leave(*w.wg);
-  return elements(a, v, offsets[0], data[0]) && (!x.two || elements(a, v, offsets[1], data[1]));
+  for (u32 k = 0; x.kind == LDS_WRITE && k <= x.two; k++) data[k] = w.vreg(in.src[1 + k].reg);
+  return check_elements(a, w.vreg(in.src[0].reg), offsets, data, x.two ? 2 : 1);
+}
+
+// Of a flat access, which compilers make of `volatile __shared__` and of pointers of which they do not know where they lead.
+bool check_lds_flat(Wave& w, const Inst& in, const Access& x, const u64* address, u64 lanes) {
+  WaveCheck& c = check_of(w);
+  LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.lgkm.issued, x.kind != VM_LOAD, x.kind == VM_ATOMIC};
+  if (!(a.g.checks->kinds & LOOKED_AT)) return true;
+  u32 v[WAVE];
+  LANES v[i] = (u32)address[i];
+  const u32 offsets[2] = {};
+  const u32* data = x.kind == VM_STORE ? w.vreg(in.src[1].reg) : nullptr;
+  const u64 exec = w.exec();
+  w.set_exec(lanes);
+  const bool goes_on = check_elements(a, v, offsets, &data, 1);
+  w.set_exec(exec);
+  return goes_on;
 }
 
 // A load straight to LDS writes `width` bytes a lane at base + lane * lds_lane_stride.

@@ -99,11 +99,13 @@ static void mark_sources(Access& x) {
     if (!(x.touch[k].flags & WRITES)) x.touch[k].flags |= SOURCE;
 }
 
+static bool may_read_lds(const Access& x) { return x.kind == LDS_READ || (x.kind == VM_LOAD && x.space == FLAT_SPACE); }
+
 // Whether a read of LDS only waits for another value: in a short loop without a write or barrier, at an address that stays,
 // with a result that something in the loop looks at.
 static bool polls(const Program& p, const Access* table, u32 at) {
   constexpr u32 LOOP = 64;
-  if (table[at].kind != LDS_READ || table[at].n == 0) return false;
+  if (!may_read_lds(table[at]) || table[at].n == 0) return false;
   for (u32 end = at + 1; end < p.n_inst && end < at + LOOP; end++) {
     const Facts& f = op_facts(p.code[end].op);
     if (f.unit != BRANCH_UNIT || !strchr(op_info(p.code[end].op).signature, 'L')) continue;
@@ -139,9 +141,9 @@ static bool polls(const Program& p, const Access* table, u32 at) {
 // same address.
 static bool peeled(const Program& p, const Access* table, u32 at) {
   constexpr u32 NEAR = 16;
-  if (table[at].kind != LDS_READ) return false;
+  if (!may_read_lds(table[at])) return false;
   for (u32 i = at + 1; i < p.n_inst && i <= at + NEAR; i++) {
-    if (table[i].kind == LDS_READ) {
+    if (table[i].kind == table[at].kind) {
       const Inst &a = p.code[at], &b = p.code[i];
       return table[i].polls && a.op == b.op && a.src[0].reg == b.src[0].reg && a.offset == b.offset;
     }

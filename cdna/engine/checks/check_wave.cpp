@@ -261,6 +261,16 @@ static void look_for_circle(Wave& w, WaveCheck& c, const Checks& checks) {
 // Short enough that a wave seldom writes a flag twice before another has read it.
 constexpr u32 SHORT_TURN = 12;
 
+// Behind a flag or a lock others get their turn: who runs ahead of them would find all that they should have said.
+static bool hands_over(Wave& w, WaveCheck& c, const Checks& checks, const Access& x) {
+  constexpr u32 GROUPS = 64, TIMES = 64;  // more would be live at once; cost more
+  if (x.kind != VM_ATOMIC && !(x.kind == VM_STORE && x.ordered)) return false;
+  if (!checks.has(CHECK_RACE) || w.wg->linear_id >= GROUPS || c.handed_over >= TIMES) return false;
+  if (__builtin_popcountll(w.exec()) > 8) return false;
+  c.handed_over++;
+  return w.wg->hands_over = true;
+}
+
 u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   GroupCheck& g = *w.wg->check;
   Checks& checks = *g.checks;
@@ -297,6 +307,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
       if (__builtin_expect(c.dropped != 0, 0)) execute_inside(w, in, x, c.dropped);
       else in.fn(w, in);
       if (atomic && w.stop != FAULTED && sum_of(w, x, c.lanes) != c.memory_sum) progress(checks);
+      if (!w.stop && hands_over(w, c, checks, x)) break;
     } else {
       in.fn(w, in);
     }

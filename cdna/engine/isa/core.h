@@ -118,6 +118,7 @@ struct Workgroup {
   void* observed;            // what an observer keeps of it, see observe.h
   struct GroupCheck* check;  // null: the launch has no checks, see check.h
   volatile u64* progress;    // of its checks: counts what changes for other waves
+  bool hands_over;           // to another workgroup: a check wants to see what that one does with a flag
 };
 
 struct alignas(64) Wave {

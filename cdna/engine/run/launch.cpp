@@ -306,6 +306,10 @@ static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
     }
     if (g.n_ended == g.n_waves) return GROUP_DONE;
     if (!any_ran_out) return GROUP_WAITS;  // every wave sleeps or waits at a barrier
+    if (g.hands_over) {
+      g.hands_over = false;
+      return GROUP_WAITS;
+    }
   }
   return GROUP_WAITS;
 }

@@ -25,7 +25,7 @@ template <int ORDER, int SCOPE = __HIP_MEMORY_SCOPE_AGENT> __device__ void store
 template <int ORDER = __ATOMIC_ACQUIRE, int SCOPE = __HIP_MEMORY_SCOPE_AGENT> __device__ void wait_for(int* p, int x) {
   while (load<ORDER, SCOPE>(p) < x) __builtin_amdgcn_s_sleep(1);
 }
-constexpr int GROUP = __HIP_MEMORY_SCOPE_WORKGROUP;
+constexpr int GROUP = __HIP_MEMORY_SCOPE_WORKGROUP, AGENT = __HIP_MEMORY_SCOPE_AGENT;
 
 // --- barriers and LDS ------------------------------------------------------------------------------------
 
@@ -544,4 +544,283 @@ PAIR(handed_back) {  // block 1 takes, block 0 overwrites when it has been told 
     __syncthreads();
     if (t == 0) store<__ATOMIC_RELEASE>(flags + 8, 1);
   }
+}
+
+// --- queues, rings, turns --------------------------------------------------------------------------------
+
+PAIR(work_queue) {  // tiles of a persistent kernel, whose number goes round in LDS
+  __shared__ int tile;
+  while (true) {
+    if (t == 0) tile = __hip_atomic_fetch_add(flags, 1, __ATOMIC_RELAXED, AGENT);
+    __syncthreads();
+    int mine = tile;
+    sync<!RACY>();
+    if (mine >= 12) return;
+    out[mine * THREADS + t] = in[mine * THREADS + t] + mine;
+  }
+}
+PAIR(semaphore) {  // each slice of k adds when it is its turn
+  if (t == 0) wait_for(flags, b);
+  __syncthreads();
+  out[t] += in[b * THREADS + t];
+  sync<!RACY>();
+  if (t == 0) store<__ATOMIC_RELEASE>(flags, b + 1);
+}
+PAIR(look_back) {  // each block needs the sum of those before it
+  __shared__ int before;
+  if (t == 0) {
+    int sum = in[b] + 5, prev = 0;
+    if (b > 0) {
+      wait_for<__ATOMIC_ACQUIRE>(flags + b - 1, 1);
+      prev = out[2048 + b - 1];
+    }
+    out[2048 + b] = prev + sum;
+    store<RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE>(flags + b, 1);
+    before = prev;
+  }
+  __syncthreads();
+  out[b * THREADS + t] = before + in[t];
+}
+PAIR(ring_between_groups) {  // the slot is filled again before it has been emptied
+  int *full = flags, *empty = flags + 16;
+  int* slots = out + 1024;
+  if (b == 0) {
+    for (int k = 0; k < 6; k++) {
+      int s = k % 2;
+      if (!RACY) {
+        if (t == 0) wait_for(empty + s, k / 2);
+      }
+      __syncthreads();
+      slots[s * THREADS + t] = in[k * THREADS + t] + 100 * k;
+      __syncthreads();
+      if (t == 0) store<__ATOMIC_RELEASE>(full + s, k / 2 + 1);
+    }
+  } else if (b == 1) {
+    int sum = 0;
+    for (int k = 0; k < 6; k++) {
+      int s = k % 2;
+      if (t == 0) wait_for(full + s, k / 2 + 1);
+      __syncthreads();
+      sum += slots[s * THREADS + t];
+      __syncthreads();
+      if (t == 0) store<__ATOMIC_RELEASE>(empty + s, k / 2 + 1);
+    }
+    out[t] = sum;
+  }
+}
+PAIR(mailbox) {  // overwritten before it is acknowledged
+  int *mail = flags, *ack = flags + 16;
+  if (b == 0 && t == 0) {
+    out[0] = in[1] + 7;
+    store<__ATOMIC_RELEASE>(mail, 1);
+    if (!RACY) wait_for(ack, 1);
+    out[0] = in[2] + 70;
+    store<__ATOMIC_RELEASE>(mail, 2);
+  } else if (b == 1 && t == 0) {
+    wait_for(mail, 1);
+    int a = out[0];
+    store<__ATOMIC_RELEASE>(ack, 1);
+    wait_for(mail, 2);
+    out[64] = a + out[0];
+  }
+}
+PAIR(ticket_lock) {
+  if (t == 0) {
+    int ticket = __hip_atomic_fetch_add(flags, 1, __ATOMIC_RELAXED, AGENT);
+    while (load<__ATOMIC_ACQUIRE>(flags + 8) != ticket) __builtin_amdgcn_s_sleep(1);
+    out[0] = out[0] * 3 + b + 1;
+    store<RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE>(flags + 8, ticket + 1);
+  }
+}
+PAIR(hash_publish) {  // keys are claimed at once, values follow
+  int *keys = flags, *values = out;
+  if (t == 0) {
+    int slot = b % 2, seen = 0;
+    if (__hip_atomic_compare_exchange_strong(keys + slot, &seen, 5, __ATOMIC_RELAXED, __ATOMIC_RELAXED, AGENT)) {
+      if (RACY) values[slot] = in[slot] + 9;
+      else {
+        values[slot] = in[slot] + 9;
+        store<__ATOMIC_RELEASE>(keys + 8 + slot, 1);
+      }
+    } else {
+      if (!RACY) wait_for(keys + 8 + slot, 1);
+      out[512 + b] = values[slot];
+    }
+  }
+}
+PAIR(named_barrier) {  // of two waves, used again at once
+  __shared__ int s[128], count, generation;
+  if (t == 0) count = generation = 0;
+  __syncthreads();
+  if (t >= 128) return;
+  for (int k = 0; k < 4; k++) {
+    s[t] = in[k * 128 + t] + k;
+    __builtin_amdgcn_wave_barrier();
+    auto meet = [&](int n) {
+      if (t % 64 == 0) __hip_atomic_fetch_add(&count, 1, __ATOMIC_RELEASE, GROUP);
+      wait_for<__ATOMIC_ACQUIRE, GROUP>(&count, n);
+    };
+    meet(4 * k + 2);
+    out[k * 128 + t] = s[127 - t];
+    __builtin_amdgcn_wave_barrier();
+    if (!RACY) meet(4 * k + 4);
+    else if (t % 64 == 0) __hip_atomic_fetch_add(&count, 1, __ATOMIC_RELEASE, GROUP);
+  }
+}
+PAIR(compaction) {  // each wave claims room by one lane
+  __shared__ int n, kept[THREADS];
+  if (t == 0) n = 0;
+  __syncthreads();
+  bool keep = in[t] % 3 == 0;
+  unsigned long long mask = __ballot(keep);
+  int lane = t % 64, rank = __popcll(mask & ((1ull << lane) - 1)), base = 0;
+  if (lane == 0) {
+    if (RACY) {
+      base = n;
+      n = base + __popcll(mask);
+    } else base = atomicAdd(&n, __popcll(mask));
+  }
+  base = __shfl(base, 0);
+  if (keep) kept[base + rank] = in[t];
+  __syncthreads();
+  if (t < n) out[b * THREADS + t] = kept[t];
+}
+PAIR(async_copy) {  // a load straight to LDS, and a barrier that does not wait for it
+  __shared__ int s[THREADS];
+  __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) void*)(in + t),
+                                   (__attribute__((address_space(3))) void*)(s + (t & ~63)), 4, 0, 0);
+  if (!RACY) asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+  __builtin_amdgcn_s_barrier();
+  int x;
+  unsigned at = (unsigned)(uintptr_t)(__attribute__((address_space(3))) int*)(s + (THREADS - 1 - t));
+  asm volatile("ds_read_b32 %0, %1\n s_waitcnt lgkmcnt(0)" : "=v"(x) : "v"(at) : "memory");
+  out[t] = x;
+}
+PAIR(async_pipeline) {  // two copies ahead, and a wait for one too few
+  __shared__ int s[3][THREADS];
+  auto copy = [&](int k) {
+    __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) void*)(in + k * THREADS + t),
+                                     (__attribute__((address_space(3))) void*)(s[k % 3] + (t & ~63)), 4, 0, 0);
+  };
+  copy(0);
+  copy(1);
+  int sum = 0;
+  for (int k = 0; k < 8; k++) {
+    if (RACY) asm volatile("s_waitcnt vmcnt(2)" ::: "memory");
+    else asm volatile("s_waitcnt vmcnt(1)" ::: "memory");
+    __builtin_amdgcn_s_barrier();
+    int x;
+    unsigned at = (unsigned)(uintptr_t)(__attribute__((address_space(3))) int*)(s[k % 3] + (THREADS - 1 - t));
+    asm volatile("ds_read_b32 %0, %1\n s_waitcnt lgkmcnt(0)" : "=v"(x) : "v"(at) : "memory");
+    sum += x;
+    copy(k + 2);
+  }
+  asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+  out[t] = sum;
+}
+PAIR(async_two_buffers) {  // the copy goes where slower waves still read
+  constexpr int N = RACY ? 2 : 3;
+  __shared__ int s[N][THREADS];
+  auto copy = [&](int k) {
+    __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) void*)(in + k * THREADS + t),
+                                     (__attribute__((address_space(3))) void*)(s[k % N] + (t & ~63)), 4, 0, 0);
+  };
+  copy(0);
+  int sum = 0;
+  for (int k = 0; k < 8; k++) {
+    copy(k + 1);
+    asm volatile("s_waitcnt vmcnt(1)" ::: "memory");
+    __builtin_amdgcn_s_barrier();
+    int x;
+    unsigned at = (unsigned)(uintptr_t)(__attribute__((address_space(3))) int*)(s[k % N] + (THREADS - 1 - t));
+    asm volatile("ds_read_b32 %0, %1\n s_waitcnt lgkmcnt(0)" : "=v"(x) : "v"(at) : "memory");
+    sum += x;
+  }
+  asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+  out[t] = sum;
+}
+PAIR(once) {  // who comes first makes a table
+  if (t == 0) {
+    int seen = 0;
+    if (__hip_atomic_compare_exchange_strong(flags, &seen, 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED, AGENT)) {
+      for (int i = 0; i < 8; i++) out[1024 + i] = in[i] * 5;
+      store<__ATOMIC_RELEASE>(flags, 2);
+    } else if (!RACY) wait_for(flags, 2);
+  }
+  __syncthreads();
+  out[b * THREADS + t] = out[1024 + t % 8];
+}
+PAIR(last_slice) {  // whoever comes last adds the other's slice
+  __shared__ int last;
+  int tile = b % 2;
+  out[2048 + b * THREADS + t] = in[b * THREADS + t] + 1;
+  int early = RACY ? out[2048 + (b ^ 2) * THREADS + t] : 0;
+  __threadfence();
+  __syncthreads();
+  if (t == 0) last = atomicAdd(flags + tile, 1) == 1;
+  __syncthreads();
+  if (last) {
+    __threadfence();
+    out[tile * THREADS + t] = out[2048 + tile * THREADS + t] + (RACY ? early : out[2048 + (tile + 2) * THREADS + t]);
+  }
+}
+PAIR(sense_barrier) {  // passed again before all have read
+  for (int k = 0; k < 3; k++) {
+    out[b * THREADS + t] = in[t] + k + b;
+    __syncthreads();
+    if (t == 0) {
+      int sense = k + 1;
+      if (__hip_atomic_fetch_add(flags, 1, __ATOMIC_ACQ_REL, AGENT) == 4 * (k + 1) - 1)
+        store<__ATOMIC_RELEASE>(flags + 8, sense);
+      else wait_for(flags + 8, sense);
+    }
+    __syncthreads();
+    int x = out[(b + 1) % 4 * THREADS + t];
+    sync<true>();
+    out[1024 + b * THREADS + t] = x;
+    if (!RACY) {
+      if (t == 0) {
+        if (__hip_atomic_fetch_add(flags + 16, 1, __ATOMIC_ACQ_REL, AGENT) == 4 * (k + 1) - 1)
+          store<__ATOMIC_RELEASE>(flags + 24, k + 1);
+        else wait_for(flags + 24, k + 1);
+      }
+      __syncthreads();
+    }
+  }
+}
+
+// --- LDS by flat addresses -------------------------------------------------------------------------------
+
+PAIR(volatile_tree) {  // clang reads and writes `volatile __shared__` by flat instructions
+  __shared__ volatile int s[THREADS];
+  s[t] = in[t];
+  __syncthreads();
+  if (t < 128) s[t] = s[t] + s[t + 128];
+  sync<!RACY>();
+  if (t < 64) s[t] = s[t] + s[t + 64];
+  __builtin_amdgcn_wave_barrier();
+  if (t < 32) out[t] = s[t] + s[t + 32];
+}
+PAIR(volatile_flag) {
+  __shared__ volatile int ready;
+  __shared__ int s[64];
+  if (t == 0) ready = 0;
+  __syncthreads();
+  if (t / 64 == 0) {
+    s[t] = in[t];
+    __threadfence_block();
+    if (t == 0) ready = 1;
+  } else if (t / 64 == 1) {
+    while (!RACY && !ready) continue;
+    __threadfence_block();
+    out[t] = s[t % 64];
+  }
+}
+__device__ __attribute__((noinline)) void put(int* to, int x) { *to = x; }
+__device__ __attribute__((noinline)) int get(const int* from) { return *from; }
+PAIR(pointers_to_anywhere) {
+  __shared__ int s[THREADS];
+  put(s + t, in[t]);
+  sync<!RACY>();
+  put(out + t, s[THREADS - 1 - t] + get(s + t / 2) + get(in + t));
 }
