@@ -13,10 +13,10 @@ LINES = {
     "cdna": 38_650,
     "docs": 5_030,
     "forge": 22_030,
-    "kernels": 14_960,
+    "kernels": 14_990,
     "reference": 2_510,
     "results": 1_040,
-    "tests": 37_420,
+    "tests": 37_440,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
