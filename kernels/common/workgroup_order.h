@@ -5,14 +5,12 @@ struct TilePlace {
     int row, column;  // in tiles
 };
 
-// n / d, of numbers below 2^20 that are the same in a wave: a tenth of the instructions of the compiler's own division.
+// n / d, of numbers below 2^20 that are the same in a wave, in fewer instructions than the compiler's own division.
 __device__ inline int small_quotient(int n, int d) {
 #ifdef __AMDGCN__
     // The half keeps the product half a step of 1 / d away from every whole number, further than it can be wrong.
     const float q = (static_cast<float>(n) + 0.5f) * __builtin_amdgcn_rcpf(static_cast<float>(d));
-    int scalar;  // by the builtin, the compiler would go on with vector arithmetic
-    asm("v_readfirstlane_b32 %0, %1" : "=s"(scalar) : "v"(static_cast<int>(q)));
-    return scalar;
+    return __builtin_amdgcn_readfirstlane(static_cast<int>(q));
 #else
     return n / d;
 #endif
