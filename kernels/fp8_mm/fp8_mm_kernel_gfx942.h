@@ -28,15 +28,13 @@ struct Tile {
     static constexpr int WM = BM / WAVES_M;                 // rows of one wave
     static constexpr int FM = WM / SUB, FN = WAVE_N / SUB;  // subtiles of one wave
     static constexpr int CHUNKS = FN * 4;                   // of 4 of n that a lane has of each of its FM rows
-    static constexpr int OWN = CHUNKS / GROUPS;             // of them, those that its group stores
     static constexpr int WAVES_PER_SIMD = THREADS / WAVE * PER_CU / 4;
     static constexpr int STAGE_BYTES = (BM + BN) * STAGE_K;
     static constexpr int C_BYTES = SUB * WAVE_N * 2;  // what one wave turns at a time on the way to c
     static constexpr int LDS_BYTES = GROUPS * 2 * STAGE_BYTES;
     static_assert(GROUP_WAVES * C_BYTES <= LDS_BYTES);
-    static_assert(GROUPS == 1 || THREADS * CHUNKS * 16 <= LDS_BYTES);
+    static_assert(GROUPS == 1 || GROUPS == 2 && FM == 2 && GROUP_WAVES == 4 && THREADS * CHUNKS * 16 <= LDS_BYTES);
     static_assert(LDS_BYTES * PER_CU <= 65536);
-    static_assert(CHUNKS % GROUPS == 0 && SUB / 8 % GROUPS == 0);
     static_assert(BN % WAVE_N == 0 && WM % SUB == 0 && WAVES_PER_SIMD > 0);
 };
 
@@ -65,6 +63,32 @@ __device__ inline constexpr int turn_write_offset(int lane, int chunk) {
 
 __device__ inline constexpr int turn_read_offset(int lane, int i) {
     return (lane / 8 + 8 * i) * 128 + ((lane % 8) ^ (lane / 8)) * 16;
+}
+
+// 32 x 64 of c, in one wave (GROUPS 1) or by chunks of 8 columns in several. A lane holds runs of 4 n of one m. Through
+// LDS they become 16 bytes of a row, and 8 lanes write 128 in a row.
+template <int GROUPS>
+__device__ inline void store_subtile(const f32x4 (&own)[8 / GROUPS], int group, int lane, unsigned char* turned,
+                                     const Buffer& c, int row, int column, int N) {
+    auto fence = [] { GROUPS == 1 ? wave_lds_fence() : __syncthreads(); };
+    fence();
+#pragma unroll
+    for (int i = 0; i < 8 / GROUPS; ++i) {
+        const f32x4 four = own[i];
+        const u32x2 packed = {pack_bf16(four[0], four[1]), pack_bf16(four[2], four[3])};
+        *reinterpret_cast<u32x2*>(turned + turn_write_offset(lane, group * (8 / GROUPS) + i)) = packed;
+    }
+    fence();
+    column += lane % 8 * 8;
+#pragma unroll
+    for (int j = 0; j < SUB / 8 / GROUPS; ++j) {
+        const int i = group * (SUB / 8 / GROUPS) + j;
+        u32x4 eight = *reinterpret_cast<const u32x4*>(turned + turn_read_offset(lane, i));
+        if (i & 1) eight = u32x4{eight[2], eight[3], eight[0], eight[1]};
+        // Rows past the matrix lie past the buffer. Columns past it do not, so they get an offset that does.
+        const u32 at = column < N ? 2u * (static_cast<u32>(row + i * 8 + lane / 8) * N + column) : ~15u;
+        __builtin_amdgcn_raw_buffer_store_b128(eight, c, at, 0, CACHE_NORMAL);
+    }
 }
 
 // Loads one operand's stages from memory and writes them to LDS: a thread one patch of K k x 4 rows of every stage.
@@ -128,16 +152,20 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     const float* a_scale,    // [K/128][M]
     const float* b_scale,    // [K/128][ceil(N/128)]
     unsigned short* c_bits,  // bf16 [M][N]
-    float* partials,         // [tiles][split_k][BM * BN], used where split_k > 1; its own order of elements
-    u32* arrived             // [tiles], zero between launches, used where split_k > 1
+    float* partials          // [tiles][split_k][BM * BN], used where split_k > 1; its own order of elements
 ) {
     __shared__ __attribute__((aligned(128))) unsigned char lds[T::LDS_BYTES];
     constexpr int B_AT = T::BM * STAGE_K;  // in a buffer, behind a
 
     const int n_tiles_m = (M + T::BM - 1) / T::BM, n_tiles_n = (N + T::BN - 1) / T::BN;
     const int order = xcd_contiguous<N_XCD>(blockIdx.x, n_tiles_m * n_tiles_n * split_k);
-    const int tile = order / split_k;  // the slices of one tile run side by side on one XCD
-    const int part = order % split_k;
+    int tile = order, part = 0, slice = 0, slice_end = K / SCALE_BLOCK;  // in blocks of k
+    if (split_k > 1) {
+        tile = small_quotient(order, split_k);  // the slices of one tile run side by side on one XCD
+        part = order - tile * split_k;
+        slice = small_quotient(part * (K / SCALE_BLOCK), split_k);
+        slice_end = small_quotient((part + 1) * (K / SCALE_BLOCK), split_k);
+    }
     const TilePlace place = grouped_rows(tile, n_tiles_m, n_tiles_n, group_rows);
     const int tile_m = place.row * T::BM, tile_n = place.column * T::BN;
 
@@ -147,8 +175,6 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     const int wave_m = wave_in_group / T::WAVES_N * T::WM, wave_n = wave_in_group % T::WAVES_N * WAVE_N;
 
     // A group that has fewer blocks than another goes through zeros in the last round.
-    const int n_blocks = K / SCALE_BLOCK;
-    const int slice = part * n_blocks / split_k, slice_end = (part + 1) * n_blocks / split_k;
     const int n_rounds = (slice_end - slice + T::GROUPS - 1) / T::GROUPS;
     const int first = min(slice + group * n_rounds, slice_end), last = min(first + n_rounds, slice_end);
 
@@ -176,10 +202,6 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     u32 a_words[2][LoaderA::K], b_words[2][LoaderB::K];
     float scale[T::FM], next_a_scale[T::FM], next_b_scale;
     f32x16 product[T::FM][T::FN], sum[T::FM][T::FN];
-#pragma unroll
-    for (int fm = 0; fm < T::FM; ++fm)
-#pragma unroll
-        for (int fn = 0; fn < T::FN; ++fn) sum[fm][fn] = 0.0f;
 
     auto load_scales = [&] {
 #pragma unroll
@@ -270,7 +292,19 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     load_scales();
     __builtin_amdgcn_sched_barrier(0);
     load.template operator()<1>(0, 1);
-    asm("" : "+s"(c_bits));  // loaded now, where the wave waits anyway
+    // Now, where the wave waits anyway: what the compiler would do behind the first barrier, the zeros even twice.
+    asm("" : "+s"(c_bits));
+#pragma unroll
+    for (int fm = 0; fm < T::FM; ++fm) {
+        asm volatile("" : "+v"(read_a[fm]));
+#pragma unroll
+        for (int fn = 0; fn < T::FN; ++fn) {
+            sum[fm][fn] = 0.0f;
+            asm volatile("" : "+v"(sum[fm][fn]));
+        }
+    }
+#pragma unroll
+    for (int fn = 0; fn < T::FN; ++fn) asm volatile("" : "+v"(read_b[fn]));
     __builtin_amdgcn_sched_barrier(0);
     store.template operator()<0>();
     __builtin_amdgcn_sched_barrier(0);
@@ -279,7 +313,17 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     read.template operator()<0>(0);
     read.template operator()<0>(1);
 
-    for (int round = 0; round < n_rounds; ++round) {
+    // A wave whose part lies past the matrix brings its share to LDS and leaves the matrix units to the others.
+    const bool idle = tile_m + wave_m >= M || tile_n + wave_n >= N;
+    for (int round = 0; idle && round < n_rounds; ++round) {
+        store.template operator()<1>();
+        __syncthreads();
+        load.template operator()<1>(0, 1);
+        store.template operator()<0>();
+        __syncthreads();
+        load.template operator()<0>(0, 1);
+    }
+    for (int round = 0; !idle && round < n_rounds; ++round) {
         run_stage.template operator()<0>();
 #pragma unroll
         for (int fm = 0; fm < T::FM; ++fm) scale[fm] = next_a_scale[fm] * next_b_scale;
@@ -288,95 +332,81 @@ __global__ __launch_bounds__(T::THREADS, T::WAVES_PER_SIMD) void fp8_mm_kernel(
     }
     __syncthreads();  // the last, unused, fragments are read: LDS is free
 
-    // The groups' sums of the tile become one: each group adds up all of its chunks.
-    f32x4 own[T::FM][T::OWN];
+    // Rows fm of a wave's part, 32 of them: with one slice to c, else to memory in the order in which registers hold
+    // them, so that a wave moves 1,024 consecutive bytes.
+    auto finish = [&](int fm, unsigned char* turned) {
+        const int row = tile_m + wave_m + fm * SUB, column = tile_n + wave_n;
+        if (row >= M || column >= N) return;
+        if (split_k == 1)
+            return store_subtile<1>(reinterpret_cast<f32x4(&)[T::CHUNKS]>(sum[fm]), 0, lane, turned,
+                                    make_buffer(c_bits, 2u * M * N), row, column, N);
+        const size_t first = (static_cast<size_t>(tile) * split_k + part) * (T::BM * T::BN);
+        const Buffer to = make_buffer(partials + first, T::BM * T::BN * 4);
 #pragma unroll
-    for (int fm = 0; fm < T::FM; ++fm) {
-        auto chunk = [&](int i) {
-            const f32x16& s = sum[fm][i / 4];
-            return f32x4{s[i % 4 * 4], s[i % 4 * 4 + 1], s[i % 4 * 4 + 2], s[i % 4 * 4 + 3]};
-        };
-        f32x4* const given = reinterpret_cast<f32x4*>(lds) + thread;
-        if constexpr (T::GROUPS > 1) {
+        for (int i = 0; i < T::CHUNKS; ++i)
+            __builtin_amdgcn_raw_buffer_store_b128(reinterpret_cast<u32x4(&)[T::CHUNKS]>(sum[fm])[i], to,
+                                                   ((fm * T::CHUNKS + i) * T::GROUP_THREADS + thread) * 16, 0,
+                                                   CACHE_NORMAL);
+    };
+    if constexpr (T::GROUPS == 1) {
 #pragma unroll
-            for (int i = 0; i < T::CHUNKS; ++i) given[(group * T::CHUNKS + i) * T::GROUP_THREADS] = chunk(i);
+        for (int fm = 0; fm < T::FM; ++fm) finish(fm, lds + wave_in_group * T::C_BYTES);
+    } else {
+        // Each group gives the other's rows away and adds what it is given to its own.
+        constexpr int BYTES = T::CHUNKS * WAVE * 16;  // that a wave gives
+        auto exchange = [&]<int OWN>() {
+            f32x4* const given = reinterpret_cast<f32x4*>(lds + (wave ^ T::GROUP_WAVES) * BYTES) + lane;
+            f32x4* const got = reinterpret_cast<f32x4*>(lds + wave * BYTES) + lane;
+#pragma unroll
+            for (int i = 0; i < T::CHUNKS; ++i)
+                given[i * WAVE] = reinterpret_cast<f32x4(&)[T::CHUNKS]>(sum[1 - OWN])[i];
             __syncthreads();
-        }
 #pragma unroll
-        for (int i = 0; i < T::OWN; ++i) {
-            own[fm][i] = T::GROUPS == 1 ? chunk(i) : given[(group * T::OWN + i) * T::GROUP_THREADS];
-#pragma unroll
-            for (int g = 1; g < T::GROUPS; ++g)
-                own[fm][i] += given[(g * T::CHUNKS + group * T::OWN + i) * T::GROUP_THREADS];
-        }
-        if constexpr (T::GROUPS > 1) __syncthreads();
-    }
-
-    if (split_k > 1) {
-        // Element order of a partial tile: as registers hold it, so that a wave moves 1,024 consecutive bytes.
-        constexpr u32 TILE_BYTES = T::BM * T::BN * 4;
-        auto partial = [&](int slice) {
-            const size_t at = (static_cast<size_t>(tile) * split_k + slice) * TILE_BYTES;
-            return make_buffer(reinterpret_cast<char*>(partials) + at, TILE_BYTES);
+            for (int i = 0; i < T::CHUNKS; ++i) reinterpret_cast<f32x4(&)[T::CHUNKS]>(sum[OWN])[i] += got[i * WAVE];
+            finish(OWN, lds + wave * BYTES);
         };
-        auto at = [&](int fm, int i) { return ((fm * T::OWN + i) * T::THREADS + threadIdx.x) * 16; };
-        const Buffer to = partial(part);
-#pragma unroll
-        for (int fm = 0; fm < T::FM; ++fm)
-#pragma unroll
-            for (int i = 0; i < T::OWN; ++i)
-                __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, own[fm][i]), to, at(fm, i), 0,
-                                                       CACHE_AGENT);
-        // The stores above and the loads below go past the XCD's L2, so this wait is all the release that they need: a
-        // release at agent scope would write this XCD's whole L2 back.
-        asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
-        __syncthreads();
-        u32* arrived_before = reinterpret_cast<u32*>(lds);  // more LDS would cost the second workgroup of a CU
-        if (threadIdx.x == 0)
-            *arrived_before = __hip_atomic_fetch_add(arrived + tile, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-        __syncthreads();
-        if (__builtin_amdgcn_readfirstlane(*arrived_before) != static_cast<u32>(split_k - 1)) return;
-        if (threadIdx.x == 0) __hip_atomic_store(arrived + tile, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-        __syncthreads();  // all have read arrived_before: its place is needed below
-        // The last slice to arrive adds all of them in their order: the result does not depend on who is last.
-        f32x4 total[T::FM][T::OWN] = {};
-        for (int slice = 0; slice < split_k; ++slice) {
-            const Buffer other = partial(slice);
-#pragma unroll
-            for (int fm = 0; fm < T::FM; ++fm)
-#pragma unroll
-                for (int i = 0; i < T::OWN; ++i)
-                    total[fm][i] += slice == part ? own[fm][i]
-                                                  : __builtin_bit_cast(f32x4, __builtin_amdgcn_raw_buffer_load_b128(
-                                                                                  other, at(fm, i), 0, CACHE_AGENT));
-        }
-        __builtin_memcpy(own, total, sizeof own);
+        group == 0 ? exchange.template operator()<0>() : exchange.template operator()<1>();
     }
+}
 
-    // A lane holds runs of 4 n of one m. Through LDS they become 16 bytes of a row, and 8 lanes write 128 in a row.
-    unsigned char* turned = lds + wave_in_group * T::C_BYTES;
-    const Buffer c = make_buffer(c_bits, 2u * M * N);
-    const int column = tile_n + wave_n + lane % 8 * 8;
-    auto fence = [] { T::GROUPS == 1 ? wave_lds_fence() : __syncthreads(); };
+constexpr int SUM_WAVES = 2;   // each half of a subtile's columns
+constexpr int SUM_SLICES = 8;  // loaded together
+
+// The second launch where k is split: c = the slices' partial tiles, added in their order. A workgroup has 32 x 64 of c,
+// on the XCD whose L2 has what the first launch stored of it.
+template <class T>
+__global__ __launch_bounds__(SUM_WAVES* WAVE) void fp8_mm_sum_kernel(const float* partials, int M, int N, int split_k,
+                                                                     int group_rows, unsigned short* c_bits) {
+    __shared__ __attribute__((aligned(128))) unsigned char lds[T::C_BYTES];
+    constexpr int SUBTILES = T::FM * T::GROUP_WAVES, OWN = T::CHUNKS / SUM_WAVES;
+    constexpr u32 TILE_BYTES = T::BM * T::BN * 4;
+    const int n_tiles_m = (M + T::BM - 1) / T::BM, n_tiles_n = (N + T::BN - 1) / T::BN;
+    const int order = xcd_contiguous<N_XCD>(blockIdx.x, n_tiles_m * n_tiles_n * SUBTILES);
+    const int tile = order / SUBTILES, wave = order % SUBTILES / T::FM, fm = order % T::FM;
+    const TilePlace place = grouped_rows(tile, n_tiles_m, n_tiles_n, group_rows);
+    const int row = place.row * T::BM + wave / T::WAVES_N * T::WM + fm * SUB;
+    const int column = place.column * T::BN + wave % T::WAVES_N * WAVE_N;
+    if (row >= M || column >= N) return;
+
+    // Slices that there are not lie past the buffer: 0, and nothing moves.
+    const int lane = threadIdx.x % WAVE, half = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
+    const Buffer from =
+        make_buffer(reinterpret_cast<const char*>(partials) + static_cast<size_t>(tile) * split_k * TILE_BYTES,
+                    split_k * TILE_BYTES);
+    const int at = ((fm * T::CHUNKS + half * OWN) * T::GROUP_THREADS + wave * WAVE + lane) * 16;
+    f32x4 total[OWN] = {};
+    for (int first = 0; first < split_k; first += SUM_SLICES) {
+        u32x4 part[SUM_SLICES][OWN];
 #pragma unroll
-    for (int fm = 0; fm < T::FM; ++fm) {
-        fence();
+        for (int slice = 0; slice < SUM_SLICES; ++slice)
 #pragma unroll
-        for (int i = 0; i < T::OWN; ++i) {
-            const f32x4 four = own[fm][i];
-            const u32x2 packed = {pack_bf16(four[0], four[1]), pack_bf16(four[2], four[3])};
-            *reinterpret_cast<u32x2*>(turned + turn_write_offset(lane, group * T::OWN + i)) = packed;
-        }
-        fence();
+            for (int i = 0; i < OWN; ++i)
+                part[slice][i] = __builtin_amdgcn_raw_buffer_load_b128(from, at + (first + slice) * TILE_BYTES,
+                                                                       i * (T::GROUP_THREADS * 16), CACHE_NORMAL);
 #pragma unroll
-        for (int j = 0; j < SUB / 8 / T::GROUPS; ++j) {
-            const int i = group * (SUB / 8 / T::GROUPS) + j;
-            u32x4 eight = *reinterpret_cast<const u32x4*>(turned + turn_read_offset(lane, i));
-            if (i & 1) eight = u32x4{eight[2], eight[3], eight[0], eight[1]};
-            const int row = tile_m + wave_m + fm * SUB + i * 8 + lane / 8;
-            // Rows past the matrix lie past the buffer. Columns past it do not, so they get an offset that does.
-            const u32 at = column < N ? 2u * (static_cast<u32>(row) * N + column) : ~15u;
-            __builtin_amdgcn_raw_buffer_store_b128(eight, c, at, 0, CACHE_NORMAL);
-        }
+        for (int slice = 0; slice < SUM_SLICES; ++slice)
+#pragma unroll
+            for (int i = 0; i < OWN; ++i) total[i] += __builtin_bit_cast(f32x4, part[slice][i]);
     }
+    store_subtile<SUM_WAVES>(total, half, lane, lds, make_buffer(c_bits, 2u * M * N), row, column, N);
 }

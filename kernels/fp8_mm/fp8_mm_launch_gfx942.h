@@ -19,7 +19,6 @@ struct Fp8MmArgs {  // as fp8_mm_kernel's of the same names
     const float *a_scale, *b_scale;
     unsigned short* c;
     float* partial;
-    u32* arrived;
     int m, n, k;
 };
 
@@ -45,7 +44,10 @@ inline int fp8_mm_launch(const Fp8MmPlan& plan, const Fp8MmArgs& args) {
         using T = decltype(tile);
         fp8_mm_kernel<T><<<dim3(plan.n_tiles * plan.row.split_k), dim3(T::THREADS)>>>(
             args.a, args.b, args.m, args.n, args.k, plan.row.split_k, plan.row.group_rows, args.a_scale, args.b_scale,
-            args.c, args.partial, args.arrived);
+            args.c, args.partial);
+        if (plan.row.split_k > 1)
+            fp8_mm_sum_kernel<T><<<dim3(plan.n_tiles * T::FM * T::GROUP_WAVES), dim3(SUM_WAVES * WAVE)>>>(
+                args.partial, args.m, args.n, plan.row.split_k, plan.row.group_rows, args.c);
     });
     return hipGetLastError();
 }

@@ -7,18 +7,13 @@
 #ifndef __HIP_DEVICE_COMPILE__
 #include <torch/types.h>
 
-// Partial sums and arrival counters, kept and grown across calls. Never freed: at exit the runtime may be gone first.
-// Calls share them, so they must not overlap on the device.
-static void workspace(const torch::Tensor& like, const Fp8MmPlan& plan, Fp8MmArgs& args) {
-    static torch::Tensor &partial = *new torch::Tensor, &arrived = *new torch::Tensor;
-    if (!partial.defined() || partial.device() != like.device() ||
-        partial.numel() * sizeof(float) < plan.partial_bytes || arrived.numel() < plan.n_tiles) {
-        partial = torch::empty({static_cast<int64_t>(plan.partial_bytes / sizeof(float))},
-                               like.options().dtype(torch::kFloat32));
-        arrived = torch::zeros({plan.n_tiles}, like.options().dtype(torch::kInt32));
-    }
-    args.partial = partial.data_ptr<float>();
-    args.arrived = reinterpret_cast<u32*>(arrived.data_ptr<int>());
+// Partial sums, kept and grown across calls. Never freed: at exit the runtime may be gone first. Calls share them, so
+// they must not overlap on the device.
+static float* workspace(const torch::Tensor& like, size_t bytes) {
+    static torch::Tensor& partial = *new torch::Tensor;
+    if (!partial.defined() || partial.device() != like.device() || partial.numel() * sizeof(float) < bytes)
+        partial = torch::empty({static_cast<int64_t>(bytes / sizeof(float))}, like.options().dtype(torch::kFloat32));
+    return partial.data_ptr<float>();
 }
 
 // a [M, K], b [N, K] fp8 e4m3fnuz column-major; a_scale [M, K/128], b_scale [ceil(N/128), K/128] fp32 column-major;
@@ -35,17 +30,15 @@ torch::Tensor custom_kernel(torch::Tensor a, torch::Tensor b, torch::Tensor a_sc
                     b_scale.t().is_contiguous() && c.is_contiguous(),
                 "a, b, a_scale and b_scale must be column-major and c row-major");
     const Fp8MmPlan plan = fp8_mm_plan(m, n, k);
-    Fp8MmArgs args = {static_cast<const unsigned char*>(a.data_ptr()),
-                      static_cast<const unsigned char*>(b.data_ptr()),
-                      a_scale.data_ptr<float>(),
-                      b_scale.data_ptr<float>(),
-                      static_cast<unsigned short*>(c.data_ptr()),
-                      nullptr,
-                      nullptr,
-                      static_cast<int>(m),
-                      static_cast<int>(n),
-                      static_cast<int>(k)};
-    if (plan.row.split_k > 1) workspace(c, plan, args);
+    const Fp8MmArgs args = {static_cast<const unsigned char*>(a.data_ptr()),
+                            static_cast<const unsigned char*>(b.data_ptr()),
+                            a_scale.data_ptr<float>(),
+                            b_scale.data_ptr<float>(),
+                            static_cast<unsigned short*>(c.data_ptr()),
+                            plan.partial_bytes ? workspace(c, plan.partial_bytes) : nullptr,
+                            static_cast<int>(m),
+                            static_cast<int>(n),
+                            static_cast<int>(k)};
     const int error = fp8_mm_launch(plan, args);
     TORCH_CHECK(error == 0, "launch of fp8_mm_kernel: ", hipGetErrorString(static_cast<hipError_t>(error)));
     return c;

@@ -19,14 +19,14 @@ constexpr TuningRow DEFAULT = {0, 0, 0, T64x64, 1, 4};
 constexpr TuningRow TUNING[] = {
     // m    n     k     tile    split_k group_rows
     // benchmarks
-    {1024, 1536, 7168, T128x128, 6, 8},  // 27.02 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {1024, 3072, 1536, T128x128, 1, 8},  // 19.04 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {1024,  576, 7168, T128x128, 4, 2},  // 23.93 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {1024, 1536, 7168, T128x128x2, 3, 4},  // 27.02 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {1024, 3072, 1536, T128x128x2, 1, 8},  // 19.04 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {1024,  576, 7168, T128x128, 7, 2},  // 23.93 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {1024, 7168,  256, T128x128, 1, 8},  // 15.37 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {1024, 7168, 2048, T256x128, 1, 8},  // 38.62 us, before 39.36, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {1024, 4608, 7168, T128x128x2, 1, 8},  // 69.83 us, before 75.47, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {1024, 7168, 2304, T256x128, 1, 8},  // 42.29 us, before 43.09, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {1024,  512, 7168, T128x128, 8, 8},  // 15.04 us, before 22.69, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {1024,  512, 7168, T128x128, 8, 2},  // 15.04 us, before 22.69, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {1024, 4096,  512, T128x128, 1, 4},  // 10.58 us, before 10.99, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {6144, 1536, 7168, T256x128, 1, 8},  // 122.4 us, before 129.2, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {6144, 3072, 1536, T256x128, 1, 8},  // 63.65 us, before 64.69, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
@@ -35,7 +35,7 @@ constexpr TuningRow TUNING[] = {
     {6144, 7168, 2048, T128x128, 1, 8},  // 170.2 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {6144, 4608, 7168, T128x128, 1, 8},  // 353 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {6144, 7168, 2304, T128x128, 1, 8},  // 189.1 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    {6144,  512, 7168, T128x128, 3, 8},  // 45.83 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    {6144,  512, 7168, T256x128, 3, 8},  // 45.83 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     {6144, 4096,  512, T128x128, 1, 8},  // 39.58 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     // tests
     {  64,   64,  128, T64x64,    1, 8},
