@@ -78,7 +78,7 @@ def test_elements_of_one_scale_block_each(program: Program) -> None:
 def test_sums_of_slices_have_the_same_bits(program: Program) -> None:
     inputs = hip.make_inputs(128, 256, 1280)
     row = hip.Row(TILES["T64x64"], 9, 4)  # more than the sum loads at once, and no multiple of that
-    assert hip.relative_error(hip.run(program, inputs, row)[0], inputs.product()) < TOLERANCE
+    assert relative_error(hip.run(program, inputs, row)[0], inputs.product()) < TOLERANCE
     first, _ = hip.run(program, inputs, row)
     for _ in range(3):
         assert torch.equal(hip.run(program, inputs, row)[0].view(torch.int16), first.view(torch.int16))
