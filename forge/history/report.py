@@ -22,7 +22,7 @@ _STATUS = re.compile(r"^> \S+ (?P<what>.*?(?:successful|failed))(?P<why> \([^)]*
 _MODES = {"test": "test", "benchmark": "benchmark", "profil": "profile", "leaderboard": "leaderboard"}
 _SYSTEM = re.compile(r"^\* (?P<key>[A-Z][\w ]*): `(?P<value>.*)`$", re.MULTILINE)
 _SECTION = re.compile(r"^## (?P<title>.+?):\n```\n(?P<body>.*?)```", re.MULTILINE | re.DOTALL)
-_MEAN = re.compile(r"^ \S+ (?P<mean>[\d.]+)(?: \S+ [\d.]+)? (?P<unit>\S{0,4}s)$")
+_MEAN = re.compile(r"^ \S+ (?P<mean>\d+(?:\.\d*)?(?:e-?\d+)?)(?: \S+ \S+)? (?P<unit>\S{0,4}s)$")
 _SPEC = re.compile(r"^(?:(?P<mark>[^\w\s]\S*) )?(?P<spec>[A-Za-z_]\w*: [^;\n]*(?:; \w+: [^;\n]*)*)$")
 _FAILED = " failed testing:"
 _HEADING = re.compile(r"^# (?P<what>.+ failed)\n(?P<text>.*?)(?=\n\n## |\Z)", re.MULTILINE | re.DOTALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import random
 import re
 import shutil
 import sqlite3
@@ -682,6 +683,22 @@ def test_cases_predicted_and_measured_there_stand_beside_each_other(
     assert "there: GPU AMD Instinct MI300X, Torch 2.10.0+rocm7.1, Runtime ROCm" in said
     assert [entry.times for entry in kept.entries()] == ["modelled", "leaderboard"]
     assert run("history", "2") == 0
+
+
+@pytest.mark.parametrize("text", [REPORTED, FAILED, CRASHED, UNBUILT, SUBMITTED, SHOWN])
+def test_a_text_that_is_cut_or_has_an_odd_letter_is_read_or_refused(text: str) -> None:
+    draw = random.Random(1)
+    for _ in range(200):
+        first, last = sorted(draw.randrange(len(text)) for _ in range(2))
+        odd = chr(draw.randrange(32, 0x3000))
+        try:
+            read = report.read(
+                draw.choice([text[:first], text[:first] + text[last:], text[:first] + odd + text[first:]]), "a"
+            )
+        except popcorn.PopcornError as error:
+            assert "\n" not in str(error)
+        else:
+            assert all((run.score_us or 1) > 0 for run in report.scored(read, "geom").runs)
 
 
 def test_a_result_stands_among_what_popcorn_cli_wrote_to_stderr(kept: History) -> None:
