@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_550,
-    "cdna": 38_650,
+    "cdna": 38_710,
     "docs": 5_030,
     "forge": 22_030,
     "kernels": 14_960,
     "reference": 2_510,
     "results": 1_040,
-    "tests": 37_450,
+    "tests": 37_460,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
