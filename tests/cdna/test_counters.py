@@ -239,15 +239,15 @@ def test_sample_of_kernels_that_others_decide_for() -> None:
 
 
 def test_sample_of_unlike_workgroups() -> None:
-    """Those replayed are even ones, with an eighth of the work of the odd ones."""
+    """Of seven four have little to do; of those that are recorded one of six."""
     groups = 8 * 2 * cdna.get_card("gfx942", "MI308X").compute_units
     a, c = aligned(32 * 32, torch.float16), torch.zeros(16 * groups)
     us = []
-    for even, odd in ((10, 80), (45, 45)):
-        counts = torch.tensor([even, odd], dtype=torch.int32).repeat(groups // 2)
+    for pattern in ([10, 10, 80, 80, 10, 10, 80], [40]):
+        counts = torch.tensor(pattern, dtype=torch.int32).repeat(groups // len(pattern) + 1)
         (sample,) = counted(True, lambda: uneven_kernel[(groups,)](counts, a, c, N=32, num_warps=16))  # noqa: B023
         us.append(modelled_time_us(sample).us)
-    assert us[0] == pytest.approx(us[1], rel=0.1)
+    assert us[0] == pytest.approx(us[1], rel=0.15)
 
 
 def test_matrix_instructions_of_a_product() -> None:
