@@ -195,9 +195,8 @@ def test_a_process_that_is_stopped_says_where_it_waited(number: signal.Signals) 
     assert torch.version.hip is None
 
 
-INTERRUPTED = """
+INTERRUPTED = f"""
 import signal, sys, threading, time
-import torch
 import cdna
 from tests.support.assembled import program
 from tests.support.checked_launch import buffer, launch
@@ -207,11 +206,14 @@ def interrupt():
         time.sleep(0.01)
     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
+kernel = {MEET.format(2)!r}  # which never ends
 if "noted" in sys.argv:
     signal.signal(signal.SIGINT, lambda *_: print("noted"))
-loop = "s_mov_b32 s9, {}; loop: s_sub_u32 s9, s9, 1; s_cmp_lg_u32 s9, 0; s_cbranch_scc1 loop"
+    kernel = "s_mov_b32 s9, 20000000; s_load_dwordx2 s[4:5], s[0:1], 0x0; v_mov_b32_e32 v1, 0; s_waitcnt lgkmcnt(0)"
+    kernel += "; loop: global_load_dword v3, v1, s[4:5]; s_waitcnt vmcnt(0)"
+    kernel += "; s_sub_u32 s9, s9, 1; s_cmp_lg_u32 s9, 0; s_cbranch_scc1 loop"
 threading.Thread(target=interrupt, daemon=True).start()
-launch(program(loop.format(10_000_000 if "noted" in sys.argv else 0)), [("n", buffer(1))])
+launch(program(kernel.replace("; ", chr(10))), [("n", buffer(1))])
 print("done")
 """
 
