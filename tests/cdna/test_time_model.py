@@ -260,6 +260,24 @@ def test_of_many_rounds_as_many_workgroups_add_up_as_there_are_tiles(sample: boo
     assert time_of(MUCH) - time_of("") == pytest.approx(16_000 * last_of_a_place, rel=0.3)
 
 
+def test_the_l1_joins_only_lanes_that_it_takes_at_once() -> None:
+    """Four neighbours with 16 bytes each of four lines: of a line others ask too, at other times."""
+    lines = "v_and_b32 v1, 3, v0\nv_lshlrev_b32 v1, 8, v1\nv_lshrrev_b32 v2, 2, v0\nv_lshl_add_u32 v1, v2, 4, v1\n"
+    apart, joined = (
+        run(where + "global_load_dwordx4 v[4:7], v1, s[2:3]\n") for where in (lines, "v_lshlrev_b32 v1, 4, v0\n")
+    )
+    assert (apart.unit_cycles["memory"], joined.unit_cycles["memory"]) == (64, 16)
+    assert apart.segments == joined.segments == 16
+
+
+def test_workgroups_share_their_cus_l1() -> None:
+    """24 KB of each, twice: one has room for that, two have not."""
+    load = "global_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\n"
+    body = "v_lshlrev_b32 v1, 7, v0\n" + load + "s_barrier\n" + load
+    alone, two = (run(body, waves=3, groups=groups, lds=1 << 15) for groups in (1, 2 * CARD.compute_units))
+    assert (alone.l1_hits, two.l1_hits) == (192, 0)
+
+
 TIMED_WHERE_IT_LIES = """
 import sys, torch
 moved = torch.zeros(int(sys.argv[1]), dtype=torch.uint8)
