@@ -50,7 +50,7 @@ from forge.task.score import geometric_mean  # noqa: E402
 
 CARD = cards()["MI355X"]
 # What a short launch adds, before another one, or behind a long one.
-BEFORE_US, BEHIND_US = CARD.launch_us, CARD.next_launch_us
+BEFORE_US, BEHIND_US = CARD.launch_us, CARD.queued_launch_us
 K_OF_A_SPLIT = 1024  # of f4gemm, at least
 TOKENS_OF_A_SPLIT = 128  # of MLA decode, at least
 DRAWN_REQUESTS = 4

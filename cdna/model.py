@@ -39,7 +39,7 @@ BUSY = 0.7  # a unit that is busy so much of the time is the reason for it
 # What a clock sees of launches beside the time from the first instruction to the last.
 CLOCKS = {
     "alone": "a call on its own: all of the first launch, and of each other one what does not pass while the kernel "
-    "before it runs, `next_launch_us` at least",
+    "before it runs, `queued_launch_us` at least",
     "queue": "calls back to back in a stream: of the first launch too, for another call is before it",
     "graph": "calls back to back in a replayed graph, which has prepared all launches: `next_launch_us` of each",
 }
@@ -178,7 +178,7 @@ def modelled_case_us(
         if clock == "graph":
             one = _launched(one, card.next_launch_us)
         elif number or clock == "queue":
-            one = _launched(one, max(card.next_launch_us, card.launch_us - bodies[number - 1]))
+            one = _launched(one, max(card.queued_launch_us, card.launch_us - bodies[number - 1]))
         total += one.us
         cycles += one.cycles
         slowest, boost = min(slowest or one.mhz, one.mhz), max(boost, one.boost_mhz)

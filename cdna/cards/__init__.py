@@ -88,7 +88,8 @@ class Card:
     lds_power: float  # of a cycle of the LDS, beside one of all four matrix cores
     eight_bit_power: float  # of a matrix cycle with operands of 8 bits, beside one with 16 or 4
     launch_us: float  # before a kernel's first instruction and after its last
-    next_launch_us: float  # and what is left of it behind a longer kernel in the queue
+    queued_launch_us: float  # and what is left of it behind a longer kernel in the queue
+    next_launch_us: float  # and behind one in a replayed graph
     wall_clock_khz: int  # of s_memrealtime
 
     @property

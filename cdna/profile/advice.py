@@ -163,7 +163,9 @@ def coalescing(kernel: KernelProfile) -> Iterator[Advice]:
 def reuse(kernel: KernelProfile) -> Iterator[Advice]:
     """Products that wait for operands which one workgroup after another reads again."""
     c, parts = kernel.counters, kernel.longest_time.parts_us
-    products_us, reads_us = parts.get("matrix", 0.0), max(parts.get(name, 0.0) for name in ("L1", "L2", "fabric"))
+    of_bytes = min(1.0, c.segments / max(c.unit_cycles["memory"], 1))  # lanes that are far apart take the L1 longer
+    products_us = parts.get("matrix", 0.0)
+    reads_us = max(parts.get("L1", 0.0) * of_bytes, parts.get("L2", 0.0), parts.get("fabric", 0.0))
     times = c.l2_read_bytes / max(c.hbm_read_bytes, 1)
     waits = sum(c.spent.get(reason, 0.0) for reason in ("memory", "L1", "barrier"))
     often = products_us and reads_us > TOO_MANY_READS * products_us and times > 4

@@ -29,6 +29,7 @@ def run(
     buffer: int = 1 << 16,
     scratch: int = 0,
     launches: int = 1,
+    sample: bool = False,
 ) -> cdna.Counters:
     """Count the last launch of `body` (s[0:1]: kernel arguments; s[2:3] becomes the address of a zeroed buffer; s20:
     workgroup; v0: work-item)."""
@@ -39,7 +40,7 @@ def run(
         + "s_load_dwordx2 s[2:3], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\nv_and_b32 v0, 0x3ff, v0\n"
     )
     kernel: Kernel = program(start + body, arch, lds, scratch).kernels["k"]
-    with cdna.counting():
+    with cdna.counting(sample):
         clear_caches()
         for _ in range(launches):
             record = kernel.launch((groups, 1, 1), (64 * waves, 1, 1), address.to_bytes(8, "little"))

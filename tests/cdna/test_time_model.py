@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from cdna.records import LaunchRecord, take_records
 from tests.cdna.test_counters import add_kernel, addition, run
 
 CARD = get_card("gfx942")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +226,77 @@ def test_a_workgroup_too_many_takes_a_round_more() -> None:
     assert five == pytest.approx(5 * full + 4 * CARD.refill_group_cycles, rel=0.1)
 
 
+MUCH = "v_exp_f32 v4, v4\n" * 1000  # 16 cycles each
+
+
+def last_adds_up(groups: int, slices: int, after: str) -> str:
+    """Workgroups that count themselves on their tile's counter; the last of `slices` goes on with `after`."""
+    return (
+        f"v_mov_b32 v3, 1\ns_and_b32 s21, s20, {groups // slices - 1}\ns_lshl_b32 s21, s21, 7\nv_mov_b32 v1, s21\n"
+        "v_cmp_eq_u32 vcc, 0, v0\ns_and_b64 exec, exec, vcc\nglobal_atomic_add v2, v1, v3, s[2:3] sc0\n"
+        f"s_waitcnt vmcnt(0)\nv_readfirstlane_b32 s22, v2\ns_cmp_lg_u32 s22, {slices - 1}\ns_cbranch_scc1 done\n"
+        f"{after}done:\ns_nop 0\n"
+    )
+
+
+@pytest.mark.parametrize("groups, slices", [(64, 64), (64, 8), (256, 16)])
+def test_the_workgroup_that_arrives_last_has_its_work_in_the_time(groups: int, slices: int) -> None:
+    """Which one that is depends on when each was done: none is chosen beforehand."""
+    code = (last_adds_up(groups, slices, after) for after in ("", MUCH))
+    little, much = (run(each, groups=groups).cold.cycles for each in code)
+    assert much - little > 15_000
+
+
+@pytest.mark.parametrize("sample", (False, True))
+def test_of_many_rounds_as_many_workgroups_add_up_as_there_are_tiles(sample: bool) -> None:
+    """The slices of a tile lie rounds apart: of a sample of rounds none would arrive last."""
+    groups, slices = 4096, 4
+
+    def time_of(after: str) -> float:
+        code = last_adds_up(groups, slices, after)
+        return run(code, groups=groups, lds=1 << 15, buffer=1 << 17, sample=sample).cold.cycles
+
+    last_of_a_place = groups / slices / CARD.compute_units / 2  # two workgroups share a CU
+    assert time_of(MUCH) - time_of("") == pytest.approx(16_000 * last_of_a_place, rel=0.3)
+
+
+def test_the_l1_joins_only_lanes_that_it_takes_at_once() -> None:
+    """Four neighbours with 16 bytes each of four lines: of a line others ask too, at other times."""
+    lines = "v_and_b32 v1, 3, v0\nv_lshlrev_b32 v1, 8, v1\nv_lshrrev_b32 v2, 2, v0\nv_lshl_add_u32 v1, v2, 4, v1\n"
+    apart, joined = (
+        run(where + "global_load_dwordx4 v[4:7], v1, s[2:3]\n") for where in (lines, "v_lshlrev_b32 v1, 4, v0\n")
+    )
+    assert (apart.unit_cycles["memory"], joined.unit_cycles["memory"]) == (64, 16)
+    assert apart.segments == joined.segments == 16
+
+
+def test_workgroups_share_their_cus_l1() -> None:
+    """24 KB of each, twice: one has room for that, two have not."""
+    load = "global_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\n"
+    body = "v_lshlrev_b32 v1, 7, v0\n" + load + "s_barrier\n" + load
+    alone, two = (run(body, waves=3, groups=groups, lds=1 << 15) for groups in (1, 2 * CARD.compute_units))
+    assert (alone.l1_hits, two.l1_hits) == (192, 0)
+
+
+TIMED_WHERE_IT_LIES = """
+import sys, torch
+moved = torch.zeros(int(sys.argv[1]), dtype=torch.uint8)
+from tests.cdna.test_counters import EACH_ITS_LINE, run
+load = EACH_ITS_LINE + "global_load_dword v2, v1, s[2:3]\\ns_waitcnt vmcnt(0)\\n"
+counters = run(load, waves=16, groups=208, buffer=208 << 17, launches=2)
+print(counters.cold.cycles.hex(), counters.fabric_read_bytes)
+"""
+
+
+def test_time_is_the_same_wherever_buffers_lie() -> None:
+    """26 MB, which nearly fill the L2s: which lines share a set there depends on pages."""
+    told = set()
+    for moved_bytes in ("4096", str(77 * 4096 + (1 << 25))):  # and the system places a process's memory at random
+        command = [sys.executable, "-c", TIMED_WHERE_IT_LIES, moved_bytes]
+        told.add(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    assert len(told) == 1
+
+
 def test_power_lowers_the_clock_of_busy_matrix_cores() -> None:
     busy = run(MFMA * 2000, groups=CARD.compute_units, waves=4)
     idle = run("s_nop 15\n" * 1000, groups=CARD.compute_units, waves=4)
@@ -368,9 +443,9 @@ def test_launches_add_up(counted: cdna.Counters) -> None:
     """The second's preparation passes while the first runs: none is paid twice."""
     one, three = modelled_time_us(counted), modelled_case_us([counted] * 3)
     body = one.us - CARD.launch_us
-    behind = body + max(CARD.next_launch_us, CARD.launch_us - body)
+    behind = body + max(CARD.queued_launch_us, CARD.launch_us - body)
     assert three.us == pytest.approx(one.us + 2 * behind)
-    assert (one.bound, three.bound) == ("launch", "latency")  # and two of three launches are mostly not there
+    assert one.bound == "launch"
     assert three.parts_us["launch"] == pytest.approx(three.us - 3 * body)
     assert modelled_case_us([]).us == 0
 
@@ -394,16 +469,16 @@ def test_a_launch_behind_a_long_kernel_costs_a_dispatch(counted: cdna.Counters) 
         none = dataclasses.replace(counted, unit_cycles=idle, busiest_xcd=still, hbm_read_bytes=0, hbm_write_bytes=0)
         return dataclasses.replace(none, cold=cold)
 
-    long, short = lasting(50), lasting(1)
-    assert modelled_case_us([long, short]).us == pytest.approx(CARD.launch_us + 50 + CARD.next_launch_us + 1)
-    assert modelled_case_us([short, short]).us == pytest.approx(2 * CARD.launch_us + 1)
+    long, short = lasting(50), lasting(0.5)
+    assert modelled_case_us([long, short]).us == pytest.approx(CARD.launch_us + 50 + CARD.queued_launch_us + 0.5)
+    assert modelled_case_us([short, short]).us == pytest.approx(2 * CARD.launch_us + 0.5)
 
 
 def test_clocks_see_more_or_less_of_a_launch(counted: cdna.Counters) -> None:
     one = modelled_time_us(counted)
     body = one.us - CARD.launch_us
     queue, graph = (modelled_case_us([counted] * 2, clock=clock) for clock in ("queue", "graph"))
-    assert queue.us == pytest.approx(2 * (body + max(CARD.next_launch_us, CARD.launch_us - body)))
+    assert queue.us == pytest.approx(2 * (body + max(CARD.queued_launch_us, CARD.launch_us - body)))
     assert graph.us == pytest.approx(2 * (body + CARD.next_launch_us)) and graph.bound != "launch"
     with pytest.raises(ValueError, match="no clock 'wall': there are alone, queue, graph"):
         modelled_case_us([counted], clock="wall")

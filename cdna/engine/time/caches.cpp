@@ -64,6 +64,42 @@ bool Cache::touch(u64 line, u8 dirty_halves, u8* evicted_halves, u64* evicted_li
   return false;
 }
 
+// --- pages -----------------------------------------------------------------------------------------
+
+constexpr u64 LINES_OF_PAGE = 4096 / LINE_BYTES;
+
+static u64 place_of(const u64* hosts, u64 capacity, u64 page) {
+  u64 at = (page * 0x9e3779b97f4a7c15ull >> 32) & (capacity - 1);
+  while (hosts[at] && hosts[at] != page + 1) at = (at + 1) & (capacity - 1);
+  return at;
+}
+
+u64 Pages::line_of(u64 host_line) {
+  const u64 page = host_line / LINES_OF_PAGE;
+  if (2 * n >= capacity) {
+    const Pages old = *this;
+    capacity = capacity ? 2 * capacity : 1024;
+    hosts = (u64*)calloc(capacity, sizeof *hosts);
+    numbers = (u64*)calloc(capacity, sizeof *numbers);
+    for (u64 i = 0; i < old.capacity; i++) {
+      if (!old.hosts[i]) continue;
+      const u64 at = place_of(hosts, capacity, old.hosts[i] - 1);
+      hosts[at] = old.hosts[i], numbers[at] = old.numbers[i];
+    }
+    free(old.hosts);
+    free(old.numbers);
+  }
+  const u64 at = place_of(hosts, capacity, page);
+  if (!hosts[at]) hosts[at] = page + 1, numbers[at] = n++;
+  return numbers[at] * LINES_OF_PAGE + host_line % LINES_OF_PAGE;
+}
+
+void Pages::clear() {
+  free(hosts);
+  free(numbers);
+  *this = {};
+}
+
 static Caches of_card[sizeof CARDS / sizeof *CARDS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -84,6 +120,7 @@ void cdna_caches_free() {
   for (Caches& c : of_card) {
     for (u32 x = 0; x < c.xcds; x++) c.l2[x].destroy();
     if (c.xcds) c.memory_side.destroy();
+    c.pages.clear();
     c.xcds = 0;
   }
 }
@@ -91,6 +128,7 @@ void cdna_caches_clear() {
   for (Caches& c : of_card) {
     for (u32 x = 0; x < c.xcds; x++) c.l2[x].clear();
     if (c.xcds) c.memory_side.clear();
+    c.pages.clear();
   }
 }
 
@@ -133,7 +171,7 @@ static Level access_peer(Caches& c, u32 xcd, LineAccess a, u64 line, u32 peer, M
 
 // Where the line was. One that came less than `under_way` turns ago is not there yet: it is where it comes from.
 static Level access(Caches& c, u32 xcd, LineAccess a, u32 under_way, MemoryTraffic& m) {
-  u64 line = (a & ((1ull << PEER_BIT) - 1)) >> 3, evicted_line;
+  u64 line = c.pages.line_of((a & ((1ull << PEER_BIT) - 1)) >> 3), evicted_line;
   if (u32 peer = a >> PEER_BIT & (MOST_PEERS - 1)) return access_peer(c, xcd, a, line, peer, m);
   bool write = a >> 2 & 1;
   u8 halves = a & 3, evicted;
@@ -166,6 +204,7 @@ static LineAccess at_level(LineAccess a, Level level) {
 }
 
 void replay(Caches& c, const Card& card, const Trace* traces, u32 n, u32 per_cu, MemoryTraffic& m) {
+  pthread_mutex_lock(&lock);  // of launches of other threads
   u64* at = (u64*)calloc(n, sizeof(u64));
   u32 under_way = card.l1_in_flight_bytes / LINE_BYTES / (TURN * per_cu);
   for (bool more = true; more; c.turn++) {
@@ -180,6 +219,7 @@ void replay(Caches& c, const Card& card, const Trace* traces, u32 n, u32 per_cu,
   }
   c.turn += under_way;
   free(at);
+  pthread_mutex_unlock(&lock);
 }
 
 void write_back(Caches& c, MemoryTraffic& m) {

@@ -46,8 +46,19 @@ struct Trace {
   u32 group;
 };
 
+// Lines as if pages lay in the order in which they were first touched: where a host has put a buffer changes nothing.
+struct Pages {
+  u64* hosts;  // page + 1; 0: a free place
+  u64* numbers;
+  u64 n, capacity;
+
+  u64 line_of(u64 host_line);
+  void clear();
+};
+
 struct Caches {
   u32 xcds;  // 0: there are none yet
+  Pages pages;
   u32 turn;
   Cache l2[8], memory_side;
 };

@@ -15,6 +15,8 @@
 // memory is of no use, and whatever decides by it goes astray. What is counted is scaled to the grid.
 // A grid may be an upper bound, whose last workgroups find nothing to do. So some of all that do not run otherwise do, and
 // those that ask for no line count as none: what is counted is scaled to those that work.
+// Not of kernels whose workgroups learn from an atomic what to do (the last of a tile adds up what all have left): of those
+// every workgroup runs, and where one has done more or less than those before it, its steps are kept too.
 // SAMPLE_PRODUCTS: only of kernels with matrix instructions and only of a grid of 13 rounds or more, as a router's is not.
 // Rounds may be unlike there: three or four pairs of them are spread over the grid, each for its part.
 #include "accesses.h"
@@ -22,38 +24,16 @@
 #include "clock.h"
 #include "contended.h"
 #include "counters.h"
+#include "kept.h"
+#include "l1.h"
 #include "launch_time.h"
 #include "isa/program.h"
 #include <pthread.h>
 #include <stdlib.h>
 
 namespace {
-constexpr u32 MOST_TIMED = MOST_RECORDED;
 constexpr u64 MOST_ENTRIES = 24ull << 20;                      // of traces at a time: 192 MiB
 constexpr u32 MOST_OF_POLL = 2048, MOST_LINES_OF_POLL = 4096;  // instructions, line accesses
-
-// The CU's vector L1, no allocation by stores.
-struct L1 {
-  static constexpr u32 SETS = CARDS[0].l1_sets, WAYS = CARDS[0].l1_bytes / SETS / LINE_BYTES;
-  u64 tags[SETS][WAYS];
-  u32 used[SETS][WAYS];
-  u32 clock;
-  bool load(u64 line) {
-    u64* t = tags[line % SETS];
-    u32* u = used[line % SETS];
-    u32 found = WAYS, oldest = 0;
-    for (u32 k = 0; k < WAYS; k++) found = t[k] == line + 1 ? k : found;
-    clock++;
-    if (found < WAYS) {
-      u[found] = clock;
-      return true;
-    }
-    for (u32 k = 1; k < WAYS; k++) oldest = u[k] < u[oldest] ? k : oldest;
-    t[oldest] = line + 1;
-    u[oldest] = clock;
-    return false;
-  }
-};
 
 // What a wave has executed since it slept, which may be a poll.
 struct Held {
@@ -81,8 +61,8 @@ struct GroupCount {
   GroupCount* next;  // of all that this thread made
   u32 n_waves;
   bool timed;
-  u64 executed;  // instructions of its waves
   Steps* steps;  // of each wave
+  u64 n_steps;   // of them all, also where they are not kept
   Held** held;   // of each wave, none before its first s_sleep
   Trace trace;
   L1 l1;
@@ -106,13 +86,6 @@ struct Counting : Observer {
   u64 lines[4 * WAVE];  // of one access: line << 2 | halves
 };
 
-struct Kept {  // of a workgroup that is replayed
-  u32 group;
-  bool works;
-  u64 executed;  // instructions of its waves
-  Steps* steps;  // [n_waves]
-};
-
 struct Source : ObserverSource {
   const Card* card;
   Caches* caches;
@@ -122,13 +95,14 @@ struct Source : ObserverSource {
   InstructionCounters* counters;
   CounterTotals totals;
   pthread_mutex_t lock;
-  u32 attached, total_groups, batch, next_batch, n_batches, timed_every;  // batch: workgroups that fit on the card
-  Trace* traces;                                                          // of workgroups that ended, by number
-  u32* ended;                                                             // per batch
-  Timing* timings;                                                        // [n_inst]
-  Kept kept[MOST_TIMED];
-  u32 n_kept, n_inst, n_waves;
-  bool leaves_whole;
+  u32 attached, total_groups, batch, next_batch, n_batches;  // batch: workgroups that fit on the card
+  Trace* traces;                                             // of workgroups that ended, by number
+  u32* ended;                                                // per batch
+  Timing* timings;                                           // [n_inst]
+  KeptGroups kept;
+  u64 steps;                     // of the whole grid, where it runs
+  u32 n_inst, n_waves, l1_ways;  // of a workgroup's part of the L1
+  bool leaves_whole, decides_by_atomic;
   double* stalls;  // [n_inst][N_REASONS], see replay_cu
   Growing<Span> spans;
   ContendedLines atomics;
@@ -143,24 +117,35 @@ struct Source : ObserverSource {
   u32 n_in_batches;     // that run, of the batches
   u32 working[3];       // of the first batch, of those that warm, of those that stand for others
   u32 n_probes, working_probes;
-  u64* executed;         // instructions of each that runs, of probes behind the others; 0 of those that do not work
+  u64* done;             // steps of each that runs, of probes behind the others; 0 of those that do not work
   MemoryTraffic others;  // of those that stand for others
 };
 }  // namespace
 
 // --- lines -----------------------------------------------------------------------------------------
 
-// Distinct lines of an access, each with the halves touched; returns how many and adds up the halves.
-static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments) {
+// Distinct lines of an access, each with the halves touched; returns how many and adds up the halves. l1_cycles: the L1
+// takes as many lanes at a time as have 64 bytes, and a cycle for each half of a line that these ask for: lanes that are
+// farther apart are not joined (ROCm Compute Profiler, vL1D: an instruction whose neighbours lie in different lines makes
+// four times the requests).
+static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments, u32* l1_cycles) {
+  const u32 at_a_time = a.bytes <= 4 ? 16 : a.bytes <= 8 ? 8 : 4;
+  u64 together[2 * 16];
+  u32 n_together = 0, turn = ~0u;
   u64 key[256];
   u16 place[256];
   u64 occupied[4] = {};
   u32 n = 0;
   u64 last = ~0ull, *previous = nullptr;
   for (u64 m = a.lanes; m; m &= m - 1) {
-    u64 address = a.address[__builtin_ctzll(m)];
+    const u32 lane = (u32)__builtin_ctzll(m);
+    u64 address = a.address[lane];
+    if (lane / at_a_time != turn) turn = lane / at_a_time, n_together = 0;
     for (u64 s = address >> 6; s <= (address + a.bytes - 1) >> 6; s++) {
       u64 line = s >> 1;
+      u32 known = n_together;
+      while (known && together[known - 1] != s) known--;
+      if (!known) together[n_together++] = s, ++*l1_cycles;
       if (line != last) {
         u32 h = (u32)(line * 0x9e3779b1u >> 7) & 255;
         while ((occupied[h >> 6] >> (h & 63) & 1) && key[h] != line) h = (h + 1) & 255;
@@ -254,16 +239,16 @@ static bool in_one_set(const u64* lines, u32 n) {  // line << 2
 
 // The lines of an access: asked of the L1, and of the L2 where that has not got them.
 static void touch_lines(Counting& c, GroupCount& g, const LaneAccess& a, const Inst& in, InstructionCounters& n,
-                        u64* segments) {
+                        u64* segments, u32* l1_cycles) {
   bool around_l1 = a.flags & (WRITES | ATOMIC) || in.flags & SC1;
-  u32 lines = distinct_lines(c, a, segments);
+  u32 lines = distinct_lines(c, a, segments, l1_cycles);
   for (u32 k = 0; k < lines; k++) {
     u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3, peers = 0;
     if (u64 peer = c.source->peers.n ? c.source->peers.peer_of(line * LINE_BYTES) : 0)
       peers = peer << PEER_BIT | halves | (around_l1 ? AROUND_L2 : 0);
     if (a.flags & READS) {
       (c.holding ? c.holding->l1_reads : c.totals.l1_reads)++;
-      if (!around_l1 && g.l1.load(line)) {
+      if (!around_l1 && g.l1.load(line, c.source->l1_ways)) {
         (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++;
         continue;
       }
@@ -299,16 +284,17 @@ static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& i
       if (facts.is(FACT_TO_LDS)) n.bytes = before;  // the same bytes that memory sends
       continue;
     }
+    u32 turns = 0;
     u64 segments = 0, bytes = (u64)__builtin_popcountll(a.lanes) * a.bytes, least = (bytes + 63) / 64;
     if (a.space == SCRATCH_SPACE) {
       for (u32 k = 0; k < (a.bytes + 3) / 4; k++)
-        touch_lines(c, g, scratch_dword(*c.source, w, a, k), in, n, &segments);
+        touch_lines(c, g, scratch_dword(*c.source, w, a, k), in, n, &segments, &turns);
     } else {
       if (a.flags & ATOMIC) count_atomics(c, a);
-      touch_lines(c, g, a, in, n, &segments);
+      touch_lines(c, g, a, in, n, &segments, &turns);
     }
     if (least > segments || a.space == SCRATCH_SPACE) least = segments;
-    l1_cycles += segments > 4 ? (u32)segments : 4;
+    l1_cycles += turns > 4 ? turns : 4;
     ideal += least > 4 ? (u32)least : 4;
     n.segments += segments;
     n.bytes += bytes;
@@ -337,8 +323,11 @@ static u32 count_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in
   }
 }
 
+static u32 steps_of(const Counting& c, u32 pc) { return c.costs[pc].unit == MEMORY_UNIT ? 2 : 1; }
+
 // lines: how many entries of the trace, from `first` on, are the instruction's.
 static void add_step(const Counting& c, GroupCount& g, u32 wave, Step step, u64 first, u32 lines) {
+  if (!g.timed) return;
   g.steps[wave].add() = step;
   if (c.costs[step.pc].unit == MEMORY_UNIT) g.steps[wave].add() = {(u32)first, lines};
 }
@@ -360,7 +349,8 @@ static void count_held(Counting& c, GroupCount& g, u32 wave, Held& held) {
   for (u64 i = 0; i < held.executed.n; i++) {
     const Held::Executed& one = held.executed.at[i];
     add_up(c.counters[one.taken.pc], one.adds);
-    if (g.timed) add_step(c, g, wave, one.taken, first, one.lines);
+    add_step(c, g, wave, one.taken, first, one.lines);
+    g.n_steps += steps_of(c, one.taken.pc);
     first += one.lines;
   }
   for (u64 i = 0; i < held.lines.n; i++) record(c, g, held.lines.at[i]);
@@ -393,7 +383,6 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)w.wg->observed;
   u32 pc = w.pc - 1;
-  g.executed++;
   if (c.facts[pc]->does == DOES_SLEEP) sleep_again(c, g, w.id, pc);
   Held* held = g.held[w.id];
   if (held && held->on) {
@@ -410,13 +399,14 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
     held->reads |= c.costs[pc].unit == MEMORY_UNIT || c.costs[pc].unit == SCALAR_MEMORY_UNIT;
     return;
   }
+  g.n_steps += steps_of(c, pc);
   if (c.source->light && !g.timed) {
     if (c.costs[pc].unit == MEMORY_UNIT) memory_instruction(c, g, w, in, pc, c.unseen);
     return;
   }
   u64 first = g.trace.n;
   u32 amount = count_instruction(c, g, w, in, pc, c.counters[pc]);
-  if (g.timed) add_step(c, g, w.id, {pc, amount}, first, (u32)(g.trace.n - first));
+  add_step(c, g, w.id, {pc, amount}, first, (u32)(g.trace.n - first));
 }
 
 // --- workgroups --------------------------------------------------------------------------------------
@@ -432,8 +422,10 @@ static u32 number_of(const Source& s, u32 group) {
 static bool is_probe(const Source& s, u32 group) { return s.groups && number_of(s, group) >= s.n_in_batches; }
 
 static bool is_timed(const Source& s, u32 group) {
-  if (s.groups && (is_probe(s, group) || number_of(s, group) / s.batch % 2)) return false;
-  return number_of(s, group) % s.timed_every == s.timed_every / 2;
+  u32 number = number_of(s, group);
+  if (s.groups && (number >= s.n_in_batches || number / s.batch % 2)) return false;
+  if (s.groups) number -= number / s.batch / 2 * s.batch;  // without those that only warm the caches
+  return s.kept.is_chosen(number);
 }
 
 static void on_group_started(Observer* o, Workgroup& group) {
@@ -452,23 +444,16 @@ static void on_group_started(Observer* o, Workgroup& group) {
     g->steps[i].n = 0;
     if (g->held[i]) g->held[i]->on = false;
   }
-  g->timed = is_timed(*c.source, group.linear_id);
-  g->executed = 0;
+  g->n_steps = 0;
+  g->timed = c.source->decides_by_atomic || is_timed(*c.source, group.linear_id);
   memset((void*)&g->l1, 0, sizeof g->l1);
   g->trace = {nullptr, 0, 0, group.linear_id};
 }
 
 static void on_barrier_released(Observer* o, Workgroup&) { ((Counting*)o)->totals.barriers++; }
 
-// Keeps the steps of a workgroup until the launch ends.
-static void keep(Source& s, GroupCount& g) {
-  Kept& kept = s.kept[s.n_kept++];
-  kept = {g.trace.group, g.trace.n > 0, g.executed, g.steps};
-  g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
-}
-
 // Now that the cache model has seen its trace: where the lines of each memory instruction were.
-static void resolve(const Source& s, const Kept& kept, const Trace& t, u32 n_waves) {
+static void resolve(const Source& s, const KeptGroups::Kept& kept, const Trace& t, u32 n_waves) {
   for (u32 i = 0; i < n_waves; i++) {
     Steps& steps = kept.steps[i];
     for (u64 k = 0; k < steps.n; k++)
@@ -502,12 +487,14 @@ static void add_traffic(MemoryTraffic& to, const MemoryTraffic& from, double wei
 static void hand_over(Source& s, GroupCount& g) {
   pthread_mutex_lock(&s.lock);
   const Trace& t = g.trace;
-  if (g.timed) keep(s, g);
+  if (g.timed && s.kept.keep(t.group, g.steps, is_timed(s, t.group), t.n > 0))
+    g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
   u32 batch = s.batch;
   u32 number = number_of(s, t.group), running = s.n_in_batches;
   s.working[number < batch ? 0 : 2 - number / batch % 2] += t.n > 0;
-  if (s.groups) s.executed[number] = t.n > 0 ? g.executed : 0;
   s.traces[number] = t;
+  if (s.groups) s.done[number] = t.n > 0 ? g.n_steps : 0;
+  else s.steps += g.n_steps;
   s.ended[number / batch]++;
   while (s.next_batch < s.n_batches) {
     u32 first = s.next_batch * batch, n = running - first < batch ? running - first : batch;
@@ -518,9 +505,10 @@ static void hand_over(Source& s, GroupCount& g) {
     else if (s.next_batch % 2 == 0) add_traffic(s.others, traffic, 1);
     for (u64 bytes : traffic.l2_write) s.stored += bytes;
     s.evicted += traffic.hbm_write;
-    for (u32 i = 0; i < s.n_kept; i++) {
-      u32 kept = number_of(s, s.kept[i].group);
-      if (kept / batch == s.next_batch) resolve(s, s.kept[i], s.traces[kept], s.n_waves);
+    for (u64 i = 0; i < s.kept.all.n; i++) {
+      const KeptGroups::Kept& kept = s.kept.all.at[i];
+      u32 place = number_of(s, kept.group);
+      if (place / batch == s.next_batch) resolve(s, kept, s.traces[place], s.n_waves);
     }
     for (u32 i = 0; i < n; i++) free_trace(s, s.traces[first + i]);
     s.next_batch++;
@@ -539,7 +527,7 @@ static void on_group_ended(Observer* o, Workgroup& group) {
   }
   if (is_probe(s, group.linear_id)) {
     const u32 number = __atomic_fetch_add(&s.working_probes, works, __ATOMIC_RELAXED);
-    if (works) s.executed[s.n_in_batches + number] = g.executed;
+    if (works) s.done[s.n_in_batches + number] = g.n_steps;
     free_trace(s, g.trace);
   } else {
     hand_over(s, g);
@@ -549,13 +537,22 @@ static void on_group_ended(Observer* o, Workgroup& group) {
 
 // --- launches ----------------------------------------------------------------------------------------
 
-static bool has_products(const Source& s, const Program& p, const KernelInfo& k) {
+template <class Is> static bool has(const Program& p, const KernelInfo& k, Is is) {  // such an instruction
   u32 end = p.n_inst;
   for (u32 i = 0; i < p.n_kernels; i++)
     if (p.kernels[i].entry > k.entry && p.kernels[i].entry < end) end = p.kernels[i].entry;
   for (u32 i = k.entry; i < end; i++)
-    if (s.costs[i].unit == MATRIX_UNIT) return true;
+    if (is(i)) return true;
   return false;
+}
+static bool has_products(const Source& s, const Program& p, const KernelInfo& k) {
+  return has(p, k, [&](u32 pc) { return s.costs[pc].unit == MATRIX_UNIT; });
+}
+// Whether atomics tell workgroups of others: they answer, and are not in the LDS.
+static bool has_answers(const Source& s, const Program& p, const KernelInfo& k) {
+  return has(p, k, [&](u32 pc) {
+    return s.facts[pc]->does == DOES_ATOMIC && s.costs[pc].unit == MEMORY_UNIT && p.code[pc].dst[0].kind == VGPR;
+  });
 }
 
 static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
@@ -563,7 +560,9 @@ static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
             most = all < 4 ? 0 : (all * 11 / 20 - 1) / 2;  // pairs: of more than half little is saved
   const bool spread = s.sample == SAMPLE_PRODUCTS;
   if (spread && (most < FEWEST_PAIRS || !has_products(s, p, k))) return;
-  s.no_products = s.light = true;
+  s.no_products = true;
+  if (s.decides_by_atomic) return;
+  s.light = true;
   for (u32 i = 0; i < p.n_inst; i++)
     if (s.facts[i]->does == DOES_SLEEP) s.light = false;  // polls are told apart by looking at every instruction
   if (all <= SAMPLED_BATCHES) return;
@@ -574,7 +573,7 @@ static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
     s.batches[i] = i == 0 ? 0 : all * ((i - 1) / 2 * 2 + 1) / (2 * s.pairs) - i % 2;
     for (u32 k = 0; k < s.batch; k++) s.groups[s.n_chosen++] = s.batches[i] * s.batch + k;
   }
-  s.executed = (u64*)calloc(s.n_batches * s.batch + PROBES, sizeof(u64));
+  s.done = (u64*)calloc(s.n_batches * s.batch + PROBES, sizeof(u64));
   s.chosen = s.groups;
   s.n_in_batches = s.n_chosen;
   const u32 others = s.total_groups - s.n_chosen;
@@ -591,7 +590,7 @@ static void scale_to_grid(Source& s) {
   const u32 ran = s.working[0] + s.working[1] + s.working[2], others = s.total_groups - s.n_in_batches;
   const u32 all = ran + (u32)(s.n_probes ? (u64)others * s.working_probes / s.n_probes : 0);
   if (all) s.totals.groups = all;
-  else s.totals.run = s.n_chosen, s.totals.observed = s.light ? s.n_kept : s.n_chosen;  // none asks for a line
+  else s.totals.run = s.n_chosen, s.totals.observed = s.light ? (u32)s.kept.all.n : s.n_chosen;  // none asks for a line
   if (s.working[2]) {
     add_traffic(s.totals.traffic, s.others, (double)(all - s.working[0]) / s.working[2]);
   } else if (s.working[0]) {
@@ -619,7 +618,7 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   }
   s.peers = peers_of_launch(l->device_number);
   s.n_inst = p->n_inst;
-  s.n_waves = waves_per_group(*l);
+  s.n_waves = s.kept.n_waves = waves_per_group(*l);
   s.leaves_whole = s.n_waves > 1;
   s.total_groups = s.totals.groups = l->groups[0] * l->groups[1] * l->groups[2];
   u32 per_cu = resident_groups(k, *l), share = (s.total_groups + l->card->compute_units - 1) / l->card->compute_units;
@@ -628,11 +627,14 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.totals.scratch_bytes = k.scratch_bytes;
   s.totals.groups_per_cu = per_cu;
   s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
+  const u32 left = L1::WAYS / (u32)s.totals.groups_on_cu;
+  s.l1_ways = left ? left : 1;
   s.batch = per_cu * l->card->compute_units;
   s.n_batches = (s.total_groups + s.batch - 1) / s.batch;
   s.n_in_batches = s.total_groups;
+  s.decides_by_atomic = has_answers(s, *p, k);
   if (s.sample && !l->cooperative) choose_sample(s, *p, k);
-  s.timed_every = (s.n_in_batches + MOST_TIMED - 1) / MOST_TIMED;
+  s.kept.spread_over(s.groups ? (s.pairs + 1) * s.batch : s.n_in_batches);
   s.traces = (Trace*)calloc(s.n_in_batches, sizeof(Trace));
   s.ended = (u32*)calloc(s.n_batches, sizeof(u32));
 }
@@ -654,14 +656,6 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k,
   return c;
 }
 
-static void free_kept(Source& s) {
-  for (u32 i = 0; i < s.n_kept; i++) {
-    for (u32 k = 0; k < s.n_waves; k++) free(s.kept[i].steps[k].at);
-    free(s.kept[i].steps);
-  }
-  s.n_kept = 0;
-}
-
 // What the grid writes back. The L2s hold more of a sample's stores until the end than of the grid's: of these what room
 // there is beside the lines that were read.
 static void scale_write_back(const Source& s, MemoryTraffic& m) {
@@ -676,28 +670,29 @@ static void scale_write_back(const Source& s, MemoryTraffic& m) {
 
 // Of a sample each of those that are kept as often as workgroups of the grid are like it.
 static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
-  RecordedGroup kept[MOST_TIMED];
-  u64 executed[MOST_TIMED];
-  u32 n = 0;
-  for (u32 some = 0; some < 2 && !n; some++)  // all, where none works
-    for (u32 i = 0; i < s.n_kept; i++)
-      if (s.kept[i].works || !s.groups || some) executed[n] = s.kept[i].executed, kept[n++] = {s.kept[i].steps};
-  const double probe = s.n_probes ? (double)(s.total_groups - s.n_in_batches) / s.n_probes : 0;
-  u32 order[MOST_REPLAYED], n_order = n;
-  for (u32 i = 0; i < n; i++) order[i] = i;
-  if (s.groups && !s.totals.sleeps)  // polls say nothing of work
-    n_order = as_often_as_alike({executed, n}, {s.executed, s.n_in_batches}, {s.executed + s.n_in_batches, s.n_probes},
-                                probe, order);
-  for (u32 i = 0; i < n_order; i++) groups[i] = kept[order[i]];
-  return {groups, s.timings, n_order, s.n_waves, (u32)s.totals.groups, (u32)s.totals.groups_per_cu, s.leaves_whole};
+  const KeptGroups& kept = s.kept;
+  for (u32 i = 0; i < kept.n_replayed; i++) groups[i] = {kept.all.at[kept.replayed[i]].steps};
+  const u32 in_all = (u32)s.totals.groups, per_cu = (u32)s.totals.groups_per_cu;
+  return {groups, s.timings, kept.n_replayed, s.n_waves, in_all, per_cu, s.leaves_whole};
+}
+
+// What the grid has to do for what those replayed have: of several rounds that a CU runs, time goes with it. Of a sample
+// they are replayed as often as others are like them.
+static double work(const Source& s, const RecordedLaunch& l) {
+  u64 replayed = 0;
+  for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) replayed += l.groups[i / l.n_waves].waves[i % l.n_waves].n;
+  if (s.groups || s.total_groups <= s.batch || !replayed) return 1;
+  return ((double)s.steps / s.total_groups) / ((double)replayed / l.n_recorded);
 }
 
 static void take_time(Source& s) {
   RecordedGroup groups[MOST_REPLAYED];
   RecordedLaunch l = recorded(s, groups);
-  for (u32 warm = 0; warm < 2; warm++)
+  for (u32 warm = 0; warm < 2; warm++) {
     s.totals.time[warm] =
         launch_time(*s.card, l, s.totals.traffic, warm, {nullptr, warm ? nullptr : s.stalls, nullptr, nullptr});
+    s.totals.time[warm].cycles *= work(s, l);
+  }
 }
 
 static void detach(ObserverSource* source, Observer* o) {
@@ -733,6 +728,12 @@ static void detach(ObserverSource* source, Observer* o) {
   write_back(*s.caches, s.totals.traffic);
   if (s.groups) scale_write_back(s, s.totals.traffic);
   s.totals.atomics_on_line = s.atomics.most() * s.totals.groups / (s.totals.run ? s.totals.run : 1);
+  if (s.groups) {
+    const double of_probe = s.n_probes ? (double)(s.total_groups - s.n_in_batches) / s.n_probes : 0;
+    s.kept.choose_alike({s.done, s.n_in_batches}, {s.done + s.n_in_batches, s.n_probes}, of_probe, !s.totals.sleeps);
+  } else {
+    s.kept.choose(s.total_groups <= s.batch);
+  }
   take_time(s);
 }
 
@@ -752,22 +753,25 @@ const InstructionCounters* cdna_counters_instructions(ObserverSource* source) { 
 u64 cdna_replay_bytes(ObserverSource* source) {
   const Source& s = *(Source*)source;
   u64 bytes = 0;
-  for (u32 i = 0; i < s.n_kept * s.n_waves; i++) bytes += s.kept[i / s.n_waves].steps[i % s.n_waves].capacity;
+  for (u64 i = 0; i < s.kept.all.n * s.n_waves; i++)
+    bytes += s.kept.all.at[i / s.n_waves].steps[i % s.n_waves].capacity;
   return bytes * sizeof(Step) + (u64)s.n_inst * N_REASONS * sizeof(double) + (u64)s.total_groups * sizeof(Trace);
 }
-void cdna_replay_forget(ObserverSource* source) { free_kept(*(Source*)source); }
+void cdna_replay_forget(ObserverSource* source) { ((Source*)source)->kept.forget(); }
 bool cdna_replay_without(ObserverSource* source, bool warm, const u16* left_out, Left* left) {
   const Source& s = *(Source*)source;
   RecordedGroup groups[MOST_REPLAYED];
-  if (!s.n_kept) return false;
-  *left = launch_time_without(*s.card, recorded(s, groups), s.totals.traffic, warm, left_out);
+  if (!s.kept.n_replayed) return false;
+  const RecordedLaunch l = recorded(s, groups);
+  *left = launch_time_without(*s.card, l, s.totals.traffic, warm, left_out);
+  left->time.cycles *= work(s, l);
   return true;
 }
 const Span* cdna_replay_timeline(ObserverSource* source, bool warm, const u32* line_of, u64* n) {
   Source& s = *(Source*)source;
   RecordedGroup groups[MOST_REPLAYED];
   s.spans.n = 0;
-  if (s.n_kept)
+  if (s.kept.n_replayed)
     launch_timeline(*s.card, recorded(s, groups), s.totals.traffic, warm, s.totals.time[warm].mhz,
                     {nullptr, nullptr, line_of, &s.spans});
   *n = s.spans.n;
@@ -778,13 +782,13 @@ void cdna_counters_destroy(ObserverSource* source) {
   for (u32 i = 0; s->traces && i < s->n_in_batches; i++) free(s->traces[i].entries);
   free(s->traces);
   free(s->ended);
-  free_kept(*s);
+  s->kept.forget();
   free(s->stalls);
   free(s->spans.at);
   free(s->atomics.places);
   free(s->timings);
   free(s->groups);
-  free(s->executed);
+  free(s->done);
   free(s->peers.at);
   free(s->costs);
   free(s->facts);

@@ -182,34 +182,6 @@ LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTr
   return {cycles, mhz, share};
 }
 
-u32 as_often_as_alike(WorkOf recorded, WorkOf whole, WorkOf probes, double of_probe, u32* order) {
-  double like[MOST_RECORDED] = {}, owed[MOST_RECORDED] = {}, all = 0, fewest = 1e300, most = 0;
-  auto add = [&](u64 executed, double stands_for) {
-    u64 nearest = ~0ull, apart[MOST_RECORDED];
-    u32 n_nearest = 0;
-    for (u32 k = 0; k < recorded.n; k++) {
-      apart[k] = recorded.of[k] > executed ? recorded.of[k] - executed : executed - recorded.of[k];
-      if (apart[k] < nearest) nearest = apart[k], n_nearest = 0;
-      n_nearest += apart[k] == nearest;
-    }
-    for (u32 k = 0; k < recorded.n; k++) like[k] += apart[k] == nearest ? stands_for / n_nearest : 0;
-    all += stands_for;
-  };
-  for (u32 i = 0; i < whole.n; i++)
-    if (whole.of[i]) add(whole.of[i], 1);
-  for (u32 i = 0; i < probes.n; i++)
-    if (probes.of[i]) add(probes.of[i], of_probe);
-  for (u32 k = 0; k < recorded.n; k++) fewest = like[k] < fewest ? like[k] : fewest, most = larger(most, like[k]);
-  if (most <= 1.01 * fewest) return recorded.n;  // all alike
-  for (u32 i = 0; i < MOST_REPLAYED; i++) {
-    u32 next = 0;
-    for (u32 k = 0; k < recorded.n; k++) owed[k] += like[k] / all, next = owed[k] > owed[next] ? k : next;
-    owed[next]--;
-    order[i] = next;
-  }
-  return MOST_REPLAYED;
-}
-
 static void scale(u64* bytes, u32 n, double by) {
   for (u32 i = 0; i < n; i++) bytes[i] = (u64)((double)bytes[i] * by);
 }

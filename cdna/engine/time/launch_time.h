@@ -15,16 +15,6 @@ struct RecordedLaunch {
   bool leaves_whole;  // a workgroup's place is free only when all of its waves have ended
 };
 
-// Few workgroups are recorded, and tiles of two sizes are unlike. So each of them (by what it executes, at most MOST_RECORDED)
-// is replayed as often as others are like it: those of `whole`, and of `probes`, each of which stands for many; 0 is
-// none. Writes which of them in which order, at most MOST_REPLAYED, and returns how many.
-constexpr u32 MOST_RECORDED = 8, MOST_REPLAYED = 16;
-struct WorkOf {
-  const u64* of;
-  u32 n;
-};
-u32 as_often_as_alike(WorkOf recorded, WorkOf whole, WorkOf probes, double of_probe, u32* order);
-
 // warm: as if the memory-side cache held everything.
 LaunchTime launch_time(const Card&, const RecordedLaunch&, const MemoryTraffic&, bool warm, const ReplayOptions&);
 

@@ -11,7 +11,7 @@ namespace {
 constexpr u32 SIMDS = 4, VM_RING = 64, LDS_RING = 16;  // what vmcnt and lgkmcnt can tell apart
 constexpr u32 REGISTERS = 512, QUEUE = 16;
 constexpr u32 MOST_WAVES = 64;           // of a CU
-constexpr u32 KNOWN_LINES = 256;         // of scalar loads
+constexpr u32 KNOWN_LINES = 256;         // of scalar loads: 16 KiB
 constexpr u32 INSTRUCTIONS_OF_LINE = 8;  // 64 bytes of code
 constexpr u32 CODE_LINES = 1 << 16;
 constexpr double NEVER = 1e300;
@@ -58,7 +58,8 @@ struct Cu {
   struct {
     u32 line;  // + 1
     double there;
-  } known[KNOWN_LINES];       // of scalar loads
+  } known[2 * KNOWN_LINES];  // of scalar loads, in any order
+  u32 n_known;
   bool asked_scalar;          // any of them
   u8* code;                   // [CODE_LINES], those that were fetched
   u32 last_span[MOST_WAVES];  // of a wave
@@ -99,8 +100,12 @@ struct Cu {
       }
   }
   double scalar_load(u32 line, double now) {  // when it is there
-    auto& place = known[line % KNOWN_LINES];
-    if (place.line != line + 1) place = {line + 1, now + (asked_scalar ? m.scalar_next : m.scalar_cold)};
+    if (n_known == KNOWN_LINES) memset((void*)known, 0, sizeof known), n_known = 0;
+    u32 at = line % (2 * KNOWN_LINES);
+    while (known[at].line && known[at].line != line + 1) at = (at + 1) % (2 * KNOWN_LINES);
+    auto& place = known[at];
+    if (!place.line) n_known++;
+    if (!place.line) place = {line + 1, now + (asked_scalar ? m.scalar_next : m.scalar_cold)};
     asked_scalar = true;
     return later(place.there, now + m.scalar_warm);
   }
@@ -257,7 +262,7 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
   Slot* slots = (Slot*)calloc(m.copies, sizeof(Slot));
   double* round_end = (double*)calloc(m.rounds + 1, sizeof(double));
   u8* code = (u8*)calloc(CODE_LINES, 1);
-  Cu cu = {m, timings, options, 0, {}, {}, {}, 0, {}, {}, {}, false, code, {}, {}};
+  Cu cu = {m, timings, options, 0, {}, {}, {}, 0, {}, {}, {}, 0, false, code, {}, {}};
   for (u32 i = 0; i < n; i++) waves[i].simd = i % SIMDS, now[i] = NEVER;
   auto start = [&](u32 slot, double at) {
     u32 group = started++;

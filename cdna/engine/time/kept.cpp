@@ -1,0 +1,117 @@
+#include "kept.h"
+#include <stdlib.h>
+
+u32 KeptGroups::kind_of(u64 n_steps) {
+  u32 nearest = 0;
+  u64 least = ~0ull;
+  for (u32 i = 0; i < n_kinds; i++) {
+    u64 of = kinds[i].n_steps, apart = of > n_steps ? of - n_steps : n_steps - of;
+    if (apart < least) least = apart, nearest = i;
+  }
+  if (n_kinds && (least <= kinds[nearest].n_steps / ALIKE || n_kinds == MOST_KINDS)) return nearest;
+  u32 at = n_kinds++;
+  kinds[at] = {n_steps, 0};
+  return at;
+}
+
+void KeptGroups::spread_over(u32 among) {
+  every = (among + MOST_TIMED - 1) / MOST_TIMED;
+  if (every % 2 == 0) every += (MOST_TIMED - 1) * (every + 1) < among ? 1 : -1;
+  const u32 most = (among - 1) / every, steps = most < MOST_TIMED ? most : MOST_TIMED - 1;
+  first = (among - 1 - steps * every) / 2;
+}
+
+bool KeptGroups::is_chosen(u32 number) const {
+  const u32 behind = number - first;
+  return number >= first && behind % every == 0 && behind / every < MOST_TIMED;
+}
+
+bool KeptGroups::keep(u32 group, Steps* steps, bool chosen, bool works) {
+  u64 n_steps = 0;
+  for (u32 i = 0; i < n_waves; i++) n_steps += steps[i].n;
+  const u32 known = n_kinds, kind = kind_of(n_steps);
+  kinds[kind].groups++;
+  n_groups++;
+  if (!chosen && n_kinds == known) return false;
+  all.add() = {group, kind, works ? n_steps : 0, steps};
+  return true;
+}
+
+void KeptGroups::sort() {
+  for (u64 i = 1; i < all.n; i++)  // they ended in any order
+    for (u64 k = i; k && all.at[k - 1].group > all.at[k].group; k--) {
+      const Kept later = all.at[k - 1];
+      all.at[k - 1] = all.at[k], all.at[k] = later;
+    }
+}
+
+void KeptGroups::choose(bool one_round) {
+  sort();
+  if (all.n <= MOST_TIMED && all.n == n_groups) {
+    for (; n_replayed < all.n; n_replayed++) replayed[n_replayed] = n_replayed;
+    return;
+  }
+  u32 order[MOST_KINDS], used[MOST_KINDS] = {};  // by what they did
+  for (u32 i = 0; i < n_kinds; i++) {
+    u32 at = i;
+    for (; at && kinds[order[at - 1]].n_steps > kinds[i].n_steps; at--) order[at] = order[at - 1];
+    order[at] = i;
+  }
+  for (u32 i = 0; i < MOST_TIMED; i++) {
+    u32 at = 0;
+    u64 before = kinds[order[0]].groups;
+    while (before * 2 * MOST_TIMED <= (u64)n_groups * (2 * i + 1)) before += kinds[order[++at]].groups;
+    const u32 kind = order[one_round && i == MOST_TIMED - 1 ? n_kinds - 1 : at];
+    u32 of_kind = 0, seen = 0;
+    for (u64 k = 0; k < all.n; k++) of_kind += all.at[k].kind == kind;
+    const u32 nth = used[kind]++ % of_kind;
+    for (u64 k = 0; k < all.n; k++)
+      if (all.at[k].kind == kind && seen++ == nth) replayed[n_replayed++] = (u32)k;
+  }
+}
+
+void KeptGroups::choose_alike(WorkOf whole, WorkOf probes, double of_probe, bool by_work) {
+  sort();
+  u32 some[MOST_TIMED], n = 0;
+  for (u32 idle = 0; idle < 2 && !n; idle++)  // all, where none works
+    for (u32 i = 0; i < all.n; i++)
+      if (all.at[i].n_steps || idle) some[n++] = i;
+  double like[MOST_TIMED] = {}, owed[MOST_TIMED] = {}, in_all = 0, fewest = 1e300, most = 0;
+  auto add = [&](u64 n_steps, double stands_for) {
+    u64 nearest = ~0ull, apart[MOST_TIMED];
+    u32 n_nearest = 0;
+    for (u32 k = 0; k < n; k++) {
+      const u64 of = all.at[some[k]].n_steps;
+      apart[k] = of > n_steps ? of - n_steps : n_steps - of;
+      if (apart[k] < nearest) nearest = apart[k], n_nearest = 0;
+      n_nearest += apart[k] == nearest;
+    }
+    for (u32 k = 0; k < n; k++) like[k] += apart[k] == nearest ? stands_for / n_nearest : 0;
+    in_all += stands_for;
+  };
+  for (u32 i = 0; i < whole.n; i++)
+    if (whole.of[i]) add(whole.of[i], 1);
+  for (u32 i = 0; i < probes.n; i++)
+    if (probes.of[i]) add(probes.of[i], of_probe);
+  for (u32 k = 0; k < n; k++) fewest = like[k] < fewest ? like[k] : fewest, most = like[k] > most ? like[k] : most;
+  if (!by_work || most <= 1.01 * fewest) {  // all alike
+    for (; n_replayed < n; n_replayed++) replayed[n_replayed] = some[n_replayed];
+    return;
+  }
+  for (; n_replayed < MOST_REPLAYED; n_replayed++) {
+    u32 next = 0;
+    for (u32 k = 0; k < n; k++) owed[k] += like[k] / in_all, next = owed[k] > owed[next] ? k : next;
+    owed[next]--;
+    replayed[n_replayed] = some[next];
+  }
+}
+
+void KeptGroups::forget() {
+  for (u64 i = 0; i < all.n; i++) {
+    for (u32 k = 0; k < n_waves; k++) free(all.at[i].steps[k].at);
+    free(all.at[i].steps);
+  }
+  free(all.at);
+  all = {};
+  n_replayed = 0;
+}
