@@ -8,7 +8,8 @@ GROUP_M 8 holds an expert's rows at 2048 tokens, so that each of its weights is 
 
 The rows with a time were chosen by `python -m forge.tune.tables` (docs/tuning.md) under Triton 3.6.0. Beside those of 512 and 8192
 tokens only MFMA 16 with GROUP_M 8 and 16 was tried at full size: 535 us, 8011 and 7964. With a quarter of both widths and
-8192 tokens it is 6 % faster than MFMA 32, at full size not. The others are of that modelling with Triton 3.7.1.
+8192 tokens it is 6 % faster than MFMA 32, at full size not. For 1024 tokens GROUP_M 16 and MFMA 16 are 1116 and 1127 us. The last
+row is of that modelling with Triton 3.7.1.
 """
 
 # What a shape outside the table gets: half the rows, for a few tokens an expert.
@@ -27,6 +28,6 @@ TUNING = {
     (8192, 32, 4, 7168, 2048): {"BLOCK_M": 128, "GATE_N": 64, "DOWN_N": 128, "BLOCK_K": 64, "GROUP_M":  8, "MFMA": 32, "num_warps": 4, "num_stages": 2},  # 7968 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     # tests
     ( 512,  4, 4, 7168, 2048): {"BLOCK_M": 128, "GATE_N": 64, "DOWN_N": 128, "BLOCK_K": 64, "GROUP_M":  8, "MFMA": 32, "num_warps": 4, "num_stages": 2},  # 528.3 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (1024,  8, 4, 7168, 2048): {"BLOCK_M": 128, "GATE_N": 64, "DOWN_N": 128, "BLOCK_K": 64, "GROUP_M": 8, "MFMA": 32, "num_warps": 4, "num_stages": 2},
+    (1024,  8, 4, 7168, 2048): {"BLOCK_M":  64, "GATE_N": 64, "DOWN_N": 128, "BLOCK_K": 64, "GROUP_M":  8, "MFMA": 32, "num_warps": 4, "num_stages": 2},  # 889.9 us, before 1115.6, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (8192,  8, 4, 7168, 2048): {"BLOCK_M": 128, "GATE_N": 64, "DOWN_N": 128, "BLOCK_K": 64, "GROUP_M": 8, "MFMA": 32, "num_warps": 4, "num_stages": 2},
 }
