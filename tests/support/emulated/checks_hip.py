@@ -149,7 +149,7 @@ extern "C" void run(int* x, int n) { sampled<<<n, 1024>>>(x); whole<<<n, 1024>>>
 
 
 def test_samples_of_the_kernels_that_are_named() -> None:
-    """Of a grid of four rounds three run and 32 of the others, and stand for all; of a kernel not named all of it runs."""
+    """Of a grid of four rounds three run and 32 of the others, and stand for all; of one not named all of it runs."""
     library = ctypes.CDLL(load_inline("counted", "", COUNTED, no_implicit_headers=True, is_python_module=False))
     n = 4 * 304 * 2
     x, other = (torch.zeros(2, n, dtype=torch.int32, device="cuda") for _ in range(2))
