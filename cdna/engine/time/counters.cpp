@@ -490,14 +490,14 @@ static void hand_over(Source& s, GroupCount& g) {
   if (g.timed && s.kept.keep(t.group, g.steps, is_timed(s, t.group), t.n > 0))
     g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
   u32 batch = s.batch;
-  u32 number = number_of(s, t.group), running = s.n_in_batches;
+  u32 number = number_of(s, t.group);
   s.working[number < batch ? 0 : 2 - number / batch % 2] += t.n > 0;
   s.traces[number] = t;
   if (s.groups) s.done[number] = t.n > 0 ? g.n_steps : 0;
   else s.steps += g.n_steps;
   s.ended[number / batch]++;
   while (s.next_batch < s.n_batches) {
-    u32 first = s.next_batch * batch, n = running - first < batch ? running - first : batch;
+    u32 first = s.next_batch * batch, n = s.n_in_batches - first < batch ? s.n_in_batches - first : batch;
     if (s.ended[s.next_batch] < n) break;
     MemoryTraffic traffic = {};
     replay(*s.caches, *s.card, s.traces + first, n, (u32)s.totals.groups_per_cu, traffic);
@@ -668,7 +668,6 @@ static void scale_write_back(const Source& s, MemoryTraffic& m) {
   m.left_dirty = (u64)(all + read < room ? all : all * room / (all + read));
 }
 
-// Of a sample each of those that are kept as often as workgroups of the grid are like it.
 static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
   const KeptGroups& kept = s.kept;
   for (u32 i = 0; i < kept.n_replayed; i++) groups[i] = {kept.all.at[kept.replayed[i]].steps};
