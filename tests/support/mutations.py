@@ -116,8 +116,26 @@ def _without(asm: AsmFile, index: int, instead: str = "s_nop") -> AsmFile:
     return dataclasses.replace(asm, statements=statements)
 
 
+def _alone(kernel: Kernel) -> AsmFile:
+    """A kernel's file without the other kernels, which each mutant's program would decode again. It calls none of them."""
+    asm, begin = kernel.program.asm, kernel.program.asm.labels[kernel.name]
+    kernels = {asm.labels[name] for name in asm.descriptors}
+    end = min((at for at in kernels if at > begin), default=len(asm.statements))
+    statements = asm.statements[begin:end]
+    if any(statement.mnemonic in ("s_swappc_b64", "s_setpc_b64") for statement in statements):
+        return asm
+    return dataclasses.replace(
+        asm,
+        statements=statements,
+        labels={name: at - begin for name, at in asm.labels.items() if begin <= at < end},
+        functions=[name for name in asm.functions if begin <= asm.labels.get(name, -1) < end],
+        descriptors={kernel.name: asm.descriptors[kernel.name]},
+        metadata={kernel.name: asm.metadata[kernel.name]},
+    )
+
+
 def _mutants_of(kernel: Kernel, launch: Callable[[Kernel], None], tensors: _Tensors) -> Iterator[Mutant]:
-    asm = kernel.program.asm
+    asm = _alone(kernel)
     ends = [start for start in asm.labels.values() if start > asm.labels[kernel.name]]
     functions = {asm.labels[name] for name in {*asm.functions, *asm.descriptors} if name in asm.labels}
     end = min((start for start in ends if start in functions), default=len(asm.statements))
