@@ -40,6 +40,7 @@ MOST_GPUS = "8"
 HIP_EXTENSIONS = "torch.utils.cpp_extension"  # takes two seconds more: imported once a submission does
 STARTS_IN_S = 120
 NO_DEVICE = ""  # in place of an arch
+ALSO_READ_AT_IMPORT = ("FORGE_DEVICE", "CDNA_CHECKS")
 AS_HERE = "as here"  # of Triton's versions: this process's
 
 
@@ -99,17 +100,19 @@ class Parent:
         return code
 
 
-_parents: dict[tuple[str, str, str], Parent] = {}  # that used last at the end
+_parents: dict[tuple[str, ...], Parent] = {}  # that used last at the end
 MOST_PARENTS = 5  # each keeps 160 MB of its own
 
 
 def parent(arch: str = "gfx942", checks: str = "", triton: str = AS_HERE) -> Parent:
-    key = (arch, checks, triton)
+    # A test may have set these for itself; what was imported then serves no other.
+    set_here = (os.environ.get(name, "") for name in ("PYTHONPATH", *ALSO_READ_AT_IMPORT))
+    key = (arch, checks, triton, *set_here)
     found = _parents.pop(key, None)
     if found is None or found.process.poll() is not None:  # a test of how a run ends all below it ended this, too
         if len(_parents) == MOST_PARENTS:
             _parents.pop(next(iter(_parents))).close()
-        found = Parent(*key)
+        found = Parent(arch, checks, triton)
     _parents[key] = found
     return found
 
@@ -277,7 +280,7 @@ def fork_a_checker(folder: str, words: TextIO, descriptor: int, environment: dic
 def read_at_import(environment: Mapping[str, str]) -> list[Any]:
     """What of an environment decides what importing makes; workers lose this checkout from their path."""
     path = [one for one in environment.get("PYTHONPATH", "").split(os.pathsep) if one != str(ROOT)]
-    return [path, *(environment.get(name) for name in ("FORGE_DEVICE", "CDNA_CHECKS", "OMP_NUM_THREADS"))]
+    return [path, *(environment.get(name) for name in (*ALSO_READ_AT_IMPORT, "OMP_NUM_THREADS"))]
 
 
 def be_an_evaluator(order: dict[str, Any]) -> None:
