@@ -83,13 +83,17 @@ def test_registers_and_lds_allow_the_workgroups_that_a_tile_counts_on(text: str,
 GEMM = hip.SOURCE.parent / "sm90/bf16_gemm.hip"
 GEMM_RS, AG_GEMM = hip.ROOT / "kernels/gemm_rs/sm90/gemm_rs.hip", hip.ROOT / "kernels/ag_gemm/sm90/ag_gemm.hip"
 N_TILES, N_IN_TURN = len(H200.tiles), len(IN_TURN)
+OF_RANKS = pytest.mark.slow(reason="the product's loops in a kernel of several ranks, which nvcc takes a minute for")
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 @pytest.mark.parametrize(
     ("source", "n_kernels"),
-    [(GEMM, N_TILES + N_IN_TURN), (GEMM_RS, N_TILES + N_IN_TURN), (AG_GEMM, N_TILES)],
-    ids=["gemm", "gemm-rs", "ag-gemm"],
+    [
+        pytest.param(GEMM, N_TILES + N_IN_TURN, id="gemm"),
+        pytest.param(GEMM_RS, N_TILES + N_IN_TURN, id="gemm-rs", marks=OF_RANKS),
+        pytest.param(AG_GEMM, N_TILES, id="ag-gemm", marks=OF_RANKS),
+    ],
 )
 def test_hoppers_loops_wait_for_no_product_and_do_not_spill(source: Path, n_kernels: int, tmp_path: Path) -> None:
     """ptxas puts a wait behind each wgmma where it cannot follow the accumulators, and says so."""
