@@ -7,7 +7,7 @@ __global__ void chain(float* x, long long* times) {
   x += blockIdx.x * blockDim.x;
   float a = x[threadIdx.x];
   long long before = clock64(), wall = wall_clock64();
-  for (int i = 0; i < 1000; i++) a = a * 1.5f + 1.0f;
+  for (int i = 0; i < 250; i++) a = a * 1.5f + 1.0f;
   x[threadIdx.x] = a;
   if (threadIdx.x == 0) {
     times[3 * blockIdx.x] = before;
@@ -60,7 +60,7 @@ int main(int, char** arguments) {
     EXPECT(times[0] >= last_start);
     EXPECT(times[3 * 4999] > times[0]);
     for (int i = 0; i < 5000; i++) {
-      EXPECT(times[3 * i] >= times[0] && times[3 * i + 1] >= 4000 && times[3 * i + 1] < 40000);
+      EXPECT(times[3 * i] >= times[0] && times[3 * i + 1] >= 1000 && times[3 * i + 1] < 10000);
       double wall = times[3 * i] * 1e5 / card.clockRate;  // both clocks count the same time
       EXPECT(times[3 * i + 2] >= wall - 1 && times[3 * i + 2] <= wall + 2);
       if (times[3 * i] > last_start) last_start = times[3 * i];
