@@ -189,6 +189,18 @@ def test_what_a_killed_build_left_is_not_taken_for_a_result(
     assert "scale" in assembly(source)
 
 
+def test_another_triton_on_the_path_changes_no_hip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was compiled would be compiled once more, with another version's device library."""
+    installed = compilers.triton_files()
+    amd = tmp_path / "triton/backends/amd"
+    (amd / "lib").mkdir(parents=True)
+    (amd / "include").symlink_to(installed.include)
+    for file in (tmp_path / "triton/__init__.py", amd / "lib/ocml.bc", amd / "lib/ockl.bc"):
+        file.touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert compilers.triton_files() == installed
+
+
 # ------------------------------------------------------------ host code
 
 

@@ -117,7 +117,7 @@ def _without(asm: AsmFile, index: int, instead: str = "s_nop") -> AsmFile:
 
 
 def _alone(kernel: Kernel) -> AsmFile:
-    """A kernel's file without the other kernels, which each mutant's program would decode again. It calls none of them."""
+    """A kernel's file without the other kernels, which each mutant's program would decode again."""
     asm, begin = kernel.program.asm, kernel.program.asm.labels[kernel.name]
     kernels = {asm.labels[name] for name in asm.descriptors}
     end = min((at for at in kernels if at > begin), default=len(asm.statements))

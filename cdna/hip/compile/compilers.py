@@ -104,8 +104,8 @@ def package_dir(name: str) -> Path | None:
 
 
 def triton_files() -> HipFiles:
-    """HIP's headers and bitcode in Triton's wheel: of several on the path, the last whose HIP is 7 or later, which is the
-    installed one. A Triton that is put before it, to compile Triton kernels as another version does, may have older
+    """HIP's headers and bitcode in Triton's wheel: of several on the path, the last whose HIP is 7 or later, which is
+    the installed one. A Triton that is put before it, to compile Triton kernels as another version does, may have older
     ones, and would have every HIP source compiled once more."""
     packages = [*(Path(folder or ".", "triton") for folder in reversed(sys.path)), package_dir("triton")]
     found = [_files_of(package) for package in packages if package and (package / "__init__.py").is_file()]
