@@ -5,14 +5,16 @@ rows holds the batch, so that each weight is read once, and SPLIT_* slices of k 
 workgroups. HEAD_M is the rows of a tile in the products by head: 64 make 256 workgroups of a batch of 128, 128 only 128.
 
 Attention: BLOCK_H heads and BLOCK_N keys. 64 heads hold their queries and results in registers, 458 of 512 with blocks of
-32 keys (Triton 3.6.0): one wave a SIMD. Blocks of 64 are 1.05 times as fast by the model, but spill with that version.
-A batch of 128 are 256 workgroups without splits; two splits would be 512, two rounds of half the keys on 304 CUs.
+32 keys (Triton 3.6.0): one wave a SIMD. A batch of 128 are 256 workgroups without splits; two splits would be 512, two rounds of
+half the keys on 304 CUs.
 
-LINEAR_*, SPLIT_*, HEAD_M and QUERY_K are of launches that do not know the cache's length: they were chosen under Triton 3.6.0 with
-128 tokens cached, as `python -m forge.tune.tables` (docs/tuning.md) does it. 28 slices of kv down save 11 us, 8 of q down 10.
-Steps of 128 in query would save 7, but what an H200 keeps of them on the way exceeds its shared memory. The next best rows
-are 0.1 to 7 us off. The attention's columns were tried under 3.6.0 with 512 tokens: 249.3 us, 262 with two splits or 16 keys, 300
-with 32 heads; 8 waves and 64 keys spill, 128 heads exceed LDS. The benchmarks' lengths take a core many minutes a row.
+Held against others under Triton 3.6.0 by the model as it is, kernel by kernel. The attention and the merge of its splits, 4096 and
+6144 tokens cached: 495 and 726 us, 515 and 748 with two splits, 552 with four (4096), 766 with seven (6144), 609 and 899 with
+16 keys, 923 with 32 heads, 838 and 1241 with 32 heads and 64 keys. 64 keys (579) and 8 waves (708) spill; 128 heads exceed LDS.
+The other launches do not know the cache's length: q down takes 23 us in 14 slices, 25 in 6 or 8, 28 in 12; kv down 20 to 22 in
+14, 21 in 7, 27 to 34 in 28; o 85 in 5, 87 in 4, 94 in 8, 96 in 3; query 58, 73 with HEAD_M 32 or 128 or with steps of 32. Steps of
+128 in query would save 5, but what an H200 keeps of them on the way exceeds its shared memory. LINEAR_N 32 saves 9 of q and kv
+down and costs 25 of o, LINEAR_K 128 costs 25.
 """
 
 # What a batch outside the table gets, with as many SPLITS as there are compute units for.
@@ -28,5 +30,5 @@ SPACE = {
 
 TUNING = {
     # batch  dim    dq
-    (   128, 7168, 1536): {"BLOCK_M": 128, "HEAD_M": 64, "LINEAR_N": 64, "LINEAR_K": 64, "SPLIT_Q": 8, "SPLIT_KV": 28, "SPLIT_OUT": 5, "QUERY_K": 64, "BLOCK_H": 64, "BLOCK_N": 32, "SPLITS": 1, "num_warps": 4},  # with QUERY_K 128 170.7 us with 128 tokens cached, before 200.1, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (   128, 7168, 1536): {"BLOCK_M": 128, "HEAD_M": 64, "LINEAR_N": 64, "LINEAR_K": 64, "SPLIT_Q": 14, "SPLIT_KV": 14, "SPLIT_OUT": 5, "QUERY_K": 64, "BLOCK_H": 64, "BLOCK_N": 32, "SPLITS": 1, "num_warps": 4},  # 711 us with 4096 tokens cached, before 719, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
 }

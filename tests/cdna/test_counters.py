@@ -189,6 +189,25 @@ def test_sample_of_a_grid_that_is_an_upper_bound(working: float) -> None:
     assert modelled_time_us(sample).us == pytest.approx(modelled_time_us(exact).us, rel=0.05)
 
 
+def test_sample_of_workgroups_that_ask_for_many_lines() -> None:
+    """66,048 lines of each of the first round: room for twice as many is not there for all of them, and they work."""
+    round_ = cdna.get_card("gfx942").compute_units  # a workgroup takes a CU's LDS
+    body = f"""v_lshlrev_b32 v1, 7, v0
+      s_movk_i32 s4, 1
+      s_cmp_lt_u32 s20, {round_}
+      s_cbranch_scc0 again
+      s_movk_i32 s4, 1032
+    again:
+      global_load_dword v2, v1, s[2:3] sc1
+      s_sub_u32 s4, s4, 1
+      s_cmp_lg_u32 s4, 0
+      s_cbranch_scc1 again
+      s_waitcnt vmcnt(0)
+      s_endpgm"""
+    sample = run(body, lds=1 << 16, groups=4 * round_, sample=True)
+    assert (sample.groups_run, sample.groups, sample.unrecorded_lines) == (3 * round_ + PROBES, 4 * round_, 0)
+
+
 def test_sample_leaves_products_out() -> None:
     """Of a small grid all workgroups run; matrix instructions are counted, and compute nothing."""
     a = torch.ones(32, 32, dtype=torch.float16)

@@ -32,7 +32,7 @@
 #include <stdlib.h>
 
 namespace {
-constexpr u64 MOST_ENTRIES = 24ull << 20;                      // of traces at a time: 192 MiB
+constexpr u64 MOST_ENTRIES = 64ull << 20;                      // of traces at a time: 512 MiB
 constexpr u32 MOST_OF_POLL = 2048, MOST_LINES_OF_POLL = 4096;  // instructions, line accesses
 
 // What a wave has executed since it slept, which may be a poll.
@@ -60,10 +60,10 @@ struct Source;
 struct GroupCount {
   GroupCount* next;  // of all that this thread made
   u32 n_waves;
-  bool timed;
-  Steps* steps;  // of each wave
-  u64 n_steps;   // of them all, also where they are not kept
-  Held** held;   // of each wave, none before its first s_sleep
+  bool timed, works;  // works: has asked for a line, recorded or not
+  Steps* steps;       // of each wave
+  u64 n_steps;        // of them all, also where they are not kept
+  Held** held;        // of each wave, none before its first s_sleep
   Trace trace;
   L1 l1;
 };
@@ -195,8 +195,9 @@ static void record(Counting& c, GroupCount& g, LineAccess entry) {
     return;
   }
   Trace& t = g.trace;
+  g.works = true;
   if (t.n == t.capacity) {
-    u64 more = t.capacity ? t.capacity : 1024;
+    u64 more = 1024 + t.capacity / 8;  // twice as much is room for half of a batch
     if (__atomic_add_fetch(&c.source->entries, more, __ATOMIC_RELAXED) > MOST_ENTRIES) {
       __atomic_sub_fetch(&c.source->entries, more, __ATOMIC_RELAXED);
       c.totals.unrecorded++;
@@ -448,6 +449,7 @@ static void on_group_started(Observer* o, Workgroup& group) {
   g->timed = c.source->decides_by_atomic || is_timed(*c.source, group.linear_id);
   memset((void*)&g->l1, 0, sizeof g->l1);
   g->trace = {nullptr, 0, 0, group.linear_id};
+  g->works = false;
 }
 
 static void on_barrier_released(Observer* o, Workgroup&) { ((Counting*)o)->totals.barriers++; }
@@ -487,13 +489,13 @@ static void add_traffic(MemoryTraffic& to, const MemoryTraffic& from, double wei
 static void hand_over(Source& s, GroupCount& g) {
   pthread_mutex_lock(&s.lock);
   const Trace& t = g.trace;
-  if (g.timed && s.kept.keep(t.group, g.steps, is_timed(s, t.group), t.n > 0))
+  if (g.timed && s.kept.keep(t.group, g.steps, is_timed(s, t.group), g.works))
     g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
   u32 batch = s.batch;
   u32 number = number_of(s, t.group);
-  s.working[number < batch ? 0 : 2 - number / batch % 2] += t.n > 0;
+  s.working[number < batch ? 0 : 2 - number / batch % 2] += g.works;
   s.traces[number] = t;
-  if (s.groups) s.done[number] = t.n > 0 ? g.n_steps : 0;
+  if (s.groups) s.done[number] = g.works ? g.n_steps : 0;
   else s.steps += g.n_steps;
   s.ended[number / batch]++;
   while (s.next_batch < s.n_batches) {
@@ -520,14 +522,13 @@ static void on_group_ended(Observer* o, Workgroup& group) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)group.observed;
   Source& s = *c.source;
-  const bool works = g.trace.n > 0;
-  if (works || !s.groups) {
+  if (g.works || !s.groups) {
     c.totals.run++;
     if (g.timed || !s.light) c.totals.observed++;
   }
   if (is_probe(s, group.linear_id)) {
-    const u32 number = __atomic_fetch_add(&s.working_probes, works, __ATOMIC_RELAXED);
-    if (works) s.done[s.n_in_batches + number] = g.n_steps;
+    const u32 number = __atomic_fetch_add(&s.working_probes, g.works, __ATOMIC_RELAXED);
+    if (g.works) s.done[s.n_in_batches + number] = g.n_steps;
     free_trace(s, g.trace);
   } else {
     hand_over(s, g);
