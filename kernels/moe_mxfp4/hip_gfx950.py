@@ -46,7 +46,7 @@ def run_row(data, row):
         new(tokens, scale_row(width)),
         new(rows, inner_width // 2),
         new(rows, scale_row(inner_width)),
-        new(n_pairs, used, dtype=torch.bfloat16),
+        new(0 if row["ADDS"] else n_pairs, used, dtype=torch.bfloat16),
         out,
         new(rows, dtype=torch.int32),
         new(rows, dtype=torch.int32),
@@ -55,7 +55,7 @@ def run_row(data, row):
     )
     addresses = array("q", [tensor.data_ptr() for tensor in (*given, *made)])
     sizes = (tokens, topk, experts, blocks, width, used, inner_width, inner_used)
-    extension().moe_mxfp4(addresses.buffer_info()[0], *sizes, block_m)
+    extension().moe_mxfp4(addresses.buffer_info()[0], *sizes, block_m, row["DOWN_TILES"], row["ADDS"])
     return out
 
 

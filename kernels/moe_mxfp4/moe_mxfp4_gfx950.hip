@@ -3,8 +3,8 @@
 // 1. sort_and_quantize: one workgroup sorts pairs of a token and one of its experts by expert, each expert's padded to
 //    whole blocks of BLOCK_M rows; the others quantise the hidden states.
 // 2. gate_up: a block times its expert's gate and up weights, silu(gate) * up, quantised in the epilogue.
-// 3. down: that times the expert's down weights and the routing weight, a row for each pair; the workgroup that brings a
-//    token's last row adds the token's rows up, in the order of its experts.
+// 3. down: that times the expert's down weights and the routing weight, a row for each pair. The workgroup that brings a
+//    token's last row adds the token's rows up, in the order of its experts; or each is added to the output at once.
 //
 // In both products weights go from memory straight to the registers of the matrix instruction, a stage ahead.
 // Activations do as well, with no barrier in the loop, or, with blocks of 64 rows, by way of LDS to all waves.
@@ -13,6 +13,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "mxfp4_gfx950.h"
 #include "workgroup_order.h"
@@ -40,10 +41,11 @@ struct MoeArgs {
     int* row_pairs;                     // [rows]: pairs by expert, -1 where a block has no more
     int* row_tokens;                    // [rows]: their tokens, 0 where there is none
     int* block_experts;                 // [blocks + 1]: of the blocks that there are; last their number
-    u32* arrived;                       // [tokens][tiles of `down`]: rows that are there
+    u32* arrived;                       // [tokens][workgroups of `down` by columns]: rows that are there
     u32 tokens, topk, experts, blocks;  // blocks: the most that there can be
     u32 width, used;                    // of the hidden states: of the weights, and of what they hold
     u32 inner_width, inner_used;        // of what lies between the products
+    u32 down_tiles, adds;               // tiles of columns a workgroup; see down_kernel
 };
 
 // Scales of activations: of SCALE_UNIT columns 64 bytes, so that a lane finds those of its block of 16 steps together.
@@ -107,6 +109,8 @@ __device__ inline void quantize_hidden(const MoeArgs& args) {
     const u32 eights = args.width / 8, at = (blockIdx.x - 1) * FIRST_THREADS + threadIdx.x;
     const u32 token = at / eights, column = at % eights * 8;
     if (token >= args.tokens) return;
+    if (args.adds && column < args.used)
+        *reinterpret_cast<u32x4*>(args.out + static_cast<size_t>(token) * args.used + column) = u32x4(0);
     u32x4 x[1] = {u32x4(0)};
     if (column < args.used)
         x[0] = *reinterpret_cast<const u32x4*>(args.hidden + static_cast<size_t>(token) * args.used + column);
@@ -153,6 +157,15 @@ struct Weights {
 #pragma unroll
         for (int pair = 0; pair < FN / 2; ++pair)
             scale_at[pair] = scale_group_offset(strip(2 * pair) / 2, k / SCALE_GROUP_K, 0, 0);
+    }
+
+    // On to the columns that follow those of all waves.
+    __device__ void next_tile(u32 strips, u32 k) {
+#pragma unroll
+        for (int fn = 0; fn < FN; ++fn) at[fn] += strips * (k * 8);
+#pragma unroll
+        for (int pair = 0; pair < FN / 2; ++pair)
+            scale_at[pair] += strips / 2 * (k / SCALE_GROUP_K) * SCALE_GROUP_BYTES;
     }
 
     __device__ void load(Strips<FN, STEPS>& x, u32 stage) const {
@@ -221,6 +234,10 @@ struct Product {
     }
 
     __device__ void load(Operands& x, u32 stage) const {
+        load_activations(x, stage);
+        weights.load(x.b, stage);
+    }
+    __device__ void load_activations(Operands& x, u32 stage) const {
         const u32 step0 = stage * STEPS;
 #pragma unroll
         for (int fm = 0; fm < FM; ++fm) {
@@ -231,7 +248,6 @@ struct Product {
                 x.a[fm][step] = __builtin_amdgcn_raw_buffer_load_b128(a, a_at[fm] + step * (STEP_K / 2),
                                                                       step0 * (STEP_K / 2), CACHE_NORMAL);
         }
-        weights.load(x.b, stage);
     }
 
     template <int STEP = 0>
@@ -257,6 +273,42 @@ struct Product {
         if (two) load(odd, stage + 1);
         multiply(even, stage, sum);
         if (two) multiply(odd, stage + 1, sum);
+    }
+
+    // All stages of several tiles of columns, one tile after the other, and store(tile, sum): the next one's weights are under
+    // way meanwhile. RESIDENT: activations, of two stages at most, stay in registers.
+    template <bool RESIDENT, class Store>
+    __device__ void run_tiles(u32 tiles, u32 strips, u32 stages, Store store) {
+        Operands even, odd;
+        f32x4 sum[FM][FN] = {};
+        u32 stage = 0, tile = 0, next = 0, left = tiles;
+        auto load_next = [&](Operands& x) {
+            if constexpr (!RESIDENT) load_activations(x, next);
+            weights.load(x.b, next);
+            if (++next < stages) return;
+            next = 0;
+            weights.next_tile(strips, stages * STEPS * STEP_K);
+            // Behind the last tile loads are out of range: with a branch around them each wait would be for all that is under way.
+            weights.lane += --left == 0 ? 1u << 27 : 0;
+        };
+        // Whether it was the last stage of all.
+        auto multiply_next = [&](const Operands& x) {
+            multiply(x, stage, sum);
+            if (++stage < stages) return false;
+            store(tile, sum);
+            stage = 0, ++tile;
+#pragma unroll
+            for (int i = 0; i < FM * FN; ++i) sum[i / FN][i % FN] = f32x4(0);
+            return tile == tiles;
+        };
+        if constexpr (RESIDENT) load_activations(even, 0), load_activations(odd, stages - 1);
+        load_next(even);
+        while (true) {
+            load_next(odd);
+            if (multiply_next(even)) return;
+            load_next(even);
+            if (multiply_next(odd)) return;
+        }
     }
 };
 
@@ -400,18 +452,21 @@ __device__ bool product(const unsigned char* a, const unsigned char* a_scale, u3
     }
 }
 
-// Which block and which columns a workgroup takes. Each XCD has a contiguous range: blocks of one expert follow each other
+// Which block and which columns a workgroup takes, of each XCD's contiguous range: blocks of one expert follow each other
 // and read the same weights from one L2.
 struct Place {
     u32 block, column;  // block: past the last one for workgroups without work
 
-    __device__ Place(const MoeArgs& args) {
-        const u32 tiles = gridDim.x, id = blockIdx.y * tiles + blockIdx.x,
-                  work = args.block_experts[args.blocks] * tiles;
+    // by_columns: all blocks of some columns before the next ones, so that what comes of them stays in an L2 or two. The
+    // last expert first: a shared one has all tokens, and would have all of their sums to add, were it the last.
+    __device__ Place(const MoeArgs& args, bool by_columns) {
+        const u32 columns = gridDim.x, id = blockIdx.y * columns + blockIdx.x;
+        const u32 blocks = args.block_experts[args.blocks], work = blocks * columns;
         block = ~0u;
         if (id >= work) return;
         const u32 own = xcd_contiguous<N_XCD>(id, work);
-        block = own / tiles, column = own % tiles;
+        block = by_columns ? blocks - 1 - own % blocks : own / columns;
+        column = by_columns ? own / blocks : own % columns;
     }
 };
 
@@ -419,7 +474,7 @@ struct Place {
 template <class T>
 __global__ __launch_bounds__(T::THREADS, 2) void gate_up_kernel(const MoeArgs args) {
     static_assert(T::FN == 4);
-    const Place place(args);
+    const Place place(args, false);
     if (place.block == ~0u) return;
     const int expert = args.block_experts[place.block];
     const u32 lane = threadIdx.x % WAVE, wave = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
@@ -464,62 +519,106 @@ __global__ __launch_bounds__(T::THREADS, 2) void gate_up_kernel(const MoeArgs ar
     }
 }
 
-template <class T>
-__global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args) {
-    __shared__ u32 complete[T::BLOCK_M];  // tokens whose rows are all there, in their rows' places
-    const Place place(args);
+// A block, and `args.down_tiles` tiles of columns. A row goes to memory as a whole line for each wave, so by way of LDS.
+// args.adds: added to the output, in any order; else it is a term, and whoever brings a token's last one adds them up.
+template <class T, bool RESIDENT>
+__global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
+                                         : T::FM == 2 ? 3
+                                                      : 2) void down_kernel(const MoeArgs args) {
+    constexpr u32 COLUMNS = T::FN * STRIP, PADDED = COLUMNS + 8;  // of a wave
+    __shared__ __attribute__((aligned(16))) unsigned short rows[T::WAVES_N][T::BLOCK_M][PADDED];
+    __shared__ u32 places[T::BLOCK_M];  // in memory, of rows
+    __shared__ float row_weights[T::BLOCK_M];
+    __shared__ u32 complete[T::BLOCK_M], n_complete;  // tokens whose rows are all there
+    const Place place(args, true);
     if (place.block == ~0u) return;
     const int expert = args.block_experts[place.block];
     const u32 thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
-    const u32 row0 = place.block * T::BLOCK_M, column0 = place.column * T::BLOCK_N;
-    const u32 column = column0 + wave % T::WAVES_N * T::FN * STRIP, K = args.inner_width;
+    const u32 row0 = place.block * T::BLOCK_M, column0 = place.column * args.down_tiles * T::BLOCK_N;
+    const u32 column = column0 + wave * COLUMNS, K = args.inner_width, stages = K / (T::STEPS * STEP_K);
+    const u32 tiles = min(args.down_tiles, (args.width - column0) / T::BLOCK_N);
 
-    int pair[T::FM];
-    float weight[T::FM];
-#pragma unroll
-    for (int fm = 0; fm < T::FM; ++fm) {
-        pair[fm] = args.row_pairs[row0 + fm * STRIP + lane % STRIP];
-        weight[fm] = pair[fm] < 0 ? 0.0f : args.topk_weights[pair[fm]];
+    const int own_pair = args.row_pairs[row0 + lane % T::BLOCK_M];
+    const u32 filled = __builtin_popcountll(__ballot(own_pair >= 0 && lane < T::BLOCK_M));  // the first rows
+    if (thread < T::BLOCK_M) {
+        places[thread] = args.adds ? own_pair / args.topk : own_pair;
+        row_weights[thread] = own_pair < 0 ? 0.0f : args.topk_weights[own_pair];
     }
-    const size_t weights = static_cast<size_t>(expert) * args.width;
-    f32x4 sum[T::FM][T::FN] = {};
-    const bool has_sums = product<T>(
-        args.inner + static_cast<size_t>(row0) * (K / 2), args.inner_scale + static_cast<size_t>(row0) * scale_row(K),
-        T::BLOCK_M, args.down + weights * (K / 2), args.down_scale + weights * (K / MX_BLOCK), args.width, K, wave,
-        lane, [&](u32 fm) { return fm * STRIP + lane % STRIP; }, [&](u32 fn) { return column / STRIP + fn; }, sum);
+    if (thread == 0) n_complete = 0;
+    __syncthreads();
 
     const Buffer terms = make_buffer(args.terms, args.tokens * args.topk * args.used * 2);
-    if (has_sums) {
+    auto store = [&](u32 tile, f32x4(&sum)[T::FM][T::FN]) {
+        auto& own = rows[wave];
 #pragma unroll
-        for (int fm = 0; fm < T::FM; ++fm)
+        for (int fm = 0; fm < T::FM; ++fm) {
+            const u32 row = fm * STRIP + lane % STRIP;
+            const float weight = row_weights[row];
 #pragma unroll
             for (int fn = 0; fn < T::FN; ++fn) {
-                const u32 own = column + fn * STRIP;
-                if (pair[fm] < 0 || own >= args.used) continue;
-                const f32x4 value = sum[fm][fn] * weight[fm];
+                const f32x4 value = sum[fm][fn] * weight;
                 const u32x2 four = {pack_bf16(value[0], value[1]), pack_bf16(value[2], value[3])};
-                // Past the XCD's L2, and the loads below as well: the wait is all the release that they need.
-                __builtin_amdgcn_raw_buffer_store_b64(four, terms, (pair[fm] * args.used + own + lane / STRIP * 4) * 2,
-                                                      0, CACHE_AGENT);
+                *reinterpret_cast<u32x2*>(&own[row][fn * STRIP + lane / STRIP * 4]) = four;
             }
+        }
+        wave_lds_fence();
+        // Several rows at a time, EACH columns of one a lane.
+        auto go = [&](auto each, auto bring) {
+            constexpr u32 EACH = each.value, PER_ROW = COLUMNS / EACH;
+            const u32 at = lane % PER_ROW * EACH, to = column + tile * T::BLOCK_N + at;
+            for (u32 first = 0; first < filled; first += WAVE / PER_ROW) {
+                const u32 row = first + lane / PER_ROW;
+                if (row < filled && to < args.used) bring(&own[row][at], places[row], to);
+            }
+        };
+        if (args.adds) {
+            go(std::integral_constant<u32, 2>(), [&](const unsigned short* from, u32 token, u32 to) {
+                add_bf16_pair(args.out + static_cast<size_t>(token) * args.used + to,
+                              *reinterpret_cast<const u32*>(from));
+            });
+        } else {
+            // Past the XCD's L2, and the loads below as well: the wait is all the release that they need.
+            go(std::integral_constant<u32, 8>(), [&](const unsigned short* from, u32 pair, u32 to) {
+                __builtin_amdgcn_raw_buffer_store_b128(*reinterpret_cast<const u32x4*>(from), terms,
+                                                       (pair * args.used + to) * 2, 0, CACHE_AGENT);
+            });
+        }
+        wave_lds_fence();
+    };
+
+    const size_t weight_rows = static_cast<size_t>(expert) * args.width;
+    Weights<T::FN, T::STEPS> weights(args.down + weight_rows * (K / 2), args.down_scale + weight_rows * (K / MX_BLOCK),
+                                     args.width, K, lane, [&](u32 fn) { return column / STRIP + fn; });
+    const unsigned char* const a = args.inner + static_cast<size_t>(row0) * (K / 2);
+    const unsigned char* const a_scale = args.inner_scale + static_cast<size_t>(row0) * scale_row(K);
+    auto row = [&](u32 fm) { return fm * STRIP + lane % STRIP; };
+    if constexpr (T::SHARED) {
+        __shared__ typename SharedProduct<T>::Shared shared;
+        for (u32 tile = 0; tile < tiles; ++tile) {
+            f32x4 sum[T::FM][T::FN] = {};
+            SharedProduct<T>(weights, shared, a, a_scale, T::BLOCK_M, K, wave, row).run(sum);
+            store(tile, sum);
+            weights.next_tile(T::BLOCK_N / STRIP, K);
+            __syncthreads();
+        }
+    } else {
+        Product<T::FM, T::FN, T::STEPS>(weights, a, a_scale, T::BLOCK_M, K, row)
+            .template run_tiles<RESIDENT>(tiles, T::BLOCK_N / STRIP, stages, store);
     }
+    if (args.adds) return;
+
     asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
     __syncthreads();
-    if (thread < T::BLOCK_M) {
-        const int own = args.row_pairs[row0 + thread];
-        complete[thread] = args.tokens;
-        if (own >= 0) {
-            const u32 token = own / args.topk;
-            const u32 before = __hip_atomic_fetch_add(args.arrived + token * gridDim.x + place.column, 1u,
-                                                      __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-            if (before == args.topk - 1) complete[thread] = token;
-        }
+    if (thread < filled) {
+        const u32 token = places[thread] / args.topk;
+        const u32 before = arrive(args.arrived + token * gridDim.x + place.column);
+        if (before == args.topk - 1) complete[atomicAdd(&n_complete, 1u)] = token;
     }
     __syncthreads();
-    constexpr u32 PER_ROW = T::BLOCK_N / 8;  // threads, with 8 columns each
-    for (u32 at = thread; at < T::BLOCK_M * PER_ROW; at += T::THREADS) {
-        const u32 token = complete[at / PER_ROW], own = column0 + at % PER_ROW * 8;
-        if (token >= args.tokens || own >= args.used) continue;
+    const u32 per_row = tiles * (T::BLOCK_N / 8);  // threads, with 8 columns each
+    for (u32 at = thread; at < n_complete * per_row; at += T::THREADS) {
+        const u32 token = complete[at / per_row], own = column0 + at % per_row * 8;
+        if (own >= args.used) continue;
         float total[8] = {};
         for (u32 first_slot = 0; first_slot < args.topk; first_slot += TERMS) {
             u32x4 eight[TERMS];  // under way together
@@ -549,31 +648,43 @@ __global__ __launch_bounds__(T::THREADS, 2) void down_kernel(const MoeArgs args)
 
 // --- host ----------------------------------------------------------------------------------------------------------
 
+// Of what `down` multiplies a block's activations: two stages.
+template <class Down>
+static bool stays_in_registers(const MoeArgs& args) {
+    return !Down::SHARED && args.inner_width <= 2 * Down::STEPS * STEP_K;
+}
+
 template <class GateUp, class Down>
 static void launch(const MoeArgs& args) {
     static_assert(GateUp::BLOCK_M == Down::BLOCK_M);
-    const u32 tiles = args.width / Down::BLOCK_N;
     const u32 quantisers = (args.tokens * (args.width / 8) + FIRST_THREADS - 1) / FIRST_THREADS;
-    sort_and_quantize_kernel<GateUp::BLOCK_M><<<1 + quantisers, FIRST_THREADS>>>(args, args.tokens * tiles);
+    const u32 groups = (args.width / Down::BLOCK_N + args.down_tiles - 1) / args.down_tiles;
+    sort_and_quantize_kernel<GateUp::BLOCK_M>
+        <<<1 + quantisers, FIRST_THREADS>>>(args, args.adds ? 0 : args.tokens * groups);
     gate_up_kernel<GateUp>
         <<<dim3(args.inner_width / (GateUp::WAVES_N * MX_BLOCK), args.blocks), GateUp::THREADS>>>(args);
-    down_kernel<Down><<<dim3(tiles, args.blocks), Down::THREADS>>>(args);
+    const dim3 grid(groups, args.blocks);
+    if (stays_in_registers<Down>(args)) down_kernel<Down, !Down::SHARED><<<grid, Down::THREADS>>>(args);
+    else down_kernel<Down, false><<<grid, Down::THREADS>>>(args);
 }
 
 // addresses: of the pointers of MoeArgs, in their order. Both widths are multiples of 256, topk_ids of 0 ... experts - 1.
 void moe_mxfp4(int64_t addresses, int64_t tokens, int64_t topk, int64_t experts, int64_t blocks, int64_t width,
-               int64_t used, int64_t inner_width, int64_t inner_used, int block_m) {
+               int64_t used, int64_t inner_width, int64_t inner_used, int block_m, int down_tiles, bool adds) {
     MoeArgs args = {};
     static_assert(offsetof(MoeArgs, tokens) == 17 * sizeof(void*));
     __builtin_memcpy(&args, reinterpret_cast<const void*>(addresses), offsetof(MoeArgs, tokens));
     args.tokens = tokens, args.topk = topk, args.experts = experts, args.blocks = blocks;
     args.width = width, args.used = used, args.inner_width = inner_width, args.inner_used = inner_used;
+    args.down_tiles = down_tiles, args.adds = adds;
     if (block_m == 16 && width % 512 == 0) launch<MoeTile<1, 4, 1, 4, 4>, MoeTile<1, 4, 4, 1, 2>>(args);
     else if (block_m == 16) launch<MoeTile<1, 4, 2, 2, 2>, MoeTile<1, 4, 4, 1, 2>>(args);
     else if (block_m == 32) launch<MoeTile<2, 4, 1, 4, 2>, MoeTile<2, 4, 4, 1, 2>>(args);
-    else if (block_m == 64 && width <= SHARED_WIDTH && inner_width <= SHARED_WIDTH)
-        launch<MoeTile<4, 4, 4, 1, 2, true>, MoeTile<4, 4, 4, 1, 2, true>>(args);
-    else if (block_m == 64) launch<MoeTile<4, 4, 4, 1, 2>, MoeTile<4, 4, 4, 1, 2>>(args);
+    else if (block_m == 64 && (width > SHARED_WIDTH || inner_width > SHARED_WIDTH))
+        launch<MoeTile<4, 4, 4, 1, 2>, MoeTile<4, 4, 4, 1, 2>>(args);
+    else if (block_m == 64 && stays_in_registers<MoeTile<4, 4, 4, 1, 2>>(args))
+        launch<MoeTile<4, 4, 4, 1, 2, true>, MoeTile<4, 4, 4, 1, 2>>(args);
+    else if (block_m == 64) launch<MoeTile<4, 4, 4, 1, 2, true>, MoeTile<4, 4, 4, 1, 2, true>>(args);
     else throw std::runtime_error("moe_mxfp4: blocks of 16, 32 or 64 rows, got " + std::to_string(block_m));
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(std::string("moe_mxfp4: ") + hipGetErrorString(error));

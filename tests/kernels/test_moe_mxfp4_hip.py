@@ -22,7 +22,12 @@ from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 PROBLEM, VARIANT, ARCH = "amd-moe-mxfp4", "hip", "gfx950"
 # Terms are rounded to bf16, and their sum; a sum in fp32 now and then rounds to another code than one in float64.
 ROUNDING = 5e-3
+ROUNDING_OF_SUMS = 8e-3  # where each addition to the output rounds
 ROWS = different_rows(hip_gfx950_tuning)
+
+
+def row(block_m: int, down_tiles: int = 1, adds: bool = False) -> dict[str, Any]:
+    return {"BLOCK_M": block_m, "DOWN_TILES": down_tiles, "ADDS": adds}
 
 
 def call(case: MoeCase, row: dict[str, Any] | None = None) -> Call:
@@ -35,7 +40,8 @@ def call(case: MoeCase, row: dict[str, Any] | None = None) -> Call:
 def check(submission: Path, *cases: tuple[MoeCase, dict[str, Any] | None]) -> None:
     for (case, row), out in zip(cases, outputs(submission, [call(*both) for both in cases]), strict=True):
         error = relative_error(out, case.output())
-        assert error < ROUNDING, (case.ids.shape, row, error)
+        most = ROUNDING_OF_SUMS if row and row["ADDS"] else ROUNDING
+        assert error < most, (case.ids.shape, row, error)
 
 
 def test_numbers_of_tokens(submission: Path) -> None:
@@ -65,8 +71,21 @@ def test_widths(submission: Path) -> None:
         *((MoeCase(routed(5, 4, 2), 4, hidden, inner), None) for hidden, inner in ((224, 256), (256, 96), (32, 32))),
         (MoeCase(routed(5, 4, 2), 4, 512, 256, pad=(512, 256)), None),
         (MoeCase(routed(20, 4, 2), 4, 480, 992, pad=(512, 1024)), None),
-        (MoeCase(routed(20, 4, 2), 4, 512, 768, pad=(512, 768)), {"BLOCK_M": 64}),
+        (MoeCase(routed(20, 4, 2), 4, 512, 768, pad=(512, 768)), row(64)),
     )
+
+
+def test_tiles_of_down(submission: Path) -> None:
+    """The last workgroup of a block has fewer; a stage of activations, two that stay in registers, and more."""
+    inners = {16: 256, 32: 512, 64: 768}
+    cases = {
+        (block_m, adds): MoeCase(routed(block_m + 3, 4, 3), 4, 736, inner - 32, pad=(768, inner))
+        for block_m, inner in inners.items()
+        for adds in (False, True)
+    }
+    check(submission, *((case, row(block_m, 2, adds)) for (block_m, adds), case in cases.items()))
+    wide = MoeCase(routed(70, 3, 2), 3, 512, 256, pad=(512, 256))
+    check(submission, (wide, row(64, 2)), (wide, row(64, 2, adds=True)))
 
 
 def random_case(seed: int) -> tuple[MoeCase, dict[str, Any]]:
@@ -81,7 +100,8 @@ def random_case(seed: int) -> tuple[MoeCase, dict[str, Any]]:
         ids = [[int(experts * draw.random() ** 3) for _ in range(each)] for _ in range(tokens)]
     pad = draw.choice([(256, 256), (512, 256), (256, 512), (512, 512)])
     hidden, inner = (width - 32 * draw.randrange(width // 32) for width in pad)
-    return MoeCase(ids, experts, hidden, inner, pad), {"BLOCK_M": draw.choice([16, 32, 64])}
+    case, block_m = MoeCase(ids, experts, hidden, inner, pad), draw.choice([16, 32, 64])
+    return case, row(block_m, draw.choice([1, 2]), draw.choice([False, True]))
 
 
 def test_random_shapes(submission: Path) -> None:
@@ -132,7 +152,7 @@ def test_nan_and_infinity_in_hidden_states(submission: Path) -> None:
 
 
 def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
-    calls = [call(MoeCase(routed(20, 5, 3), 5), row) for row in ROWS]
+    calls = [call(MoeCase(routed(20, 5, 3), 5), row) for row in ROWS if not row["ADDS"]]
     first = outputs(submission, calls)
     again = outputs(submission, calls * 10, order_seed=1)  # each launch of a process has an order of its own
     assert all(torch.equal(before, out) for before, out in zip(first * 10, again, strict=True))
@@ -148,13 +168,13 @@ def test_a_sum_that_comes_too_early_is_noticed(submission: Path, tmp_path: Path)
 
 def test_no_kernel_spills(submission: Path) -> None:
     del submission  # whose fixture skips without a compiler
-    assert most_spilled(ROOT / "kernels/moe_mxfp4/moe_mxfp4_gfx950.hip") == (12, 0)
+    assert most_spilled(ROOT / "kernels/moe_mxfp4/moe_mxfp4_gfx950.hip") == (15, 0)
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
     data = call(MoeCase([[0, 3], [1, 2]], 4))[0]
     assert_refused(submission, data, REFUSED)
-    (said,) = answers(submission, [(data, {"BLOCK_M": 48})])
+    (said,) = answers(submission, [(data, row(48))])
     assert said == "moe_mxfp4: blocks of 16, 32 or 64 rows, got 48"
 
 
