@@ -289,8 +289,7 @@ struct MeansWriter {
 };
 
 // Results of a request whose tokens several workgroups, first .. last, have shared. Each keeps its part; the last one to
-// arrive adds all up, in their order: its own from registers, as the others would have read it, so the bits do not depend on
-// who is last.
+// arrive adds all up, in their order: its own as the others would have read it, so the bits do not depend on who is last.
 __device__ inline void merge(const HeadSums& sums, const float (&log_total)[HEAD_BLOCKS], const AttentionArgs& args,
                              int request, int first, int last, unsigned char* lds, const Place& place) {
     const int own = blockIdx.x;
@@ -306,14 +305,11 @@ __device__ inline void merge(const HeadSums& sums, const float (&log_total)[HEAD
     const int at = place.thread * 16;  // and so far from one register's words to the next one's:
     const auto beyond = [](int b, int h) { return (b * HEAD_BLOCKS + h) * ATTENTION_THREADS * 16; };
     const Buffer mine = buffer_of(own);
-    u32x4 own_eight[BLOCKS][HEAD_BLOCKS];
 #pragma unroll
     for (int b = 0; b < BLOCKS; ++b)
 #pragma unroll
-        for (int h = 0; h < HEAD_BLOCKS; ++h) {
-            own_eight[b][h] = sums.eight(b, h);
-            __builtin_amdgcn_raw_buffer_store_b128(own_eight[b][h], mine, at, beyond(b, h), CACHE_AGENT);
-        }
+        for (int h = 0; h < HEAD_BLOCKS; ++h)
+            __builtin_amdgcn_raw_buffer_store_b128(sums.eight(b, h), mine, at, beyond(b, h), CACHE_AGENT);
     const Buffer my_weights = make_buffer(args.weight + part_of(own, first) * HEADS, HEADS * 4);
     if (place.wave < 4 && place.lane < 16)
 #pragma unroll
@@ -337,7 +333,7 @@ __device__ inline void merge(const HeadSums& sums, const float (&log_total)[HEAD
         for (int w = first; w <= last; ++w) total[h] += __builtin_amdgcn_exp2f(weight_of(w, h) - top[h]);
     }
     const MeansWriter writer(args, request, place);
-#pragma unroll
+#pragma unroll 1
     for (int half = 0; half < 2; ++half) {
         constexpr int OF_HALF = BLOCKS / 2;
         float y[OF_HALF][HEAD_BLOCKS][8] = {};
@@ -351,14 +347,9 @@ __device__ inline void merge(const HeadSums& sums, const float (&log_total)[HEAD
 #pragma unroll
             for (int b = 0; b < OF_HALF; ++b)
 #pragma unroll
-                for (int h = 0; h < HEAD_BLOCKS; ++h) eight[b][h] = own_eight[half * OF_HALF + b][h];
-            if (w != own)
-#pragma unroll
-                for (int b = 0; b < OF_HALF; ++b)
-#pragma unroll
-                    for (int h = 0; h < HEAD_BLOCKS; ++h)
-                        eight[b][h] =
-                            __builtin_amdgcn_raw_buffer_load_b128(part, at, beyond(half * OF_HALF + b, h), CACHE_AGENT);
+                for (int h = 0; h < HEAD_BLOCKS; ++h)
+                    eight[b][h] =
+                        __builtin_amdgcn_raw_buffer_load_b128(part, at, beyond(half * OF_HALF + b, h), CACHE_AGENT);
 #pragma unroll
             for (int b = 0; b < OF_HALF; ++b)
 #pragma unroll
