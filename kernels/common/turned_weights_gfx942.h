@@ -42,7 +42,8 @@ struct TurningLoader {
         load_half(words[1], 1, k, last_k);
     }
 
-    __device__ void store(const Stage& words, unsigned char* stage) const {
+    __device__ void store(const Stage (&pair)[2], int half, unsigned char* stage) const {
+        const Stage& words = pair[half];
         u32x4 low, high;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {

@@ -30,6 +30,7 @@ struct MlaArgs {
 };
 
 using ProjectionTile = GemmTile<128, 64, 4, 1, 2>;
+constexpr int PAIRS = 3;  // of its stages on their way: a pair is little work, and its weights come from HBM
 using AbsorbTile = GemmTile<128, 256, 2, 4, 1>;  // as wide as a TurningLoader's workgroup
 
 __host__ __device__ inline int over(int n, int each) { return (n + each - 1) / each; }
@@ -68,7 +69,7 @@ __device__ bool project(typename T::Wave::Sum& sum, const ProjectionWork<T>& wor
     const TileInputs inputs =
         tile_inputs<T>(a, w, args.attention.batch, n, k, work.first_request, column, work.slice, n_slices);
     T::Wave::zero(sum);
-    gemm_tile<T>(sum, inputs, lds, place, [] {});
+    gemm_tile<T, PAIRS>(sum, inputs, lds, place, [] {});
     __syncthreads();
     if (n_slices == 1) return true;
     float* const slices = args.slices + static_cast<size_t>(work.number) * n_slices * T::BM * T::BN;
@@ -167,15 +168,15 @@ __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void value_kernel(const M
     const int head = work.column / TILES, column = work.column % TILES * T::BN;
     const unsigned short* const o = args.attention.o + static_cast<size_t>(work.first_request) * HEADS * LATENT;
     const u32 o_bytes = 2u * min(work.n_requests, T::BM) * HEADS * LATENT;
-    const PairLoader<T::BM, T::THREADS> load_o(o, uniform(o_bytes), place.thread, [&](int row) {
+    const LineLoader<T::BM, T::THREADS> load_o(o, uniform(o_bytes), place.thread, [&](int row) {
         return row < work.n_requests ? 2u * (row * HEADS + head) * LATENT : RowReader::OUTSIDE;
     });
     const int w_row = head * KEY_AND_VALUE + NOPE + column;
-    const PairLoader<T::BN, T::THREADS> load_w(args.kv_up + static_cast<size_t>(w_row) * LATENT, T::BN, LATENT,
+    const LineLoader<T::BN, T::THREADS> load_w(args.kv_up + static_cast<size_t>(w_row) * LATENT, T::BN, LATENT,
                                                place.thread);
     typename T::Wave::Sum sum;
     T::Wave::zero(sum);
-    gemm_tile<T>(sum, load_o, load_w, 0, LATENT, lds, place, [] {});
+    gemm_tile<T, PAIRS>(sum, load_o, load_w, 0, LATENT, lds, place, [] {});
     __syncthreads();
     work.each_row(sum, lds, place, [&](size_t request, int c, u32x4 eight) {
         store_eight(args.values + (request * HEADS + head) * VALUE + column + c, eight);

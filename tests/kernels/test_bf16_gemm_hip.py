@@ -125,10 +125,11 @@ def test_the_loop_is_matrix_work(program: Program) -> None:
 
 def test_no_bank_conflicts(program: Program) -> None:
     """For either way in which the hardware may group lanes, see test_fp8_mm_hip.py."""
-    at = torch.full((15, 64), -1, dtype=torch.int32)
+    at = torch.full((16, 64), -1, dtype=torch.int32)
     program.kernels["_Z13lds_addressesPi"].launch((1, 1, 1), (64, 1, 1), struct.pack("<Q", at.data_ptr()))
     for number, lanes in enumerate(at.tolist()):
         is_turn_write = 3 <= number < 11
         for groups in [CONSECUTIVE_16] if is_turn_write else [CONSECUTIVE_8, PAIRED_8]:
             assert conflicts(lanes, 8 if is_turn_write else 16, groups) == 0, number
-    assert sorted(at[0].tolist()) == list(range(0, 1024, 16)), "the chunks of 16 rows fill their place"
+    for loader in (0, 15):
+        assert sorted(at[loader].tolist()) == list(range(0, 1024, 16)), "the chunks of 16 rows fill their place"

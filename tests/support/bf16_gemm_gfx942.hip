@@ -11,7 +11,7 @@ template __global__ void gemm_kernel<GemmTile<64, 128, 2, 2, 2>>(GemmArgs);
 template __global__ void gemm_kernel<GemmTile<64, 64, 2, 1, 4>>(GemmArgs);
 
 // out[0][thread]: where a thread writes its chunk of a stage; out[1 + step][thread], lanes of one wave: where it reads its
-// fragment; out[3 + i]: writes of a row turn's eight halves of chunks, out[11 + i]: its reads.
+// fragment; out[3 + i]: writes of a row turn's eight halves of chunks, out[11 + i]: its reads; out[15]: as out[0], whole lines.
 __global__ void lds_addresses(int* out) {
   using Wave = WaveTile<64, 64>;
   const int thread = threadIdx.x;
@@ -20,4 +20,5 @@ __global__ void lds_addresses(int* out) {
     out[(1 + step) * 64 + thread] = stage_offset(Wave::fragment_row(thread), Wave::fragment_chunk(thread, step));
   for (int i = 0; i < 8; ++i) out[(3 + i) * 64 + thread] = Wave::turn_write_offset(thread, i);
   for (int i = 0; i < 4; ++i) out[(11 + i) * 64 + thread] = Wave::turn_read_offset(thread, i);
+  out[15 * 64 + thread] = LineLoader<64, 64>(nullptr, 64, 64, thread).lds_at;
 }
