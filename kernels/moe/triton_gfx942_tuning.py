@@ -7,8 +7,8 @@ weights, but the last tile of an expert wastes more: at 2048 tokens an expert ha
 GROUP_M 8 holds an expert's rows at 2048 tokens, so that each of its weights is read from memory once.
 
 The times are of the model as it is under Triton 3.6.0, the case at its full size, all but the router and the sort as samples. 64
-rows of a tile lose at every size tried: 2652 us with 2048 tokens, 9757 with 8192 of 8 experts, 1329 with 1024, 667 with 512. The L2s bound
-the products of large ones, and such tiles read more. MFMA 16 with GROUP_M 16 and MFMA 32 with GROUP_M 8 are within 1 %: 2310 and 2292 us with
+rows of a tile lose in every case: 2652 and 9865 us of the benchmarks, 667, 1329 and 9757 of the tests. The L2s bound the products
+of large ones, and such tiles read more. MFMA 16 with GROUP_M 16 and MFMA 32 with GROUP_M 8 are within 1 %: 2310 and 2292 us with
 2048 tokens, 7589 and 7623 with 8192 of 8 experts. Gate tiles of 128 columns on 8 waves take 2549 with 2048 tokens, 256 rows on 8
 waves 8927 with 8192.
 """
