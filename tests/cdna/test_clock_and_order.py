@@ -42,7 +42,9 @@ def test_checks_change_no_time() -> None:
 def test_a_thread_that_is_held_up_moves_no_clock(tmp_path: Path) -> None:
     late, object_file = tmp_path / "late.so", tmp_path / "late.o"
     zig = [sys.executable, "-m", "ziglang"]
-    subprocess.run([*zig, "cc", "-fPIC", "-c", PROGRAMS / "late_clock.c", "-o", object_file], check=True, timeout=ENDS_S)
+    subprocess.run(
+        [*zig, "cc", "-fPIC", "-c", PROGRAMS / "late_clock.c", "-o", object_file], check=True, timeout=ENDS_S
+    )
     # To link, `cc` would build a run-time library first, 40 s of processor time, that is not needed.
     subprocess.run([*zig, "ld.lld", "-shared", object_file, "-o", late], check=True, timeout=ENDS_S)
     done = run(PROGRAMS / "polls.hip", "--", "1", CDNA_THREADS="4", LD_PRELOAD=str(late))
