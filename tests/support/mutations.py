@@ -116,11 +116,18 @@ def _without(asm: AsmFile, index: int, instead: str = "s_nop") -> AsmFile:
     return dataclasses.replace(asm, statements=statements)
 
 
+def _span(asm: AsmFile, kernel: str) -> tuple[int, int]:
+    """A kernel's statements: from its label to the next function."""
+    begin = asm.labels[kernel]
+    functions = (asm.labels.get(name, begin) for name in (*asm.functions, *asm.descriptors))
+    return begin, min((at for at in functions if at > begin), default=len(asm.statements))
+
+
 def _alone(kernel: Kernel) -> AsmFile:
-    """A kernel's file without the other kernels, which each mutant's program would decode again."""
-    asm, begin = kernel.program.asm, kernel.program.asm.labels[kernel.name]
-    kernels = {asm.labels[name] for name in asm.descriptors}
-    end = min((at for at in kernels if at > begin), default=len(asm.statements))
+    """A kernel's file without the rest of its code, which each mutant's program would decode again; all of it where it
+    may call some."""
+    asm = kernel.program.asm
+    begin, end = _span(asm, kernel.name)
     statements = asm.statements[begin:end]
     if any(statement.mnemonic in ("s_swappc_b64", "s_setpc_b64") for statement in statements):
         return asm
@@ -128,7 +135,7 @@ def _alone(kernel: Kernel) -> AsmFile:
         asm,
         statements=statements,
         labels={name: at - begin for name, at in asm.labels.items() if begin <= at < end},
-        functions=[name for name in asm.functions if begin <= asm.labels.get(name, -1) < end],
+        functions=[kernel.name],
         descriptors={kernel.name: asm.descriptors[kernel.name]},
         metadata={kernel.name: asm.metadata[kernel.name]},
     )
@@ -136,9 +143,7 @@ def _alone(kernel: Kernel) -> AsmFile:
 
 def _mutants_of(kernel: Kernel, launch: Callable[[Kernel], None], tensors: _Tensors) -> Iterator[Mutant]:
     asm = _alone(kernel)
-    ends = [start for start in asm.labels.values() if start > asm.labels[kernel.name]]
-    functions = {asm.labels[name] for name in {*asm.functions, *asm.descriptors} if name in asm.labels}
-    end = min((start for start in ends if start in functions), default=len(asm.statements))
+    begin, end = _span(asm, kernel.name)
 
     def run(changed: AsmFile, kinds: str, seed: int = 0) -> list[bytes]:
         tensors.restore()
@@ -147,7 +152,7 @@ def _mutants_of(kernel: Kernel, launch: Callable[[Kernel], None], tensors: _Tens
         return tensors.now()
 
     right = run(asm, "none")
-    for index in range(asm.labels[kernel.name], end):
+    for index in range(begin, end):
         statement = asm.statements[index]
         if statement.mnemonic not in ("s_waitcnt", "s_barrier"):
             continue
