@@ -1,10 +1,11 @@
 """Runs scripts of this checkout on emulated GPUs, forked from a process that has imported torch and Triton for them.
 
 Importing these takes a core seconds, which every script, and every rank that one spawns, would spend again. What is
-forked begins with what has been imported and not used: no thread, no kernel, no process group. What is read as torch
-is imported (CDNA_CHECKS) has a parent of its own, and so has another Triton than this process's. eval.py can run so
-too: the fork server of its workers is then a fork of it. And so can what calls forge.compile_report.report, whose
-worker is then a fork of a process without a device that has compiled nothing yet.
+forked begins with what has been imported and not used: no thread, no kernel, no process group. Such parents are forked
+themselves: from one that has imported torch alone comes one for each Triton, and from these one for each device and
+its checks, which are read as it is prepared. eval.py can run so too: the fork server of its workers is then a fork of
+it. And so can what calls forge.compile_report.report, whose worker is then a fork of a process without a device that
+has compiled nothing yet.
 
 The judge's own fork server cannot serve here: it forks workers that speak the evaluator's channel inside one
 evaluation, and runs no script and no eval.py. To teach it that would put test code into the process that a submission
@@ -28,7 +29,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 from unittest.mock import patch
@@ -44,52 +45,68 @@ ALSO_READ_AT_IMPORT = ("FORGE_DEVICE", "CDNA_CHECKS")
 AS_HERE = "as here"  # of Triton's versions: this process's
 
 
-def device_environment(arch: str, checks: str, triton: str) -> dict[str, str]:
+def environment_of(arch: str, checks: str, triton: str) -> dict[str, str]:
     """What eval.py gives its workers for this arch and `--checks` (empty: none given), with that Triton."""
     from forge.device import resolve, triton_versions
 
-    device = resolve(arch, arch)
-    if checks:
-        device.use_checks(checks)
     with patch.dict(os.environ, {} if triton == AS_HERE else triton_versions.environment(triton)):
-        return device.environment()
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        if arch != NO_DEVICE:
+            device = resolve(arch, arch)
+            if checks:
+                device.use_checks(checks)
+            environment |= device.environment()
+            environment["POPCORN_GPUS"] = MOST_GPUS  # generators are made for these on import; later one may say fewer
+    return environment
 
 
 class Parent:
-    """The process that the others are forked from, as this one sees it."""
+    """A process that others are forked from, as this one sees it. above: what it is a fork of itself."""
 
-    def __init__(self, arch: str, checks: str, triton: str) -> None:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        if arch != NO_DEVICE:
-            environment.update(device_environment(arch, checks, triton))
-            environment["POPCORN_GPUS"] = MOST_GPUS  # generators are made for these on import; later one may say fewer
-        command = [sys.executable, "-m", "tests.support.prepared"]
-        pipe = subprocess.PIPE  # without a buffer, which could hold a line that select knows nothing of
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, bufsize=0)
+    def __init__(self, above: Parent | None, role: str, environment: Mapping[str, str]) -> None:
+        (theirs_in, self.orders), (self.answers, theirs_out) = os.pipe(), os.pipe()
+        if above is None:
+            command = [sys.executable, "-m", "tests.support.prepared", role]
+            self.pid = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=theirs_in, stdout=theirs_out).pid
+        else:
+            pipes = [f"/proc/{os.getpid()}/fd/{fd}" for fd in (theirs_in, theirs_out)]
+            self.pid = above.fork({"role": role, "environment": dict(environment), "pipes": pipes})
+            self.answer(STARTS_IN_S)  # until when it has these pipes open
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self.end = os.pidfd_open(self.pid)
         atexit.register(self.close)
 
+    def alive(self) -> bool:
+        return not select.select([self.end], [], [], 0)[0]
+
     def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+        atexit.unregister(self.close)
+        os.close(self.orders)
+        select.select([self.end], [], [])
+        os.close(self.answers)
+        os.close(self.end)
 
     def answer(self, timeout_s: float) -> int | None:
         """Its next number; None if none comes in this time."""
-        assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], timeout_s)
-        if not ready:
-            return None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the prepared process has ended, with exit code {self.process.wait()}")
+        line = b""  # without a buffer, which could hold a line that select knows nothing of
+        while not line.endswith(b"\n"):
+            if not select.select([self.answers], [], [], timeout_s)[0]:
+                return None
+            line += (read := os.read(self.answers, 1))
+            if not read:
+                raise RuntimeError("the prepared process has ended")
         return int(line)
+
+    def fork(self, order: dict[str, Any]) -> int:
+        os.write(self.orders, json.dumps(order).encode() + b"\n")
+        pid = self.answer(STARTS_IN_S)
+        assert pid is not None, f"no process forked in {STARTS_IN_S} s"
+        return pid
 
     def run(self, order: dict[str, Any], timeout_s: float) -> int | None:
         """The exit code of a script, or minus the signal that ended it; None where it had to be ended."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(order).encode() + b"\n")
-        pid, code = self.answer(STARTS_IN_S), None
-        assert pid is not None, f"no process forked in {STARTS_IN_S} s"
+        pid, code = self.fork(order), None
         try:
             code = self.answer(timeout_s)
         finally:
@@ -101,20 +118,32 @@ class Parent:
 
 
 _parents: dict[tuple[str, ...], Parent] = {}  # that used last at the end
-MOST_PARENTS = 5  # each keeps 160 MB of its own
+MOST_PARENTS = 16  # each keeps 20 MB of its own, that of torch 80
 
 
 def parent(arch: str = "gfx942", checks: str = "", triton: str = AS_HERE) -> Parent:
     # A test may have set these for itself; what was imported then serves no other.
-    set_here = (os.environ.get(name, "") for name in ("PYTHONPATH", *ALSO_READ_AT_IMPORT))
-    key = (arch, checks, triton, *set_here)
-    found = _parents.pop(key, None)
-    if found is None or found.process.poll() is not None:  # a test of how a run ends all below it ended this, too
-        if len(_parents) == MOST_PARENTS:
-            _parents.pop(next(iter(_parents))).close()
-        found = Parent(arch, checks, triton)
-    _parents[key] = found
-    return found
+    set_here = [os.environ.get(name, "") for name in ("PYTHONPATH", *ALSO_READ_AT_IMPORT)]
+
+    def found(above: Callable[[], Parent | None], *key: str) -> Parent:
+        one = _parents.pop((*key, *set_here), None)
+        if one and not one.alive():  # a test of how a run ends all below it ended this, too
+            one.close()
+            one = None
+        if one is None:
+            one = Parent(above(), key[0], environment_of(arch if key[0] == "device" else NO_DEVICE, checks, triton))
+            if len(_parents) == MOST_PARENTS:
+                _parents.pop(next(iter(_parents))).close()
+        _parents[(*key, *set_here)] = one
+        return one
+
+    def of_torch() -> Parent:
+        return found(lambda: None, "torch")
+
+    def of_triton() -> Parent:
+        return found(of_torch, "triton", triton)
+
+    return found(of_triton, "checks", triton) if arch == NO_DEVICE else found(of_triton, "device", arch, checks, triton)
 
 
 def run_prepared(
@@ -190,19 +219,17 @@ def imports_of(submission: Path) -> list[str]:
     return [HIP_EXTENSIONS] if HIP_EXTENSIONS in submission.read_text(errors="replace") else []
 
 
-def serve() -> None:
-    """The parent's own life: a line comes in for a script; its pid goes out, and how it ended."""
+def serve(role: str) -> None:
+    """A parent's own life: a line comes in for a script, or for another parent; its pid goes out, and how a script
+    ended."""
     before = dict(os.environ)
     gc.disable()  # importing makes no garbage, and looking for it takes a quarter of the time
-    if "POPCORN_GPUS" in os.environ:
-        import_for_device()
-    else:
-        import_for_checks()
+    IMPORTS[role]()
     gc.enable()
     set_by_import = [name for name, value in os.environ.items() if before.get(name) != value]
     for line in sys.stdin:
         order = {**json.loads(line), "set by import": set_by_import}
-        for name in order["imports"]:
+        for name in order.get("imports", ()):
             importlib.import_module(name)
         if "folder" in order:
             import_evaluator()
@@ -210,15 +237,44 @@ def serve() -> None:
         gc.freeze()  # collecting would write to all of it, and so copy it in every child
         pid = os.fork()
         if pid == 0:
-            os._exit(run_script(order))
+            os._exit(be_a_parent(order) if "role" in order else run_script(order))
         print(pid, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        if "role" not in order:
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+def be_a_parent(order: dict[str, Any]) -> int:
+    """This process will be one that was started with the order's environment."""
+    for standard, (path, mode) in enumerate(zip(order["pipes"], (os.O_RDONLY, os.O_WRONLY), strict=True)):
+        opened = os.open(path, mode)
+        os.dup2(opened, standard)
+        os.close(opened)
+    sys.stdin = open(0, closefd=False)
+    print(os.getpid(), flush=True)
+    paths = [os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    paths.append(os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    there, wanted = ([path for path in given if path] for given in paths)
+    sys.path[1:] = [*wanted, *(path for path in sys.path[1:] if path not in there)]
+    serve(order["role"])
+    return 0
+
+
+def import_torch() -> None:
+    import torch.distributed
+    import torch.multiprocessing  # noqa: F401
+
+
+def import_triton() -> None:
+    import triton.experimental.gluon.nvidia.hopper  # with the first launch
+
+    triton.runtime.cache.triton_key()
 
 
 def import_for_device() -> None:
-    import torch.distributed
-    import torch.multiprocessing  # noqa: F401
-    import triton  # noqa: F401 - which is prepared then, by fake_rocm.launch
+    sys.modules.pop("sitecustomize", None)
+    import sitecustomize  # noqa: F401 - prepares torch and Triton, which are there
 
     from forge.device.fake_rocm.launch import share_among_forks
 
@@ -385,5 +441,7 @@ def run_script(order: dict[str, Any]) -> int:
     return code
 
 
+IMPORTS = {"torch": import_torch, "triton": import_triton, "device": import_for_device, "checks": import_for_checks}
+
 if __name__ == "__main__":
-    serve()
+    serve(sys.argv[1])
