@@ -13,7 +13,7 @@ from tests.support import triton_kernels as kernels
 from tests.support.reference_folders import relative_error
 from tests.support.triton_at_hand import needs
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.sampled]
 
 FP8 = {
     "gfx942": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
