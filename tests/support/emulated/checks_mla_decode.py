@@ -12,7 +12,7 @@ import torch
 import cdna
 from tests.support import checks as support
 from tests.support.reference_folders import load_reference, relative_error
-from tests.support.table_rows import different_rows, row_text
+from tests.support.table_rows import different_rows, no_spills, row_text
 
 submission = support.load_submission()
 reference = load_reference("mla_decode")
@@ -172,7 +172,8 @@ def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With as many requests as fill a tile, and the model's own widths of a head."""
     batch, heads = (3, 128) if IS_HIP else (row["BLOCK_M"] // 2 + 1, 64)
     case = Case(batch, 66, 70, 64, 64, heads, latent=512, rope=64, nope=128, value=128)
-    assert_right(case, row)
+    with no_spills("attention_kernel"):
+        assert_right(case, row)
 
 
 @only_triton
