@@ -11,7 +11,7 @@ import cdna
 from cdna.errors import LaunchError
 from tests.support import triton_kernels as kernels
 from tests.support.reference_folders import relative_error
-from tests.support.table_rows import no_spills
+from tests.support.spills import no_spills
 from tests.support.triton_at_hand import needs
 
 pytestmark = [pytest.mark.long, pytest.mark.sampled]

@@ -237,6 +237,7 @@ def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytes
     assert "--scheduler goes with a file" in capsys.readouterr().err
 
 
+@pytest.mark.slow(reason="of two workers one is killed: a faster test kills both, and nothing is lost either")
 def test_a_file_is_tuned_on_a_cluster_whose_worker_is_killed(tmp_path: Path) -> None:
     """The killed worker's trial is tried again by the other, and nothing that has ended is lost."""
     distributed = pytest.importorskip("distributed")

@@ -27,7 +27,7 @@ import torch.multiprocessing as mp
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from forge.device import hook  # noqa: E402
-from tests.support.table_rows import no_spills  # noqa: E402
+from tests.support.spills import no_spills  # noqa: E402
 
 NAN_BYTE = 0xFF
 DISTINCT_CALLS = 50  # whose inputs differ

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import pytest
 
 
 def different_rows(table: ModuleType) -> list[dict[str, Any]]:
@@ -23,19 +21,15 @@ def row_text(row: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in row.items())
 
 
-@contextmanager
-def no_spills(kernel: str) -> Iterator[None]:
-    """Inside, each Triton kernel of that name that is compiled, or taken from the cache, keeps to its vector
-    registers. (Scalars that shapes of no multiple of 16 cost may go to lanes of these.)"""
-    from triton import knobs
+ALIKE = pytest.mark.slow(reason="an earlier row differs in the number of splits or the order of tiles alone")
 
-    def told(*, metadata: dict[str, Any], metadata_group: dict[str, str], **_: Any) -> None:
-        if metadata["name"] == kernel:
-            (text,) = (Path(file).read_text() for name, file in metadata_group.items() if name.endswith(".amdgcn"))
-            spilled.update(re.findall(r"\.vgpr_spill_count: +[1-9]\d*", text))
 
-    spilled: set[str] = set()
-    with knobs.compilation.scope():
-        knobs.compilation.listener = told
-        yield
-    assert not spilled, (kernel, spilled)
+def row_parameters(table: ModuleType) -> list[Any]:
+    """The rows for parametrize. Of those that differ in no more than ALIKE says the first runs without --slow."""
+    kinds: list[dict[str, Any]] = []
+    made = []
+    for row in different_rows(table):
+        kind = {n: min(v, 2) if n in ("SPLIT_K", "SPLITS") else v for n, v in row.items() if n != "GROUP_M"}
+        made.append(pytest.param(row, id=row_text(row), marks=[ALIKE] * (kind in kinds)))
+        kinds.append(kind)
+    return made

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 import cdna
 from tests.support import checks as support
 from tests.support.reference_folders import relative_error
-from tests.support.table_rows import different_rows, no_spills, row_text
+from tests.support.spills import no_spills
+from tests.support.table_rows import different_rows, row_text
 
 submission = support.load_submission()
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.support import checks as support
-from tests.support.table_rows import no_spills
+from tests.support.spills import no_spills
 
 STEM = "swiglu_fp8"
 submission = support.load_submission()
