@@ -25,8 +25,11 @@ def submission(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 SLOW = pytest.mark.slow(reason="compiles one of many faults that the same checks notice")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.long)  # each of these files
         if item.name == "test_no_case_spills" and item.module.VARIANT == "triton":  # type: ignore[attr-defined]
             item.add_marker(SPILLS_ARE_SEEN)
 

@@ -25,7 +25,7 @@ FIELDS = (
 TOKENS_OF_PEER, SUMS_OF_PEER, EXPERT_IN_RANGE = 1, 2, 3
 
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("hip_compiler")]
+pytestmark = pytest.mark.usefixtures("hip_compiler")
 
 
 @functools.cache
