@@ -87,9 +87,7 @@ class Case:
         key_up, value_up = config.KV_proj_up_weight.double().view(heads, -1, latent).split([nope, config.v_head_dim], 1)
         latents = cache[:, :length, :latent].double()
         k_rope = reference._rope(cache[:, :length, latent:], first=0).double()
-        of_latents = torch.einsum(
-            "bhk,hkl->bhl", q[..., :nope], key_up
-        )  # less work than the keys of all heads
+        of_latents = torch.einsum("bhk,hkl->bhl", q[..., :nope], key_up)  # less work than the keys of all heads
         scores = torch.einsum("bhl,bnl->bhn", of_latents, latents) + torch.einsum("bhr,bnr->bhn", q_rope, k_rope)
         p = (scores / (nope + rope) ** 0.5).softmax(-1)
         values = torch.einsum("bhn,bnl,hvl->bhv", p, latents, value_up)
