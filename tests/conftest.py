@@ -6,6 +6,8 @@ import gc
 import os
 import signal
 import tempfile
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -56,6 +58,35 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: of several workers none is left with one of them at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    tests: dict[tuple[Any, str], list[Any]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and getattr(item, "callspec", None):
+            tests.setdefault((item.parent, item.originalname), []).append(item)  # type: ignore[attr-defined]
+    for left_out in not_sampled(tests.values()):
+        left_out.add_marker(pytest.mark.slow(reason="one of many alike, of which a sample runs"))
+
+
+def not_sampled(tests: Iterable[list[Any]]) -> list[Any]:
+    """What is left when of each test those are taken that have each value of its parameters once, on archs in turn."""
+    on_arch: Counter[str] = Counter()
+    left_out = []
+    for left in tests:
+        seen: set[str] = set()
+
+        def worth(item: Any, seen: set[str] = seen) -> tuple[int, int]:
+            return len(values_of(item) - seen), -on_arch[item.callspec.params.get("arch", "")]
+
+        while not seen or left and worth(max(left, key=worth))[0]:
+            best = max(left, key=worth)
+            left.remove(best)
+            seen |= {"", *values_of(best)}
+            on_arch[best.callspec.params.get("arch", "")] += 1
+        left_out += left
+    return left_out
+
+
+def values_of(item: Any) -> set[str]:
+    return {f"{name}={value}" for name, value in item.callspec.params.items() if name != "arch"}
 
 
 def pytest_collection_finish() -> None:

@@ -160,20 +160,9 @@ def test_global_flat_and_buffer_atomics(name: str, size: int, operation: Operati
         memory = case.memory()
         base = memory.ctypes.data
         low, high = split64(base + o for o in case.offsets())
-        s = {
-            0: base & 0xFFFFFFFF,
-            1: base >> 32,
-            4: base & 0xFFFFFFFF,
-            5: base >> 32,
-            6: 24 * size,
-            7: 0x27000,
-        }
+        s = {0: base & 0xFFFFFFFF, 1: base >> 32, 4: base & 0xFFFFFFFF, 5: base >> 32, 6: 24 * size, 7: 0x27000}
         state = run(
-            "gfx950",
-            text,
-            v={0: low, 1: high, 2: case.offsets(), **registers(case.data, 8, size)},
-            s=s,
-            exec=case.exec,
+            "gfx950", text, v={0: low, 1: high, 2: case.offsets(), **registers(case.data, 8, size)}, s=s, exec=case.exec
         )
         case.check(memory.tolist(), state.v, first)
 
@@ -242,10 +231,7 @@ def test_lds_exchange_masked_or_and_wrap() -> None:
     assert state.v[2][:8] == [101 + 2 * i for i in range(8)] and state.v[3][:8] == [100 + 2 * i for i in range(8)]
     assert np.frombuffer(state.lds, np.uint32)[:4].tolist() == [200, 0, 201, 1]
     state = run(
-        "gfx942",
-        "ds_mskor_b32 v0, v1, v2",
-        v={0: [4 * i for i in LANES], 1: [0xF0] * 64, 2: LANES},
-        lds=lds.tobytes(),
+        "gfx942", "ds_mskor_b32 v0, v1, v2", v={0: [4 * i for i in LANES], 1: [0xF0] * 64, 2: LANES}, lds=lds.tobytes()
     )
     assert np.frombuffer(state.lds, np.uint32).tolist() == [x & ~0xF0 | i for i, x in enumerate(lds.tolist())]
     state = run(
@@ -276,11 +262,7 @@ def test_float_atomics_keep_nan_and_infinity() -> None:
     )
     assert math.isnan(memory[0]) and memory[1] == math.inf
     state = run(
-        "gfx942",
-        "ds_max_f32 v0, v1",
-        v={0: [0] * 64, 1: [f32_bits(2.0)] * 64},
-        exec=1,
-        lds=struct.pack("<f", math.nan),
+        "gfx942", "ds_max_f32 v0, v1", v={0: [0] * 64, 1: [f32_bits(2.0)] * 64}, exec=1, lds=struct.pack("<f", math.nan)
     )
     assert struct.unpack("<f", state.lds) == (2.0,)
 

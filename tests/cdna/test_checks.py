@@ -11,6 +11,7 @@ from cdna.checks import ALL_KINDS, ON_DEMAND
 from tests.support.checked_kernels import CASES
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("name", CASES)
 def test_correct_kernels_have_no_finding(arch: str, name: str) -> None:

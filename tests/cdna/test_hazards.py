@@ -45,18 +45,8 @@ RULES = {  # what comes first; what comes too early behind it; wait states that 
         2,
         "reads the scalar register written by",
     ),
-    "lane select": (
-        "v_readfirstlane_b32 s4, v0",
-        "v_readlane_b32 s5, v1, s4",
-        4,
-        "selects its lane by the result of",
-    ),
-    "div_fmas": (
-        "v_div_scale_f32 v0, vcc, v1, v2, v1",
-        "v_div_fmas_f32 v3, v4, v5, v6",
-        4,
-        "reads vcc written by",
-    ),
+    "lane select": ("v_readfirstlane_b32 s4, v0", "v_readlane_b32 s5, v1, s4", 4, "selects its lane by the result of"),
+    "div_fmas": ("v_div_scale_f32 v0, vcc, v1, v2, v1", "v_div_fmas_f32 v3, v4, v5, v6", 4, "reads vcc written by"),
     "exec to matrix": ("v_cmpx_gt_u32_e32 vcc, v0, v1", MATRIX, 4, "depends on exec written by"),
     "exec to lane": ("v_cmpx_gt_u32_e32 vcc, v0, v1", "v_readlane_b32 s4, v2, 1", 4, "depends on exec written by"),
     "exec to dpp": (
@@ -106,12 +96,7 @@ RULES = {  # what comes first; what comes too early behind it; wait states that 
         3,
         "reads the result of",
     ),
-    "dot product overwritten": (
-        "v_dot2_f32_f16 v1, v2, v3, v4",
-        "v_mov_b32_e32 v1, v0",
-        3,
-        "overwrites the result of",
-    ),
+    "dot product overwritten": ("v_dot2_f32_f16 v1, v2, v3, v4", "v_mov_b32_e32 v1, v0", 3, "overwrites the result of"),
     "data of a wide store": (
         "global_store_dwordx4 v0, v[4:7], s[0:1]",
         "v_mov_b32_e32 v6, 0",

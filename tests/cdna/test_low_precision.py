@@ -149,12 +149,7 @@ def test_narrow_pair(arch: str, op: str, mode: int) -> None:
         state = snippet.run(arch, text, v=v, mode=mode)
         low, high = np.array(state.v[2], np.uint32), np.array(state.v[3], np.uint32)
         assert (low >> 16 == 0xABCD).all() and (high & 0xFFFF == 0x1234).all()
-        for got, source in (
-            (low & 0xFF, x),
-            (low >> 8 & 0xFF, y),
-            (high >> 16 & 0xFF, -x),
-            (high >> 24, np.abs(y)),
-        ):
+        for got, source in ((low & 0xFF, x), (low >> 8 & 0xFF, y), (high >> 16 & 0xFF, -x), (high >> 24, np.abs(y))):
             want = narrow(name, source.astype(np.float64), mode == SATURATE)
             check_codes(name, text, source, got, want)
         # torch saturates fp8's two formats differently from release to release; within range all agree.
@@ -197,9 +192,7 @@ def test_stochastic_rounding(arch: str, op: str, name: str, places: int) -> None
         random = rng.integers(0, 1 << 32, LANES, dtype=np.uint64)
         random[3:6] = [0, 0xFFFFFFFF, 0x80000000]
         state = snippet.run(
-            arch,
-            f"{op} v2, v0, v1 {selects}",
-            v={0: bits_of(x).tolist(), 1: random.tolist(), 2: [0x11223344] * LANES},
+            arch, f"{op} v2, v0, v1 {selects}", v={0: bits_of(x).tolist(), 1: random.tolist(), 2: [0x11223344] * LANES}
         )
         d = np.array(state.v[2], np.uint32)
         mask = ((1 << width) - 1) << width * place
@@ -231,10 +224,7 @@ def test_stochastic_rounding_is_fair() -> None:
 def test_bf16_pair() -> None:
     x = awkward_floats("bf16")
     x = np.concatenate(
-        [
-            x,
-            np.random.default_rng(3).integers(0, 1 << 32, 4096, dtype=np.uint64).astype(np.uint32).view(np.float32),
-        ]
+        [x, np.random.default_rng(3).integers(0, 1 << 32, 4096, dtype=np.uint64).astype(np.uint32).view(np.float32)]
     )
     for low in lanes_of(x):
         high = np.roll(low, 5)
@@ -382,10 +372,7 @@ def test_scaled_widening(op: str, source: str, to: str, count: int) -> None:
         registers[0] ^= 0x00C08040
     for place in range(places):
         select = {4: f"op_sel:[{place & 1},{place >> 1},0]", 2: f"op_sel:[{place},0,0]", 1: ""}[places]
-        v = {8 + r: row.tolist() for r, row in enumerate(registers)} | {
-            14: scale.tolist(),
-            0: [0x5A5A5A5A] * LANES,
-        }
+        v = {8 + r: row.tolist() for r, row in enumerate(registers)} | {14: scale.tolist(), 0: [0x5A5A5A5A] * LANES}
         text = f"v_cvt_scalef32_{op} {span('v', 16, n_out)}, {span('v', 8, n_in)}, v14 {select}"
         v.update({16 + r: [0x5A5A5A5A] * LANES for r in range(n_out)})
         state = snippet.run("gfx950", text, v=v)

@@ -280,14 +280,7 @@ def test_f8f6f4(n: int, depth: int, a: int, b: int) -> None:
     c = rng.standard_normal((n * n // LANES, LANES)).astype(np.float32)
     case = Case("", n, depth)
     got = run_low(f"v_mfma_f32_{n}x{n}x{depth}_f8f6f4", n, a_registers, b_registers, c, (a, b))
-    check(
-        case,
-        got[None],
-        a_matrix[None],
-        b_matrix.T[None],
-        c_matrix(c, n)[None],
-        f"{n}x{n}x{depth} {LOW[a]} {LOW[b]}",
-    )
+    check(case, got[None], a_matrix[None], b_matrix.T[None], c_matrix(c, n)[None], f"{n}x{n}x{depth} {LOW[a]} {LOW[b]}")
 
     selects = (int(rng.integers(4)), int(rng.integers(4)))
     words = [rng.integers(0, 1 << 32, LANES, dtype=np.uint32) for _ in range(2)]
@@ -319,14 +312,7 @@ def test_extreme_scales(n: int, depth: int) -> None:
     name = f"v_mfma_scale_f32_{n}x{n}x{depth}_f8f6f4"
     constant: list[np.ndarray] = [np.full(LANES, x, np.uint32) for x in (254, 0, 255, 127)]
     got = run_low(name, n, a_registers, b_registers, c, (1, 1), [constant[0], constant[1]])
-    check(
-        Case("", n, depth),
-        got[None],
-        a_matrix[None],
-        b_matrix.T[None],
-        c_matrix(c, n)[None],
-        "scales 254 and 0",
-    )
+    check(Case("", n, depth), got[None], a_matrix[None], b_matrix.T[None], c_matrix(c, n)[None], "scales 254 and 0")
     got = run_low(name, n, a_registers, b_registers, c, (1, 1), [constant[1], constant[3]])
     small = 2.0**-127
     want = a_matrix * small @ b_matrix.T
@@ -368,9 +354,7 @@ def test_sparse(arch: str, case: Case, deep: bool) -> None:
                 a[lane % n, k + second[q, lane]] = values[2 * q + 1, lane]
         b_codes = fb.random_codes(rng, (4 * groups, LANES))
         b = scatter(
-            operand_places(n, 1, 4 * groups, "runs of 8" if deep else ""),
-            fb.decode(b_codes),
-            (1, n, case.depth),
+            operand_places(n, 1, 4 * groups, "runs of 8" if deep else ""), fb.decode(b_codes), (1, n, case.depth)
         )[0].T
         operands = random_operands(Case("", n, 32, 1, "f16", "f16", case.result), rng)  # for C
         c = operands.c_registers
@@ -379,12 +363,7 @@ def test_sparse(arch: str, case: Case, deep: bool) -> None:
         v.update({20 + r: row.tolist() for r, row in enumerate(a_registers)})
         v.update({24 + r: row.tolist() for r, row in enumerate(b_registers)})
         v[40] = index.tolist()
-        words = [
-            span("v", 0, len(c)),
-            span("v", 20, len(a_registers)),
-            span("v", 24, len(b_registers)),
-            "v40",
-        ]
+        words = [span("v", 0, len(c)), span("v", 20, len(a_registers)), span("v", 24, len(b_registers)), "v40"]
         text = f"{case.name} {', '.join(words)} cbsz:{cbsz} abid:{abid}"
         after = snippet.run(arch, text, v=v, exec=0)
         result = result_values(case, np.array(after.v[: len(c)], np.uint64))

@@ -75,12 +75,7 @@ DS_PART_LOADS = {
 }
 WHOLE = {"dword": 1, "dwordx2": 2, "dwordx3": 3, "dwordx4": 4}
 DS_WHOLE = {"b32": 1, "b64": 2, "b96": 3, "b128": 4}
-PART_STORES = {
-    "byte": (1, 0),
-    "short": (2, 0),
-    "byte_d16_hi": (1, 16),
-    "short_d16_hi": (2, 16),
-}  # bytes, shift
+PART_STORES = {"byte": (1, 0), "short": (2, 0), "byte_d16_hi": (1, 16), "short_d16_hi": (2, 16)}  # bytes, shift
 DS_PART_STORES = {"b8": "byte", "b16": "short", "b8_d16_hi": "byte_d16_hi", "b16_d16_hi": "short_d16_hi"}
 SPACES = ["global", "global_saddr", "flat", "buffer", "ds", "scratch"]
 
@@ -161,15 +156,7 @@ def test_loads(space: str) -> None:
                 data = f"v[8:{7 + dwords}]" if dwords > 1 else "v8"
                 immediate = immediate_for(rng, space, offsets)
                 state, _ = access(
-                    space,
-                    "read" if space == "ds" else "load",
-                    name,
-                    data,
-                    memory,
-                    offsets,
-                    immediate,
-                    mask,
-                    {},
+                    space, "read" if space == "ds" else "load", name, data, memory, offsets, immediate, mask, {}
                 )
                 for k in range(dwords):
                     want = [
@@ -192,15 +179,7 @@ def test_part_loads(space: str) -> None:
             old = [rng.getrandbits(32) for _ in LANES]
             immediate = immediate_for(rng, space, offsets)
             state, _ = access(
-                space,
-                "read" if space == "ds" else "load",
-                name,
-                "v8",
-                memory,
-                offsets,
-                immediate,
-                mask,
-                {8: old},
+                space, "read" if space == "ds" else "load", name, "v8", memory, offsets, immediate, mask, {8: old}
             )
             want = [
                 value(int.from_bytes(memory[o : o + size], "little")) if mask >> i & 1 else old[i]
@@ -279,12 +258,7 @@ def test_buffer_range_is_checked_by_dword() -> None:
         "gfx942",
         "buffer_store_dwordx3 v[8:10], v0, s[4:7], 0 offen",
         s=descriptor(host.base, 64),
-        v={
-            0: [56, 64, 0x80000000] + [72] * 61,
-            8: [0xA0A0A0A0] * 64,
-            9: [0xB0B0B0B0] * 64,
-            10: [0xC0C0C0C0] * 64,
-        },
+        v={0: [56, 64, 0x80000000] + [72] * 61, 8: [0xA0A0A0A0] * 64, 9: [0xB0B0B0B0] * 64, 10: [0xC0C0C0C0] * 64},
     )
     assert host.bytes() == before[:56] + b"\xa0" * 4 + b"\xb0" * 4 + before[64:]
 
@@ -310,9 +284,7 @@ def test_buffer_offsets() -> None:
     assert state.v[2] == [word(12 * i + 4) if i < 40 else 0 for i in LANES]
     assert state.v[3] == [word(12 * i + 4 * (i % 3)) if i < 40 else 0 for i in LANES]
     state = run(
-        "gfx942",
-        "buffer_load_dword v2, off, s[4:7], 0",
-        s=descriptor(host.base, 64, stride=4, flags=0x27000 | 1 << 23),
+        "gfx942", "buffer_load_dword v2, off, s[4:7], 0", s=descriptor(host.base, 64, stride=4, flags=0x27000 | 1 << 23)
     )  # adds the lane id
     assert state.v[2] == [word(4 * i) if i < 16 else 0 for i in LANES]
 
@@ -333,15 +305,7 @@ def test_buffer_with_swizzle_but_no_index_is_linear() -> None:
 # --- loads to LDS ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "form,width",
-    [
-        ("dword", 4),
-        ("dwordx3", 12),
-        ("dwordx4", 16),
-        ("ubyte", 1),
-        ("sbyte", 1),
-        ("ushort", 2),
-        ("sshort", 2),
-    ],
+    [("dword", 4), ("dwordx3", 12), ("dwordx4", 16), ("ubyte", 1), ("sbyte", 1), ("ushort", 2), ("sshort", 2)],
 )
 def test_loads_to_lds(form: str, width: int) -> None:
     rng = random.Random(form)

@@ -13,7 +13,7 @@ from tests.support import language_kernels as kernels
 from tests.support.reference_folders import relative_error
 from tests.support.triton_at_hand import AT_HAND, needs
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.sampled]
 
 FP8 = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
 

@@ -27,6 +27,7 @@ def mutants_of_case(name: str, arch: str) -> list[Mutant]:
     return collected
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("name", QUICK)
 def test_triton(arch: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -22,17 +23,20 @@ EMULATED = Path(__file__).resolve().parents[1] / "support" / "emulated"
 Result = subprocess.CompletedProcess[str]
 
 
-def python(*arguments: str, arch: str = "gfx942", timeout_s: float = ENDS_S, **more: str) -> Result:
-    """Runs Python in a process that is prepared for an emulated `arch`."""
-    device = resolve(arch, arch)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **device.environment(), **more}
-    return subprocess.run(
-        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=timeout_s
-    )
+def python(*arguments: str) -> Result:
+    """Runs Python in a process that prepares itself for an emulated MI300X."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **resolve("gfx942", "gfx942").environment()}
+    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=ENDS_S)
 
 
-def code(text: str, **more: Any) -> Result:
-    return python("-c", textwrap.dedent(text), **more)
+def forked(file: Path, *arguments: str, cdna_checks: str = "", **more: Any) -> Result:
+    """Runs a script in a fork of one that is prepared."""
+    with patch.dict(os.environ, {"CDNA_CHECKS": cdna_checks} if cdna_checks else {}):
+        return run_prepared(str(file), *arguments, **more)
+
+
+def code(text: str) -> Result:
+    return python("-c", textwrap.dedent(text))
 
 
 @pytest.mark.timeout(900)  # the first to build with torch's headers parses them
@@ -46,9 +50,8 @@ def test_torch(checks: str) -> None:
 
 
 def test_addresses_that_change_hands() -> None:
-    file = EMULATED / "checks_addresses.py"
-    run = python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), CDNA_CHECKS="bounds")
-    assert run.returncode == 0, run.stdout + run.stderr
+    run = forked(EMULATED / "checks_addresses.py", cdna_checks="bounds", imports=[HIP_EXTENSIONS])
+    assert run.returncode == 0 and " passed" in run.stdout, run.stdout + run.stderr
 
 
 POINTERS = """
@@ -76,12 +79,12 @@ assert library.launch(ctypes.c_void_p(where)) == 719
 @pytest.mark.parametrize(("where", "says"), [("array", "of the host's, which the"), ("gone", "which has been freed")])
 def test_pointers_that_are_not_the_cards(where: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(POINTERS)
-    run = python(str(tmp_path / "main.py"), where, CDNA_CHECKS="bounds")
+    run = forked(tmp_path / "main.py", where, cdna_checks="bounds", imports=[HIP_EXTENSIONS])
     assert run.returncode == 0 and says in run.stderr, run.stderr
 
 
 def test_collectives() -> None:
-    run = python(str(EMULATED / "ranks.py"), "3", POPCORN_GPUS="3")
+    run = forked(EMULATED / "ranks.py", "3", environment={"POPCORN_GPUS": "3"})
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -103,24 +106,24 @@ def test_tensors_that_nobody_has_written(tmp_path: Path) -> None:
             torch.cuda.synchronize()
         """)
     )
-    run = python(str(tmp_path / "main.py"), CDNA_CHECKS="all,unwritten")
+    run = forked(tmp_path / "main.py", cdna_checks="all,unwritten")
     whole, _, part = run.stderr.partition("500\n")
     assert whole.endswith("512\n") and "unwritten" not in whole, run.stderr
     assert "add on gfx942: unwritten: reads" in part and "of `y` (fp32[512])" in part, run.stderr
 
 
-def test_gfx950_is_an_mi355x() -> None:
-    run = code(
-        """
+def test_gfx950_is_an_mi355x(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        textwrap.dedent("""
         import torch
         card = torch.cuda.get_device_properties(0)
         print(card.name, card.gcnArchName, card.multi_processor_count, card.total_memory // 2**30)
         a = torch.ones(16, 32, device="cuda").to(torch.float8_e4m3fn)
         one = torch.ones(1, device="cuda")
         print(torch._scaled_mm(a, a.t(), one, one, out_dtype=torch.float32)[0, 0].item())
-        """,
-        arch="gfx950",
+        """)
     )
+    run = forked(tmp_path / "main.py", arch="gfx950")
     assert run.stdout == "AMD Instinct MI355X gfx950:sramecc+:xnack- 256 287\n32.0\n", run.stderr
 
 
@@ -241,5 +244,5 @@ def test_hiprtc(tmp_path: Path) -> None:
         print(x.tolist())
     """)
     )
-    run = python(str(tmp_path / "main.py"))
+    run = forked(tmp_path / "main.py")
     assert run.stdout == "[7, 7, 7, 7, 7]\n", run.stderr

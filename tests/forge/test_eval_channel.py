@@ -239,19 +239,7 @@ def test_floors_are_arithmetic(expression, value):
 
 @pytest.mark.parametrize(
     "expression",
-    [
-        "q",
-        "m +",
-        "m / 0",
-        "__import__('os')",
-        "m.real",
-        "[m]",
-        "9 ** 9 ** 9",
-        "m if n else 0",
-        "word",
-        "min()",
-        "'a'",
-    ],
+    ["q", "m +", "m / 0", "__import__('os')", "m.real", "[m]", "9 ** 9 ** 9", "m if n else 0", "word", "min()", "'a'"],
 )
 def test_floors_are_nothing_else(expression):
     with pytest.raises(FloorError):

@@ -44,17 +44,9 @@ KINDS = {
     "infinite loop": ("while True: time.sleep(1)", "timeout", "no result after 10 s in custom_kernel (submission.py:"),
     "fakes results": ("write_everywhere(); return x * 0", "tampered", "meddled with the evaluator"),
     "closes everything": ("os.closerange(0, 256); time.sleep(60)", "tampered", "result channel was closed"),
-    "replaces the check": (
-        "reference.ref_kernel = lambda x: x * 0; return x * 0",
-        "fail",
-        "values differ",
-    ),
+    "replaces the check": ("reference.ref_kernel = lambda x: x * 0; return x * 0", "fail", "values differ"),
     "deletes its folder": ("shutil.rmtree(os.path.dirname(__file__), True)", "tampered", "submission.py is gone"),
-    "floods stdout": (
-        "for i in range(100): sys.stdout.write('x' * 999_999 + '\\n')\n    return x * 2",
-        "pass",
-        "",
-    ),
+    "floods stdout": ("for i in range(100): sys.stdout.write('x' * 999_999 + '\\n')\n    return x * 2", "pass", ""),
     "forks and returns twice": ("os.fork()", "pass", ""),
     "kills its parent": ("os.kill(os.getppid(), 9); time.sleep(60)", "tampered", "parent process was killed"),
     "kills it and returns": ("os.kill(os.getppid(), 9)", "tampered", "parent process was killed"),
@@ -134,17 +126,9 @@ def test_what_a_person_sees(judged: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("source", "status", "text"),
     [
-        (
-            "raise RuntimeError('boom')\ndef custom_kernel(x): ...\n",
-            "error",
-            "RuntimeError: boom (submission.py:1",
-        ),
+        ("raise RuntimeError('boom')\ndef custom_kernel(x): ...\n", "error", "RuntimeError: boom (submission.py:1"),
         ("import os; os._exit(0)\ndef custom_kernel(x): ...\n", "crash", "exit code 0 in import submission"),
-        (
-            "while True: pass\ndef custom_kernel(x): ...\n",
-            "timeout",
-            "no result after 1 s in import submission",
-        ),
+        ("while True: pass\ndef custom_kernel(x): ...\n", "timeout", "no result after 1 s in import submission"),
         ("import no_such_module\ndef custom_kernel(x): ...\n", "error", "No module named 'no_such_module'"),
     ],
 )

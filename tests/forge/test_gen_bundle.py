@@ -214,10 +214,7 @@ CLASHES = [  # variant, the second place
         "from kernels.common.a import f\nfrom kernels.common.b import g\ndef custom_kernel(d): f(g(d))",
         "kernels/common/b.py:4",
     ),
-    (
-        "from kernels.common.a import f\ndef helper(): pass\ndef custom_kernel(d): return f(d)",
-        "kernels/toy/plain.py:2",
-    ),
+    ("from kernels.common.a import f\ndef helper(): pass\ndef custom_kernel(d): return f(d)", "kernels/toy/plain.py:2"),
     (
         "from kernels.common.a import f\nimport math as helper\ndef custom_kernel(d): return f(helper)",
         "kernels/toy/plain.py:2",
@@ -254,11 +251,7 @@ def test_a_python_builtin_of_one_file_is_not_taken_over_by_another(make: Make) -
         ("from kernels.common.b_gfx950 import y\n", 1, "kernels/common/b_gfx950.py is for gfx950"),
         ("from kernels.common.sm90.c import y\n", 1, "kernels/common/sm90/c.py is for sm_90, while this file is for"),
         ("from kernels.common.absent import y\n", 1, "kernels/common/absent.py does not exist"),
-        (
-            "from kernels.common.a import nothing\ndef custom_kernel(d): return nothing\n",
-            1,
-            "defines no 'nothing'",
-        ),
+        ("from kernels.common.a import nothing\ndef custom_kernel(d): return nothing\n", 1, "defines no 'nothing'"),
         ("from kernels.common.a import f, nothing\ndef custom_kernel(d): return f(d)\n", 1, "defines no 'nothing'"),
         ("from kernels.common import a\ndef custom_kernel(d): return a.nothing\n", 2, "defines no 'nothing'"),
         ("from kernels.common import a\ndef custom_kernel(d): return a\n", 2, "as a whole"),
@@ -273,11 +266,7 @@ def test_a_python_builtin_of_one_file_is_not_taken_over_by_another(make: Make) -
             4,
             "uses for something else",
         ),
-        (
-            "import kernels.common.a as a\ndef custom_kernel(d):\n    return (a.\n     f)(d)\n",
-            3,
-            "over several lines",
-        ),
+        ("import kernels.common.a as a\ndef custom_kernel(d):\n    return (a.\n     f)(d)\n", 3, "over several lines"),
         ("# the stream\ndef custom_kernel(d): pass\n", 1, "stream"),
     ],
 )

@@ -109,12 +109,7 @@ def test_every_row_the_default_and_every_autotuned_configuration(check: Check) -
     code, lines, errors = check(alone=True)
     assert (code, errors) == (0, "")
     square = {re.search(r"ROWS=(\d+)", line)[1]: line for line in lines if line.startswith("square")}  # type: ignore[index]
-    assert set(square) == {
-        "16",
-        "32",
-        "64",
-        "128",
-    }  # 16: a row no case chooses; 32: DEFAULT, which test 1 takes
+    assert set(square) == {"16", "32", "64", "128"}  # 16: a row no case chooses; 32: DEFAULT, which test 1 takes
     assert "row (9, 9), tried on test 0" in square["16"] and "warps=1" in square["16"]
     assert "test 1" in square["32"] and "benchmark 0" in square["128"] and "test 0" in square["64"]
     columns = re.split(r"\s{2,}", square["64"])
@@ -132,8 +127,7 @@ def test_every_row_the_default_and_every_autotuned_configuration(check: Check) -
 
 def test_rows_of_this_arch_though_the_variant_remembers_its_choice(check: Check) -> None:
     kernel = KERNEL.replace("def custom_kernel", "_plans: dict = {}\n\n\ndef custom_kernel").replace(
-        "row = TUNING.get((m, n), DEFAULT)",
-        'row = _plans.setdefault((m, n), TUNING.get(("gfx942", m, n), DEFAULT))',
+        "row = TUNING.get((m, n), DEFAULT)", 'row = _plans.setdefault((m, n), TUNING.get(("gfx942", m, n), DEFAULT))'
     )
     foreign = '    ("sm_90", 7, 7): {"ROWS": 3, "warps": 1},\n}\n'
     tuning = TUNING.replace("    (", '    ("gfx942", ').replace("\n}\n", "\n" + foreign)
@@ -228,8 +222,7 @@ def test_an_error_of_host_code_names_its_cases_and_line(check: Check) -> None:
 
 def test_a_distributed_problem_as_rank_0_sees_it(check: Check) -> None:
     reference = REFERENCE.replace("(m, n, seed)", "(m, n, seed, rank, world_size)").replace(
-        "    return",
-        "    m += 0 * torch.randint(1, 9, [1], device='cuda').item()\n    assert rank == 0\n    return",
+        "    return", "    m += 0 * torch.randint(1, 9, [1], device='cuda').item()\n    assert rank == 0\n    return"
     )
     kernel = (
         KERNEL.replace("import torch\n", "import torch\nimport torch.distributed as dist\n")

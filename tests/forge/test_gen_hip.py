@@ -98,25 +98,10 @@ def test_host_side(make: Make) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "place", "words"),
     [
-        (
-            '"tiles.h"',
-            '"absent.h"',
-            "kernels/toy/hip.hip:3: ",
-            "no such file in kernels/toy/ or kernels/common/",
-        ),
-        (
-            '# include "tiles.h"',
-            '#if 1\n#include "tiles.h"\n#endif',
-            "kernels/toy/hip.hip:4: ",
-            "inside an #if",
-        ),
+        ('"tiles.h"', '"absent.h"', "kernels/toy/hip.hip:3: ", "no such file in kernels/toy/ or kernels/common/"),
+        ('# include "tiles.h"', '#if 1\n#include "tiles.h"\n#endif', "kernels/toy/hip.hip:4: ", "inside an #if"),
         ("// shared", "// stream", "kernels/toy/hip.hip:2: ", "stream"),
-        (
-            "torch::Tensor custom_kernel",
-            "void custom_kernel",
-            "kernels/toy/hip.hip: ",
-            "defines no host function",
-        ),
+        ("torch::Tensor custom_kernel", "void custom_kernel", "kernels/toy/hip.hip: ", "defines no host function"),
         ("return x", 'return """\'\'\'"""', "kernels/toy/hip.hip: ", "no Python text can hold"),
     ],
 )

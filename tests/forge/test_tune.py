@@ -160,14 +160,7 @@ def tune(root: Path, *args: str, code: int = 0) -> str:
     """The tuner's output."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = run_evaluator(
-        str(root),
-        *args,
-        folder=root,
-        environment=environment,
-        arch="gfx942",
-        checks="",
-        timeout=ENDS_S,
-        script=SCRIPT,
+        str(root), *args, folder=root, environment=environment, arch="gfx942", checks="", timeout=ENDS_S, script=SCRIPT
     )
     assert done.returncode == code and "Traceback" not in done.stderr, done.stdout + done.stderr
     return done.stdout + done.stderr

@@ -51,8 +51,7 @@ TUNING = {
     (64,): {"PASSES": 2, "BLOCK": 32},
 }
 """ + KERNEL.replace("{DECORATOR}", "").replace(
-    "{LAUNCH}",
-    '    row = TUNING.get((len(x),), DEFAULT)\n    double[(1,)](x, y, len(x), row["BLOCK"], row["PASSES"])',
+    "{LAUNCH}", '    row = TUNING.get((len(x),), DEFAULT)\n    double[(1,)](x, y, len(x), row["BLOCK"], row["PASSES"])'
 )
 AUTOTUNED = KERNEL.replace(
     "{DECORATOR}",
@@ -77,11 +76,7 @@ SOURCE = r"""
 
 def test_a_table_in_a_file() -> None:
     space = space_of(TABLE, "s.py", "gfx942")
-    assert (space.columns, space.start, space.by_case) == (
-        {"PASSES": [1, 30]},
-        {"PASSES": 30, "BLOCK": 64},
-        True,
-    )
+    assert (space.columns, space.start, space.by_case) == ({"PASSES": [1, 30]}, {"PASSES": 30, "BLOCK": 64}, True)
     tried: dict[str, Any] = {}
     text = space.with_row({"PASSES": 1, "BLOCK": 64}).replace("@KEYS_FILE@", os.devnull)
     exec("TUNING = {(1,): {'PASSES': 9}}\n" + text[text.index("class _Tried") :], tried)
@@ -237,6 +232,7 @@ def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytes
     assert "--scheduler goes with a file" in capsys.readouterr().err
 
 
+@pytest.mark.slow(reason="of two workers one is killed: a faster test kills both, and nothing is lost either")
 def test_a_file_is_tuned_on_a_cluster_whose_worker_is_killed(tmp_path: Path) -> None:
     """The killed worker's trial is tried again by the other, and nothing that has ended is lost."""
     distributed = pytest.importorskip("distributed")

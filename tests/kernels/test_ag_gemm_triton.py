@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kernels.ag_gemm import triton_gfx942_tuning
 from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import altered, assert_right
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
 from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills  # noqa: F401
-
-pytestmark = pytest.mark.long
 
 PROBLEM, VARIANT = "amd-ag-gemm", "triton"
 SPILLS_NOT = "ag_gemm_kernel", 17  # 11 tests, 6 benchmarks

@@ -25,7 +25,7 @@ FIELDS = (
 TOKENS_OF_PEER, SUMS_OF_PEER, EXPERT_IN_RANGE = 1, 2, 3
 
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("hip_compiler")]
+pytestmark = pytest.mark.usefixtures("hip_compiler")
 
 
 @functools.cache
@@ -52,6 +52,7 @@ def run(checks: str = "", order_seed: int | None = None, **case: int) -> subproc
     "case",
     [
         {"ranks": 8, "experts": 64, "k": 6, "dim": 2880, "tokens": 5, "calls": 4, "groups": 8, "batch": 2},
+        # a masked tail
         {
             "ranks": 4,
             "experts": 16,
@@ -62,27 +63,11 @@ def run(checks: str = "", order_seed: int | None = None, **case: int) -> subproc
             "groups": 6,
             "batch": 4,
             "senders": 1,
-        },  # a masked tail
-        {
-            "ranks": 2,
-            "experts": 6,
-            "k": 3,
-            "dim": 8,
-            "tokens": 2,
-            "calls": 6,
-            "groups": 2,
-            "senders": 8,
-        },  # hardly a row
-        {
-            "ranks": 3,
-            "experts": 9,
-            "k": 9,
-            "dim": 264,
-            "tokens": 9,
-            "calls": 4,
-            "groups": 3,
-            "batch": 3,
-        },  # a token for every expert
+        },
+        # hardly a row
+        {"ranks": 2, "experts": 6, "k": 3, "dim": 8, "tokens": 2, "calls": 6, "groups": 2, "senders": 8},
+        # a token for every expert
+        {"ranks": 3, "experts": 9, "k": 9, "dim": 264, "tokens": 9, "calls": 4, "groups": 3, "batch": 3},
         {"ranks": 4, "experts": 16, "k": 2, "dim": 72, "tokens": 6, "calls": 4, "groups": 2, "to_one_expert": 13},
         {"ranks": 1, "experts": 4, "k": 2, "dim": 72, "tokens": 6, "calls": 2, "groups": 2},
     ],
@@ -107,14 +92,8 @@ def test_calls_that_share_their_buffers_are_caught() -> None:
 
 @pytest.mark.parametrize("tagged", [0, 1], ids=["flags", "tagged"])
 def test_a_rank_that_never_comes_is_named(tagged: int) -> None:
-    case: dict[str, Any] = {
-        "ranks": 3,
-        "experts": 6,
-        "k": 2,
-        "dim": 72,
-        "tokens": 4,
-        "groups": 2,
-    }  # a wave for each of 12 waits
+    # a wave for each of 12 waits
+    case: dict[str, Any] = {"ranks": 3, "experts": 6, "k": 2, "dim": 72, "tokens": 4, "groups": 2}
     done = run(absent=1, patience_s=2, calls=1, tagged=tagged, jitter=0, **case)
     assert done.returncode == 3, done.stdout + done.stderr
     assert re.search(rf"gave up on rank 2, waiting for [{TOKENS_OF_PEER}{SUMS_OF_PEER}] in call 1", done.stdout)

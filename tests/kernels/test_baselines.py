@@ -9,8 +9,6 @@ import pytest
 
 from tests.support.evaltools import generate, run_command
 
-pytestmark = pytest.mark.long
-
 
 @pytest.mark.parametrize("problem", ["amd-all2all", "amd-gemm-rs", "amd-ag-gemm"])
 def test_a_baseline_passes_and_is_as_accurate_as_its_dtype(tmp_path: Path, problem: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
 from kernels.gemm_rs import triton_gfx942_tuning
@@ -14,8 +13,6 @@ from tests.support.gemm_submissions import altered, assert_right, said_of_differ
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
 from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills  # noqa: F401
-
-pytestmark = pytest.mark.long
 
 PROBLEM, VARIANT = "amd-gemm-rs", "triton"
 SPILLS_NOT = "gemm_rs_kernel", 17  # 11 tests, 6 benchmarks

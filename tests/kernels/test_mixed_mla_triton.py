@@ -13,7 +13,7 @@ from kernels.mixed_mla.triton_gfx950_tuning import DEFAULT
 from tests.support.emulated_triton import card, in_a_process_of_its_own
 from tests.support.mixed_mla_cases import REFUSED, MlaCase, reference
 from tests.support.reference_folders import relative_error
-from tests.support.table_rows import different_rows, row_text
+from tests.support.table_rows import row_parameters
 from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 
 PROBLEM, VARIANT, ARCH = "amd-mixed-mla", "triton", "gfx950"
@@ -45,7 +45,7 @@ def test_requests_of_different_lengths() -> None:
     assert relative_error(out, case.attention()) < ROUNDING
 
 
-@pytest.mark.parametrize("row", different_rows(triton_gfx950_tuning), ids=row_text)
+@pytest.mark.parametrize("row", row_parameters(triton_gfx950_tuning))
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """Blocks for all splits but the last, which begins within the last block."""
     case = Case([max(2, min(row["SPLITS"], 8)) * row["BLOCK_KV"] - 5])

@@ -14,7 +14,7 @@ from tests.support.emulated_triton import card
 from tests.support.moe_mxfp4_cases import REFUSED, MoeCase, routed
 from tests.support.mxfp4_values import TIES
 from tests.support.reference_folders import relative_error
-from tests.support.table_rows import different_rows, row_text
+from tests.support.table_rows import row_parameters
 from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 
 PROBLEM, VARIANT, ARCH = "amd-moe-mxfp4", "triton", "gfx950"
@@ -75,7 +75,7 @@ def test_more_columns_than_are_quantised_at_once(monkeypatch: pytest.MonkeyPatch
     assert relative_error(case.run(), case.output()) < ROUNDING
 
 
-@pytest.mark.parametrize("row", different_rows(triton_gfx950_tuning), ids=row_text)
+@pytest.mark.parametrize("row", row_parameters(triton_gfx950_tuning))
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With a row more than a block has for the shared expert."""
     case = Case(routed(row["BLOCK_M"] + 1, 4, 2), 4)

@@ -12,7 +12,7 @@ from kernels.mxfp4_mm import triton_gfx950_tuning
 from tests.support.emulated_triton import card
 from tests.support.mxfp4_values import REFUSED, TIES, Product
 from tests.support.reference_folders import relative_error
-from tests.support.table_rows import different_rows, row_text
+from tests.support.table_rows import row_parameters
 from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 
 PROBLEM, VARIANT, ARCH = "amd-mxfp4-mm", "triton", "gfx950"
@@ -43,7 +43,7 @@ def test_a_shape_outside_the_table() -> None:
     assert relative_error(case.run(), case.product()) < ROUNDING
 
 
-@pytest.mark.parametrize("row", different_rows(triton_gfx950_tuning), ids=row_text)
+@pytest.mark.parametrize("row", row_parameters(triton_gfx950_tuning))
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With a row more than a tile has, columns of a second tile, and as many blocks of k as slices, or one more."""
     blocks = max(2, row["SPLIT_K"])

@@ -18,8 +18,6 @@ from kernels.common.symmetric_heap import HeapError, creation_timeout_s, heap_ti
 from tests.support.limits import ENDS_S
 from tests.support.prepared import run_prepared
 
-pytestmark = pytest.mark.long
-
 ROOT = Path(__file__).parents[2]
 KERNELS = ROOT / "benchmarks" / "heap_kernels.hip"
 

@@ -6,10 +6,13 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.gemm_ranks import errors_of
 from tests.support.limits import ENDS_S
 from tests.support.prepared import HIP_EXTENSIONS, run_check, run_submission
 
+SPILLS_ARE_SEEN = pytest.mark.slow(reason="each row is seen not to spill as it is executed")
 # Changes that leave a HIP submission only the tile of 64 x 64: a fifth of what there is to compile.
 SMALL_TILE_ONLY = {
     f"if (block_m == {m} && block_n == {n}) return f(Tile<{m}, {n}, {rest}>{{}}), true;": ""

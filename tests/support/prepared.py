@@ -123,10 +123,10 @@ MOST_PARENTS = 16  # each keeps 20 MB of its own, that of torch 80
 
 def parent(arch: str = "gfx942", checks: str = "", triton: str = AS_HERE) -> Parent:
     # A test may have set these for itself; what was imported then serves no other.
-    set_here = [os.environ.get(name, "") for name in ("PYTHONPATH", *ALSO_READ_AT_IMPORT)]
+    path, *set_here = (os.environ.get(name, "") for name in ("PYTHONPATH", *ALSO_READ_AT_IMPORT))
 
     def found(above: Callable[[], Parent | None], *key: str) -> Parent:
-        one = _parents.pop((*key, *set_here), None)
+        one = _parents.pop(key, None)
         if one and not one.alive():  # a test of how a run ends all below it ended this, too
             one.close()
             one = None
@@ -134,16 +134,18 @@ def parent(arch: str = "gfx942", checks: str = "", triton: str = AS_HERE) -> Par
             one = Parent(above(), key[0], environment_of(arch if key[0] == "device" else NO_DEVICE, checks, triton))
             if len(_parents) == MOST_PARENTS:
                 _parents.pop(next(iter(_parents))).close()
-        _parents[(*key, *set_here)] = one
+        _parents[key] = one
         return one
 
     def of_torch() -> Parent:
-        return found(lambda: None, "torch")
+        return found(lambda: None, "torch", path)
 
     def of_triton() -> Parent:
-        return found(of_torch, "triton", triton)
+        return found(of_torch, "triton", triton, path)
 
-    return found(of_triton, "checks", triton) if arch == NO_DEVICE else found(of_triton, "device", arch, checks, triton)
+    if arch == NO_DEVICE:
+        return found(of_triton, "checks", triton, path, *set_here)
+    return found(of_triton, "device", arch, checks, triton, path, *set_here)
 
 
 def run_prepared(

@@ -31,7 +31,7 @@ def outcomes(version: str) -> tuple[Counter[tuple[str, str]], list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
+            [sys.executable, "-m", "pytest", "--slow", "-q", f"--junitxml={report}"]
             + [f"tests/cdna/{name}.py" for name in SAMPLE],
             cwd=ROOT,
             env={**os.environ, triton_versions.VARIABLE: version},

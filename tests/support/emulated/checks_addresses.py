@@ -7,6 +7,8 @@ import sys
 import torch
 from torch.utils.cpp_extension import load_inline
 
+from tests.support.checks import main
+
 LENDER = r"""
 import ctypes, sys, torch
 runtime = ctypes.CDLL("libamdhip64.so")
@@ -65,3 +67,7 @@ def test_ends_of_small_tensors_are_known() -> None:
     assert library.add_one_to(whole[192:].data_ptr()) == 0
     small = torch.zeros(37, dtype=torch.int32, device="cuda") + 1
     assert library.add_one_to(small.data_ptr()) != 0
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -12,6 +12,7 @@ import torch
 import cdna
 from tests.support import checks as support
 from tests.support.reference_folders import load_reference, relative_error
+from tests.support.spills import no_spills
 from tests.support.table_rows import different_rows, row_text
 
 submission = support.load_submission()
@@ -86,8 +87,8 @@ class Case:
         key_up, value_up = config.KV_proj_up_weight.double().view(heads, -1, latent).split([nope, config.v_head_dim], 1)
         latents = cache[:, :length, :latent].double()
         k_rope = reference._rope(cache[:, :length, latent:], first=0).double()
-        k_nope = torch.einsum("bnl,hkl->bhnk", latents, key_up)
-        scores = torch.einsum("bhk,bhnk->bhn", q[..., :nope], k_nope) + torch.einsum("bhr,bnr->bhn", q_rope, k_rope)
+        of_latents = torch.einsum("bhk,hkl->bhl", q[..., :nope], key_up)  # less work than the keys of all heads
+        scores = torch.einsum("bhl,bnl->bhn", of_latents, latents) + torch.einsum("bhr,bnr->bhn", q_rope, k_rope)
         p = (scores / (nope + rope) ** 0.5).softmax(-1)
         values = torch.einsum("bhn,bnl,hvl->bhv", p, latents, value_up)
         return values.flatten(1)[:, None] @ config.wo_weight.double().T
@@ -172,7 +173,8 @@ def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With as many requests as fill a tile, and the model's own widths of a head."""
     batch, heads = (3, 128) if IS_HIP else (row["BLOCK_M"] // 2 + 1, 64)
     case = Case(batch, 66, 70, 64, 64, heads, latent=512, rope=64, nope=128, value=128)
-    assert_right(case, row)
+    with no_spills("attention_kernel"):
+        assert_right(case, row)
 
 
 @only_triton

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 import cdna
 from tests.support import checks as support
 from tests.support.reference_folders import relative_error
+from tests.support.spills import no_spills
 from tests.support.table_rows import different_rows, row_text
 
 submission = support.load_submission()
@@ -121,7 +122,8 @@ def test_widths_that_fit_no_tile(hidden: int, inner: int, shared: int) -> None:
 @pytest.mark.parametrize("row", different_rows(submission), ids=row_text)
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With a row more than a tile has for the shared expert, and more tile columns than one."""
-    assert_right(Case(1, row["TILE_ROWS" if IS_HIP else "BLOCK_M"] + 1, 3, 2, 272, 144), row)
+    with no_spills("gate_up_kernel"):
+        assert_right(Case(1, row["TILE_ROWS" if IS_HIP else "BLOCK_M"] + 1, 3, 2, 272, 144), row)
 
 
 @pytest.mark.skipif(not IS_HIP, reason="the Triton variant has tiles of one height")
