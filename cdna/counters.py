@@ -5,8 +5,8 @@
     for record in cdna.stats():
         print(record.counters.unit_cycles, record.counters.hbm_read_bytes)
 
-$CDNA_COUNT=1 counts all launches of a process. Off unless asked for: counting makes the emulation three to
-four times slower. engine/time/counters.cpp does the work.
+$CDNA_COUNT=1 counts all launches of a process. Off unless asked for: counting takes two and a half times the
+emulation's processor time, a sample less than twice. engine/time/counters.cpp does the work.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def watch_torch() -> None:
 
 @functools.cache
 def align_torch() -> None:
-    """Have torch's tensors begin, from now on, where a GPU's allocator would begin them: the model of time counts lines."""
+    """Have torch's tensors begin, from now on, where a GPU's allocator begins them: the model of time counts lines."""
     engine().lib.cdna_align_allocator(b"libc10.so")
 
 

@@ -206,7 +206,7 @@ LACKING = ">"  # before one that lacks a part of what a launch asked of memory
 
 
 def modelled_text(time: dict[str, Any] | None) -> str:
-    """A case's modelled time in us, marked where torch's own operations are in it, at their roofline, or lines are not."""
+    """A case's modelled time in us, marked where torch's operations are in it, at their roofline, or lines are not."""
     if time is None:
         return ""
     return (LACKING if time.get("unrecorded") else "") + (MARK if time.get("torch_us") else "") + f"{time['us']:.4g}"

@@ -189,7 +189,7 @@ static int look_at(dl_phdr_info* object, size_t, void* data) {
       u32 type = ELF64_R_TYPE(r->r_info);
       if (type != GLOBAL_DATA && type != JUMP_SLOT) continue;
       const char* symbol = (const char*)names + ((const ElfW(Sym)*)symbols)[ELF64_R_SYM(r->r_info)].st_name;
-      u64 function = !strcmp(symbol, "posix_memalign")   ? (u64)led_memalign
+      u64 function = !strcmp(symbol, "posix_memalign")    ? (u64)led_memalign
                      : s.frees && !strcmp(symbol, "free") ? (u64)watched_free
                                                           : 0;
       if (!function) continue;

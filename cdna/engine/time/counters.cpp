@@ -13,9 +13,8 @@
 // latter stands for all but the first. In those only the workgroups whose time is taken have every instruction looked
 // at, of the others the lines that they ask of the L2. No matrix instruction computes, so what the kernel leaves in
 // memory is of no use, and whatever decides by it goes astray. What is counted is scaled to the grid.
-// A grid may be an upper bound, whose last workgroups find nothing to do. So some of all that do not run otherwise do, and
-// those that ask for no line count as none: what is counted is scaled to those that work. Where the whole grid runs, they
-// count as none, too (kept.h).
+// A grid may be an upper bound, whose last workgroups find nothing to do. Those that ask for no line count as none (kept.h), so
+// some of all that do not run otherwise do: what is counted is scaled to those that work.
 // Not of kernels whose workgroups learn from an atomic what to do (the last of a tile adds up what all have left): of those
 // every workgroup runs, and where one has done more or less than those before it, its steps are kept too.
 // SAMPLE_PRODUCTS: only of kernels with matrix instructions and only of a grid of 13 rounds or more, as a router's is not.
@@ -103,7 +102,7 @@ struct Source : ObserverSource {
   KeptGroups kept;
   u64 steps;                     // of the whole grid, where it runs
   u32 n_inst, n_waves, l1_ways;  // of a workgroup's part of the L1
-  bool leaves_whole, decides_by_atomic;
+  bool leaves_whole;
   double* stalls;  // [n_inst][N_REASONS], see replay_cu
   Growing<Span> spans;
   ContendedLines atomics;
@@ -447,9 +446,7 @@ static void on_group_started(Observer* o, Workgroup& group) {
     if (g->held[i]) g->held[i]->on = false;
   }
   g->n_steps = 0;
-  const KeptGroups& kept = c.source->kept;
-  const u32 number = timed_number(*c.source, group.linear_id);
-  g->timed = kept.all_come || kept.is_chosen(number) || kept.is_spare(number);
+  g->timed = c.source->kept.may_keep(timed_number(*c.source, group.linear_id));
   memset((void*)&g->l1, 0, sizeof g->l1);
   g->trace = {nullptr, 0, 0, group.linear_id};
   g->works = false;
@@ -494,8 +491,7 @@ static void hand_over(Source& s, GroupCount& g) {
   const Trace& t = g.trace;
   if (g.timed && s.kept.keep(t.group, g.steps, timed_number(s, t.group), g.works))
     g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
-  u32 batch = s.batch;
-  u32 number = number_of(s, t.group);
+  const u32 batch = s.batch, number = number_of(s, t.group);
   s.working[number < batch ? 0 : 2 - number / batch % 2] += g.works;
   s.traces[number] = t;
   if (s.groups) s.done[number] = g.works ? g.n_steps : 0;
@@ -565,7 +561,7 @@ static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
   const bool spread = s.sample == SAMPLE_PRODUCTS;
   if (spread && (most < FEWEST_PAIRS || !has_products(s, p, k))) return;
   s.no_products = true;
-  if (s.decides_by_atomic) return;
+  if (s.kept.all_come) return;
   s.light = true;
   for (u32 i = 0; i < p.n_inst; i++)
     if (s.facts[i]->does == DOES_SLEEP) s.light = false;  // polls are told apart by looking at every instruction
@@ -594,8 +590,7 @@ static void scale_to_grid(Source& s) {
   const u32 ran = s.working[0] + s.working[1] + s.working[2], others = s.total_groups - s.n_in_batches;
   const u32 all = ran + (u32)(s.n_probes ? (u64)others * s.working_probes / s.n_probes : 0);
   if (all) s.totals.groups = all;
-  else s.totals.run = s.groups ? s.n_chosen : s.total_groups;  // none asks for a line
-  if (!all) s.totals.observed = s.light ? s.kept.all.n : s.totals.run;
+  else s.totals.run = s.groups ? s.n_chosen : s.total_groups, s.totals.observed = s.light ? s.kept.all.n : s.totals.run;
   if (!s.groups) return;
   if (s.working[2]) {
     add_traffic(s.totals.traffic, s.others, (double)(all - s.working[0]) / s.working[2]);
@@ -638,8 +633,8 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.batch = per_cu * l->card->compute_units;
   s.n_batches = (s.total_groups + s.batch - 1) / s.batch;
   s.n_in_batches = s.total_groups;
-  s.decides_by_atomic = s.kept.all_come = has_answers(s, *p, k);
-  s.in_order = s.decides_by_atomic && s.total_groups <= s.batch;  // as long as its slowest workgroup: who merges, tells
+  s.kept.all_come = has_answers(s, *p, k);
+  s.in_order = s.kept.all_come && s.total_groups <= s.batch;  // as long as its slowest workgroup: who is last, tells
   if (s.sample && !l->cooperative) choose_sample(s, *p, k);
   s.kept.spread_over(s.groups ? (s.pairs + 1) * s.batch : s.n_in_batches);
   s.traces = (Trace*)calloc(s.n_in_batches, sizeof(Trace));

@@ -38,6 +38,7 @@ struct KeptGroups {
   bool is_chosen(u32 number) const;
   // Of a grid of which few work these are among its first.
   bool is_spare(u32 number) const { return !number && !all_come && !is_chosen(number); }
+  bool may_keep(u32 number) const { return all_come || is_chosen(number) || is_spare(number); }
   // A workgroup has ended. number: among those of whom some are chosen. works: it has asked for a line. Whether its steps are kept and no more the caller's.
   bool keep(u32 group, Steps* steps, u32 number, bool works);
   // Which of those kept are replayed: so many of each kind as there are. one_round: of a grid that fits on the card at once,
