@@ -682,7 +682,7 @@ static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
 static double work(const Source& s, const RecordedLaunch& l) {
   u64 replayed = 0;
   for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) replayed += l.groups[i / l.n_waves].waves[i % l.n_waves].n;
-  if (s.groups || s.totals.groups <= s.batch || !replayed) return 1;
+  if (!s.steps || s.totals.groups <= s.batch || !replayed) return 1;  // no steps: a sample, or none works
   return ((double)s.steps / (double)s.totals.groups) / ((double)replayed / l.n_recorded);
 }
 
