@@ -111,6 +111,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "cdna_log_sample": [SAMPLED],
         "cdna_counters_create": [ctypes.c_uint32],
         "cdna_watch_allocator": [text],
+        "cdna_align_allocator": [text],
         "cdna_know_block": [u64, u64],
         "cdna_waits": [pointer, u32],
         "cdna_watch": [pointer, pointer, pointer],

@@ -31,7 +31,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .cards import Card, cards
-from .counters import Counters, ReplayedTime
+from .counters import LINE_BYTES, Counters, ReplayedTime
 from .records import LaunchRecord
 
 BUSY = 0.7  # a unit that is busy so much of the time is the reason for it
@@ -65,6 +65,7 @@ class ModelledTime:
     cycles: float = 0.0  # of the replay
     mhz: float = 0.0  # at which they pass
     boost_mhz: float = 0.0  # that the card would have without a limit of power
+    unrecorded: float = 0.0  # share of the lines asked for that are not in it, for want of memory: too short a time
 
     @property
     def clock(self) -> str:
@@ -95,7 +96,10 @@ def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> Mod
     if signals:
         parts["signals"] = signals
     us = card.launch_us + body + parts["write-back"] + signals
-    return ModelledTime(us, bound, parts, replay.cycles, replay.mhz, card.clock_mhz)
+    asked = c.unrecorded_lines + (c.l2_read_bytes + c.l2_write_bytes) // LINE_BYTES
+    return ModelledTime(
+        us, bound, parts, replay.cycles, replay.mhz, card.clock_mhz, c.unrecorded_lines / asked if asked else 0.0
+    )
 
 
 def _parts_us(c: Counters, card: Card, replay: ReplayedTime, held: bool) -> dict[str, float]:
@@ -171,7 +175,7 @@ def modelled_case_us(
     if clock not in CLOCKS:
         raise ValueError(f"no clock {clock!r}: there are {', '.join(CLOCKS)}")
     total, cycles, parts, by_bound = 0.0, 0.0, dict[str, float](), dict[str, float]()
-    slowest, boost = 0.0, 0.0
+    slowest, boost, unrecorded = 0.0, 0.0, 0.0
     timed = [(modelled_time_us(launch, warm), _card_of(launch)) for launch in launches]
     bodies = [one.us - one.parts_us["launch"] for one, _ in timed]
     for number, (one, card) in enumerate(timed):
@@ -182,11 +186,17 @@ def modelled_case_us(
         total += one.us
         cycles += one.cycles
         slowest, boost = min(slowest or one.mhz, one.mhz), max(boost, one.boost_mhz)
+        unrecorded = max(unrecorded, one.unrecorded)  # of the launch that lacks most
         by_bound[one.bound] = by_bound.get(one.bound, 0.0) + one.us
         for name, us in one.parts_us.items():
             parts[name] = parts.get(name, 0.0) + us
     bound = max(by_bound, key=lambda name: by_bound[name]) if by_bound else ""
-    return ModelledTime(total, bound, parts, cycles, slowest, boost)
+    return ModelledTime(total, bound, parts, cycles, slowest, boost, unrecorded)
+
+
+def unrecorded_text(share: float) -> str:
+    """What to say of a time without some of a launch's lines."""
+    return f"{share:.2g} of the lines that a launch asks for could not be recorded for want of memory: too short a time"
 
 
 def _card_of(launch: LaunchRecord | Counters) -> Card:

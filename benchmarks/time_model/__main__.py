@@ -68,6 +68,7 @@ def _run(options: argparse.Namespace) -> int:
         told = result.get("error") or (
             f"{result['published_us']:9.2f} us published, {result['modelled_us']:9.2f} modelled, "
             f"{result['modelled_us'] / result['published_us']:.2f}, {result['bound']}"
+            + (f"; {result['unrecorded']}" if result.get("unrecorded") else "")
         )
         print(f"{number:5} {result['seconds']:6.1f} s  {result['code']} {result['shape']}: {told}", flush=True)
     return 0

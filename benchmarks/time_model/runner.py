@@ -15,7 +15,7 @@ from typing import Any
 import cdna
 from cdna.cards import Card, cards
 from cdna.counters import clear_caches, counting
-from cdna.model import modelled_case_us, modelled_time_us
+from cdna.model import modelled_case_us, modelled_time_us, unrecorded_text
 from cdna.records import take_records
 from cdna.settings import as_card
 
@@ -156,6 +156,8 @@ def model_row(row: Row, content: Content, sample: bool = True) -> Result:
             "fill_us": round(fill_us, 4),
             "counters": record.counters.summary(),
         }
+        if modelled.unrecorded:
+            result["unrecorded"] = unrecorded_text(modelled.unrecorded)
         if trace is not None:
             result |= against_trace(trace, record.counters, modelled, warm)
     except (cdna.CdnaError, RowError, KeyError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..counters import Counters
+from ..model import unrecorded_text
 from ..records import LaunchRecord
 from .advice import advice_for
 from .gains import ATOMICS, CONFLICTS, SPILLS, WASTE, Gain
@@ -31,6 +32,7 @@ def text_lines(kernel: KernelProfile) -> list[str]:
         f"{c.groups_per_cu} workgroups a CU, {c.waves_per_simd:g} waves a SIMD",
         f"  executed   {sum(map(executed, launches)):,} wave instructions{sample_text(kernel)}",
         f"  modelled   {kernel.time.us:.2f} us, bound by {time.bound} (alone, us: {each}); not measured",
+        *([f"  lacking    {unrecorded_text(kernel.time.unrecorded)}"] if kernel.time.unrecorded else []),
         f"  replay     {time.cycles:,.0f} cycles at {time.mhz:.0f} MHz, {time.clock}",
         *_work(launches_counters(kernel)),
         *_hot_lines(kernel),

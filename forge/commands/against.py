@@ -27,7 +27,7 @@ from forge.commands.view import (
 from forge.console import number
 from forge.judge.evaluate import Judge, spare_each_other
 from forge.judge.plan import EvalPlan
-from forge.judge.results import CaseResult, Run, Status, modelled_text, modelled_time, torch_text
+from forge.judge.results import CaseResult, Run, Status, modelled_text, modelled_time, time_texts
 from forge.task.cases import CaseSpec, case_text
 from forge.task.score import geometric_mean
 
@@ -195,8 +195,8 @@ class PairView(View):
         self.print(line)
         for name, result in ((OURS, ours), (self.pair.other.name, theirs)):
             lines = [*details(result), *finding_texts(result.device_report)]
-            if not self.timed and (part := torch_text(modelled_time(result.device_report, self.plan.caches))):
-                lines.append(part)
+            if not self.timed:
+                lines += time_texts(modelled_time(result.device_report, self.plan.caches))
             if not result.passed and result.status is not Status.NOT_RUN:
                 self.print(f"{'':{STATUS_WIDTH}} {name}: {result.status.value}", "red")
             for detail in lines:

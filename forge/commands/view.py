@@ -16,7 +16,7 @@ from forge.device.cards import peaks_of
 from forge.judge.compilers import compiled_with
 from forge.judge.plan import EvalPlan
 from forge.judge.processes import CONTROL
-from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_text, modelled_time, torch_text, total
+from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_text, modelled_time, time_texts, total
 from forge.task.cases import CaseSpec, case_text
 from forge.task.score import Work, published_scores, rank_score, work_of
 
@@ -174,8 +174,8 @@ class View:
         for text in finding_texts(result.device_report):
             for words in text.splitlines():
                 self.print(f"{'':{STATUS_WIDTH}} {words}", "magenta")
-        torch_part = torch_text(modelled_time(result.device_report, self.plan.caches)) if self.modelled else ""
-        for text in [*autotuned(result.device_report), *([torch_part] if torch_part else [])]:
+        marks = time_texts(modelled_time(result.device_report, self.plan.caches)) if self.modelled else []
+        for text in [*autotuned(result.device_report), *marks]:
             self.print(f"{'':{STATUS_WIDTH}} {text}", "dim")
         if self.show_output and result.passed:
             for words in result.last_words:

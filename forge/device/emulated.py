@@ -17,10 +17,6 @@ from forge.device.cards import HIP_VERSION, Card
 from forge.device.gpu import versions
 from forge.device.roofline import Roofline
 
-# torch aligns memory to 64 bytes, where a GPU's allocator begins a 128-byte line: rows of a tile would touch twice the
-# lines, or not, by chance. With this, tensors of 2 MiB and more begin a page. It costs some time, and checks, which
-# tests make, count no lines.
-LINES_AS_ON_A_GPU = {"THP_MEM_ALLOC_ENABLE": "1"}
 PRODUCT_RECORDER = ctypes.CFUNCTYPE(ctypes.c_bool, *[ctypes.c_int64] * 5)  # m, n, k, batches, bytes of an element
 
 
@@ -43,7 +39,7 @@ class EmulatedDevice(Device):
         return {
             **hook.environment(self.arch),
             **rocm_folder.environment(self.card),
-            **({"CDNA_CHECKS": self.checks} if self.checks else LINES_AS_ON_A_GPU),
+            **({"CDNA_CHECKS": self.checks} if self.checks else {}),
             **({"CDNA_TIMELINES": self.timelines} if self.timelines else {}),
             # Ranks lead sessions of their own: whose work keeps whose clock from running on (cdna/engine/clock.cpp).
             "CDNA_PEERS": os.environ.get("CDNA_PEERS") or str(os.getpid()),

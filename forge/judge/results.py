@@ -202,11 +202,20 @@ def minutes_text(seconds: float) -> str:
 
 
 MARK, NAMED = "~", 4  # before a modelled time that is in part an estimate of torch's operations; of these a line names
+LACKING = ">"  # before one that lacks a part of what a launch asked of memory
 
 
 def modelled_text(time: dict[str, Any] | None) -> str:
-    """A case's modelled time in us, marked where torch's own operations are in it, at their roofline."""
-    return "" if time is None else (MARK if time.get("torch_us") else "") + f"{time['us']:.4g}"
+    """A case's modelled time in us, marked where torch's operations are in it, at their roofline, or lines are not."""
+    if time is None:
+        return ""
+    return (LACKING if time.get("unrecorded") else "") + (MARK if time.get("torch_us") else "") + f"{time['us']:.4g}"
+
+
+def time_texts(time: dict[str, Any] | None) -> list[str]:
+    """What a modelled time's marks say, a line each."""
+    lacking = (time or {}).get("unrecorded", "")
+    return [text for text in (lacking and f"{LACKING} {lacking}", torch_text(time)) if text]
 
 
 def torch_text(time: dict[str, Any] | None) -> str:

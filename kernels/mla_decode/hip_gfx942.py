@@ -49,7 +49,7 @@ class Plan:
         out_tiles = row_tiles * -(-dim // TILE_N)
         parts = 2 * COMPUTE_UNITS  # of a request's tokens: two a workgroup at most
         self.buffers = [
-            empty(max(batch * rank, 1 << 20)),  # q_latent: emulated, less than 2 MiB begin within a line
+            empty(batch, rank),  # q_latent
             empty(batch, heads, nope),  # q_nope
             empty(batch, heads, latent + rope),  # q
             empty(batch, heads, latent),  # o

@@ -500,3 +500,46 @@ def test_two_waits_in_turn_are_each_counted_once() -> None:
     once = run(waiting(50, POLL))
     assert [i.polls for i in twice.instructions if i.mnemonic.startswith("s_sleep")] == [49, 49]
     assert twice.segments - once.segments == 4  # the second wait's last load: 256 bytes
+
+
+@pytest.mark.parametrize("groups", [60, 200])  # a round on 80 CUs, and several
+def test_workgroups_without_work_stand_for_none_of_a_whole_grid(groups: int) -> None:
+    x, out = (aligned(1024 * 1000, torch.float32) for _ in range(2))
+
+    def double(grid: int) -> Callable[[], object]:
+        return lambda: bounded_kernel[(grid,)](groups, x, out, BLOCK=1024, num_warps=16)
+
+    (bound,), (exact,) = counted(False, double(1000)), counted(False, double(groups))
+    assert bound.groups == bound.groups_run == groups
+    assert modelled_time_us(bound).us == pytest.approx(modelled_time_us(exact).us, rel=0.01)
+
+
+@triton.jit
+def last_adds_up_kernel(x, partial, arrived, out, BLOCK: tl.constexpr, OF: tl.constexpr):
+    group, tile, i = tl.program_id(0), tl.program_id(0) // OF, tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for k in range(8 + group * 7 % 61 * 8):
+        total += tl.load(x + (group + k) * BLOCK + i)
+    tl.store(partial + group * BLOCK + i, total)
+    if tl.atomic_add(arrived + tile, 1) == OF - 1:
+        for part in range(OF):
+            total += tl.load(partial + (tile * OF + part) * BLOCK + i)
+        tl.store(out + tile * BLOCK + i, total)
+
+
+def test_who_arrives_last_is_the_same_one_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDNA_THREADS", "4")
+    x, partial, out = (aligned(64 * n, torch.float32) for n in (600, 64, 16))
+
+    def launch() -> None:
+        arrived = torch.zeros(16, dtype=torch.int32)
+        last_adds_up_kernel[(64,)](x, partial, arrived, out, BLOCK=64, OF=4, num_warps=1)
+
+    assert len({modelled_time_us(counted(False, launch)[0]).us for _ in range(6)}) == 1
+
+
+def test_tensors_begin_where_a_gpu_would_begin_them() -> None:
+    with cdna.counting():
+        tensors = [torch.empty(n, dtype=torch.uint8) for n in (1, 70, 513, 3000, 4096, 100_001, 3 << 20)]
+    assert not [t.data_ptr() % 512 for t in tensors if t.data_ptr() % 512]
+    assert not [t.data_ptr() % 4096 for t in tensors if len(t) >= 4096 and t.data_ptr() % 4096]

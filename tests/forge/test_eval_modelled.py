@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
+import cdna
 from cdna.cards import cards
+from cdna.profile import profiles, text_lines
+from cdna.records import take_records
 from forge.commands.torch_profile import torch_lines
 from forge.device.roofline import Roofline
 from forge.judge.operations import watch
-from forge.judge.results import modelled_time
+from forge.judge.results import modelled_text, modelled_time, time_texts
 from tests.support.evaltools import RIGHT, judge, run_command, write_problem
 
 pytestmark = pytest.mark.long
 MI300X = cards()["MI300X"]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@triton.jit
+def twice_kernel(x_ptr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, tl.load(x_ptr + i) * 2)
+
 
 DOUBLES = """\
 import torch, triton, triton.language as tl
@@ -267,3 +282,29 @@ def test_files_of_a_profile_are_refused_elsewhere(tmp_path: Path, arguments: tup
     (tmp_path / "submission.py").write_text(DOUBLES)
     done = run_command(arguments[0], problem, "--device", "gfx942", "--cases", "0", *arguments[1:], cwd=tmp_path)
     assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_time_without_some_lines_says_so() -> None:
+    """Where no memory was left to record them: in the column, below it, in the JSON file, in a profile."""
+    from forge.device.fake_rocm.work import modelled
+
+    x = torch.ones(4096)
+    with cdna.device("gfx942"), cdna.counting():
+        twice_kernel[(4,)](x, BLOCK=1024)
+    record = take_records()[-1]
+    assert record.counters is not None
+    whole = modelled([record])["cold"]
+    assert "unrecorded" not in whole and not time_texts(whole) and modelled_text(whole)[0].isdigit()
+    record.counters.unrecorded_lines = 256  # as many as were recorded: 128 read, 128 written
+    lacking = modelled([record])["cold"]
+    assert modelled_text(lacking) == f">{lacking['us']:.4g}"
+    (said,) = time_texts(lacking)
+    assert said == f"> {lacking['unrecorded']}" and said.startswith("> 0.5 of the lines that a launch asks for")
+    assert any("lacking    0.5 of the lines" in line for line in text_lines(profiles([record])[0]))
+
+
+def test_tensors_of_an_emulated_gpu_begin_where_a_gpu_would_begin_them(tmp_path: Path) -> None:
+    code = "import torch; print([torch.ones(n, device='cuda').data_ptr() % 512 for n in (1, 70, 800, 9000)])"
+    command = [sys.executable, "-m", "forge.device", "gfx942", "--", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
+    assert done.stdout == "[0, 0, 0, 0]\n", done.stderr

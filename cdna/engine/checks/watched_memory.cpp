@@ -1,6 +1,7 @@
 // Memory that another library's allocator hands out, for the checks: a tensor of torch's for the host is the GPU's here.
 // The library's calls of posix_memalign and free are led through this file, which knows every block's extent from then on.
 // What is freed stays where it is for a while, so that a kernel that goes there is told of.
+// Apart from the checks: an allocator may be made to begin blocks where a GPU's would, for the model of time.
 #include "check.h"
 #include <link.h>
 #include <malloc.h>
@@ -23,7 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 extern "C" void cdna_memory_register(u64 base, u64 bytes, const char* name);
 extern "C" void cdna_memory_unregister(u64 base);
 extern "C" void cdna_memory_forget(u64 base, u64 bytes);
-static bool watching;
+static bool watching, aligning;
 static Block* table;
 static u64 capacity, count;  // capacity: a power of two, at least twice the count
 
@@ -68,9 +69,14 @@ static u64 leave(u64 base) {
   }
 }
 
-static int watched_memalign(void** out, size_t alignment, size_t bytes) {
+// PyTorch's caching allocator on a GPU begins each block at a multiple of 512 bytes (CUDACachingAllocator, kMinBlockSize).
+// Larger ones begin a page here, as the first of a segment would: where the host puts them changes no line.
+static size_t as_on_a_gpu(size_t bytes) { return bytes < 4096 ? 512 : 4096; }
+
+static int led_memalign(void** out, size_t alignment, size_t bytes) {
+  if (aligning && alignment < as_on_a_gpu(bytes)) alignment = as_on_a_gpu(bytes);
   int error = posix_memalign(out, alignment, bytes);
-  if (!error && bytes) {
+  if (watching && !error && bytes) {
     pthread_mutex_lock(&lock);
     enter((u64)*out, bytes);
     pthread_mutex_unlock(&lock);
@@ -147,6 +153,7 @@ bool cdna_in_known_block(u64 address) {
 
 struct Search {
   const char* library;
+  bool frees;  // its calls of free, too
   int redirected;
 };
 
@@ -182,9 +189,9 @@ static int look_at(dl_phdr_info* object, size_t, void* data) {
       u32 type = ELF64_R_TYPE(r->r_info);
       if (type != GLOBAL_DATA && type != JUMP_SLOT) continue;
       const char* symbol = (const char*)names + ((const ElfW(Sym)*)symbols)[ELF64_R_SYM(r->r_info)].st_name;
-      u64 function = !strcmp(symbol, "posix_memalign") ? (u64)watched_memalign
-                     : !strcmp(symbol, "free")         ? (u64)watched_free
-                                                       : 0;
+      u64 function = !strcmp(symbol, "posix_memalign")    ? (u64)led_memalign
+                     : s.frees && !strcmp(symbol, "free") ? (u64)watched_free
+                                                          : 0;
       if (!function) continue;
       redirect((u64*)(object->dlpi_addr + r->r_offset), function);
       s.redirected++;
@@ -192,10 +199,19 @@ static int look_at(dl_phdr_info* object, size_t, void* data) {
   return 1;
 }
 
+extern "C" {
 // Watches what that library, loaded already, allocates from now on. Returns how many of its references were redirected.
-extern "C" int cdna_watch_allocator(const char* library) {
-  Search s = {library, 0};
+int cdna_watch_allocator(const char* library) {
+  Search s = {library, true, 0};
   dl_iterate_phdr(look_at, &s);
   watching = watching || s.redirected;
   return s.redirected;
+}
+// Has that library begin its blocks where a GPU's allocator would, from now on.
+int cdna_align_allocator(const char* library) {
+  Search s = {library, false, 0};
+  aligning = true;
+  dl_iterate_phdr(look_at, &s);
+  return s.redirected;
+}
 }

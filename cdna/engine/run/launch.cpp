@@ -585,7 +585,8 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   u32 n = l->n_threads < total ? l->n_threads : total;
   if (n == 0) return;
   Watch* watch = watch_begins(p, k, *l);
-  if (watch) n = 1;
+  Observer* first = l->observers ? l->observers->attach(l->observers, p, &k, l) : nullptr;
+  if (watch || (first && l->observers->in_order)) n = 1;
   GridSync sync = {0, 0, 1, 0, (u64)total * l->block[0] * l->block[1] * l->block[2], 0, 0, total};
   // In another order than the card's any workgroup may have to wait for any other.
   // Else those that a card has room for may wait for each other, and for no more: with checks it is found.
@@ -643,7 +644,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     live[i].executed = t.executed;
     t.clock = clock;
     t.order = order_begin(seed, i);
-    if (l->observers) t.observer = l->observers->attach(l->observers, p, &k, l);
+    if (l->observers) t.observer = i ? l->observers->attach(l->observers, p, &k, l) : first;
     t.observer = watch_around(watch, t.observer);
   }
   const u32* chosen = l->observers ? l->observers->chosen : nullptr;

@@ -13,8 +13,8 @@
 // latter stands for all but the first. In those only the workgroups whose time is taken have every instruction looked
 // at, of the others the lines that they ask of the L2. No matrix instruction computes, so what the kernel leaves in
 // memory is of no use, and whatever decides by it goes astray. What is counted is scaled to the grid.
-// A grid may be an upper bound, whose last workgroups find nothing to do. So some of all that do not run otherwise do, and
-// those that ask for no line count as none: what is counted is scaled to those that work.
+// A grid may be an upper bound, whose last workgroups find nothing to do. Those that ask for no line count as none (kept.h), so
+// some of all that do not run otherwise do: what is counted is scaled to those that work.
 // Not of kernels whose workgroups learn from an atomic what to do (the last of a tile adds up what all have left): of those
 // every workgroup runs, and where one has done more or less than those before it, its steps are kept too.
 // SAMPLE_PRODUCTS: only of kernels with matrix instructions and only of a grid of 13 rounds or more, as a router's is not.
@@ -102,7 +102,7 @@ struct Source : ObserverSource {
   KeptGroups kept;
   u64 steps;                     // of the whole grid, where it runs
   u32 n_inst, n_waves, l1_ways;  // of a workgroup's part of the L1
-  bool leaves_whole, decides_by_atomic;
+  bool leaves_whole;
   double* stalls;  // [n_inst][N_REASONS], see replay_cu
   Growing<Span> spans;
   ContendedLines atomics;
@@ -422,11 +422,11 @@ static u32 number_of(const Source& s, u32 group) {
 
 static bool is_probe(const Source& s, u32 group) { return s.groups && number_of(s, group) >= s.n_in_batches; }
 
-static bool is_timed(const Source& s, u32 group) {
-  u32 number = number_of(s, group);
-  if (s.groups && (number >= s.n_in_batches || number / s.batch % 2)) return false;
-  if (s.groups) number -= number / s.batch / 2 * s.batch;  // without those that only warm the caches
-  return s.kept.is_chosen(number);
+// Its number among those of whom some are timed; one that none has if it is not among them.
+static u32 timed_number(const Source& s, u32 group) {
+  const u32 number = number_of(s, group);
+  if (s.groups && (number >= s.n_in_batches || number / s.batch % 2)) return ~0u;
+  return s.groups ? number - number / s.batch / 2 * s.batch : number;  // without those that only warm the caches
 }
 
 static void on_group_started(Observer* o, Workgroup& group) {
@@ -446,7 +446,7 @@ static void on_group_started(Observer* o, Workgroup& group) {
     if (g->held[i]) g->held[i]->on = false;
   }
   g->n_steps = 0;
-  g->timed = c.source->decides_by_atomic || is_timed(*c.source, group.linear_id);
+  g->timed = c.source->kept.may_keep(timed_number(*c.source, group.linear_id));
   memset((void*)&g->l1, 0, sizeof g->l1);
   g->trace = {nullptr, 0, 0, group.linear_id};
   g->works = false;
@@ -489,14 +489,13 @@ static void add_traffic(MemoryTraffic& to, const MemoryTraffic& from, double wei
 static void hand_over(Source& s, GroupCount& g) {
   pthread_mutex_lock(&s.lock);
   const Trace& t = g.trace;
-  if (g.timed && s.kept.keep(t.group, g.steps, is_timed(s, t.group), g.works))
+  if (g.timed && s.kept.keep(t.group, g.steps, timed_number(s, t.group), g.works))
     g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
-  u32 batch = s.batch;
-  u32 number = number_of(s, t.group);
+  const u32 batch = s.batch, number = number_of(s, t.group);
   s.working[number < batch ? 0 : 2 - number / batch % 2] += g.works;
   s.traces[number] = t;
   if (s.groups) s.done[number] = g.works ? g.n_steps : 0;
-  else s.steps += g.n_steps;
+  else if (g.works) s.steps += g.n_steps;
   s.ended[number / batch]++;
   while (s.next_batch < s.n_batches) {
     u32 first = s.next_batch * batch, n = s.n_in_batches - first < batch ? s.n_in_batches - first : batch;
@@ -522,7 +521,7 @@ static void on_group_ended(Observer* o, Workgroup& group) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)group.observed;
   Source& s = *c.source;
-  if (g.works || !s.groups) {
+  if (g.works) {
     c.totals.run++;
     if (g.timed || !s.light) c.totals.observed++;
   }
@@ -562,7 +561,7 @@ static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
   const bool spread = s.sample == SAMPLE_PRODUCTS;
   if (spread && (most < FEWEST_PAIRS || !has_products(s, p, k))) return;
   s.no_products = true;
-  if (s.decides_by_atomic) return;
+  if (s.kept.all_come) return;
   s.light = true;
   for (u32 i = 0; i < p.n_inst; i++)
     if (s.facts[i]->does == DOES_SLEEP) s.light = false;  // polls are told apart by looking at every instruction
@@ -586,12 +585,13 @@ static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
   }
 }
 
-// Of the grid as many workgroups as work, and what they all ask of memory.
+// Of the grid as many workgroups as work; of a sample what they all ask of memory.
 static void scale_to_grid(Source& s) {
   const u32 ran = s.working[0] + s.working[1] + s.working[2], others = s.total_groups - s.n_in_batches;
   const u32 all = ran + (u32)(s.n_probes ? (u64)others * s.working_probes / s.n_probes : 0);
   if (all) s.totals.groups = all;
-  else s.totals.run = s.n_chosen, s.totals.observed = s.light ? (u32)s.kept.all.n : s.n_chosen;  // none asks for a line
+  else s.totals.run = s.groups ? s.n_chosen : s.total_groups, s.totals.observed = s.light ? s.kept.all.n : s.totals.run;
+  if (!s.groups) return;
   if (s.working[2]) {
     add_traffic(s.totals.traffic, s.others, (double)(all - s.working[0]) / s.working[2]);
   } else if (s.working[0]) {
@@ -633,7 +633,8 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.batch = per_cu * l->card->compute_units;
   s.n_batches = (s.total_groups + s.batch - 1) / s.batch;
   s.n_in_batches = s.total_groups;
-  s.decides_by_atomic = has_answers(s, *p, k);
+  s.kept.all_come = has_answers(s, *p, k);
+  s.in_order = s.kept.all_come && s.total_groups <= s.batch;  // as long as its slowest workgroup: who is last, tells
   if (s.sample && !l->cooperative) choose_sample(s, *p, k);
   s.kept.spread_over(s.groups ? (s.pairs + 1) * s.batch : s.n_in_batches);
   s.traces = (Trace*)calloc(s.n_in_batches, sizeof(Trace));
@@ -681,8 +682,8 @@ static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
 static double work(const Source& s, const RecordedLaunch& l) {
   u64 replayed = 0;
   for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) replayed += l.groups[i / l.n_waves].waves[i % l.n_waves].n;
-  if (s.groups || s.total_groups <= s.batch || !replayed) return 1;
-  return ((double)s.steps / s.total_groups) / ((double)replayed / l.n_recorded);
+  if (!s.steps || s.totals.groups <= s.batch || !replayed) return 1;  // no steps: a sample, or none works
+  return ((double)s.steps / (double)s.totals.groups) / ((double)replayed / l.n_recorded);
 }
 
 static void take_time(Source& s) {
@@ -724,7 +725,7 @@ static void detach(ObserverSource* source, Observer* o) {
   free(c->counters);
   free(c);
   if (--s.attached) return;
-  if (s.groups) scale_to_grid(s);
+  scale_to_grid(s);
   write_back(*s.caches, s.totals.traffic);
   if (s.groups) scale_write_back(s, s.totals.traffic);
   s.totals.atomics_on_line = s.atomics.most() * s.totals.groups / (s.totals.run ? s.totals.run : 1);
@@ -732,7 +733,7 @@ static void detach(ObserverSource* source, Observer* o) {
     const double of_probe = s.n_probes ? (double)(s.total_groups - s.n_in_batches) / s.n_probes : 0;
     s.kept.choose_alike({s.done, s.n_in_batches}, {s.done + s.n_in_batches, s.n_probes}, of_probe, !s.totals.sleeps);
   } else {
-    s.kept.choose(s.total_groups <= s.batch);
+    s.kept.choose(s.totals.groups <= s.batch);
   }
   take_time(s);
 }

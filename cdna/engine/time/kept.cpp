@@ -26,18 +26,37 @@ bool KeptGroups::is_chosen(u32 number) const {
   return number >= first && behind % every == 0 && behind / every < MOST_TIMED;
 }
 
-bool KeptGroups::keep(u32 group, Steps* steps, bool chosen, bool works) {
+bool KeptGroups::keep(u32 group, Steps* steps, u32 number, bool works) {
+  const bool chosen = is_chosen(number);
   u64 n_steps = 0;
-  for (u32 i = 0; i < n_waves; i++) n_steps += steps[i].n;
-  const u32 known = n_kinds, kind = kind_of(n_steps);
-  kinds[kind].groups++;
-  n_groups++;
-  if (!chosen && n_kinds == known) return false;
-  all.add() = {group, kind, works ? n_steps : 0, steps};
-  return true;
+  for (u32 i = 0; works && i < n_waves; i++) n_steps += steps[i].n;
+  u32 kind = 0, known = n_kinds;
+  if (works) {
+    kind = kind_of(n_steps);
+    kinds[kind].groups++;
+    n_groups++;
+  }
+  const bool of_use = chosen || (all_come && n_kinds > known), spare = !of_use && works && is_spare(number);
+  if (of_use || spare) all.add() = {group, kind, n_steps, steps, spare};
+  return of_use || spare;
 }
 
-void KeptGroups::sort() {
+void KeptGroups::forget(const Kept& kept) {
+  for (u32 k = 0; k < n_waves; k++) free(kept.steps[k].at);
+  free(kept.steps);
+}
+
+void KeptGroups::leave_the_working() {
+  u64 working = 0, spares = 0;
+  for (u64 i = 0; i < all.n; i++) (all.at[i].spare ? spares : working) += all.at[i].n_steps > 0;
+  if (!working && !spares) kinds[0] = {0, (u32)all.n}, n_kinds = 1, n_groups = (u32)all.n;
+  const u64 before = all.n;
+  all.n = 0;
+  for (u64 i = 0; i < before; i++) {
+    const Kept one = all.at[i];
+    if (working ? one.n_steps && !one.spare : !spares || one.spare) all.at[all.n++] = one;
+    else forget(one);
+  }
   for (u64 i = 1; i < all.n; i++)  // they ended in any order
     for (u64 k = i; k && all.at[k - 1].group > all.at[k].group; k--) {
       const Kept later = all.at[k - 1];
@@ -46,8 +65,8 @@ void KeptGroups::sort() {
 }
 
 void KeptGroups::choose(bool one_round) {
-  sort();
-  if (all.n <= MOST_TIMED && all.n == n_groups) {
+  leave_the_working();
+  if (!all_come || (all.n <= MOST_TIMED && all.n == n_groups)) {
     for (; n_replayed < all.n; n_replayed++) replayed[n_replayed] = n_replayed;
     return;
   }
@@ -71,17 +90,14 @@ void KeptGroups::choose(bool one_round) {
 }
 
 void KeptGroups::choose_alike(WorkOf whole, WorkOf probes, double of_probe, bool by_work) {
-  sort();
-  u32 some[MOST_TIMED], n = 0;
-  for (u32 idle = 0; idle < 2 && !n; idle++)  // all, where none works
-    for (u32 i = 0; i < all.n; i++)
-      if (all.at[i].n_steps || idle) some[n++] = i;
+  leave_the_working();
+  const u32 n = (u32)all.n;
   double like[MOST_TIMED] = {}, owed[MOST_TIMED] = {}, in_all = 0, fewest = 1e300, most = 0;
   auto add = [&](u64 n_steps, double stands_for) {
     u64 nearest = ~0ull, apart[MOST_TIMED];
     u32 n_nearest = 0;
     for (u32 k = 0; k < n; k++) {
-      const u64 of = all.at[some[k]].n_steps;
+      const u64 of = all.at[k].n_steps;
       apart[k] = of > n_steps ? of - n_steps : n_steps - of;
       if (apart[k] < nearest) nearest = apart[k], n_nearest = 0;
       n_nearest += apart[k] == nearest;
@@ -95,22 +111,19 @@ void KeptGroups::choose_alike(WorkOf whole, WorkOf probes, double of_probe, bool
     if (probes.of[i]) add(probes.of[i], of_probe);
   for (u32 k = 0; k < n; k++) fewest = like[k] < fewest ? like[k] : fewest, most = like[k] > most ? like[k] : most;
   if (!by_work || most <= 1.01 * fewest) {  // all alike
-    for (; n_replayed < n; n_replayed++) replayed[n_replayed] = some[n_replayed];
+    for (; n_replayed < n; n_replayed++) replayed[n_replayed] = n_replayed;
     return;
   }
   for (; n_replayed < MOST_REPLAYED; n_replayed++) {
     u32 next = 0;
     for (u32 k = 0; k < n; k++) owed[k] += like[k] / in_all, next = owed[k] > owed[next] ? k : next;
     owed[next]--;
-    replayed[n_replayed] = some[next];
+    replayed[n_replayed] = next;
   }
 }
 
 void KeptGroups::forget() {
-  for (u64 i = 0; i < all.n; i++) {
-    for (u32 k = 0; k < n_waves; k++) free(all.at[i].steps[k].at);
-    free(all.at[i].steps);
-  }
+  for (u64 i = 0; i < all.n; i++) forget(all.at[i]);
   free(all.at);
   all = {};
   n_replayed = 0;

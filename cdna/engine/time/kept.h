@@ -1,7 +1,8 @@
 // The workgroups of a launch whose steps are kept, and which of them are replayed.
 //
 // Those chosen beforehand, and where others may have more to do than these (the last to arrive adds up what all have left)
-// the first of each kind: workgroups that did about as much.
+// the first of each kind: workgroups that did about as much. One that has nothing to do (the grid is an upper bound) stands
+// for none that has, and counts for nothing, unless no workgroup has.
 #pragma once
 #include "growing.h"
 #include "replay.h"
@@ -19,6 +20,7 @@ struct KeptGroups {
     u32 group, kind;
     u64 n_steps;   // 0: has nothing to do
     Steps* steps;  // [n_waves]
+    bool spare;    // replayed only where none of the others works
   };
   struct Kind {
     u64 n_steps;
@@ -28,13 +30,17 @@ struct KeptGroups {
   Kind kinds[MOST_KINDS];
   u32 n_waves, n_kinds, n_groups;
   u32 n_replayed, replayed[MOST_REPLAYED];  // of those kept
+  bool all_come;                            // to `keep`, not only those chosen and the spare one
 
   // Which are chosen of so many: spread over them, and by an odd step, so that they are not all of one slice of k or of one
   // XCD where there is a power of two of these.
   void spread_over(u32 among);
   bool is_chosen(u32 number) const;
-  // A workgroup has ended. works: it had something to do. Whether its steps are kept and no more the caller's.
-  bool keep(u32 group, Steps* steps, bool chosen, bool works);
+  // Of a grid of which few work these are among its first.
+  bool is_spare(u32 number) const { return !number && !all_come && !is_chosen(number); }
+  bool may_keep(u32 number) const { return all_come || is_chosen(number) || is_spare(number); }
+  // A workgroup has ended. number: among those of whom some are chosen. works: it has asked for a line. Whether its steps are kept and no more the caller's.
+  bool keep(u32 group, Steps* steps, u32 number, bool works);
   // Which of those kept are replayed: so many of each kind as there are. one_round: of a grid that fits on the card at once,
   // which takes as long as its slowest workgroup, one that did most is among them.
   void choose(bool one_round);
@@ -46,5 +52,6 @@ struct KeptGroups {
  private:
   u32 every, first;  // of those chosen
   u32 kind_of(u64 n_steps);
-  void sort();
+  void forget(const Kept&);
+  void leave_the_working();  // by number: they ended in any order
 };

@@ -26,5 +26,6 @@ struct ObserverSource {
   // Set by the first attach.
   const u32* chosen;  // the workgroups that run, in order; null: all of the grid
   u32 n_chosen;
+  bool in_order;     // one thread runs all: where workgroups learn who of them is last, it is the same one each time
   bool no_products;  // matrix instructions leave their results as they were: who chooses wants no results
 };

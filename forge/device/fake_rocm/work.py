@@ -11,7 +11,7 @@ from typing import Any
 import cdna
 from cdna import compiler_notes, counters
 from cdna.hip.kernel_names import short_names
-from cdna.model import ModelledTime, modelled_case_us
+from cdna.model import ModelledTime, modelled_case_us, unrecorded_text
 from cdna.profile import KernelProfile, advice_for, profiles, section, text_lines
 from cdna.profile.text import wait_text
 from cdna.profile.words import reason_text
@@ -131,7 +131,8 @@ def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:
 def _time(time: ModelledTime) -> dict[str, Any]:
     parts = {name: round(us, 3) for name, us in time.parts_us.items()}
     clock = {"cycles": round(time.cycles), "mhz": round(time.mhz), "clock": time.clock}
-    return {"us": round(time.us, 3), "bound": time.bound, "parts_us": parts, **clock}
+    lacking = {"unrecorded": unrecorded_text(time.unrecorded)} if time.unrecorded else {}
+    return {"us": round(time.us, 3), "bound": time.bound, "parts_us": parts, **clock, **lacking}
 
 
 def kernel_work(kernel: KernelProfile) -> dict[str, Any]:
