@@ -6,12 +6,12 @@ import argparse
 import os
 import shlex
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from forge.console import aligned
+from forge.files import write_whole
 from forge.generate import kernelguard
 from forge.generate.archs import FOLDERS
 from forge.generate.pysource import GenerationError
@@ -107,20 +107,9 @@ def list_problems() -> None:
     print("\n".join(aligned(rows)))
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Readers see the old file or the new one, never half of it."""
+def write(path: Path, text: str) -> None:
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_whole(path, text)
     except OSError as error:
         raise GenerationError(f"{path}: cannot be written: {error.strerror}") from None
 
@@ -142,7 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(submission.text)
         sys.stdout.flush()
     else:
-        write_atomically(Path(arguments.output), submission.text)
+        write(Path(arguments.output), submission.text)
         sources = " ".join(source.path for source in submission.sources)
         print(f"{arguments.output}: {problem.name}, {len(submission.text.encode()):,} bytes, from {sources}")
     return check(submission.text, problem, report, arguments.triton) if arguments.check else 0
@@ -159,7 +148,7 @@ def begin(arguments: argparse.Namespace, problem: Problem) -> int:
         return 0
     if path.exists():
         raise GenerationError(f"{path}: is there already; name another file with -o")
-    write_atomically(path, text)
+    write(path, text)
     print(f"{path}: {problem.name} for {problem.arch}, begun in {language}; next:")
     if (board := leaderboard_of(problem.name)) is not None and board.gpus != problem.gpus:
         print(f"  (no leaderboard takes it: {board.name} is judged on {' '.join(board.gpus)})")

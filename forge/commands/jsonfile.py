@@ -14,6 +14,7 @@ from typing import Any
 
 from forge.console import UsageError
 from forge.device.cards import peaks_of
+from forge.files import write_whole
 from forge.judge.compilers import made_by
 from forge.judge.plan import EvalPlan
 from forge.judge.results import CaseResult, Run
@@ -91,12 +92,9 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     if path.exists() and not path.is_file():  # /dev/stdout, a pipe
         path.write_text(text, encoding="utf-8")
         return
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
+        write_whole(path, text)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from None
 
 

@@ -4,11 +4,11 @@ compiling anything, with the emulated card's answers. No compiler and no library
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from cdna.build import cache_dir
 from forge.device.cards import HIP_VERSION, Card
+from forge.files import keep_written
 
 ROCM_VERSION = ".".join(HIP_VERSION.split(".")[:2]) + ".0"  # HIP's third number counts builds
 _EACH_GPU = 'n=0; while [ $n -lt "${POPCORN_GPUS:-1}" ]; do n=$((n + 1))'
@@ -32,14 +32,7 @@ def _made(card: Card) -> Path:
     folder = _place(card)
     for name, text in _files(card, folder).items():
         file = folder / name
-        if file.is_file() and file.read_text() == text:
-            continue
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, other = tempfile.mkstemp(dir=file.parent)
-        os.write(descriptor, text.encode())
-        os.fchmod(descriptor, 0o755 if file.parent.name == "bin" else 0o644)
-        os.close(descriptor)
-        os.replace(other, file)  # whole, whoever else writes it
+        keep_written(file, text, executable=file.parent.name == "bin")
     return folder
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +13,7 @@ import jinja2
 
 from forge.console import number
 from forge.device.cards import peaks_of
+from forge.files import write_whole
 from forge.history.compare import counters_of, findings_of
 from forge.history.store import Entry
 from forge.history.times import case_us, modelled, times_of
@@ -243,8 +243,6 @@ def _history_plot(history: Sequence[Entry]) -> str:
 
 def write_page(path: Path, text: str) -> None:
     try:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
+        write_whole(path, text)
     except OSError as error:
         raise PageError(f"report: {path}: cannot be written: {error.strerror or error}") from None

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from forge.console import EXIT_FAIL, EXIT_PASS, UsageError, number
 from forge.device import resolve
+from forge.files import write_whole
 from forge.generate.submission import directives, read_submission
 from forge.generate.tuning import NewRow, with_rows
 from forge.judge import compilers
@@ -208,9 +209,7 @@ class FileTuner:
             print("no row passed")
             return EXIT_FAIL
         if changed is not None and write:
-            temporary = path.with_name(f".{path.name}.{os.getpid()}")
-            temporary.write_text(changed, encoding="utf-8")
-            os.replace(temporary, path)
+            write_whole(path, changed)
             print(f"{path}: written")
         elif changed is not None:
             print(f"--write changes {path}")

@@ -36,7 +36,7 @@ from forge.tune.trial import Outcome
 ROW_VARIABLE = "FORGE_TUNE_ROW"  # where a submission without a TUNING in Python finds the row under trial
 START_S = 300  # for the process to start, HIP sources to compile, and a case's inputs to be made
 # Kernels, by parts of their names, that run whole: what they compute decides what the others of their problem do.
-RUN_WHOLE = {"amd-mixture-of-experts": ("router", "sort")}
+RUN_WHOLE = {"amd-mixture-of-experts": ("router", "sort"), "amd-moe-mxfp4": ("sort",)}
 # What is larger keeps what its memory held: weights and caches decide nothing, an activation may decide who works.
 DRAWN_ELEMENTS = 1 << 26
 DRAWN_OF_A_MATRIX = 1 << 22

@@ -12,13 +12,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # forge's rooms, and those that each may import: a room stands above all that it uses, and none above itself.
-ROOMS: dict[str, set[str]] = {"console": set(), "task": set(), "device": {"task"}}
+ROOMS: dict[str, set[str]] = {"console": set(), "files": set(), "task": set(), "device": {"files", "task"}}
 ROOMS["generate"] = {"console", "task"}
 ROOMS["judge"] = {"console", "task", "device"}
-ROOMS["history"] = {"console", "task", "device", "judge"}
-ROOMS["commands"] = {"console", "task", "device", "generate", "judge", "history", "compile_report"}
+ROOMS["history"] = {"console", "files", "task", "device", "judge"}
+ROOMS["commands"] = {"console", "files", "task", "device", "generate", "judge", "history", "compile_report"}
 ROOMS["compile_report"] = {"console", "task", "device", "generate", "judge"}
-ROOMS["tune"] = {"console", "task", "device", "generate", "judge", "history"}
+ROOMS["tune"] = {"console", "files", "task", "device", "generate", "judge", "history"}
 ROOMS["__main__"] = {"console", "commands", "tune"}
 OURS = {"cdna", "forge", "kernels", "reference", "eval", "gen_submission", "tests"}
 STDLIB = set(sys.stdlib_module_names)

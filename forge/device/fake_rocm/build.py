@@ -30,7 +30,8 @@ from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import find
 from forge.device.fake_rocm import hip, torch_headers
 from forge.device.fake_rocm.hipify import RUNTIME, directive, hipify, with_places
-from forge.device.fake_rocm.locks import locked, write_once
+from forge.device.fake_rocm.locks import locked
+from forge.files import keep_written
 
 DEVICE_SUFFIXES = (".cu", ".hip", ".cuh")
 _USES_PYTHON = re.compile(r'^\s*#\s*include\s*[<"]Python\.h', re.MULTILINE)
@@ -209,7 +210,7 @@ def _absent_headers(extension: Extension, text: str) -> Path | None:
     folder = extension.folder / "absent"
     names = set(_ROCM_HEADER.findall(text))
     for name in names:
-        write_once(folder / name, "")
+        keep_written(folder / name, "")
     return folder if names else None
 
 
@@ -235,7 +236,7 @@ def _source(extension: Extension, original: Path) -> HipSource:
     text = hipify(original.read_text())
     path = extension.folder / f"{original.stem}.{original.suffix[1:]}.hip"
     runtime = f"#include <{RUNTIME}>\n" if has_kernels else ""
-    write_once(path, runtime + directive(1, _shown(extension, original)) + text)
+    keep_written(path, runtime + directive(1, _shown(extension, original)) + text)
 
     flags = [*torch_headers.DEFINES, f"-DTORCH_EXTENSION_NAME={extension.name}"]
     flags += [f"-I{folder}" for folder in extension.include_paths]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 from cdna.build import cache_dir
 from cdna.errors import ToolchainError
@@ -30,14 +27,3 @@ def locked(what: str) -> Iterator[bool]:
     with open(path, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield first
-
-
-def write_once(path: Path, content: str) -> None:
-    """A file of that content, never seen half written, and not touched where it is there already."""
-    with contextlib.suppress(OSError):
-        if path.read_text() == content:
-            return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as partial:
-        partial.write(content)
-    os.replace(partial.name, path)

@@ -23,8 +23,8 @@ from cdna.build import cache_dir
 from cdna.errors import ToolchainError
 from cdna.hip.compile.compilers import Compiler
 from cdna.hip.compile.source import HipSource, ParsedHeader
-from forge.device.fake_rocm.locks import write_once
 from forge.device.fake_rocm.tags import TAG
+from forge.files import keep_written
 
 INCLUDE = Path(__file__).with_name("include")
 TORCH = Path(torch.__file__).parent
@@ -120,7 +120,7 @@ def _written(files: dict[str, str]) -> Path:
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
     folder = cache_dir() / "torch" / f"headers-{digest}"
     for name, text in files.items():
-        write_once(folder / name, text)
+        keep_written(folder / name, text)
     return folder
 
 

@@ -27,6 +27,7 @@ from forge.device.hip_on_cuda.translate import (
     source_for_nvcc,
     uses_hip,
 )
+from forge.files import keep_written
 
 INCLUDE = Path(__file__).with_name("include")
 # What CUDA's runtime has under the same name, but for hip before it, and with the same meaning and arguments. Names of
@@ -83,22 +84,13 @@ def _translated(path: Path, text: str | None, folder: Path) -> Path:
     if text is None or path.suffix not in (".hip", ".cu", ".cuh"):
         return path
     wanted = source_for_nvcc(text, path.name if path.parent == folder else str(path))
-    return _kept(folder / f"{path.stem}.nvidia.cu", wanted)
-
-
-def _kept(path: Path, wanted: str) -> Path:
-    """The file with that text; as torch does it, an unchanged one stays, and is not built again."""
-    if not path.is_file() or path.read_text() != wanted:
-        partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text(wanted)
-        os.replace(partial, path)
-    return path
+    return keep_written(folder / f"{path.stem}.nvidia.cu", wanted)
 
 
 def headers(folder: Path) -> list[str]:
     """Where the compiler finds HIP's headers: ours, and one that is made in this folder."""
     lines = [f"#define hip{name} cuda{name}\n" for name in NAMES.read_text().split()]
-    _kept(folder / "hip_runtime_names.h", "".join(["#pragma once\n", *lines]))
+    keep_written(folder / "hip_runtime_names.h", "".join(["#pragma once\n", *lines]))
     return [str(INCLUDE), str(folder)]
 
 

@@ -43,6 +43,7 @@ class Hopper:
     SPLIT_K: int  # slices of k of the tiles left over
     WORKGROUPS: int
     STAGES: int
+    WARPS: int  # that multiply
 
     @property
     def ROW_TILES(self):
@@ -211,14 +212,13 @@ def multiply_tiles(
     ready,
     free,
     C: gl.constexpr,
-    num_warps: gl.constexpr,
 ):
     """The multiplying warps: sum in fp32, add the bias, store bf16 in two halves of the columns."""
     BLOCK_M: gl.constexpr = C.BLOCK_M
     BLOCK_N: gl.constexpr = C.BLOCK_N
     HALF: gl.constexpr = BLOCK_N // 2
-    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [num_warps, 1], [16, BLOCK_N, 16])
-    half_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [num_warps, 1], [16, HALF, 16])
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [C.WARPS, 1], [16, BLOCK_N, 16])
+    half_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [C.WARPS, 1], [16, HALF, 16])
     SIDE: gl.constexpr = BLOCK_M * HALF
     local_row = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(1, half_layout))
     local_column = gl.arange(0, HALF, layout=gl.SliceLayout(0, half_layout))
@@ -336,18 +336,16 @@ def ag_gemm_hopper_kernel(
     a,  # bf16 [ROWS][K]
     bias,  # bf16 [N], unused without HAS_BIAS
     partial,  # fp32 [tiles left over][SPLIT_K][2][BLOCK_M][BLOCK_N / 2], unused where SPLIT_K is 1
-    arrived,  # int32 [tiles left over], zero between launches
+    counts,  # int32 [1 + tiles left over]: tickets, one in vain per sender, grow for ever; arrived, 0 between launches
     table,  # int64 [RANKS]: where each rank's region lies
     counters,  # int32 [RANKS][bands][SLICES]: pieces of that rank that have come; at the begin of the region
-    tickets,  # int32: pieces taken, and one ticket in vain per sender; grows for ever
     slot,  # byte offset of `gathered` in a region
     rank,
-    first_ticket,  # what `tickets` holds when this call begins
+    first_ticket,  # what the first of `counts` holds when this call begins
     target,  # what a counter holds when all pieces of this call have come
     alarm,
     timeout_ticks,
     C: gl.constexpr,  # Hopper
-    num_warps: gl.constexpr,
 ):
     STAGES: gl.constexpr = C.STAGES
     BLOCK_M: gl.constexpr = C.BLOCK_M
@@ -365,12 +363,12 @@ def ag_gemm_hopper_kernel(
     alarm = alarm.to(gl.int64)  # whatever the size of its value
     if SEND_WARPS == 0:
         if gl.program_id(0) < C.SENDERS:
-            send_pieces(a, table, slot, tickets, first_ticket, rank, C, num_warps)
+            send_pieces(a, table, slot, counts, first_ticket, rank, C, C.WARPS)
         gl.warp_specialize(
             [
                 (
                     multiply_tiles,
-                    (out, bias, partial, arrived, rank, a_ring, w_ring, half, ready, free, C, num_warps),
+                    (out, bias, partial, counts + 1, rank, a_ring, w_ring, half, ready, free, C),
                 ),
                 (
                     load_tiles,
@@ -388,7 +386,7 @@ def ag_gemm_hopper_kernel(
             [
                 (
                     multiply_tiles,
-                    (out, bias, partial, arrived, rank, a_ring, w_ring, half, ready, free, C, num_warps),
+                    (out, bias, partial, counts + 1, rank, a_ring, w_ring, half, ready, free, C),
                 ),
                 (
                     load_tiles,
@@ -397,7 +395,7 @@ def ag_gemm_hopper_kernel(
                         a_ring, w_ring, ready, free, C,
                     ),
                 ),
-                (send_pieces, (a, table, slot, tickets, first_ticket, rank, C, SEND_WARPS)),
+                (send_pieces, (a, table, slot, counts, first_ticket, rank, C, SEND_WARPS)),
             ],
             [1, SEND_WARPS],
             [40, 64],

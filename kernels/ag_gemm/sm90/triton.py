@@ -355,13 +355,14 @@ class HopperPlan(AgGemmPlan):
             SPLIT_K=split_k,
             WORKGROUPS=workgroups,
             STAGES=row["num_stages"],
+            WARPS=row["num_warps"],
         )
         shapes = ((rows, k), (ranks * rows, k), (n, k), (ranks * rows, n))
         flag_bytes = in_pages(4 * ranks * bands * slices)
         place_bytes = in_pages(2 * ranks * rows * k)
         limits = (heap.alarm_address, heap.timeout_ticks)
         bf16, int32, int64 = torch.bfloat16, torch.int32, torch.int64
-        pointers = (bf16, bf16, torch.float32, int32, int64, int32, int32)
+        pointers = (bf16, bf16, torch.float32, int32, int64, int32)
         compiled = compile_kernel(
             ag_gemm_hopper_kernel,
             (*descriptors_of(config), *pointers, flag_bytes + place_bytes, 0, 0, 0, *limits, config),
@@ -371,15 +372,13 @@ class HopperPlan(AgGemmPlan):
         name = f"ag_gemm hopper {band * block_m} {slices} {piece_rows} {rows} {k}"
         self.take_region(name, flag_bytes, place_bytes, WAITS)
         own = self.region.addresses[heap.rank]
-        self.tickets = torch.zeros(1, dtype=torch.int32, device=a.device)
         self.matrices = tuple(MatrixArgument(s) for s in shapes)
         n_partial = left_over * split_k * block_m * block_n if split_k > 1 else 1
         self.partial = torch.empty(n_partial, device=a.device)
-        self.arrived = torch.zeros(max(1, left_over), dtype=torch.int32, device=a.device)
-        sums = (pointer(self.partial), pointer(self.arrived))
-        self.middle = (*sums, pointer(self.region.table), own, pointer(self.tickets))
+        self.counts = torch.zeros(1 + left_over, dtype=torch.int32, device=a.device)
+        self.middle = (pointer(self.partial), pointer(self.counts), pointer(self.region.table), own)
         self.slots = tuple((MemoryAt(own + place), place) for place in self.places)
-        self.after = (*limits, config, row["num_warps"])
+        self.after = (*limits, config)
         self.meet(f"ag-gemm of rows {[rows, k]}")
 
     def run(self, a, w, bias):
