@@ -70,11 +70,12 @@ static u64 leave(u64 base) {
 }
 
 // PyTorch's caching allocator on a GPU begins each block at a multiple of 512 bytes (CUDACachingAllocator, kMinBlockSize).
-// Larger ones begin a page here, as the first of a segment would: where the host puts them changes no line.
-static size_t as_on_a_gpu(size_t bytes) { return bytes < 4096 ? 512 : 4096; }
+// Here at a page, as the first of a segment: the modelled caches number pages as they are touched, and which small blocks
+// shared one would be the host's to say.
+constexpr size_t BLOCK_ALIGNMENT = 4096;
 
 static int led_memalign(void** out, size_t alignment, size_t bytes) {
-  if (aligning && alignment < as_on_a_gpu(bytes)) alignment = as_on_a_gpu(bytes);
+  if (aligning && alignment < BLOCK_ALIGNMENT) alignment = BLOCK_ALIGNMENT;
   int error = posix_memalign(out, alignment, bytes);
   if (watching && !error && bytes) {
     pthread_mutex_lock(&lock);
