@@ -157,7 +157,7 @@ class Referee(Worker):
         return most
 
     def known_reference(self) -> tuple[Any, float] | None:
-        """What the check had of the reference, and how long that took. All ranks have it, or none: others call again."""
+        """What the check had of the reference, and how long that took. All ranks have it, or none."""
         output = self.noted.take() if self.noted is not None else None
         return None if self.ranks.any(output is None)[0] else (output, self.noted.seconds)
 
