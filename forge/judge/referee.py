@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from forge.judge import messages
@@ -30,6 +32,7 @@ class Referee(Worker):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.large: dict[int, Any] = {}  # of the inputs, those whose memory copies share
+        self.noted: Any = None  # the reference, as the problem's check calls it by its name
         self.handlers |= {
             messages.MakeInput: self.make_input,
             messages.HandOver: self.hand_over,
@@ -43,6 +46,17 @@ class Referee(Worker):
 
         self.compare = compare
         self.precision = Precision(**self.setup.precision)
+
+    def prepare(self, root: str, broken: BaseException | None) -> Fields:
+        ready = super().prepare(root, broken)
+        self.note_reference(sys.modules["reference"])
+        return ready
+
+    def note_reference(self, module: Any) -> None:
+        if isinstance(self.task.ref_kernel, FunctionType):
+            self.noted = self.compare.Noted(self.task.ref_kernel)
+            noted = self.noted
+            module.ref_kernel = functools.wraps(self.task.ref_kernel)(lambda *args, **kwargs: noted(*args, **kwargs))
 
     def new_case(self, memory: int | None) -> None:
         self.inputs: dict[int, Any] = {}  # by draw, as generate_input made them
@@ -112,10 +126,13 @@ class Referee(Worker):
         if command.draw == 0 and self.first is None:
             self.first = output
         fields["touched"] = touched
-        good, message, accuracy = True, "", command.accuracy
+        good, message, accuracy, known = True, "", command.accuracy, None
         if command.official:
             judged = self.copy_of(command.draw)
+            if self.noted is not None and (accuracy or command.share):
+                self.noted.wait_for(judged)
             good, message = self.task.check(judged, output)
+            known = self.known_reference()
             fields["check_s"] = self.task.check_s
             if touched:
                 fields["changed"] = self.names_of(changed, data, judged, told["output"])
@@ -126,10 +143,10 @@ class Referee(Worker):
             del judged  # the comparison makes copies of its own
         if command.share and not self.ranks.any(not good or self.task.check_s > SLOW_REFERENCE_S)[0]:
             self.phase("accuracy")
-            fields["share"] = self.share_of(command.draw, output)
+            fields["share"] = self.share_of(command.draw, output, known)
         if accuracy:
             self.phase("accuracy")
-            fields["accuracy"] = found = self.accuracy_of(command.draw, output)
+            fields["accuracy"] = found = self.accuracy_of(command.draw, output, known)
             if not command.official and found.problem and found.reference:  # on a probe, what nothing compares with
                 good, message = False, found.problem
         return {**fields, "status": Status.PASS if good else Status.FAIL, "message": message[:MESSAGE_CHARS]}
@@ -139,7 +156,12 @@ class Referee(Worker):
         most: int = self.exchange.most_bytes(parts[0][1].untyped_storage().nbytes() for parts in stored)
         return most
 
-    def accuracy_of(self, draw: int, output: Any) -> Accuracy:
+    def known_reference(self) -> tuple[Any, float] | None:
+        """What the check had of the reference, and how long that took. All ranks have it, or none."""
+        output = self.noted.take() if self.noted is not None else None
+        return None if self.ranks.any(output is None)[0] else (output, self.noted.seconds)
+
+    def accuracy_of(self, draw: int, output: Any, known: tuple[Any, float] | None) -> Accuracy:
         """Relative L2 error of an output, and its worst element; judges nothing."""
         compare, ref_kernel = self.compare, self.task.ref_kernel
         if ref_kernel is None:
@@ -150,22 +172,22 @@ class Referee(Worker):
 
         try:
             if self.ranks is not self.alone:  # one collective call, the same on every rank
-                plain_reference = best = ref_kernel(made())
+                plain_reference = best = ref_kernel(made()) if known is None else known[0]
                 kind = "reference"
             else:
-                plain_reference, best, kind = compare.best_reference(ref_kernel, made)
+                plain_reference, best, kind = compare.best_reference(ref_kernel, made, known=known)
             accuracy: Accuracy = compare.accuracy_of(output, best, kind)
         except BaseException as error:
             return Accuracy(problem=describe(error, self.setup.folder)["message"])
         dtypes = compare.dtype_differences(output, plain_reference)
         return dataclasses.replace(accuracy, dtypes=tuple(dtypes))
 
-    def share_of(self, draw: int, output: Any) -> float | None:
+    def share_of(self, draw: int, output: Any, known: tuple[Any, float] | None) -> float | None:
         """What there is of the output's part that the input makes, where some of it is missing."""
         ref_kernel, place = self.task.ref_kernel, self.precision.input
         if ref_kernel is None:
             return None
-        wanted = ref_kernel(self.copy_of(draw))
+        wanted = ref_kernel(self.copy_of(draw)) if known is None else known[0]
         without = ref_kernel(_with(self.copy_of(draw), place, lambda tensor: tensor.zero_()))
         share, error = self.compare.share_of(output, wanted, without)
         return None if abs(share - 1) <= max(SHARE_SLACK, SHARE_ERRORS * error) else float(share)

@@ -148,24 +148,62 @@ def test_waits_of_a_launch_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cdna.waits() == ""
 
 
-def test_who_stores_polls_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test over its time, which filled 64 MB, was said to poll them."""
+def test_thousands_of_waves_that_wait_leave_the_core_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDNA_THREADS", "1")
-    text = "s_load_dwordx2 s[4:5], s[0:1], 0x0\nv_lshlrev_b32_e32 v1, 2, v0\ns_waitcnt lgkmcnt(0)\n"
-    p = program(text + "round:\nglobal_store_dword v1, v0, s[4:5]\ns_branch round")
+    p = program(
+        "s_load_dwordx2 s[4:5], s[0:1], 0x0\nv_mov_b32_e32 v1, 0\ns_waitcnt lgkmcnt(0)\n"
+        "round:\ns_sleep 1\nglobal_load_dword v2, v1, s[4:5] sc0 sc1\ns_waitcnt vmcnt(0)\n"
+        "v_readfirstlane_b32 s6, v2\ns_cmp_eq_u32 s6, 0\ns_cbranch_scc1 round"
+    )
+    flag = buffer(64)
+    flag.zero_()
 
     def run() -> None:
-        with checks.use("bounds"), contextlib.suppress(cdna.CdnaError):
-            launch(p, [("x", buffer(64))], 1)
+        with checks.use("race"):
+            launch(p, [("flag", flag)], 304, block=512)
+
+    runs = threading.Thread(target=run)
+    runs.start()
+    time.sleep(1)
+    began = time.process_time()
+    time.sleep(2)
+    used_s = time.process_time() - began
+    flag[0] = 1
+    runs.join()
+    assert used_s < 0.6, used_s
+
+
+@pytest.mark.parametrize(
+    ("access", "polls"),
+    [
+        ("global_store_dword v1, v0, s[4:5]", False),
+        (
+            "v_and_b32_e32 v3, 0xffc, v1\nglobal_load_dword v2, v3, s[4:5]\ns_waitcnt vmcnt(0)\n"
+            "v_add_u32_e32 v1, 4, v1",
+            False,
+        ),
+        ("global_load_dword v2, v1, s[4:5]\ns_waitcnt vmcnt(0)", True),
+    ],
+)
+def test_who_only_works_in_a_loop_polls_nothing(access: str, polls: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test over its time, which filled 64 MB, was said to poll them; another, which added numbers up, too."""
+    monkeypatch.setenv("CDNA_THREADS", "1")
+    text = "s_load_dwordx2 s[4:5], s[0:1], 0x0\nv_lshlrev_b32_e32 v1, 2, v0\ns_waitcnt lgkmcnt(0)\n"
+    p = program(text + f"round:\n{access}\ns_branch round")
+
+    def run() -> None:
+        with checks.use("race"), contextlib.suppress(cdna.CdnaError):
+            launch(p, [("x", buffer(64 << 10))], 1)
 
     runs = threading.Thread(target=run)
     runs.start()
     deadline = time.monotonic() + ENDS_S
-    while " run, at `global_store_dword" not in (told := cdna.waits()) and time.monotonic() < deadline:
+    wanted = " polls 0x" if polls else " run, at `global_"
+    while wanted not in (told := cdna.waits()) and time.monotonic() < deadline:
         time.sleep(0.05)
     records.cancel()
     runs.join()
-    assert " run, at `global_store_dword" in told and " polls " not in told, told
+    assert wanted in told and (" polls " in told) is polls, told
 
 
 SCRIPT = f"""

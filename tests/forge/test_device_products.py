@@ -59,6 +59,15 @@ def test_a_product_is_rounded_once(form: str, dtype: torch.dtype, monkeypatch: p
     assert bool(((got.double() - exact).abs() <= half_unit + 1e-4).all())
 
 
+def test_zeros_are_not_multiplied_by_what_is_finite() -> None:
+    zeros, b = torch.zeros(8, 16).bfloat16(), torch.randn(16, 4).bfloat16()
+    with unittest.mock.patch.object(torch, "matmul") as multiplied:
+        assert torch.equal(zeros.mm(b), torch.zeros(8, 4).bfloat16())
+    assert not multiplied.called
+    b[3, 2] = float("inf")
+    assert zeros.mm(b).isnan().tolist() == [[False, False, True, False]] * 8
+
+
 def test_gradients_come_through() -> None:
     a, b = torch.randn(8, 16).bfloat16().requires_grad_(), torch.randn(16, 4).bfloat16().requires_grad_()
     (a @ b).sum().backward()

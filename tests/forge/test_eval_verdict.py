@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -417,6 +418,33 @@ def test_what_is_missing_though_the_probe_is_told(kept: tuple[float, ...], share
         assert result.share == 1 and not result.buts
     else:
         assert result.share == pytest.approx(share, abs=0.05) and "of what its input adds" in result.buts[0]
+
+
+@pytest.mark.parametrize(("writes", "wanted"), [(False, 3), (True, 5)])
+def test_what_the_check_had_of_the_reference_is_not_computed_again(writes: bool, wanted: int) -> None:
+    """Once for the check, once of an input of zeros, once in float64; unless the check writes to what it got."""
+    calls = []
+
+    def reference(data: Any) -> Any:
+        calls.append(data[0].dtype)
+        return data[0] * 2
+
+    module = ModuleType("reference")
+    module.ref_kernel = reference  # type: ignore[attr-defined]
+
+    def check(data: Any, out: Any) -> tuple[bool, str]:
+        expected = module.ref_kernel(data)
+        good = torch.equal(out, expected)
+        return (bool(good) and (not writes or bool(expected.zero_().numel())), "differs")
+
+    plan = fake_plan("test", calls=1, precision=Precision(rel_l2=0.01, input=0, scale=100.0))
+    case = OneCase(lambda data: data[0] * 2, plan, lambda seed: (torch.arange(64.0) / seed,), check)
+    case.referee.worker.task.ref_kernel = reference
+    case.referee.worker.note_reference(module)
+    result = case.run()
+    assert result.passed and result.share == 1
+    assert result.accuracy is not None and result.accuracy.rel_l2 == 0 and result.accuracy.reference == "float64"
+    assert len(calls) == wanted
 
 
 def test_a_number_that_is_not_finite_is_a_but_whatever_a_check_lets_pass() -> None:

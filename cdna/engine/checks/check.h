@@ -64,6 +64,7 @@ struct Access {
   bool accumulates;  // reads its destination too
   bool reads_scc, writes_scc;
   bool polls;     // a read of LDS in a loop that does nothing but wait for another value there
+  bool glances;   // a load that waits so, or before an atomic that looks again
   bool typed;     // by a buffer's format: memory holds other bytes than registers
   u8 flow, bits;  // FlowKind, BitsFlag
   u8 naming;      // NamingKind
@@ -94,8 +95,10 @@ struct Range {
   bool constant;         // that a kernel may only read
   volatile u32 written;  // the kernel writes there: set by its first store
   u64* writes;           // per dword: who wrote, who read last; see check_global.cpp
-  u64* reads;
+  u64* reads;            // see check_readers.h
   u32* write_pc;
+  u64* updates;  // per dword: who changed it last by an atomic, or by a store that may be a flag; none until one does
+  u32* update_pc;
   // Per dword: the work that wrote it, and one that read it, of an allocation; see check_streams.cpp.
   u32 *owners, *readers;
 };
@@ -120,7 +123,8 @@ struct Checks {
   bool has_polls;     // waves may wait for each other's words in LDS: then turns are short
   u32 n_groups;
   struct Orders* orders;  // what happens before what by flags, see check_order.h
-  u32 clock;              // synchronising accesses so far
+  struct Readers* readers;
+  u32 clock;  // synchronising accesses so far
   u64 shadow_bytes;
   volatile u64 progress;  // stores, atomics that changed something, waves that ended
   volatile u64 stuck_at;  // progress + 1 at which threads found all their waves spinning
@@ -175,7 +179,6 @@ struct WaveCheck {
   bool pending;
   u64 known_v[VGPR_WORDS], known_s[3];  // registers that are defined in all lanes
   u32 vm_at_barrier, lgkm_at_barrier;   // `done` at the last barrier
-  u64 memory_sum;                       // of what an atomic is about to change
   u64 lanes;                            // that an atomic acts on
   u64 dropped;                          // lanes whose access is outside, of a launch that goes on: it does not happen
   // check_stall.cpp
@@ -183,12 +186,17 @@ struct WaveCheck {
   u32 idle_turns, snapshot_pc, polled_pc;
   u64 snapshot_hash;
   u64 polled;
+  u64 recent[16];         // its last accesses to memory, each instruction and address once
+  u32 n_recent, repeats;  // those since the last that was none of them: a wave that polls has no other
   bool spins;
+  u64 apart[WAVE];  // lanes' distances from the first one's address in a store, in which no two were at one place
+  bool apart_known;
   u32 seen[16];      // LDS accesses of each other wave, by lgkm's count, that a flag has told of
   u32 last_access;   // instruction of its last memory access
   u64 quiet;         // instructions since that, or a barrier
   u32 last_barrier;  // instruction of its last barrier
   u32 handed_over;   // turns that it has ended early, see check_wave.cpp
+  bool told;         // by a flag, of what another workgroup has done
   bool loaded(u32 at) const { return loads && loads[at >> 6] >> (at & 63) & 1; }
   u32 barriers;      // passed
   u64 variable[64];  // per pair of scalar registers: the variable's address that was made there
@@ -230,6 +238,9 @@ bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, 
 const Range* describe(const Checks& c, u64 address, u32 bytes, char* text, u32 size, const Range* meant = nullptr);
 
 bool check_global(Wave& w, const Inst& in, const Access& x);
+// An atomic: what its lanes' memory holds before it, and what came of it. False: the wave has to stop.
+void before_atomic(const Wave& w, const Access& x, u64 lanes, u64* held);
+bool after_atomic(Wave& w, const Access& x, u64 lanes, const u64* held);
 bool check_scalar(Wave& w, const Inst& in, const Access& x);
 // check_streams.cpp. Work: the number of its stream above, its place there below.
 constexpr u32 WORK_PLACE_BITS = 26, MOST_STREAMS = 1u << (32 - WORK_PLACE_BITS);
@@ -259,12 +270,26 @@ static inline bool changes(const Access& x, const u32* data, int lane, u32 dword
   if (x.upper) value >>= 16;
   return bytes == 4 ? old != value : old != (value & ((1u << 8 * bytes) - 1));
 }
-// Two lanes of one store that leave different values at one place: their order is not defined. address: of each lane.
+// Two lanes of one store that leave different values at one place: their order is not defined. address: of each lane;
+// one, other: where it is false, too, two that meet, or -1.
 bool lanes_disagree(const Access& x, const u64* address, u64 lanes, const u32* data, int& one, int& other);
 // The variable's address that a pair of scalar registers was given, while it holds it still; else 0.
 static inline u64 variable_in(const Wave& w, const WaveCheck& c, u32 reg) {
   const u64 held = w.s64(reg);
   return reg < 128 && c.variable[reg / 2] == held ? held : 0;
+}
+static inline void note_access(WaveCheck& c, u64 address) {
+  c.polled = address;
+  c.polled_pc = c.pc;
+  const u64 key = mixed(address) + c.pc;
+  constexpr u32 MOST = sizeof c.recent / sizeof *c.recent;
+  for (u32 i = 0; i < MOST; i++)
+    if (c.recent[i] == key) {
+      c.repeats++;
+      return;
+    }
+  c.recent[c.n_recent++ % MOST] = key;
+  c.repeats = 0;
 }
 static inline WaveCheck& check_of(Wave& w) { return w.wg->check->waves[w.id]; }
 
@@ -274,6 +299,7 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
 void checks_end(Checks* c);
 void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k);
 void check_free_group(Workgroup& g);
+bool check_looks_at(const Workgroup& g, u64 address);  // whether a wave that goes on has last looked there
 void check_barrier(Workgroup& g);
 Wave* check_group_ended(Workgroup& g);  // a wave that a finding stops, or null
 struct Observer;

@@ -2,9 +2,11 @@
 //
 // A race is a plain store that changes a value which another workgroup, or another wave of the same one with no barrier
 // in between, stores or reads too, where no flag orders the two (check_order.cpp). Accesses with a scope (sc0, sc1) and
-// atomics are synchronisation, not data: they never race.
+// atomics are synchronisation, not data: they do not race with each other. A plain load of what another workgroup changes
+// by one does, unless it only polls, or looks before an atomic of its own.
 #include "isa/buffer.h"
 #include "check_order.h"
+#include "check_readers.h"
 #include <stdlib.h>
 
 // --- which addresses -----------------------------------------------------------------------------------
@@ -199,6 +201,7 @@ static bool same_value(const Access& x, const u32* data, int a, int b) {
 }
 
 bool lanes_disagree(const Access& x, const u64* address, u64 lanes, const u32* data, int& one, int& other) {
+  one = other = -1;
   if (x.typed) return false;
   if (lanes == ~0ull) {  // mostly they lie in ascending order
     u64 apart = 0;
@@ -214,13 +217,24 @@ bool lanes_disagree(const Access& x, const u64* address, u64 lanes, const u32* d
     while (slot[at] >= 0 && address[(int)slot[at]] != address[lane]) at = (at + 1) % SLOTS;
     if (slot[at] < 0) {
       slot[at] = (i8)lane;
-    } else if (!same_value(x, data, slot[at], lane)) {
-      one = slot[at];
-      other = lane;
-      return true;
+      continue;
     }
+    one = slot[at];
+    other = lane;
+    if (!same_value(x, data, one, other)) return true;
   }
   return false;
+}
+
+// Whether the lanes are as far from each other as in a store of which it is known that no two were at one place: the stores
+// behind a matrix product are alike. learn: they are at places of their own.
+static bool known_apart(WaveCheck& c, const u64* address, u64 lanes, bool learn) {
+  if (lanes != ~0ull) return false;
+  u64 differs = !c.apart_known;
+  LANES differs |= (address[i] - address[0]) ^ c.apart[i];
+  if (!learn) return !differs;
+  LANES c.apart[i] = address[i] - address[0];
+  return c.apart_known = true;
 }
 
 // --- races ---------------------------------------------------------------------------------------------
@@ -260,6 +274,11 @@ static bool shadow(Checks& c, Range& r) {
   return r.writes;
 }
 
+static u64 now_of(const Wave& w) {  // of a cell, for an access of this wave
+  const GroupCheck& g = *w.wg->check;
+  return (u64)w.id << 6 | (u64)(g.epoch & 0xfff) << 10 | (u64)(w.wg->linear_id + 1) << 22 | (u64)g.checks->clock << 44;
+}
+
 // Whether nothing orders the access of a cell before this wave's.
 static bool unordered(Wave& w, Cell x, u32 bytes) {
   if (!x.bits || !x.one_group() || !(x.bytes() & bytes)) return false;
@@ -287,6 +306,25 @@ static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, C
                 (unsigned long long)(address - r.base), group, other.wave(), theirs, at, where);
 }
 
+// A read of another workgroup's that nothing orders before this wave's write; 0: none.
+static Cell unordered_reader(Wave& w, const Range& r, u64 index, u32 bytes) {
+  const u64 readers = __atomic_load_n(&r.reads[index], __ATOMIC_RELAXED), *cells;
+  for (u32 i = 0, n = readers_in(readers, cells); i < n; i++) {
+    const Cell read = {cells[i]};
+    if (read.group() != w.wg->linear_id && unordered(w, read, bytes)) return read;
+  }
+  return {0};
+}
+
+// A plain load of what another workgroup's atomic has changed. Who has made an atomic access there since sees no older
+// value behind it.
+static bool check_updated(Wave& w, int lane, const Range& r, u64 index, u64 address, u32 bytes) {
+  const Cell update = {__atomic_load_n(&r.updates[index], __ATOMIC_RELAXED)};
+  if (!update.bits || update.group() == w.wg->linear_id || !unordered(w, update, bytes)) return true;
+  if (order_looked(w, address & ~3ull, update.clock())) return true;
+  return race(w, lane, address, r, r.update_pc[index], update, "reads", "updates atomically");
+}
+
 static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, u64 address, u32 bytes, bool write,
                        bool changed, u64 now) {
   Cell wrote = {__atomic_load_n(&r.writes[index], __ATOMIC_RELAXED)};
@@ -296,7 +334,11 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   bool same_group = hit && wrote.group() == w.wg->linear_id;
   u32 write_pc = hit ? r.write_pc[index] : ~0u;
   if (!write) {
-    __atomic_store_n(&r.reads[index], mine, __ATOMIC_RELAXED);
+    if (!x.glances) {
+      if (r.updates && !check_updated(w, lane, r, index, address, bytes)) return false;
+      const u64 before = __atomic_load_n(&r.reads[index], __ATOMIC_RELAXED);
+      __atomic_store_n(&r.reads[index], readers_with(*w.wg->check->checks->readers, before, mine), __ATOMIC_RELAXED);
+    }
     // A load that the writing wave has executed too, before the store in the code: Triton has every wave load what several
     // need, and one of them store the result back.
     bool shared = same_group && pc < write_pc && w.wg->check->waves[wrote.wave()].loaded(pc);
@@ -313,15 +355,10 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   r.write_pc[index] = pc;
   if (!changed) return true;
   if (hit) return race(w, lane, address, r, write_pc, wrote, "writes another value to", "writes");
-  Cell read = {__atomic_load_n(&r.reads[index], __ATOMIC_RELAXED)};
-  if (unordered(w, read, bytes) && read.group() != w.wg->linear_id)
+  if (Cell read = unordered_reader(w, r, index, bytes); read.bits)
     return race(w, lane, address, r, ~0u, read, "writes", "has read");
+  if (bytes == 15) __atomic_store_n(&r.reads[index], 0, __ATOMIC_RELAXED);
   return true;
-}
-
-static u64 now_of(const Wave& w) {  // of a cell, for an access of this wave
-  const GroupCheck& g = *w.wg->check;
-  return (u64)w.id << 6 | (u64)(g.epoch & 0xfff) << 10 | (u64)(w.wg->linear_id + 1) << 22 | (u64)g.checks->clock << 44;
 }
 
 static bool check_races(Wave& w, const Access& x, int lane, Range& r, u64 address, const u32* data, u64 now) {
@@ -346,12 +383,13 @@ static bool untouched(Wave& w, const Access& x, const Lanes& l, Range& r, const 
   if (apart) return false;
   u64 at = (first - (r.base & ~3ull)) >> 2, seen = 0, mine = now | 15;
   u64 *writes = r.writes + at, *reads = r.reads + at;
-  for (u32 i = 0; i < n; i++) seen |= writes[i];
-  if (data)
-    for (u32 i = 0; i < n; i++) seen |= reads[i];
+  const u64* updates = r.updates ? r.updates + at : writes;
+  for (u32 i = 0; i < n; i++) seen |= writes[i] | updates[i];
+  for (u32 i = 0; i < n; i++) seen |= data ? reads[i] : reads[i] ^ reads[0];
   if (seen) return false;
   if (!data) {
-    for (u32 i = 0; i < n; i++) reads[i] = mine;
+    const u64 readers = x.glances ? reads[0] : readers_with(*w.wg->check->checks->readers, reads[0], mine);
+    for (u32 i = 0; i < n; i++) reads[i] = readers;
     return true;
   }
   const u32* there = (const u32*)first;
@@ -361,6 +399,70 @@ static bool untouched(Wave& w, const Access& x, const Lanes& l, Range& r, const 
     for (u32 i = 0; i < WAVE; i++)
       writes[i * dwords + k] = mine | (data[k * WAVE + i] != there[i * dwords + k] ? 16 : 0);
   for (u32 i = 0; i < n; i++) pcs[i] = pc;
+  return true;
+}
+
+// --- atomics -------------------------------------------------------------------------------------------
+
+void before_atomic(const Wave& w, const Access& x, u64 lanes, u64* held) {
+  for (; lanes; lanes &= lanes - 1) {
+    const int lane = __builtin_ctzll(lanes);
+    held[lane] = 0;
+    memcpy(&held[lane], (const void*)w.address[lane], x.bytes);
+  }
+}
+
+static bool has_updates(Checks& c, Range& r) {
+  if (__atomic_load_n(&r.updates, __ATOMIC_ACQUIRE)) return true;
+  const u64 dwords = (r.end - (r.base & ~3ull)) / 4 + 2;
+  pthread_mutex_lock(&c.lock);
+  if (!r.updates && c.shadow_bytes + 12 * dwords <= SHADOW_LIMIT) {
+    c.shadow_bytes += 12 * dwords;
+    r.update_pc = (u32*)calloc(dwords, 4);
+    __atomic_store_n(&r.updates, (u64*)calloc(dwords, 8), __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&c.lock);
+  return r.updates;
+}
+
+// That a lane has changed these bytes of `size` at an address by an atomic, or by a store that may be a flag.
+static bool note_update(Wave& w, int lane, u64 address, u32 bytes, u32 size) {
+  Checks& c = *w.wg->check->checks;
+  const u32 pc = check_of(w).pc;
+  u32 at = c.hint[pc];
+  auto holds = [&](const Range& r) { return !r.freed && address >= r.base && address + size <= r.end; };
+  if (at >= c.n_ranges || !holds(c.ranges[at]))
+    for (at = 0; at < c.n_ranges && !holds(c.ranges[at]);) at++;
+  if (at == c.n_ranges || c.ranges[at].internal || address & 3 || c.clock >= MAX_CLOCK) return true;
+  Range& r = c.ranges[at];
+  if (!shadow(c, r) || !has_updates(c, r)) return true;
+  for (u64 k = (address - (r.base & ~3ull)) >> 2; bytes; k++, bytes >>= 4, address += 4) {
+    const u32 mine = bytes & 15;
+    if (!mine) continue;
+    const Cell read = unordered_reader(w, r, k, mine);
+    r.update_pc[k] = pc;
+    __atomic_store_n(&r.updates[k], now_of(w) | mine, __ATOMIC_RELAXED);
+    if (read.bits) return race(w, lane, address, r, ~0u, read, "updates atomically", "has read");
+    if (Cell{r.reads[k]}.bytes() && Cell{r.reads[k]}.group() == w.wg->linear_id) r.reads[k] = 0;
+  }
+  return true;
+}
+
+bool after_atomic(Wave& w, const Access& x, u64 lanes, const u64* held) {
+  Checks& c = *w.wg->check->checks;
+  bool changed = false;
+  for (u64 m = lanes; m; m &= m - 1) {
+    const int lane = __builtin_ctzll(m);
+    u64 now = 0;
+    memcpy(&now, (const void*)w.address[lane], x.bytes);
+    now ^= held[lane];
+    if (!now) continue;
+    changed = true;
+    u32 bytes = 0;
+    for (u32 i = 0; i < 8; i++) bytes |= (u32)((now >> 8 * i & 255) != 0) << i;
+    if (c.has(CHECK_RACE) && !note_update(w, lane, w.address[lane], bytes, x.bytes)) return false;
+  }
+  if (changed) progress(c);
   return true;
 }
 
@@ -390,10 +492,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     memcpy(w.address, l.at, sizeof l.at);
   }
   if (l.shared && !check_lds_flat(w, in, x, l.at, l.shared)) return false;
-  if (l.mask) {
-    wave.polled = l.at[__builtin_ctzll(l.mask)];
-    wave.polled_pc = wave.pc;
-  }
+  if (l.mask) note_access(wave, l.at[__builtin_ctzll(l.mask)]);
   if (x.to_lds) {
     u32 base = w.s[M0] + (u32)in.offset, width = x.bytes < 4 ? 4 : x.bytes;
     if (base % 4 && c.has(CHECK_ALIGNMENT) &&
@@ -403,13 +502,15 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     if (!check_lds_dma(w, x, base, width, w.exec())) return false;
   }
   const u32* data = x.kind == VM_STORE ? w.vreg(in.src[x.space == BUFFER_SPACE ? 0 : 1].reg) : nullptr;
-  if (int one, other; data && c.has(CHECK_RACE) && lanes_disagree(x, l.at, l.mask, data, one, other)) {
-    char where[200];
-    const Range* r = describe(c, l.at[other], 1, where, sizeof where);
-    if (!report(w, CHECK_RACE, other, l.at[other], r, ~0u,
-                "lanes %d and %d store different values to the same %u bytes, %s: which one stays is not defined", one,
-                other, x.bytes, where))
-      return false;
+  if (int one, other; data && c.has(CHECK_RACE) && !known_apart(wave, l.at, l.mask, false)) {
+    if (lanes_disagree(x, l.at, l.mask, data, one, other)) {
+      char where[200];
+      const Range* r = describe(c, l.at[other], 1, where, sizeof where);
+      if (!report(w, CHECK_RACE, other, l.at[other], r, ~0u,
+                  "lanes %d and %d store different values to the same %u bytes, %s: which one stays is not defined",
+                  one, other, x.bytes, where))
+        return false;
+    } else if (one < 0 && !x.typed) known_apart(wave, l.at, l.mask, true);
   }
   bool sync = x.kind == VM_ATOMIC || x.ordered;
   if (sync && c.has(CHECK_RACE)) {
@@ -419,6 +520,9 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
       if (readable(c, l.at[i]) && !changes(x, data, i, 0, (const u8*)l.at[i]) && x.bytes <= 4) lanes &= ~(m & -m);
     }
     order_flag(w, l.at, lanes, x.kind != VM_STORE, x.kind != VM_LOAD);
+    if (data && __builtin_popcountll(lanes) <= MOST_FLAG_LANES && x.bytes >= 4)
+      for (u64 m = lanes; m; m &= m - 1)
+        if (!note_update(w, __builtin_ctzll(m), l.at[__builtin_ctzll(m)], (1u << x.bytes) - 1, x.bytes)) return false;
   }
   bool races = c.has(CHECK_RACE) && !sync && c.clock < MAX_CLOCK;
   if ((!races && !c.has(CHECK_BOUNDS)) || !l.mask) return true;
@@ -507,10 +611,7 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
     address = base + (u32)offset;
   }
   const Launch& launch = *w.wg->launch;  // whose arguments nobody changes: they are read, not polled
-  if (address - (u64)launch.kernarg >= launch.kernarg_bytes + IMPLICIT_BYTES) {
-    wave.polled = address;
-    wave.polled_pc = wave.pc;
-  }
+  if (address - (u64)launch.kernarg >= launch.kernarg_bytes + IMPLICIT_BYTES) note_access(wave, address);
   if (address & 3 && c.has(CHECK_ALIGNMENT) &&
       !report(w, CHECK_ALIGNMENT, -1, address, nullptr, ~0u, "scalar access to 0x%llx, whose two low bits are ignored",
               (unsigned long long)address))

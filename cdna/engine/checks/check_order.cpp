@@ -15,7 +15,7 @@
 
 namespace {
 constexpr u32 ALL_WAVES = 16, NEAR = 32;  // parts of a stamp's key, beside the waves: see key_of
-constexpr u32 MOST_STAMPS = 1 << 14, MOST_FLAGS = 1 << 17, FLAG_LANES = 8;
+constexpr u32 MOST_STAMPS = 1 << 14, MOST_FLAGS = 1 << 17, LOOKS = 256;
 
 struct Stamp {
   u64 key;  // 0: none
@@ -41,6 +41,10 @@ static const Stamp* find(const Stamps& s, u64 key) {
   if (!s.n) return nullptr;
   const Stamp* found = slot(s, key);
   return found->key ? found : nullptr;
+}
+static bool has(const Stamps& s, const Stamp& x) {
+  const Stamp* found = find(s, x.key);
+  return found && found->time >= x.time;
 }
 static void put(Stamps& s, const Stamp& x) {
   if (2 * (s.n + 1) > s.capacity) {
@@ -89,9 +93,14 @@ struct Orders {
   u32 *released, *stored, *acquired;
 };
 struct GroupOrder {
-  Stamps settled;   // acquired before the last barrier, by any wave
-  Stamps released;  // by fences before the last barrier, of any wave
-  Stamps read;      // of flags before it, by any wave
+  struct {
+    u64 address;
+    u32 clock;
+  } looks[LOOKS];      // of each flag of late, by address
+  u32 looked_at_more;  // at others, no later than then
+  Stamps settled;      // acquired before the last barrier, by any wave
+  Stamps released;     // by fences before the last barrier, of any wave
+  Stamps read;         // of flags before it, by any wave
   WaveOrder waves[16];
   bool used;
 };
@@ -134,6 +143,8 @@ void group_order_destroy(GroupOrder* g) {
 }
 void group_order_start(GroupOrder& g) {
   if (!g.used) return;
+  memset((void*)g.looks, 0, sizeof g.looks);
+  g.looked_at_more = 0;
   clear(g.settled);
   clear(g.released);
   clear(g.read);
@@ -209,14 +220,38 @@ static void hand_on(Stamps& to, const WaveOrder& wave, u32 group, u32 id) {
   join(to, wave.released);
 }
 
+static void note_looks(GroupOrder& g, const u64* address, u64 lanes, u32 now) {
+  g.used = true;
+  u64 last = 0;
+  for (u32 n = 0; lanes; lanes &= lanes - 1) {
+    const u64 at = address[__builtin_ctzll(lanes)] & ~3ull;
+    if (at == last) continue;
+    last = at;
+    if (++n > MOST_FLAG_LANES) {
+      g.looked_at_more = now;
+      return;
+    }
+    auto& look = g.looks[home(at, LOOKS)];
+    if (look.address != at && look.clock > g.looked_at_more) g.looked_at_more = look.clock;
+    look = {at, now};
+  }
+}
+
+bool order_looked(Wave& w, u64 address, u32 clock) {
+  const GroupOrder& g = group_order(w);
+  const auto& look = g.looks[home(address, LOOKS)];
+  return g.looked_at_more >= clock || (look.address == address && look.clock >= clock);
+}
+
 void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes) {
   Orders& o = orders(w);
   GroupOrder& g = group_order(w);
   WaveOrder& me = g.waves[w.id];
   u32 group = w.wg->linear_id, now = writes ? tick(w) : clock_of(w);
-  bool wide = writes && __builtin_popcountll(lanes) > FLAG_LANES;
+  bool wide = writes && __builtin_popcountll(lanes) > MOST_FLAG_LANES;
   if (writes) (wide ? o.stored : o.released)[group] = o.released[group] = now;
   if (reads) o.acquired[group] = now;
+  if (reads) note_looks(g, address, lanes, now);
   if (o.coarse || wide) return;
   g.used = true;
   u64 last = 0;
@@ -232,8 +267,10 @@ void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes)
         const Stamp& x = flag->stamps.at[i];
         if (!x.key) continue;
         bool near = x.key & NEAR;
-        if (!near) put(me.read, x);
-        else if (x.key >> 6 == group + 1) {
+        if (!near) {
+          check_of(w).told |= x.key >> 6 != group + 1 && !has(me.read, x) && !has(me.fresh, x) && !has(g.settled, x);
+          put(me.read, x);
+        } else if (x.key >> 6 == group + 1) {
           put(me.fresh, x);
           u32 other = x.key & 15;
           check_of(w).seen[other] = w.wg->check->waves[other].lgkm.issued;

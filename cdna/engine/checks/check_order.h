@@ -21,4 +21,7 @@ void order_within_group(Wave& w, u32 other_wave);  // this wave has seen a flag 
 
 // Whether an access of a workgroup's wave, so many barriers after its start, at that count of the launch's clock, happened
 // before what the wave does now.
+// Whether the wave's workgroup has made an access of that kind to this dword at that count of the clock or later.
+bool order_looked(Wave& w, u64 address, u32 clock);
+constexpr u32 MOST_FLAG_LANES = 8;  // of an access that may be to a flag: more are data
 bool happened_before(Wave& w, u32 group, u32 wave, u32 epoch, u32 clock);

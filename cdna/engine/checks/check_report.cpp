@@ -1,5 +1,6 @@
 // Memory that a launch may touch, findings, and the interface for hosts.
 #include "check_order.h"
+#include "check_readers.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -152,6 +153,7 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   }
   c->n_groups = l.groups[0] * l.groups[1] * l.groups[2];
   c->orders = orders_create(c->n_groups);
+  c->readers = readers_create();
   c->n_threads = n_threads;
   pthread_mutex_lock(&registry_lock);
   for (u32 i = 0; i < n_registered; i++) {
@@ -176,9 +178,12 @@ void checks_end(Checks* c) {
     free(c->ranges[i].writes);
     free(c->ranges[i].reads);
     free(c->ranges[i].write_pc);
+    free(c->ranges[i].updates);
+    free(c->ranges[i].update_pc);
   }
   free(c->hint);
   orders_destroy(c->orders);
+  readers_destroy(c->readers);
   c->n_ranges = 0;
 }
 

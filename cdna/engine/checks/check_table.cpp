@@ -152,6 +152,89 @@ static bool peeled(const Program& p, const Access* table, u32 at) {
   return false;
 }
 
+// The constant that a vector register has been given shortly before, as the program is written; -1: none.
+static i64 constant_in(const Program& p, const Access* table, u32 at, u32 reg) {
+  constexpr u32 NEAR = 32;
+  for (u32 i = at; i-- > 0 && at - i < NEAR;)
+    for (u32 k = 0; k < table[i].n; k++) {
+      const Touch& t = table[i].touch[k];
+      if (!(t.flags & WRITES) || t.flags & SCALAR || reg < t.reg || reg >= t.reg + (u32)t.count) continue;
+      const bool moved = !strncmp(op_info(p.code[i].op).name, "v_mov_b32", 9) && p.code[i].src[0].kind == CONST;
+      return moved ? (i64)p.code[i].src[0].lo : -1;
+    }
+  return -1;
+}
+
+// Whether an atomic is at the very place of a load: same registers, or constants in them. stays: those still hold what they
+// did at the load.
+static bool looks_again(const Program& p, const Access* table, u32 at, u32 again, bool stays) {
+  const Inst &load = p.code[at], &atomic = p.code[again];
+  const Access &x = table[at], &y = table[again];
+  if (y.kind != VM_ATOMIC || y.space == BUFFER_SPACE || x.space == BUFFER_SPACE) return false;
+  const Operand &base = atomic.src[2], &from = x.kind == SMEM_LOAD ? load.src[0] : load.src[1];
+  if (load.offset != atomic.offset || base.kind != from.kind || (base.kind == SGPR && base.reg != from.reg))
+    return false;
+  if (x.kind == SMEM_LOAD || (stays && load.src[0].reg == atomic.src[0].reg)) return true;
+  const i64 offset = base.kind == SGPR ? constant_in(p, table, at, load.src[0].reg) : -1;
+  return offset >= 0 && offset == constant_in(p, table, again, atomic.src[0].reg);
+}
+
+// Whether an instruction writes a register that a load's address is made of; whether it reads the load's result.
+static bool moves(const Access& y, const Access& load) {
+  for (u32 k = 0; k < y.n; k++)
+    for (u32 q = 0; q < load.n && y.touch[k].flags & WRITES; q++) {
+      const Touch &a = y.touch[k], &b = load.touch[q];
+      const bool address = b.flags & ADDRESS && !(b.flags & WRITES) && !((a.flags ^ b.flags) & SCALAR);
+      if (address && a.reg < b.reg + b.count && b.reg < a.reg + a.count) return true;
+    }
+  return false;
+}
+static bool reads_result(const Access& y, const Access& load) {
+  for (u32 k = 0; k < y.n; k++)
+    for (u32 q = 0; q < load.n && !(y.touch[k].flags & WRITES); q++) {
+      const Touch &a = y.touch[k], &b = load.touch[q];
+      if (b.flags & WRITES && !((a.flags ^ b.flags) & SCALAR) && a.reg <= b.reg && b.reg < a.reg + a.count) return true;
+    }
+  return false;
+}
+
+// Whether a plain load of global memory only looks at what an atomic will look at again (compare-and-swap loops read what
+// they begin with, and who needs a larger maximum looks whether it is one), or polls: in a short loop that writes nothing,
+// at an address that stays.
+static bool glances(const Program& p, const Access* table, u32 at) {
+  constexpr u32 LOOP = 64;
+  const Access& x = table[at];
+  if ((x.kind != VM_LOAD && x.kind != SMEM_LOAD) || x.ordered) return false;
+  auto leaves = [&](u32 i) {
+    const Facts& f = op_facts(p.code[i].op);
+    return f.unit == END_UNIT || (f.does == DOES_JUMP && !table[i].n);
+  };
+  bool stays = true, used = false, compared = false, plain = true;
+  for (u32 i = at + 1; i < p.n_inst && i < at + LOOP; i++) {
+    const Access& y = table[i];
+    const bool compares = y.kind == VM_ATOMIC && op_facts(p.code[i].op).is(FACT_SWAP);
+    if (compares || (compared && looks_again(p, table, at, i, stays))) return true;
+    stays = stays && !moves(y, x) && y.kind != BARRIER;
+    const char* name = op_info(p.code[i].op).name;
+    const bool reads = reads_result(y, x);
+    used = used || reads;
+    compared = compared || (reads && (strstr(name, "_cmp") || strstr(name, "readfirstlane")));
+    plain = plain && y.kind != VM_STORE && y.kind != VM_ATOMIC && y.kind != LDS_WRITE && y.kind != BARRIER;
+    const Facts& f = op_facts(p.code[i].op);
+    const u32 begin = (u32)p.code[i].offset;
+    if (f.unit == BRANCH_UNIT && strchr(op_info(p.code[i].op).signature, 'L') && begin <= at && at - begin < LOOP) {
+      for (u32 k = begin; k < at; k++) {
+        const Access& z = table[k];
+        plain = plain && !leaves(k) && !moves(z, x) && z.kind != VM_STORE && z.kind != VM_ATOMIC &&
+                z.kind != LDS_WRITE && z.kind != BARRIER;
+      }
+      return plain && stays && used;
+    }
+    if (leaves(i)) return false;
+  }
+  return false;
+}
+
 // s_getpc_b64, and behind it the additions of a distance: nothing else makes the address of a variable.
 static u8 naming(const Program& p, u32 at) {
   const Inst& in = p.code[at];
@@ -174,6 +257,7 @@ Access* check_table(const Program& p) {
     table[i].naming = naming(p, i);
   }
   for (u32 i = 0; i < p.n_inst; i++) table[i].polls = polls(p, table, i);
+  for (u32 i = 0; i < p.n_inst; i++) table[i].glances = glances(p, table, i);
   for (u32 i = p.n_inst; i-- > 0;) table[i].polls = table[i].polls || peeled(p, table, i);
   return table;
 }

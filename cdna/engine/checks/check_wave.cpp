@@ -139,16 +139,6 @@ static const Touch* destination(const Access& x) {
 
 // --- instructions that need more than their registers looked at ----------------------------------------
 
-static u64 sum_of(const Wave& w, const Access& x, u64 lanes) {
-  u64 sum = 0;
-  for (; lanes; lanes &= lanes - 1) {
-    u64 value = 0;
-    memcpy(&value, (const void*)w.address[__builtin_ctzll(lanes)], x.bytes);
-    sum = sum * 31 + value;
-  }
-  return sum;
-}
-
 static bool lds_writes_outstanding(const WaveCheck& c, const Checks& checks) {
   for (u32 i = 0; i < c.lgkm.n; i++)
     if (c.lgkm.ops[i].kind == LDS_WRITE || c.lgkm.ops[i].kind == LDS_ATOMIC) return true;
@@ -261,14 +251,28 @@ static void look_for_circle(Wave& w, WaveCheck& c, const Checks& checks) {
 // Short enough that a wave seldom writes a flag twice before another has read it.
 constexpr u32 SHORT_TURN = 12;
 
-// Behind a flag or a lock others get their turn: who runs ahead of them would find all that they should have said.
+// Behind a flag or a lock others get their turn: who runs ahead of them would find all that they should have said. First
+// those who wait for that flag: they may go on too soon. So does who has been told by one: it may come too late.
 static bool hands_over(Wave& w, WaveCheck& c, const Checks& checks, const Access& x) {
   constexpr u32 GROUPS = 64, TIMES = 64;  // more would be live at once; cost more
-  if (x.kind != VM_ATOMIC && !(x.kind == VM_STORE && x.ordered)) return false;
+  const bool says = x.kind == VM_ATOMIC || (x.kind == VM_STORE && x.ordered);
+  if (!says && !c.told) return false;
+  c.told = false;
   if (!checks.has(CHECK_RACE) || w.wg->linear_id >= GROUPS || c.handed_over >= TIMES) return false;
-  if (__builtin_popcountll(w.exec()) > 8) return false;
+  if (says && __builtin_popcountll(w.exec()) > 8) return false;
   c.handed_over++;
+  w.wg->says_at = says ? c.polled : 0;
   return w.wg->hands_over = true;
+}
+
+bool check_looks_at(const Workgroup& g, u64 address) {
+  for (u32 i = 0; i < g.n_waves; i++) {
+    const WaveCheck& c = g.check->waves[i];
+    const u32 stop = g.waves[i].stop;
+    const bool loads = g.check->checks->table[c.polled_pc].kind == VM_LOAD;
+    if (c.polled == address && (stop == YIELDED || (stop == RUNNING && loads))) return true;
+  }
+  return false;
 }
 
 u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
@@ -302,11 +306,12 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
       if (x.kind != WAITCNT) c.quiet = 0, quiet_from = left;
       if (__builtin_expect(!before(w, c, checks, in, x), 0)) break;
       bool atomic = x.kind == VM_ATOMIC;
+      u64 held[WAVE];
       c.lanes &= ~c.dropped;
-      if (atomic) c.memory_sum = sum_of(w, x, c.lanes);
+      if (atomic) before_atomic(w, x, c.lanes, held);
       if (__builtin_expect(c.dropped != 0, 0)) execute_inside(w, in, x, c.dropped);
       else in.fn(w, in);
-      if (atomic && w.stop != FAULTED && sum_of(w, x, c.lanes) != c.memory_sum) progress(checks);
+      if (atomic && w.stop != FAULTED && !after_atomic(w, x, c.lanes, held)) break;
       if (!w.stop && hands_over(w, c, checks, x)) break;
     } else {
       in.fn(w, in);

@@ -52,6 +52,7 @@ struct Place {  // of waves that do the same at one line
 };
 }  // namespace
 constexpr u32 MOST_PLACES = 12;
+constexpr u32 LOOKS = 2;  // at what it has looked at before, and at nothing else: from then on a wave polls
 
 __attribute__((format(printf, 2, 3))) static void add(Text& t, const char* format, ...) {
   va_list args;
@@ -80,7 +81,8 @@ static void find_place(const LiveLaunch& l, const Workgroup& g, const Wave& w, P
   p.pc = w.pc && (p.at_barrier || w.stop == YIELDED) ? w.pc - 1 : w.pc;
   if (!p.at_barrier && checked && checked->polled) {
     p.pc = checked->polled_pc;
-    if (g.check->checks->table[p.pc].kind != VM_STORE) p.polled = checked->polled;
+    const bool goes_round = checked->spins || checked->repeats >= LOOKS;
+    if (goes_round && g.check->checks->table[p.pc].kind != VM_STORE) p.polled = checked->polled;
   }
   if (p.pc >= l.program->n_inst) p.pc = l.program->n_inst - 1;
   p.missing = g.n_waves - g.n_ended - g.n_at_barrier;

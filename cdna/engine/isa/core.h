@@ -119,6 +119,7 @@ struct Workgroup {
   struct GroupCheck* check;  // null: the launch has no checks, see check.h
   volatile u64* progress;    // of its checks: counts what changes for other waves
   bool hands_over;           // to another workgroup: a check wants to see what that one does with a flag
+  u64 says_at;               // the flag that it has just written, 0 if it was told by one
 };
 
 struct alignas(64) Wave {

@@ -269,9 +269,10 @@ static bool release_barrier(Thread& t, Workgroup& g) {
   return true;
 }
 
-// worked: whether any wave did more than poll.
-static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
+// worked: whether any wave did more than poll. says_at: the flag behind which the group hands its turn over, or 0.
+static GroupState run_group(Thread& t, Workgroup& g, bool* worked, u64* says_at) {
   *worked = false;
+  *says_at = 0;
   t.idle.sleeps = false;
   const bool checked = t.launch->checks;  // long turns: what a race may bring about is to be seen
   const u32 usual = t.program->loads_to_lds && !checked ? QUANTUM_TO_LDS : QUANTUM;
@@ -308,10 +309,18 @@ static GroupState run_group(Thread& t, Workgroup& g, bool* worked) {
     if (!any_ran_out) return GROUP_WAITS;  // every wave sleeps or waits at a barrier
     if (g.hands_over) {
       g.hands_over = false;
+      *says_at = g.says_at;
       return GROUP_WAITS;
     }
   }
   return GROUP_WAITS;
+}
+
+// The place of a workgroup, not that at `turn`, a wave of which has last looked at an address; n_live: none has.
+static u32 who_waits(Workgroup** live, u32 n_live, u32 turn, u64 address) {
+  for (u32 i = 0; i < n_live; i++)
+    if (i != turn && check_looks_at(*live[i], address)) return i;
+  return n_live;
 }
 
 static u64 group_clock(const Workgroup& g) {
@@ -327,6 +336,8 @@ static void* thread_main(void* arg) {
   const u32 total = t.total;
   // Workgroups run since one ended, and since one did more than poll.
   u32 n_live = 0, n_spare = 0, turn = 0, since_ended = 0, since_worked = 0;
+  constexpr u32 NO_TURN = ~0u;
+  u32 resume = NO_TURN;  // whose turn it is behind that of one who waited for a flag
   Workgroup** live = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
   t.live->groups = live;
   Workgroup** spare = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
@@ -366,7 +377,8 @@ static void* thread_main(void* arg) {
     turn = order_turn(t.order, turn, n_live);
     Workgroup* g = live[turn];
     bool worked;
-    GroupState state = run_group(t, *g, &worked);
+    u64 says_at;
+    GroupState state = run_group(t, *g, &worked, &says_at);
     if (worked) {
       since_worked = 0;
       clock_thread_works(t.idle);
@@ -384,8 +396,13 @@ static void* thread_main(void* arg) {
       __atomic_sub_fetch(t.n_live, 1, __ATOMIC_RELAXED);
       turn = n_live;  // prefer a fresh workgroup over those that wait
       since_ended = 0;
+      resume = NO_TURN;
     } else {
-      turn++;
+      const u32 next = resume == NO_TURN ? turn + 1 : resume;
+      const u32 told = says_at && resume == NO_TURN && !t.order.seed ? who_waits(live, n_live, turn, says_at) : n_live;
+      resume = told < n_live ? next : NO_TURN;
+      turn = told < n_live ? told : next;
+      if (resume != NO_TURN) continue;
       if (++since_ended < n_live) continue;
       since_ended = 0;
       Wave* culprit;

@@ -22,11 +22,13 @@ static void raise_to(u64* at, u64 cycles) {
   while (seen < cycles && !__atomic_compare_exchange_n(at, &seen, cycles, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
 }
 
-static u64 host_ns() {
+static u64 nanoseconds(clockid_t clock) {
   timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
+static u64 host_ns() { return nanoseconds(CLOCK_MONOTONIC); }
+static u64 thread_ns() { return nanoseconds(CLOCK_THREAD_CPUTIME_ID); }
 
 u64 clock_now() { return __atomic_load_n(&now, __ATOMIC_RELAXED); }
 void clock_advance(u64 cycles) { raise_to(&now, cycles); }
@@ -172,8 +174,10 @@ constexpr double BESIDE_WORKING_PEERS = 1.0 / 20;  // of that rate: the emulator
 constexpr u64 GRACE_NS = 500000000, PEERS_NS = 2000000000, LOOK_NS = 10000000;
 // A thread whose waves poll gives its core up, for longer the longer they have, so that ranks that share few cores take
 // none from those that compute: it adds an eighth to a wait. A loop that measures looks like one that polls: without
-// s_sleep it is slowed down only after a second.
-constexpr u64 AWAKE_NS = 100000, AWAKE_UNSLEPT_NS = 1000000000, LONGEST_NAP_NS = 1000000;
+// s_sleep it is slowed down only after a second. To look at all that waits takes milliseconds where thousands of waves
+// do: then naps are longer, and a thread that waits takes a tenth of a core.
+constexpr u64 AWAKE_NS = 100000, AWAKE_UNSLEPT_NS = 1000000000, NAP_NS = 1000000, LONGEST_NAP_NS = 20000000;
+constexpr u64 NAPS_OF_A_LOOK = 9;
 
 static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
 static u64 waiting_since;  // host ns; 0: somebody works
@@ -231,17 +235,19 @@ void clock_thread_idles(Idle& t, const LaunchClock* c) {
   if (!t.idle) {
     t.idle = true;
     t.since = host_ns();
+    t.used_ns = thread_ns();
     __atomic_fetch_sub(&working, 1, __ATOMIC_RELAXED);
   }
-  u64 at = host_ns();
+  u64 waited = host_ns() - t.since, look = NAPS_OF_A_LOOK * (thread_ns() - t.used_ns);
   if (!__atomic_load_n(&working, __ATOMIC_RELAXED)) let_time_pass(c);
-  u64 waited = at - t.since;
   if (waited < (t.sleeps ? AWAKE_NS : AWAKE_UNSLEPT_NS)) {
     sched_yield();
-    return;
+  } else {
+    const u64 most = look < NAP_NS ? NAP_NS : look < LONGEST_NAP_NS ? look : LONGEST_NAP_NS;
+    timespec nap = {0, (long)(waited / 8 < most ? waited / 8 : most)};
+    nanosleep(&nap, nullptr);
   }
-  timespec nap = {0, (long)(waited / 8 < LONGEST_NAP_NS ? waited / 8 : LONGEST_NAP_NS)};
-  nanosleep(&nap, nullptr);
+  t.used_ns = thread_ns();
 }
 
 void clock_thread_ends(Idle& t) {

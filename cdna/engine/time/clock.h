@@ -28,6 +28,7 @@ struct Idle {
   bool idle;
   bool sleeps;  // its waves poll with s_sleep between
   u64 since;    // host ns
+  u64 used_ns;  // of its core, when it last went to look at all of them
 };
 void clock_thread_starts();
 void clock_thread_works(Idle&);

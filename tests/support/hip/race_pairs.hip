@@ -824,3 +824,81 @@ PAIR(pointers_to_anywhere) {
   sync<!RACY>();
   put(out + t, s[THREADS - 1 - t] + get(s + t / 2) + get(in + t));
 }
+
+// --- plain loads of what others change by atomics -----------------------------------------------------------
+
+__device__ int look(int* p) {  // a plain load that stays where it is
+  asm volatile("" ::: "memory");
+  return *p;
+}
+PAIR(read_beside_atomics) {  // the sum is read while others may still add to it
+  if (t != 0) return;
+  if (b < 3) {
+    __hip_atomic_fetch_add(&flags[0], in[b], __ATOMIC_RELAXED, AGENT);
+    __hip_atomic_fetch_add(&flags[16], 1, __ATOMIC_RELEASE, AGENT);
+  } else {
+    if (!RACY) wait_for(&flags[16], 3);
+    out[0] = look(&flags[0]);
+  }
+}
+PAIR(read_before_atomics) {  // what it was at the beginning
+  if (t != 0) return;
+  if (b == 0) {
+    flags[32] = 1;
+    out[0] = look(&flags[0]);
+    store<__ATOMIC_RELEASE>(&flags[16], 1);
+  } else {
+    if (!RACY) wait_for(&flags[16], 1);
+    __hip_atomic_fetch_add(&flags[0], in[b], __ATOMIC_RELAXED, AGENT);
+  }
+}
+PAIR(counted_and_read) {  // the counter is read again, in place of what the atomic returned
+  if (t != 0) return;
+  int seen = atomicAdd(&flags[0], 1) + 1;
+  if (RACY) seen = look(&flags[0]);
+  if (seen == 4) out[0] = 1;
+}
+PAIR(sum_by_compare_and_swap) {  // which begins with what a plain load has seen
+  if (t != 0) return;
+  int seen = look(&flags[0]);
+  if (RACY) {
+    flags[0] = seen + in[b];
+  } else {
+    for (int before; (before = atomicCAS(&flags[0], seen, seen + in[b])) != seen; seen = before) {}
+  }
+}
+PAIR(maximum) {  // a plain load says whether to try
+  if (t != 0 || look(&flags[0]) >= in[b + 1]) return;
+  if (RACY) flags[0] = in[b + 1];
+  else atomicMax(&flags[0], in[b + 1]);
+}
+PAIR(plain_polls) {  // a plain load in a loop, and an atomic one that acquires
+  if (b == 0) {
+    out[t] = in[t];
+    __syncthreads();
+    if (t == 0) store<__ATOMIC_RELEASE>(&flags[0], 1);
+  } else if (b == 1) {
+    if (t == 0) {
+      while (!look(&flags[0])) __builtin_amdgcn_s_sleep(1);
+      if (!RACY) wait_for(&flags[0], 1);
+    }
+    __syncthreads();
+    out[1024 + t] = out[t];
+  }
+}
+// Block 0 fills THREADS words anew once so many of its three readers have said that they have read them.
+template <int WORDS, int WAITS_FOR> __device__ void refill(int* in, int* out, int* flags, int t, int b) {
+  int sum = 0;
+  for (int k = 0; k < 4; k++) {
+    if (t == 0) wait_for(b == 0 ? &flags[16] : &flags[0], b == 0 ? k * WAITS_FOR : k + 1);
+    __syncthreads();
+    if (b == 0 && t < WORDS) out[t] = in[k * THREADS + t] + 100 * k;
+    if (b != 0 && t < WORDS) sum += out[t];
+    __syncthreads();
+    if (t == 0 && b == 0) store<__ATOMIC_RELEASE>(&flags[0], k + 1);
+    if (t == 0 && b != 0) __hip_atomic_fetch_add(&flags[16], 1, __ATOMIC_RELEASE, AGENT);
+  }
+  if (b != 0) out[b * THREADS + t] = sum;
+}
+PAIR(refilled_for_three) { refill<THREADS, RACY ? 2 : 3>(in, out, flags, t, b); }
+PAIR(word_refilled) { refill<1, RACY ? 2 : 3>(in, out, flags, t, b); }
