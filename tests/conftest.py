@@ -36,7 +36,9 @@ def why_not_on_gpus(count: int) -> str | None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slow", action="store_true", help="also run the tests that take minutes of processor time")
+    parser.addoption(
+        "--slow", action="store_true", help="also run what takes minutes of processor time, and what `sampled` left"
+    )
 
 
 def pytest_configure() -> None:

@@ -13,7 +13,6 @@ import torch
 from forge.judge import exchange
 from forge.judge.exchange import (
     INPUTS,
-    MOST_BYTES,
     OUTPUTS,
     Inputs,
     Kept,
@@ -25,6 +24,8 @@ from forge.judge.exchange import (
 )
 from forge.judge.memory import REGION_BYTES, make_memory
 from forge.judge.messages import Malformed
+
+MOST = 1 << 20  # bytes of an output, in these tests
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ GOOD = {"kind": "tensor", "dtype": "float32", "shape": [2], "strides": [1], "dev
         {**GOOD, "shape": [0, 1 << 61, 1 << 61], "strides": [1, 1, 1]},
         {**GOOD, "shape": [1 << 35]},
         {**GOOD, "input": {}},
-        {"kind": "tuple", "items": [{**GOOD, "shape": [MOST_BYTES // 8 + 1]}] * 2},
+        {"kind": "tuple", "items": [{**GOOD, "shape": [MOST // 8 + 1]}] * 2},
         {"kind": "tuple", "items": {}},
         {"kind": "tuple", "items": [7]},
         {"kind": "dict", "items": [GOOD], "keys": []},
@@ -180,7 +181,7 @@ GOOD = {"kind": "tensor", "dtype": "float32", "shape": [2], "strides": [1], "dev
 )
 def test_what_describes_no_output_is_refused(tree: Any, regions: tuple[Region, Region]) -> None:
     with pytest.raises(Malformed):
-        rebuilt(tree, regions[1])
+        rebuilt(tree, regions[1], MOST)
 
 
 def test_depth_and_number_have_limits(regions: tuple[Region, Region]) -> None:

@@ -25,7 +25,7 @@ ROW = {
     "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K": 14,
     "MFMA": 32, "num_warps": 4, "num_stages": 2,
 }  # fmt: skip
-SPILLS = {**ROW, "BLOCK_M": 256, "BLOCK_N": 128, "SPLIT_K": 1, "num_warps": 1}
+SPILLS = {**ROW, "BLOCK_M": 128, "BLOCK_N": 128, "SPLIT_K": 1, "num_warps": 1}
 
 
 class Here:

@@ -67,25 +67,25 @@ class Parent:
         (theirs_in, self.orders), (self.answers, theirs_out) = os.pipe(), os.pipe()
         if above is None:
             command = [sys.executable, "-m", "tests.support.prepared", role]
-            self.pid = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=theirs_in, stdout=theirs_out).pid
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=theirs_in, stdout=theirs_out)
         else:
             pipes = [f"/proc/{os.getpid()}/fd/{fd}" for fd in (theirs_in, theirs_out)]
-            self.pid = above.fork({"role": role, "environment": dict(environment), "pipes": pipes})
+            above.fork({"role": role, "environment": dict(environment), "pipes": pipes})
             self.answer(STARTS_IN_S)  # until when it has these pipes open
         os.close(theirs_in)
         os.close(theirs_out)
-        self.end = os.pidfd_open(self.pid)
+        self.end = select.poll()
+        self.end.register(self.answers, 0)  # nobody will write there any more
         atexit.register(self.close)
 
     def alive(self) -> bool:
-        return not select.select([self.end], [], [], 0)[0]
+        return not self.end.poll(0)
 
     def close(self) -> None:
         atexit.unregister(self.close)
         os.close(self.orders)
-        select.select([self.end], [], [])
+        self.end.poll()
         os.close(self.answers)
-        os.close(self.end)
 
     def answer(self, timeout_s: float) -> int | None:
         """Its next number; None if none comes in this time."""

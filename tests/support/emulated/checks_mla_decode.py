@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from types import SimpleNamespace
 from typing import Any
@@ -61,7 +62,7 @@ class Case:
             qk_rope_head_dim=rope, v_head_dim=value,
             Q_proj_down_weight=self.weight(rank, dim), Q_proj_up_weight=self.weight(heads * (nope + rope), rank),
             KV_proj_down_weight=self.weight(latent + rope, dim),
-            KV_proj_up_weight=self.weight(heads * (nope + value), latent), wo_weight=self.weight(dim, heads * value),
+            KV_proj_up_weight=up_weight(heads * (nope + value), latent)[0], wo_weight=self.weight(dim, heads * value),
         )  # fmt: skip
 
     def normal(self, *shape: int) -> torch.Tensor:
@@ -84,7 +85,8 @@ class Case:
         cos, sin = rotation(self.cached, rope)
         q_rope = q[..., nope:]
         q_rope = q_rope * cos + torch.cat((-q_rope[..., rope // 2 :], q_rope[..., : rope // 2]), -1) * sin
-        key_up, value_up = config.KV_proj_up_weight.double().view(heads, -1, latent).split([nope, config.v_head_dim], 1)
+        up = up_weight(*config.KV_proj_up_weight.shape)[1].view(heads, -1, latent)
+        key_up, value_up = up.split([nope, config.v_head_dim], 1)
         latents = cache[:, :length, :latent].double()
         k_rope = reference._rope(cache[:, :length, latent:], first=0).double()
         of_latents = torch.einsum("bhk,hkl->bhl", q[..., :nope], key_up)  # less work than the keys of all heads
@@ -111,6 +113,13 @@ class Case:
             y, cache = submission.custom_kernel(data)
         assert cache is data[2].data and data[2].seq_len == self.cached + 1
         return y.cpu(), cache.cpu()
+
+
+@functools.cache
+def up_weight(rows: int, latent: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of keys and values, in bf16 and float64: the same in all cases, for it may hold 17 million numbers."""
+    weight = torch.randn((rows, latent), generator=torch.Generator().manual_seed(rows)).bfloat16() / latent**0.5
+    return weight, weight.double()
 
 
 def rotation(position: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
