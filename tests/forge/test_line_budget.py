@@ -11,11 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_540,
     "cdna": 39_140,
-    "docs": 5_150,
+    "docs": 5_210,
     "forge": 21_960,
     "kernels": 15_220,
     "reference": 2_510,
-    "results": 1_050,
+    "results": 1_090,
     "tests": 38_470,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
