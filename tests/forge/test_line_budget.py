@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_540,
     "cdna": 39_530,
-    "docs": 5_150,
+    "docs": 5_220,
     "forge": 22_030,
     "kernels": 15_220,
     "reference": 2_510,
-    "results": 1_050,
-    "tests": 38_600,
+    "results": 1_090,
+    "tests": 38_610,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
