@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_540,
+    "benchmarks": 7_570,
     "cdna": 39_070,
-    "docs": 5_140,
+    "docs": 5_190,
     "forge": 21_960,
-    "kernels": 15_220,
+    "kernels": 15_290,
     "reference": 2_510,
     "results": 1_040,
-    "tests": 38_380,
+    "tests": 38_400,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
