@@ -103,7 +103,7 @@ def load_extension(
     """A module with `functions`, which `source` (HIP, from hip_source) defines as `void f(int64_t x, int n) {`.
 
     arch: what an AMD build is for, several joined by semicolons; a CUDA one is for the machine's GPU.
-    preload_arguments: of a kernel that takes no struct, the first 14 words of arguments are in registers before its
+    preload_arguments: of a kernel's arguments up to the first struct, 14 words at most are in registers before its
     waves start. Every rank may call this at once: one builds, the others wait and find it built. A lock that a killed
     build left behind is removed, not waited for.
     """

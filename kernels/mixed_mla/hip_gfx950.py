@@ -21,7 +21,7 @@ _arrived: dict = {}
 
 @functools.cache
 def extension():
-    return load_extension("mixed_mla_hip", HIP_SOURCE, functions=["mixed_mla"], arch="gfx950")
+    return load_extension("mixed_mla_hip", HIP_SOURCE, functions=["mixed_mla"], arch="gfx950", preload_arguments=True)
 
 
 def counters(device, n):

@@ -264,7 +264,7 @@ struct Fp4Cache {
     static constexpr int ROW = WIDTH / 2, CODES = TILE * ROW, TILE_BYTES = CODES + TILE * SCALES;
     static constexpr int CODE_LOADS = CODES / (16 * WAVE), SCALE_LOADS = TILE * SCALES / (4 * WAVE);
     static constexpr int BUFFERS = 3, LOADS = CODE_LOADS + SCALE_LOADS;
-    static constexpr float P_SCALE = 1.0f;
+    static constexpr float P_SCALE = 0.5f;  // see scaled()
     static constexpr bool HAS_SCALE = false;
     using Partial = __bf16;  // which has room for any scale
 
@@ -294,31 +294,52 @@ struct Fp4Cache {
     // left: tokens from the tile's first on. Past them there are no scales.
     __device__ void scores(const unsigned char* tile, const Query& q, u32 left, f32x4 (&score)[2]) const {
         constexpr int E2M1 = 4, E4M3 = 0, ONE = 127;
+        constexpr u32 STEPS = (WIDTH + 127) / 128;
         const u32 group = lane / 16;
+        auto ends = [](u32 step) { return step * 128 + 128 > WIDTH; };  // the step has two blocks
+        u32x4 k[2][STEPS];                                              // under way together
+        u32 k_scale[2][STEPS];
+#pragma unroll
+        for (u32 half = 0; half < 2; ++half)
+#pragma unroll
+            for (u32 step = 0; step < STEPS; ++step) {
+                const u32 token = min(half * 16 + lane % 16, left - 1);
+                const u32 block = step * 4 + (ends(step) ? group % 2 : group);
+                k[half][step] = *reinterpret_cast<const u32x4*>(tile + token * ROW + block * 16);
+                k_scale[half][step] = tile[CODES + token * SCALES + block];
+            }
+        __builtin_amdgcn_sched_barrier(0);
 #pragma unroll
         for (u32 half = 0; half < 2; ++half) {
-            const u32 token = min(half * 16 + lane % 16, left - 1);
             f32x4 high = {}, low = {};
 #pragma unroll
-            for (u32 step = 0; step < (WIDTH + 127) / 128; ++step) {
-                const bool rest = step * 128 + 128 > WIDTH;  // of which there are two blocks
-                const u32 block = step * 4 + (rest ? group % 2 : group);
-                u32x4 k = *reinterpret_cast<const u32x4*>(tile + token * ROW + block * 16);
-                if (rest && group >= 2) k = u32x4(0);
-                const u32 k_scale = tile[CODES + token * SCALES + block];
-                const i32x8 rows = {int(k[0]), int(k[1]), int(k[2]), int(k[3]), 0, 0, 0, 0};
+            for (u32 step = 0; step < STEPS; ++step) {
+                const bool rest = ends(step);
+                const u32x4 x = rest && group >= 2 ? u32x4(0) : k[half][step];
+                const i32x8 rows = {int(x[0]), int(x[1]), int(x[2]), int(x[3]), 0, 0, 0, 0};
                 auto columns = [&](const u32x4(&x)[PIECES]) {
                     const u32x4 front = x[2 * step], back = rest ? u32x4(0) : x[rest ? 0 : 2 * step + 1];
                     return i32x8{int(front[0]), int(front[1]), int(front[2]), int(front[3]),
                                  int(back[0]),  int(back[1]),  int(back[2]),  int(back[3])};
                 };
                 high = __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(rows, columns(q.high), high, E2M1, E4M3, 0,
-                                                                        k_scale, 0, ONE);
+                                                                        k_scale[half][step], 0, ONE);
                 low = __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(rows, columns(q.low), low, E2M1, E4M3, 0,
-                                                                       k_scale, 0, ONE);
+                                                                       k_scale[half][step], 0, ONE);
             }
             score[half] = high + low;
         }
+    }
+
+    // Two probabilities times 2^127, bf16 in [0, 2^127], times a scale each, byte `at` of their words, and times P_SCALE:
+    // the scale is added to the exponent, and 255 taken from it; what is below bf16's normal numbers then, and a scale
+    // of 0, gives 0, or some of the mantissa's bits, which are less than 2^-126. A scale that is NaN has made p, and so their total, NaN.
+    static __device__ u32 scaled(u32 p, u32 first_scales, u32 second_scales, u32 at) {
+        const u32 two = __builtin_amdgcn_perm(second_scales, first_scales, 0x0c040c00u + at * 0x00010001u);
+        u32 sum;
+        asm("v_pk_mad_u16 %0, %1, %2, %3" : "=v"(sum) : "v"(two), "s"(0x00800080u), "v"(p));
+        // Not in assembly: the compiler has to know what a matrix instruction waits for.
+        return __builtin_bit_cast(u32, __builtin_elementwise_sub_sat(__builtin_bit_cast(u16x2, sum), u16x2(0x7f80)));
     }
 
     __device__ void add_values(const unsigned char* tile, const f32x4 (&p)[2], u32 left, f32x4 (&sum)[SUMS]) const {
@@ -330,32 +351,36 @@ struct Fp4Cache {
             for (int j = 0; j < 2; ++j)
                 of_token[i][j] = *reinterpret_cast<const u32x2*>(tile + CODES + token * SCALES + j * 8);
         }
+        i32x2 v[SUMS / 2];  // under way together
 #pragma unroll
         for (u32 block = 0; block < SUMS / 2; ++block) {
-            u32x4 scaled;
-#pragma unroll
-            for (u32 i = 0; i < 8; i += 2) {
-                // A scale's byte in the exponent field of a float; 0, which is below fp32's normal numbers, gives 0.
-                auto power = [&](u32 token) {
-                    const u32 word = of_token[token][block / 8][block / 4 % 2];
-                    const u32 bits = block % 4 == 3 ? word >> 1 : word << (23 - block % 4 * 8);
-                    return __builtin_bit_cast(float, bits & 0x7f800000u);
-                };
-                const f32x2 two = f32x2{p[i / 4][i % 4], p[i / 4][i % 4 + 1]} * f32x2{power(i), power(i + 1)};
-                scaled[i / 2] = pack_bf16(two[0], two[1]);
-            }
             using Local = __attribute__((address_space(3))) i32x2;
-            const i32x2 v = __builtin_amdgcn_ds_read_tr4_b64_v2i32((Local*)(tile + v_at + block * 16));
+            v[block] = __builtin_amdgcn_ds_read_tr4_b64_v2i32((Local*)(tile + v_at + block * 16));
+        }
+        __builtin_amdgcn_sched_barrier(0);
+        u32 pairs_of_p[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const f32x2 two = f32x2{p[i / 2][i % 2 * 2], p[i / 2][i % 2 * 2 + 1]} * 0x1p127f;
+            pairs_of_p[i] = pack_bf16(two[0], two[1]);
+        }
+#pragma unroll
+        for (u32 block = 0; block < SUMS / 2; ++block) {
+            u32x4 scaled_p;
+#pragma unroll
+            for (u32 i = 0; i < 4; ++i)
+                scaled_p[i] = scaled(pairs_of_p[i], of_token[2 * i][block / 8][block / 4 % 2],
+                                     of_token[2 * i + 1][block / 8][block / 4 % 2], block % 4);
 #pragma unroll
             for (int j = 0; j < 2; ++j) {
-                const bf16x2 pairs[4] = {__builtin_amdgcn_cvt_scalef32_pk_bf16_fp4(v[j], 1.0f, 0),
-                                         __builtin_amdgcn_cvt_scalef32_pk_bf16_fp4(v[j], 1.0f, 1),
-                                         __builtin_amdgcn_cvt_scalef32_pk_bf16_fp4(v[j], 1.0f, 2),
-                                         __builtin_amdgcn_cvt_scalef32_pk_bf16_fp4(v[j], 1.0f, 3)};
+                const bf16x2 pairs[4] = {__builtin_amdgcn_cvt_scalef32_pk_bf16_fp4(v[block][j], 1.0f, 0),
+                                         __builtin_amdgcn_cvt_scalef32_pk_bf16_fp4(v[block][j], 1.0f, 1),
+                                         __builtin_amdgcn_cvt_scalef32_pk_bf16_fp4(v[block][j], 1.0f, 2),
+                                         __builtin_amdgcn_cvt_scalef32_pk_bf16_fp4(v[block][j], 1.0f, 3)};
                 const bf16x8 rows = {pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1],
                                      pairs[2][0], pairs[2][1], pairs[3][0], pairs[3][1]};
                 f32x4& to = sum[2 * block + j];
-                to = __builtin_amdgcn_mfma_f32_16x16x32_bf16(rows, __builtin_bit_cast(bf16x8, scaled), to, 0, 0, 0);
+                to = __builtin_amdgcn_mfma_f32_16x16x32_bf16(rows, __builtin_bit_cast(bf16x8, scaled_p), to, 0, 0, 0);
             }
         }
     }
@@ -429,8 +454,16 @@ __device__ inline void merge_splits(const MlaArgs& args, u32 query, u32 first_pa
     }
 }
 
+// Arguments are those of MlaArgs: the 14 words up to `score_scale` are in registers before a wave starts (preload_arguments),
+// which those of a struct are not. The merge's all are.
 template <class Cache>
-__global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs args) {
+__global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const unsigned short* q_, const unsigned char* kv,
+                                                                const void* kv_scale_, const int* qo_indptr,
+                                                                const int* kv_indptr, unsigned short* out, int splits,
+                                                                float score_scale, unsigned short* partial_,
+                                                                f32x2* weights_, u32* arrived, int merges) {
+    const MlaArgs args = {q_,       kv,       kv_scale_, qo_indptr, kv_indptr,   out,
+                          partial_, weights_, arrived,   splits,    score_scale, merges != 0};
     constexpr int AHEAD = Cache::BUFFERS - 1, FREE_AT = AHEAD * Cache::TILE_BYTES;  // where no first tile goes
     constexpr int BYTES =
         larger(larger(Cache::BUFFERS * Cache::TILE_BYTES, FREE_AT + Query::SHARED_BYTES), SUMS * WAVE * 16);
@@ -439,14 +472,14 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
     __shared__ u32 arrived_before;
     __shared__ float largest_q[WAVES][HEADS];
     const u32 split = blockIdx.x, request = blockIdx.y;
-    // All arguments are fetched at once, and then what they point to, not one after the other where each is needed.
-    asm volatile("" ::"s"(args.q), "s"(args.kv), "s"(args.kv_scale), "s"(args.qo_indptr), "s"(args.kv_indptr),
-                 "s"(args.splits), "s"(args.score_scale));
+    // What arguments point to is fetched at once, with the arguments that are not in registers yet, not one after the other
+    // where each is needed.
     const auto queries = scalar(args.qo_indptr) + request, tokens = scalar(args.kv_indptr) + request;
     const u32 query = queries[0] + blockIdx.z, after = queries[1];
     const int first_token = tokens[0], end_token = tokens[1];
     const float kv_scale = Cache::HAS_SCALE ? *scalar(static_cast<const float*>(args.kv_scale)) : 1.0f;
-    asm volatile("" ::"s"(query), "s"(after), "s"(first_token), "s"(end_token), "s"(kv_scale));
+    asm volatile("" ::"s"(query), "s"(after), "s"(first_token), "s"(end_token), "s"(kv_scale), "s"(args.partial),
+                 "s"(args.weights), "s"(args.arrived), "s"(merges));
     if (query >= after) return;
     // A query sees what was there before the next one of its request.
     const u32 seen = max(end_token - first_token - static_cast<int>(after - 1 - query), 0);
@@ -591,7 +624,10 @@ __global__ __launch_bounds__(THREADS, 1) void mla_decode_kernel(const MlaArgs ar
 
 // A wave a workgroup: a compute unit reads as much at a time as few of them ask for.
 template <class Cache>
-__global__ __launch_bounds__(WAVE) void mla_merge_kernel(const MlaArgs args) {
+__global__ __launch_bounds__(WAVE) void mla_merge_kernel(const void* kv_scale, unsigned short* out,
+                                                         unsigned short* partial, f32x2* weights, int splits) {
+    MlaArgs args = {};
+    args.kv_scale = kv_scale, args.out = out, args.partial = partial, args.weights = weights, args.splits = splits;
     merge_splits<Cache, 1, 16>(args, blockIdx.y, blockIdx.x, threadIdx.x);
 }
 
@@ -612,8 +648,12 @@ void mixed_mla(int64_t q, int64_t kv, int64_t kv_scale, int64_t qo_indptr, int64
                           static_cast<float>(score_scale * 1.4426950408889634),
                           splits <= most_merged};
     auto launch = [&]<class Cache>() {
-        mla_decode_kernel<Cache><<<dim3(splits, batch, queries_each), THREADS>>>(args);
-        if (splits > 1 && !args.merges) mla_merge_kernel<Cache><<<dim3(SUMS / 2, queries), WAVE>>>(args);
+        mla_decode_kernel<Cache><<<dim3(splits, batch, queries_each), THREADS>>>(
+            args.q, args.kv, args.kv_scale, args.qo_indptr, args.kv_indptr, args.out, splits, args.score_scale,
+            args.partial, args.weights, args.arrived, args.merges);
+        if (splits > 1 && !args.merges)
+            mla_merge_kernel<Cache>
+                <<<dim3(SUMS / 2, queries), WAVE>>>(args.kv_scale, args.out, args.partial, args.weights, splits);
     };
     if (fp4) launch.operator()<Fp4Cache>();
     else launch.operator()<Fp8Cache>();

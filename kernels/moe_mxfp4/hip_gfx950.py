@@ -17,7 +17,7 @@ MOST_EXPERTS = 1024  # which the sorting workgroup has room for
 
 @functools.cache
 def extension():
-    return load_extension("moe_mxfp4_hip", HIP_SOURCE, functions=["moe_mxfp4"], arch="gfx950")
+    return load_extension("moe_mxfp4_hip", HIP_SOURCE, functions=["moe_mxfp4"], arch="gfx950", preload_arguments=True)
 
 
 def scale_row(width):

@@ -19,6 +19,7 @@
 #include "workgroup_order.h"
 
 constexpr int N_XCD = 8;             // MI355X
+constexpr u32 COMPUTE_UNITS = 256;   // likewise
 constexpr int MOST_EXPERTS = 1024;   // that launch 1 has room for
 constexpr int FIRST_THREADS = 1024;  // of a workgroup of launch 1
 constexpr u32 TERMS = 9;             // of a token, that are fetched together
@@ -47,6 +48,8 @@ struct MoeArgs {
     u32 inner_width, inner_used;        // of what lies between the products
     u32 down_tiles, adds;               // tiles of columns a workgroup; see down_kernel
 };
+// Kernels take a struct and, before it, what they need first: up to 14 words in front of a struct are in registers before a
+// wave starts (preload_arguments).
 
 // Scales of activations: of SCALE_UNIT columns 64 bytes, so that a lane finds those of its block of 16 steps together.
 constexpr u32 SCALE_UNIT = 2048, UNIT_STEPS = SCALE_UNIT / STEP_K;
@@ -125,7 +128,12 @@ __device__ inline void quantize_hidden(const MoeArgs& args) {
 }
 
 template <int BLOCK_M>
-__global__ __launch_bounds__(FIRST_THREADS) void sort_and_quantize_kernel(const MoeArgs args, u32 counters) {
+__global__ __launch_bounds__(FIRST_THREADS) void sort_and_quantize_kernel(const unsigned short* hidden,
+                                                                          const int* topk_ids, u32 tokens, u32 topk,
+                                                                          u32 width, u32 used, u32 adds, u32 counters,
+                                                                          MoeArgs args) {
+    args.hidden = hidden, args.topk_ids = topk_ids, args.tokens = tokens, args.topk = topk;
+    args.width = width, args.used = used, args.adds = adds;
     const u32 at = blockIdx.x * FIRST_THREADS + threadIdx.x;
     for (u32 i = at; i < counters; i += gridDim.x * FIRST_THREADS) args.arrived[i] = 0;
     if (blockIdx.x == 0) sort_pairs<BLOCK_M>(args);
@@ -412,6 +420,7 @@ struct MoeTile {
     static constexpr int BLOCK_M = FM * STRIP, THREADS = WAVES_N * WAVES_K * WAVE;
     static constexpr int BLOCK_N = WAVES_N * FN * STRIP;
     static constexpr bool SHARED = SHARED_;
+    static constexpr int GATE_UP_WAVES = FM == 2 || (FM == 1 && STEPS == 2) ? 3 : 2;  // a SIMD, and workgroups a unit
     static constexpr int SUMS_BYTES = (WAVES_K - 1) * WAVES_N * FM * FN * WAVE * 16;
 };
 
@@ -452,19 +461,15 @@ __device__ bool product(const unsigned char* a, const unsigned char* a_scale, u3
     }
 }
 
-// Which block and which columns a workgroup takes, of each XCD's contiguous range: blocks of one expert follow each other
+// Which block and which columns the id-th of all is, of each XCD's contiguous range: blocks of one expert follow each other
 // and read the same weights from one L2.
 struct Place {
-    u32 block, column;  // block: past the last one for workgroups without work
+    u32 block, column;
 
     // by_columns: all blocks of some columns before the next ones, so that what comes of them stays in an L2 or two. The
     // last expert first: a shared one has all tokens, and would have all of their sums to add, were it the last.
-    __device__ Place(const MoeArgs& args, bool by_columns) {
-        const u32 columns = gridDim.x, id = blockIdx.y * columns + blockIdx.x;
-        const u32 blocks = args.block_experts[args.blocks], work = blocks * columns;
-        block = ~0u;
-        if (id >= work) return;
-        const u32 own = xcd_contiguous<N_XCD>(id, work);
+    __device__ Place(u32 id, u32 blocks, u32 columns, bool by_columns) {
+        const u32 own = xcd_contiguous<N_XCD>(id, blocks * columns);
         block = by_columns ? blocks - 1 - own % blocks : own / columns;
         column = by_columns ? own / blocks : own % columns;
     }
@@ -472,10 +477,8 @@ struct Place {
 
 // A wave: two strips of gate and the two of up that belong to them, 32 columns of `inner`: one block.
 template <class T>
-__global__ __launch_bounds__(T::THREADS, 2) void gate_up_kernel(const MoeArgs args) {
+__device__ void gate_up_tile(const MoeArgs& args, const Place& place) {
     static_assert(T::FN == 4);
-    const Place place(args, false);
-    if (place.block == ~0u) return;
     const int expert = args.block_experts[place.block];
     const u32 lane = threadIdx.x % WAVE, wave = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
     const u32 row0 = place.block * T::BLOCK_M, column = (place.column * T::WAVES_N + wave % T::WAVES_N) * MX_BLOCK;
@@ -519,20 +522,36 @@ __global__ __launch_bounds__(T::THREADS, 2) void gate_up_kernel(const MoeArgs ar
     }
 }
 
+// No more workgroups than there is room for, each with tile after tile: how many tiles there are stands in memory, and of a grid
+// for the most that there can be a third would find none.
+template <class T>
+__global__ __launch_bounds__(T::THREADS, T::GATE_UP_WAVES) void gate_up_kernel(const int* block_experts, u32 blocks,
+                                                                               u32 columns, MoeArgs args) {
+    args.block_experts = const_cast<int*>(block_experts);
+    const u32 filled = block_experts[blocks];
+    for (u32 id = blockIdx.x; id < filled * columns; id += gridDim.x) {
+        gate_up_tile<T>(args, Place(id, filled, columns, false));
+        __syncthreads();
+    }
+}
+
 // A block, and `args.down_tiles` tiles of columns. A row goes to memory as a whole line for each wave, so by way of LDS.
 // args.adds: added to the output, in any order; else it is a term, and whoever brings a token's last one adds them up.
 template <class T, bool RESIDENT>
 __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
                                          : T::FM == 2 ? 3
-                                                      : 2) void down_kernel(const MoeArgs args) {
+                                                      : 2) void down_kernel(const int* block_experts, u32 blocks,
+                                                                            const int* row_pairs, MoeArgs args) {
+    args.row_pairs = const_cast<int*>(row_pairs);
     constexpr u32 COLUMNS = T::FN * STRIP, PADDED = COLUMNS + 8;  // of a wave
     __shared__ __attribute__((aligned(16))) unsigned short rows[T::WAVES_N][T::BLOCK_M][PADDED];
     __shared__ u32 places[T::BLOCK_M];  // in memory, of rows
     __shared__ float row_weights[T::BLOCK_M];
     __shared__ u32 complete[T::BLOCK_M], n_complete;  // tokens whose rows are all there
-    const Place place(args, true);
-    if (place.block == ~0u) return;
-    const int expert = args.block_experts[place.block];
+    const u32 id = blockIdx.y * gridDim.x + blockIdx.x, with_work = block_experts[blocks];
+    if (id >= with_work * gridDim.x) return;
+    const Place place(id, with_work, gridDim.x, true);
+    const int expert = block_experts[place.block];
     const u32 thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
     const u32 row0 = place.block * T::BLOCK_M, column0 = place.column * args.down_tiles * T::BLOCK_N;
     const u32 column = column0 + wave * COLUMNS, K = args.inner_width, stages = K / (T::STEPS * STEP_K);
@@ -660,12 +679,13 @@ static void launch(const MoeArgs& args) {
     const u32 quantisers = (args.tokens * (args.width / 8) + FIRST_THREADS - 1) / FIRST_THREADS;
     const u32 groups = (args.width / Down::BLOCK_N + args.down_tiles - 1) / args.down_tiles;
     sort_and_quantize_kernel<GateUp::BLOCK_M>
-        <<<1 + quantisers, FIRST_THREADS>>>(args, args.adds ? 0 : args.tokens * groups);
-    gate_up_kernel<GateUp>
-        <<<dim3(args.inner_width / (GateUp::WAVES_N * MX_BLOCK), args.blocks), GateUp::THREADS>>>(args);
-    const dim3 grid(groups, args.blocks);
-    if (stays_in_registers<Down>(args)) down_kernel<Down, !Down::SHARED><<<grid, Down::THREADS>>>(args);
-    else down_kernel<Down, false><<<grid, Down::THREADS>>>(args);
+        <<<1 + quantisers, FIRST_THREADS>>>(args.hidden, args.topk_ids, args.tokens, args.topk, args.width, args.used,
+                                            args.adds, args.adds ? 0 : args.tokens * groups, args);
+    const u32 columns = args.inner_width / (GateUp::WAVES_N * MX_BLOCK);
+    const u32 workgroups = min(columns * args.blocks, COMPUTE_UNITS * GateUp::GATE_UP_WAVES);
+    gate_up_kernel<GateUp><<<workgroups, GateUp::THREADS>>>(args.block_experts, args.blocks, columns, args);
+    const auto down = stays_in_registers<Down>(args) ? down_kernel<Down, !Down::SHARED> : down_kernel<Down, false>;
+    down<<<dim3(groups, args.blocks), Down::THREADS>>>(args.block_experts, args.blocks, args.row_pairs, args);
 }
 
 // addresses: of the pointers of MoeArgs, in their order. Both widths are multiples of 256, topk_ids of 0 ... experts - 1.

@@ -16,7 +16,7 @@ HIP_SOURCE = hip_source("mxfp4_mm_gfx950.hip")
 
 @functools.cache
 def extension():
-    return load_extension("mxfp4_mm_hip", HIP_SOURCE, functions=["mxfp4_mm"], arch="gfx950")
+    return load_extension("mxfp4_mm_hip", HIP_SOURCE, functions=["mxfp4_mm"], arch="gfx950", preload_arguments=True)
 
 
 def run_row(data, row):

@@ -64,9 +64,14 @@ __device__ inline u32 scale_offset(u32 row, u32 block) {
     return (word * WAVE + row % STRIP * 4 + block % 4) * 4 + own % 4;
 }
 
-// RAGGED: K is no multiple of CHUNK_K.
+// RAGGED: K is no multiple of CHUNK_K. Arguments are those of Mxfp4MmArgs: the 14 words up to `split_k` are in registers before
+// a wave starts (preload_arguments), which those of a struct are not.
 template <class T, bool RAGGED>
-__global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const Mxfp4MmArgs args) {
+__global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned short* a, const unsigned char* b_,
+                                                              const unsigned char* b_scale_, unsigned short* c_, u32 m,
+                                                              u32 n, u32 k, u32 chunks, u32 part_chunks, u32 split_k,
+                                                              float* partial_, u32* arrived) {
+    const Mxfp4MmArgs args = {a, b_, b_scale_, c_, partial_, arrived, m, n, k, chunks, part_chunks, split_k};
     __shared__ __attribute__((aligned(128))) unsigned char raw[T::RAW_BYTES];  // of a, a wave's own part each
     __shared__ __attribute__((aligned(128))) unsigned char codes[T::CODES_BYTES];
     __shared__ __attribute__((aligned(128))) unsigned char scales[T::SCALES_BYTES];
@@ -75,9 +80,6 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const Mxfp4MmArgs 
 
     // In x by columns, in y by rows: a multiple of XCDs in x, so that those that read the same columns share an L2.
     const u32 tile_n = blockIdx.x, tile_m = blockIdx.y * T::BM, part = blockIdx.z;
-    // All arguments are fetched at once, not one after the other where each is needed.
-    asm volatile("" ::"s"(args.a), "s"(args.b), "s"(args.b_scale), "s"(args.c), "s"(args.part_chunks),
-                 "s"(args.split_k));
     const u32 strip0 = tile_n * (T::BN / STRIP);
     if (strip0 * STRIP >= N) return;
     const u32 tile = blockIdx.y * gridDim.x + tile_n;
@@ -121,6 +123,8 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const Mxfp4MmArgs 
                 b_codes[fn][step] = __builtin_amdgcn_raw_buffer_load_b128(
                     b, (strip + fn) * (K * 8u) + (step0 + step) * STRIP_STEP_BYTES + lane * 16, 0, CACHE_NORMAL);
         __builtin_amdgcn_sched_barrier(0);  // all loads are on their way before anything waits for the first
+        // The arguments that are not in registers: waited for here, with the loads.
+        asm volatile("" ::"s"(args.partial), "s"(args.arrived));
 
         if (chunk > first) __syncthreads();  // the last chunk's codes have been read
 #pragma unroll
@@ -261,8 +265,9 @@ static void launch(Mxfp4MmArgs args) {
     args.part_chunks = (args.chunks + args.split_k - 1) / args.split_k;
     args.split_k = (args.chunks + args.part_chunks - 1) / args.part_chunks;  // none without a chunk
     const dim3 grid(tiles_m == 1 ? tiles_n : (tiles_n + N_XCD - 1) / N_XCD * N_XCD, tiles_m, args.split_k);
-    if (args.k % T::CHUNK_K) mxfp4_mm_kernel<T, true><<<grid, T::THREADS>>>(args);
-    else mxfp4_mm_kernel<T, false><<<grid, T::THREADS>>>(args);
+    const auto kernel = args.k % T::CHUNK_K ? mxfp4_mm_kernel<T, true> : mxfp4_mm_kernel<T, false>;
+    kernel<<<grid, T::THREADS>>>(args.a, args.b, args.b_scale, args.c, args.m, args.n, args.k, args.chunks,
+                                 args.part_chunks, args.split_k, args.partial, args.arrived);
 }
 
 // Launches with one of the tiles below; addresses as in Mxfp4MmArgs.

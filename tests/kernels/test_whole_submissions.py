@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from benchmarks import whole_submissions
+from benchmarks.mi355x_against_aiter import EMPTY_CALL_US, GEMM_US, on_leaderboards_clock
 from benchmarks.whole_submissions import CARD, LibraryTime, print_table
 from forge.device.roofline import Roofline
 from forge.tune.modelled import large_tensors_not_drawn
@@ -93,3 +94,14 @@ def test_the_table_has_geometric_means(capsys: pytest.CaptureFixture[str]) -> No
     print_table([result("hip", "k: 1", 100.0), result("hip", "k: 2", 400.0), result("theirs", "k: 1", 50.0)])
     said = capsys.readouterr().out
     assert "| hip | 100 (50) | 400 (200) | 200 |" in said and "| theirs | 50 (25) | 50 |" in said
+
+
+def test_the_leaderboards_clock_adds_to_each_case() -> None:
+    """An empty kernel takes what an empty call does, or its launch besides; published calls lie between."""
+    inside, published, beside = on_leaderboards_clock([LAUNCH_US])
+    assert inside == pytest.approx(EMPTY_CALL_US) and beside == pytest.approx(EMPTY_CALL_US + LAUNCH_US)
+    assert inside < published < beside
+    short, long = on_leaderboards_clock([5.0, 5.0]), on_leaderboards_clock([1.0, 25.0])
+    assert all(one < other for one, other in zip(short, long, strict=True))  # of equal geometric means
+    # What is published for a kernel alone (reference/mxfp4_mm/task.yml) and for the call that launches it.
+    assert [round(call - kernel, 2) for call, kernel in zip(GEMM_US[4:], (6.81, 6.18), strict=True)] == [2.93, 2.18]
