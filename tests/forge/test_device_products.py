@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from forge.device.fake_rocm import products
+from forge.device.fake_rocm.topk import topk
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +67,15 @@ def test_zeros_are_not_multiplied_by_what_is_finite() -> None:
     assert not multiplied.called
     b[3, 2] = float("inf")
     assert zeros.mm(b).isnan().tolist() == [[False, False, True, False]] * 8
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_largest_lie_one_behind_the_other(dim: int) -> None:
+    """As torch's own do: a view of a part of the sorted ones takes no view(-1)."""
+    x = torch.randn(6, 7)
+    for ours, torchs in zip(topk(x, 3, dim), torch.topk(x, 3, dim), strict=True):
+        assert torch.equal(ours, torchs)
+        assert ours.stride() == torchs.stride() == (torchs.shape[1], 1)
 
 
 def test_gradients_come_through() -> None:

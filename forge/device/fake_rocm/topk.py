@@ -20,7 +20,8 @@ def topk(
     input: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
 ) -> Any:
     """As torch.topk. Not sorted: what beats the last in order of indices, then its equals, as a GPU writes them."""
-    values, indices = (each.narrow(dim, 0, k) for each in torch.sort(input, dim=dim, descending=largest, stable=True))
+    values, indices = torch.sort(input, dim=dim, descending=largest, stable=True)
+    values, indices = (each.narrow(dim, 0, k).contiguous() for each in (values, indices))
     if not sorted and k > 1:
         tied = values == values.narrow(dim, k - 1, 1)
         order = (indices + tied * input.shape[dim]).argsort(dim)
