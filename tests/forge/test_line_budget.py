@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_540,
+    "benchmarks": 7_570,
     "cdna": 39_530,
-    "docs": 5_220,
+    "docs": 5_270,
     "forge": 22_030,
-    "kernels": 15_220,
+    "kernels": 15_280,
     "reference": 2_510,
     "results": 1_090,
-    "tests": 38_610,
+    "tests": 38_630,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
