@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_570,
+    "benchmarks": 7_580,
     "cdna": 39_530,
     "docs": 5_270,
     "forge": 22_030,
