@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_540,
     "cdna": 39_470,
-    "docs": 5_140,
+    "docs": 5_160,
     "forge": 22_030,
     "kernels": 15_220,
     "reference": 2_510,
     "results": 1_040,
-    "tests": 38_540,
+    "tests": 38_550,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
