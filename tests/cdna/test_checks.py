@@ -22,3 +22,12 @@ def test_correct_kernels_have_no_finding(arch: str, name: str) -> None:
         result, expected = CASES[name](arch)
     assert cdna.findings() == []
     torch.testing.assert_close(result.double(), expected.double(), rtol=2e-2, atol=2e-2)
+
+
+def test_a_flag_that_is_written_as_it_is_read_orders() -> None:
+    """On threads, what says a flag may come between a reader's look at what it says and the reading itself: one in a
+    hundred of these was called a race."""
+    with cdna.device("gfx950", checks={"race"}):
+        for _ in range(300):
+            result, expected = CASES["spin_on_a_flag"]("gfx950")
+            assert result.equal(expected)

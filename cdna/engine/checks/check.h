@@ -180,6 +180,7 @@ struct WaveCheck {
   u64 known_v[VGPR_WORDS], known_s[3];  // registers that are defined in all lanes
   u32 vm_at_barrier, lgkm_at_barrier;   // `done` at the last barrier
   u64 lanes;                            // that an atomic acts on
+  u64 asked, asked_at;                  // lanes that read flags, and how many writes of flags there were then
   u64 dropped;                          // lanes whose access is outside, of a launch that goes on: it does not happen
   // check_stall.cpp
   u64 stalled_at;  // progress when the wave last got its turn

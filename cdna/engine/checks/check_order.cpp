@@ -88,6 +88,7 @@ struct Orders {
   pthread_mutex_t lock;
   Flag* flags;
   u32 n_flags, capacity;
+  u64 n_said;            // writes of flags so far
   volatile bool coarse;  // only the old rule
   // Per workgroup, in counts of the clock: when it last released anything, stored with many lanes, acquired.
   u32 *released, *stored, *acquired;
@@ -243,6 +244,25 @@ bool order_looked(Wave& w, u64 address, u32 clock) {
   return g.looked_at_more >= clock || (look.address == address && look.clock >= clock);
 }
 
+// What a flag tells the wave. Under the lock.
+static void hear(Wave& w, GroupOrder& g, const Flag& flag) {
+  WaveOrder& me = g.waves[w.id];
+  const u32 group = w.wg->linear_id;
+  for (u32 i = 0; i < flag.stamps.capacity; i++) {
+    const Stamp& x = flag.stamps.at[i];
+    if (!x.key) continue;
+    bool near = x.key & NEAR;
+    if (!near) {
+      check_of(w).told |= x.key >> 6 != group + 1 && !has(me.read, x) && !has(me.fresh, x) && !has(g.settled, x);
+      put(me.read, x);
+    } else if (x.key >> 6 == group + 1) {
+      put(me.fresh, x);
+      u32 other = x.key & 15;
+      check_of(w).seen[other] = w.wg->check->waves[other].lgkm.issued;
+    }
+  }
+}
+
 void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes) {
   Orders& o = orders(w);
   GroupOrder& g = group_order(w);
@@ -256,32 +276,38 @@ void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes)
   g.used = true;
   u64 last = 0;
   pthread_mutex_lock(&o.lock);
+  o.n_said += writes;
+  check_of(w).asked = reads ? lanes : 0;
+  check_of(w).asked_at = o.n_said;
   for (; lanes && !o.coarse; lanes &= lanes - 1) {
     u64 at = address[__builtin_ctzll(lanes)] & ~3ull;
     if (at == last) continue;
     last = at;
     Flag* flag = writes ? &flag_at(o, at) : known_flag(o, at);
     if (!flag) continue;
-    if (reads)
-      for (u32 i = 0; i < flag->stamps.capacity; i++) {
-        const Stamp& x = flag->stamps.at[i];
-        if (!x.key) continue;
-        bool near = x.key & NEAR;
-        if (!near) {
-          check_of(w).told |= x.key >> 6 != group + 1 && !has(me.read, x) && !has(me.fresh, x) && !has(g.settled, x);
-          put(me.read, x);
-        } else if (x.key >> 6 == group + 1) {
-          put(me.fresh, x);
-          u32 other = x.key & 15;
-          check_of(w).seen[other] = w.wg->check->waves[other].lgkm.issued;
-        }
-      }
+    if (reads) hear(w, g, *flag);
     if (!writes) continue;
     if (!reads) clear(flag->stamps);
     put(flag->stamps, {key_of(group, NEAR + w.id), now, 0});
     hand_on(flag->stamps, me, group, w.id);
     join(flag->stamps, g.released);
     if (flag->stamps.n > MOST_STAMPS || o.n_flags > MOST_FLAGS) o.coarse = true;
+  }
+  pthread_mutex_unlock(&o.lock);
+}
+
+void order_flag_seen(Wave& w) {
+  Orders& o = orders(w);
+  WaveCheck& c = check_of(w);
+  u64 lanes = c.asked, last = 0;
+  c.asked = 0;
+  if (__atomic_load_n(&o.n_said, __ATOMIC_SEQ_CST) == c.asked_at) return;
+  pthread_mutex_lock(&o.lock);
+  for (; lanes; lanes &= lanes - 1) {
+    u64 at = w.address[__builtin_ctzll(lanes)] & ~3ull;
+    if (at == last) continue;
+    last = at;
+    if (const Flag* flag = known_flag(o, at)) hear(w, group_order(w), *flag);
   }
   pthread_mutex_unlock(&o.lock);
 }

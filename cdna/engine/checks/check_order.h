@@ -16,12 +16,14 @@ void order_releases(Wave& w);  // a fence that makes earlier writes visible to o
 void order_acquires(Wave& w);  // a fence behind which other workgroups' writes are read anew
 // An atomic or an access with a scope to `lanes` of `address`: whether it reads, whether it writes, whether both at once.
 void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes);
+// Behind a read that `order_flag` came before: another thread may have said something in between, and been seen.
+void order_flag_seen(Wave& w);
 void order_barrier(Workgroup& g, bool acquires);
 void order_within_group(Wave& w, u32 other_wave);  // this wave has seen a flag of that one's in LDS
 
-// Whether an access of a workgroup's wave, so many barriers after its start, at that count of the launch's clock, happened
-// before what the wave does now.
 // Whether the wave's workgroup has made an access of that kind to this dword at that count of the clock or later.
 bool order_looked(Wave& w, u64 address, u32 clock);
 constexpr u32 MOST_FLAG_LANES = 8;  // of an access that may be to a flag: more are data
+// Whether an access of a workgroup's wave, so many barriers after its start, at that count of the launch's clock, happened
+// before what the wave does now.
 bool happened_before(Wave& w, u32 group, u32 wave, u32 epoch, u32 clock);

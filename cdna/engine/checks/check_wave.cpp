@@ -311,6 +311,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
       if (atomic) before_atomic(w, x, c.lanes, held);
       if (__builtin_expect(c.dropped != 0, 0)) execute_inside(w, in, x, c.dropped);
       else in.fn(w, in);
+      if (__builtin_expect(c.asked != 0, 0)) order_flag_seen(w);
       if (atomic && w.stop != FAULTED && !after_atomic(w, x, c.lanes, held)) break;
       if (!w.stop && hands_over(w, c, checks, x)) break;
     } else {
