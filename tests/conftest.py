@@ -7,7 +7,7 @@ import os
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from cdna.errors import ToolchainError
 from cdna.hip.compile import toolchain
 from forge.device import DeviceError, triton_versions
 from forge.task.runners import load_runners
+from tests.support.prepared import path_kept
 
 # There are more test processes than cores: threads that wait for work must not keep one from another.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -105,6 +106,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = why_not_on_gpus(gpu.kwargs.get("count", 1))
         if reason:
             pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def triton_of_all_tests() -> Iterator[None]:
+    with path_kept():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ One submission misbehaves in another way for each length of its input, and is ri
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from forge.device import triton_versions
 from forge.judge import worker_pool
 from forge.judge.fork_server import ForkServer
 from forge.judge.messages import Called, Ready, Setup
@@ -210,6 +212,14 @@ def test_tests_fork_their_workers_from_what_has_imported_torch(tmp_path: Path, m
     _, result = judge(tmp_path, source, "test", "--cases", "0")
     assert statuses(result) == ["pass"]
     assert "tests.support.prepared" in place.read_text() and "fork_server" not in place.read_text()
+
+
+def test_a_test_leaves_the_triton_that_it_found() -> None:
+    before = list(sys.path), os.environ.get("PYTHONPATH")
+    for version in ("installed", "3.6.0"):
+        with prepared.path_kept():
+            triton_versions.take(version)
+        assert (sys.path, os.environ.get("PYTHONPATH")) == before
 
 
 def test_prepared_processes_are_few(monkeypatch: pytest.MonkeyPatch) -> None:

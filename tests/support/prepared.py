@@ -29,7 +29,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 from unittest.mock import patch
@@ -58,6 +58,20 @@ def environment_of(arch: str, checks: str, triton: str) -> dict[str, str]:
             environment |= device.environment()
             environment["POPCORN_GPUS"] = MOST_GPUS  # generators are made for these on import; later one may say fewer
     return environment
+
+
+@contextlib.contextmanager
+def path_kept() -> Iterator[None]:
+    """Around a test: a command that runs in this process takes a Triton for itself, and what is forked for a later test
+    shall have the one from before."""
+    path, variable = list(sys.path), os.environ.get("PYTHONPATH")
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        os.environ.pop("PYTHONPATH", None)
+        if variable is not None:
+            os.environ["PYTHONPATH"] = variable
 
 
 class Parent:
