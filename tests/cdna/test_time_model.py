@@ -16,7 +16,7 @@ from cdna.cards import get_card
 from cdna.model import modelled_case_us, modelled_time_us
 from cdna.profile.kernel import profiles
 from cdna.records import LaunchRecord, take_records
-from tests.cdna.test_counters import add_kernel, addition, run
+from tests.cdna.test_counters import EACH_ITS_LINE, add_kernel, addition, run
 
 CARD = get_card("gfx942")
 ROOT = Path(__file__).resolve().parents[2]
@@ -271,11 +271,30 @@ def test_the_l1_joins_only_lanes_that_it_takes_at_once() -> None:
 
 
 def test_workgroups_share_their_cus_l1() -> None:
-    """24 KB of each, twice: one has room for that, two have not."""
+    """24 KB of each, twice: one has room for that, two have not unless they read the same."""
     load = "global_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\n"
     body = "v_lshlrev_b32 v1, 7, v0\n" + load + "s_barrier\n" + load
-    alone, two = (run(body, waves=3, groups=groups, lds=1 << 15) for groups in (1, 2 * CARD.compute_units))
-    assert (alone.l1_hits, two.l1_hits) == (192, 0)
+    own = EACH_ITS_LINE + body.partition("\n")[2]
+    many = 2 * CARD.compute_units
+    assert run(body, waves=3, lds=1 << 15).l1_hits == 192
+    apart = run(own, waves=3, groups=many, lds=1 << 15, buffer=many << 17)
+    assert apart.l1_hits == 0 and apart.l2_read_bytes == many * 2 * 192 * 128
+    same = run(body, waves=3, groups=many, lds=1 << 15)
+    assert same.l1_hits == many * 192 * 3 / 2 and same.l2_read_bytes == CARD.compute_units * 192 * 128
+    around = run(body.replace("s[2:3]", "s[2:3] sc1"), waves=3, groups=many, lds=1 << 15)
+    assert around.l1_hits == 0 and around.l2_read_bytes == apart.l2_read_bytes
+
+
+def test_a_line_that_another_workgroup_has_just_asked_for_is_no_sooner_there() -> None:
+    lines = "v_and_b32 v1, 15, v0\nv_lshlrev_b32 v1, 7, v1\n"
+    load = lines + "global_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\n"
+    alone, two = (run(load, groups=n * CARD.compute_units, lds=1 << 15) for n in (1, 2))
+
+    def waited(counters: cdna.Counters) -> float:  # at the load's s_waitcnt, the kernel's second, for each cycle of issue
+        wait = [one for one in counters.instructions if one.mnemonic == "s_waitcnt"][1]
+        return wait.spent["memory"] / wait.spent["issue"]
+
+    assert waited(two) == pytest.approx(waited(alone), rel=0.1) and two.l2_read_bytes == alone.l2_read_bytes
 
 
 TIMED_WHERE_IT_LIES = """

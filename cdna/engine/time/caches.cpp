@@ -2,9 +2,11 @@
 // replacement, writes allocated in the L2 without a read and written back by halves of a line.
 #include "caches.h"
 #include <pthread.h>
+#include "l1.h"
 #include <stdlib.h>
 
 constexpr u32 WAYS = 16;
+constexpr u64 LINE_MASK = (1ull << (PEER_BIT - 3)) - 1;
 // Entries of one workgroup before the next one's turn: about one load of a wave.
 constexpr u32 TURN = 16;
 
@@ -155,7 +157,7 @@ static Level access_peer(Caches& c, u32 xcd, LineAccess a, u64 line, u32 peer, M
     return IN_PEER;
   }
   m.l2_read[xcd] += LINE_BYTES;
-  if (a & AROUND_L2) {
+  if (a & AROUND) {
     m.link_read[peer] += bytes;
     return IN_PEER;
   }
@@ -171,7 +173,7 @@ static Level access_peer(Caches& c, u32 xcd, LineAccess a, u64 line, u32 peer, M
 
 // Where the line was. One that came less than `under_way` turns ago is not there yet: it is where it comes from.
 static Level access(Caches& c, u32 xcd, LineAccess a, u32 under_way, MemoryTraffic& m) {
-  u64 line = c.pages.line_of((a & ((1ull << PEER_BIT) - 1)) >> 3), evicted_line;
+  u64 line = c.pages.line_of(a >> 3 & LINE_MASK), evicted_line;
   if (u32 peer = a >> PEER_BIT & (MOST_PEERS - 1)) return access_peer(c, xcd, a, line, peer, m);
   bool write = a >> 2 & 1;
   u8 halves = a & 3, evicted;
@@ -203,23 +205,40 @@ static LineAccess at_level(LineAccess a, Level level) {
   return a | (u64)(a & ATOMIC_ACCESS ? IN_MEMORY : level) << LEVEL_BIT;
 }
 
-void replay(Caches& c, const Card& card, const Trace* traces, u32 n, u32 per_cu, MemoryTraffic& m) {
+u64 replay(Caches& c, const Card& card, const Trace* traces, u32 n, u32 per_cu, SharedL1*& l1s, MemoryTraffic& m) {
   pthread_mutex_lock(&lock);  // of launches of other threads
+  u64 answered = 0;
   u64* at = (u64*)calloc(n, sizeof(u64));
-  u32 under_way = card.l1_in_flight_bytes / LINE_BYTES / (TURN * per_cu);
+  const u32 under_way = card.l1_in_flight_bytes / LINE_BYTES / (TURN * per_cu), cus = card.compute_units;
+  const u32 rows = (n + cus - 1) / cus;  // of a workgroup for each CU
+  if (rows > 1 && !l1s) l1s = (SharedL1*)calloc(cus, sizeof(SharedL1));
   for (bool more = true; more; c.turn++) {
     more = false;
-    for (u32 i = 0; i < n; i++) {
+    const u32 first = c.turn % rows * cus;  // of those that share a CU each is the first to ask in turn
+    for (u32 k = 0; k < n; k++) {
+      const u32 i = (first + k) % n;
       const Trace& t = traces[i];
       u64 end = at[i] + TURN < t.n ? at[i] + TURN : t.n;
-      for (; at[i] < end; at[i]++)
-        t.entries[at[i]] = at_level(t.entries[at[i]], access(c, t.group % c.xcds, t.entries[at[i]], under_way, m));
+      for (; at[i] < end; at[i]++) {
+        LineAccess& a = t.entries[at[i]];
+        u32 way = 0;
+        SharedL1* l1 = rows > 1 && !(a & (AROUND | 4)) ? l1s + i % cus : nullptr;
+        if (l1 && l1->l1.load(a >> 3 & LINE_MASK, L1::WAYS, &way)) {
+          a |= ASKED_BEFORE | (u64)(c.turn - l1->filled[way] < under_way ? l1->from[way] : IN_L1) << LEVEL_BIT;
+          answered++;
+          continue;
+        }
+        const Level level = access(c, t.group % c.xcds, a, under_way, m);
+        if (l1) l1->filled[way] = c.turn, l1->from[way] = level;
+        a = at_level(a, level);
+      }
       more |= at[i] < t.n;
     }
   }
   c.turn += under_way;
   free(at);
   pthread_mutex_unlock(&lock);
+  return answered;
 }
 
 void write_back(Caches& c, MemoryTraffic& m) {

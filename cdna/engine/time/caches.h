@@ -34,11 +34,12 @@ struct MemoryTraffic {                  // bytes
   u64 left_dirty;                                     // of what is written: behind the last wave
 };
 
-// One entry of what workgroups ask of their L2: line << 3 | write << 2 | halves, and ATOMIC_ACCESS; of a peer's memory its
-// number << PEER_BIT, and AROUND_L2 where the L2 may not answer; the replay adds level << LEVEL_BIT.
+// One entry of what workgroups ask beyond their part of the L1: line << 3 | write << 2 | halves, ATOMIC_ACCESS, and AROUND
+// where the L1 may not answer, of a peer's memory neither the L2; of that also the peer's number << PEER_BIT. The replay
+// adds level << LEVEL_BIT, and ASKED_BEFORE where another workgroup of the CU has: nobody else is asked.
 typedef u64 LineAccess;
 constexpr u32 PEER_BIT = 48;
-constexpr LineAccess AROUND_L2 = 1ull << 58, ATOMIC_ACCESS = 1ull << 59;
+constexpr LineAccess AROUND = 1ull << 58, ATOMIC_ACCESS = 1ull << 59, ASKED_BEFORE = 1ull << 63;
 constexpr u32 LEVEL_BIT = 60;
 struct Trace {
   LineAccess* entries;
@@ -56,6 +57,7 @@ struct Pages {
   void clear();
 };
 
+struct SharedL1;
 struct Caches {
   u32 xcds;  // 0: there are none yet
   Pages pages;
@@ -69,8 +71,9 @@ extern "C" {
 void cdna_caches_clear();  // of all cards: the next launch starts cold
 void cdna_caches_free();
 }
-// Traces of workgroups that run at the same time, interleaved; workgroup n runs on XCD n mod xcds. per_cu: of them.
-void replay(Caches& c, const Card&, const Trace* traces, u32 n, u32 per_cu, MemoryTraffic& m);
+// Traces of workgroups that run at the same time, interleaved; workgroup n runs on XCD n mod xcds, trace i on CU i mod
+// compute units. per_cu: of them. l1s: of the CUs, made where workgroups share one. How many lines these answered.
+u64 replay(Caches& c, const Card&, const Trace* traces, u32 n, u32 per_cu, SharedL1*& l1s, MemoryTraffic& m);
 // The end of a launch: the L2s write back what is dirty. They keep their lines: a load of a traced kernel on an MI350X is
 // back after 250 cycles where the kernel before it read the same.
 void write_back(Caches& c, MemoryTraffic& m);

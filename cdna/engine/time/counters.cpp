@@ -89,6 +89,7 @@ struct Counting : Observer {
 struct Source : ObserverSource {
   const Card* card;
   Caches* caches;
+  SharedL1* l1s;  // of CUs
   Program* program;
   Cost* costs;
   const Facts** facts;  // [n_inst]
@@ -244,18 +245,18 @@ static void touch_lines(Counting& c, GroupCount& g, const LaneAccess& a, const I
   bool around_l1 = a.flags & (WRITES | ATOMIC) || in.flags & SC1;
   u32 lines = distinct_lines(c, a, segments, l1_cycles);
   for (u32 k = 0; k < lines; k++) {
-    u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3, peers = 0;
+    u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3, where = around_l1 ? AROUND : 0;
     if (u64 peer = c.source->peers.n ? c.source->peers.peer_of(line * LINE_BYTES) : 0)
-      peers = peer << PEER_BIT | halves | (around_l1 ? AROUND_L2 : 0);
+      where |= peer << PEER_BIT | halves;
     if (a.flags & READS) {
       (c.holding ? c.holding->l1_reads : c.totals.l1_reads)++;
       if (!around_l1 && g.l1.load(line, c.source->l1_ways)) {
         (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++;
         continue;
       }
-      record(c, g, line << 3 | peers | (a.flags & ATOMIC ? ATOMIC_ACCESS : 0));
+      record(c, g, line << 3 | where | (a.flags & ATOMIC ? ATOMIC_ACCESS : 0));
     }
-    if (a.flags & WRITES) record(c, g, line << 3 | peers | 4 | halves);
+    if (a.flags & WRITES) record(c, g, line << 3 | where | 4 | halves);
   }
   n.lines += lines;
   if (lines >= MANY_LINES && in_one_set(c.lines, lines)) n.same_set_lines += lines;
@@ -501,7 +502,7 @@ static void hand_over(Source& s, GroupCount& g) {
     u32 first = s.next_batch * batch, n = s.n_in_batches - first < batch ? s.n_in_batches - first : batch;
     if (s.ended[s.next_batch] < n) break;
     MemoryTraffic traffic = {};
-    replay(*s.caches, *s.card, s.traces + first, n, (u32)s.totals.groups_per_cu, traffic);
+    s.totals.l1_hits += replay(*s.caches, *s.card, s.traces + first, n, (u32)s.totals.groups_per_cu, s.l1s, traffic);
     if (!s.groups || !s.next_batch) add_traffic(s.totals.traffic, traffic, 1);
     else if (s.next_batch % 2 == 0) add_traffic(s.others, traffic, 1);
     for (u64 bytes : traffic.l2_write) s.stored += bytes;
@@ -628,8 +629,7 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.totals.scratch_bytes = k.scratch_bytes;
   s.totals.groups_per_cu = per_cu;
   s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
-  const u32 left = L1::WAYS / (u32)s.totals.groups_on_cu;
-  s.l1_ways = left ? left : 1;
+  s.l1_ways = L1::part_of((u32)s.totals.groups_on_cu);
   s.batch = per_cu * l->card->compute_units;
   s.n_batches = (s.total_groups + s.batch - 1) / s.batch;
   s.n_in_batches = s.total_groups;
@@ -781,7 +781,7 @@ const Span* cdna_replay_timeline(ObserverSource* source, bool warm, const u32* l
 void cdna_counters_destroy(ObserverSource* source) {
   Source* s = (Source*)source;
   for (u32 i = 0; s->traces && i < s->n_in_batches; i++) free(s->traces[i].entries);
-  free(s->traces);
+  free(s->traces), free(s->l1s);
   free(s->ended);
   s->kept.forget();
   free(s->stalls);

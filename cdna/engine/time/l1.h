@@ -1,4 +1,4 @@
-// The vector L1 that the counters see.
+// The vector L1 that the counters see: first a workgroup's part of it, then what workgroups of a CU find of each other's.
 #pragma once
 #include "caches.h"
 
@@ -8,7 +8,8 @@ struct L1 {
   u64 tags[SETS][WAYS];
   u32 used[SETS][WAYS];
   u32 clock;
-  bool load(u64 line, u32 ways) {
+  static u32 part_of(u32 groups) { return groups < WAYS ? WAYS / groups : 1; }  // in ways
+  bool load(u64 line, u32 ways, u32* way = nullptr) {
     u64* t = tags[line % SETS];
     u32* u = used[line % SETS];
     u32 found = ways, oldest = 0;
@@ -16,11 +17,20 @@ struct L1 {
     clock++;
     if (found < ways) {
       u[found] = clock;
+      if (way) *way = line % SETS * WAYS + found;
       return true;
     }
     for (u32 k = 1; k < ways; k++) oldest = u[k] < u[oldest] ? k : oldest;
     t[oldest] = line + 1;
     u[oldest] = clock;
+    if (way) *way = line % SETS * WAYS + oldest;
     return false;
   }
+};
+
+// All of a CU's L1, for lines that a workgroup's own part has not got.
+struct SharedL1 {
+  L1 l1;
+  u32 filled[L1::SETS * L1::WAYS];  // the turn in which the line was asked for
+  Level from[L1::SETS * L1::WAYS];
 };

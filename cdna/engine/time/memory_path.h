@@ -34,12 +34,12 @@ struct MemoryPath {
     l1_free = start + cycles;
     started[n_started++ % QUEUE] = start;
     double done = start + cycles + m.latency[IN_L1];
-    if (reads || writes) {
+    if (reads || writes || level > IN_L1) {  // also lines that another workgroup has just asked for
       double begin = start > beyond_free ? start : beyond_free;
       beyond_free = begin + reads * m.read_line[tail] + writes * m.write_half[tail];
       double there = (beyond_free > l1_free ? beyond_free : l1_free) + (writes ? m.store_latency : 0);
-      if (reads && there < begin + m.latency[level]) there = begin + m.latency[level];
-      if (reads && beyond_free + m.latency[level] > there) there = beyond_free + m.latency[level];
+      if (level && there < begin + m.latency[level]) there = begin + m.latency[level];
+      if (level && beyond_free + m.latency[level] > there) there = beyond_free + m.latency[level];
       if (there > done) done = there;
     }
     if (asked.link_reads) cross(start, links_in_free, asked.link_reads * m.link_read[tail], m.latency[IN_PEER], done);

@@ -230,11 +230,12 @@ Asked without_waste(Asked asked, u32 amount) {
 void resolve_lines(Step& step, const Trace& t) {
   u32 reads = 0, writes = 0, level = IN_L1, link_reads = 0, link_writes = 0;
   for (u64 i = step.pc; i < (u64)step.pc + step.amount && i < t.n; i++) {
-    u32 of_line = (u32)(t.entries[i] >> LEVEL_BIT);
+    u32 of_line = (u32)(t.entries[i] >> LEVEL_BIT & 7), asked_before = t.entries[i] & ASKED_BEFORE ? 1 : 0;
     u32 halves = __builtin_popcount(t.entries[i] & 3), write = t.entries[i] >> 2 & 1;
     if (write) writes += halves;
-    else reads++, level = of_line > level ? of_line : level;
-    if (of_line == IN_PEER) (write ? link_writes : link_reads) += write || t.entries[i] & AROUND_L2 ? halves : 2;
+    else reads += !asked_before, level = of_line > level ? of_line : level;
+    if (asked_before) continue;
+    if (of_line == IN_PEER) (write ? link_writes : link_reads) += write || t.entries[i] & AROUND ? halves : 2;
   }
   step = {reads | link_reads << Asked::BITS | level << 2 * Asked::BITS, writes | link_writes << Asked::BITS};
 }
