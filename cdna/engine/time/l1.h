@@ -20,7 +20,9 @@ struct L1 {
       if (way) *way = line % SETS * WAYS + found;
       return true;
     }
-    for (u32 k = 1; k < ways; k++) oldest = u[k] < u[oldest] ? k : oldest;
+    u32 least = u[0];  // in two loops, each of which a compiler makes vectors of
+    for (u32 k = 1; k < ways; k++) least = u[k] < least ? u[k] : least;
+    for (u32 k = 0; k < ways; k++) oldest = u[k] == least ? k : oldest;
     t[oldest] = line + 1;
     u[oldest] = clock;
     if (way) *way = line % SETS * WAYS + oldest;
