@@ -110,7 +110,7 @@ def test_such_a_run_is_a_failure(judged: dict[str, Any]) -> None:
 
 
 def test_a_right_submission_is_a_pass(tmp_path: Path) -> None:
-    done, result = judge(tmp_path, RIGHT, prepared=False)
+    done, result = judge(tmp_path, RIGHT)
     assert statuses(result) == ["pass"] * 3 and done.returncode == 0 and result["verdict"] == "pass"
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +21,8 @@ from forge.task.cases import CaseSpec
 from forge.task.harness import HARNESSES
 from forge.task.problem import Floors, find_problem
 from tests.forge.test_eval_verdict import OneCase, draws, twice
-from tests.support.evaltools import RIGHT, ROOT, TASK, judge, write_problem
+from tests.support.evaltools import RIGHT, TASK, judge, run_command, write_problem
 from tests.support.fake_plan import fake_plan
-from tests.support.limits import ENDS_S
 
 __all__ = ["draws"]  # a fixture
 LARGE = 4_000_000  # elements: 62,500 workgroups of one wave, of which 29,184 are three rounds
@@ -60,15 +57,9 @@ def evaluate(
     task = task if floors else re.sub(r"^floors: .*\n", "", task, flags=re.MULTILINE)
     problem = write_problem(folder / "problem", task)
     (folder / "submission.py").write_text(submission)
+    (folder / "sooner.py").write_text(program)
     words = [mode, str(problem), "--device", "gfx942", "--json", "out.json", "--no-history", *options]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=ENDS_S,
-    )
+    done = run_command(*words, cwd=folder, script=folder / "sooner.py")
     assert not done.stderr, done.stderr
     return done.returncode, done.stdout, json.loads((folder / "out.json").read_text())
 

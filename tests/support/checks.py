@@ -58,10 +58,11 @@ def load_submission() -> ModuleType:
 
 @pytest.fixture(autouse=True)
 def poisoned() -> Iterator[None]:
-    """Where a file takes it over: torch.empty gives NaN and large integers."""
-    torch.use_deterministic_algorithms(True)
+    """Where a file takes it over: torch.empty gives NaN and large integers. (The usual call to have that imports
+    torch._inductor, which takes longer than torch's own import.)"""
+    torch.set_deterministic_debug_mode("error")
     yield
-    torch.use_deterministic_algorithms(False)
+    torch.set_deterministic_debug_mode("default")
 
 
 def checked_fp8() -> torch.dtype:

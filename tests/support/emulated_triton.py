@@ -16,13 +16,13 @@ from tests.support.limits import ENDS_S
 @contextmanager
 def card(arch: str = "gfx950", order_seed: int = 0) -> Iterator[None]:
     """Inside, kernels run on CPU tensors, what a check finds is raised, torch.empty gives NaN and large integers."""
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True)  # with this torch fills what it does not initialise
+    before = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("error")  # with this torch fills what it does not initialise
     try:
         with cdna.device(arch, checks="all", order_seed=order_seed):
             yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.set_deterministic_debug_mode(before)
 
 
 def in_a_process_of_its_own(function: Callable[[], None]) -> None:

@@ -14,6 +14,7 @@ from tests.support.limits import ENDS_S
 from tests.support.prepared import AS_HERE, imports_of, run_evaluator
 
 ROOT = Path(__file__).resolve().parents[2]
+EVAL = ROOT / "eval.py"
 
 TASK = """\
 files:
@@ -118,10 +119,10 @@ def option(words: list[str], name: str) -> str:
 
 
 def run_command(
-    *args: str | Path, cwd: Path, timeout: float = ENDS_S, prepared: bool = True, **env: str
+    *args: str | Path, cwd: Path, timeout: float = ENDS_S, prepared: bool = True, script: Path = EVAL, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """eval.py with these arguments, as a person would call it. prepared: where that makes no difference, its workers
-    come from a process that has imported torch already."""
+    come from a process that has imported torch already. script: in eval.py's place."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("POPCORN_")}
     environment.update(env, OMP_NUM_THREADS="1")
     words = [*map(str, args)]
@@ -132,10 +133,10 @@ def run_command(
         return run_evaluator(
             *words, folder=cwd, environment=environment, arch=arch, checks=checks, timeout=timeout,
             triton=triton_versions.wanted(option(words, "--triton"), True, AS_HERE, source),
-            imports=imports_of(submission) if source else [],
+            imports=imports_of(submission) if source else [], script=str(script),
         )  # fmt: skip
     return subprocess.run(
-        [sys.executable, str(ROOT / "eval.py"), *words],
+        [sys.executable, str(script), *words],
         cwd=cwd,
         env=environment,
         capture_output=True,
