@@ -90,9 +90,8 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned sho
     __shared__ __attribute__((aligned(128))) unsigned char codes[T::CODES_BYTES];
     __shared__ __attribute__((aligned(128))) unsigned char scales[T::SCALES_BYTES];
     f32x4* sums = reinterpret_cast<f32x4*>(raw);  // which has been read when sums are written
-    const u32 M = args.m, N = args.n;
+    const u32 M = args.m, N = args.n, blocks = args.k / MX_BLOCK;
     u32 K = args.k;
-    const u32 blocks = args.k / MX_BLOCK;
 
     // In x by columns, in y by rows: a multiple of XCDs in x, so that those that read the same columns share an L2.
     const u32 tile_n = blockIdx.x, tile_m = blockIdx.y * T::BM, part = blockIdx.z;
@@ -121,8 +120,8 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned sho
             if (RAGGED) block = min(block, blocks - 1);
             load_to_lds(args.a, 2u * row * K + block * 64 + raw_quarter(lane / 4, lane) * 16, raw + at * 64);
         }
-        // No wave asks for b, nor for its next group of steps, before all have asked for what comes first: the L1 answers in
-        // the order of the requests, and the last of a would come behind the first waves' codes of b.
+        // No wave asks for b, nor for its next group of steps, before all have asked for what comes first: the L1 answers
+        // in the order of the requests, and the last of a would come behind the first waves' codes of b.
         if (T::STEPS > 1) all_waves_have_asked();
         // From here on these are other values to the compiler, so that no address of what follows is computed before.
         asm volatile("" : "+v"(lane), "+s"(wave), "+s"(K));
@@ -226,8 +225,7 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned sho
         }(std::make_integer_sequence<int, T::STEPS>{});
     }
 
-    const u32 wave_n = wave % T::WAVES_N, wave_k = wave / T::WAVES_N;
-    const u32 strip = strip0 + wave_n * T::FN;
+    const u32 wave_n = wave % T::WAVES_N, wave_k = wave / T::WAVES_N, strip = strip0 + wave_n * T::FN;
     // From here on a sum belongs to one wave of those that divide k: the s-th of a wave's to the (s % WAVES_K)-th. Which
     // four of it a lane has is `place`'s choice: where two strips lie side by side, such that 8 lanes have 64 bytes of c.
     struct Place {
@@ -277,17 +275,12 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned sho
             __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, value), partial, at(part, s), 0,
                                                    CACHE_AGENT);
         });
-        // The stores above and the loads below go past the XCD's L2, so this wait is all the release that they need: a
-        // release at agent scope would write this XCD's whole L2 back.
-        asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
-        __syncthreads();
+        shared_stores_complete();
         u32* arrived_before = reinterpret_cast<u32*>(codes);
-        if (thread == 0)
-            *arrived_before =
-                __hip_atomic_fetch_add(args.arrived + tile, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+        if (thread == 0) *arrived_before = arrive(args.arrived + tile);
         __syncthreads();
         if (__builtin_amdgcn_readfirstlane(*arrived_before) != args.split_k - 1) return;
-        if (thread == 0) __hip_atomic_store(args.arrived + tile, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+        if (thread == 0) reset_arrivals(args.arrived + tile);
         // The last slice to arrive adds all of them in their order: the result does not depend on who is last.
         for_own_sums([&](u32 s, f32x4& value) {
             value = f32x4(0.0f);
