@@ -134,10 +134,11 @@ __global__ __launch_bounds__(FIRST_THREADS) void sort_and_quantize_kernel(const 
                                                                           MoeArgs args) {
     args.hidden = hidden, args.topk_ids = topk_ids, args.tokens = tokens, args.topk = topk;
     args.width = width, args.used = used, args.adds = adds;
-    const u32 at = blockIdx.x * FIRST_THREADS + threadIdx.x;
-    for (u32 i = at; i < counters; i += gridDim.x * FIRST_THREADS) args.arrived[i] = 0;
-    if (blockIdx.x == 0) sort_pairs<BLOCK_M>(args);
-    else quantize_hidden(args);
+    if (blockIdx.x == 0) return sort_pairs<BLOCK_M>(args);
+    quantize_hidden(args);
+    // Last: where the counters are is no argument that is in a register, and quantising does not wait for it.
+    for (u32 i = (blockIdx.x - 1) * FIRST_THREADS + threadIdx.x; i < counters; i += (gridDim.x - 1) * FIRST_THREADS)
+        args.arrived[i] = 0;
 }
 
 // --- the products --------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ struct Mxfp4MmArgs {
     u32 chunks, part_chunks, split_k;  // of k, in all and of each workgroup but the last; workgroups of a tile
 };
 
+constexpr int min_of(int a, int b) { return a < b ? a : b; }
+
 // A workgroup's tile: FM times 16 rows of a by FN strips of b for each of WAVES_N waves; WAVES_K waves with STEPS matrix
 // steps each make a chunk of k.
 template <int FM_, int FN_, int WAVES_N_, int WAVES_K_, int STEPS_>
@@ -35,6 +37,11 @@ struct Mxfp4Tile {
     static constexpr int UNITS = BM * BLOCKS / THREADS;  // blocks that each thread quantises
     static constexpr int SCALE_WORDS = (STEPS + 3) / 4;  // of a lane and 16 rows of a: four steps a dword
     static constexpr int SUMS = FM * FN;                 // 16 x 16 sums of a wave
+    static constexpr int GROUPS = (STEPS + 1) / 2;       // two steps, and two strips, share a dword of scales
+    static constexpr int PAIRS = (FN + 1) / 2;
+    static constexpr int EARLY = min_of(4 / FN, GROUPS);      // 8 KiB of codes a wave are asked for before it quantises
+    static constexpr int MIDDLE = min_of(EARLY + 1, GROUPS);  // and behind that, before the barrier, up to here
+    static constexpr bool WHOLE_HALF_LINES = FN % 2 == 0;     // stores of 64 bytes of a row: two strips
     static constexpr int RAW_BYTES = BM * CHUNK_K * 2;
     static constexpr int CODES_BYTES = BM * CHUNK_K / 2;
     static constexpr int SCALES_BYTES = WAVES_K * FM * SCALE_WORDS * WAVE * 4;
@@ -64,6 +71,13 @@ __device__ inline u32 scale_offset(u32 row, u32 block) {
     return (word * WAVE + row % STRIP * 4 + block % 4) * 4 + own % 4;
 }
 
+// Orders requests only: nothing that a wave has written is waited for.
+__device__ inline void all_waves_have_asked() {
+    __builtin_amdgcn_sched_barrier(0);
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_sched_barrier(0);
+}
+
 // RAGGED: K is no multiple of CHUNK_K. Arguments are those of Mxfp4MmArgs: the 14 words up to `split_k` are in registers before
 // a wave starts (preload_arguments), which those of a struct are not.
 template <class T, bool RAGGED>
@@ -76,7 +90,8 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned sho
     __shared__ __attribute__((aligned(128))) unsigned char codes[T::CODES_BYTES];
     __shared__ __attribute__((aligned(128))) unsigned char scales[T::SCALES_BYTES];
     f32x4* sums = reinterpret_cast<f32x4*>(raw);  // which has been read when sums are written
-    const u32 M = args.m, N = args.n, K = args.k, blocks = K / MX_BLOCK;
+    const u32 M = args.m, N = args.n, blocks = args.k / MX_BLOCK;
+    u32 K = args.k;
 
     // In x by columns, in y by rows: a multiple of XCDs in x, so that those that read the same columns share an L2.
     const u32 tile_n = blockIdx.x, tile_m = blockIdx.y * T::BM, part = blockIdx.z;
@@ -85,17 +100,15 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned sho
     const u32 tile = blockIdx.y * gridDim.x + tile_n;
     const u32 first = part * args.part_chunks, last = min(first + args.part_chunks, args.chunks);
 
-    const u32 thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
-    const u32 wave_n = wave % T::WAVES_N, wave_k = wave / T::WAVES_N;
-    const u32 strip = strip0 + wave_n * T::FN;
-
-    const Buffer b = make_buffer(args.b, N * (K / 2));
-    const u32 scale_groups = (K + SCALE_GROUP_K - 1) / SCALE_GROUP_K;
-    const Buffer b_scale = make_buffer(args.b_scale, (N + 255) / 256 * 256 * (scale_groups * 8));
+    const u32 thread = threadIdx.x;
+    u32 lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
+    // Rows of tiles that read the same columns begin at different ones of their groups of steps: what one brings from
+    // memory the others find in the L2.
+    const u32 turn = blockIdx.y % T::GROUPS;
 
     f32x4 sum[T::FM][T::FN] = {};
     for (u32 chunk = first; chunk < last; ++chunk) {
-        const u32 first_block = chunk * T::BLOCKS, step0 = chunk * (T::BLOCKS / 4) + wave_k * T::STEPS;
+        const u32 first_block = chunk * T::BLOCKS;
         // A load brings 16 blocks of a row, 4 lanes a block, so that lanes side by side read side by side. A wave quantises
         // what it has brought, a block a lane.
 #pragma unroll
@@ -107,22 +120,43 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned sho
             if (RAGGED) block = min(block, blocks - 1);
             load_to_lds(args.a, 2u * row * K + block * 64 + raw_quarter(lane / 4, lane) * 16, raw + at * 64);
         }
-        u32x4 b_codes[T::FN][T::STEPS];
-        constexpr int GROUPS = (T::STEPS + 1) / 2, PAIRS = (T::FN + 1) / 2;  // two steps, and two strips, share a dword
-        u32 b_scales[PAIRS][GROUPS];
+        // No wave asks for b, nor for its next group of steps, before all have asked for what comes first: the L1 answers
+        // in the order of the requests, and the last of a would come behind the first waves' codes of b.
+        if (T::STEPS > 1) all_waves_have_asked();
+        // From here on these are other values to the compiler, so that no address of what follows is computed before.
+        asm volatile("" : "+v"(lane), "+s"(wave), "+s"(K));
+        const u32 wave_n = wave % T::WAVES_N, wave_k = wave / T::WAVES_N;
+        const u32 strip = strip0 + wave_n * T::FN, step0 = chunk * (T::BLOCKS / 4) + wave_k * T::STEPS;
+        const u32 scale_groups = (K + SCALE_GROUP_K - 1) / SCALE_GROUP_K;
+        const Buffer b = make_buffer(args.b, N * (K / 2));
+        const Buffer b_scale = make_buffer(args.b_scale, (N + 255) / 256 * 256 * (scale_groups * 8));
+
+        u32x4 b_codes[T::FN][T::STEPS];  // in the order in which they are asked for
+        u32 b_scales[T::PAIRS][T::GROUPS];
+        constexpr int STEPS_OF_GROUP = min_of(T::STEPS, 2);
+        auto group = [&](u32 i) { return (i + turn) % T::GROUPS; };
+        auto load_group = [&](int i) {
 #pragma unroll
-        for (int pair = 0; pair < PAIRS; ++pair)
-#pragma unroll
-            for (int i = 0; i < GROUPS; ++i)
+            for (int pair = 0; pair < T::PAIRS; ++pair)
                 b_scales[pair][i] = __builtin_amdgcn_raw_buffer_load_b32(
-                    b_scale, scale_group_offset(strip / 2 + pair, scale_groups, step0 / 2 + i, lane), 0, CACHE_NORMAL);
+                    b_scale, scale_group_offset(strip / 2 + pair, scale_groups, step0 / 2 + group(i), lane), 0,
+                    CACHE_NORMAL);
 #pragma unroll
-        for (int fn = 0; fn < T::FN; ++fn)
+            for (int fn = 0; fn < T::FN; ++fn)
 #pragma unroll
-            for (int step = 0; step < T::STEPS; ++step)
-                b_codes[fn][step] = __builtin_amdgcn_raw_buffer_load_b128(
-                    b, (strip + fn) * (K * 8u) + (step0 + step) * STRIP_STEP_BYTES + lane * 16, 0, CACHE_NORMAL);
-        __builtin_amdgcn_sched_barrier(0);  // all loads are on their way before anything waits for the first
+                for (int k = 0; k < STEPS_OF_GROUP; ++k)
+                    b_codes[fn][STEPS_OF_GROUP * i + k] = __builtin_amdgcn_raw_buffer_load_b128(
+                        b,
+                        (strip + fn) * (K * 8u) + (step0 + STEPS_OF_GROUP * group(i) + k) * STRIP_STEP_BYTES +
+                            lane * 16,
+                        0, CACHE_NORMAL);
+            __builtin_amdgcn_sched_barrier(0);  // on their way before anything waits
+        };
+#pragma unroll
+        for (int i = 0; i < T::EARLY; ++i) {
+            if (i) all_waves_have_asked();
+            load_group(i);
+        }
         // The arguments that are not in registers: waited for here, with the loads.
         asm volatile("" ::"s"(args.partial), "s"(args.arrived));
 
@@ -140,44 +174,48 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned sho
             *reinterpret_cast<u32x4*>(codes + codes_offset<T>(row, block)) = block_codes;
             scales[scale_offset<T>(row, block)] = scale;
         }
+        __builtin_amdgcn_sched_barrier(0);
+#pragma unroll
+        for (int i = T::EARLY; i < T::MIDDLE; ++i) load_group(i);
+        __syncthreads();
+#pragma unroll
+        for (int i = T::MIDDLE; i < T::GROUPS; ++i) load_group(i);
+
         // The bytes that this wave's steps and strips need come to where the matrix instruction is told to look.
 #pragma unroll
-        for (int pair = 0; pair < PAIRS; ++pair)
+        for (int pair = 0; pair < T::PAIRS; ++pair)
 #pragma unroll
-            for (int i = 0; i < GROUPS; ++i) {
+            for (int i = 0; i < T::GROUPS; ++i) {
                 u32& word = b_scales[pair][i];
-                if (RAGGED) word &= scale_mask((step0 / 2 + i) * 8, blocks, lane);
+                if (RAGGED) word &= scale_mask((step0 / 2 + group(i)) * 8, blocks, lane);
                 if (T::FN == 1) word >>= strip % 2 * 8;
                 if (T::STEPS == 1) word >>= step0 % 2 * 16;
             }
-        __syncthreads();
 
-        u32 a_scales[T::FM][T::SCALE_WORDS];
+        u32 a_scales[T::FM][T::GROUPS];
 #pragma unroll
         for (int fm = 0; fm < T::FM; ++fm)
 #pragma unroll
-            for (int i = 0; i < T::SCALE_WORDS; ++i) {
-                const u32 word = (wave_k * T::FM + fm) * T::SCALE_WORDS + i;
-                const unsigned char* at = scales + (word * WAVE + lane % STRIP * 4 + lane / STRIP) * 4;
-                const int steps = min(T::STEPS - 4 * i, 4);  // the bytes of others are not written
-                a_scales[fm][i] = steps == 1   ? *at
-                                  : steps == 2 ? *reinterpret_cast<const unsigned short*>(at)
-                                               : *reinterpret_cast<const u32*>(at);
+            for (int i = 0; i < T::GROUPS; ++i) {
+                const u32 word = (wave_k * T::FM + fm) * T::SCALE_WORDS + group(i) / 2;
+                const unsigned char* at =
+                    scales + (word * WAVE + lane % STRIP * 4 + lane / STRIP) * 4 + group(i) % 2 * 2;
+                a_scales[fm][i] = T::STEPS == 1 ? *at : *reinterpret_cast<const unsigned short*>(at);
             }
         auto multiply = [&]<int STEP>() {
 #pragma unroll
             for (int fm = 0; fm < T::FM; ++fm) {
-                const u32 block = (wave_k * T::STEPS + STEP) * 4 + lane / STRIP;
-                const u32x4 a_codes =
-                    *reinterpret_cast<const u32x4*>(codes + codes_offset<T>(fm * STRIP + lane % STRIP, block));
+                const u32 step = wave_k * T::STEPS + STEPS_OF_GROUP * group(STEP / 2) + STEP % 2;
+                const u32x4 a_codes = *reinterpret_cast<const u32x4*>(
+                    codes + codes_offset<T>(fm * STRIP + lane % STRIP, step * 4 + lane / STRIP));
 #pragma unroll
                 for (int fn = 0; fn < T::FN; ++fn) {
                     const u32 b_word = b_scales[fn / 2][STEP / 2];
-                    const u32 a_word = a_scales[fm][STEP / 4];
+                    const u32 a_word = a_scales[fm][STEP / 2];
                     // b's rows are the instruction's: a lane has four consecutive n of one m.
-                    sum[fm][fn] = fn % 2 == 0 ? mfma_mxfp4<STEP % 2 * 2, STEP % 4>(b_codes[fn][STEP], a_codes,
+                    sum[fm][fn] = fn % 2 == 0 ? mfma_mxfp4<STEP % 2 * 2, STEP % 2>(b_codes[fn][STEP], a_codes,
                                                                                    sum[fm][fn], b_word, a_word)
-                                              : mfma_mxfp4<STEP % 2 * 2 + 1, STEP % 4>(b_codes[fn][STEP], a_codes,
+                                              : mfma_mxfp4<STEP % 2 * 2 + 1, STEP % 2>(b_codes[fn][STEP], a_codes,
                                                                                        sum[fm][fn], b_word, a_word);
                 }
             }
@@ -187,23 +225,38 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned sho
         }(std::make_integer_sequence<int, T::STEPS>{});
     }
 
-    // From here on a sum belongs to one wave of those that divide k: the s-th of a wave's to the (s % WAVES_K)-th.
+    const u32 wave_n = wave % T::WAVES_N, wave_k = wave / T::WAVES_N, strip = strip0 + wave_n * T::FN;
+    // From here on a sum belongs to one wave of those that divide k: the s-th of a wave's to the (s % WAVES_K)-th. Which
+    // four of it a lane has is `place`'s choice: where two strips lie side by side, such that 8 lanes have 64 bytes of c.
+    struct Place {
+        u32 fm, fn, row, four;  // `four`: which four of the 16 columns
+    };
+    auto place = [&](u32 s) -> Place {
+        if (T::WAVES_K > 1 && T::WHOLE_HALF_LINES)
+            return {s / T::FN, s % T::FN / 2 * 2 + lane / 4 % 2, s % 2 * 8 + lane / 8, lane % 4};
+        return {s / T::FN, s % T::FN, lane % STRIP, lane / STRIP};
+    };
     f32x4 total[(T::SUMS + T::WAVES_K - 1) / T::WAVES_K];
     if constexpr (T::WAVES_K == 1) {
 #pragma unroll
         for (int s = 0; s < T::SUMS; ++s) total[s] = sum[s / T::FN][s % T::FN];
     } else {
-        auto place = [&](u32 k, u32 s) { return ((k * T::WAVES_N + wave_n) * T::SUMS + s) * WAVE + lane; };
+        // 16 rows of four columns side by side, turned by `four` so that lanes of either order meet different banks.
+        auto in_lds = [&](u32 k, const Place& p) -> f32x4& {
+            const u32 of_wave = (k * T::WAVES_N + wave_n) * T::SUMS + p.fm * T::FN + p.fn;
+            return sums[of_wave * WAVE + p.four * STRIP + (p.row + 4 * p.four) % STRIP];
+        };
 #pragma unroll
-        for (int s = 0; s < T::SUMS; ++s) sums[place(wave_k, s)] = sum[s / T::FN][s % T::FN];
+        for (int s = 0; s < T::SUMS; ++s)
+            in_lds(wave_k, {u32(s / T::FN), u32(s % T::FN), lane % STRIP, lane / STRIP}) = sum[s / T::FN][s % T::FN];
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < (T::SUMS + T::WAVES_K - 1) / T::WAVES_K; ++i) {
             const u32 s = i * T::WAVES_K + wave_k;
             if (s >= u32(T::SUMS)) break;
-            total[i] = sums[place(0, s)];
+            total[i] = in_lds(0, place(s));
 #pragma unroll
-            for (int k = 1; k < T::WAVES_K; ++k) total[i] += sums[place(k, s)];
+            for (int k = 1; k < T::WAVES_K; ++k) total[i] += in_lds(k, place(s));
         }
     }
     auto for_own_sums = [&](auto f) {
@@ -222,17 +275,12 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned sho
             __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, value), partial, at(part, s), 0,
                                                    CACHE_AGENT);
         });
-        // The stores above and the loads below go past the XCD's L2, so this wait is all the release that they need: a
-        // release at agent scope would write this XCD's whole L2 back.
-        asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
-        __syncthreads();
+        shared_stores_complete();
         u32* arrived_before = reinterpret_cast<u32*>(codes);
-        if (thread == 0)
-            *arrived_before =
-                __hip_atomic_fetch_add(args.arrived + tile, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+        if (thread == 0) *arrived_before = arrive(args.arrived + tile);
         __syncthreads();
         if (__builtin_amdgcn_readfirstlane(*arrived_before) != args.split_k - 1) return;
-        if (thread == 0) __hip_atomic_store(args.arrived + tile, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+        if (thread == 0) reset_arrivals(args.arrived + tile);
         // The last slice to arrive adds all of them in their order: the result does not depend on who is last.
         for_own_sums([&](u32 s, f32x4& value) {
             value = f32x4(0.0f);
@@ -247,15 +295,34 @@ __global__ __launch_bounds__(T::THREADS) void mxfp4_mm_kernel(const unsigned sho
         });
     }
 
-    const Buffer c = make_buffer(args.c, 2u * M * N);
-    for_own_sums([&](u32 s, f32x4& value) {
-        const u32 row = tile_m + s / T::FN * STRIP + lane % STRIP;  // past M: past the buffer
-        const u32 own_strip = strip + s % T::FN;
-        if (own_strip * STRIP >= N) return;
-        const u32x2 four = {pack_bf16(value[0], value[1]), pack_bf16(value[2], value[3])};
-        const u32 offset = 2u * (row * N + own_strip * STRIP + lane / STRIP * 4);
-        __builtin_amdgcn_raw_buffer_store_b64(four, c, offset, 0, CACHE_NORMAL);
-    });
+    const Buffer c = make_buffer(args.c, 2u * M * N);  // rows past M lie past it
+    if constexpr (T::WAVES_K == 1 && T::WHOLE_HALF_LINES) {
+        // Lanes 16 further exchange four columns, so that each has eight of one strip side by side.
+#pragma unroll
+        for (int s = 0; s < T::SUMS; s += 2) {
+            u32x4 eight;
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const auto both = __builtin_amdgcn_permlane16_swap(
+                    pack_bf16(total[s][2 * i], total[s][2 * i + 1]),
+                    pack_bf16(total[s + 1][2 * i], total[s + 1][2 * i + 1]), false, false);
+                eight[i] = both[0], eight[2 + i] = both[1];
+            }
+            const u32 row = tile_m + s / T::FN * STRIP + lane % STRIP, own_strip = strip + s % T::FN + lane / STRIP % 2;
+            if (own_strip * STRIP < N)
+                __builtin_amdgcn_raw_buffer_store_b128(eight, c, 2u * (row * N + own_strip * STRIP + lane / 32 * 8), 0,
+                                                       CACHE_NORMAL);
+        }
+    } else {
+        for_own_sums([&](u32 s, f32x4& value) {
+            const Place p = place(s);
+            const u32 row = tile_m + p.fm * STRIP + p.row, own_strip = strip + p.fn;
+            if (own_strip * STRIP >= N) return;
+            const u32x2 four = {pack_bf16(value[0], value[1]), pack_bf16(value[2], value[3])};
+            __builtin_amdgcn_raw_buffer_store_b64(four, c, 2u * (row * N + own_strip * STRIP + p.four * 4), 0,
+                                                  CACHE_NORMAL);
+        });
+    }
 }
 
 template <class T>

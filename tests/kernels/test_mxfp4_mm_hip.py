@@ -132,8 +132,8 @@ def test_sums_of_slices_do_not_depend_on_the_order_of_workgroups(submission: Pat
 
 def test_a_wait_that_is_missing_is_noticed(submission: Path, tmp_path: Path) -> None:
     """The comparison itself: without the barrier, codes are read that are not written yet."""
-    before = "        __syncthreads();\n\n        u32 a_scales"
-    broken = altered(submission, tmp_path, {before: "        u32 a_scales"})
+    before = "T::MIDDLE; ++i) load_group(i);\n"
+    broken = altered(submission, tmp_path, {before + "        __syncthreads();\n": before})
     (said,) = answers(broken, [Case(16, 32, 512).call(SMALL)])
     assert "race" in said or "uninitialised" in said
 
