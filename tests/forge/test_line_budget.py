@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_580,
     "cdna": 39_600,
-    "docs": 5_290,
+    "docs": 5_320,
     "forge": 22_030,
     "kernels": 15_350,
     "reference": 2_510,
     "results": 1_090,
-    "tests": 38_690,
+    "tests": 38_670,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
