@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_580,
-    "cdna": 39_560,
+    "cdna": 39_700,
     "docs": 5_280,
     "forge": 22_070,
     "kernels": 15_280,
     "reference": 2_510,
     "results": 1_090,
-    "tests": 38_700,
+    "tests": 38_730,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
