@@ -1,4 +1,4 @@
-"""torch.histc of integers, which a GPU's torch counts and the CPU's refuses (PyTorch, aten/src/ATen/native/cuda/SummaryOps.cu)."""
+"""torch.histc of integers: a GPU's torch counts them (PyTorch, ATen/native/cuda/SummaryOps.cu), the CPU's refuses."""
 
 from __future__ import annotations
 
