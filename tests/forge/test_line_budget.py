@@ -12,11 +12,11 @@ LINES = {
     "benchmarks": 7_580,
     "cdna": 39_700,
     "docs": 5_280,
-    "forge": 22_070,
+    "forge": 22_080,
     "kernels": 15_280,
     "reference": 2_510,
     "results": 1_090,
-    "tests": 38_730,
+    "tests": 38_740,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

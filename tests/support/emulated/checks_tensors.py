@@ -317,6 +317,9 @@ def test_products_with_another_dtype(operator: str) -> None:
     call, scales = getattr(torch, operator), {"beta": 2} if adds else {}
     got = call(*([bias] if adds else []), a, b, out_dtype=torch.float32, **scales)
     assert got.dtype == torch.float32 and got.is_cuda and torch.equal(got.double(), wanted)
+    out = bias if adds else torch.empty_like(bias)  # what it is added to, as it may be
+    assert call(*([bias] if adds else []), a, b, out_dtype=torch.float32, out=out, **scales) is out
+    assert torch.equal(out.double(), wanted)
     with pytest.raises(RuntimeError, match="out_dtype must be"):
         call(*([bias] if adds else []), a, b, out_dtype=torch.float64)
 
