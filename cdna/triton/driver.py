@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -250,7 +251,9 @@ class EmulatedDriver(DriverBase):
 
     @classmethod
     def is_active(cls) -> bool:
-        return False  # never chosen by itself, only by cdna.device
+        """As AMD's own driver says, which packages ask; where torch is a CPU's it is chosen by cdna.device alone."""
+        torch = sys.modules.get("torch")
+        return torch is not None and torch.version.hip is not None and torch.cuda.is_available()
 
     def get_current_device(self) -> int:
         return self.device_number

@@ -415,6 +415,27 @@ def test_unwritten_address_register() -> None:
     assert (finding.kind, finding.message) == ("uninitialised", "v9 is an address, but no instruction has written it")
 
 
+def test_an_address_that_is_lost_in_a_loop() -> None:
+    body = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v3, 2, v0
+s_mov_b32 s6, 3
+s_waitcnt lgkmcnt(0)
+round:
+global_load_dword v2, v3, s[4:5]
+s_waitcnt vmcnt(0)
+s_sub_u32 s6, s6, 1
+s_cmp_lg_u32 s6, 1
+s_cbranch_scc1 keep
+v_mov_b32_e32 v3, v9
+keep:
+s_cmp_lg_u32 s6, 0
+s_cbranch_scc1 round"""
+    finding = found(program(body), [("x", buffer())])
+    assert finding.kind == "uninitialised"
+    assert finding.message.startswith("v3 is an address made from v9, which no instruction has written")
+
+
 STORE_V3 = "; global_store_dword v1, v3, s[4:5]"
 UNWRITTEN = {  # v9, v20 and s20 have no value; what the finding says of the last instruction but a label and its s_nop
     "address": ("v_lshl_add_u32 v3, v9, 2, v1; global_store_dword v3, v0, s[4:5]", "v3 is an address made from v9"),

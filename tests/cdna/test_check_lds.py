@@ -48,6 +48,9 @@ def access(draw: random.Random) -> str:
         text += f"ds_write_{width} v3, {registers}"
     else:
         text = f"ds_read_{'u8' if size == 1 else 'u16' if size == 2 else width} {registers}, v3"
+    offset = draw.choice([0, size * draw.randrange(80), 256 * draw.randrange(8)])
+    if base + 64 * stride + distance + offset <= LDS_BYTES:  # else it may meet the atomic's dwords
+        text += f" offset:{offset}"
     if draw.random() < 0.2:
         text = f"s_mov_b64 exec, 0x{draw.getrandbits(31):x}\n{text}\ns_mov_b64 exec, -1"
     wait = "s_waitcnt lgkmcnt(0)\n" if draw.random() < 0.7 else ""

@@ -206,6 +206,26 @@ def test_who_only_works_in_a_loop_polls_nothing(access: str, polls: bool, monkey
     assert wanted in told and (" polls " in told) is polls, told
 
 
+def test_who_works_waits_for_no_room_on_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test over its time, of 10,240 workgroups, was said to wait for those that the card had no room for."""
+    monkeypatch.setenv("CDNA_THREADS", "1")
+    text = "s_load_dwordx2 s[4:5], s[0:1], 0x0\nv_mov_b32_e32 v1, 0\ns_waitcnt lgkmcnt(0)\ns_sleep 1\n"
+    p = program(text + "round:\nglobal_store_dword v1, v1, s[4:5]\ns_branch round", lds_bytes=65536)
+
+    def run() -> None:
+        with contextlib.suppress(cdna.CdnaError):
+            launch(p, [("x", buffer(1))], 400)
+
+    runs = threading.Thread(target=run)
+    runs.start()
+    deadline = time.monotonic() + ENDS_S
+    while not ("302 more run" in (told := cdna.waits()) and "global_store" in told) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    records.cancel()
+    runs.join()
+    assert "302 more run" in told and "cannot start" not in told, told
+
+
 SCRIPT = f"""
 import threading, time
 import cdna, torch

@@ -185,7 +185,7 @@ struct WaveCheck {
   // check_stall.cpp
   u64 stalled_at;  // progress when the wave last got its turn
   u32 idle_turns, snapshot_pc, polled_pc;
-  u64 snapshot_hash;
+  u64 snapshot_light, snapshot_hash;
   u64 polled;
   u64 recent[16];         // its last accesses to memory, each instruction and address once
   u32 n_recent, repeats;  // those since the last that was none of them: a wave that polls has no other
@@ -207,7 +207,9 @@ struct WaveCheck {
   } derived[4];  // pairs of vector registers with addresses made of those
   u32 n_derived;
   Values values;
-  u64* loads;  // which loads of global memory it has executed, a bit an instruction
+  // A bit an instruction: loads of global memory that it has executed; those that have found all defined that they read
+  // and left all defined that they write, and nothing has become undefined since.
+  u64 *loads, *sound;
   u32 n_loads;
 };
 

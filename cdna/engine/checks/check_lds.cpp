@@ -209,6 +209,7 @@ bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* dat
 
 // Two lanes of one write with different values for one place.
 static bool disagreement(const LdsAccess& a, const u32* v, u32 offset, const u32* data) {
+  if (quick_apart(a, v)) return true;
   u64 address[WAVE];
   int one, other;
   for (int i = 0; i < WAVE; i++) address[i] = v[i] + offset;

@@ -26,6 +26,7 @@ void quick_start(LdsQuick& q, bool keeps);  // of a workgroup; keeps: which wave
 void quick_barrier(LdsQuick& q, bool quick);
 // Whether nothing can be wrong with the elements at v + offsets of the active lanes. If not, quick_leave is next.
 bool quick_access(const LdsAccess& a, const u32* v, const u32* offsets, u32 n);
+bool quick_apart(const LdsAccess& a, const u32* v);  // no two lanes' elements begin at one place; false: not known
 void quick_leave(Workgroup& g);  // until the next barrier accesses are kept by lds_element, those so far included
 bool quick_whole(const LdsQuick& q, u32 dword);  // all its bytes have been written
 void quick_set_whole(LdsQuick& q, u32 dword);

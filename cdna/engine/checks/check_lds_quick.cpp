@@ -112,10 +112,74 @@ static void mark(u64* map, const u32* v, u64 exec, u32 offset, u32 bytes) {
     for (u64 m = exec; m; m &= m - 1) element(__builtin_ctzll(m));
 }
 
+// Where elements of `bytes` bytes at all lanes' v lie, as a bitmap of dwords from word `first` on. Kernels come back to a
+// few such places, with other offsets.
+namespace {
+constexpr u32 MOST_PLACED = 32;  // words
+struct Places {
+  u32 v[WAVE], bytes;
+  u32 n, first, end;  // words, the first of them, end of the last element; n 0: they have no map
+  bool apart;         // no two lanes begin at one place
+  u64 map[MOST_PLACED + 1];
+};
+}  // namespace
+
+static void place(Places& p, const u32* v, u32 bytes) {
+  u32 lowest = ~0u, highest = 0, bits = bytes;
+  LANES {
+    p.v[i] = v[i];
+    lowest = v[i] < lowest ? v[i] : lowest;
+    highest = v[i] > highest ? v[i] : highest;
+    bits |= v[i];
+  }
+  p.bytes = bytes;
+  p.n = 0;
+  p.apart = false;
+  p.first = lowest >> 8;
+  p.end = highest + bytes;
+  if (bits & 3 || p.end < bytes || ((p.end - 1) >> 8) - p.first >= MOST_PLACED) return;
+  p.n = ((p.end - 1) >> 8) - p.first + 1;
+  u64 starts[MOST_PLACED + 1] = {};
+  mark(starts, v, ~0ull, 0u - p.first * 256, 4);
+  u32 places = 0;
+  for (u32 i = 0; i < p.n; i++) places += __builtin_popcountll(starts[i]);
+  p.apart = places == WAVE;
+  memset(p.map, 0, sizeof p.map);
+  mark(p.map, v, ~0ull, 0u - p.first * 256, bytes);
+}
+
+static const Places* places_of(const u32* v, u64 exec, u32 bytes) {  // null: they have no map
+  constexpr u32 MOST = 64;
+  static thread_local Places known[MOST];
+  if (exec != ~0ull) return nullptr;
+  Places& p = known[mixed((v[0] | (u64)v[63] << 32) ^ (u64)v[1] << 16 ^ bytes) % MOST];
+  u32 differs = p.bytes ^ bytes;
+  LANES differs |= p.v[i] ^ v[i];
+  if (differs) place(p, v, bytes);
+  return p.n ? &p : nullptr;
+}
+
+bool quick_apart(const LdsAccess& a, const u32* v) {
+  const Places* p = places_of(v, a.w.exec(), a.x.bytes);
+  return p && p->apart;
+}
+
 static bool elements(const LdsAccess& a, LdsQuick& q, const u32* v, u64 exec, u32 offset) {
   u32 first, last;
-  if (!extent(a, v, exec, offset, first, last)) return false;
-  mark(q.access, v, exec, offset, a.x.bytes);
+  if (const Places* p = offset & 3 ? nullptr : places_of(v, exec, a.x.bytes)) {
+    if ((u64)p->end + offset > a.g.lds_bytes) return false;
+    first = p->first + (offset >> 8);
+    last = (p->end + offset - 1) >> 8;
+    const u32 shift = offset >> 2 & 63;
+    u64 below = 0;
+    for (u32 i = 0; first + i <= last; i++) {
+      q.access[first + i] = p->map[i] << shift | (shift ? below >> (64 - shift) : 0);
+      below = p->map[i];
+    }
+  } else {
+    if (!extent(a, v, exec, offset, first, last)) return false;
+    mark(q.access, v, exec, offset, a.x.bytes);
+  }
   u64 *own_written = q.own_written(a.w.id), *own_read = q.own_read(a.w.id), wrong = 0;
   bool unwritten = !a.write && a.g.checks->has(CHECK_UNINITIALISED);
   for (u32 i = first; i <= last; i++) {

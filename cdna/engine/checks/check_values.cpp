@@ -54,17 +54,22 @@ static void put(Undefined& cell, const Flow& f, u64 lanes) {
   cell.computed = (cell.computed & ~lanes) | (lanes & f.computed);
   if (f.undefined & lanes) cell.origin = f.origin;
 }
-static void write_register(u64* known, Undefined& cell, u32 reg, const Flow& f, u64 lanes, u64 all) {
-  if (bits_at(known, reg, 1)) cell = {ALL, 0, {0, 0}};
+static void write_register(WaveCheck& c, u64* known, Undefined& cell, u32 reg, const Flow& f, u64 lanes, u64 all) {
+  const bool was_known = bits_at(known, reg, 1);
+  if (was_known) cell = {ALL, 0, {0, 0}};
   put(cell, f, lanes);
-  if ((cell.defined & all) == all) set_bits(known, reg, 1);
-  else clear_bit(known, reg);
+  if ((cell.defined & all) == all) {
+    set_bits(known, reg, 1);
+  } else if (was_known) {
+    clear_bit(known, reg);
+    memset(c.sound, 0, 8 * c.n_loads);
+  }
 }
 static void write_vector(WaveCheck& c, u32 reg, const Flow& f, u64 lanes) {
-  write_register(c.known_v, c.values.v[reg], reg, f, lanes, ALL);
+  write_register(c, c.known_v, c.values.v[reg], reg, f, lanes, ALL);
 }
 static void write_scalar(WaveCheck& c, u32 reg, const Flow& f) {
-  if (reg < EXEC) write_register(c.known_s, c.values.s[reg], reg, f, 0xffffffff, 0xffffffff);
+  if (reg < EXEC) write_register(c, c.known_s, c.values.s[reg], reg, f, 0xffffffff, 0xffffffff);
 }
 static void write_pair(WaveCheck& c, u32 reg, const Flow& f) {
   write_scalar(c, reg, f.of(0xffffffff));

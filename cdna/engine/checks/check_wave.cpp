@@ -98,28 +98,44 @@ static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t
   return true;
 }
 
-// Mostly everything is defined: then an instruction defines what it writes.
+// Mostly everything is defined: then an instruction defines what it writes, and has no more to say in a loop's next round.
 static bool check_definedness(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   bool known = !c.values.scc.what && !(x.flow == FLOW_SCRATCH && w.scratch_bytes);
+  u64& sound = c.sound[c.pc >> 6];
+  const u64 here = 1ull << (c.pc & 63);
+  if (known && (sound & here)) return true;
   for (u32 k = 0; k < x.n && known; k++) {
     const Touch& t = x.touch[k];
     if (t.flags & (ADDRESS | SOURCE))
       known = bits_at(t.flags & SCALAR ? c.known_s : c.known_v, t.reg, t.count) == span(t.count);
   }
   if (!known) return check_values(w, c, in, x);
-  bool whole = x.all_lanes || w.exec() == ~0ull;
+  bool whole = x.all_lanes || w.exec() == ~0ull, defined = true;
   for (u32 k = 0; k < x.n; k++) {
     const Touch& t = x.touch[k];
     if (!(t.flags & WRITES)) continue;
-    if (t.flags & SCALAR) set_bits(c.known_s, t.reg, t.count);
-    else if (whole) set_bits(c.known_v, t.reg, t.count);
-    else if (bits_at(c.known_v, t.reg, t.count) != span(t.count)) define_lanes(c, t, w.exec());
+    if (t.flags & SCALAR) {
+      set_bits(c.known_s, t.reg, t.count);
+    } else if (whole) {
+      set_bits(c.known_v, t.reg, t.count);
+    } else if (bits_at(c.known_v, t.reg, t.count) != span(t.count)) {
+      define_lanes(c, t, w.exec());
+      defined = false;
+    }
   }
+  if (defined) sound |= here;
   return true;
 }
 
+static bool touches_pending(const WaveCheck& c, const Access& x) {
+  u64 any = 0;
+  for (u32 k = 0; k < x.n; k++)
+    any |= bits_at(x.touch[k].flags & SCALAR ? c.pending_s : c.pending_v, x.touch[k].reg, x.touch[k].count);
+  return any;
+}
+
 static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const Inst& in, const Access& x) {
-  if (c.pending && checks.has(CHECK_WAIT)) {
+  if (c.pending && checks.has(CHECK_WAIT) && touches_pending(c, x)) {
     for (u32 n = 0; n < 2 * x.n;
          n++) {  // what is read, then what is overwritten: of a register that is both, the cause
       const Touch& t = x.touch[n % x.n];
@@ -216,16 +232,28 @@ static void execute_inside(Wave& w, const Inst& in, const Access& x, u64 dropped
     for (u64 m = exec & dropped; m; m &= m - 1) w.vreg(to->reg + k)[__builtin_ctzll(m)] = NO_VALUE;
 }
 
-// Registers of the wave and LDS of its workgroup.
-static u64 state_hash(const Wave& w, u32 n_vgpr) {
+// Scalar registers and the first lane of the vector registers: of a wave that reads the clock or counts its looks, they
+// mostly differ already.
+static u64 light_hash(const Wave& w, u32 n_vgpr) {
   u64 h = w.scc + 0x9e3779b97f4a7c15ull * w.mode;
+  for (u32 i = 0; i < 128; i++) h = (h ^ w.s[i]) * 0x100000001b3ull;
+  for (u32 i = 0; i < n_vgpr; i++) h = (h ^ w.v[i * WAVE]) * 0x100000001b3ull;
+  return h;
+}
+
+// Vector registers of the wave and LDS of its workgroup.
+static u64 state_hash(const Wave& w, u32 n_vgpr) {
+  constexpr u32 WIDE = 16;
+  u64 part[WIDE] = {}, h = 0;
   auto add = [&](const void* p, size_t dwords) {
     const u32* x = (const u32*)p;
-    for (size_t i = 0; i < dwords; i++) h = (h ^ x[i]) * 0x100000001b3ull;
+    for (size_t i = 0; i + WIDE <= dwords; i += WIDE, x += WIDE)
+      for (u32 k = 0; k < WIDE; k++) part[k] = (part[k] ^ x[k]) * 0x100000001b3ull;
+    for (size_t i = 0; i < dwords % WIDE; i++) part[i] = (part[i] ^ x[i]) * 0x100000001b3ull;
   };
-  add(w.s, 128);
   add(w.v, (size_t)n_vgpr * WAVE);
   add(w.wg->lds, w.wg->lds_bytes / 4);
+  for (u32 k = 0; k < WIDE; k++) h = mixed(h ^ part[k]);
   return h;
 }
 
@@ -240,10 +268,14 @@ static void look_for_circle(Wave& w, WaveCheck& c, const Checks& checks) {
   if (++c.idle_turns < PATIENCE_TURNS || c.spins) return;
   bool snapshot = (c.idle_turns & (c.idle_turns - 1)) == 0;
   if (!snapshot && w.pc != c.snapshot_pc) return;
-  u64 hash = state_hash(w, checks.program->n_vgpr);
+  const u32 n_vgpr = checks.program->n_vgpr;
+  const u64 light = light_hash(w, n_vgpr);
+  if (!snapshot && light != c.snapshot_light) return;
+  u64 hash = state_hash(w, n_vgpr);
   c.spins = !snapshot && hash == c.snapshot_hash;
   if (snapshot) {
     c.snapshot_pc = w.pc;
+    c.snapshot_light = light;
     c.snapshot_hash = hash;
   }
 }
@@ -332,7 +364,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
 static void start_wave_check(WaveCheck& c, const KernelInfo& k, u32 n_vgpr) {
   memset((void*)&c, 0, __builtin_offsetof(WaveCheck, values));
   forget_values(c, n_vgpr);
-  if (c.loads) memset(c.loads, 0, 8 * c.n_loads);
+  if (c.loads) memset(c.loads, 0, 16 * c.n_loads);  // and c.sound
   c.stalled_at = ~0ull;
   u32 given =
       k.user_sgprs + __builtin_popcount(k.workgroup_id_mask) + 2;  // and private segment offset, work group info

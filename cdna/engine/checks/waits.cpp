@@ -48,7 +48,7 @@ struct Place {  // of waves that do the same at one line
   const char* line;
   u32 line_length, waves, pc, group, wave, missing;
   u64 polled;
-  bool at_barrier;
+  bool at_barrier, runs;
 };
 }  // namespace
 constexpr u32 MOST_PLACES = 12;
@@ -84,6 +84,7 @@ static void find_place(const LiveLaunch& l, const Workgroup& g, const Wave& w, P
     const bool goes_round = checked->spins || checked->repeats >= LOOKS;
     if (goes_round && g.check->checks->table[p.pc].kind != VM_STORE) p.polled = checked->polled;
   }
+  p.runs = !p.at_barrier && !p.polled && w.stop == RUNNING && !(checked && checked->spins);
   if (p.pc >= l.program->n_inst) p.pc = l.program->n_inst - 1;
   p.missing = g.n_waves - g.n_ended - g.n_at_barrier;
   p.line = line_of(l.program->where[p.pc], p.line_length);
@@ -109,6 +110,7 @@ u32 describe_waits(const LiveLaunch& l, char* text, u32 size, const char* before
   Text t = {text, size, 0};
   Place places[MOST_PLACES];
   u32 n_places = 0, elsewhere = 0, live = 0;
+  bool any_runs = false;
   if (size) text[0] = 0;
   for (u32 i = 0; i < l.n_threads; i++)
     for (u32 k = 0; k < l.threads[i].n; k++) {
@@ -118,6 +120,7 @@ u32 describe_waits(const LiveLaunch& l, char* text, u32 size, const char* before
         if (g.waves[q].stop == ENDED) continue;
         Place p;
         find_place(l, g, g.waves[q], p);
+        any_runs |= p.runs;
         u32 at = 0;
         while (at < n_places && (places[at].at_barrier != p.at_barrier || places[at].line_length != p.line_length ||
                                  memcmp(places[at].line, p.line, p.line_length)))
@@ -131,7 +134,7 @@ u32 describe_waits(const LiveLaunch& l, char* text, u32 size, const char* before
       }
     }
   u32 started = *l.next_group < l.total ? *l.next_group : l.total;
-  if (started < l.total && l.room && live >= l.room)
+  if (started < l.total && l.room && live >= l.room && !any_runs)
     add(t,
         "%sthe card has room for %u workgroups of this kernel at once, and those that run wait for some of the %u that "
         "cannot start",

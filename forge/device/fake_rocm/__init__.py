@@ -22,6 +22,7 @@ def apply(arch: str) -> None:
         generators,
         graphs,
         hip,
+        histogram,
         operators,
         passthrough,
         products,
@@ -46,6 +47,7 @@ def apply(arch: str) -> None:
     products.apply()
     scaled_mm.apply(arch)
     topk.apply()
+    histogram.apply()
     collectives.apply()
     propagate.apply()
     if not os.environ.get("CDNA_CHECKS"):  # they count no lines, and watch the allocator themselves

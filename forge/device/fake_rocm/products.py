@@ -78,10 +78,10 @@ def _kernel(name: str, types: frozenset[torch.dtype], original: Any) -> Callable
 
 
 def _to_dtype(name: str) -> Callable[..., Any]:
-    """A kernel of the overload that takes `out_dtype`, which torch has for GPUs only: sums in fp32, or rounded once."""
+    """A kernel of the overloads that take `out_dtype`, which torch has for GPUs only: sums in fp32, or rounded once."""
     before, dims = OPERATORS[name]
 
-    def kernel(*args: Any, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+    def kernel(*args: Any, beta: Any = 1, alpha: Any = 1, out: torch.Tensor | None = None) -> torch.Tensor:
         a, b, dtype = args[before:]
         if dtype != a.dtype and not (dtype == torch.float32 and a.dtype in (torch.float16, torch.bfloat16)):
             raise RuntimeError("out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs")
@@ -89,8 +89,11 @@ def _to_dtype(name: str) -> Callable[..., Any]:
             raise RuntimeError(f"{name}: operands of {', '.join(str(x.dtype) for x in args[:-1])}, out_dtype {dtype}")
         if not a.dim() == b.dim() == dims or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
             raise RuntimeError(f"{name}: matrices of {list(a.shape)} and {list(b.shape)} cannot be multiplied")
-        out = a.new_empty((*a.shape[:-1], b.shape[-1]), dtype=dtype)
+        shape = (*a.shape[:-1], b.shape[-1])
+        if out is not None and out.dtype != dtype:
+            raise RuntimeError(f"{name}: out is of {out.dtype}, out_dtype {dtype}")
         with tags.quiet():
+            out = a.new_empty(shape, dtype=dtype) if out is None else out if out.shape == shape else out.resize_(shape)
             return multiply_add(out, args[0] if before else None, a, b, beta, alpha)
 
     return kernel
@@ -109,7 +112,8 @@ def apply(types: frozenset[torch.dtype] | None = None) -> None:
     _library = Library("aten", "IMPL")
     for operator in OPERATORS:
         if "dtype" in getattr(torch.ops.aten, operator).overloads():  # not in older releases of torch
-            library_impl_as_named(_library, f"{operator}.dtype", _to_dtype(operator), "CPU")
+            for overload in ("dtype", "dtype_out"):
+                library_impl_as_named(_library, f"{operator}.{overload}", _to_dtype(operator), "CPU")
     types = slow_types() if types is None else types
     if not types or not hasattr(torch.library, "get_kernel"):  # older releases of torch
         return

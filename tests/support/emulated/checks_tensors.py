@@ -240,6 +240,28 @@ def test_topk_chooses_the_first_of_equals_as_a_gpu_does(largest: bool) -> None:
         scores.topk(41)
 
 
+def test_histc_counts_integers_as_a_gpu_does() -> None:
+    """PyTorch's SummaryOps.cu, whose bounds are integers too; the CPU's refuses them."""
+    for dtype in (torch.uint8, torch.int16, torch.int64):
+        x = torch.tensor([[1, 2, 2], [5, 7, 9]], device="cuda", dtype=dtype)
+        assert torch.histc(x, 8, 0, 7).tolist() == [0, 1, 2, 0, 0, 1, 0, 1]
+        assert x.histc(bins=4).tolist() == [3, 0, 1, 2]  # between the least and the largest
+        counts = x.histc(3, min=1.9, max=3)
+        assert counts.tolist() == [1, 2, 0] and counts.dtype is dtype and counts.is_cuda
+    assert torch.histc(torch.full((3,), 4, device="cuda"), 3).tolist() == [0, 3, 0]  # from 3 to 5
+    out = torch.empty(0, dtype=torch.int32, device="cuda")
+    assert torch.histc(torch.arange(-3, 3, device="cuda").int(), 3, out=out) is out
+    assert out.tolist() == [2, 2, 2]
+    assert torch.histc(torch.zeros(0, device="cuda").int(), 2).tolist() == [0, 0]
+    with pytest.raises(RuntimeError, match="max must be larger than min"):
+        torch.histc(x, 4, 3, 1)
+    with pytest.raises(RuntimeError, match="bins must be > 0"):
+        torch.histc(x, 0)
+    with pytest.raises(NotImplementedError):
+        torch.histc(torch.tensor([1, 2]), 2)  # of the host's
+    assert torch.histc(x.float(), 8, 0, 7).tolist() == [0, 1, 2, 0, 0, 1, 0, 1]
+
+
 def test_numbers_may_lie_on_another_device() -> None:
     two, a, b = torch.tensor(2.0, device="cuda"), torch.ones(3, 4), torch.ones(4)
     assert torch.equal(torch.addr(a, a[:, 0], b, alpha=two, beta=two), 4 * a)
@@ -295,6 +317,9 @@ def test_products_with_another_dtype(operator: str) -> None:
     call, scales = getattr(torch, operator), {"beta": 2} if adds else {}
     got = call(*([bias] if adds else []), a, b, out_dtype=torch.float32, **scales)
     assert got.dtype == torch.float32 and got.is_cuda and torch.equal(got.double(), wanted)
+    out = bias if adds else torch.empty_like(bias)  # what it is added to, as it may be
+    assert call(*([bias] if adds else []), a, b, out_dtype=torch.float32, out=out, **scales) is out
+    assert torch.equal(out.double(), wanted)
     with pytest.raises(RuntimeError, match="out_dtype must be"):
         call(*([bias] if adds else []), a, b, out_dtype=torch.float64)
 
