@@ -290,7 +290,7 @@ def test_a_line_that_another_workgroup_has_just_asked_for_is_no_sooner_there() -
     load = lines + "global_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\n"
     alone, two = (run(load, groups=n * CARD.compute_units, lds=1 << 15) for n in (1, 2))
 
-    def waited(counters: cdna.Counters) -> float:  # at the load's s_waitcnt, the kernel's second, for each cycle of issue
+    def waited(counters: cdna.Counters) -> float:  # at its second s_waitcnt, for each cycle of issue
         wait = [one for one in counters.instructions if one.mnemonic == "s_waitcnt"][1]
         return wait.spent["memory"] / wait.spent["issue"]
 
