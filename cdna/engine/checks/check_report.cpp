@@ -195,7 +195,7 @@ void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
     g.check->order = group_order_create();
     for (u32 i = 0; i < g.n_waves; i++) {
       g.check->waves[i].n_loads = c->program->n_inst / 64 + 1;
-      g.check->waves[i].loads = (u64*)calloc(c->program->n_inst / 64 + 1, 16);
+      g.check->waves[i].loads = (u64*)calloc(g.check->waves[i].n_loads, 16);
       g.check->waves[i].sound = g.check->waves[i].loads + g.check->waves[i].n_loads;
     }
   }

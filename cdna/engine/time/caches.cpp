@@ -205,6 +205,17 @@ static LineAccess at_level(LineAccess a, Level level) {
   return a | (u64)(a & ATOMIC_ACCESS ? IN_MEMORY : level) << LEVEL_BIT;
 }
 
+// Whether another workgroup of the CU has asked for the line; then `a` says where it is. If not, the L1 has it from now on, at
+// `way`.
+static bool asked_before(SharedL1& l1, LineAccess& a, u32 turn, u32 under_way, u32& way) {
+  if (!l1.l1.load(a >> 3 & LINE_MASK, L1::WAYS, &way)) {
+    l1.filled[way] = turn;
+    return false;
+  }
+  a |= ASKED_BEFORE | (u64)(turn - l1.filled[way] < under_way ? l1.from[way] : IN_L1) << LEVEL_BIT;
+  return true;
+}
+
 u64 replay(Caches& c, const Card& card, const Trace* traces, u32 n, u32 per_cu, SharedL1*& l1s, MemoryTraffic& m) {
   pthread_mutex_lock(&lock);  // of launches of other threads
   u64 answered = 0;
@@ -223,13 +234,12 @@ u64 replay(Caches& c, const Card& card, const Trace* traces, u32 n, u32 per_cu, 
         LineAccess& a = t.entries[at[i]];
         u32 way = 0;
         SharedL1* l1 = rows > 1 && !(a & (AROUND | 4)) ? l1s + i % cus : nullptr;
-        if (l1 && l1->l1.load(a >> 3 & LINE_MASK, L1::WAYS, &way)) {
-          a |= ASKED_BEFORE | (u64)(c.turn - l1->filled[way] < under_way ? l1->from[way] : IN_L1) << LEVEL_BIT;
+        if (l1 && asked_before(*l1, a, c.turn, under_way, way)) {
           answered++;
           continue;
         }
         const Level level = access(c, t.group % c.xcds, a, under_way, m);
-        if (l1) l1->filled[way] = c.turn, l1->from[way] = level;
+        if (l1) l1->from[way] = level;
         a = at_level(a, level);
       }
       more |= at[i] < t.n;

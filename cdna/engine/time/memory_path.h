@@ -34,7 +34,7 @@ struct MemoryPath {
     l1_free = start + cycles;
     started[n_started++ % QUEUE] = start;
     double done = start + cycles + m.latency[IN_L1];
-    if (reads || writes || level > IN_L1) {  // also lines that another workgroup has just asked for
+    if (writes || level > IN_L1) {  // also lines that are not among `reads`: another workgroup has just asked for them
       double begin = start > beyond_free ? start : beyond_free;
       beyond_free = begin + reads * m.read_line[tail] + writes * m.write_half[tail];
       double there = (beyond_free > l1_free ? beyond_free : l1_free) + (writes ? m.store_latency : 0);
