@@ -98,7 +98,7 @@ _TRACE_HEADS = [
     "modelled",
     "stalls of a wave, cycles traced",
 ]
-_TRACE_HEADS += ["modelled", "hot instructions", "rank correlation of their stalls"]
+_TRACE_HEADS += ["modelled", "hot instructions", "rank correlation of their stalls", "hot lines", "of theirs"]
 
 
 def trace_rows(results: Sequence[Result]) -> list[list[str]]:
@@ -106,7 +106,7 @@ def trace_rows(results: Sequence[Result]) -> list[list[str]]:
     return [
         [r["code"], f"{r['span_us']:.4g}", f"{r['span_ratio']:.2f}", f"{r['traced_mhz']:.0f}", f"{r['mhz']:.0f}"]
         + [f"{cycles}" for cycles in r["stall_cycles"]]
-        + [f"{r['hot']}", f"{r['stall_ranks']:.2f}"]
+        + [f"{r['hot']}", f"{r['stall_ranks']:.2f}", f"{r['hot_lines']}", f"{r['line_ranks']:.2f}"]
         for r in results
         if "span_ratio" in r
     ]
@@ -119,11 +119,16 @@ def trace_line(results: Sequence[Result]) -> str:
         return ""
     within = sum(abs(r["span_ratio"] - 1) <= SPAN_WITHIN for r in traces)
     ranked = sum(r["stall_ranks"] >= RANKS for r in traces)
-    return (
+    lines = [r["line_ranks"] for r in traces if not math.isnan(r["line_ranks"])]
+    told = [
         f"{len(traces)} traces: spans modelled / traced {statistics.median(r['span_ratio'] for r in traces):.2f} at "
-        f"the median, {within} within {100 * SPAN_WITHIN:.0f} %; rank correlation of stalls "
-        f"{statistics.median(r['stall_ranks'] for r in traces):.2f} at the median, {ranked} of {RANKS} or more"
-    )
+        f"the median, {within} within {100 * SPAN_WITHIN:.0f} %",
+        "rank correlation of stalls "
+        f"{statistics.median(r['stall_ranks'] for r in traces):.2f} at the median, {ranked} of {RANKS} or more",
+    ]
+    if lines:
+        told.append(f"by lines of the source {statistics.median(lines):.2f}, {sum(one >= RANKS for one in lines)}")
+    return "; ".join(told)
 
 
 def _plot(one: Statistics, file: Path) -> None:

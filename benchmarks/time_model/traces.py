@@ -40,9 +40,10 @@ FILES = ("occupancy.json", "realtime.json")  # beside a trace's code.json
 
 @dataclass(frozen=True)
 class Instruction:
-    """Sums over the traced waves, in cycles. latency: until the next one issues."""
+    """Sums over the traced waves, in cycles. line: of the source. latency: until the next one issues."""
 
     text: str
+    line: str
     address: int
     hits: int
     latency: int
@@ -98,7 +99,7 @@ def read_trace(files: Mapping[str, bytes]) -> Trace:
     try:
         contents = {PurePosixPath(name).name: json.loads(content) for name, content in files.items()}
         first, *lines = contents["code.json"]["code"]
-        code = tuple(Instruction(line[0], *line[5:9]) for line in lines)
+        code = tuple(Instruction(line[0], line[3], *line[5:9]) for line in lines)
         events = {engine: found for engine, found in contents["occupancy.json"].items() if engine.isdigit() and found}
         clocks = {engine: contents["realtime.json"][f"SE{engine}"] for engine in events}
         return Trace(first[0].removeprefix("; "), code, events, clocks)
@@ -205,12 +206,21 @@ def _hot(traced: Sequence[float], modelled: Sequence[float]) -> tuple[list[int],
     return hot, round(spearman([traced[i] for i in hot], [modelled[i] for i in hot]), 3)
 
 
+def _by_line(trace: Trace, stalls: Sequence[float]) -> list[float]:
+    """Of each line of the source, in the order in which the code first names them."""
+    sums = {one.line: 0.0 for one in trace.code}
+    for one, cycles in zip(trace.code, stalls, strict=True):
+        sums[one.line] += cycles
+    return list(sums.values())
+
+
 def against_trace(trace: Trace, counters: Counters, time: ModelledTime, warm: bool) -> dict[str, Any]:
     """What is held against each other: spans in microseconds, each at its own clock, and a wave's stalls in cycles. The
     traced waves are those of four CUs."""
     modelled = _modelled_stalls(trace, with_warm_caches(counters) if warm else counters)
     traced = [one.waited / trace.waves for one in trace.code]
     hot, ranks = _hot(traced, modelled)
+    hot_lines, line_ranks = _hot(_by_line(trace, traced), _by_line(trace, modelled))
     traced_us = trace.span_cycles / trace.mhz
     return {
         "span_us": round(traced_us, 3),
@@ -220,5 +230,7 @@ def against_trace(trace: Trace, counters: Counters, time: ModelledTime, warm: bo
         "stall_cycles": [round(sum(traced)), round(sum(modelled))],
         "hot": len(hot),
         "stall_ranks": ranks,
+        "hot_lines": len(hot_lines),
+        "line_ranks": line_ranks,
         "hottest": [[trace.code[i].text, round(traced[i]), round(modelled[i])] for i in hot[:WORST]],
     }

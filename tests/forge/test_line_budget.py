@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_580,
+    "benchmarks": 7_590,
     "cdna": 39_720,
     "docs": 5_340,
     "forge": 22_080,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +46,7 @@ def trace(code: list[tuple[str, int]] = CODE, start: int = 4096, **files: Any) -
         hits = 0 if number == 12 else 2
         stall = 2000 if "waitcnt" in text else 0
         latency = 900 if text == "s_endpgm" else stall + 8
-        lines.append([text, 0, number, f"sum.py:{number // 5}", 3, start, hits, latency, stall, 0])
+        lines.append([text, 0, number, f"sum.py:{number // 10}", 3, start, hits, latency, stall, 0])
         start += size
     events = {
         "0": [[5000, 1, 0, 0, 1, 1], [5004, 1, 1, 0, 1, 1], [7000, 1, 0, 0, 0, 1], [7500, 1, 1, 0, 0, 1]],
@@ -89,10 +90,14 @@ def test_a_trace_is_held_against_the_model() -> None:
     assert kernel_arguments == "s_waitcnt lgkmcnt(0)"
     (row,) = trace_rows([told])
     assert row[:2] == ["sum", "1.5"]
-    far = [{**told, "span_ratio": ratio, "stall_ranks": rank} for ratio, rank in ((0.9, 0.85), (1.3, 0.8), (1.1, 0.1))]
+    assert told["hot"] == 3 and told["hot_lines"] == 2 and math.isnan(told["line_ranks"])
+    far = [
+        {**told, "span_ratio": ratio, "stall_ranks": rank, "line_ranks": of_lines}
+        for ratio, rank, of_lines in ((0.9, 0.85, 1.0), (1.3, 0.8, math.nan), (1.1, 0.1, 0.5))
+    ]
     assert trace_line(far) == (
         "3 traces: spans modelled / traced 1.10 at the median, 2 within 15 %; rank correlation of stalls 0.80 at the "
-        "median, 2 of 0.8 or more"
+        "median, 2 of 0.8 or more; by lines of the source 0.75, 1"
     )
     assert trace_line([]) == ""
 
