@@ -206,6 +206,33 @@ def test_who_only_works_in_a_loop_polls_nothing(access: str, polls: bool, monkey
     assert wanted in told and (" polls " in told) is polls, told
 
 
+IN_A_ROW = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_mov_b32_e32 v1, 0
+v_mov_b32_e32 v2, 1
+s_sub_i32 s7, 63, s2
+s_waitcnt lgkmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v0
+s_and_saveexec_b64 s[8:9], vcc
+wait:
+global_load_dword v3, v1, s[4:5] sc1
+s_waitcnt vmcnt(0)
+v_readfirstlane_b32 s6, v3
+s_cmp_lg_u32 s6, s7
+s_cbranch_scc1 wait
+global_atomic_add v1, v2, s[4:5] sc1
+"""
+
+
+def test_who_polls_without_a_sleep_gives_its_turn_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workgroups that wait for each other in a row, each for the next one: a scan that looks back took minutes."""
+    monkeypatch.setenv("CDNA_THREADS", "1")
+    records.take_records("tests")
+    clean(program(IN_A_ROW), [("n", buffer(1))], 64)
+    (record,) = records.take_records("tests")
+    assert record.wave_instructions < 10_000_000  # 0.7 million; there were thousands of millions
+
+
 def test_who_works_waits_for_no_room_on_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test over its time, of 10,240 workgroups, was said to wait for those that the card had no room for."""
     monkeypatch.setenv("CDNA_THREADS", "1")

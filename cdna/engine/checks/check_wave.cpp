@@ -297,6 +297,15 @@ static bool hands_over(Wave& w, WaveCheck& c, const Checks& checks, const Access
   return w.wg->hands_over = true;
 }
 
+// Who only looks at what it has looked at before gives its turn up: of many workgroups that wait for each other in a row,
+// most would spin for all of theirs. looked: `repeats` before this access.
+static bool only_looks(Wave& w, const WaveCheck& c, u32 looked) {
+  constexpr u32 LOOKS_A_TURN = 64;
+  if (c.repeats == looked || c.repeats % LOOKS_A_TURN) return false;
+  if (!w.wg->hands_over) w.wg->says_at = 0;
+  return w.wg->hands_over = true;
+}
+
 bool check_looks_at(const Workgroup& g, u64 address) {
   for (u32 i = 0; i < g.n_waves; i++) {
     const WaveCheck& c = g.check->waves[i];
@@ -336,6 +345,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
       c.dropped = 0;
       if (x.kind >= VM_LOAD) c.last_access = pc;
       if (x.kind != WAITCNT) c.quiet = 0, quiet_from = left;
+      const u32 looked = c.repeats;
       if (__builtin_expect(!before(w, c, checks, in, x), 0)) break;
       bool atomic = x.kind == VM_ATOMIC;
       u64 held[WAVE];
@@ -345,7 +355,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
       else in.fn(w, in);
       if (__builtin_expect(c.asked != 0, 0)) order_flag_seen(w);
       if (atomic && w.stop != FAULTED && !after_atomic(w, x, c.lanes, held)) break;
-      if (!w.stop && hands_over(w, c, checks, x)) break;
+      if (!w.stop && (hands_over(w, c, checks, x) || only_looks(w, c, looked))) break;
     } else {
       in.fn(w, in);
     }
