@@ -219,7 +219,7 @@ class ImageBuilder:
         ]
         return (
             struct.pack(
-                "<17I",
+                "<18I",
                 self._entry(name, preload),
                 max(used + preload, d.get("user_sgpr_count", 0)),
                 kernarg,
@@ -236,6 +236,7 @@ class ImageBuilder:
                 metadata.get(".vgpr_count", 0),
                 metadata.get(".agpr_count", 0),
                 metadata.get(".sgpr_count", 0),
+                bool(metadata.get(".uses_dynamic_stack", d.get("uses_dynamic_stack", 0))),
                 len(arguments),
             )
             + _text(name)

@@ -168,6 +168,7 @@ def descriptor_keys(descriptor: bytes) -> dict[str, int]:
         "ieee_mode": rsrc1 >> 23 & 1,
         "fp16_overflow": rsrc1 >> 26 & 1,
         "system_vgpr_workitem_id": rsrc2 >> 11 & 3,
+        "uses_dynamic_stack": properties >> 11 & 1,
     }
     keys |= {f"system_sgpr_workgroup_id_{axis}": rsrc2 >> 7 + i & 1 for i, axis in enumerate("xyz")}
     names = (

@@ -40,6 +40,7 @@ struct KernelInfo {
   u32 mode;            // MODE register at the start
   u32 max_work_items;  // of a workgroup, as the kernel was compiled for
   u32 vgprs, agprs, sgprs;
+  u32 dynamic_stack;  // how deep its calls go is not known: it needs more scratch than it says
   u32 n_arguments;
   const char* name;
   const char* readable;  // as its source has it, for messages
@@ -119,5 +120,7 @@ Program* cdna_image_load(const u8* image, u64 bytes,
 void cdna_program_destroy(Program*);
 int cdna_find_kernel(Program*, const char* name);  // index, or -1
 void cdna_launch(Program*, u32 kernel, Launch*);
+void cdna_set_stack_bytes(u32 bytes);  // of each work-item of kernels with a dynamic stack, at least
+u32 cdna_scratch_of(const KernelInfo&);  // bytes of a work-item
 u32 cdna_worker_threads(void);  // started by the launches under way
 }

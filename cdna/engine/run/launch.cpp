@@ -576,6 +576,14 @@ struct DispatchPacket {
   u64 kernel_object, kernarg_address, reserved2, completion_signal;
 };
 
+static u32 stack_bytes = 1024;  // hipLimitStackSize: of a work-item of kernels with a dynamic stack, at least
+void cdna_set_stack_bytes(u32 bytes) { stack_bytes = bytes; }
+
+u32 cdna_scratch_of(const KernelInfo& k) {
+  const u32 bytes = k.dynamic_stack && k.scratch_bytes < stack_bytes ? stack_bytes : k.scratch_bytes;
+  return (bytes + 3) & ~3u;  // scratch is interleaved by dwords
+}
+
 static bool refused(Program* p, const KernelInfo& k, Launch* l) {
   u32 threads = l->block[0] * l->block[1] * l->block[2], lds = k.static_lds_bytes + l->dynamic_lds_bytes;
   if (lds > l->card->lds_bytes)
@@ -618,7 +626,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
       calls ? hostcall_open(n * (l->cooperative || max_live < MAX_LIVE_GROUPS ? max_live : MAX_LIVE_GROUPS) * n_waves)
             : nullptr;
   u8* kernarg = kernel_arguments(k, *l, &sync, hostcall);
-  u32 scratch_bytes = (k.scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
+  const u32 scratch_bytes = cdna_scratch_of(k);
   DispatchPacket packet;
   memset(&packet, 0, sizeof packet);
   packet.header = 0x1502;

@@ -626,7 +626,7 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   u32 per_cu = resident_groups(k, *l), share = (s.total_groups + l->card->compute_units - 1) / l->card->compute_units;
   s.totals.vgprs = k.vgprs;
   s.totals.sgprs = k.sgprs;
-  s.totals.scratch_bytes = k.scratch_bytes;
+  s.totals.scratch_bytes = cdna_scratch_of(k);
   s.totals.groups_per_cu = per_cu;
   s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
   s.l1_ways = L1::part_of((u32)s.totals.groups_on_cu);

@@ -352,7 +352,10 @@ hipError_t hipDeviceGetLimit(size_t* value, hipLimit_t limit) {
 }
 hipError_t hipDeviceSetLimit(hipLimit_t limit, size_t value) {
   if (limit > hipLimitMallocHeapSize) return done(hipErrorUnsupportedLimit);
+  constexpr size_t MOST_STACK = (128 << 10) - 16;
+  if (limit == hipLimitStackSize && value > MOST_STACK) return done(hipErrorInvalidValue);
   limits[limit] = value;
+  if (limit == hipLimitStackSize) cdna_set_stack_bytes((u32)value);
   return done(hipSuccess);
 }
 hipError_t hipProfilerStart(void) { return done(hipSuccess); }
