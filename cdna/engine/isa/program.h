@@ -120,7 +120,7 @@ Program* cdna_image_load(const u8* image, u64 bytes,
 void cdna_program_destroy(Program*);
 int cdna_find_kernel(Program*, const char* name);  // index, or -1
 void cdna_launch(Program*, u32 kernel, Launch*);
-void cdna_set_stack_bytes(u32 bytes);  // of each work-item of kernels with a dynamic stack, at least
+void cdna_set_stack_bytes(u32 bytes);    // of each work-item of kernels with a dynamic stack, at least
 u32 cdna_scratch_of(const KernelInfo&);  // bytes of a work-item
-u32 cdna_worker_threads(void);  // started by the launches under way
+u32 cdna_worker_threads(void);           // started by the launches under way
 }
