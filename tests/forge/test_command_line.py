@@ -117,7 +117,9 @@ def test_cdna_run_takes_checks() -> None:
     found = run("--checks", "race", planted, "--", "lds_race")
     assert found.returncode == 1 and "race: " in found.stderr
     assert run("--checks", "wait", planted, "--", "lds_race").stderr == ""
-    goes_on = run("--checks", "report:race", planted, "--", "lds_race")
+    assert run("--checks", "race", planted, "--", "lds_race", "unheeded").returncode == 1
+    assert run("--checks", "wait", planted, "--", "lds_race", "unheeded").returncode == 0
+    goes_on = run("--checks", "report:race", planted, "--", "lds_race", "unheeded")
     assert goes_on.returncode == 0 and goes_on.stdout == "hipSuccess\n" and "race: " in goes_on.stderr
     refused = run("--checks", "speed", planted, "--", "out_of_bounds")
     assert refused.returncode == 2 and "no check is called speed" in refused.stderr
