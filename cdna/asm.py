@@ -6,7 +6,11 @@ gives each instruction its source line.
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import operator
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import yaml
@@ -61,6 +65,7 @@ _DATA_SIZES = {
     ".quad": 8,
 }
 _SKIPPED_SECTIONS = re.compile(r"\.(debug|AMDGPU|note|comment|eh_frame|llvm|symtab|strtab)")
+_NAME = re.compile(r"(?<![\w.$])[A-Za-z_.$][\w.$]*")
 _LABEL = re.compile(r"^([\w.$@]+):\s*(.*)$")
 _PLACE = re.compile(r"([^\s:\[][^:\[]*):(\d+):\d+")
 # Folders of headers and modules that come with the compiler, with HIP or with Triton.
@@ -88,7 +93,9 @@ def parse(text: str) -> AsmFile:
     out = AsmFile()
     lines = text.split("\n")
     section, in_code, source = ".text", True, (0, 0)
-    descriptor: dict[str, int] | None = None
+    descriptor: dict[str, str] | None = None
+    descriptors: dict[str, dict[str, str]] = {}
+    expressions: dict[str, str] = {}
     number = 0
     while number < len(lines):
         line = lines[number]
@@ -131,11 +138,11 @@ def parse(text: str) -> AsmFile:
             elif not in_code:
                 out.sections.setdefault(section, Datum())
         elif directive == ".amdhsa_kernel":
-            descriptor = out.descriptors.setdefault(rest, {})
+            descriptor = descriptors.setdefault(rest, {})
         elif directive == ".end_amdhsa_kernel":
             descriptor = None
         elif directive.startswith(".amdhsa_") and descriptor is not None:
-            descriptor[directive[len(".amdhsa_") :]] = _evaluate(rest, out.symbols)
+            descriptor[directive[len(".amdhsa_") :]] = rest
         elif directive == ".amdgcn_target":
             out.target = rest.strip('"')
         elif directive == ".amdgpu_metadata":
@@ -155,12 +162,14 @@ def parse(text: str) -> AsmFile:
             out.functions.append(rest.partition(",")[0].strip())
         elif directive == ".set":
             name, _, value = rest.partition(",")
-            try:
-                out.symbols[name.strip()] = _evaluate(value, out.symbols)
-            except ValueError:
-                pass  # an expression over symbols nobody reads
+            expressions[name.strip()] = value
         elif section and not in_code:
             _data_directive(out, section, directive, rest, number)
+    for name, value in expressions.items():
+        with contextlib.suppress(ValueError):  # over symbols nobody reads
+            out.symbols[name] = _evaluate(value, expressions)
+    for name, keys in descriptors.items():
+        out.descriptors[name] = {key: _evaluate(value, expressions) for key, value in keys.items()}
     return out
 
 
@@ -188,15 +197,62 @@ def _file_number(out: AsmFile, file: str) -> int:
     return number
 
 
-def _evaluate(text: str, symbols: dict[str, int]) -> int:
-    text = text.strip()
+# What LLVM leaves to be worked out of a file's last symbols where a kernel calls what it does not know by name
+# (AMDGPUMCExpr.cpp).
+_FUNCTIONS: dict[str, Callable[..., int]] = {
+    "max": max,
+    "or": lambda *values: int(any(values)),
+    "alignto": lambda value, to: -(-value // to) * to,
+    "totalnumvgprs": lambda agprs, vgprs: -(-vgprs // 4) * 4 + agprs if agprs else vgprs,
+}
+_OPERATIONS: dict[type, Callable[..., int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.Invert: operator.invert,
+    ast.USub: operator.neg,
+}
+
+
+def _evaluate(text: str, expressions: Mapping[str, str]) -> int:
+    """The number that an expression over symbols stands for; ValueError where it is none."""
     try:
         return int(text, 0)
     except ValueError:
         pass
-    if text in symbols:
-        return symbols[text]
-    raise ValueError(f"not a number: {text}")
+    names: list[str] = []
+
+    def name(found: re.Match[str]) -> str:
+        names.append(found[0])
+        return f"_{len(names) - 1}"
+
+    def value(node: ast.AST) -> int:
+        match node:
+            case ast.Expression(body):
+                return value(body)
+            case ast.Constant(int(number)):
+                return number
+            case ast.Name(place):
+                symbol = names[int(place[1:])]
+                if symbol in expressions:
+                    return _evaluate(expressions[symbol], expressions)
+            case ast.BinOp(left, operation, right) if type(operation) in _OPERATIONS:
+                return _OPERATIONS[type(operation)](value(left), value(right))
+            case ast.UnaryOp(operation, operand) if type(operation) in _OPERATIONS:
+                return _OPERATIONS[type(operation)](value(operand))
+            case ast.Call(ast.Name(place), arguments) if names[int(place[1:])] in _FUNCTIONS:
+                return _FUNCTIONS[names[int(place[1:])]](*map(value, arguments))
+        raise ValueError(f"not a number: {text}")
+
+    try:
+        return value(ast.parse(_NAME.sub(name, text.strip()), mode="eval"))
+    except (SyntaxError, RecursionError, TypeError, ArithmeticError):
+        raise ValueError(f"not a number: {text}") from None
 
 
 def _data_directive(out: AsmFile, section: str, directive: str, rest: str, number: int) -> None:

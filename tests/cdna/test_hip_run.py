@@ -33,6 +33,7 @@ def test_a_wrong_result_is_the_programs_exit_code() -> None:
         "matmul_lds",
         "sort_scan_histogram",
         "stencil_paths",
+        "calls",
         "grid_sync",
         "exchange",
         "ipc_events",

@@ -285,6 +285,7 @@ def control_ir(arch: str, flags: Sequence[str] = ()) -> str:
         "correctly_rounded_sqrt32": ("i8", int(exact)),
         "daz_opt": ("i8", int("-fgpu-flush-denormals-to-zero" in flags)),
         "wavefrontsize64": ("i8", 1),
+        "wavefrontsize_log2": ("i8", 6),
         "ISA_version": ("i32", int(major) * 1000 + minor * 100 + stepping),
         "ABI_version": ("i32", CODE_OBJECT_VERSION * 100),
     }

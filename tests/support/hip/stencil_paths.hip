@@ -1,5 +1,5 @@
 // Convolution with its mask in constant memory, moving average over a padded copy, shortest paths
-// (Floyd-Warshall), and a recursion, whose stack the compiler cannot size.
+// (Floyd-Warshall).
 #include "check.h"
 #include <algorithm>
 
@@ -33,9 +33,6 @@ __global__ void relax(unsigned* distance, int n, int through) {
   unsigned around = distance[i * n + through] + distance[through * n + j];
   if (around < distance[i * n + j]) distance[i * n + j] = around;
 }
-
-__device__ __noinline__ int depth_first(int n) { return n < 2 ? n : depth_first(n - 1) + depth_first(n - 2); }
-__global__ void recurse(int* out, int levels) { out[threadIdx.x] = depth_first((int)threadIdx.x % levels); }
 
 int main() {
   const int width = 50, height = 37;
@@ -78,12 +75,4 @@ int main() {
       for (int j = 0; j < nodes; j++)
         d[i * nodes + j] = std::min(d[i * nodes + j], d[i * nodes + k] + d[k * nodes + j]);
   EXPECT(dd.host() == d);
-
-  DeviceArray<int> sums(64);
-  recurse<<<1, 64>>>(sums.data, 10);  // within the default limit
-  EXPECT(sums.host()[9] == 34);
-  OK(hipDeviceSetLimit(hipLimitStackSize, 4096));
-  recurse<<<1, 64>>>(sums.data, 16);
-  EXPECT(sums.host()[15] == 610);
-  EXPECT(hipDeviceSetLimit(hipLimitStackSize, 128 << 10) == hipErrorInvalidValue);
 }
