@@ -21,6 +21,8 @@ import pytest
 import torch
 import yaml
 
+from tests.support.poison import poisoned_memory
+
 ROOT = Path(__file__).resolve().parents[2]
 FP8 = {"gfx942": torch.float8_e4m3fnuz, "gfx950": torch.float8_e4m3fn}
 GUARD_BYTES = 4096  # before and behind each guarded tensor
@@ -58,11 +60,9 @@ def load_submission() -> ModuleType:
 
 @pytest.fixture(autouse=True)
 def poisoned() -> Iterator[None]:
-    """Where a file takes it over: torch.empty gives NaN and large integers. (The usual call to have that imports
-    torch._inductor, which takes longer than torch's own import.)"""
-    torch.set_deterministic_debug_mode("error")
-    yield
-    torch.set_deterministic_debug_mode("default")
+    """Where a file takes it over."""
+    with poisoned_memory():
+        yield
 
 
 def checked_fp8() -> torch.dtype:

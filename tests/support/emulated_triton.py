@@ -7,22 +7,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import torch
-
 import cdna
 from tests.support.limits import ENDS_S
+from tests.support.poison import poisoned_memory
 
 
 @contextmanager
 def card(arch: str = "gfx950", order_seed: int = 0) -> Iterator[None]:
     """Inside, kernels run on CPU tensors, what a check finds is raised, torch.empty gives NaN and large integers."""
-    before = torch.get_deterministic_debug_mode()
-    torch.set_deterministic_debug_mode("error")  # with this torch fills what it does not initialise
-    try:
-        with cdna.device(arch, checks="all", order_seed=order_seed):
-            yield
-    finally:
-        torch.set_deterministic_debug_mode(before)
+    with poisoned_memory(), cdna.device(arch, checks="all", order_seed=order_seed):
+        yield
 
 
 def in_a_process_of_its_own(function: Callable[[], None]) -> None:

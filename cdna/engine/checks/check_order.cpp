@@ -221,21 +221,29 @@ static void hand_on(Stamps& to, const WaveOrder& wave, u32 group, u32 id) {
   join(to, wave.released);
 }
 
+// Of an access's lanes, each dword that is not the one before it, until `visit` says no.
+template <class Visit> static void each_dword(const u64* address, u64 lanes, Visit visit) {
+  u64 last = 0;
+  for (; lanes; lanes &= lanes - 1) {
+    const u64 at = address[__builtin_ctzll(lanes)] & ~3ull;
+    if (at != last && !visit(at)) return;
+    last = at;
+  }
+}
+
 static void note_looks(GroupOrder& g, const u64* address, u64 lanes, u32 now) {
   g.used = true;
-  u64 last = 0;
-  for (u32 n = 0; lanes; lanes &= lanes - 1) {
-    const u64 at = address[__builtin_ctzll(lanes)] & ~3ull;
-    if (at == last) continue;
-    last = at;
+  u32 n = 0;
+  each_dword(address, lanes, [&](u64 at) {
     if (++n > MOST_FLAG_LANES) {
       g.looked_at_more = now;
-      return;
+      return false;
     }
     auto& look = g.looks[home(at, LOOKS)];
     if (look.address != at && look.clock > g.looked_at_more) g.looked_at_more = look.clock;
     look = {at, now};
-  }
+    return true;
+  });
 }
 
 bool order_looked(Wave& w, u64 address, u32 clock) {
@@ -274,41 +282,35 @@ void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes)
   if (reads) note_looks(g, address, lanes, now);
   if (o.coarse || wide) return;
   g.used = true;
-  u64 last = 0;
   pthread_mutex_lock(&o.lock);
   o.n_said += writes;
   check_of(w).asked = reads ? lanes : 0;
   check_of(w).asked_at = o.n_said;
-  for (; lanes && !o.coarse; lanes &= lanes - 1) {
-    u64 at = address[__builtin_ctzll(lanes)] & ~3ull;
-    if (at == last) continue;
-    last = at;
+  each_dword(address, lanes, [&](u64 at) {
     Flag* flag = writes ? &flag_at(o, at) : known_flag(o, at);
-    if (!flag) continue;
-    if (reads) hear(w, g, *flag);
-    if (!writes) continue;
+    if (flag && reads) hear(w, g, *flag);
+    if (!flag || !writes) return true;
     if (!reads) clear(flag->stamps);
     put(flag->stamps, {key_of(group, NEAR + w.id), now, 0});
     hand_on(flag->stamps, me, group, w.id);
     join(flag->stamps, g.released);
-    if (flag->stamps.n > MOST_STAMPS || o.n_flags > MOST_FLAGS) o.coarse = true;
-  }
+    o.coarse |= flag->stamps.n > MOST_STAMPS || o.n_flags > MOST_FLAGS;
+    return !o.coarse;
+  });
   pthread_mutex_unlock(&o.lock);
 }
 
 void order_flag_seen(Wave& w) {
   Orders& o = orders(w);
   WaveCheck& c = check_of(w);
-  u64 lanes = c.asked, last = 0;
+  const u64 lanes = c.asked;
   c.asked = 0;
   if (__atomic_load_n(&o.n_said, __ATOMIC_SEQ_CST) == c.asked_at) return;
   pthread_mutex_lock(&o.lock);
-  for (; lanes; lanes &= lanes - 1) {
-    u64 at = w.address[__builtin_ctzll(lanes)] & ~3ull;
-    if (at == last) continue;
-    last = at;
+  each_dword(w.address, lanes, [&](u64 at) {
     if (const Flag* flag = known_flag(o, at)) hear(w, group_order(w), *flag);
-  }
+    return true;
+  });
   pthread_mutex_unlock(&o.lock);
 }
 
