@@ -296,6 +296,8 @@ static inline void note_access(WaveCheck& c, u64 address) {
 }
 static inline WaveCheck& check_of(Wave& w) { return w.wg->check->waves[w.id]; }
 
+u64 light_hash(const Wave& w, u32 n_vgpr);
+
 // --- hooks of launch.cpp -----------------------------------------------------------------------------
 
 void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u32 n_threads, const void* packet);

@@ -234,7 +234,7 @@ static void execute_inside(Wave& w, const Inst& in, const Access& x, u64 dropped
 
 // Scalar registers and the first lane of the vector registers: of a wave that reads the clock or counts its looks, they
 // mostly differ already.
-static u64 light_hash(const Wave& w, u32 n_vgpr) {
+u64 light_hash(const Wave& w, u32 n_vgpr) {
   u64 h = w.scc + 0x9e3779b97f4a7c15ull * w.mode;
   for (u32 i = 0; i < 128; i++) h = (h ^ w.s[i]) * 0x100000001b3ull;
   for (u32 i = 0; i < n_vgpr; i++) h = (h ^ w.v[i * WAVE]) * 0x100000001b3ull;

@@ -145,6 +145,9 @@ struct alignas(64) Wave {
   u32 since_yield;
   u32 released;       // not 0: from a barrier, and has not run since
   u32 watched;        // what it has just executed, plus 1, if a watch marked that, see watch.h
+  u64 ends[16];       // of its last long turns: hashes of its registers, which come again while it polls
+  u32 n_ends;         // of all of them
+  u32 circles;        // how many turns it may still need to show that it goes round in a circle once more
   u32 gws_ticket;     // what it waits for at a global wave sync, see gws.cpp; 0: nothing
   u64 address[WAVE];  // host addresses of the last vector memory access: which lane a fault belongs to
 

@@ -176,6 +176,9 @@ constexpr u32 QUANTUM_BEHIND_BARRIER = 8;
 // Turns where loads go straight to the LDS. Here they land at once, on a card hundreds of cycles later, and kernels issue
 // one over what the other waves are about to read: short turns let them.
 constexpr u32 QUANTUM_TO_LDS = 16;
+// Turns of a wave that goes round in a circle: it polls, and of many workgroups that wait for each other in a row most would
+// spin for all of theirs.
+constexpr u32 QUANTUM_IN_A_CIRCLE = 512, TURNS_FOR_A_CIRCLE = 8;
 constexpr u32 MOST_INSTRUCTIONS = 64 * QUANTUM;  // of a wave before its thread looks at another workgroup
 // Workgroups that a thread holds at once, unless the card's share of a thread is more.
 constexpr u32 MAX_LIVE_GROUPS = 256;
@@ -240,6 +243,17 @@ static u32 run_wave(Wave& w, const Program& p, u32 quantum, Observer* observer) 
   return p.costs ? run_clocked(w, p, quantum) : run_plain(w, quantum);
 }
 
+// Whether it is where it was at the end of one of its last long turns, with what it had in its registers.
+static bool comes_again(Wave& w) {
+  constexpr u32 ENDS = sizeof w.ends / sizeof *w.ends;
+  const u64 end = light_hash(w, w.n_vgpr) + 0x9e3779b97f4a7c15ull * (w.pc + 1);
+  bool again = false;
+  for (u64 other : w.ends) again |= other == end;
+  w.ends[w.n_ends++ % ENDS] = end;
+  w.circles = again ? TURNS_FOR_A_CIRCLE : w.circles - (w.circles > 0);
+  return again;
+}
+
 // A sleeping wave may wait for the host.
 static bool answer_calls(Thread& t, Wave& w) {
   const char* error = nullptr;
@@ -286,9 +300,13 @@ static GroupState run_group(Thread& t, Workgroup& g, bool* worked, u64* says_at)
       // What a wave waits for has happened by the time that the others have reached.
       if (w.stop == YIELDED && w.clock < clock_latest(t.clock)) w.clock = clock_latest(t.clock);
       t.running = &w;
-      const u32 quantum = w.released && !checked ? QUANTUM_BEHIND_BARRIER : usual;
+      const bool behind_barrier = w.released && !checked;
+      const u32 quantum = behind_barrier ? QUANTUM_BEHIND_BARRIER : w.circles ? QUANTUM_IN_A_CIRCLE : usual;
       w.released = 0;
-      w.since_yield += run_wave(w, *t.program, order_quantum(t.order, quantum), t.observer);
+      const u32 executed = run_wave(w, *t.program, order_quantum(t.order, quantum), t.observer);
+      w.since_yield += executed;
+      const bool looks = executed >= QUANTUM_IN_A_CIRCLE && !checked && !t.observer;
+      const bool circles = looks && w.stop == RUNNING && comes_again(w);
       bool polls = (w.stop == YIELDED || w.stop == RUNNING) && w.since_yield < POLL_INSTRUCTIONS;
       if (w.stop == YIELDED && w.clock_reads < POLLING_READS) t.idle.sleeps = true;
       if (w.stop == YIELDED && t.hostcall && answer_calls(t, w)) any_ran_out = true, polls = false;
@@ -302,7 +320,7 @@ static GroupState run_group(Thread& t, Workgroup& g, bool* worked, u64* says_at)
       }
       if (w.stop == ENDED) g.n_ended++;
       else if (w.stop == AT_BARRIER) g.n_at_barrier++;
-      else if (w.stop == RUNNING) any_ran_out = true;
+      else if (w.stop == RUNNING && !circles) any_ran_out = true;
       if (release_barrier(t, g)) any_ran_out = true;
     }
     if (g.n_ended == g.n_waves) return GROUP_DONE;
