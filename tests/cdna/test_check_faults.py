@@ -233,6 +233,43 @@ def test_lds_write_not_waited_for_before_the_barrier() -> None:
     assert "ds_write_b32" in finding.other_instruction
 
 
+OVERWRITE = """
+v_lshlrev_b32_e32 v1, 4, v0
+v_xor_b32_e32 v2, {theirs}, v1
+v_add_u32_e32 v4, 7, v0
+v_mov_b32_e32 v5, v4
+v_mov_b32_e32 v6, v4
+v_mov_b32_e32 v7, v4
+ds_write_b128 v1, v[4:7]
+s_waitcnt lgkmcnt(0)
+s_barrier
+{reads}
+{wait}
+s_barrier
+v_add_u32_e32 v4, 8, v0
+ds_write_b128 v1, v[4:7]
+s_waitcnt lgkmcnt(0)
+"""
+
+
+@pytest.mark.parametrize(
+    "reads", ["ds_read_b128 v[8:11], v2", "ds_read_b32 v8, v2", "ds_read2_b32 v[8:9], v2 offset1:1"]
+)
+def test_lds_read_not_waited_for_before_the_barrier(reads: str) -> None:
+    """What another wave writes behind the barrier may come before it; a wave's own accesses stay in order."""
+
+    def waves(wait: str, theirs: str = "0x400") -> Program:
+        return program(OVERWRITE.format(reads=reads, wait=wait, theirs=theirs), lds_bytes=2048)
+
+    clean(waves("s_waitcnt lgkmcnt(0)"), [], block=128)
+    clean(waves("", theirs="0"), [], block=128)
+    clean(waves("s_barrier\ns_waitcnt lgkmcnt(0)"), [], block=128)  # waited for before the last of them
+    finding = found(waves(""), [], block=128)
+    assert finding.kind == "wait" and finding.instruction == "ds_write_b128 v1, v[4:7]"
+    assert "reads without waiting for it (s_waitcnt lgkmcnt) before the barrier" in finding.message
+    assert "s_barrier" in finding.other_instruction
+
+
 TO_LDS = """
 s_load_dwordx2 s[4:5], s[0:1], 0x0
 v_lshlrev_b32_e32 v1, 2, v0

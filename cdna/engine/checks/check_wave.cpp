@@ -155,9 +155,9 @@ static const Touch* destination(const Access& x) {
 
 // --- instructions that need more than their registers looked at ----------------------------------------
 
-static bool lds_writes_outstanding(const WaveCheck& c, const Checks& checks) {
+static bool lds_accesses_outstanding(const WaveCheck& c, const Checks& checks) {
   for (u32 i = 0; i < c.lgkm.n; i++)
-    if (c.lgkm.ops[i].kind == LDS_WRITE || c.lgkm.ops[i].kind == LDS_ATOMIC) return true;
+    if (in_order(c.lgkm.ops[i].kind) && c.lgkm.ops[i].kind != LDS_LANES) return true;
   for (u32 i = 0; i < c.vm.n; i++)
     if (checks.table[c.vm.ops[i].pc].to_lds) return true;
   return false;
@@ -170,7 +170,7 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
       c.last_barrier = c.pc;
       c.vm_at_barrier = c.vm.done;
       c.lgkm_at_barrier = c.lgkm.done;
-      w.wg->check->unarrived |= lds_writes_outstanding(c, checks);
+      w.wg->check->unarrived |= lds_accesses_outstanding(c, checks);
       return true;
     case SMEM_LOAD:
       if (c.loads) c.loads[c.pc >> 6] |= 1ull << (c.pc & 63);
