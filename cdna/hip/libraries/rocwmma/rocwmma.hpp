@@ -250,7 +250,9 @@ __device__ inline void mma_sync(fragment<accumulator, M, N, K, C, LD>& d, const 
 
 __device__ inline void synchronize_workgroup() { __syncthreads(); }
 
-template <typename To, typename From> __host__ __device__ constexpr To convert(const From& value) { return (To)(value); }
+template <typename To, typename From> __host__ __device__ constexpr To convert(const From& value) {
+  return (To)(value);
+}
 template <typename T, typename U> __host__ __device__ constexpr auto ceilDiv(T number, U divisor) {
   return (number + divisor - 1) / divisor;
 }
