@@ -270,6 +270,38 @@ def test_lds_read_not_waited_for_before_the_barrier(reads: str) -> None:
     assert "s_barrier" in finding.other_instruction
 
 
+LEAVES = """
+v_lshlrev_b32_e32 v1, 2, v0
+v_xor_b32_e32 v2, 0x100, v1
+v_add_u32_e32 v3, 7, v0
+ds_write_b32 v1, v3
+ds_write_b32 v1, v3 offset:512
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v5, 0x200
+v_readfirstlane_b32 s4, v0
+s_cmp_eq_u32 s4, 0
+s_cbranch_scc1 stays
+ds_add_u32 v5, v0
+{leaving}
+s_waitcnt lgkmcnt(0)
+s_endpgm
+stays:
+s_barrier
+ds_add_u32 v5, v0
+{staying}
+s_waitcnt lgkmcnt(0)
+"""
+
+
+@pytest.mark.parametrize(
+    "leaving, staying", [("ds_read_b32 v4, v2", "ds_write_b32 v1, v0"), ("ds_write_b32 v1, v0", "ds_read_b32 v4, v2")]
+)
+def test_a_wave_that_has_ended_has_waited(leaving: str, staying: str) -> None:
+    """Its end counts as its arrival at the barriers that it does not reach."""
+    clean(program(LEAVES.format(leaving=leaving, staying=staying), lds_bytes=1024), [], block=128)
+
+
 TO_LDS = """
 s_load_dwordx2 s[4:5], s[0:1], 0x0
 v_lshlrev_b32_e32 v1, 2, v0

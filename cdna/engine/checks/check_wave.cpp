@@ -155,6 +155,11 @@ static const Touch* destination(const Access& x) {
 
 // --- instructions that need more than their registers looked at ----------------------------------------
 
+static void note_arrival(WaveCheck& c) {
+  c.vm_at_barrier = c.vm.done;
+  c.lgkm_at_barrier = c.lgkm.done;
+}
+
 static bool lds_accesses_outstanding(const WaveCheck& c, const Checks& checks) {
   for (u32 i = 0; i < c.lgkm.n; i++)
     if (in_order(c.lgkm.ops[i].kind) && c.lgkm.ops[i].kind != LDS_LANES) return true;
@@ -168,8 +173,7 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
     case WAITCNT: wait(c, (u32)in.offset); return true;
     case BARRIER:
       c.last_barrier = c.pc;
-      c.vm_at_barrier = c.vm.done;
-      c.lgkm_at_barrier = c.lgkm.done;
+      note_arrival(c);
       w.wg->check->unarrived |= lds_accesses_outstanding(c, checks);
       return true;
     case SMEM_LOAD:
@@ -354,8 +358,10 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     if (__builtin_expect(w.stop, 0)) break;
   }
   c.quiet += quiet_from - left;
-  if (w.stop == ENDED) progress(checks);
-  else if (c.quiet > 0xfffff && w.stop != FAULTED && checks.has(CHECK_DEADLOCK)) check_endless(w);
+  if (w.stop == ENDED) {
+    progress(checks);
+    note_arrival(c);  // at the barriers that others will reach
+  } else if (c.quiet > 0xfffff && w.stop != FAULTED && checks.has(CHECK_DEADLOCK)) check_endless(w);
   return quantum - left;
 }
 
