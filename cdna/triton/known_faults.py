@@ -99,13 +99,13 @@ FAULTS = (
     ),
     Fault(
         "two halves of the waves take turns in this loop, a barrier apart, and change a layout through LDS as if they "
-        "were not: the result may be wrong. Take TRITON_HIP_USE_BLOCK_PINGPONG=0, or four warps",
+        "were not: the result may be wrong. Take TRITON_HIP_USE_BLOCK_PINGPONG=0",
         ((3, 5), None),
         _exchanges_between_halves,
     ),
     Fault(
         "two halves of the waves take turns in this loop, and one may overwrite LDS that the other still reads, for it "
-        "passes a barrier before its reads have ended. Take TRITON_HIP_USE_BLOCK_PINGPONG=0, or four warps",
+        "passes a barrier before its reads have ended. Take TRITON_HIP_USE_BLOCK_PINGPONG=0",
         ((3, 4), (3, 8)),
         _passes_a_barrier_reading,
     ),
