@@ -270,6 +270,13 @@ def test_lds_read_not_waited_for_before_the_barrier(reads: str) -> None:
     assert "s_barrier" in finding.other_instruction
 
 
+def test_a_scalar_load_under_way_says_nothing_of_reads_of_lds() -> None:
+    """Older than those, it is left by a wait for the first of them, as HipKittens' products have it."""
+    reads = "s_load_dword s4, s[0:1], 0x0\nds_read_b128 v[8:11], v2\nds_read_b128 v[12:15], v1"
+    text = OVERWRITE.format(reads=reads, wait="s_waitcnt lgkmcnt(1)", theirs="0x400")
+    clean(program(text, lds_bytes=2048), [("x", buffer())], block=128)
+
+
 LEAVES = """
 v_lshlrev_b32_e32 v1, 2, v0
 v_xor_b32_e32 v2, 0x100, v1

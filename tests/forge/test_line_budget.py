@@ -16,7 +16,7 @@ LINES = {
     "kernels": 15_350,
     "reference": 2_510,
     "results": 1_090,
-    "tests": 38_890,
+    "tests": 38_900,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

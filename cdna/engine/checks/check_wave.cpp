@@ -157,7 +157,9 @@ static const Touch* destination(const Access& x) {
 
 static void note_arrival(WaveCheck& c) {
   c.vm_at_barrier = c.vm.done;
-  c.lgkm_at_barrier = c.lgkm.done;
+  c.lgkm_at_barrier = c.lgkm.issued;  // but for LDS's that are under way; scalar loads may be older
+  for (u32 i = c.lgkm.n; i-- > 0;)
+    if (in_order(c.lgkm.ops[i].kind)) c.lgkm_at_barrier = c.lgkm.ops[i].seq - 1;
 }
 
 static bool lds_accesses_outstanding(const WaveCheck& c, const Checks& checks) {
