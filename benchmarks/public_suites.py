@@ -36,6 +36,17 @@ class Suite:
     options: tuple[str, ...] = ()  # of its own, to pytest
 
 
+VLLM = """
+attention/test_triton_decode_attention.py attention/test_triton_unified_attention.py attention/test_prefix_prefill.py
+attention/test_triton_prefill_attention.py attention/test_merge_attn_states.py attention/test_pack_unpack_triton.py
+attention/test_segmented_attention.py attention/test_lightning_attn.py
+attention/test_triton_unified_attention_diffkv.py mamba fla quantization/test_awq_triton.py
+quantization/test_triton_scaled_mm.py quantization/test_triton_w4a16.py quantization/test_block_fp8.py
+quantization/test_per_token_group_quant.py moe/test_count_expert_num_tokens.py
+moe/test_silu_mul_per_token_group_quant_fp8_colmajor.py moe/test_triton_moe_ptpc_fp8.py
+moe/test_triton_moe_no_act_mul.py test_fused_indexer_q_rope_quant.py test_compressor_kv_cache.py mhc
+"""  # the files of its Triton operators: its other kernels are of its compiled extensions
+
 SUITES = {
     "liger": Suite("linkedin/Liger-Kernel", ("test/transformers", "test/chunked_loss"), ("src",)),
     "fla": Suite("fla-org/flash-linear-attention", ("tests/ops", "tests/modules")),
@@ -46,6 +57,11 @@ SUITES = {
     "unsloth": Suite("unslothai/unsloth", ("tests",)),
     "triton": Suite("triton-lang/triton", ("python/test/unit/language",)),
     "flaggems": Suite("FlagOpen/FlagGems", ("tests",), ("src",), options=("--mode", "quick", "--ref", "cpu")),
+    "vllm": Suite(
+        "vllm-project/vllm",
+        tuple(f"tests/kernels/{name}" for name in VLLM.split()),
+        environment={"VLLM_TARGET_DEVICE": "rocm", "VLLM_LOGGING_LEVEL": "ERROR"},
+    ),
 }
 
 
@@ -149,6 +165,8 @@ def run(suite: Suite, checkout: Path, commit: str, options: argparse.Namespace) 
     tests, result.broken_files = collect(suite, checkout, options.arch)
     most, per = (options.per_function, "[") if options.per_function else (options.per_file, "::")
     chosen = sample(tests, most, per, options.seed)
+    if options.draw:
+        chosen = random.Random(options.seed).sample(chosen, min(options.draw, len(chosen)))
     result.collected, result.chosen = len(tests), len(chosen)
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -181,6 +199,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--autotune", choices=("all", "first"), default="first")
     parser.add_argument("--per-file", type=int, default=10, help="tests of each file")
     parser.add_argument("--per-function", type=int, metavar="N", help="tests of each function instead")
+    parser.add_argument("--draw", type=int, metavar="N", help="of all these so many")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=60, help="seconds for a test")
     parser.add_argument("--budget", type=float, default=3600, help="seconds for a suite, with its collection")

@@ -76,7 +76,7 @@ class EmulatedBackend(HIPBackend):
 
     def hash(self) -> str:
         other = self.arch_before()  # a real GPU has cache entries of its own
-        return super().hash() + "-cdna-notes" + (f"-after-{other}" if other else "")
+        return f"{super().hash()}-cdna-notes-{known_faults.KNOWN}" + (f"-after-{other}" if other else "")
 
 
 def rename_source(asm: AsmFile, kernel: str, file: str) -> None:

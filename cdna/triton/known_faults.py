@@ -6,6 +6,7 @@ A note about a kernel travels with its binary, so that one out of Triton's cache
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -41,6 +42,34 @@ def _overtakes_in_nested_loops(ttgir: str, assembly: str) -> bool:
     return inner > 1 and inner - 1 not in barriers
 
 
+# Two halves of the waves, one barrier apart, multiply in turns (knobs.amd.use_block_pingpong, on by default; gfx942).
+_APART = "cond_barrier"
+
+
+def _exchanges_between_halves(ttgir: str, assembly: str) -> bool:
+    """In such a loop, a change of layout that goes to other waves, through LDS."""
+    waves = dict(re.findall(r"^(#\w+) = #ttg\.amd_mfma<\{.*?warpsPerCTA = (\[[^]]*\])", ttgir, re.MULTILINE))
+    loop = "".join(ttgir.split(_APART)[1:-1])
+    changes = re.findall(r"ttg\.convert_layout (.*?)(?: loc\(|$)", loop, re.MULTILINE)
+    return any(len({waves[name] for name in re.findall(r"#\w+", change) if name in waves}) > 1 for change in changes)
+
+
+def _passes_a_barrier_reading(ttgir: str, assembly: str) -> bool:
+    """In such a loop of one product, reads of LDS that nothing waits for before the barrier behind which the other half
+    writes there."""
+    if _APART not in ttgir or ttgir.count("rocdl.s.barrier") != 1:
+        return False
+    reading = False
+    for line in map(str.strip, assembly.splitlines()):
+        if line.startswith("ds_read"):
+            reading = True
+        elif line.startswith("s_waitcnt") and "lgkmcnt(0)" in line:
+            reading = False
+        elif line.startswith("s_barrier") and reading:
+            return True
+    return False
+
+
 @dataclass(frozen=True)
 class Fault:
     """versions: the first that has it and the first that does not any more, None while there is none."""
@@ -68,7 +97,21 @@ FAULTS = (
         ((3, 4), (3, 9)),
         _overtakes_in_nested_loops,
     ),
+    Fault(
+        "two halves of the waves take turns in this loop, a barrier apart, and change a layout through LDS as if they "
+        "were not: the result may be wrong. Take TRITON_HIP_USE_BLOCK_PINGPONG=0",
+        ((3, 5), None),
+        _exchanges_between_halves,
+    ),
+    Fault(
+        "two halves of the waves take turns in this loop, and one may overwrite LDS that the other still reads, for it "
+        "passes a barrier before its reads have ended. Take TRITON_HIP_USE_BLOCK_PINGPONG=0",
+        ((3, 4), (3, 8)),
+        _passes_a_barrier_reading,
+    ),
 )
+# A part of cache keys: what was compiled when fewer faults were known is looked at again.
+KNOWN = f"{zlib.crc32(repr([(fault.text, fault.versions) for fault in FAULTS]).encode()):08x}"
 REMEMBERED = (
     "this Triton, before 3.7, converts fp8 as for {}, the first arch that the process has compiled for: the result may "
     "be wrong. Use one arch in a process"

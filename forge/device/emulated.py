@@ -53,6 +53,7 @@ class EmulatedDevice(Device):
 
     def prepare(self) -> None:
         os.environ.update(self.environment())  # for the processes that this one will spawn
+        sys.path.append(hook.SITE)  # as those have it: `amdsmi`
         hook.install(self.arch)
 
     def fingerprint(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from types import ModuleType
 
 VARIABLE = "FORGE_DEVICE"  # names the emulated architecture, or CUDA, for a process and all it spawns
 CUDA = "cuda"
+SITE = str(Path(__file__).with_name("site"))
 ROOT = str(Path(__file__).resolve().parents[2])  # where the packages `forge` and `cdna` lie
 
 Action = Callable[[ModuleType], None]
@@ -23,8 +24,7 @@ Action = Callable[[ModuleType], None]
 
 def environment(arch: str) -> dict[str, str]:
     """What makes a child process, and those that it spawns, prepare itself for `arch`."""
-    site = str(Path(__file__).with_name("site"))
-    path = [site, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    path = [SITE, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), VARIABLE: arch}
 
 

@@ -233,6 +233,82 @@ def test_lds_write_not_waited_for_before_the_barrier() -> None:
     assert "ds_write_b32" in finding.other_instruction
 
 
+OVERWRITE = """
+v_lshlrev_b32_e32 v1, 4, v0
+v_xor_b32_e32 v2, {theirs}, v1
+v_add_u32_e32 v4, 7, v0
+v_mov_b32_e32 v5, v4
+v_mov_b32_e32 v6, v4
+v_mov_b32_e32 v7, v4
+ds_write_b128 v1, v[4:7]
+s_waitcnt lgkmcnt(0)
+s_barrier
+{reads}
+{wait}
+s_barrier
+v_add_u32_e32 v4, 8, v0
+ds_write_b128 v1, v[4:7]
+s_waitcnt lgkmcnt(0)
+"""
+
+
+@pytest.mark.parametrize(
+    "reads", ["ds_read_b128 v[8:11], v2", "ds_read_b32 v8, v2", "ds_read2_b32 v[8:9], v2 offset1:1"]
+)
+def test_lds_read_not_waited_for_before_the_barrier(reads: str) -> None:
+    """What another wave writes behind the barrier may come before it; a wave's own accesses stay in order."""
+
+    def waves(wait: str, theirs: str = "0x400") -> Program:
+        return program(OVERWRITE.format(reads=reads, wait=wait, theirs=theirs), lds_bytes=2048)
+
+    clean(waves("s_waitcnt lgkmcnt(0)"), [], block=128)
+    clean(waves("", theirs="0"), [], block=128)
+    clean(waves("s_barrier\ns_waitcnt lgkmcnt(0)"), [], block=128)  # waited for before the last of them
+    finding = found(waves(""), [], block=128)
+    assert finding.kind == "wait" and finding.instruction == "ds_write_b128 v1, v[4:7]"
+    assert "reads without waiting for it (s_waitcnt lgkmcnt) before the barrier" in finding.message
+    assert "s_barrier" in finding.other_instruction
+
+
+def test_a_scalar_load_under_way_says_nothing_of_reads_of_lds() -> None:
+    """Older than those, it is left by a wait for the first of them, as HipKittens' products have it."""
+    reads = "s_load_dword s4, s[0:1], 0x0\nds_read_b128 v[8:11], v2\nds_read_b128 v[12:15], v1"
+    text = OVERWRITE.format(reads=reads, wait="s_waitcnt lgkmcnt(1)", theirs="0x400")
+    clean(program(text, lds_bytes=2048), [("x", buffer())], block=128)
+
+
+LEAVES = """
+v_lshlrev_b32_e32 v1, 2, v0
+v_xor_b32_e32 v2, 0x100, v1
+v_add_u32_e32 v3, 7, v0
+ds_write_b32 v1, v3
+ds_write_b32 v1, v3 offset:512
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v5, 0x200
+v_readfirstlane_b32 s4, v0
+s_cmp_eq_u32 s4, 0
+s_cbranch_scc1 stays
+ds_add_u32 v5, v0
+{leaving}
+s_waitcnt lgkmcnt(0)
+s_endpgm
+stays:
+s_barrier
+ds_add_u32 v5, v0
+{staying}
+s_waitcnt lgkmcnt(0)
+"""
+
+
+@pytest.mark.parametrize(
+    "leaving, staying", [("ds_read_b32 v4, v2", "ds_write_b32 v1, v0"), ("ds_write_b32 v1, v0", "ds_read_b32 v4, v2")]
+)
+def test_a_wave_that_has_ended_has_waited(leaving: str, staying: str) -> None:
+    """Its end counts as its arrival at the barriers that it does not reach."""
+    clean(program(LEAVES.format(leaving=leaving, staying=staying), lds_bytes=1024), [], block=128)
+
+
 TO_LDS = """
 s_load_dwordx2 s[4:5], s[0:1], 0x0
 v_lshlrev_b32_e32 v1, 2, v0

@@ -63,6 +63,28 @@ def test_an_exchange_by_a_buffer_instruction(monkeypatch: pytest.MonkeyPatch) ->
             assert faults.exchanged()
 
 
+@pytest.mark.skipif(AT_HAND < (3, 5), reason="Triton 3.4 lets no halves of the waves take turns in it")
+def test_a_change_of_layout_between_halves_that_take_turns() -> None:
+    with cdna.device("gfx942", checks="all", raises=False):
+        with pytest.warns(CompilerFault, match="attention on gfx942: .*change a layout through LDS"):
+            assert not faults.halves_in_turns_attention()
+        assert "race" in {finding.kind for finding in cdna.findings()}
+    with warnings.catch_warnings(), cdna.device("gfx942", checks="all"), knobs.amd.scope():
+        warnings.simplefilter("error", CompilerFault)
+        knobs.amd.use_block_pingpong = False
+        language_kernels.attention.device_caches.clear()
+        assert faults.halves_in_turns_attention()
+    language_kernels.attention.device_caches.clear()
+
+
+@pytest.mark.skipif(AT_HAND >= (3, 8), reason="came right with Triton 3.8")
+def test_reads_that_pass_a_barrier_between_halves_that_take_turns() -> None:
+    with cdna.device("gfx942", checks="all", raises=False):
+        with pytest.warns(CompilerFault, match="split_k on gfx942: .*that the other still reads"):
+            assert faults.halves_in_turns_product()
+    assert {finding.kind for finding in cdna.findings()} == {"wait"}
+
+
 @pytest.mark.skipif(AT_HAND[:2] == (3, 8), reason="Triton 3.8 does not fuse it")
 def test_copies_of_a_sum_of_products() -> None:
     """Triton rounds them differently: a race of lanes, with a result that is right within rounding."""

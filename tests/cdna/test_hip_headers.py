@@ -324,6 +324,11 @@ def test_fragments_of_rocwmma(arch: str) -> None:
     addresses = struct.pack("@3Q", *(x.data_ptr() for x in (a, b, d)))
     program("rocwmma.hip", arch).kernels["transposed"].launch((1, 1, 1), (64, 1, 1), addresses)
     assert torch.equal(d, a.float() @ b.float())
+    a, b = torch.randint(-3, 4, (32, 16), generator=draw).half(), torch.randint(-3, 4, (16, 32), generator=draw).half()
+    d = torch.zeros(32, 32)
+    addresses = struct.pack("@3Q", *(x.data_ptr() for x in (a, b, d)))
+    program("rocwmma.hip", arch).kernels["mapped"].launch((1, 1, 1), (128, 2, 1), addresses)
+    assert torch.equal(d.t(), a.float() @ b.float())
 
 
 def test_narrow_numbers_ask_nothing_of_types_of_the_users(tmp_path: Path) -> None:

@@ -152,6 +152,8 @@ def test_what_packages_ask_of_rocm(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]
     with pytest.raises(subprocess.CalledProcessError):
         ask("rocm-smi --showpower")
+    smi = "import sys, amdsmi as a; print(sys.path[0], a.amdsmi_get_processor_handles(), a.amdsmi_get_gpu_asic_info(1))"
+    assert ask(f"{sys.executable} -c '{smi}'").startswith(" [0, 1] {'market_name': 'AMD Instinct MI355X (emulated)'")
     monkeypatch.setenv("ROCM_HOME", "/there")
     assert "ROCM_PATH" not in resolve("gfx950", "gfx950").environment()
 

@@ -81,6 +81,26 @@ def persistent(asynchronous: bool) -> bool:
     return ((c.double() - want).norm() / want.norm()).item() < 6e-3
 
 
+def halves_in_turns_attention() -> bool:
+    """Eight waves, of which four multiply while the others do all else."""
+    n, d = 256, 128
+    q, k, v = (torch.randn(n, d).half() for _ in range(3))
+    out, scale = torch.empty(n, d).half(), d**-0.5
+    language_kernels.attention[(n // 128,)](
+        q, k, v, out, n, scale * 1.4426950408889634, False, d, 128, 32, num_warps=8, num_stages=4
+    )
+    want = torch.softmax(q.double() @ k.double().T * scale, -1) @ v.double()
+    return ((out.double() - want).norm() / want.norm()).item() < 1e-3
+
+
+def halves_in_turns_product() -> bool:
+    n, k, block = 128, 512, 128
+    a, b, c = torch.randn(n, k).half(), torch.randn(k, n).half(), torch.zeros(n, n)
+    language_kernels.split_k[(1, 1)](a, b, c, n, n, k, block, 1, num_warps=8, num_stages=2)
+    want = a.double() @ b.double()
+    return ((c.double() - want).norm() / want.norm()).item() < 1e-5
+
+
 def fnuz() -> bool:
     """Products of fp8 in gfx942's format, which gfx950 lacks."""
     a, b = torch.randn(2, 32, 32).to(torch.float8_e4m3fnuz), torch.randn(2, 32, 16).to(torch.float8_e4m3fnuz)
@@ -98,6 +118,8 @@ FAULTS: dict[str, Callable[[], bool]] = {
     "persistent, async": lambda: persistent(True),
     "persistent": lambda: persistent(False),
     "batched fp8 fnuz": fnuz,
+    "halves, attention": halves_in_turns_attention,
+    "halves, product": halves_in_turns_product,
 }
 
 

@@ -223,7 +223,7 @@ struct GroupCheck {
   LdsCell *granules, *dwords;
   u8* written;  // per dword: bytes written by this workgroup
   u32 lds_bytes;
-  bool unarrived;          // a wave has passed a barrier before its writes to LDS had arrived
+  bool unarrived;          // a wave has passed a barrier before its accesses to LDS had ended
   struct LdsQuick* quick;  // see check_lds.h
   u64 moved_at;            // progress when the last barrier let waves go
   bool apart;              // two waves have waited at different barriers at once, the first such two:

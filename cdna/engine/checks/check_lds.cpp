@@ -2,7 +2,7 @@
 // counter of the instruction that writes it has been waited for.
 //
 // Two accesses of different waves race if neither a barrier nor a flag lies between them and one of them is a write that
-// changes what is there. A flag is a place that a wave polls, or that single lanes change by atomics: who reads it has seen
+// changes what is there. A read that a wave has not waited for when it passes a barrier goes on behind it. A flag is a place that a wave polls, or that single lanes change by atomics: who reads it has seen
 // what its writers did before. While no two waves' accesses since the last barrier meet, check_lds_quick.cpp knows that nothing is wrong. Where
 // they do, who accessed what is kept here, per granule of 16 bytes as long as every access covers a whole one, else per
 // dword.
@@ -76,6 +76,24 @@ static bool late(const LdsAccess& a, const LdsCell& cell, int lane, u32 at) {
                 a.me >> writer & 1 ? "the read" : "the barrier");
 }
 
+// Of those that read it before the last barrier, one whose read was still under way there: the read noted last is one
+// of theirs, which, is not known.
+static int still_reading(const LdsAccess& a, const LdsCell& cell) {
+  u16 readers = cell.readers & ~a.me;
+  if (!readers || cell.readers != readers || cell.epoch < a.g.first_epoch) return -1;
+  for (u16 left = readers; left; left &= left - 1)
+    if ((cell.read_seq & SEQ_MASK) <= a.g.waves[__builtin_ctz(left)].lgkm_at_barrier) return -1;
+  return __builtin_ctz(readers);
+}
+
+static bool too_soon(const LdsAccess& a, int reader, int lane, u32 at) {
+  u32 barrier = a.g.waves[reader].last_barrier;
+  return report(
+      a.w, CHECK_WAIT, lane, at, nullptr, barrier,
+      "writes LDS byte %u, which wave %u reads without waiting for it (s_waitcnt lgkmcnt) before the barrier %s", at,
+      reader, where(a, barrier));
+}
+
 static bool race(const LdsAccess& a, const LdsCell& cell, int lane, u32 at, u16 writers, u16 readers) {
   const char* what = a.write ? "writes" : "reads";
   if (writers)
@@ -119,6 +137,8 @@ static bool touch(const LdsAccess& a, LdsCell& cell, int lane, u32 at, u32 bytes
   if (cell.epoch != a.g.epoch) {
     if (waits && one_writer && cell.epoch >= a.g.first_epoch && !arrived(a, cell) && !late(a, cell, lane, at))
       return false;
+    int reader = changed && a.g.checks->has(CHECK_WAIT) ? still_reading(a, cell) : -1;
+    if (reader >= 0 && !too_soon(a, reader, lane, at)) return false;
     cell.epoch = a.g.epoch;
     cell.writers = cell.readers = 0;
     cell.write &= SPLIT;
@@ -189,7 +209,7 @@ bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* dat
     if (!(cell.write & SPLIT)) {
       // Without another wave since the last barrier a change does not matter.
       u16 others = (cell.writers | cell.readers) & ~a.me;
-      bool changed = a.write && cell.epoch == g.epoch && others;
+      bool changed = a.write && (cell.epoch == g.epoch || g.unarrived) && others;
       if (changed && data) {
         changed = false;
         for (u32 k = 0; k < 4 && !changed; k++) changed = changes(a.x, data, lane, k, a.w.wg->lds + at + 4 * k);

@@ -155,9 +155,16 @@ static const Touch* destination(const Access& x) {
 
 // --- instructions that need more than their registers looked at ----------------------------------------
 
-static bool lds_writes_outstanding(const WaveCheck& c, const Checks& checks) {
+static void note_arrival(WaveCheck& c) {
+  c.vm_at_barrier = c.vm.done;
+  c.lgkm_at_barrier = c.lgkm.issued;  // but for LDS's that are under way; scalar loads may be older
+  for (u32 i = c.lgkm.n; i-- > 0;)
+    if (in_order(c.lgkm.ops[i].kind)) c.lgkm_at_barrier = c.lgkm.ops[i].seq - 1;
+}
+
+static bool lds_accesses_outstanding(const WaveCheck& c, const Checks& checks) {
   for (u32 i = 0; i < c.lgkm.n; i++)
-    if (c.lgkm.ops[i].kind == LDS_WRITE || c.lgkm.ops[i].kind == LDS_ATOMIC) return true;
+    if (in_order(c.lgkm.ops[i].kind) && c.lgkm.ops[i].kind != LDS_LANES) return true;
   for (u32 i = 0; i < c.vm.n; i++)
     if (checks.table[c.vm.ops[i].pc].to_lds) return true;
   return false;
@@ -168,9 +175,8 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
     case WAITCNT: wait(c, (u32)in.offset); return true;
     case BARRIER:
       c.last_barrier = c.pc;
-      c.vm_at_barrier = c.vm.done;
-      c.lgkm_at_barrier = c.lgkm.done;
-      w.wg->check->unarrived |= lds_writes_outstanding(c, checks);
+      note_arrival(c);
+      w.wg->check->unarrived |= lds_accesses_outstanding(c, checks);
       return true;
     case SMEM_LOAD:
       if (c.loads) c.loads[c.pc >> 6] |= 1ull << (c.pc & 63);
@@ -364,8 +370,10 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     if (__builtin_expect(w.stop, 0)) break;
   }
   c.quiet += quiet_from - left;
-  if (w.stop == ENDED) progress(checks);
-  else if (c.quiet > 0xfffff && w.stop != FAULTED && checks.has(CHECK_DEADLOCK)) check_endless(w);
+  if (w.stop == ENDED) {
+    progress(checks);
+    note_arrival(c);  // at the barriers that others will reach
+  } else if (c.quiet > 0xfffff && w.stop != FAULTED && checks.has(CHECK_DEADLOCK)) check_endless(w);
   return quantum - left;
 }
 

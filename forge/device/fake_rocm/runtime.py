@@ -164,7 +164,10 @@ def _c_functions(card: Card) -> dict[str, Any]:
     }
 
 
-def _accelerator_functions() -> dict[str, Any]:
+_DTYPES = tuple(x for x in vars(torch).values() if isinstance(x, torch.dtype) and not str(x).startswith("torch.q"))
+
+
+def _accelerator_functions(memory: Callable[[int], tuple[int, int]]) -> dict[str, Any]:
     """What torch.accelerator calls in torch._C, where a CPU build says that there is none."""
     return {
         "_accelerator_getAccelerator": lambda: torch.device("cuda"),
@@ -176,6 +179,10 @@ def _accelerator_functions() -> dict[str, Any]:
         "_accelerator_setStream": streams.set_stream,
         "_accelerator_synchronizeDevice": lambda *device: hip.synchronize(),
         "_accelerator_emptyCache": _nothing,
+        "_accelerator_emptyHostCache": _nothing,
+        "_accelerator_isAllocatorInitialized": lambda: False,  # statistics are empty, and resetting them does nothing
+        "_accelerator_getMemoryInfo": memory,
+        "_accelerator_getDeviceCapability": lambda device: {"supported_dtypes": set(_DTYPES)},
     }
 
 
@@ -183,12 +190,14 @@ def apply(arch: str) -> None:
     card = CARDS[arch]
     torch.version.hip = HIP_VERSION
     torch.version.cuda = None
-    for name, function in (_c_functions(card) | _accelerator_functions()).items():
-        setattr(torch._C, name, function)
-
     cuda = torch.cuda
     known = properties(card)
-    memory_bytes = known.total_memory
+
+    def memory(device: int) -> tuple[int, int]:
+        return min(_host_available_bytes(), known.total_memory), known.total_memory
+
+    for name, function in (_c_functions(card) | _accelerator_functions(memory)).items():
+        setattr(torch._C, name, function)
     cuda._initialized = True
     cuda.is_available = lambda: True
     cuda.device_count = cuda.random.device_count = tags.device_count
@@ -200,7 +209,7 @@ def apply(arch: str) -> None:
         "_exchange_device": _exchange_device,
         "_maybe_exchange_device": _exchange_device,
         "_cudart": SimpleNamespace(
-            cudaMemGetInfo=lambda device: (min(_host_available_bytes(), memory_bytes), memory_bytes),
+            cudaMemGetInfo=memory,
             cudaProfilerStart=lambda: 0,
             cudaProfilerStop=lambda: 0,
             cudaDeviceSynchronize=lambda: 0,

@@ -76,6 +76,13 @@ def test_memory() -> None:
     torch.cuda.reset_peak_memory_stats()
     assert torch.cuda.memory_allocated() == torch.cuda.max_memory_reserved() == 0
     assert "PyTorch CUDA memory summary" in torch.cuda.memory_summary()
+    device = torch.accelerator
+    device.empty_cache()
+    device.empty_host_cache()
+    device.reset_peak_memory_stats()
+    device.reset_accumulated_memory_stats()
+    assert device.memory_allocated() == device.max_memory_reserved() == 0 < device.get_memory_info()[0] <= total
+    assert torch.float8_e4m3fn in device.get_device_capability()["supported_dtypes"]
 
 
 def test_flags_are_taken_and_change_no_result() -> None:

@@ -1,4 +1,5 @@
 // One block of a matrix product for every type, block size and layout that test_hip_headers.py asks for.
+#include <rocwmma/internal/type_traits.hpp>
 #include <rocwmma/rocwmma.hpp>
 #include <rocwmma/rocwmma_transforms.hpp>
 
@@ -58,4 +59,21 @@ extern "C" __global__ void transposed(const float16_t* a, const float16_t* b, fl
   fragment<matrix_b, 16, 16, 16, float16_t, row_major> fb = apply_transpose(bt);
   mma_sync(sum, applyDataLayout<col_major>(fa), fb, sum);
   store_matrix_sync(d, sum, 16, mem_row_major);
+}
+
+// d [32][32] fp32 = a [32][16] @ b [16][32], a wave a block.
+extern "C" __global__ void mapped(const float16_t* a, const float16_t* b, float* d) {
+  static_assert(ceilDiv(33u, 16u) == 3 && Log2<16>::value == 4 && Constants::AMDGCN_WAVE_SIZE == 64);
+  static_assert(std::numeric_limits<float16_t>::epsilon() == convert<float16_t>(0x1p-10f));
+  using In = MappingUtil<16, 16, float16_t, row_major>;
+  using Out = MappingUtil<16, 16, float, col_major>;
+  Coord2d at = Out::matrixCoord();
+  fragment<matrix_a, 16, 16, 16, float16_t, row_major> fa;
+  fragment<matrix_b, 16, 16, 16, float16_t, row_major> fb;
+  fragment<accumulator, 16, 16, 16, float> sum;
+  load_matrix_sync(fa, In::dataCoord(a, make_coord2d(get<0>(at), 0), 16), 16);
+  load_matrix_sync(fb, In::dataCoord(b, make_coord2d(0, get<1>(at)), 32), 32);
+  fill_fragment(sum, 0.0f);
+  mma_sync(sum, fa, fb, sum);
+  store_matrix_sync(Out::dataCoord(d, at, 32), sum, 32, mem_col_major);
 }

@@ -1,7 +1,7 @@
 // rocWMMA's interface to the matrix instructions of gfx942 and gfx950 (ROCm documentation, "rocWMMA API reference"):
 // fragments of 16 x 16 and 32 x 32 blocks that a wave of 64 lanes holds, with any depth that instructions divide.
-// The order of a fragment's elements is that of the instructions' registers. Not here: cooperative operations between
-// waves, xfloat32.
+// The order of a fragment's elements is that of the instructions' registers; names of rocWMMA before 2 are here too. Not
+// here: cooperative operations between waves, xfloat32.
 #pragma once
 
 #include <hip/hip_runtime.h>
@@ -10,9 +10,14 @@
 #include <hip/hip_fp16.h>
 #include <hip/hip_fp8.h>
 #include <stdint.h>
+#include <tuple>
 #include <type_traits>
 
 namespace rocwmma {
+
+struct Constants {
+  static constexpr uint32_t AMDGCN_WAVE_SIZE_32 = 32, AMDGCN_WAVE_SIZE_64 = 64, AMDGCN_WAVE_SIZE = AMDGCN_WAVE_SIZE_64;
+};
 
 using float16_t = _Float16;
 using hfloat16_t = __half;
@@ -244,5 +249,35 @@ __device__ inline void mma_sync(fragment<accumulator, M, N, K, C, LD>& d, const 
 }
 
 __device__ inline void synchronize_workgroup() { __syncthreads(); }
+
+template <typename To, typename From> __host__ __device__ constexpr To convert(const From& value) {
+  return (To)(value);
+}
+template <typename T, typename U> __host__ __device__ constexpr auto ceilDiv(T number, U divisor) {
+  return (number + divisor - 1) / divisor;
+}
+template <uint32_t Power> struct Log2 {
+  static_assert(Power && !(Power & (Power - 1)), "a power of two");
+  static constexpr uint32_t value = __builtin_ctz(Power);
+};
+
+using Coord2d = std::tuple<uint32_t, uint32_t>;  // row and column
+using std::get;
+__host__ __device__ constexpr Coord2d make_coord2d(uint32_t row, uint32_t column) { return {row, column}; }
+
+// Where each wave's block of a matrix lies: waves follow each other along x down the rows, along y over the columns.
+template <uint32_t BlockHeight, uint32_t BlockWidth, typename T, typename Layout> struct MappingUtil {
+  __device__ static Coord2d matrixCoord() {
+    uint32_t down = (blockIdx.x * blockDim.x + threadIdx.x) / cdna::WAVE;
+    return {down * BlockHeight, (blockIdx.y * blockDim.y + threadIdx.y) * BlockWidth};
+  }
+  __device__ static uint32_t dataOffset(Coord2d at, uint32_t ld) {
+    auto [row, column] = at;
+    return std::is_same_v<Layout, row_major> ? row * ld + column : column * ld + row;
+  }
+  template <typename Pointer> __device__ static Pointer dataCoord(Pointer base, Coord2d at, uint32_t ld) {
+    return base + dataOffset(at, ld);
+  }
+};
 
 }  // namespace rocwmma
