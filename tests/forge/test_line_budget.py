@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_590,
-    "cdna": 39_850,
-    "docs": 5_340,
-    "forge": 22_080,
+    "benchmarks": 7_610,
+    "cdna": 39_980,
+    "docs": 5_380,
+    "forge": 22_180,
     "kernels": 15_350,
     "reference": 2_510,
     "results": 1_090,
-    "tests": 38_860,
+    "tests": 39_010,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
