@@ -13,7 +13,7 @@ LINES = {
     "cdna": 39_720,
     "docs": 5_340,
     "forge": 22_080,
-    "kernels": 15_350,
+    "kernels": 15_480,
     "reference": 2_510,
     "results": 1_090,
     "tests": 38_750,
