@@ -15,131 +15,14 @@
 #include <string>
 #include <type_traits>
 
+#include "moe_mxfp4_sort_gfx950.h"
 #include "mxfp4_gfx950.h"
 #include "workgroup_order.h"
 
-constexpr int N_XCD = 8;             // MI355X
-constexpr u32 COMPUTE_UNITS = 256;   // likewise
-constexpr int MOST_EXPERTS = 1024;   // that launch 1 has room for
-constexpr int FIRST_THREADS = 1024;  // of a workgroup of launch 1
-constexpr u32 TERMS = 9;             // of a token, that are fetched together
-constexpr u32 SHARED_WIDTH = 8192;   // of products whose activations' scales have room in LDS, the most
-
-struct MoeArgs {
-    const unsigned short* hidden;        // bf16 [tokens][used]
-    const int* topk_ids;                 // [pairs]: a token's experts
-    const float* topk_weights;           // [pairs]
-    const unsigned char* gate_up;        // [experts], of each the strips of gate, then those of up
-    const unsigned char* down;           // [experts], strips
-    const unsigned char* gate_up_scale;  // see scale_group_offset
-    const unsigned char* down_scale;
-    unsigned char* codes;               // [tokens][width / 2], of the hidden states
-    unsigned char* scales;              // [tokens][scale_row(width)], see a_scale_place
-    unsigned char* inner;               // [rows][inner_width / 2]
-    unsigned char* inner_scale;         // [rows][scale_row(inner_width)]
-    unsigned short* terms;              // bf16 [pairs][used]
-    unsigned short* out;                // bf16 [tokens][used]
-    int* row_pairs;                     // [rows]: pairs by expert, -1 where a block has no more
-    int* row_tokens;                    // [rows]: their tokens, 0 where there is none
-    int* block_experts;                 // [blocks + 1]: of the blocks that there are; last their number
-    u32* arrived;                       // [tokens][workgroups of `down` by columns]: rows that are there
-    u32 tokens, topk, experts, blocks;  // blocks: the most that there can be
-    u32 width, used;                    // of the hidden states: of the weights, and of what they hold
-    u32 inner_width, inner_used;        // of what lies between the products
-    u32 down_tiles, adds;               // tiles of columns a workgroup; see down_kernel
-};
-// Kernels take a struct and, before it, what they need first: up to 14 words in front of a struct are in registers before a
-// wave starts (preload_arguments).
-
-// Scales of activations: of SCALE_UNIT columns 64 bytes, so that a lane finds those of its block of 16 steps together.
-constexpr u32 SCALE_UNIT = 2048, UNIT_STEPS = SCALE_UNIT / STEP_K;
-__host__ __device__ constexpr u32 scale_row(u32 width) { return (width + SCALE_UNIT - 1) / SCALE_UNIT * 64; }
-__device__ inline u32 a_scale_place(u32 block) {
-    return block / 64 * 64 + block % 4 * UNIT_STEPS + block / 4 % UNIT_STEPS;
-}
-
-// --- launch 1 ------------------------------------------------------------------------------------------------------
-
-template <int BLOCK_M>
-__device__ void sort_pairs(const MoeArgs& args) {
-    __shared__ u32 count[MOST_EXPERTS], place[MOST_EXPERTS], wave_total[FIRST_THREADS / WAVE];
-    const u32 thread = threadIdx.x, lane = thread % WAVE, wave = thread / WAVE, pairs = args.tokens * args.topk;
-    count[thread] = 0;
-    __syncthreads();
-    for (u32 pair = thread; pair < pairs; pair += FIRST_THREADS) atomicAdd(&count[args.topk_ids[pair]], 1u);
-    __syncthreads();
-    // Where each expert's blocks begin: a scan over the threads, one for each expert.
-    const u32 own_count = count[thread], own = (own_count + BLOCK_M - 1) / BLOCK_M;
-    u32 before = own;
-#pragma unroll
-    for (u32 step = 1; step < WAVE; step *= 2) {
-        const u32 other = __shfl_up(before, step);
-        if (lane >= step) before += other;
-    }
-    if (lane == WAVE - 1) wave_total[wave] = before;
-    __syncthreads();
-    u32 total = 0, first = before - own;
-#pragma unroll
-    for (u32 i = 0; i < FIRST_THREADS / WAVE; ++i) {
-        first += i < wave ? wave_total[i] : 0;
-        total += wave_total[i];
-    }
-    place[thread] = first * BLOCK_M;
-    for (u32 block = 0; block < own; ++block) args.block_experts[first + block] = thread;
-    for (u32 row = own_count; row < own * BLOCK_M; ++row) {
-        args.row_pairs[first * BLOCK_M + row] = -1;
-        args.row_tokens[first * BLOCK_M + row] = 0;
-    }
-    if (thread == 0) args.block_experts[args.blocks] = total;
-    __syncthreads();
-    // In any order within an expert: rows have nothing to do with each other.
-    for (u32 pair = thread; pair < pairs; pair += FIRST_THREADS) {
-        const u32 row = atomicAdd(&place[args.topk_ids[pair]], 1u);
-        args.row_pairs[row] = pair;
-        args.row_tokens[row] = pair / args.topk;
-    }
-}
-
-// The larger of this lane's and another one's of its four, the one whose number differs in bit BIT.
-template <int BIT>
-__device__ inline u32 max_in_quad(u32 x) {
-    constexpr int EXCHANGED = BIT == 0 ? 0xb1 : 0x4e;  // lanes 1, 0, 3, 2; lanes 2, 3, 0, 1
-    return max(x, static_cast<u32>(__builtin_amdgcn_mov_dpp(x, EXCHANGED, 0xf, 0xf, true)));
-}
-
-// 8 columns a thread, four threads a block.
-__device__ inline void quantize_hidden(const MoeArgs& args) {
-    const u32 eights = args.width / 8, at = (blockIdx.x - 1) * FIRST_THREADS + threadIdx.x;
-    const u32 token = at / eights, column = at % eights * 8;
-    if (token >= args.tokens) return;
-    if (args.adds && column < args.used)
-        *reinterpret_cast<u32x4*>(args.out + static_cast<size_t>(token) * args.used + column) = u32x4(0);
-    u32x4 x[1] = {u32x4(0)};
-    if (column < args.used)
-        x[0] = *reinterpret_cast<const u32x4*>(args.hidden + static_cast<size_t>(token) * args.used + column);
-    u16x2 largest = bf16_magnitudes(x[0][0]);
-#pragma unroll
-    for (int i = 1; i < 4; ++i) largest = __builtin_elementwise_max(largest, bf16_magnitudes(x[0][i]));
-    u32 of_block = max_in_quad<1>(max_in_quad<0>(max(largest[0], largest[1])));
-    zero_nans(x, of_block);
-    const u32 scale = mxfp4_scale(of_block);
-    *reinterpret_cast<u32*>(args.codes + (token * args.width + column) / 2) = mxfp4_codes<true>(x[0], scale);
-    if (column % MX_BLOCK == 0) args.scales[token * scale_row(args.width) + a_scale_place(column / MX_BLOCK)] = scale;
-}
-
-template <int BLOCK_M>
-__global__ __launch_bounds__(FIRST_THREADS) void sort_and_quantize_kernel(const unsigned short* hidden,
-                                                                          const int* topk_ids, u32 tokens, u32 topk,
-                                                                          u32 width, u32 used, u32 adds, u32 counters,
-                                                                          MoeArgs args) {
-    args.hidden = hidden, args.topk_ids = topk_ids, args.tokens = tokens, args.topk = topk;
-    args.width = width, args.used = used, args.adds = adds;
-    if (blockIdx.x == 0) return sort_pairs<BLOCK_M>(args);
-    quantize_hidden(args);
-    // Last: where the counters are is no argument that is in a register, and quantising does not wait for it.
-    for (u32 i = (blockIdx.x - 1) * FIRST_THREADS + threadIdx.x; i < counters; i += (gridDim.x - 1) * FIRST_THREADS)
-        args.arrived[i] = 0;
-}
+constexpr int N_XCD = 8;            // MI355X
+constexpr u32 COMPUTE_UNITS = 256;  // likewise
+constexpr u32 TERMS = 9;            // of a token, that are fetched together
+constexpr u32 SHARED_WIDTH = 8192;  // of products whose activations' scales have room in LDS, the most
 
 // --- the products --------------------------------------------------------------------------------------------------
 
@@ -179,19 +62,19 @@ struct Weights {
 
     __device__ void load(Strips<FN, STEPS>& x, u32 stage) const {
 #pragma unroll
-        for (int fn = 0; fn < FN; ++fn)
+        for (int fn = 0; fn < FN; ++fn) load_strip(x, stage, fn);
+    }
+    __device__ void load_strip(Strips<FN, STEPS>& x, u32 stage, int fn) const {
 #pragma unroll
-            for (int step = 0; step < STEPS; ++step)
-                x.codes[fn][step] =
-                    __builtin_amdgcn_raw_buffer_load_b128(codes, lane * 16 + step * STRIP_STEP_BYTES,
-                                                          at[fn] + stage * STEPS * STRIP_STEP_BYTES, CACHE_NORMAL);
+        for (int step = 0; step < STEPS; ++step)
+            x.codes[fn][step] = __builtin_amdgcn_raw_buffer_load_b128(
+                codes, lane * 16 + step * STRIP_STEP_BYTES, at[fn] + stage * STEPS * STRIP_STEP_BYTES, CACHE_NORMAL);
+        if (fn % 2) return;
 #pragma unroll
-        for (int pair = 0; pair < FN / 2; ++pair)
-#pragma unroll
-            for (int i = 0; i < STEPS / 2; ++i)
-                x.scales[pair][i] = __builtin_amdgcn_raw_buffer_load_b32(
-                    scales, lane * 4 + i * SCALE_GROUP_BYTES, scale_at[pair] + stage * (STEPS / 2) * SCALE_GROUP_BYTES,
-                    CACHE_NORMAL);
+        for (int i = 0; i < STEPS / 2; ++i)
+            x.scales[fn / 2][i] = __builtin_amdgcn_raw_buffer_load_b32(
+                scales, lane * 4 + i * SCALE_GROUP_BYTES, scale_at[fn / 2] + stage * (STEPS / 2) * SCALE_GROUP_BYTES,
+                CACHE_NORMAL);
     }
 };
 
@@ -214,7 +97,7 @@ __device__ inline u32 stage_scales(u32 scales, u32 stage) {
 }
 
 // Goes over columns k of a wave's FM times 16 rows and its strips. A stage is STEPS * 128 columns.
-template <int FM, int FN, int STEPS>
+template <class Activations, int FM, int FN, int STEPS>
 struct Product {
     struct Operands {
         Strips<FN, STEPS> b;
@@ -226,19 +109,19 @@ struct Product {
     Buffer a, a_scales;
     u32 a_at[FM], a_scale_at[FM];
 
-    // row(fm): of this lane's, in a.
+    // row(fm, row of its 16): in a.
     template <class Row>
     __device__ Product(const Weights<FN, STEPS>& weights_, const unsigned char* a_codes, const unsigned char* a_scale,
                        u32 a_rows, u32 k, Row row)
         : weights(weights_),
           a(make_buffer(a_codes, a_rows * (k / 2))),
-          a_scales(make_buffer(a_scale, a_rows * scale_row(k))) {
+          a_scales(make_buffer(a_scale, Activations::scale_bytes(a_rows, k))) {
         const u32 block = weights.lane / STRIP;
 #pragma unroll
         for (int fm = 0; fm < FM; ++fm) {
-            const u32 own = row(fm);
-            a_at[fm] = own * (k / 2) + block * 16;
-            a_scale_at[fm] = own * scale_row(k) + block * UNIT_STEPS;
+            const u32 own = row(fm, weights.lane % STRIP);
+            a_at[fm] = Activations::codes_at(own, block, k);
+            a_scale_at[fm] = Activations::scales_at(own, block, k);
         }
     }
 
@@ -251,11 +134,11 @@ struct Product {
 #pragma unroll
         for (int fm = 0; fm < FM; ++fm) {
             x.a_scale[fm] = __builtin_amdgcn_raw_buffer_load_b32(
-                a_scales, a_scale_at[fm], step0 / UNIT_STEPS * 64 + step0 % UNIT_STEPS / 4 * 4, CACHE_NORMAL);
+                a_scales, a_scale_at[fm], Activations::word_at(step0 / WORD_STEPS), CACHE_NORMAL);
 #pragma unroll
             for (int step = 0; step < STEPS; ++step)
-                x.a[fm][step] = __builtin_amdgcn_raw_buffer_load_b128(a, a_at[fm] + step * (STEP_K / 2),
-                                                                      step0 * (STEP_K / 2), CACHE_NORMAL);
+                x.a[fm][step] = __builtin_amdgcn_raw_buffer_load_b128(a, a_at[fm] + step * Activations::STEP_BYTES,
+                                                                      step0 * Activations::STEP_BYTES, CACHE_NORMAL);
         }
     }
 
@@ -321,95 +204,153 @@ struct Product {
     }
 };
 
-// The same for all waves of a workgroup, which have the same rows and stages: each brings its part of a stage's
-// activations, two stages ahead, and hands it to all by LDS, in the order in which they read it.
-template <class T>
+// The same for all waves of a workgroup, whose rows and stages are the same: each brings its part of two stages'
+// activations, a pair ahead, and hands it to all by LDS, in the order in which they read it. A strip of weights is loaded as
+// soon as the one two stages before it, whose registers it takes, is multiplied: memory always has something to do.
+template <class Activations, class T>
 struct SharedProduct {
-    static constexpr int FM = T::FM, FN = T::FN, STEPS = T::STEPS, WAVES = T::WAVES_N;
-    static constexpr int PARTS = FM * STEPS / WAVES;  // 16 rows by a step each, that a wave brings
-    static constexpr u32 UNITS = SHARED_WIDTH / SCALE_UNIT;
-    static_assert(T::WAVES_K == 1 && STEPS == 2 && PARTS * WAVES == FM * STEPS && STEPS % PARTS == 0 &&
-                  WAVES % FM == 0);
+    static constexpr int FM = T::FM, FN = T::FN, STEPS = T::STEPS, WAVES = T::WAVES_N, PAIR = 2;
+    static constexpr int PARTS = FM * STEPS / WAVES;  // 16 rows by a step each, that a wave brings of a stage
+    static constexpr u32 UNITS = SHARED_WIDTH / SCALE_UNIT, WORDS = UNITS * UNIT_STEPS / WORD_STEPS;
+    static constexpr int OWN_UNITS = UNITS * FM / WAVES;  // of scales: of 16 rows by SCALE_UNIT columns
+    static_assert(T::WAVES_K == 1 && STEPS * PAIR == WORD_STEPS && PARTS * WAVES == FM * STEPS &&
+                  OWN_UNITS * WAVES == UNITS * FM);
     struct Shared {
-        u32x4 codes[2][FM * STEPS][WAVE];
-        u32 scales[UNITS][UNIT_STEPS / 4][FM][WAVE];
+        u32x4 codes[2][PAIR][FM * STEPS][WAVE];
+        u32 scales[WORDS][FM][WAVE];
     };
-    using Own = u32x4[PARTS];
 
     const Weights<FN, STEPS>& weights;
     Shared& shared;
     Buffer a;
-    u32 a_at, wave, stages;
+    u32 a_at[PARTS], wave, stages;
+    Strips<FN, STEPS> b[PAIR];
+    u32x4 own[PAIR][PARTS], x[FM][STEPS];
+    u32 scale[FM];
 
-    template <class Row>
     __device__ SharedProduct(const Weights<FN, STEPS>& weights_, Shared& shared_, const unsigned char* a_codes,
-                             const unsigned char* a_scale, u32 a_rows, u32 k, u32 wave_, Row row)
+                             u32 a_rows, u32 k, u32 wave_)
         : weights(weights_),
           shared(shared_),
           a(make_buffer(a_codes, a_rows * (k / 2))),
           wave(wave_),
-          stages(k / (STEPS * STEP_K)) {
-        const u32 block = weights.lane / STRIP;
-        a_at = row(wave * PARTS / STEPS) * (k / 2) + block * 16 + wave * PARTS % STEPS * (STEP_K / 2);
-        // Scales of all columns at once: a row's lie in a line or two.
-        const Buffer a_scales = make_buffer(a_scale, a_rows * scale_row(k));
-        const u32 fm = wave % FM, at = row(fm) * scale_row(k) + block * UNIT_STEPS;
-        for (u32 unit = wave / FM; unit < scale_row(k) / 64; unit += WAVES / FM) {
-            const u32x4 scales = __builtin_amdgcn_raw_buffer_load_b128(a_scales, at, unit * 64, CACHE_NORMAL);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) shared.scales[unit][i][fm][weights.lane] = scales[i];
-        }
-    }
+          stages(k / (STEPS * STEP_K)) {}
 
-    __device__ void load(Own& own, u32 stage) const {
+    // Of a row's block, so that neither four lanes that bring a row nor eight that read a block's rows meet in a bank.
+    static __device__ u32 place(u32 block, u32 row) { return block * STRIP + (row ^ 2 * block); }
+
+    __device__ void load_own(u32 pair) {
 #pragma unroll
-        for (int i = 0; i < PARTS; ++i)
-            own[i] = __builtin_amdgcn_raw_buffer_load_b128(a, a_at + i * (STEP_K / 2), stage * STEPS * (STEP_K / 2),
-                                                           CACHE_NORMAL);
+        for (int i = 0; i < PAIR * PARTS; ++i)
+            own[i / PARTS][i % PARTS] = __builtin_amdgcn_raw_buffer_load_b128(
+                a, a_at[i % PARTS], min(pair * PAIR + i / PARTS, stages - 1) * STEPS * Activations::STEP_BYTES,
+                CACHE_NORMAL);
     }
     // To where the other waves find it, which have read what was there before.
-    __device__ void hand_over(const Own& own, u32 stage) const {
+    __device__ void hand_over(u32 pair) const {
+        const u32 at = place(Activations::block(weights.lane), Activations::row(weights.lane));
 #pragma unroll
-        for (int i = 0; i < PARTS; ++i) shared.codes[stage % 2][wave * PARTS + i][weights.lane] = own[i];
+        for (int i = 0; i < PAIR * PARTS; ++i)
+            shared.codes[pair % 2][i / PARTS][wave * PARTS + i % PARTS][at] = own[i / PARTS][i % PARTS];
         asm volatile("s_waitcnt lgkmcnt(0)\n\ts_barrier" ::: "memory");
     }
+    __device__ void read(u32 pair, int of_pair, int fm, int step) {
+        const u32 at = place(weights.lane / STRIP, weights.lane % STRIP);
+        x[fm][step] = shared.codes[pair % 2][of_pair][fm * STEPS + step][at];
+    }
+    __device__ void read_scale(u32 pair, int fm) { scale[fm] = shared.scales[pair][fm][weights.lane]; }
 
-    __device__ void multiply(const Strips<FN, STEPS>& b, u32 stage, f32x4 (&sum)[FM][FN]) const {
-        const u32 step0 = stage * STEPS;
+    // A strip of a stage. READS: afterwards the stage that follows is in x.
+    template <int OF_PAIR, bool READS>
+    __device__ void multiply_strip(int fn, u32 pair, f32x4 (&sum)[FM][FN]) {
+        const auto& strips = b[OF_PAIR];
 #pragma unroll
-        for (int fm = 0; fm < FM; ++fm) {
-            const u32 word = shared.scales[step0 / UNIT_STEPS][step0 % UNIT_STEPS / 4][fm][weights.lane];
-            const u32 a_scale = stage_scales<STEPS>(word, stage);
-            multiply_step<0>(b, shared.codes[stage % 2][fm * STEPS][weights.lane], a_scale, sum[fm]);
-            multiply_step<1>(b, shared.codes[stage % 2][fm * STEPS + 1][weights.lane], a_scale, sum[fm]);
+        for (int step = 0; step < STEPS; ++step)
+#pragma unroll
+            for (int fm = 0; fm < FM; ++fm) {
+                auto add = [&](auto row_scale) {  // its byte; that of the activations follows
+                    constexpr int ROW = row_scale.value;
+                    sum[fm][fn] = mfma_mxfp4<ROW, OF_PAIR * STEPS + ROW / 2>(
+                        strips.codes[fn][step], x[fm][step], sum[fm][fn], strips.scales[fn / 2][0], scale[fm]);
+                };
+                if (step * 2 + fn % 2 == 0) add(std::integral_constant<int, 0>());
+                if (step * 2 + fn % 2 == 1) add(std::integral_constant<int, 1>());
+                if (step * 2 + fn % 2 == 2) add(std::integral_constant<int, 2>());
+                if (step * 2 + fn % 2 == 3) add(std::integral_constant<int, 3>());
+                if (!READS) continue;
+                read(pair + OF_PAIR, 1 - OF_PAIR, fm, step);
+                if (OF_PAIR == 1 && step == STEPS - 1) read_scale(pair + 1, fm);
+            }
+        __builtin_amdgcn_sched_barrier(0);
+    }
+
+    // A stage. NEXT: one follows it; LOADS: and one more, whose weights are loaded here, behind two strips each: the registers
+    // of those are free.
+    template <int OF_PAIR, bool NEXT, bool LOADS>
+    __device__ void multiply(u32 pair, f32x4 (&sum)[FM][FN]) {
+        const u32 loaded = min((pair + 1) * PAIR + OF_PAIR, stages - 1);
+        if (LOADS && OF_PAIR == 0) load_own(pair + 1);
+#pragma unroll
+        for (int fn = 0; fn < FN; ++fn) {
+            if (fn == FN - 1 && NEXT && OF_PAIR == 1) hand_over(pair + 1);
+            if (fn < FN - 1 || !NEXT) multiply_strip<OF_PAIR, false>(fn, pair, sum);
+            else multiply_strip<OF_PAIR, true>(fn, pair, sum);
+            if (LOADS && fn % 2 == 1) {
+                weights.load_strip(b[OF_PAIR], loaded, fn - 1);
+                weights.load_strip(b[OF_PAIR], loaded, fn);
+            }
+            __builtin_amdgcn_sched_barrier(0);
         }
     }
 
-    __device__ void run(f32x4 (&sum)[FM][FN]) const {
-        Strips<FN, STEPS> even, odd;
-        Own own_even, own_odd;
-        const u32 last = stages - 1;
-        load(own_even, 0);
-        weights.load(even, 0);
-        load(own_odd, min(1u, last));
-        hand_over(own_even, 0);
-        u32 stage = 0;
-        for (; stage + 2 < stages; stage += 2) {
-            load(own_even, stage + 2);
-            weights.load(odd, stage + 1);
-            multiply(even, stage, sum);
-            hand_over(own_odd, stage + 1);
-            load(own_odd, min(stage + 3, last));
-            weights.load(even, stage + 2);
-            multiply(odd, stage + 1, sum);
-            hand_over(own_even, stage + 2);
+    // All of k. row(sixteen, row): of the activations.
+    template <class Row>
+    __device__ void run(const unsigned char* a_scale, u32 a_rows, u32 k, Row row, f32x4 (&sum)[FM][FN]) {
+        const u32 own_row = Activations::row(weights.lane), own_block = Activations::block(weights.lane);
+        u32 scales_at[OWN_UNITS];
+#pragma unroll
+        for (int i = 0; i < PARTS; ++i) {
+            const u32 part = wave * PARTS + i;
+            a_at[i] = Activations::codes_at(row(part / STEPS, own_row), own_block, k) +
+                      part % STEPS * Activations::STEP_BYTES;
         }
-        const bool two = stage + 1 < stages;
-        if (two) weights.load(odd, stage + 1);
-        multiply(even, stage, sum);
-        if (!two) return;
-        hand_over(own_odd, stage + 1);
-        multiply(odd, stage + 1, sum);
+        auto own_unit = [&](int i) { return wave * OWN_UNITS + i; };
+#pragma unroll
+        for (int i = 0; i < OWN_UNITS; ++i)
+            scales_at[i] = Activations::scales_at(row(own_unit(i) / UNITS, own_row), own_block, k);
+        weights.load(b[0], 0);
+        __builtin_amdgcn_sched_barrier(0);
+        load_own(0);
+        // Scales of all columns at once: a row's lie in a line or two.
+        const Buffer a_scales = make_buffer(a_scale, Activations::scale_bytes(a_rows, k));
+        u32x4 own_scales[OWN_UNITS] = {};
+#pragma unroll
+        for (int i = 0; i < OWN_UNITS; ++i) {
+            const u32 unit = own_unit(i) % UNITS;
+            if (unit * SCALE_UNIT < k)
+                own_scales[i] = __builtin_amdgcn_raw_buffer_load_b128(
+                    a_scales, scales_at[i], Activations::word_at(unit * UNIT_WORDS), CACHE_NORMAL);
+        }
+        __builtin_amdgcn_sched_barrier(0);
+        weights.load(b[1], min(1u, stages - 1));
+        __builtin_amdgcn_sched_barrier(0);
+#pragma unroll
+        for (int i = 0; i < OWN_UNITS * 4; ++i)
+            shared.scales[own_unit(i / 4) % UNITS * 4 + i % 4][own_unit(i / 4) / UNITS][own_block * STRIP + own_row] =
+                own_scales[i / 4][i % 4];
+        hand_over(0);
+#pragma unroll
+        for (int i = 0; i < FM * STEPS; ++i) read(0, 0, i / STEPS, i % STEPS);
+#pragma unroll
+        for (int fm = 0; fm < FM; ++fm) read_scale(0, fm);
+        u32 pair = 0;
+        for (; (pair + 1) * PAIR < stages; ++pair) {
+            multiply<0, true, true>(pair, sum);
+            multiply<1, true, true>(pair, sum);
+        }
+        if (stages % PAIR != 0) return multiply<0, false, false>(pair, sum);
+        multiply<0, true, false>(pair, sum);
+        multiply<1, false, false>(pair, sum);
     }
 };
 
@@ -421,7 +362,8 @@ struct MoeTile {
     static constexpr int BLOCK_M = FM * STRIP, THREADS = WAVES_N * WAVES_K * WAVE;
     static constexpr int BLOCK_N = WAVES_N * FN * STRIP;
     static constexpr bool SHARED = SHARED_;
-    static constexpr int GATE_UP_WAVES = FM == 2 || (FM == 1 && STEPS == 2) ? 3 : 2;  // a SIMD, and workgroups a unit
+    static constexpr int GATE_UP_WAVES = FM == 8 ? 1 : FM == 2 || (FM == 1 && STEPS == 2) ? 3 : 2;  // a SIMD
+    static constexpr int GATE_UP_GROUPS = GATE_UP_WAVES * 4 * WAVE / THREADS;                       // a compute unit
     static constexpr int SUMS_BYTES = (WAVES_K - 1) * WAVES_N * FM * FN * WAVE * 16;
 };
 
@@ -443,7 +385,7 @@ __device__ bool add_waves(f32x4 (&sum)[T::FM][T::FN], u32 wave_n, u32 wave_k, u3
     return true;
 }
 
-// A wave's sums over its part of k. row(fm): of this lane's activations; strip(fn): of its weights. false: the wave's sums
+// A wave's sums over its part of k. row(fm, row of its 16): of the activations; strip(fn): of its weights. false: the wave's sums
 // went to another one.
 template <class T, class Row, class Strip>
 __device__ bool product(const unsigned char* a, const unsigned char* a_scale, u32 a_rows, const unsigned char* b,
@@ -451,13 +393,15 @@ __device__ bool product(const unsigned char* a, const unsigned char* a_scale, u3
                         f32x4 (&sum)[T::FM][T::FN]) {
     const Weights<T::FN, T::STEPS> weights(b, b_scale, b_rows, k, lane, strip);
     if constexpr (T::SHARED) {
-        __shared__ typename SharedProduct<T>::Shared shared;
-        SharedProduct<T>(weights, shared, a, a_scale, a_rows, k, wave, row).run(sum);
+        using Shared = SharedProduct<Gathered, T>;
+        __shared__ typename Shared::Shared shared;
+        Shared(weights, shared, a, a_rows, k, wave).run(a_scale, a_rows, k, row, sum);
         return true;
     } else {
         const u32 wave_n = wave % T::WAVES_N, wave_k = wave / T::WAVES_N, stages = k / (T::STEPS * STEP_K);
         const u32 first = wave_k * stages / T::WAVES_K, last = (wave_k + 1) * stages / T::WAVES_K;
-        if (first < last) Product<T::FM, T::FN, T::STEPS>(weights, a, a_scale, a_rows, k, row).run(first, last, sum);
+        if (first < last)
+            Product<Gathered, T::FM, T::FN, T::STEPS>(weights, a, a_scale, a_rows, k, row).run(first, last, sum);
         return add_waves<T>(sum, wave_n, wave_k, lane);
     }
 }
@@ -489,13 +433,18 @@ __device__ void gate_up_tile(const MoeArgs& args, const Place& place) {
     if (!product<T>(
             args.codes, args.scales, args.tokens, args.gate_up + weights * (K / 2),
             args.gate_up_scale + weights * (K / MX_BLOCK), rows, K, wave, lane,
-            [&](u32 fm) { return args.row_tokens[row0 + fm * STRIP + lane % STRIP]; },
+            [&](u32 sixteen, u32 own) { return args.row_tokens[row0 + sixteen * STRIP + own]; },
             [&](u32 fn) { return (fn / 2 * args.inner_width + column) / STRIP + fn % 2; }, sum))
         return;
 
+    const u32 step = column / STEP_K, block = column % STEP_K / MX_BLOCK;
+    unsigned char* const inner =
+        args.inner + static_cast<size_t>(row0) * (args.inner_width / 2) + step * InStrips::STEP_BYTES;
+    unsigned char* const inner_scale = args.inner_scale + InStrips::scale_bytes(row0, args.inner_width) +
+                                       InStrips::word_at(step / WORD_STEPS) + step % WORD_STEPS;
 #pragma unroll
     for (int fm = 0; fm < T::FM; ++fm) {
-        const u32 row = row0 + fm * STRIP + lane % STRIP;
+        const u32 row = fm * STRIP + lane % STRIP;
         u32x4 pairs[1];  // columns 4 * (lane / 16) ... + 3 of either strip
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -514,12 +463,10 @@ __device__ void gate_up_tile(const MoeArgs& args, const Place& place) {
         of_block = max(of_block, static_cast<u32>(__shfl_xor(static_cast<int>(of_block), 32)));
         zero_nans(pairs, of_block);
         const u32 scale = mxfp4_scale(of_block), codes = mxfp4_codes<true>(pairs[0], scale);
-        unsigned char* at = args.inner + static_cast<size_t>(row) * (args.inner_width / 2) + column / 2;
-        reinterpret_cast<unsigned short*>(at)[lane / STRIP] = codes;
-        reinterpret_cast<unsigned short*>(at)[lane / STRIP + 4] = codes >> 16;
-        if (lane < STRIP)
-            args.inner_scale[static_cast<size_t>(row) * scale_row(args.inner_width) +
-                             a_scale_place(column / MX_BLOCK)] = scale;
+        auto* const at = reinterpret_cast<unsigned short*>(inner + InStrips::codes_at(row, block, args.inner_width));
+        at[lane / STRIP] = codes;
+        at[lane / STRIP + 4] = codes >> 16;
+        if (lane < STRIP) inner_scale[InStrips::scales_at(row, block, args.inner_width)] = scale;
     }
 }
 
@@ -536,28 +483,43 @@ __global__ __launch_bounds__(T::THREADS, T::GATE_UP_WAVES) void gate_up_kernel(c
     }
 }
 
+// Of a tile's rows, and of the activations, which lie there before them.
+template <class T, class Rows>
+constexpr size_t lds_bytes() {
+    size_t bytes = sizeof(Rows);
+    if constexpr (T::SHARED)
+        if (sizeof(typename SharedProduct<InStrips, T>::Shared) > bytes)
+            bytes = sizeof(typename SharedProduct<InStrips, T>::Shared);
+    return bytes;
+}
+
 // A block, and `args.down_tiles` tiles of columns. A row goes to memory as a whole line for each wave, so by way of LDS.
 // args.adds: added to the output, in any order; else it is a term, and whoever brings a token's last one adds them up.
 template <class T, bool RESIDENT>
 __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
                                          : T::FM == 2 ? 3
                                                       : 2) void down_kernel(const int* block_experts, u32 blocks,
-                                                                            const int* row_pairs, MoeArgs args) {
+                                                                            const int* row_pairs, u32 halves,
+                                                                            MoeArgs args) {
     args.row_pairs = const_cast<int*>(row_pairs);
     constexpr u32 COLUMNS = T::FN * STRIP, PADDED = COLUMNS + 8;  // of a wave
-    __shared__ __attribute__((aligned(16))) unsigned short rows[T::WAVES_N][T::BLOCK_M][PADDED];
+    using Rows = unsigned short[T::WAVES_N][T::BLOCK_M][PADDED];
+    using Shared = SharedProduct<InStrips, T>;
+    __shared__ __attribute__((aligned(16))) unsigned char lds[lds_bytes<T, Rows>()];
+    Rows& rows = *reinterpret_cast<Rows*>(lds);
     __shared__ u32 places[T::BLOCK_M];  // in memory, of rows
     __shared__ float row_weights[T::BLOCK_M];
     __shared__ u32 complete[T::BLOCK_M], n_complete;  // tokens whose rows are all there
-    const u32 id = blockIdx.y * gridDim.x + blockIdx.x, with_work = block_experts[blocks];
+    const u32 id = blockIdx.y * gridDim.x + blockIdx.x, with_work = block_experts[blocks] * halves;
     if (id >= with_work * gridDim.x) return;
     const Place place(id, with_work, gridDim.x, true);
-    const int expert = block_experts[place.block];
+    const int expert = block_experts[place.block / halves];
     const u32 thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
     const u32 row0 = place.block * T::BLOCK_M, column0 = place.column * args.down_tiles * T::BLOCK_N;
     const u32 column = column0 + wave * COLUMNS, K = args.inner_width, stages = K / (T::STEPS * STEP_K);
     const u32 tiles = min(args.down_tiles, (args.width - column0) / T::BLOCK_N);
 
+    if (halves > 1 && args.row_pairs[row0] < 0) return;
     const int own_pair = args.row_pairs[row0 + lane % T::BLOCK_M];
     const u32 filled = __builtin_popcountll(__ballot(own_pair >= 0 && lane < T::BLOCK_M));  // the first rows
     if (thread < T::BLOCK_M) {
@@ -610,19 +572,20 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
     Weights<T::FN, T::STEPS> weights(args.down + weight_rows * (K / 2), args.down_scale + weight_rows * (K / MX_BLOCK),
                                      args.width, K, lane, [&](u32 fn) { return column / STRIP + fn; });
     const unsigned char* const a = args.inner + static_cast<size_t>(row0) * (K / 2);
-    const unsigned char* const a_scale = args.inner_scale + static_cast<size_t>(row0) * scale_row(K);
-    auto row = [&](u32 fm) { return fm * STRIP + lane % STRIP; };
+    const unsigned char* const a_scale = args.inner_scale + InStrips::scale_bytes(row0, K);
+    auto row = [](u32 sixteen, u32 own) { return sixteen * STRIP + own; };
     if constexpr (T::SHARED) {
-        __shared__ typename SharedProduct<T>::Shared shared;
+        auto& shared = *reinterpret_cast<typename Shared::Shared*>(lds);
         for (u32 tile = 0; tile < tiles; ++tile) {
             f32x4 sum[T::FM][T::FN] = {};
-            SharedProduct<T>(weights, shared, a, a_scale, T::BLOCK_M, K, wave, row).run(sum);
+            Shared(weights, shared, a, T::BLOCK_M, K, wave).run(a_scale, T::BLOCK_M, K, row, sum);
+            __syncthreads();  // rows lie where activations did
             store(tile, sum);
             weights.next_tile(T::BLOCK_N / STRIP, K);
             __syncthreads();
         }
     } else {
-        Product<T::FM, T::FN, T::STEPS>(weights, a, a_scale, T::BLOCK_M, K, row)
+        Product<InStrips, T::FM, T::FN, T::STEPS>(weights, a, a_scale, T::BLOCK_M, K, row)
             .template run_tiles<RESIDENT>(tiles, T::BLOCK_N / STRIP, stages, store);
     }
     if (args.adds) return;
@@ -676,17 +639,18 @@ static bool stays_in_registers(const MoeArgs& args) {
 
 template <class GateUp, class Down>
 static void launch(const MoeArgs& args) {
-    static_assert(GateUp::BLOCK_M == Down::BLOCK_M);
+    constexpr u32 HALVES = GateUp::BLOCK_M / Down::BLOCK_M;  // of a block, which `down` takes
     const u32 quantisers = (args.tokens * (args.width / 8) + FIRST_THREADS - 1) / FIRST_THREADS;
     const u32 groups = (args.width / Down::BLOCK_N + args.down_tiles - 1) / args.down_tiles;
     sort_and_quantize_kernel<GateUp::BLOCK_M>
         <<<1 + quantisers, FIRST_THREADS>>>(args.hidden, args.topk_ids, args.tokens, args.topk, args.width, args.used,
                                             args.adds, args.adds ? 0 : args.tokens * groups, args);
-    const u32 columns = args.inner_width / (GateUp::WAVES_N * MX_BLOCK);
-    const u32 workgroups = min(columns * args.blocks, COMPUTE_UNITS * GateUp::GATE_UP_WAVES);
+    const u32 columns = args.inner_width / (GateUp::BLOCK_N / 2);
+    const u32 workgroups = min(columns * args.blocks, COMPUTE_UNITS * GateUp::GATE_UP_GROUPS);
     gate_up_kernel<GateUp><<<workgroups, GateUp::THREADS>>>(args.block_experts, args.blocks, columns, args);
     const auto down = stays_in_registers<Down>(args) ? down_kernel<Down, !Down::SHARED> : down_kernel<Down, false>;
-    down<<<dim3(groups, args.blocks), Down::THREADS>>>(args.block_experts, args.blocks, args.row_pairs, args);
+    down<<<dim3(groups, args.blocks * HALVES), Down::THREADS>>>(args.block_experts, args.blocks, args.row_pairs, HALVES,
+                                                                args);
 }
 
 // addresses: of the pointers of MoeArgs, in their order. Both widths are multiples of 256, topk_ids of 0 ... experts - 1.
@@ -698,15 +662,23 @@ void moe_mxfp4(int64_t addresses, int64_t tokens, int64_t topk, int64_t experts,
     args.tokens = tokens, args.topk = topk, args.experts = experts, args.blocks = blocks;
     args.width = width, args.used = used, args.inner_width = inner_width, args.inner_used = inner_used;
     args.down_tiles = down_tiles, args.adds = adds;
+    const bool shared = width <= SHARED_WIDTH && inner_width <= SHARED_WIDTH;  // there is room for it in LDS
+    using By64 = MoeTile<4, 4, 4, 1, 2, true>;
+    using Down64 = MoeTile<4, 4, 4, 1, 2>;
+    const bool resident = stays_in_registers<Down64>(args);
     if (block_m == 16 && width % 512 == 0) launch<MoeTile<1, 4, 1, 4, 4>, MoeTile<1, 4, 4, 1, 2>>(args);
     else if (block_m == 16) launch<MoeTile<1, 4, 2, 2, 2>, MoeTile<1, 4, 4, 1, 2>>(args);
+    else if (block_m == 32 && shared && inner_width > 256)
+        launch<MoeTile<2, 4, 4, 1, 2, true>, MoeTile<2, 4, 4, 1, 2>>(args);
     else if (block_m == 32) launch<MoeTile<2, 4, 1, 4, 2>, MoeTile<2, 4, 4, 1, 2>>(args);
-    else if (block_m == 64 && (width > SHARED_WIDTH || inner_width > SHARED_WIDTH))
-        launch<MoeTile<4, 4, 4, 1, 2>, MoeTile<4, 4, 4, 1, 2>>(args);
-    else if (block_m == 64 && stays_in_registers<MoeTile<4, 4, 4, 1, 2>>(args))
-        launch<MoeTile<4, 4, 4, 1, 2, true>, MoeTile<4, 4, 4, 1, 2>>(args);
-    else if (block_m == 64) launch<MoeTile<4, 4, 4, 1, 2, true>, MoeTile<4, 4, 4, 1, 2, true>>(args);
-    else throw std::runtime_error("moe_mxfp4: blocks of 16, 32 or 64 rows, got " + std::to_string(block_m));
+    else if (block_m == 64 && !shared) launch<Down64, Down64>(args);
+    else if (block_m == 64 && resident) launch<By64, Down64>(args);
+    else if (block_m == 64) launch<By64, By64>(args);
+    else if (block_m == 128 && shared && resident) launch<MoeTile<8, 4, 4, 1, 2, true>, Down64>(args);
+    else if (block_m == 128 && shared) launch<MoeTile<8, 4, 4, 1, 2, true>, By64>(args);
+    else
+        throw std::runtime_error("moe_mxfp4: blocks of 16, 32 or 64 rows, or up to 8192 columns 128, got " +
+                                 std::to_string(block_m));
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(std::string("moe_mxfp4: ") + hipGetErrorString(error));
 }

@@ -72,12 +72,14 @@ def test_widths(submission: Path) -> None:
         (MoeCase(routed(5, 4, 2), 4, 512, 256, pad=(512, 256)), None),
         (MoeCase(routed(20, 4, 2), 4, 480, 992, pad=(512, 1024)), None),
         (MoeCase(routed(20, 4, 2), 4, 512, 768, pad=(512, 768)), row(64)),
+        (MoeCase(routed(20, 4, 2), 4, 512, 768, pad=(512, 768)), row(32)),
+        (MoeCase(routed(140, 3, 2), 3, 512, 768, pad=(512, 768)), row(128, 2)),
     )
 
 
 def test_tiles_of_down(submission: Path) -> None:
     """The last workgroup of a block has fewer; a stage of activations, two that stay in registers, and more."""
-    inners = {16: 256, 32: 512, 64: 768}
+    inners = {16: 256, 32: 512, 64: 768, 128: 512}
     cases = {
         (block_m, adds): MoeCase(routed(block_m + 3, 4, 3), 4, 736, inner - 32, pad=(768, inner))
         for block_m, inner in inners.items()
@@ -100,7 +102,7 @@ def random_case(seed: int) -> tuple[MoeCase, dict[str, Any]]:
         ids = [[int(experts * draw.random() ** 3) for _ in range(each)] for _ in range(tokens)]
     pad = draw.choice([(256, 256), (512, 256), (256, 512), (512, 512)])
     hidden, inner = (width - 32 * draw.randrange(width // 32) for width in pad)
-    case, block_m = MoeCase(ids, experts, hidden, inner, pad), draw.choice([16, 32, 64])
+    case, block_m = MoeCase(ids, experts, hidden, inner, pad), draw.choice([16, 32, 64, 128])
     return case, row(block_m, draw.choice([1, 2]), draw.choice([False, True]))
 
 
@@ -168,14 +170,14 @@ def test_a_sum_that_comes_too_early_is_noticed(submission: Path, tmp_path: Path)
 
 def test_no_kernel_spills(submission: Path) -> None:
     del submission  # whose fixture skips without a compiler
-    assert most_spilled(ROOT / "kernels/moe_mxfp4/moe_mxfp4_gfx950.hip") == (15, 0)
+    assert most_spilled(ROOT / "kernels/moe_mxfp4/moe_mxfp4_gfx950.hip") == (18, 0)
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
     data = call(MoeCase([[0, 3], [1, 2]], 4))[0]
     assert_refused(submission, data, REFUSED)
     (said,) = answers(submission, [(data, row(48))])
-    assert said == "moe_mxfp4: blocks of 16, 32 or 64 rows, got 48"
+    assert said == "moe_mxfp4: blocks of 16, 32 or 64 rows, or up to 8192 columns 128, got 48"
 
 
 def test_more_experts_than_are_sorted_are_refused(submission: Path) -> None:

@@ -1,0 +1,150 @@
+// amd-moe-mxfp4 on gfx950: what its kernels hand to each other, and the first of them, which sorts and quantises.
+#pragma once
+
+#include "mxfp4_gfx950.h"
+
+constexpr int MOST_EXPERTS = 1024;   // that launch 1 has room for
+constexpr int FIRST_THREADS = 1024;  // of a workgroup of launch 1
+
+struct MoeArgs {
+    const unsigned short* hidden;        // bf16 [tokens][used]
+    const int* topk_ids;                 // [pairs]: a token's experts
+    const float* topk_weights;           // [pairs]
+    const unsigned char* gate_up;        // [experts], of each the strips of gate, then those of up
+    const unsigned char* down;           // [experts], strips
+    const unsigned char* gate_up_scale;  // see scale_group_offset
+    const unsigned char* down_scale;
+    unsigned char* codes;               // [tokens][width / 2], of the hidden states
+    unsigned char* scales;              // [tokens][scale_row(width)], see a_scale_place
+    unsigned char* inner;               // [rows / 16][steps][lanes][16], see InStrips
+    unsigned char* inner_scale;         // [rows / 16][2048 columns][lanes][16]
+    unsigned short* terms;              // bf16 [pairs][used]
+    unsigned short* out;                // bf16 [tokens][used]
+    int* row_pairs;                     // [rows]: pairs by expert, -1 where a block has no more
+    int* row_tokens;                    // [rows]: their tokens, 0 where there is none
+    int* block_experts;                 // [blocks + 1]: of the blocks that there are; last their number
+    u32* arrived;                       // [tokens][workgroups of `down` by columns]: rows that are there
+    u32 tokens, topk, experts, blocks;  // blocks: the most that there can be
+    u32 width, used;                    // of the hidden states: of the weights, and of what they hold
+    u32 inner_width, inner_used;        // of what lies between the products
+    u32 down_tiles, adds;               // tiles of columns a workgroup; see down_kernel
+};
+// Kernels take a struct and, before it, what they need first: up to 14 words in front of a struct are in registers before a
+// wave starts (preload_arguments).
+
+// Scales of hidden states: of SCALE_UNIT columns 64 bytes, so that a lane finds those of its block of 16 steps together.
+constexpr u32 SCALE_UNIT = 2048, UNIT_STEPS = SCALE_UNIT / STEP_K, WORD_STEPS = 4, UNIT_WORDS = UNIT_STEPS / WORD_STEPS;
+__host__ __device__ constexpr u32 scale_row(u32 width) { return (width + SCALE_UNIT - 1) / SCALE_UNIT * 64; }
+__device__ inline u32 a_scale_place(u32 block) {
+    return block / 64 * 64 + block % 4 * UNIT_STEPS + block / 4 % UNIT_STEPS;
+}
+
+// Where a lane finds activations: 16 bytes of codes for a step, a dword of scales for WORD_STEPS of them.
+// Hidden states: a row is gathered, and lies together.
+struct Gathered {
+    static constexpr u32 STEP_BYTES = STEP_K / 2;
+    // Who loads a row's block, so that neighbours read on.
+    static __device__ u32 row(u32 lane) { return lane / 4; }
+    static __device__ u32 block(u32 lane) { return lane % 4; }
+    static __host__ __device__ u32 scale_bytes(u32 rows, u32 k) { return rows * scale_row(k); }
+    static __device__ u32 codes_at(u32 row, u32 block, u32 k) { return row * (k / 2) + block * 16; }
+    static __device__ u32 scales_at(u32 row, u32 block, u32 k) { return row * scale_row(k) + block * UNIT_STEPS; }
+    static __device__ u32 word_at(u32 word) { return word / UNIT_WORDS * 64 + word % UNIT_WORDS * 4; }
+};
+// What lies between the products: 16 rows' columns of a step are 1024 bytes in the order of lanes, as those of a strip of weights.
+struct InStrips {
+    static constexpr u32 STEP_BYTES = STRIP_STEP_BYTES;
+    static __device__ u32 row(u32 lane) { return lane % STRIP; }
+    static __device__ u32 block(u32 lane) { return lane / STRIP; }
+    static __host__ __device__ u32 scale_bytes(u32 rows, u32 k) { return rows * scale_row(k); }
+    static __device__ u32 codes_at(u32 row, u32 block, u32 k) {
+        return row / STRIP * (k * 8) + block * (STRIP * 16) + row % STRIP * 16;
+    }
+    static __device__ u32 scales_at(u32 row, u32 block, u32 k) {
+        return row / STRIP * STRIP * scale_row(k) + (block * STRIP + row % STRIP) * UNIT_STEPS;
+    }
+    static __device__ u32 word_at(u32 word) { return word / UNIT_WORDS * (WAVE * UNIT_STEPS) + word % UNIT_WORDS * 4; }
+};
+
+// --- launch 1 ------------------------------------------------------------------------------------------------------
+
+template <int BLOCK_M>
+__device__ void sort_pairs(const MoeArgs& args) {
+    __shared__ u32 count[MOST_EXPERTS], place[MOST_EXPERTS], wave_total[FIRST_THREADS / WAVE];
+    const u32 thread = threadIdx.x, lane = thread % WAVE, wave = thread / WAVE, pairs = args.tokens * args.topk;
+    count[thread] = 0;
+    __syncthreads();
+    for (u32 pair = thread; pair < pairs; pair += FIRST_THREADS) atomicAdd(&count[args.topk_ids[pair]], 1u);
+    __syncthreads();
+    // Where each expert's blocks begin: a scan over the threads, one for each expert.
+    const u32 own_count = count[thread], own = (own_count + BLOCK_M - 1) / BLOCK_M;
+    u32 before = own;
+#pragma unroll
+    for (u32 step = 1; step < WAVE; step *= 2) {
+        const u32 other = __shfl_up(before, step);
+        if (lane >= step) before += other;
+    }
+    if (lane == WAVE - 1) wave_total[wave] = before;
+    __syncthreads();
+    u32 total = 0, first = before - own;
+#pragma unroll
+    for (u32 i = 0; i < FIRST_THREADS / WAVE; ++i) {
+        first += i < wave ? wave_total[i] : 0;
+        total += wave_total[i];
+    }
+    place[thread] = first * BLOCK_M;
+    for (u32 block = 0; block < own; ++block) args.block_experts[first + block] = thread;
+    for (u32 row = own_count; row < own * BLOCK_M; ++row) {
+        args.row_pairs[first * BLOCK_M + row] = -1;
+        args.row_tokens[first * BLOCK_M + row] = 0;
+    }
+    if (thread == 0) args.block_experts[args.blocks] = total;
+    __syncthreads();
+    // In any order within an expert: rows have nothing to do with each other.
+    for (u32 pair = thread; pair < pairs; pair += FIRST_THREADS) {
+        const u32 row = atomicAdd(&place[args.topk_ids[pair]], 1u);
+        args.row_pairs[row] = pair;
+        args.row_tokens[row] = pair / args.topk;
+    }
+}
+
+// The larger of this lane's and another one's of its four, the one whose number differs in bit BIT.
+template <int BIT>
+__device__ inline u32 max_in_quad(u32 x) {
+    constexpr int EXCHANGED = BIT == 0 ? 0xb1 : 0x4e;  // lanes 1, 0, 3, 2; lanes 2, 3, 0, 1
+    return max(x, static_cast<u32>(__builtin_amdgcn_mov_dpp(x, EXCHANGED, 0xf, 0xf, true)));
+}
+
+// 8 columns a thread, four threads a block.
+__device__ inline void quantize_hidden(const MoeArgs& args) {
+    const u32 eights = args.width / 8, at = (blockIdx.x - 1) * FIRST_THREADS + threadIdx.x;
+    const u32 token = at / eights, column = at % eights * 8;
+    if (token >= args.tokens) return;
+    if (args.adds && column < args.used)
+        *reinterpret_cast<u32x4*>(args.out + static_cast<size_t>(token) * args.used + column) = u32x4(0);
+    u32x4 x[1] = {u32x4(0)};
+    if (column < args.used)
+        x[0] = *reinterpret_cast<const u32x4*>(args.hidden + static_cast<size_t>(token) * args.used + column);
+    u16x2 largest = bf16_magnitudes(x[0][0]);
+#pragma unroll
+    for (int i = 1; i < 4; ++i) largest = __builtin_elementwise_max(largest, bf16_magnitudes(x[0][i]));
+    u32 of_block = max_in_quad<1>(max_in_quad<0>(max(largest[0], largest[1])));
+    zero_nans(x, of_block);
+    const u32 scale = mxfp4_scale(of_block);
+    *reinterpret_cast<u32*>(args.codes + (token * args.width + column) / 2) = mxfp4_codes<true>(x[0], scale);
+    if (column % MX_BLOCK == 0) args.scales[token * scale_row(args.width) + a_scale_place(column / MX_BLOCK)] = scale;
+}
+
+template <int BLOCK_M>
+__global__ __launch_bounds__(FIRST_THREADS) void sort_and_quantize_kernel(const unsigned short* hidden,
+                                                                          const int* topk_ids, u32 tokens, u32 topk,
+                                                                          u32 width, u32 used, u32 adds, u32 counters,
+                                                                          MoeArgs args) {
+    args.hidden = hidden, args.topk_ids = topk_ids, args.tokens = tokens, args.topk = topk;
+    args.width = width, args.used = used, args.adds = adds;
+    if (blockIdx.x == 0) return sort_pairs<BLOCK_M>(args);
+    quantize_hidden(args);
+    // Last: where the counters are is no argument that is in a register, and quantising does not wait for it.
+    for (u32 i = (blockIdx.x - 1) * FIRST_THREADS + threadIdx.x; i < counters; i += (gridDim.x - 1) * FIRST_THREADS)
+        args.arrived[i] = 0;
+}
