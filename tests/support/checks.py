@@ -155,22 +155,31 @@ def assert_refused(call: Callable[..., Any], inputs: dict[str, Any], refusals: d
     assert not cdna.stats()
 
 
-def assert_later_calls_only_launch(module: ModuleType, data: Any, launches: int) -> None:
-    """After the first call of a shape: that many launches, no memory but the result's, no copy, no wait for the GPU."""
+def noting(dispatched: list[str], views: bool = True) -> Any:
+    """Inside, each of torch's operations is noted; views: those that make a view, too."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    import cdna
+    class Noting(TorchDispatchMode):
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:  # or torch imports its compiler, which takes longer than torch's import
+            return False
 
-    class Dispatched(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            dispatched.extend([] if function.is_view else [str(function)])
+            dispatched.extend([str(function)] if views or not function.is_view else [])
             return function(*args, **(kwargs or {}))
+
+    return Noting()
+
+
+def assert_later_calls_only_launch(module: ModuleType, data: Any, launches: int) -> None:
+    """After the first call of a shape: that many launches, no memory but the result's, no copy, no wait for the GPU."""
+    import cdna
 
     dispatched: list[str] = []
     module.custom_kernel(data)
     cdna.stats()
     waits = [patch.object(kind, "synchronize", side_effect=AssertionError) for kind in (torch.cuda, torch.cuda.Event)]
-    with waits[0], waits[1], Dispatched():
+    with waits[0], waits[1], noting(dispatched, views=False):
         module.custom_kernel(data)
     assert len(cdna.stats()) == launches
     assert len(dispatched) == 1 and dispatched[0].startswith("aten.empty"), dispatched
@@ -180,12 +189,6 @@ def assert_operator(module: ModuleType, name: str, inputs: tuple[Any, ...], want
     """torch.ops.cdna_forge.<name> gives these bits and shape, also of a second copy of the file, and custom_kernel does
     not go through it."""
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Dispatched(TorchDispatchMode):
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            dispatched.append(str(function))
-            return function(*args, **(kwargs or {}))
 
     def copies() -> list[Any]:
         return [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
@@ -194,7 +197,7 @@ def assert_operator(module: ModuleType, name: str, inputs: tuple[Any, ...], want
     assert torch.equal(operator(*copies()).view(torch.uint8), wanted.view(torch.uint8))
     load_submission()
     dispatched: list[str] = []
-    with Dispatched():
+    with noting(dispatched):
         assert torch.equal(operator(*copies()).view(torch.uint8), wanted.view(torch.uint8))
         by_operator = f"cdna_forge.{name}.default" in dispatched
         dispatched.clear()
