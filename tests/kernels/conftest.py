@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.long)  # each of these files
-        if item.name == "test_no_case_spills" and item.module.VARIANT == "triton":  # type: ignore[attr-defined]
+        if item.name == "test_no_case_spills":  # of HIP variants test_no_kernel_spills tells
             item.add_marker(SPILLS_ARE_SEEN)
 
 

@@ -11,7 +11,7 @@ from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import SMALL_TILE_ONLY, altered, assert_right, said_of_different_shapes
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
-from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills  # noqa: F401
+from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills, test_no_kernel_spills  # noqa: F401
 
 PROBLEM, VARIANT = "amd-ag-gemm", "hip"
 SPILLS_NOT = "ag_gemm_kernel", 5  # tiles

@@ -10,6 +10,7 @@ from tests.support.variant_tests import (  # noqa: F401
     test_checks_find_nothing,
     test_faults_are_noticed,
     test_no_case_spills,
+    test_no_kernel_spills,
 )
 
 PROBLEM, STEM, VARIANT = "skinny-gemm-fp8", "skinny_gemm_fp8", "hip"

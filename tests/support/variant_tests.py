@@ -14,6 +14,7 @@ import pytest
 from tests.support.checks import run_checks
 from tests.support.evaltools import checks_find_nothing
 from tests.support.gemm_submissions import altered, no_case_spills
+from tests.support.hip_spills import spilled_of
 
 
 def test_all(submission: Path, request: pytest.FixtureRequest) -> None:
@@ -30,6 +31,14 @@ def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str, reques
 
 def test_checks_find_nothing(submission: Path, request: pytest.FixtureRequest) -> None:
     checks_find_nothing(request.module.PROBLEM, submission, getattr(request.module, "ARCH", "gfx942"))
+
+
+def test_no_kernel_spills(submission: Path, request: pytest.FixtureRequest) -> None:
+    """Of a HIP variant: no instance of the kernel, whether a case chooses it or not."""
+    kernel, at_least = request.module.SPILLS_NOT
+    spilled = spilled_of(submission, getattr(request.module, "ARCH", "gfx942"))
+    counts = [count for name, count in spilled.items() if kernel in name]
+    assert len(counts) >= at_least and not any(counts), spilled
 
 
 def test_no_case_spills(submission: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
