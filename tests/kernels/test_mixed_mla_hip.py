@@ -145,6 +145,7 @@ def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
     assert all(torch.equal(before, out) for before, out in zip(first * 10, again, strict=True))
 
 
+@pytest.mark.slow(reason="compiles a wait that is missing: mxfp4-mm's is noticed by the same checks")
 def test_a_load_that_is_not_waited_for_is_noticed(submission: Path, tmp_path: Path) -> None:
     waits = "            wait_for_loads<AHEAD * Cache::LOADS>();"  # in the loop
     broken = altered(submission, tmp_path, {waits: waits.replace("<", "<2 * ")})

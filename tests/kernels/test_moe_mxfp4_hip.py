@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from kernels.moe_mxfp4 import hip_gfx950_tuning
@@ -158,6 +159,7 @@ def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
     assert all(torch.equal(before, out) for before, out in zip(first * 10, again, strict=True))
 
 
+@pytest.mark.slow(reason="compiles a sum that comes too early: gemm-rs' is noticed by such a comparison")
 def test_a_sum_that_comes_too_early_is_noticed(submission: Path, tmp_path: Path) -> None:
     """The comparison itself: a token's rows added before the last of them is there."""
     broken = altered(submission, tmp_path, {"if (before == args.topk - 1)": "if (before == args.topk - 2)"})

@@ -29,8 +29,21 @@ def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str, reques
     assert "failed" in run_checks(module.STEM, broken, only=module.NOTICED_BY)
 
 
-def test_checks_find_nothing(submission: Path, request: pytest.FixtureRequest) -> None:
-    checks_find_nothing(request.module.PROBLEM, submission, getattr(request.module, "ARCH", "gfx942"))
+@pytest.mark.parametrize(
+    "case",
+    [
+        0,
+        pytest.param(
+            1,
+            marks=pytest.mark.slow(
+                reason="a second small case: the first has the same checks look at the same kernels"
+            ),
+        ),
+    ],
+)
+def test_checks_find_nothing(submission: Path, request: pytest.FixtureRequest, case: int) -> None:
+    """In the small cases."""
+    checks_find_nothing(request.module.PROBLEM, submission, case, getattr(request.module, "ARCH", "gfx942"))
 
 
 def test_no_kernel_spills(submission: Path, request: pytest.FixtureRequest) -> None:
