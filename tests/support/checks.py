@@ -10,7 +10,7 @@ import importlib.util
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -26,13 +26,19 @@ FP8 = {"gfx942": torch.float8_e4m3fnuz, "gfx950": torch.float8_e4m3fn}
 GUARD_BYTES = 4096  # before and behind each guarded tensor
 
 
-def run_checks(stem: str, submission: Path, arch: str = "gfx942", only: str = "", **environment: str) -> str:
-    """Runs emulated/checks_<stem>.py, or its tests that match `only`; "" if they pass, else what they print."""
+def run_checks(
+    stem: str, submission: Path, arch: str = "gfx942", only: str = "", all_of_it: bool = False, **environment: str
+) -> str:
+    """Runs emulated/checks_<stem>.py, or its tests that match `only`; "" if they pass, else what they print.
+
+    all_of_it: those marked `slow` as well."""
     from tests.support.prepared import run_prepared
 
     file = f"tests/support/emulated/checks_{stem}.py"
     environment |= {"SUBMISSION": str(submission), "CHECKED_ARCH": arch}
-    done = run_prepared(file, *(["-k", only] if only else []), arch=arch, environment=environment)
+    done = run_prepared(
+        file, *(["-k", only] if only else []), *["--slow"] * all_of_it, arch=arch, environment=environment
+    )
     said = done.stdout + done.stderr
     assert "passed" in said or "failed" in said or "Segmentation fault" in said, said
     return "" if done.returncode == 0 else said
@@ -74,7 +80,7 @@ def benchmarks(stem: str) -> list[dict[str, int]]:
     return yaml.safe_load((ROOT / "reference" / stem / "task.yml").read_text())["benchmarks"]
 
 
-def random_seeds(usually: int = 6) -> range:
+def random_seeds(usually: int = 3) -> range:
     """Of as many random shapes as $RANDOM_SHAPES says: a few in the suite, 200 for a kernel that was changed."""
     return range(int(os.environ.get("RANDOM_SHAPES", usually)))
 
@@ -89,6 +95,15 @@ def table_row(module: ModuleType, row: dict[str, int]) -> Iterator[None]:
     """Inside, every shape gets this row."""
     with patch.object(module, "TUNING", {}), patch.object(module, "DEFAULT", row):
         yield
+
+
+def differ(*cases: Any, alike: Sequence[Any]) -> list[Any]:
+    """For parametrize: those that differ most, and with --slow others alike."""
+    more = [case if isinstance(case, tuple) else (case,) for case in alike]
+    return [*cases, *(pytest.param(*case, marks=ALIKE) for case in more)]
+
+
+ALIKE = pytest.mark.slow(reason="one of many alike, of which those run that differ most")
 
 
 class Guards:

@@ -20,7 +20,8 @@ from tests.support.hip_spills import spilled_of
 def test_all(submission: Path, request: pytest.FixtureRequest) -> None:
     text = submission.read_text()
     assert [before for before, _ in request.module.FAULTS.values() if before not in text] == []
-    assert not (said := run_checks(request.module.STEM, submission)), said
+    all_of_it = request.config.getoption("--slow")
+    assert not (said := run_checks(request.module.STEM, submission, all_of_it=all_of_it)), said
 
 
 def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str, request: pytest.FixtureRequest) -> None:
@@ -29,18 +30,10 @@ def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str, reques
     assert "failed" in run_checks(module.STEM, broken, only=module.NOTICED_BY)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        0,
-        pytest.param(
-            1,
-            marks=pytest.mark.slow(
-                reason="a second small case: the first has the same checks look at the same kernels"
-            ),
-        ),
-    ],
-)
+SECOND = pytest.mark.slow(reason="a second small case: in the first the same checks look at the same kernels")
+
+
+@pytest.mark.parametrize("case", [0, pytest.param(1, marks=SECOND)])
 def test_checks_find_nothing(submission: Path, request: pytest.FixtureRequest, case: int) -> None:
     """In the small cases."""
     checks_find_nothing(request.module.PROBLEM, submission, case, getattr(request.module, "ARCH", "gfx942"))
