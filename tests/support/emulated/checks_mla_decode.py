@@ -151,9 +151,10 @@ def test_lengths(cached: int) -> None:
     assert_right(Case(2, cached), SMALL)
 
 
-@pytest.mark.parametrize(
-    "batch", support.differ(1, 17, pytest.param(131, marks=only_hip), alike=[8])
-)  # 131: more than a tile of rows
+MORE_THAN_A_TILE = pytest.param(131, marks=only_hip)  # of rows
+
+
+@pytest.mark.parametrize("batch", support.differ(1, 17, MORE_THAN_A_TILE, alike=[8]))
 def test_batches(batch: int) -> None:
     assert_right(Case(batch, 20), SMALL)
 

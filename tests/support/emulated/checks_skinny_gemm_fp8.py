@@ -47,15 +47,16 @@ def assert_right(data: dict[str, Any]) -> torch.Tensor:
     return c
 
 
-@pytest.mark.parametrize("m", support.differ(1, 5, 16, 31, alike=[3, 9, 17, 32]))
+@pytest.mark.parametrize("m", support.differ(1, 9, 16, 31, alike=[3, 5, 17, 32]))
 def test_rows(m: int) -> None:
     with support.table_row(submission, SMALL):
         assert_right(inputs(m, 80, 448))
 
 
-@pytest.mark.parametrize(
-    ("n", "k"), support.differ((1, 64), (33, 576), (31, 4096), alike=[(7, 192), (336, 1152), (100, 4160)])
-)
+SHAPES = support.differ((1, 64), (33, 576), (31, 4096), alike=[(7, 192), (336, 1152), (100, 4160)])
+
+
+@pytest.mark.parametrize(("n", "k"), SHAPES)
 def test_shapes(n: int, k: int) -> None:
     assert_right(inputs(5, n, k))
 
