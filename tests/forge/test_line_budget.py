@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_580,
-    "cdna": 39_720,
+    "cdna": 39_730,
     "docs": 5_340,
     "forge": 22_080,
     "kernels": 15_350,
     "reference": 2_510,
     "results": 1_090,
-    "tests": 38_750,
+    "tests": 38_900,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
