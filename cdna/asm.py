@@ -96,6 +96,7 @@ def parse(text: str) -> AsmFile:
     descriptor: dict[str, str] | None = None
     descriptors: dict[str, dict[str, str]] = {}
     expressions: dict[str, str] = {}
+    places: dict[str, tuple[int, int] | None] = {}
     number = 0
     while number < len(lines):
         line = lines[number]
@@ -123,7 +124,10 @@ def parse(text: str) -> AsmFile:
         if directive == ".loc":
             parts = rest.split()
             if int(parts[1]):
-                source = _user_place(out, lines[number - 1]) or (int(parts[0]), int(parts[1]))
+                chain = lines[number - 1].partition(";")[2]
+                if chain not in places:
+                    places[chain] = _user_place(out, chain)
+                source = places[chain] or (int(parts[0]), int(parts[1]))
         elif directive == ".file":
             found = re.match(r'(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?', rest)
             if found:
@@ -173,13 +177,13 @@ def parse(text: str) -> AsmFile:
     return out
 
 
-def _user_place(out: AsmFile, loc: str) -> tuple[int, int] | None:
+def _user_place(out: AsmFile, comment: str) -> tuple[int, int] | None:
     """Where the user's code called what was inlined from a library's; None if it is not that.
 
     LLVM's comment on a .loc has the chain of calls, the innermost first: `; math.h:9:3 @[ mine.hip:5:7 ]`, with files
     as the .file directives have them or without their folders.
     """
-    chain = _PLACE.findall(loc.partition(";")[2]) if "@[" in loc else []
+    chain = _PLACE.findall(comment) if "@[" in comment else []
     if len(chain) < 2:
         return None
     places = [(_file_number(out, file), int(line)) for file, line in chain]

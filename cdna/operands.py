@@ -5,6 +5,7 @@ The operand kinds and special register numbers are those of engine/core.h.
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from collections.abc import Callable
@@ -101,6 +102,7 @@ class Operand:
         return self.kind, self.mods, self.reg, self.lo, self.hi
 
 
+@functools.lru_cache(maxsize=1 << 15)
 def _register(text: str) -> Operand | None:
     found = _REGISTER.match(text)
     if found:
@@ -117,6 +119,7 @@ def _register(text: str) -> Operand | None:
     return None
 
 
+@functools.lru_cache(maxsize=1 << 15)
 def _constant(text: str, type_name: str) -> Operand | None:
     """Value of a number as an operand of that type reads it (CDNA3 ISA, "Constants" and "Literals")."""
     width, float_width = TYPES[type_name]

@@ -38,7 +38,7 @@ def why_not_on_gpus(count: int) -> str | None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--slow", action="store_true", help="also run what takes minutes of processor time, and what `sampled` left"
+        "--slow", action="store_true", help="also run what takes minutes or is alike, and what `sampled` left"
     )
 
 

@@ -9,8 +9,8 @@ def compile_kernel(kernel, arguments, **options):
     A pointer is given as a torch.dtype and stands for one that is a multiple of 16. Other run-time arguments are
     values of the size and alignment that all later ones have. Nothing is launched.
     """
-    # Halves of the waves in turns: before Triton 3.8 one passes a barrier while it still reads from LDS what the other half
-    # overwrites behind it (triton-lang/triton issue 11696).
+    # Halves of the waves in turns: before Triton 3.8 one passes a barrier while it still reads from LDS what the other
+    # half overwrites behind it (triton-lang/triton issue 11696).
     triton.knobs.amd.use_block_pingpong = False
     return kernel.warmup(*arguments, grid=(1,), **options)
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import cdna
+from cdna.__main__ import main
 from cdna.cards import ARCHS
 from cdna.code_objects.disassembler import disassemble, encodings, instructions
 from cdna.code_objects.elf import CodeObjectError, read, unbundle
@@ -177,7 +178,7 @@ def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "cdna", *map(str, words)], cwd=ROOT, capture_output=True, text=True)
 
 
-def test_the_commands(tmp_path: Path) -> None:
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "exp.hsaco"
     file.write_bytes(compiled("exp", "gfx942")[0])
     dumped = command("dump", file)
@@ -193,7 +194,10 @@ def test_the_commands(tmp_path: Path) -> None:
     assert "modelled" in done.stdout and "24 NaN" in done.stdout
     x, y = (torch.from_numpy(np.load(tmp_path / "out" / f"arg{n}.npy")) for n in (0, 1))
     torch.testing.assert_close(y[:1000], x.exp())
-    wrong = command("launch", file, *grid, "--arg", "f32[4]=pink", *rest[2:])
-    assert wrong.returncode == 2 and "not 'pink'" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
-    few = command("launch", file, "--grid", "1", "--block", "64", "--arg", "i32=1")
-    assert few.returncode == 2 and "arguments, got 1" in few.stderr
+    for words, said in (
+        ([*grid, "--arg", "f32[4]=pink", *rest[2:]], "not 'pink'"),
+        (["--grid", "1", "--block", "64", "--arg", "i32=1"], "arguments, got 1"),
+    ):
+        assert main(["launch", str(file), *words]) == 2
+        told = capsys.readouterr().err
+        assert said in told and len(told.splitlines()) == 1

@@ -302,6 +302,7 @@ FRAGMENTS: dict[str, tuple[int, int, tuple[torch.dtype, torch.dtype], torch.dtyp
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arch", ARCHS)
 def test_fragments_of_rocwmma(arch: str) -> None:
     """Small whole numbers, whose products every type holds: results are exact."""

@@ -68,9 +68,9 @@ def test_the_includes_that_a_source_begins_with(tmp_path: Path, text: str, names
         ),
         (["-O1", "-O3"], [], True),
         (["-O3", "-O1"], ["-O3", "-O1"], True),
-        (["-include", "stdio.h", "-isystem", "/a"], ["-include", "stdio.h", "-isystem", "/a"], True),
+        (["-include", "stdio.h", "-isystem", "/a"], ["-include", "stdio.h"], True),
         (["-include", "own.h"], ["-include", "own.h"], False),
-        (["-isystem", "a"], ["-isystem", "a"], False),
+        (["-isystem", "a", "-idirafter", "/b"], [], True),
         (["-Xclang", "-include-pch", "-Xclang", "a"], ["-Xclang", "-include-pch", "-Xclang", "a"], False),
     ],
 )
@@ -124,9 +124,9 @@ def test_a_refused_header_is_not_asked_for_again(tmp_path: Path) -> None:
 def test_a_header_is_parsed_anew_for_macros_that_it_may_mean(tmp_path: Path) -> None:
     compiler = Compiler(tmp_path, "#ifdef DEEP\nint x = WIDE;\n#endif\n")
     assert [compiler.ahead("-DTILE=1"), compiler.ahead("-DTILE=2", "-U", "OTHER")] == [False, True]
-    assert [compiler.ahead("-DDEEP=TILE", "-DTILE=3") for _ in range(2)] == [False, True] and compiler.parsed == 2
-    assert [compiler.ahead("-DDEEP=TILE", "-DTILE=4") for _ in range(2)] == [False, True], "by way of the first"
-    assert [compiler.ahead("-UWIDE") for _ in range(2)] == [False, True] and compiler.parsed == 4
+    assert [compiler.ahead("-DDEEP=TILE", "-DTILE=3") for _ in range(2)] == [True, True] and compiler.parsed == 2
+    assert compiler.ahead("-DDEEP=TILE", "-DTILE=4") and compiler.parsed == 3, "by way of the first"
+    assert compiler.ahead("-UWIDE") and compiler.parsed == 4
 
 
 def test_a_folder_with_a_file_that_a_header_includes_is_looked_in(tmp_path: Path) -> None:
@@ -135,6 +135,11 @@ def test_a_folder_with_a_file_that_a_header_includes_is_looked_in(tmp_path: Path
     assert [compiler.ahead("-Iown"), compiler.ahead("-Iown")] == [False, True]
     (tmp_path / "own/detail/a.h").write_text("")
     assert not compiler.ahead("-Iown") and not compiler.ahead("-iquote", "own") and compiler.ahead("-I.")
+    assert not compiler.ahead("-isystem", "own") and not compiler.ahead("-idirafter", "own")
+    (tmp_path / "own/stdio.h").write_text("")
+    assert compiler.ahead("-isystem", "own/detail") and [
+        compiler.ahead("-include", "stdio.h", "-isystem", folder) for folder in ("own/detail", "own", ".")
+    ] == [False, False, True]
 
 
 def test_what_is_compiled_and_said_stays_the_same(tmp_path: Path, compiler_calls: list[list[str]]) -> None:

@@ -223,6 +223,7 @@ def test_lanes_and_printf() -> None:
     assert done.stdout == "".join(f"lane {i} says hello and {i / 4:.2f}\n" for i in range(3))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_host_side(arch: str) -> None:
     done = run("--arch", arch, PROGRAMS / "host_side.hip", CDNA_DEVICES="2")

@@ -33,6 +33,7 @@ def kinds_found(arch: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> list
     return cdna.findings()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_pair(arch: str, pair: str, monkeypatch: pytest.MonkeyPatch) -> None:

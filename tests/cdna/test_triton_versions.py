@@ -13,8 +13,12 @@ from cdna.triton.versions import INTERFACES, interface_of, value_of_flag
 from forge.device import triton_versions
 from tests.support.triton_matrix import VERSIONS
 
+TAKEN = pytest.mark.slow(reason="the version that all other tests take")
 
-@pytest.mark.parametrize("version", VERSIONS)
+
+@pytest.mark.parametrize(
+    "version", [pytest.param(version, marks=[TAKEN] * (version == "3.6.0")) for version in VERSIONS]
+)
 def test_two_kernels_and_what_surrounds_them(version: str) -> None:
     if not triton_versions.is_here(version):
         pytest.skip(f"Triton {version} is not in the cache: python -m tests.support.triton_matrix {version} brings it")

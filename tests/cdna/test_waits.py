@@ -270,7 +270,10 @@ launch(program({MEET.format(2)!r}), [("n", torch.zeros(1, dtype=torch.int32))])
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGABRT])
+ABORTED = pytest.param(signal.SIGABRT, marks=pytest.mark.slow(reason="another signal of those that one function takes"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, ABORTED])
 def test_a_process_that_is_stopped_says_where_it_waited(number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

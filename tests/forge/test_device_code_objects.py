@@ -62,6 +62,7 @@ def forked(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     return run_prepared(str(folder / "main.py"), str(folder / "kernel.hsaco"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_a_submission_that_carries_a_code_object(arch: str) -> None:
     done = prepared(submission(arch), arch=arch)

@@ -111,7 +111,10 @@ def start_and_wait(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
     return process, [int(mark.read_text()) for mark in marks]
 
 
-@pytest.mark.parametrize("number", ENDING)
+ALIKE = pytest.mark.slow(reason="another signal of those that one function takes")
+
+
+@pytest.mark.parametrize("number", [ENDING[0], *(pytest.param(number, marks=ALIKE) for number in ENDING[1:])])
 def test_a_run_that_is_ended_is_incomplete_and_leaves_nothing(folder: Path, number: int) -> None:
     process, pids = start_and_wait(folder)
     process.send_signal(number)

@@ -114,7 +114,7 @@ def test_takes_less_than_half_a_second(tmp_path: Path) -> None:
         assert gen(WITH_KERNEL[0][0], "-o", tmp_path / "s.py").returncode == 0
         return used_s() - before
 
-    assert min(once() for _ in range(5)) < 0.5
+    assert any(once() < 0.5 for _ in range(5))
 
 
 def test_list_names_every_problem() -> None:

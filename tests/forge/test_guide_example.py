@@ -30,7 +30,13 @@ def copy_of_the_repository(folder: Path) -> Path:
     return copy
 
 
-def test_the_guides_example_does_what_it_says(tmp_path: Path) -> None:
+BEGINNING = 2  # commands: the file, and its cases
+
+
+@pytest.mark.parametrize(
+    "most", [BEGINNING, pytest.param(99, marks=pytest.mark.slow(reason="the guide's later commands"))]
+)
+def test_the_guides_example_does_what_it_says(tmp_path: Path, most: int) -> None:
     root = copy_of_the_repository(tmp_path)
     files = re.findall(r"`(kernels/\S+\.py)`:\n\n```python\n(.*?)```", GUIDE, re.DOTALL)
     assert len(files) == 2
@@ -40,13 +46,16 @@ def test_the_guides_example_does_what_it_says(tmp_path: Path) -> None:
     assert len(commands) == 6
     environment = {**os.environ, "PYTHONPATH": str(root), "XDG_DATA_HOME": str(tmp_path / "data")}
     said = []
-    for command in commands:
+    for command in commands[:most]:
         words = shlex.split(command.removeprefix("./").removeprefix("python "))
         done = subprocess.run(
             [sys.executable, *words], cwd=root, env=environment, capture_output=True, text=True, timeout=ENDS_S
         )
         assert done.returncode == 0, (command, done.stdout + done.stderr)
         said.append(done.stdout)
-    assert "simple_swiglu" in said[0] and "pass: 2 of 2 cases" in said[1] and "pass: 2 of 2 cases" in said[4]
+    assert "simple_swiglu" in said[0] and "pass: 2 of 2 cases" in said[1]
+    if most == BEGINNING:
+        return
+    assert "pass: 2 of 2 cases" in said[4]
     assert "rows tried" in said[2] and "modelled" in said[2]
     assert "swiglu-fp8: A is run 1: test" in said[5]

@@ -1,7 +1,8 @@
 """What tests of one variant share: the file generated of their PROBLEM and VARIANT, and their FAULTS one by one.
 
-Each fault of a HIP variant is compiled, which takes seconds; the checks that have to notice it are the Triton variant's
-too. So those of a name that its faults have as well are left to --slow, and all but the first of the others.
+Each fault is compiled, which takes seconds, and the checks that have to notice it are both variants'. So all but two of
+the Triton variant's are left to --slow, and of the HIP variant's those of a name that the Triton variant's have as well
+and all but the first of the others, or that too where a module's QUICK_FAULTS is 0.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.long)  # each of these files
-        if item.name == "test_no_case_spills" and item.module.VARIANT == "triton":  # type: ignore[attr-defined]
+        if item.name == "test_no_case_spills":  # of HIP variants test_no_kernel_spills tells
             item.add_marker(SPILLS_ARE_SEEN)
 
 
@@ -39,6 +40,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         module = metafunc.module
         of_triton = importlib.import_module(f"tests.kernels.test_{module.STEM}_triton").FAULTS
         own = [name for name in module.FAULTS if name not in of_triton]
-        quick = own[:1] if module.VARIANT == "hip" else module.FAULTS
+        quick = own[: getattr(module, "QUICK_FAULTS", 1)] if module.VARIANT == "hip" else list(module.FAULTS)[:2]
         cases = [pytest.param(name, marks=[SLOW] * (name not in quick)) for name in module.FAULTS]
         metafunc.parametrize("fault", cases)

@@ -11,7 +11,7 @@ from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import SMALL_TILE_ONLY, altered, assert_right, said_of_different_shapes
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
-from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills  # noqa: F401
+from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills, test_no_kernel_spills  # noqa: F401
 
 PROBLEM, VARIANT = "amd-ag-gemm", "hip"
 SPILLS_NOT = "ag_gemm_kernel", 5  # tiles
@@ -92,10 +92,9 @@ def test_every_row_of_the_table(submission: Path) -> None:
 
 def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:
     """As where M does not divide by the world size. Unless told, rank 0 would multiply rows that nobody has sent."""
-    small = altered(submission, tmp_path, SMALL_TILE_ONLY)
     ready = "came to be ready for ag-gemm of"
     told = f"the ranks do not call for the same: rank 0 {ready} [5, 8] and [8, 8]; rank 1 {ready} [4, 8] and [8, 8]"
-    assert said_of_different_shapes(small, tmp_path, [(5, 8), (4, 8)]) == [told, told]
+    assert said_of_different_shapes(submission, tmp_path, [(5, 8), (4, 8)]) == [told, told]
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:

@@ -40,11 +40,11 @@ def test_four_ranks(submission: Path) -> None:
     assert_right(PROBLEM, submission, 4, cases, ROUNDING)
 
 
-def test_thousands_of_calls_without_a_barrier(submission: Path) -> None:
+def test_hundreds_of_calls_without_a_barrier(submission: Path) -> None:
     """Ranks wait at random, so that some are a call ahead of others; places and counters are used over and over."""
     cases: list[dict[str, Any]] = [
-        {"m": 32, "n": 64, "k": 64, "bias": True, "calls": 1500, "jitter_ms": 2, "row": TINY},
-        {"m": 16, "n": 128, "k": 512, "bias": True, "calls": 500, "jitter_ms": 2, "row": {**TINY, "SPLIT_K": 2}},
+        {"m": 32, "n": 64, "k": 64, "bias": True, "calls": 500, "jitter_ms": 2, "row": TINY},
+        {"m": 16, "n": 128, "k": 512, "bias": True, "calls": 150, "jitter_ms": 2, "row": {**TINY, "SPLIT_K": 2}},
     ]
     assert_right(PROBLEM, submission, 2, cases, ROUNDING)
 

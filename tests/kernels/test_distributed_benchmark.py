@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.distributed import Plan, Step, run_once, times_table
+from forge.commands.planning import eval_parser
 from tests.support.evaltools import ROOT
 from tests.support.limits import ENDS_S
 
@@ -45,6 +48,16 @@ def test_a_table_of_both_clocks() -> None:
     assert lines[3] == "| *geometric mean* | | | 2 | 1.5 | | | 4 | |"
 
 
+def test_the_evaluators_words_are_understood(tmp_path: Path) -> None:
+    plan = Plan(tmp_path, "gfx942", 2)
+    commands = [step.command for step in plan.steps(["tests", "times"], ["all2all-hip", "gemm-rs-triton"])]
+    assert len(commands) >= 4
+    for _, script, *words in commands:
+        options = eval_parser().parse_args(words)
+        assert script == "eval.py" and options.world_size == 2 and options.device == "gfx942"
+
+
+@pytest.mark.slow(reason="nine cases on ranks that eval.py starts as other tests do; steps and tables have tests above")
 def test_emulated_ranks_and_their_tables(tmp_path: Path) -> None:
     command = [sys.executable, "benchmarks/distributed.py", "-o", str(tmp_path), "--device", "gfx942", "--ranks", "2"]
     command += ["--steps", "tests", "--variants", "all2all-hip"]

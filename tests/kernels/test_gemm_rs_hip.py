@@ -14,7 +14,7 @@ from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import SMALL_TILE_ONLY, altered, assert_right, said_of_different_shapes
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
-from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills  # noqa: F401
+from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills, test_no_kernel_spills  # noqa: F401
 
 PROBLEM, VARIANT = "amd-gemm-rs", "hip"
 SPILLS_NOT = "gemm_rs_kernel", 5  # tiles
@@ -76,10 +76,9 @@ def test_every_row_of_the_table(submission: Path) -> None:
 
 def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:
     """Both shapes' slots fit into one region: unless told, each rank would add numbers of the other's wrong columns."""
-    small = altered(submission, tmp_path, SMALL_TILE_ONLY)
     ready = "came to be ready for gemm-rs of [4, 8] and"
     told = f"the ranks do not call for the same: rank 0 {ready} [8, 8]; rank 1 {ready} [16, 8]"
-    assert said_of_different_shapes(small, tmp_path, [(4, 8), (4, 16)]) == [told, told]
+    assert said_of_different_shapes(submission, tmp_path, [(4, 8), (4, 16)]) == [told, told]
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:

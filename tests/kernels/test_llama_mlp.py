@@ -33,6 +33,7 @@ def test_the_documented_block(tmp_path: Path) -> None:
     assert_prints_what_the_page_says(tmp_path, documented())
 
 
+@pytest.mark.slow(reason="the same block with other operators, which each variant's checks call alone")
 def test_the_block_with_the_hip_variants(tmp_path: Path, hip_compiler: None) -> None:
     stems = IMPORTS.findall(documented())
     assert len(stems) == 3

@@ -11,15 +11,15 @@ import torch
 
 from kernels.mixed_mla import hip_gfx950_tuning
 from tests.support.checks import random_seeds, random_size
-from tests.support.evaltools import ROOT
 from tests.support.gemm_submissions import altered
-from tests.support.hip_calls import Call, answers, assert_refused, most_spilled, outputs
+from tests.support.hip_calls import Call, answers, assert_refused, outputs
 from tests.support.mixed_mla_cases import REFUSED, MlaCase, reference
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows
-from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
+from tests.support.variant_tests import test_checks_find_nothing, test_no_kernel_spills  # noqa: F401
 
 PROBLEM, VARIANT, ARCH = "amd-mixed-mla", "hip", "gfx950"
+SPILLS_NOT = "", 4  # any of its kernels
 # The output's rounding to bf16; q and the probabilities are pairs of fp8, 2^-8 of a value at the worst. Of the official
 # tolerance zeros would pass at 8192 tokens.
 ROUNDING = 4e-3
@@ -145,6 +145,7 @@ def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
     assert all(torch.equal(before, out) for before, out in zip(first * 10, again, strict=True))
 
 
+@pytest.mark.slow(reason="compiles a wait that is missing: mxfp4-mm's is noticed by the same checks")
 def test_a_load_that_is_not_waited_for_is_noticed(submission: Path, tmp_path: Path) -> None:
     waits = "            wait_for_loads<AHEAD * Cache::LOADS>();"  # in the loop
     broken = altered(submission, tmp_path, {waits: waits.replace("<", "<2 * ")})
@@ -166,11 +167,6 @@ def test_a_token_left_out_is_noticed(submission: Path) -> None:
     wanted = case.attention()
     case.kv_indptr[1] = 63
     assert relative_error(outputs(submission, [call(case)])[0], wanted) > 5 * ROUNDING
-
-
-def test_no_kernel_spills(submission: Path) -> None:
-    del submission  # whose fixture skips without a compiler
-    assert most_spilled(ROOT / "kernels/mixed_mla/mixed_mla_gfx950.hip") == (4, 0)
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:

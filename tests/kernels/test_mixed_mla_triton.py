@@ -30,6 +30,7 @@ class Case(MlaCase):
             return variant.mla_decode(*(*self.data(), row))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("tokens", [1, 2, 31, 32, 33, 64, 100])
 @pytest.mark.parametrize("splits", [1, 3])
 def test_lengths_that_fit_no_tile(tokens: int, splits: int) -> None:

@@ -16,11 +16,13 @@ from tests.support.variant_tests import (  # noqa: F401
     test_checks_find_nothing,
     test_faults_are_noticed,
     test_no_case_spills,
+    test_no_kernel_spills,
 )
 
 PROBLEM, STEM, VARIANT = "amd-mla-decode", "mla_decode", "hip"
 NOTICED_BY = "lengths and 33 or one_key"
 SPILLS_NOT = "attention_kernel", 1
+QUICK_FAULTS = 0  # its compilation takes longest
 
 
 @pytest.fixture(scope="module")

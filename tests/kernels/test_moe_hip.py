@@ -10,6 +10,7 @@ from tests.support.variant_tests import (  # noqa: F401
     test_all,
     test_checks_find_nothing,
     test_no_case_spills,
+    test_no_kernel_spills,
 )
 
 PROBLEM, STEM, VARIANT = "amd-mixture-of-experts", "moe", "hip"

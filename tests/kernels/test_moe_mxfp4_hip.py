@@ -6,20 +6,21 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from kernels.moe_mxfp4 import hip_gfx950_tuning
 from tests.support.checks import random_seeds, random_size
-from tests.support.evaltools import ROOT
 from tests.support.gemm_submissions import altered
-from tests.support.hip_calls import Call, answers, assert_refused, most_spilled, outputs
+from tests.support.hip_calls import Call, answers, assert_refused, outputs
 from tests.support.moe_mxfp4_cases import REFUSED, MoeCase, routed
 from tests.support.mxfp4_values import TIES
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows
-from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
+from tests.support.variant_tests import test_checks_find_nothing, test_no_kernel_spills  # noqa: F401
 
 PROBLEM, VARIANT, ARCH = "amd-moe-mxfp4", "hip", "gfx950"
+SPILLS_NOT = "", 15  # any of its kernels
 # Terms are rounded to bf16, and their sum; a sum in fp32 now and then rounds to another code than one in float64.
 ROUNDING = 5e-3
 ROUNDING_OF_SUMS = 8e-3  # where each addition to the output rounds
@@ -160,17 +161,13 @@ def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
     assert all(torch.equal(before, out) for before, out in zip(first * 10, again, strict=True))
 
 
+@pytest.mark.slow(reason="compiles a sum that comes too early: gemm-rs' is noticed by such a comparison")
 def test_a_sum_that_comes_too_early_is_noticed(submission: Path, tmp_path: Path) -> None:
     """The comparison itself: a token's rows added before the last of them is there."""
     broken = altered(submission, tmp_path, {"if (before == args.topk - 1)": "if (before == args.topk - 2)"})
     case = MoeCase(routed(20, 5, 3), 5)
     (answer,) = answers(broken, [call(case)])
     assert isinstance(answer, str) or not relative_error(answer, case.output()) < ROUNDING
-
-
-def test_no_kernel_spills(submission: Path) -> None:
-    del submission  # whose fixture skips without a compiler
-    assert most_spilled(ROOT / "kernels/moe_mxfp4/moe_mxfp4_gfx950.hip") == (18, 0)
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:

@@ -10,6 +10,7 @@ from tests.support.variant_tests import (  # noqa: F401
     test_checks_find_nothing,
     test_faults_are_noticed,
     test_no_case_spills,
+    test_no_kernel_spills,
 )
 
 PROBLEM, STEM, VARIANT = "residual-rmsnorm-fp8", "residual_rmsnorm_fp8", "hip"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tests.support.hip_spills import spilled_in
 from tests.support.variant_tests import (  # noqa: F401
     test_all,
     test_checks_find_nothing,
     test_faults_are_noticed,
     test_no_case_spills,
+    test_no_kernel_spills,
 )
 
 PROBLEM, STEM, VARIANT = "swiglu-fp8", "swiglu_fp8", "hip"
@@ -21,3 +23,16 @@ FAULTS = {
     "a NaN that nobody looks for": ("__any(all != all)", "all != all && all == 0"),
     "a row's ups taken from the next": ("make_buffer(gates + n,", "make_buffer(gates + 2 * n,"),
 }  # fmt: skip
+
+
+def test_what_spills_is_read_of_each_kernel() -> None:
+    def metadata(name: str, *counts: int) -> str:
+        scratch, scalar, vector = counts
+        return (
+            f"  - .name:           {name}\n    .private_segment_fixed_size: {scratch}\n    .sgpr_count:     12\n"
+            f"    .sgpr_spill_count: {scalar}\n    .symbol:         {name}.kd\n    .vgpr_count:     9\n"
+            f"    .vgpr_spill_count: {vector}\n"
+        )
+
+    text = metadata("a", 0, 0, 0) + metadata("b", 8, 0, 2) + metadata("c", 0, 0, 0) + metadata("d", 0, 3, 0)
+    assert spilled_in(text) == {"a": 0, "b": 8, "c": 0, "d": 3}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.checks import run_checks
 from tests.support.variant_tests import (  # noqa: F401
     test_all,
@@ -17,6 +19,7 @@ NOTICED_BY = "shapes and 520 or extreme"
 SPILLS_NOT = "swiglu_fp8_kernel", 3
 
 
+@pytest.mark.slow(reason="the other card's fp8, which skinny-gemm-fp8's checks take")
 def test_ocp_fp8(submission: Path) -> None:
     only = "shapes and not 32768 or extreme or scales"
     assert not (said := run_checks(STEM, submission, "gfx950", only)), said

@@ -215,6 +215,7 @@ def mla_all_at_once(data: Any) -> torch.Tensor:
 
 
 # One head at a time, some and a rest, all; of one token, of odd lengths, of a whole block.
+@pytest.mark.sampled
 @pytest.mark.parametrize("heads", [1, 24, 128])
 @pytest.mark.parametrize("batch, prefill", [(3, 0), (1, 130), (2, 255)])
 def test_mla_decode_in_parts_has_the_bits_of_the_whole(

@@ -38,8 +38,8 @@ def byte_sums(*tensors: torch.Tensor) -> list[int]:
 
 
 def nearest_code(value: float, ties: str) -> int:
-    distance = (E2M1 - abs(value)).abs()
-    nearest = [code for code in range(8) if distance[code] == distance.min()]
+    distance = [abs(one - abs(value)) for one in E2M1.tolist()]
+    nearest = [code for code in range(8) if distance[code] == min(distance)]
     code = nearest[0] if len(nearest) == 1 or (ties == "even" and nearest[0] % 2 == 0) else nearest[1]
     return code + (8 if math.copysign(1, value) < 0 else 0)
 

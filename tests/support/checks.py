@@ -10,7 +10,7 @@ import importlib.util
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -28,13 +28,19 @@ FP8 = {"gfx942": torch.float8_e4m3fnuz, "gfx950": torch.float8_e4m3fn}
 GUARD_BYTES = 4096  # before and behind each guarded tensor
 
 
-def run_checks(stem: str, submission: Path, arch: str = "gfx942", only: str = "", **environment: str) -> str:
-    """Runs emulated/checks_<stem>.py, or its tests that match `only`; "" if they pass, else what they print."""
+def run_checks(
+    stem: str, submission: Path, arch: str = "gfx942", only: str = "", all_of_it: bool = False, **environment: str
+) -> str:
+    """Runs emulated/checks_<stem>.py, or its tests that match `only`; "" if they pass, else what they print.
+
+    all_of_it: those marked `slow` as well."""
     from tests.support.prepared import run_prepared
 
     file = f"tests/support/emulated/checks_{stem}.py"
     environment |= {"SUBMISSION": str(submission), "CHECKED_ARCH": arch}
-    done = run_prepared(file, *(["-k", only] if only else []), arch=arch, environment=environment)
+    done = run_prepared(
+        file, *(["-k", only] if only else []), *["--slow"] * all_of_it, arch=arch, environment=environment
+    )
     said = done.stdout + done.stderr
     assert "passed" in said or "failed" in said or "Segmentation fault" in said, said
     return "" if done.returncode == 0 else said
@@ -74,7 +80,7 @@ def benchmarks(stem: str) -> list[dict[str, int]]:
     return yaml.safe_load((ROOT / "reference" / stem / "task.yml").read_text())["benchmarks"]
 
 
-def random_seeds(usually: int = 6) -> range:
+def random_seeds(usually: int = 3) -> range:
     """Of as many random shapes as $RANDOM_SHAPES says: a few in the suite, 200 for a kernel that was changed."""
     return range(int(os.environ.get("RANDOM_SHAPES", usually)))
 
@@ -89,6 +95,15 @@ def table_row(module: ModuleType, row: dict[str, int]) -> Iterator[None]:
     """Inside, every shape gets this row."""
     with patch.object(module, "TUNING", {}), patch.object(module, "DEFAULT", row):
         yield
+
+
+def differ(*cases: Any, alike: Sequence[Any]) -> list[Any]:
+    """For parametrize: those that differ most, and with --slow others alike."""
+    more = [case if isinstance(case, tuple) else (case,) for case in alike]
+    return [*cases, *(pytest.param(*case, marks=ALIKE) for case in more)]
+
+
+ALIKE = pytest.mark.slow(reason="one of many alike, of which those run that differ most")
 
 
 class Guards:
@@ -155,22 +170,31 @@ def assert_refused(call: Callable[..., Any], inputs: dict[str, Any], refusals: d
     assert not cdna.stats()
 
 
-def assert_later_calls_only_launch(module: ModuleType, data: Any, launches: int) -> None:
-    """After the first call of a shape: that many launches, no memory but the result's, no copy, no wait for the GPU."""
+def noting(dispatched: list[str], views: bool = True) -> Any:
+    """Inside, each of torch's operations is noted; views: those that make a view, too."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    import cdna
+    class Noting(TorchDispatchMode):
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:  # or torch imports its compiler, which takes longer than torch's import
+            return False
 
-    class Dispatched(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            dispatched.extend([] if function.is_view else [str(function)])
+            dispatched.extend([str(function)] if views or not function.is_view else [])
             return function(*args, **(kwargs or {}))
+
+    return Noting()
+
+
+def assert_later_calls_only_launch(module: ModuleType, data: Any, launches: int) -> None:
+    """After the first call of a shape: that many launches, no memory but the result's, no copy, no wait for the GPU."""
+    import cdna
 
     dispatched: list[str] = []
     module.custom_kernel(data)
     cdna.stats()
     waits = [patch.object(kind, "synchronize", side_effect=AssertionError) for kind in (torch.cuda, torch.cuda.Event)]
-    with waits[0], waits[1], Dispatched():
+    with waits[0], waits[1], noting(dispatched, views=False):
         module.custom_kernel(data)
     assert len(cdna.stats()) == launches
     assert len(dispatched) == 1 and dispatched[0].startswith("aten.empty"), dispatched
@@ -180,12 +204,6 @@ def assert_operator(module: ModuleType, name: str, inputs: tuple[Any, ...], want
     """torch.ops.cdna_forge.<name> gives these bits and shape, also of a second copy of the file, and custom_kernel does
     not go through it."""
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Dispatched(TorchDispatchMode):
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            dispatched.append(str(function))
-            return function(*args, **(kwargs or {}))
 
     def copies() -> list[Any]:
         return [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
@@ -194,7 +212,7 @@ def assert_operator(module: ModuleType, name: str, inputs: tuple[Any, ...], want
     assert torch.equal(operator(*copies()).view(torch.uint8), wanted.view(torch.uint8))
     load_submission()
     dispatched: list[str] = []
-    with Dispatched():
+    with noting(dispatched):
         assert torch.equal(operator(*copies()).view(torch.uint8), wanted.view(torch.uint8))
         by_operator = f"cdna_forge.{name}.default" in dispatched
         dispatched.clear()

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from forge.device import triton_versions
+from forge.task.cases import spec_of
+from forge.task.problem import find_problem
 from tests.support.limits import ENDS_S
 from tests.support.prepared import AS_HERE, imports_of, run_evaluator
 
@@ -162,9 +164,9 @@ def judge(
     return done, json.loads((folder / "out.json").read_text())
 
 
-def checks_find_nothing(problem: str, submission: Path, arch: str = "gfx942") -> None:
-    """In the small cases, on an emulated device. Findings change no verdict, but are printed."""
-    options = ["--device", arch, "--cases", "smoke", "--checks", "all"]
+def checks_find_nothing(problem: str, submission: Path, case: int, arch: str = "gfx942") -> None:
+    """In one of the small cases, on an emulated device. Findings change no verdict, but are printed."""
+    options = ["--device", arch, "--case", spec_of(find_problem(problem).smoke[case]), "--checks", "all"]
     done = run_command("test", problem, "--submission", submission, *options, cwd=ROOT, timeout=ENDS_S)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "check: " not in done.stdout and "findings" not in done.stdout, done.stdout

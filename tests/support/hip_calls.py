@@ -8,7 +8,6 @@ list of results, or of what was raised or found by the device's checks. What tor
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
 from pathlib import Path
@@ -55,17 +54,6 @@ def assert_refused(submission: Path, data: tuple[Any, ...], refused: dict[str, t
         calls.append(((*data[:place], change(data[place]), *data[place + 1 :]), None))
     for answer, (what, (_, _, rule)) in zip(answers(submission, calls), refused.items(), strict=True):
         assert isinstance(answer, str) and rule in answer, (what, answer)
-
-
-def most_spilled(source: Path) -> tuple[int, int]:
-    """Kernels of a HIP source for gfx950, and the most registers or bytes that one of them spills."""
-    from cdna.hip.compile.source import HipSource
-    from cdna.hip.compile.toolchain import find
-
-    folders = (source.parent, source.parents[1] / "common")
-    text = find().assembly(HipSource(source, "gfx950", ("-std=c++20",), folders))
-    spilled = re.findall(r"\.(?:[sv]gpr_spill_count|private_segment_fixed_size): +(\d+)$", text, re.MULTILINE)
-    return len(spilled) // 3, max(map(int, spilled))
 
 
 def on_gpu(part: Any) -> Any:

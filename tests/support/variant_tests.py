@@ -14,12 +14,14 @@ import pytest
 from tests.support.checks import run_checks
 from tests.support.evaltools import checks_find_nothing
 from tests.support.gemm_submissions import altered, no_case_spills
+from tests.support.hip_spills import spilled_of
 
 
 def test_all(submission: Path, request: pytest.FixtureRequest) -> None:
     text = submission.read_text()
     assert [before for before, _ in request.module.FAULTS.values() if before not in text] == []
-    assert not (said := run_checks(request.module.STEM, submission)), said
+    all_of_it = request.config.getoption("--slow")
+    assert not (said := run_checks(request.module.STEM, submission, all_of_it=all_of_it)), said
 
 
 def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str, request: pytest.FixtureRequest) -> None:
@@ -28,8 +30,21 @@ def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str, reques
     assert "failed" in run_checks(module.STEM, broken, only=module.NOTICED_BY)
 
 
-def test_checks_find_nothing(submission: Path, request: pytest.FixtureRequest) -> None:
-    checks_find_nothing(request.module.PROBLEM, submission, getattr(request.module, "ARCH", "gfx942"))
+SECOND = pytest.mark.slow(reason="a second small case: in the first the same checks look at the same kernels")
+
+
+@pytest.mark.parametrize("case", [0, pytest.param(1, marks=SECOND)])
+def test_checks_find_nothing(submission: Path, request: pytest.FixtureRequest, case: int) -> None:
+    """In the small cases."""
+    checks_find_nothing(request.module.PROBLEM, submission, case, getattr(request.module, "ARCH", "gfx942"))
+
+
+def test_no_kernel_spills(submission: Path, request: pytest.FixtureRequest) -> None:
+    """Of a HIP variant: no instance of the kernel, whether a case chooses it or not."""
+    kernel, at_least = request.module.SPILLS_NOT
+    spilled = spilled_of(submission, getattr(request.module, "ARCH", "gfx942"))
+    counts = [count for name, count in spilled.items() if kernel in name]
+    assert len(counts) >= at_least and not any(counts), spilled
 
 
 def test_no_case_spills(submission: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:

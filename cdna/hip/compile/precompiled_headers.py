@@ -101,7 +101,7 @@ class Given:
     def __init__(self, flags: Sequence[str], own: Sequence[str], folder: str) -> None:
         self.kept: list[str] = []  # with which a header must be parsed
         self.macros: list[tuple[str, str]] = []  # -D or -U, and what follows it
-        self.folders: list[Path] = []  # looked in before the library's
+        self.folders: list[Path] = []  # looked in besides the library's
         self.clear = True  # whether the rest is as said
         levels = [flag for flag in flags if flag.startswith("-O")]  # the last one counts
         for option in options(flags):
@@ -110,15 +110,12 @@ class Given:
                     pass
                 case ("-D" | "-U" as kind, text):
                     self.macros.append((kind, text))
-                case ("-I" | "-iquote", path):
+                case ("-I" | "-iquote" | "-isystem" | "-idirafter", path):
                     self.folders.append(Path(folder, path))
                 case _ if not is_harmless(option):
                     self.kept += option
-                    self.clear &= {
-                        "-include": bool(_GUARDED.fullmatch(option[-1])),
-                        "-isystem": os.path.isabs(option[-1]),
-                        "-idirafter": os.path.isabs(option[-1]),
-                    }.get(option[0], "-pch" not in option[-1])
+                    included = option[0] == "-include"
+                    self.clear &= bool(_GUARDED.fullmatch(option[-1])) if included else "-pch" not in option[-1]
 
 
 class PrecompiledHeaders:
@@ -143,10 +140,7 @@ class PrecompiledHeaders:
             if known == _SEEN and (macros := self._macros(header, flags, given)) is not None:
                 if not macros:
                     return self._included(header, flags)
-                flags += macros
-                with self._turn(header, flags) as known:
-                    if known == _SEEN:
-                        return self._included(header, flags)
+                return self.named(header, [*flags, *macros])
         return []
 
     @contextlib.contextmanager
@@ -169,6 +163,7 @@ class PrecompiledHeaders:
         macros: list[str] = []
         while given.macros or given.folders:
             words, included = self._vocabulary(header, [*flags, *macros])
+            included += [name for told, name in zip(given.kept, given.kept[1:]) if told == "-include"]
             if any((folder / name).exists() for folder in given.folders for name in included):
                 return None
             words.update(*map(_WORD.findall, macros))

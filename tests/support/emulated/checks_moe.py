@@ -103,18 +103,18 @@ def assert_right(case: Case, row: dict[str, Any] | None = None) -> torch.Tensor:
     return got
 
 
-@pytest.mark.parametrize("batch,seq", [(1, 1), (3, 5), (1, 16), (1, 17), (2, 30)])
+@pytest.mark.parametrize("batch,seq", support.differ((1, 1), (3, 5), (1, 17), alike=[(1, 16), (2, 30)]))
 def test_numbers_of_tokens(batch: int, seq: int) -> None:
     assert_right(Case(batch, seq, experts=8, top_k=4), SMALL)
 
 
-@pytest.mark.parametrize("experts,top_k", [(1, 1), (3, 2), (4, 4), (32, 4), (63, 5)])
+@pytest.mark.parametrize("experts,top_k", support.differ((1, 1), (32, 4), (63, 5), alike=[(3, 2), (4, 4)]))
 def test_numbers_of_experts(experts: int, top_k: int) -> None:
     """With 32 and more most experts get no token or one."""
     assert_right(Case(1, 7, experts, top_k), SMALL)
 
 
-@pytest.mark.parametrize("hidden,inner,shared", [(16, 80, 1), (112, 48, 1), (80, 32, 3)])
+@pytest.mark.parametrize("hidden,inner,shared", support.differ((16, 80, 1), (80, 32, 3), alike=[(112, 48, 1)]))
 def test_widths_that_fit_no_tile(hidden: int, inner: int, shared: int) -> None:
     assert_right(Case(1, 9, 3, 2, hidden, inner, shared), SMALL)
 
@@ -234,7 +234,7 @@ def test_calls_of_different_shapes_and_weights_in_turn() -> None:
 def test_the_order_of_workgroups_changes_nothing() -> None:
     case = Case(1, 40, 5, 3)
     first = case.run(SMALL)
-    for seed in range(1, 4):
+    for seed in (1, 2):
         with cdna.device("gfx942", order_seed=seed):
             assert torch.equal(case.run(SMALL), first)
 

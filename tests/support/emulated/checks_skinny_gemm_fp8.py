@@ -47,18 +47,21 @@ def assert_right(data: dict[str, Any]) -> torch.Tensor:
     return c
 
 
-@pytest.mark.parametrize("m", [1, 3, 5, 9, 16, 17, 31, 32])
+@pytest.mark.parametrize("m", support.differ(1, 9, 16, 31, alike=[3, 5, 17, 32]))
 def test_rows(m: int) -> None:
     with support.table_row(submission, SMALL):
         assert_right(inputs(m, 80, 448))
 
 
-@pytest.mark.parametrize(("n", "k"), [(1, 64), (7, 192), (33, 576), (336, 1152), (31, 4096), (100, 4160)])
+SHAPES = support.differ((1, 64), (33, 576), (31, 4096), alike=[(7, 192), (336, 1152), (100, 4160)])
+
+
+@pytest.mark.parametrize(("n", "k"), SHAPES)
 def test_shapes(n: int, k: int) -> None:
     assert_right(inputs(5, n, k))
 
 
-@pytest.mark.parametrize("slices", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("slices", support.differ(1, 3, 9, alike=[2, 5]))
 def test_slices(slices: int) -> None:
     """Of unequal length, also without a block of k; the last one takes the rest."""
     with support.table_row(submission, {**SMALL, "SPLIT_K": slices}):
@@ -94,8 +97,11 @@ def test_zero_rows_huge_values_and_nan(slices: int) -> None:
     assert not c[2, :71].any() and not c[:8, 70].any() and c[8].isnan().all() and c[:, 71].isnan().all()
 
 
-@pytest.mark.parametrize("m", [16, 32])
-@pytest.mark.parametrize("row", sorted({tuple(row.items()) for row in submission.TUNING.values()}))
+OF_CASES = {(tuple(row.items()), rows) for (rows, *_), row in submission.TUNING.items()}
+OTHERS = {(row, m) for row, _ in OF_CASES for m in (16, 32)} - OF_CASES
+
+
+@pytest.mark.parametrize(("row", "m"), support.differ(*sorted(OF_CASES), alike=sorted(OTHERS)))
 def test_rows_of_the_table(row: Any, m: int) -> None:
     of = dict(row)
     with support.table_row(submission, of), no_spills(f"{STEM}_kernel"):
