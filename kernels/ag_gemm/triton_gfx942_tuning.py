@@ -1,8 +1,9 @@
 """One row a shape of amd-ag-gemm on gfx942; M is of all ranks, N of one.
 
 None was measured: no MI300X was at hand. All were chosen by the emulated card's time model without its links, by
-`python -m forge.tune.tables` (docs/tuning.md); what spills under Triton 3.7.1 was left out. DEFAULT has the largest tile
-that does not spill, and 56 senders, eight a peer, as published solutions use.
+`python -m forge.tune.tables` (docs/tuning.md); what spills under Triton 3.7.1 was left out. The rows of 4096 and 8192 are of
+an older model, with halves of the waves in turns (docs/compilers.md). DEFAULT has the largest tile that does not spill, and
+56 senders, eight a peer, as published solutions use.
 SENDERS: workgroups in all. PUSH: elements a turn. BAND: row tiles of a peer that are taken together. MFMA: the
 instruction's rows.
 """
@@ -18,9 +19,9 @@ SPACE = {
 
 TUNING = {
     # M     N     K    benchmarks
-    (  64, 2304, 7168): {"BLOCK_M":  64, "BLOCK_N": 128, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 8, "SENDERS": 28, "PUSH": 16384, "MFMA": 16, "num_warps": 4, "num_stages": 2},  # 19.76 us, before 32.43, modelled, not measured: 8 ranks, emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    ( 512, 1536, 4096): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 2, "SENDERS": 56, "PUSH": 16384, "MFMA": 16, "num_warps": 8, "num_stages": 2},  # 33.58 us, before 39.17, modelled, not measured: 8 ranks, emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (2048,  360, 2880): {"BLOCK_M":  64, "BLOCK_N":  32, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 1, "SENDERS": 56, "PUSH": 16384, "MFMA": 16, "num_warps": 8, "num_stages": 2},  # 37.72 us, before 43.06, modelled, not measured: 8 ranks, emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (  64, 2304, 7168): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 8, "SENDERS": 28, "PUSH": 16384, "MFMA": 16, "num_warps": 4, "num_stages": 2},  # 21 us, before 33.15, modelled, not measured: 8 ranks, emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    ( 512, 1536, 4096): {"BLOCK_M":  64, "BLOCK_N":  64, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 2, "SENDERS": 28, "PUSH": 16384, "MFMA": 16, "num_warps": 4, "num_stages": 2},  # 32.02 us, before 35.32, modelled, not measured: 8 ranks, emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (2048,  360, 2880): {"BLOCK_M":  64, "BLOCK_N":  32, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 1, "SENDERS": 56, "PUSH": 16384, "MFMA": 16, "num_warps": 8, "num_stages": 2},  # 37.3 us, modelled, not measured: 8 ranks, emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (4096,  512, 4096): {"BLOCK_M":  64, "BLOCK_N":  32, "BLOCK_K": 128, "BAND": 1, "SPLIT_K": 1, "SENDERS": 28, "PUSH": 16384, "MFMA": 16, "num_warps": 4, "num_stages": 2},  # 71.76 us, before 129.9, modelled, not measured: 8 ranks, emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (8192, 1792, 4096): {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K":  64, "BAND": 2, "SPLIT_K": 1, "SENDERS": 56, "PUSH": 16384, "MFMA": 16, "num_warps": 8, "num_stages": 2},  # 220.6 us, before 226, modelled, not measured: 8 ranks, emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (8192, 3696, 8192): {"BLOCK_M": 256, "BLOCK_N": 256, "BLOCK_K":  64, "BAND": 1, "SPLIT_K": 1, "SENDERS": 56, "PUSH": 16384, "MFMA": 16, "num_warps": 8, "num_stages": 2},  # 807.5 us, modelled, not measured: 8 ranks, emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
