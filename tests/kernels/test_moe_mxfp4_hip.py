@@ -20,7 +20,7 @@ from tests.support.table_rows import different_rows
 from tests.support.variant_tests import test_checks_find_nothing, test_no_kernel_spills  # noqa: F401
 
 PROBLEM, VARIANT, ARCH = "amd-moe-mxfp4", "hip", "gfx950"
-SPILLS_NOT = "", 15  # any of its kernels
+SPILLS_NOT = "", 18  # any of its kernels
 # Terms are rounded to bf16, and their sum; a sum in fp32 now and then rounds to another code than one in float64.
 ROUNDING = 5e-3
 ROUNDING_OF_SUMS = 8e-3  # where each addition to the output rounds
