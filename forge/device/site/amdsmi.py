@@ -16,12 +16,10 @@ finally:
     del sys.path[0]
 
 _CARD = CARDS[os.environ["FORGE_DEVICE"]]
-_DEVICE_IDS = {  # the PCI database's
+_DEVICE_IDS = {  # as vLLM 0.33 knows them (vllm/platforms/rocm.py); no source is at hand for the others
     "AMD Instinct MI300X": "0x74a1",
     "AMD Instinct MI308X": "0x74a2",
     "AMD Instinct MI325X": "0x74a5",
-    "AMD Instinct MI350X": "0x75a0",
-    "AMD Instinct MI355X": "0x75a3",
 }
 
 
