@@ -16,7 +16,7 @@ LINES = {
     "kernels": 15_480,
     "reference": 2_510,
     "results": 1_090,
-    "tests": 39_170,
+    "tests": 39_190,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

@@ -10,7 +10,7 @@ from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import altered, assert_right
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
-from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills  # noqa: F401
+from tests.support.variant_tests import MANY_CALLS, test_checks_find_nothing, test_no_case_spills  # noqa: F401
 
 PROBLEM, VARIANT = "amd-ag-gemm", "triton"
 SPILLS_NOT = "ag_gemm_kernel", 17  # 11 tests, 6 benchmarks
@@ -40,11 +40,20 @@ def test_four_ranks(submission: Path) -> None:
     assert_right(PROBLEM, submission, 4, cases, ROUNDING)
 
 
-def test_hundreds_of_calls_without_a_barrier(submission: Path) -> None:
+@MANY_CALLS
+def test_thousands_of_calls_without_a_barrier(submission: Path, share: int) -> None:
     """Ranks wait at random, so that some are a call ahead of others; places and counters are used over and over."""
     cases: list[dict[str, Any]] = [
-        {"m": 32, "n": 64, "k": 64, "bias": True, "calls": 500, "jitter_ms": 2, "row": TINY},
-        {"m": 16, "n": 128, "k": 512, "bias": True, "calls": 150, "jitter_ms": 2, "row": {**TINY, "SPLIT_K": 2}},
+        {"m": 32, "n": 64, "k": 64, "bias": True, "calls": 1500 // share, "jitter_ms": 2, "row": TINY},
+        {
+            "m": 16,
+            "n": 128,
+            "k": 512,
+            "bias": True,
+            "calls": 500 // share,
+            "jitter_ms": 2,
+            "row": {**TINY, "SPLIT_K": 2},
+        },
     ]
     assert_right(PROBLEM, submission, 2, cases, ROUNDING)
 

@@ -12,7 +12,7 @@ from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import altered, assert_right, said_of_different_shapes
 from tests.support.refusals import assert_refused
 from tests.support.table_rows import different_rows
-from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills  # noqa: F401
+from tests.support.variant_tests import MANY_CALLS, test_checks_find_nothing, test_no_case_spills  # noqa: F401
 
 PROBLEM, VARIANT = "amd-gemm-rs", "triton"
 SPILLS_NOT = "gemm_rs_kernel", 17  # 11 tests, 6 benchmarks
@@ -41,11 +41,20 @@ def test_four_ranks(submission: Path) -> None:
     assert_right(PROBLEM, submission, 4, cases, ROUNDING)
 
 
-def test_many_calls_without_a_barrier(submission: Path) -> None:
+@MANY_CALLS
+def test_many_calls_without_a_barrier(submission: Path, share: int) -> None:
     """Ranks wait at random, so that some are a call ahead; flags and slots are used over and over, by two shapes."""
     cases: list[dict[str, Any]] = [
-        {"m": 32, "n": 64, "k": 2 * 64, "bias": True, "calls": 400, "jitter_ms": 2, "row": TINY},
-        {"m": 16, "n": 128, "k": 2 * 128, "bias": True, "calls": 100, "jitter_ms": 2, "row": {**TINY, "SPLIT_K": 2}},
+        {"m": 32, "n": 64, "k": 2 * 64, "bias": True, "calls": 1200 // share, "jitter_ms": 2, "row": TINY},
+        {
+            "m": 16,
+            "n": 128,
+            "k": 2 * 128,
+            "bias": True,
+            "calls": 300 // share,
+            "jitter_ms": 2,
+            "row": {**TINY, "SPLIT_K": 2},
+        },
     ]
     assert_right(PROBLEM, submission, 2, cases, ROUNDING)
 

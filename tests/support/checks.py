@@ -80,7 +80,7 @@ def benchmarks(stem: str) -> list[dict[str, int]]:
     return yaml.safe_load((ROOT / "reference" / stem / "task.yml").read_text())["benchmarks"]
 
 
-def random_seeds(usually: int = 3) -> range:
+def random_seeds(usually: int = 6) -> range:
     """Of as many random shapes as $RANDOM_SHAPES says: a few in the suite, 200 for a kernel that was changed."""
     return range(int(os.environ.get("RANDOM_SHAPES", usually)))
 

@@ -30,6 +30,8 @@ def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str, reques
     assert "failed" in run_checks(module.STEM, broken, only=module.NOTICED_BY)
 
 
+ALL_CALLS = pytest.param(1, marks=pytest.mark.slow(reason="three times as many calls"))
+MANY_CALLS = pytest.mark.parametrize("share", [3, ALL_CALLS])
 SECOND = pytest.mark.slow(reason="a second small case: in the first the same checks look at the same kernels")
 
 

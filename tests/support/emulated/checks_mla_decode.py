@@ -216,7 +216,7 @@ def test_the_rotation_is_the_references_bit_by_bit(monkeypatch: pytest.MonkeyPat
     assert torch.equal(rotated.cpu().view(torch.int16), wanted.view(torch.int16))
 
 
-@pytest.mark.parametrize("seed", support.random_seeds(2 if IS_HIP else 1))
+@pytest.mark.parametrize("seed", support.random_seeds(4 if IS_HIP else 1))
 def test_random_shapes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to 8 requests and 1000 tokens, some at the cache's end, shared out among any number of workgroups."""
     draw = random.Random(seed)
@@ -244,8 +244,8 @@ def test_later_calls_only_launch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_step_after_step() -> None:
     """The same cache, appended to; lengths cross a block of keys, and the number of splits changes."""
-    case = Case(2, 14, 40)
-    for _ in range(3):
+    case = Case(2, 13, 40)
+    for _ in range(6):
         _, case.cache = assert_right(case, SMALL)
         case.cached += 1
 
@@ -269,7 +269,7 @@ def test_a_nan_stays_in_its_request() -> None:
 def test_the_order_of_workgroups_changes_nothing() -> None:
     case = Case(3, 50)
     first = case.run(SMALL)
-    for seed in (1, 2):
+    for seed in range(1, 4):
         with cdna.device("gfx942", order_seed=seed):
             again = case.run(SMALL)
         assert all(torch.equal(a.view(torch.int16), b.view(torch.int16)) for a, b in zip(again, first))

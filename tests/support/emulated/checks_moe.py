@@ -234,7 +234,7 @@ def test_calls_of_different_shapes_and_weights_in_turn() -> None:
 def test_the_order_of_workgroups_changes_nothing() -> None:
     case = Case(1, 40, 5, 3)
     first = case.run(SMALL)
-    for seed in (1, 2):
+    for seed in range(1, 4):
         with cdna.device("gfx942", order_seed=seed):
             assert torch.equal(case.run(SMALL), first)
 
