@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,8 @@ WORTH_SAYING_S = 60.0
 # bf16 products of amd-mla-decode there. In a case of less than the other two the seconds are not emulation's.
 TYPICAL_S, TYPICAL_FLOP_S = 1e-6, 1 / 40e9
 TELLING_INSTRUCTIONS, TELLING_FLOPS = 1_000_000, 1e10
+# A case that small beside others says nothing of how long all of them take.
+TELLS_OF_TIMES_ITS_WORK = 100
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ class Forecast:
     def add(self, case: CaseSpec, result: CaseResult) -> None:
         if result.passed:
             whole = result.status is Status.PASS
-            call_s = (result.call_s or result.elapsed_s / max(result.calls, 1)) if whole else 0.0
+            only_compiled = result.calls == 1 and not self.seen  # the first call of all: most of it may be compiling
+            call_s = (result.call_s or result.elapsed_s / max(result.calls, 1)) if whole and not only_compiled else 0.0
             self.note(case, result.device_report, number_of(result.torch_work, "flops"), call_s)
 
     def note(self, case: CaseSpec, report: dict[str, Any], torch_flops: float, call_s: float = 0.0) -> None:
@@ -82,7 +86,7 @@ class Forecast:
         like = self.counted.get(case.spec)
         if like is None and self.seen and work:
             largest = max(self.seen, key=lambda one: one.work)
-            times = work / largest.work
+            times = self.grown(largest, work)
             like = Seen(work, int(largest.instructions * times), largest.torch_flops * times, 0.0)
         if like is None:
             return None
@@ -90,12 +94,25 @@ class Forecast:
         slower = telling.call_s / telling.typical_s if telling is not None else 1.0
         return Foretold(like.instructions, like.torch_flops, slower * like.typical_s * self.calls)
 
+    def grown(self, largest: Seen, work: float) -> float:
+        """How many times the work of the largest case a larger one executes. What small cases execute whatever their
+        size grows with nothing: beyond the largest, as they grew from a smaller one to it."""
+        times = work / largest.work
+        smaller = [one for one in self.seen if one.work <= largest.work / 2]
+        if times <= 1 or not smaller:
+            return times
+        one = max(smaller, key=lambda one: one.work)
+        exponent = math.log(largest.typical_s / one.typical_s) / math.log(largest.work / one.work)
+        return times ** min(max(exponent, 0.0), 1.0)
+
     def text(self, case: CaseSpec, left: list[CaseSpec]) -> str:
         """Before a case, where it takes long; left: those after it."""
         known = self.of(case)
         if known is None or known.seconds < WORTH_SAYING_S:
             return ""
-        after = sum(found.seconds for one in left if (found := self.of(one)) is not None)
-        more = f"; {minutes_text(known.seconds + after)} with the {len(left)} after it" if left else ""
+        after = [found.seconds for one in left if (found := self.of(one)) is not None]
+        most = TELLS_OF_TIMES_ITS_WORK * max((one.work for one in self.seen), default=math.inf)
+        tells = bool(left) and all(one.spec in self.counted or self.work_of(one) <= most for one in left)
+        more = f"; {minutes_text(known.seconds + sum(after))} with the {len(left)} after it" if tells else ""
         why = f"; not sampled: {self.plan.not_sampled}" if self.plan.not_sampled else ""
         return f"{work_text(known.instructions, known.torch_flops)} a call, {minutes_text(known.seconds)}{more}{why}"

@@ -239,6 +239,22 @@ def test_a_forecast_is_of_what_was_counted() -> None:
     assert told is not None and (told.instructions, told.seconds) == (60 * 10**6, 180)
 
 
+def test_a_small_first_case_foretells_no_days() -> None:
+    """amd-gemm-rs, eight ranks, one call a case: by its first two cases a list of five minutes came out at 67 hours."""
+    plan = fake_plan("test", floors=Floors("m * n * k", "bf16", None, None))
+    shapes = [(64, 2880, 2880), (64, 3584, 14336), (512, 3584, 14336), (2048, 8192, 30720), (8192, 8192, 28672)]
+    cases = [CaseSpec(0, f"m: {m}; n: {n}; k: {k}", {"m": m, "n": n, "k": k}) for m, n, k in shapes]
+    forecast = Forecast(plan)
+    forecast.add(cases[0], counted(2_898_588, elapsed_s=40.0, call_s=30.0, calls=1))  # nearly all of it compiling
+    told = forecast.of(cases[1])
+    assert told is not None and told.seconds < 60
+    assert "after it" not in forecast.text(cases[3], cases[4:])  # 3,600 times its work: that case tells nothing of it
+    forecast.add(cases[1], counted(8_184_316, elapsed_s=4.0, call_s=3.0, calls=1))
+    forecast.add(cases[2], counted(19_535_614, elapsed_s=6.0, call_s=5.0, calls=1))
+    told = forecast.of(cases[4])
+    assert told is not None and told.instructions < 597_030_174 and told.seconds < 600  # executed: 597,030,174
+
+
 def test_what_a_sample_counted_is_told_before_all_of_it_is_emulated(draws: Any) -> None:
     case, told = OneCase(twice, fake_plan("benchmark", sample=ROUNDS)), []
     reports(case, run=900)
