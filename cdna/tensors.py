@@ -12,7 +12,7 @@ from typing import Any
 
 from .checks import Memory, Tensor
 
-# Where a 64-bit value could be a pointer to host memory, if the process has memory there: user space above the first 4 GiB.
+# Where a 64-bit value could be a pointer, if the process has memory there: user space above the first 4 GiB.
 _LOWEST, _HIGHEST = 1 << 32, 1 << 47
 _SHORT = {"float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8", "float8_e5m2": "bf8", "float8_e5m2fnuz": "bf8"}
 
