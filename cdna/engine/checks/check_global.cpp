@@ -310,6 +310,7 @@ static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, C
 // waves have made since the barrier may be its own too, and atomics are held to other workgroups.
 static Cell unordered_reader(Wave& w, const Range& r, u64 index, u32 bytes, bool atomic) {
   const u64 readers = __atomic_load_n(&r.reads[index], __ATOMIC_RELAXED), *cells;
+  if (Cell one = {readers}; one.bytes() && one.group() == w.wg->linear_id && one.wave() == w.id) return {0};
   for (u32 i = 0, n = readers_in(readers, cells); i < n; i++) {
     const Cell read = {cells[i]};
     if (atomic && read.group() == w.wg->linear_id) continue;
@@ -321,6 +322,7 @@ static Cell unordered_reader(Wave& w, const Range& r, u64 index, u32 bytes, bool
 // A reader's cell, with whether other waves of its workgroup have read there since the barrier.
 static u64 reader(u64 readers, Cell mine) {
   const u64* cells;
+  if (!readers) return mine.bits;
   for (u32 i = 0, n = readers_in(readers, cells); i < n; i++)
     if (const Cell x = {cells[i]}; x.group() == mine.group() && x.epoch() == mine.epoch())
       return mine.bits | (x.several() || x.wave() != mine.wave() ? 32 : 0);
