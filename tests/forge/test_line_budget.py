@@ -15,7 +15,7 @@ LINES = {
     "forge": 22_180,
     "kernels": 15_480,
     "reference": 2_510,
-    "results": 1_090,
+    "results": 1_100,
     "tests": 39_310,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
