@@ -62,6 +62,7 @@ SUITES = {
         tuple(f"tests/kernels/{name}" for name in VLLM.split()),
         environment={"VLLM_TARGET_DEVICE": "rocm", "VLLM_LOGGING_LEVEL": "ERROR"},
     ),
+    "conch": Suite("stackav-oss/conch", ("tests",), environment={"CONCH_ENABLE_VLLM": "0"}),
 }
 
 

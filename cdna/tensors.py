@@ -12,7 +12,7 @@ from typing import Any
 
 from .checks import Memory, Tensor
 
-# Where a 64-bit value could be a pointer to host memory: user space above the first 4 GiB.
+# Where a 64-bit value could be a pointer, if the process has memory there: user space above the first 4 GiB.
 _LOWEST, _HIGHEST = 1 << 32, 1 << 47
 _SHORT = {"float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8", "float8_e5m2": "bf8", "float8_e5m2fnuz": "bf8"}
 
@@ -30,8 +30,15 @@ def _shape(tensor: Any) -> str:
     return "x".join(str(n) for n in tensor.shape) or "scalar"
 
 
+def _mapped() -> list[tuple[int, int]]:
+    """Where this process has memory, in user space."""
+    with open("/proc/self/maps") as maps:
+        bounds = [line.split(" ", 1)[0].split("-") for line in maps]
+    return [(int(begin, 16), int(end, 16)) for begin, end in bounds if int(end, 16) <= _HIGHEST]
+
+
 def _may_be_pointer(value: int) -> bool:
-    return _LOWEST <= value < _HIGHEST
+    return _LOWEST <= value < _HIGHEST and any(begin <= value < end for begin, end in _mapped())
 
 
 def _holds_pointers(tensor: Any) -> bool:
@@ -42,7 +49,13 @@ def _holds_pointers(tensor: Any) -> bool:
 
     with torch._C.DisableTorchFunction():  # a package may have put a kernel of its own, this one, in torch's place
         values = tensor if tensor.dtype == torch.int64 else tensor.view(torch.int64)
-        return bool(((values >= _LOWEST) & (values < _HIGHEST)).any())
+        candidates = values[(values >= _LOWEST) & (values < _HIGHEST)]
+        if candidates.numel() == 0:
+            return False
+        begins, ends = (torch.tensor(sorted(bounds)) for bounds in zip(*_mapped(), strict=True))
+        # In a mapping is what has passed more begins than ends.
+        inside = torch.searchsorted(begins, candidates, right=True) > torch.searchsorted(ends, candidates, right=True)
+        return bool(inside.any())
 
 
 def _extent(tensor: Any) -> tuple[int, int]:

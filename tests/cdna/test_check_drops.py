@@ -36,7 +36,8 @@ def test_memory_behind_a_tensor_stays(access: str) -> None:
     assert whole.tolist() == [7] * 32 + [0] * 32
 
 
-def test_loads_outside_give_a_pattern_even_where_nothing_is_mapped() -> None:
+@pytest.mark.parametrize("kinds", ["bounds", "bounds,unwritten"])
+def test_loads_outside_give_a_pattern_even_where_nothing_is_mapped(kinds: str) -> None:
     out = buffer()
     text = LOAD_X + (
         "s_load_dwordx2 s[6:7], s[0:1], 0x8\nv_mov_b32_e32 v3, 0\nv_mov_b32_e32 v4, 0\n"
@@ -45,7 +46,7 @@ def test_loads_outside_give_a_pattern_even_where_nothing_is_mapped() -> None:
         "global_load_dword v2, v[3:4], off\ns_waitcnt vmcnt(0)\nglobal_store_dword v1, v2, s[6:7]"
     )
     x = torch.full((64,), 5, dtype=torch.int32)
-    findings = goes_on(text, [("x", x), ("o", out)])
+    findings = goes_on(text, [("x", x), ("o", out)], kinds)
     assert [(f.kind, f.lane) for f in findings] == [("bounds", 32)]
     assert out.tolist() == [5] * 32 + [0x7FC5A5A5] * 32
 

@@ -22,6 +22,7 @@ import cdna
 from cdna.hip.host_libraries import runtime_library
 from cdna.launch_checks import mark_unwritten
 from cdna.library import engine
+from cdna.tensors import memory_of
 from tests.support.hip_programs import PROGRAMS, run
 
 PLANTED = PROGRAMS / "planted.hip"
@@ -37,6 +38,7 @@ def planted(name: str, checks: str) -> subprocess.CompletedProcess[str]:
 
 FOUND = {  # kernel: the check that finds it, and what it says
     "out_of_bounds": ("bounds", "writes 4 bytes at .* 0 bytes past the end of the 512 bytes of hipMalloc"),
+    "row_past_the_end": ("bounds", "writes 4 bytes at .* 0 bytes past the end of the 512 bytes of hipMalloc"),
     "use_after_free": ("bounds", "writes 4 bytes at .* in the 512 bytes of hipMalloc .*which has been freed"),
     "unwritten_register": ("uninitialised", "stores what was computed from v60, which no instruction has written"),
     "unwritten_lds": ("uninitialised", "reads LDS byte 20, which nothing has written"),
@@ -296,6 +298,45 @@ def test_triton_unwritten_memory() -> None:
 @triton.jit
 def _add_at(x, B: tl.constexpr):
     tl.atomic_add(x + tl.arange(0, B), 1)
+
+
+def test_triton_atomics_on_unwritten_memory() -> None:
+    """A sum of parts (split-K) that nobody has set to zero."""
+    x = torch.zeros(64, dtype=torch.int32)
+    mark_unwritten(x.data_ptr(), x.nbytes)
+    x[:60] = 1
+    with cdna.device("gfx942", checks="unwritten"), pytest.raises(cdna.CheckError) as caught:
+        _add_at[(1,)](x, B=64)
+    assert caught.value.finding.kind == "unwritten" and "at offset 240 of `x`" in caught.value.finding.message
+
+
+@triton.jit
+def _swap(x, B: tl.constexpr):
+    tl.atomic_xchg(x + tl.arange(0, B), 1)
+
+
+def test_triton_swaps_write_what_nobody_has_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AMDGCN_USE_BUFFER_ATOMICS", "0")  # Triton 3.6 has no such swap
+    x = torch.zeros(64, dtype=torch.int32)
+    mark_unwritten(x.data_ptr(), x.nbytes)
+    with cdna.device("gfx942", checks="all,unwritten"):
+        _swap[(1,)](x, B=64)
+    assert set(x.tolist()) == {1}
+
+
+def test_triton_large_integers_are_no_addresses() -> None:
+    """Where the process has no memory. Else an access outside of all tensors might be what the kernel means."""
+    x, number = torch.tensor([7, 5 << 36]), 5 << 36
+    assert not memory_of([("x", x, "*i64"), ("n", number, "i64")]).open
+    assert memory_of([("x", torch.tensor([7, x.data_ptr()]), "*i64")]).open
+    assert memory_of([("n", x.data_ptr(), "i64")]).open
+
+
+def test_triton_addresses_are_told_from_numbers() -> None:
+    x, out = torch.arange(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    with cdna.device("gfx942", checks="all"):
+        _copy_from_address[(1,)](x.data_ptr(), out, B=64)
+    assert torch.equal(out, x)
 
 
 def test_triton_misaligned_atomic() -> None:

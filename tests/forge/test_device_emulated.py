@@ -88,10 +88,15 @@ def test_collectives() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_tensors_that_nobody_has_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("asked", "environment"), [("", "all,unwritten"), ('cdna.checks.push("all,unwritten")', "none")]
+)
+def test_tensors_that_nobody_has_written(tmp_path: Path, asked: str, environment: str) -> None:
     (tmp_path / "main.py").write_text(
-        textwrap.dedent("""
-        import sys, torch, triton, triton.language as tl
+        textwrap.dedent(f"""
+        import sys, cdna, torch, triton, triton.language as tl
+
+        {asked}
 
         @triton.jit
         def add(x, y, out):
@@ -106,7 +111,7 @@ def test_tensors_that_nobody_has_written(tmp_path: Path) -> None:
             torch.cuda.synchronize()
         """)
     )
-    run = forked(tmp_path / "main.py", cdna_checks="all,unwritten")
+    run = forked(tmp_path / "main.py", cdna_checks=environment)
     whole, _, part = run.stderr.partition("500\n")
     assert whole.endswith("512\n") and "unwritten" not in whole, run.stderr
     assert "add on gfx942: unwritten: reads" in part and "of `y` (fp32[512])" in part, run.stderr

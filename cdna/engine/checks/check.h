@@ -47,6 +47,10 @@ struct Touch {
   u8 count, flags;
 };
 
+// When an atomic leaves the value that is there: where it is told by nothing here; its data are that value; it compares
+// with another; its data are 0.
+enum KeepingKind : u8 { KEEPS_UNKNOWN, KEEPS_EQUAL, KEEPS_UNLIKE, KEEPS_WITH_ZERO };
+
 // An address of the program's own, made from the pc; a vector of addresses that begin at one.
 enum NamingKind : u8 { NAMES_NOTHING, NAMES_VARIABLE, ADDS_TO_VARIABLE };
 
@@ -68,6 +72,7 @@ struct Access {
   bool typed;     // by a buffer's format: memory holds other bytes than registers
   u8 flow, bits;  // FlowKind, BitsFlag
   u8 naming;      // NamingKind
+  u8 keeping;     // KeepingKind
   u16 stride;     // what the offsets of ds_read2 and its kin count, in bytes
   Touch touch[8];
 };
@@ -180,6 +185,7 @@ struct WaveCheck {
   u64 known_v[VGPR_WORDS], known_s[3];  // registers that are defined in all lanes
   u32 vm_at_barrier, lgkm_at_barrier;   // `done` at the last barrier
   u64 lanes;                            // that an atomic acts on
+  u64 kept;                             // of those, what seemed to leave the value that is there
   u64 asked, asked_at;                  // lanes that read flags, and how many writes of flags there were then
   u64 dropped;                          // lanes whose access is outside, of a launch that goes on: it does not happen
   // check_stall.cpp

@@ -306,23 +306,36 @@ static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, C
                 (unsigned long long)(address - r.base), group, other.wave(), theirs, at, where);
 }
 
-// A read of another workgroup's that nothing orders before this wave's write; 0: none.
-static Cell unordered_reader(Wave& w, const Range& r, u64 index, u32 bytes) {
+// A read that nothing orders before this wave's write, or its atomic; 0: none. One of its own workgroup's that several
+// waves have made since the barrier may be its own too, and atomics are held to other workgroups.
+static Cell unordered_reader(Wave& w, const Range& r, u64 index, u32 bytes, bool atomic) {
   const u64 readers = __atomic_load_n(&r.reads[index], __ATOMIC_RELAXED), *cells;
+  if (Cell one = {readers}; one.bytes() && one.group() == w.wg->linear_id && one.wave() == w.id) return {0};
   for (u32 i = 0, n = readers_in(readers, cells); i < n; i++) {
     const Cell read = {cells[i]};
-    if (read.group() != w.wg->linear_id && unordered(w, read, bytes)) return read;
+    if (atomic && read.group() == w.wg->linear_id) continue;
+    if (unordered(w, read, bytes)) return read;
   }
   return {0};
 }
 
-// A plain load of what another workgroup's atomic has changed. Who has made an atomic access there since sees no older
+// A reader's cell, with whether other waves of its workgroup have read there since the barrier.
+static u64 reader(u64 readers, Cell mine) {
+  const u64* cells;
+  if (!readers) return mine.bits;
+  for (u32 i = 0, n = readers_in(readers, cells); i < n; i++)
+    if (const Cell x = {cells[i]}; x.group() == mine.group() && x.epoch() == mine.epoch())
+      return mine.bits | (x.several() || x.wave() != mine.wave() ? 32 : 0);
+  return mine.bits;
+}
+
+// A plain access to what another workgroup's atomic has changed. Who has made an atomic access there since sees no older
 // value behind it.
-static bool check_updated(Wave& w, int lane, const Range& r, u64 index, u64 address, u32 bytes) {
+static bool check_updated(Wave& w, int lane, const Range& r, u64 index, u64 address, u32 bytes, const char* mine) {
   const Cell update = {__atomic_load_n(&r.updates[index], __ATOMIC_RELAXED)};
   if (!update.bits || update.group() == w.wg->linear_id || !unordered(w, update, bytes)) return true;
   if (order_looked(w, address & ~3ull, update.clock())) return true;
-  return race(w, lane, address, r, r.update_pc[index], update, "reads", "updates atomically");
+  return race(w, lane, address, r, r.update_pc[index], update, mine, "updates atomically");
 }
 
 static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, u64 address, u32 bytes, bool write,
@@ -335,9 +348,10 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   u32 write_pc = hit ? r.write_pc[index] : ~0u;
   if (!write) {
     if (!x.glances) {
-      if (r.updates && !check_updated(w, lane, r, index, address, bytes)) return false;
+      if (r.updates && !check_updated(w, lane, r, index, address, bytes, "reads")) return false;
       const u64 before = __atomic_load_n(&r.reads[index], __ATOMIC_RELAXED);
-      __atomic_store_n(&r.reads[index], readers_with(*w.wg->check->checks->readers, before, mine), __ATOMIC_RELAXED);
+      __atomic_store_n(&r.reads[index], readers_with(*w.wg->check->checks->readers, before, reader(before, {mine})),
+                       __ATOMIC_RELAXED);
     }
     // A load that the writing wave has executed too, before the store in the code: Triton has every wave load what several
     // need, and one of them store the result back.
@@ -355,8 +369,9 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   r.write_pc[index] = pc;
   if (!changed) return true;
   if (hit) return race(w, lane, address, r, write_pc, wrote, "writes another value to", "writes");
-  if (Cell read = unordered_reader(w, r, index, bytes); read.bits)
+  if (Cell read = unordered_reader(w, r, index, bytes, false); read.bits)
     return race(w, lane, address, r, ~0u, read, "writes", "has read");
+  if (r.updates && !check_updated(w, lane, r, index, address, bytes, "writes over")) return false;
   if (bytes == 15) __atomic_store_n(&r.reads[index], 0, __ATOMIC_RELAXED);
   return true;
 }
@@ -388,7 +403,8 @@ static bool untouched(Wave& w, const Access& x, const Lanes& l, Range& r, const 
   for (u32 i = 0; i < n; i++) seen |= data ? reads[i] : reads[i] ^ reads[0];
   if (seen) return false;
   if (!data) {
-    const u64 readers = x.glances ? reads[0] : readers_with(*w.wg->check->checks->readers, reads[0], mine);
+    const u64 readers =
+        x.glances ? reads[0] : readers_with(*w.wg->check->checks->readers, reads[0], reader(reads[0], {mine}));
     for (u32 i = 0; i < n; i++) reads[i] = readers;
     return true;
   }
@@ -425,12 +441,21 @@ static bool has_updates(Checks& c, Range& r) {
   return r.updates;
 }
 
-// That a lane has changed these bytes of `size` at an address by an atomic, or by a store that may be a flag.
-static bool note_update(Wave& w, int lane, u64 address, u32 bytes, u32 size) {
+// An atomic whose result nobody gets, to what another workgroup's plain store has changed: it cannot know that it comes
+// behind it.
+static bool check_blind(Wave& w, const Access& x, int lane, const Range& r, u64 index, u64 address, u32 bytes) {
+  const Cell wrote = {__atomic_load_n(&r.writes[index], __ATOMIC_RELAXED)};
+  if (x.kind != VM_ATOMIC || x.returns || !wrote.changed() || wrote.group() == w.wg->linear_id) return true;
+  if (!unordered(w, wrote, bytes) || order_looked(w, address & ~3ull, wrote.clock())) return true;
+  return race(w, lane, address, r, r.write_pc[index], wrote, "updates atomically", "writes");
+}
+
+// That a lane has changed these bytes at an address by an atomic, or by a store that may be a flag.
+static bool note_update(Wave& w, const Access& x, int lane, u64 address, u32 bytes) {
   Checks& c = *w.wg->check->checks;
   const u32 pc = check_of(w).pc;
   u32 at = c.hint[pc];
-  auto holds = [&](const Range& r) { return !r.freed && address >= r.base && address + size <= r.end; };
+  auto holds = [&](const Range& r) { return !r.freed && address >= r.base && address + x.bytes <= r.end; };
   if (at >= c.n_ranges || !holds(c.ranges[at]))
     for (at = 0; at < c.n_ranges && !holds(c.ranges[at]);) at++;
   if (at == c.n_ranges || c.ranges[at].internal || address & 3 || c.clock >= MAX_CLOCK) return true;
@@ -439,10 +464,11 @@ static bool note_update(Wave& w, int lane, u64 address, u32 bytes, u32 size) {
   for (u64 k = (address - (r.base & ~3ull)) >> 2; bytes; k++, bytes >>= 4, address += 4) {
     const u32 mine = bytes & 15;
     if (!mine) continue;
-    const Cell read = unordered_reader(w, r, k, mine);
+    const Cell read = unordered_reader(w, r, k, mine, true);
     r.update_pc[k] = pc;
     __atomic_store_n(&r.updates[k], now_of(w) | mine, __ATOMIC_RELAXED);
     if (read.bits) return race(w, lane, address, r, ~0u, read, "updates atomically", "has read");
+    if (!check_blind(w, x, lane, r, k, address, mine)) return false;
     if (Cell{r.reads[k]}.bytes() && Cell{r.reads[k]}.group() == w.wg->linear_id) r.reads[k] = 0;
   }
   return true;
@@ -450,20 +476,47 @@ static bool note_update(Wave& w, int lane, u64 address, u32 bytes, u32 size) {
 
 bool after_atomic(Wave& w, const Access& x, u64 lanes, const u64* held) {
   Checks& c = *w.wg->check->checks;
-  bool changed = false;
+  u64 changed = 0;
   for (u64 m = lanes; m; m &= m - 1) {
     const int lane = __builtin_ctzll(m);
     u64 now = 0;
     memcpy(&now, (const void*)w.address[lane], x.bytes);
     now ^= held[lane];
     if (!now) continue;
-    changed = true;
+    changed |= m & -m;
     u32 bytes = 0;
     for (u32 i = 0; i < 8; i++) bytes |= (u32)((now >> 8 * i & 255) != 0) << i;
-    if (c.has(CHECK_RACE) && !note_update(w, lane, w.address[lane], bytes, x.bytes)) return false;
+    if (c.has(CHECK_RACE) && !note_update(w, x, lane, w.address[lane], bytes)) return false;
   }
   if (changed) progress(c);
+  if (!c.has(CHECK_RACE)) return true;
+  if (!x.returns) order_looks(w, w.address, lanes);
+  if (const u64 late = changed & check_of(w).kept) {  // another thread has come between
+    order_flag(w, x, w.address, late, 0);
+    check_of(w).asked = 0;
+  }
   return true;
+}
+
+// Of lanes of an atomic, those that leave the value that is there. data: what they bring, then what they compare with.
+static u64 kept_by(const Checks& c, const Access& x, const u64* address, u64 lanes, const u32* data) {
+  u64 kept = 0;
+  const u32 dwords = x.bytes / 4;
+  if (!x.keeping || !dwords || __builtin_popcountll(lanes) > MOST_FLAG_LANES) return 0;
+  for (; lanes; lanes &= lanes - 1) {
+    const int lane = __builtin_ctzll(lanes);
+    if (!readable(c, address[lane])) continue;
+    u32 held[2];
+    memcpy(held, (const void*)address[lane], x.bytes);
+    bool equal = true, zero = true, like = true;
+    for (u32 k = 0; k < dwords; k++) {
+      equal = equal && held[k] == data[k * WAVE + lane];
+      zero = zero && !data[k * WAVE + lane];
+      like = like && (x.keeping != KEEPS_UNLIKE || held[k] == data[(dwords + k) * WAVE + lane]);
+    }
+    if (x.keeping == KEEPS_WITH_ZERO ? zero : x.keeping == KEEPS_EQUAL ? equal : equal || !like) kept |= lanes & -lanes;
+  }
+  return kept;
 }
 
 // --- one instruction -------------------------------------------------------------------------------------
@@ -519,10 +572,12 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
       int i = __builtin_ctzll(m);
       if (readable(c, l.at[i]) && !changes(x, data, i, 0, (const u8*)l.at[i]) && x.bytes <= 4) lanes &= ~(m & -m);
     }
-    order_flag(w, l.at, lanes, x.kind != VM_STORE, x.kind != VM_LOAD);
+    const u32* brought = x.kind == VM_ATOMIC ? w.vreg(in.src[x.space == BUFFER_SPACE ? 0 : 1].reg) : nullptr;
+    wave.kept = brought ? kept_by(c, x, l.at, lanes, brought) : 0;
+    order_flag(w, x, l.at, lanes, wave.kept);
     if (data && __builtin_popcountll(lanes) <= MOST_FLAG_LANES && x.bytes >= 4)
       for (u64 m = lanes; m; m &= m - 1)
-        if (!note_update(w, __builtin_ctzll(m), l.at[__builtin_ctzll(m)], (1u << x.bytes) - 1, x.bytes)) return false;
+        if (!note_update(w, x, __builtin_ctzll(m), l.at[__builtin_ctzll(m)], (1u << x.bytes) - 1)) return false;
   }
   bool races = c.has(CHECK_RACE) && !sync && c.clock < MAX_CLOCK;
   if ((!races && !c.has(CHECK_BOUNDS)) || !l.mask) return true;
@@ -580,8 +635,9 @@ bool check_global(Wave& w, const Inst& in, const Access& x) {
   if (!check_extents(w, in, x, l)) return false;
   const Checks& c = *w.wg->check->checks;
   if (x.kind != VM_LOAD && c.has(CHECK_UNINITIALISED) && !check_stored(w, in, x, l.mask)) return false;
-  if (x.kind != VM_LOAD || !c.has(CHECK_UNWRITTEN)) return true;
-  for (u64 m = l.mask; m; m &= m - 1)
+  if (x.kind == VM_STORE || !c.has(CHECK_UNWRITTEN)) return true;
+  if (x.kind == VM_ATOMIC && !x.returns && x.keeping == KEEPS_EQUAL) return true;  // it only writes
+  for (u64 m = l.mask & ~check_of(w).dropped; m; m &= m - 1)
     if (!check_unwritten(w, __builtin_ctzll(m), l.at[__builtin_ctzll(m)], x.bytes)) return false;
   return true;
 }

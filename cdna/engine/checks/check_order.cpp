@@ -4,8 +4,9 @@
 // other waves up to the barrier before that fence, and what it had acquired itself; and what those waves' own fences
 // before the last barrier had released. A wave that reads the flag acquires
 // that at its next fence, its workgroup's other waves at the next barrier. Within a workgroup flags need no fence: its
-// waves share a cache. A read-modify-write hands on what earlier writers of the flag did, a plain store does not. A flag
-// that nobody has given another value in this launch hands on nothing: it is a stale one.
+// waves share a cache. A read-modify-write hands on what earlier writers of the flag did, a plain store does not. Who
+// writes the value that is there hands on nothing: whoever reads it may have done so before. So a flag that nobody has given
+// another value in this launch is a stale one.
 //
 // What is handed on are stamps: a wave's accesses before a count of the launch's clock. Of stores by many lanes, which are
 // data more than flags, where stamps become too many, and where other processes share the memory, only the old rule is
@@ -249,7 +250,7 @@ static void note_looks(GroupOrder& g, const u64* address, u64 lanes, u32 now) {
 bool order_looked(Wave& w, u64 address, u32 clock) {
   const GroupOrder& g = group_order(w);
   const auto& look = g.looks[home(address, LOOKS)];
-  return g.looked_at_more >= clock || (look.address == address && look.clock >= clock);
+  return (g.looked_at_more && g.looked_at_more >= clock) || (look.address == address && look.clock >= clock);
 }
 
 // What a flag tells the wave. Under the lock.
@@ -271,7 +272,11 @@ static void hear(Wave& w, GroupOrder& g, const Flag& flag) {
   }
 }
 
-void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes) {
+void order_looks(Wave& w, const u64* address, u64 lanes) { note_looks(group_order(w), address, lanes, clock_of(w)); }
+
+void order_flag(Wave& w, const Access& x, const u64* address, u64 lanes, u64 kept) {
+  // What nobody gets tells nobody anything, though what others have said before stays said.
+  const bool reads = x.kind != VM_STORE && x.returns, writes = x.kind != VM_LOAD;
   Orders& o = orders(w);
   GroupOrder& g = group_order(w);
   WaveOrder& me = g.waves[w.id];
@@ -286,15 +291,17 @@ void order_flag(Wave& w, const u64* address, u64 lanes, bool reads, bool writes)
   o.n_said += writes;
   check_of(w).asked = reads ? lanes : 0;
   check_of(w).asked_at = o.n_said;
-  each_dword(address, lanes, [&](u64 at) {
-    Flag* flag = writes ? &flag_at(o, at) : known_flag(o, at);
-    if (flag && reads) hear(w, g, *flag);
-    if (!flag || !writes) return true;
-    if (!reads) clear(flag->stamps);
-    put(flag->stamps, {key_of(group, NEAR + w.id), now, 0});
-    hand_on(flag->stamps, me, group, w.id);
-    join(flag->stamps, g.released);
-    o.coarse |= flag->stamps.n > MOST_STAMPS || o.n_flags > MOST_FLAGS;
+  each_dword(address, reads ? lanes : 0, [&](u64 at) {
+    if (const Flag* flag = known_flag(o, at)) hear(w, g, *flag);
+    return true;
+  });
+  each_dword(address, writes ? lanes & ~kept : 0, [&](u64 at) {
+    Flag& flag = flag_at(o, at);
+    if (x.kind == VM_STORE) clear(flag.stamps);
+    put(flag.stamps, {key_of(group, NEAR + w.id), now, 0});
+    hand_on(flag.stamps, me, group, w.id);
+    join(flag.stamps, g.released);
+    o.coarse |= flag.stamps.n > MOST_STAMPS || o.n_flags > MOST_FLAGS;
     return !o.coarse;
   });
   pthread_mutex_unlock(&o.lock);

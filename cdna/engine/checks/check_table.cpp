@@ -101,6 +101,34 @@ static void mark_sources(Access& x) {
 
 static bool may_read_lds(const Access& x) { return x.kind == LDS_READ || (x.kind == VM_LOAD && x.space == FLAT_SPACE); }
 
+static bool writes(const Access& x, u32 reg, bool scalar) {
+  for (u32 k = 0; k < x.n; k++) {
+    const Touch& t = x.touch[k];
+    if (t.flags & WRITES && !(t.flags & SCALAR) == !scalar && t.reg <= reg && reg < t.reg + (u32)t.count) return true;
+  }
+  return false;
+}
+
+// The last instruction before `at`, from `begin` on, that writes a register; ~0: none.
+static u32 writer_of(const Access* table, u32 begin, u32 at, u32 reg, bool scalar) {
+  while (at-- > begin)
+    if (writes(table[at], reg, scalar)) return at;
+  return ~0u;
+}
+
+// The scalar register that a vector register has been made of shortly before, by a move; null: none.
+static const Operand* moved_from(const Program& p, const Access* table, u32 begin, u32 at, u32 reg) {
+  const u32 from = writer_of(table, begin, at, reg, false);
+  if (from == ~0u || strncmp(op_info(p.code[from].op).name, "v_mov_b32", 9)) return nullptr;
+  return p.code[from].src[0].kind == SGPR ? &p.code[from].src[0] : nullptr;
+}
+
+// Whether a loop makes the address of a read in it anew each time, of a scalar register that stays.
+static bool made_anew(const Program& p, const Access* table, u32 begin, u32 at, u32 end) {
+  const Operand* from = moved_from(p, table, begin, at, p.code[at].src[0].reg);
+  return from && writer_of(table, begin, end + 1, from->reg, true) == ~0u;
+}
+
 // Whether a read of LDS only waits for another value: in a short loop without a write or barrier, at an address that stays,
 // with a result that something in the loop looks at.
 static bool polls(const Program& p, const Access* table, u32 at) {
@@ -115,6 +143,7 @@ static bool polls(const Program& p, const Access* table, u32 at) {
     for (u32 k = 0; k < table[at].n; k++)
       if (table[at].touch[k].flags & WRITES) result = &table[at].touch[k];
     bool looked_at = false;
+    const bool anew = made_anew(p, table, begin, at, end);
     for (u32 i = begin; i <= end; i++) {
       const Access& x = table[i];
       if (x.kind == LDS_WRITE || x.kind == LDS_ATOMIC || x.kind == VM_STORE || x.kind == VM_ATOMIC || x.kind == BARRIER)
@@ -126,7 +155,7 @@ static bool polls(const Program& p, const Access* table, u32 at) {
             i > at && vector && !(t.flags & WRITES) && result && t.reg <= result->reg && result->reg < t.reg + t.count;
         for (u32 q = 0; q < table[at].n; q++) {
           const Touch& address = table[at].touch[q];
-          if (address.flags & ADDRESS && vector && t.flags & WRITES && t.reg <= address.reg &&
+          if (!anew && address.flags & ADDRESS && vector && t.flags & WRITES && t.reg <= address.reg &&
               address.reg < t.reg + t.count)
             return false;
         }
@@ -137,6 +166,25 @@ static bool polls(const Program& p, const Access* table, u32 at) {
   return false;
 }
 
+// Whether two reads of LDS, the second behind the first, are at one address: of scalar registers, one of which is the other
+// and the distance of their offsets.
+static bool same_scalar_address(const Program& p, const Access* table, u32 one, u32 other) {
+  constexpr u32 NEAR = 16;
+  const u32 begin = one > NEAR ? one - NEAR : 0;
+  const Operand* from = moved_from(p, table, begin, one, p.code[one].src[0].reg);
+  const Operand* to = moved_from(p, table, one + 1, other, p.code[other].src[0].reg);
+  const u32 sum = from && to ? writer_of(table, begin, other, to->reg, true) : ~0u;
+  if (sum == ~0u) return false;
+  const Inst& in = p.code[sum];
+  const char* name = op_info(in.op).name;
+  const i64 distance = (i64)p.code[one].offset - (i64)p.code[other].offset;
+  if (!strcmp(name, "s_bitset1_b32"))
+    return to->reg == from->reg && in.src[0].kind == CONST && distance == 1ll << (in.src[0].lo & 31);
+  const bool adds = !strcmp(name, "s_or_b32") || !strcmp(name, "s_add_i32") || !strcmp(name, "s_add_u32");
+  return adds && in.src[0].kind == SGPR && in.src[0].reg == from->reg && in.src[1].kind == CONST &&
+         distance == (i64)in.src[1].lo;
+}
+
 // Whether a read is a loop's first, which compilers put before it: the next read of LDS is that of a polling loop, from the
 // same address.
 static bool peeled(const Program& p, const Access* table, u32 at) {
@@ -145,7 +193,8 @@ static bool peeled(const Program& p, const Access* table, u32 at) {
   for (u32 i = at + 1; i < p.n_inst && i <= at + NEAR; i++) {
     if (table[i].kind == table[at].kind) {
       const Inst &a = p.code[at], &b = p.code[i];
-      return table[i].polls && a.op == b.op && a.src[0].reg == b.src[0].reg && a.offset == b.offset;
+      if (!table[i].polls || a.op != b.op) return false;
+      return (a.src[0].reg == b.src[0].reg && a.offset == b.offset) || same_scalar_address(p, table, at, i);
     }
     if (table[i].kind != PLAIN && table[i].kind != WAITCNT) return false;
   }
@@ -228,7 +277,8 @@ static bool glances(const Program& p, const Access* table, u32 at) {
         plain = plain && !leaves(k) && !moves(z, x) && z.kind != VM_STORE && z.kind != VM_ATOMIC &&
                 z.kind != LDS_WRITE && z.kind != BARRIER;
       }
-      return plain && stays && used;
+      if (plain && stays && used) return true;
+      if (strcmp(name, "s_cbranch_execz")) return false;  // that one only passes over what no lane does
     }
     if (leaves(i)) return false;
   }
@@ -247,6 +297,17 @@ static u8 naming(const Program& p, u32 at) {
                                                                                         : NAMES_NOTHING;
 }
 
+static u8 keeping(const Access& x, const Inst& in) {
+  if (x.kind != VM_ATOMIC) return KEEPS_UNKNOWN;
+  const char* name = strstr(op_info(in.op).name, "atomic_") + strlen("atomic_");
+  const size_t length = strcspn(name, "_");
+  auto is = [&](const char* other) { return length == strlen(other) && !strncmp(name, other, length); };
+  if (is("swap")) return KEEPS_EQUAL;
+  if (is("cmpswap")) return KEEPS_UNLIKE;
+  const bool integer = is("add") && !strstr(name, "_f");
+  return integer || is("sub") || is("or") || is("xor") ? KEEPS_WITH_ZERO : KEEPS_UNKNOWN;
+}
+
 Access* check_table(const Program& p) {
   Access* table = (Access*)calloc(p.n_inst + 1, sizeof(Access));
   for (u32 i = 0; i < p.n_inst; i++) {
@@ -255,6 +316,7 @@ Access* check_table(const Program& p) {
     registers(table[i], in, op_info(in.op).signature, op_facts(in.op));
     mark_sources(table[i]);
     table[i].naming = naming(p, i);
+    table[i].keeping = keeping(table[i], in);
   }
   for (u32 i = 0; i < p.n_inst; i++) table[i].polls = polls(p, table, i);
   for (u32 i = 0; i < p.n_inst; i++) table[i].glances = glances(p, table, i);

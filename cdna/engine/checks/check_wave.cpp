@@ -296,6 +296,8 @@ static bool hands_over(Wave& w, WaveCheck& c, const Checks& checks, const Access
   const bool says = x.kind == VM_ATOMIC || (x.kind == VM_STORE && x.ordered);
   if (!says && !c.told) return false;
   c.told = false;
+  // One in four does not where it counts itself in: a counter that is not what it should be lets it pass too soon.
+  if (says && x.keeping == KEEPS_WITH_ZERO && w.wg->linear_id % 4 == 1) return false;
   if (!checks.has(CHECK_RACE) || w.wg->linear_id >= GROUPS || c.handed_over >= TIMES) return false;
   if (says && __builtin_popcountll(w.exec()) > 8) return false;
   c.handed_over++;

@@ -4,6 +4,7 @@
 #include "run/launch_log.h"
 #include "runtime.h"
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 extern "C" {  // of the engine's check_report.cpp
@@ -109,12 +110,20 @@ static bool knows_all_memory() {
   return alone || cdna_watching();
 }
 
+// Whether this process has memory there: two ints side by side look like an address, too.
+static bool is_mapped(u64 address) {
+  const u64 page = (u64)sysconf(_SC_PAGESIZE);
+  unsigned char resident;
+  return !mincore((void*)(address & ~(page - 1)), page, &resident);
+}
+
 // Whether an argument may point to memory of which nobody told: then nothing can be said about addresses unknown.
 static bool points_elsewhere(const KernelCall& c) {
   for (u32 at = 0; at + 8 <= c.kernarg_bytes; at += 8) {
     u64 x;
     memcpy(&x, c.kernarg + at, 8);
-    if (x >> 47 == 0 && x >> 32 != 0 && !find_allocation((void*)x) && !cdna_in_known_block(x)) return true;
+    if (x >> 47 == 0 && x >> 32 != 0 && !find_allocation((void*)x) && !cdna_in_known_block(x) && is_mapped(x))
+      return true;
   }
   return false;
 }

@@ -39,7 +39,11 @@ UNWRITTEN = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empt
 CLEAR = {"zeros", "zeros_like", "new_zeros"}
 LARGE_BYTES = 256 << 20
 
-_marks_fresh = "unwritten" in os.environ.get("CDNA_CHECKS", "")  # see cdna/engine/check_unwritten.cpp
+
+def _marks_fresh() -> bool:
+    """Whether launches are looked at for memory that nobody wrote: see cdna/engine/checks/check_unwritten.cpp."""
+    checks = sys.modules.get("cdna.checks")  # those of a `cdna.device` block, or of the environment
+    return "unwritten" in (checks.settings().kinds if checks else os.environ.get("CDNA_CHECKS", ""))
 
 
 def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -58,7 +62,7 @@ def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict
                 made = original(*args, **kwargs)
     finally:
         current.ambient = before
-    fresh = _marks_fresh and tag not in (None, CPU) and "empty" in original.__name__
+    fresh = tag not in (None, CPU) and "empty" in original.__name__ and _marks_fresh()
     if fresh and tags.real_device(made).type == "cpu":
         from cdna.launch_checks import mark_unwritten
 

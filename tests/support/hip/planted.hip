@@ -9,6 +9,11 @@ constexpr int THREADS = 128;  // two waves
 
 __global__ void out_of_bounds(int* x) { x[THREADS + threadIdx.x] = 1; }
 
+// Beside each other, width and height look like an address.
+__global__ void row_past_the_end(int* x, size_t, int width, int height) {
+  if ((int)threadIdx.x <= width && (int)blockIdx.x < height) x[blockIdx.x * width + threadIdx.x] = 1;
+}
+
 __global__ void use_after_free(int* x) { x[threadIdx.x] = 1; }
 
 __global__ void unwritten_register(int* x) {
@@ -207,6 +212,7 @@ int main(int, char** arguments) {
     OK(hipFree(freed));
     use_after_free<<<1, THREADS>>>(freed);
   }
+  if (is("row_past_the_end")) row_past_the_end<<<8, THREADS>>>(x.data, 0, THREADS / 8, 8);
   if (is("unwritten_register")) unwritten_register<<<1, THREADS>>>(x.data);
   if (is("unwritten_lds")) unwritten_lds<<<1, THREADS>>>(x.data);
   if (is("unwritten_global")) unwritten_global<<<1, THREADS>>>(x.data, y.data);

@@ -902,3 +902,76 @@ template <int WORDS, int WAITS_FOR> __device__ void refill(int* in, int* out, in
 }
 PAIR(refilled_for_three) { refill<THREADS, RACY ? 2 : 3>(in, out, flags, t, b); }
 PAIR(word_refilled) { refill<1, RACY ? 2 : 3>(in, out, flags, t, b); }
+PAIR(shifted_in_place) {  // another wave stores what a slower one has yet to read
+  const int at = b * THREADS + t, next = t + 1 < THREADS ? in[at + 1] : 0;
+  sync<!RACY>();
+  in[at] = next + 1;
+}
+PAIR(counted_from_a_start) {  // who adds without waiting adds to what is there before the start, or after it
+  if (t) return;
+  if (b == 0) {
+    out[0] = 100;
+    store<__ATOMIC_RELEASE>(flags, 1);
+  } else if (!RACY) {
+    wait_for(flags, 1);
+  }
+  atomicAdd(out, 1);
+}
+PAIR(count_overwritten) {  // the last to come sets back what all have counted; or anyone does
+  if (t) return;
+  atomicAdd(out, 1);
+  const bool last = __hip_atomic_fetch_add(flags, 1, __ATOMIC_ACQ_REL, AGENT) == (int)gridDim.x - 1;
+  if (RACY ? b == 2 : last) out[0] = -1;
+}
+PAIR(stale_flag_swapped) {  // in[0] is 1 before the launch, and is given that value anew, by an atomic
+  int* flag = RACY ? in : flags;
+  if (b == 0) {
+    out[t] = t + 1;
+    __syncthreads();
+    if (t == 0) __hip_atomic_exchange(flag, 1, __ATOMIC_RELEASE, AGENT);
+  } else {
+    while (__hip_atomic_fetch_add(flag, 0, __ATOMIC_ACQUIRE, AGENT) != 1) {}
+    out[b * THREADS + t] = out[t];
+  }
+}
+PAIR(stale_grid_barrier) {  // in[0] is 1 before the launch: the last but one to come passes
+  int* count = RACY ? in : flags;
+  out[b * THREADS + t] = t + 1;
+  __syncthreads();
+  if (t == 0) {
+    __hip_atomic_fetch_add(count, RACY ? (int)gridDim.x : 1, __ATOMIC_ACQ_REL, AGENT);
+    while (__hip_atomic_fetch_add(count, 0, __ATOMIC_ACQUIRE, AGENT) < (int)gridDim.x) {}
+  }
+  __syncthreads();
+  flags[1 + b] = out[(b + 1) % gridDim.x * THREADS + 1];
+}
+PAIR(first_visit) {  // of many blocks in a loop, each place is the first comer's: one that looks, and then claims
+  int mine = 0;
+  for (int at = t % 8; at < THREADS; at += in[at] % 5 + 1) {
+    if (out[at] == 0 && (RACY ? (out[at] = b + 1, 0) : atomicCAS(out + at, 0, b + 1)) == 0) {
+      in[2048 + b * THREADS + t] = ++mine;
+      atomicAdd(flags, 1);
+    }
+  }
+}
+PAIR(ring_between_waves) {  // slots in LDS, counted by one lane; the loops' first looks are compiled apart
+  __shared__ int slots[4][64], full[4], empty[4];
+  const int wave = t / 64, lane = t % 64, rounds = 10 + in[0];
+  if (t < 4) full[t] = empty[t] = 0;
+  __syncthreads();
+  for (int i = 0; wave == 0 && i < rounds; i++) {
+    const int slot = i & 3;
+    if (!RACY) wait_for<__ATOMIC_ACQUIRE, GROUP>(&empty[slot], i / 4);
+    slots[slot][lane] = in[i * 64 + lane];
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    if (lane == 0) __hip_atomic_fetch_add(&full[slot], 1, __ATOMIC_RELAXED, GROUP);
+  }
+  for (int i = 0; wave == 1 && i < rounds; i++) {
+    const int slot = i & 3;
+    wait_for<__ATOMIC_ACQUIRE, GROUP>(&full[slot], i / 4 + 1);
+    const int x = slots[slot][lane ^ 1];
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    if (lane == 0) __hip_atomic_fetch_add(&empty[slot], 1, __ATOMIC_RELAXED, GROUP);
+    if (b == 0) out[i * 64 + lane] = x;
+  }
+}
