@@ -34,7 +34,7 @@ def run_row(data, row):
     experts, n_pairs, block_m = gate_up.shape[0], tokens * topk, row["BLOCK_M"]
     # A block is full, or the last one of its expert.
     blocks = n_pairs // block_m + min(experts, n_pairs)
-    rows = blocks * block_m
+    rows = blocks * block_m + -block_m % min(block_m, 64)  # `down` reads 64 at a time
 
     def new(*shape, dtype=torch.uint8):
         return torch.empty(shape, dtype=dtype, device=hidden.device)

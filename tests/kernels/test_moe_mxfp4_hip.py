@@ -78,6 +78,19 @@ def test_widths(submission: Path) -> None:
     )
 
 
+def test_heights_of_high_blocks(submission: Path) -> None:
+    """Tiles of gate and up, 4 a block of 512 columns of `inner`: cut into halves, whole, and both."""
+    high = [128, 129, 144, 145, 257]  # pairs of an expert: one block, two, and those that two of 128 cannot hold
+    many = [[0, 1 if token < 80 else 2 + token % 38] for token in range(140)]  # 160 tiles: whole
+    more = [[69, 68 if token < 70 else token % 68] for token in range(140)]  # 280: the last 24 in halves
+    cases = (
+        *((MoeCase([[0]] * pairs, 1), row(144)) for pairs in high),
+        *((MoeCase(ids, experts, 256, 512, pad=(256, 512)), row(block_m))
+          for ids, experts in ((many, 40), (more, 70)) for block_m in (128, 144)),
+    )  # fmt: skip
+    check(submission, *cases)
+
+
 def test_tiles_of_down(submission: Path) -> None:
     """The last workgroup of a block has fewer; a stage of activations, two that stay in registers, and more."""
     inners = {16: 256, 32: 512, 64: 768, 128: 512}
@@ -103,7 +116,7 @@ def random_case(seed: int) -> tuple[MoeCase, dict[str, Any]]:
         ids = [[int(experts * draw.random() ** 3) for _ in range(each)] for _ in range(tokens)]
     pad = draw.choice([(256, 256), (512, 256), (256, 512), (512, 512)])
     hidden, inner = (width - 32 * draw.randrange(width // 32) for width in pad)
-    case, block_m = MoeCase(ids, experts, hidden, inner, pad), draw.choice([16, 32, 64, 128])
+    case, block_m = MoeCase(ids, experts, hidden, inner, pad), draw.choice([16, 32, 64, 128, 144])
     return case, row(block_m, draw.choice([1, 2]), draw.choice([False, True]))
 
 
@@ -174,7 +187,7 @@ def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
     data = call(MoeCase([[0, 3], [1, 2]], 4))[0]
     assert_refused(submission, data, REFUSED)
     (said,) = answers(submission, [(data, row(48))])
-    assert said == "moe_mxfp4: blocks of 16, 32 or 64 rows, or up to 8192 columns 128, got 48"
+    assert said == "moe_mxfp4: blocks of 16, 32 or 64 rows, or up to 8192 columns 128 or 144, got 48"
 
 
 def test_more_experts_than_are_sorted_are_refused(submission: Path) -> None:
