@@ -19,12 +19,12 @@
 #include "mxfp4_gfx950.h"
 #include "workgroup_order.h"
 
-constexpr int N_XCD = 8;            // MI355X
-constexpr u32 COMPUTE_UNITS = 256;  // likewise
-constexpr u32 TERMS = 9;            // of a token, that are fetched together
+constexpr int N_XCD = 8;                // MI355X
+constexpr u32 COMPUTE_UNITS = 256;      // likewise
+constexpr u32 TERMS = 9;                // of a token, that are fetched together
 constexpr u32 OUT_OF_RANGE = 1u << 31;  // of every buffer
-constexpr u32 HALF_ROWS = 64;           // of a block of 128 or 144: of its first half, and of what `down` takes
-constexpr u32 SHARED_WIDTH = 8192;  // of products whose activations' scales have room in LDS, the most
+constexpr u32 HALF_ROWS = 64;           // of a block of 128 or 144: of its first half, as `down` takes them
+constexpr u32 SHARED_WIDTH = 8192;      // of products whose activations' scales have room in LDS, the most
 
 // --- the products --------------------------------------------------------------------------------------------------
 
@@ -424,14 +424,15 @@ struct Place {
 };
 
 // A wave: two strips of gate and the two of up that belong to them, 32 columns of `inner`: one block.
-// Of a block whose ROWS pairs begin at ROW0; rows beyond them are the last one's.
+// n_rows: pairs, from row0 on; rows beyond them repeat the last one.
 template <class T>
 __device__ void gate_up_tile(const MoeArgs& args, u32 row0, u32 n_rows, u32 expert, u32 tile_column, void* lds) {
     static_assert(T::FN == 4);
     const u32 lane = threadIdx.x % WAVE, wave = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
     const u32 column = (tile_column * T::WAVES_N + wave % T::WAVES_N) * MX_BLOCK;
     u32 K = args.width;
-    asm volatile("" : "+s"(K));  // what follows from it is not kept from tile to tile: there are not enough scalar registers
+    // What follows from it is not kept from tile to tile: there are not enough scalar registers.
+    asm volatile("" : "+s"(K));
     const u32 rows = 2 * args.inner_width;
     const size_t weights = static_cast<size_t>(expert) * rows;
     f32x4 sum[T::FM][T::FN] = {};
@@ -482,7 +483,8 @@ constexpr size_t gate_up_lds_bytes() {
     return 1;
 }
 
-// Blocks of 128 rows and more: no more sixteens of them than there are, of a few numbers.
+// Of blocks of 128 rows and more: what multiplies as many rows as there are pairs, or little more. Each height is code of its own.
+// All 64 rows that `down` reads together are written.
 template <class T>
 __device__ void gate_up_rows(const MoeArgs& args, u32 row0, u32 rows, bool half, u32 expert, u32 column, void* lds) {
     auto multiply = [&](auto sixteens) {
@@ -499,8 +501,8 @@ __device__ void gate_up_rows(const MoeArgs& args, u32 row0, u32 rows, bool half,
 }
 
 // No more workgroups than there is room for, each with tile after tile: how many tiles there are stands in memory, and of a grid
-// for the most that there can be a third would find none. Blocks of 128 rows and more: if the last round's tiles leave half of the
-// card idle, each is cut into halves by rows.
+// for the most that there can be a third would find none. Blocks of 128 rows and more: if the last round's tiles would leave
+// half of the card idle, each is cut into halves by rows.
 template <class T>
 __global__ __launch_bounds__(T::THREADS, T::GATE_UP_WAVES) void gate_up_kernel(const int* block_experts, u32 blocks,
                                                                                u32 columns, MoeArgs args) {
@@ -691,7 +693,8 @@ static void launch(const MoeArgs& args) {
                                             args.adds, args.adds ? 0 : args.tokens * groups, args);
     const u32 columns = args.inner_width / (GateUp::BLOCK_N / 2);
     const u32 most = columns * args.blocks;
-    const u32 tiles = GateUp::FM >= 8 ? (most + N_XCD - 1) / N_XCD * N_XCD * 2 : most;  // as if each were cut into halves
+    const u32 tiles =
+        GateUp::FM >= 8 ? (most + N_XCD - 1) / N_XCD * N_XCD * 2 : most;  // as if each were cut into halves
     const u32 workgroups = min(tiles, COMPUTE_UNITS * GateUp::GATE_UP_GROUPS);
     gate_up_kernel<GateUp><<<workgroups, GateUp::THREADS>>>(args.block_experts, args.blocks, columns, args);
     const auto down = stays_in_registers<Down>(args) ? down_kernel<Down, !Down::SHARED> : down_kernel<Down, false>;

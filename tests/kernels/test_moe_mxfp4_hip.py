@@ -20,7 +20,7 @@ from tests.support.table_rows import different_rows
 from tests.support.variant_tests import test_checks_find_nothing, test_no_kernel_spills  # noqa: F401
 
 PROBLEM, VARIANT, ARCH = "amd-moe-mxfp4", "hip", "gfx950"
-SPILLS_NOT = "", 18  # any of its kernels
+SPILLS_NOT = "", 20  # any of its kernels
 # Terms are rounded to bf16, and their sum; a sum in fp32 now and then rounds to another code than one in float64.
 ROUNDING = 5e-3
 ROUNDING_OF_SUMS = 8e-3  # where each addition to the output rounds
@@ -169,6 +169,7 @@ def test_nan_and_infinity_in_hidden_states(submission: Path) -> None:
 
 def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
     calls = [call(MoeCase(routed(20, 5, 3), 5), row) for row in ROWS if not row["ADDS"]]
+    calls.append(call(MoeCase([[0, 1 + token % 2] for token in range(140)], 3), row(144)))  # halves of a high block
     first = outputs(submission, calls)
     again = outputs(submission, calls * 10, order_seed=1)  # each launch of a process has an order of its own
     assert all(torch.equal(before, out) for before, out in zip(first * 10, again, strict=True))
