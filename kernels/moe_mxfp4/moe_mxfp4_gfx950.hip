@@ -170,9 +170,9 @@ struct Product {
     }
 
     // All stages of several tiles of columns, one tile after the other, and store(tile, sum): the next one's weights are under
-    // way meanwhile. RESIDENT: activations, of two stages at most, stay in registers.
-    template <bool RESIDENT, class Store>
-    __device__ void run_tiles(u32 tiles, u32 strips, u32 stages, Store store) {
+    // way meanwhile. begin(): once the first loads are under way. RESIDENT: activations, of two stages at most, stay in registers.
+    template <bool RESIDENT, class Begin, class Store>
+    __device__ void run_tiles(u32 tiles, u32 strips, u32 stages, Begin begin, Store store) {
         Operands even, odd;
         f32x4 sum[FM][FN] = {};
         u32 stage = 0, tile = 0, next = 0, left = tiles;
@@ -197,6 +197,7 @@ struct Product {
         };
         if constexpr (RESIDENT) load_activations(even, 0), load_activations(odd, stages - 1);
         load_next(even);
+        begin();
         while (true) {
             load_next(odd);
             if (multiply_next(even)) return;
@@ -552,8 +553,9 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
     using Shared = SharedProduct<InStrips, T>;
     __shared__ __attribute__((aligned(16))) unsigned char lds[lds_bytes<T, Rows>()];
     Rows& rows = *reinterpret_cast<Rows*>(lds);
-    __shared__ u32 places[T::BLOCK_M];  // in memory, of rows
-    __shared__ float row_weights[T::BLOCK_M];
+    // Of each wave, so that none waits for another before the first tile: rows' places in memory, and their weights.
+    __shared__ u32 places[T::WAVES_N][T::BLOCK_M];
+    __shared__ float row_weights[T::WAVES_N][T::BLOCK_M];
     __shared__ u32 complete[T::BLOCK_M], n_complete;  // tokens whose rows are all there
     const u32 id = blockIdx.y * gridDim.x + blockIdx.x, with_work = block_experts[blocks] * parts;
     if (id >= with_work * gridDim.x) return;
@@ -568,12 +570,13 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
     const u32 tiles = min(args.down_tiles, (args.width - column0) / T::BLOCK_N);
 
     const int own_pair = args.row_pairs[row0 + min(lane % T::BLOCK_M, filled - 1)];
-    if (thread < T::BLOCK_M) {
-        places[thread] = args.adds ? own_pair / args.topk : own_pair;
-        row_weights[thread] = args.topk_weights[own_pair];
-    }
+    const float own_weight = args.topk_weights[own_pair];
     if (thread == 0) n_complete = 0;
-    __syncthreads();
+    auto keep_rows = [&] {
+        places[wave][lane % T::BLOCK_M] = args.adds ? own_pair / args.topk : own_pair;
+        row_weights[wave][lane % T::BLOCK_M] = own_weight;
+        wave_lds_fence();
+    };
 
     const Buffer terms = make_buffer(args.terms, args.tokens * args.topk * args.used * 2);
     auto store = [&](u32 tile, f32x4(&sum)[T::FM][T::FN]) {
@@ -581,7 +584,7 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
 #pragma unroll
         for (int fm = 0; fm < T::FM; ++fm) {
             const u32 row = fm * STRIP + lane % STRIP;
-            const float weight = row_weights[row];
+            const float weight = row_weights[wave][row];
 #pragma unroll
             for (int fn = 0; fn < T::FN; ++fn) {
                 const f32x4 value = sum[fm][fn] * weight;
@@ -596,7 +599,7 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
             const u32 at = lane % PER_ROW * EACH, to = column + tile * T::BLOCK_N + at;
             for (u32 first = 0; first < filled; first += WAVE / PER_ROW) {
                 const u32 row = first + lane / PER_ROW;
-                if (row < filled && to < args.used) bring(&own[row][at], places[row], to);
+                if (row < filled && to < args.used) bring(&own[row][at], places[wave][row], to);
             }
         };
         if (args.adds) {
@@ -622,6 +625,7 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
     auto row = [](u32 sixteen, u32 own) { return sixteen * STRIP + own; };
     if constexpr (T::SHARED) {
         auto& shared = *reinterpret_cast<typename Shared::Shared*>(lds);
+        keep_rows();
         for (u32 tile = 0; tile < tiles; ++tile) {
             f32x4 sum[T::FM][T::FN] = {};
             Shared(weights, shared, a, T::BLOCK_M, K, wave).run(a_scale, T::BLOCK_M, K, row, sum);
@@ -632,14 +636,14 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
         }
     } else {
         Product<InStrips, T::FM, T::FN, T::STEPS>(weights, a, a_scale, T::BLOCK_M, K, row)
-            .template run_tiles<RESIDENT>(tiles, T::BLOCK_N / STRIP, stages, store);
+            .template run_tiles<RESIDENT>(tiles, T::BLOCK_N / STRIP, stages, keep_rows, store);
     }
     if (args.adds) return;
 
     asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
     __syncthreads();
     if (thread < filled) {
-        const u32 token = places[thread] / args.topk;
+        const u32 token = places[0][thread] / args.topk;
         const u32 before = arrive(args.arrived + token * gridDim.x + place.column);
         if (before == args.topk - 1) complete[atomicAdd(&n_complete, 1u)] = token;
     }

@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_610,
     "cdna": 39_990,
-    "docs": 5_380,
+    "docs": 5_400,
     "forge": 22_180,
-    "kernels": 15_480,
+    "kernels": 15_560,
     "reference": 2_510,
     "results": 1_090,
-    "tests": 39_190,
+    "tests": 39_200,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

@@ -104,6 +104,11 @@ def test_tiles_of_down(submission: Path) -> None:
     check(submission, (wide, row(64, 2)), (wide, row(64, 2, adds=True)))
 
 
+def test_many_rows_outside_the_table(submission: Path) -> None:
+    """High blocks, unless there is no room in LDS for all scales of activations."""
+    check(submission, *((MoeCase([[0]] * 70, 1, hidden, 256, pad=(hidden, 256)), None) for hidden in (256, 8448)))
+
+
 def random_case(seed: int) -> tuple[MoeCase, dict[str, Any]]:
     """Up to 150 tokens and 40 experts; experts without tokens, all tokens to one, any padded width."""
     draw = random.Random(seed)
