@@ -8,11 +8,12 @@ import torch
 from kernels.common.hip_extension import load_extension
 from kernels.common.hip_source import hip_source
 from kernels.common.tensor_checks import round_up
-from kernels.moe_mxfp4.hip_gfx950_tuning import DEFAULT, TUNING
+from kernels.moe_mxfp4.hip_gfx950_tuning import DEFAULT, MANY_ROWS, TUNING
 from kernels.moe_mxfp4.inputs import check_inputs
 
 HIP_SOURCE = hip_source("moe_mxfp4_gfx950.hip")
 MOST_EXPERTS = 1024  # which the sorting workgroup has room for
+MOST_SHARED_COLUMNS = 8192  # of products by way of LDS, as blocks of 128 rows and more need them
 
 
 @functools.cache
@@ -34,7 +35,7 @@ def run_row(data, row):
     experts, n_pairs, block_m = gate_up.shape[0], tokens * topk, row["BLOCK_M"]
     # A block is full, or the last one of its expert.
     blocks = n_pairs // block_m + min(experts, n_pairs)
-    rows = blocks * block_m
+    rows = blocks * block_m + -block_m % min(block_m, 64)  # `down` reads 64 at a time
 
     def new(*shape, dtype=torch.uint8):
         return torch.empty(shape, dtype=dtype, device=hidden.device)
@@ -67,6 +68,8 @@ def tuning_row(data):
     if shape in TUNING:
         return TUNING[shape]
     rows = tokens * topk // experts
+    if rows > 64 and max(config["d_hidden_pad"], config["d_expert_pad"]) <= MOST_SHARED_COLUMNS:
+        return MANY_ROWS
     return {**DEFAULT, "BLOCK_M": 16 if rows <= 16 else 32 if rows <= 64 else 64}
 
 

@@ -19,10 +19,12 @@
 #include "mxfp4_gfx950.h"
 #include "workgroup_order.h"
 
-constexpr int N_XCD = 8;            // MI355X
-constexpr u32 COMPUTE_UNITS = 256;  // likewise
-constexpr u32 TERMS = 9;            // of a token, that are fetched together
-constexpr u32 SHARED_WIDTH = 8192;  // of products whose activations' scales have room in LDS, the most
+constexpr int N_XCD = 8;                // MI355X
+constexpr u32 COMPUTE_UNITS = 256;      // likewise
+constexpr u32 TERMS = 9;                // of a token, that are fetched together
+constexpr u32 OUT_OF_RANGE = 1u << 31;  // of every buffer
+constexpr u32 HALF_ROWS = 64;           // of a block of 128 or 144: of its first half, as `down` takes them
+constexpr u32 SHARED_WIDTH = 8192;      // of products whose activations' scales have room in LDS, the most
 
 // --- the products --------------------------------------------------------------------------------------------------
 
@@ -168,9 +170,9 @@ struct Product {
     }
 
     // All stages of several tiles of columns, one tile after the other, and store(tile, sum): the next one's weights are under
-    // way meanwhile. RESIDENT: activations, of two stages at most, stay in registers.
-    template <bool RESIDENT, class Store>
-    __device__ void run_tiles(u32 tiles, u32 strips, u32 stages, Store store) {
+    // way meanwhile. begin(): once the first loads are under way. RESIDENT: activations, of two stages at most, stay in registers.
+    template <bool RESIDENT, class Begin, class Store>
+    __device__ void run_tiles(u32 tiles, u32 strips, u32 stages, Begin begin, Store store) {
         Operands even, odd;
         f32x4 sum[FM][FN] = {};
         u32 stage = 0, tile = 0, next = 0, left = tiles;
@@ -181,7 +183,7 @@ struct Product {
             next = 0;
             weights.next_tile(strips, stages * STEPS * STEP_K);
             // Behind the last tile loads are out of range: with a branch around them each wait would be for all that is under way.
-            weights.lane += --left == 0 ? 1u << 27 : 0;
+            weights.lane += --left == 0 ? OUT_OF_RANGE / 16 : 0;
         };
         // Whether it was the last stage of all.
         auto multiply_next = [&](const Operands& x) {
@@ -195,6 +197,7 @@ struct Product {
         };
         if constexpr (RESIDENT) load_activations(even, 0), load_activations(odd, stages - 1);
         load_next(even);
+        begin();
         while (true) {
             load_next(odd);
             if (multiply_next(even)) return;
@@ -210,13 +213,13 @@ struct Product {
 template <class Activations, class T>
 struct SharedProduct {
     static constexpr int FM = T::FM, FN = T::FN, STEPS = T::STEPS, WAVES = T::WAVES_N, PAIR = 2;
-    static constexpr int PARTS = FM * STEPS / WAVES;  // 16 rows by a step each, that a wave brings of a stage
+    // 16 rows by a step each, that a wave brings of a stage; the last wave's last ones may be none.
+    static constexpr int PARTS = (FM * STEPS + WAVES - 1) / WAVES;
     static constexpr u32 UNITS = SHARED_WIDTH / SCALE_UNIT, WORDS = UNITS * UNIT_STEPS / WORD_STEPS;
     static constexpr int OWN_UNITS = UNITS * FM / WAVES;  // of scales: of 16 rows by SCALE_UNIT columns
-    static_assert(T::WAVES_K == 1 && STEPS * PAIR == WORD_STEPS && PARTS * WAVES == FM * STEPS &&
-                  OWN_UNITS * WAVES == UNITS * FM);
+    static_assert(T::WAVES_K == 1 && STEPS * PAIR == WORD_STEPS && OWN_UNITS * WAVES == UNITS * FM);
     struct Shared {
-        u32x4 codes[2][PAIR][FM * STEPS][WAVE];
+        u32x4 codes[2][PAIR][PARTS * WAVES][WAVE];
         u32 scales[WORDS][FM][WAVE];
     };
 
@@ -311,8 +314,9 @@ struct SharedProduct {
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
             const u32 part = wave * PARTS + i;
-            a_at[i] = Activations::codes_at(row(part / STEPS, own_row), own_block, k) +
+            a_at[i] = Activations::codes_at(row(min(part / STEPS, FM - 1u), own_row), own_block, k) +
                       part % STEPS * Activations::STEP_BYTES;
+            if (part >= FM * STEPS) a_at[i] = OUT_OF_RANGE;
         }
         auto own_unit = [&](int i) { return wave * OWN_UNITS + i; };
 #pragma unroll
@@ -362,7 +366,7 @@ struct MoeTile {
     static constexpr int BLOCK_M = FM * STRIP, THREADS = WAVES_N * WAVES_K * WAVE;
     static constexpr int BLOCK_N = WAVES_N * FN * STRIP;
     static constexpr bool SHARED = SHARED_;
-    static constexpr int GATE_UP_WAVES = FM == 8 ? 1 : FM == 2 || (FM == 1 && STEPS == 2) ? 3 : 2;  // a SIMD
+    static constexpr int GATE_UP_WAVES = FM >= 8 ? 1 : FM == 2 || (FM == 1 && STEPS == 2) ? 3 : 2;  // a SIMD
     static constexpr int GATE_UP_GROUPS = GATE_UP_WAVES * 4 * WAVE / THREADS;                       // a compute unit
     static constexpr int SUMS_BYTES = (WAVES_K - 1) * WAVES_N * FM * FN * WAVE * 16;
 };
@@ -385,16 +389,16 @@ __device__ bool add_waves(f32x4 (&sum)[T::FM][T::FN], u32 wave_n, u32 wave_k, u3
     return true;
 }
 
-// A wave's sums over its part of k. row(fm, row of its 16): of the activations; strip(fn): of its weights. false: the wave's sums
-// went to another one.
+// A wave's sums over its part of k. row(fm, row of its 16): of the activations; strip(fn): of its weights; lds: room for T's
+// activations where they are SHARED. false: the wave's sums went to another one.
 template <class T, class Row, class Strip>
 __device__ bool product(const unsigned char* a, const unsigned char* a_scale, u32 a_rows, const unsigned char* b,
                         const unsigned char* b_scale, u32 b_rows, u32 k, u32 wave, u32 lane, Row row, Strip strip,
-                        f32x4 (&sum)[T::FM][T::FN]) {
+                        void* lds, f32x4 (&sum)[T::FM][T::FN]) {
     const Weights<T::FN, T::STEPS> weights(b, b_scale, b_rows, k, lane, strip);
     if constexpr (T::SHARED) {
         using Shared = SharedProduct<Gathered, T>;
-        __shared__ typename Shared::Shared shared;
+        auto& shared = *static_cast<typename Shared::Shared*>(lds);
         Shared(weights, shared, a, a_rows, k, wave).run(a_scale, a_rows, k, row, sum);
         return true;
     } else {
@@ -421,20 +425,23 @@ struct Place {
 };
 
 // A wave: two strips of gate and the two of up that belong to them, 32 columns of `inner`: one block.
+// n_rows: pairs, from row0 on; rows beyond them repeat the last one.
 template <class T>
-__device__ void gate_up_tile(const MoeArgs& args, const Place& place) {
+__device__ void gate_up_tile(const MoeArgs& args, u32 row0, u32 n_rows, u32 expert, u32 tile_column, void* lds) {
     static_assert(T::FN == 4);
-    const int expert = args.block_experts[place.block];
     const u32 lane = threadIdx.x % WAVE, wave = __builtin_amdgcn_readfirstlane(threadIdx.x / WAVE);
-    const u32 row0 = place.block * T::BLOCK_M, column = (place.column * T::WAVES_N + wave % T::WAVES_N) * MX_BLOCK;
-    const u32 K = args.width, rows = 2 * args.inner_width;
+    const u32 column = (tile_column * T::WAVES_N + wave % T::WAVES_N) * MX_BLOCK;
+    u32 K = args.width;
+    // What follows from it is not kept from tile to tile: there are not enough scalar registers.
+    asm volatile("" : "+s"(K));
+    const u32 rows = 2 * args.inner_width;
     const size_t weights = static_cast<size_t>(expert) * rows;
     f32x4 sum[T::FM][T::FN] = {};
     if (!product<T>(
             args.codes, args.scales, args.tokens, args.gate_up + weights * (K / 2),
             args.gate_up_scale + weights * (K / MX_BLOCK), rows, K, wave, lane,
-            [&](u32 sixteen, u32 own) { return args.row_tokens[row0 + sixteen * STRIP + own]; },
-            [&](u32 fn) { return (fn / 2 * args.inner_width + column) / STRIP + fn % 2; }, sum))
+            [&](u32 sixteen, u32 own) { return args.row_tokens[row0 + min(sixteen * STRIP + own, n_rows - 1)]; },
+            [&](u32 fn) { return (fn / 2 * args.inner_width + column) / STRIP + fn % 2; }, lds, sum))
         return;
 
     const u32 step = column / STEP_K, block = column % STEP_K / MX_BLOCK;
@@ -470,15 +477,54 @@ __device__ void gate_up_tile(const MoeArgs& args, const Place& place) {
     }
 }
 
+// Of the activations.
+template <class T>
+constexpr size_t gate_up_lds_bytes() {
+    if constexpr (T::SHARED) return sizeof(typename SharedProduct<Gathered, T>::Shared);
+    return 1;
+}
+
+// Of blocks of 128 rows and more: what multiplies as many rows as there are pairs, or little more. Each height is code of its own.
+// All 64 rows that `down` reads together are written.
+template <class T>
+__device__ void gate_up_rows(const MoeArgs& args, u32 row0, u32 rows, bool half, u32 expert, u32 column, void* lds) {
+    auto multiply = [&](auto sixteens) {
+        using Lower = MoeTile<sixteens.value, T::FN, T::WAVES_N, T::WAVES_K, T::STEPS, T::SHARED>;
+        gate_up_tile<Lower>(args, row0, rows, expert, column, lds);
+    };
+    if constexpr (T::FM < 8) return multiply(std::integral_constant<int, T::FM>());
+    if (rows <= HALF_ROWS) return multiply(std::integral_constant<int, HALF_ROWS / STRIP>());
+    if constexpr (T::FM > 8) {
+        if (half) return multiply(std::integral_constant<int, T::FM - HALF_ROWS / STRIP>());
+        if (rows > LOWER_ROWS) return multiply(std::integral_constant<int, T::FM>());
+    }
+    multiply(std::integral_constant<int, 8>());
+}
+
 // No more workgroups than there is room for, each with tile after tile: how many tiles there are stands in memory, and of a grid
-// for the most that there can be a third would find none.
+// for the most that there can be a third would find none. Blocks of 128 rows and more: if the last round's tiles would leave
+// half of the card idle, each is cut into halves by rows.
 template <class T>
 __global__ __launch_bounds__(T::THREADS, T::GATE_UP_WAVES) void gate_up_kernel(const int* block_experts, u32 blocks,
                                                                                u32 columns, MoeArgs args) {
     args.block_experts = const_cast<int*>(block_experts);
     const u32 filled = block_experts[blocks];
-    for (u32 id = blockIdx.x; id < filled * columns; id += gridDim.x) {
-        gate_up_tile<T>(args, Place(id, filled, columns, false));
+    __shared__ __attribute__((aligned(16))) unsigned char lds[gate_up_lds_bytes<T>()];
+    constexpr u32 ROUND = T::GATE_UP_GROUPS * COMPUTE_UNITS;
+    const u32 tiles = filled * columns, last = tiles % ROUND;
+    const bool halves = T::FM >= 8 && 2 * last <= ROUND;
+    const u32 whole = halves ? tiles - last : tiles, end = halves && last != 0 ? whole + ROUND : tiles;
+    for (u32 id = blockIdx.x; id < end; id += ROUND) {
+        const bool half = id >= whole;
+        // Both halves on one XCD, whose L2 then brings the weights once.
+        const u32 at = id - whole, tile = half ? whole + at / (2 * N_XCD) * N_XCD + at % N_XCD : id;
+        if (tile >= tiles) return;
+        const Place place(tile, filled, columns, false);
+        const BlockOf block(block_experts[place.block]);
+        const u32 first = half ? at / N_XCD % 2 * HALF_ROWS : 0;
+        if (block.rows <= first) return;
+        const u32 rows = min(block.rows - first, half && first == 0 ? HALF_ROWS : T::BLOCK_M);
+        gate_up_rows<T>(args, place.block * T::BLOCK_M + first, rows, half, block.expert, place.column, lds);
         __syncthreads();
     }
 }
@@ -499,35 +545,38 @@ template <class T, bool RESIDENT>
 __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
                                          : T::FM == 2 ? 3
                                                       : 2) void down_kernel(const int* block_experts, u32 blocks,
-                                                                            const int* row_pairs, u32 halves,
-                                                                            MoeArgs args) {
+                                                                            const int* row_pairs, u32 block_rows,
+                                                                            u32 parts, MoeArgs args) {
     args.row_pairs = const_cast<int*>(row_pairs);
     constexpr u32 COLUMNS = T::FN * STRIP, PADDED = COLUMNS + 8;  // of a wave
     using Rows = unsigned short[T::WAVES_N][T::BLOCK_M][PADDED];
     using Shared = SharedProduct<InStrips, T>;
     __shared__ __attribute__((aligned(16))) unsigned char lds[lds_bytes<T, Rows>()];
     Rows& rows = *reinterpret_cast<Rows*>(lds);
-    __shared__ u32 places[T::BLOCK_M];  // in memory, of rows
-    __shared__ float row_weights[T::BLOCK_M];
+    // Of each wave, so that none waits for another before the first tile: rows' places in memory, and their weights.
+    __shared__ u32 places[T::WAVES_N][T::BLOCK_M];
+    __shared__ float row_weights[T::WAVES_N][T::BLOCK_M];
     __shared__ u32 complete[T::BLOCK_M], n_complete;  // tokens whose rows are all there
-    const u32 id = blockIdx.y * gridDim.x + blockIdx.x, with_work = block_experts[blocks] * halves;
+    const u32 id = blockIdx.y * gridDim.x + blockIdx.x, with_work = block_experts[blocks] * parts;
     if (id >= with_work * gridDim.x) return;
     const Place place(id, with_work, gridDim.x, true);
-    const int expert = block_experts[place.block / halves];
+    const u32 block = place.block / parts, part_row0 = place.block % parts * T::BLOCK_M;
+    const BlockOf of(block_experts[block]);
+    if (of.rows <= part_row0) return;
+    const u32 filled = uniform(min(of.rows - part_row0, T::BLOCK_M));
     const u32 thread = threadIdx.x, lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
-    const u32 row0 = place.block * T::BLOCK_M, column0 = place.column * args.down_tiles * T::BLOCK_N;
+    const u32 row0 = block * block_rows + part_row0, column0 = place.column * args.down_tiles * T::BLOCK_N;
     const u32 column = column0 + wave * COLUMNS, K = args.inner_width, stages = K / (T::STEPS * STEP_K);
     const u32 tiles = min(args.down_tiles, (args.width - column0) / T::BLOCK_N);
 
-    if (halves > 1 && args.row_pairs[row0] < 0) return;
-    const int own_pair = args.row_pairs[row0 + lane % T::BLOCK_M];
-    const u32 filled = __builtin_popcountll(__ballot(own_pair >= 0 && lane < T::BLOCK_M));  // the first rows
-    if (thread < T::BLOCK_M) {
-        places[thread] = args.adds ? own_pair / args.topk : own_pair;
-        row_weights[thread] = own_pair < 0 ? 0.0f : args.topk_weights[own_pair];
-    }
+    const int own_pair = args.row_pairs[row0 + min(lane % T::BLOCK_M, filled - 1)];
+    const float own_weight = args.topk_weights[own_pair];
     if (thread == 0) n_complete = 0;
-    __syncthreads();
+    auto keep_rows = [&] {
+        places[wave][lane % T::BLOCK_M] = args.adds ? own_pair / args.topk : own_pair;
+        row_weights[wave][lane % T::BLOCK_M] = own_weight;
+        wave_lds_fence();
+    };
 
     const Buffer terms = make_buffer(args.terms, args.tokens * args.topk * args.used * 2);
     auto store = [&](u32 tile, f32x4(&sum)[T::FM][T::FN]) {
@@ -535,7 +584,7 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
 #pragma unroll
         for (int fm = 0; fm < T::FM; ++fm) {
             const u32 row = fm * STRIP + lane % STRIP;
-            const float weight = row_weights[row];
+            const float weight = row_weights[wave][row];
 #pragma unroll
             for (int fn = 0; fn < T::FN; ++fn) {
                 const f32x4 value = sum[fm][fn] * weight;
@@ -550,7 +599,7 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
             const u32 at = lane % PER_ROW * EACH, to = column + tile * T::BLOCK_N + at;
             for (u32 first = 0; first < filled; first += WAVE / PER_ROW) {
                 const u32 row = first + lane / PER_ROW;
-                if (row < filled && to < args.used) bring(&own[row][at], places[row], to);
+                if (row < filled && to < args.used) bring(&own[row][at], places[wave][row], to);
             }
         };
         if (args.adds) {
@@ -568,7 +617,7 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
         wave_lds_fence();
     };
 
-    const size_t weight_rows = static_cast<size_t>(expert) * args.width;
+    const size_t weight_rows = static_cast<size_t>(of.expert) * args.width;
     Weights<T::FN, T::STEPS> weights(args.down + weight_rows * (K / 2), args.down_scale + weight_rows * (K / MX_BLOCK),
                                      args.width, K, lane, [&](u32 fn) { return column / STRIP + fn; });
     const unsigned char* const a = args.inner + static_cast<size_t>(row0) * (K / 2);
@@ -576,6 +625,7 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
     auto row = [](u32 sixteen, u32 own) { return sixteen * STRIP + own; };
     if constexpr (T::SHARED) {
         auto& shared = *reinterpret_cast<typename Shared::Shared*>(lds);
+        keep_rows();
         for (u32 tile = 0; tile < tiles; ++tile) {
             f32x4 sum[T::FM][T::FN] = {};
             Shared(weights, shared, a, T::BLOCK_M, K, wave).run(a_scale, T::BLOCK_M, K, row, sum);
@@ -586,14 +636,14 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
         }
     } else {
         Product<InStrips, T::FM, T::FN, T::STEPS>(weights, a, a_scale, T::BLOCK_M, K, row)
-            .template run_tiles<RESIDENT>(tiles, T::BLOCK_N / STRIP, stages, store);
+            .template run_tiles<RESIDENT>(tiles, T::BLOCK_N / STRIP, stages, keep_rows, store);
     }
     if (args.adds) return;
 
     asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
     __syncthreads();
     if (thread < filled) {
-        const u32 token = places[thread] / args.topk;
+        const u32 token = places[0][thread] / args.topk;
         const u32 before = arrive(args.arrived + token * gridDim.x + place.column);
         if (before == args.topk - 1) complete[atomicAdd(&n_complete, 1u)] = token;
     }
@@ -639,18 +689,21 @@ static bool stays_in_registers(const MoeArgs& args) {
 
 template <class GateUp, class Down>
 static void launch(const MoeArgs& args) {
-    constexpr u32 HALVES = GateUp::BLOCK_M / Down::BLOCK_M;  // of a block, which `down` takes
+    constexpr u32 PARTS = (GateUp::BLOCK_M + Down::BLOCK_M - 1) / Down::BLOCK_M;  // of a block, which `down` takes
     const u32 quantisers = (args.tokens * (args.width / 8) + FIRST_THREADS - 1) / FIRST_THREADS;
     const u32 groups = (args.width / Down::BLOCK_N + args.down_tiles - 1) / args.down_tiles;
     sort_and_quantize_kernel<GateUp::BLOCK_M>
         <<<1 + quantisers, FIRST_THREADS>>>(args.hidden, args.topk_ids, args.tokens, args.topk, args.width, args.used,
                                             args.adds, args.adds ? 0 : args.tokens * groups, args);
     const u32 columns = args.inner_width / (GateUp::BLOCK_N / 2);
-    const u32 workgroups = min(columns * args.blocks, COMPUTE_UNITS * GateUp::GATE_UP_GROUPS);
+    const u32 most = columns * args.blocks;
+    const u32 tiles =
+        GateUp::FM >= 8 ? (most + N_XCD - 1) / N_XCD * N_XCD * 2 : most;  // as if each were cut into halves
+    const u32 workgroups = min(tiles, COMPUTE_UNITS * GateUp::GATE_UP_GROUPS);
     gate_up_kernel<GateUp><<<workgroups, GateUp::THREADS>>>(args.block_experts, args.blocks, columns, args);
     const auto down = stays_in_registers<Down>(args) ? down_kernel<Down, !Down::SHARED> : down_kernel<Down, false>;
-    down<<<dim3(groups, args.blocks * HALVES), Down::THREADS>>>(args.block_experts, args.blocks, args.row_pairs, HALVES,
-                                                                args);
+    down<<<dim3(groups, args.blocks * PARTS), Down::THREADS>>>(args.block_experts, args.blocks, args.row_pairs,
+                                                               GateUp::BLOCK_M, PARTS, args);
 }
 
 // addresses: of the pointers of MoeArgs, in their order. Both widths are multiples of 256, topk_ids of 0 ... experts - 1.
@@ -676,8 +729,10 @@ void moe_mxfp4(int64_t addresses, int64_t tokens, int64_t topk, int64_t experts,
     else if (block_m == 64) launch<By64, By64>(args);
     else if (block_m == 128 && shared && resident) launch<MoeTile<8, 4, 4, 1, 2, true>, Down64>(args);
     else if (block_m == 128 && shared) launch<MoeTile<8, 4, 4, 1, 2, true>, By64>(args);
+    else if (block_m == 144 && shared && resident) launch<MoeTile<9, 4, 4, 1, 2, true>, Down64>(args);
+    else if (block_m == 144 && shared) launch<MoeTile<9, 4, 4, 1, 2, true>, By64>(args);
     else
-        throw std::runtime_error("moe_mxfp4: blocks of 16, 32 or 64 rows, or up to 8192 columns 128, got " +
+        throw std::runtime_error("moe_mxfp4: blocks of 16, 32 or 64 rows, or up to 8192 columns 128 or 144, got " +
                                  std::to_string(block_m));
     const hipError_t error = hipGetLastError();
     if (error != hipSuccess) throw std::runtime_error(std::string("moe_mxfp4: ") + hipGetErrorString(error));

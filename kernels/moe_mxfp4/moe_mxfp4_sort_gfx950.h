@@ -5,6 +5,7 @@
 
 constexpr int MOST_EXPERTS = 1024;   // that launch 1 has room for
 constexpr int FIRST_THREADS = 1024;  // of a workgroup of launch 1
+constexpr u32 LOWER_ROWS = 128;      // of a block of 144 that has no more
 
 struct MoeArgs {
     const unsigned short* hidden;        // bf16 [tokens][used]
@@ -20,14 +21,22 @@ struct MoeArgs {
     unsigned char* inner_scale;         // [rows / 16][2048 columns][lanes][16]
     unsigned short* terms;              // bf16 [pairs][used]
     unsigned short* out;                // bf16 [tokens][used]
-    int* row_pairs;                     // [rows]: pairs by expert, -1 where a block has no more
-    int* row_tokens;                    // [rows]: their tokens, 0 where there is none
-    int* block_experts;                 // [blocks + 1]: of the blocks that there are; last their number
+    int* row_pairs;                     // [rows]: pairs by expert; nothing where a block has no more
+    int* row_tokens;                    // [rows]: their tokens
+    int* block_experts;                 // [blocks + 1]: of the blocks that there are, see BlockOf; last their number
     u32* arrived;                       // [tokens][workgroups of `down` by columns]: rows that are there
     u32 tokens, topk, experts, blocks;  // blocks: the most that there can be
     u32 width, used;                    // of the hidden states: of the weights, and of what they hold
     u32 inner_width, inner_used;        // of what lies between the products
     u32 down_tiles, adds;               // tiles of columns a workgroup; see down_kernel
+};
+// A block's expert and how many of its rows have a pair, as one word.
+struct BlockOf {
+    u32 expert, rows;
+
+    static constexpr int EXPERT_BITS = 16;
+    static __device__ int packed(u32 expert, u32 rows) { return static_cast<int>(rows << EXPERT_BITS | expert); }
+    __device__ explicit BlockOf(u32 word) : expert(word % (1u << EXPERT_BITS)), rows(word >> EXPERT_BITS) {}
 };
 // Kernels take a struct and, before it, what they need first: up to 14 words in front of a struct are in registers before a
 // wave starts (preload_arguments).
@@ -68,7 +77,7 @@ struct InStrips {
 
 // --- launch 1 ------------------------------------------------------------------------------------------------------
 
-template <int BLOCK_M>
+template <u32 BLOCK_M>
 __device__ void sort_pairs(const MoeArgs& args) {
     __shared__ u32 count[MOST_EXPERTS], place[MOST_EXPERTS], wave_total[FIRST_THREADS / WAVE];
     const u32 thread = threadIdx.x, lane = thread % WAVE, wave = thread / WAVE, pairs = args.tokens * args.topk;
@@ -93,16 +102,19 @@ __device__ void sort_pairs(const MoeArgs& args) {
         total += wave_total[i];
     }
     place[thread] = first * BLOCK_M;
-    for (u32 block = 0; block < own; ++block) args.block_experts[first + block] = thread;
-    for (u32 row = own_count; row < own * BLOCK_M; ++row) {
-        args.row_pairs[first * BLOCK_M + row] = -1;
-        args.row_tokens[first * BLOCK_M + row] = 0;
-    }
+    // Higher blocks than LOWER_ROWS are as high as these unless that makes one more of them.
+    const u32 each = own_count <= own * LOWER_ROWS ? min(LOWER_ROWS, BLOCK_M) : BLOCK_M;
+    count[thread] = each < BLOCK_M ? first * BLOCK_M : ~0u;
+    for (u32 block = 0; block < own; ++block)
+        args.block_experts[first + block] = BlockOf::packed(thread, min(own_count - block * each, each));
     if (thread == 0) args.block_experts[args.blocks] = total;
     __syncthreads();
     // In any order within an expert: rows have nothing to do with each other.
     for (u32 pair = thread; pair < pairs; pair += FIRST_THREADS) {
-        const u32 row = atomicAdd(&place[args.topk_ids[pair]], 1u);
+        const u32 expert = args.topk_ids[pair];
+        u32 row = atomicAdd(&place[expert], 1u);
+        if (BLOCK_M > LOWER_ROWS && row >= count[expert])
+            row += (row - count[expert]) / LOWER_ROWS * (BLOCK_M - LOWER_ROWS);
         args.row_pairs[row] = pair;
         args.row_tokens[row] = pair / args.topk;
     }
@@ -135,7 +147,7 @@ __device__ inline void quantize_hidden(const MoeArgs& args) {
     if (column % MX_BLOCK == 0) args.scales[token * scale_row(args.width) + a_scale_place(column / MX_BLOCK)] = scale;
 }
 
-template <int BLOCK_M>
+template <u32 BLOCK_M>
 __global__ __launch_bounds__(FIRST_THREADS) void sort_and_quantize_kernel(const unsigned short* hidden,
                                                                           const int* topk_ids, u32 tokens, u32 topk,
                                                                           u32 width, u32 used, u32 adds, u32 counters,
