@@ -24,7 +24,7 @@ from .cards import cards
 from .isa import UNITS, facts_of
 from .launch_checks import align_torch
 from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches, sample_launches
-from .replay import REASONS, Replay, ReplayedTime, Time, hold
+from .replay import REASONS, Replay, ReplayedTime, Time, hold, replayed
 
 SEGMENT_BYTES, LINE_BYTES = 64, 128
 
@@ -50,6 +50,10 @@ class _Totals(ctypes.Structure):
                 "unrecorded",
                 "atomics_on_line",
                 "sleeps",
+                "longest_group",
+                "longest_steps",
+                "steps_of_others",
+                "mean_steps",
             )
         ),
         *((name, ctypes.c_uint64 * 8) for name in ("l2_read", "l2_write", "fabric_read", "fabric_write")),
@@ -145,6 +149,9 @@ class Counters:
     sleeps: int  # instructions of the kernel that let a wave sleep: with them it waits for others
     busiest_xcd: dict[str, int]  # the largest share of one XCD: l2_read, l2_write, fabric_read, fabric_write
     groups_on_cu: int  # that share a CU: as many as fit and as there are
+    longest_group: int  # the workgroup that executes much more than others do, where there is one
+    longest_times: float  # as much as the most of others; 0 where there is none
+    most_times: float  # as much as the mean the longest executes; 0 of a sample, and where workgroups wait for others
     cold: ReplayedTime  # of the launch: waves replayed on a CU
     warm: ReplayedTime  # and as if the memory-side cache held everything
     atomics_on_line: int  # on the line with most of them: an instruction's lanes on one dword come one after the other
@@ -187,7 +194,7 @@ class Counters:
         return shown | times | {"active_lanes": self.active_lanes, "l2_hit_rate": self.l2_hit_rate}
 
 
-def _maintains_l2(instruction: InstructionCount) -> bool:
+def maintains_l2(instruction: InstructionCount) -> bool:
     """buffer_wbl2 and buffer_inv that reach beyond the XCD; without sc1 they concern the CU's own cache."""
     return facts_of(instruction.mnemonic).does in ("acquire", "release") and " sc1" in instruction.where
 
@@ -288,10 +295,13 @@ def collect(
         sleeps=t.sleeps,
         busiest_xcd={name: max(getattr(t, name)) for name in levels},
         groups_on_cu=t.groups_on_cu,
-        cold=ReplayedTime(t.cold.cycles, t.cold.mhz, t.cold.matrix_share),
-        warm=ReplayedTime(t.warm.cycles, t.warm.mhz, t.warm.matrix_share),
+        longest_group=t.longest_group,
+        longest_times=t.longest_steps / max(t.steps_of_others, 1),
+        most_times=max(t.longest_steps, t.steps_of_others) / t.mean_steps if t.mean_steps else 0.0,
+        cold=replayed(t.cold),
+        warm=replayed(t.warm),
         atomics_on_line=t.atomics_on_line,
-        cache_maintenance=sum(i.executed - i.polls for i in memory if _maintains_l2(i)),
+        cache_maintenance=sum(i.executed - i.polls for i in memory if maintains_l2(i)),
         unrecorded_lines=t.unrecorded,
         instructions=instructions,
         replay=hold(Replay(lib, source, len(executed))),

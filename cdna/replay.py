@@ -20,7 +20,7 @@ LEVELS = ("L1", "L2", "memory side", "HBM", "peer", "")  # where the farthest li
 class Time(ctypes.Structure):
     """LaunchTime of engine/time/launch_time.h."""
 
-    _fields_ = [("cycles", ctypes.c_double), ("mhz", ctypes.c_double), ("matrix_share", ctypes.c_double)]
+    _fields_ = [(name, ctypes.c_double) for name in ("cycles", "mhz", "matrix_share", "others_cycles")]
 
 
 class _Left(ctypes.Structure):
@@ -49,10 +49,15 @@ class ReplayedTime:
     cycles: float
     mhz: float
     matrix_share: float  # of the time, that the matrix cores are busy
+    others_cycles: float = 0.0  # as if no workgroup did much more than the others
 
     @property
     def us(self) -> float:
         return self.cycles / self.mhz
+
+
+def replayed(time: Time) -> ReplayedTime:
+    return ReplayedTime(time.cycles, time.mhz, time.matrix_share, time.others_cycles)
 
 
 @dataclass(frozen=True)
@@ -94,8 +99,7 @@ class Replay:
         left = _Left()
         if not self._source or not self._lib.cdna_replay_without(self._source, warm, what, ctypes.byref(left)):
             return None
-        time = ReplayedTime(left.time.cycles, left.time.mhz, left.time.matrix_share)
-        return Left(time, left.l2_read, left.fabric_read, left.hbm_read, left.write, left.links)
+        return Left(replayed(left.time), left.l2_read, left.fabric_read, left.hbm_read, left.write, left.links)
 
     def timeline(self, line_of: Sequence[int], warm: bool = False) -> list[Span]:
         """What one CU's waves did, in the order of `start` for each. line_of: a number for each instruction's source

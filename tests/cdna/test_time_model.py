@@ -247,6 +247,28 @@ def test_the_workgroup_that_arrives_last_has_its_work_in_the_time(groups: int, s
     assert much - little > 15_000
 
 
+def only_in(group: int, code: str) -> str:
+    return f"s_cmp_lg_u32 s20, {group}\ns_cbranch_scc1 done\n{code}done:\ns_nop 0\n"
+
+
+@pytest.mark.parametrize("sample", (False, True))
+@pytest.mark.parametrize("longest, groups", [(0, 256), (100, 256), (0, 4096), (1, 4096)])  # one round, and several
+def test_a_launch_waits_for_the_workgroup_that_has_much_more_to_do(longest: int, groups: int, sample: bool) -> None:
+    """None of those chosen beforehand: the whole of what it executes is in the time, and what it asks of memory."""
+    work = "v_lshlrev_b32 v1, 7, v0\nglobal_load_dword v2, v1, s[2:3]\n" + "v_exp_f32 v4, v4\n" * 10
+
+    def counters(more: str) -> cdna.Counters:
+        return run(work + only_in(longest, more), groups=groups, lds=1 << 15, sample=sample)
+
+    loads = "s_waitcnt vmcnt(0)\nglobal_load_dword v5, v1, s[2:3] sc1\n" * 100  # around the L1
+    little, much, waits = (counters(more) for more in ("", MUCH, loads))
+    assert not little.longest_times
+    assert much.longest_group == longest and much.longest_times > 10
+    assert much.cold.cycles > 16_000 and much.cold.others_cycles == pytest.approx(little.cold.cycles, rel=0.03)
+    assert waits.cold.cycles > 90 * CARD.l2_cycles
+    assert sum(much.spent.values()) == pytest.approx(1) and much.spent["issue"] > little.spent["issue"]
+
+
 @pytest.mark.parametrize("sample", (False, True))
 def test_of_many_rounds_as_many_workgroups_add_up_as_there_are_tiles(sample: bool) -> None:
     """The slices of a tile lie rounds apart: of a sample of rounds none would arrive last."""

@@ -60,10 +60,11 @@ struct Source;
 struct GroupCount {
   GroupCount* next;  // of all that this thread made
   u32 n_waves;
-  bool timed, works;  // works: has asked for a line, recorded or not
-  Steps* steps;       // of each wave
-  u64 n_steps;        // of them all, also where they are not kept
-  Held** held;        // of each wave, none before its first s_sleep
+  Recorded timed;  // whether its steps are kept, and as which
+  bool works;      // has asked for a line, recorded or not
+  Steps* steps;    // of each wave
+  u64 n_steps;     // of them all, also where they are not kept
+  Held** held;     // of each wave, none before its first s_sleep
   Trace trace;
   L1 l1;
 };
@@ -402,12 +403,13 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
     return;
   }
   g.n_steps += steps_of(c, pc);
+  if (!g.timed && g.n_steps > c.source->kept.long_from) g.timed = LATE;
   if (c.source->light && !g.timed) {
     if (c.costs[pc].unit == MEMORY_UNIT) memory_instruction(c, g, w, in, pc, c.unseen);
     return;
   }
   u64 first = g.trace.n;
-  u32 amount = count_instruction(c, g, w, in, pc, c.counters[pc]);
+  u32 amount = count_instruction(c, g, w, in, pc, c.source->light && g.timed != CHOSEN ? c.unseen : c.counters[pc]);
   add_step(c, g, w.id, {pc, amount}, first, (u32)(g.trace.n - first));
 }
 
@@ -447,7 +449,7 @@ static void on_group_started(Observer* o, Workgroup& group) {
     if (g->held[i]) g->held[i]->on = false;
   }
   g->n_steps = 0;
-  g->timed = c.source->kept.may_keep(timed_number(*c.source, group.linear_id));
+  g->timed = c.source->kept.records(timed_number(*c.source, group.linear_id));
   memset((void*)&g->l1, 0, sizeof g->l1);
   g->trace = {nullptr, 0, 0, group.linear_id};
   g->works = false;
@@ -490,7 +492,7 @@ static void add_traffic(MemoryTraffic& to, const MemoryTraffic& from, double wei
 static void hand_over(Source& s, GroupCount& g) {
   pthread_mutex_lock(&s.lock);
   const Trace& t = g.trace;
-  if (g.timed && s.kept.keep(t.group, g.steps, timed_number(s, t.group), g.works))
+  if (g.timed && s.kept.keep(t.group, g.steps, timed_number(s, t.group), g.works, g.n_steps, g.timed))
     g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
   const u32 batch = s.batch, number = number_of(s, t.group);
   s.working[number < batch ? 0 : 2 - number / batch % 2] += g.works;
@@ -524,7 +526,7 @@ static void on_group_ended(Observer* o, Workgroup& group) {
   Source& s = *c.source;
   if (g.works) {
     c.totals.run++;
-    if (g.timed || !s.light) c.totals.observed++;
+    if (g.timed == CHOSEN || !s.light) c.totals.observed++;
   }
   if (is_probe(s, group.linear_id)) {
     const u32 number = __atomic_fetch_add(&s.working_probes, g.works, __ATOMIC_RELAXED);
@@ -636,7 +638,7 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.kept.all_come = has_answers(s, *p, k);
   s.in_order = s.kept.all_come && s.total_groups <= s.batch;  // as long as its slowest workgroup: who is last, tells
   if (s.sample && !l->cooperative) choose_sample(s, *p, k);
-  s.kept.spread_over(s.groups ? (s.pairs + 1) * s.batch : s.n_in_batches);
+  s.kept.spread_over(s.groups ? (s.pairs + 1) * s.batch : s.n_in_batches, !s.kept.all_come && !s.totals.sleeps);
   s.traces = (Trace*)calloc(s.n_in_batches, sizeof(Trace));
   s.ended = (u32*)calloc(s.n_batches, sizeof(u32));
 }
@@ -670,30 +672,29 @@ static void scale_write_back(const Source& s, MemoryTraffic& m) {
   m.left_dirty = (u64)(all + read < room ? all : all * room / (all + read));
 }
 
+// What the grid has to do for what those replayed have: of several rounds that a CU runs, time goes with it. Of a sample
+// they are replayed as often as others are like them.
+static double work(const Source& s, const RecordedGroup* groups) {
+  u64 replayed = 0;
+  for (u32 i = 0; i < s.kept.n_replayed * s.n_waves; i++) replayed += groups[i / s.n_waves].waves[i % s.n_waves].n;
+  if (!s.steps || s.totals.groups <= s.batch || !replayed) return 1;  // no steps: a sample, or none works
+  return ((double)s.steps / (double)s.totals.groups) / ((double)replayed / s.kept.n_replayed);
+}
+
 static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
   const KeptGroups& kept = s.kept;
   for (u32 i = 0; i < kept.n_replayed; i++) groups[i] = {kept.all.at[kept.replayed[i]].steps};
-  const u32 in_all = (u32)s.totals.groups, per_cu = (u32)s.totals.groups_per_cu;
-  return {groups, s.timings, kept.n_replayed, s.n_waves, in_all, per_cu, s.leaves_whole};
-}
-
-// What the grid has to do for what those replayed have: of several rounds that a CU runs, time goes with it. Of a sample
-// they are replayed as often as others are like them.
-static double work(const Source& s, const RecordedLaunch& l) {
-  u64 replayed = 0;
-  for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) replayed += l.groups[i / l.n_waves].waves[i % l.n_waves].n;
-  if (!s.steps || s.totals.groups <= s.batch || !replayed) return 1;  // no steps: a sample, or none works
-  return ((double)s.steps / (double)s.totals.groups) / ((double)replayed / l.n_recorded);
+  const u32 in_all = (u32)s.totals.groups, cu = (u32)s.totals.groups_per_cu, n = kept.n_replayed;
+  return {groups, s.timings, n, s.n_waves, in_all, cu, s.leaves_whole, kept.longest_at, work(s, groups)};
 }
 
 static void take_time(Source& s) {
   RecordedGroup groups[MOST_REPLAYED];
   RecordedLaunch l = recorded(s, groups);
-  for (u32 warm = 0; warm < 2; warm++) {
+  for (u32 warm = 0; warm < 2; warm++)
     s.totals.time[warm] =
         launch_time(*s.card, l, s.totals.traffic, warm, {nullptr, warm ? nullptr : s.stalls, nullptr, nullptr});
-    s.totals.time[warm].cycles *= work(s, l);
-  }
+  s.totals.longest = s.kept.longest_of(s.steps / s.totals.groups);
 }
 
 static void detach(ObserverSource* source, Observer* o) {
@@ -765,7 +766,6 @@ bool cdna_replay_without(ObserverSource* source, bool warm, const u16* left_out,
   if (!s.kept.n_replayed) return false;
   const RecordedLaunch l = recorded(s, groups);
   *left = launch_time_without(*s.card, l, s.totals.traffic, warm, left_out);
-  left->time.cycles *= work(s, l);
   return true;
 }
 const Span* cdna_replay_timeline(ObserverSource* source, bool warm, const u32* line_of, u64* n) {

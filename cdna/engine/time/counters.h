@@ -1,5 +1,6 @@
 // What counters.cpp gives for a launch.
 #pragma once
+#include "kept.h"
 #include "launch_time.h"
 #include "observe.h"
 
@@ -24,8 +25,9 @@ struct CounterTotals {              // in the order of counters.py's _Totals
   u64 unrecorded;                   // line accesses that no memory was left to record
   u64 atomics_on_line;              // atomics, one after the other, on the line with most
   u64 sleeps;                       // instructions of the program that let a wave sleep
-  MemoryTraffic traffic;            // of the grid
-  LaunchTime time[2];               // cold; as if the memory-side cache held everything
+  Longest longest;
+  MemoryTraffic traffic;  // of the grid
+  LaunchTime time[2];     // cold; as if the memory-side cache held everything
 };
 
 // What of a launch runs: see the head of counters.cpp. counters.py has the same.

@@ -14,7 +14,9 @@ u32 KeptGroups::kind_of(u64 n_steps) {
   return at;
 }
 
-void KeptGroups::spread_over(u32 among) {
+void KeptGroups::spread_over(u32 among, bool and_longest) {
+  seeks_longest = and_longest;
+  long_from = NEVER_LONG;
   every = (among + MOST_TIMED - 1) / MOST_TIMED;
   if (every % 2 == 0) every += (MOST_TIMED - 1) * (every + 1) < among ? 1 : -1;
   const u32 most = (among - 1) / every, steps = most < MOST_TIMED ? most : MOST_TIMED - 1;
@@ -26,10 +28,11 @@ bool KeptGroups::is_chosen(u32 number) const {
   return number >= first && behind % every == 0 && behind / every < MOST_TIMED;
 }
 
-bool KeptGroups::keep(u32 group, Steps* steps, u32 number, bool works) {
+bool KeptGroups::keep(u32 group, Steps* steps, u32 number, bool works, u64 n_steps, Recorded as) {
+  if (as != CHOSEN) return works && keep_longest({group, 0, n_steps, steps, as});
+  if (!number && seeks_longest) long_from = n_steps;
   const bool chosen = is_chosen(number);
-  u64 n_steps = 0;
-  for (u32 i = 0; works && i < n_waves; i++) n_steps += steps[i].n;
+  if (!works) n_steps = 0;
   u32 kind = 0, known = n_kinds;
   if (works) {
     kind = kind_of(n_steps);
@@ -37,8 +40,45 @@ bool KeptGroups::keep(u32 group, Steps* steps, u32 number, bool works) {
     n_groups++;
   }
   const bool of_use = chosen || (all_come && n_kinds > known), spare = !of_use && works && is_spare(number);
-  if (of_use || spare) all.add() = {group, kind, n_steps, steps, spare};
+  if (of_use || spare) all.add() = {group, kind, n_steps, steps, CHOSEN, spare};
   return of_use || spare;
+}
+
+bool KeptGroups::keep_longest(const Kept& longer) {
+  Kept* one = nullptr;
+  for (u64 i = 0; i < all.n; i++)
+    if (all.at[i].as != CHOSEN) one = &all.at[i];
+  if (one && one->n_steps >= longer.n_steps) return false;
+  if (one) forget(*one);
+  else one = &all.add();
+  *one = longer;
+  return true;
+}
+
+// It counts where it did more than the others by a quarter. The first workgroup may be it.
+void KeptGroups::take_longest() {
+  const Kept *most = nullptr, *first = nullptr;
+  u64 beside = all.n;
+  for (u64 i = 0; i < all.n; i++) {
+    const Kept& one = all.at[i];
+    const bool chosen = one.as == CHOSEN && !one.spare;
+    if (one.as != CHOSEN) beside = i;
+    else if (!one.group) first = &one;
+    if (chosen && seeks_longest && one.n_steps > longest.of_others) longest.of_others = one.n_steps;
+    if (!chosen && (!most || one.n_steps > most->n_steps)) most = &one;
+  }
+  if (most && longest.of_others && most->n_steps * 4 > longest.of_others * 5) {
+    longest.group = most->group, longest.n_steps = most->n_steps;
+    longest_at = (Steps*)calloc(n_waves, sizeof(Steps));
+    const Kept* parts[] = {most->as == LATE ? first : nullptr, most};
+    for (u32 i = 0; i < 2 * n_waves; i++)
+      if (const Kept* part = parts[i / n_waves])
+        for (u64 k = 0; k < part->steps[i % n_waves].n; k++)
+          longest_at[i % n_waves].add() = part->steps[i % n_waves].at[k];
+  }
+  if (beside == all.n) return;
+  forget(all.at[beside]);
+  all.at[beside] = all.at[--all.n];
 }
 
 void KeptGroups::forget(const Kept& kept) {
@@ -47,6 +87,7 @@ void KeptGroups::forget(const Kept& kept) {
 }
 
 void KeptGroups::leave_the_working() {
+  take_longest();
   u64 working = 0, spares = 0;
   for (u64 i = 0; i < all.n; i++) (all.at[i].spare ? spares : working) += all.at[i].n_steps > 0;
   if (!working && !spares) kinds[0] = {0, (u32)all.n}, n_kinds = 1, n_groups = (u32)all.n;
@@ -122,9 +163,18 @@ void KeptGroups::choose_alike(WorkOf whole, WorkOf probes, double of_probe, bool
   }
 }
 
+Longest KeptGroups::longest_of(u64 mean) const {
+  Longest of = longest;
+  of.mean = seeks_longest ? mean : 0;
+  return of;
+}
+
 void KeptGroups::forget() {
   for (u64 i = 0; i < all.n; i++) forget(all.at[i]);
   free(all.at);
   all = {};
+  for (u32 w = 0; longest_at && w < n_waves; w++) free(longest_at[w].at);
+  free(longest_at);
+  longest_at = nullptr;
   n_replayed = 0;
 }

@@ -53,24 +53,25 @@ static double link_half(const Share& s, const u64* bytes, double together_gb_s) 
 
 // The share of a launch's CUs that are at work while the busiest of those recorded is, if it fits on the card at once.
 // `of`: what an instruction asks for; mean: of it, a workgroup of the grid.
-template <class Of> static double share_at_work(const RecordedLaunch& l, double mean, Of of) {
-  double busiest = 0;
-  for (u32 i = 0; i < l.n_recorded; i++) {
-    double asked = 0;
-    for (u32 w = 0; w < l.n_waves; w++) {
-      const Steps& steps = l.groups[i].waves[w];
-      for (u64 k = 0; k < steps.n; k++)
-        if (l.timings[steps.at[k].pc].unit == MEMORY_UNIT) asked += of(Asked(steps.at[++k]));
-    }
-    busiest = larger(busiest, asked);
-  }
+template <class Of> static double asked_by(const RecordedLaunch& l, const Steps* waves, Of of) {
+  double asked = 0;
+  for (u32 w = 0; w < l.n_waves; w++)
+    for (u64 k = 0; k < waves[w].n; k++)
+      if (l.timings[waves[w].at[k].pc].unit == MEMORY_UNIT) asked += of(Asked(waves[w].at[++k]));
+  return asked;
+}
+template <class Of> static double share_at_work(const RecordedLaunch& l, double mean, bool of_longest, Of of) {
+  double busiest = of_longest ? asked_by(l, l.longest, of) : 0;
+  for (u32 i = 0; i < l.n_recorded; i++) busiest = larger(busiest, asked_by(l, l.groups[i].waves, of));
   return mean < busiest ? mean / busiest : 1;
 }
 
 static double lines_read(const Asked& a) { return a.lines; }
 static double over_links(const Asked& a) { return a.link_reads + a.link_writes; }
 
-static Machine machine_of(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm) {
+// of_longest: a CU that has the workgroup with most to do, as it goes on while others have ended.
+static Machine machine_of(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm,
+                          bool of_longest = false) {
   Machine m = {};
   double beyond_l2 = mhz / card.clock_mhz;  // what is not clocked with the CUs
   m.latency[IN_L1] = card.l1_cycles;
@@ -100,8 +101,8 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   bool one_round = m.rounds + (m.last_groups > 0) == 1;
   double lines = (double)sum(t.l2_read, 8) / LINE_BYTES / l.groups_in_all;
   double crossing = (double)(sum(t.link_read, MOST_PEERS) + sum(t.link_write, MOST_PEERS)) * 2 / LINE_BYTES;
-  double at_work = one_round ? share_at_work(l, lines, lines_read) : 1;
-  double at_links = crossing ? share_at_work(l, crossing / l.groups_in_all, over_links) : 1;
+  double at_work = one_round ? share_at_work(l, lines, of_longest, lines_read) : 1;
+  double at_links = crossing ? share_at_work(l, crossing / l.groups_in_all, of_longest, over_links) : 1;
   double active[2] = {(double)least(l.groups_in_all, card.compute_units),
                       left ? (double)left / m.last_groups : 1};  // those with fewer workgroups leave their share
   for (u32 tail = 0; tail < 2; tail++) {
@@ -114,7 +115,18 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   return m;
 }
 
-static double cycles_at(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm,
+// A CU that has the workgroup with most to do beside others.
+static double longest_cycles(Machine m, const RecordedLaunch& l, const ReplayOptions& options) {
+  RecordedGroup groups[MOST_REPLAYED + 1] = {{l.longest}};
+  for (u32 i = 0; i < l.n_recorded; i++) groups[i + 1] = l.groups[i];
+  m.rounds = 1, m.last_groups = 0;
+  return replay_cu(m, l.timings, groups, l.n_recorded + 1, 0, l.n_waves, options).all;
+}
+
+struct Cycles {
+  double all, others;  // for as much work as those recorded have; others: as if no workgroup did much more than they
+};
+static Cycles cycles_at(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm,
                         const ReplayOptions& options) {
   Machine m = machine_of(card, l, t, mhz, warm);
   u32 more = m.rounds > MOST_ROUNDS ? m.rounds - MOST_ROUNDS : 0, cus = least(CUS, l.n_recorded);
@@ -127,7 +139,11 @@ static double cycles_at(const Card& card, const RecordedLaunch& l, const MemoryT
     mean += cycles / cus;
     most = larger(most, cycles);
   }
-  return one_round ? most : mean;  // in one round all wait for the slowest CU; in several it gets fewer workgroups
+  // In one round all wait for the slowest CU; in several it gets fewer workgroups.
+  const double others = one_round ? most : mean;
+  if (!l.longest) return {others, others};
+  const double longest = longest_cycles(machine_of(card, l, t, mhz, warm, true), l, options);
+  return {larger(others, longest / l.work), others};
 }
 
 // Cycles of a SIMD's matrix core, and of all units what they count where power is concerned, as cycles of it.
@@ -167,19 +183,20 @@ static double sustained_mhz(const Card& card, double power) {
 
 LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, bool warm,
                        const ReplayOptions& options) {
-  double mhz = card.clock_mhz, cycles = 0, share = 0;
-  if (!l.groups_in_all || !l.n_recorded) return {0, mhz, 0};
+  double mhz = card.clock_mhz, share = 0;
+  Cycles cycles = {};
+  if (!l.groups_in_all || !l.n_recorded) return {0, mhz, 0, 0};
   const BusyCycles busy = busy_cycles(card, l, options.left_out);
   for (int i = 0; i < 3; i++) {
     ReplayOptions now = options;
     if (i) now.stalls = nullptr;
     cycles = cycles_at(card, l, t, mhz, warm, now);
-    share = busy.matrix < cycles ? busy.matrix / cycles : 1;
-    double held = sustained_mhz(card, busy.power / cycles);
+    share = busy.matrix < cycles.all ? busy.matrix / cycles.all : 1;
+    double held = sustained_mhz(card, busy.power / cycles.all);
     if (held > 0.99 * mhz && held < 1.01 * mhz) break;
     mhz = i ? (held + mhz) / 2 : held;
   }
-  return {cycles, mhz, share};
+  return {cycles.all * l.work, mhz, share, cycles.others * l.work};
 }
 
 static void scale(u64* bytes, u32 n, double by) {
@@ -227,7 +244,8 @@ Left launch_time_without(const Card& card, const RecordedLaunch& l, const Memory
 
 void launch_timeline(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, bool warm, double mhz,
                      const ReplayOptions& options) {
-  Machine m = machine_of(card, l, t, mhz, warm);
+  Machine m = machine_of(card, l, t, mhz, warm, l.longest);
   m.rounds = least(m.rounds, MOST_ROUNDS);
-  replay_cu(m, l.timings, l.groups, l.n_recorded, 0, l.n_waves, options);
+  if (l.longest) longest_cycles(m, l, options);
+  else replay_cu(m, l.timings, l.groups, l.n_recorded, 0, l.n_waves, options);
 }

@@ -5,14 +5,18 @@
 
 struct LaunchTime {                  // in the order of counters.py's _Time
   double cycles, mhz, matrix_share;  // share of the time that the matrix cores are busy
+  double others_cycles;              // as if no workgroup did much more than the others
 };
 
+constexpr u32 MOST_REPLAYED = 16;  // workgroups of a launch
 struct RecordedLaunch {
   const RecordedGroup* groups;  // some of them, spread over the grid
   const Timing* timings;
   u32 n_recorded, n_waves;
   u32 groups_in_all, groups_per_cu;
-  bool leaves_whole;  // a workgroup's place is free only when all of its waves have ended
+  bool leaves_whole;     // a workgroup's place is free only when all of its waves have ended
+  const Steps* longest;  // of the workgroup that does much more than others, where there is one
+  double work;           // of the grid, of what those recorded have: see counters.cpp
 };
 
 // warm: as if the memory-side cache held everything.
