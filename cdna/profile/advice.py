@@ -17,8 +17,11 @@ ALIKE = 0.75  # coalescing from here on is good enough
 TOO_MANY_READS = 1.5  # times what products take: tiles of 128 x 128 of 16 bits are below it
 LINES = 3  # that a rule names
 PADDED_ROW = 32  # of LDS: rows of 512 bytes take a 32nd more with 16 bytes of padding
+UNEVEN = 1.5  # times the mean: what a workgroup may do more than others
+FEW_LAUNCHES = 4  # of a kernel, from which on fewer would be worth something
 FEW_WAVES = 2  # a SIMD, that leave waits for memory bare
 TRITON_MEND = "Triton lays tiles out: other tile sizes, num_warps, num_stages or kpack do it otherwise"
+ATOMIC_MEND = "add up in the wave first, or give groups of lanes copies of their own"
 READ_AGAIN = 2  # times, by one L2 after another
 WIDE_BYTES = 16  # of a lane's widest access
 MOVES = ("loads", "stores")
@@ -60,6 +63,42 @@ def idle_cus(kernel: KernelProfile) -> Iterator[Advice]:
         )
 
 
+def uneven(kernel: KernelProfile) -> Iterator[Advice]:
+    """One workgroup that the launch waits for, long after all others have ended."""
+    c, time = kernel.counters, kernel.longest_time
+    replayed = c.warm if kernel.warm else c.cold
+    if not replayed.mhz:
+        return
+    alone_us = (replayed.cycles - replayed.others_cycles) / replayed.mhz
+    if c.longest_times and alone_us > WORTH * time.us:
+        yield Advice(
+            "uneven workgroups",
+            f"workgroup {c.longest_group} executes {c.longest_times:.1f} times as much as others do, and the launch "
+            f"waits {alone_us:.4g} of {time.us:.4g} us for it alone: divide its work",
+        )
+    elif (
+        c.most_times > UNEVEN
+        and c.groups <= kernel.card.compute_units * c.groups_per_cu
+        and _share(kernel, "replay") > 0.5
+    ):
+        yield Advice(
+            "uneven workgroups",
+            f"in one round the launch waits for its longest workgroup, which executes {c.most_times:.1f} times as much "
+            "as the mean: give long ones and short ones to a workgroup together, or parts that are alike",
+        )
+
+
+def launches(kernel: KernelProfile) -> Iterator[Advice]:
+    """Launches that do less than they cost."""
+    n, launch_us = len(kernel.records), kernel.time.parts_us["launch"]
+    if n >= FEW_LAUNCHES and launch_us > kernel.time.us / 2:
+        yield Advice(
+            "launches",
+            f"{n} launches take {launch_us:.4g} of {kernel.time.us:.4g} us to begin: do in one what several do, or in "
+            "the kernel before it",
+        )
+
+
 def tail(kernel: KernelProfile) -> Iterator[Advice]:
     c, cus = kernel.counters, kernel.card.compute_units
     places = cus * c.groups_per_cu
@@ -82,14 +121,15 @@ def bank_conflicts(kernel: KernelProfile) -> Iterator[Advice]:
     fits = _waves(kernel, c.vgprs, padded) >= c.groups_on_cu * c.waves_per_group / kernel.card.simds_per_cu
     for line in _largest(kernel, lambda line: line.conflict_cycles):
         if line.conflict_ways > 1.5 and line.conflict_cycles / total * share > WORTH / LINES:
-            is_triton = line.place.rpartition(":")[0].endswith(".py")  # whose compiler lays tiles out
             mend = f"pad rows by {line.conflict_bytes} bytes, or swizzle them"
             if not fits:
                 mend = "swizzle what lies in a row; rows that are padded would cost the CU a workgroup"
+            mend = ATOMIC_MEND if line.atomics_conflict else TRITON_MEND if line.is_triton else mend
+            what = "atomics of lanes on one word or bank" if line.atomics_conflict else "bank conflicts"
             yield Advice(
                 "bank conflicts",
-                f"{line.conflict_cycles:,} of {total:,} LDS cycles are bank conflicts of {line.place}, "
-                f"{line.conflict_ways:.0f}-way: {TRITON_MEND if is_triton else mend}",
+                f"{line.conflict_cycles:,} of {total:,} LDS cycles are {what} of {line.place}, "
+                f"{line.conflict_ways:.0f}-way: {mend}",
                 line.place,
             )
 
@@ -238,6 +278,21 @@ def divergence(kernel: KernelProfile) -> Iterator[Advice]:
             )
 
 
+def masked(kernel: KernelProfile) -> Iterator[Advice]:
+    """Loads that most lanes are masked off of, though all of them compute: a block that is wider than its data."""
+    loads = [(line.accesses["loads"], line) for line in kernel.lines if "loads" in line.accesses]
+    executed, lanes = sum(access.executed for access, _ in loads), sum(access.lanes for access, _ in loads)
+    at_work = lanes / (64 * executed) if executed else 1.0
+    if at_work < 0.5 and kernel.counters.active_lanes > 0.6 and _share(kernel, "replay") > 0.5:
+        access, line = max(loads, key=lambda one: 64 * one[0].executed - one[0].lanes)
+        yield Advice(
+            "masked lanes",
+            f"{access.lanes / (64 * access.executed):.0%} of the lanes load something at {line.place}, and all of them "
+            "compute: a block nearer to the size of its data, or several rows in one",
+            line.place,
+        )
+
+
 def divided_indices(kernel: KernelProfile) -> Iterator[Advice]:
     """Loads and stores whose addresses take more instructions than they are."""
     waves = kernel.counters.groups * kernel.counters.waves_per_group
@@ -265,6 +320,48 @@ def no_matrix(kernel: KernelProfile) -> Iterator[Advice]:
                 "no matrix",
                 f"{line.products:,} multiply-adds of waves at {line.place} run on vector lanes; matrix instructions "
                 "do a product of 16-bit or 8-bit numbers 8 times as fast or more",
+                line.place,
+            )
+
+
+def fp32_matrix(kernel: KernelProfile) -> Iterator[Advice]:
+    """Matrix instructions of fp32, which are the slowest but for fp64."""
+    for line in _largest(kernel, lambda line: line.fp32_matrix_cycles)[:1]:
+        if _share(kernel, "matrix") * line.fp32_matrix_cycles > 3 * WORTH * kernel.counters.unit_cycles["matrix"]:
+            yield Advice(
+                "fp32 products",
+                f"matrix instructions of fp32 at {line.place}: those of 16 bits do 8 times as much in a cycle or more",
+                line.place,
+            )
+
+
+def doubles(kernel: KernelProfile) -> Iterator[Advice]:
+    """fp64 that nobody asked for: a literal without an f makes a double of what it meets."""
+    for line in _largest(kernel, lambda line: line.doubles)[:1]:
+        converted = line.to_and_from_doubles >= line.doubles / 4
+        if converted and _spent_share(kernel, line, "issue") + _spent_share(kernel, line, "vector") > 1.5 * WORTH:
+            yield Advice(
+                "doubles",
+                f"{line.doubles:,} instructions of waves compute in fp64 at {line.place}, with "
+                f"{line.to_and_from_doubles:,} conversions from and to fp32: a literal without an f, or a function of "
+                "double?",
+                line.place,
+            )
+
+
+def fences(kernel: KernelProfile) -> Iterator[Advice]:
+    for line in _largest(kernel, lambda line: line.fences)[:1]:
+        if _share(kernel, "fences") > 2 * WORTH:
+            mend = (
+                "atomics order what is around them unless sem is 'relaxed'"
+                if line.is_triton
+                else "fence once for many stores, by one wave of a workgroup behind a barrier, or at workgroup scope "
+                "where nobody else reads"
+            )
+            yield Advice(
+                "fences",
+                f"{kernel.counters.cache_maintenance:,} instructions write back or invalidate the L2, one after the "
+                f"other on the whole card, most at {line.place}: {mend}",
                 line.place,
             )
 
@@ -308,7 +405,9 @@ def _largest(kernel: KernelProfile, what: Callable[[Line], float]) -> list[Line]
 
 
 RULES: tuple[Rule, ...] = (
+    launches,
     idle_cus,
+    uneven,
     latency,
     tail,
     bank_conflicts,
@@ -319,8 +418,12 @@ RULES: tuple[Rule, ...] = (
     narrow_accesses,
     spills,
     divergence,
+    masked,
     divided_indices,
     no_matrix,
+    fp32_matrix,
+    doubles,
     atomics,
+    fences,
     barriers,
 )

@@ -14,7 +14,8 @@ from ..replay import Left
 from .lines import Line, is_scratch
 
 # Beside counters' REASONS: causes that lie at the line itself, where others wait for it.
-CONFLICTS, WASTE, SPILLS, ATOMICS = "bank conflicts", "uncoalesced", "spills", "atomics"
+CONFLICTS, WASTE, SPILLS, ATOMICS, FENCES = "bank conflicts", "uncoalesced", "spills", "atomics", "fences"
+CAUSES = (CONFLICTS, WASTE, SPILLS, ATOMICS, FENCES)
 LINES = 8  # whose reasons are looked at
 WORTH = 0.03  # share of the waves' time, from which on a reason is looked at
 KEEPS_ORDER = ("wait", "barrier", "end")  # units of instructions that are not left out
@@ -54,6 +55,7 @@ def _candidates(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
         (WASTE, 3, lambda line: sum(a.wasted for kind, a in line.accesses.items() if kind in ("loads", "stores"))),
         (SPILLS, 1, lambda line: line.accesses["scratch"].executed if "scratch" in line.accesses else 0),
         (ATOMICS, 1, lambda line: line.accesses["atomics"].lanes if "atomics" in line.accesses else 0),
+        (FENCES, 2, lambda line: line.fences),
     )
     for reason, most, size in causes:
         for line in sorted(filter(size, lines), key=size, reverse=True)[:most]:
@@ -66,6 +68,8 @@ def _without(
     """The launch's counters without a reason at a line."""
     if reason == ATOMICS:
         return replace(c, atomics_on_line=0)
+    if reason == FENCES:
+        return replace(c, cache_maintenance=c.cache_maintenance - line.fences)
     name, leave, saved = _left_out(line, instructions, reason)
     if c.replay is None or not leave:
         return None

@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..counters import SEGMENT_BYTES, InstructionCount
+from ..counters import SEGMENT_BYTES, InstructionCount, maintains_l2
 from ..decode import base_mnemonic
 from ..isa import facts_of
+
+_FP32_MATRIX = re.compile(r"v_mfma_f32_[^_]*(_\d+b)?_f32")
+_DOUBLE = re.compile(r"v_(?!cvt).*_f64(_|$)")
 
 
 @dataclass
@@ -58,10 +61,19 @@ class Line:
     vector_executed: int = 0
     products: int = 0  # multiply-adds on the vector lanes, by waves
     divisions: int = 0  # high halves of products of integers, which a division or a remainder takes one or two of
+    doubles: int = 0  # instructions that compute in fp64, by waves
+    to_and_from_doubles: int = 0  # conversions between fp32 and fp64
+    fp32_matrix_cycles: int = 0
+    fences: int = 0  # instructions that write back or invalidate the L2
     loads: int = 0  # by waves: of memory, of LDS, scalar ones
     accesses: dict[str, Access] = field(default_factory=dict)  # loads, stores, atomics, scratch
     spent: dict[str, float] = field(default_factory=dict)  # cycles of replayed waves, by reason (counters.REASONS)
     instructions: list[InstructionCount] = field(default_factory=list, repr=False)
+
+    @property
+    def is_triton(self) -> bool:
+        """Whose compiler lays tiles out and orders atomics."""
+        return self.place.rpartition(":")[0].endswith(".py")
 
     @property
     def active_lanes(self) -> float:
@@ -74,11 +86,22 @@ class Line:
         return self.cycles.get("lds", 0) / free if free > 0 else 1.0
 
     @property
+    def worst_conflict(self) -> InstructionCount | None:
+        """The LDS instruction that loses most cycles to conflicts."""
+        worst = max(self.instructions, key=lambda one: one.conflict_cycles, default=None)
+        return worst if worst is not None and worst.conflict_cycles else None
+
+    @property
     def conflict_bytes(self) -> int:
         """Of a lane's LDS access that conflicts most: rows this much apart spread over the banks."""
-        worst = max(self.instructions, key=lambda one: one.conflict_cycles, default=None)
-        bits = re.search(r"_[bui](\d+)", worst.mnemonic if worst is not None else "")
+        bits = re.search(r"_[bui](\d+)", self.worst_conflict.mnemonic if self.worst_conflict else "")
         return max(4, int(bits[1]) // 8) if bits else 16
+
+    @property
+    def atomics_conflict(self) -> bool:
+        """Whether it is atomics that conflict most: they may meet in one word, which no padding takes apart."""
+        worst = self.worst_conflict
+        return worst is not None and facts_of(base_mnemonic(worst.mnemonic)).does == "atomic"
 
     @property
     def spent_cycles(self) -> float:
@@ -97,8 +120,13 @@ class Line:
             self.vector_lanes += one.lanes
             self.vector_executed += one.executed
             self.divisions += one.executed * one.mnemonic.startswith("v_mul_hi_u32")
+            self.doubles += one.executed * bool(_DOUBLE.match(one.mnemonic))
+            self.to_and_from_doubles += one.executed * one.mnemonic.startswith(("v_cvt_f64_f32", "v_cvt_f32_f64"))
             self.products += one.executed * any(word in one.mnemonic for word in ("_fma", "_mac", "_dot"))
+        if one.unit == "matrix" and _FP32_MATRIX.match(one.mnemonic):
+            self.fp32_matrix_cycles += one.cycles
         if one.unit == "memory":
+            self.fences += one.executed * maintains_l2(one)
             kind = {"load": "loads", "store": "stores", "atomic": "atomics"}.get(facts.does)
             if facts.space == "scratch":
                 kind = "scratch"

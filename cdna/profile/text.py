@@ -8,7 +8,7 @@ from ..counters import Counters
 from ..model import unrecorded_text
 from ..records import LaunchRecord
 from .advice import advice_for
-from .gains import ATOMICS, CONFLICTS, SPILLS, WASTE, Gain
+from .gains import ATOMICS, CAUSES, CONFLICTS, FENCES, SPILLS, Gain
 from .kernel import KernelProfile
 from .lines import Line
 from .words import reason_text
@@ -103,7 +103,7 @@ def _hot_lines(kernel: KernelProfile) -> list[str]:
                 f"  {line.spent_cycles / total:6.1%} {_gain_text(kernel, gain):>16}  {line.place}  "
                 f"{_reasons(kernel, line, total)}"
             )
-    causes = [gain for gain in kernel.gains if gain.reason in (CONFLICTS, WASTE, SPILLS, ATOMICS)]
+    causes = [gain for gain in kernel.gains if gain.reason in CAUSES]
     for gain in causes:
         if gain.us >= WORTH * kernel.longest_time.us:
             rows.append(f"  {'':6} {_gain_text(kernel, gain):>16}  {gain.place}  without {cause_text(kernel, gain)}")
@@ -138,6 +138,8 @@ def cause_text(kernel: KernelProfile, gain: Gain) -> str:
         return f"the {executed:,} loads and stores of scratch, most of them here"
     if gain.reason == ATOMICS:
         return f"atomics on one line of memory, {kernel.counters.atomics_on_line:,} one after the other"
+    if gain.reason == FENCES:
+        return f"its {line.fences:,} fences beyond the XCD, one after the other"
     each = (f"{kind} {a.coalesced:.0%}" for kind, a in line.accesses.items() if kind in ("loads", "stores"))
     stride = "; a power-of-two stride" if any(a.in_one_set for a in line.accesses.values()) else ""
     return f"what its accesses touch beyond their bytes (coalesced: {', '.join(each)}{stride})"

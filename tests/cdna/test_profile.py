@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cdna.cards import get_card
-from cdna.profile.advice import bank_conflicts
+from cdna.profile.advice import bank_conflicts, fences
 from cdna.profile.lines import Line
 from cdna.profile.text import hot_lines
 from tests.support.limits import ENDS_S
@@ -39,6 +39,12 @@ def told() -> dict[str, list[str]]:
 def advice(told: dict[str, list[str]]) -> dict[str, list[str]]:
     word = "  advice     "
     return {kernel: [line.removeprefix(word) for line in lines if word in line] for kernel, lines in told.items()}
+
+
+def test_what_a_launch_would_take_without_its_fences_is_said(told: dict[str, list[str]]) -> None:
+    (row,) = [line for line in told["fenced"] if "without its" in line]
+    gain = re.search(r"\((\d+)%\)", row)
+    assert f"{PROGRAM.name}:{line_of('// fence')} " in row and gain and int(gain[1]) > 90, row
 
 
 def test_a_launch_at_the_bandwidth_of_hbm_says_so(told: dict[str, list[str]]) -> None:
@@ -77,6 +83,17 @@ def test_what_mends_conflicts_is_the_users_to_do(file: str, mend: str) -> None:
     assert said.place == line.place and mend in said.text
 
 
+@pytest.mark.parametrize(
+    ("file", "mend"), [("k.hip", "fence once for many stores"), ("k.py", "unless sem is 'relaxed'")]
+)
+def test_what_orders_atomics_is_the_users_to_say(file: str, mend: str) -> None:
+    counters = SimpleNamespace(cache_maintenance=9000)
+    time = SimpleNamespace(us=71.0, parts_us={"launch": 2.0, "fences": 69.0})
+    kernel: Any = SimpleNamespace(counters=counters, lines=[Line(f"{file}:7", fences=9000)], longest_time=time)
+    (said,) = fences(kernel)
+    assert said.place == f"{file}:7" and mend in said.text
+
+
 def line_of(words: str) -> int:
     return next(i for i, line in enumerate(PROGRAM.read_text().splitlines(), 1) if words in line)
 
@@ -101,6 +118,14 @@ def line_of(words: str) -> int:
         ("product", "all_lanes", "multiply-adds of waves at", "// multiply-add"),
         ("one_counter", "many_counters", "atomics of lanes on one 128-byte line", "// atomic"),
         ("uneven_waves", "even_waves", "of their time at the barrier of", "// barrier"),
+        ("uneven_groups", "even_groups", "workgroup 7 executes ", ""),
+        ("growing_groups", "even_groups", "waits for its longest workgroup, which executes 1.9 times as much", ""),
+        ("short_rows", "long_rows", "25% of the lanes load something at", "// read: masked"),
+        ("fenced", "fenced_for_its_workgroup", "instructions write back or invalidate the L2", "// fence"),
+        ("few_bins", "many_bins", "atomics of lanes on one word or bank of", "// LDS atomic"),
+        ("in_double", "in_float", "instructions of waves compute in fp64 at", "// double"),
+        ("products_of_fp32", "products_of_fp16", "matrix instructions of fp32 at", "// fp32 product"),
+        ("a_little_each_time", "all_at_once", "8 launches take ", ""),
     ],
 )
 def test_a_fault_is_named_and_nothing_else(

@@ -167,6 +167,83 @@ WAY columns_of_words(const float* in, float* out) {
   out[blockIdx.x * 256 + threadIdx.x] = sum;
 }
 
+template <bool EVEN>
+__device__ void of_groups(float* out) {
+  float x = threadIdx.x;
+  x = work(x, EVEN || blockIdx.x != 7 ? 300 : 15000);
+  out[blockIdx.x * 256 + threadIdx.x] = x;
+}
+WAY uneven_groups(float* out) { of_groups<false>(out); }
+WAY even_groups(float* out) { of_groups<true>(out); }
+
+WAY growing_groups(float* out) { out[blockIdx.x * 256 + threadIdx.x] = work(threadIdx.x, 30 + blockIdx.x * 4); }
+
+template <int WIDTH>
+__device__ void of_rows(const float* in, float* out) {
+  float x = 0;
+  for (int turn = 0; turn < 16; turn++) {
+    if (threadIdx.x % 64 < WIDTH) x += in[turn * 64 + threadIdx.x];  // read: masked
+    x = work(x, 30);
+  }
+  out[blockIdx.x * 256 + threadIdx.x] = x;
+}
+WAY short_rows(const float* in, float* out) { of_rows<16>(in, out); }
+WAY long_rows(const float* in, float* out) { of_rows<64>(in, out); }
+
+WAY fenced(float* out) {
+  for (int turn = 0; turn < 4; turn++) {
+    out[blockIdx.x * 256 + threadIdx.x] = turn;
+    __threadfence();  // fence
+  }
+}
+WAY fenced_for_its_workgroup(float* out) {
+  for (int turn = 0; turn < 4; turn++) {
+    out[blockIdx.x * 256 + threadIdx.x] = turn;
+    __threadfence_block();
+  }
+}
+
+template <int EACH>
+__device__ void counted_in_lds(const int* in, float* out) {
+  __shared__ int bins[256];
+  bins[threadIdx.x] = 0;
+  __syncthreads();
+  for (int turn = 0; turn < 64; turn++) atomicAdd(&bins[threadIdx.x / EACH], in[threadIdx.x] + turn);  // LDS atomic
+  __syncthreads();
+  out[blockIdx.x * 256 + threadIdx.x] = bins[threadIdx.x];
+}
+WAY few_bins(const int* in, float* out) { counted_in_lds<32>(in, out); }
+WAY many_bins(const int* in, float* out) { counted_in_lds<1>(in, out); }
+
+WAY in_double(float* out) {
+  float x = threadIdx.x;
+  for (int turn = 0; turn < 300; turn++) x = x * 0.99 + 0.01;  // double
+  out[blockIdx.x * 256 + threadIdx.x] = x;
+}
+WAY in_float(float* out) {
+  float x = threadIdx.x;
+  for (int turn = 0; turn < 300; turn++) x = x * 0.99f + 0.01f;
+  out[blockIdx.x * 256 + threadIdx.x] = x;
+}
+
+typedef float float4_of __attribute__((ext_vector_type(4)));
+typedef _Float16 half4_of __attribute__((ext_vector_type(4)));
+WAY products_of_fp32(float4_of* out) {
+  float4_of sum = {};
+  float a = threadIdx.x;
+  for (int k = 0; k < 256; k++) sum = __builtin_amdgcn_mfma_f32_16x16x4f32(a, a, sum, 0, 0, 0);  // fp32 product
+  out[blockIdx.x * 256 + threadIdx.x] = sum;
+}
+WAY products_of_fp16(float4_of* out) {
+  float4_of sum = {};
+  half4_of a = (_Float16)threadIdx.x;
+  for (int k = 0; k < 64; k++) sum = __builtin_amdgcn_mfma_f32_16x16x16f16(a, a, sum, 0, 0, 0);
+  out[blockIdx.x * 256 + threadIdx.x] = sum;
+}
+
+WAY a_little_each_time(float* out, int part) { out[part * gridDim.x * 256 + blockIdx.x * 256 + threadIdx.x] = part; }
+WAY all_at_once(float* out) { out[blockIdx.x * 256 + threadIdx.x] = 1; }
+
 int main() {
   int* in;
   float* out;
@@ -200,6 +277,21 @@ int main() {
   some_lanes<<<304, 256>>>(out);
   all_lanes<<<304, 256>>>(out);
   product<<<304, 256>>>((float*)in, (float*)in, out);
+  uneven_groups<<<304, 256>>>(out);
+  even_groups<<<304, 256>>>(out);
+  growing_groups<<<304, 256>>>(out);
+  short_rows<<<304, 256>>>((float*)in, out);
+  long_rows<<<304, 256>>>((float*)in, out);
+  fenced<<<304, 256>>>(out);
+  fenced_for_its_workgroup<<<304, 256>>>(out);
+  few_bins<<<304, 256>>>(in, out);
+  many_bins<<<304, 256>>>(in, out);
+  in_double<<<304, 256>>>(out);
+  in_float<<<304, 256>>>(out);
+  products_of_fp32<<<304, 256>>>((float4_of*)out);
+  products_of_fp16<<<304, 256>>>((float4_of*)out);
+  for (int part = 0; part < 8; part++) a_little_each_time<<<304, 256>>>(out, part);
+  all_at_once<<<2432, 256>>>(out);
   float4 *from, *to;
   hipMalloc(&from, 64 << 20);
   hipMalloc(&to, 64 << 20);
