@@ -56,6 +56,8 @@ class _Totals(ctypes.Structure):
                 "mean_steps",
             )
         ),
+        ("run_work", ctypes.c_double),
+        ("observed_work", ctypes.c_double),
         *((name, ctypes.c_uint64 * 8) for name in ("l2_read", "l2_write", "fabric_read", "fabric_write")),
         ("hbm_read", ctypes.c_uint64),
         ("hbm_write", ctypes.c_uint64),
@@ -222,7 +224,9 @@ def collect(
     stalls = lib.cdna_counters_stalls(handle)
     executed = list(executed)
     instructions = []
-    per_run, per_observed = t.groups / max(t.run, 1), t.groups / max(t.observed, 1)  # 1 without a sample
+    # Both 1 without a sample.
+    per_run = t.groups / max(t.run, 1) * t.run_work
+    per_observed = t.groups / max(t.observed, 1) * t.observed_work
 
     def scaled(count: int, per: float) -> int:
         return count if per == 1 else round(count * per)

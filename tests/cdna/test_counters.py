@@ -270,6 +270,22 @@ def test_sample_of_unlike_workgroups() -> None:
     assert us[0] == pytest.approx(us[1], rel=0.15)
 
 
+def test_sample_of_rounds_that_differ() -> None:
+    """Work grows with a workgroup's number, and begins anew every 4096, as in causal attention whose heads fill several
+    rounds: in the rounds that run there is little to do."""
+    saw = (
+        "v_lshlrev_b32 v1, 7, v0\nglobal_load_dword v2, v1, s[2:3]\n"
+        "s_lshr_b32 s21, s20, 9\ns_and_b32 s21, s21, 7\ns_mul_i32 s21, s21, 8\ns_add_u32 s21, s21, 8\n"
+        "again:\nv_exp_f32 v4, v4\nglobal_load_dword v2, v1, s[2:3] sc1\ns_sub_u32 s21, s21, 1\n"
+        "s_cmp_lg_u32 s21, 0\ns_cbranch_scc1 again\n"
+    )
+    whole, sample = (run(saw, groups=8192, lds=1 << 15, sample=sample) for sample in (False, True))
+    assert sample.groups_run < 2500
+    assert sample.cold.cycles == pytest.approx(whole.cold.cycles, rel=0.2)
+    for name in ("l2_read_bytes", "vector_instructions", "segments"):
+        assert getattr(sample, name) == pytest.approx(getattr(whole, name), rel=0.2), name
+
+
 def test_matrix_instructions_of_a_product() -> None:
     n = 64
     a, out = aligned(n * n, torch.float16).view(n, n), torch.empty(n, n)
@@ -474,6 +490,8 @@ POLL = "global_load_dword v1, v2, s[2:3] sc1\ns_waitcnt vmcnt(0)\nv_cmp_eq_u32 v
         (POLL + "\nglobal_store_dword v2, v0, s[2:3]", False),
         (POLL + "\nglobal_atomic_add v2, v0, s[2:3]", False),
         (POLL + "\ns_barrier", False),
+        (POLL + "\nds_write_b32 v2, v1", False),  # fills a ring that other waves read
+        ("ds_bpermute_b32 v1, v2, v0\n" + POLL, True),
         ("v_add_u32 v1, v1, v1", False),  # asks nobody
         (POLL + "\nv_add_u32 v1, v1, v1" * 100, True),
         (POLL + "\nv_add_u32 v1, v1, v1" * 2100, False),  # too long to be one
@@ -481,7 +499,7 @@ POLL = "global_load_dword v1, v2, s[2:3] sc1\ns_waitcnt vmcnt(0)\nv_cmp_eq_u32 v
 )
 def test_asking_again_is_not_counted(poll: str, is_poll: bool) -> None:
     """How often a wave asks depends on how fast the emulation is, not on the kernel."""
-    few, many = (run(waiting(turns, poll)) for turns in (2, 300))
+    few, many = (run(waiting(turns, poll), lds=1024) for turns in (2, 300))
     sleeps = count_of(many, "s_sleep")
     assert sleeps.executed == 300 and sleeps.polls == (299 if is_poll else 0)
     same = [few.unit_cycles == many.unit_cycles, few.segments == many.segments, few.cold == many.cold]

@@ -5,16 +5,17 @@
 // model found each line; launch_time.h replays them.
 //
 // Polls. How often a wave asks whether something has come says how fast the emulation is, so it is left out: what a
-// wave executes from an s_sleep to the same s_sleep again, if it reads memory and changes nothing, is not counted.
+// wave executes from an s_sleep to the same s_sleep again, if it reads memory and changes nothing, nor the LDS, is not counted.
 // It is held back until that is clear.
 //
-// Samples. Of a grid of many rounds (a round, here a batch: the workgroups that fit on the card at the same time) three
+// Samples (grid.h). Of a grid of many rounds (a round, here a batch: the workgroups that fit on the card at the same time) three
 // run: the first, which finds its caches cold, and two in the middle, of which the former warms the caches and the
 // latter stands for all but the first. In those only the workgroups whose time is taken have every instruction looked
 // at, of the others the lines that they ask of the L2. No matrix instruction computes, so what the kernel leaves in
 // memory is of no use, and whatever decides by it goes astray. What is counted is scaled to the grid.
 // A grid may be an upper bound, whose last workgroups find nothing to do. Those that ask for no line count as none (kept.h), so
-// some of all that do not run otherwise do: what is counted is scaled to those that work.
+// some of all that do not run otherwise do: what is counted is scaled to those that work, and where they show that
+// others have more or less to do than those that stand for them, by that too.
 // Not of kernels whose workgroups learn from an atomic what to do (the last of a tile adds up what all have left): of those
 // every workgroup runs, and where one has done more or less than those before it, its steps are kept too.
 // SAMPLE_PRODUCTS: only of kernels with matrix instructions and only of a grid of 13 rounds or more, as a router's is not.
@@ -24,7 +25,7 @@
 #include "clock.h"
 #include "contended.h"
 #include "counters.h"
-#include "kept.h"
+#include "grid.h"
 #include "l1.h"
 #include "launch_time.h"
 #include "isa/program.h"
@@ -69,7 +70,6 @@ struct GroupCount {
   L1 l1;
 };
 
-constexpr u32 SAMPLED_BATCHES = 3, FEWEST_PAIRS = 3, MOST_PAIRS = 4, PROBES = 32;
 constexpr u64 SCRATCH_MEMORY = 1ull << 48;  // beyond a host's addresses
 
 struct Counting : Observer {
@@ -97,12 +97,12 @@ struct Source : ObserverSource {
   InstructionCounters* counters;
   CounterTotals totals;
   pthread_mutex_t lock;
-  u32 attached, total_groups, batch, next_batch, n_batches;  // batch: workgroups that fit on the card
-  Trace* traces;                                             // of workgroups that ended, by number
-  u32* ended;                                                // per batch
-  Timing* timings;                                           // [n_inst]
+  u32 attached, next_batch;
+  Grid grid;
+  Trace* traces;    // of workgroups that ended, by number
+  u32* ended;       // per batch
+  Timing* timings;  // [n_inst]
   KeptGroups kept;
-  u64 steps;                     // of the whole grid, where it runs
   u32 n_inst, n_waves, l1_ways;  // of a workgroup's part of the L1
   bool leaves_whole;
   double* stalls;  // [n_inst][N_REASONS], see replay_cu
@@ -112,15 +112,6 @@ struct Source : ObserverSource {
   u32 sample;            // asked for
   bool light;            // only some workgroups have every instruction looked at
   PeerRanges peers;
-  u32 pairs;  // of batches behind the first: one to warm the caches, and one that stands for its part
-  u32 batches[1 + 2 * MOST_PAIRS];
-  u64 stored, evicted;  // bytes that the sample has stored into the L2s, and that these have written back
-  u32* groups;          // those that run: batches, and behind these the probes
-  u32 n_in_batches;     // that run, of the batches
-  u32 working[3];       // of the first batch, of those that warm, of those that stand for others
-  u32 n_probes, working_probes;
-  u64* done;             // steps of each that runs, of probes behind the others; 0 of those that do not work
-  MemoryTraffic others;  // of those that stand for others
 };
 }  // namespace
 
@@ -266,7 +257,7 @@ static void touch_lines(Counting& c, GroupCount& g, const LaneAccess& a, const I
 // Dword k of each lane of an access to scratch, where the memory behind it has it: interleaved by lanes, each wave's behind
 // the one's before it, and a workgroup's where another one's was that has left the card.
 static LaneAccess scratch_dword(const Source& s, const Wave& w, const LaneAccess& a, u32 k) {
-  u64 wave = (u64)(w.wg->linear_id % s.batch) * s.n_waves + w.id;
+  u64 wave = (u64)(w.wg->linear_id % s.grid.batch) * s.n_waves + w.id;
   u64 base = SCRATCH_MEMORY + wave * s.totals.scratch_bytes * WAVE;
   LaneAccess dword = a;
   dword.bytes = 4;
@@ -379,7 +370,7 @@ static void sleep_again(Counting& c, GroupCount& g, u32 wave, u32 pc) {
 static bool is_progress(const Counting& c, u32 pc) {
   const u32 unit = c.costs[pc].unit;
   return unit == MATRIX_UNIT || unit == BARRIER_UNIT || unit == END_UNIT ||
-         (unit == MEMORY_UNIT && access_flags(*c.facts[pc]) & WRITES);
+         ((unit == MEMORY_UNIT || unit == LDS_UNIT) && access_flags(*c.facts[pc]) & WRITES);
 }
 
 static void on_instruction(Observer* o, Wave& w, const Inst& in) {
@@ -415,23 +406,6 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
 
 // --- workgroups --------------------------------------------------------------------------------------
 
-// The number of a workgroup among those that run.
-static u32 number_of(const Source& s, u32 group) {
-  if (!s.groups) return group;
-  u32 place = 0;
-  while (place < s.n_batches && s.batches[place] != group / s.batch) place++;
-  return place * s.batch + group % s.batch;
-}
-
-static bool is_probe(const Source& s, u32 group) { return s.groups && number_of(s, group) >= s.n_in_batches; }
-
-// Its number among those of whom some are timed; one that none has if it is not among them.
-static u32 timed_number(const Source& s, u32 group) {
-  const u32 number = number_of(s, group);
-  if (s.groups && (number >= s.n_in_batches || number / s.batch % 2)) return ~0u;
-  return s.groups ? number - number / s.batch / 2 * s.batch : number;  // without those that only warm the caches
-}
-
 static void on_group_started(Observer* o, Workgroup& group) {
   Counting& c = *(Counting*)o;
   GroupCount* g = (GroupCount*)group.observed;  // of a workgroup before it, in the same memory
@@ -449,7 +423,7 @@ static void on_group_started(Observer* o, Workgroup& group) {
     if (g->held[i]) g->held[i]->on = false;
   }
   g->n_steps = 0;
-  g->timed = c.source->kept.records(timed_number(*c.source, group.linear_id));
+  g->timed = c.source->kept.records(c.source->grid.timed_number(group.linear_id));
   memset((void*)&g->l1, 0, sizeof g->l1);
   g->trace = {nullptr, 0, 0, group.linear_id};
   g->works = false;
@@ -472,46 +446,26 @@ static void free_trace(Source& s, Trace& t) {
   t.entries = nullptr;
 }
 
-static void add_traffic(MemoryTraffic& to, const MemoryTraffic& from, double weight) {
-  for (u32 x = 0; x < 8; x++) {
-    to.l2_read[x] += (u64)(weight * from.l2_read[x]);
-    to.l2_write[x] += (u64)(weight * from.l2_write[x]);
-    to.fabric_read[x] += (u64)(weight * from.fabric_read[x]);
-    to.fabric_write[x] += (u64)(weight * from.fabric_write[x]);
-  }
-  to.hbm_read += (u64)(weight * from.hbm_read);
-  to.hbm_write += (u64)(weight * from.hbm_write);
-  for (u32 i = 0; i < MOST_PEERS; i++) {
-    to.link_read[i] += (u64)(weight * from.link_read[i]);
-    to.link_write[i] += (u64)(weight * from.link_write[i]);
-  }
-}
-
 // Batches of workgroups that run at the same time go to the cache model in order, each when its last has
 // ended.
 static void hand_over(Source& s, GroupCount& g) {
   pthread_mutex_lock(&s.lock);
   const Trace& t = g.trace;
-  if (g.timed && s.kept.keep(t.group, g.steps, timed_number(s, t.group), g.works, g.n_steps, g.timed))
+  if (g.timed && s.kept.keep(t.group, g.steps, s.grid.timed_number(t.group), g.works, g.n_steps, g.timed))
     g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
-  const u32 batch = s.batch, number = number_of(s, t.group);
-  s.working[number < batch ? 0 : 2 - number / batch % 2] += g.works;
+  const u32 batch = s.grid.batch, number = s.grid.number_of(t.group), all = s.grid.n_in_batches;
+  s.grid.ended(number, g.works, g.n_steps);
   s.traces[number] = t;
-  if (s.groups) s.done[number] = g.works ? g.n_steps : 0;
-  else if (g.works) s.steps += g.n_steps;
   s.ended[number / batch]++;
-  while (s.next_batch < s.n_batches) {
-    u32 first = s.next_batch * batch, n = s.n_in_batches - first < batch ? s.n_in_batches - first : batch;
+  while (s.next_batch < s.grid.n_batches) {
+    u32 first = s.next_batch * batch, n = all - first < batch ? all - first : batch;
     if (s.ended[s.next_batch] < n) break;
     MemoryTraffic traffic = {};
     s.totals.l1_hits += replay(*s.caches, *s.card, s.traces + first, n, (u32)s.totals.groups_per_cu, s.l1s, traffic);
-    if (!s.groups || !s.next_batch) add_traffic(s.totals.traffic, traffic, 1);
-    else if (s.next_batch % 2 == 0) add_traffic(s.others, traffic, 1);
-    for (u64 bytes : traffic.l2_write) s.stored += bytes;
-    s.evicted += traffic.hbm_write;
+    s.grid.asked(s.next_batch, traffic, s.totals.traffic);
     for (u64 i = 0; i < s.kept.all.n; i++) {
       const KeptGroups::Kept& kept = s.kept.all.at[i];
-      u32 place = number_of(s, kept.group);
+      u32 place = s.grid.number_of(kept.group);
       if (place / batch == s.next_batch) resolve(s, kept, s.traces[place], s.n_waves);
     }
     for (u32 i = 0; i < n; i++) free_trace(s, s.traces[first + i]);
@@ -528,9 +482,8 @@ static void on_group_ended(Observer* o, Workgroup& group) {
     c.totals.run++;
     if (g.timed == CHOSEN || !s.light) c.totals.observed++;
   }
-  if (is_probe(s, group.linear_id)) {
-    const u32 number = __atomic_fetch_add(&s.working_probes, g.works, __ATOMIC_RELAXED);
-    if (g.works) s.done[s.n_in_batches + number] = g.n_steps;
+  if (s.grid.is_probe(group.linear_id)) {
+    s.grid.probe_ended(g.works, g.n_steps);
     free_trace(s, g.trace);
   } else {
     hand_over(s, g);
@@ -559,48 +512,30 @@ static bool has_answers(const Source& s, const Program& p, const KernelInfo& k) 
 }
 
 static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
-  const u32 all = s.n_batches,
-            most = all < 4 ? 0 : (all * 11 / 20 - 1) / 2;  // pairs: of more than half little is saved
   const bool spread = s.sample == SAMPLE_PRODUCTS;
-  if (spread && (most < FEWEST_PAIRS || !has_products(s, p, k))) return;
+  if (spread && (!s.grid.is_worth_spreading() || !has_products(s, p, k))) return;
   s.no_products = true;
   if (s.kept.all_come) return;
   s.light = true;
   for (u32 i = 0; i < p.n_inst; i++)
     if (s.facts[i]->does == DOES_SLEEP) s.light = false;  // polls are told apart by looking at every instruction
-  if (all <= SAMPLED_BATCHES) return;
-  s.pairs = !spread ? 1 : most < MOST_PAIRS ? most : MOST_PAIRS;
-  s.n_batches = 1 + 2 * s.pairs;
-  s.groups = (u32*)calloc(s.n_batches * s.batch + PROBES, sizeof(u32));
-  for (u32 i = 0; i < s.n_batches; i++) {
-    s.batches[i] = i == 0 ? 0 : all * ((i - 1) / 2 * 2 + 1) / (2 * s.pairs) - i % 2;
-    for (u32 k = 0; k < s.batch; k++) s.groups[s.n_chosen++] = s.batches[i] * s.batch + k;
-  }
-  s.done = (u64*)calloc(s.n_batches * s.batch + PROBES, sizeof(u64));
-  s.chosen = s.groups;
-  s.n_in_batches = s.n_chosen;
-  const u32 others = s.total_groups - s.n_chosen;
-  s.n_probes = others < PROBES ? others : PROBES;
-  for (u32 i = 0; i < s.n_probes; i++) {
-    u32 group = (u32)((2 * i + 1) * (u64)others / (2 * s.n_probes));
-    for (u32 k = 0; k < s.n_batches; k++) group += group >= s.batches[k] * s.batch ? s.batch : 0;
-    s.groups[s.n_chosen++] = group;
-  }
+  s.grid.sample(spread);
+  s.chosen = s.grid.groups;
+  s.n_chosen = s.grid.n_groups;
 }
 
 // Of the grid as many workgroups as work; of a sample what they all ask of memory.
 static void scale_to_grid(Source& s) {
-  const u32 ran = s.working[0] + s.working[1] + s.working[2], others = s.total_groups - s.n_in_batches;
-  const u32 all = ran + (u32)(s.n_probes ? (u64)others * s.working_probes / s.n_probes : 0);
-  if (all) s.totals.groups = all;
-  else s.totals.run = s.groups ? s.n_chosen : s.total_groups, s.totals.observed = s.light ? s.kept.all.n : s.totals.run;
-  if (!s.groups) return;
-  if (s.working[2]) {
-    add_traffic(s.totals.traffic, s.others, (double)(all - s.working[0]) / s.working[2]);
-  } else if (s.working[0]) {
-    const MemoryTraffic first = s.totals.traffic;
-    add_traffic(s.totals.traffic, first, (double)(all - s.working[0]) / s.working[0]);
-  }
+  CounterTotals& t = s.totals;
+  if (const u32 working = s.grid.working()) t.groups = working;
+  else t.run = s.grid.groups ? s.n_chosen : s.grid.total, t.observed = s.light ? s.kept.all.n : t.run;
+  u64 steps = 0;
+  u32 observed = 0;
+  for (u64 i = 0; i < s.kept.all.n; i++)
+    if (s.kept.all.at[i].as == CHOSEN) steps += s.kept.all.at[i].n_steps, observed += s.kept.all.at[i].n_steps > 0;
+  t.run_work = s.grid.work_of_run();
+  t.observed_work = s.light ? s.grid.work_of(steps, observed) : t.run_work;
+  s.grid.scale(t.traffic);
 }
 
 static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l) {
@@ -624,23 +559,23 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.n_inst = p->n_inst;
   s.n_waves = s.kept.n_waves = waves_per_group(*l);
   s.leaves_whole = s.n_waves > 1;
-  s.total_groups = s.totals.groups = l->groups[0] * l->groups[1] * l->groups[2];
-  u32 per_cu = resident_groups(k, *l), share = (s.total_groups + l->card->compute_units - 1) / l->card->compute_units;
+  const u32 total = l->groups[0] * l->groups[1] * l->groups[2];
+  s.totals.groups = total;
+  u32 per_cu = resident_groups(k, *l), share = (total + l->card->compute_units - 1) / l->card->compute_units;
   s.totals.vgprs = k.vgprs;
   s.totals.sgprs = k.sgprs;
   s.totals.scratch_bytes = cdna_scratch_of(k);
   s.totals.groups_per_cu = per_cu;
   s.totals.groups_on_cu = !share ? 1 : share < per_cu ? share : per_cu;
   s.l1_ways = L1::part_of((u32)s.totals.groups_on_cu);
-  s.batch = per_cu * l->card->compute_units;
-  s.n_batches = (s.total_groups + s.batch - 1) / s.batch;
-  s.n_in_batches = s.total_groups;
+  s.grid.whole(total, per_cu * l->card->compute_units);
+  s.grid.by_work = !s.totals.sleeps;
   s.kept.all_come = has_answers(s, *p, k);
-  s.in_order = s.kept.all_come && s.total_groups <= s.batch;  // as long as its slowest workgroup: who is last, tells
+  s.in_order = s.kept.all_come && total <= s.grid.batch;  // as long as its slowest workgroup: who is last, tells
   if (s.sample && !l->cooperative) choose_sample(s, *p, k);
-  s.kept.spread_over(s.groups ? (s.pairs + 1) * s.batch : s.n_in_batches, !s.kept.all_come && !s.totals.sleeps);
-  s.traces = (Trace*)calloc(s.n_in_batches, sizeof(Trace));
-  s.ended = (u32*)calloc(s.n_batches, sizeof(u32));
+  s.kept.spread_over(s.grid.n_timed(), !s.kept.all_come && s.grid.by_work);
+  s.traces = (Trace*)calloc(s.grid.n_in_batches, sizeof(Trace));
+  s.ended = (u32*)calloc(s.grid.n_batches, sizeof(u32));
 }
 
 static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k, Launch* l) {
@@ -660,25 +595,14 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k,
   return c;
 }
 
-// What the grid writes back. The L2s hold more of a sample's stores until the end than of the grid's: of these what room
-// there is beside the lines that were read.
-static void scale_write_back(const Source& s, MemoryTraffic& m) {
-  double stored = 0, read = 0, sampled = 0;
-  for (u32 x = 0; x < 8; x++) stored += m.l2_write[x], read += m.fabric_read[x], sampled += m.fabric_write[x];
-  if (!s.stored || sampled <= 0) return;
-  const double all = stored * (s.evicted + m.left_dirty) / s.stored, room = (double)s.card->l2_bytes * s.card->xcds;
-  for (u64& bytes : m.fabric_write) bytes = (u64)(bytes * all / sampled);
-  m.hbm_write = (u64)all;
-  m.left_dirty = (u64)(all + read < room ? all : all * room / (all + read));
-}
-
 // What the grid has to do for what those replayed have: of several rounds that a CU runs, time goes with it. Of a sample
 // they are replayed as often as others are like them.
 static double work(const Source& s, const RecordedGroup* groups) {
   u64 replayed = 0;
   for (u32 i = 0; i < s.kept.n_replayed * s.n_waves; i++) replayed += groups[i / s.n_waves].waves[i % s.n_waves].n;
-  if (!s.steps || s.totals.groups <= s.batch || !replayed) return 1;  // no steps: a sample, or none works
-  return ((double)s.steps / (double)s.totals.groups) / ((double)replayed / s.kept.n_replayed);
+  if (s.grid.groups) return s.grid.work_of(replayed, s.kept.n_replayed);
+  if (!s.grid.all_steps || s.totals.groups <= s.grid.batch || !replayed) return 1;
+  return ((double)s.grid.all_steps / (double)s.totals.groups) / ((double)replayed / s.kept.n_replayed);
 }
 
 static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
@@ -694,7 +618,7 @@ static void take_time(Source& s) {
   for (u32 warm = 0; warm < 2; warm++)
     s.totals.time[warm] =
         launch_time(*s.card, l, s.totals.traffic, warm, {nullptr, warm ? nullptr : s.stalls, nullptr, nullptr});
-  s.totals.longest = s.kept.longest_of(s.steps / s.totals.groups);
+  s.totals.longest = s.kept.longest_of(s.grid.all_steps / s.totals.groups);
 }
 
 static void detach(ObserverSource* source, Observer* o) {
@@ -728,14 +652,9 @@ static void detach(ObserverSource* source, Observer* o) {
   if (--s.attached) return;
   scale_to_grid(s);
   write_back(*s.caches, s.totals.traffic);
-  if (s.groups) scale_write_back(s, s.totals.traffic);
+  s.grid.scale_write_back(*s.card, s.totals.traffic);
   s.totals.atomics_on_line = s.atomics.most() * s.totals.groups / (s.totals.run ? s.totals.run : 1);
-  if (s.groups) {
-    const double of_probe = s.n_probes ? (double)(s.total_groups - s.n_in_batches) / s.n_probes : 0;
-    s.kept.choose_alike({s.done, s.n_in_batches}, {s.done + s.n_in_batches, s.n_probes}, of_probe, !s.totals.sleeps);
-  } else {
-    s.kept.choose(s.totals.groups <= s.batch);
-  }
+  s.grid.choose(s.kept, (u32)s.totals.groups);
   take_time(s);
 }
 
@@ -757,7 +676,7 @@ u64 cdna_replay_bytes(ObserverSource* source) {
   u64 bytes = 0;
   for (u64 i = 0; i < s.kept.all.n * s.n_waves; i++)
     bytes += s.kept.all.at[i / s.n_waves].steps[i % s.n_waves].capacity;
-  return bytes * sizeof(Step) + (u64)s.n_inst * N_REASONS * sizeof(double) + (u64)s.total_groups * sizeof(Trace);
+  return bytes * sizeof(Step) + (u64)s.n_inst * N_REASONS * sizeof(double) + (u64)s.grid.total * sizeof(Trace);
 }
 void cdna_replay_forget(ObserverSource* source) { ((Source*)source)->kept.forget(); }
 bool cdna_replay_without(ObserverSource* source, bool warm, const u16* left_out, Left* left) {
@@ -780,7 +699,7 @@ const Span* cdna_replay_timeline(ObserverSource* source, bool warm, const u32* l
 }
 void cdna_counters_destroy(ObserverSource* source) {
   Source* s = (Source*)source;
-  for (u32 i = 0; s->traces && i < s->n_in_batches; i++) free(s->traces[i].entries);
+  for (u32 i = 0; s->traces && i < s->grid.n_in_batches; i++) free(s->traces[i].entries);
   free(s->traces), free(s->l1s);
   free(s->ended);
   s->kept.forget();
@@ -788,8 +707,7 @@ void cdna_counters_destroy(ObserverSource* source) {
   free(s->spans.at);
   free(s->atomics.places);
   free(s->timings);
-  free(s->groups);
-  free(s->done);
+  s->grid.forget();
   free(s->peers.at);
   free(s->costs);
   free(s->facts);

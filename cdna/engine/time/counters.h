@@ -26,8 +26,9 @@ struct CounterTotals {              // in the order of counters.py's _Totals
   u64 atomics_on_line;              // atomics, one after the other, on the line with most
   u64 sleeps;                       // instructions of the program that let a wave sleep
   Longest longest;
-  MemoryTraffic traffic;  // of the grid
-  LaunchTime time[2];     // cold; as if the memory-side cache held everything
+  double run_work, observed_work;  // of the grid, a workgroup, for those that ran and that were observed
+  MemoryTraffic traffic;           // of the grid
+  LaunchTime time[2];              // cold; as if the memory-side cache held everything
 };
 
 // What of a launch runs: see the head of counters.cpp. counters.py has the same.
