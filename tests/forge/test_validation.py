@@ -7,6 +7,7 @@ import math
 import os
 import struct
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -304,3 +305,23 @@ def test_the_command_says_what_it_lacks(tmp_path: Path, capsys: pytest.CaptureFi
     assert "no blob" in capsys.readouterr().err
     assert command.main(["page", *empty]) == 2
     assert "no results" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lacks", "words", "line"),
+    [
+        ("numpy", "page --results {results}", "has no module numpy: pip install"),
+        ("torch", "objects --aiter {folder}", "has no module torch: pip install"),
+        ("matplotlib", "page --results {results} --page {folder}/page.md", "has no module matplotlib: pip install"),
+        ("torch", "page --results {results}", ""),
+    ],
+)
+def test_a_python_that_lacks_a_module_says_which(tmp_path: Path, lacks: str, words: str, line: str) -> None:
+    results = tmp_path / "results.jsonl"
+    results.write_text(json.dumps(result(10.0, 11.0)) + "\n")
+    run = "runpy.run_module('benchmarks.time_model', run_name='__main__')"
+    start = [sys.executable, "-c", f"import runpy, sys; sys.modules[{lacks!r}] = None; {run}"]
+    more = words.format(results=results, folder=tmp_path).split()
+    done = subprocess.run([*start, *more], capture_output=True, text=True, cwd=Path(__file__).resolve().parents[2])
+    assert line in done.stderr and (done.returncode != 0) == bool(line), done.stderr
+    assert len(done.stderr.splitlines()) == bool(line)
