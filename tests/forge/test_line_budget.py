@@ -9,13 +9,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_650,
+    "benchmarks": 7_730,
     "cdna": 40_140,
-    "docs": 5_430,
+    "docs": 5_470,
     "forge": 22_200,
     "kernels": 15_550,
     "reference": 2_510,
-    "results": 1_100,
+    "results": 1_140,
     "tests": 39_370,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting

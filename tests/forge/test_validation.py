@@ -22,7 +22,7 @@ from benchmarks.time_model.objects import objects, try_object
 from benchmarks.time_model.page import statistics_of, write_page
 from benchmarks.time_model.ranks import spearman
 from benchmarks.time_model.rows import Row, RowError, choose, read, sets
-from benchmarks.time_model.sources import TEMPLATES, kernel_of, template_rows
+from benchmarks.time_model.sources import TEMPLATES, PackedLaunch, kernel_of, template_rows
 from cdna.cards import cards
 from tests.support.compiled_kernels import compiled
 
@@ -48,9 +48,13 @@ def test_every_row_has_a_card_a_launch_and_a_part() -> None:
     assert len(ROWS) > 1000 and {row.family for row in ROWS} < set(LAUNCHES)
     for row in {(row.family, row.code): row for row in ROWS}.values():
         launch = launch_of(row, cards()[row.card])
-        bytes_of_slot = 8 if row.family in TEMPLATES else 16
-        placed = launch.kernarg_bytes if isinstance(launch, PlacedLaunch) else 0
-        assert min(launch.grid) >= 1 and len(launch.kernarg) == (placed or bytes_of_slot * len(launch.slots)), row
+        assert isinstance(launch, PlacedLaunch | PackedLaunch) == (row.family in {*TEMPLATES, "trace"})
+        size = 16 * len(launch.slots)
+        if isinstance(launch, PlacedLaunch):
+            size = launch.kernarg_bytes
+        elif isinstance(launch, PackedLaunch):  # addresses first
+            size = sum(8 if isinstance(slot, Memory | None) else 4 for slot in launch.slots)
+        assert min(launch.grid) >= 1 and len(launch.kernarg) == size, row
     share = sum(row.part == "holdout" for row in ROWS) / len(ROWS)
     assert 0.28 < share < 0.38
 
