@@ -11,13 +11,14 @@ wait for nothing but their bytes, at the memory-side cache's rates. Of a submiss
 
 Nothing is measured and no result is checked. Each launch runs as a sample (docs/validation.md says what that leaves
 out), as if alone on a queue, what it touches in the memory-side cache: the leaderboard flushes no cache for this
-problem. Triton is the leaderboard's (`--triton`). -o appends a line of JSON for each shape; what it has already is not
-run again.
+problem. Triton is the leaderboard's (`--triton`). -o appends a line of JSON for each time that is found, and times that
+it has are not run again: those of this version of the model, of a file that has not changed since.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import sys
@@ -62,7 +63,7 @@ import torch  # noqa: E402
 import cdna  # noqa: E402
 from benchmarks.time_model.objects import objects  # noqa: E402
 from benchmarks.time_model.rows import Row  # noqa: E402
-from benchmarks.time_model.runner import blob, model_row  # noqa: E402
+from benchmarks.time_model.runner import blob, model_row, model_version  # noqa: E402
 from benchmarks.whole_submissions import generated, imported, on_a_line  # noqa: E402
 from cdna.cards import cards  # noqa: E402
 from cdna.counters import clear_caches  # noqa: E402
@@ -138,12 +139,22 @@ def shown(us: float | None) -> str:
     return "-" if us is None else f"{us:.1f}"
 
 
-def kept(file: Path | None) -> dict[str, Times]:
-    """What an earlier run wrote, by shape."""
-    if file is None or not file.exists():
-        return {}
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    return {line["shape"]: line for line in lines}
+def kept(file: Path | None, made_of: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """What an earlier run wrote, by shape: no time of another version of the model, or of other code than now."""
+    shapes: dict[str, dict[str, Any]] = {}
+    lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else []
+    for one in map(json.loads, lines):
+        if one["model"] == model_version() and one["code"] == made_of.get(one["name"]):
+            line = shapes.setdefault(one["shape"], {"us": {}})
+            line["us"] |= one["us"]
+            line |= {"aiter": one["aiter"]} if "aiter" in one else {}
+    return shapes
+
+
+def keep(file: Path | None, shape: str, name: str, code: str, found: dict[str, Any]) -> None:
+    if file is not None:
+        with file.open("a", encoding="utf-8") as out:
+            print(json.dumps({"shape": shape, "name": name, "model": model_version(), "code": code} | found), file=out)
 
 
 def table(lines: list[dict[str, Any]], ours: list[str]) -> str:
@@ -176,33 +187,46 @@ def table(lines: list[dict[str, Any]], ours: list[str]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def hashed(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
 def main() -> None:
     codes = dict(objects(options.aiter)) if options.aiter else {}
     imported("task", PROBLEM.source_of("task.py") or ROOT)
-    done = kept(options.output)
     with tempfile.TemporaryDirectory() as folder:
         files = {name: generated(PROBLEM.name, name, folder) for name in options.variants}
         files |= dict(word.split("=", 1) for word in options.submissions)
         loaded = {name: imported(f"submission_{name}", Path(file)) for name, file in files.items()}
+        made_of = {name: hashed(Path(file).read_bytes()) for name, file in files.items()}
+    made_of |= {"AITER": hashed(repr(sorted(codes.items())).encode())} if codes else {}
+    done = kept(options.output, made_of)
     lines = []
     skipped = {name: set(map(int, cases.split(","))) for name, cases in (word.split(":") for word in options.skip)}
     for position in range(len(PROBLEM.benchmarks)) if options.cases is None else options.cases:
         case = PROBLEM.benchmarks[position]
-        line: dict[str, Any] = done.get(shape_of(case), {"shape": shape_of(case), "us": {}})
-        known = len(line["us"])
+        shape = shape_of(case)
+        before = done.get(shape, {"us": {}})
+        line: dict[str, Any] = {"shape": shape, "us": {}}
         data = inputs(case["m"], case["n"], case["k"])
-        for name, submission in loaded.items():
-            if name not in line["us"]:
+        for name, code in made_of.items():
+            found: dict[str, Any] = {}
+            if name in before["us"]:
+                found = {key: before[key] for key in before if key == "aiter" and name == "AITER"}
+                found["us"] = {one: us for one, us in before["us"].items() if one.partition(",")[0] == name}
+            elif name == "AITER":
+                us, what, whole_us = aiter_us(options.aiter, codes, case)
+                same_us = whole_us + least_turning_us(case["m"], case["n"], case["k"])
+                found = {"us": {name: us, f"{name}, same work": same_us}, "aiter": what}
+            else:
                 skip = position in skipped.get(name, ())
-                line["us"][name] = None if skip else submission_us(submission, data)
-        if codes and "AITER" not in line["us"]:
-            line["us"]["AITER"], line["aiter"], whole_us = aiter_us(options.aiter, codes, case)
-            line["us"]["AITER, same work"] = whole_us + least_turning_us(case["m"], case["n"], case["k"])
+                found = {"us": {name: None if skip else submission_us(loaded[name], data)}}
+            if name not in before["us"]:
+                keep(options.output, shape, name, code, found)
+            line["us"] |= found.pop("us")
+            line |= found
         lines.append(line)
         print(line["shape"], ", ".join(f"{name} {shown(one)}" for name, one in line["us"].items()), flush=True)
-        if options.output and len(line["us"]) > known:
-            with options.output.open("a", encoding="utf-8") as file:
-                print(json.dumps(line), file=file)
     print(f"\n{table(lines, options.variants)}")
 
 

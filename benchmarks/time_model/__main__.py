@@ -8,10 +8,14 @@ import re
 import sys
 from pathlib import Path
 
-from .objects import objects, table, try_object
-from .page import statistics_of, trace_line, write_page
-from .rows import RowError, choose, sets
-from .runner import dask_results_of, read_results, results_of, rows_of, still_to_do, write
+INSTALL = "pip install -c constraints.txt '.[tune,report]'"
+try:
+    from .objects import objects, table, try_object
+    from .page import statistics_of, trace_line, write_page
+    from .rows import RowError, choose, sets
+    from .runner import dask_results_of, read_results, results_of, rows_of, still_to_do, write
+except ModuleNotFoundError as lacking:
+    sys.exit(f"time_model: {sys.executable} has no module {lacking.name}: {INSTALL}")
 
 RESULTS = Path("time_model.jsonl")
 
@@ -42,6 +46,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _objects(options: argparse.Namespace) -> int:
+    from . import compared  # noqa: F401  # here, for nothing else needs torch
+
     done = {result["key"] for result in read_results(options.results)}
     chosen = [(path, digest) for path, digest in objects(options.aiter) if re.search(options.match, path)]
     todo = ((path, digest) for path, digest in chosen if digest + path not in done)
@@ -96,6 +102,9 @@ def main(argv: list[str] | None = None) -> int:
             write_page(results, options.page)
     except RowError as error:
         print(f"time_model: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as lacking:
+        print(f"time_model: {sys.executable} has no module {lacking.name}: {INSTALL}", file=sys.stderr)
         return 2
     return 0
 

@@ -150,7 +150,46 @@ def _attention(row: Row) -> str:
     return "template __global__ void attend_ker<ATTN_D>(const attn_globals<ATTN_D>);"
 
 
+def hf_swiglu(row: Row, card: Card) -> Launch:
+    """fp16 [rows, 2 n], gate and up side by side, and a scale -> fp8 [rows, n]; a buffer beside it of no columns."""
+    rows, n, threads = _numbers(row, "rows", "n", "threads")
+    slots: list[Slot] = [Memory(4 * rows * n), Memory(4), Memory(rows * n), None, rows, n, 0]
+    return PackedLaunch((-(-rows * n // 8 // threads), 1, 1), slots, block=(threads, 1, 1))
+
+
+def hf_residual_rms(row: Row, card: Card) -> Launch:
+    """fp16 x and residual [rows, n], the latter in place, weight [n], and a scale -> fp8 [rows, n]."""
+    rows, n, threads = _numbers(row, "rows", "n", "threads")
+    fp16 = Memory(2 * rows * n), Memory(2 * rows * n), Memory(2 * n)
+    epsilon = 0  # as bits; a row of zeros takes as long as any
+    slots: list[Slot] = [*fp16, Memory(4), Memory(rows * n), None, epsilon, n, 0]
+    return PackedLaunch((rows, 1, 1), slots, block=(threads, 1, 1))
+
+
+def hf_skinny(row: Row, card: Card) -> Launch:
+    """fp8 [m, k] x [n, k] and a scale, added to fp16 [m, n] in slices of k."""
+    m, n, k, split = _numbers(row, "m", "n", "k", "split")
+    slots: list[Slot] = [Memory(m * k), Memory(n * k), Memory(2 * m * n), Memory(4), m, n, k, k, split]
+    waves = sum(_numbers(row, "loads_a", "loads_b", "multiply"))
+    return PackedLaunch((card.compute_units, 1, 1), slots, block=(64 * waves, 1, 1))
+
+
+def _skinny(row: Row) -> str:
+    arguments = ", ".join(str(n) for n in _numbers(row, "lanes_b", "loads_a", "loads_b", "multiply", "ring"))
+    types = "const fp8*, const fp8*, half*, const float*, int, int, int, int, int"
+    return f"template __global__ void _tsr_kernel<{arguments}>({types});"
+
+
 _KITTENS_FLAGS = ("-DKITTENS_CDNA4", "-DHIP_ENABLE_WARP_SYNC_BUILTINS", "-ffast-math")
+# Torch's headers are for the host code that is cut off. FP8_MAX stands in no version of macros.h that could be had.
+_HF: dict[str, Any] = {
+    "empty_headers": (
+        "torch/all.h",
+        "ATen/cuda/CUDAContext.h",
+        "c10/cuda/CUDAGuard.h",
+    ),
+    "flags": lambda row: ("-DFP8_MAX=448.0f",),
+}
 _KITTENS: dict[str, Any] = {
     "cut": "\nPYBIND11_MODULE(",
     "empty_headers": ("include/pyutils/pyutils.cuh",),
@@ -160,6 +199,16 @@ _KITTENS: dict[str, Any] = {
 TEMPLATES = {
     "fp8_transpose": Template("transpose_kernel", _transpose),
     "fp8_template": Template("6kernelI", _gemm, cut="\nvoid run(\n", empty_headers=("pybind11/pybind11.h",)),
+    "hf_residual_rms": Template(
+        "_residual_rms_vectorized",
+        lambda row: (
+            "template __global__ void _residual_rms_vectorized<__hip_fp8x2_storage_t, true>(const half*, half*, "
+            "const half*, const float*, __hip_fp8x2_storage_t*, half*, float, int, int);"
+        ),
+        **_HF,
+    ),
+    "hf_skinny": Template("_tsr_kernel", _skinny, cut="\nvoid async_gemm(", **_HF),
+    "hf_swiglu": Template("_swiglu_vectorized", **_HF),
     "kittens_gemm": Template("micro_tk", flags=lambda row: _KITTENS_FLAGS, **_KITTENS),
     "kittens_rotary": Template(
         "tk_fused_rotary",
@@ -172,6 +221,9 @@ TEMPLATES = {
 LAUNCHES |= {
     "fp8_transpose": fp8_transpose,
     "fp8_template": fp8_template,
+    "hf_residual_rms": hf_residual_rms,
+    "hf_skinny": hf_skinny,
+    "hf_swiglu": hf_swiglu,
     "kittens_attention": kittens_attention,
     "kittens_gemm": kittens_gemm,
     "kittens_rotary": kittens_rotary,

@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_610,
+    "benchmarks": 7_730,
     "cdna": 40_540,
-    "docs": 5_430,
+    "docs": 5_440,
     "forge": 22_200,
     "kernels": 15_550,
     "reference": 2_510,
-    "results": 1_100,
-    "tests": 39_510,
+    "results": 1_130,
+    "tests": 39_530,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

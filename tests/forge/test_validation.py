@@ -7,6 +7,7 @@ import math
 import os
 import struct
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from benchmarks.time_model.objects import objects, try_object
 from benchmarks.time_model.page import statistics_of, write_page
 from benchmarks.time_model.ranks import spearman
 from benchmarks.time_model.rows import Row, RowError, choose, read, sets
-from benchmarks.time_model.sources import TEMPLATES, kernel_of, template_rows
+from benchmarks.time_model.sources import TEMPLATES, PackedLaunch, kernel_of, template_rows
 from cdna.cards import cards
 from tests.support.compiled_kernels import compiled
 
@@ -47,9 +48,13 @@ def test_every_row_has_a_card_a_launch_and_a_part() -> None:
     assert len(ROWS) > 1000 and {row.family for row in ROWS} < set(LAUNCHES)
     for row in {(row.family, row.code): row for row in ROWS}.values():
         launch = launch_of(row, cards()[row.card])
-        bytes_of_slot = 8 if row.family in TEMPLATES else 16
-        placed = launch.kernarg_bytes if isinstance(launch, PlacedLaunch) else 0
-        assert min(launch.grid) >= 1 and len(launch.kernarg) == (placed or bytes_of_slot * len(launch.slots)), row
+        assert isinstance(launch, PlacedLaunch | PackedLaunch) == (row.family in {*TEMPLATES, "trace"})
+        size = 16 * len(launch.slots)
+        if isinstance(launch, PlacedLaunch):
+            size = launch.kernarg_bytes
+        elif isinstance(launch, PackedLaunch):  # addresses first
+            size = sum(8 if isinstance(slot, Memory | None) else 4 for slot in launch.slots)
+        assert min(launch.grid) >= 1 and len(launch.kernarg) == size, row
     share = sum(row.part == "holdout" for row in ROWS) / len(ROWS)
     assert 0.28 < share < 0.38
 
@@ -304,3 +309,23 @@ def test_the_command_says_what_it_lacks(tmp_path: Path, capsys: pytest.CaptureFi
     assert "no blob" in capsys.readouterr().err
     assert command.main(["page", *empty]) == 2
     assert "no results" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lacks", "words", "line"),
+    [
+        ("numpy", "page --results {results}", "has no module numpy: pip install"),
+        ("torch", "objects --aiter {folder}", "has no module torch: pip install"),
+        ("matplotlib", "page --results {results} --page {folder}/page.md", "has no module matplotlib: pip install"),
+        ("torch", "page --results {results}", ""),
+    ],
+)
+def test_a_python_that_lacks_a_module_says_which(tmp_path: Path, lacks: str, words: str, line: str) -> None:
+    results = tmp_path / "results.jsonl"
+    results.write_text(json.dumps(result(10.0, 11.0)) + "\n")
+    run = "runpy.run_module('benchmarks.time_model', run_name='__main__')"
+    start = [sys.executable, "-c", f"import runpy, sys; sys.modules[{lacks!r}] = None; {run}"]
+    more = words.format(results=results, folder=tmp_path).split()
+    done = subprocess.run([*start, *more], capture_output=True, text=True, cwd=Path(__file__).resolve().parents[2])
+    assert line in done.stderr and (done.returncode != 0) == bool(line), done.stderr
+    assert len(done.stderr.splitlines()) == bool(line)
