@@ -27,6 +27,7 @@
 #include "counters.h"
 #include "grid.h"
 #include "l1.h"
+#include "lane_patterns.h"
 #include "launch_time.h"
 #include "isa/program.h"
 #include <pthread.h>
@@ -72,6 +73,14 @@ struct GroupCount {
 
 constexpr u64 SCRATCH_MEMORY = 1ull << 48;  // beyond a host's addresses
 
+// Distinct lines of an access, each with the halves touched.
+struct Lines {
+  static constexpr u32 MOST = 2 * WAVE;  // that are kept
+  u32 n, segments, l1_cycles;
+  i32 behind[MOST];  // the first lane's
+  u8 halves[MOST];
+};
+
 struct Counting : Observer {
   Source* source;
   const Cost* costs;
@@ -82,6 +91,8 @@ struct Counting : Observer {
   Held* holding;  // of the wave whose instruction is counted, while that may be a poll
   const Card* card;
   ContendedLines atomics;
+  LanePatterns<LdsCycles, 8> in_lds;
+  LanePatterns<Lines, 7> in_memory;
   InstructionCounters unseen;  // where what is not looked at goes
   LaneAccess accesses[MAX_ACCESSES];
   u64 lines[4 * WAVE];  // of one access: line << 2 | halves
@@ -121,7 +132,7 @@ struct Source : ObserverSource {
 // takes as many lanes at a time as have 64 bytes, and a cycle for each half of a line that these ask for: lanes that are
 // farther apart are not joined (ROCm Compute Profiler, vL1D: an instruction whose neighbours lie in different lines makes
 // four times the requests).
-static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments, u32* l1_cycles) {
+static u32 lines_apart(Counting& c, const LaneAccess& a, u64* segments, u32* l1_cycles) {
   const u32 at_a_time = a.bytes <= 4 ? 16 : a.bytes <= 8 ? 8 : 4;
   u64 together[2 * 16];
   u32 n_together = 0, turn = ~0u;
@@ -155,6 +166,28 @@ static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments, u32* 
     }
   }
   for (u32 i = 0; i < n; i++) *segments += __builtin_popcount(c.lines[i] & 3);
+  return n;
+}
+
+static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments, u32* l1_cycles) {
+  if (!a.lanes) return 0;
+  const u64 first = a.address[__builtin_ctzll(a.lanes)], first_line = first / LINE_BYTES;
+  bool known = false;
+  Lines* kept = c.in_memory.of(a.address, a.lanes, (u32)(first % LINE_BYTES) << 8 | a.bytes, known);
+  if (known && kept->n) {
+    for (u32 i = 0; i < kept->n; i++) c.lines[i] = (first_line + kept->behind[i]) << 2 | kept->halves[i];
+    *segments += kept->segments;
+    *l1_cycles += kept->l1_cycles;
+    return kept->n;
+  }
+  const u64 segments_before = *segments;
+  const u32 cycles_before = *l1_cycles, n = lines_apart(c, a, segments, l1_cycles);
+  if (!kept) return n;
+  *kept = {n <= Lines::MOST ? n : 0, (u32)(*segments - segments_before), *l1_cycles - cycles_before, {}, {}};
+  for (u32 i = 0; i < kept->n; i++) {
+    kept->behind[i] = (i32)((c.lines[i] >> 2) - first_line);
+    kept->halves[i] = c.lines[i] & 3;
+  }
   return n;
 }
 
@@ -205,7 +238,13 @@ static void record(Counting& c, GroupCount& g, LineAccess entry) {
 // --- instructions ------------------------------------------------------------------------------------
 
 static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) {
-  LdsCycles l = lds_cycles(a.address, a.lanes, a.bytes, a.flags & WRITES, a.flags & ATOMIC, *c.card);
+  if (!a.lanes) return 0;
+  const bool writes = a.flags & WRITES, atomic = a.flags & ATOMIC;
+  bool known = false;  // 16 bytes further, or a multiple of that, lanes meet in other banks alike
+  const u32 kind = (u32)(a.address[__builtin_ctzll(a.lanes)] & 15) << 16 | a.bytes << 2 | writes << 1 | atomic;
+  LdsCycles *kept = c.in_lds.of(a.address, a.lanes, kind, known), l = {};
+  l = known ? *kept : lds_cycles(a.address, a.lanes, a.bytes, writes, atomic, *c.card);
+  if (kept) *kept = l;
   n.conflict_cycles += l.conflicts;
   n.bytes += (u64)__builtin_popcountll(a.lanes) * a.bytes;
   return l.cycles;
