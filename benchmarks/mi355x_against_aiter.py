@@ -14,7 +14,8 @@ Of ours all launches are in. What is left out of theirs is in their favour; a se
 launches as one that does nothing. Caches are cold, a launch's own time is in both. Nothing is measured. Data:
 attention's are drawn for up to four requests and repeated; experts' weights decide nothing and are not drawn. Whole
 grids of ours run, of theirs samples on zeros. Of the MoE's products samples of both: grids are upper bounds, and a
-sample leaves out the workgroups that find no work. --whole-grids runs those of ours as well.
+sample leaves out the workgroups that find no work. --whole-grids runs those of ours as well. Triton: the leaderboard's
+(`--triton`).
 
 Behind each table stand the geometric means by the leaderboard's clock: see on_leaderboards_clock.
 """
@@ -33,9 +34,28 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from forge.device import resolve  # noqa: E402
+from forge.judge import compilers  # noqa: E402
+from forge.task.problem import Case, Problem, find_problem  # noqa: E402
+
+NAMES = ("amd-mxfp4-mm", "amd-mixed-mla", "amd-moe-mxfp4")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("problems", nargs="*", default=list(NAMES), metavar="PROBLEM", help=", ".join(NAMES))
+    parser.add_argument("--aiter", type=Path, required=True, help="a checkout or bare clone of ROCm/aiter")
+    parser.add_argument("--variants", nargs="+", default=["hip", "triton"])
+    parser.add_argument("--cases", type=int, nargs="*", help="positions among the problem's benchmarks (default: all)")
+    parser.add_argument("--whole-grids", action="store_true", help="no samples of our products of experts")
+    compilers.add_option(parser)
+    return parser.parse_args()
+
 
 if __name__ == "__main__":
-    resolve("gfx950", "gfx950").prepare()  # before torch
+    options = arguments()
+    device = resolve("gfx950", "gfx950")
+    device.prepare()  # before torch
+    compilers.take(options.triton, find_problem(options.problems[0]), device, b"triton")
 
 import torch  # noqa: E402
 
@@ -48,7 +68,6 @@ from benchmarks.whole_submissions import generated, imported  # noqa: E402
 from cdna.cards import cards  # noqa: E402
 from cdna.counters import clear_caches  # noqa: E402
 from cdna.model import modelled_case_us  # noqa: E402
-from forge.task.problem import Case, Problem, find_problem  # noqa: E402
 from forge.task.score import geometric_mean  # noqa: E402
 from forge.tune.modelled import RUN_WHOLE  # noqa: E402
 
@@ -275,13 +294,6 @@ def hold(problem: Problem, options: argparse.Namespace, codes: dict[str, str]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("problems", nargs="*", default=list(PROBLEMS), metavar="PROBLEM", help=", ".join(PROBLEMS))
-    parser.add_argument("--aiter", type=Path, required=True, help="a checkout or bare clone of ROCm/aiter")
-    parser.add_argument("--variants", nargs="+", default=["hip", "triton"])
-    parser.add_argument("--cases", type=int, nargs="*", help="positions among the problem's benchmarks (default: all)")
-    parser.add_argument("--whole-grids", action="store_true", help="no samples of our products of experts")
-    options = parser.parse_args()
     codes = dict(objects(options.aiter))
     for name in options.problems:
         hold(find_problem(name), options, codes)

@@ -16,6 +16,7 @@ and no result is checked: every time is modelled, for an MI300X with cold caches
   writing its outputs once, or nothing where products are among it.
 
 So libraries and torch are counted at what they cannot be below. hipBLASLt's launches and the host's time are left out.
+Triton is the leaderboard's (`--triton`).
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from cdna.model import modelled_time_us  # noqa: E402
 from cdna.program import Program  # noqa: E402
 from forge.device.emulated import PRODUCT_RECORDER  # noqa: E402
 from forge.device.roofline import Roofline  # noqa: E402
+from forge.judge import compilers  # noqa: E402
 from forge.judge.operations import PRODUCTS, bytes_of, estimated_us, product_flops  # noqa: E402
 from forge.task.problem import Case, Problem, find_problem  # noqa: E402
 from forge.task.score import geometric_mean  # noqa: E402
@@ -219,6 +221,7 @@ def main() -> None:
     parser.add_argument("--tflops", type=float, help="of our own GEMM, as an earlier run found it")
     parser.add_argument("--one", nargs=3, metavar=("FILE", "CASE", "TFLOPS"), help=argparse.SUPPRESS)
     parser.add_argument("--rate", action="store_true", help=argparse.SUPPRESS)
+    compilers.add_option(parser)
     options = parser.parse_args()
     problem = find_problem(options.problem)
     if options.rate:
@@ -226,6 +229,7 @@ def main() -> None:
     if options.one:
         file, position, tflops = options.one
         return print(json.dumps(model(problem, Path(file), problem.benchmarks[int(position)], float(tflops))))
+    compilers.take(options.triton, problem, resolve("gfx942", "gfx942"), b"triton")  # of the processes below
     tflops = options.tflops or in_a_process(problem.name, "--rate")
     print(f"products of libraries: {tflops:.0f} TFLOP/s, modelled", flush=True)
     results = []

@@ -96,6 +96,19 @@ def fp8_mm_kernel(
             products = tl.dot(a, b, products)
         acc += products * (a_scale * b_scale)[:, None]
 
+    if SPLIT_K == 1:
+        # As the matrix unit leaves it, eight neighbouring lanes have eight rows, and the L1 takes them one by one. Of a
+        # flat tile Triton stores whole lines, by way of LDS.
+        at = tl.arange(0, BLOCK_M * BLOCK_N)
+        row = tile_m * BLOCK_M + at // BLOCK_N
+        column = tile_n * BLOCK_N + at % BLOCK_N
+        flat = tl.reshape(acc.to(c_ptr.dtype.element_ty), (BLOCK_M * BLOCK_N,))
+        if T.EVEN_M and T.EVEN_N:
+            tl.store(c_ptr + row * N + column, flat)
+        else:
+            tl.store(c_ptr + row * N + column, flat, mask=(row < M) & (column < N))
+        return
+
     inside = (rm[:, None] < M) & (rn[None, :] < N)
     c_offset = rm[:, None] * N + rn[None, :]
     store_sum_of_slices(acc, c_ptr, partial_ptr, arrived_ptr, c_offset, inside, M * N, tile, part, SPLIT_K)

@@ -16,12 +16,12 @@ SPACE = {
 
 TUNING = {
     # m     n     k   benchmarks
-    (  4, 2880,  512): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},  # 4.835 us, before 5.16, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
-    ( 16, 2112, 7168): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K": 14, "num_warps": 4, "num_stages": 2},  # 6.69 us, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
-    ( 32, 2880,  512): {"BLOCK_M": 16, "BLOCK_N":  32, "BLOCK_K": 512, "SPLIT_K":  2, "num_warps": 4, "num_stages": 2},  # 4.941 us, before 5.233, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
-    ( 32, 4096,  512): {"BLOCK_M": 16, "BLOCK_N":  32, "BLOCK_K": 512, "SPLIT_K":  4, "num_warps": 4, "num_stages": 2},  # 4.981 us, before 5.275, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
-    ( 64, 7168, 2048): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},  # 9.613 us, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
-    (256, 3072, 1536): {"BLOCK_M": 32, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},  # 10.24 us, before 11.22, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    (  4, 2880,  512): {"BLOCK_M": 16, "BLOCK_N":  32, "BLOCK_K": 512, "SPLIT_K":  2, "num_warps": 4, "num_stages": 2},  # 4.193 us, before 4.433, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    ( 16, 2112, 7168): {"BLOCK_M": 16, "BLOCK_N":  64, "BLOCK_K": 512, "SPLIT_K":  7, "num_warps": 4, "num_stages": 2},  # 7.526 us, before 9.431, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    ( 32, 2880,  512): {"BLOCK_M": 16, "BLOCK_N":  32, "BLOCK_K": 512, "SPLIT_K":  2, "num_warps": 4, "num_stages": 2},  # 4.249 us, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    ( 32, 4096,  512): {"BLOCK_M": 16, "BLOCK_N":  32, "BLOCK_K": 512, "SPLIT_K":  4, "num_warps": 4, "num_stages": 2},  # 4.321 us, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    ( 64, 7168, 2048): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},  # 8.769 us, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    (256, 3072, 1536): {"BLOCK_M": 32, "BLOCK_N": 128, "BLOCK_K": 256, "SPLIT_K":  1, "num_warps": 4, "num_stages": 2},  # 9.202 us, before 9.523, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
     # a test that leaves most of the card idle without split-K
-    (  8, 2112, 7168): {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 512, "SPLIT_K": 14, "num_warps": 4, "num_stages": 2},  # 6.644 us, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
+    (  8, 2112, 7168): {"BLOCK_M": 16, "BLOCK_N":  64, "BLOCK_K": 512, "SPLIT_K":  7, "num_warps": 4, "num_stages": 2},  # 7.293 us, before 8.105, modelled, not measured: emulated gfx950 (AMD Instinct MI355X), triton 3.6.0
 }

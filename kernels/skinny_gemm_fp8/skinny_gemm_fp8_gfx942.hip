@@ -1,8 +1,9 @@
 // skinny-gemm-fp8 on gfx942: c[m, n] = fp16(scale * dot(a[m, :], b[n, :])), at most 32 rows of a.
 //
-// The weight b goes from memory straight into the registers of the matrix instruction, in which it is the row operand: a
-// lane loads 16 bytes of k of one row of b, which are two instructions' worth. Which k an instruction takes does not
-// matter as long as a has the same, so nothing is shuffled, and LDS is used for sums only.
+// The weight b is the row operand of the matrix instruction: a lane has 16 bytes of k of one row of b, which are two
+// instructions' worth. Which k an instruction takes does not matter as long as a has the same, so no byte is shuffled.
+// But sixteen neighbouring lanes have sixteen rows. Loaded so, four lanes would ask the L1 for four rows, which takes it
+// four times as long as one row's 64 bytes; so a wave loads four lanes a row and turns what came through LDS of its own.
 //
 // A workgroup has 16 * NB columns of c. Its waves take steps of STEP_K of k in turn, so that together they read each row
 // of b in order, and each has two steps under way. Their sums meet in LDS, in fp32. k may also be cut into slices, of a
@@ -19,6 +20,11 @@ constexpr int CHUNKS = 4;    // of a step
 constexpr int STEP_K = CHUNKS * CHUNK_K;
 constexpr u32 OUTSIDE = 1u << 31;  // beyond the end of every buffer here: a load from there moves nothing
 constexpr int SLICES_AT_ONCE = 4;  // whose partial sums are loaded together
+constexpr int LDS_BYTES = 65'536;
+
+// Where LDS has the 16 bytes `part` of four of a row's chunk: no eight lanes that are served together meet in a bank,
+// neither two rows with all their parts nor eight rows with one.
+__device__ inline int place(int row, int part) { return row * 4 + (part ^ row / 2 % 4); }
 
 // Four neighbouring columns of one row of c, scaled and rounded.
 __device__ inline void store_four(Buffer c, int n, int row, int column, f32x4 sum, float scale) {
@@ -48,8 +54,11 @@ __global__ __launch_bounds__(WAVES* WAVE) void skinny_gemm_fp8_kernel(
     f32x4* partials,                    // [tiles][slices][m][16 * NB / 4], used where there are several slices
     u32* arrived                        // [tiles], zero between launches; likewise
 ) {
-    constexpr int PIECES = MB * NB * WAVE;  // four columns of one row each, as a lane has them
-    __shared__ f32x4 sums[WAVES][PIECES];
+    constexpr int PIECES = MB * NB * WAVE;    // four columns of one row each, as a lane has them
+    constexpr int TURNED = (MB + NB) * WAVE;  // 16 bytes each, of a chunk
+    constexpr int BUFFERS = 2 * TURNED * WAVES * 16 < LDS_BYTES ? 2 : 1;
+    constexpr int OF_A_WAVE = BUFFERS * TURNED > PIECES ? BUFFERS * TURNED : PIECES;
+    __shared__ u32x4 words_of[WAVES][OF_A_WAVE];  // a wave's chunks as they are turned; behind the loop its sums
     __shared__ u32 arrived_before;
     const int thread = threadIdx.x, lane = thread % WAVE, wave = uniform(thread / WAVE);
     const int slice = blockIdx.x, tile = blockIdx.y;
@@ -68,7 +77,8 @@ __global__ __launch_bounds__(WAVES* WAVE) void skinny_gemm_fp8_kernel(
     for (int i = 0; i < MB; ++i) a[i] = rows_from(a_rows, 16 * i, m);
 #pragma unroll
     for (int i = 0; i < NB; ++i) b[i] = rows_from(b_rows, first_column + 16 * i, n);
-    const u32 lane_at = lane % 16 * k + lane / 16 * 16;
+    const u32 lane_at = lane / 4 * k + lane % 4 * 16;
+    u32x4* const turned = words_of[wave];
 
     struct Step {
         u32x4 a[CHUNKS][MB], b[CHUNKS][NB];
@@ -89,21 +99,33 @@ __global__ __launch_bounds__(WAVES* WAVE) void skinny_gemm_fp8_kernel(
     f32x4 sum[MB][NB];
 #pragma unroll
     for (int i = 0; i < MB * NB; ++i) sum[i / NB][i % NB] = 0.0f;
+    auto turn = [&](const Step& words, int j) {  // a chunk: loaded four lanes a row, read sixteen rows side by side
+        u32x4* const to = turned + j % BUFFERS * TURNED + place(lane / 4, lane % 4);
+        wave_lds_fence();
+#pragma unroll
+        for (int i = 0; i < NB; ++i) to[i * WAVE] = words.b[j][i];
+#pragma unroll
+        for (int i = 0; i < MB; ++i) to[(NB + i) * WAVE] = words.a[j][i];
+        wave_lds_fence();
+    };
     auto multiply = [&](const Step& words) {
 #pragma unroll
-        for (int j = 0; j < CHUNKS; ++j)
+        for (int j = 0; j < CHUNKS; ++j) {
+            turn(words, j);
+            const u32x4* const from = turned + j % BUFFERS * TURNED + place(lane % 16, lane / 16);
 #pragma unroll
             for (int half = 0; half < 2; ++half)
 #pragma unroll
                 for (int im = 0; im < MB; ++im)
 #pragma unroll
                     for (int in = 0; in < NB; ++in) {
-                        const u32x4 a_words = words.a[j][im], b_words = words.b[j][in];
+                        const u32x4 a_words = from[(NB + im) * WAVE], b_words = from[in * WAVE];
                         sum[im][in] = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(
                             __builtin_bit_cast(long, u32x2{b_words[2 * half], b_words[2 * half + 1]}),
                             __builtin_bit_cast(long, u32x2{a_words[2 * half], a_words[2 * half + 1]}), sum[im][in], 0,
                             0, 0);
                     }
+        }
     };
 
     Step even, odd;
@@ -130,7 +152,7 @@ __global__ __launch_bounds__(WAVES* WAVE) void skinny_gemm_fp8_kernel(
 #pragma unroll
         for (int i = 0; i < MB; ++i)
 #pragma unroll
-            for (int j = 0; j < NB; ++j) sums[wave][(i * NB + j) * WAVE + lane] = sum[i][j];
+            for (int j = 0; j < NB; ++j) turned[(i * NB + j) * WAVE + lane] = __builtin_bit_cast(u32x4, sum[i][j]);
         __syncthreads();
     }
     // f(piece, row, column of the tile) for the lane's pieces of the wave's blocks that belong to a row of a.
@@ -143,9 +165,10 @@ __global__ __launch_bounds__(WAVES* WAVE) void skinny_gemm_fp8_kernel(
     };
     auto sum_of_waves = [&](int block) {
         if constexpr (WAVES == 1) return sum[block / NB][block % NB];
-        f32x4 total = sums[0][block * WAVE + lane];
+        f32x4 total = __builtin_bit_cast(f32x4, words_of[0][block * WAVE + lane]);
 #pragma unroll
-        for (int other = 1; other < WAVES; ++other) total += sums[other][block * WAVE + lane];
+        for (int other = 1; other < WAVES; ++other)
+            total += __builtin_bit_cast(f32x4, words_of[other][block * WAVE + lane]);
         return total;
     };
     if (__builtin_expect(slices == 1, 1)) {

@@ -23,10 +23,10 @@ SPACE = {
 # fmt: off
 TUNING = {
     # m   n      k
-    (16,  2304, 16384): {"BLOCK_N": 32, "BLOCK_K": 256, "SPLIT_K":  8, "num_warps": 4, "num_stages": 2},  # 14.95 us, before 15.62, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (16,  2304, 16384): {"BLOCK_N": 32, "BLOCK_K": 256, "SPLIT_K":  8, "num_warps": 2, "num_stages": 2},  # 13.88 us, before 14.51, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (16, 13312, 16384): {"BLOCK_N": 32, "BLOCK_K": 256, "SPLIT_K":  5, "num_warps": 2, "num_stages": 2},  # 59.55 us, before 73.44, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (16, 16384,  6656): {"BLOCK_N": 32, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 2, "num_stages": 2},  # 37.34 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (32,  2304, 16384): {"BLOCK_N": 32, "BLOCK_K": 256, "SPLIT_K": 12, "num_warps": 2, "num_stages": 2},  # 15.91 us, before 16.69, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (32,  2304, 16384): {"BLOCK_N": 32, "BLOCK_K": 512, "SPLIT_K":  8, "num_warps": 2, "num_stages": 2},  # 16.46 us, before 18.4, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (32, 13312, 16384): {"BLOCK_N": 32, "BLOCK_K": 256, "SPLIT_K":  5, "num_warps": 2, "num_stages": 2},  # 61.63 us, before 77.34, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (32, 16384,  6656): {"BLOCK_N": 64, "BLOCK_K": 512, "SPLIT_K":  1, "num_warps": 2, "num_stages": 2},  # 35.99 us, before 38, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
 }

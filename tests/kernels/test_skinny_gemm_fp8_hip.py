@@ -30,6 +30,7 @@ FAULTS = {
     "the next slice's k": ("step < last && at_k < k", "at_k < k"),
     "a slice left out": ("slices * slice_bytes);", "(slices - 1) * slice_bytes);"),
     "a wave left out": ("other < WAVES", "other < WAVES - 1"),
+    "another row's words": ("place(lane % 16, lane / 16)", "place(lane % 16 ^ 1, lane / 16)"),
     "counters not reset": ("reset_arrivals(arrived + tile);", ""),
     "another k of a than of b": ("words.a[j][i] = __builtin_amdgcn_raw_buffer_load_b128(a[i], at, at_k,",
                                  "words.a[j][i] = __builtin_amdgcn_raw_buffer_load_b128(a[i], at ^ 16, at_k,"),
