@@ -11,11 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_750,
     "cdna": 40_140,
-    "docs": 5_470,
+    "docs": 5_480,
     "forge": 22_200,
     "kernels": 15_590,
     "reference": 2_510,
-    "results": 1_140,
+    "results": 1_170,
     "tests": 39_370,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
