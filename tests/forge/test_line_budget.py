@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_610,
     "cdna": 40_140,
-    "docs": 5_430,
+    "docs": 5_460,
     "forge": 22_200,
-    "kernels": 15_550,
+    "kernels": 15_810,
     "reference": 2_510,
     "results": 1_100,
-    "tests": 39_350,
+    "tests": 39_380,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
