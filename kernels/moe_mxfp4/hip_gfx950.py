@@ -13,12 +13,14 @@ from kernels.moe_mxfp4.inputs import check_inputs
 
 HIP_SOURCE = hip_source("moe_mxfp4_gfx950.hip")
 MOST_EXPERTS = 1024  # which the sorting workgroup has room for
-MOST_SHARED_COLUMNS = 8192  # of products by way of LDS, as blocks of 128 rows and more need them
+MOST_TOKENS_BY_COLUMNS = 512  # that were tried; there is room for twice as many
+BY_COLUMNS = (256, 512)  # columns of `inner` that `down` by columns takes
 
 
 @functools.cache
 def extension():
-    return load_extension("moe_mxfp4_hip", HIP_SOURCE, functions=["moe_mxfp4"], arch="gfx950", preload_arguments=True)
+    functions = ["moe_mxfp4", "moe_mxfp4_most_columns"]
+    return load_extension("moe_mxfp4_hip", HIP_SOURCE, functions, arch="gfx950", preload_arguments=True)
 
 
 def scale_row(width):
@@ -35,7 +37,9 @@ def run_row(data, row):
     experts, n_pairs, block_m = gate_up.shape[0], tokens * topk, row["BLOCK_M"]
     # A block is full, or the last one of its expert.
     blocks = n_pairs // block_m + min(experts, n_pairs)
-    rows = blocks * block_m + -block_m % min(block_m, 64)  # `down` reads 64 at a time
+    rows = blocks * block_m + -block_m % min(block_m, 64)  # `down` by tiles reads 64 at a time
+    of_turn, by_tiles = row["TURN_ROWS"], row["TURN_ROWS"] == 0
+    turns = 0 if by_tiles else n_pairs // of_turn + min(experts, n_pairs)  # likewise
 
     def new(*shape, dtype=torch.uint8):
         return torch.empty(shape, dtype=dtype, device=hidden.device)
@@ -46,31 +50,35 @@ def run_row(data, row):
         new(tokens, width // 2),
         new(tokens, scale_row(width)),
         new(rows, inner_width // 2),
-        new(rows, scale_row(inner_width)),
-        new(0 if row["ADDS"] else n_pairs, used, dtype=torch.bfloat16),
+        new(rows, 16 if inner_width <= 512 else scale_row(inner_width)),
+        new(by_tiles * n_pairs, used, dtype=torch.bfloat16),
         out,
-        new(rows, dtype=torch.int32),
-        new(rows, dtype=torch.int32),
+        new(by_tiles * rows, dtype=torch.int32),
+        new(rows, 2, dtype=torch.int32),
         new(blocks + 1, dtype=torch.int32),
-        new(tokens, width // 256, dtype=torch.int32),
+        new(turns + 1, 2, dtype=torch.int32),
+        new(by_tiles * tokens, width // 256, dtype=torch.int32),
     )
     addresses = array("q", [tensor.data_ptr() for tensor in (*given, *made)])
     sizes = (tokens, topk, experts, blocks, width, used, inner_width, inner_used)
-    extension().moe_mxfp4(addresses.buffer_info()[0], *sizes, block_m, row["DOWN_TILES"], row["ADDS"])
+    extension().moe_mxfp4(addresses.buffer_info()[0], *sizes, block_m, row["DOWN_TILES"], of_turn, turns)
     return out
 
 
 def tuning_row(data):
-    """The row that custom_kernel(data) uses: the table's, or DEFAULT with blocks for as many rows as an expert has."""
+    """The row that custom_kernel(data) uses: the table's, or one with blocks for as many rows as an expert has."""
     tokens, topk = data[-2].shape
     experts, config = data[5].shape[0], data[-1]
     shape = (tokens, experts, config["d_hidden"], config["d_expert"])
     if shape in TUNING:
         return TUNING[shape]
-    rows = tokens * topk // experts
-    if rows > 64 and max(config["d_hidden_pad"], config["d_expert_pad"]) <= MOST_SHARED_COLUMNS:
-        return MANY_ROWS
-    return {**DEFAULT, "BLOCK_M": 16 if rows <= 16 else 32 if rows <= 64 else 64}
+    rows, widths = tokens * topk // experts, (config["d_hidden_pad"], config["d_expert_pad"])
+    high = rows > 64 and max(widths) <= extension().moe_mxfp4_most_columns()
+    block_m = 16 if rows <= 16 else 32 if rows <= 64 else 128 if high else 64
+    if tokens <= MOST_TOKENS_BY_COLUMNS and widths[1] in BY_COLUMNS:
+        of_turn = next((most for most in (16, 32, 48) if 1.2 * rows <= most), 144)  # so that few experts have two
+        return {"BLOCK_M": block_m, "TURN_ROWS": of_turn, "DOWN_TILES": 0}
+    return MANY_ROWS if high else {**DEFAULT, "BLOCK_M": block_m}
 
 
 def custom_kernel(data):

@@ -3,8 +3,9 @@
 // 1. sort_and_quantize: one workgroup sorts pairs of a token and one of its experts by expert, each expert's padded to
 //    whole blocks of BLOCK_M rows; the others quantise the hidden states.
 // 2. gate_up: a block times its expert's gate and up weights, silu(gate) * up, quantised in the epilogue.
-// 3. down: that times the expert's down weights and the routing weight, a row for each pair. The workgroup that brings a
-//    token's last row adds the token's rows up, in the order of its experts; or each is added to the output at once.
+// 3. down: that times the expert's down weights and the routing weight, summed over a token's experts. By columns: in LDS, by
+//    workgroups that go over all experts. Or by tiles: a row for each pair, and the workgroup that brings a token's last row
+//    adds the token's rows up, in the order of its experts.
 //
 // In both products weights go from memory straight to the registers of the matrix instruction, a stage ahead.
 // Activations do as well, with no barrier in the loop, or, with blocks of 64 rows, by way of LDS to all waves.
@@ -15,88 +16,18 @@
 #include <string>
 #include <type_traits>
 
+#include "moe_mxfp4_columns_gfx950.h"
 #include "moe_mxfp4_sort_gfx950.h"
+#include "moe_mxfp4_strips_gfx950.h"
 #include "mxfp4_gfx950.h"
 #include "workgroup_order.h"
 
-constexpr int N_XCD = 8;                // MI355X
-constexpr u32 COMPUTE_UNITS = 256;      // likewise
-constexpr u32 TERMS = 9;                // of a token, that are fetched together
-constexpr u32 OUT_OF_RANGE = 1u << 31;  // of every buffer
-constexpr u32 HALF_ROWS = 64;           // of a block of 128 or 144: of its first half, as `down` takes them
-constexpr u32 SHARED_WIDTH = 8192;      // of products whose activations' scales have room in LDS, the most
+constexpr u32 COMPUTE_UNITS = 256;  // MI355X
+constexpr u32 TERMS = 9;            // of a token, that are fetched together
+constexpr u32 HALF_ROWS = 64;       // of a block of 128 or 144: of its first half, as `down` takes them
+constexpr u32 SHARED_WIDTH = 8192;  // of products whose activations' scales have room in LDS, the most
 
 // --- the products --------------------------------------------------------------------------------------------------
-
-// What a wave multiplies in STEPS steps of FN strips of weights.
-template <int FN, int STEPS>
-struct Strips {
-    u32x4 codes[FN][STEPS];
-    u32 scales[FN / 2][STEPS / 2];
-};
-
-template <int FN, int STEPS>
-struct Weights {
-    Buffer codes, scales;
-    u32 lane, at[FN], scale_at[FN / 2];  // at: of all lanes alike
-
-    // strip(fn): even ones are followed by the next.
-    template <class Strip>
-    __device__ Weights(const unsigned char* codes_, const unsigned char* scales_, u32 rows, u32 k, u32 lane_,
-                       Strip strip)
-        : codes(make_buffer(codes_, rows * (k / 2))), scales(make_buffer(scales_, rows * (k / MX_BLOCK))), lane(lane_) {
-        static_assert((STEPS == 2 || STEPS == 4) && FN % 2 == 0);
-#pragma unroll
-        for (int fn = 0; fn < FN; ++fn) at[fn] = strip(fn) * (k * 8);
-#pragma unroll
-        for (int pair = 0; pair < FN / 2; ++pair)
-            scale_at[pair] = scale_group_offset(strip(2 * pair) / 2, k / SCALE_GROUP_K, 0, 0);
-    }
-
-    // On to the columns that follow those of all waves.
-    __device__ void next_tile(u32 strips, u32 k) {
-#pragma unroll
-        for (int fn = 0; fn < FN; ++fn) at[fn] += strips * (k * 8);
-#pragma unroll
-        for (int pair = 0; pair < FN / 2; ++pair)
-            scale_at[pair] += strips / 2 * (k / SCALE_GROUP_K) * SCALE_GROUP_BYTES;
-    }
-
-    __device__ void load(Strips<FN, STEPS>& x, u32 stage) const {
-#pragma unroll
-        for (int fn = 0; fn < FN; ++fn) load_strip(x, stage, fn);
-    }
-    __device__ void load_strip(Strips<FN, STEPS>& x, u32 stage, int fn) const {
-#pragma unroll
-        for (int step = 0; step < STEPS; ++step)
-            x.codes[fn][step] = __builtin_amdgcn_raw_buffer_load_b128(
-                codes, lane * 16 + step * STRIP_STEP_BYTES, at[fn] + stage * STEPS * STRIP_STEP_BYTES, CACHE_NORMAL);
-        if (fn % 2) return;
-#pragma unroll
-        for (int i = 0; i < STEPS / 2; ++i)
-            x.scales[fn / 2][i] = __builtin_amdgcn_raw_buffer_load_b32(
-                scales, lane * 4 + i * SCALE_GROUP_BYTES, scale_at[fn / 2] + stage * (STEPS / 2) * SCALE_GROUP_BYTES,
-                CACHE_NORMAL);
-    }
-};
-
-// STEP of a stage, for 16 rows of activations. Weights are the instruction's rows: a lane has four consecutive columns of
-// one row of activations.
-template <int STEP, int FN, int STEPS>
-__device__ inline void multiply_step(const Strips<FN, STEPS>& x, u32x4 a, u32 a_scale, f32x4 (&sum)[FN]) {
-#pragma unroll
-    for (int fn = 0; fn < FN; fn += 2) {
-        const u32 scale = x.scales[fn / 2][STEP / 2];
-        sum[fn] = mfma_mxfp4<STEP % 2 * 2, STEP % 4>(x.codes[fn][STEP], a, sum[fn], scale, a_scale);
-        sum[fn + 1] = mfma_mxfp4<STEP % 2 * 2 + 1, STEP % 4>(x.codes[fn + 1][STEP], a, sum[fn + 1], scale, a_scale);
-    }
-}
-
-// Whose dword has four steps: those of this stage come first.
-template <int STEPS>
-__device__ inline u32 stage_scales(u32 scales, u32 stage) {
-    return STEPS == 2 ? scales >> stage % 2 * 16 : scales;
-}
 
 // Goes over columns k of a wave's FM times 16 rows and its strips. A stage is STEPS * 128 columns.
 template <class Activations, int FM, int FN, int STEPS>
@@ -366,8 +297,9 @@ struct MoeTile {
     static constexpr int BLOCK_M = FM * STRIP, THREADS = WAVES_N * WAVES_K * WAVE;
     static constexpr int BLOCK_N = WAVES_N * FN * STRIP;
     static constexpr bool SHARED = SHARED_;
-    static constexpr int GATE_UP_WAVES = FM >= 8 ? 1 : FM == 2 || (FM == 1 && STEPS == 2) ? 3 : 2;  // a SIMD
-    static constexpr int GATE_UP_GROUPS = GATE_UP_WAVES * 4 * WAVE / THREADS;                       // a compute unit
+    static constexpr bool HIGH = BLOCK_M >= LOWER_ROWS;
+    static constexpr int GATE_UP_WAVES = HIGH ? 1 : FM == 2 || (FM == 1 && STEPS == 2) ? 3 : 2;  // a SIMD
+    static constexpr int GATE_UP_GROUPS = GATE_UP_WAVES * 4 * WAVE / THREADS;                    // a compute unit
     static constexpr int SUMS_BYTES = (WAVES_K - 1) * WAVES_N * FM * FN * WAVE * 16;
 };
 
@@ -440,7 +372,7 @@ __device__ void gate_up_tile(const MoeArgs& args, u32 row0, u32 n_rows, u32 expe
     if (!product<T>(
             args.codes, args.scales, args.tokens, args.gate_up + weights * (K / 2),
             args.gate_up_scale + weights * (K / MX_BLOCK), rows, K, wave, lane,
-            [&](u32 sixteen, u32 own) { return args.row_tokens[row0 + min(sixteen * STRIP + own, n_rows - 1)]; },
+            [&](u32 sixteen, u32 own) { return args.rows[row0 + min(sixteen * STRIP + own, n_rows - 1)][0]; },
             [&](u32 fn) { return (fn / 2 * args.inner_width + column) / STRIP + fn % 2; }, lds, sum))
         return;
 
@@ -492,13 +424,13 @@ __device__ void gate_up_rows(const MoeArgs& args, u32 row0, u32 rows, bool half,
         using Lower = MoeTile<sixteens.value, T::FN, T::WAVES_N, T::WAVES_K, T::STEPS, T::SHARED>;
         gate_up_tile<Lower>(args, row0, rows, expert, column, lds);
     };
-    if constexpr (T::FM < 8) return multiply(std::integral_constant<int, T::FM>());
+    if constexpr (!T::HIGH) return multiply(std::integral_constant<int, T::FM>());
     if (rows <= HALF_ROWS) return multiply(std::integral_constant<int, HALF_ROWS / STRIP>());
-    if constexpr (T::FM > 8) {
+    if constexpr (T::BLOCK_M > LOWER_ROWS) {
         if (half) return multiply(std::integral_constant<int, T::FM - HALF_ROWS / STRIP>());
         if (rows > LOWER_ROWS) return multiply(std::integral_constant<int, T::FM>());
     }
-    multiply(std::integral_constant<int, 8>());
+    multiply(std::integral_constant<int, LOWER_ROWS / STRIP>());
 }
 
 // No more workgroups than there is room for, each with tile after tile: how many tiles there are stands in memory, and of a grid
@@ -512,7 +444,7 @@ __global__ __launch_bounds__(T::THREADS, T::GATE_UP_WAVES) void gate_up_kernel(c
     __shared__ __attribute__((aligned(16))) unsigned char lds[gate_up_lds_bytes<T>()];
     constexpr u32 ROUND = T::GATE_UP_GROUPS * COMPUTE_UNITS;
     const u32 tiles = filled * columns, last = tiles % ROUND;
-    const bool halves = T::FM >= 8 && 2 * last <= ROUND;
+    const bool halves = T::HIGH && 2 * last <= ROUND;
     const u32 whole = halves ? tiles - last : tiles, end = halves && last != 0 ? whole + ROUND : tiles;
     for (u32 id = blockIdx.x; id < end; id += ROUND) {
         const bool half = id >= whole;
@@ -540,7 +472,7 @@ constexpr size_t lds_bytes() {
 }
 
 // A block, and `args.down_tiles` tiles of columns. A row goes to memory as a whole line for each wave, so by way of LDS.
-// args.adds: added to the output, in any order; else it is a term, and whoever brings a token's last one adds them up.
+// It is a term, and whoever brings a token's last one adds them up.
 template <class T, bool RESIDENT>
 __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
                                          : T::FM == 2 ? 3
@@ -573,7 +505,7 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
     const float own_weight = args.topk_weights[own_pair];
     if (thread == 0) n_complete = 0;
     auto keep_rows = [&] {
-        places[wave][lane % T::BLOCK_M] = args.adds ? own_pair / args.topk : own_pair;
+        places[wave][lane % T::BLOCK_M] = own_pair;
         row_weights[wave][lane % T::BLOCK_M] = own_weight;
         wave_lds_fence();
     };
@@ -593,26 +525,15 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
             }
         }
         wave_lds_fence();
-        // Several rows at a time, EACH columns of one a lane.
-        auto go = [&](auto each, auto bring) {
-            constexpr u32 EACH = each.value, PER_ROW = COLUMNS / EACH;
-            const u32 at = lane % PER_ROW * EACH, to = column + tile * T::BLOCK_N + at;
-            for (u32 first = 0; first < filled; first += WAVE / PER_ROW) {
-                const u32 row = first + lane / PER_ROW;
-                if (row < filled && to < args.used) bring(&own[row][at], places[wave][row], to);
-            }
-        };
-        if (args.adds) {
-            go(std::integral_constant<u32, 2>(), [&](const unsigned short* from, u32 token, u32 to) {
-                add_bf16_pair(args.out + static_cast<size_t>(token) * args.used + to,
-                              *reinterpret_cast<const u32*>(from));
-            });
-        } else {
-            // Past the XCD's L2, and the loads below as well: the wait is all the release that they need.
-            go(std::integral_constant<u32, 8>(), [&](const unsigned short* from, u32 pair, u32 to) {
-                __builtin_amdgcn_raw_buffer_store_b128(*reinterpret_cast<const u32x4*>(from), terms,
-                                                       (pair * args.used + to) * 2, 0, CACHE_AGENT);
-            });
+        // Several rows at a time, eight columns of one a lane. Past the XCD's L2, and the loads below as well: the wait is all
+        // the release that they need.
+        constexpr u32 PER_ROW = COLUMNS / 8;
+        const u32 at = lane % PER_ROW * 8, to = column + tile * T::BLOCK_N + at;
+        for (u32 first = 0; first < filled; first += WAVE / PER_ROW) {
+            const u32 row = first + lane / PER_ROW;
+            if (row < filled && to < args.used)
+                __builtin_amdgcn_raw_buffer_store_b128(*reinterpret_cast<const u32x4*>(&own[row][at]), terms,
+                                                       (places[wave][row] * args.used + to) * 2, 0, CACHE_AGENT);
         }
         wave_lds_fence();
     };
@@ -628,7 +549,10 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
         keep_rows();
         for (u32 tile = 0; tile < tiles; ++tile) {
             f32x4 sum[T::FM][T::FN] = {};
-            Shared(weights, shared, a, T::BLOCK_M, K, wave).run(a_scale, T::BLOCK_M, K, row, sum);
+            // Unknown, lest there be a loop for odd numbers of stages and one for even ones.
+            u32 k = K;
+            asm volatile("" : "+s"(k));
+            Shared(weights, shared, a, T::BLOCK_M, k, wave).run(a_scale, T::BLOCK_M, k, row, sum);
             __syncthreads();  // rows lie where activations did
             store(tile, sum);
             weights.next_tile(T::BLOCK_N / STRIP, K);
@@ -638,7 +562,6 @@ __global__ __launch_bounds__(T::THREADS, T::FM == 1   ? 4
         Product<InStrips, T::FM, T::FN, T::STEPS>(weights, a, a_scale, T::BLOCK_M, K, row)
             .template run_tiles<RESIDENT>(tiles, T::BLOCK_N / STRIP, stages, keep_rows, store);
     }
-    if (args.adds) return;
 
     asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
     __syncthreads();
@@ -687,34 +610,68 @@ static bool stays_in_registers(const MoeArgs& args) {
     return !Down::SHARED && args.inner_width <= 2 * Down::STEPS * STEP_K;
 }
 
+template <int FM, int WAVES>
+static void launch_columns(const MoeArgs& args, u32 rows) {
+    u32 sharers = 1;  // as few as there is room for copies
+    while (args.tokens > SUM_ROWS / (WAVES / sharers) || WAVES % sharers != 0) ++sharers;
+    const auto kernel =
+        args.inner_width == 4 * STEP_K ? down_columns_kernel<FM, 4, WAVES> : down_columns_kernel<FM, 2, WAVES>;
+    kernel<<<args.used / SUM_COLUMNS, WAVES * WAVE>>>(args.turns, args.most_turns, rows, sharers, args.width, args.down,
+                                                      args.down_scale, args.inner, args);
+}
+
+static bool goes_by_columns(const MoeArgs& args, u32 block_rows) {
+    const bool known = args.turn_rows == 16 || args.turn_rows == 32 || args.turn_rows == 48 || args.turn_rows == 144;
+    const bool whole_k = args.inner_width == 2 * STEP_K || args.inner_width == 4 * STEP_K;
+    return known && whole_k && args.tokens <= SUM_ROWS && block_rows <= LOWER_ROWS;
+}
+
 template <class GateUp, class Down>
 static void launch(const MoeArgs& args) {
     constexpr u32 PARTS = (GateUp::BLOCK_M + Down::BLOCK_M - 1) / Down::BLOCK_M;  // of a block, which `down` takes
     const u32 quantisers = (args.tokens * (args.width / 8) + FIRST_THREADS - 1) / FIRST_THREADS;
-    const u32 groups = (args.width / Down::BLOCK_N + args.down_tiles - 1) / args.down_tiles;
+    const bool tiles = args.turn_rows == 0;
+    const u32 groups = tiles ? (args.width / Down::BLOCK_N + args.down_tiles - 1) / args.down_tiles : 0;
     sort_and_quantize_kernel<GateUp::BLOCK_M>
         <<<1 + quantisers, FIRST_THREADS>>>(args.hidden, args.topk_ids, args.tokens, args.topk, args.width, args.used,
-                                            args.adds, args.adds ? 0 : args.tokens * groups, args);
+                                            args.tokens * groups, args.topk_weights, args.turn_rows, args);
     const u32 columns = args.inner_width / (GateUp::BLOCK_N / 2);
     const u32 most = columns * args.blocks;
-    const u32 tiles =
-        GateUp::FM >= 8 ? (most + N_XCD - 1) / N_XCD * N_XCD * 2 : most;  // as if each were cut into halves
-    const u32 workgroups = min(tiles, COMPUTE_UNITS * GateUp::GATE_UP_GROUPS);
+    // High ones as if each were cut into halves.
+    const u32 most_tiles = GateUp::HIGH ? (most + N_XCD - 1) / N_XCD * N_XCD * 2 : most;
+    const u32 workgroups = min(most_tiles, COMPUTE_UNITS * GateUp::GATE_UP_GROUPS);
     gate_up_kernel<GateUp><<<workgroups, GateUp::THREADS>>>(args.block_experts, args.blocks, columns, args);
-    const auto down = stays_in_registers<Down>(args) ? down_kernel<Down, !Down::SHARED> : down_kernel<Down, false>;
-    down<<<dim3(groups, args.blocks * PARTS), Down::THREADS>>>(args.block_experts, args.blocks, args.row_pairs,
-                                                               GateUp::BLOCK_M, PARTS, args);
+    if (tiles) {
+        const auto down = stays_in_registers<Down>(args) ? down_kernel<Down, !Down::SHARED> : down_kernel<Down, false>;
+        down<<<dim3(groups, args.blocks * PARTS), Down::THREADS>>>(args.block_experts, args.blocks, args.row_pairs,
+                                                                   GateUp::BLOCK_M, PARTS, args);
+        return;
+    }
+    const u32 rows = args.blocks * GateUp::BLOCK_M;
+    if (args.turn_rows == 16) launch_columns<1, 8>(args, rows);
+    else if (args.turn_rows == 32) launch_columns<2, 8>(args, rows);
+    else if (args.turn_rows == 48) launch_columns<3, 6>(args, rows);
+    else launch_columns<9, 4>(args, rows);
 }
+
+// The widest that blocks of 128 rows and more are for.
+int moe_mxfp4_most_columns() { return SHARED_WIDTH; }
 
 // addresses: of the pointers of MoeArgs, in their order. Both widths are multiples of 256, topk_ids of 0 ... experts - 1.
 void moe_mxfp4(int64_t addresses, int64_t tokens, int64_t topk, int64_t experts, int64_t blocks, int64_t width,
-               int64_t used, int64_t inner_width, int64_t inner_used, int block_m, int down_tiles, bool adds) {
+               int64_t used, int64_t inner_width, int64_t inner_used, int block_m, int down_tiles, int turn_rows,
+               int64_t most_turns) {
     MoeArgs args = {};
-    static_assert(offsetof(MoeArgs, tokens) == 17 * sizeof(void*));
+    static_assert(offsetof(MoeArgs, tokens) == 18 * sizeof(void*));
     __builtin_memcpy(&args, reinterpret_cast<const void*>(addresses), offsetof(MoeArgs, tokens));
     args.tokens = tokens, args.topk = topk, args.experts = experts, args.blocks = blocks;
     args.width = width, args.used = used, args.inner_width = inner_width, args.inner_used = inner_used;
-    args.down_tiles = down_tiles, args.adds = adds;
+    args.down_tiles = down_tiles, args.turn_rows = turn_rows, args.most_turns = most_turns;
+    if (turn_rows != 0 && !goes_by_columns(args, block_m))
+        throw std::runtime_error(
+            "moe_mxfp4: down by columns takes turns of 16, 32, 48 or 144 rows, 256 or 512 columns, up to " +
+            std::to_string(SUM_ROWS) + " tokens and blocks of up to 128 rows, got turns of " +
+            std::to_string(turn_rows));
     const bool shared = width <= SHARED_WIDTH && inner_width <= SHARED_WIDTH;  // there is room for it in LDS
     using By64 = MoeTile<4, 4, 4, 1, 2, true>;
     using Down64 = MoeTile<4, 4, 4, 1, 2>;

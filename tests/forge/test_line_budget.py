@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_750,
     "cdna": 40_610,
-    "docs": 5_490,
+    "docs": 5_530,
     "forge": 22_200,
-    "kernels": 15_590,
+    "kernels": 15_850,
     "reference": 2_510,
     "results": 1_170,
-    "tests": 39_530,
+    "tests": 39_560,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
