@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import mmap
@@ -44,3 +45,27 @@ def show(address: int, n_bytes: int, descriptor: int = -1, offset: int = 0) -> N
     flags = mmap.MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | (mmap.MAP_ANONYMOUS if descriptor < 0 else 0)
     if libc.mmap(address, n_bytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, offset) == MAP_FAILED:
         raise OSError(ctypes.get_errno(), "mmap over pages that are there")
+
+
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -3, -4, -8  # glibc's
+KEPT_BYTES = 384 << 20  # by a referee, while others have their turn
+LARGE_BYTES = (
+    32 << 20
+)  # what is as large and sparse, as the checks' records are, is best made of pages that are 0 anyway
+
+
+def keep_freed_memory(referees: bool) -> None:
+    """Has this process use the memory that it frees again: referees blocks of any size, KEPT_BYTES at most; workers,
+    which are at it all at the same time, all that they had, but for large blocks.
+
+    A fresh page has to be cleared, on a virtual machine by its host too: a fifth of eight ranks' time went there.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
+        libc = ctypes.CDLL(None)
+        for option, value in (
+            (M_MMAP_MAX, 0) if referees else (M_MMAP_THRESHOLD, LARGE_BYTES),
+            (M_TRIM_THRESHOLD, KEPT_BYTES if referees else (1 << 31) - 1),
+            (M_TOP_PAD, KEPT_BYTES if referees else LARGE_BYTES),  # what stays of what is beyond that, too
+            (M_ARENA_MAX, 1),
+        ):
+            libc.mallopt(option, value)
