@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_610,
-    "cdna": 40_480,
+    "cdna": 40_500,
     "docs": 5_430,
     "forge": 22_280,
     "kernels": 15_550,
     "reference": 2_510,
     "results": 1_100,
-    "tests": 39_710,
+    "tests": 39_720,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

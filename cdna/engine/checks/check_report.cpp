@@ -426,4 +426,19 @@ void cdna_memory_unregister(u64 base) {
     }
   pthread_mutex_unlock(&registry_lock);
 }
+
+// Whether any of n values lies in a mapping. bounds: begin and end of each, ascending.
+bool cdna_holds_addresses(const u64* values, u64 n, const u64* bounds, u32 n_bounds) {
+  for (u64 i = 0; i < n; i++) {
+    if (values[i] - bounds[0] >= bounds[n_bounds - 1] - bounds[0]) continue;
+    u32 low = 0, high = n_bounds;  // how many bounds are no greater
+    while (low < high) {
+      const u32 middle = (low + high) / 2;
+      if (bounds[middle] <= values[i]) low = middle + 1;
+      else high = middle;
+    }
+    if (low & 1) return true;
+  }
+  return false;
+}
 }
