@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
 from forge.device.fake_rocm.launch import OF_EXTENSIONS
 from forge.judge import compare
+from forge.judge.memory import _is_plenty
 
 ROUNDS = """
 import resource, sys
@@ -43,6 +45,19 @@ def test_freed_memory_is_used_again(who: str, megabytes: int) -> None:
     pages = megabytes * 256
     assert faults_of_a_round("none", megabytes * 512) > pages
     assert faults_of_a_round(who, megabytes * 512) < pages / 4
+
+
+@pytest.mark.parametrize(
+    ("available", "limit", "plenty"),
+    [(700, None, True), (700, "max\n", True), (700, "100000\n", False), (600, None, False)],
+)
+def test_it_is_kept_where_there_is_plenty(tmp_path: Path, available: int, limit: str | None, plenty: bool) -> None:
+    """Sixteen processes that kept all that they had had were ended by the system."""
+    meminfo, most = tmp_path / "meminfo", tmp_path / "memory.max"
+    meminfo.write_text(f"MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: {available} kB\nHugePages_Total: 0\n")
+    if limit is not None:
+        most.write_text(limit)
+    assert _is_plenty(str(meminfo), str(most)) is plenty
 
 
 BIG = torch.arange(48 * 32, dtype=torch.bfloat16).reshape(48, 32)

@@ -12,11 +12,11 @@ LINES = {
     "benchmarks": 7_610,
     "cdna": 40_500,
     "docs": 5_430,
-    "forge": 22_280,
+    "forge": 22_300,
     "kernels": 15_550,
     "reference": 2_510,
     "results": 1_100,
-    "tests": 39_720,
+    "tests": 39_750,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
