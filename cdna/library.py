@@ -91,6 +91,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         for name in names:
             getattr(lib, name).restype = kind
     lib.cdna_log_take_findings.restype = pointer
+    lib.cdna_holds_addresses.restype = ctypes.c_bool
     lib.cdna_checks_findings.restype = ctypes.POINTER(FindingRecord)
     arguments = {
         "cdna_image_load": [text, u64, text],
@@ -114,6 +115,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "cdna_align_allocator": [text],
         "cdna_know_block": [u64, u64],
         "cdna_waits": [pointer, u32],
+        "cdna_holds_addresses": [u64, u64, pointer, u32],
         "cdna_watch": [pointer, pointer, pointer],
         "cdna_written": [pointer, u32, pointer],
         "cdna_cancel": [],

@@ -6,11 +6,13 @@ error that we could prove, and the launch counts as open: `Memory.open`.
 
 from __future__ import annotations
 
+import ctypes
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .checks import Memory, Tensor
+from .library import engine
 
 # Where a 64-bit value could be a pointer, if the process has memory there: user space above the first 4 GiB.
 _LOWEST, _HIGHEST = 1 << 32, 1 << 47
@@ -42,20 +44,20 @@ def _may_be_pointer(value: int) -> bool:
 
 
 def _holds_pointers(tensor: Any) -> bool:
-    """Whether a tensor of 64-bit integers has values that could be host addresses."""
-    if tensor.numel() == 0:
-        return False
-    import torch
+    """Whether a tensor of 64-bit integers, or what lies between its elements, holds what could be host addresses.
 
-    with torch._C.DisableTorchFunction():  # a package may have put a kernel of its own, this one, in torch's place
-        values = tensor if tensor.dtype == torch.int64 else tensor.view(torch.int64)
-        candidates = values[(values >= _LOWEST) & (values < _HIGHEST)]
-        if candidates.numel() == 0:
-            return False
-        begins, ends = (torch.tensor(sorted(bounds)) for bounds in zip(*_mapped(), strict=True))
-        # In a mapping is what has passed more begins than ends.
-        inside = torch.searchsorted(begins, candidates, right=True) > torch.searchsorted(ends, candidates, right=True)
-        return bool(inside.any())
+    Asks torch nothing: a package may have put a kernel of its own, this one, in torch's place.
+    """
+    if 0 in tensor.shape:
+        return False
+    n = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+    def holds(bounds: Sequence[int]) -> bool:
+        edges = (ctypes.c_uint64 * len(bounds))(*bounds)
+        return bool(engine().lib.cdna_holds_addresses(tensor.data_ptr(), n, edges, len(edges)))
+
+    # Most hold nothing that looks like an address, wherever the process has memory.
+    return holds((_LOWEST, _HIGHEST)) and holds([edge for mapping in _mapped() for edge in mapping])
 
 
 def _extent(tensor: Any) -> tuple[int, int]:

@@ -179,6 +179,7 @@ def get_card(arch: str, model: str | None = None) -> Card:
     return next(card for card in known.values() if card.name == arch and card.model == card.default_model)
 
 
+@functools.cache
 def header() -> str:
     """The cards as C++: `struct Card` and the table CARDS."""
     types = typing.get_type_hints(Card)

@@ -145,6 +145,7 @@ def facts_of(name: str) -> Facts:
     return instruction.facts
 
 
+@functools.cache
 def header() -> str:
     """The names that the table uses, as C++ enumerations."""
 
@@ -174,6 +175,7 @@ def header() -> str:
     )
 
 
+@functools.cache
 def rows() -> str:
     """The table as C++: initialisers of Facts, sorted by name."""
     lines = []

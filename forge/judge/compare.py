@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from forge.judge.results import Accuracy, Worst
 from forge.judge.wrong_output import pattern_of
@@ -20,6 +21,11 @@ from forge.judge.wrong_output import pattern_of
 CHUNK_ELEMENTS = 2**24
 SLOW_REFERENCE_S = 5.0  # a reference slower than this is not run again in float64
 LARGE_INPUT_BYTES = 2**30  # nor is one whose input would need eight times this
+FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+PRODUCTS = (
+    *(torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.mm, torch.Tensor.mm),
+    *(torch.bmm, torch.Tensor.bmm, torch.nn.functional.linear),
+)
 PLAUSIBLE_REL_L2 = 0.05  # between the reference and itself in float64; beyond, the dtypes are part of its meaning
 
 
@@ -135,6 +141,26 @@ def share_of(got: Any, wanted: Any, without: Any) -> tuple[float, float]:
         return 1.0, 0.0
     share = both_sum / added_sum
     return share, math.sqrt(max(mine_sum - share * both_sum, 0.0) / added_sum / count)
+
+
+class _ZeroProducts(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in PRODUCTS and len(args) == 2 and not kwargs and args[0].ndim == args[1].ndim > 1:
+            one, other = args[0], args[1].mT if func is torch.nn.functional.linear else args[1]
+            alike = one.dtype == other.dtype in FLOATS and one.shape[:-2] == other.shape[:-2]
+            fits = alike and one.shape[-1] == other.shape[-2] and one.untyped_storage().device.type == "cpu"
+            if fits and (_zero(one, other) or _zero(other, one)):
+                return one.new_zeros((*one.shape[:-1], other.shape[-1]))
+        return func(*args, **(kwargs or {}))
+
+
+def zero_products() -> TorchFunctionMode:
+    """Within it the CPU leaves out matrix products of zeros with finite numbers, which take as long as any others."""
+    return _ZeroProducts()
+
+
+def _zero(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return not bool(one.any()) and bool(other.isfinite().all())
 
 
 def _exact(tensor: torch.Tensor) -> torch.Tensor:

@@ -28,6 +28,7 @@ SLOW_REFERENCE_S = 30.0  # a passing call whose check took longer is not compare
 
 class Referee(Worker):
     commands = messages.REFEREE_COMMANDS
+    is_referee = True
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -188,7 +189,8 @@ class Referee(Worker):
         if ref_kernel is None:
             return None
         wanted = ref_kernel(self.copy_of(draw)) if known is None else known[0]
-        without = ref_kernel(_with(self.copy_of(draw), place, lambda tensor: tensor.zero_()))
+        with self.compare.zero_products():
+            without = ref_kernel(_with(self.copy_of(draw), place, lambda tensor: tensor.zero_()))
         share, error = self.compare.share_of(output, wanted, without)
         return None if abs(share - 1) <= max(SHARE_SLACK, SHARE_ERRORS * error) else float(share)
 

@@ -26,6 +26,7 @@ from forge.device.roofline import with_torch
 from forge.judge import messages
 from forge.judge.channel import worker_end
 from forge.judge.failure import describe
+from forge.judge.memory import give_back_freed_memory, keep_freed_memory
 from forge.judge.results import Status
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 4, 24
@@ -103,6 +104,7 @@ class Worker:
     """What all kinds have in common: the device, torch, the task's files, and a case's process group."""
 
     commands: tuple[type, ...] = messages.COMMANDS
+    is_referee = False
 
     def __init__(
         self, setup: messages.Setup, send: Callable[[Any], None], receive: Callable[[], Any], memory: list[int]
@@ -140,7 +142,11 @@ class Worker:
             ours = self.device is not None and self.device.is_device_fault(error)
             if ours or machine_fault(error, self.setup.folder):
                 return self.send(messages.DeviceBroken(fields["message"]))
-        self.send(kind(**fields, **always(), phase=self.place))
+        answer = kind(**fields, **always(), phase=self.place)
+        del fields
+        if self.device is not None and self.device.emulated:
+            give_back_freed_memory()
+        self.send(answer)
 
     def after_failure(self) -> Fields:
         """Fields of an answer that only a failure has."""
@@ -158,6 +164,8 @@ class Worker:
         if broken is not None:
             raise broken
         self.device.prepare()
+        if self.device.emulated:
+            keep_freed_memory(self.is_referee)
         import torch
 
         self.import_ours()

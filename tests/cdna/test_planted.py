@@ -66,6 +66,18 @@ FOUND = {  # kernel: the check that finds it, and what it says
         "race",
         r"writes other values to 4 bytes of the 512 .* which streams_race\(int\*, int const\*\) has read on another",
     ),
+    "branches_race": (
+        "race",
+        r"reads 4 bytes of .* which fill\(int\*\) has written in another branch of a graph, and no edge",
+    ),
+    "branches_write": (
+        "race",
+        r"writes other values .* branches_write\(int\*, int\) has written in another branch of a graph",
+    ),
+    "branch_overwrites": (
+        "race",
+        r"writes other values .* branches_race\(int\*, int const\*\) has read in another branch of a graph",
+    ),
     "lanes_disagree": (
         "race",
         "lanes 0 and 1 store different values to the same 4 bytes, at offset 0 of the 512 bytes",
@@ -142,7 +154,9 @@ def test_code_without_an_end_is_named(tmp_path: Path, body: str, says: str) -> N
     assert done.returncode == 1 and re.search(says, done.stderr), done.stderr
 
 
-@pytest.mark.parametrize("name", ["variables_within", "streams_in_order"])
+@pytest.mark.parametrize(
+    "name", ["variables_within", "streams_in_order", "branches_in_order", "cleared_in_order", "graph_in_order"]
+)
 def test_correct_neighbours_are_no_finding(name: str) -> None:
     done = planted(name, "all")
     assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
@@ -153,6 +167,12 @@ def test_a_copy_beside_the_kernel_that_writes_is_found(name: str, does: str) -> 
     done = planted(name, "race")
     assert done.returncode == 1 and done.stdout == "hipErrorLaunchFailure\n", done.stdout + done.stderr
     assert f"a copy {does} what fill(int*) has written on another stream" in done.stderr
+
+
+def test_a_fill_in_a_branch_beside_the_kernel_that_reads_is_found() -> None:
+    done = planted("branch_clears", "race")
+    assert done.returncode == 1 and done.stdout == "hipErrorLaunchFailure\n", done.stdout + done.stderr
+    assert "race: a fill writes over what branches_race(int*, int const*) has read in another branch" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["late_thread", "late_host_function", "late_graph"])
@@ -272,7 +292,7 @@ class _NothingOfTorch(TorchFunctionMode):
     """As a package has it that puts its own kernels in place of torch's operations."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        assert function.__name__ not in ("__ge__", "__and__", "any"), "the launch itself asks torch"
+        assert function.__name__.strip("_") not in ("ge", "and", "any", "getitem"), "the launch itself asks torch"
         return function(*args, **(kwargs or {}))
 
 

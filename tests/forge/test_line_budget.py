@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_750,
-    "cdna": 40_610,
-    "docs": 5_530,
-    "forge": 22_200,
+    "cdna": 40_970,
+    "docs": 5_540,
+    "forge": 22_300,
     "kernels": 15_850,
     "reference": 2_510,
     "results": 1_170,
-    "tests": 39_560,
+    "tests": 39_960,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

@@ -69,6 +69,7 @@ struct Access {
   bool reads_scc, writes_scc;
   bool polls;     // a read of LDS in a loop that does nothing but wait for another value there
   bool glances;   // a load that waits so, or before an atomic that looks again
+  bool counts;    // an atomic that adds or subtracts
   bool typed;     // by a buffer's format: memory holds other bytes than registers
   u8 flow, bits;  // FlowKind, BitsFlag
   u8 naming;      // NamingKind
@@ -96,12 +97,14 @@ struct Range {
   char name[64];  // "`x` (fp32[1000])"
   bool internal;  // kernel arguments, constants: not the user's
   bool freed;
-  bool variable;         // of the program; what is made from its address means it
-  bool constant;         // that a kernel may only read
-  volatile u32 written;  // the kernel writes there: set by its first store
-  u64* writes;           // per dword: who wrote, who read last; see check_global.cpp
-  u64* reads;            // see check_readers.h
-  u32* write_pc;
+  bool variable;             // of the program; what is made from its address means it
+  bool constant;             // that a kernel may only read
+  volatile u32 written;      // the kernel writes there: set by its first store
+  u64* writes;               // per dword: who wrote, who read last; see check_global.cpp
+  u64* reads;                // see check_readers.h
+  struct EarlyReads* early;  // what was read before the first write; see check_readers.h
+  bool reads_lost;           // not all of it
+  u32* write_pc;             // and whether the writer has read there, HAS_READ
   u64* updates;  // per dword: who changed it last by an atomic, or by a store that may be a flag; none until one does
   u32* update_pc;
   // Per dword: the work that wrote it, and one that read it, of an allocation; see check_streams.cpp.
@@ -140,6 +143,7 @@ struct Checks {
   u32 work;                   // of a stream, as which this launch runs; 0: not said
   const u64* known;           // per stream: up to which place its work has ended before
   const char* (*work_name)(u32 work);
+  const char* (*beside)(u32 work, u32 other);
   Checks* next_live;  // the list of launches under way
   bool has(CheckKind k) const { return kinds >> k & 1; }
 };

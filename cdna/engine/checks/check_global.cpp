@@ -246,7 +246,7 @@ struct Cell {
   u64 bits;
   u32 bytes() const { return bits & 15; }
   bool changed() const { return bits >> 4 & 1; }
-  bool several() const { return bits >> 5 & 1; }
+  bool several() const { return bits & CELL_SEVERAL; }
   bool one_group() const { return bits >> 22 & 0x3fffff; }
   u32 wave() const { return bits >> 6 & 15; }
   u32 epoch() const { return bits >> 10 & 0xfff; }
@@ -256,6 +256,31 @@ struct Cell {
 }  // namespace
 constexpr u64 SHADOW_LIMIT = 2ull << 30;  // bytes of memory that the cells of a launch may take
 constexpr u32 MAX_GROUPS = 0x3ffffe, MAX_CLOCK = 0xfffff;
+// Beside the instruction that wrote: its wave had read there since the barrier, or may have.
+constexpr u32 HAS_READ = 1u << 31;
+
+// A dword's readers, and one more.
+static void note_read(Readers& all, u64& readers, u64 cell) {
+  __atomic_store_n(&readers, readers_with(all, __atomic_load_n(&readers, __ATOMIC_RELAXED), cell), __ATOMIC_RELAXED);
+}
+
+// What was read before the first write, as if it had been read now.
+static void note_early_reads(Checks& c, Range& r) {
+  struct Noting {
+    Checks& c;
+    Range& r;
+  } noting = {c, r};
+  auto note = [](u64 address, u32 bytes, u64 cell, void* with) {
+    const Noting& n = *(Noting*)with;
+    const u64 base = n.r.base & ~3ull;
+    for (u64 k = (address - base) >> 2; k <= (address + bytes - 1 - base) >> 2; k++) {
+      const u64 at = base + 4 * k, from = at < address ? address - at : 0,
+                to = at + 4 > address + bytes ? address + bytes - at : 4;
+      note_read(*n.c.readers, n.r.reads[k], cell | ((1u << to) - (1u << from)));
+    }
+  };
+  early_reads_each(r.early, note, &noting);
+}
 
 static bool shadow(Checks& c, Range& r) {
   if (__atomic_load_n(&r.written, __ATOMIC_ACQUIRE)) return r.writes;
@@ -267,11 +292,22 @@ static bool shadow(Checks& c, Range& r) {
       r.reads = (u64*)calloc(dwords, 8);
       r.write_pc = (u32*)calloc(dwords, 4);
       r.writes = (u64*)calloc(dwords, 8);
+      note_early_reads(c, r);
     }
     __atomic_store_n(&r.written, 1u, __ATOMIC_RELEASE);
   }
   pthread_mutex_unlock(&c.lock);
   return r.writes;
+}
+
+// A read of what nobody has written yet, once it is noted; false: somebody has meanwhile.
+static bool note_early(Checks& c, Range& r, const u64* at, u64 lanes, u32 bytes, u64 now) {
+  if (r.reads_lost) return !__atomic_load_n(&r.written, __ATOMIC_ACQUIRE);
+  pthread_mutex_lock(&c.lock);
+  const bool early = !r.written;
+  if (early) r.reads_lost = !early_reads_add(r.early, at, lanes, bytes, now);
+  pthread_mutex_unlock(&c.lock);
+  return early;
 }
 
 static u64 now_of(const Wave& w) {  // of a cell, for an access of this wave
@@ -306,36 +342,53 @@ static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, C
                 (unsigned long long)(address - r.base), group, other.wave(), theirs, at, where);
 }
 
-// A read that nothing orders before this wave's write, or its atomic; 0: none. One of its own workgroup's that several
-// waves have made since the barrier may be its own too, and atomics are held to other workgroups.
-static Cell unordered_reader(Wave& w, const Range& r, u64 index, u32 bytes, bool atomic) {
+// Whether a cell is of this wave's workgroup, with no barrier since.
+static bool is_near(const Wave& w, Cell x) {
+  return x.bits && x.group() == w.wg->linear_id && x.epoch() == (w.wg->check->epoch & 0xfff);
+}
+static bool may_be_mine(const Wave& w, Cell x) { return is_near(w, x) && (x.several() || x.wave() == w.id); }
+
+// Whether the wave may have read what it writes, since the barrier. before: who wrote there last, and with what beside.
+static u32 has_read(const Wave& w, const Range& r, u64 index, Cell before, u32 beside) {
   const u64 readers = __atomic_load_n(&r.reads[index], __ATOMIC_RELAXED), *cells;
-  if (Cell one = {readers}; one.bytes() && one.group() == w.wg->linear_id && one.wave() == w.id) return {0};
-  for (u32 i = 0, n = readers_in(readers, cells); i < n; i++) {
-    const Cell read = {cells[i]};
-    if (atomic && read.group() == w.wg->linear_id) continue;
-    if (unordered(w, read, bytes)) return read;
-  }
+  bool found = r.reads_lost || (is_near(w, before) && beside & HAS_READ);
+  for (u32 i = 0, n = readers_in(readers, cells); i < n && !found; i++) found = may_be_mine(w, {cells[i]});
+  return found ? HAS_READ : 0;
+}
+
+// A read that nothing orders before this wave's write, or its atomic; 0: none. Where the wave has read there itself since
+// the barrier, so may others of its workgroup.
+static Cell unordered_reader(Wave& w, const Range& r, u64 index, u32 bytes) {
+  const u64 readers = __atomic_load_n(&r.reads[index], __ATOMIC_RELAXED), *cells;
+  if (Cell one = {readers}; one.bytes() && may_be_mine(w, one)) return {0};
+  const u32 n = readers_in(readers, cells);
+  bool mine = false;
+  for (u32 i = 0; i < n; i++) mine |= may_be_mine(w, {cells[i]});
+  for (u32 i = 0; i < n; i++)
+    if (const Cell read = {cells[i]}; !(mine && read.group() == w.wg->linear_id) && unordered(w, read, bytes))
+      return read;
   return {0};
 }
 
-// A reader's cell, with whether other waves of its workgroup have read there since the barrier.
-static u64 reader(u64 readers, Cell mine) {
-  const u64* cells;
-  if (!readers) return mine.bits;
-  for (u32 i = 0, n = readers_in(readers, cells); i < n; i++)
-    if (const Cell x = {cells[i]}; x.group() == mine.group() && x.epoch() == mine.epoch())
-      return mine.bits | (x.several() || x.wave() != mine.wave() ? 32 : 0);
-  return mine.bits;
+// A load that the writing wave has executed too, of the same place, before its write in the code: Triton has every wave
+// load what several need, and one of them store the result back.
+static bool shared_load(const Wave& w, const Access& x, Cell wrote, u32 write_pc) {
+  const u32 pc = w.wg->check->waves[w.id].pc;
+  return wrote.group() == w.wg->linear_id && pc < (write_pc & ~HAS_READ) && (x.glances || write_pc & HAS_READ) &&
+         w.wg->check->waves[wrote.wave()].loaded(pc);
 }
 
-// A plain access to what another workgroup's atomic has changed. Who has made an atomic access there since sees no older
-// value behind it.
-static bool check_updated(Wave& w, int lane, const Range& r, u64 index, u64 address, u32 bytes, const char* mine) {
+// A plain access to what another wave's atomic has changed. Who has made an atomic access there since sees no older value
+// behind it: a wave's own workgroup does, as another one sees it.
+static bool check_updated(Wave& w, const Access& x, int lane, const Range& r, u64 index, u64 address, u32 bytes,
+                          const char* mine) {
   const Cell update = {__atomic_load_n(&r.updates[index], __ATOMIC_RELAXED)};
-  if (!update.bits || update.group() == w.wg->linear_id || !unordered(w, update, bytes)) return true;
-  if (order_looked(w, address & ~3ull, update.clock())) return true;
-  return race(w, lane, address, r, r.update_pc[index], update, mine, "updates atomically");
+  if (!update.bits || !unordered(w, update, bytes)) return true;
+  const bool near = update.group() == w.wg->linear_id;
+  const u32 update_pc = r.update_pc[index];
+  if (order_looked(w, address & ~3ull, update.clock(), near)) return true;
+  if (x.kind != VM_STORE && shared_load(w, x, update, update_pc)) return true;
+  return race(w, lane, address, r, update_pc & ~HAS_READ, update, mine, "updates atomically");
 }
 
 static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, u64 address, u32 bytes, bool write,
@@ -344,19 +397,14 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   u64 mine = now | bytes;
   u32 pc = check_of(w).pc;
   bool hit = unordered(w, wrote, bytes);
-  bool same_group = hit && wrote.group() == w.wg->linear_id;
-  u32 write_pc = hit ? r.write_pc[index] : ~0u;
+  const u32 before = r.write_pc[index], write_pc = before & ~HAS_READ;
   if (!write) {
     if (!x.glances) {
-      if (r.updates && !check_updated(w, lane, r, index, address, bytes, "reads")) return false;
-      const u64 before = __atomic_load_n(&r.reads[index], __ATOMIC_RELAXED);
-      __atomic_store_n(&r.reads[index], readers_with(*w.wg->check->checks->readers, before, reader(before, {mine})),
-                       __ATOMIC_RELAXED);
+      if (r.updates && !check_updated(w, x, lane, r, index, address, bytes, "reads")) return false;
+      note_read(*w.wg->check->checks->readers, r.reads[index], mine);
     }
-    // A load that the writing wave has executed too, before the store in the code: Triton has every wave load what several
-    // need, and one of them store the result back.
-    bool shared = same_group && pc < write_pc && w.wg->check->waves[wrote.wave()].loaded(pc);
-    if (hit && wrote.changed() && !shared) return race(w, lane, address, r, write_pc, wrote, "reads", "writes");
+    if (hit && wrote.changed() && !shared_load(w, x, wrote, before))
+      return race(w, lane, address, r, write_pc, wrote, "reads", "writes");
     return true;
   }
   // Several may store the same value, or bytes of their own: who did is then known of waves of one workgroup only.
@@ -366,12 +414,12 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   if (near && (wrote.several() || wrote.wave() != w.id)) kept |= 32;
   if (others) mine &= ~((u64)0x3fffff << 22);
   __atomic_store_n(&r.writes[index], mine | kept | (changed ? 16 : 0), __ATOMIC_RELAXED);
-  r.write_pc[index] = pc;
+  r.write_pc[index] = pc | has_read(w, r, index, wrote, before);
   if (!changed) return true;
   if (hit) return race(w, lane, address, r, write_pc, wrote, "writes another value to", "writes");
-  if (Cell read = unordered_reader(w, r, index, bytes, false); read.bits)
+  if (Cell read = unordered_reader(w, r, index, bytes); read.bits)
     return race(w, lane, address, r, ~0u, read, "writes", "has read");
-  if (r.updates && !check_updated(w, lane, r, index, address, bytes, "writes over")) return false;
+  if (r.updates && !check_updated(w, x, lane, r, index, address, bytes, "writes over")) return false;
   if (bytes == 15) __atomic_store_n(&r.reads[index], 0, __ATOMIC_RELAXED);
   return true;
 }
@@ -403,14 +451,13 @@ static bool untouched(Wave& w, const Access& x, const Lanes& l, Range& r, const 
   for (u32 i = 0; i < n; i++) seen |= data ? reads[i] : reads[i] ^ reads[0];
   if (seen) return false;
   if (!data) {
-    const u64 readers =
-        x.glances ? reads[0] : readers_with(*w.wg->check->checks->readers, reads[0], reader(reads[0], {mine}));
+    const u64 readers = x.glances ? reads[0] : readers_with(*w.wg->check->checks->readers, reads[0], mine);
     for (u32 i = 0; i < n; i++) reads[i] = readers;
     return true;
   }
   const u32* there = (const u32*)first;
   u32* pcs = r.write_pc + at;
-  u32 pc = check_of(w).pc;
+  u32 pc = check_of(w).pc | (r.reads_lost ? HAS_READ : 0);
   for (u32 k = 0; k < dwords; k++)
     for (u32 i = 0; i < WAVE; i++)
       writes[i * dwords + k] = mine | (data[k * WAVE + i] != there[i * dwords + k] ? 16 : 0);
@@ -441,13 +488,14 @@ static bool has_updates(Checks& c, Range& r) {
   return r.updates;
 }
 
-// An atomic whose result nobody gets, to what another workgroup's plain store has changed: it cannot know that it comes
-// behind it.
+// An atomic whose result nobody gets, to what another wave's plain store has changed: it cannot know that it comes behind
+// it. Nor, in a workgroup, can one that counts.
 static bool check_blind(Wave& w, const Access& x, int lane, const Range& r, u64 index, u64 address, u32 bytes) {
   const Cell wrote = {__atomic_load_n(&r.writes[index], __ATOMIC_RELAXED)};
-  if (x.kind != VM_ATOMIC || x.returns || !wrote.changed() || wrote.group() == w.wg->linear_id) return true;
-  if (!unordered(w, wrote, bytes) || order_looked(w, address & ~3ull, wrote.clock())) return true;
-  return race(w, lane, address, r, r.write_pc[index], wrote, "updates atomically", "writes");
+  const bool near = wrote.group() == w.wg->linear_id;
+  if (x.kind != VM_ATOMIC || (x.returns && !(near && x.counts)) || !wrote.changed()) return true;
+  if (!unordered(w, wrote, bytes) || order_looked(w, address & ~3ull, wrote.clock(), near, x.returns)) return true;
+  return race(w, lane, address, r, r.write_pc[index] & ~HAS_READ, wrote, "updates atomically", "writes");
 }
 
 // That a lane has changed these bytes at an address by an atomic, or by a store that may be a flag.
@@ -464,8 +512,8 @@ static bool note_update(Wave& w, const Access& x, int lane, u64 address, u32 byt
   for (u64 k = (address - (r.base & ~3ull)) >> 2; bytes; k++, bytes >>= 4, address += 4) {
     const u32 mine = bytes & 15;
     if (!mine) continue;
-    const Cell read = unordered_reader(w, r, k, mine, true);
-    r.update_pc[k] = pc;
+    const Cell read = unordered_reader(w, r, k, mine);
+    r.update_pc[k] = pc | has_read(w, r, k, {r.updates[k]}, r.update_pc[k]);
     __atomic_store_n(&r.updates[k], now_of(w) | mine, __ATOMIC_RELAXED);
     if (read.bits) return race(w, lane, address, r, ~0u, read, "updates atomically", "has read");
     if (!check_blind(w, x, lane, r, k, address, mine)) return false;
@@ -607,8 +655,11 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   if (one && !meant_by(*one, l.base, l.named) && meant_by(c, l.base, l.named)) one = nullptr;
   if (one && one->constant && x.kind != VM_LOAD && !writes_constant(w, x, l, *one)) return false;
   if (one && one->owners && c.work && races && !check_streams(w, x, l.at, l.mask, data, *one)) return false;
-  if (one && (!races || (!data && !one->written) || !shadow(c, *one))) return true;
   const u64 now = now_of(w);
+  const auto early = [&](Range& r, u64 lanes) {
+    return !data && !r.written && (x.glances || r.internal || note_early(c, r, l.at, lanes, x.bytes, now));
+  };
+  if (one && (!races || early(*one, l.mask) || !shadow(c, *one))) return true;
   if (one && !one->internal && untouched(w, x, l, *one, data, now)) return true;
   for (u64 m = l.mask; m; m &= m - 1) {
     int lane = __builtin_ctzll(m);
@@ -617,7 +668,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     if (stop) return false;
     if (!r) continue;
     if (!one) c.hint[wave.pc] = (u16)(r - c.ranges);
-    if (!races || r->internal || (!data && !r->written) || !shadow(c, *r)) continue;
+    if (!races || r->internal || early(*r, m & -m) || !shadow(c, *r)) continue;
     if (!check_races(w, x, lane, *r, l.at[lane], data, now)) return false;
   }
   return true;
@@ -645,9 +696,9 @@ bool check_global(Wave& w, const Inst& in, const Access& x) {
 // A scalar load races as a lane's does, but only its first dword is known to be wanted.
 static bool check_scalar_race(Wave& w, const Access& x, Range& r, u64 address) {
   Checks& c = *w.wg->check->checks;
-  if (x.kind != SMEM_LOAD || !c.has(CHECK_RACE) || c.clock >= MAX_CLOCK || r.internal || !r.written) return true;
+  if (x.kind != SMEM_LOAD || !c.has(CHECK_RACE) || c.clock >= MAX_CLOCK || r.internal) return true;
   address &= ~3ull;
-  if (!shadow(c, r)) return true;
+  if ((!r.written && (x.glances || note_early(c, r, &address, 1, 4, now_of(w)))) || !shadow(c, r)) return true;
   return check_cell(w, x, -1, r, (address - (r.base & ~3ull)) >> 2, address, 15, false, false, now_of(w));
 }
 

@@ -16,7 +16,7 @@
 
 namespace {
 constexpr u32 ALL_WAVES = 16, NEAR = 32;  // parts of a stamp's key, beside the waves: see key_of
-constexpr u32 MOST_STAMPS = 1 << 14, MOST_FLAGS = 1 << 17, LOOKS = 256;
+constexpr u32 MOST_STAMPS = 1 << 14, MOST_FLAGS = 1 << 17, LOOKS = 256, LOOKS_OF_WAVE = 16;
 
 struct Stamp {
   u64 key;  // 0: none
@@ -78,7 +78,16 @@ struct Flag {
   u64 address;  // 0: none
   Stamps stamps;
 };
+// When flags were looked at of late, in counts of the clock, and the time before that; by address.
+template <u32 N> struct Looks {
+  struct Look {
+    u64 address;
+    u32 clock, before;
+  } at[N];
+  Look more;  // at any of the others, no later than then
+};
 struct WaveOrder {
+  Looks<LOOKS_OF_WAVE> looks;
   Stamps fresh;     // acquired since the last barrier
   Stamps read;      // of flags that were read since the last fence
   Stamps released;  // acquired before the last fence
@@ -95,14 +104,10 @@ struct Orders {
   u32 *released, *stored, *acquired;
 };
 struct GroupOrder {
-  struct {
-    u64 address;
-    u32 clock;
-  } looks[LOOKS];      // of each flag of late, by address
-  u32 looked_at_more;  // at others, no later than then
-  Stamps settled;      // acquired before the last barrier, by any wave
-  Stamps released;     // by fences before the last barrier, of any wave
-  Stamps read;         // of flags before it, by any wave
+  Looks<LOOKS> looks;
+  Stamps settled;   // acquired before the last barrier, by any wave
+  Stamps released;  // by fences before the last barrier, of any wave
+  Stamps read;      // of flags before it, by any wave
   WaveOrder waves[16];
   bool used;
 };
@@ -145,12 +150,12 @@ void group_order_destroy(GroupOrder* g) {
 }
 void group_order_start(GroupOrder& g) {
   if (!g.used) return;
-  memset((void*)g.looks, 0, sizeof g.looks);
-  g.looked_at_more = 0;
+  memset((void*)&g.looks, 0, sizeof g.looks);
   clear(g.settled);
   clear(g.released);
   clear(g.read);
   for (WaveOrder& w : g.waves) {
+    memset((void*)&w.looks, 0, sizeof w.looks);
     clear(w.fresh);
     clear(w.read);
     clear(w.released);
@@ -232,25 +237,45 @@ template <class Visit> static void each_dword(const u64* address, u64 lanes, Vis
   }
 }
 
-static void note_looks(GroupOrder& g, const u64* address, u64 lanes, u32 now) {
-  g.used = true;
+template <class Look> static void note_look(Look& look, u32 now) {
+  if (look.clock == now) return;
+  look.before = look.clock;
+  look.clock = now;
+}
+
+template <u32 N> static void note_looks(Looks<N>& looks, const u64* address, u64 lanes, u32 now) {
   u32 n = 0;
   each_dword(address, lanes, [&](u64 at) {
     if (++n > MOST_FLAG_LANES) {
-      g.looked_at_more = now;
+      note_look(looks.more, now);
       return false;
     }
-    auto& look = g.looks[home(at, LOOKS)];
-    if (look.address != at && look.clock > g.looked_at_more) g.looked_at_more = look.clock;
-    look = {at, now};
+    auto& look = looks.at[home(at, N)];
+    if (look.address != at) {
+      if (look.clock > looks.more.clock) note_look(looks.more, look.clock);
+      look = {at, 0, 0};
+    }
+    note_look(look, now);
     return true;
   });
 }
 
-bool order_looked(Wave& w, u64 address, u32 clock) {
+static void note_looks(Wave& w, const u64* address, u64 lanes, u32 now) {
+  GroupOrder& g = group_order(w);
+  g.used = true;
+  note_looks(g.looks, address, lanes, now);
+  note_looks(g.waves[w.id].looks, address, lanes, now);
+}
+
+template <u32 N> static bool looked(const Looks<N>& looks, u64 address, u32 clock, bool before) {
+  const auto& look = looks.at[home(address, N)];
+  const u32 any = before ? looks.more.before : looks.more.clock, there = before ? look.before : look.clock;
+  return (any && any >= clock) || (look.address == address && there >= clock && (there || !before));
+}
+
+bool order_looked(Wave& w, u64 address, u32 clock, bool near, bool before) {
   const GroupOrder& g = group_order(w);
-  const auto& look = g.looks[home(address, LOOKS)];
-  return (g.looked_at_more && g.looked_at_more >= clock) || (look.address == address && look.clock >= clock);
+  return near ? looked(g.waves[w.id].looks, address, clock, before) : looked(g.looks, address, clock, before);
 }
 
 // What a flag tells the wave. Under the lock.
@@ -272,7 +297,7 @@ static void hear(Wave& w, GroupOrder& g, const Flag& flag) {
   }
 }
 
-void order_looks(Wave& w, const u64* address, u64 lanes) { note_looks(group_order(w), address, lanes, clock_of(w)); }
+void order_looks(Wave& w, const u64* address, u64 lanes) { note_looks(w, address, lanes, clock_of(w)); }
 
 void order_flag(Wave& w, const Access& x, const u64* address, u64 lanes, u64 kept) {
   // What nobody gets tells nobody anything, though what others have said before stays said.
@@ -284,7 +309,7 @@ void order_flag(Wave& w, const Access& x, const u64* address, u64 lanes, u64 kep
   bool wide = writes && __builtin_popcountll(lanes) > MOST_FLAG_LANES;
   if (writes) (wide ? o.stored : o.released)[group] = o.released[group] = now;
   if (reads) o.acquired[group] = now;
-  if (reads) note_looks(g, address, lanes, now);
+  if (reads) note_looks(w, address, lanes, now);
   if (o.coarse || wide) return;
   g.used = true;
   pthread_mutex_lock(&o.lock);

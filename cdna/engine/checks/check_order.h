@@ -23,8 +23,9 @@ void order_flag_seen(Wave& w);
 void order_barrier(Workgroup& g, bool acquires);
 void order_within_group(Wave& w, u32 other_wave);  // this wave has seen a flag of that one's in LDS
 
-// Whether the wave's workgroup has made an access of that kind to this dword at that count of the clock or later.
-bool order_looked(Wave& w, u64 address, u32 clock);
+// Whether the wave's workgroup, or the wave itself, has made an access of that kind to this dword at that count of the
+// clock or later. before: leaving out the last, which is under way.
+bool order_looked(Wave& w, u64 address, u32 clock, bool itself, bool before = false);
 constexpr u32 MOST_FLAG_LANES = 8;  // of an access that may be to a flag: more are data
 // Whether an access of a workgroup's wave, so many barriers after its start, at that count of the launch's clock, happened
 // before what the wave does now.

@@ -177,6 +177,7 @@ void checks_end(Checks* c) {
   for (u32 i = 0; i < c->n_ranges; i++) {
     free(c->ranges[i].writes);
     free(c->ranges[i].reads);
+    early_reads_free(c->ranges[i].early);
     free(c->ranges[i].write_pc);
     free(c->ranges[i].updates);
     free(c->ranges[i].update_pc);
@@ -371,9 +372,8 @@ void cdna_memory_forget(u64 base, u64 bytes) {
 
 // A copy or a fill, from and to; either may be nothing. Returns the work that has touched the same, with nothing between
 // that orders the two, and what each does (0: it reads what was written; it writes over what was, 1: written, 2: read); 0: none has.
-u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, u32* clash) {
+u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, bool changes, u32* clash) {
   u32 found = 0;
-  const bool changes = work && from && memcmp((const void*)from, (const void*)to, bytes);
   const auto look = [&](const u32* works, const Range& r, u64 at, u32 how) {
     if (found) return;
     found = unordered(works, r, at, at + bytes, work, known);
@@ -383,7 +383,7 @@ u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, u
   for (u32 i = 0; i < n_registered; i++) {
     const Range& r = registry[i];
     if (!r.owners || r.freed) continue;
-    if (from - r.base < r.end - r.base && from + bytes <= r.end) {
+    if (from && from - r.base < r.end - r.base && from + bytes <= r.end) {
       look(r.owners, r, from, 0);
       note_reader(r, from, from + bytes, work);
     }
@@ -425,5 +425,20 @@ void cdna_memory_unregister(u64 base) {
       n_freed--;
     }
   pthread_mutex_unlock(&registry_lock);
+}
+
+// Whether any of n values lies in a mapping. bounds: begin and end of each, ascending.
+bool cdna_holds_addresses(const u64* values, u64 n, const u64* bounds, u32 n_bounds) {
+  for (u64 i = 0; i < n; i++) {
+    if (values[i] - bounds[0] >= bounds[n_bounds - 1] - bounds[0]) continue;
+    u32 low = 0, high = n_bounds;  // how many bounds are no greater
+    while (low < high) {
+      const u32 middle = (low + high) / 2;
+      if (bounds[middle] <= values[i]) low = middle + 1;
+      else high = middle;
+    }
+    if (low & 1) return true;
+  }
+  return false;
 }
 }

@@ -2,7 +2,7 @@
 // orders them.
 //
 // The HIP runtime numbers each piece of work by its stream and its place there, and says for each stream up to which place
-// its work has ended before this piece begins (hip/runtime/stream_order.cpp). Each dword of an allocation keeps the number
+// its work has ended before this piece begins (hip/runtime/stream_order.cpp); a graph's branches count as streams. Each dword of an allocation keeps the number
 // of the work that wrote it last, and of one that read it.
 #include "check.h"
 #include <stdlib.h>
@@ -55,10 +55,9 @@ static bool check_store(Wave& w, const Access& x, int lane, u64 from, const u32*
   const u32 reader = writer ? 0 : unordered(r.readers, r, from, from + x.bytes, c.work, c.known);
   if (!writer && !reader) return true;
   return report(w, CHECK_RACE, lane, from, &r, ~0u,
-                "writes other values to %u bytes of %s at offset %llu, which %s has %s on another stream, and no event "
-                "or wait is between the two",
-                x.bytes, r.name, (unsigned long long)(from - r.base), c.work_name(writer ? writer : reader),
-                writer ? "written" : "read");
+                "writes other values to %u bytes of %s at offset %llu, which %s has %s %s", x.bytes, r.name,
+                (unsigned long long)(from - r.base), c.work_name(writer ? writer : reader), writer ? "written" : "read",
+                c.beside(c.work, writer ? writer : reader));
 }
 
 // A launch that synchronises by atomics may have been told by them that the other has written.
@@ -74,10 +73,8 @@ bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const u32
     }
     note_reader(r, from, to, c.work);
     if (u32 other = c.clock ? 0 : unordered(r.owners, r, from, to, c.work, c.known)) {
-      return report(w, CHECK_RACE, lane, from, &r, ~0u,
-                    "reads %u bytes of %s at offset %llu, which %s has written on another stream, and no event or wait "
-                    "is between the two",
-                    x.bytes, r.name, (unsigned long long)(from - r.base), c.work_name(other));
+      return report(w, CHECK_RACE, lane, from, &r, ~0u, "reads %u bytes of %s at offset %llu, which %s has written %s",
+                    x.bytes, r.name, (unsigned long long)(from - r.base), c.work_name(other), c.beside(c.work, other));
     }
   }
   return true;

@@ -297,11 +297,12 @@ static u8 naming(const Program& p, u32 at) {
                                                                                         : NAMES_NOTHING;
 }
 
-static u8 keeping(const Access& x, const Inst& in) {
+static u8 keeping(Access& x, const Inst& in) {
   if (x.kind != VM_ATOMIC) return KEEPS_UNKNOWN;
   const char* name = strstr(op_info(in.op).name, "atomic_") + strlen("atomic_");
   const size_t length = strcspn(name, "_");
   auto is = [&](const char* other) { return length == strlen(other) && !strncmp(name, other, length); };
+  x.counts = is("add") || is("sub") || is("inc") || is("dec");
   if (is("swap")) return KEEPS_EQUAL;
   if (is("cmpswap")) return KEEPS_UNLIKE;
   const bool integer = is("add") && !strstr(name, "_f");

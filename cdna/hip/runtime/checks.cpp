@@ -14,7 +14,7 @@ void cdna_checks_free(Checks*);
 void cdna_mark_unwritten(u8* at, u64 bytes);
 bool cdna_shared_with_processes(u64 address);  // of its check_stall.cpp
 void cdna_set_may_be_written(bool (*)(u64 address));
-u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, u32* clash);
+u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, bool changes, u32* clash);
 void cdna_checks_range(Checks*, u64 base, u64 bytes, u64 pointer, const char* name);
 // Of its watched_memory.cpp: what torch's allocator gave.
 bool cdna_watching();
@@ -208,18 +208,26 @@ Checks* begin_checks(const KernelCall& c, const KernelInfo& k) {
     checks->work = order->work;
     checks->known = order->known;
     checks->work_name = work_name;
+    checks->beside = beside;
     name_work(order->work, k.readable);
   }
   tell_host_blocks(checks, c, k);
   return checks;
 }
 
-hipError_t check_moves(const Operation& o, const WorkOrder& order) {
-  if (!order.work || (o.kind != DO_COPY && o.kind != DO_FILL)) return hipSuccess;
-  {
-    Guard guard;
-    if (!(wanted().kinds >> CHECK_RACE & 1)) return hipSuccess;
-  }
+static bool fill_changes(const FillCall& f, u64 to) {
+  for (size_t x = 0; x < f.width; x += f.value_bytes)
+    if (memcmp((const void*)(to + x), &f.value, f.value_bytes)) return true;
+  return false;
+}
+
+bool looks_for_races() {
+  Guard guard;
+  return wanted().kinds >> CHECK_RACE & 1;
+}
+
+hipError_t check_moves(const Operation& o, const WorkOrder& order, bool in_graph) {
+  if (!order.work || (o.kind != DO_COPY && o.kind != DO_FILL) || !looks_for_races()) return hipSuccess;
   const bool copies = o.kind == DO_COPY;
   const CopyCall& c = o.copy;
   const FillCall& f = o.fill;
@@ -230,14 +238,16 @@ hipError_t check_moves(const Operation& o, const WorkOrder& order) {
       u64 from = copies ? (u64)c.from + z * c.from_slice + y * c.from_pitch : 0;
       u64 to = copies ? (u64)c.to + z * c.to_slice + y * c.to_pitch : (u64)f.to + z * f.slice + y * f.pitch;
       // Who wrote what hipMemset has filled is not asked: programs take it for done when it returns.
-      u32 how = 0, other = cdna_stream_moves(from, to, width, copies ? order.work : 0, order.known, &how);
+      const bool told = copies || in_graph, changes = copies ? memcmp((const void*)from, (const void*)to, width) != 0
+                                                             : told && fill_changes(f, to);
+      u32 how = 0, other = cdna_stream_moves(from, to, width, told ? order.work : 0, order.known, changes, &how);
       if (other && !found) clash = how;
       found = found ? found : other;
     }
   if (!found) return hipSuccess;
   static const char* const CLASHES[][2] = {{"reads", "written"}, {"writes over", "written"}, {"writes over", "read"}};
-  say("race: a copy %s what %s has %s on another stream, and no event or wait is between the two", CLASHES[clash][0],
-      work_name(found), CLASHES[clash][1]);
+  say("race: a %s %s what %s has %s %s", copies ? "copy" : "fill", CLASHES[clash][0], work_name(found),
+      CLASHES[clash][1], beside(order.work, found));
   return raised(true) ? device_lost = hipErrorLaunchFailure : hipSuccess;
 }
 

@@ -61,7 +61,7 @@ hipGraph_t clone(hipGraph_t from) {
 }
 
 // Nodes in an order in which each follows what it needs; false if there is a cycle.
-static bool in_order(hipGraph_t g, List<hipGraphNode_t>& order) {
+bool in_order(hipGraph_t g, List<hipGraphNode_t>& order) {
   Guard guard;
   for (hipGraphNode_t node : g->nodes) node->placed = false;
   while (order.count < g->nodes.count) {
@@ -71,22 +71,12 @@ static bool in_order(hipGraph_t g, List<hipGraphNode_t>& order) {
       for (hipGraphNode_t need : node->needs) ready = ready && need->placed;
       if (!ready) continue;
       node->placed = true;
+      node->at = order.count;
       order.push(node);
     }
     if (order.count == before) return false;
   }
   return true;
-}
-
-hipError_t run_graph(hipGraph_t g, hipStream_t stream) {
-  List<hipGraphNode_t> order;
-  bool fine = in_order(g, order);
-  hipError_t error = fine ? hipSuccess : hipErrorInvalidValue;
-  for (u32 i = 0; fine && i < order.count && error == hipSuccess; i++)
-    if (!order[i]->disabled && order[i]->operation.kind != DO_FREE)  // see hipGraphAddMemFreeNode
-      error = run_counted(stream, order[i]->operation);
-  order.release();
-  return error;
 }
 
 hipError_t add(hipGraphNode_t* out, hipGraph_t g, const hipGraphNode_t* needs, size_t n, const Operation& o) {

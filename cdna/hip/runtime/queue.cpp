@@ -109,7 +109,7 @@ static void* serve(void* argument) {
     p->started = true;
     pthread_mutex_unlock(&lock);
     order_of_work = &p->order;
-    hipError_t result = check_moves(p->operation, p->order);
+    hipError_t result = check_moves(p->operation, p->order, false);
     if (result == hipSuccess) result = run_counted(p->handle, p->operation);
     order_of_work = nullptr;
     if (p->operation.kind == DO_HOST) order_program_after(p->order.known);
@@ -130,7 +130,7 @@ static void* serve(void* argument) {
 }
 
 // What an operation on the queue has to wait for, as HIP has it for the null queue and those that block; and its order.
-static void add_needs(ihipStream_t& q, List<Need>& needs, u64 place, WorkOrder& order) {
+static void add_needs(ihipStream_t& q, List<Need>& needs, u64 place, u32 branches, WorkOrder& order) {
   bool null_queue = is_null_queue(q);
   List<ihipStream_t*> before;
   for (ihipStream_t* other : queues) {
@@ -140,7 +140,7 @@ static void add_needs(ihipStream_t& q, List<Need>& needs, u64 place, WorkOrder& 
     before.push(other);
     if (other->completed != other->issued) needs.push({other, other->issued});
   }
-  order_work(q, before, place, order);
+  order_work(q, before, place, branches, order);
   before.release();
 }
 
@@ -157,17 +157,18 @@ hipError_t enqueue(ihipStream_t& q, hipStream_t handle, const Operation& o, ihip
   Pending* p = make<Pending>();
   p->handle = handle;
   p->operation = copy_of(o);
+  const u32 branches = o.kind == DO_GRAPH && looks_for_races() ? branches_of(o.graph) : 0;
   pthread_mutex_lock(&lock);
   if (!queues.contains(&q)) queues.push(&q);
   p->ticket = ++q.issued;
   if (ticket) *ticket = p->ticket;
-  add_needs(q, p->needs, p->ticket, p->order);
+  add_needs(q, p->needs, p->ticket, branches, p->order);
   if (o.kind == DO_WAIT_VALUE) lose_stream_order();
   if (after && after->completed < after_ticket) p->needs.push({after, after_ticket});
   hipError_t result;
   if (met(*p, q) && !blocks(o.kind)) {
     pthread_mutex_unlock(&lock);
-    result = check_moves(o, p->order);
+    result = check_moves(o, p->order, false);
     if (result == hipSuccess) result = run_operation(handle, o);
     pthread_mutex_lock(&lock);
     q.completed = p->ticket;
@@ -236,7 +237,7 @@ hipError_t wait_for_queue(ihipStream_t& q) {
   pthread_mutex_lock(&lock);
   List<Need> needs;
   WorkOrder order = {};
-  add_needs(q, needs, q.issued, order);
+  add_needs(q, needs, q.issued, 0, order);
   wait_until(q, q.issued);
   order_program_after(order.known);
   for (u32 i = 0; i < needs.count; i++) wait_until(*needs[i].queue, needs[i].ticket);

@@ -240,10 +240,12 @@ struct hipGraphNode {
   hipGraphNode_t origin;       // in a clone or an executable: the node it was made of
   Attributes attributes;
   bool disabled, placed;  // placed: while nodes are put in order
+  u32 at;                 // its place in that order
   bool let_go;            // by a capturing queue that was told to come after other nodes
 };
 // stream_order.cpp
 constexpr u32 ORDERED_BITS = 6, MOST_ORDERED = 1 << ORDERED_BITS;  // streams that are told apart
+constexpr u32 MOST_BRANCHES = 16;                                  // of a stream's graphs, likewise
 struct StreamOrder {
   u32 number;               // 0: none yet, or there were too many
   u64 known[MOST_ORDERED];  // by number: up to which place that stream's work has ended before what comes now
@@ -251,13 +253,20 @@ struct StreamOrder {
 struct WorkOrder {
   u32 work;  // 0: not known; else its stream's number above its place there
   u64 known[MOST_ORDERED];
+  const u32*
+      branches;  // of a graph that has some: the numbers that they have, and the place of the graph on its stream
+  u32 n_branches;
+  u64 place;
 };
 extern thread_local const WorkOrder* order_of_work;  // that this thread runs; null: nothing is known of it
 void want_stream_order();                            // the program has streams of its own
 void lose_stream_order();                            // from now on the order is not known
-void order_work(ihipStream_t&, const List<ihipStream_t*>& before, u64 place, WorkOrder& out);
+void order_work(ihipStream_t&, const List<ihipStream_t*>& before, u64 place, u32 branches, WorkOrder& out);
 void order_after(ihipStream_t&, const StreamOrder& event);
 void order_program_after(const u64* known);
+// The work of a step on a branch of a graph, as one that knows how far others have come before it; 0: not known.
+u32 order_step(const WorkOrder& graph, u32 branch, u32 step, u64* known);
+const char* beside(u32 work, u32 other);  // where the other is, and what is not between the two
 void name_work(u32 work, const char* kernel);
 const char* work_name(u32 work);
 
@@ -274,7 +283,8 @@ struct ihipStream_t {
   List<struct Pending*> pending;
   bool has_thread;
   StreamOrder order;
-  hipError_t error;  // of work that its call had left behind
+  u32 branches[MOST_BRANCHES], n_branches;  // numbers of the branches of graphs that run there
+  hipError_t error;                         // of work that its call had left behind
 };
 struct ihipEvent_t {
   ihipStream_t* queue;  // where it was recorded last, as which operation; null: it is done
@@ -317,13 +327,15 @@ hipError_t run_counted(hipStream_t, const Operation&);  // on a queue's thread: 
 hipError_t copy3d_operation(const hipMemcpy3DParms*, Operation* out);  // copy.cpp
 hipError_t copy3d_operation(const HIP_MEMCPY3D*, Operation* out);
 hipError_t run_graph(hipGraph_t, hipStream_t);
+u32 branches_of(hipGraph_t);  // graph_branches.cpp; 0: its nodes follow each other
 hipError_t run_kernel(const KernelCall&, int device);
 void mark_fresh(u8*, size_t bytes);                                 // for the check of what nobody wrote
 bool tell_hazards(Program&, u32 kernel);                            // each once; true if the launch must not run
 struct Checks* begin_checks(const KernelCall&, const KernelInfo&);  // null: none wanted
-hipError_t check_moves(const Operation&, const WorkOrder&);         // of a copy or a fill
-bool end_checks(Checks*, const Program&, const char* kernel);       // prints what was found; true if anything was
-void release_operation(Operation&);                                 // what the operation owns
+bool looks_for_races();
+hipError_t check_moves(const Operation&, const WorkOrder&, bool in_graph);  // of a copy or a fill
+bool end_checks(Checks*, const Program&, const char* kernel);  // prints what was found; true if anything was
+void release_operation(Operation&);                            // what the operation owns
 Operation copy_of(const Operation&);
 ihipStream_t* resolve(hipStream_t);  // the stream of a handle, default streams included; null: none
 hipError_t capture_operation(ihipStream_t&, const Operation&);

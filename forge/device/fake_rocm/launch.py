@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
+import importlib
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -12,12 +14,25 @@ import torch
 import triton
 
 import cdna
+from cdna.build import generated_headers
 from cdna.triton.launcher import Launcher
 from forge.device.fake_rocm import capturing, tags
 
 # A launcher is called with the grid, the queue, the kernel, two kinds of metadata and two hooks before the
 # kernel's own arguments.
 LEADING_ARGUMENTS = 9
+
+# What the first HIP extension of a process imports, half a second of a core: hipify's tables above all, and setuptools,
+# for which torch.utils.cpp_extension asks. That itself stays out: a submission that forgets to import it would find it.
+OF_EXTENSIONS = (
+    "setuptools",
+    "torch.utils.hipify.hipify_python",
+    "forge.device.fake_rocm.hipify",
+    "forge.device.fake_rocm.locks",
+    "forge.device.fake_rocm.torch_headers",
+    "cdna.hip.run",
+    "cdna.launch_checks",
+)
 
 
 class CheckedLauncher(Launcher):
@@ -42,10 +57,14 @@ def apply(arch: str) -> None:
 
 
 def share_among_forks() -> None:
-    """Take the costs of a first launch, before ranks are forked; they then compile one at a time: all want the same
-    kernels at the same time, and the others find them in Triton's cache."""
+    """Take the costs of a first launch and a first extension, before ranks are forked; they then compile one at a time:
+    all want the same kernels at the same time, and the others find them in Triton's cache."""
     import triton.experimental.gluon.nvidia.hopper  # with the first launch
 
+    for name in OF_EXTENSIONS:
+        with contextlib.suppress(ImportError):  # who needs it says so
+            importlib.import_module(name)
+    generated_headers()
     triton.runtime.cache.triton_key()
     triton.compiler.compile = _one_at_a_time(triton.compiler.compile)
 

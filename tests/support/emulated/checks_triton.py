@@ -7,6 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
+from cdna import checks
 from forge.device import resolve
 from tests.support.checks import main
 
@@ -50,6 +51,29 @@ def test_host_tensors_are_refused() -> None:
     pinned = x.cpu().pin_memory()  # a GPU reaches this
     _double_kernel[(1,)](pinned, x, 64, BLOCK=64)
     assert torch.equal(x.cpu(), pinned * 2)
+
+
+def test_a_launch_asks_torch_nothing_that_a_package_has_replaced() -> None:
+    """FlagGems' nonzero waited for itself: it held a lock, and its launch's checks looked for addresses by nonzero."""
+    x = torch.arange(64, device="cuda") + (1 << 33)
+    asked: list[str] = []
+    library = torch.library.Library("aten", "IMPL")
+
+    def refuse(name: str) -> None:
+        def kernel(*_: object) -> None:
+            asked.append(name)
+            raise NotImplementedError(name)
+
+        library.impl(name, kernel, "CUDA")
+
+    try:
+        for name in ("nonzero", "ge.Scalar", "index.Tensor", "any"):
+            refuse(name)
+        with checks.use("all"):
+            y = double(x)
+    finally:
+        library._destroy()
+    assert not asked and torch.equal(y, x * 2)
 
 
 def test_one_driver_is_active() -> None:

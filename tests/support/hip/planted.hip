@@ -1,5 +1,5 @@
 // Faults on purpose, one of each kind that the checks look for: the argument names it. None are those that begin with
-// `late`, kernels that seem to wait for nobody, until the host answers, `variables_within` and `streams_in_order`.
+// `late`, kernels that seem to wait for nobody, until the host answers, `variables_within`, and those `in_order`.
 #include "check.h"
 #include <chrono>
 #include <cstring>
@@ -161,6 +161,12 @@ __global__ __launch_bounds__(256) void registers_over_limit(int* x) {
   x[threadIdx.x] = 1;
 }
 
+__global__ void branches_race(int* y, const int* x) { y[threadIdx.x] = x[threadIdx.x]; }
+
+__global__ void branches_write(int* x, int value) { x[threadIdx.x] = value; }
+
+__global__ void branch_overwrites(int* x) { x[threadIdx.x] = 3; }
+
 template <class Work>
 void replay(hipStream_t stream, Work work) {
   hipGraph_t graph;
@@ -169,7 +175,7 @@ void replay(hipStream_t stream, Work work) {
   work();
   OK(hipStreamEndCapture(stream, &graph));
   OK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
-  OK(hipGraphLaunch(executable, stream));
+  (void)hipGraphLaunch(executable, stream);  // a fault shows at the end
 }
 
 // One stream's work behind another's, in each of the ways that HIP has for it.
@@ -195,6 +201,53 @@ void read_behind(hipStream_t stream, hipStream_t other, int* x, int* y) {
     OK(hipDeviceSynchronize());
     if (way != 3) OK(hipStreamDestroy(brief));
   }
+}
+
+// Of a graph that two streams' capture makes, a branch on the other one: beside `work`, or behind it.
+template <class Work, class Branch>
+void in_branches(hipStream_t stream, hipStream_t other, bool ordered, Work work, Branch branch) {
+  hipEvent_t fork, join;
+  OK(hipEventCreateWithFlags(&fork, hipEventDisableTiming));
+  OK(hipEventCreateWithFlags(&join, hipEventDisableTiming));
+  replay(stream, [&] {
+    if (!ordered) OK(hipEventRecord(fork, stream));
+    work();
+    if (ordered) OK(hipEventRecord(fork, stream));
+    OK(hipStreamWaitEvent(other, fork, 0));
+    branch();
+    OK(hipEventRecord(join, other));
+    OK(hipStreamWaitEvent(stream, join, 0));
+  });
+}
+
+// A graph of nodes, with a graph among them: a diamond whose sides touch memory of their own, and what follows touches both.
+void graph_in_order(int* x, int* y) {
+  hipGraph_t graph, inner;
+  hipGraphExec_t executable;
+  hipGraphNode_t first, left, right, child, last;
+  int* half = y + THREADS / 2;
+  auto kernel = [](hipGraph_t to, const void* function, int threads, void** arguments, hipGraphNode_t* node,
+                   std::initializer_list<hipGraphNode_t> needs) {
+    hipKernelNodeParams p = {};
+    p.func = (void*)function;
+    p.gridDim = dim3(1);
+    p.blockDim = dim3(threads);
+    p.kernelParams = arguments;
+    OK(hipGraphAddKernelNode(node, to, needs.begin(), needs.size(), &p));
+  };
+  void *into_left[] = {&y, &x}, *into_right[] = {&half, &x}, *all[] = {&x, &y}, *over[] = {&y};
+  OK(hipGraphCreate(&graph, 0));
+  OK(hipGraphCreate(&inner, 0));
+  kernel(graph, (void*)fill, THREADS, &into_left[1], &first, {});
+  kernel(graph, (void*)branches_race, THREADS / 2, into_left, &left, {first});
+  kernel(inner, (void*)branches_race, THREADS / 2, into_right, &right, {});
+  OK(hipGraphAddChildGraphNode(&child, graph, &first, 1, inner));
+  kernel(graph, (void*)branches_race, THREADS, all, &last, {left, child});
+  kernel(graph, (void*)branch_overwrites, THREADS, over, &left, {last});
+  OK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
+  for (int i = 0; i < 3; i++) OK(hipGraphLaunch(executable, nullptr));
+  branch_overwrites<<<1, THREADS>>>(x);  // the null stream's, behind it
+  OK(hipMemset(x, 0, THREADS * sizeof(int)));
 }
 
 int main(int, char** arguments) {
@@ -248,6 +301,30 @@ int main(int, char** arguments) {
   if (is("divergent_barrier")) divergent_barrier<<<1, THREADS>>>(x.data);
   if (is("deadlock")) deadlock<<<1, THREADS>>>(x.data);
   if (is("deadlock_in_graph")) replay(stream, [&] { deadlock_in_graph<<<1, THREADS, 0, stream>>>(x.data); });
+  const auto read = [&] { branches_race<<<1, THREADS, 0, other>>>(y.data, x.data); };
+  const auto clear = [&](hipStream_t on) { OK(hipMemsetAsync(x.data, 7, THREADS * sizeof(int), on)); };
+  if (is("branches_race") || is("branches_in_order"))
+    in_branches(stream, other, is("branches_in_order"), [&] { fill<<<1, THREADS, 0, stream>>>(x.data); }, read);
+  if (is("branches_write"))
+    in_branches(
+        stream, other, false, [&] { branches_write<<<1, THREADS, 0, stream>>>(x.data, 1); },
+        [&] { branches_write<<<1, THREADS, 0, other>>>(x.data, 2); });
+  if (is("branch_overwrites"))
+    in_branches(
+        stream, other, false, [&] { branches_race<<<1, THREADS, 0, stream>>>(y.data, x.data); },
+        [&] { branch_overwrites<<<1, THREADS, 0, other>>>(x.data); });
+  if (is("branch_clears")) {
+    fill<<<1, THREADS>>>(x.data);
+    OK(hipDeviceSynchronize());
+    in_branches(
+        stream, other, false, [&] { branches_race<<<1, THREADS, 0, stream>>>(y.data, x.data); }, [&] { clear(other); });
+  }
+  if (is("cleared_in_order")) {
+    in_branches(stream, other, true, [&] { clear(stream); }, read);
+    in_branches(stream, other, true, [&] { branch_overwrites<<<1, THREADS, 0, stream>>>(x.data); }, read);
+    branch_overwrites<<<1, THREADS, 0, stream>>>(y.data);  // behind the graphs
+  }
+  if (is("graph_in_order")) graph_in_order(x.data, y.data);
   if (is("late_graph")) {
     deadlock<<<1, THREADS, 0, stream>>>(x.data);
     replay(other, [&] { OK(hipLaunchHostFunc(other, answer, x.data)); });

@@ -975,3 +975,83 @@ PAIR(ring_between_waves) {  // slots in LDS, counted by one lane; the loops' fir
     if (b == 0) out[i * 64 + lane] = x;
   }
 }
+
+// --- waves of one block in global memory -------------------------------------------------------------------
+
+PAIR(moved_in_place) {  // a slower wave reads what a faster one has stored
+  int x = out[b * 512 + t];
+  sync<!RACY>();
+  out[b * 512 + t + 1] = x + t + 1;
+}
+PAIR(halves_swapped) {
+  int x = out[b * 512 + (t + THREADS / 2) % THREADS];
+  sync<!RACY>();
+  out[b * 512 + t] = x + t + 1;
+}
+PAIR(read_before_any_store) {  // to this tensor
+  int* row = in + b * 512;
+  if (t < 64) out[b * 64 + t] = row[64 + t];
+  sync<!RACY>();
+  if (t >= 64 && t < 128) row[t] = -t;
+}
+PAIR(read_by_two_waves) {  // neither of which stores
+  int* row = in + b * 512;
+  if (t < 128) out[b * 128 + t] = row[t % 64];
+  sync<!RACY>();
+  if (t >= 192) row[t - 192] = -t;
+}
+PAIR(read_by_a_block_before) {  // one that has come to its end
+  if (b == 0) {
+    out[t] = in[t];
+    __syncthreads();
+    if (t == 0) store<__ATOMIC_RELEASE>(flags, 1);
+  } else if (b == 1) {
+    if (!RACY && t == 0) wait_for(flags, 1);
+    __syncthreads();
+    in[t] = -t - 1;
+  }
+}
+PAIR(counted_by_a_wave) {
+  int* n = flags + 16 * b;
+  if (t == 0) atomicAdd(n, in[0]);
+  sync<!RACY>();
+  out[b * THREADS + t] = *n;
+}
+PAIR(read_before_it_counts) {
+  int* n = flags + 16 * b;
+  if (t >= 64) out[b * THREADS + t] = *n;
+  sync<!RACY>();
+  if (t == 0) atomicAdd(n, in[0]);
+}
+PAIR(counted_from_a_plain_start) {
+  int* n = flags + 16 * b;
+  if (t == 0) *n = 7;
+  sync<!RACY>();
+  atomicAdd(n + (t & 1), 1);
+}
+PAIR(places_from_a_plain_start) {
+  int* n = flags + 16 * b;
+  if (t == 0) *n = 7;
+  sync<!RACY>();
+  int place = atomicAdd(n, 1);
+  out[b * 512 + place % 512] = in[t];
+}
+PAIR(count_written_over) {
+  int* n = flags + 16 * b;
+  atomicAdd(n, 1);
+  sync<!RACY>();
+  if (t == 0) *n = 3;
+}
+PAIR(reset_by_the_last_wave) {  // or by the first: others have yet to count
+  int* n = flags + 16 * b;
+  if (t % 64) return;
+  int before = __hip_atomic_fetch_add(n, 1, __ATOMIC_RELAXED, GROUP);
+  if (before == (RACY ? 0 : THREADS / 64 - 1)) *n = 100;
+}
+PAIR(lock_of_waves) {  // what it guards is not atomic
+  int *lock = flags + 16 * b, *sum = out + 16 * b;
+  if (t % 64) return;
+  for (int seen = 1; !RACY && seen;) seen = __hip_atomic_exchange(lock, 1, __ATOMIC_ACQUIRE, GROUP);
+  *sum = *sum * 3 + t + 1;
+  if (!RACY) store<__ATOMIC_RELEASE, GROUP>(lock, 0);
+}

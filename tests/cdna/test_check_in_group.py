@@ -1,0 +1,87 @@
+"""Waves of one workgroup that meet in global memory, in Triton: what has no barrier between, and what needs none."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import cdna
+
+WAVES = 4
+
+
+@triton.jit
+def _sums_behind_locks(locks, sums, x, LOCKS: tl.constexpr, B: tl.constexpr):
+    """As a layer norm's backward pass adds the rows of many programs up: the first to come stores, the others add."""
+    at = tl.arange(0, B)
+    lock = locks + tl.program_id(0) % LOCKS
+    place = sums + tl.program_id(0) % LOCKS * B + at
+    row = tl.load(x + tl.program_id(0) * B + at)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    if tl.load(lock + LOCKS) == 0:  # whether any has come: every wave looks, and one of them says so
+        tl.atomic_xchg(lock + LOCKS, 1)
+    else:
+        row += tl.load(place)
+    tl.store(place, row)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def _counted(n, o, BARRIER: tl.constexpr, B: tl.constexpr):
+    tl.atomic_add(n, 1)
+    if BARRIER:
+        tl.debug_barrier()
+    tl.store(o + tl.arange(0, B), tl.load(n) + tl.arange(0, B))
+
+
+@triton.jit
+def _doubled_in_place(x, B: tl.constexpr):
+    """Every wave reads all of them, and one stores."""
+    at = tl.arange(0, B)
+    tl.store(x + at, tl.load(x + at) * 2 + 1)
+    tl.store(x + B, tl.load(x + B) + 5)
+
+
+@triton.jit
+def _moved_in_place(x, BARRIER: tl.constexpr, B: tl.constexpr):
+    at = tl.arange(0, B)
+    row = tl.load(x + at)
+    if BARRIER:
+        tl.debug_barrier()
+    tl.store(x + at + 1, row + 1)
+
+
+def kinds_found(kernel, grid: int, *arguments, seed: int = 0, **constants) -> list[str]:
+    cdna.findings()
+    with cdna.device("gfx942", checks="all", raises=False, order_seed=seed or None):
+        kernel[(grid,)](*arguments, **constants, num_warps=WAVES)
+    return [finding.kind for finding in cdna.findings()]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_behind_locks_are_right(seed: int) -> None:
+    x, sums = torch.randn(12, 256), torch.zeros(3, 256)
+    locks = torch.zeros(6, dtype=torch.int32)
+    assert kinds_found(_sums_behind_locks, 12, locks, sums, x, seed=seed, LOCKS=3, B=256) == []
+    torch.testing.assert_close(sums, x.view(4, 3, 256).sum(0))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_wave_reads_and_one_stores(seed: int) -> None:
+    x = torch.zeros(33, dtype=torch.int32)
+    assert kinds_found(_doubled_in_place, 1, x, seed=seed, B=32) == []
+    assert x.tolist() == [1] * 32 + [5]
+
+
+@pytest.mark.parametrize(("kernel", "n"), [(_counted, 1), (_moved_in_place, 0)])
+def test_a_barrier_is_missed(kernel, n: int) -> None:
+    given = [torch.zeros(1, dtype=torch.int32)] * n + [torch.zeros(512, dtype=torch.int32)]
+    assert kinds_found(kernel, 1, *given, BARRIER=True, B=256) == []
+    given = [torch.zeros(1, dtype=torch.int32)] * n + [torch.zeros(512, dtype=torch.int32)]
+    assert kinds_found(kernel, 1, *given, BARRIER=False, B=256) == ["race"]
