@@ -6,6 +6,7 @@
 constexpr int N_XCD = 8;             // MI355X
 constexpr int MOST_EXPERTS = 1024;   // that launch 1 has room for
 constexpr int FIRST_THREADS = 1024;  // of a workgroup of launch 1
+constexpr u32 HELD_PAIRS = 4;        // of a thread of launch 1, in registers; more would cost it waves
 constexpr u32 LOWER_ROWS = 128;      // of a block of 144 that has no more
 
 struct MoeArgs {
@@ -92,26 +93,42 @@ struct InStrips {
 
 // --- launch 1 ------------------------------------------------------------------------------------------------------
 
+// The sum of x over this lane and those before it.
+__device__ inline u32 sum_of_lanes_before(u32 x) {
+    x += __builtin_amdgcn_update_dpp(0, x, 0x111, 0xf, 0xf, false);  // row_shr:1, of rows of 16 lanes
+    x += __builtin_amdgcn_update_dpp(0, x, 0x112, 0xf, 0xf, false);
+    x += __builtin_amdgcn_update_dpp(0, x, 0x114, 0xf, 0xf, false);
+    x += __builtin_amdgcn_update_dpp(0, x, 0x118, 0xf, 0xf, false);
+    x += __builtin_amdgcn_update_dpp(0, x, 0x142, 0xa, 0xf, false);  // row_bcast:15, to the second row and the fourth
+    x += __builtin_amdgcn_update_dpp(0, x, 0x143, 0xc, 0xf, false);  // row_bcast:31, to the last two
+    return x;
+}
+
 template <u32 BLOCK_M>
 __device__ void sort_pairs(const MoeArgs& args) {
     __shared__ u32 count[MOST_EXPERTS], place[MOST_EXPERTS];
     __shared__ u32x2 wave_total[FIRST_THREADS / WAVE];
     const u32 thread = threadIdx.x, lane = thread % WAVE, wave = thread / WAVE, pairs = args.tokens * args.topk;
     const u32 turn_rows = args.turn_rows;
+    // A thread's first pairs stay in registers: both loads are under way while the counts are set to zero.
+    u32 held_expert[HELD_PAIRS], held_weight[HELD_PAIRS];
+#pragma unroll
+    for (u32 i = 0; i < HELD_PAIRS; ++i)
+        if (const u32 pair = i * FIRST_THREADS + thread; pair < pairs)
+            held_expert[i] = args.topk_ids[pair], held_weight[i] = __builtin_bit_cast(u32, args.topk_weights[pair]);
     count[thread] = 0;
     __syncthreads();
-    for (u32 pair = thread; pair < pairs; pair += FIRST_THREADS) atomicAdd(&count[args.topk_ids[pair]], 1u);
+#pragma unroll
+    for (u32 i = 0; i < HELD_PAIRS; ++i)
+        if (i * FIRST_THREADS + thread < pairs) atomicAdd(&count[held_expert[i]], 1u);
+    for (u32 pair = HELD_PAIRS * FIRST_THREADS + thread; pair < pairs; pair += FIRST_THREADS)
+        atomicAdd(&count[args.topk_ids[pair]], 1u);
     __syncthreads();
     // Where each expert's blocks begin: a scan over the threads, one for each expert.
     const u32 own_count = count[thread], own = (own_count + BLOCK_M - 1) / BLOCK_M;
     // And its turns, if there are any.
     const u32 own_turns = turn_rows == 0 ? 0 : (own_count + turn_rows - 1) / turn_rows;
-    u32 before = own, turns_before = own_turns;
-#pragma unroll
-    for (u32 step = 1; step < WAVE; step *= 2) {
-        const u32 other = __shfl_up(before, step), other_turns = __shfl_up(turns_before, step);
-        if (lane >= step) before += other, turns_before += other_turns;
-    }
+    const u32 before = sum_of_lanes_before(own), turns_before = sum_of_lanes_before(own_turns);
     if (lane == WAVE - 1) wave_total[wave] = {before, turns_before};
     __syncthreads();
     u32x2 total = {0, 0}, first = {before - own, turns_before - own_turns};
@@ -136,14 +153,18 @@ __device__ void sort_pairs(const MoeArgs& args) {
     }
     __syncthreads();
     // In any order within an expert: rows have nothing to do with each other.
-    for (u32 pair = thread; pair < pairs; pair += FIRST_THREADS) {
-        const u32 expert = args.topk_ids[pair], weight = __builtin_bit_cast(u32, args.topk_weights[pair]);
+    const auto put = [&](u32 pair, u32 expert, u32 weight) {
         u32 row = atomicAdd(&place[expert], 1u);
         if (BLOCK_M > LOWER_ROWS && row >= count[expert])
             row += (row - count[expert]) / LOWER_ROWS * (BLOCK_M - LOWER_ROWS);
         if (turn_rows == 0) args.row_pairs[row] = pair;
         args.rows[row] = {pair / args.topk, weight};
-    }
+    };
+#pragma unroll
+    for (u32 i = 0; i < HELD_PAIRS; ++i)
+        if (const u32 pair = i * FIRST_THREADS + thread; pair < pairs) put(pair, held_expert[i], held_weight[i]);
+    for (u32 pair = HELD_PAIRS * FIRST_THREADS + thread; pair < pairs; pair += FIRST_THREADS)
+        put(pair, args.topk_ids[pair], __builtin_bit_cast(u32, args.topk_weights[pair]));
 }
 
 // The larger of this lane's and another one's of its four, the one whose number differs in bit BIT.
@@ -172,11 +193,10 @@ __device__ inline void quantize_hidden(const MoeArgs& args) {
 }
 
 template <u32 BLOCK_M>
-__global__ __launch_bounds__(FIRST_THREADS) void sort_and_quantize_kernel(const unsigned short* hidden,
-                                                                          const int* topk_ids, u32 tokens, u32 topk,
-                                                                          u32 width, u32 used, u32 counters,
-                                                                          const float* topk_weights, u32 turn_rows,
-                                                                          MoeArgs args) {
+__global__ __launch_bounds__(FIRST_THREADS,
+                             8) void sort_and_quantize_kernel(const unsigned short* hidden, const int* topk_ids,
+                                                              u32 tokens, u32 topk, u32 width, u32 used, u32 counters,
+                                                              const float* topk_weights, u32 turn_rows, MoeArgs args) {
     args.topk_weights = topk_weights, args.turn_rows = turn_rows;
     args.hidden = hidden, args.topk_ids = topk_ids, args.tokens = tokens, args.topk = topk;
     args.width = width, args.used = used;
