@@ -66,6 +66,7 @@ class ModelledTime:
     mhz: float = 0.0  # at which they pass
     boost_mhz: float = 0.0  # that the card would have without a limit of power
     unrecorded: float = 0.0  # share of the lines asked for that are not in it, for want of memory: too short a time
+    others_cycles: float = 0.0  # of one launch's replay as if no workgroup did much more than the others
 
     @property
     def clock(self) -> str:
@@ -97,9 +98,8 @@ def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> Mod
         parts["signals"] = signals
     us = card.launch_us + body + parts["write-back"] + signals
     asked = c.unrecorded_lines + (c.l2_read_bytes + c.l2_write_bytes) // LINE_BYTES
-    return ModelledTime(
-        us, bound, parts, replay.cycles, replay.mhz, card.clock_mhz, c.unrecorded_lines / asked if asked else 0.0
-    )
+    unrecorded = c.unrecorded_lines / asked if asked else 0.0
+    return ModelledTime(us, bound, parts, replay.cycles, replay.mhz, card.clock_mhz, unrecorded, replay.others_cycles)
 
 
 def _parts_us(c: Counters, card: Card, replay: ReplayedTime, held: bool) -> dict[str, float]:

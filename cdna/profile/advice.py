@@ -66,10 +66,7 @@ def idle_cus(kernel: KernelProfile) -> Iterator[Advice]:
 def uneven(kernel: KernelProfile) -> Iterator[Advice]:
     """One workgroup that the launch waits for, long after all others have ended."""
     c, time = kernel.counters, kernel.longest_time
-    replayed = c.warm if kernel.warm else c.cold
-    if not replayed.mhz:
-        return
-    alone_us = (replayed.cycles - replayed.others_cycles) / replayed.mhz
+    alone_us = (time.cycles - time.others_cycles) / time.mhz if time.mhz else 0.0
     if c.longest_times and alone_us > WORTH * time.us:
         yield Advice(
             "uneven workgroups",

@@ -242,8 +242,8 @@ static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) 
   const bool writes = a.flags & WRITES, atomic = a.flags & ATOMIC;
   bool known = false;  // 16 bytes further, or a multiple of that, lanes meet in other banks alike
   const u32 kind = (u32)(a.address[__builtin_ctzll(a.lanes)] & 15) << 16 | a.bytes << 2 | writes << 1 | atomic;
-  LdsCycles *kept = c.in_lds.of(a.address, a.lanes, kind, known), l = {};
-  l = known ? *kept : lds_cycles(a.address, a.lanes, a.bytes, writes, atomic, *c.card);
+  LdsCycles* kept = c.in_lds.of(a.address, a.lanes, kind, known);
+  const LdsCycles l = known ? *kept : lds_cycles(a.address, a.lanes, a.bytes, writes, atomic, *c.card);
   if (kept) *kept = l;
   n.conflict_cycles += l.conflicts;
   n.bytes += (u64)__builtin_popcountll(a.lanes) * a.bytes;

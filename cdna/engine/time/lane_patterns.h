@@ -4,9 +4,9 @@
 
 // Of one thread; zeros at first.
 template <class Result, u32 BITS> struct LanePatterns {
-  // Where an access's result is, or will be if it is `found` to be new; null where lanes are too far apart to be kept. kind: what
-  // else it depends on, the first lane's alignment too. Some lane is on.
-  Result* of(const u64* address, u64 lanes, u32 kind, bool& found) {
+  // Where an access's result is if it is `known`, and is to be put if not; null where lanes are too far apart to be kept. kind:
+  // what else it depends on, the first lane's alignment too. Some lane is on.
+  Result* of(const u64* address, u64 lanes, u32 kind, bool& known) {
     const u64 first = address[__builtin_ctzll(lanes)];
     u32 places[WAVE], hash = 0, far = 0;
     LANES {
@@ -18,8 +18,8 @@ template <class Result, u32 BITS> struct LanePatterns {
     if (far) return nullptr;
     hash = (hash ^ kind ^ (u32)lanes ^ (u32)(lanes >> 32)) * 2654435761u;  // Knuth's multiplier
     Pattern& p = at[hash >> (32 - BITS)];
-    found = p.lanes == lanes && p.kind == kind && !memcmp(p.places, places, sizeof places);
-    if (!found) {
+    known = p.lanes == lanes && p.kind == kind && !memcmp(p.places, places, sizeof places);
+    if (!known) {
       p.lanes = lanes;
       p.kind = kind;
       memcpy(p.places, places, sizeof places);
