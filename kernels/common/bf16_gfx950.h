@@ -16,10 +16,3 @@ __device__ inline float high_bf16(u32 pair) { return __builtin_bit_cast(float, p
 
 // Magnitudes of two bf16, whose order is that of their bits.
 __device__ inline u16x2 bf16_magnitudes(u32 pair) { return __builtin_bit_cast(u16x2, pair & 0x7fff7fffu); }
-
-// Adds two to what is there, for all XCDs.
-__device__ inline void add_bf16_pair(unsigned short* at, u32 pair) {
-    typedef short i16x2 __attribute__((ext_vector_type(2)));
-    using Global = __attribute__((address_space(1))) i16x2*;
-    __builtin_amdgcn_global_atomic_fadd_v2bf16((Global)at, __builtin_bit_cast(i16x2, pair));
-}
