@@ -70,6 +70,10 @@ FOUND = {  # kernel: the check that finds it, and what it says
         "race",
         r"reads 4 bytes of .* which fill\(int\*\) has written in another branch of a graph, and no edge",
     ),
+    "late_branch": (
+        "race",
+        r"reads 4 bytes of .* which fill\(int\*\) has written in another branch of a graph, and no edge",
+    ),
     "branches_write": (
         "race",
         r"writes other values .* branches_write\(int\*, int\) has written in another branch of a graph",
@@ -155,7 +159,15 @@ def test_code_without_an_end_is_named(tmp_path: Path, body: str, says: str) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["variables_within", "streams_in_order", "branches_in_order", "cleared_in_order", "graph_in_order"]
+    "name",
+    [
+        "variables_within",
+        "streams_in_order",
+        "branches_in_order",
+        "late_branch_in_order",
+        "cleared_in_order",
+        "graph_in_order",
+    ],
 )
 def test_correct_neighbours_are_no_finding(name: str) -> None:
     done = planted(name, "all")

@@ -2,8 +2,8 @@
 // orders them.
 //
 // The HIP runtime numbers each piece of work by its stream and its place there, and says for each stream up to which place
-// its work has ended before this piece begins (hip/runtime/stream_order.cpp); a graph's branches count as streams. Each dword of an allocation keeps the number
-// of the work that wrote it last, and of one that read it.
+// its work has ended before this piece begins (hip/runtime/stream_order.cpp); a graph's branches count as streams. Each
+// dword of an allocation keeps the number of the work that wrote it last, and of one that read it.
 #include "check.h"
 #include <stdlib.h>
 

@@ -1,27 +1,32 @@
-// Executes graphs, and says to the check of races (stream_order.cpp) which of their nodes come before which: nodes of which
-// each needs the one before are a branch, and a branch is as a stream of its own.
+// Executes graphs, and says to the check of races (stream_order.cpp) which of their nodes come before which. Nodes of which
+// each comes behind the one before, by whatever way, are a branch, and a branch is as a stream of its own.
 #include "graph.h"
 
 constexpr u32 MOST_NODES = 4096;  // of a graph whose branches are told apart
 
 namespace {
 struct Step {
-  u32 branch, step;  // its branch's number in the graph, and its place there
-  bool last;         // of its branch so far
+  u32 branch, step;           // its branch's number in the graph, and its place there
+  u32 behind[MOST_BRANCHES];  // by branch: how many of its steps have ended when this one has
 };
 }  // namespace
 
+// A node goes on with a branch of which it waits for every step, so that forks one behind the other take the same
+// branches again. What is beyond MOST_BRANCHES is not looked for, so each node is one there.
 static u32 n_branches(List<hipGraphNode_t>& order, Step* steps) {
-  u32 n = 0;
+  u32 n = 0, n_steps[MOST_BRANCHES] = {};
   for (u32 i = 0; i < order.count; i++) {
-    steps[i] = {n, 0, true};
+    Step& step = steps[i];
     for (hipGraphNode_t need : order[i]->needs)
-      if (Step& before = steps[need->at]; before.last) {
-        steps[i] = {before.branch, before.step + 1, true};
-        before.last = false;
-        break;
-      }
-    n += steps[i].branch == n;
+      for (u32 k = 0; k < MOST_BRANCHES; k++)
+        if (steps[need->at].behind[k] > step.behind[k]) step.behind[k] = steps[need->at].behind[k];
+    u32 branch = 0;
+    while (branch < n && branch < MOST_BRANCHES && step.behind[branch] < n_steps[branch]) branch++;
+    step.branch = branch < MOST_BRANCHES ? branch : n;
+    n += step.branch == n;
+    if (branch == MOST_BRANCHES) continue;
+    step.step = n_steps[branch];
+    step.behind[branch] = ++n_steps[branch];
   }
   return n;
 }

@@ -2,8 +2,8 @@
 // check_streams.cpp): for each stream, up to which place the work of each has ended before its next begins.
 //
 // Work comes behind what is before it on its stream, what that stream has been told to wait for, and what the program's
-// threads have waited for: these count as one. Of a graph with branches each is as a stream of its own. Where the order is more than is written here (values in memory that streams
-// wait for, events of other processes) nothing is looked for any more.
+// threads have waited for: these count as one. Of a graph with branches each is as a stream of its own. Where the order is
+// more than is written here (values in memory that streams wait for, events of other processes) nothing is looked for.
 #include "runtime.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -21,7 +21,7 @@ static void join(StreamOrder& to, const u64* known) {
 void want_stream_order() { wanted = true; }
 void lose_stream_order() { lost = true; }
 
-constexpr u64 MOST_PLACES = 1u << (32 - ORDERED_BITS), STEPS = 64;  // of a branch: what is behind counts as the last
+constexpr u64 MOST_PLACES = 1u << (32 - ORDERED_BITS), STEPS = 256;  // of a branch: what is behind counts as the last
 static u64 place_of_step(u64 place, u64 step) { return place * STEPS + (step < STEPS ? step : STEPS - 1); }
 
 void order_work(ihipStream_t& q, const List<ihipStream_t*>& before, u64 place, u32 branches, WorkOrder& out) {
@@ -54,6 +54,7 @@ u32 order_step(const WorkOrder& graph, u32 branch, u32 step, u64* known) {
   known[number] = place_of_step(graph.place, step);
   return number << (32 - ORDERED_BITS) | (u32)known[number];
 }
+
 const char* beside(u32 work, u32 other) {
   const u32 mine = stream_of[work >> (32 - ORDERED_BITS)];
   return mine && mine == stream_of[other >> (32 - ORDERED_BITS)]

@@ -165,6 +165,8 @@ __global__ void branches_race(int* y, const int* x) { y[threadIdx.x] = x[threadI
 
 __global__ void branches_write(int* x, int value) { x[threadIdx.x] = value; }
 
+__global__ void late_branch(int* y, const int* x) { y[threadIdx.x] = x[threadIdx.x]; }
+
 __global__ void branch_overwrites(int* x) { x[threadIdx.x] = 3; }
 
 template <class Work>
@@ -205,18 +207,31 @@ void read_behind(hipStream_t stream, hipStream_t other, int* x, int* y) {
 
 // Of a graph that two streams' capture makes, a branch on the other one: beside `work`, or behind it.
 template <class Work, class Branch>
-void in_branches(hipStream_t stream, hipStream_t other, bool ordered, Work work, Branch branch) {
+void fork_and_join(hipStream_t stream, hipStream_t other, bool ordered, Work work, Branch branch) {
   hipEvent_t fork, join;
   OK(hipEventCreateWithFlags(&fork, hipEventDisableTiming));
   OK(hipEventCreateWithFlags(&join, hipEventDisableTiming));
+  if (!ordered) OK(hipEventRecord(fork, stream));
+  work();
+  if (ordered) OK(hipEventRecord(fork, stream));
+  OK(hipStreamWaitEvent(other, fork, 0));
+  branch();
+  OK(hipEventRecord(join, other));
+  OK(hipStreamWaitEvent(stream, join, 0));
+}
+template <class Work, class Branch>
+void in_branches(hipStream_t stream, hipStream_t other, bool ordered, Work work, Branch branch) {
+  replay(stream, [&] { fork_and_join(stream, other, ordered, work, branch); });
+}
+
+// Forks one behind the other, more than a stream's branches have numbers, and one behind them all.
+template <class Branch>
+void behind_forks(hipStream_t stream, hipStream_t other, bool ordered, int* x, int* y, Branch branch) {
+  const auto work = [&] { branches_write<<<1, THREADS, 0, stream>>>(x, 1); };
   replay(stream, [&] {
-    if (!ordered) OK(hipEventRecord(fork, stream));
-    work();
-    if (ordered) OK(hipEventRecord(fork, stream));
-    OK(hipStreamWaitEvent(other, fork, 0));
-    branch();
-    OK(hipEventRecord(join, other));
-    OK(hipStreamWaitEvent(stream, join, 0));
+    for (int i = 0; i < 40; i++)
+      fork_and_join(stream, other, false, work, [&] { branches_write<<<1, THREADS, 0, other>>>(y, i); });
+    fork_and_join(stream, other, ordered, [&] { fill<<<1, THREADS, 0, stream>>>(x); }, branch);
   });
 }
 
@@ -305,6 +320,9 @@ int main(int, char** arguments) {
   const auto clear = [&](hipStream_t on) { OK(hipMemsetAsync(x.data, 7, THREADS * sizeof(int), on)); };
   if (is("branches_race") || is("branches_in_order"))
     in_branches(stream, other, is("branches_in_order"), [&] { fill<<<1, THREADS, 0, stream>>>(x.data); }, read);
+  if (is("late_branch") || is("late_branch_in_order"))
+    behind_forks(stream, other, is("late_branch_in_order"), x.data, y.data,
+                 [&] { late_branch<<<1, THREADS, 0, other>>>(y.data, x.data); });
   if (is("branches_write"))
     in_branches(
         stream, other, false, [&] { branches_write<<<1, THREADS, 0, stream>>>(x.data, 1); },
