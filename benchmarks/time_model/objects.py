@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import functools
 import re
 import subprocess
 import time
@@ -24,14 +26,17 @@ _FMHA = re.compile(r"fwd_hd(128|192)(x128|_hd128)?_bf16(_causal)?(_rtn\w|_rtz)?\
 _MLA = "mla_dec_stage1_bf16_a16w16_subQ16_mqa16.co"
 
 
-def objects(checkout: Path) -> Iterator[tuple[str, str]]:
-    """(path, git's hash) of each at the checkout's HEAD."""
+def _git(checkout: Path, *arguments: str) -> str:
     folder = checkout / ".git" if (checkout / ".git").exists() else checkout
-    command = ["git", "--git-dir", str(folder), "ls-tree", "-r", "HEAD", *(f"hsa/{arch}" for arch in CARDS)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(["git", "--git-dir", str(folder), *arguments], capture_output=True, text=True)
     if done.returncode:
         raise RowError(f"{checkout}: {done.stderr.strip().splitlines()[-1]}")
-    for line in done.stdout.splitlines():
+    return done.stdout
+
+
+def objects(checkout: Path) -> Iterator[tuple[str, str]]:
+    """(path, git's hash) of each at the checkout's HEAD."""
+    for line in _git(checkout, "ls-tree", "-r", "HEAD", *(f"hsa/{arch}" for arch in CARDS)).splitlines():
         about, path = line.split("\t")
         if path.endswith(".co"):
             yield path, about.split()[2]
@@ -43,7 +48,16 @@ def family_of(path: str) -> str:
     return f"{arch} {folders[0] if folders else '(none)'}"
 
 
-def _shape(path: str) -> tuple[str, dict[str, int | str]] | None:
+@functools.cache
+def _persistent(checkout: Path) -> frozenset[str]:
+    """The files whose grid is one of compute units, by the tables beside them; not all have it in their name."""
+    names = _git(checkout, "ls-tree", "-r", "--name-only", "HEAD", *(f"hsa/{arch}/fmoe" for arch in CARDS)).splitlines()
+    tables = [_git(checkout, "show", f"HEAD:{name}") for name in names if name.endswith(".csv")]
+    rows = [row for text in tables for row in csv.DictReader(text.splitlines())]
+    return frozenset(row["co_name"] for row in rows if row.get("ps") == "1")
+
+
+def _shape(checkout: Path, path: str) -> tuple[str, dict[str, int | str]] | None:
     """(family, small shape) of the case that an object is run on; none where no reference fits it."""
     name = path.rsplit("/", 1)[-1]
     if found := _GEMM.match(name):
@@ -54,7 +68,7 @@ def _shape(path: str) -> tuple[str, dict[str, int | str]] | None:
     moe = {"tokens": 24, "model_dim": 512, "experts": 4, "topk": 2}
     if found := _MOE.match(name):
         inter = max(256, int(found[4])) if int(found[4]) in (128, 256, 512) else int(found[4])
-        persistent = {"groups_per_cu": int("_ps_" in name)}
+        persistent = {"groups_per_cu": int(name in _persistent(checkout))}
         return "fmoe", {**moe, "inter_dim": inter, "block_m": int(found[3]), **persistent}
     if found := _STAGE1.match(name):
         return "fmoe_stage1", {**moe, "inter_dim": 2 * int(found[3]), "block_m": int(found[2])}
@@ -74,7 +88,7 @@ def try_object(checkout: Path, path: str, digest: str) -> dict[str, Any]:
         content = blob(checkout, digest)
         cdna.load(content)
         result["loaded"] = True
-        if case := _shape(path):
+        if case := _shape(checkout, path):
             from .compared import compare  # with torch, which nothing else here needs
 
             shape = {name: str(value) for name, value in case[1].items()}

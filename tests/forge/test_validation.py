@@ -231,6 +231,9 @@ AITER = os.environ.get("CDNA_AITER", "")
         "gfx942/topksoftmax/topksoftmax_4x128x6",
         "gfx950/f4gemm/f4gemm_bf16_per1x32Fp4_BpreShuffle_32x128",
         "gfx950/fmha_v3_fwd/fwd_hd192_hd128_bf16",
+        "gfx950/fmha_v3_fwd/fwd_hd192_hd128_bf16_causal",  # heads that are no multiple of eight: another order
+        "gfx950/fmoe/gelu/fmoe_bf16_blockscaleFp8_g1u1_vs_gelu_32x384",  # persistent, and not by its name
+        "gfx950/fmoe/silu/fmoe_bf16_pertokenFp8_g1u1_tkw1_silu_1tg_32x64",  # scales to gfx942's largest fp8
     ],
 )
 def test_a_code_object_of_aiter_is_right(path: str) -> None:
