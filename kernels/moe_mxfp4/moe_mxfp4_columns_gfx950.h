@@ -178,13 +178,25 @@ __global__ __launch_bounds__(WAVES* WAVE, (WAVES + 3) / 4) void down_columns_ker
     Down::barriers(1);
     down.run();
     Down::barriers(1);
-    for (u32 at = thread; at < args.tokens * SUM_FOURS; at += THREADS) {
-        const u32 token = at / SUM_FOURS, four = at % SUM_FOURS;
-        float total[4] = {};
+    // Several at a time, so that their reads are under way together.
+    constexpr u32 AT_ONCE = 4;
+    for (u32 first = thread; first < args.tokens * SUM_FOURS; first += AT_ONCE * THREADS) {
+        float total[AT_ONCE][4] = {};
         for (u32 copy = 0; copy < copies; ++copy)
 #pragma unroll
-            for (int i = 0; i < 4; ++i) total[i] += sums[copy * args.tokens + token][i * SUM_FOURS + four];
-        const u32x2 rounded = {pack_bf16(total[0], total[1]), pack_bf16(total[2], total[3])};
-        *reinterpret_cast<u32x2*>(args.out + static_cast<size_t>(token) * args.used + column + four * 4) = rounded;
+            for (u32 j = 0; j < AT_ONCE; ++j) {
+                const u32 at = min(first + j * THREADS, args.tokens * SUM_FOURS - 1);
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+                    total[j][i] += sums[copy * args.tokens + at / SUM_FOURS][i * SUM_FOURS + at % SUM_FOURS];
+            }
+#pragma unroll
+        for (u32 j = 0; j < AT_ONCE; ++j) {
+            const u32 at = first + j * THREADS;
+            if (at >= args.tokens * SUM_FOURS) break;
+            const u32x2 rounded = {pack_bf16(total[j][0], total[j][1]), pack_bf16(total[j][2], total[j][3])};
+            const size_t place = static_cast<size_t>(at / SUM_FOURS) * args.used + column + at % SUM_FOURS * 4;
+            *reinterpret_cast<u32x2*>(args.out + place) = rounded;
+        }
     }
 }
