@@ -4,7 +4,7 @@
 #include "cdna_gpu.h"
 
 // The sum of x over this lane and those before it; every lane is on.
-__device__ inline u32 sum_of_lanes_before(u32 x) {
+__device__ inline u32 sum_up_to_lane(u32 x) {
     x += __builtin_amdgcn_update_dpp(0, x, 0x111, 0xf, 0xf, false);  // row_shr:1, of rows of 16 lanes
     x += __builtin_amdgcn_update_dpp(0, x, 0x112, 0xf, 0xf, false);
     x += __builtin_amdgcn_update_dpp(0, x, 0x114, 0xf, 0xf, false);

@@ -663,6 +663,13 @@ static void launch(MoeArgs args) {
 // The widest that blocks of 128 rows and more are for.
 int moe_mxfp4_most_columns() { return SHARED_WIDTH; }
 
+// That launch 1 has room for.
+int moe_mxfp4_most_experts() { return MOST_EXPERTS; }
+
+// Bytes of a row's scales: of hidden states, and of what lies between the products.
+int64_t moe_mxfp4_scale_row(int64_t width) { return scale_row(width); }
+int64_t moe_mxfp4_inner_scale_row(int64_t width) { return InStrips::scale_bytes(1, width); }
+
 // addresses: of the pointers of MoeArgs, in their order. Both widths are multiples of 256, topk_ids of 0 ... experts - 1.
 void moe_mxfp4(int64_t addresses, int64_t tokens, int64_t topk, int64_t experts, int64_t blocks, int64_t width,
                int64_t used, int64_t inner_width, int64_t inner_used, int block_m, int down_tiles, int turn_rows,

@@ -4,14 +4,14 @@
 #include "lane_sums.h"
 #include "mxfp4_gfx950.h"
 
-constexpr int N_XCD = 8;             // MI355X
-constexpr int MOST_EXPERTS = 1024;   // that launch 1 has room for
-constexpr int FIRST_THREADS = 1024;  // of a workgroup of launch 1
-constexpr int EXPERT_BITS = 10;      // of their numbers
-constexpr u32 MOST_SORTERS = 24;     // workgroups of launch 1 that sort
-constexpr u32 HELD_PAIRS = 5;        // of a thread that counts, under way together
-constexpr u32 HELD_OWN = 3;          // of a lane that places
-constexpr u32 LOWER_ROWS = 128;      // of a block of 144 that has no more
+constexpr int N_XCD = 8;                        // MI355X
+constexpr int FIRST_THREADS = 1024;             // of a workgroup of launch 1
+constexpr int EXPERT_BITS = 10;                 // of their numbers
+constexpr int MOST_EXPERTS = 1 << EXPERT_BITS;  // that launch 1 has room for: a thread each
+constexpr u32 MOST_SORTERS = 24;                // workgroups of launch 1 that sort
+constexpr u32 HELD_PAIRS = 5;                   // of a thread that counts, under way together
+constexpr u32 HELD_OWN = 3;                     // of a lane that places
+constexpr u32 LOWER_ROWS = 128;                 // of a block of 144 that has no more
 
 struct MoeArgs {
     const unsigned short* hidden;        // bf16 [tokens][used]
@@ -132,6 +132,7 @@ __device__ void share_out(u32 n, u32x4 values, u32 lane, F each) {
 // lane say where, and the others are done once all is counted.
 template <u32 BLOCK_M>
 __device__ void sort_pairs(const MoeArgs& args, u32 sorters, u32 own_pairs) {
+    static_assert(FIRST_THREADS == MOST_EXPERTS);
     constexpr u32 WAVES = FIRST_THREADS / WAVE;
     __shared__ u32 count[2][MOST_EXPERTS];  // pairs of each expert: those before the own ones, and others
     __shared__ u32x2 place[MOST_EXPERTS];   // RowsOf, and how many pairs are before the next one to be placed
@@ -183,7 +184,7 @@ __device__ void sort_pairs(const MoeArgs& args, u32 sorters, u32 own_pairs) {
     const u32 blocks = (n + BLOCK_M - 1) / BLOCK_M, turns = __umulhi(n + turn_rows - 1, args.turn_reciprocal);
     u32x2 up_to = {};
     if (of_experts) {
-        up_to = {sum_of_lanes_before(blocks), sum_of_lanes_before(turns)};
+        up_to = {sum_up_to_lane(blocks), sum_up_to_lane(turns)};
         if (lane == WAVE - 1) wave_total[wave] = up_to;
     }
     __syncthreads();
@@ -196,7 +197,7 @@ __device__ void sort_pairs(const MoeArgs& args, u32 sorters, u32 own_pairs) {
         if (lane < WAVES && lane * WAVE < args.experts) of_wave = wave_total[lane];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            const u32 up_to_wave = sum_of_lanes_before(of_wave[i]);
+            const u32 up_to_wave = sum_up_to_lane(of_wave[i]);
             total[i] = __builtin_amdgcn_readlane(up_to_wave, WAVE - 1);
             begin[i] = (wave == 0 ? 0 : __builtin_amdgcn_readlane(up_to_wave, wave - 1)) + up_to[i] - own[i];
         }
