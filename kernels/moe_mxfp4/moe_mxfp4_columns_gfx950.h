@@ -2,8 +2,6 @@
 // over all experts, so that no term of a token goes to memory.
 #pragma once
 
-#include <type_traits>
-
 #include "bf16_gfx950.h"
 #include "moe_mxfp4_sort_gfx950.h"
 #include "moe_mxfp4_strips_gfx950.h"
@@ -180,29 +178,25 @@ __global__ __launch_bounds__(WAVES* WAVE, (WAVES + 3) / 4) void down_columns_ker
     Down::barriers(1);
     down.run();
     Down::barriers(1);
-    // Where there are many, several at a time, so that their reads are under way together.
-    auto round_all = [&](auto at_once) {
-        constexpr u32 N = at_once.value;
-        for (u32 first = thread; first < args.tokens * SUM_FOURS; first += N * THREADS) {
-            float total[N][4] = {};
-            for (u32 copy = 0; copy < copies; ++copy)
+    // Few waves read several at a time, so that their reads are under way together.
+    constexpr u32 AT_ONCE = WAVES <= 4 ? 4 : 1;
+    for (u32 first = thread; first < args.tokens * SUM_FOURS; first += AT_ONCE * THREADS) {
+        float total[AT_ONCE][4] = {};
+        for (u32 copy = 0; copy < copies; ++copy)
 #pragma unroll
-                for (u32 j = 0; j < N; ++j) {
-                    const u32 at = N == 1 ? first : min(first + j * THREADS, args.tokens * SUM_FOURS - 1);
+            for (u32 j = 0; j < AT_ONCE; ++j) {
+                const u32 at = AT_ONCE == 1 ? first : min(first + j * THREADS, args.tokens * SUM_FOURS - 1);
 #pragma unroll
-                    for (int i = 0; i < 4; ++i)
-                        total[j][i] += sums[copy * args.tokens + at / SUM_FOURS][i * SUM_FOURS + at % SUM_FOURS];
-                }
-#pragma unroll
-            for (u32 j = 0; j < N; ++j) {
-                const u32 at = first + j * THREADS;
-                if (N > 1 && at >= args.tokens * SUM_FOURS) break;
-                const u32x2 rounded = {pack_bf16(total[j][0], total[j][1]), pack_bf16(total[j][2], total[j][3])};
-                const size_t place = static_cast<size_t>(at / SUM_FOURS) * args.used + column + at % SUM_FOURS * 4;
-                *reinterpret_cast<u32x2*>(args.out + place) = rounded;
+                for (int i = 0; i < 4; ++i)
+                    total[j][i] += sums[copy * args.tokens + at / SUM_FOURS][i * SUM_FOURS + at % SUM_FOURS];
             }
+#pragma unroll
+        for (u32 j = 0; j < AT_ONCE; ++j) {
+            const u32 at = first + j * THREADS;
+            if (AT_ONCE > 1 && at >= args.tokens * SUM_FOURS) break;
+            const u32x2 rounded = {pack_bf16(total[j][0], total[j][1]), pack_bf16(total[j][2], total[j][3])};
+            const size_t place = static_cast<size_t>(at / SUM_FOURS) * args.used + column + at % SUM_FOURS * 4;
+            *reinterpret_cast<u32x2*>(args.out + place) = rounded;
         }
-    };
-    if (args.tokens * SUM_FOURS > 3 * THREADS) round_all(std::integral_constant<u32, 4>());
-    else round_all(std::integral_constant<u32, 1>());
+    }
 }
