@@ -156,7 +156,7 @@ __global__ __launch_bounds__(WAVES* WAVE, (WAVES + 3) / 4) void down_columns_ker
     args.width = width, args.down = weights, args.down_scale = weight_scale;
     using Down = ColumnsOfDown<FM, STEPS, WAVES>;
     constexpr u32 K = STEPS * STEP_K, THREADS = WAVES * WAVE;
-    __shared__ float sums[SUM_ROWS][SUM_STRIDE];
+    __shared__ __attribute__((aligned(16))) float sums[SUM_ROWS][SUM_STRIDE];
     const u32 thread = threadIdx.x, copies = WAVES / sharers;
     const u32 lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
     const u32 column = xcd_contiguous<N_XCD>(blockIdx.x, gridDim.x) * SUM_COLUMNS;
@@ -173,8 +173,10 @@ __global__ __launch_bounds__(WAVES* WAVE, (WAVES + 3) / 4) void down_columns_ker
               make_buffer(args.rows, rows * 8),
               sums + wave / sharers * args.tokens};
     down.begin();
-    for (u32 at = thread; at < copies * args.tokens * (SUM_STRIDE / 2); at += THREADS)
-        reinterpret_cast<u32x2*>(sums)[at] = u32x2(0);
+    static_assert(SUM_ROWS % 4 == 0);  // what is behind the last copy has room
+#pragma unroll 4
+    for (u32 at = thread; at < (copies * args.tokens * SUM_STRIDE + 3) / 4; at += THREADS)
+        reinterpret_cast<u32x4*>(sums)[at] = u32x4(0);
     Down::barriers(1);
     down.run();
     Down::barriers(1);

@@ -120,7 +120,7 @@ def test_columns_of_down(submission: Path) -> None:
 
 
 def test_pairs_beyond_those_in_registers(submission: Path) -> None:
-    """A thread that counts has five in registers, a lane that places three: here are more, and an odd number of them."""
+    """A thread that counts has five in registers, a lane that places three: here are more, an odd number."""
     check(
         submission,
         *((MoeCase(routed(tokens, 40, 9), 40, 64, 64), way)
