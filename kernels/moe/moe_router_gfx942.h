@@ -5,6 +5,7 @@
 #pragma once
 
 #include "bf16_gemm_gfx942.h"
+#include "lane_sums.h"
 
 constexpr int MOST_GROUPS = 64;      // routed experts, and the shared one in widths of a routed expert
 constexpr int MOST_CHOICES = 64;     // of a token
@@ -151,15 +152,8 @@ __global__ __launch_bounds__(ROUTER_THREADS, 2) void router_kernel(const MoeArgs
     }
 }
 
-// Sum of the values of the lanes before this one.
-__device__ inline int sum_before(int value, int lane) {
-    int sum = value;
-    for (int step = 1; step < WAVE; step *= 2) {
-        const int other = __shfl_up(sum, step);
-        if (lane >= step) sum += other;
-    }
-    return sum - value;
-}
+// Sum of the values of the lanes before this one; every lane is on.
+__device__ inline int sum_before(int value) { return static_cast<int>(sum_up_to_lane(value)) - value; }
 
 // A workgroup places the choices of SORT_BLOCKS routers' workgroups. The first one lists the tiles of rows as well.
 __global__ __launch_bounds__(ROUTER_THREADS) void sort_kernel(const MoeArgs args) {
@@ -179,15 +173,15 @@ __global__ __launch_bounds__(ROUTER_THREADS) void sort_kernel(const MoeArgs args
         before = over_lanes(before, WAVE, add);
         const int block = first_block + place.lane;
         const bool is_mine = place.lane < SORT_BLOCKS && block < n_blocks;
-        const int own = sum_before(is_mine ? args.count[group * n_blocks + block] : 0, place.lane);
+        const int own = sum_before(is_mine ? args.count[group * n_blocks + block] : 0);
         if (place.lane < SORT_BLOCKS) block_row[group][place.lane] = before + own;
         if (place.lane == 0) totals[group] = total;
     }
     __syncthreads();
     if (place.wave == 0) {
         const int total = place.lane < n_groups ? totals[place.lane] : 0;
-        first_row[place.lane] = sum_before(total, place.lane);
-        first_tile[place.lane] = sum_before((total + args.tile_rows - 1) / args.tile_rows, place.lane);
+        first_row[place.lane] = sum_before(total);
+        first_tile[place.lane] = sum_before((total + args.tile_rows - 1) / args.tile_rows);
     }
     __syncthreads();
 

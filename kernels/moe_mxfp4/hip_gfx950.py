@@ -7,25 +7,20 @@ import torch
 
 from kernels.common.hip_extension import load_extension
 from kernels.common.hip_source import hip_source
-from kernels.common.tensor_checks import round_up
 from kernels.moe_mxfp4.hip_gfx950_tuning import DEFAULT, MANY_ROWS, TUNING
 from kernels.moe_mxfp4.inputs import check_inputs
 
 HIP_SOURCE = hip_source("moe_mxfp4_gfx950.hip")
-MOST_EXPERTS = 1024  # which the sorting workgroup has room for
 MOST_TOKENS_BY_COLUMNS = 512  # that were tried; there is room for twice as many
 BY_COLUMNS = (256, 512)  # columns of `inner` that `down` by columns takes
 
 
 @functools.cache
 def extension():
-    functions = ["moe_mxfp4", "moe_mxfp4_most_columns"]
+    # The others say what the source has room for, and how large what it lays out is: neither stands here a second time.
+    sizes = ["most_columns", "most_experts", "scale_row", "inner_scale_row"]
+    functions = ["moe_mxfp4", *(f"moe_mxfp4_{size}" for size in sizes)]
     return load_extension("moe_mxfp4_hip", HIP_SOURCE, functions, arch="gfx950", preload_arguments=True)
-
-
-def scale_row(width):
-    """Bytes of a row's scales, as the HIP source lays them out."""
-    return round_up(width, 2048) // 32
 
 
 def run_row(data, row):
@@ -41,6 +36,8 @@ def run_row(data, row):
     of_turn, by_tiles = row["TURN_ROWS"], row["TURN_ROWS"] == 0
     turns = 0 if by_tiles else n_pairs // of_turn + min(experts, n_pairs)  # likewise
 
+    hip = extension()
+
     def new(*shape, dtype=torch.uint8):
         return torch.empty(shape, dtype=dtype, device=hidden.device)
 
@@ -48,9 +45,9 @@ def run_row(data, row):
     given = (hidden, topk_ids, topk_weights, gate_up, down, gate_up_scale, down_scale)
     made = (
         new(tokens, width // 2),
-        new(tokens, scale_row(width)),
+        new(tokens, hip.moe_mxfp4_scale_row(width)),
         new(rows, inner_width // 2),
-        new(rows, 16 if inner_width <= 512 else scale_row(inner_width)),
+        new(rows, hip.moe_mxfp4_inner_scale_row(inner_width)),
         new(by_tiles * n_pairs, used, dtype=torch.bfloat16),
         out,
         new(by_tiles * rows, dtype=torch.int32),
@@ -61,7 +58,7 @@ def run_row(data, row):
     )
     addresses = array("q", [tensor.data_ptr() for tensor in (*given, *made)])
     sizes = (tokens, topk, experts, blocks, width, used, inner_width, inner_used)
-    extension().moe_mxfp4(addresses.buffer_info()[0], *sizes, block_m, row["DOWN_TILES"], of_turn, turns)
+    hip.moe_mxfp4(addresses.buffer_info()[0], *sizes, block_m, row["DOWN_TILES"], of_turn, turns)
     return out
 
 
@@ -88,6 +85,7 @@ def custom_kernel(data):
     is in 0 ... experts - 1, of which there are 1024 at most. Shared experts are like the others: topk_ids names them.
     """
     check_inputs(data)
-    if data[5].shape[0] > MOST_EXPERTS:
-        raise ValueError(f"gate_up_weight_shuffled: at most {MOST_EXPERTS} experts, got {data[5].shape[0]}")
+    most = extension().moe_mxfp4_most_experts()
+    if data[5].shape[0] > most:
+        raise ValueError(f"gate_up_weight_shuffled: at most {most} experts, got {data[5].shape[0]}")
     return run_row(data, tuning_row(data))

@@ -156,7 +156,7 @@ __global__ __launch_bounds__(WAVES* WAVE, (WAVES + 3) / 4) void down_columns_ker
     args.width = width, args.down = weights, args.down_scale = weight_scale;
     using Down = ColumnsOfDown<FM, STEPS, WAVES>;
     constexpr u32 K = STEPS * STEP_K, THREADS = WAVES * WAVE;
-    __shared__ float sums[SUM_ROWS][SUM_STRIDE];
+    __shared__ __attribute__((aligned(16))) float sums[SUM_ROWS][SUM_STRIDE];
     const u32 thread = threadIdx.x, copies = WAVES / sharers;
     const u32 lane = thread % WAVE, wave = __builtin_amdgcn_readfirstlane(thread / WAVE);
     const u32 column = xcd_contiguous<N_XCD>(blockIdx.x, gridDim.x) * SUM_COLUMNS;
@@ -173,18 +173,32 @@ __global__ __launch_bounds__(WAVES* WAVE, (WAVES + 3) / 4) void down_columns_ker
               make_buffer(args.rows, rows * 8),
               sums + wave / sharers * args.tokens};
     down.begin();
-    for (u32 at = thread; at < copies * args.tokens * (SUM_STRIDE / 2); at += THREADS)
-        reinterpret_cast<u32x2*>(sums)[at] = u32x2(0);
+    static_assert(SUM_ROWS % 4 == 0);  // what is behind the last copy has room
+#pragma unroll 4
+    for (u32 at = thread; at < (copies * args.tokens * SUM_STRIDE + 3) / 4; at += THREADS)
+        reinterpret_cast<u32x4*>(sums)[at] = u32x4(0);
     Down::barriers(1);
     down.run();
     Down::barriers(1);
-    for (u32 at = thread; at < args.tokens * SUM_FOURS; at += THREADS) {
-        const u32 token = at / SUM_FOURS, four = at % SUM_FOURS;
-        float total[4] = {};
+    // Few waves read several at a time, so that their reads are under way together.
+    constexpr u32 AT_ONCE = WAVES <= 4 ? 4 : 1;
+    for (u32 first = thread; first < args.tokens * SUM_FOURS; first += AT_ONCE * THREADS) {
+        float total[AT_ONCE][4] = {};
         for (u32 copy = 0; copy < copies; ++copy)
 #pragma unroll
-            for (int i = 0; i < 4; ++i) total[i] += sums[copy * args.tokens + token][i * SUM_FOURS + four];
-        const u32x2 rounded = {pack_bf16(total[0], total[1]), pack_bf16(total[2], total[3])};
-        *reinterpret_cast<u32x2*>(args.out + static_cast<size_t>(token) * args.used + column + four * 4) = rounded;
+            for (u32 j = 0; j < AT_ONCE; ++j) {
+                const u32 at = AT_ONCE == 1 ? first : min(first + j * THREADS, args.tokens * SUM_FOURS - 1);
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+                    total[j][i] += sums[copy * args.tokens + at / SUM_FOURS][i * SUM_FOURS + at % SUM_FOURS];
+            }
+#pragma unroll
+        for (u32 j = 0; j < AT_ONCE; ++j) {
+            const u32 at = first + j * THREADS;
+            if (AT_ONCE > 1 && at >= args.tokens * SUM_FOURS) break;
+            const u32x2 rounded = {pack_bf16(total[j][0], total[j][1]), pack_bf16(total[j][2], total[j][3])};
+            const size_t place = static_cast<size_t>(at / SUM_FOURS) * args.used + column + at % SUM_FOURS * 4;
+            *reinterpret_cast<u32x2*>(args.out + place) = rounded;
+        }
     }
 }

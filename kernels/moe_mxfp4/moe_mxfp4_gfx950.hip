@@ -1,6 +1,6 @@
 // amd-moe-mxfp4 on gfx950 in three launches:
 //
-// 1. sort_and_quantize: one workgroup sorts pairs of a token and one of its experts by expert, each expert's padded to
+// 1. sort_and_quantize: some workgroups sort pairs of a token and one of its experts by expert, each expert's padded to
 //    whole blocks of BLOCK_M rows; the others quantise the hidden states.
 // 2. gate_up: a block times its expert's gate and up weights, silu(gate) * up, quantised in the epilogue.
 // 3. down: that times the expert's down weights and the routing weight, summed over a token's experts. By columns: in LDS, by
@@ -627,14 +627,20 @@ static bool goes_by_columns(const MoeArgs& args, u32 block_rows) {
 }
 
 template <class GateUp, class Down>
-static void launch(const MoeArgs& args) {
+static void launch(MoeArgs args) {
     constexpr u32 PARTS = (GateUp::BLOCK_M + Down::BLOCK_M - 1) / Down::BLOCK_M;  // of a block, which `down` takes
-    const u32 quantisers = (args.tokens * (args.width / 8) + FIRST_THREADS - 1) / FIRST_THREADS;
     const bool tiles = args.turn_rows == 0;
     const u32 groups = tiles ? (args.width / Down::BLOCK_N + args.down_tiles - 1) / args.down_tiles : 0;
-    sort_and_quantize_kernel<GateUp::BLOCK_M>
-        <<<1 + quantisers, FIRST_THREADS>>>(args.hidden, args.topk_ids, args.tokens, args.topk, args.width, args.used,
-                                            args.tokens * groups, args.topk_weights, args.turn_rows, args);
+    args.counters = args.tokens * groups;
+    const u32 pairs = args.tokens * args.topk;
+    const u32 own_pairs = (pairs + MOST_SORTERS * WAVE - 1) / (MOST_SORTERS * WAVE) * WAVE;
+    const u32 sorters = (pairs + own_pairs - 1) / own_pairs;
+    // One a compute unit: a second one would hold up who sorts.
+    const u32 eights = args.tokens * (args.width / 8);
+    const u32 quantisers = min((eights + FIRST_THREADS - 1) / FIRST_THREADS, COMPUTE_UNITS - sorters);
+    sort_and_quantize_kernel<GateUp::BLOCK_M><<<sorters + quantisers, FIRST_THREADS>>>(
+        args.hidden, args.topk_ids, args.tokens, args.topk, args.width, args.used, sorters, own_pairs,
+        args.topk_weights, args.turn_rows, args);
     const u32 columns = args.inner_width / (GateUp::BLOCK_N / 2);
     const u32 most = columns * args.blocks;
     // High ones as if each were cut into halves.
@@ -657,6 +663,13 @@ static void launch(const MoeArgs& args) {
 // The widest that blocks of 128 rows and more are for.
 int moe_mxfp4_most_columns() { return SHARED_WIDTH; }
 
+// That launch 1 has room for.
+int moe_mxfp4_most_experts() { return MOST_EXPERTS; }
+
+// Bytes of a row's scales: of hidden states, and of what lies between the products.
+int64_t moe_mxfp4_scale_row(int64_t width) { return scale_row(width); }
+int64_t moe_mxfp4_inner_scale_row(int64_t width) { return InStrips::scale_bytes(1, width); }
+
 // addresses: of the pointers of MoeArgs, in their order. Both widths are multiples of 256, topk_ids of 0 ... experts - 1.
 void moe_mxfp4(int64_t addresses, int64_t tokens, int64_t topk, int64_t experts, int64_t blocks, int64_t width,
                int64_t used, int64_t inner_width, int64_t inner_used, int block_m, int down_tiles, int turn_rows,
@@ -667,6 +680,7 @@ void moe_mxfp4(int64_t addresses, int64_t tokens, int64_t topk, int64_t experts,
     args.tokens = tokens, args.topk = topk, args.experts = experts, args.blocks = blocks;
     args.width = width, args.used = used, args.inner_width = inner_width, args.inner_used = inner_used;
     args.down_tiles = down_tiles, args.turn_rows = turn_rows, args.most_turns = most_turns;
+    args.turn_reciprocal = turn_rows == 0 ? 0 : (1ull << 32) / turn_rows + 1;
     if (turn_rows != 0 && !goes_by_columns(args, block_m))
         throw std::runtime_error(
             "moe_mxfp4: down by columns takes turns of 16, 32, 48 or 144 rows, 256 or 512 columns, up to " +

@@ -1,13 +1,17 @@
 // amd-moe-mxfp4 on gfx950: what its kernels hand to each other, and the first of them, which sorts and quantises.
 #pragma once
 
+#include "lane_sums.h"
 #include "mxfp4_gfx950.h"
 
-constexpr int N_XCD = 8;             // MI355X
-constexpr int MOST_EXPERTS = 1024;   // that launch 1 has room for
-constexpr int FIRST_THREADS = 1024;  // of a workgroup of launch 1
-constexpr u32 HELD_PAIRS = 4;        // of a thread of launch 1, in registers; more would cost it waves
-constexpr u32 LOWER_ROWS = 128;      // of a block of 144 that has no more
+constexpr int N_XCD = 8;                        // MI355X
+constexpr int FIRST_THREADS = 1024;             // of a workgroup of launch 1
+constexpr int EXPERT_BITS = 10;                 // of their numbers
+constexpr int MOST_EXPERTS = 1 << EXPERT_BITS;  // that launch 1 has room for: a thread each
+constexpr u32 MOST_SORTERS = 24;                // workgroups of launch 1 that sort
+constexpr u32 HELD_PAIRS = 5;                   // of a thread that counts, under way together
+constexpr u32 HELD_OWN = 3;                     // of a lane that places
+constexpr u32 LOWER_ROWS = 128;                 // of a block of 144 that has no more
 
 struct MoeArgs {
     const unsigned short* hidden;        // bf16 [tokens][used]
@@ -27,12 +31,14 @@ struct MoeArgs {
     u32x2* rows;                 // [rows]: their tokens and routing weights
     int* block_experts;          // [blocks + 1]: of the blocks that there are, see BlockOf; last their number
     u32x2* turns;                // [most_turns + 1]: see Turn; those that there are, zeros, and last their number
-    u32* arrived;                // [tokens][workgroups of `down` by columns]: rows that are there
+    u32* arrived;                // [counters], those: [tokens][workgroups of `down` by columns]: rows that are there
     u32 tokens, topk, experts, blocks;  // blocks: the most that there can be
     u32 width, used;                    // of the hidden states: of the weights, and of what they hold
     u32 inner_width, inner_used;        // of what lies between the products
+    u32 counters;                       // of rows that have arrived
     u32 down_tiles;                     // tiles of columns a workgroup, of `down` by tiles
     u32 turn_rows, most_turns;          // rows of a turn, and the most turns that there can be; 0: `down` by tiles
+    u32 turn_reciprocal;                // of turn_rows: x / turn_rows is the upper word of the product, x up to 2^24
 };
 // A block's expert and how many of its rows have a pair, as one word.
 struct BlockOf {
@@ -93,78 +99,147 @@ struct InStrips {
 
 // --- launch 1 ------------------------------------------------------------------------------------------------------
 
-// The sum of x over this lane and those before it.
-__device__ inline u32 sum_of_lanes_before(u32 x) {
-    x += __builtin_amdgcn_update_dpp(0, x, 0x111, 0xf, 0xf, false);  // row_shr:1, of rows of 16 lanes
-    x += __builtin_amdgcn_update_dpp(0, x, 0x112, 0xf, 0xf, false);
-    x += __builtin_amdgcn_update_dpp(0, x, 0x114, 0xf, 0xf, false);
-    x += __builtin_amdgcn_update_dpp(0, x, 0x118, 0xf, 0xf, false);
-    x += __builtin_amdgcn_update_dpp(0, x, 0x142, 0xa, 0xf, false);  // row_bcast:15, to the second row and the fourth
-    x += __builtin_amdgcn_update_dpp(0, x, 0x143, 0xc, 0xf, false);  // row_bcast:31, to the last two
-    return x;
+// Where an expert's rows are: rank-th of its pairs -> row.
+struct RowsOf {
+    u32 word;  // the first, a multiple of STRIP; and whether blocks are LOWER_ROWS high, with a gap behind each
+
+    __device__ RowsOf(u32 row0, bool lower) : word(row0 | lower) {}
+    __device__ explicit RowsOf(u32 word_) : word(word_) {}
+    template <u32 BLOCK_M>
+    __device__ u32 row(u32 rank) const {
+        const u32 gaps = BLOCK_M > LOWER_ROWS && word % 2 ? rank / LOWER_ROWS * (BLOCK_M - LOWER_ROWS) : 0;
+        return word / STRIP * STRIP + rank + gaps;
+    }
+};
+
+// each(values, i) for i = 0 ... n - 1: a lane's first two by itself, what it has more of by the whole wave.
+template <class F>
+__device__ void share_out(u32 n, u32x4 values, u32 lane, F each) {
+    if (n > 0) each(values, 0);
+    if (n > 1) each(values, 1);
+    for (unsigned long long more = __ballot(n > 2); more != 0; more &= more - 1) {
+        const int of = __builtin_ctzll(more);
+        u32x4 its;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) its[i] = __builtin_amdgcn_readlane(values[i], of);
+        const u32 end = __builtin_amdgcn_readlane(n, of);
+        for (u32 i = 2 + lane; i < end; i += WAVE) each(its, i);
+    }
 }
 
+// Each of the workgroups that sort counts all pairs, and places `own_pairs` of them: none waits for another. Pairs of an expert
+// keep their order, so that two runs give the same rows, turns and sums. The last wave places, those with an expert for each
+// lane say where, and the others are done once all is counted.
 template <u32 BLOCK_M>
-__device__ void sort_pairs(const MoeArgs& args) {
-    __shared__ u32 count[MOST_EXPERTS], place[MOST_EXPERTS];
-    __shared__ u32x2 wave_total[FIRST_THREADS / WAVE];
-    const u32 thread = threadIdx.x, lane = thread % WAVE, wave = thread / WAVE, pairs = args.tokens * args.topk;
-    const u32 turn_rows = args.turn_rows;
-    // A thread's first pairs stay in registers: both loads are under way while the counts are set to zero.
-    u32 held_expert[HELD_PAIRS], held_weight[HELD_PAIRS];
+__device__ void sort_pairs(const MoeArgs& args, u32 sorters, u32 own_pairs) {
+    static_assert(FIRST_THREADS == MOST_EXPERTS);
+    constexpr u32 WAVES = FIRST_THREADS / WAVE;
+    __shared__ u32 count[2][MOST_EXPERTS];  // pairs of each expert: those before the own ones, and others
+    __shared__ u32x2 place[MOST_EXPERTS];   // RowsOf, and how many pairs are before the next one to be placed
+    __shared__ u32x2 wave_total[WAVES];
+    const u32 thread = threadIdx.x, lane = thread % WAVE, wave = uniform(thread / WAVE);
+    const u32 pairs = args.tokens * args.topk, turn_rows = args.turn_rows;
+    const u32 own_first = blockIdx.x * own_pairs, own_end = min(own_first + own_pairs, pairs);
+    // The last pair's where there is none. No buffers: their descriptors would wait for scalar loads.
+    auto load = [&](const auto* from, u32 pair) { return __builtin_bit_cast(u32, from[min(pair, pairs - 1)]); };
+    // The first of those to be counted and of those to be placed are under way together.
+    u32 expert[HELD_PAIRS], own_expert[HELD_OWN], own_weight[HELD_OWN];
 #pragma unroll
-    for (u32 i = 0; i < HELD_PAIRS; ++i)
-        if (const u32 pair = i * FIRST_THREADS + thread; pair < pairs)
-            held_expert[i] = args.topk_ids[pair], held_weight[i] = __builtin_bit_cast(u32, args.topk_weights[pair]);
-    count[thread] = 0;
-    __syncthreads();
+    for (u32 i = 0; i < HELD_PAIRS; ++i) expert[i] = load(args.topk_ids, i * FIRST_THREADS + thread);
+    auto load_own = [&](u32 first) {
 #pragma unroll
-    for (u32 i = 0; i < HELD_PAIRS; ++i)
-        if (i * FIRST_THREADS + thread < pairs) atomicAdd(&count[held_expert[i]], 1u);
-    for (u32 pair = HELD_PAIRS * FIRST_THREADS + thread; pair < pairs; pair += FIRST_THREADS)
-        atomicAdd(&count[args.topk_ids[pair]], 1u);
+        for (u32 i = 0; i < HELD_OWN; ++i) {
+            own_expert[i] = load(args.topk_ids, first + i * WAVE + lane);
+            own_weight[i] = load(args.topk_weights, first + i * WAVE + lane);
+        }
+    };
+    if (wave == WAVES - 1) load_own(own_first);
+    __builtin_amdgcn_sched_barrier(0);
+    count[0][thread] = count[1][thread] = 0;
     __syncthreads();
-    // Where each expert's blocks begin: a scan over the threads, one for each expert.
-    const u32 own_count = count[thread], own = (own_count + BLOCK_M - 1) / BLOCK_M;
-    // And its turns, if there are any.
-    const u32 own_turns = turn_rows == 0 ? 0 : (own_count + turn_rows - 1) / turn_rows;
-    const u32 before = sum_of_lanes_before(own), turns_before = sum_of_lanes_before(own_turns);
-    if (lane == WAVE - 1) wave_total[wave] = {before, turns_before};
-    __syncthreads();
-    u32x2 total = {0, 0}, first = {before - own, turns_before - own_turns};
-#pragma unroll
-    for (u32 i = 0; i < FIRST_THREADS / WAVE; ++i) {
-        first += i < wave ? wave_total[i] : u32x2(0);
-        total += wave_total[i];
-    }
-    const u32 row0 = first[0] * BLOCK_M;
-    place[thread] = row0;
-    // Higher blocks than LOWER_ROWS are as high as these unless that makes one more of them.
-    const u32 each = own_count <= own * LOWER_ROWS ? min(LOWER_ROWS, BLOCK_M) : BLOCK_M;
-    count[thread] = each < BLOCK_M ? row0 : ~0u;
-    for (u32 block = 0; block < own; ++block)
-        args.block_experts[first[0] + block] = BlockOf::packed(thread, min(own_count - block * each, each));
-    for (u32 at = 0; at < own_turns * turn_rows; at += turn_rows)
-        args.turns[first[1]++] = Turn::packed(row0 + at, min(own_count - at, turn_rows), thread);
-    for (u32 turn = total[1] + thread; turn < args.most_turns; turn += FIRST_THREADS) args.turns[turn] = u32x2(0);
-    if (thread == 0) {
-        args.block_experts[args.blocks] = total[0];
-        if (turn_rows != 0) args.turns[args.most_turns][0] = total[1];
-    }
-    __syncthreads();
-    // In any order within an expert: rows have nothing to do with each other.
-    const auto put = [&](u32 pair, u32 expert, u32 weight) {
-        u32 row = atomicAdd(&place[expert], 1u);
-        if (BLOCK_M > LOWER_ROWS && row >= count[expert])
-            row += (row - count[expert]) / LOWER_ROWS * (BLOCK_M - LOWER_ROWS);
-        if (turn_rows == 0) args.row_pairs[row] = pair;
-        args.rows[row] = {pair / args.topk, weight};
+    // Of 64 that follow each other: all of them are before the own ones, or none.
+    auto add = [&](u32 pair0, u32 of) {
+        const u32 pair = pair0 + thread;
+        if (pair < pairs) atomicAdd(&count[pair0 + wave * WAVE >= own_first][of], 1u);
     };
 #pragma unroll
-    for (u32 i = 0; i < HELD_PAIRS; ++i)
-        if (const u32 pair = i * FIRST_THREADS + thread; pair < pairs) put(pair, held_expert[i], held_weight[i]);
-    for (u32 pair = HELD_PAIRS * FIRST_THREADS + thread; pair < pairs; pair += FIRST_THREADS)
-        put(pair, args.topk_ids[pair], __builtin_bit_cast(u32, args.topk_weights[pair]));
+    for (u32 i = 0; i < HELD_PAIRS; ++i) add(i * FIRST_THREADS, expert[i]);
+    for (u32 pair0 = HELD_PAIRS * FIRST_THREADS; pair0 < pairs; pair0 += FIRST_THREADS)
+        add(pair0, load(args.topk_ids, pair0 + thread));
+    __syncthreads();
+
+    const bool of_experts = wave * WAVE < args.experts, places = wave == WAVES - 1;
+    if (!of_experts && !places) return;
+    unsigned long long alike[HELD_OWN];  // of 64 to be placed, those of a lane's expert
+    auto find_alike = [&](u32 first, u32 from, u32 to) {
+#pragma unroll
+        for (u32 i = from; i < to; ++i)
+            if (first + i * WAVE < own_end)
+                alike[i] =
+                    lanes_alike<EXPERT_BITS>(__ballot(first + i * WAVE + lane < own_end), own_expert[i], args.experts);
+    };
+    if (places) find_alike(own_first, 0, 1);
+    // Where each expert's blocks and turns begin: a scan over the threads, one for each expert.
+    const u32 before = count[0][thread], n = before + count[1][thread];
+    const u32 blocks = (n + BLOCK_M - 1) / BLOCK_M, turns = __umulhi(n + turn_rows - 1, args.turn_reciprocal);
+    u32x2 up_to = {};
+    if (of_experts) {
+        up_to = {sum_up_to_lane(blocks), sum_up_to_lane(turns)};
+        if (lane == WAVE - 1) wave_total[wave] = up_to;
+    }
+    __syncthreads();
+    const u32x2 own = {blocks, turns};
+    // Higher blocks than LOWER_ROWS are as high as these unless that makes one more of them.
+    const u32 each = n <= blocks * LOWER_ROWS ? min(LOWER_ROWS, BLOCK_M) : BLOCK_M;
+    u32x2 total = {}, begin = {};
+    if (of_experts) {
+        u32x2 of_wave = {};
+        if (lane < WAVES && lane * WAVE < args.experts) of_wave = wave_total[lane];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const u32 up_to_wave = sum_up_to_lane(of_wave[i]);
+            total[i] = __builtin_amdgcn_readlane(up_to_wave, WAVE - 1);
+            begin[i] = (wave == 0 ? 0 : __builtin_amdgcn_readlane(up_to_wave, wave - 1)) + up_to[i] - own[i];
+        }
+        place[thread] = {RowsOf(begin[0] * BLOCK_M, each < BLOCK_M).word, before};
+    }
+    if (places) find_alike(own_first, 1, HELD_OWN);
+    const u32 row0 = begin[0] * BLOCK_M;
+    __syncthreads();
+
+    if (places) {
+        for (u32 first = own_first; first < own_end; first += HELD_OWN * WAVE) {
+            if (first != own_first) load_own(first), find_alike(first, 0, HELD_OWN);
+#pragma unroll
+            for (u32 i = 0; i < HELD_OWN; ++i) {
+                const u32 pair = first + i * WAVE + lane, of = own_expert[i];
+                if (pair >= own_end) continue;
+                const u32x2 to = place[of];
+                const u32 rank = to[1] + lanes_before(alike[i]), row = RowsOf(to[0]).row<BLOCK_M>(rank);
+                if (alike[i] >> lane == 1) place[of][1] = rank + 1;  // the last of them
+                wave_lds_fence();
+                if (turn_rows == 0) args.row_pairs[row] = pair;
+                args.rows[row] = {pair / args.topk, own_weight[i]};
+            }
+        }
+        if (!of_experts) return;
+    }
+    // The first workgroup writes the blocks, the last one the turns.
+    if (blockIdx.x == 0) {
+        share_out(blocks, u32x4{begin[0], n, each, thread}, lane, [&](u32x4 of, u32 i) {
+            args.block_experts[of[0] + i] = BlockOf::packed(of[3], min(of[1] - i * of[2], of[2]));
+        });
+        if (thread == 0) args.block_experts[args.blocks] = total[0];
+    }
+    if (turn_rows != 0 && blockIdx.x == sorters - 1) {
+        share_out(turns, u32x4{begin[1], row0, n, thread}, lane, [&](u32x4 of, u32 i) {
+            const u32 at = i * turn_rows;
+            args.turns[of[0] + i] = Turn::packed(of[1] + at, min(of[2] - at, turn_rows), of[3]);
+        });
+        const u32 threads = (args.experts + WAVE - 1) / WAVE * WAVE;  // that are left
+        for (u32 turn = total[1] + thread; turn < args.most_turns; turn += threads) args.turns[turn] = u32x2(0);
+        if (thread == 0) args.turns[args.most_turns][0] = total[1];
+    }
 }
 
 // The larger of this lane's and another one's of its four, the one whose number differs in bit BIT.
@@ -174,35 +249,55 @@ __device__ inline u32 max_in_quad(u32 x) {
     return max(x, static_cast<u32>(__builtin_amdgcn_mov_dpp(x, EXCHANGED, 0xf, 0xf, true)));
 }
 
-// 8 columns a thread, four threads a block.
-__device__ inline void quantize_hidden(const MoeArgs& args) {
-    const u32 eights = args.width / 8, at = (blockIdx.x - 1) * FIRST_THREADS + threadIdx.x;
-    const u32 token = at / eights, column = at % eights * 8;
-    if (token >= args.tokens) return;
-    u32x4 x[1] = {u32x4(0)};
-    if (column < args.used)
-        x[0] = *reinterpret_cast<const u32x4*>(args.hidden + static_cast<size_t>(token) * args.used + column);
-    u16x2 largest = bf16_magnitudes(x[0][0]);
+// 8 columns a thread at a time, four threads a block; those of EIGHTS times are under way together.
+__device__ inline void quantize_hidden(const MoeArgs& args, u32 group, u32 groups) {
+    constexpr u32 EIGHTS = 2;
+    const u32 eights = args.width / 8, step = groups * FIRST_THREADS;
+    for (u32 first = group * FIRST_THREADS + threadIdx.x; first < args.tokens * eights; first += EIGHTS * step) {
+        u32 token[EIGHTS], column[EIGHTS];
+        u32x4 x[EIGHTS][1];
 #pragma unroll
-    for (int i = 1; i < 4; ++i) largest = __builtin_elementwise_max(largest, bf16_magnitudes(x[0][i]));
-    u32 of_block = max_in_quad<1>(max_in_quad<0>(max(largest[0], largest[1])));
-    zero_nans(x, of_block);
-    const u32 scale = mxfp4_scale(of_block);
-    *reinterpret_cast<u32*>(args.codes + (token * args.width + column) / 2) = mxfp4_codes<true>(x[0], scale);
-    if (column % MX_BLOCK == 0) args.scales[token * scale_row(args.width) + a_scale_place(column / MX_BLOCK)] = scale;
+        for (u32 i = 0; i < EIGHTS; ++i) {
+            token[i] = (first + i * step) / eights, column[i] = (first + i * step) % eights * 8;
+            x[i][0] = u32x4(0);
+            if (token[i] < args.tokens && column[i] < args.used)
+                x[i][0] = *reinterpret_cast<const u32x4*>(args.hidden + static_cast<size_t>(token[i]) * args.used +
+                                                          column[i]);
+        }
+        // Where codes and scales go is not in registers at the start: asked for now, not behind the wait for x.
+        __builtin_amdgcn_sched_barrier(0);
+        asm volatile("" ::"s"(args.codes), "s"(args.scales));
+        __builtin_amdgcn_sched_barrier(0);
+#pragma unroll
+        for (u32 i = 0; i < EIGHTS; ++i) {
+            if (token[i] >= args.tokens) continue;
+            u16x2 largest = bf16_magnitudes(x[i][0][0]);
+#pragma unroll
+            for (int j = 1; j < 4; ++j) largest = __builtin_elementwise_max(largest, bf16_magnitudes(x[i][0][j]));
+            u32 of_block = max_in_quad<1>(max_in_quad<0>(max(largest[0], largest[1])));
+            zero_nans(x[i], of_block);
+            const u32 scale = mxfp4_scale(of_block);
+            *reinterpret_cast<u32*>(args.codes + (token[i] * args.width + column[i]) / 2) =
+                mxfp4_codes<true>(x[i][0], scale);
+            if (column[i] % MX_BLOCK == 0)
+                args.scales[token[i] * scale_row(args.width) + a_scale_place(column[i] / MX_BLOCK)] = scale;
+        }
+    }
 }
 
 template <u32 BLOCK_M>
-__global__ __launch_bounds__(FIRST_THREADS,
-                             8) void sort_and_quantize_kernel(const unsigned short* hidden, const int* topk_ids,
-                                                              u32 tokens, u32 topk, u32 width, u32 used, u32 counters,
-                                                              const float* topk_weights, u32 turn_rows, MoeArgs args) {
+__global__ __launch_bounds__(FIRST_THREADS, 8) void sort_and_quantize_kernel(const unsigned short* hidden,
+                                                                             const int* topk_ids, u32 tokens, u32 topk,
+                                                                             u32 width, u32 used, u32 sorters,
+                                                                             u32 own_pairs, const float* topk_weights,
+                                                                             u32 turn_rows, MoeArgs args) {
     args.topk_weights = topk_weights, args.turn_rows = turn_rows;
     args.hidden = hidden, args.topk_ids = topk_ids, args.tokens = tokens, args.topk = topk;
     args.width = width, args.used = used;
-    if (blockIdx.x == 0) return sort_pairs<BLOCK_M>(args);
-    quantize_hidden(args);
-    // Last: where the counters are is no argument that is in a register, and quantising does not wait for it.
-    for (u32 i = (blockIdx.x - 1) * FIRST_THREADS + threadIdx.x; i < counters; i += (gridDim.x - 1) * FIRST_THREADS)
+    if (blockIdx.x < sorters) return sort_pairs<BLOCK_M>(args, sorters, own_pairs);
+    const u32 group = blockIdx.x - sorters, groups = gridDim.x - sorters;
+    quantize_hidden(args, group, groups);
+    // Last: how many there are, and where, is no argument that is in a register, and quantising does not wait for it.
+    for (u32 i = group * FIRST_THREADS + threadIdx.x; i < args.counters; i += groups * FIRST_THREADS)
         args.arrived[i] = 0;
 }

@@ -119,6 +119,20 @@ def test_columns_of_down(submission: Path) -> None:
     )  # fmt: skip
 
 
+def test_pairs_beyond_those_in_registers(submission: Path) -> None:
+    """A thread that counts has five in registers, a lane that places three: here are more, an odd number."""
+    check(
+        submission,
+        *((MoeCase(routed(tokens, 40, 9), 40, 64, 64), way)
+          for tokens, way in ((579, row(144)), (579, by_columns(32, 48)))),
+    )  # fmt: skip
+
+
+def test_experts_of_the_wave_that_places(submission: Path) -> None:
+    """From the 961st on: the last wave says where their rows are, and places pairs."""
+    check(submission, (MoeCase([[expert, expert + 485] for expert in range(485)], 970, 32, 32), by_columns(16, 16)))
+
+
 def test_which_way_down_goes(submission: Path) -> None:
     """By tiles where there are too many tokens or columns of `inner` for sums in LDS."""
     check(submission, *((MoeCase([[token % 2] for token in range(tokens)], 2, 64), None) for tokens in (512, 513)))
