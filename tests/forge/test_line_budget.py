@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_750,
-    "cdna": 40_970,
-    "docs": 5_580,
+    "benchmarks": 7_770,
+    "cdna": 40_980,
+    "docs": 5_550,
     "forge": 22_300,
-    "kernels": 15_950,
+    "kernels": 16_100,
     "reference": 2_510,
-    "results": 1_170,
-    "tests": 39_960,
+    "results": 1_100,
+    "tests": 40_010,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
