@@ -157,7 +157,7 @@ struct Outstanding {
   Touch touch;  // destination; count 0: none
   u8 kind;
 };
-constexpr u32 MAX_OUTSTANDING = 64;
+constexpr u32 MAX_OUTSTANDING = 64, MOST_VMCNT = 63, MOST_LGKMCNT = 15;  // that the counters hold
 constexpr u32 VGPR_WORDS = 9;  // 512 registers, and one word to read past the end
 
 struct Counter {     // vmcnt or lgkmcnt

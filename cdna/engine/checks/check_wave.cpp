@@ -2,7 +2,8 @@
 //
 // Counters (CDNA3 ISA, "Manually Inserted Wait States" and "Data dependency resolution"): vmcnt falls in the order of
 // issue, loads and stores alike. lgkmcnt falls in order for LDS; scalar loads return in any order, so that only
-// lgkmcnt(0) waits for one. Flat accesses count in both.
+// lgkmcnt(0) waits for one. Flat accesses count in both. What would count beyond what a counter holds is issued when one
+// has returned: with 63 loads behind it a load is back, and LLVM leaves its wait out.
 #include "check_bits.h"
 #include "check_order.h"
 #include "time/clock.h"
@@ -31,18 +32,6 @@ static void update_pending(WaveCheck& c) {
   remember(c, c.lgkm);
 }
 
-static void issue(WaveCheck& c, Counter& counter, const Touch* t, u8 kind) {
-  if (counter.n == MAX_OUTSTANDING)
-    memmove(counter.ops, counter.ops + 1, sizeof(Outstanding) * --counter.n);  // the hardware waits
-  Outstanding& o = counter.ops[counter.n++];
-  o = {++counter.issued, c.pc, t ? *t : Touch{0, 0, 0}, kind};
-  if (counter.n > 1) counter.done = counter.ops[0].seq - 1;
-  if (o.touch.count) {
-    set_bits(o.touch.flags & SCALAR ? c.pending_s : c.pending_v, o.touch.reg, o.touch.count);
-    c.pending = true;
-  }
-}
-
 static bool in_order(u8 kind) {
   return kind == LDS_READ || kind == LDS_WRITE || kind == LDS_ATOMIC || kind == LDS_LANES;
 }
@@ -65,6 +54,20 @@ static void retire(Counter& counter, u32 keep, bool any_order_possible) {
     counter.n = keep;
   }
   counter.done = counter.n ? counter.ops[0].seq - 1 : counter.issued;
+}
+
+static void issue(WaveCheck& c, Counter& counter, const Touch* t, u8 kind) {
+  const bool vm = &counter == &c.vm;
+  retire(counter, (vm ? MOST_VMCNT : MOST_LGKMCNT) - 1, !vm);
+  if (counter.n == MAX_OUTSTANDING)  // of scalar loads, any of which may be back
+    memmove(counter.ops, counter.ops + 1, sizeof(Outstanding) * --counter.n);
+  Outstanding& o = counter.ops[counter.n++];
+  o = {++counter.issued, c.pc, t ? *t : Touch{0, 0, 0}, kind};
+  if (counter.n > 1) counter.done = counter.ops[0].seq - 1;
+  if (o.touch.count) {
+    set_bits(o.touch.flags & SCALAR ? c.pending_s : c.pending_v, o.touch.reg, o.touch.count);
+    c.pending = true;
+  }
 }
 
 static void wait(WaveCheck& c, u32 immediate) {
