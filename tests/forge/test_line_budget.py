@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_770,
     "cdna": 40_980,
-    "docs": 5_550,
+    "docs": 5_570,
     "forge": 22_300,
     "kernels": 16_100,
     "reference": 2_510,
     "results": 1_100,
-    "tests": 40_010,
+    "tests": 40_020,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
