@@ -176,7 +176,7 @@ def test_stores_count_in_vmcnt() -> None:
     [("global_load_dword {}, v1, s[4:5]", 63, "vmcnt"), ("ds_read_b32 {}, v1", 15, "lgkmcnt")],
 )
 def test_a_full_counter_holds_up_what_it_cannot_count(load: str, behind: int, holds: str) -> None:
-    """The last load is issued when the first is back. LLVM counts on it: a product of Triton's waits for no 64th load."""
+    """The last load is issued when the first is back. LLVM counts on it: a Triton product waits for no 64th load."""
 
     def reads(more: int) -> Program:
         start = LOADS + "ds_write_b32 v1, v0\ns_waitcnt vmcnt(0) lgkmcnt(0)\n" + load.format("v2") + "\n"
