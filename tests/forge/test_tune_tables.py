@@ -23,7 +23,7 @@ CASE = {"m": 64, "n": 128, "k": 256, "seed": 1}
 KEY = (64, 128, 256)
 ROW = {
     "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "GROUP_M": 4, "SPLIT_K": 14,
-    "MFMA": 32, "num_warps": 4, "num_stages": 2,
+    "MFMA": 32, "num_warps": 4, "num_stages": 2, "WAVES": 0, "VEC": 16, "KPACK": 1, "TURN": 0,
 }  # fmt: skip
 SPILLS = {**ROW, "BLOCK_M": 128, "BLOCK_N": 128, "SPLIT_K": 1, "num_warps": 1}
 
