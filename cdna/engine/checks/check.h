@@ -157,8 +157,8 @@ struct Outstanding {
   Touch touch;  // destination; count 0: none
   u8 kind;
 };
-constexpr u32 MAX_OUTSTANDING = 64, MOST_VMCNT = 63, MOST_LGKMCNT = 15;  // that the counters hold
-constexpr u32 VGPR_WORDS = 9;  // 512 registers, and one word to read past the end
+constexpr u32 MAX_OUTSTANDING = 64, MOST_VMCNT = 63;  // the latter: what vmcnt holds
+constexpr u32 VGPR_WORDS = 9;                         // 512 registers, and one word to read past the end
 
 struct Counter {     // vmcnt or lgkmcnt
   u32 issued, done;  // operations; those numbered up to `done` have been waited for

@@ -2,8 +2,8 @@
 //
 // Counters (CDNA3 ISA, "Manually Inserted Wait States" and "Data dependency resolution"): vmcnt falls in the order of
 // issue, loads and stores alike. lgkmcnt falls in order for LDS; scalar loads return in any order, so that only
-// lgkmcnt(0) waits for one. Flat accesses count in both. What would count beyond what a counter holds is issued when one
-// has returned: with 63 loads behind it a load is back, and LLVM leaves its wait out.
+// lgkmcnt(0) waits for one. Flat accesses count in both. What vmcnt could not count is issued when one has
+// returned: with 63 loads behind it a load is back, and LLVM leaves its wait out (for LDS, with 15, it does not).
 #include "check_bits.h"
 #include "check_order.h"
 #include "time/clock.h"
@@ -57,10 +57,9 @@ static void retire(Counter& counter, u32 keep, bool any_order_possible) {
 }
 
 static void issue(WaveCheck& c, Counter& counter, const Touch* t, u8 kind) {
-  const bool vm = &counter == &c.vm;
-  retire(counter, (vm ? MOST_VMCNT : MOST_LGKMCNT) - 1, !vm);
-  if (counter.n == MAX_OUTSTANDING)  // of scalar loads, any of which may be back
-    memmove(counter.ops, counter.ops + 1, sizeof(Outstanding) * --counter.n);
+  if (&counter == &c.vm) retire(counter, MOST_VMCNT - 1, false);
+  if (counter.n == MAX_OUTSTANDING)
+    memmove(counter.ops, counter.ops + 1, sizeof(Outstanding) * --counter.n);  // the hardware waits
   Outstanding& o = counter.ops[counter.n++];
   o = {++counter.issued, c.pc, t ? *t : Touch{0, 0, 0}, kind};
   if (counter.n > 1) counter.done = counter.ops[0].seq - 1;
