@@ -331,10 +331,9 @@ def fmha_fwd(row: Row, card: Card) -> Launch:
     slots: list[Slot] = [o, q, k, v, Memory(4 * batch * heads * seq), dim**-0.5, seq]
     slots += [queries[0], rows * queries[0], *queries[1:], 1, *queries]
     split = card.name == "gfx942" and dim == 192
-    # csrc/cpp_itfs/mha_fwd.cu: tune_opt
-    remapped = 3 if "causal" in row.code and (heads % 8 or seq > 16384) else 5
+    uneven = "causal" in row.code and (heads % 8 or seq > 16384)
     slots += [
-        0 if split else remapped,
+        0 if split else 3 if uneven else 5,  # tune_opt of csrc/cpp_itfs/mha_fwd.cu: which tile a workgroup takes
         0,
         seq,
         dim,

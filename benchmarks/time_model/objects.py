@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import functools
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any
 
 import cdna
 
-from .rows import Row, RowError
-from .runner import blob
+from .rows import Row
+from .runner import blob, git
 
 CARDS = {"gfx942": "MI300X", "gfx950": "MI355X"}
 CLOSE = 0.01  # relative L2 error
@@ -26,17 +25,9 @@ _FMHA = re.compile(r"fwd_hd(128|192)(x128|_hd128)?_bf16(_causal)?(_rtn\w|_rtz)?\
 _MLA = "mla_dec_stage1_bf16_a16w16_subQ16_mqa16.co"
 
 
-def _git(checkout: Path, *arguments: str) -> str:
-    folder = checkout / ".git" if (checkout / ".git").exists() else checkout
-    done = subprocess.run(["git", "--git-dir", str(folder), *arguments], capture_output=True, text=True)
-    if done.returncode:
-        raise RowError(f"{checkout}: {done.stderr.strip().splitlines()[-1]}")
-    return done.stdout
-
-
 def objects(checkout: Path) -> Iterator[tuple[str, str]]:
     """(path, git's hash) of each at the checkout's HEAD."""
-    for line in _git(checkout, "ls-tree", "-r", "HEAD", *(f"hsa/{arch}" for arch in CARDS)).splitlines():
+    for line in git(checkout, "ls-tree", "-r", "HEAD", *(f"hsa/{arch}" for arch in CARDS)).decode().splitlines():
         about, path = line.split("\t")
         if path.endswith(".co"):
             yield path, about.split()[2]
@@ -51,8 +42,9 @@ def family_of(path: str) -> str:
 @functools.cache
 def _persistent(checkout: Path) -> frozenset[str]:
     """The files whose grid is one of compute units, by the tables beside them; not all have it in their name."""
-    names = _git(checkout, "ls-tree", "-r", "--name-only", "HEAD", *(f"hsa/{arch}/fmoe" for arch in CARDS)).splitlines()
-    tables = [_git(checkout, "show", f"HEAD:{name}") for name in names if name.endswith(".csv")]
+    folders = [f"hsa/{arch}/fmoe" for arch in CARDS]
+    names = git(checkout, "ls-tree", "-r", "--name-only", "HEAD", *folders).decode().splitlines()
+    tables = [blob(checkout, f"HEAD:{name}").decode() for name in names if name.endswith(".csv")]
     rows = [row for text in tables for row in csv.DictReader(text.splitlines())]
     return frozenset(row["co_name"] for row in rows if row.get("ps") == "1")
 

@@ -70,7 +70,7 @@ def _files(checkout: Path, commit: str, entry: str) -> list[str]:
     """A file, or with a / at its end all files of a folder."""
     if not entry.endswith("/"):
         return [entry]
-    names = _git(checkout, "ls-tree", "-r", "--name-only", commit, entry).decode().splitlines()
+    names = git(checkout, "ls-tree", "-r", "--name-only", commit, entry).decode().splitlines()
     if not names:
         raise RowError(f"{checkout}: no folder {entry} at {commit}")
     return names
@@ -89,11 +89,11 @@ def model_version() -> str:
 
 def blob(checkout: Path, name: str) -> bytes:
     """A file's content by git's hash, from a work tree or a bare repository. RowError if it is not there."""
-    return _git(checkout, "cat-file", "blob", name)
+    return git(checkout, "cat-file", "blob", name)
 
 
-def _git(checkout: Path, *arguments: str) -> bytes:
-    """What git says; RowError with its last line where it fails."""
+def git(checkout: Path, *arguments: str) -> bytes:
+    """What git says of a work tree or a bare repository; RowError with its last line where it fails."""
     folder = checkout / ".git" if (checkout / ".git").exists() else checkout
     done = subprocess.run(["git", "--git-dir", str(folder), *arguments], capture_output=True)
     if done.returncode:

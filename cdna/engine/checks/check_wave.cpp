@@ -57,12 +57,9 @@ static void retire(Counter& counter, u32 keep, bool any_order_possible) {
 }
 
 static void issue(WaveCheck& c, Counter& counter, const Touch* t, u8 kind) {
-  if (&counter == &c.vm) retire(counter, MOST_VMCNT - 1, false);
-  if (counter.n == MAX_OUTSTANDING)
-    memmove(counter.ops, counter.ops + 1, sizeof(Outstanding) * --counter.n);  // the hardware waits
+  retire(counter, (&counter == &c.vm ? MOST_VMCNT : MAX_OUTSTANDING) - 1, false);  // the hardware waits
   Outstanding& o = counter.ops[counter.n++];
   o = {++counter.issued, c.pc, t ? *t : Touch{0, 0, 0}, kind};
-  if (counter.n > 1) counter.done = counter.ops[0].seq - 1;
   if (o.touch.count) {
     set_bits(o.touch.flags & SCALAR ? c.pending_s : c.pending_v, o.touch.reg, o.touch.count);
     c.pending = true;
