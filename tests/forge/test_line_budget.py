@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_760,
-    "cdna": 40_970,
+    "cdna": 41_000,
     "docs": 5_580,
     "forge": 22_300,
     "kernels": 16_100,

@@ -7,6 +7,7 @@
 #include "isa/buffer.h"
 #include "check_order.h"
 #include "check_readers.h"
+#include "under_way.h"
 #include <stdlib.h>
 
 // --- which addresses -----------------------------------------------------------------------------------
@@ -391,14 +392,15 @@ static bool check_updated(Wave& w, const Access& x, int lane, const Range& r, u6
   return race(w, lane, address, r, update_pc & ~HAS_READ, update, mine, "updates atomically");
 }
 
-static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, u64 address, u32 bytes, bool write,
-                       bool changed, u64 now) {
+// stored: null of a load. changed: whether the store changes what is there.
+static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, u64 address, u32 bytes,
+                       const StoredLanes* stored, bool changed, u64 now) {
   Cell wrote = {__atomic_load_n(&r.writes[index], __ATOMIC_RELAXED)};
   u64 mine = now | bytes;
   u32 pc = check_of(w).pc;
   bool hit = unordered(w, wrote, bytes);
   const u32 before = r.write_pc[index], write_pc = before & ~HAS_READ;
-  if (!write) {
+  if (!stored) {
     if (!x.glances) {
       if (r.updates && !check_updated(w, x, lane, r, index, address, bytes, "reads")) return false;
       note_read(*w.wg->check->checks->readers, r.reads[index], mine);
@@ -407,6 +409,8 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
       return race(w, lane, address, r, write_pc, wrote, "reads", "writes");
     return true;
   }
+  if (hit && changed)
+    changed = changes_after_others(*stored, lane, (u32)(address - stored->at[lane]), (u32)__builtin_popcount(bytes));
   // Several may store the same value, or bytes of their own: who did is then known of waves of one workgroup only.
   bool near = wrote.bits && wrote.one_group() && wrote.group() == w.wg->linear_id;
   bool others = wrote.bits && !near && !(changed && bytes == 15);
@@ -424,15 +428,17 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   return true;
 }
 
-static bool check_races(Wave& w, const Access& x, int lane, Range& r, u64 address, const u32* data, u64 now) {
+static bool check_races(Wave& w, const Access& x, int lane, Range& r, u64 address, const StoredLanes* stored, u64 now) {
   u64 base = r.base & ~3ull, first = (address - base) >> 2, last = (address + x.bytes - 1 - base) >> 2;
+  const bool whole = x.bytes < 4 || address % 4 == 0;
   for (u64 k = first; k <= last; k++) {
     u64 at = base + 4 * k, from = at < address ? address - at : 0,
         to = at + 4 > address + x.bytes ? address + x.bytes - at : 4;
-    u32 bytes = (u32)((1u << to) - (1u << from));
-    bool whole = x.bytes < 4 || address % 4 == 0;
-    bool changed = data && (!whole || changes(x, data, lane, (u32)(k - first), (const u8*)(at + from)));
-    if (!check_cell(w, x, lane, r, k, at + from, bytes, data, changed, now)) return false;
+    const u32 bytes = (u32)((1u << to) - (1u << from));
+    at += from;
+    const bool changed = stored && (whole ? changes(x, stored->data, lane, (u32)(k - first), (const u8*)at)
+                                          : changes_bytes(*stored, lane, (u32)(at - address), (u32)(to - from)));
+    if (!check_cell(w, x, lane, r, k, at, bytes, stored, changed, now)) return false;
   }
   return true;
 }
@@ -656,6 +662,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   if (one && one->constant && x.kind != VM_LOAD && !writes_constant(w, x, l, *one)) return false;
   if (one && one->owners && c.work && races && !check_streams(w, x, l.at, l.mask, data, *one)) return false;
   const u64 now = now_of(w);
+  const StoredLanes stored = {&x, l.at, data, l.mask};
   const auto early = [&](Range& r, u64 lanes) {
     return !data && !r.written && (x.glances || r.internal || note_early(c, r, l.at, lanes, x.bytes, now));
   };
@@ -669,7 +676,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     if (!r) continue;
     if (!one) c.hint[wave.pc] = (u16)(r - c.ranges);
     if (!races || r->internal || early(*r, m & -m) || !shadow(c, *r)) continue;
-    if (!check_races(w, x, lane, *r, l.at[lane], data, now)) return false;
+    if (!check_races(w, x, lane, *r, l.at[lane], data ? &stored : nullptr, now)) return false;
   }
   return true;
 }
@@ -699,7 +706,7 @@ static bool check_scalar_race(Wave& w, const Access& x, Range& r, u64 address) {
   if (x.kind != SMEM_LOAD || !c.has(CHECK_RACE) || c.clock >= MAX_CLOCK || r.internal) return true;
   address &= ~3ull;
   if ((!r.written && (x.glances || note_early(c, r, &address, 1, 4, now_of(w)))) || !shadow(c, r)) return true;
-  return check_cell(w, x, -1, r, (address - (r.base & ~3ull)) >> 2, address, 15, false, false, now_of(w));
+  return check_cell(w, x, -1, r, (address - (r.base & ~3ull)) >> 2, address, 15, nullptr, false, now_of(w));
 }
 
 constexpr u32 IMPLICIT_BYTES = 256;  // of hidden arguments behind the kernel's own

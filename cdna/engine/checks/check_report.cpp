@@ -1,6 +1,7 @@
 // Memory that a launch may touch, findings, and the interface for hosts.
 #include "check_order.h"
 #include "check_readers.h"
+#include "under_way.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -128,6 +129,7 @@ bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, 
 }
 
 void check_fault(Wave& w, u64 address) {
+  store_ends();
   if (!w.wg->check || !w.wg->check->checks->has(CHECK_BOUNDS)) return;
   char where[200];
   const Range* r = describe(*w.wg->check->checks, address, 1, where, sizeof where);

@@ -4,7 +4,7 @@
 // The HIP runtime numbers each piece of work by its stream and its place there, and says for each stream up to which place
 // its work has ended before this piece begins (hip/runtime/stream_order.cpp); a graph's branches count as streams. Each
 // dword of an allocation keeps the number of the work that wrote it last, and of one that read it.
-#include "check.h"
+#include "under_way.h"
 #include <stdlib.h>
 
 constexpr u64 OWNED_LIMIT = 1ull << 30;  // bytes of an allocation whose writers are kept
@@ -45,15 +45,17 @@ u32 unordered(const u32* works, const Range& r, u64 from, u64 to, u32 work, cons
 }
 
 // A store of whole dwords: bytes beside each other may be different streams'.
-static bool check_store(Wave& w, const Access& x, int lane, u64 from, const u32* data, const Range& r) {
+static bool check_store(Wave& w, const StoredLanes& stored, int lane, const Range& r) {
   const Checks& c = *w.wg->check->checks;
+  const Access& x = *stored.x;
+  const u64 from = stored.at[lane];
   bool changed = false;
-  for (u32 k = 0; data && x.bytes >= 4 && from % 4 == 0 && k < x.bytes / 4u; k++)
-    changed |= changes(x, data, lane, k, (const u8*)from + 4 * k);
+  for (u32 k = 0; stored.data && x.bytes >= 4 && from % 4 == 0 && k < x.bytes / 4u; k++)
+    changed |= changes(x, stored.data, lane, k, (const u8*)from + 4 * k);
   if (!changed || c.clock) return true;
   const u32 writer = unordered(r.owners, r, from, from + x.bytes, c.work, c.known);
   const u32 reader = writer ? 0 : unordered(r.readers, r, from, from + x.bytes, c.work, c.known);
-  if (!writer && !reader) return true;
+  if ((!writer && !reader) || !changes_after_others(stored, lane, 0, x.bytes)) return true;
   return report(w, CHECK_RACE, lane, from, &r, ~0u,
                 "writes other values to %u bytes of %s at offset %llu, which %s has %s %s", x.bytes, r.name,
                 (unsigned long long)(from - r.base), c.work_name(writer ? writer : reader), writer ? "written" : "read",
@@ -67,7 +69,7 @@ bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const u32
     const int lane = __builtin_ctzll(m);
     const u64 from = at[lane], to = from + x.bytes;
     if (x.kind == VM_STORE) {
-      if (!check_store(w, x, lane, from, data, r)) return false;
+      if (!check_store(w, {&x, at, data, lanes}, lane, r)) return false;
       own(r, from, to, c.work, c.known);
       continue;
     }

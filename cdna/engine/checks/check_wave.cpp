@@ -6,6 +6,7 @@
 // returned: with 63 loads behind it a load is back, and LLVM leaves its wait out (for LDS, with 15, it does not).
 #include "check_bits.h"
 #include "check_order.h"
+#include "under_way.h"
 #include "time/clock.h"
 #include "time/observe.h"
 #include <stdlib.h>
@@ -353,13 +354,19 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
       if (x.kind >= VM_LOAD) c.last_access = pc;
       if (x.kind != WAITCNT) c.quiet = 0, quiet_from = left;
       const u32 looked = c.repeats;
-      if (__builtin_expect(!before(w, c, checks, in, x), 0)) break;
+      const bool stores = x.kind == VM_STORE && checks.has(CHECK_RACE);
+      if (stores) store_begins();
+      if (__builtin_expect(!before(w, c, checks, in, x), 0)) {
+        if (stores) store_ends();
+        break;
+      }
       bool atomic = x.kind == VM_ATOMIC;
       u64 held[WAVE];
       c.lanes &= ~c.dropped;
       if (atomic) before_atomic(w, x, c.lanes, held);
       if (__builtin_expect(c.dropped != 0, 0)) execute_inside(w, in, x, c.dropped);
       else in.fn(w, in);
+      if (stores) store_ends();
       if (__builtin_expect(c.asked != 0, 0)) order_flag_seen(w);
       if (atomic && w.stop != FAULTED && !after_atomic(w, x, c.lanes, held)) break;
       if (!w.stop && (hands_over(w, c, checks, x) || only_looks(w, c, looked))) break;

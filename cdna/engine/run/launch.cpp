@@ -5,6 +5,7 @@
 // starts or resumes another, so that waves which wait for other workgroups make progress. Where all of them wait, it
 // leaves its core to others: what they wait for may come from another process (clock.cpp).
 #include "checks/check.h"
+#include "checks/under_way.h"
 #include "time/clock.h"
 #include "hostcall.h"
 #include "time/observe.h"
@@ -363,6 +364,7 @@ static void* thread_main(void* arg) {
   apply_mode(t.kernel->mode);
   current_thread = &t;
   clock_thread_starts();
+  if (l.checks) stores_of_thread_begin();
 
   if (sigsetjmp(t.on_fault, 1)) {  // a host access fault inside a handler
     memory_fault(*t.running, t.fault_address);
@@ -430,7 +432,10 @@ static void* thread_main(void* arg) {
   }
   clock_thread_ends(t.idle);
   live_thread_ends(*t.live);
-  if (l.checks) check_thread_done(l.checks);
+  if (l.checks) {
+    stores_of_thread_end();
+    check_thread_done(l.checks);
+  }
   current_thread = nullptr;
   _mm_setcsr(saved_csr);
   applied_mode = ~0u;
