@@ -58,6 +58,14 @@ FOUND = {  # kernel: the check that finds it, and what it says
         "race",
         r"reads 4 bytes of the 512 bytes .* at offset \d+, which fill\(int\*\) has written on another stream",
     ),
+    "memset_race": (
+        "race",
+        "reads 4 bytes of .* which a copy, a fill or an earlier kernel has written on another stream",
+    ),
+    "upload_race": (
+        "race",
+        "reads 4 bytes of .* which a copy, a fill or an earlier kernel has written on another stream",
+    ),
     "writers_race": (
         "race",
         r"writes other values to 4 bytes of the 512 .* which writers_race\(int\*, int\) has written on another stream",
@@ -163,6 +171,8 @@ def test_code_without_an_end_is_named(tmp_path: Path, body: str, says: str) -> N
     [
         "variables_within",
         "streams_in_order",
+        "memset_in_order",
+        "upload_in_order",
         "branches_in_order",
         "late_branch_in_order",
         "cleared_in_order",
@@ -208,8 +218,8 @@ def _assembly(x, o, ASM: tl.constexpr, CONSTRAINTS: tl.constexpr, B: tl.constexp
 REGISTERS = ",~{v60},~{v61},~{v62},~{v63},~{v64},~{v65},~{s40}"
 IN_ASSEMBLY = {  # kind: the assembly, where $1 is the work-item's number and $2 the address of its element of x
     "unwritten register": ("v_add_u32 $0, v60, $1", "uninitialised", "stores what was computed from v60"),
-    "unwritten LDS": (
-        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; ds_read_b32 $0, v60; s_waitcnt lgkmcnt(0)",
+    "unwritten LDS": (  # the barrier: tl.sum writes there, which would be a race as well
+        "v_and_b32 v60, 1, $1; v_lshlrev_b32 v60, 2, v60; ds_read_b32 $0, v60; s_waitcnt lgkmcnt(0); s_barrier",
         "uninitialised",
         "reads LDS byte 0, which nothing has written",
     ),

@@ -183,3 +183,29 @@ def test_waves_may_leave_before_a_barrier() -> None:
     text = leaves + "s_waitcnt lgkmcnt(0); s_barrier; ds_read_b32 v2, v1; s_waitcnt lgkmcnt(0); end:; s_nop 0"
     with checks.use("all"):
         launch(program(text.replace("; ", "\n"), lds_bytes=512), [], block=128)
+
+
+@pytest.mark.parametrize("pair", ["reverse", "neighbour"])
+def test_a_missing_barrier_is_the_fault_where_nothing_is_there_yet(pair: str) -> None:
+    """It was told as a read of LDS that nothing has written, though another wave writes it right behind."""
+    given, out = torch.ones(4096, dtype=torch.int32), torch.zeros(4096, dtype=torch.int32)
+    with checks.use("all"), pytest.raises(cdna.CheckError, match="race: .* LDS byte .* with no barrier between"):
+        ObjectKernel(compiled("gfx942").kernels[f"{pair}_racy"])((1,), (256,), given, out, given)
+
+
+READS = "v_lshlrev_b32_e32 v1, 2, v0; ds_read_b32 v2, v1 offset:512; s_waitcnt lgkmcnt(0)"
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "s_barrier",
+        "s_nop 0",  # to the end
+        "s_load_dwordx2 s[4:5], s[0:1], 0x0; s_waitcnt lgkmcnt(0); global_load_dword v3, v2, s[4:5]",  # out of bounds
+    ],
+)
+def test_what_no_wave_writes_is_told_at_the_barrier_or_before_what_comes_of_it(behind: str) -> None:
+    text = f"{READS}; {behind}; s_waitcnt vmcnt(0)"
+    with checks.use("all"), pytest.raises(cdna.CheckError) as raised:
+        launch(program(text.replace("; ", "\n"), lds_bytes=1024), [("x", buffer(128))], block=128)
+    assert "uninitialised: reads LDS byte" in str(raised.value).splitlines()[0]

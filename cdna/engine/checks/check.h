@@ -239,13 +239,21 @@ struct GroupCheck {
   bool apart;              // two waves have waited at different barriers at once, the first such two:
   u32 apart_wave[2], apart_pc[2];
   bool missed;    // a wave has ended without a barrier that it should have reached
-  Wave* stopped;  // by that finding
+  Wave* stopped;  // by that finding, or by one that was held back
+  bool holds;     // a finding back, until the next barrier; see report_later
+  Wave* held_wave;
+  Finding held;
 };
 
 // --- between the parts -----------------------------------------------------------------------------
 
 // Notes a finding; false if the wave has to stop.
 bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, u32 other_pc, const char* format, ...);
+// The same of LDS that nothing has written yet. Where another wave writes it before the next barrier, the missing barrier is
+// the fault, and is told first.
+bool report_later(Wave& w, CheckKind kind, int lane, u32 at, const char* format, ...);
+// At a barrier, or the workgroup's end: what was held back is a finding then.
+void report_held(Workgroup& g);
 // "8 bytes past the end of `x` (fp32[1000])", or "at offset 8 of" one that holds all bytes: of the nearest range, or the
 // one meant.
 const Range* describe(const Checks& c, u64 address, u32 bytes, char* text, u32 size, const Range* meant = nullptr);

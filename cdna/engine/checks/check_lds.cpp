@@ -198,8 +198,8 @@ bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* dat
         missing = d * 4 > at ? d * 4 : at;
     }
     if (missing != ~0u) {
-      if (!report(a.w, CHECK_UNINITIALISED, lane, missing, nullptr, ~0u, "reads LDS byte %u, which nothing has written",
-                  missing))
+      if (!report_later(a.w, CHECK_UNINITIALISED, lane, missing, "reads LDS byte %u, which nothing has written",
+                        missing))
         return false;
     }
   }

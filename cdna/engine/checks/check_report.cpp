@@ -95,37 +95,85 @@ static bool same_fault(const Checks& c, const Finding& a, const Finding& b) {
   return a.kind == b.kind && !strcmp(a.tensor, b.tensor) && !strcmp(line_of(c, a.pc), line_of(c, b.pc));
 }
 
-bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, u32 other_pc, const char* format, ...) {
-  Checks& c = *w.wg->check->checks;
-  if (!c.has(kind)) return true;
-  u32 pc = check_of(w).pc;
+// Causes before what comes of them: a missing wait or barrier makes races, a race makes values that nothing has written.
+static u32 rank_of(u32 kind) {
+  static const u8 ORDER[] = {CHECK_WAIT, CHECK_BARRIER, CHECK_RACE};
+  for (u32 i = 0; i < sizeof ORDER; i++)
+    if (kind == ORDER[i]) return i;
+  return kind == CHECK_DEADLOCK ? 5 : kind == CHECK_UNINITIALISED ? 4 : 3;
+}
+
+static Finding finding(Wave& w, CheckKind kind, int lane, u64 address, u32 other_pc, const char* format, va_list args) {
   Finding f;
   memset((void*)&f, 0, sizeof f);
   f.kind = kind;
-  f.pc = pc;
+  f.pc = check_of(w).pc;
   memcpy(f.group, w.wg->id, sizeof f.group);
   f.wave = w.id;
   f.lane = lane;
   f.other_pc = other_pc;
   f.address = address;
   f.count = 1;
-  if (range) snprintf(f.tensor, sizeof f.tensor, "%s", range->name);
-  va_list args;
-  va_start(args, format);
   vsnprintf(f.message, sizeof f.message, format, args);
-  va_end(args);
+  return f;
+}
+
+static void note(Checks& c, const Finding& f) {
   pthread_mutex_lock(&c.lock);
   u32 i = 0;
   while (i < c.n_findings && !same_fault(c, c.findings[i], f)) i++;
   if (i < c.n_findings) c.findings[i].count++;
   else if (i < MAX_FINDINGS) c.findings[c.n_findings++] = f;
   pthread_mutex_unlock(&c.lock);
+}
+
+bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, u32 other_pc, const char* format, ...) {
+  GroupCheck& g = *w.wg->check;
+  Checks& c = *g.checks;
+  if (!c.has(kind)) return true;
+  va_list args;
+  va_start(args, format);
+  Finding f = finding(w, kind, lane, address, other_pc, format, args);
+  va_end(args);
+  if (range) snprintf(f.tensor, sizeof f.tensor, "%s", range->name);
+  // A missing barrier between accesses to LDS is why nothing was there; what else is found may come of that.
+  const bool cause = !range && address < g.lds_bytes && rank_of(kind) <= rank_of(CHECK_RACE);
+  if (g.holds && !cause) note(c, g.held);
+  note(c, f);
+  if (g.holds && cause) note(c, g.held);
+  g.holds = false;
   if (!c.raise) {
     if (kind == CHECK_BOUNDS) check_of(w).dropped |= lane < 0 ? ~0ull : 1ull << lane;
     return true;
   }
   fault(w, "%s", f.message);
   return false;
+}
+
+bool report_later(Wave& w, CheckKind kind, int lane, u32 at, const char* format, ...) {
+  GroupCheck& g = *w.wg->check;
+  if (g.holds) return true;
+  va_list args;
+  va_start(args, format);
+  g.held = finding(w, kind, lane, at, ~0u, format, args);
+  va_end(args);
+  g.held_wave = &w;
+  g.holds = true;
+  if (!g.checks->raise || !g.checks->has(CHECK_RACE) || w.wg->n_waves - w.wg->n_ended < 2) report_held(*w.wg);
+  return !g.checks->raise || g.holds;
+}
+
+void report_held(Workgroup& g) {
+  GroupCheck& c = *g.check;
+  if (!c.holds) return;
+  c.holds = false;
+  note(*c.checks, c.held);
+  if (!c.checks->raise) return;
+  Wave& w = *c.held_wave;
+  const bool ended = w.stop == ENDED;
+  fault(w, "%s", c.held.message);
+  if (ended) w.stop = ENDED;  // which the fault has made it forget
+  c.stopped = &w;
 }
 
 void check_fault(Wave& w, u64 address) {
@@ -206,6 +254,7 @@ void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
   g.progress = &c->progress;
   g.check->apart = g.check->missed = false;
   g.check->stopped = nullptr;
+  g.check->holds = false;
   group_order_start(*g.check->order);
   check_lds_start(g, c);
   check_start_waves(g, k);
@@ -215,6 +264,7 @@ void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
 
 void check_free_group(Workgroup& g) {
   if (!g.check) return;
+  if (!g.check->checks->n_findings) report_held(g);
   check_lds_free(*g.check);
   group_order_destroy(g.check->order);
   for (u32 i = 0; i < g.n_waves; i++) free(g.check->waves[i].values.scratch), free(g.check->waves[i].loads);
@@ -284,6 +334,7 @@ void check_barrier(Workgroup& g) {
     c.apart_pc[1] = w.pc - 1;
   }
   if (first < g.n_waves && g.n_ended && c.checks->has(CHECK_BARRIER)) missed_barrier(g, first);
+  report_held(g);
   check_lds_barrier(g);
   c.moved_at = c.checks->progress;
   // The device library's barrier of the grid ends with one of the workgroup, and no instruction that acquires.
@@ -294,6 +345,7 @@ void check_barrier(Workgroup& g) {
 // that has ended may have passed fewer. Both together mean that a barrier was not reached by all.
 Wave* check_group_ended(Workgroup& g) {
   GroupCheck& c = *g.check;
+  report_held(g);
   if (c.stopped || !c.apart) return c.stopped;
   u32 a = c.apart_wave[0], b = c.apart_wave[1], n = c.waves[a].barriers, m = c.waves[b].barriers;
   if (n == m) return nullptr;
@@ -327,18 +379,10 @@ void cdna_checks_range(Checks* c, u64 base, u64 bytes, u64 pointer, const char* 
   append(c->ranges, c->n_ranges, c->max_ranges, r);
 }
 
-// Causes before what comes of them: a missing wait or barrier makes races, a race makes values that nothing has written.
-static u32 rank_of(const Finding& f) {
-  static const u8 ORDER[] = {CHECK_WAIT, CHECK_BARRIER, CHECK_RACE};
-  for (u32 i = 0; i < sizeof ORDER; i++)
-    if (f.kind == ORDER[i]) return i;
-  return f.kind == CHECK_DEADLOCK ? 5 : f.kind == CHECK_UNINITIALISED ? 4 : 3;
-}
-
 const Finding* cdna_checks_findings(Checks* c, u32* n) {
   *n = c->n_findings;
   for (u32 i = 1; i < c->n_findings; i++)  // stable: of one rank in the order in which they were found
-    for (u32 k = i; k && !c->raise && rank_of(c->findings[k]) < rank_of(c->findings[k - 1]); k--) {
+    for (u32 k = i; k && !c->raise && rank_of(c->findings[k].kind) < rank_of(c->findings[k - 1].kind); k--) {
       Finding f = c->findings[k];
       c->findings[k] = c->findings[k - 1];
       c->findings[k - 1] = f;
@@ -383,7 +427,8 @@ u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, b
   };
   pthread_mutex_lock(&registry_lock);
   for (u32 i = 0; i < n_registered; i++) {
-    const Range& r = registry[i];
+    Range& r = registry[i];
+    if (work && ((from && from - r.base < r.end - r.base) || to - r.base < r.end - r.base)) keep_owners(r);
     if (!r.owners || r.freed) continue;
     if (from && from - r.base < r.end - r.base && from + bytes <= r.end) {
       look(r.owners, r, from, 0);

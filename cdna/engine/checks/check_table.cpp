@@ -271,6 +271,10 @@ static bool glances(const Program& p, const Access* table, u32 at) {
     plain = plain && y.kind != VM_STORE && y.kind != VM_ATOMIC && y.kind != LDS_WRITE && y.kind != BARRIER;
     const Facts& f = op_facts(p.code[i].op);
     const u32 begin = (u32)p.code[i].offset;
+    if (f.does == DOES_JUMP && !y.n && begin > i) {  // into a loop, past what its other rounds begin with
+      i = begin - 1;
+      continue;
+    }
     if (f.unit == BRANCH_UNIT && strchr(op_info(p.code[i].op).signature, 'L') && begin <= at && at - begin < LOOP) {
       for (u32 k = begin; k < at; k++) {
         const Access& z = table[k];

@@ -331,6 +331,10 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   const Access* table = checks.table;
   const Program& p = *checks.program;
   if (checks.has_polls && quantum > SHORT_TURN) quantum = SHORT_TURN;
+  if (__builtin_expect(g.stopped == &w, 0)) {  // by a finding that was held back until the barrier
+    w.stop = FAULTED;
+    return 0;
+  }
   u32 left = quantum;
   if (checks.has(CHECK_DEADLOCK)) look_for_circle(w, c, checks);
   u32 quiet_from = left;

@@ -226,7 +226,7 @@ bool looks_for_races() {
   return wanted().kinds >> CHECK_RACE & 1;
 }
 
-hipError_t check_moves(const Operation& o, const WorkOrder& order, bool in_graph) {
+hipError_t check_moves(const Operation& o, const WorkOrder& order) {
   if (!order.work || (o.kind != DO_COPY && o.kind != DO_FILL) || !looks_for_races()) return hipSuccess;
   const bool copies = o.kind == DO_COPY;
   const CopyCall& c = o.copy;
@@ -238,8 +238,8 @@ hipError_t check_moves(const Operation& o, const WorkOrder& order, bool in_graph
       u64 from = copies ? (u64)c.from + z * c.from_slice + y * c.from_pitch : 0;
       u64 to = copies ? (u64)c.to + z * c.to_slice + y * c.to_pitch : (u64)f.to + z * f.slice + y * f.pitch;
       // Who wrote what hipMemset has filled is not asked: programs take it for done when it returns.
-      const bool told = copies || in_graph, changes = copies ? memcmp((const void*)from, (const void*)to, width) != 0
-                                                             : told && fill_changes(f, to);
+      const bool told = copies || f.on_stream, changes = copies ? memcmp((const void*)from, (const void*)to, width) != 0
+                                                                : told && fill_changes(f, to);
       u32 how = 0, other = cdna_stream_moves(from, to, width, told ? order.work : 0, order.known, changes, &how);
       if (other && !found) clash = how;
       found = found ? found : other;

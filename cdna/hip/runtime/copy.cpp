@@ -114,7 +114,7 @@ static hipError_t fill(hipStream_t stream, void* to, u32 value, u32 value_bytes,
   if (!to || (size_t)to % value_bytes) return hipErrorInvalidValue;
   if (height > 1 && pitch < width) return hipErrorInvalidPitchValue;
   if (!within_allocation(to, slice * (depth - 1) + pitch * (height - 1) + width)) return hipErrorInvalidValue;
-  o.fill = {to, value, value_bytes, width, height, depth, pitch, slice};
+  o.fill = {to, value, value_bytes, width, height, depth, pitch, slice, stream != nullptr};
   return submit(stream, o);
 }
 

@@ -53,7 +53,7 @@ static void join(u64* known, const u64* other) {
 // A node's own work, of which the check knows as `order_of_work` meanwhile.
 static hipError_t run_node(hipGraphNode_t node, hipStream_t stream, WorkOrder* order) {
   if (node->disabled || node->operation.kind == DO_FREE) return hipSuccess;  // see hipGraphAddMemFreeNode
-  hipError_t error = order ? check_moves(node->operation, *order, true) : hipSuccess;
+  hipError_t error = order ? check_moves(node->operation, *order) : hipSuccess;
   return error == hipSuccess ? run_counted(stream, node->operation) : error;
 }
 

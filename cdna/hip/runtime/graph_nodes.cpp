@@ -10,7 +10,7 @@ static hipError_t kernel_operation(const hipKernelNodeParams* p, Operation* o) {
 static hipError_t memset_operation(const hipMemsetParams* p, Operation* o) {
   if (!p || !p->dst || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4)) return hipErrorInvalidValue;
   *o = operation(DO_FILL);
-  o->fill = {p->dst, p->value, p->elementSize, p->width * p->elementSize, p->height, 1, p->pitch, 0};
+  o->fill = {p->dst, p->value, p->elementSize, p->width * p->elementSize, p->height, 1, p->pitch, 0, true};
   return hipSuccess;
 }
 static hipError_t memcpy1d_operation(void* to, const void* from, size_t bytes, Operation* o) {

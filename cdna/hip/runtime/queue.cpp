@@ -109,7 +109,7 @@ static void* serve(void* argument) {
     p->started = true;
     pthread_mutex_unlock(&lock);
     order_of_work = &p->order;
-    hipError_t result = check_moves(p->operation, p->order, false);
+    hipError_t result = check_moves(p->operation, p->order);
     if (result == hipSuccess) result = run_counted(p->handle, p->operation);
     order_of_work = nullptr;
     if (p->operation.kind == DO_HOST) order_program_after(p->order.known);
@@ -168,7 +168,7 @@ hipError_t enqueue(ihipStream_t& q, hipStream_t handle, const Operation& o, ihip
   hipError_t result;
   if (met(*p, q) && !blocks(o.kind)) {
     pthread_mutex_unlock(&lock);
-    result = check_moves(o, p->order, false);
+    result = check_moves(o, p->order);
     if (result == hipSuccess) result = run_operation(handle, o);
     pthread_mutex_lock(&lock);
     q.completed = p->ticket;

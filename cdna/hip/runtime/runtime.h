@@ -168,6 +168,7 @@ struct FillCall {
   void* to;
   u32 value, value_bytes;
   size_t width, height, depth, pitch, slice;
+  bool on_stream;  // that the program has named, or in a graph: nobody takes it for done when the call returns
 };
 struct HostCall {
   hipHostFn_t function;
@@ -333,7 +334,7 @@ void mark_fresh(u8*, size_t bytes);                                 // for the c
 bool tell_hazards(Program&, u32 kernel);                            // each once; true if the launch must not run
 struct Checks* begin_checks(const KernelCall&, const KernelInfo&);  // null: none wanted
 bool looks_for_races();
-hipError_t check_moves(const Operation&, const WorkOrder&, bool in_graph);  // of a copy or a fill
+hipError_t check_moves(const Operation&, const WorkOrder&);    // of a copy or a fill
 bool end_checks(Checks*, const Program&, const char* kernel);  // prints what was found; true if anything was
 void release_operation(Operation&);                            // what the operation owns
 Operation copy_of(const Operation&);

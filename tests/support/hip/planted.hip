@@ -87,6 +87,8 @@ __global__ void variables_within(int* x) {
 __global__ void fill(int* x) { x[threadIdx.x] = threadIdx.x; }
 
 __global__ void streams_race(int* y, const int* x) { y[threadIdx.x] = x[threadIdx.x]; }
+__global__ void memset_race(int* y, const int* x) { y[threadIdx.x] = x[threadIdx.x]; }
+__global__ void upload_race(int* y, const int* x) { y[threadIdx.x] = x[threadIdx.x]; }
 
 __global__ void writers_race(int* x, int value) { x[threadIdx.x] = value; }
 
@@ -304,6 +306,19 @@ int main(int, char** arguments) {
   if (is("reader_race")) {
     streams_race<<<1, THREADS, 0, stream>>>(y.data, x.data);
     reader_race<<<1, THREADS, 0, other>>>(x.data);
+  }
+  if (is("memset_race") || is("memset_in_order")) {  // the program's first work: nothing has been launched yet
+    OK(hipMemsetAsync(x.data, 7, THREADS * sizeof(int), stream));
+    if (is("memset_in_order")) OK(hipStreamSynchronize(stream));
+    memset_race<<<1, THREADS, 0, other>>>(y.data, x.data);
+  }
+  if (is("upload_race") || is("upload_in_order")) {
+    int* from;
+    OK(hipHostMalloc(&from, THREADS * sizeof(int)));
+    for (int i = 0; i < THREADS; i++) from[i] = i + 1;
+    OK(hipMemcpyAsync(x.data, from, THREADS * sizeof(int), hipMemcpyHostToDevice, stream));
+    if (is("upload_in_order")) OK(hipStreamSynchronize(stream));
+    upload_race<<<1, THREADS, 0, other>>>(y.data, x.data);
   }
   if (is("streams_race")) streams_race<<<1, THREADS, 0, other>>>(y.data, x.data);
   if (is("copy_race")) (void)hipMemcpyAsync(y.data, x.data, 64, hipMemcpyDeviceToDevice, other);

@@ -1055,3 +1055,17 @@ PAIR(lock_of_waves) {  // what it guards is not atomic
   *sum = *sum * 3 + t + 1;
   if (!RACY) store<__ATOMIC_RELEASE, GROUP>(lock, 0);
 }
+PAIR(maximum_by_swaps) {  // begins with a plain look; the racy one does not look again
+  float* top = (float*)flags;
+  float x = in[b * THREADS + t];
+  if (RACY) {
+    if (*top < x) *top = x;
+    return;
+  }
+  int seen = flags[0];
+  while (__int_as_float(seen) < x) {
+    int expected = seen;
+    seen = atomicCAS(flags, expected, __float_as_int(x));
+    if (seen == expected) break;
+  }
+}
