@@ -206,8 +206,9 @@ struct WaveCheck {
   u32 last_access;   // instruction of its last memory access
   u64 quiet;         // instructions since that, or a barrier
   u32 last_barrier;  // instruction of its last barrier
-  u32 handed_over;   // turns that it has ended early, see check_wave.cpp
-  bool told;         // by a flag, of what another workgroup has done
+  u32 turns;
+  u32 handed_over;  // turns that it has ended early, see check_wave.cpp
+  bool told;        // by a flag, of what another workgroup has done
   bool loaded(u32 at) const { return loads && loads[at >> 6] >> (at & 63) & 1; }
   u32 barriers;      // passed
   u64 variable[64];  // per pair of scalar registers: the variable's address that was made there

@@ -288,6 +288,8 @@ static void look_for_circle(Wave& w, WaveCheck& c, const Checks& checks) {
 
 // Short enough that a wave seldom writes a flag twice before another has read it.
 constexpr u32 SHORT_TURN = 12;
+// Now and then a longer one: who fills a ring is to run ahead, until what frees its slots lets it no longer.
+constexpr u32 LONGER_TURN = 16 * SHORT_TURN, TURNS_TO_A_LONGER = 8;
 
 // Behind a flag or a lock others get their turn: who runs ahead of them would find all that they should have said. First
 // those who wait for that flag: they may go on too soon. So does who has been told by one: it may come too late.
@@ -330,7 +332,8 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   WaveCheck& c = g.waves[w.id];
   const Access* table = checks.table;
   const Program& p = *checks.program;
-  if (checks.has_polls && quantum > SHORT_TURN) quantum = SHORT_TURN;
+  const u32 turn = ++c.turns % TURNS_TO_A_LONGER ? SHORT_TURN : LONGER_TURN;
+  if (checks.has_polls && quantum > turn) quantum = turn;
   if (__builtin_expect(g.stopped == &w, 0)) {  // by a finding that was held back until the barrier
     w.stop = FAULTED;
     return 0;

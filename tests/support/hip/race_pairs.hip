@@ -1069,3 +1069,25 @@ PAIR(maximum_by_swaps) {  // begins with a plain look; the racy one does not loo
     if (seen == expected) break;
   }
 }
+PAIR(slot_freed_before_it_is_read) {  // of a ring in LDS, filled by one wave and emptied by another
+  __shared__ int ring[4][64], filled, freed;
+  if (t == 0) filled = freed = 0;
+  __syncthreads();
+  const int lane = t & 63;
+  if (t < 64) {
+    for (int i = 0; i < 40; i++) {
+      while (i - load<__ATOMIC_ACQUIRE, GROUP>(&freed) >= 4) {}
+      ring[i & 3][lane] = in[t] + i;
+      if (lane == 0) store<__ATOMIC_RELEASE, GROUP>(&filled, i + 1);
+    }
+  } else if (t < 128) {
+    int sum = 0;
+    for (int i = 0; i < 40; i++) {
+      while (load<__ATOMIC_ACQUIRE, GROUP>(&filled) <= i) {}
+      if (!RACY) sum += ring[i & 3][lane];
+      if (lane == 0) store<__ATOMIC_RELEASE, GROUP>(&freed, i + 1);
+      if (RACY) sum += ring[i & 3][lane];
+    }
+    out[b * THREADS + t] = sum;
+  }
+}
