@@ -75,35 +75,6 @@ def ranks_in_turn(xcd, step, TILES: tl.constexpr, RANKS: tl.constexpr, N_XCD: tl
 
 
 @triton.jit
-def store_rows(
-    place,  # where the tile begins, one pointer or one a row
-    row_offset,  # [BLOCK_M], added to it
-    row_inside,
-    x,  # bf16 [BLOCK_M, BLOCK_N]
-    columns,  # of x that are to be stored
-    C: tl.constexpr,
-):
-    """Store rows of x, 16 bytes a lane and lanes side by side where rows begin at multiples of 16 bytes; through all
-    caches, so that a release finds nothing to write back.
-
-    The third dimension makes Triton's AMD backend turn x through LDS. Of two dimensions it would store the matrix
-    instruction's own layout: 8 bytes a lane, 32 bytes of a row at a time, which a link carries badly.
-    """
-    row = place + row_offset
-    if C.N % 8 == 0:
-        column = tl.arange(0, C.BLOCK_N // 8) * 8
-        inside = row_inside[:, None] & (column < columns)[None, :]
-        at = (row[:, None] + column[None, :])[:, :, None] + tl.arange(0, 8)[None, None, :]
-        ROWS: tl.constexpr = C.BLOCK_M
-        EIGHTS: tl.constexpr = C.BLOCK_N // 8
-        tl.store(at, tl.reshape(x, (ROWS, EIGHTS, 8)), mask=inside[:, :, None], cache_modifier=".wt")
-    else:
-        column = tl.arange(0, C.BLOCK_N)
-        inside = row_inside[:, None] & (column < columns)[None, :]
-        tl.store(row[:, None] + column[None, :], x, mask=inside, cache_modifier=".wt")
-
-
-@triton.jit
 def send_tile(
     x,  # bf16 [BLOCK_M, BLOCK_N]
     table,  # int64 [RANKS]: where each rank's region lies
@@ -116,22 +87,37 @@ def send_tile(
     epoch,
     C: tl.constexpr,
 ):
-    """Store a tile into the slots of this rank at the owners of its rows, and set its flags there."""
-    local = tl.arange(0, C.BLOCK_M)
+    """Store a tile into the slots of this rank at the owners of its rows, and set its flags there.
+
+    A lane stores 16 bytes where rows begin at multiples of 16 bytes, and its neighbour the next 16 of the row; through
+    all caches, so that a release finds nothing to write back. For that the tile becomes a list of such pieces:
+    Triton's AMD backend turns it through LDS then. As [BLOCK_M, BLOCK_N] it would be stored in the matrix instruction's
+    own layout, 32 bytes of a row at a time; as [BLOCK_M, BLOCK_N / 8, 8] Triton 3.6 gives each lane a row of its own.
+    """
+    WIDTH: tl.constexpr = 8 if C.N % 8 == 0 else 1
+    PER_ROW: tl.constexpr = C.BLOCK_N // WIDTH
+    PIECES: tl.constexpr = C.BLOCK_M * PER_ROW
+    piece = tl.arange(0, PIECES)
+    local, column = piece // PER_ROW, piece % PER_ROW * WIDTH
+    inside = column < C.N - first_column
+    pieces = tl.reshape(x, (PIECES, WIDTH))
+    within = tl.arange(0, WIDTH)[None, :]
     if C.SPAN == 0:
         region = tl.load(table + first_rank)
         place = tl.multiple_of((region + slots).to(tl.pointer_type(tl.bfloat16)), 16)
         place += (rank * C.ROWS + first_row).to(tl.int64) * C.N + first_column
-        store_rows(place, local * C.N, first_row + local < C.ROWS, x, C.N - first_column, C)
+        inside &= first_row + local < C.ROWS
+        # One address, offsets of 32 bits: buffer stores. LLVM has a wave wait behind each plain store of ".wt".
+        tl.store(place + ((local * C.N + column)[:, None] + within), pieces, mask=inside[:, None], cache_modifier=".wt")
         stores_complete()
         signal((region + flag_offset).to(tl.pointer_type(tl.int32)), epoch)
     else:
         owner = first_rank + local // C.ROWS
-        inside = (local < C.SPAN * C.ROWS) & (owner < C.RANKS)
+        inside &= (local < C.SPAN * C.ROWS) & (owner < C.RANKS)
         region = tl.load(table + owner, mask=inside, other=0)
         place = tl.multiple_of((region + slots).to(tl.pointer_type(tl.bfloat16)), 16)
-        row_offset = (rank * C.ROWS + local % C.ROWS) * C.N + first_column
-        store_rows(place, row_offset, inside, x, C.N - first_column, C)
+        place += (rank * C.ROWS + local % C.ROWS) * C.N + first_column + column
+        tl.store(place[:, None] + within, pieces, mask=inside[:, None], cache_modifier=".wt")
         stores_complete()
         release_system()
         owners = first_rank + tl.arange(0, MAX_RANKS)

@@ -166,6 +166,19 @@ def test_senders_have_the_links_to_themselves(groups: int) -> None:
     assert some.cold.us == pytest.approx(alone.cold.us, rel=0.25)
 
 
+@pytest.mark.parametrize("groups", [304, 512, 608])
+def test_two_senders_of_a_cu_have_two_shares(groups: int) -> None:
+    """The first half of the workgroups stores to a peer, the others read and are done: the links are never
+    idle while one CU has more to send than another, and need no longer than for the senders alone."""
+    own = "global_load_dword v2, v1, s[4:5]\ns_waitcnt vmcnt(0)\n"
+    to_peer = f"s_lshl_b32 s6, s2, 11\nv_lshlrev_b32 v1, 4, v0\nv_add_u32 v1, s6, v1\n{at(1)}"
+    to_peer += "global_store_dwordx4 v1, v[4:7], s[4:5]\n" * 4
+    some = run(f"{own}s_cmp_ge_u32 s2, {groups // 2}\ns_cbranch_scc1 over\n{to_peer}over:\n", 2, groups, 4)
+    assert some.link_write_bytes == groups // 2 * 0x4000
+    links_us = some.link_write_bytes / CARD.link_alone_gb_s * 1e-3
+    assert links_us < some.cold.us < 1.1 * links_us
+
+
 def test_a_kernel_that_stores_to_peers_and_waits_takes_a_round_of_signals() -> None:
     store = f"{at(1)}global_store_dword v1, v2, s[4:5] sc0 sc1\n"
     without, waits = run(store, 2), run(f"{store}s_branch over\ns_sleep 1\nover:\n", 2)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from kernels.gemm_rs import triton_gfx942_tuning
+from tests.support.evaltools import run_command
 from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import altered, assert_right, said_of_different_shapes
 from tests.support.refusals import assert_refused
@@ -61,9 +64,22 @@ def test_many_calls_without_a_barrier(submission: Path, share: int) -> None:
 
 def test_a_column_that_is_not_sent_is_noticed(submission: Path, tmp_path: Path) -> None:
     """The comparison itself: what is not stored into a slot is NaN there."""
-    broken = altered(submission, tmp_path, {"(column < columns)[None, :]": "(column < columns - 8)[None, :]"})
+    broken = altered(submission, tmp_path, {"column < C.N - first_column\n": "column < C.N - first_column - 8\n"})
     case = {"m": 64, "n": 64, "k": 2 * 64, "bias": True, "calls": 2, "row": TINY}
     assert errors_of(PROBLEM, broken, 2, [case]) == [float("inf")]
+
+
+@pytest.mark.parametrize(("m", "tiles"), [(256, 8), (16, 4)])  # tiles of one rank's rows, and of both ranks'
+def test_nothing_but_tiles_and_flags_crosses_the_links(submission: Path, tmp_path: Path, m: int, tiles: int) -> None:
+    """Each 64 bytes of a tile once, with the leaderboard's Triton: it gave each lane a row of its own, for which four
+    times as much crosses."""
+    case = f"world_size: 2, m: {m}, n: 256, k: 128, has_bias: true, seed: 1"
+    options = ["--submission", str(submission), "--device", "gfx942", "--case", case, "--json", "out.json"]
+    done = run_command("benchmark", PROBLEM, *options, "--no-history", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((tmp_path / "out.json").read_text())["cases"][0]["report"]
+    sent = [report[f"rank {rank}"]["kernels"]["gemm_rs_kernel"]["work"]["link_write_bytes"] for rank in (0, 1)]
+    assert sent == [m // 2 * 256 * 2 + tiles * 64] * 2
 
 
 def test_every_row_of_the_table(submission: Path) -> None:

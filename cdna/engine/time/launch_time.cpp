@@ -14,7 +14,7 @@ static u64 sum(const u64* a, u32 n) {
 }
 static double ratio(u64 a, u64 b) { return b ? (double)a / (double)b : 0; }
 
-// Cycles that one of `active` CUs takes for a line, where all of them ask for lines at once.
+// Cycles that one of `active` CUs, or workgroups, takes for a line, where all of them ask for lines at once.
 struct Share {
   const Card& card;
   double mhz, active;
@@ -43,7 +43,7 @@ static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz,
                    s.cycles(card.hbm_write_gb_s, hbm_write));
 }
 
-// Cycles that a CU takes for half a line on the links, one direction of them: all together, or the one that most crosses.
+// Cycles for half a line on the links, one direction of them: all together, or the one that most crosses.
 static double link_half(const Share& s, const u64* bytes, double together_gb_s) {
   double all = (double)sum(bytes, MOST_PEERS), most = 0;
   for (u32 i = 0; i < MOST_PEERS; i++) most = larger(most, (double)bytes[i]);
@@ -51,23 +51,17 @@ static double link_half(const Share& s, const u64* bytes, double together_gb_s) 
   return 0.5 * larger(s.cycles(together_gb_s, 1), s.cycles(s.card.link_alone_gb_s, most / all));
 }
 
-// The share of a launch's CUs that are at work while the busiest of those recorded is, if it fits on the card at once.
-// `of`: what an instruction asks for; mean: of it, a workgroup of the grid.
-template <class Of> static double asked_by(const RecordedLaunch& l, const Steps* waves, Of of) {
-  double asked = 0;
-  for (u32 w = 0; w < l.n_waves; w++)
-    for (u64 k = 0; k < waves[w].n; k++)
-      if (l.timings[waves[w].at[k].pc].unit == MEMORY_UNIT) asked += of(Asked(waves[w].at[++k]));
-  return asked;
-}
-template <class Of> static double share_at_work(const RecordedLaunch& l, double mean, bool of_longest, Of of) {
-  double busiest = of_longest ? asked_by(l, l.longest, of) : 0;
-  for (u32 i = 0; i < l.n_recorded; i++) busiest = larger(busiest, asked_by(l, l.groups[i].waves, of));
-  return mean < busiest ? mean / busiest : 1;
+// What the busiest of the workgroups recorded asks for. `of`: an instruction.
+static double asked_by_busiest(const RecordedLaunch& l, bool of_longest, double (*of)(const Asked&)) {
+  double busiest = of_longest ? asked_by(l.longest, l.n_waves, l.timings, of) : 0;
+  for (u32 i = 0; i < l.n_recorded; i++)
+    busiest = larger(busiest, asked_by(l.groups[i].waves, l.n_waves, l.timings, of));
+  return busiest;
 }
 
-static double lines_read(const Asked& a) { return a.lines; }
-static double over_links(const Asked& a) { return a.link_reads + a.link_writes; }
+// The share of a launch's workgroups that are at work while the busiest is, if all fit on the card at once.
+// mean: what a workgroup of the grid asks for.
+static double share_at_work(double mean, double busiest) { return mean < busiest ? mean / busiest : 1; }
 
 // of_longest: a CU that has the workgroup with most to do, as it goes on while others have ended.
 static Machine machine_of(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm,
@@ -101,14 +95,14 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   bool one_round = m.rounds + (m.last_groups > 0) == 1;
   double lines = (double)sum(t.l2_read, 8) / LINE_BYTES / l.groups_in_all;
   double crossing = (double)(sum(t.link_read, MOST_PEERS) + sum(t.link_write, MOST_PEERS)) * 2 / LINE_BYTES;
-  double at_work = one_round ? share_at_work(l, lines, of_longest, lines_read) : 1;
-  double at_links = crossing ? share_at_work(l, crossing / l.groups_in_all, of_longest, over_links) : 1;
+  double at_work = one_round ? share_at_work(lines, asked_by_busiest(l, of_longest, lines_read)) : 1;
+  m.most_crossing = crossing ? asked_by_busiest(l, of_longest, over_links) : 0;
+  double at_links = share_at_work(crossing / l.groups_in_all, m.most_crossing);
   double active[2] = {(double)least(l.groups_in_all, card.compute_units),
                       left ? (double)left / m.last_groups : 1};  // those with fewer workgroups leave their share
   for (u32 tail = 0; tail < 2; tail++) {
     share_bandwidth(m, tail, card, mhz, tail ? active[1] : at_work * active[0], t, warm);
-    double crossing_groups = at_links * (double)(tail ? left : least(l.groups_in_all, round));
-    Share links = {card, mhz, larger(1, crossing_groups < active[tail] ? crossing_groups : active[tail])};
+    Share links = {card, mhz, larger(1, at_links * (double)(tail ? left : least(l.groups_in_all, round)))};
     m.link_read[tail] = link_half(links, t.link_read, card.links_read_gb_s);
     m.link_write[tail] = link_half(links, t.link_write, card.links_write_gb_s);
   }

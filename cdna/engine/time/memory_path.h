@@ -21,7 +21,7 @@ struct MemoryPath {
   }
 
   // When an instruction's data are there, or its stores acknowledged.
-  double take(const Machine& m, double now, u32 cycles, const Asked& asked, bool tail) {
+  double take(const Machine& m, double now, u32 cycles, const Asked& asked, bool tail, double link_shares) {
     const u32 reads = asked.lines, writes = asked.halves, level = asked.level;
     double start = now > l1_free ? now : l1_free;
     while (flight_first != flight_end &&
@@ -42,9 +42,9 @@ struct MemoryPath {
       if (level && beyond_free + m.latency[level] > there) there = beyond_free + m.latency[level];
       if (there > done) done = there;
     }
-    if (asked.link_reads) cross(start, links_in_free, asked.link_reads * m.link_read[tail], m.latency[IN_PEER], done);
-    if (asked.link_writes)
-      cross(start, links_out_free, asked.link_writes * m.link_write[tail], m.latency[IN_PEER], done);
+    const double in = asked.link_reads * m.link_read[tail], out = asked.link_writes * m.link_write[tail];
+    if (asked.link_reads) cross(start, links_in_free, in / link_shares, m.latency[IN_PEER], done);
+    if (asked.link_writes) cross(start, links_out_free, out / link_shares, m.latency[IN_PEER], done);
     if (writes && !reads) return done;
     if (done < last_done) done = last_done;  // data return in the order of the requests
     last_done = done;

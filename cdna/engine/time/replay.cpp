@@ -31,6 +31,7 @@ struct WaveClock {
   Cause vm_cause[VM_RING], lds_cause[LDS_RING], scalar_cause;
   u32 vm_issued, lds_issued, code_line;
   bool at_barrier, tail;
+  double link_shares;             // that its CU has
   double ready[REGISTERS];        // when a register can be read
   double accumulates[REGISTERS];  // and when it can be added to
 };
@@ -185,7 +186,7 @@ bool Cu::execute(WaveClock& w) {
       const Asked asked(w.steps->at[w.at++]);
       const bool lean = without(step.pc, WITHOUT_WASTE);
       const Asked a = lean ? without_waste(asked, step.amount) : asked;
-      double done = memory.take(m, now, lean ? beside(step.amount) : cycles_of(step.amount), a, w.tail);
+      double done = memory.take(m, now, lean ? beside(step.amount) : cycles_of(step.amount), a, w.tail, w.link_shares);
       Cause cause = {step.pc, a.halves && !a.lines ? N_LEVELS : a.level};
       issue(w.vm, w.vm_cause, VM_RING, w.vm_issued, done, cause);
       break;
@@ -240,8 +241,16 @@ void resolve_lines(Step& step, const Trace& t) {
   step = {reads | link_reads << Asked::BITS | level << 2 * Asked::BITS, writes | link_writes << Asked::BITS};
 }
 
+double asked_by(const Steps* waves, u32 n_waves, const Timing* timings, double (*of)(const Asked&)) {
+  double asked = 0;
+  for (u32 w = 0; w < n_waves; w++)
+    for (u64 k = 0; k < waves[w].n; k++)
+      if (timings[waves[w].at[k].pc].unit == MEMORY_UNIT) asked += of(Asked(waves[w].at[++k]));
+  return asked;
+}
+
 static void start_group(WaveClock* w, u32 n_waves, const RecordedGroup& recorded, u32 group, u32 slot, bool tail,
-                        double now) {
+                        double link_shares, double now) {
   for (u32 i = 0; i < n_waves; i++) {
     u32 simd = w[i].simd;
     memset((void*)&w[i], 0, sizeof w[i]);
@@ -250,6 +259,7 @@ static void start_group(WaveClock* w, u32 n_waves, const RecordedGroup& recorded
     w[i].group = group;
     w[i].slot = slot;
     w[i].tail = tail;
+    w[i].link_shares = link_shares;
     w[i].simd = simd;
     w[i].code_line = ~1u;  // the first line has to be fetched
   }
@@ -265,9 +275,20 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
   u8* code = (u8*)calloc(CODE_LINES, 1);
   Cu cu = {m, timings, options, 0, {}, {}, {}, 0, {}, {}, {}, 0, false, code, {}, {}};
   for (u32 i = 0; i < n; i++) waves[i].simd = i % SIMDS, now[i] = NEVER;
+  // Of the links a CU has a share for each workgroup that crosses them. While one does, it has those of the whole round.
+  double* crossing = (double*)calloc(n_groups, sizeof(double));
+  for (u32 i = 0; m.most_crossing && i < n_groups; i++)
+    crossing[i] = asked_by(groups[i].waves, n_waves, timings, over_links) / m.most_crossing;
+  auto link_shares = [&](u32 round) {
+    double shares = 0;
+    for (u32 i = round * m.copies; i < (round + 1) * m.copies && i < total; i++)
+      shares += crossing[(first + i) % n_groups];
+    return later(shares, 1);
+  };
   auto start = [&](u32 slot, double at) {
     u32 group = started++;
-    start_group(waves + slot * n_waves, n_waves, groups[(first + group) % n_groups], group, slot, group >= full, at);
+    start_group(waves + slot * n_waves, n_waves, groups[(first + group) % n_groups], group, slot, group >= full,
+                link_shares(group / m.copies), at);
     for (u32 i = slot * n_waves; i < (slot + 1) * n_waves; i++) now[i] = at;
     slots[slot] = {};
   };
@@ -331,5 +352,6 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
   free(slots);
   free(round_end);
   free(code);
+  free(crossing);
   return r;
 }

@@ -33,6 +33,10 @@ struct Asked {
         link_writes(s.amount >> BITS & 4095) {}
 };
 Asked without_waste(Asked, u32 amount);  // amount: of the instruction's first step
+inline double lines_read(const Asked& a) { return a.lines; }
+inline double over_links(const Asked& a) { return a.link_reads + a.link_writes; }
+// Of what a workgroup's memory instructions ask.
+double asked_by(const Steps* waves, u32 n_waves, const Timing*, double (*of)(const Asked&));
 
 struct RecordedGroup {
   const Steps* waves;
@@ -82,7 +86,8 @@ struct Machine {
   double group_start;                  // between workgroups that the dispatcher starts at the beginning
   double read_line[2];                 // a line's share of what is beyond the L1: while all CUs work, in the last round
   double write_half[2];                // and of half a line that is written
-  double link_read[2], link_write[2];  // and of half a line on the links
+  double link_read[2], link_write[2];  // half a line on the links: a workgroup's share while as many as can cross them
+  double most_crossing;                // halves, of the workgroup that has that share
   u32 in_flight_lines, l1_queue, lds_queue;
   u32 copies;               // workgroups that share the CU
   u32 rounds, last_groups;  // full rounds; workgroups of the last, if that is not full
