@@ -10,23 +10,32 @@ instruction by instruction. Usable alone: nothing here needs the rest of this re
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from . import checks as _checks
-from . import model, profile
 from .cards import ARCHS, Card, get_card
-from .checks import CheckError, Finding
-from .counters import Counters, counting
 from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
-from .records import AutotunerChoice, LaunchRecord, autotuned, findings, take_records, waits
-from .settings import as_card, ordered
-from .watching import Stop, trace, watch
 
 if TYPE_CHECKING:
+    from . import model, profile
+    from .checks import CheckError, Finding
     from .code_objects.module import Module
+    from .counters import Counters, counting
+    from .records import AutotunerChoice, LaunchRecord, autotuned, findings, waits
+    from .watching import Stop, trace, watch
+
+# What launches take is imported once it is asked for: programs that only compile, or start others, make no launch.
+_MODULES = ("checks", "counters", "model", "profile", "records", "settings", "watching")
+_NAMES = {
+    "checks": ("CheckError", "Finding"),
+    "counters": ("Counters", "counting"),
+    "records": ("AutotunerChoice", "LaunchRecord", "autotuned", "findings", "waits"),
+    "watching": ("Stop", "trace", "watch"),
+}
+_PLACES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "ARCHS",
@@ -58,6 +67,19 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 @contextmanager
 def device(
     arch: str,
@@ -74,8 +96,10 @@ def device(
     says, else the arch's usual one.
     """
     from . import triton
+    from .checks import use
+    from .settings import as_card, ordered
 
-    with _checks.use(checks, raises), ordered(order_seed), as_card(arch, card):
+    with use(checks, raises), ordered(order_seed), as_card(arch, card):
         installation = triton.install(arch)
         try:
             yield installation.driver.arch
@@ -102,4 +126,6 @@ def stats() -> list[LaunchRecord]:
 
     Each call takes the records away: a second one returns those of later launches only.
     """
+    from .records import take_records
+
     return take_records()

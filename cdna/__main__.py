@@ -9,12 +9,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from . import checks
 from .cards import ARCHS, get_card
-from .code_objects import command as code_objects
+from .command_options import add_code_object_commands, add_launch_options, add_profile_options
 from .errors import CdnaError
 from .hip.compile.source import HipSource
-from .profile import command as profile_command
 
 
 def add_compile_options(parser: argparse.ArgumentParser, default_arch: str | None = ARCHS[0]) -> None:
@@ -94,8 +92,8 @@ def build_parser() -> argparse.ArgumentParser:
         "gain without that. The exit code is the program's.",
     )
     add_compile_options(profile, default_arch=None)
-    code_objects.add_launch_options(profile, required=False)
-    profile_command.add_options(profile)
+    add_launch_options(profile, required=False)
+    add_profile_options(profile)
     profile.add_argument("files", type=Path, nargs="+", metavar="file", help="HIP sources, a .co or .hsaco, or a .py")
     profile.usage = profile.format_usage().removeprefix("usage: ").strip() + " [-- the program's own arguments]"
     compile_ = commands.add_parser(
@@ -148,7 +146,7 @@ def build_parser() -> argparse.ArgumentParser:
     coverage.add_argument("--arch", choices=ARCHS, help="one card (default: both)")
     coverage.add_argument("--missing", action="store_true", help="list only what is not tested or not implemented")
     coverage.add_argument("--json", type=Path, metavar="FILE", help="also write the lists to a file")
-    code_objects.add_commands(commands)
+    add_code_object_commands(commands)
     commands.add_parser(
         "doctor",
         help="what was found of compilers and headers, and what to install",
@@ -160,6 +158,8 @@ def build_parser() -> argparse.ArgumentParser:
 def choose_checks(names: str | None) -> None:
     """Have all launches of this process and of those that it starts checked as an option says."""
     if names is not None:
+        from . import checks
+
         checks.parse_kinds(names.removeprefix("report:"))
         os.environ[checks.VARIABLE] = names
 
@@ -180,6 +180,8 @@ def debug(arguments: argparse.Namespace) -> int:
             traced.callback(debugger.report)
             debugger.prompt()
         if code_object:
+            from .code_objects import command as code_objects
+
             return code_objects.launch(build_parser().parse_args(["launch", str(program), *words]), sys.stdout)
         if program.suffix == ".py":
             return run_script(program, words, arguments.arch)
@@ -201,7 +203,9 @@ def main(argv: list[str] | None = None) -> int:
             sources = [source_of(arguments, file) for file in arguments.files]
             return run_program(sources, words[own + 1 :], arguments.counters, arguments.output)
         if arguments.command == "profile":
-            return profile_command.profile(arguments, words[own + 1 :], source_of, sys.stdout)
+            from .profile.command import profile
+
+            return profile(arguments, words[own + 1 :], source_of, sys.stdout)
         if arguments.command == "debug":
             return debug(arguments)
         if arguments.command == "compile":
@@ -220,9 +224,13 @@ def main(argv: list[str] | None = None) -> int:
                 print(f"cdna: {line}", file=sys.stderr)
             return 1 if wrong else 0
         if arguments.command == "dump":
-            return code_objects.dump(arguments.file, arguments.arch, sys.stdout)
+            from .code_objects.command import dump
+
+            return dump(arguments.file, arguments.arch, sys.stdout)
         if arguments.command == "launch":
-            return code_objects.launch(arguments, sys.stdout)
+            from .code_objects.command import launch
+
+            return launch(arguments, sys.stdout)
         if arguments.command == "coverage":
             from .coverage import report as coverage_report
 

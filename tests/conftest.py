@@ -23,6 +23,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # What tests run is not for the history of whoever runs them.
 os.environ["XDG_DATA_HOME"] = os.path.join(tempfile.gettempdir(), f"forge-tests-data-{os.getuid()}")
 
+RARELY = 50_000  # new objects between two looks for garbage, in place of 700
+
 
 @functools.cache
 def why_not_on_gpus(count: int) -> str | None:
@@ -94,6 +96,7 @@ def values_of(item: Any) -> set[str]:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # nor is what lives until the end looked at again
+    gc.set_threshold(RARELY)  # compiling kernels makes objects by the hundred thousand, and next to no garbage
     gc.enable()
 
 

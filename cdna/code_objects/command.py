@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from .. import checks
+from ..command_options import ARGUMENTS
 from ..counters import counting
 from ..errors import LaunchError
 from ..profile import profiles, text_lines
@@ -29,46 +30,12 @@ _DTYPES = {
     "i32": "int32",
     "i64": "int64",
 }
-ARGUMENTS = (
-    "an argument of the kernel, in order: f16[64x128]=randn (or zeros, ones, nan, arange, empty), FILE.npy, i32=5, "
-    "f32=0.5, null, pad=8 (so many zero bytes); may be repeated"
-)
-
-
-def add_commands(commands: Any) -> None:
-    """The two subcommands' options."""
-    dump = commands.add_parser("dump", help="disassemble a code object", description="Disassemble a code object.")
-    launch = commands.add_parser(
-        "launch", help="launch a kernel of a code object", description="Launch a kernel of a code object."
-    )
-    for command in (dump, launch):
-        command.add_argument("file", type=Path, help=".co, .hsaco or bundle")
-        command.add_argument("--arch", help="which of a bundle's")
-    add_launch_options(launch, required=True)
-    launch.add_argument("--checks", default="none", metavar="NAMES", help="all, none, or names of checks")
-    launch.add_argument("--save", type=Path, metavar="DIR", help="write each tensor there afterwards, as argN.npy")
-
-
-def add_launch_options(parser: argparse.ArgumentParser, required: bool) -> None:
-    """Which kernel, and with what. required: grid and block are."""
-    parser.add_argument("--kernel", metavar="NAME", help="which, where there are several")
-    parser.add_argument("--grid", required=required, type=_counts, metavar="X[,Y[,Z]]", help="workgroups")
-    parser.add_argument(
-        "--block", required=required, type=_counts, metavar="X[,Y[,Z]]", help="work-items of a workgroup"
-    )
-    parser.add_argument("--lds", type=int, default=0, metavar="BYTES", help="dynamic LDS")
-    parser.add_argument("--arg", action="append", default=[], metavar="ARG", help=ARGUMENTS)
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of randn (default: 0)")
 
 
 def prepared(file: Path, arguments: argparse.Namespace) -> tuple[ObjectKernel, list[Any]]:
     """The kernel that the options name, and its arguments' values."""
     kernel = load(file, arguments.arch).kernel(arguments.kernel)
     return kernel, [_value(text, arguments.seed + number) for number, text in enumerate(arguments.arg)]
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
 
 
 def dump(file: Path, arch: str | None, out: TextIO) -> int:

@@ -8,7 +8,6 @@ import runpy
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, TextIO
 
 from ..code_objects import command as code_objects
@@ -22,16 +21,6 @@ from .text import text_lines
 from .timeline import write_trace
 
 READER = "profile"  # of the launches' records: a script may take the user's
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="FILE",
-        help="write what one CU's waves do over time, for Chrome's tracing or Perfetto; modelled",
-    )
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write it all as one page")
 
 
 def profile(arguments: argparse.Namespace, own: Sequence[str], sources: Any, out: TextIO) -> int:

@@ -31,6 +31,7 @@ from ..program import Kernel, Program
 from ..records import AutotunerChoice, note_choice, take_records
 from ..settings import emulated_card
 from . import known_faults
+from .cache_key import keep_triton_key
 from .launcher import Launcher, source_files
 from .linker import provide_linker
 from .versions import interface, minor_of
@@ -300,6 +301,7 @@ class Installation:
 
         self._slot = interface().driver_slot
         provide_linker()
+        keep_triton_key()
         self.driver = EmulatedDriver(emulated_card(arch_name))
         self._triton = triton
         self._backends = backends

@@ -30,7 +30,7 @@ from triton.runtime.jit import JITFunction
 from forge.compile_report.fake_gpu import CompileOnly, GpuIsCpu, fake_tensors
 from forge.compile_report.findings import Failure, Findings, KernelRow
 from forge.device.resources import WAVE_LANES, read_resources
-from forge.device.triton_versions import known_faults_of, provide_linker
+from forge.device.triton_versions import keep_triton_key, known_faults_of, provide_linker
 from forge.judge.triton_errors import first_cause, message_of, said_of
 from forge.task.watched_table import WatchedTable
 
@@ -49,6 +49,7 @@ class Checker:
         self.launched: set[str] = set()
         self.fresh: dict[str, Any] = {}  # what the compiler said about the kernel it made last
         provide_linker()
+        keep_triton_key()
         triton.runtime.driver.set_active(CompileOnly(arch))
         triton.knobs.compilation.listener = self.compiled
 

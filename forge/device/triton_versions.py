@@ -21,6 +21,7 @@ from pathlib import Path
 from cdna.build import cache_dir
 from cdna.errors import CdnaError
 from cdna.triton import known_faults
+from cdna.triton.cache_key import keep_triton_key
 from cdna.triton.linker import provide_linker
 from cdna.triton.versions import interface_of, minor_of
 from forge.device.base import DeviceError
@@ -31,6 +32,7 @@ __all__ = [
     "environment",
     "folder_of",
     "is_here",
+    "keep_triton_key",
     "known_faults_of",
     "named",
     "provide_linker",

@@ -10,6 +10,9 @@ import torch.nn.functional as F
 
 from tests.support.mxfp4_values import exact, shuffled, spread, utils
 
+# Experts of weights of their own; later ones repeat these. A prime number, so that no power of two leads from one
+# expert to another of the same weights.
+MOST_DRAWN = 61
 Refused = dict[str, tuple[int, Callable[[Any], Any], str]]
 
 
@@ -22,11 +25,15 @@ class MoeCase:
         self.ids = torch.tensor(ids, dtype=torch.int32)
         tokens = len(ids)
         self.hidden = spread(tokens, hidden, seed=0, powers=3)
-        gate_up = spread(experts, 2, pad[1], pad[0], seed=1, powers=2) / 16
-        down = spread(experts, *pad, seed=2, powers=2) / 16
+        drawn = min(experts, MOST_DRAWN)
+        gate_up = spread(drawn, 2, pad[1], pad[0], seed=1, powers=2) / 16
+        down = spread(drawn, *pad, seed=2, powers=2) / 16
         gate_up[:, :, inner:] = gate_up[..., hidden:] = down[:, hidden:] = down[..., inner:] = 1e4
-        self.gate_up = utils.mxfp4_quantize(gate_up.view(experts, 2 * pad[1], pad[0]))
-        self.down = utils.mxfp4_quantize(down)
+        which = torch.arange(experts) % drawn
+        self.gate_up, self.down = (
+            tuple(part[which] for part in utils.mxfp4_quantize(weights))
+            for weights in (gate_up.view(drawn, 2 * pad[1], pad[0]), down)
+        )
         self.weights = torch.rand(self.ids.shape, generator=torch.Generator().manual_seed(3))
         self.config = {"d_hidden": hidden, "d_hidden_pad": pad[0], "d_expert": inner, "d_expert_pad": pad[1]}
         for expert in set(range(experts)) - set(self.ids.flatten().tolist()):
@@ -42,15 +49,23 @@ class MoeCase:
         """float64 [tokens, hidden]; what is quantised in between is rounded to bf16 first."""
         hidden, inner = self.config["d_hidden"], self.config["d_expert"]
         x = exact(*utils.mxfp4_quantize(self.hidden, ties="away"))
-        gate_up = exact(*self.gate_up).unflatten(1, (2, -1))[:, :, :inner, :hidden]
-        down = exact(*self.down)[:, :hidden, :inner]
-        out = torch.zeros(x.shape, dtype=torch.float64)
-        for token, experts in enumerate(self.ids.tolist()):
-            for slot, expert in enumerate(experts):
-                gate, up = gate_up[expert] @ x[token]
-                middle = exact(*utils.mxfp4_quantize((F.silu(gate) * up).bfloat16(), ties="away"))
-                out[token] += down[expert] @ middle * self.weights[token, slot].double()
-        return out
+        middle = torch.empty((*self.ids.shape, inner), dtype=torch.float64)
+        terms = torch.empty((*self.ids.shape, hidden), dtype=torch.float64)
+        experts = [(expert, *torch.where(self.ids == expert)) for expert in self.ids.unique().tolist()]
+
+        def used(weights: tuple[torch.Tensor, torch.Tensor], expert: int, rows: slice, columns: int) -> torch.Tensor:
+            codes, scales = weights
+            return exact(codes[expert, rows, : columns // 2], scales[expert, rows, : columns // 32])
+
+        padded = self.config["d_expert_pad"]
+        for expert, tokens, slots in experts:
+            gate = x[tokens] @ used(self.gate_up, expert, slice(inner), hidden).T
+            up = x[tokens] @ used(self.gate_up, expert, slice(padded, padded + inner), hidden).T
+            middle[tokens, slots] = F.silu(gate) * up
+        middle = exact(*utils.mxfp4_quantize(middle.bfloat16(), ties="away"))
+        for expert, tokens, slots in experts:
+            terms[tokens, slots] = middle[tokens, slots] @ used(self.down, expert, slice(hidden), inner).T
+        return (terms * self.weights[..., None].double()).sum(1)
 
 
 def routed(tokens: int, experts: int, each: int) -> list[list[int]]:
