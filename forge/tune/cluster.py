@@ -97,6 +97,7 @@ class Cluster:
         futures = {self.client.submit(function, job, pure=False): job for job in jobs}
         left_s = None if end is None else max(0.1, end - time.monotonic())
         over, given_up = threading.Event(), threading.Event()
+        alone: list[float] = []  # since when nobody works, once that has been said
 
         def cancel() -> None:
             with contextlib.suppress(Exception):
@@ -106,13 +107,15 @@ class Cluster:
             given_up.set()
             cancel()  # which ends the wait
 
-        watcher = threading.Thread(target=self._watch, args=(over, give_up), daemon=True)
+        watcher = threading.Thread(target=self._watch, args=(over, alone, give_up), daemon=True)
         watcher.start()
         try:
             for future in as_completed(list(futures), timeout=left_s):
                 job = futures[future]
                 try:
-                    yield job, future.result()
+                    result = future.result()
+                    _say_who_is_back(alone)  # who may have done all before the watcher looks again
+                    yield job, result
                 except KilledWorker:
                     yield job, None
         except (CancelledError, OSError, TimeoutError):
@@ -127,31 +130,37 @@ class Cluster:
             over.set()
             cancel()
 
-    def _watch(self, over: threading.Event, give_up: Callable[[], None]) -> None:
+    def _watch(self, over: threading.Event, alone: list[float], give_up: Callable[[], None]) -> None:
         """Dask waits without a word for a worker to come, and its wait() with a time-out answers Ctrl-C with a
         traceback: so the wait stays, and this thread looks beside it."""
-        since, told = None, False
+        since = None
         while not over.wait(LOOK_S):
             try:
                 there = self.workers() > 0
             except Exception:  # the scheduler does not answer: that ends the wait itself, or it comes back
                 continue
             if there:
-                if told:
-                    print("  a worker is there again", flush=True)
-                since, told = None, False
+                _say_who_is_back(alone)
+                since = None
                 continue
             if since is None:
                 since = time.monotonic()
             elif time.monotonic() - since >= ALONE_S:
                 return give_up()
-            elif not told:
-                told = True
+            elif not alone:
+                alone.append(since)
                 print(
                     f"  no worker is left; trials so far are kept: start workers (dask worker), or stop this and call "
                     f"again to go on; ends by itself in {ALONE_S / 60:.3g} min",
                     flush=True,
                 )
+
+
+def _say_who_is_back(alone: list[float]) -> None:
+    """Once, whichever thread finds it first."""
+    with contextlib.suppress(IndexError):
+        alone.pop()
+        print("  a worker is there again", flush=True)
 
 
 def _lost() -> Outcome:
