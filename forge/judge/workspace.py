@@ -65,8 +65,10 @@ class Workspace:
     def __enter__(self) -> Workspace:
         clear_left_over(Path(tempfile.gettempdir()))
         self.root = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
-        self._mine = os.open(self.root / GUARD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        unlocked = self.root / f"{GUARD}.new"  # has its name once it is locked: another run may be clearing just now
+        self._mine = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._mine, fcntl.LOCK_EX)
+        unlocked.rename(self.root / GUARD)
         (self.root / "tmp").mkdir()
         self._open_extensions()
         return self

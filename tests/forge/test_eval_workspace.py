@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import marshal
 import os
 import py_compile
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from forge.judge import evaluate
-from forge.judge.workspace import Workspace
+from forge.judge.workspace import Workspace, clear_left_over
 from forge.task.problem import Problem, find_problem
 from tests.support.evaltools import RIGHT, write_problem
 
@@ -34,6 +36,22 @@ def workspace(problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         made.make_judges_folder()
         yield made
     assert not made.root.exists()
+
+
+def test_a_run_that_begins_is_not_cleared(problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another one that looks for what killed runs have left, in the moment before this one's guard is locked."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    lock = fcntl.flock
+
+    def cleared_first(descriptor: int, operation: int) -> None:
+        if operation == fcntl.LOCK_EX:
+            clear_left_over(tmp_path)
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", cleared_first)
+    with Workspace(problem, RIGHT.encode()) as made:
+        assert made.make_folder().is_dir()
 
 
 def link_to_zeros(path: Path) -> None:
