@@ -7,6 +7,7 @@ error that we could prove, and the launch counts as open: `Memory.open`.
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,8 +15,10 @@ from typing import Any
 from .checks import Memory, Tensor
 from .library import engine
 
-# Where a 64-bit value could be a pointer, if the process has memory there: user space above the first 4 GiB.
+# Where a 64-bit value could be a pointer, if the process has memory there: user space above the first 4 GiB. Below
+# lie numbers. An interpreter that is not position independent, as Debian's is, has its heap there all the same.
 _LOWEST, _HIGHEST = 1 << 32, 1 << 47
+MAPS = "/proc/self/maps"
 _SHORT = {"float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8", "float8_e5m2": "bf8", "float8_e5m2fnuz": "bf8"}
 
 
@@ -33,14 +36,25 @@ def _shape(tensor: Any) -> str:
 
 
 def _mapped() -> list[tuple[int, int]]:
-    """Where this process has memory, in user space."""
-    with open("/proc/self/maps") as maps:
-        bounds = [line.split(" ", 1)[0].split("-") for line in maps]
-    return [(int(begin, 16), int(end, 16)) for begin, end in bounds if int(end, 16) <= _HIGHEST]
+    """Where this process has memory, in user space; of the first 4 GiB where its heap is, and not its code."""
+    found = []
+    with open(MAPS) as maps:
+        for line in maps:
+            bounds, _, _, _, _, *name = line.split()
+            begin, end = (int(bound, 16) for bound in bounds.split("-"))
+            if end <= _HIGHEST and (begin >= _LOWEST or name == ["[heap]"]):
+                found.append((begin, end))
+    return found
+
+
+@functools.cache
+def lowest_data() -> int:
+    """Where the process has its first memory that holds data: a heap stays where it begins."""
+    return min((begin for begin, _ in _mapped()), default=_LOWEST)
 
 
 def _may_be_pointer(value: int) -> bool:
-    return _LOWEST <= value < _HIGHEST and any(begin <= value < end for begin, end in _mapped())
+    return lowest_data() <= value < _HIGHEST and any(begin <= value < end for begin, end in _mapped())
 
 
 def _holds_pointers(tensor: Any) -> bool:
@@ -57,7 +71,7 @@ def _holds_pointers(tensor: Any) -> bool:
         return bool(engine().lib.cdna_holds_addresses(tensor.data_ptr(), n, edges, len(edges)))
 
     # Most hold nothing that looks like an address, wherever the process has memory.
-    return holds((_LOWEST, _HIGHEST)) and holds([edge for mapping in _mapped() for edge in mapping])
+    return holds((lowest_data(), _HIGHEST)) and holds([edge for mapping in _mapped() for edge in mapping])
 
 
 def _extent(tensor: Any) -> tuple[int, int]:

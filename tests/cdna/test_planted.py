@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from triton.runtime.errors import OutOfResources
 
 import cdna
+from cdna import tensors
 from cdna.hip.host_libraries import runtime_library
 from cdna.launch_checks import mark_unwritten
 from cdna.library import engine
@@ -274,6 +275,11 @@ def test_triton_assembly(arch: str, fault: str) -> None:
     assert finding.kernel == "_assembly" and "test_planted.py:" in finding.source
 
 
+def above_4_gib(n: int) -> torch.Tensor:
+    """Of so much memory that glibc maps it: an address in a heap below 4 GiB would be an i32 to Triton."""
+    return torch.empty(9 << 20, dtype=torch.int64).view(torch.int32)[:n].copy_(torch.arange(n))
+
+
 @triton.jit
 def _copy_from_address(address, o, B: tl.constexpr):
     i = tl.arange(0, B)
@@ -289,7 +295,7 @@ def _copy(x, o, B: tl.constexpr):
 def test_triton_use_after_free() -> None:
     """Of memory that a runtime gave: `tests/forge/test_device_emulated.py` has torch's."""
     lib = engine().lib
-    memory, out = torch.zeros(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    memory, out = above_4_gib(64), torch.zeros(64, dtype=torch.int32)
     lib.cdna_memory_register(memory.data_ptr(), memory.nbytes, b"hipMalloc'ed memory")
     lib.cdna_memory_unregister(memory.data_ptr())
     with cdna.device("gfx942", checks="all"), pytest.raises(cdna.CheckError, match="which has been freed") as caught:
@@ -374,8 +380,26 @@ def test_triton_large_integers_are_no_addresses() -> None:
     assert memory_of([("n", x.data_ptr(), "i64")]).open
 
 
+def test_triton_addresses_in_a_heap_below_4_gib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian's interpreter is not position independent: small tensors lie there, and numbers may."""
+    maps = tmp_path / "maps"
+    code, heap, high = "0041f000-006d2000 r-xp", "18ddd000-18e84000 rw-p", "7f0000000000-7f0000001000 rw-p"
+    maps.write_text("".join(f"{line}\n" for line in (
+        f"{code} 0001f000 fe:00 260811                             /usr/bin/python3.11",
+        f"{heap} 00000000 00:00 0                          [heap]",
+        f"{high} 00000000 00:00 0",
+    )))  # fmt: skip
+    monkeypatch.setattr(tensors, "MAPS", str(maps))
+    tensors.lowest_data.cache_clear()
+    try:
+        found = [memory_of([("n", n, "i64")]).open for n in (0x18DDD010, 0x7F0000000010, 0x420000, 0x18E84000, 7)]
+    finally:
+        tensors.lowest_data.cache_clear()
+    assert found == [True, True, False, False, False]
+
+
 def test_triton_addresses_are_told_from_numbers() -> None:
-    x, out = torch.arange(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    x, out = above_4_gib(64), torch.zeros(64, dtype=torch.int32)
     with cdna.device("gfx942", checks="all"):
         _copy_from_address[(1,)](x.data_ptr(), out, B=64)
     assert torch.equal(out, x)
