@@ -16,14 +16,12 @@ from cdna.errors import ToolchainError
 from cdna.hip.compile import toolchain
 from forge.device import DeviceError, triton_versions
 from forge.task.runners import load_runners
-from tests.support.prepared import path_kept
+from tests.support.prepared import RARELY, path_kept
 
 # There are more test processes than cores: threads that wait for work must not keep one from another.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # What tests run is not for the history of whoever runs them.
 os.environ["XDG_DATA_HOME"] = os.path.join(tempfile.gettempdir(), f"forge-tests-data-{os.getuid()}")
-
-RARELY = 50_000  # new objects between two looks for garbage, in place of 700
 
 
 @functools.cache
