@@ -49,8 +49,8 @@ def _mapped() -> list[tuple[int, int]]:
 
 @functools.cache
 def lowest_data() -> int:
-    """Where the process has its first memory that holds data: a heap stays where it begins."""
-    return min((begin for begin, _ in _mapped()), default=_LOWEST)
+    """Where a heap below 4 GiB begins, which stays there; else 4 GiB, for other memory may come to lie lower later."""
+    return min([_LOWEST, *(begin for begin, _ in _mapped())])
 
 
 def _may_be_pointer(value: int) -> bool:

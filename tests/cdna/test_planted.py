@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -380,22 +381,31 @@ def test_triton_large_integers_are_no_addresses() -> None:
     assert memory_of([("n", x.data_ptr(), "i64")]).open
 
 
-def test_triton_addresses_in_a_heap_below_4_gib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debian's interpreter is not position independent: small tensors lie there, and numbers may."""
-    maps = tmp_path / "maps"
-    code, heap, high = "0041f000-006d2000 r-xp", "18ddd000-18e84000 rw-p", "7f0000000000-7f0000001000 rw-p"
-    maps.write_text("".join(f"{line}\n" for line in (
-        f"{code} 0001f000 fe:00 260811                             /usr/bin/python3.11",
-        f"{heap} 00000000 00:00 0                          [heap]",
-        f"{high} 00000000 00:00 0",
-    )))  # fmt: skip
-    monkeypatch.setattr(tensors, "MAPS", str(maps))
+@pytest.fixture
+def maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """In place of the process's own."""
+    monkeypatch.setattr(tensors, "MAPS", str(tmp_path / "maps"))
     tensors.lowest_data.cache_clear()
-    try:
-        found = [memory_of([("n", n, "i64")]).open for n in (0x18DDD010, 0x7F0000000010, 0x420000, 0x18E84000, 7)]
-    finally:
-        tensors.lowest_data.cache_clear()
+    yield tmp_path / "maps"
+    tensors.lowest_data.cache_clear()
+
+
+CODE = "0041f000-006d2000 r-xp 0001f000 fe:00 260811                             /usr/bin/python3.11\n"
+HEAP = "18ddd000-18e84000 rw-p 00000000 00:00 0                          [heap]\n"
+HIGH = "7f0000000000-7f0000001000 rw-p 00000000 00:00 0\n"
+
+
+def test_triton_addresses_in_a_heap_below_4_gib(maps: Path) -> None:
+    """Debian's interpreter is not position independent: small tensors lie there, and numbers may."""
+    maps.write_text(CODE + HEAP + HIGH)
+    found = [memory_of([("n", n, "i64")]).open for n in (0x18DDD010, 0x7F0000000010, 0x420000, 0x18E84000, 7)]
     assert found == [True, True, False, False, False]
+
+
+def test_triton_addresses_in_memory_that_comes_to_lie_lower(maps: Path) -> None:
+    for text, is_open in ((HIGH, False), (f"200000000-200001000 rw-p 00000000 00:00 0\n{HIGH}", True)):
+        maps.write_text(text)
+        assert memory_of([("n", 0x200000010, "i64")]).open is is_open
 
 
 def test_triton_addresses_are_told_from_numbers() -> None:
