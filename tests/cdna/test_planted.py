@@ -168,6 +168,33 @@ def test_code_without_an_end_is_named(tmp_path: Path, body: str, says: str) -> N
     assert done.returncode == 1 and re.search(says, done.stderr), done.stderr
 
 
+def test_a_variable_among_the_host_s_memory_is_found(tmp_path: Path) -> None:
+    """The table of symbols' addresses was taken for as long as the code, so variables behind it belonged to nobody."""
+    source = tmp_path / "k.hip"
+    source.write_text(
+        """#include <hip/hip_runtime.h>
+        #include <stdlib.h>
+        #define FOUR(x) x x x x
+        __device__ int total[64];
+        __global__ void k(int* x) {
+          total[threadIdx.x] = blockIdx.x + 1;
+          asm volatile(FOUR(FOUR(FOUR(FOUR(FOUR("v_mov_b32 v1, v1\\n"))))) : : : "v1");
+        }
+        int main() {
+          void *small[256], *behind = nullptr;  // so that what is small lies before what is large
+          for (int i = 0; i < 256; i++) small[i] = malloc(8 + 16 * (i % 8));
+          for (int i = 0; i < 300; i++) behind = malloc(1 << 10);
+          for (void* p : small) free(p);
+          int* x;
+          (void)hipMalloc(&x, 256);
+          k<<<2, 64>>>(x);
+          return hipDeviceSynchronize() != hipSuccess || !behind;
+        }"""
+    )
+    done = run(source, CDNA_CHECKS="race")
+    assert done.returncode == 1 and "race: writes another value to 4 bytes of the variable total" in done.stderr
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -211,14 +211,15 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
     append(c->ranges, c->n_ranges, c->max_ranges, registry[i]);
   }
   pthread_mutex_unlock(&registry_lock);
+  // Before the arguments, for which 64 bytes more are allowed than they have: whose those are may be a variable.
+  for (u32 i = 0; i < p->n_sections; i++) add_section(c, *p, i);
   u32 kernarg_bytes = (k.kernarg_bytes > l.kernarg_bytes ? k.kernarg_bytes : l.kernarg_bytes) + 64;
   add_internal(c, (u64)l.kernarg, kernarg_bytes, "the kernel's arguments");
   // These point at memory of the host's, which points on.
   for (u32 i = 0; i < k.n_arguments; i++)
     if (k.arguments[i].kind == HOSTCALL_BUFFER || k.arguments[i].kind == MULTIGRID_SYNC) c->open = 1;
   add_internal(c, (u64)packet, 64, "the dispatch packet");
-  if (p->got) add_internal(c, (u64)p->got, 8 * p->n_inst, "addresses of symbols");
-  for (u32 i = 0; i < p->n_sections; i++) add_section(c, *p, i);
+  if (p->got) add_internal(c, (u64)p->got, 8 * p->n_got, "addresses of symbols");
   check_launch_begins(c);
 }
 

@@ -95,7 +95,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
     if (op_facts(p->code[i].op).is(FACT_TO_LDS)) p->loads_to_lds = true;
     p->code[i].core = info.core;
   }
-  u32 n_relocations = r.get<u32>();
+  const u32 n_relocations = p->n_got = r.get<u32>();
   p->got = (u64*)calloc(n_relocations + 1, sizeof(u64));
   for (u32 i = 0; i < n_relocations; i++) {
     u32 index = r.get<u32>(), operand = r.get<u32>(), kind = r.get<u32>(), to = r.get<u32>();

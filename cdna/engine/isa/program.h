@@ -71,10 +71,10 @@ struct Program {
   u32 arch_number;
   u8* blob;  // the image: strings and records point into it
   u8** sections;
-  u64* got;
+  u64* got;  // addresses that code loads, n_got of them
   KernelInfo* kernels;
   Symbol* symbols;
-  u32 n_sections, n_kernels, n_symbols;
+  u32 n_sections, n_kernels, n_symbols, n_got;
   const char** where;  // per instruction: "`text` (file:line)"
   u32* section_bytes;
   Hazard* hazards;
