@@ -73,12 +73,24 @@ _LIBRARY = re.compile(
     r"/(backends/amd/include|cdna/hip/(include|libraries)|lib/clang/\d+|ziglang/lib|triton/language"
     r"|rocm[^/]*/include)/|^/usr/(include|lib)/"
 )
+INLINE_ASSEMBLY = re.compile(r"(?<=;#ASMSTART\n).*?(?=^\s*;+#ASMEND)", re.DOTALL | re.MULTILINE)
+_DIRECTIVE = re.compile(r"^\s*\.\w+(?![\w.$]*:)", re.MULTILINE)
+# What an assembler works out, or bytes, in code: LLVM writes none of it there (but .fill, behind what is executed).
+_ASSEMBLER_S = re.compile(
+    r"\.(rept?|irpc?|endr|macro|endm|endmacro|exitm|purgem|altmacro|if\w*|else\w*|endif|include|incbin|org|octa|float"
+    r"|double|zero|skip|space|asci[iz]|string|2byte|4byte|8byte)$"
+)
 _COMMENT = re.compile(r"\s*(;|//).*$")
 _COMMENT_OR_STRING = re.compile(r'("(?:[^"\\]|\\.)*")|\s*(?:;|//).*$')
 
 
 def _unescape(text: str) -> bytes:
     return bytes(text, "latin-1").decode("unicode_escape").encode("latin-1")
+
+
+def has_directives(text: str) -> bool:
+    """Whether inline assembly in it has what an assembler works out: repetitions, macros, symbols, bytes."""
+    return "#ASMSTART" in text and any(_DIRECTIVE.search(block) for block in INLINE_ASSEMBLY.findall(text))
 
 
 def arch_in(target: str) -> str:
@@ -167,6 +179,9 @@ def parse(text: str) -> AsmFile:
         elif directive == ".set":
             name, _, value = rest.partition(",")
             expressions[name.strip()] = value
+        elif in_code and (directive in _DATA_SIZES or _ASSEMBLER_S.match(directive)):
+            place = source_line(out, Statement(directive, rest, number, source))
+            raise UnsupportedInstruction(f"{place}: `{directive}` in code, which takes an assembler")
         elif section and not in_code:
             _data_directive(out, section, directive, rest, number)
     for name, value in expressions.items():

@@ -1,7 +1,8 @@
 """Runs Triton kernels on the emulated device: a Triton driver and backend for CPU tensors.
 
 Triton compiles and links for the arch as it would beside the real card; the AMDGCN assembly, which travels behind the
-linked binary, is what gets loaded, and launches go to `cdna.program`.
+linked binary, is what gets loaded (the binary itself where inline assembly took an assembler), and launches go to
+`cdna.program`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.runtime.autotuner import Autotuner
 
-from ..asm import AsmFile, parse
+from ..asm import AsmFile, has_directives, parse
 from ..cards import Card
+from ..code_objects.elf import read
+from ..code_objects.statements import statements_of
 from ..compiler_notes import warn_of
 from ..counters import counting, trials
 from ..errors import CdnaError
@@ -105,10 +108,11 @@ class _Utils:
         self, name: str, binary: bytes, lds_bytes: int, device: int
     ) -> tuple[Program, Kernel, int, int, int]:
         """(module, function, registers, spills, most work-items of a workgroup)."""
-        assembly = binary.partition(_ASSEMBLY)[2]
+        code, _, assembly = binary.partition(_ASSEMBLY)
         program = self._programs.get(assembly)
         if program is None:
-            asm = parse(assembly.decode())
+            text = assembly.decode()
+            asm = statements_of(read(code)) if has_directives(text) else parse(text)
             rename_source(asm, name, source_files.get(name, ""))
             program = self._programs[assembly] = Program(asm)
         kernel = program.kernels[name]

@@ -39,6 +39,7 @@ def test_a_wrong_result_is_the_programs_exit_code() -> None:
         "ipc_events",
         "rtc",
         "memory_calls",
+        "assembler",
     ],
 )
 def test_program(name: str) -> None:

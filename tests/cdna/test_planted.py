@@ -153,6 +153,10 @@ def test_hip_refuses(name: str, says: str) -> None:
             'asm volatile("s_nop 0"); __builtin_unreachable();',
             r"k(\(int\*\))? on gfx942: ran past the end of its code: .*\n  at the end of the code, workgroup",
         ),
+        (  # it wrote behind its counts of instructions
+            'asm volatile("s_branch .Lfunc_end0"); x[0] = 1;',
+            r"k(\(int\*\))? on gfx942: ran past the end of its code: .*\n  at the end of the code, workgroup",
+        ),
     ],
 )
 def test_code_without_an_end_is_named(tmp_path: Path, body: str, says: str) -> None:

@@ -241,6 +241,19 @@ def test_sort_histogram_and_transpose(arch):
         assert torch.equal(out, x.T)
 
 
+@triton.jit
+def _assembled(x, out, ASM: tl.constexpr):
+    i = tl.arange(0, 64)
+    tl.store(out + i, tl.inline_asm_elementwise(ASM, "=v,v", [tl.load(x + i)], tl.int32, is_pure=True, pack=1))
+
+
+def test_inline_assembly_that_takes_an_assembler(arch):
+    """Its repetitions were passed over, without a word."""
+    x, out = torch.arange(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    _assembled[(1,)](x, out, "v_mov_b32 $0, $1\n.set i, 1\n.rept 4\nv_add_u32 $0, i, $0\n.set i, i * 2\n.endr")
+    assert torch.equal(out, x + 15)
+
+
 def test_function_calls(arch):
     x, out = torch.tensor([3.0, 5.0]), torch.zeros(1)
     kernels.calls[(1,)](x, out)

@@ -64,7 +64,7 @@ struct Hazard {  // of hazards.py
 
 struct Program {
   Inst* code;
-  u32 n_inst;
+  u32 n_inst;  // one more stands behind them, which faults: what counts while waves execute has a place for it
   u32 n_vgpr;  // architectural + accumulation
   u32 first_accumulation;
   char arch[16];

@@ -511,7 +511,7 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   w->scratch = allocate((size_t)scratch_bytes * WAVE);
   w->scratch_bytes = scratch_bytes;
   w->fault = message;
-  w->executed = (u64*)calloc(p->n_inst, sizeof(u64));
+  w->executed = (u64*)calloc(p->n_inst + 1, sizeof(u64));
   u32 saved_csr = _mm_getcsr();
   applied_mode = ~0u;
   Thread t;
@@ -684,7 +684,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     t.packet = (const u8*)&packet;
     t.next_group = &next_group;
     t.fault_lock = &lock;
-    t.executed = (u64*)calloc(p->n_inst, sizeof(u64));
+    t.executed = (u64*)calloc(p->n_inst + 1, sizeof(u64));
     t.hostcall = hostcall;
     t.live = &live[i];
     t.n_live = &n_live;

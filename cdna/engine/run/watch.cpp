@@ -81,7 +81,7 @@ Watch* watch_begins(Program* p, const KernelInfo& k, const Launch& l) {
   to.entry = k.entry;
   to.first_accumulation = p->first_accumulation;
   memcpy(to.groups, l.groups, sizeof to.groups);
-  to.marks = (u32*)calloc(p->n_inst, sizeof(u32));
+  to.marks = (u32*)calloc(p->n_inst + 1, sizeof(u32));
   for (u32 i = 0; i < MAX_WATCHES; i++) to.group_of[i] = to.wave_of[i] = ANY_ONE;
   w->ends = ends;
   begins(&to);

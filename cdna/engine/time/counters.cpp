@@ -581,12 +581,12 @@ static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l)
   s.program = p;
   s.card = l->card;
   s.caches = caches_of(*l->card);
-  s.costs = (Cost*)calloc(p->n_inst, sizeof(Cost));
-  s.facts = (const Facts**)calloc(p->n_inst, sizeof(Facts*));
-  s.stalls = (double*)calloc((u64)N_REASONS * p->n_inst, sizeof(double));
-  s.timings = (Timing*)calloc(p->n_inst, sizeof(Timing));
-  s.counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
-  for (u32 i = 0; i < p->n_inst; i++) {
+  s.costs = (Cost*)calloc(p->n_inst + 1, sizeof(Cost));
+  s.facts = (const Facts**)calloc(p->n_inst + 1, sizeof(Facts*));
+  s.stalls = (double*)calloc((u64)N_REASONS * (p->n_inst + 1), sizeof(double));
+  s.timings = (Timing*)calloc(p->n_inst + 1, sizeof(Timing));
+  s.counters = (InstructionCounters*)calloc(p->n_inst + 1, sizeof(InstructionCounters));
+  for (u32 i = 0; i <= p->n_inst; i++) {
     s.costs[i] = instruction_cost(p->code[i], p->arch_number);
     s.facts[i] = &op_facts(p->code[i].op);
     s.timings[i] = timing_of(p->code[i], p->arch_number);
@@ -629,7 +629,7 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k,
   c->source = &s;
   c->costs = s.costs;
   c->facts = s.facts;
-  c->counters = (InstructionCounters*)calloc(p->n_inst, sizeof(InstructionCounters));
+  c->counters = (InstructionCounters*)calloc(p->n_inst + 1, sizeof(InstructionCounters));
   c->card = s.card;
   return c;
 }

@@ -35,6 +35,7 @@ DEVICE_FLAGS = (
     f"-mcode-object-version={CODE_OBJECT_VERSION}",
 )
 HOST_FLAGS = ("-O2", "-fPIC")
+_MADE = 2  # counts what this file has changed of results that the same command gives
 _RDC_NAMES = re.compile(rb"__hip_(?:fatbin|gpubin_handle)_[0-9a-f]{4,}")
 
 
@@ -156,7 +157,7 @@ class Toolchain:
         return [*self.compiler.driver, "--target=amdgcn-amd-amdhsa", *cpu, "-nogpulib"]
 
     def _identity(self) -> str:
-        return json.dumps([self.compiler.driver, self.compiler.linker, self.compiler.version])
+        return json.dumps([self.compiler.driver, self.compiler.linker, self.compiler.version, _MADE])
 
     def _made(
         self,
@@ -237,14 +238,18 @@ class Toolchain:
         return _dependencies(listed)
 
     def _verify(self, assembly: Path, arch: str) -> None:
-        """CompileError where an assembler or a linker would refuse the assembly."""
+        """CompileError where an assembler or a linker would refuse the assembly. What a programmer wrote of it becomes
+        what the assembler reads there."""
         text = assembly.read_text()
         if verify.has_inline_assembly(text):
-            command = [*self._amdgcn(arch), "-x", "assembler", "-c", str(assembly)]
+            command = [*self._amdgcn(arch), "-x", "assembler", "-c", "-Xclangas", "-filetype", "-Xclangas", "asm"]
+            assembled = assembly.with_suffix(".asm")
             _run(
-                [*command, "-o", str(assembly.with_suffix(".o"))],
+                [*command, str(assembly), "-o", str(assembled)],
                 lambda said: CompileError(verify.assembler_error(text, said)),
             )
+            text = verify.with_assembled(text, assembled.read_text(), arch)
+            assembly.write_text(text)
         undefined = verify.undefined_symbol(text)
         if undefined:
             raise CompileError(undefined)

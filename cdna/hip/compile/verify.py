@@ -1,19 +1,41 @@
-"""Finds in compiled assembly what only an assembler or a linker would: bad inline assembly, undefined symbols."""
+"""Finds in compiled assembly what only an assembler or a linker would: bad inline assembly, undefined symbols; and puts
+in place of inline assembly what the assembler makes of it."""
 
 from __future__ import annotations
 
 import re
 
-from ...asm import parse, source_line
+from ...asm import INLINE_ASSEMBLY, parse, source_line
+from ...code_objects.disassembler import instructions
 
 _USED = re.compile(r"([\w.$]+)@(?:rel32|gotpcrel32)@lo")
 _DEFINED = re.compile(r"^([\w.$]+):|^\s*\.(?:l?comm|set|amdgpu_lds)\s+([\w.$]+)", re.MULTILINE)
+_LABELS = re.compile(r"^\s*([\w.$]+):", re.MULTILINE)
+_DWORDS = re.compile(r"(?:^\s*\.long\s+\d+\n)+", re.MULTILINE)
 _ASSEMBLER = re.compile(r"^.*?:(\d+):\d+: error: (.*)$", re.MULTILINE)
 
 
 def has_inline_assembly(text: str) -> bool:
     """Whether a programmer wrote some of it: the compiler checks that only when it assembles."""
     return "ASMSTART" in text
+
+
+def with_assembled(text: str, assembled: str, arch: str) -> str:
+    """`text` with its inline assembly as the assembler wrote it back: without macros, repetitions, conditions and
+    expressions, and with instructions for dwords. All else stays as it is, with its comments on lines of source.
+
+    Labels that are numbers (`1:`, `1b`) get names, and the assembler gives names that the compiler has given too.
+    """
+    old, new = INLINE_ASSEMBLY.findall(text), INLINE_ASSEMBLY.findall(assembled)
+    names = set(_LABELS.findall("".join(new))) - set(_LABELS.findall("".join(old)))
+    blocks = (re.sub(r"\.Ltmp\d+\b", lambda name: name[0] + "_inline" * (name[0] in names), block) for block in new)
+    decoded = (_DWORDS.sub(lambda dwords: _decoded(dwords[0], arch), block) for block in blocks)
+    return INLINE_ASSEMBLY.sub(lambda _: next(decoded), text)
+
+
+def _decoded(dwords: str, arch: str) -> str:
+    code = b"".join(int(number).to_bytes(4, "little") for number in re.findall(r"\d+", dwords))
+    return "".join(f"\t{instruction}\n" for _, instruction in instructions(code, arch))
 
 
 def source_of_line(text: str, number: int) -> str:
