@@ -15,6 +15,9 @@ from .errors import CdnaError
 from .hip.compile.source import HipSource
 
 
+_LETTERS = {"f": "-ffast-math", "m": "-munsafe-fp-atomics", "W": "-Wno-vla"}
+
+
 def add_compile_options(parser: argparse.ArgumentParser, default_arch: str | None = ARCHS[0]) -> None:
     """Options that choose how a HIP source is compiled."""
     text = f"the card (default: {ARCHS[0]}, {get_card(ARCHS[0]).model})"
@@ -37,14 +40,16 @@ def add_compile_options(parser: argparse.ArgumentParser, default_arch: str | Non
         help="define a macro; may be repeated",
     )
     parser.add_argument("-std", dest="std", default="", metavar="STANDARD", help="C++ standard, as in -std=c++20")
-    parser.add_argument(
-        "-f",
-        dest="features",
-        action="append",
-        default=[],
-        metavar="FLAG",
-        help="a compiler flag of that letter, as in -ffast-math",
-    )
+    for letter, example in _LETTERS.items():
+        parser.add_argument(
+            f"-{letter}",
+            dest="features",
+            type=f"-{letter}{{}}".format,
+            action="append",
+            default=[],
+            metavar="FLAG",
+            help=f"a compiler flag of that letter, as in {example}",
+        )
     parser.add_argument("-O", dest="level", default="", metavar="LEVEL", help="optimisation level (default: 3)")
 
 
@@ -52,7 +57,7 @@ def source_of(arguments: argparse.Namespace, file: Path) -> HipSource:
     """The file, to be compiled as the options say."""
     flags = [f"-D{define}" for define in arguments.defines]
     flags += [f"-std={arguments.std}"] if arguments.std else []
-    flags += [f"-f{feature}" for feature in arguments.features]
+    flags += arguments.features
     flags += [f"-O{arguments.level}"] if arguments.level else []
     return HipSource(file, arguments.arch or ARCHS[0], tuple(flags), tuple(arguments.include_dirs))
 

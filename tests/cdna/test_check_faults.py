@@ -490,9 +490,65 @@ def test_race_between_workgroups(arch: str) -> None:
 # --- the others ----------------------------------------------------------------------------------------
 
 
-def test_unwritten_lds() -> None:
-    finding = found(program("v_lshlrev_b32_e32 v1, 2, v0\nds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)", lds_bytes=256), [])
-    assert (finding.kind, finding.message) == ("uninitialised", "reads LDS byte 0, which nothing has written")
+READ_LDS = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+v_cmp_gt_u32_e32 vcc, 32, v0
+s_and_saveexec_b64 s[8:9], vcc
+ds_write_b32 v1, v0
+s_mov_b64 exec, s[8:9]
+ds_read_b32 v2, v1
+s_waitcnt lgkmcnt(0)
+"""
+STORES = "; global_store_dword v1, v2, s[4:5]"
+SWAPS_HALVES = "v_xor_b32_e32 v3, 128, v1; ds_bpermute_b32 v2, v3, v2; s_waitcnt lgkmcnt(0)"
+MULTIPLIES = "v_mov_b32_e32 v3, v2; s_nop 4; v_mfma_f32_16x16x16_f16 v[4:7], v[2:3], v[12:13], 0; s_nop 15; s_nop 3"
+TAKES_LDS = {
+    "stores": STORES,
+    "adds": "v_add_u32_e32 v2, 1, v2; v_add_u32_e32 v2, v2, v0" + STORES,
+    "takes the larger": "v_max_u32_e32 v2, 1, v2" + STORES,
+    "takes from lanes": SWAPS_HALVES + "; v_cndmask_b32_e32 v2, 0, v2, vcc" + STORES,
+    "shifts over lanes": "v_mov_b32_dpp v2, v2 row_shr:1 row_mask:0xf bank_mask:0xf" + STORES,
+    "writes back and reads": "ds_write_b32 v1, v2; ds_read_b32 v2, v1; s_waitcnt lgkmcnt(0)" + STORES,
+    "adds to LDS": "ds_add_u32 v1, v2; s_waitcnt lgkmcnt(0)",
+    "addresses": "v_and_b32_e32 v2, 4, v2; global_load_dword v2, v2, s[4:5]",
+    "branches": "v_cmp_eq_u32_e32 vcc, 0, v2; s_and_saveexec_b64 s[8:9], vcc",
+    "multiplies": MULTIPLIES.replace("v[12:13]", "v[2:3]") + "; v_mov_b32_e32 v2, v4" + STORES,
+}
+
+
+@pytest.mark.parametrize("takes", TAKES_LDS)
+def test_unwritten_lds(takes: str) -> None:
+    body = READ_LDS + TAKES_LDS[takes].replace("; ", "\n")
+    finding = found(program(body, lds_bytes=256), [("x", torch.zeros(64, dtype=torch.int32))])
+    assert finding.kind == "uninitialised"
+    assert finding.message.startswith("reads LDS byte 128, which nothing has written, for `")
+    assert finding.instruction.startswith("ds_read_b32 v2, v1")
+
+
+LEAVES_LDS = {
+    "not at all": "v_mov_b32_e32 v3, v2",
+    "another chosen": "v_cndmask_b32_e32 v2, 0, v2, vcc" + STORES,
+    "another chosen by a comparison with it": "v_cmp_lt_u32_e64 s[10:11], 7, v2; s_and_b64 vcc, vcc, s[10:11]; "
+    "v_cndmask_b32_e32 v2, 0, v2, vcc" + STORES,
+    "lanes off": "s_mov_b64 exec, vcc; v_max_u32_e32 v2, 1, v2" + STORES,
+    "of other lanes": "v_max_u32_e32 v2, 1, v2; " + SWAPS_HALVES + "; v_cndmask_b32_e64 v2, v2, 0, vcc" + STORES,
+    "written back": "v_mul_lo_u32 v2, v2, v2; ds_write_b32 v1, v2; ds_read_b32 v2, v1; s_waitcnt lgkmcnt(0); "
+    "v_cndmask_b32_e32 v2, 0, v2, vcc" + STORES,
+    # Rows 8 to 15 of A: of D they are in lanes 32 to 63.
+    "rows of a product": "v_and_b32_e32 v3, 15, v0; v_lshlrev_b32_e32 v3, 4, v3; ds_read_b32 v2, v3; "
+    "s_waitcnt lgkmcnt(0); v_mov_b32_e32 v12, 0; v_mov_b32_e32 v13, 0; "
+    + MULTIPLIES
+    + "; v_mov_b32_e32 v2, v4; s_mov_b64 exec, vcc"
+    + STORES,
+}
+
+
+@pytest.mark.parametrize("leaves", LEAVES_LDS)
+def test_lds_read_ahead_and_not_used_is_no_finding(leaves: str) -> None:
+    """A merge reads what lies behind its list and does not choose it: each was a finding at the read."""
+    body = READ_LDS + LEAVES_LDS[leaves].replace("; ", "\n")
+    clean(program(body, lds_bytes=256), [("x", torch.zeros(64, dtype=torch.int32))])
 
 
 def test_unwritten_address_register() -> None:

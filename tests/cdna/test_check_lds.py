@@ -54,6 +54,9 @@ def access(draw: random.Random) -> str:
     if draw.random() < 0.2:
         text = f"s_mov_b64 exec, 0x{draw.getrandbits(31):x}\n{text}\ns_mov_b64 exec, -1"
     wait = "s_waitcnt lgkmcnt(0)\n" if draw.random() < 0.7 else ""
+    if wait and text.startswith("ds_read"):
+        first = 12 if size == 16 else 10
+        wait += f"v_cmp_eq_u32_e32 vcc, v{first}, v{first}\ns_and_saveexec_b64 s[20:21], vcc\n"
     return f"v_mul_u32_u24_e32 v3, {stride}, v1\nv_mov_b32_e32 v4, {distance}\nv_mad_u32_u24 v3, v2, v4, v3\n" + (
         f"v_add_u32_e32 v3, {base}, v3\n{text}\n{wait}"
     )

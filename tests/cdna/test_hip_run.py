@@ -219,7 +219,7 @@ def test_counters() -> None:
 
 
 def test_lanes_and_printf() -> None:
-    done = run("-std=c++20", PROGRAMS / "lanes.hip")
+    done = run("-std=c++20", "-Wall", "-munsafe-fp-atomics", "-ffast-math", PROGRAMS / "lanes.hip")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout == "".join(f"lane {i} says hello and {i / 4:.2f}\n" for i in range(3))
 

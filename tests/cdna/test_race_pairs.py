@@ -193,7 +193,8 @@ def test_a_missing_barrier_is_the_fault_where_nothing_is_there_yet(pair: str) ->
         ObjectKernel(compiled("gfx942").kernels[f"{pair}_racy"])((1,), (256,), given, out, given)
 
 
-READS = "v_lshlrev_b32_e32 v1, 2, v0; ds_read_b32 v2, v1 offset:512; s_waitcnt lgkmcnt(0)"
+READS = "v_lshlrev_b32_e32 v1, 2, v0; ds_read_b32 v2, v1 offset:512; s_waitcnt lgkmcnt(0); "
+READS += "v_cmp_eq_u32_e32 vcc, v2, v2; s_and_saveexec_b64 s[8:9], vcc"
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ struct Access {
   bool upper;        // stores the upper half of its register
   bool all_lanes;    // writes its vector registers whatever exec says
   bool accumulates;  // reads its destination too
+  bool crosses;      // what a lane gets another has had
   bool reads_scc, writes_scc;
   bool polls;     // a read of LDS in a loop that does nothing but wait for another value there
   bool glances;   // a load that waits so, or before an atomic that looks again
@@ -252,7 +253,7 @@ struct GroupCheck {
 bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, u32 other_pc, const char* format, ...);
 // The same of LDS that nothing has written yet. Where another wave writes it before the next barrier, the missing barrier is
 // the fault, and is told first.
-bool report_later(Wave& w, CheckKind kind, int lane, u32 at, const char* format, ...);
+bool report_later(Wave& w, CheckKind kind, int lane, u32 at, u32 other_pc, const char* format, ...);
 // At a barrier, or the workgroup's end: what was held back is a finding then.
 void report_held(Workgroup& g);
 // "8 bytes past the end of `x` (fp32[1000])", or "at offset 8 of" one that holds all bytes: of the nearest range, or the
@@ -275,6 +276,11 @@ bool check_unwritten(Wave& w, int lane, u64 address, u32 bytes);  // check_unwri
 bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x);
 bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes);
 void define_lanes(WaveCheck& c, const Touch& t, u64 lanes);
+// A lane's register holds what has been read of LDS where nothing had been written.
+void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte);
+bool is_unwritten(const WaveCheck& c, u32 reg, int lane);
+// That it matters what is there; pc: of the read. False: the wave has to stop.
+bool unwritten_lds(Wave& w, int lane, u32 lds_byte, u32 pc);
 void forget_values(WaveCheck& c, u32 n_vgpr);
 bool check_lds(Wave& w, const Inst& in, const Access& x);
 bool check_lds_flat(Wave& w, const Inst& in, const Access& x, const u64* address, u64 lanes);  // lanes that mean LDS

@@ -8,6 +8,7 @@
 // dword.
 #include "isa/memory.h"
 #include "check_lds.h"
+#include "check_bits.h"
 #include "check_order.h"
 #include <stdlib.h>
 
@@ -189,18 +190,18 @@ static void split(GroupCheck& g, u32 granule) {
 bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* data) {
   GroupCheck& g = a.g;
   if (g.checks->has(CHECK_UNINITIALISED)) {
-    u32 missing = ~0u;
     for (u32 d = at / 4; d <= (at + bytes - 1) / 4; d++) {
       u32 from = d * 4 < at ? at & 3 : 0, to = d * 4 + 4 > at + bytes ? (at + bytes) & 3 : 4;
       u8 mask = (u8)((1u << to) - (1u << from));
-      if (a.write && !a.atomic) lds_written(g, d, mask);
-      else if (!quick_whole(*g.quick, d) && (g.written[d] & mask) != mask && missing == ~0u)
-        missing = d * 4 > at ? d * 4 : at;
-    }
-    if (missing != ~0u) {
-      if (!report_later(a.w, CHECK_UNINITIALISED, lane, missing, "reads LDS byte %u, which nothing has written",
-                        missing))
-        return false;
+      const u32 dword = d * 4 > at ? (d * 4 - at) / 4 : 0;
+      if (a.write && !a.atomic) {
+        if (a.from != NO_REGISTER && is_unwritten(a.c, a.from + dword, lane)) lds_unwritten(g, d, mask);
+        else lds_written(g, d, mask);
+      } else if (!quick_whole(*g.quick, d) && (g.written[d] & mask) != mask) {
+        const u32 missing = d * 4 > at ? d * 4 : at;
+        if (a.to != NO_REGISTER) undefine_lane(a.c, a.to + dword, lane, missing);
+        else if (!unwritten_lds(a.w, lane, missing, a.pc)) return false;
+      }
     }
   }
   if (!g.checks->has(CHECK_RACE) && !g.checks->has(CHECK_WAIT)) return true;
@@ -265,13 +266,27 @@ static bool elements(const LdsAccess& a, const u32* v, u32 offset, const u32* da
   return true;
 }
 
+// The first register of a write's data where some of it is not defined.
+static u32 undefined_from(const Wave& w, const WaveCheck& c, const u32* data, u32 dwords) {
+  const u32 reg = (u32)((data - w.v) / WAVE);
+  return bits_at(c.known_v, reg, dwords) == span(dwords) ? NO_REGISTER : reg;
+}
+
 static bool check_elements(const LdsAccess& a, const u32* v, const u32* offsets, const u32* const* data, u32 n) {
   for (u32 k = 0; k < n; k++)
     if (data[k] && a.g.checks->has(CHECK_RACE) && !disagreement(a, v, offsets[k], data[k])) return false;
-  if (quick_access(a, v, offsets, n)) return true;
-  quick_leave(*a.w.wg);
+  const u32 dwords = (a.x.bytes + 3) / 4;
+  LdsAccess element = a;
+  u32 from[2] = {NO_REGISTER, NO_REGISTER};
   for (u32 k = 0; k < n; k++)
-    if (!elements(a, v, offsets[k], data[k])) return false;
+    if (data[k]) from[k] = undefined_from(a.w, a.c, data[k], dwords);
+  if (from[0] == NO_REGISTER && from[1] == NO_REGISTER && quick_access(a, v, offsets, n)) return true;
+  quick_leave(*a.w.wg);
+  for (u32 k = 0; k < n; k++) {
+    element.from = from[k];
+    if (!elements(element, v, offsets[k], data[k])) return false;
+    if (a.to != NO_REGISTER) element.to += dwords;
+  }
   return true;
 }
 
@@ -287,6 +302,7 @@ bool check_lds(Wave& w, const Inst& in, const Access& x) {
   u32 offsets[2] = {(u32)in.offset * x.stride, (u32)in.offset1 * x.stride};
   const u32* data[2] = {};
   for (u32 k = 0; x.kind == LDS_WRITE && k <= x.two; k++) data[k] = w.vreg(in.src[1 + k].reg);
+  if (x.kind == LDS_READ) a.to = in.dst[0].reg;
   return check_elements(a, w.vreg(in.src[0].reg), offsets, data, x.two ? 2 : 1);
 }
 
@@ -295,6 +311,7 @@ bool check_lds_flat(Wave& w, const Inst& in, const Access& x, const u64* address
   WaveCheck& c = check_of(w);
   LdsAccess a = {w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.lgkm.issued, x.kind != VM_LOAD, x.kind == VM_ATOMIC};
   if (!(a.g.checks->kinds & LOOKED_AT)) return true;
+  if (x.kind == VM_LOAD) a.to = in.dst[0].reg;
   u32 v[WAVE];
   LANES v[i] = (u32)address[i];
   const u32 offsets[2] = {};

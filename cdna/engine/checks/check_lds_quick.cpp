@@ -71,7 +71,10 @@ void quick_barrier(LdsQuick& q, bool quick) {
 }
 
 bool quick_whole(const LdsQuick& q, u32 dword) { return q.whole[dword >> 6] >> (dword & 63) & 1; }
-void quick_set_whole(LdsQuick& q, u32 dword) { q.whole[dword >> 6] |= 1ull << (dword & 63); }
+void quick_set_whole(LdsQuick& q, u32 dword, bool whole) {
+  const u64 bit = 1ull << (dword & 63);
+  q.whole[dword >> 6] = (q.whole[dword >> 6] & ~bit) | (whole ? bit : 0);
+}
 
 // The words of the bitmaps that the elements touch; false where one is outside or oddly aligned.
 static bool extent(const LdsAccess& a, const u32* v, u64 exec, u32 offset, u32& first, u32& last) {

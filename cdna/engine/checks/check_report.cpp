@@ -150,12 +150,12 @@ bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, 
   return false;
 }
 
-bool report_later(Wave& w, CheckKind kind, int lane, u32 at, const char* format, ...) {
+bool report_later(Wave& w, CheckKind kind, int lane, u32 at, u32 other_pc, const char* format, ...) {
   GroupCheck& g = *w.wg->check;
   if (g.holds) return true;
   va_list args;
   va_start(args, format);
-  g.held = finding(w, kind, lane, at, ~0u, format, args);
+  g.held = finding(w, kind, lane, at, other_pc, format, args);
   va_end(args);
   g.held_wave = &w;
   g.holds = true;

@@ -86,15 +86,16 @@ static void classify(Access& x, const Inst& in, const Facts& f) {
   x.upper = f.is(FACT_UPPER);
   x.all_lanes = f.is(FACT_ALL_LANES);
   x.accumulates = f.is(FACT_ACCUMULATES);
+  x.crosses = x.kind == LDS_LANES || in.flags & DPP || strstr(op_info(in.op).name, "lane");
   x.reads_scc = f.is(FACT_SCC_IN);
   x.writes_scc = f.is(FACT_SCC_OUT);
   x.flow = in.flags & (DPP | SDWA | INDEXED) && f.unit == VECTOR_UNIT ? FLOW_DEFINES : f.flow;
   x.bits = f.bits;
 }
 
-// Registers whose undefined values are handed on.
+// Registers whose undefined values are handed on, or that must hold what something has written.
 static void mark_sources(Access& x) {
-  if (x.flow == FLOW_DEFINES || x.flow == FLOW_SCRATCH) return;
+  if (x.flow == FLOW_SCRATCH) return;
   for (u32 k = 0; k < x.n; k++)
     if (!(x.touch[k].flags & WRITES)) x.touch[k].flags |= SOURCE;
 }

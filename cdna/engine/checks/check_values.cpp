@@ -1,17 +1,26 @@
-// Registers, and words of scratch, that nothing has written, and where they lead: to an address, to a condition, or
-// through arithmetic to memory.
+// Registers, and words of scratch, that nothing has written, and what has been read of LDS where nothing had been
+// written; and where they lead: to an address, to a condition, or through arithmetic to memory.
 //
 // Reading such a register is no fault by itself: compilers move undefined values about, store them as padding and let
 // lanes compute on them whose results are masked. So what is undefined is followed lane by lane through moves,
 // additions, conversions, comparisons, selections and matrix products, whose results are then certainly undefined too;
 // whatever else an instruction writes counts as defined. Only where such a value decides what happens is there a
-// finding.
+// finding. LDS holds what somebody meant to read: of that whatever an instruction makes is undefined, and what is stored
+// to global memory is a finding though it was only moved; stored to LDS, nothing has been written there. What has been read
+// ahead and is then not chosen is no fault: merges, halos and scans are written so.
 #include "isa/buffer.h"
 #include "check_bits.h"
 #include <stdlib.h>
+#include <string.h>
 
 namespace {
-enum What : u32 { VECTOR_REGISTER = 1u << 28, SCALAR_REGISTER = 2u << 28, SCRATCH_BYTE = 3u << 28, WHAT = 7u << 28 };
+enum What : u32 {
+  VECTOR_REGISTER = 1u << 28,
+  SCALAR_REGISTER = 2u << 28,
+  SCRATCH_BYTE = 3u << 28,
+  LDS_BYTE = 4u << 28,
+  WHAT = 7u << 28
+};
 constexpr u64 ALL = ~0ull;
 
 // What an instruction hands on: undefined lanes (bits, of scalar registers), those that arithmetic made, and why.
@@ -79,6 +88,19 @@ static void write_pair(WaveCheck& c, u32 reg, const Flow& f) {
 void define_lanes(WaveCheck& c, const Touch& t, u64 lanes) {
   for (u32 k = 0; k < t.count; k++) write_vector(c, t.reg + k, Flow{}, lanes);
 }
+static bool is_of_lds(const Origin& o) { return (o.what & WHAT) == LDS_BYTE; }
+
+void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte) {
+  const Undefined& cell = c.values.v[reg];
+  const bool told =
+      !bits_at(c.known_v, reg, 1) && is_of_lds(cell.origin) && cell.origin.pc == c.pc;  // of the first lane
+  const u64 lanes = 1ull << lane;
+  write_vector(c, reg, {lanes, lanes, told ? cell.origin : Origin{LDS_BYTE | lds_byte, c.pc}}, lanes);
+}
+bool is_unwritten(const WaveCheck& c, u32 reg, int lane) {
+  const Undefined& cell = c.values.v[reg];
+  return !bits_at(c.known_v, reg, 1) && is_of_lds(cell.origin) && !(cell.defined >> lane & 1);
+}
 static void define(WaveCheck& c, const Access& x, u64 lanes) {
   for (u32 k = 0; k < x.n; k++) {
     const Touch& t = x.touch[k];
@@ -110,7 +132,20 @@ static const char* describe_origin(const Origin& o, char* text, u32 size) {
 
 static int first_lane(u64 lanes) { return __builtin_ctzll(lanes); }
 
+bool unwritten_lds(Wave& w, int lane, u32 lds_byte, u32 pc) {
+  WaveCheck& c = check_of(w);
+  const u32 own = c.pc;
+  c.pc = pc;
+  const bool elsewhere = own != pc;
+  const bool goes_on = report_later(
+      w, CHECK_UNINITIALISED, lane, lds_byte, elsewhere ? own : ~0u, "reads LDS byte %u, which nothing has written%s%s",
+      lds_byte, elsewhere ? ", for " : "", elsewhere ? w.wg->check->checks->program->where[own] : "");
+  c.pc = own;
+  return goes_on;
+}
+
 static bool found(Wave& w, int lane, const Flow& f, const char* what) {
+  if (is_of_lds(f.origin)) return unwritten_lds(w, lane, f.origin.what & ~WHAT, f.origin.pc);
   char from[120];
   const u32 pc = check_of(w).pc;
   bool elsewhere = f.origin.pc != pc;
@@ -315,6 +350,81 @@ static bool branches(Wave& w, WaveCheck& c, const Access& x) {
   return !f.undefined || w.s64(VCC) & ~f.undefined || found(w, -1, f, "a branch depends on");
 }
 
+// --- what was read of LDS where nothing had been written ---------------------------------------------------
+
+static Flow of_lds(const WaveCheck& c, const Touch& t) {
+  Flow f = {};
+  for (u32 r = 0; r < t.count; r++) {
+    const Flow one = t.flags & SCALAR ? scalar_register(c, t.reg + r).everywhere() : vector_register(c, t.reg + r);
+    if (is_of_lds(one.origin)) f.add(one);
+  }
+  return f;
+}
+
+// Lanes that get something of `undefined` ones.
+static u64 reached(Wave& w, const Inst& in, const Access& x, u64 undefined, u64 lanes) {
+  if (!x.crosses) return undefined & lanes;
+  if (strcmp(op_info(in.op).name, "ds_bpermute_b32"))
+    return undefined & (w.exec() | (x.all_lanes ? ALL : 0)) ? lanes : 0;
+  u64 to = 0;
+  const u32* from = w.vreg(in.src[0].reg);
+  for (u64 m = lanes; m; m &= m - 1)
+    if (int i = first_lane(m); undefined >> ((from[i] + (u32)in.offset) / 4 % WAVE) & 1) to |= 1ull << i;
+  return to;
+}
+
+// Of an instruction that nothing else is known of: whatever it makes of such a value.
+static bool hands_on(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
+  const u64 lanes = x.all_lanes ? ALL : w.exec();
+  Flow f = {};
+  const bool takes = x.kind == PLAIN || x.kind == LDS_LANES || x.kind == LDS_ATOMIC;  // stores look for themselves
+  for (u32 k = 0; takes && k < x.n; k++)
+    if (!(x.touch[k].flags & (WRITES | ADDRESS))) f.add(of_lds(c, x.touch[k]));
+  if (x.kind == LDS_ATOMIC && f.undefined & lanes) return found(w, first_lane(f.undefined & lanes), f, "");
+  define(c, x, lanes);
+  if (x.writes_scc) c.values.scc = f.undefined ? f.origin : Origin{0, 0};
+  if (!f.undefined) return true;
+  const u64 to = reached(w, in, x, f.undefined, lanes);
+  for (u32 k = 0; k < x.n; k++) {
+    const Touch& t = x.touch[k];
+    for (u32 r = 0; r < t.count && t.flags & WRITES; r++) {
+      if (!(t.flags & SCALAR)) write_vector(c, t.reg + r, Flow{to, to, f.origin}, lanes);
+      else if (to) write_scalar(c, t.reg + r, Flow{ALL, ALL, f.origin});
+    }
+  }
+  return true;
+}
+
+// A matrix product: a row of A spoils that row of D, a column of B that column. False: the wave has to stop.
+static bool spoils(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
+  Flow from[2] = {};
+  u32 n = 0;
+  for (u32 k = 0; k < x.n && n < 2; k++)
+    if (!(x.touch[k].flags & WRITES)) from[n++] = of_lds(c, x.touch[k]);
+  if (!(from[0].undefined | from[1].undefined)) {
+    multiplies(c, in, x);
+    return true;
+  }
+  const char* name = op_info(in.op).name;
+  const u32 registers = x.touch[0].count;
+  const u32 side = registers == 4 && strstr(name, "_16x16x") ? 16 : registers == 16 && strstr(name, "_32x32x") ? 32 : 0;
+  const Flow& first = from[0].undefined ? from[0] : from[1];
+  if (!side) return found(w, first_lane(first.undefined), first, "");  // several products, or of doubles
+  u32 line[2] = {};
+  for (u32 k = 0; k < 2; k++)
+    for (u64 m = from[k].undefined; m; m &= m - 1) line[k] |= 1u << first_lane(m) % side;
+  multiplies(c, in, x);
+  for (u32 r = 0; r < registers; r++) {
+    u64 lanes = 0;
+    for (u32 i = 0; i < WAVE; i++) {
+      const u32 row = side == 16 ? i / 16 * 4 + r : r / 4 * 8 + i / 32 * 4 + r % 4;
+      if (line[0] >> row & 1 || line[1] >> i % side & 1) lanes |= 1ull << i;
+    }
+    write_vector(c, in.dst[0].reg + r, Flow{lanes, lanes, first.origin}, lanes);
+  }
+  return true;
+}
+
 // --- scratch -----------------------------------------------------------------------------------------------
 
 // Offsets of the lanes whose access is to scratch.
@@ -383,7 +493,7 @@ bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
     case FLOW_COMPARES:
     case FLOW_COMPARES_TO_EXEC: return compares(w, c, in, x);
     case FLOW_SELECTS: selects(w, c, in); return true;
-    case FLOW_MULTIPLIES: multiplies(c, in, x); return true;
+    case FLOW_MULTIPLIES: return spoils(w, c, in, x);
     case FLOW_SCALAR:
     case FLOW_SCALAR_LOW_FIRST: scalar_computes(c, x); return true;
     case FLOW_SCALAR_SELECTS: scalar_selects(w, c, in); return true;
@@ -391,10 +501,7 @@ bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
     case FLOW_BRANCH_SCC:
     case FLOW_BRANCH_VCC: return branches(w, c, x);
     case FLOW_SCRATCH: accesses_scratch(w, c, in, x); return true;
-    default:
-      if (x.writes_scc) c.values.scc = {0, 0};
-      define(c, x, x.all_lanes ? ALL : w.exec());
-      return true;
+    default: return hands_on(w, c, in, x);
   }
 }
 
