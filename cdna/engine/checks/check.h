@@ -79,6 +79,7 @@ struct Access {
   Touch touch[8];
 };
 
+// Of each instruction, and behind the last of all once more for waves that hold what was read of unwritten LDS.
 Access* check_table(const Program& p);
 
 // --- findings --------------------------------------------------------------------------------------
@@ -178,7 +179,8 @@ struct Values {  // of check_values.cpp; registers that known_v and known_s do n
   Undefined v[512], s[128];
   Undefined* scratch;  // per dword
   u32 n_scratch;
-  Origin scc;  // what: 0 if it is defined
+  Origin scc;   // what: 0 if it is defined
+  bool of_lds;  // some may have been read of LDS where nothing had been written
 };
 
 struct WaveCheck {

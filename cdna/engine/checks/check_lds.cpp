@@ -8,7 +8,6 @@
 // dword.
 #include "isa/memory.h"
 #include "check_lds.h"
-#include "check_bits.h"
 #include "check_order.h"
 #include <stdlib.h>
 
@@ -266,24 +265,16 @@ static bool elements(const LdsAccess& a, const u32* v, u32 offset, const u32* da
   return true;
 }
 
-// The first register of a write's data where some of it is not defined.
-static u32 undefined_from(const Wave& w, const WaveCheck& c, const u32* data, u32 dwords) {
-  const u32 reg = (u32)((data - w.v) / WAVE);
-  return bits_at(c.known_v, reg, dwords) == span(dwords) ? NO_REGISTER : reg;
-}
-
 static bool check_elements(const LdsAccess& a, const u32* v, const u32* offsets, const u32* const* data, u32 n) {
   for (u32 k = 0; k < n; k++)
     if (data[k] && a.g.checks->has(CHECK_RACE) && !disagreement(a, v, offsets[k], data[k])) return false;
+  const bool odd = a.c.values.of_lds && a.write;
+  if (!odd && quick_access(a, v, offsets, n)) return true;
+  quick_leave(*a.w.wg);
   const u32 dwords = (a.x.bytes + 3) / 4;
   LdsAccess element = a;
-  u32 from[2] = {NO_REGISTER, NO_REGISTER};
-  for (u32 k = 0; k < n; k++)
-    if (data[k]) from[k] = undefined_from(a.w, a.c, data[k], dwords);
-  if (from[0] == NO_REGISTER && from[1] == NO_REGISTER && quick_access(a, v, offsets, n)) return true;
-  quick_leave(*a.w.wg);
   for (u32 k = 0; k < n; k++) {
-    element.from = from[k];
+    if (odd && data[k]) element.from = (u32)((data[k] - a.w.v) / WAVE);
     if (!elements(element, v, offsets[k], data[k])) return false;
     if (a.to != NO_REGISTER) element.to += dwords;
   }

@@ -12,7 +12,7 @@ struct LdsAccess {
   u32 pc;
   u32 seq;  // in the wave's counter
   bool write, atomic;
-  u32 to = NO_REGISTER, from = NO_REGISTER;  // where a lane's element comes to, or from if not all of that is defined
+  u32 to = NO_REGISTER, from = NO_REGISTER;  // where a lane's element comes to; or from, if it may not be defined
 };
 
 // Notes and looks at one lane's element of `bytes` bytes at `at`; data: its first data register, or null. False stops

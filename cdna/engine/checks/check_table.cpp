@@ -93,9 +93,9 @@ static void classify(Access& x, const Inst& in, const Facts& f) {
   x.bits = f.bits;
 }
 
-// Registers whose undefined values are handed on, or that must hold what something has written.
-static void mark_sources(Access& x) {
-  if (x.flow == FLOW_SCRATCH) return;
+// Registers whose undefined values are handed on; all: those of every instruction.
+static void mark_sources(Access& x, bool all) {
+  if ((x.flow == FLOW_DEFINES && !all) || x.flow == FLOW_SCRATCH) return;
   for (u32 k = 0; k < x.n; k++)
     if (!(x.touch[k].flags & WRITES)) x.touch[k].flags |= SOURCE;
 }
@@ -315,17 +315,20 @@ static u8 keeping(Access& x, const Inst& in) {
 }
 
 Access* check_table(const Program& p) {
-  Access* table = (Access*)calloc(p.n_inst + 1, sizeof(Access));
+  const u32 n = p.n_inst + 1;
+  Access* table = (Access*)calloc(2 * n, sizeof(Access));
   for (u32 i = 0; i < p.n_inst; i++) {
     const Inst& in = p.code[i];
     classify(table[i], in, op_facts(in.op));
     registers(table[i], in, op_info(in.op).signature, op_facts(in.op));
-    mark_sources(table[i]);
+    mark_sources(table[i], false);
     table[i].naming = naming(p, i);
     table[i].keeping = keeping(table[i], in);
   }
   for (u32 i = 0; i < p.n_inst; i++) table[i].polls = polls(p, table, i);
   for (u32 i = 0; i < p.n_inst; i++) table[i].glances = glances(p, table, i);
   for (u32 i = p.n_inst; i-- > 0;) table[i].polls = table[i].polls || peeled(p, table, i);
+  memcpy(table + n, table, n * sizeof(Access));
+  for (u32 i = n; i < 2 * n; i++) mark_sources(table[i], true);
   return table;
 }

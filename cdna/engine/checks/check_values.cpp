@@ -96,6 +96,7 @@ void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte) {
       !bits_at(c.known_v, reg, 1) && is_of_lds(cell.origin) && cell.origin.pc == c.pc;  // of the first lane
   const u64 lanes = 1ull << lane;
   write_vector(c, reg, {lanes, lanes, told ? cell.origin : Origin{LDS_BYTE | lds_byte, c.pc}}, lanes);
+  c.values.of_lds = true;
 }
 bool is_unwritten(const WaveCheck& c, u32 reg, int lane) {
   const Undefined& cell = c.values.v[reg];
@@ -510,4 +511,5 @@ void forget_values(WaveCheck& c, u32 n_vgpr) {
   memset(c.values.s, 0, sizeof c.values.s);
   memset(c.values.scratch, 0, sizeof(Undefined) * c.values.n_scratch);
   c.values.scc = {0, 0};
+  c.values.of_lds = false;
 }

@@ -330,8 +330,8 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   GroupCheck& g = *w.wg->check;
   Checks& checks = *g.checks;
   WaveCheck& c = g.waves[w.id];
-  const Access* table = checks.table;
   const Program& p = *checks.program;
+  const Access *tables[] = {checks.table, checks.table + p.n_inst + 1}, *table = tables[c.values.of_lds];
   const u32 turn = ++c.turns % TURNS_TO_A_LONGER ? SHORT_TURN : LONGER_TURN;
   if (checks.has_polls && quantum > turn) quantum = turn;
   if (__builtin_expect(g.stopped == &w, 0)) {  // by a finding that was held back until the barrier
@@ -376,6 +376,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
       if (stores) store_ends();
       if (__builtin_expect(c.asked != 0, 0)) order_flag_seen(w);
       if (atomic && w.stop != FAULTED && !after_atomic(w, x, c.lanes, held)) break;
+      table = tables[c.values.of_lds];
       if (!w.stop && (hands_over(w, c, checks, x) || only_looks(w, c, looked))) break;
     } else {
       in.fn(w, in);
