@@ -14,7 +14,6 @@ from .command_options import add_code_object_commands, add_launch_options, add_p
 from .errors import CdnaError
 from .hip.compile.source import HipSource
 
-
 _LETTERS = {"f": "-ffast-math", "m": "-munsafe-fp-atomics", "W": "-Wno-vla"}
 
 

@@ -24,8 +24,6 @@ from triton.runtime.autotuner import Autotuner
 
 from ..asm import AsmFile, has_directives, parse
 from ..cards import Card
-from ..code_objects.elf import read
-from ..code_objects.statements import statements_of
 from ..compiler_notes import warn_of
 from ..counters import counting, trials
 from ..errors import CdnaError
@@ -41,6 +39,13 @@ from .versions import interface, minor_of
 
 # Stands between a linked binary and its assembly: readers of ELF files take no notice of what follows the sections.
 _ASSEMBLY = b"\n; assembly for the emulated device\n"
+
+
+def _of_binary(code: bytes) -> AsmFile:
+    from ..code_objects.elf import read
+    from ..code_objects.statements import statements_of
+
+    return statements_of(read(code))
 
 
 class EmulatedBackend(HIPBackend):
@@ -112,7 +117,7 @@ class _Utils:
         program = self._programs.get(assembly)
         if program is None:
             text = assembly.decode()
-            asm = statements_of(read(code)) if has_directives(text) else parse(text)
+            asm = _of_binary(code) if has_directives(text) else parse(text)
             rename_source(asm, name, source_files.get(name, ""))
             program = self._programs[assembly] = Program(asm)
         kernel = program.kernels[name]
