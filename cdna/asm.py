@@ -284,15 +284,16 @@ def _data_directive(out: AsmFile, section: str, directive: str, rest: str, numbe
             except ValueError:
                 block.relocations.append((len(block.data), size, item.strip()))
                 block.data += bytes(size)
-    elif directive in (".zero", ".skip", ".space"):
-        block.data += bytes(int(rest.split(",")[0], 0))
+    elif directive in (".zero", ".skip", ".space"):  # so many bytes, and which
+        count, _, value = rest.partition(",")
+        block.data += bytes([int(value or "0", 0) & 255]) * int(count, 0)
     elif directive in (".ascii", ".asciz", ".string"):
         block.data += _unescape(rest.strip()[1:-1]) + (b"" if directive == ".ascii" else b"\0")
     elif directive in (".p2align", ".balign"):
         amount = int(rest.split(",")[0], 0)
         alignment = 1 << amount if directive == ".p2align" else amount
         block.data += bytes(-len(block.data) % alignment)
-    elif directive in (".comm", ".lcomm"):
+    elif directive in (".comm", ".lcomm", ".fill") or _ASSEMBLER_S.match(directive):
         raise UnsupportedInstruction(f"assembly line {number}: data directive {directive} is not supported")
 
 

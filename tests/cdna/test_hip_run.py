@@ -40,6 +40,7 @@ def test_a_wrong_result_is_the_programs_exit_code() -> None:
         "rtc",
         "memory_calls",
         "assembler",
+        "initial_values",
     ],
 )
 def test_program(name: str) -> None:
