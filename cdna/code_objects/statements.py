@@ -89,11 +89,13 @@ def _targets(decoded: list[tuple[int, Instruction]]) -> set[int]:
 
 
 def _place(code: CodeObject, address: int) -> tuple[str, int] | None:
-    """(section, offset) of an address in data."""
-    for section, (start, content) in code.data.items():
-        if start <= address < start + max(1, len(content)):
-            return section, address - start
-    return None
+    """(section, offset) of an address in data, or of the end of some: code compares with that."""
+    places = [
+        (section, address - start)
+        for section, (start, content) in code.data.items()
+        if start <= address <= start + len(content)
+    ]
+    return min(places, key=lambda place: place[1], default=None)
 
 
 def _reference(code: CodeObject, out: AsmFile, index_at: dict[int, int], target: int) -> str:

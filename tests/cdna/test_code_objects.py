@@ -17,6 +17,7 @@ import torch
 
 import cdna
 from cdna.__main__ import main
+from cdna.build import zig_binary
 from cdna.cards import ARCHS
 from cdna.code_objects.disassembler import disassemble, encodings, instructions
 from cdna.code_objects.elf import CodeObjectError, read, unbundle
@@ -43,6 +44,30 @@ def test_decodes_to_the_assembly_it_was_made_from(name: str, arch: str) -> None:
     got = [text for text in got if text not in padding]
     assert [text for text in wanted if text != "s_nop 0"] == [text for text in got if text != "s_nop 0"]
     assert code.arch == arch and len(code.metadata) == len(code.descriptors) == 1
+
+
+def test_code_may_name_the_end_of_its_data(tmp_path: Path) -> None:
+    """As `assert` does, which looks for the end of its last string: it was no address of the file's."""
+    source = tmp_path / "k.s"
+    source.write_text(
+        """.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+        .text
+        k:
+        s_getpc_b64 s[0:1]
+        s_add_u32 s0, s0, text@rel32@lo+8
+        s_addc_u32 s1, s1, text@rel32@hi+16
+        s_endpgm
+        .section .rodata
+        text:
+        .asciz "abc"
+        """
+    )
+    zig = str(zig_binary())
+    command = [zig, "clang", "--target=amdgcn-amd-amdhsa", "-mcpu=gfx942", "-x", "assembler", "-c", source.name]
+    subprocess.run([*command, "-o", "k.o"], cwd=tmp_path, check=True)
+    subprocess.run([zig, "ld.lld", "-shared", "k.o", "-o", "k.co"], cwd=tmp_path, check=True)
+    code = statements_of(read((tmp_path / "k.co").read_bytes()))
+    assert (".rodata", 4) in code.data_labels.values()
 
 
 @pytest.mark.parametrize("arch", ARCHS)
