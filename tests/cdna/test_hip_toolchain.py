@@ -271,7 +271,8 @@ def test_a_compile_error_names_the_users_line(tmp_path: Path, body: str, message
 def test_a_source_for_rocm_6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hint's switch: what is kept of one version is not taken for the other's."""
     body = "static_assert(HIP_VERSION_MAJOR == 6); __shared__ float s[256 / warpSize];\n"
-    body += "s[threadIdx.x / warpSize] = x[1]; __syncthreads(); x[0] = s[min(warpSize, 3)];"
+    body += "s[threadIdx.x / warpSize] = x[1]; __syncthreads(); x[0] = s[min(warpSize, 3)];\n"
+    body += "float4 all = ((float4*)x)[1]; all.data *= 2; all.y = all.data[0]; ((float4*)x)[1] = all;"
     source = write(tmp_path, KERNEL % body)
     monkeypatch.setenv("CDNA_HIP_VERSION", "6")
     assert resources.read_resources(assembly(source))[0].lds_bytes == 16

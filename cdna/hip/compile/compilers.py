@@ -8,6 +8,7 @@ come with Debian's clang but not with ziglang, are replaced by include/wrapper w
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.util
 import os
 import platform
@@ -156,12 +157,29 @@ def _usable_clang(clang: str) -> str:
 def _ours_before(files: HipFiles) -> tuple[str, ...]:
     folders = [INCLUDE_DIR, LIBRARIES_DIR, files.include]
     if hip_version() == 6:
-        folders.insert(0, INCLUDE_FOR_HIP_6)
+        folders[:0] = INCLUDE_FOR_HIP_6, _vector_types_of_hip_6(files.include)
     return tuple(word for folder in folders for word in ("-isystem", str(folder)))
 
 
+def _vector_types_of_hip_6(include: Path) -> Path:
+    """A folder whose vector types (float4, ...) have `data` too, all elements as one vector of the compiler's, as
+    HIP had it until 6: a copy of the header in `include` with that, in the cache."""
+    header = Path("hip", "amd_detail", "amd_hip_vector_types.h")
+    together = r"  union {\n    Native_vec_ data;\n    struct {\n      \1\n    };\n  };"
+    text = re.sub(r"^  (T x(?:, y)?(?:, z)?(?:, w)?;)$", together, (include / header).read_text(), flags=re.MULTILINE)
+    folder = cache_dir() / "hip6" / hashlib.sha256(text.encode()).hexdigest()[:12]
+    file = folder / header
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(f"{file.name}.{os.getpid()}")
+        partial.write_text(text)
+        partial.rename(file)
+    return folder
+
+
 def _included_first(wrapper: str) -> tuple[str, ...]:
-    return "-include", wrapper, *(("-include", "cdna_hip_6.h") if hip_version() == 6 else ())
+    files = ["hip/amd_detail/amd_hip_vector_types.h", wrapper, "cdna_hip_6.h"] if hip_version() == 6 else [wrapper]
+    return tuple(word for file in files for word in ("-include", file))
 
 
 # ------------------------------------------------------------ ROCm
