@@ -512,6 +512,8 @@ TAKES_LDS = {
     "writes back and reads": "ds_write_b32 v1, v2; ds_read_b32 v2, v1; s_waitcnt lgkmcnt(0)" + STORES,
     "adds to LDS": "ds_add_u32 v1, v2; s_waitcnt lgkmcnt(0)",
     "addresses": "v_and_b32_e32 v2, 4, v2; global_load_dword v2, v2, s[4:5]",
+    "goes by lanes": "v_readlane_b32 s20, v2, 40; s_nop 4; v_writelane_b32 v3, s20, 1; s_nop 4; "
+    "v_readlane_b32 s20, v3, 1; s_nop 4; v_mov_b32_e32 v2, s20" + STORES,
     "branches": "v_cmp_eq_u32_e32 vcc, 0, v2; s_and_saveexec_b64 s[8:9], vcc",
     "multiplies": MULTIPLIES.replace("v[12:13]", "v[2:3]") + "; v_mov_b32_e32 v2, v4" + STORES,
 }
@@ -531,6 +533,8 @@ LEAVES_LDS = {
     "another chosen": "v_cndmask_b32_e32 v2, 0, v2, vcc" + STORES,
     "another chosen by a comparison with it": "v_cmp_lt_u32_e64 s[10:11], 7, v2; s_and_b64 vcc, vcc, s[10:11]; "
     "v_cndmask_b32_e32 v2, 0, v2, vcc" + STORES,
+    "kept in another lane": "v_readlane_b32 s20, v2, 40; s_nop 4; v_writelane_b32 v3, s20, 1; "
+    "v_writelane_b32 v3, s4, 0; s_nop 4; v_readlane_b32 s20, v3, 0; s_nop 4; v_mov_b32_e32 v2, s20" + STORES,
     "lanes off": "s_mov_b64 exec, vcc; v_max_u32_e32 v2, 1, v2" + STORES,
     "of other lanes": "v_max_u32_e32 v2, 1, v2; " + SWAPS_HALVES + "; v_cndmask_b32_e64 v2, v2, 0, vcc" + STORES,
     "written back": "v_mul_lo_u32 v2, v2, v2; ds_write_b32 v1, v2; ds_read_b32 v2, v1; s_waitcnt lgkmcnt(0); "

@@ -374,8 +374,20 @@ static u64 reached(Wave& w, const Inst& in, const Access& x, u64 undefined, u64 
   return to;
 }
 
+// v_readlane_b32 and v_writelane_b32, with which compilers keep scalar registers in lanes of a vector register.
+static bool is_one_lane(Wave& w, WaveCheck& c, const Inst& in) {
+  const char* name = op_info(in.op).name;
+  const bool reads = !strcmp(name, "v_readlane_b32");
+  if (!reads && strcmp(name, "v_writelane_b32")) return false;
+  const u64 lane = 1ull << (scalar32(w, in.src[1]) & (WAVE - 1));
+  if (reads) write_scalar(c, in.dst[0].reg, vector_register(c, in.src[0].reg).of(lane).everywhere());
+  else write_vector(c, in.dst[0].reg, operand(c, in.src[0], 0), lane);
+  return true;
+}
+
 // Of an instruction that nothing else is known of: whatever it makes of such a value.
 static bool hands_on(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
+  if (c.values.of_lds && x.crosses && is_one_lane(w, c, in)) return true;
   const u64 lanes = x.all_lanes ? ALL : w.exec();
   Flow f = {};
   const bool takes = x.kind == PLAIN || x.kind == LDS_LANES || x.kind == LDS_ATOMIC;  // stores look for themselves
