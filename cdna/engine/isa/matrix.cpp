@@ -1,5 +1,6 @@
 // Dense matrix instructions with f32 results: f32, xf32, f16, bf16 and fp8 operands.
 #include "matrix.h"
+#include "matrix_pairs.h"
 
 // XF32: f32 cut off to 10 bits of mantissa, as measured on an MI300X (microsoft/MMA-Sim).
 struct XF32 {
@@ -10,8 +11,14 @@ template <> inline float decode<XF32>(u32 x) { return as_f32((x & 0x7f800000) ==
 template <int N, int BLOCKS, int REGISTERS, class FA, class FB> static void mfma(Wave& w, const Inst& in) {
   alignas(64) u32 tmp[D_REGISTERS<N, BLOCKS> * WAVE];
   MatrixMode mode(w);
-  const u32* c = accumulator(w, in.src[2], in.dst[0], tmp, D_REGISTERS<N, BLOCKS>);
-  tile_product<N, BLOCKS, REGISTERS, FA, FB>(w, in, (const float*)c, (float*)w.vreg(in.dst[0].reg));
+  const float* c = (const float*)accumulator(w, in.src[2], in.dst[0], tmp, D_REGISTERS<N, BLOCKS>);
+  float* d = (float*)w.vreg(in.dst[0].reg);
+  u32 done = 0;
+  if constexpr (same<FA, BF16> && N != 4) {
+    done = multiply_pairs<N, BLOCKS, REGISTERS>(w, in, c, d);
+    if (done == ALL_PIECES<N, BLOCKS>) return;
+  }
+  tile_product<N, BLOCKS, REGISTERS, FA, FB>(w, in, c, d, done);
 }
 
 // Signatures by the registers of D (and C); AB: type of A and B.
