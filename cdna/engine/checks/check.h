@@ -193,7 +193,7 @@ struct WaveCheck {
   Counter vm, lgkm;
   u32 smem;  // scalar operations among lgkm's outstanding ones, or flat ones: they return in any order
   u64 pending_v[VGPR_WORDS], pending_s[3];
-  u64 pending_blocks;  // see block_of; 0: nothing is pending
+  u64 pending_blocks;                   // see block_of; 0: nothing is pending
   u64 known_v[VGPR_WORDS], known_s[3];  // registers that are defined in all lanes
   u32 vm_at_barrier, lgkm_at_barrier;   // `done` at the last barrier
   u64 lanes;                            // that an atomic acts on
