@@ -149,3 +149,111 @@ def test_bf16_bit_by_bit(kind: str, arch: str, case: Case) -> None:
         got = laid_out(where, registers, want.shape)
         same = (got.view(np.uint32) == want.view(np.uint32)) | (np.isnan(got) & np.isnan(want))
         assert same.all(), f"{text}: {np.argwhere(~same)[:4].tolist()}: {got[~same][:4]}, not {want[~same][:4]}"
+
+
+# --- several on the same sums, which the engine does together where nothing between can tell --------------------------
+
+SHAPES = {16: "v_mfma_f32_16x16x16_bf16 v[0:3], {}, v[0:3]", 32: "v_mfma_f32_32x32x8_bf16 v[0:15], {}, v[0:15]"}
+
+
+def product(number: int, rows: int = 16) -> str:
+    """One of the numbered A and B."""
+    return SHAPES[rows].format(", ".join(span("v", first + 4 * number, 2) for first in (32, 34)))
+
+
+def registers_of(rng: np.random.Generator, kind: str) -> dict[int, list[int]]:
+    a, b, c = KINDS[kind]
+    v: dict[int, list[int]] = {r: [0] * LANES for r in range(128)}
+    for number in range(6):
+        for first, draw in ((32 + 4 * number, a), (34 + 4 * number, b)):
+            codes = draw(rng, (4, LANES)).view(np.uint32) >> 16
+            v |= {first + r: row.tolist() for r, row in enumerate(pack(codes.astype(np.uint64), 16))}
+    return v | {r: row.tolist() for r, row in enumerate(c(rng, (16, LANES)).view(np.uint32))}
+
+
+def one_by_one(v: dict[int, list[int]], *statements: str, mode: int = snippet.DEFAULT_MODE) -> dict[int, list[int]]:
+    for text in statements:
+        after = snippet.run("gfx942", text, v=v, mode=mode)
+        v = dict(enumerate(after.v))
+    return v
+
+
+def sums(v: dict[int, list[int]] | list[list[int]]) -> np.ndarray:
+    return np.array([v[r] for r in range(16)], np.uint32)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", SHAPES)
+@pytest.mark.parametrize("count", [2, 3, 4, 6])
+def test_products_in_a_row(count: int, rows: int, kind: str) -> None:
+    v = registers_of(np.random.default_rng(8), kind)
+    texts = [product(i, rows) for i in range(count)]
+    together = snippet.run("gfx942", "\n".join(texts), v=v).v
+    want = sums(one_by_one(v, *texts))
+    got = sums(together)
+    nan = np.isnan(want.view(np.float32)) & np.isnan(got.view(np.float32))
+    assert ((got == want) | nan).all()
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "v_mov_b32 v100, v40",  # has nothing to do with them
+        "v_mov_b32 v36, v40",  # writes the second's A
+        "v_mov_b32 v39, v41",  # and B
+        "v_mov_b32 v32, v40",  # the first's A, which has been read
+        "v_mov_b32 v100, v2",  # reads the sums
+        "v_mov_b32 v3, v40",  # writes them
+        "v_mfma_f32_16x16x16_bf16 v[0:3], v[40:41], v[42:43], v[4:7]",  # begins others there
+        "v_mfma_f32_16x16x16_bf16 v[4:7], v[40:41], v[42:43], v[0:3]",  # goes on with them elsewhere
+        "v_mfma_f32_16x16x16_bf16 v[36:39], v[40:41], v[42:43], v[36:39]",  # makes the second's operands
+        "v_mfma_f32_16x16x16_f16 v[0:3], v[40:41], v[42:43], v[0:3]",
+        "v_mfma_f32_32x32x8_bf16 v[0:15], v[40:41], v[42:43], v[0:15]",
+        "s_barrier",
+    ],
+)
+def test_what_stands_between_products(between: str) -> None:
+    v = registers_of(np.random.default_rng(9), "around 1")
+    texts = [product(0), between, product(1)]
+    together = snippet.run("gfx942", "\n".join(["v_mov_b32 v127, v127", *texts]), v=v).v
+    want = v
+    for text in texts:
+        want = want if text == "s_barrier" else one_by_one(want, f"v_mov_b32 v127, v127\n{text}")
+    assert {r: together[r] for r in range(127)} == {r: want[r] for r in range(127)}
+
+
+def test_a_jump_to_the_second_product() -> None:
+    """It is entered twice: behind the first one, and from below."""
+    v = registers_of(np.random.default_rng(10), "around 1")
+    text = f"""s_mov_b32 s0, 0
+    {product(0)}
+    again:
+    {product(1)}
+    s_add_u32 s0, s0, 1
+    s_cmp_eq_u32 s0, 1
+    s_cbranch_scc1 again"""
+    assert (sums(snippet.run("gfx942", text, v=v).v) == sums(one_by_one(v, *map(product, (0, 1, 1))))).all()
+
+
+def test_a_jump_by_an_address_to_the_second_product() -> None:
+    v = registers_of(np.random.default_rng(11), "around 1")
+    text = f"""s_mov_b32 s0, 0
+    {product(0)}
+    s_getpc_b64 s[2:3]
+    {product(1)}
+    s_add_u32 s0, s0, 1
+    s_cmp_eq_u32 s0, 2
+    s_cbranch_scc1 done
+    s_setpc_b64 s[2:3]
+    done:
+    s_nop 0"""
+    assert (sums(snippet.run("gfx942", text, v=v).v) == sums(one_by_one(v, *map(product, (0, 1, 1))))).all()
+
+
+def test_mode_changes_between_products() -> None:
+    """FP16_OVFL holds for the second alone: what has overflowed before stays infinite."""
+    large = [0x7F007F00] * LANES  # 2^127
+    v = registers_of(np.random.default_rng(12), "around 1") | dict.fromkeys(range(36, 40), large)
+    clamps = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1"
+    got = sums(snippet.run("gfx942", f"{product(0)}\n{clamps}\n{product(1)}", v=v).v)
+    assert (got[:4] == 0x7F7FFFFF).all()

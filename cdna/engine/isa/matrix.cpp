@@ -15,10 +15,34 @@ template <int N, int BLOCKS, int REGISTERS, class FA, class FB> static void mfma
   float* d = (float*)w.vreg(in.dst[0].reg);
   u32 done = 0;
   if constexpr (same<FA, BF16> && N != 4) {
-    done = multiply_pairs<N, BLOCKS, REGISTERS>(w, in, c, d);
+    done = multiply_pairs<N, BLOCKS, REGISTERS>(w, &in, 1, c, d);
     if (done == ALL_PIECES<N, BLOCKS>) return;
   }
   tile_product<N, BLOCKS, REGISTERS, FA, FB>(w, in, c, d, done);
+}
+
+// The first of products that are done together, and the others.
+template <int N, int REGISTERS> static void joined(Wave& w, const Inst& in) {
+  MatrixMode mode(w);
+  float* d = (float*)w.vreg(in.dst[0].reg);
+  int n = 1;
+  for (const Inst* i = &in; i->offset1; i += i->offset1) n++;
+  const u32 done = multiply_pairs<N, 1, REGISTERS>(w, &in, n, d, d);
+  if (done == ALL_PIECES<N, 1>) return;
+  for (const Inst* i = &in; n--; i += i->offset1) tile_product<N, 1, REGISTERS, BF16, BF16>(w, *i, d, d, done);
+}
+static void joined_before(Wave&, const Inst&) {}
+
+Handler joined_product(Handler alone, bool first) {
+  static const struct {
+    Handler alone, first;
+  } PRODUCTS[] = {{mfma<32, 1, 2, BF16, BF16>, joined<32, 2>},
+                  {mfma<16, 1, 2, BF16, BF16>, joined<16, 2>},
+                  {mfma<32, 1, 4, BF16, BF16>, joined<32, 4>},
+                  {mfma<16, 1, 4, BF16, BF16>, joined<16, 4>}};
+  for (auto& p : PRODUCTS)
+    if (has_two_steps && p.alone == alone) return first ? p.first : joined_before;
+  return nullptr;
 }
 
 // Signatures by the registers of D (and C); AB: type of A and B.

@@ -5,6 +5,7 @@
 // gives 0 for denormals of f32, and what it makes of infinities and NaN nobody has promised.
 #pragma once
 #include "matrix.h"
+#include "matrix_joined.h"
 #include "memory.h"
 
 template <int N, int BLOCKS> constexpr u32 ALL_PIECES = (1u << BLOCKS * (N / ROWS_AT_A_TIME<N>)) - 1;
@@ -70,25 +71,28 @@ template <int ROWS, int COLUMNS> static inline bool middling(const f32x16 (&c)[R
   return !__builtin_bit_cast(u16, __builtin_convertvector(other, bool16));
 }
 
-// As multiply_block of matrix.h; `at(pair)` is where a pair of k lies in a and in b. False, and nothing done: C is not plain.
-template <int ROWS, int COLUMNS, int PAIRS, class At, class Offset>
-static inline bool multiply_pairs_block(const u32* a, const u32* b, const float* c, float* d, At at, Offset offset) {
+// As multiply_block of matrix.h, of n products; `at(pair)` is where a pair of k lies in a and in b, which take SIZE dwords a
+// product. False, and nothing done: C is not plain.
+template <int ROWS, int COLUMNS, int PAIRS, int SIZE, class At, class Offset>
+__attribute__((always_inline)) static inline bool multiply_pairs_block(const u32* a, const u32* b, int n,
+                                                                       const float* c, float* d, At at, Offset offset) {
   f32x16 sum[ROWS][COLUMNS];
 #pragma unroll
   for (int i = 0; i < ROWS; i++)
 #pragma unroll
     for (int j = 0; j < COLUMNS; j++) sum[i][j] = *(const f32x16*)(c + offset(i) + 16 * j);
   if (__builtin_expect(!middling(sum), 0) && !plain_addends<ROWS, COLUMNS>(c, offset)) return false;
+  for (int product = 0; product < n; product++, a += SIZE, b += SIZE)
 #pragma unroll
-  for (int pair = 0; pair < PAIRS; pair++) {
-    u32x16 column[COLUMNS];
+    for (int pair = 0; pair < PAIRS; pair++) {
+      u32x16 column[COLUMNS];
 #pragma unroll
-    for (int j = 0; j < COLUMNS; j++) column[j] = peek<u32x16>(b + at(pair) + 16 * j);
+      for (int j = 0; j < COLUMNS; j++) column[j] = peek<u32x16>(b + at(pair) + 16 * j);
 #pragma unroll
-    for (int i = 0; i < ROWS; i++)
+      for (int i = 0; i < ROWS; i++)
 #pragma unroll
-      for (int j = 0; j < COLUMNS; j++) sum[i][j] = add_pairs(sum[i][j], column[j], (u32x16)a[at(pair) + i]);
-  }
+        for (int j = 0; j < COLUMNS; j++) sum[i][j] = add_pairs(sum[i][j], column[j], (u32x16)a[at(pair) + i]);
+    }
 #pragma unroll
   for (int i = 0; i < ROWS; i++)
 #pragma unroll
@@ -117,17 +121,20 @@ static bool adds_in_two_steps() {
 }
 static const bool has_two_steps = adds_in_two_steps();
 
-// D = A*B + C over all blocks, but for rows whose numbers ask for another way: returns those done, as tile_product takes
-// them.
+// D = A*B + C over all blocks, of n products that follow each other, but for rows whose numbers ask for another way:
+// returns those done, as tile_product takes them.
 template <int N, int BLOCKS, int REGISTERS>
-static inline u32 multiply_pairs(Wave& w, const Inst& in, const float* c, float* d) {
-  constexpr int PAIRS = BLOCKS > 1 ? REGISTERS : REGISTERS * (WAVE / N);
+__attribute__((always_inline)) static inline u32 multiply_pairs(Wave& w, const Inst* in, int n, const float* c,
+                                                                float* d) {
+  constexpr int PAIRS = BLOCKS > 1 ? REGISTERS : REGISTERS * (WAVE / N), SIZE = REGISTERS * WAVE;
   constexpr int ROWS = ROWS_AT_A_TIME<N>, COLUMNS = N / 16;
   if (!has_two_steps || (w.mode & FP16_OVFL)) return 0;
-  alignas(64) u32 a[REGISTERS * WAVE], b[REGISTERS * WAVE], moved[REGISTERS * WAVE];
+  alignas(64) u32 a[MOST_JOINED * SIZE], b[MOST_JOINED * SIZE], moved[SIZE];
   Sizes<u16x32> sizes;
-  exchange_halves<REGISTERS>(broadcast_a(in, w.vreg(in.src[0].reg), REGISTERS, N, moved), a, sizes);
-  exchange_halves<REGISTERS>(permute_b(in, w.vreg(in.src[1].reg), REGISTERS, moved), b, sizes);
+  for (int i = 0; i < n; i++, in += in->offset1) {
+    exchange_halves<REGISTERS>(broadcast_a(*in, w.vreg(in->src[0].reg), REGISTERS, N, moved), a + i * SIZE, sizes);
+    exchange_halves<REGISTERS>(permute_b(*in, w.vreg(in->src[1].reg), REGISTERS, moved), b + i * SIZE, sizes);
+  }
   if (!plain(sizes)) return 0;
   asm volatile(""
                :
@@ -138,13 +145,15 @@ static inline u32 multiply_pairs(Wave& w, const Inst& in, const float* c, float*
     auto at = [=](int pair) { return pair % REGISTERS * WAVE + (block + pair / REGISTERS) * N; };
     for (int i0 = 0; i0 < N; i0 += ROWS, piece++) {
       auto offset = [=](int i) { return row_offset<N>(i0 + i); };
-      done |= (u32)multiply_pairs_block<ROWS, COLUMNS, PAIRS>(a + i0, b, c, d, at, offset) << piece;
+      done |= (u32)multiply_pairs_block<ROWS, COLUMNS, PAIRS, SIZE>(a + i0, b, n, c, d, at, offset) << piece;
     }
   }
   return done;
 }
 #else
-template <int N, int BLOCKS, int REGISTERS> static inline u32 multiply_pairs(Wave&, const Inst&, const float*, float*) {
+constexpr bool has_two_steps = false;
+template <int N, int BLOCKS, int REGISTERS>
+static inline u32 multiply_pairs(Wave&, const Inst*, int, const float*, float*) {
   return 0;
 }
 #endif
