@@ -27,7 +27,8 @@ MOST_DEPTH, MOST_TENSORS = 20, 10_000  # of an output
 # An output holds at most this, or its inputs' bytes so many times: all else is a mistake that would fill the memory.
 MOST_BYTES, MOST_INPUTS = 8 << 30, 4
 LARGE_BYTES = 256 << 20  # of a storage in the host's memory, which from here on is not copied but shown
-COMPARE_BYTES = 64 << 20  # at a time: a copy of them may be made
+# At a time: a copy of them may be made. Where the host has them, an emulated device's too, it stays in a core's cache.
+COMPARE_BYTES, HOST_COMPARE_BYTES = 64 << 20, 256 << 10
 DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
@@ -213,9 +214,13 @@ def has_large(data: Any) -> bool:
 
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two uint8 tensors of a size, on any device, are equal."""
-    pieces = zip(a.split(COMPARE_BYTES), b.split(COMPARE_BYTES))
-    return all(torch.equal(one.cpu(), other.cpu()) for one, other in pieces)
+    """Whether two uint8 tensors of a size, on any device, are equal. Each begins at a multiple of 8 bytes."""
+    words = len(a) - len(a) % 8  # compared in a fifth of the time of their bytes
+    of_host = all(one.untyped_storage().device.type == "cpu" for one in (a, b))
+    at_once = (HOST_COMPARE_BYTES if of_host else COMPARE_BYTES) // 8
+    pieces = zip(*(one[:words].view(torch.int64).split(at_once) for one in (a, b)))
+    rest = a[words:], b[words:]
+    return all(torch.equal(one.cpu(), other.cpu()) for one, other in (*pieces, rest))
 
 
 def _pages(size: int, device: str) -> torch.Tensor:

@@ -76,8 +76,16 @@ struct Access {
   u8 naming;      // NamingKind
   u8 keeping;     // KeepingKind
   u16 stride;     // what the offsets of ds_read2 and its kin count, in bytes
+  u64 blocks;     // of registers that it touches, see block_of
   Touch touch[8];
 };
+
+// A bit for 16 vector registers, or 8 scalar ones: what an instruction touches mostly has nothing to do with what is pending.
+static inline u64 block_of(const Touch& t) {
+  const u32 first = t.flags & SCALAR ? 32 + t.reg / 8 : t.reg / 16, end = t.reg + t.count - 1;
+  const u32 last = t.flags & SCALAR ? 32 + end / 8 : end / 16;
+  return t.count ? (~0ull << first) & (~0ull >> (63 - last)) : 0;
+}
 
 // Of each instruction, and behind the last of all once more for waves that hold what was read of unwritten LDS.
 Access* check_table(const Program& p);
@@ -188,7 +196,7 @@ struct WaveCheck {
   Counter vm, lgkm;
   u32 smem;  // scalar operations among lgkm's outstanding ones, or flat ones: they return in any order
   u64 pending_v[VGPR_WORDS], pending_s[3];
-  bool pending;
+  u64 pending_blocks;                   // see block_of; 0: nothing is pending
   u64 known_v[VGPR_WORDS], known_s[3];  // registers that are defined in all lanes
   u32 vm_at_barrier, lgkm_at_barrier;   // `done` at the last barrier
   u64 lanes;                            // that an atomic acts on

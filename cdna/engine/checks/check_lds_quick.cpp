@@ -152,7 +152,7 @@ static void place(Places& p, const u32* v, u32 bytes) {
 }
 
 static const Places* places_of(const u32* v, u64 exec, u32 bytes) {  // null: they have no map
-  constexpr u32 MOST = 64;
+  constexpr u32 MOST = 256;  // of the waves of a product some 50 are in use: of 64 many took each other's
   static thread_local Places known[MOST];
   if (exec != ~0ull) return nullptr;
   Places& p = known[mixed((v[0] | (u64)v[63] << 32) ^ (u64)v[1] << 16 ^ bytes) % MOST];

@@ -322,6 +322,7 @@ Access* check_table(const Program& p) {
     classify(table[i], in, op_facts(in.op));
     registers(table[i], in, op_info(in.op).signature, op_facts(in.op));
     mark_sources(table[i], false);
+    for (u32 k = 0; k < table[i].n; k++) table[i].blocks |= block_of(table[i].touch[k]);
     table[i].naming = naming(p, i);
     table[i].keeping = keeping(table[i], in);
   }

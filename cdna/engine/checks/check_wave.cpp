@@ -22,13 +22,13 @@ static void remember(WaveCheck& c, const Counter& counter) {
     const Touch& t = counter.ops[i].touch;
     if (!t.count) continue;
     set_bits(t.flags & SCALAR ? c.pending_s : c.pending_v, t.reg, t.count);
-    c.pending = true;
+    c.pending_blocks |= block_of(t);
   }
 }
 static void update_pending(WaveCheck& c) {
   memset(c.pending_v, 0, sizeof c.pending_v);
   memset(c.pending_s, 0, sizeof c.pending_s);
-  c.pending = false;
+  c.pending_blocks = 0;
   remember(c, c.vm);
   remember(c, c.lgkm);
 }
@@ -63,7 +63,7 @@ static void issue(WaveCheck& c, Counter& counter, const Touch* t, u8 kind) {
   o = {++counter.issued, c.pc, t ? *t : Touch{0, 0, 0}, kind};
   if (o.touch.count) {
     set_bits(o.touch.flags & SCALAR ? c.pending_s : c.pending_v, o.touch.reg, o.touch.count);
-    c.pending = true;
+    c.pending_blocks |= block_of(o.touch);
   }
 }
 
@@ -135,7 +135,7 @@ static bool touches_pending(const WaveCheck& c, const Access& x) {
 }
 
 static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const Inst& in, const Access& x) {
-  if (c.pending && checks.has(CHECK_WAIT) && touches_pending(c, x)) {
+  if ((c.pending_blocks & x.blocks) && checks.has(CHECK_WAIT) && touches_pending(c, x)) {
     for (u32 n = 0; n < 2 * x.n;
          n++) {  // what is read, then what is overwritten: of a register that is both, the cause
       const Touch& t = x.touch[n % x.n];

@@ -8,6 +8,7 @@ template <Form F> static void load(Wave& w, const Inst& in) {
   BufferAccess b = buffer_addresses(w, in, in.src, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
   if (w.stop == FAULTED) return;
   load_form<F>(d, w.address, b.whole, b.none);
+  prefetch_behind<F>(w.address, b.whole);
   for (u64 m = b.partly; m; m &= m - 1) {  // each dword is checked on its own
     int i = __builtin_ctzll(m);
     for (u32 k = 0; k < form_dwords(F); k++)

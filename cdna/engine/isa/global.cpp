@@ -4,8 +4,9 @@
 template <Space S, Form F> static void load(Wave& w, const Inst& in) {
   u64 exec = w.exec();
   PrivateWindow window;
-  if (exec && addresses<S>(w, in, in.src[0], in.src[1], form_bytes(F), window))
-    load_form<F>(w.vreg(in.dst[0].reg), w.address, exec);
+  if (!exec || !addresses<S>(w, in, in.src[0], in.src[1], form_bytes(F), window)) return;
+  load_form<F>(w.vreg(in.dst[0].reg), w.address, exec);
+  prefetch_behind<F>(w.address, exec);
 }
 template <Space S, Form F> static void store(Wave& w, const Inst& in) {
   u64 exec = w.exec();

@@ -1,6 +1,7 @@
 // Loads program images (written by image.py): copies code, places data, resolves addresses.
 #include "facts.h"
 #include "program.h"
+#include "run/joined.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +145,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
     p->hazards[i].kernel = r.get<u32>();
     p->hazards[i].message = r.text();
   }
+  p->joined = joined_code(*p);
   pthread_mutex_lock(&programs_lock);
   p->next = programs;
   programs = p;
@@ -181,6 +183,7 @@ extern "C" void cdna_program_destroy(Program* p) {
   free(p->where);
   free(p->hazards);
   free(p->code);
+  free(p->joined);
   free(p->blob);
   free(p);
 }

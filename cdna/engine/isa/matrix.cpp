@@ -1,5 +1,6 @@
 // Dense matrix instructions with f32 results: f32, xf32, f16, bf16 and fp8 operands.
 #include "matrix.h"
+#include "matrix_pairs.h"
 
 // XF32: f32 cut off to 10 bits of mantissa, as measured on an MI300X (microsoft/MMA-Sim).
 struct XF32 {
@@ -10,8 +11,38 @@ template <> inline float decode<XF32>(u32 x) { return as_f32((x & 0x7f800000) ==
 template <int N, int BLOCKS, int REGISTERS, class FA, class FB> static void mfma(Wave& w, const Inst& in) {
   alignas(64) u32 tmp[D_REGISTERS<N, BLOCKS> * WAVE];
   MatrixMode mode(w);
-  const u32* c = accumulator(w, in.src[2], in.dst[0], tmp, D_REGISTERS<N, BLOCKS>);
-  tile_product<N, BLOCKS, REGISTERS, FA, FB>(w, in, (const float*)c, (float*)w.vreg(in.dst[0].reg));
+  const float* c = (const float*)accumulator(w, in.src[2], in.dst[0], tmp, D_REGISTERS<N, BLOCKS>);
+  float* d = (float*)w.vreg(in.dst[0].reg);
+  u32 done = 0;
+  if constexpr (same<FA, BF16> && N != 4) {
+    done = multiply_pairs<N, BLOCKS, REGISTERS>(w, &in, 1, c, d);
+    if (done == ALL_PIECES<N, BLOCKS>) return;
+  }
+  tile_product<N, BLOCKS, REGISTERS, FA, FB>(w, in, c, d, done);
+}
+
+// The first of products that are done together, and the others.
+template <int N, int REGISTERS> static void joined(Wave& w, const Inst& in) {
+  MatrixMode mode(w);
+  float* d = (float*)w.vreg(in.dst[0].reg);
+  int n = 1;
+  for (const Inst* i = &in; i->offset1; i += i->offset1) n++;
+  const u32 done = multiply_pairs<N, 1, REGISTERS>(w, &in, n, d, d);
+  if (done == ALL_PIECES<N, 1>) return;
+  for (const Inst* i = &in; n--; i += i->offset1) tile_product<N, 1, REGISTERS, BF16, BF16>(w, *i, d, d, done);
+}
+static void joined_before(Wave&, const Inst&) {}
+
+Handler joined_product(Handler alone, bool first) {
+  static const struct {
+    Handler alone, first;
+  } PRODUCTS[] = {{mfma<32, 1, 2, BF16, BF16>, joined<32, 2>},
+                  {mfma<16, 1, 2, BF16, BF16>, joined<16, 2>},
+                  {mfma<32, 1, 4, BF16, BF16>, joined<32, 4>},
+                  {mfma<16, 1, 4, BF16, BF16>, joined<16, 4>}};
+  for (auto& p : PRODUCTS)
+    if (has_two_steps && p.alone == alone) return first ? p.first : joined_before;
+  return nullptr;
 }
 
 // Signatures by the registers of D (and C); AB: type of A and B.

@@ -84,26 +84,28 @@ constexpr int BLOCK_VECTORS = 16;  // accumulators kept in registers: half of th
 constexpr int BLOCK_VECTORS = 4;  // a vector of 16 takes two of the 16 registers
 #endif
 
-// D = A*B + C on one block. a, b: [depth][N]; c, d in register layout, distinct or equal.
+// Rows of a block that are multiplied at a time, and where a row lies in the block's registers.
+template <int N> constexpr int ROWS_AT_A_TIME = N == 16 ? BLOCK_VECTORS : BLOCK_VECTORS / 2 < 4 ? 4 : BLOCK_VECTORS / 2;
+template <int N> static inline int row_offset(int i) {
+  return N == 16 ? i % 4 * WAVE + i / 4 * 16 : (i / 8 * 4 + i % 4) * WAVE + i / 4 % 2 * 32;
+}
+
+// D = A*B + C on one block. a, b: [depth][N]; c, d in register layout, distinct or equal. done: rows, ROWS_AT_A_TIME for a
+// bit, that have their result.
 template <int N>
 __attribute__((always_inline)) static inline void multiply(const float* a, const float* b, int depth, const float* c,
-                                                           float* d) {
+                                                           float* d, u32 done = 0) {
   if constexpr (N == 32) {
-    constexpr int ROWS = BLOCK_VECTORS / 2 < 4 ? 4 : BLOCK_VECTORS / 2, COLUMNS = BLOCK_VECTORS / ROWS;
-    for (int i0 = 0; i0 < 32; i0 += ROWS)
-      for (int j0 = 0; j0 < 32; j0 += 16 * COLUMNS) {
-        auto offset = [=](int i) {
-          i += i0;
-          return (i / 8 * 4 + i % 4) * WAVE + i / 4 % 2 * 32 + j0;
-        };
+    constexpr int ROWS = ROWS_AT_A_TIME<N>, COLUMNS = BLOCK_VECTORS / ROWS;
+    for (int i0 = 0; i0 < 32; i0 += ROWS, done >>= 1)
+      for (int j0 = 0; j0 < 32 && !(done & 1); j0 += 16 * COLUMNS) {
+        auto offset = [=](int i) { return row_offset<N>(i0 + i) + j0; };
         multiply_block<32, ROWS, COLUMNS>(a + i0, b + j0, depth, c, d, offset);
       }
   } else if constexpr (N == 16) {
-    for (int i0 = 0; i0 < 16; i0 += BLOCK_VECTORS) {
-      auto offset = [=](int i) {
-        i += i0;
-        return i % 4 * WAVE + i / 4 * 16;
-      };
+    for (int i0 = 0; i0 < 16; i0 += BLOCK_VECTORS, done >>= 1) {
+      if (done & 1) continue;
+      auto offset = [=](int i) { return row_offset<N>(i0 + i); };
       multiply_block<16, BLOCK_VECTORS, 1>(a + i0, b, depth, c, d, offset);
     }
   } else {  // sixteen blocks of 4x4 side by side: a, b are [depth][lane]
@@ -195,9 +197,10 @@ __attribute__((noinline, cold)) static void clamp_overflow(const float* a, const
     if (infinite(d[i]) && !infinite(c[i]) && count[i] == 0) d[i] = largest(d[i]);
 }
 
-// D = A*B + C over all blocks, A and B from the instruction's registers. REGISTERS: of A and of B, each.
+// D = A*B + C over all blocks, A and B from the instruction's registers. REGISTERS: of A and of B, each. done: as above, the
+// blocks' one behind the other.
 template <int N, int BLOCKS, int REGISTERS, class FA, class FB>
-static inline void tile_product(Wave& w, const Inst& in, const float* c, float* d) {
+static inline void tile_product(Wave& w, const Inst& in, const float* c, float* d, u32 done = 0) {
   constexpr int RUN = REGISTERS * (32 / FA::BITS), WIDTH = N == 4 ? WAVE : N;  // RUN: k that one lane holds
   constexpr int DEPTH = BLOCKS > 1 ? RUN : RUN * (WAVE / N);
   alignas(64) float a[RUN * WAVE], b[RUN * WAVE];
@@ -218,7 +221,7 @@ static inline void tile_product(Wave& w, const Inst& in, const float* c, float* 
   else
     for (int block = 0; block < BLOCKS; block++) {
       int at = block * N * N, from = block * DEPTH * WIDTH;
-      multiply<N>(a + from, b + from, DEPTH, c + at, d + at);
+      multiply<N>(a + from, b + from, DEPTH, c + at, d + at, done >> block * (N / ROWS_AT_A_TIME<N>));
     }
   if (clamps) clamp_overflow<N, BLOCKS>(a, b, DEPTH, before, d);
 }

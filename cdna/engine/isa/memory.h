@@ -194,6 +194,13 @@ template <Form F> static inline void load_all(u32* d, const u64* a) {
     for (int i = 0; i < WAVE; i++) load_lane<F>(d + i, (const u8*)a[i]);
 }
 
+// Products walk along more rows at once than the host's prefetchers follow: what they will ask for is the lines behind.
+template <Form F> static inline void prefetch_behind(const u64* a, u64 active) {
+  constexpr u64 LINES = 128;
+  if (F == B128 && active == ~0ull)
+    for (int i = 0; i < WAVE; i += 4) __builtin_prefetch((const void*)(a[i] + LINES));
+}
+
 // Lanes of `active` load from their addresses; those of `out_of_range` read 0.
 template <Form F> static inline void load_form(u32* d, const u64* a, u64 active, u64 out_of_range = 0) {
   if (__builtin_expect(active == ~0ull, 1)) {

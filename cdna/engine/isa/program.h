@@ -81,7 +81,8 @@ struct Program {
   u32 n_hazards;
   bool skips;               // it has an s_setvskip
   bool loads_to_lds;        // it has loads that go straight to the LDS
-  struct Access* accesses;  // made by the first launch with checks, see check.h
+  Inst* joined;             // its code for who does not look between two instructions, or null: see run/joined.h
+  struct Access* accesses;  // made where they are first asked for, see check.h
   Program* next;            // of all that are loaded
   u16* costs;               // see clock_costs
   bool costs_known;

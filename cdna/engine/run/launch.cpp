@@ -505,7 +505,7 @@ u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, 
   w->mode = mode;
   w->wg = &g;
   Inst* skipping = p->skips ? with_handler(*p, VECTOR_UNITS, skipped) : nullptr;
-  w->code = w->issuing = p->code;
+  w->code = w->issuing = p->joined ? p->joined : p->code;
   w->skipping = skipping;
   scratch_bytes = (scratch_bytes + 3) & ~3u;  // scratch is interleaved by dwords
   w->scratch = allocate((size_t)scratch_bytes * WAVE);
@@ -699,8 +699,9 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   Inst* code = nullptr;
   if (l->observers && l->observers->no_products) code = with_handler(*p, 1 << MATRIX_UNIT, [](Wave&, const Inst&) {});
   Inst* skipping = p->skips ? with_handler(*p, VECTOR_UNITS, skipped) : nullptr;
+  const Inst* plain = p->joined && !l->observers && !watch ? p->joined : p->code;
   for (u32 i = 0; i < n; i++) {
-    threads[i].code = code ? code : p->code;
+    threads[i].code = code ? code : plain;
     threads[i].skipping = skipping;
     threads[i].chosen = chosen;
     threads[i].total = chosen ? l->observers->n_chosen : total;
