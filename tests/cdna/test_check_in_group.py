@@ -33,6 +33,21 @@ def _sums_behind_locks(locks, sums, x, LOCKS: tl.constexpr, B: tl.constexpr):
 
 
 @triton.jit
+def _added_behind_a_lock(lock, total, x, EARLY: tl.constexpr, B: tl.constexpr):
+    at = tl.arange(0, B)
+    row = tl.load(x + tl.program_id(0) * B + at)
+    if EARLY:
+        before = tl.load(total + at)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    if not EARLY:
+        before = tl.load(total + at)
+    tl.store(total + at, before + row)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
 def _counted(n, o, BARRIER: tl.constexpr, B: tl.constexpr):
     tl.atomic_add(n, 1)
     if BARRIER:
@@ -70,6 +85,15 @@ def test_sums_behind_locks_are_right(seed: int) -> None:
     locks = torch.zeros(6, dtype=torch.int32)
     assert kinds_found(_sums_behind_locks, 12, locks, sums, x, seed=seed, LOCKS=3, B=256) == []
     torch.testing.assert_close(sums, x.view(4, 3, 256).sum(0))
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_sum_read_before_its_lock_is_taken(early: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compare-and-swap of the lock is none of the sum, which is not looked at again."""
+    monkeypatch.setenv("CDNA_THREADS", "1")
+    x, total, lock = torch.ones(6, 256), torch.zeros(256), torch.zeros(1, dtype=torch.int32)
+    assert kinds_found(_added_behind_a_lock, 6, lock, total, x, EARLY=early, B=256) == ["race"] * early
+    assert early or total.eq(6).all()
 
 
 @pytest.mark.parametrize("seed", range(4))
