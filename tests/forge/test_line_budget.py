@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_760,
-    "cdna": 41_300,
+    "benchmarks": 7_780,
+    "cdna": 41_360,
     "docs": 5_630,
     "forge": 22_320,
     "kernels": 16_100,
     "reference": 2_510,
     "results": 1_100,
-    "tests": 40_360,
+    "tests": 40_440,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
