@@ -12,11 +12,11 @@ LINES = {
     "benchmarks": 7_780,
     "cdna": 41_360,
     "docs": 5_630,
-    "forge": 22_320,
+    "forge": 22_330,
     "kernels": 16_100,
     "reference": 2_510,
     "results": 1_100,
-    "tests": 40_440,
+    "tests": 40_460,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
