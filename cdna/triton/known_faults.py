@@ -124,8 +124,8 @@ FAULTS = (
         _passes_a_barrier_reading,
     ),
     Fault(
-        "tl.load(volatile=True) is compiled as any load: a loop that polls by it may read once, and wait for ever. Take "
-        "cache_modifier='.cv' beside it, or an atomic",
+        "tl.load(volatile=True) is compiled as any load: a loop that polls by it may read once, and wait for ever. "
+        "Take cache_modifier='.cv' beside it, or an atomic",
         ((3, 4), (3, 9)),
         _polls_by_a_plain_load,
     ),
