@@ -12,11 +12,11 @@ LINES = {
     "benchmarks": 7_780,
     "cdna": 41_480,
     "docs": 5_640,
-    "forge": 22_330,
+    "forge": 22_340,
     "kernels": 16_100,
     "reference": 2_510,
     "results": 1_100,
-    "tests": 40_500,
+    "tests": 40_510,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
