@@ -109,3 +109,19 @@ def test_a_barrier_is_missed(kernel, n: int) -> None:
     assert kinds_found(kernel, 1, *given, BARRIER=True, B=256) == []
     given = [torch.zeros(1, dtype=torch.int32)] * n + [torch.zeros(512, dtype=torch.int32)]
     assert kinds_found(kernel, 1, *given, BARRIER=False, B=256) == ["race"]
+
+
+@triton.jit
+def _bytes_over_each_other(x, B: tl.constexpr):
+    tl.store(x + tl.program_id(0) + tl.arange(0, B), tl.full((B,), 1, x.dtype.element_ty) + tl.program_id(0))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [(torch.uint8, "1 byte"), (torch.int16, "2 bytes"), (torch.int64, "4 bytes")]
+)
+def test_how_much_is_written_is_told(dtype: torch.dtype, size: str) -> None:
+    """At most four bytes: they are looked at one by one."""
+    cdna.findings()
+    with cdna.device("gfx942", checks="race", raises=False):
+        _bytes_over_each_other[(2,)](torch.zeros(65, dtype=dtype), B=64, num_warps=1)
+    assert f"writes another value to {size} of `x`" in cdna.findings()[0].message

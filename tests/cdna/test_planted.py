@@ -444,6 +444,27 @@ def _product(a, b, o, N: tl.constexpr):
 
 
 @triton.jit
+def _rows_touched(x, stride, B: tl.constexpr):
+    tl.store(x + tl.program_id(0) * stride + tl.arange(0, B), tl.full((B,), 1, x.dtype.element_ty))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
+def test_triton_an_offset_of_32_bits_overflows(dtype: torch.dtype) -> None:
+    x = torch.empty(2**31 + 64, dtype=dtype)  # takes what is written
+    with cdna.device("gfx942", checks="bounds"), pytest.raises(cdna.CheckError) as caught:
+        _rows_touched[(3,)](x, 2**30, B=64)
+    below = f"and 2^32 elements of {dtype.itemsize} bytes below a place in it: a 32-bit offset overflowed"
+    assert f"of `x` (i{8 * dtype.itemsize}[2147483712]), {below}" in caught.value.finding.message
+
+
+def test_triton_what_lies_before_a_tensor_is_no_overflow() -> None:
+    x = torch.empty(64, dtype=torch.int8)
+    with cdna.device("gfx942", checks="bounds"), pytest.raises(cdna.CheckError) as caught:
+        _rows_touched[(2,)](x, -(2**30), B=64)
+    assert "overflowed" not in caught.value.finding.message
+
+
+@triton.jit
 def _first_programs_only(x):
     if tl.program_id(0) + tl.program_id(1) + tl.program_id(2) == 0:
         tl.store(x, 1)
