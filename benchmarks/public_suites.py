@@ -72,13 +72,8 @@ SUITES = {
             "AITER_TRITON_ONLY": "1",
         },  # beside a checkout of AITER
     ),
-    "xformers": Suite("facebookresearch/xformers", ("tests",)),
     "batch_invariant": Suite("thinking-machines-lab/batch_invariant_ops", ("test_batch_invariance.py",)),
     "lightllm": Suite("ModelTC/lightllm", ("unit_tests",)),
-    "ao": Suite("pytorch/ao", ("test",)),
-    "deepspeed": Suite("deepspeedai/DeepSpeed", ("tests/unit/ops",)),
-    "iris": Suite("ROCm/iris", ("tests/unittests",)),
-    "bitsandbytes": Suite("bitsandbytes-foundation/bitsandbytes", ("tests",)),
     "conch": Suite("stackav-oss/conch", ("tests",), environment={"CONCH_ENABLE_VLLM": "0"}),
 }
 
