@@ -73,7 +73,6 @@ SUITES = {
         },  # beside a checkout of AITER
     ),
     "batch_invariant": Suite("thinking-machines-lab/batch_invariant_ops", ("test_batch_invariance.py",)),
-    "lightllm": Suite("ModelTC/lightllm", ("unit_tests",)),
     "conch": Suite("stackav-oss/conch", ("tests",), environment={"CONCH_ENABLE_VLLM": "0"}),
 }
 

@@ -26,7 +26,6 @@ from ..asm import AsmFile, parse
 from ..cards import Card
 from ..compiler_notes import warn_of
 from ..counters import counting, trials
-from ..errors import CdnaError
 from ..model import modelled_case_us
 from ..program import Kernel, Program
 from ..records import AutotunerChoice, note_choice, take_records
@@ -302,7 +301,10 @@ class EmulatedDriver(DriverBase):
         pass
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        raise CdnaError(f"the emulated device launches from Python, no C++ type for {ty} is needed")
+        """For who writes C source of a kernel (triton.tools.compile): launches need none."""
+        from triton.backends.amd.driver import ty_to_cpp
+
+        return ty_to_cpp(ty)
 
     def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
         return args

@@ -273,6 +273,13 @@ def test_autotuner_and_do_bench_run_without_a_clock(arch):
     assert triton.testing.do_bench(launch) > 0
 
 
+def test_source_of_a_kernel_for_c():
+    """As triton.tools.compile writes it: arguments with C++ types."""
+    with cdna.device("gfx942"):
+        types = [triton.runtime.driver.active.map_python_to_cpp_type(name) for name in ("*fp32", "i32", "u64")]
+    assert types == ["hipDeviceptr_t", "int32_t", "uint64_t"]
+
+
 @triton.jit
 def _summed(x, out, total, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)

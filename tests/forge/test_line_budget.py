@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_780,
-    "cdna": 41_500,
-    "docs": 5_640,
+    "cdna": 41_510,
+    "docs": 5_670,
     "forge": 22_340,
     "kernels": 16_100,
     "reference": 2_510,
-    "results": 1_100,
-    "tests": 40_560,
+    "results": 1_110,
+    "tests": 40_610,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
