@@ -62,6 +62,17 @@ SUITES = {
         tuple(f"tests/kernels/{name}" for name in VLLM.split()),
         environment={"VLLM_TARGET_DEVICE": "rocm", "VLLM_LOGGING_LEVEL": "ERROR"},
     ),
+    "lmdeploy": Suite("InternLM/lmdeploy", ("tests/pytorch/kernel",)),
+    "mamba": Suite("state-spaces/mamba", ("tests/ops/triton", "tests/modules")),
+    "flash_attention": Suite(
+        "Dao-AILab/flash-attention",
+        ("tests/test_flash_attn_triton_amd.py", "tests/ops", "tests/losses", "tests/test_rotary.py"),
+        environment={
+            "FLASH_ATTENTION_TRITON_AMD_ENABLE": "TRUE",
+            "AITER_TRITON_ONLY": "1",
+        },  # beside a checkout of AITER
+    ),
+    "batch_invariant": Suite("thinking-machines-lab/batch_invariant_ops", ("test_batch_invariance.py",)),
     "conch": Suite("stackav-oss/conch", ("tests",), environment={"CONCH_ENABLE_VLLM": "0"}),
 }
 
@@ -106,7 +117,8 @@ def pytest(suite: Suite, checkout: Path, arguments: Iterable[str], budget_s: flo
     """Its output; after `budget_s` it is interrupted, and tells of what it has done."""
     path = [str(ROOT), *(str(checkout / folder) for folder in suite.paths), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, **suite.environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "cdna.pytest_plugin", "-q", *arguments]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "cdna.pytest_plugin", "-q"]
+    command += ["--rootdir", str(checkout), *arguments]  # names of tests begin there
     process = subprocess.Popen(
         command, cwd=checkout, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,

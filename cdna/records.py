@@ -59,10 +59,16 @@ class AutotunerChoice:
     config: str  # as Triton spells it
     us: float
     others_us: tuple[float, ...]  # of the configurations that it left, fastest first; inf: one that does not run
+    added_to: tuple[str, ...] = ()  # tensors to which each trial has added, looked for where checks are on
 
     def __str__(self) -> str:
-        rest = f"; {len(self.others_us)} others: {self.others_us[0]:.4g} to {self.others_us[-1]:.4g} us"
-        return f"autotune {self.kernel}: chose {self.config}, modelled {self.us:.4g} us{rest if self.others_us else ''}"
+        text = f"autotune {self.kernel}: chose {self.config}, modelled {self.us:.4g} us"
+        if self.others_us:
+            text += f"; {len(self.others_us)} others: {self.others_us[0]:.4g} to {self.others_us[-1]:.4g} us"
+        if self.added_to:
+            names = ", ".join(f"`{name}`" for name in self.added_to)
+            text += f"; each trial has added to {names}, which neither reset_to_zero nor restore_value names"
+        return text
 
 
 _choices: deque[AutotunerChoice] = deque(maxlen=1000)

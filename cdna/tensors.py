@@ -74,7 +74,8 @@ def _holds_pointers(tensor: Any) -> bool:
     return holds((lowest_data(), _HIGHEST)) and holds([edge for mapping in _mapped() for edge in mapping])
 
 
-def _extent(tensor: Any) -> tuple[int, int]:
+def extent(tensor: Any) -> tuple[int, int]:
+    """(Address, size) of its storage. Asks torch for no operation, which a graph's capture would record."""
     storage = tensor.untyped_storage()
     return storage.data_ptr(), storage.nbytes()
 
@@ -97,6 +98,6 @@ def memory_of(arguments: Iterable[tuple[str, Any, str]]) -> Memory:
             continue
         if type_name.startswith("**") or (type_name.lstrip("*k") in ("i64", "u64") and _holds_pointers(value)):
             is_open = True
-        base, size_bytes = _extent(value)
+        base, size_bytes = extent(value)
         tensors.append(Tensor(base, size_bytes, value.data_ptr(), f"`{name}` ({_dtype(value)}[{_shape(value)}])"))
     return Memory(tensors, is_open)

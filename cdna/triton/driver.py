@@ -22,16 +22,17 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.runtime.autotuner import Autotuner
 
+from .. import checks
 from ..asm import AsmFile, has_directives, parse
 from ..cards import Card
 from ..compiler_notes import warn_of
 from ..counters import counting, trials
-from ..errors import CdnaError
 from ..model import modelled_case_us
 from ..program import Kernel, Program
 from ..records import AutotunerChoice, note_choice, take_records
 from ..settings import emulated_card
 from . import known_faults
+from .added_by_trials import Trials
 from .cache_key import keep_triton_key
 from .launcher import Launcher, source_files
 from .linker import provide_linker
@@ -226,7 +227,13 @@ def first_that_runs(bench: Callable[..., Any]) -> Callable[..., Any]:
         tuner._cdna_found = min(timed) < math.inf
         return timed
 
-    return bench_until_one_runs
+    def watched(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        timed = bench_until_one_runs(tuner, *args, **kwargs)
+        if (trials := tuner.__dict__.get("_cdna_trials")) is not None and min(timed) < math.inf:
+            trials.ended(timed)
+        return timed
+
+    return watched
 
 
 def telling(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -234,6 +241,8 @@ def telling(run: Callable[..., Any]) -> Callable[..., Any]:
 
     def run_and_tell(tuner: Any, *args: Any, **kwargs: Any) -> Any:
         known, tuner._cdna_found = len(tuner.cache), False
+        looks = len(tuner.configs) > 1 and bool(checks.settings().kinds)
+        tuner._cdna_trials = trials = Trials(tuner, {**dict(zip(tuner.arg_names, args)), **kwargs}) if looks else None
         result = run(tuner, *args, **kwargs)
         if len(tuner.cache) > known:
             timings = {
@@ -241,7 +250,13 @@ def telling(run: Callable[..., Any]) -> Callable[..., Any]:
             }
             us = timings.pop(tuner.best_config)
             note_choice(
-                AutotunerChoice(tuner.base_fn.__name__, str(tuner.best_config), us, tuple(sorted(timings.values())))
+                AutotunerChoice(
+                    tuner.base_fn.__name__,
+                    str(tuner.best_config),
+                    us,
+                    tuple(sorted(timings.values())),
+                    trials.added_to() if trials is not None else (),
+                )
             )
         return result
 
@@ -295,7 +310,10 @@ class EmulatedDriver(DriverBase):
         pass
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        raise CdnaError(f"the emulated device launches from Python, no C++ type for {ty} is needed")
+        """For who writes C source of a kernel (triton.tools.compile): launches need none."""
+        from triton.backends.amd.driver import ty_to_cpp
+
+        return ty_to_cpp(ty)
 
     def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
         return args

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 # Begins a line behind a kernel's assembly.
@@ -21,23 +21,37 @@ def _reduces_signed_as_unsigned(ttgir: str, assembly: str) -> bool:
     return "ds_bpermute_b32" in assembly and any(value not in of_floats for value in values)
 
 
-def _overtakes_in_nested_loops(ttgir: str, assembly: str) -> bool:
-    """Asynchronous copies to LDS in a pipelined loop inside another: the next round of the outer loop begins to fill
-    LDS that slower waves still read from. It shows where the inner loop's steps are one more than a multiple of the
-    buffers, which is known at run time only."""
+def _in_loops(ttgir: str) -> Iterator[tuple[str, int]]:
+    """Each line, and in how many loops it stands."""
     loops: list[bool] = []  # of the open blocks, whether each is a loop
-    copies: set[int] = set()  # in how many loops they stand
-    barriers: set[int] = set()
     for line in ttgir.splitlines():
-        if re.search(r"\b(async_copy_global_to_local|buffer_load_to_local)\b", line):
-            copies.add(sum(loops))
-        if re.search(r"\b(gpu\.barrier|ttg\.barrier|ttg\.local_barrier)\b", line):  # tl.debug_barrier
-            barriers.add(sum(loops))
+        yield line, sum(loops)
         # a block's braces stand at the ends of lines; attributes' are closed where they are opened
         if line.lstrip().startswith("}"):
             del loops[-1:]
         if line.split(" loc(")[0].rstrip().endswith("{"):
             loops.append("scf.for" in line or "scf.while" in line)
+
+
+def _polls_by_a_plain_load(ttgir: str, assembly: str) -> bool:
+    """tl.load(volatile=True) of a scalar in a loop, which LLVM never hears is volatile. With .cv it does."""
+    return any(
+        loops and "tt.load" in line and "isVolatile = true" in line and "cacheModifier = cv" not in line
+        for line, loops in _in_loops(ttgir)
+    )
+
+
+def _overtakes_in_nested_loops(ttgir: str, assembly: str) -> bool:
+    """Asynchronous copies to LDS in a pipelined loop inside another: the next round of the outer loop begins to fill
+    LDS that slower waves still read from. It shows where the inner loop's steps are one more than a multiple of the
+    buffers, which is known at run time only."""
+    copies: set[int] = set()  # in how many loops they stand
+    barriers: set[int] = set()
+    for line, loops in _in_loops(ttgir):
+        if re.search(r"\b(async_copy_global_to_local|buffer_load_to_local)\b", line):
+            copies.add(loops)
+        if re.search(r"\b(gpu\.barrier|ttg\.barrier|ttg\.local_barrier)\b", line):  # tl.debug_barrier
+            barriers.add(loops)
     inner = max(copies, default=0)
     return inner > 1 and inner - 1 not in barriers
 
@@ -108,6 +122,12 @@ FAULTS = (
         "passes a barrier before its reads have ended. Take TRITON_HIP_USE_BLOCK_PINGPONG=0",
         ((3, 4), (3, 8)),
         _passes_a_barrier_reading,
+    ),
+    Fault(
+        "tl.load(volatile=True) is compiled as any load: a loop that polls by it may read once, and wait for ever. "
+        "Take cache_modifier='.cv' beside it, or an atomic",
+        ((3, 4), (3, 9)),
+        _polls_by_a_plain_load,
     ),
 )
 # A part of cache keys: what was compiled when fewer faults were known is looked at again.

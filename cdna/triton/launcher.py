@@ -29,6 +29,23 @@ _FORMATS = {
 }
 
 
+# What hipModuleLaunchKernel takes: workgroups along x, y and z; work-items along each.
+_MOST_GROUPS = (2**31 - 1, 65536, 65536)
+_MOST_WORK_ITEMS = 2**32 - 1
+
+
+def _refuse_too_large(name: str, grid: tuple[int, int, int], block_x: int) -> None:
+    size = f"{name}: a grid of {' x '.join(map(str, grid))} programs"
+    for axis, programs, most in zip("xyz", grid, _MOST_GROUPS):
+        if programs > most:
+            raise LaunchError(f"{size}: HIP takes {most} along {axis} at most (hipErrorInvalidValue)")
+    if grid[0] * block_x > _MOST_WORK_ITEMS:
+        raise LaunchError(
+            f"{size} of {block_x} work-items: HIP takes {_MOST_WORK_ITEMS} work-items along x at most, "
+            f"{_MOST_WORK_ITEMS // block_x} such programs (hipErrorInvalidValue)"
+        )
+
+
 def _flatten(value: Any, signature: Any) -> Iterator[tuple[Any, str]]:
     """(argument, Triton type) of every run-time argument; constexprs are compiled in."""
     if isinstance(signature, tuple):
@@ -125,9 +142,11 @@ class Launcher:
         kernel.argument_names = [name for name, _, _ in given]
         grid = (int(grid_x), int(grid_y), int(grid_z))
         if min(grid) > 0:
+            block_x = 64 * self.num_warps
+            _refuse_too_large(kernel.name, grid, block_x)
             kernel.launch(
                 grid,
-                (64 * self.num_warps, 1, 1),
+                (block_x, 1, 1),
                 bytes(kernarg),
                 self.lds_bytes - kernel.static_lds_bytes,
                 lambda: tensors.memory_of(given),

@@ -33,6 +33,21 @@ def _sums_behind_locks(locks, sums, x, LOCKS: tl.constexpr, B: tl.constexpr):
 
 
 @triton.jit
+def _added_behind_a_lock(lock, total, x, EARLY: tl.constexpr, B: tl.constexpr):
+    at = tl.arange(0, B)
+    row = tl.load(x + tl.program_id(0) * B + at)
+    if EARLY:
+        before = tl.load(total + at)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    if not EARLY:
+        before = tl.load(total + at)
+    tl.store(total + at, before + row)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
 def _counted(n, o, BARRIER: tl.constexpr, B: tl.constexpr):
     tl.atomic_add(n, 1)
     if BARRIER:
@@ -72,6 +87,15 @@ def test_sums_behind_locks_are_right(seed: int) -> None:
     torch.testing.assert_close(sums, x.view(4, 3, 256).sum(0))
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_a_sum_read_before_its_lock_is_taken(early: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compare-and-swap of the lock is none of the sum, which is not looked at again."""
+    monkeypatch.setenv("CDNA_THREADS", "1")
+    x, total, lock = torch.ones(6, 256), torch.zeros(256), torch.zeros(1, dtype=torch.int32)
+    assert kinds_found(_added_behind_a_lock, 6, lock, total, x, EARLY=early, B=256) == ["race"] * early
+    assert early or total.eq(6).all()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_every_wave_reads_and_one_stores(seed: int) -> None:
     x = torch.zeros(33, dtype=torch.int32)
@@ -85,3 +109,19 @@ def test_a_barrier_is_missed(kernel, n: int) -> None:
     assert kinds_found(kernel, 1, *given, BARRIER=True, B=256) == []
     given = [torch.zeros(1, dtype=torch.int32)] * n + [torch.zeros(512, dtype=torch.int32)]
     assert kinds_found(kernel, 1, *given, BARRIER=False, B=256) == ["race"]
+
+
+@triton.jit
+def _bytes_over_each_other(x, B: tl.constexpr):
+    tl.store(x + tl.program_id(0) + tl.arange(0, B), tl.full((B,), 1, x.dtype.element_ty) + tl.program_id(0))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [(torch.uint8, "1 byte"), (torch.int16, "2 bytes"), (torch.int64, "4 bytes")]
+)
+def test_how_much_is_written_is_told(dtype: torch.dtype, size: str) -> None:
+    """At most four bytes: they are looked at one by one."""
+    cdna.findings()
+    with cdna.device("gfx942", checks="race", raises=False):
+        _bytes_over_each_other[(2,)](torch.zeros(65, dtype=dtype), B=64, num_warps=1)
+    assert f"writes another value to {size} of `x`" in cdna.findings()[0].message

@@ -94,6 +94,18 @@ def test_copies_of_a_sum_of_products() -> None:
         assert {finding.kind for finding in cdna.findings()} == kinds
 
 
+@pytest.mark.skipif(AT_HAND >= (3, 9), reason="came right with Triton 3.9")
+def test_a_loop_that_polls_by_a_volatile_load() -> None:
+    with cdna.device("gfx942"), pytest.warns(CompilerFault, match="wait_for .*may read once"):
+        assert not faults.polls_anew(by_cv=False)
+
+
+def test_no_word_of_one_that_goes_past_caches() -> None:
+    with warnings.catch_warnings(), cdna.device("gfx942"):
+        warnings.simplefilter("error", CompilerFault)
+        assert faults.polls_anew(by_cv=True)
+
+
 COPY = "%1 = ttg.async_copy_global_to_local %0"
 NESTED = f"scf.for %i = %a to %b {{\n scf.for %j = %a to %b {{\n {COPY}\n }}\n %s\n}}"
 

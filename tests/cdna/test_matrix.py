@@ -325,6 +325,32 @@ def test_extreme_scales(n: int, depth: int) -> None:
     assert np.isnan(got[3]).all() and not np.isnan(np.delete(got, 3, 0)).any()
 
 
+def test_what_was_seen_on_an_mi355x() -> None:
+    """A probe of four-bit products, as published: CLAUDE.md of THINNGO2511/AMD-GPU-MODE (fec9130)."""
+    ones, exponent = [0x22222222] * LANES, [127] * LANES
+    own = [0x11111111 * (lane & 7) for lane in range(LANES)]  # a value for each lane, at a scale for eight lanes
+    steps = [127 + (lane >> 3) for lane in range(LANES)]
+    each = [[0x11111111 * k] * LANES for k in (1, 2, 3, 4)]  # a value for each register
+
+    def seen(a: list[list[int]], b: list[list[int]], scales: tuple[list[int], list[int]]) -> list[list[float]]:
+        v = {i: [0] * LANES for i in range(32, 48)} | {24: scales[0], 25: scales[1]}
+        v |= {first + i: row for first, rows in ((8, a), (16, b)) for i, row in enumerate(rows)}
+        operands = "v[32:47], v[8:11], v[16:19], v[32:47], v24, v25"
+        modifiers = "op_sel_hi:[0,0,0] cbsz:4 blgp:4"
+        after = snippet.run("gfx950", f"v_mfma_scale_f32_32x32x64_f8f6f4 {operands} {modifiers}", v=v)
+        return np.array(after.v[32:48], dtype=np.uint32).view(np.float32).T.tolist()
+
+    by_column = seen([ones] * 4, [own] * 4, (exponent, steps))
+    for lane, value in ((0, 0), (1, 272), (2, 544), (7, 3264), (9, 544), (17, 1088), (25, 2176), (33, 272)):
+        assert by_column[lane] == [value] * 16, lane
+    by_row = seen([own] * 4, [ones] * 4, (steps, exponent))
+    first = [0, 272, 544, 816]
+    assert by_row[0] == by_row[31] == [x * 2**group for group in range(4) for x in first]
+    assert by_row[32] == by_row[63] != by_row[0]
+    for a, b in (([ones] * 4, each), (each, [ones] * 4)):
+        assert np.all(np.array(seen(a, b, (exponent, exponent))) == 80)
+
+
 # --- sparse -----------------------------------------------------------------------------------------
 
 

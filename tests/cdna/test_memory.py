@@ -140,7 +140,7 @@ def access(
 def immediate_for(rng: random.Random, space: str, offsets: list[int]) -> int:
     if space.startswith("global"):
         return rng.choice([0, 4095, -4096, rng.randrange(-4096, 4096)])
-    if space == "flat":
+    if space in ("flat", "buffer"):  # a buffer's sum is of 32 bits: what lies below zero comes back
         return rng.choice([0, 4095, rng.randrange(4096)])
     return rng.choice([0, min(offsets)])  # these do not wrap below the start
 

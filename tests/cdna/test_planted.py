@@ -390,6 +390,20 @@ def test_triton_atomics_on_unwritten_memory() -> None:
     assert caught.value.finding.kind == "unwritten" and "at offset 240 of `x`" in caught.value.finding.message
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_triton_a_sum_of_four_bytes_that_nobody_has_set(n: int) -> None:
+    x = torch.zeros(n, dtype=torch.int32)
+    mark_unwritten(x.data_ptr(), x.nbytes)
+    x[: n - 1] = 0
+    with cdna.device("gfx942", checks="unwritten"), pytest.raises(cdna.CheckError) as caught:
+        _add_at[(1,)](x[n - 1 :], B=1)
+    assert f"at offset {4 * (n - 1)} of `x`" in caught.value.finding.message
+    x[n - 1] = 0
+    with cdna.device("gfx942", checks="unwritten"):
+        _add_at[(1,)](x[n - 1 :], B=1)
+    assert x[n - 1] == 1
+
+
 @triton.jit
 def _swap(x, B: tl.constexpr):
     tl.atomic_xchg(x + tl.arange(0, B), 1)
@@ -458,6 +472,51 @@ def test_triton_misaligned_atomic() -> None:
 def _product(a, b, o, N: tl.constexpr):
     i = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
     tl.store(o + i, tl.dot(tl.load(a + i), tl.load(b + i)))
+
+
+@triton.jit
+def _rows_touched(x, stride, B: tl.constexpr):
+    tl.store(x + tl.program_id(0) * stride + tl.arange(0, B), tl.full((B,), 1, x.dtype.element_ty))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
+def test_triton_an_offset_of_32_bits_overflows(dtype: torch.dtype) -> None:
+    x = torch.empty(2**31 + 64, dtype=dtype)  # takes what is written
+    with cdna.device("gfx942", checks="bounds"), pytest.raises(cdna.CheckError) as caught:
+        _rows_touched[(3,)](x, 2**30, B=64)
+    below = f"and 2^32 elements of {dtype.itemsize} bytes below a place in it: a 32-bit offset overflowed"
+    assert f"of `x` (i{8 * dtype.itemsize}[2147483712]), {below}" in caught.value.finding.message
+
+
+def test_triton_what_lies_before_a_tensor_is_no_overflow() -> None:
+    x = torch.empty(64, dtype=torch.int8)
+    with cdna.device("gfx942", checks="bounds"), pytest.raises(cdna.CheckError) as caught:
+        _rows_touched[(2,)](x, -(2**30), B=64)
+    assert "overflowed" not in caught.value.finding.message
+
+
+@triton.jit
+def _first_programs_only(x):
+    if tl.program_id(0) + tl.program_id(1) + tl.program_id(2) == 0:
+        tl.store(x, 1)
+
+
+@pytest.mark.parametrize(
+    ("grid", "says"),
+    [
+        ((1, 65537, 1), "1 x 65537 x 1 programs: HIP takes 65536 along y at most"),
+        ((1, 1, 65537), "1 x 1 x 65537 programs: HIP takes 65536 along z at most"),
+        ((1 << 24, 1, 1), "16777216 x 1 x 1 programs of 256 work-items: .* along x at most, 16777215 such programs"),
+    ],
+)
+def test_triton_grid_over_the_limit(grid: tuple[int, int, int], says: str) -> None:
+    x = torch.zeros(1, dtype=torch.int32)
+    with cdna.device("gfx942"):
+        with pytest.raises(cdna.LaunchError, match=says):
+            _first_programs_only[grid](x, num_warps=4)
+        assert x.item() == 0
+        _first_programs_only[tuple(min(n, 65536 // 16) for n in grid)](x, num_warps=4)
+    assert x.item() == 1
 
 
 def test_triton_lds_over_the_limit() -> None:

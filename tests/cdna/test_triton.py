@@ -286,6 +286,37 @@ def test_autotuner_and_do_bench_run_without_a_clock(arch):
     assert triton.testing.do_bench(launch) > 0
 
 
+def test_source_of_a_kernel_for_c():
+    """As triton.tools.compile writes it: arguments with C++ types."""
+    with cdna.device("gfx942"):
+        types = [triton.runtime.driver.active.map_python_to_cpp_type(name) for name in ("*fp32", "i32", "u64")]
+    assert types == ["hipDeviceptr_t", "int32_t", "uint64_t"]
+
+
+@triton.jit
+def _summed(x, out, total, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + i, mask=i < n, other=0)
+    tl.store(out + i, v * 2, mask=i < n)
+    tl.atomic_add(total, tl.sum(v))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])
+@pytest.mark.parametrize("named", ["", "reset_to_zero", "restore_value"])
+def test_what_each_trial_of_an_autotuner_has_added_to_is_told(named: str, dtype: torch.dtype):
+    x, out, total = torch.ones(1000, dtype=dtype), torch.empty(1000, dtype=dtype), torch.zeros(1, dtype=dtype)
+    configs = [triton.Config({"B": block}) for block in (64, 256, 1024)]
+    tuned = triton.autotune(configs, key=["n"], **({named: ["total"]} if named else {}))(_summed)
+    cdna.autotuned()
+    with cdna.device("gfx942", checks="bounds"):
+        tuned[lambda meta: (triton.cdiv(1000, meta["B"]),)](x, out, total, 1000)
+    (choice,) = cdna.autotuned()
+    assert choice.added_to == (() if named else ("total",)) and (
+        "each trial has added to `total`" in str(choice)
+    ) != bool(named)
+    assert (total.item() == 1000) == bool(named)
+
+
 def test_an_autotuner_chooses_by_modelled_time_and_says_what(arch, capsys):
     """Of two grids for 65,536 elements: 1,024 workgroups of 64 and 16 of 4,096 on 304 compute units (gfx950: 256)."""
     n = 65536

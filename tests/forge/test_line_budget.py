@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_760,
-    "cdna": 41_870,
-    "docs": 5_640,
-    "forge": 22_330,
+    "benchmarks": 7_770,
+    "cdna": 42_060,
+    "docs": 5_680,
+    "forge": 22_340,
     "kernels": 16_100,
     "reference": 2_510,
     "results": 1_100,
-    "tests": 40_870,
+    "tests": 41_080,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

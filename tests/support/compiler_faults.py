@@ -45,6 +45,24 @@ def row_sums(x, y, out, M: tl.constexpr, N: tl.constexpr):
     tl.store(out + tl.arange(0, N), tl.sum(tl.load(x + at) * tl.load(y + at), axis=0))
 
 
+@triton.jit
+def wait_for(flag, out, CV: tl.constexpr):
+    if CV:
+        while tl.load(flag, volatile=True, cache_modifier=".cv") == 0:
+            pass
+    else:
+        while tl.load(flag, volatile=True) == 0:
+            pass
+    tl.store(out, 1)
+
+
+def polls_anew(by_cv: bool) -> bool:
+    """Whether the loop reads the flag each time, as the code says: a load that goes past the caches."""
+    flag, out = torch.ones(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    code = wait_for[(1,)](flag, out, by_cv).asm["amdgcn"]
+    return any("global_load" in line and "sc1" in line for line in code.splitlines())
+
+
 def sums_of_products(fusion: bool = True) -> bool:
     x, y, out = torch.randn(4, 64), torch.randn(4, 64), torch.empty(64)
     row_sums[(1,)](x, y, out, 4, 64, num_warps=1, enable_fp_fusion=fusion)
@@ -115,6 +133,8 @@ FAULTS: dict[str, Callable[[], bool]] = {
     "atomic_max fp32": lambda: extremes(torch.float32),
     "atomic_xchg": exchanged,
     "sum of products": sums_of_products,
+    "volatile poll": lambda: polls_anew(False),
+    "volatile poll, .cv": lambda: polls_anew(True),
     "persistent, async": lambda: persistent(True),
     "persistent": lambda: persistent(False),
     "batched fp8 fnuz": fnuz,

@@ -326,21 +326,23 @@ static bool unordered(Wave& w, Cell x, u32 bytes) {
   return !happened_before(w, other, x.wave(), x.epoch(), x.clock());
 }
 
-static bool race(Wave& w, int lane, u64 address, const Range& r, u32 other_pc, Cell other, const char* mine,
+static bool race(Wave& w, int lane, u64 address, u32 bytes, const Range& r, u32 other_pc, Cell other, const char* mine,
                  const char* theirs) {
+  const int n = __builtin_popcount(bytes);
+  const char* s = n == 1 ? "" : "s";
   const Checks& c = *w.wg->check->checks;
   u32 group = other.group();
   bool same = group == w.wg->linear_id;
   const char* where = other_pc == ~0u ? "" : c.program->where[other_pc];
   const char* at = other_pc == ~0u ? "" : " at ";
   if (same)
-    return report(
-        w, CHECK_RACE, lane, address, &r, other_pc,
-        "%s 4 bytes of %s at offset %llu, which wave %u of the same workgroup %s%s%s, with no barrier between the two",
-        mine, r.name, (unsigned long long)(address - r.base), other.wave(), theirs, at, where);
+    return report(w, CHECK_RACE, lane, address, &r, other_pc,
+                  "%s %d byte%s of %s at offset %llu, which wave %u of the same workgroup %s%s%s, with no barrier "
+                  "between the two",
+                  mine, n, s, r.name, (unsigned long long)(address - r.base), other.wave(), theirs, at, where);
   return report(w, CHECK_RACE, lane, address, &r, other_pc,
-                "%s 4 bytes of %s at offset %llu, which workgroup %u (wave %u) %s%s%s in the same launch", mine, r.name,
-                (unsigned long long)(address - r.base), group, other.wave(), theirs, at, where);
+                "%s %d byte%s of %s at offset %llu, which workgroup %u (wave %u) %s%s%s in the same launch", mine, n, s,
+                r.name, (unsigned long long)(address - r.base), group, other.wave(), theirs, at, where);
 }
 
 // Whether a cell is of this wave's workgroup, with no barrier since.
@@ -389,7 +391,7 @@ static bool check_updated(Wave& w, const Access& x, int lane, const Range& r, u6
   const u32 update_pc = r.update_pc[index];
   if (order_looked(w, address & ~3ull, update.clock(), near)) return true;
   if (x.kind != VM_STORE && shared_load(w, x, update, update_pc)) return true;
-  return race(w, lane, address, r, update_pc & ~HAS_READ, update, mine, "updates atomically");
+  return race(w, lane, address, bytes, r, update_pc & ~HAS_READ, update, mine, "updates atomically");
 }
 
 // stored: null of a load. changed: whether the store changes what is there.
@@ -406,7 +408,7 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
       note_read(*w.wg->check->checks->readers, r.reads[index], mine);
     }
     if (hit && wrote.changed() && !shared_load(w, x, wrote, before))
-      return race(w, lane, address, r, write_pc, wrote, "reads", "writes");
+      return race(w, lane, address, bytes, r, write_pc, wrote, "reads", "writes");
     return true;
   }
   if (hit && changed)
@@ -420,9 +422,9 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   __atomic_store_n(&r.writes[index], mine | kept | (changed ? 16 : 0), __ATOMIC_RELAXED);
   r.write_pc[index] = pc | has_read(w, r, index, wrote, before);
   if (!changed) return true;
-  if (hit) return race(w, lane, address, r, write_pc, wrote, "writes another value to", "writes");
+  if (hit) return race(w, lane, address, bytes, r, write_pc, wrote, "writes another value to", "writes");
   if (Cell read = unordered_reader(w, r, index, bytes); read.bits)
-    return race(w, lane, address, r, ~0u, read, "writes", "has read");
+    return race(w, lane, address, bytes, r, ~0u, read, "writes", "has read");
   if (r.updates && !check_updated(w, x, lane, r, index, address, bytes, "writes over")) return false;
   if (bytes == 15) __atomic_store_n(&r.reads[index], 0, __ATOMIC_RELAXED);
   return true;
@@ -501,7 +503,7 @@ static bool check_blind(Wave& w, const Access& x, int lane, const Range& r, u64 
   const bool near = wrote.group() == w.wg->linear_id;
   if (x.kind != VM_ATOMIC || (x.returns && !(near && x.counts)) || !wrote.changed()) return true;
   if (!unordered(w, wrote, bytes) || order_looked(w, address & ~3ull, wrote.clock(), near, x.returns)) return true;
-  return race(w, lane, address, r, r.write_pc[index] & ~HAS_READ, wrote, "updates atomically", "writes");
+  return race(w, lane, address, bytes, r, r.write_pc[index] & ~HAS_READ, wrote, "updates atomically", "writes");
 }
 
 // That a lane has changed these bytes at an address by an atomic, or by a store that may be a flag.
@@ -521,7 +523,7 @@ static bool note_update(Wave& w, const Access& x, int lane, u64 address, u32 byt
     const Cell read = unordered_reader(w, r, k, mine);
     r.update_pc[k] = pc | has_read(w, r, k, {r.updates[k]}, r.update_pc[k]);
     __atomic_store_n(&r.updates[k], now_of(w) | mine, __ATOMIC_RELAXED);
-    if (read.bits) return race(w, lane, address, r, ~0u, read, "updates atomically", "has read");
+    if (read.bits) return race(w, lane, address, mine, r, ~0u, read, "updates atomically", "has read");
     if (!check_blind(w, x, lane, r, k, address, mine)) return false;
     if (Cell{r.reads[k]}.bytes() && Cell{r.reads[k]}.group() == w.wg->linear_id) r.reads[k] = 0;
   }

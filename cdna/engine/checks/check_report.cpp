@@ -65,6 +65,14 @@ static u64 distance(const Range& r, u64 address) {
   return address < r.base ? r.base - address : address >= r.end ? address - r.end : 0;
 }
 
+// The size of elements of which 2^32 lie between the address and a place in the range: who counted them in 32 bits has gone
+// below zero. 0: of none.
+static u32 overflowed(const Range& r, u64 address, u32 bytes) {
+  for (u32 size = bytes < 8 ? bytes : 8; size; size /= 2)
+    if (const u64 meant = address + ((u64)size << 32); meant >= r.base && meant + bytes <= r.end) return size;
+  return 0;
+}
+
 const Range* describe(const Checks& c, u64 address, u32 bytes, char* text, u32 size, const Range* meant) {
   const Range* r = meant;
   for (u32 i = 0; i < c.n_ranges && !meant; i++) {
@@ -75,9 +83,14 @@ const Range* describe(const Checks& c, u64 address, u32 bytes, char* text, u32 s
   else if (!meant && distance(*r, address) > 1ull << 32) snprintf(text, size, "far from every tensor of the launch");
   else if (address >= r->base && address + bytes <= r->end)
     snprintf(text, size, "at offset %llu of %s", (unsigned long long)(address - r->base), r->name);
-  else
+  else {
     snprintf(text, size, "%llu bytes %s of %s", (unsigned long long)distance(*r, address),
              address < r->base ? "before the start" : "past the end", r->name);
+    const u32 length = (u32)strlen(text), element = address < r->base ? overflowed(*r, address, bytes) : 0;
+    if (element)
+      snprintf(text + length, size - length,
+               ", and 2^32 elements of %u bytes below a place in it: a 32-bit offset overflowed", element);
+  }
   return r;
 }
 

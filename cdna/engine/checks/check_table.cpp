@@ -248,9 +248,26 @@ static bool reads_result(const Access& y, const Access& load) {
   return false;
 }
 
-// Whether a plain load of global memory only looks at what an atomic will look at again (compare-and-swap loops read what
-// they begin with, and who needs a larger maximum looks whether it is one), or polls: in a short loop that writes nothing,
-// at an address that stays.
+namespace {
+struct Carried {  // registers that a load's result has come to
+  bool vector[512], scalar[128];
+  bool& at(const Touch& t, u32 k) { return t.flags & SCALAR ? scalar[(t.reg + k) & 127] : vector[(t.reg + k) & 511]; }
+  void add(const Access& y) {
+    for (u32 i = 0; i < y.n; i++)
+      for (u32 k = 0; k < y.touch[i].count && y.touch[i].flags & WRITES; k++) at(y.touch[i], k) = true;
+  }
+  bool in_data_of(const Access& y) {
+    for (u32 i = 0; i < y.n; i++)
+      for (u32 k = 0; k < y.touch[i].count && !(y.touch[i].flags & (WRITES | ADDRESS)); k++)
+        if (at(y.touch[i], k)) return true;
+    return false;
+  }
+};
+}  // namespace
+
+// Whether a plain load of global memory only looks at what an atomic will look at again (compare-and-swap loops begin with
+// what they read, and who needs a larger maximum looks whether it is one), or polls: in a short loop that writes nothing,
+// at an address that stays. A compare-and-swap of something else, as of a lock, looks at nothing again.
 static bool glances(const Program& p, const Access* table, u32 at) {
   constexpr u32 LOOP = 64;
   const Access& x = table[at];
@@ -260,10 +277,14 @@ static bool glances(const Program& p, const Access* table, u32 at) {
     return f.unit == END_UNIT || (f.does == DOES_JUMP && !table[i].n);
   };
   bool stays = true, used = false, compared = false, plain = true;
+  Carried carried = {};
+  carried.add(x);
   for (u32 i = at + 1; i < p.n_inst && i < at + LOOP; i++) {
     const Access& y = table[i];
     const bool compares = y.kind == VM_ATOMIC && op_facts(p.code[i].op).is(FACT_SWAP);
-    if (compares || (compared && looks_again(p, table, at, i, stays))) return true;
+    if (compares && (compared || carried.in_data_of(y))) return true;
+    if (compared && looks_again(p, table, at, i, stays)) return true;
+    if (y.kind == PLAIN && carried.in_data_of(y)) carried.add(y);
     stays = stays && !moves(y, x) && y.kind != BARRIER;
     const char* name = op_info(p.code[i].op).name;
     const bool reads = reads_result(y, x);

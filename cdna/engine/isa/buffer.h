@@ -37,9 +37,8 @@ static inline BufferAccess buffer_addresses(Wave& w, const Inst& in, const Opera
     alignas(64) u32 at[WAVE];
     u64 limit = records > scalar ? records - scalar : 0, bytes = (u64)element_bytes * elements;
     if (offen) {
-      // An offset that wraps around is out of range; the immediate has 12 bits, so only the top can wrap.
       LANES {
-        at[i] = v[i] > 0xffffffffu - immediate ? 0xffffffffu : v[i] + immediate;
+        at[i] = v[i] + immediate;  // in 32 bits: LLVM leaves an offset below zero to the immediate
         w.address[i] = base + at[i];
       }
     } else {

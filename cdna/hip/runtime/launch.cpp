@@ -41,11 +41,14 @@ static bool arguments_fit(const KernelInfo& k, size_t bytes) {
 // Arguments go where the kernel's metadata says; `extra` is a buffer that has them there already.
 hipError_t kernel_call(hipFunction_t f, dim3 grid, dim3 block, size_t lds_bytes, void** arguments, void** extra,
                        bool cooperative, Operation* out) {
+  constexpr u64 MOST = 0xffffffff;
   KernelInfo* k = kernel_of(f, current_device());
   if (!k) return hipErrorInvalidDeviceFunction;
   if (!product(grid) || !product(block) || product(block) > 1024 || grid.y > 65536 || grid.z > 65536 ||
-      product(grid) > 0xffffffffull) {
-    say("%s: refused: %u x %u x %u workgroups of %u x %u x %u work-items, of which a workgroup has 1 to 1024",
+      product(grid) > MOST || (u64)grid.x * block.x > MOST || (u64)grid.y * block.y > MOST ||
+      (u64)grid.z * block.z > MOST) {
+    say("%s: refused: %u x %u x %u workgroups of %u x %u x %u work-items, of which a workgroup has 1 to 1024, "
+        "and a launch 2^32 - 1 along x, y or z at most",
         k->readable, grid.x, grid.y, grid.z, block.x, block.y, block.z);
     return hipErrorInvalidConfiguration;
   }

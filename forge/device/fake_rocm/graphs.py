@@ -81,6 +81,10 @@ class _Capture(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        with self:  # in inference mode operations made of others come whole, those too that copy or give a view
+            made_of_others = func.decompose(*args, **kwargs)
+        if made_of_others is not NotImplemented:
+            return made_of_others
         tensors: list[torch.Tensor] = []
         tree_map_only(torch.Tensor, tensors.append, (args, kwargs))
         name = func._schema.name.partition("::")[2]

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.autograd import profiler
 
+from cdna.errors import NotEmulated
+
 _told: set[str] = set()
 
 
@@ -28,6 +30,11 @@ def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
     """torch.jit.script: TorchScript would look past the functions that we replace."""
     _tell("torch.jit.script")
     return obj
+
+
+def export(*args: Any, **kwargs: Any) -> Any:
+    """torch.export: fake tensors of a GPU end the process in a torch that has none ("not linked with support")."""
+    raise NotEmulated("torch.export: an emulated GPU's torch cannot trace a GPU's tensors; export on the host's")
 
 
 _autocast_init = torch.autocast.__init__
@@ -53,5 +60,6 @@ def profile_init(self: Any, *args: Any, **kwargs: Any) -> None:
 def apply() -> None:
     torch.compile = compile_
     torch.jit.script = script
+    torch.export.export = export
     torch.autocast.__init__ = autocast_init
     profiler.profile.__init__ = profile_init

@@ -42,6 +42,29 @@ def test_torch_and_triton_between() -> None:
     assert count.item() == 2
 
 
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda x: x.to(torch.float16).float(),
+        lambda x: x.t().contiguous(),
+        lambda x: x.t().reshape(-1),
+        lambda x: torch.nn.functional.rms_norm(x, (8,)) @ x.t(),
+        lambda x: torch.cat([part * 2 for part in x.chunk(2)]),
+    ],
+)
+def test_operations_made_of_others(work, inference: bool) -> None:
+    """torch hands them over whole in inference mode, and some of them may give a view."""
+    with torch.inference_mode(inference):
+        x = torch.zeros(4, 8, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = work(x)
+        x.copy_(torch.randn(4, 8, device="cuda"))
+        graph.replay()
+        assert y.device.type == "cuda" and y.any() and torch.equal(y, work(x))
+
+
 def test_hip_calls_between() -> None:
     runtime = ctypes.CDLL("libamdhip64.so")
 

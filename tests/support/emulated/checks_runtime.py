@@ -112,6 +112,8 @@ def test_compile_runs_eagerly(capfd: pytest.CaptureFixture[str]) -> None:
 
     assert torch.equal(double(x), x + x) and torch.equal(torch.compile(torch.neg)(x), -x)
     assert capfd.readouterr().err.count("torch.compile") == 1
+    with pytest.raises(NotImplementedError, match="torch.export: an emulated GPU's torch cannot trace"):
+        torch.export.export(torch.nn.Linear(3, 3, device="cuda"), (x,))
 
 
 def test_autocast() -> None:
