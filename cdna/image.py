@@ -94,13 +94,9 @@ class ImageBuilder:
         data_relocations = [
             (name, *relocation) for name, block in asm.sections.items() for relocation in block.relocations
         ]
-        known = [
-            (name, offset, size, target)
-            for name, offset, size, expression in data_relocations
-            if (target := self._data_target(expression)) is not None
-        ]
-        out.append(struct.pack("<I", len(known)))
-        for name, offset, size, (to, address) in known:
+        out.append(struct.pack("<I", len(data_relocations)))
+        for name, offset, size, expression in data_relocations:
+            to, address = self._data_target(expression)
             out.append(struct.pack("<IIIIq", self._sections[name], offset, size, to, address))
         out.append(code)
         out.append(struct.pack("<I", len(self.decoder.symbolic)))
@@ -126,18 +122,18 @@ class ImageBuilder:
             out.append(_text(message(hazard, where)))
         return b"".join(out)
 
-    def _address(self, name: str) -> tuple[int, int] | None:
+    def _address(self, name: str) -> tuple[int, int]:
         if name in self.asm.labels:
             return CODE, self.asm.labels[name]
         if name in self.asm.data_labels:
             section, offset = self.asm.data_labels[name]
             return self._sections[section], offset
-        return None
+        raise UnsupportedInstruction(f"symbol {name} is defined nowhere in this file")
 
-    def _data_target(self, expression: str) -> tuple[int, int] | None:
+    def _data_target(self, expression: str) -> tuple[int, int]:
         name, sign, addend = re.split(r"([+-]|$)", expression, maxsplit=1)
-        address = self._address(name.strip())
-        return None if address is None else (address[0], address[1] + int(f"{sign}{addend}" or "0", 0))
+        to, address = self._address(name.strip())
+        return to, address + int(f"{sign}{addend}" or "0", 0)
 
     def _symbol(self, text: str) -> int | Symbolic | None:
         """A symbolic operand: `name@rel32@lo+4` and its kin, LDS symbols, .set names."""
@@ -157,8 +153,6 @@ class ImageBuilder:
         if name in self.asm.lds_symbols and kind == "abs32":
             return self.asm.lds_symbols[name] if half == "lo" else 0
         address = self._address(name)
-        if address is None:
-            raise UnsupportedInstruction(f"symbol {name} is defined nowhere in this file")
         extra = addend - (0 if kind == "abs32" else _LITERAL_DISTANCE[half])
         return Symbolic(
             _CODE_KINDS[kind, half],

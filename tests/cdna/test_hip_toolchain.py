@@ -252,6 +252,10 @@ def test_an_undefined_symbol_is_named_when_linking(tmp_path: Path) -> None:
         ('asm volatile("v_nonsense v0");', r"mine.hip:3: error: invalid instruction: v_nonsense v0$"),
         ("extern __device__ float g(float); x[0] = g(x[1]);", r"mine.hip:3: error: undefined device symbol _Z1gf$"),
         (
+            "extern __device__ int elsewhere; static __device__ int* to = &elsewhere; x[0] = *to; to = (int*)x;",
+            "error: undefined device symbol elsewhere$",
+        ),
+        (
             "__shared__ float s[70000]; s[(int)x[0]] = 1; x[0] = s[3];",
             r"mine.hip:2:17: error: local memory \(280000\) exc",
         ),

@@ -8,7 +8,7 @@ import re
 from ...asm import INLINE_ASSEMBLY, parse, source_line
 from ...code_objects.disassembler import instructions
 
-_USED = re.compile(r"([\w.$]+)@(?:rel32|gotpcrel32)@lo")
+_USED = re.compile(r"([\w.$]+)@(?:rel32|gotpcrel32)@lo|^\s*\.quad\s+([A-Za-z_][\w.$]*)", re.MULTILINE)
 _DEFINED = re.compile(r"^([\w.$]+):|^\s*\.(?:l?comm|set|amdgpu_lds)\s+([\w.$]+)", re.MULTILINE)
 _LABELS = re.compile(r"^\s*([\w.$]+):", re.MULTILINE)
 _DWORDS = re.compile(r"(?:^\s*\.long\s+\d+\n)+", re.MULTILINE)
@@ -51,9 +51,10 @@ def undefined_symbol(text: str) -> str | None:
     """The first symbol that the code uses and nothing defines, as an error message; None if there is none."""
     defined = {name for pair in _DEFINED.findall(text) for name in pair}
     for use in _USED.finditer(text):
-        if use[1] not in defined:
+        name = use[1] or use[2]
+        if name not in defined:
             place = source_of_line(text, text.count("\n", 0, use.start()) + 1)
-            return f"{place + ': ' if place else ''}error: undefined device symbol {use[1]}"
+            return f"{place + ': ' if place else ''}error: undefined device symbol {name}"
     return None
 
 
