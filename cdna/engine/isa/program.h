@@ -81,6 +81,7 @@ struct Program {
   u32 n_hazards;
   bool skips;               // it has an s_setvskip
   bool loads_to_lds;        // it has loads that go straight to the LDS
+  bool listed;              // its variables, among the memory of all launches; see check_report.cpp
   struct Access* accesses;  // made by the first launch with checks, see check.h
   Program* next;            // of all that are loaded
   u16* costs;               // see clock_costs
