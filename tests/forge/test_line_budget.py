@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_760,
-    "cdna": 41_500,
-    "docs": 5_640,
+    "cdna": 42_340,
+    "docs": 5_650,
     "forge": 22_320,
     "kernels": 16_100,
     "reference": 2_510,
     "results": 1_100,
-    "tests": 40_530,
+    "tests": 41_080,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
