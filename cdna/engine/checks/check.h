@@ -1,7 +1,7 @@
 // Checks of what hardware hides: a second way to run waves that looks at every instruction before it executes.
 //
 // check_table.cpp says what each instruction touches; check_wave.cpp runs waves and keeps the wait counters;
-// check_global.cpp, check_unwritten.cpp, check_lds.cpp and check_lds_quick.cpp look at memory accesses; check_stall.cpp
+// check_global.cpp, check_bounds.cpp, check_unwritten.cpp, check_lds.cpp and check_lds_quick.cpp look at memory accesses; check_stall.cpp
 // tells a deadlock from a long wait; check_values.cpp follows what nothing has written; check_report.cpp holds memory
 // ranges and findings.
 #pragma once
@@ -103,10 +103,11 @@ struct Finding {  // in the order of checks.py's FindingRecord
 
 struct Range {
   u64 base, end;
-  u64 pointer;    // what the kernel got as argument; 0 if it got none
-  char name[64];  // "`x` (fp32[1000])"
-  bool internal;  // kernel arguments, constants: not the user's
-  bool freed;
+  u64 pointer;               // what the kernel got as argument; 0 if it got none
+  char name[64];             // "`x` (fp32[1000])"
+  bool internal;             // kernel arguments, constants: not the user's
+  bool freed;                // or `barred`
+  bool barred;               // another device's, which the launch's has no access to
   bool variable;             // of the program; what is made from its address means it
   bool constant;             // that a kernel may only read
   volatile u32 written;      // the kernel writes there: set by its first store
@@ -115,6 +116,7 @@ struct Range {
   struct EarlyReads* early;  // what was read before the first write; see check_readers.h
   bool reads_lost;           // not all of it
   u32* write_pc;             // and whether the writer has read there, HAS_READ
+  struct ByteWrites* bytes;  // of dwords whose bytes several workgroups have stored: who stored each
   u64* updates;  // per dword: who changed it last by an atomic, or by a store that may be a flag; none until one does
   u32* update_pc;
   // Per dword: the work that wrote it, and one that read it, of an allocation; see check_streams.cpp.
@@ -130,6 +132,10 @@ struct Checks {
   u32 open;       // Openness: whether the kernel may follow pointers that no argument names
   Range* ranges;  // sorted by base while a launch runs
   u32 n_ranges, max_ranges;
+  u64* asked;  // bases of allocations: 0 in the end where the launch has not written all of one
+  u32 n_asked;
+  u64* barred;  // bases of allocations that the launch's device has no access to
+  u32 n_barred;
   Finding* findings;
   u32 n_findings;
   pthread_mutex_t lock;
@@ -248,6 +254,8 @@ struct GroupCheck {
   bool unarrived;          // a wave has passed a barrier before its accesses to LDS had ended
   struct LdsQuick* quick;  // see check_lds.h
   u64 moved_at;            // progress when the last barrier let waves go
+  u32 still_epoch;         // of check_stall.cpp: how many barriers had been passed when it last looked,
+  double still_since;      // and since when
   bool apart;              // two waves have waited at different barriers at once, the first such two:
   u32 apart_wave[2], apart_pc[2];
   bool missed;    // a wave has ended without a barrier that it should have reached
@@ -286,8 +294,8 @@ bool check_unwritten(Wave& w, int lane, u64 address, u32 bytes);  // check_unwri
 bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x);
 bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes);
 void define_lanes(WaveCheck& c, const Touch& t, u64 lanes);
-// A lane's register holds what has been read of LDS where nothing had been written.
-void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte);
+// A lane's register holds what has been read of LDS where nothing had been written; moves: to move it is no fault.
+void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte, bool moves);
 bool is_unwritten(const WaveCheck& c, u32 reg, int lane);
 // That it matters what is there; pc: of the read. False: the wave has to stop.
 bool unwritten_lds(Wave& w, int lane, u32 lds_byte, u32 pc);

@@ -5,6 +5,8 @@
 // atomics are synchronisation, not data: they do not race with each other. A plain load of what another workgroup changes
 // by one does, unless it only polls, or looks before an atomic of its own.
 #include "isa/buffer.h"
+#include "run/hostcall.h"
+#include "check_bounds.h"
 #include "check_order.h"
 #include "check_readers.h"
 #include "under_way.h"
@@ -85,103 +87,6 @@ static bool lane_addresses(Wave& w, const Inst& in, const Access& x, Lanes& out)
 }
 
 // --- bounds --------------------------------------------------------------------------------------------
-
-// Whether bytes from..to lie in a range. Compilers make 16-bit atomics of compare-and-swap on the dword around.
-static bool contains(const Checks& c, const Range& r, const Access& x, u64 from, u64 to) {
-  if (c.part_atomics && x.kind != VM_STORE && x.bytes == 4)
-    return from >= (r.base & ~3ull) && to <= ((r.end + 3) & ~3ull);
-  return from >= r.base && to <= r.end;
-}
-
-static bool readable(const Checks& c, u64 address) {
-  for (u32 i = 0; i < c.n_ranges; i++)
-    if (!c.ranges[i].freed && address >= c.ranges[i].base && address + 4 <= c.ranges[i].end) return true;
-  return false;
-}
-
-// Whether an address made from `base` means this range: what the kernel was given, or a variable that it has named itself.
-static bool meant_by(const Range& r, u64 base, bool named) {
-  return base && !r.internal && (r.pointer == base || (named && r.variable && r.base == base));
-}
-
-static const Range* meant_by(const Checks& c, u64 base, bool named) {
-  const Range* meant = nullptr;
-  for (u32 i = 0; base && i < c.n_ranges; i++)
-    if (meant_by(c.ranges[i], base, named)) meant = &c.ranges[i];
-  return meant;
-}
-
-static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range* meant) {
-  const Checks& c = *w.wg->check->checks;
-  const char* verb = x.kind == VM_STORE ? "writes" : x.kind == VM_ATOMIC ? "updates" : "reads";
-  char where[200];
-  const Range* r = describe(c, address, x.bytes, where, sizeof where, meant);
-  return report(w, CHECK_BOUNDS, lane, address, r, ~0u, "%s %u bytes at 0x%llx, %s", verb, x.bytes,
-                (unsigned long long)address, where);
-}
-
-// The range that bytes from..to lie in; null where there is none. known: they touch one.
-static Range* range_around(Checks& c, const Access& x, u64 from, u64 to, bool& known) {
-  for (u32 i = 0; i < c.n_ranges; i++) {
-    Range& r = c.ranges[i];
-    known |= from < r.end + 3 && to + 3 > r.base;  // contains() may widen it to dwords
-    if (!r.freed && contains(c, r, x, from, to)) return &r;
-  }
-  return nullptr;
-}
-
-// Whether nobody but the host has memory there, no program of the card's either. what: how to call it.
-static bool is_host_memory(u64 address, char* what, u32 size) {
-  if (program_at(address)) return false;
-  FILE* maps = fopen("/proc/self/maps", "r");
-  if (!maps) return false;
-  char line[512];
-  bool found = false, host = false;
-  while (!found && fgets(line, sizeof line, maps)) {
-    unsigned long long from, to;
-    char flags[8], name[200] = "";
-    if (sscanf(line, "%llx-%llx %7s %*s %*s %*s %199s", &from, &to, flags, name) < 3) continue;
-    found = address >= from && address < to;
-    host = found && flags[3] == 'p';
-    const char* file = strrchr(name, '/');
-    snprintf(what, size, "%s", !strcmp(name, "[stack]") ? "the stack" : file ? file + 1 : "memory");
-  }
-  fclose(maps);
-  return host;
-}
-
-// The range that holds a lane's element; null where there is none and the wave may go on, `stop` where not.
-static Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool named, bool& stop) {
-  Checks& c = *w.wg->check->checks;
-  Range* found = nullptr;
-  for (u32 i = 0; i < c.n_ranges; i++) {
-    Range& r = c.ranges[i];
-    if (!r.freed && contains(c, r, x, address, address + x.bytes)) {
-      found = &r;
-      break;
-    }
-    if (r.freed && address < r.end && address + x.bytes > r.base) found = &r;
-  }
-  // An address made from a tensor's own pointer means that tensor, even where it lands in another.
-  const Range* meant = meant_by(c, base, named);
-  bool wrong = found && meant && found != meant && !contains(c, *meant, x, address, address + x.bytes);
-  if (found && !found->freed && !wrong) return found;
-  bool known = wrong || (found && found->freed) || (meant && !found);
-  char memory[80];
-  if (!known && c.open == OPEN_BUT_FOR_HOST && is_host_memory(address, memory, sizeof memory)) {
-    stop = !report(w, CHECK_BOUNDS, lane, address, nullptr, ~0u,
-                   "%s %u bytes at 0x%llx, in %s of the host's, which the card does not reach",
-                   x.kind == VM_LOAD || x.kind == SMEM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address,
-                   memory);
-    return nullptr;
-  }
-  if (!known && c.open) return nullptr;
-  if (found && found->freed)
-    stop = !report(w, CHECK_BOUNDS, lane, address, found, ~0u, "%s %u bytes at 0x%llx, in %s, which has been freed",
-                   x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, found->name);
-  else stop = !outside(w, x, lane, address, meant);
-  return nullptr;
-}
 
 // What a kernel stores to a __constant__ variable: loads may be answered by caches that stores do not change.
 static bool writes_constant(Wave& w, const Access& x, const Lanes& l, const Range& r) {
@@ -326,6 +231,44 @@ static bool unordered(Wave& w, Cell x, u32 bytes) {
   return !happened_before(w, other, x.wave(), x.epoch(), x.clock());
 }
 
+// Of a dword whose bytes are several workgroups' own.
+struct ByteWrites {
+  u64 cells[4];
+  u32 pcs[4];
+};
+
+static ByteWrites* byte_writes(Checks& c, Range& r) {
+  constexpr u64 MOST = 1ull << 25;  // dwords; of those that are not touched the host's memory is not taken
+  ByteWrites* bytes = __atomic_load_n(&r.bytes, __ATOMIC_ACQUIRE);
+  const u64 dwords = (r.end - (r.base & ~3ull)) / 4 + 2;
+  if (bytes || dwords > MOST) return bytes;
+  pthread_mutex_lock(&c.lock);
+  if (!r.bytes) __atomic_store_n(&r.bytes, (ByteWrites*)calloc(dwords, sizeof(ByteWrites)), __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&c.lock);
+  return r.bytes;
+}
+
+// A store of bytes where another workgroup has stored too. wrote: what was known of the dword before. Stores of the value
+// that is there leave it open who was last.
+static void note_bytes(Checks& c, Range& r, u64 index, Cell wrote, u32 write_pc, u64 mine, u32 pc, bool changed) {
+  ByteWrites* all = byte_writes(c, r);
+  if (!all) return;
+  ByteWrites& b = all[index];
+  for (u32 k = 0; k < 4; k++) {
+    if (wrote.one_group()) b.cells[k] = wrote.bytes() >> k & 1 ? wrote.bits : 0, b.pcs[k] = write_pc;
+    if (!(mine >> k & 1)) continue;
+    b.cells[k] = changed ? mine | 16 : 0;
+    b.pcs[k] = pc;
+  }
+}
+
+// The first of these bytes that another wave has stored, with nothing between that orders the two; -1: none.
+static int unordered_byte(Wave& w, const Range& r, u64 index, u32 bytes) {
+  for (u32 k = 0; k < 4 && r.bytes; k++)
+    if (bytes >> k & 1 && unordered(w, {r.bytes[index].cells[k]}, 1u << k)) return (int)k;
+  return -1;
+}
+
 static bool race(Wave& w, int lane, u64 address, u32 bytes, const Range& r, u32 other_pc, Cell other, const char* mine,
                  const char* theirs) {
   const int n = __builtin_popcount(bytes);
@@ -401,7 +344,13 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   u64 mine = now | bytes;
   u32 pc = check_of(w).pc;
   bool hit = unordered(w, wrote, bytes);
-  const u32 before = r.write_pc[index], write_pc = before & ~HAS_READ;
+  u32 before = r.write_pc[index], write_pc = before & ~HAS_READ;
+  const Cell whole = wrote;
+  if (const int k = wrote.bits && !wrote.one_group() ? unordered_byte(w, r, index, bytes) : -1; k >= 0) {
+    wrote = {r.bytes[index].cells[k]};
+    write_pc = r.bytes[index].pcs[k];
+    hit = true;
+  }
   if (!stored) {
     if (!x.glances) {
       if (r.updates && !check_updated(w, x, lane, r, index, address, bytes, "reads")) return false;
@@ -413,14 +362,15 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   }
   if (hit && changed)
     changed = changes_after_others(*stored, lane, (u32)(address - stored->at[lane]), (u32)__builtin_popcount(bytes));
-  // Several may store the same value, or bytes of their own: who did is then known of waves of one workgroup only.
-  bool near = wrote.bits && wrote.one_group() && wrote.group() == w.wg->linear_id;
-  bool others = wrote.bits && !near && !(changed && bytes == 15);
-  u64 kept = wrote.bytes() | (near && wrote.changed() ? 16 : 0);
-  if (near && (wrote.several() || wrote.wave() != w.id)) kept |= 32;
+  // Several may store the same value, or bytes of their own: who did is then known of waves of one workgroup, and of bytes.
+  bool near = whole.bits && whole.one_group() && whole.group() == w.wg->linear_id;
+  bool others = whole.bits && !near && !(changed && bytes == 15);
+  u64 kept = whole.bytes() | (near && whole.changed() ? 16 : 0);
+  if (near && (whole.several() || whole.wave() != w.id)) kept |= 32;
+  if (others) note_bytes(*w.wg->check->checks, r, index, whole, before & ~HAS_READ, mine, pc, changed);
   if (others) mine &= ~((u64)0x3fffff << 22);
   __atomic_store_n(&r.writes[index], mine | kept | (changed ? 16 : 0), __ATOMIC_RELAXED);
-  r.write_pc[index] = pc | has_read(w, r, index, wrote, before);
+  r.write_pc[index] = pc | has_read(w, r, index, whole, before);
   if (!changed) return true;
   if (hit) return race(w, lane, address, bytes, r, write_pc, wrote, "writes another value to", "writes");
   if (Cell read = unordered_reader(w, r, index, bytes); read.bits)
@@ -497,11 +447,11 @@ static bool has_updates(Checks& c, Range& r) {
 }
 
 // An atomic whose result nobody gets, to what another wave's plain store has changed: it cannot know that it comes behind
-// it. Nor, in a workgroup, can one that counts.
+// it. Nor can one that counts.
 static bool check_blind(Wave& w, const Access& x, int lane, const Range& r, u64 index, u64 address, u32 bytes) {
   const Cell wrote = {__atomic_load_n(&r.writes[index], __ATOMIC_RELAXED)};
   const bool near = wrote.group() == w.wg->linear_id;
-  if (x.kind != VM_ATOMIC || (x.returns && !(near && x.counts)) || !wrote.changed()) return true;
+  if (x.kind != VM_ATOMIC || (x.returns && !x.counts) || !wrote.changed()) return true;
   if (!unordered(w, wrote, bytes) || order_looked(w, address & ~3ull, wrote.clock(), near, x.returns)) return true;
   return race(w, lane, address, bytes, r, r.write_pc[index] & ~HAS_READ, wrote, "updates atomically", "writes");
 }
@@ -658,7 +608,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     bool known = false;
     one = range_around(c, x, low, high + x.bytes, known);
     if (one) c.hint[wave.pc] = (u16)(one - c.ranges);
-    if (!known && c.open == OPEN && !meant_by(c, l.base, l.named)) return true;
+    if (!known && c.open == OPEN && !heap_in_use() && !meant_by(c, l.base, l.named)) return true;
   }
   if (one && !meant_by(*one, l.base, l.named) && meant_by(c, l.base, l.named)) one = nullptr;
   if (one && one->constant && x.kind != VM_LOAD && !writes_constant(w, x, l, *one)) return false;

@@ -185,21 +185,34 @@ static void split(GroupCheck& g, u32 granule) {
   cell.write |= SPLIT;
 }
 
+// Of the bytes of an element those in a dword.
+static u8 mask_of(u32 at, u32 bytes, u32 dword) {
+  const u32 from = dword * 4 < at ? at & 3 : 0, to = dword * 4 + 4 > at + bytes ? (at + bytes) & 3 : 4;
+  return (u8)((1u << to) - (1u << from));
+}
+
 // One lane's element of `bytes` bytes at `at`; data: its first data register, or null.
 bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* data) {
   GroupCheck& g = a.g;
   if (g.checks->has(CHECK_UNINITIALISED)) {
+    // What is there only in part may be a struct with padding, which is copied whole: the rest is nobody's value. So are
+    // bytes beside others in a dword.
+    bool partly = false;
+    for (u32 d = at / 4; d <= (at + bytes - 1) / 4 && !a.write; d++)
+      partly |= quick_whole(*g.quick, d) || g.written[d] & mask_of(at, bytes, d);
     for (u32 d = at / 4; d <= (at + bytes - 1) / 4; d++) {
-      u32 from = d * 4 < at ? at & 3 : 0, to = d * 4 + 4 > at + bytes ? (at + bytes) & 3 : 4;
-      u8 mask = (u8)((1u << to) - (1u << from));
+      const u8 mask = mask_of(at, bytes, d);
       const u32 dword = d * 4 > at ? (d * 4 - at) / 4 : 0;
       if (a.write && !a.atomic) {
         if (a.from != NO_REGISTER && is_unwritten(a.c, a.from + dword, lane)) lds_unwritten(g, d, mask);
         else lds_written(g, d, mask);
       } else if (!quick_whole(*g.quick, d) && (g.written[d] & mask) != mask) {
         const u32 missing = d * 4 > at ? d * 4 : at;
-        if (a.to != NO_REGISTER) undefine_lane(a.c, a.to + dword, lane, missing);
-        else if (!unwritten_lds(a.w, lane, missing, a.pc)) return false;
+        if (a.to == NO_REGISTER) {
+          if (!unwritten_lds(a.w, lane, missing, a.pc)) return false;
+        } else if (!(g.written[d] & mask)) {
+          undefine_lane(a.c, a.to + dword, lane, missing, partly);
+        }
       }
     }
   }

@@ -88,10 +88,11 @@ template <u32 N> struct Looks {
 };
 struct WaveOrder {
   Looks<LOOKS_OF_WAVE> looks;
-  Stamps fresh;     // acquired since the last barrier
-  Stamps read;      // of flags that were read since the last fence
-  Stamps released;  // acquired before the last fence
-  u32 time, epoch;  // of the last fence; 0: there was none
+  Stamps fresh;        // acquired since the last barrier
+  Stamps read;         // of flags that were read since the last fence
+  Stamps released;     // acquired before the last fence
+  u32 time, epoch;     // of the last fence; 0: there was none
+  bool no_flag_since;  // that releases; none has been read or written since
 };
 }  // namespace
 struct Orders {
@@ -160,6 +161,7 @@ void group_order_start(GroupOrder& g) {
     clear(w.read);
     clear(w.released);
     w.time = w.epoch = 0;
+    w.no_flag_since = false;
   }
   g.used = false;
 }
@@ -206,6 +208,7 @@ void order_releases(Wave& w) {
   clear(me.released);
   join(me.released, g.settled);
   join(me.released, me.fresh);
+  me.no_flag_since = true;
   orders(w).released[w.wg->linear_id] = me.time;
 }
 
@@ -213,6 +216,11 @@ void order_acquires(Wave& w) {
   GroupOrder& g = group_order(w);
   WaveOrder& me = g.waves[w.id];
   g.used = true;
+  // Of one fence that releases and acquires: what flags have told before it is handed on behind it.
+  if (me.no_flag_since) {
+    join(me.released, me.read);
+    join(me.released, g.read);
+  }
   join(me.fresh, me.read);
   join(me.fresh, g.read);
   clear(me.read);
@@ -310,6 +318,7 @@ void order_flag(Wave& w, const Access& x, const u64* address, u64 lanes, u64 kep
   if (writes) (wide ? o.stored : o.released)[group] = o.released[group] = now;
   if (reads) o.acquired[group] = now;
   if (reads) note_looks(w, address, lanes, now);
+  me.no_flag_since = false;
   if (o.coarse || wide) return;
   g.used = true;
   pthread_mutex_lock(&o.lock);

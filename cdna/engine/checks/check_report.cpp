@@ -37,28 +37,36 @@ static void add_internal(Checks* c, u64 base, u64 bytes, const char* name) {
   append(c->ranges, c->n_ranges, c->max_ranges, r);
 }
 
-// Variables of the program, as far as its labels say how large each is; else all of the section is one.
-static void add_section(Checks* c, const Program& p, u32 section) {
-  u64 base = (u64)p.sections[section], end = base + p.section_bytes[section];
+// Variables of a section of the program, where its labels say how large each is; false: they do not.
+template <class Visit> static bool each_variable(const Program& p, u32 section, Visit visit) {
+  const u64 base = (u64)p.sections[section], end = base + p.section_bytes[section];
   bool sized = false;
   for (u32 i = 0; i < p.n_symbols; i++) {
-    u64 at = (u64)p.symbols[i].address;
+    const u64 at = (u64)p.symbols[i].address;
     if (at < base || at > end || (at == end && end != base)) continue;
-    if (!p.symbols[i].size) return add_internal(c, base, p.section_bytes[section] + 256, "the program's data");
+    if (!p.symbols[i].size) return false;
     sized = true;
   }
-  if (!sized) return add_internal(c, base, p.section_bytes[section] + 256, "the program's data");
-  for (u32 i = 0; i < p.n_symbols; i++) {
-    u64 at = (u64)p.symbols[i].address, bytes = p.symbols[i].size;
+  for (u32 i = 0; i < p.n_symbols && sized; i++) {
+    const Symbol& s = p.symbols[i];
+    const u64 at = (u64)s.address;
     if (at < base || at >= end) continue;
-    if (bytes % 16 == 12) bytes += 4;  // compilers load three dwords as four
     char name[64];
-    snprintf(name, sizeof name, "the variable %s", p.symbols[i].name);
-    Range r = make_range(at, bytes, name);
+    snprintf(name, sizeof name, "the variable %s", s.name);
+    Range r = make_range(at, s.size % 16 == 12 ? s.size + 4 : s.size, name);  // three dwords are loaded as four
+    r.internal = !strncmp(s.name, "__hip_cuid_", 11);                         // the compiler's own
     r.variable = true;
-    r.constant = p.symbols[i].constant;
-    append(c->ranges, c->n_ranges, c->max_ranges, r);
+    r.constant = s.constant;
+    visit(r);
   }
+  return sized;
+}
+
+static void add_section(Checks* c, const Program& p, u32 section) {
+  const bool sized = each_variable(p, section, [&](const Range& r) {
+    if (!p.listed) append(c->ranges, c->n_ranges, c->max_ranges, r);
+  });
+  if (!sized) add_internal(c, (u64)p.sections[section], p.section_bytes[section] + 256, "the program's data");
 }
 
 static u64 distance(const Range& r, u64 address) {
@@ -222,6 +230,9 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   for (u32 i = 0; i < n_registered; i++) {
     if (c->work) keep_owners(registry[i]);
     append(c->ranges, c->n_ranges, c->max_ranges, registry[i]);
+    Range& r = c->ranges[c->n_ranges - 1];
+    for (u32 k = 0; k < c->n_barred; k++)
+      if (r.base == c->barred[k]) r.freed = r.barred = true;
   }
   pthread_mutex_unlock(&registry_lock);
   // Before the arguments, for which 64 bytes more are allowed than they have: whose those are may be a variable.
@@ -236,13 +247,27 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   check_launch_begins(c);
 }
 
+static bool written_whole(const Checks& c, u64 base) {
+  for (u32 i = 0; i < c.n_ranges; i++) {
+    const Range& r = c.ranges[i];
+    if (r.base != base || r.freed) continue;
+    bool whole = r.writes;
+    for (u64 k = 0; whole && k < (r.end - (r.base & ~3ull) + 3) / 4; k++) whole = r.writes[k];
+    return whole;
+  }
+  return false;
+}
+
 void checks_end(Checks* c) {
   check_launch_ends(c);
+  for (u32 i = 0; i < c->n_asked; i++)
+    if (!written_whole(*c, c->asked[i])) c->asked[i] = 0;
   for (u32 i = 0; i < c->n_ranges; i++) {
     free(c->ranges[i].writes);
     free(c->ranges[i].reads);
     early_reads_free(c->ranges[i].early);
     free(c->ranges[i].write_pc);
+    free(c->ranges[i].bytes);
     free(c->ranges[i].updates);
     free(c->ranges[i].update_pc);
   }
@@ -408,6 +433,8 @@ void cdna_checks_free(Checks* c) {
   pthread_mutex_destroy(&c->lock);
   free((void*)c->ranges);
   free(c->findings);
+  free(c->barred);
+  free(c->asked);
   free(c);
 }
 
@@ -456,6 +483,29 @@ u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, b
   }
   pthread_mutex_unlock(&registry_lock);
   return found;
+}
+
+// A program's variables, as memory of all launches: who has written them is known from one to the next.
+void cdna_variables_register(Program* p) {
+  pthread_mutex_lock(&registry_lock);
+  for (u32 i = 0; i < p->n_sections; i++)
+    (void)each_variable(*p, i, [](const Range& r) { append(registry, n_registered, max_registered, r); });
+  p->listed = true;
+  pthread_mutex_unlock(&registry_lock);
+}
+
+void cdna_variables_forget(Program* p) {
+  pthread_mutex_lock(&registry_lock);
+  for (u32 i = 0; i < p->n_sections; i++)
+    for (u32 k = n_registered; k-- > 0;) {
+      Range& r = registry[k];
+      if (!r.variable || r.base - (u64)p->sections[i] > p->section_bytes[i]) continue;
+      free(r.owners);
+      free(r.readers);
+      drop(k);
+    }
+  p->listed = false;
+  pthread_mutex_unlock(&registry_lock);
 }
 
 void cdna_memory_register(u64 base, u64 bytes, const char* name) {

@@ -121,6 +121,19 @@ constexpr double PATIENCE_SECONDS = 1.0;
 
 void check_thread_done(Checks* c) { __atomic_sub_fetch(&c->n_threads, 1, __ATOMIC_RELAXED); }
 
+// Of a workgroup with a wave at a barrier, where nothing has changed since waves have passed another: whether they have come
+// to rest. Once none has been passed for a while, those that run have to go round in their circles once more.
+static bool rests_at_barrier(GroupCheck& g, u32 n_waves) {
+  if (g.still_epoch != g.epoch) {
+    g.still_epoch = g.epoch;
+    g.still_since = now_seconds();
+  }
+  if (now_seconds() - g.still_since < PATIENCE_SECONDS) return false;
+  for (u32 k = 0; k < n_waves; k++) g.waves[k].stalled_at = ~0ull;
+  g.moved_at = ~0ull;
+  return false;
+}
+
 bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
   struct Moment {
     Checks* launch;
@@ -137,6 +150,7 @@ bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit) {
       if (w.stop == ENDED) continue;
       // A wave at a barrier that nobody has passed lately stays there.
       if (w.stop == AT_BARRIER && live[i]->check->moved_at != at) continue;
+      if (w.stop == AT_BARRIER && !x.spins) return rests_at_barrier(*live[i]->check, live[i]->n_waves);
       if (!x.spins || x.stalled_at != at) return false;
       if (!*culprit || (x.polled && !(*culprit)->wg->check->waves[(*culprit)->id].polled)) *culprit = &w;
     }

@@ -229,6 +229,21 @@ static bool looks_again(const Program& p, const Access* table, u32 at, u32 again
   return offset >= 0 && offset == constant_in(p, table, again, atomic.src[0].reg);
 }
 
+// Whether an atomic goes out from another pointer than a load: from other scalar registers, which were loaded too, and hold
+// at the atomic what they held at the load.
+static bool elsewhere(const Program& p, const Access* table, u32 at, u32 atomic) {
+  const Access& x = table[at];
+  if (x.space == BUFFER_SPACE || table[atomic].space == BUFFER_SPACE) return false;
+  const Operand &base = p.code[atomic].src[2], &from = p.code[at].src[x.kind == SMEM_LOAD ? 0 : 1];
+  if (base.kind != SGPR || from.kind != SGPR || base.reg == from.reg) return false;
+  auto stays = [&](u32 reg) { return writer_of(table, at, atomic, reg, true) == ~0u; };
+  auto given = [&](u32 reg) {
+    const u32 loaded = writer_of(table, 0, at, reg, true);
+    return loaded != ~0u && table[loaded].kind == SMEM_LOAD && stays(reg) && stays(reg + 1);
+  };
+  return given(base.reg) && given(from.reg);
+}
+
 // Whether an instruction writes a register that a load's address is made of; whether it reads the load's result.
 static bool moves(const Access& y, const Access& load) {
   for (u32 k = 0; k < y.n; k++)
@@ -281,7 +296,7 @@ static bool glances(const Program& p, const Access* table, u32 at) {
   carried.add(x);
   for (u32 i = at + 1; i < p.n_inst && i < at + LOOP; i++) {
     const Access& y = table[i];
-    const bool compares = y.kind == VM_ATOMIC && op_facts(p.code[i].op).is(FACT_SWAP);
+    const bool compares = y.kind == VM_ATOMIC && op_facts(p.code[i].op).is(FACT_SWAP) && !elsewhere(p, table, at, i);
     if (compares && (compared || carried.in_data_of(y))) return true;
     if (compared && looks_again(p, table, at, i, stays)) return true;
     if (y.kind == PLAIN && carried.in_data_of(y)) carried.add(y);

@@ -19,6 +19,7 @@ enum What : u32 {
   SCALAR_REGISTER = 2u << 28,
   SCRATCH_BYTE = 3u << 28,
   LDS_BYTE = 4u << 28,
+  INACTIVE_LANE = 5u << 28,
   WHAT = 7u << 28
 };
 constexpr u64 ALL = ~0ull;
@@ -90,12 +91,12 @@ void define_lanes(WaveCheck& c, const Touch& t, u64 lanes) {
 }
 static bool is_of_lds(const Origin& o) { return (o.what & WHAT) == LDS_BYTE; }
 
-void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte) {
+void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte, bool moves) {
   const Undefined& cell = c.values.v[reg];
   const bool told =
       !bits_at(c.known_v, reg, 1) && is_of_lds(cell.origin) && cell.origin.pc == c.pc;  // of the first lane
   const u64 lanes = 1ull << lane;
-  write_vector(c, reg, {lanes, lanes, told ? cell.origin : Origin{LDS_BYTE | lds_byte, c.pc}}, lanes);
+  write_vector(c, reg, {lanes, moves ? 0 : lanes, told ? cell.origin : Origin{LDS_BYTE | lds_byte, c.pc}}, lanes);
   c.values.of_lds = true;
 }
 bool is_unwritten(const WaveCheck& c, u32 reg, int lane) {
@@ -149,6 +150,10 @@ static bool found(Wave& w, int lane, const Flow& f, const char* what) {
   if (is_of_lds(f.origin)) return unwritten_lds(w, lane, f.origin.what & ~WHAT, f.origin.pc);
   char from[120];
   const u32 pc = check_of(w).pc;
+  if ((f.origin.what & WHAT) == INACTIVE_LANE)
+    return report(w, CHECK_UNINITIALISED, lane, 0, nullptr, f.origin.pc,
+                  "%s what %s takes from a lane that is not active", what,
+                  w.wg->check->checks->program->where[f.origin.pc]);
   bool elsewhere = f.origin.pc != pc;
   return report(w, CHECK_UNINITIALISED, lane, 0, nullptr, elsewhere ? f.origin.pc : ~0u, "%s %s%s%s", what,
                 describe_origin(f.origin, from, sizeof from), elsewhere ? " before it was read at " : "",
@@ -191,7 +196,8 @@ bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes) {
   for (u32 k = 0; k < dwords; k++) {
     Flow f = vector_register(c, data.reg + k);
     u64 computed = f.computed & lanes;
-    if (computed) return found(w, first_lane(computed), f, "stores what was computed from");
+    const bool taken = (f.origin.what & WHAT) == INACTIVE_LANE;
+    if (computed) return found(w, first_lane(computed), f, taken ? "stores" : "stores what was computed from");
   }
   return true;
 }
@@ -231,6 +237,10 @@ static bool bitwise(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   return true;
 }
 
+// What is computed of an inactive lane's value counts as defined: the hardware says that it is 0, and sums, maxima and means
+// over the active lanes of a wave come out right.
+static Flow computable(const Flow& f) { return (f.origin.what & WHAT) == INACTIVE_LANE ? Flow{} : f; }
+
 static Flow sources(const WaveCheck& c, const Access& x, bool low_only = false, bool carries = false) {
   Flow f = {};
   for (u32 k = 0; k < x.n; k++) {
@@ -240,8 +250,8 @@ static Flow sources(const WaveCheck& c, const Access& x, bool low_only = false, 
       f.add(scalar_pair(c, t.reg));
       continue;
     }
-    for (u32 r = 0; r < (low_only ? 1u : t.count); r++)
-      f.add(t.flags & SCALAR ? scalar_register(c, t.reg + r).everywhere() : vector_register(c, t.reg + r));
+    for (u32 r = t.reg; r < t.reg + (low_only ? 1u : t.count); r++)
+      f.add(computable(t.flags & SCALAR ? scalar_register(c, r).everywhere() : vector_register(c, r)));
   }
   return f;
 }
@@ -249,7 +259,7 @@ static Flow sources(const WaveCheck& c, const Access& x, bool low_only = false, 
 static void computes(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   u64 exec = w.exec();
   Flow all = sources(c, x, false, x.flow == FLOW_CARRIES);
-  if (x.accumulates) all.add(vector_register(c, in.dst[0].reg));
+  if (x.accumulates) all.add(computable(vector_register(c, in.dst[0].reg)));
   Flow low = x.flow == FLOW_LOW_FIRST ? sources(c, x, true) : all;
   for (u32 k = 0; k < x.n; k++) {
     const Touch& t = x.touch[k];
@@ -363,15 +373,9 @@ static Flow of_lds(const WaveCheck& c, const Touch& t) {
 }
 
 // Lanes that get something of `undefined` ones.
-static u64 reached(Wave& w, const Inst& in, const Access& x, u64 undefined, u64 lanes) {
+static u64 reached(Wave& w, const Access& x, u64 undefined, u64 lanes) {
   if (!x.crosses) return undefined & lanes;
-  if (strcmp(op_info(in.op).name, "ds_bpermute_b32"))
-    return undefined & (w.exec() | (x.all_lanes ? ALL : 0)) ? lanes : 0;
-  u64 to = 0;
-  const u32* from = w.vreg(in.src[0].reg);
-  for (u64 m = lanes; m; m &= m - 1)
-    if (int i = first_lane(m); undefined >> ((from[i] + (u32)in.offset) / 4 % WAVE) & 1) to |= 1ull << i;
-  return to;
+  return undefined & (w.exec() | (x.all_lanes ? ALL : 0)) ? lanes : 0;
 }
 
 // v_readlane_b32 and v_writelane_b32, with which compilers keep scalar registers in lanes of a vector register.
@@ -397,7 +401,7 @@ static bool hands_on(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   define(c, x, lanes);
   if (x.writes_scc) c.values.scc = f.undefined ? f.origin : Origin{0, 0};
   if (!f.undefined) return true;
-  const u64 to = reached(w, in, x, f.undefined, lanes);
+  const u64 to = reached(w, x, f.undefined, lanes);
   for (u32 k = 0; k < x.n; k++) {
     const Touch& t = x.touch[k];
     for (u32 r = 0; r < t.count && t.flags & WRITES; r++) {
@@ -436,6 +440,31 @@ static bool spoils(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
     write_vector(c, in.dst[0].reg + r, Flow{lanes, lanes, first.origin}, lanes);
   }
   return true;
+}
+
+// ds_bpermute_b32: who asks a lane that is not active gets 0.
+static void pulls(Wave& w, WaveCheck& c, const Inst& in) {
+  const u64 exec = w.exec();
+  const u32* address = w.vreg(in.src[0].reg);
+  const Flow held = vector_register(c, in.src[1].reg);
+  u64 undefined = 0, computed = 0, inactive = 0;
+  for (u64 m = exec; m; m &= m - 1) {
+    const u64 lane = m & -m, from = 1ull << ((address[first_lane(m)] + (u32)in.offset) >> 2 & 63);
+    if (!(exec & from)) inactive |= lane;
+    if (exec & held.undefined & from) undefined |= lane;
+    if (exec & held.computed & from) computed |= lane;
+  }
+  Flow f = {undefined, computed, held.origin};
+  f.add({inactive, inactive, {INACTIVE_LANE, c.pc}});
+  write_vector(c, in.dst[0].reg, f, exec);
+}
+
+// v_readlane_b32, which does not look at exec: what a lane that is not active held before is nobody's.
+static void picks(Wave& w, WaveCheck& c, const Inst& in) {
+  const u64 lane = 1ull << (scalar32(w, in.src[1]) & 63);
+  Flow f = in.src[0].kind == VGPR ? vector_register(c, in.src[0].reg).of(lane) : Flow{};
+  if (lane & ~w.exec()) f.computed = f.undefined;
+  write_scalar(c, in.dst[0].reg, f.everywhere());
 }
 
 // --- scratch -----------------------------------------------------------------------------------------------
@@ -514,6 +543,8 @@ bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
     case FLOW_BRANCH_SCC:
     case FLOW_BRANCH_VCC: return branches(w, c, x);
     case FLOW_SCRATCH: accesses_scratch(w, c, in, x); return true;
+    case FLOW_PULLS: pulls(w, c, in); return true;
+    case FLOW_PICKS: picks(w, c, in); return true;
     default: return hands_on(w, c, in, x);
   }
 }

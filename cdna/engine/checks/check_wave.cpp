@@ -98,9 +98,15 @@ static bool pending_touch(Wave& w, WaveCheck& c, const Access& x, const Touch& t
   return true;
 }
 
+// Whether what an instruction hands on may be undefined though its registers are not.
+static bool depends_on_more(const Wave& w, const Access& x) {
+  return x.flow == FLOW_SCRATCH ? w.scratch_bytes : x.flow == FLOW_PULLS && w.exec() != ~0ull;
+}
+
 // Mostly everything is defined: then an instruction defines what it writes, and has no more to say in a loop's next round.
 static bool check_definedness(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
-  bool known = !c.values.scc.what && !(x.flow == FLOW_SCRATCH && w.scratch_bytes);
+  static_assert(FLOW_PULLS > FLOW_SCRATCH && FLOW_PICKS > FLOW_SCRATCH);  // the last ones depend on more than registers
+  bool known = !c.values.scc.what && !(x.flow >= FLOW_SCRATCH && depends_on_more(w, x));
   u64& sound = c.sound[c.pc >> 6];
   const u64 here = 1ull << (c.pc & 63);
   if (known && (sound & here)) return true;

@@ -81,6 +81,7 @@ struct Program {
   u32 n_hazards;
   bool skips;               // it has an s_setvskip
   bool loads_to_lds;        // it has loads that go straight to the LDS
+  bool listed;              // its variables, among the memory of all launches; see check_report.cpp
   Inst* joined;             // its code for who does not look between two instructions, or null: see run/joined.h
   struct Access* accesses;  // made where they are first asked for, see check.h
   Program* next;            // of all that are loaded

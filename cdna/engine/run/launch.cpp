@@ -448,7 +448,12 @@ static void* thread_main(void* arg) {
 
 static struct sigaction previous_segv, previous_bus;
 
+// A runtime's: whether it has opened what was closed there, for the access to happen again.
+static bool (*opens)(u64 address);
+extern "C" void cdna_set_opens(bool (*f)(u64 address)) { opens = f; }
+
 static void on_signal(int number, siginfo_t* info, void* context) {
+  if (opens && opens((u64)info->si_addr)) return;
   Thread* t = current_thread;
   if (t && t->running) {
     t->fault_address = (u64)info->si_addr;

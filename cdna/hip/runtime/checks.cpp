@@ -3,7 +3,6 @@
 #include "checks/check.h"
 #include "run/launch_log.h"
 #include "runtime.h"
-#include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -105,10 +104,7 @@ void tell_host_blocks(Checks* checks, const KernelCall& c, const KernelInfo& k) 
 }
 
 // Whether all memory that the card may reach is known: in a program of its own, or where torch's allocator is watched.
-static bool knows_all_memory() {
-  static const bool alone = !dlsym(RTLD_DEFAULT, "Py_IsInitialized");
-  return alone || cdna_watching();
-}
+static bool knows_all_memory() { return alone() || cdna_watching(); }
 
 // Whether this process has memory there: two ints side by side look like an address, too.
 static bool is_mapped(u64 address) {
@@ -122,10 +118,24 @@ static bool points_elsewhere(const KernelCall& c) {
   for (u32 at = 0; at + 8 <= c.kernarg_bytes; at += 8) {
     u64 x;
     memcpy(&x, c.kernarg + at, 8);
-    if (x >> 47 == 0 && x >> 32 != 0 && !find_allocation((void*)x) && !cdna_in_known_block(x) && is_mapped(x))
+    if (x >> 47 == 0 && x >> 32 != 0 && !find_allocation((void*)x) && !cdna_in_known_block(x) && is_mapped(x) &&
+        !is_beside_allocation((void*)x))
       return true;
   }
   return false;
+}
+
+// Bases of the memory where a kernel may write, and the host look: so it may tell the host what has ended, or write what the
+// host has given.
+static List<u64> host_memory_of(const KernelCall& c) {
+  List<u64> bases = {};
+  for (u32 at = 0; at + 8 <= c.kernarg_bytes; at += 8) {
+    u64 x;
+    memcpy(&x, c.kernarg + at, 8);
+    const Allocation* a = find_allocation((void*)x);
+    if (a && a->type != hipMemoryTypeDevice && !bases.contains((u64)a->base)) bases.push((u64)a->base);
+  }
+  return bases;
 }
 
 // For the check of deadlocks: whether somebody other than the kernels that run may write there.
@@ -157,9 +167,10 @@ static bool raised(bool found) {
   return found_any = true;
 }
 __attribute__((constructor)) static void fail_behind_findings() {  // before main: behind all that it has for its end
-  if (dlsym(RTLD_DEFAULT, "Py_IsInitialized")) return;
+  if (!alone()) return;
   auto ends = [](int status, void*) {
-    if (status || !found_any) return;
+    tell_unasked();
+    if (status || !(found_any || (refused_unasked() && wanted().raise))) return;
     fflush(nullptr);
     _exit(1);
   };
@@ -195,7 +206,7 @@ bool tell_hazards(Program& p, u32 index) {
   return raised(found);
 }
 
-Checks* begin_checks(const KernelCall& c, const KernelInfo& k) {
+Checks* begin_checks(const KernelCall& c, const KernelInfo& k, int device) {
   Guard guard;
   const Settings& settings = wanted();
   if (!settings.kinds) return nullptr;
@@ -212,6 +223,15 @@ Checks* begin_checks(const KernelCall& c, const KernelInfo& k) {
     name_work(order->work, k.readable);
   }
   tell_host_blocks(checks, c, k);
+  if (alone()) {  // ranks of Python have their own ways
+    const List<u64> asked = host_memory_of(c);
+    checks->asked = asked.items;
+    checks->n_asked = asked.count;
+    if (order_of_work && asked.count) (void)pinned_reads_end(order_of_work->known, false);
+    const List<u64> barred = barred_allocations(device);
+    checks->barred = barred.items;
+    checks->n_barred = barred.count;
+  }
   return checks;
 }
 
@@ -221,9 +241,19 @@ static bool fill_changes(const FillCall& f, u64 to) {
   return false;
 }
 
+bool found_fault() {
+  if (!wanted().kinds || !raised(true)) return false;
+  device_lost = hipErrorLaunchFailure;
+  return true;
+}
+
 bool looks_for_races() {
   Guard guard;
   return wanted().kinds >> CHECK_RACE & 1;
+}
+bool checks_bounds() {
+  Guard guard;
+  return wanted().kinds >> CHECK_BOUNDS & 1;
 }
 
 hipError_t check_moves(const Operation& o, const WorkOrder& order) {
@@ -244,6 +274,12 @@ hipError_t check_moves(const Operation& o, const WorkOrder& order) {
       if (other && !found) clash = how;
       found = found ? found : other;
     }
+  if (!found && alone()) {
+    if (copies && note_pinned_read(c, order.work)) found_fault();
+    forget_pinned_reads(copies ? c.to : f.to, width);
+    if (copies && c.height == 1 && c.depth == 1) note_result(c.to, width, order.work);
+    return device_lost;
+  }
   if (!found) return hipSuccess;
   static const char* const CLASHES[][2] = {{"reads", "written"}, {"writes over", "written"}, {"writes over", "read"}};
   say("race: a %s %s what %s has %s %s", copies ? "copy" : "fill", CLASHES[clash][0], work_name(found),
@@ -283,8 +319,16 @@ bool end_checks(Checks* checks, const Program& p, const char* kernel) {
         p.where[f.pc], f.group[0], f.group[1], f.group[2], f.wave, lane, often, line);
     cdna_log_finding(&p, kernel, &f);
   }
+  // Without atomics, and stores that may be flags, a kernel cannot tell the host that it has written all. A word of its own
+  // may be a flag though it is stored plainly.
+  constexpr size_t FLAG_BYTES = 8;
+  for (u32 i = 0; checks->work && !checks->clock && i < checks->n_asked; i++) {
+    Guard guard;
+    if (const Allocation* a = checks->asked[i] ? find_allocation((void*)checks->asked[i]) : nullptr)
+      if (a->bytes > FLAG_BYTES) note_result(a->base, a->bytes, checks->work);
+  }
   // Who has synchronised by atomics may have told the host.
-  if (checks->work && checks->clock) order_program_after(checks->known);
+  if (checks->work && checks->clock) order_program_after(checks->known, false);
   cdna_checks_free(checks);
   raised(n != 0);
   return n != 0;

@@ -15,7 +15,9 @@ static hipError_t checked(hipStream_t stream, const Operation& o, hipMemcpyKind 
   if (c.width > c.to_pitch || c.width > c.from_pitch) return hipErrorInvalidPitchValue;
   size_t to_span = c.to_slice * (c.depth - 1) + c.to_pitch * (c.height - 1) + c.width;
   size_t from_span = c.from_slice * (c.depth - 1) + c.from_pitch * (c.height - 1) + c.width;
-  if (!within_allocation(c.to, to_span) || !within_allocation(c.from, from_span)) return hipErrorInvalidValue;
+  if (!may_access(c.to, to_span, "copies to") || !may_access(c.from, from_span, "copies from"))
+    return hipErrorInvalidValue;
+  if (!has_right_kind(c.to, c.from, kind) || !lies_apart(c)) return device_lost;
   hipError_t error = submit(stream, o);
   if (error != hipSuccess || !may_detach()) return error;
   {  // memory that HIP does not know is copied at once
@@ -102,7 +104,10 @@ static hipError_t symbol_copy(hipStream_t stream, const void* symbol, bool to_sy
   size_t size;
   hipError_t error = symbol_address(symbol, current_device(), &address, &size);
   if (error != hipSuccess) return error;
-  if (offset + bytes > size || offset + bytes < offset) return hipErrorInvalidValue;
+  if (offset + bytes > size || offset + bytes < offset) {
+    tell_refused("copies %zu bytes at offset %zu of a variable of %zu bytes", bytes, offset, size);
+    return hipErrorInvalidValue;
+  }
   return to_symbol ? copy(stream, (u8*)address + offset, other, bytes, kind)
                    : copy(stream, other, (u8*)address + offset, bytes, kind);
 }
@@ -113,7 +118,11 @@ static hipError_t fill(hipStream_t stream, void* to, u32 value, u32 value_bytes,
   if (!width || !height || !depth) return hipSuccess;
   if (!to || (size_t)to % value_bytes) return hipErrorInvalidValue;
   if (height > 1 && pitch < width) return hipErrorInvalidPitchValue;
-  if (!within_allocation(to, slice * (depth - 1) + pitch * (height - 1) + width)) return hipErrorInvalidValue;
+  if (!may_access(to, slice * (depth - 1) + pitch * (height - 1) + width, "fills")) return hipErrorInvalidValue;
+  if (is_pageable(to)) {
+    tell_refused("fills %zu bytes at %p, which are the host's", width, to);
+    return hipErrorInvalidValue;
+  }
   o.fill = {to, value, value_bytes, width, height, depth, pitch, slice, stream != nullptr};
   return submit(stream, o);
 }

@@ -183,6 +183,10 @@ static bool attribute(const hipDeviceProp_t& p, hipDeviceAttribute_t which, int*
   }
 }
 
+static bool peer_enabled[MAX_DEVICES][MAX_DEVICES], all_peers_enabled;
+bool may_access_peer(int device, int peer) { return all_peers_enabled || peer_enabled[device][peer]; }
+void share_with_peers() { all_peers_enabled = true; }
+
 extern "C" {
 hipError_t hipInit(unsigned flags) { return done(flags ? hipErrorInvalidValue : hipSuccess); }
 hipError_t hipDriverGetVersion(int* version) {
@@ -295,7 +299,6 @@ hipError_t hipExtGetLinkTypeAndHopCount(int from, int to, uint32_t* type, uint32
   *hops = 1;
   return done(hipSuccess);
 }
-static bool peer_enabled[MAX_DEVICES][MAX_DEVICES];
 hipError_t hipDeviceCanAccessPeer(int* can, int device, int peer) {
   if (!can) return done(hipErrorInvalidValue);
   if (!valid_device(device) || !valid_device(peer)) return done(hipErrorInvalidDevice);

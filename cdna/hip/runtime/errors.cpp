@@ -117,12 +117,16 @@ static const ErrorText& text_of(hipError_t code) {
 extern "C" {
 int cdna_no_images(void) { return done(hipErrorNotSupported); }
 hipError_t hipGetLastError(void) {
+  errors_asked();
   hipError_t error = device_lost != hipSuccess ? device_lost : last_error;
   last_error = hipSuccess;
   return error;
 }
 hipError_t hipExtGetLastError(void) { return last_result; }
-hipError_t hipPeekAtLastError(void) { return device_lost != hipSuccess ? device_lost : last_error; }
+hipError_t hipPeekAtLastError(void) {
+  errors_asked();
+  return device_lost != hipSuccess ? device_lost : last_error;
+}
 const char* hipGetErrorName(hipError_t error) { return text_of(error).name; }
 const char* hipGetErrorString(hipError_t error) { return text_of(error).text; }
 hipError_t hipDrvGetErrorName(hipError_t error, const char** out) {

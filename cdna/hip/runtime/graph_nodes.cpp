@@ -14,7 +14,8 @@ static hipError_t memset_operation(const hipMemsetParams* p, Operation* o) {
   return hipSuccess;
 }
 static hipError_t memcpy1d_operation(void* to, const void* from, size_t bytes, Operation* o) {
-  if (!to || !from || !within_allocation(to, bytes) || !within_allocation(from, bytes)) return hipErrorInvalidValue;
+  if (!to || !from || !may_access(to, bytes, "copies to") || !may_access(from, bytes, "copies from"))
+    return hipErrorInvalidValue;
   *o = copy_operation(to, from, bytes);
   return hipSuccess;
 }
@@ -50,6 +51,7 @@ static hipError_t child_operation(hipGraph_t child, Operation* o) {
 // The address is known when the node is added, and the memory is there from then on.
 static hipError_t allocation_operation(hipMemAllocNodeParams* p, Operation* o) {
   if (!p || !valid_device(p->poolProps.location.id)) return hipErrorInvalidValue;
+  if (p->accessDescCount) share_with_peers();
   hipError_t error = allocate_memory(&p->dptr, p->bytesize, hipMemoryTypeDevice, p->poolProps.location.id, 0);
   if (error != hipSuccess) return error;
   *o = operation(DO_ALLOCATE);

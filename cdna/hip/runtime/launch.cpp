@@ -103,8 +103,13 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   if (!k) return hipErrorInvalidDeviceFunction;
   Program* p = c.function->module->programs[device];
   if (c.cooperative &&
-      product(c.grid) > (u64)device_card().compute_units * blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes))
+      product(c.grid) > (u64)device_card().compute_units * blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes)) {
+    tell_unless_asked(
+        "%s: refused: a cooperative launch of %llu workgroups, of which the card has room for %llu at once",
+        k->readable, (unsigned long long)product(c.grid),
+        (unsigned long long)device_card().compute_units * blocks_per_unit(*k, product(c.block), c.dynamic_lds_bytes));
     return hipErrorCooperativeLaunchTooLarge;
+  }
   if (tell_hazards(*p, index)) return device_lost = hipErrorLaunchFailure;
   Launch l;
   memset((void*)&l, 0, sizeof l);
@@ -120,7 +125,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   l.order_seed = seed;
   l.card = &device_card();
   l.device_number = device + 1;
-  l.checks = begin_checks(c, *k);
+  l.checks = begin_checks(c, *k, device);
   LoggedLaunch* log = cdna_log_begin(p, index, &l);
   cdna_launch(p, index, &l);
   cdna_log_end(log, p, &l);
@@ -171,6 +176,7 @@ struct CallConfiguration {
   hipStream_t stream;
 };
 static thread_local List<CallConfiguration> configurations;
+static thread_local bool by_stub;  // the launch that comes is one of <<<...>>>, whose error no call returns
 
 extern "C" {
 __attribute__((visibility("default"))) hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds_bytes,
@@ -187,12 +193,17 @@ __attribute__((visibility("default"))) hipError_t __hipPopCallConfiguration(dim3
   *lds_bytes = c.lds_bytes;
   *stream = c.stream;
   configurations.count--;
+  by_stub = true;
   return hipSuccess;
 }
 hipError_t hipLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t lds_bytes,
                            hipStream_t stream) {
+  const bool seen = !by_stub;
+  by_stub = false;
   ENTER;
-  return done(launch(f, grid, block, arguments, nullptr, lds_bytes, stream, false));
+  const hipError_t error = launch(f, grid, block, arguments, nullptr, lds_bytes, stream, false);
+  if (error != hipSuccess && !seen) refused_unseen();
+  return done(error);
 }
 hipError_t hipLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, void** arguments, unsigned lds_bytes,
                                       hipStream_t stream) {

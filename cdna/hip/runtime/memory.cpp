@@ -25,7 +25,10 @@ void cdna_memory_is_lent();
 
 constexpr u64 PAGE = 4096;
 constexpr u64 ALIGNMENT = 256;                // of what hipMalloc returns
-constexpr u64 QUARANTINE_BYTES = 1ull << 40;  // of address space
+constexpr u64 QUARANTINE_BYTES = 1ull << 40;  // of freed memory
+// Behind an allocation nothing lies for so far, while there are few: who goes past the end does not land in another.
+constexpr u64 GAP = 4ull << 30;
+constexpr u32 MOST_WITH_GAP = 4096;
 constexpr u32 QUARANTINE_COUNT = 4096;
 
 static List<Allocation> allocations;  // by base
@@ -60,7 +63,73 @@ bool within_allocation(const void* p, size_t bytes) {
   return !a || (size_t)((const u8*)p - a->base) + bytes <= a->bytes;
 }
 
+static const char* allocator_of(const Allocation& a) {
+  return a.registered                     ? "hipHostRegister"
+         : a.mapped                       ? "hipMemMap"
+         : a.imported                     ? "hipIpcOpenMemHandle"
+         : a.type == hipMemoryTypeHost    ? "hipHostMalloc"
+         : a.type == hipMemoryTypeManaged ? "hipMallocManaged"
+                                          : "hipMalloc";
+}
+
+bool is_beside_allocation(const void* p) {
+  Guard guard;
+  u32 at = position(p);
+  auto around = [&](const Allocation& a) { return (size_t)((const u8*)p - a.mapping) < a.mapping_bytes; };
+  if (at && around(allocations[at - 1])) return true;
+  if (at < allocations.count && around(allocations[at])) return true;
+  for (const Allocation& a : quarantine)
+    if (around(a)) return true;
+  return false;
+}
+
+static void name_allocation(const Allocation& a, char* name, size_t bytes) {
+  snprintf(name, bytes, "the %llu bytes of %s (number %llu)", (unsigned long long)a.bytes, allocator_of(a),
+           (unsigned long long)a.id);
+}
+
+static const Allocation* freed_at(const void* p) {
+  for (u32 i = quarantine.count; i-- > 0;)
+    if ((size_t)((const u8*)p - quarantine[i].base) < quarantine[i].bytes) return &quarantine[i];
+  return nullptr;
+}
+
+bool may_access(const void* p, size_t bytes, const char* does) {
+  Guard guard;
+  char name[64];
+  if (const Allocation* a = find_allocation(p)) {
+    size_t at = (size_t)((const u8*)p - a->base);
+    if (at + bytes <= a->bytes) return true;
+    name_allocation(*a, name, sizeof name);
+    tell_refused("%s %zu bytes at offset %zu of %s", does, bytes, at, name);
+    return false;
+  }
+  if (const Allocation* a = freed_at(p)) {
+    name_allocation(*a, name, sizeof name);
+    tell_refused("%s %zu bytes at offset %zu of %s, which has been freed", does, bytes,
+                 (size_t)((const u8*)p - a->base), name);
+    return false;
+  }
+  const size_t room = host_block_after(p);
+  if (bytes <= room) return true;
+  tell_refused("%s %zu bytes, of which only the first %zu are in their block of the host's heap", does, bytes, room);
+  return false;
+}
+
 u64 used_bytes(int device) { return in_use[device]; }
+
+List<u64> barred_allocations(int device) {
+  Guard guard;
+  List<u64> barred = {};
+  bool others = false;
+  for (int d = 0; d < device_count(); d++) others |= d != device && in_use[d] && !may_access_peer(device, d);
+  for (u32 i = 0; others && i < allocations.count; i++) {
+    const Allocation& a = allocations[i];
+    const bool own = a.type != hipMemoryTypeDevice || a.device == device || a.imported || a.mapped;
+    if (!own && !may_access_peer(device, a.device)) barred.push((u64)a.base);
+  }
+  return barred;
+}
 
 // A forked child shares its parent's file, and would hand out the same ranges: it gets one of its own.
 static bool open_file() {
@@ -71,21 +140,11 @@ static bool open_file() {
   return memory_file >= 0;
 }
 
-static const char* allocator_of(const Allocation& a) {
-  return a.registered                     ? "hipHostRegister"
-         : a.mapped                       ? "hipMemMap"
-         : a.imported                     ? "hipIpcOpenMemHandle"
-         : a.type == hipMemoryTypeHost    ? "hipHostMalloc"
-         : a.type == hipMemoryTypeManaged ? "hipMallocManaged"
-                                          : "hipMalloc";
-}
-
 static void enter(Allocation& a) {  // into the tables
   a.id = next_id++;
   allocations.insert(position(a.base), a);
   char name[64];
-  snprintf(name, sizeof name, "the %llu bytes of %s (number %llu)", (unsigned long long)a.bytes, allocator_of(a),
-           (unsigned long long)a.id);
+  name_allocation(a, name, sizeof name);
   cdna_memory_register((u64)a.base, a.bytes, name);
   if (a.type != hipMemoryTypeDevice) return;
   u64 owner = a.device + 1;
@@ -125,7 +184,7 @@ void leave_mapping(void* p) { (void)leave(find_allocation(p)); }
 static void forget_oldest() {
   Allocation& a = quarantine[0];
   return_addresses(a.mapping, a.mapping_bytes);
-  quarantine_bytes -= a.mapping_bytes;
+  quarantine_bytes -= a.file_bytes;
   quarantine.remove(0);
 }
 
@@ -144,8 +203,9 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
   // of memory is a page, and programs rely on pages of their own: large ones begin at a page.
   size_t used = round_up(bytes, ALIGNMENT), data = round_up(used, PAGE);
   a.file_bytes = data;
-  a.mapping_bytes = data + PAGE;
+  a.mapping_bytes = data + (allocations.count + quarantine.count < MOST_WITH_GAP ? GAP : PAGE);
   a.mapping = reserve_addresses(nullptr, a.mapping_bytes);
+  if (!a.mapping) a.mapping = reserve_addresses(nullptr, a.mapping_bytes = data + PAGE);  // addresses are limited
   if (!a.mapping) return hipErrorOutOfMemory;
   if (ftruncate(memory_file, file_end + data) ||
       mmap(a.mapping, data, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_file, file_end) == MAP_FAILED) {
@@ -168,23 +228,38 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
   return hipSuccess;
 }
 
+static void tell_wrong_free(const Allocation* found, const void* p) {
+  char name[64];
+  const Allocation* freed = found ? nullptr : freed_at(p);
+  if (!found && !freed) return tell_refused("frees memory at %p, which no call has given", p);
+  name_allocation(found ? *found : *freed, name, sizeof name);
+  if (freed) return tell_refused("frees %s, which has been freed", name);
+  if (p == found->base) return tell_refused("frees %s, which is given back otherwise", name);
+  tell_refused("frees memory at offset %zu of %s", (size_t)((const u8*)p - found->base), name);
+}
+
 hipError_t free_memory(void* p) {
   if (!p) return hipSuccess;
   Guard guard;
   Allocation* found = find_allocation(p);
-  if (!found || found->base != p || found->registered || found->mapped) return hipErrorInvalidValue;
-  if (found->imported && !found->from_pool) return hipErrorInvalidValue;
+  const bool freeable = found && found->base == p && !found->registered && !found->mapped;
+  if (!freeable || (found->imported && !found->from_pool)) {
+    tell_wrong_free(found, p);
+    return hipErrorInvalidValue;
+  }
   Allocation a = leave(found);
   if (a.imported) {
     return_addresses(a.mapping, a.mapping_bytes);
     return hipSuccess;
   }
   forget_advice(a.base, a.bytes);
+  forget_results(a.base, a.bytes);
+  forget_pinned_reads(a.base, a.bytes);
   if (a.type == hipMemoryTypeDevice) in_use[a.device] -= a.bytes;
   if (a.owner == getpid()) fallocate(a.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, a.file_offset, a.file_bytes);
   reserve_addresses(a.mapping, a.mapping_bytes, MAP_FIXED);
   quarantine.push(a);
-  quarantine_bytes += a.mapping_bytes;
+  quarantine_bytes += a.file_bytes;
   while (quarantine_bytes > QUARANTINE_BYTES || quarantine.count > QUARANTINE_COUNT) forget_oldest();
   return hipSuccess;
 }
@@ -194,12 +269,10 @@ void describe_address(u64 address, char* text, size_t bytes) {
   Guard guard;
   text[0] = 0;
   u32 at = position((void*)address);
-  for (const Allocation& a : quarantine) {
-    if (address - (u64)a.base < a.bytes) {
-      snprintf(text, bytes, "the address is byte %llu of %llu that %s gave and that have been freed",
-               (unsigned long long)(address - (u64)a.base), (unsigned long long)a.bytes, allocator_of(a));
-      return;
-    }
+  if (const Allocation* a = freed_at((void*)address)) {
+    snprintf(text, bytes, "the address is byte %llu of %llu that %s gave and that have been freed",
+             (unsigned long long)(address - (u64)a->base), (unsigned long long)a->bytes, allocator_of(*a));
+    return;
   }
   if (at) {
     const Allocation& a = allocations[at - 1];
@@ -229,10 +302,12 @@ hipError_t hipExtMallocWithFlags(void** p, size_t bytes, unsigned flags) {
 hipError_t hipMallocManaged(void** p, size_t bytes, unsigned flags) {
   ENTER;
   if (flags != hipMemAttachGlobal && flags != hipMemAttachHost) return done(hipErrorInvalidValue);
+  if (looks_for_races()) want_stream_order();  // what the host reads too soon depends on it
   return done(allocate_memory(p, bytes, hipMemoryTypeManaged, current_device(), flags));
 }
 hipError_t hipHostMalloc(void** p, size_t bytes, unsigned flags) {
   ENTER;
+  if (looks_for_races()) want_stream_order();
   return done(allocate_memory(p, bytes, hipMemoryTypeHost, current_device(), flags));
 }
 hipError_t hipHostAlloc(void** p, size_t bytes, unsigned flags) { return hipHostMalloc(p, bytes, flags); }
@@ -306,6 +381,7 @@ hipError_t hipHostUnregister(void* p) {
   Allocation* a = find_allocation(p);
   if (!a || a->base != p || !a->registered) return done(hipErrorHostMemoryNotRegistered);
   Allocation was = leave(a);
+  forget_pinned_reads(was.base, was.bytes);
   cdna_memory_forget((u64)was.base, was.bytes);  // the host's as before
   return done(hipSuccess);
 }

@@ -30,6 +30,11 @@ static const ContainerEntry* entry_for(const Container& c, const char* arch) {
   return nullptr;
 }
 
+extern "C" {  // of the engine's check_report.cpp
+void cdna_variables_register(Program*);
+void cdna_variables_forget(Program*);
+}
+
 static Symbol* symbol_named(const Program& p, const char* name) {
   for (u32 i = 0; i < p.n_symbols; i++)
     if (!strcmp(p.symbols[i].name, name)) return &p.symbols[i];
@@ -59,6 +64,7 @@ Program* program_of(ihipModule_t* m, int device) {
     s->constant = v.constant;
     if (v.managed) memcpy(s->address, v.managed, sizeof(void*));  // device code reads the pointer from here
   }
+  if (alone()) cdna_variables_register(p);
   return p;
 }
 
@@ -125,8 +131,11 @@ static void close_module(hipModule_t m) {
     free(f);
   }
   for (Variable& v : m->variables) free(v.name);
-  for (Program* p : m->programs)
-    if (p) cdna_program_destroy(p);
+  for (Program* p : m->programs) {
+    if (!p) continue;
+    if (p->listed) cdna_variables_forget(p);
+    cdna_program_destroy(p);
+  }
   m->functions.release();
   m->variables.release();
   free(m->owned);

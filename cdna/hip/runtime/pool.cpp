@@ -93,6 +93,7 @@ hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t) {
 }
 hipError_t hipMemPoolSetAccess(hipMemPool_t pool, const hipMemAccessDesc* list, size_t n) {
   ENTER;
+  if (n) share_with_peers();
   return done(pool && (list || !n) ? hipSuccess : hipErrorInvalidValue);
 }
 hipError_t hipMemPoolGetAccess(hipMemAccessFlags* out, hipMemPool_t pool, hipMemLocation* location) {

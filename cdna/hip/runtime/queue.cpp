@@ -93,8 +93,11 @@ hipError_t run_counted(hipStream_t handle, const Operation& o) {
   return result;
 }
 
+static thread_local const ihipStream_t* serving;  // whose work this thread runs
+
 static void* serve(void* argument) {
   ihipStream_t& q = *(ihipStream_t*)argument;
+  serving = &q;
   (void)hipSetDevice(q.device);
   pthread_mutex_lock(&lock);
   while (true) {
@@ -109,10 +112,14 @@ static void* serve(void* argument) {
     p->started = true;
     pthread_mutex_unlock(&lock);
     order_of_work = &p->order;
+    if (p->operation.kind == DO_HOST)
+      (void)pinned_reads_end(p->order.known, false);  // the host's function knows of them
+    if (p->operation.kind != DO_RECORD) device_work_begins();
     hipError_t result = check_moves(p->operation, p->order);
     if (result == hipSuccess) result = run_counted(p->handle, p->operation);
+    if (p->operation.kind != DO_RECORD) device_work_ends();
     order_of_work = nullptr;
-    if (p->operation.kind == DO_HOST) order_program_after(p->order.known);
+    if (p->operation.kind == DO_HOST) order_program_after(p->order.known, false);
     release_operation(p->operation);
     p->needs.release();
     pthread_mutex_lock(&lock);
@@ -168,8 +175,10 @@ hipError_t enqueue(ihipStream_t& q, hipStream_t handle, const Operation& o, ihip
   hipError_t result;
   if (met(*p, q) && !blocks(o.kind)) {
     pthread_mutex_unlock(&lock);
+    if (o.kind != DO_RECORD) device_work_begins();
     result = check_moves(o, p->order);
     if (result == hipSuccess) result = run_operation(handle, o);
+    if (o.kind != DO_RECORD) device_work_ends();
     pthread_mutex_lock(&lock);
     q.completed = p->ticket;
     p->needs.release();
@@ -211,8 +220,20 @@ static hipError_t first_error(ihipStream_t& q) {
 
 bool is_done(ihipStream_t* q, u64 ticket) { return !q || q->completed >= ticket; }
 
+// Whether a queue's work waits for the host function that this thread runs.
+static bool needs_own_end(const ihipStream_t& q) {
+  if (!serving || &q == serving) return serving;
+  for (u32 i = 0; q.pending.count && i < q.pending.items[0]->needs.count; i++)
+    if (q.pending.items[0]->needs.items[i].queue == serving) return true;
+  return false;
+}
+
 static void wait_until(ihipStream_t& q, u64 ticket) {  // under the lock
   static bool told = false;
+  if (q.completed < ticket && needs_own_end(q)) {
+    say("deadlock: a host function waits for work that comes behind it: on its stream, or on one that waits for that");
+    if (found_fault()) return;
+  }
   change(waiting, 1);
   for (u64 began = now_ns(); q.completed < ticket; wait_a_moment()) {
     if (told || now_ns() - began < TELL_NS || cdna_idle_ns() < TELL_NS) continue;

@@ -86,6 +86,8 @@ void suggest_arch(const char*);  // a program brings code for this arch
 int device_count();
 int current_device();
 bool valid_device(int);
+bool may_access_peer(int device, int peer);
+void share_with_peers();  // by means that are not followed: all devices may access each other's memory
 
 // --- memory (memory.cpp) ---------------------------------------------------------------------------
 
@@ -112,14 +114,36 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
 hipError_t free_memory(void*);
 Allocation* find_allocation(const void*);           // that holds the address; under global_lock
 bool within_allocation(const void*, size_t bytes);  // false if it begins inside of one and ends outside
+// Whether a call may access these bytes. If not it is told where bounds are checked, `does` being what the call does.
+bool may_access(const void*, size_t bytes, const char* does);
+bool is_beside_allocation(const void*);  // in what was reserved around one, which is nobody else's memory
 void describe_address(u64 address, char* text, size_t bytes);
 u64 used_bytes(int device);
+List<u64> barred_allocations(int device);             // bases of other devices' memory that it has no access to
 void enter_mapping(void*, size_t bytes, int device);  // what virtual_memory.cpp has mapped there; under global_lock
 void leave_mapping(void*);
 u8* reserve_addresses(void* at, size_t bytes,
                       int more_flags = 0);      // nothing there may be touched; null: none to be had
 void return_addresses(void*, size_t bytes);     // unmaps, and tells the checks that they may be anything now
 void forget_advice(const void*, size_t bytes);  // advice.cpp's
+
+// --- misuse.cpp --------------------------------------------------------------------------------------
+
+bool alone();  // a program of its own, no Python process
+// A call that is refused, and does something in vain: "writes 8 bytes ...".
+void tell_refused(const char* format, ...) __attribute__((format(printf, 1, 2)));
+// The same of one that programs try: told at the program's end, where it has asked for no error since.
+void tell_unless_asked(const char* format, ...) __attribute__((format(printf, 1, 2)));
+void tell_unasked();
+void refused_unseen();   // a launch was refused, and its call does not return the error
+void errors_asked();     // the program looks
+bool refused_unasked();  // and has not since
+bool checks_bounds();    // checks.cpp
+bool found_fault();      // that has been told: it ends the program's work, where findings do
+bool has_right_kind(const void* to, const void* from, hipMemcpyKind);
+bool lies_apart(const struct CopyCall&);
+bool is_pageable(const void*);         // the host's own memory, of which HIP does not know
+size_t host_block_after(const void*);  // bytes up to the end of the block of the host's heap; SIZE_MAX: not known
 
 // --- modules and kernels (module.cpp) ----------------------------------------------------------------
 
@@ -264,9 +288,22 @@ void want_stream_order();                            // the program has streams 
 void lose_stream_order();                            // from now on the order is not known
 void order_work(ihipStream_t&, const List<ihipStream_t*>& before, u64 place, u32 branches, WorkOrder& out);
 void order_after(ihipStream_t&, const StreamOrder& event);
-void order_program_after(const u64* known);
+void order_program_after(const u64* known, bool has_called = true);  // false: it may have been told otherwise, long ago
 // The work of a step on a branch of a graph, as one that knows how far others have come before it; 0: not known.
 u32 order_step(const WorkOrder& graph, u32 branch, u32 step, u64* known);
+// pinned_reads.cpp. They return whether the host has written where a copy may still read.
+bool note_pinned_read(const CopyCall&, u32 work);
+bool pinned_reads_end(const u64* known, bool look);
+void forget_pinned_reads(const void*, size_t bytes);  // the device may have written there, or the memory goes
+
+// results.cpp
+void device_work_begins();
+void device_work_ends();
+void note_result(const void* to, size_t bytes, u32 work);
+void results_end(const u64* known);
+void forget_results(const void*, size_t bytes);
+bool opens_result(u64 address);  // whether an access faults because a result there is closed to the host
+
 const char* beside(u32 work, u32 other);  // where the other is, and what is not between the two
 void name_work(u32 work, const char* kernel);
 const char* work_name(u32 work);
@@ -330,9 +367,9 @@ hipError_t copy3d_operation(const HIP_MEMCPY3D*, Operation* out);
 hipError_t run_graph(hipGraph_t, hipStream_t);
 u32 branches_of(hipGraph_t);  // graph_branches.cpp; 0: its nodes follow each other
 hipError_t run_kernel(const KernelCall&, int device);
-void mark_fresh(u8*, size_t bytes);                                 // for the check of what nobody wrote
-bool tell_hazards(Program&, u32 kernel);                            // each once; true if the launch must not run
-struct Checks* begin_checks(const KernelCall&, const KernelInfo&);  // null: none wanted
+void mark_fresh(u8*, size_t bytes);       // for the check of what nobody wrote
+bool tell_hazards(Program&, u32 kernel);  // each once; true if the launch must not run
+struct Checks* begin_checks(const KernelCall&, const KernelInfo&, int device);  // null: none wanted
 bool looks_for_races();
 hipError_t check_moves(const Operation&, const WorkOrder&);    // of a copy or a fill
 bool end_checks(Checks*, const Program&, const char* kernel);  // prints what was found; true if anything was

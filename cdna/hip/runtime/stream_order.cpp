@@ -19,7 +19,11 @@ static void join(StreamOrder& to, const u64* known) {
 }
 
 void want_stream_order() { wanted = true; }
-void lose_stream_order() { lost = true; }
+void lose_stream_order() {
+  lost = true;
+  forget_results(nullptr, SIZE_MAX);  // nobody knows any more when they are there
+  forget_pinned_reads(nullptr, SIZE_MAX);
+}
 
 constexpr u64 MOST_PLACES = 1u << (32 - ORDERED_BITS), STEPS = 256;  // of a branch: what is behind counts as the last
 static u64 place_of_step(u64 place, u64 step) { return place * STEPS + (step < STEPS ? step : STEPS - 1); }
@@ -67,7 +71,9 @@ void order_after(ihipStream_t& q, const StreamOrder& event) {
   join(q.order, event.known);
   pthread_mutex_unlock(&lock);
 }
-void order_program_after(const u64* known) {
+void order_program_after(const u64* known, bool has_called) {
+  results_end(known);
+  if (pinned_reads_end(known, has_called)) found_fault();
   pthread_mutex_lock(&lock);
   join(program, known);
   pthread_mutex_unlock(&lock);

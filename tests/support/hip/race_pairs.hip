@@ -344,7 +344,10 @@ PAIR(lanes_disagree_in_lds) {
   out[t] = s[t];
 }
 PAIR(halves) {  // workgroups write halves of their own of one word
-  ((short*)out)[RACY ? t : 2 * t + b % 2] = (short)(b + 1);
+  if (RACY || b < 2) ((short*)out)[RACY ? t : 2 * t + b] = (short)(b + 1);
+}
+PAIR(halves_of_two) {  // each half is two workgroups' own, where both store the same
+  ((short*)out)[2 * t + b % 2] = (short)(RACY ? b + 1 : b % 2 + 1);
 }
 PAIR(shared_input) {
   out[b * THREADS + t] = in[t] + in[t + 1];

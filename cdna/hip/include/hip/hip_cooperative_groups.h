@@ -94,22 +94,23 @@ class grid_group : public thread_group {
 };
 CDNA_CG grid_group this_grid() { return grid_group(); }
 
-// The lanes that were active when the group was made.
+// The lanes that were active when the group was made. Values that are exchanged come by reference, for often only the lane
+// that gives one has set it: of a parameter that is copied the compiler concludes that every lane has.
 class coalesced_group : public thread_group {
  public:
   CDNA_CG unsigned int size() const { return size_; }
   CDNA_CG unsigned int num_threads() const { return size_; }
   CDNA_CG unsigned int thread_rank() const { return rank_of(__cdna_lane()); }
   CDNA_CG void sync() const { __cdna_wave_sync(); }
-  template <class T> CDNA_CG T shfl(T value, int rank) const {
+  template <class T> CDNA_CG T shfl(const T& value, int rank) const {
     return __shfl(value, lane_of((unsigned int)rank % size_));
   }
   // Beyond the group's ends a thread keeps its own value.
-  template <class T> CDNA_CG T shfl_down(T value, unsigned int delta) const {
+  template <class T> CDNA_CG T shfl_down(const T& value, unsigned int delta) const {
     unsigned int rank = thread_rank() + delta;
     return __shfl(value, rank < size_ ? lane_of(rank) : (int)__cdna_lane());
   }
-  template <class T> CDNA_CG T shfl_up(T value, unsigned int delta) const {
+  template <class T> CDNA_CG T shfl_up(const T& value, unsigned int delta) const {
     unsigned int rank = thread_rank();
     return __shfl(value, rank >= delta ? lane_of(rank - delta) : (int)__cdna_lane());
   }
@@ -154,12 +155,14 @@ template <unsigned int Size, class Parent = void> class thread_block_tile : publ
   CDNA_CG unsigned int meta_group_rank() const { return rank_; }
   CDNA_CG unsigned int meta_group_size() const { return count_; }
   CDNA_CG void sync() const { __cdna_wave_sync(); }
-  template <class T> CDNA_CG T shfl(T value, int rank) const { return __shfl(value, rank, (int)Size); }
-  template <class T> CDNA_CG T shfl_down(T value, unsigned int delta) const {
+  template <class T> CDNA_CG T shfl(const T& value, int rank) const { return __shfl(value, rank, (int)Size); }
+  template <class T> CDNA_CG T shfl_down(const T& value, unsigned int delta) const {
     return __shfl_down(value, delta, (int)Size);
   }
-  template <class T> CDNA_CG T shfl_up(T value, unsigned int delta) const { return __shfl_up(value, delta, (int)Size); }
-  template <class T> CDNA_CG T shfl_xor(T value, unsigned int mask) const {
+  template <class T> CDNA_CG T shfl_up(const T& value, unsigned int delta) const {
+    return __shfl_up(value, delta, (int)Size);
+  }
+  template <class T> CDNA_CG T shfl_xor(const T& value, unsigned int mask) const {
     return __shfl_xor(value, (int)mask, (int)Size);
   }
   CDNA_CG unsigned long long ballot(int predicate) const { return (__ballot(predicate) & lanes()) >> first(); }

@@ -1,0 +1,124 @@
+// Where an access may go: which range holds it, and what lies at an address that none holds.
+#include "check_bounds.h"
+#include "run/hostcall.h"
+
+// Whether bytes from..to lie in a range. Compilers make 16-bit atomics of compare-and-swap on the dword around.
+bool contains(const Checks& c, const Range& r, const Access& x, u64 from, u64 to) {
+  if (c.part_atomics && x.kind != VM_STORE && x.bytes == 4)
+    return from >= (r.base & ~3ull) && to <= ((r.end + 3) & ~3ull);
+  return from >= r.base && to <= r.end;
+}
+
+bool readable(const Checks& c, u64 address) {
+  for (u32 i = 0; i < c.n_ranges; i++)
+    if (!c.ranges[i].freed && address >= c.ranges[i].base && address + 4 <= c.ranges[i].end) return true;
+  return false;
+}
+
+// Whether an address made from `base` means this range: what the kernel was given, or a variable that it has named itself.
+bool meant_by(const Range& r, u64 base, bool named) {
+  return base && !r.internal && (r.pointer == base || (named && r.variable && r.base == base));
+}
+
+const Range* meant_by(const Checks& c, u64 base, bool named) {
+  const Range* meant = nullptr;
+  for (u32 i = 0; base && i < c.n_ranges; i++)
+    if (meant_by(c.ranges[i], base, named)) meant = &c.ranges[i];
+  return meant;
+}
+
+static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range* meant) {
+  const Checks& c = *w.wg->check->checks;
+  const char* verb = x.kind == VM_STORE ? "writes" : x.kind == VM_ATOMIC ? "updates" : "reads";
+  char where[200];
+  const Range* r = describe(c, address, x.bytes, where, sizeof where, meant);
+  return report(w, CHECK_BOUNDS, lane, address, r, ~0u, "%s %u bytes at 0x%llx, %s", verb, x.bytes,
+                (unsigned long long)address, where);
+}
+
+// The range that bytes from..to lie in; null where there is none. known: they touch one.
+Range* range_around(Checks& c, const Access& x, u64 from, u64 to, bool& known) {
+  for (u32 i = 0; i < c.n_ranges; i++) {
+    Range& r = c.ranges[i];
+    known |= from < r.end + 3 && to + 3 > r.base;  // contains() may widen it to dwords
+    if (!r.freed && contains(c, r, x, from, to)) return &r;
+  }
+  return nullptr;
+}
+
+// Whether nobody but the host has memory there, no program of the card's either. what: how to call it.
+static bool is_host_memory(u64 address, char* what, u32 size) {
+  if (program_at(address)) return false;
+  FILE* maps = fopen("/proc/self/maps", "r");
+  if (!maps) return false;
+  char line[512];
+  bool found = false, host = false;
+  while (!found && fgets(line, sizeof line, maps)) {
+    unsigned long long from, to;
+    char flags[8], name[200] = "";
+    if (sscanf(line, "%llx-%llx %7s %*s %*s %*s %199s", &from, &to, flags, name) < 3) continue;
+    found = address >= from && address < to;
+    host = found && flags[0] == 'r' && flags[3] == 'p';
+    const char* file = strrchr(name, '/');
+    snprintf(what, size, "%s", !strcmp(name, "[stack]") ? "the stack" : file ? file + 1 : "memory");
+  }
+  fclose(maps);
+  return host;
+}
+
+// Memory that the kernel has got from malloc itself.
+static bool check_heap(Wave& w, const Access& x, int lane, u64 address) {
+  HeapBlock block;
+  if (!heap_block(address, block)) return true;
+  const u64 at = address - block.base;
+  if (!block.freed && at + x.bytes <= block.bytes) return true;
+  return report(w, CHECK_BOUNDS, lane, address, nullptr, ~0u,
+                "%s %u bytes at offset %llu of the %llu bytes of malloc%s", x.kind == VM_LOAD ? "reads" : "writes",
+                x.bytes, (unsigned long long)at, (unsigned long long)block.bytes,
+                block.freed ? ", which have been freed" : "");
+}
+
+// Whether an address that is in no range has nothing to do with the one that it is nearest to.
+static bool is_far(const Checks& c, u64 address) {
+  char text[200];
+  const Range* r = describe(c, address, 1, text, sizeof text);
+  return !r || r->variable || (address < r->base ? r->base - address : address - r->end) > 1ull << 32;
+}
+
+// The range that holds a lane's element; null where there is none and the wave may go on, `stop` where not.
+Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool named, bool& stop) {
+  Checks& c = *w.wg->check->checks;
+  Range* found = nullptr;
+  for (u32 i = 0; i < c.n_ranges; i++) {
+    Range& r = c.ranges[i];
+    if (!r.freed && contains(c, r, x, address, address + x.bytes)) {
+      found = &r;
+      break;
+    }
+    if (r.freed && address < r.end && address + x.bytes > r.base) found = &r;
+  }
+  // An address made from a tensor's own pointer means that tensor, even where it lands in another.
+  const Range* meant = meant_by(c, base, named);
+  bool wrong = found && meant && found != meant && !contains(c, *meant, x, address, address + x.bytes);
+  if (found && !found->freed && !wrong) return found;
+  bool known = wrong || (found && found->freed) || (meant && !found);
+  char memory[80];
+  if (!known && (c.open == OPEN_BUT_FOR_HOST || (c.open == CLOSED && !found && is_far(c, address))) &&
+      is_host_memory(address, memory, sizeof memory)) {
+    stop = !report(w, CHECK_BOUNDS, lane, address, nullptr, ~0u,
+                   "%s %u bytes at 0x%llx, in %s of the host's, which the card does not reach",
+                   x.kind == VM_LOAD || x.kind == SMEM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address,
+                   memory);
+    return nullptr;
+  }
+  if (!known && c.open) {
+    stop = !check_heap(w, x, lane, address);
+    return nullptr;
+  }
+  if (found && found->freed)
+    stop = !report(w, CHECK_BOUNDS, lane, address, found, ~0u, "%s %u bytes at 0x%llx, in %s, which %s",
+                   x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, found->name,
+                   found->barred ? "is another device's, without hipDeviceEnablePeerAccess" : "has been freed");
+  else stop = !outside(w, x, lane, address, meant);
+  return nullptr;
+}
