@@ -512,6 +512,7 @@ TAKES_LDS = {
     "writes back and reads": "ds_write_b32 v1, v2; ds_read_b32 v2, v1; s_waitcnt lgkmcnt(0)" + STORES,
     "adds to LDS": "ds_add_u32 v1, v2; s_waitcnt lgkmcnt(0)",
     "addresses": "v_and_b32_e32 v2, 4, v2; global_load_dword v2, v2, s[4:5]",
+    "masks": "v_and_b32_e32 v2, 0xff, v2; v_or_b32_e32 v2, 0x100, v2" + STORES,
     "goes by lanes": "v_readlane_b32 s20, v2, 40; s_nop 4; v_writelane_b32 v3, s20, 1; s_nop 4; "
     "v_readlane_b32 s20, v3, 1; s_nop 4; v_mov_b32_e32 v2, s20" + STORES,
     "branches": "v_cmp_eq_u32_e32 vcc, 0, v2; s_and_saveexec_b64 s[8:9], vcc",
@@ -533,6 +534,9 @@ LEAVES_LDS = {
     "another chosen": "v_cndmask_b32_e32 v2, 0, v2, vcc" + STORES,
     "another chosen by a comparison with it": "v_cmp_lt_u32_e64 s[10:11], 7, v2; s_and_b64 vcc, vcc, s[10:11]; "
     "v_cndmask_b32_e32 v2, 0, v2, vcc" + STORES,
+    "another chosen by a comparison of bytes": "v_cmp_lt_u16_sdwa s[10:11], v2, v0 src0_sel:BYTE_0 src1_sel:BYTE_0; "
+    "s_nop 4; s_and_b64 vcc, vcc, s[10:11]; v_cndmask_b32_e32 v2, 0, v2, vcc" + STORES,
+    "beside another byte": "v_lshl_or_b32 v2, v2, 8, v0" + STORES,
     "kept in another lane": "v_readlane_b32 s20, v2, 40; s_nop 4; v_writelane_b32 v3, s20, 1; "
     "v_writelane_b32 v3, s4, 0; s_nop 4; v_readlane_b32 s20, v3, 0; s_nop 4; v_mov_b32_e32 v2, s20" + STORES,
     "lanes off": "s_mov_b64 exec, vcc; v_max_u32_e32 v2, 1, v2" + STORES,

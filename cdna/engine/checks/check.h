@@ -67,6 +67,7 @@ struct Access {
   bool all_lanes;    // writes its vector registers whatever exec says
   bool accumulates;  // reads its destination too
   bool crosses;      // what a lane gets another has had
+  bool combines;     // bits of several registers side by side
   bool reads_scc, writes_scc;
   bool polls;     // a read of LDS in a loop that does nothing but wait for another value there
   bool glances;   // a load that waits so, or before an atomic that looks again

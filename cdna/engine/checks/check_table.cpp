@@ -350,6 +350,15 @@ static u8 keeping(Access& x, const Inst& in) {
   return integer || is("sub") || is("or") || is("xor") ? KEEPS_WITH_ZERO : KEEPS_UNKNOWN;
 }
 
+// Instructions that put bits of one register beside those of another.
+static bool combines(const char* name) {
+  static const char* const PARTS[] = {"_or_",  "_or3_",  "_and_", "_xor_", "_perm_",
+                                      "_bfi_", "_align", "pack",  "_pk_",  "bitop"};
+  for (const char* part : PARTS)
+    if (strstr(name, part)) return true;
+  return false;
+}
+
 Access* check_table(const Program& p) {
   const u32 n = p.n_inst + 1;
   Access* table = (Access*)calloc(2 * n, sizeof(Access));
@@ -357,6 +366,7 @@ Access* check_table(const Program& p) {
     const Inst& in = p.code[i];
     classify(table[i], in, op_facts(in.op));
     registers(table[i], in, op_info(in.op).signature, op_facts(in.op));
+    table[i].combines = combines(op_info(in.op).name) || in.flags & SDWA;
     mark_sources(table[i], false);
     for (u32 k = 0; k < table[i].n; k++) table[i].blocks |= block_of(table[i].touch[k]);
     table[i].naming = naming(p, i);

@@ -389,14 +389,23 @@ static bool is_one_lane(Wave& w, WaveCheck& c, const Inst& in) {
   return true;
 }
 
-// Of an instruction that nothing else is known of: whatever it makes of such a value.
+// Of an instruction that nothing else is known of: whatever it makes of such a value. Of bits that are put together those
+// of one register may be defined, as of bytes in a dword: that counts for all.
 static bool hands_on(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   if (c.values.of_lds && x.crosses && is_one_lane(w, c, in)) return true;
   const u64 lanes = x.all_lanes ? ALL : w.exec();
   Flow f = {};
   const bool takes = x.kind == PLAIN || x.kind == LDS_LANES || x.kind == LDS_ATOMIC;  // stores look for themselves
-  for (u32 k = 0; takes && k < x.n; k++)
-    if (!(x.touch[k].flags & (WRITES | ADDRESS))) f.add(of_lds(c, x.touch[k]));
+  u64 all = ALL;
+  bool of_lanes = false;
+  for (u32 k = 0; takes && k < x.n; k++) {
+    if (x.touch[k].flags & (WRITES | ADDRESS)) continue;
+    const Flow one = of_lds(c, x.touch[k]);
+    f.add(one);
+    of_lanes |= !(x.touch[k].flags & SCALAR);
+    if (x.combines && !(x.touch[k].flags & SCALAR)) all &= one.undefined;
+  }
+  f = f.of(all);
   if (x.kind == LDS_ATOMIC && f.undefined & lanes) return found(w, first_lane(f.undefined & lanes), f, "");
   define(c, x, lanes);
   if (x.writes_scc) c.values.scc = f.undefined ? f.origin : Origin{0, 0};
@@ -404,6 +413,10 @@ static bool hands_on(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   const u64 to = reached(w, x, f.undefined, lanes);
   for (u32 k = 0; k < x.n; k++) {
     const Touch& t = x.touch[k];
+    if (t.flags & WRITES && t.flags & SCALAR && t.count == 2 && of_lanes) {  // a bit a lane
+      write_pair(c, t.reg, Flow{to, to, f.origin});
+      continue;
+    }
     for (u32 r = 0; r < t.count && t.flags & WRITES; r++) {
       if (!(t.flags & SCALAR)) write_vector(c, t.reg + r, Flow{to, to, f.origin}, lanes);
       else if (to) write_scalar(c, t.reg + r, Flow{ALL, ALL, f.origin});
