@@ -11,11 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "benchmarks": 7_770,
     "cdna": 42_060,
-    "docs": 5_680,
+    "docs": 5_690,
     "forge": 22_340,
     "kernels": 16_100,
     "reference": 2_510,
-    "results": 1_100,
+    "results": 1_110,
     "tests": 41_080,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
