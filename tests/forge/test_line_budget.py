@@ -16,7 +16,7 @@ LINES = {
     "kernels": 16_100,
     "reference": 2_510,
     "results": 1_110,
-    "tests": 41_080,
+    "tests": 41_100,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
