@@ -60,6 +60,20 @@ def test_registers_of_chosen_waves(loop: Program) -> None:
     assert watch.hits == 1, "removed with its block"
 
 
+def test_sums_between_two_products() -> None:
+    """Which are done together where nobody looks."""
+    product = "v_mfma_f32_16x16x16_bf16 v[4:7], v[2:3], v[2:3], v[4:7]"
+    ones = "v_mov_b32_e32 v{}, 0x3f803f80"
+    zeros = "\n".join(f"v_mov_b32_e32 v{r}, 0" for r in range(4, 8))
+    twice = program(f"{ones.format(2)}\n{ones.format(3)}\n{zeros}\ns_nop 1\n{product}\n{product}\ns_nop 7\n")
+    seen: list[float] = []
+    with cdna.watch("k+8", action=lambda stop: seen.append(stop["v4:f32"][0])):
+        launch(twice, [("out", buffer(64))], 1, 64)
+    with cdna.watch("k+9", action=lambda stop: seen.append(stop["v4:f32"][0])):
+        launch(twice, [("out", buffer(64))], 1, 64)
+    assert seen == [16.0, 32.0]
+
+
 def test_workgroup_by_its_three_ids(loop: Program) -> None:
     stops: list[tuple[int, ...]] = []
     with cdna.watch("k", workgroup=(1, 0, 0), action=lambda stop: stops.append((*stop.workgroup, stop.wave))):
