@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "benchmarks": 7_790,
-    "cdna": 41_520,
+    "benchmarks": 7_780,
+    "cdna": 41_510,
     "docs": 5_680,
     "forge": 22_340,
     "kernels": 16_100,
     "reference": 2_510,
-    "results": 1_120,
-    "tests": 40_620,
+    "results": 1_110,
+    "tests": 40_610,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
