@@ -15,7 +15,7 @@ LINES = {
     "forge": 22_340,
     "kernels": 16_100,
     "reference": 2_510,
-    "results": 1_110,
+    "results": 1_120,
     "tests": 41_610,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
