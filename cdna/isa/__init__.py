@@ -17,7 +17,7 @@ SPACES = "none global flat buffer scratch lds".split()
 ACTIONS = "none load store atomic release acquire lanes time sleep jump".split()
 FLOWS = (
     "defines moves computes carries low_first compares compares_to_exec selects multiplies scalar scalar_low_first "
-    "scalar_selects bits branch_scc branch_vcc scratch pulls picks"
+    "scalar_selects bits branch_scc branch_vcc scratch pulls"
 ).split()
 BITS = "and or xor not_a not_b not_result to_exec".split()  # of flow bits: an operation and what is inverted
 FLAGS = (

@@ -11,8 +11,8 @@ from tests.support.hip_programs import PROGRAMS, run
 
 FOUND = {  # what the argument names: what is said
     "inactive_lane": r"uninitialised: stores what `ds_bpermute_b32 .* takes from a lane that is not active",
-    "bytes_race": r"race: writes another value to 1 bytes of .* which workgroup \d \(wave 0\) writes",
-    "counter_reset": r"race: (updates atomically|writes over) 4 bytes .* which workgroup \d \(wave 0\)",
+    "bytes_race": r"race: writes another value to 1 bytes? of .* which workgroup \d \(wave 0\) writes",
+    "counter_reset": r"race: (updates atomically|writes over) \d bytes? .* which workgroup \d \(wave 0\)",
     "heap_overrun": r"bounds: writes 4 bytes at offset 64 of the 64 bytes of malloc\n",
     "heap_after_free": r"bounds: writes 4 bytes at offset 0 of the 64 bytes of malloc, which have been freed",
     "heap_freed_twice": r"the kernel frees what malloc has not given there, or what has been freed",

@@ -472,14 +472,6 @@ static void pulls(Wave& w, WaveCheck& c, const Inst& in) {
   write_vector(c, in.dst[0].reg, f, exec);
 }
 
-// v_readlane_b32, which does not look at exec: what a lane that is not active held before is nobody's.
-static void picks(Wave& w, WaveCheck& c, const Inst& in) {
-  const u64 lane = 1ull << (scalar32(w, in.src[1]) & 63);
-  Flow f = in.src[0].kind == VGPR ? vector_register(c, in.src[0].reg).of(lane) : Flow{};
-  if (lane & ~w.exec()) f.computed = f.undefined;
-  write_scalar(c, in.dst[0].reg, f.everywhere());
-}
-
 // --- scratch -----------------------------------------------------------------------------------------------
 
 // Offsets of the lanes whose access is to scratch.
@@ -557,7 +549,6 @@ bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
     case FLOW_BRANCH_VCC: return branches(w, c, x);
     case FLOW_SCRATCH: accesses_scratch(w, c, in, x); return true;
     case FLOW_PULLS: pulls(w, c, in); return true;
-    case FLOW_PICKS: picks(w, c, in); return true;
     default: return hands_on(w, c, in, x);
   }
 }

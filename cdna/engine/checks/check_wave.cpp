@@ -105,7 +105,7 @@ static bool depends_on_more(const Wave& w, const Access& x) {
 
 // Mostly everything is defined: then an instruction defines what it writes, and has no more to say in a loop's next round.
 static bool check_definedness(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
-  static_assert(FLOW_PULLS > FLOW_SCRATCH && FLOW_PICKS > FLOW_SCRATCH);  // the last ones depend on more than registers
+  static_assert(FLOW_PULLS > FLOW_SCRATCH);  // the last ones depend on more than registers
   bool known = !c.values.scc.what && !(x.flow >= FLOW_SCRATCH && depends_on_more(w, x));
   u64& sound = c.sound[c.pc >> 6];
   const u64 here = 1ull << (c.pc & 63);
