@@ -559,6 +559,22 @@ def test_lds_read_ahead_and_not_used_is_no_finding(leaves: str) -> None:
     clean(program(body, lds_bytes=256), [("x", torch.zeros(64, dtype=torch.int32))])
 
 
+def test_a_load_across_the_end_names_the_tensor() -> None:
+    """Its first byte lies inside: it was told to be in memory of the host's, far from every tensor."""
+    body = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+s_waitcnt lgkmcnt(0)
+s_add_u32 s4, s4, 0x3ffffc
+s_addc_u32 s5, s5, 0
+v_mov_b32_e32 v2, s4
+v_mov_b32_e32 v3, s5
+global_load_dwordx2 v[4:5], v[2:3], off
+s_waitcnt vmcnt(0)
+"""
+    finding = found(program(body), [("x", torch.zeros(1 << 20, dtype=torch.int32))])
+    assert finding.kind == "bounds" and finding.message.endswith("0 bytes past the end of `x` (i32[1048576])")
+
+
 def test_unwritten_address_register() -> None:
     body = (
         "s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\nglobal_load_dword v2, v9, s[4:5]\ns_waitcnt vmcnt(0)"

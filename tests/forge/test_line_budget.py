@@ -16,7 +16,7 @@ LINES = {
     "kernels": 16_100,
     "reference": 2_510,
     "results": 1_120,
-    "tests": 41_610,
+    "tests": 41_620,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}

@@ -277,6 +277,8 @@ bool report_later(Wave& w, CheckKind kind, int lane, u32 at, u32 other_pc, const
 void report_held(Workgroup& g);
 // "8 bytes past the end of `x` (fp32[1000])", or "at offset 8 of" one that holds all bytes: of the nearest range, or the
 // one meant.
+constexpr u64 FAR = 1ull << 32;             // bytes: what lies further away has nothing to do with a range
+u64 distance(const Range& r, u64 address);  // in bytes; 0 inside
 const Range* describe(const Checks& c, u64 address, u32 bytes, char* text, u32 size, const Range* meant = nullptr);
 
 bool check_global(Wave& w, const Inst& in, const Access& x);
@@ -297,7 +299,7 @@ bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes);
 void define_lanes(WaveCheck& c, const Touch& t, u64 lanes);
 // A lane's register holds what has been read of LDS where nothing had been written; moves: to move it is no fault.
 void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte, bool moves);
-bool is_unwritten(const WaveCheck& c, u32 reg, int lane);
+bool holds_unwritten_lds(const WaveCheck& c, u32 reg, int lane);
 // That it matters what is there; pc: of the read. False: the wave has to stop.
 bool unwritten_lds(Wave& w, int lane, u32 lds_byte, u32 pc);
 void forget_values(WaveCheck& c, u32 n_vgpr);

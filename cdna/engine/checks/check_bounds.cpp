@@ -82,7 +82,7 @@ static bool check_heap(Wave& w, const Access& x, int lane, u64 address) {
 static bool is_far(const Checks& c, u64 address) {
   char text[200];
   const Range* r = describe(c, address, 1, text, sizeof text);
-  return !r || r->variable || (address < r->base ? r->base - address : address - r->end) > 1ull << 32;
+  return !r || r->variable || distance(*r, address) > FAR;
 }
 
 // The range that holds a lane's element; null where there is none and the wave may go on, `stop` where not.

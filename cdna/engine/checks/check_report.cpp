@@ -69,7 +69,7 @@ static void add_section(Checks* c, const Program& p, u32 section) {
   if (!sized) add_internal(c, (u64)p.sections[section], p.section_bytes[section] + 256, "the program's data");
 }
 
-static u64 distance(const Range& r, u64 address) {
+u64 distance(const Range& r, u64 address) {
   return address < r.base ? r.base - address : address >= r.end ? address - r.end : 0;
 }
 
@@ -88,7 +88,7 @@ const Range* describe(const Checks& c, u64 address, u32 bytes, char* text, u32 s
     if (!other.internal && !other.freed && (!r || distance(other, address) < distance(*r, address))) r = &other;
   }
   if (!r) snprintf(text, size, "in no tensor of the launch");
-  else if (!meant && distance(*r, address) > 1ull << 32) snprintf(text, size, "far from every tensor of the launch");
+  else if (!meant && distance(*r, address) > FAR) snprintf(text, size, "far from every tensor of the launch");
   else if (address >= r->base && address + bytes <= r->end)
     snprintf(text, size, "at offset %llu of %s", (unsigned long long)(address - r->base), r->name);
   else {
