@@ -204,7 +204,7 @@ bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* dat
       const u8 mask = mask_of(at, bytes, d);
       const u32 dword = d * 4 > at ? (d * 4 - at) / 4 : 0;
       if (a.write && !a.atomic) {
-        if (a.from != NO_REGISTER && is_unwritten(a.c, a.from + dword, lane)) lds_unwritten(g, d, mask);
+        if (a.from != NO_REGISTER && holds_unwritten_lds(a.c, a.from + dword, lane)) lds_unwritten(g, d, mask);
         else lds_written(g, d, mask);
       } else if (!quick_whole(*g.quick, d) && (g.written[d] & mask) != mask) {
         const u32 missing = d * 4 > at ? d * 4 : at;

@@ -55,6 +55,37 @@ static const Touch& sums(const Access& x) {
   return x.touch[0];
 }
 
+// Joins the product at `first` with those behind it. code: the copy in which that is noted, made where there is something.
+static void join_from(const Program& p, const u8* entered, u32 first, Inst*& code) {
+  const Access* table = p.accesses;
+  const Inst& head = p.code[first];
+  const Touch d = sums(table[first]);
+  Registers written;
+  u32 last = first, n = 1;
+  for (u32 i = first + 1; i < p.n_inst && i < first + REACH && n < MOST_JOINED && !entered[i]; i++) {
+    const Inst& in = p.code[i];
+    if (!passes(in, table[i])) return;
+    if (!touching(table[i], d)) {
+      for (u32 k = 0; k < table[i].n; k++) {
+        const Touch& t = table[i].touch[k];
+        if ((t.flags & WRITES) && !(t.flags & SCALAR)) written.add(t.reg, t.count);
+      }
+      continue;
+    }
+    const bool same = in.fn == head.fn && multiplies_in_place(in) && in.dst[0].reg == head.dst[0].reg;
+    if (!same || written.has(in.src[0].reg, in.src_dwords[0]) || written.has(in.src[1].reg, in.src_dwords[1])) return;
+    if (!code) {
+      code = (Inst*)malloc(sizeof(Inst) * (p.n_inst + 1));
+      memcpy((void*)code, (const void*)p.code, sizeof(Inst) * (p.n_inst + 1));
+    }
+    code[last].offset1 = (i32)(i - last);
+    code[first].fn = joined_product(head.fn, true);
+    code[i].fn = joined_product(head.fn, false);
+    last = i;
+    n++;
+  }
+}
+
 Inst* joined_code(Program& p) {
   if (p.skips) return nullptr;
   u8* entered = (u8*)calloc(p.n_inst + 1, 1);  // by a jump, or by a launch
@@ -72,36 +103,9 @@ Inst* joined_code(Program& p) {
   Inst* code = nullptr;
   if (known && products > 1) {
     p.accesses = check_table(p);
-    const Access* table = p.accesses;
-    for (u32 first = 0; first < p.n_inst; first++) {
-      if (!multiplies_in_place(p.code[first]) || (code && code[first].fn != p.code[first].fn)) continue;
-      const Touch d = sums(table[first]);
-      Registers written;
-      u32 last = first, n = 1;
-      for (u32 i = first + 1; i < p.n_inst && i < first + REACH && n < MOST_JOINED && !entered[i]; i++) {
-        const Inst &in = p.code[i], &head = p.code[first];
-        if (!passes(in, table[i])) break;
-        if (touching(table[i], d)) {
-          const bool same = in.fn == head.fn && multiplies_in_place(in) && in.dst[0].reg == head.dst[0].reg;
-          if (!same || written.has(in.src[0].reg, in.src_dwords[0]) || written.has(in.src[1].reg, in.src_dwords[1]))
-            break;
-          if (!code) {
-            code = (Inst*)malloc(sizeof(Inst) * (p.n_inst + 1));
-            memcpy((void*)code, (const void*)p.code, sizeof(Inst) * (p.n_inst + 1));
-          }
-          code[last].offset1 = (i32)(i - last);
-          code[first].fn = joined_product(head.fn, true);
-          code[i].fn = joined_product(head.fn, false);
-          last = i;
-          n++;
-        } else {
-          for (u32 k = 0; k < table[i].n; k++) {
-            const Touch& t = table[i].touch[k];
-            if ((t.flags & WRITES) && !(t.flags & SCALAR)) written.add(t.reg, t.count);
-          }
-        }
-      }
-    }
+    for (u32 first = 0; first < p.n_inst; first++)
+      if (multiplies_in_place(p.code[first]) && !(code && code[first].fn != p.code[first].fn))
+        join_from(p, entered, first, code);
   }
   free(entered);
   return code;

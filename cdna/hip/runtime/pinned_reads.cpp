@@ -45,18 +45,14 @@ static bool drop(bool look, Ends ends) {
   pthread_mutex_unlock(&lock);
   if (changed.from)
     say("race: the host has written to %zu bytes of pinned memory at %p that a copy may still read: it has not waited "
-        "for "
-        "the copy's stream or an event behind it",
+        "for the copy's stream or an event behind it",
         changed.bytes, changed.from);
   return changed.from;
 }
 
 bool pinned_reads_end(const u64* known, bool look) {
   if (!reads.count) return false;
-  return drop(look, [&](const PinnedRead& r) {
-    const u32 place_bits = 32 - ORDERED_BITS;
-    return known[r.work >> place_bits] >= (r.work & ((1u << place_bits) - 1));
-  });
+  return drop(look, [&](const PinnedRead& r) { return has_ended(r.work, known); });
 }
 
 void forget_pinned_reads(const void* from, size_t bytes) {

@@ -64,9 +64,7 @@ static bool drop(Ends ends) {
 }
 
 void results_end(const u64* known) {
-  const u32 place_bits = 32 - ORDERED_BITS;
-  if (results.count)
-    (void)drop([&](const Result& r) { return known[r.work >> place_bits] >= (r.work & ((1u << place_bits) - 1)); });
+  if (results.count) (void)drop([&](const Result& r) { return has_ended(r.work, known); });
 }
 void forget_results(const void* from, size_t bytes) {
   if (results.count)
@@ -77,8 +75,7 @@ bool opens_result(u64 address) {
   const bool found = results.count && drop([&](const Result& r) { return address - (u64)r.from < r.bytes; });
   if (!found || own_work) return found;
   say("race: the host accesses memory at 0x%llx that work of the device's may still write: it has not waited for its "
-      "stream "
-      "or an event behind it",
+      "stream or an event behind it",
       (unsigned long long)address);
   (void)found_fault();
   return true;

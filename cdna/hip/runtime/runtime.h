@@ -271,6 +271,11 @@ struct hipGraphNode {
 // stream_order.cpp
 constexpr u32 ORDERED_BITS = 6, MOST_ORDERED = 1 << ORDERED_BITS;  // streams that are told apart
 constexpr u32 MOST_BRANCHES = 16;                                  // of a stream's graphs, likewise
+// Whether a stream's work has ended before what has this `known` comes; the engine's twin is in check_streams.cpp.
+inline bool has_ended(u32 work, const u64* known) {
+  constexpr u32 PLACE_BITS = 32 - ORDERED_BITS;
+  return known[work >> PLACE_BITS] >= (work & ((1u << PLACE_BITS) - 1));
+}
 struct StreamOrder {
   u32 number;               // 0: none yet, or there were too many
   u64 known[MOST_ORDERED];  // by number: up to which place that stream's work has ended before what comes now
