@@ -10,11 +10,4 @@ u64 hostcall_buffer(const Hostcall*);  // the hidden argument
 // answers.
 bool hostcall_serve(Hostcall*, const char** error);
 const char* hostcall_assertion(const Hostcall*);  // text of an assertion that failed; "" if none did
-// A block of device code's malloc, and how much from its base on nobody else has.
-struct HeapBlock {
-  u64 base, bytes, usable;
-  bool freed;
-};
-bool heap_in_use();
-bool heap_block(u64 address, HeapBlock& out);  // that the address lies in, or behind; false: in none
 void hostcall_close(Hostcall*);
