@@ -21,7 +21,7 @@ lint: $(READY)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	git ls-files | grep -E "\.(c|cpp|h|hpp|hip)$$" | xargs $(VENV)/bin/clang-format --dry-run -Werror
-	$(PY) -m mypy cdna forge kernels reference tests benchmarks eval.py gen_submission.py
+	$(PY) -m mypy cdna forge kernels reference tests lab conftest.py eval.py gen_submission.py
 	$(PY) -m pytest -q tests/forge/test_import_rule.py tests/forge/test_lint_rules.py
 
 $(READY): pyproject.toml constraints.txt

@@ -1,10 +1,10 @@
-"""The corpus of benchmarks/verdicts.py: what deceives is caught or doubted, what is honest passes."""
+"""The corpus of lab/verdicts.py: what deceives is caught or doubted, what is honest passes."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.verdicts import Entry, corpus, judged
+from lab.verdicts import Entry, corpus, judged
 from tests.support.evaltools import run_command
 
 pytestmark = pytest.mark.long

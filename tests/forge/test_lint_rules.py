@@ -109,9 +109,10 @@ def files_not_there(text: str, there: set[str]) -> list[str]:
     return [name for name in FILE.findall(text) if name not in there and not name.startswith("cdna.hip")]
 
 
-def test_files_that_comments_and_the_benchmarks_page_name_are_there() -> None:
-    there = {path.name for folder in ("benchmarks", "cdna", "forge", "kernels") for path in (ROOT / folder).rglob("*")}
-    pages = {"benchmarks/README.md": (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")}
+def test_files_that_comments_and_the_labs_page_name_are_there() -> None:
+    there = {path.name for folder in ("lab", "cdna", "forge", "kernels") for path in (ROOT / folder).rglob("*")}
+    there |= {path.name for path in ROOT.glob("*.py")}
+    pages = {"lab/README.md": (ROOT / "lab/README.md").read_text(encoding="utf-8")}
     for path in files():
         if not path.endswith(".py"):
             pages[path] = "\n".join(COMMENT.findall((ROOT / path).read_text(encoding="utf-8")))

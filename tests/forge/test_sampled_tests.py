@@ -1,11 +1,11 @@
-"""Of products of parameters `make test` runs a sample, which tests/conftest.py draws."""
+"""Of products of parameters `make test` runs a sample, which conftest.py draws."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
-from tests.conftest import not_sampled
+from conftest import not_sampled
 
 
 def items(**values: list[Any]) -> list[Any]:

@@ -109,7 +109,7 @@ def test_an_expert_that_does_not_exist_is_told(expert: int) -> None:
 @pytest.fixture(scope="module")
 def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("all2all")
-    return generate("amd-all2all", "hip", folder, "--also", "sm_90")  # as benchmarks/distributed.py: compiled once
+    return generate("amd-all2all", "hip", folder, "--also", "sm_90")  # as lab/distributed.py: compiled once
 
 
 def test_a_shape_that_the_submission_takes(submission: Path) -> None:

@@ -29,8 +29,8 @@ def n_ranks() -> int:
 
 
 def stress(problem: str, path: Path, *options: str) -> str:
-    """What benchmarks/calls_stress.py prints; it must pass."""
-    command = [sys.executable, "-m", "forge.device", "auto", "--", sys.executable, "benchmarks/calls_stress.py"]
+    """What lab/calls_stress.py prints; it must pass."""
+    command = [sys.executable, "-m", "forge.device", "auto", "--", sys.executable, "lab/calls_stress.py"]
     command += [problem, str(path), *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=BUILD_S)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -81,6 +81,6 @@ def test_every_tile_of_the_bf16_product(tmp_path: Path) -> None:
     """One after the other and in turn, in slices of k, NaN around the matrices."""
     if torch.version.hip or torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("its tiles are those for NVIDIA's Hopper")
-    command = [sys.executable, "-m", "forge.device", "cuda", "--", sys.executable, "benchmarks/bf16_gemm.py", "--check"]
+    command = [sys.executable, "-m", "forge.device", "cuda", "--", sys.executable, "lab/bf16_gemm.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=BUILD_S)
     assert done.returncode == 0 and " products, 0 wrong" in done.stdout, done.stdout + done.stderr

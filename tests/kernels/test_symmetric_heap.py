@@ -19,7 +19,7 @@ from tests.support.limits import ENDS_S
 from tests.support.prepared import run_prepared
 
 ROOT = Path(__file__).parents[2]
-KERNELS = ROOT / "benchmarks" / "heap_kernels.hip"
+KERNELS = ROOT / "lab" / "heap_kernels.hip"
 
 
 def ranks(count: int, part: str, **more: str) -> str:

@@ -22,8 +22,8 @@ import torch.multiprocessing as mp
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from benchmarks import heap_kernels as hk  # noqa: E402
 from kernels.common.symmetric_heap import HeapError, SymmetricHeap, heap_state, symmetric_heap  # noqa: E402
+from lab import heap_kernels as hk  # noqa: E402
 
 WORDS, GROUPS, RANKS = 256, 2, 4
 REGION_BYTES = hk.DATA_OFFSET + 2 * GROUPS * RANKS * WORDS * 4

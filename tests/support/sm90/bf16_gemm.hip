@@ -1,4 +1,4 @@
-// The same on NVIDIA's Hopper GPUs, and by tiles_in_turn(): what benchmarks/bf16_gemm.py runs.
+// The same on NVIDIA's Hopper GPUs, and by tiles_in_turn(): what lab/bf16_gemm.py runs.
 #include <hip/hip_runtime.h>
 
 #include <cstdint>

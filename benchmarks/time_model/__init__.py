@@ -1,1 +1,0 @@
-"""Holds the time model against published times of kernels whose machine code is public. See docs/validation.md."""

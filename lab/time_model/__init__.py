@@ -1,0 +1,1 @@
+"""Holds the time model against published times of kernels whose machine code is public. See lab/validation.md."""
