@@ -64,10 +64,11 @@ import cdna  # noqa: E402
 from cdna.cards import cards  # noqa: E402
 from cdna.counters import clear_caches  # noqa: E402
 from cdna.model import modelled_case_us  # noqa: E402
+from cdna.version import model_version  # noqa: E402
 from forge.task.score import geometric_mean  # noqa: E402
 from lab.time_model.objects import objects  # noqa: E402
 from lab.time_model.rows import Row  # noqa: E402
-from lab.time_model.runner import blob, model_row, model_version  # noqa: E402
+from lab.time_model.runner import blob, model_row  # noqa: E402
 from lab.whole_submissions import generated, imported, on_a_line  # noqa: E402
 
 CARD = cards()["MI300X"]

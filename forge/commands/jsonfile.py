@@ -80,9 +80,9 @@ def fingerprint(plan: EvalPlan, run: Run) -> dict[str, Any]:
 
 def _evaluator_digest() -> str:
     """Of our own sources: two results with the same value were judged by the same code."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).resolve().parents[1].rglob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    digest, folder = hashlib.sha256(), Path(__file__).resolve().parents[1]
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cdna.version import model_version
 from forge.device import hook, rocm_folder
 from forge.device.base import Device, DeviceError, causes
 from forge.device.cards import HIP_VERSION, Card
@@ -18,6 +19,9 @@ from forge.device.gpu import versions
 from forge.device.roofline import Roofline
 
 PRODUCT_RECORDER = ctypes.CFUNCTYPE(ctypes.c_bool, *[ctypes.c_int64] * 5)  # m, n, k, batches, bytes of an element
+
+# What is said of torch's own operations, which cdna knows nothing of.
+TORCH_MODEL = Path(__file__).parent, Path(__file__).parents[1] / "judge" / "operations.py"
 
 
 class EmulatedDevice(Device):
@@ -62,6 +66,7 @@ class EmulatedDevice(Device):
             "arch": self.arch,
             "emulated": True,
             "card": self.card.name,
+            "model": model_version(*TORCH_MODEL),
             "hip": f"{HIP_VERSION} (claimed)",
             "cpu": _cpu_name(),
             "python": platform.python_version(),

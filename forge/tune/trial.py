@@ -83,6 +83,6 @@ def outcome_of(document: dict[str, Any], keys: tuple[str, ...]) -> Outcome:
     again = case.get("back_to_back")
     if again and again.get("us"):
         times["b2b"] = again["us"]
-    names = ("torch", "triton", "card", "gpu", "evaluator_sha256")
+    names = ("torch", "triton", "card", "gpu", "model", "evaluator_sha256")
     versions = {name: str(fingerprint[name]) for name in names if name in fingerprint}
     return Outcome(case["status"], case["message"], times, keys, versions)

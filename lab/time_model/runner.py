@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import subprocess
@@ -18,6 +17,7 @@ from cdna.counters import clear_caches, counting
 from cdna.model import modelled_case_us, modelled_time_us, unrecorded_text
 from cdna.records import take_records
 from cdna.settings import as_card
+from cdna.version import model_version
 
 from .launches import Launch, Memory, launch_of
 from .rows import Row, RowError, read, sets
@@ -74,17 +74,6 @@ def _files(checkout: Path, commit: str, entry: str) -> list[str]:
     if not names:
         raise RowError(f"{checkout}: no folder {entry} at {commit}")
     return names
-
-
-@functools.cache
-def model_version() -> str:
-    """A hash of cdna's sources: results of another version are not gone on with."""
-    folder = Path(cdna.__file__).parent
-    hashed = hashlib.sha256()
-    for file in sorted(folder.rglob("*")):
-        if file.suffix in (".py", ".h", ".cpp", ".toml", ".txt"):
-            hashed.update(str(file.relative_to(folder)).encode() + file.read_bytes())
-    return hashed.hexdigest()[:12]
 
 
 def blob(checkout: Path, name: str) -> bytes:

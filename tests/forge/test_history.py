@@ -10,6 +10,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from forge.history import noise, popcorn, report, schema
 from forge.history.page import _parts_plot
 from forge.history.store import VERSION, History, HistoryError, history_path
 from forge.judge.results import CaseResult, Stats, Status
-from tests.support.evaltools import RIGHT, judge, run_command, write_problem
+from tests.support.evaltools import RIGHT, ROOT, judge, run_command, write_problem
 from tests.support.fake_plan import FakeDevice
 from tests.support.limits import ENDS_S
 
@@ -67,6 +68,7 @@ def document(name: str = "toy", submission: bytes = CODE, **values: Any) -> dict
         "fingerprint": {
             "submission_sha256": history.sha256(submission),
             "evaluator_sha256": "e",
+            "model": "m",
             "time": "2026-01-02T03:04:05+00:00",
         },
     } | values
@@ -268,14 +270,37 @@ def test_modelled_runs_are_compared_exactly(kept: History, capsys: pytest.Captur
     assert "+# faster" in text and "0 only in A, 1 only in B" in text
 
 
-def test_what_the_model_alone_changed_is_said(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("key", ["triton", "model"])
+def test_what_the_model_alone_changed_is_said(kept: History, capsys: pytest.CaptureFixture[str], key: str) -> None:
     kept.keep(document(), CODE)
     newer = copy.deepcopy(document(cases=[case(us=5.0)]))
-    newer["fingerprint"]["triton"] = "9.9"
+    newer["fingerprint"][key] = "9.9"
     kept.keep(newer, CODE)
     assert run("compare", "1", "2") == 0
     text = capsys.readouterr().out
-    assert "not by the kernels alone: triton changed as well" in text and "same, byte for byte" in text
+    assert f"not by the kernels alone: {key} changed as well" in text and "same, byte for byte" in text
+
+
+def test_the_model_is_known_by_all_that_makes_times(tmp_path: Path) -> None:
+    """An edit of a command leaves it; one of a card, of the engine or of torch's roofline makes another."""
+    for package in ("cdna", "forge"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def model() -> str:
+        asks = "from forge.device import resolve; print(resolve('gfx942', 'gfx942').fingerprint()['model'])"
+        return subprocess.run([sys.executable, "-c", asks], cwd=tmp_path, capture_output=True, text=True).stdout
+
+    known = {model()}
+    (tmp_path / "forge" / "commands" / "view.py").write_text("# another command\n")
+    assert known == {model()} and known != {""}
+    engine = min((tmp_path / "cdna" / "engine" / "time").glob("*.cpp"))
+    parts = tmp_path / "cdna" / "cards" / "MI300X.toml", tmp_path / "forge" / "device" / "roofline.py", engine
+    for count, file in enumerate(parts, 2):
+        file.write_text(file.read_text() + "\n")
+        known.add(model())
+        assert len(known) == count, file
+    engine.rename(engine.with_name("moved.cpp"))
+    assert model() not in known | {""}
 
 
 def test_modelled_and_measured_have_no_ratio(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
