@@ -13,8 +13,8 @@ from utils import verbose_allclose
 
 # The reference expands keys and values of every head: 64 KiB a cached token, 34 GB of the largest case. So it takes one
 # request and as many heads as expand to this many bytes. In a CPU's cache little is copied (torch's batched product
-# would copy the weight for each request, and values into another order); a GPU wants few launches. The sums are the
-# same.
+# would copy the weight for each request, and values into another order); a GPU wants few launches. Only the order of
+# sums may differ, as it does between CPUs.
 EXPANSION_BYTES = (1 << 30) if torch.backends.cuda.is_built() else (8 << 20)
 
 
