@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from forge.device.extensions import drop_damaged
+from forge.device.extensions import all_in, drop_damaged
 from forge.task.problem import ROOT, Problem
 
 PREFIX, GUARD = "forge-", "guard"  # of a run's folder; the file that its evaluator keeps locked
@@ -89,9 +89,10 @@ class Workspace:
         self.folder = self._filled(f"run{self._count}", self.files)
         (self.root / "tmp").mkdir(exist_ok=True)
         try:
-            for lock in self.extensions.glob("**/lock"):
-                lock.unlink(missing_ok=True)
-        except (OSError, RecursionError):  # folders of that name, or a thousand deep: no build of torch's
+            for path in all_in(self.extensions):
+                if path.name == "lock":
+                    path.unlink(missing_ok=True)
+        except OSError:  # folders of that name, or a thousand deep: no build of torch's
             self._drop_extensions()
         return self.folder
 
@@ -165,5 +166,5 @@ class Workspace:
         self._guard, self.extensions = guard, kept
         try:
             drop_damaged(kept)
-        except (OSError, RecursionError):
+        except OSError:
             self._drop_extensions()

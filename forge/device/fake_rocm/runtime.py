@@ -208,6 +208,7 @@ def apply(arch: str) -> None:
         "_get_device_properties": lambda index: known,
         "_exchange_device": _exchange_device,
         "_maybe_exchange_device": _exchange_device,
+        "_is_in_bad_fork": lambda: False,  # as a CUDA build says in forks of a process that has asked for devices
         "_cudart": SimpleNamespace(
             cudaMemGetInfo=memory,
             cudaProfilerStart=lambda: 0,
