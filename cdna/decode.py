@@ -50,7 +50,7 @@ _FLAG_WORDS = {
 }
 _FLOAT_TYPES = {"f16": 16, "f32": 32, "f64": 64, "p16": 15, "p32": 32}  # Inst.float_type of a result
 _HALF_TYPES = {"f16", "bf16", "b16", "i16", "u16"}
-_PACKED_TYPES = {"p16", "p32"}
+_PACKED_TYPES = {"p16", "pb16", "pi16", "p32"}
 _OMOD = {"mul:2": 1, "mul:4": 2, "div:2": 3}
 _SEL = {"BYTE_0": 0, "BYTE_1": 1, "BYTE_2": 2, "BYTE_3": 3, "WORD_0": 4, "WORD_1": 5, "DWORD": 6}
 _UNUSED = {"UNUSED_PAD": 0, "UNUSED_SEXT": 1, "UNUSED_PRESERVE": 2}
@@ -376,7 +376,8 @@ class Decoder:
                 dst_types.append(type_name)
             elif slot[0] == "S":
                 type_name = slot[2:]
-                src.append(self._operand(word, type_name, mnemonic, text))
+                half = type_name == "mix" and (mods.op_sel_hi or 0) >> len(src) & 1
+                src.append(self._operand(word, "f16" if half else type_name, mnemonic, text))
                 src_types.append(type_name.partition("|")[0])
                 cacheable = cacheable and "@" not in word
             elif slot in ("A", "G"):

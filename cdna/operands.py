@@ -45,33 +45,41 @@ _SPECIAL = {
     "src_scc": 253,
     "scc": 253,
 }
-# dwords and float width (0: integer) of each type a signature may name; packed pairs are 15 (16-bit) and 31 (f32)
+# Of each type a signature may name: dwords, float width (0: integer; packed pairs are 15, of 16 bits, and 31, of f32),
+# and what a float constant stands for, as the assembler encodes it (tests/cdna/inline_constants.txt): integers of 16
+# bits, packed or not, read the f32; a constant of 16 bits is the low half of its dword.
 TYPES = {
-    "b16": (1, 0),
-    "i16": (1, 0),
-    "u16": (1, 0),
-    "f16": (1, 16),
-    "bf16": (1, 16),
-    "b32": (1, 0),
-    "i32": (1, 0),
-    "u32": (1, 0),
-    "f32": (1, 32),
-    "k16": (1, 0),
-    "p16": (1, 15),
-    "p32": (2, 31),
-    "b64": (2, 0),
-    "i64": (2, 0),
-    "u64": (2, 0),
-    "f64": (2, 64),
-    "b96": (3, 0),
-    "b128": (4, 0),
-    "b192": (6, 0),
-    "b256": (8, 0),
-    "b512": (16, 0),
-    "b1024": (32, 0),
-    "f64x4": (8, 64),
-    "mix": (1, 32),  # v_fma_mix: f32, or the f16 half that op_sel and op_sel_hi pick
+    "b16": (1, 0, "f32"),
+    "i16": (1, 0, "f32"),
+    "u16": (1, 0, "f32"),
+    "f16": (1, 16, "f16"),
+    "bf16": (1, 16, "bf16"),
+    "b32": (1, 0, "f32"),
+    "i32": (1, 0, "f32"),
+    "u32": (1, 0, "f32"),
+    "f32": (1, 32, "f32"),
+    "k16": (1, 0, "f32"),
+    "p16": (1, 15, "f16"),
+    "pb16": (1, 15, "bf16"),
+    "pi16": (1, 15, "f32"),
+    "p32": (2, 31, "f32"),
+    "f16x2": (1, 0, "f16"),  # pairs whose halves op_sel does not pick
+    "bf16x2": (1, 0, "bf16"),
+    "b64": (2, 0, "f64"),
+    "i64": (2, 0, "f64"),
+    "u64": (2, 0, "f64"),
+    "f64": (2, 64, "f64"),
+    "b96": (3, 0, "f32"),
+    "b128": (4, 0, "f32"),
+    "b192": (6, 0, "f32"),
+    "b256": (8, 0, "f32"),
+    "b512": (16, 0, "f32"),
+    "b1024": (32, 0, "f32"),
+    "f64x4": (8, 64, "f64"),
+    "mix": (1, 32, "f32"),  # v_fma_mix: f32, or with its bit of op_sel_hi the f16 half that op_sel picks
 }
+_FORMATS = {"f16": "<e", "f32": "<f", "bf16": "<f", "f64": "<d"}
+_INVERSE_2PI = "0.15915494"  # how the one inline constant that is not exact in text begins
 _REGISTER = re.compile(r"^([vsa])(?:(\d+)|\[(\d+)(?::(\d+))?\])$|^(ttmp)(?:(\d+)|\[(\d+):(\d+)\])$")
 _INTEGER = re.compile(r"^-?(0x[0-9a-fA-F]+|\d+)$")
 _FLOAT = re.compile(r"^-?\d+\.\d*(e[+-]?\d+)?$")
@@ -120,42 +128,43 @@ def _register(text: str) -> Operand | None:
 
 
 @functools.lru_cache(maxsize=1 << 15)
-def _constant(text: str, type_name: str) -> Operand | None:
-    """Value of a number as an operand of that type reads it (CDNA3 ISA, "Constants" and "Literals")."""
-    width, float_width = TYPES[type_name]
+def _constant(text: str, type_name: str, literal: bool) -> Operand | None:
+    """Value of a number as an operand of that type reads it (CDNA3 ISA, "Constants" and "Literals").
+
+    literal: it is written as a dword behind the instruction, though it might be an inline constant.
+    """
+    constant = TYPES[type_name][2]
+    wide = constant == "f64"
     if _INTEGER.match(text):
         value = int(text, 0)
-        inline = not text.lstrip("-").startswith("0x") and -16 <= value <= 64
+        value -= 1 << 64 if value >> 63 == 1 else 0
         if type_name == "k16" and value > 0x7FFF:
             value -= 0x10000
-        if width == 1 or type_name == "p32":
-            low = value & 0xFFFFFFFF
-            return Operand(CONST, lo=low, hi=low if type_name == "p32" else 0)
-        if float_width == 64 and not inline and 0 <= value <= 0xFFFFFFFF:
-            return Operand(CONST, lo=0, hi=value)  # a literal is the high half of a double
-        if type_name == "i64" and not inline and 0x80000000 <= value <= 0xFFFFFFFF:
-            value -= 1 << 32
-        value &= (1 << 64) - 1
-        return Operand(CONST, lo=value & 0xFFFFFFFF, hi=value >> 32)
-    if _FLOAT.match(text):
-        number = float(text)
-        if text.lstrip("-").startswith("0.159154943"):  # 1/(2*pi), the one inline constant that is not exact in text
-            number = 0.15915494309189532 * (-1 if text.startswith("-") else 1)
-        if float_width == 64 or type_name in ("b64", "i64", "u64"):
-            raw = struct.unpack("<Q", struct.pack("<d", number))[0]
-            return Operand(CONST, lo=raw & 0xFFFFFFFF, hi=raw >> 32)
-        if type_name in ("f16", "p16", "i16", "u16", "b16"):
-            return Operand(CONST, lo=struct.unpack("<H", struct.pack("<e", number))[0])
-        raw = struct.unpack("<I", struct.pack("<f", number))[0]
-        if type_name == "bf16":
-            return Operand(CONST, lo=raw >> 16)
-        return Operand(CONST, lo=raw, hi=raw if type_name == "p32" else 0)
-    return None
+        if wide and (literal or not -16 <= value <= 64) and -(1 << 31) <= value < 1 << 32:
+            value &= 0xFFFFFFFF  # a literal: the high half of a double, extended for integers
+            if type_name.startswith("f"):
+                value <<= 32
+            elif type_name == "i64" and value >> 31:
+                value -= 1 << 32
+    elif _FLOAT.match(text):
+        exact = text.lstrip("-").startswith(f"{_INVERSE_2PI}3")
+        number = 0.15915494309189532 * (-1 if text.startswith("-") else 1) if exact else float(text)
+        value = int.from_bytes(struct.pack(_FORMATS[constant], number), "little")
+        if constant == "bf16":  # the inline constant is cut, a literal rounded
+            value += 0 if _INVERSE_2PI in text else 0x7FFF + (value >> 16 & 1)
+            value >>= 16
+        elif wide and not exact:
+            value &= ~0xFFFFFFFF  # no literal has a low half, and no other inline constant
+    else:
+        return None
+    low = value & 0xFFFFFFFF
+    return Operand(CONST, lo=low, hi=value >> 32 & 0xFFFFFFFF if wide else low if type_name == "p32" else 0)
 
 
 def parse_operand(text: str, type_name: str, symbol: Callable[[str], int | Symbolic | None]) -> Operand:
     """Encode one source or destination operand; `symbol` resolves names that are neither register nor number."""
     mods = 0
+    literal = False
     while True:
         if text.startswith(("-|", "-v", "-s", "-a", "-[")):
             mods, text = mods ^ NEG, text[1:]
@@ -168,10 +177,10 @@ def parse_operand(text: str, type_name: str, symbol: Callable[[str], int | Symbo
         elif text.startswith("abs(") and text.endswith(")"):
             mods, text = mods | ABS, text[4:-1]
         elif text.startswith("lit(") and text.endswith(")"):
-            text = text[4:-1]
+            literal, text = True, text[4:-1]
         else:
             break
-    found = _register(text) or _constant(text, type_name)
+    found = _register(text) or _constant(text, type_name, literal)
     if found is None:
         value = symbol(text)
         if value is None:

@@ -53,7 +53,6 @@ _SPECIAL = {
 }
 _PAIRS = {102: "flat_scratch", 104: "xnack_mask", 106: "vcc", 126: "exec", 125: "null"}
 _FLOATS = ("0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "-4.0", "0.15915494")
-_HALVES = (0x3800, 0xB800, 0x3C00, 0xBC00, 0x4000, 0xC000, 0x4400, 0xC400, 0x3118)
 _FIRST_TTMP, _LAST_TTMP, _LAST_SGPR, _LAST_OF_TUPLE = 108, 123, 101, 103
 _LAST_VGPR = 255
 _LITERAL, _SDWA, _DPP, _LDS_DIRECT = 255, 249, 250, 254
@@ -187,6 +186,11 @@ def _constant(code: int, dwords: int) -> str | None:
     return None
 
 
+def _literal(value: int, dwords: int) -> str:
+    """A dword behind the instruction; of 64 bits, one that has an inline constant's number stands for another value."""
+    return f"lit({value:#x})" if dwords == 2 and value <= 64 else hex(value)
+
+
 class _Decoder:
     """Decodes one instruction; `words` are the dwords from its first on, `pc` its address."""
 
@@ -274,7 +278,7 @@ class _Decoder:
 
     def scalar_source(self, code: int, dwords: int, literal: bool = True) -> str:
         if code == _LITERAL and literal:
-            return hex(self.word(1))
+            return _literal(self.word(1), dwords)
         if code == _LDS_DIRECT:
             raise _Invalid
         return _constant(code, dwords) or _scalar(code, dwords)
@@ -344,9 +348,7 @@ class _Decoder:
                 out.append(self.source(code, dwords, accumulation=True))
             elif letter == "x":
                 if code == _LITERAL:
-                    out.append(hex(self.word(1) & (0xFFFF if _is_16_bits(row.mnemonic) else 0xFFFFFFFF)))
-                elif 240 <= code <= 248 and _is_16_bits(row.mnemonic) and "_f16" not in row.mnemonic:
-                    out.append(hex(_HALVES[code - 240]))  # what the float is to an integer instruction
+                    out.append(_literal(self.word(1) & (0xFFFF if _is_16_bits(row.mnemonic) else 0xFFFFFFFF), dwords))
                 else:
                     out.append(self.source(code, dwords))
             elif letter in "yv":

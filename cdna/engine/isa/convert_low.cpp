@@ -106,17 +106,17 @@ template <class F> static void pk_f32_from(u32* d, const u32* a, const u32*, con
     "v_cvt_sr_" NAME "_f32" ARCH, "D:b32 S:f32 S:b32" MODS, narrow<F32, F, 1, 1, true, false>         \
   }
 #define SCALE(NAME, SIGNATURE, ...) {"v_cvt_scalef32_" NAME, SIGNATURE MODS, __VA_ARGS__}
-#define SCALED_FP8(NAME, F)                                                                    \
-  SCALE("pk_" NAME "_f32", "D:b32 S:f32 S:f32 S:f32", narrow<F32, F, 2, 2, false, true>),      \
-      SCALE("pk_" NAME "_f16", "D:b32 S:b32 S:f32", narrow<F16, F, 2, 1, false, true>),        \
-      SCALE("pk_" NAME "_bf16", "D:b32 S:b32 S:f32", narrow<BF16, F, 2, 1, false, true>),      \
-      SCALE("sr_" NAME "_f32", "D:b32 S:f32 S:b32 S:f32", narrow<F32, F, 1, 1, true, true>),   \
-      SCALE("sr_" NAME "_f16", "D:b32 S:f16 S:b32 S:f32", narrow<F16, F, 1, 1, true, true>),   \
-      SCALE("sr_" NAME "_bf16", "D:b32 S:f16 S:b32 S:f32", narrow<BF16, F, 1, 1, true, true>), \
-      SCALE("f32_" NAME, "D:b32 S:b32 S:f32", widen<F, F32, 1>),                               \
-      SCALE("f16_" NAME, "D:b32 S:b32 S:f32", widen<F, F16, 1>),                               \
-      SCALE("pk_f32_" NAME, "D:b64 S:b32 S:f32", widen<F, F32, 2>),                            \
-      SCALE("pk_f16_" NAME, "D:b32 S:b32 S:f32", widen<F, F16, 2>),                            \
+#define SCALED_FP8(NAME, F)                                                                     \
+  SCALE("pk_" NAME "_f32", "D:b32 S:f32 S:f32 S:f32", narrow<F32, F, 2, 2, false, true>),       \
+      SCALE("pk_" NAME "_f16", "D:b32 S:f16x2 S:f32", narrow<F16, F, 2, 1, false, true>),       \
+      SCALE("pk_" NAME "_bf16", "D:b32 S:bf16x2 S:f32", narrow<BF16, F, 2, 1, false, true>),    \
+      SCALE("sr_" NAME "_f32", "D:b32 S:f32 S:b32 S:f32", narrow<F32, F, 1, 1, true, true>),    \
+      SCALE("sr_" NAME "_f16", "D:b32 S:f16 S:b32 S:f32", narrow<F16, F, 1, 1, true, true>),    \
+      SCALE("sr_" NAME "_bf16", "D:b32 S:bf16 S:b32 S:f32", narrow<BF16, F, 1, 1, true, true>), \
+      SCALE("f32_" NAME, "D:b32 S:b32 S:f32", widen<F, F32, 1>),                                \
+      SCALE("f16_" NAME, "D:b32 S:b32 S:f32", widen<F, F16, 1>),                                \
+      SCALE("pk_f32_" NAME, "D:b64 S:b32 S:f32", widen<F, F32, 2>),                             \
+      SCALE("pk_f16_" NAME, "D:b32 S:b32 S:f32", widen<F, F16, 2>),                             \
       SCALE("pk_bf16_" NAME, "D:b32 S:b32 S:f32", widen<F, BF16, 2>)
 #define SCALED_FP6(NAME, F)                                                                            \
   SCALE("2xpk16_" NAME "_f32", "D:b192 S:b512 S:b512 S:f32", narrow<F32, F, 32, 2, false, true>),      \
@@ -139,11 +139,11 @@ static const OpInfo OPS[] = {
   {"v_cvt_sr_f16_f32", "D:b32 S:f32 S:b32" MODS, narrow<F32, F16, 1, 1, true, false>},
   SCALED_FP8("fp8", FP8_OCP), SCALED_FP8("bf8", BF8_OCP),
   SCALE("pk_fp4_f32", "D:b32 S:f32 S:f32 S:f32", narrow<F32, FP4, 2, 2, false, true>),
-  SCALE("pk_fp4_f16", "D:b32 S:b32 S:f32", narrow<F16, FP4, 2, 1, false, true>),
-  SCALE("pk_fp4_bf16", "D:b32 S:b32 S:f32", narrow<BF16, FP4, 2, 1, false, true>),
+  SCALE("pk_fp4_f16", "D:b32 S:f16x2 S:f32", narrow<F16, FP4, 2, 1, false, true>),
+  SCALE("pk_fp4_bf16", "D:b32 S:bf16x2 S:f32", narrow<BF16, FP4, 2, 1, false, true>),
   SCALE("sr_pk_fp4_f32", "D:b32 S:b64 S:b32 S:f32", narrow<F32, FP4, 2, 1, true, true>),
-  SCALE("sr_pk_fp4_f16", "D:b32 S:b32 S:b32 S:f32", narrow<F16, FP4, 2, 1, true, true>),
-  SCALE("sr_pk_fp4_bf16", "D:b32 S:b32 S:b32 S:f32", narrow<BF16, FP4, 2, 1, true, true>),
+  SCALE("sr_pk_fp4_f16", "D:b32 S:f16x2 S:b32 S:f32", narrow<F16, FP4, 2, 1, true, true>),
+  SCALE("sr_pk_fp4_bf16", "D:b32 S:bf16x2 S:b32 S:f32", narrow<BF16, FP4, 2, 1, true, true>),
   SCALE("pk_f32_fp4", "D:b64 S:b32 S:f32", widen<FP4, F32, 2>),
   SCALE("pk_f16_fp4", "D:b32 S:b32 S:f32", widen<FP4, F16, 2>),
   SCALE("pk_bf16_fp4", "D:b32 S:b32 S:f32", widen<FP4, BF16, 2>),

@@ -82,11 +82,11 @@ static void dot2_bf16_op(Wave& w, const Inst& in) {
   lane_op(w, plain);
 }
 
-#define PK2(NAME, CORE_NAME) {NAME, "D:b32 S:p16 S:p16", lane_op, CORE_NAME}
-#define PK3(NAME, CORE_NAME) {NAME, "D:b32 S:p16 S:p16 S:p16", lane_op, CORE_NAME}
+#define PK2(NAME, CORE_NAME) {NAME, "D:b32 S:pi16 S:pi16", lane_op, CORE_NAME}
+#define PK3(NAME, CORE_NAME) {NAME, "D:b32 S:pi16 S:pi16 S:pi16", lane_op, CORE_NAME}
 #define PKF2(NAME, CORE_NAME) {NAME, "D:p16 S:p16 S:p16", wide<lane_op>, CORE_NAME}
 #define PKF3(NAME, CORE_NAME) {NAME, "D:p16 S:p16 S:p16 S:p16", wide<lane_op>, CORE_NAME}
-#define DOT2(NAME, CORE_NAME) {NAME, "D:b32 S:p16 S:p16 S:b32", lane_op, CORE_NAME}
+#define DOT2(NAME, CORE_NAME) {NAME, "D:b32 S:pi16 S:pi16 S:b32", lane_op, CORE_NAME}
 #define DOT(NAME, CORE_NAME) {NAME, "D:b32 S:b32 S:b32 S:b32", lane_op, CORE_NAME}
 static const OpInfo OPS[] = {
   PKF2("v_pk_add_f16", pk_add_f16), PKF2("v_pk_mul_f16", pk_mul_f16), PKF3("v_pk_fma_f16", pk_fma_f16),
@@ -115,9 +115,9 @@ static const OpInfo OPS[] = {
   {"v_dot4c_i32_i8", "D:b32 S:b32 S:b32", lane_op, dot4c_i32},
   {"v_dot8c_i32_i4", "D:b32 S:b32 S:b32", lane_op, dot8c_i32},
   {"v_dot2_f32_f16", "D:f32 S:p16 S:p16 S:f32", lane_op, dot2_f32_f16},
-  {"v_dot2_f32_bf16", "D:f32 S:p16 S:p16 S:f32", dot2_bf16_op, dot2_f32_bf16},
-  {"v_dot2c_f32_f16", "D:f32 S:b32 S:b32", lane_op, dot2c_f32_f16},
-  {"v_dot2c_f32_bf16", "D:f32 S:b32 S:b32", lane_op, dot2c_f32_bf16},
+  {"v_dot2_f32_bf16", "D:f32 S:pb16 S:pb16 S:f32", dot2_bf16_op, dot2_f32_bf16},
+  {"v_dot2c_f32_f16", "D:f32 S:f16x2 S:f16x2", lane_op, dot2c_f32_f16},
+  {"v_dot2c_f32_bf16", "D:f32 S:bf16x2 S:bf16x2", lane_op, dot2c_f32_bf16},
 };
 // clang-format on
 TABLE(PACKED_OPS);

@@ -137,7 +137,7 @@ static const OpInfo OPS[] = {
   F16_3("v_max3_f16", max3_f16), F16_3("v_med3_f16", med3_f16),
   F16("v_trunc_f16", trunc_), F16("v_ceil_f16", ceil_), F16("v_floor_f16", floor_), F16("v_rndne_f16", rndne),
   F16("v_fract_f16", fract),
-  {"v_ldexp_f16", "D:f16 S:f16 S:i16", wide<lane_op>, ldexp_},
+  {"v_ldexp_f16", "D:f16 S:f16 S:f16", wide<lane_op>, ldexp_},  // an integer exponent, yet of a half's constants
   {"v_frexp_exp_i16_f16", "D:i16 S:f16", lane_op, frexp_exp}, F16("v_frexp_mant_f16", frexp_mant),
   {"v_sat_pk_u8_i16", "D:b16 S:b32", lane_op, sat_pk_u8},
   {"v_pack_b32_f16", "D:b32 S:f16 S:f16", pack_b32_f16},
