@@ -1,10 +1,11 @@
-"""The command for people: eval.py MODE PROBLEM. Bad input ends here, with one line and exit code 2."""
+"""The command for people: eval.py MODE PROBLEM. What ends it before its time does so here, with one line."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
+import traceback
 from pathlib import Path
 
 from forge.commands import handover, history, jsonfile, own_evaluator, profile_files, protocol
@@ -46,33 +47,33 @@ def main(argv: list[str]) -> int:
         return history.main(argv)
     try:
         return _main(argv)
-    except (SubmissionError, *BAD_INPUT) as error:
-        print(f"eval.py: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except OSError as error:  # a disk that is full, a path that is too long: the machine's, whatever is submitted
-        place = f"{error.filename}: " if error.filename else ""
-        print(f"eval.py: {place}{error.strerror or error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except KeyboardInterrupt:
-        print("eval.py: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, (KeyboardInterrupt, OSError, SubmissionError, *BAD_INPUT)):
+            print(f"eval.py: {jsonfile.error_text(error)}", file=sys.stderr)
+        else:
+            traceback.print_exc()
+        return _exit_code_of(error)
     finally:
         _let_go_of_stdout()
 
 
 def _main(argv: list[str]) -> int:
-    args = eval_parser().parse_args(argv)
-    plan, run_eval = make_plan(args)
-    profile_files.check(args, plan)
-    other = None if args.against is None else _other_submission(plan, args.against, run_eval)
+    try:
+        args = eval_parser().parse_args(argv)
+        plan, run_eval = make_plan(args)
+        profile_files.check(args, plan)
+        other = None if args.against is None else _other_submission(plan, args.against, run_eval)
+    except (Exception, KeyboardInterrupt) as error:
+        jsonfile.write_not_run(argv, error, _exit_code_of(error))
+        raise
     run = Run(plan.mode, [], timed=not plan.device.emulated)
     run.notes = notes_for(plan, official_eval=run_eval is not None)
     adopt_orphans()
     console = Console(soft_wrap=True)
     pair = None if other is None else Pair(plan, other, run)
     view = View(console, plan, args.show_output) if pair is None else PairView(console, pair, args.show_output)
-    view.head(run.notes, own_eval=run_eval is not None)
     try:
+        view.head(run.notes, own_eval=run_eval is not None)
         with view:
             if isinstance(view, PairView):
                 view.pair.evaluate(view)
@@ -83,7 +84,9 @@ def _main(argv: list[str]) -> int:
     except TaskError as error:
         raise TaskError(f"{error}{_own_reference_hint(plan)}") from None
     finally:
-        exit_code = _exit_code(pair or run, args.strict) if run.complete else _ending(sys.exc_info()[1])
+        ended_by = sys.exc_info()[1]
+        exit_code = _exit_code_of(ended_by) if ended_by else _exit_code(pair or run, args.strict)
+        run.error = jsonfile.error_text(ended_by) if ended_by else None
         timelines = profile_files.take(run)
         if pair is not None:  # files are of ours alone
             profile_files.take(pair.their_run)
@@ -110,11 +113,11 @@ def _exit_code(run: Run | Pair, strict: bool) -> int:
     return EXIT_BUT if strict and (run.doubted or found) else EXIT_PASS
 
 
-def _ending(error: BaseException | None) -> int:
-    """The exit code of a run that this ends."""
+def _exit_code_of(error: BaseException) -> int:
+    """Of what ends the command: the submission's fault, or that of the call, of the machine or of this code."""
     if isinstance(error, KeyboardInterrupt):
         return EXIT_INTERRUPTED
-    return EXIT_BAD_INPUT if isinstance(error, (OSError, *BAD_INPUT)) else EXIT_FAIL
+    return EXIT_FAIL if isinstance(error, SubmissionError) else EXIT_BAD_INPUT
 
 
 def _other_submission(plan: EvalPlan, name: str, own_eval: Path | None) -> Other:

@@ -14,7 +14,7 @@ from typing import Any
 
 from forge.commands import jsonfile
 from forge.commands.view import Console
-from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, aligned, number
+from forge.console import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, aligned, number
 from forge.generate.submission import SubmissionError, directives, read_submission
 from forge.history import noise, popcorn
 from forge.history import report as report_
@@ -57,7 +57,7 @@ def main(argv: list[str]) -> int:
         *BAD_INPUT,
     ) as error:
         print(f"eval.py: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return EXIT_FAIL if isinstance(error, SubmissionError) else EXIT_BAD_INPUT
     except KeyboardInterrupt:
         print("eval.py: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

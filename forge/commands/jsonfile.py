@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import hashlib
@@ -12,9 +13,10 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from forge.console import UsageError
+from forge.console import Parser, UsageError
 from forge.device.cards import peaks_of
 from forge.files import write_whole
+from forge.history.schema import NOT_RUN
 from forge.judge.compilers import made_by
 from forge.judge.plan import EvalPlan
 from forge.judge.results import CaseResult, Run
@@ -33,6 +35,7 @@ def as_json(plan: EvalPlan, run: Run, exit_code: int, command: list[str]) -> dic
         "mode": run.mode,
         "verdict": run.verdict,  # pass; pass, but; fail; incomplete
         "exit_code": exit_code,
+        "error": run.error,
         "score_us": run.score_us(problem.ranking_by),
         "ranking_by": problem.ranking_by,
         "published": [{**dataclasses.asdict(row), "score_us": us} for row, us in published],
@@ -84,6 +87,27 @@ def _evaluator_digest() -> str:
     for path in sorted(folder.rglob("*.py")):
         digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def error_text(error: BaseException) -> str:
+    """What ended a command, in a line."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, OSError) and error.strerror:  # a disk that is full, a path that is too long
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) or type(error).__name__
+
+
+def write_not_run(argv: list[str], error: BaseException, exit_code: int) -> None:
+    """What `--json` asks for where nothing came to be judged: whoever reads the file finds no run before this one in
+    it. A file that holds no results stays: it may be what the error is about."""
+    asked = Parser(add_help=False)
+    asked.add_argument("--json", type=Path)
+    with contextlib.suppress(UsageError, OSError, ValueError):
+        path = asked.parse_known_args(argv)[0].json
+        if path is not None and (not path.is_file() or "schema" in json.loads(path.read_text() or '"schema"')):
+            document = {"schema": SCHEMA, "command": ["eval.py", *argv], "verdict": NOT_RUN, "exit_code": exit_code}
+            write_json(path, {**document, "error": error_text(error), "cases": []})
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:

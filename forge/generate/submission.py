@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from forge.console import UsageError
 from forge.generate.rules import MAX_BYTES, TEXT_RULES
 
 _DIRECTIVE = re.compile(rb"^(?:#|//)!POPCORN[ \t]+(leaderboard|gpus?)[ \t]+(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
@@ -16,7 +17,7 @@ MAX_REFUSALS = 3  # shown; one is enough to be refused
 
 
 class SubmissionError(Exception):
-    """The file cannot be a submission. One line."""
+    """What the file holds cannot be a submission: whoever wrote it has to mend it. One line."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,17 @@ def directives(content: bytes) -> Directives:
 
 
 def read_submission(path: Path) -> bytes:
-    """The file's bytes, after the checks that need no process."""
+    """The file's bytes, after the checks that need no process. UsageError: there is no such file to be read."""
     if path.is_dir():
-        raise SubmissionError(f"{path}: a folder, not a submission file")
+        raise UsageError(f"{path}: a folder, not a submission file")
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         hint = "; make one with gen_submission.py, or name yours with --submission FILE"
-        raise SubmissionError(f"{path}: no such file{hint}") from None
+        raise UsageError(f"{path}: no such file{hint}") from None
     except OSError as error:
-        raise SubmissionError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     if len(content) > MOST_BYTES:
         raise SubmissionError(f"{path}: more than {MOST_BYTES >> 20} MB: the leaderboard takes less than {MAX_BYTES:,} bytes")
     try:

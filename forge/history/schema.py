@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA_FILE = Path(__file__).with_name("results.schema.json")
+NOT_RUN = "not run"  # the verdict of a command that ended before anything was judged
 
 
 class ResultError(Exception):
@@ -32,6 +33,8 @@ def check_result(document: Any, name: str) -> dict[str, Any]:
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema()).iter_errors(document))
     if error is not None:
         raise ResultError(f"{name}: not a results file of eval.py --json: {error.json_path}: {error.message:.160}")
+    if document["verdict"] == NOT_RUN:
+        raise ResultError(f"{name}: holds no run: eval.py had ended before: {document['error']}")
     checked: dict[str, Any] = document
     return checked
 

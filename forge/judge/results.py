@@ -141,6 +141,7 @@ class Run:
     elapsed_s: float = 0.0
     complete: bool = False  # every case has its verdict
     buts: list[str] = field(default_factory=list)  # why all of its passes are to be doubted
+    error: str | None = None  # what ended it before its time
 
     @property
     def passed(self) -> bool:

@@ -118,7 +118,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         *BAD_INPUT,
     ) as error:
         print(f"forge.tune: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return EXIT_FAIL if isinstance(error, SubmissionError) else EXIT_BAD_INPUT
     except KeyboardInterrupt:
         print("forge.tune: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

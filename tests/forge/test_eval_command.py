@@ -1,4 +1,4 @@
-"""The command's arguments, the files it is given, and what it says of them: one line and exit code 2."""
+"""The command's arguments, the files it is given, and what it says: one line, and a results file that says it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from forge.commands.eval import main
 from forge.commands.planning import eval_parser, make_plan
+from forge.history.schema import ResultError, read_result
 from forge.task.cases import CaseError, given_case
 from forge.task.problem import ProblemError, find_problem, load_sets
 from forge.task.score import published_scores
@@ -50,10 +52,16 @@ def quick(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.delenv("POPCORN_FD", raising=False)
     monkeypatch.setattr("forge.commands.eval.evaluate", lambda *args: pytest.fail("was not refused"))
 
-    def run(*args: str) -> str:
-        assert main(list(args)) == 2
+    def run(*args: str, code: int = 2) -> str:
+        (folder / "out.json").write_text(json.dumps({"schema": 1, "verdict": "pass"}))  # of the run before
+        assert main([*args, *(() if "--json" in args else ("--json", "out.json"))]) == code
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1 and lines[0].startswith("eval.py: ")
+        if "--json" not in args:
+            with pytest.raises(ResultError, match="holds no run"):
+                read_result(folder / "out.json")
+            written = json.loads((folder / "out.json").read_text())
+            assert written["exit_code"] == code and f"eval.py: {written['error']}" == lines[0]
         return lines[0]
 
     return run
@@ -111,7 +119,30 @@ def test_cases_of_ones_own_that_are_refused(case: str, text: str) -> None:
 )
 def test_submissions_that_cannot_be_one(folder: Path, quick: Quick, source: str, text: str) -> None:
     (folder / "submission.py").write_text(source)
-    assert text in quick("test", "problem")
+    assert text in quick("test", "problem", code=1)
+    (folder / "other.py").write_text(RIGHT)
+    assert text in quick("benchmark", "problem", "--submission", "other.py", "--against", "submission.py", code=1)
+
+
+@pytest.mark.parametrize("file", ["submission.py", "problem/task.yml"])
+def test_the_json_file_replaces_no_file_of_another_kind(folder: Path, quick: Quick, file: str) -> None:
+    before = (folder / file).read_bytes()
+    assert "which it would replace" in quick("test", "problem", "--json", file)
+    assert "unknown mode" in quick("tst", "problem", "--json", file)
+    assert (folder / file).read_bytes() == before
+
+
+def test_an_error_of_our_own_is_not_the_submissions_fault(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("POPCORN_FD", raising=False)
+    for place in ("evaluate", "make_plan"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"forge.commands.eval.{place}", Mock(side_effect=ZeroDivisionError("oh")))
+            assert main(["test", "problem", *DEVICE, "--json", "out.json"]) == 2
+        assert "ZeroDivisionError: oh" in capsys.readouterr().err
+        assert json.loads((folder / "out.json").read_text())["error"] == "oh"
 
 
 def test_a_submission_that_only_seems_to_define_the_kernel(folder: Path) -> None:
