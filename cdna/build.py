@@ -17,11 +17,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import cards, isa
+from . import abi, cards, isa
 from .cached_files import whole_elf
 from .errors import ToolchainError
 
-ENGINE_DIR = Path(__file__).parent / "engine"
+ENGINE_DIR = abi.HEADERS
 FLAGS = [
     "-std=c++17",
     "-O3",
@@ -102,7 +102,7 @@ def _hash(paths: list[Path], *parts: str) -> str:
 
 def generated_headers() -> Path:
     """A folder with the headers made from the tables that Python reads too."""
-    files = {"cards.h": cards.header(), "isa.h": isa.header(), "isa.inc": isa.rows()}
+    files = {"cards.h": cards.header(), "isa.h": isa.header(), "isa.inc": isa.rows(), "layout.inc": abi.layout_rows()}
     folder = cache_dir() / f"generated-{hashlib.sha256(repr(files).encode()).hexdigest()[:20]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -135,10 +135,10 @@ def engine_library() -> Path:
     compile_command, link_command = find_compiler()
     generated = generated_headers()
     sources = sorted(ENGINE_DIR.rglob("*.cpp"))
-    headers, table = [*sorted(ENGINE_DIR.rglob("*.h")), *sorted(generated.glob("*.h"))], generated / "isa.inc"
+    headers, tables = sorted(ENGINE_DIR.rglob("*.h")) + sorted(generated.glob("*.h")), sorted(generated.glob("*.inc"))
     includes = [f"-I{ENGINE_DIR}", f"-I{generated}"]
     identity = " ".join([*compile_command, *cpu_flags(compile_command), *FLAGS]) + _cpu_features()
-    library = cache_dir() / f"engine-{_hash([*sources, *headers, table], identity)}.so"
+    library = cache_dir() / f"engine-{_hash([*sources, *headers, *tables], identity)}.so"
     if whole_elf(library):
         return library
     try:
@@ -148,7 +148,7 @@ def engine_library() -> Path:
 
     def objects_for(cpu: str) -> list[Path]:
         def compile_one(source: Path) -> Path:
-            included = [source, *headers, *([table] if table.name in source.read_text() else [])]
+            included = [source, *headers, *(table for table in tables if table.name in source.read_text())]
             name = f"{source.stem}-{_hash(included, identity, cpu)}.o"
             output = cache_dir() / "objects" / name
             if not whole_elf(output):

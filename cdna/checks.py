@@ -9,7 +9,6 @@ The engine does the work (engine/checks, launch_checks.py); hazards.py looks at 
 
 from __future__ import annotations
 
-import ctypes
 import linecache
 import os
 import re
@@ -17,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from .build import ENGINE_DIR
 from .errors import CdnaError, KernelFault
@@ -73,37 +73,22 @@ class Finding:
         return linecache.getline(file, int(line)).strip() if file and line.isdecimal() else ""
 
 
-class FindingRecord(ctypes.Structure):
-    """Finding of engine/checks/check.h."""
-
-    _fields_ = [
-        ("kind", ctypes.c_uint32),
-        ("pc", ctypes.c_uint32),
-        ("group", ctypes.c_uint32 * 3),
-        ("wave", ctypes.c_uint32),
-        ("lane", ctypes.c_int32),
-        ("other_pc", ctypes.c_uint32),
-        ("address", ctypes.c_uint64),
-        ("count", ctypes.c_uint64),
-        ("tensor", ctypes.c_char * 64),
-        ("message", ctypes.c_char * 1200),
-    ]
-
-    def as_finding(self, kernel: str, arch: str, instruction: str, source: str, other_instruction: str) -> Finding:
-        kind = ALL_KINDS[self.kind]
-        found = Finding(kind, kernel, arch, self.message.decode(errors="replace"), instruction, source)
-        if kind in STATIC_KINDS:
-            return found
-        return replace(
-            found,
-            workgroup=tuple(self.group),
-            wave=self.wave,
-            lane=self.lane if self.lane >= 0 else None,
-            address=self.address or None,
-            tensor=self.tensor.decode(errors="replace"),
-            other_instruction=other_instruction,
-            count=self.count,
-        )
+def as_finding(record: Any, kernel: str, arch: str, instruction: str, source: str, other_instruction: str) -> Finding:
+    """Of the engine's Finding; instruction: `text`, source: file:line."""
+    kind = ALL_KINDS[record.kind]
+    found = Finding(kind, kernel, arch, record.message.decode(errors="replace"), instruction, source)
+    if kind in STATIC_KINDS:
+        return found
+    return replace(
+        found,
+        workgroup=tuple(record.group),
+        wave=record.wave,
+        lane=record.lane if record.lane >= 0 else None,
+        address=record.address or None,
+        tensor=record.tensor.decode(errors="replace"),
+        other_instruction=other_instruction,
+        count=record.count,
+    )
 
 
 @dataclass(frozen=True)

@@ -20,73 +20,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from . import abi
 from .cards import cards
 from .isa import UNITS, facts_of
 from .launch_checks import align_torch
 from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches, sample_launches
-from .replay import REASONS, Replay, ReplayedTime, Time, hold, replayed
+from .replay import REASONS, Replay, ReplayedTime, hold, replayed
 
 SEGMENT_BYTES, LINE_BYTES = 64, 128
-
-
-class _Totals(ctypes.Structure):
-    """CounterTotals of engine/time/counters.h, with the MemoryTraffic of caches.h."""
-
-    _fields_ = [
-        *(
-            (name, ctypes.c_uint64)
-            for name in (
-                "groups",
-                "run",
-                "observed",
-                "barriers",
-                "vgprs",
-                "sgprs",
-                "scratch_bytes",
-                "groups_per_cu",
-                "groups_on_cu",
-                "l1_reads",
-                "l1_hits",
-                "unrecorded",
-                "atomics_on_line",
-                "sleeps",
-                "longest_group",
-                "longest_steps",
-                "steps_of_others",
-                "mean_steps",
-            )
-        ),
-        ("run_work", ctypes.c_double),
-        ("observed_work", ctypes.c_double),
-        *((name, ctypes.c_uint64 * 8) for name in ("l2_read", "l2_write", "fabric_read", "fabric_write")),
-        ("hbm_read", ctypes.c_uint64),
-        ("hbm_write", ctypes.c_uint64),
-        ("link_read", ctypes.c_uint64 * 16),
-        ("link_write", ctypes.c_uint64 * 16),
-        ("left_dirty", ctypes.c_uint64),
-        ("cold", Time),
-        ("warm", Time),
-    ]
-
-
-class _Instruction(ctypes.Structure):
-    """InstructionCounters of engine/time/counters.h."""
-
-    _fields_ = [
-        (name, ctypes.c_uint64)
-        for name in (
-            "unit",
-            "unit_cycles",
-            "lanes",
-            "cycles",
-            "conflict_cycles",
-            "bytes",
-            "segments",
-            "lines",
-            "same_set_lines",
-            "polls",
-        )
-    ]
 
 
 @dataclass(frozen=True)
@@ -216,11 +157,8 @@ def collect(
     """What a finished launch's source has; the source belongs to the counters' replay from now on. executed: wave
     instructions by index; where: "`text` (file:line)"."""
     handle = ctypes.c_void_p(source)
-    lib.cdna_counters_totals.restype = ctypes.POINTER(_Totals)
-    lib.cdna_counters_instructions.restype = ctypes.POINTER(_Instruction)
     t = lib.cdna_counters_totals(handle).contents
     raw = lib.cdna_counters_instructions(handle)
-    lib.cdna_counters_stalls.restype = ctypes.POINTER(ctypes.c_double)
     stalls = lib.cdna_counters_stalls(handle)
     executed = list(executed)
     instructions = []
@@ -264,7 +202,8 @@ def collect(
     vector = [i for i in instructions if i.unit in ("vector", "matrix", "memory", "lds")]
     memory = [i for i in instructions if i.unit == "memory"]
     levels = ("l2_read", "l2_write", "fabric_read", "fabric_write")
-    totals = {name: sum(getattr(t, name)) for name in levels}
+    traffic, longest = t.traffic, t.longest
+    totals = {name: sum(getattr(traffic, name)) for name in levels}
     return Counters(
         card=shape.card,
         groups=t.groups,
@@ -290,20 +229,20 @@ def collect(
         l2_write_bytes=totals["l2_write"],
         fabric_read_bytes=totals["fabric_read"],
         fabric_write_bytes=totals["fabric_write"],
-        hbm_read_bytes=t.hbm_read,
-        hbm_write_bytes=t.hbm_write,
-        left_dirty_bytes=t.left_dirty,
-        link_read_bytes=sum(t.link_read),
-        link_write_bytes=sum(t.link_write),
-        busiest_link={name: max(getattr(t, name)) for name in ("link_read", "link_write")},
+        hbm_read_bytes=traffic.hbm_read,
+        hbm_write_bytes=traffic.hbm_write,
+        left_dirty_bytes=traffic.left_dirty,
+        link_read_bytes=sum(traffic.link_read),
+        link_write_bytes=sum(traffic.link_write),
+        busiest_link={name: max(getattr(traffic, name)) for name in ("link_read", "link_write")},
         sleeps=t.sleeps,
-        busiest_xcd={name: max(getattr(t, name)) for name in levels},
+        busiest_xcd={name: max(getattr(traffic, name)) for name in levels},
         groups_on_cu=t.groups_on_cu,
-        longest_group=t.longest_group,
-        longest_times=t.longest_steps / max(t.steps_of_others, 1),
-        most_times=max(t.longest_steps, t.steps_of_others) / t.mean_steps if t.mean_steps else 0.0,
-        cold=replayed(t.cold),
-        warm=replayed(t.warm),
+        longest_group=longest.group,
+        longest_times=longest.n_steps / max(longest.of_others, 1),
+        most_times=max(longest.n_steps, longest.of_others) / longest.mean if longest.mean else 0.0,
+        cold=replayed(t.time[0]),
+        warm=replayed(t.time[1]),
         atomics_on_line=t.atomics_on_line,
         cache_maintenance=sum(i.executed - i.polls for i in memory if maintains_l2(i)),
         unrecorded_lines=t.unrecorded,
@@ -316,11 +255,12 @@ _active = False
 
 
 class Sample(enum.IntEnum):
-    """What of a counted launch runs (SampleKind of engine/time/counters.h)."""
+    """What of a counted launch runs."""
 
-    NONE = 0  # all of it
-    ROUNDS = 1  # three rounds of a larger grid
-    PRODUCTS = 2  # of 13 rounds or more seven or nine, if the kernel has matrix instructions; other kernels whole
+    NONE = abi.constant("NO_SAMPLE")  # all of it
+    ROUNDS = abi.constant("SAMPLE_ROUNDS")  # three rounds of a larger grid
+    # Of 13 rounds or more seven or nine, if the kernel has matrix instructions; other kernels whole.
+    PRODUCTS = abi.constant("SAMPLE_PRODUCTS")
 
 
 Sampled = Callable[[str], int]  # of a kernel's name: a Sample; True is ROUNDS

@@ -18,18 +18,18 @@ Destinations fill Inst.dst, sources and addresses Inst.src, in order. Types are 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable
 from dataclasses import replace
 
+from . import abi
 from .asm import AsmFile, Statement, source_line
 from .errors import UnsupportedInstruction
 from .isa import facts_of
 from .operands import ABS, ACCUMULATION, NEG, NONE, SEXT, TYPES, VGPR, Operand, Symbolic, parse_operand
 from .swizzle import swizzle_pattern
 
-# Inst of engine/core.h: fn, core, 7 operands, offset, offset1, flags, then the byte-sized modifiers, op.
-RECORD = struct.Struct("@QQ" + "BBHII" * 7 + "iiI" + "8B" + "H" + "9B" + "5B" + "B" + "5B" + "I" + "0Q")
+# fn, core, 7 operands, offset, offset1, flags, then the byte-sized modifiers, op.
+RECORD = abi.record("Inst")
 CLAMP, DPP, SDWA, OPSEL, GLC, LDS_DMA, OFFEN, IDXEN = (1 << i for i in range(8))
 SLOW, PACKED_SEL, NT, SC1, HALF_DST, INDEXED = (1 << i for i in range(8, 14))
 _FLAGS = 2 + 5 * 7 + 2  # place of the flags in a record: behind the operands and two offsets

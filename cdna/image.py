@@ -1,6 +1,6 @@
 """Program images: a decoded assembly file as one block of bytes that the engine loads without Python.
 
-Layout (little endian; read by engine/image.cpp): magic, record size, counts, arch; data sections; addresses to
+Layout (little endian; read by engine/isa/image.cpp): magic, record size, counts, arch; data sections; addresses to
 put into them; instruction records; addresses to put into those; kernels; data symbols; a text for each instruction;
 matrix hazards.
 """
@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Mapping
 
+from . import abi
 from .asm import AsmFile, arch_in, parse, source_line
 from .cards import check_arch, get_card
 from .decode import RECORD, Decoder, Symbolic
@@ -18,10 +19,9 @@ from .errors import UnsupportedInstruction
 from .hazards import find_hazards, message
 from .hip.kernel_names import demangled
 
-MAGIC = 0x37474D4941444E43
+MAGIC = 0x38474D4941444E43
 CODE = 0xFFFFFFFF  # "section" of an address in code; its offset counts instructions
-NO_SGPR = 0xFFFFFFFF
-ANY_KERNEL = 0xFFFFFFFF
+NO_SGPR, ANY_KERNEL = map(abi.constant, ("NO_SGPR", "ANY_KERNEL"))
 _CODE_KINDS = {
     ("abs32", "lo"): 0,
     ("abs32", "hi"): 1,
@@ -34,26 +34,23 @@ _CODE_KINDS = {
 _LITERAL_DISTANCE = {"lo": 4, "hi": 12}
 _SYMBOLIC = re.compile(r"^([\w.$]+)@(abs32|rel32|gotpcrel32)(?:@(lo|hi))?([+-]\d+)?$")
 _BEFORE_PRELOADED = ("s_load_", "s_waitcnt", "s_trap", "s_nop")  # what stands where preloaded arguments are not
+# Hidden arguments by the engine's name, where that is not LLVM's in capitals.
 _ARGUMENT_KINDS = {
-    "hidden_block_count_x": 2,
-    "hidden_block_count_y": 3,
-    "hidden_block_count_z": 4,
-    "hidden_group_size_x": 5,
-    "hidden_group_size_y": 6,
-    "hidden_group_size_z": 7,
-    "hidden_remainder_x": 8,
-    "hidden_remainder_y": 9,
-    "hidden_remainder_z": 10,
-    "hidden_grid_dims": 11,
-    "hidden_dynamic_lds_size": 12,
-    "hidden_global_offset_x": 13,
-    "hidden_global_offset_y": 13,
-    "hidden_global_offset_z": 13,
-    "hidden_hostcall_buffer": 14,
-    "hidden_multigrid_sync_arg": 15,
-    "hidden_shared_base": 16,
-    "hidden_private_base": 17,
+    "hidden_global_offset_x": "GLOBAL_OFFSET",
+    "hidden_global_offset_y": "GLOBAL_OFFSET",
+    "hidden_global_offset_z": "GLOBAL_OFFSET",
+    "hidden_multigrid_sync_arg": "MULTIGRID_SYNC",
+    "hidden_shared_base": "SHARED_BASE_HI",
+    "hidden_private_base": "PRIVATE_BASE_HI",
 }
+
+
+def _argument_kind(value_kind: str) -> int:
+    """An ArgumentKind (LLVM AMDGPUUsage, "Code Object V5 Metadata", .value_kind)."""
+    kinds = abi.enumeration("ArgumentKind")
+    if not value_kind.startswith("hidden_"):
+        return kinds["EXPLICIT"]
+    return kinds.get(_ARGUMENT_KINDS.get(value_kind, value_kind.removeprefix("hidden_").upper()), kinds["HIDDEN_OTHER"])
 
 
 def _text(text: str) -> bytes:
@@ -204,36 +201,27 @@ class ImageBuilder:
             | d.get("fp16_overflow", 0) << 23
         )
         arguments = [
-            (
-                a[".offset"],
-                a[".size"],
-                _ARGUMENT_KINDS.get(a[".value_kind"], 1 if a[".value_kind"].startswith("hidden_") else 0),
-            )
+            abi.structure("KernelArgument")(a[".offset"], a[".size"], _argument_kind(a[".value_kind"]))
             for a in metadata.get(".args", [])
         ]
-        return (
-            struct.pack(
-                "<18I",
-                self._entry(name, preload),
-                max(used + preload, d.get("user_sgpr_count", 0)),
-                kernarg,
-                dispatch,
-                used,
-                preload,
-                d.get("user_sgpr_kernarg_preload_offset", 0),
-                ids,
-                metadata.get(".group_segment_fixed_size", d.get("group_segment_fixed_size", 0)),
-                metadata.get(".private_segment_fixed_size", d.get("private_segment_fixed_size", 0)),
-                metadata.get(".kernarg_segment_size", d.get("kernarg_size", 0)),
-                mode,
-                metadata.get(".max_flat_workgroup_size", 1024),
-                metadata.get(".vgpr_count", 0),
-                metadata.get(".agpr_count", 0),
-                metadata.get(".sgpr_count", 0),
-                bool(metadata.get(".uses_dynamic_stack", d.get("uses_dynamic_stack", 0))),
-                len(arguments),
-            )
-            + _text(name)
-            + _text(demangled(name))
-            + b"".join(struct.pack("<III", *a) for a in arguments)
+        info = abi.structure("KernelInfo")(
+            entry=self._entry(name, preload),
+            user_sgprs=max(used + preload, d.get("user_sgpr_count", 0)),
+            kernarg_sgpr=kernarg,
+            dispatch_sgpr=dispatch,
+            preload_sgpr=used,
+            preload_dwords=preload,
+            preload_offset=d.get("user_sgpr_kernarg_preload_offset", 0),
+            workgroup_id_mask=ids,
+            static_lds_bytes=metadata.get(".group_segment_fixed_size", d.get("group_segment_fixed_size", 0)),
+            scratch_bytes=metadata.get(".private_segment_fixed_size", d.get("private_segment_fixed_size", 0)),
+            kernarg_bytes=metadata.get(".kernarg_segment_size", d.get("kernarg_size", 0)),
+            mode=mode,
+            max_work_items=metadata.get(".max_flat_workgroup_size", 1024),
+            vgprs=metadata.get(".vgpr_count", 0),
+            agprs=metadata.get(".agpr_count", 0),
+            sgprs=metadata.get(".sgpr_count", 0),
+            dynamic_stack=bool(metadata.get(".uses_dynamic_stack", d.get("uses_dynamic_stack", 0))),
+            n_arguments=len(arguments),
         )
+        return b"".join([bytes(info), _text(name), _text(demangled(name)), *map(bytes, arguments)])

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .checks import KINDS, Memory, note
+from .checks import KINDS, Memory, as_finding, note
 from .library import engine
 
 _NO_INSTRUCTION = 0xFFFFFFFF
@@ -52,7 +52,7 @@ class LaunchChecks:
         found = []
         for record in records[: count.value]:
             other = "" if record.other_pc == _NO_INSTRUCTION else where(record.other_pc)
-            found.append(record.as_finding(kernel, arch, *place(record.pc), other))
+            found.append(as_finding(record, kernel, arch, *place(record.pc), other))
         self._lib.cdna_checks_free(self.handle)
         note(found, self.raises)
 

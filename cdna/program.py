@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from . import checks, counters, watching
+from . import abi, checks, counters, watching
 from .asm import AsmFile, source_line
 from .cards import get_card
 from .checks import Finding
@@ -17,12 +17,12 @@ from .hazards import Hazard, find_hazards, message
 from .hip.kernel_names import demangled
 from .image import ImageBuilder
 from .launch_checks import LaunchChecks
-from .launch_log import Executed
+from .launch_log import executed_fields
 from .library import Launch, engine, let_interrupts_end_launches
 from .records import LaunchRecord, keep
 from .settings import emulated_card, n_threads, order_seed
 
-_FAULTED, _CANCELLED, _REFUSED = 1, 2, 3  # LaunchStatus
+_FAULTED, _CANCELLED, _REFUSED = map(abi.constant, ("LAUNCH_FAULTED", "LAUNCH_CANCELLED", "LAUNCH_REFUSED"))
 
 
 class Program:
@@ -109,9 +109,9 @@ class Kernel:
             block=block,
             dynamic_lds_bytes=dynamic_lds_bytes,
             n_threads=n_threads(),
-            kernarg=kernarg,
+            kernarg=ctypes.cast(ctypes.c_char_p(kernarg), ctypes.c_void_p),
             kernarg_bytes=len(kernarg),
-            executed=ctypes.addressof(executed),
+            executed=executed,
             order_seed=order_seed(),
             card=engine().lib.cdna_card(card.model.encode()),
         )
@@ -151,8 +151,7 @@ class Kernel:
             raise LaunchCancelled(f"{self.readable} on {self.program.arch}: ended from outside")
         if launch.status == _REFUSED:
             raise LaunchError(f"{self.readable}: {message}")
-        sums = Executed()
+        sums = abi.structure("Executed")()
         engine().lib.cdna_executed(self.program._handle, card.model.encode(), executed, ctypes.byref(sums))
-        lds_bytes = self.static_lds_bytes + dynamic_lds_bytes
-        trial = counters.trying
-        return keep(LaunchRecord(self.name, grid, block, lds_bytes, **sums.fields(), counters=totals, trial=trial))
+        did = {**executed_fields(sums), "counters": totals, "trial": counters.trying}
+        return keep(LaunchRecord(self.name, grid, block, self.static_lds_bytes + dynamic_lds_bytes, **did))

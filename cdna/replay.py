@@ -8,38 +8,42 @@ import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-# What a wave's time goes to, as Reason of engine/time/replay.h has it: it issues instructions, or waits for results of
-# vector and matrix instructions, a unit (vector, matrix, the L1's queue), loads and stores, LDS, scalar loads, other
-# waves at a barrier, the first fetch of instructions.
-REASONS = "issue operands vector matrix L1 memory LDS scalar barrier code".split()
-LEFT_OUT = {reason: 1 << bit for bit, reason in enumerate([*REASONS, "conflicts", "waste", "it"])}
-LEVELS = ("L1", "L2", "memory side", "HBM", "peer", "")  # where the farthest line of a load was; "": no load
+from . import abi
 
-
-class Time(ctypes.Structure):
-    """LaunchTime of engine/time/launch_time.h."""
-
-    _fields_ = [(name, ctypes.c_double) for name in ("cycles", "mhz", "matrix_share", "others_cycles")]
-
-
-class _Left(ctypes.Structure):
-    """Left of engine/time/launch_time.h."""
-
-    _fields_ = [
-        ("time", Time),
-        *((name, ctypes.c_double) for name in ("l2_read", "fabric_read", "hbm_read", "write", "links")),
-    ]
-
-
-class _Span(ctypes.Structure):
-    """Span of engine/time/replay.h."""
-
-    _fields_ = [
-        *((name, ctypes.c_double) for name in ("start", "end")),
-        *((name, ctypes.c_uint32) for name in ("wave", "instruction", "cause")),
-        *((name, ctypes.c_uint16) for name in ("reason", "level")),
-    ]
+# What a wave's time goes to, by the engine's name of it: it issues instructions, or waits for results of vector and
+# matrix instructions, a unit (vector, matrix, the L1's queue), loads and stores, LDS, scalar loads, other waves at a
+# barrier, the first fetch of instructions.
+_REASONS = {
+    "ISSUE_REASON": "issue",
+    "OPERAND_REASON": "operands",
+    "VECTOR_REASON": "vector",
+    "MATRIX_REASON": "matrix",
+    "L1_REASON": "L1",
+    "MEMORY_REASON": "memory",
+    "LDS_REASON": "LDS",
+    "SCALAR_REASON": "scalar",
+    "BARRIER_REASON": "barrier",
+    "CODE_REASON": "code",
+}
+# Where the farthest line of a load was; "": no load.
+_LEVELS = {
+    "IN_L1": "L1",
+    "IN_L2": "L2",
+    "IN_MEMORY_SIDE": "memory side",
+    "IN_MEMORY": "HBM",
+    "IN_PEER": "peer",
+    "N_LEVELS": "",
+}
+REASONS = [_REASONS[name] for name in abi.enumeration("Reason") if name != "N_REASONS"]
+LEVELS = [_LEVELS[name] for name in abi.enumeration("Level")]
+LEFT_OUT = {
+    **{word: 1 << abi.constant(name) for name, word in _REASONS.items()},
+    "conflicts": abi.constant("WITHOUT_CONFLICTS"),
+    "waste": abi.constant("WITHOUT_WASTE"),
+    "it": abi.constant("WITHOUT_IT"),
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class ReplayedTime:
         return self.cycles / self.mhz
 
 
-def replayed(time: Time) -> ReplayedTime:
+def replayed(time: Any) -> ReplayedTime:
     return ReplayedTime(time.cycles, time.mhz, time.matrix_share, time.others_cycles)
 
 
@@ -96,7 +100,7 @@ class Replay:
         what = (ctypes.c_uint16 * self.n_instructions)()
         for instruction, name in left_out.items():
             what[instruction] = LEFT_OUT[name]
-        left = _Left()
+        left = abi.structure("Left")()
         if not self._source or not self._lib.cdna_replay_without(self._source, warm, what, ctypes.byref(left)):
             return None
         return Left(replayed(left.time), left.l2_read, left.fabric_read, left.hbm_read, left.write, left.links)
@@ -109,8 +113,7 @@ class Replay:
             return []
         spans = self._lib.cdna_replay_timeline(self._source, warm, lines, ctypes.byref(n))
         return [
-            Span(s.wave, s.start, s.end, s.instruction, REASONS[s.reason], s.cause, LEVELS[s.level])
-            for s in spans[: n.value]
+            Span(s.wave, s.start, s.end, s.pc, REASONS[s.reason], s.cause, LEVELS[s.level]) for s in spans[: n.value]
         ]
 
     def spent(self, warm: bool) -> list[dict[str, float]]:
@@ -150,15 +153,3 @@ def hold(replay: Replay) -> Replay:
     while _held and _held[0][0]() is None:
         _held.popleft()
     return replay
-
-
-def declare(lib: ctypes.CDLL) -> None:
-    """Types of the functions' arguments and results."""
-    pointer = ctypes.c_void_p
-    lib.cdna_replay_without.argtypes = [pointer, ctypes.c_bool, pointer, pointer]
-    lib.cdna_replay_without.restype = ctypes.c_bool
-    lib.cdna_replay_timeline.argtypes = [pointer, ctypes.c_bool, pointer, pointer]
-    lib.cdna_replay_timeline.restype = ctypes.POINTER(_Span)
-    lib.cdna_replay_bytes.argtypes = [pointer]
-    lib.cdna_replay_bytes.restype = ctypes.c_uint64
-    lib.cdna_counters_destroy.argtypes = [pointer]

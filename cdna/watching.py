@@ -18,80 +18,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TextIO
 
+from . import abi
 from .errors import CdnaError
 from .hip.kernel_names import demangled, template_arguments
 from .library import engine
 from .wave_values import LANES, Condition, Value, parse_condition, parse_value, shown_lanes
 
-MAX_WATCHES, _ANY, _NO_PC = 32, 0xFFFFFFFF, 0xFFFFFFFF
+MAX_WATCHES, _ANY, _NO_PC = map(abi.constant, ("MAX_WATCHES", "ANY_ONE", "NO_PC"))
 SHOWN_LANES = 8  # where nobody says which
-_EXPLICIT = 0  # ArgumentKind of engine/isa/program.h
+_EXPLICIT, _SCALAR = abi.constant("EXPLICIT"), abi.constant("SCALAR")  # of ArgumentKind, of TouchFlag
 _DESTINATION_TYPE = re.compile(r"_(f64|f32|bf16|f16|i64|i32|u64|u32|i16|u16)(?:_|$)")
 _VISIBLE_FORM = re.compile(r"_(e32|e64|sdwa|dpp)$")
-
-
-class _Argument(ctypes.Structure):
-    _fields_ = [("offset", ctypes.c_uint32), ("size", ctypes.c_uint32), ("kind", ctypes.c_uint32)]
-
-
-class _Launch(ctypes.Structure):
-    """WatchedLaunch of engine/run/watch.h."""
-
-    _fields_ = [
-        ("program", ctypes.c_void_p),
-        ("kernel", ctypes.c_char_p),
-        ("arch", ctypes.c_char_p),
-        ("where", ctypes.POINTER(ctypes.c_char_p)),
-        ("kernarg", ctypes.c_void_p),
-        ("arguments", ctypes.POINTER(_Argument)),
-        ("n_arguments", ctypes.c_uint32),
-        ("kernarg_bytes", ctypes.c_uint32),
-        ("n_inst", ctypes.c_uint32),
-        ("entry", ctypes.c_uint32),
-        ("first_accumulation", ctypes.c_uint32),
-        ("groups", ctypes.c_uint32 * 3),
-        ("marks", ctypes.POINTER(ctypes.c_uint32)),
-        ("group_of", ctypes.c_uint32 * MAX_WATCHES),
-        ("wave_of", ctypes.c_uint32 * MAX_WATCHES),
-    ]
-
-
-class _Wave(ctypes.Structure):
-    """WatchedWave of engine/run/watch.h."""
-
-    _fields_ = [
-        ("launch", ctypes.c_void_p),
-        ("s", ctypes.POINTER(ctypes.c_uint32)),
-        ("v", ctypes.POINTER(ctypes.c_uint32)),
-        ("lds", ctypes.c_void_p),
-        ("exec", ctypes.c_uint64),
-        ("pc", ctypes.c_uint32),
-        ("now", ctypes.c_uint32),
-        ("previous", ctypes.c_uint32),
-        ("before", ctypes.c_uint32),
-        ("group", ctypes.c_uint32 * 3),
-        ("linear_id", ctypes.c_uint32),
-        ("wave", ctypes.c_uint32),
-        ("n_vgpr", ctypes.c_uint32),
-        ("scc", ctypes.c_uint32),
-        ("mode", ctypes.c_uint32),
-        ("lds_bytes", ctypes.c_uint32),
-    ]
-
-
-class _Touch(ctypes.Structure):
-    """Touch of engine/checks/check.h."""
-
-    _fields_ = [("reg", ctypes.c_uint16), ("count", ctypes.c_uint8), ("flags", ctypes.c_uint8)]
-
-
-_SCALAR = 2  # TouchFlag of engine/checks/check.h
 
 
 class Code:
     """The code of a launch under way: what each instruction is, and where."""
 
-    def __init__(self, launch: _Launch, launching: Launching | None) -> None:
+    def __init__(self, launch: Any, launching: Launching | None) -> None:
         self.launch, self.launching = launch, launching
         self.failed = False  # a watch's function has raised something
         self.symbol = launch.kernel.decode()
@@ -108,7 +51,7 @@ class Code:
 
     def written(self, pc: int) -> list[Value]:
         """The registers that an instruction writes, with the type that its name says."""
-        touches = (_Touch * 8)()
+        touches = (abi.structure("Touch") * 8)()
         n = engine().lib.cdna_written(self.launch.program, pc, touches)
         mnemonic = _VISIBLE_FORM.sub("", self.text(pc).partition(" ")[0])
         found = _DESTINATION_TYPE.search(mnemonic)
@@ -166,7 +109,7 @@ def _name(letter: str, first: int, count: int) -> str:
 class Stop:
     """A wave at an instruction that it is about to execute. Good only while the function that got it runs."""
 
-    def __init__(self, code: Code, wave: _Wave) -> None:
+    def __init__(self, code: Code, wave: Any) -> None:
         self.code, self._wave = code, wave
         self.kernel = code.kernel
         self.workgroup: tuple[int, ...] = tuple(wave.group)
@@ -210,7 +153,7 @@ class Stop:
         n = len(self._arguments())
         return [(self.code.names[i : i + 1] or [""])[0] or f"arg{i}" for i in range(n)]
 
-    def _arguments(self) -> list[_Argument]:
+    def _arguments(self) -> list[Any]:
         every = self.code.launch.arguments[: self.code.launch.n_arguments]
         return [argument for argument in every if argument.kind == _EXPLICIT]
 
@@ -333,7 +276,7 @@ def _begins(launch: Any) -> None:
 
 def _comes(address: Any) -> int:
     wave = address.contents
-    code = _live[wave.launch]
+    code = _live[ctypes.addressof(wave.launch.contents)]
     if code.failed:
         return 0
     try:
@@ -354,9 +297,9 @@ def _ends(launch: Any) -> None:
     del _live[ctypes.addressof(launch.contents)]
 
 
-_BEGINS = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Launch))(_begins)
-_COMES = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.POINTER(_Wave))(_comes)
-_ENDS = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Launch))(_ends)
+_BEGINS = abi.callback("WatchBegins")(_begins)
+_COMES = abi.callback("WatchComes")(_comes)
+_ENDS = abi.callback("WatchEnds")(_ends)
 
 
 class LineWatch(Watch):

@@ -437,14 +437,19 @@ def test_launches_that_the_engine_logs_are_counted_the_same() -> None:
     """The HIP runtime's launches come this way: begin and end around cdna_launch, and no Python between."""
     kernel: Kernel = program("v_mov_b32 v1, 0\nds_read_b32 v2, v1", lds_bytes=64).kernels["k"]
     lib = engine().lib
-    lib.cdna_log_begin.restype = ctypes.c_void_p
     handle = ctypes.c_void_p(kernel.program._handle)
 
     def launch() -> None:
-        setup = Launch(groups=(5, 1, 1), block=(128, 1, 1), n_threads=1, kernarg=bytes(8), kernarg_bytes=8)
+        setup = Launch(
+            groups=(5, 1, 1),
+            block=(128, 1, 1),
+            n_threads=1,
+            kernarg=ctypes.cast(ctypes.c_char_p(bytes(8)), ctypes.c_void_p),
+            kernarg_bytes=8,
+        )
         log = lib.cdna_log_begin(handle, 0, ctypes.byref(setup))
         lib.cdna_launch(handle, 0, ctypes.byref(setup))
-        lib.cdna_log_end(ctypes.c_void_p(log), handle, ctypes.byref(setup))
+        lib.cdna_log_end(log, handle, ctypes.byref(setup))
 
     with cdna.counting():
         take_records()

@@ -93,7 +93,7 @@ Access* check_table(const Program& p);
 
 // --- findings --------------------------------------------------------------------------------------
 
-struct Finding {  // in the order of checks.py's FindingRecord
+struct Finding {
   u32 kind, pc, group[3], wave;
   i32 lane;      // -1: none in particular
   u32 other_pc;  // the other instruction of a race, ~0: none
@@ -362,3 +362,18 @@ void check_launch_ends(Checks* c);
 bool check_stalled(Checks* c, Workgroup** live, u32 n_live, Wave** culprit);
 bool check_endless(Wave& w);             // false: it goes round without an end, and has been stopped
 void check_fault(Wave& w, u64 address);  // adds the nearest tensor to the message of a host access fault
+
+// --- for hosts ---------------------------------------------------------------------------------------
+
+extern "C" {
+Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open);
+// A tensor of the launch to come; `pointer` is what the kernel gets.
+void cdna_checks_range(Checks*, u64 base, u64 bytes, u64 pointer, const char* name);
+const Finding* cdna_checks_findings(Checks*, u32* n);
+void cdna_checks_free(Checks*);
+void cdna_mark_unwritten(u8* at, u64 bytes);
+bool cdna_shared_with_processes(u64 address);
+// Who but the launches under way may write what a wave polls. A HIP runtime knows more than what is shared: what it has
+// lent to other processes, and whether the program's threads all wait for it.
+void cdna_set_may_be_written(AddressTest);
+}

@@ -12,6 +12,7 @@
 // data more than flags, where stamps become too many, and where other processes share the memory, only the old rule is
 // asked: any release before any acquire.
 #include "check_order.h"
+#include "memory/registry.h"
 #include <stdlib.h>
 
 namespace {

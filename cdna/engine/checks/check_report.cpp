@@ -1,6 +1,7 @@
 // Memory that a launch may touch, findings, and the interface for hosts.
 #include "check_order.h"
 #include "check_readers.h"
+#include "memory/registry.h"
 #include "under_way.h"
 #include <stdarg.h>
 #include <stdlib.h>
@@ -411,7 +412,6 @@ Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open) {
   return c;
 }
 
-// A tensor of the launch to come; `pointer` is what the kernel gets.
 void cdna_checks_range(Checks* c, u64 base, u64 bytes, u64 pointer, const char* name) {
   Range r = make_range(base, bytes, name);
   r.pointer = pointer;
@@ -438,8 +438,6 @@ void cdna_checks_free(Checks* c) {
   free(c);
 }
 
-int cdna_finding_bytes() { return sizeof(Finding); }
-
 // Allocations of a runtime. What was unregistered lately is known as freed until its addresses are used again, or until
 // the runtime forgets it: anybody may get addresses that are the system's again, without telling us.
 static void forget(u64 base, u64 bytes) {
@@ -457,8 +455,6 @@ void cdna_memory_forget(u64 base, u64 bytes) {
   pthread_mutex_unlock(&registry_lock);
 }
 
-// A copy or a fill, from and to; either may be nothing. Returns the work that has touched the same, with nothing between
-// that orders the two, and what each does (0: it reads what was written; it writes over what was, 1: written, 2: read); 0: none has.
 u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, bool changes, u32* clash) {
   u32 found = 0;
   const auto look = [&](const u32* works, const Range& r, u64 at, u32 how) {
@@ -485,7 +481,6 @@ u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, b
   return found;
 }
 
-// A program's variables, as memory of all launches: who has written them is known from one to the next.
 void cdna_variables_register(Program* p) {
   pthread_mutex_lock(&registry_lock);
   for (u32 i = 0; i < p->n_sections; i++)
@@ -538,7 +533,6 @@ void cdna_memory_unregister(u64 base) {
   pthread_mutex_unlock(&registry_lock);
 }
 
-// Whether any of n values lies in a mapping. bounds: begin and end of each, ascending.
 bool cdna_holds_addresses(const u64* values, u64 n, const u64* bounds, u32 n_bounds) {
   for (u64 i = 0; i < n; i++) {
     if (values[i] - bounds[0] >= bounds[n_bounds - 1] - bounds[0]) continue;

@@ -23,10 +23,8 @@ extern "C" bool cdna_shared_with_processes(u64 address) {
   return shared;
 }
 
-// Who but the launches under way may write what a wave polls. A HIP runtime knows more: what it has lent to other
-// processes, and whether the program's threads all wait for it.
-static bool (*may_be_written)(u64 address) = cdna_shared_with_processes;
-extern "C" void cdna_set_may_be_written(bool (*f)(u64 address)) { may_be_written = f; }
+static AddressTest may_be_written = cdna_shared_with_processes;
+extern "C" void cdna_set_may_be_written(AddressTest f) { may_be_written = f; }
 
 // The launches under way, of all threads.
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -27,5 +27,8 @@ u32 describe_waits(const LiveLaunch&, char* text, u32 size, const char* before);
 const LiveLaunch* live_launch(const Launch*);
 void waits_at_signals();  // tells of them on stderr when the process is asked to end, or aborts
 
-extern "C" u32 cdna_waits(char* text, u32 size);  // of all launches of the process; 0: none is under way
-extern "C" u32 cdna_cancel();                     // ends all launches of the process; how many
+extern "C" {
+u32 cdna_waits(char* text, u32 size);  // of all launches of the process; 0: none is under way
+u32 cdna_cancel();                     // ends all launches of the process; how many
+void cdna_end_at_interrupt(u32 ends);  // whether SIGINT does
+}

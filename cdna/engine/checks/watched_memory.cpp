@@ -2,7 +2,9 @@
 // The library's calls of posix_memalign and free are led through this file, which knows every block's extent from then on.
 // What is freed stays where it is for a while, so that a kernel that goes there is told of.
 // Apart from the checks: an allocator may be made to begin blocks where a GPU's would, for the model of time.
+#include "memory/watched_memory.h"
 #include "check.h"
+#include "memory/registry.h"
 #include <link.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -21,9 +23,6 @@ struct Block {
   u64 base, bytes;
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-extern "C" void cdna_memory_register(u64 base, u64 bytes, const char* name);
-extern "C" void cdna_memory_unregister(u64 base);
-extern "C" void cdna_memory_forget(u64 base, u64 bytes);
 static bool watching, aligning;
 static Block* table;
 static u64 capacity, count;  // capacity: a power of two, at least twice the count
@@ -122,7 +121,6 @@ static void watched_free(void* p) {
 }
 
 extern "C" {
-// A block that the library had before it was watched, or that comes from elsewhere.
 void cdna_know_block(u64 base, u64 bytes) {
   pthread_mutex_lock(&lock);
   if (bytes) enter(base, bytes);
@@ -133,7 +131,7 @@ void cdna_know_block(u64 base, u64 bytes) {
 bool cdna_watching() { return watching; }
 
 // Calls `each` for every block, unless they are so many that it would take too long.
-void cdna_known_blocks(void (*each)(u64 base, u64 bytes, void*), void* with) {
+void cdna_known_blocks(EachBlock each, void* with) {
   constexpr u64 MOST = 1 << 14;
   pthread_mutex_lock(&lock);
   for (u64 i = 0; i < capacity && count <= MOST; i++)
@@ -201,7 +199,6 @@ static int look_at(dl_phdr_info* object, size_t, void* data) {
 }
 
 extern "C" {
-// Watches what that library, loaded already, allocates from now on. Returns how many of its references were redirected.
 int cdna_watch_allocator(const char* library) {
   Search s = {library, true, 0};
   dl_iterate_phdr(look_at, &s);

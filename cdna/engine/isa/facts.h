@@ -16,3 +16,10 @@ struct Facts {  // the head of cdna/isa/instructions.txt says what each means
 u32 arch_number(const char* name);  // index into ARCHS; N_ARCHS: no such arch
 const OpInfo& op_info(u32 op);
 const Facts& op_facts(u32 op);
+
+extern "C" {
+int cdna_op_count();
+const char* cdna_op_name(int op);
+const char* cdna_op_signature(int op);
+int cdna_op_has_facts(int op);
+}

@@ -10,7 +10,7 @@
 static pthread_mutex_t programs_lock = PTHREAD_MUTEX_INITIALIZER;
 static Program* programs;  // all that are loaded
 
-static const u64 MAGIC = 0x37474d4941444e43ull;  // "CNDAIMG7"
+static const u64 MAGIC = 0x38474d4941444e43ull;  // "CNDAIMG8"
 
 namespace {
 struct Reader {
@@ -117,8 +117,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   p->kernels = (KernelInfo*)calloc(p->n_kernels + 1, sizeof(KernelInfo));
   for (u32 i = 0; i < p->n_kernels; i++) {
     KernelInfo& k = p->kernels[i];
-    memcpy((void*)&k, r.p, offsetof(KernelInfo, name));
-    r.p += offsetof(KernelInfo, n_arguments) + sizeof(u32);
+    k = r.get<KernelInfo>();
     k.name = r.text();
     k.readable = r.text();
     KernelArgument* arguments = (KernelArgument*)calloc(k.n_arguments + 1, sizeof(KernelArgument));

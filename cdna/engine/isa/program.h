@@ -4,8 +4,8 @@
 #include "core.h"
 
 struct KernelArgument {
-  u32 offset, size, kind;
-};  // kind: ArgumentKind
+  u32 offset, size, kind;  // kind: ArgumentKind
+};
 enum ArgumentKind : u32 {
   EXPLICIT,
   HIDDEN_OTHER,
@@ -28,7 +28,7 @@ enum ArgumentKind : u32 {
 };
 constexpr u32 NO_SGPR = ~0u;
 
-// From the kernel descriptor (.amdhsa_*) and metadata; fields in the order of image.py's KERNEL.
+// From the kernel descriptor (.amdhsa_*) and metadata.
 struct KernelInfo {
   u32 entry;          // instruction index
   u32 user_sgprs;     // how many SGPRs the user data takes
@@ -116,6 +116,8 @@ enum LaunchStatus : u32 { LAUNCHED = 0, LAUNCH_FAULTED = 1, LAUNCH_CANCELLED = 2
 
 const Program* program_at(u64 address);  // whose data lies there; null: nobody's
 
+typedef bool (*AddressTest)(u64 address);
+
 extern "C" {
 Program* cdna_image_load(const u8* image, u64 bytes,
                          char* message);  // null with a message (256 bytes) if it does not fit this engine
@@ -124,5 +126,10 @@ int cdna_find_kernel(Program*, const char* name);  // index, or -1
 void cdna_launch(Program*, u32 kernel, Launch*);
 void cdna_set_stack_bytes(u32 bytes);    // of each work-item of kernels with a dynamic stack, at least
 u32 cdna_scratch_of(const KernelInfo&);  // bytes of a work-item
-u32 cdna_worker_threads(void);           // started by the launches under way
+u32 cdna_worker_threads();               // started by the launches under way
+// Whether a fault at an address is over: memory that opens when it is asked for.
+void cdna_set_opens(AddressTest);
+// One wave over registers and LDS that the caller holds, without a launch; its status, a message of 256 bytes.
+u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, u32 scratch_bytes, u32 mode,
+                  char* message);
 }

@@ -1,15 +1,10 @@
 // malloc and free of device code, which come as hostcalls. The memory stays when the kernel ends. The small blocks that
 // were freed last stay ours, so that checks know an access to them: nobody else can have these addresses meanwhile.
 #include "device_heap.h"
+#include "memory/registry.h"
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
-
-extern "C" {  // of check_report.cpp: what the checks know of
-void cdna_memory_register(u64 base, u64 bytes, const char* name);
-void cdna_memory_unregister(u64 base);
-void cdna_memory_forget(u64 base, u64 bytes);
-}
 
 static pthread_mutex_t heap_lock = PTHREAD_MUTEX_INITIALIZER;
 static HeapBlock* blocks;  // by base

@@ -450,7 +450,7 @@ static struct sigaction previous_segv, previous_bus;
 
 // A runtime's: whether it has opened what was closed there, for the access to happen again.
 static bool (*opens)(u64 address);
-extern "C" void cdna_set_opens(bool (*f)(u64 address)) { opens = f; }
+extern "C" void cdna_set_opens(AddressTest f) { opens = f; }
 
 static void on_signal(int number, siginfo_t* info, void* context) {
   if (opens && opens((u64)info->si_addr)) return;
@@ -487,9 +487,6 @@ static Inst* with_handler(const Program& p, u32 units, Handler handler) {
 constexpr u32 VECTOR_UNITS = 1 << VECTOR_UNIT | 1 << MATRIX_UNIT | 1 << MEMORY_UNIT | 1 << LDS_UNIT;
 
 extern "C" {
-
-int cdna_inst_bytes() { return sizeof(Inst); }
-int cdna_launch_bytes() { return sizeof(Launch); }
 
 // Runs one wave from instruction 0 on registers the caller holds (v: [n_vgpr][64], s: 128 dwords, exec at 126):
 // how single instructions are tested. Returns the stop reason.
@@ -589,7 +586,7 @@ static u8* kernel_arguments(const KernelInfo& k, const Launch& l, const GridSync
 
 // Threads that launches have started, beside those that they were called in.
 static volatile u32 worker_threads;
-u32 cdna_worker_threads(void) { return worker_threads; }
+u32 cdna_worker_threads() { return worker_threads; }
 
 static void* worker_main(void* thread) {
   thread_main(thread);

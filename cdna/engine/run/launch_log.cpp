@@ -83,7 +83,7 @@ void cdna_log_end(LoggedLaunch* l, Program* p, const Launch* launch) {
 }
 
 void cdna_log_set(u32 new_mode) { mode = new_mode; }
-void cdna_log_sample(u32 (*of)(const char* kernel)) { sampled = of; }
+void cdna_log_sample(SampleOf of) { sampled = of; }
 // The launches since the last call, in order; each to be freed.
 LoggedLaunch* cdna_log_take() {
   __atomic_store_n(&step_bytes, 0, __ATOMIC_RELAXED);

@@ -7,7 +7,7 @@
 
 constexpr u32 MAX_WATCHES = 32, ANY_ONE = ~0u, NO_PC = ~0u;
 
-struct WatchedLaunch {  // in the order of watching.py's _Launch
+struct WatchedLaunch {
   Program* program;
   const char *kernel, *arch;
   const char** where;  // per instruction: "`text` (file:line)"
@@ -20,7 +20,7 @@ struct WatchedLaunch {  // in the order of watching.py's _Launch
   u32 group_of[MAX_WATCHES], wave_of[MAX_WATCHES];  // linear id; ANY_ONE
 };
 
-struct WatchedWave {  // in the order of watching.py's _Wave
+struct WatchedWave {
   const WatchedLaunch* launch;
   u32 *s, *v;
   u8* lds;

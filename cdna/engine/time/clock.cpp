@@ -209,7 +209,7 @@ static void let_time_pass(const LaunchClock* c) {
 }
 
 // For how long all waves of the process have only polled; 0 while one does more, or there is none.
-extern "C" u64 cdna_idle_ns(void) {
+extern "C" u64 cdna_idle_ns() {
   u64 since = __atomic_load_n(&waiting_since, __ATOMIC_RELAXED);
   return !since || __atomic_load_n(&working, __ATOMIC_RELAXED) ? 0 : host_ns() - since;
 }

@@ -23,6 +23,8 @@ void clock_group_ended(LaunchClock*, u64 cycles);
 u64 clock_latest(const LaunchClock*);  // the latest time that a wave of the launch has worked until
 void clock_worked(LaunchClock*, u64 cycles);
 
+extern "C" u64 cdna_idle_ns();  // how long all waves have only polled
+
 // Of one host thread: how long its waves have only polled.
 struct Idle {
   bool idle;

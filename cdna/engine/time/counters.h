@@ -4,18 +4,18 @@
 #include "launch_time.h"
 #include "observe.h"
 
-struct InstructionCounters {  // in the order of counters.py's _Instruction
-  u64 unit, unit_cycles;      // of one execution; memory and LDS: `cycles` instead
-  u64 lanes;                  // active lanes, summed
-  u64 cycles;                 // of the L1 or the LDS
-  u64 conflict_cycles;        // of them, lost to LDS bank conflicts
-  u64 bytes;                  // lanes * element
-  u64 segments, lines;        // 64- and 128-byte pieces of memory touched, per instruction
-  u64 same_set_lines;         // of accesses of MANY_LINES or more whose lines all fall in one set of the L1
-  u64 polls;                  // executions that nothing else here counts, see counters.cpp
+struct InstructionCounters {
+  u64 unit, unit_cycles;  // of one execution; memory and LDS: `cycles` instead
+  u64 lanes;              // active lanes, summed
+  u64 cycles;             // of the L1 or the LDS
+  u64 conflict_cycles;    // of them, lost to LDS bank conflicts
+  u64 bytes;              // lanes * element
+  u64 segments, lines;    // 64- and 128-byte pieces of memory touched, per instruction
+  u64 same_set_lines;     // of accesses of MANY_LINES or more whose lines all fall in one set of the L1
+  u64 polls;              // executions that nothing else here counts, see counters.cpp
 };
 
-struct CounterTotals {              // in the order of counters.py's _Totals
+struct CounterTotals {
   u64 groups, run, observed;        // of the grid; of them run; of them with every instruction looked at
   u64 barriers;                     // of those that ran
   u64 vgprs, sgprs;                 // of a wave; vector registers of both files

@@ -3,7 +3,7 @@
 #include "caches.h"
 #include "replay.h"
 
-struct LaunchTime {                  // in the order of counters.py's _Time
+struct LaunchTime {
   double cycles, mhz, matrix_share;  // share of the time that the matrix cores are busy
   double others_cycles;              // as if no workgroup did much more than the others
 };
@@ -23,7 +23,7 @@ struct RecordedLaunch {
 LaunchTime launch_time(const Card&, const RecordedLaunch&, const MemoryTraffic&, bool warm, const ReplayOptions&);
 
 // What is left of each of the launch's costs where something is left out.
-struct Left {  // in the order of replay.py's _Left
+struct Left {
   LaunchTime time;
   double l2_read, fabric_read, hbm_read, write, links;  // of the lines
 };

@@ -42,7 +42,7 @@ struct RecordedGroup {
   const Steps* waves;
 };
 
-// What a wave's time goes to at an instruction, in the order of counters.py's REASONS: it issues, or waits for
+// What a wave's time goes to at an instruction: it issues, or waits for
 enum Reason : u8 {
   ISSUE_REASON,
   OPERAND_REASON,  // the result of a vector or matrix instruction
@@ -66,7 +66,7 @@ enum : u16 {
 
 // Of a wave: what it did from `start` to `end`. cause: of a wait for memory, LDS or scalar loads the instruction that it
 // waited for, else pc; level: where the farthest of its lines was, N_LEVELS for stores and what is no memory.
-struct Span {  // in the order of replay.py's _Span
+struct Span {
   double start, end;
   u32 wave, pc, cause;  // wave: its place on the CU
   u16 reason, level;

@@ -1,25 +1,12 @@
 // Launches with the engine's checks of what hardware hides (engine/check.h), as $CDNA_CHECKS says: all, none,
 // or names with commas between; `report:` before them goes on after a finding.
 #include "checks/check.h"
+#include "memory/registry.h"
+#include "memory/watched_memory.h"
 #include "run/launch_log.h"
 #include "runtime.h"
 #include <sys/mman.h>
 #include <unistd.h>
-
-extern "C" {  // of the engine's check_report.cpp
-Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open);
-const Finding* cdna_checks_findings(Checks*, u32* n);
-void cdna_checks_free(Checks*);
-void cdna_mark_unwritten(u8* at, u64 bytes);
-bool cdna_shared_with_processes(u64 address);  // of its check_stall.cpp
-void cdna_set_may_be_written(bool (*)(u64 address));
-u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, bool changes, u32* clash);
-void cdna_checks_range(Checks*, u64 base, u64 bytes, u64 pointer, const char* name);
-// Of its watched_memory.cpp: what torch's allocator gave.
-bool cdna_watching();
-bool cdna_in_known_block(u64 address);
-void cdna_known_blocks(void (*each)(u64 base, u64 bytes, void*), void* with);
-}
 
 // Hazards are no kind: they were looked for in the program when it was compiled.
 #define KIND(identifier, name, in_all) name,

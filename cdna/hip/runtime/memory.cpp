@@ -14,14 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "memory/registry.h"
 #include "time/peers.h"
-
-extern "C" {  // of the engine's check_report.cpp: what checks know of memory
-void cdna_memory_register(u64 base, u64 bytes, const char* name);
-void cdna_memory_unregister(u64 base);
-void cdna_memory_forget(u64 base, u64 bytes);
-void cdna_memory_is_lent();
-}
 
 constexpr u64 PAGE = 4096;
 constexpr u64 ALIGNMENT = 256;                // of what hipMalloc returns

@@ -7,8 +7,6 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-extern "C" void cdna_set_opens(bool (*)(u64 address));  // of the engine's launch.cpp
-
 static volatile bool unasked;  // a call was refused, and the program has asked for no error since
 
 bool alone() {

@@ -1,4 +1,5 @@
 // Programs that a host binary brings, or loads: registration, kernels and variables by name.
+#include "memory/registry.h"
 #include "rtc_process.h"
 
 // What clang's host pass hands to __hipRegisterFatBinary.
@@ -28,11 +29,6 @@ static const ContainerEntry* entry_for(const Container& c, const char* arch) {
   for (u32 i = 0; i < c.count; i++)
     if (!strcmp(c.entries[i].arch, arch)) return &c.entries[i];
   return nullptr;
-}
-
-extern "C" {  // of the engine's check_report.cpp
-void cdna_variables_register(Program*);
-void cdna_variables_forget(Program*);
 }
 
 static Symbol* symbol_named(const Program& p, const char* name) {

@@ -10,8 +10,7 @@
 #include <dirent.h>
 #include <sched.h>
 #include <time.h>
-
-extern "C" u64 cdna_idle_ns(void);  // of the engine's clock.cpp: since when all waves only poll
+#include "time/clock.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
