@@ -230,14 +230,14 @@ def _immediate(text: str) -> int:
 def _meaningless(mods: Modifiers, dst_types: list[str], src_types: list[str], saturates: bool) -> set[str]:
     """Modifiers that say nothing about results and operands of these types, and so are not given a meaning.
 
-    The assembler takes some of them. Clamp and omod are for float results (clamp for saturating forms too), neg_lo
-    and neg_hi for packed floats, op_sel for operands of 16 bits and packed ones.
+    The assembler takes some of them. Clamp and omod are for float results (clamp for saturating forms too, omod for no
+    packed ones), neg_lo and neg_hi for packed floats, op_sel for operands of 16 bits and packed ones.
     """
     float_result = bool(dst_types) and dst_types[0] in _FLOAT_TYPES
     refused = set()
     if mods.flags & CLAMP and not saturates and not float_result:
         refused.add("clamp")
-    if mods.omod and not float_result:
+    if mods.omod and (not float_result or _PACKED_TYPES.union(["mix"]).intersection(dst_types + src_types)):
         refused.add("mul or div")
     if (mods.neg_lo or mods.neg_hi) and not (float_result and _PACKED_TYPES.intersection(src_types)):
         refused.add("neg_lo or neg_hi")

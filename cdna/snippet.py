@@ -17,7 +17,7 @@ from .library import engine
 from .program import Program
 
 POISON = 0x7FC5A5A5
-DEFAULT_MODE = 0xF0  # round to nearest even, denormals kept: what compilers set for compute kernels
+DEFAULT_MODE = 0x3F0  # what compilers set for compute kernels: nearest even, denormals kept, DX10_CLAMP, IEEE
 
 
 @dataclass

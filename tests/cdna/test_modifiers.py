@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from cdna.cards import ARCHS
 from cdna.errors import UnsupportedInstruction
-from cdna.snippet import run
+from cdna.operands import TYPES
+from cdna.snippet import DEFAULT_MODE, State, run
 from tests.support.exactfloat import add, decode, encode, fma
+from tests.support.inline_constants import APART, FIRST, forms, line
 from tests.support.valu_cases import M32, signed
 from tests.support.valu_inputs import ALL, SOME, WAVE, lane_bits, same, source
 
@@ -45,22 +49,79 @@ def test_dpp(control: str, exec_mask: int, rows: int, banks: int, zero: bool) ->
         assert state.v[2][i] == (moved + 1000 if on else old[i]), i
 
 
-def test_source_and_output_modifiers() -> None:
+def test_source_modifiers() -> None:
     rng = random.Random(4)
     a, b = source("f32", rng), source("f32", rng)
-    outputs: dict[str, Callable[[float], float]] = {
-        "": lambda x: x,
-        "mul:2": lambda x: 2 * x,
-        "mul:4": lambda x: 4 * x,
-        "div:2": lambda x: x / 2,
-        "clamp": lambda x: min(1.0, x) if x > 0 else 0.0,
-    }
     for operands, first, second in (("-v0, v1", lambda x: -x, lambda x: x), ("|v0|, -|v1|", abs, lambda x: -abs(x))):
-        for modifier, after in outputs.items():
-            state = run("gfx942", f"v_add_f32_e64 v2, {operands} {modifier}", {0: a, 1: b})
-            for x, y, got in zip(a, b, state.v[2]):
-                total = encode(add(first(decode(x, "f32")), second(decode(y, "f32"))), "f32")
-                assert same(got, encode(after(decode(total, "f32")), "f32"), "f32"), (operands, modifier)
+        state = run("gfx942", f"v_add_f32_e64 v2, {operands}", {0: a, 1: b})
+        for x, y, got in zip(a, b, state.v[2]):
+            assert same(got, encode(add(first(decode(x, "f32")), second(decode(y, "f32"))), "f32"), "f32"), operands
+
+
+def scaled(x: np.ndarray, factor: float) -> np.ndarray:
+    least = np.finfo(x.dtype).smallest_normal
+    once = np.where(np.abs(x) < least, x.dtype.type(0), x) * x.dtype.type(factor)
+    return np.where(np.abs(once) < least, x.dtype.type(0), once)
+
+
+def clamped(x: np.ndarray, keeps_nan: bool) -> np.ndarray:
+    zero = x.dtype.type(0)
+    return np.where(np.isnan(x), x if keeps_nan else zero, np.clip(x, 0, 1) + zero)
+
+
+DX10_CLAMP, IEEE = 1 << 8, 1 << 9
+OUTPUTS: list[tuple[str, int, Callable[[np.ndarray], np.ndarray]]] = [
+    ("mul:2", DEFAULT_MODE, lambda x: x),  # kernels keep denormals
+    ("mul:4", DEFAULT_MODE & ~IEEE, lambda x: x),
+    ("mul:2", IEEE, lambda x: x),
+    ("mul:2", 0x50, lambda x: scaled(x, 2)),  # of operands alone
+    ("mul:4", 0, lambda x: scaled(x, 4)),
+    ("div:2", 0, lambda x: scaled(x, 0.5)),
+    ("clamp", DEFAULT_MODE, lambda x: clamped(x, False)),
+    ("clamp", DEFAULT_MODE & ~DX10_CLAMP, lambda x: clamped(x, True)),
+    ("mul:4 clamp", 0, lambda x: clamped(scaled(x, 4), True)),
+]
+FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "p16": np.float16, "p32": np.float32}
+
+
+def floats(kind: str, state: State) -> np.ndarray:
+    """[lane][number] of the first operand of `line`."""
+    registers = np.array(state.v[FIRST : FIRST + TYPES[kind][0]], np.uint32)
+    return np.ascontiguousarray(registers.T).view(FLOATS[kind])
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_output_modifiers(arch: str) -> None:
+    """Of every instruction with a float result: they change the result as MODE says, or are refused."""
+    rng = np.random.default_rng(4)
+    pairs = rng.integers(0, 1 << 32, (64, WAVE), np.uint32)
+    pairs[:, ::3] = rng.normal(size=pairs[:, ::3].shape).astype(np.float32).view(np.uint32)
+    pairs[:, 1::3] = rng.normal(size=(64, 2 * pairs[:, 1::3].shape[1])).astype(np.float16).view(np.uint32)
+    taken, wrong = set(), set()
+    for form in forms(arch):
+        kind = form.results[0] if form.results else ""
+        if kind not in FLOATS or form.is_matrix:
+            continue
+        v = {
+            FIRST + APART * place + r: pairs[8 * place + r].tolist()
+            for place, name in enumerate((*form.results, *form.sources))
+            for r in range(TYPES[name][0])
+        }
+        for words, mode, after in OUTPUTS:
+            try:
+                got = floats(kind, run(arch, f"{line(form)} {words}", v, mode=mode))
+            except UnsupportedInstruction:
+                assert kind[0] == "p" or "mul" in words or "div" in words, form
+                continue
+            want = floats(kind, run(arch, line(form), v, mode=mode))
+            halves = slice(form.name == "v_fma_mixhi_f16", None, 2) if kind == "f16" else slice(None)
+            want[:, halves] = after(want[:, halves])
+            taken.add(form.name)
+            if not (np.isnan(got) & np.isnan(want) | (got == want) & (np.signbit(got) == np.signbit(want))).all():
+                wrong.add((form.name, words, hex(mode)))
+    assert not sorted(wrong)
+    assert len(taken) > 110
 
 
 def test_sdwa() -> None:

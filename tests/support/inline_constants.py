@@ -88,11 +88,14 @@ def registers(first: int, dwords: int, file: str = "v") -> str:
     return f"{file}{first}" if dwords == 1 else f"{file}[{first}:{first + dwords - 1}]"
 
 
-def _line(form: Form, source: int, text: str) -> str:
-    """The instruction with a constant as one of its sources."""
+FIRST, APART = 8, 40  # vector registers of the first operand in `line`, and from one's to the next one's
+
+
+def line(form: Form, source: int | None = None, text: str = "") -> str:
+    """The instruction on registers, or with a constant as one of its sources."""
     operands = []
     for place, kind in enumerate(form.results + form.sources):
-        if place == len(form.results) + source:
+        if source is not None and place == len(form.results) + source:
             operands.append(text)
         elif form.is_mask(place):
             operands.append("vcc" if place or not source else "s[2:3]")
@@ -100,7 +103,7 @@ def _line(form: Form, source: int, text: str) -> str:
             operands.append("s4")
         else:
             accumulation = "accvgpr" in form.name and ("write" in form.name) == (place == 0)
-            operands.append(registers(8 + 40 * place, TYPES[kind][0], "a" if accumulation else "v"))
+            operands.append(registers(FIRST + APART * place, TYPES[kind][0], "a" if accumulation else "v"))
     return f"{form.name} {', '.join(operands)} {MIX if 'mix' in form.sources else ''}"
 
 
@@ -125,7 +128,7 @@ def as_printed(arch: str, lines: list[str]) -> dict[int, str]:
 def answers(arch: str) -> dict[tuple[str, int], str]:
     """(name, source) -> what a float constant stands for there, of KINDS; `text`: no number is encoded as one."""
     asked = [
-        (form.name, source, kind, text, _line(form, source, hex(value(text, kind)) if kind else text))
+        (form.name, source, kind, text, line(form, source, hex(value(text, kind)) if kind else text))
         for form in forms(arch)
         for source in range(len(form.sources))
         for kind in (*KINDS, "")

@@ -166,6 +166,13 @@ struct alignas(64) Wave {
   u32* vreg(u32 r) { return v + (size_t)r * WAVE; }
 };
 
+enum ModeBit : u32 {
+  MODE_F32_OUT_DENORMALS = 1 << 5,   // results may be denormals
+  MODE_WIDE_OUT_DENORMALS = 1 << 7,  // of f64 and f16
+  MODE_DX10_CLAMP = 1 << 8,
+  MODE_IEEE = 1 << 9
+};
+
 constexpr u64 SHARED_APERTURE = 0x0001000000000000ull;  // above every host address
 constexpr u64 PRIVATE_APERTURE = 0x0002000000000000ull;
 constexpr u64 CODE_BASE = 0x0004000000000000ull;  // what s_getpc_b64 returns: CODE_BASE + 8 * index
@@ -241,6 +248,10 @@ static inline float as_f32(u32 x) { return __builtin_bit_cast(float, x); }
 static inline u32 bits(float x) { return __builtin_bit_cast(u32, x); }
 static inline double as_f64(u64 x) { return __builtin_bit_cast(double, x); }
 static inline u64 bits(double x) { return __builtin_bit_cast(u64, x); }
+// What clamp makes of a float: NaN becomes 0 where MODE says so, else it stays.
+template <class T> static inline T clamped(const Wave& w, T x) {
+  return x > 0 ? (x < 1 ? x : T(1)) : x == x || w.mode & MODE_DX10_CLAMP ? T(0) : x;
+}
 static inline f16 as_f16(u32 x) { return __builtin_bit_cast(f16, (u16)x); }
 static inline u32 bits(f16 x) { return __builtin_bit_cast(u16, x); }
 

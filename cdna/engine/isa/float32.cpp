@@ -100,7 +100,6 @@ CORE_PK_F32(pk_add, a + b) CORE_PK_F32(pk_mul, a * b) CORE_PK_F32(pk_fma, __buil
   }
   return tmp;
 }
-static float saturated(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }
 
 enum MixResult { TO_F32, TO_LOW_F16, TO_HIGH_F16 };
 template <MixResult RESULT> static void fma_mix(Wave& w, const Inst& in) {
@@ -110,7 +109,7 @@ template <MixResult RESULT> static void fma_mix(Wave& w, const Inst& in) {
   bool clamp = in.flags & CLAMP;
   LANES {
     float r = __builtin_fmaf(as_f32(a[i]), as_f32(b[i]), as_f32(c[i]));
-    if (clamp) r = saturated(r);
+    if (clamp) r = clamped(w, r);
     u32 half = bits((f16)r);
     u32 merged = RESULT == TO_LOW_F16 ? (d[i] & 0xffff0000) | half : (d[i] & 0xffff) | half << 16;
     t[i] = RESULT == TO_F32 ? bits(r) : merged;

@@ -161,27 +161,37 @@ const u32* apply_modifiers(Wave& w, const Inst& in, int k, u32* tmp) {
   return tmp;
 }
 
-static float scaled(float x, u32 omod) { return omod == 1 ? x * 2 : omod == 2 ? x * 4 : omod == 3 ? x / 2 : x; }
-// dx10_clamp: NaN becomes 0.
-static float clamped(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }
+// Output modifiers do nothing where MODE keeps denormals of the result's type or is IEEE's; where they do, no denormal and
+// no negative zero is left (CDNA3 ISA, "Output Modifiers").
+static bool scales(const Wave& w, const Inst& in) {
+  const u32 keeps = in.float_type == 32 ? MODE_F32_OUT_DENORMALS : MODE_WIDE_OUT_DENORMALS;
+  return in.omod && !(w.mode & (keeps | MODE_IEEE));
+}
+template <class T> static T scaled(T x, u32 omod, T least_normal) {
+  auto kept = [&](T y) { return (y < 0 ? -y : y) < least_normal ? T(0) : y; };
+  return kept(kept(x) * (omod == 1 ? T(2) : omod == 2 ? T(4) : T(0.5)));
+}
 
-static void apply_output_mods(const Inst& in, u32* t) {
-  bool clamp = in.flags & CLAMP;
+static void apply_output_mods(const Wave& w, const Inst& in, u32* t) {
+  const bool clamp = in.flags & CLAMP;
+  const u32 omod = scales(w, in) ? in.omod : 0;
   for (int i = 0; i < WAVE; i++) {
     if (in.float_type == 32) {
       for (int k = 0; k < in.dst_dwords; k++) {
-        float x = scaled(as_f32(t[k * WAVE + i]), in.omod);
-        t[k * WAVE + i] = bits(clamp ? clamped(x) : x);
+        float x = as_f32(t[k * WAVE + i]);
+        if (omod) x = scaled(x, omod, 0x1p-126f);
+        t[k * WAVE + i] = bits(clamp ? clamped(w, x) : x);
       }
     } else if (in.float_type == 64) {
       double x = as_f64(pair(t, i));
-      x = in.omod == 1 ? x * 2 : in.omod == 2 ? x * 4 : in.omod == 3 ? x / 2 : x;
-      set_pair(t, i, bits(clamp ? (x > 0 ? (x < 1 ? x : 1.0) : 0.0) : x));
+      if (omod) x = scaled(x, omod, 0x1p-1022);
+      set_pair(t, i, bits(clamp ? clamped(w, x) : x));
     } else if (in.float_type == 16 || in.float_type == 15) {
-      float x = scaled((float)as_f16(t[i]), in.omod);
-      u32 lo = bits((f16)(clamp ? clamped(x) : x));
+      float x = (float)as_f16(t[i]);
+      if (omod) x = scaled(x, omod, 0x1p-14f);
+      u32 lo = bits((f16)(clamp ? clamped(w, x) : x));
       u32 hi = t[i] >> 16;
-      if (in.float_type == 15 && clamp) hi = bits((f16)clamped((float)as_f16(hi)));
+      if (in.float_type == 15 && clamp) hi = bits((f16)clamped(w, (float)as_f16(hi)));
       t[i] = lo | hi << 16;
     }
   }
@@ -203,7 +213,7 @@ static void apply_sdwa_dst(Wave& w, const Inst& in, u32* t) {
 }
 
 void write_result(Wave& w, const Inst& in, u32* t) {
-  if (in.omod || (in.flags & CLAMP)) apply_output_mods(in, t);
+  if (in.omod || (in.flags & CLAMP)) apply_output_mods(w, in, t);
   if (in.flags & SDWA) apply_sdwa_dst(w, in, t);
   u32* d = w.vreg(in.dst[0].reg);
   if (in.flags & HALF_DST) {  // a 16-bit result keeps the other half of its register
