@@ -85,7 +85,7 @@ def _main(argv: list[str]) -> int:
         raise TaskError(f"{error}{_own_reference_hint(plan)}") from None
     finally:
         ended_by = sys.exc_info()[1]
-        exit_code = _exit_code_of(ended_by) if ended_by else _exit_code(pair or run, args.strict)
+        exit_code = _exit_code_of(ended_by) if ended_by else _exit_code(pair or run, args.strict, args.trust)
         run.error = jsonfile.error_text(ended_by) if ended_by else None
         timelines = profile_files.take(run)
         if pair is not None:  # files are of ours alone
@@ -105,12 +105,13 @@ def _main(argv: list[str]) -> int:
     return exit_code
 
 
-def _exit_code(run: Run | Pair, strict: bool) -> int:
+def _exit_code(run: Run | Pair, strict: bool, trust: bool) -> int:
     if not run.passed:
         return EXIT_FAIL
-    cases = run.run.cases if isinstance(run, Pair) else run.cases
-    found = any(finding_texts(case.device_report) for case in cases)
-    return EXIT_BUT if strict and (run.doubted or found) else EXIT_PASS
+    own = run.run if isinstance(run, Pair) else run
+    found = any(finding_texts(case.device_report) for case in own.cases)
+    doubts = run.doubted or found or (own.unconfined and not trust)
+    return EXIT_BUT if strict and doubts else EXIT_PASS
 
 
 def _exit_code_of(error: BaseException) -> int:

@@ -46,6 +46,7 @@ def as_json(plan: EvalPlan, run: Run, exit_code: int, command: list[str]) -> dic
         "timeout_s": plan.limit_s,
         "notes": run.notes,
         "buts": run.buts,
+        "unconfined": run.unconfined,
         "warnings": run.warnings,
         "elapsed_s": run.elapsed_s,
         "broken": case_json(plan, run.broken) if run.broken else None,

@@ -89,6 +89,11 @@ def eval_parser() -> Parser:
     p.add_argument("--harness", metavar="FLAVOUR", help=f"judge as this one does: {', '.join(HARNESSES)}")
     p.add_argument("--strict", action="store_true", help=f"exit {EXIT_BUT} where a pass has doubts or findings")
     p.add_argument(
+        "--trust",
+        action="store_true",
+        help="the submission is one's own: what its confinement lacks here is no doubt (docs/confinement.md)",
+    )
+    p.add_argument(
         "--calls",
         type=int,
         choices=(1, 3),

@@ -272,6 +272,9 @@ class View:
             self.print(f"but {text}", "yellow")
         for text in run.warnings:
             self.print(f"warning: {text}", "yellow")
+        if run.unconfined:
+            told = "; ".join(run.unconfined)
+            self.print(f"note: the submission is not wholly confined here: {told} (docs/confinement.md)")
         problem = self.plan.problem
         if (us := run.score_us(problem.ranking_by)) is not None:
             how = {"geom": "geometric mean of the means", "mean": "mean of the means", "last": "last mean"}

@@ -81,12 +81,14 @@ class Judge:
         self._texts = {name: data.decode(errors="replace") for name, data in self.workspace.files.items()}
         self.workspace.__enter__()
         environment = run_environment(self.plan, self.workspace)
-        self.fork_server = ForkServer(environment, self.plan.device.name, self.plan.device.arch)
+        device = self.plan.device
+        bounds = self.workspace.bounds(gpu=not device.emulated)
+        self.fork_server = ForkServer(environment, device.name, device.arch, bounds)
         self.memory = [make_memory() for _ in range(self.plan.most_ranks)]
         self.pool, self.referees = (
             make_pool(self.plan, folder, self.fork_server, self.listener.case_progress, memory=self.memory, **kind)
             for folder, kind in (
-                (self.workspace.make_folder, {}),
+                (self.workspace.make_folder, {"one_each": True}),
                 (self.workspace.make_judges_folder, {"worker": "forge.judge.referee", "events": REFEREE_EVENTS}),
             )
         )
@@ -104,7 +106,7 @@ class Judge:
             self.fork_server.close()
             for descriptor in self.memory:
                 os.close(descriptor)
-            self.run.fingerprint = self.pool.fingerprint
+            self.run.fingerprint, self.run.unconfined = self.pool.fingerprint, self.pool.unconfined
             self.run.elapsed_s = time.monotonic() - self._started
             if changed := self._changed():
                 self.run.buts.append(f"files that judge were changed meanwhile: {', '.join(changed)}")
@@ -130,6 +132,8 @@ class Judge:
         else:
             self.listener.case_started(case, position, len(self.cases))
             started = time.monotonic()
+            for pool in (self.referees, self.pool):
+                pool.start()  # each takes its time, beside the other
             problem = self.referees.ensure_started() or self.pool.ensure_started()
             result = self._broken(case, problem, started) if problem is not None else self._judge(case, position)
         self.run.cases.append(result)

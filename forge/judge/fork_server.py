@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import dataclasses
 import gc
 import json
 import os
@@ -17,13 +18,18 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from forge.judge.confinement import Bounds, confine
+from forge.judge.frozen import WITHIN_TORCH, import_ahead
 from forge.judge.process_tree import PR_SET_CHILD_SUBREAPER, kill_below
 from forge.task.problem import ROOT
 
 ORDER_BYTES, MOST_DESCRIPTORS = 1 << 16, 250
+SUBMISSIONS = "forge.judge.worker"  # the kind of worker that they run in
 
 # Started as `python -c BOOT <repository root> <socket>`. The root leaves sys.path again in the worker, or a submission
 # could import kernels/, which the leaderboard does not have.
@@ -38,12 +44,13 @@ serve(fd, root)
 
 
 class ForkServer:
-    """The evaluator's end. `environment`: of the workers; `device`, `arch`: as forge.device.resolve takes them."""
+    """The evaluator's end. `environment`: of the workers; `device`, `arch`: as forge.device.resolve takes them; bounds:
+    of submissions, None where they are trusted."""
 
     alive: ClassVar[set[ForkServer]] = set()
 
-    def __init__(self, environment: dict[str, str], device: str, arch: str) -> None:
-        self.environment = environment
+    def __init__(self, environment: dict[str, str], device: str, arch: str, bounds: Bounds | None = None) -> None:
+        self.environment, self.bounds = environment, bounds
         self.request = {"device": device, "arch": arch}
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -54,6 +61,8 @@ class ForkServer:
         if self.process is None or self.process.poll() is not None:
             self._start()
         order = {**self.request, "worker": worker, "folder": str(folder), "is_rank": is_rank}
+        if worker == SUBMISSIONS and self.bounds is not None:
+            order["bounds"] = dataclasses.asdict(self.bounds)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         with contextlib.suppress(OSError):  # it has just died: its worker's status pipe says so
             self._line.sendmsg([json.dumps(order).encode()], rights)
@@ -97,7 +106,7 @@ class ForkServer:
 
 def serve(fd: int, root: str) -> None:
     """The fork server's own life."""
-    from forge.judge.worker import PR_SET_DUMPABLE, prctl, supervise_worker
+    from forge.judge.worker import PR_SET_DUMPABLE, prctl
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     prctl(PR_SET_DUMPABLE, 0)  # nor may a submission look into what is forked here to judge it
@@ -105,6 +114,7 @@ def serve(fd: int, root: str) -> None:
     line = socket.socket(fileno=fd)
     line.set_inheritable(False)
     warm, broken, folder = False, None, None
+    room: Room | None = None
     while True:
         data, descriptors, _, _ = socket.recv_fds(line, ORDER_BYTES, MOST_DESCRIPTORS)
         if not data:  # the evaluator is gone, and has left the clearing to us
@@ -115,17 +125,80 @@ def serve(fd: int, root: str) -> None:
         if not warm:
             warm, broken = True, _warm_up(order, descriptors[2])
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for those that it forks
-        if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            line.close()
-            os.setsid()
-            channel, status, output, *memory = descriptors
-            _print_to(output)
-            os.close(output)
-            os.chdir(order["folder"])
-            supervise_worker(channel, status, root, broken, order["worker"], memory)
+        if "bounds" in order:
+            if room is not None and room.folder != folder:
+                room.line.close()
+                room = None
+            room = room or Room(order, [line.fileno(), *descriptors], root, broken)
+            room.enter(data, descriptors)
+        else:
+            _fork_worker(order, descriptors, line, root, broken)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _fork_worker(
+    order: dict[str, Any],
+    descriptors: list[int],
+    line: socket.socket,
+    root: str,
+    broken: BaseException | None,
+    missing: Sequence[str] = (),
+) -> None:
+    from forge.judge.worker import supervise_worker
+
+    if os.fork() == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        line.close()
+        os.setsid()
+        channel, status, output, *memory = descriptors
+        _print_to(output)
+        os.close(output)
+        os.chdir(order["folder"])
+        told = {"pid": os.getpid(), "above": os.getppid(), "missing": list(missing)}
+        supervise_worker(channel, (status, told), root, broken, order["worker"], memory)
+
+
+class Room:
+    """The process that a run folder's submissions are forked in: confined once, for all ranks, before the first.
+
+    Ranks open each other's memory (hipIpcOpenMemHandle), which Landlock allows within one confinement alone.
+    """
+
+    def __init__(self, order: dict[str, Any], not_here: list[int], root: str, broken: BaseException | None) -> None:
+        """not_here: descriptors that are not for this process."""
+        self.folder = Path(order["folder"])
+        self.line, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.fork() == 0:
+            try:
+                for descriptor in [self.line.fileno(), *not_here]:
+                    os.close(descriptor)
+                self._live(order, inside, root, broken)
+            finally:
+                os._exit(1)
+        inside.close()
+
+    def _live(self, order: dict[str, Any], line: socket.socket, root: str, broken: BaseException | None) -> None:
+        from forge.judge.worker import die_with_parent
+
+        die_with_parent()
+        os.setsid()
+        bounds = Bounds(**order["bounds"])
+        os.environ.update(bounds.environment)
+        tempfile.tempdir = None  # known before
+        missing = confine(root, order["folder"], bounds, order["is_rank"])
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(line, ORDER_BYTES, MOST_DESCRIPTORS)
+            if not data:
+                return
+            _fork_worker(json.loads(data), descriptors, line, root, broken, missing)
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def enter(self, data: bytes, descriptors: list[int]) -> None:
+        """Has a worker forked in here. That the room is gone shows as the worker's end."""
+        with contextlib.suppress(OSError):
+            socket.send_fds(self.line, [data], descriptors)
 
 
 def _clear(folder: Path | None) -> None:
@@ -155,6 +228,7 @@ def _warm_up(order: dict[str, Any], output: int) -> BaseException | None:
                 from forge.device.fake_rocm.launch import share_among_forks
 
                 share_among_forks()
+                import_ahead(WITHIN_TORCH)
     except BaseException as error:
         return error
     finally:

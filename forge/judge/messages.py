@@ -86,6 +86,7 @@ class BeginCase:
     world_size: int | None = None
     rank: int | None = None  # None: a single-GPU case, without a process group
     port: int = 0
+    exchange: int = 0  # of those that the process has, the one through which this rank's tensors pass
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import select
@@ -32,14 +33,6 @@ STACK_LINE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<na
 STACK_STARTS = ("Fatal Python error:", "Current thread ", "Thread 0x")
 
 
-def task_count() -> int:
-    """Processes and threads of the whole machine: cheap enough to ask ten times a second."""
-    try:
-        return int(Path("/proc/loadavg").read_text().split()[3].split("/")[1])
-    except (OSError, IndexError, ValueError):
-        return 0
-
-
 def free_bytes() -> int:
     """Of the disk that temporary files lie on."""
     with contextlib.suppress(OSError):
@@ -67,7 +60,10 @@ def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0, spare: It
     for worker in workers:
         worker.kill()
     spared = [worker.parent_pid for worker in spare if worker.parent_pid]
-    kill_below(os.getpid(), spared, {pid for one in ForkServer.alive if (pid := one.pid()) is not None}, patience_s)
+    kept = {pid for one in ForkServer.alive if (pid := one.pid()) is not None} | {
+        worker.told["above"] for worker in spare
+    }
+    kill_below(os.getpid(), spared, kept, patience_s)
     for worker in workers:
         worker.close()
     with contextlib.suppress(ChildProcessError):  # the orphans that we adopted
@@ -162,7 +158,7 @@ class WorkerProcess:
         os.close(output_fd)
         os.set_blocking(self.status_fd, False)
         os.set_blocking(self.output_fd, False)
-        self._status = b""  # the parent's pid in a line, then how the worker ended
+        self._status = b""  # of its parent, what it told at once in a line; then how the worker ended
         self._parent_gone = False
         self.pid: int | None = None  # until it tells
         self.tell(setup)
@@ -235,9 +231,15 @@ class WorkerProcess:
     @property
     def parent_pid(self) -> int | None:
         """Of the process above it; None before it is there."""
+        pid: int | None = self.told["pid"]
+        return pid
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the process above it told of itself: its pid, that of its own parent, and what its confinement lacks."""
         self._has_ended()
-        pid, line_end, _ = self._status.partition(b"\n")
-        return int(pid) if line_end else None
+        line, line_end, _ = self._status.partition(b"\n")
+        return json.loads(line) if line_end else {"pid": None, "above": None, "missing": []}
 
     def _parent_is_killed(self) -> bool:
         pid = self.parent_pid

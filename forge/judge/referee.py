@@ -17,6 +17,7 @@ from typing import Any
 
 from forge.judge import messages
 from forge.judge.failure import describe
+from forge.judge.frozen import freeze
 from forge.judge.results import Accuracy, Status
 from forge.judge.worker import Fields, Worker
 from forge.task.problem import Precision
@@ -51,6 +52,7 @@ class Referee(Worker):
     def prepare(self, root: str, broken: BaseException | None) -> Fields:
         ready = super().prepare(root, broken)
         self.note_reference(sys.modules["reference"])
+        freeze(self.setup.folder)
         return ready
 
     def note_reference(self, module: Any) -> None:

@@ -142,6 +142,7 @@ class Run:
     complete: bool = False  # every case has its verdict
     buts: list[str] = field(default_factory=list)  # why all of its passes are to be doubted
     error: str | None = None  # what ended it before its time
+    unconfined: list[str] = field(default_factory=list)  # what this machine does not keep a submission from
 
     @property
     def passed(self) -> bool:

@@ -130,9 +130,10 @@ class CaseRun:
     def begin(self) -> None:
         self.pool.assign(self.ranks)
         self.referees.assign(self.ranks)
-        command = messages.BeginCase(self.ranks)
-        for pool in (self.referees, self.pool):
-            _, problem = pool.begin(messages.CaseBegun, command)
+        command = messages.BeginCase(self.ranks)  # a worker has its own exchange, a referee all
+        theirs = [dataclasses.replace(command, exchange=number) for number in self.pool.assigned]
+        for pool, commands in ((self.referees, theirs), (self.pool, command)):
+            _, problem = pool.begin(messages.CaseBegun, commands)
             if problem is not None:
                 raise self.ended(problem, 0)
         if self.pool.grouped:

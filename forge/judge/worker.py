@@ -29,8 +29,7 @@ from forge.judge.failure import describe
 from forge.judge.memory import give_back_freed_memory, keep_freed_memory
 from forge.judge.results import Status
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 4, 24
-CAP_SYS_PTRACE, CAPABILITY_VERSION_3 = 19, 0x20080522
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 
 Fields = dict[str, Any]  # of an answer
 Act = Callable[[], Fields]
@@ -41,15 +40,17 @@ class TaskFault(Exception):
 
 
 def supervise_worker(
-    fd: int, status_fd: int, root: str, broken: BaseException | None, module: str, memory: list[int]
+    fd: int, status: tuple[int, Fields], root: str, broken: BaseException | None, module: str, memory: list[int]
 ) -> NoReturn:
     """Forks a worker and reports how it ended. This is the parent that a submission sees: killing it tells on it.
 
-    fd: the worker's channel; root: of the repository, first in sys.path; broken: why torch could not be imported;
-    module: the one whose WORKER serves; memory: of the exchange, one descriptor for each rank.
+    fd: the worker's channel; status: where to tell it, and what to tell at once; root: of the repository, first in
+    sys.path; broken: why torch could not be imported; module: the one whose WORKER serves; memory:
+    descriptors of exchanges.
     """
     die_with_parent()
-    os.write(status_fd, f"{os.getpid()}\n".encode())
+    status_fd, told = status
+    os.write(status_fd, json.dumps(told).encode() + b"\n")
     worker = os.fork()
     if worker:
         os.close(fd)
@@ -82,22 +83,6 @@ def die_with_parent() -> None:
 def prctl(option: int, value: int) -> None:
     with contextlib.suppress(OSError, AttributeError):  # not Linux
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def forgo_others_memory() -> None:
-    """Gives up, for this process and all that it starts, a superuser's right to other processes' memory and files.
-
-    What judges says of itself that nobody may look into it (PR_SET_DUMPABLE), which CAP_SYS_PTRACE would override.
-    """
-    prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE)
-    with contextlib.suppress(OSError, AttributeError):  # not Linux
-        libc = ctypes.CDLL(None)
-        header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
-        sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable: the lower 32, then the upper
-        if libc.capget(header, sets) == 0:
-            for i in range(3):
-                sets[i] &= ~(1 << CAP_SYS_PTRACE)
-            libc.capset(header, sets)
 
 
 class Worker:
@@ -224,7 +209,7 @@ class Worker:
     def begin_case(self, command: messages.BeginCase) -> None:
         def begin() -> Fields:
             self.join(command.world_size, command.rank, command.port)
-            self.new_case(self.memory[command.rank or 0])
+            self.new_case(self.memory[command.exchange])
             return {}
 
         self.answer(messages.CaseBegun, begin)
@@ -270,7 +255,6 @@ class SubmissionWorker(Worker):
         self.integrity, self.operations = integrity, operations
 
     def prepare(self, root: str, broken: BaseException | None) -> Fields:
-        forgo_others_memory()
         ready = super().prepare(root, broken)
         self.entered = self.operations.count_entries(sys.modules["reference"], "ref_kernel")
         self.watch = self.integrity.Watch()

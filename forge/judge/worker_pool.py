@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from forge.device import DeviceError
 from forge.judge import messages
+from forge.judge.confinement import task_count
 from forge.judge.fork_server import ForkServer
 from forge.judge.process_tree import descendants
 from forge.judge.processes import (
@@ -21,7 +22,6 @@ from forge.judge.processes import (
     end_all,
     free_bytes,
     free_port,
-    task_count,
     wait_for_events,
     written_bytes,
 )
@@ -89,8 +89,9 @@ class RankAnswer(Generic[A]):
 
 
 class WorkerPool:
-    """order: of as many processes as the largest case has ranks; grouped: whether cases have ranks at all; memory: the
-    ranks' exchange; worker, events: the module whose WORKER serves, and what it may send."""
+    """order: of as many processes as the largest case has ranks; grouped: whether cases have ranks at all; memory: as
+    many exchanges; one_each: each process gets its own alone; worker, events: the module whose WORKER serves, and what
+    it may send."""
 
     def __init__(
         self,
@@ -102,19 +103,22 @@ class WorkerPool:
         limit_s: float,
         progress: Progress,
         memory: Sequence[int] = (),
+        one_each: bool = False,
         worker: str = "forge.judge.worker",
         events: tuple[type, ...] = messages.EVENTS,
     ) -> None:
         self.make_folder, self.fork_server = make_folder, fork_server
-        self.kind, self.events, self.memory = worker, events, list(memory)
+        self.kind, self.events, self.memory, self.one_each = worker, events, list(memory), one_each
         self.setup, self.order, self.grouped = setup, order, grouped
         self.limit_s, self.progress = limit_s, progress
         self.beside: list[WorkerPool] = []  # others, which live on when this one stops
         self.error_patience_s = AFTER_ERROR_S
         self.workers: list[WorkerProcess] = []
+        self.waiting = False  # for the workers to be ready
         self.ranks: int | None = None  # of the case; None: a single-GPU one, without a process group
         self.assigned: list[int] = []  # the numbers of the workers that run them
         self.fingerprint: dict[str, Any] = {}
+        self.unconfined: list[str] = []  # what the workers' confinement lacks
 
     def stop(self) -> None:
         """Ends the workers. The next case starts others."""
@@ -126,20 +130,30 @@ class WorkerPool:
         """The case's workers, in the order of its ranks."""
         return [self.workers[number] for number in self.assigned]
 
-    def ensure_started(self) -> RankAnswer[messages.Ready] | None:
-        """Brings the pool to the point where it waits for a case; what stops it, or None."""
+    def start(self) -> None:
+        """Has workers forked where there are none, without waiting for them: `ensure_started` does that."""
         if self.workers:
-            return None
+            return
+        self.waiting = True
         folder = self.make_folder()
         setup = dataclasses.replace(self.setup, folder=str(folder))
         for number in range(self.order.processes):
             rank = number if self.grouped else None
-            process = WorkerProcess(rank, folder, self.fork_server, setup, self.kind, self.events, self.memory)
+            memory = self.memory[number : number + 1] if self.one_each else self.memory
+            process = WorkerProcess(rank, folder, self.fork_server, setup, self.kind, self.events, memory)
             self.workers.append(process)
+
+    def ensure_started(self) -> RankAnswer[messages.Ready] | None:
+        """Brings the pool to the point where it waits for a case; what stops it, or None."""
+        if self.workers and not self.waiting:
+            return None
+        self.start()
         answers = self._gather(messages.Ready, self.workers)
+        self.waiting = False
         problem = first_cause(answers)
         if problem is None:
             self.fingerprint = answers[0].answer.fingerprint
+            self.unconfined = self.workers[0].told["missing"]
         else:
             self.stop()
         return problem
@@ -148,9 +162,10 @@ class WorkerPool:
         """Gives the ranks of the next case to workers; None: a single-GPU case."""
         self.ranks, self.assigned = ranks, self.order.next(ranks or 1)
 
-    def begin(self, kind: type[A], command: Any) -> tuple[list[RankAnswer[A]], RankAnswer[Any] | None]:
+    def begin(self, kind: type[A], command: Any | list[Any]) -> tuple[list[RankAnswer[A]], RankAnswer[Any] | None]:
         """Asks the first of a case, with which its ranks make a process group: on a port that nobody takes meanwhile.
 
+        command: one for all ranks, or a list with each one's.
         Returns the ranks' answers, in rank order, and the one that explains why there are not only passing ones.
         """
         for attempt in range(PORT_ATTEMPTS):
@@ -160,7 +175,8 @@ class WorkerPool:
             for rank, worker in enumerate(self.active):
                 worker.rank = None if self.ranks is None else rank
                 worker.tail.clear()
-                worker.tell(dataclasses.replace(command, rank=worker.rank, port=port))
+                own = command[rank] if isinstance(command, list) else command
+                worker.tell(dataclasses.replace(own, rank=worker.rank, port=port))
             answers = self._gather(kind, self.active)
             problem = first_cause(answers)
             if attempt + 1 == PORT_ATTEMPTS or problem is None or not _port_was_taken(problem):

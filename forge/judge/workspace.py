@@ -7,15 +7,18 @@ import fcntl
 import hashlib
 import os
 import shutil
+import site
 import stat
 import subprocess
 import tempfile
 from pathlib import Path
 
-from forge.device.extensions import all_in, drop_damaged
+from forge.device.extensions import all_in, drop_damaged, kept_folders
+from forge.judge.confinement import Bounds
 from forge.task.problem import ROOT, Problem
 
 PREFIX, GUARD = "forge-", "guard"  # of a run's folder; the file that its evaluator keeps locked
+OWN_FOLDERS = HOME, TEMPORARY = "home", "tmp"  # of a submission, beside the folder that it runs in
 
 
 def clear_left_over(place: Path) -> None:
@@ -69,7 +72,8 @@ class Workspace:
         self._mine = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._mine, fcntl.LOCK_EX)
         unlocked.rename(self.root / GUARD)
-        (self.root / "tmp").mkdir()
+        for name in OWN_FOLDERS:
+            (self.root / name).mkdir()
         self._open_extensions()
         return self
 
@@ -87,7 +91,8 @@ class Workspace:
         remove_tree(self.root / f"run{self._count}")
         self._count += 1
         self.folder = self._filled(f"run{self._count}", self.files)
-        (self.root / "tmp").mkdir(exist_ok=True)
+        for name in OWN_FOLDERS:
+            (self.root / name).mkdir(exist_ok=True)
         try:
             for path in all_in(self.extensions):
                 if path.name == "lock":
@@ -134,12 +139,23 @@ class Workspace:
         path = environment.get("PYTHONPATH", "").split(os.pathsep)
         environment["PYTHONPATH"] = os.pathsep.join(p for p in path if p and Path(p).resolve() != ROOT)
         environment.update(
-            TMPDIR=str(self.root / "tmp"),
+            TMPDIR=str(self.root / TEMPORARY),
             TORCH_EXTENSIONS_DIR=str(self.extensions),
             PYTHONFAULTHANDLER="1",
             PYTHONDONTWRITEBYTECODE="1",
         )
         return environment
+
+    def bounds(self, gpu: bool) -> Bounds:
+        """What a submission may touch beside its run folder. To be asked when the workspace is there."""
+        home, caches = self.root / HOME, kept_folders()
+        xdg = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
+        return Bounds(
+            writable=[str(home), str(self.root / TEMPORARY), str(self.extensions), *caches.values()],
+            hidden=[str(Path.home()), str(self.root), str(ROOT / "reference"), str(ROOT / "kernels")],
+            environment={"HOME": str(home), "PYTHONUSERBASE": site.getuserbase(), **xdg, **caches},
+            gpu=gpu,
+        )
 
     def _open_extensions(self) -> None:
         """torch's build folder: kept between runs of one submission, unless another run is using it.

@@ -27,7 +27,7 @@ from forge.judge.verdict import CaseRun
 from forge.judge.worker import machine_fault
 from forge.judge.workspace import clear_left_over
 from forge.task.cases import CaseSpec
-from tests.support.evaltools import RIGHT, ROOT, judge, statuses, write_problem
+from tests.support.evaltools import RIGHT, ROOT, judge, names_itself, processes_named, statuses, write_problem
 from tests.support.fake_plan import fake_plan
 from tests.support.limits import ENDS_S
 
@@ -35,16 +35,16 @@ pytestmark = pytest.mark.long
 
 EVAL = [sys.executable, str(ROOT / "eval.py"), "test", "problem", "--device", "gfx942", "--json", "out.json"]
 ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
-# Right in the first case; in the second it tells its pid, starts a process that leaves its session, and waits.
+# Right in the first case; in the second it names itself, starts a process that leaves its session, and waits.
 HANGS = """
 import os, time
 def custom_kernel(x):
     if len(x) == 5:
         if os.fork() == 0:
             os.setsid()
-            open({mark!r} + ".child", "w").write(str(os.getpid()))
+            {child}
             time.sleep(600)
-        open({mark!r}, "w").write(str(os.getpid()))
+        {named}
         time.sleep(600)
     return x * 2
 """
@@ -94,9 +94,10 @@ def hear_every_signal() -> None:
 
 
 def start_and_wait(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
-    """eval.py in its second case, and the pids that the submission told."""
-    marks = [folder / "mark", folder / "mark.child"]
-    (folder / "submission.py").write_text(HANGS.format(mark=str(marks[0])))
+    """eval.py in its second case, and the submission's pids."""
+    names = [f"{kind} {os.getpid()}" for kind in ("hangs", "child")]
+    named, child = map(names_itself, names)
+    (folder / "submission.py").write_text(HANGS.format(named=named, child=child))
     environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         EVAL,
@@ -107,8 +108,8 @@ def start_and_wait(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
         text=True,
         preexec_fn=hear_every_signal,
     )
-    assert wait_for(lambda: all(mark.exists() and mark.read_text() for mark in marks))
-    return process, [int(mark.read_text()) for mark in marks]
+    assert wait_for(lambda: all(map(processes_named, names)))
+    return process, [pid for name in names for pid in processes_named(name)]
 
 
 ALIKE = pytest.mark.slow(reason="another signal of those that one function takes")
@@ -136,7 +137,7 @@ def test_a_killed_evaluator_leaves_nothing(folder: Path) -> None:
 
 def test_an_evaluator_killed_at_any_moment_leaves_no_process(folder: Path) -> None:
     """Nor a folder, once the next run has looked: in the first moments nobody else knows of it."""
-    (folder / "submission.py").write_text(HANGS.format(mark=str(folder / "mark")))
+    (folder / "submission.py").write_text(HANGS.format(named="pass", child="pass"))
     environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1"}
     moments_s = [random.uniform(first, last) for first, last in ((0, 1), (1, 3), (3, 6))]
     killers = [

@@ -24,7 +24,16 @@ from forge.judge.processes import Event
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import Status
 from tests.support import prepared
-from tests.support.evaltools import RIGHT, ROOT, TASK, judge, statuses, write_problem
+from tests.support.evaltools import (
+    RIGHT,
+    ROOT,
+    TASK,
+    judge,
+    names_itself,
+    processes_named,
+    statuses,
+    write_problem,
+)
 from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
@@ -171,12 +180,11 @@ def test_an_answer_that_nobody_asked_for_is_tampering(monkeypatch: pytest.Monkey
     assert answer.status is Status.TAMPERED and answer.lost and "Ready in place of Called" in answer.message
 
 
-ANCESTRY = """
-import os
+# Where torch lies in a process's memory: chosen anew for each that imports it, kept by those that are forked.
+PLACES = """
+import os, torch
 def custom_kernel(x):
-    above = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1]
-    with open("PLACE", "a") as out:
-        print(os.getpid(), above, file=out)
+    print(os.getpid(), id(torch), flush=True)
     if len(x) == 5:
         os.abort()
     return x * 2
@@ -184,22 +192,17 @@ def custom_kernel(x):
 
 
 def test_a_worker_in_a_lost_ones_place_need_not_import_torch(tmp_path: Path) -> None:
-    place = tmp_path / "pids"
-    _, result = judge(tmp_path, ANCESTRY.replace("PLACE", str(place)), "test")
+    _, result = judge(tmp_path, PLACES, "test")
     assert statuses(result) == ["pass", "crash", "pass"]
-    workers, above = zip(*(line.split() for line in place.read_text().splitlines()), strict=True)
-    assert len(set(workers)) == 2 and len(set(above)) == 1
+    workers, torches = zip(*(case["last_words"][-1].split() for case in result["cases"]), strict=True)
+    assert len(set(workers)) == 2 and len(set(torches)) == 1
 
 
-# Where the fork server is a Python of its own, its command line has the program that it is given.
-COMMANDS_ABOVE = """
+# Where the fork server is a Python of its own, its command line has the program that it is given: its forks' too.
+COMMAND = """
 from pathlib import Path
 def custom_kernel(x):
-    pid, told = "self", []
-    while pid != "0":
-        told.append(Path(f"/proc/{pid}/cmdline").read_text())
-        pid = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
-    Path("PLACE").write_text("\\n".join(told))
+    print(Path("/proc/self/cmdline").read_text().replace("\\0", " ").replace("\\n", " "))
     return x * 2
 """
 
@@ -207,11 +210,10 @@ def custom_kernel(x):
 @pytest.mark.parametrize("mentions", ["no compiler", "triton"])
 def test_tests_fork_their_workers_from_what_has_imported_torch(tmp_path: Path, mentions: str) -> None:
     """Which Triton a worker has on its path depends on whether the submission mentions it: prepared.py knows both."""
-    place = tmp_path / "above"
-    source = f"# {mentions}\n" + COMMANDS_ABOVE.replace("PLACE", str(place))
-    _, result = judge(tmp_path, source, "test", "--cases", "0")
+    _, result = judge(tmp_path, f"# {mentions}\n{COMMAND}", "test", "--cases", "0")
     assert statuses(result) == ["pass"]
-    assert "tests.support.prepared" in place.read_text() and "fork_server" not in place.read_text()
+    command = result["cases"][0]["last_words"][-1]
+    assert "tests.support.prepared" in command and "fork_server" not in command
 
 
 def test_a_test_leaves_the_triton_that_it_found() -> None:
@@ -247,54 +249,47 @@ def test_a_submission_that_always_hangs_is_not_given_every_case(tmp_path: Path) 
 
 
 FORKER = """
-import os, time
+import glob, os, time
 def custom_kernel(x):
     for _ in range(3):
         if os.fork() == 0:
             os.setsid()
             os.fork()
-            open({marks!r} + str(os.getpid()), "w").close()
+            {named}
+            open("there" + str(os.getpid()), "w").close()
             time.sleep(600)
+    while len(glob.glob("there*")) < 6:
+        time.sleep(0.01)
     return x * 2
 """
 
 
 def test_no_process_survives(tmp_path: Path) -> None:
-    marks = tmp_path / "marks"
-    marks.mkdir()
-    done, result = judge(tmp_path, FORKER.format(marks=f"{marks}/"), "test", "--cases", "0")
+    name = f"forker {os.getpid()}"
+    done, result = judge(tmp_path, FORKER.format(named=names_itself(name)), "test", "--cases", "0")
     assert statuses(result) == ["pass"]
-    pids = [int(p.name) for p in marks.iterdir()]
-    assert pids, "the submission started nothing: this test would prove nothing"
     deadline = time.monotonic() + ENDS_S
-    while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:
+    while processes_named(name) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not [pid for pid in pids if _alive(pid)]
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
+    assert not processes_named(name)
 
 
 def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path) -> None:
+    name = f"waits {os.getpid()}"
     write_problem(tmp_path / "problem")
-    mark = tmp_path / "mark"
     (tmp_path / "submission.py").write_text(
-        f"import os, time\ndef custom_kernel(x):\n    open({str(mark)!r}, 'w').write(str(os.getpid()))\n"
-        "    time.sleep(600)\n"
+        f"import time\ndef custom_kernel(x):\n    {names_itself(name)}\n    time.sleep(600)\n"
     )
     command = [sys.executable, str(ROOT / "eval.py"), "test", "problem", "--device", "gfx942"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + ENDS_S
-    while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
+    while not processes_named(name) and time.monotonic() < deadline:
         time.sleep(0.05)
+    assert processes_named(name)
     process.send_signal(signal.SIGINT)  # others: test_eval_faults.py
     _, stderr = process.communicate(timeout=ENDS_S)
     assert process.returncode == 130 and stderr == "eval.py: interrupted\n"
-    assert not _alive(int(mark.read_text()))
+    assert not processes_named(name)
 
 
 def test_the_submission_cannot_import_the_evaluators_repository(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -87,6 +88,9 @@ def check_implementation(x, out):
     return good, "" if good else "sums differ"
 """
 
+# A submission's line by which processes_named knows its process, and those that it forks from then on.
+NAMES_ITSELF = "__import__('ctypes').CDLL(None).prctl(15, NAME, 0, 0, 0)  # PR_SET_NAME"
+
 RIGHT = "def custom_kernel(x):\n    return x * 2\n"
 
 
@@ -95,6 +99,21 @@ def write_problem(folder: Path, task: str = TASK, reference: str = REFERENCE) ->
     (folder / "task.yml").write_text(task)
     (folder / "reference.py").write_text(reference)
     return folder
+
+
+def names_itself(name: str) -> str:
+    return NAMES_ITSELF.replace("NAME", repr(name.encode()))
+
+
+def processes_named(name: str) -> list[int]:
+    """The living processes of this machine that have given themselves a name, of at most 15 characters."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            own, _, state = path.read_text(errors="replace").partition("(")[2].rpartition(") ")
+            if own == name and not state.startswith("Z"):
+                found.append(int(path.parent.name))
+    return found
 
 
 def generate(problem: str, variant: str, folder: Path, *options: str) -> Path:

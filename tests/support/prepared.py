@@ -288,7 +288,9 @@ def import_triton() -> None:
     import triton.experimental.gluon.nvidia.hopper  # with the first launch
 
     from cdna.triton.cache_key import keep_triton_key
+    from forge.judge.frozen import WITHIN_TORCH, import_ahead
 
+    import_ahead(WITHIN_TORCH)
     keep_triton_key()
     triton.runtime.cache.triton_key()
 
