@@ -15,7 +15,8 @@ from .isa import UNITS
 def executed_fields(sums: Any) -> dict[str, Any]:
     """The engine's Executed as fields of a LaunchRecord."""
     by_unit = {unit: count for unit, count in zip(UNITS, sums.by_unit) if count}
-    return {"wave_instructions": sum(by_unit.values()), "by_unit": by_unit, "cycles": sums.cycles}
+    instructions = sum(by_unit.values())
+    return {"wave_instructions": instructions, "by_unit": by_unit, "cycles": sums.cycles, "flops": sums.flops}
 
 
 def _each(logged: Any, free: Callable[[Any], None]) -> Iterator[Any]:

@@ -36,6 +36,7 @@ class Facts:
 
     unit: str
     cycles: tuple[int, ...]  # by arch; 0: depends on addresses
+    flops: int  # of a lane
     space: str
     does: str
     bytes: int | None  # of a lane's element; None: as the buffer's format says
@@ -64,6 +65,7 @@ def _one_of(known: list[str], text: str) -> str:
 
 
 def _facts(unit: str, cycles: str, space: str, does: str, size: str, flow: str, flags: str) -> Facts:
+    cycles, _, flops = cycles.partition(":")
     each = [0] if cycles == "-" else [int(n) for n in cycles.split("/")]
     if len(each) not in (1, len(ARCHS)):
         raise ValueError(f"cycles {cycles!r} are not one figure, or one for each arch")
@@ -73,6 +75,7 @@ def _facts(unit: str, cycles: str, space: str, does: str, size: str, flow: str, 
     return Facts(
         _one_of(UNITS, unit),
         tuple(each * len(ARCHS) if len(each) == 1 else each),
+        int(flops or 0),
         _one_of(SPACES, space),
         _one_of(ACTIONS, does),
         None if width == "format" else 0 if width == "-" else int(width),
@@ -188,7 +191,7 @@ def rows() -> str:
         size = _BY_FORMAT if facts.bytes is None else facts.bytes
         unit, space, does = f"{facts.unit}_unit".upper(), f"{facts.space}_space".upper(), f"does_{facts.does}".upper()
         lines.append(
-            f'{{"{name}", {unit}, {{{cycles}}}, {space}, {does}, {size}, {facts.elements}, {facts.stride}, '
-            f"{f'flow_{facts.flow}'.upper()}, {bits}, {flags}}},"
+            f'{{"{name}", {unit}, {{{cycles}}}, {facts.flops}, {space}, {does}, {size}, {facts.elements}, '
+            f"{facts.stride}, {f'flow_{facts.flow}'.upper()}, {bits}, {flags}}},"
         )
     return "\n".join([*lines, ""])

@@ -10,6 +10,7 @@ import pytest
 
 from cdna import snippet
 from cdna.errors import UnsupportedInstruction
+from cdna.isa import facts_of
 from tests.support.matrix_model import (
     FORMATS,
     LANES,
@@ -352,6 +353,18 @@ def test_what_was_seen_on_an_mi355x() -> None:
 
 
 # --- sparse -----------------------------------------------------------------------------------------
+
+
+def test_an_instructions_flops_are_those_of_its_shape() -> None:
+    """Of dense ones two for each term of each element; of sparse ones half of the depth is zero."""
+    for _, case in DENSE:
+        assert facts_of(case.name).flops * LANES == 2 * case.n * case.n * case.depth * case.blocks, case.name
+    for _, case, _ in SPARSE:
+        assert facts_of(case.name).flops * LANES == case.n * case.n * case.depth, case.name
+    for n, k in ((16, 128), (32, 64)):
+        assert facts_of(f"v_mfma_scale_f32_{n}x{n}x{k}_f8f6f4").flops * LANES == 2 * n * n * k
+    vector = {"v_fma_f32": 2, "v_pk_fma_f32": 4, "v_mul_f32": 1, "v_dot4_i32_i8": 8, "v_add_u32": 0, "v_max_f32": 0}
+    assert {name: facts_of(name).flops for name in vector} == vector
 
 
 SPARSE = [(arch, case, deep) for arch in ("gfx942", "gfx950") for case, deep in sparse_cases(arch)]

@@ -6,7 +6,9 @@
 
 struct Facts {  // the head of cdna/isa/instructions.txt says what each means
   const char* name;
-  u8 unit, cycles[N_ARCHS], space, does;
+  u8 unit, cycles[N_ARCHS];
+  u16 flops;  // of a lane
+  u8 space, does;
   u8 bytes, elements, stride;  // bytes: BY_FORMAT where the buffer's format says it
   u8 flow, bits;
   u32 flags;

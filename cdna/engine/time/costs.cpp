@@ -35,6 +35,7 @@ extern "C" void cdna_executed(const Program* p, const char* model, const u64* ex
   for (u32 i = 0; i < p->n_inst; i++) {
     out->by_unit[op_facts(p->code[i].op).unit] += executed[i];
     out->cycles += executed[i] * cycles_side_by_side(p->code[i], card);
+    out->flops += executed[i] * WAVE * op_facts(p->code[i].op).flops;
   }
 }
 
