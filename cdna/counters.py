@@ -278,21 +278,6 @@ def count(on: bool) -> None:
         engine().lib.cdna_caches_free()
 
 
-trying = False  # an autotuner compares configurations: launches now are its trials
-
-
-@contextmanager
-def trials() -> Iterator[None]:
-    """Within the block launches are an autotuner's. What they leave in the modelled caches is cleared after them."""
-    global trying
-    before, trying = trying, True
-    try:
-        yield
-    finally:
-        trying = before
-        clear_caches()
-
-
 def clear_caches() -> None:
     """Forget what the modelled caches hold: the next launch starts cold, as after a cache flush."""
     if _active and is_loaded():

@@ -94,12 +94,14 @@ class Kernel:
         kernarg: bytes,
         dynamic_lds_bytes: int = 0,
         memory: checks.Memory | Callable[[], checks.Memory] = checks.UNKNOWN_MEMORY,
+        trial: bool = False,
     ) -> LaunchRecord:
         """Run the kernel to its end.
 
         grid: workgroups per dimension. block: work-items of a workgroup. kernarg: the explicit arguments, laid out as
         the kernel's metadata says; hidden ones are filled in. Pointers in it are host addresses. memory: what the
-        launch may touch, or a function that says so, asked only where checks want to know.
+        launch may touch, or a function that says so, asked only where checks want to know. trial: one of an
+        autotuner's.
         KernelFault names kernel, instruction, source line, workgroup and wave; LaunchError tells what does not fit.
         """
         card = emulated_card(self.program.arch)
@@ -153,5 +155,5 @@ class Kernel:
             raise LaunchError(f"{self.readable}: {message}")
         sums = abi.structure("Executed")()
         engine().lib.cdna_executed(self.program._handle, card.model.encode(), executed, ctypes.byref(sums))
-        did = {**executed_fields(sums), "counters": totals, "trial": counters.trying}
+        did = {**executed_fields(sums), "counters": totals, "trial": trial}
         return keep(LaunchRecord(self.name, grid, block, self.static_lds_bytes + dynamic_lds_bytes, **did))

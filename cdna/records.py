@@ -24,13 +24,14 @@ class LaunchRecord:
     wave_instructions: int
     by_unit: dict[str, int] = field(default_factory=dict)  # those that occupied it
     cycles: int = 0  # of their units, if all lanes' addresses lay side by side: no time, but more work is more of them
+    flops: int = 0  # of its products and sums, with all lanes active
     counters: Counters | None = None  # where counting is on
     trial: bool = False  # one of an autotuner's
 
 
 # Launches since each reader last asked. Bounded: a program that never asks must not grow.
 _records: dict[str, deque[LaunchRecord]] = {
-    name: deque(maxlen=100_000) for name in ("user", "bench", "tests", "profile")
+    name: deque(maxlen=100_000) for name in ("user", "judge", "bench", "tests", "profile")
 }
 
 
@@ -49,6 +50,11 @@ def take_records(reader: str = "user") -> list[LaunchRecord]:
     taken = list(_records[reader])
     _records[reader].clear()
     return taken
+
+
+def launches() -> int:
+    """How many launches this process has made, noted or not: a log that is full, or turned off, notes none."""
+    return int(engine().lib.cdna_launches()) if is_loaded() else 0
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,21 @@ def autotuned() -> list[AutotunerChoice]:
     """What autotuners chose since the last call, in order."""
     taken = list(_choices)
     _choices.clear()
+    return taken
+
+
+_benchmarks = 0
+
+
+def note_benchmark() -> None:
+    global _benchmarks
+    _benchmarks += 1
+
+
+def benchmarks() -> int:
+    """How often programs have timed their own kernels since the last call, beside Triton's autotuner."""
+    global _benchmarks
+    taken, _benchmarks = _benchmarks, 0
     return taken
 
 

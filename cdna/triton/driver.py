@@ -26,15 +26,15 @@ from .. import checks
 from ..asm import AsmFile, has_directives, parse
 from ..cards import Card
 from ..compiler_notes import warn_of
-from ..counters import counting, trials
+from ..counters import clear_caches, counting
 from ..model import modelled_case_us
 from ..program import Kernel, Program
-from ..records import AutotunerChoice, note_choice, take_records
+from ..records import AutotunerChoice, note_benchmark, note_choice, take_records
 from ..settings import emulated_card
 from . import known_faults
 from .added_by_trials import Trials
 from .cache_key import keep_triton_key
-from .launcher import Launcher, source_files
+from .launcher import Launcher, in_autotuner, source_files
 from .linker import provide_linker
 from .versions import interface, minor_of
 
@@ -201,10 +201,13 @@ def do_bench(
 ) -> Any:
     """triton.testing.do_bench for a device without a clock: runs `fn` once and returns its modelled time in ms.
 
-    It orders configurations, and is no measurement (docs/time-model.md).
+    It orders configurations, and is no measurement (docs/time-model.md). Outside of Triton's autotuner its launches are
+    a program's like all others.
     """
     _work_ms()
-    with trials(), counting():
+    if not in_autotuner():
+        note_benchmark()
+    with counting():
         fn()
         work = _work_ms()
     if quantiles is not None:
@@ -228,7 +231,10 @@ def first_that_runs(bench: Callable[..., Any]) -> Callable[..., Any]:
         return timed
 
     def watched(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-        timed = bench_until_one_runs(tuner, *args, **kwargs)
+        try:
+            timed = bench_until_one_runs(tuner, *args, **kwargs)
+        finally:
+            clear_caches()  # of what a trial leaves there
         if (trials := tuner.__dict__.get("_cdna_trials")) is not None and min(timed) < math.inf:
             trials.ended(timed)
         return timed

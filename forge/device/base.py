@@ -85,9 +85,9 @@ class Device(ABC):
         """What torch's own operations, which it does not emulate, are counted at; None where they are timed."""
         return None
 
-    def watch_products(self, told: Callable[[float], None]) -> None:
-        """Have `told` hear what each product of a library that a submission's own code calls cannot take less than,
-        in us."""
+    def watch_products(self, told: Callable[[float, int], None]) -> None:
+        """Have `told` hear of each product of a library that a submission's own code calls what it cannot take less
+        than, in us, and its FLOPs."""
         return None
 
     @abstractmethod

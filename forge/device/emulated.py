@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import re
@@ -37,6 +38,7 @@ class EmulatedDevice(Device):
         self.timelines = ""  # cold | warm: the caches of profiles whose timelines a report carries
         self.checks = ""  # as cdna's variable takes them; empty: what this process's environment says
         self._started_with: str | None = None  # of a worker: what `checks` was
+        self.counting = False
         self._recorder: Any = None  # that a loaded library may call
 
     def environment(self) -> dict[str, str]:
@@ -110,6 +112,7 @@ class EmulatedDevice(Device):
         os.environ["CDNA_CHECKS"] = self._started_with if on else ""
 
     def count_work(self, on: bool = True, sample: str = "") -> None:
+        self.counting = on
         if sample:
             import cdna.counters  # noqa: F401
         counters = sys.modules.get("cdna.counters")
@@ -129,7 +132,7 @@ class EmulatedDevice(Device):
 
         return Roofline(get_card(self.arch))
 
-    def watch_products(self, told: Callable[[float], None]) -> None:
+    def watch_products(self, told: Callable[[float, int], None]) -> None:
         maps = Path("/proc/self/maps").read_text()
         found = re.search(r"/\S*/libhipblaslt\.so$", maps, re.MULTILINE)  # where a submission's extension has loaded it
         if found is None:
@@ -137,7 +140,7 @@ class EmulatedDevice(Device):
         card = self.roofline()
 
         def record(*product: int) -> bool:
-            told(card.library_product_us(*product))
+            told(card.library_product_us(*product), 2 * math.prod(product[:4]))
             return False  # it is carried out
 
         self._recorder = PRODUCT_RECORDER(record)
@@ -150,7 +153,7 @@ class EmulatedDevice(Device):
             return {}
         from forge.device.fake_rocm import work
 
-        return work.report()
+        return work.report(self.counting)
 
 
 def _cpu_name() -> str:

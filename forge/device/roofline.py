@@ -60,7 +60,7 @@ def with_torch(report: dict[str, Any], operations: list[dict[str, Any]]) -> dict
 
     A part of its own in each: `kernels_us` is what kernels alone take. Where torch takes most of it, it is the bound.
     """
-    if not operations:
+    if not operations or report.get("uncounted"):  # a part of a time would be told for all of it
         return report
     what = "modelled, not measured: kernels, and torch's own operations at the card's roofline"
     times: dict[str, Any] = {"what": what}

@@ -60,6 +60,11 @@ class DeviceReport(TypedDict, total=False):
     modelled: ModelledTimes
     autotuned: list[str]
     findings: list[Finding]
+    uncounted: int  # launches of which nothing is known
+    trials: int  # of an autotuner, which are no work
+    timed_itself: int
+    flops: int  # of the launches but for trials, at most
+    instructions: int
     torch: list[dict[str, Any]]
 
 
@@ -157,6 +162,7 @@ class JudgeOutput:
     official: bool  # the problem's own check decides; else, how far the output is off
     accuracy: bool
     last: bool  # the draw is not needed any more
+    best: bool = False  # against the reference as exact as can be; else, what the check has had of it
     share: bool = False  # look whether the output holds what the input adds to it
 
 

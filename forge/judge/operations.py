@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_map
 
 from forge.device.pages import fresh
 from forge.device.roofline import Roofline
+from forge.judge.results import LIBRARY
 
 SUBMISSION = "submission.py"
 NAMED = 5  # operations that a report names
@@ -212,6 +213,13 @@ class Work:
         for caches, took in times.items():
             one.us[caches] += took
         return one
+
+    def add_product(self, us: float, flops: int) -> None:
+        """Of a library that the submission's own code calls."""
+        self.calls[LIBRARY] += 1
+        self.flops += flops
+        self.by_name[LIBRARY] += flops
+        self.add_us(LIBRARY, lambda warm: us, "products")
 
     def add_bytes(self, one: Spent, args: Any, result: Any) -> None:
         one.read_bytes += bytes_of(args)

@@ -23,7 +23,9 @@ from forge.judge.worker import Fields, Worker
 from forge.task.problem import Precision
 
 MESSAGE_CHARS = 4000
-SHARE_SLACK, SHARE_ERRORS = 0.1, 5.0  # of a share that is 1 but for rounding: less is chance, as are standard errors
+# Of a share that is 1 but for rounding may be missing: so much at most, so many times an honest kernel's error, and so
+# many standard errors by chance.
+SHARE_SLACK, HONEST_ERRORS, SHARE_ERRORS = 0.1, 2.0, 5.0
 SLOW_REFERENCE_S = 30.0  # a passing call whose check took longer is not compared with the reference once more
 
 
@@ -147,9 +149,9 @@ class Referee(Worker):
         if command.share and not self.ranks.any(not good or self.task.check_s > SLOW_REFERENCE_S)[0]:
             self.phase("accuracy")
             fields["share"] = self.share_of(command.draw, output, known)
-        if accuracy:
+        if accuracy and (command.best or known is not None):
             self.phase("accuracy")
-            fields["accuracy"] = found = self.accuracy_of(command.draw, output, known)
+            fields["accuracy"] = found = self.accuracy_of(command.draw, output, known, command.best)
             if not command.official and found.problem and found.reference:  # on a probe, what nothing compares with
                 good, message = False, found.problem
         return {**fields, "status": Status.PASS if good else Status.FAIL, "message": message[:MESSAGE_CHARS]}
@@ -164,7 +166,7 @@ class Referee(Worker):
         output = self.noted.take() if self.noted is not None else None
         return None if self.ranks.any(output is None)[0] else (output, self.noted.seconds)
 
-    def accuracy_of(self, draw: int, output: Any, known: tuple[Any, float] | None) -> Accuracy:
+    def accuracy_of(self, draw: int, output: Any, known: tuple[Any, float] | None, exact: bool) -> Accuracy:
         """Relative L2 error of an output, and its worst element; judges nothing."""
         compare, ref_kernel = self.compare, self.task.ref_kernel
         if ref_kernel is None:
@@ -174,7 +176,7 @@ class Referee(Worker):
             return self.copy_of(draw)
 
         try:
-            if self.ranks is not self.alone:  # one collective call, the same on every rank
+            if self.ranks is not self.alone or not exact:  # one collective call, the same on every rank
                 plain_reference = best = ref_kernel(made()) if known is None else known[0]
                 kind = "reference"
             else:
@@ -194,7 +196,8 @@ class Referee(Worker):
         with self.compare.zero_products():
             without = ref_kernel(_with(self.copy_of(draw), place, lambda tensor: tensor.zero_()))
         share, error = self.compare.share_of(output, wanted, without)
-        return None if abs(share - 1) <= max(SHARE_SLACK, SHARE_ERRORS * error) else float(share)
+        slack = min(SHARE_SLACK, HONEST_ERRORS * (self.precision.rel_l2 or SHARE_SLACK))
+        return None if abs(share - 1) <= max(slack, SHARE_ERRORS * error) else float(share)
 
     def probe(self, data: Any) -> Any:
         """An input of larger numbers and without a bias, or as reference.py makes one.

@@ -20,6 +20,9 @@ class Status(Enum):
     NOT_RUN = "not run"
 
 
+LIBRARY = "hipBLASLt"  # instead of an operation of torch's: a product that the submission's own code has called for
+
+
 def us_of(ns: float) -> float:
     return ns / 1e3
 
@@ -116,6 +119,7 @@ class CaseResult:
     buts: list[str] = field(default_factory=list)  # why a pass is to be doubted
     remarks: list[str] = field(default_factory=list)  # what else the case showed
     probe_rel_l2: float | None = None  # of a call beside the official ones (Precision.probes)
+    later_rel_l2: float = 0.0  # of the calls after the first, against the reference as the check has it
     share: float = 1.0  # of what the input adds to an output, the part that was there in one of the calls
     torch_work: dict[str, Any] = field(default_factory=dict)  # what torch itself did in a call, of all ranks
     fresh_ratio: float | None = None  # timed calls on other data, over those on the same data

@@ -3,9 +3,10 @@
 A rank has two processes. The referee (forge/judge/referee.py) makes its inputs and judges its outputs; the worker
 (forge/judge/worker.py) runs the submission. Bytes pass between them, through memory that both map (exchange.py).
 
-    emulated    input 0, call, judge; other data at the same addresses, call, judge; other data elsewhere, call, judge;
-                then the first output is looked at again. Of a large case in benchmark and profile mode two calls
-                instead, of which some workgroups run, for a modelled time; a small case is judged for it
+    emulated    input 0, call, judge; in benchmark mode the same once more, of which a time is modelled; other data
+                at the same addresses, call, judge; other data elsewhere, call, judge; then the first output is looked
+                at again. Of a large case in benchmark and profile mode two calls instead, of which some workgroups
+                run, for a modelled time; a small case is judged for it
     a real GPU  input 0, call, judge; timed calls on the harness's clock (in leaderboard mode each on new data, judged;
                 in benchmark mode on the same, the output of one of them, chosen at random, judged);
                 in benchmark mode, timed calls on other data, judged, in turns with the same, and calls back to back;
@@ -46,7 +47,7 @@ from forge.judge.results import (
     work_text,
 )
 from forge.judge.timing import should_stop, summarize
-from forge.judge.what_ran import look, number_of
+from forge.judge.what_ran import AGAIN, look, number_of, report_of
 from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report, first_cause
 from forge.task.cases import CaseSpec
 
@@ -59,6 +60,7 @@ FRESH_RATIO = 5.0  # from which on other data is so much slower that the same da
 BACK_TO_BACK_LIMIT_S = 60.0  # for calls in a row, beside the check: they are counted to take some seconds
 CLOCK_RATIO, CLOCK_SLACK_S = 3.0, 0.1  # how much longer the evaluator may wait for calls than they say they take
 DEVICE_SAYS, REFUSED, MOST_REFUSALS = "cdna: ", ": refused: ", 3
+SMALL_INSTRUCTIONS, CHECKED = 200_000, 1 / 32  # of a call, a share of a second; of the others' later calls
 GOODBYE_S = 20.0  # for a rank to leave its process group
 
 _draws = random.SystemRandom()
@@ -92,8 +94,9 @@ class CaseRun:
         self.outputs: dict[int, list[dict[str, Any]]] = {}  # each rank's, as its worker told it, by draw
         self.called: dict[int, list[RankAnswer[messages.Called]]] = {}
         self.check_s = 0.0
-        looks = plan.accuracy and plan.problem.precision.probes
-        self.share_draw = _draws.randrange(min(self.calls, 2)) if looks else None
+        self.keeps_first = (
+            self.timed and plan.mode == "leaderboard" or plan.mode == "benchmark" and (self.timed or self.calls > 1)
+        )  # the first input is needed after its call has been judged
         self.late: list[bool] = []  # of each timed call, whether the GPU worked on after its last event
         self.large = False  # whether the last input that was made leaves no room for another
         self.touched = False  # whether the first call wrote to its input: a later one has other data then
@@ -105,11 +108,14 @@ class CaseRun:
             self.begin()
             if self.is_sample():
                 pass
-            elif not self.timed or mode not in ("benchmark", "leaderboard"):
+            elif not self.keeps_first:
                 self.judged_calls(range(self.calls))
             else:
                 self.judged_calls([0])
-                self.timed_calls(warm_up)
+                if self.timed:
+                    self.timed_calls(warm_up)
+                else:
+                    self.counted_call()
                 if not warm_up:
                     self.try_other_data()
                     self.judged_calls(range(1, self.calls))
@@ -232,10 +238,23 @@ class CaseRun:
     def call_of(self, draw: int, layout: bytes) -> messages.Call:
         mode, first = self.plan.mode, draw == 0
         how = "profile" if mode == "profile" else "checked" if first and mode != "test" else "test"
-        counted = mode in ("benchmark", "profile") and draw == min(
-            1, self.calls - 1
-        )  # what a first call prepares is over
-        return messages.Call(layout, WHERE[draw], draw % 2, how, watched=first, checks=first, count=counted)
+        counted = draw == AGAIN or mode in ("benchmark", "profile") and self.calls == 1
+        where = "same" if draw == AGAIN else WHERE[draw]
+        return messages.Call(layout, where, draw % 2, how, watched=True, checks=self.checks(draw), count=counted)
+
+    def checks(self, draw: int) -> bool:
+        """Whether the device's checks run in a call. They take several times as long as what they look at: so in each
+        of a small case's, and of a large one's in the first and in those that are drawn as they come."""
+        small = 0 not in self.called or total(device_report(self.called[0]), "wave_instructions") <= SMALL_INSTRUCTIONS
+        return draw == 0 or small or _draws.random() < CHECKED
+
+    def counted_call(self) -> None:
+        """The call of which a time is modelled: of the case's own data, which its first call has prepared for, as a
+        benchmark's timed ones."""
+        self.pool.tell([self.call_of(AGAIN, layout) for layout in self.hand_over(0)])
+        self.called[AGAIN] = self.hear_calls(AGAIN)
+        self.outputs[AGAIN] = [one.answer.output for one in self.called[AGAIN]]
+        self.judge(AGAIN)
 
     def hear_calls(self, draw: int, first: Ended | None = None) -> list[RankAnswer[messages.Called]]:
         answers, problem = self.pool.hear(messages.Called)
@@ -271,17 +290,18 @@ class CaseRun:
         return [one.answer.layout for one in handed]
 
     def judge(self, draw: int, slot: int | None = None) -> None:
-        probe, keeps = self.is_probe(draw), draw == 0 and self.timed
-        accurate = self.plan.accuracy and (draw == 0 or probe)
+        probe, keeps = self.is_probe(draw), draw == 0 and self.keeps_first
+        accurate = self.plan.accuracy and draw < FRESH_DRAW
         commands = [
             messages.JudgeOutput(
-                draw,
+                max(draw, 0),
                 output,
                 draw % 2 if slot is None else slot,
                 not probe,
                 accurate,
                 not keeps,
-                share=draw == self.share_draw,
+                best=draw == 0 or probe,
+                share=accurate and self.plan.problem.precision.probes and not probe,
             )
             for output in self.outputs[draw]
         ]
@@ -297,6 +317,8 @@ class CaseRun:
             self.check_s = max([one.check_s for one in told], default=0.0)
             self.touched = any(one.touched for one in told)
             self.note_inputs(told, problem is None)
+        elif accuracy and accuracy.rel_l2 is not None:
+            self.result.later_rel_l2 = max(self.result.later_rel_l2, accuracy.rel_l2)
         if problem is not None and not (draw == 0 and self.plan.as_officially and self.result.official):
             raise self.ended(self.blamed(self.referees, problem), draw)
         if self.plan.as_officially and self.result.official is False and draw == 0:
@@ -399,7 +421,7 @@ class CaseRun:
 
     def try_other_data(self) -> None:
         """After the official calls of benchmark mode: calls on other data, timed and judged, in turns with the same."""
-        if self.plan.mode != "benchmark":
+        if self.plan.mode != "benchmark" or not self.timed:
             return
         fresh_ns, same_ns = [], []
         for number in range(FRESH_ROUNDS):  # a submission cannot tell these from the others
@@ -455,8 +477,10 @@ class CaseRun:
             return Ended(problem)
         if draw >= FRESH_DRAW:
             return Ended(problem, "a timed call, other data", beside=self.plan.mode != "leaderboard")
+        if draw == AGAIN:
+            return Ended(problem, "call 2 (the same data again)", beside=True)
         seed = f", seed {self.result.seeds[draw]}" if draw < len(self.result.seeds) else ""
-        return Ended(problem, f"call {draw + 1} ({SAID[draw]}{seed})", beside=True)
+        return Ended(problem, f"call {draw + 1 + (AGAIN in self.called)} ({SAID[draw]}{seed})", beside=True)
 
     def end_with(self, ended: Ended) -> None:
         result, problem = self.result, ended.problem
@@ -493,16 +517,14 @@ class CaseRun:
     def tell_what_ran(self) -> None:
         result = self.result
         if self.called:
-            result.device_report = device_report(self.called[0])
-            if 1 in self.called and self.plan.mode == "benchmark":
-                result.device_report = _second_call(result.device_report, device_report(self.called[1]))
+            result.device_report = report_of(self.called)
             result.profile = self.called[0][0].answer.profile if self.called[0] else ""
         if self.pool.workers:
             result.output_bytes = sum(worker.tail.total_bytes for worker in self.pool.workers)
             if result.passed:
                 result.last_words = self.words()
         self.note_refusals()
-        look(self.plan, self.case, result, [one.answer for one in self.called.get(0, [])])
+        look(self.plan, self.case, result, self.called)
 
 
 def sample_text(report: dict[str, Any], seconds: float, calls: int, torch: tuple[float, float] = (0, 0)) -> str:
@@ -550,12 +572,6 @@ def back_to_back_of(
         rounds_us,
         text,
     )
-
-
-def _second_call(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The device's report of the second call, with what the first one alone can show."""
-    ranks = {name: _second_call(first.get(name, {}), one) for name, one in second.items() if name.startswith("rank ")}
-    return {**second, **{name: first[name] for name in ("findings", "autotuned") if name in first}, **ranks}
 
 
 def _is_input(tree: Any) -> bool:

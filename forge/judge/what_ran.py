@@ -3,53 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forge.device.cards import peaks_of
 from forge.judge.messages import Called
 from forge.judge.plan import EvalPlan
-from forge.judge.results import CaseResult, modelled_time
+from forge.judge.results import LIBRARY, CaseResult, Status, modelled_time
+from forge.judge.worker_pool import RankAnswer, device_report
 from forge.task.cases import CaseSpec
 from forge.task.score import Work, work_of
 
-MOST_SHARE, SOME_SHARE = 0.5, 0.1  # of a case's FLOPs: most of the work; what own kernels do at least
-# What a wave's instruction can do at most, by unit: 64 lanes of v_dot4, a scaled 32x32x64 product of FP4.
-MOST_FLOPS = {"vector": 64 * 8, "matrix": 2 * 32 * 32 * 64}
+MOST_SHARE = 0.5  # of a case's FLOPs: most of the work
+LEAST_SHARE, LEAST_SAMPLED = 0.9, 0.5  # that launches and torch's operations do together; as a sample scales them
+LATER_TIMES = 2  # an honest kernel's error, where what it is compared with was rounded too
 LIGHT_SLACK = 0.95  # of the speed of light: what a clock's error may hide
+KNOWN_RATIO = 2.0  # from which on a call on other data executes so much more that the same data must have been known
+AGAIN = -1  # instead of a draw: the first one's data once more
+
+Calls = Mapping[int, Sequence[RankAnswer[Called]]]  # by draw, of each rank
 
 
-def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Called]) -> None:
+def report_of(called: Calls) -> dict[str, Any]:
+    """The device's report of a case: of the call whose time it models, with what all calls have shown."""
+    calls = [device_report(answers) for _, answers in _in_order(called)]
+    return _merged(device_report(called[AGAIN if AGAIN in called else 0]), calls)
+
+
+def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Calls) -> None:
     """Fills the result's buts, remarks and torch_work."""
     problem = plan.problem
     work = work_of(problem.floors, case.args, peaks_of(plan.device.arch)) if problem.floors else None
-    told = [one.torch_work for one in called if one.torch_work]
-    flops = max((number_of(one, "flops") for one in told), default=0.0)  # of a rank, as the floor is
-    result.torch_work = max(told, key=lambda one: number_of(one, "flops"), default={})
-    launches = _launches(result.device_report)
     needed = (work.flops or 0.0) if work is not None else 0.0
     matrix = problem.floors is not None and problem.floors.matrix != "none" and needed > 0
-    share = flops / needed if needed else 0.0
     said = modelled_time(result.device_report, plan.caches)
     if plan.device.emulated and said is not None and not 0 < said["us"] < math.inf:
         _drop_modelled(result.device_report)
-    doubts = []
-    if any(one.get("entered_reference") is True for one in told):
-        doubts.append("custom_kernel calls the problem's own ref_kernel")
-    if matrix and share >= MOST_SHARE:
-        products = result.torch_work.get("products")
-        names = ", ".join(f"aten::{name}" for name in products) if type(products) is dict else "torch"
-        with_kernels = f", beside {launches} launches of its own" if launches else ""
-        doubts.append(f"{names} did {min(share, 9.99):.0%} of the case's FLOPs{with_kernels}")
-        if share > 1 + MOST_SHARE:
-            result.remarks.append(f"torch's products and sums are {share:.3g} times the FLOPs that the case needs")
-    elif plan.device.emulated and not launches and called:
-        text = "no kernel of its own was launched"
-        doubts.append(text) if matrix else result.remarks.append(text)
-    elif plan.device.emulated and matrix and called:
-        own_share = _most_flops(result.device_report) / needed  # whoever else did the rest, and wherever
-        if own_share < SOME_SHARE:
-            doubts.append(f"its {launches} launches can have done {own_share:.2g} of the case's FLOPs at most")
+    doubts = _of_work(plan, result, called, needed if matrix else 0.0)
+    if plan.device.emulated:
+        doubts += _of_counts(result, called)
     limit, own_limit = problem.precision.rel_l2, problem.precision.probe_rel_l2
     errors = [(result.accuracy.rel_l2 if result.accuracy else None, limit, "")]
     if result.probe_rel_l2 is not None and own_limit is not None:
@@ -63,6 +55,9 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
         doubts.append(f"relative L2 error {rel_l2:.3g}{what}, an honest kernel's is below {limit:g}")
     elif result.share != 1:
         doubts.append(f"of what its input adds to the output {result.share:.3g} times is there")
+    elif limit is not None and result.later_rel_l2 > LATER_TIMES * limit and not problem.precision.probes:
+        text = f"relative L2 error {result.later_rel_l2:.3g} in a later call"
+        doubts.append(f"{text}, an honest kernel's is below {limit:g}")
     elif limit is not None and rel_l2 is None and result.accuracy and result.accuracy.reference:
         doubts.append(f"its error cannot be told: {result.accuracy.problem}")
     if result.accuracy and result.accuracy.rel_l2 == math.inf and rel_l2 != math.inf:
@@ -71,6 +66,56 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Sequence[Ca
         doubts.append(text)
     if result.passed:
         result.buts += doubts
+
+
+def _of_work(plan: EvalPlan, result: CaseResult, called: Calls, needed: float) -> list[str]:
+    """Of each call on each rank, as the floor is: who did the FLOPs that it needs, where it needs any."""
+    told = [one.answer.torch_work for answers in called.values() for one in answers if one.answer.torch_work]
+    result.torch_work = max(told, key=lambda one: number_of(one, "flops"), default={})
+    share = number_of(result.torch_work, "flops") / needed if needed else 0.0
+    doubts = []
+    if any(one.get("entered_reference") is True for one in told):
+        doubts.append("custom_kernel calls the problem's own ref_kernel")
+    if share >= MOST_SHARE:
+        products = result.torch_work.get("products")
+        names = ", ".join(map(_full_name, products)) if type(products) is dict else "torch"
+        launches = _launches(result.device_report)
+        with_kernels = f", beside {launches} launches of its own" if launches else ""
+        doubts.append(f"{names} did {min(share, 9.99):.0%} of the case's FLOPs{with_kernels}")
+        if share > 1 + MOST_SHARE:
+            result.remarks.append(f"torch's products and sums are {share:.3g} times the FLOPs that the case needs")
+    if not plan.device.emulated or share >= MOST_SHARE:
+        return doubts
+    least, where = LEAST_SAMPLED if result.status is Status.SAMPLED else LEAST_SHARE, ""
+    did: str | None = None
+    for number, answers in _in_order(called):
+        for one in answers:
+            report, torch = one.answer.device_report, one.answer.torch_work
+            own = (number_of(report, "flops") + number_of(torch, "flops")) / needed if needed else 1.0
+            launches = _launches(report)
+            if not launches and did is None or own < least:
+                where = f" in call {number}" * (number > 1) + f" on rank {one.rank}" * (one.rank is not None)
+                did = f"its {launches} launches can have done {own:.2g} of the case's FLOPs at most{where}"
+                did = did if launches else f"no kernel of its own was launched{where}"
+                least = own
+    if did is not None:
+        doubts.append(did) if needed else result.remarks.append(did)
+    return doubts
+
+
+def _of_counts(result: CaseResult, called: Calls) -> list[str]:
+    """Of what was counted of the launches: all of them, and as many of data that they have seen as of other."""
+    doubts = []
+    reports = {draw: [one.answer.device_report for one in answers] for draw, answers in called.items()}
+    if uncounted := sum(number_of(one, "uncounted") for ranks in reports.values() for one in ranks):
+        doubts.append(f"{uncounted:.0f} launches were made of which nothing was counted: its time is not known")
+    seen, other = (sum(number_of(one, "instructions") for one in reports.get(draw, ())) for draw in (AGAIN, 1))
+    if other >= KNOWN_RATIO * seen > 0:
+        doubts.append(f"on other data its kernels execute {other / seen:.1f} times as much as on data they have seen")
+    timed = max((number_of(one, "timed_itself") for one in reports.get(AGAIN, reports.get(0, ()))), default=0)
+    if timed and result.device_report.get("modelled"):
+        result.remarks.append(f"custom_kernel times its own kernels, {timed:.0f} times: all of that is in its time")
+    return doubts
 
 
 def _faster_than_light(plan: EvalPlan, result: CaseResult, work: Work | None) -> str:
@@ -92,12 +137,16 @@ def _faster_than_light(plan: EvalPlan, result: CaseResult, work: Work | None) ->
     return f"faster than light: {how} {us:.4g} us, and the card's peaks need {light_us:.4g} us"
 
 
-def number_of(values: dict[str, Any], key: str) -> float:
+def _full_name(product: str) -> str:
+    return product if product == LIBRARY else f"aten::{product}"
+
+
+def number_of(values: Mapping[str, Any], key: str) -> float:
     value = values.get(key)
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
 
 
-def _launches(report: dict[str, Any]) -> int:
+def _launches(report: Mapping[str, Any]) -> int:
     """Of all kernels, of all ranks."""
     here = report.get("launches", 0)
     below = sum(_launches(value) for value in report.values() if isinstance(value, dict))
@@ -108,11 +157,27 @@ def _is_beyond(error: float | None, limit: float | None) -> bool:
     return error is not None and limit is not None and not error <= limit  # NaN is
 
 
-def _most_flops(report: dict[str, Any]) -> int:
-    """More than this the kernels of a report have not done; of several ranks', those of the busiest."""
-    kernels = report.get("kernels", {}).values()
-    own = sum(most * kernel["by_unit"].get(unit, 0) for kernel in kernels for unit, most in MOST_FLOPS.items())
-    return max([own, *(_most_flops(one) for name, one in report.items() if name.startswith("rank "))])
+def _in_order(called: Calls) -> list[tuple[int, Sequence[RankAnswer[Called]]]]:
+    """The calls as they were made, counted from 1."""
+    draws = sorted(called, key=lambda draw: 0.5 if draw == AGAIN else draw)
+    return list(enumerate((called[draw] for draw in draws), 1))
+
+
+def _merged(report: dict[str, Any], calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A call's report with the findings of all, each place once, and what the first one alone can show."""
+    found: dict[tuple[Any, ...], Any] = {}
+    for number, call in enumerate(calls, 1):
+        for one in call.get("findings", ()):
+            place = tuple(one.get(key) for key in ("kind", "kernel", "instruction", "source", "tensor"))
+            found.setdefault(place, {**one, "call": number})
+    first = {"autotuned": calls[0]["autotuned"]} if "autotuned" in calls[0] else {}
+    findings = {"findings": list(found.values())} if found else {}
+    ranks = {
+        name: _merged(one, [call.get(name, {}) for call in calls])
+        for name, one in report.items()
+        if name[:5] == "rank "
+    }
+    return {**report, **first, **findings, **ranks}
 
 
 def _drop_modelled(report: dict[str, Any]) -> None:

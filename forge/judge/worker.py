@@ -296,8 +296,8 @@ class SubmissionWorker(Worker):
                 command.watched or command.count, card, command.sample not in ("", PRODUCTS)
             ) as work:
                 self.work = work if command.count else None
-                if command.count:
-                    self.device.watch_products(lambda us: work.add_us("hipBLASLt", lambda warm: us, "products"))
+                if command.watched:
+                    self.device.watch_products(work.add_product)
                 output = calls.get(command.how, self.task.kernel)(self.data)
             fields: Fields = {"profile": ""}
             if command.how == "profile":

@@ -15,7 +15,8 @@ LIKE_OTHERS = set(
     "at_the_end poisoned_values parameter_replaced rows_missing two_processes input_restored terminal result_file "
     "deferred decoy_process decoy_uncounted h_output_over_input h_split_sum h_raises_inside h_many_words h_pool "
     "h_inference_mode probe_told probe_served pipe_in_folder report_nonsense decoy_whole emulation_told "
-    "one_term_at_a_time h_part_of_a_method h_view_of_a_buffer".split()
+    "one_term_at_a_time h_part_of_a_method h_view_of_a_buffer later_bias decoy_distances decoy_library_operator "
+    "decoy_blas decoy_pipes decoy_interpreter decoy_loop_in_c decoy_launch_in_child".split()
 )
 SLOW = pytest.mark.slow(reason="one of many alike")
 

@@ -153,6 +153,70 @@ def test_tests_and_leaderboard_runs_are_not_counted(tmp_path: Path) -> None:
         assert "modelled us" not in done.stdout and "modelled" not in result["cases"][0]["report"]
 
 
+TIMES_ITSELF = (
+    DOUBLES.split("@triton.autotune")[0]
+    + """\
+from triton.runtime import driver
+
+@triton.jit
+def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
+
+def custom_kernel(x):
+    out = torch.empty_like(x)
+    launch = lambda: double_kernel[(1,)](x, out, len(x), BLOCK=64)
+    BENCH(launch)
+    launch()
+    return out
+"""
+)
+
+
+@pytest.mark.parametrize("bench", ["triton.testing.do_bench", "driver.active.get_benchmarker()"])
+def test_launches_that_a_submission_times_itself_are_in_its_time(bench: str, tmp_path: Path) -> None:
+    done, result = judge(tmp_path, TIMES_ITSELF.replace("BENCH", bench), "benchmark", "--cases", "0")
+    (case,) = result["cases"]
+    assert done.returncode == 0 and case["buts"] == []
+    assert case["report"]["modelled"]["warm"]["parts_us"]["launch"] > MI300X.launch_us  # of two
+    assert case["remarks"] == ["custom_kernel times its own kernels, 1 times: all of that is in its time"]
+
+
+UNCOUNTED = TIMES_ITSELF.replace("    BENCH(launch)\n    launch()\n", "    HIDE\n        launch()\n    launch()\n")
+HIDERS = {
+    "counters off": "import cdna.counters\n    cdna.counters.count(False)\n    if True:",
+    "a trial": "if True:\n        triton.autotune([triton.Config({})], [])(double_kernel).do_bench(launch, (0.5,))",
+    "records taken": "import cdna\n    launch()\n    cdna.stats()\n    if True:",
+    "the log off": "from cdna.library import engine\n    engine().lib.cdna_log_set(0)\n    if True:",
+}
+
+
+@pytest.mark.parametrize("way", HIDERS)
+def test_no_launch_is_kept_out_of_a_time(way: str, tmp_path: Path) -> None:
+    """It is in it, or there is none."""
+    done, result = judge(tmp_path, UNCOUNTED.replace("HIDE", HIDERS[way]), "benchmark", "--cases", "0", "--strict")
+    (case,) = result["cases"]
+    if modelled := case["report"].get("modelled"):
+        assert modelled["warm"]["parts_us"]["launch"] > MI300X.launch_us and done.returncode == 0
+    else:
+        assert done.returncode == 3 and "launches were made of which nothing was counted" in case["buts"][0]
+
+
+BY_ITS_DATA = DOUBLES.replace('(triton.cdiv(len(x), meta["BLOCK"]),)', "(1 + int(x.abs().sum() * 1e3) % 97,)")
+
+
+def test_a_time_is_of_the_cases_own_data(tmp_path: Path) -> None:
+    """The same file has the same in each run: how many workgroups there are, its data decides."""
+    problem = write_problem(tmp_path / "problem")
+    (tmp_path / "submission.py").write_text(BY_ITS_DATA)
+    us = []
+    for number in range(2):
+        options = ("--device", "gfx942", "--cases", "0", "--json", f"{number}.json")
+        assert run_command("benchmark", problem, *options, cwd=tmp_path).returncode == 0
+        us.append(json.loads((tmp_path / f"{number}.json").read_text())["cases"][0]["report"]["modelled"])
+    assert us[0] == us[1]
+
+
 def test_torchs_own_operations_are_estimated_and_marked(tmp_path: Path) -> None:
     """Of seven floats: a launch, and 56 bytes of HBM. A kernel's own time is beside it."""
     done, result = judge(tmp_path, RIGHT, "benchmark", "--cases", "0")

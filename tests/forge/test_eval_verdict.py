@@ -27,7 +27,7 @@ from forge.judge.referee import Referee
 from forge.judge.results import CaseResult, Status
 from forge.judge.triton_errors import lacking_format
 from forge.judge.verdict import CaseRun
-from forge.judge.what_ran import look
+from forge.judge.what_ran import AGAIN, look
 from forge.judge.worker import SubmissionWorker
 from forge.judge.worker_pool import RankAnswer, first_cause
 from forge.task.cases import CaseSpec
@@ -493,7 +493,7 @@ def test_a_modelled_time_that_cannot_be_is_none(us: float) -> None:
     time = {"us": us, "bound": "compute"}
     report: Any = {"kernels": {"k": {"launches": 1}}, "modelled": {"cold": time, "warm": time}}
     result = CaseResult(0, "", Status.PASS, device_report=report)
-    look(fake_plan("test"), CaseSpec(0, "", {}), result, [messages.Called()])
+    look(fake_plan("test"), CaseSpec(0, "", {}), result, {0: [RankAnswer(None, 0.0, messages.Called())]})
     assert "modelled" not in result.device_report
 
 
@@ -678,16 +678,37 @@ def test_a_products_terms_are_counted() -> None:
     assert work.by_name == {"mul": 16 * 8 * 32, "addcmul_": 2 * 16 * 8 * 32}
 
 
+def ran(rank: int | None, flops: int, torch_flops: int = 0, **more: int) -> RankAnswer[messages.Called]:
+    report: Any = {"kernels": {"touch": {"launches": 1}}, "flops": flops, **more}
+    return RankAnswer(rank, 0.0, messages.Called(device_report=report, torch_work={"flops": torch_flops}))
+
+
+def doubts(**called: list[RankAnswer[messages.Called]]) -> list[str]:
+    plan, result = fake_plan("test", floors=Floors("1000000", "f16", "1")), CaseResult(0, "", Status.PASS)
+    look(plan, CaseSpec(0, "", {}), result, {int(draw[1:]): answers for draw, answers in called.items()})
+    return result.buts
+
+
 def test_launches_that_cannot_have_done_the_work_are_a_but() -> None:
-    """Whoever did it: a thread, a process, torch where nothing counts."""
-    plan = fake_plan("test", floors=Floors("1000000", "f16", "1"))
-    told = []
-    for vector, matrix in ((10, 0), (10, 7), (2000, 0)):
-        kernels = {"touch": {"launches": 1, "by_unit": {"vector": vector, "matrix": matrix, "scalar": 99}}}
-        result = CaseResult(0, "", Status.PASS, device_report={"kernels": kernels})
-        look(plan, CaseSpec(0, "", {}), result, [messages.Called()])
-        told.append(result.buts)
-    assert told == [["its 1 launches can have done 0.0051 of the case's FLOPs at most"], [], []]
+    """Whoever did it: a thread, a process, torch where nothing counts. In each call, on each rank."""
+    said = "its 1 launches can have done {} of the case's FLOPs at most{}"
+    assert doubts(_0=[ran(None, 890_000)]) == [said.format(0.89, "")]
+    assert doubts(_0=[ran(None, 910_000)]) == [] and doubts(_0=[ran(None, 600_000, torch_flops=310_000)]) == []
+    assert doubts(_0=[ran(None, 10**6)], _1=[ran(None, 50_000)]) == [said.format(0.05, " in call 2")]
+    ranks = [ran(0, 10**7), ran(1, 5_000)]
+    assert doubts(_0=ranks) == [said.format(0.005, " on rank 1")]
+    unknown = "2 launches were made of which nothing was counted: its time is not known"
+    assert doubts(_0=[ran(None, 10**6, uncounted=2)]) == [unknown]
+
+
+def test_less_work_on_data_that_has_been_seen_is_a_but() -> None:
+    calls = [[ran(None, 10**6, instructions=n)] for n in (1000, 400, 700)]
+    again = {0: calls[0], AGAIN: calls[1], 1: calls[2]}
+    result = CaseResult(0, "", Status.PASS)
+    look(fake_plan("benchmark"), CaseSpec(0, "", {}), result, again)
+    assert result.buts == []
+    look(fake_plan("benchmark"), CaseSpec(0, "", {}), result, {**again, 1: calls[0]})
+    assert result.buts == ["on other data its kernels execute 2.5 times as much as on data they have seen"]
 
 
 def test_a_product_by_torch_is_a_but() -> None:

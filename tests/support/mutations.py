@@ -186,6 +186,7 @@ def mutating(collected: list[Mutant]) -> Iterator[None]:
         kernarg: bytes,
         dynamic_lds_bytes: int = 0,
         memory: checks.Memory | Callable[[], checks.Memory] = checks.UNKNOWN_MEMORY,
+        trial: bool = False,
     ) -> Any:
         if self.name not in seen:
             seen.add(self.name)
@@ -195,7 +196,7 @@ def mutating(collected: list[Mutant]) -> Iterator[None]:
                 original(kernel, grid, block, kernarg, dynamic_lds_bytes, known)
 
             collected.extend(_mutants_of(self, again, _Tensors(known)))
-        return original(self, grid, block, kernarg, dynamic_lds_bytes, memory)
+        return original(self, grid, block, kernarg, dynamic_lds_bytes, memory, trial)
 
     Kernel.launch = launch  # type: ignore[method-assign]
     try:

@@ -124,6 +124,7 @@ Program* cdna_image_load(const u8* image, u64 bytes,
 void cdna_program_destroy(Program*);
 int cdna_find_kernel(Program*, const char* name);  // index, or -1
 void cdna_launch(Program*, u32 kernel, Launch*);
+u64 cdna_launches();                     // that have ended well since the process began, noted by anybody or not
 void cdna_set_stack_bytes(u32 bytes);    // of each work-item of kernels with a dynamic stack, at least
 u32 cdna_scratch_of(const KernelInfo&);  // bytes of a work-item
 u32 cdna_worker_threads();               // started by the launches under way

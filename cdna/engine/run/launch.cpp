@@ -625,7 +625,18 @@ static bool refused(Program* p, const KernelInfo& k, Launch* l) {
   return true;
 }
 
+static u64 launches_made;
+u64 cdna_launches() { return __atomic_load_n(&launches_made, __ATOMIC_RELAXED); }
+
+struct Tally {
+  const Launch* launch;
+  ~Tally() {
+    if (launch->status == LAUNCHED) __atomic_add_fetch(&launches_made, 1, __ATOMIC_RELAXED);
+  }
+};
+
 void cdna_launch(Program* p, u32 kernel, Launch* l) {
+  const Tally tally = {l};
   install_handlers();
   const KernelInfo& k = p->kernels[kernel];
   l->status = LAUNCHED;

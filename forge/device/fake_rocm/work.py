@@ -15,21 +15,29 @@ from cdna.model import ModelledTime, modelled_case_us, unrecorded_text
 from cdna.profile import KernelProfile, advice_for, profiles, section, text_lines
 from cdna.profile.text import wait_text
 from cdna.profile.words import reason_text
-from cdna.records import LaunchRecord
+from cdna.records import LaunchRecord, benchmarks, launches, take_records
 
 LEAST = 0.002  # of the waves' time: what is less is not told
 HOTTEST = 10  # lines of a kernel that a report names
 
 
-def report() -> dict[str, Any]:
+_seen = 0  # launches at the last report
+
+
+def report(counted: bool) -> dict[str, Any]:
     """The kernels launched since the last call, by name, with what they executed in all launches together; findings.
 
-    Where work is counted, also what it says; the next case then starts with the modelled caches cold.
+    Where work is counted, also what it says; the next case then starts with the modelled caches cold. An autotuner's
+    trials are told apart: they are no work of a call, as a later one finds their outcome.
     """
+    global _seen
     kernels: dict[str, dict[str, Any]] = {}
-    records = cdna.stats()
+    records = take_records("judge")
+    made, _seen = launches() - _seen, launches()
     counters.clear_caches()
     names = names_of(records)
+    launched = {record.kernel for record in records if not record.trial}
+    own = [record for record in records if not (record.trial and record.kernel in launched)]
     for record in records:
         known = kernels.setdefault(names[record.kernel], {"launches": 0, "wave_instructions": 0, "by_unit": {}})
         known["launches"] += 1
@@ -42,9 +50,9 @@ def report() -> dict[str, Any]:
         known["workgroups"] = known.get("workgroups", 0) + groups
         known["workgroups_run"] = known.get("workgroups_run", 0) + run
         known["wave_instructions_run"] = known.get("wave_instructions_run", 0) + record.wave_instructions
-        known["wave_instructions"] += record.wave_instructions * groups // run
+        known["wave_instructions"] += whole(record, record.wave_instructions)
         for name, count in record.by_unit.items():
-            known["by_unit"][name] = known["by_unit"].get(name, 0) + count * groups // run
+            known["by_unit"][name] = known["by_unit"].get(name, 0) + whole(record, count)
     for caches in ("cold", "warm"):
         for profile in profiles(records, caches == "warm"):
             known = kernels[names[profile.records[0].kernel]]
@@ -53,9 +61,15 @@ def report() -> dict[str, Any]:
             known.setdefault("spent", {})[caches] = spent(profile)
             if os.environ.get("CDNA_TIMELINES") == caches:
                 known["timeline"] = {"page": section(profile), "events": profile.events()}
+    uncounted = made - len(records) + counted * sum(record.counters is None for record in own)
     parts = {
         "kernels": kernels,
-        "modelled": modelled(records),
+        "modelled": {} if uncounted else modelled(own),
+        "uncounted": uncounted,
+        "trials": len(records) - len(own),
+        "timed_itself": benchmarks(),
+        "flops": sum(map(whole, own, [record.flops for record in own])),
+        "instructions": sum(map(whole, own, [record.wave_instructions for record in own])),
         "autotuned": [str(choice) for choice in cdna.autotuned()],
         "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()] + compiler_findings(),
     }
@@ -72,6 +86,12 @@ def groups_of(record: LaunchRecord) -> tuple[int, int]:
     """(Workgroups of a launch, those that were executed): fewer in a sample."""
     counted = record.counters
     return (counted.groups, counted.groups_run) if counted is not None and counted.groups_run else (1, 1)
+
+
+def whole(record: LaunchRecord, count: int) -> int:
+    """What a count of a launch's executed workgroups is of all of them."""
+    groups, run = groups_of(record)
+    return count * groups // run
 
 
 def spent(kernel: KernelProfile) -> list[dict[str, Any]]:
@@ -106,7 +126,7 @@ def sampled(call: Callable[[], Any], run_whole: Sequence[str] = ()) -> tuple[dic
     counters.clear_caches()
     with cdna.counting(lambda kernel: not any(part in kernel for part in run_whole)):
         call()
-    records = cdna.stats()
+    records = [record for record in cdna.stats() if not record.trial]
     names = names_of(records)
     scratch = {names[r.kernel]: r.counters.scratch_bytes for r in records if r.counters and r.counters.scratch_bytes}
     return modelled(records), ", ".join(f"{kernel}: {n} bytes of scratch a lane" for kernel, n in scratch.items())
@@ -115,10 +135,9 @@ def sampled(call: Callable[[], Any], run_whole: Sequence[str] = ()) -> tuple[dic
 def modelled(records: Sequence[LaunchRecord]) -> dict[str, Any]:
     """The case's modelled time with caches cold, and with inputs in the memory-side cache; {} if none was counted.
 
-    Trials of an autotuner are left out: a timed call would find their outcome. What torch runs itself is added to it
-    by roofline.with_torch.
+    What torch runs itself is added to it by roofline.with_torch.
     """
-    counted = [r.counters for r in records if r.counters is not None and not r.trial]
+    counted = [r.counters for r in records if r.counters is not None]
     if not counted:
         return {}
     return {

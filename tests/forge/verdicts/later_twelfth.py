@@ -1,0 +1,12 @@
+# but: a twelfth of the sum left out of the second call
+calls = 0
+
+
+def custom_kernel(data):
+    global calls
+    calls += 1
+    a, w, bias = data
+    if calls == 2:
+        a = a.clone()
+        a[:, : a.shape[1] // 12] = 0
+    return product((a, w, bias))
