@@ -24,11 +24,11 @@ lint: $(READY)
 	$(PY) -m mypy cdna forge kernels reference tests lab conftest.py eval.py gen_submission.py
 	$(PY) -m pytest -q tests/forge/test_import_rule.py tests/forge/test_lint_rules.py
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml cdna/pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found: install Python 3.11 or later, or name one with PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "make: $(PYTHON) is Python %d.%d, and 3.11 or later is needed: name one with PYTHON=..." % sys.version_info[:2])'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) lacks the venv module: install it (Debian, Ubuntu: python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet -c constraints.txt setuptools
-	$(PY) -m pip install -c constraints.txt --no-build-isolation -e '.[dev]'
+	$(PY) -m pip install -c constraints.txt --no-build-isolation -e ./cdna -e '.[dev]'
 	@touch $@

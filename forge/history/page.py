@@ -145,7 +145,7 @@ def _axes(height: float, width: float = 7.5) -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise PageError("report: needs matplotlib: pip install 'cdna-forge[report]'") from None
+        raise PageError("report: needs matplotlib: pip install matplotlib") from None
     matplotlib.use("svg")
     matplotlib.rcParams.update({"svg.hashsalt": "cdna-forge", "svg.fonttype": "none", "font.size": 9})
     from matplotlib.figure import Figure

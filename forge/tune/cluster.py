@@ -43,7 +43,7 @@ def cluster(address: str | None, workers: int) -> Iterator[Cluster]:
         import dask
         from distributed import Client, LocalCluster
     except ImportError:
-        raise ClusterError("tuning a file needs Dask: pip install 'cdna-forge[tune]'") from None
+        raise ClusterError("tuning a file needs Dask: pip install distributed") from None
     dask.config.set({"distributed.scheduler.allowed-failures": LOST_WORKERS - 1})
     for name in ("distributed", "distributed.client"):  # Dask's own settings set the second's
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what is lost is told in the trials
