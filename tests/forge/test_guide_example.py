@@ -1,4 +1,4 @@
-"""The complete example of docs/adding-a-kernel.md, done as it stands there in a copy of the repository."""
+"""The complete examples of the guides, done as they stand there in a copy of the repository."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
 
-GUIDE = (ROOT / "docs" / "adding-a-kernel.md").read_text().partition("## A complete example")[2]
+FILE = re.compile(r"`(\S+\.\w+)`:\n\n```(?:python|yaml)\n(.*?)```", re.DOTALL)
+
+
+def example_of(guide: str) -> str:
+    return (ROOT / "docs" / guide).read_text().partition("## A complete example")[2]
 
 
 def copy_of_the_repository(folder: Path) -> Path:
@@ -30,32 +34,49 @@ def copy_of_the_repository(folder: Path) -> Path:
     return copy
 
 
-BEGINNING = 2  # commands: the file, and its cases
-
-
-@pytest.mark.parametrize(
-    "most", [BEGINNING, pytest.param(99, marks=pytest.mark.slow(reason="the guide's later commands"))]
-)
-def test_the_guides_example_does_what_it_says(tmp_path: Path, most: int) -> None:
-    root = copy_of_the_repository(tmp_path)
-    files = re.findall(r"`(kernels/\S+\.py)`:\n\n```python\n(.*?)```", GUIDE, re.DOTALL)
-    assert len(files) == 2
-    for name, text in files:
-        (root / name).write_text(text)
-    commands = re.findall(r"^(?:\./|python ).*$", GUIDE, re.MULTILINE)
-    assert len(commands) == 6
-    environment = {**os.environ, "PYTHONPATH": str(root), "XDG_DATA_HOME": str(tmp_path / "data")}
+def follow(example: str, folder: Path, most: int) -> list[str]:
+    """What the first of its commands print, after its files are written; one that is there gets the text at its end."""
+    root = copy_of_the_repository(folder)
+    for name, text in FILE.findall(example):
+        (root / name).parent.mkdir(exist_ok=True)
+        with (root / name).open("a") as file:
+            file.write(text)
+    environment = {**os.environ, "PYTHONPATH": str(root), "XDG_DATA_HOME": str(folder / "data")}
     said = []
-    for command in commands[:most]:
+    for command in commands_of(example)[:most]:
         words = shlex.split(command.removeprefix("./").removeprefix("python "))
         done = subprocess.run(
             [sys.executable, *words], cwd=root, env=environment, capture_output=True, text=True, timeout=ENDS_S
         )
         assert done.returncode == 0, (command, done.stdout + done.stderr)
         said.append(done.stdout)
+    return said
+
+
+def commands_of(example: str) -> list[str]:
+    return [line.strip() for line in re.findall(r"^ *(?:\./|python ).*$", example, re.MULTILINE)]
+
+
+BEGINNING = 2  # commands: the file, and its cases
+
+
+@pytest.mark.parametrize(
+    "most", [BEGINNING, pytest.param(99, marks=pytest.mark.slow(reason="the guide's later commands"))]
+)
+def test_a_kernel_is_added_as_the_guide_says(tmp_path: Path, most: int) -> None:
+    example = example_of("adding-a-kernel.md")
+    assert len(FILE.findall(example)) == 2 and len(commands_of(example)) == 6
+    said = follow(example, tmp_path, most)
     assert "simple_swiglu" in said[0] and "pass: 2 of 2 cases" in said[1]
     if most == BEGINNING:
         return
     assert "pass: 2 of 2 cases" in said[4]
     assert "rows tried" in said[2] and "modelled" in said[2]
     assert "swiglu-fp8: A is run 1: test" in said[5]
+
+
+def test_a_problem_is_added_as_the_guide_says(tmp_path: Path) -> None:
+    example = example_of("adding-a-problem.md")
+    assert len(FILE.findall(example)) == 5
+    said = follow(example, tmp_path, len(commands_of(example)))
+    assert "pass: 1 of 1 case" in said[1]
