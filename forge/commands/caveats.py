@@ -36,7 +36,7 @@ def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
         notes.append(f"not the leaderboard's cases: {plan.not_official}")
     harness, problem = plan.harness, plan.problem
     if official_eval:
-        notes.append("the folder's own eval.py is one we do not know: it judges, under supervision, as it is")
+        notes.append("the folder's own eval.py is one we do not know: it judges, as it is (docs/harness.md)")
     elif problem.harness is None and problem.directory != ROOT / "reference" / problem.stem:
         source = problem.source_of("eval.py")
         if source is None or not source.is_file():

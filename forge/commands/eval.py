@@ -23,7 +23,7 @@ from forge.console import (
     end_on_signals,
     fill_standard_descriptors,
 )
-from forge.generate.submission import SubmissionError, read_submission
+from forge.generate.submission import KERNEL, SubmissionError, read_submission
 from forge.judge.evaluate import evaluate
 from forge.judge.plan import (
     BAD_INPUT,
@@ -132,7 +132,7 @@ def _other_submission(plan: EvalPlan, name: str, own_eval: Path | None) -> Other
     if name.endswith(".py") or os.sep in name or Path(name).is_file():
         if not Path(name).exists():  # read_submission would send the user to --submission
             raise UsageError(f"--against {name}: no such file")
-        return Other(name, read_submission(Path(name)))
+        return Other(name, read_submission(Path(name), KERNEL))
     from forge.generate.pysource import GenerationError
     from forge.generate.render import also_for, generate  # imports more than judging needs
 

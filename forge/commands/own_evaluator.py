@@ -1,101 +1,202 @@
-"""Running a folder's own eval.py, one that no row of forge/task/harness.py describes, under supervision.
+"""Judging by a folder's own eval.py, one that no row of forge/task/harness.py describes, and by ours beside it.
 
-It gets what the leaderboard's runner gives it: a run folder, a file of spec lines, POPCORN_FD. What it writes
-there is its verdict, no more private than it makes it. We make sure that it and its processes end.
+It gets what the leaderboard's runner gives it: a run folder, a file of spec lines, POPCORN_FD. What it writes there is
+its verdict, no more private than it makes it. We make sure that it and its processes end, and that a case which ends
+it does not cost the others: it runs again with those that are left.
+
+Where the problem has the usual functions (generate_input, check_implementation, custom_kernel), our own judge goes
+first, as for any problem: a case passes where both say so. Else what the calls of the submission's functions did is
+told from inside (forge/judge/called.py). An emulated device has no times: the eval.py judges there in its mode test.
 """
 
 from __future__ import annotations
 
-import base64
+import ast
 import contextlib
+import dataclasses
+import json
 import os
 import select
+import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from forge.judge.evaluate import Listener, run_environment
+from forge.commands.official_log import OfficialLog
+from forge.device.hook import CALLS
+from forge.generate.submission import KERNEL
+from forge.judge.evaluate import HANGS_BEFORE_STOP, Judge, Listener, run_environment
+from forge.judge.messages import Called, Malformed, Ready, by_name, unpack
 from forge.judge.plan import EvalPlan
+from forge.judge.process_tree import descendants
 from forge.judge.processes import Tail, describe_exit, end_all
-from forge.judge.results import CaseResult, Run, Stats, Status
+from forge.judge.results import CaseResult, Run, Status
+from forge.judge.user_places import with_author_places
+from forge.judge.what_ran import look, merged, number_of
+from forge.judge.worker_pool import RankAnswer
 from forge.judge.workspace import Workspace
+from forge.task.cases import CaseSpec
+from forge.task.problem import ROOT, Problem
+
+# Started as `python -c BOOT ROOT BOUNDS eval.py MODE CASES`: confined as workers are, and then the eval.py alone.
+BOOT = """
+import json, os, sys
+root, bounds = sys.argv[1], json.loads(sys.argv[2])
+sys.path.insert(0, root)
+from forge.judge.confinement import Bounds, confine
+os.environ.update(bounds["environment"])
+missing = confine(root, os.getcwd(), Bounds(**bounds), False)
+os.write(int(os.environ["POPCORN_FD"]), f"unconfined: {json.dumps(missing)}\\n".encode())
+os.execv(sys.executable, [sys.executable, "-u", *sys.argv[3:]])
+"""
 
 # Of faulthandler: an eval.py whose multiprocessing pool lost a process waits for it for ever.
-CRASH_MARK = "Fatal Python error:"
-CRASH_PATIENCE_S = 2.0
+CRASH_MARK = b"Fatal Python error:"
+CRASH_PATIENCE_S, STACK_PATIENCE_S, CALL_PATIENCE_S = 2.0, 1.0, 10.0
+MOST_CALL_BYTES = 64 << 20
+JUDGED = (Status.PASS, Status.FAIL, Status.ERROR)  # by our judge, of cases that the eval.py gets as well
+NOT_REACHED = "eval.py did not come to it"
+UNSEEN = "its calls were not seen: nothing is told of its kernels, and nothing was checked"
 
 
 def evaluate(plan: EvalPlan, own_eval: Path, run: Run, listener: Listener) -> None:
-    """Fills `run` from what the eval.py logs."""
+    """Fills `run`; an interrupted evaluation still has what it found."""
     started = time.monotonic()
-    with Workspace(plan.problem, plan.submission) as workspace:
-        folder = workspace.make_folder()
-        (folder / "eval.py").write_bytes(own_eval.read_bytes())
-        (folder / "cases.txt").write_text("".join(f"{case.spec}\n" for case in plan.cases))
-        environment = run_environment(plan, workspace)
-        log = _Log(plan, run, listener)
-        tail = Tail()
-        try:
-            ending = _supervise(plan, folder, environment, log, tail, listener)
-        finally:
-            run.elapsed_s = time.monotonic() - started
-        log.close(ending, tail, folder)
-        run.complete = True
-
-
-def _supervise(
-    plan: EvalPlan, folder: Path, environment: dict[str, str], log: _Log, tail: Tail, listener: Listener
-) -> tuple[Status, str]:
-    """Runs it to its end or ours: how it ended, PASS meaning by itself with exit code 0."""
-    reader, writer = os.pipe()
-    environment = {**environment, "POPCORN_FD": str(writer)}
-    if plan.seed is not None:
-        environment["POPCORN_SEED"] = str(plan.seed)
-    process = subprocess.Popen(
-        [sys.executable, "-u", "eval.py", plan.mode, "cases.txt"],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=(writer,),
-        start_new_session=True,
-    )
-    os.close(writer)
-    assert process.stdout is not None
-    descriptors = {reader, process.stdout.fileno()}
-    started = time.monotonic()
-    crashed_at: float | None = None
+    evaluation = _Evaluation(plan, own_eval, run, listener)
     try:
-        while True:
-            now = time.monotonic()
-            ended = process.poll()
-            ready, _, _ = select.select(list(descriptors), [], [], 0 if ended is not None else 0.1)
-            for descriptor in ready:
-                data = os.read(descriptor, 1 << 20)
-                if not data:
-                    descriptors.discard(descriptor)
-                elif descriptor == reader:
-                    log.feed(data)
-                else:
-                    tail.add(data)
-                    if crashed_at is None and CRASH_MARK.encode() in data:
-                        crashed_at = now
-            listener.case_progress("eval.py", now - started)
-            if ended is not None and not ready:
-                return _ending(ended)
-            if crashed_at is not None and now - crashed_at > CRASH_PATIENCE_S and not ready:
-                return Status.CRASH, "a process of the submission died"
-            if now - started > plan.limit_s:
-                return Status.TIMEOUT, f"eval.py did not end within {plan.limit_s:g} s"
+        evaluation.judge()
+        evaluation.run_eval()
+        run.complete = True
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, 9)
-        end_all([])
-        process.wait()
-        process.stdout.close()
-        os.close(reader)
+        evaluation.tell_rest()
+        run.elapsed_s = time.monotonic() - started
+
+
+def words_of(source: Path) -> set[str]:
+    """Identifiers of a Python file, and texts that could be some; none of one that does not parse."""
+    words: set[str] = set()
+    with contextlib.suppress(OSError, SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(source.read_bytes())):
+            values = (getattr(node, key, None) for key in ("id", "attr", "name", "value"))
+            words |= {value for value in values if isinstance(value, str) and value.isidentifier()}
+    return words
+
+
+def calls(own_eval: Path, function: str) -> bool:
+    return function in words_of(own_eval)
+
+
+def is_usual(problem: Problem, own_eval: Path) -> bool:
+    """Whether our judge can judge it, too: its eval.py calls what official ones call, and reference.py has it."""
+    reference, names = problem.source_of("reference.py"), {"generate_input", "check_implementation"}
+    return reference is not None and names <= words_of(reference) and names | {KERNEL} <= words_of(own_eval)
+
+
+class _Held:
+    """A Listener of our judge's: its verdicts wait for those of the eval.py."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.case_started, self.case_progress = listener.case_started, listener.case_progress
+        self.case_forecast = listener.case_forecast
+
+    def case_finished(self, result: CaseResult) -> None:
+        pass
+
+
+class _Process:
+    """One run of the eval.py, in a session of its own, and the line on which its calls are told."""
+
+    def __init__(self, plan: EvalPlan, workspace: Workspace, mode: str, names: set[str], heard: Callable[[Any], None]):
+        self.plan, self.folder, self.heard, self.tail = plan, workspace.folder, heard, Tail()
+        self.log_fd, writer = os.pipe()
+        self.line = socket.socket(socket.AF_UNIX)
+        bounds = workspace.bounds(gpu=not plan.device.emulated)
+        path = workspace.root / "calls"
+        path.unlink(missing_ok=True)
+        self.line.bind(str(path))
+        self.line.listen()
+        environment = {**run_environment(plan, workspace), "POPCORN_FD": str(writer)}
+        if plan.seed is not None:
+            environment["POPCORN_SEED"] = str(plan.seed)
+        if names:
+            count = plan.mode in ("benchmark", "profile")
+            environment[CALLS] = json.dumps({"socket": str(path), "names": sorted(names), "count": count})
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", BOOT, str(ROOT), json.dumps(vars(bounds)), "eval.py", mode, "cases.txt"],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(writer,),
+            start_new_session=True,
+        )
+        os.close(writer)
+
+    def supervise(self, log: OfficialLog, listener: Listener) -> tuple[Status, str]:
+        """Runs it to its end or ours: how it ended, PASS meaning by itself with exit code 0."""
+        assert self.process.stdout is not None
+        output = self.process.stdout.fileno()
+        waiting: set[Any] = {self.log_fd, output, self.line}
+        crashed_at: float | None = None
+        try:
+            while True:
+                now, ended = time.monotonic(), self.process.poll()
+                ready, _, _ = select.select(list(waiting), [], [], 0 if ended is not None else 0.1)
+                # The log goes first: what was written to it before a call is told belongs before that.
+                for source in sorted(ready, key=lambda source: source is self.line):
+                    if source is self.line:
+                        self._hear(log)
+                    elif not (data := os.read(source, 1 << 20)):
+                        waiting.discard(source)
+                    elif source == self.log_fd:
+                        log.feed(data)
+                    else:
+                        self.tail.add(data)
+                        if crashed_at is None and CRASH_MARK in data:
+                            crashed_at = now
+                listener.case_progress("eval.py", now - log.since)
+                if ended is not None and not ready:
+                    return _ending(ended)
+                if crashed_at is not None and now - crashed_at > CRASH_PATIENCE_S and not ready:
+                    return Status.CRASH, "a process of the submission died"
+                if now - log.since > self.plan.limit_s:
+                    self._dump_stacks(output)
+                    return Status.TIMEOUT, f"no result after {self.plan.limit_s:g} s in eval.py"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            end_all([])
+            self.process.wait()
+            self.process.stdout.close()
+            self.line.close()
+            os.close(self.log_fd)
+
+    def _hear(self, log: OfficialLog) -> None:
+        """One call, whole: whoever tells it waits for the answer."""
+        data = bytearray()
+        with contextlib.suppress(OSError, ValueError, Malformed):
+            told, _ = self.line.accept()
+            with told:
+                told.settimeout(CALL_PATIENCE_S)
+                while (part := told.recv(1 << 20)) and len(data) < MOST_CALL_BYTES:
+                    data += part
+                message = unpack(json.loads(data), by_name((Ready, Called)))
+                log.finish_decided()  # the call is of the next case then
+                self.heard(message)
+
+    def _dump_stacks(self, output: int) -> None:
+        """Has the processes say where they are, those without others below them, which wait for these."""
+        below = descendants(os.getpid())
+        for pid in [pid for pid in below if not descendants(pid)]:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGABRT)  # faulthandler answers
+        while select.select([output], [], [], STACK_PATIENCE_S)[0] and (data := os.read(output, 1 << 20)):
+            self.tail.add(data)
 
 
 def _ending(code: int) -> tuple[Status, str]:
@@ -104,91 +205,184 @@ def _ending(code: int) -> tuple[Status, str]:
     return (Status.CRASH if code < 0 else Status.ERROR), f"eval.py: {describe_exit(code)}"
 
 
-class _Log:
-    """The official evaluators' keys, read as they come."""
+class _Evaluation:
+    def __init__(self, plan: EvalPlan, own_eval: Path, run: Run, listener: Listener) -> None:
+        self.plan, self.own_eval, self.run, self.listener = plan, own_eval, run, listener
+        self.ours: dict[int, CaseResult] = {}
+        self.beside = is_usual(plan.problem, own_eval)
+        self.called: list[Called] = []  # in the case that runs
+        self.places = {case.index: place for place, case in enumerate(plan.cases)}
+        self.at = 0  # how many cases have been told
 
-    def __init__(self, plan: EvalPlan, run: Run, listener: Listener) -> None:
-        self.plan, self.run, self.listener = plan, run, listener
-        self.buffer = b""
-        self.values: dict[str, dict[str, str]] = {}  # "test.0" -> {"spec": ..., "status": ...}
-        self.current: str | None = None
-        self.check = self.error = ""
-        self.open = list(plan.cases)
+    # ------------------------------------------------------------ our judge
 
-    def feed(self, data: bytes) -> None:
-        self.buffer += data
-        *lines, self.buffer = self.buffer.split(b"\n")
-        for line in lines:
-            key, colon, value = line.decode("utf-8", "replace").partition(": ")
-            parts = key.split(".")
-            if key == "check":
-                self.check = value.strip()
-            elif key == "error":  # of the whole run: some log one before any case
-                self.error = value.strip()
-            elif colon and len(parts) == 3 and parts[0] in ("test", "benchmark") and parts[1].isdigit():
-                self._case_value(f"{parts[0]}.{parts[1]}", parts[2], value)
-
-    def _case_value(self, name: str, key: str, value: str) -> None:
-        if name != self.current:
-            self._finish()
-            self.current = name
-            self.values[name] = {}
-        self.values[name][key] = value
-        if key == "spec":
-            position = len(self.run.cases)
-            case = next((case for case in self.open if case.spec == value), None)
-            if case is not None:
-                self.listener.case_started(case, position, len(self.plan.cases))
-
-    def _finish(self) -> None:
-        """The case that is over: a pass if it says so or has times."""
-        values = self.values.get(self.current or "", {})
-        self.current = None
-        case = next((case for case in self.open if case.spec == values.get("spec")), None)
-        if case is None:
+    def judge(self) -> None:
+        if not self.beside:
             return
-        stats = _stats(values)
-        if "status" not in values and stats is None and "report" not in values:
-            return
-        self.open.remove(case)
-        failed = values.get("status", "pass") != "pass"
-        result = CaseResult(
-            case.index,
-            case.spec,
-            Status.FAIL if failed else Status.PASS,
-            values.get("error", values.get("message", "")),
-            stats=stats if self.run.timed else None,
-        )
-        if "report" in values:
-            with contextlib.suppress(ValueError):
-                result.profile = base64.b64decode(values["report"], b"+*").decode("utf-8", "replace")
+        # On a GPU the times are the eval.py's.
+        plan = dataclasses.replace(self.plan, mode="test") if self.run.timed else self.plan
+        inner = Run(plan.mode, [], self.run.timed)
+        try:
+            with Judge(plan, inner, _Held(self.listener)) as judge:
+                for position in range(len(judge.cases)):
+                    judge.step(position)
+        finally:
+            self.ours = {result.index: result for result in inner.cases}
+            self.run.fingerprint, self.run.broken, self.run.unconfined = (
+                inner.fingerprint,
+                inner.broken,
+                inner.unconfined,
+            )
+            self.run.warnings += inner.warnings
+            self.run.buts += inner.buts
+
+    # ------------------------------------------------------------ the eval.py
+
+    def wanted(self) -> list[CaseSpec]:
+        if not self.beside:
+            return self.plan.cases
+        if self.plan.mode == "profile" and not self.run.timed:
+            return []
+        return [case for case in self.plan.cases if case.index in self.ours and self.ours[case.index].status in JUDGED]
+
+    def run_eval(self) -> None:
+        """Once, and again with the cases that are left where one has ended it."""
+        left, hangs = self.wanted() if self.run.broken is None else [], 0
+        mode = self.plan.mode if self.run.timed else "test"
+        names = words_of(self.own_eval) if self.plan.device.emulated and not self.beside else set()
+        with Workspace(self.plan.problem, self.plan.submission) as workspace:
+            self.workspace = workspace
+            while left:
+                (workspace.make_folder() / "cases.txt").write_text("".join(f"{case.spec}\n" for case in left))
+                log = OfficialLog(left, self.run.timed, self.begun, self.told)
+                process = _Process(self.plan, workspace, mode, names, self.heard)
+                status, message = process.supervise(log, self.listener)
+                left = self.close(log, process, status, message, mode)
+                self.run.unconfined = log.unconfined or []
+                hangs = hangs + 1 if status is Status.TIMEOUT else 0
+                if left and hangs >= HANGS_BEFORE_STOP:
+                    self.tell_not_run(left, f"{hangs} cases in a row did not end in time")
+                    left = []
+
+    def close(self, log: OfficialLog, ended: _Process, status: Status, message: str, mode: str) -> list[CaseSpec]:
+        """What the eval.py left unsaid: the case that was running is to blame. Returns those to run again with."""
+        begun, others, tail = log.undecided, log.verdicts, ended.tail
+        log.finish()
+        message = log.error or message
+        if status is Status.PASS and log.check != "pass" and all(case.passed for case in others):
+            status, message = Status.ERROR, f"eval.py ended without a passing check ({log.check or 'none'})"
+        blamed = begun or (log.open[0] if log.open and not others else None)
+        if status is not Status.PASS and blamed is not None:
+            place = tail.stack_place(ended.folder)
+            text = message + (f" ({place})" if place else "")
+            log.tell(blamed, CaseResult(blamed.index, blamed.spec, status, text, last_words=tail.last_words()))
+        elif status is not Status.PASS and not log.open and all(case.passed for case in others):
+            self.run.notes.append(message)
+            self.run.broken = CaseResult(-1, "", status, message, last_words=tail.last_words())
+        if status is not Status.PASS and (begun or others) and mode in ("test", "benchmark"):
+            return log.open
+        if not (mode == "leaderboard" and log.check == "pass"):  # some time the last case alone
+            self.tell_not_run(log.open, NOT_REACHED)
+        return []
+
+    # ------------------------------------------------------------ what a case's verdict is made of
+
+    def begun(self, case: CaseSpec) -> None:
+        self.listener.case_started(case, self.places[case.index], len(self.plan.cases))
+
+    def heard(self, message: Any) -> None:
+        """A call: of the case whose verdict comes next."""
+        if isinstance(message, Ready):
+            self.run.fingerprint = message.fingerprint
+        else:
+            self.called.append(message)
+
+    def told(self, theirs: CaseResult) -> None:
+        ours = self.ours.get(theirs.index)
+        if theirs.passed and (changes := self.workspace.changed()):
+            theirs.status = Status.TAMPERED
+            theirs.message = f"the submission changed its run folder: {', '.join(changes)}"
+        self.tell_before(self.places[theirs.index])
+        self.tell(self.seen(theirs) if ours is None else together(ours, theirs))
+
+    def seen(self, result: CaseResult) -> CaseResult:
+        """With what its calls did, as a worker of ours would have told it."""
+        called, self.called = self.called, []
+        case = self.plan.cases[self.places[result.index]]
+        result.calls = len(called)
+        texts = {name: data.decode(errors="replace") for name, data in self.workspace.files.items()}
+        result.device_report = with_author_places(report_of(called), texts, ROOT)
+        result.last_words = with_author_places(result.last_words, texts, ROOT)
+        if self.plan.device.emulated and result.passed and not called:
+            result.buts.append(UNSEEN)
+        look(self.plan, case, result, {number: [RankAnswer(None, 0.0, one)] for number, one in enumerate(called)})
+        return result
+
+    def tell_not_run(self, cases: Sequence[CaseSpec], why: str) -> None:
+        for case in list(cases):
+            self.told(CaseResult(case.index, case.spec, Status.NOT_RUN, why))
+
+    def tell_before(self, place: int) -> None:
+        """The cases before this place that the eval.py did not get: ours alone has judged them."""
+        while self.at < place:
+            if (ours := self.ours.get(self.plan.cases[self.at].index)) is not None:
+                self.tell(ours)
+            else:
+                self.at += 1
+
+    def tell_rest(self) -> None:
+        self.tell_before(len(self.plan.cases))
+
+    def tell(self, result: CaseResult) -> None:
+        self.at = self.places[result.index] + 1
         self.run.cases.append(result)
         self.listener.case_finished(result)
 
-    def close(self, ending: tuple[Status, str], tail: Tail, folder: Path) -> None:
-        """What the eval.py left unsaid: the first case without a verdict was running when it ended."""
-        self._finish()
-        status, message = ending
-        message = self.error or message
-        if status is Status.PASS and self.check != "pass" and all(case.passed for case in self.run.cases):
-            status, message = Status.ERROR, f"eval.py ended without a passing check ({self.check or 'none'})"
-        last_only = self.plan.mode == "leaderboard" and self.check == "pass"
-        for position, case in enumerate([] if last_only else self.open):
-            result = CaseResult(case.index, case.spec, Status.NOT_RUN, "eval.py did not come to it")
-            if position == 0 and status is not Status.PASS:
-                place = tail.stack_place(folder)
-                result.status, result.message = status, message + (f" ({place})" if place else "")
-                result.last_words = tail.last_words()
-            self.run.cases.append(result)
-            self.listener.case_finished(result)
-        if status is not Status.PASS and not self.open:
-            self.run.notes.append(message)
-            self.run.broken = CaseResult(-1, "", status, message, last_words=tail.last_words())
+
+def together(ours: CaseResult, theirs: CaseResult) -> CaseResult:
+    """Our judge's result of a case with the eval.py's verdict: it passes where both say so."""
+    ours.stats, ours.profile = theirs.stats, theirs.profile or ours.profile
+    if theirs.passed:
+        if ours.passed:
+            ours.message = ours.message or theirs.message
+        else:
+            ours.official = True
+            ours.remarks.append("the folder's own eval.py passes this")
+        return ours
+    if ours.passed:
+        ours.official, ours.buts, ours.last_words = False, [], theirs.last_words
+        ours.status, ours.message = theirs.status, f"the folder's own eval.py: {theirs.message}"
+    return ours
 
 
-def _stats(values: dict[str, str]) -> Stats | None:
-    try:
-        runs, mean, std, err = (float(values[key]) for key in ("runs", "mean", "std", "err"))
-        return Stats(int(runs), mean, std, err, float(values.get("best", mean)), float(values.get("worst", mean)))
-    except (KeyError, ValueError):
-        return None
+def report_of(called: Sequence[Called]) -> dict[str, Any]:
+    """What the last call of each function did, together, and what the checks found in any."""
+    last = {one.phase: one.device_report for one in called}
+    kernels: dict[str, Any] = {}
+    for function, one in last.items():
+        for name, kernel in one.get("kernels", {}).items():
+            kernels[name if name not in kernels else f"{name} in {function}"] = kernel
+    times = [one["modelled"] for one in last.values() if "modelled" in one]
+    counts = {key for one in last.values() for key, value in one.items() if isinstance(value, (int, float))}
+    parts: dict[str, Any] = {
+        **{key: sum(number_of(one, key) for one in last.values()) for key in counts},
+        "kernels": kernels,
+        "modelled": {caches: _sum([time[caches] for time in times]) for caches in ("cold", "warm") if times},
+        "autotuned": [text for one in last.values() for text in one.get("autotuned", [])],
+        "torch": [row for one in last.values() for row in one.get("torch", [])],
+    }
+    told = {name: part for name, part in parts.items() if part}
+    return merged(told, [told, *({**one.device_report} for one in called)])
+
+
+def _sum(times: Sequence[Any]) -> dict[str, Any]:
+    """Modelled times of calls one after the other: bound by what bounds the longest."""
+    whole: dict[str, Any] = {**max(times, key=lambda time: time["us"])}
+    whole["us"] = round(sum(time["us"] for time in times), 3)
+    if any("torch_us" in time for time in times):
+        whole["kernels_us"] = round(sum(time.get("kernels_us", time["us"]) for time in times), 3)
+    for key in ("parts_us", "torch_us"):
+        names = dict.fromkeys(name for time in times for name in time.get(key, {}))
+        if names:
+            whole[key] = {name: round(sum(time.get(key, {}).get(name, 0.0) for time in times), 3) for name in names}
+    return whole

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from forge.commands import handover, profile_files
+from forge.commands.own_evaluator import calls
 from forge.console import (
     EXIT_BUT,
     Parser,
@@ -15,7 +16,7 @@ from forge.console import (
 )
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import resolve
-from forge.generate.submission import read_submission
+from forge.generate.submission import KERNEL, read_submission
 from forge.judge import compilers
 from forge.judge.plan import (
     EMULATED_LIMIT_S,
@@ -28,7 +29,7 @@ from forge.judge.plan import (
     sample_of,
     small_case,
 )
-from forge.task.harness import HARNESSES, default_harness
+from forge.task.harness import HARNESSES
 from forge.task.problem import MODES, find_problem
 
 EXAMPLES = """\
@@ -139,7 +140,7 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
     harness, own_eval = choose_harness(problem, args.harness)
     reads = None if own_eval is not None else harness
     cases, not_official = cases_to_run(problem, reads, args.mode, args, args.seed, args.honest_bools)
-    submission = read_submission(args.submission)
+    submission = read_submission(args.submission, KERNEL if own_eval is None or calls(own_eval, KERNEL) else "")
     device = resolve(args.device, problem.arch or STAND_IN_ARCH)
     if args.checks is not None:
         device.use_checks(args.checks)
@@ -148,15 +149,8 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
     elif "CDNA_CHECKS" in os.environ:
         device.check_variables()
     compilers.take(args.triton, problem, device, submission)
-    if args.mode == "profile" and not harness.profile and own_eval is not None:
-        raise UsageError(f"the folder's own eval.py has no profile mode; --harness {default_harness(1).name} has")
-    if args.timeout is not None or own_eval is not None:  # of which it is the whole run's
-        official_s = problem.timeouts.of_mode(args.mode)
-        limit_s = args.timeout or max(official_s, EMULATED_LIMIT_S if device.emulated else 0.0)
-    else:
-        limit_s = case_limit_s(problem, harness, device, args.mode, cases)
-    emulated = device.emulated and own_eval is None
-    samples = emulated and args.mode in ("benchmark", "profile") and not args.full
+    limit_s = args.timeout or case_limit_s(problem, harness, device, args.mode, cases)
+    samples = device.emulated and args.mode in ("benchmark", "profile") and not args.full
     sample, not_sampled = sample_of(problem, cases) if samples else ("", "")
     plan = EvalPlan(
         mode=args.mode,
@@ -172,7 +166,7 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         calls=args.calls,
         sample=sample,
         not_sampled=not_sampled,
-        small=small_case(problem, harness, judged=bool(sample)) if emulated else None,
+        small=small_case(problem, reads, judged=bool(sample)) if device.emulated else None,
         not_official=not_official,
     )
     plan.check_gpus()

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 VARIABLE = "FORGE_DEVICE"  # names the emulated architecture, or CUDA, for a process and all it spawns
+CALLS = "FORGE_CALLS"  # has a submission's calls told: forge/judge/called.py
 CUDA = "cuda"
 SITE = str(Path(__file__).with_name("site"))
 ROOT = str(Path(__file__).resolve().parents[2])  # where the packages `forge` and `cdna` lie
@@ -96,7 +97,12 @@ def install(arch: str) -> None:
 
 
 def _emulating(arch: str) -> dict[str, Action]:
+    told: dict[str, Action] = {
+        "reference": lambda _: _apply("forge.judge.called", "watch_reference", arch, "torch"),
+        "submission": lambda _: _apply("forge.judge.called", "watch_submission", arch, "torch"),
+    }
     return {
+        **(told if CALLS in os.environ else {}),
         "torch": lambda _: _apply("forge.device.fake_rocm", "apply", arch, "torch"),
         "torch.utils.cpp_extension": lambda _: _apply("forge.device.fake_rocm.build", "apply", arch, "torch"),
         "triton": lambda _: _apply("forge.device.fake_rocm.launch", "apply", arch, "triton"),

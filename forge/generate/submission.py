@@ -13,6 +13,7 @@ from forge.generate.rules import MAX_BYTES, TEXT_RULES
 
 _DIRECTIVE = re.compile(rb"^(?:#|//)!POPCORN[ \t]+(leaderboard|gpus?)[ \t]+(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 MOST_BYTES = 16 << 20  # of a file that is read at all
+KERNEL = "custom_kernel"  # what official evaluators call
 MAX_REFUSALS = 3  # shown; one is enough to be refused
 
 
@@ -37,8 +38,10 @@ def directives(content: bytes) -> Directives:
     return Directives(next(iter(found.get(b"leaderboard", [])), None), tuple(found.get(b"gpu", [])))
 
 
-def read_submission(path: Path) -> bytes:
-    """The file's bytes, after the checks that need no process. UsageError: there is no such file to be read."""
+def read_submission(path: Path, defines: str = "") -> bytes:
+    """The file's bytes, after the checks that need no process. UsageError: there is no such file to be read.
+
+    defines: the function that is called, if it is known."""
     if path.is_dir():
         raise UsageError(f"{path}: a folder, not a submission file")
     try:
@@ -59,8 +62,8 @@ def read_submission(path: Path) -> bytes:
         raise SubmissionError(f"{path}:{error.lineno or '?'}: not valid Python: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise SubmissionError(f"{path}: not valid Python: {error}") from None
-    if not _may_define(tree, "custom_kernel"):
-        raise SubmissionError(f"{path}: defines no custom_kernel(data), which is what is called and judged")
+    if defines and not _may_define(tree, defines):
+        raise SubmissionError(f"{path}: defines no {defines}(data), which is what is called and judged")
     return content
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,26 +153,31 @@ def cases_to_run(
     Without a harness a folder's own eval.py will read them: it may know values that none of ours does.
     """
     yaml_cases, chosen, not_official = _choose_cases(problem, mode, options)
-    lines = [spec_of(case) for case in yaml_cases]
-    if harness is not None:
-        specs = parse_case_file("\n".join(lines), harness, seed, honest_bools)
-    else:
-        specs = [CaseSpec(i, line, case) for i, (line, case) in enumerate(zip(lines, yaml_cases))]
+    specs = _as_read(yaml_cases, harness, seed, honest_bools)
     return [specs[index] for index in chosen], not_official
 
 
-def small_case(problem: Problem, harness: Harness, judged: bool = True) -> CaseSpec:
+def _as_read(
+    cases: Sequence[Case], harness: Harness | None, seed: int | None = None, honest_bools: bool = False
+) -> list[CaseSpec]:
+    lines = [spec_of(case) for case in cases]
+    if harness is not None:
+        return parse_case_file("\n".join(lines), harness, seed, honest_bools)
+    return [CaseSpec(i, line, case) for i, (line, case) in enumerate(zip(lines, cases))]
+
+
+def small_case(problem: Problem, harness: Harness | None, judged: bool = True) -> CaseSpec:
     """The test with least FLOPs, or as its numbers say where the problem does not; its first smoke case where that is
     large, too.
 
     judged: for a large one; else the smallest there is does."""
-    cases = parse_case_file("\n".join(map(spec_of, problem.tests)), harness, None)
+    cases = _as_read(problem.tests, harness)
     works = [work_of(problem.floors, case.args, None) for case in cases]
     flops = [(work.flops or 0.0) if work else product_of_numbers(case.args) for work, case in zip(works, cases)]
     least = min(range(len(cases)), key=lambda place: flops[place])
     if judged and (flops[least] < LARGE_FLOPS or works[least] is None) or not problem.smoke:
         return cases[least]
-    return parse_case_file(spec_of(problem.smoke[0]), harness, None)[0]
+    return _as_read(problem.smoke, harness)[0]
 
 
 def sample_of(problem: Problem, cases: list[CaseSpec]) -> tuple[str, str]:

@@ -27,7 +27,7 @@ Calls = Mapping[int, Sequence[RankAnswer[Called]]]  # by draw, of each rank
 def report_of(called: Calls) -> dict[str, Any]:
     """The device's report of a case: of the call whose time it models, with what all calls have shown."""
     calls = [device_report(answers) for _, answers in _in_order(called)]
-    return _merged(device_report(called[AGAIN if AGAIN in called else 0]), calls)
+    return merged(device_report(called[AGAIN if AGAIN in called else 0]), calls)
 
 
 def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Calls) -> None:
@@ -163,7 +163,7 @@ def _in_order(called: Calls) -> list[tuple[int, Sequence[RankAnswer[Called]]]]:
     return list(enumerate((called[draw] for draw in draws), 1))
 
 
-def _merged(report: dict[str, Any], calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def merged(report: dict[str, Any], calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A call's report with the findings of all, each place once, and what the first one alone can show."""
     found: dict[tuple[Any, ...], Any] = {}
     for number, call in enumerate(calls, 1):
@@ -173,9 +173,7 @@ def _merged(report: dict[str, Any], calls: Sequence[dict[str, Any]]) -> dict[str
     first = {"autotuned": calls[0]["autotuned"]} if "autotuned" in calls[0] else {}
     findings = {"findings": list(found.values())} if found else {}
     ranks = {
-        name: _merged(one, [call.get(name, {}) for call in calls])
-        for name, one in report.items()
-        if name[:5] == "rank "
+        name: merged(one, [call.get(name, {}) for call in calls]) for name, one in report.items() if name[:5] == "rank "
     }
     return {**report, **first, **findings, **ranks}
 

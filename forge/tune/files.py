@@ -19,7 +19,7 @@ from pathlib import Path
 from forge.console import EXIT_FAIL, EXIT_PASS, UsageError, number
 from forge.device import resolve
 from forge.files import write_whole
-from forge.generate.submission import directives, read_submission
+from forge.generate.submission import KERNEL, directives, read_submission
 from forge.generate.tuning import NewRow, with_rows
 from forge.judge import compilers
 from forge.judge.plan import STAND_IN_ARCH, EvalPlan, cases_to_run, choose_harness
@@ -62,7 +62,7 @@ def find(args: argparse.Namespace) -> tuple[Problem, Path]:
 
 def tune(args: argparse.Namespace) -> int:
     problem, path = find(args)
-    submission = read_submission(path)
+    submission = read_submission(path, KERNEL)
     device = resolve(args.device, problem.arch or STAND_IN_ARCH)
     compilers.take(args.triton, problem, device, submission)
     space = space_of(submission.decode(), str(path), device.arch)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -19,7 +18,6 @@ from forge.task.cases import CaseError, given_case
 from forge.task.problem import ProblemError, find_problem, load_sets
 from forge.task.score import published_scores
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT, TASK, judge, run_command, statuses, write_problem
-from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
 
@@ -304,62 +302,6 @@ def test_leaderboard_mode_stops_at_the_first_failing_case(folder: Path) -> None:
 def test_what_the_leaderboard_would_refuse_is_said(folder: Path) -> None:
     done, result = judge(folder, "# up" + "stream\n" + RIGHT, "test", "--cases", "0")
     assert any("submission line 1" in note for note in result["notes"]) and done.returncode == 0
-
-
-# ---------------------------------------------------------------- an eval.py that nobody knows
-
-OWN_EVAL = """
-import os, sys
-from reference import check_implementation, generate_input
-from submission import custom_kernel
-out = os.fdopen(int(os.environ["POPCORN_FD"]), "w")
-lines = open(sys.argv[2]).read().splitlines()
-print(f"test-count: {len(lines)}", file=out, flush=True)
-good = True
-for i, line in enumerate(lines):
-    args = dict((k.strip(), int(v)) for k, v in (part.split(":") for part in line.split(";")))
-    print(f"test.{i}.spec: {line}", file=out, flush=True)
-    ok, message = check_implementation(generate_input(**args), custom_kernel(generate_input(**args)))
-    good = good and ok
-    print(f"test.{i}.status: {'pass' if ok else 'fail'}", file=out, flush=True)
-    print(f"test.{i}.error: own words {message}", file=out, flush=True)
-print("check:", "pass" if good else "fail", file=out, flush=True)
-sys.exit(0 if good else 112)
-"""
-
-
-@pytest.mark.parametrize(
-    ("kernel", "expected", "text"),
-    [
-        ("return x * 2", ["pass", "pass", "pass"], ""),
-        ("return x * (3 if len(x) == 5 else 2)", ["pass", "fail", "pass"], "own words values differ"),
-        (
-            "import ctypes; return x * 2 if len(x) == 4 else ctypes.string_at(0)",
-            ["pass", "crash", "not run"],
-            "died",
-        ),
-        (
-            "import time\n    while len(x) == 5: time.sleep(1)\n    return x * 2",
-            ["pass", "timeout", "not run"],
-            "did not end within",
-        ),
-    ],
-)
-def test_a_folders_own_eval_judges(folder: Path, kernel: str, expected: list[str], text: str) -> None:
-    task = TASK.replace("lang: py", "  - {name: eval.py, source: eval.py}\nlang: py")
-    write_problem(folder / "problem", task)
-    (folder / "problem" / "eval.py").write_text(OWN_EVAL)
-    source = f"def custom_kernel(x):\n    {kernel}\n"
-    limit_s = float(ENDS_S)
-    if "timeout" in expected:  # which then comes behind the first case, on a busy machine too
-        began = time.monotonic()
-        judge(folder, RIGHT, "test", problem=folder / "problem")
-        limit_s = 3 * (time.monotonic() - began)
-    done, result = judge(folder, source, "test", "--timeout", str(limit_s), problem=folder / "problem")
-    assert statuses(result) == expected, done.stdout
-    assert text in result["cases"][1]["message"]
-    assert done.returncode == (0 if expected[1] == "pass" else 1)
-    assert any("own eval.py" in note for note in result["notes"])
 
 
 def test_the_json_file_is_json(folder: Path) -> None:

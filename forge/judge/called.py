@@ -1,0 +1,100 @@
+"""In the processes of a folder's own eval.py: what each call of the submission's functions did.
+
+No worker of ours makes these calls. So forge/device/hook.py has the functions wrapped once the submission is imported,
+in whichever process that is, and each outermost call is told to the evaluator (forge/commands/own_evaluator.py) as a
+worker would: what its kernels executed, what the checks found, what torch did. The call returns once the evaluator has
+it: so it stands between the same lines of the eval.py's log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+
+from forge.device import resolve
+from forge.device.hook import CALLS
+from forge.device.roofline import with_torch
+from forge.judge import operations
+from forge.judge.messages import Called, Ready, packer
+from forge.judge.worker import plain
+
+FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, functools.partial)
+REFERENCE = "ref"  # how the names of a reference's own solutions begin
+
+
+def watch_reference(arch: str) -> None:
+    """Counts how often the reference's solutions are entered: before the submission can take them."""
+    _Calls.entered = [
+        operations.count_entries(module, name)
+        for module in [sys.modules["reference"]]
+        for name in vars(module).copy()
+        if name.startswith(REFERENCE)
+    ]
+
+
+def watch_submission(arch: str) -> None:
+    """Wraps what the eval.py may call of it."""
+    calls, module = _Calls(arch), sys.modules["submission"]
+    for name in calls.names & vars(module).keys():
+        if isinstance(function := getattr(module, name), FUNCTIONS):
+            setattr(module, name, calls.told(function, module))
+
+
+class _Calls:
+    entered: list[Callable[[], int]] = []
+
+    def __init__(self, arch: str) -> None:
+        setup = json.loads(os.environ[CALLS])  # where calls are told, of which functions, and whether for times
+        self.socket, self.names, self.count = setup["socket"], set(setup["names"]), setup["count"]
+        self.device = resolve(arch, arch)
+        self.pack, self.within = packer(), False
+        self.tell(Ready(fingerprint=plain(self.device.fingerprint())))
+
+    def told(self, function: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self.within:  # by the submission itself
+                return function(*args, **kwargs)
+            with self.watched(getattr(function, "__name__", "custom_kernel")):
+                return function(*args, **kwargs)
+
+        return call
+
+    @contextlib.contextmanager
+    def watched(self, name: str) -> Iterator[None]:
+        self.within, entered = True, self.entries()
+        self.device.case_report()  # drop what was launched before
+        self.device.count_work(self.count)
+        card = self.device.roofline() if self.count else None
+        try:
+            with operations.watch(True, card) as work:
+                self.device.watch_products(work.add_product)
+                yield
+        finally:
+            self.within = False
+            if not torch.cuda.is_current_stream_capturing():
+                with contextlib.suppress(Exception):  # a kernel's fault is the eval.py's to meet
+                    torch.cuda.synchronize()
+            work.entered_reference = self.entries() > entered
+            report = with_torch(self.device.case_report(), work.estimates if self.count else [])
+            self.tell(Called(phase=name, device_report=plain(report), torch_work=work.as_dict()))
+
+    def entries(self) -> int:
+        return sum(count() for count in self.entered)
+
+    def tell(self, message: Any) -> None:
+        """Returns once the evaluator has taken it, or is gone."""
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as line:
+            line.connect(self.socket)
+            line.sendall(json.dumps(self.pack(message)).encode())
+            line.shutdown(socket.SHUT_WR)
+            line.recv(1)

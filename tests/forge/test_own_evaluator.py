@@ -1,0 +1,253 @@
+"""A folder whose eval.py no row describes: it judges, and its cases tell all that a known problem's tell."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge.judge.results import total
+from tests.support.evaltools import RIGHT, TASK, judge, statuses, write_problem
+
+pytestmark = pytest.mark.long
+
+WITH_EVAL = TASK.replace("lang: py", "  - {name: eval.py, source: eval.py}\nlang: py")
+
+LOGS = """
+import os, sys, time
+out = os.fdopen(int(os.environ["POPCORN_FD"]), "w")
+lines = open(sys.argv[2]).read().splitlines()
+all_good = True
+for i, line in enumerate(lines):
+    args = dict((k.strip(), int(v)) for k, v in (part.split(":") for part in line.split(";")))
+    SPEC
+    good, message = judged(args)
+    all_good = all_good and good
+    print(f"test.{i}.spec: {line}", file=out, flush=True)
+    print(f"test.{i}.status: {'pass' if good else 'fail'}", file=out, flush=True)
+    print(f"test.{i}.error: own words {message}", file=out, flush=True)
+print("check:", "pass" if all_good else "fail", file=out, flush=True)
+sys.exit(0 if all_good else 112)
+"""
+FIRST = LOGS.replace("SPEC", 'print(f"test.{i}.spec: {line}", file=out, flush=True)')
+AFTERWARDS = LOGS.replace("SPEC", "pass")  # the case is named once it is over
+
+USUAL = """
+from reference import check_implementation, generate_input
+from submission import custom_kernel
+def judged(args):
+    return check_implementation(generate_input(**args), custom_kernel(generate_input(**args)))
+"""
+
+# Two functions of other names.
+TWO_REFERENCE = """
+import torch
+def make(n, seed):
+    torch.manual_seed(seed)
+    return torch.randn(n, device="cuda")
+def reference_double(x):
+    return x * 2
+"""
+TWO = """
+def judged(args):
+    import submission
+    from reference import make, reference_double
+    x = make(**args)
+    y = submission.double(x)
+    good = (y == reference_double(x)).all() and (submission.halve(y) == x).all()
+    return bool(good), "" if good else "values differ"
+"""
+IN_A_POOL = f"""
+import multiprocessing
+{TWO.replace("judged", "compare")}
+if __name__ == "__main__":
+    pool = multiprocessing.get_context("spawn").Pool(1)
+    def judged(args):
+        return pool.apply(compare, (args,))
+"""
+
+SCALE = """\
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def scale(x, y, by, n, ABOVE: tl.constexpr):
+    at = tl.program_id(0) * 4 + tl.arange(0, 4)
+    value = tl.load(x + at, mask=at < n + ABOVE) * by
+    tl.store(y + at, value, mask=at < n)
+
+def scaled(x, by):
+    y = torch.empty_like(x)
+    scale[(len(x) // 4 + 1,)](x, y, by, len(x), ABOVE=0)
+    return y
+"""
+KERNEL = SCALE + "\ndef custom_kernel(x):\n    return scaled(x, 2.0)\n"
+PAIR = SCALE + "\ndef double(x):\n    return scaled(x, 2.0)\n\ndef halve(x):\n    return scaled(x, 0.5)\n"
+BEHIND = ("ABOVE=0", "ABOVE=1")  # reads an element behind the last
+RACES = ("    tl.store(y", "    tl.store(y, tl.load(y) + 0.0)\n    tl.store(y")  # on element 0, by all workgroups
+
+
+def usual(folder: Path, log: str = FIRST) -> Path:
+    problem = write_problem(folder / "own", WITH_EVAL)
+    (problem / "eval.py").write_text(USUAL + log)
+    return problem
+
+
+def other(folder: Path, text: str = TWO + FIRST) -> Path:
+    problem = write_problem(folder / "own", WITH_EVAL, TWO_REFERENCE)
+    (problem / "eval.py").write_text(text)
+    return problem
+
+
+def findings(result: dict[str, Any]) -> list[list[str]]:
+    """Their kinds, of each case."""
+    return [sorted({one["kind"] for one in case["report"].get("findings", [])}) for case in result["cases"]]
+
+
+# ---------------------------------------------------------------- with the usual functions
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected", "text"),
+    [
+        ("return x * 2", ["pass", "pass", "pass"], "own words"),
+        ("return x * (3 if len(x) == 5 else 2)", ["pass", "fail", "pass"], "values differ"),
+        ("import ctypes; return x * 2 if len(x) == 4 else ctypes.string_at(0)", ["pass", "crash", "crash"], "died"),
+    ],
+)
+def test_a_folders_own_eval_judges(tmp_path: Path, kernel: str, expected: list[str], text: str) -> None:
+    done, result = judge(tmp_path, f"def custom_kernel(x):\n    {kernel}\n", problem=usual(tmp_path))
+    assert statuses(result) == expected, done.stdout
+    assert text in result["cases"][1]["message"]
+    assert done.returncode == (0 if expected[1] == "pass" else 1)
+    assert any("own eval.py" in note for note in result["notes"])
+
+
+FAULTS = [
+    ("", "", "pass", []),
+    (*BEHIND, "pass", ["bounds"]),
+    (*RACES, "pass", ["race"]),
+    pytest.param(
+        "* by", "* by + (n == 5)", "fail", [], marks=pytest.mark.slow(reason="a wrong value, as wrong as none")
+    ),
+    ("    scale[", "    None if len(x) == 5 else scale[", "fail", []),  # what nobody wrote
+]
+
+
+@pytest.mark.parametrize(("text", "fault", "status", "found"), FAULTS)
+def test_a_case_tells_what_the_same_problem_tells_without_an_eval(
+    tmp_path: Path, text: str, fault: str, status: str, found: list[str]
+) -> None:
+    options = ("test", "--strict", "--cases", "1")
+    known, theirs = judge(tmp_path, KERNEL.replace(text, fault), *options)
+    own, ours = judge(tmp_path, KERNEL.replace(text, fault), *options, problem=usual(tmp_path))
+    assert (statuses(ours), findings(ours)) == ([status], [found]), own.stdout
+    assert (own.returncode, ours["verdict"]) == (known.returncode, theirs["verdict"])
+    assert ours.keys() == theirs.keys() and ours["fingerprint"].keys() == theirs["fingerprint"].keys()
+    (case,), (same,) = ours["cases"], theirs["cases"]
+    assert case.keys() == same.keys() and findings(theirs) == [found]
+    for key in ("status", "calls", "buts", "remarks", "floor"):
+        assert case[key] == same[key], key
+    assert total(case["report"], "wave_instructions") == total(same["report"], "wave_instructions")
+    assert len(case["seeds"]) == len(same["seeds"]) and (case["accuracy"] is None) == (same["accuracy"] is None)
+
+
+def test_each_of_the_two_may_fail_a_case(tmp_path: Path) -> None:
+    problem, source = usual(tmp_path), "kept = []\ndef custom_kernel(x):\n    kept.append(x * 2)\n    return kept[0]\n"
+    done, result = judge(tmp_path, source, "test", "--cases", "0", problem=problem)
+    (case,) = result["cases"]
+    assert done.returncode == 1 and "other data" in case["message"] and case["official"] is True, done.stdout
+    stricter = (problem / "eval.py").read_text().replace("return check", "return False, 'too slow'\n    return check")
+    (problem / "eval.py").write_text(stricter)
+    done, result = judge(tmp_path, RIGHT, "test", "--cases", "0", problem=problem)
+    (case,) = result["cases"]
+    assert done.returncode == 1 and case["message"] == "the folder's own eval.py: own words too slow", done.stdout
+    assert (case["status"], case["official"], case["calls"]) == ("fail", False, 3)
+
+
+def test_an_emulated_benchmark_models_times_and_has_the_eval_judge_in_test_mode(tmp_path: Path) -> None:
+    problem = usual(tmp_path)
+    done, result = judge(tmp_path, KERNEL, "benchmark", problem=problem)
+    assert done.returncode == 0 and all(case["report"]["modelled"]["cold"]["us"] > 0 for case in result["cases"])
+    (problem / "eval.py").write_text("import sys\nassert sys.argv[1] == 'test'\n" + (problem / "eval.py").read_text())
+    assert judge(tmp_path, KERNEL, "benchmark", "--cases", "0", problem=problem)[0].returncode == 0
+
+
+# ---------------------------------------------------------------- with functions of other names
+
+
+POOLED = IN_A_POOL + "".join(f"    {line}\n" for line in FIRST.splitlines())
+
+
+@pytest.mark.parametrize("text", [POOLED, TWO + AFTERWARDS])
+def test_calls_of_any_function_are_told(tmp_path: Path, text: str) -> None:
+    problem = other(tmp_path, text)
+    done, result = judge(tmp_path, PAIR, "test", "--strict", problem=problem)
+    assert done.returncode == 0 and statuses(result) == ["pass"] * 3, done.stdout
+    for case in result["cases"]:
+        assert case["calls"] == 2 and total(case["report"], "launches") == 2, case
+    assert {"torch", "triton", "card", "model"} <= result["fingerprint"].keys()
+
+
+def test_what_is_wrong_in_any_function_is_found(tmp_path: Path) -> None:
+    problem = other(tmp_path)
+    source = PAIR.replace("scaled(x, 0.5)", "scaled(x, 0.5 if len(x) != 5 else 0.6)")
+    source = source.replace(*BEHIND).replace(
+        "tl.store(y", "tl.store(y, tl.load(y) + 0.0, mask=n == 6)\n    tl.store(y", 1
+    )
+    done, result = judge(tmp_path, source, "test", problem=problem)
+    assert statuses(result) == ["pass", "fail", "pass"] and done.returncode == 1, done.stdout
+    assert findings(result) == [["bounds"], ["bounds"], ["bounds", "race"]], done.stdout
+    assert judge(tmp_path, source, "test", "--strict", "--cases", "0", problem=problem)[0].returncode == 3
+    done, result = judge(tmp_path, source, "test", "--strict", "--cases", "0", "--checks", "none", problem=problem)
+    assert done.returncode == 0 and findings(result) == [[]]
+
+
+def test_one_case_that_ends_the_eval_costs_no_other(tmp_path: Path) -> None:
+    problem = other(tmp_path)
+    began = time.monotonic()
+    judge(tmp_path, PAIR, "test", problem=problem)
+    limit_s = 1.5 * (time.monotonic() - began)
+    ends = "    if len(x) == 10: import ctypes; ctypes.string_at(0)\n    while len(x) == 8: pass\n"
+    source = PAIR.replace("def halve(x):\n", "def halve(x):\n" + ends.replace("10", "4").replace("8", "5"))
+    done, result = judge(tmp_path, source, "test", "--timeout", str(limit_s), problem=problem)
+    assert statuses(result) == ["crash", "timeout", "pass"], done.stdout
+    assert "submission.py:" in result["cases"][1]["message"] and "in halve" in result["cases"][1]["message"]
+
+
+def test_times_of_all_functions_add_up(tmp_path: Path) -> None:
+    problem = other(tmp_path)
+    _, both = judge(tmp_path, PAIR, "benchmark", "--cases", "0", problem=problem)
+    _, one = judge(
+        tmp_path,
+        PAIR.replace("scaled(x, 0.5)", "x.new_tensor((x.cpu() / 2).tolist())"),
+        "benchmark",
+        "--cases",
+        "0",
+        problem=problem,
+    )
+    report, alone = both["cases"][0]["report"], one["cases"][0]["report"]
+    launch_us = alone["modelled"]["cold"].get("kernels_us", alone["modelled"]["cold"]["us"])
+    assert report["modelled"]["cold"]["us"] == pytest.approx(2 * launch_us)
+    assert report["kernels"].keys() == {"scale", "scale in halve"} and alone["kernels"].keys() == {"scale"}
+
+
+def test_what_is_to_be_doubted_is_said(tmp_path: Path) -> None:
+    problem, pair = other(tmp_path), "{}\ndef double(x):\n    {}\n\ndef halve(x):\n    return x / 2\n"
+
+    def judged(source: str) -> dict[str, Any]:
+        done, result = judge(tmp_path, source, "test", "--strict", "--cases", "0", problem=problem)
+        assert done.returncode == (3 if statuses(result) == ["pass"] else 1), done.stdout
+        case: dict[str, Any] = result["cases"][0]
+        return case
+
+    taken = judged(pair.format("from reference import reference_double", "return reference_double(x)"))
+    assert taken["buts"] == ["custom_kernel calls the problem's own ref_kernel"]
+    changed = judged(pair.format("", "open('reference.py', 'a').write('#'); return x * 2"))
+    assert changed["status"] == "tampered" and "reference.py was changed" in changed["message"]
+    outside = judged(pair.format("", f"open({str(problem / 'reference.py')!r}, 'a').write('#'); return x * 2"))
+    assert outside["status"] == "error" and "Permission denied" in "".join(outside["last_words"])
+    (problem / "eval.py").write_text("def judged(args):\n    return True, ''\n" + FIRST)
+    assert "calls were not seen" in judged(PAIR)["buts"][0]
