@@ -2,7 +2,7 @@
 
 Compilers insert s_nop; inside and around inline assembly nobody does. The distances are those of the CDNA ISA,
 "Manually Inserted Wait States (NOPs)" and the rules of matrix instructions, as LLVM's GCNHazardRecognizer has them for
-gfx940 and gfx950; of f64 matrix instructions those for gfx940, on gfx950 too.
+gfx940 and gfx950. What LLVM's developers only propose is told as a doubt.
 
 A wait state is an issued instruction; `s_nop n` counts n + 1. A matrix instruction waits for the one before it to leave
 the matrix unit, which counts as well.
@@ -28,6 +28,7 @@ _FARTHEST = 21  # wait states; the largest distance of a matrix instruction belo
 _NARROW = [re.compile(rf"{name}:[234]") for name in ("cbsz", "blgp")]  # operands of 6 and 4 bits
 _CYCLES_OF_A_PASS = 4
 _SMALL_DGEMM = 4  # passes
+_OTHER_NAMES = re.compile(r"_\d+b(?=_)|_1k$|_")  # in what two names of one matrix instruction differ
 _FMA_F64 = {"v_fma_f64", "v_fmac_f64"}
 _DPP = re.compile(r"\b(quad_perm|row_\w+|wave_\w+|bank_mask)\b")
 _PART_SELECT = re.compile(r"\bdst_sel:(?!DWORD)")
@@ -35,13 +36,12 @@ _OP_SEL = re.compile(r"\bop_sel:\[([01,]+)\]")
 _HARDWARE_REGISTER = re.compile(r"hwreg\((\w+)")
 _READS_LANE = {"v_readlane_b32", "v_readfirstlane_b32"}
 _SELECTS_LANE = {"v_readlane_b32", "v_writelane_b32"}  # by their third operand
-_READS_M0 = {"s_sendmsg", "s_movrels_b32", "s_movrels_b64", "s_movreld_b32", "s_movreld_b64"}
-_READS_M0 |= {"ds_read_addtid_b32", "ds_write_addtid_b32"}
 _SWAPS_LANES = {"v_permlane16_swap_b32", "v_permlane32_swap_b32"}
 _SETS_REGISTER = {"s_setreg_b32", "s_setreg_imm32_b32"}
 
 Register = tuple[str, int]
 Registers = frozenset[Register]
+_AS_C = "reads, as source C, the result of"
 _VCC: Register = ("vcc", 0)
 _EXEC: Register = ("exec", 0)
 _M0: Register = ("m0", 0)
@@ -51,7 +51,7 @@ _M0: Register = ("m0", 0)
 class Hazard:
     """Instruction `index` comes `states` wait states behind the instruction `first`, not `needed`.
 
-    kernel: whose code it is; "" in a function, which several may call.
+    kernel: whose code it is; "" in a function, which several may call. doubt: somebody says so, unconfirmed.
     """
 
     index: int
@@ -60,12 +60,14 @@ class Hazard:
     states: int
     needed: int
     kernel: str
+    doubt: bool = False
 
 
 def message(hazard: Hazard, where: Callable[[int], str]) -> str:
     """What is wrong, in words. where: text and source line of an instruction."""
+    says = "another instruction: LLVM's pull request 218363 (open) asks for" if hazard.doubt else "the hardware needs"
     return (
-        f"{hazard.what} {where(hazard.first)} after {hazard.states} wait states; the hardware needs "
+        f"{hazard.what} {where(hazard.first)} after {hazard.states} wait states; {says} "
         f"{hazard.needed} (s_nop {hazard.needed - hazard.states - 1} between them)"
     )
 
@@ -80,7 +82,8 @@ class _Use:
     reads: Registers = frozenset()
     c: Registers = frozenset()
     lane: Registers = frozenset()  # the lane select of v_readlane and v_writelane
-    stored: Registers = frozenset()  # data of a store of more than 8 bytes
+    stored: Registers = frozenset()  # data of a store from more than two registers
+    stays: int = 0  # for so many wait states it has to be left alone
     dpp: Registers = frozenset()  # read from other lanes
     trans: bool = False
     dot: bool = False
@@ -125,13 +128,16 @@ def _writes_part(text: str, signature: str) -> bool:
     return select is not None and "1" in select[1].split(",")[signature.count("S:") :]
 
 
-def _wide_store(facts: Facts, text: str, parts: tuple[str, ...]) -> Registers:
-    """Data of a store whose registers a vector instruction may overwrite too soon."""
-    if facts.does != "store" or facts.unit != "memory" or (facts.bytes or 0) <= 8:
-        return frozenset()
-    if facts.space == "buffer":  # not where the scalar offset is a register
-        return frozenset() if _registers(parts[3].partition(" ")[0]) else _registers(parts[0])
-    return _registers(parts[1])
+def _wide_store(facts: Facts, parts: tuple[str, ...], results: int) -> tuple[Registers, int]:
+    """Data of a store or atomic that a vector instruction may overwrite too soon, and for how many wait states.
+
+    A buffer's with its offset in a register frees them earlier (LLVM pull request 197267, measured on an MI350X).
+    """
+    if facts.unit != "memory" or facts.does not in ("store", "atomic"):
+        return frozenset(), 0
+    buffer = facts.space == "buffer"
+    data = _registers(parts[0 if buffer else results + 1])
+    return (data, 1 if buffer and _registers(parts[3].partition(" ")[0]) else 2) if len(data) > 2 else (frozenset(), 0)
 
 
 @cache
@@ -152,6 +158,7 @@ def _use(mnemonic: str, text: str, signature: str) -> _Use:
         writes |= {_EXEC}
     part = facts.unit == "vector" and _writes_part(text, signature)
     hardware = _HARDWARE_REGISTER.search(text)
+    stored, stays = _wide_store(facts, parts, results)
     return _Use(
         mnemonic,
         facts.unit,
@@ -159,12 +166,13 @@ def _use(mnemonic: str, text: str, signature: str) -> _Use:
         reads | writes if part else reads,
         c=_registers(parts[3]) if "dot" in facts.flags and len(parts) > 3 else frozenset(),
         lane=_registers(parts[2]) if mnemonic in _SELECTS_LANE else frozenset(),
-        stored=_wide_store(facts, text, parts),
+        stored=stored,
+        stays=stays,
         dpp=_registers(parts[results]) if _DPP.search(text) else frozenset(),
         trans="trans" in facts.flags,
         dot="dot" in facts.flags,
         part=part,
-        m0=mnemonic in _READS_M0 or "to_lds" in facts.flags or " lds" in text,
+        m0=not {"m0_in", "to_lds"}.isdisjoint(facts.flags) or " lds" in text,
         hardware=hardware[1] if hardware else "",
     )
 
@@ -178,11 +186,29 @@ def passes(mnemonic: str, text: str, card: Card) -> int:
     return facts.cycles[ARCHS.index(card.name)] // _CYCLES_OF_A_PASS * (2 if wide else 1)
 
 
+def _part_as_c(matrix: _Use, count: int, later: _Use, card: Card) -> int:
+    """Wait states between two matrix instructions of which the later one's source C is a part of the other's result."""
+    flags = facts_of(matrix.name).flags
+    beside = not {"sgemm", "dgemm"}.isdisjoint(facts_of(later.name).flags)  # not by the usual path
+    if "dgemm" in flags or "sgemm" in flags:
+        return 0 if not beside else count + ("dgemm" in flags and count > _SMALL_DGEMM)
+    return count + 1 + (card.mfma_extra_wait_states if count > 2 or not beside else 0)
+
+
+def _doubted(matrix: _Use, count: int, later: _Use, card: Card) -> int:
+    """Wait states that LLVM's pull request 218363, not merged, asks for between different instructions of which one's
+    source C is the other's result: that it goes from one to the other by itself would hold in a chain of one alone."""
+    if later.unit != "matrix" or matrix.writes != later.c:
+        return 0
+    one, other = (_OTHER_NAMES.sub("", use.name) for use in (matrix, later))
+    return 0 if one == other else _part_as_c(matrix, count, later, card)
+
+
 def _needed(matrix: _Use, count: int, later: _Use, card: Card) -> tuple[int, str]:
     """Wait states between a matrix instruction of so many passes and one behind it, and what the latter does."""
-    flags, later_flags = facts_of(matrix.name).flags, facts_of(later.name).flags
+    flags = facts_of(matrix.name).flags
     if "dgemm" in flags:
-        return max(_dgemm_rules(matrix, count, later), default=(0, ""))
+        return max(_dgemm_rules(matrix, count, later, card), default=(0, ""))
     sgemm = "sgemm" in flags
     extra = card.mfma_extra_wait_states if count > 2 and not sgemm else 0
     result = count + (2 if sgemm else 3 + extra)
@@ -190,10 +216,8 @@ def _needed(matrix: _Use, count: int, later: _Use, card: Card) -> tuple[int, str
         return result, "reads the result of"
     if later.unit == "matrix" and matrix.writes & later.c:
         if matrix.writes == later.c:  # goes from one to the other by itself, but of the shortest
-            return 2 if count == 2 else 0, "reads, as source C, the result of"
-        if sgemm and not {"sgemm", "dgemm"} & set(later_flags):
-            return 0, ""
-        return count + (0 if sgemm else 1 + extra), "reads, as source C, a part of the result of"
+            return 2 if count == 2 else 0, _AS_C
+        return _part_as_c(matrix, count, later, card), "reads, as source C, a part of the result of"
     if later.vector and matrix.writes & later.writes:
         return result, "overwrites the result of"
     if later.vector and not sgemm and matrix.c & later.writes:
@@ -201,19 +225,18 @@ def _needed(matrix: _Use, count: int, later: _Use, card: Card) -> tuple[int, str
     return 0, ""
 
 
-def _dgemm_rules(matrix: _Use, count: int, later: _Use) -> Iterator[tuple[int, str]]:
+def _dgemm_rules(matrix: _Use, count: int, later: _Use, card: Card) -> Iterator[tuple[int, str]]:
     """The same of an f64 matrix instruction."""
     small = count == _SMALL_DGEMM
     if matrix.writes & later.reads:
         memory = later.unit in ("memory", "lds")
-        yield (9 if small else 18) if memory else (6 if small else 11), "reads the result of"
+        yield (9 if small else 18) if memory else (6 if small else count + 3), "reads the result of"
     if later.unit == "matrix" and matrix.writes & later.c:
-        flags = facts_of(later.name).flags
         if matrix.writes == later.c:
-            alike = small and "dgemm" in flags and later.name == matrix.name
-            yield 4 if alike else 0, "reads, as source C, the result of"
-        elif {"sgemm", "dgemm"} & set(flags):
-            yield 4 if small else 9, "reads, as source C, a part of the result of"
+            facts, others = facts_of(matrix.name), facts_of(later.name)
+            yield 4 if small and (facts.flags, facts.cycles) == (others.flags, others.cycles) else 0, _AS_C
+        else:
+            yield _part_as_c(matrix, count, later, card), "reads, as source C, a part of the result of"
     if later.vector and matrix.writes & later.writes:
         yield 6 if small else 11, "overwrites the result of"
     if later.name in _FMA_F64:
@@ -262,7 +285,7 @@ def _needed_behind(first: _Use, later: _Use) -> tuple[int, str]:
     if first.vector:
         return max(_vector_rules(first, later), default=(0, ""))
     if first.stored & later.writes and later.vector:
-        return 2, "overwrites the data of"
+        return first.stays, "overwrites the data of"
     if first.unit == "scalar" and _M0 in first.writes and later.m0:
         return 1, "reads m0 written by"
     if first.name in _SETS_REGISTER and first.hardware and first.hardware == later.hardware:
@@ -308,8 +331,9 @@ def _kernel(asm: AsmFile, functions: list[tuple[int, str]], index: int) -> str:
 
 
 def find_hazards(asm: AsmFile, ops: Mapping[str, tuple[int, str]], card: Card) -> list[Hazard]:
-    """Every instruction that comes too early behind another, once. ops: the engine's table of the arch."""
+    """Every instruction that comes too early behind another, once; then doubts. ops: the engine's table of the arch."""
     found: dict[int, Hazard] = {}
+    doubts: dict[int, Hazard] = {}
     functions = sorted((asm.labels[name], name) for name in {*asm.functions, *asm.descriptors} if name in asm.labels)
     mnemonics = [base_mnemonic(statement.mnemonic) for statement in asm.statements]
 
@@ -322,6 +346,9 @@ def find_hazards(asm: AsmFile, ops: Mapping[str, tuple[int, str]], card: Card) -
         reach = _FARTHEST if count else _reach(first)
         for at, states in _after(asm, index, count, reach, card) if reach else ():
             needed, what = _needed(first, count, use(at), card) if count else _needed_behind(first, use(at))
-            if states < needed:
-                found.setdefault(at, Hazard(at, index, what, states, needed, _kernel(asm, functions, index)))
-    return list(found.values())
+            doubted = _doubted(first, count, use(at), card) if count else 0
+            if states < max(needed, doubted):
+                kept, needed = (found, needed) if states < needed else (doubts, doubted)
+                kernel = _kernel(asm, functions, index)
+                kept.setdefault(at, Hazard(at, index, what, states, needed, kernel, doubt=kept is doubts))
+    return [*found.values(), *(doubt for at, doubt in doubts.items() if at not in found)]

@@ -115,7 +115,7 @@ class ImageBuilder:
         out.append(struct.pack("<I", len(found)))
         numbers = {name: i for i, name in enumerate(asm.descriptors)}
         for hazard in found:
-            out.append(struct.pack("<II", hazard.index, numbers.get(hazard.kernel, ANY_KERNEL)))
+            out.append(struct.pack("<III", hazard.index, numbers.get(hazard.kernel, ANY_KERNEL), hazard.doubt))
             out.append(_text(message(hazard, where)))
         return b"".join(out)
 

@@ -12,6 +12,7 @@ from . import abi, checks, counters, watching
 from .asm import AsmFile, source_line
 from .cards import get_card
 from .checks import Finding
+from .compiler_notes import warn_of
 from .errors import CdnaError, KernelFault, LaunchCancelled, LaunchError
 from .hazards import Hazard, find_hazards, message
 from .hip.kernel_names import demangled
@@ -57,7 +58,7 @@ class Program:
         return f"{statement.mnemonic} {statement.operands}".strip(), source_line(self.asm, statement)
 
     def take_hazards(self, kernel: str) -> list[Finding]:
-        """Hazards in the kernel's code and in functions that it may call; each is told once."""
+        """Hazards in the kernel's code and in functions that it may call; each is told once. Doubts are warned of."""
         if self._hazards is None:
             self._hazards = find_hazards(self.asm, engine().ops[self.arch], get_card(self.arch))
         mine = [hazard for hazard in self._hazards if hazard.kernel in (kernel, "")]
@@ -65,6 +66,9 @@ class Program:
         found = []
         for hazard in mine:
             text, other = message(hazard, self.where), self.where(hazard.first)
+            if hazard.doubt:
+                warn_of(demangled(kernel), self.arch, [f"{self.where(hazard.index)} {text}"])
+                continue
             found.append(
                 Finding(
                     "hazard", demangled(kernel), self.arch, text, *self.place(hazard.index), other_instruction=other

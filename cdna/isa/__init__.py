@@ -22,7 +22,7 @@ FLOWS = (
 BITS = "and or xor not_a not_b not_result to_exec".split()  # of flow bits: an operation and what is inverted
 FLAGS = (
     "scc_in scc_out vcc_in to_lds lane_order upper swap all_lanes accumulates formats sgemm dgemm own_format packed "
-    "scaled trans dot"
+    "scaled trans dot m0_in"
 ).split()
 _COLUMNS = 9
 _UNKNOWN = "?"  # instead of all facts: not executed

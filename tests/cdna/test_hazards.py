@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 import cdna
+from cdna import checks
 from cdna.asm import parse
 from cdna.cards import get_card
-from cdna.hazards import Hazard, find_hazards
+from cdna.compiler_notes import CompilerFault
+from cdna.hazards import Hazard, find_hazards, message
 from cdna.library import engine
+from tests.support.assembled import program
+from tests.support.checked_launch import launch
 
 
 def hazards_of(body: str, arch: str = "gfx942") -> list[Hazard]:
@@ -97,6 +101,31 @@ RULES = {  # what comes first; what comes too early behind it; wait states that 
         "reads the result of",
     ),
     "dot product overwritten": ("v_dot2_f32_f16 v1, v2, v3, v4", "v_mov_b32_e32 v1, v0", 3, "overwrites the result of"),
+    "data of a wide store with its offset in a register": (
+        "buffer_store_dwordx4 v[4:7], v0, s[8:11], s4 offen",
+        "v_pk_mul_f32 v[4:5], v[8:9], v[10:11]",
+        1,
+        "overwrites the data of",
+    ),
+    "data of a wide store with a literal offset": (
+        "buffer_store_dwordx3 v[4:6], v0, s[8:11], 0 offen",
+        "v_mov_b32_e32 v6, 0",
+        2,
+        "overwrites the data of",
+    ),
+    "data of a formatted store": (
+        "buffer_store_format_xyzw v[4:7], v0, s[8:11], m0 idxen",
+        "v_mov_b32_e32 v7, 0",
+        1,
+        "overwrites the data of",
+    ),
+    "data of a wide atomic": (
+        "global_atomic_cmpswap_x2 v[2:3], v0, v[4:7], s[0:1] sc0",
+        "v_mov_b32_e32 v7, 0",
+        2,
+        "overwrites the data of",
+    ),
+    "m0 of a global wave sync": ("s_mov_b32 m0, s4", "ds_gws_barrier v0 gds", 1, "reads m0 written by"),
     "data of a wide store": (
         "global_store_dwordx4 v0, v[4:7], s[0:1]",
         "v_mov_b32_e32 v6, 0",
@@ -115,7 +144,6 @@ RULES = {  # what comes first; what comes too early behind it; wait states that 
     "f64 product stored": (DGEMM_4X4, "global_store_dwordx2 v0, v[8:9], s[0:1]", 9, "reads the result of"),
     "f64 product to LDS": (DGEMM_4X4, "ds_write_b64 v0, v[8:9]", 9, "reads the result of"),
     "f64 product overwritten": (DGEMM_4X4, "v_mov_b32_e32 v9, 0", 6, "overwrites the result of"),
-    "large f64 product read": (DGEMM_16X16, "v_mov_b32_e32 v1, v15", 11, "reads the result of"),
     "large f64 product stored": (DGEMM_16X16, "global_store_dword v0, v15, s[0:1]", 18, "reads the result of"),
     "f64 product as operand": (DGEMM_4X4, DGEMM_4X4.replace("v[2:3]", "v[8:9]"), 6, "reads the result of"),
     "f64 products that follow": (
@@ -171,6 +199,55 @@ def test_swapped_lanes() -> None:
     assert [h.needed for h in hazards_of(f"v_cmpx_gt_u32_e32 vcc, v0, v3; {swap}", "gfx950")] == [4]
 
 
+SHORT = "v_mfma_f32_4x4x4_16b_f16 v[8:11], v[2:3], v[4:5], 0"
+BY_ARCH = {  # what comes first; what comes too early behind it; wait states on gfx942 and gfx950
+    "large f64 product read": (DGEMM_16X16, "v_mov_b32_e32 v1, v15", (11, 19)),
+    "large f64 product as operand": (DGEMM_16X16, DGEMM_4X4.replace("v[2:3]", "v[14:15]"), (11, 19)),
+    "part of a large f64 product as source C": (
+        DGEMM_16X16,
+        f"{DGEMM_4X4[:-1].replace('v[8:9]', 'v[20:21]')}v[10:11]",
+        (9, 17),
+    ),
+    "part of the shortest product as source C": (SHORT, f"{SHORT[:-1].replace('v[8:11]', 'v[20:23]')}v[10:13]", (3, 4)),
+    "part of the shortest product in f64": (SHORT, f"{DGEMM_4X4[:-1].replace('v[8:9]', 'v[20:21]')}v[10:11]", (3, 3)),
+}
+
+
+@pytest.mark.parametrize("what", BY_ARCH)
+def test_rules_that_differ_by_arch(what: str) -> None:
+    first, later, each = BY_ARCH[what]
+    for arch, needed in zip(cdna.ARCHS, each, strict=True):
+        (hazard,) = hazards_of(f"{first}; s_nop {needed - 2}; {later}", arch)
+        assert (hazard.states, hazard.needed) == (needed - 1, needed)
+        assert hazards_of(f"{first}; s_nop {needed - 1}; {later}", arch) == []
+
+
+def test_two_names_of_one_instruction() -> None:
+    """The rules are the instruction's."""
+    (hazard,) = hazards_of(f"{DGEMM_4X4}; v_mfma_f64_4x4x4f64 v[20:21], v[2:3], v[4:5], v[8:9]")
+    assert (hazard.needed, hazard.doubt) == (4, False)
+    assert hazards_of(f"{MATRIX}; v_mfma_f32_16x16x16f16 v[8:11], v[2:3], v[4:5], v[8:11]") == []
+
+
+OTHER = "v_mfma_f32_16x16x32_f16 v[8:11], v[20:23], v[24:27], v[8:11]"
+
+
+def test_another_instruction_on_an_accumulator_is_a_doubt() -> None:
+    after = MATRIX.replace("v[12:15]", "v[8:11]")
+    (doubt,) = hazards_of(f"{OTHER}; {after}", "gfx950")
+    assert doubt.doubt
+    assert doubt.needed == 6
+    assert "LLVM's pull request 218363 (open) asks for 6 (s_nop" in message(doubt, str)
+    assert hazards_of(f"{OTHER}; s_nop 5; {after}", "gfx950") == hazards_of(f"{OTHER}; {OTHER}", "gfx950") == []
+
+
+def test_a_doubt_is_no_finding() -> None:
+    kernel = program(f"{OTHER}\n{MATRIX.replace('v[12:15]', 'v[8:11]')}", "gfx950")
+    with checks.use("hazard"), pytest.warns(CompilerFault, match="218363"):
+        launch(kernel, [])
+    assert cdna.findings() == []
+
+
 FREE = {
     "scalar written by the scalar unit": "s_mov_b32 s4, 1; buffer_load_dword v1, v2, s[8:11], s4 offen",
     "both write a carry": "v_add_co_u32_e32 v0, vcc, v1, v2; v_add_co_u32_e32 v3, vcc, v4, v5",
@@ -181,7 +258,6 @@ FREE = {
     "large f64 products that follow": f"{DGEMM_16X16}; {DGEMM_16X16.replace(', 0', ', v[8:15]')}",
     "dot product as matrix operand": "v_dot2_f32_f16 v2, v6, v7, v4; s_nop 2; " + MATRIX,
     "store of two dwords": "global_store_dwordx2 v0, v[4:5], s[0:1]; v_mov_b32_e32 v4, 0",
-    "store with a scalar offset": "buffer_store_dwordx4 v[4:7], v0, s[8:11], s4 offen; v_mov_b32_e32 v4, 0",
     "lower half, then upper": "v_cvt_pk_fp8_f32 v1, v0, v0; v_cvt_pk_fp8_f32 v1, v2, v2 op_sel:[0,0,1]",
     "vector result as a plain operand": "v_mov_b32_e32 v1, v0; v_add_u32_e32 v2, v1, v1",
     "m0 that nobody reads": "s_mov_b32 m0, s4; ds_read_b32 v1, v0",

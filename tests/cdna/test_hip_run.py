@@ -318,7 +318,8 @@ HAZARD = """
 __global__ void product(float* out) {
   float x;
   asm volatile("v_mov_b32 v2, 0\\nv_mov_b32 v3, 0\\ns_nop 1\\n"
-               "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[2:3], 0\\ns_nop STATES\\nv_mov_b32 %0, v9\\n"
+               "v_mfma_f32_16x16x16_bf16 v[8:11], v[2:3], v[2:3], 0\\n"
+               "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[2:3], v[8:11]\\ns_nop STATES\\nv_mov_b32 %0, v9\\n"
                : "=v"(x) : : "v2", "v3", "v8", "v9", "v10", "v11");
   out[threadIdx.x] = x;
 }
@@ -339,7 +340,9 @@ def test_matrix_hazard(tmp_path: Path) -> None:
         done = run(source, CDNA_CHECKS=checks)
         assert done.returncode == code, done.stderr
         told = "hazard: reads the result of `v_mfma_f32_16x16x16_f16" in done.stderr
-        assert told == (states == 3 and checks not in ("report:none", "bounds")), done.stderr
+        looked = checks not in ("report:none", "bounds")
+        assert told == (states == 3 and looked), done.stderr
+        assert ("doubt: reads, as source C, the result of `v_mfma_f32_16x16x16_bf16" in done.stderr) == looked
     assert done.stderr == ""
 
 

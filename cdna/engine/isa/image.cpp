@@ -142,6 +142,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   for (u32 i = 0; i < p->n_hazards; i++) {
     p->hazards[i].pc = r.get<u32>();
     p->hazards[i].kernel = r.get<u32>();
+    p->hazards[i].doubt = r.get<u32>();
     p->hazards[i].message = r.text();
   }
   p->joined = joined_code(*p);

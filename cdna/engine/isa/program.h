@@ -58,7 +58,7 @@ constexpr u32 ANY_KERNEL = ~0u;
 struct Hazard {  // of hazards.py
   u32 pc;
   u32 kernel;  // whose code it is; ANY_KERNEL: a function's, which several may call
-  bool told;
+  bool doubt, told;
   const char* message;
 };
 

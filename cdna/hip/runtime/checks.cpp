@@ -178,8 +178,10 @@ bool tell_hazards(Program& p, u32 index) {
   for (u32 i = 0; i < p.n_hazards; i++) {
     Hazard& h = p.hazards[i];
     if (h.told || (h.kernel != index && h.kernel != ANY_KERNEL)) continue;
-    h.told = found = true;
-    say("%s on %s: hazard: %s\n  at %s", kernel, p.arch, h.message, p.where[h.pc]);
+    h.told = true;
+    say("%s on %s: %s: %s\n  at %s", kernel, p.arch, h.doubt ? "doubt" : "hazard", h.message, p.where[h.pc]);
+    if (h.doubt) continue;
+    found = true;
     Finding f;
     memset((void*)&f, 0, sizeof f);
     f.kind = CHECK_KINDS;
