@@ -93,7 +93,10 @@ class Judge:
             )
         )
         self.referees.setup = dataclasses.replace(
-            self.referees.setup, seed=self.plan.seed, precision=dataclasses.asdict(self.plan.problem.precision)
+            self.referees.setup,
+            seed=self.plan.seed,
+            precision=dataclasses.asdict(self.plan.problem.precision),
+            known_as=str(self.plan.problem.known_as or ""),
         )
         self.referees.order = RankOrder(self.plan.most_ranks, None, fixed=True)
         spare_each_other(self.pool, self.referees)

@@ -82,6 +82,7 @@ class Setup:
     seed: int | None
     timed: bool  # False on an emulated device
     precision: dict[str, Any] = field(default_factory=dict)  # of forge.task.problem.Precision, for a referee
+    known_as: str = ""  # for a referee: the folder whose reference.py has settle and probe, beside the problem's own
 
 
 @dataclass(frozen=True)

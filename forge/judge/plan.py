@@ -22,7 +22,7 @@ from forge.task.cases import (
     spec_of,
 )
 from forge.task.harness import Harness, HarnessError, default_harness, harness_named, harness_of_eval
-from forge.task.problem import ROOT, Case, Problem, ProblemError, find_problem, own_entry
+from forge.task.problem import ROOT, Case, Problem, ProblemError
 from forge.task.score import FloorError, Work, work_of
 
 EMULATED_LIMIT_S = 3600.0  # a case's on an emulated device, whose minutes say nothing of a GPU's
@@ -181,15 +181,12 @@ def small_case(problem: Problem, harness: Harness | None, judged: bool = True) -
 
 
 def sample_of(problem: Problem, cases: list[CaseSpec]) -> tuple[str, str]:
-    """(What is emulated of large cases, "" if all of it; why that). An owner's folder need not say so where this
-    repository's does."""
-    ours = own_entry(problem)
-    stated = problem.sampled if ours is None else find_problem(ours.name).sampled
-    if not (problem.sampled and stated):
+    """(What is emulated of large cases, "" if all of it; why that)."""
+    if not problem.sampled:
         return "", "what kernels compute decides what others do"
     if any(case.world_size for case in cases):
         return "", "workgroups of several ranks wait for one another"
-    return (PRODUCTS if "products" in (problem.sampled, stated) else ROUNDS), ""
+    return (PRODUCTS if problem.sampled == "products" else ROUNDS), ""
 
 
 def _choose_cases(problem: Problem, mode: str, options: argparse.Namespace) -> tuple[tuple[Case, ...], list[int], str]:
@@ -223,10 +220,7 @@ def _choose_cases(problem: Problem, mode: str, options: argparse.Namespace) -> t
 
 
 def _spread(problem: Problem) -> tuple[str, ...]:
-    """What --keep-local scales; an owner's folder need not say so where this repository's does."""
-    spread = problem.spread
-    if not spread and (ours := own_entry(problem)) is not None:
-        spread = find_problem(ours.name).spread
-    if not spread:
+    """What --keep-local scales."""
+    if not problem.spread:
         raise UsageError(f"--keep-local: {problem.name}'s task.yml has no key 'spread' that says what to scale")
-    return spread
+    return problem.spread

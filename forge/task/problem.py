@@ -7,7 +7,7 @@ Loading imports neither torch nor triton and reads only what is asked for: `load
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +135,7 @@ class Problem(ProblemEntry):
     # is emulated; "products": so do kernels that multiply nothing, or little.
     sampled: bool | str = True
     spread: tuple[str, ...] = ()  # case keys that count over all ranks: each rank has a world_size-th of them
+    known_as: Path | None = None  # this repository's folder of the same problem, for one that is an owner's
 
     def source_of(self, name: str) -> Path | None:
         """The file that becomes `name` in the run folder, or None if the task has none of that name."""
@@ -412,6 +413,24 @@ def own_entry(problem: ProblemEntry) -> ProblemEntry | None:
     return next((entry for entry in own_entries() if entry.name == problem.name), None)
 
 
+def _as_known(problem: Problem, root: Path) -> Problem:
+    """An owner's folder of a problem that is here as well: what we state of it, and that folder does not."""
+    entry = next((entry for entry in own_entries(root) if entry.name == problem.name), None)
+    ours = None if entry is None else _read_folder(entry)
+    if ours is None or ours.tests[0].keys() != problem.tests[0].keys():  # of another size, or another year
+        return problem
+    return replace(
+        problem,
+        precision=ours.precision if problem.precision == Precision() else problem.precision,
+        floors=problem.floors or ours.floors,
+        smoke=problem.smoke or ours.smoke,
+        spread=problem.spread or ours.spread,
+        published=problem.published or (ours.published if ours.benchmarks == problem.benchmarks else ()),
+        sampled=ours.sampled if problem.sampled is True else problem.sampled,
+        known_as=ours.directory,
+    )
+
+
 def own_entries(root: Path = ROOT) -> list[ProblemEntry]:
     """All problems of the repository; none where forge is installed without it, and judges folders alone."""
     sets = load_sets(root) if (root / "task.yml").is_file() else ()
@@ -435,7 +454,7 @@ def find_problem(name_or_path: str | Path, root: Path = ROOT) -> Problem:
         for entry in entries:
             if directory == entry.directory:
                 return _read_folder(entry)
-        return _read_folder(_outside_entry(directory))
+        return _as_known(_read_folder(_outside_entry(directory)), root)
     raise ProblemError(_unknown(wanted, [entry.name for entry in entries]))
 
 

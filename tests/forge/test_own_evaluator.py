@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from forge.judge.referee import reference_in
 from forge.judge.results import total
-from tests.support.evaltools import RIGHT, TASK, judge, statuses, write_problem
+from forge.task.problem import find_problem
+from tests.support.evaltools import RIGHT, ROOT, TASK, judge, statuses, write_problem
 
 pytestmark = pytest.mark.long
 
@@ -251,3 +256,55 @@ def test_what_is_to_be_doubted_is_said(tmp_path: Path) -> None:
     assert outside["status"] == "error" and "Permission denied" in "".join(outside["last_words"])
     (problem / "eval.py").write_text("def judged(args):\n    return True, ''\n" + FIRST)
     assert "calls were not seen" in judged(PAIR)["buts"][0]
+
+
+# ---------------------------------------------------------------- an owner's folder of a problem that is here as well
+
+BY_TORCH = """
+import torch
+def custom_kernel(data):
+    a, b, scale_a, scale_b, c = data
+    rows = scale_a.repeat_interleave(128, dim=1)[:, : a.shape[1]]
+    columns = scale_b.repeat_interleave(128, dim=0)[: len(b)].repeat_interleave(128, dim=1)[:, : b.shape[1]]
+    return c.copy_((a.float() * rows) @ (b.float() * columns).T)
+"""
+
+
+def owners(place: Path, name: str, stem: str, without: tuple[str, ...] = ()) -> Path:
+    """Laid out as GPU MODE's repository, with neither what we alone state of it nor functions of ours."""
+    folder, known = place / "set" / stem, ROOT / "reference" / stem
+    stated = yaml.safe_load((known / "task.yml").read_text())
+    for key in ("floors", "precision", "published", "sampled", "smoke", "spread"):
+        stated.pop(key, None)
+    write_problem(folder, yaml.safe_dump(stated), (known / "reference.py").read_text())
+    for word in without:
+        (folder / "reference.py").write_text((folder / "reference.py").read_text().replace(f"def {word}(", "def none("))
+    shutil.copy(known / "task.py", folder)
+    shutil.copy(ROOT / "reference" / "utils.py", folder.parent)
+    entry = {"name": name, "directory": f"set/{stem}", "gpus": ["MI300"]}
+    (place / "set.yaml").write_text(yaml.safe_dump({"problems": [entry]}))
+    return folder
+
+
+def test_a_problem_by_its_name_and_by_its_folder_has_one_verdict(tmp_path: Path) -> None:
+    folder = owners(tmp_path, "amd-fp8-mm", "fp8_mm")
+    ends = []
+    for problem in (Path("amd-fp8-mm"), folder):
+        done, result = judge(tmp_path, BY_TORCH, "test", "--strict", "--cases", "0", problem=problem)
+        (case,) = result["cases"]
+        ends.append((done.returncode, result["verdict"], case["buts"], case["floor"], case["share"]))
+    assert ends[0] == ends[1] and ends[0][:2] == (3, "pass, but")
+
+
+def test_what_is_stated_of_another_problem_of_that_name_is_not_taken(tmp_path: Path) -> None:
+    folder = owners(tmp_path, "amd-fp8-mm", "swiglu_fp8")  # other keys in its cases
+    assert find_problem(folder).floors is None and find_problem(folder).known_as is None
+    assert find_problem(owners(tmp_path, "amd-mixed-mla", "mixed_mla")).precision.probe_rel_l2 is not None
+
+
+def test_what_our_reference_alone_has_is_beside_theirs(tmp_path: Path) -> None:
+    folder = owners(tmp_path, "amd-mixture-of-experts", "moe", without=("settle",))
+    known = find_problem(folder).known_as
+    before = {name: sys.modules.get(name) for name in ("reference", "task", "utils")}
+    assert known is not None and callable(reference_in(str(known)).settle)
+    assert {name: sys.modules.get(name) for name in before} == before
