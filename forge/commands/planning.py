@@ -80,7 +80,8 @@ def eval_parser() -> Parser:
         "--timeout",
         type=float,
         metavar="S",
-        help=f"seconds for each case (default: the official time-out; emulated: {EMULATED_LIMIT_S:g})",
+        help="seconds for each case, whatever it does (default: the official time-out; emulated: "
+        f"{EMULATED_LIMIT_S:g}, or a minute of processor time without a launch, an instruction or output)",
     )
     p.add_argument(
         "--full",
@@ -161,6 +162,7 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         cases=cases,
         seed=args.seed,
         limit_s=limit_s,
+        limit_asked=args.timeout is not None,
         accuracy=not args.no_accuracy,
         fixed_ranks=args.fixed_ranks,
         calls=args.calls,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from forge.device.cards import CARDS
@@ -88,6 +88,10 @@ class Device(ABC):
     def watch_products(self, told: Callable[[float, int], None]) -> None:
         """Have `told` hear of each product of a library that a submission's own code calls what it cannot take less
         than, in us, and its FLOPs."""
+        return None
+
+    def turns_of(self, pids: Iterable[int]) -> int | None:
+        """What grows while kernels of these processes execute instructions; None where nobody can tell."""
         return None
 
     @abstractmethod

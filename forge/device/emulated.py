@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class EmulatedDevice(Device):
             **rocm_folder.environment(self.card),
             **({"CDNA_CHECKS": self.checks} if self.checks else {}),
             **({"CDNA_TIMELINES": self.timelines} if self.timelines else {}),
-            # Ranks lead sessions of their own: whose work keeps whose clock from running on (cdna/engine/clock.cpp).
+            # Ranks lead sessions of their own: whose work keeps whose clock from running on (engine/time/clock.cpp).
             "CDNA_PEERS": os.environ.get("CDNA_PEERS") or str(os.getpid()),
             # kernels/common/symmetric_heap.py: a rank that still emulates a kernel comes late to make memory
             "SYMMETRIC_HEAP_CREATION_S": os.environ.get("SYMMETRIC_HEAP_CREATION_S", "600"),
@@ -145,6 +145,11 @@ class EmulatedDevice(Device):
 
         self._recorder = PRODUCT_RECORDER(record)
         ctypes.CDLL(found[0]).cdna_record_products(self._recorder)
+
+    def turns_of(self, pids: Iterable[int]) -> int | None:
+        from cdna.peers import turns_of
+
+        return turns_of(pids)
 
     def case_report(self) -> dict[str, Any]:
         from cdna.library import is_loaded

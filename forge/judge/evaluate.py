@@ -98,6 +98,8 @@ class Judge:
             precision=dataclasses.asdict(self.plan.problem.precision),
             known_as=str(self.plan.problem.known_as or ""),
         )
+        if not self.plan.limit_asked:
+            self.pool.turns_of = self.plan.device.turns_of
         self.referees.order = RankOrder(self.plan.most_ranks, None, fixed=True)
         spare_each_other(self.pool, self.referees)
         return self
@@ -270,7 +272,9 @@ class Judge:
         if not plan.device.emulated:
             self.stopped = short_of_a_format(result, plan)
         self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0
-        if self._hangs >= HANGS_BEFORE_STOP:
+        if self._hangs and result.elapsed_s < plan.limit_s:
+            self.stopped = "a case stood still: each of the others may take as long"
+        elif self._hangs >= HANGS_BEFORE_STOP:
             self.stopped = f"{self._hangs} cases in a row did not end in time"
         elif plan.mode == "leaderboard" and not result.passed:
             self.stopped = "leaderboard mode stops at the first failing case"

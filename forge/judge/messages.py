@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import signal
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any, TypedDict, get_args, get_origin, get_type_hints, is_type
 
 from forge.judge.results import Accuracy, Status
 
+WHERE = signal.SIGRTMIN + 5  # asks a worker where its threads are: faulthandler answers, and it goes on
 MOST_DEPTH, INT_BITS = 40, 64  # of what JSON-like fields hold
 
 

@@ -50,6 +50,7 @@ class EvalPlan:
     cases: list[CaseSpec]
     seed: int | None
     limit_s: float  # for each case, and for getting ready
+    limit_asked: bool = False  # by the user: else a rank that gets nowhere is ended before
     accuracy: bool = True
     back_to_back: bool = True  # in benchmark mode, beside the harness's clock
     calls: int = 3  # of a case, each judged: forge/judge/verdict.py

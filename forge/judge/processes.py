@@ -18,7 +18,7 @@ from typing import Any
 
 from forge.judge.channel import ChannelTampered, FrameReader, open_channel, send_command
 from forge.judge.fork_server import ForkServer
-from forge.judge.messages import Phase, Pid, Setup
+from forge.judge.messages import WHERE, Phase, Pid, Setup
 from forge.judge.process_tree import descendants, kill_below
 from forge.judge.results import Status
 
@@ -302,6 +302,23 @@ class WorkerProcess:
         with contextlib.suppress(ProcessLookupError):
             if self.pid is not None:
                 os.kill(self.pid, signal.SIGABRT)
+
+    def innermost_frames(self, wait_s: float = 2.0) -> list[str]:
+        """The files in which its threads are just now; [] if it does not say."""
+        before, deadline = self.tail.total_bytes, time.monotonic() + wait_s
+        with contextlib.suppress(ProcessLookupError):
+            if self.pid is not None:
+                os.kill(self.pid, WHERE)
+        while time.monotonic() < deadline and not self.read_output():
+            time.sleep(0.02)
+        time.sleep(0.1)  # it is written at once, in some pieces
+        while self.read_output():
+            pass
+        lines = bytes(self.tail.data[before - self.tail.total_bytes :]).decode("utf-8", "replace").splitlines()
+        pairs = zip(lines, lines[1:])
+        return [
+            match["file"] for head, line in pairs if head.startswith(STACK_STARTS) and (match := STACK_LINE.match(line))
+        ]
 
     def read_stack(self, wait_s: float = 2.0) -> str:
         """After `ask_for_stack`: the place in the run folder, "" if there is no answer in time."""

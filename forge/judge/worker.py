@@ -61,7 +61,9 @@ def supervise_worker(
     die_with_parent()
     kind: type[Worker] = importlib.import_module(module).WORKER
     send, receive = worker_end(fd, kind.commands)
-    faulthandler.enable()
+    words = os.dup(2)  # which is still there where a submission silences its own
+    faulthandler.enable(words)
+    faulthandler.register(messages.WHERE, words)
     setup = receive()
     if setup is not None:
         kind(setup, send, receive, memory).serve(root, broken)

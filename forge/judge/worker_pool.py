@@ -27,6 +27,7 @@ from forge.judge.processes import (
 )
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import Status
+from forge.judge.standstill import Standstill
 from forge.task.problem import ProblemError
 
 TICK_S = 0.1
@@ -37,6 +38,7 @@ AFTER_ERROR_S, AFTER_FAIL_S = 0.5, 5.0
 MAX_PROCESSES = 1000  # below one evaluation; a parallel compiler starts hundreds
 MAX_WRITTEN_BYTES = 16 << 30  # to disks, from one answer to the next: what a submission builds is smaller
 PORT_ATTEMPTS = 5
+WAITS_ANYWAY = "--timeout S waits S seconds whatever it does"
 
 # Texts of errors that say no more than that another rank is gone.
 SECOND_HAND = ("Connection closed by peer", "Connection reset", "Broken pipe", "Socket closed", "NCCL", "recvBytes")
@@ -113,6 +115,7 @@ class WorkerPool:
         self.limit_s, self.progress = limit_s, progress
         self.beside: list[WorkerPool] = []  # others, which live on when this one stops
         self.error_patience_s = AFTER_ERROR_S
+        self.turns_of: Callable[[Iterable[int]], int | None] | None = None  # the device's, where a standstill is an end
         self.workers: list[WorkerProcess] = []
         self.waiting = False  # for the workers to be ready
         self.ranks: int | None = None  # of the case; None: a single-GPU one, without a process group
@@ -217,6 +220,7 @@ class WorkerPool:
         deadline, patience_ends = started + (LOADING_S if ours else limit_s), math.inf
         answers: dict[WorkerProcess, RankAnswer[A]] = {}
         tasks, free = task_count(), free_bytes()
+        standstill = None if self.turns_of is None else Standstill(self.turns_of)
         while len(answers) < len(workers):
             now = time.monotonic()
             for event in wait_for_events(workers, min(TICK_S, max(min(deadline, patience_ends) - now, 0))):
@@ -244,7 +248,14 @@ class WorkerPool:
                 break
             if now >= min(deadline, patience_ends):
                 if all(answer.status is Status.PASS for answer in answers.values()):
-                    answers |= _timed_out(kind, waiting, now - started, limit_s, not self.setup.timed)
+                    longer = (
+                        "" if self.setup.timed else "emulated, which takes longer than a GPU: --timeout S gives it more"
+                    )
+                    answers |= _timed_out(kind, waiting, now - started, f"no result after {limit_s:g} s", longer)
+                break
+            if standstill and not ours and (stuck := standstill.found(waiting)):
+                why, culprits = stuck
+                answers |= _timed_out(kind, waiting, now - started, why, WAITS_ANYWAY, culprits)
                 break
         return [answers[worker] for worker in workers if worker in answers]
 
@@ -275,9 +286,14 @@ def _lost(kind: type[A], worker: WorkerProcess, status: Status, text: str, at_s:
 
 
 def _timed_out(
-    kind: type[A], waiting: list[WorkerProcess], at_s: float, limit_s: float, emulated: bool
+    kind: type[A],
+    waiting: list[WorkerProcess],
+    at_s: float,
+    why: str,
+    advice: str,
+    culprits: Sequence[WorkerProcess] = (),
 ) -> dict[WorkerProcess, RankAnswer[A]]:
-    """Names where each rank is."""
+    """Names where each rank is; culprits: those that others wait for, where that is known."""
     for worker in waiting:
         worker.ask_for_stack()  # all at once: a rank that ends first would move the others
     places: dict[str, list[WorkerProcess]] = {}
@@ -292,11 +308,10 @@ def _timed_out(
             for other, group in places.items()
             if other != text
         ]
-        longer = ["emulated, which takes longer than a GPU: --timeout S gives it more"] * emulated
-        message = "; ".join([f"no result after {limit_s:g} s in {text}", *others, *longer])
+        message = "; ".join([f"{why} in {text}", *others, *filter(None, [advice])])
         for worker in workers:
             answers[worker] = _lost(kind, worker, Status.TIMEOUT, message, at_s)
-            answers[worker].beside = len(workers) - 1
+            answers[worker].beside = len(workers) - 1 if worker not in culprits else -1
     return answers
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import triton.language as tl
 
 import cdna
 from cdna.errors import CdnaError
+from cdna.peers import turns_of
 from tests.support.hip_programs import PROGRAMS, run
 from tests.support.limits import ENDS_S
 
@@ -60,6 +62,33 @@ def test_a_stranger_in_a_lost_peers_place_slows_no_clock() -> None:
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=ENDS_S)
     assert done.returncode == 0, done.stdout + done.stderr
     assert float(done.stdout) < 6  # 1.1 s, and not 12
+
+
+@triton.jit
+def _long(out, n):
+    total = tl.load(out + tl.arange(0, 64))
+    for _ in range(n):
+        total = total * 2.0
+    tl.store(out + tl.arange(0, 64), total)
+
+
+def test_turns_are_seen_from_outside_while_a_kernel_works() -> None:
+    me, out = [os.getpid()], torch.ones(64)
+
+    def launch(n: int) -> None:
+        with cdna.device("gfx942"):
+            _long[(1,)](out, n, num_warps=1)
+
+    launch(1)
+    before, again = turns_of(me), turns_of(me)
+    assert before == again and turns_of([1]) == 0
+    thread = threading.Thread(target=launch, args=(20_000_000,))
+    thread.start()
+    seen = {before}
+    while thread.is_alive():
+        seen.add(turns_of(me))
+        thread.join(0.01)
+    assert len(seen) > 10  # one workgroup, one wave
 
 
 @pytest.mark.parametrize("kernel, by_luck", [("0", False), ("1", True), ("2", True)])

@@ -105,13 +105,6 @@ void clock_worked(LaunchClock* c, u64 cycles) { raise_to(&c->latest, cycles); }
 
 // --- the others ------------------------------------------------------------------------------------
 
-// Processes that may wait for each other: those with the same $CDNA_PEERS, else of one session. Each counts what it
-// does in a page that all of the user's share.
-struct alignas(64) Beat {
-  u64 group, count;
-  u32 owner;
-};  // owner: its process, which may have ended
-constexpr u32 BEATS = 256;
 static Beat* beats;
 static Beat* own_beat;
 static u64 peers;
@@ -232,6 +225,7 @@ void clock_thread_works(Idle& t) {
 }
 
 void clock_thread_idles(Idle& t, const LaunchClock* c) {
+  if (own_beat) __atomic_fetch_add(&own_beat->polls, 1, __ATOMIC_RELAXED);
   if (!t.idle) {
     t.idle = true;
     t.since = host_ns();

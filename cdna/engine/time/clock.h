@@ -37,6 +37,15 @@ void clock_thread_works(Idle&);
 void clock_thread_idles(Idle&, const LaunchClock*);  // lets other threads and processes run
 void clock_thread_ends(Idle&);
 
+// Processes that may wait for each other: those with the same $CDNA_PEERS, else of one session. Each counts what it
+// does in a page that all of a user's share, /dev/shm/cdna-peers-UID.
+struct Beat {
+  u64 group, count, polls;  // turns of its workgroups that did more than poll, and looks of all that did not
+  u32 owner;                // its process, which may have ended
+  u32 unused[9];            // two of them in a cache line would slow each other
+};
+constexpr u32 BEATS = 256;
+
 // What s_memtime and s_memrealtime return to a wave, after the loop that runs it has added up its cycles.
 void clock_answer(Wave&);
 // Cycles of each instruction of a program that reads the clock; null for others, whose instructions count as 4 each.

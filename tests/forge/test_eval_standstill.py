@@ -1,0 +1,96 @@
+"""What gets nowhere on an emulated device is ended before its time, and what works on is not."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge.commands.eval import main
+from forge.judge import standstill
+from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, REFERENCE, TASK, write_problem
+
+pytestmark = pytest.mark.long
+
+WORKS = """
+import time, torch, triton, triton.language as tl
+
+@triton.jit
+def turn(x, out, n):
+    total = tl.load(x + tl.arange(0, 64))
+    for _ in range(n):
+        total = total * 1.0001 + 1
+    tl.store(out + tl.arange(0, 64), total)
+
+def custom_kernel(x):
+    until, n = time.process_time() + 2.5, x.numel()
+    if n == 4:  # one operation after the other
+        a = torch.ones(256, 256, device="cuda")
+        while time.process_time() < until:
+            a = (a @ a).clamp(max=1)
+    elif n == 5:  # one launch of one workgroup
+        turn[(1,)](torch.ones(64, device="cuda"), torch.empty(64, device="cuda"), 6_000_000)
+    else:  # says what it does
+        while time.process_time() < until:
+            print(".", end="", flush=True)
+    return x * 2
+"""
+OF_ITS_OWN_TIME = "no launch, no instruction, no output in 0.8 s of its own processor time in "
+STUCK = {
+    "def custom_kernel(x):\n    while True:\n        pass\n": OF_ITS_OWN_TIME + r"custom_kernel \(submission.py:[23], ",
+    "while True:\n    pass\ndef custom_kernel(x): ...\n": OF_ITS_OWN_TIME + r"import submission \(submission.py:[12], ",
+    "import time\ndef custom_kernel(x):\n    time.sleep(1e9)\n": "asleep for 8 s in custom_kernel .submission.py:3, ",
+}
+
+
+@pytest.fixture
+def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The results of a submission, judged by a process that has little patience."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("POPCORN_FD", raising=False)
+    for name, value in {"BUSY_S": 0.8, "ASLEEP_S": 8.0, "LOOK_S": 0.2}.items():
+        monkeypatch.setattr(standstill, name, value)
+
+    def judge(source: str, *options: str, task: str = TASK, reference: str = REFERENCE) -> dict[str, Any]:
+        write_problem(tmp_path / "problem", task, reference)
+        (tmp_path / "submission.py").write_text(source)
+        main(["test", "problem", "--device", "gfx942", "--json", "out.json", "--calls", "1", "--no-history", *options])
+        found: dict[str, Any] = json.loads((tmp_path / "out.json").read_text())
+        return found
+
+    return judge
+
+
+def test_what_works_on_is_not_ended(judged: Any) -> None:
+    found = judged(WORKS)
+    assert [case["status"] for case in found["cases"]] == ["pass"] * 3, found["cases"]
+
+
+@pytest.mark.parametrize("source", STUCK, ids=["in a loop", "at its import", "asleep"])
+def test_what_gets_nowhere_is_ended_and_named(source: str, judged: Any) -> None:
+    first, second, _ = judged(source)["cases"]
+    assert (first["status"], second["status"]) == ("timeout", "not run")
+    assert re.search(STUCK[source], first["message"]), first["message"]
+
+
+def test_a_time_out_that_was_asked_for_is_waited_for(judged: Any) -> None:
+    first, *_ = judged(next(iter(STUCK)), "--cases", "0", "--timeout", "6")["cases"]
+    assert first["status"] == "timeout" and "no result after 6 s" in first["message"]
+
+
+def test_the_rank_that_others_wait_for_is_named(judged: Any) -> None:
+    source = """
+import torch.distributed as dist
+def custom_kernel(x):
+    stuck = dist.get_rank() == 1
+    while stuck:
+        pass
+    dist.all_reduce(x)
+    return x
+"""
+    first, *_ = judged(source, "--cases", "0", task=RANKS_TASK, reference=RANKS_REFERENCE)["cases"]
+    assert first["status"] == "timeout" and first["rank"] == 1, first
+    assert re.search(r"own processor time in .*\(submission.py:[56], in custom_kernel\); rank 0 in ", first["message"])
