@@ -3,8 +3,11 @@
 
 import sys
 
+from forge.interpreter import have_needed
+
 if __name__ == "__main__":
     try:
+        have_needed("eval.py")
         from forge.commands.eval import main
 
         sys.exit(main(sys.argv[1:]))

@@ -3,7 +3,10 @@
 
 import sys
 
-from forge.commands.generate import main
+from forge.interpreter import have_needed
 
 if __name__ == "__main__":
+    have_needed("gen_submission.py")
+    from forge.commands.generate import main
+
     sys.exit(main())

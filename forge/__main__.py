@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from forge.console import EXIT_BAD_INPUT, EXIT_PASS
+from forge.interpreter import have_needed
 
 USAGE = """\
 usage: forge COMMAND ...
@@ -85,6 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = f"unknown command {words[0]!r}" if words else "which command?"
         print(f"forge: {what}: {', '.join(COMMANDS)} (forge --help says more)", file=sys.stderr)
         return EXIT_BAD_INPUT
+    have_needed("forge")
     return COMMANDS[words[0]](words[1:])
 
 

@@ -2,6 +2,9 @@
 
 import sys
 
-from forge.tune.command import main
+from forge.interpreter import have_needed
+
+have_needed("forge.tune")
+from forge.tune.command import main  # noqa: E402
 
 sys.exit(main(sys.argv[1:]))

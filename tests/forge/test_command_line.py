@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 import subprocess
@@ -51,6 +52,30 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_every_command_is_in_the_usage() -> None:
     assert set(re.findall(r"^  forge (\w+)", one.USAGE.partition("examples:")[0], re.MULTILINE)) == set(one.COMMANDS)
+
+
+# ---------------------------------------------------------------- which Python
+
+
+@pytest.mark.parametrize("script", ["eval.py", "gen_submission.py", "-m forge", "-m forge.tune"])
+def test_a_python_that_lacks_packages_goes_on_in_the_checkouts_own(script: str, tmp_path: Path) -> None:
+    inside = ("__init__.py", "__main__.py", "interpreter.py", "console.py", "tune/__init__.py", "tune/__main__.py")
+    for file in ["eval.py", "gen_submission.py", *(f"forge/{name}" for name in inside)]:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    words = [sys.executable, "-S", *script.split(), "history"]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+
+    done = run()
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "lacks elftools, jinja2, " in done.stderr and f"`make demo` in {tmp_path} makes a .venv" in done.stderr
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "$@"\nexit 7\n')
+    (tmp_path / ".venv" / "bin" / "python").chmod(0o755)
+    done = run()
+    assert (done.returncode, done.stdout) == (7, " ".join(words[1:]) + "\n"), done.stderr
 
 
 # ---------------------------------------------------------------- completion
