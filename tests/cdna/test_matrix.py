@@ -326,6 +326,18 @@ def test_extreme_scales(n: int, depth: int) -> None:
     assert np.isnan(got[3]).all() and not np.isnan(np.delete(got, 3, 0)).any()
 
 
+@pytest.mark.parametrize(("scale", "power"), [("s3", 3), ("1.0", 0), ("0.5", -1), ("-4.0", 2), ("64", -127)])
+def test_a_scale_that_no_vector_register_holds(scale: str, power: int) -> None:
+    """Bits 23 to 30 of it, whatever op_sel says: a defect of the hardware's (llvm/llvm-project pull request 158117)."""
+    ones = [0x38383838] * LANES  # of e4m3
+    v = dict.fromkeys(range(8, 24), ones) | dict.fromkeys(range(32, 48), [0] * LANES) | {24: [127] * LANES}
+    for operands in (f"{scale}, v24", f"v24, {scale}"):
+        product = f"v_mfma_scale_f32_32x32x64_f8f6f4 v[32:47], v[8:15], v[16:23], v[32:47], {operands}"
+        after = snippet.run("gfx950", f"{product} op_sel_hi:[0,0,0]", v=v, s={3: 0x41017F7F})
+        got = np.array(after.v[32:48], dtype=np.uint32).view(np.float32)
+        assert (got == 64 * 2.0**power).all(), operands
+
+
 def test_what_was_seen_on_an_mi355x() -> None:
     """A probe of four-bit products, as published: CLAUDE.md of THINNGO2511/AMD-GPU-MODE (fec9130)."""
     ones, exponent = [0x22222222] * LANES, [127] * LANES

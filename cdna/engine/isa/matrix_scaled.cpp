@@ -41,11 +41,13 @@ template <int N> static void mfma(Wave& w, const Inst& in) {
   multiply<N>(a, b, DEPTH, (const float*)c, (float*)w.vreg(in.dst[0].reg));
 }
 
-// The E8M0 bytes of the scale operand `k` that op_sel selects, one a lane.
+// The E8M0 bytes of the scale operand `k`, one a lane: op_sel selects one of a vector register's, of anything else the
+// card reads the exponent of an f32 (llvm/llvm-project pull request 158117).
 static void scale_bytes(Wave& w, const Inst& in, int k, u32* out) {
   alignas(64) u32 tmp[WAVE];
   const u32* x = lanes(w, in.src[3 + k], tmp, 1);
-  int shift = 8 * ((in.op_sel >> k & 1) | (in.op_sel_hi >> k & 1) << 1);
+  int selected = (in.op_sel >> k & 1) | (in.op_sel_hi >> k & 1) << 1;
+  int shift = in.src[3 + k].kind == VGPR ? 8 * selected : 23;
   for (int i = 0; i < WAVE; i++) out[i] = x[i] >> shift & 0xff;
 }
 static inline float e8m0(u32 x) {
