@@ -25,6 +25,10 @@ class LaunchError(CdnaError):
     """A launch asks for more than the arch has, or its arguments do not fit the kernel."""
 
 
+class ArgumentOverflow(LaunchError, OverflowError):
+    """A number that the kernel's argument cannot hold: Triton's own launchers raise an OverflowError."""
+
+
 class LaunchCancelled(CdnaError):
     """A launch was ended from outside, by `cancel()` of cdna.records."""
 

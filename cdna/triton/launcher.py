@@ -10,7 +10,7 @@ from typing import Any
 from triton.runtime.autotuner import Autotuner
 
 from .. import tensors
-from ..errors import LaunchError
+from ..errors import ArgumentOverflow, LaunchError
 from ..program import Kernel
 from .versions import interface, value_of_flag
 
@@ -102,7 +102,7 @@ def _pack(value: Any, type_name: str) -> bytes:
     try:
         return struct.pack(_FORMATS[type_name], number)
     except struct.error:  # Triton before 3.7 refuses it too; since then it passes the lower bits
-        raise LaunchError(
+        raise ArgumentOverflow(
             f"{value} is no {type_name}, which the kernel takes: `int` in its signature means i32"
         ) from None
 
