@@ -194,7 +194,7 @@ class PairView(View):
         line.stylize(STYLES[shown.status], 0, STATUS_WIDTH)
         self.print(line)
         for name, result in ((OURS, ours), (self.pair.other.name, theirs)):
-            lines = [*details(result), *finding_texts(result.device_report)]
+            lines = [*details(result), *(f"check: {text}" for text in finding_texts(result.device_report))]
             if not self.timed:
                 lines += time_texts(modelled_time(result.device_report, self.plan.caches))
             if not result.passed and result.status is not Status.NOT_RUN:

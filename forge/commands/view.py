@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Any
 
@@ -32,6 +33,7 @@ STYLES = {
 }
 BUT, STATUS_WIDTH = "pass, but", 9
 MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
+PLACES, NUMBERS = re.compile(r"/run\d+/|0x[0-9a-f]+"), re.compile(r"0x[0-9a-f]+|\d+")  # that differ from case to case
 
 BACK_TO_BACK_TEXT = "b2b us: mean per call of 20 back-to-back calls (GPU events, slowest rank, warm caches); not scored"
 HOST_TEXT = "host us: how long one of these calls keeps its thread until it returns (mean, slowest rank)"
@@ -91,7 +93,7 @@ class View:
         self.phase, self.seconds = "", 0.0
         self.started = time.monotonic()
         self.live: Live | None = None
-        self.skipped = ""
+        self.told: dict[str, int] = {}  # what was said of a case: of which
 
     # ------------------------------------------------------------ live
 
@@ -167,12 +169,12 @@ class View:
         line.append(shown[STATUS_WIDTH:])
         self.print(line)
         lines = details(result)
-        if result.status is Status.NOT_RUN:  # the reason is the same for all that follow: once is enough
-            lines, self.skipped = ([] if result.message == self.skipped else lines), result.message
+        if not result.passed:
+            lines = self._once("", "\n".join(lines), PLACES, result)
         for detail in lines:
             self.print(f"{'':{STATUS_WIDTH}} {detail}", "red" if not result.passed else "yellow")
         for text in finding_texts(result.device_report):
-            for words in text.splitlines():
+            for words in self._once("check: ", text, NUMBERS, result):
                 self.print(f"{'':{STATUS_WIDTH}} {words}", "magenta")
         marks = time_texts(modelled_time(result.device_report, self.plan.caches)) if self.modelled else []
         for text in [*autotuned(result.device_report), *marks]:
@@ -180,6 +182,14 @@ class View:
         if self.show_output and result.passed:
             for words in result.last_words:
                 self.print(f"{'':{STATUS_WIDTH}} | {words}", "dim")
+
+    def _once(self, prefix: str, text: str, differs: re.Pattern[str], result: CaseResult) -> list[str]:
+        """Its lines; only the first where all but what may differ was said of an earlier case."""
+        first = self.told.setdefault(differs.sub("", text), result.index)
+        if first == result.index:
+            return f"{prefix}{text}".splitlines()
+        head = text.partition("\n")[0]
+        return [] if result.status is Status.NOT_RUN else [f"{prefix}as in case {first}: {head}"]
 
     def _columns(self, status: str, case: str, index: str, values: list[str], rel_l2: str) -> str:
         cells = [f"{status:{STATUS_WIDTH}}", f"{index:>{self.index_width}}", f"{case:{self.case_width}}"]
@@ -262,8 +272,9 @@ class View:
                     self.print(line)
         verdict = run.verdict if run.passed else run.verdict.upper()
         seconds = f"{run.elapsed_s:.1f} s"
-        found = sum(len(finding_texts(case.device_report)) for case in run.cases)
-        checks = f", {found} findings of the device's checks" if found else ""
+        found = [NUMBERS.sub("", text) for case in run.cases for text in finding_texts(case.device_report)]
+        once, times = len(set(found)), f", {len(found)} times in all" if len(set(found)) < len(found) else ""
+        checks = f", {once} finding{'s' * (once > 1)} of the device's checks{times}" if found else ""
         self.print(
             f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}{checks}",
             verdict_style(run),
@@ -330,7 +341,7 @@ def tail_lines(result: CaseResult) -> list[str]:
 
 def finding_texts(report: dict[str, Any]) -> list[str]:
     """What the device's checks found, wherever it stands in a report: once, or by rank."""
-    here = [f"check: {finding['text']}" for finding in report.get("findings", [])]
+    here = [finding["text"] for finding in report.get("findings", [])]
     below = [text for value in report.values() if isinstance(value, dict) for text in finding_texts(value)]
     return list(dict.fromkeys(here + below))
 

@@ -40,7 +40,7 @@ def test_a_finding_is_shown_and_changes_no_verdict(submission: Path) -> None:
     with pytest.raises(AssertionError, match="check: .*bounds: reads 2 bytes at 0x") as found:  # not at the exit code
         checks_find_nothing("amd-fp8-mm", faulty, 0)
     assert "0 bytes past the end of `c_ptr` (bf16[64x64])" in str(found.value)
-    assert "findings of the device's checks" in str(found.value) and "FAIL" not in str(found.value)
+    assert " of the device's checks" in str(found.value) and "FAIL" not in str(found.value)
     assert "check: " not in judge(faulty, "--checks", "none").stdout
     assert "check: " not in judge(faulty, "--checks", "race").stdout
 

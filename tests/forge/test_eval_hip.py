@@ -144,7 +144,7 @@ def test_what_checks_find_is_shown(tmp_path: Path) -> None:
     done, result = judge(tmp_path, submission, "test", "--cases", "0")
     assert done.returncode == 0 and statuses(result) == ["pass"], done.stdout
     assert "check: twice(float const*, float*, int) on gfx942: bounds: LDS access of 4 bytes at byte 0" in done.stdout
-    assert "1 findings of the device's checks" in done.stdout
+    assert "1 finding of the device's checks" in done.stdout
     (finding,) = result["cases"][0]["report"]["findings"]
     assert finding["source"] == f"submission.py:{RAW.splitlines().index('  if (i < n) y[PLACE] = 2.0f * x[i];') + 1}"
     assert finding["instruction"].startswith("ds_read_b32 ") and finding["workgroup"] == [0, 0, 0]

@@ -1,0 +1,68 @@
+"""What `eval.py` prints of a run: what holds for several cases once."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from forge.commands.view import Console, View
+from forge.judge.results import CaseResult, Run, Status
+from forge.task.cases import CaseSpec
+from tests.support.fake_plan import fake_plan
+
+ERROR = {
+    "message": "NameError: no (submission.py:3, in custom_kernel)",
+    "trace": '  File "/tmp/forge-a/run1/submission.py"',
+}
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def lines(*results: CaseResult) -> list[str]:
+        plan = replace(fake_plan("test"), cases=[CaseSpec(n, f"n: {n}", {"n": n}) for n in range(len(results))])
+        monkeypatch.setattr(plan.device, "label", "emulated gfx942", raising=False)
+        text = io.StringIO()
+        view = View(Console(file=text), plan, show_output=False)
+        for result in results:
+            view.case_finished(result)
+        view.foot(Run("test", list(results), timed=False, complete=True))
+        return [line.strip() for line in text.getvalue().splitlines()]
+
+    return lines
+
+
+def test_an_error_of_every_case_is_said_once(printed: Any) -> None:
+    results = [CaseResult(n, f"n: {n}", Status.ERROR, **ERROR) for n in range(3)]
+    results[1].trace = results[1].trace.replace("run1", "run2")
+    results[2].trace = results[2].trace.replace("submission", "other")
+    assert printed(*results)[:8] == [
+        "error     0 n=0  emulated",
+        ERROR["message"],
+        ERROR["trace"].strip(),
+        "error     1 n=1  emulated",
+        f"as in case 0: {ERROR['message']}",
+        "error     2 n=2  emulated",
+        ERROR["message"],
+        'File "/tmp/forge-a/run1/other.py"',
+    ]
+
+
+def test_a_finding_of_every_case_is_said_once_and_counted(printed: Any) -> None:
+    def found(n: int, *texts: str) -> CaseResult:
+        report = {"findings": [{"text": text} for text in texts]}
+        return CaseResult(n, f"n: {n}", Status.PASS, device_report=report)
+
+    first, again = (
+        "bounds: reads 0x55c8, past the end of `x` (fp32[4])\n  at v1",
+        "bounds: reads 0x7f, past the end of `x` (fp32[5])\n  at v1",
+    )
+    lines = printed(found(0, first, "race: y"), found(1, again))
+    assert lines[1:4] == ["check: bounds: reads 0x55c8, past the end of `x` (fp32[4])", "at v1", "check: race: y"]
+    assert lines[5:] == [
+        "check: as in case 0: bounds: reads 0x7f, past the end of `x` (fp32[5])",
+        "pass: 2 of 2 cases, 0.0 s, 2 findings of the device's checks, 3 times in all",
+    ]
+    assert printed(found(0, first))[-1].endswith("0.0 s, 1 finding of the device's checks")
