@@ -160,7 +160,7 @@ def _main(args: argparse.Namespace, root: Path) -> int:
         if not table.space and args.rows_from is None:
             raise TuningError(f"{path}: states no SPACE for {plan.device.arch}, and --rows-from names no rows to try")
         others = [] if args.rows_from is None else rows_of(args.rows_from, table)
-    log = TrialsLog(log_path, setting)
+    log, stopped = TrialsLog(log_path, setting), False
     if plan is not None:
         log.open()  # now, not when the ranks have started
     clock = "modelled" if setting.device.startswith("emulated") else args.clock
@@ -171,9 +171,10 @@ def _main(args: argparse.Namespace, root: Path) -> int:
     if plan is not None:
         deadline = None if args.minutes is None else time.monotonic() + 60 * args.minutes
         digest = hashlib.sha256((root / path).read_bytes()).hexdigest()[:16]
-        tune_all(plan, table, digest, others, log, clock, deadline)
+        stopped = not tune_all(plan, table, digest, others, log, clock, deadline)
     best = [row for row in (best_of(log, case, clock) for case in cases) if row is not None]
-    return finish(best, log, clock, root, path, args.write)
+    code = finish(best, log, clock, root, path, args.write)
+    return EXIT_INTERRUPTED if stopped else code
 
 
 def _others(log: TrialsLog) -> str:
@@ -238,8 +239,9 @@ def tune_all(
     log: TrialsLog,
     clock: str,
     deadline: float | None,
-) -> None:
-    """Every case, each with its share of what time is left. Ctrl-C and the deadline end it; the trials log has all."""
+) -> bool:
+    """Every case, each with its share of what time is left. Ctrl-C and the deadline end it; the trials log has all.
+    False after Ctrl-C."""
     end_on_signals()
     adopt_orphans()
     with Workspace(plan.problem, plan.submission) as workspace:
@@ -261,8 +263,10 @@ def tune_all(
                     print("  out of time: call again to go on")
                 tuner.confirm()
                 tuner.leave()
+            return True
         except KeyboardInterrupt:
             print("stopped: call again to go on")
+            return False
         finally:
             pool.stop()
             fork_server.close()

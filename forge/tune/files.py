@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forge.console import EXIT_FAIL, EXIT_PASS, UsageError, number
+from forge.console import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS, UsageError, number
 from forge.device import resolve
 from forge.files import write_whole
 from forge.generate.submission import KERNEL, directives, read_submission
@@ -71,7 +71,7 @@ def tune(args: argparse.Namespace) -> int:
     plan = EvalPlan("benchmark", problem, submission, harness, device, cases, None, args.timeout)
     plan.check_gpus()
     clock = "modelled" if device.emulated else args.clock
-    log = TrialsLog(args.trials_log or Path(f"tune-{path.stem}.jsonl"), setting_of(plan))
+    log = TrialsLog(args.trials_log or Path(f"tune-{path.stem}.jsonl"), setting_of(plan, space))
     log.open()
     print(f"{problem.name} {path}  on {device.label}; decided {CLOCK_TEXTS[clock]}")
     print(f"{space.what}; trials log {log.path}: {len(log.trials)} rows tried before")
@@ -81,16 +81,20 @@ def tune(args: argparse.Namespace) -> int:
         tuner = FileTuner(plan, space, log, clock, where, deadline, max(1, (os.cpu_count() or 1) // workers))
         try:
             tuner.search()
+            stopped = False
         except KeyboardInterrupt:
             print("stopped: call again to go on")
-    return tuner.finish(path, args.write)
+            stopped = True
+    code = tuner.finish(path, args.write)
+    return EXIT_INTERRUPTED if stopped else code
 
 
-def setting_of(plan: EvalPlan) -> Setting:
-    """What the file's times depend on; the file with its columns taken out would do, and whole it is simpler."""
+def setting_of(plan: EvalPlan, space: FileSpace) -> Setting:
+    """What the times of the file's rows depend on: the rows that it has now are not among it, for --write changes
+    them."""
     fingerprint = plan.device.fingerprint()
     versions = ", ".join(f"{name} {fingerprint[name]}" for name in ("torch", "triton") if name in fingerprint)
-    digest = hashlib.sha256(plan.submission).hexdigest()[:16]
+    digest = hashlib.sha256(space.without_rows.encode()).hexdigest()[:16]
     return Setting(plan.problem.name, "file", digest, plan.device.label, plan.device.arch, versions)
 
 
@@ -132,9 +136,18 @@ class FileTuner:
 
     def us_of(self, row: Row | None, cases: Sequence[CaseSpec]) -> float | None:
         """The geometric mean over the cases; None unless the row passes all."""
-        trials = [self.log.known(case.spec, row) for case in cases]
+        trials = [self.known(case.spec, row) for case in cases]
         times = [us for trial in trials if trial is not None and (us := trial.us(self.clock)) is not None]
         return geometric_mean(times) if len(times) == len(cases) else None
+
+    def known(self, case: str, row: Row | None) -> Trial | None:
+        """From the log; as it is, of this very file."""
+        trial = self.log.known(case, row)
+        return trial if row is not None or trial is None or trial.table in ("", self.digest) else None
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.plan.submission).hexdigest()[:16]
 
     def try_rows(self, rows: Sequence[Row | None], cases: Sequence[CaseSpec]) -> bool:
         """Tries what the log does not know, each as soon as a worker is free; False when time is over."""
@@ -142,7 +155,7 @@ class FileTuner:
         jobs = {}
         for row in rows:
             for case in cases:
-                if self.log.known(case.spec, row) is None:
+                if self.known(case.spec, row) is None:
                     text = self.space.with_row(row or {}) if row or self.space.by_case else self.space.text
                     job = Job(text, case.spec, self.problem, self.plan.device.name, self.plan.limit_s, self.threads)
                     jobs[job] = (case, row)
@@ -175,9 +188,8 @@ class FileTuner:
         if outcome.status == "pass" and not outcome.us.get(self.clock):
             status, message = "error", f"no {CLOCK_TEXTS[self.clock]} time: no kernel was launched"
         b2b, harness, modelled = (outcome.us.get(clock) for clock in ("b2b", "harness", "modelled"))
-        trial = Trial(
-            case.spec, row, status, message, outcome.keys[-1] if outcome.keys else None, b2b, harness, modelled
-        )
+        key, table = outcome.keys[-1] if outcome.keys else None, self.digest if row is None else ""
+        trial = Trial(case.spec, row, status, message, key, b2b, harness, modelled, table=table)
         self.log.end(trial)
         told = f"{number(outcome.us.get(self.clock), 5)} us" if status == "pass" else f"{status}: {message}"
         print(f"  {case_text(case.spec)}: {row_text(row)}: {told}", flush=True)
@@ -218,7 +230,7 @@ class FileTuner:
     def _best_by_case(self) -> list[NewRow]:
         found = []
         for case in self.plan.cases:
-            as_it_is = self.log.known(case.spec, None)
+            as_it_is = self.known(case.spec, None)
             before = as_it_is.us(self.clock) if as_it_is else None
             trials = [trial for trial in self.log.trials.values() if trial.case == case.spec and trial.row is not None]
             timed = [(us, trial) for trial in trials if (us := trial.us(self.clock)) is not None]

@@ -32,6 +32,7 @@ class FileSpace:
     by_case: bool  # each case may have its own row; else one row serves all
     with_row: Callable[[Row], str]  # the file, for a trial
     text: str
+    without_rows: str  # the file, whichever row it has
     shortens: bool = False  # a row that is as fast is worth writing: nothing is left to try on the leaderboard
 
 
@@ -70,7 +71,9 @@ def _defines(text: str, tree: ast.Module, path: str, arch: str) -> FileSpace | N
     def with_row(row: Row) -> str:
         return DEFINE.sub(lambda match: f"{match[1]}{row[match[2]]}{match[4]}", text)
 
-    return FileSpace("#defines: " + ", ".join(columns), columns, start, False, with_row, text)
+    return FileSpace(
+        "#defines: " + ", ".join(columns), columns, start, False, with_row, text, DEFINE.sub(r"\1\4", text)
+    )
 
 
 # ---------------------------------------------------------------- autotuners
@@ -116,7 +119,9 @@ def _configs(text: str, tree: ast.Module, path: str, arch: str) -> FileSpace | N
 
     start = {name: configs[0] for name, configs in columns.items()}
     shortens = any(len(configs) > 1 for configs in columns.values())
-    return FileSpace("@triton.autotune of " + ", ".join(columns), columns, start, False, with_row, text, shortens)
+    without_rows = with_row(dict.fromkeys(lists, ""))
+    what = "@triton.autotune of " + ", ".join(columns)
+    return FileSpace(what, columns, start, False, with_row, text, without_rows, shortens)
 
 
 def _offset(text: str, node: ast.expr) -> int:
@@ -131,9 +136,12 @@ def _offset(text: str, node: ast.expr) -> int:
 
 def _table(text: str, tree: ast.Module, path: str, arch: str) -> FileSpace | None:
     values: dict[str, Any] = {}
+    lines = text.split("\n")
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
+            if name == "TUNING":
+                lines[node.lineno - 1 : node.end_lineno] = []
             if name in ("TUNING", "DEFAULT", "SPACE"):
                 try:
                     values[name] = ast.literal_eval(node.value)
@@ -162,7 +170,8 @@ def _table(text: str, tree: ast.Module, path: str, arch: str) -> FileSpace | Non
         return f"{text}\n\n{_EVERY_KEY.format(row=row or None, file=KEYS_FILE)}"
 
     what = "TUNING, columns " + ", ".join(space)
-    return FileSpace(what, {name: list(choices) for name, choices in space.items()}, start, True, with_row, text)
+    columns = {name: list(choices) for name, choices in space.items()}
+    return FileSpace(what, columns, start, True, with_row, text, "\n".join(lines))
 
 
 def _sorted(values: list[Any]) -> list[Any]:

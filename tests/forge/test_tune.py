@@ -227,6 +227,7 @@ def test_goes_on_after_a_stop_and_leaves_a_row_alone_that_never_ends(toys: Path)
         time.sleep(0.3)
         process.send_signal(end)
         said.append(process.communicate(timeout=ENDS_S)[0])
+        assert process.returncode == (130 if end == signal.SIGINT else -end)
     assert "2 rows tried before" in said[1] and "stopped: call again to go on" in said[1]
     log.write_text(log.read_text() + '{"setting": {"cut of')
     last = tune(toys, "toy", "--device", "gfx942")

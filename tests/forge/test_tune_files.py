@@ -148,8 +148,9 @@ def file_tuner(folder: Path, text: str, us: Any) -> files.FileTuner:
     cases, _ = files.cases_to_run(problem, harness, "benchmark", args)
     device = files.resolve("gfx942", "gfx942")
     plan = files.EvalPlan("benchmark", problem, text.encode(), harness, device, cases, None, 60.0)
-    log = TrialsLog(folder / "log.jsonl", files.setting_of(plan))
-    return files.FileTuner(plan, space_of(text, str(path), "gfx942"), log, "modelled", Answers(us), None, 1)
+    space = space_of(text, str(path), "gfx942")
+    log = TrialsLog(folder / "log.jsonl", files.setting_of(plan, space))
+    return files.FileTuner(plan, space, log, "modelled", Answers(us), None, 1)
 
 
 def test_one_row_serves_all_cases_of_a_file_with_defines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,6 +187,25 @@ def test_rows_of_a_table_are_written_by_case(tmp_path: Path, capsys: pytest.Capt
     compile(written, "mine.py", "exec")
     row = next(line for line in written.splitlines() if line.startswith("    (7,"))
     assert '"PASSES": 1' in row and "modelled, not measured" in row and "    # length\n" in written
+
+
+@pytest.mark.parametrize("text", [DEFINES + "def custom_kernel(x): return x\n", AUTOTUNED, TABLE])
+def test_rows_that_were_tried_are_known_after_one_is_written(text: str, tmp_path: Path) -> None:
+    def us(job: Job) -> float:
+        return (
+            1.0
+            if any(fast in job.text for fast in ("BLOCK 128", "[triton.Config({'PASSES': 1}", "'PASSES': 1,"))
+            else 8.0
+        )
+
+    first = file_tuner(tmp_path, text, us)
+    first.search()
+    assert first.finish(tmp_path / "mine.py", write=True) == 0
+    written = (tmp_path / "mine.py").read_text()
+    assert written != text
+    second = file_tuner(tmp_path, written, us)
+    second.search()
+    assert getattr(second.where, "tried") == 3  # noqa: B009 - as it is now, in each case
 
 
 def test_workers_of_another_version_are_refused(tmp_path: Path) -> None:
@@ -342,6 +362,7 @@ def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     said += process.communicate(timeout=ENDS_S)[0]
     assert "stopped: call again to go on" in said and "Traceback" not in said, said
+    assert process.returncode == 130
 
 
 def test_a_cluster_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
