@@ -24,7 +24,7 @@ MODES = ("test", "benchmark", "leaderboard", "profile")
 TASK_KEYS = (
     "files lang description config templates libraries tests benchmarks test_timeout benchmark_timeout "
     "ranked_timeout ranking_by multi_gpu gpus seed "
-    "smoke spread sampled tolerance precision floors published"
+    "smoke spread sampled precision floors published"
 ).split()
 
 # GPU names of the leaderboard -> instruction set. A folder outside this repository states only the former.
@@ -127,7 +127,6 @@ class Problem(ProblemEntry):
     timeouts: Timeouts = field(default_factory=Timeouts)
     ranking_by: str = "geom"
     multi_gpu: bool = False
-    tolerance: dict[str, float] = field(default_factory=dict)
     precision: Precision = Precision()
     floors: Floors | None = None
     published: tuple[Published, ...] = ()
@@ -328,9 +327,6 @@ def _read_folder(entry: ProblemEntry) -> Problem:
     ranking_by = task.get("ranking_by", str, "last")
     if ranking_by not in RANKINGS:
         raise task.error(f"'ranking_by' must be one of {', '.join(RANKINGS)}, found {ranking_by!r}")
-    tolerance = task.get("tolerance", dict, {})
-    if not all(isinstance(v, (int, float)) for v in tolerance.values()):
-        raise task.error(f"'tolerance' must map names to numbers, found {tolerance!r:.60}")
     ranks = [case["world_size"] for case in tests + benchmarks if isinstance(case.get("world_size"), int)]
     return Problem(
         name=entry.name,
@@ -348,7 +344,6 @@ def _read_folder(entry: ProblemEntry) -> Problem:
         ranking_by=ranking_by,
         multi_gpu=task.get("multi_gpu", bool, False),
         world_size=max([_ranks_of(gpus), *ranks]),
-        tolerance={name: float(v) for name, v in tolerance.items()},
         precision=_precision(task),
         floors=_floors(task),
         published=_published(task, len(benchmarks)),

@@ -13,7 +13,7 @@ from forge.judge.results import CaseResult, Run, Status
 from forge.task.cases import CaseSpec
 from tests.support.fake_plan import fake_plan
 
-ERROR = {
+ERROR: dict[str, Any] = {
     "message": "NameError: no (submission.py:3, in custom_kernel)",
     "trace": '  File "/tmp/forge-a/run1/submission.py"',
 }

@@ -271,9 +271,12 @@ def judge(stem: str, spoil: Any) -> tuple[bool, str]:
     return verdict if isinstance(verdict, tuple) else (not verdict, verdict)
 
 
+TOLERANCES = {"fp8_mm": (0.02, 0.001), "moe": (0.01, 0.01), "mla_decode": (0.02, 0.008)}  # the leaderboard's
+
+
 @pytest.mark.parametrize("stem", SINGLE)
 def test_verdicts_of_single_gpu_problems(stem: str) -> None:
-    rtol, atol = (find_problem(stem).tolerance[name] for name in ("rtol", "atol"))
+    rtol, atol = TOLERANCES[stem]
 
     def one_element(by: float) -> Any:
         def spoil(out: torch.Tensor) -> None:

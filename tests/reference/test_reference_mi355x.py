@@ -235,13 +235,17 @@ def test_moe_mxfp4_adds_the_experts_a_token_chose(sizes: dict[str, int]) -> None
 
 # ---- verdicts --------------------------------------------------------------------------------------------
 
-CASES = {"mxfp4_mm": (mxfp4_mm, MM), "mixed_mla": (mixed_mla, MLA), "moe_mxfp4": (moe_mxfp4, MOE)}
+# The leaderboard's rtol and atol, which are equal, and what share of the elements may miss them.
+CASES: dict[str, tuple[Any, dict[str, Any], float, float]] = {
+    "mxfp4_mm": (mxfp4_mm, MM, 0.01, 0.0),
+    "mixed_mla": (mixed_mla, MLA, 0.1, 0.05),
+    "moe_mxfp4": (moe_mxfp4, MOE, 0.05, 0.0),
+}
 
 
 @pytest.mark.parametrize("stem", CASES)
 def test_verdicts(stem: str) -> None:
-    module, case = CASES[stem]
-    tolerance = find_problem(stem).tolerance
+    module, case, tolerance, share = CASES[stem]
     data = generate(module, case)
     out = module.ref_kernel(data)
 
@@ -250,10 +254,10 @@ def test_verdicts(stem: str) -> None:
 
     def off_by(tolerances: float, elements: int) -> torch.Tensor:
         wrong = out.clone().view(-1)
-        wrong[:elements] += tolerances * (tolerance["atol"] + tolerance["rtol"] * wrong[:elements].abs())
+        wrong[:elements] += tolerances * tolerance * (1 + wrong[:elements].abs())
         return wrong.view_as(out)
 
-    free = int(tolerance.get("mismatched_share", 0) * out.numel())  # so many elements may be anything
+    free = int(share * out.numel())  # so many elements may be anything
     assert judge(out)[0] and judge(off_by(0.5, out.numel()))[0] and judge(off_by(2.0, free))[0]
     good, text = judge(off_by(2.0, free + 1))
     assert not good and text.startswith(f"{free + 1} of {out.numel()} elements differ")
@@ -269,7 +273,7 @@ def test_verdicts(stem: str) -> None:
 @pytest.mark.parametrize("stem", ["mxfp4_mm", "moe_mxfp4"])
 @pytest.mark.parametrize("other", ["ties", "bump", "unquantised"])
 def test_another_quantisation_of_the_activations_fails(stem: str, other: str) -> None:
-    module, case = CASES[stem]
+    module, case, *_ = CASES[stem]
     data = generate(module, case)
     right, wrong = ("even", "away") if stem == "mxfp4_mm" else ("away", "even")
     how: dict[str, Any] = {"ties": {"ties": wrong}, "bump": {"bump_at": 1.5, "ties": right}}
