@@ -120,7 +120,7 @@ FAULTS = (
     Fault(
         "two halves of the waves take turns in this loop, and one may overwrite LDS that the other still reads, for it "
         "passes a barrier before its reads have ended. Take TRITON_HIP_USE_BLOCK_PINGPONG=0",
-        ((3, 4), (3, 8)),
+        ((3, 4), (3, 9)),
         _passes_a_barrier_reading,
     ),
     Fault(

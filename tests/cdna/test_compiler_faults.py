@@ -77,10 +77,10 @@ def test_a_change_of_layout_between_halves_that_take_turns() -> None:
     language_kernels.attention.device_caches.clear()
 
 
-@pytest.mark.skipif(AT_HAND >= (3, 8), reason="came right with Triton 3.8")
+@pytest.mark.skipif(AT_HAND >= (3, 9), reason="came right with Triton 3.9")
 def test_reads_that_pass_a_barrier_between_halves_that_take_turns() -> None:
     with cdna.device("gfx942", checks="all", raises=False):
-        with pytest.warns(CompilerFault, match="split_k on gfx942: .*that the other still reads"):
+        with pytest.warns(CompilerFault, match="persistent on gfx942: .*that the other still reads"):
             assert faults.halves_in_turns_product()
     assert {finding.kind for finding in cdna.findings()} == {"wait"}
 
@@ -123,6 +123,14 @@ NESTED = f"scf.for %i = %a to %b {{\n scf.for %j = %a to %b {{\n {COPY}\n }}\n %
 def test_which_loops_may_race(ttgir: str, found: bool) -> None:
     assert bool(known_faults.notes_on(ttgir, "", (3, 6))) is found
     assert not known_faults.notes_on(ttgir, "", (3, 9))
+
+
+def test_which_versions_pass_a_barrier_reading() -> None:
+    ttgir, assembly = "amdg.cond_barrier\nrocdl.s.barrier", "ds_read_b64 v[0:1], v2\ns_barrier\ns_waitcnt lgkmcnt(0)"
+    (text,) = known_faults.texts_in(known_faults.notes_on(ttgir, assembly, (3, 8)))
+    assert "passes a barrier before its reads have ended" in text
+    assert not known_faults.notes_on(ttgir, assembly.replace("s_barrier\n", ""), (3, 8))
+    assert not known_faults.notes_on(ttgir, assembly, (3, 9))
 
 
 def test_fp8_of_the_second_arch_of_a_process() -> None:

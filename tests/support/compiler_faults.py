@@ -112,11 +112,11 @@ def halves_in_turns_attention() -> bool:
 
 
 def halves_in_turns_product() -> bool:
-    n, k, block = 128, 512, 128
-    a, b, c = torch.randn(n, k).half(), torch.randn(k, n).half(), torch.zeros(n, n)
-    language_kernels.split_k[(1, 1)](a, b, c, n, n, k, block, 1, num_warps=8, num_stages=2)
+    m, n, k = 128, 256, 256
+    a, b, c = torch.randn(m, k).half(), torch.randn(k, n).half(), torch.zeros(m, n).bfloat16()
+    language_kernels.persistent[(1,)](a, b, c, m, n, k, m, n, 64, 4, 2, False, num_warps=8)
     want = a.double() @ b.double()
-    return ((c.double() - want).norm() / want.norm()).item() < 1e-5
+    return ((c.double() - want).norm() / want.norm()).item() < 6e-3
 
 
 def fnuz() -> bool:
