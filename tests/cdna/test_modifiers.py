@@ -285,6 +285,8 @@ def test_rounding_follows_the_mode(rounding: int, up: int, down: int) -> None:
         "v_add_f64 v0, v[2:3], v[4:5]",
         "v_prng_b32 v0, v1",
         "v_add_f32 v0, v1, v2 fancy:1",
+        "v_pk_mul_f32 v[0:1], v[2:3], v[4:5] mul:2",
+        "v_fma_mix_f32 v0, v1, v2, v3 mul:2",
     ],
 )
 def test_what_is_not_supported_is_refused(text: str) -> None:
