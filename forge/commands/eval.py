@@ -30,7 +30,7 @@ from forge.judge.plan import (
     EvalPlan,
 )
 from forge.judge.process_tree import adopt_orphans
-from forge.judge.results import Run
+from forge.judge.results import Run, Status
 from forge.judge.worker_pool import TaskError
 from forge.task.problem import own_entry
 
@@ -106,9 +106,12 @@ def _main(argv: list[str]) -> int:
 
 
 def _exit_code(run: Run | Pair, strict: bool, trust: bool) -> int:
-    if not run.passed:
-        return EXIT_FAIL
     own = run.run if isinstance(run, Pair) else run
+    if not run.passed:
+        not_judged = (
+            own.complete and not own.buts and all(case.passed or case.status is Status.NOT_RUN for case in own.cases)
+        )
+        return EXIT_BAD_INPUT if not_judged and own.cases else EXIT_FAIL
     found = any(finding_texts(case.device_report) for case in own.cases)
     doubts = run.doubted or found or (own.unconfined and not trust)
     return EXIT_BUT if strict and doubts else EXIT_PASS

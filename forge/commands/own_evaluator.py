@@ -30,6 +30,7 @@ from forge.commands.official_log import OfficialLog
 from forge.device.hook import CALLS
 from forge.generate.submission import KERNEL
 from forge.judge.evaluate import HANGS_BEFORE_STOP, Judge, Listener, run_environment
+from forge.judge.memory import oom_kills
 from forge.judge.messages import Called, Malformed, Ready, by_name, unpack
 from forge.judge.plan import EvalPlan
 from forge.judge.process_tree import descendants
@@ -56,7 +57,7 @@ os.execv(sys.executable, [sys.executable, "-u", *sys.argv[3:]])
 
 # Of faulthandler: an eval.py whose multiprocessing pool lost a process waits for it for ever.
 CRASH_MARK = b"Fatal Python error:"
-CRASH_PATIENCE_S, STACK_PATIENCE_S, CALL_PATIENCE_S = 2.0, 1.0, 10.0
+CRASH_PATIENCE_S, STACK_PATIENCE_S, CALL_PATIENCE_S, OOM_PATIENCE_S = 2.0, 1.0, 10.0, 60.0
 MOST_CALL_BYTES = 64 << 20
 JUDGED = (Status.PASS, Status.FAIL, Status.ERROR)  # by our judge, of cases that the eval.py gets as well
 NOT_REACHED = "eval.py did not come to it"
@@ -112,6 +113,7 @@ class _Process:
 
     def __init__(self, plan: EvalPlan, workspace: Workspace, mode: str, names: set[str], heard: Callable[[Any], None]):
         self.plan, self.folder, self.heard, self.tail = plan, workspace.folder, heard, Tail()
+        self.oom_kills = oom_kills()
         self.log_fd, writer = os.pipe()
         self.line = socket.socket(socket.AF_UNIX)
         bounds = workspace.bounds(gpu=not plan.device.emulated)
@@ -160,6 +162,9 @@ class _Process:
                         if crashed_at is None and CRASH_MARK in data:
                             crashed_at = now
                 listener.case_progress("eval.py", now - log.since)
+                short = oom_kills() > self.oom_kills
+                if short and (ended if ended is not None else now - log.since > OOM_PATIENCE_S) and not ready:
+                    return Status.NOT_RUN, "not judged: memory ran out, and the system ended a process of eval.py's"
                 if ended is not None and not ready:
                     return _ending(ended)
                 if crashed_at is not None and now - crashed_at > CRASH_PATIENCE_S and not ready:

@@ -168,6 +168,10 @@ class Judge:
             self._foretell(case)
             whole({}, 0.0)
         result = CaseRun(self.plan, self.pool, self.referees, case, try_sample, whole).run()
+        if result.status is Status.NOT_RUN and self.plan.calls > 1:  # as where memory ran out: one call takes less
+            alone = CaseRun(dataclasses.replace(self.plan, calls=1), self.pool, self.referees, case).run()
+            alone.remarks.append(f"one call of {self.plan.calls}; all of them: {result.message}")
+            result = alone
         self._forecast.add(case, result)
         if try_sample and result.status is Status.PASS:
             self._not_sampled = max(self._not_sampled, self._forecast.work_of(case))
@@ -252,7 +256,7 @@ class Judge:
         if changes := self.workspace.changed():
             result.message += f"; {', '.join(changes)}"
         self.run.broken = result
-        self.stopped = "the submission did not load"
+        self.stopped = "the submission did not load" if problem.status is not Status.NOT_RUN else problem.message
         return result
 
     def _judge(self, case: CaseSpec, position: int) -> CaseResult:

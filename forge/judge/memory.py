@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import math
 import mmap
 import os
 import resource
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from forge.console import UsageError
@@ -15,6 +17,10 @@ from forge.device.pages import MAP_NORESERVE
 
 REGION_BYTES, REGIONS = 1 << 38, 3  # memory is taken where something is written
 ALIGN_BYTES = 4096
+INPUTS, LARGE_INPUTS = 7, 2  # of three calls that are in memory at a time
+JUDGING = 2.0  # where nothing is known of it
+# What a control group may take and takes: of version 2, of version 1.
+GROUP_BYTES = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
 MAP_FIXED, MAP_FAILED = 0x10, ctypes.c_void_p(-1).value  # Linux's
 
 
@@ -76,10 +82,76 @@ def give_back_freed_memory() -> None:
             ctypes.CDLL(None).malloc_trim(0)
 
 
-def _is_plenty(meminfo: str = "/proc/meminfo", limit: str = "/sys/fs/cgroup/memory.max") -> bool:
+def _is_plenty(meminfo: str = "/proc/meminfo", *limits: Path) -> bool:
     """Two thirds of the machine's memory: what it has left, and nobody limits it."""
-    if os.path.exists(limit) and Path(limit).read_text().strip() != "max":
-        return False
+    known = _bytes_of(meminfo)
+    for limit in limits or (folder / most for folder, (most, _) in zip(_groups(), GROUP_BYTES)):
+        with contextlib.suppress(OSError, ValueError):  # "max"
+            if int(limit.read_text()) < known["MemTotal"]:
+                return False
+    return 3 * known["MemAvailable"] > 2 * known["MemTotal"]
+
+
+def _bytes_of(meminfo: str) -> dict[str, int]:
     lines = (line.partition(":") for line in Path(meminfo).read_text().splitlines())
-    kilobytes = {name: int(rest.split()[0]) for name, _, rest in lines}
-    return 3 * kilobytes["MemAvailable"] > 2 * kilobytes["MemTotal"]
+    return {name: int(rest.split()[0]) << 10 for name, _, rest in lines}
+
+
+def free_memory() -> float:
+    """Of the machine, or of what this process and its like may take together; infinite where it cannot be told."""
+    free = math.inf
+    with contextlib.suppress(OSError, KeyError, ValueError, IndexError):
+        free = float(_bytes_of("/proc/meminfo")["MemAvailable"])
+    for folder, (most, taken) in zip(_groups(), GROUP_BYTES):
+        with contextlib.suppress(OSError, ValueError):  # "max"
+            free = min(free, float(int((folder / most).read_text()) - int((folder / taken).read_text())))
+    return free
+
+
+def lacking(input_bytes: int, large: bool, took: Sequence[float]) -> str:
+    """Why a case's three calls do not fit into memory, its first input apart; "" where they do.
+
+    Inputs lie with the judge and with the submission, on their way, and where the reference may write to them; large
+    ones are there one at a time, and shown. took: by judging cases before, beside their inputs, in bytes of these.
+    """
+    needed, free = input_bytes * ((LARGE_INPUTS if large else INPUTS) + max(took, default=JUDGING)), free_memory()
+    return f"all take about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free" if needed > free else ""
+
+
+def oom_kills() -> int:
+    """How many processes the system has ended for want of memory: of this one's group, where that is counted."""
+    unified, older = _groups()
+    for path in (unified / "memory.events", older / "memory.oom_control", Path("/proc/vmstat")):
+        with contextlib.suppress(OSError, ValueError):
+            for line in path.read_text().splitlines():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    return 0
+
+
+def _groups() -> tuple[Path, Path]:
+    """This process's folders of control groups: of version 2 and of version 1."""
+    paths = {"": "/", "memory": "/"}
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            paths |= dict.fromkeys(controllers.split(","), path)
+    return Path("/sys/fs/cgroup" + paths[""]), Path("/sys/fs/cgroup/memory" + paths["memory"])
+
+
+@contextlib.contextmanager
+def peak() -> Iterator[list[int]]:
+    """How many bytes this process takes within the block at most beside those that it has: in the list, at its end."""
+    grown = [0]
+    before = _own_bytes("VmRSS")
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # the peak is what there is now
+    yield grown
+    grown[0] = max(0, _own_bytes("VmHWM") - before)
+
+
+def _own_bytes(name: str) -> int:
+    with contextlib.suppress(OSError, KeyError, ValueError, IndexError):
+        lines = (line.partition(":") for line in Path("/proc/self/status").read_text().splitlines())
+        return int(next(rest for key, _, rest in lines if key == name).split()[0]) << 10
+    return 0

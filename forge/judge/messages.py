@@ -268,6 +268,7 @@ EVENTS = (Pid, Phase, TaskBroken, DeviceBroken, Ready, CaseBegun, Called, Fetche
 @dataclass(frozen=True)
 class InputMade(Answer):
     large: bool = False  # two of its kind may not fit into the host's memory
+    bytes: int = 0  # of its storages
 
 
 @dataclass(frozen=True)
@@ -278,6 +279,7 @@ class HandedOver(Answer):
 @dataclass(frozen=True)
 class Judged(Answer):
     check_s: float = 0.0  # how long the check took: about one run of the reference
+    check_bytes: int = 0  # of memory that judging took beside the input
     accuracy: Accuracy | None = None
     share: float | None = None  # of what the input adds to it the output holds this much; None: all, or not looked at
     touched: bool = False  # the kernel wrote to its input

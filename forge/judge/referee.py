@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from forge.judge import messages
+from forge.judge import memory, messages
 from forge.judge.failure import describe
 from forge.judge.frozen import freeze
 from forge.judge.results import Accuracy, Status
@@ -94,7 +94,8 @@ class Referee(Worker):
                 kept = self.large[command.draw] = self.exchange.Kept(data)
                 data = kept.copy()
             self.inputs[command.draw] = data
-            return {"large": large}
+            storages = [parts[0][1].untyped_storage() for parts in self.exchange.numbered(data).values()]
+            return {"large": large, "bytes": sum(storage.nbytes() for storage in storages)}
 
         self.answer(messages.InputMade, make)
 
@@ -106,7 +107,12 @@ class Referee(Worker):
         self.answer(messages.HandedOver, hand_over)
 
     def judge_output(self, command: messages.JudgeOutput) -> None:
-        self.answer(messages.Judged, lambda: self.judge(command))
+        def judge() -> Fields:
+            with memory.peak() as grown:
+                fields = self.judge(command)
+            return {**fields, "check_bytes": grown[0]}
+
+        self.answer(messages.Judged, judge)
         if command.last:
             self.drop(command.draw)
 

@@ -30,6 +30,7 @@ from typing import Any
 
 from forge.judge import messages
 from forge.judge.forecast import TYPICAL_FLOP_S
+from forge.judge.memory import lacking
 from forge.judge.plan import (
     LARGE_INSTRUCTIONS,
     LARGE_TORCH_FLOPS,
@@ -61,6 +62,7 @@ BACK_TO_BACK_LIMIT_S = 60.0  # for calls in a row, beside the check: they are co
 CLOCK_RATIO, CLOCK_SLACK_S = 3.0, 0.1  # how much longer the evaluator may wait for calls than they say they take
 DEVICE_SAYS, REFUSED, MOST_REFUSALS = "cdna: ", ": refused: ", 3
 SMALL_INSTRUCTIONS, CHECKED = 200_000, 1 / 32  # of a call, a share of a second; of the others' later calls
+SMALL_BYTES = 64 << 20  # of a smaller input what judging takes says nothing
 GOODBYE_S = 20.0  # for a rank to leave its process group
 
 _draws = random.SystemRandom()
@@ -99,6 +101,7 @@ class CaseRun:
         )  # the first input is needed after its call has been judged
         self.late: list[bool] = []  # of each timed call, whether the GPU worked on after its last event
         self.large = False  # whether the last input that was made leaves no room for another
+        self.input_bytes = 0  # of it, on all ranks
         self.touched = False  # whether the first call wrote to its input: a later one has other data then
 
     def run(self, warm_up: bool = False) -> CaseResult:
@@ -150,7 +153,10 @@ class CaseRun:
 
         Large inputs are there one at a time: then each call is judged before the next one's input is made.
         """
-        layouts = self.hand_over(self.make(draws[0])) if draws else []
+        if draws:
+            self.make(draws[0])
+            draws = self.that_fit(draws)
+        layouts = self.hand_over(draws[0]) if draws else []
         large = self.large
         for draw in draws:
             after = draw + 1 if draw + 1 in draws else None
@@ -172,6 +178,16 @@ class CaseRun:
                 self.judge(draw)
             if after is not None:
                 layouts = self.hand_over(self.make(after) if large else after)
+
+    def that_fit(self, draws: Sequence[int]) -> Sequence[int]:
+        """The first one alone where the host's memory does not hold what the others need."""
+        if self.timed or draws[0] != 0 or self.calls == 1:
+            return draws
+        if why := lacking(self.input_bytes, self.large, self.referees.took):
+            unseen = "what is wrong from the second on does not show"
+            self.result.remarks.append(f"one call of {self.calls}, for want of memory: {why}; {unseen}")
+            self.calls = 1
+        return draws[: self.calls]
 
     def is_sample(self) -> bool:
         """Whether the case is so large that a sample of it has to do, and then its time: of the second call, for what a
@@ -279,7 +295,8 @@ class CaseRun:
         if draw < FRESH_DRAW:
             self.result.seeds.append(args.get("seed", seed or 0))
         command = messages.MakeInput(draw, args, seed, probe=self.is_probe(draw), settle=not official)
-        self.large = any(one.answer.large for one in self.ask(self.referees, messages.InputMade, command, draw))
+        made = [one.answer for one in self.ask(self.referees, messages.InputMade, command, draw)]
+        self.large, self.input_bytes = any(one.large for one in made), sum(one.bytes for one in made)
         return draw
 
     def is_probe(self, draw: int) -> bool:
@@ -315,6 +332,8 @@ class CaseRun:
         elif draw == 0:
             self.result.accuracy = accuracy
             self.check_s = max([one.check_s for one in told], default=0.0)
+            if self.input_bytes >= SMALL_BYTES:
+                self.referees.took.append(sum(one.check_bytes for one in told) / self.input_bytes)
             self.touched = any(one.touched for one in told)
             self.note_inputs(told, problem is None)
         elif accuracy and accuracy.rel_l2 is not None:

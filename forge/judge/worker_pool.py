@@ -15,6 +15,7 @@ from forge.device import DeviceError
 from forge.judge import messages
 from forge.judge.confinement import task_count
 from forge.judge.fork_server import ForkServer
+from forge.judge.memory import oom_kills
 from forge.judge.process_tree import descendants
 from forge.judge.processes import (
     Event,
@@ -82,8 +83,15 @@ class RankAnswer(Generic[A]):
 
         Of ranks that hang, the one that is somewhere else than most is the one they wait for.
         """
-        order = {Status.TAMPERED: 0, Status.CRASH: 1, Status.ERROR: 2, Status.FAIL: 3, Status.TIMEOUT: 5}
-        return (4 if self.second_hand() else order[self.status], self.beside, self.at_s)
+        order = {
+            Status.NOT_RUN: 0,
+            Status.TAMPERED: 0,
+            Status.CRASH: 1,
+            Status.ERROR: 2,
+            Status.FAIL: 3,
+            Status.TIMEOUT: 5,
+        }
+        return (4 if self.second_hand() else order.get(self.status, 0), self.beside, self.at_s)
 
     def second_hand(self) -> bool:
         """Whether it only says that another rank is gone, which may take a moment to be seen on a busy machine."""
@@ -121,6 +129,8 @@ class WorkerPool:
         self.ranks: int | None = None  # of the case; None: a single-GPU one, without a process group
         self.assigned: list[int] = []  # the numbers of the workers that run them
         self.fingerprint: dict[str, Any] = {}
+        self.oom_kills = 0  # of the system, before these workers were there
+        self.took: list[float] = []  # of referees: what judging a case took beside its input, in bytes of this
         self.unconfined: list[str] = []  # what the workers' confinement lacks
 
     def stop(self) -> None:
@@ -137,7 +147,7 @@ class WorkerPool:
         """Has workers forked where there are none, without waiting for them: `ensure_started` does that."""
         if self.workers:
             return
-        self.waiting = True
+        self.waiting, self.oom_kills = True, oom_kills()
         folder = self.make_folder()
         setup = dataclasses.replace(self.setup, folder=str(folder))
         for number in range(self.order.processes):
@@ -265,6 +275,9 @@ class WorkerPool:
             raise DeviceError(message.message)
         if isinstance(message, messages.TaskBroken):
             raise TaskError(message.message)
+        if event.end is not None and oom_kills() > self.oom_kills:
+            text = f"not judged: memory ran out, and the system ended a process of this case in {worker.phase}"
+            return _lost(kind, worker, Status.NOT_RUN, text, at_s)
         if event.end is Status.CRASH:
             place = worker.tail.stack_place(worker.folder)
             text = f"{event.text} in {worker.phase}" + (f" ({place})" if place else "")

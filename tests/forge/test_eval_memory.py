@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 
+from forge.commands.eval import _exit_code
 from forge.device.fake_rocm.launch import OF_EXTENSIONS
-from forge.judge import compare
+from forge.judge import compare, memory, messages, worker_pool
 from forge.judge.memory import _is_plenty
+from forge.judge.processes import Event, Tail
+from forge.judge.results import CaseResult, Run, Status
+from forge.judge.verdict import CaseRun
+from tests.support.evaltools import EVAL, REFERENCE, RIGHT, statuses, write_problem
 
 ROUNDS = """
 import resource, sys
@@ -62,7 +72,7 @@ def test_it_is_kept_where_there_is_plenty(tmp_path: Path, available: int, limit:
     meminfo.write_text(f"MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: {available} kB\nHugePages_Total: 0\n")
     if limit is not None:
         most.write_text(limit)
-    assert _is_plenty(str(meminfo), str(most)) is plenty
+    assert _is_plenty(str(meminfo), most) is plenty
 
 
 BIG = torch.arange(48 * 32, dtype=torch.bfloat16).reshape(48, 32)
@@ -112,3 +122,105 @@ def test_ranks_find_what_extensions_import_but_not_the_module_that_they_ask_for(
     text += "print('torch.utils.cpp_extension' in sys.modules, hasattr(torch.utils, 'cpp_extension'))"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+# ---------------------------------------------------------------- where there is not enough
+
+HUNGRY = REFERENCE.replace("    return x * 2", "    torch.ones(500_000_000 if len(x) == 5 else 1)\n    return x * 2")
+LIMIT_BYTES = 2_000_000_000 - 4096  # of which the two billion bytes above are too many
+
+
+@pytest.fixture
+def group() -> Iterator[Callable[[], object]]:
+    """What has a process join a control group of little memory."""
+    for above, (most, _) in zip(memory._groups(), memory.GROUP_BYTES):
+        if os.access(above / most, os.W_OK):
+            folder = above / f"forge-test-{os.getpid()}"
+            folder.mkdir()
+            try:
+                (folder / most).write_text(str(LIMIT_BYTES))
+                yield functools.partial(_join, folder)
+            finally:
+                folder.rmdir()
+            return
+    pytest.skip("no control group may be made here")
+
+
+def _join(folder: Path) -> None:
+    (folder / "cgroup.procs").write_text(str(os.getpid()))
+
+
+@pytest.mark.slow(reason="needs a machine of one's own: the system ends processes")
+def test_where_memory_runs_out_it_is_no_fault_of_the_submission(tmp_path: Path, group: Callable[[], object]) -> None:
+    problem = write_problem(tmp_path / "problem", reference=HUNGRY)
+    (tmp_path / "submission.py").write_text(RIGHT)
+    command = [
+        sys.executable,
+        str(EVAL),
+        "test",
+        str(problem),
+        "--device",
+        "gfx942",
+        "--json",
+        "out.json",
+        "--calls",
+        "1",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=group)
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert done.returncode == 2 and statuses(result) == ["pass", "not run", "pass"], done.stdout + done.stderr
+    assert "memory ran out" in result["cases"][1]["message"]
+
+
+def lost(end: Status) -> worker_pool.RankAnswer[Any]:
+    """What a pool makes of a worker's end that somebody else is blamed for."""
+    pool = worker_pool.WorkerPool.__new__(worker_pool.WorkerPool)
+    pool.oom_kills = worker_pool.oom_kills()
+    worker = SimpleNamespace(rank=None, phase="custom_kernel", folder=Path(), tail=Tail())
+    return pool._answer(Event(worker, end=end, text="the process died of SIGKILL"), messages.Called, 0.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("end", [Status.CRASH, Status.TAMPERED])  # as of the process above it
+def test_an_end_is_the_systems_where_it_has_ended_one(end: Status, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lost(end).status is end
+    counts = itertools.count()
+    monkeypatch.setattr(worker_pool, "oom_kills", lambda: next(counts))
+    answer = lost(end)
+    assert answer.status is Status.NOT_RUN and answer.lost and "memory ran out" in answer.message
+
+
+@pytest.mark.parametrize(("ended", "code"), [("pass,not run", 2), ("fail,not run", 1), ("pass,pass", 0)])
+def test_a_case_that_was_not_judged_alone_is_not_the_submissions_fault(ended: str, code: int) -> None:
+    cases = [CaseResult(i, "", Status(status)) for i, status in enumerate(ended.split(","))]
+    assert _exit_code(Run("test", cases, False, complete=True), False, False) == code
+
+
+@pytest.mark.parametrize(
+    ("free", "large", "took", "calls"),
+    [
+        (8.9e9, False, [], 1),
+        (9.1e9, False, [], 3),
+        (9.1e9, False, [0.5, 4.0], 1),
+        (4.1e9, True, [], 3),
+        (3.9e9, True, [], 1),
+    ],
+)
+def test_three_calls_are_one_where_they_do_not_fit(
+    free: float, large: bool, took: list[float], calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda: free)
+    run = CaseRun.__new__(CaseRun)
+    run.timed, run.calls, run.input_bytes, run.large = False, 3, 1_000_000_000, large
+    run.referees = cast(worker_pool.WorkerPool, SimpleNamespace(took=took))
+    run.result = CaseResult(0, "", Status.PASS)
+    assert list(run.that_fit(range(3))) == list(range(calls)) and run.calls == calls
+    assert [text[:26] for text in run.result.remarks] == ["one call of 3, for want of"] * (calls == 1)
+
+
+def test_what_is_taken_within_a_block_is_told() -> None:
+    with memory.peak() as grown:
+        torch.ones(1 << 26)
+    assert 0.9 * (1 << 28) < grown[0] < 1 << 29  # the system's count lags a little
+    with memory.peak() as grown:
+        pass
+    assert grown[0] < 1 << 24

@@ -57,6 +57,7 @@ class InProcess:
         self.worker, self.answers, self.assigned, self.limit_s = worker, answers, [0], 10.0
         self.workers: list[Any] = [self]
         self.told: list[Any] = []
+        self.took: list[float] = []
         self.tail = type("Tail", (), {"total_bytes": 0, "last_words": lambda self: [], "lines": lambda self: []})()
 
     @property
