@@ -298,8 +298,11 @@ def test_one_call_is_said_to_be_one(folder: Path) -> None:
 
 
 def test_files_that_judge_and_change_meanwhile_are_a_but(folder: Path) -> None:
-    source = f"open({str(folder / 'problem' / 'reference.py')!r}, 'a').write('# loose')\n" + RIGHT
-    done, result = judge(folder, source, "test", "--cases", "0")
+    """By whomever: a submission may not write there."""
+    file = folder / "problem" / "reference.py"
+    changes = f"try:\n    open({str(file)!r}, 'a').write('# loose')\nexcept OSError:\n    pass\n"
+    file.write_text(changes + file.read_text())
+    done, result = judge(folder, RIGHT, "test", "--cases", "0", problem=folder / "problem")
     assert result["verdict"] == "pass, but" and "files that judge were changed" in done.stdout
 
 
