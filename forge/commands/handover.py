@@ -10,8 +10,8 @@ from forge.console import UsageError
 from forge.generate.submission import directives, read_submission
 from forge.judge.compilers import made_by
 from forge.judge.plan import EvalPlan
-from forge.task.leaderboards import leaderboard_of
-from forge.task.problem import own_entry
+from forge.task.leaderboards import leaderboard_beside, leaderboard_of
+from forge.task.problem import ARCH_OF_GPU, own_entry
 
 OUTPUT = "there.txt"
 
@@ -38,11 +38,15 @@ def header_note(plan: EvalPlan) -> list[str]:
 def next_steps(plan: EvalPlan, path: Path, fingerprint: dict[str, Any]) -> list[str]:
     """Lines for people, after a pass."""
     problem = plan.problem
-    ours, board = own_entry(problem), leaderboard_of(problem.name)
+    ours, board = own_entry(problem), leaderboard_of(problem.name) or leaderboard_beside(problem)
     if ours is not None and board is None:
         return [f"{problem.name} is no leaderboard: there is nowhere to submit it"]
+    named = directives(plan.submission).gpus
+    if named and problem.gpus and not set(named) & set(problem.gpus):
+        there = f"leaderboard {problem.name} is judged on {' '.join(problem.gpus)}"
+        return [f"nothing to submit: the submission's header names {' '.join(named)}, and {there}"]
     command = f"popcorn-cli submit {shlex.quote(str(path))} --leaderboard {problem.name}"
-    command += "".join(f" --gpu {gpu}" for gpu in (problem.gpus or directives(plan.submission).gpus)[:1])
+    command += "".join(f" --gpu {gpu}" for gpu in _gpus(plan, named)[:1])
     command += f" --mode leaderboard --no-tui --output {OUTPUT}"
     state = board.state() if board else "whether it is open is not known here: https://www.gpumode.com says"
     lines = [
@@ -54,10 +58,17 @@ def next_steps(plan: EvalPlan, path: Path, fingerprint: dict[str, Any]) -> list[
     return lines
 
 
+def _gpus(plan: EvalPlan, named: tuple[str, ...]) -> list[str]:
+    """The leaderboard's, that which the file is for first: which its header names, or which it was judged as."""
+    gpus = plan.problem.gpus or named
+    judged = [gpu for gpu in gpus if ARCH_OF_GPU.get(gpu.partition("x")[0]) == plan.device.arch]
+    return list(dict.fromkeys([*(gpu for gpu in named if gpu in gpus), *judged, *gpus]))
+
+
 def differences(plan: EvalPlan, fingerprint: dict[str, Any]) -> list[str]:
     """What the leaderboard's image has otherwise than this machine, where that may matter to a submission."""
     made = made_by(plan.problem, plan.device, plan.submission)
-    if "leaderboard" not in made:
+    if "leaderboard" not in made or plan.problem.gpus and plan.problem.arch is None:  # no AMD card is there
         return []
     there: dict[str, Any] = made["leaderboard"]
     found = []

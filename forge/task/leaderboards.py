@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from forge.task.problem import ARCH_OF_GPU, ROOT, ProblemEntry, ProblemError, read_top
+from forge.task.problem import ARCH_OF_GPU, ROOT, Problem, ProblemEntry, ProblemError, read_top, set_rows_of
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,26 @@ def leaderboard_of(name: str, root: Path = ROOT) -> Leaderboard | None:
     for group in read_top(root).readers("sets"):
         for row in group.readers("problems"):
             text = row.get("deadline", str, None)
-            if row.values.get("name") != name or text is None:
-                continue
-            try:
-                deadline = datetime.fromisoformat(text).replace(tzinfo=UTC)
-            except ValueError:
-                raise row.error(f"'deadline' is a day, or a day and a time, found {text!r}") from None
-            gpus = tuple(str(gpu) for gpu in row.get("gpus", list))
-            return Leaderboard(name, gpus, deadline, group.get("source", str), group.get("gone", str, ""))
+            if row.values.get("name") == name and text is not None:
+                if (deadline := _deadline(text)) is None:
+                    raise row.error(f"'deadline' is a day, or a day and a time, found {text!r}")
+                gpus = tuple(str(gpu) for gpu in row.get("gpus", list))
+                return Leaderboard(name, gpus, deadline, group.get("source", str), group.get("gone", str, ""))
+    return None
+
+
+def leaderboard_beside(problem: Problem) -> Leaderboard | None:
+    """What the set file of an owner's repository says of a folder of it; None where it states no deadline."""
+    for group, row in set_rows_of(problem.directory):
+        if deadline := _deadline(str(row.values.get("deadline") or group.values.get("deadline"))):
+            return Leaderboard(problem.name, problem.gpus, deadline, str(group.path), "")
+    return None
+
+
+def _deadline(text: str) -> datetime | None:
+    for form in ("%Y-%m-%d %H:%M", "%Y-%m-%d"):
+        with contextlib.suppress(ValueError):
+            return datetime.strptime(text, form).replace(tzinfo=UTC)
     return None
 
 

@@ -7,6 +7,7 @@ Loading imports neither torch nor triton and reads only what is asked for: `load
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -453,18 +454,24 @@ def find_problem(name_or_path: str | Path, root: Path = ROOT) -> Problem:
     raise ProblemError(_unknown(wanted, [entry.name for entry in entries]))
 
 
-def _outside_entry(directory: Path) -> ProblemEntry:
-    """An owner's folder: a set file two folders up, where their repository has it, tells name and GPUs."""
-    name = directory.name
-    gpus: tuple[str, ...] = ()
+def set_rows_of(directory: Path) -> Iterator[tuple[_Reader, _Reader]]:
+    """(set, row) of an owner's folder in the set files two folders up, where their repository has them."""
     short = f"{directory.parent.name}/{directory.name}"
     for path in sorted(directory.parent.parent.glob("*.yaml")):
         # Most set files do not mention this folder: looking at the text first spares parsing them.
-        if not path.is_file() or short not in path.read_text(errors="replace"):
-            continue
-        for row in _Reader(path, _read_yaml(path)).readers("problems", []):
-            if (path.parent / row.get("directory", str)).resolve() == directory:
-                name, gpus = row.get("name", str), tuple(str(gpu) for gpu in row.get("gpus", list, []))
+        if path.is_file() and short in path.read_text(errors="replace"):
+            group = _Reader(path, _read_yaml(path))
+            for row in group.readers("problems", []):
+                if (path.parent / row.get("directory", str)).resolve() == directory:
+                    yield group, row
+
+
+def _outside_entry(directory: Path) -> ProblemEntry:
+    """An owner's folder: its set file tells name and GPUs."""
+    name = directory.name
+    gpus: tuple[str, ...] = ()
+    for _, row in set_rows_of(directory):
+        name, gpus = row.get("name", str), tuple(str(gpu) for gpu in row.get("gpus", list, []))
     return ProblemEntry(name, directory.name, directory, gpus, _arch_of(gpus), harness=None, variant=None)
 
 

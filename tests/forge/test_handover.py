@@ -19,7 +19,7 @@ from forge.generate.pysource import GenerationError
 from forge.generate.skeleton import LANGUAGES, skeleton
 from forge.generate.submission import directives, refusals
 from forge.judge.plan import EvalPlan
-from forge.task.leaderboards import leaderboard_of, other_arch
+from forge.task.leaderboards import leaderboard_beside, leaderboard_of, other_arch
 from forge.task.problem import ProblemError, description_of, find_problem, load_sets
 from tests.support.evaltools import RIGHT, ROOT, run_command, write_problem
 from tests.support.limits import ENDS_S
@@ -149,6 +149,36 @@ def test_next_steps_after_a_pass(tmp_path: Path) -> None:
     write_problem(tmp_path / "problem")
     theirs = replace(plan, problem=find_problem(tmp_path / "problem"))
     assert "whether it is open is not known here" in handover.next_steps(theirs, Path("x.py"), {})[0]
+
+
+SET = """\
+deadline: "2026-02-14"
+problems:
+  - {directory: toys/twice, name: toy-twice, deadline: "2025-11-29 6:59", gpus: GPUS}
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "header", "says"),
+    [
+        ("[B200, MI355X, MI300]", "", "--leaderboard toy-twice --gpu MI300 "),  # judged as gfx942
+        ("[B200, MI355X, MI300]", "#!POPCORN gpu MI355X\n", "--leaderboard toy-twice --gpu MI355X "),
+        ("[B200]", "#!POPCORN gpu MI300\n", "header names MI300, and leaderboard toy-twice is judged on B200"),
+        ("[B200]", "", "--leaderboard toy-twice --gpu B200 "),
+    ],
+)
+def test_an_owners_set_file_tells_the_leaderboard(gpus: str, header: str, says: str, tmp_path: Path) -> None:
+    write_problem(tmp_path / "toys" / "twice")
+    (tmp_path / "toys.yaml").write_text(SET.replace("GPUS", gpus))
+    plan = plan_of(tmp_path, header + "import triton\n" + RIGHT, str(tmp_path / "toys" / "twice"))
+    lines = handover.next_steps(plan, Path("x.py"), {"torch": "2.13.0"})
+    assert says in " ".join(lines), lines
+    if "--gpu" in says:
+        assert lines[0] == f"leaderboard toy-twice: closed since 2025-11-29 06:59 UTC ({tmp_path / 'toys.yaml'})"
+    assert any("rocm" in line for line in lines) == ("MI300" in gpus)
+    (tmp_path / "toys.yaml").write_text(SET.replace('deadline: "2025-11-29 6:59", ', "").replace("GPUS", gpus))
+    board = leaderboard_beside(find_problem(tmp_path / "toys" / "twice"))
+    assert board is not None and board.deadline == datetime(2026, 2, 14, tzinfo=UTC)
 
 
 def test_the_header_names_the_problem(tmp_path: Path) -> None:
