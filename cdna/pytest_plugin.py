@@ -158,14 +158,14 @@ class _Session:
     def __init__(self, options: Any) -> None:
         self.arch, self.timeout_s = options.cdna, options.cdna_timeout
         self.fails, self.annotates = options.cdna_findings == "fail", options.annotations == "github"
+        self.kinds = os.environ[checks.VARIABLE].removeprefix("report:")
         self.until = 0.0  # of the test that runs
         self.files: set[str] = set()  # of `tests`, those that are collected files
         self.tests: dict[str, list[_Seen]] = {}  # of each test, its phases; of a file, what its import did
 
     def pytest_report_header(self) -> str:
-        kinds = os.environ[checks.VARIABLE].removeprefix("report:")
         limit = f", {self.timeout_s:g} s a test" if self.timeout_s else ""
-        return f"cdna: emulated {self.arch} ({get_card(self.arch).product}), checks: {kinds}{limit}"
+        return f"cdna: emulated {self.arch} ({get_card(self.arch).product}), checks: {self.kinds}{limit}"
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -281,7 +281,8 @@ class _Session:
         reasons = Counter(phase.not_emulated for phases in of_tests for phase in phases if phase.not_emulated)
         over_time = sum(phase.over_time for phases in of_tests for phase in phases)
         write(f"{sum(map(bool, launches))} of {len(of_tests)} tests launched kernels, {sum(launches)} launches")
-        write(f"{len(with_finding)} with findings, {reasons.total()} not emulated, {over_time} over the time limit")
+        found = "no checks" if self.kinds == "none" else f"{len(with_finding)} with findings"
+        write(f"{found}, {reasons.total()} not emulated, {over_time} over the time limit")
         for reason, n in reasons.most_common():
             write(f"  skipped {n}: {reason.splitlines()[0]}")
         for (_, _, kind, source), (text, tests) in sorted(self._by_cause().items()):

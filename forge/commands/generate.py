@@ -154,7 +154,8 @@ def begin(arguments: argparse.Namespace, problem: Problem) -> int:
         print(f"  (no leaderboard takes it: {board.name} is judged on {' '.join(board.gpus)})")
     device = f" --device {problem.arch}"
     judge = "./eval.py" if Path.cwd() == ROOT else shlex.quote(str(ROOT / "eval.py"))
-    for mode, cases in (("test", "smoke"), ("benchmark", "smoke"), ("profile", "0")):  # which advises, of a real case
+    small = "smoke" if problem.smoke else "0"
+    for mode, cases in (("test", small), ("benchmark", small), ("profile", "0")):  # which advises, of a real case
         print(f"  {judge} {mode} {arguments.new} --submission {shlex.quote(str(path))} --cases {cases}{device}")
     return check(text, problem, sys.stdout, arguments.triton) if arguments.check else 0
 

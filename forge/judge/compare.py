@@ -87,8 +87,9 @@ def describe_output(output: Any) -> str:
 
 
 @torch.no_grad()
-def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
-    """Compares two outputs of the same structure, tensor by tensor, in float64; the worst tensor's error counts."""
+def accuracy_of(got: Any, wanted: Any, reference: str, **known: bool) -> Accuracy:
+    """Compares two outputs of the same structure, tensor by tensor, in float64; the worst tensor's error counts.
+    known: of the problem, as pattern_of takes it."""
     pairs, problem = _pair(got, wanted)
     if problem:
         return Accuracy(None, reference, problem=problem)
@@ -115,7 +116,7 @@ def accuracy_of(got: Any, wanted: Any, reference: str) -> Accuracy:
         return Accuracy(rel_l2, reference)
     farthest = next((mine, theirs) for where, mine, theirs in pairs if where == worst.where)
     comparable = rel_l2 > PLAUSIBLE_REL_L2 and not any(one.is_complex() for one in farthest)
-    pattern = pattern_of(*farthest) if comparable else ""
+    pattern = pattern_of(*farthest, **known) if comparable else ""
     return Accuracy(rel_l2, reference, worst, pattern)
 
 

@@ -96,6 +96,7 @@ class Judge:
             self.referees.setup,
             seed=self.plan.seed,
             precision=dataclasses.asdict(self.plan.problem.precision),
+            multiplies=self.plan.problem.floors is not None and self.plan.problem.floors.matrix != "none",
             known_as=str(self.plan.problem.known_as or ""),
         )
         if not self.plan.limit_asked:

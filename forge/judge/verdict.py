@@ -338,6 +338,8 @@ class CaseRun:
             self.note_inputs(told, problem is None)
         elif accuracy and accuracy.rel_l2 is not None:
             self.result.later_rel_l2 = max(self.result.later_rel_l2, accuracy.rel_l2)
+        if problem is not None and draw:  # the worst element is one of the call that fails
+            self.result.accuracy = accuracy if accuracy and accuracy.rel_l2 is not None else None
         if problem is not None and not (draw == 0 and self.plan.as_officially and self.result.official):
             raise self.ended(self.blamed(self.referees, problem), draw)
         if self.plan.as_officially and self.result.official is False and draw == 0:
@@ -552,7 +554,8 @@ def sample_text(report: dict[str, Any], seconds: float, calls: int, torch: tuple
     groups, run = total(report, "workgroups"), total(report, "workgroups_run")
     instructions, emulated = total(report, "wave_instructions"), total(report, "wave_instructions_run")
     whole_s = seconds * max(instructions, 1) / max(emulated, 1) + torch[1] * TYPICAL_FLOP_S
-    parts = [f"{run:,} of {groups:,} workgroups emulated, the rest counted"] if groups else []
+    rest = ", the rest counted" if run < groups else ""
+    parts = [f"{run:,} of {groups:,} workgroups emulated{rest}"] if groups else []
     parts += [f"{torch[0]:,.0f} large operations of torch's counted, not carried out"] if torch[0] else []
     return (
         f"a sample: {'; '.join(parts)}; output not judged at this size "

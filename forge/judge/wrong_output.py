@@ -14,15 +14,23 @@ NEARLY = 0.99  # of the elements that a pattern explains
 DENSE = 0.85  # of a block of rows and columns
 FEW = 3  # ranges and indices that are listed
 MOST_ELEMENTS = 2**24  # of a larger output the first so many, in whole rows
-FACTORS = {
-    2.0: "off by 2x: OCP fp8 taken for fnuz, or a sum taken twice?",
-    0.5: "half of what is wanted: fnuz fp8 taken for OCP, or half of k left out?",
-    -1.0: "the negative of what is wanted",
-}
+FACTORS = {2.0: "twice what is wanted", 0.5: "half of what is wanted", -1.0: "the negative of what is wanted"}
+# What makes such a factor where inputs are fp8 (fnuz has half of OCP's value in the same bits), and in products.
+OF_FP8 = {2.0: "fnuz fp8 taken for OCP", 0.5: "OCP fp8 taken for fnuz"}
+OF_PRODUCTS = {2.0: "a sum taken twice", 0.5: "half of k left out"}
 
 
-def pattern_of(got: torch.Tensor, wanted: torch.Tensor) -> str:
+def pattern_of(got: torch.Tensor, wanted: torch.Tensor, fp8: bool = False, multiplies: bool = False) -> str:
     """One phrase; "" where the outputs agree, or differ in no way known here. Shapes must be equal."""
+    text = _pattern_of(got, wanted)
+    for factor, words in FACTORS.items():
+        causes = [OF_FP8.get(factor, "")] * fp8 + [OF_PRODUCTS.get(factor, "")] * multiplies
+        if text.startswith(words) and any(causes):
+            return f"{words}: {', or '.join(filter(None, causes))}?{text.removeprefix(words)}"
+    return text
+
+
+def _pattern_of(got: torch.Tensor, wanted: torch.Tensor) -> str:
     if got.shape != wanted.shape or not wanted.numel():
         return ""
     rows = wanted.reshape(-1, wanted.shape[-1] if wanted.dim() else 1)
@@ -40,7 +48,8 @@ def pattern_of(got: torch.Tensor, wanted: torch.Tensor) -> str:
         return ""
     for find in (_left_unwritten, _transposed, _shifted, _scaled, _permuted_rows):
         if text := find(mine, theirs, wrong, alike):
-            return f"{text}{_where(wrong)}" if find is _left_unwritten else text
+            where = _where(wrong) if find is _left_unwritten else ""
+            return f"{text},{where}" if where else text
     return f"wrong{_where(wrong)}" if _where(wrong) else ""
 
 
@@ -55,10 +64,10 @@ def _left_unwritten(got: torch.Tensor, wanted: torch.Tensor, wrong: torch.Tensor
     """All wrong elements hold one value."""
     values = got[wrong]
     if _most(values.isnan()):
-        return "NaN, or never written,"
+        return "NaN, or never written"
     first = values[0]
     if values.numel() > 8 and _most(values == first):
-        return f"never written, or {float(first):g} written,"
+        return f"never written, or {float(first):g} written"
     return ""
 
 

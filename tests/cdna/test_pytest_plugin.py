@@ -148,6 +148,13 @@ def test_bad_options_are_a_line(arguments: list[str], says: str, tmp_path: Path)
     assert done.returncode == 4 and done.stderr.startswith(f"ERROR: {says}"), done.stderr
 
 
+def test_without_checks_nothing_is_said_of_findings(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test(): ...\n")
+    done = session(tmp_path, "--cdna", "gfx942")
+    assert "no checks, 0 not emulated" in done.stdout, done.stdout
+    assert "0 with findings, 0 not emulated" in session(tmp_path, "--cdna", "gfx942", "--cdna-checks", "bounds").stdout
+
+
 def test_why_something_is_not_emulated() -> None:
     assert why_not_emulated(UnsupportedInstruction("v_new")) == "not emulated: v_new"
     lacks = why_not_emulated(RuntimeError("\"mul_cpu\" not implemented for 'Float8'"))

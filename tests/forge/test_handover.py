@@ -21,7 +21,7 @@ from forge.generate.submission import directives, refusals
 from forge.judge.plan import EvalPlan
 from forge.task.leaderboards import leaderboard_beside, leaderboard_of, other_arch
 from forge.task.problem import ProblemError, description_of, find_problem, load_sets
-from tests.support.evaltools import RIGHT, ROOT, run_command, write_problem
+from tests.support.evaltools import RIGHT, ROOT, TASK, run_command, write_problem
 from tests.support.limits import ENDS_S
 
 PROBLEMS = [entry.name for group in load_sets() for entry in group.problems]
@@ -86,7 +86,11 @@ def test_the_next_steps_lead_to_advice(tmp_path: Path, capsys: pytest.CaptureFix
     assert [line.split("eval.py ")[1].split()[0] for line in said.splitlines() if "eval.py " in line] == [
         "test", "benchmark", "profile",
     ]  # fmt: skip
-    assert f"profile amd-fp8-mm --submission {path} --cases 0 --device gfx942" in said
+    assert f"profile amd-fp8-mm --submission {path} --cases 0 --device gfx942" in said and "--cases smoke" in said
+    write_problem(tmp_path / "problem", TASK.replace("smoke:\n  - {n: 3, seed: 9}\n", ""))
+    path.unlink()
+    assert generate.main(["--new", str(tmp_path / "problem"), "--arch", "gfx942", "-o", str(path)]) == 0
+    assert "--cases smoke" not in capsys.readouterr().out
 
 
 def test_archs_that_a_problem_does_not_allow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ for change in (
 ):
     output = changed(right, change)
     verdicts.append(task.check(referee.copy_of(0), output)[0])
-    referee.accuracy_of(0, output, (right, 0.0))
+    referee.accuracy_of(0, output, (right, 0.0), False)
     repr(output), str(messages.Judged())
 print(json.dumps([verdicts, imported]))
 """
