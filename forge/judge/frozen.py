@@ -17,7 +17,11 @@ from typing import NoReturn
 # With the first argument that torch looks at (500 modules: sympy), and the first tensor that is printed.
 WITHIN_TORCH = ("torch.fx.experimental.symbolic_shapes", "torch._subclasses.schema_check_mode")
 # What a word in the problem's files has imported once it is called.
-FOR_WORDS = {"assert_close": ("torch.distributed.tensor",), "compile(": ("torch._dynamo", "torch._inductor")}
+FOR_WORDS = {
+    "use_deterministic": ("torch._inductor.config",),
+    "assert_close": ("torch.distributed.tensor",),
+    "compile(": ("torch._dynamo", "torch._inductor"),
+}
 
 
 class Refusing:

@@ -9,7 +9,7 @@ import pytest
 
 from forge.judge.frozen import imports_in
 from forge.task.problem import own_entries
-from tests.support.evaltools import RIGHT, ROOT, judge, write_problem
+from tests.support.evaltools import REFERENCE, RIGHT, ROOT, judge, write_problem
 from tests.support.prepared import run_prepared
 
 pytestmark = pytest.mark.long
@@ -90,3 +90,10 @@ def test_a_reference_that_imports_late_says_so(tmp_path: Path) -> None:
 
 def test_imports_within_functions_are_found() -> None:
     assert set(imports_in("def f():\n    import a.b\n    from c import d\n")) == {"a.b", "c", "c.d"}
+
+
+def test_what_torch_imports_for_a_word_is_there(tmp_path: Path) -> None:
+    reference = REFERENCE.replace("    return x * 2", "    torch.use_deterministic_algorithms(True)\n    return x * 2")
+    problem = write_problem(tmp_path / "problem", reference=reference)
+    done, result = judge(tmp_path, RIGHT, "test", "--cases", "0", problem=problem)
+    assert done.returncode == 0, result["cases"][0]["message"]
