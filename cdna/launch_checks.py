@@ -8,16 +8,28 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from . import abi
 from .checks import KINDS, Memory, as_finding, note
 from .library import engine
 
 _NO_INSTRUCTION = 0xFFFFFFFF
+OF_DEVICE, OF_HOST, PINNED = abi.enumeration("Whose").values()
+
+_claimed = False  # whether somebody tells of the tensors that are the host's
 
 
 @functools.cache
 def watch_torch() -> None:
     """Have torch's allocator watched from now on: freed tensors stay a while, so that who goes there is told."""
-    engine().lib.cdna_watch_allocator(b"libc10.so")
+    engine().lib.cdna_watch_allocator(b"libc10.so", True)
+
+
+def expect_claims() -> Callable[[int, int], None]:
+    """Have tensors of the host told from those of the GPU. Returns what is to be told whose each storage is."""
+    global _claimed
+    engine().lib.cdna_watch_allocator(b"libc10.so", False)
+    _claimed = True
+    return engine().lib.cdna_claim_block
 
 
 @functools.cache
@@ -39,6 +51,8 @@ class LaunchChecks:
             lib.cdna_checks_range(
                 self.handle, tensor.base, tensor.size_bytes, tensor.pointer, tensor.name.encode()[:63]
             )
+        if memory.open and _claimed:
+            lib.cdna_checks_claimed(self.handle)
 
     def finish(
         self, kernel: str, arch: str, place: Callable[[int], tuple[str, str]], where: Callable[[int], str]

@@ -4,6 +4,7 @@ The checks of torch itself are in emulated/: they have to run in such a process,
 """
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -55,32 +56,108 @@ def test_addresses_that_change_hands() -> None:
 
 
 POINTERS = """
-import ctypes, sys, numpy as np, torch
+import ctypes, mmap, sys, numpy as np, torch, triton, triton.language as tl
 from torch.utils.cpp_extension import load_inline
 
 older, large = (torch.zeros(n, dtype=torch.int32, device="cuda") for n in (64, 80 << 20))
 SOURCE = '''
 #include <hip/hip_runtime.h>
-__global__ void fill(int* x) { x[threadIdx.x] = 7; }
+#include <cstdio>
+__global__ void fill(int* x) { x[threadIdx.x] = 7; if (threadIdx.x > 64) printf("%d", x[0]); }
 extern "C" int launch(int* x) { fill<<<1, 64>>>(x); return hipDeviceSynchronize(); }
+extern "C" int on_stack() { int x[64] = {}; return launch(x) + x[63]; }
 '''
 library = ctypes.CDLL(load_inline("raw", "", SOURCE, no_implicit_headers=True, is_python_module=False))
-newer = torch.zeros(64, dtype=torch.int32, device="cuda")
-pinned, shared = torch.zeros(64, dtype=torch.int32).pin_memory(), torch.zeros(64, dtype=torch.int32).share_memory_()
-for x in (older, large, newer, pinned, shared):
-    assert library.launch(ctypes.c_void_p(x.data_ptr())) == 0 and x[63] == 7
-array, gone = np.zeros(64, np.int32), torch.zeros(64, dtype=torch.int32, device="cuda")
-where = {"array": array.ctypes.data, "gone": gone.data_ptr()}[sys.argv[1]]
-del gone
-assert library.launch(ctypes.c_void_p(where)) == 719
+hip = ctypes.CDLL("libamdhip64.so")
+
+@triton.jit
+def fill(x, through: tl.constexpr):
+    if through:
+        x = tl.load(x)
+    tl.store(x.to(tl.pointer_type(tl.int32)) + tl.arange(0, 64), 7)
+
+def zeros(n=64, **options):
+    return torch.zeros(n, dtype=torch.int32, **options)
+
+def given(call, *rest):
+    memory = ctypes.c_void_p()
+    assert call(ctypes.byref(memory), ctypes.c_size_t(256), *rest) == 0
+    return (ctypes.c_int * 64).from_address(memory.value)
+
+kept = []
+
+def registered():
+    array = np.zeros(64, np.int32)
+    assert hip.hipHostRegister(ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(256), 0) == 0
+    kept.append(array)
+    return array
+
+def unregistered():
+    array = registered()
+    assert hip.hipHostUnregister(ctypes.c_void_p(array.ctypes.data)) == 0
+    return array
+
+THE_CARDS = {
+    "older": lambda: older, "large": lambda: large, "newer": lambda: zeros(device="cuda"),
+    "pinned": lambda: zeros().pin_memory(), "part of pinned": lambda: zeros(128, pin_memory=True)[64:],
+    "moved to pinned": lambda: zeros(device="cuda").cpu().pin_memory(), "moved": lambda: zeros().cuda(),
+    "shared": lambda: zeros(device="cuda").share_memory_(),
+    "a parameter": lambda: torch.nn.Parameter(zeros(device="cuda"), False),
+    "hipHostMalloc": lambda: given(hip.hipHostMalloc, 0), "managed": lambda: given(hip.hipMallocManaged, 1),
+    "registered": registered,
+}
+THE_HOSTS = {
+    "tensor": zeros, "moved": lambda: zeros(device="cuda").cpu(), "part": lambda: zeros(128)[64:],
+    "sum": lambda: zeros() + zeros(), "shared": lambda: zeros().share_memory_(),
+    "array": lambda: np.zeros(64, np.int32), "of array": lambda: torch.from_numpy(np.zeros(64, np.int32)),
+    "pages": lambda: torch.frombuffer(mmap.mmap(-1, 4096), dtype=torch.int32),
+    "ctypes": lambda: (ctypes.c_int * 64)(), "unregistered": unregistered,
+}
+def address(x):
+    if isinstance(x, ctypes.Array):
+        return ctypes.addressof(x)
+    return x.data_ptr() if isinstance(x, torch.Tensor) else x.ctypes.data
+
+def told(x, way):
+    print(f"{way}:", file=sys.stderr, flush=True)
+    before = int(x[63])
+    if way == "hip":
+        assert library.launch(ctypes.c_void_p(address(x))) == 0
+    else:
+        table = torch.tensor([address(x)], device="cuda")
+        fill[(1,)](table if way == "table" else address(x), way == "table", num_warps=1)
+    return int(x[63]) == before
+
+if sys.argv[1] == "gone":
+    gone = zeros(device="cuda")
+    where = gone.data_ptr()
+    del gone
+    assert library.launch(ctypes.c_void_p(where)) == 0
+for way in ("hip", "address", "table"):
+    for which, expected in ((THE_CARDS, False), (THE_HOSTS, True)):
+        for name, make in which.items() if sys.argv[1] == "all" else ():
+            x = make()
+            x[63] = 5
+            assert told(x, way) is expected, (way, name)
+if sys.argv[1] == "all":
+    assert library.on_stack() == 0
+    print(len(THE_HOSTS))
 """
 
 
-@pytest.mark.parametrize(("where", "says"), [("array", "of the host's, which the"), ("gone", "which has been freed")])
-def test_pointers_that_are_not_the_cards(where: str, says: str, tmp_path: Path) -> None:
+def test_pointers_that_are_not_the_cards(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(POINTERS)
-    run = forked(tmp_path / "main.py", where, cdna_checks="bounds", imports=[HIP_EXTENSIONS])
-    assert run.returncode == 0 and says in run.stderr, run.stderr
+    run = forked(tmp_path / "main.py", "all", cdna_checks="report:bounds", imports=[HIP_EXTENSIONS])
+    assert run.returncode == 0, run.stderr
+    hosts = int(run.stdout)
+    assert (
+        len(re.findall(r"(?m)^cdna: fill.*: bounds: writes 4 bytes at .*the card does not reach", run.stderr))
+        == hosts + 1
+    )
+    assert "in a CPU tensor of 256 bytes (argument 1), which is in the host's memory and not pinned" in run.stderr
+    assert "in the stack of the host's" in run.stderr
+    gone = forked(tmp_path / "main.py", "gone", cdna_checks="report:bounds", imports=[HIP_EXTENSIONS])
+    assert gone.returncode == 0 and "which has been freed" in gone.stderr, gone.stderr
 
 
 def test_collectives() -> None:

@@ -108,7 +108,7 @@ struct Range {
   char name[64];             // "`x` (fp32[1000])"
   bool internal;             // kernel arguments, constants: not the user's
   bool freed;                // or `barred`
-  bool barred;               // another device's, which the launch's has no access to
+  const char* barred;        // why the launch's device does not reach what is there; null: it does
   bool variable;             // of the program; what is made from its address means it
   bool constant;             // that a kernel may only read
   volatile u32 written;      // the kernel writes there: set by its first store
@@ -346,6 +346,7 @@ u64 light_hash(const Wave& w, u32 n_vgpr);
 
 // --- hooks of launch.cpp -----------------------------------------------------------------------------
 
+constexpr u32 GRID_SYNC_BYTES = 48;  // what the hidden argument of a cooperative launch points at
 void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u32 n_threads, const void* packet);
 void checks_end(Checks* c);
 void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k);
@@ -369,6 +370,8 @@ extern "C" {
 Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open);
 // A tensor of the launch to come; `pointer` is what the kernel gets.
 void cdna_checks_range(Checks*, u64 base, u64 bytes, u64 pointer, const char* name);
+void cdna_checks_claimed(
+    Checks*);  // all tensors of the GPU, for one that follows pointers: what else it reaches is the host's
 const Finding* cdna_checks_findings(Checks*, u32* n);
 void cdna_checks_free(Checks*);
 void cdna_mark_unwritten(u8* at, u64 bytes);

@@ -1,5 +1,6 @@
 // Where an access may go: which range holds it, and what lies at an address that none holds.
 #include "check_bounds.h"
+#include "memory/watched_memory.h"
 #include "run/device_heap.h"
 
 // Whether bytes from..to lie in a range. Compilers make 16-bit atomics of compare-and-swap on the dword around.
@@ -49,6 +50,10 @@ Range* range_around(Checks& c, const Access& x, u64 from, u64 to, bool& known) {
 // Whether nobody but the host has memory there, no program of the card's either. what: how to call it.
 static bool is_host_memory(u64 address, char* what, u32 size) {
   if (program_at(address)) return false;
+  if (Block block; block_at(address, block)) {
+    snprintf(what, size, "a CPU tensor of %llu bytes", (unsigned long long)block.bytes);
+    return block.whose == OF_HOST;
+  }
   FILE* maps = fopen("/proc/self/maps", "r");
   if (!maps) return false;
   char line[512];
@@ -58,8 +63,8 @@ static bool is_host_memory(u64 address, char* what, u32 size) {
     char flags[8], name[200] = "";
     if (sscanf(line, "%llx-%llx %7s %*s %*s %*s %199s", &from, &to, flags, name) < 3) continue;
     found = address >= from && address < to;
-    host = found && flags[0] == 'r' && flags[3] == 'p';
-    const char* file = strrchr(name, '/');
+    host = found && flags[0] == 'r';  // shared with other processes or not: the card's own is in a range, or in a block
+    const char* file = strcmp(name, "/dev/zero") ? strrchr(name, '/') : nullptr;  // which stands for no file
     snprintf(what, size, "%s", !strcmp(name, "[stack]") ? "the stack" : file ? file + 1 : "memory");
   }
   fclose(maps);
@@ -67,9 +72,7 @@ static bool is_host_memory(u64 address, char* what, u32 size) {
 }
 
 // Memory that the kernel has got from malloc itself.
-static bool check_heap(Wave& w, const Access& x, int lane, u64 address) {
-  HeapBlock block;
-  if (!heap_block(address, block)) return true;
+static bool check_heap(Wave& w, const Access& x, int lane, u64 address, const HeapBlock& block) {
   const u64 at = address - block.base;
   if (!block.freed && at + x.bytes <= block.bytes) return true;
   return report(w, CHECK_BOUNDS, lane, address, nullptr, ~0u,
@@ -102,6 +105,10 @@ Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool 
   bool wrong = found && meant && found != meant && !contains(c, *meant, x, address, address + x.bytes);
   if (found && !found->freed && !wrong) return found;
   bool known = wrong || (found && found->freed) || (meant && !found);
+  if (HeapBlock block; !known && heap_block(address, block)) {
+    stop = !check_heap(w, x, lane, address, block);
+    return nullptr;
+  }
   char memory[80];
   if (!known && (c.open == OPEN_BUT_FOR_HOST || (c.open == CLOSED && !found && is_far(c, address))) &&
       is_host_memory(address, memory, sizeof memory)) {
@@ -111,14 +118,11 @@ Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool 
                    memory);
     return nullptr;
   }
-  if (!known && c.open) {
-    stop = !check_heap(w, x, lane, address);
-    return nullptr;
-  }
+  if (!known && c.open) return nullptr;
   if (found && found->freed)
     stop = !report(w, CHECK_BOUNDS, lane, address, found, ~0u, "%s %u bytes at 0x%llx, in %s, which %s",
                    x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, found->name,
-                   found->barred ? "is another device's, without hipDeviceEnablePeerAccess" : "has been freed");
+                   found->barred ? found->barred : "has been freed");
   else stop = !outside(w, x, lane, address, meant);
   return nullptr;
 }

@@ -2,6 +2,8 @@
 #include "check_order.h"
 #include "check_readers.h"
 #include "memory/registry.h"
+#include "memory/watched_memory.h"
+#include "run/hostcall.h"
 #include "under_way.h"
 #include <stdarg.h>
 #include <stdlib.h>
@@ -233,16 +235,23 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
     append(c->ranges, c->n_ranges, c->max_ranges, registry[i]);
     Range& r = c->ranges[c->n_ranges - 1];
     for (u32 k = 0; k < c->n_barred; k++)
-      if (r.base == c->barred[k]) r.freed = r.barred = true;
+      if (r.base == c->barred[k]) {
+        r.freed = true;
+        r.barred = "is another device's, without hipDeviceEnablePeerAccess";
+      }
   }
   pthread_mutex_unlock(&registry_lock);
   // Before the arguments, for which 64 bytes more are allowed than they have: whose those are may be a variable.
   for (u32 i = 0; i < p->n_sections; i++) add_section(c, *p, i);
   u32 kernarg_bytes = (k.kernarg_bytes > l.kernarg_bytes ? k.kernarg_bytes : l.kernarg_bytes) + 64;
   add_internal(c, (u64)l.kernarg, kernarg_bytes, "the kernel's arguments");
-  // These point at memory of the host's, which points on.
-  for (u32 i = 0; i < k.n_arguments; i++)
-    if (k.arguments[i].kind == HOSTCALL_BUFFER || k.arguments[i].kind == MULTIGRID_SYNC) c->open = 1;
+  for (u32 i = 0; i < k.n_arguments; i++) {
+    u64 hidden;
+    memcpy(&hidden, l.kernarg + k.arguments[i].offset, sizeof hidden);
+    const auto add = [](u64 base, u64 bytes, void* to) { add_internal((Checks*)to, base, bytes, "calls to the host"); };
+    if (k.arguments[i].kind == HOSTCALL_BUFFER && hidden) hostcall_memory(hidden, add, c);
+    if (k.arguments[i].kind == MULTIGRID_SYNC && hidden) add_internal(c, hidden, GRID_SYNC_BYTES, "the grid's barrier");
+  }
   add_internal(c, (u64)packet, 64, "the dispatch packet");
   if (p->got) add_internal(c, (u64)p->got, 8 * p->n_got, "addresses of symbols");
   check_launch_begins(c);
@@ -416,6 +425,15 @@ void cdna_checks_range(Checks* c, u64 base, u64 bytes, u64 pointer, const char* 
   Range r = make_range(base, bytes, name);
   r.pointer = pointer;
   append(c->ranges, c->n_ranges, c->max_ranges, r);
+}
+
+void cdna_checks_claimed(Checks* c) {
+  const auto add = [](const Block& b, void* with) {
+    char name[64];
+    snprintf(name, sizeof name, "a tensor of %llu bytes", (unsigned long long)b.bytes);
+    if (b.whose != OF_HOST) cdna_checks_range((Checks*)with, b.base, b.bytes, 0, name);
+  };
+  if (cdna_known_blocks(add, c)) c->open = OPEN_BUT_FOR_HOST;
 }
 
 const Finding* cdna_checks_findings(Checks* c, u32* n) {

@@ -344,6 +344,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     w.stop = FAULTED;
     return 0;
   }
+  const bool registers = checks.has(CHECK_WAIT) || checks.has(CHECK_UNINITIALISED);
   u32 left = quantum;
   if (checks.has(CHECK_DEADLOCK)) look_for_circle(w, c, checks);
   u32 quiet_from = left;
@@ -361,7 +362,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
       continue;
     }
     if (observer) observer->instruction(observer, w, in);
-    if (__builtin_expect(!check_registers(w, c, checks, in, x), 0)) break;
+    if (registers && __builtin_expect(!check_registers(w, c, checks, in, x), 0)) break;
     if (x.kind != PLAIN) {
       c.dropped = 0;
       if (x.kind >= VM_LOAD) c.last_access = pc;

@@ -1,6 +1,7 @@
 // Memory that another library's allocator hands out, for the checks: a tensor of torch's for the host is the GPU's here.
 // The library's calls of posix_memalign and free are led through this file, which knows every block's extent from then on.
 // What is freed stays where it is for a while, so that a kernel that goes there is told of.
+// A tensor for the host in a process whose GPU is emulated is the host's still: of a block it is said whose it is.
 // Apart from the checks: an allocator may be made to begin blocks where a GPU's would, for the model of time.
 #include "memory/watched_memory.h"
 #include "check.h"
@@ -19,17 +20,20 @@ constexpr u32 GLOBAL_DATA = R_AARCH64_GLOB_DAT, JUMP_SLOT = R_AARCH64_JUMP_SLOT;
 
 // --- blocks: a hash table by address, with linear probing --------------------------------------------
 
-struct Block {
-  u64 base, bytes;
-};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool watching, aligning;
+static bool watching, keeping, aligning;  // keeping: what is freed, for a while
 static Block* table;
 static u64 capacity, count;  // capacity: a power of two, at least twice the count
 
 static u64 home(u64 base) { return (base * 0x9e3779b97f4a7c15ull >> 20) & (capacity - 1); }
 
-static void enter(u64 base, u64 bytes) {
+static Block* slot_of(u64 base) {  // of the block that begins there, or where it would be
+  u64 at = home(base);
+  while (table[at].base && table[at].base != base) at = (at + 1) & (capacity - 1);
+  return &table[at];
+}
+
+static void enter(const Block& b) {
   if (2 * (count + 1) > capacity) {
     Block* old = table;
     u64 n = capacity;
@@ -37,23 +41,19 @@ static void enter(u64 base, u64 bytes) {
     count = 0;
     table = (Block*)calloc(capacity, sizeof(Block));
     for (u64 i = 0; i < n; i++)
-      if (old[i].base) enter(old[i].base, old[i].bytes);
+      if (old[i].base) enter(old[i]);
     free(old);
   }
-  u64 at = home(base);
-  while (table[at].base && table[at].base != base) at = (at + 1) & (capacity - 1);
-  count += !table[at].base;
-  table[at] = {base, bytes};
+  Block* slot = slot_of(b.base);
+  count += !slot->base;
+  *slot = b;
 }
 
 // The block's size; 0 if it was there before this file came.
 static u64 leave(u64 base) {
   if (!count) return 0;
-  u64 hole = home(base);
-  while (table[hole].base != base) {
-    if (!table[hole].base) return 0;
-    hole = (hole + 1) & (capacity - 1);
-  }
+  u64 hole = (u64)(slot_of(base) - table);
+  if (!table[hole].base) return 0;
   count--;
   u64 bytes = table[hole].bytes;
   // What stands behind moves up if its home is not behind the hole.
@@ -78,7 +78,7 @@ static int led_memalign(void** out, size_t alignment, size_t bytes) {
   int error = posix_memalign(out, alignment, bytes);
   if (watching && !error && bytes) {
     pthread_mutex_lock(&lock);
-    enter((u64)*out, bytes);
+    enter({(u64)*out, bytes, OF_DEVICE});
     pthread_mutex_unlock(&lock);
   }
   return error;
@@ -88,12 +88,14 @@ static int led_memalign(void** out, size_t alignment, size_t bytes) {
 
 constexpr u64 MOST_FREED = 128 << 20, MOST_OF_ONE = 64 << 20;  // bytes that wait
 constexpr u32 FREED = 128;
-static Block freed[FREED];
+static struct {
+  u64 base, bytes;
+} freed[FREED];
 static u32 first_freed, n_freed;
 static u64 freed_bytes;
 
 static void give_back_oldest() {
-  Block b = freed[first_freed % FREED];
+  auto b = freed[first_freed % FREED];
   first_freed++;
   n_freed--;
   freed_bytes -= b.bytes;
@@ -106,7 +108,7 @@ static void watched_free(void* p) {
   pthread_mutex_lock(&lock);
   u64 bytes = leave((u64)p);
   if (!bytes) bytes = malloc_usable_size(p);
-  if (bytes > MOST_OF_ONE) {
+  if (bytes > MOST_OF_ONE || !keeping) {
     free(p);
   } else {
     while (n_freed && (n_freed == FREED || freed_bytes + bytes > MOST_FREED)) give_back_oldest();
@@ -123,29 +125,43 @@ static void watched_free(void* p) {
 extern "C" {
 void cdna_know_block(u64 base, u64 bytes) {
   pthread_mutex_lock(&lock);
-  if (bytes) enter(base, bytes);
+  if (bytes) enter({base, bytes, OF_DEVICE});
+  pthread_mutex_unlock(&lock);
+}
+void cdna_forget_block(u64 base) {
+  pthread_mutex_lock(&lock);
+  (void)leave(base);
   pthread_mutex_unlock(&lock);
 }
 
-// Whether some library is watched: then memory that no block holds is no tensor's.
+void cdna_claim_block(u64 base, Whose whose) {
+  pthread_mutex_lock(&lock);
+  if (Block* b = count ? slot_of(base) : nullptr; b && b->base && b->whose != PINNED) b->whose = whose;
+  pthread_mutex_unlock(&lock);
+}
+
 bool cdna_watching() { return watching; }
 
-// Calls `each` for every block, unless they are so many that it would take too long.
-void cdna_known_blocks(EachBlock each, void* with) {
+bool cdna_known_blocks(EachBlock each, void* with) {
   constexpr u64 MOST = 1 << 14;
   pthread_mutex_lock(&lock);
-  for (u64 i = 0; i < capacity && count <= MOST; i++)
-    if (table[i].base) each(table[i].base, table[i].bytes, with);
+  const bool few = count <= MOST;
+  for (u64 i = 0; i < capacity && few; i++)
+    if (table[i].base) each(table[i], with);
   pthread_mutex_unlock(&lock);
+  return few;
+}
 }
 
-bool cdna_in_known_block(u64 address) {
+bool block_at(u64 address, Block& out) {
   bool found = false;
   pthread_mutex_lock(&lock);
-  for (u64 i = 0; i < capacity && !found; i++) found = address - table[i].base < table[i].bytes;
+  for (u64 i = 0; i < capacity && !found; i++) {
+    found = address - table[i].base < table[i].bytes;
+    if (found) out = table[i];
+  }
   pthread_mutex_unlock(&lock);
   return found;
-}
 }
 
 // --- the library's table of addresses ----------------------------------------------------------------
@@ -199,10 +215,11 @@ static int look_at(dl_phdr_info* object, size_t, void* data) {
 }
 
 extern "C" {
-int cdna_watch_allocator(const char* library) {
+int cdna_watch_allocator(const char* library, bool keep) {
   Search s = {library, true, 0};
   dl_iterate_phdr(look_at, &s);
   watching = watching || s.redirected;
+  keeping = keeping || keep;
   return s.redirected;
 }
 // Has that library begin its blocks where a GPU's allocator would, from now on.

@@ -2,15 +2,23 @@
 #pragma once
 #include "isa/core.h"
 
-typedef void (*EachBlock)(u64 base, u64 bytes, void* with);
+// Pinned memory is the host's, and the card reaches it.
+enum Whose : u32 { OF_DEVICE, OF_HOST, PINNED };
+struct Block {
+  u64 base, bytes;
+  Whose whose;
+};
+bool block_at(u64 address, Block& out);  // false: in none
+typedef void (*EachBlock)(const Block&, void* with);
 
 extern "C" {
-// Watches what that library, loaded already, allocates from now on. Returns how many of its references were redirected.
-int cdna_watch_allocator(const char* library);
+// Watches what that library, loaded already, allocates from now on; keep: and keeps what it frees for a while. Returns how
+// many of its references were redirected.
+int cdna_watch_allocator(const char* library, bool keep);
 int cdna_align_allocator(const char* library);  // the same, for blocks that begin where a GPU's would
-bool cdna_watching();
-// A block that the library had before it was watched, or that comes from elsewhere.
-void cdna_know_block(u64 base, u64 bytes);
-bool cdna_in_known_block(u64 address);
-void cdna_known_blocks(EachBlock, void* with);
+bool cdna_watching();                           // some library: then memory that no block holds is no tensor's
+void cdna_know_block(u64 base, u64 bytes);      // of the GPU's, that comes from elsewhere
+void cdna_forget_block(u64 base);               // it is given back
+void cdna_claim_block(u64 base, Whose);  // that begins there: pinned it stays, for views of it are the host's, too
+bool cdna_known_blocks(EachBlock, void* with);  // each of them; false: they are so many that it would take too long
 }

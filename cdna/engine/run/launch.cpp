@@ -551,6 +551,7 @@ struct GridSync {
   u64 threads_before, threads;
   u32 arrived, reserved, n_groups;
 };
+static_assert(sizeof(GridSync) == GRID_SYNC_BYTES, "");
 
 // Fills the hidden arguments (LLVM AMDGPUUsage, "Kernel Argument Metadata") into a copy of the explicit ones. They begin
 // at a multiple of 128 bytes, as HIP's do (ROCclr, rockernel.cpp): a scalar load of them asks for as many lines in each run.

@@ -72,22 +72,28 @@ static u32 argument_of(u64 base, u64 bytes, const KernelCall& c, const KernelInf
   return 0;
 }
 
-void tell_host_blocks(Checks* checks, const KernelCall& c, const KernelInfo& k) {
+// Of the host's own those that an argument points into. False: there are too many to be told.
+static bool tell_blocks(Checks* checks, const KernelCall& c, const KernelInfo& k) {
   struct Telling {
     Checks* checks;
     const KernelCall& call;
     const KernelInfo& kernel;
   } telling = {checks, c, k};
-  auto tell = [](u64 base, u64 bytes, void* with) {
+  auto tell = [](const Block& b, void* with) {
     Telling& t = *(Telling*)with;
     char name[64];
     u64 pointer;
-    int n = snprintf(name, sizeof name, "a tensor of %llu bytes", (unsigned long long)bytes);
-    if (u32 argument = argument_of(base, bytes, t.call, t.kernel, pointer))
-      snprintf(name + n, sizeof name - n, " (argument %u)", argument);
-    cdna_checks_range(t.checks, base, bytes, pointer, name);
+    const bool host = b.whose == OF_HOST;
+    int n = snprintf(name, sizeof name, "a %stensor of %llu bytes", host ? "CPU " : "", (unsigned long long)b.bytes);
+    const u32 argument = argument_of(b.base, b.bytes, t.call, t.kernel, pointer);
+    if (argument) snprintf(name + n, sizeof name - n, " (argument %u)", argument);
+    else if (host) return;
+    cdna_checks_range(t.checks, b.base, b.bytes, pointer, name);
+    Range& told = t.checks->ranges[t.checks->n_ranges - 1];
+    told.freed = host;
+    told.barred = host ? "is in the host's memory and not pinned: the card does not reach it" : nullptr;
   };
-  cdna_known_blocks(tell, &telling);
+  return cdna_known_blocks(tell, &telling);
 }
 
 // Whether all memory that the card may reach is known: in a program of its own, or where torch's allocator is watched.
@@ -105,7 +111,8 @@ static bool points_elsewhere(const KernelCall& c) {
   for (u32 at = 0; at + 8 <= c.kernarg_bytes; at += 8) {
     u64 x;
     memcpy(&x, c.kernarg + at, 8);
-    if (x >> 47 == 0 && x >> 32 != 0 && !find_allocation((void*)x) && !cdna_in_known_block(x) && is_mapped(x) &&
+    Block block;
+    if (x >> 47 == 0 && x >> 32 != 0 && !find_allocation((void*)x) && !block_at(x, block) && is_mapped(x) &&
         !is_beside_allocation((void*)x))
       return true;
   }
@@ -211,7 +218,7 @@ Checks* begin_checks(const KernelCall& c, const KernelInfo& k, int device) {
     checks->beside = beside;
     name_work(order->work, k.readable);
   }
-  tell_host_blocks(checks, c, k);
+  if (!tell_blocks(checks, c, k)) checks->open = OPEN;
   if (alone()) {  // ranks of Python have their own ways
     const List<u64> asked = host_memory_of(c);
     checks->asked = asked.items;

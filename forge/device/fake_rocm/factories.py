@@ -94,9 +94,9 @@ def _made_of_pages(original: Callable[..., Any], tag: int, args: Any, kwargs: di
         return None
     if storage_bytes > torch.cuda.get_device_properties(tag).total_memory:
         raise torch.OutOfMemoryError(f"a tensor of {storage_bytes / 2**30:.2f} GiB is larger than the GPU's memory")
-    pages = torch.frombuffer(fresh(storage_bytes), dtype=torch.uint8)
-    if (library := sys.modules.get("cdna.library")) and library.is_loaded():
-        library.engine().lib.cdna_know_block(pages.data_ptr(), storage_bytes)
+    memory = fresh(storage_bytes)
+    pages = torch.frombuffer(memory, dtype=torch.uint8)
+    tags.know_memory(pages, memory)
     made = pages.view(plan.dtype).as_strided(plan.shape, plan.stride())
     return made.requires_grad_() if plan.requires_grad else made
 

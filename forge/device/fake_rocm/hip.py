@@ -7,7 +7,6 @@ import contextlib
 import ctypes
 import ctypes.util
 import functools
-import gc
 import os
 import sys
 import weakref
@@ -76,22 +75,10 @@ def load(arch: str) -> None:
     _library.hipGetErrorString.restype = ctypes.c_char_p
     if os.environ.get("CDNA_CHECKS"):  # kernels get plain addresses: where tensors end, only their allocator knows
         watch_torch()
-        _know_older_tensors()
     _make_gpu_tensors_on_host()
     torch.Tensor.zero_ = _zero
     torch.empty, torch.zeros = _in_device_memory(torch.empty, False), _in_device_memory(torch.zeros, True)
     set_device(tags.current.index)
-
-
-def _know_older_tensors() -> None:
-    """Tell the checks of memory that tensors had before their allocator was watched."""
-    from cdna.library import engine
-
-    for item in gc.get_objects():
-        if issubclass(type(item), torch.Tensor):
-            with contextlib.suppress(RuntimeError, NotImplementedError):  # some have no memory
-                storage = item.untyped_storage()
-                engine().lib.cdna_know_block(storage.data_ptr(), storage.nbytes())
 
 
 def set_device(index: int) -> None:

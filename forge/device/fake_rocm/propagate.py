@@ -12,7 +12,7 @@ from torch.nn.parameter import Buffer, Parameter
 from torch.overrides import TorchFunctionMode, _push_mode
 
 from forge.device.fake_rocm import generators, tags
-from forge.device.fake_rocm.tags import CPU, TAG, current
+from forge.device.fake_rocm.tags import CPU, TAG, current, mark
 
 TENSOR_TYPES = frozenset({torch.Tensor, Parameter, Buffer})
 SEQUENCES = (list, tuple)  # tuple: also torch.return_types
@@ -79,16 +79,16 @@ class Propagation(TorchFunctionMode):
         if kind in TENSOR_TYPES:
             if TAG not in result.__dict__:
                 if tag is not None:
-                    result.__dict__[TAG] = tag
+                    mark(result, tag)
                 elif type(func) is BuiltinFunctionType and _of_numbers(args, kwargs, result):
-                    result.__dict__[TAG] = CPU
+                    mark(result, CPU)
         elif result is None:
             if func == _SET_DATA and tag is not None:
                 args[0].__dict__[TAG] = args[1].__dict__.get(TAG, tag)
         elif tag is not None and isinstance(result, SEQUENCES):
             for element in result:
                 if type(element) in TENSOR_TYPES and TAG not in element.__dict__:
-                    element.__dict__[TAG] = tag
+                    mark(element, tag)
         return result
 
 

@@ -7,8 +7,10 @@ and is never the reason of an error.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +22,9 @@ TAG = "_claimed_device"
 PINNED = "_claimed_pinned"
 CPU = -1
 CPU_DEVICE = torch.device("cpu")
+
+# Told of a tensor that is said to be in host memory, or in the GPU's after all, before it is; None: nobody asks.
+told: Callable[[torch.Tensor, int], None] | None = None
 
 # Keeps Propagation out of a call, for callers that tag the result themselves. Without it, a C method that is
 # replaced in torch.Tensor would hand Propagation its replacement, and so be called twice.
@@ -100,18 +105,56 @@ def tag_of(tensor: torch.Tensor) -> int | None:
 def mark(tensor: Any, tag: int | None) -> Any:
     """Let a tensor claim a device; returns it."""
     if tag is not None and isinstance(tensor, torch.Tensor):
+        if told is not None and CPU in (tag, tensor.__dict__.get(TAG)):
+            told(tensor, tag)
         tensor.__dict__[TAG] = tag
     return tensor
 
 
+def storage_of(tensor: torch.Tensor) -> Any:
+    """None if it has none, as a sparse tensor, or a wrapper of vmap's."""
+    with quiet(), contextlib.suppress(RuntimeError, NotImplementedError):
+        return tensor.untyped_storage()
+    return None
+
+
 def pin(tensor: Any) -> Any:
-    """Let a tensor claim to lie in pinned host memory, which a GPU reaches; returns it."""
-    tensor.__dict__[PINNED] = True
+    """Let a tensor, and all its views, claim to lie in pinned host memory, which a GPU reaches; returns it."""
+    setattr(storage_of(tensor), PINNED, True)
+    if told is not None:
+        told(tensor, CPU)
     return tensor
 
 
 def is_pinned(tensor: torch.Tensor) -> bool:
-    return PINNED in tensor.__dict__
+    return hasattr(storage_of(tensor), PINNED)
+
+
+def know_memory(tensor: torch.Tensor, owner: Any = None) -> None:
+    """Tell the checks of a GPU's tensor whose memory torch's allocator has not given; owner: what it ends with."""
+    if told is not None:
+        from cdna.library import engine
+
+        lib, storage = engine().lib, storage_of(tensor)
+        lib.cdna_know_block(storage.data_ptr(), storage.nbytes())
+        if owner is not None:
+            weakref.finalize(owner, lib.cdna_forget_block, storage.data_ptr()).atexit = False
+
+
+def tell_checks() -> None:
+    """From now on, have the checks of launches told which tensors no kernel reaches."""
+    global told
+    from cdna.launch_checks import OF_DEVICE, OF_HOST, expect_claims
+    from cdna.launch_checks import PINNED as REACHED
+
+    claim = expect_claims()
+
+    def tell(tensor: torch.Tensor, tag: int) -> None:
+        storage = storage_of(tensor)
+        if storage is not None:
+            claim(storage.data_ptr(), OF_DEVICE if tag != CPU else REACHED if hasattr(storage, PINNED) else OF_HOST)
+
+    told = tell
 
 
 def device_of(tag: int) -> torch.device:

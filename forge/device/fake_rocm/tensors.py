@@ -164,11 +164,23 @@ def _mark_all(value: Any, tag: int | None) -> None:
 def _reduce_shared(tensor: torch.Tensor) -> Any:
     """How multiprocessing sends a tensor: its memory is shared, its claim goes along."""
     rebuild, arguments = reductions.reduce_tensor(tensor)
+    if tag_of(tensor) != CPU:
+        tags.know_memory(tensor)  # it has moved
     return _rebuild_shared, (tag_of(tensor), rebuild, arguments)
 
 
 def _rebuild_shared(tag: int | None, rebuild: Callable[..., Any], arguments: Any) -> Any:
-    return mark(rebuild(*arguments), tag)
+    made = rebuild(*arguments)
+    if tag != CPU:
+        tags.know_memory(made)
+    return mark(made, tag)
+
+
+_share_memory = torch.Tensor.share_memory_
+
+
+def share_memory(self: torch.Tensor) -> torch.Tensor:
+    return _share_memory(self) if tag_of(self) == CPU else self  # a GPU's memory can be shared as it is
 
 
 def apply() -> None:
@@ -178,7 +190,7 @@ def apply() -> None:
         ForkingPickler.register(kind, _reduce_shared)
     for name, method in {
         "to": to, "cuda": cuda, "cpu": cpu, "numpy": numpy, "type": type_,
-        "pin_memory": pin_memory,
+        "pin_memory": pin_memory, "share_memory_": share_memory,
         "is_pinned": is_pinned, "get_device": get_device, "record_stream": record_stream,
         "_make_subclass": staticmethod(make_subclass),
         "device": property(tags.claimed),
