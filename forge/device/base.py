@@ -66,8 +66,8 @@ class Device(ABC):
         """DeviceError for a variable of this process that the device would trip over."""
         return None
 
-    def set_checks(self, on: bool) -> None:
-        """Run the checks that this process was started with, or none, in the launches to come."""
+    def set_checks(self, which: str) -> None:
+        """Run all checks that this process was started with, none, or one of them, in the launches to come."""
         return None  # a GPU has none
 
     @abstractmethod

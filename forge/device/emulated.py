@@ -106,10 +106,17 @@ class EmulatedDevice(Device):
         except CdnaError as error:
             raise DeviceError(f"{VARIABLE}={os.environ[VARIABLE]}: {error}") from None
 
-    def set_checks(self, on: bool) -> None:
+    def set_checks(self, which: str) -> None:
         if self._started_with is None:
             self._started_with = os.environ.get("CDNA_CHECKS", "")
-        os.environ["CDNA_CHECKS"] = self._started_with if on else ""
+        given, chosen = self._started_with, ""
+        if which != "none" and given:
+            from cdna.checks import parse_kinds
+
+            report = "report:" if given.startswith("report:") else ""
+            one = {which} & parse_kinds(given.removeprefix("report:"))
+            chosen = given if which == "all" else report + "".join(one) if one else ""
+        os.environ["CDNA_CHECKS"] = chosen
 
     def count_work(self, on: bool = True, sample: str = "") -> None:
         self.counting = on

@@ -107,7 +107,7 @@ class Call:
     slot: int = 0  # of the exchange's outputs
     how: str = "test"  # test: synchronized; checked: not; timed: on the harness's clock; profile
     watched: bool = False  # tell what torch did in it
-    checks: bool = True  # on an emulated device: those that the run asked for
+    checks: str = "all"  # on an emulated device, of those that the run asked for: all, none, or that one
     count: bool = False  # on an emulated device: for a modelled time
     sample: str = ""  # and some of it stands for all: what is computed is of no use; forge.device.base.SAMPLES
 

@@ -187,6 +187,12 @@ def total(report: dict[str, Any], key: str) -> int:
     return below + (here if isinstance(here, int) else 0)
 
 
+def has_finding(report: dict[str, Any], kind: str) -> bool:
+    """Whether a device's report tells of one, of any rank."""
+    here = any(one.get("kind") == kind for one in report.get("findings", []))
+    return here or any(has_finding(value, kind) for value in report.values() if isinstance(value, dict))
+
+
 def instructions_text(n: float) -> str:
     """Of waves, to two digits: 1.9 G instructions."""
     power = 9 if n >= 1e9 else 6

@@ -43,6 +43,7 @@ from forge.judge.results import (
     BackToBack,
     CaseResult,
     Status,
+    has_finding,
     minutes_text,
     total,
     work_text,
@@ -225,7 +226,7 @@ class CaseRun:
         return True
 
     def call_sample(self, layouts: Sequence[bytes], where: str) -> None:
-        how = messages.Call(None, where, how="checked", watched=True, checks=False, count=True, sample=self.plan.sample)
+        how = messages.Call(None, where, how="checked", watched=True, checks="none", count=True, sample=self.plan.sample)
         self.pool.tell([dataclasses.replace(how, layout=layout) for layout in layouts])
         self.called[0] = self.hear_calls(0)
 
@@ -258,11 +259,15 @@ class CaseRun:
         where = "same" if draw == AGAIN else WHERE[draw]
         return messages.Call(layout, where, draw % 2, how, watched=True, checks=self.checks(draw), count=counted)
 
-    def checks(self, draw: int) -> bool:
-        """Whether the device's checks run in a call. They take several times as long as what they look at: so in each
-        of a small case's, and of a large one's in the first and in those that are drawn as they come."""
-        small = 0 not in self.called or total(device_report(self.called[0]), "wave_instructions") <= SMALL_INSTRUCTIONS
-        return draw == 0 or small or _draws.random() < CHECKED
+    def checks(self, draw: int) -> str:
+        """Which of the device's checks run in a call. They take several times as long as what they look at: so all in each
+        of a small case's, and of a large one's in the first and in those that are drawn as they come. Where the first has
+        stored outside its tensors, the others' stores there are dropped, too: they would damage the worker."""
+        first = device_report(self.called[0]) if 0 in self.called else {}
+        small = total(first, "wave_instructions") <= SMALL_INSTRUCTIONS
+        if draw == 0 or small or _draws.random() < CHECKED:
+            return "all"
+        return "bounds" if has_finding(first, "bounds") else "none"
 
     def counted_call(self) -> None:
         """The call of which a time is modelled: of the case's own data, which its first call has prepared for, as a
@@ -413,7 +418,7 @@ class CaseRun:
         if draw:
             self.make(draw)
         layouts: list[Any] = [None] * len(self.pool.assigned) if draw is None else self.hand_over(draw)
-        commands = [messages.Call(layout, where, how="timed", checks=False) for layout in layouts]
+        commands = [messages.Call(layout, where, how="timed", checks="none") for layout in layouts]
         told = self.ask(self.pool, messages.Called, commands, 0)[0].answer
         ns = told.ns
         self.late.append(told.late_ns > max(LATE_NS, LATE_RATIO * ns))

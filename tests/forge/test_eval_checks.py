@@ -45,6 +45,34 @@ def test_a_finding_is_shown_and_changes_no_verdict(submission: Path) -> None:
     assert "check: " not in judge(faulty, "--checks", "race").stdout
 
 
+# Stores where nobody has memory, in a case that is not small: of its later calls not each is looked at.
+OUTSIDE = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def outside(c_ptr, BN: tl.constexpr):
+    at = tl.arange(0, BN)
+    for _ in range(800):
+        tl.store(c_ptr + at, tl.zeros((BN,), tl.bfloat16))
+        tl.debug_barrier()
+    tl.store(c_ptr + 1_000_000_000 + at, tl.zeros((BN,), tl.bfloat16))
+
+def custom_kernel(data):
+    a, b, a_scale, b_scale, c = data
+    outside[(32,)](c, 1024)
+    wide = b_scale.repeat_interleave(128, 0)[: b.shape[0]].repeat_interleave(128, 1)[:, : b.shape[1]]
+    return ((a.float() * a_scale.repeat_interleave(128, 1)) @ (b.float() * wide).T).to(c.dtype)
+"""
+
+
+def test_stores_outside_are_dropped_in_each_call(tmp_path: Path) -> None:
+    """Those of the second and third call as well: they may be the worker's own memory."""
+    (tmp_path / "mine.py").write_text(OUTSIDE)
+    case = ("--device", "gfx942", "--case", "m: 64, n: 64, k: 128, seed: 5")
+    result = run_command("test", "amd-fp8-mm", "--submission", tmp_path / "mine.py", *case, cwd=ROOT, timeout=ENDS_S)
+    assert "1 of 1 cases" in result.stdout and "bounds: writes" in result.stdout, result.stdout + result.stderr
+
+
 def test_names_of_checks(submission: Path) -> None:
     result = judge(submission, "--checks", "bounds,racing")
     assert result.returncode == 2

@@ -19,7 +19,7 @@ class FakeDevice:
     def case_report(self) -> dict[str, Any]:
         return {}
 
-    def set_checks(self, on: bool) -> None:
+    def set_checks(self, which: str) -> None:
         pass
 
     def count_work(self, on: bool = True, sample: str = "") -> None:
