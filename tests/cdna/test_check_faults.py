@@ -117,7 +117,7 @@ global_store_dword v1, v0, s[4:5]
 def test_use_after_free() -> None:
     t = buffer()
     lib = engine().lib
-    lib.cdna_memory_register(t.data_ptr(), t.nbytes, b"hipMalloc'ed memory")
+    lib.cdna_memory_register(t.data_ptr(), t.nbytes, b"hipMalloc'ed memory", False)
     kernarg = struct.pack("<Q", t.data_ptr())
     p = program(STORE)
     with checks.use("bounds"):
@@ -125,7 +125,7 @@ def test_use_after_free() -> None:
         lib.cdna_memory_unregister(t.data_ptr())
         with pytest.raises(cdna.CheckError, match="which has been freed"):
             p.kernels["k"].launch((1, 1, 1), (64, 1, 1), kernarg)
-        lib.cdna_memory_register(t.data_ptr(), t.nbytes, b"the same addresses again")
+        lib.cdna_memory_register(t.data_ptr(), t.nbytes, b"the same addresses again", False)
         p.kernels["k"].launch((1, 1, 1), (64, 1, 1), kernarg)
         lib.cdna_memory_unregister(t.data_ptr())
 

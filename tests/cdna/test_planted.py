@@ -224,6 +224,17 @@ def test_a_copy_beside_the_kernel_that_writes_is_found(name: str, does: str) -> 
     assert f"a copy {does} what fill(int*) has written on another stream" in done.stderr
 
 
+def test_each_kind_of_access_to_what_another_stream_writes() -> None:
+    """By plain, narrow, volatile and streaming stores, by atomics; read by lanes, scalars, straight to LDS, and copied."""
+    program = PROGRAMS / "stream_kinds.hip"
+    found, silent = run(program, CDNA_CHECKS="report:race").stderr.split("SILENT\n")
+    pairs = {text.partition("\n")[0]: text.count("on another stream") for text in found.split("PAIR ")[1:]}
+    assert len(pairs) > 50 and all(pairs.values()), pairs
+    assert silent.count("PAIR ") == 5 and "race" not in silent, silent
+    ordered = run(program, "--", "ordered", CDNA_CHECKS="report:race").stderr
+    assert ordered.count("PAIR ") == len(pairs) + 5 and "race" not in ordered, ordered
+
+
 def test_a_fill_in_a_branch_beside_the_kernel_that_reads_is_found() -> None:
     done = planted("branch_clears", "race")
     assert done.returncode == 1 and done.stdout == "hipErrorLaunchFailure\n", done.stdout + done.stderr
@@ -328,7 +339,7 @@ def test_triton_use_after_free() -> None:
     """Of memory that a runtime gave: `tests/forge/test_device_emulated.py` has torch's."""
     lib = engine().lib
     memory, out = above_4_gib(64), torch.zeros(64, dtype=torch.int32)
-    lib.cdna_memory_register(memory.data_ptr(), memory.nbytes, b"hipMalloc'ed memory")
+    lib.cdna_memory_register(memory.data_ptr(), memory.nbytes, b"hipMalloc'ed memory", False)
     lib.cdna_memory_unregister(memory.data_ptr())
     with cdna.device("gfx942", checks="all"), pytest.raises(cdna.CheckError, match="which has been freed") as caught:
         _copy_from_address[(1,)](memory.data_ptr(), out, B=64)

@@ -111,6 +111,7 @@ struct Range {
   const char* barred;        // why the launch's device does not reach what is there; null: it does
   bool variable;             // of the program; what is made from its address means it
   bool constant;             // that a kernel may only read
+  bool shown;                // to the host, as pinned and managed memory
   volatile u32 written;      // the kernel writes there: set by its first store
   u64* writes;               // per dword: who wrote, who read last; see check_global.cpp
   u64* reads;                // see check_readers.h
@@ -120,8 +121,9 @@ struct Range {
   struct ByteWrites* bytes;  // of dwords whose bytes several workgroups have stored: who stored each
   u64* updates;  // per dword: who changed it last by an atomic, or by a store that may be a flag; none until one does
   u32* update_pc;
-  // Per dword: the work that wrote it, and one that read it, of an allocation; see check_streams.cpp.
-  u32 *owners, *readers;
+  // Per dword: the work that wrote it, that changed it by an atomic or a volatile store, and one that read it, of an
+  // allocation; see check_streams.cpp.
+  u32 *owners, *updaters, *readers;
 };
 
 // Unknown addresses are a finding; are none; only where they are the host's memory, which the card does not reach.
@@ -158,7 +160,9 @@ struct Checks {
   volatile u64 rests_at;      // progress + 1 at which all its threads had been stuck for a while
   volatile u64 suspected_at;  // progress + 1 at which no launch seemed able to go on
   u32 work;                   // of a stream, as which this launch runs; 0: not said
-  const u64* known;           // per stream: up to which place its work has ended before
+  volatile bool tells;        // it has written what may be a flag where the host may look
+  volatile bool looks;  // the launch has looked at what may be a flag: others may have told it that they have ended
+  const u64* known;     // per stream: up to which place its work has ended before
   const char* (*work_name)(u32 work);
   const char* (*beside)(u32 work, u32 other);
   Checks* next_live;  // the list of launches under way
@@ -289,10 +293,12 @@ bool check_scalar(Wave& w, const Inst& in, const Access& x);
 // check_streams.cpp. Work: the number of its stream above, its place there below.
 constexpr u32 WORK_PLACE_BITS = 26, MOST_STREAMS = 1u << (32 - WORK_PLACE_BITS);
 void keep_owners(Range& r);
+void drop_owners(Range& r);
 void own(const Range& r, u64 from, u64 to, u32 work, const u64* known);
 void note_reader(const Range& r, u64 from, u64 to, u32 work);
 u32 unordered(const u32* works, const Range& r, u64 from, u64 to, u32 work, const u64* known);
 bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const u32* data, const Range& r);
+bool check_stream_update(Wave& w, int lane, u64 from, u64 to, const Range& r);
 bool check_unwritten(Wave& w, int lane, u64 address, u32 bytes);  // check_unwritten.cpp
 bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x);
 bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes);

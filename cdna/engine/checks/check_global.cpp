@@ -466,6 +466,8 @@ static bool note_update(Wave& w, const Access& x, int lane, u64 address, u32 byt
     for (at = 0; at < c.n_ranges && !holds(c.ranges[at]);) at++;
   if (at == c.n_ranges || c.ranges[at].internal || address & 3 || c.clock >= MAX_CLOCK) return true;
   Range& r = c.ranges[at];
+  if (x.kind == VM_ATOMIC && r.owners && c.work && !check_stream_update(w, lane, address, address + x.bytes, r))
+    return false;
   if (!shadow(c, r) || !has_updates(c, r)) return true;
   for (u64 k = (address - (r.base & ~3ull)) >> 2; bytes; k++, bytes >>= 4, address += 4) {
     const u32 mine = bytes & 15;
@@ -572,6 +574,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     } else if (one < 0 && !x.typed) known_apart(wave, l.at, l.mask, true);
   }
   bool sync = x.kind == VM_ATOMIC || x.ordered;
+  if (x.kind == VM_LOAD ? x.ordered || x.glances : x.returns) c.looks = true;
   if (sync && c.has(CHECK_RACE)) {
     u64 lanes = l.mask;
     for (u64 m = data ? lanes : 0; m; m &= m - 1) {  // a flag that keeps its value tells nobody anything
@@ -586,7 +589,7 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
         if (!note_update(w, x, __builtin_ctzll(m), l.at[__builtin_ctzll(m)], (1u << x.bytes) - 1)) return false;
   }
   bool races = c.has(CHECK_RACE) && !sync && c.clock < MAX_CLOCK;
-  if ((!races && !c.has(CHECK_BOUNDS)) || !l.mask) return true;
+  if ((!c.has(CHECK_RACE) && !c.has(CHECK_BOUNDS)) || !l.mask) return true;
 
   // Mostly all lanes lie in one range, that of the instruction's last execution, or in none: a peer's memory.
   u64 low = ~0ull, high = 0;
@@ -612,7 +615,10 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   }
   if (one && !meant_by(*one, l.base, l.named) && meant_by(c, l.base, l.named)) one = nullptr;
   if (one && one->constant && x.kind != VM_LOAD && !writes_constant(w, x, l, *one)) return false;
-  if (one && one->owners && c.work && races && !check_streams(w, x, l.at, l.mask, data, *one)) return false;
+  const bool says = sync && x.kind != VM_LOAD;
+  if (says && one && one->shown) c.tells = true;
+  const bool streams = c.work && c.has(CHECK_RACE) && (data || !sync);
+  if (one && one->owners && streams && !check_streams(w, x, l.at, l.mask, data, *one)) return false;
   const u64 now = now_of(w);
   const StoredLanes stored = {&x, l.at, data, l.mask};
   const auto early = [&](Range& r, u64 lanes) {
@@ -627,6 +633,8 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
     if (stop) return false;
     if (!r) continue;
     if (!one) c.hint[wave.pc] = (u16)(r - c.ranges);
+    if (says && r->shown) c.tells = true;
+    if (!one && r->owners && streams && !check_streams(w, x, l.at, m & -m, data, *r)) return false;
     if (!races || r->internal || early(*r, m & -m) || !shadow(c, *r)) continue;
     if (!check_races(w, x, lane, *r, l.at[lane], data ? &stored : nullptr, now)) return false;
   }
@@ -697,9 +705,10 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
     const u64 from = address & ~3ull;  // of which the first dword is known to be wanted
     Access first = x;
     first.bytes = 4;
-    if (r.owners && c.work && x.kind == SMEM_LOAD && c.has(CHECK_RACE) && from >= r.base &&
-        !check_streams(w, first, &from, 1, nullptr, r))
-      return false;
+    if (r.owners && c.work && c.has(CHECK_RACE) && from >= r.base) {
+      if (x.kind == SMEM_STORE) own(r, address, address + x.bytes, c.work, c.known);
+      else if (!check_streams(w, first, &from, 1, nullptr, r)) return false;
+    }
     return check_scalar_race(w, x, c.ranges[at], address);
   }
   if (!c.has(CHECK_BOUNDS)) return true;

@@ -487,10 +487,12 @@ u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, b
     if (!r.owners || r.freed) continue;
     if (from && from - r.base < r.end - r.base && from + bytes <= r.end) {
       look(r.owners, r, from, 0);
+      look(r.updaters, r, from, 0);
       note_reader(r, from, from + bytes, work);
     }
     if (to - r.base < r.end - r.base && to + bytes <= r.end) {
       if (changes) look(r.owners, r, to, 1);
+      if (changes) look(r.updaters, r, to, 1);
       if (changes) look(r.readers, r, to, 2);
       own(r, to, to + bytes, work, known);
     }
@@ -513,18 +515,18 @@ void cdna_variables_forget(Program* p) {
     for (u32 k = n_registered; k-- > 0;) {
       Range& r = registry[k];
       if (!r.variable || r.base - (u64)p->sections[i] > p->section_bytes[i]) continue;
-      free(r.owners);
-      free(r.readers);
+      drop_owners(r);
       drop(k);
     }
   p->listed = false;
   pthread_mutex_unlock(&registry_lock);
 }
 
-void cdna_memory_register(u64 base, u64 bytes, const char* name) {
+void cdna_memory_register(u64 base, u64 bytes, const char* name, bool shown) {
   pthread_mutex_lock(&registry_lock);
   forget(base, bytes);
   append(registry, n_registered, max_registered, make_range(base, bytes, name));
+  registry[n_registered - 1].shown = shown;
   pthread_mutex_unlock(&registry_lock);
 }
 
@@ -534,9 +536,7 @@ void cdna_memory_unregister(u64 base) {
     if (registry[i].base != base || registry[i].freed) continue;
     Range r;
     memcpy((void*)&r, (const void*)&registry[i], sizeof r);
-    free(r.owners);
-    free(r.readers);
-    r.owners = r.readers = nullptr;
+    drop_owners(r);
     drop(i);
     r.freed = true;
     append(registry, n_registered, max_registered, r);

@@ -116,7 +116,7 @@ static void watched_free(void* p) {
     freed_bytes += bytes;
     char name[64];
     snprintf(name, sizeof name, "a tensor of %llu bytes", (unsigned long long)bytes);
-    cdna_memory_register((u64)p, bytes, name);
+    cdna_memory_register((u64)p, bytes, name, false);
     cdna_memory_unregister((u64)p);
   }
   pthread_mutex_unlock(&lock);

@@ -3,8 +3,8 @@
 #include "isa/program.h"
 
 extern "C" {
-void cdna_memory_register(u64 base, u64 bytes, const char* name);
-void cdna_memory_unregister(u64 base);  // known as freed from now on
+void cdna_memory_register(u64 base, u64 bytes, const char* name, bool shown);  // shown: the host looks there, too
+void cdna_memory_unregister(u64 base);                                         // known as freed from now on
 // Freed ranges are not known any more: anybody may get these addresses, without telling us.
 void cdna_memory_forget(u64 base, u64 bytes);
 void cdna_memory_is_lent();  // to another process, whose accesses nobody here sees

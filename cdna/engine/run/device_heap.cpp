@@ -73,7 +73,7 @@ u64 heap_call(u64 address, u64 bytes, const char** error) {
     if (!give_back(address)) *error = "the kernel frees what malloc has not given there, or what has been freed";
   } else if (!posix_memalign(&p, 16, bytes ? bytes : 16)) {
     enter((u64)p, bytes);
-    cdna_memory_register((u64)p, bytes, "memory of the device's malloc");
+    cdna_memory_register((u64)p, bytes, "memory of the device's malloc", false);
   }
   pthread_mutex_unlock(&heap_lock);
   return (u64)p;

@@ -323,8 +323,7 @@ bool end_checks(Checks* checks, const Program& p, const char* kernel) {
     if (const Allocation* a = checks->asked[i] ? find_allocation((void*)checks->asked[i]) : nullptr)
       if (a->bytes > FLAG_BYTES) note_result(a->base, a->bytes, checks->work);
   }
-  // Who has synchronised by atomics may have told the host.
-  if (checks->work && checks->clock) order_program_after(checks->known, false);
+  if (checks->work && checks->tells) order_program_after(checks->known, false);
   cdna_checks_free(checks);
   raised(n != 0);
   return n != 0;

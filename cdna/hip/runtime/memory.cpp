@@ -139,7 +139,7 @@ static void enter(Allocation& a) {  // into the tables
   allocations.insert(position(a.base), a);
   char name[64];
   name_allocation(a, name, sizeof name);
-  cdna_memory_register((u64)a.base, a.bytes, name);
+  cdna_memory_register((u64)a.base, a.bytes, name, a.type != hipMemoryTypeDevice);
   if (a.type != hipMemoryTypeDevice) return;
   u64 owner = a.device + 1;
   cdna_owner_add((u64)a.base, a.bytes, a.imported ? ((u64)a.owner << 32) + OWN_DEVICES + owner : owner);
