@@ -346,6 +346,34 @@ def test_narrow_numbers_ask_nothing_of_types_of_the_users(tmp_path: Path) -> Non
     assert "kernel" in find().assembly(HipSource(tmp_path / "own.hip", "gfx942"))
 
 
+ONE = (
+    "acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor ilogb lgamma llrint llround "
+    "log log10 log1p log2 logb lrint lround nearbyint rint round sin sinh sqrt tan tanh tgamma trunc"
+).split()
+TWO = "atan2 copysign fdim fmax fmin fmod hypot nextafter pow remainder".split()
+
+
+@pytest.mark.parametrize("library", ["libstdc++", "libc++"])
+def test_floats_functions_in_std(library: str, tmp_path: Path) -> None:
+    """clang's own wrapper has all of C's there (__clang_hip_cmath.h); composable_kernel needs them."""
+    calls = [f"std::{name}f(x)" for name in ONE] + [f"std::{name}f(x, y)" for name in TWO]
+    calls += [
+        "std::fmaf(x, y, x)",
+        "std::frexpf(x, i)",
+        "std::ldexpf(x, *i)",
+        "std::modff(x, &y)",
+        "std::remquof(x, y, i)",
+    ]
+    calls += ["std::scalblnf(x, 2)", "std::scalbnf(x, 2)"]
+    body = f"(float x, float y, int* i) {{ return {' + '.join(calls)}; }}\n"
+    (tmp_path / "std.hip").write_text(
+        f"#include <hip/hip_runtime.h>\n#include <cmath>\n__host__ __device__ float both{body}float host{body}"
+        "__global__ void kernel(float* x, int* i) { *x = both(*x, *x, i); }\n"
+    )
+    text = Toolchain(compilers.ziglang(library)).assembly(HipSource(tmp_path / "std.hip", "gfx942"))
+    assert "kernel" in text and len(calls) == 55
+
+
 def test_our_wrapper_headers_make_the_code_that_clang_makes_with_its_own() -> None:
     """Where the machine has a clang with HIP wrapper headers of the version that ziglang holds."""
     try:
