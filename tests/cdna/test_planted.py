@@ -225,7 +225,7 @@ def test_a_copy_beside_the_kernel_that_writes_is_found(name: str, does: str) -> 
 
 
 def test_each_kind_of_access_to_what_another_stream_writes() -> None:
-    """By plain, narrow, volatile and streaming stores, by atomics; read by lanes, scalars, straight to LDS, and copied."""
+    """By plain, narrow, volatile and streaming stores and atomics; read by lanes, scalars, straight to LDS; copied."""
     program = PROGRAMS / "stream_kinds.hip"
     found, silent = run(program, CDNA_CHECKS="report:race").stderr.split("SILENT\n")
     pairs = {text.partition("\n")[0]: text.count("on another stream") for text in found.split("PAIR ")[1:]}
