@@ -260,9 +260,9 @@ class CaseRun:
         return messages.Call(layout, where, draw % 2, how, watched=True, checks=self.checks(draw), count=counted)
 
     def checks(self, draw: int) -> str:
-        """Which of the device's checks run in a call. They take several times as long as what they look at: so all in each
-        of a small case's, and of a large one's in the first and in those that are drawn as they come. Where the first has
-        stored outside its tensors, the others' stores there are dropped, too: they would damage the worker."""
+        """Which of the device's checks run in a call. They take several times as long as what they look at: so all in
+        each of a small case's, and of a large one's in the first and in those that are drawn as they come. Where the
+        first stores outside its tensors, the others' stores there are dropped, too: they would damage the worker."""
         first = device_report(self.called[0]) if 0 in self.called else {}
         small = total(first, "wave_instructions") <= SMALL_INSTRUCTIONS
         if draw == 0 or small or _draws.random() < CHECKED:
