@@ -226,7 +226,9 @@ class CaseRun:
         return True
 
     def call_sample(self, layouts: Sequence[bytes], where: str) -> None:
-        how = messages.Call(None, where, how="checked", watched=True, checks="none", count=True, sample=self.plan.sample)
+        how = messages.Call(
+            None, where, how="checked", watched=True, checks="none", count=True, sample=self.plan.sample
+        )
         self.pool.tell([dataclasses.replace(how, layout=layout) for layout in layouts])
         self.called[0] = self.hear_calls(0)
 
