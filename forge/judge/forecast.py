@@ -28,6 +28,7 @@ class Seen:
     instructions: int  # of waves, in a call
     torch_flops: float  # of torch's own products, in a call
     call_s: float  # 0 where nothing says how long all of a call takes
+    at_most: bool = False  # call_s holds more than emulation: compiling, say
 
     @property
     def typical_s(self) -> float:
@@ -35,7 +36,11 @@ class Seen:
 
     @property
     def telling(self) -> bool:
-        return self.call_s > 0 and (self.instructions >= TELLING_INSTRUCTIONS or self.torch_flops >= TELLING_FLOPS)
+        return (
+            self.call_s > 0
+            and not self.at_most
+            and (self.instructions >= TELLING_INSTRUCTIONS or self.torch_flops >= TELLING_FLOPS)
+        )
 
 
 @dataclass(frozen=True)
@@ -68,12 +73,15 @@ class Forecast:
         if result.passed:
             whole = result.status is Status.PASS
             only_compiled = result.calls == 1 and not self.seen  # the first call of all: most of it may be compiling
-            call_s = (result.call_s or result.elapsed_s / max(result.calls, 1)) if whole and not only_compiled else 0.0
-            self.note(case, result.device_report, number_of(result.torch_work, "flops"), call_s)
+            call_s = (result.call_s or result.elapsed_s / max(result.calls, 1)) if whole else 0.0
+            torch_flops = number_of(result.torch_work, "flops")
+            self.note(case, result.device_report, torch_flops, call_s, at_most=only_compiled)
 
-    def note(self, case: CaseSpec, report: dict[str, Any], torch_flops: float, call_s: float = 0.0) -> None:
+    def note(
+        self, case: CaseSpec, report: dict[str, Any], torch_flops: float, call_s: float = 0.0, at_most: bool = False
+    ) -> None:
         """A report's counts are of all of a case, though a sample made them."""
-        one = Seen(self.work_of(case), total(report, "wave_instructions"), torch_flops, call_s)
+        one = Seen(self.work_of(case), total(report, "wave_instructions"), torch_flops, call_s, at_most)
         if one.typical_s:
             self.counted[case.spec] = one
             if one.work:
@@ -91,7 +99,10 @@ class Forecast:
         if like is None:
             return None
         telling = max((one for one in self.seen if one.telling), key=lambda one: one.typical_s, default=None)
-        slower = telling.call_s / telling.typical_s if telling is not None else 1.0
+        if telling is not None:
+            slower = telling.call_s / telling.typical_s
+        else:  # a call that was quicker than is typical says so, whatever else was in its seconds
+            slower = min([1.0, *(one.call_s / one.typical_s for one in self.seen if one.call_s)])
         return Foretold(like.instructions, like.torch_flops, slower * like.typical_s * self.calls)
 
     def grown(self, largest: Seen, work: float) -> float:

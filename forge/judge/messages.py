@@ -238,6 +238,7 @@ class Called(Answer):
     output: dict[str, Any] = field(default_factory=dict)  # as forge.judge.exchange.write_output tells it; not if timed
     ns: float = 0.0  # of a timed call
     late_ns: float = 0.0  # that the GPU worked on after its last event
+    call_s: float = 0.0  # on the worker's clock
     profile: str = ""
     device_report: DeviceReport = field(default_factory=DeviceReport)
     torch_work: dict[str, Any] = field(default_factory=dict)  # of a watched call: see forge.judge.operations

@@ -112,7 +112,7 @@ class CaseResult:
     profile: str = ""
     processes: tuple[int, ...] = ()  # of rank 0, 1, ...: the number of the process that it ran in
     elapsed_s: float = 0.0  # until the verdict
-    call_s: float = 0.0  # its quickest call, on the evaluator's clock: none of a first call's compiling
+    call_s: float = 0.0  # its quickest call, on the workers' clock: none of a first call's compiling
     output_bytes: int = 0  # how much the processes printed
     calls: int = 0  # that were judged, beside timed ones
     seeds: list[int] = field(default_factory=list)  # of the calls

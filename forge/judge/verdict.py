@@ -162,7 +162,7 @@ class CaseRun:
         for draw in draws:
             after = draw + 1 if draw + 1 in draws else None
             self.pool.tell([self.call_of(draw, layout) for layout in layouts])
-            told, ended = time.monotonic(), None
+            ended = None
             try:
                 if draw - 1 in draws and not large:
                     self.judge(draw - 1)
@@ -173,7 +173,7 @@ class CaseRun:
             if ended is not None and not self.pool.workers:
                 raise ended
             heard = self.hear_calls(draw, first=ended)
-            self.result.call_s = min(self.result.call_s or math.inf, time.monotonic() - told)
+            self.result.call_s = min(self.result.call_s or math.inf, max(one.answer.call_s for one in heard))
             self.called[draw], self.outputs[draw] = heard, [one.answer.output for one in heard]
             if large or after is None:
                 self.judge(draw)

@@ -17,6 +17,7 @@ import os
 import random
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -300,8 +301,9 @@ class SubmissionWorker(Worker):
                 self.work = work if command.count else None
                 if command.watched:
                     self.device.watch_products(work.add_product)
+                started = time.monotonic()
                 output = calls.get(command.how, self.task.kernel)(self.data)
-            fields: Fields = {"profile": ""}
+            fields: Fields = {"profile": "", "call_s": time.monotonic() - started}
             if command.how == "profile":
                 output, fields["profile"] = output
             self.outputs = [*self.outputs[:1], output]

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -253,6 +254,31 @@ def test_a_small_first_case_foretells_no_days() -> None:
     forecast.add(cases[2], counted(19_535_614, elapsed_s=6.0, call_s=5.0, calls=1))
     told = forecast.of(cases[4])
     assert told is not None and told.instructions < 597_030_174 and told.seconds < 600  # executed: 597,030,174
+
+
+def test_a_call_that_was_quick_foretells_no_hours() -> None:
+    """Scalar loops execute an instruction in a tenth of what one of a product takes."""
+    forecast = Forecast(fake_plan("test", floors=Floors("n", "f16", None, None)))
+    small, large = (CaseSpec(0, f"n: {n}", {"n": n}) for n in (10**6, 10**8))
+    forecast.add(small, counted(600_000, call_s=0.03, calls=3))  # less than tells, and quicker than is typical
+    told = forecast.of(large)
+    assert told is not None and told.seconds == pytest.approx(3 * 3)
+    compiled = Forecast(forecast.plan)
+    compiled.add(small, counted(20_000_000, call_s=2.0, calls=1))  # all of it may be compiling, and still
+    told = compiled.of(large)
+    assert told is not None and told.seconds == pytest.approx(3 * 200)
+
+
+def test_the_seconds_of_a_call_are_the_workers(draws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a call runs the evaluator has the one before judged: those seconds are not the call's."""
+    now = [0.0]
+    monkeypatch.setattr("forge.judge.worker.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        now[0] += 3
+        return x * 2
+
+    assert OneCase(kernel, fake_plan("test")).run().call_s == 3
 
 
 def test_what_a_sample_counted_is_told_before_all_of_it_is_emulated(draws: Any) -> None:
