@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from .cards import ARCHS, get_card
-from .command_options import add_code_object_commands, add_launch_options, add_profile_options
+from .command_options import add_code_object_commands, add_launch_options, add_profile_options, until_closed
 from .errors import CdnaError
 from .hip.compile.source import HipSource
 
@@ -196,6 +196,10 @@ def debug(arguments: argparse.Namespace) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; its exit code."""
+    return until_closed(lambda: run(argv))
+
+
+def run(argv: list[str] | None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     own = words.index("--") if words[:1] in (["run"], ["profile"]) and "--" in words else len(words)
     try:

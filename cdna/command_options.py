@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +53,14 @@ def add_profile_options(parser: argparse.ArgumentParser) -> None:
         help="write what one CU's waves do over time, for Chrome's tracing or Perfetto; modelled",
     )
     parser.add_argument("--html", type=Path, metavar="FILE", help="write it all as one page")
+
+
+def until_closed(command: Callable[[], int]) -> int:
+    """The exit code of a command; 1, without a word, once nobody reads what it prints (`... | head`)."""
+    try:
+        code = command()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
+        return 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,13 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["coverage", "--json", str(tmp_path / "no" / "such.json")]) == 2
     assert "such.json: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_had_enough() -> None:
+    """`cdna coverage | head -1`: no traceback, of any command."""
+    command = [sys.executable, "-m", "cdna", "coverage"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1
