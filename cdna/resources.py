@@ -1,4 +1,4 @@
-"""What a kernel takes of a CU, read from its assembly, and how many of its waves fit on a SIMD (engine/card.cpp)."""
+"""What a kernel takes of a CU, read from its assembly, and how many of its waves fit on a SIMD: engine/isa/card.cpp."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The history: every run and every imported result, in one SQLite file of the user's data folder.
 
-A run is its results document (docs/results-schema.md), whole; the submission's bytes are kept once, by their hash. A
+A run is its results document (docs/history.md), whole; the submission's bytes are kept once, by their hash. A
 file that is not ours, of another version or damaged is refused with one line, and is never written to.
 """
 

@@ -1,9 +1,14 @@
-"""No architecture is named in the product outside its card, its table of instructions and files that carry its name."""
+"""What no compiler sees: archs are named where they are stated, files that comments name are there, the root holds what
+belongs there, and commits say their room."""
 
 from __future__ import annotations
 
 import ast
+import io
+import os
 import re
+import subprocess
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,21 +105,105 @@ def test_each_exception_is_needed() -> None:
         assert {arch for _, arch in names_in(path, (ROOT / path).read_text(encoding="utf-8"))} == archs, path
 
 
-# Source files of others that comments name as where a fact is from.
-ELSEWHERE = {"AMDGPUBaseInfo.cpp", "GCNSubtarget.cpp", "AMDGPULegalizerInfo.cpp", "rockernel.cpp", "emu.py"}
-FILE = re.compile(r"[\w.]+\.(?:py|cpp|hip)\b")
+# Files that comments name and that are not here: of others, as where a fact is from, and of examples.
+ELSEWHERE = set(
+    "AMDGPUBaseInfo.cpp AMDGPULegalizerInfo.cpp AMDGPUMCExpr.cpp AMDGPUPreloadKernArgProlog.cpp CLAUDE.md "
+    "ATen/core/TensorBase.h GCNSubtarget.cpp __clang_hip_cmath.h aiter/ops/shuffle.py api_utils.py cblas.h "
+    "amd_transpose_load_encoding.hpp c10/util/complex.h doc/OCML.md emu.py hipBin_amd.h hip/hip_runtime.h "
+    "linker_types.h macros.h problems/amd_202602/eval.py rockernel.cpp swiglu/vs_vllm.py test/mockgpu/amd/emu.py "
+    "torch/extension.h utils/benchmarking.py vllm/platforms/rocm.py "
+    "a.hip header.h kernel.hip math.h mine.hip parts.py sm90/hip.py tables.md".split()
+)
+NAMED = re.compile(r"(?<![\w/.$~{}<>-])(?:[\w.-]+/)*[\w-]+\.(?:py|cpp|h|hpp|hip|inc|md|toml)\b(?![\w/*.(])", re.ASCII)
+BASES = [".", "cdna", "cdna/engine", "cdna/hip", "docs", "forge", "kernels", "reference"]
+AT_THE_ROOT = set(
+    ".clang-format .gitignore LICENSE Makefile README.md conftest.py constraints.txt eval.py gen_submission.py "
+    "pyproject.toml task.yml".split()
+)
 
 
-def files_not_there(text: str, there: set[str]) -> list[str]:
-    return [name for name in FILE.findall(text) if name not in there and not name.startswith("cdna.hip")]
+def tracked(*words: str) -> list[str]:
+    done = subprocess.run(["git", "ls-files", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [path for path in done.stdout.splitlines() if (ROOT / path).is_file()]
 
 
-def test_files_that_comments_and_the_labs_page_name_are_there() -> None:
-    there = {path.name for folder in ("lab", "cdna", "forge", "kernels") for path in (ROOT / folder).rglob("*")}
-    there |= {path.name for path in ROOT.glob("*.py")}
-    pages = {"lab/README.md": (ROOT / "lab/README.md").read_text(encoding="utf-8")}
-    for path in files():
-        if not path.endswith(".py"):
-            pages[path] = "\n".join(COMMENT.findall((ROOT / path).read_text(encoding="utf-8")))
-    assert {path: lost for path, text in pages.items() if (lost := files_not_there(text, there | ELSEWHERE))} == {}
-    assert files_not_there("// see rtc.py", there) == ["rtc.py"]
+def comments_in(path: str, text: str) -> str:
+    if not path.endswith(".py"):
+        return "\n".join(COMMENT.findall(text))
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    found = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found += [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    return "\n".join(found)
+
+
+def lost_files(path: str, text: str, there: set[str]) -> list[str]:
+    """Names of files that are not in the checkout: with folders as they stand below one of the bases or the file's own,
+    without any, whichever folder they are in."""
+    names = {name.rpartition("/")[2] for name in there}
+    bases = [*BASES, *(str(folder) for folder in Path(path).parents)]
+
+    def known(name: str) -> bool:
+        if "/" not in name:
+            return name in names
+        return any(os.path.normpath(f"{base}/{name}") in there for base in bases)
+
+    return [name for name in NAMED.findall(text) if name not in ELSEWHERE and not known(name)]
+
+
+def test_files_that_comments_and_pages_name_are_there() -> None:
+    there = set(tracked())
+    lost = {}
+    for path in sorted(there):
+        if path == "lab/README.md":
+            text = (ROOT / path).read_text(encoding="utf-8")
+        elif Path(path).suffix in CODE and not path.startswith("tests/forge/verdicts/"):
+            text = comments_in(path, (ROOT / path).read_text(encoding="utf-8"))
+        else:
+            continue
+        if found := lost_files(path, text, there):
+            lost[path] = found
+    assert lost == {}
+
+
+@pytest.mark.parametrize(
+    "path, text, lost",
+    [
+        ("cdna/a.py", "# see rtc.py\n", ["rtc.py"]),
+        ("cdna/a.py", '"""As engine/clock.cpp and engine/time/clock.cpp do."""\n', ["engine/clock.cpp"]),
+        ("cdna/engine/run/a.cpp", "// isa/core.h, check.h, ../isa/core.h and checks/core.h\n", ["checks/core.h"]),
+        ("forge/a.py", "x = 'rtc.py'  # or docs/none.md\n", ["docs/none.md"]),
+    ],
+)
+def test_a_name_that_is_lost(path: str, text: str, lost: list[str]) -> None:
+    there = set(tracked("cdna", "docs"))
+    assert lost_files(path, comments_in(path, text), there) == lost
+
+
+def test_the_root_has_no_file_that_nobody_meant_to_put_there() -> None:
+    assert {path for path in tracked() if "/" not in path} == AT_THE_ROOT
+
+
+# ---------------------------------------------------------------- commits
+
+SINCE = "5333af53588e8004306cf803c2930bf5d61c866e"  # those before have longer ones
+SUBJECT = re.compile(r"(?=.{1,72}$)[a-z0-9_/.-]+: \S")
+
+
+def subjects() -> list[str] | None:
+    """Of the commits since then; None without their history, as in a shallow clone or an archive."""
+    command = ["git", "log", "--no-merges", "--format=%s", f"{SINCE}..HEAD"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.splitlines() if done.returncode == 0 else None
+
+
+def test_commits_begin_with_their_room_in_a_line_that_is_short() -> None:
+    found = subjects()
+    if found is None:
+        pytest.skip("no history of commits here")
+    assert [subject for subject in found if not SUBJECT.match(subject)] == []
+
+
+@pytest.mark.parametrize("subject, good", [("judge: end it", True), ("End it", False), ("judge: " + "x" * 66, False)])
+def test_a_subject(subject: str, good: bool) -> None:
+    assert bool(SUBJECT.match(subject)) == good

@@ -117,7 +117,7 @@ def processes_named(name: str) -> list[int]:
 
 
 def generate(problem: str, variant: str, folder: Path, *options: str) -> Path:
-    """folder/submission.py, by gen_submission.py."""
+    """The folder's submission.py, by gen_submission.py."""
     path = folder / "submission.py"
     command = [
         sys.executable,

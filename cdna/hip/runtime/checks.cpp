@@ -1,4 +1,4 @@
-// Launches with the engine's checks of what hardware hides (engine/check.h), as $CDNA_CHECKS says: all, none,
+// Launches with the engine's checks of what hardware hides (engine/checks/check.h), as $CDNA_CHECKS says: all, none,
 // or names with commas between; `report:` before them goes on after a finding.
 #include "checks/check.h"
 #include "memory/registry.h"

@@ -1,4 +1,4 @@
-"""Run by tests/kernels/test_mla_decode_triton.py and _hip.py in a process prepared for an emulated GPU."""
+"""Run by test_mla_decode_triton.py and test_mla_decode_hip.py in a process prepared for an emulated GPU."""
 
 from __future__ import annotations
 
