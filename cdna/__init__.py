@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .checks import CheckError, Finding
     from .code_objects.module import Module
     from .counters import Counters, counting
+    from .launch_checks import unwritten_elements
     from .records import AutotunerChoice, LaunchRecord, autotuned, findings, waits
     from .watching import Stop, trace, watch
 
@@ -32,6 +33,7 @@ _MODULES = ("checks", "counters", "model", "profile", "records", "settings", "wa
 _NAMES = {
     "checks": ("CheckError", "Finding"),
     "counters": ("Counters", "counting"),
+    "launch_checks": ("unwritten_elements",),
     "records": ("AutotunerChoice", "LaunchRecord", "autotuned", "findings", "waits"),
     "watching": ("Stop", "trace", "watch"),
 }
@@ -62,6 +64,7 @@ __all__ = [
     "profile",
     "stats",
     "trace",
+    "unwritten_elements",
     "waits",
     "watch",
 ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import linecache
 import os
 import re
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,12 +22,10 @@ from typing import Any
 from .build import ENGINE_DIR
 from .errors import CdnaError, KernelFault
 
-# The engine's list: in the order of the kinds' bits, each with whether it is part of "all".
-_LIST = re.findall(r'^KIND\(\w+, "(\w+)", ([01])\)$', (ENGINE_DIR / "checks/kinds.h").read_text(), re.MULTILINE)
-KINDS = tuple(name for name, _ in _LIST)
+# The engine's list: in the order of the kinds' bits.
+KINDS = tuple(re.findall(r'^KIND\(\w+, "(\w+)"\)$', (ENGINE_DIR / "checks/kinds.h").read_text(), re.MULTILINE))
 STATIC_KINDS = ("hazard",)  # without a bit there; comes next
 ALL_KINDS = KINDS + STATIC_KINDS
-ON_DEMAND = frozenset(name for name, in_all in _LIST if in_all == "0")
 VARIABLE = "CDNA_CHECKS"
 
 
@@ -64,7 +63,8 @@ class Finding:
         where += f", the first of {self.count}" if self.count > 1 else ""
         what = f"{self.kernel} on {self.arch}: {self.kind}: {self.message}"
         text = self.source_text
-        return f"{what}\n  at `{self.instruction}` ({self.source}){where}" + (f"\n  | {text}" if text else "")
+        place = f"\n  at `{self.instruction}` ({self.source}){where}" if self.instruction else ""
+        return what + place + (f"\n  | {text}" if text else "")
 
     @property
     def source_text(self) -> str:
@@ -130,8 +130,7 @@ def parse_kinds(text: str | Iterable[str] | None) -> frozenset[str]:
     unknown = sorted(set(names) - set(ALL_KINDS) - {"all"})
     if unknown:
         raise CdnaError(f"no check is called {', '.join(unknown)}: all, none, or some of {', '.join(ALL_KINDS)}")
-    usual = frozenset(ALL_KINDS) - ON_DEMAND if "all" in names else frozenset()
-    return usual | frozenset(names) - {"all"}
+    return frozenset(ALL_KINDS if "all" in names else names)
 
 
 _findings: deque[Finding] = deque(maxlen=10_000)
@@ -150,11 +149,21 @@ def settings() -> Settings:
 def push(kinds: str | Iterable[str] | None, raises: bool = True) -> None:
     """Set the checks of the launches to come; None leaves what is set."""
     _settings.append(settings() if kinds is None else Settings(parse_kinds(kinds), raises))
+    _tell_allocator()
 
 
 def pop() -> None:
     """Back to what was set before the last `push`."""
     _settings.pop()
+    _tell_allocator()
+
+
+def _tell_allocator() -> None:
+    """Have torch's tensors known as unwritten from when they are made, where somebody looks for that."""
+    if "torch" in sys.modules and ("unwritten" in settings().kinds or "cdna.torch_memory" in sys.modules):
+        from .torch_memory import fill_fresh
+
+        fill_fresh("unwritten" in settings().kinds)
 
 
 @contextmanager

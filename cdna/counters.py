@@ -23,9 +23,9 @@ from typing import Any
 from . import abi
 from .cards import cards
 from .isa import UNITS, facts_of
-from .launch_checks import align_torch
 from .library import LOG_COUNTERS, LOG_EXECUTED, engine, is_loaded, log_launches, sample_launches
 from .replay import REASONS, Replay, ReplayedTime, hold, replayed
+from .torch_memory import align_torch
 
 SEGMENT_BYTES, LINE_BYTES = 64, 128
 

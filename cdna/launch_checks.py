@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-import functools
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from . import abi
-from .checks import KINDS, Memory, as_finding, note
+from .checks import KINDS, Finding, Memory, as_finding, note, settings
 from .library import engine
+from .torch_memory import fill_fresh, watch_torch
 
 _NO_INSTRUCTION = 0xFFFFFFFF
+_UNWRITTEN = abi.constant("UNWRITTEN") * 0x1_0000_0001  # two dwords
 OF_DEVICE, OF_HOST, PINNED = abi.enumeration("Whose").values()
 
 _claimed = False  # whether somebody tells of the tensors that are the host's
-
-
-@functools.cache
-def watch_torch() -> None:
-    """Have torch's allocator watched from now on: freed tensors stay a while, so that who goes there is told."""
-    engine().lib.cdna_watch_allocator(b"libc10.so", True)
 
 
 def expect_claims() -> Callable[[int, int], None]:
@@ -32,19 +28,14 @@ def expect_claims() -> Callable[[int, int], None]:
     return engine().lib.cdna_claim_block
 
 
-@functools.cache
-def align_torch() -> None:
-    """Have torch's tensors begin, from now on, where a GPU's allocator begins them: the model of time counts lines."""
-    engine().lib.cdna_align_allocator(b"libc10.so")
-
-
 class LaunchChecks:
     """The checks of one launch: made before it, asked after it."""
 
     def __init__(self, lib: Any, kinds: frozenset[str], raises: bool, memory: Memory) -> None:
         self._lib, self.raises = lib, raises
-        if "bounds" in kinds and "torch" in sys.modules:
+        if kinds & {"bounds", "unwritten"} and "torch" in sys.modules:
             watch_torch()
+            fill_fresh("unwritten" in kinds)  # those of the environment have told nobody yet
         bits = sum(1 << i for i, kind in enumerate(KINDS) if kind in kinds)
         self.handle = ctypes.c_void_p(lib.cdna_checks_new(bits, int(raises), int(memory.open)))
         for tensor in memory.tensors:
@@ -72,5 +63,57 @@ class LaunchChecks:
 
 
 def mark_unwritten(address: int, size_bytes: int) -> None:
-    """Fill fresh memory so that the `unwritten` check knows it: whoever reads it before it is written is told."""
+    """Fill memory as fresh one that nobody has written, for the `unwritten` check."""
     engine().lib.cdna_mark_unwritten(address, size_bytes)
+
+
+def unwritten_elements(tensor: Any) -> Any:
+    """Which elements of a tensor in the host's memory nobody has written, as booleans.
+
+    Those of 16-bit floats are told by themselves; integers of 8 and 16 bits, which may have any value, by their dwords.
+    """
+    import torch
+
+    if tensor.layout != torch.strided or tensor.is_meta:
+        return torch.zeros(tensor.shape, dtype=torch.bool)
+    tensor = tensor.detach()
+    if tensor.is_complex():
+        return unwritten_elements(torch.view_as_real(tensor.resolve_conj())).any(-1)
+    size = tensor.element_size()
+    halves = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+    if size in halves and (size > 2 or tensor.is_floating_point()):
+        return tensor.view(halves[size]) == _UNWRITTEN >> 64 - 8 * size
+    flat, found = tensor.reshape(-1), torch.zeros(tensor.numel(), dtype=torch.bool)
+    whole = len(flat) * size // 4 * 4
+    if flat.data_ptr() % 4 == 0 and whole:
+        dwords = flat.view(torch.uint8)[:whole].view(torch.int32) == _UNWRITTEN >> 32
+        found[: whole // size] = dwords.repeat_interleave(4 // size)
+    return found.view(tensor.shape)
+
+
+def look_at_read(name: str, tensor: Any, arch: str, reader: str, copies: bool = False, raises: bool = True) -> None:
+    """Tell where the host takes a result of which something is not written, if that is looked for.
+
+    copies: it is copied whole, and may be used in part: told where nothing is written, or something computed.
+    raises: where findings are errors, this one is.
+    """
+    wanted = settings()
+    missing = unwritten_elements(tensor) if "unwritten" in wanted.kinds else None
+    if missing is None or not (count := int(missing.sum())):
+        return
+    text, lib = ctypes.create_string_buffer(512), engine().lib
+    for index in missing.nonzero()[[-1, 0]].tolist():
+        at = sum(i * stride for i, stride in zip(index, tensor.stride(), strict=True))
+        known = lib.cdna_unwritten_store(tensor.data_ptr() + at * tensor.element_size(), text, len(text))
+        if known == 2:
+            break
+    if copies and known != 2 and count < tensor.numel():
+        return
+    stored = re.fullmatch(r"(.*?) at `(.*)` \((.*)\)", text.value.decode(errors="replace")) if known else None
+    made = "is what this store made of memory that nothing had written" if stored else "is written by nothing"
+    message = (
+        f"{reader} reads {count:,} of the {tensor.numel():,} elements of {name}, and what it finds there, at "
+        f"{index} for one, {made}: fill it before, with torch.zeros for example"
+    )
+    kernel, instruction, source = stored.groups() if stored else ("torch", "", "")
+    note([Finding("unwritten", kernel, arch, message, instruction, source, tensor=name)], raises and wanted.raises)

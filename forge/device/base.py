@@ -94,6 +94,10 @@ class Device(ABC):
         """What grows while kernels of these processes execute instructions; None where nobody can tell."""
         return None
 
+    def look_at_output(self, tensors: Iterable[tuple[str, Any]]) -> None:
+        """Have `case_report` tell what of a call's output, by name, nobody has written."""
+        return None  # of a GPU's memory nobody knows
+
     @abstractmethod
     def case_report(self) -> dict[str, Any]:
         """What the device can say about the kernels launched since the last call; {} if nothing."""

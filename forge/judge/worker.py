@@ -307,6 +307,8 @@ class SubmissionWorker(Worker):
             if command.how == "profile":
                 output, fields["profile"] = output
             self.outputs = [*self.outputs[:1], output]
+            self.device.look_at_output((n, t) for n, t, _ in self.exchange.named_tensors(output, "the output"))
+            self.device.set_checks(False)  # what is read from here on the submission has not asked for
             work.entered_reference = self.entered() > entered
             fields["torch_work"] = work.as_dict()
             self.phase("hand over the output")

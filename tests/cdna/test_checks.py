@@ -7,7 +7,7 @@ import torch
 import triton
 
 import cdna
-from cdna.checks import ALL_KINDS, ON_DEMAND
+from cdna.checks import ALL_KINDS
 from tests.support.checked_kernels import CASES
 
 
@@ -18,7 +18,7 @@ def test_correct_kernels_have_no_finding(arch: str, name: str) -> None:
     torch.manual_seed(0)
     # Loops that Triton 3.6.0 compiles come back to a matrix product's result one wait state early (docs/compilers.md).
     old = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7)
-    with cdna.device(arch, checks=set(ALL_KINDS) - ON_DEMAND - ({"hazard"} if old else set())):
+    with cdna.device(arch, checks=set(ALL_KINDS) - ({"hazard"} if old else set())):
         result, expected = CASES[name](arch)
     assert cdna.findings() == []
     torch.testing.assert_close(result.double(), expected.double(), rtol=2e-2, atol=2e-2)

@@ -282,37 +282,6 @@ def test_module(tmp_path: Path) -> None:
     assert done.returncode == 3 and "machine.co: a damaged or truncated ELF file" in done.stderr
 
 
-UNWRITTEN = """
-#include <hip/hip_runtime.h>
-__global__ void add(const float* a, float* out, int n) {
-  int i = blockIdx.x * 64 + threadIdx.x;
-  if (i < n) out[i] = a[i] + 1;
-}
-int main(int count, char**) {
-  float *a, *b, host[1000] = {};
-  if (hipMalloc(&a, 4000) || hipMalloc(&b, 4000)) return 3;
-  if (hipMemcpy(a, host, count > 1 ? 4000 : 3996, hipMemcpyHostToDevice)) return 3;
-  add<<<16, 64>>>(a, b, 998);
-  add<<<16, 64>>>(b, a, 998);
-  if (hipDeviceSynchronize()) return 4;
-  add<<<16, 64>>>(a, b, 1000);
-  return hipDeviceSynchronize() != hipSuccess;
-}
-"""
-
-
-def test_memory_that_nobody_has_written(tmp_path: Path) -> None:
-    source = tmp_path / "unwritten.hip"
-    source.write_text(UNWRITTEN.replace("3996", "3992"))
-    done = run(source, CDNA_CHECKS="all")
-    assert done.returncode == 0, done.stderr  # it is for who asks
-    done = run(source, CDNA_CHECKS="all,unwritten")
-    assert done.returncode == 1, done.stderr
-    assert "unwritten: reads 4 bytes at offset 3992 of the 4000 bytes of hipMalloc" in done.stderr
-    assert "unwritten.hip:5" in done.stderr and "lane 38" in done.stderr
-    assert run(source, "--", "whole", CDNA_CHECKS="all,unwritten").returncode == 0
-
-
 HAZARD = """
 #include <hip/hip_runtime.h>
 __global__ void product(float* out) {

@@ -22,7 +22,6 @@ from triton.runtime.errors import OutOfResources
 import cdna
 from cdna import tensors
 from cdna.hip.host_libraries import runtime_library
-from cdna.launch_checks import mark_unwritten
 from cdna.library import engine
 from cdna.tensors import memory_of
 from tests.support.hip_programs import PROGRAMS, run
@@ -112,7 +111,7 @@ FOUND = {  # kernel: the check that finds it, and what it says
 def test_hip(name: str) -> None:
     kind, says = FOUND[name]
     # Races are what other checks stop at first: a partner's value may not have been written yet.
-    done = planted(name, kind if kind == "race" else "all,unwritten")
+    done = planted(name, kind if kind == "race" else "all")
     assert done.returncode == 1 and done.stdout == "hipErrorLaunchFailure\n", done.stdout + done.stderr
     first, place = done.stderr.splitlines()[:2]
     assert re.match(rf"cdna: {name}\(.*\) on gfx942: {kind}: .*{says}", first), done.stderr
@@ -377,56 +376,9 @@ def test_triton_arguments_of_other_packages() -> None:
             _copy[(1,)](out, x, B=64)
 
 
-def test_triton_unwritten_memory() -> None:
-    x, out = torch.zeros(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
-    mark_unwritten(x.data_ptr(), x.nbytes)  # as it is done to torch.empty on an emulated GPU
-    x[:60] = 1
-    with cdna.device("gfx942", checks="unwritten"), pytest.raises(cdna.CheckError) as caught:
-        _copy[(1,)](x, out, B=64)
-    assert caught.value.finding.kind == "unwritten" and "at offset 240 of `x`" in caught.value.finding.message
-
-
 @triton.jit
 def _add_at(x, B: tl.constexpr):
     tl.atomic_add(x + tl.arange(0, B), 1)
-
-
-def test_triton_atomics_on_unwritten_memory() -> None:
-    """A sum of parts (split-K) that nobody has set to zero."""
-    x = torch.zeros(64, dtype=torch.int32)
-    mark_unwritten(x.data_ptr(), x.nbytes)
-    x[:60] = 1
-    with cdna.device("gfx942", checks="unwritten"), pytest.raises(cdna.CheckError) as caught:
-        _add_at[(1,)](x, B=64)
-    assert caught.value.finding.kind == "unwritten" and "at offset 240 of `x`" in caught.value.finding.message
-
-
-@pytest.mark.parametrize("n", [1, 3])
-def test_triton_a_sum_of_four_bytes_that_nobody_has_set(n: int) -> None:
-    x = torch.zeros(n, dtype=torch.int32)
-    mark_unwritten(x.data_ptr(), x.nbytes)
-    x[: n - 1] = 0
-    with cdna.device("gfx942", checks="unwritten"), pytest.raises(cdna.CheckError) as caught:
-        _add_at[(1,)](x[n - 1 :], B=1)
-    assert f"at offset {4 * (n - 1)} of `x`" in caught.value.finding.message
-    x[n - 1] = 0
-    with cdna.device("gfx942", checks="unwritten"):
-        _add_at[(1,)](x[n - 1 :], B=1)
-    assert x[n - 1] == 1
-
-
-@triton.jit
-def _swap(x, B: tl.constexpr):
-    tl.atomic_xchg(x + tl.arange(0, B), 1)
-
-
-def test_triton_swaps_write_what_nobody_has_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AMDGCN_USE_BUFFER_ATOMICS", "0")  # Triton 3.6 has no such swap
-    x = torch.zeros(64, dtype=torch.int32)
-    mark_unwritten(x.data_ptr(), x.nbytes)
-    with cdna.device("gfx942", checks="all,unwritten"):
-        _swap[(1,)](x, B=64)
-    assert set(x.tolist()) == {1}
 
 
 def test_triton_large_integers_are_no_addresses() -> None:

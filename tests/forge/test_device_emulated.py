@@ -165,10 +165,10 @@ def test_collectives() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-@pytest.mark.parametrize(
-    ("asked", "environment"), [("", "all,unwritten"), ('cdna.checks.push("all,unwritten")', "none")]
-)
-def test_tensors_that_nobody_has_written(tmp_path: Path, asked: str, environment: str) -> None:
+@pytest.mark.parametrize(("asked", "environment"), [("", "all"), ('cdna.checks.push("all")', "none")])
+@pytest.mark.parametrize(("read", "reader"), [("cpu", "a copy to the host"), ("tolist", "tolist")])
+def test_tensors_that_nobody_has_written(tmp_path: Path, asked: str, environment: str, read: str, reader: str) -> None:
+    """Where the host reads what a kernel has made of them, and no sooner."""
     (tmp_path / "main.py").write_text(
         textwrap.dedent(f"""
         import sys, cdna, torch, triton, triton.language as tl
@@ -183,15 +183,19 @@ def test_tensors_that_nobody_has_written(tmp_path: Path, asked: str, environment
         for written in (512, 500):
             x, y = torch.zeros(512, device="cuda"), torch.empty(512, device="cuda")
             y[:written] = 1
-            print(written, file=sys.stderr)
-            add[(8,)](x, y, torch.empty_like(y), num_warps=1)
-            torch.cuda.synchronize()
+            print("of", written, file=sys.stderr)
+            add[(8,)](x, y, out := torch.empty_like(y), num_warps=1)
+            print(out[:500].cpu().sum().item(), y[0].item(), len(y[:500].tolist()), file=sys.stderr)
+            out.{read}()
         """)
     )
     run = forked(tmp_path / "main.py", cdna_checks=environment)
-    whole, _, part = run.stderr.partition("500\n")
-    assert whole.endswith("512\n") and "unwritten" not in whole, run.stderr
-    assert "add on gfx942: unwritten: reads" in part and "of `y` (fp32[512])" in part, run.stderr
+    whole, _, part = run.stderr.partition("of 500\n")
+    assert whole.endswith("of 512\n500.0 1.0 500\n"), run.stderr
+    assert part.startswith("500.0 1.0 500\n"), run.stderr
+    assert f"add on gfx942: unwritten: {reader} reads 12 of the 512 elements of a tensor [512]" in part, run.stderr
+    assert "for one, is what this store made of memory that nothing had written" in part, run.stderr
+    assert "| tl.store(out + at, tl.load(x + at) + tl.load(y + at))" in part, run.stderr
 
 
 def test_gfx950_is_an_mi355x(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.evaltools import ROOT, checks_find_nothing, generate, run_command
+from tests.support.evaltools import REFERENCE, ROOT, checks_find_nothing, generate, run_command, write_problem
 from tests.support.limits import ENDS_S
 
 STORE = "tl.reshape(acc.to(c_ptr"
@@ -77,3 +77,45 @@ def test_names_of_checks(submission: Path) -> None:
     result = judge(submission, "--checks", "bounds,racing")
     assert result.returncode == 2
     assert "no check is called racing: all, none, or some of bounds, wait, race" in result.stderr
+
+
+SUM = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def total(x, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.atomic_add(out, tl.sum(tl.load(x + i, mask=i < n, other=0)))
+
+def custom_kernel(data):
+    x, out = data
+    {first}
+    total[(1,)](x, out, x.numel(), B=64, num_warps=1)
+    return {result}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "result", "says"),
+    [
+        ("pass", "out", "total on gfx942: unwritten: the judge reads 1 of the 1 elements of the output, and what"),
+        (
+            "x = x[:0]",
+            "torch.empty_like(out)",
+            "unwritten: the judge reads 1 of the 1 elements of the output, and what",
+        ),
+        ("out.zero_()", "out", ""),
+        ("out = torch.zeros_like(out)", "out", ""),
+    ],
+)
+def test_an_output_that_nobody_has_written(tmp_path: Path, first: str, result: str, says: str) -> None:
+    """The input's room for the result is torch.empty's, as in GPU MODE's vectorsum: what is added to was 0 by luck."""
+    reference = REFERENCE.replace(
+        "return torch.randn(n,", "return torch.empty(1000, device='cuda')[:n].copy_(torch.randn(n,"
+    )
+    reference = reference.replace("generator=generator)\n", "generator=generator)), torch.empty(1, device='cuda')\n")
+    problem = write_problem(tmp_path / "problem", reference=reference.replace("x * 2", "x[0].sum()[None]"))
+    (file := tmp_path / "submission.py").write_text(SUM.format(first=first, result=result))
+    done = run_command("test", problem, "--submission", file, "--device", "gfx942", "--cases", "0", cwd=tmp_path)
+    assert done.returncode == (1 if says else 0), done.stdout + done.stderr
+    assert says in done.stdout and ("check:" in done.stdout) == bool(says), done.stdout

@@ -1,16 +1,16 @@
 // Checks of what hardware hides: a second way to run waves that looks at every instruction before it executes.
 //
 // check_table.cpp says what each instruction touches; check_wave.cpp runs waves and keeps the wait counters;
-// check_global.cpp, check_bounds.cpp, check_unwritten.cpp, check_lds.cpp and check_lds_quick.cpp look at memory accesses; check_stall.cpp
-// tells a deadlock from a long wait; check_values.cpp follows what nothing has written; check_report.cpp holds memory
-// ranges and findings.
+// check_global.cpp, check_bounds.cpp, check_lds.cpp and check_lds_quick.cpp look at memory accesses; check_stall.cpp
+// tells a deadlock from a long wait; check_values.cpp and check_unwritten.cpp follow what nothing has written;
+// check_report.cpp holds memory ranges and findings.
 #pragma once
 #include "isa/facts.h"
 #include "isa/program.h"
 #include <pthread.h>
 #include <stdio.h>
 
-#define KIND(identifier, name, in_all) CHECK_##identifier,
+#define KIND(identifier, name) CHECK_##identifier,
 enum CheckKind : u32 {
 #include "checks/kinds.h"
   CHECK_KINDS
@@ -88,7 +88,7 @@ static inline u64 block_of(const Touch& t) {
   return t.count ? (~0ull << first) & (~0ull >> (63 - last)) : 0;
 }
 
-// Of each instruction, and behind the last of all once more for waves that hold what was read of unwritten LDS.
+// Of each instruction, and behind the last of all once more for waves that hold what was read of unwritten LDS or memory.
 Access* check_table(const Program& p);
 
 // --- findings --------------------------------------------------------------------------------------
@@ -163,11 +163,17 @@ struct Checks {
   volatile bool tells;        // it has written what may be a flag where the host may look
   volatile bool looks;  // the launch has looked at what may be a flag: others may have told it that they have ended
   const u64* known;     // per stream: up to which place its work has ended before
+  const char* kernel;   // its name
+  u64* unwritten;       // per instruction: where it has read first what nothing has written
   const char* (*work_name)(u32 work);
   const char* (*beside)(u32 work, u32 other);
   Checks* next_live;  // the list of launches under way
   bool has(CheckKind k) const { return kinds >> k & 1; }
+  bool follows_values() const { return kinds & (1u << CHECK_UNINITIALISED | 1u << CHECK_UNWRITTEN); }
 };
+// What fresh memory is filled with, and registers and LDS at the start: equal halves, as a store of one leaves them; NaN as
+// f16, bf16 and f32, which no arithmetic makes.
+constexpr u32 UNWRITTEN = 0x7fc57fc5;
 constexpr u32 MAX_FINDINGS = 64;
 constexpr u32 PATIENCE_TURNS = 256;  // of a wave, without a change in memory, before it is suspected
 
@@ -199,7 +205,7 @@ struct Values {  // of check_values.cpp; registers that known_v and known_s do n
   Undefined* scratch;  // per dword
   u32 n_scratch;
   Origin scc;   // what: 0 if it is defined
-  bool of_lds;  // some may have been read of LDS where nothing had been written
+  bool of_lds;  // some may have been read of LDS, or of memory, where nothing had been written
 };
 
 struct WaveCheck {
@@ -214,6 +220,7 @@ struct WaveCheck {
   u64 kept;                             // of those, what seemed to leave the value that is there
   u64 asked, asked_at;                  // lanes that read flags, and how many writes of flags there were then
   u64 dropped;                          // lanes whose access is outside, of a launch that goes on: it does not happen
+  u64 spoilt;                           // lanes of an atomic that bring what nothing has written
   // check_stall.cpp
   u64 stalled_at;  // progress when the wave last got its turn
   u32 idle_turns, snapshot_pc, polled_pc;
@@ -256,6 +263,7 @@ struct GroupCheck {
   LdsCell *granules, *dwords;
   u8* written;  // per dword: bytes written by this workgroup
   u32 lds_bytes;
+  u32 unwritten;           // 1 + the instruction that has read of memory, where nothing had, what was written here last
   bool unarrived;          // a wave has passed a barrier before its accesses to LDS had ended
   struct LdsQuick* quick;  // see check_lds.h
   u64 moved_at;            // progress when the last barrier let waves go
@@ -299,7 +307,16 @@ void note_reader(const Range& r, u64 from, u64 to, u32 work);
 u32 unordered(const u32* works, const Range& r, u64 from, u64 to, u32 work, const u64* known);
 bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const u32* data, const Range& r);
 bool check_stream_update(Wave& w, int lane, u64 from, u64 to, const Range& r);
-bool check_unwritten(Wave& w, int lane, u64 address, u32 bytes);  // check_unwritten.cpp
+// check_unwritten.cpp. What an access has loaded: lanes that hold what nothing has written.
+void note_loaded(Wave& w, const Inst& in, const Access& x);
+// Lanes of an atomic whose memory nothing has written. held: see before_atomic.
+u64 unwritten_lanes(const Wave& w, const Access& x, u64 lanes, const u64* held);
+void spoil(const Wave& w, const Access& x, u64 lanes);
+// Data registers of a store, from `reg` on: lanes that hold what nothing has written get UNWRITTEN. at: lanes' addresses.
+// Before races are looked for: of what is undefined lanes and waves may make different values.
+void mark_stored(Wave& w, const Access& x, u32 reg, u64 lanes, const u64* at);
+bool unwritten_memory(Wave& w, int lane, u32 pc);  // it matters what is there; pc: of the read
+bool follow_unwritten(Wave& w, const Inst& in, const Access& x);
 bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x);
 bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes);
 void define_lanes(WaveCheck& c, const Touch& t, u64 lanes);
@@ -323,6 +340,7 @@ static inline bool changes(const Access& x, const u32* data, int lane, u32 dword
   memcpy(&old, at, bytes);
   if (x.typed) return true;
   if (x.upper) value >>= 16;
+  if (value == UNWRITTEN) return false;
   return bytes == 4 ? old != value : old != (value & ((1u << 8 * bytes) - 1));
 }
 // Two lanes of one store that leave different values at one place: their order is not defined. address: of each lane;
@@ -380,7 +398,12 @@ void cdna_checks_claimed(
     Checks*);  // all tensors of the GPU, for one that follows pointers: what else it reaches is the host's
 const Finding* cdna_checks_findings(Checks*, u32* n);
 void cdna_checks_free(Checks*);
+// check_unwritten.cpp. Fills fresh memory, to the end of its last dword.
 void cdna_mark_unwritten(u8* at, u64 bytes);
+// Of bytes that the host reads, how many nothing has written; first: where.
+u64 cdna_unwritten_bytes(u64 from, u64 bytes, u64* first);
+// Who has stored there what nothing had written; 2: and computed it, 0: nobody is known.
+int cdna_unwritten_store(u64 address, char* text, u32 size);
 bool cdna_shared_with_processes(u64 address);
 // Who but the launches under way may write what a wave polls. A HIP runtime knows more than what is shared: what it has
 // lent to other processes, and whether the program's threads all wait for it.

@@ -99,7 +99,9 @@ static bool writes_constant(Wave& w, const Access& x, const Lanes& l, const Rang
 
 static bool same_value(const Access& x, const u32* data, int a, int b) {
   for (u32 k = 0; k < (x.bytes + 3u) / 4; k++) {
-    u32 differs = data[k * WAVE + a] ^ data[k * WAVE + b];
+    const u32 one = data[k * WAVE + a], other = data[k * WAVE + b];
+    if (one == UNWRITTEN || other == UNWRITTEN) continue;
+    u32 differs = one ^ other;
     if (x.bytes < 4) differs = (x.upper ? differs >> 16 : differs) & ((1u << 8 * x.bytes) - 1);
     if (differs) return false;
   }
@@ -533,11 +535,13 @@ static bool check_extents(Wave& w, const Inst& in, const Access& x, Lanes& l) {
   GroupCheck& g = *w.wg->check;
   Checks& c = *g.checks;
   WaveCheck& wave = check_of(w);
-  wave.lanes = 0;
+  wave.lanes = wave.spoilt = 0;
   if (x.kind == VM_STORE) progress(c);
   if (!w.exec()) return true;
   if (x.space == SCRATCH_SPACE) return !x.to_lds || check_lds_dma(w, x, w.s[M0] + (u32)in.offset, 4, w.exec());
   if (!lane_addresses(w, in, x, l)) return false;
+  if (wave.values.of_lds && x.kind != VM_LOAD && !x.typed)
+    mark_stored(w, x, in.src[x.space == BUFFER_SPACE ? 0 : 1].reg, l.mask, l.at);
   if (l.before && c.has(CHECK_BOUNDS)) {
     int lane = __builtin_ctzll(l.before);
     u64 distance = l.base - (l.base + (i64)(i32)(l.at[lane] - l.base));
@@ -652,12 +656,7 @@ bool check_global(Wave& w, const Inst& in, const Access& x) {
   l.mask = 0;
   if (!check_extents(w, in, x, l)) return false;
   const Checks& c = *w.wg->check->checks;
-  if (x.kind != VM_LOAD && c.has(CHECK_UNINITIALISED) && !check_stored(w, in, x, l.mask)) return false;
-  if (x.kind == VM_STORE || !c.has(CHECK_UNWRITTEN)) return true;
-  if (x.kind == VM_ATOMIC && !x.returns && x.keeping == KEEPS_EQUAL) return true;  // it only writes
-  for (u64 m = l.mask & ~check_of(w).dropped; m; m &= m - 1)
-    if (!check_unwritten(w, __builtin_ctzll(m), l.at[__builtin_ctzll(m)], x.bytes)) return false;
-  return true;
+  return x.kind == VM_LOAD || !c.follows_values() || check_stored(w, in, x, l.mask);
 }
 
 // A scalar load races as a lane's does, but only its first dword is known to be wanted.
@@ -672,7 +671,7 @@ static bool check_scalar_race(Wave& w, const Access& x, Range& r, u64 address) {
 constexpr u32 IMPLICIT_BYTES = 256;  // of hidden arguments behind the kernel's own
 
 // Scalar accesses: dword aligned; compilers widen loads within 16 aligned bytes.
-static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
+bool check_scalar(Wave& w, const Inst& in, const Access& x) {
   Checks& c = *w.wg->check->checks;
   WaveCheck& wave = check_of(w);
   const Operand &from = in.src[x.kind == SMEM_STORE], &index = in.src[1 + (x.kind == SMEM_STORE)];
@@ -684,6 +683,7 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
     base &= 0xffffffffffffull;
     address = base + (u32)offset;
   }
+  wave.polled = 0;
   const Launch& launch = *w.wg->launch;  // whose arguments nobody changes: they are read, not polled
   if (address - (u64)launch.kernarg >= launch.kernarg_bytes + IMPLICIT_BYTES) note_access(wave, address);
   if (address & 3 && c.has(CHECK_ALIGNMENT) &&
@@ -715,13 +715,4 @@ static bool check_scalar_extents(Wave& w, const Inst& in, const Access& x) {
   bool stop = false;
   range_of(w, x, -1, address, x.space == BUFFER_SPACE || named ? base : 0, named, stop);
   return !stop;
-}
-
-// What compilers widen a scalar load by need not have been written: only its first dword is looked at.
-bool check_scalar(Wave& w, const Inst& in, const Access& x) {
-  WaveCheck& wave = check_of(w);
-  wave.polled = 0;
-  if (!check_scalar_extents(w, in, x)) return false;
-  if (x.kind == SMEM_STORE || !wave.polled || !w.wg->check->checks->has(CHECK_UNWRITTEN)) return true;
-  return check_unwritten(w, -1, wave.polled & ~3ull, 4);
 }

@@ -281,7 +281,7 @@ static bool elements(const LdsAccess& a, const u32* v, u32 offset, const u32* da
 static bool check_elements(const LdsAccess& a, const u32* v, const u32* offsets, const u32* const* data, u32 n) {
   for (u32 k = 0; k < n; k++)
     if (data[k] && a.g.checks->has(CHECK_RACE) && !disagreement(a, v, offsets[k], data[k])) return false;
-  const bool odd = a.c.values.of_lds && a.write;
+  const bool odd = (a.c.values.of_lds || a.g.unwritten) && a.write;
   if (!odd && quick_access(a, v, offsets, n)) return true;
   quick_leave(*a.w.wg);
   const u32 dwords = (a.x.bytes + 3) / 4;
@@ -301,11 +301,16 @@ bool check_lds(Wave& w, const Inst& in, const Access& x) {
   WaveCheck& c = check_of(w);
   LdsAccess a = {
       w, *w.wg->check, c, x, (u16)(1u << w.id), c.pc, c.lgkm.issued, x.kind != LDS_READ, x.kind == LDS_ATOMIC};
-  c.lanes = 0;
+  c.lanes = c.spoilt = 0;
   if (!(a.g.checks->kinds & LOOKED_AT)) return true;
   u32 offsets[2] = {(u32)in.offset * x.stride, (u32)in.offset1 * x.stride};
   const u32* data[2] = {};
   for (u32 k = 0; x.kind == LDS_WRITE && k <= x.two; k++) data[k] = w.vreg(in.src[1 + k].reg);
+  for (u32 k = 0; c.values.of_lds && a.write && in.src[1].kind == VGPR && k <= x.two; k++) {
+    u64 at[WAVE];
+    LANES at[i] = w.vreg(in.src[0].reg)[i] + offsets[k];
+    mark_stored(w, x, in.src[1 + k].reg, w.exec(), at);
+  }
   if (x.kind == LDS_READ) a.to = in.dst[0].reg;
   return check_elements(a, w.vreg(in.src[0].reg), offsets, data, x.two ? 2 : 1);
 }

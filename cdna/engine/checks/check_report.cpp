@@ -221,6 +221,8 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   c->table = p->accesses;
   c->hint = (u16*)malloc(2 * (p->n_inst + 1));
   memset(c->hint, 0xff, 2 * (p->n_inst + 1));
+  c->kernel = k.readable;
+  c->unwritten = (u64*)calloc(p->n_inst + 1, 8);
   for (u32 i = 0; i < p->n_inst; i++) {
     c->part_atomics |= c->table[i].swaps_dword;
     c->has_polls |= c->table[i].polls;
@@ -282,6 +284,7 @@ void checks_end(Checks* c) {
     free(c->ranges[i].update_pc);
   }
   free(c->hint);
+  free(c->unwritten);
   orders_destroy(c->orders);
   readers_destroy(c->readers);
   c->n_ranges = 0;
@@ -304,6 +307,7 @@ void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k) {
   g.check->apart = g.check->missed = false;
   g.check->stopped = nullptr;
   g.check->holds = false;
+  g.check->unwritten = 0;
   group_order_start(*g.check->order);
   check_lds_start(g, c);
   check_start_waves(g, k);

@@ -339,6 +339,8 @@ static u8 naming(const Program& p, u32 at) {
 }
 
 static u8 keeping(Access& x, const Inst& in) {
+  if (x.kind == LDS_ATOMIC && strstr(op_info(in.op).name, "wrxchg")) return KEEPS_EQUAL;
+  if (x.kind == LDS_ATOMIC && strstr(op_info(in.op).name, "cmpst")) return KEEPS_UNLIKE;
   if (x.kind != VM_ATOMIC) return KEEPS_UNKNOWN;
   const char* name = strstr(op_info(in.op).name, "atomic_") + strlen("atomic_");
   const size_t length = strcspn(name, "_");

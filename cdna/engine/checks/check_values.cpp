@@ -1,95 +1,21 @@
-// Registers, and words of scratch, that nothing has written, and what has been read of LDS where nothing had been
-// written; and where they lead: to an address, to a condition, or through arithmetic to memory.
+// Registers, and words of scratch, that nothing has written, and what has been read of LDS, or of memory, where nothing had
+// been written; and where they lead: to an address, to a condition, or through arithmetic to memory.
 //
 // Reading such a register is no fault by itself: compilers move undefined values about, store them as padding and let
 // lanes compute on them whose results are masked. So what is undefined is followed lane by lane through moves,
 // additions, conversions, comparisons, selections and matrix products, whose results are then certainly undefined too;
 // whatever else an instruction writes counts as defined. Only where such a value decides what happens is there a
 // finding. LDS holds what somebody meant to read: of that whatever an instruction makes is undefined, and what is stored
-// to global memory is a finding though it was only moved; stored to LDS, nothing has been written there. What has been read
+// to global memory is a finding though it was only moved; stored to LDS, nothing has been written there. What was read of
+// memory may be anything's padding: it may be stored anywhere, and check_unwritten.cpp follows it. What has been read
 // ahead and is then not chosen is no fault: merges, halos and scans are written so.
 #include "isa/buffer.h"
-#include "check_bits.h"
+#include "check_values.h"
 #include <stdlib.h>
-#include <string.h>
-
-namespace {
-enum What : u32 {
-  VECTOR_REGISTER = 1u << 28,
-  SCALAR_REGISTER = 2u << 28,
-  SCRATCH_BYTE = 3u << 28,
-  LDS_BYTE = 4u << 28,
-  INACTIVE_LANE = 5u << 28,
-  WHAT = 7u << 28
-};
-constexpr u64 ALL = ~0ull;
-
-// What an instruction hands on: undefined lanes (bits, of scalar registers), those that arithmetic made, and why.
-struct Flow {
-  u64 undefined, computed;
-  Origin origin;
-  void add(const Flow& f) {
-    if (!f.undefined) return;
-    if (!undefined) origin = f.origin;
-    undefined |= f.undefined;
-    computed |= f.computed;
-  }
-  Flow of(u64 lanes) const { return {undefined & lanes, computed & lanes, origin}; }
-  Flow calculated() const { return {undefined, undefined, origin}; }
-  Flow everywhere() const { return undefined ? Flow{ALL, computed ? ALL : 0, origin} : Flow{}; }
-};
-}  // namespace
-
-// --- registers -------------------------------------------------------------------------------------------
-
-static Flow of_cell(const Undefined& cell, u32 what, const WaveCheck& c) {
-  return {~cell.defined, cell.computed, cell.origin.what ? cell.origin : Origin{what, c.pc}};
-}
-static Flow vector_register(const WaveCheck& c, u32 reg) {
-  return bits_at(c.known_v, reg, 1) ? Flow{} : of_cell(c.values.v[reg], VECTOR_REGISTER | reg, c);
-}
-static Flow scalar_register(const WaveCheck& c, u32 reg) {
-  return bits_at(c.known_s, reg, 1) ? Flow{} : of_cell(c.values.s[reg], SCALAR_REGISTER | reg, c).of(0xffffffff);
-}
-static Flow scalar_pair(const WaveCheck& c, u32 reg) {
-  Flow f = scalar_register(c, reg), high = scalar_register(c, reg + 1);
-  high.undefined <<= 32;
-  high.computed <<= 32;
-  f.add(high);
-  return f;
-}
-
-static void put(Undefined& cell, const Flow& f, u64 lanes) {
-  cell.defined = (cell.defined & ~lanes) | (lanes & ~f.undefined);
-  cell.computed = (cell.computed & ~lanes) | (lanes & f.computed);
-  if (f.undefined & lanes) cell.origin = f.origin;
-}
-static void write_register(WaveCheck& c, u64* known, Undefined& cell, u32 reg, const Flow& f, u64 lanes, u64 all) {
-  const bool was_known = bits_at(known, reg, 1);
-  if (was_known) cell = {ALL, 0, {0, 0}};
-  put(cell, f, lanes);
-  if ((cell.defined & all) == all) {
-    set_bits(known, reg, 1);
-  } else if (was_known) {
-    clear_bit(known, reg);
-    memset(c.sound, 0, 8 * c.n_loads);
-  }
-}
-static void write_vector(WaveCheck& c, u32 reg, const Flow& f, u64 lanes) {
-  write_register(c, c.known_v, c.values.v[reg], reg, f, lanes, ALL);
-}
-static void write_scalar(WaveCheck& c, u32 reg, const Flow& f) {
-  if (reg < EXEC) write_register(c, c.known_s, c.values.s[reg], reg, f, 0xffffffff, 0xffffffff);
-}
-static void write_pair(WaveCheck& c, u32 reg, const Flow& f) {
-  write_scalar(c, reg, f.of(0xffffffff));
-  write_scalar(c, reg + 1, {f.undefined >> 32, f.computed >> 32, f.origin});
-}
 
 void define_lanes(WaveCheck& c, const Touch& t, u64 lanes) {
   for (u32 k = 0; k < t.count; k++) write_vector(c, t.reg + k, Flow{}, lanes);
 }
-static bool is_of_lds(const Origin& o) { return (o.what & WHAT) == LDS_BYTE; }
 
 void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte, bool moves) {
   const Undefined& cell = c.values.v[reg];
@@ -148,6 +74,7 @@ bool unwritten_lds(Wave& w, int lane, u32 lds_byte, u32 pc) {
 
 static bool found(Wave& w, int lane, const Flow& f, const char* what) {
   if (is_of_lds(f.origin)) return unwritten_lds(w, lane, f.origin.what & ~WHAT, f.origin.pc);
+  if (is_of_memory(f.origin)) return unwritten_memory(w, lane, f.origin.pc);
   char from[120];
   const u32 pc = check_of(w).pc;
   if ((f.origin.what & WHAT) == INACTIVE_LANE)
@@ -195,6 +122,7 @@ bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes) {
   if (data.kind != VGPR || bits_at(c.known_v, data.reg, dwords) == span(dwords)) return true;
   for (u32 k = 0; k < dwords; k++) {
     Flow f = vector_register(c, data.reg + k);
+    if (is_of_memory(f.origin)) continue;
     u64 computed = f.computed & lanes;
     const bool taken = (f.origin.what & WHAT) == INACTIVE_LANE;
     if (computed) return found(w, first_lane(computed), f, taken ? "stores" : "stores what was computed from");
@@ -532,6 +460,7 @@ static void accesses_scratch(Wave& w, WaveCheck& c, const Inst& in, const Access
 
 bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   if (!check_addresses(w, c, x)) return false;
+  if (c.values.of_lds && follow_unwritten(w, in, x)) return true;
   switch (x.flow) {
     case FLOW_MOVES: return moves(w, c, in);
     case FLOW_COMPUTES:

@@ -133,6 +133,17 @@ static bool check_definedness(Wave& w, WaveCheck& c, const Inst& in, const Acces
   return true;
 }
 
+// Mostly what is loaded has been written.
+static bool may_load_unwritten(Wave& w, const Inst& in, const Access& x) {
+  if (x.kind == LDS_READ) return w.wg->check->unwritten;
+  if (x.kind != VM_LOAD || x.bytes < 4 || x.to_lds) return x.returns || x.kind == SMEM_LOAD || x.to_lds;
+  if (x.bytes == BY_FORMAT) return false;
+  const u32* v = w.vreg(in.dst[0].reg);
+  u32 any = 0;
+  _Pragma("clang loop vectorize(assume_safety)") for (u32 i = 0; i < x.bytes / 4u * WAVE; i++) any |= v[i] == UNWRITTEN;
+  return any;
+}
+
 static bool touches_pending(const WaveCheck& c, const Access& x) {
   u64 any = 0;
   for (u32 k = 0; k < x.n; k++)
@@ -150,7 +161,7 @@ static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const I
       if (!pending_touch(w, c, x, t, c.vm, true) || !pending_touch(w, c, x, t, c.lgkm, false)) return false;
     }
   }
-  return !checks.has(CHECK_UNINITIALISED) || check_definedness(w, c, in, x);
+  return !checks.follows_values() || check_definedness(w, c, in, x);
 }
 
 static const Touch* destination(const Access& x) {
@@ -227,21 +238,22 @@ static void note_naming(Wave& w, WaveCheck& c, const Inst& in, const Access& x) 
   if (base && c.n_derived < MOST) c.derived[c.n_derived++] = {in.dst[0].reg, base};
 }
 
-constexpr u32 NO_VALUE = 0x7fc5a5a5;  // what registers hold at the start, too
-
-// An access of which some lanes are outside: theirs does not happen, and what they load is no value.
-static void execute_inside(Wave& w, const Inst& in, const Access& x, u64 dropped) {
+// An access of which some lanes are outside: theirs does not happen, and what they load is no value. Nor does an atomic
+// where nothing has been written, in lanes of `unwritten`.
+static void execute_inside(Wave& w, const Inst& in, const Access& x, u64 dropped, u64 unwritten) {
+  constexpr u32 NO_VALUE = 0x7fc5a5a5;
   u64 exec = w.exec();
   const Touch* to = destination(x);
   if (x.kind == SMEM_LOAD || x.kind == SMEM_STORE) {
     for (u32 k = 0; to && k < to->count; k++) w.s[to->reg + k] = NO_VALUE;
     return;
   }
-  w.set_exec(exec & ~dropped);
+  w.set_exec(exec & ~(dropped | unwritten));
   in.fn(w, in);
   w.set_exec(exec);
   for (u32 k = 0; to && k < to->count; k++)
-    for (u64 m = exec & dropped; m; m &= m - 1) w.vreg(to->reg + k)[__builtin_ctzll(m)] = NO_VALUE;
+    for (u64 m = exec & (dropped | unwritten); m; m &= m - 1)
+      w.vreg(to->reg + k)[__builtin_ctzll(m)] = dropped & m & -m ? NO_VALUE : UNWRITTEN;
 }
 
 // Scalar registers and the first lane of the vector registers: of a wave that reads the clock or counts its looks, they
@@ -348,6 +360,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   u32 left = quantum;
   if (checks.has(CHECK_DEADLOCK)) look_for_circle(w, c, checks);
   u32 quiet_from = left;
+  const bool follows = checks.has(CHECK_UNWRITTEN);
   while (left) {
     left--;
     const u32 pc = w.pc;
@@ -377,12 +390,16 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
       bool atomic = x.kind == VM_ATOMIC;
       u64 held[WAVE];
       c.lanes &= ~c.dropped;
-      if (atomic) before_atomic(w, x, c.lanes, held);
-      if (__builtin_expect(c.dropped != 0, 0)) execute_inside(w, in, x, c.dropped);
+      const bool of_lds = x.kind == LDS_ATOMIC && follows && g.unwritten;
+      if (atomic || of_lds) before_atomic(w, x, c.lanes, held);
+      const u64 unwritten = (atomic && follows) || of_lds ? unwritten_lanes(w, x, c.lanes, held) : 0;
+      if (__builtin_expect((c.dropped | unwritten) != 0, 0)) execute_inside(w, in, x, c.dropped, unwritten);
       else in.fn(w, in);
       if (stores) store_ends();
       if (__builtin_expect(c.asked != 0, 0)) order_flag_seen(w);
+      if ((atomic || of_lds) && c.spoilt) spoil(w, x, c.spoilt);
       if (atomic && w.stop != FAULTED && !after_atomic(w, x, c.lanes, held)) break;
+      if (follows && may_load_unwritten(w, in, x)) note_loaded(w, in, x);
       table = tables[c.values.of_lds];
       if (!w.stop && (hands_over(w, c, checks, x) || only_looks(w, c, looked))) break;
     } else {

@@ -1,12 +1,12 @@
-// The checks, in the order of their bits: KIND(identifier, name, whether it is part of "all"). The engine (check.h), the
+// The checks, in the order of their bits: KIND(identifier, name). The engine (check.h), the
 // HIP runtime (hip/runtime/checks.cpp) and Python (checks.py) read this one list.
 // clang-format off
-KIND(BOUNDS, "bounds", 1)
-KIND(WAIT, "wait", 1)
-KIND(RACE, "race", 1)
-KIND(UNINITIALISED, "uninitialised", 1)
-KIND(ALIGNMENT, "alignment", 1)
-KIND(BARRIER, "barrier", 1)
-KIND(DEADLOCK, "deadlock", 1)
-KIND(UNWRITTEN, "unwritten", 0)
+KIND(BOUNDS, "bounds")
+KIND(WAIT, "wait")
+KIND(RACE, "race")
+KIND(UNINITIALISED, "uninitialised")
+KIND(ALIGNMENT, "alignment")
+KIND(BARRIER, "barrier")
+KIND(DEADLOCK, "deadlock")
+KIND(UNWRITTEN, "unwritten")
 // clang-format on

@@ -21,7 +21,7 @@ constexpr u32 GLOBAL_DATA = R_AARCH64_GLOB_DAT, JUMP_SLOT = R_AARCH64_JUMP_SLOT;
 // --- blocks: a hash table by address, with linear probing --------------------------------------------
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool watching, keeping, aligning;  // keeping: what is freed, for a while
+static bool watching, keeping, aligning, filling;  // keeping: what is freed, for a while
 static Block* table;
 static u64 capacity, count;  // capacity: a power of two, at least twice the count
 
@@ -72,10 +72,13 @@ static u64 leave(u64 base) {
 // Here at a page, as the first of a segment: the modelled caches number pages as they are touched, and which small blocks
 // shared one would be the host's to say.
 constexpr size_t BLOCK_ALIGNMENT = 4096;
+// Larger blocks may be more than the host has, and are seldom used whole.
+constexpr size_t MOST_FILLED = 256 << 20;
 
 static int led_memalign(void** out, size_t alignment, size_t bytes) {
   if (aligning && alignment < BLOCK_ALIGNMENT) alignment = BLOCK_ALIGNMENT;
   int error = posix_memalign(out, alignment, bytes);
+  if (filling && !error && bytes <= MOST_FILLED) cdna_mark_unwritten((u8*)*out, bytes);
   if (watching && !error && bytes) {
     pthread_mutex_lock(&lock);
     enter({(u64)*out, bytes, OF_DEVICE});
@@ -222,6 +225,7 @@ int cdna_watch_allocator(const char* library, bool keep) {
   keeping = keeping || keep;
   return s.redirected;
 }
+void cdna_fill_fresh(bool on) { filling = on; }
 // Has that library begin its blocks where a GPU's allocator would, from now on.
 int cdna_align_allocator(const char* library) {
   Search s = {library, false, 0};

@@ -16,9 +16,10 @@ extern "C" {
 // many of its references were redirected.
 int cdna_watch_allocator(const char* library, bool keep);
 int cdna_align_allocator(const char* library);  // the same, for blocks that begin where a GPU's would
-bool cdna_watching();                           // some library: then memory that no block holds is no tensor's
-void cdna_know_block(u64 base, u64 bytes);      // of the GPU's, that comes from elsewhere
-void cdna_forget_block(u64 base);               // it is given back
-void cdna_claim_block(u64 base, Whose);  // that begins there: pinned it stays, for views of it are the host's, too
+void cdna_fill_fresh(bool on);  // whether what it allocates from now on is filled as memory that nothing has written
+bool cdna_watching();           // some library: then memory that no block holds is no tensor's
+void cdna_know_block(u64 base, u64 bytes);  // of the GPU's, that comes from elsewhere
+void cdna_forget_block(u64 base);           // it is given back
+void cdna_claim_block(u64 base, Whose);     // that begins there: pinned it stays, for views of it are the host's, too
 bool cdna_known_blocks(EachBlock, void* with);  // each of them; false: they are so many that it would take too long
 }

@@ -65,9 +65,9 @@ static void memory_fault(Wave& w, u64 address) {
 }
 
 // Registers and LDS hold arbitrary values at the start on hardware; a quiet NaN with a payload shows up in results.
-static void poison(void* p, size_t bytes) {
+static void poison(void* p, size_t bytes, u32 value) {
   u32* x = (u32*)p;
-  for (size_t i = 0; i < bytes / 4; i++) x[i] = 0x7fc5a5a5;
+  for (size_t i = 0; i < bytes / 4; i++) x[i] = value;
 }
 
 static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id, u64 now) {
@@ -89,7 +89,7 @@ static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id, u64 now) {
   w.executed = t.executed;
   w.fault = t.message;
   w.clock = now;
-  for (int i = 0; i < 108; i++) w.s[i] = 0x7fc5a5a5;
+  for (int i = 0; i < 108; i++) w.s[i] = UNWRITTEN;
   if (k.kernarg_sgpr != NO_SGPR) w.set_s64(k.kernarg_sgpr, (u64)l.kernarg);
   if (k.dispatch_sgpr != NO_SGPR) w.set_s64(k.dispatch_sgpr, (u64)t.packet);
   memcpy(&w.s[k.preload_sgpr], l.kernarg + k.preload_offset * 4, k.preload_dwords * 4);
@@ -98,7 +98,7 @@ static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id, u64 now) {
     if (k.workgroup_id_mask >> d & 1) w.s[r++] = g.id[d];
   w.s[M0] = 0xffffffff;
 
-  poison(w.v, (size_t)t.program->n_vgpr * WAVE * 4);
+  poison(w.v, (size_t)t.program->n_vgpr * WAVE * 4, UNWRITTEN);
   const u32 threads = l.block[0] * l.block[1] * l.block[2], first = id * WAVE, n = threads - first;
   if (threads == l.block[0]) {  // as most are; dividing takes longer than many a wave's whole work
     for (u32 i = 0; i < WAVE; i++) w.v[i] = first + i;
@@ -136,7 +136,7 @@ static Workgroup* start_group(Thread& t, Workgroup* g, u32 linear) {
   g->lds_bytes = t.lds_bytes;
   g->launch = t.launch;
   g->card = l.card;
-  poison(g->lds, t.lds_bytes + 16);
+  poison(g->lds, t.lds_bytes + 16, 0x7fc5a5a5);
   u64 now = clock_group_starts(t.clock);
   for (u32 i = 0; i < n_waves; i++) start_wave(t, *g, g->waves[i], i, now);
   if (t.observer) t.observer->group_started(t.observer, *g);

@@ -9,17 +9,12 @@
 #include <unistd.h>
 
 // Hazards are no kind: they were looked for in the program when it was compiled.
-#define KIND(identifier, name, in_all) name,
+#define KIND(identifier, name) name,
 static const char* const KINDS[] = {
 #include "checks/kinds.h"
 };
 #undef KIND
-#define KIND(identifier, name, in_all) | in_all << CHECK_##identifier
-static const u32 ALL = 0
-#include "checks/kinds.h"
-    ;
-#undef KIND
-#define KIND(identifier, name, in_all) name ","
+#define KIND(identifier, name) name ","
 static const char NAMES[] =
 #include "checks/kinds.h"
     "hazard";
@@ -48,7 +43,7 @@ static Settings read_settings() {
     } else if (n == 6 && !strncmp(text, "hazard", 6)) {
       s.hazards = true;
     } else if (n == 3 && !strncmp(text, "all", 3)) {
-      s.kinds |= ALL;
+      s.kinds = (1u << CHECK_KINDS) - 1;
       s.hazards = true;
     } else {
       say("CDNA_CHECKS: no check is called %.*s: all, none, or some of %s", (int)n, text, NAMES);
@@ -175,6 +170,36 @@ __attribute__((constructor)) static void fail_behind_findings() {  // before mai
 void mark_fresh(u8* at, size_t bytes) {
   constexpr size_t MOST = 256 << 20;
   if (wanted().kinds >> CHECK_UNWRITTEN & 1 && bytes <= MOST) cdna_mark_unwritten(at, bytes);
+}
+
+// What a copy brings the host of a device's memory though nobody has written it there: told once of each allocation.
+bool reads_unwritten(const CopyCall& c) {
+  Guard guard;
+  if (!(wanted().kinds >> CHECK_UNWRITTEN & 1)) return false;
+  const Allocation *to = find_allocation(c.to), *from = find_allocation(c.from);
+  Block block;
+  const bool of_torch = block_at((u64)c.to, block) && block.whose == OF_DEVICE;
+  const bool to_host = to ? to->type != hipMemoryTypeDevice : !program_at((u64)c.to) && !of_torch;
+  static List<u64> told = {};
+  if (!to_host || (from && told.contains(from->id))) return false;
+  u64 bytes = 0, first = 0;
+  for (size_t z = 0; z < c.depth; z++)
+    for (size_t y = 0; y < c.height; y++) {
+      u64 at;
+      bytes += cdna_unwritten_bytes((u64)c.from + z * c.from_slice + y * c.from_pitch, c.width, &at);
+      first = first ? first : at;
+    }
+  if (!bytes) return false;
+  if (from) told.push(from->id);
+  char name[80] = "a tensor", store[400], who[460] = "which nothing has written";
+  if (from) name_allocation(*from, name, sizeof name);
+  if (cdna_unwritten_store(first, store, sizeof store))
+    snprintf(who, sizeof who, "where %s has stored what it made of memory that nothing had written", store);
+  say("unwritten: a copy of %zu bytes to the host reads %llu bytes of %s, the first at offset %llu, %s: write them "
+      "before, or copy what has been written",
+      c.width * c.height * c.depth, (unsigned long long)bytes, name,
+      (unsigned long long)(first - (from ? (u64)from->base : (u64)c.from)), who);
+  return true;
 }
 
 bool tell_hazards(Program& p, u32 index) {

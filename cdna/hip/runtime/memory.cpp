@@ -77,7 +77,7 @@ bool is_beside_allocation(const void* p) {
   return false;
 }
 
-static void name_allocation(const Allocation& a, char* name, size_t bytes) {
+void name_allocation(const Allocation& a, char* name, size_t bytes) {
   snprintf(name, bytes, "the %llu bytes of %s (number %llu)", (unsigned long long)a.bytes, allocator_of(a),
            (unsigned long long)a.id);
 }

@@ -112,6 +112,7 @@ struct Allocation {
 };
 hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int device, unsigned flags);
 hipError_t free_memory(void*);
+void name_allocation(const Allocation&, char* name, size_t bytes);
 Allocation* find_allocation(const void*);           // that holds the address; under global_lock
 bool within_allocation(const void*, size_t bytes);  // false if it begins inside of one and ends outside
 // Whether a call may access these bytes. If not it is told where bounds are checked, `does` being what the call does.
@@ -373,6 +374,7 @@ hipError_t run_graph(hipGraph_t, hipStream_t);
 u32 branches_of(hipGraph_t);  // graph_branches.cpp; 0: its nodes follow each other
 hipError_t run_kernel(const KernelCall&, int device);
 void mark_fresh(u8*, size_t bytes);       // for the check of what nobody wrote
+bool reads_unwritten(const CopyCall&);    // a copy to the host, and that has been told
 bool tell_hazards(Program&, u32 kernel);  // each once; true if the launch must not run
 struct Checks* begin_checks(const KernelCall&, const KernelInfo&, int device);  // null: none wanted
 bool looks_for_races();

@@ -80,7 +80,10 @@ bool holds(const ValueCall& v) {
 hipError_t run_operation(hipStream_t stream, const Operation& o) {
   switch (o.kind) {
     case DO_KERNEL: return run_kernel(o.kernel, o.device);
-    case DO_COPY: run_copy(o.copy); break;
+    case DO_COPY:
+      run_copy(o.copy);
+      if (reads_unwritten(o.copy) && found_fault()) return device_lost;
+      break;
     case DO_FILL: run_fill(o.fill); break;
     case DO_HOST:
       if (o.host.callback) o.host.callback(stream, hipSuccess, o.host.data);

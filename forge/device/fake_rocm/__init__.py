@@ -51,9 +51,11 @@ def apply(arch: str) -> None:
     histogram.apply()
     collectives.apply()
     propagate.apply()
-    if os.environ.get("CDNA_CHECKS"):
+    if checks := os.environ.get("CDNA_CHECKS", ""):
         tags.tell_checks()
-    else:  # checks count no lines
-        from cdna.launch_checks import align_torch
+    from cdna import torch_memory
 
-        align_torch()
+    if not checks:  # they count no lines, and watch the allocator themselves
+        torch_memory.align_torch()
+    elif "all" in checks or "unwritten" in checks:
+        torch_memory.fill_fresh(True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -40,12 +38,6 @@ CLEAR = {"zeros", "zeros_like", "new_zeros"}
 LARGE_BYTES = 256 << 20
 
 
-def _marks_fresh() -> bool:
-    """Whether launches are looked at for memory that nobody wrote: see cdna/engine/checks/check_unwritten.cpp."""
-    checks = sys.modules.get("cdna.checks")  # those of a `cdna.device` block, or of the environment
-    return "unwritten" in (checks.settings().kinds if checks else os.environ.get("CDNA_CHECKS", ""))
-
-
 def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call a factory whose device argument has been taken out; None is a device that is not ours."""
     pinned = kwargs.pop("pin_memory", False)
@@ -62,12 +54,6 @@ def _make(original: Callable[..., Any], tag: int | None, args: Any, kwargs: dict
                 made = original(*args, **kwargs)
     finally:
         current.ambient = before
-    fresh = tag not in (None, CPU) and "empty" in original.__name__ and _marks_fresh()
-    if fresh and tags.real_device(made).type == "cpu":
-        from cdna.launch_checks import mark_unwritten
-
-        storage = made.untyped_storage()
-        mark_unwritten(storage.data_ptr(), storage.nbytes())
     return tags.pin(mark(made, tag)) if pinned else mark(made, tag)
 
 

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_map_only
 from cdna.errors import NotEmulated
 from forge.device.fake_rocm import capturing, hip, streams, tags
 from forge.device.fake_rocm.capturing import refuse
+from forge.device.fake_rocm.host_reads import look
 
 # Make memory without writing it: done at the capture.
 _EMPTY = frozenset("empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split())
@@ -286,4 +287,5 @@ _to_list = torch.Tensor.tolist
 def _tolist(self: torch.Tensor) -> Any:
     if tags.tag_of(self) != tags.CPU:
         refuse("tolist: the host reads values")
+        look(self, "tolist")
     return _to_list(self)

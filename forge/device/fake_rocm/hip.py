@@ -62,8 +62,8 @@ def load(arch: str) -> None:
         return
     from cdna.hip.host_libraries import runtime_library
     from cdna.hip.run import compiler_of_the_program
-    from cdna.launch_checks import watch_torch
     from cdna.library import let_interrupts_end_launches
+    from cdna.torch_memory import watch_torch
 
     let_interrupts_end_launches()  # and load the engine, which logs what the runtime launches, for case_report
     os.environ["CDNA_ARCH"] = arch

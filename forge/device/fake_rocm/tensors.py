@@ -12,6 +12,7 @@ from torch.multiprocessing import reductions
 from torch.utils._device import DeviceContext
 
 from forge.device.fake_rocm import graphs, tags
+from forge.device.fake_rocm.host_reads import look
 from forge.device.fake_rocm.tags import CPU, mark, quiet, tag_of, target
 
 _BASE = torch._C.TensorBase
@@ -24,6 +25,8 @@ def _move(tensor: torch.Tensor, tag: int, dtype: Any, copy: bool, memory_format:
     source = tag_of(tensor)
     if source is None and tags.real_device(tensor).type != "cpu":
         return mark(_to(tensor, tags.CPU_DEVICE, dtype=dtype), tag)  # from "meta": torch's own error
+    if tag == CPU:
+        look(tensor, "a copy to the host", copies=True)
     moves = source != tag and not (source is None and tag != CPU)
     with graphs.moves(tensor, tag):
         if memory_format is None:
@@ -76,6 +79,14 @@ def numpy(self: torch.Tensor, *, force: bool = False) -> Any:
         )
     with quiet():
         return _numpy(self, force=force)
+
+
+_item = _BASE.item
+
+
+def item(self: torch.Tensor) -> Any:
+    look(self, "item")
+    return _item(self)
 
 
 _type = _BASE.type
@@ -189,7 +200,7 @@ def apply() -> None:
     for kind in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(kind, _reduce_shared)
     for name, method in {
-        "to": to, "cuda": cuda, "cpu": cpu, "numpy": numpy, "type": type_,
+        "to": to, "cuda": cuda, "cpu": cpu, "numpy": numpy, "item": item, "type": type_,
         "pin_memory": pin_memory, "share_memory_": share_memory,
         "is_pinned": is_pinned, "get_device": get_device, "record_stream": record_stream,
         "_make_subclass": staticmethod(make_subclass),

@@ -29,7 +29,9 @@ __global__ void unwritten_lds(int* x) {
   x[threadIdx.x] = tile[THREADS - 1 - threadIdx.x];
 }
 
-__global__ void unwritten_global(int* x, const int* y) { x[threadIdx.x] = y[threadIdx.x]; }
+__global__ void unwritten_global(int* x, const int* y) {
+  if (y[threadIdx.x] > 0) x[threadIdx.x] = 1;
+}
 
 __global__ void misaligned_lds(int* x) {
   __shared__ int counters[THREADS];

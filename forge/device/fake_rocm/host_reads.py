@@ -1,0 +1,19 @@
+"""What the host reads of a GPU's tensors, for the check of what nobody has written."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from forge.device import hook
+from forge.device.fake_rocm.tags import CPU, quiet, tag_of
+
+
+def look(tensor: torch.Tensor, what: str, copies: bool = False) -> None:
+    """Have checks that are on look at what the host reads of a GPU's tensor."""
+    if tag_of(tensor) not in (None, CPU):
+        from cdna.launch_checks import look_at_read
+
+        with quiet():
+            look_at_read(f"a tensor {list(tensor.shape)}", tensor, os.environ[hook.VARIABLE], what, copies)
