@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ..errors import CdnaError
 from .compile.build import build
-from .compile.fat_binary import fat_binary
 from .compile.source import HipSource
 from .compile.toolchain import find
 
@@ -26,7 +25,7 @@ def build_program(sources: Sequence[HipSource], shared: bool = False) -> Path:
 
 def compile_code_object(source: HipSource, output: Path) -> None:
     """Write the kernels of a source as a file that hipModuleLoad takes."""
-    code = fat_binary(source.arch, find().assembly(source))
+    code = find().code_object(source)
     try:
         output.write_bytes(code)
     except OSError as error:

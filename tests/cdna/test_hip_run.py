@@ -274,7 +274,12 @@ def test_the_cxx_library_is_built_where_a_program_needs_it(tmp_path: Path) -> No
 def test_module(tmp_path: Path) -> None:
     code = tmp_path / "kernels.co"
     done = cdna("compile", PROGRAMS / "module_kernels.hip", "-o", code)
-    assert done.returncode == 0 and code.stat().st_size > 0, done.stderr
+    assert done.returncode == 0 and code.read_bytes().startswith(b"\x7fELF"), done.stderr
+    done = cdna("dump", code)
+    assert done.returncode == 0 and "kernel scale: " in done.stdout, done.stderr
+    given = [word for value in ("i8=1", "pad=16", "f64[64]=ones", "i16=4") for word in ("--arg", value)]
+    done = cdna("launch", code, "--grid", "1", "--block", "64", *given)
+    assert done.returncode == 0, done.stderr
     done = run(PROGRAMS / "module.hip", "--", code)
     assert done.returncode == 0, done.stdout + done.stderr
     (tmp_path / "machine.co").write_bytes(b"\x7fELF" + bytes(100))

@@ -10,12 +10,14 @@ import functools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...build import zig_binary
 from ...cards import check_arch
 from ...errors import CompileError, ToolchainError
 from . import verify
@@ -81,6 +83,13 @@ class Toolchain:
             command += ["-Xclang", "-mlink-bitcode-file", "-Xclang", str(file)]
         check = functools.partial(self._verify, arch=arch)
         return self._made(command, ".s", _device_link_error, bitcode, check).read_text()
+
+    def code_object(self, source: HipSource) -> bytes:
+        """An ELF file of a source's kernels."""
+        assembly = self.device_code(source).assembly
+        command = [*self._amdgcn(_known(source.arch)), "-x", "assembler", "-c", str(assembly)]
+        made = self._made(command, ".o", _link_error, [assembly])
+        return self._made([*self._elf_linker(), "-shared", str(made)], ".hsaco", _link_error, [made]).read_bytes()
 
     def host_object(self, source: HipSource, fat_binary: bytes | None) -> Path:
         """Object of a source's host code, its kernels as stubs that launch; `fat_binary` is embedded, or with None left
@@ -155,6 +164,13 @@ class Toolchain:
         """Calls the compiler on code that is AMDGCN's already."""
         cpu = [f"-mcpu={arch}"] if arch else []
         return [*self.compiler.driver, "--target=amdgcn-amd-amdhsa", *cpu, "-nogpulib"]
+
+    def _elf_linker(self) -> list[str]:
+        beside = Path(self.compiler.driver[0]).resolve().parent / "ld.lld"
+        found, zig = str(beside) if beside.is_file() else shutil.which("ld.lld"), zig_binary()
+        if found is None and zig is None:
+            raise ToolchainError("no ld.lld to link a code object with: `pip install ziglang`, or install lld")
+        return [found] if found else [str(zig), "ld.lld"]
 
     def _identity(self) -> str:
         return json.dumps([self.compiler.driver, self.compiler.linker, self.compiler.version, _MADE])
