@@ -31,6 +31,7 @@ CONTROL = re.compile(
 )
 STACK_LINE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')
 STACK_STARTS = ("Fatal Python error:", "Current thread ", "Thread 0x")
+STACK_ENDS = ("  ...", "  <", '  Binary file "')  # the last of Python 3.14, which dumps C's as well
 
 
 def free_bytes() -> int:
@@ -93,9 +94,9 @@ class Tail:
         text = CONTROL.sub("", bytes(self.data[-TAIL_BYTES:]).decode("utf-8", "replace").replace("\r", "\n"))
         lines, in_stack = [], False
         for line in text.splitlines():
-            if line.startswith((*STACK_STARTS, "Extension modules:")):
+            if line.startswith((*STACK_STARTS, "Current thread's C stack", "Extension modules:")):
                 in_stack = True
-            elif in_stack and (STACK_LINE.match(line) or not line.strip() or line.startswith("  ...")):
+            elif in_stack and (STACK_LINE.match(line) or not line.strip() or line.startswith(STACK_ENDS)):
                 continue
             else:
                 in_stack = False

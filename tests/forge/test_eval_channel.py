@@ -216,6 +216,31 @@ def test_the_tail_keeps_the_end_and_drops_stacks():
     assert tail.stack_place(Path("/other")) == ""
 
 
+# What Python 3.13 and 3.14 print for a signal that faulthandler answers.
+STACKS = b"""first
+Current thread 0x00007f (most recent call first):
+  File "/run1/submission.py", line 3 in custom_kernel
+
+second
+Current thread 0x00007f [python] (most recent call first):
+  File "/run1/submission.py", line 3 in custom_kernel
+  <no Python frame>
+
+Current thread's C stack trace (most recent call first):
+  Binary file "/lib/libc.so.6", at +0x3c050 [0x7f]
+  <truncated rest of calls>
+
+third
+"""
+
+
+def test_no_stack_is_among_last_words() -> None:
+    tail = Tail()
+    tail.add(STACKS)
+    assert tail.last_words() == ["first", "second", "third"]
+    assert tail.stack_place(Path("/run1")) == "submission.py:3, in custom_kernel"
+
+
 def test_exit_descriptions():
     assert describe_exit(3) == "the process ended itself with exit code 3"
     assert "SIGSEGV (segmentation fault)" in describe_exit(-11)
