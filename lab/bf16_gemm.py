@@ -25,10 +25,10 @@ from forge import device  # noqa: E402
 from forge.generate.flatten import Flattener  # noqa: E402
 from kernels.common.gemm_choice import choose_gemm_tile  # noqa: E402
 from kernels.common.hip_extension import load_extension  # noqa: E402
-from kernels.common.sm90.gemm_card import H200, IN_TURN  # noqa: E402
+from lab.hopper.common.gemm_card import H200, IN_TURN  # noqa: E402
 from lab.rank_shapes import rank_shapes  # noqa: E402
 
-SOURCE = "tests/support/sm90/bf16_gemm.hip"
+SOURCE = "lab/hopper/bf16_gemm.hip"
 WAYS = [(tile, in_turn) for tile in H200.tiles for in_turn in ([False, True] if tile in IN_TURN else [False])]
 MARGIN = 256  # elements
 TOLERANCE = 2e-3  # relative L2 error; half a step of bf16 everywhere would be 2^-9 of a value

@@ -1,6 +1,6 @@
 // The barrier and the flags of symmetric_heap.h, timed from inside: built by hipcc or nvcc to a shared library.
 #ifdef __NVCC__
-#include "../kernels/common/sm90/peer_signals.h"
+#include "hopper/common/peer_signals.h"
 #else
 #include <hip/hip_runtime.h>
 #include "../kernels/common/peer_signals_gfx942.h"

@@ -7,7 +7,7 @@ import triton.language as tl
 if torch.version.hip:
     from kernels.common import peer_signals_gfx942 as signals
 else:
-    from kernels.common.sm90 import peer_signals as signals  # type: ignore[no-redef]
+    from lab.hopper.common import peer_signals as signals  # type: ignore[no-redef]
 
 barrier_all_ranks, wait_for_all_ranks = signals.barrier_all_ranks, signals.wait_for_all_ranks
 signal, signal_all_ranks, wait_until_at_least = signals.signal, signals.signal_all_ranks, signals.wait_until_at_least

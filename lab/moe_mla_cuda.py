@@ -35,8 +35,8 @@ from kernels.mla_decode import triton_gfx942 as mla_decode  # noqa: E402
 from kernels.mla_decode import triton_gfx942_tuning as mla_tuning  # noqa: E402
 from kernels.moe import triton_gfx942_tuning as moe_tuning  # noqa: E402
 from kernels.moe.moe_inputs import moe_inputs, shape_of_table  # noqa: E402
-from kernels.moe.sm90 import triton as moe_sm90  # noqa: E402
 from kernels.moe.triton_kernels import moe  # noqa: E402
+from lab.hopper.moe import triton as moe_hopper  # noqa: E402
 
 FAR_OFF = {"amd-mixture-of-experts": 5e-3, "amd-mla-decode": 2e-2}  # relative L2; grouped GEMMs may be in bf16
 WARM_UP_MS, MEASURED_MS = 20, 150
@@ -178,7 +178,7 @@ def moe_calls(data: Any, rows: bool) -> tuple[dict[str, Call], dict[str, Call]]:
     grouped = GroupedGemms(data)
     ways: dict[str, Call] = {
         "PyTorch, a loop over experts": lambda: expert_loop(data),
-        "ours, Triton": lambda: moe_sm90.custom_kernel(data),
+        "ours, Triton": lambda: moe_hopper.custom_kernel(data),
         "ours, the MI300X's row": lambda: moe(tokens, router, matrices, sizes, table).view(x.shape),
     }
     for other in MOE_ROWS if rows else []:

@@ -1,4 +1,4 @@
-"""Which GPU a file of kernels/ is for: its name says so, `triton_gfx942.py`, or its folder, `sm90/hip.py`."""
+"""Which GPU a kernel's file is for: its name says so, `triton_gfx942.py`, or its folder, `lab/hopper/`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import PurePosixPath
 
 from forge.generate.pysource import GenerationError, error_at
 
-# Archs beside the leaderboard's whose files lie in a folder of their own, which no file outside it may use: --also
-# takes it in.
-FOLDERS = {"sm_90": "sm90"}
-_ARCH_OF_FOLDER = {folder: arch for arch, folder in FOLDERS.items()}
+# Archs beside the leaderboard's. Each has a folder as kernels/ is, with common/ and <stem>/, which no file outside it
+# may use: --also takes it in.
+FOLDERS = {"sm_90": "lab/hopper"}
 _NAME = re.compile(r"(?P<name>.+?)(?:_(?P<arch>gfx[0-9a-f]{3,4}))?(?P<table>_tuning)?")
 
 
@@ -19,7 +18,7 @@ def name_and_arch(path: str) -> tuple[str, str | None]:
     pure = PurePosixPath(path)
     match = _NAME.fullmatch(pure.name.partition(".")[0])
     name, arch = (match["name"], match["arch"]) if match else (pure.stem, None)
-    return name, next((_ARCH_OF_FOLDER[part] for part in pure.parent.parts if part in _ARCH_OF_FOLDER), arch)
+    return name, next((of_folder for of_folder, folder in FOLDERS.items() if path.startswith(f"{folder}/")), arch)
 
 
 def refuse_other_arch(path: str, line: int, asked: str, wanted: str) -> None:
@@ -32,7 +31,7 @@ def refuse_other_arch(path: str, line: int, asked: str, wanted: str) -> None:
 
 def check_also(also: str) -> None:
     if also not in FOLDERS:
-        raise GenerationError(f"--also {also}: kernels/ has nothing for it beside the problem's own GPU: {_known()}")
+        raise GenerationError(f"--also {also}: there is nothing for it beside the problem's own GPU: {_known()}")
 
 
 def _known() -> str:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from forge.generate.archs import refuse_other_arch
+from forge.generate.archs import FOLDERS, refuse_other_arch
 from forge.generate.flatten import Flattener, in_quotes
 from forge.generate.pysource import Chunk, GenerationError, Import, Module, Statement, chunk, error_at, load_module
 
@@ -82,7 +82,10 @@ class Bundler:
         self.kept_imports: dict[str, set[Import]] = {}
         self.renames: dict[str, list[Rename]] = {}
         self.hip_texts: dict[str, list[HipText]] = {}
-        self.folder = ".".join(variant.split("/")[:2])  # kernels.<stem>
+        stem = Path(variant).parent.name
+        self.folder = f"kernels.{stem}"
+        roots = [folder.replace("/", ".") for folder in ("kernels", *FOLDERS.values())]
+        self.may_take = tuple(f"{root}.{part}." for root in roots for part in ("common", stem))
         self.variant = self.load(variant, ())
 
     # ------------------------------------------------------------ finding modules
@@ -110,7 +113,7 @@ class Bundler:
         self.renames[module.name] = []
         self.hip_texts[module.name] = []
         for item in module.imports:  # Python would refuse an absent name whether it is used or not
-            if self.is_local(item) and item.name and not self.path_of(f"{item.module}.{item.name}"):
+            if item.is_ours and item.name and not self.path_of(f"{item.module}.{item.name}"):
                 self.definition(module, item.bound, item.line)
         return module
 
@@ -126,14 +129,14 @@ class Bundler:
 
     def local_modules(self, module: Module, item: Import) -> list[str]:
         """Those of our modules that an import loads; [] where it imports somebody else's."""
-        if item.module.partition(".")[0] != "kernels":
+        if not item.is_ours:
             return []
         submodule = f"{item.module}.{item.name}"
         wanted = submodule if item.name and self.path_of(submodule) else item.module
         path = self.path_of(wanted)
         if not path:
             raise error_at(module.path, item.line, f"no module {wanted}: {wanted.replace('.', '/')}.py does not exist")
-        if not f"{wanted}.".startswith(("kernels.common.", f"{self.folder}.")):
+        if not f"{wanted}.".startswith(self.may_take):
             raise error_at(
                 module.path,
                 item.line,
@@ -145,7 +148,7 @@ class Bundler:
     # ------------------------------------------------------------ what is needed
 
     def keep_all(self) -> None:
-        self.kept_imports[self.variant.name] |= {i for i in self.variant.imports if not self.is_local(i)}
+        self.kept_imports[self.variant.name] |= {i for i in self.variant.imports if not i.is_ours}
         for statement in self.variant.statements:
             self.keep(self.variant, statement)
         for module in reversed(list(self.modules.values())):
@@ -153,9 +156,6 @@ class Bundler:
                 for statement in module.statements:
                     if not statement.binds:  # runs for its effect
                         self.keep(module, statement)
-
-    def is_local(self, item: Import) -> bool:
-        return item.module.partition(".")[0] == "kernels"
 
     def keep(self, module: Module, statement: Statement) -> None:
         if statement in self.kept[module.name]:
@@ -205,7 +205,7 @@ class Bundler:
         for statement in module.bindings(name):
             self.keep(module, statement)
         for item in module.imported(name):
-            if not self.is_local(item):
+            if not item.is_ours:
                 self.kept_imports[module.name].add(item)
                 continue
             if item.name is None or self.path_of(f"{item.module}.{item.name}"):
@@ -225,7 +225,7 @@ class Bundler:
         if module.bindings(name):
             return module, name
         for item in module.imported(name):
-            if not self.is_local(item):
+            if not item.is_ours:
                 return module, name
             if item.name is not None and item.module in self.modules:
                 return self.definition(self.modules[item.module], item.name, line, asked or module)
@@ -235,9 +235,9 @@ class Bundler:
         """Turn `m.a`, where m is one of our modules, into a need for `a`. Returns the names so dealt with."""
         aliases = {}
         for item in module.imports:
-            if self.is_local(item) and (item.name is None or self.path_of(f"{item.module}.{item.name}")):
+            if item.is_ours and (item.name is None or self.path_of(f"{item.module}.{item.name}")):
                 target = item.module if item.name is None else f"{item.module}.{item.name}"
-                spelled = target if item.bound == "kernels" and item.target == "kernels" else item.bound
+                spelled = target if item.bound == item.target else item.bound
                 aliases[spelled] = target
         if not aliases:
             return set()

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+OURS = {"kernels", "lab"}  # the top-level packages that kernels lie in
+
 
 class GenerationError(Exception):
     """Why no submission can be generated. One line; starts with `path:line:` where a place is to blame."""
@@ -48,6 +50,10 @@ class Import:
     module: str  # dotted, absolute
     name: str | None  # of `from module import name`
     line: int
+
+    @property
+    def is_ours(self) -> bool:
+        return self.module.partition(".")[0] in OURS
 
     @property
     def target(self) -> str:
@@ -236,7 +242,7 @@ def _refuse_inner_imports_of_ours(path: str, node: ast.stmt) -> None:
             names = ["kernels"] if part.level else [part.module or ""]
         else:
             continue
-        if any(name.partition(".")[0] == "kernels" for name in names):
+        if any(name.partition(".")[0] in OURS for name in names):
             raise error_at(
                 path,
                 part.lineno,

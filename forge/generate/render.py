@@ -102,7 +102,7 @@ def also_variant(entry: ProblemEntry, variant: Variant, also: str, root: Path = 
     check_also(also)
     if name_and_arch(variant.path)[1] is None:
         return None
-    path = f"kernels/{entry.stem}/{FOLDERS[also]}/{variant.name}.py"
+    path = f"{FOLDERS[also]}/{entry.stem}/{variant.name}.py"
     if not (root / path).is_file():
         raise GenerationError(
             f"--also {also}: {entry.name} has no {path}: its variant {variant.name!r} is for AMD alone"
@@ -115,7 +115,7 @@ def also_for(entry: ProblemEntry, variant_name: str | None, arch: str, root: Pat
     if arch not in FOLDERS:
         return None
     variant = pick_variant(entry, variant_name, root)
-    return arch if (root / "kernels" / entry.stem / FOLDERS[arch] / f"{variant.name}.py").is_file() else None
+    return arch if (root / FOLDERS[arch] / entry.stem / f"{variant.name}.py").is_file() else None
 
 
 def generate(

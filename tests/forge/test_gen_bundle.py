@@ -20,11 +20,12 @@ def make(tmp_path: Path) -> Make:
 
     def generated(**files: str) -> Submission:
         for name, text in files.items():
-            path = tmp_path / "kernels" / (name.replace("__", "/") + ".py")
+            folder = "lab" if name.startswith("hopper__") else "kernels"
+            path = tmp_path / folder / (name.replace("__", "/") + ".py")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         entry = ProblemEntry("toy-problem", "toy", tmp_path, ("MI300",), "gfx942", None, "plain")
-        return generate(entry, None, tmp_path, also="sm_90" if "toy__sm90__plain" in files else None)
+        return generate(entry, None, tmp_path, also="sm_90" if "hopper__toy__plain" in files else None)
 
     return generated
 
@@ -247,9 +248,10 @@ def test_a_python_builtin_of_one_file_is_not_taken_over_by_another(make: Make) -
     ("variant", "place", "words"),
     [
         ("from kernels.other.x import y\n", 1, "kernels.common"),
+        ("from lab.hopper.other.x import y\n", 1, "from its own folder (kernels.toy) only"),
         ("import math\nimport forge.rules\n", 2, "leaderboard"),
         ("from kernels.common.b_gfx950 import y\n", 1, "kernels/common/b_gfx950.py is for gfx950"),
-        ("from kernels.common.sm90.c import y\n", 1, "kernels/common/sm90/c.py is for sm_90, while this file is for"),
+        ("from lab.hopper.common.c import y\n", 1, "lab/hopper/common/c.py is for sm_90, while this file is for"),
         ("from kernels.common.absent import y\n", 1, "kernels/common/absent.py does not exist"),
         ("from kernels.common.a import nothing\ndef custom_kernel(d): return nothing\n", 1, "defines no 'nothing'"),
         ("from kernels.common.a import f, nothing\ndef custom_kernel(d): return f(d)\n", 1, "defines no 'nothing'"),
@@ -259,6 +261,7 @@ def test_a_python_builtin_of_one_file_is_not_taken_over_by_another(make: Make) -
         ("from math import (\n    pi,\n    *\n)\n", 3, "not valid Python"),
         ("X = 1\nimport math\n", 2, "imports stand at the top"),
         ("def custom_kernel(d):\n    from kernels.common.a import f\n", 2, "at the top of a file"),
+        ("def custom_kernel(d):\n    import lab.hopper.common.c\n", 2, "at the top of a file"),
         ("from ....x import y\n", 1, "leaves the repository"),
         ("def custom_kernel(d:\n", 1, "not valid Python"),
         (
@@ -271,7 +274,7 @@ def test_a_python_builtin_of_one_file_is_not_taken_over_by_another(make: Make) -
     ],
 )
 def test_refusals_name_the_place(make: Make, variant: str, place: int, words: str) -> None:
-    others = {"other__x": "y = 1\n", "common__b_gfx950": "y = 1\n", "common__sm90__c": "y = 1\n"}
+    others = dict.fromkeys(("other__x", "common__b_gfx950", "hopper__other__x", "hopper__common__c"), "y = 1\n")
     message = refused(make, common__a="def f(x): return x\n", **others, toy__plain=variant)
     assert message.startswith(f"kernels/toy/plain.py:{place}: "), message
     assert words in message
@@ -308,7 +311,7 @@ def test_a_variant_takes_from_its_own_folder(make: Make) -> None:
 
 BOTH = {
     "common__maths": COMMON,
-    "common__sm90__loads": "import fractions as f\n\n\ndef load(x):\n    return f.Fraction(x)\n",
+    "hopper__common__loads": "import fractions as f\n\n\ndef load(x):\n    return f.Fraction(x)\n",
     "toy__parts": "from kernels.common.maths import double\n\n\ndef both(x):\n    return double(x)\n",
     "toy__plain_gfx942": '''"""For AMD."""
 
@@ -330,10 +333,10 @@ that of the other."""
 def custom_kernel(data):
     return "amd", both(load(data)), COUNT, TEXT
 ''',
-    "toy__sm90__plain": '''"""For the other."""
+    "hopper__toy__plain": '''"""For the other."""
 
 from kernels.common.maths import six_times
-from kernels.common.sm90.loads import load
+from lab.hopper.common.loads import load
 from kernels.toy.parts import both
 
 COUNT = 2
@@ -369,13 +372,13 @@ def test_a_file_for_two_gpus_has_each_names_in_a_branch(make: Make, monkeypatch:
         "kernels/common/maths.py",
         "kernels/toy/parts.py",
         "kernels/toy/plain_gfx942.py",
-        "kernels/common/sm90/loads.py",
-        "kernels/toy/sm90/plain.py",
+        "lab/hopper/common/loads.py",
+        "lab/hopper/toy/plain.py",
     ]
     assert submission.text == make(**BOTH).text
 
 
 def test_a_name_of_both_may_not_be_a_name_of_one(make: Make) -> None:
-    clash = BOTH["toy__sm90__plain"] + "\n\ndef double(x):\n    return x\n"
-    message = refused(make, **{**BOTH, "toy__sm90__plain": clash})
-    assert message.startswith("kernels/toy/sm90/plain.py:") and "kernels/common/maths.py" in message
+    clash = BOTH["hopper__toy__plain"] + "\n\ndef double(x):\n    return x\n"
+    message = refused(make, **{**BOTH, "hopper__toy__plain": clash})
+    assert message.startswith("lab/hopper/toy/plain.py:") and "kernels/common/maths.py" in message

@@ -143,7 +143,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert "did you mean 'amd-fp8-mm'?" in refused("amd-fp8-nm")
-    assert "--also sm_70: kernels/ has nothing for it" in refused("amd-fp8-mm", "--also", "sm_70")
+    assert "--also sm_70: there is nothing for it" in refused("amd-fp8-mm", "--also", "sm_70")
     assert "its variant 'hip' is for AMD alone" in refused("amd-fp8-mm", "--variant", "hip", "--also", "sm_90")
     problem, variant = WITH_KERNEL[0]
     message = refused(problem, "--variant", "fastest")

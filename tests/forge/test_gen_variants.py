@@ -15,9 +15,9 @@ KERNEL = "def custom_kernel(data): return data\n"
 
 
 def entry(root: Path, *files: str, variant: str | None = "triton") -> ProblemEntry:
-    """A problem on gfx942 whose folder holds these files."""
+    """A problem on gfx942 whose folder, or that of another GPU, holds these files."""
     for name in files:
-        path = root / "kernels" / "toy" / name
+        path = root / (name if "/" in name else f"kernels/toy/{name}")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(KERNEL)
     return ProblemEntry("toy-problem", "toy", root, ("MI300",), "gfx942", None, variant)
@@ -39,8 +39,8 @@ def refused(problem: ProblemEntry, name: str | None = None, also: str | None = N
         ("kernels/fp8_mm/triton_gfx942_tuning.py", "triton", "gfx942"),
         ("kernels/fp8_mm/hip_gfx942_tuning.h", "hip", "gfx942"),
         ("kernels/gemm_rs/symm_mem.py", "symm_mem", None),
-        ("kernels/gemm_rs/sm90/triton.py", "triton", "sm_90"),
-        ("kernels/common/sm90/peer_signals.h", "peer_signals", "sm_90"),
+        ("lab/hopper/gemm_rs/triton.py", "triton", "sm_90"),
+        ("lab/hopper/common/peer_signals.h", "peer_signals", "sm_90"),
         ("kernels/common/gfx942.h", "gfx942", None),
     ],
 )
@@ -50,7 +50,7 @@ def test_the_grammar_of_names(path: str, name: str, arch: str | None) -> None:
 
 def test_the_problems_gpu_picks_the_file(tmp_path: Path) -> None:
     files = ("triton_gfx942.py", "triton_gfx942_tuning.py", "triton_gfx950.py", "baseline.py", "_notes.py", "hip.hip")
-    problem = entry(tmp_path, *files, "sm90/triton.py")
+    problem = entry(tmp_path, *files, "lab/hopper/toy/triton.py")
     found = {name: variant.path for name, variant in variants_of(problem, tmp_path).items()}
     assert found == {
         "baseline": "kernels/toy/baseline.py",
@@ -78,10 +78,10 @@ def test_a_variant_for_a_gpu_that_the_problem_does_not_run_on(tmp_path: Path) ->
 
 
 def test_also(tmp_path: Path) -> None:
-    problem = entry(tmp_path, "triton_gfx942.py", "baseline.py", "sm90/other.py")
-    said = "--also sm_80: kernels/ has nothing for it beside the problem's own GPU: leave it out, or take sm_90"
+    problem = entry(tmp_path, "triton_gfx942.py", "baseline.py", "lab/hopper/toy/other.py")
+    said = "--also sm_80: there is nothing for it beside the problem's own GPU: leave it out, or take sm_90"
     assert refused(problem, "triton", "sm_80") == said
     assert refused(problem, "triton", "sm_90") == (
-        "--also sm_90: toy-problem has no kernels/toy/sm90/triton.py: its variant 'triton' is for AMD alone"
+        "--also sm_90: toy-problem has no lab/hopper/toy/triton.py: its variant 'triton' is for AMD alone"
     )
     assert generate(problem, "baseline", tmp_path, "sm_90").text == generate(problem, "baseline", tmp_path).text

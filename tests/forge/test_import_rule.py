@@ -26,7 +26,7 @@ ROOMS["commands"] = {"console", "files", "task", "device", "generate", "judge", 
 ROOMS["compile_report"] = {"console", "task", "device", "generate", "judge"}
 ROOMS["tune"] = {"console", "interpreter", "files", "task", "device", "generate", "judge", "history"}
 ROOMS["__main__"] = {"console", "interpreter", "commands", "tune"}
-OURS = {"cdna", "forge", "kernels", "reference", "eval", "gen_submission", "tests"}
+OURS = {"cdna", "forge", "kernels", "reference", "eval", "gen_submission", "tests", "lab"}
 STDLIB = set(sys.stdlib_module_names)
 
 
@@ -49,18 +49,19 @@ def is_under(module: str, *packages: str) -> bool:
 
 
 def arch_of(module: str) -> set[str]:
-    """The GPU that a kernel's module is for, by its name: kernels.gemm_rs.hip_gfx942, kernels.gemm_rs.sm90.hip."""
-    return set(re.findall(r"(?<=_)gfx[0-9a-f]+|(?<=\.)sm90\b", module))
+    """The GPU that a kernel's module is for, by its name: kernels.gemm_rs.hip_gfx942, lab.hopper.gemm_rs.hip."""
+    return set(re.findall(r"(?<=_)gfx[0-9a-f]+|^lab\.hopper\b", module))
 
 
 def may_import(path: str, module: str) -> bool:
     """Whether the file at `path` (relative to the root, with slashes) may import `module`."""
     parts = path.split("/")
     top = module.partition(".")[0]
-    if parts[0] == "kernels":
-        if top == "kernels" and not arch_of(module) <= arch_of(path.removesuffix(".py").replace("/", ".")):
+    if parts[0] == "kernels" or path.startswith("lab/hopper/"):
+        if top in ("kernels", "lab") and not arch_of(module) <= arch_of(path.removesuffix(".py").replace("/", ".")):
             return False
-        return top in STDLIB or is_under(module, "torch", "triton", "kernels.common", f"kernels.{parts[1]}")
+        own = [f"{root}.{part}" for root in ("kernels", "lab.hopper") for part in ("common", parts[-2])]
+        return top in STDLIB or is_under(module, "torch", "triton", *own)
     if parts[0] == "reference":
         return top in STDLIB or is_under(module, "torch", "utils", "task")
     if parts[0] == "cdna":
@@ -76,7 +77,7 @@ def may_import(path: str, module: str) -> bool:
 
 
 def python_files() -> list[str]:
-    folders = ("kernels", "reference", "cdna", "forge")
+    folders = ("kernels", "lab/hopper", "reference", "cdna", "forge")
     found = [p for folder in folders for p in (ROOT / folder).rglob("*.py")]
     found += [p for p in (ROOT / "eval.py", ROOT / "gen_submission.py") if p.exists()]
     return sorted(p.relative_to(ROOT).as_posix() for p in found)
@@ -131,12 +132,13 @@ def test_every_file_keeps_the_rule() -> None:
         ("kernels/moe/triton_gfx942.py", "from kernels.moe.routing import sort_tokens", True),
         ("kernels/moe/triton_gfx942.py", "from kernels.fp8_mm.routing import sort_tokens", False),
         ("kernels/moe/triton_gfx942.py", "from kernels.common.peer_signals_gfx950 import signal", False),
-        ("kernels/moe/triton_gfx942.py", "from kernels.moe.sm90.triton import moe", False),
-        ("kernels/moe/triton_gfx942.py", "from .sm90 import triton", False),
+        ("kernels/moe/triton_gfx942.py", "from lab.hopper.moe.triton import moe", False),
+        ("kernels/moe/triton_gfx942.py", "from lab.rank_shapes import rank_shapes", False),
         ("kernels/moe/routing.py", "from kernels.moe.triton_gfx942 import moe", False),
-        ("kernels/moe/sm90/triton.py", "from kernels.common.sm90.peer_signals import signal", True),
-        ("kernels/moe/sm90/triton.py", "from kernels.moe.routing import sort_tokens", True),
-        ("kernels/moe/sm90/triton.py", "from kernels.moe.triton_gfx942 import moe", False),
+        ("lab/hopper/moe/triton.py", "from lab.hopper.common.peer_signals import signal", True),
+        ("lab/hopper/moe/triton.py", "from kernels.moe.routing import sort_tokens", True),
+        ("lab/hopper/moe/triton.py", "from kernels.moe.triton_gfx942 import moe", False),
+        ("lab/hopper/moe/triton.py", "from lab.hopper.fp8_mm.triton import multiply", False),
         ("kernels/common/heap.py", "from kernels.moe.routing import sort_tokens", False),
         ("kernels/moe/triton_gfx942.py", "import numpy", False),
         ("kernels/moe/triton_gfx942.py", "def f():\n    import forge.generate.rules", False),

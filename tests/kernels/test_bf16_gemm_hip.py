@@ -1,10 +1,6 @@
 """bf16_gemm.h, executed instruction by instruction, against float64 products."""
 
-import re
-import shutil
 import struct
-import subprocess
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,11 +8,9 @@ import torch
 import cdna
 from cdna import checks
 from cdna.program import Program
-from kernels.common.sm90.gemm_card import H200, IN_TURN
 from tests.support import bf16_gemm_hip as hip
 from tests.support.fp8_mm_hip import resources
 from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
-from tests.support.limits import ENDS_S
 from tests.support.reference_folders import relative_error
 
 # Half a bf16 step is 2^-9 of a value, 1.95e-3; evenly spread over the step, the root of its mean square is less.
@@ -78,37 +72,6 @@ def test_registers_and_lds_allow_the_workgroups_that_a_tile_counts_on(text: str,
     assert value["vgpr_spill_count"] == value["sgpr_spill_count"] == value["private_segment_fixed_size"] == 0
     assert value["vgpr_count"] <= 512 // tile.waves_per_simd // 8 * 8
     assert value["group_segment_fixed_size"] * tile.per_cu <= 65536
-
-
-GEMM = hip.SOURCE.parent / "sm90/bf16_gemm.hip"
-GEMM_RS, AG_GEMM = hip.ROOT / "kernels/gemm_rs/sm90/gemm_rs.hip", hip.ROOT / "kernels/ag_gemm/sm90/ag_gemm.hip"
-N_TILES, N_IN_TURN = len(H200.tiles), len(IN_TURN)
-OF_RANKS = pytest.mark.slow(reason="the product's loops in a kernel of several ranks, which nvcc takes a minute for")
-
-
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
-@pytest.mark.parametrize(
-    ("source", "n_kernels"),
-    [
-        pytest.param(GEMM, N_TILES + N_IN_TURN, id="gemm"),
-        pytest.param(GEMM_RS, N_TILES + N_IN_TURN, id="gemm-rs", marks=OF_RANKS),
-        pytest.param(AG_GEMM, N_TILES, id="ag-gemm", marks=OF_RANKS),
-    ],
-)
-def test_hoppers_loops_wait_for_no_product_and_do_not_spill(source: Path, n_kernels: int, tmp_path: Path) -> None:
-    """ptxas puts a wait behind each wgmma where it cannot follow the accumulators, and says so."""
-    from forge.device.hip_on_cuda import headers
-
-    includes = [f"-I{folder}" for folder in (*headers(tmp_path), hip.ROOT / "kernels/common")]
-    flags = ["-O3", "-std=c++20", "-include", "hip/hip_runtime.h", "-gencode=arch=compute_90a,code=sm_90a"]
-    flags += ["-Xptxas", "-v", "-x", "cu", "-cubin", "-o", str(tmp_path / "gemm.cubin")]
-    command = ["nvcc", *flags, *includes, str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_S)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
-    assert len(spills) == n_kernels and set(spills) == {("0", "0", "0")}
-    assert "serialized" not in said
 
 
 def test_the_loop_is_matrix_work(program: Program) -> None:

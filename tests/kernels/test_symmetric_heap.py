@@ -145,32 +145,3 @@ def test_a_limit_that_is_none_is_refused_by_its_name(
 @pytest.mark.parametrize("path", ["symmetric_heap.py", "peer_signals_gfx942.py", "symmetric_heap.h"])
 def test_the_leaderboard_takes_the_sources(path: str) -> None:
     assert "stream" not in (ROOT / "kernels" / "common" / path).read_text().lower()
-
-
-def test_gluon_kernels_for_hopper_can_signal_and_wait(tmp_path: Path) -> None:
-    """Gluon takes not all of tl: a tl.full without a layout in peer_signals.py once broke amd-ag-gemm's kernel."""
-    (tmp_path / "kernel.py").write_text(
-        textwrap.dedent(
-            f"""
-            import sys
-            sys.path.insert(0, {str(ROOT)!r})
-            import triton
-            from triton.backends.compiler import GPUTarget
-            from triton.experimental import gluon
-            from triton.experimental.gluon._runtime import GluonASTSource
-            from kernels.common.sm90.peer_signals import signal_add, stores_complete, wait_until_at_least
-
-            @gluon.jit
-            def kernel(flag, epoch, alarm, timeout_ticks, peer):
-                stores_complete()
-                signal_add(flag, 1)
-                wait_until_at_least(flag, epoch, alarm, timeout_ticks, 1, peer)
-
-            types = dict(flag="*i32", epoch="i32", alarm="i64", timeout_ticks="i64", peer="i32")
-            made = triton.compile(GluonASTSource(kernel, types, {{}}), target=GPUTarget("cuda", 90, 32))
-            print("fence.acq_rel.sys" in made.asm["ptx"], len(made.asm["cubin"]) > 0)
-            """
-        )
-    )
-    done = subprocess.run([sys.executable, tmp_path / "kernel.py"], capture_output=True, text=True, timeout=ENDS_S)
-    assert done.stdout == "True True\n", done.stderr

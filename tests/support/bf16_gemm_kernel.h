@@ -1,4 +1,4 @@
-// bf16_gemm.h's parts on plain matrices, for bf16_gemm_gfx942.hip and sm90/bf16_gemm.hip.
+// bf16_gemm.h's parts on plain matrices, for bf16_gemm_gfx942.hip and lab/hopper/bf16_gemm.hip.
 #pragma once
 
 #include "workgroup_order.h"

@@ -1,7 +1,7 @@
 // What symmetric_heap.h needs to know of NVIDIA's GPUs.
 #pragma once
 
-#include "../symmetric_heap.h"
+#include "../../../kernels/common/symmetric_heap.h"
 
 __device__ inline int load_flag(const int* flag) {
     int value;

@@ -3,11 +3,11 @@
 import functools
 
 from kernels.ag_gemm.hip_plan import AgGemmPlan
-from kernels.ag_gemm.sm90.hip_tuning import DEFAULT, TUNING
 from kernels.common.hip_extension import load_extension
 from kernels.common.hip_gemm_plan import row_of_plan, run_plan
 from kernels.common.hip_source import hip_source
-from kernels.common.sm90.gemm_card import H200
+from lab.hopper.ag_gemm.hip_tuning import DEFAULT, TUNING
+from lab.hopper.common.gemm_card import H200
 
 HIP_SOURCE = hip_source("ag_gemm.hip")
 

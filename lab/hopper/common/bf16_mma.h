@@ -1,4 +1,4 @@
-// What bf16_gemm.h needs to know of NVIDIA's Hopper GPUs: the names of ../bf16_mma_gfx942.h, where each is explained.
+// What bf16_gemm.h needs to know of NVIDIA's Hopper GPUs: the names of bf16_mma_gfx942.h, where each is explained.
 #pragma once
 
 #include <stdexcept>

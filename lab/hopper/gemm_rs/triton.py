@@ -13,9 +13,12 @@ from kernels.common.compiled_kernel import bound_to_grid, compile_kernel
 from kernels.common.gemm_inputs import aligned, input_key
 from kernels.common.gemm_tiles import add_slices, gemm_tile, store_slice
 from kernels.common.rank_plan import RankPlan, plan_for
-from kernels.common.sm90.gemm_tiles import descriptor_tile, tile_stored
-from kernels.common.sm90.launch_arguments import MemoryAt, pointer
-from kernels.common.sm90.peer_signals import (
+from kernels.common.symmetric_heap import symmetric_heap
+from kernels.common.workgroup_order import grouped_rows
+from kernels.gemm_rs.triton_shape import MAX_RANKS, Shape, check_input, rounded_tile
+from lab.hopper.common.gemm_tiles import descriptor_tile, tile_stored
+from lab.hopper.common.launch_arguments import MemoryAt, pointer
+from lab.hopper.common.peer_signals import (
     acquire_system,
     load_flags,
     pause,
@@ -25,10 +28,7 @@ from kernels.common.sm90.peer_signals import (
     stores_complete,
     wall_clock,
 )
-from kernels.common.symmetric_heap import symmetric_heap
-from kernels.common.workgroup_order import grouped_rows
-from kernels.gemm_rs.sm90.triton_tuning import DEFAULT, TUNING
-from kernels.gemm_rs.triton_shape import MAX_RANKS, Shape, check_input, rounded_tile
+from lab.hopper.gemm_rs.triton_tuning import DEFAULT, TUNING
 
 PROCESSORS = 132  # H200
 WARP = 32

@@ -8,8 +8,6 @@ import triton.language as tl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.ag_gemm.arrival_order import tile_in_arrival_order
-from kernels.ag_gemm.sm90.hopper_kernel import Hopper, ag_gemm_hopper_kernel, tile_layout
-from kernels.ag_gemm.sm90.triton_tuning import DEFAULT, TUNING
 from kernels.ag_gemm.triton_shape import (
     MAX_RANKS,
     WAITS,
@@ -23,8 +21,12 @@ from kernels.common.compiled_kernel import bound_to_grid, compile_kernel
 from kernels.common.gemm_inputs import aligned, input_key
 from kernels.common.gemm_tiles import add_slices, gemm_tile, store_slice
 from kernels.common.rank_plan import RankPlan, plan_for
-from kernels.common.sm90.launch_arguments import MemoryAt, pointer
-from kernels.common.sm90.peer_signals import (
+from kernels.common.symmetric_heap import symmetric_heap
+from kernels.common.workgroup_order import xcd_contiguous
+from lab.hopper.ag_gemm.hopper_kernel import Hopper, ag_gemm_hopper_kernel, tile_layout
+from lab.hopper.ag_gemm.triton_tuning import DEFAULT, TUNING
+from lab.hopper.common.launch_arguments import MemoryAt, pointer
+from lab.hopper.common.peer_signals import (
     acquire_system,
     load_flags,
     pause,
@@ -34,8 +36,6 @@ from kernels.common.sm90.peer_signals import (
     wait_until_at_least,
     wall_clock,
 )
-from kernels.common.symmetric_heap import symmetric_heap
-from kernels.common.workgroup_order import xcd_contiguous
 
 PROCESSORS = 132  # H200
 

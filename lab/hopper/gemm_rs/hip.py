@@ -7,9 +7,9 @@ import torch
 from kernels.common.hip_extension import load_extension
 from kernels.common.hip_gemm_plan import row_of_plan, run_plan
 from kernels.common.hip_source import hip_source
-from kernels.common.sm90.gemm_card import H200, IN_TURN
 from kernels.gemm_rs.hip_plan import GemmRsPlan
-from kernels.gemm_rs.sm90.hip_tuning import DEFAULT, TUNING
+from lab.hopper.common.gemm_card import H200, IN_TURN
+from lab.hopper.gemm_rs.hip_tuning import DEFAULT, TUNING
 
 HIP_SOURCE = hip_source("gemm_rs.hip")
 

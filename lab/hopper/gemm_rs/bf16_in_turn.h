@@ -3,7 +3,7 @@
 // copies while the next tile is multiplied: no product waits for memory, nor for a link.
 #pragma once
 
-#include "sm90/bf16_gemm.h"
+#include "../common/bf16_gemm.h"
 
 // Whether it pays. Workgroups of smaller tiles fill each other's gaps where they share a processor, and 64 x 256 is bound by
 // the L2. (IN_TURN in hip.py.)

@@ -17,7 +17,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from kernels.common.sm90.peer_signals import signal_add, stores_complete, wait_until_at_least
+from lab.hopper.common.peer_signals import signal_add, stores_complete, wait_until_at_least
 
 
 @dataclass(frozen=True)

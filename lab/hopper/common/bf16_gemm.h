@@ -3,7 +3,7 @@
 
 #include "bf16_mma.h"
 
-#include "../bf16_gemm.h"
+#include "../../../kernels/common/bf16_gemm.h"
 
 // Where chunk c (8 k) of row r lies in a stage: wgmma's 128-byte swizzle.
 __device__ inline constexpr int stage_offset(int r, int c) { return r * 128 + (c ^ (r & 7)) * 16; }

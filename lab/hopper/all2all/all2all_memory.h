@@ -1,10 +1,10 @@
-// Waves and memory for all2all_kernel.h, on NVIDIA's GPUs: the names of ../all2all_memory_gfx942.h. Release and acquire are
+// Waves and memory for all2all_kernel.h, on NVIDIA's GPUs: the names of all2all_memory_gfx942.h. Release and acquire are
 // fences of system scope.
 #pragma once
 
 #include <hip/hip_runtime.h>
 
-#include "sm90/peer_signals.h"
+#include "../common/peer_signals.h"
 
 typedef unsigned int u32;
 typedef unsigned long long u64;

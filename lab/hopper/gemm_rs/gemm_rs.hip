@@ -1,11 +1,11 @@
-// amd-gemm-rs on NVIDIA's Hopper GPUs; ../gemm_rs_kernel.h says how. Large tiles travel to their owner, by bulk copies, while
+// amd-gemm-rs on NVIDIA's Hopper GPUs; gemm_rs_kernel.h says how. Large tiles travel to their owner, by bulk copies, while
 // the workgroup multiplies the next one, and are flagged after that: a slot then holds [tile], each in the order of
 // registers.
 #include <hip/hip_runtime.h>
 
 #include "bf16_in_turn.h"
-#include "sm90/peer_signals.h"
-#include "../gemm_rs_kernel.h"
+#include "../common/peer_signals.h"
+#include "../../../kernels/gemm_rs/gemm_rs_kernel.h"
 
 template <class T>
 struct GemmRsJob {
