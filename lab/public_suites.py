@@ -204,10 +204,8 @@ def run(suite: Suite, checkout: Path, commit: str, options: argparse.Namespace) 
     return result
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suites", nargs="+", metavar="NAME=CHECKOUT[@COMMIT]", help=f"names: {', '.join(SUITES)}")
-    parser.add_argument("--arch", default=os.environ.get("CDNA_ARCH"), required="CDNA_ARCH" not in os.environ)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What `run` asks, but for the arch."""
     parser.add_argument("--checks", default="all")
     parser.add_argument("--autotune", choices=("all", "first"), default="first")
     parser.add_argument("--per-file", type=int, default=10, help="tests of each file")
@@ -218,6 +216,25 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--budget", type=float, default=3600, help="seconds for a suite, with its collection")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--folder", default="public_suites", help="for reports and logs")
+
+
+def checkout_of(given: str, suite: Suite, parser: argparse.ArgumentParser) -> tuple[Path, str]:
+    """(folder, commit) of CHECKOUT[@COMMIT]."""
+    place, _, commit = given.partition("@")
+    checkout = Path(place).resolve()
+    if not all((checkout / test).exists() for test in suite.tests):
+        parser.error(f"{given}: {checkout} has no {' or no '.join(suite.tests)}")
+    if not commit:
+        head = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+        commit = subprocess.run(head, capture_output=True, text=True).stdout.strip() or "unknown"
+    return checkout, commit
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suites", nargs="+", metavar="NAME=CHECKOUT[@COMMIT]", help=f"names: {', '.join(SUITES)}")
+    parser.add_argument("--arch", default=os.environ.get("CDNA_ARCH"), required="CDNA_ARCH" not in os.environ)
+    add_options(parser)
     parser.add_argument("--json", type=Path, help="append a line a suite to this file")
     options = parser.parse_args(arguments)
     options.folder = str(Path(options.folder).resolve())
@@ -226,13 +243,7 @@ def main(arguments: list[str]) -> int:
         name, _, place = given.partition("=")
         if name not in SUITES:
             parser.error(f"{given}: no suite is called {name!r}: {', '.join(SUITES)}")
-        place, _, commit = place.partition("@")
-        checkout = Path(place).resolve()
-        if not all((checkout / test).exists() for test in SUITES[name].tests):
-            parser.error(f"{given}: {checkout} has no {' or no '.join(SUITES[name].tests)}")
-        if not commit:
-            head = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
-            commit = subprocess.run(head, capture_output=True, text=True).stdout.strip() or "unknown"
+        checkout, commit = checkout_of(place, SUITES[name], parser)
         result = run(SUITES[name], checkout, commit, options)
         print(result.line(), flush=True)
         if options.json:
