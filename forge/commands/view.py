@@ -173,8 +173,12 @@ class View:
             lines = self._once("", "\n".join(lines), PLACES, result)
         for detail in lines:
             self.print(f"{'':{STATUS_WIDTH}} {detail}", "red" if not result.passed else "yellow")
+        alike: dict[str, list[str]] = {}  # ranks have each their own addresses
         for text in finding_texts(result.device_report):
-            for words in self._once("check: ", text, NUMBERS, result):
+            alike.setdefault(NUMBERS.sub("", text), []).append(text)
+        for first, *others in alike.values():
+            more = [f"  and {len(others)} more like it"] if others else []
+            for words in self._once("check: ", first, NUMBERS, result) + more:
                 self.print(f"{'':{STATUS_WIDTH}} {words}", "magenta")
         marks = time_texts(modelled_time(result.device_report, self.plan.caches)) if self.modelled else []
         for text in [*autotuned(result.device_report), *marks]:

@@ -65,4 +65,6 @@ def test_a_finding_of_every_case_is_said_once_and_counted(printed: Any) -> None:
         "check: as in case 0: bounds: reads 0x7f, past the end of `x` (fp32[5])",
         "pass: 2 of 2 cases, 0.0 s, 2 findings of the device's checks, 3 times in all",
     ]
+    ranks = printed(found(0, first, again, again.replace("7f", "8f")))
+    assert ranks[1:4] == [f"check: {first.splitlines()[0]}", "at v1", "and 2 more like it"] and len(ranks) == 5
     assert printed(found(0, first))[-1].endswith("0.0 s, 1 finding of the device's checks")
