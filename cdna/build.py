@@ -42,6 +42,11 @@ def cache_dir() -> Path:
     return Path(os.environ.get("CDNA_CACHE_DIR") or Path.home() / ".cache" / "cdna")
 
 
+def own_cache_dir() -> Path:
+    """Where this process keeps what it makes: $CDNA_OWN_CACHE_DIR, of one that only reads the cache; else the cache."""
+    return Path(os.environ.get("CDNA_OWN_CACHE_DIR") or cache_dir())
+
+
 def zig_binary() -> str | None:
     """The program in pip's package ziglang; None where that is not installed."""
     zig = importlib.util.find_spec("ziglang")
@@ -119,8 +124,8 @@ def generated_headers() -> Path:
 def _run(command: list[str], what: str) -> None:
     environment = dict(
         os.environ,
-        ZIG_GLOBAL_CACHE_DIR=str(cache_dir() / "zig"),
-        ZIG_LOCAL_CACHE_DIR=str(cache_dir() / "zig"),
+        ZIG_GLOBAL_CACHE_DIR=str(own_cache_dir() / "zig"),
+        ZIG_LOCAL_CACHE_DIR=str(own_cache_dir() / "zig"),
     )
     try:
         result = subprocess.run(command, capture_output=True, text=True, env=environment)

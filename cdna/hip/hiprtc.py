@@ -18,7 +18,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..build import cache_dir
+from ..build import own_cache_dir
 from ..code_objects.elf import read, unbundle
 from ..errors import CdnaError, CompileError
 from .compile.fat_binary import fat_binary
@@ -75,7 +75,7 @@ def compile_program(folder: Path) -> None:
     headers = dict(zip(_strings(folder, "header_names"), _strings(folder, "headers")))
     text = "\n".join([*lines, ""])
     # The same source at the same place: the toolchain's cache goes by it.
-    place = cache_dir() / "hip" / f"rtc-{hashlib.sha256(repr((text, headers)).encode()).hexdigest()[:24]}"
+    place = own_cache_dir() / "hip" / f"rtc-{hashlib.sha256(repr((text, headers)).encode()).hexdigest()[:24]}"
     for header, content in headers.items():
         path = Path(os.path.normpath(place / header))
         if place in path.parents:

@@ -22,6 +22,7 @@ from ..build import (
     engine_library,
     find_compiler,
     generated_headers,
+    own_cache_dir,
 )
 from ..cached_files import whole_elf
 from ..errors import ToolchainError
@@ -102,6 +103,10 @@ def _built(
     identity = " ".join([*compile_command, *flags, hip.version, str(cache_dir().resolve())]) + _cpu_features()
     called = [f"{path.parent.name}/{path.name}" for path in linked]
     folder = cache_dir() / f"{short}-{_hash(sources + headers, identity, *called)}"
+    library = folder / name
+    if whole_elf(library):
+        return library
+    folder = own_cache_dir() / folder.name
     library = folder / name
     if whole_elf(library):
         return library

@@ -31,7 +31,7 @@ from ..model import modelled_case_us
 from ..program import Kernel, Program
 from ..records import AutotunerChoice, note_benchmark, note_choice, take_records
 from ..settings import emulated_card
-from . import known_faults
+from . import kept, known_faults
 from .added_by_trials import Trials
 from .cache_key import keep_triton_key
 from .launcher import Launcher, in_autotuner, source_files
@@ -83,6 +83,8 @@ class EmulatedBackend(HIPBackend):
             return to_hsaco(assembly, metadata) + _ASSEMBLY + f"{assembly}\n{notes}".encode()
 
         stages["llir"], stages["hsaco"] = remembering, with_assembly
+        if kept.ask is not None:
+            kept.from_cache(stages, self, options)
 
     def hash(self) -> str:
         other = self.arch_before()  # a real GPU has cache entries of its own

@@ -6,7 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from ..build import cache_dir, zig_binary
+from ..build import cache_dir, own_cache_dir, zig_binary
 from ..errors import ToolchainError
 from .versions import interface
 
@@ -33,6 +33,8 @@ def zigs_linker() -> Path:
         )
     text = f'#!/bin/sh\n[ "$1" = -flavor ] && shift 2\nexec "{zig}" ld.lld "$@"\n'
     script = cache_dir() / f"ld.lld-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    if not script.exists():
+        script = own_cache_dir() / script.name
     if not script.exists():
         script.parent.mkdir(parents=True, exist_ok=True)
         partial = script.with_name(f"{script.name}.{os.getpid()}")

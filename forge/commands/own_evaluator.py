@@ -29,7 +29,7 @@ from typing import Any
 from forge.commands.official_log import OfficialLog
 from forge.device.hook import CALLS
 from forge.generate.submission import KERNEL
-from forge.judge.evaluate import HANGS_BEFORE_STOP, Judge, Listener, run_environment
+from forge.judge.evaluate import HANGS_BEFORE_STOP, Judge, Listener, keeps_builds, run_environment
 from forge.judge.memory import oom_kills
 from forge.judge.messages import Called, Malformed, Ready, by_name, unpack
 from forge.judge.plan import EvalPlan
@@ -255,7 +255,8 @@ class _Evaluation:
         left, hangs = self.wanted() if self.run.broken is None else [], 0
         mode = self.plan.mode if self.run.timed else "test"
         names = words_of(self.own_eval) if self.plan.device.emulated and not self.beside else set()
-        with Workspace(self.plan.problem, self.plan.submission) as workspace:
+        self.plan.device.prepare_builds()
+        with Workspace(self.plan.problem, self.plan.submission, keeps_builds(self.plan.device)) as workspace:
             self.workspace = workspace
             while left:
                 (workspace.make_folder() / "cases.txt").write_text("".join(f"{case.spec}\n" for case in left))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -80,6 +81,19 @@ class Device(ABC):
         """Have the reports of counted cases carry each kernel's timeline and its section of a page, of cold or warm
         caches."""
         return None  # a GPU has none
+
+    def take_builder(self, line: int) -> None:
+        """Have what this process builds be built by whoever is at the other end, and last; see `build_for`."""
+        os.close(line)
+
+    def prepare_builds(self) -> None:
+        """Make now what every process of this device would otherwise."""
+        return None  # a GPU needs nothing
+
+    def build_for(self, line: int, run: str, calling: Callable[[list[str], str], list[str]]) -> None:
+        """Be the builder, until the line ends. run: the folder of those who ask; calling: how compilers are called that
+        write to this folder alone."""
+        raise NotImplementedError
 
     def roofline(self) -> Roofline | None:
         """What torch's own operations, which it does not emulate, are counted at; None where they are timed."""

@@ -134,6 +134,22 @@ class EmulatedDevice(Device):
         if counters is not None:
             counters.count(on)
 
+    def take_builder(self, line: int) -> None:
+        from forge.device.fake_rocm import kept
+
+        kept.take_line(line)
+
+    def prepare_builds(self) -> None:
+        from cdna.build import engine_library, generated_headers
+
+        generated_headers()
+        engine_library()
+
+    def build_for(self, line: int, run: str, calling: Callable[[list[str], str], list[str]]) -> None:
+        from forge.device.fake_rocm.builder import serve
+
+        serve(line, run, calling)
+
     def roofline(self) -> Roofline:
         from cdna.cards import get_card
 

@@ -21,15 +21,11 @@ def all_in(folder: Path, depth: int = 0) -> Iterator[Path]:
             yield from all_in(Path(entry.path), depth + 1)
 
 
-def kept_folders() -> dict[str, str]:
-    """The variables that name what compilers keep, and where that is."""
+def kept_folder() -> str:
+    """Where what builders make lies."""
     from cdna.build import cache_dir
 
-    triton = os.environ.get("TRITON_CACHE_DIR")
-    return {
-        "CDNA_CACHE_DIR": str(cache_dir()),
-        "TRITON_CACHE_DIR": triton or str(Path(os.environ.get("TRITON_HOME") or Path.home(), ".triton", "cache")),
-    }
+    return str(cache_dir())
 
 
 def drop_damaged(folder: Path) -> None:

@@ -71,8 +71,8 @@ def _may_define(tree: ast.Module, name: str) -> bool:
     """Whether running the module could bind `name`; yes where only running it can tell."""
     for node in ast.walk(tree):
         match node:
-            case ast.FunctionDef(name=found) | ast.ClassDef(name=found) if found == name:
-                return True
+            case ast.FunctionDef(name=found) | ast.ClassDef(name=found) if found in (name, "__getattr__"):
+                return True  # a module may make its names when they are asked for (PEP 562)
             case ast.Name(id=found, ctx=ast.Store()) if found == name:
                 return True
             case ast.Name(id="exec" | "globals" | "setattr" | "vars"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import glob
+import json
 import os
 import resource
 import site
@@ -17,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forge.judge import landlock, seccomp
+from forge.judge import landlock, namespaces, seccomp
 
-PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 38, 24, 47, 4
+PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 4, 38, 24, 47, 4
 CAPABILITY_VERSION_3, MOST_CAPABILITIES = 0x20080522, 64
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/opt", "/nix", "/proc", "/sys")
 # Whose folders hold programs, libraries and headers that its user has put elsewhere.
@@ -28,19 +29,24 @@ VARIABLES = (
     *("ROCM_PATH", "ROCM_HOME", "HIP_PATH", "CUDA_HOME", "CUDA_PATH"),
 )
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-GPU_DEVICES = ("/dev/kfd", "/dev/dri", "/dev/nvidia*")
-SHARED_MEMORY = "/dev/shm"
+GPU_DEVICES = ("/dev/kfd", "/dev/dri", "/dev/dri/*", "/dev/nvidia*")
+SHARED_MEMORY, TEMPORARY = "/dev/shm", ("/tmp", "/var/tmp")  # the latter its own, where it has a file system
+# Beside the run folder: the temporary folder of what judges and builds, the root of a submission's own file system.
+OURS, NEW_ROOT = "ours", "root"
+COMMAND = str(Path(__file__).with_name("confined_command.py"))
 MOST_TASKS, MOST_FILES = 4096, 1 << 16  # processes and threads beside those there are; descriptors of one process
 FIRST_TO_GO = 1000  # of oom_score_adj: where memory runs out, it is the submission that ends
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of a run's submissions, beside the run folder that each gets. hidden: where nothing may be read, whatever lies
-    above it; gpu: whether they need one's driver."""
+    """Of a run's submissions, beside the run folder that each gets. kept: the folder of what builders make, which they
+    read; empty: they build for themselves, and what they built is there in their next run. hidden: where nothing may be
+    read, whatever lies above it; gpu: whether they need one's driver."""
 
     writable: list[str] = field(default_factory=list)
     readable: list[str] = field(default_factory=list)
+    kept: str = ""
     hidden: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     gpu: bool = False
@@ -48,7 +54,15 @@ class Bounds:
 
 def places_to_read(root: str, bounds: Bounds) -> list[str]:
     """The interpreter, what it imports, this checkout's two packages, the system's libraries and programs."""
-    places = [*SYSTEM, *bounds.readable, sys.prefix, sys.base_prefix, site.getusersitepackages(), *sys.path]
+    places = [
+        *SYSTEM,
+        *bounds.readable,
+        bounds.kept,
+        sys.prefix,
+        sys.base_prefix,
+        site.getusersitepackages(),
+        *sys.path,
+    ]
     places.append(str(Path(os.path.realpath(sys.executable)).parent.parent))
     places += [os.path.join(root, package) for package in ("forge", "cdna")]
     for name in VARIABLES:
@@ -61,39 +75,100 @@ def places_to_read(root: str, bounds: Bounds) -> list[str]:
     ]
 
 
-def confine(root: str, folder: str, bounds: Bounds, is_rank: bool) -> list[str]:
-    """Holds this process, and all that it starts, to its bounds. Returns what this machine does not give, a line each.
+class Confinement:
+    """Holds this process, and all that it starts, to its bounds. `missing`: what this machine does not give, a line
+    each. root: of this checkout; folder: of the run; is_rank: whether it has others to talk to."""
 
-    root: of this checkout; folder: of the run; is_rank: whether it has others to talk to.
-    """
-    missing: list[str] = []
+    def __init__(self, root: str, folder: str, bounds: Bounds, is_rank: bool) -> None:
+        self.root, self.folder, self.bounds, self.is_rank = root, folder, bounds, is_rank
+        self.missing: list[str] = []
+        self.alone = False  # in namespaces of its own
+        self.readable = places_to_read(root, bounds)
+        self.devices = [*DEVICES, *(path for name in GPU_DEVICES if bounds.gpu for path in glob.glob(name))]
 
-    def attempt(step: Callable[[], object], otherwise: str) -> bool:
+    def attempt(self, step: Callable[[], object], otherwise: str) -> bool:
         try:
             step()
         except (OSError, ValueError) as error:
-            missing.append(f"{otherwise} ({getattr(error, 'strerror', None) or error})")
+            self.missing.append(f"{otherwise} ({getattr(error, 'strerror', None) or error})")
             return False
         return True
 
-    def files() -> None:
-        devices = [*DEVICES, *(path for name in GPU_DEVICES if bounds.gpu for path in glob.glob(name))]
-        there = landlock.restrict(places_to_read(root, bounds), [folder, *bounds.writable, SHARED_MEMORY], devices)
-        if there < landlock.SCOPED_SINCE:
-            missing.append(f"signals reach other processes of this user (Landlock {there}: Linux 6.12 keeps them in)")
+    def separate(self, place: str) -> None:
+        """Takes namespaces, and makes a file system at `place`; `enter` is for a process that is forked then."""
 
-    def calls() -> None:
-        families = [*seccomp.FAMILIES, *seccomp.INTERNET * is_rank]
-        seccomp.install(seccomp.filter_of([*seccomp.REFUSED.values(), *seccomp.LASTING.values()], families))
+        def step() -> None:
+            prctl(PR_SET_DUMPABLE, 1)  # or its own files in /proc are not its own
+            try:
+                namespaces.leave_all()
+            finally:
+                prctl(PR_SET_DUMPABLE, 0)
+            self.place, self.alone = place, True
+            namespaces.new_root(place, self.readable, [self.folder, *self.bounds.writable], self.devices)
 
+        self.attempt(step, "it sees this machine's other processes, shared memory and network: no namespaces")
+
+    def enter(self) -> None:
+        if self.alone:
+            self.attempt(lambda: namespaces.show_processes(self.place), "it sees this machine's other processes")
+            self.attempt(lambda: namespaces.move_to(self.place), "it sees all files")
+            self.attempt(namespaces.switch_on_loopback, "it has no network of its own")
+            os.environ.update(dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), "lo"))
+        set_limits()
+        bound_capabilities()
+        if os.getuid() == 0:
+            needed = [os.path.realpath(sys.executable), os.__file__, __file__, *glob.glob(f"{self.folder}/*")]
+            needed += [file for name in ("torch", "numpy") if (file := getattr(sys.modules.get(name), "__file__", ""))]
+            needed += [place for place in [*sys.path, self.bounds.kept, *self.bounds.writable] if os.path.exists(place)]
+            needed += glob.glob(f"{self.bounds.kept}/engine-*.so")
+            own = [self.folder, *glob.glob(f"{self.folder}/**", recursive=True), *self.bounds.writable]
+            groups = sorted({os.stat(path).st_gid for path in self.devices if path not in DEVICES})
+            self.attempt(
+                lambda: namespaces.become_nobody(needed, groups, own), "it runs as root, without root's rights"
+            )
+        self.confine()
+
+    def confine(self) -> None:
+        self.attempt(drop_capabilities, "it keeps capabilities")
+        if self.attempt(lambda: prctl(PR_SET_NO_NEW_PRIVS, 1), "it may gain rights by set-uid programs"):
+            self.attempt(self.bound_files, "it may touch any file that its user may: no Landlock")
+            self.attempt(self.bound_calls, "it may make any system call: no seccomp")
+        if self.is_rank and not self.alone:
+            self.missing.append("the network is open to it")
+        if not self.bounds.kept:
+            self.missing.append("what it builds is there in its next run")
+
+    def bound_files(self) -> None:
+        writable = [self.folder, *self.bounds.writable, SHARED_MEMORY, *TEMPORARY * self.alone]
+        there = landlock.restrict(self.readable, writable, self.devices)
+        if there < landlock.SCOPED_SINCE and not self.alone:
+            self.missing.append(f"signals reach other processes of this user: Landlock {there} does not keep them in")
+
+    def bound_calls(self) -> None:
+        families = [*seccomp.FAMILIES, *seccomp.INTERNET * (self.is_rank or self.alone)]
+        refused = [*seccomp.REFUSED.values(), *([] if self.alone else seccomp.LASTING.values())]
+        seccomp.install(seccomp.filter_of(refused, families))
+
+
+def confine(root: str, folder: str, bounds: Bounds, is_rank: bool) -> list[str]:
+    """This process, as it is, without namespaces. Returns what is missing."""
+    confinement = Confinement(root, folder, bounds, is_rank)
     set_limits()
-    attempt(drop_capabilities, "it keeps capabilities")
-    if attempt(lambda: prctl(PR_SET_NO_NEW_PRIVS, 1), "it may gain rights by set-uid programs"):
-        attempt(files, "it may touch any file that its user may: no Landlock")
-        attempt(calls, "it may make any system call: no seccomp")
-    if is_rank:
-        missing.append("the network is open to it")
-    return missing
+    bound_capabilities()
+    confinement.confine()
+    return confinement.missing
+
+
+def confined_calls(root: str, bounds: Bounds) -> Callable[[list[str], str], list[str]]:
+    """How a builder calls a compiler that writes to a folder alone, and reads nothing of the run. zig keeps a cache."""
+    readable = places_to_read(root, bounds)
+
+    def calling(command: list[str], folder: str) -> list[str]:
+        writable = [folder, *[os.path.join(bounds.kept, "zig")] * (os.path.basename(command[0]) == "zig")]
+        told = json.dumps({"readable": readable, "writable": writable})
+        return [sys.executable, "-I", "-S", COMMAND, told, *command]
+
+    return calling
 
 
 def prctl(option: int, *arguments: int) -> None:
@@ -102,11 +177,15 @@ def prctl(option: int, *arguments: int) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def drop_capabilities() -> None:
-    """All sets of them, so that no program that is executed brings one back, whoever owns it."""
+def bound_capabilities() -> None:
+    """No program that is executed brings one back, whoever owns it. Where none may be dropped there is none."""
     libc = ctypes.CDLL(None, use_errno=True)
-    for number in range(MOST_CAPABILITIES):  # those that there are not, or where none may be dropped: none to drop
+    for number in range(MOST_CAPABILITIES):
         libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
+
+
+def drop_capabilities() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     if libc.capset(struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24)):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib.util
@@ -13,8 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from forge.device.base import EMULATED
+from forge.device.base import EMULATED, Device
 from forge.device.cards import CARDS
+from forge.judge import landlock
+from forge.judge.confinement import OURS
 from forge.judge.forecast import Forecast
 from forge.judge.fork_server import ForkServer
 from forge.judge.memory import make_memory
@@ -77,11 +80,13 @@ class Judge:
         prctl(PR_SET_DUMPABLE, 0)  # nor may a submission look into the process that counts its verdicts
         self._started = time.monotonic()
         self._digests = digests(self.plan.problem)
-        self.workspace = Workspace(self.plan.problem, self.plan.submission)
+        self._packages = {} if landlock.there() else packages()  # which then nobody can change
+        device = self.plan.device
+        self.workspace = Workspace(self.plan.problem, self.plan.submission, keeps_builds=keeps_builds(device))
         self._texts = {name: data.decode(errors="replace") for name, data in self.workspace.files.items()}
         self.workspace.__enter__()
         environment = run_environment(self.plan, self.workspace)
-        device = self.plan.device
+        environment["TMPDIR"] = str(self.workspace.root / OURS)  # no submission writes there
         bounds = self.workspace.bounds(gpu=not device.emulated)
         self.fork_server = ForkServer(environment, device.name, device.arch, bounds)
         self.memory = [make_memory() for _ in range(self.plan.most_ranks)]
@@ -114,7 +119,10 @@ class Judge:
                 os.close(descriptor)
             self.run.fingerprint, self.run.unconfined = self.pool.fingerprint, self.pool.unconfined
             self.run.elapsed_s = time.monotonic() - self._started
-            if changed := self._changed():
+            changed, before = self._changed(), self._packages
+            now = packages() if before else {}
+            changed += sorted(path for path in before.keys() | now.keys() if before.get(path) != now.get(path))
+            if changed:
                 self.run.buts.append(f"files that judge were changed meanwhile: {', '.join(changed)}")
             self._compare_with_mode_limit()
         finally:
@@ -298,10 +306,16 @@ def short_of_a_format(result: CaseResult, plan: EvalPlan) -> str:
     return text
 
 
+def keeps_builds(device: Device) -> bool:
+    """Whether a submission's builds are there in its next run: a GPU's no builder makes, and nobody has no place."""
+    return not device.emulated and os.getuid() != 0
+
+
 def digests(problem: Problem) -> dict[str, bytes]:
     """Of what a run is judged with, by path: the problem's files, our own sources, their byte code, and what Python
     would run in their place or before them in a later run."""
-    paths = {file.source for file in problem.files if file.source is not None}
+    paths = {file.source for file in problem.files if file.source is not None} | {ROOT / "task.yml"}
+    paths |= {path for kind in ("*.py", "*.yml") for path in (ROOT / "reference").rglob(kind)}
     for package in ("forge", "cdna"):
         paths |= {path for kind in ("*.py", "*.so") for path in (ROOT / package).rglob(kind)}
     paths |= {path for kind in ("*.py", "*.so", "*/__init__.py") for path in ROOT.glob(kind)}
@@ -309,6 +323,22 @@ def digests(problem: Problem) -> dict[str, bytes]:
         paths |= {path for kind in ("*.pth", "sitecustomize*", "usercustomize*") for path in place.glob(kind)}
     paths |= {Path(importlib.util.cache_from_source(path)) for path in paths if path.suffix == ".py"}
     return {str(path): _digest(path) for path in paths if path.is_file()}
+
+
+def packages() -> dict[str, bytes]:
+    """What lies on Python's path besides, each package by its files' names, sizes, times and numbers."""
+    found = {}
+    for place in {Path(place) for place in sys.path if os.path.isdir(place) and not ROOT.is_relative_to(place)}:
+        for entry in os.scandir(place):
+            told = hashlib.sha256()
+            for folder, folders, names in os.walk(entry.path) if entry.is_dir() else [(str(place), [], [entry.name])]:
+                folders[:] = sorted(name for name in folders if name != "__pycache__")  # any run of theirs writes there
+                for name in sorted(names):
+                    with contextlib.suppress(OSError):
+                        state = os.lstat(os.path.join(folder, name))
+                        told.update(f"{name} {state.st_size} {state.st_mtime_ns} {state.st_ino}\n".encode())
+            found[entry.path] = told.digest()
+    return found
 
 
 def _digest(path: Path) -> bytes:

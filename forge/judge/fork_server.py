@@ -14,18 +14,18 @@ import gc
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from forge.judge.confinement import Bounds, confine
+from forge.judge.confinement import NEW_ROOT, OURS, Bounds, Confinement, confine, confined_calls
 from forge.judge.frozen import WITHIN_TORCH, import_ahead
-from forge.judge.process_tree import PR_SET_CHILD_SUBREAPER, kill_below
+from forge.judge.process_tree import PR_SET_CHILD_SUBREAPER, kill_below, look_from_here, machines_pid
 from forge.task.problem import ROOT
 
 ORDER_BYTES, MOST_DESCRIPTORS = 1 << 16, 250
@@ -108,6 +108,7 @@ def serve(fd: int, root: str) -> None:
     """The fork server's own life."""
     from forge.judge.worker import PR_SET_DUMPABLE, prctl
 
+    os.umask(0o022)  # whoever runs a submission reads what is built here
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     prctl(PR_SET_DUMPABLE, 0)  # nor may a submission look into what is forked here to judge it
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -115,7 +116,14 @@ def serve(fd: int, root: str) -> None:
     line.set_inheritable(False)
     warm, broken, folder = False, None, None
     room: Room | None = None
+    asking: dict[socket.socket, dict[str, Any]] = {}  # the lines of workers for which nothing is built yet
     while True:
+        ready, _, _ = select.select([line, *asking], [], [])
+        for one in ready:
+            if one in asking:
+                _fork_builder(one, asking.pop(one), [line, *asking, *([room.line] if room else [])], root)
+        if line not in ready:
+            continue
         data, descriptors, _, _ = socket.recv_fds(line, ORDER_BYTES, MOST_DESCRIPTORS)
         if not data:  # the evaluator is gone, and has left the clearing to us
             _clear(folder)
@@ -129,8 +137,11 @@ def serve(fd: int, root: str) -> None:
             if room is not None and room.folder != folder:
                 room.line.close()
                 room = None
-            room = room or Room(order, [line.fileno(), *descriptors], root, broken)
-            room.enter(data, descriptors)
+            room = room or Room(order, [*map(socket.socket.fileno, [line, *asking]), *descriptors], root, broken)
+            asks, answers = socket.socketpair()
+            asking[answers] = order
+            room.enter(data, [asks.fileno(), *descriptors])
+            asks.close()
         else:
             _fork_worker(order, descriptors, line, root, broken)
         for descriptor in descriptors:
@@ -143,7 +154,7 @@ def _fork_worker(
     line: socket.socket,
     root: str,
     broken: BaseException | None,
-    missing: Sequence[str] = (),
+    room: Room | None = None,
 ) -> None:
     from forge.judge.worker import supervise_worker
 
@@ -151,12 +162,38 @@ def _fork_worker(
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         line.close()
         os.setsid()
+        builder = descriptors.pop(0) if "bounds" in order else None
         channel, status, output, *memory = descriptors
         _print_to(output)
         os.close(output)
         os.chdir(order["folder"])
-        told = {"pid": os.getpid(), "above": os.getppid(), "missing": list(missing)}
-        supervise_worker(channel, (status, told), root, broken, order["worker"], memory)
+        told = {"pid": machines_pid(), "above": room.pids if room else [], "missing": room.missing if room else []}
+        supervise_worker(channel, (status, told), root, broken, order["worker"], memory, builder)
+
+
+def _fork_builder(line: socket.socket, order: dict[str, Any], not_here: list[socket.socket], root: str) -> None:
+    """Has a process serve a worker's line that has asked for something, if it has not ended. It builds into the cache,
+    reads of the run what the worker can, and has no submission in it: what it is asked for it takes for text."""
+    from forge.device import resolve
+    from forge.judge.worker import die_with_parent
+
+    if line.recv(1, socket.MSG_PEEK) and os.fork() == 0:
+        try:
+            for other in not_here:
+                other.close()
+            die_with_parent()
+            os.setsid()
+            bounds, run = Bounds(**order["bounds"]), os.path.dirname(order["folder"])
+            own = os.environ["TMPDIR"] = os.path.join(run, OURS)
+            tempfile.tempdir = None
+            shown = [order["folder"], *bounds.writable]
+            its_bounds = dataclasses.replace(bounds, writable=[bounds.kept], readable=shown)
+            confine(root, own, its_bounds, is_rank=False)
+            calling = confined_calls(root, bounds)
+            resolve(order["device"], order["arch"]).build_for(line.detach(), run, calling)
+        finally:
+            os._exit(0)
+    line.close()
 
 
 class Room:
@@ -186,12 +223,26 @@ class Room:
         bounds = Bounds(**order["bounds"])
         os.environ.update(bounds.environment)
         tempfile.tempdir = None  # known before
-        missing = confine(root, order["folder"], bounds, order["is_rank"])
+        look_from_here()
+        self.pids = [os.getpid()]
+        confinement = Confinement(root, order["folder"], bounds, order["is_rank"])
+        confinement.separate(os.path.join(os.path.dirname(order["folder"]), NEW_ROOT))
+        if confinement.alone:
+            if os.fork():  # what comes next is the first process of its namespace
+                line.close()
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(-1, 0)
+                os._exit(0)
+            self.pids.append(machines_pid())
+            die_with_parent()
+        confinement.enter()
+        die_with_parent()  # forgotten where it became another user's
+        self.missing = confinement.missing
         while True:
             data, descriptors, _, _ = socket.recv_fds(line, ORDER_BYTES, MOST_DESCRIPTORS)
             if not data:
                 return
-            _fork_worker(json.loads(data), descriptors, line, root, broken, missing)
+            _fork_worker(json.loads(data), descriptors, line, root, broken, self)
             for descriptor in descriptors:
                 os.close(descriptor)
 
@@ -220,6 +271,7 @@ def _warm_up(order: dict[str, Any], output: int) -> BaseException | None:
         device = resolve(order["device"], order["arch"])
         if device.emulated:
             device.prepare()
+            device.prepare_builds()
             import torch  # noqa: F401
 
             if order["is_rank"]:

@@ -36,6 +36,12 @@ def version() -> int:
     return _call(CREATE, None, ctypes.c_size_t(0), CREATE_VERSION)
 
 
+def there() -> bool:
+    with contextlib.suppress(OSError):
+        return version() > 0
+    return False
+
+
 def restrict(readable: Iterable[str], writable: Iterable[str], devices: Iterable[str]) -> int:
     """Lets this process read and execute what lies below these places, do all to what lies below those, use these
     devices, and no more; places that there are not are left out. Returns the kernel's version. Needs no_new_privs."""

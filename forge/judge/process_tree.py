@@ -13,6 +13,27 @@ from pathlib import Path
 PR_SET_CHILD_SUBREAPER = 36
 
 
+_proc: int | None = None  # /proc of the namespace of processes that the evaluator is in
+
+
+def look_from_here() -> None:
+    """Has `machines_pid` say what this process's namespace calls a process, in those that it starts elsewhere too."""
+    global _proc
+    _proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def machines_pid() -> int:
+    return os.getpid() if _proc is None else int(os.readlink("self", dir_fd=_proc))
+
+
+def forget_it() -> None:
+    """Before a submission is there, which could look through it."""
+    global _proc
+    if _proc is not None:
+        os.close(_proc)
+        _proc = None
+
+
 def adopt_orphans() -> None:
     """From now on a process whose parent died becomes our child, so that none can hide from `end_all`."""
     with contextlib.suppress(OSError, AttributeError):  # not Linux: process groups must do

@@ -23,7 +23,7 @@ from forge.judge.process_tree import descendants, kill_below
 from forge.judge.results import Status
 
 TAIL_BYTES = 64 * 1024
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES, BLOCK_BYTES = 1 << 20, 512
 MOST_PHASE = 80  # characters
 # What a terminal would obey or be deceived by: escapes, C0 and C1 controls, marks that turn the direction of writing.
 CONTROL = re.compile(
@@ -42,14 +42,21 @@ def free_bytes() -> int:
     return 0
 
 
-def written_bytes(of: int) -> int:
-    """What the processes below `of` have written to disks."""
+def written_bytes(of: int, folder: Path) -> int:
+    """What lies below a folder, and in files without a name that the processes below `of` have open, by the disk's
+    blocks: what a file's length says nothing of."""
     total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_blocks
+    nameless = {}
     for pid in descendants(of):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            lines = Path(f"/proc/{pid}/io").read_text().split("\n")
-            total += next(int(line.split()[1]) for line in lines if line.startswith("write_bytes:"))
-    return total
+        for path in Path(f"/proc/{pid}/fd").glob("*"):
+            with contextlib.suppress(OSError):
+                if not (found := path.stat()).st_nlink and found.st_dev == os.stat(folder).st_dev:
+                    nameless[found.st_ino] = found.st_blocks
+    return BLOCK_BYTES * (total + sum(nameless.values()))
 
 
 def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0, spare: Iterable[WorkerProcess] = ()) -> None:
@@ -61,9 +68,8 @@ def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0, spare: It
     for worker in workers:
         worker.kill()
     spared = [worker.parent_pid for worker in spare if worker.parent_pid]
-    kept = {pid for one in ForkServer.alive if (pid := one.pid()) is not None} | {
-        worker.told["above"] for worker in spare
-    }
+    kept = {pid for one in ForkServer.alive if (pid := one.pid()) is not None}
+    kept |= {pid for worker in spare for pid in worker.told["above"]}
     kill_below(os.getpid(), spared, kept, patience_s)
     for worker in workers:
         worker.close()
@@ -240,7 +246,7 @@ class WorkerProcess:
         """What the process above it told of itself: its pid, that of its own parent, and what its confinement lacks."""
         self._has_ended()
         line, line_end, _ = self._status.partition(b"\n")
-        return json.loads(line) if line_end else {"pid": None, "above": None, "missing": []}
+        return json.loads(line) if line_end else {"pid": None, "above": [], "missing": []}
 
     def _parent_is_killed(self) -> bool:
         pid = self.parent_pid

@@ -28,6 +28,7 @@ from forge.judge import messages
 from forge.judge.channel import worker_end
 from forge.judge.failure import describe
 from forge.judge.memory import give_back_freed_memory, keep_freed_memory
+from forge.judge.process_tree import forget_it, machines_pid
 from forge.judge.results import Status
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
@@ -41,13 +42,19 @@ class TaskFault(Exception):
 
 
 def supervise_worker(
-    fd: int, status: tuple[int, Fields], root: str, broken: BaseException | None, module: str, memory: list[int]
+    fd: int,
+    status: tuple[int, Fields],
+    root: str,
+    broken: BaseException | None,
+    module: str,
+    memory: list[int],
+    builder: int | None = None,
 ) -> NoReturn:
     """Forks a worker and reports how it ended. This is the parent that a submission sees: killing it tells on it.
 
     fd: the worker's channel; status: where to tell it, and what to tell at once; root: of the repository, first in
-    sys.path; broken: why torch could not be imported; module: the one whose WORKER serves; memory:
-    descriptors of exchanges.
+    sys.path; broken: why torch could not be imported; module: the one whose WORKER serves; memory: descriptors of
+    exchanges; builder: the line to one.
     """
     die_with_parent()
     status_fd, told = status
@@ -67,7 +74,9 @@ def supervise_worker(
     faulthandler.register(messages.WHERE, words)
     setup = receive()
     if setup is not None:
-        kind(setup, send, receive, memory).serve(root, broken)
+        one = kind(setup, send, receive, memory)
+        one.builder = builder
+        one.serve(root, broken)
     os._exit(0)  # not sys.exit: threads that the submission left behind could hold it up
 
 
@@ -99,6 +108,7 @@ class Worker:
     ) -> None:
         self.setup, self.send, self.receive, self.memory = setup, send, receive, memory
         self.device: Any = None
+        self.builder: int | None = None
         self.place = "start"  # the phase that the worker is in
         self.handlers: dict[type, Callable[[Any], None]] = {
             messages.BeginCase: self.begin_case,
@@ -110,7 +120,8 @@ class Worker:
         self.send(messages.Phase(name))
 
     def serve(self, root: str, broken: BaseException | None) -> None:
-        self.send(messages.Pid(os.getpid()))
+        self.send(messages.Pid(machines_pid()))
+        forget_it()
         self.answer(messages.Ready, lambda: self.prepare(root, broken))
         while (command := self.receive()) is not None:
             self.handlers[type(command)](command)
@@ -261,6 +272,8 @@ class SubmissionWorker(Worker):
         ready = super().prepare(root, broken)
         self.entered = self.operations.count_entries(sys.modules["reference"], "ref_kernel")
         self.watch = self.integrity.Watch()
+        if self.builder is not None:
+            self.device.take_builder(self.builder)
         self.phase("import submission")
         self.submission = importlib.import_module("submission")
         kernel = getattr(self.submission, "custom_kernel", None)

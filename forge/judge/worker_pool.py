@@ -251,7 +251,8 @@ class WorkerPool:
                     text = f"it started more than {MAX_PROCESSES} processes in {worker.phase}"
                     answers[worker] = _lost(kind, worker, Status.CRASH, text, now - started)
                 break
-            if free - free_bytes() > MAX_WRITTEN_BYTES and written_bytes(os.getpid()) > MAX_WRITTEN_BYTES:
+            filled = free - free_bytes() > MAX_WRITTEN_BYTES
+            if filled and written_bytes(os.getpid(), workers[0].folder.parent) > MAX_WRITTEN_BYTES:
                 for worker in waiting:
                     text = f"it wrote more than {MAX_WRITTEN_BYTES >> 30} GiB to disk in {worker.phase}"
                     answers[worker] = _lost(kind, worker, Status.CRASH, text, now - started)

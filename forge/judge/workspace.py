@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from forge.device.extensions import all_in, drop_damaged, kept_folders
-from forge.judge.confinement import Bounds
+from forge.device.extensions import all_in, drop_damaged, kept_folder
+from forge.judge.confinement import NEW_ROOT, OURS, Bounds
 from forge.task.problem import ROOT, Problem
 
 PREFIX, GUARD = "forge-", "guard"  # of a run's folder; the file that its evaluator keeps locked
@@ -55,7 +55,9 @@ def holds(path: Path, content: bytes) -> bool:
 class Workspace:
     """Context manager. Each pool gets a fresh run folder with the task's files; all go at the end."""
 
-    def __init__(self, problem: Problem, submission: bytes) -> None:
+    def __init__(self, problem: Problem, submission: bytes, keeps_builds: bool = True) -> None:
+        """keeps_builds: whether what the submission itself builds is there in its next run."""
+        self.keeps_builds = keeps_builds
         self.files: dict[str, bytes] = {}
         for file in problem.files:
             if file.source is None:
@@ -68,11 +70,12 @@ class Workspace:
     def __enter__(self) -> Workspace:
         clear_left_over(Path(tempfile.gettempdir()))
         self.root = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
+        self.root.chmod(0o711)  # a superuser's submission runs as nobody
         unlocked = self.root / f"{GUARD}.new"  # has its name once it is locked: another run may be clearing just now
         self._mine = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._mine, fcntl.LOCK_EX)
         unlocked.rename(self.root / GUARD)
-        for name in OWN_FOLDERS:
+        for name in (*OWN_FOLDERS, OURS, NEW_ROOT):
             (self.root / name).mkdir()
         self._open_extensions()
         return self
@@ -148,12 +151,23 @@ class Workspace:
 
     def bounds(self, gpu: bool) -> Bounds:
         """What a submission may touch beside its run folder. To be asked when the workspace is there."""
-        home, caches = self.root / HOME, kept_folders()
-        xdg = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
+        home = self.root / HOME
+        own = [str(home), str(self.root / TEMPORARY), str(self.extensions)]
+        environment = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
+        environment |= {"HOME": str(home), "TMPDIR": str(self.root / TEMPORARY), "PYTHONUSERBASE": site.getuserbase()}
+        environment |= {name: os.environ.get(name, "submission") for name in ("USER", "LOGNAME")}
+        if self.keeps_builds:
+            triton = os.environ.get("TRITON_CACHE_DIR")
+            triton = triton or str(Path(os.environ.get("TRITON_HOME") or Path.home(), ".triton", "cache"))
+            own.append(triton)
+        else:
+            triton = str(home / ".triton" / "cache")
+            environment |= {"CDNA_CACHE_DIR": kept_folder(), "CDNA_OWN_CACHE_DIR": str(home / ".cache" / "cdna")}
         return Bounds(
-            writable=[str(home), str(self.root / TEMPORARY), str(self.extensions), *caches.values()],
+            writable=own,
+            kept="" if self.keeps_builds else kept_folder(),
             hidden=[str(Path.home()), str(self.root), str(ROOT / "reference"), str(ROOT / "kernels")],
-            environment={"HOME": str(home), "PYTHONUSERBASE": site.getuserbase(), **xdg, **caches},
+            environment={**environment, "TRITON_CACHE_DIR": triton},
             gpu=gpu,
         )
 
@@ -165,6 +179,9 @@ class Workspace:
         """
         self._guard: int | None = None
         self.extensions = self.root / "extensions"
+        if not self.keeps_builds:
+            self.extensions.mkdir()
+            return
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cdna-forge" / "extensions"
         kept = cache / self.submission_sha256[:16]
         try:

@@ -222,21 +222,38 @@ def test_a_full_disk_is_not_the_submissions_fault(tmp_path: Path) -> None:
     assert not machine_fault(raised(cache, errno.ENOENT), str(run))
 
 
-def test_a_submission_that_fills_the_disk_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+# Holds a file of a megabyte that has no name.
+HOLDS = """
+import os, tempfile, time
+file = tempfile.TemporaryFile(dir=".")
+os.posix_fallocate(file.fileno(), 0, 1 << 20)
+print(flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_submission_that_fills_the_disk_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.forge.test_eval_hostile import empty_pool
 
     class Waiting:
-        phase, rank = "custom_kernel", None
+        phase, rank, folder = "custom_kernel", None, tmp_path
         tail = type("Tail", (), {"last_words": lambda self: []})()
 
     free = iter([worker_pool.MAX_WRITTEN_BYTES * 2] + [0] * 100)
     monkeypatch.setattr(worker_pool, "free_bytes", lambda: next(free))
     monkeypatch.setattr(worker_pool, "wait_for_events", lambda *_: [])
-    monkeypatch.setattr(worker_pool, "written_bytes", lambda pid: worker_pool.MAX_WRITTEN_BYTES + 1)
+    monkeypatch.setattr(worker_pool, "written_bytes", lambda *_: worker_pool.MAX_WRITTEN_BYTES + 1)
     waiting: Any = Waiting()
     (answer,) = empty_pool()._gather(worker_pool.messages.Called, [waiting])
     assert "wrote more than 16 GiB to disk" in answer.message
-    assert written_bytes(os.getpid()) >= 0
+    with open(tmp_path / "long", "w") as file:
+        os.posix_fallocate(file.fileno(), 0, 1 << 20)
+    with open(tmp_path / "sparse", "w") as file:
+        file.truncate(1 << 40)
+    with subprocess.Popen([sys.executable, "-c", HOLDS], cwd=tmp_path, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdout.readline()
+        assert 2 << 20 <= written_bytes(os.getpid(), tmp_path) < 1 << 30
+        child.kill()
 
 
 def test_what_a_passing_case_printed_is_shown_where_asked_for(folder: Path) -> None:

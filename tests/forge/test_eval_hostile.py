@@ -61,7 +61,11 @@ KINDS = {
     "forks and returns twice": ("os.fork()", "pass", ""),
     "kills its parent": ("os.kill(os.getppid(), 9); time.sleep(60)", "tampered", "parent process was killed"),
     "kills it and returns": ("os.kill(os.getppid(), 9)", "tampered", "parent process was killed"),
-    "kills all above it": ("os.kill(parent_of(os.getppid()), 9); time.sleep(60)", "tampered", "parent process was"),
+    "kills all above it": (  # the first process of its namespace is not to be killed from within
+        "os.kill(parent_of(os.getppid()), 9); time.sleep(1); os.kill(os.getppid(), 9); time.sleep(60)",
+        "tampered",
+        "parent process was",
+    ),
     "dies holding a build lock": ("os.kill(os.getpid(), 9)", "crash", "SIGKILL"),
 }
 FIRST = 5  # length of the first kind's input; kinds have odd lengths, right cases even ones
@@ -184,7 +188,7 @@ def test_an_answer_that_nobody_asked_for_is_tampering(monkeypatch: pytest.Monkey
 PLACES = """
 import os, torch
 def custom_kernel(x):
-    print(os.getpid(), id(torch), flush=True)
+    print(id(torch), flush=True)
     if len(x) == 5:
         os.abort()
     return x * 2
@@ -194,8 +198,8 @@ def custom_kernel(x):
 def test_a_worker_in_a_lost_ones_place_need_not_import_torch(tmp_path: Path) -> None:
     _, result = judge(tmp_path, PLACES, "test")
     assert statuses(result) == ["pass", "crash", "pass"]
-    workers, torches = zip(*(case["last_words"][-1].split() for case in result["cases"]), strict=True)
-    assert len(set(workers)) == 2 and len(set(torches)) == 1
+    torches = [case["last_words"][-1] for case in result["cases"]]
+    assert len(set(torches)) == 1
 
 
 # Where the fork server is a Python of its own, its command line has the program that it is given: its forks' too.

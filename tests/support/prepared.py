@@ -386,6 +386,7 @@ def be_an_evaluator(order: dict[str, Any]) -> None:
 
 def be_a_fork_server(fd: int, environment: Mapping[str, str]) -> None:
     """What forge.judge.fork_server starts as a Python of its own, except that torch is there."""
+    from forge.device.fake_rocm import launch
     from forge.judge.fork_server import serve
 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
@@ -400,6 +401,8 @@ def be_a_fork_server(fd: int, environment: Mapping[str, str]) -> None:
         os.dup2(nothing, standard)
     os.closerange(3, fd)
     os.closerange(fd + 1, 1 << 16)
+    compiler: Any = sys.modules["triton.compiler"]
+    compiler.compile = launch.one_at_a_time(compiler.compile.__wrapped__)  # with a lock that is open
     gc.set_threshold(*AS_EVER)
     sys.argv[:] = ["eval.py"]
     sys.path[:] = [str(ROOT), "", *(folder for folder in sys.path if folder != str(ROOT))]

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...build import cache_dir
+from ...build import cache_dir, own_cache_dir
 from ...errors import ToolchainError
 
 INCLUDE_DIR = Path(__file__).parents[1] / "include"
@@ -82,7 +82,7 @@ class Missing:
 
 def environment() -> dict[str, str]:
     """For compilers' processes: messages in English, zig's cache beside ours."""
-    zig = str(cache_dir() / "zig")
+    zig = str(own_cache_dir() / "zig")
     return {**os.environ, "LC_ALL": "C", "ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig}
 
 
@@ -167,7 +167,7 @@ def _vector_types_of_hip_6(include: Path) -> Path:
     header = Path("hip", "amd_detail", "amd_hip_vector_types.h")
     together = r"  union {\n    Native_vec_ data;\n    struct {\n      \1\n    };\n  };"
     text = re.sub(r"^  (T x(?:, y)?(?:, z)?(?:, w)?;)$", together, (include / header).read_text(), flags=re.MULTILINE)
-    folder = cache_dir() / "hip6" / hashlib.sha256(text.encode()).hexdigest()[:12]
+    folder = own_cache_dir() / "hip6" / hashlib.sha256(text.encode()).hexdigest()[:12]
     file = folder / header
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)

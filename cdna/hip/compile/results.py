@@ -6,16 +6,17 @@ a result.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ...build import cache_dir
+from ...build import cache_dir, own_cache_dir
 from ...cached_files import publish, whole
 from ...errors import ToolchainError
 
@@ -42,8 +43,8 @@ def _content(path: Path) -> str:
 
 
 def results_folder() -> Path:
-    """Where results lie."""
-    path = cache_dir() / "hip"
+    """Where this process puts results."""
+    path = own_cache_dir() / "hip"
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -51,9 +52,21 @@ def results_folder() -> Path:
     return path
 
 
+def results_folders() -> list[Path]:
+    """Where results may lie."""
+    return list(dict.fromkeys([results_folder(), cache_dir() / "hip"]))
+
+
+def _there(name: str | Path) -> Path | None:
+    return next((path for folder in reversed(results_folders()) if (path := folder / name).exists()), None)
+
+
 def stored(content: bytes, suffix: str) -> Path:
     """A file of that content, at a place of its own."""
-    path = results_folder() / f"{digest_of(content)}{suffix}"
+    name = f"{digest_of(content)}{suffix}"
+    if (there := _there(name)) is not None:
+        return there
+    path = results_folder() / name
     if not path.exists():
         with tempfile.NamedTemporaryFile(dir=results_folder(), delete=False) as partial:
             partial.write(content)
@@ -63,11 +76,32 @@ def stored(content: bytes, suffix: str) -> Path:
 
 def stored_as(name: str, content: bytes) -> Path:
     """A file of that name and content, in a folder of its own."""
-    path = results_folder() / digest_of(name, content) / name
+    place = Path(digest_of(name, content), name)
+    if (there := _there(place)) is not None:
+        return there
+    path = results_folder() / place
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         os.replace(stored(content, ".part"), path)
     return path
+
+
+class NotKnown(Exception):
+    """No folder has this result, and this process was told not to make it."""
+
+
+_makes_none = False
+
+
+@contextlib.contextmanager
+def only_known() -> Iterator[None]:
+    """What is not there is not made meanwhile, by any thread of this process."""
+    global _makes_none
+    _makes_none = True
+    try:
+        yield
+    finally:
+        _makes_none = False
 
 
 class Results:
@@ -75,11 +109,13 @@ class Results:
 
     def __init__(self, key: str, suffix: str) -> None:
         self.key, self.suffix = key, suffix
-        self.listing = results_folder() / f"{key}.inputs"
 
-    def _path(self, inputs: Sequence[Path]) -> Path:
+    def _listing(self, folder: Path) -> Path:
+        return folder / f"{self.key}.inputs"
+
+    def _path(self, folder: Path, inputs: Sequence[Path]) -> Path:
         digest = digest_of(self.key, *(f"{path}\0{_content(path)}" for path in inputs))
-        return results_folder() / f"{digest}{self.suffix}"
+        return folder / f"{digest}{self.suffix}"
 
     def get(self, build: Callable[[Path], Iterable[Path]]) -> Path:
         """The cached result, else that of `build(output)`, which returns the files that it read."""
@@ -87,19 +123,20 @@ class Results:
 
     def get_timed(self, build: Callable[[Path], Iterable[Path]]) -> tuple[Path, float | None]:
         """As get; and the seconds that building took, None where the result was there."""
-        try:
-            known = self._path([Path(name) for name in json.loads(self.listing.read_text())])
-            if whole(known):
-                return known, None
-        except (OSError, ValueError):
-            pass
+        for folder in results_folders():
+            with contextlib.suppress(OSError, ValueError):
+                known = self._path(folder, [Path(name) for name in json.loads(self._listing(folder).read_text())])
+                if whole(known):
+                    return known, None
+        if _makes_none:
+            raise NotKnown(self.key)
         started = time.monotonic()
         with tempfile.TemporaryDirectory(dir=results_folder(), prefix="building-") as scratch:
             output = Path(scratch, f"out{self.suffix}")
             inputs = sorted({path.absolute() for path in build(output)})
-            result = self._path(inputs)
+            result = self._path(results_folder(), inputs)
             listing = Path(scratch, "inputs")
             listing.write_text(json.dumps([str(path) for path in inputs]))
             publish(output, result)
-            os.replace(listing, self.listing)
+            os.replace(listing, self._listing(results_folder()))
         return result, time.monotonic() - started

@@ -23,12 +23,13 @@ from typing import Any
 import torch
 from torch.utils import cpp_extension
 
-from cdna.build import cache_dir
+from cdna.build import own_cache_dir
 from cdna.errors import CompileError, NotEmulated, ToolchainError
+from cdna.hip.compile import results
 from cdna.hip.compile.diagnostics import ROCM_LIBRARIES
 from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import find
-from forge.device.fake_rocm import hip, torch_headers
+from forge.device.fake_rocm import hip, kept, torch_headers
 from forge.device.fake_rocm.hipify import RUNTIME, directive, hipify, with_places
 from forge.device.fake_rocm.locks import locked
 from forge.files import keep_written
@@ -74,12 +75,14 @@ class Extension:
     include_paths: list[str]
     build_directory: str
     optimised_host: bool = False  # host code with torch's headers too
+    cache: Path = field(default_factory=own_cache_dir)
+    copied: str = ""  # the folder whose parts are copies of where its sources were
     folder: Path = field(init=False)  # where its sources lie as they are compiled
 
     def __post_init__(self) -> None:
         contents = [(path.name, path.read_text()) for path in self.sources]
         given = [self.name, contents, self.arch, self.cflags, self.device_flags, self.ldflags, self.include_paths]
-        self.folder = cache_dir() / "torch" / f"{self.name}-{hashlib.sha256(repr(given).encode()).hexdigest()[:16]}"
+        self.folder = self.cache / "torch" / f"{self.name}-{hashlib.sha256(repr(given).encode()).hexdigest()[:16]}"
 
 
 def apply(arch: str) -> None:
@@ -142,7 +145,7 @@ def _with_hip(original: Callable[..., Any], arch: str) -> Callable[..., Any]:
         notes = bool(given.get("verbose"))
 
         def built() -> Any:
-            library = build(
+            library = build_kept(
                 extension, lambda text: print(f"forge: {text}", file=sys.stderr, flush=True) if notes else None
             )
             hip.load(arch)
@@ -170,6 +173,29 @@ def _named_apart(name: str, *rest: Any) -> Extension:
         versions.append(original.folder)
     number = versions.index(original.folder)
     return Extension(f"{name}_v{number}", *rest) if number else original
+
+
+def build_kept(extension: Extension, note: Callable[[str], None]) -> Path:
+    """As `build`; with a builder it is one that lasts, which this process does not make but ask for."""
+    if not kept.has_builder():
+        return build(extension, note)
+    try:
+        copy = kept.copy_of(extension, kept.run_folder())
+    except (OSError, kept.NotTaken):
+        return build(extension, note)
+    note(f"building {extension.name} for {extension.arch}")
+    for asked in (False, True):
+        if asked and (said := kept.ask(kept.request_of(extension))) != "":
+            if said is None:
+                break
+            raise BuildError(said)
+        if copy.place.is_dir():
+            with results.only_known():
+                try:
+                    return build(kept.in_copy(extension, copy), note)
+                except results.NotKnown:
+                    pass
+    return build(extension, note)
 
 
 def build(extension: Extension, note: Callable[[str], None]) -> Path:
@@ -289,6 +315,8 @@ def _shown(extension: Extension, path: Path) -> str:
     others from the current folder where they lie in there."""
     if str(path.parent) == extension.build_directory:
         return path.name
+    if extension.copied and path.is_relative_to(extension.copied):
+        return str(Path(*path.relative_to(extension.copied).parts[1:]))
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 

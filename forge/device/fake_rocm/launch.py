@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import functools
 import importlib
-import tempfile
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +17,7 @@ import cdna
 from cdna.build import generated_headers
 from cdna.triton.launcher import Launcher
 from forge.device.fake_rocm import capturing, tags
+from forge.device.fake_rocm import kept as builder
 
 # A launcher is called with the grid, the queue, the kernel, two kinds of metadata and two hooks before the
 # kernel's own arguments.
@@ -48,6 +49,7 @@ class CheckedLauncher(Launcher):
 
 def apply(arch: str) -> None:
     cdna.install(arch)
+    builder.serve_triton()
     driver = triton.runtime.driver.active
     driver.launcher_cls = CheckedLauncher
     driver.get_active_torch_device = lambda: tags.gpu(tags.current.index)
@@ -66,11 +68,11 @@ def share_among_forks() -> None:
             importlib.import_module(name)
     generated_headers()
     triton.runtime.cache.triton_key()
-    triton.compiler.compile = _one_at_a_time(triton.compiler.compile)
+    triton.compiler.compile = one_at_a_time(triton.compiler.compile)
 
 
-def _one_at_a_time(compile: Callable[..., Any]) -> Callable[..., Any]:
-    lock = tempfile.TemporaryFile()  # lockf, unlike flock, keeps processes apart that were forked with it open
+def one_at_a_time(compile: Callable[..., Any]) -> Callable[..., Any]:
+    lock = os.memfd_create("compiling")  # lockf, unlike flock, keeps processes apart that were forked with it open
 
     @functools.wraps(compile)
     def compile_alone(*args: Any, **kwargs: Any) -> Any:

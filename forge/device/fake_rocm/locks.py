@@ -7,7 +7,7 @@ import fcntl
 import hashlib
 from collections.abc import Iterator
 
-from cdna.build import cache_dir
+from cdna.build import own_cache_dir
 from cdna.errors import ToolchainError
 
 
@@ -17,7 +17,7 @@ def locked(what: str) -> Iterator[bool]:
 
     The system releases it when the holder dies.
     """
-    folder = cache_dir() / "torch" / "locks"
+    folder = own_cache_dir() / "torch" / "locks"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from cdna.build import cache_dir
+from cdna.build import cache_dir, own_cache_dir
 from cdna.errors import ToolchainError
 from cdna.hip.compile.compilers import Compiler
 from cdna.hip.compile.source import HipSource, ParsedHeader
@@ -119,6 +119,8 @@ def light_overlay() -> Path:
 def _written(files: dict[str, str]) -> Path:
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
     folder = cache_dir() / "torch" / f"headers-{digest}"
+    if not folder.is_dir():
+        folder = own_cache_dir() / "torch" / folder.name
     for name, text in files.items():
         keep_written(folder / name, text)
     return folder

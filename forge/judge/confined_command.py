@@ -1,0 +1,24 @@
+"""Runs a command that writes to one folder alone: `python -I -S confined_command.py {"readable": [...], ...} COMMAND`.
+
+A script of its own, without our packages: whoever calls compilers has threads, and may only start programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+
+import landlock  # noqa: E402
+import seccomp  # noqa: E402
+
+if __name__ == "__main__":
+    bounds, command = json.loads(sys.argv[1]), sys.argv[2:]
+    with contextlib.suppress(OSError):  # said of the submission's own confinement
+        landlock.restrict(bounds["readable"], bounds["writable"], ["/dev/null"])
+        seccomp.install(seccomp.filter_of(seccomp.REFUSED.values(), seccomp.FAMILIES))
+    os.environ["TMPDIR"] = bounds["writable"][0]
+    os.execvp(command[0], command)

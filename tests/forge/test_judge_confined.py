@@ -1,0 +1,255 @@
+"""What a submission tries against its confinement, what an honest one needs, and machines that give less."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdna.build import cache_dir
+from tests.support.evaltools import RIGHT, ROOT, judge, statuses, write_problem
+from tests.support.limits import ENDS_S
+
+pytestmark = pytest.mark.long
+
+# Tries each of ATTEMPTS, and prints the names of those that ended without an exception.
+TRIES = """
+import ctypes, glob, json, mmap, os, resource, signal, site, socket, subprocess, sys, tempfile, threading
+import torch
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+libc = ctypes.CDLL(None, use_errno=True)
+
+def call(*arguments):
+    if libc.syscall(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+def write(path):
+    with open(path, "a") as file:
+        file.write("#")
+
+def read(path):
+    return os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1)
+
+def run(*words):
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+def expect(what):
+    if not what:
+        raise ValueError
+
+def above():
+    pid = os.getppid()
+    while pid:
+        yield pid
+        pid = int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+
+def of_judges(name):
+    found = [read(f"/proc/{pid}/{name}") for pid in above() for _ in [0] if readable(f"/proc/{pid}/{name}")]
+    expect(found)
+
+def exchanges():
+    return [one for one in glob.glob("/proc/self/fd/*") if "exchange" in (os.path.islink(one) and os.readlink(one))]
+
+def readable(path):
+    try:
+        read(path)
+        return True
+    except OSError:
+        return False
+
+done = []
+for name, attempt in ATTEMPTS:
+    try:
+        exec(attempt, globals())
+        done.append(name)
+    except BaseException as error:
+        print(name, type(error).__name__, str(error)[:100])
+def custom_kernel(x):
+    os.write(1, b"".join(b"done:%s\\n" % ":".join(done[i::5]).encode() for i in range(5)))
+    return x * 2
+"""
+
+
+def tried(folder: Path, attempts: dict[str, str]) -> list[str]:
+    source = TRIES.replace("ATTEMPTS", repr(list(attempts.items())))
+    done, result = judge(folder, source, "test", "--cases", "0")
+    assert statuses(result) == ["pass"], result
+    words: list[str] = result["cases"][0]["last_words"]
+    return [name for line in words if line.startswith("done:") for name in line.split(":")[1:]]
+
+
+def refused(folder: Path) -> dict[str, str]:
+    """By name: what a submission has no business with. The first are those of a module that a judge might import."""
+    stranger = folder / "stranger"
+    stranger.mkdir()
+    files = {
+        "site-packages": "os.path.join(site.getsitepackages()[0], 'gmpy2.py')",
+        "torch": "os.path.join(os.path.dirname(torch.__file__), 'version.py')",
+        "standard library": "os.path.join(os.path.dirname(os.__file__), 'gmpy2.py')",
+        "folder of the judge": "os.path.join(HERE, '..', 'judge', 'gmpy2.py')",
+        "beside the run folder": "os.path.join(HERE, '..', 'gmpy2.py')",
+        "task.yml": repr(str(ROOT / "reference/fp8_mm/task.yml")),
+        "another reference": repr(str(ROOT / "reference/moe/reference.py")),
+        "our own source": repr(str(ROOT / "forge/judge/referee.py")),
+        "engine": f"glob.glob({str(cache_dir() / 'engine-*.so')!r})[0]",
+        "cache": repr(str(cache_dir() / "kernels" / "planted")),
+        "results": repr(str(cache_dir() / "hip" / "planted.so")),
+        "home": repr(str(Path.home() / "planted")),
+        "another's folder": repr(str(stranger / "planted")),
+        "system": "'/etc/planted'",
+        "kernel settings": "'/proc/sys/kernel/core_pattern'",
+        "terminal": "'/dev/pts/0'",
+        "controlling terminal": "'/dev/tty'",
+    }
+    secrets = {
+        "references": str(ROOT / "reference"),
+        "kernels": str(ROOT / "kernels"),
+        "home": str(Path.home()),
+        "another's folder": str(stranger),
+        "the problem": str(folder / "problem" / "reference.py"),
+        "disk": "/dev/vda",
+    }
+    return {
+        **{f"write {name}": f"write({path})" for name, path in files.items()},
+        **{f"read {name}": f"read({path!r})" for name, path in secrets.items()},
+        "read judges' folder": "read(os.path.join(HERE, '..', 'judge', 'reference.py'))",
+        "read judges' environment": "of_judges('environ')",
+        "read judges' maps": "of_judges('maps')",
+        "read judges' memory": "of_judges('mem')",
+        "kill what is outside": f"os.kill({os.getpid()}, 0)",
+        "immutable": "write(HERE + '/mine'); run('chattr', '+i', HERE + '/mine')",
+        "mount": "call(165, b'none', HERE.encode(), b'tmpfs', 0, 0)",
+        "namespaces": "call(272, 0x10000000)",
+        "namespaces by clone": "pid = call(56, 0x10000000 | 17, 0, 0, 0, 0)",
+        "clone3": "call(435, 0, 0)",
+        "ptrace": "call(101, 16, os.getppid(), 0, 0)",
+        "memory of another": "call(310, os.getppid(), 0, 0, 0, 0, 0)",
+        "descriptor of another": "call(438, os.open('/dev/null', 0), 0, 0)",
+        "bpf": "call(321, 0, 0, 0)",
+        "keys": "call(250, 0, -3, 1)",
+        "perf": "call(298, 0, 0, -1, -1, 0)",
+        "io_uring": "call(425, 8, ctypes.create_string_buffer(120))",
+        "userfaultfd": "call(323, 0)",
+        "modules": "call(175, 0, 0, b'')",
+        "rights": "expect('CapEff:\\t0000000000000000' not in open('/proc/self/status').read())",
+        "rights to be had": "expect('CapBnd:\\t0000000000000000' not in open('/proc/self/status').read())",
+        "gaining rights": "expect('NoNewPrivs:\\t1' not in open('/proc/self/status').read())",
+        "be the superuser": "expect(os.getuid() == 0)",
+        "stay when memory runs out": "expect(open('/proc/self/oom_score_adj').read().strip() != '1000')",
+        "core files": "expect(resource.getrlimit(resource.RLIMIT_CORE)[1])",
+        "two exchanges": "expect(len(exchanges()) != 1)",
+        "network": "socket.create_connection(('192.0.2.1', 9), 0.2)",
+    }
+
+
+def test_nothing_outside_its_folders_is_a_submissions(tmp_path: Path) -> None:
+    attempts = refused(tmp_path)
+    # What may be written lasts no longer than the run.
+    lasting = {f"lasts in {place}": f"write({place!r} + '/planted by a test')" for place in ("/dev/shm", "/tmp")}
+    tried_things = tried(tmp_path, attempts | lasting)
+    assert [name for name in tried_things if name in attempts] == []
+    assert not [place for place in ("/dev/shm", "/tmp") if Path(place, "planted by a test").exists()]
+
+
+# What honest submissions do, each in its own words.
+HONEST = {
+    "its folder": "write('mine'); write(HERE + '/mine')",
+    "temporary files": "write(tempfile.mkstemp()[1])",
+    "home": "os.makedirs(os.path.expanduser('~/.triton/cache/x')); write(os.path.expanduser('~/.rc'))",
+    "folders of its own": "os.makedirs('a/b'); os.rename('a/b', 'c'); os.rmdir('c')",
+    "threads": "t = threading.Thread(target=lambda: None); t.start(); t.join()",
+    "processes": "run(sys.executable, '-c', 'import torch')",
+    "shell": "run('sh', '-c', 'ls / | head -1')",
+    "a lock of processes": "import multiprocessing; multiprocessing.get_context('fork').Lock()",
+    "a pool of processes": "import multiprocessing.pool; p = multiprocessing.get_context('fork').Pool(1);"
+    " expect(p.map(len, ['a']) == [1]); p.terminate()",
+    "shared memory": "from multiprocessing import shared_memory as s; m = s.SharedMemory(create=True, size=64);"
+    " m.close(); m.unlink()",
+    "shared tensors": "torch.ones(3).share_memory_()",
+    "the task's files": "import reference; read('reference.py')",
+    "its user's name": "import getpass; getpass.getuser()",
+    "inductor's folder": "from torch._inductor.runtime.cache_dir_utils import cache_dir; write(cache_dir() + '/x')",
+    "unix sockets": "socket.socketpair()",
+    "a listening socket": "s = socket.socket(socket.AF_UNIX); s.bind('line'); s.listen()",
+    "anonymous files": "os.write(os.memfd_create('x'), b'x')",
+    "core count": "read('/proc/cpuinfo'); read('/sys/devices/system/cpu/online')",
+    "renamed thread": "libc.prctl(15, b'mine', 0, 0, 0)",
+    "signals to itself": "os.kill(os.getpid(), 0)",
+}
+
+
+def test_what_honest_submissions_need_is_there(tmp_path: Path) -> None:
+    assert set(HONEST) - set(tried(tmp_path, HONEST)) == set()
+
+
+GETATTR = (
+    "def __getattr__(name):\n    if name == 'custom_kernel': return lambda x: x * 2\n    raise AttributeError(name)\n"
+)
+
+
+def test_a_module_may_make_its_kernel_when_it_is_asked_for(tmp_path: Path) -> None:
+    done, result = judge(tmp_path, GETATTR, "test", "--cases", "0")
+    assert statuses(result) == ["pass"] and done.returncode == 0
+
+
+# Runs a command under a filter that refuses what a machine may lack.
+LACKS = f"""
+import errno, os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from forge.judge import seccomp
+from forge.judge.confinement import prctl
+lacking = sys.argv[1].split(",")
+code = [seccomp._op(seccomp.LOAD, seccomp.NUMBER)]
+numbers = {{"landlock": [(444, errno.ENOSYS)], "namespaces": [(272, errno.EPERM), (165, errno.EPERM)]}}
+for call, number in [one for name in lacking for one in numbers.get(name, [])]:
+    code += seccomp._where(call, [seccomp._fail(number)])
+if "seccomp" in lacking:  # prctl(PR_SET_SECCOMP)
+    code += seccomp._where(157, [
+        seccomp._op(seccomp.LOAD, 16), *seccomp._where(seccomp.PR_SET_SECCOMP, [seccomp._fail(errno.EINVAL)]),
+        seccomp._op(seccomp.RETURN, seccomp.ALLOW),
+    ])
+prctl(38, 1)
+seccomp.install(b"".join([*code, seccomp._op(seccomp.RETURN, seccomp.ALLOW)]))
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+
+
+def run_lacking(folder: Path, lacking: str, *options: str) -> tuple[int, str, dict[str, Any]]:
+    if not (folder / "problem").exists():
+        write_problem(folder / "problem")
+        (folder / "submission.py").write_text(RIGHT)
+    command = [sys.executable, "-c", LACKS, lacking, str(ROOT / "eval.py"), "test", "problem", "--device", "gfx942"]
+    command += ["--cases", "0", "--json", "out.json", "--strict", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=ENDS_S)
+    return done.returncode, done.stdout, json.loads((folder / "out.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("lacking", "said"),
+    [
+        ("landlock", ["no Landlock"]),
+        ("namespaces", ["no namespaces"]),
+        ("seccomp", ["no seccomp"]),
+        ("landlock,namespaces,seccomp", ["no Landlock", "no namespaces", "no seccomp"]),
+    ],
+)
+def test_what_a_machine_lacks_is_said_once_and_is_a_doubt(tmp_path: Path, lacking: str, said: list[str]) -> None:
+    code, shown, result = run_lacking(tmp_path, lacking)
+    assert (code, result["verdict"], statuses(result)) == (3, "pass", ["pass"]), shown
+    told = " ".join(result["unconfined"])
+    assert all(text in told for text in said) and shown.count("not wholly confined") == 1
+    if "," in lacking:
+        assert run_lacking(tmp_path, lacking, "--trust")[0] == 0
+
+
+def test_a_machine_that_gives_all_leaves_no_doubt(tmp_path: Path) -> None:
+    _, shown, result = run_lacking(tmp_path, "nothing")
+    if result["unconfined"]:
+        pytest.skip(f"this machine does not: {result['unconfined']}")
+    assert "confined" not in shown
