@@ -112,7 +112,7 @@ ELSEWHERE = set(
     "amd_transpose_load_encoding.hpp c10/util/complex.h doc/OCML.md emu.py hipBin_amd.h hip/hip_runtime.h "
     "linker_types.h macros.h problems/amd_202602/eval.py rockernel.cpp swiglu/vs_vllm.py test/mockgpu/amd/emu.py "
     "torch/extension.h utils/benchmarking.py vllm/platforms/rocm.py "
-    "a.hip header.h kernel.hip math.h mine.hip parts.py sm90/hip.py tables.md".split()
+    "a.hip header.h kernel.hip math.h mine.hip parts.py tables.md".split()
 )
 NAMED = re.compile(r"(?<![\w/.$~{}<>-])(?:[\w.-]+/)*[\w-]+\.(?:py|cpp|h|hpp|hip|inc|md|toml)\b(?![\w/*.(])", re.ASCII)
 BASES = [".", "cdna", "cdna/engine", "cdna/hip", "docs", "forge", "kernels", "reference"]
