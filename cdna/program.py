@@ -134,6 +134,7 @@ class Kernel:
             launch.observers = counted.source
         let_interrupts_end_launches()
         try:
+            engine().lib.cdna_written_trial(trial)
             with watching.Launching(self.argument_names):
                 engine().lib.cdna_launch(self.program._handle, self._number, ctypes.byref(launch))
             totals = None

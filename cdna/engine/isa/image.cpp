@@ -184,6 +184,8 @@ extern "C" void cdna_program_destroy(Program* p) {
   free(p->hazards);
   free(p->code);
   free(p->joined);
+  free(p->noting[0]);
+  free(p->noting[1]);
   free(p->blob);
   free(p);
 }

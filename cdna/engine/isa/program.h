@@ -82,6 +82,7 @@ struct Program {
   bool skips;               // it has an s_setvskip
   bool loads_to_lds;        // it has loads that go straight to the LDS
   bool listed;              // its variables, among the memory of all launches; see check_report.cpp
+  Inst* noting[2];          // its code and its joined code for who asks who wrote what, or null: see run/written.h
   Inst* joined;             // its code for who does not look between two instructions, or null: see run/joined.h
   struct Access* accesses;  // made where they are first asked for, see check.h
   Program* next;            // of all that are loaded

@@ -11,6 +11,7 @@
 #include "time/observe.h"
 #include "order.h"
 #include "watch.h"
+#include "written.h"
 #include "checks/waits.h"
 #include "isa/facts.h"
 #include "isa/program.h"
@@ -714,6 +715,8 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   if (l->observers && l->observers->no_products) code = with_handler(*p, 1 << MATRIX_UNIT, [](Wave&, const Inst&) {});
   Inst* skipping = p->skips ? with_handler(*p, VECTOR_UNITS, skipped) : nullptr;
   const Inst* plain = p->joined && !l->observers && !watch ? p->joined : p->code;
+  if (const Inst* noting = code ? nullptr : written_code(*p, plain)) plain = noting;
+  written_launch_begins();
   for (u32 i = 0; i < n; i++) {
     threads[i].code = code ? code : plain;
     threads[i].skipping = skipping;
@@ -726,6 +729,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   for (u32 i = 1; i < n; i++) pthread_create(&threads[i].handle, nullptr, worker_main, &threads[i]);
   thread_main(&threads[0]);
   for (u32 i = 1; i < n; i++) pthread_join(threads[i].handle, nullptr);
+  written_launch_ends();
   live_ends(&live_launch);
   free(live);
   for (u32 i = 0; i < n; i++) {

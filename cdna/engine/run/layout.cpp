@@ -4,6 +4,7 @@
 #include "time/clock.h"
 #include "time/counters.h"
 #include "watch.h"
+#include "written.h"
 #include <stddef.h>
 
 extern "C" const u32 cdna_layout[] = {

@@ -1,5 +1,6 @@
 // Streams, events, and how operations run.
 #include "runtime.h"
+#include "run/written.h"  // of the engine
 #include <sched.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -36,14 +37,19 @@ static u64 now_ns() {
 
 static void run_copy(const CopyCall& c) {
   for (size_t z = 0; z < c.depth; z++)
-    for (size_t y = 0; y < c.height; y++)
-      memmove((u8*)c.to + z * c.to_slice + y * c.to_pitch, (const u8*)c.from + z * c.from_slice + y * c.from_pitch,
-              c.width);
+    for (size_t y = 0; y < c.height; y++) {
+      u8* to = (u8*)c.to + z * c.to_slice + y * c.to_pitch;
+      const u8* from = (const u8*)c.from + z * c.from_slice + y * c.from_pitch;
+      cdna_written_read((u64)from, c.width);
+      memmove(to, from, c.width);
+      cdna_written_by_operation((u64)to, c.width);
+    }
 }
 // Programs clear heaps of gigabytes that they use a little of: whole pages of shared memory become holes that read as
 // zero, instead of being written. The host may not have as much as the card.
+constexpr size_t WORTHWHILE = 16 << 20;
 static void clear(u8* at, size_t bytes) {
-  constexpr size_t PAGE = 4096, WORTHWHILE = 16 << 20;
+  constexpr size_t PAGE = 4096;
   u8* first = (u8*)(((size_t)at + PAGE - 1) / PAGE * PAGE);
   u8* last = (u8*)((size_t)(at + bytes) / PAGE * PAGE);
   if (bytes < WORTHWHILE || madvise(first, last - first, MADV_REMOVE)) {
@@ -61,6 +67,8 @@ static void run_fill(const FillCall& f) {
       else if (f.value_bytes == 1) memset(row, f.value, f.width);
       else
         for (size_t x = 0; x < f.width; x += f.value_bytes) memcpy(row + x, &f.value, f.value_bytes);
+      if (f.width < WORTHWHILE) cdna_written_by_operation((u64)row, f.width);
+      else cdna_written_known((u64)row, f.width);
     }
 }
 static u64 read_value(const ValueCall& v) {

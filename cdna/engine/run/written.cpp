@@ -1,0 +1,390 @@
+// Who wrote what: by cells of 64 bytes, a mark for each byte and a sum over those that are marked.
+#include "written.h"
+#include "isa/facts.h"
+#include "isa/memory.h"
+#include "time/accesses.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+namespace {
+constexpr u32 CELL = 64, CELLS = 64;               // of a page of 4 KiB
+constexpr u32 PAGE_SHIFT = 12, REGION_SHIFT = 30;  // a region has a table of its pages
+constexpr u64 PAGES = 1ull << (REGION_SHIFT - PAGE_SHIFT), REGIONS = 1ull << (47 - REGION_SHIFT);
+constexpr u64 MOST_FRESH = 16 << 20;                  // more comes from the system, as zeros
+constexpr u64 CHUNK = 4096, SAMPLED_BYTES = 1 << 20;  // of what an operation reads: this much of it is looked at
+constexpr u32 CLEAN = 256, LOOKED_AT = 64;  // pages that a host thread remembers; of loads from these one of so many
+
+struct Page {
+  u64 marks[CELLS];
+  u32 sum[CELLS];   // over the marked bytes, as they were when the last launch or operation had ended
+  u32 rest[CELLS];  // over the others, of cells in `left`: what was left in fresh memory, and what was read before
+  u16 call[CELLS];  // in which the marked ones were written
+  u64 left;
+  u64 seen, stored;  // cells of which these sums have been asked for, and that have been written, in these launches
+  u64 read, read_before;  // cells of nobody's, and of what was there before, that were read in this call
+  u32 launches, reads;    // when these were
+  u32 lock;
+  u64 base;
+  Page *next, *next_read;
+};
+
+Page** regions[REGIONS];
+pthread_mutex_t tables = PTHREAD_MUTEX_INITIALIZER;
+bool on, trial;
+u16 call = 1;
+u32 launches = 1, under_way;  // launches that overlap have one number
+Page *touched, *read_pages;
+u64 sampled[2];  // bytes of nobody's and of earlier calls', that samples stand for
+struct Known {
+  u64 base, bytes;
+};
+Known known[4096];  // by address; more are not known
+u32 n_known;
+thread_local Page* last_page;
+thread_local u32 loads;
+thread_local u64 clean[CLEAN];  // a page's number, and the launch's
+
+void acquire(u32& lock) {
+  while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) __builtin_ia32_pause();
+}
+void release(u32& lock) { __atomic_store_n(&lock, 0, __ATOMIC_RELEASE); }
+
+Page* page_of(u64 address, bool make) {
+  const u64 base = address >> PAGE_SHIFT << PAGE_SHIFT;
+  if (last_page && last_page->base == base) return last_page;
+  if (address >> 47) return nullptr;
+  Page**& region = regions[address >> REGION_SHIFT];
+  Page** pages = __atomic_load_n(&region, __ATOMIC_ACQUIRE);
+  if (!pages && !make) return nullptr;
+  if (!pages) {
+    pthread_mutex_lock(&tables);
+    if (!region) {
+      void* memory = mmap(nullptr, PAGES * sizeof(Page*), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (memory != MAP_FAILED) __atomic_store_n(&region, (Page**)memory, __ATOMIC_RELEASE);
+    }
+    pages = region;
+    pthread_mutex_unlock(&tables);
+    if (!pages) return nullptr;
+  }
+  Page** place = &pages[address >> PAGE_SHIFT & (PAGES - 1)];
+  Page* page = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+  if (!page && make) {
+    Page* fresh = (Page*)calloc(1, sizeof(Page));
+    if (!fresh) return nullptr;
+    fresh->base = base;
+    if (__atomic_compare_exchange_n(place, &page, fresh, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) page = fresh;
+    else free(fresh);
+  }
+  if (page) last_page = page;
+  return page;
+}
+
+u64 mask_of(u8 bits) {  // bit i: byte i
+  u64 spread = (u64)bits * 0x0101010101010101ull & 0x8040201008040201ull;
+  return ((spread + 0x7f7f7f7f7f7f7f7full) & 0x8080808080808080ull) / 0x80 * 0xff;
+}
+
+u32 sum_of(u64 base, u64 marks) {
+  static const u64 TIMES[CELL / 8] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0xff51afd7ed558ccd,
+                                      0xc4ceb9fe1a85ec53, 0xd6e8feb86659fd93, 0xa0761d6478bd642f, 0xe7037ed1a0b428db};
+  const u64* words = (const u64*)base;
+  u64 sum = marks;
+  if (!~marks) {
+    for (u32 i = 0; i < CELL / 8; i++) sum += (words[i] ^ words[i] >> 29) * TIMES[i];
+  } else {
+    for (u32 i = 0; i < CELL / 8; i++) {
+      const u64 word = words[i] & mask_of((u8)(marks >> 8 * i));
+      sum += (word ^ word >> 29) * TIMES[i];
+    }
+  }
+  return (u32)(sum >> 32);
+}
+
+// Before a cell is read or written in a launch: marks that the host has written past are none, nor are an earlier call's
+// where this one writes. Nobody writes to it before it has been seen, and no fault may leave the lock taken.
+void see(Page& p, u32 cell, bool writes) {
+  const u64 bit = 1ull << cell, at = p.base + cell * CELL;
+  const u64& done = writes ? p.stored : p.seen;
+  if (__atomic_load_n(&p.launches, __ATOMIC_ACQUIRE) == launches && __atomic_load_n(&done, __ATOMIC_ACQUIRE) & bit)
+    return;
+  const u64 marks = p.marks[cell];
+  const bool holds = marks && sum_of(at, marks) == p.sum[cell];
+  const bool left = !~marks ? holds : p.left & bit && (holds || !marks) && sum_of(at, ~marks) == p.rest[cell];
+  const bool starts = writes && p.call[cell] != call;
+  const u32 all = starts && left ? sum_of(at, ~0ull) : 0;
+  acquire(p.lock);
+  if (p.launches != launches) {
+    p.seen = p.stored = 0;
+    pthread_mutex_lock(&tables);
+    p.next = touched;
+    touched = &p;
+    pthread_mutex_unlock(&tables);
+    __atomic_store_n(&p.launches, launches, __ATOMIC_RELEASE);
+  }
+  if (!(p.seen & bit)) {
+    if (!holds) p.marks[cell] = 0;
+    p.left = left ? p.left | bit : p.left & ~bit;
+  }
+  if (writes && !(p.stored & bit)) {
+    if (starts) {
+      p.marks[cell] = 0;
+      p.rest[cell] = all;
+      p.call[cell] = call;
+    }
+    __atomic_store_n(&p.stored, p.stored | bit, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&p.seen, p.seen | bit, __ATOMIC_RELEASE);
+  release(p.lock);
+}
+
+u64 bits_of(u64 first, u64 bytes) { return bytes >= CELL ? ~0ull : ((1ull << bytes) - 1) << first; }
+
+template <class F> void each_cell(u64 address, u64 bytes, bool make, F f) {
+  while (bytes) {
+    const u64 first = address % CELL, n = bytes < CELL - first ? bytes : CELL - first;
+    f(page_of(address, make), (u32)(address / CELL % CELLS), bits_of(first, n), address - first);
+    address += n;
+    bytes -= n;
+  }
+}
+
+void stores(u64 address, u64 bytes) {
+  each_cell(address, bytes, true, [](Page* p, u32 cell, u64 bits, u64) {
+    if (!p) return;
+    see(*p, cell, true);
+    if (trial) __atomic_fetch_and(&p->marks[cell], ~bits, __ATOMIC_RELAXED);
+    else if ((p->marks[cell] & bits) != bits) __atomic_fetch_or(&p->marks[cell], bits, __ATOMIC_RELAXED);
+  });
+}
+
+// The last that begins there or before.
+const Known* known_at(u64 address) {
+  u32 low = 0, high = n_known;
+  while (low < high) {
+    const u32 middle = (low + high) / 2;
+    if (known[middle].base <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low && address - known[low - 1].base < known[low - 1].bytes ? &known[low - 1] : nullptr;
+}
+
+bool is_known(u64 address) { return known_at(address) || program_at(address); }
+
+// Whether the bytes without a mark are zeros, as fresh memory is: they say nothing.
+bool zero_but(u64 base, u64 marks) {
+  u64 rest = 0;
+  for (u32 i = 0; i < CELL / 8; i++) rest |= ((const u64*)base)[i] & ~mask_of((u8)(marks >> 8 * i));
+  return !rest;
+}
+
+// times: as many bytes as these stand for that are not looked at.
+void reads(u64 address, u64 bytes, u64 times = 1) {
+  each_cell(address, bytes, false, [=](Page* p, u32 cell, u64 bits, u64 at) {
+    if (p) see(*p, cell, false);
+    const bool whole = p && (p->marks[cell] & bits) == bits;
+    if (whole && p->call[cell] == call) return;
+    if (!whole && (is_known(at) || zero_but(at, p ? p->marks[cell] : 0))) return;
+    if (!p && !(p = page_of(at, true))) return;
+    const u64 bit = 1ull << cell;
+    if (p->reads == call && (whole ? p->read | p->read_before : p->read) & bit) return;
+    const u32 rest = sum_of(at, ~p->marks[cell]);
+    acquire(p->lock);
+    const bool kept = whole || p->left & bit;
+    if (!kept) {
+      p->left |= bit;
+      p->rest[cell] = rest;
+    }
+    if (p->reads != call) {
+      p->read = p->read_before = 0;
+      p->reads = call;
+      pthread_mutex_lock(&tables);
+      p->next_read = read_pages;
+      read_pages = p;
+      pthread_mutex_unlock(&tables);
+    }
+    (kept ? p->read_before : p->read) |= bit;
+    release(p->lock);
+    __atomic_add_fetch(&sampled[kept], (times - 1) * CELL, __ATOMIC_RELAXED);
+  });
+}
+
+// Of a load, about where its first lane reads.
+u64 first_address(Wave& w, const Inst& in, const Facts& f, u32 lane) {
+  const u32* v = in.src[0].kind == NONE ? nullptr : w.vreg(in.src[0].reg);
+  if (f.space == BUFFER_SPACE) {
+    const u32* r = &w.s[in.src[1].reg];
+    return ((r[0] | (u64)r[1] << 32) & 0xffffffffffffull) + scalar32(w, in.src[2]) + (v ? v[lane] : 0) + (u32)in.offset;
+  }
+  const u64 offset = (u64)(i64)in.offset;
+  if (in.src[1].kind != NONE) return scalar64(w, in.src[1]) + offset + v[lane];
+  return (v[lane] | (u64)v[WAVE + lane] << 32) + offset;
+}
+
+// Whether all of a page is this call's, or its input.
+bool is_clean(u64 address) {
+  const u64 base = address >> PAGE_SHIFT << PAGE_SHIFT;
+  const Known* k = known_at(base);
+  if (k && base + CELL * CELLS <= k->base + k->bytes) return true;
+  Page* p = page_of(base, false);
+  if (!p) return false;
+  for (u32 cell = 0; cell < CELLS; cell++) {
+    if (!~p->marks[cell] && p->call[cell] == call) see(*p, cell, false);
+    if (~p->marks[cell] || p->call[cell] != call) return false;
+  }
+  return true;
+}
+
+// Loads come from the same few pages again and again: of those that begin in a clean one most are not looked at.
+bool looks(Wave& w, const Inst& in, const Facts& f) {
+  if (f.unit != MEMORY_UNIT) return true;
+  const u64 exec = w.exec();
+  if (!exec) return false;
+  const u64 address = first_address(w, in, f, (u32)__builtin_ctzll(exec)), page = address >> PAGE_SHIFT;
+  u64& place = clean[page % CLEAN];
+  const u64 entry = page << 24 | (launches & 0xffffff);
+  if (place == entry) return ++loads % LOOKED_AT == 0;
+  if (is_clean(address)) place = entry;
+  return true;
+}
+
+void accessed(Wave& w, const Inst& in) {
+  const Facts& f = op_facts(in.op);
+  const bool writes = access_flags(f) & WRITES;
+  if (writes || looks(w, in, f)) {
+    LaneAccess a[MAX_ACCESSES];
+    const int n = observed_accesses(w, in, f, a);
+    for (int i = 0; i < n; i++) {
+      if (a[i].space != GLOBAL_SPACE || !a[i].lanes) continue;
+      const auto note = [&](u64 address, u64 bytes) {
+        if (writes) stores(address, bytes);
+        else reads(address, bytes);
+      };
+      if (!~a[i].lanes && contiguous(a[i].address, a[i].bytes)) {
+        note(a[i].address[0], (u64)WAVE * a[i].bytes);
+        continue;
+      }
+      for (u64 m = a[i].lanes; m;) {  // lanes that lie side by side in one go
+        u32 lane = (u32)__builtin_ctzll(m), end = lane;
+        const u64 first = a[i].address[lane];
+        do m &= ~(1ull << end++);
+        while (end < WAVE && m >> end & 1 && a[i].address[end] == first + (u64)(end - lane) * a[i].bytes);
+        note(first, (u64)(end - lane) * a[i].bytes);
+      }
+    }
+  }
+  op_info(in.op).fn(w, in);
+}
+}  // namespace
+
+const Inst* written_code(Program& p, const Inst* code) {
+  if (!on) return nullptr;
+  Inst*& place = p.noting[code != p.code];
+  if (const Inst* known = __atomic_load_n(&place, __ATOMIC_ACQUIRE)) return known;
+  Inst* copy = (Inst*)malloc(sizeof(Inst) * (p.n_inst + 1));
+  memcpy((void*)copy, (const void*)code, sizeof(Inst) * (p.n_inst + 1));
+  for (u32 i = 0; i < p.n_inst; i++) {
+    const Facts& f = op_facts(copy[i].op);
+    const bool global = f.unit == MEMORY_UNIT ? f.space != SCRATCH_SPACE : f.unit == SCALAR_MEMORY_UNIT;
+    if (global && access_flags(f) && copy[i].fn == op_info(copy[i].op).fn) copy[i].fn = accessed;
+  }
+  Inst* known = nullptr;
+  if (__atomic_compare_exchange_n(&place, &known, copy, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return copy;
+  free(copy);
+  return known;
+}
+
+void written_launch_begins() { __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST); }
+
+void written_launch_ends() {
+  pthread_mutex_lock(&tables);
+  if (!__atomic_sub_fetch(&under_way, 1, __ATOMIC_SEQ_CST)) {
+    for (Page* p = touched; p; p = p->next)
+      for (u64 m = p->stored; m; m &= m - 1) {
+        const u32 cell = (u32)__builtin_ctzll(m);
+        p->sum[cell] = sum_of(p->base + cell * CELL, p->marks[cell]);
+        p->rest[cell] = sum_of(p->base + cell * CELL, ~p->marks[cell]);
+      }
+    touched = nullptr;
+    launches++;
+  }
+  pthread_mutex_unlock(&tables);
+}
+
+extern "C" {
+
+void cdna_written_on(bool now) { on = now; }
+
+void cdna_written_begin() {
+  call++;
+  n_known = 0;
+  read_pages = nullptr;
+  sampled[0] = sampled[1] = 0;
+}
+
+void cdna_written_known(u64 base, u64 bytes) {
+  if (n_known == sizeof known / sizeof *known) return;
+  u32 at = n_known++;
+  for (; at && known[at - 1].base > base; at--) known[at] = known[at - 1];
+  known[at] = {base, bytes};
+}
+
+void cdna_written_fresh(u64 base, u64 bytes) {
+  if (!on || bytes > MOST_FRESH) return;
+  each_cell(base, bytes, true, [](Page* p, u32 cell, u64, u64 at) {
+    if (!p) return;
+    acquire(p->lock);
+    p->marks[cell] = 0;
+    p->rest[cell] = sum_of(at, ~0ull);
+    p->left |= 1ull << cell;
+    release(p->lock);
+  });
+}
+
+void cdna_written_trial(bool now) { trial = now; }
+
+void cdna_written_by_operation(u64 base, u64 bytes) {
+  if (!on) return;
+  each_cell(base, bytes, true, [](Page* p, u32 cell, u64 bits, u64 at) {
+    if (!p) return;
+    acquire(p->lock);
+    p->marks[cell] = p->call[cell] == call ? p->marks[cell] | bits : bits;
+    p->left &= ~(1ull << cell);
+    p->call[cell] = call;
+    p->sum[cell] = sum_of(at, p->marks[cell]);
+    release(p->lock);
+  });
+}
+
+void cdna_written_read(u64 base, u64 bytes) {
+  if (!on) return;
+  const u64 step = bytes / SAMPLED_BYTES + 1;
+  written_launch_begins();
+  for (u64 at = base; at < base + bytes; at += step * CHUNK) {
+    const u64 n = base + bytes - at < CHUNK ? base + bytes - at : CHUNK;
+    reads(at, n, step);
+  }
+  written_launch_ends();
+}
+
+void cdna_written_of(u64 base, u64 bytes, WrittenBytes* out) {
+  each_cell(base, bytes, false, [&](Page* p, u32 cell, u64 bits, u64 at) {
+    const u32 n = (u32)__builtin_popcountll(bits);
+    const bool holds = p && p->marks[cell] && sum_of(at, p->marks[cell]) == p->sum[cell];
+    const u32 marked = holds ? (u32)__builtin_popcountll(p->marks[cell] & bits) : 0;
+    (holds && p->call[cell] != call ? out->before : out->now) += marked;
+    const bool nothing = marked == n || is_known(at) || zero_but(at, ~bits | (holds ? p->marks[cell] : 0));
+    (nothing ? out->given : out->nobody) += n - marked;
+  });
+}
+
+void cdna_written_reads(WrittenBytes* out) {
+  out->before += sampled[1];
+  out->nobody += sampled[0];
+  for (Page* p = read_pages; p; p = p->next_read) {
+    out->before += CELL * (u64)__builtin_popcountll(p->read_before);
+    out->nobody += CELL * (u64)__builtin_popcountll(p->read);
+  }
+}
+}

@@ -1,0 +1,126 @@
+"""Who wrote an output's bytes, and what launches read: told from the memory that they access."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import cdna
+from cdna import written
+from cdna.library import engine
+
+N = 4096
+
+
+@triton.jit
+def copy(source, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(source + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def add_one(out, BLOCK: tl.constexpr):
+    tl.atomic_add(out + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), 1.0)
+
+
+@pytest.fixture(autouse=True)
+def watched() -> Iterator[None]:
+    written.watch()
+    with cdna.device("gfx942"):
+        yield
+    engine().lib.cdna_written_on(False)
+
+
+def place(*tensors: torch.Tensor) -> list[tuple[int, int]]:
+    return [(x.data_ptr(), x.nbytes) for x in tensors]
+
+
+def launch(source: torch.Tensor, out: torch.Tensor, n: int = N) -> None:
+    copy[(triton.cdiv(n, 256),)](source, out, n, BLOCK=256)
+
+
+def host_writes(out: torch.Tensor, n_bytes: int) -> None:
+    ctypes.memmove(out.data_ptr(), b"\x17" * n_bytes, n_bytes)
+
+
+def test_what_launches_store_is_theirs_until_the_host_writes_past_them() -> None:
+    x, out = torch.randn(N), torch.randn(N)
+    written.begin(place(x))
+    launch(x, out, N - 100)
+    told = written.of(place(out))
+    assert (told["now"], told["nobody"], told["read_nobody"]) == (4 * (N - 100), 400, 0)
+    host_writes(out, 1000)
+    assert written.of(place(out))["nobody"] == 400 + 1024  # whole cells of 64 bytes
+    launch(x, out, 64)  # over a part of what the host has written
+    assert written.of(place(out))["nobody"] == 400 + 1024 - 256
+    written.begin(place(x))
+    told = written.of(place(out))
+    assert told["now"] == 0 and told["before"] == 4 * (N - 100) - 1024 + 256
+    add_one[(N // 256,)](out, BLOCK=256)
+    assert written.of(place(out))["now"] == 4 * N
+
+
+def test_what_the_host_made_is_told_where_launches_and_operations_read_it() -> None:
+    x, made, out = torch.randn(N), torch.randn(N), torch.empty(N)
+    for call in range(3):
+        written.begin(place(x))
+        if call < 2:
+            host_writes(made, 4 * N - 64 * call)  # other numbers in no call but the first
+        launch(made, out)
+        told = written.of(place(out))
+        assert told["now"] == 4 * N
+        assert (told["read_nobody"], told["read_before"]) == ((4 * N, 0) if call == 0 else (0, 4 * N))
+    made.normal_()
+    written.begin(place(x))
+    written.read(place(made))
+    written.wrote(place(out))
+    told = written.of(place(out))
+    assert told["read_nobody"] == told["now"] == 4 * N
+    written.begin(place(x))
+    launch(torch.zeros(N), out)  # zeros say nothing, and what an operation of this call has made is known
+    written.wrote(place(made))
+    launch(made, out)
+    assert written.of(place(out))["read_nobody"] == 0
+
+
+def test_what_was_left_in_fresh_memory_says_nothing() -> None:
+    left, out = torch.randn(N), torch.empty(N)
+    written.begin([])
+    written.fresh(place(left))
+    launch(left, out)
+    assert written.of(place(out))["read_nobody"] == 0
+    host_writes(left, 640)
+    launch(left, out)
+    assert written.of(place(out))["read_nobody"] == 640
+
+
+def test_an_autotuners_trials_write_nothing() -> None:
+    """The configuration that is tried writes all, the one that is chosen the begin."""
+    x, out = torch.randn(N), torch.randn(N)
+    tuned = triton.autotune([triton.Config({"BLOCK": n}) for n in (128, 256)], key=["n"])(copy)
+    written.begin(place(x))
+    tuned[lambda meta: (N // 128 if meta["BLOCK"] == 128 else 1,)](x, out, N)
+    told = written.of(place(out))
+    assert (told["now"], told["nobody"]) == (4 * 256, 4 * (N - 256))
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "expected"),
+    [
+        ((4, 8), (8, 1), [(0, 64)]),
+        ((8, 4), (1, 8), [(0, 64)]),
+        ((4, 6), (8, 1), [(0, 12), (16, 12), (32, 12), (48, 12)]),
+        ((3, 1, 2), (0, 7, 1), [(0, 4)]),
+        ((), (), [(0, 2)]),
+        ((0, 3), (3, 1), []),
+    ],
+)
+def test_the_memory_of_a_tensor_is_told_in_rows(
+    shape: tuple[int, ...], strides: tuple[int, ...], expected: list[tuple[int, int]]
+) -> None:
+    assert list(written.rows(0, 2, shape, strides)) == expected
