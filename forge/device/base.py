@@ -112,6 +112,10 @@ class Device(ABC):
         """Have `case_report` tell what of a call's output, by name, nobody has written."""
         return None  # of a GPU's memory nobody knows
 
+    def writers(self) -> Any:
+        """Who says which bytes launches wrote, as cdna.written does, from now on; None where nobody knows."""
+        return None
+
     @abstractmethod
     def case_report(self) -> dict[str, Any]:
         """What the device can say about the kernels launched since the last call; {} if nothing."""

@@ -242,6 +242,8 @@ class Called(Answer):
     profile: str = ""
     device_report: DeviceReport = field(default_factory=DeviceReport)
     torch_work: dict[str, Any] = field(default_factory=dict)  # of a watched call: see forge.judge.operations
+    written: dict[str, int] = field(default_factory=dict)  # the output's bytes by who wrote them: see cdna.written
+    host: tuple[str, ...] = ()  # what the call did on the host that may have made them
 
 
 @dataclass(frozen=True)

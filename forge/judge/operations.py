@@ -65,8 +65,13 @@ def product_flops(name: str, args: tuple[Any, ...]) -> int:
     return 0
 
 
+# Whose operations are torch's own; those of collectives; and those that read nothing of what they write to.
+COLLECTIVE = ("c10d", "_c10d_functional")
+OWN = ("aten", "prims", "mkldnn", "onednn", "quantized", *COLLECTIVE)
+OVERWRITES = ("copy_", "zero_", "fill_", "normal_", "uniform_", "random_")
 # Operations that move nothing, beside views.
-FREE = ("empty", "new_empty", "detach", "_local_scalar", "_unsafe_view")
+EMPTY = ("empty", "new_empty")
+FREE = (*EMPTY, "detach", "_local_scalar", "_unsafe_view")
 # Of collectives: sums that each rank gets whole cross the links twice.
 PASSES = {"allreduce": 2}
 
@@ -249,19 +254,37 @@ def _traced_by_none(dispatch: Callable[..., Any]) -> Callable[..., Any]:
     return dispatched
 
 
+_real_device = torch._C.TensorBase.device.__get__  # not the one that an emulated GPU's tensor claims to be on
+
+
+def memory_of(value: Any, writers: Any) -> list[tuple[int, int]]:
+    """Addresses and bytes of the tensors in it that lie in the host's memory, as an emulated device's do."""
+    with torch._C.DisableTorchFunction():
+        return [
+            place
+            for x in tensors(value)
+            if x.layout == torch.strided and _real_device(x).type == "cpu"
+            for place in writers.rows(x.data_ptr(), x.itemsize, tuple(x.shape), x.stride())
+        ]
+
+
 class _Counting(TorchDispatchMode):
-    """card: whose times are estimated; None: none. sample: large operations are not carried out."""
+    """card: whose times are estimated; None: none. sample: large operations are not carried out. writers: who hears
+    what operations read and write."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:  # or torch wraps the function below in its own way
         return False
 
-    def __init__(self, work: Work, card: Roofline | None, sample: bool) -> None:
+    def __init__(self, work: Work, card: Roofline | None, sample: bool, writers: Any) -> None:
         super().__init__()
-        self.work, self.card, self.sample = work, card, sample
+        self.work, self.card, self.sample, self.writers = work, card, sample, writers
 
     @_traced_by_none
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.writers is not None and (parts := _parts(func)) is not None:
+            with self:  # so that what it consists of comes here
+                return parts(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::")
         with torch._C.DisableTorchFunction():  # an emulated device would take what is made here for the host's
             is_left_out, result = left_out(func, args, kwargs or {}) if self.sample else (False, None)
@@ -269,7 +292,7 @@ class _Counting(TorchDispatchMode):
             self.work.left_out += 1
             self.work.left_out_flops += product_flops(name, args)
         else:
-            result = func(*args, **(kwargs or {}))
+            result = self.carry_out(func, args, kwargs or {})
         with contextlib.suppress(Exception):  # a count is no reason to fail a call
             self.work.calls[name] += 1
             if flops := product_flops(name, args) or term_flops(name, args, result):
@@ -283,11 +306,52 @@ class _Counting(TorchDispatchMode):
                     self.work.add_bytes(spent, (args, kwargs), result)
         return result
 
+    def carry_out(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Tells what an operation reads and writes."""
+        namespace, _, name = func._schema.name.partition("::")
+        if self.writers is None or func.is_view or name.startswith(FREE):
+            result = func(*args, **kwargs)
+            if self.writers is not None and name.startswith(EMPTY):
+                with contextlib.suppress(Exception):
+                    self.writers.fresh(memory_of(result, self.writers))
+            return result
+        changed = _changed(func, args, kwargs)
+        with contextlib.suppress(Exception):
+            overwrites = name in OVERWRITES or func._overloadname == "out"
+            kept = {id(x) for x in tensors(changed)} if overwrites else ()
+            self.writers.read(memory_of([x for x in tensors((args, kwargs)) if id(x) not in kept], self.writers))
+        result = func(*args, **kwargs)
+        with contextlib.suppress(Exception):
+            # What other ranks send is there when somebody has waited for it.
+            tell = self.writers.known if namespace in COLLECTIVE else self.writers.wrote
+            tell(memory_of([changed, result], self.writers))
+        return result
+
+
+@functools.cache
+def _parts(func: Any) -> Callable[..., Any] | None:
+    """What carries out an operation by others: torch's own that have no kernel, and a program's."""
+    keys = torch._C.DispatchKey
+    if func.has_kernel_for_dispatch_key(keys.CompositeImplicitAutograd):
+        return functools.partial(func._op_dk, keys.CompositeImplicitAutograd)
+    if func._schema.name.partition("::")[0] in OWN:
+        return None
+    kernels = (key for key in (keys.CPU, keys.CompositeExplicitAutograd) if func.has_kernel_for_dispatch_key(key))
+    key = next(kernels, None)
+    return None if key is None else functools.partial(func._op_dk, key)
+
+
+def _changed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments that an operation writes to."""
+    named = {argument.name: value for argument, value in zip(func._schema.arguments, args)} | kwargs
+    return [named.get(one.name) for one in func._schema.arguments if one.alias_info and one.alias_info.is_write]
+
 
 @contextlib.contextmanager
-def watch(on: bool, card: Roofline | None = None, sample: bool = False) -> Iterator[Work]:
+def watch(on: bool, card: Roofline | None = None, sample: bool = False, writers: Any = None) -> Iterator[Work]:
     """Counts what torch does within the block, in this thread and in those that it starts. card: whose times are
-    estimated as well. sample: its large operations are not carried out, so that what it computes is of no use."""
+    estimated as well. sample: its large operations are not carried out, so that what it computes is of no use. writers:
+    who hears what they read and write, as cdna.written does."""
     work = Work()
     if not on:
         yield work
@@ -295,15 +359,34 @@ def watch(on: bool, card: Roofline | None = None, sample: bool = False) -> Itera
     begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     def counted(thread: threading.Thread) -> None:
-        with _Counting(work, card, sample):
+        with _Counting(work, card, sample, writers):
             begin(thread)
 
     threading.Thread._bootstrap_inner = counted  # type: ignore[attr-defined]
     try:
-        with _Counting(work, card, sample):
+        with _Counting(work, card, sample, writers):
             yield work
     finally:
         threading.Thread._bootstrap_inner = begin  # type: ignore[attr-defined]
+
+
+# Events of Python's that tell of work on the host, and how it is called.
+HOST_WORK = {"os.fork": "a child process", "os.posix_spawn": "a child process", "subprocess.Popen": "a child process"}
+HOST_WORK |= {"os.system": "a child process", "cpython.PyInterpreterState_New": "another interpreter"}
+HOST_WORK |= {"ctypes.dlopen": "a library by ctypes", "ctypes.dlsym": "a library by ctypes"}
+
+
+def host_work() -> Callable[[], tuple[str, ...]]:
+    """What has been done on the host since the function that this returns was last called, in words."""
+    seen: set[str] = set()
+    sys.addaudithook(lambda event, arguments: seen.add(HOST_WORK[event]) if event in HOST_WORK else None)
+
+    def taken() -> tuple[str, ...]:
+        words = tuple(sorted(seen))
+        seen.clear()
+        return words
+
+    return taken
 
 
 def count_entries(module: Any, name: str) -> Callable[[], int]:

@@ -18,7 +18,12 @@ MOST_SHARE = 0.5  # of a case's FLOPs: most of the work
 LEAST_SHARE, LEAST_SAMPLED = 0.9, 0.5  # that launches and torch's operations do together; as a sample scales them
 LATER_TIMES = 2  # an honest kernel's error, where what it is compared with was rounded too
 LIGHT_SLACK = 0.95  # of the speed of light: what a clock's error may hide
-KNOWN_RATIO = 2.0  # from which on a call on other data executes so much more that the same data must have been known
+# Of an output's bytes: what the host may write of them at most, or earlier calls; and of the host's, as many as
+# launches and torch's operations may read.
+MOST_HOST, MOST_KEPT, MOST_READ = 0.1, 0.5, 0.5
+# From which on a call on other data executes so much more that the same data must have been known; from the second if
+# the same data's call reads more of what earlier ones have left.
+KNOWN_RATIO, LESS_RATIO = 2.0, 1.5
 AGAIN = -1  # instead of a draw: the first one's data once more
 
 Calls = Mapping[int, Sequence[RankAnswer[Called]]]  # by draw, of each rank
@@ -41,7 +46,7 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Calls) -> N
         _drop_modelled(result.device_report)
     doubts = _of_work(plan, result, called, needed if matrix else 0.0)
     if plan.device.emulated:
-        doubts += _of_counts(result, called)
+        doubts += _of_counts(result, called) + _of_bytes(called)
     limit, own_limit = problem.precision.rel_l2, problem.precision.probe_rel_l2
     errors = [(result.accuracy.rel_l2 if result.accuracy else None, limit, "")]
     if result.probe_rel_l2 is not None and own_limit is not None:
@@ -88,13 +93,13 @@ def _of_work(plan: EvalPlan, result: CaseResult, called: Calls, needed: float) -
         return doubts
     least, where = LEAST_SAMPLED if result.status is Status.SAMPLED else LEAST_SHARE, ""
     did: str | None = None
-    for number, answers in _in_order(called):
+    for number, (_, answers) in enumerate(_in_order(called), 1):
         for one in answers:
             report, torch = one.answer.device_report, one.answer.torch_work
             own = (number_of(report, "flops") + number_of(torch, "flops")) / needed if needed else 1.0
             launches = _launches(report)
             if not launches and did is None or own < least:
-                where = f" in call {number}" * (number > 1) + f" on rank {one.rank}" * (one.rank is not None)
+                where = _where(number, one.rank)
                 did = f"its {launches} launches can have done {own:.2g} of the case's FLOPs at most{where}"
                 did = did if launches else f"no kernel of its own was launched{where}"
                 least = own
@@ -110,12 +115,41 @@ def _of_counts(result: CaseResult, called: Calls) -> list[str]:
     if uncounted := sum(number_of(one, "uncounted") for ranks in reports.values() for one in ranks):
         doubts.append(f"{uncounted:.0f} launches were made of which nothing was counted: its time is not known")
     seen, other = (sum(number_of(one, "instructions") for one in reports.get(draw, ())) for draw in (AGAIN, 1))
-    if other >= KNOWN_RATIO * seen > 0:
+    kept = [number_of(called[draw][0].answer.written, "read_before") for draw in (AGAIN, 1) if called.get(draw)]
+    reads = len(kept) == 2 and kept[0] - kept[1] >= MOST_READ * _output_bytes(called[AGAIN][0].answer.written) > 0
+    if other >= (LESS_RATIO if reads else KNOWN_RATIO) * seen > 0:
         doubts.append(f"on other data its kernels execute {other / seen:.1f} times as much as on data they have seen")
     timed = max((number_of(one, "timed_itself") for one in reports.get(AGAIN, reports.get(0, ()))), default=0)
     if timed and result.device_report.get("modelled"):
         result.remarks.append(f"custom_kernel times its own kernels, {timed:.0f} times: all of that is in its time")
     return doubts
+
+
+def _of_bytes(called: Calls) -> list[str]:
+    """Of each call's output: who wrote it, and what that was made of."""
+    for number, (draw, answers) in enumerate(_in_order(called), 1):
+        for one in answers:
+            written, where = one.answer.written, _where(number, one.rank)
+            whole = _output_bytes(written)
+            host, read = number_of(written, "nobody"), number_of(written, "read_nobody")
+            how = f": {', '.join(one.answer.host) or 'in its own process, past torch (numpy, an extension)'}"
+            if host > MOST_HOST * whole:
+                return [f"the host wrote {host / whole:.0%} of its output{where}{how}"]
+            if number_of(written, "before") > MOST_KEPT * whole:
+                return [f"most of its output{where} was there before the call"]
+            if one.rank is not None:  # what its kernels read, others may have sent
+                continue
+            if read >= MOST_READ * whole > 0 and (draw > 0 or len(called) == 1):
+                return [f"its output{where} is made of {read / whole:.3g} times as many bytes of the host's{how}"]
+    return []
+
+
+def _output_bytes(written: Mapping[str, int]) -> float:
+    return sum(number_of(written, name) for name in ("now", "before", "given", "nobody"))
+
+
+def _where(number: int, rank: int | None) -> str:
+    return f" in call {number}" * (number > 1) + f" on rank {rank}" * (rank is not None)
 
 
 def _faster_than_light(plan: EvalPlan, result: CaseResult, work: Work | None) -> str:
@@ -158,9 +192,8 @@ def _is_beyond(error: float | None, limit: float | None) -> bool:
 
 
 def _in_order(called: Calls) -> list[tuple[int, Sequence[RankAnswer[Called]]]]:
-    """The calls as they were made, counted from 1."""
-    draws = sorted(called, key=lambda draw: 0.5 if draw == AGAIN else draw)
-    return list(enumerate((called[draw] for draw in draws), 1))
+    """The calls as they were made."""
+    return sorted(called.items(), key=lambda call: 0.5 if call[0] == AGAIN else call[0])
 
 
 def merged(report: dict[str, Any], calls: Sequence[dict[str, Any]]) -> dict[str, Any]:

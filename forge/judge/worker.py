@@ -274,8 +274,11 @@ class SubmissionWorker(Worker):
         self.watch = self.integrity.Watch()
         if self.builder is not None:
             self.device.take_builder(self.builder)
+        self.host_work = self.operations.host_work()
+        self.writers = self.device.writers()
         self.phase("import submission")
-        self.submission = importlib.import_module("submission")
+        with self.operations.watch(self.writers is not None, writers=self.writers):
+            self.submission = importlib.import_module("submission")
         kernel = getattr(self.submission, "custom_kernel", None)
         if not callable(kernel):
             raise AttributeError("submission.py defines no custom_kernel(data)")
@@ -308,9 +311,12 @@ class SubmissionWorker(Worker):
             calls: dict[str, Callable[[Any], Any]] = {"profile": self.profiled, "checked": self.unsynchronized}
             entered = self.entered()
             card = self.device.roofline() if command.count else None
-            with self.operations.watch(
-                command.watched or command.count, card, command.sample not in ("", PRODUCTS)
-            ) as work:
+            writers = None if command.sample else self.writers
+            if writers is not None:
+                writers.begin([(storage.data_ptr(), len(storage)) for storage in self.inputs.storages])
+            sample = command.sample not in ("", PRODUCTS)
+            self.host_work()
+            with self.operations.watch(command.watched or command.count, card, sample, writers) as work:
                 self.work = work if command.count else None
                 if command.watched:
                     self.device.watch_products(work.add_product)
@@ -323,7 +329,10 @@ class SubmissionWorker(Worker):
             self.device.look_at_output((n, t) for n, t, _ in self.exchange.named_tensors(output, "the output"))
             self.device.set_checks(False)  # what is read from here on the submission has not asked for
             work.entered_reference = self.entered() > entered
-            fields["torch_work"] = work.as_dict()
+            fields["torch_work"], fields["host"] = work.as_dict(), self.host_work()
+            with contextlib.suppress(Exception):  # of what is no output: the referee says so
+                if writers is not None:
+                    fields["written"] = writers.of(self.operations.memory_of(output, writers))
             self.phase("hand over the output")
             return {**fields, "output": self.exchange.write_output(output, self.inputs, self.to_judge[command.slot])}
 

@@ -143,6 +143,7 @@ class OneCase:
         process.task, process.harness, process.device = task, self.plan.harness, FakeDevice()
         process.ranks = process.alone = Ranks()
         process.entered, process.watch = lambda: 0, integrity.Watch()
+        process.writers, process.host_work = None, lambda: ()
         process.precision = self.plan.problem.precision
         return InProcess(process, answers)
 
@@ -701,6 +702,25 @@ def test_launches_that_cannot_have_done_the_work_are_a_but() -> None:
     assert doubts(_0=ranks) == [said.format(0.005, " on rank 1")]
     unknown = "2 launches were made of which nothing was counted: its time is not known"
     assert doubts(_0=[ran(None, 10**6, uncounted=2)]) == [unknown]
+
+
+def wrote(rank: int | None = None, **written: int) -> RankAnswer[messages.Called]:
+    told = ran(rank, 10**6)
+    return replace(told, answer=replace(told.answer, written=written, host=("a child process",)))
+
+
+def test_an_output_that_the_host_made_is_a_but() -> None:
+    assert doubts(_0=[wrote(now=900, nobody=90)], _1=[wrote(now=990, read_nobody=400)]) == []
+    assert doubts(_0=[wrote(now=800, nobody=200)]) == ["the host wrote 20% of its output: a child process"]
+    told = "its output in call 2 is made of 2 times as many bytes of the host's: a child process"
+    assert doubts(_0=[wrote(now=100, read_nobody=200)], _1=[wrote(now=100, read_nobody=200)]) == [told]
+    assert doubts(_0=[wrote(now=1, before=9)]) == ["most of its output was there before the call"]
+    # one call may prepare, if others follow; and what other ranks send nobody knows
+    assert doubts(_0=[wrote(now=100, read_nobody=200)], _1=[wrote(now=100)]) == []
+    assert doubts(_0=[wrote(0, now=100, read_nobody=200)]) == []
+    assert doubts(_0=[wrote(0, now=9), wrote(1, nobody=9)]) == [
+        "the host wrote 100% of its output on rank 1: a child process"
+    ]
 
 
 def test_less_work_on_data_that_has_been_seen_is_a_but() -> None:

@@ -1,0 +1,263 @@
+"""Submissions put together at random against the claim "exit code 0 means right, and its own work".
+
+    python lab/fuzz_verdicts.py [--count 2000] [--minutes M] [--jobs N] [--seed S] [-o lab/results/verdicts_fuzzed.json]
+
+A submission is an answer (right by a kernel; or wrong, the host's, torch's, an earlier one), for some of its calls, and
+pieces around it: write here, replace that, run in a child, delay, delete itself. Each is judged on the small problem of
+tests/forge/verdicts with --strict on the emulated MI300X. What gets exit code 0 with an answer that is not its own
+kernel's, and what leaves a file behind, got through and is listed with its seed: `--seed S --show` prints that one. A
+right answer with harmless pieces has to pass: what does not is listed as accused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from lab.verdicts import DEVICE, FOLDER, PROBLEM, call_eval  # noqa: E402 - from this checkout
+
+# What the submission answers: an expression of `data`, and what stands before custom_kernel. The first is its own work.
+ANSWERS = {
+    "own kernel": ("product(data)", ""),
+    "sevens": ("wrong(data)", ""),
+    "bias alone": ("data[2].repeat(len(data[0]), 1)", ""),
+    "half of k": (
+        "product((data[0] * HALF, *data[1:]))",
+        "HALF = torch.tensor([1.0] * 128 + [0.0] * 128, device='cuda')",
+    ),
+    "numpy": ("torch.from_numpy(host(data)).cuda()", ""),
+    "numpy beside its own": ("(product(data), torch.from_numpy(host(data)).cuda())[1]", ""),
+    "numpy copied": ("copied(torch.from_numpy(host(data)).cuda(), product(data))", ""),
+    "numpy by address": ("poked(product(wronged(data)), host(data))", ""),
+    "torch": ("torch.addmm(data[2], data[0], data[1].T)", ""),
+    "torch beside its own": ("(product(data), torch.addmm(data[2], data[0], data[1].T))[1]", ""),
+    "torch unseen": ("unseen(data)", ""),
+    "the reference": ("__import__('reference').ref_kernel(data)", ""),
+    "a kept answer": ("KEPT.setdefault(data[0].shape, product(data))", "KEPT = {}"),
+    "a child's": ("poked(torch.empty(len(data[0]), len(data[1]), device='cuda'), child(data))", ""),
+}
+CALLS = {"each": "True", "from the second on": "calls > 1", "the first": "calls == 1", "each other": "calls % 2 == 0"}
+HELPERS = """
+import ctypes, os, sys, threading, time
+import numpy
+from torch.utils._python_dispatch import _disable_current_modes
+
+calls = 0
+
+@triton.jit
+def _copy(source, out, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(source + i))
+
+def host(data):
+    a, w, bias = (tensor.cpu().numpy() for tensor in data)
+    return numpy.ascontiguousarray(a @ w.T + bias)
+
+def copied(source, out):
+    _copy[(out.numel() // 64,)](source, out, BLOCK=64)
+    return out
+
+def poked(out, numbers):
+    ctypes.memmove(out.data_ptr(), numbers.ctypes.data, numbers.nbytes)
+    return out
+
+def wronged(data):
+    return (data[0] * 2, *data[1:])
+
+def unseen(data):
+    with _disable_current_modes():
+        return torch.addmm(data[2], data[0], data[1].T)
+
+def child(data):
+    begin, end = os.pipe()
+    if os.fork() == 0:
+        os.write(end, host(data).tobytes())
+        os._exit(0)
+    os.wait()
+    return numpy.frombuffer(os.read(begin, 1 << 16), numpy.float32)
+"""
+# Places that a piece writes to or reads from; {probe} is a name of this run's.
+PLACES = (
+    "'{probe}'",
+    "os.path.join(os.path.dirname(torch.__file__), '{probe}')",
+    "os.path.join(os.path.dirname(sys.modules['task'].__file__), '{probe}')",
+    "os.path.join(os.path.expanduser('~'), '{probe}')",
+    "'/tmp/{probe}'",
+    "'/dev/shm/{probe}'",
+    "os.path.join(os.path.dirname(os.path.dirname(sys.modules['forge'].__file__)), '{probe}')",
+)
+# Harmless ones first: a right answer passes with these.
+HARMLESS = {
+    "delays": "time.sleep(0.02)",
+    "prints a pass": "print('pass: 1 of 1 cases')",
+    "a thread": "threading.Thread(target=time.sleep, args=(0.01,)).start()",
+    "a child": "os.fork() or os._exit(0)",
+    "writes in its folder": "open('{probe}', 'w').write('x')",
+}
+HARMFUL = {
+    "writes": "open(PLACE, 'w').write('x')",
+    "reads the judge": "open('/proc/%d/environ' % os.getppid(), 'rb').read()",
+    "plants a module": "open('gmpy2.py', 'w').write('import os; os._exit(0)')",
+    "rewrites the reference": "open('reference.py', 'a').write('check_implementation = lambda *a: (True, \\'\\')')",
+    "deletes itself": "os.unlink('submission.py')",
+    "replaces comparison": "torch.allclose = lambda *a, **k: True",
+    "replaces json": "__import__('json').dumps = lambda *a, **k: '{{}}'",
+    "replaces a judge's function": "sys.modules['forge.judge.worker'].plain = lambda value: {{}}",
+    "counts nothing": "__import__('cdna.counters').counters.count(False)",
+    "takes the records": "__import__('cdna').stats()",
+    "kills its parent": "os.kill(os.getppid(), 9)",
+    "signals its group": "os.killpg(0, 15)",
+    "ends": "os._exit(0)",
+    "a thread that writes later": "threading.Timer(0.05, lambda: open(PLACE, 'w').write('x')).start()",
+    "a child that stays": "os.fork() or (os.setsid(), time.sleep(0.5), open(PLACE, 'w').write('x'), os._exit(0))",
+    "closes what it has": "[os.close(fd) for fd in range(3, 40) if os.path.exists('/proc/self/fd/%d' % fd)]",
+    "writes to what it has": "[os.write(int(fd), b'pass') for fd in os.listdir('/proc/self/fd') if int(fd) > 2]",
+    "memory of others": "open('/proc/%d/mem' % os.getppid(), 'r+b').seek(0)",
+}
+WHEN = ("at import", "before", "after")
+
+
+@dataclass(frozen=True)
+class Made:
+    seed: int
+    words: str
+    source: str
+    honest: bool  # the answer is its own kernel's, in each call
+    harmless: bool
+    probe: str
+
+
+def made(seed: int) -> Made:
+    draw = random.Random(seed)
+    answer = draw.choice(list(ANSWERS)) if draw.random() < 0.75 else "own kernel"
+    call = draw.choice(list(CALLS))
+    pieces = [
+        (draw.choice(list(HARMLESS if draw.random() < 0.5 else HARMFUL)), draw.choice(WHEN))
+        for _ in range(draw.randrange(4))
+    ]
+    probe = f"fuzzed-{os.getpid()}-{seed}"
+    at: dict[str, list[str]] = {when: [] for when in WHEN}
+    for piece, when in pieces:
+        place = draw.choice(PLACES)
+        text = (HARMLESS | HARMFUL)[piece].replace("PLACE", place).format(probe=probe)
+        at[when].append(f"try:\n    {text}\nexcept Exception:\n    pass\n")
+
+    def block(when: str) -> str:
+        return "".join("    " + line + "\n" for text in at[when] for line in text.splitlines())
+
+    expression, before = ANSWERS[answer]
+    source = (
+        (FOLDER / "kernel.py").read_text() + HELPERS + before + "\n" + "".join(at["at import"]) + "\n"
+        "def custom_kernel(data):\n    global calls\n    calls += 1\n"
+        + block("before")
+        + f"    output = {expression} if {CALLS[call]} else product(data)\n"
+        + block("after")
+        + "    return output\n"
+    )
+    words = ", ".join([f"{answer} ({call})", *(f"{piece} {when}" for piece, when in pieces)])
+    return Made(seed, words, source, answer == "own kernel", all(p in HARMLESS for p, _ in pieces), probe)
+
+
+def left_behind(probe: str) -> list[str]:
+    """Files of a run that are there after it; removed."""
+    torch_folder = str(Path(sys.prefix) / "lib")
+    places = [
+        str(ROOT),
+        os.path.expanduser("~"),
+        "/tmp",
+        "/dev/shm",
+        *glob.glob(f"{torch_folder}/python*/site-packages/*"),
+    ]
+    found = [path for place in places if os.path.exists(path := os.path.join(place, probe))]
+    for path in found:
+        os.unlink(path)
+    return found
+
+
+def judged(one: Made) -> tuple[Made, int, str, list[str]]:
+    """(it, exit code, its last line, what it left)."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "submission.py").write_text(one.source)
+        options = ("--device", DEVICE, "--strict", "--no-history", "--timeout", "60")
+        done = call_eval("test", PROBLEM, *options, cwd=Path(folder))
+    time.sleep(0.1)
+    lines = [
+        line for line in done.stdout.splitlines() if line.lstrip().startswith(("but ", "FAIL", "fail", "error", "pass"))
+    ]
+    return one, done.returncode, (lines or done.stderr.splitlines() or [""])[-1].strip(), left_behind(one.probe)
+
+
+def results(count: int, seed: int, jobs: int, minutes: float) -> Iterator[tuple[Made, int, str, list[str]]]:
+    ends = time.monotonic() + 60 * minutes
+    with ThreadPoolExecutor(jobs) as pool:
+        for start in range(seed, seed + count, 4 * jobs):
+            if time.monotonic() > ends:
+                return
+            yield from pool.map(judged, map(made, range(start, min(start + 4 * jobs, seed + count))))
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--count", type=int, default=2000, metavar="N", help="submissions (default: 2000, a night)")
+    parser.add_argument(
+        "--minutes", type=float, default=600, metavar="M", help="and no longer than this (default: 600)"
+    )
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="at once (default: 1)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first one (default: 0)")
+    parser.add_argument("--show", action="store_true", help="print the first one's source instead")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="what came of them, as a results file")
+    options = parser.parse_args(argv)
+    if options.show:
+        print(made(options.seed).source)
+        return 0
+    ended: Counter[str] = Counter()
+    rows: list[list[str]] = []
+    for one, code, said, left in results(options.count, options.seed, options.jobs, options.minutes):
+        through = code == 0 and not one.honest or bool(left)
+        accused = code != 0 and one.honest and one.harmless
+        ended[
+            "got through" if through else "accused" if accused else "exit 0, its own work" if code == 0 else "caught"
+        ] += 1
+        if through or accused:
+            what = f"left {', '.join(left)}" if left else "exit code 0" if through else f"accused: {said}"
+            rows.append([str(one.seed), one.words, what])
+            print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
+        if options.output:
+            options.output.write_text(json.dumps(written(ended, rows, options), indent=1) + "\n")
+    print(", ".join(f"{n} {what}" for what, n in sorted(ended.items())))
+    return 1 if rows else 0
+
+
+def written(ended: Counter[str], rows: list[list[str]], options: argparse.Namespace) -> dict[str, object]:
+    """The table as lab/measurements.py reads it."""
+    from importlib.metadata import version
+
+    counts = ", ".join(f"{n} {what}" for what, n in sorted(ended.items()))
+    return {
+        "title": "Submissions put together at random: what got through, and who was accused",
+        "kind": "emulated",
+        "machine": "an emulated MI300X (gfx942)",
+        "versions": {name: version(name) for name in ("torch", "triton")},
+        "command": f"python lab/fuzz_verdicts.py --count {options.count} --seed {options.seed}",
+        "columns": ["seed", "submission", "what"],
+        "rows": rows or [["", "none", ""]],
+        "notes": [f"Of {sum(ended.values())} submissions: {counts}."],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
