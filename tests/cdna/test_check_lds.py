@@ -105,3 +105,14 @@ def test_a_write_to_what_all_have_read() -> None:
     assert findings(read + "s_barrier\n" + write) == []
     first, *_ = findings(read + write)
     assert first[5] == "writes LDS byte 0, which wave 0 has read, with no barrier between the two"
+
+
+@pytest.mark.parametrize(("write", "registers"), [("ds_write_b16", "v10"), ("ds_write_b64", "v[10:11]")])
+def test_equal_values_across_dwords(write: str, registers: str) -> None:
+    """Two waves' stores of one value are no race, wherever they lie; of another value they are."""
+    place = "v_mul_u32_u24_e32 v3, 13, v1\nv_add_u32_e32 v3, 3, v3\n"  # at each byte of a dword
+    for value, kinds in (("v1", []), ("v0", ["race"])):
+        text = (
+            f"v_mov_b32_e32 v10, {value}\nv_mov_b32_e32 v11, {value}\n{write} v3, {registers}\ns_waitcnt lgkmcnt(0)\n"
+        )
+        assert [f[0] for f in findings(START + place + text)][:1] == kinds

@@ -191,6 +191,15 @@ static u8 mask_of(u32 at, u32 bytes, u32 dword) {
   return (u8)((1u << to) - (1u << from));
 }
 
+// Of a lane's element that lies across dwords, whether `n` bytes from its byte `first` on are others than there.
+static bool differs(const Access& x, const u32* data, int lane, u32 first, u32 n, const u8* there) {
+  for (u32 k = 0; k < n; k++) {
+    const u32 value = data[(first + k) / 4 * WAVE + lane] >> (x.upper ? 16 : 0);
+    if ((value >> 8 * ((first + k) % 4) & 0xff) != there[k]) return true;
+  }
+  return false;
+}
+
 // One lane's element of `bytes` bytes at `at`; data: its first data register, or null.
 bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* data) {
   GroupCheck& g = a.g;
@@ -233,8 +242,10 @@ bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* dat
   for (u32 d = at / 4; d <= (at + bytes - 1) / 4; d++) {
     split(g, d / 4);
     u32 from = d * 4 < at ? at & 3 : 0, to = d * 4 + 4 > at + bytes ? (at + bytes) & 3 : 4;
-    bool whole = bytes < 4 || at % 4 == 0;  // the element's dwords are LDS's
-    bool changed = a.write && (!data || !whole || changes(a.x, data, lane, d - at / 4, a.w.wg->lds + d * 4 + from));
+    bool whole = at % 4 == 0 || at % 4 + bytes <= 4;  // the element's dwords are LDS's
+    const u8* there = a.w.wg->lds + d * 4 + from;
+    bool changed = a.write && (!data || (whole ? changes(a.x, data, lane, d - at / 4, there)
+                                               : differs(a.x, data, lane, d * 4 + from - at, to - from, there)));
     if (!touch(a, g.dwords[d], lane, d * 4 + from, (1u << to) - (1u << from), changed)) return false;
   }
   return true;
