@@ -81,7 +81,7 @@ def test_turns_are_seen_from_outside_while_a_kernel_works() -> None:
 
     launch(1)
     before, again = turns_of(me), turns_of(me)
-    assert before == again and turns_of([1]) == 0
+    assert before == again
     thread = threading.Thread(target=launch, args=(20_000_000,))
     thread.start()
     seen = {before}

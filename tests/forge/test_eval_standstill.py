@@ -69,6 +69,33 @@ def test_what_works_on_is_not_ended(judged: Any) -> None:
     assert [case["status"] for case in found["cases"]] == ["pass"] * 3, found["cases"]
 
 
+LAUNCHES = """
+import ctypes, torch
+from torch.utils.cpp_extension import load_inline
+SOURCE = '''
+#include <hip/hip_runtime.h>
+__global__ void turn(float* out, int n) {
+  float total = out[threadIdx.x];
+  for (int i = 0; i < n; i++) total = total * 1.0001f + 1;
+  out[threadIdx.x] = total;
+}
+extern "C" int run(float* out, int n) { turn<<<1, 64>>>(out, n); return hipDeviceSynchronize(); }
+'''
+library = ctypes.CDLL(load_inline("turns", "", SOURCE, no_implicit_headers=True, is_python_module=False))
+
+def custom_kernel(x):
+    library.run(ctypes.c_void_p(torch.zeros(64, device="cuda").data_ptr()), 20_000_000)
+    return x * 2
+"""
+
+
+@pytest.mark.usefixtures("hip_compiler")
+def test_a_kernel_that_an_extension_launches_works_on(judged: Any) -> None:
+    """No frame of Python tells it from a loop of the host's: its turns are counted, in whichever namespaces it runs."""
+    (case,) = judged(LAUNCHES, "--cases", "0")["cases"]
+    assert case["status"] == "pass", case
+
+
 @pytest.mark.parametrize("source", STUCK, ids=["in a loop", "at its import", "asleep"])
 def test_what_gets_nowhere_is_ended_and_named(source: str, judged: Any) -> None:
     first, second, _ = judged(source)["cases"]
