@@ -13,7 +13,7 @@ import math
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -271,12 +271,21 @@ class _Worst:
             return True, remarks
         lines.append(f"{self.count} of {expected.numel()} elements {how}")
         for rank, (_, flat) in enumerate(self._found[: max(self.count, 1)]):
-            index = tuple(i.item() for i in torch.unravel_index(torch.tensor(flat), expected.shape))
+            index = _index_of(flat, expected.shape)
             got, want = received[index].item(), expected[index].item()
             lines.append(f"{'worst ' if rank == 0 else ''}at {index}: got {got:.6g}, wanted {want:.6g}")
         if self.count > len(self._found):
             lines.append(f"and {self.count - len(self._found)} more")
         return False, lines
+
+
+def _index_of(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """Of an element, by its number. torch.unravel_index would import sympy."""
+    index: list[int] = []
+    for size in reversed(shape):
+        flat, place = divmod(flat, size)
+        index.insert(0, place)
+    return tuple(index)
 
 
 # ---- MXFP4: 32 values of e2m1 to a block, each block with one power of two in e8m0 ------------------------

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from forge.judge.confinement import NEW_ROOT, OURS, Bounds, Confinement, confine, confined_calls
-from forge.judge.frozen import WITHIN_TORCH, import_ahead
 from forge.judge.process_tree import PR_SET_CHILD_SUBREAPER, kill_below, look_from_here, machines_pid
 from forge.task.problem import ROOT
 
@@ -280,7 +279,6 @@ def _warm_up(order: dict[str, Any], output: int) -> BaseException | None:
                 from forge.device.fake_rocm.launch import share_among_forks
 
                 share_among_forks()
-                import_ahead(WITHIN_TORCH)
     except BaseException as error:
         return error
     finally:

@@ -10,7 +10,7 @@ import ast
 import contextlib
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,7 +20,7 @@ WITHIN_TORCH = ("torch.fx.experimental.symbolic_shapes", "torch._subclasses.sche
 FOR_WORDS = {
     "use_deterministic": ("torch._inductor.config",),
     "assert_close": ("torch.distributed.tensor",),
-    "compile(": ("torch._dynamo", "torch._inductor"),
+    "torch.compile": ("torch._dynamo", "torch._inductor"),
 }
 
 
@@ -32,21 +32,19 @@ class Refusing:
         raise ModuleNotFoundError(text, name=name)
 
 
-def import_ahead(names: Iterator[str] | tuple[str, ...]) -> None:
+def import_ahead(names: Iterable[str]) -> None:
     for name in names:
         with contextlib.suppress(Exception):  # who needs it says so
             importlib.import_module(name)
 
 
-def freeze(folder: str) -> None:
-    """To be called when all is imported. folder: of the problem's files."""
-    import_ahead(WITHIN_TORCH)
-    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    for file in [Path(one) for one in files if one]:
-        if str(file.parent) == folder:
-            source = file.read_text()
-            import_ahead(imports_in(source))
-            import_ahead(tuple(name for word, names in FOR_WORDS.items() if word in source for name in names))
+def freeze(folder: str, ahead: bool = True) -> None:
+    """To be called when all is imported. folder: of the problem's files; ahead: import what they will need."""
+    for source in (file.read_text() for file in Path(folder).rglob("*.py") if ahead):
+        import_ahead(imports_in(source))
+        import_ahead([name for word, names in FOR_WORDS.items() if word in source for name in names])
+    if ahead:
+        import_ahead(WITHIN_TORCH)
     sys.path.clear()
     sys.path_hooks.clear()
     sys.path_importer_cache.clear()

@@ -84,6 +84,7 @@ class Setup:
     seed: int | None
     timed: bool  # False on an emulated device
     precision: dict[str, Any] = field(default_factory=dict)  # of forge.task.problem.Precision, for a referee
+    imports_nothing: bool = False  # whose problem's check is known not to, so that a referee need not do it ahead
     multiplies: bool = False  # for a referee: whether the problem's floors have products of matrices
     known_as: str = ""  # for a referee: the folder whose reference.py has settle and probe, beside the problem's own
 

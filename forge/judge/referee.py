@@ -61,7 +61,7 @@ class Referee(Worker):
             known = reference_in(self.setup.known_as)
             for name in ("settle", "probe"):
                 setattr(self.task, name, getattr(self.task, name) or getattr(known, name, None))
-        freeze(self.setup.folder)
+        freeze(self.setup.folder, ahead=not self.setup.imports_nothing)
         return ready
 
     def note_reference(self, module: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cdna.build import cache_dir
-from tests.support.evaltools import RIGHT, ROOT, judge, statuses, write_problem
+from tests.support.evaltools import REFERENCE, RIGHT, ROOT, judge, statuses, write_problem
 from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
@@ -29,9 +29,11 @@ def call(*arguments):
     if libc.syscall(*arguments) < 0:
         raise OSError(ctypes.get_errno(), "refused")
 
-def write(path):
-    with open(path, "a") as file:
-        file.write("#")
+def write(path):  # and leave it as it was, where that is allowed
+    there = os.path.lexists(path)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+    if not there:
+        os.unlink(path)
 
 def read(path):
     return os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1)
@@ -79,6 +81,8 @@ def custom_kernel(x):
 def tried(folder: Path, attempts: dict[str, str]) -> list[str]:
     source = TRIES.replace("ATTEMPTS", repr(list(attempts.items())))
     done, result = judge(folder, source, "test", "--cases", "0")
+    if result["unconfined"]:
+        pytest.skip(f"this machine does not confine: {result['unconfined']}")
     assert statuses(result) == ["pass"], result
     words: list[str] = result["cases"][0]["last_words"]
     return [name for line in words if line.startswith("done:") for name in line.split(":")[1:]]
@@ -123,7 +127,7 @@ def refused(folder: Path) -> dict[str, str]:
         "read judges' maps": "of_judges('maps')",
         "read judges' memory": "of_judges('mem')",
         "kill what is outside": f"os.kill({os.getpid()}, 0)",
-        "immutable": "write(HERE + '/mine'); run('chattr', '+i', HERE + '/mine')",
+        "immutable": "open(HERE + '/mine', 'w'); run('chattr', '+i', HERE + '/mine')",
         "mount": "call(165, b'none', HERE.encode(), b'tmpfs', 0, 0)",
         "namespaces": "call(272, 0x10000000)",
         "namespaces by clone": "pid = call(56, 0x10000000 | 17, 0, 0, 0, 0)",
@@ -151,10 +155,54 @@ def refused(folder: Path) -> dict[str, str]:
 def test_nothing_outside_its_folders_is_a_submissions(tmp_path: Path) -> None:
     attempts = refused(tmp_path)
     # What may be written lasts no longer than the run.
-    lasting = {f"lasts in {place}": f"write({place!r} + '/planted by a test')" for place in ("/dev/shm", "/tmp")}
+    lasting = {f"lasts in {place}": f"open({place!r} + '/planted by a test', 'w')" for place in ("/dev/shm", "/tmp")}
     tried_things = tried(tmp_path, attempts | lasting)
     assert [name for name in tried_things if name in attempts] == []
     assert not [place for place in ("/dev/shm", "/tmp") if Path(place, "planted by a test").exists()]
+
+
+# Finds the judge that imports it, and has what it tells say that all is well.
+PLANTED = """
+import dataclasses, sys
+frame = sys._getframe()
+while frame is not None:
+    for judge in list(frame.f_locals.values()):
+        if type(judge).__name__ == "Referee" and not hasattr(judge, "told"):
+            judge.told = judge.send
+            def send(message, judge=judge):
+                if type(message).__name__ == "Judged":
+                    status = type(message.status)("pass")
+                    message = dataclasses.replace(message, status=status, message="", accuracy=None, share=None)
+                judge.told(message)
+            judge.send = send
+    frame = frame.f_back
+raise ImportError
+"""
+PLANTS = """
+import os
+here = os.path.dirname(os.path.abspath(__file__))
+for folder in [here, os.path.join(here, "..", "judge"), os.path.join(here, "..")]:
+    for name in ("gmpy2", "sympy", "mpmath"):
+        try:
+            open(os.path.join(folder, name + ".py"), "w").write(PLANTED)
+        except OSError:
+            pass
+def custom_kernel(x):
+    return x * 0
+"""
+DESCRIBES = """
+    where = torch.unravel_index((out - x * 2).abs().argmax(), x.shape)
+    return bool(torch.allclose(out, x * 2)), f"values differ at {where}"
+"""
+
+
+def test_a_planted_module_is_no_judge(tmp_path: Path) -> None:
+    """Naming a wrong element has torch import sympy, which tries gmpy2."""
+    reference = REFERENCE[: REFERENCE.index("    good =")] + DESCRIBES
+    problem = write_problem(tmp_path / "problem", reference=reference)
+    source = f"PLANTED = {PLANTED!r}\n{PLANTS}"
+    done, result = judge(tmp_path, source, "test", problem=problem, prepared=False)
+    assert statuses(result) == ["fail"] * 3 and done.returncode == 1
 
 
 # What honest submissions do, each in its own words.

@@ -31,7 +31,7 @@ for file in problem.files:
 os.chdir(folder)
 sys.path.insert(0, "")
 sent = []
-setup = messages.Setup(folder, "gfx942", "gfx942", "amd", None, False, {"bias": None})
+setup = messages.Setup(folder, "gfx942", "gfx942", "amd", None, False, {"bias": None}, True)
 referee = Referee(setup, sent.append, None, [])
 referee.prepare(os.path.realpath(sys.argv[2]), None)
 torch, compare, task = referee.measure.torch, referee.compare, referee.task
