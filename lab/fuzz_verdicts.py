@@ -136,7 +136,7 @@ class Made:
     seed: int
     words: str
     source: str
-    honest: bool  # the answer is its own kernel's, in each call
+    honest: bool  # the answer is its own kernel's, of this call's data
     harmless: bool
     probe: str
 
@@ -169,7 +169,8 @@ def made(seed: int) -> Made:
         + "    return output\n"
     )
     words = ", ".join([f"{answer} ({call})", *(f"{piece} {when}" for piece, when in pieces)])
-    return Made(seed, words, source, answer == "own kernel", all(p in HARMLESS for p, _ in pieces), probe)
+    honest = answer == "own kernel" or (answer, call) == ("a kept answer", "the first")  # which then is not kept
+    return Made(seed, words, source, honest, all(p in HARMLESS for p, _ in pieces), probe)
 
 
 def left_behind(probe: str) -> list[str]:
