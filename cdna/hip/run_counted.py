@@ -53,6 +53,8 @@ def _guarded(action: Callable[[], None]) -> Callable[[object], None]:
             action()
             sys.stdout.flush()
             sys.stderr.flush()
+        except BrokenPipeError:
+            pass  # `cdna profile FILE | head`: nobody reads any more
         except Exception as error:  # in a callback of C code: nobody could catch it
             print(f"cdna: at the program's end: {error}", file=sys.stderr, flush=True)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from forge.device import NAMES, DeviceError, resolve, triton_versions
 from forge.device.cards import CARDS
@@ -27,8 +28,11 @@ def main(argv: list[str]) -> int:
     except DeviceError as error:
         print(f"forge.device: {error}", file=sys.stderr)
         return 2
+    environment = {**os.environ, **device.environment()}
+    # `python` of the command is the one that runs this, whether or not its environment is activated.
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
     try:
-        os.execvpe(argv[2], argv[2:], {**os.environ, **device.environment()})
+        os.execvpe(argv[2], argv[2:], environment)
     except OSError as error:
         print(f"forge.device: {argv[2]}: {error.strerror}", file=sys.stderr)
         return 127

@@ -55,6 +55,15 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[s
     return told, trace
 
 
+def test_a_reader_that_has_had_enough() -> None:
+    command = [sys.executable, "-m", "cdna", "profile", str(PROGRAM)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0  # the program's
+
+
 def place_of(words: str) -> str:
     number = next(i for i, line in enumerate(PROGRAM.read_text().splitlines(), 1) if f"// {words}" in line)
     return f"{PROGRAM.name}:{number} "

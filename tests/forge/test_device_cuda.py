@@ -267,6 +267,15 @@ def test_any_command_runs_prepared() -> None:
     assert done.stdout.strip() == "True AMD Instinct MI355X", done.stderr
 
 
+def test_python_of_the_command_is_the_one_that_prepares() -> None:
+    """As `uv run` has it: nobody has to activate the environment first."""
+    done = subprocess.run(
+        [sys.executable, "-m", "forge.device", "gfx942", "--", "python", "-c", "import sys; print(sys.prefix)"],
+        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.stdout.strip() == sys.prefix, done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
